@@ -1491,8 +1491,7 @@ enum {
     MS_OS_READ = 1,           /* open: for reading; always set. map: readable */
     MS_OS_WRITE = 2,          /* open: for writing too. map: writable, shared */
     MS_OS_CREATE = 4,         /* created if missing, accessible to the owner alone */
-    MS_OS_EXCLUSIVE = 8,      /* must not be there */
-    MS_OS_RANDOM = 16         /* map: pages are read and written one by one */
+    MS_OS_RANDOM = 8          /* map: pages are read and written one by one */
 };
 
 typedef struct ms_os_stat {
@@ -11015,7 +11014,8 @@ static bool ms__piece_takes(const ms__mem *m, size_t index, uint64_t size)
 static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_error *err)
 {
     if (m->fixed) {
-        if (*offset + size > m->tail.live.top) return ms__mem_no_room(&m->core, size, err);
+        if (*offset + size > m->tail.live.top)
+            return ms__mem_no_room(&m->core, size, err);
         if (m->tail.live.floor < *offset + size) m->tail.live.floor = *offset + size;
         return MS_OK;
     }
@@ -11470,8 +11470,8 @@ static ms_result ms__image_head(ms__image *im, bool salvage, ms_error *err)
 static ms_result ms__image_record(const ms__image *im, ms_error *err)
 {
     const unsigned char *r = im->base + im->at;
-    MS__TRY(
-        ms__check_header(r, im->end - im->at, ms__seed_at(im->seed, im->at), im->at, err));
+    uint32_t seed = ms__seed_at(im->seed, im->at);
+    MS__TRY(ms__check_header(r, im->end - im->at, seed, im->at, err));
     if (r[4] != MS__KIND_GAP && r[4] != MS__KIND_MESSAGE &&
         (!MS__CHANGES || !ms__is_change(r)))
         return ms__foreign(err, im->at, r);
@@ -11549,7 +11549,8 @@ static bool ms__mem_adopt_edit(ms__mem *m, const unsigned char *r, uint32_t unit
     if (hide && last > live->last_seq) last = live->last_seq;
     ms__tail_show(&m->tail);
     hidden = 0; /* counted: messages may be damaged */
-    if (hide && first <= last) hidden = ms__visible(&m->core, location, first, last, &result);
+    if (hide && first <= last)
+        hidden = ms__visible(&m->core, location, first, last, &result);
     /* a range that hides nothing is linked: the next ones leap over it */
     if (hide && hidden == 0 && first >= last) return true;
     ms__control *c = (ms__control *)ms__loc_find(live, location)->control;
@@ -12357,9 +12358,7 @@ static int ms__os_open(void *ctx, const char *path, unsigned how, ms_file *file)
 {
     DWORD access = how & MS_OS_WRITE ? GENERIC_READ | GENERIC_WRITE : GENERIC_READ;
     DWORD share = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
-    DWORD making = how & MS_OS_EXCLUSIVE ? CREATE_NEW
-                   : how & MS_OS_CREATE  ? OPEN_ALWAYS
-                                         : OPEN_EXISTING;
+    DWORD making = how & MS_OS_CREATE ? OPEN_ALWAYS : OPEN_EXISTING;
     (void)ctx;
     wchar_t *wide = ms__win_path(path);
     if (!wide) return ENOENT;
@@ -12615,7 +12614,6 @@ static int ms__os_open(void *ctx, const char *path, unsigned how, ms_file *file)
     int flags = (how & MS_OS_WRITE ? O_RDWR : O_RDONLY) | MS__O_CLOEXEC | O_NONBLOCK;
     (void)ctx;
     if (how & MS_OS_CREATE) flags |= O_CREAT;
-    if (how & MS_OS_EXCLUSIVE) flags |= O_EXCL;
     int fd = open(path, flags, 0600);
     *file = fd;
     return fd < 0 ? errno : 0;
@@ -13123,7 +13121,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
 #define MS__LOCK_PAUSE      50u /* microseconds, then */
 #define MS__TOUCHED         65536u
 #define MS__TOUCHED_MOST    8192u /* more are not written down */
-#define MS__CLOSE_SEGMENT       8u /* at close a segment index is written for more than 1/8 of a segment */
+#define MS__CLOSE_SEGMENT   8u /* close writes the index of over 1/8 of a segment */
 
 typedef struct ms__piece_map {
     uint64_t start;
@@ -13136,7 +13134,7 @@ typedef struct ms__entry_node {
     void *node;        /* ms__segment or ms__summary; atomic */
     uint64_t offset;   /* of its record, 0: not known; under the lock */
     uint64_t last_seq; /* of the last message up to there; under the lock */
-    bool listed;       /* what it says of those before it is known, or cannot be read */
+    bool listed;       /* the places in it are known, or it cannot be read */
 } ms__entry_node;
 
 typedef struct ms__nodes {
@@ -13216,8 +13214,8 @@ typedef struct ms__log_index {
     ms__job job;
     uint64_t segment_again; /* no segment index is tried before the end is there */
     uint32_t unlisted;   /* no segment index above that has a place and an unread list */
-    uint32_t placed;     /* the next segment index with a known place, when one was looked for */
-    uint32_t unasked;    /* SUMMARYs above that have told what they know */
+    uint32_t placed;     /* the next segment index with a known place, once looked for */
+    uint32_t unasked;    /* the SUMMARYs above are read, with the places in them */
     uint64_t hint, hint_before; /* newest segment index, and the one before it */
 } ms__log_index;
 
@@ -13353,8 +13351,8 @@ static void ms__staging_trim(ms__log *log)
 static int ms__super_write(ms__log *log, uint32_t at, const void *bytes, size_t n)
 {
     if (log->append.engine != MS_ENGINE_MAP)
-        return ms__os_write_all(log->os, log->file.handle, at, (const unsigned char *)bytes,
-                                n);
+        return ms__os_write_all(log->os, log->file.handle, at,
+                                (const unsigned char *)bytes, n);
     memcpy(log->map.super + at, bytes, n);
     return 0;
 }
@@ -13629,7 +13627,8 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
 /* The epoch in the writer's line, as it is: a reader only compares it. */
 static uint32_t ms__log_line(const unsigned char *head)
 {
-    return ms__load32((const uint32_t *)(const void *)(head + MS__AT_WRITER + MS__LINE_EPOCH));
+    const void *epoch = head + MS__AT_WRITER + MS__LINE_EPOCH;
+    return ms__load32((const uint32_t *)epoch);
 }
 
 /* All that the watermark says is taken in, or cannot be trusted until a writer comes: it
@@ -14812,7 +14811,8 @@ static bool ms__touch_all(ms__log *log, const ms__segment *l)
     bool every = l->n_changed == UINT32_MAX;
     for (uint32_t i = 0; i < (every ? MS__TOUCHED : l->n_changed); i++) {
         const unsigned char *p = l->changed + (size_t)i * 2;
-        if (!ms__touch(log, every ? i : (uint32_t)p[0] | (uint32_t)p[1] << 8)) return false;
+        uint32_t bit = every ? i : (uint32_t)p[0] | (uint32_t)p[1] << 8;
+        if (!ms__touch(log, bit)) return false;
     }
     return true;
 }
@@ -15690,8 +15690,8 @@ static void ms__list_encode(const ms__node_table *table, uint32_t first, uint32_
     }
 }
 
-/* Writes the segment index of the tail and begins the next segment. Without memory or room the
- * tail goes on growing: later is early enough. */
+/* Writes the segment index of the tail and begins the next segment. Without memory or
+ * room the tail goes on growing: later is early enough. */
 static MS__APART ms_result ms__segment_write(ms__log *log, ms_error *err)
 {
     ms__tail *t = ms__tail_of(log);
@@ -15706,7 +15706,8 @@ static MS__APART ms_result ms__segment_write(ms__log *log, ms_error *err)
     if (!r) return ms__no_memory(err, size);
     ms__state state = ms__log_state(log);
     ms__state_encode(&state, r);
-    ms__list_encode(&log->index.segments, t->segment - listed, listed, r + MS__SEGMENT_FIXED);
+    ms__list_encode(&log->index.segments, t->segment - listed, listed,
+                    r + MS__SEGMENT_FIXED);
     ms__tail *fresh = ms__tail_new(log, log->end + ms__padded(size), t->segment + 1);
     ms_result code = fresh ? MS_OK : ms__no_memory(err, sizeof *fresh);
     if (code == MS_OK) code = ms__index_put(log, r, &offset, err);
@@ -15729,11 +15730,12 @@ static void ms__job_end(ms__log *log)
     memset(j, 0, sizeof *j);
 }
 
-/* Looks up the next segment index; after the last one, how many FILTERs there will be is known. */
+/* Looks up the next segment index. After the last one the number of FILTERs is known. */
 static MS__APART ms_result ms__job_segment(ms__log *log, ms__job *j, ms_error *err)
 {
     uint32_t most = 0;
-    j->segment[j->segments] = ms__segment_of(log, j->sum.number * MS__FAN + j->segments, true);
+    j->segment[j->segments] =
+        ms__segment_of(log, j->sum.number * MS__FAN + j->segments, true);
     if (!j->segment[j->segments]) return ms__no_memory(err, sizeof(ms__segment));
     if (j->segments + 1 < MS__FAN) {
         j->segments++;
@@ -15788,7 +15790,8 @@ static MS__APART ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *e
     ms__put32(j->record + 32, g);
     ms__put32(j->record + 36, j->sum.bits);
     ms__put64(j->record + 40, 0);
-    ms__list_encode(&log->index.segments, g * MS__FAN, MS__FAN, j->record + MS__SUM_FIXED);
+    ms__list_encode(&log->index.segments, g * MS__FAN, MS__FAN,
+                    j->record + MS__SUM_FIXED);
     ms__list_encode(t, 0, g, j->record + MS__SUM_FIXED + MS__FAN * 16);
     MS__TRY(ms__index_put(log, j->record, &offset, err));
     ms__summary_add(log, g, offset);
@@ -16995,19 +16998,29 @@ static ms_result ms__log_file_once(ms__log *log, const ms_log_desc *desc, ms_err
     return log->opts.writer ? ms__log_lock(log, wait, err) : MS_OK;
 }
 
+/* Looks at the file at a path; returns errno. */
+static int ms__os_look(const ms_os *os, const char *path, ms_os_stat *st)
+{
+    ms_file file;
+    int code = os->open(os->ctx, path, MS_OS_READ, &file);
+    if (code != 0) return code;
+    code = os->stat(os->ctx, file, st);
+    (void)os->close(os->ctx, file);
+    return code;
+}
+
+static bool ms__log_is(const ms__log *log, const ms_os_stat *st)
+{
+    return st->device == log->file.stat.device && st->inode == log->file.stat.inode;
+}
+
 /* Does the path still name the file that is open? Another process may have renamed a file
  * to it before this one had the lock. */
 static bool ms__log_in_place(const ms__log *log)
 {
-    ms_file file;
     ms_os_stat st;
-    int code = log->os->open(log->os->ctx, log->file.path, MS_OS_READ, &file);
-    if (code == ENOENT) return false;
-    if (code != 0) return true; /* cannot tell */
-    code = log->os->stat(log->os->ctx, file, &st);
-    (void)log->os->close(log->os->ctx, file);
-    return code != 0 ||
-           (st.device == log->file.stat.device && st.inode == log->file.stat.inode);
+    int code = ms__os_look(log->os, log->file.path, &st);
+    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* else it cannot tell */
 }
 
 /* Marks a file that a compaction replaced: its shared writers refuse. */
@@ -17084,8 +17097,9 @@ static void ms__log_close(ms_store *store)
 }
 
 static const ms__sealed ms__log_sealed = {
-    ms__log_turn, ms__log_offer,    ms__log_state_of, ms__log_below,  ms__log_seek, ms__log_own,
-    ms__log_key,  ms__log_edits_of, ms__log_edit,     ms__log_record, ms__log_names};
+    ms__log_turn, ms__log_offer, ms__log_state_of, ms__log_below,
+    ms__log_seek, ms__log_own,   ms__log_key,      ms__log_edits_of,
+    ms__log_edit, ms__log_record, ms__log_names};
 
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,
                                       ms__run_publish, ms__log_no_room, &ms__log_sealed};
@@ -17383,12 +17397,29 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 
 /* Keeps other processes from the place of the rewritten log. */
 typedef struct ms__hold {
-    const ms_os *os;
-    ms_store *store; /* the log that is replaced, open for writing */
-    ms_store *own;   /* or the source, which is that log */
-    ms_file file;    /* or an empty file, locked */
+    ms__log *old; /* the log that is replaced, open for writing; NULL: there is none */
+    ms_file file; /* or an empty file, locked */
+    bool own;     /* `old` is the source */
     bool locked, made;
 } ms__hold;
+
+/* Locks the empty file at the path, or makes one there. */
+static ms_result ms__hold_lock(ms__hold *h, const ms_os *os, const char *path,
+                               ms_error *err)
+{
+    ms_os_stat st;
+    unsigned how = MS_OS_READ | MS_OS_WRITE | MS_OS_CREATE;
+    int code = os->open(os->ctx, path, how, &h->file);
+    if (code != 0) return ms__os_fail(err, code, "making", path);
+    do code = os->lock(os->ctx, h->file);
+    while (code == EINTR);
+    if (code == 0) code = os->stat(os->ctx, h->file, &st);
+    if (code == 0 && st.size > 0) code = EEXIST; /* another process was faster */
+    h->locked = code == 0;
+    if (h->locked) return MS_OK;
+    (void)os->close(os->ctx, h->file);
+    return ms__os_fail(err, code, "taking", path);
+}
 
 /* Takes the place: the lock of the log that is there, unless the source holds it already;
  * or of an empty file, which is made where nothing is. */
@@ -17396,92 +17427,62 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
                                bool replace, ms_error *err)
 {
     ms_os_stat st;
-    unsigned how = MS_OS_READ | MS_OS_WRITE;
-    int code =
-        h->os->open(h->os->ctx, to->path, how | MS_OS_CREATE | MS_OS_EXCLUSIVE, &h->file);
-    h->made = code == 0;
-    if (h->made && h->os->exact_maps) { /* an open file could not be replaced */
-        (void)h->os->close(h->os->ctx, h->file);
-        (void)h->os->remove(h->os->ctx, to->path);
-        return MS_OK;
-    }
-    if (!h->made && code != EEXIST) return ms__os_fail(err, code, "making", to->path);
+    ms_store *store = source;
+    const ms_os *os = to->os ? to->os : &ms__os_table;
+    ms__log *log = source->backend == &ms__log_backend ? ms__log_of(source) : NULL;
+    int code = ms__os_look(os, to->path, &st);
+    h->made = code == ENOENT;
+    if (code != 0 && !h->made) return ms__os_fail(err, code, "opening", to->path);
     if (!h->made && !replace)
         return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", to->path);
-    if (!h->made) code = h->os->open(h->os->ctx, to->path, how, &h->file);
-    if (code != 0) return ms__os_fail(err, code, "opening", to->path);
-    code = h->os->stat(h->os->ctx, h->file, &st);
-    bool own = false;
-    if (code == 0 && source->backend == &ms__log_backend) {
-        const ms__log *log = ms__log_of(source);
-        own = log->opts.writer && !log->opts.shared &&
-              log->file.stat.device == st.device && log->file.stat.inode == st.inode;
-    }
-    if (code == 0 && !own && st.regular && st.size == 0) {
-        do code = h->os->lock(h->os->ctx, h->file);
-        while (code == EINTR);
-    }
-    if (own) h->own = source;
-    h->locked = code == 0 && !own && st.regular && st.size == 0;
-    if (!h->locked) (void)h->os->close(h->os->ctx, h->file);
-    if (code != 0) return ms__os_fail(err, code, "taking", to->path);
-    if (h->locked || own) return MS_OK;
+    if (h->made && os->exact_maps) return MS_OK; /* an open file could not be replaced */
+    h->own = !h->made && log && log->opts.writer && !log->opts.shared &&
+             ms__log_is(log, &st);
+    if (h->made || (!h->own && st.regular && st.size == 0))
+        return ms__hold_lock(h, os, to->path, err);
     ms_log_desc d = *to; /* this fails if the file is not a log */
     d.mode = MS_LOG_WRITE;
     d.opening = MS_OPEN_NORMAL;
     d.shared = false;
-    return ms_log_open(&h->store, &d, err);
+    if (!h->own) MS__TRY(ms_log_open(&store, &d, err));
+    h->old = ms__log_of(store);
+    return MS_OK;
 }
 
 /* Syncs the old file: until the new name is durable, a power loss may bring the old file
  * back, and readers of the new one were shown how much is durable. */
 static MS__APART ms_result ms__hold_sync(const ms__hold *h, ms_error *err)
 {
-    ms_store *old = h->store ? h->store : h->own;
-    if (!old || ms__log_of(old)->durable.poisoned) return MS_OK;
-    return ms_sync(old, NULL, err);
+    if (!h->old || h->old->durable.poisoned) return MS_OK;
+    return ms_sync(&h->old->core.store, NULL, err);
 }
 
 /* Marks the log that is replaced, for its shared writers. */
 static void ms__hold_mark(const ms__hold *h, uint32_t replaced)
 {
-    ms_store *old = h->store ? h->store : h->own;
-    if (old) ms__replaced_set(ms__log_of(old), replaced);
+    if (h->old) ms__replaced_set(h->old, replaced);
     ms__fence();
 }
 
-/* The new log is in its place, but its name may not be durable. The source refuses: a
+/* A source that is replaced refuses records from its copy on, unless the copy fails. If
+ * the new log is in place but its name may not be durable, it refuses for good (lost): a
  * file that nobody finds would take its appends. */
-static MS__APART ms_result ms__hold_refuse(const ms__hold *h, ms_error *err)
-{
-    if (h->own) {
-        ms__log *log = ms__log_of(h->own);
-        ms__lock_take(&log->lock);
-        ms__log_refuse(log);
-        ms__lock_give(&log->lock);
-    }
-    if (err) err->code = MS_E_POISONED;
-    return MS_E_POISONED;
-}
-
-/* A source that is replaced refuses records from its copy on, unless the copy fails. */
-static void ms__hold_moves(const ms__hold *h, bool moving)
+static MS__APART void ms__hold_moves(const ms__hold *h, bool moving, bool lost)
 {
     if (!h->own) return;
-    ms__log *log = ms__log_of(h->own);
-    ms__lock_take(&log->lock);
-    ms__log_moving(log, moving);
-    ms__lock_give(&log->lock);
+    ms__lock_take(&h->old->lock);
+    if (lost) ms__log_refuse(h->old);
+    ms__log_moving(h->old, moving);
+    ms__lock_give(&h->old->lock);
 }
 
 /* done: the new log is in its place. */
-static void ms__hold_give(ms__hold *h, const char *path, bool done)
+static void ms__hold_give(const ms__hold *h, const ms_os *os, const char *path, bool done)
 {
-    if (!done) ms__hold_moves(h, false);
-    if (h->locked && h->made && !done) (void)h->os->remove(h->os->ctx, path);
-    if (h->locked) (void)h->os->close(h->os->ctx, h->file);
-    h->locked = false;
-    ms_close(h->store);
+    if (!done) ms__hold_moves(h, false, false);
+    if (h->locked && h->made && !done) (void)os->remove(os->ctx, path);
+    if (h->locked) (void)os->close(os->ctx, h->file);
+    if (h->old && !h->own) ms_close(&h->old->core.store);
 }
 
 /* Copies to the file `part`, verifies it, and renames it. */
@@ -17500,7 +17501,7 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
     d.sync = MS_SYNC_NONE;
     d.shared = false;
     MS__TRY(ms_log_open(&store, &d, err));
-    ms__hold_moves(hold, true);
+    ms__hold_moves(hold, true, false);
     ms_result copied = ms_copy(store, source, keep, NULL, report, err);
     ms_result code = copied == MS_E_DAMAGED ? MS_OK : copied;
     if (code == MS_OK) code = ms_sync(store, NULL, err);
@@ -17530,7 +17531,11 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
         if (failed != 0)
             code = ms__os_fail(err, failed, there ? "syncing the folder of" :
                                "putting in place", to->path);
-        if (failed != 0 && there && !hold->made) code = ms__hold_refuse(hold, err);
+        if (failed != 0 && there && !hold->made) {
+            ms__hold_moves(hold, true, true);
+            code = MS_E_POISONED;
+            if (err) err->code = code;
+        }
     }
     return code != MS_OK ? code : copied;
 }
@@ -17549,18 +17554,17 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     MS__TRY(ms__log_desc_check(to, err));
     const ms_os *os = to->os ? to->os : &ms__os_table;
     memset(&hold, 0, sizeof hold);
-    hold.os = os;
-    MS__TRY(ms__hold_take(&hold, source, to, replace, err));
     char *part = ms__path_beside(&to->alloc, to->path, MS__NEW, &size);
-    if (!part) {
-        ms__hold_give(&hold, to->path, false);
-        return ms__no_memory(err, size);
+    if (!part) return ms__no_memory(err, size);
+    ms_result code = ms__hold_take(&hold, source, to, replace, err);
+    if (code == MS_OK) {
+        (void)os->remove(os->ctx, part); /* of a rewrite that was killed */
+        code = ms__rewrite_run(source, to, part, &hold, keep, report, err);
+        bool done = code == MS_OK || code == MS_E_DAMAGED;
+        if (!done) (void)os->remove(os->ctx, part);
+        ms__hold_give(&hold, os, to->path, done);
     }
-    (void)os->remove(os->ctx, part); /* of a rewrite that was killed */
-    ms_result code = ms__rewrite_run(source, to, part, &hold, keep, report, err);
-    if (code != MS_OK && code != MS_E_DAMAGED) (void)os->remove(os->ctx, part);
     (void)ms__resize(&to->alloc, part, size, 0);
-    ms__hold_give(&hold, to->path, code == MS_OK || code == MS_E_DAMAGED);
     return code;
 }
 

@@ -386,7 +386,6 @@ static inline int disk_open(void *ctx, const char *path, unsigned how, ms_file *
 {
     disk *d = (disk *)ctx;
     (void)path;
-    if (d->there && (how & MS_OS_EXCLUSIVE)) return EEXIST;
     if (!d->there && !(how & MS_OS_CREATE)) return ENOENT;
     d->there = true;
     d->files++;

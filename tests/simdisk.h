@@ -404,7 +404,6 @@ static inline int sim_open(void *ctx, const char *path, unsigned how, ms_file *f
 {
     sim_disk *d = (sim_disk *)ctx;
     int i = sim_find(&d->folder, path), h = 0;
-    if (i >= 0 && (how & MS_OS_EXCLUSIVE)) return EEXIST;
     if (i < 0 && !(how & MS_OS_CREATE)) return ENOENT;
     while (h < SIM_OPEN && d->handles[h].file >= 0) h++;
     if (h == SIM_OPEN) return EMFILE;

@@ -54,7 +54,6 @@ static inline int disk_open(void *ctx, const char *path, unsigned how, ms_file *
     fuzz_disk *d = (fuzz_disk *)ctx;
     (void)path;
     if (disk_fails(d)) return d->code;
-    if (d->there && (how & MS_OS_EXCLUSIVE)) return EEXIST;
     if (!d->there && !(how & MS_OS_CREATE)) return ENOENT;
     d->there = true;
     d->files++;

@@ -131,7 +131,6 @@ static int two_open(void *ctx, const char *path, unsigned mode, ms_file *file)
         return code;
     }
     if (disk_fails(&disk)) return disk.code;
-    if (part.there && (mode & MS_OS_EXCLUSIVE)) return EEXIST;
     if (!part.there && !(mode & MS_OS_CREATE)) return ENOENT;
     if (!part.there) part_resize(0);
     part.there = true;
