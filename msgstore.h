@@ -8920,6 +8920,7 @@ static void ms__run_begin(ms__append_run *run, const ms_clock *clock, bool stamp
 {
     run->now = MS_TIME_NONE;
     run->stamp = stamp && !run->opts->keep_seq;
+    run->last_seq = last;
     run->seq = ms__next_seq(last, gap, run->opts);
     bool change = ms__kind_of(&run->messages[run->n - 1]) != MS__KIND_MESSAGE;
     if ((run->stamp || change) && ms__some_untimed(run->messages, run->n))
@@ -10922,9 +10923,10 @@ typedef struct ms__piece {
     size_t span; /* bytes from here to the end of its allocation; 0: not its start */
 } ms__piece;
 
+/* A table that grows. Its entries follow this head. */
 typedef struct ms__table {
     struct ms__table *before; /* smaller ones: readers may still use them */
-    size_t cap;               /* pieces, which follow this head */
+    size_t cap;               /* entries */
 } ms__table;
 
 typedef struct ms__mem {
@@ -10968,29 +10970,40 @@ static ms_result ms__mem_no_room(const ms__core *core, uint64_t size, ms_error *
 
 /* ---- Room for records. */
 
-static ms_result ms__table_grow(ms__mem *m, size_t pieces, ms_error *err)
+/* Makes room for n entries of a size. A table that grows moves; readers without the lock
+ * may still use the old one, which stays. */
+static ms_result ms__table_reach(const ms_alloc *alloc, ms__table **table, void **entries,
+                                 size_t each, size_t n, ms_error *err)
 {
-    size_t cap = m->tables ? m->tables->cap : 0, old = cap;
-    if (pieces <= cap) return MS_OK;
-    cap = cap * 2 < pieces ? pieces + 14 : cap * 2;
-    size_t size = sizeof(ms__table) + cap * sizeof(ms__piece);
-    ms__table *t = (ms__table *)ms__resize(&m->alloc, NULL, 0, size);
+    size_t old = *table ? (*table)->cap : 0;
+    if (n <= old) return MS_OK;
+    size_t cap = old * 2 < n ? n + 14 : old * 2, size = sizeof(ms__table) + cap * each;
+    ms__table *t = (ms__table *)ms__resize(alloc, NULL, 0, size);
     if (!t) return ms__no_memory(err, size);
-    ms__piece *entries = (ms__piece *)(void *)(t + 1);
-    memset(entries, 0, cap * sizeof *entries);
-    if (old) memcpy(entries, m->table, old * sizeof *entries);
-    t->before = m->tables;
+    memset(t + 1, 0, cap * each);
+    if (old) memcpy(t + 1, *table + 1, old * each);
+    t->before = *table;
     t->cap = cap;
-    m->tables = t;
-    ms__store_ptr(&m->table, entries);
+    *table = t;
+    ms__store_ptr(entries, t + 1);
     return MS_OK;
+}
+
+static void ms__table_free(const ms_alloc *alloc, ms__table *t, size_t each)
+{
+    while (t) {
+        ms__table *before = t->before;
+        (void)ms__resize(alloc, t, sizeof *t + t->cap * each, 0);
+        t = before;
+    }
 }
 
 /* One more piece of n table entries. */
 static ms_result ms__piece_add(ms__mem *m, size_t n, ms_error *err)
 {
     size_t size = n << m->shift;
-    MS__TRY(ms__table_grow(m, m->n_pieces + n, err));
+    MS__TRY(ms__table_reach(&m->alloc, &m->tables, &m->table, sizeof(ms__piece),
+                            m->n_pieces + n, err));
     unsigned char *base = (unsigned char *)ms__resize(&m->alloc, NULL, 0, size);
     if (!base) return ms__no_memory(err, size);
     ms__piece *entries = (ms__piece *)m->table + m->n_pieces;
@@ -11113,7 +11126,6 @@ static ms_result ms__mem_append(ms_store *store, ms__append_run *run, ms_error *
     if (n > MS__PLANS_SMALL) plans = ms__plans_get(m, run->location, run->messages, n);
     run->start = run->offset = (uint64_t)m->tail.end * 8;
     run->max_message = m->max_message;
-    run->last_seq = live->last_seq;
     if (run->layout) ms__mem_soon(m, run->offset, run->layout->size);
     ms__run_begin(run, &m->clock, !m->keep_unset_times, live->last_seq, live->gap_seq);
     if (plans) code = ms__core_append(&m->core, run, plans, err);
@@ -11216,11 +11228,7 @@ static void ms__mem_close(ms_store *store)
     const ms__piece *pieces = (const ms__piece *)m->table;
     for (size_t i = 0; i < m->n_pieces; i++)
         if (pieces[i].span) (void)ms__resize(&alloc, pieces[i].base, pieces[i].span, 0);
-    while (m->tables) {
-        ms__table *t = m->tables;
-        m->tables = t->before;
-        (void)ms__resize(&alloc, t, sizeof *t + t->cap * sizeof(ms__piece), 0);
-    }
+    ms__table_free(&alloc, m->tables, sizeof(ms__piece));
     ms_arena_deinit(&m->tail.live.nodes);
     (void)ms__resize(&alloc, m, sizeof *m, 0);
 }
@@ -11277,12 +11285,10 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
     if (desc->buffer) {
         if (((uintptr_t)desc->buffer & 7) != 0)
             return ms__fail(err, MS_E_ARGUMENT,
-                            "the buffer's address is not a multiple of "
-                            "8");
+                            "the buffer's address is not a multiple of 8");
         if (desc->buffer_size < MS_MEM_MIN)
             return ms__fail(err, MS_E_ARGUMENT,
-                            "the buffer has %u bytes, at least %u are "
-                            "needed",
+                            "the buffer has %u bytes, at least %u are needed",
                             (uint64_t)desc->buffer_size, (uint64_t)MS_MEM_MIN);
         if ((uint64_t)desc->buffer_size / 8 > MS__UNITS_MAX)
             return ms__fail(err, MS_E_ARGUMENT, "the buffer has over 32 GiB");
@@ -11293,8 +11299,7 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
     if (chunk != 0 &&
         ((chunk & (chunk - 1)) != 0 || chunk < 1024 || chunk > SIZE_MAX / 4))
         return ms__fail(err, MS_E_ARGUMENT,
-                        "chunk_size is %u, a power of two from 1024 on "
-                        "was expected",
+                        "chunk_size is %u, a power of two from 1024 on was expected",
                         (uint64_t)chunk);
     return MS_OK;
 }
@@ -11440,8 +11445,7 @@ static ms_result ms__image_head(ms__image *im, bool salvage, ms_error *err)
     const unsigned char *h = im->base;
     if (memcmp(h, ms__image_magic, 8) != 0)
         return ms__fail(err, MS_E_FOREIGN,
-                        "the buffer does not begin with an image of an "
-                        "arena store");
+                        "the buffer does not begin with an image of an arena store");
     im->head_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);
     if (!im->head_known && !salvage)
         return ms__damaged(err, 0, "the image's head does not match its check");
@@ -11600,8 +11604,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     end = im.end_known ? im.end : committed; /* the rest of a batch may be missing */
     if (whole + sizeof(ms__mem) + 8 > im.size)
         return ms__fail(err, MS_E_FULL,
-                        "the buffer has no room behind the image, which ends "
-                        "at %u of %u",
+                        "the buffer has no room behind the image, which ends at %u of %u",
                         end, im.size);
     ms__mem *m = ms__mem_in_buffer(desc);
     ms__mem_named(m, im.id);
@@ -13067,14 +13070,14 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * cursor pins the tail that it opened with by a counter and takes no lock; the handle
  * frees an old tail when no cursor pins it.
  *
- * Writing. One of two engines stores the bytes. MAP encodes into a window of 1 MiB that is
+ * Writing. One of two engines stores the bytes. MAP encodes into a window of 1 MiB,
  * mapped writable just ahead of the end. The writer supplies the window with pages by
  * writing zeros in steps of 256 KiB, so the kernel keeps the file in large folios: 130 ns
  * a message of 711 bytes, where populating the map took 720 to 1,090 and page faults 840
  * (ext4, Linux 6.18; a file in memory: no difference). Everything else is mapped
  * read-only, so a stray pointer of the program cannot reach the history. WRITE encodes in
- * memory and makes one pwrite. Room is allocated in steps of a quarter of the file, 64 KiB
- * to 1 MiB: steps of 4 MiB showed as appends of 2 ms, of 1 MiB as 0.6 ms, at the same
+ * memory and makes one pwrite. Room is allocated in steps of a quarter of the file, of
+ * 64 KiB to 1 MiB: steps of 4 MiB showed as appends of 2 ms, of 1 MiB as 0.6 ms, at the same
  * mean. A full disk shows there, before anything is visible. The superblock is mapped
  * alone, with random-access advice: in a large folio, each sync after a store to it wrote
  * up to 2 MiB.
@@ -13102,7 +13105,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  *      returns MS_E_POISONED and a number is visible: only its sync failed.
  * (L6) A poisoned handle appends and syncs no more.
  * (L7) Zeros are written only after the end, by a handle that may append.
- * (L8) This handle has checked each record that a cursor returns, and its size still fits.
+ * (L8) This handle has checked each record that a cursor returns; its size still fits.
  * (L9) No append is visible before the bytes after the end are zero on the disk, or were
  *      never anything else.
  * ================================================================================== */
@@ -13137,21 +13140,15 @@ typedef struct ms__entry_node {
     bool listed;       /* the places in it are known, or it cannot be read */
 } ms__entry_node;
 
-typedef struct ms__nodes {
-    struct ms__nodes *before; /* smaller ones: readers may still use them */
-    uint32_t cap;
-} ms__nodes;
-
 /* All of one kind, by number. */
 typedef struct ms__node_table {
-    void *entries; /* ms__entry_node, in `nodes`; atomic */
-    ms__nodes *nodes;
+    void *entries; /* ms__entry_node, in `table`; atomic */
+    ms__table *table;
     uint32_t n; /* how many there are; atomic */
 } ms__node_table;
 
 /* The SUMMARY that is being made. */
 typedef struct ms__job {
-    bool runs;
     uint32_t segments; /* looked up so far */
     const ms__segment *segment[MS__FAN];
     uint32_t at[MS__FAN]; /* the next stream of each */
@@ -13198,8 +13195,8 @@ typedef struct ms__log_map {
     uint32_t pins[MS__PINS]; /* cursors that read each; atomic */
     ms__tail *spare;
     uint32_t looks;      /* records asked for ahead; MS__LOOKS: no more; atomic */
-    uint32_t seen_line;  /* the epoch in the writer's line before `seen`: after a power loss
-                            the next writer may reach the same watermark; atomic */
+    uint32_t seen_line;  /* the epoch in the writer's line before `seen`: after a power
+                            loss the next writer may reach that mark again; atomic */
     void *seen;          /* the watermark that a reader has caught up with, as a
                             number; atomic */
     unsigned char *staging; /* records on their way to the file: WRITE, and batches */
@@ -13264,7 +13261,6 @@ typedef struct ms__log_durable {
 /* [log-recover] Whose turn it is, and the damage that was met. */
 typedef struct ms__log_recovery {
     bool inside;         /* shared: this handle has the lock of the file */
-    uint64_t n_damaged, damaged_bytes;
 } ms__log_recovery;
 
 typedef struct ms__log {
@@ -13276,10 +13272,8 @@ typedef struct ms__log {
     ms_log_events events;
     const ms_os *os;
     ms__file_id id;
-    uint64_t end;                       /* where the next record goes */
-    uint64_t last_seq, messages, bytes; /* of everything */
-    uint64_t gap_seq;    /* as that of a live part */
-    uint64_t changes, hidden;
+    uint64_t end;        /* where the next record goes */
+    ms__state sum;       /* of everything below, but for the place of the summary */
     ms__log_file file;
     ms__log_opts opts;
     ms__log_map map;
@@ -13306,6 +13300,14 @@ static void *ms__log_resize(ms__log *log, void *p, size_t old_size, size_t new_s
 static void *ms__log_counted(void *ctx, void *p, size_t old_size, size_t new_size)
 {
     return ms__log_resize((ms__log *)ctx, p, old_size, new_size);
+}
+
+static ms_alloc ms__log_alloc(ms__log *log)
+{
+    ms_alloc counted;
+    counted.resize = ms__log_counted;
+    counted.ctx = log;
+    return counted;
 }
 
 static void ms__log_event(const ms__log *log, ms_log_event_kind kind, uint64_t offset,
@@ -13414,7 +13416,8 @@ static void ms__map_drop(ms__log *log)
         (void)log->os->unmap(log->os->ctx, log->map.pieces[i].base,
                              log->map.pieces[i].size);
     ms__store32(&log->map.n_pieces, 0);
-    if (log->map.super) (void)log->os->unmap(log->os->ctx, log->map.super, MS__SUPER_SIZE);
+    if (log->map.super)
+        (void)log->os->unmap(log->os->ctx, log->map.super, MS__SUPER_SIZE);
     log->map.super = NULL;
 }
 
@@ -13479,9 +13482,7 @@ static ms__tail *ms__tail_new(ms__log *log, uint64_t base, uint32_t segment)
     } else {
         t = (ms__tail *)ms__log_resize(log, NULL, 0, sizeof *t);
         if (!t) return NULL;
-        ms_alloc counted;
-        counted.resize = ms__log_counted;
-        counted.ctx = log;
+        ms_alloc counted = ms__log_alloc(log);
         memset(t, 0, sizeof *t);
         ms_arena_init(&t->live.nodes, &counted);
     }
@@ -13595,7 +13596,8 @@ static void ms__segment_walk(const ms__log *log, ms__segment *l, uint64_t offset
     uint32_t run = step <= MS__NEAR ? ms__load32(&l->run) + 1 : 0;
     ms__store32(&l->last, (uint32_t)((offset - l->base) / 8));
     ms__store32(&l->run, run);
-    if (run < MS__WALK || (run > MS__WALK && offset / MS__STEP == last / MS__STEP)) return;
+    bool same = offset / MS__STEP == last / MS__STEP;
+    if (run < MS__WALK || (run > MS__WALK && same)) return;
     uint64_t from = offset > last ? offset : offset - l->base > MS__FURTHER
                                                  ? offset - MS__FURTHER
                                                  : l->base;
@@ -13609,7 +13611,8 @@ static const unsigned char *ms__segment_record(const ms__log *log, const ms__seg
     uint64_t offset = ms__segment_offset(l, i);
     if (offset == 0) return NULL;
     const unsigned char *r = ms__log_at(log, offset);
-    if (ms__bit_get(l->checked, i)) return ms__size_fits(r, l->offset - offset) ? r : NULL;
+    if (ms__bit_get(l->checked, i))
+        return ms__size_fits(r, l->offset - offset) ? r : NULL;
     ms__segment_walk(log, (ms__segment *)(uintptr_t)l, offset);
     if (!ms__log_holds(log, r, offset, l->offset - offset, true)) return NULL;
     ms__or32(&l->checked[i / 32], (uint32_t)1 << (i % 32));
@@ -13694,13 +13697,13 @@ typedef struct ms__row {
 static void ms__row_add(ms__row *rows, uint32_t *n, uint64_t hash, unsigned kind,
                         const ms__stream *s)
 {
-    if (s->count == 0) return;
+    if (s && s->count == 0) return;
     if (rows) {
         ms__row *row = &rows[*n];
         memset(row, 0, sizeof *row);
         row->stream = ms__stream_of(hash, kind);
         row->entries = s;
-        row->count = s->count;
+        row->count = s ? s->count : 1;
     }
     ++*n;
 }
@@ -13736,13 +13739,8 @@ static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
     }
     for (const ms__key *k = ms__key_at(t->live.names.keys.first); k;
          k = ms__key_at(k->node.next)) {
-        if (rows) {
-            memset(&rows[n], 0, sizeof rows[n]);
-            rows[n].stream = ms__stream_of(k->node.hash, MS__S_KEY);
-            rows[n].entry = k->entry;
-            rows[n].count = 1;
-        }
-        n++;
+        ms__row_add(rows, &n, k->node.hash, MS__S_KEY, NULL);
+        if (rows) rows[n - 1].entry = k->entry;
     }
     return n;
 }
@@ -13829,14 +13827,9 @@ static uint32_t ms__row_entries(const uint32_t *number, const ms__row *row, uint
         to[0] = number[row->entry / 4];
         return 1;
     }
-    const ms__chunk *c = ms__entries_of(row->entries).chunk;
-    for (uint32_t n = 0; n < row->count; c = (const ms__chunk *)c->after) {
-        uint32_t cap = ms__chunk_cap(c->first), left = row->count - n;
-        const uint32_t *from = ms__chunk_entries(c);
-        if (cap > left) cap = left;
-        for (uint32_t i = 0; i < cap; i++) to[n + i] = number[from[i] / 4];
-        n += cap;
-    }
+    ms__entries e = ms__entries_of(row->entries);
+    for (uint32_t n = 0; n < row->count; n++, ms__entries_step(&e))
+        to[n] = number[ms__entries_next(&e) / 4];
     return row->count;
 }
 
@@ -13941,10 +13934,11 @@ static void ms__changed_put(const ms__log *log, const ms__segment *l)
     }
 }
 
-/* Fills the arrays of lists and postings. */
+/* Fills the arrays of records, lists and postings. */
 static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
 {
     uint32_t at = 0, stream = 0, bucket = 0;
+    for (uint32_t i = 0; i < l->n; i++) ms__put(l->record, i, w->units[i]);
     for (uint32_t i = 0, same; i < w->n; i += same, stream++) {
         uint32_t n = 0;
         const ms__row *row = &w->sorted[i];
@@ -13963,11 +13957,6 @@ static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
     ms__put(l->begin, stream, at);
 }
 
-static void ms__segment_places(const ms__segment_work *w, const ms__segment *l)
-{
-    for (uint32_t i = 0; i < l->n; i++) ms__put(l->record, i, w->units[i]);
-}
-
 static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned char *r)
 {
     ms__put32(r + 96, l->listed);
@@ -13982,8 +13971,6 @@ static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned 
     ms__put64(r + 184, t->live.bytes);
     ms__put32(r + 192, l->streams);
     ms__put32(r + 196, l->postings);
-    ms__put32(r + 200, 0);
-    ms__put32(r + 204, 0);
     ms__put32(r + 208, l->bits);
     ms__put32(r + 212, l->width);
     ms__put32(r + 216, t->holes);
@@ -14026,10 +14013,9 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t, uint32_t
     }
     if (r) {
         memset(r, 0, MS__SEGMENT_FIXED);
-        ms__index_header(r, bytes, MS__INDEX_SEGMENT, log->last_seq);
+        ms__index_header(r, bytes, MS__INDEX_SEGMENT, log->sum.last_seq);
         ms__segment_arrays(&l, r);
         ms__segment_fixed(t, &l, r);
-        ms__segment_places(&w, &l);
         ms__segment_fill(&w, &l);
         ms__changed_put(log, &l);
     }
@@ -14044,25 +14030,12 @@ static ms__entry_node *ms__node_entry(const ms__node_table *table, uint32_t i)
     return (ms__entry_node *)ms__load_ptr((void *const *)&table->entries) + i;
 }
 
-/* Makes room for number i. A table that grows moves; readers without the lock may still
- * use the old one, which stays. */
+/* Makes room for number i. */
 static bool ms__nodes_reserve(ms__log *log, ms__node_table *table, uint32_t i)
 {
-    ms__nodes *old = table->nodes;
-    uint32_t cap = old ? old->cap : 0;
-    if (i < cap) return true;
-    uint32_t wider = cap * 2 > i ? cap * 2 : i + 8;
-    size_t size = sizeof(ms__nodes) + (size_t)wider * sizeof(ms__entry_node);
-    ms__nodes *t = (ms__nodes *)ms__log_resize(log, NULL, 0, size);
-    if (!t) return false;
-    ms__entry_node *entries = (ms__entry_node *)(void *)(t + 1);
-    memset(entries, 0, (size_t)wider * sizeof *entries);
-    if (cap) memcpy(entries, table->entries, (size_t)cap * sizeof *entries);
-    t->before = old;
-    t->cap = wider;
-    table->nodes = t;
-    ms__store_ptr(&table->entries, entries);
-    return true;
+    ms_alloc counted = ms__log_alloc(log);
+    return ms__table_reach(&counted, &table->table, &table->entries,
+                           sizeof(ms__entry_node), (size_t)i + 1, NULL) == MS_OK;
 }
 
 static size_t ms__segment_bits(const ms__segment *l)
@@ -14102,15 +14075,6 @@ static void ms__nodes_clear(ms__log *log)
     log->index.unlisted = log->index.placed = log->index.unasked = 0;
 }
 
-static void ms__nodes_free(ms__log *log, ms__node_table *table)
-{
-    while (table->nodes) {
-        ms__nodes *t = table->nodes;
-        table->nodes = t->before;
-        (void)ms__log_resize(log, t, sizeof *t + t->cap * sizeof(ms__entry_node), 0);
-    }
-}
-
 /* Copies a decoded segment index to memory that lasts, with a bit for each record. */
 static ms__segment *ms__segment_new(ms__log *log, const ms__segment *from)
 {
@@ -14140,11 +14104,18 @@ static const unsigned char *ms__index_record(const ms__log *log, uint64_t offset
 {
     if (offset < MS__SUPER_SIZE || offset % 8 != 0 || offset >= limit) return NULL;
     const unsigned char *r = ms__log_at(log, offset);
-    if (ms__size_fits(r, limit - offset) && ms__get32(r) > 4096)
-        ms__log_read_ahead(log, offset, ms__get32(r));
-    if (!ms__size_fits(r, limit - offset) || !ms__index_holds(&log->id, offset, r))
-        return NULL;
-    return r;
+    if (!ms__size_fits(r, limit - offset)) return NULL;
+    if (ms__get32(r) > 4096) ms__log_read_ahead(log, offset, ms__get32(r));
+    return ms__index_holds(&log->id, offset, r) ? r : NULL;
+}
+
+/* Decodes segment index i if its place is known and it is valid. */
+static bool ms__segment_at(const ms__log *log, uint32_t i, ms__segment *l)
+{
+    uint64_t offset = ms__node_entry(&log->index.segments, i)->offset;
+    const unsigned char *r = ms__index_record(log, offset, log->end);
+    memset(l, 0, sizeof *l);
+    return r && ms__segment_decode(l, r, offset) && l->number == i;
 }
 
 /* ---- The walk. */
@@ -14369,9 +14340,7 @@ static void ms__places_take(ms__log *log, uint32_t i)
     ms__entry_node *e = ms__node_entry(&log->index.segments, i);
     if (e->listed || e->offset == 0) return;
     e->listed = true;
-    memset(&l, 0, sizeof l);
-    const unsigned char *r = ms__index_record(log, e->offset, log->end);
-    if (!r || !ms__segment_decode(&l, r, e->offset) || l.number != i) return;
+    if (!ms__segment_at(log, i, &l)) return;
     ms__list_take(log, &log->index.segments, l.list, i - l.listed, l.listed);
     if (l.state.summaries == 0 || l.state.summaries > log->index.summaries.n) return;
     e = ms__node_entry(&log->index.summaries, l.state.summaries - 1);
@@ -14404,12 +14373,9 @@ static uint64_t ms__segment_end(ms__log *log, uint32_t i, uint64_t from)
         k++;
     log->index.placed = k;
     if (k >= log->index.segments.n) return ms__tail_of(log)->base;
+    if (ms__segment_at(log, k, &l) && l.base >= from) return l.base;
     uint64_t offset = ms__node_entry(&log->index.segments, k)->offset;
-    memset(&l, 0, sizeof l);
-    const unsigned char *r = ms__index_record(log, offset, log->end);
-    bool valid =
-        r && ms__segment_decode(&l, r, offset) && l.number == k && l.base >= from;
-    return valid ? l.base : offset < log->end ? offset : log->end;
+    return offset < log->end ? offset : log->end;
 }
 
 /* Reads summary i. One that cannot be read becomes a node without filters. NULL: no
@@ -14471,9 +14437,7 @@ static MS__APART ms__segment *ms__segment_read(ms__log *log, uint32_t i, bool *r
     *room = ms__segment_find_place(log, i);
     ms__entry_node *e = ms__node_entry(&log->index.segments, i);
     if (!*room || e->node) return (ms__segment *)e->node;
-    memset(&l, 0, sizeof l);
-    const unsigned char *r = ms__index_record(log, e->offset, log->end);
-    if (!r || !ms__segment_decode(&l, r, e->offset) || l.number != i) return NULL;
+    if (!ms__segment_at(log, i, &l)) return NULL;
     ms__segment *node = ms__segment_new(log, &l);
     *room = node != NULL;
     if (node) ms__store_ptr(&e->node, node);
@@ -14634,8 +14598,8 @@ static bool ms__index_begin(ms__log *log, const ms__segment *l)
  * key is looked up in the segments that may have its posting list.
  *
  * Edits of a location are read when they are first asked for, once a handle, and kept. A
- * bit of 65,536, by the location's hash, shows that it may have any; the segment index has
- * the bits that are set.
+ * bit of 65,536, by the location's hash, shows that it may have any; the segment index
+ * has the bits that are set.
  * ================================================================================== */
 
 /* ---- Messages by number. */
@@ -14734,7 +14698,8 @@ static const unsigned char *ms__log_own(ms__core *core, uint32_t n, uint64_t seq
             const unsigned char *r = ms__segment_record(log, l, i);
             *place = ms__place(s, ms__segment_unit(l, i));
             if (!r) *damaged = true;
-            else if (r[4] == MS__KIND_MESSAGE) return ms_seq(ms__msg(r)) == seq ? r : NULL;
+            else if (r[4] == MS__KIND_MESSAGE)
+                return ms_seq(ms__msg(r)) == seq ? r : NULL;
         }
     }
     return NULL;
@@ -14921,9 +14886,9 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
                       hide ? NULL : r);
         c->hidden += hidden;
     }
-    ms__gap_named(&log->gap_seq, log->last_seq, last);
-    log->hidden += hidden;
-    log->changes++;
+    ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, last);
+    log->sum.hidden += hidden;
+    log->sum.changes++;
     return true;
 }
 
@@ -15239,11 +15204,11 @@ static ms_result ms__log_sync_before(ms__log *log, bool confirm, ms_error *err)
 {
     int failed = ms__file_sync(log);
     if (failed == 0 && confirm) {
-        MS__TRY(ms__checkpoint_store(log, log->end, log->last_seq, true, err));
+        MS__TRY(ms__checkpoint_store(log, log->end, log->sum.last_seq, true, err));
         failed = ms__file_sync(log);
     }
     if (failed != 0) return ms__log_poison(log, failed, "syncing", err);
-    ms__durable_move(log, log->end, log->last_seq);
+    ms__durable_move(log, log->end, log->sum.last_seq);
     return MS_OK;
 }
 
@@ -15265,7 +15230,8 @@ static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error 
     (void)ms__unconfirmed_set(log, false); /* else a later writer settles again */
     if (dead > log->end) {
         log->durable.zeroed_bytes += dead - log->end;
-        ms__log_event(log, MS_LOG_ZEROED, log->end, dead - log->end, log->last_seq, 0, 0);
+        ms__log_event(log, MS_LOG_ZEROED, log->end, dead - log->end, log->sum.last_seq, 0,
+                      0);
     }
     return MS_OK;
 }
@@ -15308,7 +15274,7 @@ static int ms__log_disk(ms__log *log)
  * storing the checkpoint needs. */
 static ms_result ms__log_sync_now(ms__log *log, bool confirm, ms_error *err)
 {
-    uint64_t end = log->end, seq = log->last_seq;
+    uint64_t end = log->end, seq = log->sum.last_seq;
     ms_result code = MS_OK;
     log->durable.syncing = true;
     log->durable.erased = UINT64_MAX;
@@ -15549,7 +15515,7 @@ static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
 {
     unsigned char r[MS__LOST_SIZE];
     uint64_t at = log->end, after = at + MS__LOST_SIZE;
-    ms__lost_encode(&log->id, log->append.lost_end, at, log->last_seq, r);
+    ms__lost_encode(&log->id, log->append.lost_end, at, log->sum.last_seq, r);
     MS__TRY(ms__log_put(log, at, r, sizeof r, err));
     MS__TRY(ms__log_publish(log, after, err));
     log->append.lost_written = true;
@@ -15564,7 +15530,8 @@ static int ms__blocks_own(ms__log *log)
     unsigned char mark[8];
     if (log->append.engine != MS_ENGINE_MAP) return 0;
     memcpy(mark, log->map.super + MS__AT_MARK, sizeof mark);
-    int failed = ms__os_write_all(log->os, log->file.handle, MS__AT_MARK, mark, sizeof mark);
+    int failed =
+        ms__os_write_all(log->os, log->file.handle, MS__AT_MARK, mark, sizeof mark);
     uint64_t page = (log->end + 4095) & ~(uint64_t)4095;
     if (failed != 0 || page == log->end) return failed;
     return ms__log_zero(log, page - 8, page); /* zeros already */
@@ -15590,9 +15557,9 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     w.inode = log->file.stat.inode;
     w.epoch = ms__log_line(log->map.super) + 1;
     ms__writer_encode(&w, line);
+    uint64_t busy = log->opts.shared ? log->end : UINT64_MAX;
     int failed = ms__blocks_own(log);
-    if (failed == 0)
-        failed = ms__super_word(log, MS__AT_BUSY, log->opts.shared ? log->end : UINT64_MAX);
+    if (failed == 0) failed = ms__super_word(log, MS__AT_BUSY, busy);
     /* hints of before a power loss may point at dead bytes */
     if (failed == 0) failed = ms__hints_store(log);
     if (failed == 0) failed = ms__super_word(log, MS__AT_MARK, log->end);
@@ -15613,7 +15580,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     if (log->append.lost_end <= log->end || log->append.lost_written) return MS_OK;
     ms_result code = ms__lost_write(log, err);
     if (code == MS_OK) return MS_OK;
-    log->append.begun = false; /* what it may have left is zeroed, and it is tried again */
+    log->append.begun = false; /* what it has left is zeroed, and it is tried again */
     if (log->append.stop < log->end + MS__LOST_SIZE)
         log->append.stop = log->end + MS__LOST_SIZE;
     return code;
@@ -15664,19 +15631,11 @@ static ms_result ms__index_put(ms__log *log, unsigned char *r, uint64_t *offset,
 
 static ms__state ms__log_state(const ms__log *log)
 {
-    ms__state s;
-    memset(&s, 0, sizeof s);
-    s.damaged = (uint32_t)log->recovery.n_damaged;
-    s.damaged_bytes = log->recovery.damaged_bytes;
+    ms__state s = log->sum;
+    s.summary = 0;
     s.summaries = log->index.summaries.n;
     if (s.summaries > 0)
         s.summary = ms__node_entry(&log->index.summaries, s.summaries - 1)->offset;
-    s.messages = log->messages;
-    s.bytes = log->bytes;
-    s.last_seq = log->last_seq;
-    s.gap_seq = log->gap_seq;
-    s.changes = log->changes;
-    s.hidden = log->hidden;
     return s;
 }
 
@@ -15724,9 +15683,8 @@ static MS__APART ms_result ms__segment_write(ms__log *log, ms_error *err)
 static void ms__job_end(ms__log *log)
 {
     ms__job *j = &log->index.job;
-    if (j->record)
-        (void)ms__log_resize(log, j->record, (size_t)ms__align8(ms__summary_size(&j->sum)),
-                             0);
+    size_t size = (size_t)ms__align8(ms__summary_size(&j->sum));
+    if (j->record) (void)ms__log_resize(log, j->record, size, 0);
     memset(j, 0, sizeof *j);
 }
 
@@ -15758,7 +15716,7 @@ static MS__APART ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *er
     uint32_t at[MS__FAN];
     uint64_t offset;
     memset(r, 0, sizeof r);
-    ms__index_header(r, sizeof r, MS__INDEX_FILTER, log->last_seq);
+    ms__index_header(r, sizeof r, MS__INDEX_FILTER, log->sum.last_seq);
     ms__put32(r + 32, j->sum.number);
     ms__put32(r + 36, j->filters);
     for (unsigned c = 0; c < MS__FAN; c++) {
@@ -15786,7 +15744,7 @@ static MS__APART ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *e
     uint64_t offset;
     if (!ms__nodes_reserve(log, t, g)) return ms__no_memory(err, 0);
     ms__index_header(j->record, ms__summary_size(&j->sum), MS__INDEX_SUMMARY,
-                     log->last_seq);
+                     log->sum.last_seq);
     ms__put32(j->record + 32, g);
     ms__put32(j->record + 36, j->sum.bits);
     ms__put64(j->record + 40, 0);
@@ -15806,10 +15764,10 @@ static ms_result ms__job_step(ms__log *log, bool *more, ms_error *err)
     uint32_t g = log->index.summaries.n;
     *more = false;
     if (!log->append.wrote || (log->opts.shared && !log->index.merges)) return MS_OK;
-    if (j->runs && j->sum.number != g) ms__job_end(log); /* another writer made it */
+    if (j->segments > 0 && j->sum.number != g) ms__job_end(log); /* another made it */
     if (log->index.segments.n / MS__FAN <= g) return MS_OK;
     MS__TRY(ms__log_begin(log, err)); /* again, where a watermark was not written */
-    j->runs = *more = true;
+    *more = true;
     j->sum.number = g;
     if (!j->record) return ms__job_segment(log, j, err);
     if (j->filters >> j->sum.bits == 0) return ms__job_filter(log, j, err);
@@ -15907,11 +15865,10 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
     uint64_t messages = live->messages, bytes = live->bytes;
     uint64_t changes = live->changes, hidden = live->hidden;
     if (!log->append.begun) MS__TRY(ms__log_begin(log, err));
-    ms__run_begin(run, &log->clock, !log->opts.keep_unset_times, log->last_seq,
-                  log->gap_seq);
+    ms__run_begin(run, &log->clock, !log->opts.keep_unset_times, log->sum.last_seq,
+                  log->sum.gap_seq);
     run->start = run->offset = log->end;
     run->max_message = log->opts.max_message;
-    run->last_seq = log->last_seq;
     run->first_flags = log->durable.end >= log->end ? MS_FLAG_SYNCED : 0;
     log->append.direct = false;
     log->append.dirty = 0;
@@ -15920,11 +15877,11 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
         ms__run_unwrite(log);
         return code;
     }
-    log->messages += live->messages - messages;
-    log->bytes += live->bytes - bytes;
-    log->changes += live->changes - changes;
-    log->hidden += live->hidden - hidden;
-    if (live->messages > messages) log->last_seq = live->last_seq;
+    log->sum.messages += live->messages - messages;
+    log->sum.bytes += live->bytes - bytes;
+    log->sum.changes += live->changes - changes;
+    log->sum.hidden += live->hidden - hidden;
+    if (live->messages > messages) log->sum.last_seq = live->last_seq;
     return code;
 }
 
@@ -16015,8 +15972,8 @@ static ms_result ms__take_index(ms__log *log, const unsigned char *r, uint64_t o
     ms__segment seg;
     ms__summary sum;
     /* messages that it counts may be damaged: a writer gives no number twice */
-    if (log->opts.writer && log->last_seq < ms_seq(ms__msg(r)))
-        log->last_seq = ms_seq(ms__msg(r));
+    if (log->opts.writer && log->sum.last_seq < ms_seq(ms__msg(r)))
+        log->sum.last_seq = ms_seq(ms__msg(r));
     memset(&seg, 0, sizeof seg);
     memset(&sum, 0, sizeof sum);
     if (ms__segment_decode(&seg, r, offset)) return ms__take_segment(log, &seg, err);
@@ -16031,9 +15988,9 @@ static ms_result ms__take_message(ms__log *log, const unsigned char *r, uint64_t
     ms__tail *t = ms__tail_of(log);
     if (!ms__tail_enter(&log->core, t, r, offset))
         return ms__no_memory(err, ms__padded(ms__get32(r)));
-    log->last_seq = ms_seq(ms__msg(r));
-    log->messages++;
-    log->bytes += ms_size(ms__msg(r));
+    log->sum.last_seq = ms_seq(ms__msg(r));
+    log->sum.messages++;
+    log->sum.bytes += ms_size(ms__msg(r));
     return MS_OK;
 }
 
@@ -16044,7 +16001,7 @@ static ms_result ms__log_take(ms__log *log, const unsigned char *r, uint64_t off
     if (r[4] == MS__KIND_INDEX) return ms__take_index(log, r, offset, err);
     if (r[4] == MS__KIND_MESSAGE) return ms__take_message(log, r, offset, err);
     if (r[4] == MS__KIND_GAP)
-        ms__gap_named(&log->gap_seq, log->last_seq, ms_seq(ms__msg(r)));
+        ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, ms_seq(ms__msg(r)));
     if (!ms__is_change(r) || ms__change_take(log, r, offset)) return MS_OK;
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
@@ -16063,10 +16020,10 @@ static void ms__lost_note(ms__log *log, uint64_t end)
     uint64_t bytes = end - log->end;
     ms__tail *t = ms__tail_of(log);
     ms__log_lost(log, end);
-    log->recovery.n_damaged++;
-    log->recovery.damaged_bytes += bytes;
+    log->sum.damaged++;
+    log->sum.damaged_bytes += bytes;
     ms__store32(&t->holes, t->holes + 1);
-    ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->last_seq, 0, 0);
+    ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->sum.last_seq, 0, 0);
 }
 
 static ms_result ms__foreign_record(const ms__log *log, uint64_t offset, ms_error *err)
@@ -16082,7 +16039,7 @@ static void ms__replay_begin(ms__replay *s, ms__log *log, uint64_t trusted,
     memset(s, 0, sizeof *s);
     s->log = log;
     s->at = log->end;
-    s->last_seq = log->last_seq;
+    s->last_seq = log->sum.last_seq;
     s->trusted = trusted;
     s->limit = limit & ~(uint64_t)7;
 }
@@ -16110,8 +16067,8 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t s
     if (code == MS_OK && found == MS__FOUND_FOREIGN)
         code = ms__foreign_record(log, offset, err);
     ms__holes_take(log, &s);
-    log->recovery.n_damaged += s.damaged;
-    log->recovery.damaged_bytes += s.damaged_bytes;
+    log->sum.damaged += (uint32_t)s.damaged;
+    log->sum.damaged_bytes += s.damaged_bytes;
     if (code == MS_OK) log->end = s.limit;
     if (s.damaged + s.index_damaged > 0) ms__durable_unproven(log);
     if (code == MS_OK && visible > log->end && log->append.lost_end < visible)
@@ -16149,17 +16106,9 @@ static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
 /* Begins with the counts of a segment index. */
 static ms_result ms__log_start_at(ms__log *log, const ms__segment *seg, ms_error *err)
 {
-    const ms__state *state = &seg->state;
     log->end = seg->next;
-    log->recovery.n_damaged = state->damaged;
-    log->recovery.damaged_bytes = state->damaged_bytes;
-    log->messages = state->messages;
-    log->bytes = state->bytes;
-    log->last_seq = state->last_seq;
-    log->gap_seq = state->gap_seq;
-    log->changes = state->changes;
-    log->hidden = state->hidden;
-    if (!MS__CHANGES && state->changes > 0)
+    log->sum = seg->state;
+    if (!MS__CHANGES && log->sum.changes > 0)
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has changes, and this program was built without them",
                         log->file.path);
@@ -16249,8 +16198,8 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     else if (!same) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
     MS__TRY(ms__log_take_visible(log, visible, size, err));
     if (log->opts.salvage && proven > size) ms__lost_note(log, proven);
-    if (log->opts.writer && checkpoint.seq > log->last_seq)
-        log->last_seq = checkpoint.seq; /* numbers are not used again */
+    if (log->opts.writer && checkpoint.seq > log->sum.last_seq)
+        log->sum.last_seq = checkpoint.seq; /* numbers are not used again */
     ms__durable_begin(log, &checkpoint, !same && !log->opts.salvage ? proven : 0);
     if (same) MS__TRY(ms__mark_restore(log, mark, err));
     ms__tail_show(ms__tail_of(log));
@@ -16363,9 +16312,8 @@ static void ms__log_detach(ms__log *log)
 {
     ms__map_drop(log);
     ms__nodes_clear(log);
-    log->end = log->last_seq = log->messages = log->bytes = log->gap_seq = 0;
-    log->changes = log->hidden = 0;
-    log->recovery.n_damaged = log->recovery.damaged_bytes = 0;
+    log->end = 0;
+    memset(&log->sum, 0, sizeof log->sum);
     ms__log_lost(log, 0);
 }
 
@@ -16480,7 +16428,7 @@ static ms_result ms__log_refresh(ms_store *store, uint64_t *last_seq, ms_error *
     MS__TRY(ms__log_ready(log, err));
     if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
     ms__lock_take(&log->lock);
-    *last_seq = log->last_seq;
+    *last_seq = log->sum.last_seq;
     ms__lock_give(&log->lock);
     return MS_OK;
 }
@@ -16780,15 +16728,16 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
     if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
     ms__lock_take(&log->lock);
     /* of those that HIDEs count some may be damaged, and not be among the messages */
-    out->hidden = log->hidden < log->messages ? log->hidden : log->messages;
-    out->messages = log->messages - out->hidden;
-    out->changes = log->changes;
-    out->damaged = log->recovery.n_damaged;
+    const ms__state *sum = &log->sum;
+    out->hidden = sum->hidden < sum->messages ? sum->hidden : sum->messages;
+    out->messages = sum->messages - out->hidden;
+    out->changes = log->sum.changes;
+    out->damaged = log->sum.damaged;
     out->as_of = ms__place(log->core.tail->segment, log->core.tail->filled);
-    out->last_seq = log->last_seq;
-    out->given_seq = log->last_seq < log->gap_seq ? log->gap_seq : log->last_seq;
-    out->bytes = log->bytes;
-    out->index_bytes = log->end > log->bytes ? log->end - log->bytes : 0;
+    out->last_seq = log->sum.last_seq;
+    out->given_seq = sum->last_seq < sum->gap_seq ? sum->gap_seq : sum->last_seq;
+    out->bytes = log->sum.bytes;
+    out->index_bytes = log->end > log->sum.bytes ? log->end - log->sum.bytes : 0;
     ms__lock_give(&log->lock);
     return MS_OK;
 }
@@ -16902,7 +16851,7 @@ static ms_result ms__log_leave_out(ms_store *store, uint64_t seq, ms_error *err)
     }
     if (code == MS_OK) code = ms__log_publish(log, offset + size, err);
     if (code == MS_OK) {
-        if (log->gap_seq < seq) log->gap_seq = seq;
+        if (log->sum.gap_seq < seq) log->sum.gap_seq = seq;
         ms__log_housekeep(log);
     }
     ms__write_end(log);
@@ -17051,8 +17000,8 @@ static void ms__log_free(ms__log *log)
     ms_alloc alloc = log->alloc;
     ms__job_end(log);
     ms__nodes_clear(log);
-    ms__nodes_free(log, &log->index.segments);
-    ms__nodes_free(log, &log->index.summaries);
+    ms__table_free(&alloc, log->index.segments.table, sizeof(ms__entry_node));
+    ms__table_free(&alloc, log->index.summaries.table, sizeof(ms__entry_node));
     for (uint32_t i = 0; i < MS__PINS; i++)
         if (log->map.tails[i]) ms__tail_free(log, (ms__tail *)log->map.tails[i]);
     if (log->map.spare) ms__tail_free(log, log->map.spare);
@@ -17170,9 +17119,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     log->opts.max_message = desc->max_message && desc->max_message < MS__RECORD_MAX
                            ? desc->max_message
                            : (size_t)MS__RECORD_MAX;
-    ms_alloc counted;
-    counted.resize = ms__log_counted;
-    counted.ctx = log;
+    ms_alloc counted = ms__log_alloc(log);
     ms_arena_init(&log->edits.live.nodes, &counted);
     log->file.boot = log->os->boot(log->os->ctx);
     log->durable.synced_at = log->os->micros(log->os->ctx);
@@ -17280,7 +17227,7 @@ static ms_result ms__log_verify(ms__log *log, ms_log_report *report, ms_error *e
         report->damaged++;
         report->damaged_bytes += log->append.lost_end - log->end;
         ms__log_event(log, MS_LOG_DAMAGE, log->end, log->append.lost_end - log->end,
-                      log->last_seq, 0, 0);
+                      log->sum.last_seq, 0, 0);
     }
     if (!ms__mark_trusted(log))
         report->torn_bytes = ms__log_dead_end(log, log->end) - log->end;
@@ -17354,16 +17301,13 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     out->created_ns = log->id.created;
     out->end = log->end;
     out->durable_end = log->durable.end;
-    out->durable_seq = log->durable.seq;
-    if (log->map.super && !log->opts.writer) {
-        ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.super);
-        out->durable_end = checkpoint.end;
-        out->durable_seq = checkpoint.seq;
-    }
+    if (log->map.super && !log->opts.writer)
+        out->durable_end = ms__checkpoint_newest(log->map.super).end;
+    out->durable_seq = ms__log_durable_seq(log);
     out->segments = log->index.segments.n;
     out->summaries = log->index.summaries.n;
-    out->damaged = log->recovery.n_damaged;
-    out->damaged_bytes = log->recovery.damaged_bytes;
+    out->damaged = log->sum.damaged;
+    out->damaged_bytes = log->sum.damaged_bytes;
     out->zeroed_bytes = log->durable.zeroed_bytes;
     out->lost_end = log->append.lost_end;
     out->memory = log->map.memory;
