@@ -37,6 +37,8 @@ STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
 SLOW   = test_corrupt test_hostile test_fixed test_oom test_twin test_json_read test_fast
 OWN    = $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
+SMALL  = build/os/test_views build/os/test_twin build/os/test_change \
+         build/arena/test_views
 VALGRIND_TESTS = test_message test_record test_mem test_dialect
 PKGS   = cmocka jansson libcjson sqlite3
 LIBS   = $(shell pkg-config --libs $(PKGS) 2>/dev/null || \
@@ -59,14 +61,14 @@ FUZZERS  = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_readers \
            build/fuzz/seeds_made $(FUZZERS:%=build/fuzz/%) $(FUZZERS:%=build/fuzz/plain/%)
 PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%) \
-           $(FUZZERS:%=build/san/%) $(FUZZERS:%=build/o2/%)
+           $(FUZZERS:%=build/san/%) $(FUZZERS:%=build/o2/%) $(SMALL)
 
 # What tests/run.sh runs, as variant:program. val is the o2 program under valgrind.
 SUITES = $(TESTS:%=o2:build/o2/%) \
          $(patsubst %,val:build/o2/%,$(filter $(VALGRIND_TESTS),$(TESTS))) \
          $(patsubst %,sh:%,$(wildcard tests/test_*.sh)) \
          $(TESTS:%=san:build/san/%) $(THREADS:%=tsan:build/tsan/%) \
-         $(EXAMPLES:%=example:%) example:build/quickstart_cpp \
+         $(foreach program,$(SMALL),$(word 2,$(subst /, ,$(program))):$(program)) $(EXAMPLES:%=example:%) example:build/quickstart_cpp \
          example:build/o2/bench_goals example:build/o2/bench_micro
 
 # With SETUP=0 `make test` leaves out what cannot be built or run here: without clang's
@@ -302,6 +304,13 @@ build/o2/msgstore.o: tests/msgstore_impl.c $(header)
 	    echo '$(FRAMES)') -c,)
 build/check/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(O2) -O0 -c,)
+# With -Os, what serves speed alone is left out; the arena variant is all that a program
+# without log and changes has. Both are tested, too.
+ARENA = -DMSGSTORE_NO_LOG -DMSGSTORE_NO_CHANGES
+build/os/msgstore.o: tests/msgstore_impl.c $(header)
+	$(call build,$(O2) -Os -c,)
+build/arena/msgstore.o: tests/msgstore_impl.c $(header)
+	$(call build,$(O2) -Os $(ARENA) -c,)
 build/san/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(SAN) -c,)
 build/tsan/msgstore.o: tests/msgstore_impl.c $(header)
@@ -318,6 +327,10 @@ build/o2/test_fast build/check/test_fast build/san/test_fast: %/test_fast: %/fas
 
 build/o2/%: tests/%.c build/o2/msgstore.o $(shared)
 	$(call build,$(O2) $(if $(filter $(SLOW),$*),,-O0) $(INC),$(object) $(fast) $(LIBS))
+build/os/%: tests/%.c build/os/msgstore.o $(shared)
+	$(call build,$(O2) -O0 $(INC),$(object) $(LIBS))
+build/arena/%: tests/%.c build/arena/msgstore.o $(shared)
+	$(call build,$(O2) -O0 $(ARENA) $(INC),$(object) $(LIBS))
 # For `make check` nothing is optimised; programs with an implementation of their own do
 # not wait for the object.
 $(OWN:tests/%.c=build/check/%): build/check/%: tests/%.c $(shared)

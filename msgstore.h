@@ -2632,8 +2632,9 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__NEON 0
 #endif
 
-/* An instruction for CRC32C: detected at run time on x86, at compile time on ARM. */
-#if MS__GNUC && defined(__x86_64__)
+/* An instruction for CRC32C: detected at run time on x86, at compile time on ARM. A small
+ * program without a log does without: its detection is 4 KB of the compiler's library. */
+#if MS__GNUC && defined(__x86_64__) && !(MS__SMALL && defined(MSGSTORE_NO_LOG))
 #define MS__CRC_X86 1
 #else
 #define MS__CRC_X86 0
@@ -5001,16 +5002,16 @@ enum {
 };
 
 typedef struct ms__type_row {
-    const char *word, *envelope, *task; /* in the formats */
+    const char *word; /* in the formats */
     uint8_t length, number, role, view_class, projection;
     uint32_t required; /* fields, by bit */
 } ms__type_row;
 
 static const ms__type_row ms__types[MS_TYPE_COUNT] = {
-    {"", "", "", 0, 0, 0, MS__CLASS_PLAIN, MS__AS_ROLE_TEXT, 0},
-#define MS__X(number, name, role, req, cls, proj, fw, env, task)            \
-    {fw, env, task, sizeof fw - 1, number, MS_ROLE_##role, MS__CLASS_##cls, \
-     MS__AS_##proj, (uint32_t)MS__NEED_##req},
+    {"", 0, 0, 0, MS__CLASS_PLAIN, MS__AS_ROLE_TEXT, 0},
+#define MS__X(number, name, role, req, cls, proj, fw, env, task)               \
+    {fw, sizeof fw - 1, number, MS_ROLE_##role, MS__CLASS_##cls, MS__AS_##proj, \
+     (uint32_t)MS__NEED_##req},
     MS_TYPES(MS__X)
 #undef MS__X
 };
@@ -5931,6 +5932,19 @@ static ms_result ms__check_record(const unsigned char *r, uint64_t offset, ms_er
 #else
 #define MS__CHANGES 1
 #endif
+
+/* Without the log no store has sealed segments: what reads them is dead. */
+#ifdef MSGSTORE_NO_LOG
+#define MS__LOG 0
+#else
+#define MS__LOG 1
+#endif
+
+/* The kinds of records that a raw query is for; 0: the query is not raw. */
+static unsigned ms__raw_of(const ms_query *q)
+{
+    return MS__CHANGES ? q->raw : 0;
+}
 
 /* Kinds of records that refer to messages before them. */
 static bool ms__is_change(const unsigned char *r)
@@ -9132,6 +9146,12 @@ typedef struct ms__core {
 
 static ms__core *ms__core_of(ms_store *store) { return (ms__core *)(void *)store; }
 
+/* NULL: the store has no sealed segments. */
+static const ms__sealed *ms__sealed_of(const ms__core *core)
+{
+    return MS__LOG ? core->home->sealed : NULL;
+}
+
 static uint64_t ms__place(uint32_t segment, uint32_t unit)
 {
     return (uint64_t)segment << 32 | unit;
@@ -9226,8 +9246,8 @@ static uint64_t ms__place_of(ms__core *core, const ms__tail *t, uint32_t end, ui
     const ms__stream *all = &t->live.all;
     uint32_t n = ms__stream_below(all, end), i = ms__tail_find(core, t, all, n, seq);
     uint64_t place = MS__NO_PLACE;
-    if (i == 0 && core->home->sealed)
-        place = core->home->sealed->seek(core, t->segment, seq, locked, result);
+    if (i == 0 && ms__sealed_of(core))
+        place = ms__sealed_of(core)->seek(core, t->segment, seq, locked, result);
     if (place != MS__NO_PLACE && *result == MS_OK) return place;
     return ms__place(t->segment, i < n && *result == MS_OK ? ms__stream_entry(all, i) : end);
 }
@@ -9249,8 +9269,9 @@ static const unsigned char *ms__own(ms__core *core, const ms__tail *t, uint32_t 
         if (r) break;
         *damaged = true;
     }
-    if (first > 0 || !core->home->sealed) return NULL;
-    return core->home->sealed->own(core, t->segment, seq, locked, place, damaged, result);
+    if (first > 0 || !ms__sealed_of(core)) return NULL;
+    return ms__sealed_of(core)->own(core, t->segment, seq, locked, place, damaged,
+                                    result);
 }
 
 /* ---- Keys. A key's text is read from its record. */
@@ -9281,7 +9302,7 @@ static const unsigned char *ms__key_find(ms__core *core, const ms__append_run *r
     uint64_t hash = ms__key_hash(&t->live, loc, key);
     if (ms__key_in(core, t, NULL, &names->keys.root, hash, loc, key, &r)) return r;
     if (ms__key_in(core, t, run, &fresh->keys.root, hash, loc, key, &r)) return r;
-    return core->home->sealed ? core->home->sealed->key(core, loc, key, result) : NULL;
+    return ms__sealed_of(core) ? ms__sealed_of(core)->key(core, loc, key, result) : NULL;
 }
 
 /* ---- Edits. */
@@ -9291,7 +9312,8 @@ static const ms__control *ms__edits_of(ms__core *core, ms_str location, bool loc
                                        ms_result *result)
 {
     if (!MS__CHANGES || !ms__load32(&core->edited)) return NULL;
-    if (core->home->sealed) return core->home->sealed->edits(core, location, locked, result);
+    if (ms__sealed_of(core))
+        return ms__sealed_of(core)->edits(core, location, locked, result);
     const ms__loc *loc = ms__loc_find(&core->tail->live, location);
     const ms__control *c =
         loc ? (const ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
@@ -9404,6 +9426,7 @@ static void ms__tail_show(ms__tail *t)
  * and left out if it is hidden.
  *
  * A query for up to MS__KEPT newest messages walks back once and keeps what it finds.
+ * With -Os it walks back, then forward again, as any other; and no cursor looks ahead.
  *
  * Plain cursors, which most are, read one list and return every message of it. Their
  * records lie all over the memory, and each look at a new place takes as long as ten
@@ -9474,9 +9497,9 @@ static MS__APART bool ms__head_turn(ms__core *core, ms__reading *s, ms__head *h)
         if (s->backward ? next.segment > tail : next.segment + 1 == tail) {
             next.segment = tail;
             some = ms__head_tail(s, &next);
-        } else if (!core->home->sealed || (!s->backward && next.segment == tail)) {
+        } else if (!ms__sealed_of(core) || (!s->backward && next.segment == tail)) {
             return false;
-        } else if (!core->home->sealed->turn(core, s, &next, &some)) {
+        } else if (!ms__sealed_of(core)->turn(core, s, &next, &some)) {
             return false;
         }
     }
@@ -9502,7 +9525,7 @@ static uint32_t ms__head_entry(ms__head *h, uint32_t i)
 static bool ms__head_offer(ms__core *core, ms__reading *s, ms__head *h, uint32_t i)
 {
     const ms__tail *t = s->tail;
-    if (h->index) return core->home->sealed->offer(core, s, h, i);
+    if (MS__LOG && h->index) return ms__sealed_of(core)->offer(core, s, h, i);
     h->entry = ms__head_entry(h, i);
     h->place = ms__place(t->segment, h->entry);
     h->record = core->home->at(core, ms__tail_offset(t, h->entry));
@@ -9527,7 +9550,9 @@ static bool ms__head_load(ms__core *core, ms__reading *s, ms__head *h)
 static ms__state_of ms__entry_state(ms__core *core, const ms__reading *s, ms__index index,
                                     uint32_t entry, const unsigned char *r)
 {
-    if (index) return core->home->sealed->state(core, index, entry, r, s->query->raw != 0);
+    if (MS__LOG && index)
+        return ms__sealed_of(core)->state(core, index, entry, r,
+                                          ms__raw_of(s->query) != 0);
     uint64_t offset = ms__tail_offset(s->tail, entry);
     return ms__holds_at(core->seed, offset, r) ? MS__WHOLE : MS__LOST;
 }
@@ -9546,8 +9571,8 @@ static void ms__head_leap(ms__core *core, ms__reading *s, ms__head *h,
     if (place >> 32 != segment) { /* whole runs are left out */
         to = s->backward ? h->lo : h->hi;
         h->from = s->backward ? (uint32_t)(place >> 32) + 1 : (uint32_t)(place >> 32) - 1;
-    } else if (h->index) {
-        to = core->home->sealed->below(h, unit);
+    } else if (MS__LOG && h->index) {
+        to = ms__sealed_of(core)->below(h, unit);
     } else {
         to = ms__chunks_lower((const ms__chunk *)h->run, h->lo, h->hi, unit);
     }
@@ -9644,7 +9669,7 @@ static void ms__heads_pop(ms__core *core, ms_cursor *it)
 static bool ms__merge_passes(const ms_cursor *it, const ms_msg *msg, ms_type_set types)
 {
     const ms_query *q = &it->query;
-    if (MS__CHANGES && q->raw) return ms__raw_passes(q, msg);
+    if (ms__raw_of(q)) return ms__raw_passes(q, msg);
     if (!(MS_BIT(ms_type_of(msg)) & types)) return false;
     return it->of.merge.match ? ms_query_match(q, msg) : ms__passes(q, msg);
 }
@@ -9814,9 +9839,9 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
     uint64_t unseen = 0;
     bool back = ms__starts_back(q);
     merge->plain = merge->n_heads == 1 && !merge->filtered && !merge->reading.changed &&
-                   !q->raw && !q->turn_id.ptr && !q->has_since && !q->has_until;
+                   !ms__raw_of(q) && !q->turn_id.ptr && !q->has_since && !q->has_until;
     merge->left = q->limit ? q->limit : SIZE_MAX;
-    if (back && !q->reverse && q->limit <= MS__KEPT) {
+    if (!MS__SMALL && back && !q->reverse && q->limit <= MS__KEPT) {
         ms__merge_keep(core, it);
         return;
     }
@@ -9878,7 +9903,7 @@ static ms_result ms__agent_heads(ms__core *core, ms_cursor *it, const ms__where 
     ms__live *live = (ms__live *)(uintptr_t)&it->of.merge.reading.tail->live;
     if (ms__is_empty(key)) return MS_OK;
     const ms__agent *a = at->loc ? ms__agent_find(live, at->loc, key) : NULL;
-    if (!a && !core->home->sealed) return MS_OK;
+    if (!a && !ms__sealed_of(core)) return MS_OK;
     uint64_t h = a ? a->node.hash : ms__agent_hash(live, at->hash, key);
     MS__TRY(ms__head_add(core, it, ms__stream_of(h, MS__S_TRACE), a ? &a->trace : NULL,
                          agent, MS__TYPES_TRACE, types, err));
@@ -9950,21 +9975,21 @@ static MS__APART ms_result ms__raw_heads(ms__core *core, ms_cursor *it,
     const ms__control *c =
         at->loc ? (const ms__control *)ms__load_ptr((void *const *)&at->loc->control)
                 : NULL;
-    if (q->raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
+    if (ms__raw_of(q) & (MS_RAW_AMENDS | MS_RAW_HIDES))
         MS__TRY(ms__head_add(core, it, ms__stream_of(at->hash, MS__S_CHANGE),
                              c ? &c->changes : NULL, MS__FOR_LOCATION, all, all, err));
-    if (q->raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
+    if (ms__raw_of(q) & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
         uint64_t h = ms__facts_hash(live->hash_key, at->hash);
         MS__TRY(ms__head_add(core, it, ms__stream_of(h, MS__S_CHANGE),
                              c ? &c->facts : NULL, MS__FOR_LOCATION, all, all, err));
     }
-    if (q->raw & MS_RAW_PIECES) {
+    if (ms__raw_of(q) & MS_RAW_PIECES) {
         uint64_t h = ms__flow_hash(live->hash_key, at->hash, q->about_seq);
         const ms__flow *f = at->loc ? ms__flow_find(live, at->loc, q->about_seq) : NULL;
         MS__TRY(ms__head_add(core, it, ms__stream_of(h, MS__S_CHANGE),
                              f ? &f->pieces : NULL, MS__FOR_LOCATION, all, all, err));
     }
-    return q->raw & MS_RAW_MESSAGES ? ms__raw_messages(core, it, at, err) : MS_OK;
+    return ms__raw_of(q) & MS_RAW_MESSAGES ? ms__raw_messages(core, it, at, err) : MS_OK;
 }
 
 /* What a query over the whole store reads. */
@@ -9974,8 +9999,9 @@ static ms_result ms__whole_heads(ms__core *core, ms_cursor *it, ms_error *err)
     const ms_query *q = &it->query;
     const ms__live *live = &merge->reading.tail->live;
     merge->match = !(q->views & MS_VIEW_TIMELINE);
-    merge->filtered = merge->match || core->home->sealed; /* not only messages there */
-    merge->reading.changed = !q->raw && ms__load32(&core->edited) != 0;
+    merge->filtered = merge->match || ms__sealed_of(core); /* not only messages there */
+    merge->reading.changed =
+        MS__CHANGES && !q->raw && ms__load32(&core->edited) != 0;
     if (!q->raw || (q->raw & MS_RAW_MESSAGES))
         MS__TRY(ms__head_add(core, it, MS__LIST_MESSAGES, &live->all, MS__FOR_LOCATION,
                              MS_TYPES_ALL, MS_TYPES_ALL, err));
@@ -9991,12 +10017,12 @@ static ms_result ms__query_heads(ms__core *core, ms_cursor *it, ms_error *err)
     ms__live *live = (ms__live *)(uintptr_t)&merge->reading.tail->live;
     ms__where at;
     ms_result result = MS_OK;
-    if (ms__is_empty(q->location) || ((q->raw & MS_RAW_PIECES) && !q->about_seq))
+    if (ms__is_empty(q->location) || ((ms__raw_of(q) & MS_RAW_PIECES) && !q->about_seq))
         return ms__whole_heads(core, it, err);
     at.loc = ms__loc_find(live, q->location);
-    if (!at.loc && !core->home->sealed) return MS_OK;
+    if (!at.loc && !ms__sealed_of(core)) return MS_OK;
     at.hash = at.loc ? at.loc->node.hash : ms__loc_hash(live, q->location);
-    if (MS__CHANGES && q->raw) return ms__raw_heads(core, it, &at, err);
+    if (ms__raw_of(q)) return ms__raw_heads(core, it, &at, err);
     const ms__control *c =
         ms__edits_of(core, q->location, merge->reading.locked, &result);
     if (result != MS_OK) return ms__no_memory(err, sizeof(ms__control));
@@ -10024,8 +10050,8 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
     }
     if (q->after_seq == UINT64_MAX) s->from = s->to;
     if (q->after_seq == UINT64_MAX || q->after_seq == 0) return;
-    if (q->raw && ms__own(core, t, end, q->after_seq, s->locked, &s->from, &damaged,
-                          &s->result))
+    if (ms__raw_of(q) && ms__own(core, t, end, q->after_seq, s->locked, &s->from,
+                                 &damaged, &s->result))
         s->from++; /* its changes may stand before the next message */
     else
         s->from = ms__place_of(core, t, end, q->after_seq + 1, s->locked, &s->result);
@@ -10132,8 +10158,8 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
         return item ? ms__msg(item->record) : NULL;
     }
     if (merge->left == 0) return NULL;
-    if (merge->kept) return ms__msg(merge->queue.record[--merge->left]);
-    if (merge->plain) r = ms__plain_step(core, it);
+    if (!MS__SMALL && merge->kept) return ms__msg(merge->queue.record[--merge->left]);
+    if (!MS__SMALL && merge->plain) r = ms__plain_step(core, it);
     if (!r) r = ms__merge_step(core, it, &it->damaged);
     ms__reading_report(it);
     if (!r) return NULL;
@@ -10209,7 +10235,7 @@ static const unsigned char *ms__walk_step(ms__core *core, ms__walk_list *w)
         const unsigned char *r = h->record;
         ms__state_of state = ms__entry_state(core, s, h->index, h->entry, r);
         w->place = h->place;
-        if (s->control) r = ms__head_shown(core, s, h, &state);
+        if (MS__CHANGES && s->control) r = ms__head_shown(core, s, h, &state);
         if (s->backward) h->pos--;
         else h->pos++;
         if (r && state == MS__WHOLE) return r;
@@ -10360,7 +10386,7 @@ static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq,
     ms__loc *loc = ms__loc_get(live, location);
     if (!loc || !ms__change_reserve(live, loc, c->kind, seq, &c->enter)) return false;
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return true;
-    if (core->home->sealed) c->control = core->home->sealed->edit(core, location);
+    if (ms__sealed_of(core)) c->control = ms__sealed_of(core)->edit(core, location);
     else c->control = c->enter.control ? c->enter.control : (ms__control *)loc->control;
     c->mark = ms__arena_mark_of(&core->edits->nodes);
     return c->control &&
@@ -10597,12 +10623,13 @@ static ms_result ms__info_count(ms__naming *n, ms_info *info)
         q.n_agent_keys = 1;
     }
     MS__TRY(ms__naming_open(n, &q));
+    bool changed = MS__CHANGES && merge->reading.changed;
     info->messages = 0;
-    for (uint32_t i = 0; !merge->reading.changed && i < merge->n_heads; i++)
+    for (uint32_t i = 0; !changed && i < merge->n_heads; i++)
         info->messages += ms__head_count(n->core, &merge->reading, &merge->heads[i]);
     first = last = ms__naming_next(n);
     if (!first) info->messages = 0;
-    if (first && merge->reading.changed) {
+    if (first && changed) {
         for (msg = first; msg; info->messages++, msg = ms__naming_next(n)) last = msg;
     } else if (first) {
         q.limit = 1;
@@ -10692,27 +10719,41 @@ static bool ms__naming_grow(ms__naming *n)
     return true;
 }
 
+/* The item of a name, plus one; 0: it has none, and *at is its slot. Without a log only
+ * the tail has names, and the lists of one follow each other: there is no table. */
+static uint32_t ms__naming_find(const ms__naming *n, uint64_t hash, size_t *at)
+{
+    if (!MS__LOG) {
+        bool same = n->count > 0 && n->items[n->count - 1].hash == hash;
+        return same ? (uint32_t)n->count : 0;
+    }
+    *at = (size_t)(hash >> 3) & (n->n_slots - 1);
+    while (n->slots[*at] && n->items[n->slots[*at] - 1].hash != hash)
+        *at = (*at + 1) & (n->n_slots - 1);
+    return n->slots[*at];
+}
+
 /* Adds what a segment has of a name; false: no memory. */
 static bool ms__naming_add(void *naming, uint64_t hash, uint64_t first, uint64_t last,
                            uint64_t messages)
 {
     ms__naming *n = (ms__naming *)naming;
-    if (2 * n->count >= n->n_slots && !ms__naming_grow(n)) return false;
+    size_t at = 0;
+    if (MS__LOG && 2 * n->count >= n->n_slots && !ms__naming_grow(n)) return false;
     n->looked++;
     hash &= ~(uint64_t)7;
-    size_t at = (size_t)(hash >> 3) & (n->n_slots - 1);
-    while (n->slots[at] && n->items[n->slots[at] - 1].hash != hash)
-        at = (at + 1) & (n->n_slots - 1);
-    if (!n->slots[at]) {
+    uint32_t known = ms__naming_find(n, hash, &at);
+    if (!known) {
         ms__named *more =
             (ms__named *)ms__list_room(n->arena, n->items, n->count, &n->cap, sizeof *more);
         if (!more) return false;
         n->items = more;
         memset(&more[n->count], 0, sizeof *more);
         more[n->count].hash = hash;
-        n->slots[at] = (uint32_t)++n->count;
+        known = (uint32_t)++n->count;
+        if (MS__LOG) n->slots[at] = known;
     }
-    ms__named *item = &n->items[n->slots[at] - 1];
+    ms__named *item = &n->items[known - 1];
     bool none = item->messages == 0;
     if (none || (messages > 0 && last > item->last)) item->last = last;
     if (none || (messages > 0 && first < item->first)) item->first = first;
@@ -10746,10 +10787,10 @@ static bool ms__naming_tail(ms__naming *n)
 /* The record at a place, or NULL. */
 static const unsigned char *ms__naming_record(ms__naming *n, uint64_t place)
 {
-    if (place >> 32 == n->tail->segment)
+    if (!MS__LOG || place >> 32 == n->tail->segment)
         return ms__tail_record(n->core, n->tail, (uint32_t)place);
     n->looked++;
-    return n->core->home->sealed->record(n->core, place);
+    return ms__sealed_of(n->core)->record(n->core, place);
 }
 
 /* Makes the entry of a name, if it is asked for. counted: all segments were asked. Else it
@@ -10783,7 +10824,7 @@ static bool ms__naming_enough(ms__naming *n, const ms__named *item)
 {
     size_t newer = 0;
     if (n->n_infos < n->query->limit) return false;
-    if (!ms__load32(&n->core->edited)) return true;
+    if (!MS__CHANGES || !ms__load32(&n->core->edited)) return true;
     const unsigned char *r = ms__naming_record(n, item->last);
     if (!r) return false;
     for (size_t i = 0; i < n->n_infos; i++)
@@ -10839,9 +10880,9 @@ static ms_result ms__naming_collect(ms__naming *n, ms__lock *lock)
     for (;;) {
         if (!all) MS__TRY(ms__naming_newest(n, taken, &enough));
         taken = all ? 0 : n->count;
-        if (enough || segment == 0) break;
-        MS__TRY(n->core->home->sealed->names(n->core, --segment, n->query, ms__naming_add,
-                                             n));
+        if (enough || !MS__LOG || segment == 0) break;
+        MS__TRY(ms__sealed_of(n->core)->names(n->core, --segment, n->query,
+                                              ms__naming_add, n));
     }
     for (; all && taken < n->count; taken++)
         MS__TRY(ms__naming_take(n, &n->items[taken], true));
@@ -21289,7 +21330,16 @@ static const char *const ms__env_members[MS__ENV_MEMBERS] = {
     "metadata", "id",      "created_at", "updated_at"};
 
 /* The word of a type; "" for one that has none. */
-static const char *ms__env_own(ms_type type) { return ms__type_row_of(type)->envelope; }
+static const char *ms__env_own(ms_type type)
+{
+    static const char *const words[MS_TYPE_COUNT] = {
+        "",
+#define MS__X(number, name, role, req, cls, proj, fw, env, task) env,
+        MS_TYPES(MS__X)
+#undef MS__X
+    };
+    return words[(unsigned)type < MS_TYPE_COUNT ? (unsigned)type : 0];
+}
 
 /* Is there a value that is not null? */
 static bool ms__env_says(ms_str value)
@@ -22001,9 +22051,20 @@ static const ms__shape *ms__task_outer(const ms_envelope *m, size_t n)
     return &ms__task_shapes[MS__TASK_WRAPPER];
 }
 
+static const char *ms__task_word(ms_type type)
+{
+    static const char *const words[MS_TYPE_COUNT] = {
+        "",
+#define MS__X(number, name, role, req, cls, proj, fw, env, task) task,
+        MS_TYPES(MS__X)
+#undef MS__X
+    };
+    return words[(unsigned)type < MS_TYPE_COUNT ? (unsigned)type : 0];
+}
+
 static const ms__shape *ms__task_block(const ms_envelope *m)
 {
-    unsigned kind = ms__task_kind(ms_str_of(ms__type_row_of(m->type)->task));
+    unsigned kind = ms__task_kind(ms_str_of(ms__task_word(m->type)));
     return &ms__task_shapes[kind < MS__TASK_KINDS ? kind : (unsigned)MS__TASK_DATA];
 }
 

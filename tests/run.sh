@@ -3,9 +3,9 @@
 #
 #   tests/run.sh [--unbuilt] [VARIANT:PROGRAM ...]
 #
-# Variants: o2, san, tsan, check (programs built so), val (under valgrind), sh (a shell
-# script), example (a program that has to end with 0). Without arguments: all of o2, san
-# and tsan that is in build/, and the scripts.
+# Variants: o2, san, tsan, os, arena, check (programs built so), val (under valgrind), sh
+# (a shell script), example (a program that has to end with 0). Without arguments: all of
+# o2, san and tsan that is in build/, and the scripts.
 # --unbuilt tells that building failed; that counts as one failure.
 #
 # MS_TEST_SCALE (percent) says how much of the long loops to run, MS_TEST_JOBS how many
@@ -30,6 +30,7 @@ variant()
     scale=100
     under=
     case $1 in
+    os | arena) scale=10 ;;
     san | tsan)
         scale=10
         # The sanitizers' fixed addresses can collide with randomised ones.

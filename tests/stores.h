@@ -110,7 +110,9 @@ typedef struct test_store {
     void *buffer;             /* of a fixed store, from malloc */
     size_t size;
     char *folder, *path;      /* of a log, from malloc */
+#ifndef MSGSTORE_NO_LOG
     ms_log_desc log;          /* opens the log again */
+#endif
 } test_store;
 
 typedef struct store_kind {
@@ -161,6 +163,7 @@ static inline ms_result open_fixed(test_store *s, const store_options *options,
     return ms_mem_open(&s->store, &desc, err);
 }
 
+#ifndef MSGSTORE_NO_LOG
 /* Nothing is damaged in the logs that this file opens. */
 static inline void log_is_damaged(void *ctx, const ms_log_event *event)
 {
@@ -213,14 +216,17 @@ static inline ms_result open_log_plain(test_store *s, const store_options *optio
 {
     return open_log(s, options, MS_ENGINE_AUTO, 0, err);
 }
+#endif
 
 static store_kind store_kinds[] = {
     {"heap", true, false, false, open_heap},
     {"tiny chunks", true, false, false, open_tiny_chunks},
     {"fixed buffer", true, true, false, open_fixed},
+#ifndef MSGSTORE_NO_LOG
     {"log, map engine, tiny segments", false, false, true, open_log_map},
     {"log, write engine, tiny segments", false, false, true, open_log_write},
     {"log", false, false, true, open_log_plain},
+#endif
 };
 
 enum {
@@ -240,12 +246,16 @@ static inline const store_kind *store_kind_at(size_t i)
     {#test " in tiny chunks", test, NULL, NULL, &store_kinds[1]},   \
     {#test " in a buffer", test, NULL, NULL, &store_kinds[2]}
 
+#ifdef MSGSTORE_NO_LOG
+#define ON_EVERY_STORE(test) ON_ARENA_STORES(test)
+#else
 #define ON_LOGS(test)                                                  \
     {#test " in a mapped log", test, NULL, NULL, &store_kinds[3]},     \
     {#test " in a written log", test, NULL, NULL, &store_kinds[4]},    \
     {#test " in a log", test, NULL, NULL, &store_kinds[5]}
 
 #define ON_EVERY_STORE(test) ON_ARENA_STORES(test), ON_LOGS(test)
+#endif
 
 /* Opens a store of that kind; options NULL: all defaults. */
 static inline test_store store_open(const store_kind *kind, const store_options *options)
@@ -274,17 +284,20 @@ static inline void store_close(test_store *s)
 /* Closes a log and opens its file again; any other store stays as it is. */
 static inline void store_reopen(test_store *s)
 {
-    ms_error err;
     if (!s->kind->log) return;
+#ifndef MSGSTORE_NO_LOG
+    ms_error err;
     ms_close(s->store);
     s->log.mode = MS_LOG_WRITE;
     if (ms_log_open(&s->store, &s->log, &err) != MS_OK)
         fail_msg("%s, again: %s", s->kind->name, err.message);
+#endif
 }
 
 
 /* ---- a log by itself, and others beside it ---- */
 
+#ifndef MSGSTORE_NO_LOG
 /* A log in a fresh folder, described, not opened. */
 static inline test_store log_at(size_t segment, ms_log_engine engine)
 {
@@ -333,6 +346,7 @@ static inline int stat_without_name(void *ctx, ms_file file, ms_os_stat *out)
     out->device = out->inode = 7;
     return code;
 }
+#endif
 
 
 /* ---- small helpers ---- */
