@@ -143,7 +143,8 @@ void tally_free(tally *t);
     X(BY_STORE, "by-store", NULL) X(CONTEXT, "context", "N")                            \
     X(CONVERSATION, "conversation", NULL) X(CWD, "cwd", "DIR")                          \
     X(DRY_RUN, "dry-run", NULL) X(EXACT, "exact-case", NULL)                            \
-    X(FIELDS, "all-fields", NULL) X(FORMAT, "format", "F") X(FROM, "from", "FORMAT")    \
+    X(FIELDS, "all-fields", NULL) X(FIX, "fix", NULL)                                   \
+    X(FORMAT, "format", "F") X(FROM, "from", "FORMAT")                                  \
     X(GLOBAL, "global", NULL) X(GREP, "grep", "TEXT") X(HELP, "help", NULL)             \
     X(JSON, "json", NULL) X(KEEP_GOING, "keep-going", NULL)                             \
     X(KEEP_LAST, "keep-last", "N") X(KEYS, "keys", NULL) X(LENIENT, "lenient", NULL)    \

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# msgstore doctor, hand-over and the writers of transcripts: damaged variants of every sample
+# are mended to whole ones that keep every message that could be read; what is written is
+# read back to the same messages. Prints "ok NAME", "skip NAME: reason" or
+# "FAIL NAME: reason" a line.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+. tests/tool_checks.sh
+export TZ=UTC
+
+if [ ! -x "$tool" ]; then
+    fail tool "$tool is not built"
+    exit 1
+fi
+if [ ! -d "$shared/claude-code-real" ]; then
+    echo "skip doctor: no samples in $shared"
+    exit 0
+fi
+
+# said FILE: what its messages contain, a line each, sorted; without numbers, times and ids.
+said()
+{
+    "$tool" view --raw --json "$1" 2>/dev/null | sed -n '/"kind":"message"/{
+        s/,"\(call_id\|id\|key\|source\|extra\)":.*//
+        s/"\(seq\|time\|location\|turn_id\|flags\)":\("[^"]*"\|[0-9.]*\),\{0,1\}//g
+        s/"\(uuid\|parentUuid\)":"[^"]*"//g
+        p
+    }' | LC_ALL=C sort -u
+}
+
+# damage KIND FILE: the file with a fault.
+damage()
+{
+    case $1 in
+    cut) awk 'NR == int(n / 2) { print substr($0, 1, length($0) / 2); next } { print }' \
+        n="$(wc -l <"$2")" "$2" ;;
+    gone) awk 'NR % 5 != 3' "$2" ;;
+    swapped) awk 'NR > 2 && NR % 2 == 1 { held = $0; next } { print }
+        held != "" { print held; held = "" } END { if (held != "") print held }' "$2" ;;
+    doubled) awk '{ print } NR % 3 == 0 { print }' "$2" ;;
+    parents) sed '3~4s/"parent\(Uuid\|Id\)":"[^"]*"/"parent\1":"00000000-gone"/' "$2" ;;
+    torn) head -c $(($(wc -c <"$2") * 3 / 4)) "$2" ;;
+    joined) awk 'NR == 4 { printf "%s", substr($0, 1, 60); next } { print }' "$2" ;;
+    esac
+}
+
+# ---- Damaged variants of every sample.
+
+whole=0 lost=0 again=0 tried=0
+while read -r file; do
+    for kind in cut gone swapped doubled parents torn joined; do
+        bad=$tmp/bad.${file##*.} fixed=$tmp/fixed.jsonl
+        damage $kind "$file" >"$bad"
+        rm -f "$fixed"
+        "$tool" doctor --fix -o "$fixed" "$bad" >"$tmp/out" 2>"$tmp/err"
+        code=$?
+        [ $code -eq 0 ] && continue
+        grep -q 'nothing is written' "$tmp/err" && continue
+        tried=$((tried + 1))
+        if [ $code -ne 3 ] || [ ! -s "$fixed" ]; then
+            fail "fix_$kind" "${file#"$shared"/}: exit code $code, nothing written"
+            continue
+        fi
+        said "$bad" >"$tmp/before"
+        said "$fixed" >"$tmp/after"
+        if [ -n "$(LC_ALL=C comm -23 "$tmp/before" "$tmp/after")" ]; then
+            lost=$((lost + 1))
+            fail "keeps_$kind" "${file#"$shared"/}: $(LC_ALL=C comm -23 "$tmp/before" \
+                "$tmp/after" | head -n 1 | cut -c 1-200)"
+        fi
+        "$tool" view "$fixed" >/dev/null 2>"$tmp/err" && whole=$((whole + 1)) ||
+            fail "whole_$kind" "${file#"$shared"/}: $(head -n 1 "$tmp/err")"
+        case $file in
+        *claude* | *codex* | *pi-session*)
+            "$tool" doctor "$fixed" >"$tmp/out" 2>&1 || {
+                again=$((again + 1))
+                fail "mended_$kind" "${file#"$shared"/}: $(sed -n 2p "$tmp/out")"
+            } ;;
+        esac
+    done
+done < <(find "$shared" -type f ! -name SOURCE.md ! -path '*/json-test-suite/*' \
+    ! -name '*.eval' ! -name 'sweagent-replay*' ! -path '*/opencode-storage/*' ! -name 'gpt-4o-airline.json' |
+    LC_ALL=C sort)
+same fixed_loses_nothing 0 $lost
+same fixed_is_whole $tried $whole
+same fixed_needs_no_doctor 0 $again
+
+# ---- What it tells, and where it writes.
+
+real=$shared/claude-code-real
+cp "$real/short.jsonl" "$tmp/s.jsonl"
+check fine 0 'claude-code, nothing is wrong' '' doctor "$tmp/s.jsonl"
+grep -v '"type":"tool_result"' "$real/short.jsonl" >"$tmp/open.jsonl"
+check unanswered 3 '2  calls without a result: line 8, 10' '' doctor "$tmp/open.jsonl"
+grep -v '"type":"tool_use"' "$real/short.jsonl" >"$tmp/lost.jsonl"
+check lost 3 '2  results without a call: line ' '' doctor "$tmp/lost.jsonl"
+check fix_beside 3 "wrote  $tmp/open.fixed.jsonl" '' doctor --fix "$tmp/open.jsonl"
+check fixed_is_fine 0 'nothing is wrong' '' doctor "$tmp/open.fixed.jsonl"
+check fixed_stays 5 '*' 'exists; name another one' doctor --fix "$tmp/open.jsonl"
+check itself_stays 2 '*' 'is not written to' doctor --fix -o "$tmp/open.jsonl" "$tmp/open.jsonl"
+mkdir -p "$tmp/.claude/projects/x"
+cp "$tmp/open.jsonl" "$tmp/.claude/projects/x/"
+check program_folder 2 '*' 'a program reads what is put there' \
+    doctor --fix "$tmp/.claude/projects/x/open.jsonl"
+check program_folder_named 3 'wrote' '' doctor --fix -o "$tmp/.claude/projects/x/b.jsonl" \
+    "$tmp/.claude/projects/x/open.jsonl"
+check output_of_one 2 '' 'needs --fix, and one file' doctor -o x "$tmp/s.jsonl" "$tmp/s.jsonl"
+exit $failed

@@ -1,0 +1,387 @@
+/* msgstore doctor: what is wrong with a transcript; --fix writes a whole one. */
+
+#define _GNU_SOURCE
+#include "commands.h"
+#include "doctor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct examined {
+    const options *options;   /* of the command */
+    output *out;
+    const char *path;
+    const fileformat *format; /* NULL: messages that stand in no transcript, or damage
+                                 that hides the format */
+    diagnosis d;
+    bool looked;              /* d is set */
+    job inner;                /* what a reader takes from the file, in memory */
+    options one;
+    char *files[2];
+    finding open, lost;       /* calls, results by the numbers of messages */
+    tally calls, results;     /* by "location id" */
+    uint64_t messages;
+} examined;
+
+
+/* ---- What a reader takes ----------------------------------------------------------- */
+
+static void note_message(finding *f, uint64_t seq)
+{
+    if (f->count < FIRST_PLACES) f->lines[f->count] = seq;
+    f->count++;
+}
+
+/* "location id" of a call or a result; absent: it is none, or has no id. */
+static ms_str call_key(examined *e, const ms_envelope *m)
+{
+    ms_buf key = {&e->inner.arena, NULL, 0, 0};
+    bool paired = m->type == MS_T_ACTION || m->type == MS_T_OBSERVATION ||
+                  m->type == MS_T_ERROR;
+    if (!paired || m->call_id.len == 0) return ms_str_n(NULL, 0);
+    ms_buf_write(&key, m->location.ptr, m->location.len);
+    json_piece(&key, " ");
+    ms_buf_write(&key, m->call_id.ptr, m->call_id.len);
+    return ms_buf_text(&key);
+}
+
+static uint64_t count_in(tally *t, ms_str key)
+{
+    tally_row *row = tally_row_of(t, key);
+    if (row == NULL) exit(no_memory());
+    return row->count;
+}
+
+/* How often each call and each result comes. A result without an id is that of the call
+ * before it. */
+static int count_calls(examined *e)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_query q = {0};
+    ms_str last = {NULL, 0};
+    listing l = {e->inner.store, &q, NULL, NULL, NULL};
+    int code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    while ((msg = ms_next(&it)) != NULL) {
+        ms_envelope m = ms_envelope_of(msg);
+        bool result = m.type == MS_T_OBSERVATION || m.type == MS_T_ERROR;
+        ms_str key = call_key(e, &m);
+        e->messages++;
+        if (result && m.call_id.len == 0) key = last;
+        if (key.ptr == NULL) continue;
+        if (!result) last = key;
+        tally_row *row = tally_row_of(result ? &e->results : &e->calls, key);
+        if (row == NULL) exit(no_memory());
+        if (row->count++ == 0) row->bytes = m.seq; /* the first place */
+    }
+    return listing_close(&it);
+}
+
+static void note_missing(const tally *these, tally *those, finding *f)
+{
+    for (size_t i = 0; i < arrlenu(these->rows); i++) {
+        const tally_row *row = &these->rows[i];
+        if (row->count > 0 && count_in(those, row->text) == 0) note_message(f, row->bytes);
+    }
+}
+
+static int read_messages(examined *e)
+{
+    e->one = *e->options;
+    e->files[0] = (char *)(uintptr_t)e->path;
+    e->one.files = e->files;
+    e->one.n_files = 1;
+    e->inner.options = &e->one;
+    int code = open_store(&e->inner);
+    if (code == FINE) code = count_calls(e);
+    if (code != FINE) return code;
+    note_missing(&e->calls, &e->results, &e->open);
+    note_missing(&e->results, &e->calls, &e->lost);
+    return FINE;
+}
+
+
+/* ---- The report -------------------------------------------------------------------- */
+
+static void print_finding(output *out, const finding *f, const char *text,
+                          const char *place)
+{
+    if (f->count == 0) return;
+    emit_format(out, "%10" PRIu64 "  %s", f->count, text);
+    if (f->bytes > 0) emit_format(out, ", %" PRIu64 " bytes", f->bytes);
+    emit_format(out, ": %s", place);
+    for (uint64_t i = 0; i < f->count && i < FIRST_PLACES; i++) {
+        emit_format(out, "%s%" PRIu64, i > 0 ? ", " : " ", f->lines[i]);
+    }
+    emit_text(out, f->count > FIRST_PLACES ? ", ...\n" : "\n");
+}
+
+static uint64_t faults_of(const examined *e)
+{
+    uint64_t n = e->looked ? doctor_faults(&e->d) : 0;
+    return n + e->open.count + e->lost.count + e->inner.rescue.places;
+}
+
+static void print_examined(examined *e)
+{
+    uint64_t n = faults_of(e), shots = e->looked ? e->d.snapshot_bytes : 0;
+    complain_of_events(&e->inner);
+    emit_format(e->out, "%s: %s, ", e->path, e->format != NULL ? e->format->name
+                                                               : "messages");
+    if (n == 0) emit_text(e->out, "nothing is wrong\n");
+    else emit_format(e->out, "%" PRIu64 " fault%s\n", n, n == 1 ? "" : "s");
+    for (int i = 0; i < FAULT_COUNT && e->looked; i++) {
+        print_finding(e->out, &e->d.found[i], fault_text(i), "line");
+    }
+    print_finding(e->out, &e->open, "calls without a result", "message");
+    print_finding(e->out, &e->lost, "results without a call", "message");
+    if (e->inner.rescue.places > 0) {
+        emit_format(e->out, "%10" PRIu64 "  damaged places, %" PRIu64 " bytes: line %" PRIu64
+                    "\n", e->inner.rescue.places, e->inner.rescue.bytes,
+                    e->inner.rescue.fault.line);
+    }
+    if (shots > 0) {
+        emit_format(e->out, "%10" PRIu64 "  bytes of %" PRIu64 " are snapshots\n", shots,
+                    e->d.bytes);
+    }
+}
+
+
+/* ---- A whole one ------------------------------------------------------------------- */
+
+/* Does the file stand in the folder of a program that would read what is put there? */
+static bool is_in_program(const char *path)
+{
+    char real[PATH_MAX], piece[256];
+    if (realpath(path, real) == NULL) return false;
+    for (size_t i = 0; format_at(i) != NULL; i++) {
+        const char *places = format_at(i)->places;
+        while (*places != '\0') {
+            size_t len = strcspn(places, ",");
+            snprintf(piece, sizeof piece, "/%.*s/", (int)len, places);
+            if (len > 0 && strstr(real, piece) != NULL) return true;
+            places += len + (places[len] == ',');
+        }
+    }
+    return false;
+}
+
+/* "dir/name.jsonl" -> "dir/name.fixed.jsonl" in a fresh string. */
+static char *fixed_path(const char *path)
+{
+    const char *name = path_name(path), *end = path + strlen(path);
+    static const char *const ends[] = {".zst", ".jsonl", ".json"};
+    for (size_t i = 0; i < COUNT_OF(ends); i++) {
+        size_t len = strlen(ends[i]);
+        if ((size_t)(end - name) > len && memcmp(end - len, ends[i], len) == 0) end -= len;
+    }
+    size_t size = (size_t)(end - path) + 16;
+    char *out = malloc(size);
+    if (out == NULL) exit(no_memory());
+    snprintf(out, size, "%.*s.fixed.jsonl", (int)(end - path), path);
+    return out;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+/* A message; the first result of a call that is not there has one in front of it, and a
+ * call without a result has one after it. */
+static ms_result write_message(examined *e, ms_writer *w, ms_envelope *m, ms_error *err)
+{
+    ms_result result = MS_OK;
+    ms_str key = call_key(e, m);
+    bool call = m->type == MS_T_ACTION;
+    bool alone = key.ptr != NULL && count_in(call ? &e->results : &e->calls, key) == 0;
+    ms_envelope other = call ? ms_observation(ms_text(no_result_text), m->call_id)
+                             : ms_action(MS_STR("unknown"), ms_json(MS_STR("{}")),
+                                         m->call_id);
+    other.location = m->location;
+    other.agent_key = m->agent_key;
+    if (alone) { /* once */
+        tally_row *row = tally_row_of(call ? &e->results : &e->calls, key);
+        if (row == NULL) return MS_E_NO_MEMORY;
+        row->count++;
+    }
+    if (alone && !call) result = ms_writer_put(w, &other, err);
+    if (result == MS_OK) result = ms_writer_put(w, m, err);
+    if (result == MS_OK && alone && call) result = ms_writer_put(w, &other, err);
+    return result;
+}
+
+/* All messages in the framework's format: of what has no format of its own. */
+static int write_messages(examined *e, output *out)
+{
+    ms_cursor it;
+    ms_error err;
+    ms_writer w;
+    ms_arena arena = {0};
+    ms_query q = {0};
+    ms_writer_opts opts = {0};
+    const ms_msg *msg;
+    ms_result result = MS_OK;
+    listing l = {e->inner.store, &q, NULL, NULL, NULL};
+    opts.with_location = true;
+    int code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    ms_writer_init(&w, ms_dialect_find(MS_STR("framework")), &opts, &arena, emit, out);
+    while (result == MS_OK && (msg = ms_next(&it)) != NULL) {
+        ms_envelope m = ms_envelope_of(msg);
+        result = write_message(e, &w, &m, &err);
+    }
+    if (result == MS_OK) result = ms_writer_finish(&w, &err);
+    if (result != MS_OK && out->error == 0) code = complain_of("writing", result, &err);
+    ms_arena_deinit(&arena);
+    int closed = listing_close(&it);
+    return code != FINE ? code : closed;
+}
+
+static int write_fixed(examined *e, output *out)
+{
+    char *bytes = NULL;
+    if (!e->looked) return write_messages(e, out);
+    doctor_write(&e->d, &bytes);
+    emit(out, bytes, arrlenu(bytes));
+    arrfree(bytes);
+    return FINE;
+}
+
+static int fix_into(examined *e, const char *path, int flags)
+{
+    output out = {NULL, 0};
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0600);
+    out.file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    if (out.file == NULL) {
+        complain("%s: %s%s", path, strerror(errno),
+                 errno == EEXIST ? "; name another one with -o FILE" : "");
+        if (fd >= 0) close(fd);
+        return CONFLICT;
+    }
+    int code = output_end(&out, write_fixed(e, &out));
+    if (fclose(out.file) != 0 && code == FINE) {
+        complain("%s: %s", path, strerror(errno));
+        code = FAILED;
+    }
+    if (code == FINE) emit_format(e->out, "%10s  %s\n", "wrote", path);
+    return code;
+}
+
+static int fix(examined *e)
+{
+    const char *named = e->options->output;
+    if (!e->looked && e->messages == 0) {
+        complain("%s: no message in it can be read; nothing is written", e->path);
+        return FINE;
+    }
+    if (!e->looked && e->format != NULL && e->inner.rescue.places == 0) {
+        complain("%s: all of it can be read; nothing is written, hand-over pairs its calls",
+                 e->path);
+        return FINE;
+    }
+    if (named != NULL && same_file(named, e->path)) {
+        complain("%s: the file itself is not written to; name another one", named);
+        return USAGE;
+    }
+    if (named != NULL) return fix_into(e, named, O_TRUNC);
+    if (strcmp(e->path, "-") == 0 || is_in_program(e->path)) {
+        complain("%s: a program reads what is put there; name a file with -o FILE",
+                 e->path);
+        return USAGE;
+    }
+    char *path = fixed_path(e->path);
+    int code = fix_into(e, path, O_EXCL);
+    free(path);
+    return code;
+}
+
+
+/* ---- The command ------------------------------------------------------------------- */
+
+/* Its own lines tell all of a format that the doctor takes apart; of others a reader's
+ * messages do. */
+static int examine(examined *e, ms_str text)
+{
+    bool zip = is_zip(text);
+    e->format = zip ? NULL : format_of(text);
+    if (e->format != NULL && e->format->shape == FILE_LINES) {
+        doctor_look(&e->d, e->format, text);
+        e->looked = true;
+        if (e->d.anatomy != NULL && e->d.anatomy_makes) return FINE;
+    }
+    return read_messages(e);
+}
+
+static int run_one(job *j, output *out, const char *path)
+{
+    examined *e = calloc(1, sizeof *e);
+    file_text file = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    if (e == NULL) return no_memory();
+    e->options = j->options;
+    e->out = out;
+    e->path = path;
+    int code = file_load(&file, path);
+    if (code == FINE) code = examine(e, file.text);
+    if (code == FINE) print_examined(e);
+    uint64_t n = faults_of(e);
+    if (code == FINE && GIVEN(j->options, FIX) && n > 0) code = fix(e);
+    int closed = e->inner.options != NULL ? close_job(&e->inner) : FINE;
+    if (e->looked) doctor_free(&e->d);
+    tally_free(&e->calls);
+    tally_free(&e->results);
+    if (code == FINE) code = n > 0 || closed != FINE ? DAMAGED : FINE;
+    file_free(&file);
+    free(e);
+    return code;
+}
+
+static int run_doctor(job *j)
+{
+    const options *o = j->options;
+    output out = {stdout, 0};
+    int worst = FINE;
+    if (o->output != NULL && (o->n_files > 1 || !GIVEN(o, FIX))) {
+        complain("doctor -o FILE needs --fix, and one file");
+        return USAGE;
+    }
+    for (size_t i = 0; i < o->n_files && out.error == 0; i++) {
+        int code = run_one(j, &out, o->files[i]);
+        if (code != FINE && (worst == FINE || worst == DAMAGED)) worst = code;
+    }
+    return output_end(&out, worst);
+}
+
+static const option_row doctor_rows[] = {
+    {OPT_FIX, "write a whole one beside it, NAME.fixed.jsonl"},
+    {OPT_OUTPUT, "with --fix: where to; a file that is there is replaced"},
+    {OPT_END, NULL},
+};
+
+const command doctor_command = {
+    "doctor", "what is wrong with a transcript; a whole one beside it",
+    run_doctor, false, 1, ANY_NUMBER, "a FILE", 0, doctor_rows,
+    "examples:\n"
+    "  msgstore doctor ~/.claude/projects/*/*.jsonl\n"
+    "  msgstore doctor --fix -o whole.jsonl broken.jsonl\n"
+    "\n"
+    "usage: msgstore doctor [OPTION...] FILE...\n"
+    "Counts torn and doubled lines, parents that are not there, calls without a result,\n"
+    "results without a call, ids that are used twice or refused, and repeated snapshots,\n"
+    "each with its first lines. With --fix everything that can be read stays; a call or\n"
+    "a result that is missing is made up, and says so. Of a document of which a part\n"
+    "can be read the messages are written, in the framework's format. A folder of an\n"
+    "agent program is never written to unless -o names the file. Exit code 3: something\n"
+    "is wrong.\n",
+    false,
+};
