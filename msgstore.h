@@ -19460,6 +19460,14 @@ static ms_result ms__read_text(ms_reader *r, ms_str value, ms_str *out)
     return code == MS_OK ? MS_OK : ms__no_arena(r->err, r->arena, value.len);
 }
 
+/* Begins JSON text in a new buffer. */
+static void ms__json_to(ms_json_writer *w, ms_buf *buf, ms_arena *arena)
+{
+    memset(buf, 0, sizeof *buf);
+    buf->arena = arena;
+    ms_json_init(w, ms_buf_write, buf, false);
+}
+
 /* Sets *out to a JSON value as it is; with repair, to a copy with U+FFFD for what is not
  * UTF-8. */
 static ms_result ms__read_json(ms_reader *r, ms_str value, ms_str *out)
@@ -19468,9 +19476,7 @@ static ms_result ms__read_json(ms_reader *r, ms_str value, ms_str *out)
     if (!r->repair || ms_json_check(value, NULL, NULL, NULL) == MS_OK) return MS_OK;
     ms_buf buf;
     ms_json_writer w;
-    memset(&buf, 0, sizeof buf);
-    buf.arena = r->arena;
-    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms__json_to(&w, &buf, r->arena);
     ms_json_put_raw(&w, value);
     if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, value.len);
     *out = ms_buf_text(&buf);
@@ -19486,6 +19492,11 @@ static bool ms__has_member(ms_str object, const char *name)
 }
 
 #define MS__SAID(field) ((uint32_t)1 << MS_F_##field)
+
+static bool ms__value_is(ms_value v, ms_json_kind kind)
+{
+    return v.json && ms_json_kind_of(v.text) == kind;
+}
 
 /* ---- How chat formats say a message: a role and a value. */
 
@@ -19930,7 +19941,7 @@ static void ms__args_put(ms_writer *w, const ms_envelope *m)
     ms_value args = m->args;
     if (!args.json)
         args.json = ms_json_check(args.text, NULL, &args.text, NULL) == MS_OK;
-    if (args.json && ms_json_kind_of(args.text) == MS_JSON_OBJECT) {
+    if (ms__value_is(args, MS_JSON_OBJECT)) {
         ms_json_put_raw(&w->json, args.text);
         return;
     }
@@ -20233,9 +20244,7 @@ static ms_result ms__members_kept(ms_reader *r, size_t base, const char *const *
     size_t got = 0;
     ms_buf buf;
     ms_json_writer w;
-    memset(&buf, 0, sizeof buf);
-    buf.arena = r->arena;
-    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms__json_to(&w, &buf, r->arena);
     ms_json_begin_object(&w);
     for (size_t i = 0; i < n; i++) {
         ms_str value = ms__member_of(r, base, names[i]);
@@ -20519,8 +20528,7 @@ static ms_result ms__items_take(ms_reader *r, const ms__format *f, const ms__sha
     size_t first = stbds_arrlenu(r->items);
     const ms__hole *h = s->holes;
     ms_json_iter it = ms_json_iterate(r->list);
-    bool null = !m->content.text.ptr ||
-                (m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL);
+    bool null = !m->content.text.ptr || ms__value_is(m->content, MS_JSON_NULL);
     if (!r->list.ptr || f->lists != MS__LISTS_ALL) MS__TRY(ms_reader_add(r, m));
     if (!r->list.ptr) return MS_OK;
     while (!(h->flags & MS__HOLDS)) h++;
@@ -20572,9 +20580,9 @@ static ms_result ms__outer_take(ms_reader *r, const ms__format *f, ms_envelope *
 
 static bool ms__is_raw_message(const ms_envelope *m)
 {
-    return m->type == MS_T_OTHER && m->content.json && m->role == MS_ROLE_NONE &&
+    return m->type == MS_T_OTHER && m->role == MS_ROLE_NONE &&
            ms_str_equal(m->type_name, MS_STR(MS__RAW_MESSAGE)) &&
-           ms_json_kind_of(m->content.text) == MS_JSON_OBJECT;
+           ms__value_is(m->content, MS_JSON_OBJECT);
 }
 
 /* Reads r->json. If its list does not fit, a lenient reader tries again with the list as
@@ -20856,9 +20864,8 @@ static ms_result ms__block_put(ms_writer *w, const ms__format *f, const ms_envel
 static ms_result ms__call_text_put(ms_writer *w, const ms__format *f,
                                    const ms_envelope *m, uint32_t *said, ms_error *err)
 {
-    bool null = m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL;
     if (f->lists != MS__LISTS_ALL || m->type != MS_T_ACTION) return MS_OK;
-    if (null || m->content.text.len == 0) return MS_OK;
+    if (m->content.text.len == 0 || ms__value_is(m->content, MS_JSON_NULL)) return MS_OK;
     ms_envelope text = ms_assistant_message(m->content);
     return ms__block_put(w, f, &text, said, err);
 }
@@ -21578,7 +21585,7 @@ static ms_result ms__env_normal(ms_reader *r, ms__env *e)
     ms_str content = e->in[MS__ENV_CONTENT], metadata = e->in[MS__ENV_METADATA];
     bool tool = e->type == MS_T_OBSERVATION || e->type == MS_T_INPUT_REQUIRED ||
                 e->type == MS_T_APPROVAL_REQUIRED;
-    ms_json_init(&e->w, ms_buf_write, &e->text, false);
+    ms__json_to(&e->w, &e->text, r->arena);
     ms_json_begin_object(&e->w);
     ms__env_put(e, "schema", MS_STR("\"agents-api.message\""));
     ms__env_put(e, "version", MS_STR("1"));
@@ -21641,7 +21648,6 @@ static ms_result ms__env_read(ms_reader *r)
 {
     ms__env e;
     memset(&e, 0, sizeof e);
-    e.text.arena = r->arena;
     ms_json_iter it = ms_json_iterate(r->json);
     while (ms_json_next(&it)) {
         unsigned which = ms__env_member(it.key);
@@ -21828,15 +21834,10 @@ static void ms__task_author_put(ms_writer *w, const ms_envelope *m)
 /* Of a JSON string its text; of other JSON that as text. */
 static void ms__task_text_put(ms_writer *w, const ms_envelope *m)
 {
-    if (m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_STRING)
+    if (ms__value_is(m->content, MS_JSON_STRING))
         ms_json_put_raw(&w->json, m->content.text);
     else
         ms_json_put_string(&w->json, m->content.text);
-}
-
-static bool ms__value_is(ms_value v, ms_json_kind kind)
-{
-    return v.json && ms_json_kind_of(v.text) == kind;
 }
 
 /* Ids and names that the format requires, made up where there are none. */
@@ -22485,8 +22486,7 @@ static bool ms__is_blocks(ms_str list)
 /* Content that is a list of blocks of the format already. */
 static bool ms__holds_blocks(const ms_envelope *m)
 {
-    return m->type == MS_T_MULTIMODAL_PART && m->content.json &&
-           ms_json_kind_of(m->content.text) == MS_JSON_ARRAY;
+    return m->type == MS_T_MULTIMODAL_PART && ms__value_is(m->content, MS_JSON_ARRAY);
 }
 
 /* A text; see ms__said_put. */
@@ -22603,7 +22603,7 @@ static ms_result ms__anthropic_result_read(ms__fit *f)
 static bool ms__anthropic_result_has(const ms__hole *h, const ms_envelope *m, size_t n)
 {
     (void)h, (void)n;
-    return !m->content.json || ms_json_kind_of(m->content.text) != MS_JSON_NULL;
+    return !ms__value_is(m->content, MS_JSON_NULL);
 }
 
 static const ms__as ms__as_anthropic_content = {
@@ -22871,10 +22871,10 @@ static ms_result ms__raw_args_read(ms__fit *f)
 
 static void ms__raw_args_put(ms_writer *w, const ms_envelope *m)
 {
-    ms_json_kind kind = ms_json_kind_of(m->args.text);
-    bool raw = m->args.json && (kind == MS_JSON_OBJECT || kind == MS_JSON_STRING);
-    if (raw) ms__field_put(w, m);
-    else ms_json_put_string(&w->json, m->args.text);
+    if (ms__value_is(m->args, MS_JSON_OBJECT) || ms__value_is(m->args, MS_JSON_STRING))
+        ms__field_put(w, m);
+    else
+        ms_json_put_string(&w->json, m->args.text);
 }
 
 static void ms__outcome_put(ms_writer *w, const ms_envelope *m)
