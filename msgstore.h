@@ -260,7 +260,6 @@ static inline ms_str ms_str_n(const char *ptr, size_t len)
 /* A NUL-terminated string as a view; NULL gives absent. */
 MS_API ms_str ms_str_of(const char *text);
 MS_API bool ms_str_equal(ms_str a, ms_str b);        /* absent equals only absent */
-MS_API bool ms_str_starts_with(ms_str s, ms_str prefix);
 
 /* Text, or the text of one JSON value. text.ptr NULL is absent. */
 typedef struct ms_value {
@@ -286,8 +285,9 @@ typedef struct ms_alloc {
 } ms_alloc;
 
 /* A bump allocator: many allocations, freed together. A zeroed arena is ready for use
- * over malloc. It takes blocks from an allocator, or uses one buffer of the caller and
- * allocates nothing. For one thread at a time. */
+ * over malloc. Set alloc in a zeroed arena to take blocks from another allocator, or
+ * buffer and buffer_size to use one buffer and allocate nothing. For one thread at a
+ * time. */
 typedef struct ms_arena {
     ms_alloc alloc;             /* used when buffer is NULL */
     void *buffer;               /* caller's memory, or NULL */
@@ -297,8 +297,6 @@ typedef struct ms_arena {
     struct ms__block *spare;    /* blocks kept by a reset; private */
 } ms_arena;
 
-MS_API void ms_arena_init(ms_arena *a, const ms_alloc *alloc);         /* NULL: malloc */
-MS_API void ms_arena_init_fixed(ms_arena *a, void *buffer, size_t size);
 /* Aligned for any type, not zeroed; NULL: out of memory. size 0 gives a pointer. */
 MS_API void *ms_arena_alloc(ms_arena *a, size_t size);
 MS_API void ms_arena_reset(ms_arena *a);    /* frees everything, keeps the blocks */
@@ -440,8 +438,7 @@ MS_API bool ms_json_next(ms_json_iter *it);
 
 /* Typed getters: MS_E_KIND for another kind, MS_E_RANGE when the number does not fit
  * (an integer spelled 1.0 or 1e3 is an integer, 1.5 does not fit). *out is set only on
- * MS_OK. */
-MS_API ms_result ms_json_bool(ms_str value, bool *out);
+ * MS_OK. Of true, false and null ms_json_kind_of is the value. */
 MS_API ms_result ms_json_i64(ms_str value, int64_t *out);
 MS_API ms_result ms_json_u64(ms_str value, uint64_t *out);
 MS_API ms_result ms_json_f64(ms_str value, double *out);      /* rounded as strtod does */
@@ -452,13 +449,9 @@ MS_API ms_result ms_json_string(ms_str value, ms_arena *arena, ms_str *out);
 /* Is value a JSON string whose decoded text is text? */
 MS_API bool ms_json_string_is(ms_str value, ms_str text);
 
-/* A time as seconds since 1970: the shortest decimal without an exponent, "1723.25".
- * Returns the length, at most MS_SECONDS_MAX, without a NUL; 0 for MS_TIME_NONE. */
-#define MS_SECONDS_MAX 24
-MS_API size_t ms_seconds_write(int64_t ns, char out[MS_SECONDS_MAX]);
-/* Reads seconds from a JSON number, in whole nanoseconds: further digits are dropped. A
- * time before 1678 or after 2261 becomes the earliest or the latest one. MS_E_SYNTAX: the
- * text is no number. */
+/* Reads seconds since 1970 from a JSON number, in whole nanoseconds: further digits are
+ * dropped. A time before 1678 or after 2261 becomes the earliest or the latest one.
+ * MS_E_SYNTAX: the text is no number. */
 MS_API ms_result ms_seconds_read(ms_str text, int64_t *ns);
 
 /* A time as RFC 3339 has it in UTC: "2024-01-15T10:30:00Z", with 3, 6 or 9 digits of
@@ -510,12 +503,12 @@ MS_API void ms_json_end_array(ms_json_writer *w);
 MS_API void ms_json_key(ms_json_writer *w, ms_str name);
 /* text must be UTF-8; what is not is written as U+FFFD. */
 MS_API void ms_json_put_string(ms_json_writer *w, ms_str text);
-MS_API void ms_json_put_bool(ms_json_writer *w, bool value);
-MS_API void ms_json_put_null(ms_json_writer *w);
-MS_API void ms_json_put_i64(ms_json_writer *w, int64_t value);
 MS_API void ms_json_put_u64(ms_json_writer *w, uint64_t value);
-MS_API void ms_json_put_seconds(ms_json_writer *w, int64_t ns);  /* MS_TIME_NONE: null */
-/* A checked JSON value: its tokens as they are spelled, white space as the writer's. */
+/* A time as seconds since 1970: the shortest decimal without an exponent, 1723.25.
+ * MS_TIME_NONE is null. */
+MS_API void ms_json_put_seconds(ms_json_writer *w, int64_t ns);
+/* A checked JSON value (true, null, -1, another writer's text): its tokens as they are
+ * spelled, white space as the writer's. */
 MS_API void ms_json_put_raw(ms_json_writer *w, ms_str json);
 /* One byte between top-level values, usually '\n'. */
 MS_API void ms_json_separator(ms_json_writer *w, char c);
@@ -715,22 +708,20 @@ typedef struct ms_envelope {
     ms_str extra;
 } ms_envelope;
 
-/* Builders. A type that requires more than content has one of its own; so have the most
- * frequent ones. All other types, and members that are not arguments, are
- * ms_message(MS_T_FINAL,
-              ms_text("...")) and assignments. Content may be text or any JSON;
- * an absent view is no argument. They cannot fail: what is wrong shows when the envelope
- * is checked or appended. */
+/* Builders of the most frequent types. All other types, and members that are no
+ * arguments, are assignments:
+ *
+ *     ms_envelope m = ms_message(MS_T_SYNTHESIS, ms_text("..."));
+ *     m.from_manager = MS_STR("planner");
+ *
+ * Content may be text or any JSON. Builders cannot fail: errors show when the envelope is
+ * checked or appended. */
 MS_API ms_envelope ms_message(ms_type type, ms_value content);
 MS_API ms_envelope ms_user_message(ms_value content);
 MS_API ms_envelope ms_assistant_message(ms_value content);
 MS_API ms_envelope ms_text_message(ms_role role, ms_value content);
 MS_API ms_envelope ms_action(ms_str tool, ms_value args, ms_str call_id);
 MS_API ms_envelope ms_observation(ms_value content, ms_str call_id);
-MS_API ms_envelope ms_error_message(ms_value content, ms_str error_type);
-MS_API ms_envelope ms_synthesis(ms_value content, ms_str from_manager);
-MS_API ms_envelope ms_delegation(ms_str worker, ms_str task);
-MS_API ms_envelope ms_other(ms_str type_name, ms_value content);
 
 /* Lower case (ASCII); '-' and ' ' become '_'. out has room for name.len bytes and may be
  * name.ptr. Returns the view of out. */
@@ -771,9 +762,6 @@ MS_API bool ms_time(const ms_msg *msg, int64_t *ns);       /* false: has none */
 MS_API size_t ms_size(const ms_msg *msg);           /* bytes, with header and padding */
 MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* MESSAGE or AMEND but in raw queries */
 MS_API ms_value ms_get(const ms_msg *msg, ms_field field); /* absent: text.ptr NULL */
-MS_API ms_str ms_location(const ms_msg *msg);
-MS_API ms_str ms_agent_key(const ms_msg *msg);
-MS_API ms_str ms_turn_id(const ms_msg *msg);
 MS_API ms_value ms_content(const ms_msg *msg);
 
 /* All fields at once: a filled envelope whose views are into the message. */
@@ -787,8 +775,8 @@ MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT]);
 MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena,
                                   ms_envelope *out);
 
-/* Gives one message after the other, NULL at the end; each is valid until the next call.
- * See ms_next_of for one that goes over a cursor. */
+/* Returns one message after the other, NULL at the end. Each is valid until the next
+ * call. */
 typedef const ms_msg *(*ms_next_fn)(void *ctx);
 
 /* Encodes an envelope outside of any store (checked first); the message lies in the
@@ -1026,8 +1014,6 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
  * here. */
 MS_API const ms_msg *ms_next(ms_cursor *it);
 
-/* The same as an ms_next_fn, whose ctx is the cursor. */
-MS_API const ms_msg *ms_next_of(void *cursor);
 
 /* Closes a cursor and returns its result: MS_OK, MS_E_DAMAGED (records were skipped), or
  * the failure that ended it. A closed or zeroed cursor is allowed. */
@@ -1117,14 +1103,11 @@ MS_API ms_result ms_sync(ms_store *store, uint64_t *durable_seq, ms_error *err);
  * takes). For frame loops, with desc.ticked. Other stores have no housekeeping: MS_OK. */
 MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err);
 
-/* Makes appends of other processes visible to this handle, as every query does; *last_seq
- * (may be NULL) receives the newest sequence number. Any store. */
-MS_API ms_result ms_refresh(ms_store *store, uint64_t *last_seq, ms_error *err);
-
 /* Waits until the store has a message with a number larger than after_seq, a change was
  * made since the call began (an amendment, a piece of a stream), or timeout_ms have
- * passed: MS_OK in each case, *last_seq receives the newest number. Polls, pausing up to
- * 5 ms. Any store, any thread. */
+ * passed: MS_OK in each case, *last_seq (may be NULL) receives the newest number. It
+ * first makes appends of other processes visible to this handle, as every query does;
+ * with a timeout of 0 that is all. Polls, pausing up to 5 ms. Any store, any thread. */
 MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                          uint64_t *last_seq, ms_error *err);
 
@@ -1317,12 +1300,11 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err);
 /* Adds text. The bytes of an incomplete character are kept back until the rest is fed.
+ * An absent part adds nothing, and writes all parts collected so far.
  * MS_E_CLOSED: the stream has ended, here or elsewhere (reported when a piece is
  * written); MS_E_HIDDEN: the message was hidden. On failure no byte of the part is
  * taken. */
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
-/* Writes the collected parts. */
-MS_API ms_result ms_stream_flush(ms_stream *stream, ms_error *err);
 /* Ends the stream: amends the message with final_message (see ms_amend), or, if NULL,
  * with all text fed. The arena (NULL: one over malloc) holds the text during the call. On
  * failure the stream stays open. */
@@ -1682,7 +1664,7 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
  *     one location, those of the last store win.
  *   - A listing adds the stores up. Newest activity is the largest last_time_ns; names
  *     without a time come last.
- *   - ms_refresh and ms_wait return the newest number of the last store that has
+ *   - ms_wait returns the newest number of the last store that has
  *     messages; to notice every append, wait for the stores themselves.
  *   - A cursor sees all stores as of its opening. It opens a store when it reaches it;
  *     errors of a store come out then. Changes (not messages) that a store of your own
@@ -1799,13 +1781,11 @@ MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
                                        ms_str name_space, ms_str agent_key,
                                        const ms_str *subordinates, size_t n_subordinates,
                                        ms_error *err);
-/* Sends a global_observation or synthesis to everybody. It is stored without agent key;
+/* Sends a message to everybody: a global_observation, a synthesis, or a turn of the
+ * conversation (user_message, assistant_message). It is stored without agent key;
  * from_worker of an observation is the agent's key unless set. */
 MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope *m,
                                      uint64_t *seq, ms_error *err);
-/* Adds a turn of the conversation: role USER or ASSISTANT. */
-MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value content,
-                                uint64_t *seq, ms_error *err);
 
 /* ==== [api-find] text in messages ====================================================
  * Searches the fields of messages for a text, newest message first. The search uses no
@@ -1890,11 +1870,6 @@ MS_API bool ms_find_more(ms_finder *finder, ms_found *found);
  * finder is fine. */
 MS_API ms_result ms_find_close(ms_finder *finder, ms_error *err);
 
-/* Returns the first match in a value at byte `from` or later, or SIZE_MAX. *length (may
- * be NULL) receives the bytes of the match. `from` must not be inside an escape. */
-MS_API size_t ms_find_in_value(ms_value value, ms_str needle, bool exact_case,
-                               size_t from, size_t *length);
-
 /* Returns the part of a text around a match: at most `around` code points on each side. A
  * match outside of the text gives an absent view. */
 MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t around);
@@ -1922,7 +1897,13 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
  * [dialect] for what each type becomes, and for the exceptions. A list of messages that a
  * provider accepts comes from [api-project]. */
 
-typedef struct ms_dialect ms_dialect;
+typedef struct ms_dialect {
+    const char *name;
+    const char *list;         /* member of a request body that holds the messages; NULL:
+                                 "messages" */
+    const char *system;       /* and the one with the system text; NULL: none */
+    bool system_parts;        /* which is {"parts": [{"text": s}]}, not a string */
+} ms_dialect;
 
 /* Finds a member of `extra`, or one that the message's source has and no field stands for.
  * *value is its JSON text. */
@@ -1930,7 +1911,6 @@ MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value);
 
 MS_API const ms_dialect *ms_dialect_find(ms_str name);     /* NULL: no such */
 MS_API const ms_dialect *ms_dialect_at(size_t index);      /* NULL after the last */
-MS_API const char *ms_dialect_name(const ms_dialect *dialect);
 
 typedef struct ms_read_opts {
     bool lenient;             /* unknown words become OTHER; members of a wrong kind stay
@@ -1966,8 +1946,7 @@ typedef struct ms_left_out {
 
 /* Writes messages as they come: one JSON value a line, or one array. */
 typedef struct ms_writer {
-    ms_json_writer json;      /* for the write function of a dialect of your own; all else
-                                 is private */
+    ms_json_writer json;      /* private, as all of it but left_out */
     const ms_dialect *dialect;
     ms_arena *arena;
     ms_left_out left_out;     /* so far; read it when the writer is finished */
@@ -1997,45 +1976,9 @@ MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
                            ms_write_fn write, void *ctx);
 /* JOINED messages go on the one before. MS_E_TYPE: the dialect has no form for it. */
 MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err);
-MS_API ms_result ms_writer_put_msg(ms_writer *w, const ms_msg *msg, ms_error *err);
 /* Must be called to end the last message, and the array. Without `array` more messages
  * may follow; they begin a new line and are not joined to the last one. */
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err);
-
-/* A reader at work, as a dialect's read function gets it. */
-typedef struct ms_reader {
-    ms_str json;              /* one JSON object, checked */
-    bool lenient, repair;
-    ms_arena *arena;          /* for envelopes and what they view */
-    ms_error *err;            /* may be NULL; see ms_error_set */
-    ms_envelope *items;       /* private from here: what was read; an stb_ds array */
-    struct ms__member *members; /* the same: members of the objects at hand */
-    ms_buf outer, block, *text; /* templates; the one at hand */
-    ms_str list;              /* elements to read, once the object is */
-    uint64_t seen;            /* holes of the object, by index */
-    uint32_t needed;          /* fields, by number */
-    const char *word;         /* of the shape */
-    bool whole;               /* what would need another reading is not a hole's */
-    bool keeps;               /* lenient: what does not fit stays as it is */
-} ms_reader;
-
-/* Adds a message that was read; it is checked afterwards. */
-MS_API ms_result ms_reader_add(ms_reader *r, const ms_envelope *m);
-
-/* A dialect of your own: fill this and pass it wherever a dialect is asked for. */
-struct ms_dialect {
-    const char *name;
-    const char *list;         /* member of a request body that holds the messages; NULL:
-                                 "messages" */
-    const char *system;       /* and the one with the system text; NULL: none */
-    bool system_parts;        /* which is {"parts": [{"text": s}]}, not a string */
-    bool joins;               /* a JOINED message is written together with those before */
-    /* Reads one message, which can become several, by ms_reader_add. */
-    ms_result (*read)(ms_reader *r);
-    /* Writes n messages as one JSON value to w->json; n is 1 unless `joins`. */
-    ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
-    const struct ms__format *format; /* private; NULL */
-};
 
 /* ==== [api-shorten] long texts =======================================================
  * A long text becomes its beginning, a hint, its end:
@@ -2059,25 +2002,17 @@ typedef struct ms_shorten_opts {
                                  code points */
 } ms_shorten_opts;
 
-/* *out is the shortened text, in the arena; or text itself where shortening would save
- * fewer bytes than the hint has. opts NULL: defaults; key absent or empty: no key.
- * MS_E_ARENA, MS_E_NO_MEMORY: *out is absent then. */
-MS_API ms_result ms_shorten(ms_str text, const ms_shorten_opts *opts, ms_str key,
-                            ms_arena *arena, ms_str *out, ms_error *err);
-
-/* The same with a message's content, if that is text or a JSON string (which becomes
- * text). Where it is shortened, `extra` gets the members _compressed (true),
+/* Shortens a message's content, if that is text or a JSON string (which becomes text) and
+ * if this saves more bytes than the hint has. opts NULL: defaults; key absent or empty:
+ * no key. Where it is shortened, `extra` gets the members _compressed (true),
  * _original_length (characters) and, with a key, _entity_key. A system message, a message
  * with _compressed true, and all other content stay as they are. New texts are in the
- * arena. On failure m is as before. */
+ * arena. On failure (MS_E_ARENA, MS_E_NO_MEMORY) m is as before. */
 MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
                                     ms_str key, ms_arena *arena, ms_error *err);
 
-/* Writes the key of a message of a session, "session-<session id>-msg-<seq>", without a
- * NUL; returns its length. Of a session_id the first MS_KEY_MAX bytes count. */
+/* The bytes that a key takes: "session-<session id>-msg-<seq>". */
 #define MS_ENTITY_KEY_MAX (MS_KEY_MAX + 33)
-MS_API size_t ms_entity_key(ms_str session_id, uint64_t seq,
-                            char out[MS_ENTITY_KEY_MAX]);
 
 /* ==== [api-project] a history that no provider refuses ===============================
  * A provider takes a list of messages only when every call in it has its result, every
@@ -2090,8 +2025,7 @@ MS_API size_t ms_entity_key(ms_str session_id, uint64_t seq,
  *     ms_project_desc desc = {0};                       // no window: everything
  *     desc.profile = ms_profile_find(MS_STR("anthropic"));
  *     desc.opts.newest = 40;
- *     desc.next = ms_next_of;
- *     desc.next_ctx = &it;                              // a cursor of ms_query_open
+ *     desc.cursor = &it;                                // a cursor of ms_query_open
  *     desc.arena = &arena;
  *     ms_project(&desc, ms_buf_write, &buf, &report, &err);
  *
@@ -2181,7 +2115,7 @@ typedef struct ms_project_opts {
                                  caller who is about to add it; no provider takes that */
     bool stable;              /* messages stay until ms_project returns, whatever `next`
                                  is called for (an arena store, a log): none is copied */
-    bool shorten;             /* assistant text as ms_shorten makes it, by */
+    bool shorten;             /* assistant text as ms_shorten_message makes it, by */
     ms_shorten_opts shorten_opts;
     size_t fresh;             /* results of all but the newest so many turns (the user's
                                  count, too) are shortened, moving on by `fresh_step`
@@ -2196,7 +2130,8 @@ typedef struct ms_project_opts {
 typedef struct ms_project_desc {
     const ms_profile *profile;
     ms_project_opts opts;
-    ms_next_fn next;          /* the messages, NULL after the last */
+    ms_cursor *cursor;        /* the messages; NULL: those of `next` */
+    ms_next_fn next;          /* returns NULL after the last */
     void *next_ctx;
     ms_arena *arena;          /* for all memory, and for report->system */
 } ms_project_desc;
@@ -2361,24 +2296,19 @@ typedef struct ms_task_change {
     int64_t updated_at_ns;
 } ms_task_change;
 
-/* Replaces the content of a message (see ms_amend). Id, task, created_at and place stay,
- * updated_at is new, and the members around the content stay, unless `content` was read
- * with such members of its own: then those count. A stream that writes the message ends,
- * with the text so far when there is no content. MS_E_TYPE: content of another type,
- * which the format's origin allows: delete the message and create another one.
- * MS_E_NOT_FOUND as of ms_task_get; MS_E_ARGUMENT: no such streaming_status. *msg (may be
- * NULL) is the message as it is now. */
+/* Replaces the content of a message (see ms_amend). Id, task, created_at and place
+ * stay, updated_at is new, and the members around the content stay, unless `content`
+ * was read with such members of its own: then those count. A stream that writes the
+ * message ends, with the text so far when there is no content; first write all of it by
+ * ms_stream_feed with an absent part, and do not use the ms_stream afterwards. DATA
+ * that was fed must be the text of a JSON object then, else MS_E_SYNTAX, MS_E_KIND.
+ * While a stream is open the status is IN_PROGRESS; ms_stream_end alone leaves no
+ * status. MS_E_TYPE: content of another type, which the format's origin allows: delete
+ * the message and create another one. MS_E_NOT_FOUND as of ms_task_get; MS_E_ARGUMENT:
+ * no such streaming_status. *msg (may be NULL) is the message as it is now. */
 MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
                                 const ms_task_change *change, ms_arena *arena,
                                 const ms_msg **msg, ms_error *err);
-
-/* Ends a stream (see ms_stream_begin, whose location is the task) as the format has it:
- * the message has the streaming_status DONE and a new updated_at, by the stream's clock.
- * While it was open it was IN_PROGRESS; ms_stream_end alone leaves no status. DATA that
- * was fed must be the text of a JSON object now, else MS_E_SYNTAX, MS_E_KIND. Arguments
- * and all else as of ms_stream_end. */
-MS_API ms_result ms_task_stream_end(ms_stream *stream, const ms_envelope *final_message,
-                                    ms_arena *arena, ms_error *err);
 
 /* ==== [api-session] conversations of users ===========================================
  * A session is a conversation of one user: a location of a store. Its messages are rows,
@@ -3269,17 +3199,10 @@ typedef struct ms__block {
 
 #define MS__BLOCK_HEAD ((sizeof(ms__block) + MS__ALIGN - 1) / MS__ALIGN * MS__ALIGN)
 
-MS_API void ms_arena_init(ms_arena *a, const ms_alloc *alloc)
+static void ms__arena_init(ms_arena *a, const ms_alloc *alloc)
 {
     memset(a, 0, sizeof *a);
     if (alloc) a->alloc = *alloc;
-}
-
-MS_API void ms_arena_init_fixed(ms_arena *a, void *buffer, size_t size)
-{
-    memset(a, 0, sizeof *a);
-    a->buffer = buffer;
-    a->buffer_size = buffer ? size : 0;
 }
 
 static void *ms__arena_fixed(ms_arena *a, size_t size, size_t align)
@@ -3427,7 +3350,7 @@ MS_API bool ms_str_equal(ms_str a, ms_str b)
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
-MS_API bool ms_str_starts_with(ms_str s, ms_str prefix)
+static bool ms__starts_with(ms_str s, ms_str prefix)
 {
     return s.len >= prefix.len &&
            (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
@@ -3748,7 +3671,6 @@ static void ms__number_spell(const ms__number *d, char out[MS__NUMBER_TEXT])
 }
 
 
-
 /* ==== [dates] times as text, and back =========================================== */
 
 /* Days since 1970-01-01 of a Gregorian date, and back. Both count years from the 1st of
@@ -3786,7 +3708,11 @@ static void ms__put_digits(char *out, unsigned digits, uint64_t v)
 
 #define MS__SECOND ((int64_t)1000000000) /* in nanoseconds */
 
-MS_API size_t ms_seconds_write(int64_t ns, char out[MS_SECONDS_MAX])
+/* A time as ms_json_put_seconds writes it, without a NUL; returns the length, 0 for
+ * MS_TIME_NONE. */
+#define MS__SECONDS_MAX 24
+
+static size_t ms__seconds_write(int64_t ns, char out[MS__SECONDS_MAX])
 {
     size_t n = 0;
     uint64_t u = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
@@ -4593,14 +4519,6 @@ static ms_str ms__trim(ms_str s)
     return s;
 }
 
-MS_API ms_result ms_json_bool(ms_str value, bool *out)
-{
-    ms_json_kind kind = ms_json_kind_of(value);
-    if (kind != MS_JSON_TRUE && kind != MS_JSON_FALSE) return MS_E_KIND;
-    *out = kind == MS_JSON_TRUE;
-    return MS_OK;
-}
-
 MS_API ms_result ms_json_f64(ms_str value, double *out)
 {
     ms__number d;
@@ -4862,12 +4780,6 @@ static void ms__json_scalar(ms_json_writer *w, const char *p, size_t n)
     ms__json_bytes(w, p, n);
 }
 
-MS_API void ms_json_put_bool(ms_json_writer *w, bool value)
-{
-    ms__json_scalar(w, value ? "true" : "false", value ? 4 : 5);
-}
-
-MS_API void ms_json_put_null(ms_json_writer *w) { ms__json_scalar(w, "null", 4); }
 
 MS_API void ms_json_put_u64(ms_json_writer *w, uint64_t value)
 {
@@ -4875,19 +4787,11 @@ MS_API void ms_json_put_u64(ms_json_writer *w, uint64_t value)
     ms__json_scalar(w, text, ms__u64_write(value, text));
 }
 
-MS_API void ms_json_put_i64(ms_json_writer *w, int64_t value)
-{
-    char text[21] = {'-'};
-    bool minus = value < 0;
-    size_t n = ms__u64_write(minus ? 0 - (uint64_t)value : (uint64_t)value, text + minus);
-    ms__json_scalar(w, text, n + minus);
-}
-
 MS_API void ms_json_put_seconds(ms_json_writer *w, int64_t ns)
 {
-    char text[MS_SECONDS_MAX];
-    size_t n = ms_seconds_write(ns, text);
-    if (n == 0) ms_json_put_null(w);
+    char text[MS__SECONDS_MAX];
+    size_t n = ms__seconds_write(ns, text);
+    if (n == 0) ms__json_scalar(w, "null", 4);
     else ms__json_scalar(w, text, n);
 }
 
@@ -5176,35 +5080,6 @@ MS_API ms_envelope ms_observation(ms_value content, ms_str call_id)
 {
     ms_envelope m = ms_message(MS_T_OBSERVATION, content);
     m.call_id = call_id;
-    return m;
-}
-
-MS_API ms_envelope ms_error_message(ms_value content, ms_str error_type)
-{
-    ms_envelope m = ms_message(MS_T_ERROR, content);
-    m.error_type = error_type;
-    return m;
-}
-
-MS_API ms_envelope ms_synthesis(ms_value content, ms_str from_manager)
-{
-    ms_envelope m = ms_message(MS_T_SYNTHESIS, content);
-    m.from_manager = from_manager;
-    return m;
-}
-
-MS_API ms_envelope ms_delegation(ms_str worker, ms_str task)
-{
-    ms_envelope m = ms_message(MS_T_DELEGATION, ms_text(NULL));
-    m.worker = worker;
-    m.task = task;
-    return m;
-}
-
-MS_API ms_envelope ms_other(ms_str type_name, ms_value content)
-{
-    ms_envelope m = ms_message(MS_T_OTHER, content);
-    m.type_name = type_name;
     return m;
 }
 
@@ -5817,9 +5692,11 @@ MS_API ms_value ms_get(const ms_msg *msg, ms_field field)
     return v;
 }
 
-MS_API ms_str ms_location(const ms_msg *msg) { return ms_get(msg, MS_F_LOCATION).text; }
-MS_API ms_str ms_agent_key(const ms_msg *msg) { return ms_get(msg, MS_F_AGENT_KEY).text; }
-MS_API ms_str ms_turn_id(const ms_msg *msg) { return ms_get(msg, MS_F_TURN_ID).text; }
+static ms_str ms__location(const ms_msg *msg) { return ms_get(msg, MS_F_LOCATION).text; }
+static ms_str ms__agent_key(const ms_msg *msg)
+{
+    return ms_get(msg, MS_F_AGENT_KEY).text;
+}
 MS_API ms_value ms_content(const ms_msg *msg) { return ms_get(msg, MS_F_CONTENT); }
 
 MS_API ms_str ms_type_name(const ms_msg *msg)
@@ -5917,7 +5794,7 @@ static ms_result ms__check_record(const unsigned char *r, uint64_t offset, ms_er
 {
     if (ms__is_message(r)) MS__TRY(ms__check_body(r, offset, err));
     else MS__TRY(ms__check_fields(r, offset, err));
-    if (ms__is_empty(ms_location(ms__msg(r))))
+    if (ms__is_empty(ms__location(ms__msg(r))))
         return ms__damaged(err, offset, "it has no location");
     if (!ms__is_message(r) && (r[5] != 0 || (r[6] & 0x70) != 0))
         return ms__damaged(err, offset, "it has a type or a codec");
@@ -6081,7 +5958,7 @@ static bool ms__in_views(const ms_query *q, const ms_msg *msg)
     if ((q->views & MS_VIEW_CONVERSATION) && (bit & MS_TYPES_CONVERSATION)) return true;
     if ((q->views & MS_VIEW_GLOBAL) && (bit & MS_TYPES_GLOBAL)) return true;
     if (!(q->views & (MS_VIEW_AGENT | MS_VIEW_TEAM))) return false;
-    ms_str agent = ms_agent_key(msg);
+    ms_str agent = ms__agent_key(msg);
     if ((q->views & MS_VIEW_AGENT) && (bit & q->agent_types) && agent.ptr &&
         ms_str_equal(agent, q->agent_key))
         return true;
@@ -6093,7 +5970,7 @@ static bool ms__passes(const ms_query *q, const ms_msg *msg)
 {
     int64_t t = 0;
     if (q->turn_id.ptr) {
-        ms_str turn = ms_turn_id(msg);
+        ms_str turn = ms_get(msg, MS_F_TURN_ID).text;
         if (!turn.ptr || !ms_str_equal(turn, q->turn_id)) return false;
     }
     if (!q->has_since && !q->has_until) return true;
@@ -6143,7 +6020,7 @@ static bool ms__raw_passes(const ms_query *q, const ms_msg *msg)
 {
     unsigned bit = ms__raw_bit(msg);
     if (!(q->raw & bit)) return false;
-    if (!ms__is_empty(q->location) && !ms_str_equal(ms_location(msg), q->location))
+    if (!ms__is_empty(q->location) && !ms_str_equal(ms__location(msg), q->location))
         return false;
     if (q->about_seq && !ms__is_about(msg, q->about_seq)) return false;
     if (bit != MS_RAW_MESSAGES) return true;
@@ -6158,7 +6035,7 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
     if (!(MS_BIT(ms_type_of(msg)) & q.types)) return false;
     if (seq <= q.after_seq && q.after_seq > 0) return false;
     if (q.before_seq > 0 && seq >= q.before_seq) return false;
-    if (!ms__is_empty(q.location) && !ms_str_equal(ms_location(msg), q.location))
+    if (!ms__is_empty(q.location) && !ms_str_equal(ms__location(msg), q.location))
         return false;
     return ms__in_views(&q, msg) && ms__passes(&q, msg);
 }
@@ -6444,8 +6321,6 @@ MS_API const ms_msg *ms_next(ms_cursor *it)
     return ms__with_fed(it, it->store, msg);
 }
 
-MS_API const ms_msg *ms_next_of(void *cursor) { return ms_next((ms_cursor *)cursor); }
-
 /* last: the number of the location's last message; 0: it is empty. */
 static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_error *err)
 {
@@ -6653,7 +6528,7 @@ MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err)
     return store->backend->tick ? store->backend->tick(store, budget_us, err) : MS_OK;
 }
 
-MS_API ms_result ms_refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
+static ms_result ms__refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
 {
     uint64_t as_of, seq = 0;
     if (last_seq) *last_seq = 0;
@@ -6672,9 +6547,10 @@ static ms_result ms__changes_now(ms_store *store, uint64_t *changes, ms_error *e
     MS__TRY(ms__open_check(store, err));
     if (!store->backend->change || !store->backend->stat) return MS_OK;
     memset(&stat, 0, sizeof stat);
-    MS__TRY(store->backend->stat(store, &stat, err));
-    *changes = stat.changes;
-    return MS_OK;
+    ms_result code = store->backend->stat(store, &stat, NULL);
+    *changes = code == MS_OK ? stat.changes : 0;
+    if (code == MS_OK || code == MS_E_UNSUPPORTED) return MS_OK;
+    return store->backend->stat(store, &stat, err);
 }
 
 MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
@@ -6686,7 +6562,7 @@ MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_m
     if (last_seq) *last_seq = 0;
     MS__TRY(ms__changes_now(store, &before, err));
     for (;;) {
-        MS__TRY(ms_refresh(store, &seq, err));
+        MS__TRY(ms__refresh(store, &seq, err));
         MS__TRY(ms__changes_now(store, &changes, err));
         int64_t left = end - ms__system_time();
         if (last_seq) *last_seq = seq;
@@ -6853,7 +6729,7 @@ MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err)
     const ms_msg *msg;
     uint64_t hidden = 0;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
-    if (code == MS_OK) code = ms__hide(store, ms_location(msg), seq, seq, &hidden, err);
+    if (code == MS_OK) code = ms__hide(store, ms__location(msg), seq, seq, &hidden, err);
     if (code == MS_OK && hidden == 0)
         code = ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
     ms_arena_deinit(&own);
@@ -6881,9 +6757,9 @@ static ms_result ms__stands_in(ms_store *store, ms_str location, uint64_t seq,
     MS__TRY(ms__location_check(location, "location", err));
     if (seq == 0) return MS_OK;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
-    if (code == MS_OK && !ms_str_equal(ms_location(msg), location))
+    if (code == MS_OK && !ms_str_equal(ms__location(msg), location))
         code = ms__fail(err, MS_E_ARGUMENT, "message %u is of location '%v', not of '%v'",
-                        seq, MS__V(ms_location(msg)), MS__V(location));
+                        seq, MS__V(ms__location(msg)), MS__V(location));
     ms_arena_deinit(&own);
     return code;
 }
@@ -6904,8 +6780,8 @@ static MS__APART ms_result ms__note(ms_store *store, const ms_msg *msg, ms_str k
 {
     ms_envelope e;
     memset(&e, 0, sizeof e);
-    e.location = ms_location(msg);
-    e.agent_key = ms_agent_key(msg);
+    e.location = ms__location(msg);
+    e.agent_key = ms__agent_key(msg);
     e.turn_id = ms_get(msg, MS_F_TURN_ID).text;
     e.type_name = kind;
     e.content = value;
@@ -7228,7 +7104,7 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     const ms_msg *msg;
     ms_stat stat;
     ms_result code = MS_OK;
-    ms_query q = ms__view_query(ms_location(own), MS_VIEW_TIMELINE, 0);
+    ms_query q = ms__view_query(ms__location(own), MS_VIEW_TIMELINE, 0);
     q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_NOTES | MS_RAW_PIECES;
     q.about_seq = ms_seq(own);
     MS__TRY(ms__cursor_open(store, &q, arena, &it, err));
@@ -7320,7 +7196,7 @@ static MS__APART ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error *e
     if (code == MS_OK) {
         ms_envelope e;
         memset(&e, 0, sizeof e);
-        e.location = ms_location(msg);
+        e.location = ms__location(msg);
         e.seq = s->seq;
         e.content = ms_text_n(text);
         code = ms__change_put(s->store, MS_KIND_PIECE, &e, 0, NULL, err);
@@ -7407,6 +7283,7 @@ static MS__APART ms_result ms__stream_large(ms_stream *s, ms_str part, ms_error 
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
 {
     MS__TRY(ms__stream_check(stream, err));
+    if (!part.ptr) return ms__stream_out(stream, err);
     if (part.len == 0) return MS_OK;
     if (part.len > MS__STREAM_ROOM - stream->n_pending) {
         MS__TRY(ms__stream_out(stream, err));
@@ -7421,12 +7298,6 @@ MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
     stream->n_pending = n_pending;
     stream->chars = chars;
     return code;
-}
-
-MS_API ms_result ms_stream_flush(ms_stream *stream, ms_error *err)
-{
-    MS__TRY(ms__stream_check(stream, err));
-    return ms__stream_out(stream, err);
 }
 
 /* Amends an unfinished message with its text so far, then rest. */
@@ -7536,7 +7407,9 @@ MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *us
     ms_arena arena;
     ms_buf buf;
     memset(&buf, 0, sizeof buf);
-    ms_arena_init_fixed(&arena, room, sizeof room);
+    ms__arena_init(&arena, NULL);
+    arena.buffer = room;
+    arena.buffer_size = sizeof room;
     buf.arena = &arena;
     MS__TRY(ms__open_check(store, err));
     if (!usage) return ms__fail(err, MS_E_ARGUMENT, "there is no usage to note");
@@ -7634,7 +7507,8 @@ static bool ms__keeps(const ms__copying *c, const ms_msg *msg)
     int64_t t;
     uint64_t from;
     if (c->keep->has_since && ms_time(msg, &t) && t < c->keep->since_ns) return false;
-    return !c->kept || (ms__kept_find(c, ms_location(msg), &from) && ms_seq(msg) >= from);
+    if (!c->kept) return true;
+    return ms__kept_find(c, ms__location(msg), &from) && ms_seq(msg) >= from;
 }
 
 /* Finds the number of the oldest of the newest n messages of a location. */
@@ -7761,7 +7635,7 @@ static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
         c->report->unplaced++;
         return MS_OK;
     }
-    if (!ms_str_equal(ms_location(msg), e.location) || !e.type_name.ptr ||
+    if (!ms_str_equal(ms__location(msg), e.location) || !e.type_name.ptr ||
         ms__key_check(e.type_name, "kind", false, NULL) != MS_OK ||
         ms__field_check(&e, MS_F_CONTENT, NULL) != MS_OK) {
         c->unfit++;
@@ -7816,7 +7690,7 @@ static ms_result ms__copy_notes(ms__copying *c, ms_str **names, size_t *n, ms_er
         }
         *names = more;
         ms_str *name = &more[*n];
-        *name = ms_location(msg);
+        *name = ms__location(msg);
         if (ms__keep_copy(c->arena, name)) ++*n;
         else code = ms__no_arena(err, c->arena, name->len);
     }
@@ -8730,10 +8604,10 @@ static ms_result ms__change_check(const ms_envelope *e, ms_str location,
     unsigned kind = ms__kind_of(e);
     if (kind == MS__KIND_LOCATION) return MS_OK;
     if (!own) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", e->seq);
-    if (!ms_str_equal(ms_location(ms__msg(own)), location))
+    if (!ms_str_equal(ms__location(ms__msg(own)), location))
         return ms__at_field(
             err, ms__fail(err, MS_E_ARGUMENT, "message %u is of location '%v', not of '%v'",
-                          e->seq, MS__V(ms_location(ms__msg(own))), MS__V(location)),
+                          e->seq, MS__V(ms__location(ms__msg(own))), MS__V(location)),
             "location");
     if (!shown) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", e->seq);
     uint32_t flags = ms_flags(ms__msg(shown));
@@ -9353,10 +9227,10 @@ static bool ms__adopt_message(ms__core *core, ms__tail *t, ms__plan *p, uint32_t
 {
     const ms_msg *msg = ms__msg(r);
     ms__live *live = &t->live;
-    ms_str agent = ms_agent_key(msg), key = ms_get(msg, MS_F_KEY).text;
+    ms_str agent = ms__agent_key(msg), key = ms_get(msg, MS_F_KEY).text;
     const unsigned char *known;
     p->entry = entry;
-    p->loc = ms__loc_get(live, ms_location(msg));
+    p->loc = ms__loc_get(live, ms__location(msg));
     if (p->loc && agent.ptr) p->agent = ms__agent_get(live, p->loc, agent);
     if (!p->loc || (agent.ptr && !p->agent)) return false;
     ms__plan_streams(live, p, ms_type_of(msg));
@@ -9378,7 +9252,7 @@ static bool ms__adopt_change(ms__tail *t, ms__change *ch, uint32_t entry,
                              const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
-    ms__loc *loc = ms__loc_get(&t->live, ms_location(msg));
+    ms__loc *loc = ms__loc_get(&t->live, ms__location(msg));
     if (!loc || !ms__change_reserve(&t->live, loc, r[4], ms_seq(msg), ch)) return false;
     ms__names_link(&t->live);
     ms__change_enter(&t->live, ch, r[4], entry);
@@ -9591,7 +9465,7 @@ static MS__APART const unsigned char *ms__head_shown(ms__core *core, ms__reading
     bool sound = *state == MS__WHOLE;
     if (*state == MS__LOST || (!c && !sound)) return h->record;
     if (!c)
-        c = ms__edits_of(core, ms_location(ms__msg(h->record)), s->locked, &result);
+        c = ms__edits_of(core, ms__location(ms__msg(h->record)), s->locked, &result);
     if (result != MS_OK) s->result = result;
     if (!c) return h->record;
     uint64_t seq = ms_seq(ms__msg(h->record));
@@ -10180,7 +10054,7 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
         seq == 0 || seq == UINT64_MAX
             ? NULL
             : ms__own(core, t, end, seq, false, &place, &damaged, &result), *r = own;
-    if (own) c = ms__edits_of(core, ms_location(ms__msg(own)), false, &result);
+    if (own) c = ms__edits_of(core, ms__location(ms__msg(own)), false, &result);
     if (result != MS_OK) return ms__no_memory(err, 0);
     if (own)
         r = ms__shown_at(core, t, c, own, place, ms__place(t->segment, end), &sound);
@@ -10584,7 +10458,7 @@ static bool ms__name_asked(const ms_list_query *q, ms_str location, ms_str agent
 {
     if (!ms__is_empty(q->location) && !ms_str_equal(location, q->location)) return false;
     if (q->agents && !agent_key.ptr) return false;
-    return ms_str_starts_with(q->agents ? agent_key : location, q->prefix);
+    return ms__starts_with(q->agents ? agent_key : location, q->prefix);
 }
 
 /* ---- The entry of one name. */
@@ -10687,9 +10561,9 @@ static ms_result ms__naming_walk(ms__naming *n, bool *done)
         msg = ms__naming_next(n);
         if (!msg) break;
         memset(&info, 0, sizeof info);
-        info.location = ms_location(msg);
+        info.location = ms__location(msg);
         ms__info_ends(&info, msg, msg);
-        if (q->agents) info.agent_key = ms_agent_key(msg);
+        if (q->agents) info.agent_key = ms__agent_key(msg);
         if (!ms__name_asked(q, info.location, info.agent_key)) continue;
         if (ms__naming_has(n, info.location, info.agent_key)) continue;
         if (!ms__naming_put(n, &info)) return MS_E_ARENA;
@@ -10804,8 +10678,8 @@ static ms_result ms__naming_take(ms__naming *n, const ms__named *item, bool coun
     const unsigned char *named = last ? last : first;
     if (!named) return MS_OK;
     memset(&info, 0, sizeof info);
-    info.location = ms_location(ms__msg(named));
-    if (n->query->agents) info.agent_key = ms_agent_key(ms__msg(named));
+    info.location = ms__location(ms__msg(named));
+    if (n->query->agents) info.agent_key = ms__agent_key(ms__msg(named));
     if (!ms__name_asked(n->query, info.location, info.agent_key)) return MS_OK;
     bool edited = ms__edits_of(n->core, info.location, false, &result) != NULL;
     if (result != MS_OK) return result;
@@ -11393,7 +11267,7 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
         if (!m) return ms__no_memory(err, sizeof *m);
         memset(m, 0, sizeof *m);
         m->alloc = desc->alloc;
-        ms_arena_init(&m->tail.live.nodes, &m->alloc);
+        ms__arena_init(&m->tail.live.nodes, &m->alloc);
         for (m->shift = MS__PIECE_SHIFT;
              desc->chunk_size && (size_t)1 << m->shift != desc->chunk_size;)
             m->shift =
@@ -11586,7 +11460,7 @@ static bool ms__mem_adopt_edit(ms__mem *m, const unsigned char *r, uint32_t unit
     ms_result result = MS_OK;
     ms__live *live = &m->tail.live;
     bool hide = r[4] == MS__KIND_HIDE;
-    ms_str location = ms_location(ms__msg(r));
+    ms_str location = ms__location(ms__msg(r));
     uint64_t first = ms_seq(ms__msg(r)), last = first, hidden = 0;
     if (hide && !ms__hide_read(ms__msg(r), &first, &last, &hidden)) return true;
     ms__gap_named(&live->gap_seq, live->last_seq, last);
@@ -13525,7 +13399,7 @@ static ms__tail *ms__tail_new(ms__log *log, uint64_t base, uint32_t segment)
         if (!t) return NULL;
         ms_alloc counted = ms__log_alloc(log);
         memset(t, 0, sizeof *t);
-        ms_arena_init(&t->live.nodes, &counted);
+        ms__arena_init(&t->live.nodes, &counted);
     }
     t->live.hash_key[0] = log->id.hash_key[0];
     t->live.hash_key[1] = log->id.hash_key[1];
@@ -14773,7 +14647,7 @@ static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_s
         while (n-- > 0) {
             const unsigned char *r =
                 ms__segment_record(log, l, ms__posting(run, n, l->width));
-            if (r && ms_str_equal(ms_location(ms__msg(r)), loc->name) &&
+            if (r && ms_str_equal(ms__location(ms__msg(r)), loc->name) &&
                 ms_str_equal(ms_get(ms__msg(r), MS_F_KEY).text, key))
                 return r;
         }
@@ -14900,7 +14774,7 @@ static ms__control *ms__log_edit(ms__core *core, ms_str location)
 static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
                                       uint64_t offset)
 {
-    ms_str location = ms_location(ms__msg(r));
+    ms_str location = ms__location(ms__msg(r));
     uint64_t first = ms_seq(ms__msg(r)), last = first, hidden = 0;
     ms__tail *t = log->core.tail;
     ms__arena_mark mark = ms__arena_mark_of(&log->edits.live.nodes);
@@ -16561,9 +16435,9 @@ static ms_str ms__head_agent(const ms__reading *s, const ms__head *h)
 /* Is a record of the names that a head reads a list of? */
 static bool ms__head_names(const ms__reading *s, const ms__head *h, const ms_msg *msg)
 {
-    if (!ms_str_equal(ms_location(msg), s->query->location)) return false;
+    if (!ms_str_equal(ms__location(msg), s->query->location)) return false;
     ms_str agent = ms__head_agent(s, h);
-    return !agent.ptr || ms_str_equal(ms_agent_key(msg), agent);
+    return !agent.ptr || ms_str_equal(ms__agent_key(msg), agent);
 }
 
 /* The record of the segment that entry i of a head stands for. */
@@ -17161,7 +17035,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
                            ? desc->max_message
                            : (size_t)MS__RECORD_MAX;
     ms_alloc counted = ms__log_alloc(log);
-    ms_arena_init(&log->edits.live.nodes, &counted);
+    ms__arena_init(&log->edits.live.nodes, &counted);
     log->file.boot = log->os->boot(log->os->ctx);
     log->durable.synced_at = log->os->micros(log->os->ctx);
     ms__fork_mark_set(&log->file.fork_mark, log->os);
@@ -17818,7 +17692,7 @@ static ms_result ms__union_query(ms_store *store, ms_cursor *it, ms_error *err)
     run->bounds = u->bounds;
     run->left = q->limit ? q->limit : SIZE_MAX;
     run->which = q->reverse ? u->n - 1 : 0;
-    ms_arena_init(&run->arena, &u->alloc);
+    ms__arena_init(&run->arena, &u->alloc);
     if (!u->bounds) {
         run->bounds = (ms__bound *)(void *)(run + 1);
         code = ms__bounds_take(u, q, (ms__bound *)(void *)(run + 1), err);
@@ -17912,7 +17786,7 @@ static ms_result ms__union_refresh(ms_store *store, uint64_t *last_seq, ms_error
     const ms__union *u = ms__union_of(store);
     uint64_t own;
     for (size_t i = 0; i < u->n; i++) {
-        MS__TRY(ms__union_in(err, ms_refresh(u->stores[i], &own, err), i));
+        MS__TRY(ms__union_in(err, ms__refresh(u->stores[i], &own, err), i));
         MS__TRY(ms__union_range(i, own, err));
         if (own) *last_seq = ms__union_number(i, own);
     }
@@ -18040,7 +17914,7 @@ static ms_result ms__union_list(ms_store *store, const ms_list_query *q, ms_aren
 {
     const ms__union *u = ms__union_of(store);
     ms_arena work;
-    ms_arena_init(&work, &u->alloc);
+    ms__arena_init(&work, &u->alloc);
     ms_result code = ms__union_list_in(u, q, &work, arena, out, err);
     ms_arena_deinit(&work);
     return code;
@@ -18623,29 +18497,18 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
 {
     if (seq) *seq = 0;
     MS__TRY(ms__memory_check(memory, err));
-    if (!m || ms__type_row_of(m->type)->view_class != MS__CLASS_GLOBAL)
+    const ms_type_set types = MS_TYPES_GLOBAL | MS_TYPES_CONVERSATION;
+    if (!m || (unsigned)m->type >= MS_TYPE_COUNT || !(MS_BIT(m->type) & types))
         return ms__at_field(err, ms__fail(err, MS_E_TYPE, "a broadcast is a "
-                                          "global_observation or a synthesis"), "type");
+                                          "global_observation, a synthesis, a "
+                                          "user_message or an assistant_message"),
+                            "type");
     ms_envelope all = *m;
     all.agent_key = ms__absent();
     if (all.type == MS_T_GLOBAL_OBSERVATION && !all.from_worker.ptr)
         all.from_worker = memory->agent_key;
     return ms_append(memory->store, memory->location, &all, seq, err);
 }
-
-MS_API ms_result ms_memory_turn(const ms_memory *memory, ms_role role, ms_value content,
-                                uint64_t *seq, ms_error *err)
-{
-    if (seq) *seq = 0;
-    MS__TRY(ms__memory_check(memory, err));
-    if (role != MS_ROLE_USER && role != MS_ROLE_ASSISTANT)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a turn has the role user "
-                                          "or assistant"), "role");
-    ms_envelope m = role == MS_ROLE_USER ? ms_user_message(content)
-                                         : ms_assistant_message(content);
-    return ms_append(memory->store, memory->location, &m, seq, err);
-}
-
 
 /* ==== [find] text in messages ========================================================
  * A search reads the messages of a query one after the other and scans the fields that
@@ -18836,19 +18699,6 @@ static size_t ms__find_value(const ms__needle *n, ms_str text, bool json, size_t
     return ms__find_tokens(n, text, from, length);
 }
 
-MS_API size_t ms_find_in_value(ms_value value, ms_str needle, bool exact_case,
-                               size_t from, size_t *length)
-{
-    ms__needle n;
-    size_t at = SIZE_MAX, len = 0;
-    if (!ms__is_empty(needle)) {
-        ms__needle_make(&n, needle, exact_case);
-        at = ms__find_value(&n, value.text, value.json, from, &len);
-    }
-    if (length) *length = at == SIZE_MAX ? 0 : len;
-    return at;
-}
-
 /* ---- Over a store. */
 
 static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
@@ -19007,8 +18857,8 @@ static ms_result ms__check_list(const ms__mem *m, const ms__stream *s, const ms_
         bool right = (kinds >> (unsigned)ms_kind_of(msg) & 1) != 0;
         if (kinds == MS__KINDS_MESSAGE)
             right = right && (MS_BIT(ms_type_of(msg)) & types) != 0;
-        if (loc) right = right && ms_str_equal(ms_location(msg), loc->name);
-        if (agent) right = right && ms_str_equal(ms_agent_key(msg), agent->key);
+        if (loc) right = right && ms_str_equal(ms__location(msg), loc->name);
+        if (agent) right = right && ms_str_equal(ms__agent_key(msg), agent->key);
         if (!right)
             return ms__fail(err, MS_E_DAMAGED,
                             "P1: the record at %u is in a list where it does not belong",
@@ -19067,7 +18917,7 @@ static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *c
         if (ms_seq(msg) <= last)
             return ms__damaged(err, offset, "E2: its sequence number does not follow");
         last = ms_seq(msg);
-        if (ms_agent_key(msg).ptr) ++*agents;
+        if (ms__agent_key(msg).ptr) ++*agents;
         if (MS_BIT(ms_type_of(msg)) & (MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL))
             ++*classed;
     }
@@ -19440,21 +19290,61 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
 
 /* ---- What readers share. */
 
-static ms_result ms__read_kind(ms_reader *r, const char *name, const char *expected,
+/* A reader at work. */
+typedef struct ms__reader {
+    ms_str json;              /* one JSON object, checked */
+    bool lenient, repair;
+    ms_arena *arena;          /* for envelopes and what they view */
+    ms_error *err;            /* may be NULL */
+    ms_envelope *items;       /* what was read; an stb_ds array */
+    struct ms__member *members; /* the same: members of the objects at hand */
+    ms_buf outer, block, *text; /* templates; the one at hand */
+    ms_str list;              /* elements to read, once the object is */
+    uint64_t seen;            /* holes of the object, by index */
+    uint32_t needed;          /* fields, by number */
+    const char *word;         /* of the shape */
+    bool whole;               /* what would need another reading is not a hole's */
+    bool keeps;               /* lenient: what does not fit stays as it is */
+} ms__reader;
+
+/* A format as the table in [formats] has it. */
+typedef struct ms__dialect {
+    ms_dialect shown;         /* what a caller holds; first, so that a cast leads back */
+    bool joins;               /* a JOINED message is written together with those before */
+    /* Reads one message, which can become several, by ms__reader_add. */
+    ms_result (*read)(ms__reader *r);
+    /* Writes n messages as one JSON value to w->json; n is 1 unless `joins`. */
+    ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
+    const struct ms__format *format; /* does what is NULL above */
+} ms__dialect;
+
+static const ms__dialect *ms__dialect_of(const ms_dialect *dialect)
+{
+    return (const ms__dialect *)(const void *)dialect;
+}
+
+static ms_envelope ms__other(ms_str type_name, ms_value content)
+{
+    ms_envelope m = ms_message(MS_T_OTHER, content);
+    m.type_name = type_name;
+    return m;
+}
+
+static ms_result ms__read_kind(ms__reader *r, const char *name, const char *expected,
                                ms_str found)
 {
     return ms__at_field(r->err, ms__fail(r->err, MS_E_KIND, "%s is '%v', %s was expected",
                                          name, MS__V(found), expected), name);
 }
 
-static ms_result ms__read_missing(ms_reader *r, const char *name)
+static ms_result ms__read_missing(ms__reader *r, const char *name)
 {
     return ms__at_field(r->err, ms__fail(r->err, MS_E_MISSING, "the member %s is missing",
                                          name), name);
 }
 
 /* The text of a JSON string into *out. */
-static ms_result ms__read_text(ms_reader *r, ms_str value, ms_str *out)
+static ms_result ms__read_text(ms__reader *r, ms_str value, ms_str *out)
 {
     ms_result code = ms_json_string(value, r->arena, out);
     return code == MS_OK ? MS_OK : ms__no_arena(r->err, r->arena, value.len);
@@ -19470,7 +19360,7 @@ static void ms__json_to(ms_json_writer *w, ms_buf *buf, ms_arena *arena)
 
 /* Sets *out to a JSON value as it is; with repair, to a copy with U+FFFD for what is not
  * UTF-8. */
-static ms_result ms__read_json(ms_reader *r, ms_str value, ms_str *out)
+static ms_result ms__read_json(ms__reader *r, ms_str value, ms_str *out)
 {
     *out = value;
     if (!r->repair || ms_json_check(value, NULL, NULL, NULL) == MS_OK) return MS_OK;
@@ -19638,7 +19528,7 @@ MS__STATIC_ASSERT(fields_leave_room_for_the_time, MS_FIELD_COUNT <= MS__F_TIME);
 
 /* A value that a reader tries to put into the field of a hole. */
 typedef struct ms__fit {
-    ms_reader *r;
+    ms__reader *r;
     const ms__hole *h;
     ms_str value;
     ms_envelope *m;
@@ -19708,12 +19598,12 @@ typedef struct ms__format {
     bool (*unit)(const ms_envelope *first, const ms_envelope *m);
     /* Type and role of an element of the list, whose members are listed, and its shape;
      * NULL: it is none of the format's. */
-    const ms__shape *(*element)(ms_reader *r, size_t base, ms_role role, ms_envelope *m);
+    const ms__shape *(*element)(ms__reader *r, size_t base, ms_role role, ms_envelope *m);
     ms__listing lists;
     ms__pairing pairing;
     /* Type, role and shape of an object whose members are listed. NULL: the format has a
      * reader of its own. */
-    ms_result (*begin)(ms_reader *r, size_t base, ms_envelope *m,
+    ms_result (*begin)(ms__reader *r, size_t base, ms_envelope *m,
                        const ms__shape **shape);
 } ms__format;
 
@@ -19725,7 +19615,7 @@ static const ms__shape *ms__outer_shape(const ms__format *f, const ms_envelope *
 
 /* ---- Values and fields. */
 
-static bool ms__hole_needed(const ms_reader *r, const ms__hole *h)
+static bool ms__hole_needed(const ms__reader *r, const ms__hole *h)
 {
     return (h->flags & MS__NEEDED) || (h->field && (r->needed >> h->field & 1));
 }
@@ -19831,7 +19721,7 @@ static ms_str ms__time_spell(const ms__hole *h, const ms_envelope *m,
                              char out[MS__SPELLED_MAX])
 {
     if (h->as->kinds == MS__JSON(NUMBER))
-        return ms_str_n(out, ms_seconds_write(m->time_ns, out));
+        return ms_str_n(out, ms__seconds_write(m->time_ns, out));
     size_t len = 1 + ms_iso_write(m->time_ns, out + 1);
     out[0] = out[len] = '"';
     return ms_str_n(out, len + 1);
@@ -19932,7 +19822,7 @@ static bool ms__failed_has(const ms__hole *h, const ms_envelope *m, size_t n)
 static void ms__true_put(ms_writer *w, const ms_envelope *m)
 {
     (void)m;
-    ms_json_put_bool(&w->json, true);
+    ms_json_put_raw(&w->json, MS_STR("true"));
 }
 
 /* Arguments as an object; others stand in an object under a name that providers know. */
@@ -20202,7 +20092,7 @@ typedef struct ms__member {
 } ms__member;
 
 /* Appends the members of an object to r->members; *base is the index of the first. */
-static ms_result ms__members_list(ms_reader *r, ms_str object, size_t *base)
+static ms_result ms__members_list(ms__reader *r, ms_str object, size_t *base)
 {
     ms__member e;
     ms_json_iter it = ms_json_iterate(object);
@@ -20220,7 +20110,8 @@ static ms_result ms__members_list(ms_reader *r, ms_str object, size_t *base)
 }
 
 /* Begins to read an object whose template goes to `text`. */
-static ms_result ms__object_begin(ms_reader *r, ms_buf *text, ms_str object, size_t *base)
+static ms_result ms__object_begin(ms__reader *r, ms_buf *text, ms_str object,
+                                  size_t *base)
 {
     r->text = text;
     text->len = 0;
@@ -20228,7 +20119,7 @@ static ms_result ms__object_begin(ms_reader *r, ms_buf *text, ms_str object, siz
 }
 
 /* Returns the value of the last member of that name, or an absent view. */
-static ms_str ms__member_of(const ms_reader *r, size_t base, const char *name)
+static ms_str ms__member_of(const ms__reader *r, size_t base, const char *name)
 {
     for (size_t i = stbds_arrlenu(r->members); i-- > base;)
         if (ms_json_string_is(r->members[i].key, ms_str_of(name)))
@@ -20238,7 +20129,7 @@ static ms_str ms__member_of(const ms_reader *r, size_t base, const char *name)
 
 /* Members with holes whose values stay in `extra`, where others find and change them:
  * writes an object of those that there are; absent, if of none. */
-static ms_result ms__members_kept(ms_reader *r, size_t base, const char *const *names,
+static ms_result ms__members_kept(ms__reader *r, size_t base, const char *const *names,
                                     size_t n, ms_str *out)
 {
     size_t got = 0;
@@ -20274,7 +20165,7 @@ static void ms__kept_put(ms_writer *w, const ms_envelope *m)
 }
 
 /* Reads the member that names the side of a message. */
-static ms_result ms__side_word(ms_reader *r, size_t base, const char *name, ms_str *word)
+static ms_result ms__side_word(ms__reader *r, size_t base, const char *name, ms_str *word)
 {
     ms_str value = ms__member_of(r, base, name);
     if (!value.ptr) return ms__read_missing(r, name);
@@ -20283,21 +20174,21 @@ static ms_result ms__side_word(ms_reader *r, size_t base, const char *name, ms_s
     return ms__read_text(r, value, word);
 }
 
-static ms_result ms__side_unknown(ms_reader *r, const char *name, ms_str word,
+static ms_result ms__side_unknown(ms__reader *r, const char *name, ms_str word,
                                   const char *expected)
 {
     return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "%s '%v', %s was expected",
                                          name, MS__V(word), expected), name);
 }
 
-static ms_result ms__text_add(ms_reader *r, ms_str s)
+static ms_result ms__text_add(ms__reader *r, ms_str s)
 {
     if (ms_buf_write(r->text, s.ptr, s.len) == MS_OK) return MS_OK;
     return ms__no_arena(r->err, r->arena, s.len);
 }
 
 /* Puts a member without a hole into the template. */
-static ms_result ms__member_keep(ms_reader *r, const ms__member *e)
+static ms_result ms__member_keep(ms__reader *r, const ms__member *e)
 {
     ms_str key, value;
     MS__TRY(ms__read_json(r, e->key, &key));
@@ -20309,7 +20200,7 @@ static ms_result ms__member_keep(ms_reader *r, const ms__member *e)
 }
 
 /* Puts a hole into the template, with a spelling that differs from the writer's. */
-static ms_result ms__hole_keep(ms_reader *r, const ms__hole *h, ms_str spelled)
+static ms_result ms__hole_keep(ms__reader *r, const ms__hole *h, ms_str spelled)
 {
     char token[3] = {1, h->letter, ':'};
     MS__TRY(ms__text_add(r, ms_str_n(token, spelled.ptr ? 3 : 2)));
@@ -20320,7 +20211,7 @@ static ms_result ms__hole_keep(ms_reader *r, const ms__hole *h, ms_str spelled)
 
 
 /* Takes one member: into its field if a form of its hole fits, else into the template. */
-static ms_result ms__member_take(ms_reader *r, const ms__shape *s, const ms__member *e,
+static ms_result ms__member_take(ms__reader *r, const ms__shape *s, const ms__member *e,
                                  ms_envelope *m)
 {
     const ms__hole *h = e->hole, *end = s->holes + s->n;
@@ -20345,7 +20236,7 @@ static ms_result ms__member_take(ms_reader *r, const ms__shape *s, const ms__mem
 }
 
 /* Finds the holes of the members from base on. Of repeated members the last counts. */
-static void ms__members_match(ms_reader *r, const ms__shape *s, size_t base, char inside)
+static void ms__members_match(ms__reader *r, const ms__shape *s, size_t base, char inside)
 {
     uint64_t seen = 0;
     for (size_t i = stbds_arrlenu(r->members); i-- > base;) {
@@ -20359,7 +20250,7 @@ static void ms__members_match(ms_reader *r, const ms__shape *s, size_t base, cha
 }
 
 /* A strict reader refuses an object without a NEEDED member. */
-static ms_result ms__holes_needed(ms_reader *r, const ms__shape *s, char inside)
+static ms_result ms__holes_needed(ms__reader *r, const ms__shape *s, char inside)
 {
     for (size_t i = 0; !r->lenient && i < s->n; i++) {
         const ms__hole *h = &s->holes[i];
@@ -20370,7 +20261,7 @@ static ms_result ms__holes_needed(ms_reader *r, const ms__shape *s, char inside)
 }
 
 /* Takes the members of an object inside. */
-static ms_result ms__inside_take(ms_reader *r, const ms__shape *s, const ms__member *e,
+static ms_result ms__inside_take(ms__reader *r, const ms__shape *s, const ms__member *e,
                                  ms_envelope *m)
 {
     const ms__hole *h = e->hole;
@@ -20392,7 +20283,7 @@ static ms_result ms__inside_take(ms_reader *r, const ms__shape *s, const ms__mem
 }
 
 /* Takes the members that ms__object_begin has listed, into m and r->text. */
-static ms_result ms__object_take(ms_reader *r, const ms__shape *s, size_t base,
+static ms_result ms__object_take(ms__reader *r, const ms__shape *s, size_t base,
                                  ms_envelope *m)
 {
     size_t end = stbds_arrlenu(r->members);
@@ -20410,7 +20301,7 @@ static ms_result ms__object_take(ms_reader *r, const ms__shape *s, size_t base,
     return ms__holes_needed(r, s, 0);
 }
 
-MS_API ms_result ms_reader_add(ms_reader *r, const ms_envelope *m)
+static ms_result ms__reader_add(ms__reader *r, const ms_envelope *m)
 {
     ms_envelope *items = (ms_envelope *)ms__grown(r->arena, r->items, sizeof *m);
     if (!items) return ms__no_arena(r->err, r->arena, sizeof *m);
@@ -20420,7 +20311,7 @@ MS_API ms_result ms_reader_add(ms_reader *r, const ms_envelope *m)
 }
 
 /* Sets the source of m. An absent part is canonical. */
-static ms_result ms__source_set(ms_reader *r, const ms__format *f, ms_envelope *m,
+static ms_result ms__source_set(ms__reader *r, const ms__format *f, ms_envelope *m,
                                 char outer_shape, ms_str outer, char block_shape,
                                 ms_str block)
 {
@@ -20455,17 +20346,17 @@ static bool ms__is_canonical(const ms__shape *s, const ms__shape *own,
 }
 
 /* Adds a message that is an element of a list. */
-static ms_result ms__block_add(ms_reader *r, const ms__format *f, const ms__shape *s,
+static ms_result ms__block_add(ms__reader *r, const ms__format *f, const ms__shape *s,
                                ms_envelope *m)
 {
     ms_str tokens = ms_buf_text(&r->block);
     if (!ms__is_canonical(s, f->block(m), m, 1, tokens))
         MS__TRY(ms__source_set(r, f, m, 0, ms__absent(), s->letter, tokens));
-    return ms_reader_add(r, m);
+    return ms__reader_add(r, m);
 }
 
 /* Keeps an element of no known kind as it is, in a list of it alone. */
-static ms_result ms__block_keep(ms_reader *r, ms_role role, ms_str value, ms_envelope *m)
+static ms_result ms__block_keep(ms__reader *r, ms_role role, ms_str value, ms_envelope *m)
 {
     MS__TRY(ms__read_json(r, value, &value));
     char *list = (char *)ms_arena_alloc(r->arena, value.len + 2);
@@ -20475,7 +20366,7 @@ static ms_result ms__block_keep(ms_reader *r, ms_role role, ms_str value, ms_env
     list[value.len + 1] = ']';
     *m = ms_message(MS_T_MULTIMODAL_PART, ms_json(ms_str_n(list, value.len + 2)));
     m->role = role;
-    return ms_reader_add(r, m);
+    return ms__reader_add(r, m);
 }
 
 /* Does an element belong to the other side than the message that holds it? */
@@ -20492,7 +20383,7 @@ static bool ms__is_memory(ms_result code)
 }
 
 /* Adds the message of one element of the list, in an object of that role. */
-static ms_result ms__element_take(ms_reader *r, const ms__format *f, ms_role role,
+static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role role,
                                   ms_str value)
 {
     size_t base;
@@ -20522,14 +20413,14 @@ static ms_result ms__element_take(ms_reader *r, const ms__format *f, ms_role rol
 
 /* Adds the messages of an object whose members are in m: m itself, unless the list holds
  * all messages, then those of the list. */
-static ms_result ms__items_take(ms_reader *r, const ms__format *f, const ms__shape *s,
+static ms_result ms__items_take(ms__reader *r, const ms__format *f, const ms__shape *s,
                                 ms_envelope *m)
 {
     size_t first = stbds_arrlenu(r->items);
     const ms__hole *h = s->holes;
     ms_json_iter it = ms_json_iterate(r->list);
     bool null = !m->content.text.ptr || ms__value_is(m->content, MS_JSON_NULL);
-    if (!r->list.ptr || f->lists != MS__LISTS_ALL) MS__TRY(ms_reader_add(r, m));
+    if (!r->list.ptr || f->lists != MS__LISTS_ALL) MS__TRY(ms__reader_add(r, m));
     if (!r->list.ptr) return MS_OK;
     while (!(h->flags & MS__HOLDS)) h++;
     for (uint64_t i = 0; ms_json_next(&it); i++) {
@@ -20544,11 +20435,11 @@ static ms_result ms__items_take(ms_reader *r, const ms__format *f, const ms__sha
     ms_role role = ms__chat_role(m);
     *m = ms_message(MS_T_MULTIMODAL_PART, ms_json(r->list)); /* an empty list */
     m->role = role;
-    return ms_reader_add(r, m);
+    return ms__reader_add(r, m);
 }
 
 /* Ends an object, whose messages begin at `first`: joins them and keeps the template. */
-static ms_result ms__outer_close(ms_reader *r, const ms__format *f, const ms__shape *s,
+static ms_result ms__outer_close(ms__reader *r, const ms__format *f, const ms__shape *s,
                                  size_t first)
 {
     const ms__shape *shape = s;
@@ -20562,7 +20453,7 @@ static ms_result ms__outer_close(ms_reader *r, const ms__format *f, const ms__sh
 }
 
 /* Takes the members of r->json. A message without content and without a list lacks it. */
-static ms_result ms__outer_take(ms_reader *r, const ms__format *f, ms_envelope *m,
+static ms_result ms__outer_take(ms__reader *r, const ms__format *f, ms_envelope *m,
                                 const ms__shape **shape)
 {
     size_t base;
@@ -20587,7 +20478,7 @@ static bool ms__is_raw_message(const ms_envelope *m)
 
 /* Reads r->json. If its list does not fit, a lenient reader tries again with the list as
  * a member. */
-static ms_result ms__format_read(ms_reader *r, const ms__format *f)
+static ms_result ms__format_read(ms__reader *r, const ms__format *f)
 {
     size_t first = stbds_arrlenu(r->items), base = stbds_arrlenu(r->members);
     const ms__shape *shape;
@@ -20611,8 +20502,8 @@ static ms_result ms__format_read(ms_reader *r, const ms__format *f)
     }
     ms_str text;
     MS__TRY(ms__read_json(r, r->json, &text));
-    m = ms_other(MS_STR(MS__RAW_MESSAGE), ms_json(text));
-    return ms_reader_add(r, &m);
+    m = ms__other(MS_STR(MS__RAW_MESSAGE), ms_json(text));
+    return ms__reader_add(r, &m);
 }
 
 /* ---- Writing. */
@@ -21043,7 +20934,7 @@ static const ms__format ms__framework_format = {
     MS__PAIRS_NOTHING, NULL};
 
 /* Reads the type first, because it decides which members are required. */
-static ms_result ms__framework_type(ms_reader *r, size_t base, ms_envelope *m)
+static ms_result ms__framework_type(ms__reader *r, size_t base, ms_envelope *m)
 {
     ms_str word;
     MS__TRY(ms__side_word(r, base, "type", &word));
@@ -21059,7 +20950,7 @@ static ms_result ms__framework_type(ms_reader *r, size_t base, ms_envelope *m)
 }
 
 /* What is required but missing: an error, or when lenient a neutral value. */
-static ms_result ms__read_required(ms_reader *r, ms_envelope *m)
+static ms_result ms__read_required(ms__reader *r, ms_envelope *m)
 {
     uint32_t required = ms__type_row_of(m->type)->required;
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
@@ -21075,7 +20966,7 @@ static ms_result ms__read_required(ms_reader *r, ms_envelope *m)
 
 /* A message has one template. If members would need one of the framework's, the template
  * of another format stays a member (r->whole). */
-static ms_result ms__framework_read(ms_reader *r)
+static ms_result ms__framework_read(ms__reader *r)
 {
     size_t base, first = stbds_arrlenu(r->items);
     ms_envelope m;
@@ -21095,7 +20986,7 @@ static ms_result ms__framework_read(ms_reader *r)
         m.type = MS_T_TEXT; /* which has no word in the format */
         if (m.role == MS_ROLE_SYSTEM) m.role = MS_ROLE_NONE;
     }
-    MS__TRY(ms_reader_add(r, &m));
+    MS__TRY(ms__reader_add(r, &m));
     if (m.source.ptr) return MS_OK;
     return ms__outer_close(r, &ms__framework_format, &ms__framework_shape, first);
 }
@@ -21259,7 +21150,7 @@ static bool ms__openai_unit(const ms_envelope *first, const ms_envelope *m)
     return ms__chat_role(first) == MS_ROLE_ASSISTANT && ms__is_call(m);
 }
 
-static const ms__shape *ms__openai_element(ms_reader *r, size_t base, ms_role role,
+static const ms__shape *ms__openai_element(ms__reader *r, size_t base, ms_role role,
                                            ms_envelope *m)
 {
     bool custom = ms_json_string_is(ms__member_of(r, base, "type"), MS_STR("custom")) &&
@@ -21269,7 +21160,7 @@ static const ms__shape *ms__openai_element(ms_reader *r, size_t base, ms_role ro
     return &ms__chat_shapes[custom ? 5 : 4];
 }
 
-static ms_result ms__openai_begin(ms_reader *r, size_t base, ms_envelope *m,
+static ms_result ms__openai_begin(ms__reader *r, size_t base, ms_envelope *m,
                                   const ms__shape **shape)
 {
     ms_str word;
@@ -21497,7 +21388,7 @@ static unsigned ms__env_member(ms_str key)
     return i;
 }
 
-static ms_result ms__env_refuse(ms_reader *r, const ms__env *e, unsigned which,
+static ms_result ms__env_refuse(ms__reader *r, const ms__env *e, unsigned which,
                                 ms_result code, const char *expected)
 {
     if (r->lenient) return code;
@@ -21520,7 +21411,7 @@ static ms_type ms__env_infer(const ms__env *e)
     return error && ms__env_says(value) ? MS_T_ERROR : MS_T_TEXT;
 }
 
-static ms_result ms__env_check(ms_reader *r, ms__env *e)
+static ms_result ms__env_check(ms__reader *r, ms__env *e)
 {
     ms_str version = e->in[MS__ENV_VERSION], role = e->in[MS__ENV_ROLE];
     ms_str type = e->in[MS__ENV_TYPE], content = e->in[MS__ENV_CONTENT];
@@ -21580,7 +21471,7 @@ static void ms__env_payload(ms__env *e)
 }
 
 /* Writes the canonical envelope of r->json to e->text. */
-static ms_result ms__env_normal(ms_reader *r, ms__env *e)
+static ms_result ms__env_normal(ms__reader *r, ms__env *e)
 {
     ms_str content = e->in[MS__ENV_CONTENT], metadata = e->in[MS__ENV_METADATA];
     bool tool = e->type == MS_T_OBSERVATION || e->type == MS_T_INPUT_REQUIRED ||
@@ -21617,7 +21508,7 @@ static ms_result ms__env_normal(ms_reader *r, ms__env *e)
 }
 
 /* Reads the object, normalised or as it is, into a message. */
-static ms_result ms__env_take(ms_reader *r, const ms__env *e, ms_str json)
+static ms_result ms__env_take(ms__reader *r, const ms__env *e, ms_str json)
 {
     ms_envelope m = ms_message(e->type, ms_text(NULL));
     ms_str content = e->in[MS__ENV_CONTENT], role;
@@ -21640,11 +21531,11 @@ static ms_result ms__env_take(ms_reader *r, const ms__env *e, ms_str json)
     if (m.type == MS_T_ACTION && !m.args.text.ptr) m.args = ms_json(MS_STR("{}"));
     if (m.type != MS_T_ACTION && !m.content.text.ptr)
         m.content = ms__env_says(content) ? ms_json(content) : ms_text("");
-    MS__TRY(ms_reader_add(r, &m));
+    MS__TRY(ms__reader_add(r, &m));
     return ms__outer_close(r, &ms__env_format, shape, first);
 }
 
-static ms_result ms__env_read(ms_reader *r)
+static ms_result ms__env_read(ms__reader *r)
 {
     ms__env e;
     memset(&e, 0, sizeof e);
@@ -21784,7 +21675,7 @@ enum {
 
 /* Checks a list of texts, or of attachments (objects with a name); the error names the
  * element. */
-static ms_result ms__task_list(ms_reader *r, const char *name, ms_str list, bool files)
+static ms_result ms__task_list(ms__reader *r, const char *name, ms_str list, bool files)
 {
     uint64_t i = 0;
     ms_str file;
@@ -21881,7 +21772,7 @@ static ms_result ms__task_texts_read(ms__fit *f)
 
 static void ms__task_texts_put(ms_writer *w, const ms_envelope *m)
 {
-    ms_reader r;
+    ms__reader r;
     memset(&r, 0, sizeof r);
     if (ms__value_is(m->content, MS_JSON_ARRAY) &&
         ms__task_list(&r, w->hole->name, m->content.text, false) == MS_OK) {
@@ -22077,7 +21968,7 @@ static const ms__format ms__task_format = {
 
 /* Type, role and shape by the words of the content. Read leniently, any author is a
  * role. */
-static ms_result ms__task_type(ms_reader *r, size_t base, ms_envelope *m,
+static ms_result ms__task_type(ms__reader *r, size_t base, ms_envelope *m,
                                const ms__shape **shape)
 {
     static const ms_type types[MS__TASK_KINDS] = {
@@ -22109,7 +22000,7 @@ static ms_result ms__task_type(ms_reader *r, size_t base, ms_envelope *m,
 }
 
 /* Reads a content into *m and r->block; leniently, one that does not fit whole. */
-static ms_result ms__task_content(ms_reader *r, ms_str json, ms_envelope *m,
+static ms_result ms__task_content(ms__reader *r, ms_str json, ms_envelope *m,
                                   const ms__shape **shape)
 {
     size_t base;
@@ -22133,11 +22024,11 @@ static ms_result ms__task_content(ms_reader *r, ms_str json, ms_envelope *m,
     if (ms_json_kind_of(type) != MS_JSON_STRING || ms_json_string_is(type, MS_STR("")))
         type = MS_STR("\"task_content\"");
     MS__TRY(ms__read_text(r, type, &type));
-    *m = ms_other(type, ms_json(json));
+    *m = ms__other(type, ms_json(json));
     return ms__object_take(r, *shape, base, m);
 }
 
-static ms_result ms__task_read(ms_reader *r)
+static ms_result ms__task_read(ms__reader *r)
 {
     static const char *const names[] = {"streaming_status", "updated_at"};
     const ms__format *f = &ms__task_format;
@@ -22157,7 +22048,7 @@ static ms_result ms__task_read(ms_reader *r)
     MS__TRY(ms__members_kept(r, base, names, 2, &m.extra));
     MS__TRY(ms__object_take(r, ms__task_outer(&m, 1), base, &m));
     MS__TRY(ms__source_set(r, f, &m, 'w', ms_buf_text(&r->outer), shape->letter, block));
-    return ms_reader_add(r, &m);
+    return ms__reader_add(r, &m);
 }
 
 /* ---- Writing. */
@@ -22344,7 +22235,7 @@ static const ms__format ms__row_format = {'s', ms__row_shapes, 4, ms__row_outer,
 /* ---- Reading. */
 
 /* Type and role. */
-static ms_result ms__row_role(ms_reader *r, size_t base, ms_envelope *m)
+static ms_result ms__row_role(ms__reader *r, size_t base, ms_envelope *m)
 {
     ms_str value = ms__member_of(r, base, "role"), word = ms__absent();
     if (ms_json_kind_of(value) == MS_JSON_STRING) MS__TRY(ms__read_text(r, value, &word));
@@ -22377,7 +22268,7 @@ static bool ms__row_is_call(ms_str calls)
 }
 
 /* The time: of the first member that says one. */
-static void ms__row_time(ms_reader *r, size_t base, ms_str metadata, ms_envelope *m)
+static void ms__row_time(ms__reader *r, size_t base, ms_str metadata, ms_envelope *m)
 {
     ms_str values[3];
     values[0] = ms__member_of(r, base, "timestamp");
@@ -22388,7 +22279,7 @@ static void ms__row_time(ms_reader *r, size_t base, ms_str metadata, ms_envelope
 }
 
 /* Tool, call id and arguments: of the row, else of its metadata. */
-static ms_result ms__row_tool(ms_reader *r, size_t base, ms_str metadata, ms_envelope *m)
+static ms_result ms__row_tool(ms__reader *r, size_t base, ms_str metadata, ms_envelope *m)
 {
     static const struct {
         const char *name;
@@ -22412,7 +22303,7 @@ static ms_result ms__row_tool(ms_reader *r, size_t base, ms_str metadata, ms_env
     return MS_OK;
 }
 
-static ms_result ms__session_read(ms_reader *r)
+static ms_result ms__session_read(ms__reader *r)
 {
     static const char *const flags[] = {"_compressed", "_original_length", "_entity_key"};
     ms_envelope m;
@@ -22433,7 +22324,7 @@ static ms_result ms__session_read(ms_reader *r)
     if (m.type != MS_T_ACTION && !m.content.text.ptr)
         m.content = ms_json(MS_STR("null"));
     if (m.type != MS_T_ACTION) {
-        MS__TRY(ms_reader_add(r, &m));
+        MS__TRY(ms__reader_add(r, &m));
     } else {
         ms_str call = ms__absent();
         (void)ms_json_element(r->list, 0, &call);
@@ -22558,7 +22449,7 @@ static ms_result ms__block_check(ms_error *err, ms_str block)
 }
 
 /* Checks the blocks of a list; the error is that of the first wrong one. */
-static ms_result ms__blocks_check(ms_reader *r, const char *name, ms_str list)
+static ms_result ms__blocks_check(ms__reader *r, const char *name, ms_str list)
 {
     ms_error *err = r->lenient ? NULL : r->err;
     ms_json_iter it = ms_json_iterate(list);
@@ -22658,7 +22549,7 @@ static const ms__shape *ms__anthropic_block(const ms_envelope *m)
     return &ms__anthropic_shapes[m->type == MS_T_REASONING ? 2 : 1];
 }
 
-static const ms__shape *ms__anthropic_element(ms_reader *r, size_t base, ms_role role,
+static const ms__shape *ms__anthropic_element(ms__reader *r, size_t base, ms_role role,
                                               ms_envelope *m)
 {
     ms_str type = ms__member_of(r, base, "type");
@@ -22672,7 +22563,7 @@ static const ms__shape *ms__anthropic_element(ms_reader *r, size_t base, ms_role
     return &ms__anthropic_shapes[i];
 }
 
-static ms_result ms__anthropic_begin(ms_reader *r, size_t base, ms_envelope *m,
+static ms_result ms__anthropic_begin(ms__reader *r, size_t base, ms_envelope *m,
                                      const ms__shape **shape)
 {
     ms_str word;
@@ -22800,7 +22691,7 @@ static const ms__shape *ms__gemini_block(const ms_envelope *m)
     return &ms__gemini_shapes[m->type == MS_T_REASONING ? 2 : 1];
 }
 
-static const ms__shape *ms__gemini_element(ms_reader *r, size_t base, ms_role role,
+static const ms__shape *ms__gemini_element(ms__reader *r, size_t base, ms_role role,
                                            ms_envelope *m)
 {
     bool call = ms__member_of(r, base, "functionCall").ptr != NULL;
@@ -22817,7 +22708,7 @@ static const ms__shape *ms__gemini_element(ms_reader *r, size_t base, ms_role ro
     return &ms__gemini_shapes[call ? 3 : result ? 4 : thought ? 2 : 1];
 }
 
-static ms_result ms__gemini_begin(ms_reader *r, size_t base, ms_envelope *m,
+static ms_result ms__gemini_begin(ms__reader *r, size_t base, ms_envelope *m,
                                   const ms__shape **shape)
 {
     ms_str word = MS_STR("user");
@@ -22955,7 +22846,7 @@ static const ms__shape *ms__pydantic_block(const ms_envelope *m)
                                                           : 3];
 }
 
-static const ms__shape *ms__pydantic_element(ms_reader *r, size_t base, ms_role role,
+static const ms__shape *ms__pydantic_element(ms__reader *r, size_t base, ms_role role,
                                              ms_envelope *m)
 {
     static const ms_type types[] = {MS_T_TEXT,      MS_T_USER_MESSAGE,
@@ -22975,7 +22866,7 @@ static const ms__shape *ms__pydantic_element(ms_reader *r, size_t base, ms_role 
     return NULL;
 }
 
-static ms_result ms__pydantic_begin(ms_reader *r, size_t base, ms_envelope *m,
+static ms_result ms__pydantic_begin(ms__reader *r, size_t base, ms_envelope *m,
                                     const ms__shape **shape)
 {
     ms_str word;
@@ -22996,24 +22887,24 @@ static const ms__format ms__pydantic = {
 
 /* ==== [formats] the table of formats ============================================ */
 
-static const ms_dialect ms__dialects[] = {
-    {"framework", NULL, NULL, false, false, ms__framework_read, ms__framework_write,
+static const ms__dialect ms__dialects[] = {
+    {{"framework", NULL, NULL, false}, false, ms__framework_read, ms__framework_write,
      NULL},
-    {"task", NULL, NULL, false, false, ms__task_read, ms__task_write, NULL},
-    {"session", NULL, NULL, false, false, ms__session_read, NULL, &ms__row_format},
-    {"envelope", NULL, NULL, false, false, ms__env_read, NULL, &ms__env_format},
-    {"envelope-rows", NULL, NULL, false, false, ms__env_read, ms__env_rows_write, NULL},
-    {"openai", NULL, NULL, false, true, NULL, NULL, &ms__openai},
-    {"chat-strict", NULL, NULL, false, true, NULL, NULL, &ms__openai},
-    {"anthropic", NULL, "system", false, true, NULL, NULL, &ms__anthropic},
-    {"gemini", "contents", "systemInstruction", true, true, NULL, NULL, &ms__gemini},
-    {"pydantic-ai", NULL, NULL, false, true, NULL, NULL, &ms__pydantic},
+    {{"task", NULL, NULL, false}, false, ms__task_read, ms__task_write, NULL},
+    {{"session", NULL, NULL, false}, false, ms__session_read, NULL, &ms__row_format},
+    {{"envelope", NULL, NULL, false}, false, ms__env_read, NULL, &ms__env_format},
+    {{"envelope-rows", NULL, NULL, false}, false, ms__env_read, ms__env_rows_write, NULL},
+    {{"openai", NULL, NULL, false}, true, NULL, NULL, &ms__openai},
+    {{"chat-strict", NULL, NULL, false}, true, NULL, NULL, &ms__openai},
+    {{"anthropic", NULL, "system", false}, true, NULL, NULL, &ms__anthropic},
+    {{"gemini", "contents", "systemInstruction", true}, true, NULL, NULL, &ms__gemini},
+    {{"pydantic-ai", NULL, NULL, false}, true, NULL, NULL, &ms__pydantic},
 };
 
 MS_API const ms_dialect *ms_dialect_at(size_t index)
 {
-    return index < sizeof ms__dialects / sizeof ms__dialects[0] ? &ms__dialects[index]
-                                                                : NULL;
+    bool is = index < sizeof ms__dialects / sizeof ms__dialects[0];
+    return is ? &ms__dialects[index].shown : NULL;
 }
 
 MS_API const ms_dialect *ms_dialect_find(ms_str name)
@@ -23024,16 +22915,15 @@ MS_API const ms_dialect *ms_dialect_find(ms_str name)
     return NULL;
 }
 
-MS_API const char *ms_dialect_name(const ms_dialect *dialect) { return dialect->name; }
-
 static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
 {
     return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "there is no such dialect");
 }
 
 /* Reads one message to the end of r->items. */
-static ms_result ms__read_one(ms_reader *r, const ms_dialect *d, ms_str value)
+static ms_result ms__read_one(ms__reader *r, const ms_dialect *dialect, ms_str value)
 {
+    const ms__dialect *d = ms__dialect_of(dialect);
     size_t first = stbds_arrlenu(r->items);
     if (ms_json_kind_of(value) != MS_JSON_OBJECT)
         return ms__fail(r->err, MS_E_KIND, "a message is '%v', an object was expected",
@@ -23050,7 +22940,7 @@ static ms_result ms__read_one(ms_reader *r, const ms_dialect *d, ms_str value)
 
 /* The system text of a request body, read as a message of role system with that content,
  * or with the members of that object. */
-static ms_result ms__read_system(ms_reader *r, const ms_dialect *d, ms_str value)
+static ms_result ms__read_system(ms__reader *r, const ms_dialect *d, ms_str value)
 {
     ms_buf text;
     ms_result code = MS_OK;
@@ -23073,7 +22963,7 @@ static ms_result ms__read_system(ms_reader *r, const ms_dialect *d, ms_str value
 }
 
 /* Steps from a request body to its list of messages; its system text is the first one. */
-static ms_result ms__read_body(ms_reader *r, const ms_dialect *d, ms_str *value)
+static ms_result ms__read_body(ms__reader *r, const ms_dialect *d, ms_str *value)
 {
     ms_str system, body = *value;
     ms_str name = ms_str_of(d->list ? d->list : "messages");
@@ -23090,7 +22980,7 @@ static ms_result ms__read_body(ms_reader *r, const ms_dialect *d, ms_str *value)
                     "a list of messages is '%v', an array was expected", MS__V(*value));
 }
 
-static ms_result ms__read_each(ms_reader *r, const ms_dialect *d, ms_str body)
+static ms_result ms__read_each(ms__reader *r, const ms_dialect *d, ms_str body)
 {
     MS__TRY(ms__read_body(r, d, &body));
     ms_json_iter it = ms_json_iterate(body);
@@ -23107,7 +22997,7 @@ static ms_result ms__read_text_of(const ms_dialect *dialect, ms_str json, bool l
                                   const ms_read_opts *opts, ms_arena *arena,
                                   ms_envelopes *out, ms_error *err)
 {
-    ms_reader r;
+    ms__reader r;
     ms_json_opts how;
     memset(out, 0, sizeof *out);
     memset(&r, 0, sizeof r);
@@ -23164,12 +23054,12 @@ static ms_result ms__writer_result(ms_writer *w, ms_error *err)
 static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
                                  ms_error *err)
 {
-    w->place = w->dialect->joins ? w->written - n : w->written;
-    const ms_dialect *d = w->dialect;
+    const ms__dialect *d = ms__dialect_of(w->dialect);
+    w->place = d->joins ? w->written - n : w->written;
     ms_result code = d->write ? d->write(w, m, n, err)
                               : ms__format_write(w, d->format, m, n, err);
     if (code != MS_OK) {
-        if (n > 1 || w->dialect->joins) w->json.result = code;
+        if (n > 1 || d->joins) w->json.result = code;
         return code;
     }
     if (!w->array) ms_json_separator(&w->json, '\n');
@@ -23234,7 +23124,7 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
     MS__TRY(ms__dialect_check(w->dialect, err));
     MS__TRY(ms__writer_result(w, err));
     if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));
-    if (w->dialect->joins) {
+    if (ms__dialect_of(w->dialect)->joins) {
         if (!ms__joins(w, m)) MS__TRY(ms__held_flush(w, err));
         MS__TRY(ms__hold_back(w, m, err));
     } else {
@@ -23243,12 +23133,6 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
     w->last_seq = m->seq;
     w->written++;
     return MS_OK;
-}
-
-MS_API ms_result ms_writer_put_msg(ms_writer *w, const ms_msg *msg, ms_error *err)
-{
-    ms_envelope m = ms_envelope_of(msg);
-    return ms_writer_put(w, &m, err);
 }
 
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
@@ -23424,7 +23308,7 @@ static ms_result ms__short_write(ms_str text, const ms__short *s, ms_str key,
     return MS_OK;
 }
 
-MS_API ms_result ms_shorten(ms_str text, const ms_shorten_opts *opts, ms_str key,
+static ms_result ms__shorten(ms_str text, const ms_shorten_opts *opts, ms_str key,
                             ms_arena *arena, ms_str *out, ms_error *err)
 {
     ms__short s;
@@ -23460,7 +23344,7 @@ static ms_result ms__short_extra(ms_str extra, size_t chars, ms_str key, ms_aren
         ms_json_put_raw(&w, it.value);
     }
     ms_json_key(&w, MS_STR("_compressed"));
-    ms_json_put_bool(&w, true);
+    ms_json_put_raw(&w, MS_STR("true"));
     ms_json_key(&w, MS_STR("_original_length"));
     ms_json_put_u64(&w, chars);
     if (key.len > 0) {
@@ -23503,7 +23387,7 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
     return MS_OK;
 }
 
-MS_API size_t ms_entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY_KEY_MAX])
+static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY_KEY_MAX])
 {
     size_t len = 0;
     ms__put_text(out, &len, MS_STR("session-"));
@@ -23984,7 +23868,7 @@ static ms_str ms__glue(ms__projector *p, ms_str a, ms_str b, ms_str c)
 static ms_str ms__shorter(ms__projector *p, ms_str text, ms_str key)
 {
     ms_str shorter = text;
-    if (ms_shorten(text, &p->opts.shorten_opts, key, p->arena, &shorter, NULL) != MS_OK)
+    if (ms__shorten(text, &p->opts.shorten_opts, key, p->arena, &shorter, NULL) != MS_OK)
         p->lost = text.len + 1;
     p->report.shortened += shorter.ptr != text.ptr;
     return shorter;
@@ -24097,7 +23981,7 @@ static void ms__data_url(ms__element *x)
 {
     static const char mark[] = ";base64,";
     size_t len = sizeof mark - 1;
-    if (!ms_str_starts_with(x->url, MS_STR("data:"))) return;
+    if (!ms__starts_with(x->url, MS_STR("data:"))) return;
     ms_str rest = ms_str_n(x->url.ptr + 5, x->url.len - 5);
     x->url = ms__absent();
     for (size_t i = 0; i < 64 && i + len <= rest.len; i++) {
@@ -24141,10 +24025,10 @@ static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member,
     bool known = ms__has_word(profile->images, x->mime);
     if (x->data.ptr) return known && ms__is_base64(p, &x->data);
     return profile->image_urls && (known || !x->mime.ptr) &&
-           (ms_str_starts_with(x->url, MS_STR("https://")) ||
-            ms_str_starts_with(x->url, MS_STR("http://")) ||
+           (ms__starts_with(x->url, MS_STR("https://")) ||
+            ms__starts_with(x->url, MS_STR("http://")) ||
             (profile->shape == MS_SHAPE_GEMINI &&
-             ms_str_starts_with(x->url, MS_STR("gs://"))));
+             ms__starts_with(x->url, MS_STR("gs://"))));
 }
 
 /* Reads one element of a list as a part; false: it has no form of one. In results a
@@ -24454,7 +24338,7 @@ static bool ms__same_model(ms_str a, ms_str b)
         if (b.ptr[i] == '/') b = ms_str_n(b.ptr + i + 1, b.len - i - 1), i = 0;
     ms_str shorter = a.len < b.len ? a : b, longer = a.len < b.len ? b : a, rest;
     if (shorter.len == 0) return true;
-    if (!ms_str_starts_with(longer, shorter)) return false;
+    if (!ms__starts_with(longer, shorter)) return false;
     rest = ms_str_n(longer.ptr + shorter.len, longer.len - shorter.len);
     if (rest.len == 0 || ms_str_equal(rest, MS_STR("-latest"))) return true;
     size_t digits = 1;
@@ -25329,7 +25213,7 @@ static void ms__reply_of(ms__projector *p, const ms__item *call, ms__fill *f)
     }
     if (call->group < p->old_results && !f->reply.json)
         *text = ms__shorter(p, *text, ms__absent());
-    if (!f->failed || !before || ms_str_starts_with(*text, ms_str_of(before))) return;
+    if (!f->failed || !before || ms__starts_with(*text, ms_str_of(before))) return;
     p->report.wrapped++;
     *text = ms__glue(p, ms_str_of(before), *text, ms__absent());
 }
@@ -25523,6 +25407,11 @@ static ms_result ms__project_begin(ms__projector *p, const ms_project_desc *desc
     return p->lost ? ms__no_arena(err, p->arena, p->lost) : MS_OK;
 }
 
+static const ms_msg *ms__project_next(const ms_project_desc *desc)
+{
+    return desc->cursor ? ms_next(desc->cursor) : desc->next(desc->next_ctx);
+}
+
 /* Steps 1 to 5: reads the messages and looks where the window begins. What is written
  * then goes to p->json, and ms__project_close ends it. */
 static ms_result ms__project_open(ms__projector **out, const ms_project_desc *desc,
@@ -25534,10 +25423,10 @@ static ms_result ms__project_open(ms__projector **out, const ms_project_desc *de
     const ms_msg *msg;
     if (report) memset(report, 0, sizeof *report);
     if (!p) return ms__no_arena(err, arena, sizeof *p);
-    if (!desc->next || !write)
+    if ((!desc->cursor && !desc->next) || !write)
         return ms__fail(err, MS_E_ARGUMENT, "a history needs messages and a place to go");
     MS__TRY(ms__project_begin(p, desc, err));
-    while ((msg = desc->next(desc->next_ctx)) != NULL)
+    while ((msg = ms__project_next(desc)) != NULL)
         MS__TRY(ms__project_add(p, msg, err));
     ms_result code = ms__window_start(p, &p->start, err);
     if (p->profile->system == MS_SYSTEM_APART) {
@@ -25680,8 +25569,7 @@ static ms_result ms__request_write(const ms_request_desc *desc, ms_arena *arena,
     history->opts = desc->opts;
     if (desc->memory && !history->opts.agent_key.ptr)
         history->opts.agent_key = desc->memory->agent_key;
-    history->next = ms_next_of;
-    history->next_ctx = it;
+    history->cursor = it;
     history->arena = arena;
     ms_result code = ms__project_open(&p, history, write, ctx, report, err);
     if (code == MS_OK) {
@@ -26204,7 +26092,7 @@ static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelop
         } else if (a->whole) {
             code = ms_stream_end(&b->stream, m, ms__answer_arena(a), err);
         } else {
-            code = ms_stream_flush(&b->stream, err);
+            code = ms_stream_feed(&b->stream, ms__absent(), err);
             if (code == MS_OK)
                 code = ms_stream_recover(a->desc.store, b->seq, ms__answer_arena(a), err);
         }
@@ -26354,7 +26242,7 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "there is no id to look for");
     if (seq > 0) { /* of another task it may be damaged, or not there */
         ms_result code = ms_get_by_seq(store, seq, arena, msg, err);
-        if (code == MS_OK && ms_str_equal(ms_location(*msg), task_id) &&
+        if (code == MS_OK && ms_str_equal(ms__location(*msg), task_id) &&
             !ms_get(*msg, MS_F_ID).text.ptr)
             return MS_OK;
         *msg = NULL;
@@ -26412,7 +26300,7 @@ static ms_result ms__task_rewrapped(const ms_msg *old, ms_arena *arena, ms_envel
     const ms__format *f = &ms__task_format;
     const ms__shape *outer, *block = NULL;
     ms_str wrapper, content = ms__absent();
-    ms_reader r;
+    ms__reader r;
     ms_envelope was = ms_envelope_of(old);
     if (ms__source_of(f, m, true, &outer, &wrapper) ||
         !ms__source_of(f, &was, true, &outer, &wrapper))
@@ -26438,12 +26326,28 @@ static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t upda
     if (!status.ptr) status = ms__task_status(was);
     if (!status.ptr && (ms_flags(old) & MS_FLAG_UNFINISHED) != 0)
         status = MS_STR("\"IN_PROGRESS\"");
-    m->location = ms_location(old);
+    m->location = ms__location(old);
     m->id = ms__absent();
     m->has_time = false;
     MS__TRY(ms__task_rewrapped(old, arena, m, err));
     return ms__task_rewrap(m->extra.ptr ? m->extra : was, status, ms_str_n(iso, len),
                            arena, &m->extra, err);
+}
+
+/* Makes the text that was fed to DATA JSON. */
+static ms_result ms__task_fed(ms_envelope *m, ms_error *err)
+{
+    ms_str json;
+    ms_json_opts opts;
+    if (m->type != MS_T_DATA || m->content.json) return MS_OK;
+    memset(&opts, 0, sizeof opts);
+    opts.max_depth = MS_FIELD_MAX_DEPTH;
+    ms_result code = ms_json_check(m->content.text, &opts, &json, err);
+    if (code == MS_OK && ms_json_kind_of(json) != MS_JSON_OBJECT)
+        code = ms__fail(err, MS_E_KIND, "the data are '%v', an object was expected",
+                        MS__V(json));
+    m->content = ms_json(json);
+    return code == MS_OK ? MS_OK : ms__at_field(err, code, "content");
 }
 
 MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
@@ -26467,55 +26371,13 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
     uint64_t seq = ms_seq(old);
     int64_t now = change->has_updated_at ? change->updated_at_ns : ms__system_time();
     ms_envelope m = change->content ? *change->content : ms_envelope_of(old);
+    if (!change->content && (ms_flags(old) & MS_FLAG_UNFINISHED) != 0)
+        MS__TRY(ms__task_fed(&m, err));
     MS__TRY(ms__task_changed(old, status, now, arena, &m, err));
     ms_result code = ms_amend(store, seq, &m, err);
     if (code == MS_E_HIDDEN) return ms__task_gone(task_id, id, err);
     if (code != MS_OK || !msg) return code;
     return ms_get_by_seq(store, seq, arena, msg, err);
-}
-
-/* ---- The end of a stream. */
-
-/* Makes the text that was fed to DATA JSON. */
-static ms_result ms__task_fed(ms_envelope *m, ms_error *err)
-{
-    ms_str json;
-    ms_json_opts opts;
-    if (m->type != MS_T_DATA || m->content.json) return MS_OK;
-    memset(&opts, 0, sizeof opts);
-    opts.max_depth = MS_FIELD_MAX_DEPTH;
-    ms_result code = ms_json_check(m->content.text, &opts, &json, err);
-    if (code == MS_OK && ms_json_kind_of(json) != MS_JSON_OBJECT)
-        code = ms__fail(err, MS_E_KIND, "the data are '%v', an object was expected",
-                        MS__V(json));
-    m->content = ms_json(json);
-    return code == MS_OK ? MS_OK : ms__at_field(err, code, "content");
-}
-
-static MS__APART ms_result ms__task_ended(ms_stream *stream, const ms_envelope *given,
-                                          ms_arena *arena, ms_error *err)
-{
-    const ms_msg *old;
-    const ms_clock *clock = &stream->opts.clock;
-    int64_t now = clock->now ? clock->now(clock->ctx) : ms__system_time();
-    MS__TRY(ms_get_by_seq(stream->store, stream->seq, arena, &old, err));
-    ms_envelope m = given ? *given : ms_envelope_of(old);
-    if (!given) MS__TRY(ms__task_fed(&m, err));
-    MS__TRY(ms__task_changed(old, MS_STR("\"DONE\""), now, arena, &m, err));
-    return ms_stream_end(stream, &m, arena, err);
-}
-
-MS_API ms_result ms_task_stream_end(ms_stream *stream, const ms_envelope *final_message,
-                                    ms_arena *arena, ms_error *err)
-{
-    ms_arena own;
-    if (!stream || !stream->store) return ms__fail(err, MS_E_CLOSED, "no stream is open");
-    MS__TRY(ms__open_check(stream->store, err));
-    MS__TRY(ms_stream_flush(stream, err));
-    memset(&own, 0, sizeof own);
-    ms_result code = ms__task_ended(stream, final_message, arena ? arena : &own, err);
-    ms_arena_deinit(&own);
-    return code;
 }
 
 
@@ -26624,7 +26486,7 @@ static MS__APART ms_result ms__session_put(const ms_session *session,
     if (ms_envelope_copy(&m, arena, out) != MS_OK)
         return ms__no_arena(err, arena, ms_size(msg));
     if (!key || ms__chat_role(out) != MS_ROLE_ASSISTANT) return MS_OK;
-    size_t len = ms_entity_key(session->id, ms_seq(msg), key);
+    size_t len = ms__entity_key(session->id, ms_seq(msg), key);
     return ms_shorten_message(out, &opts->shorten, ms_str_n(key, len), arena, err);
 }
 
@@ -26684,7 +26546,7 @@ static bool ms__key_parse(ms_str key, ms_str *id, uint64_t *seq)
     while (at > 0 && key.ptr[at - 1] >= '0' && key.ptr[at - 1] <= '9') at--;
     ms_str digits = ms_str_n(key.ptr + at, key.len - at);
     if (digits.len == 0 || digits.ptr[0] == '0' || at <= head + middle ||
-        !ms_str_starts_with(key, MS_STR("session-")) ||
+        !ms__starts_with(key, MS_STR("session-")) ||
         memcmp(key.ptr + at - middle, "-msg-", middle) != 0)
         return false;
     *id = ms_str_n(key.ptr + head, at - middle - head);
@@ -26701,8 +26563,8 @@ MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
     MS__TRY(ms__session_prefix(user_id, 0, arena, &prefix, err));
     if (ms__key_parse(key, &id, &seq))
         code = ms_get_by_seq(store, seq, arena, msg, err);
-    if (code == MS_OK) place = ms_location(*msg);
-    if (ms_str_starts_with(place, prefix) && place.len - prefix.len == id.len &&
+    if (code == MS_OK) place = ms__location(*msg);
+    if (ms__starts_with(place, prefix) && place.len - prefix.len == id.len &&
         memcmp(place.ptr + prefix.len, id.ptr, id.len) == 0)
         return MS_OK;
     *msg = NULL;
@@ -26904,11 +26766,18 @@ static void ms__ffi_add(ms__ffi *f, const char *text)
     if (f->code == MS_OK) f->code = ms__ffi_write(f, text, strlen(text));
 }
 
+static ms_result ms__ffi_truth(ms_str value, bool *out)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    *out = kind == MS_JSON_TRUE;
+    return *out || kind == MS_JSON_FALSE ? MS_OK : MS_E_KIND;
+}
+
 static ms_result ms__ffi_decode(ms__ffi *f, const ms__ffi_row *row, ms__ffi_arg *arg)
 {
     switch (row->kind) {
     case MS__FFI_KIND_text: return ms_json_string(arg->raw, &f->arena, &arg->text);
-    case MS__FFI_KIND_truth: return ms_json_bool(arg->raw, &arg->truth);
+    case MS__FFI_KIND_truth: return ms__ffi_truth(arg->raw, &arg->truth);
     case MS__FFI_KIND_number: return ms_json_u64(arg->raw, &arg->number);
     case MS__FFI_KIND_time: return ms_seconds_read(arg->raw, &arg->time);
     case MS__FFI_KIND_raw: return MS_OK;
@@ -27206,7 +27075,7 @@ static void ms__ffi_do_open(ms__ffi *f)
     else if (f->args[MS__FFI_attach].truth)
         f->code = ms_mem_attach(&f->store, &desc, NULL, &f->err);
     else f->code = ms_mem_open(&f->store, &desc, &f->err);
-    if (f->code == MS_OK) ms_json_put_null(&f->w);
+    if (f->code == MS_OK) ms_json_put_raw(&f->w, MS_STR("null"));
 }
 
 /* ---- Appending. */
@@ -27270,7 +27139,7 @@ static void ms__ffi_messages(ms__ffi *f, const ms_dialect *format)
     memset(&opts, 0, sizeof opts);
     memset(&seqs, 0, sizeof seqs);
     opts.array = true;
-    opts.with_location = strcmp(ms_dialect_name(format), "framework") == 0;
+    opts.with_location = strcmp(format->name, "framework") == 0;
     seqs.arena = &f->arena;
     ms__ffi_add(f, "{\"messages\":");
     ms_writer_init(&f->writer, format, &opts, &f->arena, ms__ffi_write, f);
@@ -27278,7 +27147,8 @@ static void ms__ffi_messages(ms__ffi *f, const ms_dialect *format)
         size_t len = ms__u64_write(ms_seq(msg), number + 1);
         number[0] = ',';
         f->code = ms_buf_write(&seqs, number + (seqs.len == 0), len + (seqs.len > 0));
-        if (f->code == MS_OK) f->code = ms_writer_put_msg(&f->writer, msg, &f->err);
+        ms_envelope m = ms_envelope_of(msg);
+        if (f->code == MS_OK) f->code = ms_writer_put(&f->writer, &m, &f->err);
     }
     uint64_t damaged = f->it.damaged;
     if (f->code == MS_OK) f->code = ms_writer_finish(&f->writer, &f->err);
@@ -27342,8 +27212,8 @@ static void ms__ffi_match(ms__ffi *f, const ms_found *found)
     ms_value field = ms_get(found->msg, found->field);
     ms_json_begin_object(&f->w);
     ms__ffi_number(f, "seq", ms_seq(found->msg));
-    ms__ffi_string(f, "location", ms_location(found->msg));
-    ms__ffi_string(f, "agent_key", ms_agent_key(found->msg));
+    ms__ffi_string(f, "location", ms__location(found->msg));
+    ms__ffi_string(f, "agent_key", ms__agent_key(found->msg));
     ms__ffi_string(f, "type", ms_type_name(found->msg));
     ms__ffi_string(f, "field", ms_str_of(ms__fields[found->field].name));
     ms__ffi_string(f, "snippet",

@@ -44,8 +44,10 @@ static ms_result print_for_model(const ms_memory *memory, ms_error *err)
     ms_result closed, result = ms_get_history(memory, &it, err);
     if (result != MS_OK) return result;
     ms_writer_init(&writer, openai, NULL, &arena, to_stdout, NULL);
-    while (result == MS_OK && (msg = ms_next(&it)) != NULL)
-        result = ms_writer_put_msg(&writer, msg, err);
+    while (result == MS_OK && (msg = ms_next(&it)) != NULL) {
+        ms_envelope m = ms_envelope_of(msg);
+        result = ms_writer_put(&writer, &m, err);
+    }
     if (result == MS_OK) result = ms_writer_finish(&writer, err);
     closed = ms_cursor_close(&it, result == MS_OK ? err : NULL);
     ms_arena_deinit(&arena);

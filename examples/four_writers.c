@@ -49,7 +49,7 @@ static ms_result check(ms_store *store, ms_error *err)
     if (result != MS_OK) return result;
     while (good && (msg = ms_next(&it)) != NULL) {
         char text[32];
-        ms_str name = ms_agent_key(msg), content = ms_content(msg).text;
+        ms_str name = ms_get(msg, MS_F_AGENT_KEY).text, content = ms_content(msg).text;
         if (ms_type_of(msg) == MS_T_ACTION) {
             call = ms_seq(msg);
             continue;

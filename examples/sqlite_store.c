@@ -353,7 +353,9 @@ static ms_result append_turn(ms_store *store, ms_str job, ms_error *err)
     ms_envelope turn[3];
     ms_append_opts opts = {0};
     turn[0] = ms_user_message(ms_text("List all tables"));
-    turn[1] = ms_delegation(MS_STR("worker"), MS_STR("Look into the schema"));
+    turn[1] = ms_message(MS_T_DELEGATION, ms_text(NULL));
+    turn[1].worker = MS_STR("worker");
+    turn[1].task = MS_STR("Look into the schema");
     turn[1].agent_key = MS_STR("manager");
     turn[2] = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{}")), MS_STR("c1"));
     turn[2].agent_key = MS_STR("worker");

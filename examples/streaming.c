@@ -22,7 +22,7 @@ static ms_result follow(follower *f, uint64_t seq, ms_error *err)
 {
     ms_arena arena = {0};
     ms_stream_text more;
-    ms_result result = ms_refresh(f->store, NULL, err);
+    ms_result result = ms_wait(f->store, 0, 0, NULL, err);
     if (result == MS_OK)
         result = ms_stream_read(f->store, seq, f->from, &arena, &more, err);
     if (result == MS_OK) {

@@ -208,8 +208,8 @@ static json_t *write_loaded(ms_store *store, const ms_session *session, json_t *
     ms_envelope plain = loaded_row(row);
     json_t *out = write_row(&plain);
     if (!is_compressed(row)) return out;
-    ms_str is = ms_str_n(ours, ms_entity_key(session->id, row->seq, ours));
-    ms_str key = ms_str_n(theirs, ms_entity_key(session->id, index, theirs));
+    ms_str is = ms_str_n(ours, test_entity_key(session->id, row->seq, ours));
+    ms_str key = ms_str_n(theirs, test_entity_key(session->id, index, theirs));
     if (ms_session_lookup(store, text_of(json_object_get(input, "user_id")), is, &arena,
                           &msg, &err) != MS_OK || ms_seq(msg) != row->seq) {
         return failure(&err);

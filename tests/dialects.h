@@ -13,7 +13,7 @@ static ms_arena arena; /* of one test; may be reset between its cases */
 static int open_arena(void **state)
 {
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     return 0;
 }
 

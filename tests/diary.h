@@ -361,7 +361,7 @@ static inline const char *diary_rest_differs(const diary *d, ms_store *store)
         char name[24], want[40] = "{}";
         ms_str facts;
         ms_arena arena;
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         if (d->facts[i] != 0) snprintf(want, sizeof want, "{\"step\":%d}", d->facts[i]);
         if (ms_location_get(store, diary_location(i, name), &arena, &facts, NULL) !=
             MS_OK)
@@ -384,7 +384,7 @@ static inline const char *diary_differs(const diary *d, ms_store *store)
     const char *what = NULL;
     int i = 0;
     memset(&q, 0, sizeof q);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     q.arena = &arena;
     if (ms_query_open(store, &q, &it, NULL) != MS_OK) return "the query failed";
     while (what == NULL && (msg = ms_next(&it)) != NULL) {
@@ -393,7 +393,7 @@ static inline const char *diary_differs(const diary *d, ms_store *store)
         if (i == d->count) what = "a message too much";
         else if (!ms_str_equal(ms_content(msg).text, diary_text(e, text)))
             what = "a text";
-        else if (!ms_str_equal(ms_location(msg), diary_location(e->location, name)))
+        else if (!ms_str_equal(test_location(msg), diary_location(e->location, name)))
             what = "a location";
         else if (e->seq != 0 && e->seq != ms_seq(msg)) what = "a number";
         else if (e->open && !(ms_flags(msg) & MS_FLAG_UNFINISHED))

@@ -256,8 +256,8 @@ static inline uint64_t scribe_number(const scribe *s, const ms_msg *msg,
     *fault = "another type";
     if (ms_type_of(msg) != want.m.type) return 0;
     *fault = "another location, agent or key";
-    if (!ms_str_equal(ms_location(msg), want.m.location) ||
-        !ms_str_equal(ms_agent_key(msg), want.m.agent_key) ||
+    if (!ms_str_equal(test_location(msg), want.m.location) ||
+        !ms_str_equal(test_agent_key(msg), want.m.agent_key) ||
         !ms_str_equal(ms_get(msg, MS_F_KEY).text, want.m.key))
         return 0;
     *fault = "another time";

@@ -29,7 +29,8 @@ static inline ms_result projection_write(const ms_profile *profile,
     memset(&list, 0, sizeof list);
     desc.profile = profile;
     if (opts != NULL) desc.opts = *opts;
-    desc.next = next;
+    if (next == test_next_of) desc.cursor = (ms_cursor *)next_ctx;
+    else desc.next = next;
     desc.next_ctx = next_ctx;
     desc.arena = memory;
     if (profile == NULL || profile->system != MS_SYSTEM_APART || write == NULL)

@@ -28,6 +28,171 @@
 #define SECONDS(s) ((int64_t)((double)(s) * 1e9))
 
 
+/* ---- messages and arenas, in fewer words ---- */
+
+static inline void test_arena_init(ms_arena *a, const ms_alloc *alloc)
+{
+    memset(a, 0, sizeof *a);
+    if (alloc != NULL) a->alloc = *alloc;
+}
+
+static inline void test_arena_init_fixed(ms_arena *a, void *buffer, size_t size)
+{
+    memset(a, 0, sizeof *a);
+    a->buffer = buffer;
+    a->buffer_size = size;
+}
+
+static inline ms_envelope test_error_message(ms_value content, ms_str error_type)
+{
+    ms_envelope m = ms_message(MS_T_ERROR, content);
+    m.error_type = error_type;
+    return m;
+}
+
+static inline ms_envelope test_synthesis(ms_value content, ms_str from_manager)
+{
+    ms_envelope m = ms_message(MS_T_SYNTHESIS, content);
+    m.from_manager = from_manager;
+    return m;
+}
+
+static inline ms_envelope test_delegation(ms_str worker, ms_str task)
+{
+    ms_envelope m = ms_message(MS_T_DELEGATION, ms_text(NULL));
+    m.worker = worker;
+    m.task = task;
+    return m;
+}
+
+static inline ms_envelope test_other(ms_str type_name, ms_value content)
+{
+    ms_envelope m = ms_message(MS_T_OTHER, content);
+    m.type_name = type_name;
+    return m;
+}
+
+static inline ms_str test_location(const ms_msg *msg)
+{
+    return ms_get(msg, MS_F_LOCATION).text;
+}
+
+static inline ms_str test_agent_key(const ms_msg *msg)
+{
+    return ms_get(msg, MS_F_AGENT_KEY).text;
+}
+
+static inline ms_str test_turn_id(const ms_msg *msg)
+{
+    return ms_get(msg, MS_F_TURN_ID).text;
+}
+
+static inline const ms_msg *test_next_of(void *cursor)
+{
+    return ms_next((ms_cursor *)cursor);
+}
+
+static inline ms_result test_refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
+{
+    return ms_wait(store, 0, 0, last_seq, err);
+}
+
+static inline ms_result test_stream_flush(ms_stream *stream, ms_error *err)
+{
+    return ms_stream_feed(stream, ms_str_of(NULL), err);
+}
+
+static inline ms_result test_memory_turn(const ms_memory *memory, ms_role role,
+                                         ms_value content, uint64_t *seq, ms_error *err)
+{
+    ms_envelope m = role == MS_ROLE_USER        ? ms_user_message(content)
+                    : role == MS_ROLE_ASSISTANT ? ms_assistant_message(content)
+                                                : ms_text_message(role, content);
+    return ms_memory_broadcast(memory, &m, seq, err);
+}
+
+static inline bool test_str_starts_with(ms_str s, ms_str prefix)
+{
+    return s.len >= prefix.len &&
+           (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
+}
+
+static inline ms_result test_json_bool(ms_str value, bool *out)
+{
+    ms_json_kind kind = ms_json_kind_of(value);
+    if (kind != MS_JSON_TRUE && kind != MS_JSON_FALSE) return MS_E_KIND;
+    *out = kind == MS_JSON_TRUE;
+    return MS_OK;
+}
+
+static inline void test_json_put_bool(ms_json_writer *w, bool value)
+{
+    ms_json_put_raw(w, value ? MS_STR("true") : MS_STR("false"));
+}
+
+static inline void test_json_put_null(ms_json_writer *w)
+{
+    ms_json_put_raw(w, MS_STR("null"));
+}
+
+static inline void test_json_put_i64(ms_json_writer *w, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    ms_json_put_raw(w, ms_str_of(text));
+}
+
+#define TEST_SECONDS_MAX 24
+
+/* The text that ms_json_put_seconds writes; empty for none. */
+static inline size_t test_seconds_write(int64_t ns, char out[TEST_SECONDS_MAX])
+{
+    ms_arena arena;
+    ms_json_writer w;
+    ms_buf buf = {NULL, NULL, 0, 0};
+    test_arena_init(&arena, NULL);
+    buf.arena = &arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_put_seconds(&w, ns);
+    (void)ms_json_finish(&w);
+    size_t len = ns == MS_TIME_NONE ? 0 : buf.len;
+    if (len > 0) memcpy(out, buf.ptr, len);
+    ms_arena_deinit(&arena);
+    return len;
+}
+
+#ifndef MSGSTORE_NO_DIALECTS
+static inline ms_result test_writer_put_msg(ms_writer *w, const ms_msg *msg,
+                                            ms_error *err)
+{
+    ms_envelope m = ms_envelope_of(msg);
+    return ms_writer_put(w, &m, err);
+}
+
+static inline size_t test_entity_key(ms_str session_id, uint64_t seq,
+                                     char out[MS_ENTITY_KEY_MAX])
+{
+    char number[32];
+    size_t most = session_id.len < MS_KEY_MAX ? session_id.len : MS_KEY_MAX;
+    int n = snprintf(number, sizeof number, "-msg-%llu", (unsigned long long)seq);
+    memcpy(out, "session-", 8);
+    if (most > 0) memcpy(out + 8, session_id.ptr, most);
+    memcpy(out + 8 + most, number, (size_t)n);
+    return 8 + most + (size_t)n;
+}
+
+/* A text alone, shortened as the content of a message is. */
+static inline ms_result test_shorten(ms_str text, const ms_shorten_opts *opts, ms_str key,
+                                     ms_arena *arena, ms_str *out, ms_error *err)
+{
+    ms_envelope m = ms_assistant_message(ms_text_n(text));
+    ms_result code = ms_shorten_message(&m, opts, key, arena, err);
+    *out = code == MS_OK ? m.content.text : ms_str_of(NULL);
+    return code;
+}
+#endif
+
+
 /* ---- how long, and with which seed ---- */
 
 /* Percent of the long loops to run, at least 1. */

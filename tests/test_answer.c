@@ -377,7 +377,7 @@ static void answer_stores_nothing_when_memory_ends(void **state)
         ms_arena small;
         ms_stat stat;
         ms_answered out;
-        ms_arena_init_fixed(&small, room, size);
+        test_arena_init_fixed(&small, room, size);
         desc.arena = &small;
         ms_result code = ms_answer(&desc, ms_str_of(c->body), &out, NULL);
         assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);

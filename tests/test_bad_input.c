@@ -355,7 +355,7 @@ static void an_arena_too_small_is_said_so(void **state)
         ms_error err;
         ms_query q = query_of(MS_STR("job"), 0);
         memset(&list, 0, sizeof list);
-        ms_arena_init_fixed(&arena, bytes, i == 0 ? 0 : sizeof bytes);
+        test_arena_init_fixed(&arena, bytes, i == 0 ? 0 : sizeof bytes);
         q.by_time = true;
         q.arena = &arena;
         ms_result got = ms_query_open(p.s.store, &q, &it, &err);
@@ -491,7 +491,7 @@ static ms_result call_list(ms_store *store, ms_error *err)
     ms_listing listing;
     ms_arena arena;
     memset(&q, 0, sizeof q);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     ms_result result = ms_list(store, &q, &arena, &listing, err);
     ms_arena_deinit(&arena);
     return result;
@@ -574,7 +574,7 @@ static void pointers_that_must_be_there(void **state)
     ms_cursor it;
     ms_arena arena;
     ms_listing listing;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     assert_int_equal(ms_append(store, MS_STR("job"), NULL, NULL, NULL), MS_E_ARGUMENT);
     assert_int_equal(ms_query_open(store, NULL, &it, NULL), MS_E_ARGUMENT);
     q.n_agent_keys = 2;

@@ -98,7 +98,7 @@ static ms_str written_stored(const char *name, const ms_envelopes *list, bool ar
     must(ms_append_batch(store, list->items, list->count, &opts, &err), &err);
     start(&w, name, array, &buf);
     must(ms_query_open(store, &query, &it, &err), &err);
-    while ((msg = ms_next(&it)) != NULL) must(ms_writer_put_msg(&w, msg, &err), &err);
+    while ((msg = ms_next(&it)) != NULL) must(test_writer_put_msg(&w, msg, &err), &err);
     must(ms_cursor_close(&it, &err), &err);
     must(ms_writer_finish(&w, &err), &err);
     ms_close(store);
@@ -1766,7 +1766,7 @@ static void formats_keep_what_they_promise(void **state)
     for (size_t i = 0; (a = ms_dialect_at(i)) != NULL; i++) {
         for (size_t k = 0; (b = ms_dialect_at(k)) != NULL; k++) {
             for (size_t story = 0; story < COUNT(stories); story++) {
-                lost += !cross(story, ms_dialect_name(a), ms_dialect_name(b));
+                lost += !cross(story, a->name, b->name);
                 ms_arena_reset(&arena);
             }
         }
@@ -1902,8 +1902,8 @@ static void random_stories_cross(void **state)
     while (ms_dialect_at(n) != NULL) n++;
     for (size_t i = 0, times = test_times(4000); i < times; i++) {
         uint64_t rnd = test_seed() + 4000000 + i;
-        const char *a = ms_dialect_name(ms_dialect_at(test_below(&rnd, n)));
-        const char *b = ms_dialect_name(ms_dialect_at(test_below(&rnd, n)));
+        const char *a = ms_dialect_at(test_below(&rnd, n))->name;
+        const char *b = ms_dialect_at(test_below(&rnd, n))->name;
         unsigned kept = promised(a) & promised(b) & (CHAT | ERRORS);
         if (kept == 0) continue;
         ms_envelopes list = random_story(&rnd);
@@ -2346,8 +2346,8 @@ static void small_arenas_are_errors(void **state)
             ms_error err;
             sink out = {0, 0};
             assert_in_range(size, 0, sizeof buffer);
-            ms_arena_init_fixed(&own, buffer, size);
-            ms_result code = write_until(ms_dialect_name(d), &list, &own, &out, &err);
+            test_arena_init_fixed(&own, buffer, size);
+            ms_result code = write_until(d->name, &list, &own, &out, &err);
             enough = code == MS_OK;
             if (!enough) assert_int_equal(code, MS_E_ARENA);
             if (!enough) assert_int_equal(err.code, MS_E_ARENA);
@@ -2368,8 +2368,8 @@ static void failing_allocations_are_errors(void **state)
             sink out = {0, 0};
             test_alloc_init(&heap);
             heap.fail_at = k;
-            ms_arena_init(&own, &heap.alloc);
-            ms_result code = write_until(ms_dialect_name(d), &list, &own, &out, &err);
+            test_arena_init(&own, &heap.alloc);
+            ms_result code = write_until(d->name, &list, &own, &out, &err);
             ms_arena_deinit(&own);
             test_alloc_done(&heap);
             assert_int_equal(code, heap.failed ? MS_E_NO_MEMORY : MS_OK);
@@ -2390,7 +2390,7 @@ static void readers_in_small_arenas(void **state)
             ms_envelopes list;
             ms_error err;
             assert_in_range(size, 0, sizeof buffer);
-            ms_arena_init_fixed(&own, buffer, size);
+            test_arena_init_fixed(&own, buffer, size);
             code = read_in(lossless_rows[i].dialect, ms_str_of(lossless_rows[i].json),
                            STRICT, &own, &list, &err);
             if (code != MS_OK) assert_int_equal(code, MS_E_ARENA);
@@ -2437,14 +2437,14 @@ static void a_writer_does_not_grow(void **state)
         ms_error err;
         ms_writer w;
         sink out = {0, 0};
-        ms_arena_init_fixed(&own, buffer, sizeof buffer);
+        test_arena_init_fixed(&own, buffer, sizeof buffer);
         ms_writer_init(&w, d, NULL, &own, sink_write, &out);
         for (size_t k = 0; k < 10000; k++) {
             ms_envelope m = list.items[k % list.count];
             m.seq = k + 1;
             if (k % 7 == 0) m.turn_id = MS_STR("another");
             if (ms_writer_put(&w, &m, &err) != MS_OK)
-                fail_msg("%s, message %lu: %s", ms_dialect_name(d), (unsigned long)k,
+                fail_msg("%s, message %lu: %s", d->name, (unsigned long)k,
                          err.message);
         }
         must(ms_writer_finish(&w, &err), &err);

@@ -447,8 +447,8 @@ static void a_writer_that_is_misused_says_so_once(void **state)
     ms_json_end_array(&w); /* the name has no value yet */
     assert_int_equal(ms_json_finish(&w), MS_E_ARGUMENT);
     w = writer_to_nowhere();
-    ms_json_put_null(&w);
-    ms_json_put_null(&w); /* a second value, without a separator */
+    test_json_put_null(&w);
+    test_json_put_null(&w); /* a second value, without a separator */
     assert_int_equal(ms_json_finish(&w), MS_E_ARGUMENT);
     w = writer_to_nowhere();
     ms_json_begin_array(&w);
@@ -472,7 +472,7 @@ static void absent_text_is_written_as_empty(void **state)
     ms_buf buf;
     ms_json_writer w;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     memset(&buf, 0, sizeof buf);
     buf.arena = &arena;
     ms_json_init(&w, ms_buf_write, &buf, false);
@@ -502,7 +502,7 @@ static void a_raw_string_that_is_damaged_is_mended(void **state)
         ms_arena arena;
         ms_buf buf;
         ms_json_writer w;
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         memset(&buf, 0, sizeof buf);
         buf.arena = &arena;
         ms_json_init(&w, ms_buf_write, &buf, false);
@@ -545,7 +545,7 @@ static void a_time_may_be_asked_for_without_a_place_to_put_it(void **state)
     ms_envelope m = ms_user_message(ms_text("hello"));
     const ms_msg *msg;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     assert_int_equal(ms_encode(&m, &arena, &msg, NULL), MS_OK);
     assert_false(ms_time(msg, NULL));
     m.has_time = true;
@@ -585,7 +585,7 @@ static void a_body_whose_check_is_the_mark_of_erasing_is_not_erased(void **state
     ms_envelope m = ms_user_message(ms_text("0123456789abcdef"));
     const ms_msg *msg, *again;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     assert_int_equal(ms_encode(&m, &arena, &msg, NULL), MS_OK);
     unsigned char *r = (unsigned char *)(uintptr_t)ms__bytes(msg);
     unsigned char *text = (unsigned char *)(uintptr_t)ms_content(msg).text.ptr;
@@ -831,7 +831,7 @@ static ms_result list(ms_store *store, bool agents)
     ms_listing got;
     memset(&q, 0, sizeof q);
     q.agents = agents;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     ms_result code = ms_list(store, &q, &arena, &got, NULL);
     ms_arena_deinit(&arena);
     return code;
@@ -973,7 +973,7 @@ static ms_result op_tick(ms_store *store)
 static ms_result op_refresh(ms_store *store)
 {
     uint64_t last;
-    return ms_refresh(store, &last, NULL);
+    return test_refresh(store, &last, NULL);
 }
 
 typedef struct operation {
@@ -1199,7 +1199,7 @@ static bool starved_at(const operation *op, size_t left, int which)
     assert_int_equal(append_as(store, "place_1", "worker", "key_0"), MS_OK);
     ms_arena *arena = which ? &log->edits.live.nodes : &ms__tail_of(log)->live.nodes;
     ms_arena whole = *arena;
-    ms_arena_init_fixed(arena, narrow[which].bytes, left);
+    test_arena_init_fixed(arena, narrow[which].bytes, left);
     ms_result code = op->run(store);
     if (code != MS_OK) *arena = whole;
     if (code != MS_OK && code != MS_E_NO_MEMORY && code != MS_E_NOT_FOUND)
@@ -1236,8 +1236,8 @@ static bool following_starved_at(size_t left, int which, bool known)
     append_rich(store, 1);
     ms_arena *arena = which ? &log->edits.live.nodes : &ms__tail_of(log)->live.nodes;
     ms_arena whole = *arena;
-    ms_arena_init_fixed(arena, narrow[which].bytes, left);
-    ms_result code = ms_refresh(reader, &last, NULL);
+    test_arena_init_fixed(arena, narrow[which].bytes, left);
+    ms_result code = test_refresh(reader, &last, NULL);
     if (code != MS_OK) *arena = whole;
     ms_close(store);
     ms_close(reader);
@@ -1425,7 +1425,7 @@ static void names_with_one_number_are_told_apart(void **state)
     q.agent_types = MS_TYPES_ALL;
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
     for (n = 0; (msg = ms_next(&it)) != NULL; n++)
-        assert_true(ms_str_equal(ms_agent_key(msg), MS_STR("x")));
+        assert_true(ms_str_equal(test_agent_key(msg), MS_STR("x")));
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     assert_int_equal(n, 5);
     assert_int_equal(list(store, false), MS_OK);
@@ -1706,7 +1706,7 @@ static void what_is_asked_of_the_wrong_store_is_refused(void **state)
     ms_arena arena;
     ms_envelope m = ms_user_message(ms_text("loose"));
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     memset(&mem, 0, sizeof mem);
     assert_int_equal(ms_mem_open(&other, &mem, NULL), MS_OK);
     assert_int_equal(ms_log_stat(other, &info, NULL), MS_E_UNSUPPORTED);
@@ -1902,7 +1902,7 @@ static void a_watermark_that_went_back_takes_nothing_away(void **state)
     ms_store *reader = must_open(&desc);
     (void)state;
     ms__store_mark(ms__log_of(store)->map.super + MS__AT_MARK, MS__SUPER_SIZE + 64);
-    assert_int_equal(ms_refresh(reader, &last, NULL), MS_OK);
+    assert_int_equal(test_refresh(reader, &last, NULL), MS_OK);
     assert_int_equal(last, 9);
     ms__store_mark(ms__log_of(store)->map.super + MS__AT_MARK, ms__log_of(store)->end);
     ms_close(reader);
@@ -1920,7 +1920,7 @@ static void a_reader_stops_at_what_it_must_understand(void **state)
     ms__index_header(r, 40, 0, 9);
     r[4] = 200;
     assert_int_equal(ms__index_put(ms__log_of(store), r, &offset, NULL), MS_OK);
-    assert_int_equal(ms_refresh(reader, &last, NULL), MS_E_FOREIGN);
+    assert_int_equal(test_refresh(reader, &last, NULL), MS_E_FOREIGN);
     ms_close(reader);
     ms_close(store);
 }
@@ -1951,7 +1951,7 @@ static void a_record_without_a_place_is_damaged(void **state)
     ms_envelope m = ms_user_message(ms_text("hello"));
     const ms_msg *msg;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     assert_int_equal(ms_encode(&m, &arena, &msg, NULL), MS_OK);
     unsigned char *r = (unsigned char *)(uintptr_t)ms__bytes(msg);
     assert_int_equal(ms__check_record(r, 0, NULL), MS_E_DAMAGED);
@@ -2180,7 +2180,7 @@ static void agents_without_visible_messages_are_not_listed(void **state)
     }
     memset(&q, 0, sizeof q);
     q.agents = true;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     assert_int_equal(ms_list(store, &q, &arena, &got, NULL), MS_OK);
     assert_int_equal(got.count, 0);
     q.agents = false;

@@ -83,7 +83,7 @@ static char *picture(ms_store *store)
     FILE *out = open_memstream(&text, &size);
     ms_query q = query_of(no_str(), 0);
     if (out == NULL) abort();
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     q.arena = &arena;
     draw_query(out, store, &q);
     q.raw = MS_RAW_ALL;
@@ -191,7 +191,7 @@ static void must_show(ms_store *store, ms_str location, const char *want)
 {
     ms_arena arena;
     ms_query q = query_of(location, 0);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     must_give(store, &q, want);
     q.arena = &arena;
     must_give(store, &q, want);
@@ -262,7 +262,7 @@ static void must_have_facts(ms_store *store, ms_str location, const char *want)
     ms_arena arena;
     ms_str facts;
     ms_error err;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     must_ok(ms_location_get(store, location, &arena, &facts, &err), &err, "facts");
     must_equal_json(facts, want);
     ms_arena_deinit(&arena);
@@ -308,9 +308,9 @@ static void what_an_amend_leaves_unset(void **state)
         const ms_msg *msg = must_get(s.store, seq);
         must_have_text(msg, "after");
         assert_true(ms_time(msg, &time) && time == SECONDS(12.5));
-        assert_true(ms_str_equal(ms_location(msg), JOB));
-        assert_true(ms_str_equal(ms_agent_key(msg), MS_STR("manager")));
-        assert_true(ms_str_equal(ms_turn_id(msg), MS_STR("turn")));
+        assert_true(ms_str_equal(test_location(msg), JOB));
+        assert_true(ms_str_equal(test_agent_key(msg), MS_STR("manager")));
+        assert_true(ms_str_equal(test_turn_id(msg), MS_STR("turn")));
         assert_true(ms_str_equal(ms_get(msg, MS_F_ID).text, MS_STR("id-1")));
         assert_true(ms_str_equal(ms_get(msg, MS_F_KEY).text, MS_STR("key-1")));
         assert_null(ms_get(msg, MS_F_SUMMARY).text.ptr);
@@ -344,7 +344,7 @@ static void what_an_amend_sets(void **state)
     const ms_msg *msg = must_get(s.store, seq);
     assert_true(ms_content(msg).json);
     assert_true(ms_time(msg, &time) && time == SECONDS(99));
-    assert_true(ms_str_equal(ms_turn_id(msg), MS_STR("turn 2")));
+    assert_true(ms_str_equal(test_turn_id(msg), MS_STR("turn 2")));
     assert_true(ms_str_equal(ms_get(msg, MS_F_ID).text, MS_STR("id-2")));
     assert_true(ms_str_equal(ms_get(msg, MS_F_SUMMARY).text, MS_STR("longer")));
     assert_int_equal(ms_role_of(msg), MS_ROLE_SYSTEM);
@@ -538,7 +538,7 @@ static void a_hidden_message_is_in_no_view(void **state)
                                     MS_T_GLOBAL_OBSERVATION, MS_T_TASK, MS_T_REASONING};
     const ms_str team[] = {MS_STR("w1"), MS_STR("w2")};
     ms_arena arena;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (size_t i = 0; i < 5; i++) {
         ms_envelope m = message_of(types[i], MS_STR("x"));
         m.agent_key = MS_STR("w1");
@@ -647,7 +647,7 @@ static void what_is_expected_is_visible(void **state)
     memset(&opts, 0, sizeof opts);
     hide(s.store, two);
     assert_int_equal(stat_of(s.store).last_seq, two);
-    assert_int_equal(ms_refresh(s.store, &seq, NULL), MS_OK);
+    assert_int_equal(test_refresh(s.store, &seq, NULL), MS_OK);
     assert_int_equal(seq, two);
     opts.location = JOB;
     opts.expect = true;
@@ -785,9 +785,9 @@ static void must_be_redacted(const ms_msg *msg, ms_type type)
     assert_true(ms_flags(msg) & MS_FLAG_REDACTED);
     assert_int_equal(ms_type_of(msg), type);
     assert_true(ms_time(msg, &time) && time == SECONDS(5));
-    assert_true(ms_str_equal(ms_location(msg), JOB));
-    assert_true(ms_str_equal(ms_agent_key(msg), MS_STR("agent")));
-    assert_true(ms_str_equal(ms_turn_id(msg), MS_STR("turn")));
+    assert_true(ms_str_equal(test_location(msg), JOB));
+    assert_true(ms_str_equal(test_agent_key(msg), MS_STR("agent")));
+    assert_true(ms_str_equal(test_turn_id(msg), MS_STR("turn")));
     assert_true(ms_str_equal(ms_get(msg, MS_F_ID).text, MS_STR("id")));
     assert_true(ms_str_equal(ms_get(msg, MS_F_CALL_ID).text, MS_STR("call")));
     assert_true(ms_str_equal(ms_get(msg, MS_F_KEY).text, MS_STR("key")));
@@ -955,9 +955,9 @@ static void notes_carry_where_they_belong(void **state)
     assert_int_equal(ms_type_of(note), MS_T_NONE);
     assert_int_equal(ms_seq(note), seq);
     assert_true(ms_time(note, &time) && time == SECONDS(2000));
-    assert_true(ms_str_equal(ms_location(note), JOB));
-    assert_true(ms_str_equal(ms_agent_key(note), MS_STR("manager")));
-    assert_true(ms_str_equal(ms_turn_id(note), MS_STR("turn")));
+    assert_true(ms_str_equal(test_location(note), JOB));
+    assert_true(ms_str_equal(test_agent_key(note), MS_STR("manager")));
+    assert_true(ms_str_equal(test_turn_id(note), MS_STR("turn")));
     assert_true(ms_str_equal(ms_get(note, MS_F_TYPE_NAME).text, MS_STR("rating")));
     assert_true(ms_content(note).json);
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
@@ -1015,7 +1015,7 @@ static void the_last_word_about_a_location_counts(void **state)
     ms_list_query list;
     ms_listing listing;
     ms_arena arena;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     memset(&list, 0, sizeof list);
     must_have_facts(s.store, JOB, "{}");
     set_facts(s.store, JOB, "{\"title\":\"one\",\"cwd\":\"/a\"}");
@@ -1062,7 +1062,7 @@ static void facts_that_are_refused(void **state)
     assert_int_not_equal(ms_location_set(s.store, MS_STR("a\0b"), MS_STR("{}"), NULL),
                          MS_OK);
     assert_int_equal(ms_location_set(NULL, JOB, MS_STR("{}"), NULL), MS_E_CLOSED);
-    ms_arena_init_fixed(&arena, bytes, sizeof bytes);
+    test_arena_init_fixed(&arena, bytes, sizeof bytes);
     assert_int_not_equal(ms_location_get(s.store, JOB, &arena, &facts, NULL), MS_OK);
     must_be_as(s.store, before, "refused facts");
     store_close(&s);
@@ -1138,7 +1138,7 @@ static void a_fork_keeps_times_and_texts(void **state)
     must_have_text(msg, "more than that: " SECRET);
     assert_true(ms_str_equal(ms_get(msg, MS_F_KEY).text, MS_STR("key")));
     assert_true(ms_str_equal(ms_get(msg, MS_F_EXTRA).text, m.extra));
-    assert_true(ms_str_equal(ms_turn_id(msg), MS_STR("turn")));
+    assert_true(ms_str_equal(test_turn_id(msg), MS_STR("turn")));
     assert_null(ms_next(&it));
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     store_close(&s);
@@ -1166,7 +1166,7 @@ static void forks_that_are_refused(void **state)
     assert_int_not_equal(ms_fork(s.store, JOB, a, no_str(), NULL, NULL), MS_OK);
     assert_int_not_equal(ms_fork(s.store, no_str(), a, to, NULL, NULL), MS_OK);
     assert_int_equal(ms_fork(NULL, JOB, a, to, NULL, NULL), MS_E_CLOSED);
-    ms_arena_init_fixed(&arena, bytes, sizeof bytes);
+    test_arena_init_fixed(&arena, bytes, sizeof bytes);
     assert_int_not_equal(ms_fork(s.store, JOB, a, to, &arena, NULL), MS_OK);
     must_be_as(s.store, before, "refused forks");
     fork_to(s.store, JOB, 0, to);
@@ -1211,7 +1211,7 @@ static void must_read_so_far(ms_store *store, uint64_t seq, const char *want)
     const ms_msg *msg;
     char all[300];
     ms_query q = query_of(JOB, 0);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     q.arena = &arena;
     q.after_seq = seq - 1;
     q.before_seq = seq + 1;
@@ -1275,10 +1275,10 @@ static void a_stream_ends_with_its_text(void **state)
         must_have_text(msg, "one two");
         assert_true(ms_flags(msg) & MS_FLAG_AMENDED);
         assert_false(ms_flags(msg) & MS_FLAG_UNFINISHED);
-        assert_true(ms_str_equal(ms_turn_id(msg), MS_STR("turn")));
+        assert_true(ms_str_equal(test_turn_id(msg), MS_STR("turn")));
         assert_true(ms_time(msg, &time) && time == SECONDS(3));
         must_show(s.store, JOB, "one two|");
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         must_ok(ms_stream_read(s.store, seq, 4, &arena, &text, &err), &err, "follow");
         assert_true(text.ended);
         assert_true(ms_str_equal(text.text, MS_STR("two")));
@@ -1287,7 +1287,7 @@ static void a_stream_ends_with_its_text(void **state)
     }
     char *before = picture(s.store);
     assert_int_equal(ms_stream_feed(&w, MS_STR("x"), NULL), MS_E_CLOSED);
-    assert_int_equal(ms_stream_flush(&w, NULL), MS_E_CLOSED);
+    assert_int_equal(test_stream_flush(&w, NULL), MS_E_CLOSED);
     assert_int_equal(ms_stream_end(&w, NULL, NULL, NULL), MS_E_CLOSED);
     assert_int_equal(ms_stream_recover(s.store, seq, NULL, NULL), MS_E_CLOSED);
     assert_int_equal(ms_stream_recover(s.store, 99, NULL, NULL), MS_E_NOT_FOUND);
@@ -1302,7 +1302,7 @@ static void a_stream_ends_as_said(void **state)
     ms_stream_text text;
     ms_arena arena;
     ms_error err;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     ms_stream w = begin_each(s.store, &m);
     uint64_t seq = w.seq;
     feed(&w, " hm");
@@ -1369,8 +1369,8 @@ static void pieces_are_put_together(void **state)
               "a|bc\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9" "d|ef|");
     feed(&w, "g");
     feed(&w, "");
-    must_ok(ms_stream_flush(&w, &err), &err, "flush");
-    must_ok(ms_stream_flush(&w, &err), &err, "flush");
+    must_ok(test_stream_flush(&w, &err), &err, "flush");
+    must_ok(test_stream_flush(&w, &err), &err, "flush");
     assert_int_equal(count_of(s.store, &raw), 4);
     feed(&w, "h");
     must_ok(ms_stream_end(&w, NULL, NULL, &err), &err, "end");
@@ -1390,7 +1390,7 @@ static void characters_that_are_cut(void **state)
     ms_error err;
     ms_stream w = begin_each(s.store, &m);
     uint64_t seq = w.seq;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (size_t i = 0; i < sizeof text - 1; i++) {
         must_ok(ms_stream_feed(&w, ms_str_n(text + i, 1), &err), &err, "feed");
         must_ok(ms_stream_read(s.store, seq, 0, &arena, &got, &err), &err, "follow");
@@ -1423,7 +1423,7 @@ static void a_call_that_is_being_written(void **state)
     feed(&w, "{\"q\":");
     ms_query q = query_of(JOB, 0);
     ms_arena arena;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     q.arena = &arena;
     must_give(s.store, &q, "{\"q\":|");
     feed(&w, "\"x\"}");
@@ -1530,13 +1530,13 @@ static void long_streams_side_by_side(void **state)
     ms_arena arena;
     ms_error err;
     const ms_msg *msg;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     ms_stream a = begin(s.store, &m, NULL), b = begin_each(s.store, &m);
     uint64_t one = a.seq, two = b.seq;
     for (size_t at = 0; at < 20000; at += 400)
         must_ok(ms_stream_feed(&a, ms_str_n(text + at, 400), &err), &err, "feed");
     must_ok(ms_stream_feed(&b, ms_str_n(text, 20000), &err), &err, "feed");
-    must_ok(ms_stream_flush(&a, &err), &err, "flush");
+    must_ok(test_stream_flush(&a, &err), &err, "flush");
     for (int i = 0; i < 2; i++) {
         must_ok(ms_get_by_seq(s.store, i ? two : one, &arena, &msg, &err), &err, "get");
         assert_int_equal(ms_content(msg).text.len, 20000);
@@ -1586,7 +1586,7 @@ static void records_stand_in_their_order(void **state)
         assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
         while ((msg = ms_next(&it)) != NULL) {
             assert_int_equal(ms_kind_of(msg), kinds[q.reverse ? 8 - i : i]);
-            assert_true(ms_str_equal(ms_location(msg), JOB));
+            assert_true(ms_str_equal(test_location(msg), JOB));
             bool message = ms_kind_of(msg) == MS_KIND_MESSAGE ||
                            ms_kind_of(msg) == MS_KIND_AMEND;
             assert_int_equal(ms_type_of(msg) != MS_T_NONE, message);
@@ -1633,7 +1633,7 @@ static void raw_queries_that_are_refused(void **state)
     ms_arena arena;
     ms_cursor it;
     say(s.store, "x");
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     ms_query q = query_of(JOB, MS_VIEW_CONVERSATION);
     q.raw = MS_RAW_ALL;
     q.arena = &arena;
@@ -1803,7 +1803,7 @@ static void must_show_scene(ms_store *store, const char *want)
 {
     ms_arena arena;
     ms_query q = query_of(JOB, 0);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     q.arena = &arena;
     must_give(store, &q, want);
     ms_arena_deinit(&arena);
@@ -1826,8 +1826,8 @@ static void an_open_cursor_sees_nothing_of_it(void **state)
                 store_close(&s);
                 continue;
             }
-            ms_arena_init(&arena, NULL);
-            ms_arena_init(&work, NULL);
+            test_arena_init(&arena, NULL);
+            test_arena_init(&work, NULL);
             q.arena = &arena;
             q.by_time = read == 2;
             scene_make(s.store, &scene);
@@ -1896,7 +1896,7 @@ static void memory_that_runs_out(void **state)
             /* names and postings fill up differently each time */
             for (size_t n = 0; n < k % 5; n++) say_at(s.store, OTHER_JOB, "more");
             char *before = picture(s.store);
-            ms_arena_init(&arena, &heap.alloc);
+            test_arena_init(&arena, &heap.alloc);
             size_t failed = heap.failed;
             heap.fail_at = heap.calls + k;
             heap.fail_from = k % 2 == 0;
@@ -1972,7 +1972,7 @@ static void reading_without_memory(void **state)
         scene_make(s.store, &scene);
         for (int i = 0; i < 40; i++) say_at(s.store, OTHER_JOB, "more than a few words");
         store_reopen(&s);
-        ms_arena_init(&arena, &heap.alloc);
+        test_arena_init(&arena, &heap.alloc);
         size_t failed = heap.failed;
         heap.fail_at = heap.calls + k;
         heap.fail_from = k % 2 == 0;
@@ -2436,7 +2436,7 @@ static void amended_times_in_old_segments(void **state)
         ms_listing listing;
         ms_arena arena;
         memset(&list, 0, sizeof list);
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         assert_int_equal(ms_list(s.store, &list, &arena, &listing, NULL), MS_OK);
         assert_int_equal(listing.count, 1);
         assert_int_equal(listing.items[0].messages, 10 + 8 * round);
@@ -2487,7 +2487,7 @@ static void a_reader_that_is_open(void **state)
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     set_facts(s.store, JOB, "{\"title\":\"changed\"}");
     must_have_facts(reader, JOB, "{\"title\":\"changed\"}");
-    assert_int_equal(ms_refresh(reader, &seq, NULL), MS_OK);
+    assert_int_equal(test_refresh(reader, &seq, NULL), MS_OK);
     assert_int_equal(seq, scene.call);
     assert_int_equal(ms_redact(s.store, scene.first, NULL), MS_OK);
     must_show_scene(reader, "[redacted]|new|begun so far and on|{\"q\":1|");
@@ -2581,7 +2581,7 @@ static void a_writer_that_is_killed(void **state)
         close(pipe_ends[0]);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         log_open(&s);
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         must_ok(ms_stream_read(s.store, 2, 0, &arena, &text, &err), &err, "follow");
         assert_false(text.ended);
         assert_true(text.text.len >= fed && text.text.len <= fed + 1);
@@ -2707,7 +2707,7 @@ static void *reads_meanwhile(void *ctx)
     long version = 0;
     size_t length = 0;
     ms_arena arena;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     while (!pair_stops(p) && p->trouble[0] == '\0') {
         ms_query q = query_of(JOB, 0);
         ms_cursor it;
@@ -3102,7 +3102,7 @@ static ms_result far_read(far_away *f, ms_error *err)
 {
     ms_stream_text text;
     ms_arena arena;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     ms_result got = ms_stream_read(f->store, f->stream, 0, &arena, &text, err);
     ms_arena_deinit(&arena);
     return got;
@@ -3415,7 +3415,7 @@ static void what_is_lent_is_not_kept(void **state)
     ms_error err;
     ms_stream_text text;
     ms_arena arena;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     uint64_t seq = say(s.store, "one");
     set_facts(s.store, JOB, "{\"title\":\"one\",\"long\":[1,2,3]}");
     set_facts(s.store, OTHER_JOB, "{\"other\":\"facts\"}");
@@ -3463,7 +3463,7 @@ static void write_record(ms_store *store, ms_kind kind, ms_envelope *e)
 /* A note of another location than its message. */
 static void forge_location(unsigned char *record, const ms_msg *msg)
 {
-    ms_str location = ms_location(msg);
+    ms_str location = test_location(msg);
     if (ms_kind_of(msg) != MS_KIND_NOTE ||
         !ms_str_equal(ms_content(msg).text, MS_STR("forged")))
         return;

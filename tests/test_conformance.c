@@ -114,7 +114,7 @@ static json_t *cursor_ids(ms_cursor *it, ms_error *err)
     ms_result result = MS_OK;
     start_writing(&w, &buf);
     while (result == MS_OK && (msg = ms_next(it)) != NULL) {
-        result = ms_writer_put_msg(&w, msg, err);
+        result = test_writer_put_msg(&w, msg, err);
     }
     if (result == MS_OK) result = ms_cursor_close(it, err);
     return message_ids(end_writing(&w, &buf, result, err));
@@ -173,18 +173,18 @@ static ms_envelope built(const char *builder, json_t *args)
         return ms_message(MS_T_OBSERVATION, content);
     }
     if (strcmp(builder, "create_error_entry") == 0) {
-        return ms_error_message(content, text_of(json_object_get(args, "error_type")));
+        return test_error_message(content, text_of(json_object_get(args, "error_type")));
     }
     if (strcmp(builder, "create_final_entry") == 0) return ms_message(MS_T_FINAL,
                                                                       content);
     if (strcmp(builder, "create_synthesis_entry") == 0) {
-        return ms_synthesis(content, text_of(json_object_get(args, "from_manager")));
+        return test_synthesis(content, text_of(json_object_get(args, "from_manager")));
     }
     if (strcmp(builder, "create_strategic_plan_entry") == 0) {
         return ms_message(MS_T_STRATEGIC_PLAN, value_of(json_object_get(args, "plan")));
     }
     if (strcmp(builder, "create_delegation_entry") == 0) {
-        return ms_delegation(text_of(json_object_get(args, "worker")),
+        return test_delegation(text_of(json_object_get(args, "worker")),
                              text_of(json_object_get(args, "task")));
     }
     if (strcmp(builder, "create_global_observation_entry") == 0) {
@@ -402,7 +402,7 @@ static json_t *op_history_filter(json_t *input)
     kept = origin_scope(&scope, all, n, out);
     start_writing(&w, &buf);
     for (size_t i = 0; i < kept && result == MS_OK; i++) {
-        result = ms_writer_put_msg(&w, out[i], &err);
+        result = test_writer_put_msg(&w, out[i], &err);
     }
     return message_ids(end_writing(&w, &buf, result, &err));
 }

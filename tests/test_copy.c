@@ -232,7 +232,7 @@ static void a_copy_needs_its_arena(void **state)
     ms_keep keep;
     memset(&keep, 0, sizeof keep);
     keep.newest = 1;
-    ms_arena_init_fixed(&small, bytes, sizeof bytes);
+    test_arena_init_fixed(&small, bytes, sizeof bytes);
     ms_result result = ms_copy(s.store, from.s.store, &keep, &small, NULL, NULL);
     assert_true(result == MS_E_ARENA || result == MS_E_NO_MEMORY);
     ms_query all = query_of(no_str(), 0);

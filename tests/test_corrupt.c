@@ -1002,7 +1002,7 @@ static void fold_hide(const ms_msg *msg)
     uint64_t last = fold_number(ms_content(msg).text, "\"last\"");
     for (size_t i = 0; i < n_fold; i++)
         if (fold[i].seq >= first && fold[i].seq <= last &&
-            ms_str_equal(fold[i].location, ms_location(msg)))
+            ms_str_equal(fold[i].location, test_location(msg)))
             fold[i].visible = false;
 }
 
@@ -1019,7 +1019,7 @@ static void fold_record(const ms_msg *msg)
         f = &fold[n_fold++];
         memset(f, 0, offsetof(folded, text));
         f->seq = ms_seq(msg);
-        f->location = ms_location(msg);
+        f->location = test_location(msg);
         f->visible = true;
         f->ghost = kind == MS_KIND_AMEND;
     }
@@ -1073,7 +1073,7 @@ static void must_show_fold(changed *c, ms_store *store)
     const ms_msg *msg;
     size_t i = 0;
     memset(&q, 0, sizeof q);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     q.arena = &arena;
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
     while ((msg = ms_next(&it)) != NULL) {

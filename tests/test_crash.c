@@ -263,7 +263,7 @@ static void look_after(history *h, ms_store *reader, tally *seen, uint64_t *rng)
     must_append(h, store, "after a kill");
     if (reader != NULL) {
         uint64_t seq = 0;
-        assert_int_equal(ms_refresh(reader, &seq, NULL), MS_OK);
+        assert_int_equal(test_refresh(reader, &seq, NULL), MS_OK);
         assert_int_equal(seq, h->seqs[h->last]);
     }
     ms_close(store);

@@ -68,7 +68,7 @@ static ms_str written(const char *name, const ms_envelopes *list)
         const ms_msg *msg = NULL;
         if (turns++ % 2 == 0) result = ms_encode(&list->items[i], &arena, &msg, &err);
         else result = ms_writer_put(&w, &list->items[i], &err);
-        if (msg != NULL) result = ms_writer_put_msg(&w, msg, &err);
+        if (msg != NULL) result = test_writer_put_msg(&w, msg, &err);
     }
     if (result == MS_OK) result = ms_writer_finish(&w, &err);
     if (result != MS_OK) fail_msg("%s: %s: %s", name, err.path, err.message);
@@ -297,7 +297,7 @@ static void numbers_keep_their_spelling(void **state)
     for (size_t i = 0; i < COUNT(tokens); i++) {
         bool found = false;
         for (size_t k = 0; k < text.len; k++)
-            found = found || ms_str_starts_with(ms_str_n(text.ptr + k, text.len - k),
+            found = found || test_str_starts_with(ms_str_n(text.ptr + k, text.len - k),
                                                 ms_str_of(tokens[i]));
         if (!found) fail_msg("no %s in %.*s", tokens[i], (int)text.len, text.ptr);
     }
@@ -737,7 +737,7 @@ static void built_messages_come_back(void **state)
     all[2].has_time = true;
     all[2].time_ns = INT64_MAX;
     all[2].id = MS_STR("m");
-    all[3] = ms_error_message(ms_text("e"), ms_str_of(NULL));
+    all[3] = test_error_message(ms_text("e"), ms_str_of(NULL));
     all[3].call_id = MS_STR("c");
     all[3].tool = MS_STR("t");
     ms_str there = written(ENV, &list);
@@ -830,7 +830,7 @@ static void every_allocation_may_fail(void **state)
         test_alloc_init(&heap);
         heap.fail_at = k;
         heap.fail_from = true;
-        ms_arena_init(&a, &heap.alloc);
+        test_arena_init(&a, &heap.alloc);
         ms_result code = work(&a, &err);
         ms_arena_deinit(&a);
         test_alloc_done(&heap);
@@ -843,7 +843,7 @@ static void every_allocation_may_fail(void **state)
     for (ms_result code = MS_E_ARENA; code != MS_OK; size += 40) {
         ms_arena a;
         assert_true(size < sizeof room);
-        ms_arena_init_fixed(&a, room, size);
+        test_arena_init_fixed(&a, room, size);
         code = work(&a, &err);
         if (code != MS_OK) assert_int_equal(code, MS_E_ARENA);
     }

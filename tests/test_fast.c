@@ -770,7 +770,7 @@ static void encoded_messages_are_what_was_measured(void **state)
     ms_arena arena;
     ms_error err;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     make_letters(&rng);
     for (size_t i = 0; i < test_times(3000); i++) {
         ms_envelope m = envelope_for(&rng, test_one_in(&rng, 2));
@@ -822,7 +822,7 @@ static void names_that_are_none(void **state)
     char text[MS_KEY_MAX + 1];
     ms_arena arena;
     test_store s = store_open((const store_kind *)*state, NULL);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     memset(text, 'a', sizeof text);
     must_refuse(s.store, ms_str_n("", 0), MS_E_ARGUMENT, &arena);
     must_refuse(s.store, ms_str_n(text, sizeof text), MS_E_TOO_LARGE, &arena);
@@ -951,7 +951,7 @@ static void appended_messages_are_what_was_measured(void **state)
     ms_arena arena;
     relay r;
     memset(&r, 0, sizeof r);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     make_letters(&rng);
     r.store.backend = &backend;
     r.store.open = MS_STORE_OPEN;
@@ -1070,7 +1070,7 @@ static void must_have_name(const names *w, ms_store *store, size_t i)
     uint32_t n = 0, sum = 0;
     if (ms_query_open(store, &q, &it, &err) != MS_OK) fail_msg("query: %s", err.message);
     for (const ms_msg *msg; (msg = ms_next(&it)) != NULL; n++) {
-        if (!ms_str_equal(ms_location(msg), q.location)) fail_msg("another location");
+        if (!ms_str_equal(test_location(msg), q.location)) fail_msg("another location");
         sum = sum * 31 + number_of(msg);
     }
     if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("cursor: %s", err.message);

@@ -123,8 +123,8 @@ static void text_message(text *t, const ms_msg *msg, int part)
     text_number(t, ms_seq(msg));
     text_number(t, (uint64_t)ms_type_of(msg));
     text_number(t, ms_flags(msg) & told);
-    text_add(t, ms_location(msg));
-    text_add(t, ms_agent_key(msg));
+    text_add(t, test_location(msg));
+    text_add(t, test_agent_key(msg));
     text_add(t, ms_get(msg, MS_F_KEY).text);
     text_add(t, ms_get(msg, MS_F_TYPE_NAME).text);
     text_add(t, ms_content(msg).text);
@@ -155,7 +155,7 @@ static ms_result text_of(text *t, ms_store *store, const ms_alloc *alloc, ms_err
 {
     ms_arena arena;
     ms_str facts;
-    ms_arena_init(&arena, alloc);
+    test_arena_init(&arena, alloc);
     t->len = 0;
     ms_result result = MS_OK;
     for (int i = MESSAGES; i < FACTS && result == MS_OK; i++)
@@ -206,7 +206,7 @@ enum { FIRST, SECOND, KEYED, STREAMED, NOTED, TASKED };
 static ms_arena arena_of(world *w)
 {
     ms_arena arena;
-    ms_arena_init(&arena, &w->heap.alloc);
+    test_arena_init(&arena, &w->heap.alloc);
     return arena;
 }
 
@@ -345,7 +345,7 @@ static ms_result do_feed(world *w, ms_error *err)
 
 static ms_result do_flush(world *w, ms_error *err)
 {
-    return ms_stream_flush(&w->stream, err);
+    return test_stream_flush(&w->stream, err);
 }
 
 static ms_result do_end(world *w, ms_error *err)
@@ -416,7 +416,7 @@ static ms_result do_tick(world *w, ms_error *err) { return ms_tick(w->log, 500, 
 
 static ms_result do_refresh(world *w, ms_error *err)
 {
-    return ms_refresh(w->log, NULL, err);
+    return test_refresh(w->log, NULL, err);
 }
 
 /* What is read without trouble is what is there. */
@@ -527,7 +527,7 @@ static ms_result do_reader(world *w, ms_error *err)
     desc.shared = false;
     ms_result result = ms_log_open(&reader, &desc, err);
     if (result != MS_OK) return result;
-    result = ms_refresh(reader, NULL, err);
+    result = test_refresh(reader, NULL, err);
     if (result == MS_OK) result = read_as(w, reader, err);
     if (result == MS_OK) result = ms_selfcheck(reader, err);
     ms_close(reader);
@@ -621,7 +621,7 @@ static ms_result do_session_read(world *w, ms_error *err)
         ms_session_init(&session, w->log, MS_STR("user"), MS_STR("s"), &arena, err);
     if (result == MS_OK) result = ms_session_load(&session, &opts, &arena, &rows, err);
     if (result == MS_OK) {
-        size_t len = ms_entity_key(MS_STR("s"), rows.items[1].seq, key);
+        size_t len = test_entity_key(MS_STR("s"), rows.items[1].seq, key);
         result = ms_session_lookup(w->log, MS_STR("user"), ms_str_n(key, len), &arena,
                                    &msg, err);
     }
@@ -1208,7 +1208,7 @@ static ms_result pure_run(const struct pure_step *s, pure *p, test_alloc *heap, 
 {
     memset(err, 0, sizeof *err);
     memset(&p->buf, 0, sizeof p->buf);
-    ms_arena_init(&p->arena, &heap->alloc);
+    test_arena_init(&p->arena, &heap->alloc);
     p->buf.arena = &p->arena;
     ms_result result = s->run(p, err);
     out->len = 0;
@@ -1247,7 +1247,7 @@ static void each_allocation_without_a_store_fails(void **state)
     ms_arena messages;
     (void)state;
     memset(&p, 0, sizeof p);
-    ms_arena_init(&messages, NULL);
+    test_arena_init(&messages, NULL);
     for (int i = 0; i < STORY; i++)
         assert_int_equal(ms_encode(&story()[i], &messages, &p.messages[i], NULL), MS_OK);
     for (size_t i = 0; i < sizeof pure_steps / sizeof pure_steps[0]; i++)

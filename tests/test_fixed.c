@@ -278,7 +278,7 @@ static void a_fixed_store_never_calls_the_heap(void **state)
     ms_store *store;
     size_t stored;
     (void)state;
-    ms_arena_init_fixed(&arena, room.bytes, room.size);
+    test_arena_init_fixed(&arena, room.bytes, room.size);
     bool watched = heap_is_watched();
     size_t before = heap_calls;
     int opened = ms_mem_open(&store, &desc, NULL) == MS_OK;

@@ -159,7 +159,7 @@ static void must_be_json(const ms_dialect *d, ms_str text)
 {
     json_t *value = parsed(text.ptr, text.len);
     if (value == NULL || !json_is_array(value))
-        fail_msg("%s writes no JSON: %.*s", ms_dialect_name(d), (int)text.len, text.ptr);
+        fail_msg("%s writes no JSON: %.*s", d->name, (int)text.len, text.ptr);
     json_decref(value);
 }
 
@@ -171,11 +171,11 @@ static void must_cross(const ms_dialect *d, const ms_envelopes *list, bool place
     ms_envelopes again;
     ms_read_opts opts = {true, false};
     if (writes(d, list, &arena, placed, &text, &err) != MS_OK)
-        fail_msg("%s cannot write it: %s: %s", ms_dialect_name(d), err.path, err.message);
+        fail_msg("%s cannot write it: %s: %s", d->name, err.path, err.message);
     ms_str json = ms_buf_text(&text);
     must_be_json(d, json);
     if (ms_read_list(d, json, &opts, &arena, &again, &err) != MS_OK)
-        fail_msg("%s refuses what it writes: %s: %s\n%.*s", ms_dialect_name(d), err.path,
+        fail_msg("%s refuses what it writes: %s: %s\n%.*s", d->name, err.path,
                  err.message, (int)json.len, json.ptr);
     for (size_t i = 0; i < again.count; i++)
         assert_int_equal(ms_envelope_check(&again.items[i], &err), MS_OK);
@@ -487,7 +487,7 @@ static void starve(job *j, job_run run, const char *what)
     ms_arena in;
     ms_error err;
     begin_job(j);
-    ms_arena_init(&in, NULL);
+    test_arena_init(&in, NULL);
     memset(&err, 0, sizeof err);
     ms_result want = run(j, &in, &err);
     ms_str said = ms_buf_text(&j->said);
@@ -497,7 +497,7 @@ static void starve(job *j, job_run run, const char *what)
     for (size_t size = 0;; size += step) {
         if (size > sizeof room) fail_msg("%s %zu never has enough", what, j->which);
         begin_job(j);
-        ms_arena_init_fixed(&in, room, size);
+        test_arena_init_fixed(&in, room, size);
         if (same_or_starved(j, run(j, &in, &err), &err, want, said, what)) break;
     }
     for (size_t k = 1;; k++) {
@@ -505,7 +505,7 @@ static void starve(job *j, job_run run, const char *what)
         test_alloc_init(&heap);
         heap.fail_at = k;
         begin_job(j);
-        ms_arena_init(&in, &heap.alloc);
+        test_arena_init(&in, &heap.alloc);
         ms_result code = run(j, &in, &err);
         ms_arena_deinit(&in);
         test_alloc_done(&heap);
@@ -516,7 +516,7 @@ static void starve(job *j, job_run run, const char *what)
 static void starve_writers(job *j)
 {
     for (size_t i = 0; (j->d = ms_dialect_at(i)) != NULL; i++)
-        starve(j, run_write, ms_dialect_name(j->d));
+        starve(j, run_write, j->d->name);
 }
 
 static void little_memory_is_said(void **state)
@@ -578,7 +578,7 @@ static void a_callers_member_is_no_key_in_little_memory_either(void **state)
         ms_error err;
         ms_envelopes again;
         ms_read_opts opts = {false, false};
-        ms_arena_init_fixed(&in, room, size);
+        test_arena_init_fixed(&in, room, size);
         ms_result code = writes(dialect(FW), &list, &in, false, &text, &err);
         if (is_memory(code)) continue;
         assert_int_equal(code, MS_OK);

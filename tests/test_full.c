@@ -303,7 +303,7 @@ static ms_result op_tick(script *s, ms_error *err)
 
 static ms_result op_refresh(script *s, ms_error *err)
 {
-    return ms_refresh(s->store, NULL, err);
+    return test_refresh(s->store, NULL, err);
 }
 
 /* Whatever a query gives is right, and all is there when it says MS_OK. */
@@ -330,7 +330,7 @@ static ms_result op_list(script *s, ms_error *err)
     ms_listing listing;
     ms_arena arena;
     memset(&q, 0, sizeof q);
-    ms_arena_init(&arena, &s->heap.alloc);
+    test_arena_init(&arena, &s->heap.alloc);
     ms_result result = ms_list(s->store, &q, &arena, &listing, err);
     ms_arena_deinit(&arena);
     return result;
@@ -340,7 +340,7 @@ static ms_result op_get(script *s, ms_error *err)
 {
     const ms_msg *msg;
     ms_arena arena;
-    ms_arena_init(&arena, &s->heap.alloc);
+    test_arena_init(&arena, &s->heap.alloc);
     ms_result result = ms_get_by_seq(s->store, 1, &arena, &msg, err);
     if (result == MS_OK) assert_int_equal(ms_seq(msg), 1);
     ms_arena_deinit(&arena);

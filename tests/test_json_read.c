@@ -92,7 +92,7 @@ static const char *touch(ms_str v, ms_arena *arena)
     double f;
     size_t bad = 0;
     if ((unsigned)ms_json_kind_of(v) > MS_JSON_OBJECT) return "no such kind";
-    (void)ms_json_bool(v, &flag);
+    (void)test_json_bool(v, &flag);
     (void)ms_json_i64(v, &i);
     (void)ms_json_u64(v, &u);
     (void)ms_json_f64(v, &f);
@@ -556,7 +556,7 @@ static void getters_want_their_kind(void **state)
         bool is_number = kind == MS_JSON_NUMBER;
         if (v.ptr != NULL) v = at_end(v.ptr, v.len);
         assert_int_equal(ms_json_kind_of(v), kind);
-        assert_int_equal(ms_json_bool(v, &flag), is_bool ? MS_OK : MS_E_KIND);
+        assert_int_equal(test_json_bool(v, &flag), is_bool ? MS_OK : MS_E_KIND);
         assert_int_equal(flag, kind != MS_JSON_FALSE);
         assert_int_equal(ms_json_i64(v, &i), is_number ? MS_OK : MS_E_KIND);
         assert_int_equal(ms_json_u64(v, &u), is_number ? MS_OK : MS_E_KIND);
@@ -773,13 +773,13 @@ static void decoding_without_room(void **state)
     memcpy(text, "\"\\n", 3);
     text[sizeof text - 1] = '"';
     v = at_end(text, sizeof text);
-    ms_arena_init_fixed(&arena, room, sizeof room);
+    test_arena_init_fixed(&arena, room, sizeof room);
     assert_int_equal(ms_json_string(v, &arena, &s), MS_E_ARENA);
     assert_true(ms_str_equal(s, MS_STR("untouched")));
     ms_arena_deinit(&arena);
     test_alloc_init(&heap);
     heap.fail_at = 1;
-    ms_arena_init(&arena, &heap.alloc);
+    test_arena_init(&arena, &heap.alloc);
     assert_int_not_equal(ms_json_string(v, &arena, &s), MS_OK);
     assert_true(ms_str_equal(s, MS_STR("untouched")));
     assert_int_equal(ms_json_string(v, &arena, &s), MS_OK);
@@ -1142,7 +1142,7 @@ static const char *differs(ms_str v, json_t *j, ms_str original, const char *pat
         return number_differs(v, j);
     case JSON_TRUE:
     case JSON_FALSE:
-        if (ms_json_bool(v, &flag) != MS_OK || flag != json_is_true(j)) return "bool";
+        if (test_json_bool(v, &flag) != MS_OK || flag != json_is_true(j)) return "bool";
         return NULL;
     default: return NULL;
     }

@@ -147,7 +147,7 @@ static void put(ms_json_writer *w, json_t *v)
     case JSON_STRING:
         ms_json_put_string(w, ms_str_n(json_string_value(v), json_string_length(v)));
         return;
-    case JSON_INTEGER: ms_json_put_i64(w, json_integer_value(v)); return;
+    case JSON_INTEGER: test_json_put_i64(w, json_integer_value(v)); return;
     case JSON_REAL: {
         char text[40];
         int len = snprintf(text, sizeof text, "%.17g", json_real_value(v));
@@ -155,8 +155,8 @@ static void put(ms_json_writer *w, json_t *v)
         ms_json_put_raw(w, ms_str_n(text, (size_t)len));
         return;
     }
-    case JSON_NULL: ms_json_put_null(w); return;
-    default: ms_json_put_bool(w, json_is_true(v)); return;
+    case JSON_NULL: test_json_put_null(w); return;
+    default: test_json_put_bool(w, json_is_true(v)); return;
     }
 }
 
@@ -320,7 +320,7 @@ static void bad_utf8_is_replaced(void **state)
         sink_start(&s, &w, false);
         ms_json_begin_object(&w);
         ms_json_key(&w, ms_str_n(cases[i].text.bytes, cases[i].text.len));
-        ms_json_put_null(&w);
+        test_json_put_null(&w);
         ms_json_end_object(&w);
         assert_int_equal(ms_json_finish(&w), MS_OK);
         assert_memory_equal(s.bytes + 1, cases[i].want.bytes, cases[i].want.len);
@@ -396,19 +396,19 @@ static void integers(void **state)
     (void)state;
     sink_start(&s, &w, false);
     ms_json_begin_array(&w);
-    ms_json_put_i64(&w, INT64_MIN);
-    ms_json_put_i64(&w, INT64_MAX);
-    ms_json_put_i64(&w, 0);
-    ms_json_put_i64(&w, -1);
+    test_json_put_i64(&w, INT64_MIN);
+    test_json_put_i64(&w, INT64_MAX);
+    test_json_put_i64(&w, 0);
+    test_json_put_i64(&w, -1);
     ms_json_put_u64(&w, 0);
     ms_json_put_u64(&w, UINT64_MAX);
     ms_json_put_u64(&w, 10);
     ms_json_put_seconds(&w, MS_TIME_NONE);
     ms_json_put_seconds(&w, INT64_MAX);
     ms_json_put_seconds(&w, -500000000);
-    ms_json_put_bool(&w, true);
-    ms_json_put_bool(&w, false);
-    ms_json_put_null(&w);
+    test_json_put_bool(&w, true);
+    test_json_put_bool(&w, false);
+    test_json_put_null(&w);
     ms_json_end_array(&w);
     sink_expect(&s, &w, want, sizeof want - 1);
     free(s.bytes);
@@ -420,7 +420,7 @@ static void put_sample(ms_json_writer *w)
     ms_json_begin_object(w);
     ms_json_key(w, MS_STR("a"));
     ms_json_begin_array(w);
-    ms_json_put_i64(w, 1);
+    test_json_put_i64(w, 1);
     ms_json_begin_object(w);
     ms_json_end_object(w);
     ms_json_begin_array(w);
@@ -430,7 +430,7 @@ static void put_sample(ms_json_writer *w)
     ms_json_key(w, MS_STR(""));
     ms_json_put_raw(w, MS_STR("{ \"r\" :[ ] , \"s\":[1, 2]}"));
     ms_json_key(w, MS_STR("n\n"));
-    ms_json_put_null(w);
+    test_json_put_null(w);
     ms_json_end_object(w);
 }
 
@@ -478,13 +478,13 @@ static void values_with_separators(void **state)
     ms_json_end_object(&w);
     ms_json_separator(&w, '\n');
     ms_json_begin_array(&w);
-    ms_json_put_i64(&w, 1);
-    ms_json_put_i64(&w, 2);
+    test_json_put_i64(&w, 1);
+    test_json_put_i64(&w, 2);
     ms_json_end_array(&w);
     ms_json_separator(&w, '\n');
     ms_json_put_string(&w, MS_STR("x"));
     ms_json_separator(&w, '\n');
-    ms_json_put_i64(&w, 3);
+    test_json_put_i64(&w, 3);
     ms_json_separator(&w, ' ');
     ms_json_put_raw(&w, MS_STR(" 4 "));
     ms_json_separator(&w, '\n');
@@ -669,9 +669,9 @@ static void put_much(ms_json_writer *w)
         ms_json_put_string(w, ms_str_n(text, 50 * i));
         ms_json_put_seconds(w, (int64_t)(i + 3));
         ms_json_put_raw(w, MS_STR("[ \"raw\" , { \"a\" : 1e5 } ]"));
-        ms_json_put_bool(w, true);
+        test_json_put_bool(w, true);
         ms_json_put_u64(w, UINT64_MAX);
-        ms_json_put_i64(w, INT64_MIN);
+        test_json_put_i64(w, INT64_MIN);
     }
     ms_json_end_array(w);
     ms_json_separator(w, '\n');
@@ -717,7 +717,7 @@ static void init_begins_anew(void **state)
     put_much(&w);
     assert_int_equal(ms_json_finish(&w), MS_E_IO);
     sink_start(&s, &w, false);
-    ms_json_put_i64(&w, 7);
+    test_json_put_i64(&w, 7);
     sink_expect(&s, &w, "7", 1);
     free(s.bytes);
 }
@@ -758,7 +758,7 @@ static void buf_without_room(void **state)
     ms_json_writer w;
     (void)state;
     memset(&buf, 0, sizeof buf);
-    ms_arena_init_fixed(&arena, room, sizeof room);
+    test_arena_init_fixed(&arena, room, sizeof room);
     buf.arena = &arena;
     ms_json_init(&w, ms_buf_write, &buf, false);
     put_much(&w);
@@ -766,7 +766,7 @@ static void buf_without_room(void **state)
     for (size_t k = 1;; k++) {
         test_alloc_init(&heap);
         heap.fail_at = k;
-        ms_arena_init(&arena, &heap.alloc);
+        test_arena_init(&arena, &heap.alloc);
         memset(&buf, 0, sizeof buf);
         buf.arena = &arena;
         ms_json_init(&w, ms_buf_write, &buf, false);

@@ -619,7 +619,7 @@ static void no_memory(void **state)
         for (size_t size = 0;; size += 64) {
             static char buffer[1 << 16];
             ms_arena arena;
-            ms_arena_init_fixed(&arena, buffer, size);
+            test_arena_init_fixed(&arena, buffer, size);
             memset(&got, 0, sizeof got);
             int n = lint_request(reports[i].provider, ms_str_of(request), &arena,
                                  add_line, &got);
@@ -632,7 +632,7 @@ static void no_memory(void **state)
             ms_arena arena;
             test_alloc_init(&heap);
             heap.fail_at = k;
-            ms_arena_init(&arena, &heap.alloc);
+            test_arena_init(&arena, &heap.alloc);
             memset(&whole, 0, sizeof whole);
             int n = lint_request(reports[i].provider, ms_str_of(request), &arena,
                                  add_line, &whole);

@@ -137,7 +137,7 @@ static void a_log_tells_about_itself(void **state)
         assert_int_equal(same.end, i % 2 == 0 ? same.end : end);
         assert_memory_equal(info.id, same.id, sizeof info.id);
     }
-    ms_refresh(reader, NULL, NULL);
+    test_refresh(reader, NULL, NULL);
     ms_log_info info = log_info_of(s.store), same = log_info_of(reader);
     unsigned char id[16];
     memset(id, 0x5a, sizeof id);
@@ -734,7 +734,7 @@ static void follow(follower *f)
     if (ms_log_open(&store, &desc, NULL) != MS_OK) _exit(2);
     while (read(f->questions[0], &n, sizeof n) == (ssize_t)sizeof n && n != 0) {
         if (!sees(store, n)) _exit(3);
-        if (ms_refresh(store, &last, NULL) != MS_OK || last != n) _exit(4);
+        if (test_refresh(store, &last, NULL) != MS_OK || last != n) _exit(4);
         if (write(f->answers[1], &n, sizeof n) != (ssize_t)sizeof n) _exit(5);
     }
     ms_close(store);
@@ -807,7 +807,7 @@ static void must_wait(ms_store *writer, ms_store *waiter)
     uint64_t before = 0, seq = 77;
     late l = {0, NULL, MS_E_IO};
     l.store = writer;
-    assert_int_equal(ms_refresh(waiter, &before, NULL), MS_OK);
+    assert_int_equal(test_refresh(waiter, &before, NULL), MS_OK);
     double start = now_ms();
     assert_int_equal(ms_wait(waiter, before, 40, &seq, NULL), MS_OK);
     assert_int_equal(seq, before);
@@ -875,7 +875,7 @@ static void cursors_stand_still_while_segments_are_sealed(void **state)
         held *h = &cursors[i];
         ms_error err;
         fill(&t, s.store, &rng, 60);
-        ms_arena_init(&h->arena, NULL);
+        test_arena_init(&h->arena, NULL);
         h->query = random_query(&rng, twin_last_seq(&t), h->team, &h->arena);
         if (i % 4 == 0) h->query = query_of(no_str(), 0);
         h->want = (const twin_msg **)twin_memory(NULL, (t.count + 1) * sizeof h->want[0]);
@@ -954,7 +954,7 @@ static void many_segments_answer_like_an_array(void **state)
     ms_store *reader = log_reader(&s);
     twin_init(&t);
     t.keep_unset_times = true;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (int part = 0; part < 4; part++) {
         fill(&t, s.store, &rng, 1000);
         if (part == 2) store_reopen(&s);
@@ -1041,7 +1041,7 @@ static void must_list_all(ms_store *store, const uint32_t *order, size_t n)
     ms_error err;
     size_t with_prefix = 0;
     memset(&q, 0, sizeof q);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     if (ms_list(store, &q, &arena, &got, &err) != MS_OK)
         fail_msg("list: %s", err.message);
     assert_int_equal(got.count, n);

@@ -324,7 +324,7 @@ static void one_message_more(diary *d, bool dense)
         same_answer(d, d->s.store, &a, SIZE_MAX);
     }
     if (d->n % 40 != 0) return;
-    if (ms_refresh(d->reader, NULL, NULL) != MS_OK) fail_msg("refresh");
+    if (test_refresh(d->reader, NULL, NULL) != MS_OK) fail_msg("refresh");
     same_answers(d, d->reader, 7);
 }
 

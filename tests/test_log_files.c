@@ -616,7 +616,7 @@ static int calls_not_refused(ms_store *store, ms_cursor *it, int *which)
     int wrong = 0;
     memset(&list, 0, sizeof list);
     m.location = MS_STR("job");
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     if (ms_mem_open(&arena_store, NULL, NULL) != MS_OK) return 100;
     got[0] = ms_append(store, MS_STR("job"), &m, &number, &err);
     got[1] = ms_append_batch(store, &m, 1, NULL, NULL);
@@ -626,7 +626,7 @@ static int calls_not_refused(ms_store *store, ms_cursor *it, int *which)
     got[5] = ms_list(store, &list, &arena, &listing, NULL);
     got[6] = ms_sync(store, &number, NULL);
     got[7] = ms_tick(store, 1000, NULL);
-    got[8] = ms_refresh(store, &number, NULL);
+    got[8] = test_refresh(store, &number, NULL);
     got[9] = ms_wait(store, 0, 10, &number, NULL);
     got[10] = ms_selfcheck(store, NULL);
     got[11] = ms_log_stat(store, &info, NULL);
@@ -870,12 +870,12 @@ static void use_reader(ms_store *store, size_t n)
     ms_arena arena;
     const ms_msg *msg;
     uint64_t seq;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     must_have(store, n);
     assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
     assert_int_equal(ms_list(store, NULL, &arena, &listing, NULL), MS_OK);
     assert_int_equal(ms_get_by_seq(store, n, &arena, &msg, NULL), MS_OK);
-    assert_int_equal(ms_refresh(store, &seq, NULL), MS_OK);
+    assert_int_equal(test_refresh(store, &seq, NULL), MS_OK);
     assert_int_equal(ms_tick(store, 1000, NULL), MS_OK);
     assert_int_equal(ms_wait(store, seq, 5, &seq, NULL), MS_OK);
     assert_int_equal(seq, n);
@@ -2210,7 +2210,7 @@ static void a_file_built_by_hand_is_read(void **state)
     assert_int_equal(info.end, b.len);
     assert_int_equal(ms_get_by_seq(s.store, 2, NULL, &msg, NULL), MS_OK);
     assert_true(ms_content(msg).json && !ms_time(msg, &time));
-    assert_true(ms_str_equal(ms_agent_key(msg), MS_STR("w1")));
+    assert_true(ms_str_equal(test_agent_key(msg), MS_STR("w1")));
     assert_int_equal(ms_type_of(msg), MS_T_OBSERVATION);
     assert_int_equal(ms_get_by_seq(s.store, 7, NULL, &msg, NULL), MS_OK);
     assert_true(ms_time(msg, &time) && time == SECONDS(2.5));

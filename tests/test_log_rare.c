@@ -396,7 +396,7 @@ static void a_team_needs_names_and_room(void **state)
 static ms_result see_everything(ms_store *reader)
 {
     uint64_t last;
-    return ms_refresh(reader, &last, NULL);
+    return test_refresh(reader, &last, NULL);
 }
 
 /* A reader's k-th allocation fails while it takes in its first change, and a SUMMARY. */
@@ -531,7 +531,7 @@ static ms_result look_at_list(ms_store *store)
     ms_list_query q;
     ms_listing list;
     memset(&q, 0, sizeof q);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     ms_result code = ms_list(store, &q, &arena, &list, NULL);
     seen = code == MS_OK ? list.count : 0;
     ms_arena_deinit(&arena);
@@ -542,7 +542,7 @@ static ms_result look_at_place(ms_store *store)
 {
     ms_arena arena;
     ms_str facts;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     ms_result code = ms_location_get(store, MS_STR("place_1"), &arena, &facts, NULL);
     ms_arena_deinit(&arena);
     return code;
@@ -924,7 +924,7 @@ static void a_reader_that_cannot_follow_says_so(void **state)
     for (unsigned i = 0; i < MS__PINS; i++) log->map.pins[i]++;
     say_some(store, 200); /* more than a segment */
     assert_int_equal(see_everything(reader), MS_E_BUSY);
-    assert_int_equal(ms_refresh(reader, NULL, NULL), MS_E_BUSY);
+    assert_int_equal(test_refresh(reader, NULL, NULL), MS_E_BUSY);
     memcpy(log->map.pins, kept, sizeof kept);
     assert_int_equal(count_all(reader, q, MS_OK), 203);
     refusals++;
@@ -1027,7 +1027,7 @@ static ms_store *list_anew(ms_store *store, bool names_only, uint32_t *indexes,
     memset(&q, 0, sizeof q);
     q.limit = 5;
     q.names_only = names_only;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     assert_int_equal(ms_list(store, &q, &arena, &got, NULL), MS_OK);
     assert_int_equal(got.count, 5);
     for (size_t i = 0; i < got.count; i++)

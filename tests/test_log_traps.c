@@ -485,7 +485,7 @@ static void a_reader_without_memory_begins_again(void **state)
         for (int i = 0; i < 500; i++)
             assert_int_equal(append(writer, "hello", NULL), MS_OK);
         left = fail;
-        ms_result code = ms_refresh(reader, &seq, NULL);
+        ms_result code = test_refresh(reader, &seq, NULL);
         all = left > 0;
         left = 0;
         assert_int_equal(code, all ? MS_OK : MS_E_NO_MEMORY);
@@ -725,7 +725,7 @@ static void no_checkpoint_is_the_newest_for_ever(void **state)
     const ms_msg *msg;
     uint64_t behind;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     make_log(2);
     craft c = craft_of();
     ms__checkpoint slot = ms__checkpoint_newest(c.head);
@@ -761,7 +761,7 @@ static void a_redacted_message_hides_nothing_when_it_is_truncated(void **state)
     (void)state;
     memset(text, 't', sizeof text - 1);
     make_log(1);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     ms_store *store = must_open(&desc);
     assert_int_equal(append(store, "before", NULL), MS_OK);
     uint64_t at = ms__log_of(store)->end;
@@ -1723,7 +1723,7 @@ static void dead_messages_do_not_return_when_a_sector_rots(void **state)
         desc.mode = MS_LOG_READ;
         store = must_open(&desc);
         assert_int_equal(ms_query_open(store, &all, &it, NULL), MS_OK);
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         while ((msg = ms_next(&it)) != NULL)
             assert_false(ms_str_equal(ms_content(msg).text, ms_str_of(dead_text)));
         size_t left = (size_t)it.returned;
@@ -1890,7 +1890,7 @@ static void first_must_say(const char *text)
     ms_store *store = must_open(&desc);
     ms_arena arena;
     const ms_msg *msg;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     assert_int_equal(ms_get_by_seq(store, 1, &arena, &msg, NULL), MS_OK);
     assert_true(ms_str_equal(ms_content(msg).text, ms_str_of(text)));
     ms_arena_deinit(&arena);

@@ -122,7 +122,7 @@ static void a_clock_that_jumps_back_does_not_change_the_order(void **state)
         uint64_t last_seq = 0;
         int64_t last = MS_TIME_NONE, time;
         size_t n = 0;
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         q.by_time = by_time;
         q.arena = &arena;
         assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
@@ -228,7 +228,7 @@ static void a_record_over_max_message_is_refused(void **state)
         ms_arena arena;
         const ms_msg *alone;
         ms_error err;
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         m.location = MS_STR("job");
         m.has_time = true;
         assert_int_equal(ms_encode(&m, &arena, &alone, NULL), MS_OK);

@@ -378,7 +378,7 @@ static void blocks_are_in_order_and_within_limits(void **state)
     tape *t = script_open((const store_kind *)*state);
     ms_arena arena;
     ms_str team[8];
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (size_t i = 0; i < sizeof readings / sizeof readings[0]; i++) {
         const struct reading *r = &readings[i];
         ms_memory memory = memory_of(t->s.store, 1, r->agent);
@@ -685,7 +685,7 @@ static void compare_with_naive(const store_kind *kind, bool merged, bool scoped)
         tape *t = tape_open(kind), *runtime = merged ? tape_open(&store_kinds[0]) : NULL;
         size_t n = (size_t)test_below(&rng, 200), n_more = (size_t)test_below(&rng, 60);
         ms_arena arena;
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         for (unsigned id = 1; id <= n; id++) tape_add(t, random_row(&rng, id));
         for (unsigned id = 1; merged && id <= n_more; id++)
             tape_add(runtime, random_row(&rng, 1000 + id));
@@ -736,7 +736,7 @@ static void appends_while_reading_do_not_appear(void **state)
         reader r;
         ms_cursor it;
         const ms_msg *msg;
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         for (; id <= 60; id++) tape_add(id % 3 != 0 ? t : runtime, random_row(&rng, id));
         random_reader(&rng, t, test_one_in(&rng, 2) ? runtime : NULL, &arena, &r);
         if (test_one_in(&rng, 2)) r.memory.scope = random_scope(&rng);
@@ -1023,7 +1023,8 @@ static tape *shared_open(const store_kind *kind, const char *space)
     ms_memory w2 = shared_of(t->s.store, space, W2, NULL, 0);
     ms_envelope broadcast = with_id(ms_message(MS_T_GLOBAL_OBSERVATION,
                                                ms_text("10 tables")), "7");
-    ms_envelope synthesis = with_id(ms_synthesis(ms_text("sum"), MS_STR("manager")), "9");
+    ms_envelope synthesis =
+        with_id(test_synthesis(ms_text("sum"), MS_STR("manager")), "9");
     must_add(&manager, ms_message(MS_T_TASK, ms_text("plan it")), "3");
     must_add(&w2, ms_message(MS_T_TASK, ms_text("look")), "4");
     must_add(&w1, ms_action(MS_STR("tool"), ms_json(MS_STR("{}")), ms_str_of(NULL)), "5");
@@ -1045,8 +1046,9 @@ static void a_shared_worker_sees_conversation_own_stream_and_broadcasts(void **s
     must_read(&w2, "w2", "4 6 10 7 9");
     must_read(&stranger, "a stranger", "7 9");
     uint64_t seq = 0, next = 0;
-    assert_int_equal(ms_memory_turn(&w1, MS_ROLE_USER, ms_text("hi"), &seq, NULL), MS_OK);
-    assert_int_equal(ms_memory_turn(&w2, MS_ROLE_ASSISTANT, ms_text("ho"), &next, NULL),
+    assert_int_equal(test_memory_turn(&w1, MS_ROLE_USER, ms_text("hi"), &seq, NULL),
+                     MS_OK);
+    assert_int_equal(test_memory_turn(&w2, MS_ROLE_ASSISTANT, ms_text("ho"), &next, NULL),
                      MS_OK);
     assert_true(seq == 9 && next == 10);
     must_read(&w1, "w1 with a conversation", "0 0 5 8 7 9");
@@ -1067,8 +1069,8 @@ static void a_shared_manager_sees_its_team_agent_after_agent(void **state)
         ms_str team[4];
         size_t n = team_of(teams[i].team, team);
         ms_memory manager = shared_of(t->s.store, "space", MANAGER, team, n);
-        assert_int_equal(ms_memory_turn(&manager, MS_ROLE_USER, ms_text("x"), NULL, NULL),
-                         MS_OK);
+        assert_int_equal(
+            test_memory_turn(&manager, MS_ROLE_USER, ms_text("x"), NULL, NULL), MS_OK);
         must_read(&manager, teams[i].team, teams[i].want);
     }
     tape_close(t);
@@ -1095,7 +1097,7 @@ static void a_broadcast_says_who_sent_it(void **state)
     ms_memory w1 = shared_of(t->s.store, "space", W1, NULL, 0);
     ms_envelope plain = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("a"));
     ms_envelope named = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("b"));
-    ms_envelope synthesis = ms_synthesis(ms_text("c"), MS_STR("boss"));
+    ms_envelope synthesis = test_synthesis(ms_text("c"), MS_STR("boss"));
     ms_envelope wrong = ms_observation(ms_text("d"), ms_str_of(NULL));
     ms_cursor it;
     const ms_msg *msg;
@@ -1111,9 +1113,9 @@ static void a_broadcast_says_who_sent_it(void **state)
         static const char *const from[] = {"w1", "somebody", NULL};
         msg = ms_next(&it);
         assert_non_null(msg);
-        assert_null(ms_agent_key(msg).ptr);
+        assert_null(test_agent_key(msg).ptr);
         assert_true(ms_str_equal(ms_get(msg, MS_F_FROM_WORKER).text, ms_str_of(from[i])));
-        assert_true(ms_str_equal(ms_location(msg), MS_STR("space")));
+        assert_true(ms_str_equal(test_location(msg), MS_STR("space")));
     }
     assert_null(ms_next(&it));
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
@@ -1128,15 +1130,15 @@ static void a_turn_is_of_user_or_assistant(void **state)
     const ms_msg *msg;
     for (int role = 0; role < MS_ROLE_LIMIT; role++) {
         bool fine = role == MS_ROLE_USER || role == MS_ROLE_ASSISTANT;
-        ms_result result = ms_memory_turn(&w1, (ms_role)role, ms_text("x"), NULL, NULL);
+        ms_result result = test_memory_turn(&w1, (ms_role)role, ms_text("x"), NULL, NULL);
         assert_int_equal(result == MS_OK, fine);
     }
-    assert_int_equal(ms_memory_turn(&w1, MS_ROLE_USER, ms_text(NULL), NULL, NULL),
+    assert_int_equal(test_memory_turn(&w1, MS_ROLE_USER, ms_text(NULL), NULL, NULL),
                      MS_E_MISSING);
     assert_int_equal(ms_get_history(&w1, &it, NULL), MS_OK);
     msg = ms_next(&it);
     assert_int_equal(ms_type_of(msg), MS_T_USER_MESSAGE);
-    assert_null(ms_agent_key(msg).ptr);
+    assert_null(test_agent_key(msg).ptr);
     msg = ms_next(&it);
     assert_int_equal(ms_type_of(msg), MS_T_ASSISTANT_MESSAGE);
     assert_null(ms_next(&it));
@@ -1266,7 +1268,7 @@ static void many_subordinates_need_an_arena(void **state)
         if (n > MS_CURSOR_AGENTS && (r.memory.timeline || !r.memory.team_by_agent)) {
             assert_int_equal(ms_get_history(&r.memory, &it, NULL), MS_E_ARENA);
             assert_null(ms_next(&it));
-            ms_arena_init(&arena, NULL);
+            test_arena_init(&arena, NULL);
             r.memory.arena = &arena;
             must_equal(&r, want, n_want, got, read_ids(&r.memory, got));
             ms_arena_deinit(&arena);

@@ -35,15 +35,15 @@ static ms_envelope make(ms_type type)
     case MS_T_ACTION: return ms_action(MS_STR("grep"), ms_json(MS_STR("{\"a\":1}")),
                                        ms_str_of(NULL));
     case MS_T_OBSERVATION: return ms_observation(words(), ms_str_of(NULL));
-    case MS_T_ERROR: return ms_error_message(words(), MS_STR("ConnectionError"));
+    case MS_T_ERROR: return test_error_message(words(), MS_STR("ConnectionError"));
     case MS_T_FINAL: return ms_message(MS_T_FINAL, words());
     case MS_T_TASK: return ms_message(MS_T_TASK, words());
-    case MS_T_SYNTHESIS: return ms_synthesis(words(), MS_STR("manager"));
+    case MS_T_SYNTHESIS: return test_synthesis(words(), MS_STR("manager"));
     case MS_T_STRATEGIC_PLAN: return ms_message(MS_T_STRATEGIC_PLAN, words());
     case MS_T_SUGGESTED_PLAN: return ms_message(MS_T_SUGGESTED_PLAN, words());
     case MS_T_SCRIPT_PLAN: return ms_message(MS_T_SCRIPT_PLAN, words());
     case MS_T_SCRIPT_INSTRUCTION: return ms_message(MS_T_SCRIPT_INSTRUCTION, words());
-    case MS_T_DELEGATION: return ms_delegation(MS_STR("to whom"), MS_STR("what"));
+    case MS_T_DELEGATION: return test_delegation(MS_STR("to whom"), MS_STR("what"));
     case MS_T_GLOBAL_OBSERVATION: return ms_message(MS_T_GLOBAL_OBSERVATION, words());
     case MS_T_DIRECTOR_CONTEXT: return ms_message(MS_T_DIRECTOR_CONTEXT, words());
     case MS_T_INJECTED_CONTEXT: return ms_message(MS_T_INJECTED_CONTEXT, words());
@@ -53,7 +53,7 @@ static ms_envelope make(ms_type type)
     case MS_T_MULTIMODAL_PART: return ms_message(MS_T_MULTIMODAL_PART, words());
     case MS_T_DATA: return ms_message(MS_T_DATA, words());
     case MS_T_REASONING: return ms_message(MS_T_REASONING, words());
-    case MS_T_OTHER: return ms_other(MS_STR("heartbeat"), words());
+    case MS_T_OTHER: return test_other(MS_STR("heartbeat"), words());
     case MS_T_NONE:
     case MS_TYPE_COUNT: break;
     }
@@ -217,7 +217,7 @@ static void builders_set_nothing_else(void **state)
     assert_true(ms_str_equal(m.call_id, MS_STR("c")));
     assert_true(ms_str_equal(m.tool, MS_STR("grep")));
     assert_true(m.args.json);
-    m = ms_delegation(MS_STR("to whom"), MS_STR("what"));
+    m = test_delegation(MS_STR("to whom"), MS_STR("what"));
     assert_true(ms_str_equal(m.worker, MS_STR("to whom")));
     assert_true(ms_str_equal(m.task, MS_STR("what")));
 }
@@ -251,7 +251,7 @@ static void empty_is_not_missing(void **state)
     }
     ms_envelope m = ms_action(MS_STR(""), ms_json(MS_STR("{}")), ms_str_of(NULL));
     accepted(&m);
-    m = ms_delegation(MS_STR(""), MS_STR(""));
+    m = test_delegation(MS_STR(""), MS_STR(""));
     accepted(&m);
 }
 
@@ -408,7 +408,7 @@ static void unfit_types_and_roles(void **state)
     refused(&m, MS_E_MISSING, "role_name");
     m.role_name = MS_STR("narrator");
     accepted(&m);
-    m = ms_other(MS_STR(""), words());
+    m = test_other(MS_STR(""), words());
     refused(&m, MS_E_MISSING, "type_name");
     memset(&m, 0, sizeof m);
     refused(&m, MS_E_TYPE, "type");
@@ -570,7 +570,7 @@ static void copies_are_deep(void **state)
     char text[64];
     ms_arena arena;
     ms_envelope m = full(blocks), copy;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     assert_int_equal(ms_envelope_copy(&m, &arena, &copy), MS_OK);
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
         memset(blocks[f], '#', field(&m, f).text.len);
@@ -595,7 +595,7 @@ static void copies_keep_absent_and_empty(void **state)
 {
     (void)state;
     ms_arena arena;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
         ms_envelope m, copy;
         memset(&m, 0, sizeof m);
@@ -620,7 +620,7 @@ static void copies_without_memory(void **state)
     memset(&zero, 0, sizeof zero);
     for (size_t size = 0; size < sizeof room && fits == 0; size++) {
         ms_arena arena;
-        ms_arena_init_fixed(&arena, room, size);
+        test_arena_init_fixed(&arena, room, size);
         memset(&copy, 0xA5, sizeof copy);
         ms_result result = ms_envelope_copy(&m, &arena, &copy);
         if (result == MS_OK) {
@@ -636,7 +636,7 @@ static void copies_without_memory(void **state)
     test_alloc_init(&heap);
     heap.fail_at = 1;
     ms_arena arena;
-    ms_arena_init(&arena, &heap.alloc);
+    test_arena_init(&arena, &heap.alloc);
     assert_int_equal(ms_envelope_copy(&m, &arena, &copy), MS_E_NO_MEMORY);
     assert_int_equal(ms_envelope_copy(&m, &arena, &copy), MS_OK);
     ms_arena_deinit(&arena);
@@ -688,10 +688,10 @@ static void absent_and_empty_strings(void **state)
     assert_true(ms_str_equal(MS_STR(""), ms_str_of("")));
     assert_false(ms_str_equal(MS_STR("a"), MS_STR("b")));
     assert_false(ms_str_equal(MS_STR("a"), MS_STR("ab")));
-    assert_true(ms_str_starts_with(MS_STR("abc"), MS_STR("ab")));
-    assert_true(ms_str_starts_with(MS_STR("abc"), MS_STR("abc")));
-    assert_false(ms_str_starts_with(MS_STR("ab"), MS_STR("abc")));
-    assert_true(ms_str_starts_with(MS_STR("ab"), MS_STR("")));
+    assert_true(test_str_starts_with(MS_STR("abc"), MS_STR("ab")));
+    assert_true(test_str_starts_with(MS_STR("abc"), MS_STR("abc")));
+    assert_false(test_str_starts_with(MS_STR("ab"), MS_STR("abc")));
+    assert_true(test_str_starts_with(MS_STR("ab"), MS_STR("")));
     assert_false(ms_text("x").json);
     assert_true(ms_json(MS_STR("1")).json);
 }

@@ -1,5 +1,5 @@
 /* Numbers and times as text: ms_json_f64 against libc's strtod, also in a locale whose
- * decimal point is a comma; ms_seconds_write and ms_seconds_read against printf;
+ * decimal point is a comma; test_seconds_write and ms_seconds_read against printf;
  * ms_iso_write and ms_iso_read against gmtime_r and timegm; times at the edge of what
  * nanoseconds hold. */
 #define _GNU_SOURCE
@@ -189,16 +189,16 @@ static void seconds_are_read_and_written_exactly(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(times); i++) {
-        char text[MS_SECONDS_MAX];
+        char text[TEST_SECONDS_MAX];
         int64_t ns = 77;
         assert_int_equal(ms_seconds_read(ms_str_of(times[i].text), &ns), MS_OK);
         if (ns != times[i].ns) fail_msg("%s: %lld", times[i].text, (long long)ns);
-        ms_str got = ms_str_n(text, ms_seconds_write(ns, text));
+        ms_str got = ms_str_n(text, test_seconds_write(ns, text));
         const char *want = times[i].written ? times[i].written : times[i].text;
         if (!ms_str_equal(got, ms_str_of(want)))
             fail_msg("%s: %.*s", times[i].text, (int)got.len, got.ptr);
     }
-    assert_int_equal(ms_seconds_write(MS_TIME_NONE, (char[MS_SECONDS_MAX]){0}), 0);
+    assert_int_equal(test_seconds_write(MS_TIME_NONE, (char[TEST_SECONDS_MAX]){0}), 0);
 }
 
 /* Random times, of all sizes. */
@@ -218,7 +218,7 @@ static void what_is_written_is_read(void **state)
     for (size_t i = test_times(200000); i > 0; i--) {
         char text[MS_ISO_MAX], want[64];
         int64_t ns = random_ns(&random), back = 77;
-        ms_str got = ms_str_n(text, ms_seconds_write(ns, text));
+        ms_str got = ms_str_n(text, test_seconds_write(ns, text));
         assert_int_equal(ms_seconds_read(got, &back), MS_OK);
         if (back != ns) fail_msg("%.*s: %lld", (int)got.len, got.ptr, (long long)ns);
         uint64_t u = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;

@@ -21,7 +21,7 @@ typedef struct script {
 static ms_arena arena_over(script *s)
 {
     ms_arena arena;
-    ms_arena_init(&arena, &s->heap.alloc);
+    test_arena_init(&arena, &s->heap.alloc);
     return arena;
 }
 

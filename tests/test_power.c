@@ -316,8 +316,8 @@ static bool same_message(const numbered *want, const ms_msg *msg)
     return ms_str_equal(ms_get(msg, MS_F_ID).text, want->m.id) &&
            ms_str_equal(ms_content(msg).text, want->m.content.text) &&
            ms_type_of(msg) == want->m.type &&
-           ms_str_equal(ms_location(msg), want->m.location) &&
-           ms_str_equal(ms_agent_key(msg), want->m.agent_key) &&
+           ms_str_equal(test_location(msg), want->m.location) &&
+           ms_str_equal(test_agent_key(msg), want->m.agent_key) &&
            ms_str_equal(ms_get(msg, MS_F_KEY).text, want->m.key) &&
            ms_time(msg, &time) == want->m.has_time && time == want->m.time_ns;
 }
@@ -620,7 +620,7 @@ static bool recovers(power *p, int level, ms_store *reader, uint64_t seen)
     if (fine && test_one_in(&p->rng, level == 1 ? 4 : 12))
         fine = goes_on(p, level, store, last);
     if (fine && reader != NULL && test_one_in(&p->rng, 4))
-        fine = ms_refresh(reader, &seq, &err) == MS_OK
+        fine = test_refresh(reader, &seq, &err) == MS_OK
                    ? reads(p, level, reader, &last, "reading on")
                    : wrong(p, level, "refresh: %s", err.message);
     p->sites[level].one_in = 0;
@@ -1496,13 +1496,13 @@ static void a_reader_from_before_the_recovery_sees_what_follows(void **state)
     ms_close(store);
     desc = desc_of(p, 1, MS_LOG_READ);
     assert_int_equal(ms_log_open(&reader, &desc, NULL), MS_OK);
-    assert_int_equal(ms_refresh(reader, &seq, NULL), MS_OK);
+    assert_int_equal(test_refresh(reader, &seq, NULL), MS_OK);
     assert_int_equal(seq, 0);
     desc = desc_of(p, 1, MS_LOG_WRITE);
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
     last = 0;
     assert_true(appends(p, 1, store, &last));
-    assert_int_equal(ms_refresh(reader, &seq, NULL), MS_OK);
+    assert_int_equal(test_refresh(reader, &seq, NULL), MS_OK);
     assert_int_equal(seq, p->seqs[1][last]);
     ms_close(reader);
     ms_close(store);
@@ -1543,7 +1543,7 @@ static void a_redaction_is_made_again_when_it_ended_at_its_mark(void **state)
     ms_close(store);
     assert_int_equal(p->images.all, 1);
     desc = desc_of(p, 1, MS_LOG_WRITE);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
     assert_int_equal(ms_get_by_seq(store, seq, &arena, &msg, NULL), MS_OK);
     assert_true(ms_str_equal(ms_content(msg).text, text));

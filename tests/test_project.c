@@ -203,7 +203,7 @@ static void print_history(const history *h)
     out.arena = &work;
     ms_writer_init(&w, ms_dialect_find(MS_STR("framework")), &opts, &work, ms_buf_write,
                    &out);
-    for (size_t i = 0; i < h->n; i++) (void)ms_writer_put_msg(&w, h->msgs[i], NULL);
+    for (size_t i = 0; i < h->n; i++) (void)test_writer_put_msg(&w, h->msgs[i], NULL);
     (void)ms_writer_finish(&w, NULL);
     print_text("history", ms_buf_text(&out));
 }
@@ -537,7 +537,7 @@ static ms_str naive_window(const ms_profile *profile, const history *h, size_t c
                                                    : ms_dialect_find(MS_STR("openai")), &opts, &work,
                    ms_buf_write, &out);
     for (size_t i = cut > 5 ? cut - 5 : 0; i < cut; i++)
-        assert_int_equal(ms_writer_put_msg(&w, h->msgs[i], NULL), MS_OK);
+        assert_int_equal(test_writer_put_msg(&w, h->msgs[i], NULL), MS_OK);
     assert_int_equal(ms_writer_finish(&w, NULL), MS_OK);
     return ms_buf_text(&out);
 }
@@ -1239,7 +1239,8 @@ static void test_members_beside(void **state)
         history h = history_of(3);
         ms_envelope call = ms_action(MS_STR("f"), ms_json(MS_STR("{}")), ms_str_of(NULL));
         ms_envelope result = ms_observation(ms_text("r"), ms_str_of(NULL));
-        if (i >= COUNT(beside)) result = ms_error_message(ms_text("r"), ms_str_of(NULL));
+        if (i >= COUNT(beside))
+            result = test_error_message(ms_text("r"), ms_str_of(NULL));
         call.extra = result.extra = ms_str_of(beside[i % COUNT(beside)]);
         assert_true(history_add(&h, ms_user_message(ms_text("u"))));
         assert_true(history_add(&h, call));
@@ -1854,10 +1855,10 @@ static void test_nothing_given(void **state)
 
 static size_t key_of(void *ctx, const ms_envelope *m, char out[MS_ENTITY_KEY_MAX])
 {
-    return ms_entity_key(ms_str_of((const char *)ctx), m->seq, out);
+    return test_entity_key(ms_str_of((const char *)ctx), m->seq, out);
 }
 
-static void test_shorten(void **state)
+static void test_shortening(void **state)
 {
     static char session[] = "s";
     ms_project_opts opts = everything;
@@ -2051,7 +2052,8 @@ static void test_store_stays(void **state)
         opts.fresh = 2;
         opts.shorten = opts.stable = k < PROFILES;
         assert_int_equal(ms_query_open(store, &query, &it, &err), MS_OK);
-        assert_int_equal(projection_write(ms_profile_at(k % PROFILES), &opts, ms_next_of, &it,
+        assert_int_equal(projection_write(ms_profile_at(k % PROFILES), &opts,
+                                          test_next_of, &it,
                                     &work, ms_buf_write, &out, NULL, &err), MS_OK);
         assert_int_equal(ms_cursor_close(&it, &err), MS_OK);
         assert_true(ms_str_equal(ms_buf_text(&out),
@@ -2438,7 +2440,7 @@ static void test_small_buffers(void **state)
             ms_buf out;
             memset(&out, 0, sizeof out);
             out.arena = &work;
-            ms_arena_init_fixed(&small, fixed, size);
+            test_arena_init_fixed(&small, fixed, size);
             code = projection_write(profile, &opts, feed_next, &f, &small, ms_buf_write, &out,
                               NULL, NULL);
             if (code == MS_OK) assert_true(ms_str_equal(ms_buf_text(&out), whole));
@@ -2463,7 +2465,7 @@ static void test_failing_heap(void **state)
         out.arena = &work;
         test_alloc_init(&heap);
         heap.fail_at = k;
-        ms_arena_init(&own, &heap.alloc);
+        test_arena_init(&own, &heap.alloc);
         ms_result code = projection_write(profile, &everything, feed_next, &f, &own,
                                     ms_buf_write, &out, NULL, NULL);
         if (code == MS_OK) assert_true(ms_str_equal(ms_buf_text(&out), whole));
@@ -2598,7 +2600,7 @@ static const struct CMUnitTest more_tests[] = {
     TEST(own_counter), TEST(system_over_budget), TEST(system_prompt_counts),
     TEST(count_tokens),
     TEST(huge_steps), TEST(late_results_cost_at_their_calls),
-    TEST(keep_open), TEST(system_prompt), TEST(shorten), TEST(fresh),
+    TEST(keep_open), TEST(system_prompt), TEST(shortening), TEST(fresh),
     TEST(nothing_given),
     TEST(wrong_profiles), TEST(own_profile),
     TEST(white_space_at_the_end),

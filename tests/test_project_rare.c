@@ -135,16 +135,16 @@ static void add_work(history *h)
     m.tool = MS_STR("own");
     add(h, m);
     add(h, ms_user_message(ms_text("go on")));
-    m = by("ann", ms_delegation(MS_STR("bob"), MS_STR("dig")));
+    m = by("ann", test_delegation(MS_STR("bob"), MS_STR("dig")));
     m.turn_id = MS_STR("turn-2");
     add(h, m);
     add(h, by("bob", ms_action(MS_STR("dig"), ms_json(MS_STR("{}")), ms_str_of(NULL))));
-    add(h, by("bob", ms_error_message(ms_text("a stone"), MS_STR("E"))));
+    add(h, by("bob", test_error_message(ms_text("a stone"), MS_STR("E"))));
     m = by("bob", ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("it rains")));
     m.summary = MS_STR("rain");
     m.from_worker = MS_STR("bob");
     add(h, m);
-    add(h, by("ann", ms_synthesis(ms_text("all in all"), MS_STR("boss"))));
+    add(h, by("ann", test_synthesis(ms_text("all in all"), MS_STR("boss"))));
     add(h, ms_observation(ms_text("seen by nobody"), ms_str_of(NULL)));
     add(h, by("ann", ms_message(MS_T_INPUT_REQUIRED, ms_text("which one?"))));
     add(h, ms_user_message(ms_text("that one")));
@@ -164,7 +164,7 @@ static void add_work(history *h)
 static size_t key_of(void *ctx, const ms_envelope *m, char out[MS_ENTITY_KEY_MAX])
 {
     (void)ctx;
-    return ms_entity_key(MS_STR("note"), m->seq, out);
+    return test_entity_key(MS_STR("note"), m->seq, out);
 }
 
 static ms_project_opts all_options(void)
@@ -191,8 +191,8 @@ static void every_size(const ms_profile *profile, const ms_project_opts *opts,
         ms_buf out;
         memset(&out, 0, sizeof out);
         assert_true(size <= sizeof buffer);
-        ms_arena_init_fixed(&small, buffer, size);
-        ms_arena_init_fixed(&out_arena, written, sizeof written);
+        test_arena_init_fixed(&small, buffer, size);
+        test_arena_init_fixed(&out_arena, written, sizeof written);
         out.arena = &out_arena;
         h->at = 0;
         ms_result code = projection_write(profile, opts, next_of, h, &small, ms_buf_write, &out,

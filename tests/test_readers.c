@@ -159,7 +159,7 @@ static bool read_location(reader *r)
         const char *fault;
         uint64_t n = scribe_number(&r->s, msg, &fault);
         if (n == 0) return wrong(r, "a location", fault);
-        if (!ms_str_equal(ms_location(msg), q.location))
+        if (!ms_str_equal(test_location(msg), q.location))
             return wrong(r, "a location", "a message of another one");
         if (n <= before) return wrong(r, "a location", "order");
         for (uint64_t i = before + 1; before != 0 && i < n; i++) {

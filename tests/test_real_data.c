@@ -95,7 +95,7 @@ static void through_a_store(const ms_envelopes *list, json_t *expected, ms_arena
     start(&w, "openai", &opts, arena, &buf);
     must(ms_query_open(s.store, &query, &it, &err), &err);
     for (; (msg = ms_next(&it)) != NULL; n++) {
-        must(ms_writer_put_msg(&w, msg, &err), &err);
+        must(test_writer_put_msg(&w, msg, &err), &err);
     }
     must(ms_cursor_close(&it, &err), &err);
     assert_int_equal(n, list->count);
@@ -139,7 +139,7 @@ static void there_and_back(json_t *messages, tally *sum)
     ms_buf buf;
     ms_error err;
     char *text = json_dumps(messages, JSON_COMPACT);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     assert_non_null(text);
     must(ms_read_list(ms_dialect_find(MS_STR("openai")), ms_str_of(text), NULL, &arena,
                       &list, &err),
@@ -251,7 +251,7 @@ static void demo_session(void **state)
         end = strchr(line, '\n');
         if (end == NULL) end = bytes + size;
         if (end == line) continue;
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         must(ms_read(ms_dialect_find(MS_STR("framework")),
                      ms_str_n(line, (size_t)(end - line)), NULL, &arena, &one, &err),
              &err);
@@ -279,9 +279,9 @@ static size_t object_comes_back(json_t *object, const char *file)
     ms_arena arena;
     char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
     assert_non_null(text);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
-        const char *name = ms_dialect_name(d);
+        const char *name = d->name;
         ms_writer_opts opts = {true, false, strcmp(name, "framework") == 0};
         ms_envelopes list;
         ms_error err;

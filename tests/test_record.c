@@ -68,7 +68,7 @@ static ms_arena arena;
 static int open_arena(void **state)
 {
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     return 0;
 }
 
@@ -175,9 +175,9 @@ static void expect_same(const ms_msg *msg, const ms_envelope *m)
             fail_msg("field %u differs", f);
         }
     }
-    assert_true(ms_str_equal(ms_location(msg), m->location));
-    assert_true(ms_str_equal(ms_agent_key(msg), m->agent_key));
-    assert_true(ms_str_equal(ms_turn_id(msg), m->turn_id));
+    assert_true(ms_str_equal(test_location(msg), m->location));
+    assert_true(ms_str_equal(test_agent_key(msg), m->agent_key));
+    assert_true(ms_str_equal(test_turn_id(msg), m->turn_id));
     assert_true(same_value(ms_content(msg), m->content));
     assert_int_equal(ms_type_of(msg), m->type);
     assert_int_equal(back.type, m->type);
@@ -271,7 +271,7 @@ static void absent_empty_and_null(void **state)
         {{"0", 1}, true},
     };
     for (size_t i = 0; i < COUNT(values); i++) {
-        ms_envelope m = ms_other(MS_STR("x"), ms_text(""));
+        ms_envelope m = test_other(MS_STR("x"), ms_text(""));
         m.phase_id = values[i];
         goes_through(&m);
         if (values[i].text.ptr == NULL) continue;
@@ -559,7 +559,7 @@ static void encoding_without_memory(void **state)
     for (size_t size = 0; size <= sizeof room && fits == 0; size += 8) {
         ms_arena small;
         const ms_msg *msg = (const ms_msg *)(size_t)8;
-        ms_arena_init_fixed(&small, room, size);
+        test_arena_init_fixed(&small, room, size);
         ms_result result = ms_encode(&m, &small, &msg, NULL);
         if (result == MS_OK) {
             fits = size;
@@ -576,7 +576,7 @@ static void encoding_without_memory(void **state)
     const ms_msg *msg = NULL;
     test_alloc_init(&heap);
     heap.fail_at = 1;
-    ms_arena_init(&small, &heap.alloc);
+    test_arena_init(&small, &heap.alloc);
     assert_int_equal(ms_encode(&m, &small, &msg, NULL), MS_E_NO_MEMORY);
     assert_null(msg);
     assert_int_equal(ms_encode(&m, &small, &msg, NULL), MS_OK);

@@ -245,7 +245,7 @@ static void masking_says_no_memory_when_the_arena_is_full(void **state)
     ms_value masked;
     (void)state;
     draw(&rng, "gh" "p_{a36}", token);
-    ms_arena_init_fixed(&arena, room, sizeof room);
+    test_arena_init_fixed(&arena, room, sizeof room);
     assert_false(secrets_mask(ms_text(token), SECRETS_KEYS, &arena, NULL, NULL, &masked));
 }
 

@@ -89,7 +89,7 @@ static void change_place(const char *place, uint64_t seq)
                      MS_OK);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(ms_stream_feed(&stream, MS_STR("some text"), NULL), MS_OK);
-        assert_int_equal(ms_stream_flush(&stream, NULL), MS_OK);
+        assert_int_equal(test_stream_flush(&stream, NULL), MS_OK);
     }
 }
 
@@ -184,8 +184,8 @@ static uint32_t record_behind(uint32_t unit, unsigned kind, unsigned type,
         const ms_msg *msg = ms__msg(ms__mem_at(&mem->core, (uint64_t)found * 8));
         if (found > unit && (unsigned)ms_kind_of(msg) == kind &&
             (type == 0 || (unsigned)ms_type_of(msg) == type) &&
-            ms_str_equal(ms_location(msg), ms_str_of(place)) &&
-            (agent == NULL || ms_str_equal(ms_agent_key(msg), ms_str_of(agent))))
+            ms_str_equal(test_location(msg), ms_str_of(place)) &&
+            (agent == NULL || ms_str_equal(test_agent_key(msg), ms_str_of(agent))))
             return found;
     }
     fail_msg("no record of kind %u, type %u in %s", kind, type, place);
@@ -353,7 +353,7 @@ static void a_cursor_that_gives_nonsense_is_found(void **state)
     static ms_backend backend;
     ms_arena arena;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     backend.query = own_query;
     backend.next = own_next;
     backend.cursor_close = own_close;

@@ -442,7 +442,8 @@ static size_t must_find_all(ms_store *store, ms_str user, ms_str id, size_t newe
             continue;
         }
         keys++;
-        must_be(key, ms_str_n(expected, ms_entity_key(id, rows.items[i].seq, expected)));
+        must_be(key, ms_str_n(expected,
+                              test_entity_key(id, rows.items[i].seq, expected)));
         if (ms_session_lookup(store, user, key, &arena, &full, &err) != MS_OK)
             fail_msg("%.*s: %s", (int)key.len, key.ptr, err.message);
         must_be(ms_content(full).text, want.content.text);
@@ -506,7 +507,7 @@ static void key_finds_row_when_rows_before_it_are_left_out(void **state)
     must_find_all(to.store, user, id, 0);
     must_find_all(to.store, user, id, 7);
     for (size_t i = 2; i < 40; i += 24) { /* one left out, one hidden */
-        ms_str key = ms_str_n(name, ms_entity_key(id, before.items[i].seq, name));
+        ms_str key = ms_str_n(name, test_entity_key(id, before.items[i].seq, name));
         assert_int_equal(ms_session_lookup(to.store, user, key, &arena, &msg, &err),
                          MS_E_NOT_FOUND);
     }
@@ -561,7 +562,7 @@ static void user_reaches_own_sessions_only_when_names_look_alike(void **state)
         assert_int_equal(rows.count, 1);
         must_be(rows.items[0].content.text, ms_str_of(text));
         for (size_t k = 0; k < COUNT(names); k++) { /* with the numbers of all others */
-            ms_str whole = ms_str_n(key, ms_entity_key(id, k + 1, key));
+            ms_str whole = ms_str_n(key, test_entity_key(id, k + 1, key));
             assert_int_equal(ms_session_lookup(s.store, user, whole, &arena, &found,
                                                &err), k == i ? MS_OK : MS_E_NOT_FOUND);
             if (k == i) must_be(ms_content(found).text, ms_str_of(text));
@@ -737,7 +738,7 @@ static void load_takes_one_key_when_answers_are_many(void **state)
     for (size_t i = 0; i < COUNT(rows); i++)
         rows[i] = ms_assistant_message(ms_text("short"));
     must_store(&session, rows, COUNT(rows));
-    ms_arena_init_fixed(&own, room, sizeof room);
+    test_arena_init_fixed(&own, room, sizeof room);
     opts.newest = 60;
     assert_int_equal(ms_session_load(&session, &opts, &own, &all, NULL), MS_OK);
     assert_int_equal(all.count, 60);
@@ -795,7 +796,7 @@ static void row_has_its_text_so_far_when_a_stream_writes_it(void **state)
     assert_int_equal(ms_stream_begin(&stream, s.store, session.location, &m, NULL, &err),
                      MS_OK);
     assert_int_equal(ms_stream_feed(&stream, MS_STR("so far"), &err), MS_OK);
-    assert_int_equal(ms_stream_flush(&stream, &err), MS_OK);
+    assert_int_equal(test_stream_flush(&stream, &err), MS_OK);
     must_be(loaded(&session, NULL).items[0].content.text, MS_STR("so far"));
     store_close(&s);
 }
@@ -842,7 +843,7 @@ static void damaged_row_is_skipped_when_others_are_loaded(void **state)
     assert_int_equal(rows.count, 5);
     for (uint64_t i = 3; i <= 6; i++) {
         ms_envelope row = numbered_row((size_t)(3 * i - 1));
-        ms_str key = ms_str_n(name, ms_entity_key(MS_STR("s"), i, name));
+        ms_str key = ms_str_n(name, test_entity_key(MS_STR("s"), i, name));
         ms_result code = ms_session_lookup(s.store, MS_STR("u"), key, &arena, &msg, &err);
         assert_int_equal(code, i == 3 ? MS_E_DAMAGED : MS_OK);
         if (code == MS_OK) must_be(ms_content(msg).text, row.content.text);
@@ -866,10 +867,10 @@ static void nothing_is_half_done_when_memory_runs_out(void **state)
         ms_listing list;
         ms_session session;
         ms_session_load_opts opts = compressing(0);
-        ms_str whole = ms_str_n(key, ms_entity_key(id, 1, key));
+        ms_str whole = ms_str_n(key, test_entity_key(id, 1, key));
         test_alloc_init(&heap);
         heap.fail_at = k;
-        ms_arena_init(&a, &heap.alloc);
+        test_arena_init(&a, &heap.alloc);
         ms_result code = ms_session_init(&session, s.store, MS_STR("u"), id, &a, &err);
         if (code == MS_OK) code = ms_session_load(&session, &opts, &a, &rows, &err);
         if (code == MS_OK) assert_int_equal(rows.count, 30);

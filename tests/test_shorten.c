@@ -36,7 +36,7 @@ static ms_str shortened(ms_str text, const ms_shorten_opts *opts, ms_str key)
 {
     ms_str out;
     ms_error err;
-    if (ms_shorten(text, opts, key, &arena, &out, &err) != MS_OK)
+    if (test_shorten(text, opts, key, &arena, &out, &err) != MS_OK)
         fail_msg("%s", err.message);
     return out;
 }
@@ -397,7 +397,7 @@ static void test_no_room(void **state)
         ms_error err;
         ms_envelope m = ms_assistant_message(ms_json(joined(
             MS_STR("\"\\n"), joined(full, MS_STR("\""))))), before = m;
-        ms_arena_init_fixed(&small, buffer, room);
+        test_arena_init_fixed(&small, buffer, room);
         ms_result code = ms_shorten_message(&m, NULL, MS_STR("k"), &small, &err);
         if (code == MS_OK) {
             assert_true(is_shortened(&m));
@@ -407,7 +407,7 @@ static void test_no_room(void **state)
         assert_int_equal(err.code, MS_E_ARENA);
         assert_memory_equal(&m, &before, sizeof m);
     }
-    assert_int_equal(ms_shorten(full, NULL, none(), NULL, &out, NULL), MS_E_ARENA);
+    assert_int_equal(test_shorten(full, NULL, none(), NULL, &out, NULL), MS_E_ARENA);
     assert_null(out.ptr);
     ms_envelope m = ms_assistant_message(ms_text_n(full));
     assert_int_equal(ms_shorten_message(&m, NULL, none(), NULL, NULL), MS_E_ARENA);
@@ -423,7 +423,7 @@ static void test_no_memory(void **state)
         ms_arena a;
         test_alloc_init(&heap);
         heap.fail_at = k;
-        ms_arena_init(&a, &heap.alloc);
+        test_arena_init(&a, &heap.alloc);
         ms_envelope m = ms_assistant_message(ms_text_n(full)), before = m;
         m.extra = before.extra = MS_STR("{\"a\":1}");
         ms_result code = ms_shorten_message(&m, NULL, MS_STR("k"), &a, NULL);
@@ -435,23 +435,6 @@ static void test_no_memory(void **state)
     }
 }
 
-
-/* ---- keys ---- */
-
-static void test_entity_key(void **state)
-{
-    char out[MS_ENTITY_KEY_MAX];
-    (void)state;
-    must_be(ms_str_n(out, ms_entity_key(MS_STR("abc"), 5, out)),
-            MS_STR("session-abc-msg-5"));
-    must_be(ms_str_n(out, ms_entity_key(MS_STR(""), 0, out)), MS_STR("session--msg-0"));
-    for (size_t n = 0; n <= 2000; n += 89) { /* never longer than its room */
-        ms_str id = times("s", n < MS_KEY_MAX ? n : MS_KEY_MAX);
-        ms_str all = joined(joined(MS_STR("session-"), id),
-                            MS_STR("-msg-18446744073709551615"));
-        must_be(ms_str_n(out, ms_entity_key(times("s", n), UINT64_MAX, out)), all);
-    }
-}
 
 int main(void)
 {
@@ -474,7 +457,6 @@ int main(void)
         cmocka_unit_test_setup(test_messages_left_alone, reset),
         cmocka_unit_test_setup(test_no_room, reset),
         cmocka_unit_test_setup(test_no_memory, reset),
-        cmocka_unit_test_setup(test_entity_key, reset),
     };
     return cmocka_run_group_tests_name("shorten", tests, NULL, release);
 }

@@ -293,7 +293,7 @@ static void look(small *t, int level, ms_store *store, const char *who, seen *ou
     ms_error err;
     const ms_msg *msg;
     memset(&q, 0, sizeof q);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     q.arena = &arena;
     q.location = ms_str_of("place");
     out->count = 0;
@@ -450,7 +450,7 @@ static void goes_on(small *t, int level, ms_store *store, ms_store *reader, int 
     if (level + 1 < LEVELS) cut(t, level, 8, 8, 2);
     sync_all(t, level, store);
     if (reader == NULL) return;
-    must(t, level, ms_refresh(reader, NULL, &err), &err, "refresh");
+    must(t, level, test_refresh(reader, NULL, &err), &err, "refresh");
     look(t, level, reader, "a reader from before", &s);
     if (!shows(m, m->done, &s))
         failed(t, level, "a reader from before the recovery does not see what follows");
@@ -525,7 +525,7 @@ static void refresh(small *t)
     ms_log_desc desc = desc_of(t, 0, MS_LOG_READ);
     if (t->reader == NULL)
         must(t, 0, ms_log_open(&t->reader, &desc, &err), &err, "a second handle");
-    must(t, 0, ms_refresh(t->reader, NULL, &err), &err, "refresh");
+    must(t, 0, test_refresh(t->reader, NULL, &err), &err, "refresh");
     look(t, 0, t->reader, "a second handle", &s);
     if (!shows(m, m->done, &s)) failed(t, 0, "a second handle does not see all");
 }

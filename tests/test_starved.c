@@ -80,7 +80,7 @@ static void fill(ms_store *store)
     assert_int_equal(
         ms_location_set(store, MS_STR("room"), MS_STR("{\"title\":\"A\"}"), NULL), MS_OK);
     ms_arena arena;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     assert_int_equal(store_rows(store, &arena), MS_OK);
     ms_stream stream;
     ms_envelope begun = ms_assistant_message(ms_text("beg"));
@@ -88,7 +88,7 @@ static void fill(ms_store *store)
     assert_int_equal(ms_stream_begin(&stream, store, MS_STR("room"), &begun, NULL, NULL),
                      MS_OK);
     assert_int_equal(ms_stream_feed(&stream, MS_STR("un \"text\""), NULL), MS_OK);
-    assert_int_equal(ms_stream_flush(&stream, NULL), MS_OK);
+    assert_int_equal(test_stream_flush(&stream, NULL), MS_OK);
     ms_arena_deinit(&arena);
 }
 
@@ -314,7 +314,7 @@ static ms_result op_session_lookup(scene *s)
 {
     const ms_msg *msg;
     char key[MS_ENTITY_KEY_MAX];
-    size_t n = ms_entity_key(MS_STR("one"), SESSION_ROW, key);
+    size_t n = test_entity_key(MS_STR("one"), SESSION_ROW, key);
     return ms_session_lookup(s->store, MS_STR("ann"), ms_str_n(key, n), s->arena, &msg,
                              NULL);
 }
@@ -394,7 +394,7 @@ static bool small_arena(const operation *op, size_t size)
     scene s;
     ms_arena arena;
     open_scene(&s);
-    ms_arena_init_fixed(&arena, room.bytes, size);
+    test_arena_init_fixed(&arena, room.bytes, size);
     s.arena = &arena;
     ms_result code = op->run(&s);
     if (code != MS_OK && !is_memory(code))
@@ -421,7 +421,7 @@ static bool failing(const operation *op, size_t k, bool of_store, bool from)
     scene s;
     ms_arena arena;
     open_scene(&s);
-    ms_arena_init(&arena, &s.other.alloc);
+    test_arena_init(&arena, &s.other.alloc);
     s.arena = &arena;
     test_alloc *a = of_store ? &s.heap : &s.other;
     a->calls = a->failed = 0;
@@ -474,7 +474,7 @@ static void each_damaged_record_is_said_or_not_needed(void **state)
             ms_arena arena;
             open_scene(&s);
             n = records_of(s.store, at, 100);
-            ms_arena_init(&arena, &s.other.alloc);
+            test_arena_init(&arena, &s.other.alloc);
             s.arena = &arena;
             at[k][40] ^= 1;
             ms_result code = operations[i].run(&s);
@@ -501,7 +501,7 @@ static void what_is_closed_does_nothing(void **state)
             memset(&s, 0, sizeof s);
             memset(&closed, 0, sizeof closed);
             test_alloc_init(&s.heap);
-            ms_arena_init(&arena, NULL);
+            test_arena_init(&arena, NULL);
             s.arena = arena_too ? &arena : NULL;
             s.store = &closed;
             if (operations[i].run == op_selfcheck) s.store = NULL;

@@ -381,7 +381,7 @@ static void results_find_their_calls(void **state)
                                   ms_str_of(NULL)),
                         ms_message(MS_T_OBSERVATION, ms_text("1")),
                         ms_message(MS_T_OBSERVATION, ms_text("2"))};
-    ms_envelope orphan = ms_error_message(ms_text("3"), no_str());
+    ms_envelope orphan = test_error_message(ms_text("3"), no_str());
     ms_writer_opts opts = {true, false, false};
     ms_writer w;
     ms_error err;
@@ -609,7 +609,7 @@ static void any_allocation_may_fail(void **state)
         ms_error err;
         test_alloc_init(&heap);
         heap.fail_at = k;
-        ms_arena_init(&a, &heap.alloc);
+        test_arena_init(&a, &heap.alloc);
         ms_result code = all_of_it(&a, &err);
         assert_int_equal(code, heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK);
         ms_arena_deinit(&a);
@@ -968,7 +968,7 @@ static void what_goes_meanwhile_is_not_there(void **state)
     way.seq = must_append(s.store, MS_STR("t"), &m);
     snprintf(id, sizeof id, "%lu", (unsigned long)way.seq);
     memset(&c, 0, sizeof c);
-    ms_arena_init(&a, &alloc);
+    test_arena_init(&a, &alloc);
     ms_result code = ms_task_update(s.store, MS_STR("t"), ms_str_of(id), &c, &a, &msg,
                                     &err);
     assert_int_equal(way.seq, 0);
@@ -996,7 +996,7 @@ static void changes_survive_failing_memory(void **state)
         memset(&c, 0, sizeof c);
         test_alloc_init(&heap);
         heap.fail_at = k;
-        ms_arena_init(&a, &heap.alloc);
+        test_arena_init(&a, &heap.alloc);
         ms_result code = ms_task_update(s.store, MS_STR("t"), MS_STR("m0"), &c, &a, &msg,
                                         &err);
         if (code == MS_OK)
@@ -1057,6 +1057,23 @@ static void must_be_listed(ms_store *store, uint64_t seq, const char *want)
 static const char *const one_two[] = {"on", "e", " two", NULL};
 static const char *const object_parts[] = {"{\"a\"", ":[1", ",2]}", NULL};
 
+/* Ends a stream as a task has it: all text is written, then the message is DONE. */
+static ms_result done(ms_stream *stream, const ms_envelope *content, ms_error *err)
+{
+    char id[24];
+    ms_task_change c;
+    memset(&c, 0, sizeof c);
+    c.content = content;
+    c.streaming_status = MS_STR("DONE");
+    c.has_updated_at = true;
+    c.updated_at_ns = SECONDS(1700000000);
+    snprintf(id, sizeof id, "%lu", (unsigned long)stream->seq);
+    ms_result result = test_stream_flush(stream, err);
+    if (result != MS_OK) return result;
+    return ms_task_update(stream->store, MS_STR("t"), ms_str_of(id), &c, &arena, NULL,
+                          err);
+}
+
 static void a_stream_is_in_progress_then_done(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
@@ -1071,21 +1088,20 @@ static void a_stream_is_in_progress_then_done(void **state)
                    "\"content\":\"\",\"format\":\"markdown\"},"
                    "\"streaming_status\":\"IN_PROGRESS\"}");
     must_feed(&stream, one_two);
-    assert_int_equal(ms_stream_flush(&stream, &err), MS_OK);
+    assert_int_equal(test_stream_flush(&stream, &err), MS_OK);
     must_be_listed(s.store, seq, "{\"content\":{\"type\":\"text\",\"author\":\"agent\","
                    "\"content\":\"one two\",\"format\":\"markdown\"},"
                    "\"streaming_status\":\"IN_PROGRESS\"}");
     assert_int_equal(ms_stream_feed(&stream, MS_STR("!"), &err), MS_OK); /* held back */
-    if (ms_task_stream_end(&stream, NULL, NULL, &err) != MS_OK)
+    if (done(&stream, NULL, &err) != MS_OK)
         fail_msg("end: %s: %s", err.path, err.message);
-    assert_null(stream.store);
+    assert_int_equal(ms_stream_feed(&stream, MS_STR("?"), &err), MS_OK); /* held back */
+    assert_int_equal(done(&stream, NULL, &err), MS_E_CLOSED);
     store_reopen(&s);
     must_be_listed(s.store, seq, "{\"content\":{\"type\":\"text\",\"author\":\"agent\","
                    "\"content\":\"one two!\",\"format\":\"markdown\"},"
                    "\"streaming_status\":\"DONE\","
                    "\"updated_at\":\"2023-11-14T22:13:20Z\"}");
-    assert_int_equal(ms_task_stream_end(&stream, NULL, NULL, &err), MS_E_CLOSED);
-    assert_int_equal(ms_task_stream_end(NULL, NULL, NULL, &err), MS_E_CLOSED);
     store_close(&s);
 }
 
@@ -1102,28 +1118,28 @@ static void fed_objects_are_objects(void **state)
     ms_stream stream = stream_of(s.store, &data, &now);
     uint64_t seq = stream.seq;
     must_feed(&stream, object_parts);
-    assert_int_equal(ms_task_stream_end(&stream, NULL, &arena, &err), MS_OK);
+    assert_int_equal(done(&stream, NULL, &err), MS_OK);
     must_be_listed(s.store, seq, "{\"content\":{\"type\":\"data\",\"author\":\"agent\","
                    "\"data\":{\"a\":[1,2]}},\"streaming_status\":\"DONE\","
                    "\"updated_at\":\"2023-11-14T22:13:20Z\"}");
     stream = stream_of(s.store, &data, &now);
     must_feed(&stream, list);
-    assert_int_equal(ms_task_stream_end(&stream, NULL, &arena, &err), MS_E_KIND);
+    assert_int_equal(done(&stream, NULL, &err), MS_E_KIND);
     assert_string_equal(err.path, "content");
     must_feed(&stream, rest);
-    assert_int_equal(ms_task_stream_end(&stream, NULL, &arena, &err), MS_E_SYNTAX);
+    assert_int_equal(done(&stream, NULL, &err), MS_E_SYNTAX);
     assert_non_null(stream.store); /* still open */
     ms_envelope whole = ms_message(MS_T_DATA, ms_json(MS_STR("{\"b\":1}")));
     whole.extra = MS_STR("{\"own\":0,\"streaming_status\":\"IN_PROGRESS\"}");
     seq = stream.seq;
-    assert_int_equal(ms_task_stream_end(&stream, &whole, &arena, &err), MS_OK);
+    assert_int_equal(done(&stream, &whole, &err), MS_OK);
     must_be_listed(s.store, seq, "{\"content\":{\"type\":\"data\",\"author\":\"agent\","
                    "\"data\":{\"b\":1}},\"own\":0,\"streaming_status\":\"DONE\","
                    "\"updated_at\":\"2023-11-14T22:13:20Z\"}");
     stream = stream_of(s.store, &call, &now);
     seq = stream.seq;
     must_feed(&stream, object_parts);
-    assert_int_equal(ms_task_stream_end(&stream, NULL, &arena, &err), MS_OK);
+    assert_int_equal(done(&stream, NULL, &err), MS_OK);
     must_be_listed(s.store, seq, "{\"content\":{\"type\":\"tool_request\",\"author\":"
                    "\"agent\",\"tool_call_id\":\"c\",\"name\":\"n\",\"arguments\":{\"a\":"
                    "[1,2]}},\"streaming_status\":\"DONE\","
@@ -1186,7 +1202,7 @@ static void an_update_ends_a_stream(void **state)
         ms_stream stream = stream_of(s.store, &m, &now);
         if (!named) snprintf(id, sizeof id, "%lu", (unsigned long)stream.seq);
         must_feed(&stream, one_two);
-        assert_int_equal(ms_stream_flush(&stream, &err), MS_OK);
+        assert_int_equal(test_stream_flush(&stream, &err), MS_OK);
         memset(&c, 0, sizeof c);
         c.content = i < 6 ? NULL : &other;
         c.streaming_status = ms_str_of(status);
@@ -1201,7 +1217,8 @@ static void an_update_ends_a_stream(void **state)
                  "\"updated_at\":\"1970-01-01T00:00:01Z\"}", i < 6 ? ">one two" : "other",
                  status ? status : "IN_PROGRESS");
         must_be_listed(s.store, seq, want);
-        assert_int_equal(ms_task_stream_end(&stream, NULL, &arena, &err), MS_E_CLOSED);
+        must_feed(&stream, one_two);
+        assert_int_equal(test_stream_flush(&stream, &err), MS_E_CLOSED);
         must_be_listed(s.store, seq, want);
     }
     store_close(&s);

@@ -40,7 +40,7 @@ static ms_str writes(const char *name, const ms_envelopes *list, bool array,
     for (size_t i = 0; i < list->count; i++) {
         const ms_msg *msg;
         assert_int_equal(ms_encode(&list->items[i], &arena, &msg, &err), MS_OK);
-        if (ms_writer_put_msg(&w, msg, &err) != MS_OK) fail_msg("%s", err.message);
+        if (test_writer_put_msg(&w, msg, &err) != MS_OK) fail_msg("%s", err.message);
     }
     if (ms_writer_finish(&w, &err) != MS_OK) fail_msg("%s", err.message);
     if (left_out != NULL) *left_out = w.left_out;

@@ -124,7 +124,7 @@ static const char *look(seen *s, const ms_msg *msg, bool partial)
     text[content.len] = '\0';
     if (sscanf(text, "%zu %zu %zu %zu", &w, &count, &place, &size) != 4 || w >= WRITERS)
         return "a text nobody wrote";
-    if (!ms_str_equal(ms_agent_key(msg), ms_str_of(agents[w]))) return "wrong agent";
+    if (!ms_str_equal(test_agent_key(msg), ms_str_of(agents[w]))) return "wrong agent";
     if (ms_seq(msg) <= s->last_seq) return "sequence does not grow";
     if (partial ? count < s->next[w] : count != s->next[w]) return "order of one writer";
     if (s->open[w] != (place == 0 ? 0 : size - place)) return "a batch seen in part";
@@ -211,7 +211,7 @@ static const char *read_newest(worker *w)
     if (last < before) return "older than the newest";
     ms_cursor_close(&it, NULL);
     memset(&list, 0, sizeof list);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     if (ms_list(w->store, &list, &arena, &listing, NULL) != MS_OK) return "list failed";
     for (size_t i = 0; i < listing.count; i++) sum += listing.items[i].messages;
     ms_arena_deinit(&arena);
@@ -405,7 +405,7 @@ static void *add_to_shared(void *arg)
             m = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text_n(name_space(w->number)));
             result = ms_memory_broadcast(&memory, &m, NULL, NULL);
         } else if (i % 10 == 8) {
-            result = ms_memory_turn(&memory, MS_ROLE_USER,
+            result = test_memory_turn(&memory, MS_ROLE_USER,
                                     ms_text_n(name_space(w->number)), NULL, NULL);
         } else {
             result = ms_memory_add(&memory, &m, NULL, NULL);

@@ -505,7 +505,7 @@ static void step_housekeeping(run *r)
     uint64_t seq = 1, last = twin_last_seq(&r->t);
     uint32_t budget = (uint32_t)test_below(&r->rng, 200);
     assert_int_equal(ms_tick(r->s.store, budget, NULL), MS_OK);
-    assert_int_equal(ms_refresh(r->s.store, &seq, NULL), MS_OK);
+    assert_int_equal(test_refresh(r->s.store, &seq, NULL), MS_OK);
     assert_int_equal(seq, last);
     assert_int_equal(ms_wait(r->s.store, last, 0, &seq, NULL), MS_OK);
     assert_int_equal(seq, last);
@@ -868,8 +868,8 @@ static void one_sequence(const store_kind *kind, uint64_t seed, int length)
     r.t.raw = kind != &sqlite_kind;
     r.changing = r.t.raw && !test_one_in(&r.rng, 4);
     r.s = store_open(kind, &r.options);
-    ms_arena_init(&r.arena, NULL);
-    ms_arena_init(&r.held_arena, NULL);
+    test_arena_init(&r.arena, NULL);
+    test_arena_init(&r.held_arena, NULL);
     for (progress.step = 0; progress.step < length; progress.step++) {
         if (test_one_in(&r.rng, 2)) other_writes(&r);
         const struct step *step = random_step(&r);

@@ -54,7 +54,7 @@ static void family_append(family *f, size_t which, const ms_envelope *m)
 {
     const ms_msg *msg;
     ms_arena arena;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     uint64_t own = must_append(f->stores[which], no_str(), m);
     twin_msg *copy = twin_msg_new(m, no_str());
     copy->seq = NUMBER(which, own);
@@ -211,7 +211,7 @@ static void any_query_equals_arrays_in_a_row(void **state)
     ms_arena arena;
     family f;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (size_t round = test_times(60); round > 0; round--) {
         family_open(&f, &rng, (size_t)test_below(&rng, 80),
                     (unsigned)test_below(&rng, 4));
@@ -237,7 +237,7 @@ static void backwards_is_the_reverse(void **state)
         uint64_t seqs[100];
         family_open(&f, &rng, 100, (unsigned)test_below(&rng, 4));
         ms_query q = query_of(no_str(), MS_VIEW_TIMELINE);
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         q.arena = &arena;
         for (unsigned way = 0; way < 16; way++) {
             ms_cursor it;
@@ -269,7 +269,7 @@ static void must_find(ms_store *store, const family *f)
     ms_arena arena;
     size_t which;
     uint64_t own;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (size_t i = 0; i < f->all.count; i++) {
         const twin_msg *want = f->all.items[i];
         assert_int_equal(ms_get_by_seq(store, want->seq, &arena, &msg, NULL), MS_OK);
@@ -290,7 +290,7 @@ static void every_message_is_found_by_number(void **state)
     const ms_msg *msg;
     family f;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (size_t round = test_times(6); round > 0; round--) {
         family_open(&f, &rng, 60, (unsigned)test_below(&rng, 4));
         must_find(f.u, &f);
@@ -318,7 +318,7 @@ static void totals_are_sums(void **state)
         assert_int_equal(stat.messages, f.all.count);
         assert_int_equal(stat.bytes, bytes);
         assert_int_equal(stat.last_seq, twin_last_seq(&f.all));
-        assert_int_equal(ms_refresh(f.u, &last, NULL), MS_OK);
+        assert_int_equal(test_refresh(f.u, &last, NULL), MS_OK);
         assert_int_equal(last, stat.last_seq);
         assert_int_equal(ms_wait(f.u, last, 1, &last, NULL), MS_OK);
         assert_int_equal(last, stat.last_seq);
@@ -355,7 +355,7 @@ static void must_list_by_time(const family *f, const ms_list_query *q)
     ms_list_query all = *q;
     ms_listing got;
     ms_arena arena;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     all.limit = 0;
     size_t n = twin_list(&f->all, &all, want);
     order_infos(want, n);
@@ -473,7 +473,7 @@ static void a_history_is_that_of_one_store(void **state)
     ms_arena arena;
     family f;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (size_t round = test_times(50); round > 0; round--) {
         bool by_time = test_one_in(&rng, 2);
         unsigned times = (unsigned)test_below(&rng, 4);
@@ -516,7 +516,7 @@ static void a_union_may_be_what_runs_now(void **state)
             ms_arena arena;
             ms_cursor it;
             size_t n = 0, at = 0;
-            ms_arena_init(&arena, NULL);
+            test_arena_init(&arena, NULL);
             ms_memory m = random_memory(&rng, team, &arena);
             m.store = old.store;
             m.runtime = one.store;
@@ -568,7 +568,7 @@ static void a_history_stays_as_of_its_opening(void **state)
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         ms_arena arena;
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         two_stores(s, stores, &u);
         append_at(stores[0], MS_T_USER_MESSAGE, NULL, 10);
         append_at(stores[1], MS_T_USER_MESSAGE, NULL, 20);
@@ -606,7 +606,7 @@ static void the_last_task_divides_every_store(void **state)
     ms_arena arena;
     ms_cursor it;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     two_stores(s, stores, &u);
     append_at(stores[0], MS_T_GLOBAL_OBSERVATION, NULL, 4);
     append_at(stores[0], MS_T_TASK, "w", 2);
@@ -643,7 +643,7 @@ static void a_query_stays_as_of_its_opening(void **state)
     ms_arena arena;
     ms_cursor it;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (size_t i = 0; i < 8; i++) {
         size_t n = 0;
         two_stores(s, stores, &u);
@@ -767,7 +767,7 @@ static void a_copy_of_a_union_fits_in_no_other(void **state)
     }
     assert_int_equal(ms_store_stat(v, &stat, &err), MS_E_RANGE);
     assert_string_equal(err.path, "stores[0]");
-    assert_int_equal(ms_refresh(v, &seq, &err), MS_E_RANGE);
+    assert_int_equal(test_refresh(v, &seq, &err), MS_E_RANGE);
     ms_memory_init(&memory, v, MS_STR("job"), MS_STR("w"));
     assert_int_equal(ms_get_history(&memory, &it, NULL), MS_E_RANGE);
     ms_close(v);
@@ -869,7 +869,7 @@ static void a_union_of_nothing_is_empty(void **state)
     ms_memory memory;
     const ms_msg *msg;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     q.arena = &arena;
     for (unsigned way = 0; way < 8; way++) {
         q.by_time = way & 1;
@@ -990,7 +990,7 @@ static void trouble_in_one_store_comes_out(void **state)
     ms_arena arena;
     ms_error err;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (unsigned way = 0; way < 64; way += 2) {
         lame_union *l = (lame_union *)calloc(1, sizeof *l);
         ms_query q = query_of(no_str(), 0);
@@ -1024,7 +1024,7 @@ static void a_sort_keeps_what_a_store_writes_over(void **state)
 {
     ms_arena arena;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (unsigned way = 0; way < 8; way++) {
         lame_union *l = (lame_union *)calloc(1, sizeof *l);
         ms_query q = query_of(no_str(), 0);
@@ -1065,7 +1065,7 @@ static void a_store_that_is_closed_meanwhile_is_named(void **state)
     ms_error err;
     (void)state;
     if (l == NULL) abort();
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     lame_open(l);
     ms_memory_init(&memory, l->u, MS_STR("job"), MS_STR("w"));
     memory.agent_types = MS_TYPES_ALL;
@@ -1083,7 +1083,7 @@ static void a_store_that_is_closed_meanwhile_is_named(void **state)
     assert_string_equal(err.path, "stores[1]");
     assert_int_equal(ms_store_stat(l->u, &stat, &err), MS_E_CLOSED);
     assert_string_equal(err.path, "stores[1]");
-    assert_int_equal(ms_refresh(l->u, NULL, &err), MS_E_CLOSED);
+    assert_int_equal(test_refresh(l->u, NULL, &err), MS_E_CLOSED);
     assert_int_equal(ms_list(l->u, NULL, &arena, &list, &err), MS_E_CLOSED);
     assert_int_equal(list.count, 0);
     assert_int_equal(ms_get_history(&memory, &it, &err), MS_E_CLOSED);
@@ -1109,7 +1109,7 @@ static void a_window_is_of_one_moment(void **state)
         lame_open(l);
         l->lame.spoiled = l->stores[0];
         ms_arena arena;
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         q.limit = 14;
         q.oldest = q.reverse = way & 2;
         q.raw = way & 4 ? MS_RAW_MESSAGES : 0;
@@ -1144,11 +1144,11 @@ static void a_store_with_only_a_query_will_do(void **state)
     size_t n = 0;
     (void)state;
     if (l == NULL) abort();
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     lame_open(l);
     assert_int_equal(ms_get_by_seq(l->u, NUMBER(1, 4), &arena, &msg, NULL), MS_OK);
     assert_int_equal(ms_seq(msg), NUMBER(1, 4));
-    assert_int_equal(ms_refresh(l->u, &seq, NULL), MS_OK);
+    assert_int_equal(test_refresh(l->u, &seq, NULL), MS_OK);
     assert_int_equal(seq, NUMBER(1, 10));
     ms_memory_init(&memory, l->u, MS_STR("job"), MS_STR("w"));
     memory.agent_types = MS_TYPES_ALL;
@@ -1179,7 +1179,7 @@ static void damage_is_counted_in_every_order(void **state)
 {
     ms_arena arena;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (size_t way = 0; way < 16; way++) {
         test_store s[2];
         ms_store *stores[2], *u;
@@ -1292,7 +1292,7 @@ static void family_change(family *f, uint64_t *rng, bool redact, ms_stream *stre
     ms_arena arena;
     assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
     uint64_t seq = 1 + test_below(rng, stat.last_seq + 1);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     switch (test_below(rng, 8)) {
     case 0:
         ms_hide(store, seq, NULL);
@@ -1329,7 +1329,7 @@ static void family_change(family *f, uint64_t *rng, bool redact, ms_stream *stre
     default:
         if (stream->store == NULL) break;
         ms_stream_feed(stream, MS_STR(", went on"), NULL);
-        ms_stream_flush(stream, NULL);
+        test_stream_flush(stream, NULL);
     }
     ms_arena_deinit(&arena);
 }
@@ -1343,7 +1343,7 @@ static void what_stores_show_the_union_shows(void **state)
         ms_stream stream;
         ms_arena arena;
         memset(&stream, 0, sizeof stream);
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         family_open(&f, &rng, (size_t)test_below(&rng, 60), 0);
         for (int i = 0; i < 60; i++) family_change(&f, &rng, true, &stream);
         for (int i = 0; i < 20; i++) {
@@ -1450,7 +1450,7 @@ static void cursors_stay_as_of_their_opening(void **state)
         ms_cursor it[2];
         given early, late;
         memset(&stream, 0, sizeof stream);
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         family_open(&f, &rng, (size_t)test_below(&rng, 60), 0);
         for (int i = 0; i < 30; i++) family_change(&f, &rng, true, &stream);
         for (int i = 0; i < 10; i++) {
@@ -1493,7 +1493,7 @@ static void a_copy_takes_changes_along(void **state)
         ms_error err;
         ms_query q = query_of(no_str(), MS_VIEW_TIMELINE);
         memset(&stream, 0, sizeof stream);
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         family_open(&f, &rng, (size_t)test_below(&rng, 60), 0);
         for (int i = 0; i < 60; i++) family_change(&f, &rng, true, &stream);
         test_store to = store_open(store_kind_at((size_t)test_below(&rng, 3)), NULL);
@@ -1541,7 +1541,7 @@ static void lookup_sees_changes(void **state)
     const ms_msg *msg;
     ms_envelope m = ms_assistant_message(ms_text("a"));
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (size_t i = 0; i < 2; i++) s[i] = store_open(store_kind_at(i), NULL);
     for (size_t i = 0; i < 2; i++) stores[i] = s[i].store;
     u = union_of(stores, 2);
@@ -1551,7 +1551,7 @@ static void lookup_sees_changes(void **state)
     assert_int_equal(ms_stream_begin(&stream, stores[1], MS_STR("job"), &m, NULL, NULL),
                      MS_OK);
     assert_int_equal(ms_stream_feed(&stream, MS_STR("bc"), NULL), MS_OK);
-    assert_int_equal(ms_stream_flush(&stream, NULL), MS_OK);
+    assert_int_equal(test_stream_flush(&stream, NULL), MS_OK);
     assert_int_equal(ms_get_by_seq(u, NUMBER(1, 1), &arena, &msg, NULL), MS_E_NOT_FOUND);
     assert_null(msg);
     assert_int_equal(ms_get_by_seq(u, NUMBER(1, 3), &arena, &msg, NULL), MS_OK);
@@ -1592,7 +1592,7 @@ static void pages_by_number_lose_nothing(void **state)
     size_t n = 0, before, want = 0;
     ms_error err;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     memset(&q, 0, sizeof q);
     family_open(&f, &rng, 100, 0);
     q.location = MS_STR("job_1");
@@ -1666,7 +1666,7 @@ static void eight_thousand_stores(void **state)
     (void)state;
     if (room == NULL || stores == NULL) abort();
     memset(&desc, 0, sizeof desc);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     desc.buffer_size = ROOM;
     for (size_t i = 0; i < MANY; i++) {
         desc.buffer = room + i * ROOM;
@@ -1727,7 +1727,7 @@ static void readers_of_logs_see_what_writers_append(void **state)
         assert_int_equal(count, n + 3);
         assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     }
-    assert_int_equal(ms_refresh(u, &last, NULL), MS_OK);
+    assert_int_equal(test_refresh(u, &last, NULL), MS_OK);
     assert_int_equal(last, NUMBER(1, 26));
     ms_close(u);
     for (size_t i = 0; i < 2; i++) ms_close(readers[i]);
@@ -1789,7 +1789,7 @@ static void readers_and_writers_at_once(void **state)
     pthread_t threads[2];
     ms_arena arena;
     (void)state;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     for (size_t i = 0; i < 2; i++) s[i] = store_open(store_kind_at(kinds[i]), NULL);
     for (size_t i = 0; i < 2; i++) stores[i] = s[i].store;
     u = union_of(stores, 2);
@@ -1830,7 +1830,7 @@ static ms_result all_once(const family *f, test_alloc *heap)
     const ms_msg *msg;
     ms_query q = query_of(no_str(), 0);
     memset(&desc, 0, sizeof desc);
-    ms_arena_init(&arena, &heap->alloc);
+    test_arena_init(&arena, &heap->alloc);
     desc.stores = f->stores;
     desc.n_stores = f->n;
     desc.alloc = heap->alloc;

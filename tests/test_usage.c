@@ -429,7 +429,7 @@ static void any_allocation_may_fail(void **state)
         usage_list list;
         test_alloc_init(&heap);
         heap.fail_at = k;
-        ms_arena_init(&a, &heap.alloc);
+        test_arena_init(&a, &heap.alloc);
         ms_result code = usage_sum(s.store, USAGE_BY_AGENT, &a, &list, &err);
         assert_int_equal(code, heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK);
         if (code == MS_OK) assert_int_equal(list.count, 150);

@@ -281,7 +281,7 @@ static void queries_give_the_rows_written_beside_them(void **state)
         ms_cursor it;
         ms_error err;
         char rows_got[128];
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         ms_query q = query_for(&h, &questions[i], team, &arena);
         if (ms_query_open(h.s.store, &q, &it, &err) != MS_OK)
             fail_msg("%s: %s", questions[i].name, err.message);
@@ -370,7 +370,7 @@ static void a_cursor_does_not_see_what_comes_later(void **state)
         ms_arena arena;
         ms_cursor it;
         size_t n = 0;
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         q.agent_key = MS_STR("w1");
         q.agent_keys = team;
         q.n_agent_keys = 2;
@@ -482,7 +482,7 @@ static void an_empty_store_answers_everything(void **state)
     ms_arena arena;
     ms_stat stat;
     const ms_msg *msg = NULL;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     memset(&list, 0, sizeof list);
     for (unsigned views = 0; views < 32; views++) {
         ms_query q = query_of(views % 2 ? MS_STR("job") : no_str(), views);
@@ -529,7 +529,7 @@ static void a_team_of_many_agents_is_merged_in_order(void **state)
         ms_cursor it;
         const ms_msg *msg;
         size_t at = 0;
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         q.agent_keys = team;
         q.n_agent_keys = n;
         q.reverse = n % 2 == 1;
@@ -538,7 +538,7 @@ static void a_team_of_many_agents_is_merged_in_order(void **state)
         while ((msg = ms_next(&it)) != NULL) {
             while (author[q.reverse ? MESSAGES - 1 - at : at] >= n) at++;
             size_t who = author[q.reverse ? MESSAGES - 1 - at : at];
-            assert_true(ms_str_equal(ms_agent_key(msg), team[who]));
+            assert_true(ms_str_equal(test_agent_key(msg), team[who]));
             assert_int_equal(ms_seq(msg), 1 + (q.reverse ? MESSAGES - 1 - at : at));
             at++;
         }
@@ -709,7 +709,7 @@ static void listings_put_the_newest_activity_first(void **state)
         ms_listing got;
         char text[512] = "";
         size_t used = 0;
-        ms_arena_init(&arena, NULL);
+        test_arena_init(&arena, NULL);
         assert_int_equal(ms_list(h.s.store, &q, &arena, &got, NULL), MS_OK);
         for (size_t k = 0; k < got.count; k++) {
             const ms_info *info = &got.items[k];
@@ -735,7 +735,7 @@ static void a_listing_has_the_time_of_the_last_message(void **state)
     ms_list_query q = {true, MS_STR("job"), MS_STR("w2"), 0, false};
     ms_arena arena;
     ms_listing got;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     assert_int_equal(ms_list(h.s.store, &q, &arena, &got, NULL), MS_OK);
     assert_int_equal(got.count, 1);
     assert_true(got.items[0].first_time_ns != MS_TIME_NONE);
@@ -798,10 +798,10 @@ static void the_location_of_the_call_goes_before_that_of_the_message(void **stat
     m.location = MS_STR("own");
     uint64_t seq = must_append(s.store, no_str(), &m);
     assert_int_equal(ms_get_by_seq(s.store, seq, NULL, &msg, NULL), MS_OK);
-    assert_true(ms_str_equal(ms_location(msg), MS_STR("own")));
+    assert_true(ms_str_equal(test_location(msg), MS_STR("own")));
     seq = must_append(s.store, MS_STR("given"), &m);
     assert_int_equal(ms_get_by_seq(s.store, seq, NULL, &msg, NULL), MS_OK);
-    assert_true(ms_str_equal(ms_location(msg), MS_STR("given")));
+    assert_true(ms_str_equal(test_location(msg), MS_STR("given")));
     store_close(&s);
 }
 

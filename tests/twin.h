@@ -307,9 +307,9 @@ static inline const char *twin_differs(const twin_msg *want, const ms_msg *got)
             !twin_value_equal(field[i], want->field[i]))
             return twin_field_name(i);
     }
-    if (!twin_str_equal(ms_location(got), want->field[MS_F_LOCATION].text) ||
-        !twin_str_equal(ms_agent_key(got), want->field[MS_F_AGENT_KEY].text) ||
-        !twin_str_equal(ms_turn_id(got), want->field[MS_F_TURN_ID].text) ||
+    if (!twin_str_equal(test_location(got), want->field[MS_F_LOCATION].text) ||
+        !twin_str_equal(test_agent_key(got), want->field[MS_F_AGENT_KEY].text) ||
+        !twin_str_equal(test_turn_id(got), want->field[MS_F_TURN_ID].text) ||
         !twin_value_equal(ms_content(got), want->field[MS_F_CONTENT]))
         return "a named getter";
     return NULL;
@@ -815,7 +815,7 @@ static inline void twin_must_list(const twin *t, ms_store *store, const ms_list_
     ms_arena arena;
     ms_listing got;
     ms_error err;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     if (ms_list(store, q, &arena, &got, &err) != MS_OK) fail_msg("list: %s", err.message);
     assert_int_equal(got.count, n);
     for (size_t i = 0; i < n; i++) {
@@ -839,7 +839,7 @@ static inline void twin_must_place(const twin *t, ms_store *store, size_t i)
     const ms_msg *msg;
     ms_arena arena;
     ms_error err;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     ms_result code = ms_get_by_seq(store, want->seq, &arena, &msg, &err);
     if (want->hidden) assert_int_equal(code, MS_E_NOT_FOUND);
     else if (code != MS_OK) fail_msg("by number: %s", err.message);
@@ -900,7 +900,7 @@ static inline const char *twin_raw_differs(const twin_msg *want, const ms_msg *g
 {
     int64_t time = 0;
     if (ms_kind_of(got) != want->kind) return "kind";
-    if (!twin_str_equal(ms_location(got), want->field[MS_F_LOCATION].text))
+    if (!twin_str_equal(test_location(got), want->field[MS_F_LOCATION].text))
         return "location";
     if (want->kind == MS_KIND_HIDE) {
         ms_str says = ms_content(got).text;
@@ -1134,7 +1134,7 @@ static inline void twin_must_equal(twin *t, ms_store *store)
     uint64_t changes = 0;
     const twin_msg **want =
         (const twin_msg **)twin_memory(NULL, (t->count + 1) * sizeof want[0]);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     memset(&all, 0, sizeof all);
     if (ms_selfcheck(store, &err) != MS_OK) fail_msg("selfcheck: %s", err.message);
     if (t->raw) {
@@ -1579,7 +1579,7 @@ static inline void twin_must_follow(twin *t, ms_store *store, twin_stream *w,
     ms_stream_text got;
     ms_arena arena;
     ms_error err;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     if (ms_stream_read(store, w->seq, 0, &arena, &got, &err) != MS_OK)
         fail_msg("following a stream: %s", err.message);
     if (got.ended) fail_msg("an open stream has ended");
@@ -1645,7 +1645,7 @@ static inline bool twin_flush_both(twin *t, ms_store *store, twin_stream *w,
                                    bool may_be_full)
 {
     ms_error err;
-    ms_result got = ms_stream_flush(&w->s, &err);
+    ms_result got = test_stream_flush(&w->s, &err);
     bool may_hold = w->shown >= w->len - twin_cut_character(w->fed, w->len);
     if (!twin_stream_answer(t, w, got, may_hold, may_be_full, "flush", &err))
         return false;
@@ -1675,7 +1675,7 @@ static inline void twin_must_have_ended(ms_store *store, uint64_t seq, ms_str te
 {
     ms_stream_text got;
     ms_arena arena;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     assert_int_equal(ms_stream_read(store, seq, from, &arena, &got, NULL), MS_OK);
     assert_true(got.ended);
     size_t rest = from < text.len ? text.len - from : 0;
@@ -1720,7 +1720,7 @@ static inline bool twin_recover_both(twin *t, ms_store *store, uint64_t seq,
     const twin_msg *m = i != SIZE_MAX ? t->items[i] : NULL;
     if (m != NULL && (!m->open || m->redacted)) wrong |= TWIN_BIT(MS_E_CLOSED);
     if (wrong == TWIN_BIT(MS_E_CLOSED) && m->folded) wrong |= TWIN_BIT(MS_OK);
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     ms_result got = ms_stream_recover(store, seq, &arena, &err);
     ms_arena_deinit(&arena);
     if (!twin_answer(wrong ? wrong : TWIN_BIT(MS_OK), got, may_be_full, "recover", &err))

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Arrays and maps are stb_ds's. Without memory the tool ends: what is stored stays. */
 #define STBDS_REALLOC(context, old, size) room_or_exit(old, size)
@@ -223,5 +224,44 @@ void emit_pad(output *out, unsigned used, unsigned width);
 
 /* The exit code when all is written; a reader that went away is no news. */
 int output_end(output *out, int code);
+
+/* ---- Messages ---------------------------------------------------------------------- */
+
+static inline ms_str location_of(const ms_msg *msg)
+{
+    return ms_get(msg, MS_F_LOCATION).text;
+}
+
+static inline ms_str agent_key_of(const ms_msg *msg)
+{
+    return ms_get(msg, MS_F_AGENT_KEY).text;
+}
+
+static inline bool text_begins(ms_str text, ms_str begin)
+{
+    return text.len >= begin.len &&
+           (begin.len == 0 || memcmp(text.ptr, begin.ptr, begin.len) == 0);
+}
+
+static inline ms_envelope other_message(ms_str type_name, ms_value content)
+{
+    ms_envelope m = ms_message(MS_T_OTHER, content);
+    m.type_name = type_name;
+    return m;
+}
+
+static inline ms_envelope error_message(ms_value content, ms_str error_type)
+{
+    ms_envelope m = ms_message(MS_T_ERROR, content);
+    m.error_type = error_type;
+    return m;
+}
+
+static inline ms_result write_msg(ms_writer *w, const ms_msg *msg, ms_error *err)
+{
+    ms_envelope m = ms_envelope_of(msg);
+    return ms_writer_put(w, &m, err);
+}
+
 
 #endif /* BASE_H */

@@ -304,7 +304,7 @@ static int print_notes(job *j, uint64_t seq)
     listing l = {j->store, &q, NULL, &j->arena, NULL};
     int code = look_at(j, seq, &msg);
     if (code != FINE) return code;
-    if (!copy_text(&j->arena, ms_location(msg), &q.location)) return no_memory();
+    if (!copy_text(&j->arena, location_of(msg), &q.location)) return no_memory();
     q.raw = MS_RAW_NOTES;
     q.about_seq = seq;
     return print_raw(j->options, &l);

@@ -30,7 +30,7 @@ static const char *choices_of(int id, char *out, size_t size)
     bool formats = id == OPT_FROM || id == OPT_TO || id == OPT_FORMAT;
     for (size_t i = 0; formats && ms_dialect_at(i) != NULL; i++) {
         len += (size_t)snprintf(out + len, size - len, "%s%s", len > 0 ? " " : "",
-                                ms_dialect_name(ms_dialect_at(i)));
+                                ms_dialect_at(i)->name);
     }
     for (size_t i = 0; id == OPT_FROM && format_at(i) != NULL; i++) {
         bool first = format_find(ms_str_of(format_at(i)->name)) == format_at(i);

@@ -110,7 +110,7 @@ static int convert_query(converter *c, ms_store *store, const ms_query *q, uint6
     if (code == FINE) code = listing_open(&l, &it);
     if (code != FINE) return code;
     while (code == FINE && (msg = ms_next(&it)) != NULL) {
-        if (!is_wanted(c->options, ms_location(msg))) continue;
+        if (!is_wanted(c->options, location_of(msg))) continue;
         ms_envelope m = ms_envelope_of(msg);
         complete_agent(c->options, &m);
         ms_result result = convert_put(c, &m, &err);
@@ -137,7 +137,7 @@ static int convert_store(converter *c, job *j)
     int code = look_up(j, false, q.location, q.location, &list);
     if (code == FINE && !c->renamed) code = resolve_all(j);
     if (code != FINE) return code;
-    bool framework = strcmp(ms_dialect_name(c->to), "framework") == 0;
+    bool framework = strcmp(c->to->name, "framework") == 0;
     if (framework || c->opts.array) return convert_query(c, j->store, &q, 0);
     if (list.count > 0) qsort(list.items, list.count, sizeof *list.items, by_first_seq);
     for (size_t i = 0; i < list.count && (code == FINE || code == DAMAGED); i++) {

@@ -145,6 +145,17 @@ static bool names_differ(difference *d, const char *what, ms_str a, ms_str b)
     return differ_here(d, a, b);
 }
 
+/* A time as seconds, all digits of it; absent: none. */
+static ms_str exact_text(bool known, int64_t ns, char out[TIME_MAX])
+{
+    uint64_t all = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
+    if (!known) return ms_str_n(NULL, 0);
+    int n = snprintf(out, TIME_MAX, "%s%" PRIu64 ".%09" PRIu64, ns < 0 ? "-" : "",
+                     all / 1000000000, all % 1000000000);
+    while (out[n - 1] == '0') n--;
+    return ms_str_n(out, (size_t)(out[n - 1] == '.' ? n - 1 : n));
+}
+
 static bool stamps_differ(difference *d, const options *o, const ms_msg *a,
                           const ms_msg *b, char texts[2][TIME_MAX])
 {
@@ -155,10 +166,8 @@ static bool stamps_differ(difference *d, const options *o, const ms_msg *a,
     }
     bool in_a = ms_time(a, &x), in_b = ms_time(b, &y);
     if (!o->also_times || (in_a == in_b && x == y)) return false;
-    ms_str none = {NULL, 0};
-    return names_differ(d, "time",
-                        in_a ? ms_str_n(texts[0], ms_seconds_write(x, texts[0])) : none,
-                        in_b ? ms_str_n(texts[1], ms_seconds_write(y, texts[1])) : none);
+    return names_differ(d, "time", exact_text(in_a, x, texts[0]),
+                        exact_text(in_b, y, texts[1]));
 }
 
 /* The first difference, in the order type, role, agent, fields, numbers, times. */
@@ -174,7 +183,7 @@ static bool messages_differ(difference *d, const options *o, const ms_msg *a,
     uint32_t skip = o->also_skip;
     if (names_differ(d, "type", ms_type_name(a), ms_type_name(b))) return true;
     if (names_differ(d, "role", ms_role_name(a), ms_role_name(b))) return true;
-    if (names_differ(d, "agent_key", ms_agent_key(a), ms_agent_key(b))) return true;
+    if (names_differ(d, "agent_key", agent_key_of(a), agent_key_of(b))) return true;
     skip |= (uint32_t)1 << MS_F_TYPE_NAME | (uint32_t)1 << MS_F_ROLE_NAME |
             (uint32_t)1 << MS_F_AGENT_KEY;
     for (unsigned field = 1; field < MS_FIELD_COUNT; field++) {
@@ -231,7 +240,7 @@ static void print_difference(output *out, const side *a, const side *b,
 {
     char buf[CELL_BYTES];
     size_t at = d->a.ptr != NULL && d->b.ptr != NULL ? parting(d->a, d->b) : 0;
-    ms_str agent = ms_agent_key(a->msg);
+    ms_str agent = agent_key_of(a->msg);
     cell c = cell_over(buf, sizeof buf, sizeof buf / 8);
     cell_put(&c, ms_type_name(a->msg));
     if (agent.len > 0) cell_put(&c, MS_STR(" of "));

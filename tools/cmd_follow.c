@@ -79,7 +79,7 @@ static int follow_print(follower *f, const ms_msg *msg)
     if (GIVEN(o, JSON)) raw_line(msg, &f->out);
     else if (o->to == NULL) follow_row(f, msg);
     if (o->to == NULL) return FINE;
-    ms_result result = ms_writer_put_msg(&f->writer, msg, &err);
+    ms_result result = write_msg(&f->writer, msg, &err);
     if (result == MS_OK || f->out.error != 0) return FINE;
     return complain_of("writing", result, &err);
 }
@@ -207,7 +207,7 @@ static int follow_begin(follower *f, ms_query *q)
     f->table.located = o->location == NULL;
     f->last = f->mark = o->after;
     if (GIVEN(o, AFTER)) return FINE;
-    ms_result result = ms_refresh(f->job->store, &f->last, &err);
+    ms_result result = ms_wait(f->job->store, 0, 0, &f->last, &err);
     if (result != MS_OK) return complain_of("reading the log", result, &err);
     f->mark = f->last;
     int code = follow_changes(f, q, true);

@@ -47,7 +47,7 @@ static void print_rows(output *out)
     }
     emit_text(out, "\nmessage formats, read and written:\n");
     for (size_t i = 0; ms_dialect_at(i) != NULL; i++) {
-        emit_format(out, "%s\n", ms_dialect_name(ms_dialect_at(i)));
+        emit_format(out, "%s\n", ms_dialect_at(i)->name);
     }
     emit_text(out, "\nproviders, for requests:\n");
     for (size_t i = 0; ms_profile_at(i) != NULL; i++) {
@@ -65,7 +65,7 @@ static void json_row(ms_json_writer *w, const char *name, const char *program,
     if (versions != NULL) json_text(w, "seen", ms_str_of(versions));
     if (places != NULL && places[0] != '\0') json_text(w, "places", ms_str_of(places));
     ms_json_key(w, MS_STR("writes"));
-    ms_json_put_bool(w, writes);
+    ms_json_put_raw(w, writes ? MS_STR("true") : MS_STR("false"));
     ms_json_end_object(w);
     ms_json_separator(w, '\n');
 }
@@ -82,7 +82,7 @@ static void print_json_rows(output *out)
         json_row(&w, lists[i].name, lists[i].program, lists[i].versions, NULL, false);
     }
     for (size_t i = 0; ms_dialect_at(i) != NULL; i++) {
-        json_row(&w, ms_dialect_name(ms_dialect_at(i)), NULL, NULL, NULL, true);
+        json_row(&w, ms_dialect_at(i)->name, NULL, NULL, NULL, true);
     }
     ms_json_finish(&w);
 }

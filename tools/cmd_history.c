@@ -85,7 +85,7 @@ static const ms_msg *next_said(void *ctx)
     said_filter *f = ctx;
     const ms_msg *msg;
     while ((msg = ms_next(&f->it)) != NULL) {
-        ms_str agent = ms_agent_key(msg), word = ms_type_name(msg);
+        ms_str agent = agent_key_of(msg), word = ms_type_name(msg);
         bool other = ms_type_of(msg) == MS_T_OTHER && word.len > 0 &&
                      memchr(word.ptr, ':', word.len) != NULL;
         bool side = f->transcript && agent.len > 0 &&

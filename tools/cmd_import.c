@@ -140,7 +140,7 @@ static int run_import(job *j)
     ms_arena_deinit(&im.arena);
     im.added += j->counts.messages - j->counts.known;
     im.known += j->counts.known;
-    ms_refresh(j->store, &im.newest, NULL);
+    ms_wait(j->store, 0, 0, &im.newest, NULL);
     return print_import(&im, code == FINE && lossy ? DAMAGED : code);
 }
 

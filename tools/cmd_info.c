@@ -42,8 +42,8 @@ static int count_messages(ms_store *store, census *c)
     int code = listing_open(&l, &it);
     if (code != FINE) return code;
     while ((msg = ms_next(&it)) != NULL) {
-        if (!count_in(&c->locations, ms_location(msg), msg) ||
-            !count_in(&c->agents, ms_agent_key(msg), msg) ||
+        if (!count_in(&c->locations, location_of(msg), msg) ||
+            !count_in(&c->agents, agent_key_of(msg), msg) ||
             !count_in(&c->types, ms_type_name(msg), msg)) {
             return no_memory();
         }

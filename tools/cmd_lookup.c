@@ -15,7 +15,7 @@ static bool parse_key(ms_str key, ms_str *location, uint64_t *seq)
     static const char mark[] = "-msg-";
     const size_t len = sizeof mark - 1;
     size_t at = key.len;
-    if (!ms_str_starts_with(key, MS_STR("session-"))) return false;
+    if (!text_begins(key, MS_STR("session-"))) return false;
     while (at > 8 + len && memcmp(key.ptr + at - len, mark, len) != 0) at--;
     if (at <= 8 + len || at == key.len || key.ptr[at] == '-') return false;
     *location = ms_str_n(key.ptr + 8, at - len - 8);
@@ -37,7 +37,7 @@ static int print_found(job *j, const ms_msg *msg)
     }
     if (to == NULL) to = ms_dialect_find(MS_STR("framework"));
     ms_writer_init(&w, to, &opts, &j->arena, emit, &out);
-    result = ms_writer_put_msg(&w, msg, &err);
+    result = write_msg(&w, msg, &err);
     if (result == MS_OK) result = ms_writer_finish(&w, &err);
     int code = result == MS_OK || out.error != 0 ? FINE : complain_of(NULL, result, &err);
     return output_end(&out, code);
@@ -53,7 +53,7 @@ static ms_result find_plain(job *j, ms_str key, const ms_msg **msg, ms_error *er
                             "no key; session-ID-msg-NUMBER was expected");
     }
     ms_result result = ms_get_by_seq(j->store, seq, &j->arena, msg, err);
-    if (result != MS_OK || ms_str_equal(ms_location(*msg), location)) return result;
+    if (result != MS_OK || ms_str_equal(location_of(*msg), location)) return result;
     return ms_error_set(err, MS_E_NOT_FOUND, "that message is of another location");
 }
 

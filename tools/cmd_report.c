@@ -147,7 +147,7 @@ static void put_message(report *r, const ms_msg *msg, bool hidden, tally *agents
         ms_json_key(w, MS_STR("t"));
         ms_json_put_seconds(w, ns);
     }
-    ms_str agent = ms_agent_key(msg), role = ms_role_name(msg);
+    ms_str agent = agent_key_of(msg), role = ms_role_name(msg);
     if (agent.len > 0) {
         put_count(r, "a", place_of(r, agents, masked(r, ms_text_n(agent))));
     }
@@ -427,7 +427,7 @@ static void put_strings(report *r, const char *name, ms_str json)
         i += len;
     }
     ms_json_key(&r->w, ms_str_of(name));
-    if (r->failed) ms_json_put_null(&r->w);
+    if (r->failed) ms_json_put_raw(&r->w, MS_STR("null"));
     else ms_json_put_raw(&r->w, ms_buf_text(&out));
 }
 

@@ -107,7 +107,7 @@ static void print_beside(searcher *s, const ms_msg *found, bool before)
     const ms_msg *msg;
     ms_query q = {0};
     ms_arena_reset(&s->around);
-    if (!copy_text(&s->around, ms_location(found), &q.location)) exit(no_memory());
+    if (!copy_text(&s->around, location_of(found), &q.location)) exit(no_memory());
     q.limit = s->job->options->context;
     if (before) q.before_seq = ms_seq(found);
     else q.after_seq = ms_seq(found);
@@ -131,11 +131,11 @@ static void print_object(searcher *s, const ms_found *f)
     ms_str near = ms_find_snippet(text, f->at, f->length, 160);
     ms_json_init(&w, emit, &s->out, false);
     ms_json_begin_object(&w);
-    json_text(&w, "session", ms_location(msg));
+    json_text(&w, "session", location_of(msg));
     json_u64(&w, "seq", ms_seq(msg));
     json_time(&w, "time", ms_time(msg, &ns), ms_time(msg, &ns) ? ns : 0);
     json_text(&w, "type", ms_type_name(msg));
-    json_text(&w, "agent", ms_agent_key(msg));
+    json_text(&w, "agent", agent_key_of(msg));
     json_text(&w, "field", ms_str_of(field_word(f->field)));
     json_text(&w, "text", near);
     ms_json_end_object(&w);
@@ -180,7 +180,7 @@ static int search_all(searcher *s, ms_finder *finder)
     while (result == MS_OK && s->out.error == 0 &&
            (o->limit == 0 || s->messages < o->limit) && ms_find_next(finder, &f)) {
         s->messages++;
-        if (o->to != NULL) result = ms_writer_put_msg(&s->writer, f.msg, &err);
+        if (o->to != NULL) result = write_msg(&s->writer, f.msg, &err);
         else print_matches(s, finder, &f);
     }
     if (o->to != NULL && result == MS_OK) result = ms_writer_finish(&s->writer, &err);

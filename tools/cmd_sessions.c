@@ -163,7 +163,7 @@ static int take_grep(session_list *l)
     if (found == NULL) return no_memory();
     ms_result result = ms_find_open(l->job->store, &q, &finder, &err);
     while (result == MS_OK && ms_find_next(&finder, &f)) {
-        session *s = session_of(l, ms_location(f.msg));
+        session *s = session_of(l, location_of(f.msg));
         if (s != NULL) found[s - l->items] = true;
     }
     if (result == MS_OK) result = ms_find_close(&finder, &err);

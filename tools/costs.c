@@ -58,9 +58,9 @@ static bool row_of_note(const ms_msg *msg, ms_arena *arena, tally *names, cost_r
     row->reasoning = count_of(v[N_REASONING]);
     row->cost = number_of(v[N_COST]);
     row->time = number_of(v[N_TIME]);
-    row->location = shared_text(names, ms_location(msg));
-    row->agent = shared_text(names, ms_agent_key(msg));
-    row->turn = shared_text(names, ms_turn_id(msg));
+    row->location = shared_text(names, location_of(msg));
+    row->agent = shared_text(names, agent_key_of(msg));
+    row->turn = shared_text(names, ms_get(msg, MS_F_TURN_ID).text);
     row->model = shared_text(names, text_of(arena, v[N_MODEL]));
     row->tool = shared_text(names, text_of(arena, v[N_TOOL]));
     *answer = text_of(arena, v[N_ANSWER]);

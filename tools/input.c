@@ -328,7 +328,7 @@ static size_t offset_of(const reader *r, ms_str part)
 /* Hands on what an object became. */
 static int deliver(reader *r, const ms_dialect *dialect, conversation *talk, taken *t)
 {
-    bool chat = strcmp(ms_dialect_name(dialect), "framework") != 0;
+    bool chat = strcmp(dialect->name, "framework") != 0;
     for (size_t i = 0; i < t->list.count; i++) {
         int code = complete(r, chat, talk, &t->list.items[i]);
         if (code != FINE) return code;
@@ -372,7 +372,7 @@ static int take_message(reader *r, ms_str object, const ms_dialect *dialect,
     ms_arena_reset(&r->arena);
     if (ms_read(dialect, object, &opts, &r->arena, &t.list, &err) != MS_OK) {
         if (err.offset < object.len) at += (size_t)err.offset;
-        snprintf(what, sizeof what, "%s message: ", ms_dialect_name(dialect));
+        snprintf(what, sizeof what, "%s message: ", dialect->name);
         return complain_at(&r->source, at, what, err.message);
     }
     if (t.list.count == 0) return note_other(r, object, talk);
@@ -659,7 +659,7 @@ static int keep_element(reader *r, ms_str value, conversation *talk)
     if (row == NULL || t.list.items == NULL) return no_memory();
     row->count++;
     ms_str json = cleaned_value(r, value);
-    t.list.items[0] = ms_other(MS_STR("unknown:message"), ms_json(json));
+    t.list.items[0] = other_message(MS_STR("unknown:message"), ms_json(json));
     t.list.count = 1;
     int code = deliver(r, ms_dialect_find(MS_STR("framework")), talk, &t);
     return code == UNSTORED ? skip_element(r, value) : code;

@@ -116,7 +116,7 @@ static void look_at_facts(leaks *l, const ms_msg *msg)
 {
     ms_str facts = {NULL, 0};
     ms_str text = ms_content(msg).text;
-    ms_location_get(l->job->store, ms_location(msg), &l->job->arena, &facts, NULL);
+    ms_location_get(l->job->store, location_of(msg), &l->job->arena, &facts, NULL);
     bool now = false;
     size_t from = 0;
     secret s;
@@ -126,7 +126,7 @@ static void look_at_facts(leaks *l, const ms_msg *msg)
     }
     size_t n = look_at_field(l, msg, now ? "facts" : "earlier", "content", text);
     if (n == 0) return;
-    if (now) add_location(l, ms_location(msg));
+    if (now) add_location(l, location_of(msg));
     else l->earlier += n;
 }
 
@@ -169,7 +169,7 @@ static int look_at_all(leaks *l)
     int code = listing_open(&all, &it);
     if (code != FINE) return code;
     while (!l->failed && (msg = ms_next(&it)) != NULL) {
-        if (is_wanted(l->job->options, ms_location(msg))) look_at_record(l, msg);
+        if (is_wanted(l->job->options, location_of(msg))) look_at_record(l, msg);
     }
     code = listing_close(&it);
     return l->failed ? no_memory() : code;

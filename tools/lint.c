@@ -329,7 +329,8 @@ static size_t lint_space(ms_str text)
     if (p[0] == ' ' || (p[0] >= '\t' && p[0] <= '\r')) return 1;
     if (text.len >= 3 && p[0] == 0xE2 && p[1] == 0x80 && p[2] <= 0x8A) return 3;
     for (size_t i = 0; i < LINT_COUNT(wide); i++) {
-        if (ms_str_starts_with(text, ms_str_of(wide[i]))) return strlen(wide[i]);
+        size_t len = strlen(wide[i]);
+        if (text.len >= len && memcmp(text.ptr, wide[i], len) == 0) return len;
     }
     return 0;
 }

@@ -39,7 +39,7 @@ static int print_json(const options *o, const listing *l, output *out)
     if (code != FINE) return code;
     ms_writer_init(&w, o->to, &opts, l->arena, emit, out);
     while (result == MS_OK && (msg = ms_next(&it)) != NULL) {
-        result = ms_writer_put_msg(&w, msg, &err);
+        result = write_msg(&w, msg, &err);
     }
     if (result == MS_OK) result = ms_writer_finish(&w, &err);
     if (result != MS_OK && out->error == 0) code = complain_of("writing", result, &err);
@@ -107,8 +107,8 @@ void table_fit(table *t, const ms_msg *msg)
     char text[TIME_MAX], type[CELL_BYTES];
     widen(&t->seq, seq_text(t, msg, text));
     widen(&t->time, when_text(msg, text));
-    widen(&t->location, ms_location(msg));
-    widen(&t->agent, ms_agent_key(msg));
+    widen(&t->location, location_of(msg));
+    widen(&t->agent, agent_key_of(msg));
     widen(&t->type, type_text(msg, type));
 }
 
@@ -149,8 +149,8 @@ int table_measure(const listing *l, table *t)
     if (code != FINE) return code;
     while ((msg = ms_next(&it)) != NULL) {
         table_fit(t, msg);
-        if (first.ptr == NULL && !copy_text(l->arena, ms_location(msg), &first)) break;
-        t->located = t->located || !ms_str_equal(first, ms_location(msg));
+        if (first.ptr == NULL && !copy_text(l->arena, location_of(msg), &first)) break;
+        t->located = t->located || !ms_str_equal(first, location_of(msg));
     }
     ms_cursor_close(&it, NULL);
     table_fill(t);
@@ -219,8 +219,8 @@ void print_columns(const table *t, const ms_msg *msg, output *out)
     put_column(out, seq, (unsigned)seq.len, NULL);
     put_column(out, short_time(t, when_text(msg, text)), t->time,
                t->colour ? "\033[2m" : NULL);
-    if (t->located) put_column(out, ms_location(msg), t->location, NULL);
-    put_column(out, ms_agent_key(msg), t->agent, NULL);
+    if (t->located) put_column(out, location_of(msg), t->location, NULL);
+    put_column(out, agent_key_of(msg), t->agent, NULL);
     put_column(out, type_text(msg, type), t->type, type_colour(t, msg));
 }
 
@@ -276,8 +276,8 @@ void raw_fit(table *t, const ms_msg *msg)
     char text[TIME_MAX];
     widen(&t->seq, seq_text(t, msg, text));
     widen(&t->time, when_text(msg, text));
-    widen(&t->location, ms_location(msg));
-    widen(&t->agent, ms_agent_key(msg));
+    widen(&t->location, location_of(msg));
+    widen(&t->agent, agent_key_of(msg));
     widen(&t->kind, ms_str_of(kind_word(msg)));
     widen(&t->type, raw_type(msg));
 }
@@ -290,8 +290,8 @@ void raw_row(const table *t, const ms_msg *msg, output *out)
     put_column(out, seq, (unsigned)seq.len, NULL);
     put_column(out, short_time(t, when_text(msg, text)), t->time,
                t->colour ? "\033[2m" : NULL);
-    if (t->located) put_column(out, ms_location(msg), t->location, NULL);
-    put_column(out, ms_agent_key(msg), t->agent, NULL);
+    if (t->located) put_column(out, location_of(msg), t->location, NULL);
+    put_column(out, agent_key_of(msg), t->agent, NULL);
     put_column(out, ms_str_of(kind_word(msg)), t->kind, NULL);
     put_column(out, raw_type(msg), t->type, type_colour(t, msg));
     cell body = cell_over(buf, sizeof buf, t->body);
@@ -337,7 +337,7 @@ void raw_line(const ms_msg *msg, output *out)
     }
     if ((ms_flags(msg) & MS_FLAG_REDACTED) != 0) {
         ms_json_key(&w, MS_STR("redacted"));
-        ms_json_put_bool(&w, true);
+        ms_json_put_raw(&w, MS_STR("true"));
     }
     for (size_t i = 0; i < COUNT_OF(fields); i++) {
         bool said = fields[i].field == MS_F_ROLE_NAME && says_message(msg);
@@ -444,5 +444,5 @@ void json_text(ms_json_writer *w, const char *name, ms_str value)
 {
     ms_json_key(w, ms_str_of(name));
     if (value.ptr != NULL) ms_json_put_string(w, value);
-    else ms_json_put_null(w);
+    else ms_json_put_raw(w, MS_STR("null"));
 }

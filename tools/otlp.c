@@ -220,7 +220,7 @@ static const char *role_word(const entry *e)
 static void put_value(ms_json_writer *w, const char *name, ms_value value)
 {
     ms_json_key(w, ms_str_of(name));
-    if (value.text.ptr == NULL) ms_json_put_null(w);
+    if (value.text.ptr == NULL) ms_json_put_raw(w, MS_STR("null"));
     else if (value.json) ms_json_put_raw(w, value.text);
     else ms_json_put_string(w, value.text);
 }
@@ -439,7 +439,7 @@ static ms_str provider_of(ms_str model)
         {"grok", "x_ai"},        {"command", "cohere"},
     };
     for (size_t i = 0; i < COUNT_OF(known) && model.ptr != NULL; i++) {
-        if (ms_str_starts_with(model, ms_str_of(known[i].begin))) {
+        if (text_begins(model, ms_str_of(known[i].begin))) {
             return ms_str_of(known[i].provider);
         }
     }

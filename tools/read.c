@@ -74,7 +74,7 @@ ms_envelope action_of(ms_str tool, ms_value args)
 ms_envelope result_message(ms_value said, bool failed)
 {
     ms_str none = {NULL, 0};
-    return failed ? ms_error_message(said, none) : ms_observation(said, none);
+    return failed ? error_message(said, none) : ms_observation(said, none);
 }
 
 ms_value args_of(reading *r, ms_str json)
@@ -115,7 +115,7 @@ bool is_scaffold(ms_str text)
 {
     static const char *const begins[] = {"<", "# AGENTS.md", "Caveat:", "[Request inter"};
     for (size_t i = 0; i < COUNT_OF(begins); i++) {
-        if (ms_str_starts_with(text, ms_str_of(begins[i]))) return true;
+        if (text_begins(text, ms_str_of(begins[i]))) return true;
     }
     return false;
 }

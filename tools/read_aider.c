@@ -17,7 +17,7 @@ static bool aider_shows(ms_str text)
     while (text.len > 0 && (text.ptr[0] == '\n' || text.ptr[0] == '\r')) {
         text = ms_str_n(text.ptr + 1, text.len - 1);
     }
-    return ms_str_starts_with(text, ms_str_of(start));
+    return text_begins(text, ms_str_of(start));
 }
 
 typedef enum voice { NOBODY, USER, PROGRAM, MODEL } voice;
@@ -83,8 +83,8 @@ static void aider_flush(chat *c)
     if (text.len > 0 && c->speaks != NOBODY) {
         ms_envelope m = c->speaks == USER    ? ms_user_message(ms_text_n(text))
                         : c->speaks == MODEL ? ms_assistant_message(ms_text_n(text))
-                                             : ms_other(MS_STR("aider:output"),
-                                                        ms_text_n(text));
+                                             : other_message(MS_STR("aider:output"),
+                                                             ms_text_n(text));
         m.has_time = c->time.has_time;
         m.time_ns = c->time.time_ns;
         if (c->speaks == USER) note_prompt_text(c->r, text);
@@ -122,7 +122,7 @@ static void take_model(chat *c, ms_str text)
 {
     static const char *const begins[] = {"Model: ", "Models: ", "Main model: "};
     for (size_t i = 0; i < COUNT_OF(begins); i++) {
-        if (!ms_str_starts_with(text, ms_str_of(begins[i]))) continue;
+        if (!text_begins(text, ms_str_of(begins[i]))) continue;
         ms_str name = ms_str_n(text.ptr + strlen(begins[i]), text.len - strlen(begins[i]));
         size_t len = 0;
         while (len < name.len && name.ptr[len] != ' ') len++;
@@ -135,8 +135,8 @@ static void aider_line(chat *c, ms_str line)
 {
     voice speaks = MODEL;
     ms_str text = line;
-    bool heading = ms_str_starts_with(line, MS_STR("#### "));
-    if (ms_str_starts_with(line, MS_STR("```"))) c->fence = !c->fence;
+    bool heading = text_begins(line, MS_STR("#### "));
+    if (text_begins(line, MS_STR("```"))) c->fence = !c->fence;
     bool ends = line.len > 2 && memcmp(line.ptr + line.len - 2, "  ", 2) == 0;
     if (heading && !c->fence && (c->marked ? ends : c->speaks != MODEL)) speaks = USER;
     if (!c->fence && line.len > 0 && line.ptr[0] == '>') speaks = PROGRAM;
@@ -186,7 +186,7 @@ static void aider_read(reading *r, ms_str text)
         ms_str line = ms_str_n(text.ptr, len);
         if (line.len > 0 && line.ptr[line.len - 1] == '\r') line.len--;
         text = ms_str_n(text.ptr + used, text.len - used);
-        if (ms_str_starts_with(line, ms_str_of(start))) {
+        if (text_begins(line, ms_str_of(start))) {
             aider_session(&c, ms_str_n(line.ptr + sizeof start - 1,
                                        line.len - sizeof start + 1));
         } else {

@@ -136,7 +136,7 @@ static bool is_other(reading *r, ms_str type)
 {
     ms_str word = trace_text(r->t, type);
     for (size_t i = 0; i < COUNT_OF(others); i++) {
-        if (ms_str_starts_with(word, ms_str_of(others[i]))) return true;
+        if (text_begins(word, ms_str_of(others[i]))) return true;
     }
     return false;
 }

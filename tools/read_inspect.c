@@ -103,7 +103,7 @@ static void take_message(reading *r, ms_str sample, ms_str message)
     } else if (text_is(v[I_ROLE], "tool")) {
         bool bad = is_object(v[I_ERROR]);
         if (bad && said.text.len == 0) said = value_of(r, member(v[I_ERROR], "message"));
-        m = bad ? ms_error_message(said, trace_text(r->t, member(v[I_ERROR], "type")))
+        m = bad ? error_message(said, trace_text(r->t, member(v[I_ERROR], "type")))
                 : ms_observation(said, ms_str_n(NULL, 0));
         m.call_id = trace_text(r->t, v[I_CALL]);
         m.tool = trace_text(r->t, v[I_FUNCTION]);

@@ -124,7 +124,7 @@ int open_to_append(job *j, bool keep_unset_times, uint64_t *newest)
     j->appends = true;
     int code = open_log(j, j->options->files[0], &desc);
     if (code != FINE) return code;
-    ms_result result = ms_refresh(j->store, newest, &err);
+    ms_result result = ms_wait(j->store, 0, 0, newest, &err);
     return result == MS_OK ? FINE : complain_of("reading the log", result, &err);
 }
 
@@ -167,7 +167,7 @@ static void load_answered(void *ctx, ms_str response)
     uint64_t last = 0;
     ms_arena arena = {0};
     use_of_response(response, &arena, &u);
-    if (u.input + u.output > 0 && ms_refresh(ctx, &last, NULL) == MS_OK) {
+    if (u.input + u.output > 0 && ms_wait(ctx, 0, 0, &last, NULL) == MS_OK) {
         ms_note(ctx, last, MS_STR("usage"), ms_json(use_json(&u, &arena)), NULL);
     }
     ms_arena_deinit(&arena);

@@ -161,7 +161,7 @@ static bool is_redacted(trace *t, const ms_msg *msg)
         flags |= ms_flags(shown);
     }
     return (flags & MS_FLAG_REDACTED) != 0 ||
-           ms_str_starts_with(ms_content(msg).text, MS_STR("[redacted]"));
+           text_begins(ms_content(msg).text, MS_STR("[redacted]"));
 }
 
 /* Is the stored message of that number what the file has? One that was redacted, or that
@@ -380,7 +380,7 @@ void trace_unknown(trace *t, ms_str type, ms_str json)
     }
     row->count++;
     t->desc.counts->unknown++;
-    ms_envelope m = ms_other(name, ms_json(json));
+    ms_envelope m = other_message(name, ms_json(json));
     trace_put(t, &m);
 }
 

@@ -122,7 +122,7 @@ static ms_result usage_sum(ms_store *store, usage_by by, ms_arena *a, usage_list
     bool shown = true;
     memset(list, 0, sizeof *list);
     memset(&q, 0, sizeof q);
-    ms_arena_init(&room, NULL);
+    memset(&room, 0, sizeof room);
     q.raw = MS_RAW_NOTES;
     bool asks = ms_store_stat(store, &stat, NULL) != MS_OK || stat.hidden > 0;
     ms_result result = ms_query_open(store, &q, &it, err);
@@ -137,10 +137,10 @@ static ms_result usage_sum(ms_store *store, usage_by by, ms_arena *a, usage_list
             shown = ms_get_by_seq(store, asked, &room, &msg, NULL) != MS_E_NOT_FOUND;
         }
         if (!shown) continue;
-        ms_str name = by == USAGE_BY_AGENT  ? ms_agent_key(note)
-                      : by == USAGE_BY_TURN ? ms_turn_id(note)
+        ms_str name = by == USAGE_BY_AGENT  ? ms_get(note, MS_F_AGENT_KEY).text
+                      : by == USAGE_BY_TURN ? ms_get(note, MS_F_TURN_ID).text
                                             : none;
-        usage_item *item = usage_item_of(list, a, ms_location(note), name);
+        usage_item *item = usage_item_of(list, a, ms_get(note, MS_F_LOCATION).text, name);
         if (item == NULL) result = usage_no_memory(err);
         if (item != NULL) usage_add(item, &u);
         if (item != NULL) usage_add(&list->total, &u);

@@ -40,7 +40,7 @@ int main(void)
     ms_envelopes first, list;
     ms_arena arena;
     ms_error err;
-    ms_arena_init(&arena, NULL);
+    test_arena_init(&arena, NULL);
     ms_result code = ms_read_list(ms_dialect_find(MS_STR("openai")), ms_str_of(chat), NULL,
                                   &arena, &first, &err);
     for (size_t i = 0; code == MS_OK && (from = ms_dialect_at(i)) != NULL; i++) {
@@ -51,7 +51,7 @@ int main(void)
         if (code == MS_OK)
             code = ms_read_list(from, ms_buf_text(&buf), NULL, &arena, &list, &err);
         for (size_t k = 0; code == MS_OK && (to = ms_dialect_at(k)) != NULL; k++) {
-            printf("%s %s ", ms_dialect_name(from), ms_dialect_name(to));
+            printf("%s %s ", from->name, to->name);
             code = write_all(to, &list, &arena, NULL, &err);
         }
     }

@@ -58,7 +58,7 @@ static ms_result put(ms_writer *w, const ms_envelope *m, unsigned how, ms_error 
     if (ms_encode(m, &arena, &msg, err) != MS_OK) wrong("it cannot be encoded", err);
     if (ms_decode(msg, ms_size(msg), &again, err) != MS_OK || again != msg)
         wrong("it cannot be decoded", err);
-    return ms_writer_put_msg(w, msg, err);
+    return test_writer_put_msg(w, msg, err);
 }
 
 /* One array, or a line each. */
@@ -227,7 +227,7 @@ static void cross(const ms_dialect *d, const ms_envelopes *list, unsigned how)
     ms_envelopes again;
     ms_error err;
     how |= LIST;
-    step = ms_dialect_name(d);
+    step = d->name;
     ms_str text = writes(d, list, how & ~(unsigned)ENCODED);
     must_be_json(text, how);
     if (reads(d, text, how | LENIENT, &again, &err) != MS_OK) {
@@ -250,7 +250,7 @@ static void message(const ms_dialect *d, const ms_dialect *other, unsigned how)
 {
     ms_envelopes list;
     ms_error err;
-    from = ms_dialect_name(d);
+    from = d->name;
     step = "read";
     if (reads(d, source, how, &list, &err) != MS_OK) {
         if (list.items != NULL || list.count != 0) wrong("refused, but not empty", &err);
@@ -371,7 +371,7 @@ static ms_result look_up(ms_store *store, ms_str user, uint64_t seq, const ms_ms
 {
     char key[MS_ENTITY_KEY_MAX];
     ms_error err;
-    size_t len = ms_entity_key(MS_STR("s"), seq, key);
+    size_t len = test_entity_key(MS_STR("s"), seq, key);
     memset(&err, 0, sizeof err);
     ms_result code = ms_session_lookup(store, user, ms_str_n(key, len), &arena, msg,
                                        &err);
@@ -396,7 +396,7 @@ static void load_short(const ms_session *s, const ms_envelopes *rows, unsigned h
     for (size_t i = 0; i < left; i++) {
         const ms_envelope *full = &rows->items[rows->count - left + i];
         char key[MS_ENTITY_KEY_MAX];
-        size_t len = ms_entity_key(MS_STR("s"), full->seq, key);
+        size_t len = test_entity_key(MS_STR("s"), full->seq, key);
         must_be_short(*full, &some.items[i], ms_str_n(key, len));
     }
 }

@@ -19,6 +19,9 @@
 
 #define _POSIX_C_SOURCE 200809L
 #define FUZZ_MOST 1024
+#define MSGSTORE_STATIC /* the private functions, beside the object */
+#define MSGSTORE_IMPLEMENTATION
+#include "../../msgstore.h"
 #include "fuzz.h"
 
 enum { EXACT = 1, IS_JSON = 2, INSIDE = 4 };
@@ -60,10 +63,24 @@ static void snippet(ms_str text, size_t at, size_t length)
         fuzz_fail("a snippet that cuts a character");
 }
 
+/* The first match in a value at byte `from` or later, or SIZE_MAX. */
+static size_t find_in_value(ms_value value, ms_str needle, bool exact, size_t from,
+                            size_t *length)
+{
+    ms__needle n;
+    size_t at = SIZE_MAX, len = 0;
+    if (needle.len > 0) {
+        ms__needle_make(&n, needle, exact);
+        at = ms__find_value(&n, value.text, value.json, from, &len);
+    }
+    if (length != NULL) *length = at == SIZE_MAX ? 0 : len;
+    return at;
+}
+
 static void plain(ms_str text, ms_str needle, bool exact, size_t from)
 {
     for (size_t n = 0; n < 40; n++) {
-        size_t at = ms_find_in_value(ms_text_n(text), needle, exact, from, NULL);
+        size_t at = find_in_value(ms_text_n(text), needle, exact, from, NULL);
         if (at != naive(text, needle, exact, from)) {
             fuzz_show("text", text);
             fuzz_show("needle", needle);
@@ -96,7 +113,7 @@ static void json(ms_str text, ms_str needle, bool exact)
     ms_str decoded;
     size_t end = 0, first = SIZE_MAX;
     for (size_t n = 0; n < 40; n++) {
-        size_t length = 0, at = ms_find_in_value(value, needle, exact, end, &length);
+        size_t length = 0, at = find_in_value(value, needle, exact, end, &length);
         if (at == SIZE_MAX) break;
         if (first == SIZE_MAX) first = at;
         if (at < end || length == 0 || length > text.len - at)
@@ -199,7 +216,7 @@ static void in_order(ms_str text, ms_str out, const ms_shorten_opts *opts, ms_st
     if (opts->as_origin && memchr(key.ptr, '\0', key.len) == NULL)
         as_said(text, out, opts->keep, key);
     if (opts->as_origin) return;
-    must(ms_shorten(out, opts, key, &arena, &again, NULL) == MS_OK &&
+    must(test_shorten(out, opts, key, &arena, &again, NULL) == MS_OK &&
              again.ptr == out.ptr, "shortened once more", out);
 }
 
@@ -221,7 +238,7 @@ static void shorten(unsigned how, size_t keep, ms_str key, ms_str text)
 {
     ms_shorten_opts opts = {1 + keep % 64, (how & AS_ORIGIN) != 0};
     ms_str out;
-    must(ms_shorten(text, &opts, key, &arena, &out, NULL) == MS_OK, "refused", text);
+    must(test_shorten(text, &opts, key, &arena, &out, NULL) == MS_OK, "refused", text);
     bool is = out.ptr != text.ptr;
     if (is) in_order(text, out, &opts, key);
     if (opts.as_origin && ms_utf8_check(text, NULL))
@@ -278,7 +295,7 @@ static size_t row_of(ms_str user, ms_str key)
     static size_t len[ROWS];
     for (size_t i = 0; i < ROWS; i++) {
         if (len[i] == 0)
-            len[i] = ms_entity_key(ms_str_of(sessions[i / 2]), i + 1, own[i]);
+            len[i] = test_entity_key(ms_str_of(sessions[i / 2]), i + 1, own[i]);
         if (i != 1 && ms_str_equal(user, user_of(i)) &&
             ms_str_equal(key, ms_str_n(own[i], len[i])))
             return i;
@@ -320,7 +337,7 @@ static void keys(unsigned how, unsigned n, ms_str text)
 {
     char wide[FUZZ_MOST], made[MS_ENTITY_KEY_MAX];
     ms_str key = spread(text, wide, sizeof wide);
-    if (how & MADE) key = ms_str_n(made, ms_entity_key(key, n % 16, made));
+    if (how & MADE) key = ms_str_n(made, test_entity_key(key, n % 16, made));
     look_up(how & OTHER_USER ? MS_STR("v") : MS_STR("u"), key);
 }
 

@@ -37,10 +37,10 @@ static void must(bool holds, const char *what, ms_str text)
 
 static void touch_numbers(ms_str v)
 {
-    char text[MS_SECONDS_MAX], time[MS_ISO_MAX];
+    char text[TEST_SECONDS_MAX], time[MS_ISO_MAX];
     int64_t ns = 0, again = 1;
     if (ms_seconds_read(v, &ns) == MS_OK) {
-        size_t len = ms_seconds_write(ns, text);
+        size_t len = test_seconds_write(ns, text);
         must(ms_seconds_read(ms_str_n(text, len), &again) == MS_OK && again == ns,
              "seconds change when they are written", v);
     }
@@ -59,7 +59,7 @@ static void touch(ms_str v)
     double f;
     size_t bad = 0;
     must((unsigned)ms_json_kind_of(v) <= MS_JSON_OBJECT, "no such kind", v);
-    (void)ms_json_bool(v, &flag);
+    (void)test_json_bool(v, &flag);
     (void)ms_json_i64(v, &i);
     (void)ms_json_u64(v, &u);
     (void)ms_json_f64(v, &f);
@@ -254,7 +254,7 @@ static void same_value(ms_str v, json_t *j, ms_str text)
     case JSON_REAL: same_number(v, j, text); break;
     case JSON_TRUE:
     case JSON_FALSE:
-        must(ms_json_bool(v, &flag) == MS_OK && flag == json_is_true(j), "bool", text);
+        must(test_json_bool(v, &flag) == MS_OK && flag == json_is_true(j), "bool", text);
         break;
     default: break;
     }
@@ -283,11 +283,11 @@ static void build(ms_json_writer *w, ms_str v)
     ms_json_kind kind = ms_json_kind_of(v);
     ms_json_iter it = ms_json_iterate(v);
     switch (kind) {
-    case MS_JSON_NULL: ms_json_put_null(w); return;
+    case MS_JSON_NULL: test_json_put_null(w); return;
     case MS_JSON_TRUE:
     case MS_JSON_FALSE:
-        (void)ms_json_bool(v, &flag);
-        ms_json_put_bool(w, flag);
+        (void)test_json_bool(v, &flag);
+        test_json_put_bool(w, flag);
         return;
     case MS_JSON_STRING:
         must(ms_json_string(v, &arena, &s) == MS_OK, "a string is not decoded", v);

@@ -378,8 +378,9 @@ static const char *item_differs(const item *e, const ms_msg *msg)
     uint32_t flags = ms_flags(msg);
     if (e->seq != 0 && e->seq != ms_seq(msg)) return "a number";
     if (ms_type_of(msg) != types[e->type]) return "a type";
-    if (!ms_str_equal(ms_location(msg), ms_str_of(places[e->place]))) return "a place";
-    if (!ms_str_equal(ms_agent_key(msg), ms_str_of(agents[e->agent]))) return "an agent";
+    if (!ms_str_equal(test_location(msg), ms_str_of(places[e->place]))) return "a place";
+    if (!ms_str_equal(test_agent_key(msg), ms_str_of(agents[e->agent])))
+        return "an agent";
     if (!ms_str_equal(ms_content(msg).text, text_of(e))) return "a text";
     if (((flags & MS_FLAG_UNFINISHED) != 0) != e->open) return "whether it is finished";
     if (((flags & MS_FLAG_REDACTED) != 0) != e->redacted) return "whether it is redacted";
@@ -902,13 +903,13 @@ static void step_refresh(fuzz_input *in)
         if (bits & 2) disk.fail_at = disk.calls + k;
         else other_heap.fail_at = other_heap.calls + k;
         disk.fail_from = other_heap.fail_from = (bits & 4) != 0;
-        ms_result result = ms_refresh(beside, &seq, NULL);
+        ms_result result = test_refresh(beside, &seq, NULL);
         bool fault = disk.hits + other_heap.failed > 0;
         if (result != MS_OK) may_say(result, fault, "refresh");
         disarm();
     }
-    if (ms_refresh(store, &newest, NULL) != MS_OK) fuzz_fail("the writer's refresh");
-    if (ms_refresh(beside, &seq, NULL) != MS_OK) fuzz_fail("a refresh");
+    if (test_refresh(store, &newest, NULL) != MS_OK) fuzz_fail("the writer's refresh");
+    if (test_refresh(beside, &seq, NULL) != MS_OK) fuzz_fail("a refresh");
     if (seq != newest) fuzz_fail("step %u: the reader is behind", now);
     if (tried.count > 0 && seq < tried.items[tried.count - 1].seq)
         fuzz_fail("step %u: a refresh misses the newest", now);

@@ -169,7 +169,8 @@ static void show_history(void)
     out.arena = &arena;
     ms_writer_init(&w, ms_dialect_find(MS_STR("framework")), &opts, &arena, ms_buf_write,
                    &out);
-    for (size_t i = 0; i < n_history; i++) (void)ms_writer_put_msg(&w, history[i], NULL);
+    for (size_t i = 0; i < n_history; i++)
+        (void)test_writer_put_msg(&w, history[i], NULL);
     (void)ms_writer_finish(&w, NULL);
     fuzz_show("history", ms_buf_text(&out));
 }

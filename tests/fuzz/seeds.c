@@ -231,7 +231,7 @@ static void fill(ms_store *store, size_t n, size_t much)
     if (ms_stream_begin(&stream, store, MS_STR("a"), &m, NULL, NULL) == MS_OK) {
         (void)ms_stream_feed(&stream, MS_STR(" far"), NULL);
         (void)ms_stream_feed(&stream, MS_STR(" more"), NULL);
-        (void)ms_stream_flush(&stream, NULL);
+        (void)test_stream_flush(&stream, NULL);
     }
     (void)ms_redact(store, seqs[3], NULL);
 }
