@@ -1015,6 +1015,11 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
 MS_API const ms_msg *ms_next(ms_cursor *it);
 
 
+static inline const ms_msg *ms__cursor_next(ms_cursor *it) /* private */
+{
+    return ms_next(it);
+}
+
 /* Closes a cursor and returns its result: MS_OK, MS_E_DAMAGED (records were skipped), or
  * the failure that ended it. A closed or zeroed cursor is allowed. */
 MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err);
@@ -1979,6 +1984,34 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
 /* Must be called to end the last message, and the array. Without `array` more messages
  * may follow; they begin a new line and are not joined to the last one. */
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err);
+
+/* A reader at work; private. */
+typedef struct ms__reader {
+    ms_str json;              /* one JSON object, checked */
+    bool lenient, repair;
+    ms_arena *arena;          /* for envelopes and what they view */
+    ms_error *err;            /* may be NULL */
+    ms_envelope *items;       /* what was read; an stb_ds array */
+    struct ms__member *members; /* the same: members of the objects at hand */
+    ms_buf outer, block, *text; /* templates; the one at hand */
+    ms_str list;              /* elements to read, once the object is */
+    uint64_t seen;            /* holes of the object, by index */
+    uint32_t needed;          /* fields, by number */
+    const char *word;         /* of the shape */
+    bool whole;               /* what would need another reading is not a hole's */
+    bool keeps;               /* lenient: what does not fit stays as it is */
+} ms__reader;
+
+/* A format as the table in [formats] has it; private. */
+typedef struct ms__dialect {
+    ms_dialect shown;         /* what a caller holds; first, so that a cast leads back */
+    bool joins;               /* a JOINED message is written together with those before */
+    /* Reads one message, which can become several, by ms__reader_add. */
+    ms_result (*read)(ms__reader *r);
+    /* Writes n messages as one JSON value to w->json; n is 1 unless `joins`. */
+    ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
+    const struct ms__format *format; /* does what is NULL above */
+} ms__dialect;
 
 /* ==== [api-shorten] long texts =======================================================
  * A long text becomes its beginning, a hint, its end:
@@ -19290,34 +19323,6 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
 
 /* ---- What readers share. */
 
-/* A reader at work. */
-typedef struct ms__reader {
-    ms_str json;              /* one JSON object, checked */
-    bool lenient, repair;
-    ms_arena *arena;          /* for envelopes and what they view */
-    ms_error *err;            /* may be NULL */
-    ms_envelope *items;       /* what was read; an stb_ds array */
-    struct ms__member *members; /* the same: members of the objects at hand */
-    ms_buf outer, block, *text; /* templates; the one at hand */
-    ms_str list;              /* elements to read, once the object is */
-    uint64_t seen;            /* holes of the object, by index */
-    uint32_t needed;          /* fields, by number */
-    const char *word;         /* of the shape */
-    bool whole;               /* what would need another reading is not a hole's */
-    bool keeps;               /* lenient: what does not fit stays as it is */
-} ms__reader;
-
-/* A format as the table in [formats] has it. */
-typedef struct ms__dialect {
-    ms_dialect shown;         /* what a caller holds; first, so that a cast leads back */
-    bool joins;               /* a JOINED message is written together with those before */
-    /* Reads one message, which can become several, by ms__reader_add. */
-    ms_result (*read)(ms__reader *r);
-    /* Writes n messages as one JSON value to w->json; n is 1 unless `joins`. */
-    ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
-    const struct ms__format *format; /* does what is NULL above */
-} ms__dialect;
-
 static const ms__dialect *ms__dialect_of(const ms_dialect *dialect)
 {
     return (const ms__dialect *)(const void *)dialect;
@@ -23864,7 +23869,7 @@ static ms_str ms__glue(ms__projector *p, ms_str a, ms_str b, ms_str c)
     return ms_str_n(text, a.len + b.len + c.len);
 }
 
-/* The text as ms_shorten makes it. */
+/* The text as ms_shorten_message makes it. */
 static ms_str ms__shorter(ms__projector *p, ms_str text, ms_str key)
 {
     ms_str shorter = text;
@@ -25407,11 +25412,6 @@ static ms_result ms__project_begin(ms__projector *p, const ms_project_desc *desc
     return p->lost ? ms__no_arena(err, p->arena, p->lost) : MS_OK;
 }
 
-static const ms_msg *ms__project_next(const ms_project_desc *desc)
-{
-    return desc->cursor ? ms_next(desc->cursor) : desc->next(desc->next_ctx);
-}
-
 /* Steps 1 to 5: reads the messages and looks where the window begins. What is written
  * then goes to p->json, and ms__project_close ends it. */
 static ms_result ms__project_open(ms__projector **out, const ms_project_desc *desc,
@@ -25426,7 +25426,8 @@ static ms_result ms__project_open(ms__projector **out, const ms_project_desc *de
     if ((!desc->cursor && !desc->next) || !write)
         return ms__fail(err, MS_E_ARGUMENT, "a history needs messages and a place to go");
     MS__TRY(ms__project_begin(p, desc, err));
-    while ((msg = ms__project_next(desc)) != NULL)
+    while ((msg = desc->cursor ? ms__cursor_next(desc->cursor)
+                               : desc->next(desc->next_ctx)) != NULL)
         MS__TRY(ms__project_add(p, msg, err));
     ms_result code = ms__window_start(p, &p->start, err);
     if (p->profile->system == MS_SYSTEM_APART) {
@@ -26537,7 +26538,7 @@ MS_API ms_result ms_session_load(const ms_session *session,
 
 /* ---- Finding. */
 
-/* Splits a key as ms_entity_key spells it. False: it is no key. */
+/* Splits a key as ms__entity_key spells it. False: it is no key. */
 static bool ms__key_parse(ms_str key, ms_str *id, uint64_t *seq)
 {
     const size_t head = sizeof "session-" - 1, middle = sizeof "-msg-" - 1;
