@@ -554,8 +554,8 @@ controls()
         ms__staging_reach 'if (!p) return false;' ''
     control listing_asks_every_segment gcc test_log_rare \
         a_listing_looks_at_what_it_returns 100 \
-        ms__naming_enough 'if (!ms__load32(&n->core->edited)) return true;' \
-        'if (!ms__load32(&n->core->edited)) return false;'
+        ms__naming_enough '!ms__load32(&n->core->edited)) return true;' \
+        '!ms__load32(&n->core->edited)) return false;'
     control names_not_checked gcc test_oom each_allocation_fails_once 50 \
         ms__prepare 'if (!p->loc) return core->home->no_room' \
         'if (0) return core->home->no_room'
@@ -600,7 +600,7 @@ controls()
         ms__log_ready 'if (!ms__forked(&log->file.fork_mark, log->os)) return MS_OK;' \
         'return MS_OK;'
     control keys_of_old_segments_forgotten gcc test_log keys_and_numbers_survive_reopening 100 \
-        ms__key_find 'return core->home->sealed ?' 'return core->home->sealed && 0 ?'
+        ms__key_find 'return ms__sealed_of(core) ?' 'return ms__sealed_of(core) && 0 ?'
     control key_with_another_content_taken gcc test_bad_input \
         a_key_reused_inside_a_batch 100 \
         ms__plan_repeat 'p->repeat = ms__same_message(r, e, l);' 'p->repeat = true;'
