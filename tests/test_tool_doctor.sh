@@ -18,14 +18,19 @@ if [ ! -d "$shared/claude-code-real" ]; then
 fi
 
 # said FILE: what its messages contain, a line each, sorted; without numbers, times and ids.
-said()
+said_in_order()
 {
     "$tool" view --raw --json "$1" 2>/dev/null | sed -n '/"kind":"message"/{
-        s/,"\(call_id\|id\|key\|source\|extra\)":.*//
+        s/,"\(call_id\|id\|key\|source\|extra\)":.*/}/
         s/"\(seq\|time\|location\|turn_id\|flags\)":\("[^"]*"\|[0-9.]*\),\{0,1\}//g
         s/"\(uuid\|parentUuid\)":"[^"]*"//g
         p
-    }' | LC_ALL=C sort -u
+    }'
+}
+
+said()
+{
+    said_in_order "$1" | LC_ALL=C sort -u
 }
 
 # damage KIND FILE: the file with a fault.
@@ -105,4 +110,48 @@ check program_folder 2 '*' 'a program reads what is put there' \
 check program_folder_named 3 'wrote' '' doctor --fix -o "$tmp/.claude/projects/x/b.jsonl" \
     "$tmp/.claude/projects/x/open.jsonl"
 check output_of_one 2 '' 'needs --fix, and one file' doctor -o x "$tmp/s.jsonl" "$tmp/s.jsonl"
+
+
+# ---- Writers, read back; a session that another program goes on with.
+
+# plain FILE: type, tool, arguments and content of each message, but what the format leaves out.
+plain()
+{
+    said_in_order "$1" | grep -v '"role":"\(system\|developer\)"\|"type":"[a-z-]*:' |
+        sed 's/"\(type_name\|error_type\)":"[^"]*",//; s/"type":"error"/"type":"observation"/; s/,"agent_key":"[^"]*"//
+             s/"role":"[a-z]*",\{0,1\}//; s/,"tool":"[^"]*"\(,"args"\)\{0\}$//' |
+        grep -v '"content":\([[{]\|"{\)' | sed 's/"type":"observation".*"content"/"type":"observation","content"/
+             s/"type":"observation",\(.*\),"tool":.*/"type":"observation",\1/'
+}
+
+for to in claude-code codex; do
+    for file in "$real/short.jsonl" "$real/tool_heavy.jsonl" \
+        "$shared/codex-rollout/stage0-large.jsonl" "$shared"/codex-rollout/rollout-*.jsonl \
+        "$shared/atif-trajectory/openhands_hello-world.trajectory.json"; do
+        name=${to}_$(basename "$file" | cut -c 1-20)
+        "$tool" export --format $to "$file" >"$tmp/w.jsonl" 2>"$tmp/err" ||
+            fail "export_$name" "$(head -n 1 "$tmp/err")"
+        plain "$file" >"$tmp/want"
+        plain "$tmp/w.jsonl" >"$tmp/got"
+        equal "export_$name" "$tmp/want" "$tmp/got"
+    done
+    provider=openai
+    [ $to = claude-code ] && provider=anthropic
+    for file in "$real/tool_heavy.jsonl" "$tmp/open.jsonl" "$tmp/lost.jsonl" \
+        "$shared"/codex-rollout/rollout-*.jsonl "$shared/pi-session/large-session.jsonl" \
+        "$shared/cline-session/session.messages.json" \
+        "$shared/swe-agent-traj/sweagent-function_calling_simple.traj" \
+        "$shared/openhands-events/events.jsonl"; do
+        name=${to}_$(basename "$file" | cut -c 1-20)
+        check "hand_over_$name" 0 '' '*' hand-over "$file" --to $to -o "$tmp/h.jsonl"
+        check "whole_$name" 0 "$to, nothing is wrong" '' doctor "$tmp/h.jsonl"
+        run history --format $provider "$tmp/h.jsonl"
+        cp "$tmp/out" "$tmp/request"
+        check "request_$name" 0 '' '' check --as $provider "$tmp/request"
+    done
+done
+check hand_over_of_several 2 '' 'has .* sessions' hand-over "$shared/tau-bench-airline/gpt-4o-airline.json" --to codex
+check hand_over_to_messages 2 '' 'expects claude-code or codex' hand-over "$tmp/s.jsonl" --to openai
+check hand_over_says 0 '*' 'system texts left out' hand-over --to claude-code --report \
+    "$shared"/codex-rollout/rollout-*.jsonl
 exit $failed

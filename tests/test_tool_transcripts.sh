@@ -265,7 +265,7 @@ input=
 # ---- What shells and man(1) read.
 
 check formats 0 '^claude-code +Claude Code' '' formats
-check formats_json 0 '"name":"codex".*"writes":false' '' formats --json
+check formats_json 0 '"name":"gemini-cli".*"writes":false' '' formats --json
 for shell in bash zsh fish; do
     run completion $shell
     cp "$tmp/out" "$tmp/completion.$shell"

@@ -185,6 +185,7 @@ typedef struct options {
     const struct fileformat *transcript; /* of --from, when it names one of transcripts */
     const ms_dialect *to;     /* NULL: a table, or */
     bool otlp;                /* --format otlp */
+    const struct filewriter *writer; /* of --format, --to, when it names one */
     const ms_profile *provider; /* of --as, or of --format when it names one */
     const char *session;      /* named as the last argument */
     const char *location, *agent, *turn, *system, *user;

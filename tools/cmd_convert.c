@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "otlp.h"
 #include "secrets.h"
+#include "write.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -218,6 +219,10 @@ static int run_export(job *j)
     const ms_dialect *framework = ms_dialect_find(MS_STR("framework"));
     const ms_dialect *to = j->options->to != NULL ? j->options->to : framework;
     if (j->options->otlp) return export_otlp(j);
+    if (j->options->writer != NULL) {
+        output out = {stdout, 0};
+        return output_end(&out, write_sessions(j, j->options->writer, false, &out));
+    }
     if (GIVEN(j->options, FORMAT) && j->options->to == NULL) {
         complain("export --format expects a message format, not table");
         return USAGE;
@@ -251,8 +256,9 @@ const command convert_command = {
 };
 
 static const option_row export_rows[] = {
-    {OPT_FORMAT, "a message format, or otlp: traces of OpenTelemetry, a session a line; "
-                 "without it framework with location"},
+    {OPT_FORMAT, "a message format; otlp: traces of OpenTelemetry, a session a line; or "
+                 "claude-code, codex: one session as their transcript; without it "
+                 "framework with location"},
     {OPT_LOCATION, "only this location; may be given several times"},
     {OPT_WITH_LOCATION, "write the members location and agent_key in other formats, "
                         "too"},

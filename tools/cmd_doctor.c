@@ -89,7 +89,8 @@ static void note_missing(const tally *these, tally *those, finding *f)
 {
     for (size_t i = 0; i < arrlenu(these->rows); i++) {
         const tally_row *row = &these->rows[i];
-        if (row->count > 0 && count_in(those, row->text) == 0) note_message(f, row->bytes);
+        bool alone = row->count > 0 && count_in(those, row->text) == 0;
+        if (alone) note_message(f, row->bytes);
     }
 }
 
@@ -144,8 +145,10 @@ static void print_examined(examined *e)
     print_finding(e->out, &e->open, "calls without a result", "message");
     print_finding(e->out, &e->lost, "results without a call", "message");
     if (e->inner.rescue.places > 0) {
-        emit_format(e->out, "%10" PRIu64 "  damaged places, %" PRIu64 " bytes: line %" PRIu64
-                    "\n", e->inner.rescue.places, e->inner.rescue.bytes,
+        emit_format(e->out,
+                    "%10" PRIu64 "  damaged places, %" PRIu64 " bytes: line %" PRIu64
+                    "\n",
+                    e->inner.rescue.places, e->inner.rescue.bytes,
                     e->inner.rescue.fault.line);
     }
     if (shots > 0) {
@@ -181,20 +184,14 @@ static char *fixed_path(const char *path)
     static const char *const ends[] = {".zst", ".jsonl", ".json"};
     for (size_t i = 0; i < COUNT_OF(ends); i++) {
         size_t len = strlen(ends[i]);
-        if ((size_t)(end - name) > len && memcmp(end - len, ends[i], len) == 0) end -= len;
+        bool longer = (size_t)(end - name) > len;
+        if (longer && memcmp(end - len, ends[i], len) == 0) end -= len;
     }
     size_t size = (size_t)(end - path) + 16;
     char *out = malloc(size);
     if (out == NULL) exit(no_memory());
     snprintf(out, size, "%.*s.fixed.jsonl", (int)(end - path), path);
     return out;
-}
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino;
 }
 
 /* A message; the first result of a call that is not there has one in front of it, and a
@@ -286,7 +283,7 @@ static int fix(examined *e)
         return FINE;
     }
     if (!e->looked && e->format != NULL && e->inner.rescue.places == 0) {
-        complain("%s: all of it can be read; nothing is written, hand-over pairs its calls",
+        complain("%s: all of it can be read; nothing is written; hand-over pairs calls",
                  e->path);
         return FINE;
     }
@@ -376,12 +373,12 @@ const command doctor_command = {
     "  msgstore doctor --fix -o whole.jsonl broken.jsonl\n"
     "\n"
     "usage: msgstore doctor [OPTION...] FILE...\n"
-    "Counts torn and doubled lines, parents that are not there, calls without a result,\n"
-    "results without a call, ids that are used twice or refused, and repeated snapshots,\n"
-    "each with its first lines. With --fix everything that can be read stays; a call or\n"
-    "a result that is missing is made up, and says so. Of a document of which a part\n"
-    "can be read the messages are written, in the framework's format. A folder of an\n"
-    "agent program is never written to unless -o names the file. Exit code 3: something\n"
-    "is wrong.\n",
+    "Counts torn and doubled lines, parents that are not there, calls without a\n"
+    "result, results without a call, ids that are used twice or refused, repeated\n"
+    "snapshots, each with its first lines. With --fix everything that can be read\n"
+    "stays; a call or a result that is missing is made up, and says so. Of a document\n"
+    "of which a part can be read the messages are written, in the framework's format.\n"
+    "A folder of an agent program is never written to unless -o names the file. Exit\n"
+    "code 3: something is wrong.\n",
     false,
 };

@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "write.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +46,10 @@ static void print_rows(output *out)
     for (size_t i = 0; i < COUNT_OF(lists); i++) {
         put_row(out, lists[i].name, lists[i].program, lists[i].versions, "");
     }
+    emit_text(out, "\ntranscripts, written by export and hand-over:\n");
+    for (size_t i = 0; writer_at(i) != NULL; i++) {
+        emit_format(out, "%s\n", writer_at(i)->name);
+    }
     emit_text(out, "\nmessage formats, read and written:\n");
     for (size_t i = 0; ms_dialect_at(i) != NULL; i++) {
         emit_format(out, "%s\n", ms_dialect_at(i)->name);
@@ -76,7 +81,8 @@ static void print_json_rows(output *out)
     ms_json_init(&w, emit, out, false);
     for (size_t i = 0; format_at(i) != NULL; i++) {
         const fileformat *f = format_at(i);
-        json_row(&w, f->name, f->program, f->versions, f->places, false);
+        json_row(&w, f->name, f->program, f->versions, f->places,
+                 writer_find(ms_str_of(f->name)) != NULL);
     }
     for (size_t i = 0; i < COUNT_OF(lists); i++) {
         json_row(&w, lists[i].name, lists[i].program, lists[i].versions, NULL, false);

@@ -10,6 +10,7 @@ static const command between = {
 const command *const commands[] = {
     &sync_command, &sessions_command, &search_command, &usage_command, &view_command,
     &history_command, &export_command, &report_command, &doctor_command,
+    &hand_over_command,
     &between,
     &convert_command, &diff_command, &lookup_command, &check_command, &info_command,
     &between,

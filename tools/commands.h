@@ -70,6 +70,7 @@ extern const command check_command;
 extern const command info_command;
 extern const command report_command;
 extern const command doctor_command;
+extern const command hand_over_command;
 extern const command import_command;
 extern const command append_command;
 extern const command follow_command;

@@ -174,8 +174,8 @@ static void pi_parts(diagnosis *d, size_t line)
     ms_str message = member(d->lines[line].json, "message");
     ms_str content = member(message, "content");
     if (text_is(member(message, "role"), "toolResult")) {
-        add_part(d, line, member(message, "toolCallId"), member(message, "toolName"), true,
-                 false);
+        add_part(d, line, member(message, "toolCallId"), member(message, "toolName"),
+                 true, false);
     } else if (is_kind(content, MS_JSON_ARRAY)) {
         ms_json_iter it = ms_json_iterate(content);
         while (ms_json_next(&it)) {
@@ -277,8 +277,8 @@ static ms_str pi_make(diagnosis *d, const entry_line *like, const call_part *c,
     if (result) {
         rest_put(&m, "toolCallId", c->id);
         rest_put(&m, "toolName", name_of(c));
-        rest_put(&m, "content", joined(d, "[{\"type\":\"text\",\"text\":", ms_str_of(lost),
-                                       "}]"));
+        rest_put(&m, "content",
+                 joined(d, "[{\"type\":\"text\",\"text\":", ms_str_of(lost), "}]"));
         rest_put(&m, "isError", MS_STR("true"));
     } else {
         ms_str head = joined(d, "[{\"type\":\"toolCall\",\"id\":", c->id, ",\"name\":");
@@ -500,8 +500,8 @@ static bool is_needed(const diagnosis *d, size_t index, size_t other, bool later
     return other != index && !d->lines[other].written && (!later || other > index);
 }
 
-/* The line that has to come before this one and is not written: its parent, or the call of
- * a result; SIZE_MAX: none. */
+/* The line that has to come before this one and is not written: its parent, or the call
+ * of a result; SIZE_MAX: none. */
 static size_t needed_line(diagnosis *d, size_t index, bool later)
 {
     const entry_line *l = &d->lines[index];

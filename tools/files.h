@@ -35,6 +35,8 @@ int zip_each(const char *path, const char *prefix, void *ctx,
 
 bool is_folder(const char *path);
 bool is_there(const char *path);
+/* Are both names of one file that is there? */
+bool same_file(const char *a, const char *b);
 
 /* All files under a folder, by name, in stb_ds arrays; hidden folders below it are left
  * out. free with paths_free. */

@@ -20,6 +20,7 @@
 
 #define _GNU_SOURCE
 #include "help.h"
+#include "write.h"
 #include "cmd_diff.h"
 
 #include <getopt.h>
@@ -106,7 +107,15 @@ static bool set_format(options *o, const char *text)
 {
     set_provider(&o->provider, text);
     o->otlp = strcmp(text, "otlp") == 0;
-    return set_dialect(&o->to, text) || strcmp(text, "table") == 0 || o->otlp;
+    o->writer = writer_find(ms_str_of(text));
+    return set_dialect(&o->to, text) || strcmp(text, "table") == 0 || o->otlp ||
+           o->writer != NULL;
+}
+
+static bool set_to(options *o, const char *text)
+{
+    o->writer = writer_find(ms_str_of(text));
+    return set_dialect(&o->to, text) || o->writer != NULL;
 }
 
 static bool set_name(const char **name, const char *text)
@@ -190,7 +199,7 @@ static const char *set_option(options *o, int id, const char *text)
     o->given |= (uint64_t)1 << id;
     switch (id) {
     case OPT_FROM: return set_from(o, text) ? NULL : format;
-    case OPT_TO: return set_dialect(&o->to, text) ? NULL : format;
+    case OPT_TO: return set_to(o, text) ? NULL : format;
     case OPT_FORMAT: return set_format(o, text) ? NULL : table_or;
     case OPT_AS: return set_provider(&o->provider, text) ? NULL : "a provider";
     case OPT_BUDGET: return set_count(&o->budget, text) ? NULL : number;
@@ -264,6 +273,8 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
         if (!takes_option(c, id)) return bad_usage(c, "takes no option --", word);
         const char *expected = set_option(o, id, optarg);
         if (o->otlp && c != &export_command) expected = "table or a message format";
+        bool writes = c == &export_command || c == &hand_over_command;
+        if (o->writer != NULL && !writes) expected = "a message format";
         if (expected == NULL) continue;
         snprintf(text, sizeof text, "--%s expects %s, not ", word, expected);
         return bad_word(c, id, text, optarg);

@@ -1,0 +1,59 @@
+/* msgstore hand-over: a session of one agent program as the transcript of another one,
+ * which can go on with it. */
+
+#define _GNU_SOURCE
+#include "commands.h"
+#include "write.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static int run_hand_over(job *j)
+{
+    const options *o = j->options;
+    output out = {stdout, 0};
+    if (o->writer == NULL) {
+        complain("hand-over --to expects claude-code or codex");
+        return USAGE;
+    }
+    if (o->output != NULL && same_file(o->output, o->files[0])) {
+        complain("%s: the file itself is not written to; name another one", o->output);
+        return USAGE;
+    }
+    if (o->output != NULL) out.file = fopen(o->output, "wb");
+    if (out.file == NULL) {
+        complain("%s: %s", o->output, strerror(errno));
+        return FAILED;
+    }
+    int code = output_end(&out, write_sessions(j, o->writer, true, &out));
+    if (o->output != NULL && fclose(out.file) != 0 && code == FINE) {
+        complain("%s: %s", o->output, strerror(errno));
+        code = FAILED;
+    }
+    return code;
+}
+
+static const option_row hand_over_rows[] = {
+    {OPT_TO, "the other program: claude-code, codex"},
+    {OPT_OUTPUT, "where to; a file that is there is replaced"},
+    {OPT_LOCATION, "the same as SESSION"},
+    {OPT_REPORT, "count on standard error what the other format cannot say"},
+    INPUT_ROWS,
+    {OPT_END, NULL},
+};
+
+const command hand_over_command = {
+    "hand-over", "a session for another agent program to go on with",
+    run_hand_over, true, 1, 1, "a STORE", BIT(TO), hand_over_rows,
+    "examples:\n"
+    "  msgstore hand-over my.log d6e0bada --to codex -o rollout.jsonl\n"
+    "  msgstore hand-over session.jsonl --to claude-code --report >new.jsonl\n"
+    "\n"
+    "usage: msgstore hand-over [OPTION...] STORE [SESSION] --to PROGRAM\n"
+    "Writes a session as the transcript of another program. Entries are linked anew,\n"
+    "and ids of calls made valid. A call without a result gets one that says so, and a\n"
+    "result without a call gets a call. Thoughts stay out, since the provider of the\n"
+    "other program did not sign them; so do messages of other agents.\n",
+    true,
+};

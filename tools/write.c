@@ -1,0 +1,352 @@
+/* See write.h. */
+
+#define _GNU_SOURCE
+#include "write.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CALL_ID_LIMIT = 64 };
+
+static const char no_result[] = "[the session has no result of this call]";
+
+static const filewriter *const writers[] = {&claude_writer, &codex_writer};
+
+const filewriter *writer_at(size_t index)
+{
+    return index < COUNT_OF(writers) ? writers[index] : NULL;
+}
+
+const filewriter *writer_find(ms_str name)
+{
+    for (size_t i = 0; i < COUNT_OF(writers); i++) {
+        if (ms_str_equal(name, ms_str_of(writers[i]->name))) return writers[i];
+    }
+    return NULL;
+}
+
+
+/* ---- What writers share ------------------------------------------------------------ */
+
+void make_id(writing *w, char out[MADE_ID])
+{
+    char seed[64];
+    int n = snprintf(seed, sizeof seed, "%016" PRIx64 "%" PRIu64 "%d",
+                     hash_text(w->location), w->made++, (int)w->hand_over);
+    uint64_t a = hash_text(ms_str_n(seed, (size_t)n));
+    seed[0] = '-';
+    uint64_t b = hash_text(ms_str_n(seed, (size_t)n));
+    snprintf(out, MADE_ID, "%08x-%04x-4%03x-8%03x-%012" PRIx64, (unsigned)(a >> 32),
+             (unsigned)(a >> 16 & 0xffff), (unsigned)(a & 0xfff),
+             (unsigned)(b >> 48 & 0xfff), b & 0xffffffffffffu);
+}
+
+void count_left_out(writing *w, const char *what)
+{
+    tally_row *row = tally_row_of(&w->left_out, ms_str_of(what));
+    if (row == NULL) exit(no_memory());
+    row->count++;
+}
+
+void end_line(writing *w)
+{
+    ms_json_end_object(&w->w);
+    ms_json_separator(&w->w, '\n');
+}
+
+void put_flag(ms_json_writer *w, const char *name, bool value)
+{
+    ms_json_key(w, ms_str_of(name));
+    ms_json_put_raw(w, value ? MS_STR("true") : MS_STR("false"));
+}
+
+void open_member(ms_json_writer *w, const char *name, bool array)
+{
+    ms_json_key(w, ms_str_of(name));
+    if (array) ms_json_begin_array(w);
+    else ms_json_begin_object(w);
+}
+
+
+/* ---- A message as a part ----------------------------------------------------------- */
+
+/* "2026-03-02T09:00:05.123Z"; a message without a time has that of the one before. */
+static void set_time(writing *w, const ms_envelope *m, char out[TIME_MAX])
+{
+    struct tm tm;
+    if (m->has_time) w->time_ns = m->time_ns;
+    time_t seconds = (time_t)(w->time_ns / 1000000000);
+    int ms = (int)(w->time_ns / 1000000 % 1000);
+    if (w->time_ns < 0 || gmtime_r(&seconds, &tm) == NULL) memset(&tm, 0, sizeof tm);
+    size_t n = strftime(out, TIME_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(out + n, TIME_MAX - n, ".%03dZ", ms < 0 ? 0 : ms);
+}
+
+/* The texts of a list of parts; what is no text is left out. Other JSON is text. */
+static ms_str text_of_value(writing *w, ms_value value)
+{
+    ms_buf buf = {&w->arena, NULL, 0, 0};
+    size_t n = 0;
+    if (!value.json || value.text.ptr == NULL) return value.text;
+    if (is_kind(value.text, MS_JSON_STRING)) return text_of(&w->arena, value.text);
+    if (!is_kind(value.text, MS_JSON_ARRAY)) return value.text;
+    ms_json_iter it = ms_json_iterate(value.text);
+    while (ms_json_next(&it)) {
+        ms_str text = text_of(&w->arena, member(it.value, "text"));
+        if (text.ptr == NULL) count_left_out(w, "parts that are no text");
+        if (text.ptr == NULL) continue;
+        if (n++ > 0) json_piece(&buf, "\n\n");
+        ms_buf_write(&buf, text.ptr, text.len);
+    }
+    return n > 0 ? ms_buf_text(&buf) : MS_STR("");
+}
+
+static ms_role role_of(const ms_envelope *m)
+{
+    static const ms_role roles[MS_TYPE_COUNT] = {
+#define MS__X(n, name, role, req, cls, proj, fw, env, task) [n] = MS_ROLE_##role,
+        MS_TYPES(MS__X)
+#undef MS__X
+    };
+    return m->role != MS_ROLE_NONE ? m->role : roles[m->type];
+}
+
+static part_kind kind_of(const ms_envelope *m)
+{
+    ms_role role = role_of(m);
+    if (m->type == MS_T_ACTION) return PART_CALL;
+    if (m->type == MS_T_OBSERVATION) return PART_RESULT;
+    if (m->type == MS_T_ERROR && m->call_id.len > 0) return PART_RESULT;
+    if (m->type == MS_T_REASONING) return PART_THOUGHT;
+    if (role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER) return PART_SYSTEM;
+    return role == MS_ROLE_ASSISTANT ? PART_ANSWER : PART_USER;
+}
+
+static bool is_valid_id(ms_str id)
+{
+    if (id.len == 0 || id.len > CALL_ID_LIMIT) return false;
+    for (size_t i = 0; i < id.len; i++) {
+        char c = id.ptr[i];
+        bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                    (c >= '0' && c <= '9') || c == '_' || c == '-';
+        if (!good) return false;
+    }
+    return true;
+}
+
+/* The id of a call or a result in the new file. A call without one gets one, which the
+ * result without one after it shares. */
+static ms_str call_id_of(writing *w, const ms_envelope *m, bool result)
+{
+    char text[MADE_ID];
+    ms_str id = m->call_id, out = id;
+    if (id.len == 0 && result && w->last_call.len > 0) return w->last_call;
+    bool good = id.len > 0 && (!w->hand_over || is_valid_id(id));
+    if (good && !copy_text(&w->arena, id, &out)) exit(no_memory());
+    if (good) return out;
+    int n = snprintf(text, sizeof text, "call_%016" PRIx64,
+                     id.len > 0 ? hash_text(id) : hash_text(w->location) + m->seq);
+    if (!copy_text(&w->arena, ms_str_n(text, (size_t)n), &out)) exit(no_memory());
+    return out;
+}
+
+static said_part part_of(writing *w, const ms_envelope *m)
+{
+    said_part p;
+    memset(&p, 0, sizeof p);
+    p.kind = kind_of(m);
+    p.failed = m->type == MS_T_ERROR;
+    p.agent = m->agent_key;
+    p.side = m->agent_key.len > 0 && !ms_str_equal(m->agent_key, MS_STR("assistant"));
+    p.role = role_of(m) == MS_ROLE_DEVELOPER ? MS_STR("developer") : MS_STR("system");
+    p.tool = m->tool.len > 0 ? m->tool : MS_STR("unknown");
+    p.text = p.kind == PART_CALL ? m->args.text : text_of_value(w, m->content);
+    p.json = p.kind == PART_CALL && m->args.json && is_object(m->args.text);
+    if (p.kind == PART_CALL || p.kind == PART_RESULT) {
+        p.call_id = call_id_of(w, m, p.kind == PART_RESULT);
+    }
+    if (p.kind == PART_CALL) w->last_call = p.call_id;
+    set_time(w, m, p.time);
+    return p;
+}
+
+
+/* ---- Sessions ---------------------------------------------------------------------- */
+
+/* Is it a message that no format of transcripts has? Of a hand-over, work of others and
+ * thoughts stay, too: a provider refuses thoughts that another one signed. */
+static bool is_left_out(writing *w, const ms_envelope *m, const said_part *p)
+{
+    const char *what = NULL;
+    if (m->type == MS_T_OTHER) what = "entries of other formats";
+    else if (p->text.ptr == NULL) what = "messages without text";
+    else if (w->hand_over && p->side) what = "messages of other agents";
+    else if (w->hand_over && p->kind == PART_THOUGHT) what = "thoughts";
+    if (what != NULL) count_left_out(w, what);
+    return what != NULL;
+}
+
+static void note_id(tally *t, ms_str id)
+{
+    tally_row *row = tally_row_of(t, id);
+    if (row == NULL) exit(no_memory());
+    row->count++;
+}
+
+static uint64_t count_of_id(tally *t, ms_str id)
+{
+    tally_row *row = tally_row_of(t, id);
+    if (row == NULL) exit(no_memory());
+    return row->count;
+}
+
+static void write_part(writing *w, const said_part *p)
+{
+    w->format->put(w, p);
+    w->before = p->kind;
+}
+
+/* Results for calls that have none, before anything else is said. */
+static void put_open(writing *w, const said_part *like)
+{
+    for (size_t i = 0; i < arrlenu(w->open); i++) {
+        said_part p = *like;
+        p.kind = PART_RESULT;
+        p.call_id = w->open[i];
+        p.text = ms_str_of(no_result);
+        p.failed = true;
+        p.tool = MS_STR("unknown");
+        p.agent = ms_str_n(NULL, 0);
+        write_part(w, &p);
+    }
+    arrsetlen(w->open, 0);
+}
+
+/* A result alone gets a call, a second result of a call is one of another call. */
+static void pair(writing *w, said_part *p)
+{
+    if (p->kind != PART_CALL) put_open(w, p);
+    if (p->kind == PART_CALL && count_of_id(&w->results, p->call_id) == 0) {
+        arrput(w->open, p->call_id);
+    }
+    if (p->kind != PART_RESULT || count_of_id(&w->calls, p->call_id) > 0) return;
+    said_part call = *p;
+    call.kind = PART_CALL;
+    call.text = MS_STR("{}");
+    call.json = true;
+    write_part(w, &call);
+    note_id(&w->calls, p->call_id);
+}
+
+/* first: only ids are noted. */
+static int each_message(writing *w, bool first)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_query q = {0};
+    listing l = {w->job->store, &q, NULL, NULL, NULL};
+    said_part p;
+    q.location = w->location;
+    int code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    memset(&p, 0, sizeof p);
+    while ((msg = ms_next(&it)) != NULL) {
+        ms_envelope m = ms_envelope_of(msg);
+        p = part_of(w, &m);
+        if (first && p.kind == PART_CALL) note_id(&w->calls, p.call_id);
+        if (first && p.kind == PART_RESULT) note_id(&w->results, p.call_id);
+        if (first && w->began[0] == '\0') memcpy(w->began, p.time, sizeof p.time);
+        if (first || is_left_out(w, &m, &p)) continue;
+        if (w->hand_over) pair(w, &p);
+        write_part(w, &p);
+    }
+    if (!first) put_open(w, &p);
+    return listing_close(&it);
+}
+
+static void take_facts(writing *w)
+{
+    ms_str facts;
+    if (ms_location_get(w->job->store, w->location, &w->arena, &facts, NULL) != MS_OK) {
+        return;
+    }
+    w->cwd = text_of(&w->arena, member(facts, "cwd"));
+    w->model = text_of(&w->arena, member(facts, "model"));
+}
+
+static bool is_uuid(ms_str text)
+{
+    return text.len == 36 && text.ptr[8] == '-' && text.ptr[13] == '-' &&
+           text.ptr[18] == '-' && text.ptr[23] == '-';
+}
+
+static int write_session(job *j, const filewriter *format, bool hand_over, output *out,
+                         ms_str location, tally *left_out)
+{
+    writing w;
+    memset(&w, 0, sizeof w);
+    w.format = format;
+    w.job = j;
+    w.location = location;
+    w.hand_over = hand_over;
+    w.left_out = *left_out;
+    take_facts(&w);
+    make_id(&w, w.session);
+    if (!hand_over && is_uuid(location)) memcpy(w.session, location.ptr, 36);
+    ms_json_init(&w.w, emit, out, false);
+    int code = each_message(&w, true);
+    ms_arena_reset(&w.arena);
+    take_facts(&w);
+    w.last_call = ms_str_n(NULL, 0);
+    if (code == FINE && format->begin != NULL) format->begin(&w);
+    if (code == FINE) code = each_message(&w, false);
+    if (code == FINE && format->end != NULL) format->end(&w);
+    if (ms_json_finish(&w.w) != MS_OK && out->error == 0) code = FAILED;
+    *left_out = w.left_out;
+    tally_free(&w.calls);
+    tally_free(&w.results);
+    arrfree(w.open);
+    ms_arena_deinit(&w.arena);
+    return code;
+}
+
+static void print_left_out(const tally *t)
+{
+    for (size_t i = 0; i < arrlenu(t->rows); i++) {
+        fprintf(stderr, "%10" PRIu64 "  %.*s left out\n", t->rows[i].count,
+                (int)t->rows[i].text.len, t->rows[i].text.ptr);
+    }
+}
+
+int write_sessions(job *j, const filewriter *format, bool hand_over, output *out)
+{
+    ms_listing list;
+    tally left_out;
+    ms_str none = {NULL, 0};
+    size_t n = 0, wanted = 0;
+    memset(&left_out, 0, sizeof left_out);
+    int code = look_up(j, false, none, none, &list);
+    if (code == FINE) code = resolve_all(j);
+    if (code != FINE) return code;
+    for (size_t i = 0; i < list.count; i++) {
+        wanted += is_wanted(j->options, list.items[i].location);
+    }
+    if (wanted > 1) {
+        complain("%s has %zu sessions, and a file of %s has one: name it",
+                 j->options->files[0], wanted, format->name);
+        return USAGE;
+    }
+    if (wanted == 0) complain("%s: no session", j->options->files[0]);
+    if (wanted == 0) return NOT_FOUND;
+    for (; n < list.count && code == FINE; n++) {
+        ms_str location = list.items[n].location;
+        if (!is_wanted(j->options, location)) continue;
+        code = write_session(j, format, hand_over, out, location, &left_out);
+    }
+    if (GIVEN(j->options, REPORT)) print_left_out(&left_out);
+    tally_free(&left_out);
+    return code;
+}

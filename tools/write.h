@@ -1,0 +1,69 @@
+/* Writers of transcripts: a session of a store in the format of an agent program, one
+ * file a format, each with the row of its writer. What the format cannot say is left out
+ * and counted. Here is what they share. */
+
+#ifndef WRITE_H
+#define WRITE_H
+
+#include "store.h"
+
+typedef enum part_kind { PART_USER, PART_SYSTEM, PART_ANSWER, PART_THOUGHT, PART_CALL,
+                         PART_RESULT } part_kind;
+
+enum { MADE_ID = 40 };
+
+/* A message as writers want it. */
+typedef struct said_part {
+    part_kind kind;
+    ms_str text;              /* of the content; of a call its arguments */
+    bool json;                /* the arguments are a JSON object */
+    ms_str tool, call_id, role, agent;
+    bool failed, side;        /* side: of another agent */
+    char time[TIME_MAX];
+} said_part;
+
+typedef struct writing {
+    const struct filewriter *format;
+    job *job;
+    ms_json_writer w;
+    ms_arena arena;
+    ms_str location, cwd, model;
+    char session[MADE_ID];    /* its id in the format */
+    char last[MADE_ID];       /* id of the entry before; "": none */
+    char answer[MADE_ID];     /* id of the answer at hand */
+    char began[TIME_MAX];
+    part_kind before;
+    bool hand_over;           /* another program goes on: calls are paired, ids are made
+                                 valid, thoughts stay here */
+    tally calls, results;     /* ids */
+    tally left_out;           /* what, how often */
+    ms_str *open;             /* calls whose results are to be made up: an stb_ds array */
+    uint64_t made;            /* ids */
+    ms_str last_call;
+    int64_t time_ns;
+} writing;
+
+typedef struct filewriter {
+    const char *name;         /* of the row in the table of formats */
+    void (*begin)(writing *w);
+    void (*put)(writing *w, const said_part *p);
+    void (*end)(writing *w);
+} filewriter;
+
+extern const filewriter claude_writer, codex_writer;
+
+const filewriter *writer_at(size_t index);
+const filewriter *writer_find(ms_str name);
+
+/* An id of the form of a UUID, the same for the same session each time. */
+void make_id(writing *w, char out[MADE_ID]);
+void count_left_out(writing *w, const char *what);
+/* Ends a line. */
+void end_line(writing *w);
+void put_flag(ms_json_writer *w, const char *name, bool value);
+void open_member(ms_json_writer *w, const char *name, bool array);
+
+/* Writes the sessions that are wanted, one after another. */
+int write_sessions(job *j, const filewriter *format, bool hand_over, output *out);
+
+#endif /* WRITE_H */

@@ -1,0 +1,83 @@
+/* Codex: a line of session_meta, then a response_item for each message; what its screen
+ * shows stands once more in an event_msg. Results do not say whether they failed, and
+ * all is the work of one agent. */
+
+#define _GNU_SOURCE
+#include "write.h"
+
+static void line_begin(writing *w, const char *time, const char *type)
+{
+    ms_json_begin_object(&w->w);
+    json_text(&w->w, "timestamp", ms_str_of(time));
+    json_text(&w->w, "type", ms_str_of(type));
+    open_member(&w->w, "payload", false);
+}
+
+static void line_end(writing *w)
+{
+    ms_json_end_object(&w->w);
+    end_line(w);
+}
+
+static void codex_begin(writing *w)
+{
+    line_begin(w, w->began, "session_meta");
+    json_text(&w->w, "id", ms_str_of(w->session));
+    json_text(&w->w, "timestamp", ms_str_of(w->began));
+    json_text(&w->w, "cwd", w->cwd.len > 0 ? w->cwd : MS_STR("/"));
+    json_text(&w->w, "originator", MS_STR("msgstore"));
+    json_text(&w->w, "cli_version", MS_STR("0.125.0"));
+    json_text(&w->w, "source", MS_STR("cli"));
+    json_text(&w->w, "model_provider", MS_STR("openai"));
+    line_end(w);
+}
+
+static void put_text_part(writing *w, const char *list, const char *type, ms_str text)
+{
+    open_member(&w->w, list, true);
+    ms_json_begin_object(&w->w);
+    json_text(&w->w, "type", ms_str_of(type));
+    json_text(&w->w, "text", text);
+    ms_json_end_object(&w->w);
+    ms_json_end_array(&w->w);
+}
+
+static void put_shown(writing *w, const said_part *p)
+{
+    bool user = p->kind == PART_USER;
+    if (!user && p->kind != PART_ANSWER) return;
+    line_begin(w, p->time, "event_msg");
+    json_text(&w->w, "type", user ? MS_STR("user_message") : MS_STR("agent_message"));
+    json_text(&w->w, "message", p->text);
+    line_end(w);
+}
+
+static void codex_put(writing *w, const said_part *p)
+{
+    if (p->side) count_left_out(w, "names of other agents");
+    if (p->kind == PART_RESULT && p->failed) count_left_out(w, "marks of failed calls");
+    line_begin(w, p->time, "response_item");
+    if (p->kind == PART_CALL) {
+        json_text(&w->w, "type", MS_STR("function_call"));
+        json_text(&w->w, "name", p->tool);
+        json_text(&w->w, "arguments", p->text);
+        json_text(&w->w, "call_id", p->call_id);
+    } else if (p->kind == PART_RESULT) {
+        json_text(&w->w, "type", MS_STR("function_call_output"));
+        json_text(&w->w, "call_id", p->call_id);
+        json_text(&w->w, "output", p->text);
+    } else if (p->kind == PART_THOUGHT) {
+        json_text(&w->w, "type", MS_STR("reasoning"));
+        put_text_part(w, "summary", "summary_text", p->text);
+    } else {
+        bool answer = p->kind == PART_ANSWER;
+        json_text(&w->w, "type", MS_STR("message"));
+        json_text(&w->w, "role", answer ? MS_STR("assistant")
+                                 : p->kind == PART_USER ? MS_STR("user") : p->role);
+        put_text_part(w, "content", answer ? "output_text" : "input_text", p->text);
+    }
+    line_end(w);
+    put_shown(w, p);
+}
+
+const filewriter codex_writer = {"codex", codex_begin, codex_put, NULL};
