@@ -121,10 +121,11 @@ plain()
         sed 's/"\(type_name\|error_type\)":"[^"]*",//; s/"type":"error"/"type":"observation"/; s/,"agent_key":"[^"]*"//
              s/"role":"[a-z]*",\{0,1\}//; s/,"tool":"[^"]*"\(,"args"\)\{0\}$//' |
         grep -v '"content":\([[{]\|"{\)' | sed 's/"type":"observation".*"content"/"type":"observation","content"/
-             s/"type":"observation",\(.*\),"tool":.*/"type":"observation",\1/'
+             s/"type":"observation",\(.*[^}]\),"tool":.*/"type":"observation",\1}/' |
+        grep -v '"type":"reasoning","content":""'
 }
 
-for to in claude-code codex; do
+for to in claude-code codex pi sts; do
     for file in "$real/short.jsonl" "$real/tool_heavy.jsonl" \
         "$shared/codex-rollout/stage0-large.jsonl" "$shared"/codex-rollout/rollout-*.jsonl \
         "$shared/atif-trajectory/openhands_hello-world.trajectory.json"; do
@@ -151,7 +152,7 @@ for to in claude-code codex; do
     done
 done
 check hand_over_of_several 2 '' 'has .* sessions' hand-over "$shared/tau-bench-airline/gpt-4o-airline.json" --to codex
-check hand_over_to_messages 2 '' 'expects claude-code or codex' hand-over "$tmp/s.jsonl" --to openai
+check hand_over_to_messages 2 '' 'expects claude-code' hand-over "$tmp/s.jsonl" --to openai
 check hand_over_says 0 '*' 'system texts left out' hand-over --to claude-code --report \
     "$shared"/codex-rollout/rollout-*.jsonl
 exit $failed

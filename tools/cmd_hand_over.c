@@ -14,7 +14,7 @@ static int run_hand_over(job *j)
     const options *o = j->options;
     output out = {stdout, 0};
     if (o->writer == NULL) {
-        complain("hand-over --to expects claude-code or codex");
+        complain("hand-over --to expects claude-code, codex, pi or sts");
         return USAGE;
     }
     if (o->output != NULL && same_file(o->output, o->files[0])) {
@@ -35,7 +35,7 @@ static int run_hand_over(job *j)
 }
 
 static const option_row hand_over_rows[] = {
-    {OPT_TO, "the other program: claude-code, codex"},
+    {OPT_TO, "the other program: claude-code, codex, pi; sts for the Hugging Face hub"},
     {OPT_OUTPUT, "where to; a file that is there is replaced"},
     {OPT_LOCATION, "the same as SESSION"},
     {OPT_REPORT, "count on standard error what the other format cannot say"},

@@ -13,7 +13,8 @@ enum { CALL_ID_LIMIT = 64 };
 
 static const char no_result[] = "[the session has no result of this call]";
 
-static const filewriter *const writers[] = {&claude_writer, &codex_writer};
+static const filewriter *const writers[] = {&claude_writer, &codex_writer, &pi_writer,
+                                          &sts_writer};
 
 const filewriter *writer_at(size_t index)
 {
@@ -275,6 +276,7 @@ static void take_facts(writing *w)
     }
     w->cwd = text_of(&w->arena, member(facts, "cwd"));
     w->model = text_of(&w->arena, member(facts, "model"));
+    w->agent = text_of(&w->arena, member(facts, "agent"));
 }
 
 static bool is_uuid(ms_str text)
@@ -309,6 +311,7 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     tally_free(&w.calls);
     tally_free(&w.results);
     arrfree(w.open);
+    arrfree(w.held);
     ms_arena_deinit(&w.arena);
     return code;
 }

@@ -27,7 +27,7 @@ typedef struct writing {
     job *job;
     ms_json_writer w;
     ms_arena arena;
-    ms_str location, cwd, model;
+    ms_str location, cwd, model, agent;
     char session[MADE_ID];    /* its id in the format */
     char last[MADE_ID];       /* id of the entry before; "": none */
     char answer[MADE_ID];     /* id of the answer at hand */
@@ -37,6 +37,7 @@ typedef struct writing {
                                  valid, thoughts stay here */
     tally calls, results;     /* ids */
     tally left_out;           /* what, how often */
+    said_part *held;          /* of an answer that goes on: an stb_ds array */
     ms_str *open;             /* calls whose results are to be made up: an stb_ds array */
     uint64_t made;            /* ids */
     ms_str last_call;
@@ -50,7 +51,7 @@ typedef struct filewriter {
     void (*end)(writing *w);
 } filewriter;
 
-extern const filewriter claude_writer, codex_writer;
+extern const filewriter claude_writer, codex_writer, pi_writer, sts_writer;
 
 const filewriter *writer_at(size_t index);
 const filewriter *writer_find(ms_str name);
