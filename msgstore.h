@@ -6576,14 +6576,17 @@ static ms_result ms__refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
 static ms_result ms__changes_now(ms_store *store, uint64_t *changes, ms_error *err)
 {
     ms_stat stat;
+    ms_error kept;
     *changes = 0;
     MS__TRY(ms__open_check(store, err));
     if (!store->backend->change || !store->backend->stat) return MS_OK;
     memset(&stat, 0, sizeof stat);
-    ms_result code = store->backend->stat(store, &stat, NULL);
-    *changes = code == MS_OK ? stat.changes : 0;
-    if (code == MS_OK || code == MS_E_UNSUPPORTED) return MS_OK;
-    return store->backend->stat(store, &stat, err);
+    if (err) kept = *err;
+    ms_result code = store->backend->stat(store, &stat, err);
+    if (code == MS_OK) *changes = stat.changes;
+    if (code != MS_E_UNSUPPORTED) return code;
+    if (err) *err = kept; /* it is written on failure only */
+    return MS_OK;
 }
 
 MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,

@@ -40,7 +40,7 @@ int main(void)
     ms_envelopes first, list;
     ms_arena arena;
     ms_error err;
-    test_arena_init(&arena, NULL);
+    memset(&arena, 0, sizeof arena);
     ms_result code = ms_read_list(ms_dialect_find(MS_STR("openai")), ms_str_of(chat), NULL,
                                   &arena, &first, &err);
     for (size_t i = 0; code == MS_OK && (from = ms_dialect_at(i)) != NULL; i++) {

@@ -27,7 +27,7 @@ static int use_dialect(void)
     ms_writer writer;
     ms_envelope call = ms_action(MS_STR("list"), ms_json(MS_STR("{}")), ms_str_of(NULL));
     ms_envelope answer = ms_observation(ms_text("nothing"), ms_str_of(NULL));
-    test_arena_init(&arena, NULL);
+    memset(&arena, 0, sizeof arena);
     memset(&text, 0, sizeof text);
     text.arena = &arena;
     ms_writer_init(&writer, ms_dialect_find(MS_STR("openai")), NULL, &arena, ms_buf_write,
@@ -67,7 +67,7 @@ static int use_log(const char *path)
         if (result != MS_OK || seq == 0) return 21;
         if (read != MS_OK || seen != seq) return 22;
         if (ms_log_open(&reader, &desc, NULL) != MS_OK) return 23;
-        read = test_refresh(reader, &alone, NULL);
+        read = ms_wait(reader, UINT64_MAX, 0, &alone, NULL);
         ms_close(reader);
         if (read != MS_OK || alone != seq) return 24;
         ms_log_report report;
