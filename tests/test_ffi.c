@@ -341,6 +341,36 @@ static void a_log_is_opened_synced_verified(void **state)
                 MS_E_ARGUMENT, "append");
 }
 
+/* Half of the request has been written when the damage is met. */
+static void request_is_an_error_object_when_a_message_is_damaged(void **state)
+{
+    char path[] = "build/ffi_XXXXXX", args[128];
+    int file = mkstemp(path);
+    ms_store *store = NULL;
+    ms_log_desc desc;
+    (void)state;
+    assert_true(file >= 0);
+    close(file);
+    memset(&desc, 0, sizeof desc);
+    desc.path = path;
+    desc.segment_size = 4096; /* the damage is in a sealed segment */
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    for (int i = 0; i < 100; i++) append(store, conversation);
+    ms_close(store);
+    FILE *damage = fopen(path, "r+b");
+    fseek(damage, 4096 + 48, SEEK_SET);
+    fputc(0x55, damage);
+    fclose(damage);
+    snprintf(args, sizeof args, "{\"path\":\"%s\"}", path);
+    expect(ms_ffi_open(&store, ARGS(args), fresh(), &result_len), MS_OK, "null");
+    expect_part(ms_ffi_request(store, ARGS("{\"provider\":\"openai\",\"location\":\"l\"}"),
+                               fresh(), &result_len),
+                MS_E_DAMAGED, "{\"code\":\"E_DAMAGED\",\"message\":\"");
+    assert_null(strstr(result, "body"));
+    ms_close(store);
+    unlink(path);
+}
+
 static void a_null_store_is_refused(void **state)
 {
     (void)state;
@@ -363,6 +393,7 @@ int main(void)
         cmocka_unit_test(changes_show),
         cmocka_unit_test(listings_and_figures),
         cmocka_unit_test(a_log_is_opened_synced_verified),
+        cmocka_unit_test(request_is_an_error_object_when_a_message_is_damaged),
         cmocka_unit_test(a_null_store_is_refused),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
