@@ -152,6 +152,12 @@ for to in claude-code codex pi sts; do
     done
 done
 check hand_over_of_several 2 '' 'has .* sessions' hand-over "$shared/tau-bench-airline/gpt-4o-airline.json" --to codex
+echo kept >"$tmp/kept.jsonl"
+check hand_over_refused 2 '' 'has .* sessions' hand-over \
+    "$shared/tau-bench-airline/gpt-4o-airline.json" --to codex -o "$tmp/kept.jsonl"
+echo kept >"$tmp/want"
+equal a_refused_hand_over_leaves_the_file "$tmp/want" "$tmp/kept.jsonl"
+if [ -e "$tmp/kept.jsonl.part" ]; then fail no_part "kept.jsonl.part is there"; fi
 check hand_over_to_messages 2 '' 'expects claude-code' hand-over "$tmp/s.jsonl" --to openai
 check hand_over_says 0 '*' 'system texts left out' hand-over --to claude-code --report \
     "$shared"/codex-rollout/rollout-*.jsonl

@@ -9,6 +9,43 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Gives the written file its name. Windows wants the name to be free. */
+static int put_in_place(const char *written, const char *path)
+{
+    if (rename(written, path) == 0) return FINE;
+    (void)remove(path);
+    if (rename(written, path) == 0) return FINE;
+    complain("%s: %s", path, strerror(errno));
+    return FAILED;
+}
+
+/* Writes beside the file, so that one that is there stays when the session is refused. */
+static int hand_over_to(job *j, const char *path)
+{
+    char beside[4096];
+    output out = {NULL, 0};
+    if (snprintf(beside, sizeof beside, "%s.part", path) >= (int)sizeof beside) {
+        complain("%s: the name is too long", path);
+        return USAGE;
+    }
+    out.file = fopen(beside, "wb");
+    if (out.file == NULL) {
+        complain("%s: %s", beside, strerror(errno));
+        return FAILED;
+    }
+    int code = output_end(&out, write_sessions(j, j->options->writer, true, &out));
+    if (fclose(out.file) != 0 && code == FINE) {
+        complain("%s: %s", beside, strerror(errno));
+        code = FAILED;
+    }
+    if (code != FINE && code != DAMAGED) {
+        (void)remove(beside);
+        return code;
+    }
+    int placed = put_in_place(beside, path);
+    return placed == FINE ? code : placed;
+}
+
 static int run_hand_over(job *j)
 {
     const options *o = j->options;
@@ -17,21 +54,12 @@ static int run_hand_over(job *j)
         complain("hand-over --to expects claude-code, codex, pi or sts");
         return USAGE;
     }
-    if (o->output != NULL && same_file(o->output, o->files[0])) {
+    if (o->output == NULL) return output_end(&out, write_sessions(j, o->writer, true, &out));
+    if (same_file(o->output, o->files[0])) {
         complain("%s: the file itself is not written to; name another one", o->output);
         return USAGE;
     }
-    if (o->output != NULL) out.file = fopen(o->output, "wb");
-    if (out.file == NULL) {
-        complain("%s: %s", o->output, strerror(errno));
-        return FAILED;
-    }
-    int code = output_end(&out, write_sessions(j, o->writer, true, &out));
-    if (o->output != NULL && fclose(out.file) != 0 && code == FINE) {
-        complain("%s: %s", o->output, strerror(errno));
-        code = FAILED;
-    }
-    return code;
+    return hand_over_to(j, o->output);
 }
 
 static const option_row hand_over_rows[] = {
