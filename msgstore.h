@@ -839,7 +839,7 @@ typedef struct ms_query {
                                  changes are not applied, hidden messages are there. With
                                  TIMELINE alone, without by_time; types, turn and times
                                  filter messages only, after_seq and before_seq bound by
-                                 place: behind that message (where there is none, from the
+                                 place: after that message (where there is none, from the
                                  next one on), before that one. 0: messages as they are
                                  now */
     uint64_t about_seq;       /* raw: only records of this message or about it; needs a
@@ -1184,7 +1184,7 @@ typedef struct ms_backend {
      * written. */
     ms_result (*change)(ms_store *store, ms_str location, const ms_envelope *records,
                         size_t n, const ms_append_opts *opts, ms_error *err);
-    /* Erases the content of a record lent by the store: one of three steps, each durable
+    /* Erases the content of a record of the store: one of three steps, each durable
      * before the next. See [record]. */
     ms_result (*erase)(ms_store *store, const ms_msg *record, unsigned step,
                        ms_error *err);
@@ -1372,7 +1372,7 @@ typedef struct ms_mem_desc {
 MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error *err);
 
 /* Opens the store whose image stands at the start of desc->buffer, for reading and
- * appending. Every record is verified, then postings are rebuilt behind the image in one
+ * appending. Every record is verified, then postings are rebuilt after the image in one
  * scan. MS_E_FOREIGN: no image of ours; MS_E_DAMAGED: says at which offset (with salvage
  * the records that are whole are kept, and *damaged counts the others); MS_E_FULL: the
  * buffer has no room for the postings. On failure the image is as before (when salvage
@@ -1896,11 +1896,11 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
  *   gemini         {"role": "user" or "model", "parts": [...]}
  *   pydantic-ai    {"kind": "request" or "response", "parts": [...]}
  *
- * Read and written in one format, a message is equal as JSON: members that no field stands
- * for are kept beside it, see ms_member. In another format it keeps what that has a member
- * for; a writer counts the rest (ms_left_out). framework has a member for everything. See
- * [dialect] for what each type becomes, and for the exceptions. A list of messages that a
- * provider accepts comes from [api-project]. */
+ * Read and written in one format, a message is equal as JSON: members that no field
+ * stands for are kept beside it, see ms_member. In another format it keeps what that has
+ * a member for; a writer counts the rest (ms_left_out). framework has a member for
+ * everything. See [dialect] for what each type becomes, and for the exceptions. A list of
+ * messages that a provider accepts comes from [api-project]. */
 
 typedef struct ms_dialect {
     const char *name;
@@ -1910,7 +1910,8 @@ typedef struct ms_dialect {
     bool system_parts;        /* which is {"parts": [{"text": s}]}, not a string */
 } ms_dialect;
 
-/* Finds a member of `extra`, or one that the message's source has and no field stands for.
+/* Finds a member of `extra`, or one that the message's source has and no field stands
+ * for.
  * *value is its JSON text. */
 MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value);
 
@@ -2405,17 +2406,19 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
 
 /* ==== [api-ffi] a flat interface for other languages =================================
  * Sixteen functions with plain arguments: a handle, pointers and lengths. Requests and
- * results are JSON in UTF-8. Define MSGSTORE_FFI for them. bindings/python and bindings/js
- * stand on them. A store is closed with ms_close.
+ * results are JSON in UTF-8. Define MSGSTORE_FFI for them. bindings/python and
+ * bindings/js stand on them. A store is closed with ms_close.
  *
  * `args` is one JSON object, or NULL with length 0. Every function lists its members; all
- * are optional unless marked with a star. A member that it does not list is MS_E_ARGUMENT.
- * Times are seconds. `format` is the name of a dialect, "framework" by default.
+ * are optional unless marked with a star. A member that it does not list is
+ * MS_E_ARGUMENT. Times are seconds. `format` is the name of a dialect, "framework" by
+ * default.
  *
  * Every function returns an ms_result as int, and *out receives *len bytes of JSON: the
  * result, or on failure {"code": "E_CONFLICT", "message": s, "path": s, "offset": n}. The
- * caller frees *out with ms_ffi_free. *out is NULL when there is no memory for it. Threads
- * as of the functions that each one calls: any thread, but opening and closing. */
+ * caller frees *out with ms_ffi_free. *out is NULL when there is no memory for it.
+ * Threads as of the function that each one calls: any thread but for opening and
+ * closing. */
 
 /* path: a log, made when it is not there. No path, or an empty one: an arena store.
  * mode: "create", "write", "new", "read". sync: "none", "every", "each". sync_ms,
@@ -2426,8 +2429,8 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
                        size_t *len);
 MS_API void ms_ffi_free(char *out);
 
-/* messages: a JSON list in the format, or the body of a request. All or none. location: of
- * all messages, else each has its own member; format, lenient, expect_seq.
+/* messages: a JSON list in the format, or the body of a request. All or none. location:
+ * of all messages, else each has its own member; format, lenient, expect_seq.
  * Result: {"seqs": [n]}. */
 MS_API int ms_ffi_append(ms_store *store, const char *args, size_t args_len,
                          const char *messages, size_t messages_len, char **out,
@@ -2443,7 +2446,8 @@ MS_API int ms_ffi_query(ms_store *store, const char *args, size_t args_len, char
                         size_t *len);
 
 /* What an agent reads. location*, agent_key*, subordinates: a list; timeline, by_time,
- * conversation_limit, agent_limit, team_limit, global_limit, limit, scope: "orchestrator",
+ * conversation_limit, agent_limit, team_limit, global_limit, limit, scope:
+ * "orchestrator",
  * "manager", "worker", "since_task"; turns, phase, previous_phase, format.
  * Result: as of ms_ffi_query. */
 MS_API int ms_ffi_history(ms_store *store, const char *args, size_t args_len, char **out,
@@ -2516,7 +2520,7 @@ MS_API int ms_ffi_verify(const char *args, size_t args_len, char **out, size_t *
 /* ==== [api-debug] looking inside ================================================== */
 
 /* Walks what a store holds and reports the first broken promise. An arena store is walked
- * inside, while nobody appends: record checks, order of sequence numbers, every record in
+ * inside, while no thread appends: record checks, order of sequence numbers, every record in
  * just the streams it belongs to. Of a log the index is made anew from the records, and
  * compared. Of any other store a cursor reads everything: order,
  * locations, and whether each message is one that a store takes. */
@@ -2928,7 +2932,7 @@ static int64_t ms__system_time(void)
  * burst of up to 32 bits and, at these lengths, every 1 to 3 flipped bits. Processors
  * have an instruction for it; a table of 256 words serves elsewhere.
  *
- * The hash is SipHash-1-3: fast on short strings, and keyed, so that nobody can choose
+ * The hash is SipHash-1-3: fast on short strings, and keyed, so that no caller can choose
  * locations that collide.
  * ================================================================================== */
 
@@ -7807,20 +7811,21 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *
  * Locations, agents and keys are nodes of hash tries: four children, two bits of a keyed
  * 64-bit hash a level. Tries need no resizing, so readers walk them while a writer adds.
- * Two tables in front of them keep the names that were looked up last, found by a few bits
- * of their ends: hashing and walking were 700 of the 4,900 instructions of an append. The
- * table compares the whole name, so names made to collide only cost the walk.
+ * Two tables in front of them keep the names that were looked up last, found by a few
+ * bits of their ends: hashing and walking were 700 of the 4,900 instructions of an
+ * append. The table compares the whole name, so names made to collide only cost the walk.
  *
  * A writer holds the lock of its store. An append first makes everything that can fail:
  * names, in tries of its own, and room for postings. If something is missing, the writer
  * takes all of it back. Then it links the names, fills in the postings and publishes the
- * new end with one release store. A reader takes no lock: it loads the end when its cursor
- * opens and ignores postings from there on. That makes batches atomic and cursors
+ * new end with one release store. A reader takes no lock: it loads the end when its
+ * cursor opens and ignores postings from there on. That makes batches atomic and cursors
  * snapshots.
  *
  * (P1) Every posting list is strictly rising; it has exactly the records of its kind.
  * (P2) A failed append leaves posting lists, names and memory as they were.
- * (P3) No reader sees what a failed append takes back: names were not linked, and a reader
+ * (P3) No reader sees what a failed append takes back: names were not linked, and a
+ * reader
  *      steps into a chunk only for an entry below its end.
  * (P4) `hidden` of a location counts its messages that no reader of now is shown.
  * ================================================================================== */
@@ -8930,8 +8935,8 @@ static void ms__live_enter(ms__live *live, const ms__plan *p, const unsigned cha
     ms__recent_make(live);
 }
 
-/* A record of kind GAP: numbers up to seq are not given again. Not sealed yet; returns its
- * size. Like every record it has a location. */
+/* A record of kind GAP: numbers up to seq are not given again. Not sealed yet; returns
+ * its size. Like every record it has a location. */
 #define MS__GAP_MAX (MS__HEADER + 16)
 
 static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
@@ -9327,9 +9332,9 @@ static void ms__tail_show(ms__tail *t)
 
 /* ==== [merge] cursors over posting lists ===============================================
  * A cursor has a head for each posting list that its query reads. A head stands on a run
- * of entries: those that the tail has of the list, or those of one sealed segment. Entries
- * [lo, hi) of the run belong to the query; walking forward a head offers entry pos,
- * backward entry pos - 1. At the end of a run it turns to the next one.
+ * of entries: those that the tail has of the list, or those of one sealed segment.
+ * Entries [lo, hi) of the run belong to the query; walking forward a head offers entry
+ * pos, backward entry pos - 1. At the end of a run it turns to the next one.
  *
  * The live heads form a heap by the place they offer, so merging k lists costs log k a
  * message. What a head offers is checked, replaced by what an AMEND has put in its place,
@@ -9340,8 +9345,9 @@ static void ms__tail_show(ms__tail *t)
  *
  * Plain cursors, which most are, read one list and return every message of it. Their
  * records lie all over the memory, and each look at a new place takes as long as ten
- * records that are at hand. So they run MS__AHEAD records ahead of the reader and prefetch
- * each: a conversation of a log took 173 ns a message without that, and takes 95.
+ * records that are at hand. So they run MS__AHEAD records ahead of the reader and
+ * prefetch each: a conversation of a log took 173 ns a message without that, and takes
+ * 95.
  * ================================================================================== */
 
 #define MS__TYPES_TRACE MS_TYPES_AGENT
@@ -10026,9 +10032,9 @@ static void ms__look_ahead(ms__core *core, ms_cursor *it, ms__head *h)
 #define MS__AHEAD_BYTES 512u /* so many bytes of it, */
 #define MS__AHEAD_LONG  4096u /* if it is not longer than this */
 
-/* Prefetches the rest of a record whose header is there by now. A reader of whole messages
- * waits a quarter less then, a reader of their beginnings not longer. The processor itself
- * notices that a long record is read on. */
+/* Prefetches the rest of a record whose header is there by now. A reader of whole
+ * messages waits a quarter less then, a reader of their beginnings not longer. The
+ * processor itself notices that a long record is read on. */
 static void ms__rest_soon(const unsigned char *r)
 {
     uint32_t size = ms__get32(r);
@@ -10194,8 +10200,8 @@ static MS__APART uint64_t ms__visible(ms__core *core, ms_str location, uint64_t 
  * publish them, links names and edits, and fills in the postings. Then readers are shown
  * the new end, with one store.
  *
- * An append may end with one change (see [change]). It is checked against the message that
- * it is about, under the lock, as that message is now.
+ * An append may end with one change (see [change]). It is checked against the message
+ * that it is about, under the lock, as that message is now.
  *
  * (A1) A failed append leaves names, posting lists and the end as they were.
  * (A2) All records of an append become visible together.
@@ -10520,8 +10526,8 @@ static void ms__info_ends(ms_info *info, const ms_msg *first, const ms_msg *last
     if (!ms_time(last, &info->last_time_ns)) info->last_time_ns = MS_TIME_NONE;
 }
 
-/* Counts the visible messages of a name: lengths of its posting lists, or, where there are
- * edits, message by message. messages 0: all are hidden or damaged. */
+/* Counts the visible messages of a name: lengths of its posting lists, or, where there
+ * are edits, message by message. messages 0: all are hidden or damaged. */
 static ms_result ms__info_count(ms__naming *n, ms_info *info)
 {
     ms__merge *merge = &n->it->of.merge;
@@ -10703,8 +10709,8 @@ static const unsigned char *ms__naming_record(ms__naming *n, uint64_t place)
     return ms__sealed_of(n->core)->record(n->core, place);
 }
 
-/* Makes the entry of a name, if it is asked for. counted: all segments were asked. Else it
- * is counted at the end, unless edits may have hidden its last message. */
+/* Makes the entry of a name, if it is asked for. counted: all segments were asked. Else
+ * it is counted at the end, unless edits may have hidden its last message. */
 static ms_result ms__naming_take(ms__naming *n, const ms__named *item, bool counted)
 {
     ms_info info;
@@ -10836,9 +10842,9 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
 /* ==== [mem] the arena store ============================================================
  * Records follow one another in a space of offsets that only grows; a table maps it to
  * memory: chunks of equal size on the heap, or the caller's one buffer. A record never
- * crosses a chunk (a larger one gets several in a row), so it never moves. In a buffer the
- * space is the buffer: its first bytes are an image that can be saved and attached again,
- * and all that can be rebuilt grows from its end.
+ * crosses a chunk (a larger one gets several in a row), so it never moves. In a buffer
+ * the space is the buffer: its first bytes are an image that can be saved and attached
+ * again, and all that can be rebuilt grows from its end.
  *
  *      buffer   [ head 64 ][ record record record ... ->      <- postings, names, store ]
  *
@@ -11414,7 +11420,7 @@ static ms_result ms__image_head(ms__image *im, bool salvage, ms_error *err)
     if (im->end_known) return MS_OK;
     if (!salvage)
         return ms__damaged(err, 24,
-                           "the image's end does not match its check or lies behind "
+                           "the image's end does not match its check or lies after "
                            "the buffer");
     im->end = im->size & ~(uint64_t)7;
     im->damaged++;
@@ -11486,10 +11492,11 @@ static ms_result ms__image_verify(ms__image *im, bool salvage, uint64_t *end,
     return code == MS_E_NOT_FOUND ? MS_OK : code;
 }
 
-/* Counts in an AMEND or HIDE that stands in the image. The messages that it is about stood
- * before it. Those that salvage has skipped are gone, but their numbers are not given
- * again, or the change would be one of another message. A HIDE counts for the messages
- * that are there, so none after it is hidden, whatever numbers it has. False: no room. */
+/* Counts in an AMEND or HIDE that stands in the image. The messages that it is about
+ * stood before it. Those that salvage has skipped are gone, but their numbers are not
+ * given again, or the change would be one of another message. A HIDE counts for the
+ * messages that are there, so none after it is hidden, whatever numbers it has. False: no
+ * room. */
 static bool ms__mem_adopt_edit(ms__mem *m, const unsigned char *r, uint32_t unit)
 {
     ms__edit edit;
@@ -11555,7 +11562,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     end = im.end_known ? im.end : committed; /* the rest of a batch may be missing */
     if (whole + sizeof(ms__mem) + 8 > im.size)
         return ms__fail(err, MS_E_FULL,
-                        "the buffer has no room behind the image, which ends at %u of %u",
+                        "the buffer has no room after the image, which ends at %u of %u",
                         end, im.size);
     ms__mem *m = ms__mem_in_buffer(desc);
     ms__mem_named(m, im.id);
@@ -15088,7 +15095,7 @@ static int ms__log_zero(const ms__log *log, uint64_t from, uint64_t upto)
 }
 
 /* Copies [from, upto) of the file to the same place of `to`. The bytes are read by a
- * call, not through the map: somebody may have truncated the file. */
+ * call, not through the map: the file may have been truncated since. */
 static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
                                     uint64_t upto, ms_error *err)
 {
@@ -15861,13 +15868,13 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
  *      attached. Bytes after log->end are dead; the first append zeroes them
  *      (ms__log_begin). A reader stops at log->end and writes nothing.
  *
- * A watermark that is no multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in everything
- * that is valid, to the last byte that is not zero.
+ * A watermark that is no multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in
+ * everything that is valid, to the last byte that is not zero.
  *
- * The first append then does in order: zero and sync the dead bytes (ms__log_settle; after
- * a failed sync in this boot it writes the visible bytes above the durable end again,
- * first), in a sync mode sync what is unproven, and store BUSY, the hints, the watermark
- * and the writer's line with its epoch; a LOST record where bytes are missing.
+ * The first append then does in order: zero and sync the dead bytes (ms__log_settle;
+ * after a failed sync in this boot it writes the visible bytes above the durable end
+ * again, first), in a sync mode sync what is unproven, and store BUSY, the hints, the
+ * watermark and the writer's line with its epoch; a LOST record where bytes are missing.
  *
  * The walk begins after the newest segment index below a trusted end, not at the first
  * record (ms__log_start). That index carries the counts of all before it. So opening
@@ -16554,8 +16561,8 @@ static bool ms__log_turn(ms__core *core, ms__reading *s, ms__head *h, bool *some
     return true;
 }
 
-/* Is a record left out, though it is in the run? Where names are compared a damaged one is
- * not: it is counted. */
+/* Is a record left out, though it is in the run? Where names are compared a damaged one
+ * is not: it is counted. */
 static bool ms__head_skips(const ms__log *log, const ms__reading *s, const ms__head *h)
 {
     if (h->stream <= MS__LIST_OTHERS)
@@ -23411,7 +23418,7 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * was interrupted, or another provider had other rules. A provider answers a request with
  * such a list with an error, for this turn and every later one. ms_project writes a list
  * that the provider takes. It reads messages from a next-function, so that any store, or
- * no store, can stand behind it.
+ * no store, can stand after it.
  *
  *   messages -> items -> groups -> window -> provider messages
  *
@@ -23715,7 +23722,7 @@ typedef struct ms__projector {
     ms__name *names;
     size_t n_names, cap_names;
     uint64_t hash_key[2];
-    ms__item *question;         /* an input_required that nobody has answered */
+    ms__item *question;         /* an input_required without an answer */
     ms_str question_agent;
     ms__signer *signer;         /* of the newest thinking, while its answer goes on */
     /* [emit] */
@@ -27346,16 +27353,16 @@ static void ms__ffi_do_answer(ms__ffi *f)
 {
     ms_memory memory;
     ms_request_desc ask;
-    ms_answered told;
+    ms_answered answered;
     ms__ffi_desc(f, &memory, &ask);
-    if (f->code == MS_OK) f->code = ms_answer(&ask, f->body, &told, &f->err);
+    if (f->code == MS_OK) f->code = ms_answer(&ask, f->body, &answered, &f->err);
     if (f->code != MS_OK) return;
     ms_json_begin_object(&f->w);
-    ms__ffi_number(f, "first_seq", told.first_seq);
-    ms__ffi_number(f, "last_seq", told.last_seq);
-    ms__ffi_number(f, "messages", told.messages);
-    ms__ffi_number(f, "calls", told.calls);
-    ms__ffi_string(f, "stop", ms_str_of(told.stop));
+    ms__ffi_number(f, "first_seq", answered.first_seq);
+    ms__ffi_number(f, "last_seq", answered.last_seq);
+    ms__ffi_number(f, "messages", answered.messages);
+    ms__ffi_number(f, "calls", answered.calls);
+    ms__ffi_string(f, "stop", ms_str_of(answered.stop));
     ms_json_end_object(&f->w);
 }
 
