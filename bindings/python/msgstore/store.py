@@ -36,9 +36,11 @@ class Message(Dict[str, Any]):
 
 
 class History(List[Message]):
-    """Messages in order. ``damaged`` counts records that could not be read."""
+    """Messages in order. ``damaged`` counts records that could not be read, ``seqs`` has
+    the numbers of the stored messages, more than items where a format joins them."""
 
     damaged: int = 0
+    seqs: Sequence[int] = ()
 
 
 def user(content: Any, **members: Any) -> Message:
@@ -69,6 +71,7 @@ def observation(content: Any, call_id: Optional[str] = None, **members: Any) -> 
 def _history(result: Dict[str, Any]) -> History:
     history = History(map(Message, result["messages"]))
     history.damaged = result["damaged"]
+    history.seqs = result["seqs"]
     if len(result["seqs"]) == len(history):
         for message, seq in zip(history, result["seqs"]):
             message.seq = seq
@@ -186,9 +189,9 @@ class Store:
         while True:
             page = self.query(location, after_seq=after, limit=PAGE, oldest=True, **filters)
             yield from page
-            if len(page) < PAGE or page[-1].seq is None:
+            if len(page.seqs) < PAGE:
                 return
-            after = page[-1].seq
+            after = page.seqs[-1]
 
     def __iter__(self) -> Iterator[Message]:
         return self.messages()

@@ -42,6 +42,17 @@ def test_iteration_reads_every_page(store):
     assert len(list(store)) == len(store) == 1202
 
 
+def test_iteration_reads_every_page_of_a_format_that_joins(store):
+    for n in range(400):
+        store.append([{"role": "assistant", "content": f"turn {n}", "tool_calls": [
+            {"id": f"c{n}", "type": "function",
+             "function": {"name": "f", "arguments": "{}"}}]}], "l", format="openai")
+    assert len(store) == 800
+    items = list(store.messages("l", format="openai"))
+    assert [m["content"] for m in items if m.get("content")] == [
+        f"turn {n}" for n in range(400)]
+
+
 def test_history_merges_views(store):
     store.append([msgstore.user("q"),
                   msgstore.action("f", {}, "c", agent_key="w"),
