@@ -865,19 +865,19 @@ enum {
 #define MS__CURSOR_HEADS (2 * MS_CURSOR_AGENTS + 4)
 
 struct ms__segment;
-struct ms__stream;
+struct ms__postings;
 typedef const struct ms__segment *ms__index; /* of a sealed segment; NULL: the tail */
 
 /* Where a cursor stands in one posting list; private. */
 typedef struct ms__head {
     const void *run;          /* its entries: a chunk, or those of a segment's index */
     ms__index index;          /* of the run's segment */
-    const struct ms__stream *live; /* the tail's part of the list; NULL: it has none */
+    const struct ms__postings *live; /* the tail's part of the list; NULL: it has none */
     const unsigned char *record; /* what it offers, */
     uint64_t place;           /* where that stands, */
     uint32_t entry;           /* and the entry of the list */
     uint32_t types;           /* asked for, by bits */
-    uint64_t stream;          /* a log's: number of the list in all segments */
+    uint64_t list;            /* a log's: number of the list in all segments */
     uint32_t agent;           /* for which name of the query */
     uint32_t segment;         /* of the run, or the one before the first */
     uint32_t from;            /* turns from this segment to the next run */
@@ -7842,13 +7842,13 @@ typedef struct ms__chunk {
 
 #define MS__CHUNK_HEAD (offsetof(ms__chunk, first) + sizeof(uint32_t))
 
-typedef struct ms__stream {
+typedef struct ms__postings {
     void *tail;      /* ms__chunk that takes the next entry; atomic */
     uint32_t count;  /* atomic */
     uint32_t cap;    /* entries in all chunks */
     uint32_t wanted; /* reserved by the append that runs */
     uint32_t first;  /* of the tail; for writers */
-} ms__stream;
+} ms__postings;
 
 typedef struct ms__node {
     void *child[4]; /* ms__node, atomic */
@@ -7866,14 +7866,14 @@ typedef struct ms__loc {
     ms__node node;
     ms_str name;
     void *control; /* ms__control, atomic; NULL: nothing was ever changed */
-    ms__stream all, conversation, global;
+    ms__postings all, conversation, global;
 } ms__loc;
 
 typedef struct ms__agent {
     ms__node node;
     ms__loc *loc;
     ms_str key;
-    ms__stream trace, rest;
+    ms__postings trace, rest;
 } ms__agent;
 
 typedef struct ms__key {
@@ -7887,7 +7887,7 @@ typedef struct ms__flow {
     ms__node node;
     ms__loc *loc;
     uint64_t seq;
-    ms__stream pieces;
+    ms__postings pieces;
 } ms__flow;
 
 typedef struct ms__names {
@@ -7930,7 +7930,7 @@ typedef struct ms__range {
 
 /* What was changed in a location. */
 typedef struct ms__control {
-    ms__stream changes, facts; /* AMEND and HIDE; NOTE and LOCATION */
+    ms__postings changes, facts; /* AMEND and HIDE; NOTE and LOCATION */
     void *changed;             /* trie of ms__changed, by sequence number */
     void *ranges;              /* ms__range, newest first; atomic */
     uint64_t hidden;           /* messages; under the lock */
@@ -7949,8 +7949,8 @@ typedef struct ms__live {
     uint64_t gap_seq; /* largest number of a message that a copy left out, or that is lost
                        * and known from a change only */
     uint64_t hidden, changes;
-    ms__stream all;   /* messages */
-    ms__stream others; /* records that change them */
+    ms__postings all;   /* messages */
+    ms__postings others; /* records that change them */
     ms__names names;
     ms__names fresh; /* made by the append that runs, not seen by readers yet */
     void *recent; /* ms__recent; NULL: too few messages for one, or a buffer; atomic */
@@ -7987,7 +7987,7 @@ static void ms__live_reset(ms__live *live)
     ms_arena_reset(&live->nodes);
 }
 
-/* ---- Streams. */
+/* ---- Posting lists. */
 
 static uint32_t *ms__chunk_entries(const ms__chunk *c)
 {
@@ -8004,7 +8004,7 @@ static uint32_t ms__chunk_cap(uint32_t first)
 }
 
 /* Reserves room for one entry more. False: no memory. */
-static bool ms__stream_reserve(ms__live *live, ms__stream *s)
+static bool ms__postings_reserve(ms__live *live, ms__postings *s)
 {
     if (s->count + s->wanted == s->cap) {
         uint32_t cap = ms__chunk_cap(s->cap);
@@ -8028,27 +8028,27 @@ static bool ms__stream_reserve(ms__live *live, ms__stream *s)
     return true;
 }
 
-/* Where the next entry of a stream that has a chunk goes, as long as its tail has
+/* Where the next entry of a list that has a chunk goes, as long as its tail has
  * room. */
-static uint32_t *ms__stream_next(const ms__stream *s)
+static uint32_t *ms__postings_next(const ms__postings *s)
 {
     return ms__chunk_entries((const ms__chunk *)s->tail) + (s->count - s->first);
 }
 
-static void ms__stream_push(ms__stream *s, uint32_t entry)
+static void ms__postings_push(ms__postings *s, uint32_t entry)
 {
     if (s->count - s->first == ms__chunk_cap(s->first)) {
         ms__chunk *c = (ms__chunk *)((ms__chunk *)s->tail)->after;
         s->first = c->first;
         ms__store_ptr(&s->tail, c);
     }
-    *ms__stream_next(s) = entry;
+    *ms__postings_next(s) = entry;
     ms__store32(&s->count, s->count + 1);
     s->wanted--;
 }
 
 /* Takes back what an append reserved. At its start the tail was the last chunk. */
-static void ms__stream_undo(ms__stream *s)
+static void ms__postings_undo(ms__postings *s)
 {
     ms__chunk *c = (ms__chunk *)s->tail;
     if (s->count == 0) {
@@ -8062,7 +8062,7 @@ static void ms__stream_undo(ms__stream *s)
 }
 
 /* The chunk with the entry of that index; index may be one after the last entry. */
-static const ms__chunk *ms__stream_chunk(const ms__stream *s, uint32_t index)
+static const ms__chunk *ms__postings_chunk(const ms__postings *s, uint32_t index)
 {
     const ms__chunk *c = (const ms__chunk *)ms__load_ptr(&s->tail);
     while (c && c->first > index) c = c->before;
@@ -8075,10 +8075,10 @@ static uint32_t ms__chunk_entry(const ms__chunk *c, uint32_t index)
 }
 
 /* How many entries of a posting list are below `entry`. Mostly it is all of them. */
-static uint32_t ms__stream_below(const ms__stream *s, uint32_t entry)
+static uint32_t ms__postings_below(const ms__postings *s, uint32_t entry)
 {
     uint32_t low = 0, n = ms__load32(&s->count);
-    const ms__chunk *c = n > 0 ? ms__stream_chunk(s, n - 1) : NULL;
+    const ms__chunk *c = n > 0 ? ms__postings_chunk(s, n - 1) : NULL;
     if (!c || ms__chunk_entry(c, n - 1) < entry) return n;
     while (c->before && ms__chunk_entry(c, c->first) >= entry) {
         n = c->first;
@@ -8338,16 +8338,16 @@ static ms__key *ms__key_make(ms__live *live, ms__loc *loc, ms_str key, uint32_t 
 
 /* What a posting list is of: the low three bits of its number in a log. */
 enum {
-    MS__S_LOCATION = 0,
-    MS__S_CONVERSATION = 1,
-    MS__S_GLOBAL = 2,
-    MS__S_TRACE = 3,
-    MS__S_REST = 4,
-    MS__S_KEY = 5,
-    MS__S_CHANGE = 7
+    MS__P_LOCATION = 0,
+    MS__P_CONVERSATION = 1,
+    MS__P_GLOBAL = 2,
+    MS__P_TRACE = 3,
+    MS__P_REST = 4,
+    MS__P_KEY = 5,
+    MS__P_CHANGE = 7
 };
 
-static uint64_t ms__stream_of(uint64_t hash, unsigned kind)
+static uint64_t ms__list_number(uint64_t hash, unsigned kind)
 {
     return (hash & ~(uint64_t)7) | kind;
 }
@@ -8568,14 +8568,14 @@ static ms_value ms__hide_text(char out[MS__HIDE_TEXT], uint64_t first, uint64_t 
     return ms_json(ms_str_n(out, n));
 }
 
-/* What a change record needs in the names and streams of a live part. */
+/* What a change record needs in the names and lists of a live part. */
 typedef struct ms__change {
     ms__loc *loc;
     ms__control *control; /* that its location gets; NULL: it has one, or needs none */
     ms__flow *flow;       /* of a PIECE, else NULL */
 } ms__change;
 
-static ms__stream *ms__change_stream(const ms__change *ch, unsigned kind)
+static ms__postings *ms__change_list(const ms__change *ch, unsigned kind)
 {
     if (ch->flow) return &ch->flow->pieces;
     ms__control *c = ch->control ? ch->control : (ms__control *)ch->loc->control;
@@ -8595,15 +8595,15 @@ static bool ms__change_reserve(ms__live *live, ms__loc *loc, unsigned kind, uint
         if (!ch->control) return false;
         memset(ch->control, 0, sizeof *ch->control);
     }
-    if (!ms__stream_reserve(live, &live->others)) return false;
-    return ms__stream_reserve(live, ms__change_stream(ch, kind));
+    if (!ms__postings_reserve(live, &live->others)) return false;
+    return ms__postings_reserve(live, ms__change_list(ch, kind));
 }
 
 static void ms__change_enter(ms__live *live, const ms__change *ch, unsigned kind,
                              uint32_t entry)
 {
-    ms__stream_push(ms__change_stream(ch, kind), entry);
-    ms__stream_push(&live->others, entry);
+    ms__postings_push(ms__change_list(ch, kind), entry);
+    ms__postings_push(&live->others, entry);
     if (ch->control) ms__store_ptr(&ch->loc->control, ch->control);
     live->changes++;
 }
@@ -8669,14 +8669,14 @@ static ms_result ms__change_check(const ms_envelope *e, ms_str location,
 /* Takes back what was reserved; memory is rewound by the caller. */
 static void ms__change_undo(ms__live *live, const ms__change *ch)
 {
-    ms__stream_undo(&live->others);
+    ms__postings_undo(&live->others);
     if (!ch->loc) return;
     ms__control *c = (ms__control *)ch->loc->control;
     if (c) {
-        ms__stream_undo(&c->changes);
-        ms__stream_undo(&c->facts);
+        ms__postings_undo(&c->changes);
+        ms__postings_undo(&c->facts);
     }
-    if (ch->flow) ms__stream_undo(&ch->flow->pieces);
+    if (ch->flow) ms__postings_undo(&ch->flow->pieces);
 }
 
 /* ---- Appending. */
@@ -8689,8 +8689,8 @@ typedef struct ms__plan {
     uint32_t entry;   /* of its record */
     bool repeat;      /* nothing is written */
     uint64_t repeats; /* the sequence number of the message that it repeats */
-    ms__stream *streams[4]; /* that the message goes into */
-    unsigned n_streams;
+    ms__postings *lists[4]; /* that the message goes into */
+    unsigned n_lists;
 } ms__plan;
 
 /* By hand: what the compiler makes of a memset costs more than all the rest here. */
@@ -8702,10 +8702,10 @@ static void ms__plan_begin(ms__plan *p)
     p->entry = 0;
     p->repeats = 0;
     p->repeat = false;
-    p->n_streams = 0;
+    p->n_lists = 0;
 }
 
-static ms__stream *ms__class_stream(ms__loc *loc, ms_type type)
+static ms__postings *ms__class_list(ms__loc *loc, ms_type type)
 {
     switch ((ms__class)ms__type_row_of(type)->view_class) {
     case MS__CLASS_CONVERSATION:
@@ -8717,31 +8717,31 @@ static ms__stream *ms__class_stream(ms__loc *loc, ms_type type)
     }
 }
 
-static ms__stream *ms__agent_stream(ms__agent *agent, ms_type type)
+static ms__postings *ms__agent_list(ms__agent *agent, ms_type type)
 {
     bool trace = ms__type_row_of(type)->view_class == MS__CLASS_TRACE;
     return trace ? &agent->trace : &agent->rest;
 }
 
-/* Finds the streams of a message. What will be written there is asked for, since a record
+/* Finds the lists of a message. What will be written there is asked for, since a record
  * is made before it is needed. */
-static void ms__plan_streams(ms__live *live, ms__plan *p, ms_type type)
+static void ms__plan_lists(ms__live *live, ms__plan *p, ms_type type)
 {
     unsigned n = 0;
-    ms__stream *by_class = ms__class_stream(p->loc, type);
-    p->streams[n++] = &live->all;
-    p->streams[n++] = &p->loc->all;
-    if (by_class) p->streams[n++] = by_class;
-    if (p->agent) p->streams[n++] = ms__agent_stream(p->agent, type);
-    p->n_streams = n;
+    ms__postings *by_class = ms__class_list(p->loc, type);
+    p->lists[n++] = &live->all;
+    p->lists[n++] = &p->loc->all;
+    if (by_class) p->lists[n++] = by_class;
+    if (p->agent) p->lists[n++] = ms__agent_list(p->agent, type);
+    p->n_lists = n;
     for (unsigned i = 0; i < n; i++)
-        if (p->streams[i]->tail) MS__PREFETCH(ms__stream_next(p->streams[i]));
+        if (p->lists[i]->tail) MS__PREFETCH(ms__postings_next(p->lists[i]));
 }
 
 static bool ms__plan_reserve(ms__live *live, const ms__plan *p)
 {
-    for (unsigned i = 0; i < p->n_streams; i++)
-        if (!ms__stream_reserve(live, p->streams[i])) return false;
+    for (unsigned i = 0; i < p->n_lists; i++)
+        if (!ms__postings_reserve(live, p->lists[i])) return false;
     return true;
 }
 
@@ -8767,15 +8767,15 @@ static void ms__plans_undo(ms__live *live, const ms__plan *plans, size_t n,
 {
     for (size_t i = 0; i < n; i++) {
         if (!plans[i].loc) continue;
-        ms__stream_undo(&plans[i].loc->all);
-        ms__stream_undo(&plans[i].loc->conversation);
-        ms__stream_undo(&plans[i].loc->global);
+        ms__postings_undo(&plans[i].loc->all);
+        ms__postings_undo(&plans[i].loc->conversation);
+        ms__postings_undo(&plans[i].loc->global);
         if (!plans[i].agent) continue;
-        ms__stream_undo(&plans[i].agent->trace);
-        ms__stream_undo(&plans[i].agent->rest);
+        ms__postings_undo(&plans[i].agent->trace);
+        ms__postings_undo(&plans[i].agent->rest);
     }
-    ms__stream_undo(&live->all);
-    ms__stream_undo(&live->others);
+    ms__postings_undo(&live->all);
+    ms__postings_undo(&live->others);
     memset(&live->fresh, 0, sizeof live->fresh);
     if (!live->buffer) ms__arena_rewind(&live->nodes, &mark->nodes);
     live->top = mark->top;
@@ -8928,7 +8928,7 @@ static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__la
 static void ms__live_enter(ms__live *live, const ms__plan *p, const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
-    for (unsigned i = 0; i < p->n_streams; i++) ms__stream_push(p->streams[i], p->entry);
+    for (unsigned i = 0; i < p->n_lists; i++) ms__postings_push(p->lists[i], p->entry);
     live->messages++;
     live->last_seq = ms_seq(msg);
     live->bytes += ms_size(msg);
@@ -9107,9 +9107,9 @@ static uint64_t ms__tail_offset(const ms__tail *t, uint32_t unit)
     return t->base + (uint64_t)unit * 8;
 }
 
-static uint32_t ms__stream_entry(const ms__stream *s, uint32_t i)
+static uint32_t ms__postings_entry(const ms__postings *s, uint32_t i)
 {
-    return ms__chunk_entry(ms__stream_chunk(s, i), i);
+    return ms__chunk_entry(ms__postings_chunk(s, i), i);
 }
 
 /* The record at a unit; NULL: its header does not match its check. */
@@ -9133,10 +9133,10 @@ static const unsigned char *ms__chunk_sound(const ms__core *core, const ms__tail
 /* Splits the first n entries of a posting list at a sequence number: sound records before
  * the index returned have smaller numbers, those from it on do not. Goes back over whole
  * chunks, then halves one. */
-static uint32_t ms__tail_find(const ms__core *core, const ms__tail *t, const ms__stream *s,
-                              uint32_t n, uint64_t seq)
+static uint32_t ms__tail_find(const ms__core *core, const ms__tail *t,
+                              const ms__postings *s, uint32_t n, uint64_t seq)
 {
-    const ms__chunk *c = n > 0 ? ms__stream_chunk(s, n - 1) : NULL;
+    const ms__chunk *c = n > 0 ? ms__postings_chunk(s, n - 1) : NULL;
     const unsigned char *r;
     while (c && c->before && (!(r = ms__chunk_sound(core, t, c, c->first, n)) ||
                               ms_seq(ms__msg(r)) >= seq)) {
@@ -9158,13 +9158,14 @@ static uint32_t ms__tail_find(const ms__core *core, const ms__tail *t, const ms_
 static uint64_t ms__place_of(ms__core *core, const ms__tail *t, uint32_t end, uint64_t seq,
                              bool locked, ms_result *result)
 {
-    const ms__stream *all = &t->live.all;
-    uint32_t n = ms__stream_below(all, end), i = ms__tail_find(core, t, all, n, seq);
+    const ms__postings *all = &t->live.all;
+    uint32_t n = ms__postings_below(all, end), i = ms__tail_find(core, t, all, n, seq);
     uint64_t place = MS__NO_PLACE;
     if (i == 0 && ms__sealed_of(core))
         place = ms__sealed_of(core)->seek(core, t->segment, seq, locked, result);
     if (place != MS__NO_PLACE && *result == MS_OK) return place;
-    return ms__place(t->segment, i < n && *result == MS_OK ? ms__stream_entry(all, i) : end);
+    bool found = i < n && *result == MS_OK;
+    return ms__place(t->segment, found ? ms__postings_entry(all, i) : end);
 }
 
 /* The record of message number seq as it was appended, and its place. NULL: there is
@@ -9173,11 +9174,12 @@ static const unsigned char *ms__own(ms__core *core, const ms__tail *t, uint32_t 
                                     uint64_t seq, bool locked, uint64_t *place,
                                     bool *damaged, ms_result *result)
 {
-    const ms__stream *all = &t->live.all;
-    uint32_t n = ms__stream_below(all, end), first = ms__tail_find(core, t, all, n, seq);
+    const ms__postings *all = &t->live.all;
+    uint32_t n = ms__postings_below(all, end);
+    uint32_t first = ms__tail_find(core, t, all, n, seq);
     *damaged = false;
     for (uint32_t i = first; i < n; i++) {
-        uint32_t unit = ms__stream_entry(all, i);
+        uint32_t unit = ms__postings_entry(all, i);
         const unsigned char *r = ms__tail_record(core, t, unit);
         *place = ms__place(t->segment, unit);
         if (r && ms_seq(ms__msg(r)) == seq) return r;
@@ -9274,7 +9276,7 @@ static bool ms__adopt_message(ms__core *core, ms__tail *t, ms__plan *p, uint32_t
     p->loc = ms__loc_get(live, ms__location(msg));
     if (p->loc && agent.ptr) p->agent = ms__agent_get(live, p->loc, agent);
     if (!p->loc || (agent.ptr && !p->agent)) return false;
-    ms__plan_streams(live, p, ms_type_of(msg));
+    ms__plan_lists(live, p, ms_type_of(msg));
     if (!ms__plan_reserve(live, p)) return false;
     if (key.ptr) {
         uint64_t hash = ms__key_hash(live, p->loc, key);
@@ -9377,7 +9379,7 @@ static void ms__holes_met(ms__reading *s, const ms__head *h, uint32_t segment,
 {
     uint32_t number = segment + 1;
     bool none = s->counted_to == 0;
-    if (h->stream > MS__LIST_OTHERS) return;
+    if (h->list > MS__LIST_OTHERS) return;
     if (!none && number >= s->counted_from && number <= s->counted_to) return;
     if (none || number < s->counted_from) s->counted_from = number;
     if (number > s->counted_to) s->counted_to = number;
@@ -9392,12 +9394,12 @@ static bool ms__head_tail(ms__reading *s, ms__head *h)
     if (s->to >> 32 < segment) return false;
     ms__holes_met(s, h, segment, ms__load32(&s->tail->holes));
     if (!h->live) return false;
-    h->hi = ms__stream_below(h->live, (uint32_t)s->to);
+    h->hi = ms__postings_below(h->live, (uint32_t)s->to);
     if (h->hi == 0) return false;
-    h->run = ms__stream_chunk(h->live, h->hi - 1);
+    h->run = ms__postings_chunk(h->live, h->hi - 1);
     h->lo = 0;
     if (s->from >> 32 == segment && (uint32_t)s->from > 0)
-        h->lo = ms__stream_below(h->live, (uint32_t)s->from);
+        h->lo = ms__postings_below(h->live, (uint32_t)s->from);
     return h->lo < h->hi;
 }
 
@@ -9776,7 +9778,7 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
 /* Adds a head for a posting list. live: the tail's part of it, NULL: it has none; holds:
  * the types that the list may have, types: those asked for. */
 static ms_result ms__head_add(ms__core *core, ms_cursor *it, uint64_t list,
-                              const ms__stream *live, uint32_t agent, ms_type_set holds,
+                              const ms__postings *live, uint32_t agent, ms_type_set holds,
                               ms_type_set types, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
@@ -9786,7 +9788,7 @@ static ms_result ms__head_add(ms__core *core, ms_cursor *it, uint64_t list,
     memset(&h, 0, sizeof h);
     h.types = (uint32_t)(types & q->types);
     if (!(h.types & holds)) return MS_OK;
-    h.stream = list;
+    h.list = list;
     h.live = live;
     h.agent = agent;
     h.from = s->backward ? s->tail->segment + 1 : (uint32_t)(s->from >> 32) - 1;
@@ -9821,10 +9823,10 @@ static ms_result ms__agent_heads(ms__core *core, ms_cursor *it, const ms__where 
     const ms__agent *a = at->loc ? ms__agent_find(live, at->loc, key) : NULL;
     if (!a && !ms__sealed_of(core)) return MS_OK;
     uint64_t h = a ? a->node.hash : ms__agent_hash(live, at->hash, key);
-    MS__TRY(ms__head_add(core, it, ms__stream_of(h, MS__S_TRACE), a ? &a->trace : NULL,
+    MS__TRY(ms__head_add(core, it, ms__list_number(h, MS__P_TRACE), a ? &a->trace : NULL,
                          agent, MS__TYPES_TRACE, types, err));
-    return ms__head_add(core, it, ms__stream_of(h, MS__S_REST), a ? &a->rest : NULL, agent,
-                        MS_TYPES_ALL & ~MS__TYPES_TRACE, types, err);
+    return ms__head_add(core, it, ms__list_number(h, MS__P_REST), a ? &a->rest : NULL,
+                        agent, MS_TYPES_ALL & ~MS__TYPES_TRACE, types, err);
 }
 
 /* The views of a location. */
@@ -9834,15 +9836,15 @@ static ms_result ms__view_heads(ms__core *core, ms_cursor *it, const ms__where *
     const ms_query *q = &it->query;
     const ms__loc *l = at->loc;
     if (q->views & MS_VIEW_TIMELINE)
-        return ms__head_add(core, it, ms__stream_of(at->hash, MS__S_LOCATION),
+        return ms__head_add(core, it, ms__list_number(at->hash, MS__P_LOCATION),
                             l ? &l->all : NULL, MS__FOR_LOCATION, MS_TYPES_ALL,
                             MS_TYPES_ALL, err);
     if (q->views & MS_VIEW_CONVERSATION)
-        MS__TRY(ms__head_add(core, it, ms__stream_of(at->hash, MS__S_CONVERSATION),
+        MS__TRY(ms__head_add(core, it, ms__list_number(at->hash, MS__P_CONVERSATION),
                              l ? &l->conversation : NULL, MS__FOR_LOCATION,
                              MS_TYPES_CONVERSATION, MS_TYPES_ALL, err));
     if (q->views & MS_VIEW_GLOBAL)
-        MS__TRY(ms__head_add(core, it, ms__stream_of(at->hash, MS__S_GLOBAL),
+        MS__TRY(ms__head_add(core, it, ms__list_number(at->hash, MS__P_GLOBAL),
                              l ? &l->global : NULL, MS__FOR_LOCATION, MS_TYPES_GLOBAL,
                              MS_TYPES_ALL, err));
     if (q->views & MS_VIEW_AGENT)
@@ -9871,7 +9873,7 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
         s->from = place;
         s->to = place + 1;
     }
-    ms_result code = ms__head_add(core, it, ms__stream_of(at->hash, MS__S_LOCATION),
+    ms_result code = ms__head_add(core, it, ms__list_number(at->hash, MS__P_LOCATION),
                                   at->loc ? &at->loc->all : NULL, MS__FOR_LOCATION,
                                   MS_TYPES_ALL, MS_TYPES_ALL, err);
     if (about && merge->n_heads > heads) /* it turns to no other run */
@@ -9892,17 +9894,17 @@ static MS__APART ms_result ms__raw_heads(ms__core *core, ms_cursor *it,
         at->loc ? (const ms__control *)ms__load_ptr((void *const *)&at->loc->control)
                 : NULL;
     if (ms__raw_of(q) & (MS_RAW_AMENDS | MS_RAW_HIDES))
-        MS__TRY(ms__head_add(core, it, ms__stream_of(at->hash, MS__S_CHANGE),
+        MS__TRY(ms__head_add(core, it, ms__list_number(at->hash, MS__P_CHANGE),
                              c ? &c->changes : NULL, MS__FOR_LOCATION, all, all, err));
     if (ms__raw_of(q) & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
         uint64_t h = ms__facts_hash(live->hash_key, at->hash);
-        MS__TRY(ms__head_add(core, it, ms__stream_of(h, MS__S_CHANGE),
+        MS__TRY(ms__head_add(core, it, ms__list_number(h, MS__P_CHANGE),
                              c ? &c->facts : NULL, MS__FOR_LOCATION, all, all, err));
     }
     if (ms__raw_of(q) & MS_RAW_PIECES) {
         uint64_t h = ms__flow_hash(live->hash_key, at->hash, q->about_seq);
         const ms__flow *f = at->loc ? ms__flow_find(live, at->loc, q->about_seq) : NULL;
-        MS__TRY(ms__head_add(core, it, ms__stream_of(h, MS__S_CHANGE),
+        MS__TRY(ms__head_add(core, it, ms__list_number(h, MS__P_CHANGE),
                              f ? &f->pieces : NULL, MS__FOR_LOCATION, all, all, err));
     }
     return ms__raw_of(q) & MS_RAW_MESSAGES ? ms__raw_messages(core, it, at, err) : MS_OK;
@@ -10128,7 +10130,7 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location, un
     const ms__control *c = loc ? (const ms__control *)loc->control : NULL;
     memset(w, 0, sizeof *w);
     w->query.location = location;
-    w->query.raw = kind == MS__S_CHANGE;
+    w->query.raw = kind == MS__P_CHANGE;
     w->reading.tail = t;
     w->reading.query = &w->query;
     w->reading.from = from;
@@ -10136,9 +10138,9 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location, un
     w->reading.now = UINT64_MAX;
     w->reading.backward = backward;
     w->reading.locked = true;
-    w->head.stream = ms__stream_of(ms__loc_hash(&t->live, location), kind);
-    if (kind == MS__S_LOCATION && loc) w->head.live = &loc->all;
-    if (kind == MS__S_CHANGE && c) w->head.live = &c->changes;
+    w->head.list = ms__list_number(ms__loc_hash(&t->live, location), kind);
+    if (kind == MS__P_LOCATION && loc) w->head.live = &loc->all;
+    if (kind == MS__P_CHANGE && c) w->head.live = &c->changes;
     w->head.from = backward ? t->segment + 1 : (uint32_t)(from >> 32) - 1;
 }
 
@@ -10166,7 +10168,7 @@ static MS__APART uint64_t ms__last_of(ms__core *core, ms_str location, ms_result
     ms__walk_list w;
     uint64_t end = ms__place(core->tail->segment, core->tail->filled);
     const ms__control *c = ms__edits_of(core, location, true, result);
-    ms__walk_begin(core, &w, location, MS__S_LOCATION, 0, end, true);
+    ms__walk_begin(core, &w, location, MS__P_LOCATION, 0, end, true);
     w.reading.control = c;
     const unsigned char *r = *result == MS_OK ? ms__walk_step(core, &w) : NULL;
     if (*result == MS_OK) *result = w.reading.result;
@@ -10185,7 +10187,7 @@ static MS__APART uint64_t ms__visible(ms__core *core, ms_str location, uint64_t 
     const ms__control *c = ms__edits_of(core, location, true, result);
     if (last < UINT64_MAX) to = ms__place_of(core, t, t->filled, last + 1, true, result);
     if (*result != MS_OK || from >= to) return 0;
-    ms__walk_begin(core, &w, location, MS__S_LOCATION, from, to, false);
+    ms__walk_begin(core, &w, location, MS__P_LOCATION, from, to, false);
     w.reading.control = c;
     while (ms__walk_step(core, &w)) n++;
     *result = w.reading.result;
@@ -10251,7 +10253,7 @@ static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
         if (!p->agent)
             return core->home->no_room(core, sizeof *p->agent + e->agent_key.len, err);
     }
-    ms__plan_streams(live, p, e->type);
+    ms__plan_lists(live, p, e->type);
     MS__TRY(ms__record_room(core, run, l, p, err));
     MS__TRY(ms__run_encode(run, e, l, p->r, err));
     if (e->key.ptr && !ms__key_make(live, p->loc, e->key, p->entry))
@@ -10677,12 +10679,13 @@ static bool ms__naming_add(void *naming, uint64_t hash, uint64_t first, uint64_t
     return true;
 }
 
-static bool ms__naming_list(ms__naming *n, uint64_t hash, const ms__stream *s)
+static bool ms__naming_list(ms__naming *n, uint64_t hash, const ms__postings *s)
 {
     uint32_t segment = n->tail->segment;
-    return s->count == 0 ||
-           ms__naming_add(n, hash, ms__place(segment, ms__stream_entry(s, 0)),
-                          ms__place(segment, ms__stream_entry(s, s->count - 1)), s->count);
+    if (s->count == 0) return true;
+    uint64_t first = ms__place(segment, ms__postings_entry(s, 0));
+    uint64_t last = ms__place(segment, ms__postings_entry(s, s->count - 1));
+    return ms__naming_add(n, hash, first, last, s->count);
 }
 
 /* Adds the names of the tail; under the lock. */
@@ -11370,7 +11373,7 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
     size_t record = ms__add_sat(MS__HEADER + dir + 7, field_bytes);
     size_t postings = 19; /* four of 4 bytes, and a fifth to spare */
     size_t chunk = MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
-    size_t heads = 20 * sizeof(ms__chunk); /* of a stream that has grown */
+    size_t heads = 20 * sizeof(ms__chunk); /* of a list that has grown */
     size_t name = ms__min(field_bytes, MS_KEY_MAX) + 8;
     size_t classes = ms__min(ms__mul_sat(locations, 2), n);
     size_t total = MS_MEM_MIN / 2 + heads;
@@ -11671,9 +11674,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   32 g to 32 g + 31: it lists 2^b filters, which are written before it. Any INDEX
  *   record may be missing or damaged, see [log-index].
  *
- *   A posting list ("stream" in names of functions) has a number: the SipHash-1-3 (key:
- *   the id) of a location, of a location and an agent key, or of a location and an
- *   idempotency key. A kind replaces its low three bits:
+ *   A posting list has a number: the SipHash-1-3 (key: the id) of a location, of a
+ *   location and an agent key, or of a location and an idempotency key. A kind replaces
+ *   its low three bits:
  *     0 location   1 location, conversation   2 location, global
  *     3 agent, trace   4 agent, rest   5 key   7 changes
  *   A location l: sip(salt 0, l). With h = that: an agent sip(salt h, agent key), a key
@@ -11780,7 +11783,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #define MS__SEGMENT_FIXED  224u
 #define MS__SUM_FIXED   48u
 #define MS__ROWS        256u /* words in a filter */
-#define MS__ROW_STREAMS 24u  /* lists of a segment in it: then 1 in 100 seems to occur */
+#define MS__ROW_LISTS 24u  /* lists of a segment in it: then 1 in 100 seems to occur */
 #define MS__FILTER_SIZE 1064u
 #define MS__PROBES      4u
 #define MS__MIXED       0x80000000u
@@ -12028,12 +12031,13 @@ static bool ms__state_decode(ms__state *s, const unsigned char *r, uint64_t offs
 typedef struct ms__segment {
     uint64_t offset, base; /* of the record; of the segment */
     uint64_t next;         /* after the record */
-    uint32_t number, listed, n, streams, postings, bits, width, holes;
+    uint32_t number, listed, n, lists, postings, bits, width, holes;
     uint32_t n_changed; /* UINT32_MAX: too many to write them down */
     uint64_t first_seq, last_seq, messages, bytes;
     int64_t first_time, last_time;
     ms__state state;
-    const unsigned char *list, *stream, *record, *begin, *bucket, *posting, *changed;
+    const unsigned char *directory, *numbers, *record, *begin, *bucket, *posting;
+    const unsigned char *changed;
     unsigned char *own; /* made in memory: the record itself, else NULL */
     uint32_t own_size;
     uint32_t *checked; /* a bit for each record that was found valid */
@@ -12043,7 +12047,7 @@ typedef struct ms__segment {
 
 static uint64_t ms__segment_size(const ms__segment *l)
 {
-    uint64_t s = l->streams;
+    uint64_t s = l->lists;
     return MS__SEGMENT_FIXED + (uint64_t)l->listed * 16 + s * 8 + (uint64_t)l->n * 4 +
            (s + 1) * 4 + (((uint64_t)1 << l->bits) + 1) * 4 +
            (uint64_t)l->postings * l->width +
@@ -12053,10 +12057,10 @@ static uint64_t ms__segment_size(const ms__segment *l)
 static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
 {
     const unsigned char *p = r + MS__SEGMENT_FIXED;
-    l->list = p, p += (size_t)l->listed * 16;
-    l->stream = p, p += (size_t)l->streams * 8;
+    l->directory = p, p += (size_t)l->listed * 16;
+    l->numbers = p, p += (size_t)l->lists * 8;
     l->record = p, p += (size_t)l->n * 4;
-    l->begin = p, p += ((size_t)l->streams + 1) * 4;
+    l->begin = p, p += ((size_t)l->lists + 1) * 4;
     l->bucket = p, p += (((size_t)1 << l->bits) + 1) * 4;
     l->posting = p, p += (size_t)l->postings * l->width;
     l->changed = p;
@@ -12082,7 +12086,7 @@ static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t 
     l->last_time = (int64_t)ms__get64(r + 168);
     l->messages = ms__get64(r + 176);
     l->bytes = ms__get64(r + 184);
-    l->streams = ms__get32(r + 192);
+    l->lists = ms__get32(r + 192);
     l->postings = ms__get32(r + 196);
     l->bits = ms__get32(r + 208);
     l->width = ms__get32(r + 212);
@@ -12099,20 +12103,20 @@ static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t 
     return true;
 }
 
-static uint64_t ms__segment_stream(const ms__segment *l, uint32_t i)
+static uint64_t ms__segment_list(const ms__segment *l, uint32_t i)
 {
-    return ms__get64(l->stream + (size_t)i * 8);
+    return ms__get64(l->numbers + (size_t)i * 8);
 }
 
 /* Returns which list of the segment has that number, or UINT32_MAX. */
-static uint32_t ms__segment_find(const ms__segment *l, uint64_t stream)
+static uint32_t ms__segment_find(const ms__segment *l, uint64_t list)
 {
-    uint32_t b = l->bits ? (uint32_t)(stream >> (64 - l->bits)) : 0;
+    uint32_t b = l->bits ? (uint32_t)(list >> (64 - l->bits)) : 0;
     uint32_t i = ms__get32(l->bucket + (size_t)b * 4);
     uint32_t end = ms__get32(l->bucket + (size_t)b * 4 + 4);
-    if (end > l->streams) return UINT32_MAX;
+    if (end > l->lists) return UINT32_MAX;
     for (; i < end; i++)
-        if (ms__segment_stream(l, i) == stream) return i;
+        if (ms__segment_list(l, i) == list) return i;
     return UINT32_MAX;
 }
 
@@ -12195,9 +12199,9 @@ static bool ms__index_holds(const ms__file_id *f, uint64_t offset, const unsigne
 }
 
 /* Returns which of 2^bits filters a list is in. */
-static uint32_t ms__filter_of(uint64_t stream, uint32_t bits)
+static uint32_t ms__filter_of(uint64_t list, uint32_t bits)
 {
-    return bits ? (uint32_t)(stream >> (64 - bits)) : 0;
+    return bits ? (uint32_t)(list >> (64 - bits)) : 0;
 }
 
 /* Is this the filter at that place of summary `number`? */
@@ -12208,9 +12212,9 @@ static bool ms__filter_holds(const unsigned char *r, uint32_t number, uint32_t p
 }
 
 /* Returns the numbers of a list's four words in a filter, a byte each. */
-static uint32_t ms__probes(uint64_t stream)
+static uint32_t ms__probes(uint64_t list)
 {
-    return (uint32_t)(stream * 0x9E3779B97F4A7C15u >> 32);
+    return (uint32_t)(list * 0x9E3779B97F4A7C15u >> 32);
 }
 
 static unsigned char *ms__probe(const unsigned char *r, uint32_t probes, unsigned i)
@@ -12218,9 +12222,9 @@ static unsigned char *ms__probe(const unsigned char *r, uint32_t probes, unsigne
     return (unsigned char *)(uintptr_t)r + 40 + (size_t)(probes >> 8 * i & 255) * 4;
 }
 
-static void ms__filter_put(unsigned char *r, uint64_t stream, unsigned segment)
+static void ms__filter_put(unsigned char *r, uint64_t list, unsigned segment)
 {
-    uint32_t probes = ms__probes(stream);
+    uint32_t probes = ms__probes(list);
     for (unsigned i = 0; i < MS__PROBES; i++) {
         unsigned char *p = ms__probe(r, probes, i);
         p[segment / 8] = (unsigned char)(p[segment / 8] | 1u << segment % 8);
@@ -12228,9 +12232,9 @@ static void ms__filter_put(unsigned char *r, uint64_t stream, unsigned segment)
 }
 
 /* Returns, as bits, which of the 32 segments may have a list. */
-static uint32_t ms__filter_get(const unsigned char *r, uint64_t stream)
+static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
 {
-    uint32_t probes = ms__probes(stream), mask = UINT32_MAX;
+    uint32_t probes = ms__probes(list), mask = UINT32_MAX;
     for (unsigned i = 0; i < MS__PROBES; i++) mask &= ms__get32(ms__probe(r, probes, i));
     return mask;
 }
@@ -13109,7 +13113,7 @@ typedef struct ms__node_table {
 typedef struct ms__job {
     uint32_t segments; /* looked up so far */
     const ms__segment *segment[MS__FAN];
-    uint32_t at[MS__FAN]; /* the next stream of each */
+    uint32_t at[MS__FAN]; /* the next list of each */
     ms__summary sum;
     uint32_t filters;      /* written so far */
     unsigned char *record; /* the SUMMARY; NULL: not all segment indexes are looked up */
@@ -13647,19 +13651,19 @@ static bool ms__log_follows(const ms__log *log)
 
 /* One posting list of the tail, on its way into the index. */
 typedef struct ms__row {
-    uint64_t stream;
-    const ms__stream *entries; /* NULL: the one entry */
+    uint64_t number; /* of the list */
+    const ms__postings *entries; /* NULL: the one entry */
     uint32_t entry, count;
 } ms__row;
 
 static void ms__row_add(ms__row *rows, uint32_t *n, uint64_t hash, unsigned kind,
-                        const ms__stream *s)
+                        const ms__postings *s)
 {
     if (s && s->count == 0) return;
     if (rows) {
         ms__row *row = &rows[*n];
         memset(row, 0, sizeof *row);
-        row->stream = ms__stream_of(hash, kind);
+        row->number = ms__list_number(hash, kind);
         row->entries = s;
         row->count = s ? s->count : 1;
     }
@@ -13678,26 +13682,26 @@ static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
     for (const ms__loc *l = ms__loc_at(t->live.names.locs.first); l;
          l = ms__loc_at(l->node.next)) {
         uint64_t h = l->node.hash;
-        ms__row_add(rows, &n, h, MS__S_LOCATION, &l->all);
-        ms__row_add(rows, &n, h, MS__S_CONVERSATION, &l->conversation);
-        ms__row_add(rows, &n, h, MS__S_GLOBAL, &l->global);
+        ms__row_add(rows, &n, h, MS__P_LOCATION, &l->all);
+        ms__row_add(rows, &n, h, MS__P_CONVERSATION, &l->conversation);
+        ms__row_add(rows, &n, h, MS__P_GLOBAL, &l->global);
         const ms__control *c = (const ms__control *)l->control;
         if (!c) continue;
-        ms__row_add(rows, &n, h, MS__S_CHANGE, &c->changes);
+        ms__row_add(rows, &n, h, MS__P_CHANGE, &c->changes);
         uint64_t facts = ms__facts_hash(t->live.hash_key, h);
-        ms__row_add(rows, &n, facts, MS__S_CHANGE, &c->facts);
+        ms__row_add(rows, &n, facts, MS__P_CHANGE, &c->facts);
     }
     for (const ms__flow *f = ms__flow_at(t->live.names.flows.first); f;
          f = ms__flow_at(f->node.next))
-        ms__row_add(rows, &n, f->node.hash, MS__S_CHANGE, &f->pieces);
+        ms__row_add(rows, &n, f->node.hash, MS__P_CHANGE, &f->pieces);
     for (const ms__agent *a = ms__agent_at(t->live.names.agents.first); a;
          a = ms__agent_at(a->node.next)) {
-        ms__row_add(rows, &n, a->node.hash, MS__S_TRACE, &a->trace);
-        ms__row_add(rows, &n, a->node.hash, MS__S_REST, &a->rest);
+        ms__row_add(rows, &n, a->node.hash, MS__P_TRACE, &a->trace);
+        ms__row_add(rows, &n, a->node.hash, MS__P_REST, &a->rest);
     }
     for (const ms__key *k = ms__key_at(t->live.names.keys.first); k;
          k = ms__key_at(k->node.next)) {
-        ms__row_add(rows, &n, k->node.hash, MS__S_KEY, NULL);
+        ms__row_add(rows, &n, k->node.hash, MS__P_KEY, NULL);
         if (rows) rows[n - 1].entry = k->entry;
     }
     return n;
@@ -13705,7 +13709,7 @@ static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
 
 static uint32_t ms__row_bucket(const ms__row *row, uint32_t bits)
 {
-    return bits ? (uint32_t)(row->stream >> (64 - bits)) : 0;
+    return bits ? (uint32_t)(row->number >> (64 - bits)) : 0;
 }
 
 /* Sorts rows by list number in linear time: into buckets by the highest bits, which are
@@ -13729,7 +13733,7 @@ static void ms__rows_sort(const ms__row *rows, ms__row *sorted, uint32_t n,
     for (uint32_t i = 1; i < n; i++) {
         ms__row hold = sorted[i];
         uint32_t at = i;
-        for (; at > 0 && sorted[at - 1].stream > hold.stream; at--)
+        for (; at > 0 && sorted[at - 1].number > hold.number; at--)
             sorted[at] = sorted[at - 1];
         sorted[at] = hold;
     }
@@ -13741,7 +13745,7 @@ typedef struct ms__entries {
     uint32_t at, n;
 } ms__entries;
 
-static ms__entries ms__entries_of(const ms__stream *list)
+static ms__entries ms__entries_of(const ms__postings *list)
 {
     ms__entries e;
     e.chunk = (const ms__chunk *)list->tail;
@@ -13831,7 +13835,7 @@ static bool ms__segment_work_get(ms__log *log, const ms__tail *t, ms__segment_wo
 static uint32_t ms__rows_same(const ms__segment_work *w, uint32_t i)
 {
     uint32_t n = 1;
-    while (i + n < w->n && w->sorted[i + n].stream == w->sorted[i].stream) n++;
+    while (i + n < w->n && w->sorted[i + n].number == w->sorted[i].number) n++;
     return n;
 }
 
@@ -13844,7 +13848,7 @@ static void ms__segment_count(const ms__tail *t, const ms__segment_work *w,
     l->bits = w->bits;
     for (uint32_t i = 0, same; i < w->n; i += same) {
         same = ms__rows_same(w, i);
-        l->streams++;
+        l->lists++;
         for (uint32_t k = 0; k < same; k++) l->postings += w->sorted[i + k].count;
     }
 }
@@ -13895,9 +13899,9 @@ static void ms__changed_put(const ms__log *log, const ms__segment *l)
 /* Fills the arrays of records, lists and postings. */
 static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
 {
-    uint32_t at = 0, stream = 0, bucket = 0;
+    uint32_t at = 0, list = 0, bucket = 0;
     for (uint32_t i = 0; i < l->n; i++) ms__put(l->record, i, w->units[i]);
-    for (uint32_t i = 0, same; i < w->n; i += same, stream++) {
+    for (uint32_t i = 0, same; i < w->n; i += same, list++) {
         uint32_t n = 0;
         const ms__row *row = &w->sorted[i];
         same = ms__rows_same(w, i);
@@ -13905,14 +13909,14 @@ static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
             n += ms__row_entries(w->number, &row[k], w->entries + n);
         if (same > 1) ms__sort(w->entries, n, sizeof *w->entries, ms__entry_less);
         for (; bucket <= ms__row_bucket(row, w->bits); bucket++)
-            ms__put(l->bucket, bucket, stream);
-        ms__put_wide(l->stream, stream, row->stream);
-        ms__put(l->begin, stream, at | (same > 1 ? MS__MIXED : 0));
+            ms__put(l->bucket, bucket, list);
+        ms__put_wide(l->numbers, list, row->number);
+        ms__put(l->begin, list, at | (same > 1 ? MS__MIXED : 0));
         ms__put_postings(l, at, w->entries, n);
         at += n;
     }
-    for (; bucket <= (uint32_t)1 << w->bits; bucket++) ms__put(l->bucket, bucket, stream);
-    ms__put(l->begin, stream, at);
+    for (; bucket <= (uint32_t)1 << w->bits; bucket++) ms__put(l->bucket, bucket, list);
+    ms__put(l->begin, list, at);
 }
 
 static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned char *r)
@@ -13927,7 +13931,7 @@ static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned 
     ms__put64(r + 168, (uint64_t)t->last_time);
     ms__put64(r + 176, t->live.messages);
     ms__put64(r + 184, t->live.bytes);
-    ms__put32(r + 192, l->streams);
+    ms__put32(r + 192, l->lists);
     ms__put32(r + 196, l->postings);
     ms__put32(r + 208, l->bits);
     ms__put32(r + 212, l->width);
@@ -14100,18 +14104,18 @@ typedef enum ms__found {
 
 /* The walk prefetches as many bytes as each record has, a page ahead: the processor
  * recognises a sequential walk only within a page. */
-#define MS__STREAM_AHEAD 4096u
+#define MS__WALK_AHEAD 4096u
 
-static void ms__stream_on(const unsigned char *r, uint32_t size)
+static void ms__walk_prefetch(const unsigned char *r, uint32_t size)
 {
-    if (size > 2 * MS__STREAM_AHEAD) return;
-    for (uint32_t i = 0; i < size; i += 64) MS__PREFETCH(r + MS__STREAM_AHEAD + i);
+    if (size > 2 * MS__WALK_AHEAD) return;
+    for (uint32_t i = 0; i < size; i += 64) MS__PREFETCH(r + MS__WALK_AHEAD + i);
 }
 
 /* Is the body of a record with a valid header valid, and does its number rise? */
 static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_t offset)
 {
-    ms__stream_on(r, ms__get32(r));
+    ms__walk_prefetch(r, ms__get32(r));
     if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + 24);
     return (r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&
            ms__check_record(r, offset, NULL) == MS_OK;
@@ -14299,7 +14303,7 @@ static void ms__places_take(ms__log *log, uint32_t i)
     if (e->listed || e->offset == 0) return;
     e->listed = true;
     if (!ms__segment_at(log, i, &l)) return;
-    ms__list_take(log, &log->index.segments, l.list, i - l.listed, l.listed);
+    ms__list_take(log, &log->index.segments, l.directory, i - l.listed, l.listed);
     if (l.state.summaries == 0 || l.state.summaries > log->index.summaries.n) return;
     e = ms__node_entry(&log->index.summaries, l.state.summaries - 1);
     if (e->offset == 0) e->offset = l.state.summary;
@@ -14441,10 +14445,10 @@ static const ms__segment *ms__segment_of(ms__log *log, uint32_t i, bool locked)
 /* Returns, as bits, the segments of a summary that may have a posting list: all of them
  * where the filter cannot be read. */
 static uint32_t ms__summary_find(const ms__log *log, const ms__summary *s,
-                                 uint64_t stream)
+                                 uint64_t list)
 {
     if (!s->filters) return UINT32_MAX;
-    uint32_t place = ms__filter_of(stream, s->bits);
+    uint32_t place = ms__filter_of(list, s->bits);
     uint64_t offset = ms__get64(s->filters + (size_t)place * 8);
     const unsigned char *r;
     if (ms__bit_get(s->checked, place)) {
@@ -14454,11 +14458,11 @@ static uint32_t ms__summary_find(const ms__log *log, const ms__summary *s,
         if (!r || !ms__filter_holds(r, s->number, place)) return UINT32_MAX;
         ms__or32(&s->checked[place / 32], (uint32_t)1 << (place % 32));
     }
-    return ms__filter_get(r, stream);
+    return ms__filter_get(r, list);
 }
 
 /* Returns, as bits, which of the 32 segments of group g may have a posting list. */
-static uint32_t ms__group_find(ms__log *log, uint32_t g, uint64_t stream, bool locked)
+static uint32_t ms__group_find(ms__log *log, uint32_t g, uint64_t list, bool locked)
 {
     if (g >= ms__load32(&log->index.summaries.n)) return UINT32_MAX;
     void *node = ms__load_ptr(&ms__node_entry(&log->index.summaries, g)->node);
@@ -14467,7 +14471,7 @@ static uint32_t ms__group_find(ms__log *log, uint32_t g, uint64_t stream, bool l
         node = ms__summary_get(log, g);
         if (!locked) ms__lock_give(&log->lock);
     }
-    return node ? ms__summary_find(log, (const ms__summary *)node, stream) : UINT32_MAX;
+    return node ? ms__summary_find(log, (const ms__summary *)node, list) : UINT32_MAX;
 }
 
 /* Is a segment outside of a query's time range? */
@@ -14479,7 +14483,7 @@ static bool ms__times_miss(const ms_query *q, int64_t first, int64_t last)
 /* Returns the next segment from i on (backward: from i downward) that has a posting list;
  * n (backward: UINT32_MAX) if none has. *found: the number of the list in the segment's
  * index, plus one. */
-static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint32_t n,
+static uint32_t ms__segment_next(ms__log *log, uint64_t list, uint32_t i, uint32_t n,
                                  bool backward, bool locked, uint32_t *found,
                                  ms_result *result)
 {
@@ -14487,7 +14491,7 @@ static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint
     for (; backward ? i != UINT32_MAX : i < n; i = backward ? i - 1 : i + 1) {
         if (i / MS__FAN != group) {
             group = i / MS__FAN;
-            mask = ms__group_find(log, group, stream, locked);
+            mask = ms__group_find(log, group, list, locked);
         }
         if (!(mask >> i % MS__FAN & 1)) continue;
         const ms__segment *l = ms__segment_of(log, i, locked);
@@ -14495,7 +14499,7 @@ static uint32_t ms__segment_next(ms__log *log, uint64_t stream, uint32_t i, uint
             *result = MS_E_NO_MEMORY;
             return none;
         }
-        *found = ms__segment_find(l, stream) + 1;
+        *found = ms__segment_find(l, list) + 1;
         if (*found > 0) return i;
     }
     return none;
@@ -14678,7 +14682,7 @@ static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_s
                                         ms_result *result)
 {
     ms__log *log = ms__log_in(core);
-    uint64_t list = ms__stream_of(ms__key_hash(&core->tail->live, loc, key), MS__S_KEY);
+    uint64_t list = ms__list_number(ms__key_hash(&core->tail->live, loc, key), MS__P_KEY);
     uint32_t n, found = 0, all = core->tail->segment, s = all;
     bool mixed;
     const unsigned char *run;
@@ -14777,7 +14781,7 @@ static MS__APART ms__control *ms__edits_load(ms__log *log, ms_str location)
     if (!c) return NULL;
     memset(c, 0, sizeof *c);
     ms__names_link(&log->edits.live);
-    ms__walk_begin(&log->core, &w, location, MS__S_CHANGE, 0,
+    ms__walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
                    ms__place(t->segment, t->filled), false);
     while ((r = ms__walk_step(&log->core, &w)) != NULL)
         if (!ms__edit_add(&log->edits.live, c, r, w.place)) return NULL;
@@ -15658,8 +15662,8 @@ static MS__APART ms_result ms__job_segment(ms__log *log, ms__job *j, ms_error *e
         return MS_OK;
     }
     for (unsigned c = 0; c < MS__FAN; c++)
-        if (j->segment[c]->streams > most) most = j->segment[c]->streams;
-    for (j->sum.bits = 0; most >> j->sum.bits > MS__ROW_STREAMS;) j->sum.bits++;
+        if (j->segment[c]->lists > most) most = j->segment[c]->lists;
+    for (j->sum.bits = 0; most >> j->sum.bits > MS__ROW_LISTS;) j->sum.bits++;
     size_t size = (size_t)ms__align8(ms__summary_size(&j->sum));
     unsigned char *r = (unsigned char *)ms__log_resize(log, NULL, 0, size);
     if (!r) return ms__no_memory(err, size);
@@ -15679,10 +15683,10 @@ static MS__APART ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *er
     ms__put32(r + 36, j->filters);
     for (unsigned c = 0; c < MS__FAN; c++) {
         const ms__segment *l = j->segment[c];
-        for (at[c] = j->at[c]; at[c] < l->streams; at[c]++) {
-            uint64_t stream = ms__segment_stream(l, at[c]);
-            if (ms__filter_of(stream, j->sum.bits) != j->filters) break;
-            ms__filter_put(r, stream, c);
+        for (at[c] = j->at[c]; at[c] < l->lists; at[c]++) {
+            uint64_t list = ms__segment_list(l, at[c]);
+            if (ms__filter_of(list, j->sum.bits) != j->filters) break;
+            ms__filter_put(r, list, c);
         }
     }
     MS__TRY(ms__index_put(log, r, &offset, err));
@@ -16508,12 +16512,12 @@ static bool ms__log_run(const ms__log *log, const ms__reading *s, ms__head *h,
                         const ms__segment *l, uint32_t found)
 {
     const unsigned char *run = NULL;
-    bool mixed = false, listed = h->stream > MS__LIST_OTHERS;
+    bool mixed = false, listed = h->list > MS__LIST_OTHERS;
     h->index = l;
     h->agent &= ~MS__FOR_COMPARE;
     if (!s->changed && ms__times_miss(s->query, l->first_time, l->last_time))
         return false; /* an amended message may have another time */
-    if (!listed && h->stream == MS__LIST_OTHERS && l->messages == l->n) return false;
+    if (!listed && h->list == MS__LIST_OTHERS && l->messages == l->n) return false;
     h->hi = l->n;
     if (listed && !ms__segment_run(l, found - 1, &run, &h->hi, &mixed)) return false;
     h->run = run;
@@ -16536,19 +16540,19 @@ static bool ms__log_turn(ms__core *core, ms__reading *s, ms__head *h, bool *some
     uint32_t tail = s->tail->segment, at = h->segment, found = 0;
     uint32_t first = (uint32_t)(s->from >> 32);
     uint32_t last = (uint32_t)((s->to - 1) >> 32), n = last < tail ? last + 1 : tail;
-    bool listed = h->stream > MS__LIST_OTHERS;
+    bool listed = h->list > MS__LIST_OTHERS;
     *some = false;
     if (s->backward) {
         if (at > last + 1) at = last + 1;
         if (at <= first) return false;
-        at = listed ? ms__segment_next(log, h->stream, at - 1, tail, true, s->locked,
+        at = listed ? ms__segment_next(log, h->list, at - 1, tail, true, s->locked,
                                        &found, &s->result)
                     : at - 1;
         if (at == UINT32_MAX || at < first) return false;
         h->segment = at;
     } else {
         if (++at < n && listed)
-            at = ms__segment_next(log, h->stream, at, n, false, s->locked, &found,
+            at = ms__segment_next(log, h->list, at, n, false, s->locked, &found,
                                   &s->result);
         h->segment = at < n ? at : tail - 1;
         if (at >= n) return last >= tail;
@@ -16565,8 +16569,8 @@ static bool ms__log_turn(ms__core *core, ms__reading *s, ms__head *h, bool *some
  * is not: it is counted. */
 static bool ms__head_skips(const ms__log *log, const ms__reading *s, const ms__head *h)
 {
-    if (h->stream <= MS__LIST_OTHERS)
-        return ms__segment_message(h->index, h->entry) != (h->stream == MS__LIST_MESSAGES);
+    if (h->list <= MS__LIST_OTHERS)
+        return ms__segment_message(h->index, h->entry) != (h->list == MS__LIST_MESSAGES);
     const unsigned char *r = ms__segment_record(log, h->index, h->entry);
     return r && !ms__head_names(s, h, ms__msg(r));
 }
@@ -16650,11 +16654,11 @@ static ms_result ms__log_names(ms__core *core, uint32_t segment, const ms_list_q
     uint32_t count;
     bool mixed;
     if (!l) return MS_E_NO_MEMORY;
-    for (uint32_t i = 0; i < l->streams; i++) {
-        uint64_t list = ms__segment_stream(l, i);
+    for (uint32_t i = 0; i < l->lists; i++) {
+        uint64_t list = ms__segment_list(l, i);
         unsigned kind = (unsigned)(list & 7);
-        bool wanted = q->agents ? kind == MS__S_TRACE || kind == MS__S_REST
-                                : kind == MS__S_LOCATION;
+        bool wanted = q->agents ? kind == MS__P_TRACE || kind == MS__P_REST
+                                : kind == MS__P_LOCATION;
         if (!wanted || !ms__segment_run(l, i, &run, &count, &mixed) || count == 0) continue;
         uint32_t first = ms__posting(run, 0, l->width);
         uint32_t last = ms__posting(run, count - 1, l->width);
@@ -18882,15 +18886,16 @@ static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t las
 
 /* Checks one posting list: its postings rise, their records belong there, its chunks are
  * linked. Adds its length to *entries. */
-static ms_result ms__check_list(const ms__mem *m, const ms__stream *s, const ms__loc *loc,
-                                const ms__agent *agent, unsigned kinds, ms_type_set types,
-                                uint64_t *entries, ms_error *err)
+static ms_result ms__check_list(const ms__mem *m, const ms__postings *s,
+                                const ms__loc *loc, const ms__agent *agent,
+                                unsigned kinds, ms_type_set types, uint64_t *entries,
+                                ms_error *err)
 {
     uint32_t last = 0;
     const ms__chunk *before = NULL;
     if (s->wanted != 0) return ms__fail(err, MS_E_DAMAGED, "P2: room is still reserved");
     for (uint32_t i = 0; i < s->count; i++) {
-        const ms__chunk *c = ms__stream_chunk(s, i);
+        const ms__chunk *c = ms__postings_chunk(s, i);
         uint32_t unit = ms__chunk_entry(c, i);
         MS__TRY(ms__check_posting(m, unit, last, err));
         if (c->first == i && (c->before != before || (before && before->after != c)))
@@ -18955,7 +18960,7 @@ static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *c
     const ms__live *live = &m->tail.live;
     uint64_t last = 0;
     for (uint32_t i = 0; i < live->all.count; i++) {
-        uint64_t offset = (uint64_t)ms__stream_entry(&live->all, i) * 8;
+        uint64_t offset = (uint64_t)ms__postings_entry(&live->all, i) * 8;
         const ms_msg *msg = ms__msg(ms__mem_at(&m->core, offset));
         if (ms_seq(msg) <= last)
             return ms__damaged(err, offset, "E2: its sequence number does not follow");
@@ -19039,22 +19044,22 @@ static ms_result ms__check_segment(ms__log *log, const ms__segment *l,
     ms__segment *made = ms__segment_derive(log, l->number, l->base, l->offset,
                                            before ? &before->state : NULL);
     if (!made) return ms__no_memory(err, sizeof *made);
-    size_t size = (size_t)(l->posting - l->stream) + (size_t)l->postings * l->width;
-    bool same = made->n == l->n && made->streams == l->streams &&
+    size_t size = (size_t)(l->posting - l->numbers) + (size_t)l->postings * l->width;
+    bool same = made->n == l->n && made->lists == l->lists &&
                 made->postings == l->postings &&
                 made->bits == l->bits && made->width == l->width &&
                 made->first_seq == l->first_seq && made->last_seq == l->last_seq &&
                 made->messages == l->messages && made->bytes == l->bytes &&
-                memcmp(made->stream, l->stream, size) == 0;
+                memcmp(made->numbers, l->numbers, size) == 0;
     bool damaged = made->holes > 0;
     ms__segment_free(log, made);
     if (!same && !damaged)
         return ms__fail(err, MS_E_DAMAGED,
                         "L3: the index record at %u is not what its segment gives",
                         l->offset);
-    for (uint32_t i = 0; i < l->streams; i++) {
+    for (uint32_t i = 0; i < l->lists; i++) {
         uint32_t mask =
-            ms__group_find(log, l->number / MS__FAN, ms__segment_stream(l, i), true);
+            ms__group_find(log, l->number / MS__FAN, ms__segment_list(l, i), true);
         if (!(mask >> l->number % MS__FAN & 1))
             return ms__fail(err, MS_E_DAMAGED,
                             "L3: the summary lacks posting list %u of segment %u",

@@ -293,10 +293,10 @@ static void measure_records(void)
 /* ---- postings ---- */
 
 /* One entry more in the list of a view. */
-static void call_posting(ms__live *live, ms__stream *stream, uint32_t entry)
+static void call_posting(ms__live *live, ms__postings *stream, uint32_t entry)
 {
-    if (!ms__stream_reserve(live, stream)) die("a posting", "no memory");
-    ms__stream_push(stream, entry);
+    if (!ms__postings_reserve(live, stream)) die("a posting", "no memory");
+    ms__postings_push(stream, entry);
 }
 
 /* 64 lists by turns, and begun anew before they leave the cache. */
@@ -304,7 +304,7 @@ static uint64_t loop_postings(ms_str input, size_t times)
 {
     enum { STREAMS = 64, MOST = 64 * 1024 };
     static ms__live live;
-    static ms__stream streams[STREAMS];
+    static ms__postings streams[STREAMS];
     for (size_t i = 0; i < times; i++) {
         if (i % MOST == 0) {
             ms__live_reset(&live);

@@ -303,11 +303,11 @@ static void arrays_of_a_leaf_that_lie_lead_nowhere(void **state)
     unsigned char *copy =
         copy_of(record_of(log, MS__KIND_INDEX, MS__INDEX_SEGMENT, &offset));
     assert_true(ms__segment_decode(&l, copy, offset));
-    uint64_t stream = ms__segment_stream(&l, 0);
-    assert_int_equal(ms__segment_find(&l, stream), 0);
-    assert_int_equal(ms__segment_find(&l, stream ^ 8), UINT32_MAX);
-    for (size_t b = 0; b <= (size_t)1 << l.bits; b++) ms__put(l.bucket, b, l.streams + 1);
-    assert_int_equal(ms__segment_find(&l, stream), UINT32_MAX); /* no such stream there */
+    uint64_t list = ms__segment_list(&l, 0);
+    assert_int_equal(ms__segment_find(&l, list), 0);
+    assert_int_equal(ms__segment_find(&l, list ^ 8), UINT32_MAX);
+    for (size_t b = 0; b <= (size_t)1 << l.bits; b++) ms__put(l.bucket, b, l.lists + 1);
+    assert_int_equal(ms__segment_find(&l, list), UINT32_MAX); /* no such list there */
     assert_true(ms__segment_run(&l, 0, &run, &n, &mixed) && n > 0 && !mixed);
     ms__put(l.begin, 0, 2);
     ms__put(l.begin, 1, 1);
@@ -374,7 +374,7 @@ static void a_filter_of_something_else_is_none(void **state)
     ms_close(store);
 }
 
-/* 24 streams in each of 32 segments: what went in is found, of others 1 in 100 seems so. */
+/* 24 lists in each of 32 segments: what went in is found, of others 1 in 100 seems so. */
 static void a_filter_knows_what_went_in_and_little_else(void **state)
 {
     unsigned char r[MS__FILTER_SIZE];
@@ -383,15 +383,15 @@ static void a_filter_knows_what_went_in_and_little_else(void **state)
     (void)state;
     memset(r, 0, sizeof r);
     for (unsigned c = 0; c < MS__FAN; c++)
-        for (unsigned i = 0; i < MS__ROW_STREAMS; i++)
-            ms__filter_put(r, ms__stream_of(test_random(&rng), i % 8), c);
+        for (unsigned i = 0; i < MS__ROW_LISTS; i++)
+            ms__filter_put(r, ms__list_number(test_random(&rng), i % 8), c);
     rng = 7;
     for (unsigned c = 0; c < MS__FAN; c++)
-        for (unsigned i = 0; i < MS__ROW_STREAMS; i++, asks++) {
+        for (unsigned i = 0; i < MS__ROW_LISTS; i++, asks++) {
             uint64_t h = test_random(&rng);
-            assert_true(ms__filter_get(r, ms__stream_of(h, i % 8)) >> c & 1);
-            /* another kind of the same name is another stream */
-            wrong += ms__filter_get(r, ms__stream_of(h, (i + 1) % 8)) >> c & 1;
+            assert_true(ms__filter_get(r, ms__list_number(h, i % 8)) >> c & 1);
+            /* another kind of the same name is another list */
+            wrong += ms__filter_get(r, ms__list_number(h, (i + 1) % 8)) >> c & 1;
         }
     assert_true(wrong <= asks / 33);
 }
@@ -1180,7 +1180,7 @@ static void each_call_of_opening_fails(void **state)
         }
 }
 
-/* ---- memory for names and streams that ends at each byte ---- */
+/* ---- memory for names and lists that ends at each byte ---- */
 
 static union {
     uint64_t align;
@@ -1457,7 +1457,7 @@ typedef enum loss { LOST_ONE, LOST_IN_BATCH, LOSSES } loss;
 static uint64_t tail_record_at(const ms__log *log, uint32_t i)
 {
     const ms__tail *t = log->core.tail;
-    return ms__tail_offset(t, ms__stream_entry(&t->live.all, i));
+    return ms__tail_offset(t, ms__postings_entry(&t->live.all, i));
 }
 
 /* Appends that are synced each, then one of them is damaged and no slot tells how far the
@@ -2216,7 +2216,7 @@ static void a_posting_of_another_kind_of_record_is_damage(void **state)
     assert_true(ms__segment_decode(&l, r, offset));
     while (drive.ro[ms__segment_offset(&l, note) + 4] != MS__KIND_NOTE) note++;
     uint64_t h = ms__hash_location(&id, q.location);
-    uint32_t s = ms__segment_find(&l, ms__stream_of(h, MS__S_LOCATION));
+    uint32_t s = ms__segment_find(&l, ms__list_number(h, MS__P_LOCATION));
     assert_true(ms__segment_run(&l, s, &run, &n, &mixed) && n > 2);
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
     while (ms_next(&it) != NULL) before++;

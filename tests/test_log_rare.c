@@ -996,7 +996,7 @@ static void a_damaged_record_of_a_changed_place_is_stepped_over(void **state)
     ms__mem *m = ms__mem_of(store);
     static const uint32_t which[] = {9, 20, 59};
     for (size_t i = 0; i < 3; i++) {
-        uint32_t unit = ms__chunk_entry(ms__stream_chunk(&m->tail.live.all, which[i]),
+        uint32_t unit = ms__chunk_entry(ms__postings_chunk(&m->tail.live.all, which[i]),
                                         which[i]);
         ((unsigned char *)(uintptr_t)ms__mem_at(&m->core, (uint64_t)unit * 8))[9] ^= 1;
     }

@@ -2,10 +2,10 @@
  * thing at a time, and it has to say MS_E_DAMAGED and name the invariant; put right again,
  * the store has to pass.
  *
- *   - Arena store: each stream that there is, with room that is still reserved, with a
+ *   - Arena store: each list that there is, with room that is still reserved, with a
  *     posting that leads back, behind the end or to a record of elsewhere; chunks, order,
  *     and all the numbers that are counted twice.
- *   - Log: each number of a LEAF, its arrays, a SUMMARY that forgot its streams, an end that
+ *   - Log: each number of a LEAF, its arrays, a SUMMARY that forgot its lists, an end that
  *     is durable before it is written; each allocation of the check fails.
  *   - A store of the caller's own, whose cursor gives what no store takes.
  *
@@ -59,12 +59,12 @@ static void with64(ms_store *store, uint64_t *p, uint64_t value, const char *wha
 }
 
 
-/* ---- an arena store with something in each of its streams ---- */
+/* ---- an arena store with something in each of its lists ---- */
 
 static ms_store *store;
 static ms__mem *mem;
 
-enum { ROUNDS = 24, STREAMS = 10 };
+enum { ROUNDS = 24, LISTS = 10 };
 
 static uint64_t say(const char *place, ms_envelope m, const char *agent)
 {
@@ -130,26 +130,26 @@ static ms__loc *place_of(const char *name)
     return loc;
 }
 
-static uint32_t *entry_of(const ms__stream *s, uint32_t i)
+static uint32_t *entry_of(const ms__postings *s, uint32_t i)
 {
-    const ms__chunk *c = ms__stream_chunk(s, i);
+    const ms__chunk *c = ms__postings_chunk(s, i);
     return ms__chunk_entries(c) + (i - c->first);
 }
 
 typedef struct named {
     const char *name;
-    ms__stream *stream;
+    ms__postings *list;
 } named;
 
-/* All streams that one place is in. */
-static void streams_of(const char *place, named out[STREAMS])
+/* All lists that one place is in. */
+static void lists_of(const char *place, named out[LISTS])
 {
     ms__loc *loc = place_of(place);
     ms__agent *ann = ms__agent_find(&mem->tail.live, loc, MS_STR("ann"));
     ms__control *control = (ms__control *)loc->control;
     ms__flow *flow = ms__flow_at(mem->tail.live.names.flows.first);
     while (flow->loc != loc) flow = ms__flow_at(flow->node.next);
-    named all[STREAMS] = {
+    named all[LISTS] = {
         {"all messages", &mem->tail.live.all}, {"all changes", &mem->tail.live.others},
         {"a place", &loc->all},           {"its conversation", &loc->conversation},
         {"its observations", &loc->global}, {"what an agent did", &ann->trace},
@@ -161,11 +161,11 @@ static void streams_of(const char *place, named out[STREAMS])
 
 static void a_posting_that_leads_astray_is_found(void **state)
 {
-    named all[STREAMS];
+    named all[LISTS];
     (void)state;
-    streams_of("room", all);
-    for (size_t i = 0; i < STREAMS; i++) {
-        ms__stream *s = all[i].stream;
+    lists_of("room", all);
+    for (size_t i = 0; i < LISTS; i++) {
+        ms__postings *s = all[i].list;
         if (s->count < 2) fail_msg("%s: too few entries for this test", all[i].name);
         with32(store, &s->wanted, 1, all[i].name, "P2");
         with32(store, entry_of(s, 1), *entry_of(s, 0), all[i].name, "P1: the posting");
@@ -178,7 +178,8 @@ static void a_posting_that_leads_astray_is_found(void **state)
 static uint32_t record_behind(uint32_t unit, unsigned kind, unsigned type,
                               const char *place, const char *agent)
 {
-    const ms__stream *s = kind == MS__KIND_MESSAGE ? &mem->tail.live.all : &mem->tail.live.others;
+    const ms__live *live = &mem->tail.live;
+    const ms__postings *s = kind == MS__KIND_MESSAGE ? &live->all : &live->others;
     for (uint32_t i = 0; i < s->count; i++) {
         uint32_t found = *entry_of(s, i);
         const ms_msg *msg = ms__msg(ms__mem_at(&mem->core, (uint64_t)found * 8));
@@ -192,18 +193,18 @@ static uint32_t record_behind(uint32_t unit, unsigned kind, unsigned type,
     return 0;
 }
 
-/* The first entry of a stream of the room is made one of a record that stands elsewhere. */
+/* The first entry of a list of the room is made one of a record that stands elsewhere. */
 static void stray(const named *s, unsigned kind, unsigned type, const char *place,
                   const char *agent)
 {
     char what[80];
-    uint32_t *entry = entry_of(s->stream, 0), kept = s->stream->count;
+    uint32_t *entry = entry_of(s->list, 0), kept = s->list->count;
     snprintf(what, sizeof what, "%s, with one of kind %u, type %u of %s", s->name, kind,
              type, place);
     uint32_t unit = record_behind(*entry, kind, type, place, agent);
-    if (unit >= *entry_of(s->stream, 1)) s->stream->count = 1; /* still rising */
+    if (unit >= *entry_of(s->list, 1)) s->list->count = 1; /* still rising */
     with32(store, entry, unit, what, "does not belong");
-    s->stream->count = kept;
+    s->list->count = kept;
     must_be_sound(store, what);
 }
 
@@ -211,9 +212,9 @@ static void a_record_of_elsewhere_is_found(void **state)
 {
     enum { ALL, OTHERS, PLACE, TALK, GLOBAL, TRACE, REST, CHANGES, FACTS, PIECES };
     const unsigned message = MS__KIND_MESSAGE;
-    named s[STREAMS];
+    named s[LISTS];
     (void)state;
-    streams_of("room", s);
+    lists_of("room", s);
     stray(&s[PLACE], message, 0, "hall", NULL);
     stray(&s[TALK], message, MS_T_TASK, "room", NULL);
     stray(&s[TALK], message, MS_T_USER_MESSAGE, "hall", NULL);
@@ -227,8 +228,8 @@ static void a_record_of_elsewhere_is_found(void **state)
     stray(&s[FACTS], MS__KIND_HIDE, 0, "room", NULL);
     stray(&s[FACTS], MS__KIND_NOTE, 0, "hall", NULL);
     stray(&s[PIECES], MS__KIND_PIECE, 0, "hall", NULL);
-    uint32_t first = *entry_of(s[ALL].stream, 1);
-    with32(store, entry_of(s[OTHERS].stream, 0), first, "a message among changes",
+    uint32_t first = *entry_of(s[ALL].list, 1);
+    with32(store, entry_of(s[OTHERS].list, 0), first, "a message among changes",
            "does not belong");
 }
 
@@ -236,7 +237,7 @@ static void a_damaged_record_of_a_store_is_found(void **state)
 {
     (void)state;
     for (int changes = 0; changes < 2; changes++) {
-        const ms__stream *s = changes ? &mem->tail.live.others : &mem->tail.live.all;
+        const ms__postings *s = changes ? &mem->tail.live.others : &mem->tail.live.all;
         uint32_t unit = *entry_of(s, s->count / 2);
         unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(&mem->core, (uint64_t)unit * 8);
         r[8] ^= 1;
@@ -424,13 +425,14 @@ static void a_leaf_that_says_what_its_records_do_not_is_found(void **state)
     make_log();
     ms_store *log = open_log(MS_LOG_WRITE);
     ms__segment *l = (ms__segment *)(uintptr_t)ms__segment_of(ms__log_of(log), 3, true);
-    uint32_t *numbers[] = {&l->n, &l->streams, &l->postings, &l->bits, &l->width};
+    uint32_t *numbers[] = {&l->n, &l->lists, &l->postings, &l->bits, &l->width};
     uint64_t *sums[] = {&l->first_seq, &l->last_seq, &l->messages, &l->bytes};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         with32(log, numbers[i], *numbers[i] + 1, "a number of a leaf", "L3");
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
         with64(log, sums[i], *sums[i] + 1, "a sum of a leaf", "L3");
-    unsigned char *p = drive.rw + l->offset + (l->record - (l->list - MS__SEGMENT_FIXED));
+    unsigned char *p = drive.rw + l->offset +
+                       (l->record - (l->directory - MS__SEGMENT_FIXED));
     *p ^= 1;
     must_be_broken(log, "an array of a leaf", "L3");
     *p ^= 1;
@@ -439,7 +441,7 @@ static void a_leaf_that_says_what_its_records_do_not_is_found(void **state)
     test_alloc_done(&heap);
 }
 
-static void a_summary_that_forgot_its_streams_is_found(void **state)
+static void a_summary_that_forgot_its_lists_is_found(void **state)
 {
     (void)state;
     make_log();
@@ -450,7 +452,7 @@ static void a_summary_that_forgot_its_streams_is_found(void **state)
     unsigned char kept[MS__FILTER_SIZE], *p = drive.rw + ms__get64(s->filters);
     memcpy(kept, p, sizeof kept);
     memset(p + 40, 0, sizeof kept - 40);
-    must_be_broken(log, "a filter without streams", "L3: the summary");
+    must_be_broken(log, "a filter without lists", "L3: the summary");
     memcpy(p, kept, sizeof kept);
     must_be_sound(log, "put right again");
     ms_close(log);
@@ -581,7 +583,7 @@ int main(void)
         cmocka_unit_test(what_is_counted_twice_has_to_agree),
         cmocka_unit_test(a_cursor_that_gives_nonsense_is_found),
         cmocka_unit_test(a_leaf_that_says_what_its_records_do_not_is_found),
-        cmocka_unit_test(a_summary_that_forgot_its_streams_is_found),
+        cmocka_unit_test(a_summary_that_forgot_its_lists_is_found),
         cmocka_unit_test(a_durable_end_behind_the_end_is_found),
         cmocka_unit_test(a_damaged_record_is_not_blamed_on_its_leaf),
         cmocka_unit_test(a_check_without_memory_says_so),
