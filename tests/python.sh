@@ -59,10 +59,38 @@ export PYTHONPATH='' MSGSTORE_LIBRARY=''
 status=0
 "$here/$venv/bin/python" -m pytest -q -p no:cacheprovider "$here/$package/tests" \
     "$here/$package/README.md" --doctest-glob='*.md' \
-    -W ignore::DeprecationWarning 2>&1 | tee "$out"
+    -W ignore::DeprecationWarning -o asyncio_default_fixture_loop_scope=function 2>&1 | tee "$out"
 site=$("$here/$venv/bin/python" -c 'import msgstore, os; print(os.path.dirname(msgstore.__file__))')
 "$here/$venv/bin/python" -m pytest -q -p no:cacheprovider --doctest-modules \
     "$site/__init__.py" "$site/store.py" 2>&1 | tee -a "$out"
+
+# The packages' own tests of their protocols, from their source packages; a plugin puts ours
+# in the place of theirs.
+sources() # PACKAGE FOLDER: the source package of the version that is installed, unpacked
+{
+    local version
+    version=$("$here/$venv/bin/pip" list --format=freeze 2>/dev/null | sed -n "s/^$1==//p")
+    [ -n "$version" ] || return 1
+    [ -d "$2-$version" ] || { "$here/"$pip download --no-deps --no-binary "$1" -d . \
+        "$1==$version" >/dev/null 2>"pip.log" && tar xzf "$2-$version.tar.gz"; } || return 1
+    echo "$here/build/python/$2-$version"
+}
+protocol() # PACKAGE FOLDER PLUGIN TEST...
+{
+    local package=$1 folder=$2 plugin=$3 source
+    shift 3
+    if ! source=$(sources "$package" "$folder"); then
+        echo "1 skipped (the source package of $package cannot be had)" | tee -a "$out"
+        return
+    fi
+    (cd "$source" && PYTHONPATH=$here/bindings/python/tests/protocol \
+        "$here/$venv/bin/python" -m pytest -q -p "$plugin" -p no:cacheprovider \
+        -o addopts= "$@" 2>&1) | sed 's/ deselected/ not asked/' | tee -a "$out"
+}
+protocol openai-agents openai_agents openai_agents_session \
+    tests/memory/test_session.py tests/memory/test_session_limit.py
+protocol langchain-core langchain_core langchain_history \
+    tests/unit_tests/chat_history tests/unit_tests/runnables/test_history.py
 if "$here/$venv/bin/python" -m mypy --version >/dev/null 2>&1; then
     if "$here/$venv/bin/python" -m mypy --ignore-missing-imports \
         --cache-dir="$here/build/python/mypy" "$here/$package/msgstore/__init__.py" \

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Dict, List, Optional
 
+from agents.memory import SessionSettings
+
 from .._ffi import NotFoundError
 from ..store import Message, Store, action, observation
 from ._items import chat, items, object_of, text_of, wrap
@@ -32,6 +34,8 @@ def _message(item: Dict[str, Any]) -> Message:
 class MsgstoreSession:
     """One conversation; its items come back exactly as they were added.
 
+    session_settings: the SDK's SessionSettings, or a dict of its members.
+
     An item that is taken away is hidden, not erased: ``store.query(..)`` of another
     location that was forked before still has it, and ``ms_log_rewrite`` drops it.
     """
@@ -39,13 +43,13 @@ class MsgstoreSession:
     def __init__(self, session_id: str, store: Store, *, location: Optional[str] = None,
                  session_settings: Any = None):
         self.session_id = session_id
-        self.session_settings = session_settings
+        self.session_settings = SessionSettings().resolve(session_settings)
         self.store = store
         self.location = location or session_id
 
     async def get_items(self, limit: Optional[int] = None) -> List[Any]:
         """All items, or the newest ``limit``, oldest first."""
-        if limit is None and self.session_settings is not None:
+        if limit is None:
             limit = self.session_settings.limit
         if limit is not None and limit <= 0:
             return []
