@@ -2405,113 +2405,79 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
 #ifdef MSGSTORE_FFI
 
 /* ==== [api-ffi] a flat interface for other languages =================================
- * Sixteen functions with plain arguments: a handle, pointers and lengths. Requests and
- * results are JSON in UTF-8. Define MSGSTORE_FFI for them. bindings/python and
- * bindings/js stand on them. A store is closed with ms_close.
+ * Plain arguments: a handle, pointers and lengths. Requests and results are JSON in
+ * UTF-8. Define MSGSTORE_FFI for it. bindings/python and bindings/js stand on it. A store
+ * is closed with ms_close.
  *
- * `args` is one JSON object, or NULL with length 0. Every function lists its members; all
- * are optional unless marked with a star. A member that it does not list is
+ * `args` is one JSON object, or NULL with length 0. Below are its members for each
+ * function; a star marks those that must be there. A member that is not listed is
  * MS_E_ARGUMENT. Times are seconds. `format` is the name of a dialect, "framework" by
  * default.
  *
- * Every function returns an ms_result as int, and *out receives *len bytes of JSON: the
- * result, or on failure {"code": "E_CONFLICT", "message": s, "path": s, "offset": n}. The
- * caller frees *out with ms_ffi_free. *out is NULL when there is no memory for it.
- * Threads as of the function that each one calls: any thread but for opening and
- * closing. */
+ * Both functions return an ms_result as int, and *out receives *len bytes of JSON: an
+ * object with the members after the arrow, or on failure {"code": "E_CONFLICT",
+ * "message": s, "path": s, "offset": n}. The caller frees *out with ms_ffi_free. *out is
+ * NULL when there is no memory for it. Any thread, but for opening and closing. */
 
 /* path: a log, made when it is not there. No path, or an empty one: an arena store.
  * mode: "create", "write", "new", "read". sync: "none", "every", "each". sync_ms,
  * lock_wait_ms, shared, keep_unset_times. buffer_at, buffer_size: the address of a buffer
  * that an arena store lies in (see ms_mem_desc), which must outlive it; attach: it begins
- * with the image of a store, see image_size of ms_ffi_stat. */
+ * with the image of a store, see "stat". */
 MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char **out,
                        size_t *len);
+
+/* Calls the function of that name. body: a text beside the arguments, for append and
+ * answer; NULL elsewhere.
+ *
+ *   append      body: a list of messages in the format, or the body of a request; all or
+ *               none. location: of all messages, else each has its own member; format,
+ *               lenient, expect_seq -> seqs
+ *   query       a page of messages. location, views: a list of "conversation", "agent",
+ *               "team", "global", "timeline"; types: a list of type words; agent_key,
+ *               agent_keys, turn_id, since, until, after_seq, before_seq, limit, oldest,
+ *               reverse, by_time, format -> messages, seqs, damaged. Where the format
+ *               joins several messages into one item there are more numbers than items.
+ *               In "framework" a message has the members location and agent_key
+ *   history     what an agent reads. location*, agent_key*, subordinates: a list;
+ *               timeline, by_time, conversation_limit, agent_limit, team_limit,
+ *               global_limit, limit, scope: "orchestrator", "manager", "worker",
+ *               "since_task"; turns, phase, previous_phase, format -> as of query
+ *   request     the body of the next request. provider*, location*, agent_key (then what
+ *               that agent reads, with subordinates), model, system, tools: a list as the
+ *               provider has it; extra: an object; newest, budget, thinking
+ *               -> body, report
+ *   answer      body: a provider's answer as it came. provider*, location*, agent_key
+ *               -> first_seq, last_seq, messages, calls (0: nothing is to be done), stop
+ *   search      matches, newest message first. text*, exact_case, oldest_first, limit
+ *               (100), and the filters of query but its order -> matches: a list of seq,
+ *               location, agent_key, type, field, snippet; damaged
+ *   amend       seq*, message*, format
+ *   hide        seq*
+ *   hide_range  location*, first_seq, last_seq -> hidden
+ *   rewind      location*, seq -> hidden
+ *   redact      seq*
+ *   note        seq*, kind*, value*
+ *   fork        location*, seq*, to*
+ *   set_facts   location*, value*: an object
+ *   facts       location* -> its facts
+ *   list        agents, location, prefix, limit -> items: a list, newest activity first,
+ *               of location, agent_key, messages, first_seq, last_seq, first_time,
+ *               last_time
+ *   stat        version, messages, last_seq, bytes, index_bytes, hidden, changes,
+ *               damaged, and image_size for a store in a buffer: that many of the
+ *               buffer's first bytes are its image
+ *   usage       what usage notes add up to. location: of it alone -> notes, input_tokens,
+ *               output_tokens, cached_tokens, reasoning_tokens, seconds
+ *   sync        makes everything durable -> durable_seq
+ *   wait        until there is a message after after_seq, at most timeout_ms -> last_seq
+ *   verify      checks every byte of the log at path*, without a store -> the members of
+ *               ms_log_report. Damage is MS_E_DAMAGED with that result
+ */
+MS_API int ms_ffi_call(ms_store *store, const char *name, const char *args,
+                       size_t args_len, const char *body, size_t body_len, char **out,
+                       size_t *len);
 MS_API void ms_ffi_free(char *out);
-
-/* messages: a JSON list in the format, or the body of a request. All or none. location:
- * of all messages, else each has its own member; format, lenient, expect_seq.
- * Result: {"seqs": [n]}. */
-MS_API int ms_ffi_append(ms_store *store, const char *args, size_t args_len,
-                         const char *messages, size_t messages_len, char **out,
-                         size_t *len);
-
-/* A page of messages. location, views: a list of "conversation", "agent", "team",
- * "global", "timeline"; types: a list of type words; agent_key, agent_keys, turn_id,
- * since, until, after_seq, before_seq, limit, oldest, reverse, by_time, format.
- * Result: {"messages": [{}], "seqs": [n], "damaged": n}. Where the format joins several
- * messages into one item there are more numbers than items. In "framework" a message has
- * the members location and agent_key. */
-MS_API int ms_ffi_query(ms_store *store, const char *args, size_t args_len, char **out,
-                        size_t *len);
-
-/* What an agent reads. location*, agent_key*, subordinates: a list; timeline, by_time,
- * conversation_limit, agent_limit, team_limit, global_limit, limit, scope:
- * "orchestrator",
- * "manager", "worker", "since_task"; turns, phase, previous_phase, format.
- * Result: as of ms_ffi_query. */
-MS_API int ms_ffi_history(ms_store *store, const char *args, size_t args_len, char **out,
-                          size_t *len);
-
-/* The body of the next request. provider*, location*, agent_key (then what that agent
- * reads, with subordinates), model, system, tools: a list as the provider has it; extra:
- * an object; newest, budget, thinking. Result: {"body": {}, "report": {}}. */
-MS_API int ms_ffi_request(ms_store *store, const char *args, size_t args_len, char **out,
-                          size_t *len);
-
-/* Stores a provider's answer as it came. provider*, location*, agent_key.
- * Result: {"first_seq": n, "last_seq": n, "messages": n, "calls": n, "stop": s}. calls 0:
- * nothing is to be done. */
-MS_API int ms_ffi_answer(ms_store *store, const char *args, size_t args_len,
-                         const char *body, size_t body_len, char **out, size_t *len);
-
-/* Matches, newest message first. text*, exact_case, oldest_first, limit (100); location
- * and the other filters of ms_ffi_query. Result: {"matches": [{"seq": n, "location": s,
- * "agent_key": s, "type": s, "field": s, "snippet": s}], "damaged": n}. */
-MS_API int ms_ffi_search(ms_store *store, const char *args, size_t args_len, char **out,
-                         size_t *len);
-
-/* op*: "amend" seq*, message*, format; "hide" seq*; "hide_range" location*, first_seq,
- * last_seq; "rewind" location*, seq; "redact" seq*; "note" seq*, kind*, value*; "fork"
- * location*, seq*, to*; "facts" location*, value*.
- * Result: {"hidden": n} for hide_range and rewind, else {}. */
-MS_API int ms_ffi_change(ms_store *store, const char *args, size_t args_len, char **out,
-                         size_t *len);
-
-/* agents, location, prefix, limit. Result: {"items": [{"location": s, "agent_key": s,
- * "messages": n, "first_seq": n, "last_seq": n, "first_time": t,
- * "last_time": t}]}, newest activity first. */
-MS_API int ms_ffi_list(ms_store *store, const char *args, size_t args_len, char **out,
-                       size_t *len);
-
-/* The facts of a location*. Result: an object. */
-MS_API int ms_ffi_facts(ms_store *store, const char *args, size_t args_len, char **out,
-                        size_t *len);
-
-/* Result: {"version": s, "messages": n, "last_seq": n, "bytes": n, "index_bytes": n,
- * "hidden": n, "changes": n, "damaged": n}, and "image_size": n for a store in a buffer:
- * that many of the buffer's first bytes are its image. */
-MS_API int ms_ffi_stat(ms_store *store, const char *args, size_t args_len, char **out,
-                       size_t *len);
-
-/* What usage notes add up to. location: of it alone.
- * Result: {"notes": n, "input_tokens": n, "output_tokens": n, "cached_tokens": n,
- * "reasoning_tokens": n, "seconds": t}. */
-MS_API int ms_ffi_usage(ms_store *store, const char *args, size_t args_len, char **out,
-                        size_t *len);
-
-/* Makes everything durable. Result: {"durable_seq": n}. */
-MS_API int ms_ffi_sync(ms_store *store, const char *args, size_t args_len, char **out,
-                       size_t *len);
-
-/* Waits until there is a message after after_seq, at most timeout_ms.
- * Result: {"last_seq": n}. */
-MS_API int ms_ffi_wait(ms_store *store, const char *args, size_t args_len, char **out,
-                       size_t *len);
-
-/* Checks every byte of the log at path*. Result: the members of ms_log_report. Damage is
- * MS_E_DAMAGED with that result, not an error object. */
-MS_API int ms_ffi_verify(const char *args, size_t args_len, char **out, size_t *len);
 
 #endif /* MSGSTORE_FFI */
 
@@ -26608,144 +26574,48 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
 #ifdef MSGSTORE_FFI
 
 /* ==== [ffi] a flat interface for other languages =====================================
- * Every function does three things: decode the arguments by one table, call the interface
- * above, write the result. ms__ffi_call does what is common; a function of its own
- * (ms__ffi_do_...) does the rest. What a call needs lies in one block of memory (the
- * stack of a foreign thread may be small), its scratch in one arena; both go when it
- * returns.
+ * Two tables. ms__ffi_functions has a row for each function: its name, its code, the
+ * names of its arguments. ms__ffi_rows has a row for each argument: its kind, and the
+ * member of ms__ffi that receives it. ms__ffi_run decodes the arguments, opens the object
+ * of the result, calls the function, and closes both. What a call needs lies in one block
+ * of memory (the stack of a foreign thread may be small), its scratch in one arena; both
+ * go when it returns.
  *
  * (X1) No call leaves anything allocated but *out.
  * (X2) A member that a function does not know is an error: a misspelled filter must not
  *      widen a query.
  * ================================================================================== */
 
-/* Which functions know an argument. */
-enum {
-    MS__FFI_OPEN = 1, MS__FFI_APPEND = 2, MS__FFI_QUERY = 4, MS__FFI_HISTORY = 8,
-    MS__FFI_REQUEST = 16, MS__FFI_ANSWER = 32, MS__FFI_SEARCH = 64, MS__FFI_CHANGE = 128,
-    MS__FFI_LIST = 256, MS__FFI_FACTS = 512, MS__FFI_USAGE = 1024, MS__FFI_VERIFY = 2048,
-    MS__FFI_WAIT = 4096,
-    MS__FFI_FILTER = MS__FFI_QUERY | MS__FFI_SEARCH,
-    MS__FFI_PLACE = MS__FFI_FILTER | MS__FFI_APPEND | MS__FFI_HISTORY | MS__FFI_REQUEST |
-                    MS__FFI_ANSWER | MS__FFI_CHANGE | MS__FFI_LIST | MS__FFI_FACTS |
-                    MS__FFI_USAGE
-};
+typedef struct ms__ffi_list {
+    ms_str *items;
+    size_t n;
+} ms__ffi_list;
 
-/* X(name, kind, functions that know it, functions that need it). A kind is a member of
- * ms__ffi_arg. */
-#define MS__FFI_ARGS(X)                                                                \
-    X(path, text, MS__FFI_OPEN | MS__FFI_VERIFY, MS__FFI_VERIFY)                       \
-    X(mode, text, MS__FFI_OPEN, 0)                                                     \
-    X(sync, text, MS__FFI_OPEN, 0)                                                     \
-    X(sync_ms, number, MS__FFI_OPEN, 0)                                                \
-    X(lock_wait_ms, number, MS__FFI_OPEN, 0)                                           \
-    X(shared, truth, MS__FFI_OPEN, 0)                                                  \
-    X(keep_unset_times, truth, MS__FFI_OPEN, 0)                                        \
-    X(buffer_at, number, MS__FFI_OPEN, 0)                                              \
-    X(buffer_size, number, MS__FFI_OPEN, 0)                                            \
-    X(attach, truth, MS__FFI_OPEN, 0)                                                  \
-    X(location, text, MS__FFI_PLACE,                                                   \
-      MS__FFI_HISTORY | MS__FFI_REQUEST | MS__FFI_ANSWER | MS__FFI_FACTS)              \
-    X(format, text, MS__FFI_APPEND | MS__FFI_QUERY | MS__FFI_HISTORY | MS__FFI_CHANGE, \
-      0)                                                                               \
-    X(lenient, truth, MS__FFI_APPEND, 0)                                               \
-    X(expect_seq, number, MS__FFI_APPEND, 0)                                           \
-    X(views, raw, MS__FFI_FILTER, 0)                                                   \
-    X(types, raw, MS__FFI_FILTER, 0)                                                   \
-    X(agent_key, text,                                                                 \
-      MS__FFI_FILTER | MS__FFI_HISTORY | MS__FFI_REQUEST | MS__FFI_ANSWER,             \
-      MS__FFI_HISTORY)                                                                 \
-    X(agent_keys, raw, MS__FFI_FILTER, 0)                                              \
-    X(subordinates, raw, MS__FFI_HISTORY | MS__FFI_REQUEST, 0)                         \
-    X(turn_id, text, MS__FFI_FILTER, 0)                                                \
-    X(since, time, MS__FFI_FILTER, 0)                                                  \
-    X(until, time, MS__FFI_FILTER, 0)                                                  \
-    X(after_seq, number, MS__FFI_FILTER | MS__FFI_WAIT, 0)                             \
-    X(timeout_ms, number, MS__FFI_WAIT, 0)                                             \
-    X(before_seq, number, MS__FFI_FILTER, 0)                                           \
-    X(limit, number, MS__FFI_FILTER | MS__FFI_HISTORY | MS__FFI_LIST, 0)               \
-    X(oldest, truth, MS__FFI_QUERY, 0)                                                 \
-    X(reverse, truth, MS__FFI_QUERY, 0)                                                \
-    X(by_time, truth, MS__FFI_QUERY | MS__FFI_HISTORY, 0)                              \
-    X(timeline, truth, MS__FFI_HISTORY, 0)                                             \
-    X(conversation_limit, number, MS__FFI_HISTORY, 0)                                  \
-    X(agent_limit, number, MS__FFI_HISTORY, 0)                                         \
-    X(team_limit, number, MS__FFI_HISTORY, 0)                                          \
-    X(global_limit, number, MS__FFI_HISTORY, 0)                                        \
-    X(scope, text, MS__FFI_HISTORY, 0)                                                 \
-    X(turns, number, MS__FFI_HISTORY, 0)                                               \
-    X(phase, number, MS__FFI_HISTORY, 0)                                               \
-    X(previous_phase, number, MS__FFI_HISTORY, 0)                                      \
-    X(provider, text, MS__FFI_REQUEST | MS__FFI_ANSWER,                                \
-      MS__FFI_REQUEST | MS__FFI_ANSWER)                                                \
-    X(model, text, MS__FFI_REQUEST, 0)                                                 \
-    X(system, text, MS__FFI_REQUEST, 0)                                                \
-    X(tools, raw, MS__FFI_REQUEST, 0)                                                  \
-    X(extra, raw, MS__FFI_REQUEST, 0)                                                  \
-    X(newest, number, MS__FFI_REQUEST, 0)                                              \
-    X(budget, number, MS__FFI_REQUEST, 0)                                              \
-    X(thinking, truth, MS__FFI_REQUEST, 0)                                             \
-    X(text, text, MS__FFI_SEARCH, MS__FFI_SEARCH)                                      \
-    X(exact_case, truth, MS__FFI_SEARCH, 0)                                            \
-    X(oldest_first, truth, MS__FFI_SEARCH, 0)                                          \
-    X(op, text, MS__FFI_CHANGE, MS__FFI_CHANGE)                                        \
-    X(seq, number, MS__FFI_CHANGE, 0)                                                  \
-    X(first_seq, number, MS__FFI_CHANGE, 0)                                            \
-    X(last_seq, number, MS__FFI_CHANGE, 0)                                             \
-    X(message, raw, MS__FFI_CHANGE, 0)                                                 \
-    X(kind, text, MS__FFI_CHANGE, 0)                                                   \
-    X(value, raw, MS__FFI_CHANGE, 0)                                                   \
-    X(to, text, MS__FFI_CHANGE, 0)                                                     \
-    X(agents, truth, MS__FFI_LIST, 0)                                                  \
-    X(prefix, text, MS__FFI_LIST, 0)
-
-enum {
-#define MS__X(name, kind, known, needed) MS__FFI_##name,
-    MS__FFI_ARGS(MS__X)
-#undef MS__X
-    MS__FFI_ARG_COUNT
-};
-
-typedef enum ms__ffi_kind {
-    MS__FFI_KIND_text,
-    MS__FFI_KIND_raw,
-    MS__FFI_KIND_truth,
-    MS__FFI_KIND_number,
-    MS__FFI_KIND_time
-} ms__ffi_kind;
-
-typedef struct ms__ffi_arg {
-    bool given;
-    bool truth;
-    ms_str text;              /* decoded */
-    ms_str raw;               /* JSON */
-    uint64_t number;
-    int64_t time;             /* nanoseconds */
-} ms__ffi_arg;
-
-typedef struct ms__ffi_row {
-    const char *name;
-    ms__ffi_kind kind;
-    unsigned known, needed;
-} ms__ffi_row;
-
-static const ms__ffi_row ms__ffi_rows[] = {
-#define MS__X(name, kind, known, needed) {#name, MS__FFI_KIND_##kind, known, needed},
-    MS__FFI_ARGS(MS__X)
-#undef MS__X
-};
-
-static const char *const ms__result_names[] = {
-#define MS__X(name, text) #name,
-    MS_RESULTS(MS__X)
-#undef MS__X
-};
+#define MS__FFI_ROWS_MAX 64
 
 /* A call at work. */
 typedef struct ms__ffi {
     ms_store *store;
     ms_str body;              /* messages, or an answer */
-    ms__ffi_arg args[MS__FFI_ARG_COUNT];
+    /* Arguments. */
+    bool given[MS__FFI_ROWS_MAX];
+    const char *path;
+    unsigned mode, sync, scope;
+    uint32_t sync_ms, lock_wait_ms, timeout_ms;
+    uint64_t buffer_at, seq, first_seq, last_seq;
+    bool shared, keep_unset_times, attach, lenient, by_time;
+    ms_str location, agent_key, message, note_kind, value, to;
+    ms__ffi_list agent_keys, subordinates;
+    size_t limit;
+    const ms_dialect *format;
+    ms_mem_desc mem;
+    ms_append_opts append;
+    ms_query query;
+    ms_memory memory;
+    ms_find_query find;
+    ms_list_query list;
+    ms_request_desc ask;
+    /* Work and result. */
     ms_arena arena;
     ms_json_writer w;         /* to `text` */
     char *text;               /* the result so far, allocated */
@@ -26755,11 +26625,285 @@ typedef struct ms__ffi {
     ms_writer writer;
     ms_project_report report;
     ms_error err;
-    ms_result code;
     bool whole;               /* the result stands although the call failed */
 } ms__ffi;
 
-typedef void (*ms__ffi_fn)(ms__ffi *f);
+/* ---- Arguments. */
+
+typedef enum ms__ffi_kind {
+    MS__FFI_TEXT,   /* ms_str, decoded */
+    MS__FFI_PATH,   /* the same, with a NUL after it */
+    MS__FFI_RAW,    /* ms_str, JSON */
+    MS__FFI_BOOL,
+    MS__FFI_U64,
+    MS__FFI_I64,
+    MS__FFI_U32,    /* a larger number is the largest; so with sizes */
+    MS__FFI_SIZE,
+    MS__FFI_TIME,   /* int64_t, nanoseconds */
+    MS__FFI_LIST,   /* ms__ffi_list */
+    MS__FFI_WORD,   /* unsigned: the place of a word in a list */
+    MS__FFI_VIEWS,  /* unsigned: a bit for each word */
+    MS__FFI_TYPES,  /* ms_type_set */
+    MS__FFI_FORMAT, /* const ms_dialect * */
+    MS__FFI_PROFILE /* const ms_profile * */
+} ms__ffi_kind;
+
+typedef struct ms__ffi_row {
+    const char *name;
+    ms__ffi_kind kind;
+    size_t at;                /* offset in ms__ffi */
+    const char *words;        /* of WORD and VIEWS */
+} ms__ffi_row;
+
+#define MS__ARG(name, kind, member) {name, MS__FFI_##kind, offsetof(ms__ffi, member), ""}
+
+static const ms__ffi_row ms__ffi_rows[] = {
+    MS__ARG("path", PATH, path),
+    {"mode", MS__FFI_WORD, offsetof(ms__ffi, mode), "create write new read"},
+    {"sync", MS__FFI_WORD, offsetof(ms__ffi, sync), "none every each"},
+    MS__ARG("sync_ms", U32, sync_ms),
+    MS__ARG("lock_wait_ms", U32, lock_wait_ms),
+    MS__ARG("shared", BOOL, shared),
+    MS__ARG("keep_unset_times", BOOL, keep_unset_times),
+    MS__ARG("buffer_at", U64, buffer_at),
+    MS__ARG("buffer_size", SIZE, mem.buffer_size),
+    MS__ARG("attach", BOOL, attach),
+    MS__ARG("location", TEXT, location),
+    MS__ARG("format", FORMAT, format),
+    MS__ARG("lenient", BOOL, lenient),
+    MS__ARG("expect_seq", U64, append.expect_seq),
+    {"views", MS__FFI_VIEWS, offsetof(ms__ffi, query.views),
+     "conversation agent team global timeline"},
+    MS__ARG("types", TYPES, query.types),
+    MS__ARG("agent_key", TEXT, agent_key),
+    MS__ARG("agent_keys", LIST, agent_keys),
+    MS__ARG("turn_id", TEXT, query.turn_id),
+    MS__ARG("since", TIME, query.since_ns),
+    MS__ARG("until", TIME, query.until_ns),
+    MS__ARG("after_seq", U64, query.after_seq),
+    MS__ARG("before_seq", U64, query.before_seq),
+    MS__ARG("limit", SIZE, limit),
+    MS__ARG("oldest", BOOL, query.oldest),
+    MS__ARG("reverse", BOOL, query.reverse),
+    MS__ARG("by_time", BOOL, by_time),
+    MS__ARG("subordinates", LIST, subordinates),
+    MS__ARG("timeline", BOOL, memory.timeline),
+    MS__ARG("conversation_limit", SIZE, memory.conversation_limit),
+    MS__ARG("agent_limit", SIZE, memory.agent_limit),
+    MS__ARG("team_limit", SIZE, memory.team_limit),
+    MS__ARG("global_limit", SIZE, memory.global_limit),
+    {"scope", MS__FFI_WORD, offsetof(ms__ffi, scope),
+     "all orchestrator manager worker since_task"},
+    MS__ARG("turns", SIZE, memory.scope.turns),
+    MS__ARG("phase", I64, memory.scope.phase),
+    MS__ARG("previous_phase", I64, memory.scope.previous_phase),
+    MS__ARG("provider", PROFILE, ask.profile),
+    MS__ARG("model", TEXT, ask.opts.model),
+    MS__ARG("system", TEXT, ask.opts.system),
+    MS__ARG("newest", SIZE, ask.opts.newest),
+    MS__ARG("budget", SIZE, ask.opts.budget),
+    MS__ARG("thinking", BOOL, ask.opts.thinking),
+    MS__ARG("tools", RAW, ask.tools),
+    MS__ARG("extra", RAW, ask.extra),
+    MS__ARG("text", TEXT, find.text),
+    MS__ARG("exact_case", BOOL, find.exact_case),
+    MS__ARG("oldest_first", BOOL, find.oldest_first),
+    MS__ARG("seq", U64, seq),
+    MS__ARG("first_seq", U64, first_seq),
+    MS__ARG("last_seq", U64, last_seq),
+    MS__ARG("message", RAW, message),
+    MS__ARG("kind", TEXT, note_kind),
+    MS__ARG("value", RAW, value),
+    MS__ARG("to", TEXT, to),
+    MS__ARG("agents", BOOL, list.agents),
+    MS__ARG("prefix", TEXT, list.prefix),
+    MS__ARG("timeout_ms", U32, timeout_ms),
+};
+#undef MS__ARG
+
+#define MS__FFI_ROWS (sizeof ms__ffi_rows / sizeof ms__ffi_rows[0])
+MS__STATIC_ASSERT(ffi_rows_fit, MS__FFI_ROWS <= MS__FFI_ROWS_MAX);
+
+static bool ms__ffi_given(const ms__ffi *f, const char *name)
+{
+    size_t i = 0;
+    while (strcmp(ms__ffi_rows[i].name, name) != 0) i++;
+    return f->given[i];
+}
+
+/* Returns the place of a word in a list of words with blanks between them; -1: it is not
+ * there. *star (may be NULL): a star follows it. */
+static int ms__ffi_place(const char *words, ms_str word, bool *star)
+{
+    for (int place = 0; *words; place++) {
+        size_t len = strcspn(words, " *");
+        bool found = ms_str_equal(word, ms_str_n(words, len));
+        words += len;
+        if (star) *star = *words == '*';
+        if (found) return place;
+        words += strspn(words, " *");
+    }
+    return -1;
+}
+
+static ms_result ms__ffi_list_of(ms__ffi *f, ms_str value, ms__ffi_list *out)
+{
+    ms_json_iter it = ms_json_iterate(value);
+    size_t count = 0;
+    if (ms_json_kind_of(value) != MS_JSON_ARRAY) return MS_E_KIND;
+    while (ms_json_next(&it)) count++;
+    out->items = (ms_str *)ms_arena_alloc(&f->arena, count * sizeof *out->items);
+    if (!out->items) return MS_E_NO_MEMORY;
+    it = ms_json_iterate(value);
+    for (out->n = 0; ms_json_next(&it); out->n++)
+        MS__TRY(ms_json_string(it.value, &f->arena, &out->items[out->n]));
+    return MS_OK;
+}
+
+/* Sets a bit for each word of a list: of a view, or of a type. */
+static ms_result ms__ffi_set_of(ms__ffi *f, const ms__ffi_row *row, ms_str value,
+                                uint64_t *set)
+{
+    ms__ffi_list list;
+    *set = 0;
+    MS__TRY(ms__ffi_list_of(f, value, &list));
+    for (size_t i = 0; i < list.n; i++) {
+        int bit = row->kind == MS__FFI_TYPES
+                      ? (int)ms_type_of_word(list.items[i])
+                      : ms__ffi_place(row->words, list.items[i], NULL);
+        if (row->kind == MS__FFI_TYPES && bit == MS_T_NONE) return MS_E_TYPE;
+        if (bit < 0) return MS_E_ARGUMENT;
+        *set |= (uint64_t)1 << bit;
+    }
+    return MS_OK;
+}
+
+/* A path, with a NUL after it and none in it. */
+static ms_result ms__ffi_path(ms__ffi *f, ms_str text, const char **path)
+{
+    char *copy = (char *)ms_arena_alloc(&f->arena, text.len + 1);
+    if (!copy) return MS_E_NO_MEMORY;
+    memcpy(copy, text.ptr, text.len);
+    copy[text.len] = 0;
+    *path = copy;
+    return strlen(copy) == text.len ? MS_OK : MS_E_ARGUMENT;
+}
+
+/* What is a string in JSON. */
+static ms_result ms__ffi_text(ms__ffi *f, const ms__ffi_row *row, ms_str value, void *at)
+{
+    ms_str text;
+    MS__TRY(ms_json_string(value, &f->arena, &text));
+    if (row->kind == MS__FFI_PATH) return ms__ffi_path(f, text, (const char **)at);
+    if (row->kind == MS__FFI_TEXT) {
+        *(ms_str *)at = text;
+    } else if (row->kind == MS__FFI_FORMAT) {
+        *(const ms_dialect **)at = ms_dialect_find(text);
+        return f->format ? MS_OK : MS_E_ARGUMENT;
+    } else if (row->kind == MS__FFI_PROFILE) {
+        *(const ms_profile **)at = ms_profile_find(text);
+        return f->ask.profile ? MS_OK : MS_E_ARGUMENT;
+    } else {
+        int place = ms__ffi_place(row->words, text, NULL);
+        if (place < 0) return MS_E_ARGUMENT;
+        *(unsigned *)at = (unsigned)place;
+    }
+    return MS_OK;
+}
+
+static ms_result ms__ffi_decode(ms__ffi *f, const ms__ffi_row *row, ms_str value)
+{
+    void *at = (char *)f + row->at;
+    ms_json_kind kind = ms_json_kind_of(value);
+    uint64_t n = 0;
+    switch (row->kind) {
+    case MS__FFI_RAW: *(ms_str *)at = value; return MS_OK;
+    case MS__FFI_LIST: return ms__ffi_list_of(f, value, (ms__ffi_list *)at);
+    case MS__FFI_TIME: return ms_seconds_read(value, (int64_t *)at);
+    case MS__FFI_I64: return ms_json_i64(value, (int64_t *)at);
+    case MS__FFI_U64: return ms_json_u64(value, (uint64_t *)at);
+    case MS__FFI_TYPES: return ms__ffi_set_of(f, row, value, (ms_type_set *)at);
+    case MS__FFI_VIEWS:
+        MS__TRY(ms__ffi_set_of(f, row, value, &n));
+        *(unsigned *)at = (unsigned)n;
+        return MS_OK;
+    case MS__FFI_U32:
+        MS__TRY(ms_json_u64(value, &n));
+        *(uint32_t *)at = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+        return MS_OK;
+    case MS__FFI_SIZE:
+        MS__TRY(ms_json_u64(value, &n));
+        *(size_t *)at = n > SIZE_MAX ? SIZE_MAX : (size_t)n;
+        return MS_OK;
+    case MS__FFI_BOOL:
+        *(bool *)at = kind == MS_JSON_TRUE;
+        return *(bool *)at || kind == MS_JSON_FALSE ? MS_OK : MS_E_KIND;
+    default: return ms__ffi_text(f, row, value, at);
+    }
+}
+
+/* Takes one member; null is not given. `known`: the names of the function's arguments. */
+static ms_result ms__ffi_take(ms__ffi *f, const char *known, ms_str name, ms_str value)
+{
+    for (size_t i = 0; i < MS__FFI_ROWS; i++) {
+        const ms__ffi_row *row = &ms__ffi_rows[i];
+        if (!ms_json_string_is(name, ms_str_of(row->name))) continue;
+        if (ms__ffi_place(known, ms_str_of(row->name), NULL) < 0) break;
+        if (ms_json_kind_of(value) == MS_JSON_NULL) return MS_OK;
+        f->given[i] = true;
+        ms_result code = ms__ffi_decode(f, row, value);
+        if (code == MS_OK) return MS_OK;
+        (void)ms__fail(&f->err, code, "%s is %v: %s", row->name, MS__V(value),
+                       ms_result_text(code));
+        return ms__at_field(&f->err, code, row->name);
+    }
+    return ms__fail(&f->err, MS_E_ARGUMENT, "no argument is named %v here", MS__V(name));
+}
+
+/* Puts what several structs need where they have it. */
+static void ms__ffi_share(ms__ffi *f)
+{
+    ms_query *q = &f->query;
+    ms_memory *m = &f->memory;
+    if (!f->format) f->format = ms_dialect_find(MS_STR("framework"));
+    f->append.location = q->location = m->location = f->list.location = f->location;
+    f->append.expect = ms__ffi_given(f, "expect_seq");
+    q->agent_key = m->agent_key = f->agent_key;
+    q->agent_keys = f->agent_keys.items;
+    q->n_agent_keys = f->agent_keys.n;
+    q->has_since = ms__ffi_given(f, "since");
+    q->has_until = ms__ffi_given(f, "until");
+    q->limit = m->limit = f->list.limit = f->limit;
+    q->by_time = m->by_time = f->by_time;
+    q->arena = m->arena = f->ask.arena = &f->arena;
+    m->store = f->store;
+    m->subordinates = f->subordinates.items;
+    m->n_subordinates = f->subordinates.n;
+    m->scope.kind = (ms_scope_kind)f->scope;
+    m->scope.has_phase = ms__ffi_given(f, "phase");
+    m->scope.has_previous_phase = ms__ffi_given(f, "previous_phase");
+}
+
+static ms_result ms__ffi_parse(ms__ffi *f, const char *known, ms_str args)
+{
+    ms_str value = ms__absent();
+    bool star;
+    if (args.ptr && args.len > 0) MS__TRY(ms_json_check(args, NULL, &value, &f->err));
+    if (value.ptr && ms_json_kind_of(value) != MS_JSON_OBJECT)
+        return ms__fail(&f->err, MS_E_KIND, "the arguments must be a JSON object");
+    ms_json_iter it = ms_json_iterate(value);
+    while (ms_json_next(&it)) MS__TRY(ms__ffi_take(f, known, it.key, it.value));
+    for (size_t i = 0; i < MS__FFI_ROWS; i++) {
+        const char *name = ms__ffi_rows[i].name;
+        if (ms__ffi_place(known, ms_str_of(name), &star) < 0 || !star || f->given[i])
+            continue;
+        return ms__fail(&f->err, MS_E_MISSING, "the argument %s is missing", name);
+    }
+    ms__ffi_share(f);
+    return MS_OK;
+}
+
+/* ---- Results. */
 
 /* Appends to the result; one byte after it stays free for a NUL. */
 static ms_result ms__ffi_write(void *ctx, const char *bytes, size_t len)
@@ -26775,62 +26919,6 @@ static ms_result ms__ffi_write(void *ctx, const char *bytes, size_t len)
     }
     if (len > 0) memcpy(f->text + f->len, bytes, len);
     f->len += len;
-    return MS_OK;
-}
-
-static void ms__ffi_add(ms__ffi *f, const char *text)
-{
-    if (f->code == MS_OK) f->code = ms__ffi_write(f, text, strlen(text));
-}
-
-static ms_result ms__ffi_truth(ms_str value, bool *out)
-{
-    ms_json_kind kind = ms_json_kind_of(value);
-    *out = kind == MS_JSON_TRUE;
-    return *out || kind == MS_JSON_FALSE ? MS_OK : MS_E_KIND;
-}
-
-static ms_result ms__ffi_decode(ms__ffi *f, const ms__ffi_row *row, ms__ffi_arg *arg)
-{
-    switch (row->kind) {
-    case MS__FFI_KIND_text: return ms_json_string(arg->raw, &f->arena, &arg->text);
-    case MS__FFI_KIND_truth: return ms__ffi_truth(arg->raw, &arg->truth);
-    case MS__FFI_KIND_number: return ms_json_u64(arg->raw, &arg->number);
-    case MS__FFI_KIND_time: return ms_seconds_read(arg->raw, &arg->time);
-    case MS__FFI_KIND_raw: return MS_OK;
-    }
-    return MS_E_ARGUMENT;
-}
-
-static ms_result ms__ffi_take(ms__ffi *f, ms_str name, ms_str value, unsigned function)
-{
-    for (int i = 0; i < MS__FFI_ARG_COUNT; i++) {
-        const ms__ffi_row *row = &ms__ffi_rows[i];
-        if (!(row->known & function) || !ms_json_string_is(name, ms_str_of(row->name)))
-            continue;
-        if (ms_json_kind_of(value) == MS_JSON_NULL) return MS_OK;
-        f->args[i].given = true;
-        f->args[i].raw = value;
-        ms_result code = ms__ffi_decode(f, row, &f->args[i]);
-        if (code == MS_OK) return MS_OK;
-        (void)ms__fail(&f->err, code, "%s: %s", row->name, ms_result_text(code));
-        return ms__fail_in(&f->err, code, "%s", row->name);
-    }
-    return ms__fail(&f->err, MS_E_ARGUMENT, "no argument is named %v here", MS__V(name));
-}
-
-static ms_result ms__ffi_parse(ms__ffi *f, ms_str args, unsigned function)
-{
-    ms_str value = ms_str_n(NULL, 0);
-    if (args.ptr && args.len > 0) MS__TRY(ms_json_check(args, NULL, &value, &f->err));
-    if (value.ptr && ms_json_kind_of(value) != MS_JSON_OBJECT)
-        return ms__fail(&f->err, MS_E_KIND, "the arguments must be a JSON object");
-    ms_json_iter it = ms_json_iterate(value);
-    while (ms_json_next(&it)) MS__TRY(ms__ffi_take(f, it.key, it.value, function));
-    for (int i = 0; i < MS__FFI_ARG_COUNT; i++)
-        if ((ms__ffi_rows[i].needed & function) && !f->args[i].given)
-            return ms__fail(&f->err, MS_E_MISSING, "the argument %s is missing",
-                            ms__ffi_rows[i].name);
     return MS_OK;
 }
 
@@ -26853,153 +26941,25 @@ static void ms__ffi_time(ms__ffi *f, const char *name, int64_t ns)
     ms_json_put_seconds(&f->w, ns);
 }
 
-/* The error becomes the result. */
-static void ms__ffi_fail(ms__ffi *f)
+static void ms__ffi_begin_list(ms__ffi *f, const char *name)
 {
-    if (f->err.code != f->code)
-        (void)ms__fail(&f->err, f->code, "%s", ms_result_text(f->code));
-    f->len = 0;
-    ms_json_init(&f->w, ms__ffi_write, f, false);
-    ms_json_begin_object(&f->w);
-    ms__ffi_string(f, "code", ms_str_of(ms__result_names[f->code]));
-    ms__ffi_string(f, "message", ms_str_of(f->err.message));
-    if (f->err.path[0]) ms__ffi_string(f, "path", ms_str_of(f->err.path));
-    if (f->err.offset != MS_NO_OFFSET) ms__ffi_number(f, "offset", f->err.offset);
-    ms_json_end_object(&f->w);
-    (void)ms_json_finish(&f->w);
+    ms_json_key(&f->w, ms_str_of(name));
+    ms_json_begin_array(&f->w);
 }
 
-/* Parses, runs, hands the result over, frees the rest. *store is what `run` left. */
-static int ms__ffi_call(ms_store **store, ms__ffi_fn run, unsigned function, ms_str args,
-                        ms_str body, char **out, size_t *len)
+/* Writes a name; its value is written by something else than f->w. */
+static void ms__ffi_name(ms__ffi *f, const char *name)
 {
-    *out = NULL;
-    *len = 0;
-    ms__ffi *f = (ms__ffi *)calloc(1, sizeof *f);
-    if (!f) return MS_E_NO_MEMORY;
-    f->store = *store;
-    f->body = body;
-    ms_json_init(&f->w, ms__ffi_write, f, false);
-    f->code = ms__ffi_parse(f, args, function);
-    if (f->code == MS_OK) run(f);
-    if (f->code == MS_OK) f->code = ms_json_finish(&f->w);
-    ms_result code = f->code;
-    if (code != MS_OK && !f->whole) ms__ffi_fail(f);
-    if (ms__ffi_write(f, "", 0) == MS_OK) {
-        f->text[f->len] = 0;
-        *out = f->text;
-        *len = f->len;
-    } else {
-        free(f->text);
-    }
-    *store = f->store;
-    ms_arena_deinit(&f->arena);
-    free(f);
-    return (int)code;
+    ms_json_key(&f->w, ms_str_of(name));
+    ms__json_flush(&f->w);
+    f->w.after_key = false;
 }
-
-MS_API void ms_ffi_free(char *out) { free(out); }
-
-/* ---- Arguments of some kinds. After the first that is wrong f->code is set. */
-
-/* The place of a text in a list of words that ends with NULL; -1: it has none. */
-static int ms__ffi_word(ms__ffi *f, int arg, ms_str text, const char *const *words)
-{
-    for (int i = 0; words[i]; i++)
-        if (ms_str_equal(text, ms_str_of(words[i]))) return i;
-    if (f->code == MS_OK)
-        f->code = ms__fail(&f->err, MS_E_ARGUMENT, "%s: there is no '%v'",
-                           ms__ffi_rows[arg].name, MS__V(text));
-    return -1;
-}
-
-/* The same of an argument; `otherwise` when it is not given. */
-static int ms__ffi_choice(ms__ffi *f, int arg, const char *const *words, int otherwise)
-{
-    const ms__ffi_arg *a = &f->args[arg];
-    return a->given ? ms__ffi_word(f, arg, a->text, words) : otherwise;
-}
-
-/* A list of strings, in the arena. */
-static const ms_str *ms__ffi_texts(ms__ffi *f, int arg, size_t *n)
-{
-    ms_json_iter it = ms_json_iterate(f->args[arg].raw);
-    size_t count = 0;
-    *n = 0;
-    if (f->code != MS_OK || !f->args[arg].given) return NULL;
-    while (ms_json_next(&it)) count++;
-    ms_str *texts = (ms_str *)ms_arena_alloc(&f->arena, count * sizeof *texts);
-    if (!texts) f->code = ms__no_memory(&f->err, count * sizeof *texts);
-    if (ms_json_kind_of(f->args[arg].raw) != MS_JSON_ARRAY) f->code = MS_E_KIND;
-    it = ms_json_iterate(f->args[arg].raw);
-    while (f->code == MS_OK && ms_json_next(&it))
-        f->code = ms_json_string(it.value, &f->arena, &texts[(*n)++]);
-    if (f->code == MS_E_KIND)
-        (void)ms__fail(&f->err, f->code, "%s must be a list of strings",
-                       ms__ffi_rows[arg].name);
-    return texts;
-}
-
-static unsigned ms__ffi_views(ms__ffi *f)
-{
-    static const char *const words[] = {"conversation", "agent", "team", "global",
-                                        "timeline", NULL};
-    size_t n;
-    unsigned views = 0;
-    const ms_str *texts = ms__ffi_texts(f, MS__FFI_views, &n);
-    for (size_t i = 0; f->code == MS_OK && i < n; i++) {
-        int at = ms__ffi_word(f, MS__FFI_views, texts[i], words);
-        if (at >= 0) views |= 1u << at;
-    }
-    return views;
-}
-
-static ms_type_set ms__ffi_types(ms__ffi *f)
-{
-    size_t n;
-    ms_type_set set = 0;
-    const ms_str *texts = ms__ffi_texts(f, MS__FFI_types, &n);
-    for (size_t i = 0; f->code == MS_OK && i < n; i++) {
-        ms_type type = ms_type_of_word(texts[i]);
-        set |= (ms_type_set)1 << type;
-        if (type == MS_T_NONE)
-            f->code = ms__fail(&f->err, MS_E_TYPE, "types: there is no '%v'",
-                               MS__V(texts[i]));
-    }
-    return set;
-}
-
-static const ms_dialect *ms__ffi_format(ms__ffi *f)
-{
-    const ms__ffi_arg *a = &f->args[MS__FFI_format];
-    const ms_dialect *d = ms_dialect_find(a->given ? a->text : MS_STR("framework"));
-    if (!d && f->code == MS_OK)
-        f->code = ms__fail(&f->err, MS_E_ARGUMENT, "format: there is no '%v'",
-                           MS__V(a->text));
-    return d;
-}
-
-static size_t ms__ffi_size(const ms__ffi *f, int arg)
-{
-    uint64_t n = f->args[arg].number;
-    return n > SIZE_MAX ? SIZE_MAX : (size_t)n;
-}
-
-static uint32_t ms__ffi_u32(const ms__ffi *f, int arg)
-{
-    uint64_t n = f->args[arg].number;
-    return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
-}
-
-/* ---- Results of some kinds. */
 
 /* A table of counts in a struct. */
 typedef struct ms__ffi_count {
     const char *name;
     size_t at;
 } ms__ffi_count;
-
-#define MS__COUNT(type, member) {#member, offsetof(type, member)}
 
 static void ms__ffi_counts(ms__ffi *f, const void *from, const ms__ffi_count *rows,
                            size_t n)
@@ -27011,49 +26971,27 @@ static void ms__ffi_counts(ms__ffi *f, const void *from, const ms__ffi_count *ro
     }
 }
 
-static void ms__ffi_one(ms__ffi *f, const char *name, uint64_t value)
-{
-    ms_json_begin_object(&f->w);
-    if (name) ms__ffi_number(f, name, value);
-    ms_json_end_object(&f->w);
-}
+#define MS__COUNT(type, member) {#member, offsetof(type, member)}
+#define MS__COUNTS(f, from, rows) ms__ffi_counts(f, from, rows, sizeof rows / sizeof *rows)
 
-/* ---- Opening, checking. */
+/* ---- The functions: each writes the members of its result. */
 
 #ifndef MSGSTORE_NO_LOG
-/* The path with a NUL after it, in the arena. */
-static const char *ms__ffi_path(ms__ffi *f)
+static ms_result ms__ffi_open_log(ms__ffi *f)
 {
-    ms_str path = f->args[MS__FFI_path].text;
-    char *copy = (char *)ms_arena_alloc(&f->arena, path.len + 1);
-    if (!copy) {
-        f->code = ms__no_memory(&f->err, path.len + 1);
-        return NULL;
-    }
-    if (path.len > 0) memcpy(copy, path.ptr, path.len);
-    copy[path.len] = 0;
-    if (strlen(copy) != path.len)
-        f->code = ms__fail(&f->err, MS_E_ARGUMENT, "path: it has a zero byte");
-    return copy;
-}
-
-static void ms__ffi_open_log(ms__ffi *f)
-{
-    static const char *const modes[] = {"create", "write", "new", "read", NULL};
-    static const char *const syncs[] = {"none", "every", "each", NULL};
     ms_log_desc desc;
     memset(&desc, 0, sizeof desc);
-    desc.mode = (ms_log_mode)ms__ffi_choice(f, MS__FFI_mode, modes, MS_LOG_CREATE);
-    desc.sync = (ms_sync_mode)ms__ffi_choice(f, MS__FFI_sync, syncs, MS_SYNC_NONE);
-    if (f->code == MS_OK) desc.path = ms__ffi_path(f);
-    desc.sync_ms = ms__ffi_u32(f, MS__FFI_sync_ms);
-    desc.lock_wait_ms = ms__ffi_u32(f, MS__FFI_lock_wait_ms);
-    desc.shared = f->args[MS__FFI_shared].truth;
-    desc.keep_unset_times = f->args[MS__FFI_keep_unset_times].truth;
-    if (f->code == MS_OK) f->code = ms_log_open(&f->store, &desc, &f->err);
+    desc.path = f->path;
+    desc.mode = (ms_log_mode)f->mode;
+    desc.sync = (ms_sync_mode)f->sync;
+    desc.sync_ms = f->sync_ms;
+    desc.lock_wait_ms = f->lock_wait_ms;
+    desc.shared = f->shared;
+    desc.keep_unset_times = f->keep_unset_times;
+    return ms_log_open(&f->store, &desc, &f->err);
 }
 
-static void ms__ffi_do_verify(ms__ffi *f)
+static ms_result ms__ffi_verify(ms__ffi *f)
 {
     static const ms__ffi_count rows[] = {
         MS__COUNT(ms_log_report, bytes), MS__COUNT(ms_log_report, messages),
@@ -27064,164 +27002,96 @@ static void ms__ffi_do_verify(ms__ffi *f)
     ms_log_desc desc;
     ms_log_report report;
     memset(&desc, 0, sizeof desc);
-    desc.path = ms__ffi_path(f);
-    if (f->code == MS_OK) f->code = ms_log_verify(&desc, &report, &f->err);
-    if (f->code != MS_OK && f->code != MS_E_DAMAGED) return;
-    ms_json_begin_object(&f->w);
-    ms__ffi_counts(f, &report, rows, sizeof rows / sizeof rows[0]);
-    ms_json_end_object(&f->w);
-    f->whole = ms_json_finish(&f->w) == MS_OK;
+    desc.path = f->path;
+    ms_result code = ms_log_verify(&desc, &report, &f->err);
+    f->whole = code == MS_E_DAMAGED;
+    if (code == MS_OK || f->whole) MS__COUNTS(f, &report, rows);
+    return code;
 }
 #else
-static void ms__ffi_do_verify(ms__ffi *f)
+static ms_result ms__ffi_verify(ms__ffi *f)
 {
-    f->code = ms__fail(&f->err, MS_E_UNSUPPORTED, "this build has no log");
+    return ms__fail(&f->err, MS_E_UNSUPPORTED, "this build has no log");
 }
 
-static void ms__ffi_open_log(ms__ffi *f) { ms__ffi_do_verify(f); }
+static ms_result ms__ffi_open_log(ms__ffi *f) { return ms__ffi_verify(f); }
 #endif
 
-static void ms__ffi_do_open(ms__ffi *f)
+static ms_result ms__ffi_open(ms__ffi *f)
 {
-    ms_mem_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.keep_unset_times = f->args[MS__FFI_keep_unset_times].truth;
-    desc.buffer = (void *)(uintptr_t)f->args[MS__FFI_buffer_at].number;
-    desc.buffer_size = ms__ffi_size(f, MS__FFI_buffer_size);
-    if (f->args[MS__FFI_path].text.len > 0) ms__ffi_open_log(f);
-    else if (f->args[MS__FFI_attach].truth)
-        f->code = ms_mem_attach(&f->store, &desc, NULL, &f->err);
-    else f->code = ms_mem_open(&f->store, &desc, &f->err);
-    if (f->code == MS_OK) ms_json_put_raw(&f->w, MS_STR("null"));
+    if (f->path && f->path[0]) return ms__ffi_open_log(f);
+    f->mem.keep_unset_times = f->keep_unset_times;
+    f->mem.buffer = (void *)(uintptr_t)f->buffer_at;
+    if (f->attach) return ms_mem_attach(&f->store, &f->mem, NULL, &f->err);
+    return ms_mem_open(&f->store, &f->mem, &f->err);
 }
 
-/* ---- Appending. */
-
-static void ms__ffi_do_append(ms__ffi *f)
+static ms_result ms__ffi_append(ms__ffi *f)
 {
     ms_envelopes list;
     ms_read_opts how;
-    ms_append_opts opts;
-    const ms_dialect *format = ms__ffi_format(f);
-    memset(&opts, 0, sizeof opts);
-    how.lenient = f->args[MS__FFI_lenient].truth;
+    how.lenient = f->lenient;
     how.repair = true;
-    if (f->code == MS_OK)
-        f->code = ms_read_list(format, f->body, &how, &f->arena, &list, &f->err);
-    if (f->code != MS_OK) return;
-    opts.location = f->args[MS__FFI_location].text;
-    opts.expect = f->args[MS__FFI_expect_seq].given;
-    opts.expect_seq = f->args[MS__FFI_expect_seq].number;
-    opts.seqs = (uint64_t *)ms_arena_alloc(&f->arena, list.count * sizeof *opts.seqs);
-    if (!opts.seqs) f->code = ms__no_memory(&f->err, list.count * sizeof *opts.seqs);
-    else if (list.count > 0)
-        f->code = ms_append_batch(f->store, list.items, list.count, &opts, &f->err);
-    if (f->code != MS_OK) return;
-    ms_json_begin_object(&f->w);
-    ms_json_key(&f->w, MS_STR("seqs"));
-    ms_json_begin_array(&f->w);
-    for (size_t i = 0; i < list.count; i++) ms_json_put_u64(&f->w, opts.seqs[i]);
+    MS__TRY(ms_read_list(f->format, f->body, &how, &f->arena, &list, &f->err));
+    size_t size = list.count * sizeof *f->append.seqs;
+    f->append.seqs = (uint64_t *)ms_arena_alloc(&f->arena, size);
+    if (!f->append.seqs) return ms__no_memory(&f->err, size);
+    if (list.count > 0)
+        MS__TRY(ms_append_batch(f->store, list.items, list.count, &f->append, &f->err));
+    ms__ffi_begin_list(f, "seqs");
+    for (size_t i = 0; i < list.count; i++) ms_json_put_u64(&f->w, f->append.seqs[i]);
     ms_json_end_array(&f->w);
-    ms_json_end_object(&f->w);
+    return MS_OK;
 }
 
-/* ---- Reading. */
-
-static void ms__ffi_filter(ms__ffi *f, ms_query *q)
-{
-    const ms__ffi_arg *a = f->args;
-    memset(q, 0, sizeof *q);
-    q->location = a[MS__FFI_location].text;
-    q->views = ms__ffi_views(f);
-    q->types = ms__ffi_types(f);
-    q->agent_key = a[MS__FFI_agent_key].text;
-    q->agent_keys = ms__ffi_texts(f, MS__FFI_agent_keys, &q->n_agent_keys);
-    q->turn_id = a[MS__FFI_turn_id].text;
-    q->has_since = a[MS__FFI_since].given;
-    q->since_ns = a[MS__FFI_since].time;
-    q->has_until = a[MS__FFI_until].given;
-    q->until_ns = a[MS__FFI_until].time;
-    q->after_seq = a[MS__FFI_after_seq].number;
-    q->before_seq = a[MS__FFI_before_seq].number;
-    q->arena = &f->arena;
-}
-
-/* Writes what the open cursor gives, and its numbers after it; then closes it. */
-static void ms__ffi_messages(ms__ffi *f, const ms_dialect *format)
+/* Writes the messages of the open cursor, and their numbers after them. */
+static ms_result ms__ffi_put_messages(ms__ffi *f, ms_buf *seqs)
 {
     const ms_msg *msg;
-    ms_buf seqs;
-    char number[24];
     ms_writer_opts opts;
     memset(&opts, 0, sizeof opts);
-    memset(&seqs, 0, sizeof seqs);
     opts.array = true;
-    opts.with_location = strcmp(format->name, "framework") == 0;
-    seqs.arena = &f->arena;
-    ms__ffi_add(f, "{\"messages\":");
-    ms_writer_init(&f->writer, format, &opts, &f->arena, ms__ffi_write, f);
-    while (f->code == MS_OK && (msg = ms_next(&f->it)) != NULL) {
-        size_t len = ms__u64_write(ms_seq(msg), number + 1);
-        number[0] = ',';
-        f->code = ms_buf_write(&seqs, number + (seqs.len == 0), len + (seqs.len > 0));
+    opts.with_location = strcmp(f->format->name, "framework") == 0;
+    ms__ffi_name(f, "messages");
+    ms_writer_init(&f->writer, f->format, &opts, &f->arena, ms__ffi_write, f);
+    while ((msg = ms_next(&f->it)) != NULL) {
+        uint64_t seq = ms_seq(msg);
         ms_envelope m = ms_envelope_of(msg);
-        if (f->code == MS_OK) f->code = ms_writer_put(&f->writer, &m, &f->err);
+        MS__TRY(ms_buf_write(seqs, (const char *)&seq, sizeof seq));
+        MS__TRY(ms_writer_put(&f->writer, &m, &f->err));
     }
-    uint64_t damaged = f->it.damaged;
-    if (f->code == MS_OK) f->code = ms_writer_finish(&f->writer, &f->err);
-    ms_result closed = ms_cursor_close(&f->it, f->code == MS_OK ? &f->err : NULL);
-    if (f->code == MS_OK && closed != MS_E_DAMAGED) f->code = closed;
-    ms__ffi_add(f, ",\"seqs\":[");
-    if (f->code == MS_OK && seqs.len > 0) f->code = ms__ffi_write(f, seqs.ptr, seqs.len);
-    ms__ffi_add(f, "],\"damaged\":");
-    number[ms__u64_write(damaged, number)] = 0;
-    ms__ffi_add(f, number);
-    ms__ffi_add(f, "}");
+    return ms_writer_finish(&f->writer, &f->err);
 }
 
-static void ms__ffi_do_query(ms__ffi *f)
+static ms_result ms__ffi_messages(ms__ffi *f)
 {
-    ms_query q;
-    const ms_dialect *format = ms__ffi_format(f);
-    ms__ffi_filter(f, &q);
-    q.limit = ms__ffi_size(f, MS__FFI_limit);
-    q.oldest = f->args[MS__FFI_oldest].truth;
-    q.reverse = f->args[MS__FFI_reverse].truth;
-    q.by_time = f->args[MS__FFI_by_time].truth;
-    if (f->code == MS_OK) f->code = ms_query_open(f->store, &q, &f->it, &f->err);
-    if (f->code == MS_OK) ms__ffi_messages(f, format);
+    ms_buf seqs;
+    memset(&seqs, 0, sizeof seqs);
+    seqs.arena = &f->arena;
+    ms_result code = ms__ffi_put_messages(f, &seqs);
+    uint64_t seq, damaged = f->it.damaged;
+    ms_result closed = ms_cursor_close(&f->it, code == MS_OK ? &f->err : NULL);
+    if (code == MS_OK && closed != MS_E_DAMAGED) code = closed;
+    ms__ffi_begin_list(f, "seqs");
+    for (size_t i = 0; i < seqs.len; i += sizeof seq) {
+        memcpy(&seq, seqs.ptr + i, sizeof seq);
+        ms_json_put_u64(&f->w, seq);
+    }
+    ms_json_end_array(&f->w);
+    ms__ffi_number(f, "damaged", damaged);
+    return code;
 }
 
-static void ms__ffi_memory(ms__ffi *f, ms_memory *m)
+static ms_result ms__ffi_query(ms__ffi *f)
 {
-    static const char *const scopes[] = {"all", "orchestrator", "manager", "worker",
-                                         "since_task", NULL};
-    const ms__ffi_arg *a = f->args;
-    ms_memory_init(m, f->store, a[MS__FFI_location].text, a[MS__FFI_agent_key].text);
-    m->subordinates = ms__ffi_texts(f, MS__FFI_subordinates, &m->n_subordinates);
-    m->timeline = a[MS__FFI_timeline].truth;
-    m->by_time = a[MS__FFI_by_time].truth;
-    m->conversation_limit = ms__ffi_size(f, MS__FFI_conversation_limit);
-    m->agent_limit = ms__ffi_size(f, MS__FFI_agent_limit);
-    m->team_limit = ms__ffi_size(f, MS__FFI_team_limit);
-    m->global_limit = ms__ffi_size(f, MS__FFI_global_limit);
-    m->limit = ms__ffi_size(f, MS__FFI_limit);
-    m->scope.kind = (ms_scope_kind)ms__ffi_choice(f, MS__FFI_scope, scopes, MS_SCOPE_ALL);
-    m->scope.turns = ms__ffi_size(f, MS__FFI_turns);
-    m->scope.has_phase = a[MS__FFI_phase].given;
-    m->scope.phase = (int64_t)a[MS__FFI_phase].number;
-    m->scope.has_previous_phase = a[MS__FFI_previous_phase].given;
-    m->scope.previous_phase = (int64_t)a[MS__FFI_previous_phase].number;
-    m->arena = &f->arena;
+    MS__TRY(ms_query_open(f->store, &f->query, &f->it, &f->err));
+    return ms__ffi_messages(f);
 }
 
-static void ms__ffi_do_history(ms__ffi *f)
+static ms_result ms__ffi_history(ms__ffi *f)
 {
-    ms_memory memory;
-    const ms_dialect *format = ms__ffi_format(f);
-    ms__ffi_memory(f, &memory);
-    if (f->code == MS_OK) f->code = ms_get_history(&memory, &f->it, &f->err);
-    if (f->code == MS_OK) ms__ffi_messages(f, format);
+    MS__TRY(ms_get_history(&f->memory, &f->it, &f->err));
+    return ms__ffi_messages(f);
 }
 
 static void ms__ffi_match(ms__ffi *f, const ms_found *found)
@@ -27238,99 +27108,57 @@ static void ms__ffi_match(ms__ffi *f, const ms_found *found)
     ms_json_end_object(&f->w);
 }
 
-static void ms__ffi_do_search(ms__ffi *f)
+static ms_result ms__ffi_search(ms__ffi *f)
 {
-    ms_find_query q;
     ms_found found;
-    memset(&q, 0, sizeof q);
-    ms__ffi_filter(f, &q.query);
-    q.text = f->args[MS__FFI_text].text;
-    q.exact_case = f->args[MS__FFI_exact_case].truth;
-    q.oldest_first = f->args[MS__FFI_oldest_first].truth;
-    size_t left = f->args[MS__FFI_limit].given ? ms__ffi_size(f, MS__FFI_limit) : 100;
-    if (f->code == MS_OK) f->code = ms_find_open(f->store, &q, &f->finder, &f->err);
-    if (f->code != MS_OK) return;
-    ms_json_begin_object(&f->w);
-    ms_json_key(&f->w, MS_STR("matches"));
-    ms_json_begin_array(&f->w);
+    size_t left = ms__ffi_given(f, "limit") ? f->limit : 100;
+    f->find.query = f->query;
+    f->find.query.limit = 0; /* which counts messages; ours counts matches */
+    MS__TRY(ms_find_open(f->store, &f->find, &f->finder, &f->err));
+    ms__ffi_begin_list(f, "matches");
     for (; left > 0 && ms_find_next(&f->finder, &found); left--) ms__ffi_match(f, &found);
     ms_json_end_array(&f->w);
     ms__ffi_number(f, "damaged", f->finder.it.damaged);
-    ms_json_end_object(&f->w);
     ms_result closed = ms_find_close(&f->finder, &f->err);
-    if (closed != MS_E_DAMAGED) f->code = closed;
+    return closed == MS_E_DAMAGED ? MS_OK : closed;
 }
 
-static void ms__ffi_info(ms__ffi *f, const ms_info *info)
+static ms_result ms__ffi_names(ms__ffi *f)
 {
     static const ms__ffi_count rows[] = {
         MS__COUNT(ms_info, messages), MS__COUNT(ms_info, first_seq),
         MS__COUNT(ms_info, last_seq)};
-    ms_json_begin_object(&f->w);
-    ms__ffi_string(f, "location", info->location);
-    ms__ffi_string(f, "agent_key", info->agent_key);
-    ms__ffi_counts(f, info, rows, sizeof rows / sizeof rows[0]);
-    ms__ffi_time(f, "first_time", info->first_time_ns);
-    ms__ffi_time(f, "last_time", info->last_time_ns);
-    ms_json_end_object(&f->w);
-}
-
-static void ms__ffi_do_list(ms__ffi *f)
-{
-    ms_list_query q;
     ms_listing list;
-    memset(&q, 0, sizeof q);
-    q.agents = f->args[MS__FFI_agents].truth;
-    q.location = f->args[MS__FFI_location].text;
-    q.prefix = f->args[MS__FFI_prefix].text;
-    q.limit = ms__ffi_size(f, MS__FFI_limit);
-    f->code = ms_list(f->store, &q, &f->arena, &list, &f->err);
-    if (f->code != MS_OK) return;
-    ms_json_begin_object(&f->w);
-    ms_json_key(&f->w, MS_STR("items"));
-    ms_json_begin_array(&f->w);
-    for (size_t i = 0; i < list.count; i++) ms__ffi_info(f, &list.items[i]);
-    ms_json_end_array(&f->w);
-    ms_json_end_object(&f->w);
-}
-
-static void ms__ffi_do_facts(ms__ffi *f)
-{
-    ms_str facts;
-    f->code = ms_location_get(f->store, f->args[MS__FFI_location].text, &f->arena, &facts,
-                              &f->err);
-    if (f->code == MS_OK) ms_json_put_raw(&f->w, facts);
-}
-
-/* ---- A provider. */
-
-static void ms__ffi_desc(ms__ffi *f, ms_memory *memory, ms_request_desc *ask)
-{
-    const ms__ffi_arg *a = f->args;
-    memset(ask, 0, sizeof *ask);
-    ask->profile = ms_profile_find(a[MS__FFI_provider].text);
-    ask->opts.model = a[MS__FFI_model].text;
-    ask->opts.system = a[MS__FFI_system].text;
-    ask->opts.newest = ms__ffi_size(f, MS__FFI_newest);
-    ask->opts.budget = ms__ffi_size(f, MS__FFI_budget);
-    ask->opts.thinking = a[MS__FFI_thinking].truth;
-    ask->tools = a[MS__FFI_tools].raw;
-    ask->extra = a[MS__FFI_extra].raw;
-    ask->arena = &f->arena;
-    ms__ffi_memory(f, memory);
-    memory->timeline = true;
-    if (a[MS__FFI_agent_key].given) {
-        ask->memory = memory;
-    } else {
-        ask->store = f->store;
-        ask->location = a[MS__FFI_location].text;
+    MS__TRY(ms_list(f->store, &f->list, &f->arena, &list, &f->err));
+    ms__ffi_begin_list(f, "items");
+    for (size_t i = 0; i < list.count; i++) {
+        const ms_info *info = &list.items[i];
+        ms_json_begin_object(&f->w);
+        ms__ffi_string(f, "location", info->location);
+        ms__ffi_string(f, "agent_key", info->agent_key);
+        MS__COUNTS(f, info, rows);
+        ms__ffi_time(f, "first_time", info->first_time_ns);
+        ms__ffi_time(f, "last_time", info->last_time_ns);
+        ms_json_end_object(&f->w);
     }
-    if (!ask->profile && f->code == MS_OK)
-        f->code = ms__fail(&f->err, MS_E_ARGUMENT, "provider: there is no '%v'",
-                           MS__V(a[MS__FFI_provider].text));
+    ms_json_end_array(&f->w);
+    return MS_OK;
 }
 
-static void ms__ffi_do_request(ms__ffi *f)
+/* Where a request and an answer belong. */
+static const ms_request_desc *ms__ffi_ask(ms__ffi *f)
+{
+    f->memory.timeline = true;
+    if (ms__ffi_given(f, "agent_key")) {
+        f->ask.memory = &f->memory;
+    } else {
+        f->ask.store = f->store;
+        f->ask.location = f->location;
+    }
+    return &f->ask;
+}
+
+static ms_result ms__ffi_request(ms__ffi *f)
 {
 #define MS__R(member) MS__COUNT(ms_project_report, member)
     static const ms__ffi_count rows[] = {
@@ -27339,141 +27167,92 @@ static void ms__ffi_do_request(ms__ffi *f)
         MS__R(merged), MS__R(started), MS__R(bridged), MS__R(thinking_missing),
         MS__R(cost), MS__R(first_seq)};
 #undef MS__R
-    ms_memory memory;
-    ms_request_desc ask;
-    ms__ffi_desc(f, &memory, &ask);
-    ms__ffi_add(f, "{\"body\":");
-    if (f->code == MS_OK)
-        f->code = ms_request(&ask, ms__ffi_write, f, &f->report, &f->err);
-    ms__ffi_add(f, ",\"report\":");
-    if (f->code != MS_OK) return;
+    ms__ffi_name(f, "body");
+    MS__TRY(ms_request(ms__ffi_ask(f), ms__ffi_write, f, &f->report, &f->err));
+    ms_json_key(&f->w, MS_STR("report"));
     ms_json_begin_object(&f->w);
-    ms__ffi_counts(f, &f->report, rows, sizeof rows / sizeof rows[0]);
+    MS__COUNTS(f, &f->report, rows);
     ms_json_end_object(&f->w);
-    f->code = ms_json_finish(&f->w);
-    ms__ffi_add(f, "}");
+    return MS_OK;
 }
 
-static void ms__ffi_do_answer(ms__ffi *f)
+static ms_result ms__ffi_answer(ms__ffi *f)
 {
-    ms_memory memory;
-    ms_request_desc ask;
     ms_answered answered;
-    ms__ffi_desc(f, &memory, &ask);
-    if (f->code == MS_OK) f->code = ms_answer(&ask, f->body, &answered, &f->err);
-    if (f->code != MS_OK) return;
-    ms_json_begin_object(&f->w);
+    MS__TRY(ms_answer(ms__ffi_ask(f), f->body, &answered, &f->err));
     ms__ffi_number(f, "first_seq", answered.first_seq);
     ms__ffi_number(f, "last_seq", answered.last_seq);
     ms__ffi_number(f, "messages", answered.messages);
     ms__ffi_number(f, "calls", answered.calls);
     ms__ffi_string(f, "stop", ms_str_of(answered.stop));
-    ms_json_end_object(&f->w);
+    return MS_OK;
 }
 
-/* ---- Changes. Each returns how many it hid; most hide none. */
-
-static void ms__ffi_amend(ms__ffi *f)
+static ms_result ms__ffi_amend(ms__ffi *f)
 {
     ms_read_opts how;
     ms_envelopes list;
-    const ms_dialect *format = ms__ffi_format(f);
     memset(&how, 0, sizeof how);
     how.repair = true;
-    if (f->code == MS_OK)
-        f->code = ms_read(format, f->args[MS__FFI_message].raw, &how, &f->arena, &list,
-                          &f->err);
-    if (f->code == MS_OK && list.count != 1)
-        f->code = ms__fail(&f->err, MS_E_ARGUMENT, "the message is %u messages, not one",
-                           (uint64_t)list.count);
-    if (f->code == MS_OK)
-        f->code = ms_amend(f->store, f->args[MS__FFI_seq].number, list.items, &f->err);
+    MS__TRY(ms_read(f->format, f->message, &how, &f->arena, &list, &f->err));
+    if (list.count != 1)
+        return ms__fail(&f->err, MS_E_ARGUMENT, "the message is %u messages, not one",
+                        (uint64_t)list.count);
+    return ms_amend(f->store, f->seq, list.items, &f->err);
 }
 
-static void ms__ffi_hide(ms__ffi *f)
-{
-    f->code = ms_hide(f->store, f->args[MS__FFI_seq].number, &f->err);
-}
+static ms_result ms__ffi_hide(ms__ffi *f) { return ms_hide(f->store, f->seq, &f->err); }
 
-static void ms__ffi_hide_range(ms__ffi *f)
+static ms_result ms__ffi_hide_range(ms__ffi *f)
 {
-    const ms__ffi_arg *a = f->args, *last = &f->args[MS__FFI_last_seq];
-    uint64_t hidden = 0;
-    f->code = ms_hide_range(f->store, a[MS__FFI_location].text,
-                            a[MS__FFI_first_seq].number,
-                            last->given ? last->number : UINT64_MAX, &hidden, &f->err);
+    uint64_t hidden = 0, last = ms__ffi_given(f, "last_seq") ? f->last_seq : UINT64_MAX;
+    MS__TRY(ms_hide_range(f->store, f->location, f->first_seq, last, &hidden, &f->err));
     ms__ffi_number(f, "hidden", hidden);
+    return MS_OK;
 }
 
-static void ms__ffi_rewind(ms__ffi *f)
+static ms_result ms__ffi_rewind(ms__ffi *f)
 {
     uint64_t hidden = 0;
-    f->code = ms_rewind(f->store, f->args[MS__FFI_location].text,
-                        f->args[MS__FFI_seq].number, &hidden, &f->err);
+    MS__TRY(ms_rewind(f->store, f->location, f->seq, &hidden, &f->err));
     ms__ffi_number(f, "hidden", hidden);
+    return MS_OK;
 }
 
-static void ms__ffi_redact(ms__ffi *f)
+static ms_result ms__ffi_redact(ms__ffi *f)
 {
-    f->code = ms_redact(f->store, f->args[MS__FFI_seq].number, &f->err);
+    return ms_redact(f->store, f->seq, &f->err);
 }
 
-static void ms__ffi_note(ms__ffi *f)
+static ms_result ms__ffi_note(ms__ffi *f)
 {
-    const ms__ffi_arg *a = f->args;
-    f->code = ms_note(f->store, a[MS__FFI_seq].number, a[MS__FFI_kind].text,
-                      ms_json(a[MS__FFI_value].raw), &f->err);
+    return ms_note(f->store, f->seq, f->note_kind, ms_json(f->value), &f->err);
 }
 
-static void ms__ffi_fork(ms__ffi *f)
+static ms_result ms__ffi_fork(ms__ffi *f)
 {
-    const ms__ffi_arg *a = f->args;
-    f->code = ms_fork(f->store, a[MS__FFI_location].text, a[MS__FFI_seq].number,
-                      a[MS__FFI_to].text, &f->arena, &f->err);
+    return ms_fork(f->store, f->location, f->seq, f->to, &f->arena, &f->err);
 }
 
-static void ms__ffi_facts(ms__ffi *f)
+static ms_result ms__ffi_set_facts(ms__ffi *f)
 {
-    f->code = ms_location_set(f->store, f->args[MS__FFI_location].text,
-                              f->args[MS__FFI_value].raw, &f->err);
+    return ms_location_set(f->store, f->location, f->value, &f->err);
 }
 
-/* What each change needs; -1: nothing more. */
-static const struct ms__ffi_op {
-    const char *word;
-    ms__ffi_fn run;
-    int needs[3];
-} ms__ffi_ops[] = {
-    {"amend", ms__ffi_amend, {MS__FFI_seq, MS__FFI_message, -1}},
-    {"hide", ms__ffi_hide, {MS__FFI_seq, -1, -1}},
-    {"hide_range", ms__ffi_hide_range, {MS__FFI_location, -1, -1}},
-    {"rewind", ms__ffi_rewind, {MS__FFI_location, -1, -1}},
-    {"redact", ms__ffi_redact, {MS__FFI_seq, -1, -1}},
-    {"note", ms__ffi_note, {MS__FFI_seq, MS__FFI_kind, MS__FFI_value}},
-    {"fork", ms__ffi_fork, {MS__FFI_location, MS__FFI_seq, MS__FFI_to}},
-    {"facts", ms__ffi_facts, {MS__FFI_location, MS__FFI_value, -1}},
-    {NULL, NULL, {-1, -1, -1}}
-};
-
-static void ms__ffi_do_change(ms__ffi *f)
+static ms_result ms__ffi_facts(ms__ffi *f)
 {
-    const struct ms__ffi_op *op = ms__ffi_ops;
-    ms_str word = f->args[MS__FFI_op].text;
-    while (op->word && !ms_str_equal(word, ms_str_of(op->word))) op++;
-    if (!op->word)
-        f->code = ms__fail(&f->err, MS_E_ARGUMENT, "op: there is no '%v'", MS__V(word));
-    for (int i = 0; f->code == MS_OK && i < 3; i++)
-        if (op->needs[i] >= 0 && !f->args[op->needs[i]].given)
-            f->code = ms__fail(&f->err, MS_E_MISSING, "%s needs the argument %s",
-                               op->word, ms__ffi_rows[op->needs[i]].name);
-    ms_json_begin_object(&f->w);
-    if (f->code == MS_OK) op->run(f);
-    ms_json_end_object(&f->w);
+    ms_str facts;
+    MS__TRY(ms_location_get(f->store, f->location, &f->arena, &facts, &f->err));
+    ms_json_iter it = ms_json_iterate(facts);
+    while (ms_json_next(&it)) {
+        ms_json_put_raw(&f->w, it.key);
+        ms__json_colon(&f->w);
+        ms_json_put_raw(&f->w, it.value);
+    }
+    return MS_OK;
 }
 
-/* ---- Figures, and what waits. */
-
-static void ms__ffi_do_stat(ms__ffi *f)
+static ms_result ms__ffi_stat(ms__ffi *f)
 {
     static const ms__ffi_count rows[] = {
         MS__COUNT(ms_stat, messages), MS__COUNT(ms_stat, last_seq),
@@ -27481,31 +27260,26 @@ static void ms__ffi_do_stat(ms__ffi *f)
         MS__COUNT(ms_stat, hidden), MS__COUNT(ms_stat, changes),
         MS__COUNT(ms_stat, damaged)};
     ms_stat stat;
-    f->code = ms_store_stat(f->store, &stat, &f->err);
-    if (f->code != MS_OK) return;
+    MS__TRY(ms_store_stat(f->store, &stat, &f->err));
     ms_str image = ms_mem_image(f->store);
-    ms_json_begin_object(&f->w);
     ms__ffi_string(f, "version", MS_STR(MSGSTORE_VERSION));
-    ms__ffi_counts(f, &stat, rows, sizeof rows / sizeof rows[0]);
+    MS__COUNTS(f, &stat, rows);
     if (image.ptr) ms__ffi_number(f, "image_size", image.len);
-    ms_json_end_object(&f->w);
+    return MS_OK;
 }
 
-static void ms__ffi_do_usage(ms__ffi *f)
+static ms_result ms__ffi_usage(ms__ffi *f)
 {
     static const ms__ffi_count rows[] = {
         MS__COUNT(ms_usage, input_tokens), MS__COUNT(ms_usage, output_tokens),
         MS__COUNT(ms_usage, cached_tokens), MS__COUNT(ms_usage, reasoning_tokens)};
-    ms_query q;
     ms_usage sum, one;
     uint64_t notes = 0;
     const ms_msg *msg;
-    memset(&q, 0, sizeof q);
     memset(&sum, 0, sizeof sum);
-    q.location = f->args[MS__FFI_location].text;
-    q.raw = MS_RAW_NOTES;
-    f->code = ms_query_open(f->store, &q, &f->it, &f->err);
-    while (f->code == MS_OK && (msg = ms_next(&f->it)) != NULL) {
+    f->query.raw = MS_RAW_NOTES;
+    MS__TRY(ms_query_open(f->store, &f->query, &f->it, &f->err));
+    while ((msg = ms_next(&f->it)) != NULL) {
         if (!ms_usage_of(msg, &one)) continue;
         notes++;
         sum.input_tokens += one.input_tokens;
@@ -27514,77 +27288,153 @@ static void ms__ffi_do_usage(ms__ffi *f)
         sum.reasoning_tokens += one.reasoning_tokens;
         sum.duration_ns += one.duration_ns;
     }
-    if (f->code == MS_OK) f->code = ms_cursor_close(&f->it, &f->err);
-    if (f->code != MS_OK) return;
-    ms_json_begin_object(&f->w);
+    MS__TRY(ms_cursor_close(&f->it, &f->err));
     ms__ffi_number(f, "notes", notes);
-    ms__ffi_counts(f, &sum, rows, sizeof rows / sizeof rows[0]);
+    MS__COUNTS(f, &sum, rows);
     ms__ffi_time(f, "seconds", sum.duration_ns);
-    ms_json_end_object(&f->w);
+    return MS_OK;
 }
 
-static void ms__ffi_do_sync(ms__ffi *f)
+static ms_result ms__ffi_sync(ms__ffi *f)
 {
     uint64_t durable = 0;
-    f->code = ms_sync(f->store, &durable, &f->err);
-    ms__ffi_one(f, "durable_seq", durable);
+    MS__TRY(ms_sync(f->store, &durable, &f->err));
+    ms__ffi_number(f, "durable_seq", durable);
+    return MS_OK;
 }
 
-static void ms__ffi_do_wait(ms__ffi *f)
+static ms_result ms__ffi_wait(ms__ffi *f)
 {
     uint64_t last = 0;
-    f->code = ms_wait(f->store, f->args[MS__FFI_after_seq].number,
-                      ms__ffi_u32(f, MS__FFI_timeout_ms), &last, &f->err);
-    ms__ffi_one(f, "last_seq", last);
+    MS__TRY(ms_wait(f->store, f->query.after_seq, f->timeout_ms, &last, &f->err));
+    ms__ffi_number(f, "last_seq", last);
+    return MS_OK;
 }
 
-/* ---- The functions. */
+#define MS__FFI_FILTER                                                            \
+    "location views types agent_key agent_keys turn_id since until after_seq "    \
+    "before_seq limit "
+
+/* The functions, each with its arguments; a star marks those that it needs. */
+typedef struct ms__ffi_function {
+    const char *name;
+    ms_result (*run)(ms__ffi *f);
+    const char *known;
+} ms__ffi_function;
+
+static const ms__ffi_function ms__ffi_opening = {
+    "open", ms__ffi_open,
+    "path mode sync sync_ms lock_wait_ms shared keep_unset_times buffer_at buffer_size "
+    "attach"};
+static const ms__ffi_function ms__ffi_functions[] = {
+    {"verify", ms__ffi_verify, "path*"},
+    {"append", ms__ffi_append, "location format lenient expect_seq"},
+    {"query", ms__ffi_query, MS__FFI_FILTER "format oldest reverse by_time"},
+    {"history", ms__ffi_history,
+     "location* agent_key* subordinates timeline by_time conversation_limit agent_limit "
+     "team_limit global_limit limit scope turns phase previous_phase format"},
+    {"request", ms__ffi_request,
+     "provider* location* agent_key subordinates model system tools extra newest budget "
+     "thinking"},
+    {"answer", ms__ffi_answer, "provider* location* agent_key"},
+    {"search", ms__ffi_search, MS__FFI_FILTER "text* exact_case oldest_first"},
+    {"amend", ms__ffi_amend, "seq* message* format"},
+    {"hide", ms__ffi_hide, "seq*"},
+    {"hide_range", ms__ffi_hide_range, "location* first_seq last_seq"},
+    {"rewind", ms__ffi_rewind, "location* seq"},
+    {"redact", ms__ffi_redact, "seq*"},
+    {"note", ms__ffi_note, "seq* kind* value*"},
+    {"fork", ms__ffi_fork, "location* seq* to*"},
+    {"set_facts", ms__ffi_set_facts, "location* value*"},
+    {"facts", ms__ffi_facts, "location*"},
+    {"list", ms__ffi_names, "agents location prefix limit"},
+    {"stat", ms__ffi_stat, ""},
+    {"usage", ms__ffi_usage, "location"},
+    {"sync", ms__ffi_sync, ""},
+    {"wait", ms__ffi_wait, "after_seq timeout_ms"},
+};
+
+/* ---- A call. */
+
+/* The error becomes the result. */
+static void ms__ffi_fail(ms__ffi *f, ms_result code)
+{
+    static const char *const names[] = {
+#define MS__X(name, text) #name,
+        MS_RESULTS(MS__X)
+#undef MS__X
+    };
+    if (f->err.code != code)
+        (void)ms__fail(&f->err, code, "%s", ms_result_text(code));
+    f->len = 0;
+    ms_json_init(&f->w, ms__ffi_write, f, false);
+    ms_json_begin_object(&f->w);
+    ms__ffi_string(f, "code", ms_str_of(names[code]));
+    ms__ffi_string(f, "message", ms_str_of(f->err.message));
+    if (f->err.path[0]) ms__ffi_string(f, "path", ms_str_of(f->err.path));
+    if (f->err.offset != MS_NO_OFFSET) ms__ffi_number(f, "offset", f->err.offset);
+    ms_json_end_object(&f->w);
+    (void)ms_json_finish(&f->w);
+}
+
+static ms_result ms__ffi_run(ms__ffi *f, const ms__ffi_function *function, ms_str args)
+{
+    if (!function) return ms__fail(&f->err, MS_E_ARGUMENT, "there is no such function");
+    MS__TRY(ms__ffi_parse(f, function->known, args));
+    ms_json_init(&f->w, ms__ffi_write, f, false);
+    ms_json_begin_object(&f->w);
+    ms_result code = function->run(f);
+    ms_json_end_object(&f->w);
+    ms_result wrote = ms_json_finish(&f->w);
+    return code == MS_OK ? wrote : code;
+}
+
+/* *store is what the call left. */
+static int ms__ffi_call(ms_store **store, const ms__ffi_function *function, ms_str args,
+                        ms_str body, char **out, size_t *len)
+{
+    *out = NULL;
+    *len = 0;
+    ms__ffi *f = (ms__ffi *)calloc(1, sizeof *f);
+    if (!f) return MS_E_NO_MEMORY;
+    f->store = *store;
+    f->body = body;
+    ms_result code = ms__ffi_run(f, function, args);
+    if (code != MS_OK && !f->whole) ms__ffi_fail(f, code);
+    if (ms__ffi_write(f, "", 0) == MS_OK) {
+        f->text[f->len] = 0;
+        *out = f->text;
+        *len = f->len;
+    } else {
+        free(f->text);
+    }
+    *store = f->store;
+    ms_arena_deinit(&f->arena);
+    free(f);
+    return (int)code;
+}
 
 MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char **out,
                        size_t *len)
 {
     *store = NULL;
-    return ms__ffi_call(store, ms__ffi_do_open, MS__FFI_OPEN, ms_str_n(args, args_len),
-                        ms_str_n(NULL, 0), out, len);
+    return ms__ffi_call(store, &ms__ffi_opening, ms_str_n(args, args_len), ms__absent(),
+                        out, len);
 }
 
-MS_API int ms_ffi_verify(const char *args, size_t args_len, char **out, size_t *len)
+MS_API int ms_ffi_call(ms_store *store, const char *name, const char *args,
+                       size_t args_len, const char *body, size_t body_len, char **out,
+                       size_t *len)
 {
-    ms_store *none = NULL;
-    return ms__ffi_call(&none, ms__ffi_do_verify, MS__FFI_VERIFY,
-                        ms_str_n(args, args_len), ms_str_n(NULL, 0), out, len);
+    const ms__ffi_function *function = NULL;
+    for (size_t i = 0; i < sizeof ms__ffi_functions / sizeof *ms__ffi_functions; i++)
+        if (strcmp(ms__ffi_functions[i].name, name) == 0)
+            function = &ms__ffi_functions[i];
+    return ms__ffi_call(&store, function, ms_str_n(args, args_len),
+                        ms_str_n(body, body_len), out, len);
 }
 
-#define MS__FFI_BODY(name, run, function)                                               \
-    MS_API int name(ms_store *store, const char *args, size_t args_len,                 \
-                    const char *body, size_t body_len, char **out, size_t *len)         \
-    {                                                                                   \
-        return ms__ffi_call(&store, run, function,                                      \
-                            ms_str_n(args, args_len), ms_str_n(body, body_len), out,    \
-                            len);                                                       \
-    }
-#define MS__FFI_CALL(name, run, function)                                               \
-    MS_API int name(ms_store *store, const char *args, size_t args_len,                 \
-                    char **out, size_t *len)                                            \
-    {                                                                                   \
-        return ms__ffi_call(&store, run, function,                                      \
-                            ms_str_n(args, args_len), ms_str_n(NULL, 0), out, len);     \
-    }
-MS__FFI_BODY(ms_ffi_append, ms__ffi_do_append, MS__FFI_APPEND)
-MS__FFI_BODY(ms_ffi_answer, ms__ffi_do_answer, MS__FFI_ANSWER)
-MS__FFI_CALL(ms_ffi_query, ms__ffi_do_query, MS__FFI_QUERY)
-MS__FFI_CALL(ms_ffi_history, ms__ffi_do_history, MS__FFI_HISTORY)
-MS__FFI_CALL(ms_ffi_request, ms__ffi_do_request, MS__FFI_REQUEST)
-MS__FFI_CALL(ms_ffi_search, ms__ffi_do_search, MS__FFI_SEARCH)
-MS__FFI_CALL(ms_ffi_change, ms__ffi_do_change, MS__FFI_CHANGE)
-MS__FFI_CALL(ms_ffi_list, ms__ffi_do_list, MS__FFI_LIST)
-MS__FFI_CALL(ms_ffi_facts, ms__ffi_do_facts, MS__FFI_FACTS)
-MS__FFI_CALL(ms_ffi_stat, ms__ffi_do_stat, 0)
-MS__FFI_CALL(ms_ffi_usage, ms__ffi_do_usage, MS__FFI_USAGE)
-MS__FFI_CALL(ms_ffi_sync, ms__ffi_do_sync, 0)
-MS__FFI_CALL(ms_ffi_wait, ms__ffi_do_wait, MS__FFI_WAIT)
-#undef MS__FFI_BODY
-#undef MS__FFI_CALL
+MS_API void ms_ffi_free(char *out) { free(out); }
 
 #endif /* MSGSTORE_FFI */
 

@@ -6,10 +6,9 @@ set -eu
 cd "$(dirname "$0")/.."
 out=${1:-bindings/js/msgstore.wasm}
 stb=$(sh tools/setup.sh stb)
-exports=$(grep -o 'MS_API int ms_ffi_[a-z]*(' msgstore.h | sed 's/.*\(ms_ffi.*\)(/\1/' |
-    grep -v verify | sort -u | sed 's/^/-Wl,--export=/')
 # shellcheck disable=SC2086
 "${CLANG:-clang}" --target=wasm32-wasi -O2 -DNDEBUG -DMSGSTORE_NO_LOG -DMSGSTORE_NO_THREADS \
     -DMSGSTORE_FFI -DMSGSTORE_IMPLEMENTATION $stb -mexec-model=reactor \
-    $exports -Wl,--export=ms_ffi_free,--export=ms_close,--export=malloc,--export=free \
+    -Wl,--export=ms_ffi_open,--export=ms_ffi_call,--export=ms_ffi_free,--export=ms_close \
+    -Wl,--export=malloc,--export=free \
     -Wl,--gc-sections,-s,-z,stack-size=262144 -x c msgstore.h -o "$out"

@@ -83,12 +83,21 @@ export class Library {
     this.#wasm.ms_close(store);
   }
 
-  /* Calls ms_ffi_NAME: first (a handle or a place for one), arguments, texts. */
-  call(name, first, args, body) {
-    const texts = [args, body].filter((t) => t !== undefined)
-      .map((t) => (typeof t === "string" ? text.in.encode(t) : t));
-    const sizes = texts.map((t) => t.length);
-    const at = this.alloc(8 + sizes.reduce((a, b) => a + b, 0));
+  /* Opens a store whose handle goes to `place`. */
+  openAt(place, args) {
+    this.#run((words, at) => this.#wasm.ms_ffi_open(place, ...words, at, at + 4), [args]);
+  }
+
+  /* Calls a function of the library by its name. */
+  call(name, store, args, body = "") {
+    return this.#run((words, at) => this.#wasm.ms_ffi_call(store, words[0],
+      ...words.slice(2), at, at + 4), [`${name}\0`, args, body]);
+  }
+
+  /* Passes texts as pointers and lengths, and a place for the result. */
+  #run(run, given) {
+    const texts = given.map((t) => (typeof t === "string" ? text.in.encode(t) : t));
+    const at = this.alloc(8 + texts.reduce((sum, t) => sum + t.length, 0));
     const words = [];
     let to = at + 8;
     for (const t of texts) {
@@ -97,7 +106,7 @@ export class Library {
       to += t.length;
     }
     try {
-      const code = this.#wasm[`ms_ffi_${name}`](first, ...words, at, at + 4);
+      const code = run(words, at);
       const out = this.#view().getUint32(at, true);
       const size = this.#view().getUint32(at + 4, true);
       if (out === 0) throw new MsgstoreError({ code: "E_NO_MEMORY", message: "no memory" });
@@ -156,7 +165,7 @@ export class Store {
     const at = this.#lib.alloc(8);
     try {
       if (image) this.#lib.put(image, buffer);
-      this.#lib.call("open", at, json({
+      this.#lib.openAt(at, json({
         buffer_at: buffer, buffer_size: size, attach: image !== undefined,
         keep_unset_times: this.#keep,
       }));
@@ -248,38 +257,34 @@ export class Store {
     return this.#call("search", { text: what, ...options }).matches;
   }
 
-  #change(op, options) {
-    return this.#grow("change", { op, ...options });
-  }
-
   amend(seq, message, options = {}) {
-    this.#change("amend", { seq, message, ...options });
+    this.#grow("amend", { seq, message, ...options });
   }
 
   hide(seq) {
-    this.#change("hide", { seq });
+    this.#grow("hide", { seq });
   }
 
   /** Hides everything after that message; how many were visible. */
   rewind(location, seq = 0) {
-    return this.#change("rewind", { location, seq }).hidden;
+    return this.#grow("rewind", { location, seq }).hidden;
   }
 
   redact(seq) {
-    this.#change("redact", { seq });
+    this.#grow("redact", { seq });
   }
 
   note(seq, kind, value) {
-    this.#change("note", { seq, kind, value });
+    this.#grow("note", { seq, kind, value });
   }
 
   fork(location, seq, to) {
-    this.#change("fork", { location, seq, to });
+    this.#grow("fork", { location, seq, to });
   }
 
   /** Sets the facts that are given (null removes one); all of them. */
   facts(location, facts) {
-    if (facts) this.#change("facts", { location, value: facts });
+    if (facts) this.#grow("set_facts", { location, value: facts });
     return this.#call("facts", { location });
   }
 

@@ -118,16 +118,7 @@ def _function(name: str, *arguments: Any) -> Any:
 
 
 _open = _function("ms_ffi_open", ctypes.POINTER(ctypes.c_void_p), *_args)
-_verify = _function("ms_ffi_verify", *_args)
-_plain = {
-    name: _function("ms_ffi_" + name, _store, *_args)
-    for name in ("query", "history", "request", "search", "change", "list", "facts",
-                 "usage", "stat", "sync", "wait")
-}
-_with_text = {
-    name: _function("ms_ffi_" + name, _store, *_args, *_args)
-    for name in ("append", "answer")
-}
+_call = _function("ms_ffi_call", _store, ctypes.c_char_p, *_args, *_args)
 _lib.ms_ffi_free.argtypes = [ctypes.c_void_p]
 _lib.ms_ffi_free.restype = None
 _lib.ms_close.argtypes = [_store]
@@ -163,7 +154,7 @@ def _result(code: int, out: ctypes.c_void_p, size: ctypes.c_size_t, parse: bool)
         told["code"], told.get("message", ""), told.get("path"), told.get("offset"))
 
 
-def call(function: Any, *arguments: Any, parse: bool = True) -> Any:
+def _run(function: Any, *arguments: Any, parse: bool = True) -> Any:
     out, size = ctypes.c_void_p(), ctypes.c_size_t()
     code = function(*arguments, ctypes.byref(out), ctypes.byref(size))
     return _result(code, out, size, parse)
@@ -172,7 +163,7 @@ def call(function: Any, *arguments: Any, parse: bool = True) -> Any:
 def open_store(args: dict) -> ctypes.c_void_p:
     handle = ctypes.c_void_p()
     text = encode(args)
-    call(_open, ctypes.byref(handle), text, len(text))
+    _run(_open, ctypes.byref(handle), text, len(text))
     return handle
 
 
@@ -180,16 +171,8 @@ def close(handle: ctypes.c_void_p) -> None:
     _lib.ms_close(handle)
 
 
-def plain(name: str, handle: ctypes.c_void_p, args: dict, parse: bool = True) -> Any:
+def call(name: str, handle: Optional[ctypes.c_void_p], args: dict, body: bytes = b"",
+         parse: bool = True) -> Any:
     text = encode(args)
-    return call(_plain[name], handle, text, len(text), parse=parse)
-
-
-def with_text(name: str, handle: ctypes.c_void_p, args: dict, body: bytes) -> Any:
-    text = encode(args)
-    return call(_with_text[name], handle, text, len(text), body, len(body))
-
-
-def verify(args: dict) -> Any:
-    text = encode(args)
-    return call(_verify, text, len(text))
+    return _run(_call, handle, name.encode(), text, len(text), body, len(body),
+                parse=parse)

@@ -144,7 +144,7 @@ class Store:
         if format != "framework":
             args["format"] = format
         body = _ffi.encode(messages if isinstance(messages, list) else list(messages))
-        return _ffi.with_text("append", self._open, args, body)["seqs"]
+        return _ffi.call("append", self._open, args, body)["seqs"]
 
     def answer(self, body: Union[bytes, str, Mapping[str, Any]], provider: str,
                location: str, *, agent_key: Optional[str] = None) -> Dict[str, Any]:
@@ -158,7 +158,7 @@ class Store:
         elif not isinstance(body, (bytes, bytearray)):
             body = _ffi.encode(body)
         args = _given(provider=provider, location=location, agent_key=agent_key)
-        return _ffi.with_text("answer", self._open, args, bytes(body))
+        return _ffi.call("answer", self._open, args, bytes(body))
 
     # ---- Reading.
 
@@ -181,7 +181,7 @@ class Store:
                 args[name] = list(value)
         if format != "framework":
             args["format"] = format
-        return _history(_ffi.plain("query", self._open, args))
+        return _history(_ffi.call("query", self._open, args))
 
     def messages(self, location: Optional[str] = None, **filters: Any) -> Iterator[Message]:
         """All messages that a query has, oldest first, a page at a time."""
@@ -217,7 +217,7 @@ class Store:
             args["subordinates"] = list(subordinates)
         if format != "framework":
             args["format"] = format
-        return _history(_ffi.plain("history", self._open, args))
+        return _history(_ffi.call("history", self._open, args))
 
     def request(self, location: str, provider: str, *, model: Optional[str] = None,
                 system: Optional[str] = None, tools: Optional[Sequence[Any]] = None,
@@ -237,7 +237,7 @@ class Store:
             args["subordinates"] = list(subordinates)
         if extra:
             args["extra"] = extra
-        return _ffi.plain("request", self._open, args)["body"]
+        return _ffi.call("request", self._open, args)["body"]
 
     def search(self, text: str, location: Optional[str] = None, *, limit: int = 100,
                exact_case: bool = False, oldest_first: bool = False,
@@ -253,12 +253,12 @@ class Store:
         if agent_key is not None:
             args["views"] = ["team"]
             args["agent_keys"] = [agent_key]
-        return _ffi.plain("search", self._open, args)["matches"]
+        return _ffi.call("search", self._open, args)["matches"]
 
     # ---- Changes.
 
     def _change(self, op: str, **arguments: Any) -> Dict[str, Any]:
-        return _ffi.plain("change", self._open, {"op": op, **arguments})
+        return _ffi.call(op, self._open, arguments)
 
     def amend(self, seq: int, message: Mapping[str, Any], *,
               format: str = "framework") -> None:
@@ -288,39 +288,39 @@ class Store:
     def facts(self, location: str, /, **facts: Any) -> Dict[str, Any]:
         """Sets the facts that are named (None removes one) and returns all of them."""
         if facts:
-            self._change("facts", location=location, value=facts)
-        return _ffi.plain("facts", self._open, {"location": location})
+            self._change("set_facts", location=location, value=facts)
+        return _ffi.call("facts", self._open, {"location": location})
 
     # ---- Listings, figures, waiting.
 
     def locations(self, prefix: Optional[str] = None,
                   limit: Optional[int] = None) -> List[Dict[str, Any]]:
         """Locations with counts and times, newest activity first."""
-        return _ffi.plain("list", self._open, _given(prefix=prefix, limit=limit))["items"]
+        return _ffi.call("list", self._open, _given(prefix=prefix, limit=limit))["items"]
 
     def agents(self, location: Optional[str] = None,
                limit: Optional[int] = None) -> List[Dict[str, Any]]:
         """Agent keys of a location, or of all."""
         args = _given(agents=True, location=location, limit=limit)
-        return _ffi.plain("list", self._open, args)["items"]
+        return _ffi.call("list", self._open, args)["items"]
 
     def usage(self, location: Optional[str] = None) -> Dict[str, Any]:
         """What the notes of kind "usage" add up to."""
-        return _ffi.plain("usage", self._open, _given(location=location))
+        return _ffi.call("usage", self._open, _given(location=location))
 
     def stat(self) -> Dict[str, Any]:
         """Counts and sizes."""
-        return _ffi.plain("stat", self._open, {})
+        return _ffi.call("stat", self._open, {})
 
     def sync(self) -> int:
         """Makes all that was appended durable; the last number that is."""
-        return _ffi.plain("sync", self._open, {})["durable_seq"]
+        return _ffi.call("sync", self._open, {})["durable_seq"]
 
     def wait(self, after_seq: int, timeout: float = 1.0) -> int:
         """Waits for a message after that number, also of another process. Returns the
         last number there is, which may be the same."""
         args = {"after_seq": after_seq, "timeout_ms": int(timeout * 1000)}
-        return _ffi.plain("wait", self._open, args)["last_seq"]
+        return _ffi.call("wait", self._open, args)["last_seq"]
 
 
 def open(path: Union[str, "os.PathLike[str]", None] = None, *, mode: str = "create",
@@ -350,4 +350,4 @@ def open(path: Union[str, "os.PathLike[str]", None] = None, *, mode: str = "crea
 
 def verify(path: Union[str, "os.PathLike[str]"]) -> Dict[str, Any]:
     """Checks every byte of a log. :class:`DamagedError` has the report in ``result``."""
-    return _ffi.verify({"path": os.fspath(path)})
+    return _ffi.call("verify", None, {"path": os.fspath(path)})
