@@ -439,8 +439,8 @@ static int maps_run_out(void *ctx, ms_file file, uint64_t offset, size_t size,
     return disk_map(ctx, file, offset, size, how, out);
 }
 
-/* An append into the map has stored its record, checks and all, when it fails after all:
- * the bytes are taken back, else the next opening would find a whole record. */
+/* An append for which no map can be made has stored nothing: else the next opening would
+ * find a whole record. */
 static void a_mapped_append_that_failed_does_not_come_back(void **state)
 {
     static char text[1000];
