@@ -1152,9 +1152,9 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * struct and set both of its members; all functions above and in [api-memory] then work
  * on it. Arguments are checked before a function of the table is called: envelopes pass
  * ms_envelope_check, locations are present, queries are resolved (views and agent_types
- * are not 0). These may be NULL: cursor_close, sync and tick (nothing to do); get and
- * refresh (done by a query); list and stat (MS_E_UNSUPPORTED; histories and unions use
- * stat if present); leave_out (numbers may be given again after a copy); change and erase
+ * are not 0). These may be NULL: cursor_close, sync and tick (nothing to do); get (done
+ * by a query); list and stat (MS_E_UNSUPPORTED; ms_wait, histories and unions ask a query
+ * for the newest number then); leave_out (numbers may be given again after a copy); change and erase
  * (changes and raw queries are MS_E_UNSUPPORTED). */
 typedef struct ms_backend {
     /* All or none. The location of message i is location if that is not empty, else its
@@ -1174,7 +1174,6 @@ typedef struct ms_backend {
     ms_result (*sync)(ms_store *store, uint64_t *durable_seq, ms_error *err);
     void (*close)(ms_store *store);
     ms_result (*tick)(ms_store *store, uint32_t budget_us, ms_error *err);
-    ms_result (*refresh)(ms_store *store, uint64_t *last_seq, ms_error *err);
     /* Numbers up to seq are not given again. */
     ms_result (*leave_out)(ms_store *store, uint64_t seq, ms_error *err);
     /* Appends n records to one location, all or none: messages (seq 0), then at most one
@@ -6034,7 +6033,7 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
 {
     ms_query q = ms__resolve(query);
     uint64_t seq = ms_seq(msg);
-    if (MS__CHANGES && q.raw) return ms__raw_passes(&q, msg);
+    if (q.raw) return ms__raw_passes(&q, msg);
     if (!(MS_BIT(ms_type_of(msg)) & q.types)) return false;
     if (seq <= q.after_seq && q.after_seq > 0) return false;
     if (q.before_seq > 0 && seq >= q.before_seq) return false;
@@ -6161,6 +6160,19 @@ MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *
     return code;
 }
 
+/* Makes a raw query for messages a plain one, for stores whose messages never change. */
+static ms_result ms__query_unchanged(ms_query *q, ms_error *err)
+{
+    uint64_t about = q->about_seq;
+    if (q->raw & ~(unsigned)MS_RAW_MESSAGES)
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store has no changes");
+    q->raw = 0;
+    q->about_seq = 0;
+    if (about > q->after_seq) q->after_seq = about - 1;
+    if (about && (q->before_seq == 0 || about < q->before_seq)) q->before_seq = about + 1;
+    return MS_OK;
+}
+
 MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor *it,
                                ms_error *err)
 {
@@ -6169,11 +6181,8 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
     if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
     it->query = ms__resolve(query);
     ms_result code = ms__query_check(&it->query, err);
-    if (code == MS_OK && it->query.raw && !store->backend->change) {
-        if (it->query.raw & ~(unsigned)MS_RAW_MESSAGES)
-            code = ms__fail(err, MS_E_UNSUPPORTED, "this store has no changes");
-        it->query.raw = 0;
-    }
+    if (code == MS_OK && it->query.raw && !store->backend->change)
+        code = ms__query_unchanged(&it->query, err);
     if (code == MS_OK) code = store->backend->query(store, it, err);
     if (code == MS_OK) it->store = store;
     else it->result = code;
@@ -6332,22 +6341,22 @@ static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_e
                     MS__V(opts->location), last, opts->expect_seq);
 }
 
-/* An append of no messages with `expect`: only the comparison. */
-static ms_result ms__expect_only(ms_store *store, const ms_append_opts *opts,
-                                 ms_error *err)
+/* Finds the number of the newest message of a location, or of the store; 0: none. */
+static ms_result ms__newest(ms_store *store, ms_str location, uint64_t *seq,
+                            ms_error *err)
 {
     ms_arena own;
     ms_cursor *it;
-    uint64_t last = 0;
-    ms_query q = ms__view_query(opts->location, MS_VIEW_TIMELINE, 1);
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 1);
     memset(&own, 0, sizeof own);
     q.reverse = true;
+    *seq = 0;
     ms_result code = ms__cursor_open(store, &q, &own, &it, err);
-    const ms_msg *newest = code == MS_OK ? ms__next_stored(it) : NULL;
-    if (newest) last = ms_seq(newest);
+    const ms_msg *msg = code == MS_OK ? ms__next_stored(it) : NULL;
+    if (msg) *seq = ms_seq(msg);
     if (code == MS_OK) code = ms_cursor_close(it, err);
     ms_arena_deinit(&own);
-    return code == MS_OK ? ms__expect_last(opts, last, err) : code;
+    return code;
 }
 
 MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, size_t n,
@@ -6371,7 +6380,11 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
         if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
         repaired |= layout.repaired;
     }
-    if (n == 0) return own.expect ? ms__expect_only(store, &own, err) : MS_OK;
+    if (n == 0) {
+        uint64_t last = own.expect_seq;
+        if (own.expect) MS__TRY(ms__newest(store, own.location, &last, err));
+        return ms__expect_last(&own, last, err);
+    }
     run.location = own.location;
     run.messages = messages;
     run.n = n;
@@ -6417,39 +6430,26 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
     return ms_query_open(store, &q, it, err);
 }
 
-/* Finds the message seq, or (0) the newest; *msg NULL: not found. For backends without
- * get or stat. */
-static ms_result ms__find_one(ms_store *store, uint64_t seq, ms_arena *arena,
-                              ms_cursor **it, const ms_msg **msg, ms_error *err)
-{
-    ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 1);
-    q.reverse = true;
-    if (seq > 0) {
-        q.after_seq = seq - 1;
-        q.before_seq = seq + 1;
-    }
-    MS__TRY(ms__cursor_open(store, &q, arena, it, err));
-    *msg = ms__next_stored(*it);
-    return MS_OK;
-}
-
 /* As ms_get_by_seq, but for a hidden message MS_E_HIDDEN with *msg as appended, and for
  * an unfinished message without its pieces. */
 static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
                          const ms_msg **msg, ms_error *err)
 {
     ms_cursor *it;
-    const ms_msg *found;
+    void *copy = NULL;
+    ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 1);
     *msg = NULL;
     MS__TRY(ms__open_check(store, err));
     if (store->backend->get) return store->backend->get(store, seq, arena, msg, err);
     if (seq == 0 || seq == UINT64_MAX)
         return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
-    MS__TRY(ms__find_one(store, seq, arena, &it, &found, err));
-    void *copy = found ? ms_arena_alloc(arena, ms_size(found)) : NULL;
+    q.after_seq = seq - 1;
+    q.before_seq = seq + 1;
+    MS__TRY(ms__cursor_open(store, &q, arena, &it, err));
+    const ms_msg *found = ms__next_stored(it);
+    if (found) copy = ms_arena_alloc(arena, ms_size(found));
     if (copy) memcpy(copy, found, ms_size(found));
-    ms_result code = ms_cursor_close(it, err);
-    if (code != MS_OK) return code;
+    MS__TRY(ms_cursor_close(it, err));
     if (!found) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
     if (!copy) return ms__no_arena(err, arena, 0);
     *msg = (const ms_msg *)copy;
@@ -6477,29 +6477,28 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
     return store->backend->stat(store, out, err);
 }
 
-/* The largest sequence number and the end of the store now. */
-static ms_result ms__store_now(ms_store *store, uint64_t *seq, uint64_t *as_of,
-                               ms_error *err)
+/* What a store has now. */
+typedef struct ms__now {
+    uint64_t last;    /* the largest number; 0: empty */
+    uint64_t as_of;   /* a place after all records; 0: it has no places */
+    uint64_t changes; /* records other than messages */
+} ms__now;
+
+static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
 {
     ms_stat stat;
-    ms_arena own;
-    ms_cursor *it;
-    const ms_msg *newest;
-    *seq = *as_of = 0;
+    memset(&stat, 0, sizeof stat);
+    memset(now, 0, sizeof *now);
     MS__TRY(ms__open_check(store, err));
-    if (store->backend->stat) {
-        memset(&stat, 0, sizeof stat);
-        MS__TRY(store->backend->stat(store, &stat, err));
-        *seq = stat.last_seq;
-        *as_of = stat.as_of;
-        return MS_OK;
-    }
-    memset(&own, 0, sizeof own);
-    ms_result code = ms__find_one(store, 0, &own, &it, &newest, err);
-    if (code == MS_OK && newest) *seq = ms_seq(newest);
-    if (code == MS_OK) code = ms_cursor_close(it, err);
-    ms_arena_deinit(&own);
-    return code;
+    ms_result code = MS_E_UNSUPPORTED;
+    if (store->backend->stat) code = store->backend->stat(store, &stat, NULL);
+    if (code == MS_E_UNSUPPORTED)
+        return ms__newest(store, ms__absent(), &now->last, err);
+    if (code != MS_OK) MS__TRY(store->backend->stat(store, &stat, err)); /* fills err */
+    now->last = stat.last_seq;
+    now->as_of = stat.as_of;
+    now->changes = stat.changes;
+    return MS_OK;
 }
 
 MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *arena,
@@ -6531,52 +6530,25 @@ MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err)
     return store->backend->tick ? store->backend->tick(store, budget_us, err) : MS_OK;
 }
 
-static ms_result ms__refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
-{
-    uint64_t as_of, seq = 0;
-    if (last_seq) *last_seq = 0;
-    MS__TRY(ms__open_check(store, err));
-    if (store->backend->refresh) MS__TRY(store->backend->refresh(store, &seq, err));
-    else MS__TRY(ms__store_now(store, &seq, &as_of, err));
-    if (last_seq) *last_seq = seq;
-    return MS_OK;
-}
-
-/* The number of changes in a store; 0 if it does not support them. */
-static ms_result ms__changes_now(ms_store *store, uint64_t *changes, ms_error *err)
-{
-    ms_stat stat;
-    ms_error kept;
-    *changes = 0;
-    MS__TRY(ms__open_check(store, err));
-    if (!store->backend->change || !store->backend->stat) return MS_OK;
-    memset(&stat, 0, sizeof stat);
-    if (err) kept = *err;
-    ms_result code = store->backend->stat(store, &stat, err);
-    if (code == MS_OK) *changes = stat.changes;
-    if (code != MS_E_UNSUPPORTED) return code;
-    if (err) *err = kept; /* it is written on failure only */
-    return MS_OK;
-}
-
 MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                          uint64_t *last_seq, ms_error *err)
 {
-    uint64_t seq = 0, pause = 50, before, changes;
+    ms__now before, now;
+    uint64_t pause = 50;
     const int64_t most = (int64_t)timeout_ms * 1000000;
     int64_t end = ms__system_time() + most;
     if (last_seq) *last_seq = 0;
-    MS__TRY(ms__changes_now(store, &before, err));
-    for (;;) {
-        MS__TRY(ms__refresh(store, &seq, err));
-        MS__TRY(ms__changes_now(store, &changes, err));
+    MS__TRY(ms__store_now(store, &before, err));
+    for (now = before;;) {
         int64_t left = end - ms__system_time();
-        if (last_seq) *last_seq = seq;
-        if (seq > after_seq || changes != before || left <= 0) return MS_OK;
+        if (last_seq) *last_seq = now.last;
+        if (now.last > after_seq || now.changes != before.changes || left <= 0)
+            return MS_OK;
         if (left > most) end = ms__system_time(); /* the clock was set back */
         if ((uint64_t)left / 1000 < pause) pause = (uint64_t)left / 1000 + 1;
         ms__pause(pause);
         if (pause < 5000) pause += pause / 2;
+        MS__TRY(ms__store_now(store, &now, err));
     }
 }
 
@@ -11163,7 +11135,7 @@ static const ms__inside ms__mem_inside = {ms__mem_append, NULL};
 
 static const ms_backend ms__mem_backend = {
     ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,
-    ms__mem_stat,    NULL,          ms__mem_close, NULL, NULL,        ms__mem_leave_out,
+    ms__mem_stat,    NULL,          ms__mem_close, NULL, ms__mem_leave_out,
     MS__CHANGES ? ms__append_unmeasured : NULL,
     MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside};
 
@@ -16310,17 +16282,6 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
     return code;
 }
 
-static ms_result ms__log_refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
-{
-    ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_ready(log, err));
-    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
-    ms__lock_take(&log->lock);
-    *last_seq = log->sum.last_seq;
-    ms__lock_give(&log->lock);
-    return MS_OK;
-}
-
 /* ---- The turn of a shared writer. */
 
 /* Decides whether a shared writer, which has the lock, may append at once, or has to
@@ -16946,7 +16907,7 @@ static const ms__inside ms__log_inside = {ms__log_append, NULL};
 static const ms_backend ms__log_backend = {
     ms__append_unmeasured, ms__log_query, ms__core_next, ms__log_cursor_close,
     ms__log_get,     ms__log_list,  ms__log_store_stat, ms__log_sync,
-    ms__log_close,   ms__log_tick,  ms__log_refresh,    ms__log_leave_out,
+    ms__log_close,   ms__log_tick,  ms__log_leave_out,
     MS__CHANGES ? ms__append_unmeasured : NULL,
     MS__CHANGES ? ms__log_erase : NULL, &ms__log_inside};
 
@@ -17438,24 +17399,18 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
 
 #define MS__UNION_SHIFT 40u
 
-/* How far a store went at a moment. */
-typedef struct ms__bound {
-    uint64_t last;  /* its newest number */
-    uint64_t as_of; /* a place after all its records; 0: it has no places */
-} ms__bound;
-
 typedef struct ms__union {
     ms_store store;
     ms_alloc alloc;
     size_t n, size;    /* stores; bytes of this allocation */
     ms_store **stores; /* after the room for bounds, which follows this struct */
-    ms__bound *bounds; /* of a snapshot; else NULL */
+    ms__now *bounds; /* of a snapshot; else NULL */
 } ms__union;
 
 /* A running query. */
 typedef struct ms__union_run {
     size_t size;       /* bytes of this allocation */
-    const ms__bound *bounds; /* of the snapshot, or after this struct */
+    const ms__now *bounds; /* of the snapshot, or after this struct */
     size_t which;      /* the store that is read; not below n: the end */
     size_t left;       /* messages that may still be read */
     uint64_t damaged;  /* of the lane's count, added to the union's */
@@ -17524,12 +17479,12 @@ static bool ms__lane_asked(const ms__union *u, const ms_query *q, size_t which)
 }
 
 /* Notes how far the stores of a query go now. */
-static ms_result ms__bounds_take(const ms__union *u, const ms_query *q, ms__bound *out,
+static ms_result ms__bounds_take(const ms__union *u, const ms_query *q, ms__now *out,
                                  ms_error *err)
 {
     for (size_t i = 0; i < u->n; i++) {
         if (!ms__lane_asked(u, q, i)) continue;
-        ms_result code = ms__store_now(u->stores[i], &out[i].last, &out[i].as_of, err);
+        ms_result code = ms__store_now(u->stores[i], &out[i], err);
         MS__TRY(ms__union_in(err, code == MS_E_DAMAGED ? MS_OK : code, i));
         MS__TRY(ms__union_range(i, out[i].last, err));
     }
@@ -17541,7 +17496,7 @@ static ms_result ms__lane_open(const ms__union *u, const ms_query *q, ms__union_
                                bool backward, ms_error *err)
 {
     ms_query own = *q;
-    const ms__bound *bound = &run->bounds[run->which];
+    const ms__now *bound = &run->bounds[run->which];
     uint64_t before = ms__union_own(q->before_seq);
     own.raw = ms__lane_raw(u->stores[run->which], q->raw);
     own.about_seq = ms__union_own(q->about_seq);
@@ -17657,7 +17612,7 @@ static ms_result ms__union_query(ms_store *store, ms_cursor *it, ms_error *err)
     const ms__union *u = ms__union_of(store);
     const ms_query *q = &it->query;
     ms_result code = MS_OK;
-    size_t size = sizeof(ms__union_run) + (u->bounds ? 0 : u->n * sizeof(ms__bound));
+    size_t size = sizeof(ms__union_run) + (u->bounds ? 0 : u->n * sizeof(ms__now));
     ms__union_run *run = (ms__union_run *)ms__resize(&u->alloc, NULL, 0, size);
     if (!run) return ms__no_memory(err, size);
     memset(run, 0, size);
@@ -17667,8 +17622,8 @@ static ms_result ms__union_query(ms_store *store, ms_cursor *it, ms_error *err)
     run->which = q->reverse ? u->n - 1 : 0;
     ms__arena_init(&run->arena, &u->alloc);
     if (!u->bounds) {
-        run->bounds = (ms__bound *)(void *)(run + 1);
-        code = ms__bounds_take(u, q, (ms__bound *)(void *)(run + 1), err);
+        run->bounds = (ms__now *)(void *)(run + 1);
+        code = ms__bounds_take(u, q, (ms__now *)(void *)(run + 1), err);
     }
     if (code == MS_OK && (q->by_time || (q->limit > 0 && q->oldest == q->reverse)))
         code = ms__run_collect(u, it, run, err);
@@ -17750,18 +17705,6 @@ static ms_result ms__union_stat(ms_store *store, ms_stat *out, ms_error *err)
         out->changes += one.changes;
         if (one.last_seq) out->last_seq = ms__union_number(i, one.last_seq);
         if (one.given_seq) out->given_seq = ms__union_number(i, one.given_seq);
-    }
-    return MS_OK;
-}
-
-static ms_result ms__union_refresh(ms_store *store, uint64_t *last_seq, ms_error *err)
-{
-    const ms__union *u = ms__union_of(store);
-    uint64_t own;
-    for (size_t i = 0; i < u->n; i++) {
-        MS__TRY(ms__union_in(err, ms__refresh(u->stores[i], &own, err), i));
-        MS__TRY(ms__union_range(i, own, err));
-        if (own) *last_seq = ms__union_number(i, own);
     }
     return MS_OK;
 }
@@ -17898,7 +17841,7 @@ static ms_result ms__union_list(ms_store *store, const ms_list_query *q, ms_aren
 static ms__union *ms__union_make(const ms_alloc *alloc, const ms_backend *backend,
                                  ms_store *const *stores, size_t n, ms_error *err)
 {
-    size_t size = sizeof(ms__union) + n * (sizeof(ms_store *) + sizeof(ms__bound));
+    size_t size = sizeof(ms__union) + n * (sizeof(ms_store *) + sizeof(ms__now));
     ms__union *u = (ms__union *)ms__resize(alloc, NULL, 0, size);
     if (!u) {
         (void)ms__no_memory(err, size);
@@ -17910,7 +17853,7 @@ static ms__union *ms__union_make(const ms_alloc *alloc, const ms_backend *backen
     u->alloc = *alloc;
     u->n = n;
     u->size = size;
-    u->stores = (ms_store **)(void *)((ms__bound *)(void *)(u + 1) + n);
+    u->stores = (ms_store **)(void *)((ms__now *)(void *)(u + 1) + n);
     if (n > 0) memcpy(u->stores, stores, n * sizeof *stores);
     return u;
 }
@@ -17923,7 +17866,7 @@ static ms_result ms__union_freeze(ms_store *store, ms_store **out, ms_error *err
     ms__union *frozen = ms__union_make(&u->alloc, store->backend, u->stores, u->n, err);
     if (!frozen) return MS_E_NO_MEMORY;
     memset(&all, 0, sizeof all);
-    frozen->bounds = (ms__bound *)(void *)(frozen + 1);
+    frozen->bounds = (ms__now *)(void *)(frozen + 1);
     ms_result code = ms__bounds_take(u, &all, frozen->bounds, err);
     if (code != MS_OK) ms__union_close(&frozen->store);
     else *out = &frozen->store;
@@ -17935,8 +17878,9 @@ static const ms__inside ms__union_inside = {NULL, ms__union_freeze};
 static const ms_backend ms__union_backend = {
     ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,
     ms__union_get,    ms__union_list,  ms__union_stat,    NULL,
-    ms__union_close,  NULL,            ms__union_refresh, NULL,
-    ms__union_append, ms__union_erase, &ms__union_inside};
+    ms__union_close,  NULL,            NULL,
+    MS__CHANGES ? ms__union_append : NULL,
+    MS__CHANGES ? ms__union_erase : NULL, &ms__union_inside};
 
 static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_error *err)
 {
@@ -18362,7 +18306,7 @@ static void ms__history_close(ms_store *view, ms_cursor *it)
 
 static const ms_backend ms__history_backend = {
     NULL, NULL, ms__history_next, ms__history_close, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL,             NULL,              NULL};
+    NULL, NULL, NULL,             NULL};
 /* The store that cursors over histories belong to; never written. */
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
@@ -18387,6 +18331,7 @@ static MS__APART ms_result ms__last_task(const ms_memory *memory, ms__source *s,
 /* Adds a source: takes the bounds of a store and finds the agent's last task there. */
 static ms_result ms__source_add(ms__history *h, ms_store *store, ms_error *err)
 {
+    ms__now now;
     ms_scope_kind kind = h->memory->scope.kind;
     const ms__inside *inside = store->backend->inside;
     ms__source *s = &h->sources[h->n_sources++];
@@ -18396,7 +18341,9 @@ static ms_result ms__source_add(ms__history *h, ms_store *store, ms_error *err)
         MS__TRY(inside->freeze(store, &s->store, err));
         s->frozen = true;
     } else {
-        MS__TRY(ms__store_now(store, &s->last, &s->as_of, err));
+        MS__TRY(ms__store_now(store, &now, err));
+        s->last = now.last;
+        s->as_of = now.as_of;
     }
     if (kind != MS_SCOPE_WORKER && kind != MS_SCOPE_SINCE_TASK) return MS_OK;
     return ms__last_task(h->memory, s, err);

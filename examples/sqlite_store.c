@@ -321,7 +321,7 @@ static void sq_close(ms_store *store)
 static const ms_backend sq_backend = {
     sq_append, sq_query, sq_next, sq_cursor_close,
     sq_get, sq_list, sq_stat, NULL, sq_close,
-    NULL, NULL, NULL, /* tick, refresh, leave_out */
+    NULL, NULL, /* tick, leave_out */
     NULL, NULL, NULL, /* change, erase, and what unions need */
 };
 

@@ -3393,7 +3393,7 @@ static ms_result lender_change(ms_store *store, ms_str location,
 static const ms_backend lender_backend = {NULL, lender_query, lender_next,
                                           lender_cursor_close, lender_get, lender_list,
                                           lender_stat, NULL, lender_close, NULL, NULL,
-                                          NULL, lender_change, NULL, NULL};
+                                          lender_change, NULL, NULL};
 
 static lender lender_over(ms_store *inside)
 {

@@ -334,6 +334,10 @@ $c_quick -std=c99 -DMSGSTORE_NO_CHANGES \$src/changed.c -pthread -o \$dir/withou
 \$dir/with \$dir/changed.msl
 \$dir/without \$dir/changed.msl
 END
+check raw_queries_are_honoured_or_refused_with_MSGSTORE_NO_CHANGES <<END
+$c_quick -std=c99 \$src/raw.c -pthread -o \$dir/raw
+\$dir/raw
+END
 check MSGSTORE_NO_LOG_has_no_log <<END
 gcc -std=c99 -fsyntax-only \$src/no_log.c
 ! gcc -std=c99 -DMSGSTORE_NO_LOG -fsyntax-only \$src/no_log.c 2>\$dir/errors

@@ -294,7 +294,7 @@ static void worn_close(ms_store *store)
 
 static const ms_backend worn_backend = {NULL, worn_query, worn_next, worn_cursor_close,
                                         NULL, worn_list, worn_stat, NULL, worn_close,
-                                        NULL, NULL, NULL, NULL, NULL, NULL};
+                                        NULL, NULL, NULL, NULL, NULL};
 
 static worn_store worn_over(ms_store *inside, uint64_t bad_each)
 {

@@ -99,7 +99,7 @@ static ms_result open_array(test_store *s, const store_options *options, ms_erro
 {
     static const ms_backend backend = {array_append, array_query, array_next, NULL, NULL,
                                        NULL, NULL, NULL, array_close, NULL, NULL,
-                                       NULL, NULL, NULL, NULL};
+                                       NULL, NULL, NULL};
     array_store *a = (array_store *)calloc(1, sizeof *a);
     (void)options;
     (void)err;
@@ -108,6 +108,41 @@ static ms_result open_array(test_store *s, const store_options *options, ms_erro
     a->base.open = MS_STORE_OPEN;
     s->store = &a->base;
     return MS_OK;
+}
+
+/* Counts what a raw query for the records of one message finds in a store. */
+static size_t count_about(ms_store *store, unsigned raw, uint64_t seq, ms_result *code)
+{
+    ms_query q;
+    ms_cursor it;
+    size_t n = 0;
+    memset(&q, 0, sizeof q);
+    q.location = MS_STR("job");
+    q.raw = raw;
+    q.about_seq = seq;
+    *code = ms_query_open(store, &q, &it, NULL);
+    for (const ms_msg *msg; (msg = ms_next(&it)) != NULL; n++)
+        if (seq != 0) assert_int_equal(ms_seq(msg), seq);
+    ms_cursor_close(&it, NULL);
+    return n;
+}
+
+static void a_raw_query_is_honoured_or_refused_when_a_store_has_no_changes(void **state)
+{
+    test_store s;
+    ms_result code;
+    ms_envelope m = ms_user_message(ms_text("hello"));
+    (void)state;
+    assert_int_equal(open_array(&s, NULL, NULL), MS_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ms_append(s.store, MS_STR("job"), &m, NULL, NULL), MS_OK);
+    assert_int_equal(count_about(s.store, MS_RAW_MESSAGES, 0, &code), 3);
+    assert_int_equal(count_about(s.store, MS_RAW_MESSAGES, 2, &code), 1);
+    assert_int_equal(count_about(s.store, MS_RAW_MESSAGES, 9, &code), 0);
+    assert_int_equal(code, MS_OK);
+    assert_int_equal(count_about(s.store, MS_RAW_ALL, 2, &code), 0);
+    assert_int_equal(code, MS_E_UNSUPPORTED);
+    ms_close(s.store);
 }
 
 static store_kind array_kind = {"an array", false, false, false, open_array};
@@ -1429,6 +1464,7 @@ int main(void)
         ON_ALL_STORES(many_subordinates_need_an_arena),
         ON_ALL_STORES(histories_that_need_an_arena_are_refused_without_one),
         cmocka_unit_test(agent_keys_are_normalized),
+        cmocka_unit_test(a_raw_query_is_honoured_or_refused_when_a_store_has_no_changes),
         cmocka_unit_test(a_sqlite_file_keeps_its_messages),
         cmocka_unit_test(a_damaged_row_is_skipped_and_told),
     };
