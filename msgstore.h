@@ -18310,11 +18310,13 @@ static const ms_backend ms__history_backend = {
 /* The store that cursors over histories belong to; never written. */
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
-/* Finds the agent's last task as of the opening. */
+/* Finds the agent's last task as of the opening, where the scope needs it. */
 static MS__APART ms_result ms__last_task(const ms_memory *memory, ms__source *s,
                                          ms_error *err)
 {
     ms_cursor it;
+    ms_scope_kind kind = memory->scope.kind;
+    if (kind != MS_SCOPE_WORKER && kind != MS_SCOPE_SINCE_TASK) return MS_OK;
     ms_query q = ms__view_query(memory->location, MS_VIEW_AGENT, 1);
     q.agent_key = memory->agent_key;
     q.types = MS_BIT(MS_T_TASK);
@@ -18328,11 +18330,10 @@ static MS__APART ms_result ms__last_task(const ms_memory *memory, ms__source *s,
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
-/* Adds a source: takes the bounds of a store and finds the agent's last task there. */
+/* Adds a source: takes the bounds of a store. */
 static ms_result ms__source_add(ms__history *h, ms_store *store, ms_error *err)
 {
     ms__now now;
-    ms_scope_kind kind = h->memory->scope.kind;
     const ms__inside *inside = store->backend->inside;
     ms__source *s = &h->sources[h->n_sources++];
     s->store = store;
@@ -18345,8 +18346,7 @@ static ms_result ms__source_add(ms__history *h, ms_store *store, ms_error *err)
         s->last = now.last;
         s->as_of = now.as_of;
     }
-    if (kind != MS_SCOPE_WORKER && kind != MS_SCOPE_SINCE_TASK) return MS_OK;
-    return ms__last_task(h->memory, s, err);
+    return MS_OK;
 }
 
 static ms_result ms__history_check(const ms_memory *memory, ms_error *err)
@@ -18373,6 +18373,8 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
     ms_result code = ms__source_add(h, memory->store, err);
     if (code == MS_OK && memory->runtime_mode == MS_RUNTIME_MERGE)
         code = ms__source_add(h, memory->runtime, err);
+    for (unsigned i = 0; code == MS_OK && i < h->n_sources; i++)
+        code = ms__last_task(memory, &h->sources[i], err);
     ms__history_plan(it);
     if (code == MS_OK) it->store = &ms__history_store;
     else ms__history_close(&ms__history_store, it);
