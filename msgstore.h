@@ -6477,6 +6477,17 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
     return store->backend->stat(store, out, err);
 }
 
+/* As ms_store_stat, but MS_E_UNSUPPORTED leaves err as it was. */
+static MS__APART ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error *err)
+{
+    ms_error kept;
+    if (!store->backend->stat) return MS_E_UNSUPPORTED;
+    if (err) kept = *err;
+    ms_result code = store->backend->stat(store, out, err);
+    if (err && code == MS_E_UNSUPPORTED) *err = kept;
+    return code;
+}
+
 /* What a store has now. */
 typedef struct ms__now {
     uint64_t last;    /* the largest number; 0: empty */
@@ -6490,11 +6501,10 @@ static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
     memset(&stat, 0, sizeof stat);
     memset(now, 0, sizeof *now);
     MS__TRY(ms__open_check(store, err));
-    ms_result code = MS_E_UNSUPPORTED;
-    if (store->backend->stat) code = store->backend->stat(store, &stat, NULL);
+    ms_result code = ms__stat_try(store, &stat, err);
     if (code == MS_E_UNSUPPORTED)
         return ms__newest(store, ms__absent(), &now->last, err);
-    if (code != MS_OK) MS__TRY(store->backend->stat(store, &stat, err)); /* fills err */
+    MS__TRY(code);
     now->last = stat.last_seq;
     now->as_of = stat.as_of;
     now->changes = stat.changes;
