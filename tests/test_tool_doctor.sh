@@ -125,7 +125,7 @@ plain()
         grep -v '"type":"reasoning","content":""'
 }
 
-for to in claude-code codex pi sts; do
+for to in claude-code codex pi sts atif; do
     for file in "$real/short.jsonl" "$real/tool_heavy.jsonl" \
         "$shared/codex-rollout/stage0-large.jsonl" "$shared"/codex-rollout/rollout-*.jsonl \
         "$shared/atif-trajectory/openhands_hello-world.trajectory.json"; do
@@ -136,6 +136,65 @@ for to in claude-code codex pi sts; do
         plain "$tmp/w.jsonl" >"$tmp/got"
         equal "export_$name" "$tmp/want" "$tmp/got"
     done
+    printf '{"type":"user","uuid":"1","sessionId":"s","cwd":"/ghp_%s","message":{"role":%s}}\n' \
+        k3J9xQv7Lm2PzR8sT4wYb6NcD1fGh5aE0uVi \
+        '"user","content":"my key: ghp_k3J9xQv7Lm2PzR8sT4wYb6NcD1fGh5aE0uVi"' >"$tmp/key.jsonl"
+    check "export_masks_$to" 0 'masked' '' export --mask-secrets --format $to "$tmp/key.jsonl"
+    same "export_masks_all_$to" '' "$(grep -o 'ghp_k3J9' "$tmp/out")"
+done
+
+# ATIF has a place for what an answer cost and for other agents: nothing of them is lost.
+# figures FILE: what all its answers cost.
+figures()
+{
+    "$tool" usage --json "$1" | sed 's/.*"total"://; s/"cost":\([0-9]*\.[0-9]\{4\}\)[0-9]*/"cost":\1/'
+}
+# told FILE: the messages of the session at hand; agents one after another. A step has one
+# time, its results have their own.
+told()
+{
+    "$tool" view --json "$1" | sed -n '/"kind":"message"/{
+        s/,"\(id\|key\|source\|extra\)":.*/}/
+        s/"\(seq\|turn_id\|flags\|error_type\|location\)":\("[^"]*"\|[0-9.]*\),\{0,1\}//g
+        /"type":"\(assistant_message\|action\)"/s/"time":[0-9.]*,//; p
+    }' | awk '{ side = /"agent_key"/ && !/"agent_key":"assistant"/
+        if (side) held = held $0 "\n"; else print } END { printf "%s", held }'
+}
+cat "$real/short.jsonl" "$real/tool_heavy.jsonl" "$real"/subagents/*.jsonl |
+    sed 's/"sessionId":"[^"]*"/"sessionId":"s1"/' >"$tmp/agents.jsonl"
+for file in "$real"/*.jsonl "$real"/subagents/*.jsonl "$tmp/agents.jsonl" \
+    "$shared"/atif-trajectory/*.json "$shared/pi-session/large-session.jsonl" \
+    "$shared"/gemini-cli/*.json*; do
+    name=atif_$(basename "$file" | cut -c 1-40)
+    "$tool" export --format atif --report "$file" >"$tmp/w.json" 2>"$tmp/err" ||
+        fail "$name" "$(head -n 1 "$tmp/err")"
+    told "$file" | grep -v '"content":[[{]' >"$tmp/want"
+    told "$tmp/w.json" | grep -v '"content":[[{]' >"$tmp/got"
+    # Contents in parts become their texts; results do not name their tool.
+    grep -q 'parts that are no text' "$tmp/err" || [ "$(told "$file" | wc -l)" = \
+        "$(told "$tmp/w.json" | wc -l)" ] || fail "${name}_count" "messages are missing"
+    for f in want got; do
+        sed -i 's/"type":"observation\(.*\),"tool":"[^"]*"/"type":"observation\1/
+            s/"type":"error\(.*\),"tool":"[^"]*"/"type":"error\1/' "$tmp/$f"
+    done
+    equal "$name" "$tmp/want" "$tmp/got"
+    case $(cat "$tmp/err") in
+    *usage*) ;;
+    *) same "${name}_usage" "$(figures "$file")" "$(figures "$tmp/w.json")" ;;
+    esac
+done
+check atif_names_what_stays 0 '*' '^ +1  usage of answers left out' \
+    export --format atif --report "$real/dag_compact_after_rewind.jsonl"
+check atif_is_no_program 2 '' 'no program goes on with others' \
+    hand-over --to atif "$real/short.jsonl"
+check hand_over_counts_usage 0 '*' '^ +4  usage of answers left out' \
+    hand-over --to codex --report "$real/tool_heavy.jsonl"
+input='{"schema_version":"ATIF-v1.7","session_id":"s9","agent":{"name":"a","version":"1"},"steps":[{"step_id":1,"source":"user","message":"hi"}],"subagent_trajectories":[{"trajectory_id":"sub1","schema_version":"ATIF-v1.7","agent":{"name":"b","version":"1"},"steps":[{"step_id":1,"source":"agent","message":"found it"}],"subagent_trajectories":[{"trajectory_id":"sub2","steps":[]}]}]}'
+check atif_subagents_are_read 0 '"agent_key":"sub1".*"content":"found it"' \
+    'kept whole: 1 atif:subagents of a subagent' view --json -
+input=
+
+for to in claude-code codex pi sts; do
     provider=openai
     [ $to = claude-code ] && provider=anthropic
     for file in "$real/tool_heavy.jsonl" "$tmp/open.jsonl" "$tmp/lost.jsonl" \

@@ -257,7 +257,7 @@ const command convert_command = {
 
 static const option_row export_rows[] = {
     {OPT_FORMAT, "a message format; otlp: traces of OpenTelemetry, a session a line; or "
-                 "claude-code, codex, pi, sts: one session as their transcript; without it "
+                 "claude-code, codex, pi, sts, atif: one session as their transcript; without it "
                  "framework with location"},
     {OPT_LOCATION, "only this location; may be given several times"},
     {OPT_WITH_LOCATION, "write the members location and agent_key in other formats, "

@@ -6,8 +6,10 @@
 #include "write.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Gives the written file its name. Windows wants the name to be free. */
 static int put_in_place(const char *written, const char *path)
@@ -28,9 +30,11 @@ static int hand_over_to(job *j, const char *path)
         complain("%s: the name is too long", path);
         return USAGE;
     }
-    out.file = fopen(beside, "wb");
+    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    out.file = fd >= 0 ? fdopen(fd, "wb") : NULL;
     if (out.file == NULL) {
         complain("%s: %s", beside, strerror(errno));
+        if (fd >= 0) close(fd);
         return FAILED;
     }
     int code = output_end(&out, write_sessions(j, j->options->writer, true, &out));
@@ -50,8 +54,9 @@ static int run_hand_over(job *j)
 {
     const options *o = j->options;
     output out = {stdout, 0};
-    if (o->writer == NULL) {
-        complain("hand-over --to expects claude-code, codex, pi or sts");
+    if (o->writer == NULL || !o->writer->resumed) {
+        complain("hand-over --to expects claude-code, codex, pi or sts%s",
+                 o->writer == NULL ? "" : "; no program goes on with others: see export");
         return USAGE;
     }
     if (o->output == NULL) return output_end(&out, write_sessions(j, o->writer, true, &out));
@@ -67,6 +72,7 @@ static const option_row hand_over_rows[] = {
     {OPT_OUTPUT, "where to; a file that is there is replaced"},
     {OPT_LOCATION, "the same as SESSION"},
     {OPT_REPORT, "count on standard error what the other format cannot say"},
+    {OPT_MASK_SECRETS, "without keys, tokens and passwords"},
     INPUT_ROWS,
     {OPT_END, NULL},
 };

@@ -51,6 +51,7 @@ static bool row_of_note(const ms_msg *msg, ms_arena *arena, tally *names, cost_r
     if (!content.json || !is_object(content.text)) return false;
     pick(content.text, note_keys, N_KEYS, v);
     row->answers = 1;
+    row->seq = ms_seq(msg);
     row->input = count_of(v[N_INPUT]);
     row->output = count_of(v[N_OUTPUT]);
     row->cached = count_of(v[N_CACHED]);

@@ -11,6 +11,7 @@
 typedef struct cost_row {
     ms_str location, agent, turn, model, tool; /* absent: not known */
     uint64_t answers;
+    uint64_t seq;             /* of the message that the note is of */
     uint64_t input, cached, written, output, reasoning; /* tokens; input has all */
     double cost;              /* dollars; 0: not known */
     double time;              /* seconds since 1970; 0: not known */

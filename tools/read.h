@@ -13,6 +13,7 @@ typedef struct reading {
     const char *path;
     ms_str model;             /* the last one that was named; in the file's text */
     ms_str turn;              /* likewise */
+    ms_str agent;             /* likewise; absent: it is the session's own work */
     use total;                /* running totals of usage, as of the last report */
     double began;             /* time of the first entry; 0: not known */
     uint64_t entries;         /* so far */

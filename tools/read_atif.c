@@ -1,6 +1,6 @@
 /* ATIF, the trajectory.json of harbor: {schema_version: "ATIF-...", session_id, agent,
- * steps}. A step of the agent has a message, calls and what was observed. References to
- * subagents and continuations become facts. */
+ * steps}. A step of the agent has a message, calls and what was observed. Embedded
+ * subagents are other agents; references to continuations become facts. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -28,7 +28,7 @@ static void take_header(reading *r, ms_str doc)
     static const char *const facts[][2] = {
         {"agent.name", "agent"}, {"agent.version", "version"},
         {"agent.model_name", "model"}, {"continued_trajectory_ref", "continued"},
-        {"schema_version", "format"},
+        {"schema_version", "format"}, {"extra.cwd", "cwd"}, {"extra.title", "title"},
     };
     char name[512];
     ms_str id = trace_text(r->t, member(doc, "session_id")), stem = stem_text(r->path);
@@ -47,10 +47,11 @@ static void take_header(reading *r, ms_str doc)
     r->model = member_at(doc, "agent.model_name");
 }
 
-static void put(reading *r, ms_envelope *m, const ms_str *v, ms_str extra, bool *first)
+static void put(reading *r, ms_envelope *m, ms_str time, ms_str extra, bool *first)
 {
     bool answer = m->type == MS_T_OBSERVATION || m->type == MS_T_ERROR;
-    trace_time_iso(r->t, m, v[S_TIME]);
+    trace_time_iso(r->t, m, time);
+    m->agent_key = trace_text(r->t, r->agent);
     if (!*first && !answer) m->flags |= MS_FLAG_JOINED;
     m->extra = extra;
     *first = false;
@@ -65,7 +66,7 @@ static void put_calls(reading *r, const ms_str *v, bool *first)
         ms_str tool = trace_text(r->t, member(it.value, "function_name"));
         ms_envelope m = action_of(tool, args_of(r, member(it.value, "arguments")));
         m.call_id = trace_text(r->t, member(it.value, "tool_call_id"));
-        put(r, &m, v, none, first);
+        put(r, &m, v[S_TIME], none, first);
     }
 }
 
@@ -79,16 +80,21 @@ static void put_results(reading *r, const ms_str *v, bool *first)
     ms_json_iter it = ms_json_iterate(results);
     while (is_kind(results, MS_JSON_ARRAY) && ms_json_next(&it)) {
         leftover all;
+        ms_str inner = member(it.value, "extra");
         ms_str id = trace_text(r->t, member(it.value, "source_call_id"));
+        if (id.len == 0) id = trace_text(r->t, member(inner, "source_call_id"));
         if (id.len == 0 && one) id = trace_text(r->t, member(call, "tool_call_id"));
         ms_value said = said_by(r, member(it.value, "content"));
-        ms_envelope m = id.len > 0 ? result_message(said, false) : ms_user_message(said);
+        bool bad = is_kind(member(inner, "is_error"), MS_JSON_TRUE);
+        ms_envelope m = id.len > 0 ? result_message(said, bad) : ms_user_message(said);
         m.call_id = id;
         rest_begin(&all, trace_arena(r->t));
         rest_nest(&all, "atif", it.value, known, 2);
         if (id.len == 0 && said.text.len == 0 && all.buf.len == 0) continue;
         *first = id.len == 0 ? true : *first;
-        put(r, &m, v, rest_end(&all), first);
+        ms_str time = member(inner, "timestamp");
+        if (!is_kind(time, MS_JSON_STRING)) time = v[S_TIME];
+        put(r, &m, time, rest_end(&all), first);
     }
 }
 
@@ -105,7 +111,9 @@ static void take_metrics(reading *r, const ms_str *v)
     u.output = count_of(n[1]);
     u.cached = count_of(n[2]);
     u.cost = number_of(n[3]);
-    u.reasoning = count_of(member_at(v[S_METRICS], "extra.reasoning_tokens"));
+    ms_str extra = member(v[S_METRICS], "extra");
+    u.reasoning = count_of(member(extra, "reasoning_tokens"));
+    u.written = count_of(member(extra, "cache_creation_input_tokens"));
     u.model = trace_text(r->t, v[S_MODEL].ptr != NULL ? v[S_MODEL] : r->model);
     trace_fact(r->t, "model", u.model);
     trace_use(r->t, &u);
@@ -117,24 +125,25 @@ static void take_step(reading *r, ms_str step)
     bool first = true;
     leftover all;
     pick(step, keys, S_KEYS, v);
-    trace_entry(r->t, none, none, 0);
+    trace_entry(r->t, none, none, r->agent.len > 0 ? ENTRY_SIDE : 0);
     rest_begin(&all, trace_arena(r->t));
     rest_nest(&all, "atif", step, keys, S_ID);
     extra = rest_end(&all);
     ms_value said = said_by(r, v[S_MESSAGE]);
     ms_envelope m = ms_user_message(said);
     if (text_is(v[S_SOURCE], "user")) {
-        note_prompt(r, v[S_MESSAGE]);
-        put(r, &m, v, extra, &first);
+        if (r->agent.len == 0) note_prompt(r, v[S_MESSAGE]);
+        put(r, &m, v[S_TIME], extra, &first);
     } else if (text_is(v[S_SOURCE], "system")) {
         m = ms_text_message(MS_ROLE_SYSTEM, said);
-        put(r, &m, v, extra, &first);
+        bool alone = said.text.len == 0 && is_object(v[S_OBSERVED]);
+        if (!alone) put(r, &m, v[S_TIME], extra, &first);
     } else if (text_is(v[S_SOURCE], "agent")) {
         ms_str thought = plain_text(r, v[S_REASONING]);
         m = ms_message(MS_T_REASONING, ms_text_n(thought));
-        if (thought.len > 0) put(r, &m, v, none, &first);
+        if (thought.len > 0) put(r, &m, v[S_TIME], none, &first);
         m = ms_assistant_message(said);
-        if (said.text.len > 0 || v[S_CALLS].len <= 2) put(r, &m, v, extra, &first);
+        if (said.text.len > 0 || v[S_CALLS].len <= 2) put(r, &m, v[S_TIME], extra, &first);
         put_calls(r, v, &first);
         take_metrics(r, v);
     } else {
@@ -144,12 +153,36 @@ static void take_step(reading *r, ms_str step)
     put_results(r, v, &first);
 }
 
-static void atif_read(reading *r, ms_str doc)
+static void take_steps(reading *r, ms_str doc)
 {
     ms_str steps = member(doc, "steps");
-    take_header(r, doc);
     ms_json_iter it = ms_json_iterate(steps);
     while (is_kind(steps, MS_JSON_ARRAY) && ms_json_next(&it)) take_step(r, it.value);
+}
+
+/* An embedded subagent; the ones that it has itself are kept whole. */
+static void take_subagent(reading *r, ms_str doc)
+{
+    ms_str inner = member(doc, "subagent_trajectories"), none = {NULL, 0};
+    ms_str model = member_at(doc, "agent.model_name");
+    r->agent = member(doc, "trajectory_id");
+    if (!is_kind(r->agent, MS_JSON_STRING)) r->agent = MS_STR("\"subagent\"");
+    if (model.ptr != NULL) r->model = model;
+    take_steps(r, doc);
+    if (inner.len <= 2) return;
+    trace_entry(r->t, none, none, ENTRY_SIDE);
+    trace_unknown(r->t, MS_STR("subagents of a subagent"), inner);
+}
+
+static void atif_read(reading *r, ms_str doc)
+{
+    ms_str subagents = member(doc, "subagent_trajectories");
+    take_header(r, doc);
+    take_steps(r, doc);
+    ms_json_iter it = ms_json_iterate(subagents);
+    while (is_kind(subagents, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        take_subagent(r, it.value);
+    }
 }
 
 const fileformat atif_format = {

@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "write.h"
+#include "secrets.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ enum { CALL_ID_LIMIT = 64 };
 static const char no_result[] = "[the session has no result of this call]";
 
 static const filewriter *const writers[] = {&claude_writer, &codex_writer, &pi_writer,
-                                          &sts_writer};
+                                            &sts_writer, &atif_writer};
 
 const filewriter *writer_at(size_t index)
 {
@@ -45,11 +46,54 @@ void make_id(writing *w, char out[MADE_ID])
              (unsigned)(b >> 48 & 0xfff), b & 0xffffffffffffu);
 }
 
+static tally_row *counted(tally *t, ms_str text)
+{
+    tally_row *row = tally_row_of(t, text);
+    if (row == NULL) exit(no_memory());
+    return row;
+}
+
 void count_left_out(writing *w, const char *what)
 {
-    tally_row *row = tally_row_of(&w->left_out, ms_str_of(what));
-    if (row == NULL) exit(no_memory());
-    row->count++;
+    counted(&w->left_out, ms_str_of(what))->count++;
+}
+
+static ms_str kept(writing *w, ms_str text)
+{
+    ms_str out = text;
+    if (text.ptr != NULL && !copy_text(&w->arena, text, &out)) exit(no_memory());
+    return out;
+}
+
+/* At once are a thought, a text and calls, in this order; then what the calls gave. */
+bool goes_on(const writing *w, const said_part *p)
+{
+    size_t n = arrlenu(w->held);
+    part_kind last = n > 0 ? w->held[n - 1].kind : PART_USER;
+    if (n == 0 || p->kind == PART_RESULT) return true;
+    return last != PART_RESULT && (p->kind == PART_CALL ||
+                                   (last == PART_THOUGHT && p->kind == PART_ANSWER));
+}
+
+void hold(writing *w, const said_part *p)
+{
+    said_part own = *p;
+    own.text = kept(w, p->text);
+    own.tool = kept(w, p->tool);
+    own.call_id = kept(w, p->call_id);
+    arrput(w->held, own);
+}
+
+void put_arguments(ms_json_writer *w, const char *name, const said_part *p)
+{
+    ms_json_key(w, ms_str_of(name));
+    if (p->json) {
+        ms_json_put_raw(w, p->text);
+        return;
+    }
+    ms_json_begin_object(w);
+    json_text(w, "input", p->text);
+    ms_json_end_object(w);
 }
 
 void end_line(writing *w)
@@ -78,12 +122,11 @@ void open_member(ms_json_writer *w, const char *name, bool array)
 static void set_time(writing *w, const ms_envelope *m, char out[TIME_MAX])
 {
     struct tm tm;
-    if (m->has_time) w->time_ns = m->time_ns;
+    if (m->has_time && m->time_ns >= 0) w->time_ns = m->time_ns;
     time_t seconds = (time_t)(w->time_ns / 1000000000);
-    int ms = (int)(w->time_ns / 1000000 % 1000);
-    if (w->time_ns < 0 || gmtime_r(&seconds, &tm) == NULL) memset(&tm, 0, sizeof tm);
+    if (gmtime_r(&seconds, &tm) == NULL) memset(&tm, 0, sizeof tm);
     size_t n = strftime(out, TIME_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(out + n, TIME_MAX - n, ".%03dZ", ms < 0 ? 0 : ms);
+    snprintf(out + n, TIME_MAX - n, ".%03dZ", (int)(w->time_ns / 1000000 % 1000));
 }
 
 /* The texts of a list of parts; what is no text is left out. Other JSON is text. */
@@ -143,15 +186,12 @@ static bool is_valid_id(ms_str id)
 static ms_str call_id_of(writing *w, const ms_envelope *m, bool result)
 {
     char text[MADE_ID];
-    ms_str id = m->call_id, out = id;
+    ms_str id = m->call_id;
     if (id.len == 0 && result && w->last_call.len > 0) return w->last_call;
-    bool good = id.len > 0 && (!w->hand_over || is_valid_id(id));
-    if (good && !copy_text(&w->arena, id, &out)) exit(no_memory());
-    if (good) return out;
+    if (id.len > 0 && (!w->hand_over || is_valid_id(id))) return kept(w, id);
     int n = snprintf(text, sizeof text, "call_%016" PRIx64,
                      id.len > 0 ? hash_text(id) : hash_text(w->location) + m->seq);
-    if (!copy_text(&w->arena, ms_str_n(text, (size_t)n), &out)) exit(no_memory());
-    return out;
+    return kept(w, ms_str_n(text, (size_t)n));
 }
 
 static said_part part_of(writing *w, const ms_envelope *m)
@@ -171,6 +211,10 @@ static said_part part_of(writing *w, const ms_envelope *m)
     }
     if (p.kind == PART_CALL) w->last_call = p.call_id;
     set_time(w, m, p.time);
+    p.time_ns = w->time_ns;
+    p.timed = m->has_time && m->time_ns >= 0;
+    ptrdiff_t cost = hmgeti(w->cost_at, m->seq);
+    if (cost >= 0) p.cost = &w->costs[w->cost_at[cost].value];
     return p;
 }
 
@@ -188,20 +232,6 @@ static bool is_left_out(writing *w, const ms_envelope *m, const said_part *p)
     else if (w->hand_over && p->kind == PART_THOUGHT) what = "thoughts";
     if (what != NULL) count_left_out(w, what);
     return what != NULL;
-}
-
-static void note_id(tally *t, ms_str id)
-{
-    tally_row *row = tally_row_of(t, id);
-    if (row == NULL) exit(no_memory());
-    row->count++;
-}
-
-static uint64_t count_of_id(tally *t, ms_str id)
-{
-    tally_row *row = tally_row_of(t, id);
-    if (row == NULL) exit(no_memory());
-    return row->count;
 }
 
 static void write_part(writing *w, const said_part *p)
@@ -230,16 +260,41 @@ static void put_open(writing *w, const said_part *like)
 static void pair(writing *w, said_part *p)
 {
     if (p->kind != PART_CALL) put_open(w, p);
-    if (p->kind == PART_CALL && count_of_id(&w->results, p->call_id) == 0) {
+    if (p->kind == PART_CALL && counted(&w->results, p->call_id)->count == 0) {
         arrput(w->open, p->call_id);
     }
-    if (p->kind != PART_RESULT || count_of_id(&w->calls, p->call_id) > 0) return;
+    if (p->kind != PART_RESULT || counted(&w->calls, p->call_id)->count > 0) return;
     said_part call = *p;
     call.kind = PART_CALL;
     call.text = MS_STR("{}");
     call.json = true;
     write_part(w, &call);
-    note_id(&w->calls, p->call_id);
+    counted(&w->calls, p->call_id)->count++;
+}
+
+/* Of a format where they stand apart, does the message belong to another agent's part? */
+static bool is_elsewhere(const writing *w, const said_part *p)
+{
+    if (w->format->side == NULL) return false;
+    return w->only == NULL ? p->side : !p->side || !ms_str_equal(p->agent, *w->only);
+}
+
+/* What is noted before anything is written. */
+static void note(writing *w, const said_part *p)
+{
+    if (p->kind == PART_CALL) counted(&w->calls, p->call_id)->count++;
+    if (p->kind == PART_RESULT) counted(&w->results, p->call_id)->count++;
+    if (p->side) counted(&w->sides, p->agent)->count++;
+    if (w->began_ns > 0 || (w->began[0] != '\0' && !p->timed)) return;
+    memcpy(w->began, p->time, sizeof p->time);
+    if (p->timed) w->began_ns = p->time_ns;
+}
+
+static void mask(writing *w, ms_envelope *m)
+{
+    ms_arena_reset(&w->masked);
+    if (!GIVEN(w->job->options, MASK_SECRETS)) return;
+    if (!secrets_mask_message(m, SECRETS_KEYS, &w->masked, NULL, NULL)) exit(no_memory());
 }
 
 /* first: only ids are noted. */
@@ -256,11 +311,10 @@ static int each_message(writing *w, bool first)
     memset(&p, 0, sizeof p);
     while ((msg = ms_next(&it)) != NULL) {
         ms_envelope m = ms_envelope_of(msg);
+        if (!first) mask(w, &m);
         p = part_of(w, &m);
-        if (first && p.kind == PART_CALL) note_id(&w->calls, p.call_id);
-        if (first && p.kind == PART_RESULT) note_id(&w->results, p.call_id);
-        if (first && w->began[0] == '\0') memcpy(w->began, p.time, sizeof p.time);
-        if (first || is_left_out(w, &m, &p)) continue;
+        if (first) note(w, &p);
+        if (first || is_elsewhere(w, &p) || is_left_out(w, &m, &p)) continue;
         if (w->hand_over) pair(w, &p);
         write_part(w, &p);
     }
@@ -271,12 +325,43 @@ static int each_message(writing *w, bool first)
 static void take_facts(writing *w)
 {
     ms_str facts;
+    ms_value value;
     if (ms_location_get(w->job->store, w->location, &w->arena, &facts, NULL) != MS_OK) {
         return;
+    }
+    if (GIVEN(w->job->options, MASK_SECRETS) && facts.len > 0) {
+        if (!secrets_mask(ms_json(facts), SECRETS_KEYS, &w->arena, NULL, NULL, &value)) {
+            exit(no_memory());
+        }
+        facts = value.text;
     }
     w->cwd = text_of(&w->arena, member(facts, "cwd"));
     w->model = text_of(&w->arena, member(facts, "model"));
     w->agent = text_of(&w->arena, member(facts, "agent"));
+    w->version = text_of(&w->arena, member(facts, "version"));
+    w->title = text_of(&w->arena, member(facts, "title"));
+}
+
+static int take_costs(writing *w)
+{
+    int code = costs_of(w->job->store, w->location, &w->job->arena, &w->costs);
+    for (size_t i = 0; i < arrlenu(w->costs); i++) {
+        hmput(w->cost_at, w->costs[i].seq, i);
+    }
+    return code;
+}
+
+/* The session's own messages, then those of each agent that stands apart. */
+static int write_all(writing *w)
+{
+    int code = each_message(w, false);
+    for (size_t i = 0; i < arrlenu(w->sides.rows) && code == FINE; i++) {
+        if (w->format->side == NULL) break;
+        w->only = &w->sides.rows[i].text;
+        w->format->side(w);
+        code = each_message(w, false);
+    }
+    return code;
 }
 
 static bool is_uuid(ms_str text)
@@ -299,20 +384,28 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     make_id(&w, w.session);
     if (!hand_over && is_uuid(location)) memcpy(w.session, location.ptr, 36);
     ms_json_init(&w.w, emit, out, false);
-    int code = each_message(&w, true);
+    int code = take_costs(&w);
+    if (code == FINE) code = each_message(&w, true);
     ms_arena_reset(&w.arena);
     take_facts(&w);
     w.last_call = ms_str_n(NULL, 0);
+    w.time_ns = w.began_ns;
     if (code == FINE && format->begin != NULL) format->begin(&w);
-    if (code == FINE) code = each_message(&w, false);
+    if (code == FINE) code = write_all(&w);
     if (code == FINE && format->end != NULL) format->end(&w);
     if (ms_json_finish(&w.w) != MS_OK && out->error == 0) code = FAILED;
+    uint64_t costs = arrlenu(w.costs) - w.costs_put;
+    if (costs > 0) counted(&w.left_out, MS_STR("usage of answers"))->count += costs;
     *left_out = w.left_out;
     tally_free(&w.calls);
     tally_free(&w.results);
+    tally_free(&w.sides);
+    arrfree(w.costs);
+    hmfree(w.cost_at);
     arrfree(w.open);
     arrfree(w.held);
     ms_arena_deinit(&w.arena);
+    ms_arena_deinit(&w.masked);
     return code;
 }
 

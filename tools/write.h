@@ -5,7 +5,7 @@
 #ifndef WRITE_H
 #define WRITE_H
 
-#include "store.h"
+#include "costs.h"
 
 typedef enum part_kind { PART_USER, PART_SYSTEM, PART_ANSWER, PART_THOUGHT, PART_CALL,
                          PART_RESULT } part_kind;
@@ -19,25 +19,38 @@ typedef struct said_part {
     bool json;                /* the arguments are a JSON object */
     ms_str tool, call_id, role, agent;
     bool failed, side;        /* side: of another agent */
-    char time[TIME_MAX];
+    bool timed;               /* the message has a time of its own */
+    char time[TIME_MAX];      /* in milliseconds; that of the one before when it has none */
+    int64_t time_ns;
+    const cost_row *cost;     /* of the answer that ends here; NULL: none is noted */
 } said_part;
 
 typedef struct writing {
     const struct filewriter *format;
     job *job;
     ms_json_writer w;
-    ms_arena arena;
-    ms_str location, cwd, model, agent;
+    ms_arena arena, masked;
+    ms_str location, cwd, model, agent, version, title;
+    const ms_str *only;       /* the agent whose messages are written; NULL: see `side` */
     char session[MADE_ID];    /* its id in the format */
     char last[MADE_ID];       /* id of the entry before; "": none */
     char answer[MADE_ID];     /* id of the answer at hand */
     char began[TIME_MAX];
+    int64_t began_ns;         /* 0: no message has a time */
     part_kind before;
     bool hand_over;           /* another program goes on: calls are paired, ids are made
                                  valid, thoughts stay here */
     tally calls, results;     /* ids */
     tally left_out;           /* what, how often */
+    tally sides;              /* other agents */
+    cost_row *costs;          /* of the session's answers: an stb_ds array */
+    struct {
+        uint64_t key;         /* the message's number */
+        size_t value;         /* in `costs` */
+    } *cost_at;               /* an stb_ds map */
+    uint64_t costs_put;
     said_part *held;          /* of an answer that goes on: an stb_ds array */
+    uint64_t steps, trajectories; /* of ATIF, so far */
     ms_str *open;             /* calls whose results are to be made up: an stb_ds array */
     uint64_t made;            /* ids */
     ms_str last_call;
@@ -46,12 +59,16 @@ typedef struct writing {
 
 typedef struct filewriter {
     const char *name;         /* of the row in the table of formats */
+    bool resumed;             /* an agent program goes on with it */
     void (*begin)(writing *w);
     void (*put)(writing *w, const said_part *p);
     void (*end)(writing *w);
+    /* Begins the messages of another agent, w->only, after all others; NULL: they stand
+     * among the others. */
+    void (*side)(writing *w);
 } filewriter;
 
-extern const filewriter claude_writer, codex_writer, pi_writer, sts_writer;
+extern const filewriter claude_writer, codex_writer, pi_writer, sts_writer, atif_writer;
 
 const filewriter *writer_at(size_t index);
 const filewriter *writer_find(ms_str name);
@@ -59,6 +76,12 @@ const filewriter *writer_find(ms_str name);
 /* An id of the form of a UUID, the same for the same session each time. */
 void make_id(writing *w, char out[MADE_ID]);
 void count_left_out(writing *w, const char *what);
+/* Keeps a part of an answer that goes on, in w->held; false: it begins another answer,
+ * and those held are to be written first. */
+bool goes_on(const writing *w, const said_part *p);
+void hold(writing *w, const said_part *p);
+/* The arguments of a call as an object: a text becomes its member "input". */
+void put_arguments(ms_json_writer *w, const char *name, const said_part *p);
 /* Ends a line. */
 void end_line(writing *w);
 void put_flag(ms_json_writer *w, const char *name, bool value);

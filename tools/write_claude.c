@@ -17,14 +17,7 @@ static void put_block(ms_json_writer *w, const said_part *p)
     if (p->kind == PART_CALL) {
         json_text(w, "id", p->call_id);
         json_text(w, "name", p->tool);
-        ms_json_key(w, MS_STR("input"));
-        if (p->json) {
-            ms_json_put_raw(w, p->text);
-        } else { /* an input is an object */
-            ms_json_begin_object(w);
-            json_text(w, "input", p->text);
-            ms_json_end_object(w);
-        }
+        put_arguments(w, "input", p);
     } else if (p->kind == PART_RESULT) {
         json_text(w, "tool_use_id", p->call_id);
         json_text(w, "content", p->text);
@@ -94,4 +87,4 @@ static void claude_put(writing *w, const said_part *p)
     memcpy(w->last, id, sizeof id);
 }
 
-const filewriter claude_writer = {"claude-code", NULL, claude_put, NULL};
+const filewriter claude_writer = {"claude-code", true, NULL, claude_put, NULL, NULL};

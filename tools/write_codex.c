@@ -80,4 +80,4 @@ static void codex_put(writing *w, const said_part *p)
     put_shown(w, p);
 }
 
-const filewriter codex_writer = {"codex", codex_begin, codex_put, NULL};
+const filewriter codex_writer = {"codex", true, codex_begin, codex_put, NULL, NULL};

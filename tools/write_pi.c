@@ -52,33 +52,14 @@ static void sts_begin(writing *w)
     end_line(w);
 }
 
-static void put_input(ms_json_writer *w, const said_part *p)
-{
-    ms_json_key(w, MS_STR("arguments"));
-    if (p->json) {
-        ms_json_put_raw(w, p->text);
-        return;
-    }
-    ms_json_begin_object(w);
-    json_text(w, "input", p->text);
-    ms_json_end_object(w);
-}
-
 static void put_call(ms_json_writer *w, const said_part *p, bool typed)
 {
     ms_json_begin_object(w);
     if (typed) json_text(w, "type", MS_STR("toolCall"));
     json_text(w, "id", p->call_id);
     json_text(w, "name", p->tool);
-    put_input(w, p);
+    put_arguments(w, "arguments", p);
     ms_json_end_object(w);
-}
-
-static ms_str kept(writing *w, ms_str text)
-{
-    ms_str out = text;
-    if (text.ptr != NULL && !copy_text(&w->arena, text, &out)) exit(no_memory());
-    return out;
 }
 
 static void put_part(ms_json_writer *w, const said_part *p)
@@ -99,8 +80,9 @@ static void put_usage(ms_json_writer *w)
 {
     ms_json_key(w, MS_STR("usage"));
     ms_json_put_raw(w, MS_STR("{\"input\":0,\"output\":0,\"cacheRead\":0,"
-                              "\"cacheWrite\":0,\"totalTokens\":0,\"cost\":{\"input\":0,\"output\":0,"
-                              "\"cacheRead\":0,\"cacheWrite\":0,\"total\":0}}"));
+                              "\"cacheWrite\":0,\"totalTokens\":0,\"cost\":{"
+                              "\"input\":0,\"output\":0,\"cacheRead\":0,"
+                              "\"cacheWrite\":0,\"total\":0}}"));
 }
 
 static void put_pi_parts(writing *w, size_t n)
@@ -145,26 +127,12 @@ static void put_held(writing *w)
     arrsetlen(w->held, 0);
 }
 
-/* At once are a thought, a text and calls, in this order. */
-static void hold(writing *w, const said_part *p)
-{
-    said_part own = *p;
-    size_t n = arrlenu(w->held);
-    part_kind last = n > 0 ? w->held[n - 1].kind : PART_USER;
-    bool after = last == PART_USER || p->kind == PART_CALL ||
-                 (last == PART_THOUGHT && p->kind == PART_ANSWER);
-    if (!after) put_held(w);
-    own.text = kept(w, p->text);
-    own.tool = kept(w, p->tool);
-    own.call_id = kept(w, p->call_id);
-    arrput(w->held, own);
-}
-
 static void pi_put(writing *w, const said_part *p)
 {
     bool pi = w->format == &pi_writer, result = p->kind == PART_RESULT;
     if (p->side) count_left_out(w, "names of other agents");
     if (p->kind >= PART_ANSWER && p->kind <= PART_CALL) {
+        if (!goes_on(w, p)) put_held(w);
         hold(w, p);
         return;
     }
@@ -193,5 +161,5 @@ static void pi_put(writing *w, const said_part *p)
     line_end(w);
 }
 
-const filewriter pi_writer = {"pi", pi_begin, pi_put, put_held};
-const filewriter sts_writer = {"sts", sts_begin, pi_put, put_held};
+const filewriter pi_writer = {"pi", true, pi_begin, pi_put, put_held, NULL};
+const filewriter sts_writer = {"sts", true, sts_begin, pi_put, put_held, NULL};
