@@ -7741,7 +7741,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * Posting lists make views cost what they return. A posting list is a rising list of
  * 32-bit entries, each of which stands for a record (see [core]). Its chunks grow by a
  * quarter of what is there (short lists by more), never move, and are linked both ways.
- * A message is in these lists:
+ * Growth by a quarter wastes a tenth on average; doubling wasted a third. A message is in
+ * these lists:
  *
  *      all                      every message
  *      location                 every message of a location
@@ -7754,14 +7755,14 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *      message, pieces          PIECE
  *
  * so each of the four views is one list, or a merge of two per agent. A cursor reads no
- * record that it leaves out, but for a turn, a time or an unusual type set. Growth by a
- * quarter wastes a tenth on average; doubling wasted a third.
+ * record that it leaves out, but for a turn, a time or an unusual type set.
  *
- * Locations, agents and keys are nodes of hash tries: four children, two bits of a keyed
- * 64-bit hash a level. Tries need no resizing, so readers walk them while a writer adds.
- * Two tables in front of them keep the names that were looked up last, found by a few
- * bits of their ends: hashing and walking were 700 of the 4,900 instructions of an
- * append. The table compares the whole name, so names made to collide only cost the walk.
+ * Names (locations, agents, messages written in pieces) and keys are nodes of hash tries:
+ * four children, two bits of a keyed 64-bit hash a level. Tries need no resizing, so
+ * readers walk them while a writer adds. A table in front of them has the names that were
+ * looked up last, found by a few bits of their ends: hashing and walking were 700 of the
+ * 4,900 instructions of an append. Names are compared whole, so names made to collide
+ * only cost the walk.
  *
  * A writer holds the lock of its store. An append first makes everything that can fail:
  * names, in tries of its own, and room for postings. If something is missing, the writer
@@ -7773,15 +7774,14 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * (P1) Every posting list is strictly rising; it has exactly the records of its kind.
  * (P2) A failed append leaves posting lists, names and memory as they were.
  * (P3) No reader sees what a failed append takes back: names were not linked, and a
- * reader
- *      steps into a chunk only for an entry below its end.
+ *      reader steps into a chunk only for an entry below its end.
  * (P4) `hidden` of a location counts its messages that no reader of now is shown.
  * ================================================================================== */
 
 #define MS__UNITS_MAX  0xFFFFFFF0u
 #define MS__CHUNK_FIRST 8u
 
-/* The entries follow `first` directly; how many a chunk has follows from `first`. */
+/* The entries follow `first` directly; their number follows from `first`. */
 typedef struct ms__chunk {
     struct ms__chunk *before;
     void *after;    /* ms__chunk, atomic */
@@ -7810,51 +7810,46 @@ typedef struct ms__chain {
     ms__node *first, *last;
 } ms__chain;
 
-typedef struct ms__loc {
+typedef enum ms__kind_of_name {
+    MS__LOCS,
+    MS__AGENTS,
+    MS__FLOWS, /* messages written in pieces */
+    MS__KEYS,
+    MS__NAME_KINDS,
+    MS__FACTS = MS__NAME_KINDS /* has a hash alone */
+} ms__kind_of_name;
+
+typedef struct ms__name_node {
     ms__node node;
-    ms_str name;
+    struct ms__loc *loc; /* that it is of; NULL: it is a location */
+    ms_str text;
+} ms__name_node;
+
+typedef struct ms__loc {
+    ms__name_node name;
     void *control; /* ms__control, atomic; NULL: nothing was ever changed */
     ms__postings all, conversation, global;
 } ms__loc;
 
 typedef struct ms__agent {
-    ms__node node;
-    ms__loc *loc;
-    ms_str key;
+    ms__name_node name;
     ms__postings trace, rest;
 } ms__agent;
 
-typedef struct ms__key {
-    ms__node node;
-    ms__loc *loc;
-    uint32_t entry; /* of the record that has it */
-} ms__key;
-
-/* A message that was written in pieces. */
+/* The text of its name is the number of the message, 8 bytes. */
 typedef struct ms__flow {
-    ms__node node;
-    ms__loc *loc;
-    uint64_t seq;
+    ms__name_node name;
     ms__postings pieces;
 } ms__flow;
 
-typedef struct ms__names {
-    ms__chain locs, agents, keys, flows;
-} ms__names;
+/* Its text is in the record that has it. */
+typedef struct ms__key {
+    ms__node node;
+    ms__loc *loc;
+    uint32_t entry; /* of that record */
+} ms__key;
 
-/* Names that were looked up lately, each in the one place that its bytes say: most
- * appends hash nothing and walk no trie. Writers change it under their lock, readers
- * look. */
-#define MS__RECENT_LEAST 1024u /* messages */
-#define MS__RECENT_LOCS 8u     /* bits of a place */
-#define MS__RECENT_AGENTS 11u
-
-typedef struct ms__recent {
-    void *locs[1 << MS__RECENT_LOCS];     /* ms__loc; atomic */
-    void *agents[1 << MS__RECENT_AGENTS]; /* ms__agent; atomic */
-} ms__recent;
-
-/* What became of one message: each version counts from its place on, the newest first. */
+/* The version of a message that counts from a place on. */
 typedef struct ms__version {
     struct ms__version *before;
     uint64_t place;
@@ -7872,11 +7867,11 @@ typedef struct ms__range {
     struct ms__range *before; /* made earlier, */
     struct ms__range *jump;   /* one farther back: see ms__range_link */
     uint64_t place, first, last;
-    uint64_t low, high; /* least and largest number hidden by this one and those up to jump */
+    uint64_t low, high; /* numbers that this one and those up to jump hide lie between */
     uint32_t depth;     /* how many there are, this one included */
 } ms__range;
 
-/* What was changed in a location. */
+/* The changes of a location. */
 typedef struct ms__control {
     ms__postings changes, facts; /* AMEND and HIDE; NOTE and LOCATION */
     void *changed;             /* trie of ms__changed, by sequence number */
@@ -7897,11 +7892,11 @@ typedef struct ms__live {
     uint64_t gap_seq; /* largest number of a message that a copy left out, or that is lost
                        * and known from a change only */
     uint64_t hidden, changes;
-    ms__postings all;   /* messages */
+    ms__postings all;    /* messages */
     ms__postings others; /* records that change them */
-    ms__names names;
-    ms__names fresh; /* made by the append that runs, not seen by readers yet */
-    void *recent; /* ms__recent; NULL: too few messages for one, or a buffer; atomic */
+    ms__chain names[MS__NAME_KINDS];
+    ms__chain fresh[MS__NAME_KINDS]; /* of the append that runs; no reader sees them */
+    void *recent; /* see ms__recent_slot; atomic */
 } ms__live;
 
 /* ---- Memory for nodes and chunks: freed together, or when an append fails. */
@@ -7919,6 +7914,14 @@ static void *ms__live_take(ms__live *live, size_t size)
         p = ms__arena_take(&live->nodes, size, 8);
     }
     if (p) live->index_bytes += size;
+    return p;
+}
+
+/* Zeroed memory. */
+static void *ms__live_zeroed(ms__live *live, size_t size)
+{
+    void *p = ms__live_take(live, size);
+    if (p) memset(p, 0, size);
     return p;
 }
 
@@ -7976,8 +7979,7 @@ static bool ms__postings_reserve(ms__live *live, ms__postings *s)
     return true;
 }
 
-/* Where the next entry of a list that has a chunk goes, as long as its tail has
- * room. */
+/* Where the next entry of a list that has a chunk goes, as long as its tail has room. */
 static uint32_t *ms__postings_next(const ms__postings *s)
 {
     return ms__chunk_entries((const ms__chunk *)s->tail) + (s->count - s->first);
@@ -8022,26 +8024,8 @@ static uint32_t ms__chunk_entry(const ms__chunk *c, uint32_t index)
     return ms__chunk_entries(c)[index - c->first];
 }
 
-/* How many entries of a posting list are below `entry`. Mostly it is all of them. */
-static uint32_t ms__postings_below(const ms__postings *s, uint32_t entry)
-{
-    uint32_t low = 0, n = ms__load32(&s->count);
-    const ms__chunk *c = n > 0 ? ms__postings_chunk(s, n - 1) : NULL;
-    if (!c || ms__chunk_entry(c, n - 1) < entry) return n;
-    while (c->before && ms__chunk_entry(c, c->first) >= entry) {
-        n = c->first;
-        c = c->before;
-    }
-    low = c->first;
-    while (low < n) {
-        uint32_t middle = low + (n - low) / 2;
-        if (ms__chunk_entry(c, middle) < entry) low = middle + 1;
-        else n = middle;
-    }
-    return low;
-}
-
-/* The same of entries [lo, hi), beginning at a chunk that is near. */
+/* The index of the first of entries [lo, hi) that is not below `entry`; hi: all are. c: a
+ * chunk near it, with an entry before hi. */
 static uint32_t ms__chunks_lower(const ms__chunk *c, uint32_t lo, uint32_t hi,
                                  uint32_t entry)
 {
@@ -8059,6 +8043,15 @@ static uint32_t ms__chunks_lower(const ms__chunk *c, uint32_t lo, uint32_t hi,
         else high = middle;
     }
     return low;
+}
+
+/* How many entries of a posting list are below `entry`. Mostly it is all of them. */
+static uint32_t ms__postings_below(const ms__postings *s, uint32_t entry)
+{
+    uint32_t n = ms__load32(&s->count);
+    const ms__chunk *c = n > 0 ? ms__postings_chunk(s, n - 1) : NULL;
+    if (!c || ms__chunk_entry(c, n - 1) < entry) return n;
+    return ms__chunks_lower(c, 0, n, entry);
 }
 
 /* ---- Tries. A path is where a search stands: the next slot, and the hash bits left. */
@@ -8088,21 +8081,6 @@ static ms__node *ms__trie_next(ms__path *p, uint64_t hash)
     return NULL;
 }
 
-/* A zeroed node of that size, followed by a copy of name. */
-static ms__node *ms__node_new(ms__live *live, size_t size, uint64_t hash, ms_str name,
-                              ms_str *copy)
-{
-    ms__node *n = (ms__node *)ms__live_take(live, size + name.len);
-    if (!n) return NULL;
-    memset(n, 0, size);
-    n->hash = hash;
-    if (copy) {
-        memcpy((char *)n + size, name.ptr, name.len);
-        *copy = ms_str_n((char *)n + size, name.len);
-    }
-    return n;
-}
-
 /* Puts a node where a search for it will end. */
 static void ms__trie_link(void **root, ms__node *n)
 {
@@ -8112,14 +8090,28 @@ static void ms__trie_link(void **root, ms__node *n)
     ms__store_ptr(p.slot, n);
 }
 
-/* Puts a node that no reader finds yet at the end of a list. */
-static void ms__chain_add(ms__chain *list, ms__node *n)
+/* Puts a node that no reader finds yet at the end of a chain. */
+static void ms__chain_add(ms__chain *chain, ms__node *n)
 {
     n->next = NULL;
-    if (list->last) list->last->next = n;
-    else list->first = n;
-    list->last = n;
-    ms__trie_link(&list->root, n);
+    if (chain->last) chain->last->next = n;
+    else chain->first = n;
+    chain->last = n;
+    ms__trie_link(&chain->root, n);
+}
+
+/* Makes fresh nodes known to readers. */
+static void ms__names_link(ms__live *live)
+{
+    for (unsigned i = 0; i < MS__NAME_KINDS; i++) {
+        ms__chain *to = &live->names[i], *from = &live->fresh[i];
+        if (!from->first) continue;
+        for (ms__node *n = from->first; n; n = n->next) ms__trie_link(&to->root, n);
+        if (to->last) to->last->next = from->first;
+        else to->first = from->first;
+        to->last = from->last;
+        memset(from, 0, sizeof *from);
+    }
 }
 
 static ms__loc *ms__loc_at(const ms__node *n)
@@ -8137,19 +8129,21 @@ static ms__flow *ms__flow_at(const ms__node *n)
     return (ms__flow *)(void *)(uintptr_t)n;
 }
 
-static uint64_t ms__loc_hash(const ms__live *live, ms_str name)
+/* ---- Looking up names. */
+
+/* The hash of a name or a key. location: the hash of its location; 0: it is one. FACTS:
+ * the list of a location's facts, apart from its changes, so that views never meet it. */
+static uint64_t ms__name_hash(const ms__live *live, unsigned kind, uint64_t location,
+                              ms_str text)
 {
-    return ms__hash(live->hash_key, 0, name.ptr, name.len);
+    static const uint64_t salts[] = {0, 0, 2, ~(uint64_t)0, 1};
+    return ms__hash(live->hash_key, location ^ salts[kind], text.ptr, text.len);
 }
 
-static ms__loc *ms__loc_in(void **root, uint64_t hash, ms_str name)
-{
-    ms__loc *l;
-    ms__path p = ms__trie(root, hash);
-    while ((l = (ms__loc *)(void *)ms__trie_next(&p, hash)) != NULL)
-        if (ms_str_equal(l->name, name)) return l;
-    return NULL;
-}
+/* The name that was looked up last of those whose bytes ask for one place. Most appends
+ * hash nothing and walk no trie. Writers change the table under their lock. */
+#define MS__RECENT_LEAST 1024u /* messages; a smaller store has no table */
+#define MS__RECENT_BITS 11u
 
 /* A number of few bits from a name: of its ends, so that it costs little. */
 static uint32_t ms__name_mark(ms_str name, uint64_t salt)
@@ -8159,128 +8153,114 @@ static uint32_t ms__name_mark(ms_str name, uint64_t salt)
         memcpy(&first, name.ptr, 8);
         memcpy(&last, name.ptr + name.len - 8, 8);
     } else {
-        for (size_t i = 0; i < name.len; i++) first = first << 8 | (unsigned char)name.ptr[i];
+        for (size_t i = 0; i < name.len; i++)
+            first = first << 8 | (unsigned char)name.ptr[i];
     }
     first ^= salt ^ (uint64_t)name.len << 56;
     last = (last ^ first >> 32) * 0x9E3779B97F4A7C15u;
     return (uint32_t)((first * 0xD6E8FEB86659FD93u + last) >> 32);
 }
 
-static void **ms__recent_loc(ms__live *live, ms_str name)
+/* Where the table has a name; NULL: nowhere. The text of a flow may be that of an
+ * agent. */
+static void **ms__recent_slot(ms__live *live, ms__kind_of_name kind, const ms__loc *loc,
+                              ms_str text)
 {
-    ms__recent *recent = MS__SMALL ? NULL : (ms__recent *)ms__load_ptr(&live->recent);
-    return recent ? &recent->locs[ms__name_mark(name, 0) >> (32 - MS__RECENT_LOCS)] : NULL;
+    void **recent =
+        MS__SMALL || kind == MS__FLOWS ? NULL : (void **)ms__load_ptr(&live->recent);
+    uint64_t salt = loc ? loc->name.node.hash : 0;
+    return recent ? &recent[ms__name_mark(text, salt) >> (32 - MS__RECENT_BITS)] : NULL;
 }
 
-static void **ms__recent_agent(ms__live *live, const ms__loc *loc, ms_str key)
-{
-    ms__recent *recent = MS__SMALL ? NULL : (ms__recent *)ms__load_ptr(&live->recent);
-    uint32_t mark = recent ? ms__name_mark(key, loc->node.hash) : 0;
-    return recent ? &recent->agents[mark >> (32 - MS__RECENT_AGENTS)] : NULL;
-}
-
-static ms__loc *ms__loc_known(void **slot, ms_str name)
-{
-    ms__loc *l = slot ? (ms__loc *)ms__load_ptr(slot) : NULL;
-    return l && ms_str_equal(l->name, name) ? l : NULL;
-}
-
-static ms__agent *ms__agent_known(void **slot, const ms__loc *loc, ms_str key)
-{
-    ms__agent *a = slot ? (ms__agent *)ms__load_ptr(slot) : NULL;
-    return a && a->loc == loc && ms_str_equal(a->key, key) ? a : NULL;
-}
-
-/* Once there are more messages than a small store has. */
+/* Makes the table, once there are more messages than a small store has. */
 static void ms__recent_make(ms__live *live)
 {
-    if (MS__SMALL || live->recent || live->buffer || live->messages < MS__RECENT_LEAST) return;
-    ms__recent *recent = (ms__recent *)ms__live_take(live, sizeof *recent);
-    if (!recent) return;
-    memset(recent, 0, sizeof *recent);
-    ms__store_ptr(&live->recent, recent);
+    if (MS__SMALL || live->recent || live->buffer || live->messages < MS__RECENT_LEAST)
+        return;
+    void *recent = ms__live_zeroed(live, sizeof(void *) << MS__RECENT_BITS);
+    if (recent) ms__store_ptr(&live->recent, recent);
 }
 
-static ms__loc *ms__loc_find(ms__live *live, ms_str name)
+static bool ms__is_name(const ms__name_node *n, const ms__loc *loc, ms_str text)
 {
-    ms__loc *l = ms__loc_known(ms__recent_loc(live, name), name);
-    return l ? l : ms__loc_in(&live->names.locs.root, ms__loc_hash(live, name), name);
+    return n->loc == loc && ms_str_equal(n->text, text);
 }
 
-/* Finds or makes; what is made is fresh until the append commits. */
-static ms__loc *ms__loc_get(ms__live *live, ms_str name)
+static ms__name_node *ms__name_in(void **root, uint64_t hash, const ms__loc *loc,
+                                  ms_str text)
 {
-    void **slot = ms__recent_loc(live, name);
-    ms__loc *l = ms__loc_known(slot, name);
-    if (l) return l;
-    uint64_t hash = ms__loc_hash(live, name);
-    l = ms__loc_in(&live->names.locs.root, hash, name);
-    if (l && slot) ms__store_ptr(slot, l);
-    if (!l) l = ms__loc_in(&live->fresh.locs.root, hash, name);
-    if (l) return l;
-    ms_str copy;
-    l = (ms__loc *)(void *)ms__node_new(live, sizeof *l, hash, name, &copy);
-    if (!l) return NULL;
-    l->name = copy;
-    ms__chain_add(&live->fresh.locs, &l->node);
-    return l;
-}
-
-/* location: its hash. */
-static uint64_t ms__agent_hash(const ms__live *live, uint64_t location, ms_str key)
-{
-    return ms__hash(live->hash_key, location, key.ptr, key.len);
-}
-
-static ms__agent *ms__agent_in(void **root, uint64_t hash, const ms__loc *loc, ms_str key)
-{
-    ms__agent *a;
+    ms__name_node *n;
     ms__path p = ms__trie(root, hash);
-    while ((a = (ms__agent *)(void *)ms__trie_next(&p, hash)) != NULL)
-        if (a->loc == loc && ms_str_equal(a->key, key)) return a;
+    while ((n = (ms__name_node *)(void *)ms__trie_next(&p, hash)) != NULL)
+        if (ms__is_name(n, loc, text)) return n;
     return NULL;
 }
 
-static ms__agent *ms__agent_find(ms__live *live, const ms__loc *loc, ms_str key)
+/* A new name, fresh until the append commits. NULL: no memory. */
+static MS__APART ms__name_node *ms__name_new(ms__live *live, ms__kind_of_name kind,
+                                             const ms__loc *loc, ms_str text,
+                                             uint64_t hash)
 {
-    ms__agent *a = ms__agent_known(ms__recent_agent(live, loc, key), loc, key);
-    return a ? a : ms__agent_in(&live->names.agents.root,
-                                ms__agent_hash(live, loc->node.hash, key), loc, key);
+    size_t size = kind == MS__LOCS     ? sizeof(ms__loc)
+                  : kind == MS__AGENTS ? sizeof(ms__agent)
+                                       : sizeof(ms__flow);
+    ms__name_node *n = (ms__name_node *)ms__live_take(live, size + text.len);
+    if (!n) return NULL;
+    memset(n, 0, size);
+    memcpy((char *)n + size, text.ptr, text.len);
+    n->node.hash = hash;
+    n->loc = (ms__loc *)(uintptr_t)loc;
+    n->text = ms_str_n((char *)n + size, text.len);
+    ms__chain_add(&live->fresh[kind], &n->node);
+    return n;
 }
 
-static ms__agent *ms__agent_get(ms__live *live, ms__loc *loc, ms_str key)
+/* Finds a name. make: a writer makes one that is not there. NULL: none, or no memory. */
+static ms__name_node *ms__name_get(ms__live *live, ms__kind_of_name kind,
+                                   const ms__loc *loc, ms_str text, bool make)
 {
-    void **slot = ms__recent_agent(live, loc, key);
-    ms__agent *a = ms__agent_known(slot, loc, key);
-    if (a) return a;
-    uint64_t hash = ms__agent_hash(live, loc->node.hash, key);
-    a = ms__agent_in(&live->names.agents.root, hash, loc, key);
-    if (a && slot) ms__store_ptr(slot, a);
-    if (!a) a = ms__agent_in(&live->fresh.agents.root, hash, loc, key);
-    if (a) return a;
-    ms_str copy;
-    a = (ms__agent *)(void *)ms__node_new(live, sizeof *a, hash, key, &copy);
-    if (!a) return NULL;
-    a->loc = loc;
-    a->key = copy;
-    ms__chain_add(&live->fresh.agents, &a->node);
-    return a;
+    void **slot = ms__recent_slot(live, kind, loc, text);
+    ms__name_node *n = slot ? (ms__name_node *)ms__load_ptr(slot) : NULL;
+    if (n && ms__is_name(n, loc, text)) return n;
+    uint64_t hash = ms__name_hash(live, kind, loc ? loc->name.node.hash : 0, text);
+    n = ms__name_in(&live->names[kind].root, hash, loc, text);
+    if (!make) return n;
+    if (n && slot) ms__store_ptr(slot, n);
+    if (!n) n = ms__name_in(&live->fresh[kind].root, hash, loc, text);
+    return n ? n : ms__name_new(live, kind, loc, text, hash);
 }
 
-static uint64_t ms__key_hash(const ms__live *live, const ms__loc *loc, ms_str key)
+static ms__loc *ms__loc_get(ms__live *live, ms_str name, bool make)
 {
-    return ms__hash(live->hash_key, ~loc->node.hash, key.ptr, key.len);
+    return (ms__loc *)(void *)ms__name_get(live, MS__LOCS, NULL, name, make);
+}
+
+static ms__agent *ms__agent_get(ms__live *live, const ms__loc *loc, ms_str key, bool make)
+{
+    return (ms__agent *)(void *)ms__name_get(live, MS__AGENTS, loc, key, make);
+}
+
+static ms_str ms__flow_text(uint64_t seq, unsigned char bytes[8])
+{
+    ms__put64(bytes, seq);
+    return ms_str_n((const char *)bytes, 8);
+}
+
+static ms__flow *ms__flow_get(ms__live *live, const ms__loc *loc, uint64_t seq, bool make)
+{
+    unsigned char bytes[8];
+    ms_str text = ms__flow_text(seq, bytes);
+    return (ms__flow *)(void *)ms__name_get(live, MS__FLOWS, loc, text, make);
 }
 
 static ms__key *ms__key_make(ms__live *live, ms__loc *loc, ms_str key, uint32_t entry)
 {
-    uint64_t hash = ms__key_hash(live, loc, key);
-    ms__key *k =
-        (ms__key *)(void *)ms__node_new(live, sizeof *k, hash, ms_str_n("", 0), NULL);
+    ms__key *k = (ms__key *)ms__live_zeroed(live, sizeof *k);
     if (!k) return NULL;
+    k->node.hash = ms__name_hash(live, MS__KEYS, loc->name.node.hash, key);
     k->loc = loc;
     k->entry = entry;
-    ms__chain_add(&live->fresh.keys, &k->node);
+    ms__chain_add(&live->fresh[MS__KEYS], &k->node);
     return k;
 }
 
@@ -8298,70 +8278,6 @@ enum {
 static uint64_t ms__list_number(uint64_t hash, unsigned kind)
 {
     return (hash & ~(uint64_t)7) | kind;
-}
-
-/* Facts of the location with that hash: a list of its own, so that views never meet it. */
-static uint64_t ms__facts_hash(const uint64_t key[2], uint64_t location)
-{
-    return ms__hash(key, location ^ 1, "", 0);
-}
-
-/* Pieces of message number seq of the location with that hash. */
-static uint64_t ms__flow_hash(const uint64_t key[2], uint64_t location, uint64_t seq)
-{
-    unsigned char bytes[8];
-    ms__put64(bytes, seq);
-    return ms__hash(key, location ^ 2, (const char *)bytes, sizeof bytes);
-}
-
-static ms__flow *ms__flow_in(void **root, uint64_t hash, const ms__loc *loc, uint64_t seq)
-{
-    ms__flow *f;
-    ms__path p = ms__trie(root, hash);
-    while ((f = ms__flow_at(ms__trie_next(&p, hash))) != NULL)
-        if (f->loc == loc && f->seq == seq) return f;
-    return NULL;
-}
-
-static ms__flow *ms__flow_find(ms__live *live, const ms__loc *loc, uint64_t seq)
-{
-    uint64_t hash = ms__flow_hash(live->hash_key, loc->node.hash, seq);
-    return ms__flow_in(&live->names.flows.root, hash, loc, seq);
-}
-
-static ms__flow *ms__flow_get(ms__live *live, ms__loc *loc, uint64_t seq)
-{
-    ms__flow *f = ms__flow_find(live, loc, seq);
-    if (f) return f;
-    uint64_t hash = ms__flow_hash(live->hash_key, loc->node.hash, seq);
-    f = ms__flow_at(ms__node_new(live, sizeof *f, hash, ms_str_n("", 0), NULL));
-    if (!f) return NULL;
-    f->loc = loc;
-    f->seq = seq;
-    ms__chain_add(&live->fresh.flows, &f->node);
-    return f;
-}
-
-static void ms__chain_link(ms__chain *to, ms__chain *from)
-{
-    for (ms__node *n = from->first; n; n = n->next) ms__trie_link(&to->root, n);
-    if (!from->first) return;
-    if (to->last) to->last->next = from->first;
-    else to->first = from->first;
-    to->last = from->last;
-}
-
-/* Makes fresh nodes known to readers. */
-static void ms__names_link(ms__live *live)
-{
-    ms__names *to = &live->names, *from = &live->fresh;
-    if (!from->locs.first && !from->agents.first && !from->keys.first && !from->flows.first)
-        return;
-    ms__chain_link(&to->locs, &from->locs);
-    ms__chain_link(&to->agents, &from->agents);
-    ms__chain_link(&to->keys, &from->keys);
-    ms__chain_link(&to->flows, &from->flows);
-    memset(from, 0, sizeof *from);
 }
 
 
@@ -8441,21 +8357,19 @@ static bool ms__edit_reserve(ms__live *live, const ms__control *c, uint64_t firs
 {
     memset(e, 0, sizeof *e);
     if (first < last) {
-        e->range = (ms__range *)ms__live_take(live, sizeof *e->range);
+        e->range = (ms__range *)ms__live_zeroed(live, sizeof *e->range);
         if (!e->range) return false;
-        memset(e->range, 0, sizeof *e->range);
         e->range->first = first;
         e->range->last = last;
         return true;
     }
     e->changed = ms__changed_find(c, first);
     e->fresh = !e->changed;
-    if (e->fresh)
-        e->changed = (ms__changed *)(void *)ms__node_new(
-            live, sizeof *e->changed, ms__seq_hash(first), ms_str_n("", 0), NULL);
+    if (e->fresh) e->changed = (ms__changed *)ms__live_zeroed(live, sizeof *e->changed);
     e->version = (ms__version *)ms__live_take(live, sizeof *e->version);
     if (!e->changed || !e->version) return false;
-    if (e->fresh) e->changed->seq = first;
+    e->changed->node.hash = ms__seq_hash(first);
+    e->changed->seq = first;
     return true;
 }
 
@@ -8536,12 +8450,11 @@ static bool ms__change_reserve(ms__live *live, ms__loc *loc, unsigned kind, uint
     memset(ch, 0, sizeof *ch);
     ch->loc = loc;
     if (kind == MS__KIND_PIECE) {
-        ch->flow = ms__flow_get(live, loc, seq);
+        ch->flow = ms__flow_get(live, loc, seq, true);
         if (!ch->flow) return false;
     } else if (!loc->control) {
-        ch->control = (ms__control *)ms__live_take(live, sizeof *ch->control);
+        ch->control = (ms__control *)ms__live_zeroed(live, sizeof *ch->control);
         if (!ch->control) return false;
-        memset(ch->control, 0, sizeof *ch->control);
     }
     if (!ms__postings_reserve(live, &live->others)) return false;
     return ms__postings_reserve(live, ms__change_list(ch, kind));
@@ -9162,11 +9075,12 @@ static const unsigned char *ms__key_find(ms__core *core, const ms__append_run *r
                                          const ms__loc *loc, ms_str key, ms_result *result)
 {
     const ms__tail *t = core->tail;
-    ms__names *names = &core->tail->live.names, *fresh = &core->tail->live.fresh;
+    ms__live *live = &core->tail->live;
     const unsigned char *r;
-    uint64_t hash = ms__key_hash(&t->live, loc, key);
-    if (ms__key_in(core, t, NULL, &names->keys.root, hash, loc, key, &r)) return r;
-    if (ms__key_in(core, t, run, &fresh->keys.root, hash, loc, key, &r)) return r;
+    uint64_t hash = ms__name_hash(live, MS__KEYS, loc->name.node.hash, key);
+    void **names = &live->names[MS__KEYS].root, **fresh = &live->fresh[MS__KEYS].root;
+    if (ms__key_in(core, t, NULL, names, hash, loc, key, &r)) return r;
+    if (ms__key_in(core, t, run, fresh, hash, loc, key, &r)) return r;
     return ms__sealed_of(core) ? ms__sealed_of(core)->key(core, loc, key, result) : NULL;
 }
 
@@ -9179,7 +9093,7 @@ static const ms__control *ms__edits_of(ms__core *core, ms_str location, bool loc
     if (!MS__CHANGES || !ms__load32(&core->edited)) return NULL;
     if (ms__sealed_of(core))
         return ms__sealed_of(core)->edits(core, location, locked, result);
-    const ms__loc *loc = ms__loc_find(&core->tail->live, location);
+    const ms__loc *loc = ms__loc_get(&core->tail->live, location, false);
     const ms__control *c =
         loc ? (const ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
@@ -9221,14 +9135,15 @@ static bool ms__adopt_message(ms__core *core, ms__tail *t, ms__plan *p, uint32_t
     ms_str agent = ms__agent_key(msg), key = ms_get(msg, MS_F_KEY).text;
     const unsigned char *known;
     p->entry = entry;
-    p->loc = ms__loc_get(live, ms__location(msg));
-    if (p->loc && agent.ptr) p->agent = ms__agent_get(live, p->loc, agent);
+    p->loc = ms__loc_get(live, ms__location(msg), true);
+    if (p->loc && agent.ptr) p->agent = ms__agent_get(live, p->loc, agent, true);
     if (!p->loc || (agent.ptr && !p->agent)) return false;
     ms__plan_lists(live, p, ms_type_of(msg));
     if (!ms__plan_reserve(live, p)) return false;
     if (key.ptr) {
-        uint64_t hash = ms__key_hash(live, p->loc, key);
-        if (!ms__key_in(core, t, NULL, &live->names.keys.root, hash, p->loc, key, &known) &&
+        uint64_t hash = ms__name_hash(live, MS__KEYS, p->loc->name.node.hash, key);
+        void **keys = &live->names[MS__KEYS].root;
+        if (!ms__key_in(core, t, NULL, keys, hash, p->loc, key, &known) &&
             !ms__key_make(live, p->loc, key, entry))
             return false;
     }
@@ -9243,7 +9158,7 @@ static bool ms__adopt_change(ms__tail *t, ms__change *ch, uint32_t entry,
                              const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
-    ms__loc *loc = ms__loc_get(&t->live, ms__location(msg));
+    ms__loc *loc = ms__loc_get(&t->live, ms__location(msg), true);
     if (!loc || !ms__change_reserve(&t->live, loc, r[4], ms_seq(msg), ch)) return false;
     ms__names_link(&t->live);
     ms__change_enter(&t->live, ch, r[4], entry);
@@ -9768,9 +9683,9 @@ static ms_result ms__agent_heads(ms__core *core, ms_cursor *it, const ms__where 
 {
     ms__live *live = (ms__live *)(uintptr_t)&it->of.merge.reading.tail->live;
     if (ms__is_empty(key)) return MS_OK;
-    const ms__agent *a = at->loc ? ms__agent_find(live, at->loc, key) : NULL;
+    const ms__agent *a = at->loc ? ms__agent_get(live, at->loc, key, false) : NULL;
     if (!a && !ms__sealed_of(core)) return MS_OK;
-    uint64_t h = a ? a->node.hash : ms__agent_hash(live, at->hash, key);
+    uint64_t h = a ? a->name.node.hash : ms__name_hash(live, MS__AGENTS, at->hash, key);
     MS__TRY(ms__head_add(core, it, ms__list_number(h, MS__P_TRACE), a ? &a->trace : NULL,
                          agent, MS__TYPES_TRACE, types, err));
     return ms__head_add(core, it, ms__list_number(h, MS__P_REST), a ? &a->rest : NULL,
@@ -9845,13 +9760,16 @@ static MS__APART ms_result ms__raw_heads(ms__core *core, ms_cursor *it,
         MS__TRY(ms__head_add(core, it, ms__list_number(at->hash, MS__P_CHANGE),
                              c ? &c->changes : NULL, MS__FOR_LOCATION, all, all, err));
     if (ms__raw_of(q) & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
-        uint64_t h = ms__facts_hash(live->hash_key, at->hash);
+        uint64_t h = ms__name_hash(live, MS__FACTS, at->hash, ms_str_n("", 0));
         MS__TRY(ms__head_add(core, it, ms__list_number(h, MS__P_CHANGE),
                              c ? &c->facts : NULL, MS__FOR_LOCATION, all, all, err));
     }
     if (ms__raw_of(q) & MS_RAW_PIECES) {
-        uint64_t h = ms__flow_hash(live->hash_key, at->hash, q->about_seq);
-        const ms__flow *f = at->loc ? ms__flow_find(live, at->loc, q->about_seq) : NULL;
+        unsigned char bytes[8];
+        ms_str number = ms__flow_text(q->about_seq, bytes);
+        uint64_t h = ms__name_hash(live, MS__FLOWS, at->hash, number);
+        const ms__flow *f =
+            at->loc ? ms__flow_get(live, at->loc, q->about_seq, false) : NULL;
         MS__TRY(ms__head_add(core, it, ms__list_number(h, MS__P_CHANGE),
                              f ? &f->pieces : NULL, MS__FOR_LOCATION, all, all, err));
     }
@@ -9885,9 +9803,10 @@ static ms_result ms__query_heads(ms__core *core, ms_cursor *it, ms_error *err)
     ms_result result = MS_OK;
     if (ms__is_empty(q->location) || ((ms__raw_of(q) & MS_RAW_PIECES) && !q->about_seq))
         return ms__whole_heads(core, it, err);
-    at.loc = ms__loc_find(live, q->location);
+    at.loc = ms__loc_get(live, q->location, false);
     if (!at.loc && !ms__sealed_of(core)) return MS_OK;
-    at.hash = at.loc ? at.loc->node.hash : ms__loc_hash(live, q->location);
+    at.hash = at.loc ? at.loc->name.node.hash
+                     : ms__name_hash(live, MS__LOCS, 0, q->location);
     if (ms__raw_of(q)) return ms__raw_heads(core, it, &at, err);
     const ms__control *c =
         ms__edits_of(core, q->location, merge->reading.locked, &result);
@@ -10074,7 +9993,7 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location, un
                            uint64_t from, uint64_t to, bool backward)
 {
     ms__tail *t = core->tail;
-    const ms__loc *loc = ms__loc_find(&t->live, location);
+    const ms__loc *loc = ms__loc_get(&t->live, location, false);
     const ms__control *c = loc ? (const ms__control *)loc->control : NULL;
     memset(w, 0, sizeof *w);
     w->query.location = location;
@@ -10086,7 +10005,8 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location, un
     w->reading.now = UINT64_MAX;
     w->reading.backward = backward;
     w->reading.locked = true;
-    w->head.list = ms__list_number(ms__loc_hash(&t->live, location), kind);
+    w->head.list = ms__list_number(
+        ms__name_hash(&t->live, MS__LOCS, 0, location), kind);
     if (kind == MS__P_LOCATION && loc) w->head.live = &loc->all;
     if (kind == MS__P_CHANGE && c) w->head.live = &c->changes;
     w->head.from = backward ? t->segment + 1 : (uint32_t)(from >> 32) - 1;
@@ -10189,7 +10109,7 @@ static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
     room.parts = parts;
     MS__TRY(ms__run_measure(run, e, location, &room, &l, err));
     MS__TRY(ms__size_check(l->size, run->max_message, err));
-    p->loc = ms__loc_get(live, location);
+    p->loc = ms__loc_get(live, location, true);
     if (!p->loc) return core->home->no_room(core, sizeof *p->loc + location.len, err);
     if (e->key.ptr) {
         const unsigned char *known = ms__key_find(core, run, p->loc, e->key, &result);
@@ -10197,7 +10117,7 @@ static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
         if (known) return ms__plan_repeat(p, e, l, known, err);
     }
     if (e->agent_key.ptr) {
-        p->agent = ms__agent_get(live, p->loc, e->agent_key);
+        p->agent = ms__agent_get(live, p->loc, e->agent_key, true);
         if (!p->agent)
             return core->home->no_room(core, sizeof *p->agent + e->agent_key.len, err);
     }
@@ -10249,7 +10169,7 @@ static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq,
                             ms__change_run *c)
 {
     ms__live *live = &core->tail->live;
-    ms__loc *loc = ms__loc_get(live, location);
+    ms__loc *loc = ms__loc_get(live, location, true);
     if (!loc || !ms__change_reserve(live, loc, c->kind, seq, &c->enter)) return false;
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return true;
     if (ms__sealed_of(core)) c->control = ms__sealed_of(core)->edit(core, location);
@@ -10639,15 +10559,14 @@ static bool ms__naming_list(ms__naming *n, uint64_t hash, const ms__postings *s)
 /* Adds the names of the tail; under the lock. */
 static bool ms__naming_tail(ms__naming *n)
 {
-    const ms__names *names = &n->tail->live.names;
-    bool room = true;
-    for (const ms__loc *l = ms__loc_at(names->locs.first); l && room && !n->query->agents;
-         l = ms__loc_at(l->node.next))
-        room = ms__naming_list(n, l->node.hash, &l->all);
-    for (const ms__agent *a = ms__agent_at(names->agents.first);
-         a && room && n->query->agents; a = ms__agent_at(a->node.next))
-        room = ms__naming_list(n, a->node.hash, &a->trace) &&
-               ms__naming_list(n, a->node.hash, &a->rest);
+    bool agents = n->query->agents, room = true;
+    const ms__chain *names = &n->tail->live.names[agents ? MS__AGENTS : MS__LOCS];
+    for (const ms__node *at = names->first; at && room; at = at->next) {
+        const ms__agent *a = ms__agent_at(at);
+        room = agents ? ms__naming_list(n, at->hash, &a->trace) &&
+                            ms__naming_list(n, at->hash, &a->rest)
+                      : ms__naming_list(n, at->hash, &ms__loc_at(at)->all);
+    }
     return room;
 }
 
@@ -11466,7 +11385,7 @@ static bool ms__mem_adopt_edit(ms__mem *m, const unsigned char *r, uint32_t unit
         hidden = ms__visible(&m->core, location, first, last, &result);
     /* a range that hides nothing is linked: the next ones leap over it */
     if (hide && hidden == 0 && first >= last) return true;
-    ms__control *c = (ms__control *)ms__loc_find(live, location)->control;
+    ms__control *c = (ms__control *)ms__loc_get(live, location, false)->control;
     if (!ms__edit_reserve(live, c, first, last, &edit)) return false;
     ms__edit_link(c, &edit, unit, r[4] == MS__KIND_AMEND ? r : NULL);
     m->core.edited = 1;
@@ -13625,27 +13544,28 @@ static ms__key *ms__key_at(const ms__node *n)
 static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
 {
     uint32_t n = 0;
-    for (const ms__loc *l = ms__loc_at(t->live.names.locs.first); l;
-         l = ms__loc_at(l->node.next)) {
-        uint64_t h = l->node.hash;
+    const ms__chain *names = t->live.names;
+    for (const ms__loc *l = ms__loc_at(names[MS__LOCS].first); l;
+         l = ms__loc_at(l->name.node.next)) {
+        uint64_t h = l->name.node.hash;
         ms__row_add(rows, &n, h, MS__P_LOCATION, &l->all);
         ms__row_add(rows, &n, h, MS__P_CONVERSATION, &l->conversation);
         ms__row_add(rows, &n, h, MS__P_GLOBAL, &l->global);
         const ms__control *c = (const ms__control *)l->control;
         if (!c) continue;
         ms__row_add(rows, &n, h, MS__P_CHANGE, &c->changes);
-        uint64_t facts = ms__facts_hash(t->live.hash_key, h);
+        uint64_t facts = ms__name_hash(&t->live, MS__FACTS, h, ms_str_n("", 0));
         ms__row_add(rows, &n, facts, MS__P_CHANGE, &c->facts);
     }
-    for (const ms__flow *f = ms__flow_at(t->live.names.flows.first); f;
-         f = ms__flow_at(f->node.next))
-        ms__row_add(rows, &n, f->node.hash, MS__P_CHANGE, &f->pieces);
-    for (const ms__agent *a = ms__agent_at(t->live.names.agents.first); a;
-         a = ms__agent_at(a->node.next)) {
-        ms__row_add(rows, &n, a->node.hash, MS__P_TRACE, &a->trace);
-        ms__row_add(rows, &n, a->node.hash, MS__P_REST, &a->rest);
+    for (const ms__flow *f = ms__flow_at(names[MS__FLOWS].first); f;
+         f = ms__flow_at(f->name.node.next))
+        ms__row_add(rows, &n, f->name.node.hash, MS__P_CHANGE, &f->pieces);
+    for (const ms__agent *a = ms__agent_at(names[MS__AGENTS].first); a;
+         a = ms__agent_at(a->name.node.next)) {
+        ms__row_add(rows, &n, a->name.node.hash, MS__P_TRACE, &a->trace);
+        ms__row_add(rows, &n, a->name.node.hash, MS__P_REST, &a->rest);
     }
-    for (const ms__key *k = ms__key_at(t->live.names.keys.first); k;
+    for (const ms__key *k = ms__key_at(names[MS__KEYS].first); k;
          k = ms__key_at(k->node.next)) {
         ms__row_add(rows, &n, k->node.hash, MS__P_KEY, NULL);
         if (rows) rows[n - 1].entry = k->entry;
@@ -14628,7 +14548,8 @@ static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_s
                                         ms_result *result)
 {
     ms__log *log = ms__log_in(core);
-    uint64_t list = ms__list_number(ms__key_hash(&core->tail->live, loc, key), MS__P_KEY);
+    uint64_t list = ms__list_number(
+        ms__name_hash(&core->tail->live, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
     uint32_t n, found = 0, all = core->tail->segment, s = all;
     bool mixed;
     const unsigned char *run;
@@ -14640,7 +14561,7 @@ static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_s
         while (n-- > 0) {
             const unsigned char *r =
                 ms__segment_record(log, l, ms__posting(run, n, l->width));
-            if (r && ms_str_equal(ms__location(ms__msg(r)), loc->name) &&
+            if (r && ms_str_equal(ms__location(ms__msg(r)), loc->name.text) &&
                 ms_str_equal(ms_get(ms__msg(r), MS_F_KEY).text, key))
                 return r;
         }
@@ -14708,7 +14629,7 @@ static bool ms__edit_add(ms__live *edits, ms__control *c, const unsigned char *r
 static ms__control *ms__edits_known(const ms__log *log, ms_str location)
 {
     ms__live *edits = (ms__live *)(uintptr_t)&log->edits.live;
-    const ms__loc *loc = ms__loc_find(edits, location);
+    const ms__loc *loc = ms__loc_get(edits, location, false);
     ms__control *c =
         loc ? (ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
     return c && ms__load32(&c->loaded) ? c : NULL;
@@ -14722,10 +14643,9 @@ static MS__APART ms__control *ms__edits_load(ms__log *log, ms_str location)
     const ms__tail *t = log->core.tail;
     ms__control *c = ms__edits_known(log, location);
     if (c) return c;
-    ms__loc *loc = ms__loc_get(&log->edits.live, location);
-    if (loc) c = (ms__control *)ms__live_take(&log->edits.live, sizeof *c);
+    ms__loc *loc = ms__loc_get(&log->edits.live, location, true);
+    if (loc) c = (ms__control *)ms__live_zeroed(&log->edits.live, sizeof *c);
     if (!c) return NULL;
-    memset(c, 0, sizeof *c);
     ms__names_link(&log->edits.live);
     ms__walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
                    ms__place(t->segment, t->filled), false);
@@ -18790,8 +18710,8 @@ static ms_result ms__check_list(const ms__mem *m, const ms__postings *s,
         bool right = (kinds >> (unsigned)ms_kind_of(msg) & 1) != 0;
         if (kinds == MS__KINDS_MESSAGE)
             right = right && (MS_BIT(ms_type_of(msg)) & types) != 0;
-        if (loc) right = right && ms_str_equal(ms__location(msg), loc->name);
-        if (agent) right = right && ms_str_equal(ms__agent_key(msg), agent->key);
+        if (loc) right = right && ms_str_equal(ms__location(msg), loc->name.text);
+        if (agent) right = right && ms_str_equal(ms__agent_key(msg), agent->name.text);
         if (!right)
             return ms__fail(err, MS_E_DAMAGED,
                             "P1: the record at %u is in a list where it does not belong",
@@ -18811,8 +18731,8 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
     MS__TRY(ms__check_list(m, &live->others, NULL, NULL,
                            MS__KINDS_EDITS | MS__KINDS_FACTS | MS__KINDS_PIECES, 0, &all,
                            err));
-    for (const ms__loc *l = ms__loc_at(live->names.locs.first); l;
-         l = ms__loc_at(l->node.next)) {
+    for (const ms__loc *l = ms__loc_at(live->names[MS__LOCS].first); l;
+         l = ms__loc_at(l->name.node.next)) {
         const ms__control *c = (const ms__control *)l->control;
         if (!c) continue;
         MS__TRY(ms__check_list(m, &c->changes, l, NULL, MS__KINDS_EDITS, 0, &placed,
@@ -18820,17 +18740,18 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
         MS__TRY(ms__check_list(m, &c->facts, l, NULL, MS__KINDS_FACTS, 0, &placed, err));
         ms_result result = MS_OK;
         ms__core *core = (ms__core *)(uintptr_t)&m->core;
-        uint64_t visible = ms__visible(core, l->name, 0, UINT64_MAX, &result);
+        uint64_t visible = ms__visible(core, l->name.text, 0, UINT64_MAX, &result);
         if (visible + c->hidden != l->all.count)
             return ms__fail(err, MS_E_DAMAGED,
                             "P4: '%v' has %u messages, %u visible and %u hidden",
-                            MS__V(l->name), (uint64_t)l->all.count, visible, c->hidden);
+                            MS__V(l->name.text), (uint64_t)l->all.count, visible,
+                            c->hidden);
         hidden += c->hidden;
     }
-    for (const ms__flow *f = ms__flow_at(live->names.flows.first); f;
-         f = ms__flow_at(f->node.next))
-        MS__TRY(ms__check_list(m, &f->pieces, f->loc, NULL, MS__KINDS_PIECES, 0, &placed,
-                               err));
+    for (const ms__flow *f = ms__flow_at(live->names[MS__FLOWS].first); f;
+         f = ms__flow_at(f->name.node.next))
+        MS__TRY(ms__check_list(m, &f->pieces, f->name.loc, NULL, MS__KINDS_PIECES, 0,
+                               &placed, err));
     if (all == placed && all == live->changes && hidden == live->hidden) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED,
                     "P1: %u changes, %u in lists; P4: %u hidden of locations, %u of all",
@@ -18867,19 +18788,19 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
     uint64_t with_agent = 0, with_class = 0, all = 0, located = 0, classed = 0, owned = 0;
     MS__TRY(ms__check_list(m, &live->all, NULL, NULL, kinds, MS_TYPES_ALL, &all, err));
     MS__TRY(ms__check_order(m, &with_agent, &with_class, err));
-    for (const ms__loc *l = ms__loc_at(live->names.locs.first); l;
-         l = ms__loc_at(l->node.next)) {
+    for (const ms__loc *l = ms__loc_at(live->names[MS__LOCS].first); l;
+         l = ms__loc_at(l->name.node.next)) {
         MS__TRY(ms__check_list(m, &l->all, l, NULL, kinds, MS_TYPES_ALL, &located, err));
         MS__TRY(ms__check_list(m, &l->conversation, l, NULL, kinds, MS_TYPES_CONVERSATION,
                                &classed, err));
         MS__TRY(ms__check_list(m, &l->global, l, NULL, kinds, MS_TYPES_GLOBAL, &classed,
                                err));
     }
-    for (const ms__agent *a = ms__agent_at(live->names.agents.first); a;
-         a = ms__agent_at(a->node.next)) {
-        MS__TRY(ms__check_list(m, &a->trace, a->loc, a, kinds, MS__TYPES_TRACE, &owned,
-                               err));
-        MS__TRY(ms__check_list(m, &a->rest, a->loc, a, kinds,
+    for (const ms__agent *a = ms__agent_at(live->names[MS__AGENTS].first); a;
+         a = ms__agent_at(a->name.node.next)) {
+        MS__TRY(ms__check_list(m, &a->trace, a->name.loc, a, kinds, MS__TYPES_TRACE,
+                               &owned, err));
+        MS__TRY(ms__check_list(m, &a->rest, a->name.loc, a, kinds,
                                MS_TYPES_ALL & ~MS__TYPES_TRACE, &owned, err));
     }
     if (located == all && classed == with_class && owned == with_agent)

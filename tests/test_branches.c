@@ -1403,13 +1403,13 @@ static void names_with_one_number_are_told_apart(void **state)
                          MS_OK);
     }
     ms__tail *t = ms__tail_of(log);
-    ms__node *loc = t->live.names.locs.first;
+    ms__node *loc = t->live.names[MS__LOCS].first;
     loc->hash = ms__hash_location(&log->id, MS_STR("first"));
     ((ms__node *)loc->next)->hash = loc->hash;
-    for (ms__node *n = t->live.names.agents.first; n; n = (ms__node *)n->next)
-        n->hash = ms__agent_hash(&t->live, loc->hash, MS_STR("x"));
-    for (ms__node *n = t->live.names.keys.first; n; n = (ms__node *)n->next)
-        n->hash = ms__key_hash(&t->live, (ms__loc *)(void *)loc, MS_STR("k0"));
+    for (ms__node *n = t->live.names[MS__AGENTS].first; n; n = (ms__node *)n->next)
+        n->hash = ms__name_hash(&t->live, MS__AGENTS, loc->hash, MS_STR("x"));
+    for (ms__node *n = t->live.names[MS__KEYS].first; n; n = (ms__node *)n->next)
+        n->hash = ms__name_hash(&t->live, MS__KEYS, loc->hash, MS_STR("k0"));
     assert_int_equal(ms__segment_write(log, NULL), MS_OK);
     ms_query q = query_at("first", 0);
     ms_cursor it;

@@ -125,7 +125,7 @@ static int close_store(void **state)
 
 static ms__loc *place_of(const char *name)
 {
-    ms__loc *loc = ms__loc_find(&mem->tail.live, ms_str_of(name));
+    ms__loc *loc = ms__loc_get(&mem->tail.live, ms_str_of(name), false);
     assert_non_null(loc);
     return loc;
 }
@@ -145,10 +145,10 @@ typedef struct named {
 static void lists_of(const char *place, named out[LISTS])
 {
     ms__loc *loc = place_of(place);
-    ms__agent *ann = ms__agent_find(&mem->tail.live, loc, MS_STR("ann"));
+    ms__agent *ann = ms__agent_get(&mem->tail.live, loc, MS_STR("ann"), false);
     ms__control *control = (ms__control *)loc->control;
-    ms__flow *flow = ms__flow_at(mem->tail.live.names.flows.first);
-    while (flow->loc != loc) flow = ms__flow_at(flow->node.next);
+    ms__flow *flow = ms__flow_at(mem->tail.live.names[MS__FLOWS].first);
+    while (flow->name.loc != loc) flow = ms__flow_at(flow->name.node.next);
     named all[LISTS] = {
         {"all messages", &mem->tail.live.all}, {"all changes", &mem->tail.live.others},
         {"a place", &loc->all},           {"its conversation", &loc->conversation},
@@ -293,7 +293,7 @@ static void numbers_that_do_not_rise_are_found(void **state)
 static void what_is_counted_twice_has_to_agree(void **state)
 {
     ms__loc *room = place_of("room");
-    ms__agent *ann = ms__agent_find(&mem->tail.live, room, MS_STR("ann"));
+    ms__agent *ann = ms__agent_get(&mem->tail.live, room, MS_STR("ann"), false);
     ms__control *control = (ms__control *)room->control;
     (void)state;
     with64(store, &control->hidden, 5, "hidden of a place", "P4");
