@@ -1292,7 +1292,6 @@ typedef struct ms_stream {
     uint64_t seq;             /* of the message */
     ms_stream_opts opts;      /* private from here */
     int64_t flushed;          /* time of the last flush; MS_TIME_NONE: none yet */
-    uint32_t chars;
     uint32_t n_pending;
     char pending[MS__STREAM_ROOM];
 } ms_stream;
@@ -6240,15 +6239,6 @@ typedef struct ms__fed {
     ms_buf buf; /* the text */
 } ms__fed;
 
-static ms__fed *ms__fed_new(ms_arena *arena)
-{
-    ms__fed *f = (ms__fed *)ms_arena_alloc(arena, sizeof *f);
-    if (!f) return NULL;
-    memset(f, 0, sizeof *f);
-    f->buf.arena = arena;
-    return f;
-}
-
 /* Sets the field that is fed; args that are the text of an object become JSON. */
 static void ms__fed_set(ms_envelope *e, ms_str text)
 {
@@ -6261,14 +6251,19 @@ static void ms__fed_set(ms_envelope *e, ms_str text)
     else e->content = v;
 }
 
-/* Reads an unfinished message into f->e: the text from pieces before the place as_of,
- * then rest. */
+/* Reads an unfinished message into *fed, in the arena: the text from pieces before the
+ * place as_of, then rest. */
 static MS__APART ms_result ms__fed_read(ms_store *store, const ms_msg *msg,
-                                        uint64_t as_of, ms_str rest, ms__fed *f,
-                                        ms_error *err)
+                                        uint64_t as_of, ms_str rest, ms_arena *arena,
+                                        ms__fed **fed, ms_error *err)
 {
     const ms_msg *piece;
     ms_str text = ms_get(msg, ms__fed_field(ms_type_of(msg))).text;
+    ms__fed *f = arena ? (ms__fed *)ms_arena_alloc(arena, sizeof *f) : NULL;
+    *fed = f;
+    if (!f) return ms__no_arena(err, arena, sizeof *f);
+    memset(f, 0, sizeof *f);
+    f->buf.arena = arena;
     f->e = ms_envelope_of(msg);
     f->q.location = f->e.location;
     f->q.raw = MS_RAW_PIECES;
@@ -6282,7 +6277,7 @@ static MS__APART ms_result ms__fed_read(ms_store *store, const ms_msg *msg,
     }
     if (code == MS_OK) code = ms_buf_write(&f->buf, rest.ptr, rest.len);
     ms_result end = ms_cursor_close(&f->it, code == MS_OK ? err : NULL);
-    if (code != MS_OK) return ms__no_arena(err, f->buf.arena, text.len);
+    if (code != MS_OK) return ms__no_arena(err, arena, text.len);
     ms__fed_set(&f->e, ms_buf_text(&f->buf));
     return end;
 }
@@ -6295,9 +6290,8 @@ static MS__APART ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
 {
     *out = msg;
     if (!store->backend->change) return MS_OK;
-    ms__fed *f = ms__fed_new(arena);
-    if (!f) return ms__no_arena(err, arena, sizeof *f);
-    ms_result code = ms__fed_read(store, msg, as_of, ms__absent(), f, err);
+    ms__fed *f;
+    ms_result code = ms__fed_read(store, msg, as_of, ms__absent(), arena, &f, err);
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     if (f->buf.len == ms_get(msg, ms__fed_field(f->e.type)).text.len) return code;
     MS__TRY(ms__encode_loose(&f->e, f->e.flags, arena, out, err));
@@ -6667,11 +6661,6 @@ static MS__APART ms_result ms__amend(ms_store *store, const ms_msg *msg,
     ms_envelope e = *m, old = ms_envelope_of(msg);
     e.flags &= MS__CALLER_FLAGS;
     ms__amend_inherit(&e, &old);
-    if (e.type != old.type)
-        return ms__at_field(
-            err, ms__fail(err, MS_E_TYPE, "message %u is of type %s, not %s", old.seq,
-                          ms_type_word(old.type), ms_type_word(e.type)),
-            "type");
     MS__TRY(ms__amend_same(e.location, old.location, "location", err));
     MS__TRY(ms__amend_same(e.agent_key, old.agent_key, "agent_key", err));
     MS__TRY(ms__amend_same(e.key, old.key, "key", err));
@@ -6809,12 +6798,17 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     return ms__change_put(store, MS_KIND_LOCATION, &e, 0, NULL, err);
 }
 
-/* One member of one record of facts. */
+/* A member of an object of facts. */
 typedef struct ms__fact {
     ms_str key, value; /* key decoded */
-    uint64_t order;    /* of the member */
-    uint64_t first;    /* of the first member with the key */
+    size_t order;
 } ms__fact;
+
+typedef struct ms__facts {
+    ms_arena *arena;
+    ms__fact *items;
+    size_t count, cap;
+} ms__facts;
 
 static bool ms__fact_by_key(const void *a, const void *b)
 {
@@ -6823,53 +6817,43 @@ static bool ms__fact_by_key(const void *a, const void *b)
     return c ? c < 0 : x->order < y->order;
 }
 
-static bool ms__fact_by_first(const void *a, const void *b)
+static bool ms__fact_by_order(const void *a, const void *b)
 {
-    return ((const ms__fact *)a)->first < ((const ms__fact *)b)->first;
+    return ((const ms__fact *)a)->order < ((const ms__fact *)b)->order;
 }
-
-typedef struct ms__facts {
-    ms_arena *arena;
-    ms__fact *items;
-    size_t count, cap;
-} ms__facts;
 
 static ms_result ms__facts_add(ms__facts *f, ms_str object, ms_error *err)
 {
+    if (!ms__keep_copy(f->arena, &object)) return ms__no_arena(err, f->arena, object.len);
     ms_json_iter it = ms_json_iterate(object);
     while (ms_json_next(&it)) {
         ms__fact *items = (ms__fact *)ms__list_room(f->arena, f->items, f->count, &f->cap,
                                                     sizeof *items);
         if (!items) return ms__no_arena(err, f->arena, f->count * sizeof *items);
         f->items = items;
-        ms__fact *fact = &f->items[f->count];
-        fact->value = it.value;
+        ms__fact *fact = &items[f->count];
         ms_result read = ms_json_string(it.key, f->arena, &fact->key);
-        if (read != MS_OK && read != MS_E_ARENA && read != MS_E_NO_MEMORY)
-            continue; /* not a valid name */
-        if (read != MS_OK || !ms__keep_copy(f->arena, &fact->key) ||
-            !ms__keep_copy(f->arena, &fact->value))
-            return ms__no_arena(err, f->arena, it.key.len + it.value.len);
-        fact->order = fact->first = f->count++;
+        if (read == MS_E_ARENA || read == MS_E_NO_MEMORY)
+            return ms__no_arena(err, f->arena, it.key.len);
+        if (read != MS_OK) continue; /* not a valid name */
+        fact->value = it.value;
+        fact->order = f->count++;
     }
     return MS_OK;
 }
 
-/* Keeps the last member of each key, at the place of the first. */
+/* Keeps the last value of each key, at the place of the first one. */
 static void ms__facts_fold(ms__facts *f)
 {
     size_t n = 0;
     ms__sort(f->items, f->count, sizeof *f->items, ms__fact_by_key);
     for (size_t i = 0; i < f->count; i++) {
-        ms__fact fact = f->items[i];
-        if (n > 0 && ms_str_equal(f->items[n - 1].key, fact.key)) {
-            fact.first = f->items[n - 1].first;
-            n--;
-        }
-        f->items[n++] = fact;
+        if (n > 0 && ms_str_equal(f->items[n - 1].key, f->items[i].key))
+            f->items[n - 1].value = f->items[i].value;
+        else f->items[n++] = f->items[i];
     }
     f->count = n;
-    ms__sort(f->items, n, sizeof *f->items, ms__fact_by_first);
+    ms__sort(f->items, n, sizeof *f->items, ms__fact_by_order);
 }
 
 /* Adds the members of all records of a location, oldest first. */
@@ -6887,46 +6871,59 @@ static MS__APART ms_result ms__facts_read(ms_store *store, ms_str location, ms__
     return ms__cursor_end(it, code, err);
 }
 
+/* Ends an object in the arena. */
+static ms_result ms__facts_end(ms_json_writer *w, const ms_buf *buf, ms_str *out,
+                               ms_error *err)
+{
+    ms_json_end_object(w);
+    ms_result code = ms_json_finish(w);
+    *out = ms_buf_text(buf);
+    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
+        return ms__no_arena(err, buf->arena, buf->len);
+    if (code == MS_OK) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED, "the facts of a location are not JSON");
+}
+
 /* Writes the object without members whose value is null. */
 static MS__APART ms_result ms__facts_text(const ms__facts *f, ms_str *out, ms_error *err)
 {
-    ms_json_writer *w = (ms_json_writer *)ms_arena_alloc(f->arena, sizeof *w);
+    ms_json_writer w;
     ms_buf buf;
     memset(&buf, 0, sizeof buf);
     buf.arena = f->arena;
-    if (!w) return ms__no_arena(err, f->arena, sizeof *w);
-    ms_json_init(w, ms_buf_write, &buf, false);
-    ms_json_begin_object(w);
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin_object(&w);
     for (size_t i = 0; i < f->count; i++) {
         if (ms_json_kind_of(f->items[i].value) == MS_JSON_NULL) continue;
-        ms_json_key(w, f->items[i].key);
-        ms_json_put_raw(w, f->items[i].value);
+        ms_json_key(&w, f->items[i].key);
+        ms_json_put_raw(&w, f->items[i].value);
     }
-    ms_json_end_object(w);
-    ms_result code = ms_json_finish(w);
-    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
-        return ms__no_arena(err, f->arena, buf.len);
-    if (code != MS_OK) /* a record with a valid check */
-        return ms__fail(err, MS_E_DAMAGED, "the facts of a location are not JSON");
-    *out = ms_buf_text(&buf);
-    return MS_OK;
+    return ms__facts_end(&w, &buf, out, err);
+}
+
+/* Reads the facts of a location as one object; `more`, unless absent, is an object whose
+ * members are set after them. */
+static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
+                              ms_arena *arena, ms_str *out, ms_error *err)
+{
+    ms__facts f;
+    memset(&f, 0, sizeof f);
+    f.arena = arena;
+    ms_result code = ms__facts_read(store, location, &f, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) return code;
+    MS__TRY(ms__facts_add(&f, more, err));
+    ms__facts_fold(&f);
+    MS__TRY(ms__facts_text(&f, out, err));
+    return code;
 }
 
 MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
                                  ms_str *facts, ms_error *err)
 {
-    ms__facts f;
     *facts = ms__absent();
-    memset(&f, 0, sizeof f);
-    f.arena = arena;
     MS__TRY(ms__can_change(store, err));
-    if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     MS__TRY(ms__location_check(location, "location", err));
-    ms_result code = ms__facts_read(store, location, &f, err);
-    if (code != MS_OK && code != MS_E_DAMAGED) return code;
-    ms__facts_fold(&f);
-    MS__TRY(ms__facts_text(&f, facts, err));
-    return code;
+    return ms__facts_of(store, location, ms__absent(), arena, facts, err);
 }
 
 /* ---- Branches. */
@@ -6978,29 +6975,21 @@ static MS__APART ms_result ms__fork_read(ms__fork *f, ms_str from, uint64_t seq,
 static MS__APART ms_result ms__fork_facts(ms__fork *f, ms_str from, uint64_t seq,
                                           ms_error *err)
 {
-    ms__facts facts;
     ms_envelope e;
     ms_str text;
     ms_buf buf;
-    char number[24];
-    ms_json_writer *w = (ms_json_writer *)ms_arena_alloc(f->arena, sizeof *w);
-    memset(&facts, 0, sizeof facts);
+    ms_json_writer w;
     memset(&buf, 0, sizeof buf);
     memset(&e, 0, sizeof e);
-    facts.arena = buf.arena = f->arena;
-    if (!w) return ms__no_arena(err, f->arena, sizeof *w);
-    MS__TRY(ms__facts_read(f->store, from, &facts, err));
-    ms_json_init(w, ms_buf_write, &buf, false);
-    ms_json_begin_object(w);
-    ms_json_key(w, MS_STR("parent"));
-    ms_json_put_string(w, from);
-    ms_json_key(w, MS_STR("parent_seq"));
-    ms_json_put_raw(w, ms_str_n(number, ms__u64_write(seq, number)));
-    ms_json_end_object(w);
-    if (ms_json_finish(w) != MS_OK) return ms__no_arena(err, f->arena, buf.len);
-    MS__TRY(ms__facts_add(&facts, ms_buf_text(&buf), err));
-    ms__facts_fold(&facts);
-    MS__TRY(ms__facts_text(&facts, &text, err));
+    buf.arena = f->arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin_object(&w);
+    ms_json_key(&w, MS_STR("parent"));
+    ms_json_put_string(&w, from);
+    ms_json_key(&w, MS_STR("parent_seq"));
+    ms_json_put_u64(&w, seq);
+    MS__TRY(ms__facts_end(&w, &buf, &text, err));
+    MS__TRY(ms__facts_of(f->store, from, text, f->arena, &text, err));
     e.content = ms_json(text);
     return ms__fork_add(f, &e, MS_KIND_LOCATION, err);
 }
@@ -7020,32 +7009,27 @@ static MS__APART ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *err)
                     seq);
 }
 
-static ms_result ms__fork_run(ms__fork *f, ms_str from, uint64_t seq, ms_str to,
-                              ms_error *err)
-{
-    ms_append_opts opts;
-    memset(&opts, 0, sizeof opts);
-    opts.location = to;
-    opts.expect = true;
-    MS__TRY(ms__fork_empty(f, to, err));
-    MS__TRY(ms__fork_read(f, from, seq, err));
-    MS__TRY(ms__fork_facts(f, from, seq, err));
-    return f->store->backend->change(f->store, to, f->items, f->count, &opts, err);
-}
-
 MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
                          ms_arena *arena, ms_error *err)
 {
     ms_arena own;
     ms__fork f;
+    ms_append_opts opts;
     memset(&own, 0, sizeof own);
     memset(&f, 0, sizeof f);
+    memset(&opts, 0, sizeof opts);
     MS__TRY(ms__can_change(store, err));
     MS__TRY(ms__stands_in(store, from, seq, err));
     MS__TRY(ms__location_check(to, "to", err));
     f.store = store;
     f.arena = arena ? arena : &own;
-    ms_result code = ms__fork_run(&f, from, seq, to, err);
+    opts.location = to;
+    opts.expect = true;
+    ms_result code = ms__fork_empty(&f, to, err);
+    if (code == MS_OK) code = ms__fork_read(&f, from, seq, err);
+    if (code == MS_OK) code = ms__fork_facts(&f, from, seq, err);
+    if (code == MS_OK)
+        code = store->backend->change(store, to, f.items, f.count, &opts, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -7193,146 +7177,106 @@ static MS__APART ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error *e
     return code;
 }
 
-/* The number of bytes of an incomplete character at the end of a text. */
+/* Returns the number of bytes of an incomplete character at the end of a text. */
 static size_t ms__partial_tail(ms_str text)
 {
     for (size_t n = 1; n <= 3 && n <= text.len; n++) {
-        unsigned bad, c = (unsigned char)text.ptr[text.len - n];
-        if ((c & 0xC0) == 0x80) continue;
-        if (c < 0xC2 || c > 0xF4) return 0;
-        size_t whole = c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-        if (n >= whole) return 0;
-        /* bytes that cannot become a character are not kept back */
-        (void)ms__utf8_char((const unsigned char *)text.ptr + text.len - n, n, &bad);
-        return bad == n ? n : 0;
+        unsigned bad;
+        const unsigned char *p = (const unsigned char *)text.ptr + text.len - n;
+        if ((*p & 0xC0) == 0x80) continue;
+        bool lead = *p >= 0xC2 && *p <= 0xF4;
+        return lead && ms__utf8_char(p, n, &bad) == 0 && bad == n ? n : 0;
     }
     return 0;
 }
 
-/* Writes all pending text except for an incomplete character. */
-static ms_result ms__stream_out(ms_stream *s, ms_error *err)
+/* Writes a text but for an incomplete character, which stays pending. */
+static ms_result ms__stream_out(ms_stream *s, ms_str text, ms_error *err)
 {
-    ms_str text = ms_str_n(s->pending, s->n_pending);
     size_t keep = ms__partial_tail(text);
     text.len -= keep;
-    MS__TRY(ms__stream_put(s, text, err));
-    if (text.len == 0) return MS_OK;
-    memmove(s->pending, s->pending + text.len, keep);
+    if (text.len > 0) {
+        MS__TRY(ms__stream_put(s, text, err));
+        s->flushed = ms__stream_now(s);
+        if (s->flushed == MS_TIME_NONE) s->flushed = 0;
+    }
+    memmove(s->pending, text.ptr + text.len, keep);
     s->n_pending = (uint32_t)keep;
-    s->chars = keep > 0; /* the incomplete one */
-    s->flushed = ms__stream_now(s);
-    if (s->flushed == MS_TIME_NONE) s->flushed = 0;
     return MS_OK;
 }
 
-static bool ms__stream_due(const ms_stream *s)
+/* Must this text, all that is pending, be written now? */
+static bool ms__stream_due(const ms_stream *s, ms_str text)
 {
-    uint32_t chars = s->opts.flush_chars ? s->opts.flush_chars : MS__STREAM_CHARS;
-    uint32_t wait = s->opts.flush_ms ? s->opts.flush_ms : MS__STREAM_MS;
-    if (s->opts.every_part || s->chars >= chars) return true;
-    if (s->flushed == MS_TIME_NONE) return true;
+    uint32_t most = s->opts.flush_chars ? s->opts.flush_chars : MS__STREAM_CHARS;
+    uint32_t wait = s->opts.flush_ms ? s->opts.flush_ms : MS__STREAM_MS, chars = 0;
+    for (size_t i = 0; i < text.len; i++)
+        if (((unsigned char)text.ptr[i] & 0xC0) != 0x80) chars++;
+    if (s->opts.every_part || chars >= most || s->flushed == MS_TIME_NONE) return true;
     int64_t now = ms__stream_now(s); /* before `flushed` if the clock was set back */
     return now != MS_TIME_NONE &&
            (uint64_t)now - (uint64_t)s->flushed >= (uint64_t)wait * 1000000;
 }
 
-static void ms__stream_hold(ms_stream *s, ms_str part)
-{
-    memcpy(s->pending + s->n_pending, part.ptr, part.len);
-    s->n_pending += (uint32_t)part.len;
-    for (size_t i = 0; i < part.len; i++)
-        if (((unsigned char)part.ptr[i] & 0xC0) != 0x80) s->chars++;
-}
-
-/* Writes a part that is larger than the room, after a pending incomplete character. */
-static MS__APART ms_result ms__stream_large(ms_stream *s, ms_str part, ms_error *err)
+MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
 {
     ms_arena own;
+    ms_result code = MS_OK;
+    MS__TRY(ms__stream_check(stream, err));
+    if (part.ptr && part.len == 0) return MS_OK;
+    ms_str text = ms_str_n(stream->pending, stream->n_pending + part.len);
+    bool large = text.len > MS__STREAM_ROOM;
     memset(&own, 0, sizeof own);
-    size_t n = s->n_pending + part.len;
-    char *text = (char *)(uintptr_t)part.ptr;
-    if (n > part.len) text = (char *)ms_arena_alloc(&own, n);
-    if (!text) return ms__no_memory(err, n);
-    if (n > part.len) {
-        memcpy(text, s->pending, s->n_pending);
-        memcpy(text + s->n_pending, part.ptr, part.len);
+    if (large) {
+        text.ptr = (char *)ms_arena_alloc(&own, text.len);
+        if (!text.ptr) return ms__no_memory(err, text.len);
+        memcpy((char *)(uintptr_t)text.ptr, stream->pending, stream->n_pending);
     }
-    size_t keep = ms__partial_tail(ms_str_n(text, n));
-    ms_result code = ms__stream_put(s, ms_str_n(text, n - keep), err);
-    if (code == MS_OK) {
-        s->n_pending = s->chars = 0;
-        ms__stream_hold(s, ms_str_n(text + n - keep, keep));
-        s->flushed = ms__stream_now(s);
-    }
+    char *end = (char *)(uintptr_t)text.ptr + stream->n_pending;
+    if (part.len > 0) memcpy(end, part.ptr, part.len);
+    if (large || !part.ptr || ms__stream_due(stream, text))
+        code = ms__stream_out(stream, text, err);
+    else stream->n_pending = (uint32_t)text.len;
     ms_arena_deinit(&own);
     return code;
 }
 
-MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
+/* Amends an unfinished message with final_message, or with its text so far and rest. */
+static MS__APART ms_result ms__stream_close(ms_store *store, uint64_t seq,
+                                            const ms_envelope *final_message, ms_str rest,
+                                            uint32_t flags, ms_arena *arena,
+                                            ms_error *err)
 {
-    MS__TRY(ms__stream_check(stream, err));
-    if (!part.ptr) return ms__stream_out(stream, err);
-    if (part.len == 0) return MS_OK;
-    if (part.len > MS__STREAM_ROOM - stream->n_pending) {
-        MS__TRY(ms__stream_out(stream, err));
-        if (part.len > MS__STREAM_ROOM - stream->n_pending)
-            return ms__stream_large(stream, part, err);
+    ms_arena own;
+    const ms_msg *msg;
+    ms__fed *f;
+    ms_result code = ms__change_target(store, seq, &own, &msg, err);
+    if (code == MS_OK && !final_message) {
+        code = ms__fed_read(store, msg, 0, rest, arena ? arena : &own, &f, err);
+        if (code == MS_OK) final_message = &f->e;
     }
-    uint32_t chars = stream->chars, n_pending = stream->n_pending;
-    ms__stream_hold(stream, part);
-    if (!ms__stream_due(stream)) return MS_OK;
-    ms_result code = ms__stream_out(stream, err);
-    if (code == MS_OK) return MS_OK;
-    stream->n_pending = n_pending;
-    stream->chars = chars;
+    flags |= (uint32_t)MS_FLAG_AMENDED | MS__CHANGE_OPEN;
+    if (code == MS_OK) code = ms__amend(store, msg, final_message, flags, err);
+    ms_arena_deinit(&own);
     return code;
-}
-
-/* Amends an unfinished message with its text so far, then rest. */
-static MS__APART ms_result ms__stream_fold(ms_store *store, const ms_msg *msg,
-                                           ms_str rest, uint32_t flags, ms_arena *arena,
-                                           ms_error *err)
-{
-    if (!ms__is_open(msg))
-        return ms__fail(err, MS_E_CLOSED, "message %u is no open stream", ms_seq(msg));
-    ms__fed *f = ms__fed_new(arena);
-    if (!f) return ms__no_arena(err, arena, sizeof *f);
-    MS__TRY(ms__fed_read(store, msg, 0, rest, f, err));
-    return ms__amend(store, msg, &f->e, flags | MS__CHANGE_OPEN, err);
 }
 
 MS_API ms_result ms_stream_end(ms_stream *stream, const ms_envelope *final_message,
                                ms_arena *arena, ms_error *err)
 {
-    ms_arena own;
-    const ms_msg *msg;
     MS__TRY(ms__stream_check(stream, err));
-    ms_store *store = stream->store;
-    ms_str rest = ms_str_n(stream->pending, stream->n_pending);
-    ms_result code = ms__change_target(store, stream->seq, &own, &msg, err);
-    if (code == MS_OK && final_message)
-        code = ms__amend(store, msg, final_message,
-                         (uint32_t)MS_FLAG_AMENDED | MS__CHANGE_OPEN, err);
-    else if (code == MS_OK)
-        code = ms__stream_fold(store, msg, rest, MS_FLAG_AMENDED, arena ? arena : &own,
-                               err);
-    ms_arena_deinit(&own);
-    if (code == MS_OK) memset(stream, 0, sizeof *stream);
-    return code;
+    MS__TRY(ms__stream_close(stream->store, stream->seq, final_message,
+                             ms_str_n(stream->pending, stream->n_pending), 0, arena,
+                             err));
+    memset(stream, 0, sizeof *stream);
+    return MS_OK;
 }
 
 MS_API ms_result ms_stream_recover(ms_store *store, uint64_t seq, ms_arena *arena,
                                    ms_error *err)
 {
-    ms_arena own;
-    const ms_msg *msg;
-    ms_result code = ms__change_target(store, seq, &own, &msg, err);
-    if (code == MS_OK)
-        code = ms__stream_fold(store, msg, ms_str_n("", 0),
-                               (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_UNFINISHED),
-                               arena ? arena : &own, err);
-    ms_arena_deinit(&own);
-    return code;
+    return ms__stream_close(store, seq, NULL, ms__absent(), MS_FLAG_UNFINISHED, arena,
+                            err);
 }
 
 MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
@@ -7347,9 +7291,8 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
     ms_str text = ms_get(msg, ms__fed_field(ms_type_of(msg))).text;
     out->ended = !ms__is_open(msg);
     if (!out->ended) {
-        ms__fed *f = ms__fed_new(arena);
-        if (!f) return ms__no_arena(err, arena, sizeof *f);
-        code = ms__fed_read(store, msg, 0, ms__absent(), f, err);
+        ms__fed *f;
+        code = ms__fed_read(store, msg, 0, ms__absent(), arena, &f, err);
         if (code != MS_OK && code != MS_E_DAMAGED) return code;
         text = ms_buf_text(&f->buf);
         if (from > text.len)
@@ -7364,22 +7307,23 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
 
 /* ---- Usage. */
 
-static void ms__usage_put(ms_json_writer *w, ms_str name, uint64_t count)
-{
-    if (count == 0) return;
-    ms_json_key(w, name);
-    ms_json_put_u64(w, count);
-}
+static const char *const ms__usage_names[] = {"input_tokens", "output_tokens",
+                                              "cached_tokens", "reasoning_tokens"};
+#define MS__USAGE_COUNTS 4
 
 static MS__APART void ms__usage_spell(const ms_usage *usage, ms_buf *out)
 {
     ms_json_writer w;
+    const uint64_t counts[MS__USAGE_COUNTS] = {
+        usage->input_tokens, usage->output_tokens, usage->cached_tokens,
+        usage->reasoning_tokens};
     ms_json_init(&w, ms_buf_write, out, false);
     ms_json_begin_object(&w);
-    ms__usage_put(&w, MS_STR("input_tokens"), usage->input_tokens);
-    ms__usage_put(&w, MS_STR("output_tokens"), usage->output_tokens);
-    ms__usage_put(&w, MS_STR("cached_tokens"), usage->cached_tokens);
-    ms__usage_put(&w, MS_STR("reasoning_tokens"), usage->reasoning_tokens);
+    for (unsigned i = 0; i < MS__USAGE_COUNTS; i++) {
+        if (counts[i] == 0) continue;
+        ms_json_key(&w, ms_str_of(ms__usage_names[i]));
+        ms_json_put_u64(&w, counts[i]);
+    }
     if (usage->duration_ns > 0) {
         ms_json_key(&w, MS_STR("seconds"));
         ms_json_put_seconds(&w, usage->duration_ns);
@@ -7422,16 +7366,17 @@ static uint64_t ms__usage_count(ms_str note, ms_str name)
 MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
 {
     ms_str value;
+    uint64_t *const counts[MS__USAGE_COUNTS] = {&out->input_tokens, &out->output_tokens,
+                                                &out->cached_tokens,
+                                                &out->reasoning_tokens};
     memset(out, 0, sizeof *out);
     if (ms_kind_of(note) != MS_KIND_NOTE ||
         !ms_str_equal(ms_get(note, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE)))
         return false;
     ms_value v = ms_content(note);
     if (!v.json || ms_json_kind_of(v.text) != MS_JSON_OBJECT) return true;
-    out->input_tokens = ms__usage_count(v.text, MS_STR("input_tokens"));
-    out->output_tokens = ms__usage_count(v.text, MS_STR("output_tokens"));
-    out->cached_tokens = ms__usage_count(v.text, MS_STR("cached_tokens"));
-    out->reasoning_tokens = ms__usage_count(v.text, MS_STR("reasoning_tokens"));
+    for (unsigned i = 0; i < MS__USAGE_COUNTS; i++)
+        *counts[i] = ms__usage_count(v.text, ms_str_of(ms__usage_names[i]));
     if (!ms_json_member(v.text, MS_STR("seconds"), &value) ||
         ms_seconds_read(value, &out->duration_ns) != MS_OK || out->duration_ns < 0)
         out->duration_ns = 0;
