@@ -4384,6 +4384,9 @@ static bool ms__string_inside(ms_str value, ms_str *inside)
     return true;
 }
 
+/* The same of a key that ms_json_next has found. */
+static ms_str ms__unquoted(ms_str key) { return ms_str_n(key.ptr + 1, key.len - 2); }
+
 static unsigned ms__utf8_write(uint32_t c, char out[4])
 {
     if (c < 0x80) {
@@ -19898,43 +19901,6 @@ static ms_str ms__member_of(const ms__reader *r, size_t base, const char *name)
     return ms__absent();
 }
 
-/* Members with holes whose values stay in `extra`, where others find and change them:
- * writes an object of those that there are; absent, if of none. */
-static ms_result ms__members_kept(ms__reader *r, size_t base, const char *const *names,
-                                    size_t n, ms_str *out)
-{
-    size_t got = 0;
-    ms_buf buf;
-    ms_json_writer w;
-    ms__json_to(&w, &buf, r->arena);
-    ms_json_begin_object(&w);
-    for (size_t i = 0; i < n; i++) {
-        ms_str value = ms__member_of(r, base, names[i]);
-        if (!value.ptr) continue;
-        ms_json_key(&w, ms_str_of(names[i]));
-        ms_json_put_raw(&w, value);
-        got++;
-    }
-    ms_json_end_object(&w);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, r->json.len);
-    *out = got > 0 ? ms_buf_text(&buf) : ms__absent();
-    return MS_OK;
-}
-
-static bool ms__kept_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)n;
-    return ms__has_member(m->extra, h->name) ||
-           (h->letter == 's' && (m->flags & MS_FLAG_UNFINISHED));
-}
-
-static void ms__kept_put(ms_writer *w, const ms_envelope *m)
-{
-    ms_str value = MS_STR("\"IN_PROGRESS\"");
-    if (m->extra.ptr) (void)ms_json_member(m->extra, ms_str_of(w->hole->name), &value);
-    ms_json_put_raw(&w->json, value);
-}
-
 /* Reads the member that names the side of a message. */
 static ms_result ms__side_word(ms__reader *r, size_t base, const char *name, ms_str *word)
 {
@@ -20339,7 +20305,26 @@ static bool ms__is_neutral(const ms__hole *h, const ms_envelope *m)
            ms_str_equal(text, MS_STR("null"));
 }
 
-/* Writes the caller's members, but for names that are fields or are written already. */
+static void ms__member_put(ms_writer *w, ms_str key, ms_str value)
+{
+    ms_json_put_raw(&w->json, key);
+    ms__json_colon(&w->json);
+    ms_json_put_raw(&w->json, value);
+}
+
+/* Returns the value of a template's member: the caller's, if `extra` has one. */
+static ms_str ms__member_now(const ms__object *o, const ms__token *token)
+{
+    ms_str value = token->value;
+    ms_json_iter it = ms_json_iterate(o->m->extra);
+    if (o->depth > 0 || !it.object || !ms__hole_lettered(o->shape, 'X')) return value;
+    while (ms_json_next(&it))
+        if (ms_json_string_is(token->key, ms__unquoted(it.key))) value = it.value;
+    return value;
+}
+
+/* Writes the caller's members but for those that the template had a place for. Names of
+ * fields are left out. */
 static void ms__extra_fill(ms_writer *w, ms__object *o)
 {
     ms_str value;
@@ -20347,16 +20332,12 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
     ms_json_iter it = ms_json_iterate(o->m->extra);
     while (it.object && ms_json_next(&it)) {
         const ms__hole *h = ms__hole_named(o->shape, 0, it.key);
-        ms_str name = ms_str_n(it.key.ptr + 1, it.key.len - 2);
-        if ((h && (h->field || (h->flags & MS__HOLDS) ||
-                   (o->put >> (h - o->shape->holes) & 1))) ||
-            (o->source && ms__token_find(o->tokens, 0, name, &value))) {
+        if (h && (h->field || (h->flags & MS__HOLDS) ||
+                  (o->put >> (h - o->shape->holes) & 1)))
             all = false;
-            continue;
-        }
-        ms_json_put_raw(&w->json, it.key);
-        ms__json_colon(&w->json);
-        ms_json_put_raw(&w->json, it.value);
+        else if (!o->source ||
+                 !ms__token_find(o->tokens, 0, ms__unquoted(it.key), &value))
+            ms__member_put(w, it.key, it.value);
     }
     if (!all) o->said &= ~MS__SAID(EXTRA);
 }
@@ -20449,9 +20430,7 @@ static const ms__hole *ms__object_fill(ms_writer *w, ms__object *o)
             ms_json_end_object(&w->json);
             o->depth--;
         } else if (kind == MS__TOKEN_MEMBER) {
-            ms_json_put_raw(&w->json, token.key);
-            ms__json_colon(&w->json);
-            ms_json_put_raw(&w->json, token.value);
+            ms__member_put(w, token.key, ms__member_now(o, &token));
         } else if (kind == MS__TOKEN_HOLE && (h = ms__hole_form(o, h)) != NULL) {
             if (!(h->flags & MS__HOLDS)) {
                 ms__hole_fill(w, o, h, token.value);
@@ -21430,8 +21409,8 @@ static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n
  *   any other                        data: the members of the framework format
  *
  * id, task_id and created_at are id, location and time. streaming_status and updated_at
- * are members of `extra`, where ms_task_update changes them. A message without an id has
- * its sequence number as id; what a stream writes is IN_PROGRESS. Read leniently, another
+ * stay in the template; ms_task_update puts new ones into `extra`. A message without an
+ * id has its sequence number as id; what a stream writes is IN_PROGRESS. Read leniently, another
  * author is a role, `result` of a tool response is its content, and a content that does
  * not fit at all is an OTHER whose template has all its members.
  * ================================================================================== */
@@ -21465,18 +21444,39 @@ static ms_result ms__task_list(ms__reader *r, const char *name, ms_str list, boo
     return MS_OK;
 }
 
-/* Attachments, or one of some words. They stay in the template. */
+/* Members that a strict reader checks; they stay in the template. */
 static ms_result ms__task_check(ms__fit *f)
 {
-    static const char *const words[] = {"plain", "markdown", "code", "static", "active"};
-    unsigned style = f->h->letter == 'S' ? 3 : 0, end = style ? 5 : 3;
-    bool files = f->h->letter == 'A', null = ms_json_kind_of(f->value) == MS_JSON_NULL;
+    static const char *const words[] = {"plain",  "markdown",    "code", "static",
+                                        "active", "IN_PROGRESS", "DONE"};
+    char letter = f->h->letter;
+    unsigned i = letter == 'F' ? 0 : letter == 'S' ? 3 : 5;
+    unsigned end = letter == 'F' ? 3 : letter == 'S' ? 5 : 7;
+    int64_t ns;
     f->fits = false;
-    if (f->r->lenient || (files && null)) return MS_OK;
-    if (files) return ms__task_list(f->r, f->h->name, f->value, true);
-    for (unsigned i = style; i < end; i++)
+    if (f->r->lenient) return MS_OK;
+    if (letter != 'F' && letter != 'S' && ms_json_kind_of(f->value) == MS_JSON_NULL)
+        return MS_OK;
+    if (letter == 'A') return ms__task_list(f->r, f->h->name, f->value, true);
+    if (letter == 'u' && ms_json_kind_of(f->value) == MS_JSON_STRING &&
+        ms__json_time(f->value, &ns))
+        return MS_OK;
+    for (; letter != 'u' && i < end; i++)
         if (ms_json_string_is(f->value, ms_str_of(words[i]))) return MS_OK;
     return ms__fit_refuse(f);
+}
+
+/* The status of a message that a stream writes. */
+static bool ms__task_open_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)n;
+    return (m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, h->name);
+}
+
+static void ms__task_open_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_string(&w->json, MS_STR("IN_PROGRESS"));
 }
 
 static ms_result ms__task_author_read(ms__fit *f)
@@ -21584,18 +21584,6 @@ static void ms__task_id_put(ms_writer *w, const ms_envelope *m)
     ms_json_put_string(&w->json, m->location.ptr ? m->location : MS_STR(""));
 }
 
-/* streaming_status and updated_at are in extra already. */
-static ms_result ms__task_member_read(ms__fit *f)
-{
-    int64_t ns;
-    ms_json_kind kind = ms_json_kind_of(f->value);
-    bool status = ms_json_string_is(f->value, MS_STR("IN_PROGRESS")) ||
-                  ms_json_string_is(f->value, MS_STR("DONE"));
-    bool time = kind == MS_JSON_STRING && ms__json_time(f->value, &ns);
-    if (kind == MS_JSON_NULL || (f->h->letter == 'u' ? time : status)) return MS_OK;
-    return ms__fit_refuse(f);
-}
-
 static const ms__as ms__as_task_format = {
     MS__JSON_ANY, "plain, markdown or code", ms__task_check, NULL, NULL};
 static const ms__as ms__as_task_style = {
@@ -21621,11 +21609,10 @@ static const ms__as ms__as_task_id = {
 static const ms__as ms__as_task_content = {
     MS__JSON(OBJECT), "an object", ms__type_read, ms__has_always, NULL};
 static const ms__as ms__as_task_status = {
-    MS__JSON_ANY, "IN_PROGRESS, DONE or null", ms__task_member_read, ms__kept_has,
-    ms__kept_put};
+    MS__JSON_ANY, "IN_PROGRESS, DONE or null", ms__task_check, ms__task_open_has,
+    ms__task_open_put};
 static const ms__as ms__as_task_updated = {
-    MS__JSON_ANY, "a date and time, or null", ms__task_member_read, ms__kept_has,
-    ms__kept_put};
+    MS__JSON_ANY, "a date and time, or null", ms__task_check, NULL, NULL};
 
 /* ---- Shapes. */
 
@@ -21681,8 +21668,8 @@ static const ms__hole ms__task_wrappers[] = {
     MS__HOLE('c', 0, "content", task_content, 0, MS__NEEDED | MS__HOLDS),
     MS__HOLE('d', 0, "created_at", date, MS__F_TIME, 0),
     MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
-    MS__HOLE('s', 0, "streaming_status", task_status, MS_F_EXTRA, 0),
-    MS__HOLE('u', 0, "updated_at", task_updated, MS_F_EXTRA, 0),
+    MS__HOLE('s', 0, "streaming_status", task_status, 0, MS__ALWAYS),
+    MS__HOLE('u', 0, "updated_at", task_updated, 0, 0),
     MS__HOLE('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),
 };
 
@@ -21801,7 +21788,6 @@ static ms_result ms__task_content(ms__reader *r, ms_str json, ms_envelope *m,
 
 static ms_result ms__task_read(ms__reader *r)
 {
-    static const char *const names[] = {"streaming_status", "updated_at"};
     const ms__format *f = &ms__task_format;
     const ms__shape *shape;
     size_t base;
@@ -21816,7 +21802,6 @@ static ms_result ms__task_read(ms__reader *r)
     ms_str block = ms_buf_text(&r->block);
     if (ms__is_canonical(shape, ms__task_block(&m), &m, 1, block)) block = ms__absent();
     MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
-    MS__TRY(ms__members_kept(r, base, names, 2, &m.extra));
     MS__TRY(ms__object_take(r, ms__task_outer(&m, 1), base, &m));
     MS__TRY(ms__source_set(r, f, &m, 'w', ms_buf_text(&r->outer), shape->letter, block));
     return ms__reader_add(r, &m);
@@ -21868,7 +21853,6 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
  * the field has a hole, too, so that a change shows everywhere; one that differs stays in
  * the template. An assistant's row whose tool_calls is {"items": [one]}, with a tool_name
  * and tool_arguments in it, is an action. More calls, or other forms, stay as they are.
- * The flags of ms_shorten_message are members of `extra`.
  *
  * What becomes of each type: an action is a row of the assistant with tool_calls,
  * observation and error are tool rows, all others text of their chat role.
@@ -21937,18 +21921,12 @@ static const ms__as ms__as_row_role = {
 static const ms__as ms__as_row_content = {
     MS__JSON_ANY & ~MS__JSON(NULL), "", NULL, ms__chat_content_has, ms__row_content_put};
 
-static const ms__as ms__as_row_flag = {
-    MS__JSON_ANY, "", ms__type_read, ms__kept_has, ms__kept_put};
-
 #define MS__ROW_HEAD                                                                    \
     MS__HOLE('i', 0, "id", text, MS_F_ID, MS__GUEST),                                   \
     MS__HOLE('r', 0, "role", row_role, 0, 0),                                           \
     MS__HOLE('c', 0, "content", row_content, MS_F_CONTENT, 0),                          \
     MS__HOLE('z', 0, "timestamp", row_time, MS__F_TIME, 0),                         \
     MS__HOLE('d', 0, "created_at", row_time, MS__F_TIME, MS__GUEST | MS__FOREIGN),  \
-    MS__HOLE('1', 0, "_compressed", row_flag, MS_F_EXTRA, 0),                           \
-    MS__HOLE('2', 0, "_original_length", row_flag, MS_F_EXTRA, 0),                      \
-    MS__HOLE('3', 0, "_entity_key", row_flag, MS_F_EXTRA, 0),                           \
     MS__HOLE('m', 0, "metadata", object, 0, MS__GUEST),                                 \
     MS__HOLE('Z', 'm', "timestamp", row_time, MS__F_TIME, MS__GUEST | MS__FOREIGN)
 
@@ -22076,7 +22054,6 @@ static ms_result ms__row_tool(ms__reader *r, size_t base, ms_str metadata, ms_en
 
 static ms_result ms__session_read(ms__reader *r)
 {
-    static const char *const flags[] = {"_compressed", "_original_length", "_entity_key"};
     ms_envelope m;
     size_t base, first = stbds_arrlenu(r->items);
     MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
@@ -22088,7 +22065,6 @@ static ms_result ms__session_read(ms__reader *r)
         ms__row_is_call(ms__member_of(r, base, "tool_calls")))
         m.type = MS_T_ACTION;
     ms__row_time(r, base, metadata, &m);
-    MS__TRY(ms__members_kept(r, base, flags, 3, &m.extra));
     if (m.type == MS_T_OBSERVATION) MS__TRY(ms__row_tool(r, base, metadata, &m));
     const ms__shape *shape = ms__row_outer(&m, 1);
     MS__TRY(ms__object_take(r, shape, base, &m));
@@ -23131,7 +23107,7 @@ static ms_result ms__short_extra(ms_str extra, size_t chars, ms_str key, ms_aren
 static bool ms__is_shortened(const ms_envelope *m)
 {
     ms_str flag;
-    return m->extra.ptr && ms_json_member(m->extra, MS_STR("_compressed"), &flag) &&
+    return ms_member(m, MS_STR("_compressed"), &flag) &&
            ms_json_kind_of(flag) == MS_JSON_TRUE;
 }
 
@@ -25959,9 +25935,8 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
  * nor repeats while messages come in. (The format's origin has cursors of times, and a
  * page of the newer messages leaves a gap.)
  *
- * An update is an amended message. Its content is the new one; its extra has a new
- * updated_at, and the status where the change names one, because that is where the
- * dialect reads and writes both.
+ * An update is an amended message. Its content is the new one. Its extra has a new
+ * updated_at and the status; they count before those in its template.
  * (K1) Whatever a change does not name stays: id, time, place, status, other members.
  * ================================================================================== */
 
@@ -26052,26 +26027,26 @@ static ms_result ms__task_rewrap(ms_str extra, ms_str status, ms_str iso, ms_are
     return MS_OK;
 }
 
-/* Returns the status in an extra, as JSON; absent: none. */
-static ms_str ms__task_status(ms_str extra)
+/* Returns the status of a message, as JSON; absent: none. */
+static ms_str ms__task_status(const ms_envelope *m)
 {
     ms_str status = ms__absent();
-    (void)ms_json_member(extra, MS_STR("streaming_status"), &status);
+    (void)ms_member(m, MS_STR("streaming_status"), &status);
     return ms_json_kind_of(status) == MS_JSON_NULL ? ms__absent() : status;
 }
 
-/* New content without a wrapper of its own gets the old one's. */
-static ms_result ms__task_rewrapped(const ms_msg *old, ms_arena *arena, ms_envelope *m,
-                                    ms_error *err)
+/* New content without a wrapper of its own gets the one of the old message, with the
+ * members that a caller has added. */
+static ms_result ms__task_rewrapped(const ms_envelope *was, ms_arena *arena,
+                                    ms_envelope *m, ms_error *err)
 {
     const ms__format *f = &ms__task_format;
     const ms__shape *outer, *block = NULL;
     ms_str wrapper, content = ms__absent();
     ms__reader r;
-    ms_envelope was = ms_envelope_of(old);
-    if (ms__source_of(f, m, true, &outer, &wrapper) ||
-        !ms__source_of(f, &was, true, &outer, &wrapper))
-        return MS_OK;
+    if (ms__source_of(f, m, true, &outer, &wrapper)) return MS_OK;
+    if (!m->extra.ptr) m->extra = was->extra;
+    if (!ms__source_of(f, was, true, &outer, &wrapper)) return MS_OK;
     if (!ms__source_of(f, m, false, &block, &content)) content = ms__absent();
     memset(&r, 0, sizeof r);
     r.arena = arena;
@@ -26086,19 +26061,18 @@ static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t upda
                                   ms_arena *arena, ms_envelope *m, ms_error *err)
 {
     char iso[MS_ISO_MAX];
-    ms_str was = ms_get(old, MS_F_EXTRA).text;
+    ms_envelope was = ms_envelope_of(old);
     size_t len = ms_iso_write(updated_at_ns, iso);
     if (len == 0) len = ms_iso_write(ms__system_time(), iso); /* a clock without time */
-    if (!status.ptr) status = ms__task_status(m->extra);
-    if (!status.ptr) status = ms__task_status(was);
-    if (!status.ptr && (ms_flags(old) & MS_FLAG_UNFINISHED) != 0)
+    if (!status.ptr) status = ms__task_status(m);
+    if (!status.ptr) status = ms__task_status(&was);
+    if (!status.ptr && (was.flags & MS_FLAG_UNFINISHED) != 0)
         status = MS_STR("\"IN_PROGRESS\"");
-    m->location = ms__location(old);
+    m->location = was.location;
     m->id = ms__absent();
     m->has_time = false;
-    MS__TRY(ms__task_rewrapped(old, arena, m, err));
-    return ms__task_rewrap(m->extra.ptr ? m->extra : was, status, ms_str_n(iso, len),
-                           arena, &m->extra, err);
+    MS__TRY(ms__task_rewrapped(&was, arena, m, err));
+    return ms__task_rewrap(m->extra, status, ms_str_n(iso, len), arena, &m->extra, err);
 }
 
 /* Makes the text that was fed to DATA JSON. */

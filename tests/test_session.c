@@ -722,6 +722,12 @@ static void only_long_answers_are_shortened_when_loaded(void **state)
     opts.shorten.as_origin = true;
     all = loaded(&session, &opts);
     assert_true(all.items[2].content.text.len > 401);
+    ms_envelope said = row_of("{\"role\":\"assistant\",\"content\":\"\",\"_compressed\":true}");
+    said.content = text;
+    must_store(&session, &said, 1);
+    opts.shorten.as_origin = false;
+    all = loaded(&session, &opts);
+    assert_int_equal(all.items[all.count - 1].content.text.len, text.text.len);
     store_close(&s);
 }
 

@@ -151,6 +151,24 @@ static void a_field_that_has_come_since_stands_at_the_end(void **state)
               "{\"content\":\"a\",\"type\":\"task\",\"timestamp\":2.5,\"turn_id\":\"t\"}");
 }
 
+/* Also where one of the two names is spelled with an escape; in an object inside not. */
+static void a_callers_member_replaces_the_one_of_the_source(void **state)
+{
+    (void)state;
+    ms_str value;
+    ms_left_out left;
+    ms_envelopes list = reads(OA, "{\"cach\\u0065\":1,\"role\":\"user\",\"a\":{\"own\":3},"
+                                  "\"content\":\"x\"}");
+    list.items[0].extra = MS_STR("{\"own\":4,\"cache\":2}");
+    assert_true(ms_member(&list.items[0], MS_STR("cache"), &value));
+    assert_true(ms_str_equal(value, MS_STR("2")));
+    same_text(writes(OA, &list, false, &left),
+              "{\"cach\\u0065\":2,\"role\":\"user\",\"a\":{\"own\":3},\"content\":\"x\","
+              "\"own\":4}");
+    assert_int_equal(left.fields[MS_F_EXTRA], 0);
+    ms_arena_reset(&arena);
+}
+
 /* A spelling stands as long as it means what the field holds. */
 static void a_spelling_goes_when_the_time_changes(void **state)
 {
@@ -331,6 +349,7 @@ int main(void)
         TEST(members_without_a_field_can_be_asked_for),
         TEST(changed_fields_show_in_their_places),
         TEST(a_field_that_has_come_since_stands_at_the_end),
+        TEST(a_callers_member_replaces_the_one_of_the_source),
         TEST(a_spelling_goes_when_the_time_changes),
         TEST(another_type_or_role_takes_the_writers_form),
         TEST(neighbours_can_be_lost),
