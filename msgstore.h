@@ -21359,19 +21359,27 @@ static ms_result ms__env_folded(ms_writer *w, const char *type, ms_str metadata,
 static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n,
                                     ms_error *err)
 {
-    ms_str payload = ms__absent(), metadata = ms__absent();
-    ms_json_writer row = w->json;
+    ms_str text, payload = ms__absent(), metadata = ms__absent();
+    ms_write_fn write = w->json.write;
+    void *ctx = w->json.ctx;
+    bool has_item = w->json.has_item;
     ms_left_out left = w->left_out;
     w->aside.len = 0;
-    ms_json_init(&w->json, ms_buf_write, &w->aside, false);
+    ms__json_flush(&w->json);
+    w->json.write = ms_buf_write;
+    w->json.ctx = &w->aside;
     ms_result code = ms__format_write(w, &ms__env_format, m, n, err);
-    ms_result wrote = ms_json_finish(&w->json);
-    w->json = row;
+    ms__json_flush(&w->json);
+    w->json.write = write;
+    w->json.ctx = ctx;
+    w->json.has_item = has_item;
     w->left_out = left;
     MS__TRY(code);
-    if (wrote != MS_OK) return ms__no_arena(err, w->arena, m->content.text.len);
-    (void)ms_json_member(ms_buf_text(&w->aside), MS_STR("payload"), &payload);
-    (void)ms_json_member(ms_buf_text(&w->aside), MS_STR("metadata"), &metadata);
+    if (w->json.result != MS_OK) return MS_OK; /* the caller reports it */
+    text = ms_buf_text(&w->aside);
+    while (text.ptr[0] != '{') text.ptr++, text.len--; /* a comma of the array */
+    (void)ms_json_member(text, MS_STR("payload"), &payload);
+    (void)ms_json_member(text, MS_STR("metadata"), &metadata);
     ms_json_begin_object(&w->json);
     ms_json_key(&w->json, MS_STR("role"));
     ms__env_role_put(w, m);
