@@ -23157,12 +23157,12 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * A stored history may hold a call without its result: a window began between them, a run
  * was interrupted, or another provider had other rules. A provider answers a request with
  * such a list with an error, for this turn and every later one. ms_project writes a list
- * that the provider takes. It reads messages from a next-function, so that any store, or
- * no store, can stand after it.
+ * that the provider takes. It reads messages from a cursor or a next-function, so that it
+ * works with any store, or none.
  *
- *   messages -> items -> groups -> window -> provider messages
+ *   messages -> items -> groups -> window -> runs -> provider messages
  *
- * Adding a message:
+ * Reading, message by message:
  *   1  A message becomes an item: user text, assistant text, system text, a call, a
  *      result, signed thinking, or nothing. The table below has the item of each type. A
  *      list of text parts becomes one text. A picture stays where the provider takes it;
@@ -23174,20 +23174,24 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *      result and a result without its call are dropped. A result with neither id nor
  *      call becomes user text, and so does a retry prompt of no tool. A result with
  *      arguments of its own (a session row) brings its call along.
- *   3  The item joins a group. A group is one assistant turn: consecutive texts and calls
- *      of one agent, and the results of these calls. User and system texts are groups of
- *      their own.
+ *   3  Items form groups. A group is one assistant turn: consecutive texts and calls of
+ *      one agent. The result of a call hangs on the call, however late it comes. A text
+ *      of the user or the system is a group of its own.
  *   4  A call gets its final id: its own if the profile allows it and no earlier call has
  *      it, else one derived from it. The result carries the same id.
  *
- * Writing:
+ * Then, over the list of groups:
  *   5  The window begins at a group, so that no turn is split.
- *   6  A call without a result gets a made-up one; with keep_open not in the last turn.
- *      Results follow their calls at once, in the order of the calls.
- *   7  Neighbours of one role become one message, with a blank line between texts.
- *   8  start_text stands first where the user must be first; bridge_text stands between
- *      results and a user's message; error_text begins the result of a failed call.
- *   9  [emit] writes the message, and no member that the format does not have.
+ *   6  A call without a result gets one that is made up; with keep_open not in the last
+ *      group. Old results are shortened; error_text begins the result of a failed call.
+ *   7  start_text becomes a group where the user must be first.
+ *
+ * Writing:
+ *   8  Groups of one role form a run, which becomes one message, with a blank line
+ *      between texts. The run of an assistant ends with a group that has calls; their
+ *      results follow, in the order of the calls.
+ *   9  bridge_text stands between results and a user's message. [emit] writes each
+ *      message by the templates of ms__shapes.
  *
  * Items of each type, for the reader agent_key (absent: everybody reads):
  *   user_message, task, script_instruction      user text
@@ -23225,10 +23229,10 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * Gemini 3 demands it. Where it is missing a documented placeholder stands on each first
  * call, so that the beginning of the list stays the same when a turn ends.
  *
- * Memory: 168 bytes a message, 64 a turn, 96 for the names of a call, and the message
- * where the caller's does not stay. One hash table holds ids, calls and agents; every
- * lookup is O(1), with hostile ids, too. A text that is put together can fail for memory:
- * p->lost is set then, and looked at after each message and at the end.
+ * Memory, all in the caller's arena: 168 bytes an item, 96 a group, 112 a name (two for a
+ * call), and the message where the caller's does not stay. Items and groups never move.
+ * An allocation that fails sets p->lost, which is tested after each message and at the
+ * end; no item joins a group from then on.
  * (P1) Each call that is written has one result after it (without keep_open), and each
  *      result has its call before it.
  * (P2) Equal input gives equal bytes.
@@ -23261,12 +23265,14 @@ static const ms_profile ms__profiles[] = {
      MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
 };
 
-/* How each shape writes things; ms__out_form explains the holes. NULL: it has none. */
+/* How each shape writes things: templates, whose holes ms__out_form explains. NULL: the
+ * shape has none. */
 typedef struct ms__shape_row {
     const char *system, *user;      /* a message of that role */
     const char *plain;              /* the assistant's message of texts alone */
-    const char *turn, *turn_end;    /* around the blocks of any other */
-    const char *texts, *text;       /* block of its texts; what begins one of one text */
+    const char *turn, *turn_end;    /* around any other; no end: members, not blocks */
+    const char *texts;              /* block of all texts of a turn */
+    const char *said, *text;        /* block of one text; what begins one of several */
     const char *data, *url;         /* picture: %m its media type, %d its data or URL */
     const char *thought, *redacted; /* thinking */
     const char *call, *sibling;     /* a call; one that is not first, without signature */
@@ -23276,26 +23282,28 @@ typedef struct ms__shape_row {
     bool outcomes;                  /* a result has the member outcome */
     bool signatures;                /* the first call of a message is signed */
     bool pictures;                  /* a result may hold pictures */
-    bool always_content;            /* content without texts is "", not null */
 } ms__shape_row;
 
 #define MS__CHAT_URL "{\"type\":\"image_url\",\"image_url\":{\"url\":\""
 static const ms__shape_row ms__shapes[] = {
     {"{\"role\":\"system\",\"content\":%c}", "{\"role\":\"user\",\"content\":%c}", NULL,
-     NULL, NULL, NULL, "{\"type\":\"text\",\"text\":",
+     "{\"role\":\"assistant\",\"content\":%T", NULL, NULL,
+     NULL, "{\"type\":\"text\",\"text\":",
      MS__CHAT_URL "data:%m;base64,%d\"}}", MS__CHAT_URL "%d\"}}",
      ",\"reasoning_content\":\"", NULL,
-     "{\"id\":%i,\"type\":\"function\",\"function\":{\"name\":%n,\"arguments\":%a}}",
+     "{\"id\":%i,\"type\":\"function\",\"function\":{\"name\":%n,\"arguments\":%x}}",
      NULL, NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
-     false, false, false, false, false}, /* chat */
+     false, false, false, false}, /* chat */
     {"{\"role\":\"system\",\"content\":%t}", "{\"role\":\"user\",\"content\":%t%m}", NULL,
-     NULL, NULL, NULL, NULL, NULL, NULL, ",\"thinking\":\"", NULL,
+     "{\"role\":\"assistant\",\"content\":%t", NULL, NULL,
+     NULL, NULL, NULL, NULL, ",\"thinking\":\"", NULL,
      "{\"id\":%i,\"function\":{\"name\":%n,\"arguments\":%o}}", NULL,
      NULL, "{\"role\":\"tool\",\"tool_name\":%n,\"tool_call_id\":%i,\"content\":%r}",
-     NULL, false, false, false, false, true}, /* ollama */
+     NULL, false, false, false, false}, /* ollama */
     {NULL, "{\"role\":\"user\",\"content\":%c}",
      "{\"role\":\"assistant\",\"content\":%t}",
-     "{\"role\":\"assistant\",\"content\":[", "]}", "%b", "{\"type\":\"text\",\"text\":",
+     "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
+     "{\"type\":\"text\",\"text\":%x}", "{\"type\":\"text\",\"text\":",
      "{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":\"%m\","
      "\"data\":\"%d\"}}",
      "{\"type\":\"image\",\"source\":{\"type\":\"url\",\"url\":\"%d\"}}",
@@ -23304,22 +23312,22 @@ static const ms__shape_row ms__shapes[] = {
      "{\"type\":\"tool_use\",\"id\":%i,\"name\":%n,\"input\":%o}", NULL,
      "{\"role\":\"user\",\"content\":[",
      "{\"type\":\"tool_result\",\"tool_use_id\":%i,\"content\":%r%e}", ",%b",
-     false, false, false, true, false}, /* anthropic */
+     false, false, false, true}, /* anthropic */
     {NULL, "{\"role\":\"user\",\"parts\":[%b]}", NULL,
-     "{\"role\":\"model\",\"parts\":[", "]}", "%b", "{\"text\":",
+     "{\"role\":\"model\",\"parts\":[", "]}", "%b", NULL, "{\"text\":",
      "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}",
      "{\"fileData\":{\"fileUri\":\"%d\"}}", NULL, NULL,
      "{\"functionCall\":{\"name\":%n,\"args\":%o,\"id\":%i},\"thoughtSignature\":%s}",
      "{\"functionCall\":{\"name\":%n,\"args\":%o,\"id\":%i}}",
      "{\"role\":\"user\",\"parts\":[",
      "{\"functionResponse\":{\"name\":%n,\"response\":%r,\"id\":%i}}", NULL,
-     true, false, true, false, false}, /* gemini */
+     true, false, true, false}, /* gemini */
     {"{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"system-prompt\",\"content\":%t"
      "}]}",
      "{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"user-prompt\",\"content\":%c"
      "}]}",
      NULL, "{\"kind\":\"response\",\"parts\":[", "]}",
-     "{\"part_kind\":\"text\",\"content\":%t}", "",
+     "{\"part_kind\":\"text\",\"content\":%t}", NULL, "",
      "{\"data\":\"%d\",\"media_type\":\"%m\",\"kind\":\"binary\"}",
      "{\"url\":\"%d\",\"kind\":\"image-url\"}", NULL, NULL,
      "{\"part_kind\":\"tool-call\",\"tool_name\":%n,\"args\":%p,\"tool_call_id\":%i}",
@@ -23328,7 +23336,7 @@ static const ms__shape_row ms__shapes[] = {
      "{\"part_kind\":\"tool-return\",\"tool_name\":%n,\"content\":%r,"
      "\"tool_call_id\":%i%f}",
      ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
-     true, true, false, true, false}, /* pydantic-ai */
+     true, true, false, true}, /* pydantic-ai */
 };
 
 MS_API const ms_profile *ms_profile_at(size_t index)
@@ -23354,12 +23362,16 @@ static bool ms__is_wide_script(uint32_t c)
            (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFFEF) || c >= 0x20000;
 }
 
-/* The code point of a character of len bytes. */
-static uint32_t ms__code_point(const char *p, unsigned len)
+/* Returns the code point at text[*i], U+FFFD for bytes that are not UTF-8, and moves *i
+ * after it. */
+static uint32_t ms__code_point(ms_str text, size_t *i)
 {
     static const unsigned char first[5] = {0, 0x7F, 0x1F, 0x0F, 0x07};
-    uint32_t c = (unsigned char)p[0] & first[len];
-    for (unsigned i = 1; i < len; i++) c = c << 6 | ((unsigned char)p[i] & 0x3Fu);
+    const unsigned char *p = (const unsigned char *)text.ptr + *i;
+    unsigned bad, len = ms__utf8_char(p, text.len - *i, &bad);
+    uint32_t c = len ? (uint32_t)p[0] & first[len] : 0xFFFD;
+    for (unsigned k = 1; k < len; k++) c = c << 6 | (p[k] & 0x3Fu);
+    *i += len ? len : bad;
     return c;
 }
 
@@ -23368,21 +23380,18 @@ MS_API size_t ms_count_tokens(void *ctx, ms_value text)
     size_t twelfths = 0, i = 0;
     (void)ctx;
     while (i < text.text.len) {
-        const unsigned char *at = (const unsigned char *)text.text.ptr + i;
-        size_t ascii = ms__ascii_run(at, text.text.len - i);
-        unsigned bad, len;
+        size_t ascii = ms__ascii_run((const unsigned char *)text.text.ptr + i,
+                                     text.text.len - i);
         twelfths += ascii * (text.json ? 4 : 3);
         i += ascii;
         if (i == text.text.len) break;
-        len = ms__utf8_char(at + ascii, text.text.len - i, &bad);
-        bool wide = len > 2 && ms__is_wide_script(ms__code_point(text.text.ptr + i, len));
-        twelfths += wide ? 12 : 6;
-        i += len ? len : bad;
+        bool wide = ms__is_wide_script(ms__code_point(text.text, &i));
+        twelfths += wide ? 12u : 6u;
     }
     return (twelfths + 11) / 12;
 }
 
-/* ---- Items, groups, and a table of names. */
+/* ---- Items, groups, names. */
 
 typedef enum ms__item_kind {
     MS__ITEM_NONE, /* not sent */
@@ -23394,6 +23403,12 @@ typedef enum ms__item_kind {
     MS__ITEM_RESULT
 } ms__item_kind;
 
+/* A part of a message: a text, or a picture with data and mime, or one with url. */
+typedef struct ms__element {
+    struct ms__element *next;
+    ms_str text, mime, data, url;
+} ms__element;
+
 /* The answer of a model that thinking belongs to. */
 typedef struct ms__signer {
     uint64_t of, sum; /* the hash that it was stored with, and of what is there now */
@@ -23403,47 +23418,45 @@ typedef struct ms__signer {
 typedef struct ms__item {
     ms__item_kind kind;
     bool failed, final, delegation;
-    bool redacted;   /* thinking: beside is its data */
-    bool parts;      /* text is a JSON list of parts, with pictures */
-    uint32_t group;
-    uint32_t next;   /* in its group: item + 1; 0: the last */
-    uint32_t result; /* of a call: item + 1 */
-    uint32_t before; /* of a call: an earlier one of the same agent and id, item + 1 */
+    bool redacted;            /* thinking: beside is its data */
     uint64_t seq;
-    ms_value text;   /* of a call its arguments */
+    struct ms__group *group;
+    struct ms__item *next;    /* in the group */
+    struct ms__item *result;  /* of a call */
+    struct ms__item *before;  /* of a call: an earlier one of the same agent and id */
+    ms_value text;            /* of a call its arguments */
+    ms__element *parts;          /* text is a JSON list that has pictures */
     ms_str tool, named, id, turn; /* named: the tool as the call has it */
     ms_str beside;   /* a JSON string: signature of thinking and of a call, outcome of a
                         result */
-    ms__signer *signer; /* of thinking */
+    ms__signer *signer;       /* of thinking */
 } ms__item;
 
 typedef struct ms__group {
-    ms__item_kind kind; /* SYSTEM, USER, ASSISTANT */
-    bool has_results, has_texts;
-    uint32_t first, last; /* items */
-    uint32_t count;       /* of items, with results */
-    uint32_t calls, open; /* all, and those without a result */
-    uint32_t oldest;      /* where to look for the oldest open one, item + 1 */
-    uint64_t cost;
+    struct ms__group *before, *next;
+    ms__item_kind kind;       /* SYSTEM, USER, ASSISTANT */
+    bool has_calls, has_results;
+    ms__item *first, *last;
+    ms__item *oldest;         /* where to look for the oldest open call; NULL: no call */
+    size_t number;
+    uint64_t count, cost;     /* of items, with results */
     ms_str agent;
 } ms__group;
 
-#define MS__ITEMS_MOST (UINT32_MAX / 2)
-#define MS__LOOK_AT 256 /* open calls that one result is compared with at most */
+enum { MS__NAME_ID, MS__NAME_CALL, MS__NAME_AGENT, MS__NAME_TABLES };
 
-enum { MS__NAME_ID = 1, MS__NAME_CALL, MS__NAME_AGENT };
-
-/* Open addressing, linear, at most half full. */
+/* A name, in a trie over hashes: each level takes two bits of them. */
 typedef struct ms__name {
-    uint64_t hash; /* 0: free */
+    struct ms__name *child[4];
+    uint64_t hash;
     ms_str first, second;
-    uint32_t value, tries;
+    bool taken;               /* an id: a call has it */
+    uint32_t tries;           /* an id: how many were derived from it */
+    ms__item *call;           /* an agent's id: where to look for its newest open call */
+    ms__group *turn;          /* an agent: its newest turn */
 } ms__name;
 
-/* A part of a message: a text, or a picture with data and mime, or one with url. */
-typedef struct ms__element {
-    ms_str text, mime, data, url;
-} ms__element;
+#define MS__LOOK_AT 256 /* open calls that one result is compared with at most */
 
 /* A history on its way to a provider. Everything is in the arena. */
 typedef struct ms__projector {
@@ -23453,106 +23466,57 @@ typedef struct ms__projector {
     ms_project_opts opts;
     ms_arena *arena;
     uint64_t lost;              /* bytes that there was no memory for */
-    ms__item *items;
-    ms__group *groups;
-    size_t n_items, cap_items, n_groups, cap_groups;
-    size_t pinned;              /* groups at the start that are system text */
-    uint64_t system_cost, cost; /* of opts.system, of all items */
+    ms__group *first, *last;
+    ms__group *pinned;          /* the last of the groups of system text at the start */
+    size_t n_groups;
+    uint64_t count, cost;       /* of items after the pinned groups */
+    uint64_t system_cost;       /* of the pinned groups */
     char *key;                  /* room for one, when opts.key gives them */
-    ms__name *names;
-    size_t n_names, cap_names;
+    ms__name *names[MS__NAME_TABLES];
+    ms__name spare;             /* the name that there was no memory for */
     uint64_t hash_key[2];
     ms__item *question;         /* an input_required without an answer */
     ms_str question_agent;
     ms__signer *signer;         /* of the newest thinking, while its answer goes on */
     /* [emit] */
     ms_json_writer json;
-    size_t start;               /* the group where the window begins */
     bool comma;                 /* a message was written before */
-    size_t running;             /* groups from here on send their thinking */
-    size_t old_results;         /* groups before here have results that are shortened */
-    ms__element *parts;         /* of the message at work */
-    size_t n_parts, cap_parts;
+    size_t running;             /* groups from this number on send their thinking */
+    size_t old_results;         /* groups below this number shorten their results */
+    ms__element *parts, **parts_end; /* of the message at work */
 } ms__projector;
 
 static void *ms__take(ms__projector *p, size_t size)
 {
     void *room = ms_arena_alloc(p->arena, size);
-    if (!room) p->lost = size + 1;
+    if (room) memset(room, 0, size);
+    else p->lost = size + 1;
     return room;
 }
 
-/* Room for `more` items of `size` bytes after the first n of an array that doubles. */
-static bool ms__room_for(ms__projector *p, void **items, size_t *cap, size_t n,
-                         size_t more, size_t size)
+/* Returns the entry of a pair of names; without one NULL, or, to `make`, a new entry that
+ * keeps the views. */
+static ms__name *ms__name_of(ms__projector *p, int kind, ms_str first, ms_str second,
+                             bool make)
 {
-    if (n + more <= *cap) return true;
-    size_t wider = *cap * 2 + more + 28;
-    void *fresh = ms__take(p, wider * size);
-    if (!fresh) return false;
-    if (n > 0) memcpy(fresh, *items, n * size);
-    *items = fresh;
-    *cap = wider;
-    return true;
-}
-
-/* The slot of a pair of names of that kind: theirs, or the free one where they go. */
-static ms__name *ms__name_slot(const ms__projector *p, unsigned kind, ms_str first,
-                               ms_str second, uint64_t *hash)
-{
-    uint64_t h = ms__hash(p->hash_key, kind * 2 + (first.ptr != NULL), first.ptr,
-                          first.len);
-    if (kind == MS__NAME_CALL && second.ptr)
-        h = ms__hash(p->hash_key, h, second.ptr, second.len);
-    *hash = h = h << 3 | kind; /* the kind is compared with the hash; never 0 */
-    size_t at = (size_t)(h >> 3) & (p->cap_names - 1);
-    for (; p->names[at].hash != 0; at = (at + 1) & (p->cap_names - 1)) {
-        const ms__name *n = &p->names[at];
-        if (n->hash == h && ms_str_equal(n->first, first) &&
+    uint64_t h = ms__hash(p->hash_key, first.ptr != NULL, first.ptr, first.len), hash;
+    if (second.ptr) h = ms__hash(p->hash_key, h, second.ptr, second.len);
+    hash = h;
+    ms__name **at = &p->names[kind], *n;
+    for (; (n = *at) != NULL; at = &n->child[h & 3], h >>= 2)
+        if (n->hash == hash && ms_str_equal(n->first, first) &&
             ms_str_equal(n->second, second))
-            break;
+            return n;
+    if (!make) return NULL;
+    n = (ms__name *)ms__take(p, sizeof *n);
+    if (n) *at = n;
+    else {
+        memset(&p->spare, 0, sizeof p->spare);
+        n = &p->spare;
     }
-    return &p->names[at];
-}
-
-/* Room for `more` names. */
-static bool ms__names_room(ms__projector *p, size_t more)
-{
-    if ((p->n_names + more) * 2 <= p->cap_names) return true;
-    ms__name *old = p->names;
-    size_t n = p->cap_names, wider = n ? n * 2 : 64;
-    uint64_t hash;
-    ms__name *fresh = (ms__name *)ms__take(p, wider * sizeof *fresh);
-    if (!fresh) return false;
-    memset(fresh, 0, wider * sizeof *fresh);
-    p->names = fresh;
-    p->cap_names = wider;
-    for (size_t i = 0; i < n; i++)
-        if (old[i].hash != 0)
-            *ms__name_slot(p, old[i].hash & 7, old[i].first, old[i].second, &hash) =
-                old[i];
-    return true;
-}
-
-/* The entry of a pair of names, or NULL. The table has a free slot. */
-static ms__name *ms__name_known(const ms__projector *p, unsigned kind, ms_str first,
-                                ms_str second)
-{
-    uint64_t hash;
-    ms__name *n = ms__name_slot(p, kind, first, second, &hash);
-    return n->hash != 0 ? n : NULL;
-}
-
-/* The same, made with value 0 where there was none; the views are kept. There is room. */
-static ms__name *ms__name_of(ms__projector *p, unsigned kind, ms_str first, ms_str second)
-{
-    uint64_t hash;
-    ms__name *n = ms__name_slot(p, kind, first, second, &hash);
-    if (n->hash != 0) return n;
     n->hash = hash;
     n->first = first;
     n->second = second;
-    p->n_names++;
     return n;
 }
 
@@ -23561,21 +23525,14 @@ static ms__name *ms__name_of(ms__projector *p, unsigned kind, ms_str first, ms_s
 /* Is there nothing but what Unicode calls white space? */
 static bool ms__is_blank(ms_str s)
 {
-    size_t i = 0;
-    while (i < s.len) {
-        unsigned char b = (unsigned char)s.ptr[i];
-        unsigned bad, len;
-        if (b < 0x80) {
-            if (b != ' ' && (b < 9 || b > 13)) return false;
-            i++;
-            continue;
-        }
-        len = ms__utf8_char((const unsigned char *)s.ptr + i, s.len - i, &bad);
-        uint32_t c = len ? ms__code_point(s.ptr + i, len) : 0xFFFD;
-        if (c != 0x85 && c != 0xA0 && c != 0x1680 && (c < 0x2000 || c > 0x200A) &&
-            c != 0x2028 && c != 0x2029 && c != 0x202F && c != 0x205F && c != 0x3000)
+    for (size_t i = 0; i < s.len;) {
+        uint32_t c = (unsigned char)s.ptr[i];
+        if (c < 0x80) i++;
+        else c = ms__code_point(s, &i);
+        if (c != ' ' && (c < 9 || c > 13) && c != 0x85 && c != 0xA0 && c != 0x1680 &&
+            (c < 0x2000 || c > 0x200A) && c != 0x2028 && c != 0x2029 && c != 0x202F &&
+            c != 0x205F && c != 0x3000)
             return false;
-        i += len;
     }
     return true;
 }
@@ -23611,12 +23568,14 @@ static ms_str ms__decoded(ms__projector *p, ms_str json)
 /* Three texts in a row, in the arena. */
 static ms_str ms__glue(ms__projector *p, ms_str a, ms_str b, ms_str c)
 {
-    char *text = (char *)ms__take(p, a.len + b.len + c.len);
+    size_t len = 0;
+    char *text = (char *)ms_arena_alloc(p->arena, a.len + b.len + c.len);
+    if (!text) p->lost = a.len + b.len + c.len + 1;
     if (!text) return MS_STR("");
-    if (a.len > 0) memcpy(text, a.ptr, a.len);
-    if (b.len > 0) memcpy(text + a.len, b.ptr, b.len);
-    if (c.len > 0) memcpy(text + a.len + b.len, c.ptr, c.len);
-    return ms_str_n(text, a.len + b.len + c.len);
+    ms__put_text(text, &len, a);
+    ms__put_text(text, &len, b);
+    ms__put_text(text, &len, c);
+    return ms_str_n(text, len);
 }
 
 /* The text as ms_shorten_message makes it. */
@@ -23653,46 +23612,47 @@ typedef enum ms__part_kind {
 } ms__part_kind;
 
 typedef struct ms__part_form {
-    const char *tag, *word, *need;
+    char tag; /* 't': "type" is word; 'k': "kind" is; 0: word is the only member */
+    const char *word, *need;
     ms__part_kind kind;
 } ms__part_form;
 
 static const ms__part_form ms__part_forms[] = {
-    {"type", "text", "text", MS__PART_TEXT},
-    {"type", "input_text", "text", MS__PART_TEXT},
-    {"type", "output_text", "text", MS__PART_TEXT},
-    {"type", "refusal", "refusal", MS__PART_TEXT},
-    {"type", "image_url", "image_url", MS__PART_PICTURE},
-    {"type", "input_image", "image_url", MS__PART_PICTURE},
-    {"type", "image", "source", MS__PART_PICTURE},
-    {"type", "image", "data", MS__PART_PICTURE},
-    {"type", "document", "source", MS__PART_FILE},
-    {"type", "input_audio", "input_audio", MS__PART_FILE},
-    {"type", "file", "file", MS__PART_FILE},
-    {"type", "redacted_thinking", "data", MS__PART_NOTHING},
-    {"kind", "image-url", "url", MS__PART_PICTURE},
-    {"kind", "binary", "data", MS__PART_PICTURE},
-    {"kind", "audio-url", "url", MS__PART_FILE},
-    {"kind", "video-url", "url", MS__PART_FILE},
-    {"kind", "document-url", "url", MS__PART_FILE},
-    {NULL, "inlineData", "inlineData", MS__PART_PICTURE},
-    {NULL, "fileData", "fileData", MS__PART_PICTURE},
-    {NULL, "text", "text", MS__PART_TEXT},
+    {'t', "text", "text", MS__PART_TEXT},
+    {'t', "input_text", "text", MS__PART_TEXT},
+    {'t', "output_text", "text", MS__PART_TEXT},
+    {'t', "refusal", "refusal", MS__PART_TEXT},
+    {'t', "image_url", "image_url", MS__PART_PICTURE},
+    {'t', "input_image", "image_url", MS__PART_PICTURE},
+    {'t', "image", "source", MS__PART_PICTURE},
+    {'t', "image", "data", MS__PART_PICTURE},
+    {'t', "document", "source", MS__PART_FILE},
+    {'t', "input_audio", "input_audio", MS__PART_FILE},
+    {'t', "file", "file", MS__PART_FILE},
+    {'t', "redacted_thinking", "data", MS__PART_NOTHING},
+    {'k', "image-url", "url", MS__PART_PICTURE},
+    {'k', "binary", "data", MS__PART_PICTURE},
+    {'k', "audio-url", "url", MS__PART_FILE},
+    {'k', "video-url", "url", MS__PART_FILE},
+    {'k', "document-url", "url", MS__PART_FILE},
+    {0, "inlineData", "inlineData", MS__PART_PICTURE},
+    {0, "fileData", "fileData", MS__PART_PICTURE},
+    {0, "text", "text", MS__PART_TEXT},
 };
 
 /* The form of an element of a list, and its member; NULL: it is no part of a message. */
 static const ms__part_form *ms__part_form_of(ms_str element, ms_str *member)
 {
-    ms_str tag = ms__absent(), kind;
-    bool type = ms_json_member(element, MS_STR("type"), &tag);
-    bool has_kind = !type && ms_json_member(element, MS_STR("kind"), &kind);
+    ms_str word = ms__absent();
+    char tag = ms_json_member(element, MS_STR("type"), &word)   ? 't'
+               : ms_json_member(element, MS_STR("kind"), &word) ? 'k' : 0;
     for (size_t i = 0; i < sizeof ms__part_forms / sizeof ms__part_forms[0]; i++) {
         const ms__part_form *f = &ms__part_forms[i];
-        if (f->tag ? !(f->tag[0] == 't' ? type : has_kind) ||
-                         !ms_json_string_is(type ? tag : kind, ms_str_of(f->word)) ||
-                         !ms_json_member(element, ms_str_of(f->need), member)
-                   : type || has_kind || !ms__only_member(element, f->word, member))
-            continue;
+        if (f->tag != tag) continue;
+        bool is = tag ? ms_json_string_is(word, ms_str_of(f->word)) &&
+                            ms_json_member(element, ms_str_of(f->need), member)
+                      : ms__only_member(element, f->word, member);
+        if (!is) continue;
         bool string = ms_json_kind_of(*member) == MS_JSON_STRING;
         return f->kind != MS__PART_TEXT || string ? f : NULL;
     }
@@ -23750,24 +23710,20 @@ static void ms__data_url(ms__element *x)
 /* Fills x from the members of a picture, by the names that formats have for them. */
 static void ms__picture_members(ms__projector *p, ms_str object, ms__element *x)
 {
-    static const struct {
-        const char *name;
-        char place;
-    } names[] = {{"url", 'u'},       {"fileUri", 'u'},    {"data", 'd'},
-                 {"mimeType", 'm'},  {"media_type", 'm'}, {"mime_type", 'm'}};
     ms_json_iter it = ms_json_iterate(object);
-    while (it.object && ms_json_next(&it))
-        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-            if (!ms_json_string_is(it.key, ms_str_of(names[i].name)) ||
-                ms_json_kind_of(it.value) != MS_JSON_STRING)
-                continue;
-            ms_str *place = names[i].place == 'u'   ? &x->url
-                            : names[i].place == 'd' ? &x->data : &x->mime;
-            *place = ms__decoded(p, it.value);
-        }
+    while (it.object && ms_json_next(&it)) {
+        ms_str name;
+        if (ms_json_kind_of(it.value) != MS_JSON_STRING ||
+            !ms__string_inside(it.key, &name))
+            continue;
+        if (ms__has_word("url fileUri", name)) x->url = ms__decoded(p, it.value);
+        else if (ms__has_word("data", name)) x->data = ms__decoded(p, it.value);
+        else if (ms__has_word("mimeType media_type mime_type", name))
+            x->mime = ms__decoded(p, it.value);
+    }
 }
 
-/* The picture of a part into *x; false: the provider does not take it. */
+/* Fills x with the picture of a part; false: the provider does not take it. */
 static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member,
                            ms__element *x)
 {
@@ -23786,109 +23742,92 @@ static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member,
              ms__starts_with(x->url, MS_STR("gs://"))));
 }
 
-/* Reads one element of a list as a part; false: it has no form of one. In results a
- * string is data. *left_out counts parts that are left out. */
-static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__element *x,
-                          uint64_t *left_out)
+/* Reads an element of a list into x; false: it is no part. A string is a part where
+ * `strings` are; in results it is data. */
+static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__element *x)
 {
-    ms_str member;
-    memset(x, 0, sizeof *x);
-    if (ms_json_kind_of(element) == MS_JSON_STRING) {
-        if (strings) x->text = ms__decoded(p, element);
-        return strings;
-    }
-    const ms__part_form *f = ms__part_form_of(element, &member);
-    if (!f) return false;
+    ms_str member = element;
+    bool string = ms_json_kind_of(element) == MS_JSON_STRING;
+    const ms__part_form *f = string ? &ms__part_forms[0]
+                                    : ms__part_form_of(element, &member);
+    if (!f || (string && !strings)) return false;
     if (f->kind == MS__PART_TEXT) x->text = ms__decoded(p, member);
     if (f->kind == MS__PART_TEXT ||
         (f->kind == MS__PART_PICTURE && ms__picture_of(p, element, member, x)))
         return true;
-    memset(x, 0, sizeof *x);
     x->text = MS_STR("");
     if (f->kind == MS__PART_NOTHING) return true;
-    if (left_out) ++*left_out;
+    p->report.wrapped++;
     x->text = ms__glue(p, MS_STR("["), ms_str_of(f->word), MS_STR(" left out]"));
     return true;
 }
 
-/* Adds a part to p->parts. */
-static void ms__part_push(ms__projector *p, const ms__element *x)
-{
-    void *parts = p->parts;
-    if (!ms__room_for(p, &parts, &p->cap_parts, p->n_parts, 1, sizeof *x)) return;
-    p->parts = (ms__element *)parts;
-    p->parts[p->n_parts++] = *x;
-}
-
-/* Adds the parts of a list; false: it is not such a list, and nothing is added. */
+/* Reads a list of parts, without blank texts; false: it is no such list. */
 static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
-                           uint64_t *left_out)
+                           ms__element **first)
 {
-    size_t before = p->n_parts, n = 0;
-    ms__element x;
+    ms__element **end = first;
+    size_t n = 0;
     ms_json_iter it = ms_json_iterate(list);
-    if (ms_json_kind_of(list) != MS_JSON_ARRAY) return false;
-    for (; ms_json_next(&it); n++) {
-        if (!ms__part_read(p, it.value, strings, &x, left_out)) {
-            p->n_parts = before;
+    *first = NULL;
+    for (; ms_json_kind_of(list) == MS_JSON_ARRAY && ms_json_next(&it); n++) {
+        ms__element *x = (ms__element *)ms__take(p, sizeof *x);
+        if (!x || !ms__part_read(p, it.value, strings, x)) {
+            *first = NULL;
             return false;
         }
-        if (!x.text.ptr || !ms__is_blank(x.text)) ms__part_push(p, &x);
+        if (x->text.ptr && ms__is_blank(x->text)) continue;
+        *end = x;
+        end = &x->next;
     }
     return n > 0;
 }
 
-/* The texts of p->parts, with a blank line between, pictures as "[image left out]"; the
- * parts are used up. */
-static ms_str ms__parts_joined(ms__projector *p)
+/* The texts of parts, with a blank line between, pictures as "[image left out]". */
+static ms_str ms__parts_joined(ms__projector *p, const ms__element *first)
 {
     ms_buf buf;
     ms_result code = MS_OK;
-    size_t n = p->n_parts;
     memset(&buf, 0, sizeof buf);
     buf.arena = p->arena;
-    p->n_parts = 0;
-    if (n == 1 && p->parts[0].text.ptr) return p->parts[0].text;
-    for (size_t i = 0; i < n; i++) {
-        ms_str text = p->parts[i].text;
-        p->report.wrapped += !text.ptr;
-        if (i > 0) ms__buf_add(&buf, &code, MS_STR("\n\n"));
-        ms__buf_add(&buf, &code, text.ptr ? text : MS_STR("[image left out]"));
+    if (first && first->text.ptr && !first->next) return first->text;
+    for (const ms__element *x = first; x; x = x->next) {
+        p->report.wrapped += !x->text.ptr;
+        if (x != first) ms__buf_add(&buf, &code, MS_STR("\n\n"));
+        ms__buf_add(&buf, &code, x->text.ptr ? x->text : MS_STR("[image left out]"));
     }
     if (code != MS_OK) p->lost = buf.len + 1;
     return ms_buf_text(&buf);
 }
 
-static bool ms__has_pictures(const ms__projector *p)
+static bool ms__has_pictures(const ms__element *x)
 {
-    for (size_t i = 0; i < p->n_parts; i++)
-        if (!p->parts[i].text.ptr) return true;
-    return false;
+    while (x && x->text.ptr) x = x->next;
+    return x != NULL;
 }
 
-/* Makes a text of an item that has pictures. */
+/* Makes one text of an item that has parts. */
 static void ms__item_flatten(ms__projector *p, ms__item *item)
 {
-    if (item->parts && ms__parts_read(p, item->text.text, true, NULL))
-        item->text.text = ms__parts_joined(p);
-    item->parts = item->text.json = false;
+    if (item->parts) item->text.text = ms__parts_joined(p, item->parts);
+    item->parts = NULL;
+    item->text.json = false;
 }
 
-/* ---- Step 1: what a message says. */
+/* ---- Step 1: a message becomes an item. */
 
-/* The text of a content that is JSON, or the list of parts where it has pictures. */
-static void ms__json_said(ms__projector *p, const ms_envelope *m, ms__item *item)
+/* The text of a content that is JSON, and its parts where it has pictures. */
+static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     ms_str json = m->content.text, first;
     bool result = ms__is_answer(m);
     ms_role role = ms__chat_role(m);
     ms_json_kind kind = ms_json_kind_of(json);
-    if (ms__parts_read(p, json, !result, &p->report.wrapped)) {
-        item->parts = ms__has_pictures(p) &&
-                      (result ? p->shape->pictures
-                              : role == MS_ROLE_USER || role == MS_ROLE_OTHER);
-        if (!item->parts) item->text.text = ms__parts_joined(p);
-        p->n_parts = 0;
+    if (ms__parts_read(p, json, !result, &item->parts)) {
+        bool taken = result ? p->shape->pictures
+                            : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
+        if (!item->parts) item->text.text = MS_STR("");
+        if (!taken || !ms__has_pictures(item->parts)) ms__item_flatten(p, item);
     } else if (kind == MS_JSON_STRING) {
         item->text.text = ms__decoded(p, json);
     } else if (kind == MS_JSON_NULL ||
@@ -23914,7 +23853,7 @@ static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
 }
 
 /* What another agent did, as the reader sees it: "[worker] search {"q": 1}". */
-static void ms__anothers_said(ms__projector *p, const ms_envelope *m, ms__item *item)
+static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     bool call = m->type == MS_T_ACTION, delegation = m->type == MS_T_DELEGATION;
     ms__item_flatten(p, item);
@@ -23931,12 +23870,11 @@ static void ms__anothers_said(ms__projector *p, const ms_envelope *m, ms__item *
 
 MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out)
 {
-    size_t n = 0, i = 0;
-    while (i < name.len) {
-        const unsigned char *at = (const unsigned char *)name.ptr + i;
-        unsigned bad, len = ms__utf8_char(at, name.len - i, &bad);
-        out[n++] = len == 1 && ms__is_word_char(name.ptr[i]) ? name.ptr[i] : '_';
-        i += len ? len : bad;
+    size_t n = 0;
+    for (size_t i = 0; i < name.len;) {
+        char c = name.ptr[i];
+        (void)ms__code_point(name, &i);
+        out[n++] = ms__is_word_char(c) ? c : '_';
     }
     return ms_str_n(name.ptr ? out : NULL, n);
 }
@@ -23957,7 +23895,7 @@ static ms_str ms__tool_named(ms__projector *p, ms_str name)
 }
 
 /* The arguments of a call: an object, or the text that the model gave for one. */
-static void ms__call_said(ms__projector *p, const ms_envelope *m, ms__item *item)
+static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     item->kind = MS__ITEM_CALL;
     item->tool = ms__tool_named(p, m->tool);
@@ -23971,13 +23909,11 @@ static void ms__call_said(ms__projector *p, const ms_envelope *m, ms__item *item
         p->report.wrapped++;
 }
 
-static void ms__delegation_said(ms__projector *p, const ms_envelope *m, ms__item *item)
+static void ms__item_as_delegation(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     ms_json_writer w;
     ms_buf buf;
-    memset(&buf, 0, sizeof buf);
-    buf.arena = p->arena;
-    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms__json_to(&w, &buf, p->arena);
     ms_json_begin_object(&w);
     ms_json_key(&w, MS_STR("worker"));
     ms_json_put_string(&w, m->worker);
@@ -23987,13 +23923,13 @@ static void ms__delegation_said(ms__projector *p, const ms_envelope *m, ms__item
     if (ms_json_finish(&w) != MS_OK) p->lost = m->task.len + 1;
     item->kind = MS__ITEM_CALL;
     item->delegation = true;
-    item->parts = false;
+    item->parts = NULL;
     item->tool = MS_STR("delegate");
     item->text = ms_json(ms_buf_text(&buf));
     item->turn = m->turn_id;
 }
 
-static void ms__sourced_said(ms__projector *p, const ms_envelope *m, ms__item *item)
+static void ms__item_as_sourced(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     ms_str source = m->from_manager.ptr ? m->from_manager : m->from_worker;
     ms_str *text = &item->text.text;
@@ -24010,11 +23946,11 @@ static void ms__sourced_said(ms__projector *p, const ms_envelope *m, ms__item *i
 }
 
 /* System text that may stand here, or what becomes of it. */
-static void ms__system_said(ms__projector *p, ms__item *item)
+static void ms__item_as_system(ms__projector *p, ms__item *item)
 {
     ms_str text = item->text.text;
     item->kind = MS__ITEM_SYSTEM;
-    if (p->pinned == p->n_groups || p->profile->system == MS_SYSTEM_ANYWHERE ||
+    if (p->pinned == p->last || p->profile->system == MS_SYSTEM_ANYWHERE ||
         ms__is_blank(text))
         return;
     item->kind = MS__ITEM_USER;
@@ -24023,7 +23959,7 @@ static void ms__system_said(ms__projector *p, ms__item *item)
 }
 
 /* Text of the assistant, shortened when asked for. */
-static void ms__assistant_said(ms__projector *p, const ms_envelope *m, ms__item *item)
+static void ms__item_as_assistant(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     item->kind = MS__ITEM_ASSISTANT;
     item->final = m->type == MS_T_FINAL;
@@ -24034,41 +23970,51 @@ static void ms__assistant_said(ms__projector *p, const ms_envelope *m, ms__item 
     if (p->profile->trim) item->text.text = ms__trim_end(item->text.text);
 }
 
-static void ms__result_said(ms__projector *p, const ms_envelope *m, ms__item *item)
+static void ms__item_as_result(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     item->kind = MS__ITEM_RESULT;
     item->failed = m->type == MS_T_ERROR;
     if (!p->shape->outcomes) return;
     ms_str outcome = ms__string_of(m, ms__absent(), "outcome");
-    if (ms_json_string_is(outcome, MS_STR("success")) ||
-        ms_json_string_is(outcome, MS_STR("denied")) ||
-        ms_json_string_is(outcome, MS_STR("interrupted")))
+    if (item->failed) item->beside = MS_STR("\"failed\"");
+    else if (ms_json_string_is(outcome, MS_STR("success")) ||
+             ms_json_string_is(outcome, MS_STR("denied")) ||
+             ms_json_string_is(outcome, MS_STR("interrupted")))
         item->beside = outcome;
 }
 
-/* Fills kind, text and what goes with it. */
-static void ms__item_said(ms__projector *p, const ms_envelope *m, ms__item *item)
+static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_kind kind)
+{
+    ms__item *item = (ms__item *)ms__take(p, sizeof *item);
+    if (!item) return NULL;
+    item->kind = kind;
+    item->seq = m->seq;
+    return item;
+}
+
+/* The item of a message; NULL: no memory. */
+static ms__item *ms__item_of(ms__projector *p, const ms_envelope *m)
 {
     ms_role role = ms__chat_role(m);
-    memset(item, 0, sizeof *item);
-    item->seq = m->seq;
-    if (m->type == MS_T_DELTA || m->type == MS_T_APPROVAL_REQUIRED ||
+    ms__item *item = ms__item_new(p, m, MS__ITEM_NONE);
+    if (!item || m->type == MS_T_DELTA || m->type == MS_T_APPROVAL_REQUIRED ||
         m->type == MS_T_REASONING)
-        return;
+        return item;
     item->text.text = m->content.text;
-    if (m->content.json && m->type != MS_T_ACTION) ms__json_said(p, m, item);
-    if (ms__is_anothers(p, m)) ms__anothers_said(p, m, item);
-    else if (m->type == MS_T_ACTION) ms__call_said(p, m, item);
-    else if (m->type == MS_T_DELEGATION) ms__delegation_said(p, m, item);
-    else if (ms__is_answer(m)) ms__result_said(p, m, item);
+    if (m->content.json && m->type != MS_T_ACTION) ms__item_as_json(p, m, item);
+    if (ms__is_anothers(p, m)) ms__item_as_anothers(p, m, item);
+    else if (m->type == MS_T_ACTION) ms__item_as_call(p, m, item);
+    else if (m->type == MS_T_DELEGATION) ms__item_as_delegation(p, m, item);
+    else if (ms__is_answer(m)) ms__item_as_result(p, m, item);
     else if (m->type == MS_T_SYNTHESIS || m->type == MS_T_GLOBAL_OBSERVATION)
-        ms__sourced_said(p, m, item);
+        ms__item_as_sourced(p, m, item);
     else if (role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER)
-        ms__system_said(p, item);
-    else if (role == MS_ROLE_ASSISTANT) ms__assistant_said(p, m, item);
+        ms__item_as_system(p, item);
+    else if (role == MS_ROLE_ASSISTANT) ms__item_as_assistant(p, m, item);
     else item->kind = MS__ITEM_USER;
     if (item->kind < MS__ITEM_THOUGHT && ms__is_blank(item->text.text))
         item->kind = MS__ITEM_NONE;
+    return item;
 }
 
 /* ---- Thinking, and what else only its signer takes back. */
@@ -24083,14 +24029,20 @@ static uint64_t ms__answer_sum(uint64_t sum, const ms_envelope *m)
     return ms__hash(key, sum, m->args.text.ptr, m->args.text.len);
 }
 
-/* Are two models of one family? They have one name but for what a router puts before it,
- * a date, the number of a build, or latest. An absent name is any. */
+/* A model's name without what a router puts before it. */
+static ms_str ms__model_name(ms_str s)
+{
+    size_t i = s.len;
+    while (i > 0 && s.ptr[i - 1] != '/') i--;
+    return i > 0 ? ms_str_n(s.ptr + i, s.len - i) : s;
+}
+
+/* Are two models of one family? They have one name but for a date, the number of a build,
+ * or latest. An absent name is any. */
 static bool ms__same_model(ms_str a, ms_str b)
 {
-    for (size_t i = 0; i < a.len; i++)
-        if (a.ptr[i] == '/') a = ms_str_n(a.ptr + i + 1, a.len - i - 1), i = 0;
-    for (size_t i = 0; i < b.len; i++)
-        if (b.ptr[i] == '/') b = ms_str_n(b.ptr + i + 1, b.len - i - 1), i = 0;
+    a = ms__model_name(a);
+    b = ms__model_name(b);
     ms_str shorter = a.len < b.len ? a : b, longer = a.len < b.len ? b : a, rest;
     if (shorter.len == 0) return true;
     if (!ms__starts_with(longer, shorter)) return false;
@@ -24115,38 +24067,34 @@ static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
     return all;
 }
 
-/* Is the message thinking that this provider takes back? Its text, and its signature, or
- * the data of redacted thinking, which has no text, go into the item. */
-static bool ms__thought_of(const ms__projector *p, const ms_envelope *m, ms__item *item)
+/* The thinking of a message that this provider takes back, with its signature, or the
+ * data of redacted thinking, which has no text. In chat completions it may stand beside
+ * the text. NULL: there is none. */
+static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
 {
-    ms_str all = ms__signed(p, m);
+    bool chat = p->profile->shape == MS_SHAPE_CHAT;
     bool signs = p->profile->shape == MS_SHAPE_ANTHROPIC;
     bool own = signs && m->source.len > 0 && m->source.ptr[0] == ms__anthropic.letter;
-    if (m->type != MS_T_REASONING || (!all.ptr && !own) || !p->shape->thought ||
-        (m->flags & MS_FLAG_UNFINISHED))
-        return false;
+    ms_str all = ms__signed(p, m), beside = ms__absent();
+    if (chat && ms__chat_role(m) == MS_ROLE_ASSISTANT)
+        beside = ms__string_of(m, beside, "reasoning_content");
+    if (!beside.ptr && (m->type != MS_T_REASONING || (!all.ptr && !own) ||
+                        !p->shape->thought || (m->flags & MS_FLAG_UNFINISHED)))
+        return NULL;
+    ms__item *item = ms__item_new(p, m, MS__ITEM_THOUGHT);
+    if (!item) return NULL;
+    if (beside.ptr) {
+        item->text.text = ms__decoded(p, beside);
+        return item;
+    }
     item->text = m->content;
     item->beside = ms__string_of(m, all, "data");
     item->redacted = item->beside.ptr != NULL;
     if (!item->redacted) item->beside = ms__string_of(m, all, "signature");
-    return !signs || item->beside.ptr;
+    return !signs || item->beside.ptr ? item : NULL;
 }
 
-/* The thinking of a message, if it is there; of chat completions it may stand beside the
- * text. */
-static bool ms__thought_said(ms__projector *p, const ms_envelope *m, ms__item *item)
-{
-    ms_str beside = ms__absent();
-    if (p->profile->shape == MS_SHAPE_CHAT && ms__chat_role(m) == MS_ROLE_ASSISTANT)
-        beside = ms__string_of(m, beside, "reasoning_content");
-    memset(item, 0, sizeof *item);
-    item->kind = MS__ITEM_THOUGHT;
-    item->seq = m->seq;
-    if (beside.ptr) item->text.text = ms__decoded(p, beside);
-    return beside.ptr || ms__thought_of(p, m, item);
-}
-
-/* Looks whether the answer that thinking belongs to is as it was: m is of it, too. */
+/* Compares the answer that thinking belongs to with what was signed: m is of it, too. */
 static void ms__signer_add(ms__projector *p, const ms_envelope *m, ms__item *thought)
 {
     ms_str of;
@@ -24154,7 +24102,6 @@ static void ms__signer_add(ms__projector *p, const ms_envelope *m, ms__item *tho
     if (thought && !p->signer) {
         p->signer = (ms__signer *)ms__take(p, sizeof *p->signer);
         if (!p->signer) return;
-        memset(p->signer, 0, sizeof *p->signer);
         p->signer->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
                             ms_json_u64(of, &p->signer->of) == MS_OK;
     }
@@ -24199,51 +24146,46 @@ static ms_str ms__id_derive(const ms__projector *p, ms_str id, uint32_t n, char 
     static const uint64_t key[2] = {0x6d73677374, 0x6f72652e68};
     bool alnum = p->profile->ids == MS_IDS_ALNUM, fits = ms__id_fits(p->profile, id);
     char tail[MS__ID_TAIL];
-    size_t tail_len = 0, max = p->profile->id_max, len = 0;
-    bool whole = max == 0 || id.len + 12 <= max; /* with a number after it */
-    if (fits && n > 0 && !alnum && whole) {
-        tail[tail_len++] = '_';
+    size_t tail_len = 0, len = 0, least = p->profile->id_min;
+    size_t max = p->profile->id_max ? p->profile->id_max : SIZE_MAX;
+    if (!alnum) tail[tail_len++] = '_';
+    if (fits && n > 0 && !alnum && id.len < max - 11) { /* with a number after it */
         tail_len += ms__u64_write((uint64_t)n + 1, tail + tail_len);
     } else {
         uint64_t hash = ms__hash(key, n, id.ptr, id.len);
-        size_t want = p->profile->id_min > 9 ? p->profile->id_min : 9;
-        if (want > 24) want = 24;
-        if (max != 0 && want > max) want = max;
-        if (!alnum) tail[tail_len++] = '_';
+        size_t want = ms__min(ms__min(least > 9 ? least : 9, 24), max);
         for (; tail_len < want; hash = hash / 36 + (hash % 36 << 57))
             tail[tail_len++] = digits[hash % 36];
     }
-    size_t room = max == 0 ? id.len : max > tail_len ? max - tail_len : 0;
-    if (p->profile->id_min == max && max != 0) room = max - ms__min(max, tail_len);
-    for (size_t i = 0; i < id.len && len < room; i++)
-        text[len++] =
-            ms__id_char(p->profile, id.ptr[i]) && (unsigned char)id.ptr[i] < 0x80
-                ? id.ptr[i]
-            : alnum ? 'x'
-                    : '_';
+    size_t room = max == SIZE_MAX ? id.len : max - tail_len;
+    for (size_t i = 0; i < id.len && len < room; i++) {
+        bool stays = ms__id_char(p->profile, id.ptr[i]) &&
+                     (unsigned char)id.ptr[i] < 0x80;
+        text[len++] = stays ? id.ptr[i] : alnum ? 'x' : '_';
+    }
     memcpy(text + len, tail, tail_len);
     return ms_str_n(text, len + tail_len);
 }
 
-/* The id by which a call goes: its own, or the first derived one that is free. The table
- * has room for two. */
+/* The id by which a call goes: its own, or the first derived one that is free. */
 static ms_str ms__id_give(ms__projector *p, ms_str own)
 {
     bool fits = ms__id_fits(p->profile, own);
-    ms__name *from = ms__name_of(p, MS__NAME_ID, own, ms__absent()), *made = from;
+    ms__name *from = ms__name_of(p, MS__NAME_ID, own, ms__absent(), true), *made = from;
     ms_str id = own;
-    if (!fits || from->value != 0) {
-        char *text = (char *)ms__take(p, own.len + MS__ID_TAIL);
-        if (!text) return own;
-        p->report.renamed++;
-        for (; made && (made->value != 0 || !fits);
-             made = ms__name_known(p, MS__NAME_ID, id, ms__absent())) {
-            if (fits && from->tries == 0) from->tries = 1;
-            id = ms__id_derive(p, own, from->tries++, text);
-        }
-        if (!made) made = ms__name_of(p, MS__NAME_ID, id, ms__absent());
+    if (fits && !from->taken) {
+        from->taken = true;
+        return own;
     }
-    made->value = 1;
+    char *text = (char *)ms__take(p, own.len + MS__ID_TAIL);
+    if (!text) return own;
+    p->report.renamed++;
+    if (fits && from->tries == 0) from->tries = 1;
+    do {
+        id = ms__id_derive(p, own, from->tries++, text);
+        made = ms__name_of(p, MS__NAME_ID, id, ms__absent(), true);
+    } while (made->taken);
+    made->taken = true;
     return id;
 }
 
@@ -24256,7 +24198,7 @@ static ms_str ms__id_own(ms__projector *p, const ms_envelope *m)
     return ms__glue(p, MS_STR("call_"), ms_str_n(number, len), ms__absent());
 }
 
-/* ---- Steps 2 and 3: pairs and groups. */
+/* ---- Step 3: groups. */
 
 static uint64_t ms__text_cost(const ms__projector *p, ms_value text)
 {
@@ -24264,102 +24206,109 @@ static uint64_t ms__text_cost(const ms__projector *p, ms_value text)
     return 4 + ms_count_tokens(NULL, text);
 }
 
-/* An estimate for a list of parts: its texts, and MS__PICTURE for each other part. */
 #define MS__PICTURE 1000 /* tokens; providers count 85 to 1,600 */
-static uint64_t ms__parts_cost(ms_str list)
-{
-    uint64_t cost = 4;
-    ms_str member;
-    ms_json_iter it = ms_json_iterate(list);
-    while (ms_json_next(&it)) {
-        const ms__part_form *f = ms__part_form_of(it.value, &member);
-        cost += f && f->kind != MS__PART_TEXT ? MS__PICTURE
-                : ms_count_tokens(NULL, ms_text_n(f ? member : it.value));
-    }
-    return cost;
-}
 
 static uint64_t ms__item_cost(const ms__projector *p, const ms__item *item)
 {
-    if (item->parts && !p->opts.count) return ms__parts_cost(item->text.text);
-    uint64_t cost = ms__text_cost(p, item->text);
+    uint64_t cost = 4;
+    if (item->parts && !p->opts.count) {
+        for (const ms__element *x = item->parts; x; x = x->next)
+            cost += x->text.ptr ? ms_count_tokens(NULL, ms_text_n(x->text)) : MS__PICTURE;
+        return cost;
+    }
+    cost = ms__text_cost(p, item->text);
     if (!item->tool.len) return cost;
     return cost + ms__text_cost(p, ms_text_n(item->tool)) - (p->opts.count ? 0 : 4);
 }
 
-static size_t ms__item_push(ms__projector *p, ms__item *item)
+/* Makes an item part of a group. */
+static void ms__item_count(ms__projector *p, ms__group *g, ms__item *item)
 {
-    size_t at = p->n_items++;
     uint64_t cost = ms__item_cost(p, item);
-    p->items[at] = *item;
-    p->groups[item->group].count++;
-    p->groups[item->group].cost += cost;
+    item->group = g;
+    g->count++;
+    g->cost += cost;
+    if (p->pinned == p->last) {
+        p->system_cost += cost;
+        return;
+    }
     p->cost += cost;
-    return at;
+    p->count++;
 }
 
-static bool ms__group_takes(const ms__projector *p, ms_str agent)
+/* Begins a group of that kind after the last; NULL: no memory. */
+static ms__group *ms__group_new(ms__projector *p, ms__item_kind kind, ms_str agent)
 {
-    if (p->n_groups == 0) return false;
-    const ms__group *g = &p->groups[p->n_groups - 1];
-    return g->kind == MS__ITEM_ASSISTANT && !g->has_results &&
-           ms_str_equal(g->agent, agent);
-}
-
-/* Begins a group of that kind. */
-static void ms__group_begin(ms__projector *p, ms__item_kind kind, ms_str agent)
-{
-    ms__group *g = &p->groups[p->n_groups];
-    memset(g, 0, sizeof *g);
+    ms__group *g = (ms__group *)ms__take(p, sizeof *g);
+    if (!g) return NULL;
+    if (kind == MS__ITEM_ASSISTANT)
+        ms__name_of(p, MS__NAME_AGENT, agent, ms__absent(), true)->turn = g;
     g->kind = kind;
     g->agent = agent;
-    g->first = g->last = (uint32_t)p->n_items;
-    if (kind == MS__ITEM_SYSTEM && p->pinned == p->n_groups) p->pinned++;
-    p->n_groups++;
-    if (kind == MS__ITEM_ASSISTANT)
-        ms__name_of(p, MS__NAME_AGENT, agent, ms__absent())->value =
-            (uint32_t)p->n_groups;
+    g->number = p->n_groups++;
+    g->before = p->last;
+    if (kind == MS__ITEM_SYSTEM && p->pinned == p->last) p->pinned = g;
+    if (p->last) p->last->next = g;
+    else p->first = g;
+    return p->last = g;
 }
 
-/* Puts an item into the turn that it belongs to, or into a group of its own. There is
- * room for everything. */
-static void ms__item_join(ms__projector *p, ms__item *item, ms_str agent)
+/* Puts an item into the turn that it belongs to, or into a group of its own. */
+static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
 {
     bool turn = item->kind >= MS__ITEM_ASSISTANT;
-    if (!turn) agent = ms__absent();
-    if (!turn || !ms__group_takes(p, agent))
-        ms__group_begin(p, turn ? MS__ITEM_ASSISTANT : item->kind, agent);
-    ms__group *g = &p->groups[p->n_groups - 1];
-    item->group = (uint32_t)(p->n_groups - 1);
-    size_t at = ms__item_push(p, item);
-    if (at != g->first) p->items[g->last].next = (uint32_t)at + 1;
-    g->last = (uint32_t)at;
-    if (item->kind == MS__ITEM_ASSISTANT) g->has_texts = true;
+    ms__group *g = p->last;
+    if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
+        !ms_str_equal(g->agent, agent))
+        g = ms__group_new(p, turn ? MS__ITEM_ASSISTANT : item->kind,
+                          turn ? agent : ms__absent());
+    if (p->lost) return;
+    if (g->last) g->last->next = item;
+    else g->first = item;
+    g->last = item;
+    ms__item_count(p, g, item);
     if (item->kind != MS__ITEM_CALL) return;
-    g->calls++;
-    if (g->open++ == 0) g->oldest = (uint32_t)at + 1;
+    g->has_calls = true;
+    if (!g->oldest) g->oldest = item;
 }
 
-/* The call of that agent and id without a result that is nearest, of several in one turn
- * the oldest: item + 1, or 0. *known: there was such a call at all. */
-static uint32_t ms__call_by_id(ms__projector *p, const ms_envelope *m, bool *known)
+/* A question waits until the user's text comes next; otherwise it is never sent. */
+static void ms__question_end(ms__projector *p, const ms_envelope *m)
 {
-    ms__name *name = ms__name_known(p, MS__NAME_CALL, m->call_id, m->agent_key);
+    ms__item *question = p->question;
+    if (!question) return;
+    p->question = NULL;
+    if (ms__chat_role(m) == MS_ROLE_USER && !ms__is_anothers(p, m))
+        ms__item_put(p, question, p->question_agent);
+    else p->report.dropped++;
+}
+
+/* Puts an item of message m, which ends a question. */
+static void ms__item_join(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms__question_end(p, m);
+    ms__item_put(p, item, m->agent_key);
+}
+
+/* ---- Step 2: pairs. */
+
+/* The call of that agent and id without a result that is nearest, of several in one turn
+ * the oldest, or NULL. *known: there was such a call at all. */
+static ms__item *ms__call_by_id(ms__projector *p, const ms_envelope *m, bool *known)
+{
+    ms__name *name = ms__name_of(p, MS__NAME_CALL, m->call_id, m->agent_key, false);
     *known = name != NULL;
-    if (!name) return 0;
-    uint32_t at = name->value;
-    while (p->items[at - 1].result && p->items[at - 1].before)
-        at = p->items[at - 1].before;
-    name->value = at; /* those after it are answered for good */
-    if (p->items[at - 1].result) return 0;
-    uint32_t turn = p->items[at - 1].group, before = p->items[at - 1].before;
-    for (unsigned looked = 0; before != 0 && looked < MS__LOOK_AT; looked++) {
-        const ms__item *call = &p->items[before - 1];
-        if (call->result || call->group != turn) break;
-        at = before;
-        before = call->before;
+    if (!name) return NULL;
+    ms__item *call = name->call;
+    while (call->result && call->before) call = call->before;
+    name->call = call; /* those after it are answered for good */
+    if (call->result) return NULL;
+    ms__item *at = call->before;
+    for (unsigned looked = 0; at && looked < MS__LOOK_AT; looked++, at = at->before) {
+        if (at->result || at->group != call->group) break;
+        call = at;
     }
-    return at;
+    return call;
 }
 
 /* Is it an open call that the result can answer? Of its tool and its turn, if it names
@@ -24371,94 +24320,32 @@ static bool ms__call_fits(const ms_envelope *m, const ms__item *call)
     return !m->turn_id.ptr || !call->turn.ptr || ms_str_equal(m->turn_id, call->turn);
 }
 
-/* The oldest call without a result in the agent's newest turn that fits: item + 1, or 0.
- * */
-static uint32_t ms__call_by_place(ms__projector *p, const ms_envelope *m)
+/* The oldest call without a result in the agent's newest turn that fits, or NULL. */
+static ms__item *ms__call_by_place(ms__projector *p, const ms_envelope *m)
 {
-    ms__name *last = ms__name_known(p, MS__NAME_AGENT, m->agent_key, ms__absent());
-    if (!last) return 0;
-    ms__group *g = &p->groups[last->value - 1];
-    if (g->open == 0) return 0;
-    while (p->items[g->oldest - 1].kind != MS__ITEM_CALL ||
-           p->items[g->oldest - 1].result)
-        g->oldest = p->items[g->oldest - 1].next; /* answered for good */
-    uint32_t at = g->oldest;
-    for (unsigned looked = 0; at != 0 && looked < MS__LOOK_AT; looked++) {
-        if (ms__call_fits(m, &p->items[at - 1])) return at;
-        at = p->items[at - 1].next;
-    }
-    return 0;
+    ms__name *agent = ms__name_of(p, MS__NAME_AGENT, m->agent_key, ms__absent(), false);
+    if (!agent) return NULL;
+    ms__item **oldest = &agent->turn->oldest, *call;
+    while (*oldest && ((*oldest)->kind != MS__ITEM_CALL || (*oldest)->result))
+        *oldest = (*oldest)->next; /* answered for good */
+    call = *oldest;
+    for (unsigned looked = 0; call && looked < MS__LOOK_AT; looked++, call = call->next)
+        if (ms__call_fits(m, call)) return call;
+    return NULL;
 }
 
-/* ---- Adding a message. Room in the lists and tables is made first. */
-
-static ms_result ms__rooms(ms__projector *p, ms_error *err)
-{
-    void *items = p->items, *groups = p->groups;
-    if (p->n_items + 2 >= MS__ITEMS_MOST)
-        return ms__fail(err, MS_E_TOO_LARGE, "over %u messages", (uint64_t)p->n_items);
-    if (!ms__room_for(p, &items, &p->cap_items, p->n_items, 6, sizeof *p->items))
-        return ms__no_arena(err, p->arena, p->lost);
-    p->items = (ms__item *)items;
-    if (!ms__room_for(p, &groups, &p->cap_groups, p->n_groups, 6, sizeof *p->groups))
-        return ms__no_arena(err, p->arena, p->lost);
-    p->groups = (ms__group *)groups;
-    return ms__names_room(p, 8) ? MS_OK : ms__no_arena(err, p->arena, p->lost);
-}
-
-/* Does a final only repeat the text before it, or that text a final? */
-static bool ms__repeats(const ms__projector *p, const ms__item *item)
-{
-    if (item->kind != MS__ITEM_ASSISTANT || p->n_groups == 0) return false;
-    const ms__group *g = &p->groups[p->n_groups - 1];
-    const ms__item *last = &p->items[g->last];
-    return !g->has_results && last->kind == MS__ITEM_ASSISTANT &&
-           (item->final || last->final) && ms_str_equal(last->text.text, item->text.text);
-}
-
-/* A question waits until the user's text comes next; otherwise it is never sent. */
-static void ms__question_tell(ms__projector *p, const ms_envelope *m)
-{
-    ms__item *question = p->question;
-    if (!question) return;
-    p->question = NULL;
-    if (ms__chat_role(m) == MS_ROLE_USER && !ms__is_anothers(p, m))
-        ms__item_join(p, question, p->question_agent);
-    else p->report.dropped++;
-}
-
-static void ms__question_keep(ms__projector *p, const ms__item *item, ms_str agent)
-{
-    ms__item *question = (ms__item *)ms__take(p, sizeof *question);
-    if (p->question) p->report.dropped++;
-    if (question) *question = *item;
-    p->question = question;
-    p->question_agent = agent;
-}
-
-/* Remembers a call by its own id, after those of before. */
-static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *item)
+/* Adds a call, and remembers it by its own id, after those of before. */
+static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
 {
     ms_str own = ms__id_own(p, m), from = ms__signed(p, m);
     if (p->shape->signatures)
-        item->beside =
+        call->beside =
             ms__string_of(m, from, from.ptr ? "signature" : "thoughtSignature");
-    item->id = ms__id_give(p, own);
-    ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key);
-    item->before = name->value;
-    ms__item_join(p, item, m->agent_key);
-    name->value = (uint32_t)p->n_items;
-}
-
-/* Adds the text beside a call to its turn. */
-static void ms__beside_add(ms__projector *p, const ms_envelope *m)
-{
-    ms__item item;
-    ms_envelope said = ms_assistant_message(m->content);
-    if (m->content.text.len == 0) return;
-    said.seq = m->seq;
-    ms__item_said(p, &said, &item);
-    if (item.kind != MS__ITEM_NONE) ms__item_join(p, &item, m->agent_key);
+    call->id = ms__id_give(p, own);
+    ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key, true);
+    call->before = name->call;
+    name->call = call;
+    ms__item_join(p, m, call);
 }
 
 /* An observation of nothing that was called is the user's text. */
@@ -24472,27 +24359,15 @@ static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *i
     item->kind = MS__ITEM_USER;
     p->report.wrapped++;
     item->text.text = ms__glue(p, ms__answer_prefix(m), item->text.text, ms__absent());
-    ms__question_tell(p, m);
-    ms__item_join(p, item, ms__absent());
+    ms__item_join(p, m, item);
 }
 
-static void ms__result_attach(ms__projector *p, ms__item *item, uint32_t call)
-{
-    ms__item *c = &p->items[call - 1];
-    ms__group *g = &p->groups[c->group];
-    c->result = (uint32_t)p->n_items + 1;
-    item->group = c->group;
-    g->open--;
-    g->has_results = true;
-    (void)ms__item_push(p, item);
-}
-
-/* Step 2. A result that brings its arguments along is call and result in one. */
+/* Gives a result to its call. */
 static void ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     bool known = false;
-    uint32_t call = m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
-                                       : ms__call_by_place(p, m);
+    ms__item *call = m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
+                                        : ms__call_by_place(p, m);
     bool object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
     bool brings = !call && !known && m->args.text.ptr;
     if (p->shape->signatures && !object) p->report.wrapped++;
@@ -24506,21 +24381,43 @@ static void ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *ite
         p->report.orphans += !known;
         return;
     }
-    ms__question_tell(p, m);
-    if (brings) {
-        ms__item own;
-        memset(&own, 0, sizeof own);
-        own.seq = m->seq;
-        ms__call_said(p, m, &own);
-        ms__call_add(p, m, &own);
-        call = (uint32_t)p->n_items;
+    ms__question_end(p, m);
+    if (brings) call = ms__item_new(p, m, MS__ITEM_CALL);
+    if (brings && call) {
+        ms__item_as_call(p, m, call);
+        ms__call_add(p, m, call);
     }
-    ms__result_attach(p, item, call);
+    if (p->lost) return;
+    call->result = item;
+    call->group->has_results = true;
+    ms__item_count(p, call->group, item);
+}
+
+/* ---- Adding a message. */
+
+/* Does a final only repeat the text before it, or that text a final? */
+static bool ms__repeats(const ms__projector *p, const ms__item *item)
+{
+    if (item->kind != MS__ITEM_ASSISTANT || !p->last || p->last->has_results)
+        return false;
+    const ms__item *last = p->last->last;
+    return last->kind == MS__ITEM_ASSISTANT && (item->final || last->final) &&
+           ms_str_equal(last->text.text, item->text.text);
+}
+
+/* Adds the text beside a call to its turn. */
+static void ms__beside_add(ms__projector *p, const ms_envelope *m)
+{
+    ms_envelope text = ms_assistant_message(m->content);
+    if (m->content.text.len == 0) return;
+    text.seq = m->seq;
+    ms__item *item = ms__item_of(p, &text);
+    if (item && item->kind != MS__ITEM_NONE) ms__item_join(p, m, item);
 }
 
 /* Members of the openai format that content and calls do not have: a refusal is the text,
  * the deprecated function_call is a call. */
-static void ms__members_said(ms__projector *p, ms_envelope *m)
+static void ms__members_read(ms__projector *p, ms_envelope *m)
 {
     ms_str call;
     if (m->type != MS_T_ASSISTANT_MESSAGE || (!m->extra.ptr && !m->source.ptr)) return;
@@ -24539,122 +24436,226 @@ static void ms__members_said(ms__projector *p, ms_envelope *m)
 
 static void ms__message_add(ms__projector *p, ms_envelope *m)
 {
-    ms__item item;
-    bool thought = p->opts.thinking && ms__thought_said(p, m, &item);
+    ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
     p->report.read++;
-    ms__members_said(p, m);
-    if (p->opts.thinking) ms__signer_add(p, m, thought ? &item : NULL);
-    if (thought) {
-        ms__question_tell(p, m);
-        ms__item_join(p, &item, m->agent_key);
-        if (m->type == MS_T_REASONING) return;
-    }
-    ms__item_said(p, m, &item);
-    if (item.kind == MS__ITEM_NONE || ms__repeats(p, &item)) {
+    ms__members_read(p, m);
+    if (p->opts.thinking) ms__signer_add(p, m, thought);
+    if (thought) ms__item_join(p, m, thought);
+    item = thought && m->type == MS_T_REASONING ? NULL : ms__item_of(p, m);
+    if (!item || p->lost) return;
+    if (item->kind == MS__ITEM_NONE || ms__repeats(p, item)) {
         p->report.dropped++;
-    } else if (item.kind == MS__ITEM_RESULT) {
-        ms__result_add(p, m, &item);
-    } else if (item.kind == MS__ITEM_ASSISTANT && m->type == MS_T_INPUT_REQUIRED) {
-        ms__question_keep(p, &item, m->agent_key);
+    } else if (item->kind == MS__ITEM_RESULT) {
+        ms__result_add(p, m, item);
+    } else if (item->kind == MS__ITEM_CALL) {
+        ms__beside_add(p, m);
+        ms__call_add(p, m, item);
+    } else if (item->kind == MS__ITEM_ASSISTANT && m->type == MS_T_INPUT_REQUIRED) {
+        if (p->question) p->report.dropped++;
+        p->question = item;
+        p->question_agent = m->agent_key;
     } else {
-        ms__question_tell(p, m);
-        if (item.kind == MS__ITEM_CALL) {
-            ms__beside_add(p, m);
-            ms__call_add(p, m, &item);
-        } else {
-            ms__item_join(p, &item, m->agent_key);
-        }
+        ms__item_join(p, m, item);
     }
 }
 
 /* Adds a message; a copy of it where the caller's does not stay. */
 static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *err)
 {
-    MS__TRY(ms__rooms(p, err));
     if (!p->opts.stable) {
-        void *copy = ms__take(p, ms_size(msg));
-        if (copy) memcpy(copy, msg, ms_size(msg));
+        void *copy = ms_arena_alloc(p->arena, ms_size(msg));
+        if (!copy) return ms__no_arena(err, p->arena, ms_size(msg));
+        memcpy(copy, msg, ms_size(msg));
         msg = (const ms_msg *)copy;
     }
-    if (msg) {
-        ms_envelope m = ms_envelope_of(msg);
-        ms__message_add(p, &m);
-    }
+    ms_envelope m = ms_envelope_of(msg);
+    ms__message_add(p, &m);
     return p->lost ? ms__no_arena(err, p->arena, p->lost) : MS_OK;
 }
 
 
-/* ==== [emit] groups become provider messages =======================================
- * Steps 5 to 9 of [project]. A run of groups of one role becomes one message, so nothing
- * has to be remembered between messages. How a format spells each thing is a template in
- * ms__shapes; ms__out_form fills it.
+/* ==== [emit] groups become provider messages =========================================
+ * Steps 5 to 9 of [project]. What a list needs beside the history's own groups becomes
+ * groups and results, too, so writing is one loop over runs. How a format spells each
+ * thing is a template in ms__shapes; ms__out_form fills it.
  * ================================================================================== */
 
 /* ---- Step 5: the window. */
 
-/* How much some groups have, items or their cost. */
-static uint64_t ms__groups_sum(const ms__projector *p, size_t from, size_t to, bool cost)
+static uint64_t ms__group_size(const ms__group *g, bool cost)
 {
-    uint64_t sum = 0;
-    for (; from < to; from++)
-        sum += cost ? p->groups[from].cost : p->groups[from].count;
-    return sum;
+    return cost ? g->cost : g->count;
 }
 
-/* The first of the newest groups that have no more than `most` together. */
-static size_t ms__newest_groups(const ms__projector *p, uint64_t most, bool cost)
+/* The first of the newest groups that have no more than `most` together; NULL: none. */
+static ms__group *ms__newest_groups(const ms__projector *p, uint64_t most, bool cost)
 {
     uint64_t sum = 0;
-    size_t group = p->n_groups;
-    for (; group > p->pinned; group--) {
-        sum += cost ? p->groups[group - 1].cost : p->groups[group - 1].count;
+    ms__group *start = NULL;
+    for (ms__group *g = p->last; g != p->pinned; g = g->before) {
+        sum += ms__group_size(g, cost);
         if (sum > most) break;
+        start = g;
     }
-    return group;
+    return start;
 }
 
-/* The first group of a window of `most`, which moves on in steps; the pinned ones are
- * beside it. */
-static size_t ms__window(const ms__projector *p, uint64_t most, bool cost)
+/* The first group of a window of `most`, which moves on in steps; at least the last. */
+static ms__group *ms__window(const ms__projector *p, uint64_t most, bool cost)
 {
-    uint64_t all = (cost ? p->cost : p->n_items) - ms__groups_sum(p, 0, p->pinned, cost);
     uint64_t step = p->opts.step && (cost || !p->opts.budget) ? p->opts.step : 1;
-    if (all <= most) return p->pinned;
-    uint64_t over = all - most, rest = over % step;
-    if (rest > 0 && step - rest < most) {
-        size_t group = ms__newest_groups(p, most - (step - rest), cost);
-        if (group < p->n_groups) return group;
-    } /* where a step passes the end: only what is needed */
-    return ms__newest_groups(p, most, cost);
+    uint64_t all = cost ? p->cost : p->count, over = all > most ? all - most : 0;
+    uint64_t rest = over % step;
+    ms__group *start = NULL;
+    if (rest > 0 && step - rest < most)
+        start = ms__newest_groups(p, most - (step - rest), cost);
+    if (!start) start = ms__newest_groups(p, most, cost); /* no more than is needed */
+    return start ? start : p->last;
 }
 
-static ms_result ms__window_start(ms__projector *p, size_t *start, ms_error *err)
+/* Finds the group where the window begins; NULL: only pinned groups are there. */
+static ms_result ms__window_start(ms__projector *p, ms__group **start, ms_error *err)
 {
     ms_project_report *r = &p->report;
-    size_t last = p->n_groups > p->pinned ? p->n_groups - 1 : p->n_groups;
-    uint64_t fixed = p->system_cost + ms__groups_sum(p, 0, p->pinned, true);
-    r->newest_turn = fixed + ms__groups_sum(p, last, p->n_groups, true);
+    bool some = p->last != p->pinned;
+    ms__group *g = p->pinned ? p->pinned->next : p->first;
+    r->newest_turn = p->system_cost + (some ? p->last->cost : 0);
     if (p->opts.budget && r->newest_turn > p->opts.budget)
         return ms__fail(err, MS_E_TOO_LARGE, "the newest turn takes %u, the budget is %u",
                         r->newest_turn, (uint64_t)p->opts.budget);
-    size_t by_cost = p->pinned;
-    if (p->opts.budget) by_cost = ms__window(p, p->opts.budget - fixed, true);
-    *start = p->pinned;
-    if (p->opts.newest) *start = ms__window(p, p->opts.newest, false);
-    if (*start > last) *start = last;
-    if (by_cost > *start) *start = by_cost;
-    r->left_out = 0;
-    r->cost = p->system_cost + p->cost;
-    if (*start > p->pinned) {
-        r->left_out = p->n_items - ms__groups_sum(p, 0, p->pinned, false) -
-                      ms__groups_sum(p, *start, p->n_groups, false);
-        r->cost = fixed + ms__groups_sum(p, *start, p->n_groups, true);
+    *start = g;
+    if (some && p->opts.newest) *start = ms__window(p, p->opts.newest, false);
+    if (some && p->opts.budget) {
+        ms__group *by_cost = ms__window(p, p->opts.budget - p->system_cost, true);
+        if (by_cost->number > (*start)->number) *start = by_cost;
     }
-    r->first_seq = *start < p->n_groups ? p->items[p->groups[*start].first].seq : 0;
+    r->cost = p->system_cost + p->cost;
+    for (; g != *start; g = g->next) {
+        r->left_out += g->count;
+        r->cost -= g->cost;
+    }
+    if (some) r->first_seq = (*start)->first->seq;
     return MS_OK;
 }
 
-/* ---- Steps 6 to 9: one provider message after the other. */
+/* ---- Thinking of the running turn. */
+
+/* Is the thinking sent? Of the running turn, where it is as it was signed. */
+static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
+{
+    return item->kind == MS__ITEM_THOUGHT && item->group->number >= p->running &&
+           ms__thought_holds(item);
+}
+
+/* Does a group send what its format asks for of the running turn? */
+static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
+{
+    for (const ms__item *item = g->first; item; item = item->next) {
+        if (p->shape->signatures && item->kind == MS__ITEM_CALL)
+            return item->beside.ptr != NULL;
+        if (ms__thought_goes(p, item)) return true;
+    }
+    return false;
+}
+
+/* Finds where the running turn begins: after the last user text before the newest
+ * results, when nothing of the assistant follows these. Counts what is missing in it. */
+static void ms__running_turn(ms__projector *p, const ms__group *start)
+{
+    const ms__group *last = p->last, *first;
+    p->running = SIZE_MAX;
+    if (!p->opts.thinking || !start) return;
+    while (last != start && last->kind != MS__ITEM_ASSISTANT) last = last->before;
+    if (!last->has_calls) return;
+    for (first = last; first != start && first->before->kind == MS__ITEM_ASSISTANT;)
+        first = first->before;
+    p->running = first->number;
+    bool first_only = p->profile->shape == MS_SHAPE_ANTHROPIC;
+    for (const ms__group *g = first; g != last->next; g = g->next) {
+        if (g->has_calls || first_only)
+            p->report.thinking_missing += !ms__group_thinks(p, g);
+        if (first_only) return;
+    }
+}
+
+/* ---- Steps 6 and 7: what the history lacks. */
+
+/* The result of a call: shortened when it is old and marked when the call failed, or one
+ * that is made up. */
+static void ms__reply(ms__projector *p, ms__item *call)
+{
+    const char *mark = p->profile->error_text;
+    ms__item *r = call->result;
+    if (!r) {
+        r = call->result = (ms__item *)ms__take(p, sizeof *r);
+        if (!r) return;
+        p->report.synthesised++;
+        r->failed = !call->delegation;
+        if (r->failed) r->beside = MS_STR("\"interrupted\"");
+        r->text = ms_text(call->delegation        ? "Delegated."
+                          : p->profile->no_result ? p->profile->no_result
+                                                  : MS__NO_RESULT);
+    } else if (!r->parts) {
+        ms_str *text = &r->text.text;
+        if (call->group->number < p->old_results && !r->text.json)
+            *text = ms__shorter(p, *text, ms__absent());
+        if (!r->failed || !mark || ms__starts_with(*text, ms_str_of(mark))) return;
+        p->report.wrapped++;
+        *text = ms__glue(p, ms_str_of(mark), *text, ms__absent());
+    }
+}
+
+/* A group of one text. */
+static ms__group *ms__text_group(ms__projector *p, ms__item_kind kind, ms_str text)
+{
+    ms__item *item = (ms__item *)ms__take(p, sizeof *item);
+    ms__group *g = (ms__group *)ms__take(p, sizeof *g);
+    if (!item || !g) return NULL;
+    item->kind = g->kind = kind;
+    item->text.text = text;
+    item->group = g;
+    g->first = g->last = item;
+    return g;
+}
+
+/* Does an assistant's group send nothing? Thinking alone is not sent. */
+static bool ms__is_silent(const ms__group *g)
+{
+    const ms__item *item = g->first;
+    while (item && item->kind == MS__ITEM_THOUGHT) item = item->next;
+    return !item;
+}
+
+/* Makes the list that is written: the pinned groups, unless system text stands apart,
+ * and those of the window, without silent ones. Each call has its result then. */
+static void ms__list_make(ms__projector *p, ms__group *start)
+{
+    size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
+    bool apart = p->profile->system == MS_SYSTEM_APART;
+    const char *text = p->profile->start_text ? p->profile->start_text : MS__START;
+    if (fresh > 0 && p->n_groups > fresh)
+        p->old_results = (p->n_groups - fresh) / step * step;
+    if (p->pinned && !apart) p->pinned->next = start;
+    else p->first = start;
+    ms__group **at = &p->first;
+    while (*at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
+    while (*at && ms__is_silent(*at)) *at = (*at)->next;
+    if (p->profile->start_user && !(*at && (*at)->kind == MS__ITEM_USER)) {
+        ms__group *g = ms__text_group(p, MS__ITEM_USER, ms_str_of(text));
+        if (!g) return;
+        p->report.started = 1;
+        g->next = *at;
+        *at = g;
+    }
+    for (; *at; at = &(*at)->next) {
+        while ((*at)->next && ms__is_silent((*at)->next)) (*at)->next = (*at)->next->next;
+        if (p->opts.keep_open && !(*at)->next) return;
+        for (ms__item *item = (*at)->first; item; item = item->next)
+            if (item->kind == MS__ITEM_CALL) ms__reply(p, item);
+    }
+}
+
+/* ---- Texts and pictures. */
 
 static void ms__out(ms__projector *p, const char *literal)
 {
@@ -24692,49 +24693,48 @@ static void ms__out_object(ms__projector *p, ms_value args)
     ms__out(p, "}");
 }
 
-static void ms__message_begin(ms__projector *p)
+/* Adds the text or the parts of an item to the message at work. */
+static void ms__gather_item(ms__projector *p, const ms__item *item)
 {
-    if (p->comma) ms__out(p, ",");
-    p->comma = true;
+    ms__element *x = item->parts;
+    if (!x) x = (ms__element *)ms__take(p, sizeof *x);
+    if (!x) return;
+    if (!item->parts) x->text = item->text.text;
+    if (p->parts) p->report.merged++;
+    else p->parts_end = &p->parts;
+    *p->parts_end = x;
+    while (*p->parts_end) p->parts_end = &(*p->parts_end)->next;
 }
 
-/* ---- Texts and pictures. */
-
-/* One more text on the message at work, or a list with pictures. */
-static void ms__said_add(ms__projector *p, ms_str text, bool list)
+/* The item after one of a run whose last group is `last`; NULL: there is none. */
+static const ms__item *ms__item_after(const ms__item *item, const ms__group *last)
 {
-    ms__element x;
-    if (p->n_parts > 0) p->report.merged++;
-    if (list) {
-        (void)ms__parts_read(p, text, true, NULL);
-        return;
-    }
-    memset(&x, 0, sizeof x);
-    x.text = text;
-    ms__part_push(p, &x);
+    if (item->next) return item->next;
+    return item->group != last ? item->group->next->first : NULL;
 }
 
-/* The first item of a group that is one text. */
-static void ms__group_said(ms__projector *p, size_t group)
+/* Gathers the texts of a run. */
+static void ms__gather(ms__projector *p, const ms__group *from, const ms__group *last)
 {
-    const ms__item *item = &p->items[p->groups[group].first];
-    ms__said_add(p, item->text.text, item->parts);
+    p->parts = NULL;
+    for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
+        if (item->kind <= MS__ITEM_ASSISTANT) ms__gather_item(p, item);
 }
 
 /* Texts from a part on, to the next picture, or all, as one JSON string; returns the part
  * after them. */
-static size_t ms__out_texts(ms__projector *p, size_t i, bool all)
+static const ms__element *ms__out_texts(ms__projector *p, const ms__element *x, bool all)
 {
     bool some = false;
     ms__out(p, "\"");
-    for (; i < p->n_parts && (all || p->parts[i].text.ptr); i++) {
-        if (!p->parts[i].text.ptr) continue;
+    for (; x && (all || x->text.ptr); x = x->next) {
+        if (!x->text.ptr) continue;
         if (some) ms__out(p, "\\n\\n");
         some = true;
-        ms__json_escaped(&p->json, p->parts[i].text);
+        ms__json_escaped(&p->json, x->text);
     }
     ms__out(p, "\"");
-    return i;
+    return x;
 }
 
 static void ms__out_picture(ms__projector *p, const ms__element *x)
@@ -24748,77 +24748,62 @@ static void ms__out_picture(ms__projector *p, const ms__element *x)
     }
 }
 
-/* The parts as elements of a list, which has some already or not. */
-static void ms__out_blocks(ms__projector *p, bool some)
+/* The parts as elements of a list. */
+static void ms__out_blocks(ms__projector *p, const ms__element *x)
 {
-    for (size_t i = 0; i < p->n_parts; some = true) {
+    for (bool some = false; x; some = true) {
         if (some) ms__out(p, ",");
-        if (p->parts[i].text.ptr) {
+        if (x->text.ptr) {
             ms__out(p, p->shape->text);
-            i = ms__out_texts(p, i, false);
+            x = ms__out_texts(p, x, false);
             ms__out(p, *p->shape->text ? "}" : "");
         } else {
-            ms__out_picture(p, &p->parts[i++]);
+            ms__out_picture(p, x);
+            x = x->next;
         }
     }
 }
 
 /* Ollama: pictures are a member of their own. */
-static void ms__out_images(ms__projector *p)
+static void ms__out_images(ms__projector *p, const ms__element *x)
 {
     bool some = false;
-    for (size_t i = 0; i < p->n_parts; i++) {
-        if (p->parts[i].text.ptr) continue;
+    for (; x; x = x->next) {
+        if (x->text.ptr) continue;
         ms__out(p, some ? "," : ",\"images\":[");
         some = true;
-        ms__out_text(p, p->parts[i].data);
+        ms__out_text(p, x->data);
     }
     if (some) ms__out(p, "]");
 }
 
-/* ---- Turns and results. */
+/* ---- Templates. */
 
-/* Is the thinking sent? Of the running turn, where it is as it was signed. */
-static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
+static void ms__out_reply(ms__projector *p, const ms__item *r)
 {
-    return item->kind == MS__ITEM_THOUGHT && item->group >= p->running &&
-           ms__thought_holds(item);
-}
-
-/* What the holes of a template are filled with. */
-typedef struct ms__fill {
-    const ms__item *call;   /* or thinking */
-    bool first;             /* it is the first call of its message */
-    size_t from, to;        /* groups of an assistant's message, with so many */
-    size_t texts, calls, thoughts;
-    ms_value reply;
-    bool parts, failed;
-    ms_str outcome;         /* a JSON string */
-} ms__fill;
-
-static void ms__out_reply(ms__projector *p, const ms__fill *f)
-{
-    bool object = f->reply.json && ms__is_response(f->reply.text);
-    bool wraps = p->shape->signatures && (f->failed || !object); /* gemini */
-    if (wraps) ms__out(p, f->failed ? "{\"error\":" : "{\"result\":");
-    if (!f->parts) ms__out_value(p, f->reply.text, f->reply.json && p->shape->json);
+    bool object = r->text.json && ms__is_response(r->text.text);
+    bool wraps = p->shape->signatures && (r->failed || !object); /* gemini */
+    if (wraps) ms__out(p, r->failed ? "{\"error\":" : "{\"result\":");
+    if (!r->parts) ms__out_value(p, r->text.text, r->text.json);
     else {
         ms__out(p, "[");
-        ms__out_blocks(p, false);
+        ms__out_blocks(p, r->parts);
         ms__out(p, "]");
     }
     if (wraps) ms__out(p, "}");
 }
 
-/* Writes a template: what stands after % is filled in.
- *   %t all texts as one string      %c the same, or a list where pictures are among them
+/* Writes a template. What stands after % is filled in, of the texts that were gathered:
+ *   %t all as one string            %T the same; null where there is none
+ *   %c the same, or a list where pictures are among them
  *   %b texts and pictures in a list %m pictures in a member
- *   %i id of a call                 %n its tool     %a %o arguments as text, as object
- *   %p as object if they are one    %s signature    %x text of thinking
- *   %r content of a result          %e is_error     %f outcome */
-static void ms__out_form(ms__projector *p, const char *form, const ms__fill *f)
+ * and of a call, its result, or another item:
+ *   %i id  %n tool  %x text, or arguments as text  %o arguments as object
+ *   %p arguments as object if they are one         %s signature
+ *   %r content of the result  %e is_error          %f outcome */
+static void ms__out_form(ms__projector *p, const char *form, const ms__item *item)
 {
-    const ms__item *call = f->call;
+    const ms__element *parts = p->parts;
     for (const char *hole; *form; form = hole + 2) {
         hole = strchr(form, '%');
         if (!hole) {
@@ -24826,317 +24811,167 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__fill *f)
             return;
         }
         ms__json_bytes(&p->json, form, (size_t)(hole - form));
+        bool list = hole[1] == 'c' && ms__has_pictures(parts);
         switch (hole[1]) {
-        case 't': (void)ms__out_texts(p, 0, true); break;
-        case 'b': ms__out_blocks(p, false); break;
-        case 'm': ms__out_images(p); break;
-        case 'i': ms__out_text(p, call->id); break;
-        case 'n': ms__out_text(p, call->tool); break;
-        case 'a': ms__out_text(p, call->text.text); break;
-        case 'x': ms__out_text(p, call->text.text); break;
-        case 'o': ms__out_object(p, call->text); break;
+        case 'i': ms__out_text(p, item->id); break;
+        case 'n': ms__out_text(p, item->tool); break;
+        case 'x': ms__out_text(p, item->text.text); break;
+        case 'o': ms__out_object(p, item->text); break;
         case 'p':
-            ms__out_value(p, call->text.text,
-                          call->text.json &&
-                              ms_json_kind_of(call->text.text) == MS_JSON_OBJECT);
+            ms__out_value(p, item->text.text,
+                          item->text.json &&
+                              ms_json_kind_of(item->text.text) == MS_JSON_OBJECT);
             break;
         case 's':
-            if (call->beside.ptr) ms__out_value(p, call->beside, true);
+            if (item->beside.ptr) ms__out_value(p, item->beside, true);
             else ms__out(p, "\"skip_thought_signature_validator\"");
             break;
-        case 'r': ms__out_reply(p, f); break;
+        case 'r': ms__out_reply(p, item->result); break;
         case 'e':
-            if (f->failed) ms__out(p, ",\"is_error\":true");
+            if (item->result->failed) ms__out(p, ",\"is_error\":true");
             break;
         case 'f':
-            if (f->outcome.ptr) ms__out(p, ",\"outcome\":");
-            if (f->outcome.ptr) ms__out_value(p, f->outcome, true);
+            if (!item->result->beside.ptr) break;
+            ms__out(p, ",\"outcome\":");
+            ms__out_value(p, item->result->beside, true);
             break;
-        default: /* c */
-            if (!ms__has_pictures(p)) {
-                (void)ms__out_texts(p, 0, true);
-                break;
-            }
-            ms__out(p, "[");
-            ms__out_blocks(p, false);
-            ms__out(p, "]");
-            break;
+        case 'm': ms__out_images(p, parts); break;
+        case 'b': ms__out_blocks(p, parts); break;
+        default: /* t, T, c */
+            if (list) ms__out(p, "[");
+            if (list) ms__out_blocks(p, parts);
+            else if (hole[1] == 'T' && !parts) ms__out(p, "null");
+            else (void)ms__out_texts(p, parts, true);
+            if (list) ms__out(p, "]");
         }
     }
 }
 
-/* Calls, and with `ordered` texts and thinking as well, as elements of a list. */
-static void ms__out_turns(ms__projector *p, ms__fill *f, bool ordered, bool some)
+static void ms__message_begin(ms__projector *p)
 {
-    f->first = true;
-    for (size_t i = f->from; i < f->to; i++)
-        for (uint32_t at = p->groups[i].first + 1; at; at = p->items[at - 1].next) {
-            const ms__item *item = f->call = &p->items[at - 1];
-            bool call = item->kind == MS__ITEM_CALL;
-            bool text = item->kind == MS__ITEM_ASSISTANT;
-            if (!call && (!ordered || !(text || ms__thought_goes(p, item)))) continue;
-            if (some) ms__out(p, ",");
-            some = true;
-            if (text) {
-                ms__out(p, p->shape->text);
-                ms__out_text(p, item->text.text);
-                ms__out(p, "}");
-            } else if (!call) {
-                ms__out_form(p, item->redacted ? p->shape->redacted
-                                               : p->shape->thought, f);
-            } else {
-                bool bare = p->shape->signatures && !f->first && !item->beside.ptr;
-                ms__out_form(p, bare ? p->shape->sibling : p->shape->call, f);
-                f->first = false;
-            }
-        }
+    if (p->comma) ms__out(p, ",");
+    p->comma = true;
+}
+
+/* ---- Steps 8 and 9: runs become messages. */
+
+/* Calls, and with `ordered` texts and thinking as well, as elements of a list. */
+static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__group *last,
+                          bool ordered, bool some)
+{
+    const ms__shape_row *shape = p->shape;
+    bool first = true;
+    for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
+        const char *form = shape->call;
+        if (item->kind == MS__ITEM_CALL) {
+            if (shape->signatures && !first && !item->beside.ptr) form = shape->sibling;
+            first = false;
+        } else if (!ordered) continue;
+        else if (item->kind == MS__ITEM_ASSISTANT) form = shape->said;
+        else if (!ms__thought_goes(p, item)) continue;
+        else form = item->redacted ? shape->redacted : shape->thought;
+        if (some) ms__out(p, ",");
+        some = true;
+        ms__out_form(p, form, item);
+    }
 }
 
 /* All thinking of the turns as one text: what DeepSeek and Ollama take. */
-static void ms__out_reasoning(ms__projector *p, const ms__fill *f)
+static void ms__out_reasoning(ms__projector *p, const ms__group *from,
+                              const ms__group *last)
 {
-    if (f->thoughts == 0) return;
     ms__out(p, p->shape->thought);
-    for (size_t i = f->from; i < f->to; i++)
-        for (uint32_t at = p->groups[i].first + 1; at; at = p->items[at - 1].next)
-            if (ms__thought_goes(p, &p->items[at - 1]))
-                ms__json_escaped(&p->json, p->items[at - 1].text.text);
+    for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
+        if (ms__thought_goes(p, item)) ms__json_escaped(&p->json, item->text.text);
     ms__out(p, "\"");
 }
 
-/* The assistant's message of groups [from, to). */
-static void ms__emit_turns(ms__projector *p, size_t from, size_t to)
-{
-    ms__fill f;
-    memset(&f, 0, sizeof f);
-    f.from = from;
-    f.to = to;
-    for (size_t i = from; i < to; i++)
-        for (uint32_t at = p->groups[i].first + 1; at; at = p->items[at - 1].next) {
-            const ms__item *item = &p->items[at - 1];
-            f.calls += item->kind == MS__ITEM_CALL;
-            f.thoughts += ms__thought_goes(p, item);
-            if (item->kind == MS__ITEM_ASSISTANT)
-                ms__said_add(p, item->text.text, false);
-        }
-    ms__message_begin(p);
-    if (p->shape->plain && f.calls + f.thoughts == 0) {
-        ms__out_form(p, p->shape->plain, &f);
-    } else if (p->shape->turn_end) { /* a list of blocks */
-        bool ordered = f.thoughts > 0, texts = !ordered && p->n_parts > 0;
-        ms__out(p, p->shape->turn);
-        if (texts) ms__out_form(p, p->shape->texts, &f);
-        ms__out_turns(p, &f, ordered, texts);
-        ms__out(p, p->shape->turn_end);
-    } else {
-        bool content = p->n_parts > 0 || p->shape->always_content;
-        ms__out_form(p, content ? "{\"role\":\"assistant\",\"content\":%t"
-                                : "{\"role\":\"assistant\",\"content\":null", &f);
-        ms__out_reasoning(p, &f);
-        if (f.calls) ms__out(p, ",\"tool_calls\":[");
-        if (f.calls) ms__out_turns(p, &f, false, false);
-        ms__out(p, f.calls ? "]}" : "}");
-    }
-    p->n_parts = 0;
-}
-
-/* The result of a call, shortened when it is old and marked when the call failed, or what
- * stands in for it. */
-static void ms__reply_of(ms__projector *p, const ms__item *call, ms__fill *f)
-{
-    const char *before = p->profile->error_text;
-    memset(f, 0, sizeof *f);
-    f->call = call;
-    if (!call->result) {
-        p->report.synthesised++;
-        f->failed = !call->delegation;
-        if (f->failed) f->outcome = MS_STR("\"interrupted\"");
-        f->reply = ms_text(call->delegation        ? "Delegated."
-                           : p->profile->no_result ? p->profile->no_result
-                                                   : MS__NO_RESULT);
-        return;
-    }
-    const ms__item *result = &p->items[call->result - 1];
-    ms_str *text = &f->reply.text;
-    f->reply = result->text;
-    f->parts = result->parts;
-    f->failed = result->failed;
-    f->outcome = f->failed ? MS_STR("\"failed\"") : result->beside;
-    if (f->parts) {
-        (void)ms__parts_read(p, *text, true, NULL);
-        return;
-    }
-    if (call->group < p->old_results && !f->reply.json)
-        *text = ms__shorter(p, *text, ms__absent());
-    if (!f->failed || !before || ms__starts_with(*text, ms_str_of(before))) return;
-    p->report.wrapped++;
-    *text = ms__glue(p, ms_str_of(before), *text, ms__absent());
-}
-
-/* Does an assistant's group send nothing? Thinking alone is not sent. */
-static bool ms__is_silent(const ms__projector *p, size_t group)
-{
-    const ms__group *g = &p->groups[group];
-    return g->kind == MS__ITEM_ASSISTANT && !g->calls && !g->has_texts;
-}
-
-/* The end of a run: groups of one kind, and silent ones; an assistant's ends with calls.
- * */
-static size_t ms__run_end(const ms__projector *p, size_t from, ms__item_kind kind)
-{
-    while (from < p->n_groups &&
-           (p->groups[from].kind == kind || ms__is_silent(p, from))) {
-        bool calls = p->groups[from++].calls > 0;
-        if (kind == MS__ITEM_ASSISTANT && calls) break;
-    }
-    return from;
-}
-
-/* The user's texts of groups [from, to) as parts. */
-static void ms__texts_of(ms__projector *p, size_t from, size_t to)
-{
-    for (; from < to; from++)
-        if (p->groups[from].kind != MS__ITEM_ASSISTANT) ms__group_said(p, from);
-}
-
-/* All results of a turn, in the order of its calls, and where the format wants it so the
- * user's text after them; returns the group after what was written. */
-static size_t ms__emit_results(ms__projector *p, size_t index, bool open)
+/* The assistant's message of a run. */
+static void ms__emit_turns(ms__projector *p, const ms__group *from, const ms__group *last)
 {
     const ms__shape_row *shape = p->shape;
-    size_t next = index + 1, after = ms__run_end(p, next, MS__ITEM_USER);
+    bool thinks = false, calls = last->has_calls;
+    for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
+        thinks = thinks || ms__thought_goes(p, item);
+    if (shape->plain && !calls && !thinks) {
+        ms__out_form(p, shape->plain, NULL);
+        return;
+    }
+    ms__out_form(p, shape->turn, NULL);
+    if (shape->turn_end) { /* a list of blocks */
+        bool texts = !thinks && p->parts;
+        if (texts) ms__out_form(p, shape->texts, NULL);
+        ms__out_turns(p, from, last, thinks, texts);
+        ms__out(p, shape->turn_end);
+        return;
+    }
+    if (thinks) ms__out_reasoning(p, from, last);
+    if (calls) ms__out(p, ",\"tool_calls\":[");
+    if (calls) ms__out_turns(p, from, last, false, false);
+    ms__out(p, calls ? "]}" : "}");
+}
+
+/* The last group of a run: of groups of one kind, and an assistant's ends with calls. */
+static const ms__group *ms__run_last(const ms__group *g)
+{
+    while (!g->has_calls && g->next && g->next->kind == g->kind) g = g->next;
+    return g;
+}
+
+/* All results of a turn, in the order of its calls, and where the format has them in one
+ * message the user's text after them. Returns the group after what was written. */
+static const ms__group *ms__emit_results(ms__projector *p, const ms__group *g)
+{
+    const ms__shape_row *shape = p->shape;
+    const ms__group *user = g->next && g->next->kind == MS__ITEM_USER ? g->next : NULL;
     bool some = false;
-    ms__fill f;
-    for (uint32_t at = p->groups[index].first + 1; at; at = p->items[at - 1].next) {
-        const ms__item *call = &p->items[at - 1];
-        if (call->kind != MS__ITEM_CALL || (open && !call->result)) continue;
-        ms__reply_of(p, call, &f);
+    for (const ms__item *call = g->first; call; call = call->next) {
+        if (!call->result) continue; /* no call, or it is kept open */
         if (some && shape->results) ms__out(p, ",");
         else ms__message_begin(p);
         if (!some && shape->results) ms__out(p, shape->results);
         some = true;
-        ms__out_form(p, shape->reply, &f);
-        p->n_parts = 0;
+        ms__out_form(p, shape->reply, call);
     }
-    if (!some) return next;
-    bool user = false;
-    for (size_t i = next; i < after; i++) user = user || !ms__is_silent(p, i);
-    if (user && shape->after) {
-        ms__texts_of(p, next, after);
-        ms__out_form(p, shape->after, &f);
-        p->n_parts = 0;
+    const ms__group *last = some && user && shape->after ? ms__run_last(user) : g;
+    if (last != g) {
+        ms__gather(p, user, last);
+        ms__out_form(p, shape->after, NULL);
     }
-    if (shape->results) ms__out(p, "]}");
-    if (user && p->profile->bridge_text) {
+    if (some && shape->results) ms__out(p, "]}");
+    if (some && user && p->profile->bridge_text) {
         p->report.bridged++;
         ms__out(p, ",{\"role\":\"assistant\",\"content\":");
         ms__out_text(p, ms_str_of(p->profile->bridge_text));
         ms__out(p, "}");
     }
-    return shape->after ? after : next;
+    return last->next;
 }
 
-/* ---- Runs of groups. */
-
-/* A message of the system or the user, of the parts. */
-static void ms__out_said(ms__projector *p, bool system)
+/* One run from a group on: one message, and its results. Returns the group after it. */
+static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
 {
-    ms__fill f;
-    memset(&f, 0, sizeof f);
+    const ms__group *last = ms__run_last(from);
+    ms__gather(p, from, last);
     ms__message_begin(p);
-    ms__out_form(p, system ? p->shape->system : p->shape->user, &f);
-    p->n_parts = 0;
-}
-
-/* One run from a group on: one message, and its results; returns the group after it. */
-static size_t ms__emit_run(ms__projector *p, size_t from)
-{
-    ms__item_kind kind = p->groups[from].kind;
-    size_t to = ms__run_end(p, from, kind);
-    if (ms__is_silent(p, from)) return from + 1;
-    if (kind == MS__ITEM_ASSISTANT) {
-        ms__emit_turns(p, from, to);
-        if (p->groups[to - 1].calls == 0) return to;
-        return ms__emit_results(p, to - 1, p->opts.keep_open && to == p->n_groups);
+    if (from->kind == MS__ITEM_ASSISTANT) {
+        ms__emit_turns(p, from, last);
+        return last->has_calls ? ms__emit_results(p, last) : last->next;
     }
-    ms__texts_of(p, from, to);
-    ms__out_said(p, kind == MS__ITEM_SYSTEM);
-    return to;
+    ms__out_form(p, from->kind == MS__ITEM_SYSTEM ? p->shape->system : p->shape->user,
+                 NULL);
+    return last->next;
 }
 
-/* Adds the system text of the request: opts.system, and that at the history's start. */
-static void ms__system_of(ms__projector *p)
-{
-    if (p->opts.system.len > 0) ms__said_add(p, p->opts.system, false);
-    ms__texts_of(p, 0, p->pinned);
-}
-
-/* What stands before the window: a message of system text, and a user's message where one
- * must be first. */
-static void ms__emit_start(ms__projector *p, size_t *start)
-{
-    const char *text = p->profile->start_text ? p->profile->start_text : MS__START;
-    if (p->profile->system != MS_SYSTEM_APART) ms__system_of(p);
-    size_t to = ms__run_end(p, *start, MS__ITEM_SYSTEM);
-    ms__texts_of(p, *start, to);
-    *start = to;
-    if (p->n_parts > 0) ms__out_said(p, true);
-    bool user = *start < p->n_groups && p->groups[*start].kind == MS__ITEM_USER;
-    if (!p->profile->start_user || user) return;
-    p->report.started = 1;
-    ms__said_add(p, ms_str_of(text), false);
-    ms__out_said(p, false);
-}
-
-/* Where results are old: before so many groups. */
-static void ms__results_age(ms__projector *p)
-{
-    size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
-    if (fresh == 0 || p->n_groups <= fresh) return;
-    p->old_results = (p->n_groups - fresh) / step * step;
-}
-
-/* Does a group send what its format asks for of the running turn? */
-static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
-{
-    for (uint32_t at = g->first + 1; at; at = p->items[at - 1].next) {
-        const ms__item *item = &p->items[at - 1];
-        if (p->shape->signatures && item->kind == MS__ITEM_CALL)
-            return item->beside.ptr != NULL;
-        if (ms__thought_goes(p, item)) return true;
-    }
-    return false;
-}
-
-/* Where the running turn begins: after the last user text before the newest results, when
- * nothing of the assistant follows these. Counts what is missing in it. */
-static void ms__running_turn(ms__projector *p, size_t start)
-{
-    size_t last = p->n_groups;
-    p->running = p->n_groups;
-    if (!p->opts.thinking) return;
-    while (last > start && p->groups[last - 1].kind != MS__ITEM_ASSISTANT) last--;
-    if (last == start || p->groups[last - 1].calls == 0) return;
-    p->running = last - 1;
-    while (p->running > start && p->groups[p->running - 1].kind == MS__ITEM_ASSISTANT)
-        p->running--;
-    bool first_only = p->profile->shape == MS_SHAPE_ANTHROPIC;
-    for (size_t i = p->running; i < last; i++) {
-        if (p->groups[i].calls > 0 || first_only)
-            p->report.thinking_missing += !ms__group_thinks(p, &p->groups[i]);
-        if (first_only) return;
-    }
-}
-
-/* Steps 6 to 9: the list of messages, from the window's first group on. */
+/* The list of messages. */
 static void ms__emit_list(ms__projector *p)
 {
-    size_t at = p->start;
     ms__out(p, "[");
-    ms__emit_start(p, &at);
-    while (at < p->n_groups) at = ms__emit_run(p, at);
+    for (const ms__group *g = p->first; g && !p->lost;) g = ms__emit_run(p, g);
     ms__out(p, "]");
 }
+
+/* ---- A projection. */
 
 static ms_result ms__project_begin(ms__projector *p, const ms_project_desc *desc,
                                    ms_error *err)
@@ -25156,20 +24991,25 @@ static ms_result ms__project_begin(ms__projector *p, const ms_project_desc *desc
     /* seeded with the address, so that a hostile history cannot choose colliding names */
     p->hash_key[0] = (uint64_t)(uintptr_t)p * 0x9E3779B97F4A7C15u;
     p->hash_key[1] = (uint64_t)(uintptr_t)p->arena ^ 0x9E3779B97F4A7C15u;
-    if (ms__is_blank(p->opts.system)) p->opts.system = ms__absent();
-    else p->system_cost = ms__text_cost(p, ms_text_n(p->opts.system));
     if (p->opts.shorten && p->opts.key) p->key = (char *)ms__take(p, MS_ENTITY_KEY_MAX);
+    if (!ms__is_blank(p->opts.system)) {
+        ms__item *item = (ms__item *)ms__take(p, sizeof *item);
+        if (item) item->kind = MS__ITEM_SYSTEM;
+        if (item) item->text.text = p->opts.system;
+        if (item) ms__item_put(p, item, ms__absent());
+        p->n_groups = 0; /* it is no group of the history */
+    }
     return p->lost ? ms__no_arena(err, p->arena, p->lost) : MS_OK;
 }
 
-/* Steps 1 to 5: reads the messages and looks where the window begins. What is written
- * then goes to p->json, and ms__project_close ends it. */
+/* Steps 1 to 7. What is written then goes to p->json, and ms__project_close ends it. */
 static ms_result ms__project_open(ms__projector **out, const ms_project_desc *desc,
                                   ms_write_fn write, void *ctx,
                                   ms_project_report *report, ms_error *err)
 {
     ms_arena *arena = desc->arena;
     ms__projector *p = arena ? (ms__projector *)ms_arena_alloc(arena, sizeof *p) : NULL;
+    ms__group *start = NULL;
     const ms_msg *msg;
     if (report) memset(report, 0, sizeof *report);
     if (!p) return ms__no_arena(err, arena, sizeof *p);
@@ -25179,18 +25019,19 @@ static ms_result ms__project_open(ms__projector **out, const ms_project_desc *de
     while ((msg = desc->cursor ? ms__cursor_next(desc->cursor)
                                : desc->next(desc->next_ctx)) != NULL)
         MS__TRY(ms__project_add(p, msg, err));
-    ms_result code = ms__window_start(p, &p->start, err);
-    if (p->profile->system == MS_SYSTEM_APART) {
-        ms__system_of(p);
-        if (p->n_parts > 0) p->report.system = ms__parts_joined(p);
+    ms_result code = ms__window_start(p, &start, err);
+    if (report) *report = p->report;
+    if (code != MS_OK) return code;
+    if (p->pinned && p->profile->system == MS_SYSTEM_APART) {
+        ms__gather(p, p->first, p->pinned);
+        p->report.system = ms__parts_joined(p, p->parts);
         p->report.merged = 0; /* it is no message */
     }
-    ms__results_age(p);
-    ms__running_turn(p, p->start);
+    ms__running_turn(p, start);
+    ms__list_make(p, start);
     ms_json_init(&p->json, write, ctx, false);
-    if (report) *report = p->report;
     *out = p;
-    return code;
+    return MS_OK;
 }
 
 static ms_result ms__project_close(ms__projector *p, ms_project_report *report,

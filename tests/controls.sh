@@ -331,7 +331,7 @@ controls()
         thinking_stays_out_when_it_is_off_or_another_signed_it 100 \
         ms__signed '!ms_json_string_is(name, ms_str_of(p->profile->name))' 'false'
     control user_after_results gcc test_project 'a call without a result in the middle' 100 \
-        ms__emit_results 'if (user && p->profile->bridge_text)' 'if (false)'
+        ms__emit_results 'if (some && user && p->profile->bridge_text)' 'if (false)'
     control template_of_another_type gcc test_template \
         another_type_or_role_takes_the_writers_form 100 \
         ms__source_of 's[1] != (char)(m->type + 32)' 'false'
@@ -344,7 +344,7 @@ controls()
     control fields_not_counted gcc test_template what_has_no_place_is_counted 100 \
         ms__left_count '& ~said;' '& 0;'
     control failure_not_told gcc test_project 'a call that failed' 100 \
-        ms__reply_of 'if (!f->failed || !before' 'if (true || !before'
+        ms__reply 'if (!r->failed || !mark' 'if (true || !mark'
     control append_beside_a_compaction gcc test_log_traps \
         an_append_is_refused_when_a_compaction_takes_the_place 100 \
         ms__log_stays 'if (!log->append.moving) return MS_OK;' 'return MS_OK;'
