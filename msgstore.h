@@ -1556,7 +1556,7 @@ typedef struct ms_log_desc {
                                  batch takes the lock, and first takes in what the others
                                  have appended. It waits at most lock_wait_ms (0: 1000),
                                  then returns MS_E_BUSY, with nothing appended.
-                                 MS_E_CONFLICT: a compaction has put a new file in its
+                                 MS_E_CONFLICT: a compaction puts a new file in its
                                  place, open it anew. MS_E_UNSUPPORTED at opening:
                                  os->boot returns 0 */
     ms_clock clock;           /* {0}: the system's */
@@ -11445,7 +11445,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   1208     8   BUSY: a writer may be storing up to here. Shared writers raise it before
  *                they store, and reach it with the watermark. An exclusive writer sets it
  *                to 2^64 - 1 and, when it closes, to the watermark
- *   1224     4   1: a compaction has put another file in the place of this one
+ *   1224     4   1: a compaction puts another file in the place of this one, and no writer
+ *                that has it open appends. The next writer that opens it sets 0
  *   1232     8   UNCONFIRMED: the boot number of the machine while it is not known what
  *                the disk has above the durable end: a sync failed, or the sync that
  *                follows zeroing has not ended. 0: it is known
@@ -11771,9 +11772,8 @@ static bool ms__size_fits(const unsigned char *r, uint64_t left)
     return size > MS__HEADER && size <= MS__RECORD_MAX && ms__padded(size) <= left;
 }
 
-/* Encodes a LOST record: the file was durable up to `end`. */
-static void ms__lost_encode(const ms__file_id *f, uint64_t end, uint64_t offset,
-                            uint64_t seq, unsigned char *r)
+/* Encodes a LOST record, unsealed: the file was durable up to `end`. */
+static void ms__lost_encode(uint64_t end, uint64_t seq, unsigned char *r)
 {
     memset(r, 0, MS__LOST_SIZE);
     ms__put32(r, MS__LOST_SIZE);
@@ -11782,7 +11782,6 @@ static void ms__lost_encode(const ms__file_id *f, uint64_t end, uint64_t offset,
     ms__put64(r + 8, seq);
     ms__put64(r + 16, (uint64_t)MS_TIME_NONE);
     ms__put64(r + 32, end);
-    ms__log_seal(f, offset, r);
 }
 
 /* Returns how many bytes a LOST record at offset reports as missing. */
@@ -13006,7 +13005,6 @@ typedef struct ms__log_writer {
     bool no_allocate;
     bool begun;          /* the place where records go was prepared */
     bool wrote;          /* this handle, since it was opened */
-    bool moving;         /* a compaction copies this log to take its place */
     uint64_t lost_end;   /* the file was longer, up to here; 0: it was not */
     bool lost_written;   /* the file has a record of it */
     uint64_t stop;       /* unbegun: how far dead bytes may reach */
@@ -14732,14 +14730,14 @@ static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
                     log->file.path, log->durable.end);
 }
 
-/* Refuses records while a compaction copies this log to take its place: the copy would
- * lack them. */
+/* Refuses records once a compaction copies this log to put a new file in its place: the
+ * copy would lack them. */
 static ms_result ms__log_stays(const ms__log *log, ms_error *err)
 {
-    if (!log->append.moving) return MS_OK;
+    if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT,
-                    "a compaction takes the place of '%s': close it and open it anew",
-                    log->file.path);
+                    "a compaction puts a new file in the place of '%s': close it and "
+                    "open it anew", log->file.path);
 }
 
 static ms_result ms__log_busy(const ms__log *log, ms_error *err)
@@ -14968,24 +14966,44 @@ static int ms__maps_flush(ms__log *log)
     return failed;
 }
 
-static int ms__file_sync(ms__log *log)
+/* Syncs the file. apart: the disk works without the handle's lock, so that other threads
+ * append meanwhile. */
+static int ms__log_disk(ms__log *log, bool apart)
 {
     int failed = ms__maps_flush(log);
-    return failed == 0 ? ms__os_sync_done(log->os, log->file.handle) : failed;
+    if (apart) ms__lock_give(&log->lock);
+    if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
+    if (apart) ms__lock_take(&log->lock);
+    return failed;
 }
 
-/* Syncs all that is visible before this handle appends, and with `confirm` a checkpoint
- * of it. The caller holds both locks. */
-static ms_result ms__log_sync_before(ms__log *log, bool confirm, ms_error *err)
+/* Runs one sync of all that is visible now, and stores a checkpoint of it. confirm: syncs
+ * the checkpoint, too, before anything counts as durable. Then it returns MS_E_BUSY where
+ * other writers kept the lock that storing the checkpoint needs. */
+static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_error *err)
 {
-    int failed = ms__file_sync(log);
-    if (failed == 0 && confirm) {
-        MS__TRY(ms__checkpoint_store(log, log->end, log->sum.last_seq, true, err));
-        failed = ms__file_sync(log);
+    ms__log_durable *d = &log->durable;
+    uint64_t end = log->end, seq = log->sum.last_seq;
+    ms_result code = MS_OK;
+    if (apart) {
+        d->syncing = true;
+        d->erased = UINT64_MAX;
     }
-    if (failed != 0) return ms__log_poison(log, failed, "syncing", err);
-    ms__durable_move(log, log->end, log->sum.last_seq);
-    return MS_OK;
+    int failed = ms__log_disk(log, apart);
+    if (failed == 0)
+        code = ms__checkpoint_store(log, end, seq, confirm, confirm ? err : NULL);
+    if (!confirm) code = MS_OK; /* a later sync stores one */
+    if (failed == 0 && code == MS_OK && confirm) failed = ms__log_disk(log, apart);
+    if (failed != 0) code = ms__log_poison(log, failed, "syncing", err);
+    if (code == MS_OK) {
+        ms__durable_move(log, end, seq);
+        d->synced_at = log->os->micros(log->os->ctx);
+        if (confirm) d->confirmed = d->end;
+    }
+    if (!apart) return code;
+    d->syncing = false;
+    ms__signal_all(&d->synced);
+    return code;
 }
 
 /* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). After a sync that failed in
@@ -15002,7 +15020,7 @@ static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error 
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
     failed = ms__log_zero(log, log->end, dead);
     if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
-    MS__TRY(ms__log_sync_before(log, false, err));
+    MS__TRY(ms__log_sync_now(log, false, false, err));
     (void)ms__unconfirmed_set(log, false); /* else a later writer settles again */
     if (dead > log->end) {
         log->durable.zeroed_bytes += dead - log->end;
@@ -15017,58 +15035,21 @@ static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error 
  * that cannot be opened for want of descriptors or memory poisons nothing. */
 static ms_result ms__log_folder(ms__log *log, ms_error *err)
 {
-    ms__lock_take(&log->lock);
-    bool done = log->file.folder_synced;
-    ms__lock_give(&log->lock);
-    if (done) return MS_OK;
-    int failed = ms__os_folder_done(log->os, log->file.path);
-    if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
-        return ms__os_fail(err, failed, "syncing the folder of", log->file.path);
-    ms__lock_take(&log->lock);
     ms_result code = MS_OK;
-    if (failed == 0 || failed == EACCES || failed == EPERM)
+    ms__lock_take(&log->lock);
+    int failed =
+        log->file.folder_synced ? 0 : ms__os_folder_done(log->os, log->file.path);
+    if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
+        code = ms__os_fail(err, failed, "syncing the folder of", log->file.path);
+    else if (failed != 0 && failed != EACCES && failed != EPERM)
+        code = ms__log_poison(log, failed, "syncing the folder of", err);
+    else
         log->file.folder_synced = true;
-    else code = ms__log_poison(log, failed, "syncing the folder of", err);
     ms__lock_give(&log->lock);
     return code;
 }
 
 /* ---- Syncing, for all threads that wait. */
-
-/* The disk works without the handle's lock, so that others append meanwhile. */
-static int ms__log_disk(ms__log *log)
-{
-    int failed = ms__maps_flush(log);
-    ms__lock_give(&log->lock);
-    if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
-    ms__lock_take(&log->lock);
-    return failed;
-}
-
-/* Runs one sync of all that is visible now. confirm: syncs its checkpoint, too, before
- * anything counts as durable. It returns MS_E_BUSY where other writers kept the lock that
- * storing the checkpoint needs. */
-static ms_result ms__log_sync_now(ms__log *log, bool confirm, ms_error *err)
-{
-    uint64_t end = log->end, seq = log->sum.last_seq;
-    ms_result code = MS_OK;
-    log->durable.syncing = true;
-    log->durable.erased = UINT64_MAX;
-    int failed = ms__log_disk(log);
-    if (failed == 0)
-        code = ms__checkpoint_store(log, end, seq, confirm, confirm ? err : NULL);
-    if (!confirm) code = MS_OK; /* a later sync stores one */
-    if (failed == 0 && code == MS_OK && confirm) failed = ms__log_disk(log);
-    if (failed != 0) code = ms__log_poison(log, failed, "syncing", err);
-    if (code == MS_OK) {
-        ms__durable_move(log, end, seq);
-        log->durable.synced_at = log->os->micros(log->os->ctx);
-        if (confirm) log->durable.confirmed = log->durable.end;
-    }
-    log->durable.syncing = false;
-    ms__signal_all(&log->durable.synced);
-    return code;
-}
 
 /* The threads that the last sync woke append again in a moment: one sync later for all of
  * them is better than one now for the first. Waits as long as more arrives. */
@@ -15106,7 +15087,7 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
         } else {
             if (d->together) ms__log_gather(log);
             d->together = d->waiting > 0;
-            code = ms__log_sync_now(log, confirm, err);
+            code = ms__log_sync_now(log, true, confirm, err);
         }
         if (code == MS_OK) code = ms__log_poison_check(log, err);
     }
@@ -15284,17 +15265,24 @@ static int ms__hints_store(ms__log *log)
     return ms__super_write(log, MS__AT_HINT, bytes, sizeof bytes);
 }
 
+/* Seals a record of the log's own at the end of the file, and makes it visible. */
+static ms_result ms__record_put(ms__log *log, unsigned char *r, ms_error *err)
+{
+    uint32_t size = ms__padded(ms__get32(r));
+    ms__log_seal(&log->id, log->end, r);
+    MS__TRY(ms__log_put(log, log->end, r, size, err));
+    return ms__log_publish(log, log->end + size, err);
+}
+
 /* Writes that durable bytes are missing, and makes it and the new durable end durable:
  * the old checkpoint is above the end, and would make a torn append look damaged. */
 static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
 {
     unsigned char r[MS__LOST_SIZE];
-    uint64_t at = log->end, after = at + MS__LOST_SIZE;
-    ms__lost_encode(&log->id, log->append.lost_end, at, log->sum.last_seq, r);
-    MS__TRY(ms__log_put(log, at, r, sizeof r, err));
-    MS__TRY(ms__log_publish(log, after, err));
+    ms__lost_encode(log->append.lost_end, log->sum.last_seq, r);
+    MS__TRY(ms__record_put(log, r, err));
     log->append.lost_written = true;
-    return ms__log_sync_before(log, true, err);
+    return ms__log_sync_now(log, false, true, err);
 }
 
 /* A copy may share its blocks with the original until they are written. The two that are
@@ -15323,7 +15311,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     uint64_t dead = ms__log_dead_end(log, log->end);
     if (unsure && log->append.stop > dead) dead = log->append.stop;
     if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));
-    if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_before(log, false, err));
+    if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_now(log, false, false, err));
     MS__TRY(ms__log_allocate(log, log->end + MS__LOST_SIZE, err));
     MS__TRY(ms__log_reach(log, log->end, log->end + MS__LOST_SIZE, log->append.allocated,
                           err));
@@ -15386,23 +15374,7 @@ static void ms__log_begun(ms__log *log, bool begun, uint64_t stop)
     log->append.stop = stop;
 }
 
-/* Notes whether a compaction copies this log to take its place. */
-static void ms__log_moving(ms__log *log, bool moving)
-{
-    log->append.moving = moving;
-}
-
 /* ---- INDEX records. A segment index when the segment is full; a SUMMARY in portions. */
-
-/* A whole INDEX record, but for its seal, becomes visible. *offset: where. */
-static ms_result ms__index_put(ms__log *log, unsigned char *r, uint64_t *offset,
-                               ms_error *err)
-{
-    *offset = log->end;
-    ms__log_seal(&log->id, log->end, r);
-    MS__TRY(ms__log_put(log, log->end, r, ms__padded(ms__get32(r)), err));
-    return ms__log_publish(log, log->end + ms__padded(ms__get32(r)), err);
-}
 
 static ms__state ms__log_state(const ms__log *log)
 {
@@ -15444,7 +15416,7 @@ static MS__APART ms_result ms__segment_write(ms__log *log, ms_error *err)
                     r + MS__SEGMENT_FIXED);
     ms__tail *fresh = ms__tail_new(log, log->end + ms__padded(size), t->segment + 1);
     ms_result code = fresh ? MS_OK : ms__no_memory(err, sizeof *fresh);
-    if (code == MS_OK) code = ms__index_put(log, r, &offset, err);
+    if (code == MS_OK) code = ms__record_put(log, r, err);
     if (code == MS_OK) {
         ms__segment_close(log, offset, state.last_seq, fresh, now, true);
         (void)ms__hints_store(log); /* else a later opening begins at an older one */
@@ -15489,7 +15461,7 @@ static MS__APART ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *er
 {
     unsigned char r[MS__FILTER_SIZE];
     uint32_t at[MS__FAN];
-    uint64_t offset;
+    uint64_t offset = log->end;
     memset(r, 0, sizeof r);
     ms__index_header(r, sizeof r, MS__INDEX_FILTER, log->sum.last_seq);
     ms__put32(r + 32, j->sum.number);
@@ -15502,7 +15474,7 @@ static MS__APART ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *er
             ms__filter_put(r, list, c);
         }
     }
-    MS__TRY(ms__index_put(log, r, &offset, err));
+    MS__TRY(ms__record_put(log, r, err));
     memcpy(j->at, at, sizeof at);
     ms__put64(j->record + ms__summary_size(&j->sum) - ((size_t)8 << j->sum.bits) +
                   (size_t)j->filters * 8,
@@ -15516,7 +15488,7 @@ static MS__APART ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *e
 {
     ms__node_table *t = &log->index.summaries;
     uint32_t g = j->sum.number;
-    uint64_t offset;
+    uint64_t offset = log->end;
     if (!ms__nodes_reserve(log, t, g)) return ms__no_memory(err, 0);
     ms__index_header(j->record, ms__summary_size(&j->sum), MS__INDEX_SUMMARY,
                      log->sum.last_seq);
@@ -15526,7 +15498,7 @@ static MS__APART ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *e
     ms__list_encode(&log->index.segments, g * MS__FAN, MS__FAN,
                     j->record + MS__SUM_FIXED);
     ms__list_encode(t, 0, g, j->record + MS__SUM_FIXED + MS__FAN * 16);
-    MS__TRY(ms__index_put(log, j->record, &offset, err));
+    MS__TRY(ms__record_put(log, j->record, err));
     ms__summary_add(log, g, offset);
     ms__job_end(log);
     return MS_OK;
@@ -16108,7 +16080,10 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
         return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__SUPER_SIZE, 0, err);
     if (empty && log->opts.must_exist)
         return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
-    if (empty) MS__TRY(ms__log_create(log, err));
+    if (empty) code = ms__log_create(log, err);
+    if (code != MS_OK && log->opts.must_be_new)
+        (void)log->os->remove(log->os->ctx, log->file.path);
+    MS__TRY(code);
     return ms__log_attach_file(log, empty, err);
 }
 
@@ -16202,12 +16177,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
     MS__TRY(ms__log_follow(log, err)); /* most of it while others may still write */
     MS__TRY(ms__log_lock(log, log->opts.lock_wait_ms, err));
     log->recovery.inside = true;
-    ms_result code = MS_OK;
-    if (ms__get32(log->map.super + MS__AT_REPLACED) != 0)
-        code = ms__fail(err, MS_E_CONFLICT,
-                        "a compaction has put a new file in the place of '%s': open it "
-                        "anew", log->file.path);
-    if (code == MS_OK) code = ms__log_follow(log, err);
+    ms_result code = ms__log_follow(log, err);
     if (code == MS_OK) code = ms__log_join(log, err);
     if (code != MS_OK) ms__log_leave(log);
     return code;
@@ -16219,8 +16189,8 @@ static ms_result ms__write_begin(ms__log *log, ms_error *err)
 {
     ms__lock_take(&log->lock);
     MS__TRY(ms__log_poison_check(log, err));
-    MS__TRY(ms__log_stays(log, err));
-    return ms__log_enter(log, err);
+    MS__TRY(ms__log_enter(log, err));
+    return ms__log_stays(log, err);
 }
 
 static void ms__write_end(ms__log *log)
@@ -16477,11 +16447,12 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  * A rewrite (compaction) copies a log to PATH.compacting and renames that file:
  *
  *    the place is held -> copied, synced, verified -> the old file is synced -> renamed
- *      |  its lock, or      |  a source that is         |  a power loss may     |
- *      |  an empty file     |  replaced refuses         |  bring it back        v
- *      |  that is locked    |  appends from here on     |           folder synced
+ *      |  by the lock of    |  the log that is          |  a power loss may     |
+ *      |  the log there,    |  replaced is marked and   |  bring it back        v
+ *      |  or of an empty    |  refuses appends from     |           folder synced
+ *      |  log made there    |  here on                  |                       |
  *      v                    v                           v                       |
- *   BUSY, CONFLICT       the copy is removed, the source accepts appends again  |
+ *   BUSY, CONFLICT       the copy is removed, the mark is taken back            |
  *                                                      POISONED, new file <-----+
  *                                                                        fails
  * The old file is never changed: readers finish on it.
@@ -16568,15 +16539,10 @@ static ms_result ms__log_leave_out(ms_store *store, uint64_t seq, ms_error *err)
     ms__log *log = ms__log_of(store);
     unsigned char bytes[MS__GAP_MAX];
     MS__TRY(ms__log_may_write(log, err));
-    uint32_t size = ms__gap_encode(seq, bytes);
+    (void)ms__gap_encode(seq, bytes);
     ms_result code = ms__write_begin(log, err);
     if (code == MS_OK) code = ms__log_begin(log, err);
-    uint64_t offset = log->end;
-    if (code == MS_OK) {
-        ms__log_seal(&log->id, offset, bytes);
-        code = ms__log_put(log, offset, bytes, size, err);
-    }
-    if (code == MS_OK) code = ms__log_publish(log, offset + size, err);
+    if (code == MS_OK) code = ms__record_put(log, bytes, err);
     if (code == MS_OK) {
         if (log->sum.gap_seq < seq) log->sum.gap_seq = seq;
         ms__log_housekeep(log);
@@ -16699,13 +16665,13 @@ static bool ms__log_in_place(const ms__log *log)
     return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* else it cannot tell */
 }
 
-/* Marks a file that a compaction replaced: its shared writers refuse. */
-static void ms__replaced_set(ms__log *log, uint32_t replaced)
+/* Marks a file that a compaction replaces: its writers refuse. */
+static int ms__replaced_set(ms__log *log, uint32_t replaced)
 {
     unsigned char word[4];
     ms__put32(word, replaced);
-    if (ms__get32(log->map.super + MS__AT_REPLACED) != replaced)
-        (void)ms__super_write(log, MS__AT_REPLACED, word, sizeof word);
+    if (ms__get32(log->map.super + MS__AT_REPLACED) == replaced) return 0;
+    return ms__super_write(log, MS__AT_REPLACED, word, sizeof word);
 }
 
 static ms_result ms__log_file_open(ms__log *log, const ms_log_desc *desc, ms_error *err)
@@ -16717,7 +16683,7 @@ static ms_result ms__log_file_open(ms__log *log, const ms_log_desc *desc, ms_err
         log->file.is_open = false;
     }
     ms_result code = ms__log_attach(log, err);
-    if (code == MS_OK && log->opts.writer) ms__replaced_set(log, 0);
+    if (code == MS_OK && log->opts.writer) (void)ms__replaced_set(log, 0);
     if (log->opts.shared) (void)log->os->unlock(log->os->ctx, log->file.handle);
     return code;
 }
@@ -16762,7 +16728,7 @@ static void ms__log_close(ms_store *store)
         bool unsure = ms__log_unconfirmed(log);
         ms__log_leave(log);
         if (unsure) /* without a checkpoint: bytes below may not be on the disk */
-            (void)ms__file_sync(log);
+            (void)ms__log_disk(log, false);
         else if (ms__log_sync_to(log, log->end, true, NULL) == MS_OK) /* the same twice */
             (void)ms__checkpoint_store(log, log->durable.end, log->durable.seq, false,
                                        NULL);
@@ -17066,34 +17032,15 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 
 #define MS__NEW ".compacting" /* added to the path: the new log while it is written */
 
-/* Keeps other processes from the place of the rewritten log. */
+/* The log at the place of the new one. It is open for writing, so no other process can
+ * write there. */
 typedef struct ms__hold {
-    ms__log *old; /* the log that is replaced, open for writing; NULL: there is none */
-    ms_file file; /* or an empty file, locked */
-    bool own;     /* `old` is the source */
-    bool locked, made;
+    ms__log *old; /* NULL: none, since an open file could not be replaced */
+    bool own;     /* it is the source */
+    bool made;    /* it was made where there was none */
+    bool replaced;
 } ms__hold;
 
-/* Locks the empty file at the path, or makes one there. */
-static ms_result ms__hold_lock(ms__hold *h, const ms_os *os, const char *path,
-                               ms_error *err)
-{
-    ms_os_stat st;
-    unsigned how = MS_OS_READ | MS_OS_WRITE | MS_OS_CREATE;
-    int code = os->open(os->ctx, path, how, &h->file);
-    if (code != 0) return ms__os_fail(err, code, "making", path);
-    do code = os->lock(os->ctx, h->file);
-    while (code == EINTR);
-    if (code == 0) code = os->stat(os->ctx, h->file, &st);
-    if (code == 0 && st.size > 0) code = EEXIST; /* another process was faster */
-    h->locked = code == 0;
-    if (h->locked) return MS_OK;
-    (void)os->close(os->ctx, h->file);
-    return ms__os_fail(err, code, "taking", path);
-}
-
-/* Takes the place: the lock of the log that is there, unless the source holds it already;
- * or of an empty file, which is made where nothing is. */
 static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc *to,
                                bool replace, ms_error *err)
 {
@@ -17102,17 +17049,15 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
     const ms_os *os = to->os ? to->os : &ms__os_table;
     ms__log *log = source->backend == &ms__log_backend ? ms__log_of(source) : NULL;
     int code = ms__os_look(os, to->path, &st);
-    h->made = code == ENOENT;
+    h->made = code == ENOENT || (code == 0 && st.regular && st.size == 0);
     if (code != 0 && !h->made) return ms__os_fail(err, code, "opening", to->path);
     if (!h->made && !replace)
         return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", to->path);
-    if (h->made && os->exact_maps) return MS_OK; /* an open file could not be replaced */
+    if (h->made && os->exact_maps) return MS_OK;
     h->own = !h->made && log && log->opts.writer && !log->opts.shared &&
              ms__log_is(log, &st);
-    if (h->made || (!h->own && st.regular && st.size == 0))
-        return ms__hold_lock(h, os, to->path, err);
     ms_log_desc d = *to; /* this fails if the file is not a log */
-    d.mode = MS_LOG_WRITE;
+    d.mode = h->made ? MS_LOG_NEW : MS_LOG_WRITE;
     d.opening = MS_OPEN_NORMAL;
     d.shared = false;
     if (!h->own) MS__TRY(ms_log_open(&store, &d, err));
@@ -17128,39 +17073,48 @@ static MS__APART ms_result ms__hold_sync(const ms__hold *h, ms_error *err)
     return ms_sync(&h->old->core.store, NULL, err);
 }
 
-/* Marks the log that is replaced, for its shared writers. */
-static void ms__hold_mark(const ms__hold *h, uint32_t replaced)
+/* replaced: no handle appends to the log from here on, since the copy would lack it. */
+static ms_result ms__hold_mark(const ms__hold *h, uint32_t replaced, ms_error *err)
 {
-    if (h->old) ms__replaced_set(h->old, replaced);
-    ms__fence();
-}
-
-/* A source that is replaced refuses records from its copy on, unless the copy fails. If
- * the new log is in place but its name may not be durable, it refuses for good (lost): a
- * file that nobody finds would take its appends. */
-static MS__APART void ms__hold_moves(const ms__hold *h, bool moving, bool lost)
-{
-    if (!h->own) return;
+    if (!h->old) return MS_OK;
     ms__lock_take(&h->old->lock);
-    if (lost) ms__log_refuse(h->old);
-    ms__log_moving(h->old, moving);
+    int failed = ms__replaced_set(h->old, replaced);
     ms__lock_give(&h->old->lock);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to the superblock of",
+                                             h->old->file.path);
 }
 
 /* done: the new log is in its place. */
 static void ms__hold_give(const ms__hold *h, const ms_os *os, const char *path, bool done)
 {
-    if (!done) ms__hold_moves(h, false, false);
-    if (h->locked && h->made && !done) (void)os->remove(os->ctx, path);
-    if (h->locked) (void)os->close(os->ctx, h->file);
+    if (!h->replaced) (void)ms__hold_mark(h, 0, NULL);
+    if (h->old && h->made && !done) (void)os->remove(os->ctx, path);
     if (h->old && !h->own) ms_close(&h->old->core.store);
+}
+
+/* Puts the copy in its place. A source whose new file is in place, though its name may
+ * not be durable, is poisoned: it would append to a file without a name. */
+static ms_result ms__rewrite_place(ms__hold *h, const ms_os *os, const char *part,
+                                   const char *path, ms_error *err)
+{
+    int failed = os->rename(os->ctx, part, path);
+    if (failed != 0) return ms__os_fail(err, failed, "putting in place", path);
+    h->replaced = true;
+    failed = ms__os_folder_done(os, path);
+    if (failed == 0) return MS_OK;
+    ms_result code = ms__os_fail(err, failed, "syncing the folder of", path);
+    if (h->made) return code;
+    ms__lock_take(&h->old->lock);
+    ms__log_refuse(h->old);
+    ms__lock_give(&h->old->lock);
+    if (err) err->code = MS_E_POISONED;
+    return MS_E_POISONED;
 }
 
 /* Copies to the file `part`, verifies it, and renames it. */
 static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
-                                 const char *part, const ms__hold *hold,
-                                 const ms_keep *keep, ms_copy_report *report,
-                                 ms_error *err)
+                                 const char *part, ms__hold *hold, const ms_keep *keep,
+                                 ms_copy_report *report, ms_error *err)
 {
     ms_store *store;
     ms_log_report verified;
@@ -17172,9 +17126,9 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
     d.sync = MS_SYNC_NONE;
     d.shared = false;
     MS__TRY(ms_log_open(&store, &d, err));
-    ms__hold_moves(hold, true, false);
-    ms_result copied = ms_copy(store, source, keep, NULL, report, err);
-    ms_result code = copied == MS_E_DAMAGED ? MS_OK : copied;
+    ms_result code = ms__hold_mark(hold, 1, err), copied = MS_OK;
+    if (code == MS_OK) code = copied = ms_copy(store, source, keep, NULL, report, err);
+    if (code == MS_E_DAMAGED) code = MS_OK;
     if (code == MS_OK) code = ms_sync(store, NULL, err);
     if (code == MS_E_POISONED) code = MS_E_IO; /* of the new file alone */
     if (code == MS_E_IO && err) err->code = code;
@@ -17186,28 +17140,14 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
                         "with %u bytes, %u damaged index records",
                         part, verified.damaged, verified.damaged_bytes,
                         verified.index_damaged);
-    if (code == MS_OK && !hold->made && os->access_like) {
+    if (code == MS_OK && hold->old && os->access_like) {
         int failed = os->access_like(os->ctx, part, to->path);
         if (failed != 0)
             code = ms__os_fail(err, failed, "keeping the owner and permissions of",
                                to->path);
     }
     if (code == MS_OK) code = ms__hold_sync(hold, err);
-    if (code == MS_OK) {
-        ms__hold_mark(hold, 1);
-        int failed = os->rename(os->ctx, part, to->path);
-        bool there = failed == 0;
-        if (!there) ms__hold_mark(hold, 0);
-        if (there) failed = ms__os_folder_done(os, to->path);
-        if (failed != 0)
-            code = ms__os_fail(err, failed, there ? "syncing the folder of" :
-                               "putting in place", to->path);
-        if (failed != 0 && there && !hold->made) {
-            ms__hold_moves(hold, true, true);
-            code = MS_E_POISONED;
-            if (err) err->code = code;
-        }
-    }
+    if (code == MS_OK) code = ms__rewrite_place(hold, os, part, to->path, err);
     return code != MS_OK ? code : copied;
 }
 

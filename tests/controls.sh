@@ -261,10 +261,9 @@ controls()
         ms__super_durable \
         'if (failed == 0 && folder) failed = ms__os_folder_done(log->os, log->file.path);' ''
     control name_of_a_log_not_synced gcc test_defences a_log_put_there_keeps_its_name 100 \
-        ms__log_folder 'int failed = ms__os_folder_done(log->os, log->file.path);' \
-        'int failed = 0;'
+        ms__log_folder 'log->file.folder_synced ? 0 : ms__os_folder_done(log->os, log->file.path);' '0;'
     control name_of_a_rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
-        ms__rewrite_run 'if (there) failed = ms__os_folder_done(os, to->path);' ''
+        ms__rewrite_place 'failed = ms__os_folder_done(os, path);' ''
     control rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms_sync(store, NULL, err);' \
         'ms__log_of(store)->durable.poisoned = true;'
@@ -276,7 +275,7 @@ controls()
         ms__redact_erase 'if (end == MS_OK && stat.damaged == 0) return MS_OK;' 'return MS_OK;'
     control owner_and_permissions_lost gcc test_log_traps \
         a_compaction_keeps_who_may_use_the_file 100 \
-        ms__rewrite_run 'if (code == MS_OK && !hold->made && os->access_like) {' 'if (false) {'
+        ms__rewrite_run 'if (code == MS_OK && hold->old && os->access_like) {' 'if (false) {'
     control header_at_the_watermark_overlooked gcc test_log_traps \
         a_watermark_inside_of_a_record_hides_nothing_new 100 \
         ms__replay_skip 'if (!sized && limit - from >= MS__HEADER)' \
@@ -347,7 +346,7 @@ controls()
         ms__reply 'if (!r->failed || !mark' 'if (true || !mark'
     control append_beside_a_compaction gcc test_log_traps \
         an_append_is_refused_when_a_compaction_takes_the_place 100 \
-        ms__log_stays 'if (!log->append.moving) return MS_OK;' 'return MS_OK;'
+        ms__log_stays 'if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;' 'return MS_OK;'
     control expect_before_key gcc test_log_traps \
         a_retry_with_keys_succeeds_when_the_end_has_moved 100 \
         ms__core_append \
@@ -361,14 +360,20 @@ controls()
         ms__log_sync_now 'if (!confirm) code = MS_OK;' 'code = MS_OK;'
     control append_before_damage_is_proven gcc test_power \
         an_append_is_durable_after_damage_when_another_process_keeps_the_lock 100 \
-        ms__log_begin 'if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_before(log, false, err));' \
+        ms__log_begin 'if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_now(log, false, false, err));' \
         ''
     control closed_behind_a_dead_writer_without_a_sync gcc test_power \
         a_close_syncs_the_appends_when_another_writer_died 100 \
         ms__log_close 'log->opts.writer && log->append.wrote' 'log->opts.writer && log->append.begun'
+    control mark_of_a_failed_compaction_kept gcc test_log_traps \
+        a_log_takes_appends_again_when_a_compaction_failed_or_was_killed 100 \
+        ms__hold_give 'if (!h->replaced) (void)ms__hold_mark(h, 0, NULL);' ''
+    control mark_of_a_killed_compaction_kept gcc test_log_traps \
+        a_log_takes_appends_again_when_a_compaction_failed_or_was_killed 100 \
+        ms__log_file_open 'if (code == MS_OK && log->opts.writer) (void)ms__replaced_set(log, 0);' ''
     control replaced_file_written_on gcc test_power \
         a_source_refuses_appends_when_the_new_name_may_not_be_durable 100 \
-        ms__hold_moves 'if (lost) ms__log_refuse(h->old);' ''
+        ms__rewrite_place 'ms__log_refuse(h->old);' ''
     control number_of_a_doubtful_append_kept_back gcc test_power \
         an_append_whose_sync_failed_tells_whether_it_is_there 100 \
         ms_append '(code == MS_OK || code == MS_E_POISONED)' '(code == MS_OK)'
@@ -376,15 +381,15 @@ controls()
         zeros_whose_sync_failed_are_written_again 100 \
         ms__log_begin 'if (unsure && log->append.stop > dead) dead = log->append.stop;' ''
     control zeros_not_synced gcc test_log_traps zeros_whose_sync_failed_are_written_again 100 \
-        ms__log_settle 'MS__TRY(ms__log_sync_before(log, false, err));' ''
+        ms__log_settle 'MS__TRY(ms__log_sync_now(log, false, false, err));' ''
     control head_of_a_killed_creation_not_synced gcc test_power \
         a_log_keeps_its_superblock_when_its_creator_was_killed_early 100 \
         ms__log_attach_file 'code = ms__super_durable(log, again, sizeof again, false, err);' ';'
     control rewrite_not_verified gcc test_defences a_rewrite_with_wrong_bytes_is_refused 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms_log_verify(&d, &verified, err);' ''
     control durable_told_before_the_sync gcc test_defences nothing_is_durable_when_power_is_lost_in_a_sync 100 \
-        ms__log_sync_now 'log->durable.erased = UINT64_MAX;' \
-        'log->durable.erased = UINT64_MAX; ms__checkpoint_store(log, end, seq, false, NULL);'
+        ms__log_sync_now 'd->erased = UINT64_MAX;' \
+        'd->erased = UINT64_MAX; ms__checkpoint_store(log, end, seq, false, NULL);'
     control durable_told_of_later_appends gcc test_defences \
         a_sync_covers_what_was_there_before_it 100 \
         ms__log_sync_now 'ms__durable_move(log, end, seq);' 'ms__durable_move(log, log->end, seq);'

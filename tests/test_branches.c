@@ -1856,7 +1856,7 @@ static void a_sync_tells_what_was_there_when_it_began(void **state)
         while_syncing = what;
         uint64_t end = ms__log_of(syncing)->end;
         ms__lock_take(&ms__log_of(syncing)->lock);
-        assert_int_equal(ms__log_sync_now(ms__log_of(syncing), false, NULL), MS_OK);
+        assert_int_equal(ms__log_sync_now(ms__log_of(syncing), true, false, NULL), MS_OK);
         ms__lock_give(&ms__log_of(syncing)->lock);
         while_syncing = 0;
         assert_int_equal(ms_log_stat(syncing, &info, NULL), MS_OK);
@@ -1911,7 +1911,7 @@ static void a_watermark_that_went_back_takes_nothing_away(void **state)
 
 static void a_reader_stops_at_what_it_must_understand(void **state)
 {
-    uint64_t last, offset;
+    uint64_t last;
     unsigned char r[48] = {0};
     ms_store *store = make_log(9);
     ms_log_desc desc = desc_of(MS_LOG_READ);
@@ -1919,7 +1919,7 @@ static void a_reader_stops_at_what_it_must_understand(void **state)
     (void)state;
     ms__index_header(r, 40, 0, 9);
     r[4] = 200;
-    assert_int_equal(ms__index_put(ms__log_of(store), r, &offset, NULL), MS_OK);
+    assert_int_equal(ms__record_put(ms__log_of(store), r, NULL), MS_OK);
     assert_int_equal(test_refresh(reader, &last, NULL), MS_E_FOREIGN);
     ms_close(reader);
     ms_close(store);
@@ -1972,13 +1972,12 @@ static void a_record_without_a_place_is_damaged(void **state)
 static void a_record_of_kind_0_ends_a_walk(void **state)
 {
     unsigned char r[48] = {0};
-    uint64_t offset;
     ms_log_report report;
     ms_store *store = make_log(3);
     (void)state;
     ms__index_header(r, 40, 0, 3);
     r[4] = 0;
-    assert_int_equal(ms__index_put(ms__log_of(store), r, &offset, NULL), MS_OK);
+    assert_int_equal(ms__record_put(ms__log_of(store), r, NULL), MS_OK);
     append_some(store, 2);
     ms_close(store);
     ms_log_desc desc = desc_of(MS_LOG_READ);

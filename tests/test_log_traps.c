@@ -2055,6 +2055,33 @@ static void an_append_is_refused_when_a_compaction_takes_the_place(void **state)
     ms_close(store);
 }
 
+static int no_rename(void *ctx, const char *from, const char *to)
+{
+    (void)ctx, (void)from, (void)to;
+    return EACCES;
+}
+
+/* The mark in the superblock stops appends while the copy is made, not for ever. */
+static void a_log_takes_appends_again_when_a_compaction_failed_or_was_killed(void **state)
+{
+    unsigned char marked[4] = {1, 0, 0, 0};
+    ms_os os = *ms_os_default();
+    ms_log_desc desc = desc_of(MS_LOG_WRITE), to = desc_of(MS_LOG_WRITE);
+    (void)state;
+    make_log(3);
+    ms_store *store = must_open(&desc);
+    os.rename = no_rename;
+    to.os = &os;
+    assert_int_equal(ms_log_rewrite(store, &to, true, NULL, NULL, NULL), MS_E_IO);
+    assert_int_equal(append(store, "after a failure", NULL), MS_OK);
+    ms_close(store);
+    write_at(MS__AT_REPLACED, marked, sizeof marked); /* as a kill leaves it */
+    store = must_open(&desc);
+    assert_int_equal(append(store, "after a kill", NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(count_at_path(), 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -2103,6 +2130,8 @@ int main(void)
         cmocka_unit_test(a_sync_writes_no_record_again_when_none_failed),
         cmocka_unit_test(a_retry_with_keys_succeeds_when_the_end_has_moved),
         cmocka_unit_test(an_append_is_refused_when_a_compaction_takes_the_place),
+        cmocka_unit_test(
+            a_log_takes_appends_again_when_a_compaction_failed_or_was_killed),
         cmocka_unit_test(a_handle_grows_beyond_64_gibibytes),
         cmocka_unit_test(a_file_of_three_exbibytes_is_refused),
     };
