@@ -1154,8 +1154,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * ms_envelope_check, locations are present, queries are resolved (views and agent_types
  * are not 0). These may be NULL: cursor_close, sync and tick (nothing to do); get (done
  * by a query); list and stat (MS_E_UNSUPPORTED; ms_wait, histories and unions ask a query
- * for the newest number then); leave_out (numbers may be given again after a copy); change and erase
- * (changes and raw queries are MS_E_UNSUPPORTED). */
+ * for the newest number then); leave_out (numbers may be given again after a copy);
+ * change and erase (changes and raw queries are MS_E_UNSUPPORTED). */
 typedef struct ms_backend {
     /* All or none. The location of message i is location if that is not empty, else its
      * own. opts is never NULL; opts->seqs may be. */
@@ -3911,20 +3911,39 @@ static void ms__line_format(ms__line *l, const char *format, va_list args)
 
 #define MS__V(s) (s).ptr, (s).len
 
-/* Fills err, which may be NULL, and returns the code. */
-static ms_result ms__fail(ms_error *err, ms_result code, const char *format, ...)
+static ms_result ms__fail_va(ms_error *err, ms_result code, const char *field,
+                             const char *format, va_list args)
 {
-    va_list args;
     ms__line l;
     if (!err) return code;
     memset(err, 0, sizeof *err);
     err->code = code;
     err->offset = MS_NO_OFFSET;
+    memcpy(err->path, field, strlen(field));
     l.ptr = err->message;
     l.cap = sizeof err->message;
     l.len = 0;
-    va_start(args, format);
     ms__line_format(&l, format, args);
+    return code;
+}
+
+/* Fills err, which may be NULL, and returns the code. */
+static ms_result ms__fail(ms_error *err, ms_result code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)ms__fail_va(err, code, "", format, args);
+    va_end(args);
+    return code;
+}
+
+/* As ms__fail, with the name of a field, shorter than err->path. */
+static ms_result ms__fail_at(ms_error *err, ms_result code, const char *field,
+                             const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)ms__fail_va(err, code, field, format, args);
     va_end(args);
     return code;
 }
@@ -5153,12 +5172,8 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
     const char *name = ms__fields[field].name;
     ms_str text = ms__field_text(m, field), value;
     if (text.len > MS__VALUE_MAX)
-        return ms__at_field(err,
-                            ms__fail(err, MS_E_TOO_LARGE,
-                                     "%s has %u bytes, over the "
-                                     "limit",
-                                     name, (uint64_t)text.len),
-                            name);
+        return ms__fail_at(err, MS_E_TOO_LARGE, name, "%s has %u bytes, over the limit",
+                           name, (uint64_t)text.len);
     if (!ms__field_is_json(m, field)) return MS_OK;
     ms_json_opts opts;
     memset(&opts, 0, sizeof opts);
@@ -5174,18 +5189,16 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
 static ms_result ms__head_check(const ms_envelope *m, ms_error *err)
 {
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "%u is no message type",
-                                          (uint64_t)(unsigned)m->type), "type");
+        return ms__fail_at(err, MS_E_TYPE, "type", "%u is no message type",
+                           (uint64_t)(unsigned)m->type);
     if ((unsigned)m->role >= MS_ROLE_LIMIT ||
         ((unsigned)m->role > MS_ROLE_FUNCTION && m->role != MS_ROLE_OTHER))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no role",
-                                          (uint64_t)(unsigned)m->role), "role");
+        return ms__fail_at(err, MS_E_ARGUMENT, "role", "%u is no role",
+                           (uint64_t)(unsigned)m->role);
     if (m->role == MS_ROLE_OTHER && ms__is_empty(m->role_name))
-        return ms__at_field(
-            err, ms__fail(err, MS_E_MISSING, "role OTHER needs role_name"), "role_name");
+        return ms__fail_at(err, MS_E_MISSING, "role_name", "role OTHER needs role_name");
     if (m->has_time && m->time_ns == MS_TIME_NONE)
-        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "the time is MS_TIME_NONE"),
-                            "time_ns");
+        return ms__fail_at(err, MS_E_RANGE, "time_ns", "the time is MS_TIME_NONE");
     return MS_OK;
 }
 
@@ -5196,12 +5209,11 @@ static ms_result ms__required_check(const ms_envelope *m, uint32_t present, ms_e
     const char *word = m->type == MS_T_OTHER ? "other" : ms_type_word(m->type);
     if (missing) {
         const char *name = ms__fields[ms__lowest(missing)].name;
-        return ms__at_field(err, ms__fail(err, MS_E_MISSING, "a message of type %s "
-                                          "needs %s", word, name), name);
+        return ms__fail_at(err, MS_E_MISSING, name, "a message of type %s needs %s", word,
+                           name);
     }
     if (m->type == MS_T_OTHER && ms__is_empty(m->type_name))
-        return ms__at_field(err, ms__fail(err, MS_E_MISSING, "type OTHER needs a name"),
-                            "type_name");
+        return ms__fail_at(err, MS_E_MISSING, "type_name", "type OTHER needs a name");
     return MS_OK;
 }
 
@@ -5373,10 +5385,8 @@ static void ms__layout_add(ms__layout *l, unsigned field, ms_str text, bool json
 static ms_result ms__layout_end(ms__layout *l, ms_error *err)
 {
     if (MS__HEADER + l->dir + l->values > MS__RECORD_MAX)
-        return ms__fail(err, MS_E_TOO_LARGE,
-                        "the message has over %u bytes, the limit of "
-                        "a record is %u",
-                        l->values, MS__RECORD_MAX);
+        return ms__fail(err, MS_E_TOO_LARGE, "the message has over %u bytes, the limit "
+                        "of a record is %u", l->values, MS__RECORD_MAX);
     l->size = MS__HEADER + l->dir + (uint32_t)l->values;
     return MS_OK;
 }
@@ -5616,10 +5626,8 @@ static ms_result ms__check_header(const unsigned char *r, uint64_t left, uint32_
 
 static ms_result ms__foreign(ms_error *err, uint64_t offset, const unsigned char *r)
 {
-    return ms__fail(err, MS_E_FOREIGN,
-                    "record at %u: kind %u (%s), type %u, codec %u: not a message, or "
-                    "of a newer version",
-                    offset, (uint64_t)r[4],
+    return ms__fail(err, MS_E_FOREIGN, "record at %u: kind %u (%s), type %u, codec %u: "
+                    "not a message, or of a newer version", offset, (uint64_t)r[4],
                     r[4] < MS__KIND_COUNT ? ms__kind_words[r[4]] : "unknown",
                     (uint64_t)r[5], (uint64_t)(r[6] >> 4 & 7));
 }
@@ -5913,28 +5921,23 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
     if (q->views >= 2 * MS_VIEW_TIMELINE)
         return ms__fail(err, MS_E_ARGUMENT, "%u is no set of views", (uint64_t)q->views);
     if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "the agent view needs an "
-                                          "agent key"), "agent_key");
+        return ms__fail_at(err, MS_E_ARGUMENT, "agent_key", "the agent view needs an "
+                           "agent key");
     if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > 0 && !q->agent_keys)
-        return ms__at_field(err,
-                            ms__fail(err, MS_E_ARGUMENT,
-                                     "n_agent_keys is %u without "
-                                     "agent_keys",
-                                     (uint64_t)q->n_agent_keys),
-                            "agent_keys");
+        return ms__fail_at(err, MS_E_ARGUMENT, "agent_keys", "n_agent_keys is %u without "
+                           "agent_keys", (uint64_t)q->n_agent_keys);
     if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
-        return ms__fail(err, MS_E_ARENA,
-                        "a team of %u agents needs an arena, up to %u need "
-                        "none",
-                        (uint64_t)q->n_agent_keys, (uint64_t)MS_CURSOR_AGENTS);
+        return ms__fail(err, MS_E_ARENA, "a team of %u agents needs an arena, up to %u "
+                        "need none", (uint64_t)q->n_agent_keys,
+                        (uint64_t)MS_CURSOR_AGENTS);
     if (q->raw > MS_RAW_ALL)
         return ms__fail(err, MS_E_ARGUMENT, "%u is no set of kinds", (uint64_t)q->raw);
     if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
         return ms__fail(err, MS_E_ARGUMENT, "a raw query is over the timeline, in order of "
                         "sequence");
     if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "about_seq needs raw and a "
-                                          "location"), "about_seq");
+        return ms__fail_at(err, MS_E_ARGUMENT, "about_seq", "about_seq needs raw and a "
+                           "location");
     return MS_OK;
 }
 
@@ -6121,11 +6124,10 @@ static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__
     ms__text_soon(m->args.text);
     MS__TRY(ms__measure(m, location, l, err));
     if (m->flags >> MS__KIND_SHIFT) /* those bits are for changes, see [change] */
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no set of flags",
-                                          (uint64_t)m->flags), "flags");
+        return ms__fail_at(err, MS_E_ARGUMENT, "flags", "%u is no set of flags",
+                           (uint64_t)m->flags);
     if (ms__is_empty(location) && ms__is_empty(m->location))
-        return ms__at_field(
-            err, ms__fail(err, MS_E_ARGUMENT, "the message has no location"), "location");
+        return ms__fail_at(err, MS_E_ARGUMENT, "location", "the message has no location");
     return MS_OK;
 }
 
@@ -6607,7 +6609,7 @@ static ms_result ms__can_change(const ms_store *store, ms_error *err)
 static ms_result ms__location_check(ms_str location, const char *name, ms_error *err)
 {
     if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
-    return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no location"), name);
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "there is no location");
 }
 
 /* In the flags of an envelope: the stream must be open; an unset time stays unset. */
@@ -6652,9 +6654,8 @@ static ms_result ms__amend_same(ms_str new_text, ms_str old_text, const char *na
                                 ms_error *err)
 {
     if (ms_str_equal(new_text, old_text)) return MS_OK;
-    return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "the %s of a message cannot be "
-                                      "changed: it is '%v', not '%v'", name,
-                                      MS__V(old_text), MS__V(new_text)), name);
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "the %s of a message cannot be changed: "
+                       "it is '%v', not '%v'", name, MS__V(old_text), MS__V(new_text));
 }
 
 /* flags: of the new record, besides those of the caller. */
@@ -6777,8 +6778,7 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
     const ms_msg *msg;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
     if (code == MS_OK && !kind.ptr)
-        code = ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a note needs a kind"),
-                            "kind");
+        code = ms__fail_at(err, MS_E_ARGUMENT, "kind", "a note needs a kind");
     if (code == MS_OK) code = ms__key_check(kind, "kind", false, err);
     if (code == MS_OK) code = ms__note(store, msg, kind, value, err);
     ms_arena_deinit(&own);
@@ -6796,8 +6796,7 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     e.content = ms_json(facts);
     MS__TRY(ms__field_check(&e, MS_F_CONTENT, err));
     if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
-        return ms__at_field(err, ms__fail(err, MS_E_KIND, "facts are a JSON object"),
-                            "facts");
+        return ms__fail_at(err, MS_E_KIND, "facts", "facts are a JSON object");
     return ms__change_put(store, MS_KIND_LOCATION, &e, 0, NULL, err);
 }
 
@@ -7141,8 +7140,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     const char *name = e.type == MS_T_ACTION ? "args" : "content";
     if (!fed->text.ptr) *fed = ms_text_n(MS_STR(""));
     if (fed->json)
-        return ms__at_field(err, ms__fail(err, MS_E_KIND, "text is fed to text, not to "
-                                          "JSON"), name);
+        return ms__fail_at(err, MS_E_KIND, name, "text is fed to text, not to JSON");
     if (ms__is_empty(location)) location = e.location;
     MS__TRY(ms__key_check(location, "location", false, err));
     MS__TRY(ms__message_check(location, &e, err));
@@ -7349,8 +7347,7 @@ MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *us
     MS__TRY(ms__open_check(store, err));
     if (!usage) return ms__fail(err, MS_E_ARGUMENT, "there is no usage to note");
     if (usage->duration_ns < 0)
-        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "the duration is below 0"),
-                            "duration_ns");
+        return ms__fail_at(err, MS_E_RANGE, "duration_ns", "the duration is below 0");
     ms__usage_spell(usage, &buf);
     return ms_note(store, seq, MS_STR(MS__USAGE), ms_json(ms_buf_text(&buf)), err);
 }
@@ -17721,12 +17718,11 @@ MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_e
     *store = NULL;
     if (!desc) return ms__fail(err, MS_E_ARGUMENT, "a union needs a description");
     if (desc->n_stores > 0 && !desc->stores)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "n_stores is %u without "
-                                          "stores", (uint64_t)desc->n_stores), "stores");
+        return ms__fail_at(err, MS_E_ARGUMENT, "stores", "n_stores is %u without stores",
+                           (uint64_t)desc->n_stores);
     if (desc->n_stores > MS_UNION_MAX)
-        return ms__at_field(err, ms__fail(err, MS_E_RANGE, "%u stores, a union has at "
-                                          "most %u", (uint64_t)desc->n_stores,
-                                          (uint64_t)MS_UNION_MAX), "n_stores");
+        return ms__fail_at(err, MS_E_RANGE, "n_stores", "%u stores, a union has at most "
+                           "%u", (uint64_t)desc->n_stores, (uint64_t)MS_UNION_MAX);
     for (size_t i = 0; i < desc->n_stores; i++)
         MS__TRY(ms__union_check_one(desc, i, err));
     ms__union *u = ms__union_make(&desc->alloc, &ms__union_backend, desc->stores,
@@ -17799,8 +17795,8 @@ MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
 
 static ms_result ms__memory_bad(ms_error *err, const char *field, const char *why)
 {
-    return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "a memory needs a store, a "
-                                      "location and an agent key: %s", why), field);
+    return ms__fail_at(err, MS_E_ARGUMENT, field, "a memory needs a store, a location "
+                       "and an agent key: %s", why);
 }
 
 static ms_result ms__memory_check(const ms_memory *memory, ms_error *err)
@@ -18239,10 +18235,8 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
     MS__TRY(ms__memory_check(memory, err));
     const ms_type_set types = MS_TYPES_GLOBAL | MS_TYPES_CONVERSATION;
     if (!m || (unsigned)m->type >= MS_TYPE_COUNT || !(MS_BIT(m->type) & types))
-        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "a broadcast is a "
-                                          "global_observation, a synthesis, a "
-                                          "user_message or an assistant_message"),
-                            "type");
+        return ms__fail_at(err, MS_E_TYPE, "type", "a broadcast is a global_observation, "
+                           "a synthesis, a user_message or an assistant_message");
     ms_envelope all = *m;
     all.agent_key = ms__absent();
     if (all.type == MS_T_GLOBAL_OBSERVATION && !all.from_worker.ptr)
@@ -18269,9 +18263,9 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
  * one after the other, so the next message usually ends where this one begins: a hint
  * fetches those bytes early. It made a search over a log twice as fast.
  *
- * Cost. Per message the cursor and the field directory; per byte 0.2 instructions, and
- * about 70 for each place that has the rarest character of the needle (by callgrind). Two
- * characters compared for 16 places at once took 1.3 per byte, in three versions.
+ * Cost. Per message the cursor and the field directory; per byte 0.4 instructions, and
+ * about 55 for each place that has the rarest character of the needle (by callgrind; 80
+ * without the look at the needle's last character first).
  * (W1) A scan reads no byte outside its value.
  * (W2) Matches come in order, do not overlap, and are whole characters.
  * ================================================================================== */
@@ -18326,22 +18320,24 @@ static const char *ms__next_byte(const char *p, const char *end, char c)
     return at ? at : end;
 }
 
-/* Returns the first place of the needle in len bytes from p, or SIZE_MAX. */
+/* Returns the first place of the needle in len bytes from p, or SIZE_MAX. The search for
+ * the second case ends where the first one is found. */
 static size_t ms__needle_find(const ms__needle *n, const char *p, size_t len)
 {
-    if (len < n->text.len) return SIZE_MAX;
-    const char *from = p + n->rare_at, *end = from + (len - n->text.len + 1);
-    const char *one = ms__next_byte(from, end, n->rare[0]);
-    const char *two = end;
-    if (n->rare[1] != n->rare[0]) two = ms__next_byte(from, end, n->rare[1]);
-    while (one < end || two < end) {
-        const char *hit = one < two ? one : two, *place = hit - n->rare_at;
-        if (ms__bytes_match(n, place, n->text.ptr, n->text.len))
-            return (size_t)(place - p);
-        if (hit == one) one = ms__next_byte(hit + 1, end, n->rare[0]);
-        else two = ms__next_byte(hit + 1, end, n->rare[1]);
+    size_t last = n->text.len - 1;
+    if (len <= last) return SIZE_MAX;
+    const char *begin = p + n->rare_at, *first = begin + (len - last), *end = first;
+    unsigned char tail = ms__fold((unsigned char)n->text.ptr[last]);
+    for (unsigned i = 0; i < 2u - (n->rare[0] == n->rare[1]); i++) {
+        const char *at = ms__next_byte(begin, first, n->rare[i]);
+        for (; at < first; at = ms__next_byte(at + 1, first, n->rare[i])) {
+            const char *place = at - n->rare_at;
+            if (ms__fold((unsigned char)place[last]) == tail &&
+                ms__bytes_match(n, place, n->text.ptr, last + 1))
+                first = at;
+        }
     }
-    return SIZE_MAX;
+    return first < end ? (size_t)(first - begin) : SIZE_MAX;
 }
 
 /* ---- JSON, by tokens. */
@@ -18446,14 +18442,13 @@ static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
     size_t bad = 0;
     if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
     if (ms__is_empty(query->text))
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "there is no text to look "
-                                          "for"), "text");
+        return ms__fail_at(err, MS_E_ARGUMENT, "text", "there is no text to look for");
     if (query->fields & ~MS_FIND_ALL)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%u is no set of fields",
-                                          (uint64_t)query->fields), "fields");
+        return ms__fail_at(err, MS_E_ARGUMENT, "fields", "%u is no set of fields",
+                           (uint64_t)query->fields);
     if (ms_utf8_check(query->text, &bad)) return MS_OK;
-    return ms__at_field(err, ms__fail(err, MS_E_UTF8, "the text to look for is not valid "
-                                      "UTF-8 at byte %u", (uint64_t)bad), "text");
+    return ms__fail_at(err, MS_E_UTF8, "text", "the text to look for is not valid UTF-8 "
+                       "at byte %u", (uint64_t)bad);
 }
 
 MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
@@ -18601,9 +18596,8 @@ static ms_result ms__check_list(const ms__mem *m, const ms__postings *s,
         if (loc) right = right && ms_str_equal(ms__location(msg), loc->name.text);
         if (agent) right = right && ms_str_equal(ms__agent_key(msg), agent->name.text);
         if (!right)
-            return ms__fail(err, MS_E_DAMAGED,
-                            "P1: the record at %u is in a list where it does not belong",
-                            (uint64_t)unit * 8);
+            return ms__fail(err, MS_E_DAMAGED, "P1: the record at %u is in a list where "
+                            "it does not belong", (uint64_t)unit * 8);
         last = unit;
         before = c;
     }
@@ -18630,10 +18624,9 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
         ms__core *core = (ms__core *)(uintptr_t)&m->core;
         uint64_t visible = ms__visible(core, l->name.text, 0, UINT64_MAX, &result);
         if (visible + c->hidden != l->all.count)
-            return ms__fail(err, MS_E_DAMAGED,
-                            "P4: '%v' has %u messages, %u visible and %u hidden",
-                            MS__V(l->name.text), (uint64_t)l->all.count, visible,
-                            c->hidden);
+            return ms__fail(err, MS_E_DAMAGED, "P4: '%v' has %u messages, %u visible and "
+                            "%u hidden", MS__V(l->name.text), (uint64_t)l->all.count,
+                            visible, c->hidden);
         hidden += c->hidden;
     }
     for (const ms__flow *f = ms__flow_at(live->names[MS__FLOWS].first); f;
@@ -18641,9 +18634,8 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
         MS__TRY(ms__check_list(m, &f->pieces, f->name.loc, NULL, MS__KINDS_PIECES, 0,
                                &placed, err));
     if (all == placed && all == live->changes && hidden == live->hidden) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED,
-                    "P1: %u changes, %u in lists; P4: %u hidden of locations, %u of all",
-                    all, placed, hidden, live->hidden);
+    return ms__fail(err, MS_E_DAMAGED, "P1: %u changes, %u in lists; P4: %u hidden of "
+                    "locations, %u of all", all, placed, hidden, live->hidden);
 }
 
 /* Checks that the numbers of all messages rise, and counts those that the lists of agents
@@ -18664,9 +18656,8 @@ static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *c
             ++*classed;
     }
     if (last == live->last_seq) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED,
-                    "E2: the last sequence number is %u, the store has %u", last,
-                    live->last_seq);
+    return ms__fail(err, MS_E_DAMAGED, "E2: the last sequence number is %u, the store "
+                    "has %u", last, live->last_seq);
 }
 
 static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
@@ -18693,9 +18684,8 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
     }
     if (located == all && classed == with_class && owned == with_agent)
         return ms__check_controls(m, err);
-    return ms__fail(err, MS_E_DAMAGED,
-                    "P1: %u messages, but lists hold %u by location, %u by class of %u",
-                    all, located, classed, with_class);
+    return ms__fail(err, MS_E_DAMAGED, "P1: %u messages, but lists hold %u by location, "
+                    "%u by class of %u", all, located, classed, with_class);
 }
 
 static ms_result ms__check_message(const ms_msg *msg, uint64_t last, ms_error *err)
@@ -18748,16 +18738,14 @@ static ms_result ms__check_segment(ms__log *log, const ms__segment *l,
     bool damaged = made->holes > 0;
     ms__segment_free(log, made);
     if (!same && !damaged)
-        return ms__fail(err, MS_E_DAMAGED,
-                        "L3: the index record at %u is not what its segment gives",
-                        l->offset);
+        return ms__fail(err, MS_E_DAMAGED, "L3: the index record at %u is not what its "
+                        "segment gives", l->offset);
     for (uint32_t i = 0; i < l->lists; i++) {
         uint32_t mask =
             ms__group_find(log, l->number / MS__FAN, ms__segment_list(l, i), true);
         if (!(mask >> l->number % MS__FAN & 1))
-            return ms__fail(err, MS_E_DAMAGED,
-                            "L3: the summary lacks posting list %u of segment %u",
-                            (uint64_t)i, (uint64_t)l->number);
+            return ms__fail(err, MS_E_DAMAGED, "L3: the summary lacks posting list %u of "
+                            "segment %u", (uint64_t)i, (uint64_t)l->number);
     }
     return MS_OK;
 }
