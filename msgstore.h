@@ -4403,9 +4403,6 @@ static bool ms__string_inside(ms_str value, ms_str *inside)
     return true;
 }
 
-/* The same of a key that ms_json_next has found. */
-static ms_str ms__unquoted(ms_str key) { return ms_str_n(key.ptr + 1, key.len - 2); }
-
 static unsigned ms__utf8_write(uint32_t c, char out[4])
 {
     if (c < 0x80) {
@@ -20239,6 +20236,9 @@ static void ms__member_put(ms_writer *w, ms_str key, ms_str value)
     ms__json_colon(&w->json);
     ms_json_put_raw(&w->json, value);
 }
+
+/* The text between the quotes of a key that ms_json_next has found. */
+static ms_str ms__unquoted(ms_str key) { return ms_str_n(key.ptr + 1, key.len - 2); }
 
 /* Returns the value of a template's member: the caller's, if `extra` has one. */
 static ms_str ms__member_now(const ms__object *o, const ms__token *token)
