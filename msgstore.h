@@ -8286,7 +8286,25 @@ static const ms__range *ms__leap_over(const ms__control *c, uint64_t seq, uint64
     return range && range->last - range->first >= MS__LEAP ? range : NULL;
 }
 
-/* What one AMEND or HIDE needs to count, made before it is written. */
+/* The messages that an AMEND or HIDE is about, by number. */
+typedef struct ms__span {
+    uint64_t first, last;
+    uint64_t hidden; /* so many visible ones a HIDE hides */
+} ms__span;
+
+/* Reads the messages of an edit. False: the record is none, or cannot be read. */
+static bool ms__edit_span(const unsigned char *r, ms__span *span)
+{
+    const ms_msg *msg = ms__msg(r);
+    span->first = span->last = ms_seq(msg);
+    span->hidden = 0;
+    if (r[4] != MS__KIND_HIDE) return r[4] == MS__KIND_AMEND;
+    if (ms__hide_read(msg, &span->first, &span->last, &span->hidden)) return true;
+    memset(span, 0, sizeof *span);
+    return false;
+}
+
+/* The memory of one edit, made before it is written. */
 typedef struct ms__edit {
     ms__changed *changed;
     ms__version *version;
@@ -8294,24 +8312,24 @@ typedef struct ms__edit {
     bool fresh; /* changed is in no trie yet */
 } ms__edit;
 
-static bool ms__edit_reserve(ms__live *live, const ms__control *c, uint64_t first,
-                             uint64_t last, ms__edit *e)
+static bool ms__edit_reserve(ms__live *live, const ms__control *c, const ms__span *span,
+                             ms__edit *e)
 {
     memset(e, 0, sizeof *e);
-    if (first < last) {
+    if (span->first < span->last) {
         e->range = (ms__range *)ms__live_zeroed(live, sizeof *e->range);
         if (!e->range) return false;
-        e->range->first = first;
-        e->range->last = last;
+        e->range->first = span->first;
+        e->range->last = span->last;
         return true;
     }
-    e->changed = ms__changed_find(c, first);
+    e->changed = ms__changed_find(c, span->first);
     e->fresh = !e->changed;
     if (e->fresh) e->changed = (ms__changed *)ms__live_zeroed(live, sizeof *e->changed);
     e->version = (ms__version *)ms__live_take(live, sizeof *e->version);
     if (!e->changed || !e->version) return false;
-    e->changed->node.hash = ms__seq_hash(first);
-    e->changed->seq = first;
+    e->changed->node.hash = ms__seq_hash(span->first);
+    e->changed->seq = span->first;
     return true;
 }
 
@@ -8338,10 +8356,11 @@ static void ms__range_link(ms__control *c, ms__range *range, uint64_t place)
     ms__store_ptr(&c->ranges, range);
 }
 
-/* From place on the change counts. record: the AMEND; NULL: a HIDE. */
-static void ms__edit_link(ms__control *c, const ms__edit *e, uint64_t place,
-                          const unsigned char *record)
+/* From place on the edit counts. record: the AMEND; NULL: a HIDE. */
+static void ms__edit_link(ms__control *c, const ms__edit *e, const ms__span *span,
+                          uint64_t place, const unsigned char *record)
 {
+    c->hidden += span->hidden;
     if (e->range) {
         ms__range_link(c, e->range, place);
         return;
@@ -8353,15 +8372,23 @@ static void ms__edit_link(ms__control *c, const ms__edit *e, uint64_t place,
     if (e->fresh) ms__trie_link(&c->changed, &e->changed->node);
 }
 
+/* Adds the edit of a record at a place. False: no memory. */
+static bool ms__edit_add(ms__live *live, ms__control *c, const ms__span *span,
+                         uint64_t place, const unsigned char *r)
+{
+    ms__edit edit;
+    if (!ms__edit_reserve(live, c, span, &edit)) return false;
+    ms__edit_link(c, &edit, span, place, r[4] == MS__KIND_AMEND ? r : NULL);
+    return true;
+}
+
 #define MS__HIDE_TEXT 96
 
-static ms_value ms__hide_text(char out[MS__HIDE_TEXT], uint64_t first, uint64_t last,
-                              uint64_t messages)
+static ms_value ms__hide_text(char out[MS__HIDE_TEXT], const ms__span *span)
 {
     static const char *const names[] = {"{\"first\":", ",\"last\":", ",\"messages\":"};
-    uint64_t numbers[3];
+    const uint64_t numbers[] = {span->first, span->last, span->hidden};
     size_t n = 0;
-    numbers[0] = first, numbers[1] = last, numbers[2] = messages;
     for (unsigned i = 0; i < 3; i++) {
         size_t len = strlen(names[i]);
         memcpy(out + n, names[i], len);
@@ -8424,9 +8451,8 @@ typedef struct ms__change_run {
     ms__change enter;
     ms__edit edit;
     ms__control *control; /* that the edit is for */
-    uint64_t first, last; /* HIDE */
-    uint64_t hidden;      /* visible messages that it hides */
-    ms__arena_mark mark;  /* log: where the memory of edits stood, when `control` is set */
+    ms__span span;        /* of AMEND and HIDE */
+    ms__arena_mark mark; /* log: where the memory of edits stood, when `control` is set */
     char text[MS__HIDE_TEXT];
 } ms__change_run;
 
@@ -8435,7 +8461,6 @@ static void ms__change_run_begin(ms__change_run *c)
 {
     c->kind = 0;
     c->control = NULL;
-    c->hidden = 0;
     memset(&c->enter, 0, sizeof c->enter);
 }
 
@@ -8800,6 +8825,16 @@ typedef bool ms__name_fn(void *naming, uint64_t hash, uint64_t first, uint64_t l
 /* What is known of a record that a sealed segment lists. */
 typedef enum ms__state_of { MS__LOST, MS__HEADED, MS__WHOLE } ms__state_of;
 
+/* The messages from a number on. */
+typedef struct ms__sought {
+    uint64_t from; /* place of the first one, sound or not; MS__NO_PLACE: there is none */
+    const unsigned char *record; /* the first sound one, or NULL */
+    uint64_t place;              /* of that */
+    bool damaged;                /* there are others between */
+} ms__sought;
+
+#define MS__NO_PLACE UINT64_MAX
+
 /* How a log reads its sealed segments. `locked`: the caller has the lock. */
 typedef struct ms__sealed {
     /* Puts a head on its entries in the next segment. False: there is no such segment.
@@ -8811,14 +8846,9 @@ typedef struct ms__sealed {
                           const unsigned char *r, bool raw);
     /* How many entries of the head stand before a unit. */
     uint32_t (*below)(const ms__head *h, uint32_t unit);
-    /* The place of the first message with that number or a larger one in the first n
-     * segments; MS__NO_PLACE: it is not there. */
-    uint64_t (*seek)(struct ms__core *core, uint32_t n, uint64_t seq, bool locked,
-                     ms_result *result);
-    /* The message with that number; else NULL, and *damaged if it may be damaged. */
-    const unsigned char *(*own)(struct ms__core *core, uint32_t n, uint64_t seq,
-                                bool locked, uint64_t *place, bool *damaged,
-                                ms_result *result);
+    /* Looks for a number in the first n segments. */
+    void (*seek)(struct ms__core *core, uint32_t n, uint64_t seq, bool locked,
+                 ms__sought *f, ms_result *result);
     /* The message of a location with that key, or NULL. */
     const unsigned char *(*key)(struct ms__core *core, const ms__loc *loc, ms_str key,
                                 ms_result *result);
@@ -8859,8 +8889,6 @@ typedef struct ms__core {
     ms__tail *tail;   /* takes records; under the lock */
     ms__live *edits;  /* memory of edits; an arena store: that of the tail */
 } ms__core;
-
-#define MS__NO_PLACE UINT64_MAX
 
 static ms__core *ms__core_of(ms_store *store) { return (ms__core *)(void *)store; }
 
@@ -8956,42 +8984,43 @@ static uint32_t ms__tail_find(const ms__core *core, const ms__tail *t,
     return low;
 }
 
-/* The place of the first message with that number or a larger one; without one, the
- * tail's end, which is the unit `end`. */
-static uint64_t ms__place_of(ms__core *core, const ms__tail *t, uint32_t end, uint64_t seq,
-                             bool locked, ms_result *result)
+/* Finds the messages from a number on. Without one `from` is the tail's end, which is the
+ * unit `end`. */
+static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint64_t seq,
+                          bool locked, ms_result *result)
 {
+    ms__sought f;
     const ms__postings *all = &t->live.all;
     uint32_t n = ms__postings_below(all, end), i = ms__tail_find(core, t, all, n, seq);
-    uint64_t place = MS__NO_PLACE;
+    memset(&f, 0, sizeof f);
+    f.from = MS__NO_PLACE;
     if (i == 0 && ms__sealed_of(core))
-        place = ms__sealed_of(core)->seek(core, t->segment, seq, locked, result);
-    if (place != MS__NO_PLACE && *result == MS_OK) return place;
-    bool found = i < n && *result == MS_OK;
-    return ms__place(t->segment, found ? ms__postings_entry(all, i) : end);
+        ms__sealed_of(core)->seek(core, t->segment, seq, locked, &f, result);
+    for (; !f.record && i < n && *result == MS_OK; i++) {
+        uint32_t unit = ms__postings_entry(all, i);
+        f.place = ms__place(t->segment, unit);
+        if (f.from == MS__NO_PLACE) f.from = f.place;
+        f.record = ms__tail_record(core, t, unit);
+        if (!f.record) f.damaged = true;
+    }
+    if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
+    return f;
 }
 
-/* The record of message number seq as it was appended, and its place. NULL: there is
- * none, or (*damaged) it may be a damaged one, or *result. */
-static const unsigned char *ms__own(ms__core *core, const ms__tail *t, uint32_t end,
-                                    uint64_t seq, bool locked, uint64_t *place,
-                                    bool *damaged, ms_result *result)
+static uint64_t ms__place_of(ms__core *core, const ms__tail *t, uint32_t end,
+                             uint64_t seq, bool locked, ms_result *result)
 {
-    const ms__postings *all = &t->live.all;
-    uint32_t n = ms__postings_below(all, end);
-    uint32_t first = ms__tail_find(core, t, all, n, seq);
-    *damaged = false;
-    for (uint32_t i = first; i < n; i++) {
-        uint32_t unit = ms__postings_entry(all, i);
-        const unsigned char *r = ms__tail_record(core, t, unit);
-        *place = ms__place(t->segment, unit);
-        if (r && ms_seq(ms__msg(r)) == seq) return r;
-        if (r) break;
-        *damaged = true;
-    }
-    if (first > 0 || !ms__sealed_of(core)) return NULL;
-    return ms__sealed_of(core)->own(core, t->segment, seq, locked, place, damaged,
-                                    result);
+    return ms__seek(core, t, end, seq, locked, result).from;
+}
+
+/* The record of message number seq as it was appended. NULL: there is none, or
+ * (f->damaged) it may be a damaged one, or *result. */
+static const unsigned char *ms__own(ms__core *core, const ms__tail *t, uint32_t end,
+                                    uint64_t seq, bool locked, ms__sought *f,
+                                    ms_result *result)
+{
+    *f = ms__seek(core, t, end, seq, locked, result);
+    return f->record && ms_seq(ms__msg(f->record)) == seq ? f->record : NULL;
 }
 
 /* ---- Keys. A key's text is read from its record. */
@@ -9667,16 +9696,16 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
-    uint64_t from = s->from, to = s->to, place = 0, about = it->query.about_seq;
+    uint64_t from = s->from, to = s->to, about = it->query.about_seq;
     uint32_t heads = merge->n_heads, end = ms__load32(&s->tail->end);
-    bool damaged;
+    ms__sought f;
     if (about) {
-        bool there = ms__own(core, s->tail, end, about, s->locked, &place, &damaged,
-                             &s->result) != NULL;
+        bool there =
+            ms__own(core, s->tail, end, about, s->locked, &f, &s->result) != NULL;
         if (s->result != MS_OK) return ms__no_memory(err, 0);
-        if (!there || place < from || place >= to) return MS_OK;
-        s->from = place;
-        s->to = place + 1;
+        if (!there || f.place < from || f.place >= to) return MS_OK;
+        s->from = f.place;
+        s->to = f.place + 1;
     }
     ms_result code = ms__head_add(core, it, ms__list_number(at->hash, MS__P_LOCATION),
                                   at->loc ? &at->loc->all : NULL, MS__FOR_LOCATION,
@@ -9766,7 +9795,7 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
     const ms_query *q = &it->query;
     const ms__tail *t = s->tail;
     uint32_t end = ms__load32(&t->end);
-    bool damaged;
+    ms__sought f;
     s->now = ms__place(t->segment, end);
     if (q->as_of > 0 && q->as_of < s->now) s->now = q->as_of;
     s->from = 0;
@@ -9777,9 +9806,8 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
     }
     if (q->after_seq == UINT64_MAX) s->from = s->to;
     if (q->after_seq == UINT64_MAX || q->after_seq == 0) return;
-    if (ms__raw_of(q) && ms__own(core, t, end, q->after_seq, s->locked, &s->from,
-                                 &damaged, &s->result))
-        s->from++; /* its changes may stand before the next message */
+    if (ms__raw_of(q) && ms__own(core, t, end, q->after_seq, s->locked, &f, &s->result))
+        s->from = f.place + 1; /* its changes may stand before the next message */
     else
         s->from = ms__place_of(core, t, end, q->after_seq + 1, s->locked, &s->result);
 }
@@ -9898,23 +9926,22 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
 static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
                               const ms_msg **msg, ms_error *err)
 {
-    uint64_t place = 0;
-    bool damaged, sound = true;
+    ms__sought f;
+    bool sound = true;
     ms_result result = MS_OK;
-    const ms__control *c = NULL;
     uint32_t end = ms__load32(&t->end);
-    const unsigned char *own =
-        seq == 0 || seq == UINT64_MAX
-            ? NULL
-            : ms__own(core, t, end, seq, false, &place, &damaged, &result), *r = own;
-    if (own) c = ms__edits_of(core, ms__location(ms__msg(own)), false, &result);
+    if (seq == 0 || seq == UINT64_MAX)
+        return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
+    const unsigned char *own = ms__own(core, t, end, seq, false, &f, &result), *r = own;
+    const ms__control *c =
+        own ? ms__edits_of(core, ms__location(ms__msg(own)), false, &result) : NULL;
     if (result != MS_OK) return ms__no_memory(err, 0);
     if (own)
-        r = ms__shown_at(core, t, c, own, place, ms__place(t->segment, end), &sound);
-    if (seq == 0 || seq == UINT64_MAX || (!own && !damaged))
-        return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
+        r = ms__shown_at(core, t, c, own, f.place, ms__place(t->segment, end), &sound);
+    if (!own && !f.damaged) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
     if (!own || !sound)
-        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged", seq);
+        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
+                        seq);
     *msg = ms__msg(r ? r : own);
     return r ? MS_OK : ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
 }
@@ -10080,29 +10107,30 @@ static MS__APART ms_result ms__change_begin(ms__core *core, const ms__append_run
                                             const ms_envelope *e, ms_str location,
                                             ms__change_run *c, ms_error *err)
 {
-    uint64_t place = 0;
-    bool damaged, sound = true;
+    ms__sought f;
+    bool sound = true;
     const ms__tail *t = core->tail;
     ms_result result = MS_OK;
     c->kind = ms__kind_of(e);
-    c->first = c->last = e->seq;
+    ms__span *span = &c->span;
+    span->first = span->last = e->seq;
     if (c->kind == MS__KIND_LOCATION) return MS_OK;
     if (c->kind == MS__KIND_HIDE) {
-        c->last = run->opts->expect_seq;
-        if (c->last >= run->seq) c->last = run->seq - 1;
-        if (c->first <= c->last)
-            c->hidden = ms__visible(core, location, c->first, c->last, &result);
+        span->last = run->opts->expect_seq;
+        if (span->last >= run->seq) span->last = run->seq - 1;
+        if (span->first <= span->last)
+            span->hidden = ms__visible(core, location, span->first, span->last, &result);
         return result == MS_OK ? MS_OK : ms__no_memory(err, 0);
     }
     const unsigned char *own =
-        ms__own(core, t, t->filled, e->seq, true, &place, &damaged, &result);
+        ms__own(core, t, t->filled, e->seq, true, &f, &result);
     const ms__control *control = ms__edits_of(core, location, true, &result);
     if (result != MS_OK) return ms__no_memory(err, 0);
-    if (!own && damaged)
+    if (!own && f.damaged)
         return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
                         e->seq);
     const unsigned char *shown = own;
-    if (own) shown = ms__shown_at(core, t, control, own, place, UINT64_MAX, &sound);
+    if (own) shown = ms__shown_at(core, t, control, own, f.place, UINT64_MAX, &sound);
     return ms__change_check(e, location, own, shown, err);
 }
 
@@ -10118,7 +10146,7 @@ static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq,
     else c->control = c->enter.control ? c->enter.control : (ms__control *)loc->control;
     c->mark = ms__arena_mark_of(&core->edits->nodes);
     return c->control &&
-           ms__edit_reserve(core->edits, c->control, c->first, c->last, &c->edit);
+           ms__edit_reserve(core->edits, c->control, &c->span, &c->edit);
 }
 
 /* Step 1 for a change. A HIDE of nothing is not written. */
@@ -10132,10 +10160,9 @@ static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *ru
     ms_str location = ms__is_empty(run->location) ? e.location : run->location;
     memset(c, 0, sizeof *c);
     MS__TRY(ms__change_begin(core, run, &e, location, c, err));
-    p->repeat = c->kind == MS__KIND_HIDE && c->hidden == 0;
+    p->repeat = c->kind == MS__KIND_HIDE && c->span.hidden == 0;
     if (p->repeat) return MS_OK;
-    if (c->kind == MS__KIND_HIDE)
-        e.content = ms__hide_text(c->text, c->first, c->last, c->hidden);
+    if (c->kind == MS__KIND_HIDE) e.content = ms__hide_text(c->text, &c->span);
     l.parts = parts;
     MS__TRY(ms__layout_of(&e, location, false, &l, err));
     MS__TRY(ms__size_check(l.size, run->max_message, err));
@@ -10175,9 +10202,8 @@ static void ms__change_link(ms__core *core, const ms__plan *p, const ms__change_
     ms__change_enter(&t->live, &c->enter, c->kind, p->entry);
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return;
     bool amend = c->kind == MS__KIND_AMEND;
-    c->control->hidden += c->hidden;
-    t->live.hidden += c->hidden;
-    ms__edit_link(c->control, &c->edit, ms__place(t->segment, p->entry),
+    t->live.hidden += c->span.hidden;
+    ms__edit_link(c->control, &c->edit, &c->span, ms__place(t->segment, p->entry),
                   amend ? core->home->at(core, ms__tail_offset(t, p->entry)) : NULL);
     ms__store32(&core->edited, 1);
 }
@@ -10199,7 +10225,7 @@ static void ms__run_enter(ms__core *core, const ms__append_run *run, const ms__p
         t->count++;
         if (MS__CHANGES && c->kind && i + 1 == run->n) {
             ms__change_link(core, p, c);
-            if (seqs && c->kind == MS__KIND_HIDE) seqs[i] = c->hidden;
+            if (seqs && c->kind == MS__KIND_HIDE) seqs[i] = c->span.hidden;
             continue;
         }
         ms__live_enter(&t->live, p, r);
@@ -11311,29 +11337,26 @@ static ms_result ms__image_verify(ms__image *im, bool salvage, uint64_t *end,
  * room. */
 static bool ms__mem_adopt_edit(ms__mem *m, const unsigned char *r, uint32_t unit)
 {
-    ms__edit edit;
+    ms__span span;
     ms_result result = MS_OK;
     ms__live *live = &m->tail.live;
-    bool hide = r[4] == MS__KIND_HIDE;
     ms_str location = ms__location(ms__msg(r));
-    uint64_t first = ms_seq(ms__msg(r)), last = first, hidden = 0;
-    if (hide && !ms__hide_read(ms__msg(r), &first, &last, &hidden)) return true;
-    ms__gap_named(&live->gap_seq, live->last_seq, last);
-    if (r[4] != MS__KIND_AMEND && !hide) return true;
-    if (hide && last > live->last_seq) last = live->last_seq;
-    ms__tail_show(&m->tail);
-    hidden = 0; /* counted: messages may be damaged */
-    if (hide && first <= last)
-        hidden = ms__visible(&m->core, location, first, last, &result);
-    /* a range that hides nothing is linked: the next ones leap over it */
-    if (hide && hidden == 0 && first >= last) return true;
-    ms__control *c = (ms__control *)ms__loc_get(live, location, false)->control;
-    if (!ms__edit_reserve(live, c, first, last, &edit)) return false;
-    ms__edit_link(c, &edit, unit, r[4] == MS__KIND_AMEND ? r : NULL);
+    bool edit = ms__edit_span(r, &span);
+    ms__gap_named(&live->gap_seq, live->last_seq, span.last);
+    if (!edit) return true;
+    if (r[4] == MS__KIND_HIDE) {
+        if (span.last > live->last_seq) span.last = live->last_seq;
+        ms__tail_show(&m->tail);
+        span.hidden = 0; /* counted: messages may be damaged */
+        if (span.first <= span.last)
+            span.hidden = ms__visible(&m->core, location, span.first, span.last, &result);
+        /* a range that hides nothing is linked: the next ones leap over it */
+        if (span.hidden == 0 && span.first >= span.last) return true;
+    }
     m->core.edited = 1;
-    c->hidden += hidden;
-    live->hidden += hidden;
-    return true;
+    live->hidden += span.hidden;
+    ms__loc *loc = ms__loc_get(live, location, false);
+    return ms__edit_add(live, (ms__control *)loc->control, &span, unit, r);
 }
 
 static ms_result ms__mem_adopt(ms__mem *m, const unsigned char *r, ms_error *err)
@@ -14436,41 +14459,26 @@ static uint32_t ms__segment_with(ms__log *log, uint32_t n, uint64_t seq, bool lo
     return low;
 }
 
-static uint64_t ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
-                             ms_result *result)
+static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
+                         ms__sought *f, ms_result *result)
 {
     ms__log *log = ms__log_in(core);
-    uint32_t s = ms__segment_with(log, n, seq, locked, result);
-    for (; s < n && *result == MS_OK; s++) {
+    uint32_t first = ms__segment_with(log, n, seq, locked, result);
+    for (uint32_t s = first; s < n && *result == MS_OK; s++) {
         const ms__segment *l = ms__segment_of(log, s, locked);
         if (!l) *result = MS_E_NO_MEMORY;
-        if (!l) break;
-        uint32_t i = ms__segment_lower(log, l, seq);
-        if (i < l->n) return ms__place(s, ms__segment_unit(l, i));
-    }
-    return MS__NO_PLACE;
-}
-
-static const unsigned char *ms__log_own(ms__core *core, uint32_t n, uint64_t seq,
-                                        bool locked, uint64_t *place, bool *damaged,
-                                        ms_result *result)
-{
-    ms__log *log = ms__log_in(core);
-    uint32_t s = ms__segment_with(log, n, seq, locked, result);
-    for (uint32_t i = UINT32_MAX; s < n && *result == MS_OK; s++, i = 0) {
-        const ms__segment *l = ms__segment_of(log, s, locked);
-        if (!l) *result = MS_E_NO_MEMORY;
-        if (!l) break;
-        if (i == UINT32_MAX) i = ms__segment_lower(log, l, seq);
+        if (!l) return;
+        uint32_t i = s == first ? ms__segment_lower(log, l, seq)
+                                : ms__segment_skip(l, 0, l->n);
         for (; i < l->n; i = ms__segment_skip(l, i + 1, l->n)) {
             const unsigned char *r = ms__segment_record(log, l, i);
-            *place = ms__place(s, ms__segment_unit(l, i));
-            if (!r) *damaged = true;
-            else if (r[4] == MS__KIND_MESSAGE)
-                return ms_seq(ms__msg(r)) == seq ? r : NULL;
+            f->place = ms__place(s, ms__segment_unit(l, i));
+            if (f->from == MS__NO_PLACE) f->from = f->place;
+            if (!r) f->damaged = true;
+            if (r && r[4] == MS__KIND_MESSAGE) f->record = r;
+            if (f->record) return;
         }
     }
-    return NULL;
 }
 
 static const unsigned char *ms__log_record(ms__core *core, uint64_t place)
@@ -14551,20 +14559,6 @@ static bool ms__touch_all(ms__log *log, const ms__segment *l)
     return true;
 }
 
-/* Adds an AMEND or HIDE to the edits of a location. False: no memory. */
-static bool ms__edit_add(ms__live *edits, ms__control *c, const unsigned char *r,
-                         uint64_t place)
-{
-    ms__edit edit;
-    uint64_t first = ms_seq(ms__msg(r)), last = first, hidden = 0;
-    bool hide = r[4] == MS__KIND_HIDE;
-    if (hide && !ms__hide_read(ms__msg(r), &first, &last, &hidden)) return true;
-    if (!ms__edit_reserve(edits, c, first, last, &edit)) return false;
-    ms__edit_link(c, &edit, place, hide ? NULL : r);
-    c->hidden += hidden;
-    return true;
-}
-
 /* The edits of a location if they were read before, else NULL. */
 static ms__control *ms__edits_known(const ms__log *log, ms_str location)
 {
@@ -14579,6 +14573,7 @@ static ms__control *ms__edits_known(const ms__log *log, ms_str location)
 static MS__APART ms__control *ms__edits_load(ms__log *log, ms_str location)
 {
     ms__walk_list w;
+    ms__span span;
     const unsigned char *r;
     const ms__tail *t = log->core.tail;
     ms__control *c = ms__edits_known(log, location);
@@ -14590,7 +14585,9 @@ static MS__APART ms__control *ms__edits_load(ms__log *log, ms_str location)
     ms__walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
                    ms__place(t->segment, t->filled), false);
     while ((r = ms__walk_step(&log->core, &w)) != NULL)
-        if (!ms__edit_add(&log->edits.live, c, r, w.place)) return NULL;
+        if (ms__edit_span(r, &span) &&
+            !ms__edit_add(&log->edits.live, c, &span, w.place, r))
+            return NULL;
     if (w.reading.result != MS_OK) return NULL;
     c->damaged = w.damaged;
     ms__store_ptr(&loc->control, c);
@@ -14627,35 +14624,19 @@ static ms__control *ms__log_edit(ms__core *core, ms_str location)
 static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
                                       uint64_t offset)
 {
-    ms_str location = ms__location(ms__msg(r));
-    uint64_t first = ms_seq(ms__msg(r)), last = first, hidden = 0;
+    ms__span span;
     ms__tail *t = log->core.tail;
-    ms__arena_mark mark = ms__arena_mark_of(&log->edits.live.nodes);
-    ms__edit edit;
-    ms__control *c = NULL;
-    bool hide = r[4] == MS__KIND_HIDE, counts = hide || r[4] == MS__KIND_AMEND;
-    if (hide && !ms__hide_read(ms__msg(r), &first, &last, &hidden)) {
-        counts = false;
-        last = hidden = 0;
-    }
-    if (counts) {
-        uint64_t h = ms__hash_location(&log->id, location);
-        if (!ms__touch(log, ms__touch_bit(h))) return false;
-        c = ms__edits_known(log, location);
-        if (c && !ms__edit_reserve(&log->edits.live, c, first, last, &edit))
-            return false;
-    }
-    if (!ms__tail_enter(&log->core, t, r, offset)) {
-        ms__arena_rewind(&log->edits.live.nodes, &mark);
+    ms_str location = ms__location(ms__msg(r));
+    bool edit = ms__edit_span(r, &span);
+    uint64_t place = ms__place(t->segment, (uint32_t)((offset - t->base) / 8));
+    if (edit && !ms__touch(log, ms__touch_bit(ms__hash_location(&log->id, location))))
         return false;
-    }
-    if (c) {
-        ms__edit_link(c, &edit, ms__place(t->segment, (uint32_t)((offset - t->base) / 8)),
-                      hide ? NULL : r);
-        c->hidden += hidden;
-    }
-    ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, last);
-    log->sum.hidden += hidden;
+    if (!ms__tail_enter(&log->core, t, r, offset)) return false;
+    ms__control *c = edit ? ms__edits_known(log, location) : NULL;
+    if (c && !ms__edit_add(&log->edits.live, c, &span, place, r))
+        ms__store32(&c->loaded, 0); /* the next reader reads the edits again */
+    ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, span.last);
+    log->sum.hidden += span.hidden;
     log->sum.changes++;
     return true;
 }
@@ -16733,9 +16714,8 @@ static void ms__log_close(ms_store *store)
 }
 
 static const ms__sealed ms__log_sealed = {
-    ms__log_turn, ms__log_offer, ms__log_state_of, ms__log_below,
-    ms__log_seek, ms__log_own,   ms__log_key,      ms__log_edits_of,
-    ms__log_edit, ms__log_record, ms__log_names};
+    ms__log_turn, ms__log_offer,    ms__log_state_of, ms__log_below,  ms__log_seek,
+    ms__log_key,  ms__log_edits_of, ms__log_edit,     ms__log_record, ms__log_names};
 
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,
                                       ms__run_publish, ms__log_no_room, &ms__log_sealed};

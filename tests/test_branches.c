@@ -2142,14 +2142,12 @@ static void a_change_of_a_damaged_message_says_so(void **state)
     ms__log *log = ms__log_of(store);
     ms_envelope m = ms_user_message(ms_text("new words"));
     ms_append_opts opts;
-    uint64_t place;
-    bool damaged;
+    ms__sought f;
     ms_result result = MS_OK;
     (void)state;
     drive.rw[tail_record_at(log, 4) + 9] ^= 1;
-    assert_null(
-        ms__own(&log->core, log->core.tail, log->core.tail->end, 5, false, &place, &damaged,
-                &result));
+    assert_null(ms__own(&log->core, log->core.tail, log->core.tail->end, 5, false, &f,
+                        &result));
     memset(&opts, 0, sizeof opts);
     m.flags = (uint32_t)MS_KIND_AMEND << MS__KIND_SHIFT;
     m.location = MS_STR("place_1");

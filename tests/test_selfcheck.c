@@ -531,7 +531,8 @@ static uint64_t make_hide(const ms__mem *m, uint64_t at, uint64_t n)
     memset(&h, 0, sizeof h);
     h.flags = (uint32_t)MS__KIND_HIDE << MS__KIND_SHIFT;
     h.seq = n;
-    h.content = ms__hide_text(text, 1, n, n);
+    const ms__span span = {1, n, n};
+    h.content = ms__hide_text(text, &span);
     l.parts = parts;
     assert_int_equal(ms__layout_of(&h, MS_STR("l"), false, &l, NULL), MS_OK);
     memset(r, 0, ms__padded(l.size));
