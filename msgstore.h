@@ -19770,21 +19770,22 @@ typedef struct ms__member {
     bool repeated; /* a later member of the same name counts instead */
 } ms__member;
 
+static ms_result ms__member_add(ms__reader *r, ms_str key, ms_str value)
+{
+    ms__member e = {key, value, NULL, false};
+    ms__member *members = (ms__member *)ms__grown(r->arena, r->members, sizeof e);
+    if (!members) return ms__no_arena(r->err, r->arena, sizeof e);
+    r->members = members;
+    stbds_arrput(r->members, e);
+    return MS_OK;
+}
+
 /* Appends the members of an object to r->members; *base is the index of the first. */
 static ms_result ms__members_list(ms__reader *r, ms_str object, size_t *base)
 {
-    ms__member e;
     ms_json_iter it = ms_json_iterate(object);
-    memset(&e, 0, sizeof e);
     *base = stbds_arrlenu(r->members);
-    while (ms_json_next(&it)) {
-        ms__member *members = (ms__member *)ms__grown(r->arena, r->members, sizeof e);
-        if (!members) return ms__no_arena(r->err, r->arena, sizeof e);
-        r->members = members;
-        e.key = it.key;
-        e.value = it.value;
-        stbds_arrput(r->members, e);
-    }
+    while (ms_json_next(&it)) MS__TRY(ms__member_add(r, it.key, it.value));
     return MS_OK;
 }
 
@@ -20844,46 +20845,32 @@ static const ms__format ms__openai = {
 
 
 /* ==== [fmt-envelope] the envelope, and its rows ====================================
- * Reading is normalising. An object is an envelope when version and type are there, and
- * schema or payload or data is; else it is a row {role, content, metadata}, whose type,
- * and for tools whose payload, is in its metadata. Both become the text of the canonical
- * envelope, and the engine reads that: schema, version, type, role, content, payload,
- * metadata, then id, created_at and all others. So canonical envelopes come back equal as
- * JSON, rows and drafts as their canonical form; reading that again changes nothing.
+ * An object is an envelope if it has version and type, and schema, payload or data. Else
+ * it is a row {role, content, metadata}: its metadata have its type, and the payload of a
+ * tool. The reader makes the members of the canonical envelope from both, in this order:
+ * schema, version, type, role, content, payload, metadata, then all others. The engine
+ * reads these members. So canonical envelopes come back equal as JSON, and rows and
+ * drafts as their canonical form.
  *
- * Refused are a version other than 1 or "1" (MS_E_FOREIGN), a type that is none of the
- * nine words (MS_E_TYPE), a role that is empty, and, with MS_E_KIND, other kinds of JSON
- * for these and for the content.
- * Dropped, as by the original, are payload and metadata that are no objects, data beside
- * a payload, the schema's value; of a row schema, version, type, payload and data; an id
- * or a time that is no text. A lenient reader drops and refuses nothing: where it would
- * have to, the object is not normalised, and comes back as it was.
+ * The reader refuses a version other than 1 or "1" (MS_E_FOREIGN), a type that is none of
+ * the nine words (MS_E_TYPE), an empty role, and other kinds of JSON (MS_E_KIND). It
+ * drops what the format's origin drops: payload and metadata that are no objects, data
+ * beside a payload, another schema; of a row schema, version, type, payload and data; an
+ * id or a time that is no text. Where a lenient reader would have to refuse or drop, it
+ * reads the members as they are.
  *
  *   payload.tool_name, payload.parameters   tool, args
  *   metadata.tool_call_id                   call_id
- *   id, created_at                          id, time
  *   text of the user, of the assistant      user_message, assistant_message
  *   tool_call, tool_result                  action, observation
- *   error, final_result, input_required, approval_required, delta, multimodal_part
- *                                           the same
+ *   the other words                         the type of that word
  *   any other type                          written as text of its chat role
  *
  * envelope-rows reads the same and writes what a provider gets: role, content, and as
- * metadata, in this order of precedence: the type, the metadata (null too), the payload.
- * There is no metadata when it would be only the type text.
- * (E1) What was written is read strictly, and written again it is the same text. A row
- *      is the projection of the envelope that would be written.
+ * metadata the type, the metadata and the payload; of one name the first counts. A type
+ * text alone needs no metadata.
+ * (E1) What was written is read strictly, and written again it is the same text.
  * ================================================================================== */
-
-enum { /* names of members; a row has none of the first five */
-    MS__ENV_SCHEMA, MS__ENV_VERSION, MS__ENV_TYPE, MS__ENV_PAYLOAD, MS__ENV_DATA,
-    MS__ENV_ROLE, MS__ENV_CONTENT, MS__ENV_METADATA, MS__ENV_ID, MS__ENV_CREATED_AT,
-    MS__ENV_UPDATED_AT, MS__ENV_MEMBERS
-};
-
-static const char *const ms__env_members[MS__ENV_MEMBERS] = {
-    "schema",   "version", "type",       "payload",   "data", "role", "content",
-    "metadata", "id",      "created_at", "updated_at"};
 
 /* The word of a type; "" for one that has none. */
 static const char *ms__env_own(ms_type type)
@@ -20921,6 +20908,13 @@ static ms_type ms__env_type_of(ms_str value)
         if (ms__env_own(i)[0] && ms_json_string_is(value, ms_str_of(ms__env_own(i))))
             return i;
     return MS_T_NONE;
+}
+
+/* Is it an object that has members? */
+static bool ms__env_is_full(ms_str value)
+{
+    ms_json_iter it = ms_json_iterate(value);
+    return it.object && ms_json_next(&it);
 }
 
 static const char *ms__env_word(ms_type type)
@@ -21027,189 +21021,183 @@ static const ms__format ms__env_format = {
     'e', ms__env_shapes, 2, ms__env_outer, NULL, NULL, NULL, MS__LISTS_NOTHING,
     MS__PAIRS_NOTHING, NULL};
 
-/* ---- Normalising. */
+/* ---- Normalising: makes the members of the canonical envelope, which the engine reads. */
+
+enum { /* members with rules; ms__env_names has their names */
+    MS__ENV_ID, MS__ENV_CREATED_AT, MS__ENV_UPDATED_AT, MS__ENV_SCHEMA, MS__ENV_VERSION,
+    MS__ENV_TYPE, MS__ENV_ROLE, MS__ENV_CONTENT, MS__ENV_PAYLOAD, MS__ENV_DATA,
+    MS__ENV_METADATA, MS__ENV_MEMBERS
+};
 
 typedef struct ms__env {
     ms_str in[MS__ENV_MEMBERS]; /* JSON texts, of repeated members the last */
     bool row;
-    bool lossy;                 /* something would be dropped */
-    ms_type type;
-    ms_buf text;
-    ms_json_writer w;
+    bool lossy;                 /* something was dropped */
 } ms__env;
 
-static unsigned ms__env_member(ms_str key)
+/* Finds the members from base on that have rules. */
+static void ms__env_find(ms__reader *r, size_t base, ms__env *e)
 {
-    unsigned i = 0;
-    while (i < MS__ENV_MEMBERS && !ms_json_string_is(key, ms_str_of(ms__env_members[i])))
-        i++;
-    return i;
+    static const char *const names[MS__ENV_MEMBERS] = {
+        "id",   "created_at", "updated_at", "schema", "version", "type",
+        "role", "content",    "payload",    "data",   "metadata"};
+    memset(e, 0, sizeof *e);
+    for (size_t at = stbds_arrlenu(r->members); at-- > base;) {
+        ms__member *from = &r->members[at];
+        unsigned i = 0;
+        while (i < MS__ENV_MEMBERS && !ms_json_string_is(from->key, ms_str_of(names[i])))
+            i++;
+        if (i == MS__ENV_MEMBERS) continue;
+        from->repeated = e->in[i].ptr != NULL;
+        if (!from->repeated) e->in[i] = from->value;
+    }
+    e->row = !ms__env_says(e->in[MS__ENV_VERSION]) || !ms__env_says(e->in[MS__ENV_TYPE]) ||
+             !(ms__env_says(e->in[MS__ENV_SCHEMA]) || e->in[MS__ENV_PAYLOAD].ptr ||
+               e->in[MS__ENV_DATA].ptr);
 }
 
-static ms_result ms__env_refuse(ms__reader *r, const ms__env *e, unsigned which,
-                                ms_result code, const char *expected)
-{
-    if (r->lenient) return code;
-    (void)ms__read_kind(r, ms__env_members[which], expected, e->in[which]);
-    if (r->err) r->err->code = code;
-    return code;
-}
-
-/* The type of a row. */
-static ms_type ms__env_infer(const ms__env *e)
-{
-    ms_str metadata = e->in[MS__ENV_METADATA], value = ms__absent();
-    ms_type type = MS_T_NONE;
-    if (ms_json_member(metadata, MS_STR("type"), &value)) type = ms__env_type_of(value);
-    if (type != MS_T_NONE) return type;
-    if (ms__env_is_nested(e->in[MS__ENV_CONTENT]) ||
-        ms_json_string_is(value, MS_STR("multimodal")))
-        return MS_T_MULTIMODAL_PART;
-    bool error = ms_json_member(metadata, MS_STR("error"), &value);
-    return error && ms__env_says(value) ? MS_T_ERROR : MS_T_TEXT;
-}
-
-static ms_result ms__env_check(ms__reader *r, ms__env *e)
+static ms_result ms__env_check(ms__reader *r, const ms__env *e)
 {
     ms_str version = e->in[MS__ENV_VERSION], role = e->in[MS__ENV_ROLE];
     ms_str type = e->in[MS__ENV_TYPE], content = e->in[MS__ENV_CONTENT];
-    bool number = ms__env_is_text(version) ||
-                  ms_json_kind_of(version) == MS_JSON_NUMBER;
-    bool one = ms_str_equal(version, MS_STR("1")) ||
-               ms_json_string_is(version, MS_STR("1"));
-    e->type = e->row ? ms__env_infer(e) : ms__env_type_of(type);
-    if (!e->row && !one)
-        return ms__env_refuse(r, e, MS__ENV_VERSION, number ? MS_E_FOREIGN : MS_E_KIND,
-                              "the integer 1");
-    if (e->type == MS_T_NONE)
-        return ms__env_refuse(r, e, MS__ENV_TYPE,
-                              ms__env_is_text(type) ? MS_E_TYPE : MS_E_KIND,
-                              "a word of the envelope format");
+    if (!e->row && !ms_str_equal(version, MS_STR("1")) &&
+        !ms_json_string_is(version, MS_STR("1")))
+        return ms__at_field(r->err, ms__fail(r->err, MS_E_FOREIGN, "version is '%v', the "
+                                             "integer 1 was expected", MS__V(version)),
+                            "version");
+    if (!e->row && ms__env_type_of(type) == MS_T_NONE)
+        return ms__side_unknown(r, "type", type, "a word of the envelope format");
     if (ms__env_says(role) && !ms__env_is_word(role))
-        return ms__env_refuse(r, e, MS__ENV_ROLE, MS_E_KIND, "a text that is not empty");
-    if (ms__env_says(content) && !ms__env_is_nested(content) &&
-        !ms__env_is_text(content))
-        return ms__env_refuse(r, e, MS__ENV_CONTENT, MS_E_KIND,
-                              "a string, a list or an object");
+        return ms__read_kind(r, "role", "a text that is not empty", role);
+    if (ms__env_says(content) && !ms__env_is_nested(content) && !ms__env_is_text(content))
+        return ms__read_kind(r, "content", "a string, a list or an object", content);
     return MS_OK;
 }
 
-/* Notes that a member is dropped. */
-static void ms__env_drop(ms__env *e, unsigned which)
+/* Returns the type of a row as a JSON string. */
+static ms_str ms__env_infer(const ms__env *e)
 {
-    e->lossy |= ms__env_says(e->in[which]) && !ms_str_equal(e->in[which], MS_STR("{}"));
+    ms_str metadata = e->in[MS__ENV_METADATA], value = ms__absent();
+    if (ms_json_member(metadata, MS_STR("type"), &value) &&
+        ms__env_type_of(value) != MS_T_NONE)
+        return value;
+    if (ms__env_is_nested(e->in[MS__ENV_CONTENT]) ||
+        ms_json_string_is(value, MS_STR("multimodal")))
+        return MS_STR("\"multimodal_part\"");
+    bool error = ms_json_member(metadata, MS_STR("error"), &value);
+    return error && ms__env_says(value) ? MS_STR("\"error\"") : MS_STR("\"text\"");
 }
 
-static void ms__env_put(ms__env *e, const char *name, ms_str value)
-{
-    ms_json_key(&e->w, ms_str_of(name));
-    ms_json_put_raw(&e->w, value);
-}
-
-/* The payload: of a row what its metadata promote, by presence. */
-static void ms__env_payload(ms__env *e)
+/* Sets *out to the payload of a row: what its metadata promote, by presence. */
+static ms_result ms__env_promoted(ms__reader *r, ms_type type, ms_str metadata,
+                                  ms_str *out)
 {
     static const char *const names[] = {"parameters", "tool_name", "turn", "success",
                                         "tool_data",  "media",     "error"};
-    unsigned from = e->type == MS_T_ACTION ? 0 : 1;
-    unsigned to = from == 0 ? 3 : e->type == MS_T_OBSERVATION ? 7 : 0;
-    ms_str payload = e->in[MS__ENV_PAYLOAD], data = e->in[MS__ENV_DATA], value;
-    ms_json_iter it = ms_json_iterate(payload);
-    bool full = it.object && ms_json_next(&it);
-    bool draft = !full && ms_json_kind_of(data) == MS_JSON_OBJECT;
-    if (!full || e->row) ms__env_drop(e, MS__ENV_PAYLOAD);
-    if (!draft || e->row) ms__env_drop(e, MS__ENV_DATA);
-    ms_json_key(&e->w, MS_STR("payload"));
-    if (!e->row) ms_json_put_raw(&e->w, full ? payload : draft ? data : MS_STR("{}"));
-    else ms_json_begin_object(&e->w);
-    for (unsigned i = from; e->row && i < to; i++)
-        if (ms_json_member(e->in[MS__ENV_METADATA], ms_str_of(names[i]), &value))
-            ms__env_put(e, names[i], value);
-    if (e->row) ms_json_end_object(&e->w);
+    unsigned i = type == MS_T_ACTION ? 0 : 1;
+    unsigned end = i == 0 ? 3 : type == MS_T_OBSERVATION ? 7 : 0;
+    ms_str value;
+    ms_buf buf;
+    ms_json_writer w;
+    ms__json_to(&w, &buf, r->arena);
+    ms_json_begin_object(&w);
+    for (; i < end; i++) {
+        if (!ms_json_member(metadata, ms_str_of(names[i]), &value)) continue;
+        ms_json_key(&w, ms_str_of(names[i]));
+        ms_json_put_raw(&w, value);
+    }
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, r->json.len);
+    *out = ms_buf_text(&buf);
+    return MS_OK;
 }
 
-/* Writes the canonical envelope of r->json to e->text. */
-static ms_result ms__env_normal(ms__reader *r, ms__env *e)
+/* Adds the members of the canonical envelope after those of the object, which stand from
+ * base on. */
+static ms_result ms__env_normal(ms__reader *r, size_t base, ms__env *e)
 {
-    ms_str content = e->in[MS__ENV_CONTENT], metadata = e->in[MS__ENV_METADATA];
-    bool tool = e->type == MS_T_OBSERVATION || e->type == MS_T_INPUT_REQUIRED ||
-                e->type == MS_T_APPROVAL_REQUIRED;
-    ms__json_to(&e->w, &e->text, r->arena);
-    ms_json_begin_object(&e->w);
-    ms__env_put(e, "schema", MS_STR("\"agents-api.message\""));
-    ms__env_put(e, "version", MS_STR("1"));
-    ms_json_key(&e->w, MS_STR("type"));
-    ms_json_put_string(&e->w, ms_str_of(ms__env_own(e->type)));
-    ms__env_put(e, "role", ms__env_says(e->in[MS__ENV_ROLE]) ? e->in[MS__ENV_ROLE]
-                           : tool ? MS_STR("\"tool\"") : MS_STR("\"assistant\""));
-    ms__env_put(e, "content", ms__env_says(content) ? content : MS_STR("\"\""));
-    ms__env_payload(e);
-    bool object = ms_json_kind_of(metadata) == MS_JSON_OBJECT;
-    if (!object) ms__env_drop(e, MS__ENV_METADATA);
-    ms__env_put(e, "metadata", object ? metadata : MS_STR("{}"));
-    for (unsigned i = MS__ENV_SCHEMA; e->row && i <= MS__ENV_TYPE; i++)
-        ms__env_drop(e, i);
-    for (unsigned i = MS__ENV_ID; i < MS__ENV_MEMBERS; i++) {
-        if (ms__env_is_word(e->in[i])) ms__env_put(e, ms__env_members[i], e->in[i]);
-        else ms__env_drop(e, i);
+    static const char *const names[7] = {"\"schema\"",  "\"version\"", "\"type\"",
+                                         "\"role\"",    "\"content\"", "\"payload\"",
+                                         "\"metadata\""};
+    ms_str type = e->row ? ms__env_infer(e) : e->in[MS__ENV_TYPE];
+    ms_str role = e->in[MS__ENV_ROLE], content = e->in[MS__ENV_CONTENT];
+    ms_str payload = e->in[MS__ENV_PAYLOAD], metadata = e->in[MS__ENV_METADATA];
+    ms_type t = ms__env_type_of(type);
+    bool tool = t == MS_T_OBSERVATION || t == MS_T_INPUT_REQUIRED ||
+                t == MS_T_APPROVAL_REQUIRED;
+    size_t end = stbds_arrlenu(r->members);
+    if (!ms__env_says(role)) role = tool ? MS_STR("\"tool\"") : MS_STR("\"assistant\"");
+    if (!ms__env_says(content)) content = MS_STR("\"\"");
+    if (!ms__env_is_full(payload)) payload = e->in[MS__ENV_DATA];
+    if (ms_json_kind_of(payload) != MS_JSON_OBJECT) payload = MS_STR("{}");
+    if (e->row) MS__TRY(ms__env_promoted(r, t, metadata, &payload));
+    if (ms_json_kind_of(metadata) != MS_JSON_OBJECT) metadata = MS_STR("{}");
+    ms_str values[7] = {MS_STR("\"agents-api.message\""), MS_STR("1"), type, role,
+                        content, payload, metadata};
+    for (unsigned i = 0; i < 7; i++)
+        MS__TRY(ms__member_add(r, ms_str_of(names[i]), values[i]));
+    for (size_t at = base; at < end; at++) {
+        ms__member from = r->members[at];
+        unsigned i = 0, k = e->row ? 3 : 0; /* of a row the first three are dropped, too */
+        while (i < MS__ENV_MEMBERS && e->in[i].ptr != from.value.ptr) i++;
+        while (k < 7 && values[k].ptr != from.value.ptr) k++;
+        if (from.repeated) continue;
+        if (i == MS__ENV_MEMBERS || (i < MS__ENV_SCHEMA && ms__env_is_word(from.value)))
+            MS__TRY(ms__member_add(r, from.key, from.value));
+        else if (k == 7 && (e->row || i > MS__ENV_TYPE))
+            e->lossy |= ms__env_says(from.value) &&
+                        !ms_str_equal(from.value, MS_STR("{}"));
     }
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        if (ms__env_member(it.key) < MS__ENV_MEMBERS) continue;
-        ms_json_put_raw(&e->w, it.key);
-        ms__json_colon(&e->w);
-        ms_json_put_raw(&e->w, it.value);
-    }
-    ms_json_end_object(&e->w);
-    if (ms_json_finish(&e->w) == MS_OK) return MS_OK;
-    return ms__no_arena(r->err, r->arena, r->json.len);
+    e->in[MS__ENV_ROLE] = role;
+    return MS_OK;
 }
 
-/* Reads the object, normalised or as it is, into a message. */
-static ms_result ms__env_take(ms__reader *r, const ms__env *e, ms_str json)
+/* Type and role. */
+static ms_result ms__env_type(ms__reader *r, const ms__env *e, ms_envelope *m)
 {
-    ms_envelope m = ms_message(e->type, ms_text(NULL));
-    ms_str content = e->in[MS__ENV_CONTENT], role;
-    ms_str type = e->in[MS__ENV_TYPE], word = MS_STR("assistant");
-    size_t base, first = stbds_arrlenu(r->items);
-    MS__TRY(ms__object_begin(r, &r->outer, json, &base));
-    role = ms__member_of(r, base, "role");
+    ms_str word = MS_STR("assistant"), role = e->in[MS__ENV_ROLE];
+    ms_str type = e->row ? ms__env_infer(e) : e->in[MS__ENV_TYPE];
+    *m = ms_message(ms__env_type_of(type), ms_text(NULL));
     if (ms__env_is_word(role)) MS__TRY(ms__read_text(r, role, &word));
-    m.role = ms_role_of_word(word);
-    if (m.role == MS_ROLE_OTHER) m.role_name = word;
-    if (m.type == MS_T_NONE) m.type = ms__env_is_word(type) ? MS_T_OTHER : MS_T_TEXT;
-    if (m.type == MS_T_OTHER) MS__TRY(ms__read_text(r, type, &m.type_name));
-    if (m.type == MS_T_TEXT && m.role == MS_ROLE_USER) m.type = MS_T_USER_MESSAGE;
-    if (m.type == MS_T_TEXT && m.role == MS_ROLE_ASSISTANT)
-        m.type = MS_T_ASSISTANT_MESSAGE;
-    if (m.role == ms__role_of(MS_ROLE_NONE, m.type)) m.role = MS_ROLE_NONE;
+    m->role = ms_role_of_word(word);
+    if (m->role == MS_ROLE_OTHER) m->role_name = word;
+    if (m->type == MS_T_NONE) m->type = ms__env_is_word(type) ? MS_T_OTHER : MS_T_TEXT;
+    if (m->type == MS_T_OTHER) MS__TRY(ms__read_text(r, type, &m->type_name));
+    if (m->type == MS_T_TEXT && m->role == MS_ROLE_USER) m->type = MS_T_USER_MESSAGE;
+    if (m->type == MS_T_TEXT && m->role == MS_ROLE_ASSISTANT)
+        m->type = MS_T_ASSISTANT_MESSAGE;
+    if (m->role == ms__role_of(MS_ROLE_NONE, m->type)) m->role = MS_ROLE_NONE;
+    return MS_OK;
+}
+
+/* A lenient reader takes the members as they are where normalising refuses or drops. */
+static ms_result ms__env_read(ms__reader *r)
+{
+    ms__env e;
+    ms_envelope m;
+    ms_error *err = r->err;
+    size_t base, first = stbds_arrlenu(r->items);
+    MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
+    ms__env_find(r, base, &e);
+    size_t end = stbds_arrlenu(r->members);
+    if (r->lenient) r->err = NULL;
+    ms_result code = ms__env_check(r, &e);
+    r->err = err;
+    if (code != MS_OK && !r->lenient) return code;
+    if (code == MS_OK) MS__TRY(ms__env_normal(r, base, &e));
+    MS__TRY(ms__env_type(r, &e, &m));
+    bool raw = r->lenient && (code != MS_OK || e.lossy);
+    if (raw) stbds_arrsetlen(r->members, end);
     const ms__shape *shape = ms__env_outer(&m, 1);
-    MS__TRY(ms__object_take(r, shape, base, &m));
+    MS__TRY(ms__object_take(r, shape, raw ? base : end, &m));
+    stbds_arrsetlen(r->members, base);
     if (m.type == MS_T_ACTION && !m.tool.ptr) m.tool = MS_STR("");
     if (m.type == MS_T_ACTION && !m.args.text.ptr) m.args = ms_json(MS_STR("{}"));
+    ms_str content = e.in[MS__ENV_CONTENT];
     if (m.type != MS_T_ACTION && !m.content.text.ptr)
         m.content = ms__env_says(content) ? ms_json(content) : ms_text("");
     MS__TRY(ms__reader_add(r, &m));
     return ms__outer_close(r, &ms__env_format, shape, first);
-}
-
-static ms_result ms__env_read(ms__reader *r)
-{
-    ms__env e;
-    memset(&e, 0, sizeof e);
-    ms_json_iter it = ms_json_iterate(r->json);
-    while (ms_json_next(&it)) {
-        unsigned which = ms__env_member(it.key);
-        if (which < MS__ENV_MEMBERS) e.in[which] = it.value;
-    }
-    e.row = !ms__env_says(e.in[MS__ENV_VERSION]) || !ms__env_says(e.in[MS__ENV_TYPE]) ||
-            !(ms__env_says(e.in[MS__ENV_SCHEMA]) || e.in[MS__ENV_PAYLOAD].ptr ||
-              e.in[MS__ENV_DATA].ptr);
-    ms_result code = ms__env_check(r, &e);
-    if (code != MS_OK && !r->lenient) return code;
-    if (code == MS_OK) MS__TRY(ms__env_normal(r, &e));
-    bool raw = r->lenient && (code != MS_OK || e.lossy);
-    return ms__env_take(r, &e, raw ? r->json : ms_buf_text(&e.text));
 }
 
 /* Finds the slot of a name among n, a power of two, of which half are empty. */
@@ -21221,31 +21209,16 @@ static ms_str *ms__env_slot(ms_str *slots, size_t n, ms_str name)
     return &slots[i];
 }
 
-/* Writes the members of a part that have other names than those before. */
-static ms_result ms__env_fold(ms_writer *w, ms_str part, ms_str *slots, size_t n)
-{
-    ms_json_iter it = ms_json_iterate(part);
-    while (it.object && ms_json_next(&it)) {
-        ms_str name;
-        MS__TRY(ms_json_string(it.key, w->arena, &name));
-        ms_str *slot = ms__env_slot(slots, n, name);
-        if (slot->ptr) continue;
-        *slot = name;
-        ms_json_put_raw(&w->json, it.key);
-        ms__json_colon(&w->json);
-        ms_json_put_raw(&w->json, it.value);
-    }
-    return MS_OK;
-}
-
-/* Writes type, metadata and payload as one object; the slots lie in the scratch. */
+/* Writes type, metadata and payload as one object: of one name the first counts. The
+ * table of names lies in the scratch. */
 static ms_result ms__env_folded(ms_writer *w, const char *type, ms_str metadata,
                                 ms_str payload)
 {
     size_t count = 1, n = 4;
     ms_str none = ms__absent();
-    ms_json_iter m = ms_json_iterate(metadata), p = ms_json_iterate(payload);
-    while (ms_json_next(&m) || ms_json_next(&p)) count++;
+    ms_json_iter it[2] = {ms_json_iterate(metadata), ms_json_iterate(payload)}, at;
+    for (int part = 0; part < 2; part++)
+        for (at = it[part]; at.object && ms_json_next(&at);) count++;
     if (count == 1 && strcmp(type, "text") == 0) return MS_OK;
     while (n < 2 * count) n *= 2;
     w->scratch.len = 0;
@@ -21257,8 +21230,16 @@ static ms_result ms__env_folded(ms_writer *w, const char *type, ms_str metadata,
     ms_json_key(&w->json, MS_STR("type"));
     ms_json_put_string(&w->json, ms_str_of(type));
     *ms__env_slot(slots, n, MS_STR("type")) = MS_STR("type");
-    MS__TRY(ms__env_fold(w, metadata, slots, n));
-    MS__TRY(ms__env_fold(w, payload, slots, n));
+    for (int part = 0; part < 2; part++) {
+        for (at = it[part]; at.object && ms_json_next(&at);) {
+            ms_str name;
+            MS__TRY(ms_json_string(at.key, w->arena, &name));
+            ms_str *slot = ms__env_slot(slots, n, name);
+            if (slot->ptr) continue;
+            *slot = name;
+            ms__member_put(w, at.key, at.value);
+        }
+    }
     ms_json_end_object(&w->json);
     return MS_OK;
 }
