@@ -1509,8 +1509,6 @@ typedef struct ms_os {
     int (*map)(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
                void **out);
     int (*unmap)(void *ctx, void *map, size_t size);
-    /* Supplies pages of a writable map now, so that stores need not wait for them. */
-    int (*populate)(void *ctx, void *at, size_t size);
     int (*rename)(void *ctx, const char *from, const char *to); /* replaces */
     int (*remove)(void *ctx, const char *path);
     int (*sync_folder)(void *ctx, const char *path); /* the folder that path lies in */
@@ -2619,24 +2617,47 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__PREFETCH_WRITE(p) ((void)(p))
 #endif
 
-/* A writer stores with release order, readers load with acquire order. */
+/* A writer stores with release order, readers load with acquire order. Of words with `full`
+ * all threads see one order, and of counters that several threads change. */
 #if !MS__THREADS
-static uint32_t ms__load32(const uint32_t *p) { return *p; }
-static void ms__store32(uint32_t *p, uint32_t v) { *p = v; }
-static void *ms__load_ptr(void *const *p) { return *p; }
-static void ms__store_ptr(void **p, void *v) { *p = v; }
+#define MS__LOAD(p, order) (*(p))
+#define MS__STORE(p, v, order) ((void)(*(p) = (v)))
+#define MS__ADD(p, v) (*(p) += (v))
+#define MS__OR(p, v) ((void)(*(p) |= (v)))
 #elif MS__GNUC
+#define MS__LOAD(p, order) __atomic_load_n(p, order)
+#define MS__STORE(p, v, order) __atomic_store_n(p, v, order)
+#define MS__ADD(p, v) __atomic_add_fetch(p, v, __ATOMIC_SEQ_CST)
+#define MS__OR(p, v) ((void)__atomic_fetch_or(p, v, __ATOMIC_RELAXED))
+#endif
+
+#if !MS__THREADS || MS__GNUC
 static uint32_t ms__load32(const uint32_t *p)
 {
-    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+    return MS__LOAD(p, __ATOMIC_ACQUIRE);
 }
 static void ms__store32(uint32_t *p, uint32_t v)
 {
-    __atomic_store_n(p, v, __ATOMIC_RELEASE);
+    MS__STORE(p, v, __ATOMIC_RELEASE);
 }
-static void *ms__load_ptr(void *const *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
-static void ms__store_ptr(void **p, void *v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
+static void *ms__load_ptr(void *const *p) { return MS__LOAD(p, __ATOMIC_ACQUIRE); }
+static void ms__store_ptr(void **p, void *v) { MS__STORE(p, v, __ATOMIC_RELEASE); }
+static MS__UNUSED uint32_t ms__load32_full(const uint32_t *p)
+{
+    return MS__LOAD(p, __ATOMIC_SEQ_CST);
+}
+static MS__UNUSED void ms__store32_full(uint32_t *p, uint32_t v)
+{
+    MS__STORE(p, v, __ATOMIC_SEQ_CST);
+}
+static MS__UNUSED uint32_t ms__add32(uint32_t *p, uint32_t v) { return MS__ADD(p, v); }
+static MS__UNUSED void ms__or32(uint32_t *p, uint32_t v) { MS__OR(p, v); }
 #else
+#define MS__LONG(p) ((volatile LONG *)(uintptr_t)(p))
+static uint32_t ms__load32_full(const uint32_t *p)
+{
+    return (uint32_t)InterlockedOr(MS__LONG(p), 0);
+}
 static uint32_t ms__load32(const uint32_t *p)
 {
     uint32_t v = *(const volatile uint32_t *)p;
@@ -2645,8 +2666,9 @@ static uint32_t ms__load32(const uint32_t *p)
 }
 static void ms__store32(uint32_t *p, uint32_t v)
 {
-    InterlockedExchange((volatile LONG *)p, (LONG)v);
+    InterlockedExchange(MS__LONG(p), (LONG)v);
 }
+static void ms__store32_full(uint32_t *p, uint32_t v) { ms__store32(p, v); }
 static void *ms__load_ptr(void *const *p)
 {
     void *v = *(void *const volatile *)p;
@@ -2657,49 +2679,11 @@ static void ms__store_ptr(void **p, void *v)
 {
     InterlockedExchangePointer((void *volatile *)p, v);
 }
-#endif
-
-/* Counters that several threads change, and words whose order all threads agree on: full
- * barriers. */
-#if !MS__THREADS
-static MS__UNUSED uint32_t ms__load32_full(const uint32_t *p) { return *p; }
-static MS__UNUSED void ms__store32_full(uint32_t *p, uint32_t v) { *p = v; }
-static MS__UNUSED uint32_t ms__add32(uint32_t *p, uint32_t v) { return *p += v; }
-static MS__UNUSED void ms__or32(uint32_t *p, uint32_t v) { *p |= v; }
-#elif MS__GNUC
-static MS__UNUSED uint32_t ms__load32_full(const uint32_t *p)
-{
-    return __atomic_load_n(p, __ATOMIC_SEQ_CST);
-}
-static MS__UNUSED void ms__store32_full(uint32_t *p, uint32_t v)
-{
-    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);
-}
-static MS__UNUSED uint32_t ms__add32(uint32_t *p, uint32_t v)
-{
-    return __atomic_add_fetch(p, v, __ATOMIC_SEQ_CST);
-}
-static MS__UNUSED void ms__or32(uint32_t *p, uint32_t v)
-{
-    (void)__atomic_fetch_or(p, v, __ATOMIC_RELAXED);
-}
-#else
-static uint32_t ms__load32_full(const uint32_t *p)
-{
-    return (uint32_t)InterlockedOr((volatile LONG *)(uintptr_t)p, 0);
-}
-static void ms__store32_full(uint32_t *p, uint32_t v)
-{
-    InterlockedExchange((volatile LONG *)p, (LONG)v);
-}
 static uint32_t ms__add32(uint32_t *p, uint32_t v)
 {
-    return (uint32_t)InterlockedExchangeAdd((volatile LONG *)p, (LONG)v) + v;
+    return (uint32_t)InterlockedExchangeAdd(MS__LONG(p), (LONG)v) + v;
 }
-static void ms__or32(uint32_t *p, uint32_t v)
-{
-    InterlockedOr((volatile LONG *)p, (LONG)v);
-}
+static void ms__or32(uint32_t *p, uint32_t v) { InterlockedOr(MS__LONG(p), (LONG)v); }
 #endif
 
 /* A full barrier between the loads and stores before and after it, for other processes
@@ -2741,122 +2725,66 @@ static MS__UNUSED void ms__store_mark(unsigned char *p, uint64_t v)
     ms__store_ptr((void **)(void *)p, (void *)word);
 }
 
-/* A lock; appends hold it for about a microsecond. */
-typedef struct ms__lock {
+/* A lock, which appends hold for about a microsecond, and a condition variable. */
 #if !MS__THREADS
-    char none;
+#define MS__CALL(windows, posix) ((void)0)
+typedef char ms__lock;
+typedef char ms__signal;
 #elif MS__WINDOWS
-    SRWLOCK lock;
+#define MS__CALL(windows, posix) ((void)(windows))
+typedef SRWLOCK ms__lock;
+typedef CONDITION_VARIABLE ms__signal;
 #else
-    pthread_mutex_t lock;
+#define MS__CALL(windows, posix) ((void)(posix))
+typedef pthread_mutex_t ms__lock;
+typedef pthread_cond_t ms__signal;
 #endif
-} ms__lock;
 
-static void ms__lock_init(ms__lock *l)
+static void ms__lock_init(MS__UNUSED ms__lock *l)
 {
-#if !MS__THREADS
-    l->none = 0;
-#elif MS__WINDOWS
-    InitializeSRWLock(&l->lock);
-#else
-    (void)pthread_mutex_init(&l->lock, NULL);
-#endif
+    MS__CALL(InitializeSRWLock(l), pthread_mutex_init(l, NULL));
 }
 
-static void ms__lock_deinit(ms__lock *l)
+static void ms__lock_deinit(MS__UNUSED ms__lock *l)
 {
-#if MS__THREADS && !MS__WINDOWS
-    (void)pthread_mutex_destroy(&l->lock);
-#else
-    (void)l;
-#endif
+    MS__CALL(0, pthread_mutex_destroy(l));
 }
 
-static void ms__lock_take(ms__lock *l)
+static void ms__lock_take(MS__UNUSED ms__lock *l)
 {
-#if !MS__THREADS
-    (void)l;
-#elif MS__WINDOWS
-    AcquireSRWLockExclusive(&l->lock);
-#else
-    (void)pthread_mutex_lock(&l->lock);
-#endif
+    MS__CALL(AcquireSRWLockExclusive(l), pthread_mutex_lock(l));
 }
 
-static void ms__lock_give(ms__lock *l)
+static void ms__lock_give(MS__UNUSED ms__lock *l)
 {
-#if !MS__THREADS
-    (void)l;
-#elif MS__WINDOWS
-    ReleaseSRWLockExclusive(&l->lock);
-#else
-    (void)pthread_mutex_unlock(&l->lock);
-#endif
+    MS__CALL(ReleaseSRWLockExclusive(l), pthread_mutex_unlock(l));
 }
 
-/* A condition variable: waiting releases the lock. */
-typedef struct ms__signal {
-#if !MS__THREADS
-    char none;
-#elif MS__WINDOWS
-    CONDITION_VARIABLE signal;
-#else
-    pthread_cond_t signal;
-#endif
-} ms__signal;
-
-static MS__UNUSED void ms__signal_init(ms__signal *s)
+static MS__UNUSED void ms__signal_init(MS__UNUSED ms__signal *s)
 {
-#if !MS__THREADS
-    s->none = 0;
-#elif MS__WINDOWS
-    InitializeConditionVariable(&s->signal);
-#else
-    (void)pthread_cond_init(&s->signal, NULL);
-#endif
+    MS__CALL(InitializeConditionVariable(s), pthread_cond_init(s, NULL));
 }
 
-static MS__UNUSED void ms__signal_deinit(ms__signal *s)
+static MS__UNUSED void ms__signal_deinit(MS__UNUSED ms__signal *s)
 {
-#if MS__THREADS && !MS__WINDOWS
-    (void)pthread_cond_destroy(&s->signal);
-#else
-    (void)s;
-#endif
+    MS__CALL(0, pthread_cond_destroy(s));
 }
 
-static MS__UNUSED void ms__signal_wait(ms__signal *s, ms__lock *l)
+/* Releases the lock while it waits. */
+static MS__UNUSED void ms__signal_wait(MS__UNUSED ms__signal *s, MS__UNUSED ms__lock *l)
 {
-#if !MS__THREADS
-    (void)s;
-    (void)l;
-#elif MS__WINDOWS
-    (void)SleepConditionVariableSRW(&s->signal, &l->lock, INFINITE, 0);
-#else
-    (void)pthread_cond_wait(&s->signal, &l->lock);
-#endif
+    MS__CALL(SleepConditionVariableSRW(s, l, INFINITE, 0), pthread_cond_wait(s, l));
 }
 
-static MS__UNUSED void ms__signal_all(ms__signal *s)
+static MS__UNUSED void ms__signal_all(MS__UNUSED ms__signal *s)
 {
-#if !MS__THREADS
-    (void)s;
-#elif MS__WINDOWS
-    WakeAllConditionVariable(&s->signal);
-#else
-    (void)pthread_cond_broadcast(&s->signal);
-#endif
+    MS__CALL(WakeAllConditionVariable(s), pthread_cond_broadcast(s));
 }
 
 /* Lets other threads run. */
 static MS__UNUSED void ms__yield(void)
 {
-#if !MS__THREADS
-#elif MS__WINDOWS
-    (void)SwitchToThread();
-#else
-    (void)sched_yield();
-#endif
+    MS__CALL(SwitchToThread(), sched_yield());
 }
 
 /* Sleeps for about so many microseconds. */
@@ -3039,18 +2967,14 @@ ms__crc32c_x86(uint32_t crc, const unsigned char *p, size_t n)
     for (; n > 0; p++, n--) c32 = __builtin_ia32_crc32qi(c32, *p);
     return ~c32;
 }
-#endif
 
-#if MS__CRC_X86
 static bool ms__crc_fast(void)
 {
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
-#endif
 
 /* Continues crc over an 8-byte number and the first 28 bytes of a record, without loops:
  * a log computes this for each record that it reads. */
-#if MS__CRC_X86
 __attribute__((target("sse4.2,pclmul"))) static MS__UNUSED uint32_t
 ms__crc_header_x86(uint32_t crc, uint64_t number, const unsigned char *r)
 {
@@ -3149,20 +3073,18 @@ static void ms__sort(void *items, size_t n, size_t size,
 
 /* ---- The default clock and entropy. */
 
-static int64_t ms__default_now(void *ctx)
+static int64_t ms__default_now(MS__UNUSED void *ctx)
 {
-    (void)ctx;
     return ms__system_time();
 }
 
 /* Mixes time and addresses, which differ from run to run. */
-static void ms__default_fill(void *ctx, void *out, size_t len)
+static void ms__default_fill(MS__UNUSED void *ctx, void *out, size_t len)
 {
     uint64_t seed[2], word;
     unsigned char *p = (unsigned char *)out;
     seed[0] = (uint64_t)ms__system_time();
     seed[1] = (uint64_t)(uintptr_t)&seed ^ (uint64_t)(uintptr_t)out << 20;
-    (void)ctx;
     for (size_t i = 0; i < len; i += 8) {
         word = ms__hash(seed, i, (const char *)seed, sizeof seed);
         memcpy(p + i, &word, ms__min(8, len - i));
@@ -12076,7 +11998,7 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  *
  *   POSIX    open close fstat pread pwrite fdatasync fsync mmap munmap rename unlink
  *            chown chmod getpid clock_gettime nanosleep
- *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, POPULATE_WRITE, WIPEONFORK),
+ *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, WIPEONFORK),
  *            fstatfs, /proc/sys/kernel/random/boot_id
  *   macOS    fcntl(F_PREALLOCATE, F_FULLFSYNC), ftruncate, flock, sysctl(KERN_BOOTTIME)
  *   Windows  CreateFile GetFileInformationByHandle ReadFile WriteFile SetEndOfFile
@@ -12150,12 +12072,12 @@ static wchar_t *ms__win_path(const char *path)
     return wide;
 }
 
-static int ms__os_open(void *ctx, const char *path, unsigned how, ms_file *file)
+static int ms__os_open(MS__UNUSED void *ctx, const char *path, unsigned how,
+                       ms_file *file)
 {
     DWORD access = how & MS_OS_WRITE ? GENERIC_READ | GENERIC_WRITE : GENERIC_READ;
     DWORD share = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
     DWORD making = how & MS_OS_CREATE ? OPEN_ALWAYS : OPEN_EXISTING;
-    (void)ctx;
     wchar_t *wide = ms__win_path(path);
     if (!wide) return ENOENT;
     HANDLE h =
@@ -12166,16 +12088,14 @@ static int ms__os_open(void *ctx, const char *path, unsigned how, ms_file *file)
     return code;
 }
 
-static int ms__os_close(void *ctx, ms_file file)
+static int ms__os_close(MS__UNUSED void *ctx, ms_file file)
 {
-    (void)ctx;
     return CloseHandle(ms__win_file(file)) ? 0 : ms__win_error();
 }
 
-static int ms__os_stat(void *ctx, ms_file file, ms_os_stat *out)
+static int ms__os_stat(MS__UNUSED void *ctx, ms_file file, ms_os_stat *out)
 {
     BY_HANDLE_FILE_INFORMATION info;
-    (void)ctx;
     memset(out, 0, sizeof *out);
     if (!GetFileInformationByHandle(ms__win_file(file), &info)) return ms__win_error();
     out->size = (uint64_t)info.nFileSizeHigh << 32 | info.nFileSizeLow;
@@ -12197,23 +12117,21 @@ static OVERLAPPED ms__win_at(uint64_t offset)
     return at;
 }
 
-static int ms__os_read(void *ctx, ms_file file, uint64_t offset, void *to, size_t size,
-                       size_t *done)
+static int ms__os_read(MS__UNUSED void *ctx, ms_file file, uint64_t offset, void *to,
+                       size_t size, size_t *done)
 {
     OVERLAPPED at = ms__win_at(offset);
     DWORD n = 0, most = size > 1u << 30 ? 1u << 30 : (DWORD)size;
-    (void)ctx;
     BOOL fine = ReadFile(ms__win_file(file), to, most, &n, &at);
     *done = n;
     return fine || GetLastError() == ERROR_HANDLE_EOF ? 0 : ms__win_error();
 }
 
-static int ms__os_write(void *ctx, ms_file file, uint64_t offset, const void *from,
-                        size_t size, size_t *done)
+static int ms__os_write(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
+                        const void *from, size_t size, size_t *done)
 {
     OVERLAPPED at = ms__win_at(offset);
     DWORD n = 0, most = size > 1u << 30 ? 1u << 30 : (DWORD)size;
-    (void)ctx;
     BOOL fine = WriteFile(ms__win_file(file), from, most, &n, &at);
     *done = n;
     return fine ? 0 : ms__win_error();
@@ -12232,36 +12150,32 @@ static int ms__os_allocate(void *ctx, ms_file file, uint64_t offset, uint64_t si
     return 0;
 }
 
-static int ms__os_sync(void *ctx, ms_file file)
+static int ms__os_sync(MS__UNUSED void *ctx, ms_file file)
 {
-    (void)ctx;
     return FlushFileBuffers(ms__win_file(file)) ? 0 : ms__win_error();
 }
 
 /* Locks one byte far after every record: other processes cannot read locked bytes. */
-static int ms__os_lock(void *ctx, ms_file file)
+static int ms__os_lock(MS__UNUSED void *ctx, ms_file file)
 {
     OVERLAPPED at = ms__win_at((uint64_t)1 << 62);
-    (void)ctx;
     return LockFileEx(ms__win_file(file),
                       LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &at)
                ? 0
                : ms__win_error();
 }
 
-static int ms__os_unlock(void *ctx, ms_file file)
+static int ms__os_unlock(MS__UNUSED void *ctx, ms_file file)
 {
     OVERLAPPED at = ms__win_at((uint64_t)1 << 62);
-    (void)ctx;
     return UnlockFileEx(ms__win_file(file), 0, 1, 0, &at) ? 0 : ms__win_error();
 }
 
-static int ms__os_map(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
-                      void **out)
+static int ms__os_map(MS__UNUSED void *ctx, ms_file file, uint64_t offset, size_t size,
+                      unsigned how, void **out)
 {
     DWORD protect = how & MS_OS_WRITE ? PAGE_READWRITE : PAGE_READONLY;
     DWORD access = how & MS_OS_WRITE ? FILE_MAP_WRITE : FILE_MAP_READ;
-    (void)ctx;
     HANDLE map = CreateFileMappingW(ms__win_file(file), NULL, protect, 0, 0, NULL);
     *out = NULL;
     if (!map) return ms__win_error();
@@ -12271,34 +12185,22 @@ static int ms__os_map(void *ctx, ms_file file, uint64_t offset, size_t size, uns
     return code;
 }
 
-static int ms__os_unmap(void *ctx, void *map, size_t size)
+static int ms__os_unmap(MS__UNUSED void *ctx, void *map, MS__UNUSED size_t size)
 {
-    (void)ctx;
-    (void)size;
     return UnmapViewOfFile(map) ? 0 : ms__win_error();
 }
 
 /* FlushFileBuffers alone does not write what was stored through a view. */
-static int ms__os_flush(void *ctx, void *map, size_t size)
+static int ms__os_flush(MS__UNUSED void *ctx, void *map, size_t size)
 {
-    (void)ctx;
     return FlushViewOfFile(map, size) ? 0 : ms__win_error();
 }
 #define MS__OS_FLUSH ms__os_flush
 #define MS__OS_READ_AHEAD NULL
 
-static int ms__os_populate(void *ctx, void *at, size_t size)
-{
-    (void)ctx;
-    (void)at;
-    (void)size;
-    return EOPNOTSUPP;
-}
-
-static int ms__os_rename(void *ctx, const char *from, const char *to)
+static int ms__os_rename(MS__UNUSED void *ctx, const char *from, const char *to)
 {
     wchar_t *a = ms__win_path(from), *b = ms__win_path(to);
-    (void)ctx;
     int code = !a || !b ? ENOENT
                : MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)
                    ? 0
@@ -12308,27 +12210,22 @@ static int ms__os_rename(void *ctx, const char *from, const char *to)
     return code;
 }
 
-static int ms__os_remove(void *ctx, const char *path)
+static int ms__os_remove(MS__UNUSED void *ctx, const char *path)
 {
     wchar_t *wide = ms__win_path(path);
-    (void)ctx;
     int code = wide && DeleteFileW(wide) ? 0 : ms__win_error();
     free(wide);
     return code;
 }
 
-static int ms__os_sync_folder(void *ctx, const char *path)
+static int ms__os_sync_folder(MS__UNUSED void *ctx, MS__UNUSED const char *path)
 {
-    (void)ctx;
-    (void)path;
     return 0; /* MoveFileEx has written through */
 }
 
-static int ms__os_access_like(void *ctx, const char *path, const char *like)
+static int ms__os_access_like(MS__UNUSED void *ctx, MS__UNUSED const char *path,
+                              MS__UNUSED const char *like)
 {
-    (void)ctx;
-    (void)path;
-    (void)like;
     return 0; /* the folder decides who may use its files */
 }
 
@@ -12336,26 +12233,23 @@ static int ms__os_access_like(void *ctx, const char *path, const char *like)
  * read. Before Windows 10 it is zero. Then the time of the last start serves, in steps of
  * ten seconds. Two clocks give that time, so it may seldom change by one step while the
  * machine runs. A reader then stops following until it is opened anew. */
-static uint64_t ms__os_boot(void *ctx)
+static uint64_t ms__os_boot(MS__UNUSED void *ctx)
 {
     uint32_t boot = *(const volatile uint32_t *)(uintptr_t)(0x7FFE0000u + 0x2C4u);
-    (void)ctx;
     if (boot != 0) return (uint64_t)1 << 63 | boot;
     return ((uint64_t)ms__system_time() / 1000000 - GetTickCount64()) / 10000;
 }
 
-static uint64_t ms__os_micros(void *ctx)
+static uint64_t ms__os_micros(MS__UNUSED void *ctx)
 {
     LARGE_INTEGER now, second;
-    (void)ctx;
     (void)QueryPerformanceCounter(&now);
     (void)QueryPerformanceFrequency(&second);
     return (uint64_t)((double)now.QuadPart / (double)second.QuadPart * 1e6);
 }
 
-static uint64_t ms__os_process(void *ctx)
+static uint64_t ms__os_process(MS__UNUSED void *ctx)
 {
-    (void)ctx;
     return GetCurrentProcessId();
 }
 
@@ -12403,27 +12297,25 @@ extern char *strchr(const char *text, int c);
 #define MS__F_OFD_SETLK         37 /* Linux */
 #define MS__MADV_RANDOM         1
 #define MS__FADV_WILLNEED       3
-#define MS__MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 
-static int ms__os_open(void *ctx, const char *path, unsigned how, ms_file *file)
+static int ms__os_open(MS__UNUSED void *ctx, const char *path, unsigned how,
+                       ms_file *file)
 {
     int flags = (how & MS_OS_WRITE ? O_RDWR : O_RDONLY) | MS__O_CLOEXEC | O_NONBLOCK;
-    (void)ctx;
     if (how & MS_OS_CREATE) flags |= O_CREAT;
     int fd = open(path, flags, 0600);
     *file = fd;
     return fd < 0 ? errno : 0;
 }
 
-static int ms__os_close(void *ctx, ms_file file)
+static int ms__os_close(MS__UNUSED void *ctx, ms_file file)
 {
-    (void)ctx;
     return close((int)file) == 0 ? 0 : errno;
 }
 
 /* Names file systems that can always write an allocated block. On others (copy on write,
  * network) a store into a map may end in SIGBUS. */
-static bool ms__keeps_room(int fd)
+static bool ms__keeps_room(MS__UNUSED int fd)
 {
 #if MS__LINUX
     struct statfs fs;
@@ -12437,15 +12329,13 @@ static bool ms__keeps_room(int fd)
         return false;
     }
 #else
-    (void)fd;
     return false;
 #endif
 }
 
-static int ms__os_stat(void *ctx, ms_file file, ms_os_stat *out)
+static int ms__os_stat(MS__UNUSED void *ctx, ms_file file, ms_os_stat *out)
 {
     struct stat st;
-    (void)ctx;
     memset(out, 0, sizeof *out);
     if (fstat((int)file, &st) != 0) return errno;
     out->size = (uint64_t)st.st_size;
@@ -12456,27 +12346,25 @@ static int ms__os_stat(void *ctx, ms_file file, ms_os_stat *out)
     return 0;
 }
 
-static int ms__os_read(void *ctx, ms_file file, uint64_t offset, void *to, size_t size,
-                       size_t *done)
+static int ms__os_read(MS__UNUSED void *ctx, ms_file file, uint64_t offset, void *to,
+                       size_t size, size_t *done)
 {
-    (void)ctx;
     ssize_t n = pread((int)file, to, size, (off_t)offset);
     *done = n < 0 ? 0 : (size_t)n;
     return n < 0 ? errno : 0;
 }
 
-static int ms__os_write(void *ctx, ms_file file, uint64_t offset, const void *from,
-                        size_t size, size_t *done)
+static int ms__os_write(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
+                        const void *from, size_t size, size_t *done)
 {
-    (void)ctx;
     ssize_t n = pwrite((int)file, from, size, (off_t)offset);
     *done = n < 0 ? 0 : (size_t)n;
     return n < 0 ? errno : 0;
 }
 
-static int ms__os_allocate(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+static int ms__os_allocate(MS__UNUSED void *ctx, MS__UNUSED ms_file file,
+                           MS__UNUSED uint64_t offset, MS__UNUSED uint64_t size)
 {
-    (void)ctx;
 #if MS__LINUX
     return fallocate((int)file, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
 #elif MS__APPLE
@@ -12491,21 +12379,17 @@ static int ms__os_allocate(void *ctx, ms_file file, uint64_t offset, uint64_t si
     if (fcntl((int)file, F_PREALLOCATE, &want) == -1) return errno;
     return ftruncate((int)file, (off_t)(offset + size)) == 0 ? 0 : errno;
 #else
-    (void)file;
-    (void)offset;
-    (void)size;
     return EOPNOTSUPP; /* posix_fallocate may write where another process does */
 #endif
 }
 
-static int ms__os_sync(void *ctx, ms_file file)
+static int ms__os_sync(MS__UNUSED void *ctx, ms_file file)
 {
-    (void)ctx;
 #if MS__APPLE
-    if (fcntl((int)file, F_FULLFSYNC) == 0)
-        return 0; /* fsync stops at the drive's cache */
-    return fsync((int)file) == 0 ? 0 : errno;
-#elif MS__LINUX
+    if (fcntl((int)file, F_FULLFSYNC) == 0) return 0;
+    /* fsync stops at the drive's cache */
+#endif
+#if MS__LINUX
     return fdatasync((int)file) == 0 ? 0 : errno;
 #else
     return fsync((int)file) == 0 ? 0 : errno;
@@ -12513,6 +12397,8 @@ static int ms__os_sync(void *ctx, ms_file file)
 }
 
 #if MS__LINUX
+#define MS__TAKE F_WRLCK
+#define MS__GIVE F_UNLCK
 static int ms__os_set_lock(ms_file file, int type)
 {
     struct flock lock;
@@ -12524,6 +12410,8 @@ static int ms__os_set_lock(ms_file file, int type)
     return code == EINVAL || code == ENOSYS || code == EOPNOTSUPP ? ENOLCK : code;
 }
 #else
+#define MS__TAKE (LOCK_EX | LOCK_NB)
+#define MS__GIVE LOCK_UN
 static int ms__os_set_lock(ms_file file, int operation)
 {
     if (flock((int)file, operation) == 0) return 0;
@@ -12531,31 +12419,20 @@ static int ms__os_set_lock(ms_file file, int operation)
 }
 #endif
 
-static int ms__os_lock(void *ctx, ms_file file)
+static int ms__os_lock(MS__UNUSED void *ctx, ms_file file)
 {
-    (void)ctx;
-#if MS__LINUX
-    return ms__os_set_lock(file, F_WRLCK);
-#else
-    return ms__os_set_lock(file, LOCK_EX | LOCK_NB);
-#endif
+    return ms__os_set_lock(file, MS__TAKE);
 }
 
-static int ms__os_unlock(void *ctx, ms_file file)
+static int ms__os_unlock(MS__UNUSED void *ctx, ms_file file)
 {
-    (void)ctx;
-#if MS__LINUX
-    return ms__os_set_lock(file, F_UNLCK);
-#else
-    return ms__os_set_lock(file, LOCK_UN);
-#endif
+    return ms__os_set_lock(file, MS__GIVE);
 }
 
-static int ms__os_map(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
-                      void **out)
+static int ms__os_map(MS__UNUSED void *ctx, ms_file file, uint64_t offset, size_t size,
+                      unsigned how, void **out)
 {
     int protect = how & MS_OS_WRITE ? PROT_READ | PROT_WRITE : PROT_READ;
-    (void)ctx;
     void *p = mmap(NULL, size, protect, MAP_SHARED, (int)file, (off_t)offset);
     *out = NULL;
     if (p == MAP_FAILED) return errno;
@@ -12566,30 +12443,17 @@ static int ms__os_map(void *ctx, ms_file file, uint64_t offset, size_t size, uns
     return 0;
 }
 
-static int ms__os_unmap(void *ctx, void *map, size_t size)
+static int ms__os_unmap(MS__UNUSED void *ctx, void *map, size_t size)
 {
-    (void)ctx;
     return munmap(map, size) == 0 ? 0 : errno;
-}
-
-static int ms__os_populate(void *ctx, void *at, size_t size)
-{
-    (void)ctx;
-#if MS__LINUX
-    return madvise(at, size, MS__MADV_POPULATE_WRITE) == 0 ? 0 : errno;
-#else
-    (void)at;
-    (void)size;
-    return EOPNOTSUPP;
-#endif
 }
 
 #define MS__OS_FLUSH NULL /* one cache for calls and maps */
 
 #if MS__LINUX
-static int ms__os_read_ahead(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+static int ms__os_read_ahead(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
+                             uint64_t size)
 {
-    (void)ctx;
     return posix_fadvise((int)file, (off_t)offset, (off_t)size, MS__FADV_WILLNEED);
 }
 #define MS__OS_READ_AHEAD ms__os_read_ahead
@@ -12597,23 +12461,20 @@ static int ms__os_read_ahead(void *ctx, ms_file file, uint64_t offset, uint64_t 
 #define MS__OS_READ_AHEAD NULL
 #endif
 
-static int ms__os_rename(void *ctx, const char *from, const char *to)
+static int ms__os_rename(MS__UNUSED void *ctx, const char *from, const char *to)
 {
-    (void)ctx;
     return rename(from, to) == 0 ? 0 : errno;
 }
 
-static int ms__os_remove(void *ctx, const char *path)
+static int ms__os_remove(MS__UNUSED void *ctx, const char *path)
 {
-    (void)ctx;
     return unlink(path) == 0 ? 0 : errno;
 }
 
 /* Where the owner cannot be kept, the group must be, and must have all rights. */
-static int ms__os_access_like(void *ctx, const char *path, const char *like)
+static int ms__os_access_like(MS__UNUSED void *ctx, const char *path, const char *like)
 {
     struct stat st;
-    (void)ctx;
     int fd = open(like, O_RDONLY | MS__O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return errno;
     int code = fstat(fd, &st) == 0 ? 0 : errno;
@@ -12626,10 +12487,9 @@ static int ms__os_access_like(void *ctx, const char *path, const char *like)
 }
 
 /* Syncs the folder: the path up to its last slash. */
-static int ms__os_sync_folder(void *ctx, const char *path)
+static int ms__os_sync_folder(MS__UNUSED void *ctx, const char *path)
 {
     size_t n = strlen(path);
-    (void)ctx;
     while (n > 0 && path[n - 1] != '/') n--;
     char *folder = (char *)malloc(n + 2);
     if (!folder) return ENOMEM;
@@ -12646,10 +12506,9 @@ static int ms__os_sync_folder(void *ctx, const char *path)
     return code == EINVAL ? 0 : code; /* a file system that has no such thing */
 }
 
-static uint64_t ms__os_boot(void *ctx)
+static uint64_t ms__os_boot(MS__UNUSED void *ctx)
 {
     static const uint64_t key[2] = {0x6d7367, 0x626f6f74};
-    (void)ctx;
 #if MS__LINUX
     char text[64];
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | MS__O_CLOEXEC);
@@ -12669,9 +12528,8 @@ static uint64_t ms__os_boot(void *ctx)
 #endif
 }
 
-static uint64_t ms__os_micros(void *ctx)
+static uint64_t ms__os_micros(MS__UNUSED void *ctx)
 {
-    (void)ctx;
 #if defined(CLOCK_MONOTONIC)
     struct timespec now;
     if (clock_gettime(CLOCK_MONOTONIC, &now) == 0)
@@ -12680,24 +12538,22 @@ static uint64_t ms__os_micros(void *ctx)
     return (uint64_t)ms__system_time() / 1000;
 }
 
-static uint64_t ms__os_process(void *ctx)
+static uint64_t ms__os_process(MS__UNUSED void *ctx)
 {
-    (void)ctx;
     return (uint64_t)getpid();
 }
 
 #endif
 
-static void ms__os_sleep(void *ctx, uint64_t micros)
+static void ms__os_sleep(MS__UNUSED void *ctx, uint64_t micros)
 {
-    (void)ctx;
     ms__pause(micros);
 }
 
 static const ms_os ms__os_table = {
     NULL,         ms__os_open,     ms__os_close,  ms__os_stat,    ms__os_read,
     ms__os_write, ms__os_allocate, ms__os_sync,   ms__os_lock,    ms__os_unlock,
-    ms__os_map,   ms__os_unmap,    ms__os_populate, ms__os_rename, ms__os_remove,
+    ms__os_map,   ms__os_unmap,    ms__os_rename, ms__os_remove,
     ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
     MS__WINDOWS, ms__os_access_like, MS__OS_FLUSH, MS__OS_READ_AHEAD};
 
@@ -12715,8 +12571,8 @@ static ms_result ms__os_fail(ms_error *err, int code, const char *what, const ch
                        : code == EAGAIN || code == EBUSY ? MS_E_BUSY
                        : code == ENOMEM                  ? MS_E_NO_MEMORY
                        : code == ENOSPC || code == MS__EDQUOT || code == EFBIG ? MS_E_FULL
-                       : code == ENOLCK ? MS_E_UNSUPPORTED
-                                        : MS_E_IO;
+                       : code == ENOLCK || code == ENODEV ? MS_E_UNSUPPORTED
+                                                          : MS_E_IO;
     const char *why = code == ENOENT || code == ENOTDIR  ? "there is no such file"
                       : code == EEXIST                   ? "there is a file already"
                       : code == EACCES || code == EPERM  ? "not allowed"
@@ -12726,20 +12582,13 @@ static ms_result ms__os_fail(ms_error *err, int code, const char *what, const ch
                       : code == EFBIG                    ? "over the limit for a file"
                       : code == EMFILE || code == ENFILE ? "too many open files"
                       : code == ENOLCK                   ? "the file system cannot lock"
+                      : code == ENODEV                   ? "it cannot be mapped"
                       : code == EISDIR                   ? "it is a folder"
                                                          : "the system refused";
     (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
                    (uint64_t)code);
     if (err) err->sys_errno = code;
     return result;
-}
-
-static ms_result ms__os_cannot(ms_error *err, int code, const char *what,
-                               const char *path, const char *why)
-{
-    (void)ms__fail(err, MS_E_UNSUPPORTED, "%s '%s': %s", what, path, why);
-    if (err) err->sys_errno = code;
-    return MS_E_UNSUPPORTED;
 }
 
 /* Writes all bytes, or returns a code. */
@@ -13244,12 +13093,7 @@ static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint6
                                 MS_OS_READ | MS_OS_RANDOM, &base);
             if (code == 0 || code != ENOMEM || most == least) break;
         }
-    if (code != 0) {
-        if (code == ENODEV)
-            return ms__os_cannot(err, code, "mapping", log->file.path,
-                                 "this file system cannot map files");
-        return ms__os_fail(err, code, "mapping", log->file.path);
-    }
+    if (code != 0) return ms__os_fail(err, code, "mapping", log->file.path);
     ms__piece_map *p = &log->map.pieces[log->map.n_pieces];
     p->start = start;
     p->base = (unsigned char *)base;
@@ -14740,10 +14584,6 @@ static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
         if (code == EAGAIN && log->opts.shared && tries < MS__LOCK_TRIES) continue;
         if (tries == 0 || start == 0) start = log->os->micros(log->os->ctx);
         if (code == EINTR) continue;
-        if (code == ENOLCK)
-            return ms__os_cannot(err, code, "locking", log->file.path,
-                                 "this file system cannot lock, and two writers could "
-                                 "destroy a log");
         if (code != EAGAIN) return ms__os_fail(err, code, "locking", log->file.path);
         if (log->os->micros(log->os->ctx) - start >= (uint64_t)wait_ms * 1000)
             return ms__log_busy(log, err);
@@ -15163,7 +15003,7 @@ static int ms__log_blank(const ms__log *log, uint64_t from, uint64_t upto)
 }
 
 /* Pages for the window up to `upto` and a step farther, as far as there is room in the
- * file. A program that ticks has them mapped, too. */
+ * file. */
 static ms_result ms__window_supply(ms__log *log, uint64_t upto, ms_error *err)
 {
     uint64_t goal = upto - log->append.window_start + MS__SUPPLY;
@@ -15176,10 +15016,6 @@ static ms_result ms__window_supply(ms__log *log, uint64_t upto, ms_error *err)
     int failed = ms__log_blank(log, log->append.window_start + log->append.window_ready,
                                log->append.window_start + size);
     if (failed != 0) return ms__os_fail(err, failed, "writing to", log->file.path);
-    if (log->opts.ticked)
-        (void)log->os->populate(log->os->ctx,
-                                log->append.window + log->append.window_ready,
-                                size - log->append.window_ready);
     log->append.window_ready = size;
     return MS_OK;
 }
@@ -16556,6 +16392,19 @@ static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *
     return MS_OK;
 }
 
+/* Makes room for what may be appended until the next tick, a step of it at most. */
+static void ms__log_supply(ms__log *log)
+{
+    uint64_t ahead = log->end + MS__SUPPLY;
+    if (!log->append.begun || log->append.engine != MS_ENGINE_MAP ||
+        ms__log_allocate(log, ahead, NULL) != MS_OK ||
+        log->append.engine != MS_ENGINE_MAP ||
+        ms__window_reach(log, log->end, ahead, NULL) != MS_OK)
+        return;
+    uint64_t ready = log->append.window_start + log->append.window_ready;
+    if (ready < ahead) (void)ms__window_supply(log, ready + 1, NULL);
+}
+
 static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err)
 {
     ms__log *log = ms__log_of(store);
@@ -16566,19 +16415,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
     if (code == MS_OK) code = ms__log_enter(log, err);
-    if (code == MS_OK && log->append.begun && log->append.engine == MS_ENGINE_MAP) {
-        /* room for what may come until the next tick */
-        uint64_t ahead = log->end + MS__WINDOW / 4;
-        if (ms__log_allocate(log, ahead, NULL) == MS_OK &&
-            log->append.engine == MS_ENGINE_MAP &&
-            ms__window_reach(log, log->end, ahead, NULL) == MS_OK)
-            while (log->append.window_start + log->append.window_ready < ahead &&
-                   log->os->micros(log->os->ctx) - start < budget_us) {
-                size_t ready = log->append.window_ready;
-                (void)ms__window_supply(log, log->append.window_start + ready + 1, NULL);
-                if (log->append.window_ready == ready) break;
-            }
-    }
+    if (code == MS_OK && budget_us > 0) ms__log_supply(log);
     while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
         if (ms__job_step(log, &more, NULL) != MS_OK) break;
     bool due = code == MS_OK && log->opts.sync == MS_SYNC_EVERY && ms__sync_due(log);

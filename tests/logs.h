@@ -496,14 +496,6 @@ static inline int disk_unmap(void *ctx, void *map, size_t size)
     return 0;
 }
 
-static inline int disk_populate(void *ctx, void *at, size_t size)
-{
-    (void)ctx;
-    (void)at;
-    (void)size;
-    return 0;
-}
-
 static inline int disk_rename(void *ctx, const char *from, const char *to)
 {
     (void)ctx;
@@ -554,7 +546,7 @@ static inline void disk_init(disk *d, size_t room)
     const ms_os os = {d,         disk_open,   disk_close,       disk_stat,
                       disk_read, disk_write,  disk_allocate,    disk_sync,
                       disk_lock, disk_unlock, disk_map,         disk_unmap,
-                      disk_populate, disk_rename, disk_remove,  disk_sync_folder,
+                      disk_rename, disk_remove, disk_sync_folder,
                       disk_boot, disk_micros, disk_sleep, disk_process, false, NULL,
                       NULL, NULL};
     memset(d, 0, sizeof *d);
@@ -603,7 +595,7 @@ static inline void disk_is_idle(const disk *d)
 #define TRIP_CALLS(X)                                                              \
     X(OPEN, open) X(CLOSE, close) X(STAT, stat) X(READ, read) X(WRITE, write)      \
     X(ALLOCATE, allocate) X(SYNC, sync) X(LOCK, lock) X(UNLOCK, unlock)            \
-    X(MAP, map) X(UNMAP, unmap) X(POPULATE, populate) X(RENAME, rename)            \
+    X(MAP, map) X(UNMAP, unmap) X(RENAME, rename)                                  \
     X(REMOVE, remove) X(SYNC_FOLDER, sync_folder)
 
 typedef enum trip_call {
@@ -792,14 +784,6 @@ static inline int trip_unmap(void *ctx, void *map, size_t size)
     return trip_leave(t, hit, code);
 }
 
-static inline int trip_populate(void *ctx, void *at, size_t size)
-{
-    trip *t = (trip *)ctx;
-    bool hit = trip_enter(t, CALL_POPULATE);
-    if (trip_refuses(t, hit)) return t->code;
-    return trip_leave(t, hit, t->below->populate(t->below->ctx, at, size));
-}
-
 static inline int trip_rename(void *ctx, const char *from, const char *to)
 {
     trip *t = (trip *)ctx;
@@ -853,7 +837,7 @@ static inline void trip_init(trip *t, const ms_os *below)
     const ms_os os = {t,         trip_open,   trip_close,       trip_stat,
                       trip_read, trip_write,  trip_allocate,    trip_sync,
                       trip_lock, trip_unlock, trip_map,         trip_unmap,
-                      trip_populate, trip_rename, trip_remove,  trip_sync_folder,
+                      trip_rename, trip_remove, trip_sync_folder,
                       trip_boot, trip_micros, trip_sleep, trip_process,
                       below->exact_maps, NULL, NULL, NULL};
     memset(t, 0, sizeof *t);

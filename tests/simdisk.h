@@ -582,14 +582,6 @@ static inline int sim_unmap(void *ctx, void *map, size_t size)
     return EINVAL;
 }
 
-static inline int sim_populate(void *ctx, void *at, size_t size)
-{
-    (void)ctx;
-    (void)at;
-    (void)size;
-    return 0;
-}
-
 static inline int sim_rename(void *ctx, const char *from, const char *to)
 {
     sim_disk *d = (sim_disk *)ctx;
@@ -640,7 +632,7 @@ static inline void sim_init(sim_disk *d)
     const ms_os os = {d,        sim_open,   sim_close,       sim_stat,
                       sim_read, sim_write,  sim_allocate,    sim_sync,
                       sim_lock, sim_unlock, sim_map,         sim_unmap,
-                      sim_populate, sim_rename, sim_remove,  sim_sync_folder,
+                      sim_rename, sim_remove, sim_sync_folder,
                       sim_boot, sim_micros, sim_sleep, sim_process, false, NULL, NULL,
                       NULL};
     memset(d, 0, sizeof *d);

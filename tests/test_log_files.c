@@ -827,13 +827,6 @@ static int read_only_map(void *ctx, ms_file file, uint64_t offset, size_t size,
     return ms_os_default()->map(ctx, file, offset, size, how, out);
 }
 
-static int read_only_populate(void *ctx, void *at, size_t size)
-{
-    (void)ctx, (void)at, (void)size;
-    forbidden_calls++;
-    return EROFS;
-}
-
 static int read_only_rename(void *ctx, const char *from, const char *to)
 {
     (void)ctx, (void)from, (void)to;
@@ -856,7 +849,6 @@ static ms_os read_only_os(void)
     os.allocate = read_only_allocate;
     os.sync = os.lock = read_only_file;
     os.map = read_only_map;
-    os.populate = read_only_populate;
     os.rename = read_only_rename;
     os.remove = os.sync_folder = read_only_path;
     forbidden_calls = 0;

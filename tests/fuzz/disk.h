@@ -183,14 +183,6 @@ static inline int disk_unmap(void *ctx, void *map, size_t size)
     return 0;
 }
 
-static inline int disk_populate(void *ctx, void *at, size_t size)
-{
-    fuzz_disk *d = (fuzz_disk *)ctx;
-    (void)at;
-    (void)size;
-    return disk_fails(d) ? d->code : 0;
-}
-
 static inline int disk_rename(void *ctx, const char *from, const char *to)
 {
     (void)ctx;
@@ -229,7 +221,7 @@ static inline void disk_begin(fuzz_disk *d, uint64_t size_before)
     const ms_os os = {d,         disk_open,   disk_close,       disk_stat,
                       disk_read, disk_write,  disk_allocate,    disk_sync,
                       disk_lock, disk_unlock, disk_map,         disk_unmap,
-                      disk_populate, disk_rename, disk_remove,  disk_sync_folder,
+                      disk_rename, disk_remove, disk_sync_folder,
                       disk_boot, disk_micros, disk_sleep, disk_process, false, NULL,
                       NULL, NULL};
     fuzz_allow(disk_now.bytes, (size_t)size_before);
