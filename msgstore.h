@@ -1656,15 +1656,15 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
  * A query with by_time orders the messages of all stores by time, ties by number. A
  * message without a time takes that of the message before it in its store; the first ones
  * stand first. Such a query reads all its messages when it is opened, also for a small
- * limit. It keeps 24 to 48 bytes of each, taken from alloc, and a copy of each message of
+ * limit. It keeps 24 to 72 bytes of each, taken from alloc, and a copy of each message of
  * a store of your own.
  *
  *   - "After the last task" of a history is a larger number.
  *   - Changes in a store show in the union. A query with raw goes from store to store;
  *     numbers inside a content (what a HIDE hides) are those of its store. Of facts about
  *     one location, those of the last store win.
- *   - A listing adds the stores up. Newest activity is the largest last_time_ns; names
- *     without a time come last.
+ *   - A listing adds the stores up; its arena holds the listings of all of them. Newest
+ *     activity is the largest last_time_ns; names without a time come last.
  *   - ms_wait returns the newest number of the last store that has
  *     messages; to notice every append, wait for the stores themselves.
  *   - A cursor sees all stores as of its opening. It opens a store when it reaches it;
@@ -17015,9 +17015,6 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
  * file keeps a record in place until the store is closed; records of other stores are
  * copied. The sort is that of [merge].
  *
- * Cost. Opening takes the lock of each store once. Each message costs a copy; a collected
- * one 24 to 48 bytes more.
- *
  * (U1) A number of the union is larger than 2^40 times the index of its store, and
  *      smaller than 2^40 times the next index.
  * (U2) Without by_time, the messages of one store come in its order, reversed in a
@@ -17033,22 +17030,23 @@ typedef struct ms__union {
     ms_alloc alloc;
     size_t n, size;    /* stores; bytes of this allocation */
     ms_store **stores; /* after the room for bounds, which follows this struct */
-    ms__now *bounds; /* of a snapshot; else NULL */
+    ms__now *bounds;   /* of a snapshot; else NULL */
 } ms__union;
 
 /* A running query. */
 typedef struct ms__union_run {
-    size_t size;       /* bytes of this allocation */
+    size_t size;           /* bytes of this allocation */
     const ms__now *bounds; /* of the snapshot, or after this struct */
-    size_t which;      /* the store that is read; not below n: the end */
-    size_t left;       /* messages that may still be read */
-    uint64_t damaged;  /* of the lane's count, added to the union's */
-    ms__sorted sorted; /* collected messages */
-    size_t cap;        /* room for them; 0: nothing is collected */
+    size_t which;          /* the store that is read; not below n: the end */
+    size_t left;           /* messages that may still be read */
+    uint64_t damaged;      /* of the lane's count, added to the union's */
+    bool collects;
+    ms__sorted sorted;     /* collected messages, in the arena */
+    size_t cap;            /* room for them */
     ms_arena arena;
     unsigned char *record; /* the message that ms_next returned, in the arena */
     size_t room;
-    ms_cursor lane;    /* of the store that is read */
+    ms_cursor lane;        /* of the store that is read */
 } ms__union_run;
 
 static ms__union *ms__union_of(ms_store *store)
@@ -17093,8 +17091,7 @@ static void ms__renumber(unsigned char *r, size_t which)
 /* The kinds of records to ask a store for: one without changes has only messages. */
 static unsigned ms__lane_raw(const ms_store *s, unsigned raw)
 {
-    if (ms__open_check(s, NULL) != MS_OK || s->backend->change) return raw;
-    return raw & MS_RAW_MESSAGES;
+    return s->backend->change ? raw : raw & MS_RAW_MESSAGES;
 }
 
 /* Can a store have a result of the query? */
@@ -17175,27 +17172,23 @@ static const ms_msg *ms__run_step(const ms__union *u, ms_cursor *it, ms__union_r
     return NULL;
 }
 
-/* Returns the record of the lane at an address where it stays until the run is closed;
- * NULL: no memory. */
-static const unsigned char *ms__lane_keep(const ms__union *u, ms__union_run *run,
-                                          const ms_msg *msg)
-{
-    if (u->stores[run->which]->backend->inside) return ms__bytes(msg);
-    void *copy = ms_arena_alloc(&run->arena, ms_size(msg));
-    if (copy) memcpy(copy, msg, ms_size(msg));
-    return (const unsigned char *)copy;
-}
-
-/* Makes room for one more collected message. */
-static bool ms__run_room(const ms__union *u, ms__union_run *run)
+/* Collects the record of the lane at an address where it stays until the run is closed;
+ * false: no memory. */
+static bool ms__run_keep(const ms__union *u, ms__union_run *run, const ms_query *q,
+                         int64_t *last, const ms_msg *msg)
 {
     ms__sorted *s = &run->sorted;
-    size_t cap = run->cap ? 2 * run->cap : 64, size = sizeof *s->items;
-    if (s->to < run->cap) return true;
-    void *more = ms__resize(&u->alloc, s->items, run->cap * size, cap * size);
-    if (!more) return false;
-    s->items = (ms__timed *)more;
-    run->cap = cap;
+    void *items =
+        ms__list_room(&run->arena, s->items, s->to, &run->cap, sizeof *s->items);
+    void *copy = NULL;
+    if (!u->stores[run->which]->backend->inside) {
+        copy = ms_arena_alloc(&run->arena, ms_size(msg));
+        if (!copy) return false;
+        msg = (const ms_msg *)memcpy(copy, msg, ms_size(msg));
+    }
+    if (!items) return false;
+    s->items = (ms__timed *)items;
+    ms__sorted_add(s, q, last, ms__bytes(msg), run->which);
     return true;
 }
 
@@ -17210,17 +17203,14 @@ static ms_result ms__run_collect(const ms__union *u, ms_cursor *it, ms__union_ru
     int64_t last = MS_TIME_NONE;
     size_t which = SIZE_MAX;
     const ms_msg *msg;
-    if (!ms__run_room(u, run)) return ms__no_memory(err, sizeof *run->sorted.items);
+    run->collects = true;
     if (q->by_time) run->left = SIZE_MAX;
     run->which = backward ? u->n - 1 : 0;
     while ((msg = ms__run_step(u, it, run, backward, err)) != NULL) {
-        const unsigned char *r = ms__lane_keep(u, run, msg);
-        if (!r || !ms__run_room(u, run)) return ms__no_memory(err, ms_size(msg));
         if (which != run->which) last = MS_TIME_NONE;
         which = run->which;
-        ms__sorted_add(&run->sorted, q, &last, r, which);
+        if (!ms__run_keep(u, run, q, &last, msg)) return ms__no_memory(err, ms_size(msg));
     }
-    (void)ms_cursor_close(&run->lane, NULL);
     if (q->by_time) ms__sorted_window(&run->sorted, q);
     return ms__sound(it->result) ? MS_OK : it->result;
 }
@@ -17229,8 +17219,6 @@ static void ms__run_free(const ms__union *u, ms__union_run *run)
 {
     (void)ms_cursor_close(&run->lane, NULL);
     ms_arena_deinit(&run->arena);
-    if (run->cap)
-        (void)ms__resize(&u->alloc, run->sorted.items, run->cap * sizeof(ms__timed), 0);
     (void)ms__resize(&u->alloc, run, run->size, 0);
 }
 
@@ -17280,16 +17268,16 @@ static const ms_msg *ms__run_copy(ms_cursor *it, const unsigned char *r, size_t 
 
 static const ms_msg *ms__union_next(ms_store *store, ms_cursor *it)
 {
+    const ms_query *q = &it->query;
     ms__union_run *run = it->of.merged;
     ms__sorted *s = &run->sorted;
-    if (run->cap && s->from == s->to) return NULL;
-    if (run->cap) {
-        bool forward = it->query.by_time && !it->query.reverse;
-        const ms__timed *item = forward ? &s->items[s->from++] : &s->items[--s->to];
-        return ms__run_copy(it, item->record, item->which);
+    if (run->collects) {
+        const ms__timed *item = q->by_time       ? ms__sorted_next(s, q)
+                                : s->from < s->to ? &s->items[--s->to]
+                                                  : NULL;
+        return item ? ms__run_copy(it, item->record, item->which) : NULL;
     }
-    const ms_msg *msg =
-        ms__run_step(ms__union_of(store), it, run, it->query.reverse, NULL);
+    const ms_msg *msg = ms__run_step(ms__union_of(store), it, run, q->reverse, NULL);
     return msg ? ms__run_copy(it, ms__bytes(msg), run->which) : NULL;
 }
 
@@ -17431,38 +17419,18 @@ static size_t ms__infos_join(ms_info *items, size_t n)
     return kept;
 }
 
-static ms_result ms__union_list_in(const ms__union *u, const ms_list_query *q,
-                                   ms_arena *work, ms_arena *arena, ms_listing *out,
-                                   ms_error *err)
-{
-    ms_listing all;
-    memset(&all, 0, sizeof all);
-    MS__TRY(ms__union_gather(u, q, work, &all, err));
-    size_t n = ms__infos_join(all.items, all.count);
-    ms__sort(all.items, n, sizeof *all.items, ms__info_later);
-    if (q->limit && q->limit < n) n = q->limit;
-    ms_info *items = (ms_info *)ms_arena_alloc(arena, n * sizeof *items);
-    if (!items) return ms__no_arena(err, arena, n * sizeof *items);
-    for (size_t i = 0; i < n; i++) {
-        items[i] = all.items[i];
-        if (!ms__keep_copy(arena, &items[i].location) ||
-            !ms__keep_copy(arena, &items[i].agent_key))
-            return ms__no_arena(err, arena, items[i].location.len);
-    }
-    out->items = items;
-    out->count = n;
-    return MS_OK;
-}
-
+/* Lists into the arena: all that the stores list, of which the newest are returned. */
 static ms_result ms__union_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
                                 ms_listing *out, ms_error *err)
 {
-    const ms__union *u = ms__union_of(store);
-    ms_arena work;
-    ms__arena_init(&work, &u->alloc);
-    ms_result code = ms__union_list_in(u, q, &work, arena, out, err);
-    ms_arena_deinit(&work);
-    return code;
+    ms_listing all;
+    memset(&all, 0, sizeof all);
+    MS__TRY(ms__union_gather(ms__union_of(store), q, arena, &all, err));
+    all.count = ms__infos_join(all.items, all.count);
+    ms__sort(all.items, all.count, sizeof *all.items, ms__info_later);
+    if (q->limit && q->limit < all.count) all.count = q->limit;
+    *out = all;
+    return MS_OK;
 }
 
 /* ---- Opening. */
