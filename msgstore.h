@@ -7306,7 +7306,8 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
 /* ==== [copy] from one store into another =============================================
  * ms_copy is compaction, retention, repair, export and loading. It appends what a query
  * over the source returns, so a copy has no changes except for notes and facts, and no
- * byte of hidden, redacted or replaced text.
+ * byte of hidden, redacted or replaced text. Damage of the source is counted, and an
+ * error only in the end.
  *
  * (Y1) The destination shows what the source shows, as far as it is kept, with the same
  *      numbers, notes and facts.
@@ -7329,7 +7330,8 @@ typedef struct ms__copying {
     size_t n_kept;
     uint64_t last;    /* number of the last message read */
     uint64_t placed;  /* and of the last one copied */
-    uint64_t unfit;   /* records that no store takes */
+    ms_str *names;    /* of locations that have facts, some repeated */
+    size_t n_names, cap_names;
 } ms__copying;
 
 static bool ms__kept_less(const void *a, const void *b)
@@ -7402,26 +7404,26 @@ static MS__APART ms_result ms__kept_list(ms__copying *c, ms_error *err)
     return MS_OK;
 }
 
-/* Copies a message if it is kept. */
-static MS__APART ms_result ms__copy_one(ms__copying *c, const ms_msg *msg, ms_error *err)
+/* Copies a message if it is kept. One that no store takes counts as damaged. */
+static MS__APART ms_result ms__copy_message(ms__copying *c, const ms_msg *msg,
+                                            ms_error *err)
 {
     ms_append_opts opts;
-    ms_store *to = c->destination;
     c->last = ms_seq(msg);
     if (!ms__keeps(c, msg)) {
         c->report->dropped++;
         return MS_OK;
     }
     ms_envelope m = ms_envelope_of(msg);
+    if (!c->keep->dry_run && ms__message_check(ms__absent(), &m, NULL) != MS_OK) {
+        c->report->damaged++;
+        return MS_OK;
+    }
     if (!c->keep->dry_run) {
         memset(&opts, 0, sizeof opts);
         opts.keep_seq = true;
-        if (ms__message_check(ms__absent(), &m, NULL) != MS_OK) {
-            c->unfit++; /* no store takes it: it counts as damaged */
-            return MS_OK;
-        }
-        MS__TRY(ms__open_check(to, err));
-        MS__TRY(to->backend->append(to, ms__absent(), &m, 1, &opts, err));
+        MS__TRY(c->destination->backend->append(c->destination, ms__absent(), &m, 1,
+                                                &opts, err));
         c->placed = m.seq;
     }
     c->report->copied++;
@@ -7443,36 +7445,6 @@ static ms_result ms__copy_numbers(const ms__copying *c, ms_error *err)
     return to->leave_out(c->destination, last, err);
 }
 
-/* Opens a cursor over all locations of the source. */
-static ms_result ms__copy_open(const ms__copying *c, unsigned raw, ms_cursor **it,
-                               ms_error *err)
-{
-    ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
-    q.raw = raw;
-    q.arena = c->arena;
-    return ms__cursor_open(c->source, &q, c->arena, it, err);
-}
-
-static ms_result ms__copy_unfit(const ms__copying *c, ms_error *err)
-{
-    if (c->unfit == 0) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "%u records were left out: no store takes them",
-                    c->unfit);
-}
-
-static ms_result ms__copy_messages(ms__copying *c, ms_error *err)
-{
-    ms_cursor *it;
-    const ms_msg *msg;
-    ms_result code = MS_OK;
-    MS__TRY(ms__copy_open(c, 0, &it, err));
-    while (code == MS_OK && (msg = ms_next(it)) != NULL) code = ms__copy_one(c, msg, err);
-    c->report->damaged = it->damaged + c->unfit;
-    if (code == MS_OK) code = ms__copy_numbers(c, err);
-    code = ms__cursor_end(it, code, err);
-    return code == MS_OK ? ms__copy_unfit(c, err) : code;
-}
-
 /* Copies a note if its message was copied. */
 static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
                                          ms_error *err)
@@ -7490,7 +7462,6 @@ static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
     if (!ms_str_equal(ms__location(msg), e.location) || !e.type_name.ptr ||
         ms__key_check(e.type_name, "kind", false, NULL) != MS_OK ||
         ms__field_check(&e, MS_F_CONTENT, NULL) != MS_OK) {
-        c->unfit++;
         c->report->damaged++;
         return MS_OK;
     }
@@ -7507,8 +7478,9 @@ static MS__APART ms_result ms__copy_facts(ms__copying *c, ms_str location, ms_er
     uint64_t from;
     if (c->keep->dry_run || !ms__kept_find(c, location, &from)) return MS_OK;
     ms_result code = ms_location_get(c->source, location, c->arena, &facts, err);
-    if (code != MS_OK && code != MS_E_DAMAGED) return code;
-    if (ms_str_equal(facts, MS_STR("{}"))) return MS_OK;
+    if (code == MS_E_DAMAGED) c->report->damaged++;
+    else MS__TRY(code);
+    if (!facts.ptr || ms_str_equal(facts, MS_STR("{}"))) return MS_OK;
     if (c->destination->backend->change)
         return ms_location_set(c->destination, location, facts, err);
     c->report->unplaced++;
@@ -7520,46 +7492,37 @@ static bool ms__text_less(const void *a, const void *b)
     return ms__str_order(*(const ms_str *)a, *(const ms_str *)b) < 0;
 }
 
-/* Copies the notes, and collects the names of locations that have facts. */
-static ms_result ms__copy_notes(ms__copying *c, ms_str **names, size_t *n, ms_error *err)
+/* Copies a note, or keeps the name of a location that has facts. */
+static ms_result ms__copy_change(ms__copying *c, const ms_msg *msg, ms_error *err)
+{
+    ms_str name = ms__location(msg);
+    if (ms_kind_of(msg) == MS_KIND_NOTE) return ms__copy_note(c, msg, err);
+    void *names =
+        ms__list_room(c->arena, c->names, c->n_names, &c->cap_names, sizeof name);
+    if (!names || !ms__keep_copy(c->arena, &name))
+        return ms__no_arena(err, c->arena, name.len);
+    c->names = (ms_str *)names;
+    c->names[c->n_names++] = name;
+    return MS_OK;
+}
+
+/* Passes each record of the source to `take`: messages, or raw ones. */
+static ms_result ms__copy_each(ms__copying *c, unsigned raw,
+                               ms_result (*take)(ms__copying *, const ms_msg *,
+                                                 ms_error *), ms_error *err)
 {
     ms_cursor *it;
     const ms_msg *msg;
-    size_t cap = 0;
-    *n = 0;
-    *names = NULL;
-    MS__TRY(ms__copy_open(c, MS_RAW_NOTES | MS_RAW_LOCATIONS, &it, err));
     ms_result code = MS_OK;
-    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
-        if (ms_kind_of(msg) == MS_KIND_NOTE) {
-            code = ms__copy_note(c, msg, err);
-            continue;
-        }
-        ms_str *more = (ms_str *)ms__list_room(c->arena, *names, *n, &cap, sizeof *more);
-        if (!more) {
-            code = ms__no_arena(err, c->arena, *n * sizeof *more);
-            continue;
-        }
-        *names = more;
-        ms_str *name = &more[*n];
-        *name = ms__location(msg);
-        if (ms__keep_copy(c->arena, name)) ++*n;
-        else code = ms__no_arena(err, c->arena, name->len);
-    }
-    return ms__cursor_end(it, code, err);
-}
-
-static MS__APART ms_result ms__copy_rest(ms__copying *c, ms_error *err)
-{
-    ms_str *names;
-    size_t n;
-    ms_result damaged = ms__copy_notes(c, &names, &n, err);
-    if (damaged != MS_OK && damaged != MS_E_DAMAGED) return damaged;
-    ms__sort(names, n, sizeof *names, ms__text_less);
-    for (size_t i = 0; i < n; i++)
-        if (i == 0 || !ms_str_equal(names[i], names[i - 1]))
-            MS__TRY(ms__copy_facts(c, names[i], err));
-    return damaged == MS_OK ? ms__copy_unfit(c, err) : damaged;
+    ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
+    q.raw = raw;
+    q.arena = c->arena;
+    MS__TRY(ms__cursor_open(c->source, &q, c->arena, &it, err));
+    while (code == MS_OK && (msg = ms_next(it)) != NULL) code = take(c, msg, err);
+    c->report->damaged += it->damaged;
+    ms_result end = ms_cursor_close(it, code == MS_OK ? err : NULL);
+    if (code != MS_OK) return code; /* of the destination */
+    return end == MS_E_DAMAGED ? MS_OK : end;
 }
 
 static ms_result ms__copy_all(ms__copying *c, ms_error *err)
@@ -7569,10 +7532,17 @@ static ms_result ms__copy_all(ms__copying *c, ms_error *err)
     if (c->source->backend->stat) MS__TRY(ms_store_stat(c->source, &stat, err));
     c->report->dropped = stat.hidden;
     MS__TRY(ms__kept_list(c, err));
-    ms_result code = ms__copy_messages(c, err);
-    if ((code != MS_OK && code != MS_E_DAMAGED) || !stat.changes) return code;
-    ms_result rest = ms__copy_rest(c, err);
-    return rest != MS_OK && (code == MS_OK || rest != MS_E_DAMAGED) ? rest : code;
+    MS__TRY(ms__copy_each(c, 0, ms__copy_message, err));
+    MS__TRY(ms__copy_numbers(c, err));
+    if (stat.changes)
+        MS__TRY(ms__copy_each(c, MS_RAW_NOTES | MS_RAW_LOCATIONS, ms__copy_change, err));
+    ms__sort(c->names, c->n_names, sizeof *c->names, ms__text_less);
+    for (size_t i = 0; i < c->n_names; i++)
+        if (i == 0 || !ms_str_equal(c->names[i], c->names[i - 1]))
+            MS__TRY(ms__copy_facts(c, c->names[i], err));
+    if (c->report->damaged == 0) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED, "%u records were left out: they are damaged, or no "
+                    "store takes them", c->report->damaged);
 }
 
 MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep *keep,
