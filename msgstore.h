@@ -2052,7 +2052,7 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
  * rules, and changes as little as it can; [project] has each step. ms_request, which
  * stands on it, writes the whole body of a request.
  *
- *     ms_project_desc desc = {0};                       // no window: everything
+ *     ms_request_desc desc = {0};                       // no window: everything
  *     desc.profile = ms_profile_find(MS_STR("anthropic"));
  *     desc.opts.newest = 40;
  *     desc.cursor = &it;                                // a cursor of ms_query_open
@@ -2157,14 +2157,28 @@ typedef struct ms_project_opts {
     void *key_ctx;
 } ms_project_opts;
 
-typedef struct ms_project_desc {
+/* One description serves ms_project, ms_request and ms_answer. */
+typedef struct ms_request_desc {
     const ms_profile *profile;
     ms_project_opts opts;
-    ms_cursor *cursor;        /* the messages; NULL: those of `next` */
-    ms_next_fn next;          /* returns NULL after the last */
+    /* Where the messages come from, one of: */
+    ms_store *store;           /* everything of the location, in order */
+    ms_str location;
+    const ms_memory *memory;   /* what its agent reads, as a timeline; opts.agent_key is
+                                  that of the agent unless set */
+    ms_cursor *cursor;         /* yours to open and close */
+    ms_next_fn next;           /* returns NULL after the last */
     void *next_ctx;
-    ms_arena *arena;          /* for all memory, and for report->system */
-} ms_project_desc;
+    /* What a request has beside its messages: */
+    ms_str tools;              /* a JSON list as the provider has it; absent: none */
+    ms_str extra;              /* a JSON object: more members of the request */
+    /* What an answer has: */
+    ms_str turn_id;            /* of its messages */
+    ms_stream_opts stream;     /* of a streamed one */
+    ms_arena *arena;           /* for all memory, and for report->system; ms_request and
+                                  ms_answer without one: an arena of their own, and
+                                  report->system is absent */
+} ms_request_desc;
 
 /* What was done. Counts are of messages of the history unless they say otherwise; those
  * with a star count what was written. */
@@ -2193,19 +2207,18 @@ typedef struct ms_project_report {
     uint64_t first_seq;       /* of the first message in the window; 0: none */
 } ms_project_report;
 
-/* Reads messages until next gives NULL and writes an array of messages. A cursor's
- * trouble is reported by ms_cursor_close. report may be NULL; it is set on
- * MS_E_TOO_LARGE, too; then nothing was written. After any other failure what was given
- * to `write` is not whole. */
-MS_API ms_result ms_project(const ms_project_desc *desc, ms_write_fn write, void *ctx,
+/* Reads all messages, then writes an array of messages. report may be NULL; it is set on
+ * MS_E_TOO_LARGE, too. MS_E_DAMAGED: messages of the store or the memory were skipped (see
+ * ms_cursor_close; that of your own cursor reports its trouble). Nothing was written
+ * then. After any other failure what was given to `write` is not whole. */
+MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 
 
 /* ==== [api-request] what an agent loop sends, and what comes back ====================
  * ms_request writes the body of the next request from a store: the messages as the
  * provider takes them (see [api-project]), system text, tools, and what else is given.
- * ms_answer stores what the provider answers. One description serves both. A complete
- * loop is examples/loop.c.
+ * ms_answer stores what the provider answers. A complete loop is examples/loop.c.
  *
  *     ms_request_desc ask = {0};
  *     ask.profile = ms_profile_find(MS_STR("anthropic"));
@@ -2220,27 +2233,10 @@ MS_API ms_result ms_project(const ms_project_desc *desc, ms_write_fn write, void
  *     ms_answer(&ask, response, &answered, &err);
  */
 
-typedef struct ms_request_desc {
-    const ms_profile *profile; /* not pydantic-ai: MS_E_UNSUPPORTED */
-    ms_store *store;           /* everything of the location, in order; or */
-    ms_str location;
-    const ms_memory *memory;   /* what its agent reads, as a timeline; opts.agent_key is
-                                  that of the agent unless set */
-    ms_project_opts opts;      /* model, system text, window, thinking */
-    ms_str tools;              /* a JSON list as the provider has it; absent: none */
-    ms_str extra;              /* a JSON object: more members of the request */
-    ms_str turn_id;            /* of the messages of the answer */
-    ms_stream_opts stream;     /* of a streamed answer */
-    ms_arena *arena;           /* for all memory; NULL: one over malloc, and then
-                                  report->system is absent */
-} ms_request_desc;
-
 /* Writes the body of a request: model (gemini has it in its URL), system text, messages,
- * tools, extra. report may be NULL. MS_E_ARGUMENT: neither store nor memory is there, or
- * both, or extra has a member of the request's own; MS_E_SYNTAX, MS_E_KIND: tools or
- * extra are not what they must be; MS_E_TOO_LARGE: see opts.budget; nothing was written
- * then. MS_E_DAMAGED: messages were skipped (see ms_cursor_close); what was written is
- * not whole. */
+ * tools, extra. Errors as of ms_project; MS_E_UNSUPPORTED: pydantic-ai has no request;
+ * MS_E_ARGUMENT: extra has a member of the request's own; MS_E_SYNTAX, MS_E_KIND: tools
+ * or extra are not what they must be. */
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 
@@ -24635,23 +24631,22 @@ static void ms__emit_list(ms__projector *p)
     ms__out(p, "]");
 }
 
-/* ---- A projection. */
 
-static ms_result ms__project_begin(ms__projector *p, const ms_project_desc *desc,
-                                   ms_error *err)
+/* ==== [request] a list of messages, or a whole request ===============================
+ * ms_project and ms_request read the history, let [project] and [emit] do the work, and
+ * differ in what is around the list. The source is read to its end before anything is
+ * written: the system text is known then, and what is wrong with the source, too.
+ * ================================================================================== */
+
+static MS__APART ms_result ms__project_begin(ms__projector *p,
+                                             const ms_request_desc *desc, ms_error *err)
 {
     const ms_profile *profile = desc->profile;
-    memset(p, 0, sizeof *p);
-    if (!profile || (unsigned)profile->shape >= sizeof ms__shapes / sizeof ms__shapes[0])
-        return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
-    if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
-        return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at "
-                        "least %u are needed", profile->name ? profile->name : "",
-                        (uint64_t)profile->id_max, (uint64_t)MS__ID_LEAST);
     p->profile = profile;
     p->shape = &ms__shapes[profile->shape];
-    p->arena = desc->arena;
     p->opts = desc->opts;
+    if (desc->memory && !p->opts.agent_key.ptr)
+        p->opts.agent_key = desc->memory->agent_key;
     /* seeded with the address, so that a hostile history cannot choose colliding names */
     p->hash_key[0] = (uint64_t)(uintptr_t)p * 0x9E3779B97F4A7C15u;
     p->hash_key[1] = (uint64_t)(uintptr_t)p->arena ^ 0x9E3779B97F4A7C15u;
@@ -24666,101 +24661,49 @@ static ms_result ms__project_begin(ms__projector *p, const ms_project_desc *desc
     return p->lost ? ms__no_arena(err, p->arena, p->lost) : MS_OK;
 }
 
-/* Steps 1 to 7. What is written then goes to p->json, and ms__project_close ends it. */
-static ms_result ms__project_open(ms__projector **out, const ms_project_desc *desc,
-                                  ms_write_fn write, void *ctx,
-                                  ms_project_report *report, ms_error *err)
+/* Opens the history of a store: of a memory its timeline, else everything of the
+ * location. */
+static MS__APART ms_result ms__history_open(const ms_request_desc *desc, ms_arena *arena,
+                                            ms_cursor *it, ms_error *err)
 {
-    ms_arena *arena = desc->arena;
-    ms__projector *p = arena ? (ms__projector *)ms_arena_alloc(arena, sizeof *p) : NULL;
-    ms__group *start = NULL;
-    const ms_msg *msg;
-    if (report) memset(report, 0, sizeof *report);
-    if (!p) return ms__no_arena(err, arena, sizeof *p);
-    if ((!desc->cursor && !desc->next) || !write)
-        return ms__fail(err, MS_E_ARGUMENT, "a history needs messages and a place to go");
-    MS__TRY(ms__project_begin(p, desc, err));
-    while ((msg = desc->cursor ? ms__cursor_next(desc->cursor)
-                               : desc->next(desc->next_ctx)) != NULL)
-        MS__TRY(ms__project_add(p, msg, err));
-    ms_result code = ms__window_start(p, &start, err);
-    if (report) *report = p->report;
-    if (code != MS_OK) return code;
-    if (p->pinned && p->profile->system == MS_SYSTEM_APART) {
-        ms__gather(p, p->first, p->pinned);
-        p->report.system = ms__parts_joined(p, p->parts);
-        p->report.merged = 0; /* it is no message */
+    ms_memory *memory = (ms_memory *)ms_arena_alloc(arena, sizeof *memory);
+    ms_query *query = (ms_query *)ms_arena_alloc(arena, sizeof *query);
+    if (!memory || !query) return ms__no_arena(err, arena, sizeof *memory);
+    if (desc->memory) {
+        *memory = *desc->memory;
+        memory->timeline = true;
+        return ms_get_history(memory, it, err);
     }
-    ms__running_turn(p, start);
-    ms__list_make(p, start);
-    ms_json_init(&p->json, write, ctx, false);
-    *out = p;
-    return MS_OK;
+    memset(query, 0, sizeof *query);
+    query->location = desc->location;
+    query->arena = arena;
+    return ms_query_open(desc->store, query, it, err);
 }
 
-static ms_result ms__project_close(ms__projector *p, ms_project_report *report,
-                                   ms_error *err)
+/* Steps 1 to 4, for all messages. */
+static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
+                                  ms_error *err)
 {
-    if (report) *report = p->report;
-    if (p->lost) return ms__no_arena(err, p->arena, p->lost);
-    if (ms_json_finish(&p->json) == MS_OK) return MS_OK;
-    return ms__fail(err, p->json.result, "writing the messages failed");
+    ms_cursor *it = desc->cursor, *own = NULL;
+    const ms_msg *msg;
+    if (desc->store || desc->memory) {
+        it = own = (ms_cursor *)ms_arena_alloc(p->arena, sizeof *it);
+        if (!own) return ms__no_arena(err, p->arena, sizeof *it);
+        MS__TRY(ms__history_open(desc, p->arena, own, err));
+    }
+    ms_result code = MS_OK, closed = MS_OK;
+    while (code == MS_OK && (msg = it ? ms__cursor_next(it)
+                                      : desc->next(desc->next_ctx)) != NULL)
+        code = ms__project_add(p, msg, err);
+    if (own) closed = ms_cursor_close(own, code == MS_OK ? err : NULL);
+    return code != MS_OK ? code : closed;
 }
 
-MS_API ms_result ms_project(const ms_project_desc *desc, ms_write_fn write, void *ctx,
-                            ms_project_report *report, ms_error *err)
+/* Writes the members of a request before the list. */
+static void ms__request_head(ms__projector *p)
 {
-    ms__projector *p;
-    MS__TRY(ms__project_open(&p, desc, write, ctx, report, err));
-    ms__emit_list(p);
-    return ms__project_close(p, report, err);
-}
-
-
-/* ==== [request] the body of the next request ========================================
- * ms_request opens the history, lets [project] and [emit] write its messages, and puts
- * the members of a request around them. The system text is known once all messages are
- * read, so it can stand first.
- * ================================================================================== */
-
-/* Members that a request writes itself; `extra` must not have them. */
-static const char *const ms__request_members[] = {
-    "model", "system", "systemInstruction", "messages", "contents", "tools"};
-
-/* A JSON value of that kind, or absent. */
-static ms_result ms__given(ms_str json, ms_json_kind kind, const char *must,
-                           ms_error *err)
-{
-    if (!json.ptr) return MS_OK;
-    MS__TRY(ms_json_check(json, NULL, NULL, err));
-    return ms_json_kind_of(json) == kind ? MS_OK : ms__fail(err, MS_E_KIND, "%s", must);
-}
-
-static ms_result ms__request_check(const ms_request_desc *desc, ms_error *err)
-{
-    ms_str value;
-    if (!desc->profile) return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
-    if (desc->profile->shape == MS_SHAPE_PYDANTIC)
-        return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
-                        "(ms_project), but no request");
-    if (!desc->store == !desc->memory)
-        return ms__fail(err, MS_E_ARGUMENT, "a request needs a store or a memory, and "
-                        "not both");
-    MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
-    MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra must be an object", err));
-    for (size_t i = 0; i < sizeof ms__request_members / sizeof *ms__request_members; i++)
-        if (desc->extra.ptr &&
-            ms_json_member(desc->extra, ms_str_of(ms__request_members[i]), &value))
-            return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %s, "
-                            "extra must not have it", ms__request_members[i]);
-    return MS_OK;
-}
-
-/* Writes the members before the list. */
-static void ms__request_head(ms__projector *p, const ms_request_desc *desc)
-{
-    bool gemini = desc->profile->shape == MS_SHAPE_GEMINI;
-    ms_str model = desc->opts.model, system = p->report.system;
+    bool gemini = p->profile->shape == MS_SHAPE_GEMINI;
+    ms_str model = p->opts.model, system = p->report.system;
     ms__out(p, "{");
     if (model.len > 0 && !gemini) {
         ms__out(p, "\"model\":");
@@ -24792,50 +24735,95 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
     ms__out(p, "}");
 }
 
-/* The history as a cursor: of a memory its timeline, else everything of the location. */
-static ms_result ms__request_open(const ms_request_desc *desc, ms_arena *arena,
-                                  ms_cursor *it, ms_error *err)
+/* Steps 5 to 9, `whole` with the members of a request around the list. */
+static MS__APART ms_result ms__project_write(ms__projector *p,
+                                             const ms_request_desc *desc, bool whole,
+                                             ms_write_fn write, void *ctx, ms_error *err)
 {
-    if (desc->memory) {
-        ms_memory *memory = (ms_memory *)ms_arena_alloc(arena, sizeof *memory);
-        if (!memory) return ms__no_arena(err, arena, sizeof *memory);
-        *memory = *desc->memory;
-        memory->timeline = true;
-        return ms_get_history(memory, it, err);
+    ms__group *start = NULL;
+    MS__TRY(ms__window_start(p, &start, err));
+    if (p->pinned && p->profile->system == MS_SYSTEM_APART) {
+        ms__gather(p, p->first, p->pinned);
+        p->report.system = ms__parts_joined(p, p->parts);
+        p->report.merged = 0; /* it is no message */
     }
-    ms_query *query = (ms_query *)ms_arena_alloc(arena, sizeof *query);
-    if (!query) return ms__no_arena(err, arena, sizeof *query);
-    memset(query, 0, sizeof *query);
-    query->location = desc->location;
-    query->arena = arena;
-    return ms_query_open(desc->store, query, it, err);
+    ms__running_turn(p, start);
+    ms__list_make(p, start);
+    if (p->lost) return ms__no_arena(err, p->arena, p->lost);
+    ms_json_init(&p->json, write, ctx, false);
+    if (whole) ms__request_head(p);
+    ms__emit_list(p);
+    if (whole) ms__request_tail(p, desc);
+    if (p->lost) return ms__no_arena(err, p->arena, p->lost);
+    if (ms_json_finish(&p->json) == MS_OK) return MS_OK;
+    return ms__fail(err, p->json.result, "writing the messages failed");
 }
 
-static ms_result ms__request_write(const ms_request_desc *desc, ms_arena *arena,
-                                   ms_write_fn write, void *ctx,
+static ms_result ms__project_run(const ms_request_desc *desc, ms_arena *arena, bool whole,
+                                 ms_write_fn write, void *ctx, ms_project_report *report,
+                                 ms_error *err)
+{
+    ms__projector *p = arena ? (ms__projector *)ms_arena_alloc(arena, sizeof *p) : NULL;
+    if (!p) return ms__no_arena(err, arena, sizeof *p);
+    memset(p, 0, sizeof *p);
+    p->arena = arena;
+    MS__TRY(ms__project_begin(p, desc, err));
+    MS__TRY(ms__project_read(p, desc, err));
+    ms_result code = ms__project_write(p, desc, whole, write, ctx, err);
+    if (report) *report = p->report;
+    return code;
+}
+
+static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn write,
                                    ms_project_report *report, ms_error *err)
 {
-    ms__projector *p;
-    ms_project_desc *history = (ms_project_desc *)ms_arena_alloc(arena, sizeof *history);
-    ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it);
-    if (!history || !it) return ms__no_arena(err, arena, sizeof *history);
-    MS__TRY(ms__request_open(desc, arena, it, err));
-    memset(history, 0, sizeof *history);
-    history->profile = desc->profile;
-    history->opts = desc->opts;
-    if (desc->memory && !history->opts.agent_key.ptr)
-        history->opts.agent_key = desc->memory->agent_key;
-    history->cursor = it;
-    history->arena = arena;
-    ms_result code = ms__project_open(&p, history, write, ctx, report, err);
-    if (code == MS_OK) {
-        ms__request_head(p, desc);
-        ms__emit_list(p);
-    }
-    ms_result closed = ms_cursor_close(it, code == MS_OK ? err : NULL);
-    if (code != MS_OK || closed != MS_OK) return code != MS_OK ? code : closed;
-    ms__request_tail(p, desc);
-    return ms__project_close(p, report, err);
+    const ms_profile *profile = desc->profile;
+    int sources = (desc->store != NULL) + (desc->memory != NULL) +
+                  (desc->cursor != NULL) + (desc->next != NULL);
+    if (report) memset(report, 0, sizeof *report);
+    if (!profile || (unsigned)profile->shape >= sizeof ms__shapes / sizeof ms__shapes[0])
+        return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
+    if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
+        return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at "
+                        "least %u are needed", profile->name ? profile->name : "",
+                        (uint64_t)profile->id_max, (uint64_t)MS__ID_LEAST);
+    if (sources == 1 && write) return MS_OK;
+    return ms__fail(err, MS_E_ARGUMENT, "messages need one place to come from (store, "
+                    "memory, cursor or next) and one to go to");
+}
+
+MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
+                            ms_project_report *report, ms_error *err)
+{
+    MS__TRY(ms__project_check(desc, write, report, err));
+    return ms__project_run(desc, desc->arena, false, write, ctx, report, err);
+}
+
+/* A JSON value of that kind, or absent. */
+static ms_result ms__given(ms_str json, ms_json_kind kind, const char *must,
+                           ms_error *err)
+{
+    if (!json.ptr) return MS_OK;
+    MS__TRY(ms_json_check(json, NULL, NULL, err));
+    return ms_json_kind_of(json) == kind ? MS_OK : ms__fail(err, MS_E_KIND, "%s", must);
+}
+
+static MS__APART ms_result ms__request_check(const ms_request_desc *desc,
+                                             ms_error *err)
+{
+    static const char *const own[] = {"model", "system", "systemInstruction", "messages",
+                                      "contents", "tools"};
+    ms_str value;
+    if (desc->profile->shape == MS_SHAPE_PYDANTIC)
+        return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
+                        "(ms_project), but no request");
+    MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
+    MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra must be an object", err));
+    for (size_t i = 0; desc->extra.ptr && i < sizeof own / sizeof own[0]; i++)
+        if (ms_json_member(desc->extra, ms_str_of(own[i]), &value))
+            return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %s, "
+                            "extra must not have it", own[i]);
+    return MS_OK;
 }
 
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
@@ -24843,10 +24831,10 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
 {
     ms_arena own;
     memset(&own, 0, sizeof own);
-    if (report) memset(report, 0, sizeof *report);
+    MS__TRY(ms__project_check(desc, write, report, err));
     MS__TRY(ms__request_check(desc, err));
-    ms_result code = ms__request_write(desc, desc->arena ? desc->arena : &own, write, ctx,
-                                       report, err);
+    ms_result code = ms__project_run(desc, desc->arena ? desc->arena : &own, true, write,
+                                     ctx, report, err);
     if (!desc->arena && report) report->system = ms__absent();
     ms_arena_deinit(&own);
     return code;

@@ -202,7 +202,7 @@ static void measure_project(const ms_profile *profile, request *out)
 {
     enum { ROUNDS = 25 };
     double times[ROUNDS];
-    ms_project_desc desc;
+    ms_request_desc desc;
     ms_arena work;
     ms_error err;
     char label[64];

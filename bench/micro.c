@@ -439,7 +439,7 @@ static ms_result count_bytes(void *ctx, const char *bytes, size_t len)
 static uint64_t project(const char *profile, size_t count)
 {
     static ms_arena work;
-    ms_project_desc desc;
+    ms_request_desc desc;
     ms_error err;
     feed f = {0, count};
     uint64_t sum = 0;

@@ -22,7 +22,7 @@ static inline ms_result projection_write(const ms_profile *profile,
                                          ms_write_fn write, void *ctx,
                                          ms_project_report *report, ms_error *err)
 {
-    ms_project_desc desc;
+    ms_request_desc desc;
     ms_project_report own;
     ms_buf list;
     memset(&desc, 0, sizeof desc);

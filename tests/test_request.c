@@ -193,6 +193,54 @@ static void request_is_refused_when_its_parts_do_not_fit(void **state)
     MUST(MS_E_TOO_LARGE);
 }
 
+static void request_is_the_same_when_a_cursor_is_given(void **state)
+{
+    ms_request_desc desc = asked("openai");
+    ms_query query;
+    ms_cursor it;
+    ms_error err;
+    (void)state;
+    add(ms_user_message(ms_text("u")));
+    add(ms_assistant_message(ms_text("a")));
+    ms_str of_store = body_of(&desc, NULL);
+    memset(&query, 0, sizeof query);
+    query.location = CHAT;
+    assert_int_equal(ms_query_open(store, &query, &it, &err), MS_OK);
+    desc.cursor = &it;
+    assert_int_equal(ms_request(&desc, ms_buf_write, &it, NULL, &err), MS_E_ARGUMENT);
+    desc.store = NULL; /* one source, not two */
+    assert_true(ms_str_equal(body_of(&desc, NULL), of_store));
+    assert_int_equal(ms_cursor_close(&it, &err), MS_OK);
+}
+
+static void request_writes_nothing_when_a_message_is_damaged(void **state)
+{
+    static uint64_t buffer[2048];
+    ms_request_desc desc = asked("openai");
+    ms_mem_desc fixed;
+    ms_store *small;
+    ms_error err;
+    ms_buf out;
+    (void)state;
+    memset(&out, 0, sizeof out);
+    memset(&fixed, 0, sizeof fixed);
+    out.arena = &arena;
+    fixed.buffer = buffer;
+    fixed.buffer_size = sizeof buffer;
+    assert_int_equal(ms_mem_open(&small, &fixed, &err), MS_OK);
+    ms_envelope m = ms_user_message(ms_text("damaged"));
+    assert_int_equal(ms_append(small, CHAT, &m, NULL, &err), MS_OK);
+    m = ms_user_message(ms_text("whole"));
+    assert_int_equal(ms_append(small, CHAT, &m, NULL, &err), MS_OK);
+    const ms_msg *msg;
+    assert_int_equal(ms_get_by_seq(small, 1, &arena, &msg, &err), MS_OK);
+    ((char *)buffer)[(const char *)msg - (const char *)buffer + 20] ^= 1;
+    desc.store = small;
+    assert_int_equal(ms_request(&desc, ms_buf_write, &out, NULL, &err), MS_E_DAMAGED);
+    assert_int_equal(out.len, 0);
+    ms_close(small);
+}
+
 
 /* ---- thinking ---- */
 
@@ -381,6 +429,8 @@ int main(void)
         TEST(request_reads_as_the_agent_when_a_memory_is_given),
         TEST(request_reports_the_system_text_when_it_has_an_arena),
         TEST(request_is_refused_when_its_parts_do_not_fit),
+        TEST(request_is_the_same_when_a_cursor_is_given),
+        TEST(request_writes_nothing_when_a_message_is_damaged),
         TEST(thinking_goes_back_when_its_turn_runs),
         TEST(thinking_stays_out_when_it_is_off_or_another_signed_it),
         TEST(thinking_stays_out_when_its_answer_was_edited),

@@ -133,7 +133,7 @@ static int project(job *j, ms_str location)
     uint64_t seq = 0;
     output out = {stdout, 0};
     ms_project_report report = {0};
-    ms_project_desc desc = {0};
+    ms_request_desc desc = {0};
     ms_buf list = {&j->arena, NULL, 0, 0};
     const options *o = j->options;
     ms_query all = {0};

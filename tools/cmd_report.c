@@ -470,7 +470,7 @@ static int put_request(report *r, ms_str location, uint64_t skip,
     ms_error err;
     ms_arena arena = {0};
     ms_project_report done;
-    ms_project_desc desc;
+    ms_request_desc desc;
     marker m;
     memset(&m, 0, sizeof m);
     memset(&desc, 0, sizeof desc);

@@ -54,7 +54,7 @@ static const ms_msg *next_of(void *ctx)
 static void print_window(history *h, const char *name, size_t from, size_t to)
 {
     for (size_t i = 0; i < PROFILES; i++) {
-        ms_project_desc desc;
+        ms_request_desc desc;
         ms_project_report report;
         ms_json_writer w;
         ms_error err;
