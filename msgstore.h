@@ -2613,8 +2613,8 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__PREFETCH_WRITE(p) ((void)(p))
 #endif
 
-/* A writer stores with release order, readers load with acquire order. Of words with `full`
- * all threads see one order, and of counters that several threads change. */
+/* A writer stores with release order, readers load with acquire order. All threads see one
+ * order of the words with `full`, and of counters that several threads change. */
 #if !MS__THREADS
 #define MS__LOAD(p, order) (*(p))
 #define MS__STORE(p, v, order) ((void)(*(p) = (v)))
@@ -12780,17 +12780,6 @@ typedef struct ms__log_file {
     uint64_t boot;
 } ms__log_file;
 
-/* What the caller asked for, see ms_log_desc; set when it is opened. */
-typedef struct ms__log_opts {
-    bool writer, salvage, strict, keep_unset_times, keep_torn, ticked;
-    bool shared;         /* several write: the lock is held only while `inside` */
-    bool must_exist, must_be_new;
-    uint32_t lock_wait_ms;
-    ms_sync_mode sync;
-    uint32_t sync_ms;
-    size_t sync_bytes, segment_size, max_message;
-} ms__log_opts;
-
 /* [log-map] The mapped file, and the segment that is not in it as an index yet. */
 typedef struct ms__log_map {
     unsigned char *super; /* mapped; NULL: the file is still empty */
@@ -12871,16 +12860,13 @@ typedef struct ms__log_recovery {
 typedef struct ms__log {
     ms__core core;
     ms__lock lock;       /* everything that is not atomic */
-    ms_alloc alloc;
-    ms_clock clock;
-    ms_entropy entropy;
-    ms_log_events events;
+    ms_log_desc opts;    /* what the caller asked for, with its defaults */
     const ms_os *os;
+    bool writer;
     ms__file_id id;
     uint64_t end;        /* where the next record goes */
     ms__state sum;       /* of everything below, but for the place of the summary */
     ms__log_file file;
-    ms__log_opts opts;
     ms__log_map map;
     ms__log_index index;
     ms__log_edits edits;
@@ -12897,7 +12883,7 @@ static ms__log *ms__log_in(ms__core *core) { return (ms__log *)(void *)core; }
 
 static void *ms__log_resize(ms__log *log, void *p, size_t old_size, size_t new_size)
 {
-    void *q = ms__resize(&log->alloc, p, old_size, new_size);
+    void *q = ms__resize(&log->opts.alloc, p, old_size, new_size);
     if (q || new_size == 0) log->map.memory = log->map.memory - old_size + new_size;
     return q;
 }
@@ -12919,14 +12905,14 @@ static void ms__log_event(const ms__log *log, ms_log_event_kind kind, uint64_t o
                          uint64_t length, uint64_t after, uint64_t before, int code)
 {
     ms_log_event e;
-    if (!log->events.event) return;
+    if (!log->opts.events.event) return;
     e.kind = kind;
     e.offset = offset;
     e.length = length;
     e.after_seq = after;
     e.before_seq = before;
     e.sys_errno = code;
-    log->events.event(log->events.ctx, &e);
+    log->opts.events.event(log->opts.events.ctx, &e);
 }
 
 static bool ms__staging_reach(ms__log *log, size_t size)
@@ -13246,7 +13232,7 @@ static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
 /* Do others write to the file? */
 static bool ms__log_follows(const ms__log *log)
 {
-    return !log->opts.writer || log->opts.shared;
+    return !log->writer || log->opts.shared;
 }
 
 
@@ -14502,7 +14488,7 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
 static ms_result ms__log_may_write(const ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_ready(log, err));
-    if (log->opts.writer) return MS_OK;
+    if (log->writer) return MS_OK;
     return ms__fail(err, MS_E_READ_ONLY, "'%s' was opened for reading", log->file.path);
 }
 
@@ -14541,7 +14527,7 @@ static ms_result ms__log_busy(const ms__log *log, ms_error *err)
 
 /* Takes the writer's lock. Shared writers hold it for some microseconds, so a shared
  * handle tries several times at once before it pauses. */
-static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
+static ms_result ms__log_lock(ms__log *log, ms_error *err)
 {
     uint64_t start = 0;
     for (uint32_t tries = 0;; tries++) {
@@ -14551,7 +14537,7 @@ static ms_result ms__log_lock(ms__log *log, uint32_t wait_ms, ms_error *err)
         if (tries == 0 || start == 0) start = log->os->micros(log->os->ctx);
         if (code == EINTR) continue;
         if (code != EAGAIN) return ms__os_fail(err, code, "locking", log->file.path);
-        if (log->os->micros(log->os->ctx) - start >= (uint64_t)wait_ms * 1000)
+        if (log->os->micros(log->os->ctx) - start >= (uint64_t)log->opts.lock_wait_ms * 1000)
             return ms__log_busy(log, err);
         log->os->sleep(log->os->ctx, log->opts.shared ? MS__LOCK_PAUSE : 1000);
     }
@@ -14654,7 +14640,7 @@ static ms_result ms__checkpoint_store(ms__log *log, uint64_t end, uint64_t seq, 
     unsigned char bytes[MS__CHECKPOINT_SIZE];
     bool locked = log->opts.shared && !log->recovery.inside;
     int failed = 0;
-    if (locked && must) MS__TRY(ms__log_lock(log, log->opts.lock_wait_ms, err));
+    if (locked && must) MS__TRY(ms__log_lock(log, err));
     else if (locked && log->os->lock(log->os->ctx, log->file.handle) != 0)
         return MS_E_BUSY;
     ms__checkpoint c = ms__checkpoint_newest(log->map.super);
@@ -14717,7 +14703,7 @@ static MS__APART ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_error *
     const ms_os *os = log->os;
     size_t size;
     ms_file file;
-    char *path = ms__path_beside(&log->alloc, log->file.path, ".torn", &size);
+    char *path = ms__path_beside(&log->opts.alloc, log->file.path, ".torn", &size);
     if (!path) return ms__no_memory(err, size);
     int failed = os->open(os->ctx, path, MS_OS_READ | MS_OS_WRITE | MS_OS_CREATE, &file);
     ms_result code = failed == 0 ? MS_OK : ms__os_fail(err, failed, "opening", path);
@@ -14729,7 +14715,7 @@ static MS__APART ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_error *
     }
     if (code == MS_OK && failed == 0) failed = ms__os_folder_done(os, path);
     if (code == MS_OK && failed != 0) code = ms__os_fail(err, failed, "syncing", path);
-    (void)ms__resize(&log->alloc, path, size, 0);
+    (void)ms__resize(&log->opts.alloc, path, size, 0);
     return code;
 }
 
@@ -15358,7 +15344,7 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
     uint64_t messages = live->messages, bytes = live->bytes;
     uint64_t changes = live->changes, hidden = live->hidden;
     if (!log->append.begun) MS__TRY(ms__log_begin(log, err));
-    ms__run_begin(run, &log->clock, !log->opts.keep_unset_times, log->sum.last_seq,
+    ms__run_begin(run, &log->opts.clock, !log->opts.keep_unset_times, log->sum.last_seq,
                   log->sum.gap_seq);
     run->start = run->offset = log->end;
     run->max_message = log->opts.max_message;
@@ -15459,7 +15445,7 @@ static ms_result ms__take_index(ms__log *log, const unsigned char *r, uint64_t o
     ms__segment seg;
     ms__summary sum;
     /* messages that it counts may be damaged: a writer gives no number twice */
-    if (log->opts.writer && log->sum.last_seq < ms_seq(ms__msg(r)))
+    if (log->writer && log->sum.last_seq < ms_seq(ms__msg(r)))
         log->sum.last_seq = ms_seq(ms__msg(r));
     memset(&seg, 0, sizeof seg);
     memset(&sum, 0, sizeof sum);
@@ -15643,7 +15629,7 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
         if (s.at >= s.limit || !ms__replay_synced(&s)) break;
         /* A writer may have begun since, and be at work here. Then a reader stops; its
          * next look takes in what that writer appends. */
-        if (!log->opts.writer && ms__mark_trusted(log)) break;
+        if (!log->writer && ms__mark_trusted(log)) break;
         *proven = s.trusted;
     }
     *visible = committed > *proven ? committed : *proven;
@@ -15655,7 +15641,7 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
  * share the file. */
 static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
 {
-    if (!log->opts.writer || mark >= log->end) return MS_OK;
+    if (!log->writer || mark >= log->end) return MS_OK;
     int failed = ms__super_word(log, MS__AT_MARK, log->end);
     return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing the watermark of",
                                              log->file.path);
@@ -15667,6 +15653,7 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     /* A writer may be at work. It makes the file longer before it stores a watermark or a
      * checkpoint, and stores its line after its first watermark. So they are read in the
      * opposite order. */
+    bool salvage = log->opts.opening == MS_OPEN_SALVAGE;
     uint32_t line = ms__log_line(log->map.super);
     bool same = ms__mark_trusted(log);
     ms__fence();
@@ -15681,13 +15668,13 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     MS__TRY(ms__log_reach(log, 0, size, size, err));
     MS__TRY(ms__log_start(log, proven < size ? proven : size, same, err));
     ms__log_begun(log, log->append.begun, size);
-    if (log->opts.salvage) visible = ms__log_dead_end(log, MS__SUPER_SIZE) & ~(uint64_t)7;
+    if (salvage) visible = ms__log_dead_end(log, MS__SUPER_SIZE) & ~(uint64_t)7;
     else if (!same) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
     MS__TRY(ms__log_take_visible(log, visible, size, err));
-    if (log->opts.salvage && proven > size) ms__lost_note(log, proven);
-    if (log->opts.writer && checkpoint.seq > log->sum.last_seq)
+    if (salvage && proven > size) ms__lost_note(log, proven);
+    if (log->writer && checkpoint.seq > log->sum.last_seq)
         log->sum.last_seq = checkpoint.seq; /* numbers are not used again */
-    ms__durable_begin(log, &checkpoint, !same && !log->opts.salvage ? proven : 0);
+    ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0);
     if (same) MS__TRY(ms__mark_restore(log, mark, err));
     ms__tail_show(ms__tail_of(log));
     ms__log_seen(log, same ? log->end : mark, line);
@@ -15777,12 +15764,11 @@ static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t 
 static ms_result ms__log_create(ms__log *log, ms_error *err)
 {
     unsigned char id[16];
-    void (*fill)(void *, void *, size_t) = log->entropy.fill;
     unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__SUPER_SIZE);
     if (!h) return ms__no_memory(err, MS__SUPER_SIZE);
     memset(id, 0, sizeof id);
-    (fill ? fill : ms__default_fill)(log->entropy.ctx, id, sizeof id);
-    ms__file_id_set(&log->id, id, log->clock.now(log->clock.ctx));
+    log->opts.entropy.fill(log->opts.entropy.ctx, id, sizeof id);
+    ms__file_id_set(&log->id, id, log->opts.clock.now(log->opts.clock.ctx));
     ms__super_encode(&log->id, h);
     log->end = 0;
     ms_result code = ms__log_allocate(log, MS__SUPER_SIZE, err);
@@ -15821,7 +15807,7 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     log->map.super = (unsigned char *)super;
     ms_result code = ms__log_attach_content(log, err);
     /* nothing was ever synced: its creator may have been killed before the sync */
-    if (code == MS_OK && log->opts.writer && !fresh &&
+    if (code == MS_OK && log->writer && !fresh &&
         ms__checkpoint_newest(log->map.super).generation == 0) {
         memcpy(again, log->map.super, sizeof again);
         code = ms__super_durable(log, again, sizeof again, false, err);
@@ -15831,7 +15817,7 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
         return code;
     }
     ms__put64(pid, log->file.fork_mark.process);
-    if (log->opts.writer) (void)ms__super_write(log, MS__AT_PID, pid, sizeof pid);
+    if (log->writer) (void)ms__super_write(log, MS__AT_PID, pid, sizeof pid);
     ms__store_ptr(&log->map.super_now, log->map.super);
     return MS_OK;
 }
@@ -15846,19 +15832,19 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     ms_result code = ms__log_super_read(log, &empty, err);
     if (log->os->micros(log->os->ctx) - began < MS__COLD) log->map.looks = MS__LOOKS;
     bool looked = code == MS_OK || code == MS_E_FOREIGN || code == MS_E_DAMAGED;
-    if (looked && !empty && log->opts.must_be_new)
+    if (looked && !empty && log->opts.mode == MS_LOG_NEW)
         return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'",
                         log->file.path);
     if (code != MS_OK) return code;
-    if (empty && log->opts.strict && log->file.stat.size > 0)
+    if (empty && log->opts.opening == MS_OPEN_STRICT && log->file.stat.size > 0)
         return ms__fail(err, MS_E_DAMAGED, "'%s' has %u bytes, and no whole superblock",
                         log->file.path, log->file.stat.size);
-    if (empty && !log->opts.writer)
+    if (empty && !log->writer)
         return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__SUPER_SIZE, 0, err);
-    if (empty && log->opts.must_exist)
+    if (empty && log->opts.mode == MS_LOG_WRITE)
         return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
     if (empty) code = ms__log_create(log, err);
-    if (code != MS_OK && log->opts.must_be_new)
+    if (code != MS_OK && log->opts.mode == MS_LOG_NEW)
         (void)log->os->remove(log->os->ctx, log->file.path);
     MS__TRY(code);
     return ms__log_attach_file(log, empty, err);
@@ -15952,7 +15938,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
 {
     if (!log->opts.shared) return MS_OK;
     MS__TRY(ms__log_follow(log, err)); /* most of it while others may still write */
-    MS__TRY(ms__log_lock(log, log->opts.lock_wait_ms, err));
+    MS__TRY(ms__log_lock(log, err));
     log->recovery.inside = true;
     ms_result code = ms__log_follow(log, err);
     if (code == MS_OK) code = ms__log_join(log, err);
@@ -16331,7 +16317,7 @@ static ms_result ms__log_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 /* A reader knows what is durable from the newest checkpoint. */
 static uint64_t ms__log_durable_seq(const ms__log *log)
 {
-    if (log->opts.writer) return log->durable.seq;
+    if (log->writer) return log->durable.seq;
     return log->map.super ? ms__checkpoint_newest(log->map.super).seq : 0;
 }
 
@@ -16343,14 +16329,14 @@ static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *
         MS__TRY(ms__log_catch_up(log, err)); /* what others have appended, too */
     ms__lock_take(&log->lock);
     ms_result code = MS_OK;
-    if (log->opts.writer && !log->durable.poisoned && ms__log_unconfirmed(log)) {
+    if (log->writer && !log->durable.poisoned && ms__log_unconfirmed(log)) {
         code = ms__log_enter(log, err);
         if (code == MS_OK) code = ms__log_begin(log, err);
         ms__log_leave(log);
     }
     uint64_t goal = log->end;
     ms__lock_give(&log->lock);
-    if (code == MS_OK && log->opts.writer) code = ms__log_sync_to(log, goal, true, err);
+    if (code == MS_OK && log->writer) code = ms__log_sync_to(log, goal, true, err);
     if (code != MS_OK) return code;
     ms__lock_take(&log->lock);
     *durable_seq = ms__log_durable_seq(log);
@@ -16375,7 +16361,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
 {
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_ready(log, err));
-    if (!log->opts.writer) return ms__log_catch_up(log, err);
+    if (!log->writer) return ms__log_catch_up(log, err);
     uint64_t start = log->os->micros(log->os->ctx);
     bool more = true;
     ms__lock_take(&log->lock);
@@ -16393,29 +16379,30 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
 
-static ms_result ms__log_file_once(ms__log *log, const ms_log_desc *desc, ms_error *err)
+static ms_result ms__log_file_once(ms__log *log, ms_error *err)
 {
+    ms_log_mode mode = log->opts.mode;
     unsigned how = MS_OS_READ;
-    if (log->opts.writer) how |= MS_OS_WRITE;
-    if (desc->mode == MS_LOG_CREATE || desc->mode == MS_LOG_NEW) how |= MS_OS_CREATE;
+    if (log->writer) how |= MS_OS_WRITE;
+    if (mode == MS_LOG_CREATE || mode == MS_LOG_NEW) how |= MS_OS_CREATE;
     int code = log->os->open(log->os->ctx, log->file.path, how, &log->file.handle);
     if (code == EISDIR)
-        return ms__fail(err, log->opts.must_be_new ? MS_E_CONFLICT : MS_E_FOREIGN,
+        return ms__fail(err, mode == MS_LOG_NEW ? MS_E_CONFLICT : MS_E_FOREIGN,
                         "'%s' is a folder, not a log", log->file.path);
     if (code != 0) return ms__os_fail(err, code, "opening", log->file.path);
     log->file.is_open = true;
     code = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
     if (code != 0) return ms__os_fail(err, code, "looking at", log->file.path);
     if (!log->file.stat.regular)
-        return ms__fail(err, log->opts.must_be_new ? MS_E_CONFLICT : MS_E_FOREIGN,
+        return ms__fail(err, mode == MS_LOG_NEW ? MS_E_CONFLICT : MS_E_FOREIGN,
                         "'%s' is not a regular file", log->file.path);
-    bool map = desc->engine == MS_ENGINE_MAP ||
-               (desc->engine == MS_ENGINE_AUTO && log->opts.sync == MS_SYNC_NONE);
+    bool map = log->opts.engine == MS_ENGINE_MAP ||
+               (log->opts.engine == MS_ENGINE_AUTO && log->opts.sync == MS_SYNC_NONE);
     log->append.engine =
         map && log->file.stat.keeps_room ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
-    if (!log->opts.writer) log->append.engine = MS_ENGINE_AUTO;
-    uint32_t wait = log->opts.shared ? log->opts.lock_wait_ms : desc->lock_wait_ms;
-    return log->opts.writer ? ms__log_lock(log, wait, err) : MS_OK;
+    if (log->writer) return ms__log_lock(log, err);
+    log->append.engine = MS_ENGINE_AUTO;
+    return MS_OK;
 }
 
 /* Looks at the file at a path; returns errno. */
@@ -16452,23 +16439,23 @@ static int ms__replaced_set(ms__log *log, uint32_t replaced)
     return ms__super_write(log, MS__AT_REPLACED, word, sizeof word);
 }
 
-static ms_result ms__log_file_open(ms__log *log, const ms_log_desc *desc, ms_error *err)
+static ms_result ms__log_file_open(ms__log *log, ms_error *err)
 {
     for (;;) {
-        MS__TRY(ms__log_file_once(log, desc, err));
-        if (!log->opts.writer || ms__log_in_place(log)) break;
+        MS__TRY(ms__log_file_once(log, err));
+        if (!log->writer || ms__log_in_place(log)) break;
         (void)log->os->close(log->os->ctx, log->file.handle);
         log->file.is_open = false;
     }
     ms_result code = ms__log_attach(log, err);
-    if (code == MS_OK && log->opts.writer) (void)ms__replaced_set(log, 0);
+    if (code == MS_OK && log->writer) (void)ms__replaced_set(log, 0);
     if (log->opts.shared) (void)log->os->unlock(log->os->ctx, log->file.handle);
     return code;
 }
 
 static void ms__log_free(ms__log *log)
 {
-    ms_alloc alloc = log->alloc;
+    ms_alloc alloc = log->opts.alloc;
     ms__job_end(log);
     ms__nodes_clear(log);
     ms__table_free(&alloc, log->index.segments.table, sizeof(ms__entry_node));
@@ -16498,7 +16485,7 @@ static void ms__log_close(ms_store *store)
     ms__log *log = ms__log_of(store);
     bool child = ms__forked(&log->file.fork_mark, log->os);
     log->core.store.open = 0;
-    if (!child && log->opts.writer && log->append.wrote && !log->durable.poisoned) {
+    if (!child && log->writer && log->append.wrote && !log->durable.poisoned) {
         bool may = ms__log_enter(log, NULL) == MS_OK;
         uint64_t least = log->opts.segment_size / MS__CLOSE_SEGMENT;
         if (may && log->append.begun && log->end - ms__tail_of(log)->base > least)
@@ -16566,29 +16553,19 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     log->core.store.backend = &ms__log_backend;
     log->core.home = &ms__log_home;
     log->core.edits = &log->edits.live;
-    log->clock = desc->clock;
-    if (!log->clock.now) log->clock.now = ms__default_now;
-    log->entropy = desc->entropy;
-    log->events = desc->events;
-    log->os = desc->os ? desc->os : &ms__os_table;
-    log->opts.writer = desc->mode != MS_LOG_READ;
-    log->opts.must_exist = desc->mode == MS_LOG_WRITE;
-    log->opts.must_be_new = desc->mode == MS_LOG_NEW;
-    log->opts.salvage = desc->opening == MS_OPEN_SALVAGE;
-    log->opts.strict = desc->opening == MS_OPEN_STRICT;
-    log->opts.keep_unset_times = desc->keep_unset_times;
-    log->opts.keep_torn = desc->keep_torn;
-    log->opts.ticked = desc->ticked;
-    log->opts.shared = desc->shared && log->opts.writer;
-    log->opts.lock_wait_ms = desc->lock_wait_ms ? desc->lock_wait_ms : 1000;
-    log->opts.sync = desc->sync;
-    log->opts.sync_bytes = desc->sync_bytes ? desc->sync_bytes : (size_t)1 << 20;
-    log->opts.sync_ms = desc->sync_ms ? desc->sync_ms : 1000;
-    log->opts.segment_size =
-        desc->segment_size ? desc->segment_size : MS__SEGMENT_DEFAULT;
-    log->opts.max_message = desc->max_message && desc->max_message < MS__RECORD_MAX
-                           ? desc->max_message
-                           : (size_t)MS__RECORD_MAX;
+    ms_log_desc *o = &log->opts;
+    *o = *desc;
+    log->writer = o->mode != MS_LOG_READ;
+    log->os = o->os ? o->os : &ms__os_table;
+    o->shared = o->shared && log->writer;
+    if (!o->clock.now) o->clock.now = ms__default_now;
+    if (!o->entropy.fill) o->entropy.fill = ms__default_fill;
+    if (o->shared && o->lock_wait_ms == 0) o->lock_wait_ms = 1000;
+    if (o->sync_bytes == 0) o->sync_bytes = (size_t)1 << 20;
+    if (o->sync_ms == 0) o->sync_ms = 1000;
+    if (o->segment_size == 0) o->segment_size = MS__SEGMENT_DEFAULT;
+    if (o->max_message == 0 || o->max_message > MS__RECORD_MAX)
+        o->max_message = MS__RECORD_MAX;
     ms_alloc counted = ms__log_alloc(log);
     ms__arena_init(&log->edits.live.nodes, &counted);
     log->file.boot = log->os->boot(log->os->ctx);
@@ -16615,12 +16592,12 @@ static ms_result ms__verify_next(ms__verify *v, ms_error *err)
 {
     bool room = true;
     ms__log *log = v->replay.log;
-    ms_log_events events = log->events;
-    log->events.event = NULL; /* the walk reports damaged index records itself */
+    ms_log_events events = log->opts.events;
+    log->opts.events.event = NULL; /* the walk reports damaged index records itself */
     v->seg = v->segment < log->index.segments.n
                  ? ms__segment_read(log, v->segment, &room)
                  : NULL;
-    log->events = events;
+    log->opts.events = events;
     v->n = 0;
     v->differs = false;
     v->damage = v->replay.damaged + v->replay.index_damaged;
@@ -16712,12 +16689,12 @@ static ms_result ms__log_verify(ms__log *log, ms_log_report *report, ms_error *e
 static MS__APART ms_result ms__log_strict(ms__log *log, ms_error *err)
 {
     ms_log_report report;
-    ms_log_events events = log->events;
-    log->events.event = NULL;
+    ms_log_events events = log->opts.events;
+    log->opts.events.event = NULL;
     ms_result code = ms__log_verify(log, &report, err);
-    log->events = events;
+    log->opts.events = events;
     if (code != MS_OK || !log->map.super) return code;
-    if (!log->opts.writer && ms__mark_trusted(log)) return MS_OK; /* a writer may work */
+    if (!log->writer && ms__mark_trusted(log)) return MS_OK; /* a writer may work */
     if (ms__log_dead_end(log, log->end) == log->end) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED,
                     "'%s': after the last whole append, which ends at %u, are bytes of "
@@ -16732,15 +16709,15 @@ MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error
     ms__log *log = (ms__log *)ms__resize(&desc->alloc, NULL, 0, sizeof *log);
     if (!log) return ms__no_memory(err, sizeof *log);
     memset(log, 0, sizeof *log);
-    log->alloc = desc->alloc;
+    log->opts.alloc = desc->alloc;
     log->map.memory = sizeof *log;
     ms__log_defaults(log, desc);
     log->file.path_size = strlen(desc->path) + 1;
     log->file.path = (char *)ms__log_resize(log, NULL, 0, log->file.path_size);
     ms_result code = log->file.path ? MS_OK : ms__no_memory(err, log->file.path_size);
     if (log->file.path) memcpy(log->file.path, desc->path, log->file.path_size);
-    if (code == MS_OK) code = ms__log_file_open(log, desc, err);
-    if (code == MS_OK && log->opts.strict) code = ms__log_strict(log, err);
+    if (code == MS_OK) code = ms__log_file_open(log, err);
+    if (code == MS_OK && desc->opening == MS_OPEN_STRICT) code = ms__log_strict(log, err);
     if (code != MS_OK) {
         ms__log_free(log);
         return code;
@@ -16771,7 +16748,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     out->created_ns = log->id.created;
     out->end = log->end;
     out->durable_end = log->durable.end;
-    if (log->map.super && !log->opts.writer)
+    if (log->map.super && !log->writer)
         out->durable_end = ms__checkpoint_newest(log->map.super).end;
     out->durable_seq = ms__log_durable_seq(log);
     out->segments = log->index.segments.n;
@@ -16782,7 +16759,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     out->lost_end = log->append.lost_end;
     out->memory = log->map.memory;
     out->pid = log->map.super ? ms__get64(log->map.super + MS__AT_PID) : 0;
-    out->engine = log->opts.writer ? log->append.engine : MS_ENGINE_AUTO;
+    out->engine = log->writer ? log->append.engine : MS_ENGINE_AUTO;
     out->poisoned = log->durable.poisoned;
     ms__lock_give(&log->lock);
     return MS_OK;
@@ -16799,7 +16776,7 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
     d.opening = MS_OPEN_NORMAL;
     d.events.event = NULL; /* reported once, by the walk */
     MS__TRY(ms_log_open(&store, &d, err));
-    ms__log_of(store)->events = desc->events;
+    ms__log_of(store)->opts.events = desc->events;
     ms_result code = ms__log_verify(ms__log_of(store), report, err);
     ms_close(store);
     return code;
@@ -16831,7 +16808,7 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
     if (!h->made && !replace)
         return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", to->path);
     if (h->made && os->exact_maps) return MS_OK;
-    h->own = !h->made && log && log->opts.writer && !log->opts.shared &&
+    h->own = !h->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);
     ms_log_desc d = *to; /* this fails if the file is not a log */
     d.mode = h->made ? MS_LOG_NEW : MS_LOG_WRITE;

@@ -306,8 +306,8 @@ controls()
         ms__log_disk 'int failed = ms__maps_flush(log);' 'int failed = 0;'
     control unsynced_of_this_boot_taken_for_durable gcc test_log_traps \
         what_was_not_synced_is_not_called_durable 100 \
-        ms__log_attach_content '!same && !log->opts.salvage ? proven : 0' \
-        '!log->opts.salvage ? proven : 0'
+        ms__log_attach_content '!same && !salvage ? proven : 0' \
+        '!salvage ? proven : 0'
     control old_file_of_a_rewrite_not_synced gcc test_power \
         a_compaction_killed_before_its_name_is_durable_loses_nothing 100 \
         ms__rewrite_run 'if (code == MS_OK) code = ms__hold_sync(hold, err);' ''
@@ -364,13 +364,13 @@ controls()
         ''
     control closed_behind_a_dead_writer_without_a_sync gcc test_power \
         a_close_syncs_the_appends_when_another_writer_died 100 \
-        ms__log_close 'log->opts.writer && log->append.wrote' 'log->opts.writer && log->append.begun'
+        ms__log_close 'log->writer && log->append.wrote' 'log->writer && log->append.begun'
     control mark_of_a_failed_compaction_kept gcc test_log_traps \
         a_log_takes_appends_again_when_a_compaction_failed_or_was_killed 100 \
         ms__hold_give 'if (!h->replaced) (void)ms__hold_mark(h, 0, NULL);' ''
     control mark_of_a_killed_compaction_kept gcc test_log_traps \
         a_log_takes_appends_again_when_a_compaction_failed_or_was_killed 100 \
-        ms__log_file_open 'if (code == MS_OK && log->opts.writer) (void)ms__replaced_set(log, 0);' ''
+        ms__log_file_open 'if (code == MS_OK && log->writer) (void)ms__replaced_set(log, 0);' ''
     control replaced_file_written_on gcc test_power \
         a_source_refuses_appends_when_the_new_name_may_not_be_durable 100 \
         ms__rewrite_place 'ms__log_refuse(h->old);' ''
@@ -536,12 +536,12 @@ controls()
         ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
     control numbers_of_lost_messages_given_again gcc test_log_traps \
         a_segment_index_hides_no_new_messages_when_its_own_are_lost 100 \
-        ms__take_index 'if (log->opts.writer && log->sum.last_seq < ms_seq(ms__msg(r)))' 'if (false)'
+        ms__take_index 'if (log->writer && log->sum.last_seq < ms_seq(ms__msg(r)))' 'if (false)'
     control dead_bytes_salvaged gcc test_defences \
         salvage_leaves_what_was_given_up 100 \
         ms__log_begin 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
     control numbers_used_again gcc test_defences lost_numbers_are_not_given_again 100 \
-        ms__log_attach_content 'if (log->opts.writer && checkpoint.seq > log->sum.last_seq)' 'if (0)'
+        ms__log_attach_content 'if (log->writer && checkpoint.seq > log->sum.last_seq)' 'if (0)'
     control watermark_that_went_back_kept gcc test_log_traps \
         a_flipped_bit_in_the_watermark_stops_nobody 100 \
         ms__mark_restore 'mark >= log->end' 'true'
@@ -588,13 +588,13 @@ controls()
     # One writer, one meaning.
 
     control lock_not_taken gcc test_log_files a_second_writer_reports_the_first_when_the_log_is_busy 100 \
-        ms__log_file_once 'return log->opts.writer ? ms__log_lock(log, wait, err) : MS_OK;' \
-        'return MS_OK;'
+        ms__log_file_once 'if (log->writer) return ms__log_lock(log, err);' \
+        'if (log->writer) return MS_OK;'
     control shared_lock_not_taken gcc test_shared many_processes 20 \
-        ms__log_enter 'MS__TRY(ms__log_lock(log, log->opts.lock_wait_ms, err));' ''
+        ms__log_enter 'MS__TRY(ms__log_lock(log, err));' ''
     control lock_of_a_replaced_file_kept gcc test_log_traps \
         a_lock_on_a_file_that_was_replaced_is_no_lock 100 \
-        ms__log_file_open 'if (!log->opts.writer || ms__log_in_place(log)) break;' 'break;'
+        ms__log_file_open 'if (!log->writer || ms__log_in_place(log)) break;' 'break;'
     control place_of_a_rewrite_not_held gcc test_log_traps \
         a_rewrite_buries_no_log_that_was_made_meanwhile 100 \
         ms_log_rewrite 'ms__hold_take(&hold, source, to, replace, err);' 'MS_OK;'

@@ -1059,7 +1059,7 @@ static void must_be_whole(ms_store *store, shape which, const char *what)
     ms_log_report report;
     ms_log_desc desc = desc_of(MS_LOG_READ);
     assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
-    if (ms__log_of(store)->opts.writer) {
+    if (ms__log_of(store)->writer) {
         ms_result code = append_as(store, "place_1", "worker", NULL);
         if (code != MS_OK && !(code == MS_E_POISONED && info.poisoned))
             fail_msg("%s: an append after it: %s", what, ms_result_text(code));
@@ -1543,7 +1543,7 @@ static void a_reader_beside_a_new_writer_calls_nothing_damaged(void **state)
 static void every_operation_answers(ms_store *store, const char *what)
 {
     for (size_t i = 0; i < OPERATIONS; i++) {
-        if (!operations[i].reads && !ms__log_of(store)->opts.writer) continue;
+        if (!operations[i].reads && !ms__log_of(store)->writer) continue;
         ms_result code = operations[i].run(store);
         if (code != MS_OK && code != MS_E_DAMAGED && code != MS_E_NOT_FOUND)
             fail_msg("%s, %s: %s", what, operations[i].name, ms_result_text(code));
