@@ -473,8 +473,8 @@ controls()
         a_redacted_message_hides_nothing_when_it_is_truncated 100 \
         ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
     control attached_ranges_made_shorter gcc test_fixed attaching_takes_no_more_room 100 \
-        ms__mem_adopt_edit 'if (hide && last > live->last_seq) last = live->last_seq;' \
-        'if (hide && last > 1) last = ms__last_of(&m->core, location, &result);'
+        ms__mem_adopt_edit 'if (span.last > live->last_seq) span.last = live->last_seq;' \
+        'if (span.last > 1) span.last = ms__last_of(&m->core, location, &result);'
     control unknown_kinds_taken gcc test_log_files unknown_kinds_are_skipped_or_refused 100 \
         ms__replay_next 'if (sized && (r[4] >= 128 ||' 'if (sized && (0 ||'
 
