@@ -8287,45 +8287,6 @@ static ms_value ms__hide_text(char out[MS__HIDE_TEXT], const ms__span *span)
     return ms_json(ms_str_n(out, n));
 }
 
-/* What a change record needs in the names and lists of a live part. */
-typedef struct ms__change {
-    ms__loc *loc;
-    ms__control *control; /* that its location gets; NULL: it has one, or needs none */
-    ms__flow *flow;       /* of a PIECE, else NULL */
-} ms__change;
-
-static ms__postings *ms__change_list(const ms__change *ch, unsigned kind)
-{
-    if (ch->flow) return &ch->flow->pieces;
-    ms__control *c = ch->control ? ch->control : (ms__control *)ch->loc->control;
-    return kind == MS__KIND_AMEND || kind == MS__KIND_HIDE ? &c->changes : &c->facts;
-}
-
-static bool ms__change_reserve(ms__live *live, ms__loc *loc, unsigned kind, uint64_t seq,
-                               ms__change *ch)
-{
-    memset(ch, 0, sizeof *ch);
-    ch->loc = loc;
-    if (kind == MS__KIND_PIECE) {
-        ch->flow = ms__flow_get(live, loc, seq, true);
-        if (!ch->flow) return false;
-    } else if (!loc->control) {
-        ch->control = (ms__control *)ms__live_zeroed(live, sizeof *ch->control);
-        if (!ch->control) return false;
-    }
-    if (!ms__postings_reserve(live, &live->others)) return false;
-    return ms__postings_reserve(live, ms__change_list(ch, kind));
-}
-
-static void ms__change_enter(ms__live *live, const ms__change *ch, unsigned kind,
-                             uint32_t entry)
-{
-    ms__postings_push(ms__change_list(ch, kind), entry);
-    ms__postings_push(&live->others, entry);
-    if (ch->control) ms__store_ptr(&ch->loc->control, ch->control);
-    live->changes++;
-}
-
 /* A change that was read names a message whose own record may be damaged: its number was
  * given, and no other message gets it. */
 static void ms__gap_named(uint64_t *gap_seq, uint64_t last_seq, uint64_t named)
@@ -8336,21 +8297,14 @@ static void ms__gap_named(uint64_t *gap_seq, uint64_t last_seq, uint64_t named)
 /* The one change that an append may bring. */
 typedef struct ms__change_run {
     unsigned kind; /* 0: none */
-    ms__change enter;
+    ms__loc *loc;
+    ms__control *fresh; /* that its location gets, or NULL */
     ms__edit edit;
     ms__control *control; /* that the edit is for */
     ms__span span;        /* of AMEND and HIDE */
     ms__arena_mark mark; /* log: where the memory of edits stood, when `control` is set */
     char text[MS__HIDE_TEXT];
 } ms__change_run;
-
-/* No change so far: nothing else of it is looked at then. */
-static void ms__change_run_begin(ms__change_run *c)
-{
-    c->kind = 0;
-    c->control = NULL;
-    memset(&c->enter, 0, sizeof c->enter);
-}
 
 /* May this change be made? own: the record of the message that it is about, or NULL;
  * shown: what stands for it now, NULL if it is hidden. */
@@ -8382,43 +8336,22 @@ static ms_result ms__change_check(const ms_envelope *e, ms_str location,
     return MS_OK;
 }
 
-/* Takes back what was reserved; memory is rewound by the caller. */
-static void ms__change_undo(ms__live *live, const ms__change *ch)
-{
-    ms__postings_undo(&live->others);
-    if (!ch->loc) return;
-    ms__control *c = (ms__control *)ch->loc->control;
-    if (c) {
-        ms__postings_undo(&c->changes);
-        ms__postings_undo(&c->facts);
-    }
-    if (ch->flow) ms__postings_undo(&ch->flow->pieces);
-}
-
 /* ---- Appending. */
 
-/* What one message of an append needs, found before anything is changed. */
+/* What one record of an append needs, found before anything is changed. */
 typedef struct ms__plan {
-    ms__loc *loc;
-    ms__agent *agent; /* NULL: the message has none */
-    unsigned char *r; /* where its record is written */
-    uint32_t entry;   /* of its record */
-    bool repeat;      /* nothing is written */
-    uint64_t repeats; /* the sequence number of the message that it repeats */
-    ms__postings *lists[4]; /* that the message goes into */
-    unsigned n_lists;
+    ms__postings *lists[4]; /* that it goes into */
+    uint64_t repeats;       /* the number of the message that it repeats */
+    uint32_t entry;         /* of its record */
+    uint8_t n_lists;
+    bool repeat;            /* nothing is written */
 } ms__plan;
 
-/* By hand: what the compiler makes of a memset costs more than all the rest here. */
 static void ms__plan_begin(ms__plan *p)
 {
-    p->loc = NULL;
-    p->agent = NULL;
-    p->r = NULL;
-    p->entry = 0;
     p->repeats = 0;
-    p->repeat = false;
     p->n_lists = 0;
+    p->repeat = false;
 }
 
 static ms__postings *ms__class_list(ms__loc *loc, ms_type type)
@@ -8439,16 +8372,17 @@ static ms__postings *ms__agent_list(ms__agent *agent, ms_type type)
     return trace ? &agent->trace : &agent->rest;
 }
 
-/* Finds the lists of a message. What will be written there is asked for, since a record
- * is made before it is needed. */
-static void ms__plan_lists(ms__live *live, ms__plan *p, ms_type type)
+/* Finds the lists of a message. Prefetches where its entries will be written: the record
+ * is made before. */
+static void ms__plan_lists(ms__live *live, ms__plan *p, ms__loc *loc, ms__agent *agent,
+                           ms_type type)
 {
-    unsigned n = 0;
-    ms__postings *by_class = ms__class_list(p->loc, type);
+    uint8_t n = 0;
+    ms__postings *by_class = ms__class_list(loc, type);
     p->lists[n++] = &live->all;
-    p->lists[n++] = &p->loc->all;
+    p->lists[n++] = &loc->all;
     if (by_class) p->lists[n++] = by_class;
-    if (p->agent) p->lists[n++] = ms__agent_list(p->agent, type);
+    if (agent) p->lists[n++] = ms__agent_list(agent, type);
     p->n_lists = n;
     for (unsigned i = 0; i < n; i++)
         if (p->lists[i]->tail) MS__PREFETCH(ms__postings_next(p->lists[i]));
@@ -8459,6 +8393,37 @@ static bool ms__plan_reserve(ms__live *live, const ms__plan *p)
     for (unsigned i = 0; i < p->n_lists; i++)
         if (!ms__postings_reserve(live, p->lists[i])) return false;
     return true;
+}
+
+static void ms__plan_enter(const ms__plan *p)
+{
+    for (unsigned i = 0; i < p->n_lists; i++) ms__postings_push(p->lists[i], p->entry);
+}
+
+/* Finds the lists of a change, and makes room in them. *fresh: see ms__change_run. False:
+ * no memory. */
+static bool ms__change_reserve(ms__live *live, ms__loc *loc, unsigned kind, uint64_t seq,
+                               ms__plan *p, ms__control **fresh)
+{
+    ms__flow *flow = NULL;
+    ms__control *c = (ms__control *)loc->control;
+    *fresh = NULL;
+    if (kind == MS__KIND_PIECE) flow = ms__flow_get(live, loc, seq, true);
+    else if (!c) c = *fresh = (ms__control *)ms__live_zeroed(live, sizeof *c);
+    if (kind == MS__KIND_PIECE ? !flow : !c) return false;
+    bool edit = kind == MS__KIND_AMEND || kind == MS__KIND_HIDE;
+    p->lists[0] = &live->others;
+    p->lists[1] = flow ? &flow->pieces : edit ? &c->changes : &c->facts;
+    p->n_lists = 2;
+    return ms__plan_reserve(live, p);
+}
+
+static void ms__change_enter(ms__live *live, ms__loc *loc, const ms__plan *p,
+                             ms__control *fresh)
+{
+    ms__plan_enter(p);
+    if (fresh) ms__store_ptr(&loc->control, fresh);
+    live->changes++;
 }
 
 /* Where memory stood before an append. */
@@ -8481,17 +8446,9 @@ static ms__mark ms__live_mark(const ms__live *live)
 static void ms__plans_undo(ms__live *live, const ms__plan *plans, size_t n,
                            const ms__mark *mark)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (!plans[i].loc) continue;
-        ms__postings_undo(&plans[i].loc->all);
-        ms__postings_undo(&plans[i].loc->conversation);
-        ms__postings_undo(&plans[i].loc->global);
-        if (!plans[i].agent) continue;
-        ms__postings_undo(&plans[i].agent->trace);
-        ms__postings_undo(&plans[i].agent->rest);
-    }
-    ms__postings_undo(&live->all);
-    ms__postings_undo(&live->others);
+    for (size_t i = 0; i < n; i++)
+        for (unsigned k = 0; k < plans[i].n_lists; k++)
+            ms__postings_undo(plans[i].lists[k]);
     memset(&live->fresh, 0, sizeof live->fresh);
     if (!live->buffer) ms__arena_rewind(&live->nodes, &mark->nodes);
     live->top = mark->top;
@@ -8644,7 +8601,7 @@ static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__la
 static void ms__live_enter(ms__live *live, const ms__plan *p, const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
-    for (unsigned i = 0; i < p->n_lists; i++) ms__postings_push(p->lists[i], p->entry);
+    ms__plan_enter(p);
     live->messages++;
     live->last_seq = ms_seq(msg);
     live->bytes += ms_size(msg);
@@ -8985,25 +8942,25 @@ static void ms__tail_note(ms__tail *t, const ms_msg *msg)
     if (time > t->last_time) t->last_time = time;
 }
 
-/* Names, key and room for a message. False: no memory. */
-static bool ms__adopt_message(ms__core *core, ms__tail *t, ms__plan *p, uint32_t entry,
+/* Enters a message; false: no memory. */
+static bool ms__adopt_message(ms__core *core, ms__tail *t, ms__plan *p,
                               const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
     ms__live *live = &t->live;
-    ms_str agent = ms__agent_key(msg), key = ms_get(msg, MS_F_KEY).text;
+    ms__agent *agent = NULL;
+    ms_str of = ms__agent_key(msg), key = ms_get(msg, MS_F_KEY).text;
     const unsigned char *known;
-    p->entry = entry;
-    p->loc = ms__loc_get(live, ms__location(msg), true);
-    if (p->loc && agent.ptr) p->agent = ms__agent_get(live, p->loc, agent, true);
-    if (!p->loc || (agent.ptr && !p->agent)) return false;
-    ms__plan_lists(live, p, ms_type_of(msg));
+    ms__loc *loc = ms__loc_get(live, ms__location(msg), true);
+    if (loc && of.ptr) agent = ms__agent_get(live, loc, of, true);
+    if (!loc || (of.ptr && !agent)) return false;
+    ms__plan_lists(live, p, loc, agent, ms_type_of(msg));
     if (!ms__plan_reserve(live, p)) return false;
     if (key.ptr) {
-        uint64_t hash = ms__name_hash(live, MS__KEYS, p->loc->name.node.hash, key);
+        uint64_t hash = ms__name_hash(live, MS__KEYS, loc->name.node.hash, key);
         void **keys = &live->names[MS__KEYS].root;
-        if (!ms__key_in(core, t, NULL, keys, hash, p->loc, key, &known) &&
-            !ms__key_make(live, p->loc, key, entry))
+        if (!ms__key_in(core, t, NULL, keys, hash, loc, key, &known) &&
+            !ms__key_make(live, loc, key, p->entry))
             return false;
     }
     ms__names_link(live);
@@ -9012,15 +8969,16 @@ static bool ms__adopt_message(ms__core *core, ms__tail *t, ms__plan *p, uint32_t
     return true;
 }
 
-/* The same for a change. */
-static bool ms__adopt_change(ms__tail *t, ms__change *ch, uint32_t entry,
-                             const unsigned char *r)
+/* Enters a change; false: no memory. */
+static bool ms__adopt_change(ms__tail *t, ms__plan *p, const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
+    ms__control *fresh;
     ms__loc *loc = ms__loc_get(&t->live, ms__location(msg), true);
-    if (!loc || !ms__change_reserve(&t->live, loc, r[4], ms_seq(msg), ch)) return false;
+    if (!loc || !ms__change_reserve(&t->live, loc, r[4], ms_seq(msg), p, &fresh))
+        return false;
     ms__names_link(&t->live);
-    ms__change_enter(&t->live, ch, r[4], entry);
+    ms__change_enter(&t->live, loc, p, fresh);
     return true;
 }
 
@@ -9029,16 +8987,13 @@ static bool ms__tail_enter(ms__core *core, ms__tail *t, const unsigned char *r,
                            uint64_t offset)
 {
     ms__plan p;
-    ms__change ch;
     ms__mark mark = ms__live_mark(&t->live);
     uint64_t unit = (offset - t->base) / 8, filled = unit + ms__padded(ms__get32(r)) / 8;
+    if (filled > MS__UNITS_MAX) return false;
     ms__plan_begin(&p);
-    memset(&ch, 0, sizeof ch);
-    bool room = filled <= MS__UNITS_MAX;
-    if (room && ms__is_change(r)) room = ms__adopt_change(t, &ch, (uint32_t)unit, r);
-    else if (room) room = ms__adopt_message(core, t, &p, (uint32_t)unit, r);
-    if (!room) {
-        ms__change_undo(&t->live, &ch);
+    p.entry = (uint32_t)unit;
+    if (!(ms__is_change(r) ? ms__adopt_change(t, &p, r)
+                           : ms__adopt_message(core, t, &p, r))) {
         ms__plans_undo(&t->live, &p, 1, &mark);
         return false;
     }
@@ -9943,10 +9898,10 @@ static uint32_t ms__run_unit(const ms__core *core, const ms__append_run *run)
 
 /* Makes room for a record of that size: where it is written, and its entry. */
 static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__layout *l,
-                                 ms__plan *p, ms_error *err)
+                                 ms__plan *p, unsigned char **r, ms_error *err)
 {
     uint32_t size = ms__padded(l->size);
-    MS__TRY(core->home->room(core, run, size, &p->r, err));
+    MS__TRY(core->home->room(core, run, size, r, err));
     if ((run->offset + size - core->tail->base) / 8 > MS__UNITS_MAX)
         return ms__fail(err, MS_E_FULL, "a store keeps at most 32 GiB of records here");
     p->entry = ms__run_unit(core, run);
@@ -9966,22 +9921,24 @@ static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
     room.parts = parts;
     MS__TRY(ms__run_measure(run, e, location, &room, &l, err));
     MS__TRY(ms__size_check(l->size, run->max_message, err));
-    p->loc = ms__loc_get(live, location, true);
-    if (!p->loc) return core->home->no_room(core, sizeof *p->loc + location.len, err);
+    ms__loc *loc = ms__loc_get(live, location, true);
+    ms__agent *agent = NULL;
+    unsigned char *r;
+    if (!loc) return core->home->no_room(core, sizeof *loc + location.len, err);
     if (e->key.ptr) {
-        const unsigned char *known = ms__key_find(core, run, p->loc, e->key, &result);
+        const unsigned char *known = ms__key_find(core, run, loc, e->key, &result);
         if (result != MS_OK) return ms__no_memory(err, 0);
         if (known) return ms__plan_repeat(p, e, l, known, err);
     }
     if (e->agent_key.ptr) {
-        p->agent = ms__agent_get(live, p->loc, e->agent_key, true);
-        if (!p->agent)
-            return core->home->no_room(core, sizeof *p->agent + e->agent_key.len, err);
+        agent = ms__agent_get(live, loc, e->agent_key, true);
+        if (!agent)
+            return core->home->no_room(core, sizeof *agent + e->agent_key.len, err);
     }
-    ms__plan_lists(live, p, e->type);
-    MS__TRY(ms__record_room(core, run, l, p, err));
-    MS__TRY(ms__run_encode(run, e, l, p->r, err));
-    if (e->key.ptr && !ms__key_make(live, p->loc, e->key, p->entry))
+    ms__plan_lists(live, p, loc, agent, e->type);
+    MS__TRY(ms__record_room(core, run, l, p, &r, err));
+    MS__TRY(ms__run_encode(run, e, l, r, err));
+    if (e->key.ptr && !ms__key_make(live, loc, e->key, p->entry))
         return core->home->no_room(core, sizeof(ms__key), err);
     if (!ms__plan_reserve(live, p))
         return core->home->no_room(
@@ -10023,15 +9980,16 @@ static MS__APART ms_result ms__change_begin(ms__core *core, const ms__append_run
 }
 
 /* Makes room to count a change in. False: no memory. */
-static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq,
+static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq, ms__plan *p,
                             ms__change_run *c)
 {
     ms__live *live = &core->tail->live;
-    ms__loc *loc = ms__loc_get(live, location, true);
-    if (!loc || !ms__change_reserve(live, loc, c->kind, seq, &c->enter)) return false;
+    c->loc = ms__loc_get(live, location, true);
+    if (!c->loc || !ms__change_reserve(live, c->loc, c->kind, seq, p, &c->fresh))
+        return false;
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return true;
     if (ms__sealed_of(core)) c->control = ms__sealed_of(core)->edit(core, location);
-    else c->control = c->enter.control ? c->enter.control : (ms__control *)loc->control;
+    else c->control = c->fresh ? c->fresh : (ms__control *)c->loc->control;
     c->mark = ms__arena_mark_of(&core->edits->nodes);
     return c->control &&
            ms__edit_reserve(core->edits, c->control, &c->span, &c->edit);
@@ -10044,6 +10002,7 @@ static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *ru
 {
     ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
+    unsigned char *r;
     ms_envelope e = *given;
     ms_str location = ms__is_empty(run->location) ? e.location : run->location;
     memset(c, 0, sizeof *c);
@@ -10054,11 +10013,11 @@ static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *ru
     l.parts = parts;
     MS__TRY(ms__layout_of(&e, location, false, &l, err));
     MS__TRY(ms__size_check(l.size, run->max_message, err));
-    if (!ms__change_room(core, location, e.seq, c))
+    if (!ms__change_room(core, location, e.seq, p, c))
         return core->home->no_room(core, sizeof(ms__control), err);
-    MS__TRY(ms__record_room(core, run, &l, p, err));
-    ms__run_change(run, &e, &l, p->r);
-    ms__encode_body(&l, p->r + MS__HEADER);
+    MS__TRY(ms__record_room(core, run, &l, p, &r, err));
+    ms__run_change(run, &e, &l, r);
+    ms__encode_body(&l, r + MS__HEADER);
     run->offset += ms__padded(l.size);
     return MS_OK;
 }
@@ -10087,7 +10046,7 @@ static void ms__run_seal(const ms__core *core, const ms__append_run *run,
 static void ms__change_link(ms__core *core, const ms__plan *p, const ms__change_run *c)
 {
     ms__tail *t = core->tail;
-    ms__change_enter(&t->live, &c->enter, c->kind, p->entry);
+    ms__change_enter(&t->live, c->loc, p, c->fresh);
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return;
     bool amend = c->kind == MS__KIND_AMEND;
     t->live.hidden += c->span.hidden;
@@ -10143,7 +10102,8 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
     ms__mark mark = ms__live_mark(live);
     ms_result code = MS_OK;
     size_t done = 0, n = run->n;
-    ms__change_run_begin(&c);
+    c.kind = 0; /* nothing else of it is looked at then */
+    c.control = NULL;
     while (code == MS_OK && done < n) {
         ms__plan *p = &plans[done];
         const ms_envelope *e = &run->messages[done++];
@@ -10164,7 +10124,6 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
     }
     for (size_t i = 0; code == MS_OK && run->opts->seqs && i < n; i++)
         run->opts->seqs[i] = plans[i].repeats;
-    if (MS__CHANGES) ms__change_undo(live, &c.enter);
     if (c.control && core->edits != live) ms__arena_rewind(&core->edits->nodes, &c.mark);
     ms__plans_undo(live, plans, done, &mark);
     run->offset = run->start;
