@@ -1385,7 +1385,7 @@ MS_API ms_str ms_mem_image(const ms_store *store);
 /* Bytes of buffer that n messages surely fit into, when the fields of each take up to
  * `field_bytes` in all (location, agent key and everything else), in so many locations
  * and (location, agent) pairs, `keys` of them with an idempotency key. Appended in
- * batches of more than 8, a batch needs 32 bytes more for each of its messages while it
+ * batches of more than 8, a batch needs 48 bytes more for each of its messages while it
  * is appended. SIZE_MAX: more than can be said. */
 MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t agents,
                           size_t keys);
@@ -11035,40 +11035,31 @@ MS_API ms_str ms_mem_image(const ms_store *store)
     return ms_str_n((const char *)m->buffer.base, (size_t)ms__load32(&m->tail.end) * 8);
 }
 
-/* Sums that stay at SIZE_MAX when they would pass it. */
-static size_t ms__add_sat(size_t a, size_t b)
-{
-    return a > SIZE_MAX - b ? SIZE_MAX : a + b;
-}
-
-static size_t ms__mul_sat(size_t a, size_t b)
-{
-    return b > 0 && a > SIZE_MAX / b ? SIZE_MAX : a * b;
-}
-
 MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t agents,
                           size_t keys)
 {
-    size_t fields = MS_FIELD_COUNT - 1;
-    size_t dir = 1 + 2 * fields; /* tags and lengths; longer values have longer ones */
+    uint64_t most = n, fields = MS_FIELD_COUNT - 1, bytes = field_bytes;
+    if (most < locations) most = locations;
+    if (most < agents) most = agents;
+    if (most < keys) most = keys;
+    if (most > UINT32_MAX || bytes > MS__RECORD_MAX) return SIZE_MAX; /* so no sum wraps */
+    uint64_t dir = 1 + 2 * fields; /* tags and lengths; longer values have longer ones */
     dir += ms__min(field_bytes / 256, fields) + 2 * ms__min(field_bytes / 65536, fields);
-    size_t record = ms__add_sat(MS__HEADER + dir + 7, field_bytes);
-    size_t postings = 19; /* four of 4 bytes, and a fifth to spare */
-    size_t chunk = MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
-    size_t heads = 20 * sizeof(ms__chunk); /* of a list that has grown */
-    size_t name = ms__min(field_bytes, MS_KEY_MAX) + 8;
-    size_t classes = ms__min(ms__mul_sat(locations, 2), n);
-    size_t total = MS_MEM_MIN / 2 + heads;
-    total = ms__add_sat(total, ms__mul_sat(n, ms__add_sat(record, postings)));
-    total = ms__add_sat(total, ms__mul_sat(locations, sizeof(ms__loc) + name + chunk));
-    total = ms__add_sat(total, ms__mul_sat(classes, chunk));
-    total = ms__add_sat(total, ms__mul_sat(agents, sizeof(ms__agent) + name + 2 * chunk));
-    total = ms__add_sat(total, ms__mul_sat(keys, sizeof(ms__key)));
+    uint64_t record = MS__HEADER + dir + 7 + bytes;
+    uint64_t postings = 19; /* four of 4 bytes, and a fifth to spare */
+    uint64_t chunk = MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
+    uint64_t name = ms__min(field_bytes, MS_KEY_MAX) + 8;
+    uint64_t classes = ms__min((uint64_t)locations * 2, n);
+    uint64_t total = MS_MEM_MIN / 2 + 20 * sizeof(ms__chunk); /* heads of lists that grew */
+    total += n * (record + postings) + locations * (sizeof(ms__loc) + name + chunk);
+    total += classes * chunk + agents * (sizeof(ms__agent) + name + 2 * chunk);
+    total += keys * sizeof(ms__key);
     if (total > SIZE_MAX - 7) return SIZE_MAX;
     return total < MS_MEM_MIN ? MS_MEM_MIN : (size_t)ms__align8(total);
 }
 
-/* ---- Attaching: the image is verified whole before anything is written after it. */
+/* ---- Attaching: each record is verified, then entered. The index grows after the image,
+ * which stays as it is until all has worked. */
 
 typedef struct ms__image {
     const unsigned char *base;
@@ -11077,7 +11068,8 @@ typedef struct ms__image {
     uint32_t seed; /* checksum of the id */
     bool head_known; /* false: salvage, records must prove the id */
     bool end_known;  /* false: salvage, the end is found by the scan */
-    uint64_t at;     /* where the scan stands */
+    bool some;       /* there is a whole record */
+    uint64_t at;     /* where the walk stands */
     uint64_t last_seq;
     uint64_t damaged;
 } ms__image;
@@ -11150,6 +11142,7 @@ static ms_result ms__image_next(ms__image *im, bool salvage, const unsigned char
         if (code == MS_OK) {
             if (r[4] == MS__KIND_MESSAGE) im->last_seq = ms_seq(ms__msg(r));
             im->at += ms__padded(ms__get32(r));
+            im->some = true;
             *out = r;
             return MS_OK;
         }
@@ -11163,18 +11156,21 @@ static ms_result ms__image_next(ms__image *im, bool salvage, const unsigned char
     return MS_E_NOT_FOUND;
 }
 
-/* Finds the end of the last valid record, and of the last one with COMMIT. */
-static ms_result ms__image_verify(ms__image *im, bool salvage, uint64_t *end,
-                                  uint64_t *committed, ms_error *err)
+/* Finds the end of an image whose head does not have it: that of the last record with
+ * COMMIT, since the rest of a batch may be missing. Returns the end of the last whole
+ * record. */
+static uint64_t ms__image_scan(ms__image *im)
 {
-    const unsigned char *r = NULL;
-    ms_result code;
-    *end = *committed = MS__IMAGE_HEAD;
-    while ((code = ms__image_next(im, salvage, &r, err)) == MS_OK) {
-        *end = im->at;
-        if (r[7] & MS_FLAG_COMMIT) *committed = im->at;
+    const unsigned char *r;
+    uint64_t at = im->at, whole = at, committed = at;
+    while (ms__image_next(im, true, &r, NULL) == MS_OK) {
+        whole = im->at;
+        if (r[7] & MS_FLAG_COMMIT) committed = im->at;
     }
-    return code == MS_E_NOT_FOUND ? MS_OK : code;
+    im->end = committed;
+    im->at = at;
+    im->last_seq = 0;
+    return whole;
 }
 
 /* Counts in an AMEND or HIDE that stands in the image. The messages that it is about
@@ -11222,8 +11218,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
                                uint64_t *damaged, ms_error *err)
 {
     ms__image im;
-    uint64_t end, committed;
     const unsigned char *r;
+    ms_result code;
     *store = NULL;
     if (damaged) *damaged = 0;
     if (!desc || !desc->buffer)
@@ -11233,34 +11229,31 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     im.base = (const unsigned char *)desc->buffer;
     im.size = desc->buffer_size;
     MS__TRY(ms__image_head(&im, desc->salvage, err));
-    ms__image scan = im;
-    MS__TRY(ms__image_verify(&scan, desc->salvage, &end, &committed, err));
-    if (!im.head_known && end == MS__IMAGE_HEAD)
-        return ms__damaged(err, 0,
-                           "the image's head does not match its check, and no record "
-                           "matches the head");
-    uint64_t whole =
-        im.end_known ? im.end : end;         /* not written on until all has worked */
-    end = im.end_known ? im.end : committed; /* the rest of a batch may be missing */
+    uint64_t whole = im.end_known ? im.end : ms__image_scan(&im);
+    uint64_t lost = im.damaged;
     if (whole + sizeof(ms__mem) + 8 > im.size)
         return ms__fail(err, MS_E_FULL,
                         "the buffer has no room after the image, which ends at %u of %u",
-                        end, im.size);
+                        im.end, im.size);
     ms__mem *m = ms__mem_in_buffer(desc);
     ms__mem_named(m, im.id);
-    m->tail.live.floor = whole;
-    im.end = end;
-    while (ms__image_next(&im, desc->salvage, &r, NULL) == MS_OK)
+    m->tail.live.floor = whole; /* nothing is written before it until all has worked */
+    while ((code = ms__image_next(&im, desc->salvage, &r, err)) == MS_OK)
         MS__TRY(ms__mem_adopt(m, r, err));
-    m->tail.live.floor = end;
-    m->tail.filled = (uint32_t)(end / 8);
+    if (code != MS_E_NOT_FOUND) return code;
+    if (!im.head_known && !im.some)
+        return ms__damaged(err, 0,
+                           "the image's head does not match its check, and no record "
+                           "matches the head");
+    m->tail.live.floor = im.end;
+    m->tail.filled = (uint32_t)(im.end / 8);
     ms__tail_show(&m->tail);
     if (!im.end_known) { /* what was given up does not come back */
-        memset(m->buffer.base + end, 0, m->tail.live.top - (size_t)end);
-        ms__image_end(m, end);
+        memset(m->buffer.base + im.end, 0, m->tail.live.top - (size_t)im.end);
+        ms__image_end(m, im.end);
     }
     ms__put32(m->buffer.base + 32, ms__crc32c(0, m->buffer.base, 24));
-    if (damaged) *damaged = scan.damaged;
+    if (damaged) *damaged = im.end_known ? im.damaged : lost;
     m->core.store.open = MS_STORE_OPEN;
     *store = &m->core.store;
     return MS_OK;
