@@ -351,6 +351,32 @@ static void a_source_that_stops_ends_the_copy(void **state)
     source_free(&from);
 }
 
+static ms_result refusing_append(ms_store *store, ms_str location,
+                                 const ms_envelope *messages, size_t n,
+                                 const ms_append_opts *opts, ms_error *err)
+{
+    (void)store, (void)location, (void)messages, (void)n, (void)opts;
+    return ms_error_set(err, MS_E_DAMAGED, "the destination cannot write");
+}
+
+/* An error of the destination is no damage of the source: nothing is passed over. */
+static void a_copy_ends_when_the_destination_is_damaged(void **state)
+{
+    source from = source_of((store_kind *)*state, 5, test_seed());
+    ms_backend backend = worn_backend;
+    worn_store w = worn_over(from.s.store, 99);
+    ms_copy_report report;
+    ms_error err;
+    backend.append = refusing_append;
+    w.base.backend = &backend;
+    assert_int_equal(ms_copy(&w.base, from.s.store, NULL, NULL, &report, &err),
+                     MS_E_DAMAGED);
+    assert_string_equal(err.message, "the destination cannot write");
+    assert_int_equal(report.copied, 0);
+    ms_close(&w.base);
+    source_free(&from);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +389,7 @@ int main(void)
         ON_EVERY_STORE(a_copy_needs_its_arena),
         ON_EVERY_STORE(damaged_records_of_the_source_are_counted),
         ON_EVERY_STORE(a_source_that_stops_ends_the_copy),
+        ON_EVERY_STORE(a_copy_ends_when_the_destination_is_damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
