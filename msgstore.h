@@ -5271,12 +5271,6 @@ static unsigned ms__length_code(uint32_t len)
 #define MS__NAME_FIELDS                                                            \
     (1u << MS_F_LOCATION | 1u << MS_F_AGENT_KEY | 1u << MS_F_TURN_ID | 1u << MS_F_KEY)
 
-static void ms__layout_begin(ms__layout *l)
-{
-    l->values = l->present = l->repaired = l->n_parts = l->size = 0;
-    l->dir = 1;
-}
-
 /* Adds a field; they come in rising order. utf8: it is known to be valid. */
 static void ms__layout_add(ms__layout *l, unsigned field, ms_str text, bool json,
                            bool utf8)
@@ -5306,50 +5300,42 @@ static ms_result ms__layout_end(ms__layout *l, ms_error *err)
     return MS_OK;
 }
 
-/* Lays out the record of a checked message. location, if not empty, replaces m's own. */
-static ms_result ms__layout_of(const ms_envelope *m, ms_str location, bool utf8,
+/* What is known of a message: nothing; that it passes the checks; that its text is valid
+ * UTF-8, too. */
+typedef enum ms__known { MS__UNKNOWN, MS__CHECKED, MS__VALID } ms__known;
+
+/* Checks a field; *plain becomes whether its text is known to be ASCII. */
+static ms_result ms__measure_field(const ms_envelope *m, unsigned field, ms_str text,
+                                   bool json, bool *plain, ms_error *err)
+{
+    bool name = MS__NAME_FIELDS >> field & 1;
+    *plain = name && ms__is_plain_name(text);
+    if (json || text.len > MS__VALUE_MAX) MS__TRY(ms__field_check(m, field, err));
+    if (!name || (*plain && text.len > 0)) return MS_OK;
+    return ms__key_check(text, ms__fields[field].name, field == MS_F_TURN_ID, err);
+}
+
+/* Lays out the record of a message, with one look at each field, and checks what is not
+ * known of it. location, if not empty, replaces m's own. */
+static ms_result ms__layout_of(const ms_envelope *m, ms_str location, ms__known known,
                                ms__layout *l, ms_error *err)
 {
-    ms__layout_begin(l);
     bool given = !ms__is_empty(location);
-    uint32_t set = ms__fields_of(m) & ~(given ? (uint32_t)1 << MS_F_LOCATION : 0u);
-    if (given) ms__layout_add(l, MS_F_LOCATION, location, false, utf8);
-    for (; set; set &= set - 1) {
-        unsigned f = ms__lowest(set);
-        ms__layout_add(l, f, ms__field_text(m, f), ms__field_is_json(m, f), utf8);
-    }
-    return ms__layout_end(l, err);
-}
-
-static ms_result ms__measure_field(const ms_envelope *m, unsigned field, ms_str text,
-                                   bool json, ms__layout *l, ms_error *err)
-{
-    bool name = MS__NAME_FIELDS >> field & 1, plain = name && ms__is_plain_name(text);
-    if (json || text.len > MS__VALUE_MAX) MS__TRY(ms__field_check(m, field, err));
-    if (name && !(plain && text.len > 0))
-        MS__TRY(ms__key_check(text, ms__fields[field].name, field == MS_F_TURN_ID, err));
-    ms__layout_add(l, field, text, json, plain);
-    return MS_OK;
-}
-
-/* Checks a message and lays it out, with one look at each field. */
-static ms_result ms__measure(const ms_envelope *m, ms_str location, ms__layout *l,
-                             ms_error *err)
-{
-    bool given = !ms__is_empty(location);
-    ms__layout_begin(l);
-    MS__TRY(ms__head_check(m, err));
-    if (given) {
-        MS__TRY(ms__measure_field(m, MS_F_LOCATION, location, false, l, err));
+    l->values = l->present = l->repaired = l->n_parts = l->size = 0;
+    l->dir = 1;
+    if (known == MS__UNKNOWN) MS__TRY(ms__head_check(m, err));
+    if (known == MS__UNKNOWN && given)
         MS__TRY(ms__key_check(m->location, "location", false, err));
-    }
-    uint32_t set = ms__fields_of(m) & ~(given ? (uint32_t)1 << MS_F_LOCATION : 0u);
+    uint32_t set = ms__fields_of(m) | (given ? (uint32_t)1 << MS_F_LOCATION : 0u);
     for (; set; set &= set - 1) {
         unsigned f = ms__lowest(set);
-        MS__TRY(ms__measure_field(m, f, ms__field_text(m, f), ms__field_is_json(m, f), l,
-                                  err));
+        bool json = ms__field_is_json(m, f), valid = known == MS__VALID;
+        ms_str text = given && f == MS_F_LOCATION ? location : ms__field_text(m, f);
+        if (known == MS__UNKNOWN)
+            MS__TRY(ms__measure_field(m, f, text, json, &valid, err));
+        ms__layout_add(l, f, text, json, valid);
     }
-    MS__TRY(ms__required_check(m, l->present, err));
+    if (known == MS__UNKNOWN) MS__TRY(ms__required_check(m, l->present, err));
     return ms__layout_end(l, err);
 }
 
@@ -5358,7 +5344,7 @@ MS_API ms_result ms_envelope_check(const ms_envelope *m, ms_error *err)
     ms__layout l;
     l.parts = NULL;
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
-    return ms__measure(m, ms__absent(), &l, err);
+    return ms__layout_of(m, ms__absent(), MS__UNKNOWN, &l, err);
 }
 
 /* Returns the size of a record with its padding. */
@@ -5695,7 +5681,7 @@ static ms_result ms__encode_loose(const ms_envelope *m, uint32_t flags, ms_arena
     ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
     l.parts = parts;
-    MS__TRY(ms__layout_of(m, ms__absent(), false, &l, err));
+    MS__TRY(ms__layout_of(m, ms__absent(), MS__CHECKED, &l, err));
     uint32_t padded = ms__padded(l.size);
     unsigned char *r = arena ? (unsigned char *)ms_arena_alloc(arena, padded) : NULL;
     if (!r) return ms__no_arena(err, arena, padded);
@@ -5848,8 +5834,8 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
     if (q->raw > MS_RAW_ALL)
         return ms__fail(err, MS_E_ARGUMENT, "%u is no set of kinds", (uint64_t)q->raw);
     if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
-        return ms__fail(err, MS_E_ARGUMENT, "a raw query is over the timeline, in order of "
-                        "sequence");
+        return ms__fail(err, MS_E_ARGUMENT, "a raw query is over the timeline, in order "
+                        "of sequence");
     if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
         return ms__fail_at(err, MS_E_ARGUMENT, "about_seq", "about_seq needs raw and a "
                            "location");
@@ -5902,21 +5888,11 @@ static bool ms__passes(const ms_query *q, const ms_msg *msg)
 
 static unsigned ms__raw_bit(const ms_msg *msg)
 {
-    switch (ms_kind_of(msg)) {
-    case MS_KIND_MESSAGE:
-        return MS_RAW_MESSAGES;
-    case MS_KIND_AMEND:
-        return MS_RAW_AMENDS;
-    case MS_KIND_HIDE:
-        return MS_RAW_HIDES;
-    case MS_KIND_NOTE:
-        return MS_RAW_NOTES;
-    case MS_KIND_LOCATION:
-        return MS_RAW_LOCATIONS;
-    case MS_KIND_PIECE:
-        return MS_RAW_PIECES;
-    }
-    return 0;
+    static const unsigned char bits[] = {
+        0, MS_RAW_MESSAGES,  0, MS_RAW_AMENDS, MS_RAW_HIDES, MS_RAW_NOTES,
+        MS_RAW_LOCATIONS, 0, 0, 0,             MS_RAW_PIECES}; /* by ms_kind */
+    unsigned kind = (unsigned)ms_kind_of(msg);
+    return kind < sizeof bits ? bits[kind] : 0;
 }
 
 /* The numbers in a HIDE; false: this library did not write it. */
@@ -6037,7 +6013,7 @@ static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
     ms__text_soon(m->content.text);
     ms__text_soon(m->args.text);
-    MS__TRY(ms__measure(m, location, l, err));
+    MS__TRY(ms__layout_of(m, location, MS__UNKNOWN, l, err));
     if (m->flags >> MS__KIND_SHIFT) /* those bits are for changes, see [change] */
         return ms__fail_at(err, MS_E_ARGUMENT, "flags", "%u is no set of flags",
                            (uint64_t)m->flags);
@@ -7537,8 +7513,8 @@ static ms_result ms__copy_all(ms__copying *c, ms_error *err)
         if (i == 0 || !ms_str_equal(c->names[i], c->names[i - 1]))
             MS__TRY(ms__copy_facts(c, c->names[i], err));
     if (c->report->damaged == 0) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "%u records were left out: they are damaged, or no "
-                    "store takes them", c->report->damaged);
+    return ms__fail(err, MS_E_DAMAGED, "%u records were left out: they are damaged, or "
+                    "no store takes them", c->report->damaged);
 }
 
 MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep *keep,
@@ -8537,7 +8513,7 @@ static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e
     *l = run->layout;
     if (*l && ms_str_equal((*l)->parts[0].text, location)) return MS_OK;
     *l = room;
-    return ms__layout_of(e, location, run->utf8, room, err);
+    return ms__layout_of(e, location, run->utf8 ? MS__VALID : MS__CHECKED, room, err);
 }
 
 /* A change has the number of its message, and the time it was made; an AMEND is the
@@ -8619,7 +8595,7 @@ static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
     ms_envelope e;
     memset(&e, 0, sizeof e);
     l.parts = parts;
-    (void)ms__layout_of(&e, MS_STR("-"), false, &l, NULL);
+    (void)ms__layout_of(&e, MS_STR("-"), MS__VALID, &l, NULL);
     ms__encode_header(&e, &l, seq, MS_TIME_NONE, MS_FLAG_COMMIT, r);
     r[4] = MS__KIND_GAP;
     ms__encode_body(&l, r + MS__HEADER);
@@ -10011,7 +9987,7 @@ static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *ru
     if (p->repeat) return MS_OK;
     if (c->kind == MS__KIND_HIDE) e.content = ms__hide_text(c->text, &c->span);
     l.parts = parts;
-    MS__TRY(ms__layout_of(&e, location, false, &l, err));
+    MS__TRY(ms__layout_of(&e, location, MS__CHECKED, &l, err));
     MS__TRY(ms__size_check(l.size, run->max_message, err));
     if (!ms__change_room(core, location, e.seq, p, c))
         return core->home->no_room(core, sizeof(ms__control), err);
@@ -10748,7 +10724,7 @@ static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *m
     if (!m->fixed)
         return (ms__plan *)ms__resize(&m->alloc, NULL, 0, n * sizeof(ms__plan));
     for (size_t i = 0; i < n; i++) {
-        if (ms__layout_of(&messages[i], location, false, &l, NULL) != MS_OK) break;
+        if (ms__layout_of(&messages[i], location, MS__CHECKED, &l, NULL) != MS_OK) break;
         at += ms__padded(l.size);
         if (at > m->tail.live.top) return NULL;
     }

@@ -522,7 +522,8 @@ static void a_record_over_the_limit_is_refused(void **state)
     ms__layout l;
     ms_error err;
     (void)state;
-    ms__layout_begin(&l);
+    memset(&l, 0, sizeof l);
+    l.dir = 1;
     l.values = MS__RECORD_MAX - MS__HEADER - l.dir;
     assert_int_equal(ms__layout_end(&l, &err), MS_OK);
     l.values++;

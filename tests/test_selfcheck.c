@@ -534,7 +534,7 @@ static uint64_t make_hide(const ms__mem *m, uint64_t at, uint64_t n)
     const ms__span span = {1, n, n};
     h.content = ms__hide_text(text, &span);
     l.parts = parts;
-    assert_int_equal(ms__layout_of(&h, MS_STR("l"), false, &l, NULL), MS_OK);
+    assert_int_equal(ms__layout_of(&h, MS_STR("l"), MS__CHECKED, &l, NULL), MS_OK);
     memset(r, 0, ms__padded(l.size));
     ms__encode_header(&h, &l, n, MS_TIME_NONE, MS_FLAG_COMMIT, r);
     ms__encode_body(&l, r + MS__HEADER);
