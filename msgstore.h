@@ -18688,14 +18688,13 @@ static ms_envelope ms__other(ms_str type_name, ms_value content)
 static ms_result ms__read_kind(ms__reader *r, const char *name, const char *expected,
                                ms_str found)
 {
-    return ms__at_field(r->err, ms__fail(r->err, MS_E_KIND, "%s is '%v', %s was expected",
-                                         name, MS__V(found), expected), name);
+    return ms__fail_at(r->err, MS_E_KIND, name, "%s is '%v', %s was expected", name,
+                       MS__V(found), expected);
 }
 
 static ms_result ms__read_missing(ms__reader *r, const char *name)
 {
-    return ms__at_field(r->err, ms__fail(r->err, MS_E_MISSING, "the member %s is missing",
-                                         name), name);
+    return ms__fail_at(r->err, MS_E_MISSING, name, "the member %s is missing", name);
 }
 
 /* The text of a JSON string into *out. */
@@ -19496,8 +19495,8 @@ static ms_result ms__side_word(ms__reader *r, size_t base, const char *name, ms_
 static ms_result ms__side_unknown(ms__reader *r, const char *name, ms_str word,
                                   const char *expected)
 {
-    return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "%s '%v', %s was expected",
-                                         name, MS__V(word), expected), name);
+    return ms__fail_at(r->err, MS_E_TYPE, name, "%s '%v', %s was expected", name,
+                       MS__V(word), expected);
 }
 
 static ms_result ms__text_add(ms__reader *r, ms_str s)
@@ -20276,9 +20275,9 @@ static ms_result ms__framework_type(ms__reader *r, size_t base, ms_envelope *m)
     m->type = ms_type_of_word(word);
     if (m->type != MS_T_NONE && m->type != MS_T_TEXT) return MS_OK;
     if (!r->lenient || word.len == 0)
-        return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "type '%v' is not a word "
-                                             "of the framework format", MS__V(word)),
-                            "type");
+        return ms__fail_at(r->err, MS_E_TYPE, "type",
+                           "type '%v' is not a word of the framework format",
+                           MS__V(word));
     m->type = MS_T_OTHER;
     m->type_name = word;
     return MS_OK;
@@ -20330,8 +20329,8 @@ static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t 
                                      ms_error *err)
 {
     if (m->type == MS_T_OTHER ? ms__is_empty(m->type_name) : !ms_type_word(m->type)[0])
-        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
-                                          (uint64_t)(unsigned)m->type), "type");
+        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no word",
+                           (uint64_t)(unsigned)m->type);
     return ms__format_write(w, &ms__framework_format, m, n, err);
 }
 
@@ -20503,8 +20502,8 @@ static ms_result ms__openai_begin(ms__reader *r, size_t base, ms_envelope *m,
     ms_role role = ms_role_of_word(word);
     bool result = role == MS_ROLE_TOOL || role == MS_ROLE_FUNCTION;
     if (role == MS_ROLE_OTHER && (!r->lenient || word.len == 0))
-        return ms__at_field(r->err, ms__fail(r->err, MS_E_TYPE, "role '%v' is not known",
-                                             MS__V(word)), "role");
+        return ms__fail_at(r->err, MS_E_TYPE, "role", "role '%v' is not known",
+                           MS__V(word));
     *m = ms__role_text(role, ms_text(NULL));
     if (result) *m = ms_message(MS_T_OBSERVATION, ms_text(NULL));
     if (role == MS_ROLE_OTHER) m->role_name = word;
@@ -20738,9 +20737,8 @@ static ms_result ms__env_check(ms__reader *r, const ms__env *e)
     ms_str type = e->in[MS__ENV_TYPE], content = e->in[MS__ENV_CONTENT];
     if (!e->row && !ms_str_equal(version, MS_STR("1")) &&
         !ms_json_string_is(version, MS_STR("1")))
-        return ms__at_field(r->err, ms__fail(r->err, MS_E_FOREIGN, "version is '%v', the "
-                                             "integer 1 was expected", MS__V(version)),
-                            "version");
+        return ms__fail_at(r->err, MS_E_FOREIGN, "version",
+                           "version is '%v', the integer 1 was expected", MS__V(version));
     if (!e->row && ms__env_type_of(type) == MS_T_NONE)
         return ms__side_unknown(r, "type", type, "a word of the envelope format");
     if (ms__env_says(role) && !ms__env_is_word(role))
@@ -22439,8 +22437,8 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
 {
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to write");
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__at_field(err, ms__fail(err, MS_E_TYPE, "type %u has no word",
-                                          (uint64_t)(unsigned)m->type), "type");
+        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no word",
+                           (uint64_t)(unsigned)m->type);
     MS__TRY(ms__dialect_check(w->dialect, err));
     MS__TRY(ms__writer_result(w, err));
     if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));
@@ -25510,10 +25508,9 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
     else if (ms_str_equal(change->streaming_status, MS_STR("IN_PROGRESS")))
         status = MS_STR("\"IN_PROGRESS\"");
     else if (change->streaming_status.ptr)
-        return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "'%v' is no status, "
-                                          "IN_PROGRESS and DONE are",
-                                          MS__V(change->streaming_status)),
-                            "streaming_status");
+        return ms__fail_at(err, MS_E_ARGUMENT, "streaming_status",
+                           "'%v' is no status, IN_PROGRESS and DONE are",
+                           MS__V(change->streaming_status));
     MS__TRY(ms_task_get(store, task_id, id, arena, &old, err));
     uint64_t seq = ms_seq(old);
     int64_t now = change->has_updated_at ? change->updated_at_ns : ms__system_time();
@@ -25551,7 +25548,7 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
 static ms_result ms__session_named(ms_str id, const char *name, ms_error *err)
 {
     if (id.len > 0) return ms__key_check(id, name, false, err);
-    return ms__at_field(err, ms__fail(err, MS_E_ARGUMENT, "%s is empty", name), name);
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s is empty", name);
 }
 
 /* Writes "<n>:<user>/", in the arena; `more` bytes have room after it. */
