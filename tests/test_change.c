@@ -843,6 +843,54 @@ static void redaction_leaves_no_byte(void **state)
     }
 }
 
+/* A template keeps the members of the source that no field stands for, also in an element
+ * of its list, and of a value that did not fit all of it. */
+static void redaction_takes_the_template(void **state)
+{
+    static const char json[] =
+        "[{\"role\":\"assistant\",\"content\":\"x\",\"note\":\"" SECRET "\",\"tool_calls\":"
+        "[{\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\",\"" SECRET "\":1}}]},"
+        "{\"role\":\"assistant\",\"content\":7,\"tool_calls\":[\"" SECRET "\"]}]";
+    static const char *const names[] = {"openai", "framework"};
+    test_store s = open_store(state);
+    ms_arena arena;
+    ms_envelopes list;
+    ms_error err;
+    ms_str value;
+    uint64_t seqs[8];
+    ms_read_opts how = {true, false};
+    ms_append_opts opts;
+    memset(&arena, 0, sizeof arena);
+    memset(&opts, 0, sizeof opts);
+    opts.location = JOB;
+    opts.seqs = seqs;
+    must_ok(ms_read_list(ms_dialect_find(MS_STR("openai")), ms_str_of(json), &how, &arena,
+                         &list, &err), &err, "read");
+    assert_int_equal(list.count, 3);
+    must_ok(ms_append_batch(s.store, list.items, list.count, &opts, &err), &err, "append");
+    assert_true(ms_member(&list.items[0], MS_STR("note"), &value));
+    if (lies_open(&s)) assert_int_equal(times_stored(&s, SECRET), 3);
+    for (size_t i = 0; i < list.count; i++)
+        must_ok(ms_redact(s.store, seqs[i], &err), &err, "redact");
+    if (lies_open(&s)) assert_int_equal(times_stored(&s, SECRET), 0);
+    must_survive(&s);
+    for (size_t n = 0; n < 2; n++) {
+        ms_buf buf = {&arena, NULL, 0, 0};
+        ms_writer w;
+        ms_writer_init(&w, ms_dialect_find(ms_str_of(names[n])), NULL, &arena,
+                       ms_buf_write, &buf);
+        for (size_t i = 0; i < list.count; i++) {
+            ms_envelope m = ms_envelope_of(must_get(s.store, seqs[i]));
+            assert_false(ms_member(&m, MS_STR("note"), &value));
+            must_ok(ms_writer_put(&w, &m, &err), &err, "write");
+        }
+        must_ok(ms_writer_finish(&w, &err), &err, "write");
+        assert_int_equal(times_in(buf.ptr, buf.len, SECRET), 0);
+    }
+    ms_arena_deinit(&arena);
+    store_close(&s);
+}
+
 /* What it cost is told on: notes of the kind "usage" are numbers. */
 static void redaction_leaves_the_cost(void **state)
 {
@@ -3575,6 +3623,7 @@ int main(void)
         ON_EVERY_STORE(a_rewind_of_nothing_is_no_record),
         ON_EVERY_STORE(ranges_of_one_location),
         ON_EVERY_STORE(redaction_leaves_no_byte),
+        ON_EVERY_STORE(redaction_takes_the_template),
         ON_EVERY_STORE(redaction_leaves_the_cost),
         ON_EVERY_STORE(redaction_of_every_length),
         ON_EVERY_STORE(what_is_redacted_can_do_little),

@@ -802,13 +802,13 @@ bool secrets_mask_message(ms_envelope *m, unsigned classes, ms_arena *arena,
                           secret_fn note, void *ctx)
 {
     ms_value *values[] = {&m->content, &m->args, &m->phase_id};
-    ms_str *texts[] = {&m->task, &m->summary, &m->error_type, &m->extra, &m->source};
+    ms_str *texts[] = {&m->task, &m->summary, &m->error_type, &m->extra};
     bool good = true;
     for (size_t i = 0; i < 3 && good; i++) {
         if (values[i]->text.ptr == NULL) continue;
         good = secrets_mask(*values[i], classes, arena, note, ctx, values[i]);
     }
-    for (size_t i = 0; i < 5 && good; i++) {
+    for (size_t i = 0; i < 4 && good; i++) {
         ms_value out = {*texts[i], i >= 3};
         if (out.text.ptr == NULL) continue;
         good = secrets_mask(out, classes, arena, note, ctx, &out);
