@@ -2481,6 +2481,9 @@ static void list_of_blocks_becomes_messages_when_it_has_own_kinds(void **state)
             strcat(got, ms_type_word(list.items[m].type));
         }
         assert_string_equal(got, cases[i].types);
+        if (i > 1) continue; /* texts alone are text, which loading a session shortens */
+        assert_false(list.items[0].content.json);
+        assert_true(ms_str_equal(list.items[0].content.text, ms_str_of(i ? "a" : "hi")));
     }
 }
 
