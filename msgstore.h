@@ -18898,6 +18898,26 @@ typedef struct ms__as {
     void (*put)(ms_writer *w, const ms_envelope *m); /* the value of w->hole */
 } ms__as;
 
+/* Defines a hook of one condition, or of one call. */
+#define MS__FITS(name, condition)                                              \
+    static ms_result name(ms__fit *f)                                          \
+    {                                                                          \
+        f->fits = condition;                                                   \
+        return MS_OK;                                                          \
+    }
+#define MS__HAS(name, condition)                                               \
+    static bool name(const ms__hole *h, const ms_envelope *m, size_t n)        \
+    {                                                                          \
+        (void)h, (void)m, (void)n;                                             \
+        return condition;                                                      \
+    }
+#define MS__PUT(name, call)                                                    \
+    static void name(ms_writer *w, const ms_envelope *m)                       \
+    {                                                                          \
+        (void)m;                                                               \
+        call;                                                                  \
+    }
+
 struct ms__hole {
     char letter;
     char inside;          /* letter of the object that it stands in; 0: the outermost */
@@ -19015,7 +19035,7 @@ static void ms__field_put(ms_writer *w, const ms_envelope *m)
 {
     ms_str text = ms__field_text(m, w->hole->field);
     if (ms__field_is_json(m, w->hole->field)) ms_json_put_raw(&w->json, text);
-    else ms_json_put_string(&w->json, text.ptr ? text : MS_STR(""));
+    else ms_json_put_string(&w->json, text);
 }
 
 static void ms__value_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
@@ -19024,11 +19044,7 @@ static void ms__value_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
     (h->as->put ? h->as->put : ms__field_put)(w, m);
 }
 
-static bool ms__has_always(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h, (void)m, (void)n;
-    return true;
-}
+MS__HAS(ms__has_always, true)
 
 /* Fields that ms__chat_said puts into the text. */
 #define MS__SAID_IN_TEXT                                                               \
@@ -19039,17 +19055,9 @@ static const ms__as ms__as_text = {MS__JSON(STRING), "a string", NULL, NULL, NUL
 static const ms__as ms__as_any = {MS__JSON_ANY, "any value", NULL, NULL, NULL};
 
 /* The word of the shape. Another one stays in the template. */
-static ms_result ms__word_read(ms__fit *f)
-{
-    f->fits = ms_json_string_is(f->value, ms_str_of(f->r->word));
-    return MS_OK;
-}
+MS__FITS(ms__word_read, ms_json_string_is(f->value, ms_str_of(f->r->word)))
 
-static void ms__word_put(ms_writer *w, const ms_envelope *m)
-{
-    (void)m;
-    ms_json_put_string(&w->json, ms_str_of(w->word));
-}
+MS__PUT(ms__word_put, ms_json_put_string(&w->json, ms_str_of(w->word)))
 
 static const ms__as ms__as_word = {
     MS__JSON(STRING), "a word", ms__word_read, ms__has_always, ms__word_put};
@@ -19167,17 +19175,9 @@ static ms_result ms__failed_read(ms__fit *f)
     return MS_OK;
 }
 
-static bool ms__failed_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h, (void)n;
-    return m->type == MS_T_ERROR;
-}
+MS__HAS(ms__failed_has, m->type == MS_T_ERROR)
 
-static void ms__true_put(ms_writer *w, const ms_envelope *m)
-{
-    (void)m;
-    ms_json_put_raw(&w->json, MS_STR("true"));
-}
+MS__PUT(ms__true_put, ms_json_put_raw(&w->json, MS_STR("true")))
 
 /* Arguments as an object; others stand in an object under a name that providers know. */
 static void ms__args_put(ms_writer *w, const ms_envelope *m)
@@ -19794,6 +19794,14 @@ static bool ms__is_raw_message(const ms_envelope *m)
            ms__value_is(m->content, MS_JSON_OBJECT);
 }
 
+static ms_result ms__raw_take(ms__reader *r)
+{
+    ms_str text;
+    MS__TRY(ms__read_json(r, r->json, &text));
+    ms_envelope m = ms__other(MS_STR(MS__RAW_MESSAGE), ms_json(text));
+    return ms__reader_add(r, &m);
+}
+
 /* Reads r->json. If its list does not fit, a lenient reader tries again with the list as
  * a member. */
 static ms_result ms__format_read(ms__reader *r, const ms__format *f)
@@ -19818,10 +19826,7 @@ static ms_result ms__format_read(ms__reader *r, const ms__format *f)
         stbds_arrsetlen(r->members, base);
         if (r->whole || !r->list.ptr) break;
     }
-    ms_str text;
-    MS__TRY(ms__read_json(r, r->json, &text));
-    m = ms__other(MS_STR(MS__RAW_MESSAGE), ms_json(text));
-    return ms__reader_add(r, &m);
+    return ms__raw_take(r);
 }
 
 /* ---- Writing. */
@@ -20156,18 +20161,13 @@ static ms_result ms__format_write(ms_writer *w, const ms__format *f, const ms_en
  * ================================================================================== */
 
 /* The word of the type; [fmt-framework] reads it before the other members. */
-static ms_result ms__type_read(ms__fit *f)
-{
-    f->fits = true;
-    return MS_OK;
-}
+MS__FITS(ms__type_read, true)
 
 static void ms__type_put(ms_writer *w, const ms_envelope *m)
 {
-    ms_json_put_string(&w->json, m->type == MS_T_OTHER ? m->type_name
-                                 : m->type == MS_T_TEXT
-                                     ? MS_STR("injected_context")
-                                     : ms_str_of(ms_type_word(m->type)));
+    ms_type type = m->type == MS_T_TEXT ? MS_T_INJECTED_CONTEXT : m->type;
+    ms_json_put_string(&w->json, type == MS_T_OTHER ? m->type_name
+                                                    : ms_str_of(ms_type_word(type)));
 }
 
 /* A role that is not the type's own. */
@@ -20182,16 +20182,10 @@ static ms_result ms__role_read(ms__fit *f)
     return MS_OK;
 }
 
-static bool ms__role_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h, (void)n;
-    return m->role != MS_ROLE_NONE || m->type == MS_T_TEXT;
-}
+MS__HAS(ms__role_has, m->role != MS_ROLE_NONE || m->type == MS_T_TEXT)
 
-static void ms__role_put(ms_writer *w, const ms_envelope *m)
-{
-    ms_json_put_string(&w->json, ms__chat_word(m, ms__role_of(m->role, m->type)));
-}
+MS__PUT(ms__role_put,
+    ms_json_put_string(&w->json, ms__chat_word(m, ms__role_of(m->role, m->type))))
 
 static ms_result ms__joined_read(ms__fit *f)
 {
@@ -20199,11 +20193,7 @@ static ms_result ms__joined_read(ms__fit *f)
     return MS_OK;
 }
 
-static bool ms__joined_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h, (void)n;
-    return (m->flags & MS_FLAG_JOINED) != 0;
-}
+MS__HAS(ms__joined_has, (m->flags & MS_FLAG_JOINED) != 0)
 
 /* The template of another format. Another string stays a member. */
 static ms_result ms__source_read(ms__fit *f)
@@ -20216,11 +20206,7 @@ static ms_result ms__source_read(ms__fit *f)
     return MS_OK;
 }
 
-static bool ms__source_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h, (void)n;
-    return m->source.len > 3 && m->source.ptr[0] != 'f';
-}
+MS__HAS(ms__source_has, m->source.len > 3 && m->source.ptr[0] != 'f')
 
 static const ms__as ms__as_type = {
     MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__type_put};
@@ -20351,11 +20337,7 @@ static ms_result ms__chat_content_read(ms__fit *f)
 }
 
 /* A call has the content only if its source has one. */
-static bool ms__chat_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h, (void)n;
-    return m->type != MS_T_ACTION || m->content.text.ptr;
-}
+MS__HAS(ms__chat_content_has, m->type != MS_T_ACTION || m->content.text.ptr)
 
 /* Null and parts are as they are. */
 static bool ms__is_chat_content(ms_str json)
@@ -20363,10 +20345,8 @@ static bool ms__is_chat_content(ms_str json)
     return ms_json_kind_of(json) == MS_JSON_NULL || ms__is_parts(json);
 }
 
-static void ms__chat_content_put(ms_writer *w, const ms_envelope *m)
-{
-    ms__said_put(w, m, ms__is_answer(m) && !w->word[0], ms__is_chat_content);
-}
+MS__PUT(ms__chat_content_put,
+    ms__said_put(w, m, ms__is_answer(m) && !w->word[0], ms__is_chat_content))
 
 /* Arguments come as a string that should hold an object; only then they are JSON. */
 static ms_result ms__args_text_read(ms__fit *f)
@@ -20400,11 +20380,7 @@ static void ms__chat_role_put(ms_writer *w, const ms_envelope *m)
 
 static bool ms__is_call(const ms_envelope *m) { return m->type == MS_T_ACTION; }
 
-static bool ms__calls_have(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h;
-    return ms__is_call(m) || n > 1;
-}
+MS__HAS(ms__calls_have, ms__is_call(m) || n > 1)
 
 static const ms__as ms__as_chat_role = {
     MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__chat_role_put};
@@ -20605,14 +20581,10 @@ static ms_str ms__env_fixed(const ms__hole *h, const ms_envelope *m)
     return ms_str_of(h->letter == 's' ? "agents-api.message" : ms__env_word(m->type));
 }
 
-static ms_result ms__env_fixed_read(ms__fit *f)
-{
-    f->fits = f->h->letter == 'v'   ? ms_str_equal(f->value, MS_STR("1"))
-              : f->h->letter == 'r' ? ms__env_is_word(f->value)
-                                    : ms_json_string_is(f->value,
-                                                        ms__env_fixed(f->h, f->m));
-    return MS_OK;
-}
+MS__FITS(ms__env_fixed_read,
+    f->h->letter == 'v'   ? ms_str_equal(f->value, MS_STR("1"))
+    : f->h->letter == 'r' ? ms__env_is_word(f->value)
+                          : ms_json_string_is(f->value, ms__env_fixed(f->h, f->m)))
 
 static void ms__env_fixed_put(ms_writer *w, const ms_envelope *m)
 {
@@ -20643,10 +20615,7 @@ static bool ms__env_is_nested(ms_str json)
 }
 
 /* Text, a list or an object; all else stands as its text. */
-static void ms__env_content_put(ms_writer *w, const ms_envelope *m)
-{
-    ms__said_put(w, m, false, ms__env_is_nested);
-}
+MS__PUT(ms__env_content_put, ms__said_put(w, m, false, ms__env_is_nested))
 
 static const ms__as ms__as_env_fixed = {
     MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always, ms__env_fixed_put};
@@ -20981,15 +20950,12 @@ static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n
  *
  * id, task_id and created_at are id, location and time. streaming_status and updated_at
  * stay in the template; ms_task_update puts new ones into `extra`. A message without an
- * id has its sequence number as id; what a stream writes is IN_PROGRESS. Read leniently, another
- * author is a role, `result` of a tool response is its content, and a content that does
- * not fit at all is an OTHER whose template has all its members.
+ * id has its sequence number as id; what a stream writes is IN_PROGRESS.
  * ================================================================================== */
 
 enum {
     MS__TASK_TEXT, MS__TASK_DATA, MS__TASK_REQUEST, MS__TASK_RESPONSE, MS__TASK_REASONING,
-    MS__TASK_KINDS, MS__TASK_RESULT = MS__TASK_KINDS, MS__TASK_SUMMARY, MS__TASK_WHOLE,
-    MS__TASK_WRAPPER, MS__TASK_SHAPES
+    MS__TASK_KINDS, MS__TASK_SUMMARY = MS__TASK_KINDS, MS__TASK_WRAPPER, MS__TASK_SHAPES
 };
 
 /* ---- Values. */
@@ -21038,24 +21004,10 @@ static ms_result ms__task_check(ms__fit *f)
 }
 
 /* The status of a message that a stream writes. */
-static bool ms__task_open_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)n;
-    return (m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, h->name);
-}
+MS__HAS(ms__task_open_has,
+    (m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, h->name))
 
-static void ms__task_open_put(ms_writer *w, const ms_envelope *m)
-{
-    (void)m;
-    ms_json_put_string(&w->json, MS_STR("IN_PROGRESS"));
-}
-
-static ms_result ms__task_author_read(ms__fit *f)
-{
-    f->fits = ms_json_string_is(f->value, MS_STR("user")) ||
-              ms_json_string_is(f->value, MS_STR("agent"));
-    return MS_OK;
-}
+MS__PUT(ms__task_open_put, ms_json_put_string(&w->json, MS_STR("IN_PROGRESS")))
 
 static void ms__task_author_put(ms_writer *w, const ms_envelope *m)
 {
@@ -21132,11 +21084,7 @@ static ms_result ms__task_summary_read(ms__fit *f)
     return ms__task_list(f->r, f->h->name, f->value, false);
 }
 
-static void ms__task_summary_put(ms_writer *w, const ms_envelope *m)
-{
-    (void)m;
-    ms_json_put_raw(&w->json, MS_STR("[]"));
-}
+MS__PUT(ms__task_summary_put, ms_json_put_raw(&w->json, MS_STR("[]")))
 
 /* A text that is the location; empty, there is none. */
 static ms_result ms__task_id_read(ms__fit *f)
@@ -21150,10 +21098,7 @@ static ms_result ms__task_id_read(ms__fit *f)
     return f->r->lenient ? MS_OK : code;
 }
 
-static void ms__task_id_put(ms_writer *w, const ms_envelope *m)
-{
-    ms_json_put_string(&w->json, m->location.ptr ? m->location : MS_STR(""));
-}
+MS__PUT(ms__task_id_put, ms_json_put_string(&w->json, m->location))
 
 static const ms__as ms__as_task_format = {
     MS__JSON_ANY, "plain, markdown or code", ms__task_check, NULL, NULL};
@@ -21161,8 +21106,7 @@ static const ms__as ms__as_task_style = {
     MS__JSON_ANY, "static or active", ms__task_check, NULL, NULL};
 static const ms__as ms__as_task_files = {MS__JSON_ANY, "", ms__task_check, NULL, NULL};
 static const ms__as ms__as_task_author = {
-    MS__JSON(STRING), "a string", ms__task_author_read, ms__has_always,
-    ms__task_author_put};
+    MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__task_author_put};
 static const ms__as ms__as_task_text = {
     MS__JSON(STRING), "a string", NULL, ms__has_always, ms__task_text_put};
 static const ms__as ms__as_task_named = {
@@ -21212,15 +21156,14 @@ static const ms__hole ms__task_requests[] = {
     MS__HOLE('g', 0, "arguments", args, MS_F_ARGS, MS__NEEDED),
     MS__TASK_TAIL,
 };
-#define MS__TASK_RESPONDS(name)                                                 \
-    MS__TASK_HEAD,                                                              \
-    MS__HOLE('i', 0, "tool_call_id", task_named, MS_F_CALL_ID, MS__NEEDED),     \
-    MS__HOLE('n', 0, "name", task_named, MS_F_TOOL, MS__NEEDED),                \
-    MS__HOLE('c', 0, name, any, MS_F_CONTENT, MS__NEEDED),                      \
-    MS__HOLE('E', 0, "is_error", failed, 0, 0),                             \
-    MS__TASK_TAIL
-static const ms__hole ms__task_responses[] = {MS__TASK_RESPONDS("content")};
-static const ms__hole ms__task_results[] = {MS__TASK_RESPONDS("result")};
+static const ms__hole ms__task_responses[] = {
+    MS__TASK_HEAD,
+    MS__HOLE('i', 0, "tool_call_id", task_named, MS_F_CALL_ID, MS__NEEDED),
+    MS__HOLE('n', 0, "name", task_named, MS_F_TOOL, MS__NEEDED),
+    MS__HOLE('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('E', 0, "is_error", failed, 0, 0),
+    MS__TASK_TAIL,
+};
 static const ms__hole ms__task_reasonings[] = {
     MS__TASK_HEAD,
     MS__HOLE('y', 0, "summary", task_summary, 0, 0),
@@ -21232,7 +21175,6 @@ static const ms__hole ms__task_summaries[] = {
     MS__HOLE('y', 0, "summary", task_texts, MS_F_CONTENT, MS__NEEDED),
     MS__TASK_TAIL,
 };
-static const ms__hole ms__task_wholes[] = {MS__TASK_TAIL};
 static const ms__hole ms__task_wrappers[] = {
     MS__HOLE('i', 0, "id", text, MS_F_ID, 0),
     MS__HOLE('k', 0, "task_id", task_id, 0, MS__NEEDED),
@@ -21250,9 +21192,7 @@ static const ms__shape ms__task_shapes[MS__TASK_SHAPES] = {
     MS__SHAPE('q', "tool_request", ms__task_requests),
     MS__SHAPE('p', "tool_response", ms__task_responses),
     MS__SHAPE('r', "reasoning", ms__task_reasonings),
-    MS__SHAPE('R', "tool_response", ms__task_results),
     MS__SHAPE('y', "reasoning", ms__task_summaries),
-    MS__SHAPE('o', "", ms__task_wholes),
     MS__SHAPE('w', "", ms__task_wrappers),
 };
 
@@ -21295,8 +21235,7 @@ static const ms__format ms__task_format = {
 
 /* ---- Reading. */
 
-/* Type, role and shape by the words of the content. Read leniently, any author is a
- * role. */
+/* Type, role and shape by the words of the content. */
 static ms_result ms__task_type(ms__reader *r, size_t base, ms_envelope *m,
                                const ms__shape **shape)
 {
@@ -21308,17 +21247,12 @@ static ms_result ms__task_type(ms__reader *r, size_t base, ms_envelope *m,
     if (kind == MS__TASK_KINDS)
         return ms__side_unknown(r, "type", type, "a word of the format");
     MS__TRY(ms__side_word(r, base, "author", &author));
-    m->type = types[kind];
-    bool text = kind == MS__TASK_TEXT, user = ms_str_equal(author, MS_STR("user"));
-    bool other = !user && !ms_str_equal(author, MS_STR("agent"));
-    if (other && (!r->lenient || author.len == 0))
+    bool user = ms_str_equal(author, MS_STR("user"));
+    if (!user && !ms_str_equal(author, MS_STR("agent")))
         return ms__side_unknown(r, "author", author, "user or agent");
-    if (text && (user || other)) m->type = user ? MS_T_USER_MESSAGE : MS_T_TEXT;
-    if (other || (user && !text)) m->role = ms_role_of_word(author);
-    if (m->role == MS_ROLE_OTHER) m->role_name = author;
-    if (kind == MS__TASK_RESPONSE && r->lenient && !content.ptr &&
-        ms__member_of(r, base, "result").ptr)
-        kind = MS__TASK_RESULT;
+    memset(m, 0, sizeof *m);
+    m->type = user && kind == MS__TASK_TEXT ? MS_T_USER_MESSAGE : types[kind];
+    if (user && kind != MS__TASK_TEXT) m->role = MS_ROLE_USER;
     if (kind == MS__TASK_REASONING && !ms__member_of(r, base, "summary").ptr)
         return ms__read_missing(r, "summary");
     if (kind == MS__TASK_REASONING &&
@@ -21328,36 +21262,19 @@ static ms_result ms__task_type(ms__reader *r, size_t base, ms_envelope *m,
     return MS_OK;
 }
 
-/* Reads a content into *m and r->block; leniently, one that does not fit whole. */
+/* Reads a content into *m and r->block. */
 static ms_result ms__task_content(ms__reader *r, ms_str json, ms_envelope *m,
                                   const ms__shape **shape)
 {
     size_t base;
-    ms_error *err = r->err;
-    memset(m, 0, sizeof *m);
-    *shape = &ms__task_shapes[MS__TASK_WHOLE];
-    if (r->lenient) r->err = NULL;
-    ms_result code = ms__object_begin(r, &r->block, json, &base);
-    if (code == MS_OK) code = ms__task_type(r, base, m, shape);
-    if (code == MS_OK) code = ms__object_take(r, *shape, base, m);
-    r->err = err;
-    if (ms__is_memory(code)) return ms__no_arena(err, r->arena, json.len);
-    if (!r->lenient) return code;
-    if (code == MS_OK && !(ms__type_row_of(m->type)->required & ~ms__fields_of(m)))
-        return MS_OK;
-    stbds_arrsetlen(r->members, base);
-    *shape = &ms__task_shapes[MS__TASK_WHOLE];
-    MS__TRY(ms__read_json(r, json, &json));
     MS__TRY(ms__object_begin(r, &r->block, json, &base));
-    ms_str type = ms__member_of(r, base, "type");
-    if (ms_json_kind_of(type) != MS_JSON_STRING || ms_json_string_is(type, MS_STR("")))
-        type = MS_STR("\"task_content\"");
-    MS__TRY(ms__read_text(r, type, &type));
-    *m = ms__other(type, ms_json(json));
-    return ms__object_take(r, *shape, base, m);
+    MS__TRY(ms__task_type(r, base, m, shape));
+    MS__TRY(ms__object_take(r, *shape, base, m));
+    bool full = !(ms__type_row_of(m->type)->required & ~ms__fields_of(m));
+    return full ? MS_OK : ms__read_missing(r, "content"); /* read leniently */
 }
 
-static ms_result ms__task_read(ms__reader *r)
+static ms_result ms__task_take(ms__reader *r)
 {
     const ms__format *f = &ms__task_format;
     const ms__shape *shape;
@@ -21378,6 +21295,20 @@ static ms_result ms__task_read(ms__reader *r)
     return ms__reader_add(r, &m);
 }
 
+/* A lenient reader keeps what it cannot read. */
+static ms_result ms__task_read(ms__reader *r)
+{
+    size_t base = stbds_arrlenu(r->members);
+    ms_error *err = r->err;
+    if (r->lenient) r->err = NULL;
+    ms_result code = ms__task_take(r);
+    r->err = err;
+    if (code == MS_OK || !r->lenient) return code;
+    if (ms__is_memory(code)) return ms__no_arena(err, r->arena, r->json.len);
+    stbds_arrsetlen(r->members, base);
+    return ms__raw_take(r);
+}
+
 /* ---- Writing. */
 
 static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
@@ -21391,6 +21322,10 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
     ms_envelope outer = *m, inner = *m;
     uint32_t said = 0;
     (void)n;
+    if (ms__is_raw_message(m)) {
+        ms_json_put_raw(&w->json, m->content.text);
+        return MS_OK;
+    }
     if (!w->with_location && !ms__source_of(f, m, true, &shape, &tokens)) {
         MS__TRY(ms__block_put(w, f, m, &said, err));
         ms__left_count(w, f, m, said);
@@ -21457,11 +21392,7 @@ static ms_result ms__row_same_read(ms__fit *f)
     return MS_OK;
 }
 
-static ms_result ms__row_role_read(ms__fit *f)
-{
-    f->fits = !ms_json_string_is(f->value, MS_STR(""));
-    return MS_OK;
-}
+MS__FITS(ms__row_role_read, !ms_json_string_is(f->value, MS_STR("")))
 
 static void ms__row_role_put(ms_writer *w, const ms_envelope *m)
 {
@@ -21475,10 +21406,7 @@ static bool ms__is_any(ms_str json)
     return true;
 }
 
-static void ms__row_content_put(ms_writer *w, const ms_envelope *m)
-{
-    ms__said_put(w, m, false, ms__is_any);
-}
+MS__PUT(ms__row_content_put, ms__said_put(w, m, false, ms__is_any))
 
 static const ms__as ms__as_row_time = {
     MS__JSON(STRING) | MS__JSON(NUMBER), "an RFC 3339 time or seconds", ms__row_time_read,
@@ -21699,17 +21627,10 @@ static bool ms__holds_blocks(const ms_envelope *m)
 }
 
 /* A text; see ms__said_put. */
-static void ms__text_put(ms_writer *w, const ms_envelope *m)
-{
-    ms__said_put(w, m, ms__is_answer(m), NULL);
-}
+MS__PUT(ms__text_put, ms__said_put(w, m, ms__is_answer(m), NULL))
 
 /* Arguments that are there: an empty text stands for none. */
-static bool ms__args_have(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h, (void)n;
-    return m->args.json || m->args.text.len > 0;
-}
+MS__HAS(ms__args_have, m->args.json || m->args.text.len > 0)
 
 static const ms__as ms__as_side = {
     MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__side_put};
@@ -21788,17 +21709,10 @@ static ms_result ms__anthropic_content_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-static bool ms__anthropic_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h;
-    return n == 1 && m->type != MS_T_ACTION && m->type != MS_T_REASONING &&
-           !ms__is_answer(m);
-}
+MS__HAS(ms__anthropic_content_has,
+    n == 1 && m->type != MS_T_ACTION && m->type != MS_T_REASONING && !ms__is_answer(m))
 
-static void ms__anthropic_content_put(ms_writer *w, const ms_envelope *m)
-{
-    ms__said_put(w, m, false, ms__is_blocks);
-}
+MS__PUT(ms__anthropic_content_put, ms__said_put(w, m, false, ms__is_blocks))
 
 /* The content of a result. */
 static ms_result ms__anthropic_result_read(ms__fit *f)
@@ -21809,11 +21723,7 @@ static ms_result ms__anthropic_result_read(ms__fit *f)
 }
 
 /* A result that has none has null for content. */
-static bool ms__anthropic_result_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h, (void)n;
-    return !ms__value_is(m->content, MS_JSON_NULL);
-}
+MS__HAS(ms__anthropic_result_has, !ms__value_is(m->content, MS_JSON_NULL))
 
 static const ms__as ms__as_anthropic_content = {
     MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
@@ -21949,11 +21859,7 @@ static ms_result ms__response_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-static bool ms__response_has(const ms__hole *h, const ms_envelope *m, size_t n)
-{
-    (void)h, (void)n;
-    return m->content.json && ms__is_response(m->content.text);
-}
+MS__HAS(ms__response_has, m->content.json && ms__is_response(m->content.text))
 
 static const ms__as ms__as_true = {
     MS__JSON(TRUE), "true", ms__type_read, ms__has_always, ms__true_put};
@@ -22066,10 +21972,7 @@ static bool ms__is_prompt_list(ms_str list)
     return ms_json_kind_of(list) == MS_JSON_ARRAY && !ms__parts_are(list, true);
 }
 
-static void ms__prompt_put(ms_writer *w, const ms_envelope *m)
-{
-    ms__said_put(w, m, ms__is_answer(m), ms__is_prompt_list);
-}
+MS__PUT(ms__prompt_put, ms__said_put(w, m, ms__is_answer(m), ms__is_prompt_list))
 
 /* Arguments as they came; an empty string is a member without a field. */
 static ms_result ms__raw_args_read(ms__fit *f)
@@ -22086,11 +21989,7 @@ static void ms__raw_args_put(ms_writer *w, const ms_envelope *m)
         ms_json_put_string(&w->json, m->args.text);
 }
 
-static void ms__outcome_put(ms_writer *w, const ms_envelope *m)
-{
-    (void)m;
-    ms_json_put_string(&w->json, MS_STR("failed"));
-}
+MS__PUT(ms__outcome_put, ms_json_put_string(&w->json, MS_STR("failed")))
 
 static const ms__as ms__as_prompt = {
     MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list", NULL, ms__has_always,

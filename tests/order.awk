@@ -268,9 +268,12 @@ function at_file_level(line)
     statement[++n_statement] = token
     statement_line[n_statement] = line
     # A macro with braces makes a function that has the name of its first argument.
-    if (n_statement == 1)
+    if (n_statement == 1) {
         made_by = (token in macro_params) && index(macro_body[token], "{")
-    if (made_by && token == ")") {
+        made_parens = 0
+    }
+    if (made_by && token == "(") made_parens++
+    if (made_by && token == ")" && --made_parens == 0) {
         define(statement[3], "function", line)
         n_statement = 0
     }
