@@ -439,6 +439,17 @@ controls()
         'if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + 24))' 'if (0)'
     control index_check_dropped gcc test_corrupt each_bit_flipped 50 \
         ms__index_holds 'ms__body_check(r) == ms__get32(r + 24)' 'true'
+    control block_check_of_an_index_dropped gcc test_log_traps \
+        no_damaged_block_of_an_index_hides_a_message 100 \
+        ms__segment_sound '!= ms__segment_block(l, b)) return false;' '== 0) return false;'
+    control damaged_block_not_mended gcc test_log_traps \
+        no_damaged_block_of_an_index_hides_a_message 100 \
+        ms__segment_next 'while (l && !ms__segment_find(log, l, list, run))' \
+        'if (l && !ms__segment_find(log, l, list, run) && (run->n = 0) > 0)'
+    control front_check_of_an_index_dropped gcc test_log_traps \
+        no_damaged_block_of_an_index_hides_a_message 100 \
+        ms__segment_at 'ms__segment_front(&log->id, offset, l);' \
+        '(ms__segment_front(&log->id, offset, l), ms__get32(l->numbers - 4));'
     control place_not_in_the_check gcc test_corrupt sectors_zeroed_exchanged_and_stale 20 \
         ms__check_at 'return ms__crc_header_x86(seed, offset, r);' \
         'return ms__crc_header_x86(seed, 0, r);' \
@@ -506,7 +517,7 @@ controls()
         ms__log_unconfirmed 'return boot != 0 &&' 'return true ||'
     control segments_walked_for_a_summary gcc test_log_traps \
         a_damaged_summary_costs_its_segment_indexes_alone 100 \
-        ms__segment_read 'if (!ms__segment_at(' 'if (true || !ms__segment_at('
+        ms__segment_read 'if (!ms__segment_known(' 'if (true || !ms__segment_known('
     control maps_read_ahead_at_random_places gcc test_log_traps \
         a_cold_log_is_read_in_few_pages_when_it_is_opened 100 \
         ms__os_map 'if (how & MS_OS_RANDOM) (void)madvise(p, size, MS__MADV_RANDOM);' ''

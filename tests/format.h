@@ -79,9 +79,41 @@ static inline uint32_t file_body_check(const unsigned char *r)
     return crc == FILE_ERASED ? crc + 1 : crc;
 }
 
-/* Puts both checks on a record. */
+/* Puts right the checks inside a segment index: of each block, and of what is before the
+ * blocks. Where its counts do not give its size it has none. */
+static inline void file_seal_leaf(const unsigned char *id, uint64_t offset,
+                                  unsigned char *r)
+{
+    unsigned char place[8];
+    uint64_t lists = file_get32(r + 192);
+    uint64_t fixed = FILE_LEAF_FIXED + 16 * file_get(r + 96, 4);
+    uint64_t buckets = file_get32(r + 208), width = file_get32(r + 212);
+    uint64_t changed = file_get32(r + 220);
+    if (buckets > 26 || width > 4) return;
+    uint64_t room = lists * 12 + file_get(r + 132, 4) * 4 + ((uint64_t)4 << buckets) + 8 +
+                    file_get(r + 196, 4) * width;
+    uint64_t blocks = (room + 4095) / 4096;
+    fixed += changed == UINT32_MAX ? 0 : changed * 2;
+    if (fixed + 4 * blocks + 4 + room != file_get32(r)) return;
+    unsigned char *checks = r + fixed, *arrays = checks + 4 * blocks + 4;
+    for (uint64_t at = 0; at < room; at += 4096, checks += 4)
+        file_put32(checks, file_crc(0, arrays + at,
+                                    (size_t)(room - at < 4096 ? room - at : 4096)));
+    file_put64(place, offset);
+    uint32_t seed = file_crc(file_crc(0, id, 16), place, 8);
+    file_put32(checks, file_crc(seed, r + 32, (size_t)(checks - r) - 32));
+}
+
+static inline bool file_is_leaf(const unsigned char *r)
+{
+    return r[4] == FILE_KIND_INDEX && r[5] == FILE_INDEX_LEAF &&
+           file_get32(r) >= FILE_LEAF_FIXED;
+}
+
+/* Puts all checks on a record. */
 static inline void file_seal(const unsigned char *id, uint64_t offset, unsigned char *r)
 {
+    if (file_is_leaf(r)) file_seal_leaf(id, offset, r);
     file_put32(r + 24, file_body_check(r));
     file_put32(r + 28, file_check(id, offset, r));
 }

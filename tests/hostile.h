@@ -67,8 +67,10 @@ static inline void hostile_seal_for(const hostile_map *m, size_t at, size_t plac
 {
     unsigned char *r = m->bytes + at;
     if (m->size < 32 || at > m->size - 32) return;
-    if (hostile_fits(m, at) && file_get32(r + 24) != FILE_ERASED)
+    if (hostile_fits(m, at) && file_get32(r + 24) != FILE_ERASED) {
+        if (file_is_leaf(r)) file_seal_leaf(m->id, place, r);
         file_put32(r + 24, file_body_check(r));
+    }
     file_put32(r + 28, hostile_check(m, place, r));
 }
 

@@ -294,9 +294,8 @@ static void arrays_of_a_leaf_that_lie_lead_nowhere(void **state)
 {
     uint64_t offset;
     ms__segment l;
-    const unsigned char *run;
-    uint32_t n;
-    bool mixed;
+    ms__run run;
+    uint32_t all = UINT32_MAX;
     ms_store *store = make_log(200);
     ms__log *log = ms__log_of(store);
     (void)state;
@@ -304,16 +303,18 @@ static void arrays_of_a_leaf_that_lie_lead_nowhere(void **state)
         copy_of(record_of(log, MS__KIND_INDEX, MS__INDEX_SEGMENT, &offset));
     assert_true(ms__segment_decode(&l, copy, offset));
     uint64_t list = ms__segment_list(&l, 0);
-    assert_int_equal(ms__segment_find(&l, list), 0);
-    assert_int_equal(ms__segment_find(&l, list ^ 8), UINT32_MAX);
-    for (size_t b = 0; b <= (size_t)1 << l.bits; b++) ms__put(l.bucket, b, l.lists + 1);
-    assert_int_equal(ms__segment_find(&l, list), UINT32_MAX); /* no such list there */
-    assert_true(ms__segment_run(&l, 0, &run, &n, &mixed) && n > 0 && !mixed);
+    l.sound = &all; /* as if its checks were right */
+    l.placed = 1;
+    assert_true(ms__segment_find(log, &l, list, &run) && run.n > 0 && !run.mixed);
+    assert_true(ms__segment_find(log, &l, list ^ 8, &run) && run.n == 0);
     ms__put(l.begin, 0, 2);
     ms__put(l.begin, 1, 1);
-    assert_false(ms__segment_run(&l, 0, &run, &n, &mixed));
+    assert_false(ms__segment_find(log, &l, list, &run));
     ms__put(l.begin, 1, l.postings + 1);
-    assert_false(ms__segment_run(&l, 0, &run, &n, &mixed));
+    assert_false(ms__segment_find(log, &l, list, &run));
+    for (uint32_t b = 0; b <= (uint32_t)1 << l.bits; b++)
+        ms__put(l.bucket, b, b == 0 ? 0 : l.lists + 1);
+    assert_false(ms__segment_find(log, &l, list & UINT64_MAX >> l.bits, &run));
     assert_int_equal(ms__segment_offset(&l, 0), l.base + 8 * ms__get32(l.record));
     assert_int_equal(ms__segment_offset(&l, l.n), 0);
     ms__put(l.record, 0, (uint32_t)(offset / 8)); /* behind the leaf */
@@ -2194,9 +2195,8 @@ static void a_posting_of_another_kind_of_record_is_damage(void **state)
 {
     uint64_t offset;
     ms__segment l;
-    const unsigned char *run;
-    uint32_t n, note = 0;
-    bool mixed;
+    ms__run run;
+    uint32_t note = 0, all = UINT32_MAX;
     ms_store *store = make_log(0);
     ms__log *log = ms__log_of(store);
     ms__file_id id = log->id;
@@ -2214,12 +2214,13 @@ static void a_posting_of_another_kind_of_record_is_damage(void **state)
     assert_true(ms__segment_decode(&l, r, offset));
     while (drive.ro[ms__segment_offset(&l, note) + 4] != MS__KIND_NOTE) note++;
     uint64_t h = ms__hash_location(&id, q.location);
-    uint32_t s = ms__segment_find(&l, ms__list_number(h, MS__P_LOCATION));
-    assert_true(ms__segment_run(&l, s, &run, &n, &mixed) && n > 2);
+    l.sound = &all; /* as if its checks were right */
+    uint64_t list = ms__list_number(h, MS__P_LOCATION);
+    assert_true(ms__segment_find(log, &l, list, &run) && run.n > 2);
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
     while (ms_next(&it) != NULL) before++;
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
-    unsigned char *p = (unsigned char *)(uintptr_t)run + l.width;
+    unsigned char *p = (unsigned char *)(uintptr_t)run.at + l.width;
     p[0] = (unsigned char)note;
     p[1] = 0;
     ms__log_seal(&id, offset, r);

@@ -899,10 +899,8 @@ static void postings_of_records_that_are_not_there(void **state)
         size_t size = file_padded(file_get32(r));
         bool leaf = r[4] == FILE_KIND_INDEX && r[5] == FILE_INDEX_LEAF;
         uint32_t n = leaf ? file_get32(r + 132) : 0;
-        uint32_t filters = leaf ? file_get32(r + 220) : 0;
         size_t count = leaf && file_get32(r + 212) == 2 ? file_get32(r + 196) : 0;
-        size_t behind = filters < UINT32_MAX ? filters * 2 : 0;
-        size_t first = file_get32(r) - count * 2 - behind;
+        size_t first = file_get32(r) - count * 2;
         for (size_t i = 0; i < count; i += 3) {
             const uint32_t entries[] = {n, (n + 31) & ~31u, 0xffff};
             damage_at(b, i, at, at + size);

@@ -1665,6 +1665,21 @@ static void must_state(const walk *w, uint64_t at, const unsigned char *r)
     must_list(at, &w->leaves, before - listed, listed, r + 224);
 }
 
+/* The checks inside a segment index: of each block of its arrays, and of what is before
+ * the checks. */
+static void must_have_checks(const walk *w, uint64_t at, const unsigned char *checks,
+                             const unsigned char *arrays, const unsigned char *end)
+{
+    unsigned char place[32];
+    const unsigned char *body = w->bytes + at + 32;
+    for (; arrays < end; arrays += 4096, checks += 4)
+        SOUND(get32(checks) ==
+              crc32c(0, arrays, end - arrays < 4096 ? (size_t)(end - arrays) : 4096));
+    memcpy(place, w->bytes + 24, 16);
+    put64(place + 16, at);
+    SOUND(get32(checks) == crc32c(crc32c(0, place, 24), body, (size_t)(checks - body)));
+}
+
 /* A segment index against the records before it. */
 static void parse_leaf(walk *w, const parsed *p)
 {
@@ -1703,7 +1718,11 @@ static void parse_leaf(walk *w, const parsed *p)
     list_add(&w->leaves, &leaf);
     must_state(w, at, r);
 
-    const unsigned char *streams = r + 224 + 16 * get32(r + 96);
+    size_t room = 8 * (size_t)s + 4 * n + 4 * (size_t)(s + 1) +
+                  4 * (((size_t)1 << f) + 1) + (size_t)posts * wide;
+    const unsigned char *checks = r + 224 + 16 * get32(r + 96);
+    const unsigned char *streams = checks + 4 * ((room + 4095) / 4096 + 1);
+    must_have_checks(w, at, checks, streams, r + p->size);
     const unsigned char *places = streams + 8 * (size_t)s, *begins = places + 4 * n;
     const unsigned char *buckets = begins + 4 * (s + 1);
     const unsigned char *list_of = buckets + 4 * (((size_t)1 << f) + 1);

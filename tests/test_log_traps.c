@@ -575,7 +575,7 @@ static uint64_t end_at_path(void)
 /* Leaves that each claim a segment as far off as one leaf may. */
 static void lying_segment_numbers_cost_no_memory(void **state)
 {
-    enum { SIZE = 240, FILE_SIZE = 128 << 10 };
+    enum { SIZE = 248, FILE_SIZE = 128 << 10 };
     uint64_t segment = 0;
     ms_log_info info;
     ms_log_desc desc = desc_of(MS_LOG_READ);
@@ -1247,6 +1247,66 @@ static void no_damaged_index_record_hides_a_conversation(void **state)
         ms_close(store);
         store = must_open(&desc);
         must_have_all_of_early(store);
+        assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
+        ms_close(store);
+    }
+    free(whole);
+}
+
+/* A segment index of many blocks, each damaged in turn: a reader and a writer, which both
+ * need every array, derive the index and find everything; verify reports it. */
+static void no_damaged_block_of_an_index_hides_a_message(void **state)
+{
+    enum { MANY = 3000 };
+    uint64_t places[8];
+    ms_log_desc desc = desc_of(MS_LOG_NEW), reading = desc_of(MS_LOG_READ);
+    ms_log_info info;
+    ms_log_report report;
+    ms_stat stat;
+    char name[16];
+    (void)state;
+    (void)remove(path);
+    ms_store *store = must_open(&desc);
+    for (unsigned i = 0; i < MANY; i++) {
+        ms_envelope m = ms_user_message(ms_text("one of many"));
+        snprintf(name, sizeof name, "place_%u", i);
+        if (i == 0) m.key = MS_STR("the first one");
+        m.location = ms_str_of(i % 2 ? name : "early");
+        assert_int_equal(ms_append(store, m.location, &m, NULL, NULL), MS_OK);
+    }
+    assert_int_equal(ms__segment_write(ms__log_of(store), NULL), MS_OK);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    ms_close(store);
+    size_t size, n = index_records(info.end, places, 8);
+    char *whole = read_file(path, &size);
+    assert_true(whole != NULL && n == 1);
+    uint32_t length = ms__get32((const unsigned char *)whole + places[0]);
+    assert_true(length > 8 * 4096);
+    for (uint32_t at = MS__HEADER; at < length; at += at < 400 ? 5 : 509) {
+        unsigned char byte = (unsigned char)(whole[places[0] + at] ^ 4);
+        assert_true(write_file(path, whole, size));
+        write_at(places[0] + at, &byte, 1);
+        assert_int_equal(ms_log_verify(&reading, &report, NULL), MS_E_DAMAGED);
+        assert_int_equal(report.index_damaged, 1);
+        assert_int_equal(report.damaged, 0);
+        store = must_open(&reading);
+        assert_int_equal(count_in(store, "early"), MANY / 2);
+        for (unsigned i = 1; i < MANY; i += 2) {
+            snprintf(name, sizeof name, "place_%u", i);
+            assert_int_equal(count_in(store, name), 1);
+        }
+        assert_int_equal(count_in(store, "elsewhere"), 0);
+        assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+        assert_int_equal(stat.messages, MANY);
+        assert_int_equal(stat.damaged + stat.hidden + stat.changes, 0);
+        ms_close(store);
+        desc.mode = MS_LOG_WRITE;
+        store = must_open(&desc);
+        uint64_t seq = 0;
+        ms_envelope m = ms_user_message(ms_text("one of many"));
+        m.key = MS_STR("the first one");
+        assert_int_equal(ms_append(store, MS_STR("early"), &m, &seq, NULL), MS_OK);
+        assert_int_equal(seq, 1); /* a repeat */
         assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
         ms_close(store);
     }
@@ -2115,6 +2175,7 @@ int main(void)
         cmocka_unit_test(a_compaction_that_cannot_keep_the_owner_changes_nothing),
         cmocka_unit_test(appends_are_visible_when_the_file_was_truncated_anywhere),
         cmocka_unit_test(no_damaged_index_record_hides_a_conversation),
+        cmocka_unit_test(no_damaged_block_of_an_index_hides_a_message),
         cmocka_unit_test(a_damaged_summary_costs_its_segment_indexes_alone),
         cmocka_unit_test(a_cold_log_is_read_in_few_pages_when_it_is_opened),
         cmocka_unit_test(no_store_goes_where_nothing_could_be_written),

@@ -424,7 +424,8 @@ static void a_leaf_that_says_what_its_records_do_not_is_found(void **state)
     (void)state;
     make_log();
     ms_store *log = open_log(MS_LOG_WRITE);
-    ms__segment *l = (ms__segment *)(uintptr_t)ms__segment_of(ms__log_of(log), 3, true);
+    const ms__segment *valid = ms__segment_valid(ms__log_of(log), 3, true, true);
+    ms__segment *l = (ms__segment *)(uintptr_t)valid;
     uint32_t *numbers[] = {&l->n, &l->lists, &l->postings, &l->bits, &l->width};
     uint64_t *sums[] = {&l->first_seq, &l->last_seq, &l->messages, &l->bytes};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
