@@ -2244,11 +2244,10 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
 /* ---- What comes back: the provider's response becomes messages of the location (or of
  * the memory's, with its agent key), text, thinking and calls in their order, all but the
  * first JOINED. agent_key and model are those of opts; an absent model is the one that
- * the answer names. Thinking is stored as
- * REASONING, with what its provider signed in `extra` (see [project]). The body may be a
- * chat completion, a message of Anthropic, a response of Gemini or Ollama, and a stream
- * of these, as server-sent events or lines of JSON. Results of calls are the caller's to
- * append. */
+ * the answer names. Thinking is stored as REASONING, with what its provider signed in
+ * `extra` (see [project]). The body may be a chat completion, a message of Anthropic, a
+ * response of Gemini or Ollama, and a stream of these, as server-sent events or lines of
+ * JSON. Results of calls are the caller's to append. */
 
 typedef struct ms_answered {
     uint64_t first_seq, last_seq; /* 0: there is no message */
@@ -2265,8 +2264,7 @@ typedef struct ms_answered {
 MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
                            ms_error *err);
 
-/* A streamed answer. For one thread at a time; it must not be moved, and must be ended.
- * */
+/* A streamed answer, for one thread at a time. It must not move, and must be ended. */
 typedef struct ms_answer_stream {
     ms_request_desc desc;      /* private, as all of it */
     ms_answered out;
@@ -2279,7 +2277,7 @@ typedef struct ms_answer_stream {
     ms_buf object;             /* an event of which not all bytes are there */
     ms_buf model;
     uint64_t counts[6];
-    bool in_string, escaped, streams, known, whole;
+    bool in_string, escaped, streams, whole;
 } ms_answer_stream;
 
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
@@ -22510,18 +22508,23 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
 #define MS__KEEP 200
 #define MS__CUT_REACH 8
 
-/* The bytes of the first character; of invalid bytes those that one U+FFFD replaces. */
-static size_t ms__char_size(ms_str s)
+/* Returns the code point at text[*i], U+FFFD for bytes that are not UTF-8, and moves *i
+ * after it. */
+static uint32_t ms__code_point(ms_str text, size_t *i)
 {
-    unsigned bad, len = ms__utf8_char((const unsigned char *)s.ptr, s.len, &bad);
-    return len ? len : bad;
+    static const unsigned char first[5] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    const unsigned char *p = (const unsigned char *)text.ptr + *i;
+    unsigned bad, len = ms__utf8_char(p, text.len - *i, &bad);
+    uint32_t c = len ? (uint32_t)p[0] & first[len] : 0xFFFD;
+    for (unsigned k = 1; k < len; k++) c = c << 6 | (p[k] & 0x3Fu);
+    *i += len ? len : bad;
+    return c;
 }
 
-/* Returns how many bytes the first n characters have (fewer when there are no more), and
- * in *count how many characters there were. */
-static size_t ms__chars_span(ms_str s, size_t n, size_t *count)
+/* Returns where n characters from byte i on end, or the text does; *count: how many there
+ * were. */
+static size_t ms__chars_end(ms_str s, size_t i, size_t n, size_t *count)
 {
-    size_t i = 0;
     *count = 0;
     while (i < s.len && *count < n) {
         size_t left = ms__min(s.len - i, n - *count);
@@ -22529,33 +22532,22 @@ static size_t ms__chars_span(ms_str s, size_t n, size_t *count)
         *count += ascii;
         i += ascii;
         if (ascii == left) continue;
-        i += ms__char_size(ms_str_n(s.ptr + i, s.len - i));
+        (void)ms__code_point(s, &i);
         ++*count;
     }
     return i;
 }
 
-/* Characters that belong to the one before them: combining marks, joiner, variation
- * selectors, emoji modifiers. First and last of each range; UTF-8 sorts as its code
- * points do. */
-static const char ms__marks[][2][5] = {
-    {"\xCC\x80", "\xCD\xAF"},                 {"\xE2\x80\x8D", "\xE2\x80\x8D"},
-    {"\xE2\x83\x90", "\xE2\x83\xBF"},         {"\xE3\x82\x99", "\xE3\x82\x9A"},
-    {"\xEF\xB8\x80", "\xEF\xB8\x8F"},         {"\xF0\x9F\x8F\xBB", "\xF0\x9F\x8F\xBF"},
-};
-
-/* Would a cut at byte `at` divide what a reader sees as one character? */
+/* Would a cut at byte `at` divide what a reader sees as one character? So it does after a
+ * joiner, and before a combining mark, joiner, variation selector or emoji modifier. */
 static bool ms__is_inside(ms_str s, size_t at)
 {
     if (at == 0 || at >= s.len) return false;
     if (at >= 3 && memcmp(s.ptr + at - 3, "\xE2\x80\x8D", 3) == 0) return true;
-    for (size_t i = 0; i < sizeof ms__marks / sizeof ms__marks[0]; i++) {
-        size_t len = strlen(ms__marks[i][0]);
-        if (s.len - at >= len && memcmp(s.ptr + at, ms__marks[i][0], len) >= 0 &&
-            memcmp(s.ptr + at, ms__marks[i][1], len) <= 0)
-            return true;
-    }
-    return false;
+    uint32_t c = ms__code_point(s, &at);
+    return (c >= 0x300 && c <= 0x36F) || c == 0x200D || (c >= 0x20D0 && c <= 0x20FF) ||
+           c == 0x3099 || c == 0x309A || (c >= 0xFE00 && c <= 0xFE0F) ||
+           (c >= 0x1F3FB && c <= 0x1F3FF);
 }
 
 /* Moves a cut outwards until it divides nothing, or not at all; returns by how many
@@ -22563,10 +22555,9 @@ static bool ms__is_inside(ms_str s, size_t at)
 static size_t ms__cut_outwards(ms_str s, size_t *cut, bool back)
 {
     size_t at = *cut, moved = 0;
-    while (moved < MS__CUT_REACH && ms__is_inside(s, at)) {
-        if (!back) at += ms__char_size(ms_str_n(s.ptr + at, s.len - at));
+    for (; moved < MS__CUT_REACH && ms__is_inside(s, at); moved++) {
+        if (!back) (void)ms__code_point(s, &at);
         else do at--; while (at > 0 && ((unsigned char)s.ptr[at] & 0xC0) == 0x80);
-        moved++;
     }
     if (ms__is_inside(s, at)) return 0;
     *cut = at;
@@ -22613,12 +22604,11 @@ static bool ms__short_plan(ms_str text, const ms_shorten_opts *opts, ms_str key,
     bool as_origin = opts && opts->as_origin;
     memset(s, 0, sizeof *s);
     if (!text.ptr || text.len / 2 < keep) return false;
-    (void)ms__chars_span(text, text.len, &s->chars);
+    (void)ms__chars_end(text, 0, text.len, &s->chars);
     if (s->chars / 2 < keep || s->chars == 2 * keep) return false;
     s->omitted = s->chars - 2 * keep;
-    s->head = ms__chars_span(text, keep, &ignored);
-    s->tail = s->head + ms__chars_span(ms_str_n(text.ptr + s->head, text.len - s->head),
-                                       s->omitted, &ignored);
+    s->head = ms__chars_end(text, 0, keep, &ignored);
+    s->tail = ms__chars_end(text, s->head, s->omitted, &ignored);
     if (!as_origin) {
         s->omitted += ms__cut_outwards(text, &s->head, true);
         s->omitted += ms__cut_outwards(text, &s->tail, false);
@@ -22628,27 +22618,24 @@ static bool ms__short_plan(ms_str text, const ms_shorten_opts *opts, ms_str key,
     return as_origin || s->size + hint <= text.len;
 }
 
-static ms_result ms__short_write(ms_str text, const ms__short *s, ms_str key,
-                                 ms_arena *arena, ms_str *out, ms_error *err)
-{
-    size_t len = 0;
-    char *p = arena ? (char *)ms_arena_alloc(arena, s->size) : NULL;
-    *out = ms__absent();
-    if (!p) return ms__no_arena(err, arena, s->size);
-    ms__put_text(p, &len, ms_str_n(text.ptr, s->head));
-    len += ms__hint_write(s->omitted, key, p + len);
-    ms__put_text(p, &len, ms_str_n(text.ptr + s->tail, text.len - s->tail));
-    *out = ms_str_n(p, len);
-    return MS_OK;
-}
-
+/* Sets *out to the text, shortened in the arena where that is worth it. Returns the
+ * characters that it had then in *chars, else 0. */
 static ms_result ms__shorten(ms_str text, const ms_shorten_opts *opts, ms_str key,
-                            ms_arena *arena, ms_str *out, ms_error *err)
+                             ms_arena *arena, ms_str *out, size_t *chars, ms_error *err)
 {
     ms__short s;
+    size_t len = 0;
     *out = text;
+    *chars = 0;
     if (!ms__short_plan(text, opts, key, &s)) return MS_OK;
-    return ms__short_write(text, &s, key, arena, out, err);
+    char *p = arena ? (char *)ms_arena_alloc(arena, s.size) : NULL;
+    if (!p) return ms__no_arena(err, arena, s.size);
+    ms__put_text(p, &len, ms_str_n(text.ptr, s.head));
+    len += ms__hint_write(s.omitted, key, p + len);
+    ms__put_text(p, &len, ms_str_n(text.ptr + s.tail, text.len - s.tail));
+    *out = ms_str_n(p, len);
+    *chars = s.chars;
+    return MS_OK;
 }
 
 /* ---- Messages. */
@@ -22666,9 +22653,7 @@ static ms_result ms__short_extra(ms_str extra, size_t chars, ms_str key, ms_aren
 {
     ms_buf buf;
     ms_json_writer w;
-    memset(&buf, 0, sizeof buf);
-    buf.arena = arena;
-    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms__json_to(&w, &buf, arena);
     ms_json_begin_object(&w);
     ms_json_iter it = ms_json_iterate(extra);
     while (it.object && ms_json_next(&it)) {
@@ -22691,32 +22676,25 @@ static ms_result ms__short_extra(ms_str extra, size_t chars, ms_str key, ms_aren
     return MS_OK;
 }
 
-static bool ms__is_shortened(const ms_envelope *m)
-{
-    ms_str flag;
-    return ms_member(m, MS_STR("_compressed"), &flag) &&
-           ms_json_kind_of(flag) == MS_JSON_TRUE;
-}
-
 MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
                                     ms_str key, ms_arena *arena, ms_error *err)
 {
-    ms__short s;
-    ms_str text, extra, is;
+    size_t chars;
+    ms_str text, extra, flag;
+    bool again = opts && opts->as_origin;
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to shorten");
     text = m->content.text;
     if (ms__role_of(m->role, m->type) == MS_ROLE_SYSTEM) return MS_OK;
-    if (ms__is_shortened(m) && !(opts && opts->as_origin)) return MS_OK;
-    if (m->content.json) {
-        if (ms_json_kind_of(text) != MS_JSON_STRING) return MS_OK;
-        if (ms_json_string(text, arena, &is) != MS_OK)
-            return ms__no_arena(err, arena, text.len);
-        text = is;
-    }
-    if (!ms__short_plan(text, opts, key, &s)) return MS_OK;
-    MS__TRY(ms__short_write(text, &s, key, arena, &is, err));
-    MS__TRY(ms__short_extra(m->extra, s.chars, key, arena, &extra, err));
-    m->content = ms_text_n(is);
+    if (!again && ms_member(m, MS_STR("_compressed"), &flag) &&
+        ms_json_kind_of(flag) == MS_JSON_TRUE)
+        return MS_OK;
+    if (m->content.json && ms_json_kind_of(text) != MS_JSON_STRING) return MS_OK;
+    if (m->content.json && ms_json_string(text, arena, &text) != MS_OK)
+        return ms__no_arena(err, arena, text.len);
+    MS__TRY(ms__shorten(text, opts, key, arena, &text, &chars, err));
+    if (chars == 0) return MS_OK;
+    MS__TRY(ms__short_extra(m->extra, chars, key, arena, &extra, err));
+    m->content = ms_text_n(text);
     m->extra = extra;
     return MS_OK;
 }
@@ -22941,19 +22919,6 @@ static bool ms__is_wide_script(uint32_t c)
            (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFFEF) || c >= 0x20000;
 }
 
-/* Returns the code point at text[*i], U+FFFD for bytes that are not UTF-8, and moves *i
- * after it. */
-static uint32_t ms__code_point(ms_str text, size_t *i)
-{
-    static const unsigned char first[5] = {0, 0x7F, 0x1F, 0x0F, 0x07};
-    const unsigned char *p = (const unsigned char *)text.ptr + *i;
-    unsigned bad, len = ms__utf8_char(p, text.len - *i, &bad);
-    uint32_t c = len ? (uint32_t)p[0] & first[len] : 0xFFFD;
-    for (unsigned k = 1; k < len; k++) c = c << 6 | (p[k] & 0x3Fu);
-    *i += len ? len : bad;
-    return c;
-}
-
 MS_API size_t ms_count_tokens(void *ctx, ms_value text)
 {
     size_t twelfths = 0, i = 0;
@@ -23160,11 +23125,12 @@ static ms_str ms__glue(ms__projector *p, ms_str a, ms_str b, ms_str c)
 /* The text as ms_shorten_message makes it. */
 static ms_str ms__shorter(ms__projector *p, ms_str text, ms_str key)
 {
-    ms_str shorter = text;
-    if (ms__shorten(text, &p->opts.shorten_opts, key, p->arena, &shorter, NULL) != MS_OK)
+    size_t chars;
+    if (ms__shorten(text, &p->opts.shorten_opts, key, p->arena, &text, &chars, NULL) !=
+        MS_OK)
         p->lost = text.len + 1;
-    p->report.shortened += shorter.ptr != text.ptr;
-    return shorter;
+    p->report.shortened += chars != 0;
+    return text;
 }
 
 /* A JSON string with something in it, of that member; absent: there is none. `object`
@@ -24765,7 +24731,7 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * is read as one event, a stream as many; both fill the same bits. Events are found by
  * their braces: every byte outside of an object is framing ("data: ", "[", ",", new
  * lines), so server-sent events, lines of JSON and one large array need no code of their
- * own, and a piece may end at any byte.
+ * own, and the bytes may be divided anywhere.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message
  * with its first text, feeds it, and ends all of them when the answer is whole: only then
@@ -24781,17 +24747,25 @@ typedef enum ms__bit_kind {
     MS__BIT_OTHER
 } ms__bit_kind;
 
+/* What a bit holds. The signature is that of thinking, or of a call of gemini; data that
+ * of redacted thinking. */
+typedef enum ms__bit_part {
+    MS__BIT_BODY, /* text; of a call its arguments */
+    MS__BIT_NAME,
+    MS__BIT_ID,
+    MS__BIT_SIGNATURE,
+    MS__BIT_DATA,
+    MS__BIT_PARTS
+} ms__bit_part;
+
 typedef struct ms__bit {
     struct ms__bit *next;
     ms__bit_kind kind;
     int64_t index;      /* the provider's, or ours */
-    ms_buf text;        /* of a call its arguments */
-    ms_buf name, id;    /* of a call */
-    ms_buf signature;   /* of thinking, of a call of gemini */
-    ms_buf data;        /* of redacted thinking */
+    ms_buf part[MS__BIT_PARTS];
     ms_stream stream;
     uint64_t seq;
-    size_t fed;         /* bytes of the text */
+    size_t fed;         /* bytes of the body */
 } ms__bit;
 
 static ms_arena *ms__answer_arena(ms_answer_stream *a)
@@ -24802,6 +24776,12 @@ static ms_arena *ms__answer_arena(ms_answer_stream *a)
 static void ms__answer_lost(ms_answer_stream *a, size_t size)
 {
     if (a->code == MS_OK) a->code = ms__no_arena(a->err, ms__answer_arena(a), size);
+}
+
+static void ms__answer_put(ms_answer_stream *a, ms_buf *buf, ms_str text)
+{
+    buf->arena = ms__answer_arena(a);
+    if (ms_buf_write(buf, text.ptr, text.len) != MS_OK) ms__answer_lost(a, text.len);
 }
 
 /* The value at a path of members and indices, "choices.0.delta"; absent: there is none,
@@ -24832,27 +24812,25 @@ static ms__bit *ms__bit_at(ms_answer_stream *a, ms__bit_kind kind, int64_t index
     memset(b, 0, sizeof *b);
     b->kind = kind;
     b->index = index;
-    b->text.arena = b->name.arena = b->id.arena = b->signature.arena = b->data.arena =
-        ms__answer_arena(a);
     return *at = b;
 }
 
-/* Does the bit say anything? Providers send empty texts beside calls. */
-static bool ms__bit_says(const ms__bit *b)
+/* Has the bit anything to store? Providers send empty texts beside calls. */
+static bool ms__bit_filled(const ms__bit *b)
 {
-    return b->kind == MS__BIT_CALL ? b->name.len > 0
-                                   : b->text.len + b->signature.len + b->data.len > 0;
+    const ms_buf *part = b->part;
+    if (b->kind == MS__BIT_CALL) return part[MS__BIT_NAME].len > 0;
+    return part[MS__BIT_BODY].len + part[MS__BIT_SIGNATURE].len + part[MS__BIT_DATA].len;
 }
 
-/* What is stored about a signature. of 0: the answer is not whole yet. */
+/* The member `signed` of a bit, with the hash of the answer unless it is 0. */
 static ms_str ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of)
 {
-    const ms_buf *text = b->data.len > 0 ? &b->data : &b->signature;
+    bool data = b->part[MS__BIT_DATA].len > 0;
+    const ms_buf *text = &b->part[data ? MS__BIT_DATA : MS__BIT_SIGNATURE];
     ms_json_writer w;
     ms_buf buf;
-    memset(&buf, 0, sizeof buf);
-    buf.arena = ms__answer_arena(a);
-    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms__json_to(&w, &buf, ms__answer_arena(a));
     ms_json_begin_object(&w);
     ms_json_key(&w, MS_STR("signed"));
     ms_json_begin_object(&w);
@@ -24862,33 +24840,31 @@ static ms_str ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of)
     if (a->model.len > 0) ms_json_put_string(&w, ms_buf_text(&a->model));
     if (of != 0) ms_json_key(&w, MS_STR("of"));
     if (of != 0) ms_json_put_u64(&w, of);
-    if (text->len > 0) {
-        ms_json_key(&w, text == &b->data ? MS_STR("data") : MS_STR("signature"));
-        ms_json_put_string(&w, ms_buf_text(text));
-    }
+    if (text->len > 0) ms_json_key(&w, data ? MS_STR("data") : MS_STR("signature"));
+    if (text->len > 0) ms_json_put_string(&w, ms_buf_text(text));
     ms_json_end_object(&w);
     ms_json_end_object(&w);
     if (ms_json_finish(&w) != MS_OK) ms__answer_lost(a, buf.len);
     return ms_buf_text(&buf);
 }
 
-/* The message of a bit: as a stream begins it, or, `whole`, as it is stored in the end.
- * */
+/* The message of a bit: as a stream begins it, or, `whole`, as it ends. */
 static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b,
                                    bool whole)
 {
-    ms_value text = whole ? ms_text_n(ms_buf_text(&b->text)) : ms_text("");
+    ms_value text = whole ? ms_text_n(ms_buf_text(&b->part[MS__BIT_BODY])) : ms_text("");
     ms_str object;
     ms_envelope m = ms_message(b->kind == MS__BIT_THOUGHT ? MS_T_REASONING
                                : b->kind == MS__BIT_OTHER ? MS_T_MULTIMODAL_PART
                                                           : MS_T_ASSISTANT_MESSAGE, text);
     if (b->kind == MS__BIT_CALL) {
+        const ms_buf *id = &b->part[MS__BIT_ID];
         if (whole && text.text.len == 0) text = ms_json(MS_STR("{}"));
         if (ms_json_check(text.text, NULL, &object, NULL) == MS_OK &&
             ms_json_kind_of(object) == MS_JSON_OBJECT)
             text = ms_json(object);
-        m = ms_action(ms_buf_text(&b->name), text,
-                      b->id.len > 0 ? ms_buf_text(&b->id) : ms__absent());
+        m = ms_action(ms_buf_text(&b->part[MS__BIT_NAME]), text,
+                      id->len > 0 ? ms_buf_text(id) : ms__absent());
     } else if (b->kind == MS__BIT_OTHER) {
         m.role = MS_ROLE_ASSISTANT;
         m.content.json = true;
@@ -24903,7 +24879,8 @@ static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b,
  * kind come whole, at the end. */
 static void ms__bit_flow(ms_answer_stream *a, ms__bit *b)
 {
-    if (!a->streams || a->code != MS_OK || b->kind == MS__BIT_OTHER || !ms__bit_says(b))
+    const ms_buf *body = &b->part[MS__BIT_BODY];
+    if (!a->streams || a->code != MS_OK || b->kind == MS__BIT_OTHER || !ms__bit_filled(b))
         return;
     if (b->seq == 0) {
         ms_envelope m = ms__bit_message(a, b, false);
@@ -24912,84 +24889,74 @@ static void ms__bit_flow(ms_answer_stream *a, ms__bit *b)
         b->seq = b->stream.seq;
         if (a->out.first_seq == 0) a->out.first_seq = b->seq;
     }
-    if (a->code != MS_OK || b->fed == b->text.len) return;
-    a->code = ms_stream_feed(&b->stream, ms_str_n(b->text.ptr + b->fed,
-                                                  b->text.len - b->fed), a->err);
-    b->fed = b->text.len;
+    if (a->code != MS_OK || b->fed == body->len) return;
+    a->code = ms_stream_feed(&b->stream, ms_str_n(body->ptr + b->fed, body->len - b->fed),
+                             a->err);
+    b->fed = body->len;
 }
 
-/* More of a bit: the text of a JSON string, other JSON as it is, goes on its text ('t'),
- * signature ('s') or data ('d'), or becomes its name ('n') or id ('i'), which come once.
- * Empty texts make no bit, but calls. */
-static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index, char what,
-                        ms_str json)
+/* Adds the value at a path of an object to a part of a bit: of a JSON string its text,
+ * other JSON as it is. Name and id come once. Empty texts make no bit, but calls. */
+static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
+                        ms__bit_part part, ms_str object, const char *path)
 {
-    ms_str text = json;
-    ms__bit *b;
-    bool string = ms_json_kind_of(json) == MS_JSON_STRING;
-    if (!json.ptr || a->code != MS_OK) return;
-    if (string && ms_json_string(json, ms__answer_arena(a), &text) != MS_OK)
-        ms__answer_lost(a, json.len);
+    ms_str text = ms__at(object, path);
+    if (!text.ptr || a->code != MS_OK) return;
+    if (ms_json_kind_of(text) == MS_JSON_STRING &&
+        ms_json_string(text, ms__answer_arena(a), &text) != MS_OK)
+        ms__answer_lost(a, text.len);
     if (text.len == 0 && kind != MS__BIT_CALL) return;
-    b = ms__bit_at(a, kind, index);
-    if (!b) return;
-    ms_buf *buf = what == 't'   ? &b->text
-                  : what == 's' ? &b->signature
-                  : what == 'd' ? &b->data
-                  : what == 'n' ? &b->name : &b->id;
-    if ((what == 'n' || what == 'i') && buf->len > 0) return;
-    if (ms_buf_write(buf, text.ptr, text.len) != MS_OK) ms__answer_lost(a, text.len);
+    ms__bit *b = ms__bit_at(a, kind, index);
+    bool once = part == MS__BIT_NAME || part == MS__BIT_ID;
+    if (!b || (once && b->part[part].len > 0)) return;
+    ms__answer_put(a, &b->part[part], text);
     ms__bit_flow(a, b);
 }
 
-/* A call, or more of it: `object` has its name and its arguments, `around` its id. */
-static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str around,
-                            ms_str object, const char *args)
+/* Adds to a call: its name and its arguments are at paths of the object. */
+static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
+                            const char *name, const char *args)
 {
-    ms__bit_put(a, MS__BIT_CALL, index, 'i', ms__at(around, "id"));
-    ms__bit_put(a, MS__BIT_CALL, index, 's', ms__at(around, "thoughtSignature"));
-    ms__bit_put(a, MS__BIT_CALL, index, 'n', ms__at(object, "name"));
-    if (args) ms__bit_put(a, MS__BIT_CALL, index, 't', ms__at(object, args));
+    ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_ID, object, "id");
+    ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_SIGNATURE, object, "thoughtSignature");
+    ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_NAME, object, name);
+    ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_BODY, object, args);
 }
 
 /* A block of no kind that has a meaning here is kept as it is, in a list. */
 static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 {
-    ms_result code = MS_OK;
     ms__bit *b = ms__bit_at(a, MS__BIT_OTHER, index);
     if (!b) return;
-    ms__buf_add(&b->text, &code, MS_STR("["));
-    ms__buf_add(&b->text, &code, block);
-    ms__buf_add(&b->text, &code, MS_STR("]"));
-    if (code != MS_OK) ms__answer_lost(a, block.len);
+    ms__answer_put(a, &b->part[MS__BIT_BODY], MS_STR("["));
+    ms__answer_put(a, &b->part[MS__BIT_BODY], block);
+    ms__answer_put(a, &b->part[MS__BIT_BODY], MS_STR("]"));
 }
 
 /* ---- The events of each provider. */
 
-/* A message or a delta of chat completions. */
+/* A message or a delta of chat completions; Mistral's content is a list of parts. */
 static void ms__answer_chat(ms_answer_stream *a, ms_str event)
 {
-    ms_str m = ms__at(event, "choices.0.message"), content, call;
+    ms_str m = ms__at(event, "choices.0.message");
     a->whole = a->whole || m.ptr;
     if (!m.ptr) m = ms__at(event, "choices.0.delta");
-    content = ms__at(m, "content");
-    ms__bit_put(a, MS__BIT_THOUGHT, 0, 't', ms__at(m, "reasoning_content"));
-    ms__bit_put(a, MS__BIT_TEXT, 0, 't', ms__at(m, "refusal"));
-    ms_json_iter it = ms_json_iterate(content); /* a list of parts, as Mistral has it */
+    ms_str content = ms__at(m, "content");
+    ms_json_iter it = ms_json_iterate(content);
+    ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, m, "reasoning_content");
+    ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, m, "refusal");
     if (ms_json_kind_of(content) == MS_JSON_STRING)
-        ms__bit_put(a, MS__BIT_TEXT, 0, 't', content);
+        ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, content, "");
     while (ms_json_next(&it))
-        ms__bit_put(a, MS__BIT_TEXT, 0, 't', ms__at(it.value, "text"));
-    call = ms__at(m, "function_call");
-    if (call.ptr) ms__answer_call(a, -1, call, call, "arguments");
+        ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, it.value, "text");
+    if (ms__at(m, "function_call").ptr)
+        ms__answer_call(a, -1, m, "function_call.name", "function_call.arguments");
     it = ms_json_iterate(ms__at(m, "tool_calls"));
     for (int64_t i = 0; ms_json_next(&it); i++) {
         int64_t index = i;
-        ms_str custom = ms__at(it.value, "custom");
         (void)ms_json_i64(ms__at(it.value, "index"), &index);
-        ms__answer_call(a, index, it.value,
-                        custom.ptr ? custom : ms__at(it.value, "function"),
-                        custom.ptr ? "input" : "arguments");
+        ms__answer_call(a, index, it.value, "function.name", "function.arguments");
+        ms__answer_call(a, index, it.value, "custom.name", "custom.input");
     }
 }
 
@@ -24998,17 +24965,16 @@ static void ms__answer_block(ms_answer_stream *a, int64_t index, ms_str block)
 {
     ms_str type = ms__at(block, "type");
     if (ms_json_string_is(type, MS_STR("text"))) {
-        ms__bit_put(a, MS__BIT_TEXT, index, 't', ms__at(block, "text"));
+        ms__bit_put(a, MS__BIT_TEXT, index, MS__BIT_BODY, block, "text");
     } else if (ms_json_string_is(type, MS_STR("tool_use"))) {
         ms_json_iter it = ms_json_iterate(ms__at(block, "input"));
-        ms__answer_call(a, index, block, block, NULL);
-        if (ms_json_next(&it)) /* {}: deltas may follow */
-            ms__bit_put(a, MS__BIT_CALL, index, 't', ms__at(block, "input"));
+        bool has = ms_json_next(&it); /* {}: deltas may follow */
+        ms__answer_call(a, index, block, "name", has ? "input" : "-");
     } else if (ms_json_string_is(type, MS_STR("thinking")) ||
                ms_json_string_is(type, MS_STR("redacted_thinking"))) {
-        ms__bit_put(a, MS__BIT_THOUGHT, index, 't', ms__at(block, "thinking"));
-        ms__bit_put(a, MS__BIT_THOUGHT, index, 's', ms__at(block, "signature"));
-        ms__bit_put(a, MS__BIT_THOUGHT, index, 'd', ms__at(block, "data"));
+        ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_BODY, block, "thinking");
+        ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_SIGNATURE, block, "signature");
+        ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_DATA, block, "data");
     } else {
         ms__answer_other(a, index, block);
     }
@@ -25022,12 +24988,12 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
     for (; ms_json_next(&it); index++) ms__answer_block(a, index, it.value);
     (void)ms_json_i64(ms__at(event, "index"), &index);
     if (block.ptr) ms__answer_block(a, index, block);
-    ms__bit_put(a, MS__BIT_TEXT, index, 't', ms__at(delta, "text"));
-    ms__bit_put(a, MS__BIT_THOUGHT, index, 't', ms__at(delta, "thinking"));
-    ms__bit_put(a, MS__BIT_THOUGHT, index, 's', ms__at(delta, "signature"));
+    ms__bit_put(a, MS__BIT_TEXT, index, MS__BIT_BODY, delta, "text");
+    ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_BODY, delta, "thinking");
+    ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_SIGNATURE, delta, "signature");
     for (ms__bit *b = a->bits; b; b = b->next) /* a server's tool has input as well */
         if (b->kind == MS__BIT_CALL && b->index == index)
-            ms__bit_put(a, MS__BIT_CALL, index, 't', ms__at(delta, "partial_json"));
+            ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_BODY, delta, "partial_json");
 }
 
 /* Parts of gemini's: text goes on the text before it, of the same kind. */
@@ -25035,51 +25001,47 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
 {
     ms_json_iter it = ms_json_iterate(ms__at(event, "candidates.0.content.parts"));
     while (ms_json_next(&it)) {
-        ms_str text = ms__at(it.value, "text"), call = ms__at(it.value, "functionCall");
+        bool call = ms__at(it.value, "functionCall").ptr != NULL;
         bool thought = ms_json_kind_of(ms__at(it.value, "thought")) == MS_JSON_TRUE;
-        ms__bit_kind kind = call.ptr   ? MS__BIT_CALL
-                            : !text.ptr ? MS__BIT_OTHER
-                            : thought   ? MS__BIT_THOUGHT : MS__BIT_TEXT;
+        ms__bit_kind kind = call                           ? MS__BIT_CALL
+                            : !ms__at(it.value, "text").ptr ? MS__BIT_OTHER
+                            : thought ? MS__BIT_THOUGHT : MS__BIT_TEXT;
         if (kind >= MS__BIT_CALL || a->last_kind != (unsigned)kind) a->n_bits++;
         a->last_kind = kind;
-        if (text.ptr) ms__bit_put(a, kind, a->n_bits, 't', text);
-        else if (!call.ptr) ms__answer_other(a, a->n_bits, it.value);
-        else {
-            ms__answer_call(a, a->n_bits, it.value, call, "args");
-            ms__bit_put(a, MS__BIT_CALL, a->n_bits, 'i', ms__at(call, "id"));
-        }
+        if (kind < MS__BIT_CALL)
+            ms__bit_put(a, kind, a->n_bits, MS__BIT_BODY, it.value, "text");
+        if (kind == MS__BIT_OTHER) ms__answer_other(a, a->n_bits, it.value);
+        if (kind != MS__BIT_CALL) continue;
+        ms__bit_put(a, kind, a->n_bits, MS__BIT_ID, it.value, "functionCall.id");
+        ms__answer_call(a, a->n_bits, it.value, "functionCall.name", "functionCall.args");
     }
 }
 
 static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
 {
     ms_json_iter it = ms_json_iterate(ms__at(event, "message.tool_calls"));
-    ms__bit_put(a, MS__BIT_THOUGHT, 0, 't', ms__at(event, "message.thinking"));
-    ms__bit_put(a, MS__BIT_TEXT, 0, 't', ms__at(event, "message.content"));
+    ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, event, "message.thinking");
+    ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, event, "message.content");
     while (ms_json_next(&it))
-        ms__answer_call(a, a->n_bits++, it.value, ms__at(it.value, "function"),
-                        "arguments");
+        ms__answer_call(a, a->n_bits++, it.value, "function.name", "function.arguments");
     if (ms_json_kind_of(ms__at(event, "done")) == MS_JSON_TRUE) a->whole = true;
 }
 
-/* What all have, at their places: counts of tokens, and of nanoseconds, that it is an
- * answer at all, the model, why it stopped. */
-enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__KNOWN, MS__MODEL,
-       MS__STOP };
+/* What all have, at their places: counts of tokens and of nanoseconds, the model, why it
+ * stopped. */
+enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__MODEL, MS__STOP };
 
 static const struct ms__answer_place {
     ms_shape shape;
     int what;
     const char *path;
 } ms__answer_places[] = {
-    {MS_SHAPE_CHAT, MS__KNOWN, "choices"},
     {MS_SHAPE_CHAT, MS__MODEL, "model"},
     {MS_SHAPE_CHAT, MS__STOP, "choices.0.finish_reason"},
     {MS_SHAPE_CHAT, MS__IN, "usage.prompt_tokens"},
     {MS_SHAPE_CHAT, MS__OUT, "usage.completion_tokens"},
     {MS_SHAPE_CHAT, MS__CACHED, "usage.prompt_tokens_details.cached_tokens"},
     {MS_SHAPE_CHAT, MS__THOUGHT, "usage.completion_tokens_details.reasoning_tokens"},
-    {MS_SHAPE_ANTHROPIC, MS__KNOWN, "content"},
     {MS_SHAPE_ANTHROPIC, MS__MODEL, "model"},
     {MS_SHAPE_ANTHROPIC, MS__STOP, "stop_reason"},
     {MS_SHAPE_ANTHROPIC, MS__STOP, "delta.stop_reason"},
@@ -25087,14 +25049,12 @@ static const struct ms__answer_place {
     {MS_SHAPE_ANTHROPIC, MS__OUT, "usage.output_tokens"},
     {MS_SHAPE_ANTHROPIC, MS__CACHED, "usage.cache_read_input_tokens"},
     {MS_SHAPE_ANTHROPIC, MS__MADE, "usage.cache_creation_input_tokens"},
-    {MS_SHAPE_GEMINI, MS__KNOWN, "candidates"},
     {MS_SHAPE_GEMINI, MS__MODEL, "modelVersion"},
     {MS_SHAPE_GEMINI, MS__STOP, "candidates.0.finishReason"},
     {MS_SHAPE_GEMINI, MS__IN, "usageMetadata.promptTokenCount"},
     {MS_SHAPE_GEMINI, MS__OUT, "usageMetadata.candidatesTokenCount"},
     {MS_SHAPE_GEMINI, MS__CACHED, "usageMetadata.cachedContentTokenCount"},
     {MS_SHAPE_GEMINI, MS__THOUGHT, "usageMetadata.thoughtsTokenCount"},
-    {MS_SHAPE_OLLAMA, MS__KNOWN, "message"},
     {MS_SHAPE_OLLAMA, MS__MODEL, "model"},
     {MS_SHAPE_OLLAMA, MS__STOP, "done_reason"},
     {MS_SHAPE_OLLAMA, MS__IN, "prompt_eval_count"},
@@ -25110,12 +25070,10 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
         if (f->shape != a->desc.profile->shape) continue;
         ms_str v = ms__at(event, f->path);
         if (!v.ptr) continue;
-        if (f->what < MS__KNOWN) (void)ms_json_u64(v, &a->counts[f->what]);
-        if (f->what == MS__KNOWN) a->known = true;
+        if (f->what < MS__MODEL) (void)ms_json_u64(v, &a->counts[f->what]);
         if (f->what == MS__MODEL && a->model.len == 0 &&
-            ms_json_string(v, ms__answer_arena(a), &word) == MS_OK &&
-            ms_buf_write(&a->model, word.ptr, word.len) != MS_OK)
-            ms__answer_lost(a, word.len);
+            ms_json_string(v, ms__answer_arena(a), &word) == MS_OK)
+            ms__answer_put(a, &a->model, word);
         if (f->what != MS__STOP || !ms__string_inside(v, &word) || word.len == 0)
             continue;
         a->whole = true;
@@ -25170,13 +25128,11 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
         a->desc.location = desc->memory->location;
         if (!desc->opts.agent_key.ptr) a->desc.opts.agent_key = desc->memory->agent_key;
     }
+    a->err = err;
     a->streams = true;
     a->last_kind = MS__BIT_OTHER;
-    a->object.arena = a->model.arena = ms__answer_arena(a);
-    if (desc->opts.model.len > 0 &&
-        ms_buf_write(&a->model, desc->opts.model.ptr, desc->opts.model.len) != MS_OK)
-        return ms__no_arena(err, a->model.arena, desc->opts.model.len);
-    return MS_OK;
+    ms__answer_put(a, &a->model, desc->opts.model);
+    return a->code;
 }
 
 /* Looks at one byte; true: an object ends with it. */
@@ -25202,10 +25158,10 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
         if (a->depth == 0) from = i;
         bool ends = ms__answer_byte(a, bytes.ptr[i]);
         if (!ends && (a->depth == 0 || i + 1 < bytes.len)) continue;
-        if (ms_buf_write(&a->object, bytes.ptr + from, i + 1 - from) != MS_OK)
-            ms__answer_lost(a, i);
-        else if (ends) ms__answer_event(a, ms_buf_text(&a->object));
-        if (ends) a->object.len = 0;
+        ms__answer_put(a, &a->object, ms_str_n(bytes.ptr + from, i + 1 - from));
+        if (!ends) continue;
+        if (a->code == MS_OK) ms__answer_event(a, ms_buf_text(&a->object));
+        a->object.len = 0;
     }
     return a->code;
 }
@@ -25214,31 +25170,31 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
 static MS__APART ms_envelope *ms__answer_messages(ms_answer_stream *a)
 {
     uint64_t of = 0;
-    bool thinks = false;
     size_t n = 0;
-    for (const ms__bit *b = a->bits; b; b = b->next) n += ms__bit_says(b);
+    bool thinks = false;
+    for (ms__bit **at = &a->bits; *at;) {
+        if (ms__bit_filled(*at)) n++, at = &(*at)->next;
+        else *at = (*at)->next;
+    }
     ms_envelope *all =
         (ms_envelope *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *all);
     ms_envelope *m = all;
     if (!all) ms__answer_lost(a, n * sizeof *all);
-    for (const ms__bit *b = all ? a->bits : NULL; b; b = b->next) {
-        if (!ms__bit_says(b)) continue;
+    if (!all) return NULL;
+    for (const ms__bit *b = a->bits; b; b = b->next, m++) {
         *m = ms__bit_message(a, b, true);
         if (m != all) m->flags = MS_FLAG_JOINED;
         thinks = thinks || b->kind == MS__BIT_THOUGHT;
         if (thinks) of = ms__answer_sum(of, m);
         a->out.calls += b->kind == MS__BIT_CALL;
-        m++;
     }
-    a->out.messages = all ? n : 0;
     m = all;
-    for (const ms__bit *b = all ? a->bits : NULL; b; b = b->next) {
-        if (!ms__bit_says(b)) continue;
+    for (const ms__bit *b = a->bits; b; b = b->next, m++) {
         bool thought = b->kind == MS__BIT_THOUGHT;
-        if (thought || b->signature.len > 0)
+        if (thought || b->part[MS__BIT_SIGNATURE].len > 0)
             m->extra = ms__bit_signed(a, b, thought ? of : 0);
-        m++;
     }
+    a->out.messages = n;
     return all;
 }
 
@@ -25247,8 +25203,7 @@ static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelop
                                            ms_error *err)
 {
     ms_result first = MS_OK, code;
-    for (ms__bit *b = a->bits; b; b = b->next) {
-        if (!ms__bit_says(b)) continue;
+    for (ms__bit *b = a->bits; b; b = b->next, m++) {
         if (b->seq == 0) {
             code = ms_append(a->desc.store, a->desc.location, m, &b->seq, err);
             if (a->out.first_seq == 0) a->out.first_seq = b->seq;
@@ -25261,12 +25216,11 @@ static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelop
         }
         if (code == MS_OK) a->out.last_seq = b->seq;
         if (first == MS_OK) first = code;
-        m++;
     }
     return first;
 }
 
-/* All messages in one batch. */
+/* Appends all messages in one batch. */
 static MS__APART ms_result ms__answer_batch(ms_answer_stream *a, const ms_envelope *m,
                                             ms_error *err)
 {
@@ -25285,20 +25239,20 @@ static MS__APART ms_result ms__answer_batch(ms_answer_stream *a, const ms_envelo
     return MS_OK;
 }
 
-/* Anthropic counts what it cached apart from the input, Gemini its thoughts apart from
- * the output. */
+/* Appends the note of usage. Anthropic counts what it cached apart from the input, Gemini
+ * its thoughts apart from the output. */
 static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
 {
     ms_usage *u = &a->out.usage;
     const uint64_t *n = a->counts;
-    bool apart = a->desc.profile->shape == MS_SHAPE_ANTHROPIC;
-    u->input_tokens = n[MS__IN] + (apart ? n[MS__CACHED] + n[MS__MADE] : 0);
-    apart = a->desc.profile->shape == MS_SHAPE_GEMINI;
-    u->output_tokens = n[MS__OUT] + (apart ? n[MS__THOUGHT] : 0);
+    ms_shape shape = a->desc.profile->shape;
+    u->input_tokens = n[MS__IN];
+    if (shape == MS_SHAPE_ANTHROPIC) u->input_tokens += n[MS__CACHED] + n[MS__MADE];
+    u->output_tokens = n[MS__OUT] + (shape == MS_SHAPE_GEMINI ? n[MS__THOUGHT] : 0);
     u->cached_tokens = n[MS__CACHED];
     u->reasoning_tokens = n[MS__THOUGHT];
     if (n[MS__NS] <= INT64_MAX) u->duration_ns = (int64_t)n[MS__NS];
-    if (a->out.last_seq == 0 || (u->input_tokens + u->output_tokens == 0)) return MS_OK;
+    if (a->out.last_seq == 0 || u->input_tokens + u->output_tokens == 0) return MS_OK;
     ms_result code = ms_note_usage(a->desc.store, a->out.last_seq, u, err);
     return code == MS_E_UNSUPPORTED ? MS_OK : code;
 }
@@ -25309,20 +25263,19 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
 {
     if (out) memset(out, 0, sizeof *out);
     if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
-    ms_result code = MS_OK, failed = a->code;
+    ms_result failed = a->code, code;
     a->code = MS_OK;
     a->err = err;
     a->whole = a->whole && failed == MS_OK;
     const ms_envelope *m = a->streams || a->whole ? ms__answer_messages(a) : NULL;
-    if (a->code != MS_OK) code = a->code;
-    else if (m && a->streams) code = ms__answer_ends(a, m, err);
-    else if (m) code = ms__answer_batch(a, m, err);
+    code = a->code;
+    if (m && code == MS_OK)
+        code = a->streams ? ms__answer_ends(a, m, err) : ms__answer_batch(a, m, err);
     if (code == MS_OK) code = ms__answer_note(a, err);
     if (out) *out = a->out;
     if (code == MS_OK && failed == MS_OK && !a->whole)
-        code = ms__fail(err, MS_E_MISSING, a->known
-                                               ? "the answer ended before it was whole"
-                                               : "there is no answer of a provider");
+        code = ms__fail(err, MS_E_MISSING, "this is no answer of a provider, or it ended "
+                        "before it was whole");
     ms_arena_deinit(&a->own);
     memset(&a->desc, 0, sizeof a->desc);
     return code;
@@ -25339,11 +25292,11 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
     if (!a) return ms__no_arena(err, arena, sizeof *a);
     ms_result code = ms_answer_begin(a, desc, err);
     if (code == MS_OK) {
-        a->desc.arena = a->object.arena = a->model.arena = arena;
         a->streams = false;
         code = ms_answer_feed(a, body, err);
+        ms_result ended = ms_answer_end(a, out, code == MS_OK ? err : NULL);
+        if (code == MS_OK) code = ended;
     }
-    if (code == MS_OK) code = ms_answer_end(a, out, err);
     ms_arena_deinit(&own);
     return code;
 }
