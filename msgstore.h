@@ -6027,32 +6027,6 @@ static ms_result ms__message_check(ms_str location, const ms_envelope *m, ms_err
     return ms__message_measure(location, m, &l, err);
 }
 
-MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
-                           uint64_t *seq, ms_error *err)
-{
-    ms_append_opts opts;
-    ms__append_run run;
-    ms__part parts[MS_FIELD_COUNT];
-    ms__layout layout;
-    uint64_t number = 0;
-    memset(&opts, 0, sizeof opts);
-    memset(&run, 0, sizeof run);
-    opts.seqs = &number;
-    layout.parts = parts;
-    run.location = location;
-    run.messages = m;
-    run.n = 1;
-    run.opts = &opts;
-    run.layout = &layout;
-    if (seq) *seq = 0;
-    MS__TRY(ms__open_check(store, err));
-    MS__TRY(ms__message_measure(location, m, &layout, err));
-    MS__TRY(ms__key_check(location, "location", false, err));
-    ms_result code = ms__append(store, &run, err);
-    if (seq && (code == MS_OK || code == MS_E_POISONED)) *seq = number;
-    return code;
-}
-
 /* Makes a raw query for messages a plain one, for stores whose messages never change. */
 static ms_result ms__query_unchanged(ms_query *q, ms_error *err)
 {
@@ -6247,41 +6221,68 @@ static ms_result ms__newest(ms_store *store, ms_str location, uint64_t *seq,
     return code;
 }
 
+/* Checks and appends n messages, at least one. */
+static ms_result ms__append_all(ms_store *store, const ms_envelope *messages, size_t n,
+                                const ms_append_opts *opts, ms_error *err)
+{
+    ms__append_run run;
+    ms__part parts[MS_FIELD_COUNT];
+    ms__layout layout;
+    uint32_t repaired = 0;
+    memset(&run, 0, sizeof run);
+    layout.parts = n == 1 ? parts : NULL;
+    for (size_t i = 0; i < n; i++) {
+        const ms_envelope *m = messages ? &messages[i] : NULL;
+        ms_result code = ms__message_measure(opts->location, m, &layout, err);
+        if (code != MS_OK && n > 1)
+            return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
+        MS__TRY(code);
+        repaired |= layout.repaired;
+    }
+    MS__TRY(ms__key_check(opts->location, "location", false, err));
+    run.location = opts->location;
+    run.messages = messages;
+    run.n = n;
+    run.opts = opts;
+    run.layout = n == 1 ? &layout : NULL;
+    run.utf8 = !repaired;
+    ms_result code = ms__append(store, &run, err);
+    for (size_t i = 0; code != MS_OK && code != MS_E_POISONED && opts->seqs && i < n; i++)
+        opts->seqs[i] = 0;
+    return code;
+}
+
+MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
+                           uint64_t *seq, ms_error *err)
+{
+    ms_append_opts opts;
+    uint64_t number = 0;
+    memset(&opts, 0, sizeof opts);
+    opts.location = location;
+    opts.seqs = seq ? seq : &number;
+    *opts.seqs = 0;
+    MS__TRY(ms__open_check(store, err));
+    return ms__append_all(store, m, 1, &opts, err);
+}
+
 MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, size_t n,
                                  const ms_append_opts *opts, ms_error *err)
 {
     ms_append_opts own;
-    ms__append_run run;
-    ms__layout layout;
-    uint32_t repaired = 0;
-    layout.parts = NULL;
     memset(&own, 0, sizeof own);
-    memset(&run, 0, sizeof run);
     if (opts) own = *opts;
     for (size_t i = 0; own.seqs && i < n; i++) own.seqs[i] = 0;
     MS__TRY(ms__open_check(store, err));
     if (own.expect && ms__is_empty(own.location))
         return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
-    if (n > 0) MS__TRY(ms__key_check(own.location, "location", false, err));
-    for (size_t i = 0; i < n; i++) {
-        ms_result code = ms__message_measure(own.location, &messages[i], &layout, err);
-        if (code != MS_OK) return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
-        repaired |= layout.repaired;
-    }
     if (n == 0) {
         uint64_t last = own.expect_seq;
         if (own.expect) MS__TRY(ms__newest(store, own.location, &last, err));
         return ms__expect_last(&own, last, err);
     }
-    run.location = own.location;
-    run.messages = messages;
-    run.n = n;
-    run.opts = &own;
-    run.utf8 = !repaired;
-    ms_result code = ms__append(store, &run, err);
-    for (size_t i = 0; code != MS_OK && code != MS_E_POISONED && own.seqs && i < n; i++)
-        own.seqs[i] = 0;
-    /* stores name the message if n > 1 */
+    MS__TRY(ms__key_check(own.location, "location", false, err));
+    ms_result code = ms__append_all(store, messages, n, &own, err);
+    /* of several messages the error names one already */
     if (code == MS_OK || n > 1 || code == MS_E_CONFLICT) return code;
     return ms__fail_in(err, code, "messages[%u]", (uint64_t)0);
 }
@@ -17585,21 +17586,14 @@ static ms_result ms__memory_check(const ms_memory *memory, ms_error *err)
 
 /* ---- Scopes. */
 
-/* Finds the phase that a manager is shown; false: none. */
-static bool ms__scope_phase(const ms_scope *scope, int64_t *phase)
-{
-    bool previous = scope->has_previous_phase;
-    if (!previous && !(scope->has_phase && scope->phase > 0)) return false;
-    *phase = previous ? scope->previous_phase : scope->phase - 1;
-    return true;
-}
-
+/* Is a message of the phase that a manager is shown? */
 static bool ms__in_phase(const ms_scope *scope, const ms_msg *msg)
 {
-    int64_t wanted, found;
+    int64_t found, wanted = scope->has_previous_phase ? scope->previous_phase
+                                                      : scope->phase - 1;
     ms_value phase = ms_get(msg, MS_F_PHASE_ID);
-    return ms__scope_phase(scope, &wanted) && phase.text.ptr && phase.json &&
-           ms_json_i64(phase.text, &found) == MS_OK && found == wanted;
+    return phase.text.ptr && phase.json && ms_json_i64(phase.text, &found) == MS_OK &&
+           found == wanted;
 }
 
 #define MS__WORKER_TYPES                                                                 \
@@ -17637,7 +17631,7 @@ static void ms__history_plan(ms_cursor *it)
     ms_query *q = &it->query;
     ms__history *h = &it->history;
     const ms_memory *memory = h->memory;
-    int64_t phase;
+    const ms_scope *scope = &memory->scope;
     q->location = memory->location;
     q->agent_key = memory->agent_key;
     q->agent_types = memory->agent_types;
@@ -17647,13 +17641,14 @@ static void ms__history_plan(ms_cursor *it)
     h->views = MS_VIEW_AGENT | MS_VIEW_GLOBAL;
     if (!memory->no_conversation) h->views |= MS_VIEW_CONVERSATION;
     if (memory->n_subordinates > 0) h->views |= MS_VIEW_TEAM;
-    if (memory->scope.kind == MS_SCOPE_ORCHESTRATOR) h->views &= MS_VIEW_CONVERSATION;
-    if (memory->scope.kind == MS_SCOPE_MANAGER) {
+    if (scope->kind == MS_SCOPE_ORCHESTRATOR) h->views &= MS_VIEW_CONVERSATION;
+    if (scope->kind == MS_SCOPE_MANAGER) {
         q->types = MS_BIT(MS_T_SYNTHESIS);
         h->views &= (unsigned)MS_VIEW_GLOBAL;
-        if (!ms__scope_phase(&memory->scope, &phase)) h->views = 0;
+        if (!scope->has_previous_phase && !(scope->has_phase && scope->phase > 0))
+            h->views = 0;
     }
-    if (memory->scope.kind == MS_SCOPE_WORKER) {
+    if (scope->kind == MS_SCOPE_WORKER) {
         bool any = h->sources[0].task > 0 || h->sources[1].task > 0;
         q->agent_types = MS__WORKER_TYPES;
         q->types = MS__WORKER_TYPES | MS_BIT(MS_T_GLOBAL_OBSERVATION);
