@@ -2691,34 +2691,6 @@ static MS__UNUSED void ms__fence(void)
 #endif
 }
 
-/* The watermark of a log is 8 bytes, little-endian, in a page that processes share. A
- * 32-bit host uses the low half, since it cannot map a file of 4 GiB. */
-#if MS__GNUC && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#define MS__BIG_ENDIAN 1
-#else
-#define MS__BIG_ENDIAN 0
-#endif
-
-static MS__UNUSED uint64_t ms__load_mark(const unsigned char *p)
-{
-    uintptr_t word = (uintptr_t)ms__load_ptr((void *const *)(const void *)p);
-    if (!MS__BIG_ENDIAN) return word;
-    uint64_t v = 0;
-    for (unsigned i = 0; i < sizeof word; i++) v = v << 8 | (word >> 8 * i & 0xff);
-    return v;
-}
-
-static MS__UNUSED void ms__store_mark(unsigned char *p, uint64_t v)
-{
-    uintptr_t word = (uintptr_t)v;
-    if (MS__BIG_ENDIAN) {
-        word = 0;
-        for (unsigned i = 0; i < sizeof word; i++)
-            word = word << 8 | (uintptr_t)(v >> 8 * i & 0xff);
-    }
-    ms__store_ptr((void **)(void *)p, (void *)word);
-}
-
 /* A lock, which appends hold for about a microsecond, and a condition variable. */
 #if !MS__THREADS
 #define MS__CALL(windows, posix) ((void)0)
@@ -2845,6 +2817,25 @@ static void ms__put64(unsigned char *p, uint64_t v)
 {
     ms__put32(p, (uint32_t)v);
     ms__put32(p + 4, (uint32_t)(v >> 32));
+}
+
+/* The watermark of a log is 8 bytes in a page that processes share. A 32-bit host uses the
+ * low half, since it cannot map a file of 4 GiB. */
+static MS__UNUSED uint64_t ms__load_mark(const unsigned char *p)
+{
+    unsigned char bytes[8] = {0};
+    void *word = ms__load_ptr((void *const *)(const void *)p);
+    memcpy(bytes, &word, sizeof word);
+    return ms__get64(bytes);
+}
+
+static MS__UNUSED void ms__store_mark(unsigned char *p, uint64_t v)
+{
+    unsigned char bytes[8];
+    void *word;
+    ms__put64(bytes, v);
+    memcpy(&word, bytes, sizeof word);
+    ms__store_ptr((void **)(void *)p, word);
 }
 
 static size_t ms__min(size_t a, size_t b) { return a < b ? a : b; }
@@ -12618,14 +12609,13 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * frees an old tail when no cursor pins it.
  *
  * Writing. One of two engines stores the bytes. MAP copies to a window of 1 MiB, mapped
- * writable just ahead of the end. The writer supplies the window with pages by
- * writing zeros in steps of 256 KiB, so the kernel keeps the file in large folios: 130 ns
- * a message of 711 bytes, where populating the map took 720 to 1,090 and page faults 840
- * (ext4, Linux 6.18; a file in memory: no difference). Everything else is mapped
- * read-only, so a stray pointer of the program cannot reach the history. WRITE encodes in
- * memory and makes one pwrite. Room is allocated in steps of a quarter of the file, of
- * 64 KiB to 1 MiB: steps of 4 MiB showed as appends of 2 ms, of 1 MiB as 0.6 ms, at the same
- * mean. A full disk shows there, before anything is visible. The superblock is mapped
+ * writable just ahead of the end. Everything else is mapped read-only, so a stray pointer
+ * of the program cannot reach the history. WRITE makes one pwrite. Room is allocated in
+ * steps of a quarter of the file, of 64 to 256 KiB: steps of 4 MiB showed as appends of
+ * 2 ms, of 1 MiB as 0.6 ms, at the same mean. A full disk shows there, before anything is
+ * visible. For MAP the writer fills the room with zeros at once, so the kernel keeps the
+ * file in large folios: 130 ns a message of 711 bytes, where populating the map took 720
+ * to 1,090 and page faults 840 (ext4, Linux 6.18). The superblock is mapped
  * alone, with random-access advice: in a large folio, each sync after a store to it wrote
  * up to 2 MiB.
  *
@@ -12662,7 +12652,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
 #define MS__STAGING_KEPT    ((size_t)2 << 20)
 #define MS__GRAIN           ((uint64_t)64 << 10) /* of maps; what Windows asks for */
 #define MS__ROOM_LEAST      ((uint64_t)64 << 10)
-#define MS__ROOM_MOST       ((uint64_t)1 << 20)
+#define MS__ROOM_MOST       ((uint64_t)256 << 10)
 #define MS__SEGMENT_DEFAULT ((size_t)8 << 20)
 #define MS__PIECES          64u
 #define MS__PINS            32u
@@ -12772,7 +12762,7 @@ typedef struct ms__log_writer {
     uint64_t allocated;  /* the file is known to have room up to here */
     unsigned char *window; /* MAP */
     uint64_t window_start;
-    size_t window_size, window_ready;
+    size_t window_size;
     int flush_failed; /* of a window that was closed: errno */
     ms__plan plans[MS__PLANS_SMALL];
 } ms__log_writer;
@@ -14937,7 +14927,8 @@ static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
                                              log->file.path);
 }
 
-/* Makes sure that the file has room up to `upto`. Nothing visible changes. */
+/* Makes sure that the file has room up to `upto`. MAP: writes zeros there, since a store
+ * to what could not be written may be the end of the process. Nothing visible changes. */
 static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
 {
     if (upto <= log->append.allocated || log->append.no_allocate) return MS_OK;
@@ -14961,6 +14952,9 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
         log->append.engine = MS_ENGINE_WRITE;
         return MS_OK;
     }
+    uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
+    if (code == 0 && log->append.engine == MS_ENGINE_MAP && !log->os->exact_maps)
+        code = ms__log_zero(log, from > clear ? from : clear, goal);
     if (code != 0) return ms__os_fail(err, code, "making room in", log->file.path);
     log->append.allocated = goal;
     return MS_OK;
@@ -14974,7 +14968,7 @@ static void ms__window_close(ms__log *log)
     if (log->append.window)
         (void)log->os->unmap(log->os->ctx, log->append.window, log->append.window_size);
     log->append.window = NULL;
-    log->append.window_size = log->append.window_ready = 0;
+    log->append.window_size = 0;
 }
 
 /* MAP: makes sure that [from, upto), allocated, can be stored to. */
@@ -14998,34 +14992,6 @@ static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
     log->append.window = (unsigned char *)window;
     log->append.window_start = start;
     log->append.window_size = (size_t)size;
-    log->append.window_ready = (size_t)(from - start) & ~(size_t)4095;
-    return MS_OK;
-}
-
-/* Writes zeros where nothing was written yet; dead bytes are ms__log_settle's, before. A
- * store to what could not be written may be the end of the process. */
-static int ms__log_blank(const ms__log *log, uint64_t from, uint64_t upto)
-{
-    uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
-    if (from < clear) from = clear;
-    return log->append.begun ? ms__log_zero(log, from, upto) : 0;
-}
-
-/* Pages for the window up to `upto` and a step farther, as far as there is room in the
- * file. */
-static ms_result ms__window_supply(ms__log *log, uint64_t upto, ms_error *err)
-{
-    uint64_t goal = upto - log->append.window_start + MS__SUPPLY;
-    uint64_t most = log->append.allocated - log->append.window_start;
-    if (upto - log->append.window_start <= log->append.window_ready) return MS_OK;
-    if (goal > log->append.window_size) goal = log->append.window_size;
-    if (goal > most) goal = most;
-    size_t size = ((size_t)goal & ~(size_t)4095);
-    if (size <= log->append.window_ready) return MS_OK;
-    int failed = ms__log_blank(log, log->append.window_start + log->append.window_ready,
-                               log->append.window_start + size);
-    if (failed != 0) return ms__os_fail(err, failed, "writing to", log->file.path);
-    log->append.window_ready = size;
     return MS_OK;
 }
 
@@ -15039,7 +15005,6 @@ static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char 
     MS__TRY(ms__log_busy_to(log, offset + size, err));
     if (log->append.engine == MS_ENGINE_MAP) {
         MS__TRY(ms__window_reach(log, offset, offset + size, err));
-        if (!log->opts.ticked) MS__TRY(ms__window_supply(log, offset + size, err));
         memcpy(log->append.window + (offset - log->append.window_start), bytes, size);
         return MS_OK;
     }
@@ -16388,19 +16353,6 @@ static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *
     return MS_OK;
 }
 
-/* Makes room for what may be appended until the next tick, a step of it at most. */
-static void ms__log_supply(ms__log *log)
-{
-    uint64_t ahead = log->end + MS__SUPPLY;
-    if (!log->append.begun || log->append.engine != MS_ENGINE_MAP ||
-        ms__log_allocate(log, ahead, NULL) != MS_OK ||
-        log->append.engine != MS_ENGINE_MAP ||
-        ms__window_reach(log, log->end, ahead, NULL) != MS_OK)
-        return;
-    uint64_t ready = log->append.window_start + log->append.window_ready;
-    if (ready < ahead) (void)ms__window_supply(log, ready + 1, NULL);
-}
-
 static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err)
 {
     ms__log *log = ms__log_of(store);
@@ -16411,7 +16363,8 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
     if (code == MS_OK) code = ms__log_enter(log, err);
-    if (code == MS_OK && budget_us > 0) ms__log_supply(log);
+    if (code == MS_OK && budget_us > 0 && log->append.begun) /* until the next tick */
+        (void)ms__log_allocate(log, log->end + MS__ROOM_MOST, NULL);
     while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
         if (ms__job_step(log, &more, NULL) != MS_OK) break;
     bool due = code == MS_OK && log->opts.sync == MS_SYNC_EVERY && ms__sync_due(log);
@@ -16855,7 +16808,7 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
     h->own = !h->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);
     ms_log_desc d = *to; /* this fails if the file is not a log */
-    d.mode = h->made ? MS_LOG_NEW : MS_LOG_WRITE;
+    d.mode = h->made ? MS_LOG_NEW : MS_LOG_CREATE; /* of a killed creation, too */
     d.opening = MS_OPEN_NORMAL;
     d.shared = false;
     if (!h->own) MS__TRY(ms_log_open(&store, &d, err));

@@ -1473,6 +1473,16 @@ static void no_store_goes_where_nothing_could_be_written(void **state)
         ms_close(store);
         assert_int_equal(count_at_path(), 4 + (size_t)calls);
     }
+    ms_result code = MS_OK;
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, "first of many", NULL), MS_OK);
+    room_left = 0; /* the room that was filled with zeros before lasts for some */
+    for (int i = 0; i < 100000 && code == MS_OK; i++)
+        code = append(store, "one of many", NULL);
+    assert_int_equal(code, MS_E_FULL);
+    room_left = -1;
+    assert_int_equal(append(store, "last of many", NULL), MS_OK);
+    ms_close(store);
 }
 
 static bool tear_the_line; /* the next store of the writer's epoch gets half */
