@@ -138,6 +138,10 @@ test-otlp: ## traces of msgstore export, read with OpenTelemetry's own parser (f
 	@$(MAKE) --no-print-directory build/msgstore
 	@bash tests/otlp/run.sh
 
+test-handover: ## sessions that Codex, Claude Code and pi go on with (from npm and PyPI)
+	@$(MAKE) --no-print-directory build/msgstore
+	@bash tests/handover/run.sh
+
 bench: ## compare with other stores, and each figure with its goal
 	@sh tools/setup.sh bench || echo 'make bench: going on with what is there' >&2
 	@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) \
@@ -207,7 +211,8 @@ clean: ## remove build/
 	rm -rf build
 
 .PHONY: help setup demo test check torture fuzz controls model coverage test-cross \
-        test-windows test-report test-otlp bench bench-gate bench-micro bench-scale tool \
+        test-windows test-report test-otlp test-handover bench bench-gate bench-micro \
+        bench-scale tool \
         examples all install lib js single static test-python test-js test-packaging clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old

@@ -210,6 +210,9 @@ for to in claude-code codex pi sts; do
         check "request_$name" 0 '' '' check --as $provider "$tmp/request"
     done
 done
+check hand_over_names_tools 0 '"role":"toolResult".*"toolName":"Bash"' '' \
+    hand-over --to pi "$real/tool_heavy.jsonl"
+same hand_over_names_all_tools 0 "$(grep -c '"toolName":"unknown"' "$tmp/out")"
 check hand_over_of_several 2 '' 'has .* sessions' hand-over "$shared/tau-bench-airline/gpt-4o-airline.json" --to codex
 echo kept >"$tmp/kept.jsonl"
 check hand_over_refused 2 '' 'has .* sessions' hand-over \

@@ -194,6 +194,24 @@ static ms_str call_id_of(writing *w, const ms_envelope *m, bool result)
     return kept(w, ms_str_n(text, (size_t)n));
 }
 
+/* The tool of a result is that of its call. */
+static ms_str tool_of(writing *w, const ms_envelope *m, ms_str call_id)
+{
+    if (m->tool.len > 0) return m->tool;
+    if (call_id.len > 0) {
+        const tally_row *call = counted(&w->calls, call_id);
+        if (call->bytes > 0) return w->tools.rows[call->bytes - 1].text;
+    }
+    return MS_STR("unknown");
+}
+
+static void note_call(writing *w, const said_part *p)
+{
+    tally_row *row = counted(&w->calls, p->call_id);
+    row->count++;
+    row->bytes = (uint64_t)(counted(&w->tools, p->tool) - w->tools.rows) + 1;
+}
+
 static said_part part_of(writing *w, const ms_envelope *m)
 {
     said_part p;
@@ -203,12 +221,12 @@ static said_part part_of(writing *w, const ms_envelope *m)
     p.agent = m->agent_key;
     p.side = m->agent_key.len > 0 && !ms_str_equal(m->agent_key, MS_STR("assistant"));
     p.role = role_of(m) == MS_ROLE_DEVELOPER ? MS_STR("developer") : MS_STR("system");
-    p.tool = m->tool.len > 0 ? m->tool : MS_STR("unknown");
     p.text = p.kind == PART_CALL ? m->args.text : text_of_value(w, m->content);
     p.json = p.kind == PART_CALL && m->args.json && is_object(m->args.text);
     if (p.kind == PART_CALL || p.kind == PART_RESULT) {
         p.call_id = call_id_of(w, m, p.kind == PART_RESULT);
     }
+    p.tool = tool_of(w, m, p.call_id);
     if (p.kind == PART_CALL) w->last_call = p.call_id;
     set_time(w, m, p.time);
     p.time_ns = w->time_ns;
@@ -249,7 +267,7 @@ static void put_open(writing *w, const said_part *like)
         p.call_id = w->open[i];
         p.text = ms_str_of(no_result);
         p.failed = true;
-        p.tool = MS_STR("unknown");
+        p.tool = w->tools.rows[counted(&w->calls, p.call_id)->bytes - 1].text;
         p.agent = ms_str_n(NULL, 0);
         write_part(w, &p);
     }
@@ -269,7 +287,7 @@ static void pair(writing *w, said_part *p)
     call.text = MS_STR("{}");
     call.json = true;
     write_part(w, &call);
-    counted(&w->calls, p->call_id)->count++;
+    note_call(w, &call);
 }
 
 /* Of a format where they stand apart, does the message belong to another agent's part? */
@@ -282,7 +300,7 @@ static bool is_elsewhere(const writing *w, const said_part *p)
 /* What is noted before anything is written. */
 static void note(writing *w, const said_part *p)
 {
-    if (p->kind == PART_CALL) counted(&w->calls, p->call_id)->count++;
+    if (p->kind == PART_CALL) note_call(w, p);
     if (p->kind == PART_RESULT) counted(&w->results, p->call_id)->count++;
     if (p->side) counted(&w->sides, p->agent)->count++;
     if (w->began_ns > 0 || (w->began[0] != '\0' && !p->timed)) return;
@@ -399,6 +417,7 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     *left_out = w.left_out;
     tally_free(&w.calls);
     tally_free(&w.results);
+    tally_free(&w.tools);
     tally_free(&w.sides);
     arrfree(w.costs);
     hmfree(w.cost_at);

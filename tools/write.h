@@ -40,7 +40,8 @@ typedef struct writing {
     part_kind before;
     bool hand_over;           /* another program goes on: calls are paired, ids are made
                                  valid, thoughts stay here */
-    tally calls, results;     /* ids */
+    tally calls, results;     /* ids; `bytes` of a call: its tool in `tools`, plus one */
+    tally tools;
     tally left_out;           /* what, how often */
     tally sides;              /* other agents */
     cost_row *costs;          /* of the session's answers: an stb_ds array */

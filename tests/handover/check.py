@@ -1,0 +1,497 @@
+"""Gives what msgstore hand-over, doctor --fix and export write to the programs that it is
+meant for, and compares what they take from it with what msgstore reads in it.
+
+    check.py TOOL SAMPLES OUT      OUT has js/node_modules
+"""
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+TOOL, DATA, OUT = (os.path.abspath(path) for path in sys.argv[1:4])
+JS = os.path.join(OUT, "js")
+LAST_WORDS = "please go on from here"
+TIMEOUT = 180
+
+
+def ok(name):
+    print("ok " + name, flush=True)
+
+
+def fail(name, why):
+    print("FAIL %s: %s" % (name, str(why)[:300]), flush=True)
+
+
+def skip(name, why):
+    print("skip %s: %s" % (name, why), flush=True)
+
+
+def tool(*args):
+    return subprocess.run([TOOL, *args], capture_output=True, text=True)
+
+
+def sample(pattern):
+    return sorted(glob.glob(os.path.join(DATA, pattern)))[0]
+
+
+# ---- The provider: a server that notes what it is asked, and says "gone on".
+
+asked = []
+
+RESPONSES = [
+    ("response.created", {"response": {"id": "r1"}}),
+    ("response.output_item.done", {"item": {
+        "type": "message", "role": "assistant", "id": "m1",
+        "content": [{"type": "output_text", "text": "gone on"}]}}),
+    ("response.completed", {"response": {"id": "r1", "usage": {
+        "input_tokens": 1, "output_tokens": 1, "total_tokens": 2,
+        "input_tokens_details": None, "output_tokens_details": None}}}),
+]
+MESSAGES = [
+    ("message_start", {"message": {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [],
+        "stop_reason": None, "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 1}}}),
+    ("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}),
+    ("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": "gone on"}}),
+    ("content_block_stop", {"index": 0}),
+    ("message_delta", {"delta": {"stop_reason": "end_turn", "stop_sequence": None},
+                       "usage": {"output_tokens": 2}}),
+    ("message_stop", {}),
+]
+
+
+class Provider(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def answer(self, status, kind, body):
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.answer(426 if "responses" in self.path else 404, "text/plain", b"")
+
+    do_HEAD = do_GET
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        try:
+            asked.append(json.loads(body))
+        except ValueError:
+            asked.append({})
+        events = RESPONSES if "responses" in self.path else MESSAGES
+        text = "".join("event: %s\ndata: %s\n\n" % (name, json.dumps(dict(data, type=name)))
+                       for name, data in events)
+        self.answer(200, "text/event-stream", text.encode())
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Provider)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+URL = "http://127.0.0.1:%d" % server.server_port
+
+
+# ---- Messages, as lists of (kind, ...) that can be compared.
+
+def arguments_of(value):
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            pass
+    return json.dumps(value, sort_keys=True)
+
+
+def text_of(content):
+    """All text of a content."""
+    if isinstance(content, str):
+        return content
+    if content is None:
+        return ""
+    return "\n\n".join(part.get("text", "") for part in content)
+
+
+def said_in_file(path):
+    """What msgstore reads in the written file."""
+    said = []
+    for line in tool("view", "--json", path).stdout.splitlines():
+        m = json.loads(line)
+        kind, content = m.get("type"), m.get("content", "")
+        if m["kind"] != "message":
+            continue
+        if kind == "action":
+            said.append(("call", m["tool"], arguments_of(m["args"]), m["call_id"]))
+        elif kind in ("observation", "error"):
+            said.append(("result", m["call_id"], content))
+        elif kind in ("user_message", "assistant_message"):
+            said.append((kind.split("_")[0], content))
+    return said
+
+
+def said_to_codex(request):
+    said = []
+    for item in request.get("input", []):
+        kind = item.get("type")
+        if kind == "function_call":
+            said.append(("call", item["name"], arguments_of(item["arguments"]), item["call_id"]))
+        elif kind == "function_call_output":
+            said.append(("result", item["call_id"], text_of(item["output"])))
+        elif kind == "message" and item["role"] in ("user", "assistant"):
+            said.append((item["role"], text_of(item["content"])))
+    return said
+
+
+def said_in_blocks(messages):
+    said = []
+    for message in messages:
+        content = message.get("content")
+        if message.get("role") not in ("user", "assistant"):
+            continue
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        for block in content or []:
+            if block["type"] == "text":
+                said.append((message["role"], block["text"]))
+            elif block["type"] == "tool_use":
+                said.append(("call", block["name"], arguments_of(block["input"]), block["id"]))
+            elif block["type"] == "tool_result":
+                said.append(("result", block["tool_use_id"], text_of(block.get("content"))))
+    return said
+
+
+def said_to_pi(messages):
+    said = []
+    for message in messages:
+        if message["role"] == "toolResult":
+            said.append(("result", message["toolCallId"], text_of(message["content"])))
+            continue
+        content = message["content"]
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        for part in content:
+            if part["type"] == "text":
+                said.append((message["role"], part["text"]))
+            elif part["type"] == "toolCall":
+                said.append(("call", part["name"], arguments_of(part["arguments"]), part["id"]))
+    return said
+
+
+def without_odd(said):
+    """Programs trim texts; results of calls of one answer may change places."""
+    out, results = [], []
+    for item in said:
+        if item[0] == "result":
+            results.append(item)
+            continue
+        if item[-1].strip() == "":
+            continue
+        out += sorted(results) + [item[:-1] + (item[-1].strip(),)]
+        results = []
+    return out + sorted(results)
+
+
+def is_taken(want, got):
+    """Codex leaves out the middle of long results, and says how much."""
+    if want == got or want[:-1] != got[:-1]:
+        return want == got
+    if want[0] == "user":
+        return want[1] in got[1]
+    ends = re.split("…[0-9]+ chars truncated…", got[-1])
+    return (want[0] == "result" and len(ends) == 2 and want[-1].startswith(ends[0])
+            and want[-1].endswith(ends[1]))
+
+
+def missing_of(want, got):
+    """The first of `want` that does not come in `got` in its place; None: all do."""
+    want, got, at = without_odd(want), without_odd(got), 0
+    for item in got:
+        if at < len(want) and is_taken(want[at], item):
+            at += 1
+    return want[at] if at < len(want) else None
+
+
+def compare(name, want, got):
+    gone = missing_of(want, got)
+    if not want:
+        fail(name, "there is nothing in the file")
+    elif gone is not None:
+        fail(name, "missing: %r" % (gone,))
+    else:
+        ok("%s: %d messages" % (name, len(want)))
+
+
+# ---- The programs.
+
+class Home:
+    """A home folder of its own, and a folder to work in."""
+
+    def __enter__(self):
+        self.dir = tempfile.mkdtemp(prefix="home.", dir=OUT)
+        self.work = os.path.join(self.dir, "work")
+        os.mkdir(self.work)
+        keep = ("PATH", "LANG", "TERM", "TMPDIR", "NODE_EXTRA_CA_CERTS")
+        self.env = {name: os.environ[name] for name in keep if name in os.environ}
+        self.env["HOME"] = self.dir
+        return self
+
+    def __exit__(self, *args):
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def run(self, *command):
+        return subprocess.run(command, env=self.env, cwd=self.work, timeout=TIMEOUT,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+    def put(self, source, *path):
+        to = os.path.join(self.dir, *path)
+        os.makedirs(os.path.dirname(to), exist_ok=True)
+        shutil.copy(source, to)
+        return to
+
+
+def request_with(words):
+    """The request that holds them, of those that came."""
+    for request in reversed(asked):
+        if words in json.dumps(request):
+            return request
+    return {}
+
+
+def first_line(path):
+    with open(path) as file:
+        return json.loads(file.readline())
+
+
+def checked(done):
+    if done.returncode != 0:
+        raise RuntimeError((done.stdout + done.stderr)[-300:])
+    return done.stdout
+
+
+def in_codex(path):
+    meta = first_line(path)["payload"]
+    with Home() as home:
+        day = meta["timestamp"][:10].split("-")
+        stem = "rollout-%s-%s.jsonl" % (meta["timestamp"][:19].replace(":", "-"), meta["id"])
+        home.put(path, ".codex/sessions", *day, stem)
+        home.env["CODEX_API_KEY"] = "none"
+        asked.clear()
+        checked(home.run(os.path.join(JS, "node_modules/.bin/codex"), "exec",
+                         "--skip-git-repo-check", "-c", 'model="gpt-5"', "-c",
+                         'openai_base_url="%s/v1"' % URL, "resume", meta["id"], LAST_WORDS))
+    return {"": said_to_codex(request_with(LAST_WORDS))}
+
+
+def claude_program():
+    found = glob.glob(os.path.join(JS, "node_modules/@anthropic-ai/claude-agent-sdk-*/claude"))
+    return found[0] if found else None
+
+
+def session_of(path):
+    with open(path) as file:
+        for line in file:
+            entry = json.loads(line)
+            if "uuid" in entry:
+                return entry["sessionId"]
+
+
+def in_claude(path):
+    session = session_of(path)
+    with Home() as home:
+        folder = "".join(c if c.isalnum() else "-" for c in home.work)
+        home.put(path, ".claude/projects", folder, session + ".jsonl")
+        home.env.update(ANTHROPIC_BASE_URL=URL, ANTHROPIC_API_KEY="none", IS_SANDBOX="1",
+                        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1", DISABLE_AUTOUPDATER="1")
+        read = checked(home.run("node", os.path.join(JS, "sessions.mjs"), "claude-code",
+                                session, home.work))
+        taken = {"_reader": said_in_blocks(json.loads(read))}
+        if claude_program() is None:
+            skip("claude-code_goes_on", "the package has no program for this machine")
+            return taken
+        asked.clear()
+        checked(home.run(claude_program(), "-p", "--resume", session, LAST_WORDS))
+    taken[""] = said_in_blocks(request_with(LAST_WORDS).get("messages", []))
+    return taken
+
+
+def in_pi(path):
+    with Home() as home:
+        file = home.put(path, ".pi/agent/sessions/work", os.path.basename(path))
+        read = checked(home.run("node", os.path.join(JS, "sessions.mjs"), "pi", file))
+        return {"": said_to_pi(json.loads(read))}
+
+
+# ---- Tokens.
+
+def tokens_of(path):
+    total = json.loads(tool("usage", "--json", path).stdout)["total"]
+    return (total["input_tokens"] + total["cache_read_tokens"] + total["cache_write_tokens"],
+            total["output_tokens"])
+
+
+def ccusage_on_claude(home, path):
+    """It keeps the first line of an answer; of lines that are alone it has no choice."""
+    last, lines = {}, []
+    for line in open(path):
+        entry = json.loads(line)
+        message = entry.get("message")
+        if isinstance(message, dict) and "usage" in message:
+            last[message["id"]] = line
+        else:
+            lines.append(line)
+    single = os.path.join(home.dir, "single.jsonl")
+    with open(single, "w") as file:
+        file.writelines(lines + list(last.values()))
+    home.put(single, ".claude/projects/x/s.jsonl")
+    home.env["CLAUDE_CONFIG_DIR"] = os.path.join(home.dir, ".claude")
+    got = json.loads(home.run(os.path.join(JS, "node_modules/.bin/ccusage"), "session", "--json",
+                              "--offline").stdout)["totals"]
+    return (got["inputTokens"] + got["cacheReadTokens"] + got["cacheCreationTokens"],
+            got["outputTokens"])
+
+
+def ccusage_on_codex(home, path):
+    home.put(path, ".codex/sessions/2026/01/01", os.path.basename(path))
+    home.env["CODEX_HOME"] = os.path.join(home.dir, ".codex")
+    got = json.loads(home.run(os.path.join(JS, "node_modules/.bin/ccusage-codex"), "session",
+                              "--json", "--offline").stdout)["totals"]
+    return got["inputTokens"], got["outputTokens"]
+
+
+def compare_tokens(name, count, path):
+    with Home() as home:
+        got, want = count(home, path), tokens_of(path)
+    if got == want:
+        ok("%s: %d in, %d out" % (name, *got))
+    else:
+        fail(name, "it counts %r, msgstore %r" % (got, want))
+
+
+# ---- What is tried.
+
+SOURCES = [
+    ("claude", "claude-code-real/tool_heavy.jsonl"), ("codex", "codex-rollout/rollout-*.jsonl"),
+    ("pi", "pi-session/large-session.jsonl"), ("cline", "cline-session/session.messages.json"),
+    ("gemini", "gemini-cli/session-2026*.json"), ("swe-agent", "swe-agent-traj/sweagent-function*"),
+    ("openhands", "openhands-events/events.jsonl"),
+]
+PROGRAMS = [
+    ("codex", in_codex, "node_modules/@openai/codex"),
+    ("claude-code", in_claude, "node_modules/@anthropic-ai/claude-agent-sdk"),
+    ("pi", in_pi, "node_modules/@mariozechner/pi-coding-agent"),
+]
+
+
+def guarded(name, test, *args):
+    try:
+        test(name, *args)
+    except Exception as error:  # one program's trouble is not the next one's
+        fail(name, "%s %s" % (type(error).__name__, error))
+
+
+def hand_over(name, program, accept, source, path):
+    done = tool("hand-over", source, "--to", program, "-o", path)
+    if done.returncode != 0:
+        return fail(name, done.stderr)
+    for reader, got in accept(path).items():
+        compare(name + reader, said_in_file(path), got)
+
+
+def hand_over_all(out):
+    for program, accept, package in PROGRAMS:
+        if not os.path.exists(os.path.join(JS, package)):
+            skip("hand_over_to_" + program, package + " could not be installed")
+            continue
+        for name, pattern in SOURCES:
+            path = os.path.join(out, name + ".jsonl")
+            guarded("%s_goes_on_with_%s" % (program, name), hand_over, program, accept,
+                    sample(pattern), path)
+
+
+def mend(name, accept, lines, out):
+    """What the program takes from the whole session it takes from the mended one, too, but
+    for what was in the torn and the missing line."""
+    whole, broken, fixed = (os.path.join(out, "%d.jsonl" % i) for i in range(3))
+    with open(whole, "w") as file:
+        file.writelines(lines)
+    lines[4] = lines[4][:len(lines[4]) // 2] + "\n"
+    del lines[8]
+    lines[10], lines[11] = lines[11], lines[10]
+    with open(broken, "w") as file:
+        file.writelines(lines)
+    code = tool("doctor", "--fix", "-o", fixed, broken).returncode
+    if code != 3:
+        return fail(name, "exit code %d of doctor" % code)
+    readable, before, after = said_in_file(fixed), accept(whole), accept(fixed)
+    for reader in before:
+        compare(name + reader, [m for m in before[reader] if m in readable], after[reader])
+
+
+def mend_all(out):
+    for program, accept, package in PROGRAMS:
+        if os.path.exists(os.path.join(JS, package)):
+            pattern = dict(SOURCES)[{"claude-code": "claude"}.get(program, program)]
+            guarded(program + "_goes_on_with_a_mended_session", mend, accept,
+                    open(sample(pattern)).readlines()[:60], out)
+
+
+def atif_all(out):
+    try:
+        from atif import Trajectory
+    except ImportError:
+        return skip("atif", "the package could not be installed")
+    path = os.path.join(out, "atif.json")
+    for name, pattern in SOURCES + [("agents", "claude-code-real/subagents/*.jsonl")]:
+        name = "atif_takes_" + name
+        done = tool("export", "--format", "atif", sample(pattern))
+        try:
+            taken = Trajectory.model_validate_json(done.stdout)
+            again = json.dumps(taken.to_json_dict())
+            with open(path, "w") as file:
+                file.write(again)
+            with open(path + ".ours", "w") as file:
+                file.write(done.stdout)
+            if said_in_file(path) == said_in_file(path + ".ours"):
+                ok("%s: %d steps" % (name, len(taken.steps)))
+            else:
+                fail(name, "its own writing of it reads otherwise")
+        except Exception as error:
+            fail(name, error)
+
+
+def count_all():
+    if os.path.exists(os.path.join(JS, "node_modules/ccusage")):
+        for pattern in ("claude-code-real/short.jsonl", "claude-code-real/tool_heavy.jsonl",
+                        "claude-code-real/dag*.jsonl"):
+            name = "ccusage_counts_as_we_do_" + os.path.basename(sample(pattern))
+            guarded(name, compare_tokens, ccusage_on_claude, sample(pattern))
+    else:
+        skip("ccusage", "it could not be installed")
+    if os.path.exists(os.path.join(JS, "node_modules/@ccusage/codex")):
+        for pattern in ("codex-rollout/rollout-*.jsonl", "codex-rollout/stage0-large.jsonl"):
+            name = "ccusage_codex_counts_as_we_do_" + os.path.basename(sample(pattern))
+            guarded(name, compare_tokens, ccusage_on_codex, sample(pattern))
+    else:
+        skip("ccusage_codex", "it could not be installed")
+
+
+def main():
+    with tempfile.TemporaryDirectory(dir=OUT) as out:
+        hand_over_all(out)
+        mend_all(out)
+        atif_all(out)
+    count_all()
+
+
+main()

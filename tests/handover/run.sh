@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# `make test-handover`: what msgstore writes for other agent programs, given to them.
+#
+# Codex and Claude Code go on with handed-over sessions, and with one that the doctor has
+# mended: a server on this machine stands in for their providers, and what they send to it
+# has to hold every message. pi's and Claude's own session readers and the models of the
+# package atif read the rest; ccusage counts the same tokens. The programs come from npm and
+# PyPI into build/handover (versions.txt); what cannot be installed is named and left out.
+# Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why" a line, and "N passed, N failed,
+# N skipped".
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+out=build/handover
+shared=${MS_SHARED:-../shared}/data
+mkdir -p $out/js
+
+if [ ! -d "$shared" ]; then
+    echo "skip handover: there are no samples in $shared"
+    exit 0
+fi
+[ -f $out/js/package.json ] || echo '{"private": true, "type": "module"}' >$out/js/package.json
+while read -r registry name version; do
+    if [ "$registry" = npm ]; then
+        [ "$(node -p "require('./$out/js/node_modules/$name/package.json').version" \
+            2>/dev/null)" = "$version" ] ||
+            (cd $out/js && npm install -s --no-audit --no-fund --ignore-scripts \
+                "$name@$version" >npm.log 2>&1) || continue
+    else
+        [ -x $out/py/bin/python ] || python3 -m venv $out/py >/dev/null 2>&1
+        $out/py/bin/pip install -q --disable-pip-version-check "$name==$version" \
+            >$out/pip.log 2>&1 || continue
+    fi
+    echo "installed $name $version"
+done < <(grep -v '^#' tests/handover/versions.txt)
+cp tests/handover/sessions.mjs $out/js/
+
+python=python3
+[ -x $out/py/bin/python ] && python=$out/py/bin/python
+$python tests/handover/check.py "${MSGSTORE:-build/msgstore}" "$shared" $out | tee $out/judged
+passed=$(grep -c '^ok ' $out/judged) failed=$(grep -c '^FAIL ' $out/judged)
+skipped=$(grep -c '^skip ' $out/judged)
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
