@@ -24,6 +24,7 @@ said_in_order()
         s/,"\(call_id\|id\|key\|source\|extra\)":.*/}/
         s/"\(seq\|time\|location\|turn_id\|flags\)":\("[^"]*"\|[0-9.]*\),\{0,1\}//g
         s/"\(uuid\|parentUuid\)":"[^"]*"//g
+        s/"type":"injected_context"/"type":"text"/
         p
     }'
 }
@@ -46,6 +47,9 @@ damage()
     parents) sed '3~4s/"parent\(Uuid\|Id\)":"[^"]*"/"parent\1":"00000000-gone"/' "$2" ;;
     torn) head -c $(($(wc -c <"$2") * 3 / 4)) "$2" ;;
     joined) awk 'NR == 4 { printf "%s", substr($0, 1, 60); next } { print }' "$2" ;;
+    unzipped) head -c $(($(wc -c <"$2") * 9 / 10)) "$2" ;;
+    half) head -c $(($(wc -c <"$2") / 2)) "$2" ;;
+    byte) { head -c 1800 "$2"; printf U; tail -c +1802 "$2"; } ;;
     esac
 }
 
@@ -53,7 +57,9 @@ damage()
 
 whole=0 lost=0 again=0 tried=0
 while read -r file; do
-    for kind in cut gone swapped doubled parents torn joined; do
+    kinds='cut gone swapped doubled parents torn joined'
+    case $file in *.eval) kinds='unzipped half byte' ;; esac
+    for kind in $kinds; do
         bad=$tmp/bad.${file##*.} fixed=$tmp/fixed.jsonl
         damage $kind "$file" >"$bad"
         rm -f "$fixed"
@@ -68,6 +74,11 @@ while read -r file; do
         fi
         said "$bad" >"$tmp/before"
         said "$fixed" >"$tmp/after"
+        # A closed document has all bytes of the old one, also where no message shows.
+        if grep -q 'document that ends too early' "$tmp/out" &&
+            cmp -s -n $(($(wc -c <"$fixed") - 100)) "$bad" "$fixed"; then
+            sed -i '/"type":"unknown:/d' "$tmp/before"
+        fi
         if [ -n "$(LC_ALL=C comm -23 "$tmp/before" "$tmp/after")" ]; then
             lost=$((lost + 1))
             fail "keeps_$kind" "${file#"$shared"/}: $(LC_ALL=C comm -23 "$tmp/before" \
@@ -84,13 +95,54 @@ while read -r file; do
         esac
     done
 done < <(find "$shared" -type f ! -name SOURCE.md ! -path '*/json-test-suite/*' \
-    ! -name '*.eval' ! -name 'sweagent-replay*' ! -path '*/opencode-storage/*' ! -name 'gpt-4o-airline.json' |
-    LC_ALL=C sort)
+    ! -path '*/opencode-storage/*' | LC_ALL=C sort)
 same fixed_loses_nothing 0 $lost
 same fixed_is_whole $tried $whole
 same fixed_needs_no_doctor 0 $again
 
 # ---- What it tells, and where it writes.
+
+# A folder is examined file by file, a tree of files whole.
+mkdir -p "$tmp/many" && cp "$shared/claude-code-real/short.jsonl" "$tmp/many/a.jsonl"
+head -n 8 "$tmp/many/a.jsonl" >"$tmp/many/b.jsonl"
+check folder 3 'many/a.jsonl: claude-code, nothing is wrong' '' doctor "$tmp/many"
+check folder_names_each 3 'many/b.jsonl: claude-code, 1 fault' '' doctor "$tmp/many"
+cp -r "$shared/opencode-storage" "$tmp/tree" && chmod -R u+w "$tmp/tree"
+check tree 0 'tree: messages, nothing is wrong' '' doctor "$tmp/tree"
+part=$(find "$tmp/tree/part" -type f | LC_ALL=C sort | tail -n 1)
+for kind in torn half empty; do
+    rm -rf "$tmp/tree" && cp -r "$shared/opencode-storage" "$tmp/tree" && chmod -R u+w "$tmp/tree"
+    case $kind in
+    empty) : >"$part" ;;
+    *) damage $kind "$part" >"$tmp/piece" && cp "$tmp/piece" "$part" ;;
+    esac
+    check "tree_$kind" 3 'tree: messages, .* fault' '*' doctor --fix -o "$tmp/fixed.jsonl" "$tmp/tree"
+    said "$tmp/tree" >"$tmp/before"
+    said "$tmp/fixed.jsonl" >"$tmp/after"
+    same "tree_${kind}_keeps" '' "$(LC_ALL=C comm -23 "$tmp/before" "$tmp/after" | cut -c 1-200)"
+done
+
+# What is not broken keeps its spelling.
+printf '%s\n' '{"type":"user","uuid":"0","parentUuid":null,"timestamp":"2026-01-01T00:00:00Z","sessionId":"s","n":1.50e1,  "x":"\u00e9\/","message":{"role":"user","content":"a"}}' \
+    >"$tmp/spelled"
+{ cat "$tmp/spelled" && sed 's/"uuid":"0"/"uuid":"1"/; s/"content":"a"/"content":"'"$(printf 'a\377')"'"/' "$tmp/spelled" &&
+    printf '{"type":"us\0\0\0\n\0\0\0\0\n'; } >"$tmp/bytes.jsonl"
+check bytes 3 '1  lines with text that is not UTF-8: line 2' '' \
+    doctor --fix -o "$tmp/fixed.jsonl" "$tmp/bytes.jsonl"
+check bytes_of_nothing 3 '2  torn lines, 18 bytes: line 3, 4' '' doctor "$tmp/bytes.jsonl"
+{ cat "$tmp/spelled" && sed 's/"uuid":"0"/"uuid":"1"/; s/"content":"a"/"content":"a'"$(printf '\357\277\275')"'"/' "$tmp/spelled"; } >"$tmp/want"
+equal bytes_stay "$tmp/want" "$tmp/fixed.jsonl"
+printf '{"schema_version":"ATIF-v1.5",\n "session_id":"s1","x":1.50e1,"y":"\\u00e9\\/","steps":[{"step_id":1,"source":"user","message":"one"},\n{"step_id":2,"source":"user","message":"tw' >"$tmp/doc.json"
+check document 3 '1  document that ends too early, 14 bytes: line 3' '*' \
+    doctor --fix "$tmp/doc.json"
+printf '{"schema_version":"ATIF-v1.5",\n "session_id":"s1","x":1.50e1,"y":"\\u00e9\\/","steps":[{"step_id":1,"source":"user","message":"one"},\n{"step_id":2,"source":"user"}]}\n' >"$tmp/want"
+equal document_stays "$tmp/want" "$tmp/doc.fixed.json"
+check document_is_read 3 '^1 .* one$' 'line 3, .*the text ends' view "$tmp/doc.json"
+check document_strict 1 '' 'the text ends' view --strict "$tmp/doc.json"
+# Not each of many damaged places is named.
+sed 's/,$//' "$shared/tau-bench-airline/gpt-4o-airline.json" >"$tmp/places.json"
+run view "$tmp/places.json"
+same places_are_few 21 "$(grep -c 'skipped bytes\|more places' "$tmp/err")"
 
 real=$shared/claude-code-real
 cp "$real/short.jsonl" "$tmp/s.jsonl"

@@ -22,6 +22,10 @@ typedef struct examined {
                                  that hides the format */
     diagnosis d;
     bool looked;              /* d is set */
+    bool tree;                /* a folder, whose files are one transcript */
+    ms_arena arena;
+    ms_str mended;            /* a document, closed or in UTF-8; absent: it needs neither */
+    finding torn, bad_text, packed; /* packed: or in many files */
     job inner;                /* what a reader takes from the file, in memory */
     options one;
     char *files[2];
@@ -128,6 +132,8 @@ static void print_finding(output *out, const finding *f, const char *text,
 static uint64_t faults_of(const examined *e)
 {
     uint64_t n = e->looked ? doctor_faults(&e->d) : 0;
+    n += e->torn.count + e->bad_text.count + e->packed.count;
+    if (e->mended.ptr != NULL) return n + e->open.count + e->lost.count;
     return n + e->open.count + e->lost.count + e->inner.rescue.places;
 }
 
@@ -142,9 +148,15 @@ static void print_examined(examined *e)
     for (int i = 0; i < FAULT_COUNT && e->looked; i++) {
         print_finding(e->out, &e->d.found[i], fault_text(i), "line");
     }
+    print_finding(e->out, &e->torn, "document that ends too early", "line");
+    print_finding(e->out, &e->bad_text, "document with text that is not UTF-8", "line");
+    if (e->packed.count > 0) {
+        emit_format(e->out, "%10d  %s\n", 1, e->tree ? "file or more of it is damaged"
+                                                    : "ZIP that is damaged");
+    }
     print_finding(e->out, &e->open, "calls without a result", "message");
     print_finding(e->out, &e->lost, "results without a call", "message");
-    if (e->inner.rescue.places > 0) {
+    if (e->inner.rescue.places > 0 && e->mended.ptr == NULL) {
         emit_format(e->out,
                     "%10" PRIu64 "  damaged places, %" PRIu64 " bytes: line %" PRIu64
                     "\n",
@@ -178,7 +190,7 @@ static bool is_in_program(const char *path)
 }
 
 /* "dir/name.jsonl" -> "dir/name.fixed.jsonl" in a fresh string. */
-static char *fixed_path(const char *path)
+static char *fixed_path(const char *path, const char *ending)
 {
     const char *name = path_name(path), *end = path + strlen(path);
     static const char *const ends[] = {".zst", ".jsonl", ".json"};
@@ -190,7 +202,7 @@ static char *fixed_path(const char *path)
     size_t size = (size_t)(end - path) + 16;
     char *out = malloc(size);
     if (out == NULL) exit(no_memory());
-    snprintf(out, size, "%.*s.fixed.jsonl", (int)(end - path), path);
+    snprintf(out, size, "%.*s.fixed%s", (int)(end - path), path, ending);
     return out;
 }
 
@@ -248,6 +260,11 @@ static int write_messages(examined *e, output *out)
 static int write_fixed(examined *e, output *out)
 {
     char *bytes = NULL;
+    if (e->mended.ptr != NULL) {
+        emit(out, e->mended.ptr, e->mended.len);
+        emit_text(out, "\n");
+        return FINE;
+    }
     if (!e->looked) return write_messages(e, out);
     doctor_write(&e->d, &bytes);
     emit(out, bytes, arrlenu(bytes));
@@ -278,11 +295,12 @@ static int fix_into(examined *e, const char *path, int flags)
 static int fix(examined *e)
 {
     const char *named = e->options->output;
-    if (!e->looked && e->messages == 0) {
+    bool document = e->mended.ptr != NULL;
+    if (!document && !e->looked && e->messages == 0) {
         complain("%s: no message in it can be read; nothing is written", e->path);
         return FINE;
     }
-    if (!e->looked && e->format != NULL && e->inner.rescue.places == 0) {
+    if (!document && !e->looked && e->format != NULL && e->inner.rescue.places == 0) {
         complain("%s: all of it can be read; nothing is written; hand-over pairs calls",
                  e->path);
         return FINE;
@@ -297,7 +315,7 @@ static int fix(examined *e)
                  e->path);
         return USAGE;
     }
-    char *path = fixed_path(e->path);
+    char *path = fixed_path(e->path, e->mended.ptr != NULL ? ".json" : ".jsonl");
     int code = fix_into(e, path, O_EXCL);
     free(path);
     return code;
@@ -306,18 +324,51 @@ static int fix(examined *e)
 
 /* ---- The command ------------------------------------------------------------------- */
 
+static void note_fault(finding *f, uint64_t line, size_t bytes)
+{
+    f->count = 1;
+    f->lines[0] = line;
+    f->bytes = bytes;
+}
+
+/* A document that ends too early is closed after the last value in it that is whole. An
+ * object of no format may miss what shows where its messages are: they are written. */
+static void look_at_document(examined *e, ms_str text)
+{
+    ms_str value = text;
+    ms_error err;
+    size_t kept;
+    ms_result result = ms_json_check(text, NULL, &value, &err);
+    if (result == MS_OK) return;
+    if (result != MS_E_UTF8) {
+        if (!json_close(text, &e->arena, &value, &kept)) return;
+        if (e->format == NULL && is_object(value)) return;
+        note_fault(&e->torn, err.line, text.len - kept);
+        result = ms_json_check(value, NULL, &value, &err);
+    }
+    if (result == MS_E_UTF8) {
+        note_fault(&e->bad_text, err.line, 0);
+        value = json_repaired(e->torn.count > 0 ? value : text, &e->arena);
+    }
+    e->mended = value;
+}
+
 /* Its own lines tell all of a format that the doctor takes apart; of others a reader's
  * messages do. */
 static int examine(examined *e, ms_str text)
 {
     bool zip = is_zip(text);
-    e->format = zip ? NULL : format_of(text);
+    e->format = zip || e->tree ? NULL : format_of(text, true);
     if (e->format != NULL && e->format->shape == FILE_LINES) {
         doctor_look(&e->d, e->format, text);
         e->looked = true;
         if (e->d.anatomy != NULL && e->d.anatomy_makes) return FINE;
+    } else if (!zip && !e->tree && (e->format == NULL || e->format->shape == FILE_WHOLE)) {
+        look_at_document(e, without_mark(text));
     }
-    return read_messages(e);
+    int code = read_messages(e);
+    if ((zip || e->tree) && e->inner.lossy) note_fault(&e->packed, 1, 0);
+    return code;
 }
 
 static int run_one(job *j, output *out, const char *path)
@@ -328,7 +379,8 @@ static int run_one(job *j, output *out, const char *path)
     e->options = j->options;
     e->out = out;
     e->path = path;
-    int code = file_load(&file, path);
+    e->tree = is_folder(path);
+    int code = e->tree ? FINE : file_load(&file, path);
     if (code == FINE) code = examine(e, file.text);
     if (code == FINE) print_examined(e);
     uint64_t n = faults_of(e);
@@ -337,10 +389,52 @@ static int run_one(job *j, output *out, const char *path)
     if (e->looked) doctor_free(&e->d);
     tally_free(&e->calls);
     tally_free(&e->results);
+    ms_arena_deinit(&e->arena);
     if (code == FINE) code = n > 0 || closed != FINE ? DAMAGED : FINE;
     file_free(&file);
     free(e);
     return code;
+}
+
+/* In a folder what shows no messages is passed over. */
+static bool is_examined(const char *path)
+{
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    bool shows = file_load(&f, path) == FINE &&
+                 (is_zip(f.text) || format_of(f.text, true) != NULL || shows_messages(f.text));
+    file_free(&f);
+    return shows;
+}
+
+/* Are the files of a folder one transcript? */
+static bool is_tree(const unit *units)
+{
+    for (size_t i = 0; i < arrlenu(units); i++) {
+        if (units[i].root != NULL || units[i].events) return true;
+    }
+    return false;
+}
+
+static int run_path(job *j, output *out, const char *path)
+{
+    int worst = FINE;
+    bool folder = is_folder(path);
+    unit *units = folder ? units_of(path) : NULL;
+    bool single = !folder || is_tree(units);
+    if (j->options->output != NULL && !single) {
+        complain("%s: doctor -o FILE is for one transcript", path);
+        worst = USAGE;
+    } else if (single) {
+        worst = run_one(j, out, path);
+    }
+    for (size_t i = 0; i < arrlenu(units) && !single && out->error == 0; i++) {
+        if (worst == USAGE) break;
+        if (!is_examined(units[i].path)) continue;
+        int code = run_one(j, out, units[i].path);
+        if (code != FINE && (worst == FINE || worst == DAMAGED)) worst = code;
+    }
+    units_free(units);
+    return worst;
 }
 
 static int run_doctor(job *j)
@@ -353,7 +447,7 @@ static int run_doctor(job *j)
         return USAGE;
     }
     for (size_t i = 0; i < o->n_files && out.error == 0; i++) {
-        int code = run_one(j, &out, o->files[i]);
+        int code = run_path(j, &out, o->files[i]);
         if (code != FINE && (worst == FINE || worst == DAMAGED)) worst = code;
     }
     return output_end(&out, worst);
@@ -372,12 +466,13 @@ const command doctor_command = {
     "  msgstore doctor ~/.claude/projects/*/*.jsonl\n"
     "  msgstore doctor --fix -o whole.jsonl broken.jsonl\n"
     "\n"
-    "usage: msgstore doctor [OPTION...] FILE...\n"
+    "usage: msgstore doctor [OPTION...] FILE|FOLDER...\n"
     "Counts torn and doubled lines, parents that are not there, calls without a\n"
     "result, results without a call, ids that are used twice or refused, repeated\n"
     "snapshots, each with its first lines. With --fix everything that can be read\n"
-    "stays; a call or a result that is missing is made up, and says so. Of a document\n"
-    "of which a part can be read the messages are written, in the framework's format.\n"
+    "stays as it is spelled; a call or a result that is missing is made up, and says so.\n"
+    "A document that ends too early is closed. Of another one that is no JSON the\n"
+    "messages that can be read are written, in the framework's format.\n"
     "A folder of an agent program is never written to unless -o names the file. Exit\n"
     "code 3: something is wrong.\n",
     false,

@@ -280,14 +280,6 @@ typedef struct marker {
     bool failed;
 } marker;
 
-static bool is_blank(ms_str text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        if (!strchr(" \t\r\n", text.ptr[i])) return false;
-    }
-    return true;
-}
-
 /* Puts the mark into the first text of a list of parts. What has none stays. */
 static ms_result mark_parts(ms_str parts, const char *mark, ms_buf *out)
 {

@@ -308,30 +308,13 @@ static const anatomy anatomies[] = {
 
 /* ---- Looking: lines ---------------------------------------------------------------- */
 
-static bool is_empty(ms_str line)
-{
-    for (size_t i = 0; i < line.len; i++) {
-        if (strchr(" \t\r", line.ptr[i]) == NULL) return false;
-    }
-    return true;
-}
-
 /* The line as JSON; text that is not UTF-8 becomes U+FFFD. */
 static bool read_line(diagnosis *d, ms_str line, uint64_t number, ms_str *json)
 {
-    ms_json_opts repair = {0, true};
-    ms_buf buf = {&d->arena, NULL, 0, 0};
-    ms_json_writer w;
     ms_result result = ms_json_check(line, NULL, json, NULL);
-    if (result == MS_OK) return true;
-    if (result != MS_E_UTF8 || ms_json_check(line, &repair, json, NULL) != MS_OK) {
-        return false;
-    }
-    ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_put_raw(&w, *json);
-    if (ms_json_finish(&w) != MS_OK) exit(no_memory());
-    *json = ms_buf_text(&buf);
-    found(d, FAULT_BAD_TEXT, number, 0);
+    if (result == MS_E_UTF8) *json = json_repaired(line, &d->arena);
+    if (result != MS_OK && (result != MS_E_UTF8 || json->ptr == NULL)) return false;
+    if (result != MS_OK) found(d, FAULT_BAD_TEXT, number, 0);
     return true;
 }
 
@@ -443,13 +426,11 @@ static void look_at_line(diagnosis *d, ms_str line, uint64_t number)
 
 static void look_at_lines(diagnosis *d, ms_str text)
 {
+    bool whole;
     for (uint64_t number = 1; text.len > 0; number++) {
-        const char *end = memchr(text.ptr, '\n', text.len);
-        size_t len = end != NULL ? (size_t)(end - text.ptr) : text.len;
-        ms_str line = ms_str_n(text.ptr, len);
-        text = ms_str_n(text.ptr + len + (end != NULL), text.len - len - (end != NULL));
+        ms_str line = next_line(&text, &whole);
         d->n_lines = number;
-        if (!is_empty(line)) look_at_line(d, line, number);
+        if (!is_blank(line)) look_at_line(d, line, number);
     }
 }
 
@@ -538,10 +519,7 @@ void doctor_look(diagnosis *d, const fileformat *format, ms_str text)
         d->anatomy = &anatomies[i];
         d->anatomy_makes = anatomies[i].make != NULL;
     }
-    if (text.len >= 3 && memcmp(text.ptr, "\xef\xbb\xbf", 3) == 0) {
-        text = ms_str_n(text.ptr + 3, text.len - 3);
-    }
-    look_at_lines(d, text);
+    look_at_lines(d, without_mark(text));
     look_at_calls(d);
     look_at_links(d);
 }

@@ -19,6 +19,10 @@
 #endif
 #ifdef WITH_ZIP
 #include <zip.h>
+#ifdef WITH_ZLIB
+#include <limits.h>
+#include <zlib.h>
+#endif
 #endif
 
 /* A file below this size is read into a buffer that the next file uses again; a larger
@@ -230,31 +234,110 @@ static int zip_member(zip_t *zip, zip_uint64_t index, file_text *f)
         if (n == 0) break;
     }
     zip_fclose(file);
+    if (len > st.size) len = (size_t)st.size;
     f->text = ms_str_n(f->buf, len);
-    return len == st.size ? FINE : FAILED;
+    return len == st.size ? FINE : DAMAGED;
+}
+
+#ifdef WITH_ZLIB
+static unsigned number_at(const char *at, int bytes)
+{
+    unsigned value = 0;
+    while (bytes-- > 0) value = value << 8 | (unsigned char)at[bytes];
+    return value;
+}
+
+/* Unpacks what can be unpacked of a member whose bytes begin there. */
+static void inflate_member(ms_str packed, file_text *f)
+{
+    z_stream z;
+    size_t len = 0;
+    int result = Z_OK;
+    memset(&z, 0, sizeof z);
+    if (inflateInit2(&z, -MAX_WBITS) != Z_OK) return;
+    z.next_in = (unsigned char *)(uintptr_t)packed.ptr;
+    z.avail_in = (unsigned)(packed.len < UINT_MAX ? packed.len : UINT_MAX);
+    while (result == Z_OK && file_room(f, len + STEP)) {
+        z.next_out = (unsigned char *)f->buf + len;
+        z.avail_out = (unsigned)STEP;
+        result = inflate(&z, Z_SYNC_FLUSH);
+        len += STEP - z.avail_out;
+    }
+    inflateEnd(&z);
+    f->text = ms_str_n(f->buf, len);
+}
+
+/* The members of a ZIP without its directory, by the header that stands before each. */
+static int zip_salvage(const char *path, ms_str text, const char *prefix, void *ctx,
+                       int (*visit)(void *ctx, const char *name, ms_str text))
+{
+    enum { HEADER = 30, NAME = 512, STORED = 0, DEFLATED = 8 };
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    const char *at = text.ptr, *end = text.ptr + text.len;
+    char name[NAME];
+    int code = DAMAGED, one = FINE;
+    while ((at = find_bytes(at, (size_t)(end - at), "PK\3\4", 4)) != NULL &&
+           end - at >= HEADER && one == FINE) {
+        unsigned method = number_at(at + 8, 2), size = number_at(at + 18, 4);
+        size_t len = number_at(at + 26, 2), skip = HEADER + len + number_at(at + 28, 2);
+        if (len >= NAME || skip > (size_t)(end - at)) break;
+        memcpy(name, at + HEADER, len);
+        name[len] = '\0';
+        at += skip;
+        size_t left = (size_t)(end - at);
+        bool wanted = strncmp(name, prefix, strlen(prefix)) == 0;
+        if (wanted && method == STORED) f.text = ms_str_n(at, size < left ? size : left);
+        else if (wanted && method == DEFLATED) inflate_member(ms_str_n(at, left), &f);
+        if (wanted && f.text.len > 0) one = visit(ctx, name, f.text);
+        if (size < left) at += size;
+        f.text.len = 0;
+    }
+    if (one != FINE) code = one;
+    if (code == DAMAGED) complain("%s: a ZIP without its end; what is there is read", path);
+    file_free(&f);
+    return code;
+}
+#endif
+
+static int zip_torn(const char *path, int error, const char *prefix, void *ctx,
+                    int (*visit)(void *ctx, const char *name, ms_str text))
+{
+    int code = FAILED;
+#ifdef WITH_ZLIB
+    file_text file = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    code = file_load(&file, path);
+    if (code == FINE) code = zip_salvage(path, file.text, prefix, ctx, visit);
+    file_free(&file);
+#else
+    (void)prefix, (void)ctx, (void)visit;
+#endif
+    if (code == FAILED) {
+        complain("%s: no ZIP that can be read (error %d of libzip)", path, error);
+    }
+    return code;
 }
 
 int zip_each(const char *path, const char *prefix, void *ctx,
              int (*visit)(void *ctx, const char *name, ms_str text))
 {
-    int error, code = FINE;
+    int error, code = FINE, one = FINE;
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
     zip_t *zip = zip_open(path, ZIP_RDONLY, &error);
-    if (zip == NULL) {
-        complain("%s: no ZIP that can be read (error %d of libzip)", path, error);
-        return FAILED;
-    }
+    if (zip == NULL) return zip_torn(path, error, prefix, ctx, visit);
     zip_int64_t n = zip_get_num_entries(zip, 0);
-    for (zip_int64_t i = 0; i < n && code == FINE; i++) {
+    for (zip_int64_t i = 0; i < n && one == FINE; i++) {
         const char *name = zip_get_name(zip, (zip_uint64_t)i, 0);
         if (name == NULL || strncmp(name, prefix, strlen(prefix)) != 0) continue;
-        code = zip_member(zip, (zip_uint64_t)i, &f);
-        if (code != FINE) complain("%s: %s cannot be unpacked", path, name);
-        else code = visit(ctx, name, f.text);
+        f.text.len = 0;
+        if (zip_member(zip, (zip_uint64_t)i, &f) != FINE) {
+            complain("%s: %s cannot be unpacked whole", path, name);
+            code = DAMAGED;
+        }
+        if (f.text.len > 0) one = visit(ctx, name, f.text);
     }
     zip_discard(zip);
     file_free(&f);
-    return code;
+    return one != FINE ? one : code;
 }
 #else
 int zip_each(const char *path, const char *prefix, void *ctx,

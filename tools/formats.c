@@ -37,33 +37,6 @@ const fileformat *format_find(ms_str name)
 
 /* ---- Which format ------------------------------------------------------------------ */
 
-/* Takes the next line off the text, without its end. */
-static ms_str next_line(ms_str *text, bool *whole)
-{
-    const char *end = memchr(text->ptr, '\n', text->len);
-    size_t len = end != NULL ? (size_t)(end - text->ptr) : text->len;
-    size_t used = len + (end != NULL);
-    ms_str line = ms_str_n(text->ptr, len);
-    *whole = end != NULL;
-    *text = ms_str_n(text->ptr + used, text->len - used);
-    return line;
-}
-
-static bool is_blank(ms_str line)
-{
-    for (size_t i = 0; i < line.len; i++) {
-        char c = line.ptr[i];
-        if (c != ' ' && c != '\t' && c != '\r' && c != '\n') return false;
-    }
-    return true;
-}
-
-static ms_str without_mark(ms_str text)
-{
-    bool mark = text.len >= 3 && memcmp(text.ptr, "\xef\xbb\xbf", 3) == 0;
-    return mark ? ms_str_n(text.ptr + 3, text.len - 3) : text;
-}
-
 static const fileformat *format_of_value(ms_str value, shape_of_file shape)
 {
     for (size_t i = 0; i < COUNT_OF(formats); i++) {
@@ -75,6 +48,7 @@ static const fileformat *format_of_value(ms_str value, shape_of_file shape)
 /* *any: lines that are JSON of their own were seen. */
 static const fileformat *format_of_lines(ms_str text, bool *any)
 {
+    ms_json_opts repair = {0, true};
     ms_str value;
     bool whole;
     size_t n = 0;
@@ -83,7 +57,8 @@ static const fileformat *format_of_lines(ms_str text, bool *any)
         ms_str line = next_line(&text, &whole);
         if (is_blank(line)) continue;
         n++;
-        if (ms_json_check(line, NULL, &value, NULL) != MS_OK || !is_object(value)) continue;
+        ms_result result = ms_json_check(line, &repair, &value, NULL);
+        if (result != MS_OK || !is_object(value)) continue;
         *any = true;
         const fileformat *f = format_of_value(value, FILE_LINES);
         if (f != NULL) return f;
@@ -107,9 +82,24 @@ bool format_hinted(ms_str head)
     return false;
 }
 
-const fileformat *format_of(ms_str text)
+/* Of a document that ends too early the part that is whole is looked at. */
+static const fileformat *format_of_document(ms_str text, bool all)
 {
+    ms_json_opts repair = {0, true};
+    ms_arena arena = {0};
     ms_str value;
+    size_t kept;
+    const fileformat *f = NULL;
+    if (ms_json_check(text, &repair, &value, NULL) == MS_OK ||
+        (all && json_close(text, &arena, &value, &kept))) {
+        f = format_of_value(value, FILE_WHOLE);
+    }
+    ms_arena_deinit(&arena);
+    return f;
+}
+
+const fileformat *format_of(ms_str text, bool all)
+{
     bool lines;
     text = without_mark(text);
     for (size_t i = 0; i < COUNT_OF(formats); i++) {
@@ -123,9 +113,7 @@ const fileformat *format_of(ms_str text)
         while (after.len > 0 && is_blank(next_line(&after, &whole))) continue;
         if (!is_blank(after)) return NULL;
     }
-    if (!format_hinted(text)) return NULL;
-    if (ms_json_check(text, NULL, &value, NULL) != MS_OK) return NULL;
-    return format_of_value(value, FILE_WHOLE);
+    return format_hinted(text) ? format_of_document(text, all) : NULL;
 }
 
 
@@ -160,26 +148,13 @@ static void bad_json(intake *in, uint64_t offset, const ms_error *err)
     }
 }
 
-/* Text that is not UTF-8, and half surrogates, become U+FFFD. */
-static ms_result clean(intake *in, ms_str text, ms_str *value, ms_error *err)
-{
-    ms_json_opts repair = {0, true};
-    ms_json_writer w;
-    ms_buf buf = {&in->cleaned, NULL, 0, 0};
-    ms_result result = ms_json_check(text, &repair, value, err);
-    if (result != MS_OK) return result;
-    ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_put_raw(&w, *value);
-    if (ms_json_finish(&w) != MS_OK) exit(no_memory());
-    *value = ms_buf_text(&buf);
-    return MS_OK;
-}
-
 static ms_result check_value(intake *in, ms_str text, ms_str *value, ms_error *err)
 {
     ms_result result = ms_json_check(text, NULL, value, err);
-    bool repair = result == MS_E_UTF8 && !GIVEN(in->options, REFUSE);
-    return repair ? clean(in, text, value, err) : result;
+    if (result != MS_E_UTF8 || GIVEN(in->options, REFUSE)) return result;
+    ms_str repaired = json_repaired(text, &in->cleaned);
+    if (repaired.ptr != NULL) *value = repaired;
+    return repaired.ptr != NULL ? MS_OK : result;
 }
 
 static bool goes_on(const intake *in)
@@ -212,18 +187,21 @@ static void read_lines(intake *in, ms_str text, uint64_t base, uint64_t *done)
     }
 }
 
+/* Of one that ends too early what is there is read. */
 static void read_document(intake *in, ms_str text, uint64_t base, uint64_t *done)
 {
     ms_str value;
     ms_error err;
+    size_t kept;
     in->line = 1;
-    if (check_value(in, text, &value, &err) != MS_OK) {
-        bad_json(in, base, &err);
+    bool whole = check_value(in, text, &value, &err) == MS_OK;
+    if (!whole) bad_json(in, base, &err);
+    if (!whole && (in->code == FAILED || !json_close(text, &in->cleaned, &value, &kept))) {
         return;
     }
     trace_at(in->r.t, base, 1);
     in->format->read(&in->r, value);
-    *done = base + text.len;
+    if (whole) *done = base + text.len;
 }
 
 int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
@@ -386,6 +364,7 @@ void units_free(unit *units)
 
 typedef struct growing {
     char *text;               /* an stb_ds array */
+    bool damaged;             /* a file of it was no JSON */
 } growing;
 
 static void grow(growing *g, const char *bytes, size_t len)
@@ -400,6 +379,23 @@ static void grow_text(growing *g, const char *text)
     grow(g, text, strlen(text));
 }
 
+/* A file's object; of one that ends too early what is there. */
+static bool grown_value(growing *g, const char *path, ms_str text, ms_arena *arena,
+                        ms_str *value)
+{
+    size_t kept;
+    if (ms_json_check(text, NULL, value, NULL) == MS_OK) return true;
+    g->damaged = true;
+    if (json_close(text, arena, value, &kept)) {
+        complain("%s: the text ends early", path);
+        return true;
+    }
+    *value = json_repaired(text, arena);
+    complain("%s: no JSON%s", path, value->ptr != NULL ? " but for some bytes"
+                                                       : "; left out");
+    return value->ptr != NULL;
+}
+
 /* The objects in the files of a folder, with commas between them. */
 static int grow_folder(growing *g, const char *folder, const char *before,
                        const char *behind, const char *between)
@@ -407,19 +403,21 @@ static int grow_folder(growing *g, const char *folder, const char *before,
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
     int code = FINE;
     char **paths = is_folder(folder) ? paths_of(folder) : NULL;
+    bool any = false;
+    ms_arena arena = {0};
     for (size_t i = 0; i < arrlenu(paths) && code == FINE; i++) {
         ms_str value;
         code = file_load(&f, paths[i]);
         if (code != FINE) break;
-        if (ms_json_check(f.text, NULL, &value, NULL) != MS_OK) {
-            complain("%s: no JSON; left out", paths[i]);
-            continue;
-        }
-        if (i > 0) grow_text(g, between);
+        ms_arena_reset(&arena);
+        if (!grown_value(g, paths[i], f.text, &arena, &value)) continue;
+        if (any) grow_text(g, between);
         grow_text(g, before);
         grow(g, value.ptr, value.len);
         grow_text(g, behind);
+        any = true;
     }
+    ms_arena_deinit(&arena);
     paths_free(paths);
     file_free(&f);
     return code;
@@ -440,7 +438,7 @@ static char *folder_in(const char *root, const char *kind, ms_str name)
 /* The tree of a session in the form of an export. */
 static int grow_session(growing *g, const unit *u, ms_str info, ms_arena *arena)
 {
-    growing list = {NULL};
+    growing list = {NULL, false};
     ms_str id = text_of(arena, member(info, "id")), value;
     if (id.len == 0 || memchr(id.ptr, '/', id.len) != NULL) return FAILED;
     char *folder = folder_in(u->root, "message", id);
@@ -470,12 +468,13 @@ static int grow_session(growing *g, const unit *u, ms_str info, ms_arena *arena)
     }
     grow_text(g, "]}");
     arrfree(list.text);
+    g->damaged = g->damaged || list.damaged;
     return code;
 }
 
 int unit_load(const unit *u, file_text *f)
 {
-    growing g = {NULL};
+    growing g = {NULL, false};
     ms_str info;
     ms_arena arena = {0};
     int code = FINE;
@@ -483,9 +482,10 @@ int unit_load(const unit *u, file_text *f)
     if (code != FINE || (!u->events && u->root == NULL)) return code;
     if (u->events) {
         code = grow_folder(&g, u->path, "", "\n", "");
-    } else if (ms_json_check(f->text, NULL, &info, NULL) == MS_OK) {
+    } else if (grown_value(&g, u->path, f->text, &arena, &info)) {
         code = grow_session(&g, u, info, &arena);
     }
+    if (code == FINE && g.damaged) code = DAMAGED;
     ms_arena_deinit(&arena);
     size_t len = arrlenu(g.text);
     file_free(f);

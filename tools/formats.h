@@ -12,8 +12,8 @@ const fileformat *format_at(size_t index);
 /* The first of that name; NULL: there is none. */
 const fileformat *format_find(ms_str name);
 
-/* The format of a text; NULL: it is none of these. */
-const fileformat *format_of(ms_str text);
+/* The format of a text; NULL: it is none of these. all: the file has no more. */
+const fileformat *format_of(ms_str text, bool all);
 /* Could the beginning of a document be one of a format? */
 bool format_hinted(ms_str head);
 
@@ -35,7 +35,7 @@ typedef struct unit {
 /* The units under a path, by name, in an stb_ds array. */
 unit *units_of(const char *path);
 void units_free(unit *units);
-/* The text of a unit. */
+/* The text of a unit; DAMAGED: of all of it that can be read. */
 int unit_load(const unit *u, file_text *f);
 
 /* The known places of the programs, those that are there; as paths_of. */

@@ -598,8 +598,12 @@ static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t b
         snprintf(skipped, sizeof skipped, "; skipped bytes %" PRIu64 " to %" PRIu64, offset,
                  offset + bytes - 1);
     }
-    complain("%s: line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64 "): %s%s", s->name,
-             f->line, f->column, f->offset, f->text, skipped);
+    if (to->told++ < TOLD_PLACES) {
+        complain("%s: line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64 "): %s%s",
+                 s->name, f->line, f->column, f->offset, f->text, skipped);
+    } else if (to->told == TOLD_PLACES + 1) {
+        complain("%s: more places are damaged; msgstore doctor counts them", s->name);
+    }
     to->places++;
     to->bytes += bytes;
     if (f->line != to->line) to->lines++;
@@ -810,6 +814,8 @@ static int skip_line(reader *r)
     if (ms_json_check(line, &repair, NULL, &err) != MS_OK) {
         bad = err.offset < len ? (size_t)err.offset : len;
         complain_at(s, bad, reason_of(&err), "");
+    } else {
+        complain_at(s, 0, "no message object", "");
     }
     bool newline = s->start + len < s->len && s->buf[s->start + len] == '\n';
     len = next_object(r, line, bad, newline);
@@ -888,7 +894,10 @@ static int rescue_value(reader *r, int c, conversation *talk)
     }
     int code = next_value(s, &value);
     if (code == SKIPPED && begins_list(s)) return skip_bracket(r);
-    if (code == SKIPPED || (code == FINE && is_rest(s, value))) return skip_line(r);
+    bool scalar = code == FINE && !is_object(value) && !is_kind(value, MS_JSON_ARRAY);
+    if (code == SKIPPED || scalar || (code == FINE && is_rest(s, value))) {
+        return skip_line(r);
+    }
     if (code == FINE) note_repaired(r, value);
     if (code == FINE) code = take_value(r, value, talk);
     if (code == FINE) source_take(s, offset_of(r, value) + value.len);
@@ -971,7 +980,7 @@ int read_input(const options *o, const char *path, const ms_str *head, const sin
     if (to->rescue != NULL) {
         r.source.fault = &to->rescue->fault;
         r.source.rescuing = GIVEN(o, KEEP_GOING);
-        to->rescue->line = 0;
+        to->rescue->line = to->rescue->told = 0;
     }
     code = read_values(&r);
     source_close(&r.source);

@@ -78,7 +78,10 @@ typedef struct rescue {
     uint64_t places, lines, bytes;
     uint64_t repaired;        /* values with bad UTF-8 that were taken nevertheless */
     uint64_t line;            /* of the last place in this file; 0: none yet */
+    uint64_t told;            /* places of this file that were named */
 } rescue;
+
+enum { TOLD_PLACES = 20 };
 
 /* Where messages go. */
 typedef struct sink {

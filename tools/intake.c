@@ -47,12 +47,16 @@ static int take_member(void *ctx, const char *name, ms_str text)
 {
     zip_reading *z = ctx;
     uint64_t done;
-    const fileformat *f = format_of(text);
-    if (f == NULL) {
+    ms_str value;
+    const fileformat *f = format_of(text, true);
+    int code = FINE;
+    if (f != NULL) {
+        code = format_read(f, text, z->t, z->path, z->in->options, z->in->counts, &done);
+    } else if (ms_json_check(text, NULL, &value, NULL) == MS_OK) {
         complain("%s: %s: in no format that is known", z->path, name);
-        return FINE;
+    } else { /* of what is damaged, the messages */
+        code = read_input(z->in->options, z->path, &text, z->in->messages);
     }
-    int code = format_read(f, text, z->t, z->path, z->in->options, z->in->counts, &done);
     if (code == DAMAGED) z->code = code;
     return code == DAMAGED ? FINE : code;
 }
@@ -107,12 +111,12 @@ static int take_file(const intake *in, const char *path)
     bool all, more, open = in->options->transcript == NULL && in->options->from == NULL;
     const fileformat *f = in->options->transcript;
     int code = file_load_head(&text, path, &all);
-    if (code == FINE && open) f = format_of(text.text);
+    if (code == FINE && open) f = format_of(text.text, all);
     bool packed = is_zip(text.text) || is_zstd(text.text);
     more = !all && (f != NULL || packed || (open && format_hinted(text.text)));
     if (code == FINE && (more || packed)) {
         code = text.plain ? file_load(&text, path) : file_load_rest(&text);
-        if (open && f == NULL && !is_zip(text.text)) f = format_of(text.text);
+        if (open && f == NULL && !is_zip(text.text)) f = format_of(text.text, true);
     }
     if (code == FINE && is_zip(text.text)) {
         code = take_whole(in, NULL, text.text, path);
@@ -129,14 +133,16 @@ static int take_file(const intake *in, const char *path)
 /* In a folder what shows no messages is no transcript, and passed over. */
 static int take_unit(const intake *in, const unit *u, file_text *f)
 {
-    int code = unit_load(u, f);
-    if (code != FINE) return code;
-    const fileformat *fmt = format_of(f->text);
+    int loaded = unit_load(u, f), code;
+    if (loaded != FINE && loaded != DAMAGED) return loaded;
+    const fileformat *fmt = format_of(f->text, true);
     if (fmt == NULL && !is_zip(f->text)) {
-        if (!shows_messages(f->text)) return FINE;
-        return read_input(in->options, u->path, NULL, in->messages);
+        if (!shows_messages(f->text)) return loaded;
+        code = read_input(in->options, u->path, NULL, in->messages);
+    } else {
+        code = take_whole(in, fmt, f->text, u->path);
     }
-    return take_whole(in, fmt, f->text, u->path);
+    return code != FINE ? code : loaded;
 }
 
 int take_path(const intake *in, const char *path)

@@ -238,3 +238,127 @@ ms_str rest_end(leftover *r)
     rest_write(r, "}", 1);
     return r->failed ? ms_str_n(NULL, 0) : ms_buf_text(&r->buf);
 }
+
+
+/* ---- A document that ends too early ------------------------------------------------ */
+
+/* Where a document could end, and which brackets are open there. */
+typedef struct torn_scan {
+    char *open;               /* an stb_ds array of closing brackets */
+    size_t whole, depth;      /* bytes up to the last value that is whole; open there */
+    char before;              /* the last character that was no blank: ':' a value comes */
+} torn_scan;
+
+/* The end of the string that begins at that place; the end of the text: it is torn. */
+static size_t string_end(ms_str text, size_t at)
+{
+    for (at++; at < text.len; at++) {
+        if (text.ptr[at] == '\\') at++;
+        else if (text.ptr[at] == '"') return at;
+    }
+    return text.len;
+}
+
+static void set_whole(torn_scan *s, size_t bytes)
+{
+    s->whole = bytes;
+    s->depth = arrlenu(s->open);
+}
+
+static void scan_char(torn_scan *s, char c, size_t at)
+{
+    if (c == '{' || c == '[') {
+        arrput(s->open, c == '{' ? '}' : ']');
+    } else if ((c == '}' || c == ']') && arrlenu(s->open) > 0) {
+        (void)arrpop(s->open);
+        set_whole(s, at + 1);
+    } else if (c == ',') {
+        set_whole(s, at);
+    }
+    if (c != ' ' && c != '\t' && c != '\n' && c != '\r') s->before = c;
+}
+
+bool json_close(ms_str text, ms_arena *arena, ms_str *whole, size_t *kept)
+{
+    torn_scan s = {NULL, 0, 0, ' '};
+    ms_json_opts repair = {0, true};
+    ms_buf buf = {arena, NULL, 0, 0};
+    for (size_t at = 0; at < text.len; at++) {
+        if (text.ptr[at] != '"') {
+            scan_char(&s, text.ptr[at], at);
+            continue;
+        }
+        bool value = s.before == ':' ||
+                     (arrlenu(s.open) > 0 && arrlast(s.open) == ']');
+        at = string_end(text, at);
+        if (value && at < text.len) set_whole(&s, at + 1);
+        s.before = '"';
+    }
+    bool open = arrlenu(s.open) > 0 && s.depth > 0;
+    if (open) ms_buf_write(&buf, text.ptr, s.whole);
+    while (open && s.depth > 0) ms_buf_write(&buf, &s.open[--s.depth], 1);
+    arrfree(s.open);
+    *kept = s.whole;
+    return open && ms_json_check(ms_buf_text(&buf), &repair, whole, NULL) == MS_OK;
+}
+
+
+/* ---- Text that is not UTF-8 -------------------------------------------------------- */
+
+static ms_str spelled_anew(ms_str value, ms_arena *arena)
+{
+    ms_json_writer w;
+    ms_buf buf = {arena, NULL, 0, 0};
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_put_raw(&w, value);
+    if (ms_json_finish(&w) != MS_OK) exit(no_memory());
+    return ms_buf_text(&buf);
+}
+
+ms_str json_repaired(ms_str text, ms_arena *arena)
+{
+    ms_json_opts repair = {0, true};
+    ms_buf buf = {arena, NULL, 0, 0};
+    ms_str value, rest = text;
+    const char *good = text.ptr; /* from here on all is */
+    while (rest.len > 0) {
+        const char *at = rest.ptr;
+        if (next_point(&rest) != 0xFFFD) continue;
+        ms_buf_write(&buf, good, (size_t)(at - good));
+        json_piece(&buf, "\xEF\xBF\xBD");
+        good = rest.ptr;
+    }
+    ms_buf_write(&buf, good, (size_t)(rest.ptr - good));
+    if (ms_json_check(ms_buf_text(&buf), NULL, &value, NULL) == MS_OK) return value;
+    if (ms_json_check(text, &repair, &value, NULL) != MS_OK) return ms_str_n(NULL, 0);
+    return spelled_anew(value, arena);
+}
+
+
+/* ---- Lines ------------------------------------------------------------------------- */
+
+ms_str next_line(ms_str *text, bool *whole)
+{
+    const char *end = memchr(text->ptr, '\n', text->len);
+    size_t len = end != NULL ? (size_t)(end - text->ptr) : text->len;
+    size_t used = len + (end != NULL);
+    ms_str line = ms_str_n(text->ptr, len);
+    *whole = end != NULL;
+    *text = ms_str_n(text->ptr + used, text->len - used);
+    return line;
+}
+
+bool is_blank(ms_str line)
+{
+    for (size_t i = 0; i < line.len; i++) {
+        char c = line.ptr[i];
+        if (c != ' ' && c != '\t' && c != '\r' && c != '\n') return false;
+    }
+    return true;
+}
+
+ms_str without_mark(ms_str text)
+{
+    return text_begins(text, MS_STR("\xEF\xBB\xBF")) ? ms_str_n(text.ptr + 3, text.len - 3)
+                                                     : text;
+}

@@ -68,8 +68,23 @@ void rest_spans(leftover *r, const spans *s, ms_str object, const json_key *but,
 /* The object; absent when it has no member, or there was no memory. */
 ms_str rest_end(leftover *r);
 
+/* Of a document that ends too early what is whole, with its brackets closed, in the
+ * arena; `kept` bytes of the text are in it. False: it does not end in brackets, or what
+ * is closed is still no JSON. */
+bool json_close(ms_str text, ms_arena *arena, ms_str *whole, size_t *kept);
+
+/* JSON in which bytes that are not UTF-8 are U+FFFD, in the arena; everything else but
+ * halves of surrogates stays as it is spelled. Absent: it is no JSON for other reasons. */
+ms_str json_repaired(ms_str text, ms_arena *arena);
+
 /* JSON text put together from pieces; a string gets its quotes and escapes. */
 void json_piece(ms_buf *buf, const char *text);
 void json_quoted(ms_buf *buf, ms_str text);
+
+/* Takes the next line off the text, without its end; *whole: it had one. */
+ms_str next_line(ms_str *text, bool *whole);
+bool is_blank(ms_str line);
+/* The text after a byte order mark. */
+ms_str without_mark(ms_str text);
 
 #endif /* JSON_H */

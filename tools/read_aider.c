@@ -175,17 +175,14 @@ static bool has_marks(ms_str text)
 static void aider_read(reading *r, ms_str text)
 {
     chat c;
+    bool whole;
     memset(&c, 0, sizeof c);
     c.r = r;
     c.marked = has_marks(text);
     c.buf.arena = trace_arena(r->t);
     while (text.len > 0 && trace_code(r->t) == FINE) {
-        const char *end = memchr(text.ptr, '\n', text.len);
-        size_t len = end != NULL ? (size_t)(end - text.ptr) : text.len;
-        size_t used = len + (end != NULL);
-        ms_str line = ms_str_n(text.ptr, len);
+        ms_str line = next_line(&text, &whole);
         if (line.len > 0 && line.ptr[line.len - 1] == '\r') line.len--;
-        text = ms_str_n(text.ptr + used, text.len - used);
         if (text_begins(line, ms_str_of(start))) {
             aider_session(&c, ms_str_n(line.ptr + sizeof start - 1,
                                        line.len - sizeof start + 1));

@@ -253,7 +253,7 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st)
     ms_str text = s->text.text;
     uint64_t done = text.len, before = s->in.counts->messages - s->in.counts->known;
     bool zip = is_zip(text);
-    const fileformat *f = zip ? NULL : format_of(text);
+    const fileformat *f = zip ? NULL : format_of(text, true);
     if (!st->known) find_moved(s, u->path, text, st);
     if (zip && !ends_with(u->path, ".eval")) {
         s->ignored++;
@@ -285,7 +285,9 @@ int sync_unit(syncing *s, const unit *u)
         s->unchanged++; /* (Y1) */
     } else {
         code = unit_load(u, &s->text);
-        if (code == FINE) code = sync_loaded(s, u, name, &st);
+        bool read = code == FINE || code == DAMAGED;
+        int put = read ? sync_loaded(s, u, name, &st) : code;
+        if (put != FINE) code = put;
     }
     arrfree(st.numbers);
     free(real);
@@ -328,7 +330,7 @@ bool is_transcript(const char *path)
     if (strcmp(path, "-") == 0) return false;
     if (is_folder(path)) return true;
     bool found = file_load(&f, path) == FINE && f.plain &&
-                 (is_zip(f.text) || format_of(f.text) != NULL);
+                 (is_zip(f.text) || format_of(f.text, true) != NULL);
     file_free(&f);
     return found;
 }
