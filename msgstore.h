@@ -9005,8 +9005,8 @@ static void ms__tail_show(ms__tail *t)
 #define MS__FOR_COMPARE  0x80000000u /* a bit: names of two lists may be mixed in the run */
 
 /* Numbers of two lists that no segment writes: it has them in its list of records. */
-#define MS__LIST_MESSAGES 0u
-#define MS__LIST_OTHERS   1u
+#define MS__LIST_MESSAGES ((uint64_t)MS__P_LOCATION)
+#define MS__LIST_OTHERS   ((uint64_t)MS__P_CHANGE)
 
 static ms__head *ms__heads(ms_cursor *it)
 {
@@ -9171,6 +9171,13 @@ static bool ms__head_before(const ms__head *a, const ms__head *b, bool backward)
     return backward ? a->place > b->place : a->place < b->place;
 }
 
+static void ms__heads_swap(ms__head *a, ms__head *b)
+{
+    ms__head hold = *a;
+    *a = *b;
+    *b = hold;
+}
+
 static void ms__heads_sift(ms_cursor *it, uint32_t i)
 {
     ms__merge *merge = &it->of.merge;
@@ -9182,18 +9189,9 @@ static void ms__heads_sift(ms_cursor *it, uint32_t i)
             ms__head_before(&heads[child + 1], &heads[child], merge->reading.backward))
             child++;
         if (!ms__head_before(&heads[child], &heads[i], merge->reading.backward)) return;
-        ms__head hold = heads[i];
-        heads[i] = heads[child];
-        heads[child] = hold;
+        ms__heads_swap(&heads[i], &heads[child]);
         i = child;
     }
-}
-
-static void ms__heads_swap(ms__head *a, ms__head *b)
-{
-    ms__head hold = *a;
-    *a = *b;
-    *b = hold;
 }
 
 /* Turns all heads into a direction and makes the heap. */
@@ -9255,7 +9253,7 @@ static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
         ms__heads_pop(core, it);
         if (twice || !r) continue;
         if (state != MS__WHOLE) ++*damaged;
-        else if (!ms__merge_passes(it, ms__msg(r), types)) continue;
+        else if (!merge->plain && !ms__merge_passes(it, ms__msg(r), types)) continue;
         merge->last_place = place;
         if (state == MS__WHOLE) return r;
     }
@@ -9416,36 +9414,37 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
     ms__heads_turn(core, it, q->reverse);
 }
 
-/* ---- What a query reads. */
+/* ---- The lists that a query reads. */
 
-/* Adds a head for a posting list. live: the tail's part of it, NULL: it has none; holds:
- * the types that the list may have, types: those asked for. */
+/* Adds a head for a posting list. live: the tail's part of it, NULL: it has none; types:
+ * those asked for. */
 static ms_result ms__head_add(ms__core *core, ms_cursor *it, uint64_t list,
-                              const ms__postings *live, uint32_t agent, ms_type_set holds,
-                              ms_type_set types, ms_error *err)
+                              const ms__postings *live, uint32_t agent, ms_type_set types,
+                              ms_error *err)
 {
+    static const ms_type_set kinds[] = {
+        MS_TYPES_ALL, MS_TYPES_CONVERSATION,           MS_TYPES_GLOBAL, MS__TYPES_TRACE,
+        MS_TYPES_ALL & ~MS__TYPES_TRACE, MS_TYPES_ALL, MS_TYPES_ALL,    MS_TYPES_ALL};
     ms__merge *merge = &it->of.merge;
-    const ms__reading *s = &merge->reading;
-    const ms_query *q = &it->query;
+    ms__reading *s = &merge->reading;
+    ms_type_set holds = kinds[list & 7];
     ms__head h;
     memset(&h, 0, sizeof h);
-    h.types = (uint32_t)(types & q->types);
+    h.types = (uint32_t)(types & it->query.types);
     if (!(h.types & holds)) return MS_OK;
     h.list = list;
     h.live = live;
     h.agent = agent;
     h.from = s->backward ? s->tail->segment + 1 : (uint32_t)(s->from >> 32) - 1;
-    if (!ms__head_turn(core, &merge->reading, &h))
-        return merge->reading.result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
+    if (!ms__head_turn(core, s, &h))
+        return s->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
     if ((h.types & holds) != holds) merge->filtered = true;
     if (merge->n_heads == MS__CURSOR_HEADS && !merge->more) {
-        size_t most = MS__CURSOR_HEADS + 2 * q->n_agent_keys;
-        ms__head *more = q->n_agent_keys < UINT32_MAX / 4
-                             ? (ms__head *)ms_arena_alloc(q->arena, most * sizeof h)
-                             : NULL;
-        if (!more) return ms__no_arena(err, q->arena, most * sizeof h);
-        memcpy(more, merge->heads, sizeof merge->heads);
-        merge->more = more;
+        size_t team = it->query.n_agent_keys;
+        size_t most = team < UINT32_MAX / 4 ? MS__CURSOR_HEADS + 2 * team : SIZE_MAX / sizeof h;
+        merge->more = (ms__head *)ms_arena_alloc(it->query.arena, most * sizeof h);
+        if (!merge->more) return ms__no_arena(err, it->query.arena, most * sizeof h);
+        memcpy(merge->more, merge->heads, sizeof merge->heads);
     }
     ms__heads(it)[merge->n_heads++] = h;
     return MS_OK;
@@ -9457,6 +9456,13 @@ typedef struct ms__where {
     const ms__loc *loc; /* NULL: the tail does not know it */
 } ms__where;
 
+static ms_result ms__loc_head(ms__core *core, ms_cursor *it, const ms__where *at,
+                              unsigned kind, const ms__postings *live, ms_error *err)
+{
+    return ms__head_add(core, it, ms__list_number(at->hash, kind), live, MS__FOR_LOCATION,
+                        MS_TYPES_ALL, err);
+}
+
 static ms_result ms__agent_heads(ms__core *core, ms_cursor *it, const ms__where *at,
                                  ms_str key, uint32_t agent, ms_type_set types,
                                  ms_error *err)
@@ -9467,9 +9473,9 @@ static ms_result ms__agent_heads(ms__core *core, ms_cursor *it, const ms__where 
     if (!a && !ms__sealed_of(core)) return MS_OK;
     uint64_t h = a ? a->name.node.hash : ms__name_hash(live, MS__AGENTS, at->hash, key);
     MS__TRY(ms__head_add(core, it, ms__list_number(h, MS__P_TRACE), a ? &a->trace : NULL,
-                         agent, MS__TYPES_TRACE, types, err));
+                         agent, types, err));
     return ms__head_add(core, it, ms__list_number(h, MS__P_REST), a ? &a->rest : NULL,
-                        agent, MS_TYPES_ALL & ~MS__TYPES_TRACE, types, err);
+                        agent, types, err);
 }
 
 /* The views of a location. */
@@ -9479,17 +9485,12 @@ static ms_result ms__view_heads(ms__core *core, ms_cursor *it, const ms__where *
     const ms_query *q = &it->query;
     const ms__loc *l = at->loc;
     if (q->views & MS_VIEW_TIMELINE)
-        return ms__head_add(core, it, ms__list_number(at->hash, MS__P_LOCATION),
-                            l ? &l->all : NULL, MS__FOR_LOCATION, MS_TYPES_ALL,
-                            MS_TYPES_ALL, err);
+        return ms__loc_head(core, it, at, MS__P_LOCATION, l ? &l->all : NULL, err);
     if (q->views & MS_VIEW_CONVERSATION)
-        MS__TRY(ms__head_add(core, it, ms__list_number(at->hash, MS__P_CONVERSATION),
-                             l ? &l->conversation : NULL, MS__FOR_LOCATION,
-                             MS_TYPES_CONVERSATION, MS_TYPES_ALL, err));
+        MS__TRY(ms__loc_head(core, it, at, MS__P_CONVERSATION, l ? &l->conversation : NULL,
+                             err));
     if (q->views & MS_VIEW_GLOBAL)
-        MS__TRY(ms__head_add(core, it, ms__list_number(at->hash, MS__P_GLOBAL),
-                             l ? &l->global : NULL, MS__FOR_LOCATION, MS_TYPES_GLOBAL,
-                             MS_TYPES_ALL, err));
+        MS__TRY(ms__loc_head(core, it, at, MS__P_GLOBAL, l ? &l->global : NULL, err));
     if (q->views & MS_VIEW_AGENT)
         MS__TRY(ms__agent_heads(core, it, at, q->agent_key, MS__FOR_AGENT, q->agent_types,
                                 err));
@@ -9516,9 +9517,8 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
         s->from = f.place;
         s->to = f.place + 1;
     }
-    ms_result code = ms__head_add(core, it, ms__list_number(at->hash, MS__P_LOCATION),
-                                  at->loc ? &at->loc->all : NULL, MS__FOR_LOCATION,
-                                  MS_TYPES_ALL, MS_TYPES_ALL, err);
+    ms_result code = ms__loc_head(core, it, at, MS__P_LOCATION,
+                                  at->loc ? &at->loc->all : NULL, err);
     if (about && merge->n_heads > heads) /* it turns to no other run */
         merge->heads[heads].from = s->backward ? 0 : s->tail->segment;
     s->from = from;
@@ -9526,34 +9526,32 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
     return code;
 }
 
-/* What a raw query reads of a location. */
+/* The lists of a location for a raw query. */
 static MS__APART ms_result ms__raw_heads(ms__core *core, ms_cursor *it,
                                          const ms__where *at, ms_error *err)
 {
     const ms_query *q = &it->query;
+    unsigned raw = ms__raw_of(q);
+    unsigned char bytes[8];
+    ms__where other = *at; /* facts and pieces have a hash of their own */
     ms__live *live = (ms__live *)(uintptr_t)&it->of.merge.reading.tail->live;
-    ms_type_set all = MS_TYPES_ALL;
     const ms__control *c =
         at->loc ? (const ms__control *)ms__load_ptr((void *const *)&at->loc->control)
                 : NULL;
-    if (ms__raw_of(q) & (MS_RAW_AMENDS | MS_RAW_HIDES))
-        MS__TRY(ms__head_add(core, it, ms__list_number(at->hash, MS__P_CHANGE),
-                             c ? &c->changes : NULL, MS__FOR_LOCATION, all, all, err));
-    if (ms__raw_of(q) & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
-        uint64_t h = ms__name_hash(live, MS__FACTS, at->hash, ms_str_n("", 0));
-        MS__TRY(ms__head_add(core, it, ms__list_number(h, MS__P_CHANGE),
-                             c ? &c->facts : NULL, MS__FOR_LOCATION, all, all, err));
+    if (raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
+        MS__TRY(ms__loc_head(core, it, at, MS__P_CHANGE, c ? &c->changes : NULL, err));
+    if (raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
+        other.hash = ms__name_hash(live, MS__FACTS, at->hash, ms_str_n("", 0));
+        MS__TRY(ms__loc_head(core, it, &other, MS__P_CHANGE, c ? &c->facts : NULL, err));
     }
-    if (ms__raw_of(q) & MS_RAW_PIECES) {
-        unsigned char bytes[8];
-        ms_str number = ms__flow_text(q->about_seq, bytes);
-        uint64_t h = ms__name_hash(live, MS__FLOWS, at->hash, number);
+    if (raw & MS_RAW_PIECES) {
         const ms__flow *f =
             at->loc ? ms__flow_get(live, at->loc, q->about_seq, false) : NULL;
-        MS__TRY(ms__head_add(core, it, ms__list_number(h, MS__P_CHANGE),
-                             f ? &f->pieces : NULL, MS__FOR_LOCATION, all, all, err));
+        ms_str number = ms__flow_text(q->about_seq, bytes);
+        other.hash = ms__name_hash(live, MS__FLOWS, at->hash, number);
+        MS__TRY(ms__loc_head(core, it, &other, MS__P_CHANGE, f ? &f->pieces : NULL, err));
     }
-    return ms__raw_of(q) & MS_RAW_MESSAGES ? ms__raw_messages(core, it, at, err) : MS_OK;
+    return raw & MS_RAW_MESSAGES ? ms__raw_messages(core, it, at, err) : MS_OK;
 }
 
 /* What a query over the whole store reads. */
@@ -9568,10 +9566,10 @@ static ms_result ms__whole_heads(ms__core *core, ms_cursor *it, ms_error *err)
         MS__CHANGES && !q->raw && ms__load32(&core->edited) != 0;
     if (!q->raw || (q->raw & MS_RAW_MESSAGES))
         MS__TRY(ms__head_add(core, it, MS__LIST_MESSAGES, &live->all, MS__FOR_LOCATION,
-                             MS_TYPES_ALL, MS_TYPES_ALL, err));
+                             MS_TYPES_ALL, err));
     if (!(q->raw & ~(unsigned)MS_RAW_MESSAGES)) return MS_OK;
     return ms__head_add(core, it, MS__LIST_OTHERS, &live->others, MS__FOR_LOCATION,
-                        MS_TYPES_ALL, MS_TYPES_ALL, err);
+                        MS_TYPES_ALL, err);
 }
 
 static ms_result ms__query_heads(ms__core *core, ms_cursor *it, ms_error *err)

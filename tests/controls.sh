@@ -570,8 +570,8 @@ controls()
         a_listing_looks_at_what_it_returns 100 \
         ms__naming_enough '!ms__load32(&n->core->edited)) return true;' \
         '!ms__load32(&n->core->edited)) return false;'
-    control names_not_checked gcc test_oom each_allocation_fails_once 50 \
-        ms__prepare 'if (!p->loc) return core->home->no_room' \
+    control names_not_checked gcc test_fixed a_full_store_is_as_before_and_in_use 100 \
+        ms__prepare 'if (!loc) return core->home->no_room' \
         'if (0) return core->home->no_room'
     control leaf_not_checked gcc test_full each_allocation_fails 50 \
         ms__segment_write 'if (!r) return ms__no_memory(err, size);' ''
