@@ -6514,29 +6514,29 @@ static ms_result ms__change_put(ms_store *store, ms_kind kind, ms_envelope *m,
     return code;
 }
 
-/* Fills in the fields that an amended message inherits. */
-static void ms__amend_inherit(ms_envelope *m, const ms_envelope *old)
+/* Fills in the fields that an amended message inherits. The first three never change. */
+static ms_result ms__amend_inherit(ms_envelope *m, const ms_envelope *old, ms_error *err)
 {
+    static const unsigned char fields[] = {MS_F_LOCATION, MS_F_AGENT_KEY, MS_F_KEY,
+                                           MS_F_TURN_ID, MS_F_ID};
+    for (size_t i = 0; i < sizeof fields; i++) {
+        const char *name = ms__fields[fields[i]].name;
+        ms_str now = ms__field_text(m, fields[i]), was = ms__field_text(old, fields[i]);
+        if (!now.ptr || (i == 0 && now.len == 0))
+            ms__field_set(m, fields[i], was, false);
+        else if (i < 3 && !ms_str_equal(now, was))
+            return ms__fail_at(err, MS_E_ARGUMENT, name, "the %s of a message cannot be "
+                               "changed: it is '%v', not '%v'", name, MS__V(was),
+                               MS__V(now));
+    }
     if (!m->has_time) {
         m->has_time = old->has_time;
         m->time_ns = old->time_ns;
         m->flags |= old->flags & MS_FLAG_STAMPED;
     }
-    if (!m->turn_id.ptr) m->turn_id = old->turn_id;
-    if (!m->id.ptr) m->id = old->id;
-    if (!m->agent_key.ptr) m->agent_key = old->agent_key;
-    if (!m->key.ptr) m->key = old->key;
-    if (ms__is_empty(m->location)) m->location = old->location;
     m->flags |= old->flags & MS_FLAG_JOINED;
     m->seq = old->seq;
-}
-
-static ms_result ms__amend_same(ms_str new_text, ms_str old_text, const char *name,
-                                ms_error *err)
-{
-    if (ms_str_equal(new_text, old_text)) return MS_OK;
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "the %s of a message cannot be changed: "
-                       "it is '%v', not '%v'", name, MS__V(old_text), MS__V(new_text));
+    return MS_OK;
 }
 
 /* flags: of the new record, besides those of the caller. */
@@ -6545,10 +6545,7 @@ static MS__APART ms_result ms__amend(ms_store *store, const ms_msg *msg,
 {
     ms_envelope e = *m, old = ms_envelope_of(msg);
     e.flags &= MS__CALLER_FLAGS;
-    ms__amend_inherit(&e, &old);
-    MS__TRY(ms__amend_same(e.location, old.location, "location", err));
-    MS__TRY(ms__amend_same(e.agent_key, old.agent_key, "agent_key", err));
-    MS__TRY(ms__amend_same(e.key, old.key, "key", err));
+    MS__TRY(ms__amend_inherit(&e, &old, err));
     MS__TRY(ms__message_check(ms__absent(), &e, err));
     e.flags |= flags;
     return ms__change_put(store, MS_KIND_AMEND, &e, 0, NULL, err);
