@@ -6975,18 +6975,21 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
 {
     ms_arena own;
     const ms_msg *msg;
+    MS__TRY(ms__can_change(store, err));
+    if (!store->backend->erase)
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot erase what it holds");
     ms_result code = ms__change_target(store, seq, &own, &msg, NULL);
     if (code != MS_OK && code != MS_E_HIDDEN) { /* again, to fill err */
         ms_arena_deinit(&own);
         code = ms__change_target(store, seq, &own, &msg, err);
     }
-    bool hidden = code == MS_E_HIDDEN;
     /* the record's own flag: after a crash a message may be marked and its AMEND lost */
     if (code == MS_OK && !(ms__bytes(msg)[7] & MS_FLAG_REDACTED)) {
         ms_envelope e = ms__redacted(msg);
         code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, err);
+    } else if (code == MS_E_HIDDEN) {
+        code = MS_OK;
     }
-    if (hidden) code = MS_OK;
     for (unsigned step = 0; step < MS__ERASE_STEPS && code == MS_OK; step++)
         code = ms__redact_erase(store, &own, msg, step, err);
     ms_arena_deinit(&own);

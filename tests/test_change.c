@@ -3453,6 +3453,18 @@ static lender lender_over(ms_store *inside)
     return l;
 }
 
+static void redacting_is_refused_when_a_store_cannot_erase(void **state)
+{
+    test_store s = open_store(state);
+    lender l = lender_over(s.store);
+    uint64_t seq = say(s.store, "secret");
+    assert_int_equal(ms_redact(&l.base, seq, NULL), MS_E_UNSUPPORTED);
+    must_show(s.store, JOB, "secret|");
+    assert_int_equal(ms_hide(s.store, seq, NULL), MS_OK);
+    assert_int_equal(ms_redact(&l.base, seq, NULL), MS_E_UNSUPPORTED);
+    store_close(&s);
+}
+
 /* Facts, copies, forks and streams read with a cursor and use what it gave later. */
 static void what_is_lent_is_not_kept(void **state)
 {
@@ -3675,6 +3687,7 @@ int main(void)
         ON_EVERY_STORE(a_stream_is_of_a_location),
         ON_EVERY_STORE(a_success_tells_no_error),
         ON_EVERY_STORE(what_is_lent_is_not_kept),
+        ON_EVERY_STORE(redacting_is_refused_when_a_store_cannot_erase),
         ON_EVERY_STORE(a_copy_without_what_is_none),
         ON_EVERY_STORE(a_copy_of_a_copy_gives_no_number_again),
     };
