@@ -350,7 +350,8 @@ typedef struct ms_entropy {
     X(E_FORKED,     "the handle belongs to the parent process")            \
     X(E_POISONED,   "a sync failed: the durable part is unknown")          \
     X(E_HIDDEN,     "the message is hidden")                               \
-    X(E_REFUSED,    "the provider returned an error")
+    X(E_REFUSED,    "the provider returned an error")                      \
+    X(E_UNREACHABLE,"the server cannot be reached")
 
 typedef enum ms_result {
 #define MS__X(name, text) MS_##name,
@@ -788,6 +789,19 @@ MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg *
 MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
                            ms_error *err);
 
+/* ---- Records of stores of your own that take changes. */
+
+/* Encodes a record of any kind into the arena: the kind is in the bits from 16 on of
+ * m->flags (0: a message), the other flags, number and time are kept. Checks nothing but
+ * the size. */
+MS_API ms_result ms_record_encode(const ms_envelope *m, ms_arena *arena,
+                                  const ms_msg **out, ms_error *err);
+/* As ms_decode, for a record of any kind. Writes the number seq into the bytes. */
+MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
+                                  const ms_msg **out, ms_error *err);
+/* Overwrites what a redaction removes from a decoded record; its size stays. */
+MS_API void ms_record_erase(void *bytes);
+
 /* ==== [api-store] stores, queries, cursors ===========================================
  * All stores have one handle type, and these functions work on every store. Only the
  * functions that open a store depend on its kind. */
@@ -1152,8 +1166,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * struct and set both of its members; all functions above and in [api-memory] then work
  * on it. Arguments are checked before a function of the table is called: envelopes pass
  * ms_envelope_check, locations are present, queries are resolved (views and agent_types
- * are not 0). These may be NULL: cursor_close, sync and tick (nothing to do); get (done
- * by a query); list and stat (MS_E_UNSUPPORTED; ms_wait, histories and unions ask a query
+ * are not 0). These may be NULL: cursor_close, sync and tick (nothing to do); get and
+ * wait (done by queries); list and stat (MS_E_UNSUPPORTED; ms_wait, histories and unions ask a query
  * for the newest number then); leave_out (numbers may be given again after a copy);
  * change and erase (changes and raw queries are MS_E_UNSUPPORTED). */
 typedef struct ms_backend {
@@ -1188,7 +1202,16 @@ typedef struct ms_backend {
     ms_result (*erase)(ms_store *store, const ms_msg *record, unsigned step,
                        ms_error *err);
     const struct ms__inside *inside; /* private; NULL */
+    /* What ms_wait does, where asking every few milliseconds is too expensive. */
+    ms_result (*wait)(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
+                      uint64_t *last_seq, ms_error *err);
 } ms_backend;
+
+/* Flags of the records that `change` takes. OPEN: the message of an AMEND must be an
+ * unfinished one, else MS_E_CLOSED (of a PIECE always). AS_IS: an unset time stays
+ * unset. */
+#define MS_CHANGE_OPEN  0x1000000u
+#define MS_CHANGE_AS_IS 0x2000000u
 
 #define MS_STORE_OPEN 0x4d53544fu /* value of `open` while a store is */
 
@@ -5765,6 +5788,35 @@ static void ms__blank(unsigned char *r)
         if (!(MS__KEPT_FIELDS >> e.field & 1)) ms__blank_value(&e);
 }
 
+MS_API ms_result ms_record_encode(const ms_envelope *m, ms_arena *arena,
+                                  const ms_msg **out, ms_error *err)
+{
+    *out = NULL;
+    return ms__encode_loose(m, m->flags & 0xFFFF, arena, out, err);
+}
+
+MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
+                                  const ms_msg **out, ms_error *err)
+{
+    unsigned char *r = (unsigned char *)bytes;
+    *out = NULL;
+    MS__TRY(ms__check_header(r, size, 0, 0, err));
+    if (ms__is_message(r)) MS__TRY(ms__check_body(r, 0, err));
+    else MS__TRY(ms__check_fields(r, 0, err));
+    if (ms__padded(ms__get32(r)) != size)
+        return ms__damaged(err, ms__padded(ms__get32(r)), "bytes after the record");
+    ms__put64(r + 8, seq);
+    ms__put32(r + 28, ms__crc32c(0, r, 28));
+    *out = ms__msg(r);
+    return MS_OK;
+}
+
+MS_API void ms_record_erase(void *bytes)
+{
+    ms__blank((unsigned char *)bytes);
+    ms__seal((unsigned char *)bytes, 0);
+}
+
 MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
                            ms_error *err)
 {
@@ -6428,6 +6480,9 @@ MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_m
     const int64_t most = (int64_t)timeout_ms * 1000000;
     int64_t end = ms__system_time() + most;
     if (last_seq) *last_seq = 0;
+    MS__TRY(ms__open_check(store, err));
+    if (store->backend->wait)
+        return store->backend->wait(store, after_seq, timeout_ms, last_seq, err);
     MS__TRY(ms__store_now(store, &before, err));
     for (now = before;;) {
         int64_t left = end - ms__system_time();
@@ -6492,10 +6547,6 @@ static ms_result ms__location_check(ms_str location, const char *name, ms_error 
     if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
     return ms__fail_at(err, MS_E_ARGUMENT, name, "there is no location");
 }
-
-/* In the flags of an envelope: the stream must be open; an unset time stays unset. */
-#define MS__CHANGE_OPEN  0x1000000u
-#define MS__CHANGE_AS_IS 0x2000000u
 
 /* Appends one change; *count (may be NULL) receives the number of messages hidden. last:
  * of a HIDE. */
@@ -6827,7 +6878,7 @@ static ms_result ms__fork_add(ms__fork *f, const ms_envelope *m, ms_kind kind,
         return ms__no_arena(err, f->arena, m->content.text.len);
     e->location = ms__absent();
     e->flags = (m->flags & MS__COPY_FLAGS) | (uint32_t)kind << MS__KIND_SHIFT |
-               (kind == MS_KIND_MESSAGE ? MS__CHANGE_AS_IS : 0u);
+               (kind == MS_KIND_MESSAGE ? MS_CHANGE_AS_IS : 0u);
     e->seq = 0;
     f->count++;
     return MS_OK;
@@ -7137,7 +7188,7 @@ static MS__APART ms_result ms__stream_close(ms_store *store, uint64_t seq,
         code = ms__fed_read(store, msg, 0, rest, arena ? arena : &own, &f, err);
         if (code == MS_OK) final_message = &f->e;
     }
-    flags |= (uint32_t)MS_FLAG_AMENDED | MS__CHANGE_OPEN;
+    flags |= (uint32_t)MS_FLAG_AMENDED | MS_CHANGE_OPEN;
     if (code == MS_OK) code = ms__amend(store, msg, final_message, flags, err);
     ms_arena_deinit(&own);
     return code;
@@ -8289,7 +8340,7 @@ static ms_result ms__change_check(const ms_envelope *e, ms_str location,
     if (!shown) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", e->seq);
     uint32_t flags = ms_flags(ms__msg(shown));
     bool open = shown[4] == MS__KIND_MESSAGE && (flags & MS_FLAG_UNFINISHED);
-    if ((kind == MS__KIND_PIECE || (e->flags & MS__CHANGE_OPEN)) && !open)
+    if ((kind == MS__KIND_PIECE || (e->flags & MS_CHANGE_OPEN)) && !open)
         return ms__fail(err, MS_E_CLOSED, "message %u is not an open stream", e->seq);
     if (kind != MS__KIND_AMEND) return MS_OK;
     if (own[5] != (unsigned)e->type)
@@ -8536,7 +8587,7 @@ static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
     } else if (seq == UINT64_MAX) {
         return ms__fail(err, MS_E_FULL, "all sequence numbers are used");
     } else if (!e->has_time && run->stamp && run->now != MS_TIME_NONE &&
-               !(e->flags & MS__CHANGE_AS_IS)) {
+               !(e->flags & MS_CHANGE_AS_IS)) {
         time = run->now;
         flags |= MS_FLAG_STAMPED;
     }
@@ -10845,7 +10896,7 @@ static const ms_backend ms__mem_backend = {
     ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,
     ms__mem_stat,    NULL,          ms__mem_close, NULL, ms__mem_leave_out,
     MS__CHANGES ? ms__append_unmeasured : NULL,
-    MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside};
+    MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside, NULL};
 
 /* ---- Opening. */
 
@@ -16512,7 +16563,7 @@ static const ms_backend ms__log_backend = {
     ms__log_get,     ms__log_list,  ms__log_store_stat, ms__log_sync,
     ms__log_close,   ms__log_tick,  ms__log_leave_out,
     MS__CHANGES ? ms__append_unmeasured : NULL,
-    MS__CHANGES ? ms__log_erase : NULL, &ms__log_inside};
+    MS__CHANGES ? ms__log_erase : NULL, &ms__log_inside, NULL};
 
 static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
 {
@@ -17415,7 +17466,7 @@ static const ms_backend ms__union_backend = {
     ms__union_get,    ms__union_list,  ms__union_stat,    NULL,
     ms__union_close,  NULL,            NULL,
     MS__CHANGES ? ms__union_append : NULL,
-    MS__CHANGES ? ms__union_erase : NULL, &ms__union_inside};
+    MS__CHANGES ? ms__union_erase : NULL, &ms__union_inside, NULL};
 
 static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_error *err)
 {
@@ -17834,7 +17885,7 @@ static void ms__history_close(ms_store *view, ms_cursor *it)
 
 static const ms_backend ms__history_backend = {
     NULL, NULL, ms__history_next, ms__history_close, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL,             NULL};
+    NULL, NULL, NULL,             NULL, NULL};
 /* The store that cursors over histories belong to; never written. */
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 

@@ -323,6 +323,7 @@ static const ms_backend sq_backend = {
     sq_get, sq_list, sq_stat, NULL, sq_close,
     NULL, NULL, /* tick, leave_out */
     NULL, NULL, NULL, /* change, erase, and what unions need */
+    NULL, /* wait */
 };
 
 static ms_result sqlite_store_open(ms_store **store, const char *path, ms_error *err)

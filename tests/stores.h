@@ -120,6 +120,7 @@ typedef struct store_kind {
     bool arena;               /* an arena store: can be reset */
     bool fixed;               /* lives in one buffer: has an image, can be full */
     bool log;                 /* lives in a file: can be opened again */
+    bool remote;              /* lends no memory, and batches stay on one server */
     ms_result (*open)(test_store *s, const store_options *options, ms_error *err);
 } store_kind;
 
@@ -219,13 +220,13 @@ static inline ms_result open_log_plain(test_store *s, const store_options *optio
 #endif
 
 static store_kind store_kinds[] = {
-    {"heap", true, false, false, open_heap},
-    {"tiny chunks", true, false, false, open_tiny_chunks},
-    {"fixed buffer", true, true, false, open_fixed},
+    {"heap", true, false, false, false, open_heap},
+    {"tiny chunks", true, false, false, false, open_tiny_chunks},
+    {"fixed buffer", true, true, false, false, open_fixed},
 #ifndef MSGSTORE_NO_LOG
-    {"log, map engine, tiny segments", false, false, true, open_log_map},
-    {"log, write engine, tiny segments", false, false, true, open_log_write},
-    {"log", false, false, true, open_log_plain},
+    {"log, map engine, tiny segments", false, false, true, false, open_log_map},
+    {"log, write engine, tiny segments", false, false, true, false, open_log_write},
+    {"log", false, false, true, false, open_log_plain},
 #endif
 };
 
@@ -246,16 +247,30 @@ static inline const store_kind *store_kind_at(size_t i)
     {#test " in tiny chunks", test, NULL, NULL, &store_kinds[1]},   \
     {#test " in a buffer", test, NULL, NULL, &store_kinds[2]}
 
-#ifdef MSGSTORE_NO_LOG
+#ifdef TEST_POSTGRES
+#include "postgres/kind.h"
+static store_kind postgres_kind = {"postgres", false, false, false, true, open_postgres};
+#define ON_EVERY_STORE(test) {#test " in postgres", test, NULL, NULL, &postgres_kind}
+#elif defined(MSGSTORE_NO_LOG)
 #define ON_EVERY_STORE(test) ON_ARENA_STORES(test)
-#else
+#endif
+
+#ifndef MSGSTORE_NO_LOG
 #define ON_LOGS(test)                                                  \
     {#test " in a mapped log", test, NULL, NULL, &store_kinds[3]},     \
     {#test " in a written log", test, NULL, NULL, &store_kinds[4]},    \
     {#test " in a log", test, NULL, NULL, &store_kinds[5]}
+#endif
 
+#ifndef ON_EVERY_STORE
 #define ON_EVERY_STORE(test) ON_ARENA_STORES(test), ON_LOGS(test)
 #endif
+
+/* For tests that count numbers from 1, or every allocation. */
+static inline void skip_on_a_server(void **state)
+{
+    if (((const store_kind *)*state)->remote) skip();
+}
 
 /* Opens a store of that kind; options NULL: all defaults. */
 static inline test_store store_open(const store_kind *kind, const store_options *options)

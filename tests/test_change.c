@@ -3098,6 +3098,7 @@ static void changes_of_one_message_stay_quick(void **state)
 
 static void hidden_pairs_stay_quick(void **state)
 {
+    skip_on_a_server(state);
     must_grow_slowly(state, pairs_newest_first, 200);
     must_grow_slowly(state, pairs_oldest_first, 200);
     must_grow_slowly(state, views_of_pairs, 500);
@@ -3220,6 +3221,7 @@ static void far_without_memory(test_store *s, test_alloc *heap, far_away *f,
 
 static void no_memory_is_not_no_message(void **state)
 {
+    skip_on_a_server(state);
     static const struct {
         ms_result (*run)(far_away *f, ms_error *err);
     } calls[] = {{far_get}, {far_amend}, {far_hide}, {far_note},
@@ -3237,6 +3239,7 @@ static void no_memory_is_not_no_message(void **state)
 /* Hidden or not: called again it erases. */
 static void a_redaction_without_memory(void **state)
 {
+    skip_on_a_server(state);
     test_alloc heap;
     test_store s = far_store((const store_kind *)*state, &heap);
     for (int hidden = 0; hidden < 2; hidden++) {
@@ -3441,7 +3444,7 @@ static ms_result lender_change(ms_store *store, ms_str location,
 static const ms_backend lender_backend = {NULL, lender_query, lender_next,
                                           lender_cursor_close, lender_get, lender_list,
                                           lender_stat, NULL, lender_close, NULL, NULL,
-                                          lender_change, NULL, NULL};
+                                          lender_change, NULL, NULL, NULL};
 
 static lender lender_over(ms_store *inside)
 {
@@ -3468,6 +3471,7 @@ static void redacting_is_refused_when_a_store_cannot_erase(void **state)
 /* Facts, copies, forks and streams read with a cursor and use what it gave later. */
 static void what_is_lent_is_not_kept(void **state)
 {
+    skip_on_a_server(state);
     static const char want[] = "{\"title\":\"two\",\"long\":[1,2,3],\"n\":5}";
     test_store s = open_store(state), to = store_open(store_kind_at(0), NULL);
     lender l = lender_over(s.store);
@@ -3533,6 +3537,7 @@ static void forge_location(unsigned char *record, const ms_msg *msg)
 /* What cannot stand in a copy is left out and told; all else is copied. */
 static void a_copy_without_what_is_none(void **state)
 {
+    skip_on_a_server(state);
     for (int trouble = 0; trouble < 4; trouble++) {
         test_store s = open_store(state), to = store_open(store_kind_at(0), NULL);
         lender l = lender_over(s.store);

@@ -739,6 +739,7 @@ static void matches_do_not_overlap(void **state)
 /* The finder sees the store as of its opening, and messages stay as in any cursor. */
 static void what_comes_later_is_not_seen(void **state)
 {
+    skip_on_a_server(state);
     static ms_finder f;
     test_store s = store_open((store_kind *)*state, NULL);
     ms_find_query q = ask("word");

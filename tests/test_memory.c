@@ -19,7 +19,7 @@ static ms_result open_sqlite(test_store *s, const store_options *options, ms_err
     return sqlite_store_open(&s->store, ":memory:", err);
 }
 
-static store_kind sqlite_kind = {"sqlite", false, false, false, open_sqlite};
+static store_kind sqlite_kind = {"sqlite", false, false, false, false, open_sqlite};
 
 
 /* ---- the least store that somebody could write: an array, a query in sequence ---- */
@@ -99,7 +99,7 @@ static ms_result open_array(test_store *s, const store_options *options, ms_erro
 {
     static const ms_backend backend = {array_append, array_query, array_next, NULL, NULL,
                                        NULL, NULL, NULL, array_close, NULL, NULL,
-                                       NULL, NULL, NULL};
+                                       NULL, NULL, NULL, NULL};
     array_store *a = (array_store *)calloc(1, sizeof *a);
     (void)options;
     (void)err;
@@ -145,7 +145,7 @@ static void a_raw_query_is_honoured_or_refused_when_a_store_has_no_changes(void 
     ms_close(s.store);
 }
 
-static store_kind array_kind = {"an array", false, false, false, open_array};
+static store_kind array_kind = {"an array", false, false, false, false, open_array};
 
 #define ON_ALL_STORES(test)                                       \
     ON_EVERY_STORE(test),                                         \
@@ -923,6 +923,7 @@ static void added_messages_are_ignored_by_default(void **state)
 
 static void added_messages_are_written_through(void **state)
 {
+    skip_on_a_server(state);
     tape *t = script_open((const store_kind *)*state);
     ms_memory memory = memory_of(t->s.store, 1, MANAGER);
     ms_envelope by_w1 = ms_message(MS_T_TASK, ms_text("of another agent"));
@@ -1073,6 +1074,7 @@ static tape *shared_open(const store_kind *kind, const char *space)
 
 static void a_shared_worker_sees_conversation_own_stream_and_broadcasts(void **state)
 {
+    skip_on_a_server(state);
     tape *t = shared_open((const store_kind *)*state, "space");
     ms_memory w1 = shared_of(t->s.store, "space", W1, NULL, 0);
     ms_memory w2 = shared_of(t->s.store, "space", W2, NULL, 0);

@@ -224,6 +224,9 @@ static void random_key(run *r, ms_envelope *m)
 
 static void append(run *r, const ms_envelope *messages, size_t n, ms_append_opts *opts)
 {
+    /* over several servers a batch is of one location */
+    if (r->s.kind->remote && n > 1 && opts->location.ptr == NULL)
+        opts->location = messages[0].location;
     twin_append_both(&r->t, r->s.store, messages, n, opts, r->s.kind->fixed);
 }
 
@@ -510,7 +513,7 @@ static void step_housekeeping(run *r)
     assert_int_equal(ms_wait(r->s.store, last, 0, &seq, NULL), MS_OK);
     assert_int_equal(seq, last);
     assert_int_equal(ms_sync(r->s.store, &seq, NULL), MS_OK);
-    assert_int_equal(seq, r->s.kind->log ? last : 0);
+    assert_int_equal(seq, r->s.kind->log || r->s.kind->remote ? last : 0);
 }
 
 static void step_clock(run *r)
@@ -849,8 +852,8 @@ static ms_result open_log_shared(test_store *s, const store_options *options,
     return ms_log_open(&s->store, &s->log, err);
 }
 
-static store_kind shared_kind = {"shared log", false, false, true, open_log_shared};
-static store_kind sqlite_kind = {"sqlite", false, false, false, open_sqlite};
+static store_kind shared_kind = {"shared log", false, false, true, false, open_log_shared};
+static store_kind sqlite_kind = {"sqlite", false, false, false, false, open_sqlite};
 
 /* The SQLite example stamps no times and sets no flags. */
 static void one_sequence(const store_kind *kind, uint64_t seed, int length)
@@ -866,6 +869,7 @@ static void one_sequence(const store_kind *kind, uint64_t seed, int length)
     r.options.clock = clock_at(&r.t.now);
     r.t.keep_unset_times = r.options.keep_unset_times;
     r.t.raw = kind != &sqlite_kind;
+    r.t.copies = kind->remote;
     r.changing = r.t.raw && !test_one_in(&r.rng, 4);
     r.s = store_open(kind, &r.options);
     test_arena_init(&r.arena, NULL);
@@ -948,8 +952,30 @@ static void sqlite_and_twin_agree(void **state)
     test_tally("histories compared with the twin", times);
 }
 
+#ifdef TEST_POSTGRES
+static void postgres_and_twin_agree(void **state)
+{
+    size_t times = test_times(SEQUENCES);
+    uint64_t seed = test_seed();
+    (void)state;
+    progress.done = false;
+    for (size_t i = 0; i < times; i++) {
+        progress.sequence = i;
+        one_sequence(&postgres_kind, seed + i, i % 50 ? STEPS_SHORT : STEPS);
+    }
+    progress.done = true;
+    test_tally("histories compared with the twin", times);
+}
+#endif
+
 int main(void)
 {
+#ifdef TEST_POSTGRES
+    const struct CMUnitTest remote[] = {
+        cmocka_unit_test_teardown(postgres_and_twin_agree, tell_where),
+    };
+    return cmocka_run_group_tests(remote, NULL, NULL);
+#else
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(arena_stores_and_twin_agree, tell_where),
         cmocka_unit_test_teardown(logs_and_twin_agree, tell_where),
@@ -957,4 +983,5 @@ int main(void)
         cmocka_unit_test_teardown(sqlite_and_twin_agree, tell_where),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
+#endif
 }

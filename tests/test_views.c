@@ -507,6 +507,7 @@ static void an_empty_store_answers_everything(void **state)
 /* 60 agents take turns; a team of any size gives their messages in order of sequence. */
 static void a_team_of_many_agents_is_merged_in_order(void **state)
 {
+    skip_on_a_server(state);
     enum { AGENTS = 60, MESSAGES = 1500 };
     static char names[AGENTS][8];
     test_store s = store_open((store_kind *)*state, NULL);
@@ -617,6 +618,7 @@ static void pages_cover_a_view_once(void **state)
 /* Thousands of locations, some of whose names differ in their last byte only. */
 static void many_locations_are_kept_apart(void **state)
 {
+    skip_on_a_server(state);
     enum { LOCATIONS = 2000, LEN = 1000 };
     static char name[LEN + 8];
     store_options options;
@@ -882,6 +884,7 @@ static void a_key_stands_for_all_of_its_message(void **state)
 
 static void ten_thousand_keys_are_remembered(void **state)
 {
+    skip_on_a_server(state);
     enum { KEYS = 10000 };
     store_options options;
     memset(&options, 0, sizeof options);
@@ -979,6 +982,7 @@ static void kept_numbers_leave_gaps_that_are_not_found(void **state)
 /* Behind the largest number there is none: an error, not a number of before. */
 static void the_last_sequence_number_is_the_end(void **state)
 {
+    skip_on_a_server(state);
     test_store s = store_open((store_kind *)*state, NULL);
     ms_envelope m = ms_user_message(ms_text("x"));
     ms_append_opts opts;

@@ -60,6 +60,7 @@ typedef struct twin {
     uint64_t given;           /* the largest sequence number so far, left out ones too */
     bool keep_unset_times;
     bool no_commit;       /* the store sets no COMMIT flag */
+    bool copies;          /* the store lends nothing: a lookup needs an arena */
     uint64_t facts;       /* records of facts */
     bool raw;             /* the store can change: look at each record as it stands */
     int64_t now;          /* what the store's clock says at the next append */
@@ -860,7 +861,8 @@ static inline void twin_learn_size(twin_msg *m, const ms_msg *msg)
 }
 
 /* One message by its number, with an arena and without. */
-static inline void twin_must_get(twin_msg *want, ms_store *store, ms_arena *arena)
+static inline void twin_must_get(const twin *t, twin_msg *want, ms_store *store,
+                                 ms_arena *arena)
 {
     const ms_msg *msg;
     ms_error err;
@@ -873,7 +875,7 @@ static inline void twin_must_get(twin_msg *want, ms_store *store, ms_arena *aren
         fail_msg("by number: %s", err.message);
     if (want->so_far == NULL) twin_learn_size(want, msg);
     twin_must_match(want->so_far != NULL ? want->so_far : want, msg, "by number");
-    if (want->so_far == NULL) return;
+    if (want->so_far == NULL || t->copies) return;
     if (ms_get_by_seq(store, want->seq, NULL, &msg, &err) != MS_OK)
         fail_msg("by number, without arena: %s", err.message);
     twin_must_match(want, msg, "by number, without arena");
@@ -1145,7 +1147,7 @@ static inline void twin_must_equal(twin *t, ms_store *store)
     size_t n = twin_query(t, &all, want);
     assert_int_equal(ms_query_open(store, &all, &it, NULL), MS_OK);
     twin_must_read(want, n, &it, "everything");
-    for (size_t i = 0; i < t->count; i++) twin_must_get(t->items[i], store, &arena);
+    for (size_t i = 0; i < t->count; i++) twin_must_get(t, t->items[i], store, &arena);
     ms_arena_deinit(&arena);
     free(want);
     twin_must_count(t, store, &changes);

@@ -8,6 +8,7 @@
 #   tools/setup.sh bench   also the libraries of the stores that are compared, and python3
 #   tools/setup.sh cross s390x|i386|armhf    a compiler for that machine and its emulator
 #   tools/setup.sh windows a compiler for Windows, and wine
+#   tools/setup.sh postgres what `make test-postgres` needs: libpq and a server
 #   tools/setup.sh report  what `make test-report` needs: chromium, node, zlib
 #
 # These install nothing:
@@ -213,6 +214,17 @@ missing_for_report()
     command -v node >/dev/null 2>&1 || echo nodejs
 }
 
+missing_for_postgres()
+{
+    missing_for_check
+    compiles "#include <libpq-fe.h>\n$empty" \
+        "-I$(pg_config --includedir 2>/dev/null || echo /usr/include/postgresql) -lpq" \
+        $cc || echo libpq-dev
+    ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 ||
+        command -v initdb >/dev/null 2>&1 || echo postgresql
+    command -v setpriv >/dev/null 2>&1 || echo util-linux
+}
+
 machine=${2:-}
 case ${1:-}:$machine in
 stb:) stb_flag && exit 0 ;;
@@ -222,10 +234,10 @@ zlib:)
     ;;
 peers:) peers && exit 0 ;;
 absent:) absent && exit 0 ;;
-demo: | test: | setup: | check: | fuzz: | controls: | bench: | windows: | report:) ;;
+demo: | test: | setup: | check: | fuzz: | controls: | bench: | windows: | report: | postgres:) ;;
 cross:s390x | cross:i386 | cross:armhf) ;;
 *)
-    echo "usage: tools/setup.sh demo|test|setup|check|fuzz|controls|bench|windows|report" >&2
+    echo "usage: tools/setup.sh demo|test|setup|check|fuzz|controls|bench|windows|report|postgres" >&2
     echo "       tools/setup.sh absent|peers|stb|zlib" >&2
     echo "       tools/setup.sh cross s390x|i386|armhf" >&2
     exit 2
@@ -253,7 +265,7 @@ fi
 target=$1
 asked="make $target"
 case $target in
-cross | windows | report) asked="make test-$target" ;;
+cross | windows | report | postgres) asked="make test-$target" ;;
 esac
 wanted_by=$asked
 [ -z "$machine" ] || wanted_by="$asked, $machine,"

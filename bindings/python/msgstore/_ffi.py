@@ -87,6 +87,7 @@ _ERRORS = {
     "E_KEY_REUSED": KeyReusedError, "E_BUSY": BusyError, "E_DAMAGED": DamagedError,
     "E_FOREIGN": DamagedError, "E_FULL": FullError, "E_NO_MEMORY": FullError,
     "E_READ_ONLY": ReadOnlyError, "E_IO": StorageError, "E_POISONED": StorageError,
+    "E_UNREACHABLE": StorageError,
     "E_UNSUPPORTED": UnsupportedError, "E_REFUSED": RefusedError,
 }
 

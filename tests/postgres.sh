@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# The store over PostgreSQL: the suites that hold for every store, over one server and over
+# three. The servers are this script's own, in a temporary folder, and are gone at the end.
+#
+#   tests/postgres.sh              all of it, in less than 5 minutes
+#   tests/postgres.sh suites|sharded   a part
+#
+# MS_TEST_SCALE=n percent of the long loops. Where no server can run the script says "skip"
+# and why.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+server=tests/postgres/server.sh
+why=$(bash $server able)
+if [ -n "$why" ]; then
+    echo "skip postgres: $why"
+    exit 0
+fi
+folder=$(mktemp -d "${TMPDIR:-/tmp}/msgstore_pg.XXXXXX") && chmod 755 "$folder" || exit 1
+failed=0
+
+finish()
+{
+    for each in "$folder"/*/; do
+        [ ! -d "$each/data" ] || bash $server stop "$each"
+    done
+    rm -rf "$folder"
+}
+trap finish EXIT
+trap 'exit 1' INT TERM
+
+run()
+{
+    printf '%-28s' "$1"
+    shift
+    start=$(date +%s)
+    if "$@" >"$folder/out" 2>&1; then
+        grep -h '^tally' "$folder/out" >>"$folder/tally"
+        echo "ok      $(($(date +%s) - start)) s"
+    else
+        echo "FAILED  $(($(date +%s) - start)) s"
+        grep -E 'ERROR|LINE|FAILED|at sequence|fault' "$folder/out" | head -n 40
+        failed=1
+    fi
+}
+
+# A server that forgets when the power fails: what these suites test is not the disk.
+quick()
+{
+    bash $server make "$folder/$1" fsync=off full_page_writes=off \
+        synchronous_commit=off autovacuum_naptime=20s max_locks_per_transaction=256
+}
+
+compiled()
+{
+    echo '#include "msgstore.h"' >"$folder/both.c"
+    echo '#include "backends/msgstore_postgres.h"' >>"$folder/both.c"
+    set -- -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual \
+        -Werror -DMSGSTORE_POSTGRES_IMPLEMENTATION -I. -isystem \
+        "$(pg_config --includedir 2>/dev/null || echo /usr/include/postgresql)" \
+        -fsyntax-only "$folder/both.c"
+    ${CC:-cc} -std=c99 -D_POSIX_C_SOURCE=200809L -Wstrict-prototypes "$@" &&
+        ${CXX:-g++} -x c++ -std=c++11 "$@"
+}
+
+suites()
+{
+    run 'C99 and C++11' compiled
+    quick one || exit 1
+    MS_TEST_PG=$(bash $server url "$folder/one")
+    export MS_TEST_PG
+    # The twin compares 10,000 histories; two processes share them.
+    run test_twin bash -c 'MS_TEST_SCALE=${MS_TEST_SCALE:-100} build/pg/test_twin'
+    for suite in views change memory find copy session; do
+        MS_TEST_SCALE=${MS_TEST_SCALE:-10} run "test_$suite" "build/pg/test_$suite"
+    done
+    bash $server stop "$folder/one"
+    unset MS_TEST_PG
+}
+
+sharded()
+{
+    for name in s1 s2 s3; do quick $name || exit 1; done
+    MS_TEST_PG=$(bash $server url "$folder/s1")
+    MS_TEST_PG_2=$(bash $server url "$folder/s2")
+    MS_TEST_PG_3=$(bash $server url "$folder/s3")
+    export MS_TEST_PG MS_TEST_PG_2 MS_TEST_PG_3
+    MS_TEST_SCALE=${MS_TEST_SCALE:-10} run 'test_twin, three servers' build/pg/test_twin
+    MS_TEST_SCALE=${MS_TEST_SCALE:-10} run 'test_change, three servers' build/pg/test_change
+    for name in s1 s2 s3; do bash $server stop "$folder/$name"; done
+    unset MS_TEST_PG MS_TEST_PG_2 MS_TEST_PG_3
+}
+
+: >"$folder/tally"
+for part in ${*:-suites sharded}; do $part; done
+sort "$folder/tally" | uniq
+[ "$failed" -eq 0 ] && echo 'postgres: all passed' || echo 'postgres: FAILED'
+exit "$failed"

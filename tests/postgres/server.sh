@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# A PostgreSQL server of its own for tests, in one folder, as a user without privileges.
+#
+#   server.sh make FOLDER [SETTING...]   creates a cluster and starts it ("fsync=on")
+#   server.sh copy FOLDER FROM [SETTING...]   a streaming replica of FROM, started
+#   server.sh start|stop|kill|promote FOLDER   kill: -9 to all of its processes
+#   server.sh url FOLDER                 prints a connection string
+#   server.sh able                       prints why no server can run here, if so
+#
+# It listens on a socket in its folder only. The superuser "test" needs no password.
+set -u
+
+bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
+[ -n "$bin" ] || bin=$(dirname "$(command -v postgres || echo /none/postgres)")
+owner=$(id -un)
+[ "$(id -u)" -ne 0 ] || owner=postgres
+
+as_owner()
+{
+    if [ "$(id -u)" -eq 0 ]; then
+        (cd / && exec setpriv --reuid "$owner" --regid "$(id -g "$owner")" --clear-groups "$@")
+    else
+        "$@"
+    fi
+}
+
+able()
+{
+    [ -x "$bin/initdb" ] || { echo 'there is no PostgreSQL server'; return; }
+    if [ "$(id -u)" -eq 0 ]; then
+        id postgres >/dev/null 2>&1 || useradd --system postgres 2>/dev/null ||
+            { echo 'root cannot run a server, and there is no user postgres'; return; }
+        command -v setpriv >/dev/null || echo 'there is no setpriv'
+    fi
+}
+
+configure()
+{
+    folder=$1
+    shift
+    {
+        echo "listen_addresses = ''"
+        echo "unix_socket_directories = '$folder'"
+        echo "max_connections = 200"
+        echo "max_prepared_transactions = 0"
+        echo "shared_buffers = 64MB"
+        echo "logging_collector = off"
+        for setting in "$@"; do echo "${setting%%=*} = '${setting#*=}'"; done
+    } | as_owner tee -a "$folder/data/postgresql.conf" >/dev/null
+}
+
+start()
+{
+    as_owner "$bin/pg_ctl" -D "$1/data" -l "$1/log" -w -t 60 start >/dev/null ||
+        { tail -n 5 "$1/log" >&2; return 1; }
+}
+
+what=$1
+folder=${2:-}
+case $what in
+able) able ;;
+url) echo "host=$folder user=test dbname=postgres" ;;
+make)
+    mkdir -p "$folder" && chown "$owner" "$folder" || exit 1
+    as_owner "$bin/initdb" -D "$folder/data" -A trust -U test -E UTF8 --locale=C \
+        --no-sync >"$folder/initdb" 2>&1 || { tail -n 5 "$folder/initdb" >&2; exit 1; }
+    shift 2
+    configure "$folder" "$@"
+    start "$folder"
+    ;;
+copy)
+    from=$3
+    mkdir -p "$folder" && chown "$owner" "$folder" || exit 1
+    as_owner "$bin/pg_basebackup" -D "$folder/data" -h "$from" -U test -R -X stream \
+        -c fast >"$folder/basebackup" 2>&1 || { cat "$folder/basebackup" >&2; exit 1; }
+    shift 3
+    configure "$folder" "$@"
+    start "$folder"
+    ;;
+start)
+    rm -f "$folder/data/postmaster.pid"
+    start "$folder"
+    ;;
+stop) as_owner "$bin/pg_ctl" -D "$folder/data" -m immediate -w stop >/dev/null 2>&1 ;;
+promote) as_owner "$bin/pg_ctl" -D "$folder/data" -w promote >/dev/null ;;
+kill)
+    pid=$(head -n 1 "$folder/data/postmaster.pid" 2>/dev/null) || exit 0
+    children=$(ps -o pid= --ppid "$pid" 2>/dev/null)
+    # shellcheck disable=SC2086
+    kill -9 "$pid" $children 2>/dev/null
+    while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
+    ;;
+*)
+    echo 'usage: server.sh able|make|copy|start|stop|kill|promote|url FOLDER' >&2
+    exit 2
+    ;;
+esac
