@@ -11053,7 +11053,8 @@ MS_API ms_str ms_mem_image(const ms_store *store)
 MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t agents,
                           size_t keys)
 {
-    uint64_t most = n, fields = MS_FIELD_COUNT - 1, bytes = field_bytes;
+    uint64_t most = n, bytes = field_bytes;
+    size_t fields = MS_FIELD_COUNT - 1;
     if (most < locations) most = locations;
     if (most < agents) most = agents;
     if (most < keys) most = keys;
@@ -11064,7 +11065,7 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
     uint64_t postings = 19; /* four of 4 bytes, and a fifth to spare */
     uint64_t chunk = MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
     uint64_t name = ms__min(field_bytes, MS_KEY_MAX) + 8;
-    uint64_t classes = ms__min((uint64_t)locations * 2, n);
+    uint64_t classes = locations > n / 2 ? n : locations * 2;
     uint64_t total = MS_MEM_MIN / 2 + 20 * sizeof(ms__chunk); /* heads of lists that grew */
     total += n * (record + postings) + locations * (sizeof(ms__loc) + name + chunk);
     total += classes * chunk + agents * (sizeof(ms__agent) + name + 2 * chunk);
