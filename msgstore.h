@@ -2005,34 +2005,6 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
  * may follow; they begin a new line and are not joined to the last one. */
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err);
 
-/* A reader at work; private. */
-typedef struct ms__reader {
-    ms_str json;              /* one JSON object, checked */
-    bool lenient, repair;
-    ms_arena *arena;          /* for envelopes and what they view */
-    ms_error *err;            /* may be NULL */
-    ms_envelope *items;       /* what was read; an stb_ds array */
-    struct ms__member *members; /* the same: members of the objects at hand */
-    ms_buf outer, block, *text; /* templates; the one at hand */
-    ms_str list;              /* elements to read, once the object is */
-    uint64_t seen;            /* holes of the object, by index */
-    uint32_t needed;          /* fields, by number */
-    const char *word;         /* of the shape */
-    bool whole;               /* what would need another reading is not a hole's */
-    bool keeps;               /* lenient: what does not fit stays as it is */
-} ms__reader;
-
-/* A format as the table in [formats] has it; private. */
-typedef struct ms__dialect {
-    ms_dialect shown;         /* what a caller holds; first, so that a cast leads back */
-    bool joins;               /* a JOINED message is written together with those before */
-    /* Reads one message, which can become several, by ms__reader_add. */
-    ms_result (*read)(ms__reader *r);
-    /* Writes n messages as one JSON value to w->json; n is 1 unless `joins`. */
-    ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
-    const struct ms__format *format; /* does what is NULL above */
-} ms__dialect;
-
 /* ==== [api-shorten] long texts =======================================================
  * A long text becomes its beginning, a hint, its end:
  *
@@ -18784,6 +18756,33 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
  * (D2) Written in its own format, a message equals its source as JSON.
  * ================================================================================== */
 
+/* A reader at work. */
+typedef struct ms__reader {
+    ms_str json;              /* one JSON object, checked */
+    bool lenient, repair;
+    ms_arena *arena;          /* for envelopes and what they view */
+    ms_error *err;            /* may be NULL */
+    ms_envelope *items;       /* what was read; an stb_ds array */
+    struct ms__member *members; /* the same: members of the objects at hand */
+    ms_buf outer, block, *text; /* templates; the one at hand */
+    ms_str list;              /* elements to read, once the object is */
+    uint64_t seen;            /* holes of the object, by index */
+    uint32_t needed;          /* fields, by number */
+    const char *word;         /* of the shape */
+    bool whole;               /* what would need another reading is not a hole's */
+    bool keeps;               /* lenient: what does not fit stays as it is */
+} ms__reader;
+
+/* A format as the table in [formats] has it. */
+typedef struct ms__dialect {
+    ms_dialect shown;         /* what a caller holds; first, so that a cast leads back */
+    /* Reads one message, which can become several, by ms__reader_add. */
+    ms_result (*read)(ms__reader *r);
+    /* Writes n messages to w->json; n is 1 unless the format has units. */
+    ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
+    const struct ms__format *format; /* does what is NULL above */
+} ms__dialect;
+
 /* ---- What readers share. */
 
 static const ms__dialect *ms__dialect_of(const ms_dialect *dialect)
@@ -18836,6 +18835,36 @@ static ms_result ms__read_json(ms__reader *r, ms_str value, ms_str *out)
     ms__json_to(&w, &buf, r->arena);
     ms_json_put_raw(&w, value);
     if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, value.len);
+    *out = ms_buf_text(&buf);
+    return MS_OK;
+}
+
+/* Copies an object with other values for n members; one without a value (JSON) is left
+ * out. */
+static ms_result ms__members_set(ms_str object, const char *const *names,
+                                 const ms_str *values, size_t n, ms_arena *arena,
+                                 ms_str *out, ms_error *err)
+{
+    ms_buf buf;
+    ms_json_writer w;
+    size_t i;
+    ms_json_iter it = ms_json_iterate(object);
+    ms__json_to(&w, &buf, arena);
+    ms_json_begin_object(&w);
+    while (it.object && ms_json_next(&it)) {
+        for (i = 0; i < n && !ms_json_string_is(it.key, ms_str_of(names[i]));) i++;
+        if (i < n) continue;
+        ms_json_put_raw(&w, it.key);
+        ms__json_colon(&w);
+        ms_json_put_raw(&w, it.value);
+    }
+    for (i = 0; i < n; i++) {
+        if (!values[i].ptr) continue;
+        ms_json_key(&w, ms_str_of(names[i]));
+        ms_json_put_raw(&w, values[i]);
+    }
+    ms_json_end_object(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, object.len);
     *out = ms_buf_text(&buf);
     return MS_OK;
 }
@@ -20778,7 +20807,7 @@ static const ms__format ms__env_format = {
     'e', ms__env_shapes, 2, ms__env_outer, NULL, NULL, NULL, MS__LISTS_NOTHING,
     MS__PAIRS_NOTHING, NULL};
 
-/* ---- Normalising: makes the members of the canonical envelope, which the engine reads. */
+/* ---- Normalising: makes the members of the canonical envelope for the engine. */
 
 enum { /* members with rules; ms__env_names has their names */
     MS__ENV_ID, MS__ENV_CREATED_AT, MS__ENV_UPDATED_AT, MS__ENV_SCHEMA, MS__ENV_VERSION,
@@ -20808,7 +20837,8 @@ static void ms__env_find(ms__reader *r, size_t base, ms__env *e)
         from->repeated = e->in[i].ptr != NULL;
         if (!from->repeated) e->in[i] = from->value;
     }
-    e->row = !ms__env_says(e->in[MS__ENV_VERSION]) || !ms__env_says(e->in[MS__ENV_TYPE]) ||
+    e->row = !ms__env_says(e->in[MS__ENV_VERSION]) ||
+             !ms__env_says(e->in[MS__ENV_TYPE]) ||
              !(ms__env_says(e->in[MS__ENV_SCHEMA]) || e->in[MS__ENV_PAYLOAD].ptr ||
                e->in[MS__ENV_DATA].ptr);
 }
@@ -20894,7 +20924,7 @@ static ms_result ms__env_normal(ms__reader *r, size_t base, ms__env *e)
         MS__TRY(ms__member_add(r, ms_str_of(names[i]), values[i]));
     for (size_t at = base; at < end; at++) {
         ms__member from = r->members[at];
-        unsigned i = 0, k = e->row ? 3 : 0; /* of a row the first three are dropped, too */
+        unsigned i = 0, k = e->row ? 3 : 0; /* of a row the first three go, too */
         while (i < MS__ENV_MEMBERS && e->in[i].ptr != from.value.ptr) i++;
         while (k < 7 && values[k].ptr != from.value.ptr) k++;
         if (from.repeated) continue;
@@ -21769,56 +21799,25 @@ static bool ms__anthropic_is_one(ms_str list)
     bool others = false;
     ms_json_iter it = ms_json_iterate(list);
     while (ms_json_next(&it)) {
-        ms_str type = ms__absent();
+        ms_str type = ms__absent(), text = ms__absent();
         (void)ms_json_member(it.value, MS_STR("type"), &type);
-        if (ms_json_string_is(type, MS_STR("text"))) continue;
-        if (ms_json_string_is(type, MS_STR("thinking")) ||
+        (void)ms_json_member(it.value, MS_STR("text"), &text);
+        bool plain = ms_json_string_is(type, MS_STR("text"));
+        if (ms_json_kind_of(plain ? text : type) != MS_JSON_STRING ||
+            ms_json_string_is(type, MS_STR("thinking")) ||
             ms_json_string_is(type, MS_STR("tool_use")) ||
             ms_json_string_is(type, MS_STR("tool_result")))
             return false;
-        others = true;
+        others |= !plain;
     }
     return others;
-}
-
-/* Is a block an object with a type, a text one with a text? */
-static ms_result ms__block_check(ms_error *err, ms_str block)
-{
-    ms_str value;
-    const char *member = "type";
-    if (ms_json_kind_of(block) != MS_JSON_OBJECT)
-        return ms__fail(err, MS_E_KIND, "it is '%v', an object was expected",
-                        MS__V(block));
-    bool found = ms_json_member(block, MS_STR("type"), &value);
-    if (found && ms_json_string_is(value, MS_STR("text")))
-        found = ms_json_member(block, ms_str_of(member = "text"), &value);
-    if (found && ms_json_kind_of(value) == MS_JSON_STRING) return MS_OK;
-    ms_result code = found ? ms__fail(err, MS_E_KIND,
-                                      "it is '%v', a string was expected", MS__V(value))
-                           : ms__fail(err, MS_E_MISSING, "the member %s is missing",
-                                      member);
-    return ms__fail_in(err, code, "%s", member);
-}
-
-/* Checks the blocks of a list; the error is that of the first wrong one. */
-static ms_result ms__blocks_check(ms__reader *r, const char *name, ms_str list)
-{
-    ms_error *err = r->lenient ? NULL : r->err;
-    ms_json_iter it = ms_json_iterate(list);
-    for (uint64_t i = 0; ms_json_next(&it); i++) {
-        ms_result code = ms__block_check(err, it.value);
-        if (code != MS_OK) return ms__fail_in(err, code, "%s[%u]", name, i);
-    }
-    return MS_OK;
 }
 
 /* Content that is one value: a string, or a list that is not split. */
 static ms_result ms__anthropic_content_read(ms__fit *f)
 {
-    if (ms_json_kind_of(f->value) == MS_JSON_ARRAY) {
-        f->fits = ms__anthropic_is_one(f->value);
-        if (f->fits) MS__TRY(ms__blocks_check(f->r, f->h->name, f->value));
-    }
+    f->fits = ms_json_kind_of(f->value) != MS_JSON_ARRAY ||
+              ms__anthropic_is_one(f->value);
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
@@ -21830,9 +21829,8 @@ MS__PUT(ms__anthropic_content_put, ms__said_put(w, m, false, ms__is_blocks))
 /* The content of a result. */
 static ms_result ms__anthropic_result_read(ms__fit *f)
 {
-    if (ms_json_kind_of(f->value) == MS_JSON_ARRAY)
-        MS__TRY(ms__blocks_check(f->r, f->h->name, f->value));
-    return ms__field_read(f);
+    f->fits = ms_json_kind_of(f->value) != MS_JSON_ARRAY || ms__is_blocks(f->value);
+    return f->fits ? ms__field_read(f) : ms__fit_refuse(f);
 }
 
 /* A result that has none has null for content. */
@@ -22218,17 +22216,17 @@ static const ms__format ms__pydantic = {
 /* ==== [formats] the table of formats ============================================ */
 
 static const ms__dialect ms__dialects[] = {
-    {{"framework", NULL, NULL, false}, false, ms__framework_read, ms__framework_write,
+    {{"framework", NULL, NULL, false}, ms__framework_read, ms__framework_write,
      NULL},
-    {{"task", NULL, NULL, false}, false, ms__task_read, ms__task_write, NULL},
-    {{"session", NULL, NULL, false}, false, ms__session_read, NULL, &ms__row_format},
-    {{"envelope", NULL, NULL, false}, false, ms__env_read, NULL, &ms__env_format},
-    {{"envelope-rows", NULL, NULL, false}, false, ms__env_read, ms__env_rows_write, NULL},
-    {{"openai", NULL, NULL, false}, true, NULL, NULL, &ms__openai},
-    {{"chat-strict", NULL, NULL, false}, true, NULL, NULL, &ms__openai},
-    {{"anthropic", NULL, "system", false}, true, NULL, NULL, &ms__anthropic},
-    {{"gemini", "contents", "systemInstruction", true}, true, NULL, NULL, &ms__gemini},
-    {{"pydantic-ai", NULL, NULL, false}, true, NULL, NULL, &ms__pydantic},
+    {{"task", NULL, NULL, false}, ms__task_read, ms__task_write, NULL},
+    {{"session", NULL, NULL, false}, ms__session_read, NULL, &ms__row_format},
+    {{"envelope", NULL, NULL, false}, ms__env_read, NULL, &ms__env_format},
+    {{"envelope-rows", NULL, NULL, false}, ms__env_read, ms__env_rows_write, NULL},
+    {{"openai", NULL, NULL, false}, NULL, NULL, &ms__openai},
+    {{"chat-strict", NULL, NULL, false}, NULL, NULL, &ms__openai},
+    {{"anthropic", NULL, "system", false}, NULL, NULL, &ms__anthropic},
+    {{"gemini", "contents", "systemInstruction", true}, NULL, NULL, &ms__gemini},
+    {{"pydantic-ai", NULL, NULL, false}, NULL, NULL, &ms__pydantic},
 };
 
 MS_API const ms_dialect *ms_dialect_at(size_t index)
@@ -22244,6 +22242,9 @@ MS_API const ms_dialect *ms_dialect_find(ms_str name)
         if (ms_str_equal(name, ms_str_of(d->name))) return d;
     return NULL;
 }
+
+/* Is a JOINED message written together with those before it? */
+static bool ms__has_units(const ms__dialect *d) { return d->format && d->format->unit; }
 
 static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
 {
@@ -22385,11 +22386,12 @@ static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
                                  ms_error *err)
 {
     const ms__dialect *d = ms__dialect_of(w->dialect);
-    w->place = d->joins ? w->written - n : w->written;
+    bool joins = ms__has_units(d);
+    w->place = joins ? w->written - n : w->written;
     ms_result code = d->write ? d->write(w, m, n, err)
                               : ms__format_write(w, d->format, m, n, err);
     if (code != MS_OK) {
-        if (n > 1 || d->joins) w->json.result = code;
+        if (joins) w->json.result = code;
         return code;
     }
     if (!w->array) ms_json_separator(&w->json, '\n');
@@ -22454,7 +22456,7 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
     MS__TRY(ms__dialect_check(w->dialect, err));
     MS__TRY(ms__writer_result(w, err));
     if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));
-    if (ms__dialect_of(w->dialect)->joins) {
+    if (ms__has_units(ms__dialect_of(w->dialect))) {
         if (!ms__joins(w, m)) MS__TRY(ms__held_flush(w, err));
         MS__TRY(ms__hold_back(w, m, err));
     } else {
@@ -22638,40 +22640,21 @@ static ms_result ms__shorten(ms_str text, const ms_shorten_opts *opts, ms_str ke
 
 /* ---- Messages. */
 
-static bool ms__is_short_flag(ms_str key)
-{
-    return ms_json_string_is(key, MS_STR("_compressed")) ||
-           ms_json_string_is(key, MS_STR("_original_length")) ||
-           ms_json_string_is(key, MS_STR("_entity_key"));
-}
-
 /* Copies `extra` with the flags of a text that had so many characters. */
 static ms_result ms__short_extra(ms_str extra, size_t chars, ms_str key, ms_arena *arena,
                                  ms_str *out, ms_error *err)
 {
+    static const char *const names[] = {"_compressed", "_original_length", "_entity_key"};
+    char digits[20];
     ms_buf buf;
     ms_json_writer w;
+    ms_str values[3] = {MS_STR("true"), ms_str_n(digits, ms__u64_write(chars, digits)),
+                        ms__absent()};
     ms__json_to(&w, &buf, arena);
-    ms_json_begin_object(&w);
-    ms_json_iter it = ms_json_iterate(extra);
-    while (it.object && ms_json_next(&it)) {
-        if (ms__is_short_flag(it.key)) continue;
-        ms_json_put_raw(&w, it.key);
-        ms__json_colon(&w);
-        ms_json_put_raw(&w, it.value);
-    }
-    ms_json_key(&w, MS_STR("_compressed"));
-    ms_json_put_raw(&w, MS_STR("true"));
-    ms_json_key(&w, MS_STR("_original_length"));
-    ms_json_put_u64(&w, chars);
-    if (key.len > 0) {
-        ms_json_key(&w, MS_STR("_entity_key"));
-        ms_json_put_string(&w, key);
-    }
-    ms_json_end_object(&w);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, extra.len + key.len);
-    *out = ms_buf_text(&buf);
-    return MS_OK;
+    ms_json_put_string(&w, key);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, key.len);
+    if (key.len > 0) values[2] = ms_buf_text(&buf);
+    return ms__members_set(extra, names, values, 3, arena, out, err);
 }
 
 MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
@@ -25367,37 +25350,6 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
 
 /* ---- Changes. */
 
-/* Writes the members of an extra but for updated_at and, where a new one is given (as
- * JSON), the status; then those two. */
-static ms_result ms__task_rewrap(ms_str extra, ms_str status, ms_str iso, ms_arena *arena,
-                               ms_str *out, ms_error *err)
-{
-    ms_buf buf;
-    ms_json_writer w;
-    ms_json_iter it = ms_json_iterate(extra);
-    memset(&buf, 0, sizeof buf);
-    buf.arena = arena;
-    ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_begin_object(&w);
-    while (ms_json_next(&it)) {
-        if (ms_json_string_is(it.key, MS_STR("updated_at"))) continue;
-        if (status.ptr && ms_json_string_is(it.key, MS_STR("streaming_status"))) continue;
-        ms_json_put_raw(&w, it.key);
-        ms__json_colon(&w);
-        ms_json_put_raw(&w, it.value);
-    }
-    if (status.ptr) {
-        ms_json_key(&w, MS_STR("streaming_status"));
-        ms_json_put_raw(&w, status);
-    }
-    ms_json_key(&w, MS_STR("updated_at"));
-    ms_json_put_string(&w, iso);
-    ms_json_end_object(&w);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, extra.len);
-    *out = ms_buf_text(&buf);
-    return MS_OK;
-}
-
 /* Returns the status of a message, as JSON; absent: none. */
 static ms_str ms__task_status(const ms_envelope *m)
 {
@@ -25431,10 +25383,13 @@ static ms_result ms__task_rewrapped(const ms_envelope *was, ms_arena *arena,
 static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t updated_at_ns,
                                   ms_arena *arena, ms_envelope *m, ms_error *err)
 {
-    char iso[MS_ISO_MAX];
+    static const char *const names[] = {"streaming_status", "updated_at"};
+    char iso[MS_ISO_MAX + 2];
     ms_envelope was = ms_envelope_of(old);
-    size_t len = ms_iso_write(updated_at_ns, iso);
-    if (len == 0) len = ms_iso_write(ms__system_time(), iso); /* a clock without time */
+    size_t len = ms_iso_write(updated_at_ns, iso + 1);
+    if (len == 0) /* a clock without time */
+        len = ms_iso_write(ms__system_time(), iso + 1);
+    iso[0] = iso[len + 1] = '"';
     if (!status.ptr) status = ms__task_status(m);
     if (!status.ptr) status = ms__task_status(&was);
     if (!status.ptr && (was.flags & MS_FLAG_UNFINISHED) != 0)
@@ -25443,7 +25398,8 @@ static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t upda
     m->id = ms__absent();
     m->has_time = false;
     MS__TRY(ms__task_rewrapped(&was, arena, m, err));
-    return ms__task_rewrap(m->extra, status, ms_str_n(iso, len), arena, &m->extra, err);
+    ms_str values[2] = {status, ms_str_n(iso, len + 2)};
+    return ms__members_set(m->extra, names, values, 2, arena, &m->extra, err);
 }
 
 /* Makes the text that was fed to DATA JSON. */
@@ -25587,32 +25543,23 @@ MS_API ms_result ms_session_store(const ms_session *session, const ms_envelope *
 
 /* ---- Loading. */
 
-/* Copies a message to *out. key: room for a key, or NULL when nothing is shortened. */
-static MS__APART ms_result ms__session_put(const ms_session *session,
+/* Adds a copy of a message to an array. key: room for a key, or NULL when nothing is
+ * shortened. */
+static MS__APART ms_result ms__session_add(const ms_session *session,
                                            const ms_session_load_opts *opts,
                                            const ms_msg *msg, char *key, ms_arena *arena,
-                                           ms_envelope *out, ms_error *err)
+                                           ms_envelope **rows, ms_error *err)
 {
     ms_envelope m = ms_envelope_of(msg);
-    if (ms_envelope_copy(&m, arena, out) != MS_OK)
+    ms_envelope *more = (ms_envelope *)ms__grown(arena, *rows, sizeof m);
+    if (!more || ms_envelope_copy(&m, arena, &m) != MS_OK)
         return ms__no_arena(err, arena, ms_size(msg));
-    if (!key || ms__chat_role(out) != MS_ROLE_ASSISTANT) return MS_OK;
+    *rows = more;
+    stbds_arrput(*rows, m);
+    if (!key || ms__chat_role(&m) != MS_ROLE_ASSISTANT) return MS_OK;
     size_t len = ms__entity_key(session->id, ms_seq(msg), key);
-    return ms_shorten_message(out, &opts->shorten, ms_str_n(key, len), arena, err);
-}
-
-/* Makes room for one more row. */
-static ms_result ms__session_room(ms_envelopes *rows, size_t *cap, ms_arena *arena,
-                                  ms_error *err)
-{
-    if (rows->count < *cap) return MS_OK;
-    size_t more = *cap * 2 + 16;
-    ms_envelope *items = (ms_envelope *)ms_arena_alloc(arena, more * sizeof *items);
-    if (!items) return ms__no_arena(err, arena, more * sizeof *items);
-    if (rows->count > 0) memcpy(items, rows->items, rows->count * sizeof *items);
-    rows->items = items;
-    *cap = more;
-    return MS_OK;
+    return ms_shorten_message(&stbds_arrlast(*rows), &opts->shorten, ms_str_n(key, len),
+                              arena, err);
 }
 
 MS_API ms_result ms_session_load(const ms_session *session,
@@ -25620,7 +25567,6 @@ MS_API ms_result ms_session_load(const ms_session *session,
                                  ms_envelopes *out, ms_error *err)
 {
     const ms_msg *msg;
-    size_t cap = 0;
     char *key = NULL;
     memset(out, 0, sizeof *out);
     MS__TRY(ms__session_check(session, err));
@@ -25634,50 +25580,40 @@ MS_API ms_result ms_session_load(const ms_session *session,
         if (!key) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);
     }
     ms_result code = ms_query_open(session->store, &q, it, err);
-    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
-        code = ms__session_room(out, &cap, arena, err);
-        if (code == MS_OK)
-            code = ms__session_put(session, opts, msg, key, arena,
-                                   &out->items[out->count++], err);
-    }
+    while (code == MS_OK && (msg = ms_next(it)) != NULL)
+        code = ms__session_add(session, opts, msg, key, arena, &out->items, err);
     ms_result end = ms_cursor_close(it, code == MS_OK ? err : NULL);
     if (code == MS_OK) code = end;
-    if (code != MS_OK && code != MS_E_DAMAGED) memset(out, 0, sizeof *out);
+    if (code != MS_OK && code != MS_E_DAMAGED) out->items = NULL;
+    out->count = stbds_arrlenu(out->items);
     return code;
 }
 
 /* ---- Finding. */
 
-/* Splits a key as ms__entity_key spells it. False: it is no key. */
-static bool ms__key_parse(ms_str key, ms_str *id, uint64_t *seq)
-{
-    const size_t head = sizeof "session-" - 1, middle = sizeof "-msg-" - 1;
-    size_t at = key.len;
-    if (at == 0) return false; /* an absent key has no pointer to add to */
-    while (at > 0 && key.ptr[at - 1] >= '0' && key.ptr[at - 1] <= '9') at--;
-    ms_str digits = ms_str_n(key.ptr + at, key.len - at);
-    if (digits.len == 0 || digits.ptr[0] == '0' || at <= head + middle ||
-        !ms__starts_with(key, MS_STR("session-")) ||
-        memcmp(key.ptr + at - middle, "-msg-", middle) != 0)
-        return false;
-    *id = ms_str_n(key.ptr + head, at - middle - head);
-    return ms_json_u64(digits, seq) == MS_OK;
-}
-
 MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
                                    ms_arena *arena, const ms_msg **msg, ms_error *err)
 {
-    ms_str prefix, id = ms__absent(), place = ms__absent();
+    ms_str place, prefix, digits = ms_str_n(key.ptr, 0);
     uint64_t seq = 0;
+    size_t len, at = key.len;
     ms_result code = MS_E_NOT_FOUND;
     *msg = NULL;
     MS__TRY(ms__session_prefix(user_id, 0, arena, &prefix, err));
-    if (ms__key_parse(key, &id, &seq))
+    char *text = (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX);
+    if (!text) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);
+    while (at > 0 && ms__is_digit(key.ptr[at - 1])) at--;
+    if (at > 0) digits = ms_str_n(key.ptr + at, key.len - at);
+    if (ms_json_u64(digits, &seq) == MS_OK)
         code = ms_get_by_seq(store, seq, arena, msg, err);
-    if (code == MS_OK) place = ms__location(*msg);
-    if (ms__starts_with(place, prefix) && place.len - prefix.len == id.len &&
-        memcmp(place.ptr + prefix.len, id.ptr, id.len) == 0)
-        return MS_OK;
+    if (code == MS_OK) {
+        place = ms__location(*msg);
+        if (ms__starts_with(place, prefix)) { /* is this the message's own key? */
+            len = ms__entity_key(ms_str_n(place.ptr + prefix.len, place.len - prefix.len),
+                                 seq, text);
+            if (ms_str_equal(key, ms_str_n(text, len))) return MS_OK;
+        }
+    }
     *msg = NULL;
     if (code != MS_OK && code != MS_E_NOT_FOUND) return code;
     return ms__fail(err, MS_E_NOT_FOUND, "this user has no message '%v'", MS__V(key));
@@ -26101,7 +26037,8 @@ static void ms__ffi_counts(ms__ffi *f, const void *from, const ms__ffi_count *ro
 }
 
 #define MS__COUNT(type, member) {#member, offsetof(type, member)}
-#define MS__COUNTS(f, from, rows) ms__ffi_counts(f, from, rows, sizeof rows / sizeof *rows)
+#define MS__COUNTS(f, from, rows) \
+    ms__ffi_counts(f, from, rows, sizeof rows / sizeof *rows)
 
 /* ---- The functions: each writes the members of its result. */
 

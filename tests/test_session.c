@@ -736,7 +736,7 @@ static void only_long_answers_are_shortened_when_loaded(void **state)
 /* One room for keys serves all rows of a load. */
 static void load_takes_one_key_when_answers_are_many(void **state)
 {
-    static uint64_t room[10000]; /* of 1,600 bytes more a row 160,000 */
+    static uint64_t room[10000]; /* of 1,600 bytes more a row 80,000 */
     test_store s = store_open(*state, NULL);
     ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
     ms_session_load_opts opts = compressing(0);
@@ -747,9 +747,9 @@ static void load_takes_one_key_when_answers_are_many(void **state)
         rows[i] = ms_assistant_message(ms_text("short"));
     must_store(&session, rows, COUNT(rows));
     test_arena_init_fixed(&own, room, sizeof room);
-    opts.newest = 60;
+    opts.newest = 50;
     assert_int_equal(ms_session_load(&session, &opts, &own, &all, NULL), MS_OK);
-    assert_int_equal(all.count, 60);
+    assert_int_equal(all.count, 50);
     store_close(&s);
 }
 
