@@ -18756,64 +18756,11 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
  * (D2) Written in its own format, a message equals its source as JSON.
  * ================================================================================== */
 
-/* A reader at work. */
-typedef struct ms__reader {
-    ms_str json;              /* one JSON object, checked */
-    bool lenient, repair;
-    ms_arena *arena;          /* for envelopes and what they view */
-    ms_error *err;            /* may be NULL */
-    ms_envelope *items;       /* what was read; an stb_ds array */
-    struct ms__member *members; /* the same: members of the objects at hand */
-    ms_buf outer, block, *text; /* templates; the one at hand */
-    ms_str list;              /* elements to read, once the object is */
-    uint64_t seen;            /* holes of the object, by index */
-    uint32_t needed;          /* fields, by number */
-    const char *word;         /* of the shape */
-    bool whole;               /* what would need another reading is not a hole's */
-    bool keeps;               /* lenient: what does not fit stays as it is */
-} ms__reader;
-
-/* A format as the table in [formats] has it. */
-typedef struct ms__dialect {
-    ms_dialect shown;         /* what a caller holds; first, so that a cast leads back */
-    /* Reads one message, which can become several, by ms__reader_add. */
-    ms_result (*read)(ms__reader *r);
-    /* Writes n messages to w->json; n is 1 unless the format has units. */
-    ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
-    const struct ms__format *format; /* does what is NULL above */
-} ms__dialect;
-
-/* ---- What readers share. */
-
-static const ms__dialect *ms__dialect_of(const ms_dialect *dialect)
-{
-    return (const ms__dialect *)(const void *)dialect;
-}
-
 static ms_envelope ms__other(ms_str type_name, ms_value content)
 {
     ms_envelope m = ms_message(MS_T_OTHER, content);
     m.type_name = type_name;
     return m;
-}
-
-static ms_result ms__read_kind(ms__reader *r, const char *name, const char *expected,
-                               ms_str found)
-{
-    return ms__fail_at(r->err, MS_E_KIND, name, "%s is '%v', %s was expected", name,
-                       MS__V(found), expected);
-}
-
-static ms_result ms__read_missing(ms__reader *r, const char *name)
-{
-    return ms__fail_at(r->err, MS_E_MISSING, name, "the member %s is missing", name);
-}
-
-/* The text of a JSON string into *out. */
-static ms_result ms__read_text(ms__reader *r, ms_str value, ms_str *out)
-{
-    ms_result code = ms_json_string(value, r->arena, out);
-    return code == MS_OK ? MS_OK : ms__no_arena(r->err, r->arena, value.len);
 }
 
 /* Begins JSON text in a new buffer. */
@@ -18822,21 +18769,6 @@ static void ms__json_to(ms_json_writer *w, ms_buf *buf, ms_arena *arena)
     memset(buf, 0, sizeof *buf);
     buf->arena = arena;
     ms_json_init(w, ms_buf_write, buf, false);
-}
-
-/* Sets *out to a JSON value as it is; with repair, to a copy with U+FFFD for what is not
- * UTF-8. */
-static ms_result ms__read_json(ms__reader *r, ms_str value, ms_str *out)
-{
-    *out = value;
-    if (!r->repair || ms_json_check(value, NULL, NULL, NULL) == MS_OK) return MS_OK;
-    ms_buf buf;
-    ms_json_writer w;
-    ms__json_to(&w, &buf, r->arena);
-    ms_json_put_raw(&w, value);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, value.len);
-    *out = ms_buf_text(&buf);
-    return MS_OK;
 }
 
 /* Copies an object with other values for n members; one without a value (JSON) is left
@@ -19021,6 +18953,65 @@ typedef struct ms__shape ms__shape;
 #define MS__F_TIME 31
 #define MS__SAID_TIME ((uint32_t)1 << MS__F_TIME)
 MS__STATIC_ASSERT(fields_leave_room_for_the_time, MS_FIELD_COUNT <= MS__F_TIME);
+
+/* ---- What readers share. */
+
+typedef struct ms__member {
+    ms_str key, value;
+    const ms__hole *hole;
+    bool repeated; /* a later member of the same name counts instead */
+} ms__member;
+
+/* A reader at work. */
+typedef struct ms__reader {
+    ms_str json;              /* one JSON object, checked */
+    bool lenient, repair;
+    ms_arena *arena;          /* for envelopes and what they view */
+    ms_error *err;            /* may be NULL */
+    ms_envelope *items;       /* what was read; an stb_ds array */
+    ms__member *members;      /* the same: members of the objects at hand */
+    ms_buf outer, block, *text; /* templates; the one at hand */
+    ms_str list;              /* elements to read, once the object is */
+    uint64_t seen;            /* holes of the object, by index */
+    uint32_t needed;          /* fields, by number */
+    const char *word;         /* of the shape */
+    bool whole;               /* what would need another reading is not a hole's */
+    bool keeps;               /* lenient: what does not fit stays as it is */
+} ms__reader;
+
+static ms_result ms__read_kind(ms__reader *r, const char *name, const char *expected,
+                               ms_str found)
+{
+    return ms__fail_at(r->err, MS_E_KIND, name, "%s is '%v', %s was expected", name,
+                       MS__V(found), expected);
+}
+
+static ms_result ms__read_missing(ms__reader *r, const char *name)
+{
+    return ms__fail_at(r->err, MS_E_MISSING, name, "the member %s is missing", name);
+}
+
+/* The text of a JSON string into *out. */
+static ms_result ms__read_text(ms__reader *r, ms_str value, ms_str *out)
+{
+    ms_result code = ms_json_string(value, r->arena, out);
+    return code == MS_OK ? MS_OK : ms__no_arena(r->err, r->arena, value.len);
+}
+
+/* Sets *out to a JSON value as it is; with repair, to a copy with U+FFFD for what is not
+ * UTF-8. */
+static ms_result ms__read_json(ms__reader *r, ms_str value, ms_str *out)
+{
+    *out = value;
+    if (!r->repair || ms_json_check(value, NULL, NULL, NULL) == MS_OK) return MS_OK;
+    ms_buf buf;
+    ms_json_writer w;
+    ms__json_to(&w, &buf, r->arena);
+    ms_json_put_raw(&w, value);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, value.len);
+    *out = ms_buf_text(&buf);
+    return MS_OK;
+}
 
 /* A value that a reader tries to put into the field of a hole. */
 typedef struct ms__fit {
@@ -19580,12 +19571,6 @@ MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
  * ================================================================================== */
 
 /* ---- Reading. */
-
-typedef struct ms__member {
-    ms_str key, value;
-    const ms__hole *hole;
-    bool repeated; /* a later member of the same name counts instead */
-} ms__member;
 
 static ms_result ms__member_add(ms__reader *r, ms_str key, ms_str value)
 {
@@ -22215,6 +22200,16 @@ static const ms__format ms__pydantic = {
 
 /* ==== [formats] the table of formats ============================================ */
 
+/* A format as the table in [formats] has it. */
+typedef struct ms__dialect {
+    ms_dialect shown;         /* what a caller holds; first, so that a cast leads back */
+    /* Reads one message, which can become several, by ms__reader_add. */
+    ms_result (*read)(ms__reader *r);
+    /* Writes n messages to w->json; n is 1 unless the format has units. */
+    ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
+    const ms__format *format; /* does what is NULL above */
+} ms__dialect;
+
 static const ms__dialect ms__dialects[] = {
     {{"framework", NULL, NULL, false}, ms__framework_read, ms__framework_write,
      NULL},
@@ -22241,6 +22236,11 @@ MS_API const ms_dialect *ms_dialect_find(ms_str name)
     for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++)
         if (ms_str_equal(name, ms_str_of(d->name))) return d;
     return NULL;
+}
+
+static const ms__dialect *ms__dialect_of(const ms_dialect *dialect)
+{
+    return (const ms__dialect *)(const void *)dialect;
 }
 
 /* Is a JOINED message written together with those before it? */
