@@ -13354,8 +13354,8 @@ static uint32_t ms__row_bucket(const ms__row *row, uint32_t bits)
 }
 
 /* Sorts rows by list number in linear time: into buckets by the highest bits, which are
- * as good as random, then by insertion within each. begin gets (1 << bits) + 1 numbers:
- * where each bucket begins. */
+ * as good as random, then by insertion within each. begin: room for (1 << bits) + 1
+ * numbers. */
 static void ms__rows_sort(const ms__row *rows, ms__row *sorted, uint32_t n,
                           uint32_t *begin, uint32_t bits)
 {
@@ -13369,8 +13369,6 @@ static void ms__rows_sort(const ms__row *rows, ms__row *sorted, uint32_t n,
     }
     for (uint32_t i = 0; i < n; i++)
         sorted[begin[ms__row_bucket(&rows[i], bits)]++] = rows[i];
-    for (uint32_t b = buckets; b > 0; b--) begin[b] = begin[b - 1];
-    begin[0] = 0;
     for (uint32_t i = 1; i < n; i++) {
         ms__row hold = sorted[i];
         uint32_t at = i;
@@ -13380,59 +13378,39 @@ static void ms__rows_sort(const ms__row *rows, ms__row *sorted, uint32_t n,
     }
 }
 
-/* A walk over a posting list, the oldest entry first. */
-typedef struct ms__entries {
-    const ms__chunk *chunk;
-    uint32_t at, n;
-} ms__entries;
-
-static ms__entries ms__entries_of(const ms__postings *list)
+static void ms__entries_copy(const ms__postings *list, uint32_t *to)
 {
-    ms__entries e;
-    e.chunk = (const ms__chunk *)list->tail;
-    e.at = 0;
-    e.n = list->count;
-    while (e.chunk && e.chunk->before) e.chunk = e.chunk->before;
-    return e;
-}
-
-/* The entry that comes next; UINT32_MAX: none. */
-static uint32_t ms__entries_next(const ms__entries *e)
-{
-    return e->at < e->n ? ms__chunk_entry(e->chunk, e->at) : UINT32_MAX;
-}
-
-static void ms__entries_step(ms__entries *e)
-{
-    e->at++;
-    if (e->at < e->n && e->at - e->chunk->first == ms__chunk_cap(e->chunk->first))
-        e->chunk = (const ms__chunk *)e->chunk->after;
+    uint32_t end = list->count;
+    for (const ms__chunk *c = (const ms__chunk *)list->tail; end > 0; c = c->before) {
+        if (c->first >= end) continue; /* reserved by an append that failed */
+        memcpy(to + c->first, ms__chunk_entries(c), (end - c->first) * sizeof *to);
+        end = c->first;
+    }
 }
 
 /* Numbers the records of a tail in their order: units[i] is where record i begins, and
  * number has i at a fourth of that, since a record is longer than 4 units. */
 static void ms__records_number(const ms__tail *t, uint32_t *units, uint32_t *number)
 {
-    ms__entries all = ms__entries_of(&t->live.all);
-    ms__entries others = ms__entries_of(&t->live.others);
-    for (uint32_t i = 0; i < t->count; i++) {
-        uint32_t a = ms__entries_next(&all), b = ms__entries_next(&others);
-        units[i] = a < b ? a | MS__IS_MESSAGE : b;
-        number[(a < b ? a : b) / 4] = i;
-        ms__entries_step(a < b ? &all : &others);
+    uint32_t slots = t->filled / 4 + 1, messages = t->live.all.count, n = 0;
+    ms__entries_copy(&t->live.all, units);
+    ms__entries_copy(&t->live.others, units + messages);
+    memset(number, 0xff, slots * sizeof *number);
+    for (uint32_t i = 0; i < t->count; i++)
+        number[units[i] / 4] = units[i] | (i < messages ? MS__IS_MESSAGE : 0);
+    for (uint32_t i = 0; i < slots; i++) {
+        if (number[i] == UINT32_MAX) continue;
+        units[n] = number[i];
+        number[i] = n++;
     }
 }
 
 /* Copies the entries of a row, as numbers of records, to `to`; returns how many. */
 static uint32_t ms__row_entries(const uint32_t *number, const ms__row *row, uint32_t *to)
 {
-    if (!row->entries) {
-        to[0] = number[row->entry / 4];
-        return 1;
-    }
-    ms__entries e = ms__entries_of(row->entries);
-    for (uint32_t n = 0; n < row->count; n++, ms__entries_step(&e))
-        to[n] = number[ms__entries_next(&e) / 4];
+    if (row->entries) ms__entries_copy(row->entries, to);
+    else to[0] = row->entry;
+    for (uint32_t i = 0; i < row->count; i++) to[i] = number[to[i] / 4];
     return row->count;
 }
 
