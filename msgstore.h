@@ -11369,8 +11369,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *    208     4   f: there are 2^f buckets      212: w: bytes of a posting, 2 or 4
  *    216     4   damaged ranges between its records, known when it was written
  *    220     4   x: locations in `changed`; 2^32 - 1: every location counts as changed
- *    224         d x 16  directory, the oldest first: offset of the segment index, 0: not
- *                        known; sequence number of the last message up to there
+ *    224         d x 8   directory, the oldest first: offset of the segment index, 0: not
+ *                        known
  *                x x 2   changed: the highest 16 bits of h of each location that has an
  *                        AMEND or HIDE in this segment or an older one
  *                4 each: a check for each block of 4096 bytes of what follows, the last
@@ -11387,8 +11387,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *
  *   summary
  *     32     4   number g   36: 4: b   40: zero
- *     48         16 each: its 32 segment indexes, as in a directory; then the g summaries
- *                before it: offset, 0: not known, and zero
+ *     48         8 each: offsets of its 32 segment indexes, then of the g summaries
+ *                before it; 0: not known
  *                2^b x 8: offsets of the filters
  *
  *   filter: a Bloom filter for each of the 32 segments, side by side, over the lists
@@ -11722,7 +11722,7 @@ static uint64_t ms__segment_size(const ms__segment *l)
 {
     uint64_t room = ms__segment_room(l), blocks = (room + MS__CHECKED - 1) / MS__CHECKED;
     uint64_t changed = l->n_changed == UINT32_MAX ? 0 : (uint64_t)l->n_changed * 2;
-    return MS__SEGMENT_FIXED + (uint64_t)l->listed * 16 + changed + (blocks + 1) * 4 +
+    return MS__SEGMENT_FIXED + (uint64_t)l->listed * 8 + changed + (blocks + 1) * 4 +
            room;
 }
 
@@ -11730,7 +11730,7 @@ static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
 {
     const unsigned char *p = r + MS__SEGMENT_FIXED;
     l->blocks = (uint32_t)((ms__segment_room(l) + MS__CHECKED - 1) / MS__CHECKED);
-    l->directory = p, p += (size_t)l->listed * 16;
+    l->directory = p, p += (size_t)l->listed * 8;
     l->changed = p, p += l->n_changed == UINT32_MAX ? 0 : (size_t)l->n_changed * 2;
     l->checks = p, p += ((size_t)l->blocks + 1) * 4;
     l->numbers = p, p += (size_t)l->lists * 8;
@@ -11843,7 +11843,7 @@ typedef struct ms__summary {
 
 static uint64_t ms__summary_size(const ms__summary *s)
 {
-    return MS__SUM_FIXED + ((uint64_t)MS__FAN + s->number) * 16 +
+    return MS__SUM_FIXED + ((uint64_t)MS__FAN + s->number) * 8 +
            ((uint64_t)8 << s->bits);
 }
 
@@ -11857,7 +11857,7 @@ static bool ms__summary_decode(ms__summary *s, const unsigned char *r, uint64_t 
     s->bits = ms__get32(r + 36);
     if (s->bits > 26 || ms__summary_size(s) != size) return false;
     s->list = r + MS__SUM_FIXED;
-    s->filters = s->list + ((size_t)MS__FAN + s->number) * 16;
+    s->filters = s->list + ((size_t)MS__FAN + s->number) * 8;
     return true;
 }
 
@@ -12696,7 +12696,6 @@ typedef struct ms__entry_node {
     void *node;        /* ms__segment or ms__summary; atomic */
     ms__segment *bad;  /* has a damaged block: `node` is derived, or will be */
     uint64_t offset;   /* of its record, 0: not known; under the lock */
-    uint64_t last_seq; /* of the last message up to there; under the lock */
     bool listed;       /* the places in it are known, or it cannot be read */
 } ms__entry_node;
 
@@ -13580,10 +13579,8 @@ static ms__entry_node *ms__node_entry(const ms__node_table *table, uint32_t i)
 static void ms__list_encode(const ms__node_table *table, uint32_t first, uint32_t n,
                             unsigned char *p)
 {
-    for (uint32_t i = first; i < first + n; i++, p += 16) {
+    for (uint32_t i = first; i < first + n; i++, p += 8)
         ms__put64(p, ms__node_entry(table, i)->offset);
-        ms__put64(p + 8, ms__node_entry(table, i)->last_seq);
-    }
 }
 
 /* Makes the segment index of a tail, to stand at the end of the log, but for the record's
@@ -13933,12 +13930,11 @@ static MS__APART ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
 static void ms__list_take(ms__log *log, ms__node_table *table, const unsigned char *p,
                           uint32_t first, uint32_t n)
 {
-    for (uint32_t i = first; i < first + n && i < table->n; i++, p += 16) {
+    for (uint32_t i = first; i < first + n && i < table->n; i++, p += 8) {
         ms__entry_node *e = ms__node_entry(table, i);
         uint64_t offset = ms__get64(p);
         if (e->offset || offset % 8 != 0) continue;
         e->offset = offset;
-        e->last_seq = ms__get64(p + 8);
         if (offset == 0 || table != &log->index.segments) continue;
         if (i > log->index.unlisted) log->index.unlisted = i;
         if (i < log->index.placed) log->index.placed = 0;
@@ -14007,7 +14003,7 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
     if (!node) return NULL;
     if (s.list) {
         ms__list_take(log, &log->index.segments, s.list, i * MS__FAN, MS__FAN);
-        ms__list_take(log, &log->index.summaries, s.list + MS__FAN * 16, 0, i);
+        ms__list_take(log, &log->index.summaries, s.list + MS__FAN * 8, 0, i);
     }
     ms__store_ptr(&e->node, node);
     return node;
@@ -14189,21 +14185,20 @@ static void ms__summary_add(ms__log *log, uint32_t number, uint64_t offset)
 }
 
 /* Adds a segment index to its table, which has room. */
-static void ms__index_add(ms__log *log, uint64_t offset, uint64_t last_seq)
+static void ms__index_add(ms__log *log, uint64_t offset)
 {
     uint32_t i = log->index.segments.n;
     ms__node_entry(&log->index.segments, i)->offset = offset;
-    ms__node_entry(&log->index.segments, i)->last_seq = last_seq;
     ms__store32(&log->index.segments.n, i + 1);
     if (offset) log->index.unlisted = i;
 }
 
 /* Ends a segment, whose index is at offset: a fresh tail takes what follows. All that can
  * fail was done before. own: this handle wrote the index. */
-static void ms__segment_close(ms__log *log, uint64_t offset, uint64_t last_seq,
-                              ms__tail *fresh, uint32_t now, bool own)
+static void ms__segment_close(ms__log *log, uint64_t offset, ms__tail *fresh,
+                              uint32_t now, bool own)
 {
-    ms__index_add(log, offset, last_seq);
+    ms__index_add(log, offset);
     log->index.hint_before = log->index.hint;
     log->index.hint = offset;
     log->index.merges = own;
@@ -14220,7 +14215,6 @@ static bool ms__index_begin(ms__log *log, const ms__segment *l)
     ms__store32(&segments->n, l->number + 1);
     ms__store32(&summaries->n, n);
     ms__node_entry(segments, l->number)->offset = l->offset;
-    ms__node_entry(segments, l->number)->last_seq = l->state.last_seq;
     log->index.hint = l->offset;
     log->index.unlisted = l->number;
     log->index.unasked = n > 0 ? n - 1 : 0;
@@ -14231,8 +14225,8 @@ static bool ms__index_begin(ms__log *log, const ms__segment *l)
 
 /* ==== [log-find] messages of sealed segments; edits of a log ===========================
  * What [core] asks of a log's sealed segments. A message is found by its number with two
- * binary searches: over the last numbers of the segments, then over the records of one. A
- * key is looked up in the segments that may have its posting list.
+ * binary searches: over the segment indexes, of which that reads the first page, and over
+ * the records of one. A key is looked up in the segments that may have its posting list.
  *
  * Edits of a location are read when they are first asked for, once a handle, and kept. A
  * bit of 65,536, by the location's hash, shows that it may have any; the segment index
@@ -14267,39 +14261,17 @@ static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint
     return ms__segment_skip(l, low, l->n);
 }
 
-/* The number of the last message up to the end of a segment. False: no memory. */
-static bool ms__segment_last(ms__log *log, uint32_t i, bool locked, uint64_t *last)
-{
-    const ms__segment *l =
-        (const ms__segment *)ms__load_ptr(&ms__node_entry(&log->index.segments, i)->node);
-    bool known = false;
-    if (!l) {
-        if (!locked) ms__lock_take(&log->lock);
-        const ms__entry_node *e = ms__node_entry(&log->index.segments, i);
-        if (ms__segment_find_place(log, i)) {
-            known = e->offset != 0;
-            *last = e->last_seq;
-            if (!known) l = ms__segment_of(log, i, true);
-        }
-        if (!locked) ms__lock_give(&log->lock);
-    }
-    if (l) *last = l->state.last_seq;
-    return l || known;
-}
-
 /* The first of n segments that ends with that number or a larger one; n: none does. */
 static uint32_t ms__segment_with(ms__log *log, uint32_t n, uint64_t seq, bool locked,
                                  ms_result *result)
 {
     uint32_t low = 0, high = n, middle = n;
-    uint64_t last = 0;
     while (low < high) { /* the newest one first: it is asked for most */
         middle = middle == n ? n - 1 : low + (high - low) / 2;
-        if (!ms__segment_last(log, middle, locked, &last)) {
-            *result = MS_E_NO_MEMORY;
-            return n;
-        }
-        if (last < seq) low = middle + 1;
+        const ms__segment *l = ms__segment_of(log, middle, locked);
+        if (!l) *result = MS_E_NO_MEMORY;
+        if (!l) return n;
+        if (l->state.last_seq < seq) low = middle + 1;
         else high = middle;
     }
     return low;
@@ -15189,7 +15161,7 @@ static MS__APART ms_result ms__segment_write(ms__log *log, ms_error *err)
     ms_result code = fresh ? MS_OK : ms__no_memory(err, sizeof *fresh);
     if (code == MS_OK) code = ms__record_put(log, r, err);
     if (code == MS_OK) {
-        ms__segment_close(log, offset, state.last_seq, fresh, now, true);
+        ms__segment_close(log, offset, fresh, now, true);
         (void)ms__hints_store(log); /* else a later opening begins at an older one */
     } else if (fresh) {
         ms__tail_free(log, fresh);
@@ -15268,7 +15240,7 @@ static MS__APART ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *e
     ms__put64(j->record + 40, 0);
     ms__list_encode(&log->index.segments, g * MS__FAN, MS__FAN,
                     j->record + MS__SUM_FIXED);
-    ms__list_encode(t, 0, g, j->record + MS__SUM_FIXED + MS__FAN * 16);
+    ms__list_encode(t, 0, g, j->record + MS__SUM_FIXED + MS__FAN * 8);
     MS__TRY(ms__record_put(log, j->record, err));
     ms__summary_add(log, g, offset);
     ms__job_end(log);
@@ -15432,8 +15404,8 @@ static ms_result ms__take_segment(ms__log *log, const ms__segment *seg, ms_error
         return ms__no_memory(err, 0);
     ms__tail *fresh = ms__tail_new(log, seg->next, seg->number + 1);
     if (!fresh) return ms__no_memory(err, sizeof *fresh);
-    while (log->index.segments.n < seg->number) ms__index_add(log, 0, 0);
-    ms__segment_close(log, seg->offset, seg->state.last_seq, fresh, now, false);
+    while (log->index.segments.n < seg->number) ms__index_add(log, 0);
+    ms__segment_close(log, seg->offset, fresh, now, false);
     return MS_OK;
 }
 

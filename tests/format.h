@@ -86,7 +86,7 @@ static inline void file_seal_leaf(const unsigned char *id, uint64_t offset,
 {
     unsigned char place[8];
     uint64_t lists = file_get32(r + 192);
-    uint64_t fixed = FILE_LEAF_FIXED + 16 * file_get(r + 96, 4);
+    uint64_t fixed = FILE_LEAF_FIXED + 8 * file_get(r + 96, 4);
     uint64_t buckets = file_get32(r + 208), width = file_get32(r + 212);
     uint64_t changed = file_get32(r + 220);
     if (buckets > 26 || width > 4) return;

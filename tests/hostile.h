@@ -281,7 +281,7 @@ static inline void hostile_index(hostile_map *m, size_t at, size_t size, uint64_
 static inline void hostile_cycle(hostile_map *m, size_t at, size_t size, uint64_t *rng)
 {
     size_t first = m->bytes[at + 5] == FILE_INDEX_SUMMARY ? 48 : FILE_LEAF_FIXED;
-    size_t i = first + 16 * test_below(rng, 40);
+    size_t i = first + 8 * test_below(rng, 40);
     if (i + 8 > size) return;
     file_put64(m->bytes + at + i, test_one_in(rng, 4) ? at : hostile_any_index(m, rng));
 }

@@ -152,6 +152,7 @@ static void tear(bench *b, size_t end)
     ms_close(store);
     memcpy(b->d.rw + HEAD, bytes + HEAD, end + TORN - HEAD);
     memset(b->d.rw + end, 0x5a, 48);
+    b->d.rw[end + TORN - 1] = 0x5a; /* all of it is zeroed, not less */
     disk_resize(&b->d, end + TORN);
     free(bytes);
 }

@@ -1475,7 +1475,7 @@ typedef struct parsed {
 
 /* A leaf; of a summary the place alone. */
 typedef struct node {
-    uint64_t offset, first_seq, last_seq, messages, bytes, last_so_far;
+    uint64_t offset, first_seq, last_seq, messages, bytes;
     int64_t first_time, last_time;        /* first > last: none */
     uint64_t *streams;
     size_t n_streams;
@@ -1644,8 +1644,8 @@ static uint64_t posting(const unsigned char *p, uint32_t wide, size_t i)
 static void must_list(uint64_t at, const list *l, size_t first, size_t n,
                       const unsigned char *p)
 {
-    for (size_t i = first; i < first + n; i++, p += 16)
-        SOUND(get64(p) == l->items[i].offset && get64(p + 8) == l->items[i].last_so_far);
+    for (size_t i = first; i < first + n; i++, p += 8)
+        SOUND(get64(p) == l->items[i].offset);
 }
 
 /* What opening starts from, at the head of a segment index. */
@@ -1710,7 +1710,6 @@ static void parse_leaf(walk *w, const parsed *p)
     for (size_t i = 0; i < n_pairs; i++)
         if (i == 0 || pairs[2 * i] != pairs[2 * i - 2])
             leaf.streams[leaf.n_streams++] = pairs[2 * i];
-    leaf.last_so_far = w->last_seq;
     SOUND(get32(r + 128) == w->leaves.n && get32(r + 132) == n);
     SOUND(get64(r + 136) == w->segment_begin);
     must_sum(at, &leaf, r + 144, r + 160, r + 176);
@@ -1720,7 +1719,7 @@ static void parse_leaf(walk *w, const parsed *p)
 
     size_t room = 8 * (size_t)s + 4 * n + 4 * (size_t)(s + 1) +
                   4 * (((size_t)1 << f) + 1) + (size_t)posts * wide;
-    const unsigned char *checks = r + 224 + 16 * get32(r + 96);
+    const unsigned char *checks = r + 224 + 8 * get32(r + 96);
     const unsigned char *streams = checks + 4 * ((room + 4095) / 4096 + 1);
     must_have_checks(w, at, checks, streams, r + p->size);
     const unsigned char *places = streams + 8 * (size_t)s, *begins = places + 4 * n;
@@ -1773,10 +1772,10 @@ static void parse_summary(walk *w, const parsed *p)
     size_t many = (size_t)1 << bits, asks = 0, wrong = 0, most = 0;
     SOUND(g == w->summaries.n && get64(r + 40) == 0 && w->leaves.n >= FAN * (g + 1));
     /* a handle that was closed meanwhile has left some that no SUMMARY lists */
-    SOUND(p->size == 48 + 16 * (FAN + g) + 8 * many && w->filters >= many);
+    SOUND(p->size == 48 + 8 * (FAN + g) + 8 * many && w->filters >= many);
     must_list(at, &w->leaves, (size_t)FAN * g, FAN, r + 48);
-    must_list(at, &w->summaries, 0, g, r + 48 + 16 * FAN);
-    places = r + 48 + 16 * ((size_t)FAN + g);
+    must_list(at, &w->summaries, 0, g, r + 48 + 8 * FAN);
+    places = r + 48 + 8 * ((size_t)FAN + g);
     for (size_t i = 0; i < many; i++) {
         const unsigned char *filter = w->bytes + get64(places + 8 * i);
         SOUND(get64(places + 8 * i) >= 4096 && get64(places + 8 * i) < at);
