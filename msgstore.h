@@ -5247,11 +5247,6 @@ typedef struct ms__layout {
     ms__part *parts; /* fields rising; room for all; NULL: only the numbers are wanted */
 } ms__layout;
 
-static unsigned ms__length_code(uint32_t len)
-{
-    return len < 256 ? 0 : len < 65536 ? 1 : 2;
-}
-
 #define MS__NAME_FIELDS                                                            \
     (1u << MS_F_LOCATION | 1u << MS_F_AGENT_KEY | 1u << MS_F_TURN_ID | 1u << MS_F_KEY)
 
@@ -5267,7 +5262,7 @@ static void ms__layout_add(ms__layout *l, unsigned field, ms_str text, bool json
         part->len = (uint32_t)ms__utf8_repair(text, NULL);
         l->repaired |= (uint32_t)1 << field;
     }
-    unsigned code = ms__length_code(part->len);
+    unsigned code = part->len < 256 ? 0 : part->len < 65536 ? 1 : 2;
     part->field = (unsigned char)field;
     part->tag = (unsigned char)(field | (json ? MS__TAG_JSON : 0u) | code << 6);
     l->present |= (uint32_t)1 << field;
@@ -5334,28 +5329,6 @@ MS_API ms_result ms_envelope_check(const ms_envelope *m, ms_error *err)
 /* Returns the size of a record with its padding. */
 static uint32_t ms__padded(uint32_t size) { return (uint32_t)ms__align8(size); }
 
-/* Copies n bytes; short texts without a call. */
-static void ms__copy_text(unsigned char *to, const char *from, size_t n)
-{
-    uint64_t first, last;
-    uint32_t head, end;
-    if (MS__SMALL || n > 16) {
-        if (n > 0) memcpy(to, from, n);
-    } else if (n >= 8) {
-        memcpy(&first, from, 8);
-        memcpy(&last, from + n - 8, 8);
-        memcpy(to, &first, 8);
-        memcpy(to + n - 8, &last, 8);
-    } else if (n >= 4) {
-        memcpy(&head, from, 4);
-        memcpy(&end, from + n - 4, 4);
-        memcpy(to, &head, 4);
-        memcpy(to + n - 4, &end, 4);
-    } else {
-        for (size_t i = 0; i < n; i++) to[i] = (unsigned char)from[i];
-    }
-}
-
 static void ms__encode_body(const ms__layout *l, unsigned char *body)
 {
     unsigned char *dir = body + 1, *value = body + l->dir;
@@ -5369,7 +5342,7 @@ static void ms__encode_body(const ms__layout *l, unsigned char *body)
         if (code > 1) *dir++ = (unsigned char)(part->len >> 16);
         if (code > 1) *dir++ = (unsigned char)(part->len >> 24);
         if (part->repaired) (void)ms__utf8_repair(part->text, (char *)value);
-        else ms__copy_text(value, part->text.ptr, part->len);
+        else if (part->len > 0) memcpy(value, part->text.ptr, part->len);
         value += part->len;
     }
     for (unsigned rest = (0u - l->size) & 7; rest > 0; rest--) *value++ = 0;
@@ -5872,18 +5845,19 @@ static bool ms__among(ms_str key, const ms_str *keys, size_t n)
     return false;
 }
 
-static bool ms__in_views(const ms_query *q, const ms_msg *msg)
+/* Does one of these views hold the message? */
+static bool ms__in_views(const ms_query *q, unsigned views, const ms_msg *msg)
 {
     ms_type_set bit = MS_BIT(ms_type_of(msg));
-    if (q->views & MS_VIEW_TIMELINE) return true;
-    if ((q->views & MS_VIEW_CONVERSATION) && (bit & MS_TYPES_CONVERSATION)) return true;
-    if ((q->views & MS_VIEW_GLOBAL) && (bit & MS_TYPES_GLOBAL)) return true;
-    if (!(q->views & (MS_VIEW_AGENT | MS_VIEW_TEAM))) return false;
+    if (views & MS_VIEW_TIMELINE) return true;
+    if ((views & MS_VIEW_CONVERSATION) && (bit & MS_TYPES_CONVERSATION)) return true;
+    if ((views & MS_VIEW_GLOBAL) && (bit & MS_TYPES_GLOBAL)) return true;
+    if (!(views & (MS_VIEW_AGENT | MS_VIEW_TEAM))) return false;
     ms_str agent = ms__agent_key(msg);
-    if ((q->views & MS_VIEW_AGENT) && (bit & q->agent_types) && agent.ptr &&
+    if ((views & MS_VIEW_AGENT) && (bit & q->agent_types) && agent.ptr &&
         ms_str_equal(agent, q->agent_key))
         return true;
-    return (q->views & MS_VIEW_TEAM) && ms__among(agent, q->agent_keys, q->n_agent_keys);
+    return (views & MS_VIEW_TEAM) && ms__among(agent, q->agent_keys, q->n_agent_keys);
 }
 
 /* The filters that a record must be read for. */
@@ -5948,7 +5922,7 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
     if (q.before_seq > 0 && seq >= q.before_seq) return false;
     if (!ms__is_empty(q.location) && !ms_str_equal(ms__location(msg), q.location))
         return false;
-    return ms__in_views(&q, msg) && ms__passes(&q, msg);
+    return ms__in_views(&q, q.views, msg) && ms__passes(&q, msg);
 }
 
 
@@ -17692,14 +17666,6 @@ static bool ms__noted(const ms__history *h, uint64_t note)
     return low < h->n_ranked && h->noted[low] == note;
 }
 
-/* Do these views, of other blocks than the step's, hold the message? */
-static bool ms__in_blocks(const ms_cursor *it, unsigned views, const ms_msg *msg)
-{
-    ms_query q = it->query;
-    q.views = views;
-    return views && ms__in_views(&q, msg);
-}
-
 /* Has an earlier block shown the message? If not, notes that this one shows it. */
 static bool ms__shown_before(ms_cursor *it, ms__source *s, const ms_msg *msg)
 {
@@ -17707,13 +17673,13 @@ static bool ms__shown_before(ms_cursor *it, ms__source *s, const ms_msg *msg)
     ms_arena *arena = h->memory->arena;
     uint64_t seq = ms_seq(msg), *from = &s->from[h->block];
     uint64_t note = seq << 1 | (s == h->sources ? 0 : 1);
-    unsigned views = 0, later = MS_VIEW_TIMELINE - (2u << h->block);
     bool noted = ms__block_noted(h, h->block);
+    unsigned earlier = 0, later = MS_VIEW_TIMELINE - (2u << h->block);
     for (unsigned b = 0; b < h->block; b++)
-        if (s->from[b] > 0 && seq >= s->from[b]) views |= 1u << b;
+        if (s->from[b] > 0 && seq >= s->from[b]) earlier |= 1u << b;
     if (!noted && (*from == 0 || seq < *from)) *from = seq;
-    if (ms__in_blocks(it, views, msg) || ms__noted(h, note)) return true;
-    if (!noted || !ms__in_blocks(it, later, msg)) return false;
+    if (ms__in_views(&it->query, earlier, msg) || ms__noted(h, note)) return true;
+    if (!noted || !ms__in_views(&it->query, later, msg)) return false;
     void *room = ms__list_room(arena, h->noted, h->n_noted, &h->cap_noted, sizeof note);
     if (!room) it->result = ms__no_arena(NULL, arena, sizeof note);
     if (!room) return true;

@@ -21,7 +21,6 @@ typedef struct fast {
     size_t (*plain_run)(const char *p, const char *end);
     bool (*is_plain_name)(ms_str name);
     uint32_t (*name_mark)(ms_str name, uint64_t salt);
-    void (*copy_text)(unsigned char *to, const char *from, size_t n);
     bool (*utf8_check)(ms_str text, size_t *bad);
     ms_result (*json_check)(ms_str text, const ms_json_opts *opts, ms_str *value,
                             ms_error *err);

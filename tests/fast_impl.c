@@ -36,7 +36,6 @@ fast fast_wide(void)
     f.plain_run = ms__plain_run;
     f.is_plain_name = ms__is_plain_name;
     f.name_mark = ms__name_mark;
-    f.copy_text = ms__copy_text;
     f.utf8_check = ms_utf8_check;
     f.json_check = ms_json_check;
     f.encode = ms_encode;

@@ -1,8 +1,8 @@
 /* The header's fast paths against naive twins: sixteen bytes at a time, checks by
- * instruction, names in words, text copied by overlapping loads, records that
- * are measured once, names found lately. Each function is there twice (tests/fast.h),
- * with wide paths and without, and both must give the same. Texts end at a page that may
- * not be touched, or a little before it: one byte too far ends the program. */
+ * instruction, names in words, records that are measured once, names found lately. Each
+ * function is there twice (tests/fast.h), with wide paths and without, and both must give
+ * the same. Texts end at a page that may not be touched, or a little before it: one byte
+ * too far ends the program. */
 #define _GNU_SOURCE
 #include "fast.h"
 #include "stores.h"
@@ -20,7 +20,7 @@ static fast ways[WAYS];
 
 #define FENCED ((size_t)1 << 16)
 
-static char *fenced, *copied; /* FENCED bytes with a forbidden page on either side */
+static char *fenced; /* FENCED bytes with a forbidden page on either side */
 
 static char *fence(void)
 {
@@ -36,7 +36,6 @@ static int fences_up(void **state)
 {
     (void)state;
     fenced = fence();
-    copied = fence();
     ways[0] = fast_wide();
     ways[1] = fast_plain();
     return 0;
@@ -376,41 +375,6 @@ static void the_check_of_a_header(void **state)
             if (f->crc_header == NULL) continue;
             if (f->crc_header(before, number, (const unsigned char *)s.ptr) != want)
                 fail_msg("%s: the check of a header", f->name);
-        }
-    }
-}
-
-
-/* ---- copies ---- */
-
-/* Nothing but the n bytes is written, nothing but them is read. */
-static void one_copy(const fast *f, const char *from, char *to, size_t n)
-{
-    size_t before = least((size_t)(to - copied), 16);
-    size_t behind = least((size_t)(copied + FENCED - to) - n, 16);
-    memset(to - before, 0xA5, before + n + behind);
-    f->copy_text((unsigned char *)to, from, n);
-    bool fine = memcmp(to, from, n) == 0;
-    for (size_t i = 0; i < before; i++) fine = fine && *(to - 1 - i) == (char)0xA5;
-    for (size_t i = 0; i < behind; i++) fine = fine && to[n + i] == (char)0xA5;
-    if (!fine) fail_msg("%s: a copy of %zu bytes", f->name, n);
-}
-
-static void copies_of_every_length_and_alignment(void **state)
-{
-    uint64_t rng = test_seed();
-    char bytes[LONGEST];
-    (void)state;
-    test_fill(&rng, bytes, sizeof bytes);
-    for (size_t n = 0; n <= LONGEST; n++) {
-        for (size_t shift = 0; shift < SHIFTS; shift++) {
-            char *from = room_of(n, shift);
-            size_t away = (size_t)test_below(&rng, SHIFTS);
-            memcpy(from, bytes, n);
-            for (size_t way = 0; way < WAYS; way++) {
-                one_copy(&ways[way], from, copied + FENCED - n - away, n);
-                one_copy(&ways[way], from, copied + away, n);
-            }
         }
     }
 }
@@ -1183,7 +1147,6 @@ int main(void)
         T(checks_of_every_length_and_alignment),
         T(checks_of_long_bytes),
         T(the_check_of_a_header),
-        T(copies_of_every_length_and_alignment),
         T(json_strings_with_one_odd_byte),
         T(random_json_broken_and_whole),
         T(encoded_messages_are_what_was_measured),
