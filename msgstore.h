@@ -2439,7 +2439,6 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *               location, agent_key, type, field, snippet; damaged
  *   amend       seq*, message*, format
  *   hide        seq*
- *   hide_range  location*, first_seq, last_seq -> hidden
  *   rewind      location*, seq -> hidden
  *   redact      seq*
  *   note        seq*, kind*, value*
@@ -4159,15 +4158,11 @@ static ms_result ms__json_error(ms_error *err, ms_str text, const ms__scan *s)
     if (!err) return s->code;
     for (size_t i = 0; i < offset; i++)
         if (text.ptr[i] == '\n') line++, start = i + 1;
-    if (s->p < s->end)
-        ms__fail(err, s->code, "JSON at line %u, column %u (offset %u): found '%v', "
-                 "expected %s", (uint64_t)line, (uint64_t)(offset - start + 1),
-                 (uint64_t)offset, s->p, ms__min((size_t)(s->end - s->p), 12),
-                 s->expected);
-    else
-        ms__fail(err, s->code, "JSON at line %u, column %u (offset %u): the text ends, "
-                 "expected %s", (uint64_t)line, (uint64_t)(offset - start + 1),
-                 (uint64_t)offset, s->expected);
+    bool ends = s->p == s->end;
+    ms__fail(err, s->code, "JSON at line %u, column %u (offset %u): %s%v%s, expected %s",
+             (uint64_t)line, (uint64_t)(offset - start + 1), (uint64_t)offset,
+             ends ? "the text ends" : "found '", s->p,
+             ms__min((size_t)(s->end - s->p), 12), ends ? "" : "'", s->expected);
     err->offset = offset;
     err->line = (uint32_t)line;
     err->column = (uint32_t)(offset - start + 1);
@@ -19209,8 +19204,7 @@ static void ms__said_put(ms_writer *w, const ms_envelope *m, bool prefix,
 static ms_result ms__list_read(ms__fit *f)
 {
     ms_str first;
-    f->fits = !f->r->whole &&
-              ((f->h->flags & MS__NEEDED) || ms_json_element(f->value, 0, &first));
+    f->fits = (f->h->flags & MS__NEEDED) || ms_json_element(f->value, 0, &first);
     if (f->fits) f->r->list = f->value;
     return MS_OK;
 }
@@ -19845,8 +19839,7 @@ static ms_result ms__raw_take(ms__reader *r)
     return ms__reader_add(r, &m);
 }
 
-/* Reads r->json. If its list does not fit, a lenient reader tries again with the list as
- * a member. */
+/* Reads r->json. */
 static ms_result ms__format_read(ms__reader *r, const ms__format *f)
 {
     size_t first = stbds_arrlenu(r->items), base = stbds_arrlenu(r->members);
@@ -19854,21 +19847,17 @@ static ms_result ms__format_read(ms__reader *r, const ms__format *f)
     ms_envelope m;
     ms_error *err = r->err;
     r->keeps = r->lenient;
-    for (;; r->whole = true) {
-        r->list = ms__absent();
-        if (r->keeps) r->err = NULL;
-        r->lenient = r->keeps && f->lists != MS__LISTS_ALL; /* else it keeps elements */
-        ms_result code = ms__outer_take(r, f, &m, &shape);
-        if (code == MS_OK) code = ms__items_take(r, f, shape, &m);
-        r->err = err;
-        r->lenient = r->keeps;
-        if (code == MS_OK) return ms__outer_close(r, f, shape, first);
-        if (ms__is_memory(code)) return ms__no_arena(err, r->arena, r->json.len);
-        if (!r->lenient) return code;
-        stbds_arrsetlen(r->items, first);
-        stbds_arrsetlen(r->members, base);
-        if (r->whole || !r->list.ptr) break;
-    }
+    if (r->keeps) r->err = NULL;
+    r->lenient = r->keeps && f->lists != MS__LISTS_ALL; /* else it keeps elements */
+    ms_result code = ms__outer_take(r, f, &m, &shape);
+    if (code == MS_OK) code = ms__items_take(r, f, shape, &m);
+    r->err = err;
+    r->lenient = r->keeps;
+    if (code == MS_OK) return ms__outer_close(r, f, shape, first);
+    if (ms__is_memory(code)) return ms__no_arena(err, r->arena, r->json.len);
+    if (!r->lenient) return code;
+    stbds_arrsetlen(r->items, first);
+    stbds_arrsetlen(r->members, base);
     return ms__raw_take(r);
 }
 
@@ -25583,7 +25572,7 @@ typedef struct ms__ffi {
     const char *path;
     unsigned mode, sync, scope;
     uint32_t sync_ms, lock_wait_ms, timeout_ms;
-    uint64_t buffer_at, seq, first_seq, last_seq;
+    uint64_t buffer_at, seq;
     bool shared, keep_unset_times, attach, lenient, by_time;
     ms_str location, agent_key, message, note_kind, value, to;
     ms__ffi_list agent_keys, subordinates;
@@ -25690,8 +25679,6 @@ static const ms__ffi_row ms__ffi_rows[] = {
     MS__ARG("exact_case", BOOL, find.exact_case),
     MS__ARG("oldest_first", BOOL, find.oldest_first),
     MS__ARG("seq", U64, seq),
-    MS__ARG("first_seq", U64, first_seq),
-    MS__ARG("last_seq", U64, last_seq),
     MS__ARG("message", RAW, message),
     MS__ARG("kind", TEXT, note_kind),
     MS__ARG("value", RAW, value),
@@ -26185,14 +26172,6 @@ static ms_result ms__ffi_amend(ms__ffi *f)
 
 static ms_result ms__ffi_hide(ms__ffi *f) { return ms_hide(f->store, f->seq, &f->err); }
 
-static ms_result ms__ffi_hide_range(ms__ffi *f)
-{
-    uint64_t hidden = 0, last = ms__ffi_given(f, "last_seq") ? f->last_seq : UINT64_MAX;
-    MS__TRY(ms_hide_range(f->store, f->location, f->first_seq, last, &hidden, &f->err));
-    ms__ffi_number(f, "hidden", hidden);
-    return MS_OK;
-}
-
 static ms_result ms__ffi_rewind(ms__ffi *f)
 {
     uint64_t hidden = 0;
@@ -26322,7 +26301,6 @@ static const ms__ffi_function ms__ffi_functions[] = {
     {"search", ms__ffi_search, MS__FFI_FILTER "text* exact_case oldest_first"},
     {"amend", ms__ffi_amend, "seq* message* format"},
     {"hide", ms__ffi_hide, "seq*"},
-    {"hide_range", ms__ffi_hide_range, "location* first_seq last_seq"},
     {"rewind", ms__ffi_rewind, "location* seq"},
     {"redact", ms__ffi_redact, "seq*"},
     {"note", ms__ffi_note, "seq* kind* value*"},

@@ -249,7 +249,6 @@ static void changes_show(void **state)
         {"note", "{\"seq\":1,\"kind\":\"rating\",\"value\":5}", "{}"},
         {"fork", "{\"location\":\"l\",\"seq\":2,\"to\":\"b\"}", "{}"},
         {"hide", "{\"seq\":2}", "{}"},
-        {"hide_range", "{\"location\":\"b\",\"first_seq\":1}", "{\"hidden\":2}"},
         {"rewind", "{\"location\":\"l\",\"seq\":1}", "{\"hidden\":1}"},
         {"redact", "{\"seq\":3}", "{}"},
         {"set_facts", "{\"location\":\"l\",\"value\":{\"title\":\"T\"}}", "{}"},

@@ -131,8 +131,7 @@ const names = {
   beforeSeq: "before_seq", byTime: "by_time", expectSeq: "expect_seq",
   conversationLimit: "conversation_limit", agentLimit: "agent_limit",
   teamLimit: "team_limit", globalLimit: "global_limit", previousPhase: "previous_phase",
-  exactCase: "exact_case", oldestFirst: "oldest_first", firstSeq: "first_seq",
-  lastSeq: "last_seq",
+  exactCase: "exact_case", oldestFirst: "oldest_first",
 };
 
 /* Options as the library names them; what is undefined stays away. */
