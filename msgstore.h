@@ -5949,7 +5949,6 @@ typedef struct ms__append_run {
     bool stamp;      /* messages without a time get `now`; otherwise only changes */
     int64_t now;     /* MS_TIME_NONE: no times are set */
     size_t max_message;
-    uint64_t last_seq; /* of the last message before */
     uint64_t start;  /* offset of the first record */
     uint64_t offset; /* of the next record */
     uint64_t seq;    /* of the next message */
@@ -8123,15 +8122,6 @@ static const unsigned char *ms__shown(const ms__control *c, const unsigned char 
     return v->record;
 }
 
-/* A walk over messages steps over a range so wide at once. */
-#define MS__LEAP 16u
-
-static const ms__range *ms__leap_over(const ms__control *c, uint64_t seq, uint64_t end)
-{
-    const ms__range *range = ms__hidden_by(c, seq, end);
-    return range && range->last - range->first >= MS__LEAP ? range : NULL;
-}
-
 /* The messages that an AMEND or HIDE is about, by number. */
 typedef struct ms__span {
     uint64_t first, last;
@@ -8274,10 +8264,9 @@ static ms_result ms__change_check(const ms_envelope *e, ms_str location,
     if (kind == MS__KIND_LOCATION) return MS_OK;
     if (!own) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", e->seq);
     if (!ms_str_equal(ms__location(ms__msg(own)), location))
-        return ms__at_field(
-            err, ms__fail(err, MS_E_ARGUMENT, "message %u is of location '%v', not of '%v'",
-                          e->seq, MS__V(ms__location(ms__msg(own))), MS__V(location)),
-            "location");
+        return ms__fail_at(err, MS_E_ARGUMENT, "location",
+                           "message %u is of location '%v', not of '%v'", e->seq,
+                           MS__V(ms__location(ms__msg(own))), MS__V(location));
     if (!shown) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", e->seq);
     uint32_t flags = ms_flags(ms__msg(shown));
     bool open = shown[4] == MS__KIND_MESSAGE && (flags & MS_FLAG_UNFINISHED);
@@ -8285,10 +8274,8 @@ static ms_result ms__change_check(const ms_envelope *e, ms_str location,
         return ms__fail(err, MS_E_CLOSED, "message %u is not an open stream", e->seq);
     if (kind != MS__KIND_AMEND) return MS_OK;
     if (own[5] != (unsigned)e->type)
-        return ms__at_field(
-            err, ms__fail(err, MS_E_TYPE, "message %u is of type %s, not %s", e->seq,
-                          ms_type_word((ms_type)own[5]), ms_type_word(e->type)),
-            "type");
+        return ms__fail_at(err, MS_E_TYPE, "type", "message %u is of type %s, not %s",
+                           e->seq, ms_type_word((ms_type)own[5]), ms_type_word(e->type));
     if ((flags & MS_FLAG_REDACTED) && !(e->flags & MS_FLAG_REDACTED))
         return ms__fail(err, MS_E_CONFLICT, "message %u is redacted", e->seq);
     return MS_OK;
@@ -8312,35 +8299,18 @@ static void ms__plan_begin(ms__plan *p)
     p->repeat = false;
 }
 
-static ms__postings *ms__class_list(ms__loc *loc, ms_type type)
-{
-    switch ((ms__class)ms__type_row_of(type)->view_class) {
-    case MS__CLASS_CONVERSATION:
-        return &loc->conversation;
-    case MS__CLASS_GLOBAL:
-        return &loc->global;
-    default:
-        return NULL;
-    }
-}
-
-static ms__postings *ms__agent_list(ms__agent *agent, ms_type type)
-{
-    bool trace = ms__type_row_of(type)->view_class == MS__CLASS_TRACE;
-    return trace ? &agent->trace : &agent->rest;
-}
-
 /* Finds the lists of a message. Prefetches where its entries will be written: the record
  * is made before. */
 static void ms__plan_lists(ms__live *live, ms__plan *p, ms__loc *loc, ms__agent *agent,
                            ms_type type)
 {
     uint8_t n = 0;
-    ms__postings *by_class = ms__class_list(loc, type);
+    unsigned by_class = ms__type_row_of(type)->view_class;
     p->lists[n++] = &live->all;
     p->lists[n++] = &loc->all;
-    if (by_class) p->lists[n++] = by_class;
-    if (agent) p->lists[n++] = ms__agent_list(agent, type);
+    if (by_class == MS__CLASS_CONVERSATION) p->lists[n++] = &loc->conversation;
+    if (by_class == MS__CLASS_GLOBAL) p->lists[n++] = &loc->global;
+    if (agent) p->lists[n++] = by_class == MS__CLASS_TRACE ? &agent->trace : &agent->rest;
     p->n_lists = n;
     for (unsigned i = 0; i < n; i++)
         if (p->lists[i]->tail) MS__PREFETCH(ms__postings_next(p->lists[i]));
@@ -8459,32 +8429,21 @@ static ms_result ms__size_check(uint32_t size, size_t limit, ms_error *err)
 
 #define MS__PLANS_SMALL 8 /* so many need no memory */
 
-static bool ms__some_untimed(const ms_envelope *messages, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!messages[i].has_time) return true;
-    return false;
-}
-
-/* The number of the next message: none is used again that a message had which a copy left
- * out. A copy brings its own numbers, in order. */
-static uint64_t ms__next_seq(uint64_t last, uint64_t gap, const ms_append_opts *opts)
-{
-    uint64_t largest = last < gap && !opts->keep_seq ? gap : last;
-    return largest == UINT64_MAX ? largest : largest + 1; /* the largest is never given */
-}
-
-/* stamp: messages do not keep unset times. last, gap: see ms__next_seq. */
+/* stamp: messages do not keep unset times. last: the number of the last message. Numbers
+ * up to gap are not given again; a copy brings its own, in order. */
 static void ms__run_begin(ms__append_run *run, const ms_clock *clock, bool stamp,
                           uint64_t last, uint64_t gap)
 {
+    uint64_t largest = last < gap && !run->opts->keep_seq ? gap : last;
     run->now = MS_TIME_NONE;
     run->stamp = stamp && !run->opts->keep_seq;
-    run->last_seq = last;
-    run->seq = ms__next_seq(last, gap, run->opts);
+    run->seq = largest == UINT64_MAX ? largest : largest + 1; /* that is never given */
     bool change = ms__kind_of(&run->messages[run->n - 1]) != MS__KIND_MESSAGE;
-    if ((run->stamp || change) && ms__some_untimed(run->messages, run->n))
+    for (size_t i = 0; (run->stamp || change) && i < run->n; i++) {
+        if (run->messages[i].has_time) continue;
         run->now = clock->now(clock->ctx);
+        return;
+    }
 }
 
 /* What the record of a message will be: known already, or found now, in *room. */
@@ -8498,16 +8457,6 @@ static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e
     return ms__layout_of(e, location, run->utf8 ? MS__VALID : MS__CHECKED, room, err);
 }
 
-/* A change has the number of its message, and the time it was made; an AMEND is the
- * message and has its time. */
-static void ms__run_change(const ms__append_run *run, const ms_envelope *e,
-                           const ms__layout *l, unsigned char *r)
-{
-    bool own = e->has_time || ms__kind_of(e) == MS__KIND_AMEND;
-    ms__encode_header(e, l, e->seq, own ? ms__time_of(e) : run->now,
-                      e->flags & MS__COPY_FLAGS, r);
-}
-
 /* Encodes a message at r, with its sequence number, time and flags. */
 static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
                                 const ms__layout *l, unsigned char *r, ms_error *err)
@@ -8518,12 +8467,8 @@ static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
     uint32_t flags = e->flags & (given ? MS__COPY_FLAGS : MS__CALLER_FLAGS);
     if (run->opts->keep_seq) {
         if (e->seq < seq || e->seq == UINT64_MAX)
-            return ms__at_field(err,
-                                ms__fail(err, MS_E_ARGUMENT,
-                                         "sequence %u does not "
-                                         "follow %u",
-                                         e->seq, seq - 1),
-                                "seq");
+            return ms__fail_at(err, MS_E_ARGUMENT, "seq", "sequence %u does not follow %u",
+                               e->seq, seq - 1);
         seq = e->seq;
     } else if (seq == UINT64_MAX) {
         return ms__fail(err, MS_E_FULL, "all sequence numbers are used");
@@ -8541,18 +8486,14 @@ static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
 /* A message with a key that stands for the message in r already: the plan says that it
  * repeats it, or it is another one. */
 static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__layout *l,
-                                 const unsigned char *r,
-                                 ms_error *err)
+                                 const unsigned char *r, ms_error *err)
 {
     p->repeat = ms__same_message(r, e, l);
     p->repeats = ms_seq(ms__msg(r));
     if (p->repeat) return MS_OK;
-    return ms__at_field(err,
-                        ms__fail(err, MS_E_KEY_REUSED,
-                                 "key '%v' stands for message %u, "
-                                 "which is another one",
-                                 MS__V(e->key), p->repeats),
-                        "key");
+    return ms__fail_at(err, MS_E_KEY_REUSED, "key",
+                       "key '%v' stands for message %u, which is another one",
+                       MS__V(e->key), p->repeats);
 }
 
 /* Puts a record into its posting lists. */
@@ -9110,6 +9051,8 @@ static ms__state_of ms__entry_state(ms__core *core, const ms__reading *s, ms__in
     return ms__holds_at(core->seed, offset, r) ? MS__WHOLE : MS__LOST;
 }
 
+#define MS__LEAP 16u /* a walk over messages steps over a range so wide at once */
+
 /* Moves a head that offers a message of a hidden range: its next step leaves the rest of
  * the range out. */
 static void ms__head_leap(ms__core *core, ms__reading *s, ms__head *h,
@@ -9151,8 +9094,8 @@ static MS__APART const unsigned char *ms__head_shown(ms__core *core, ms__reading
     const unsigned char *r =
         ms__shown_at(core, s->tail, c, h->record, h->place, s->now, &sound);
     *state = sound ? MS__WHOLE : MS__LOST;
-    const ms__range *range = r || !s->control ? NULL : ms__leap_over(c, seq, s->now);
-    if (range) ms__head_leap(core, s, h, range);
+    const ms__range *range = r || !s->control ? NULL : ms__hidden_by(c, seq, s->now);
+    if (range && range->last - range->first >= MS__LEAP) ms__head_leap(core, s, h, range);
     return r;
 }
 
@@ -9287,10 +9230,10 @@ static bool ms__timed_less(const ms__timed *x, const ms__timed *y)
     return ms_seq(ms__msg(x->record)) < ms_seq(ms__msg(y->record));
 }
 
-/* Sorts the messages: Shell's sort, each gap 5/11 of the one before. It needs no memory,
- * and times that rise, in one store or in several, cost it a fourth of what ms__sort
- * takes. */
-static void ms__sorted_sort(ms__sorted *s)
+/* Sorts the messages and finds the window of the query. Shell's sort, each gap 5/11 of the
+ * one before, needs no memory; for times that rise, in one store or in several, it takes
+ * a fourth of what ms__sort takes. */
+static void ms__sorted_window(ms__sorted *s, const ms_query *q)
 {
     for (size_t gap = s->to; gap > 1;) {
         gap = gap < 5 ? 1 : gap / 11 * 5 + gap % 11 * 5 / 11;
@@ -9302,12 +9245,6 @@ static void ms__sorted_sort(ms__sorted *s)
             s->items[at] = hold;
         }
     }
-}
-
-/* Sorts the messages and finds the window of the query. */
-static void ms__sorted_window(ms__sorted *s, const ms_query *q)
-{
-    ms__sorted_sort(s);
     if (q->limit == 0 || q->limit >= s->to) return;
     if (q->oldest) s->to = q->limit;
     else s->from = s->to - q->limit;
@@ -9368,19 +9305,6 @@ static void ms__head_back(ms__core *core, ms__reading *s, ms__head *h, size_t n)
     h->pos -= (uint32_t)n;
 }
 
-/* Keeps the newest messages, up to limit of them, on one way back. */
-static void ms__merge_keep(ms__core *core, ms_cursor *it)
-{
-    ms__merge *merge = &it->of.merge;
-    const unsigned char *r;
-    ms__heads_turn(core, it, true);
-    while (merge->n_queue < it->query.limit &&
-           (r = ms__merge_step(core, it, &it->damaged)) != NULL)
-        merge->queue.record[merge->n_queue++] = r;
-    merge->kept = true;
-    merge->left = merge->n_queue;
-}
-
 /* Puts the heads where reading begins. The newest n oldest first: walks back n matches,
  * then turns round; in one plain list that is a subtraction. */
 static void ms__merge_window(ms__core *core, ms_cursor *it)
@@ -9388,12 +9312,18 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
     ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
     uint64_t unseen = 0;
+    const unsigned char *r;
     bool back = ms__starts_back(q);
     merge->plain = merge->n_heads == 1 && !merge->filtered && !merge->reading.changed &&
                    !ms__raw_of(q) && !q->turn_id.ptr && !q->has_since && !q->has_until;
     merge->left = q->limit ? q->limit : SIZE_MAX;
     if (!MS__SMALL && back && !q->reverse && q->limit <= MS__KEPT) {
-        ms__merge_keep(core, it);
+        ms__heads_turn(core, it, true);
+        while (merge->n_queue < q->limit &&
+               (r = ms__merge_step(core, it, &it->damaged)) != NULL)
+            merge->queue.record[merge->n_queue++] = r;
+        merge->kept = true;
+        merge->left = merge->n_queue;
         return;
     }
     if (merge->plain && back && !q->reverse) {
@@ -9972,7 +9902,10 @@ static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *ru
     if (!ms__change_room(core, location, e.seq, p, c))
         return core->home->no_room(core, sizeof(ms__control), err);
     MS__TRY(ms__record_room(core, run, &l, p, &r, err));
-    ms__run_change(run, &e, &l, r);
+    /* a change has the number of its message; an AMEND is the message and has its time */
+    bool own_time = e.has_time || c->kind == MS__KIND_AMEND;
+    ms__encode_header(&e, &l, e.seq, own_time ? ms__time_of(&e) : run->now,
+                      e.flags & MS__COPY_FLAGS, r);
     ms__encode_body(&l, r + MS__HEADER);
     run->offset += ms__padded(l.size);
     return MS_OK;
@@ -10197,12 +10130,6 @@ static ms_result ms__info_count(ms__naming *n, ms_info *info)
     }
     if (first) ms__info_ends(info, first, last);
     return n->it->result == MS_E_NO_MEMORY ? MS_E_NO_MEMORY : MS_OK;
-}
-
-static void ms__info_uncounted(ms_info *info)
-{
-    info->messages = info->first_seq = 0;
-    info->first_time_ns = MS_TIME_NONE;
 }
 
 /* Adds an entry for a name, counted or not; false: no memory. */
@@ -10465,13 +10392,18 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
     if (code == MS_OK && !done) code = ms__naming_collect(&n, lock);
     ms__sort(n.infos, n.n_infos, sizeof *n.infos, ms__info_less);
     if (q->limit > 0 && q->limit < n.n_infos) n.n_infos = q->limit;
-    for (size_t i = 0; code == MS_OK && i < n.n_infos; i++)
-        if (q->names_only) ms__info_uncounted(&n.infos[i]);
-        else if (n.infos[i].messages == 0) code = ms__info_count(&n, &n.infos[i]);
-    for (size_t i = 0; code == MS_OK && i < n.n_infos; i++)
-        if (!ms__keep_copy(arena, &n.infos[i].location) ||
-            !ms__keep_copy(arena, &n.infos[i].agent_key))
+    for (size_t i = 0; code == MS_OK && i < n.n_infos; i++) {
+        ms_info *info = &n.infos[i];
+        if (q->names_only) {
+            info->messages = info->first_seq = 0;
+            info->first_time_ns = MS_TIME_NONE;
+        } else if (info->messages == 0) {
+            code = ms__info_count(&n, info);
+        }
+        if (code == MS_OK && (!ms__keep_copy(arena, &info->location) ||
+                              !ms__keep_copy(arena, &info->agent_key)))
             code = MS_E_ARENA;
+    }
     if (code == MS_E_ARENA) return ms__no_arena(err, arena, 0);
     if (code != MS_OK) return ms__no_memory(err, 0);
     out->items = n.infos;
@@ -10545,8 +10477,6 @@ typedef struct ms__mem {
 
 static ms__mem *ms__mem_of(ms_store *store) { return (ms__mem *)(void *)store; }
 
-static ms__mem *ms__mem_in(ms__core *core) { return (ms__mem *)(void *)core; }
-
 static const unsigned char *ms__mem_at(const ms__core *core, uint64_t offset)
 {
     const ms__mem *m = (const ms__mem *)(const void *)core;
@@ -10562,8 +10492,7 @@ static ms_result ms__mem_no_room(const ms__core *core, uint64_t size, ms_error *
                     "the buffer of %u bytes is full: records end at %u, "
                     "the index begins at %u, %u bytes more were needed",
                     (uint64_t)m->buffer.span, (uint64_t)m->tail.end * 8,
-                    (uint64_t)m->tail.live.top,
-                    size);
+                    (uint64_t)m->tail.live.top, size);
 }
 
 /* ---- Room for records. */
@@ -10660,7 +10589,7 @@ static void ms__mem_soon(const ms__mem *m, uint64_t offset, uint32_t size)
 static ms_result ms__mem_room(ms__core *core, ms__append_run *run, uint32_t size,
                               unsigned char **r, ms_error *err)
 {
-    MS__TRY(ms__mem_place(ms__mem_in(core), &run->offset, size, err));
+    MS__TRY(ms__mem_place(ms__mem_of(&core->store), &run->offset, size, err));
     *r = (unsigned char *)(uintptr_t)ms__mem_at(core, run->offset);
     return MS_OK;
 }
@@ -10684,7 +10613,7 @@ static void ms__image_end(ms__mem *m, uint64_t end)
 static ms_result ms__mem_publish(ms__core *core, const ms__append_run *run, ms_error *err)
 {
     (void)err;
-    ms__image_end(ms__mem_in(core), run->offset);
+    ms__image_end(ms__mem_of(&core->store), run->offset);
     return MS_OK;
 }
 
@@ -10692,8 +10621,7 @@ static const ms__home ms__mem_home = {ms__mem_at, ms__mem_room, ms__mem_written,
                                       ms__mem_publish, ms__mem_no_room, NULL};
 
 /* Room for the plans of a large batch. In a buffer they stand, for the time of the
- * append, right after where its records will end: free room that nothing else reaches.
- */
+ * append, right after where its records will end: nothing else reaches that room. */
 static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *messages,
                                size_t n)
 {
@@ -10873,7 +10801,7 @@ static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
                               (const char *)m->buffer.base + 16, 8);
     ms__mem_named(m, random[2]);
     m->tail.end = m->tail.filled = MS__IMAGE_HEAD / 8;
-        m->tail.live.floor = MS__IMAGE_HEAD;
+    m->tail.live.floor = MS__IMAGE_HEAD;
     ms__lock_init(&m->lock);
 }
 
@@ -10951,10 +10879,8 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
         memset(m, 0, sizeof *m);
         m->alloc = desc->alloc;
         ms__arena_init(&m->tail.live.nodes, &m->alloc);
-        for (m->shift = MS__PIECE_SHIFT;
-             desc->chunk_size && (size_t)1 << m->shift != desc->chunk_size;)
-            m->shift =
-                (size_t)1 << m->shift > desc->chunk_size ? m->shift - 1 : m->shift + 1;
+        m->shift = desc->chunk_size ? 0 : MS__PIECE_SHIFT;
+        while ((size_t)1 << m->shift < desc->chunk_size) m->shift++;
         ms__mem_begin(m, desc);
     }
     m->core.store.open = MS_STORE_OPEN;
