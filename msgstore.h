@@ -3233,7 +3233,7 @@ static bool ms__keep_copy(ms_arena *arena, ms_str *s)
 }
 
 
-/* ==== [str] strings, UTF-8, numbers as text ==========================================
+/* ==== [str] strings, UTF-8, integers as text ==========================================
  * Repair replaces invalid UTF-8 as the WHATWG decoder does: each maximal run of bytes
  * that could begin a character, and each other byte, becomes one U+FFFD.
  * ================================================================================== */
@@ -3471,107 +3471,6 @@ static size_t ms__u64_write(uint64_t v, char *out)
     return n;
 }
 
-/* The parts of a JSON number: its value is the n digits times 10 to the exponent. */
-typedef struct ms__number {
-    bool negative;
-    const char *digits;       /* from the first that is not 0; a '.' may be inside */
-    int64_t n, exponent;      /* n 0: the number is 0 */
-} ms__number;
-
-/* The exponent after an 'e' at *p, which is moved past it; false: it has no digit. */
-static bool ms__number_exponent(const char **p, const char *end, int64_t *exponent)
-{
-    int64_t e = 0;
-    bool negative = *p < end && **p == '-';
-    if (*p < end && (**p == '+' || **p == '-')) ++*p;
-    const char *first = *p;
-    for (; *p < end && **p >= '0' && **p <= '9'; ++*p)
-        if (e < 100000000000000) e = e * 10 + (**p - '0');
-    *exponent += negative ? -e : e;
-    return *p > first;
-}
-
-/* Splits a JSON number; false when the text is not one. */
-static bool ms__number_split(ms_str text, ms__number *out)
-{
-    const char *p = text.ptr, *end = text.ptr ? text.ptr + text.len : NULL;
-    bool dot = false, digit_after = true;
-    memset(out, 0, sizeof *out);
-    if (p < end && *p == '-') out->negative = true, p++;
-    if (p == end || *p < '0' || *p > '9') return false;
-    if (*p == '0' && p + 1 < end && p[1] >= '0' && p[1] <= '9') return false;
-    for (; p < end; p++) {
-        if (*p == '.' && !dot) {
-            dot = true;
-            digit_after = false;
-            continue;
-        }
-        if (*p < '0' || *p > '9') break;
-        digit_after = true;
-        if (dot) out->exponent--;
-        if (out->n == 0 && *p == '0') continue;
-        if (out->n++ == 0) out->digits = p;
-    }
-    if (!digit_after) return false;
-    if (p < end && (*p == 'e' || *p == 'E')) {
-        p++;
-        if (!ms__number_exponent(&p, end, &out->exponent)) return false;
-    }
-    return p == end;
-}
-
-/* The whole part of a number times 10 to the power of `places`, without its sign. *exact:
- * nothing but zeros follows it. False: it does not fit. */
-static bool ms__number_whole(const ms__number *d, int places, uint64_t *whole,
-                             bool *exact)
-{
-    int64_t before = d->n + d->exponent + places; /* digits before the point */
-    const char *p = d->digits;
-    *whole = 0;
-    *exact = true;
-    if (d->n == 0) return true;
-    if (before > 20) return false;
-    for (int64_t i = 0; i < d->n || i < before; i++) {
-        unsigned digit = 0;
-        if (i < d->n) {
-            if (*p == '.') p++;
-            digit = (unsigned)(*p++ - '0');
-        }
-        if (i >= before) {
-            if (digit != 0) *exact = false;
-            continue;
-        }
-        if (*whole > (UINT64_MAX - digit) / 10) return false;
-        *whole = *whole * 10 + digit;
-    }
-    return true;
-}
-
-/* More digits than decide how a double is rounded. */
-#define MS__DIGITS_KEPT 770
-#define MS__NUMBER_TEXT (MS__DIGITS_KEPT + 24)
-
-/* Spells a number without a decimal point, since libc reads that as the locale has it:
- * 1723.25 becomes 172325e-2. Digits that do not fit become a 1 if any of them counts. */
-static void ms__number_spell(const ms__number *d, char out[MS__NUMBER_TEXT])
-{
-    int64_t i = 0, exponent = d->exponent;
-    size_t n = 0;
-    bool more = false;
-    if (d->negative) out[n++] = '-';
-    if (d->n == 0) out[n++] = '0', exponent = 0;
-    for (const char *p = d->digits; i < d->n; p++) {
-        if (*p == '.') continue;
-        if (i++ < MS__DIGITS_KEPT) out[n++] = *p;
-        else exponent++, more = more || *p != '0';
-    }
-    if (more) out[n++] = '1', exponent--;
-    out[n++] = 'e';
-    if (exponent < 0) out[n++] = '-', exponent = -exponent;
-    n += ms__u64_write(exponent < 99999 ? (uint64_t)exponent : 99999u, out + n);
-    out[n] = '\0';
-}
-
 
 /* ==== [dates] times as text, and back =========================================== */
 
@@ -3627,17 +3526,6 @@ static size_t ms__seconds_write(int64_t ns, char out[MS__SECONDS_MAX])
     n += 10;
     while (out[n - 1] == '0') n--;
     return n;
-}
-
-MS_API ms_result ms_seconds_read(ms_str text, int64_t *ns)
-{
-    ms__number d;
-    uint64_t whole;
-    bool exact;
-    if (!ms__number_split(text, &d)) return MS_E_SYNTAX;
-    if (!ms__number_whole(&d, 9, &whole, &exact) || whole > INT64_MAX) whole = INT64_MAX;
-    *ns = d.negative ? -(int64_t)whole : (int64_t)whole;
-    return MS_OK;
 }
 
 MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX])
@@ -4302,26 +4190,11 @@ static bool ms__string_inside(ms_str value, ms_str *inside)
 
 static unsigned ms__utf8_write(uint32_t c, char out[4])
 {
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xC0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 63));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xE0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 63));
-        out[2] = (char)(0x80 | (c & 63));
-        return 3;
-    }
-    out[0] = (char)(0xF0 | c >> 18);
-    out[1] = (char)(0x80 | (c >> 12 & 63));
-    out[2] = (char)(0x80 | (c >> 6 & 63));
-    out[3] = (char)(0x80 | (c & 63));
-    return 4;
+    static const unsigned char lead[5] = {0, 0, 0xC0, 0xE0, 0xF0};
+    unsigned n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (unsigned i = n; --i > 0; c >>= 6) out[i] = (char)(0x80 | (c & 63));
+    out[0] = (char)(lead[n] | c);
+    return n;
 }
 
 /* The next decoded character of the inside of a string: its bytes to out, returns how
@@ -4427,6 +4300,104 @@ MS_API bool ms_json_element(ms_str array, size_t index, ms_str *value)
         return true;
     }
     return false;
+}
+
+/* The parts of a JSON number: its value is the n digits times 10 to the exponent. */
+typedef struct ms__number {
+    bool negative;
+    const char *digits;       /* from the first that is not 0; a '.' may be inside */
+    int64_t n, exponent;      /* n 0: the number is 0 */
+} ms__number;
+
+/* Splits a JSON number; false when the text is not one. */
+static bool ms__number_split(ms_str text, ms__number *out)
+{
+    ms__scan s;
+    bool dot = false, down;
+    const char *p = text.ptr, *end = p ? p + text.len : NULL;
+    memset(out, 0, sizeof *out);
+    memset(&s, 0, sizeof s);
+    s.p = p;
+    s.end = end;
+    if (p == end || !ms__scan_number(&s) || s.p != end) return false;
+    out->negative = *p == '-';
+    for (p += out->negative; p < end && *p != 'e' && *p != 'E'; p++) {
+        dot = dot || *p == '.';
+        if (*p == '.') continue;
+        out->exponent -= dot;
+        if (out->n > 0 || *p != '0')
+            if (out->n++ == 0) out->digits = p;
+    }
+    if (p == end) return true;
+    int64_t e = 0;
+    down = p[1] == '-';
+    for (p += ms__is_digit(p[1]) ? 1 : 2; p < end; p++)
+        if (e < 100000000000000) e = e * 10 + (*p - '0');
+    out->exponent += down ? -e : e;
+    return true;
+}
+
+/* The whole part of a number times 10 to the power of `places`, without its sign. *exact:
+ * nothing but zeros follows it. False: it does not fit. */
+static bool ms__number_whole(const ms__number *d, int places, uint64_t *whole,
+                             bool *exact)
+{
+    int64_t before = d->n + d->exponent + places; /* digits before the point */
+    const char *p = d->digits;
+    *whole = 0;
+    *exact = true;
+    if (d->n == 0) return true;
+    if (before > 20) return false;
+    for (int64_t i = 0; i < d->n || i < before; i++) {
+        unsigned digit = 0;
+        if (i < d->n) {
+            if (*p == '.') p++;
+            digit = (unsigned)(*p++ - '0');
+        }
+        if (i >= before) {
+            if (digit != 0) *exact = false;
+            continue;
+        }
+        if (*whole > (UINT64_MAX - digit) / 10) return false;
+        *whole = *whole * 10 + digit;
+    }
+    return true;
+}
+
+/* More digits than decide how a double is rounded. */
+#define MS__DIGITS_KEPT 770
+#define MS__NUMBER_TEXT (MS__DIGITS_KEPT + 24)
+
+/* Spells a number without a decimal point, since libc reads that as the locale has it:
+ * 1723.25 becomes 172325e-2. Digits that do not fit become a 1 if any of them counts. */
+static void ms__number_spell(const ms__number *d, char out[MS__NUMBER_TEXT])
+{
+    int64_t i = 0, exponent = d->exponent;
+    size_t n = 0;
+    bool more = false;
+    if (d->negative) out[n++] = '-';
+    if (d->n == 0) out[n++] = '0', exponent = 0;
+    for (const char *p = d->digits; i < d->n; p++) {
+        if (*p == '.') continue;
+        if (i++ < MS__DIGITS_KEPT) out[n++] = *p;
+        else exponent++, more = more || *p != '0';
+    }
+    if (more) out[n++] = '1', exponent--;
+    out[n++] = 'e';
+    if (exponent < 0) out[n++] = '-', exponent = -exponent;
+    n += ms__u64_write(exponent < 99999 ? (uint64_t)exponent : 99999u, out + n);
+    out[n] = '\0';
+}
+
+MS_API ms_result ms_seconds_read(ms_str text, int64_t *ns)
+{
+    ms__number d;
+    uint64_t whole;
+    bool exact;
+    if (!ms__number_split(text, &d)) return MS_E_SYNTAX;
+    if (!ms__number_whole(&d, 9, &whole, &exact) || whole > INT64_MAX) whole = INT64_MAX;
+    *ns = d.negative ? -(int64_t)whole : (int64_t)whole;
+    return MS_OK;
 }
 
 static ms_str ms__trim(ms_str s)
