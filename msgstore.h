@@ -54,35 +54,31 @@
  *
  * ---- GUARANTEES AND LIMITS -----------------------------------------------------------
  *
- *   - Appends are atomic: an append is complete and visible when it returns, or returns
- *     an error code and the store is unchanged. The messages of a batch become visible
- *     together.
+ *   - An append is complete and visible when it returns, or it returns an error code and
+ *     the store is unchanged. The messages of a batch become visible together.
  *   - Messages are immutable and never move: pointers from an arena store are valid until
- *     reset or close, pointers from a log until close. Changes are separate records (see
- *     CHANGES); only ms_redact overwrites bytes.
+ *     reset or close, pointers from a log until close. Changes are separate records; only
+ *     ms_redact overwrites bytes.
  *   - A message read from a format and written in the same format is equal as JSON,
  *     including unknown members, null, empty values and the spelling of numbers.
- *   - Functions that can fail return a result; there is no hidden error state.
  *   - Any thread may append (appends to one store are serialised) and any thread may
  *     read during appends. Cursors take no lock, except for the first access to an old
  *     part of a log. Open, reset and close need exclusive use of the store.
  *   - Log: appended messages survive the death of the process in every sync mode. A power
- *     failure loses no message that was reported durable; of the others it loses only the
+ *     loss takes no message that was reported durable; of the others it takes only the
  *     newest, never one in the middle. See DURABILITY.
  *   - Log: damaged bytes affect only the messages they belong to. Damage is reported
- *     (cursor, event, ms_log_stat, ms_log_verify), and the file is never truncated for
- *     it.
+ *     (cursor, event, ms_log_stat, ms_log_verify); it never truncates the file.
  *   - Log: a full disk is an error code, before anything is visible.
  *   - Log: one process writes (several, if all open it with desc.shared), any number
  *     read. After fork, the child cannot use its parent's handle (MS_E_FORKED), but
  *     keeps the file locked as long as it lives.
- *   - Log: the file system must be local and support mapping and locking. Where they are
- *     missing, opening fails; on network file systems a log is as reliable as their maps
- *     and locks. If another program truncates an open file, reading may raise SIGBUS.
+ *   - Log: the file system must be local, and support mapping and locking, or opening
+ *     fails. On network file systems a log is as reliable as their maps and locks. If
+ *     another program truncates an open file, reading may raise SIGBUS.
  *   - An arena store checks headers at every read, bodies in attach and ms_selfcheck. A
- *     log checks headers at every read, bodies at the first.
- *   - Checks (CRC32C) detect accidents, every single flipped bit included. They are no
- *     protection against deliberate changes with recomputed checks.
+ *     log checks headers at every read, bodies at the first. The checks (CRC32C) detect
+ *     accidents, every single flipped bit included, and no deliberate changes.
  *   - Limits: a message up to 256 MiB (less by option), an arena store up to 32 GiB, a
  *     log up to the address space; location, agent key, turn id and idempotency key 1 to
  *     1023 bytes; JSON nesting 512 (500 inside a field).
@@ -105,9 +101,8 @@
  *                   [project] [emit] [request] [answer] [task] [session] [ffi]
  *
  * The implementation is read from top to bottom: a section uses only what is above it.
- * The formats part knows nothing of how stores work, the store part nothing of formats:
- * no private name crosses between them. [request], [answer], [task], [session] and [ffi]
- * call both through the interface. tests/test_order.sh checks this.
+ * No private name crosses between the store part and the formats part: [request],
+ * [answer], [task], [session] and [ffi] call both through the interface.
  *
  * ---- CHANGES -------------------------------------------------------------------------
  *
@@ -149,29 +144,28 @@
  *
  * ---- DURABILITY ----------------------------------------------------------------------
  *
- * A message is visible when its append has returned: all readers see it, and the death of
- * the process does not lose it, since the operating system has it. It is durable when a
- * sync that began after that has returned: a power failure does not lose it.
+ * A message is visible when its append has returned: all readers see it, and it survives
+ * the death of the process. It is durable when a sync that began after that has returned:
+ * then it survives a power loss.
  *
- *   desc.sync       visible     durable                           lost by a power failure
+ *   desc.sync       visible     durable                           lost by a power loss
  *   MS_SYNC_NONE    on return   when ms_sync or ms_close returns  all since then
  *   MS_SYNC_EVERY   on return   at most sync_ms or sync_bytes     that much
  *                               later, if appends or ticks go on
  *   MS_SYNC_EACH    on return   on return                         nothing
  *
- * Only the newest messages are lost, and a batch is lost as a whole or not at all.
- * ms_sync returns the highest durable sequence number. In MS_SYNC_EACH, concurrent
- * threads share a sync; a single thread waits for the disk at each append, so append in
- * batches. If a sync fails, the call that needed it returns MS_E_POISONED, and so do all
- * later ones on the handle, because the system may have dropped unwritten pages. An
- * append that fails this way returns the sequence number if its message is visible
- * (whether it is durable is unknown), otherwise 0, as with any other code. Close the
+ * A batch is lost as a whole or not at all. ms_sync returns the highest durable sequence
+ * number. In MS_SYNC_EACH, concurrent threads share a sync; a single thread waits for the
+ * disk at each append, so append in batches. If a sync fails, the call that needed it
+ * returns MS_E_POISONED, and so do all later ones on the handle, because the system may
+ * have dropped unwritten pages. An append that fails this way returns the sequence number
+ * if its message is visible (whether it is durable is unknown), otherwise 0. Close the
  * log, check the disk, and open it again: the next writer writes all unsynced data once
  * more. Not covered: disks that report writes they have not made; the name of a new file
  * in a directory that the process may not read.
  *
- * Opening a log after a crash needs no action of the caller. The bytes of an unfinished
- * append are ignored by readers; the next writer zeroes and syncs them before it appends.
+ * After a crash the caller need not act. Readers ignore the bytes of an unfinished append;
+ * the next writer zeroes and syncs them before it appends.
  *
  * An arena store in a fixed buffer is one contiguous image from the start of the buffer.
  * It can be stored or sent anywhere (file, flash, socket) and read back into a buffer;
@@ -1418,18 +1412,12 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
 MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
 
 /* ==== [api-log] the log file =========================================================
- * A store in one file. It survives the death of the process at once, and a power loss as
- * far as it was synced. Reading goes through a map of the file; appending runs at memory
- * speed. One process writes and holds a lock (with `shared` several take turns). Any
- * number read beside it, without locks and without writing a byte: read-only media,
- * snapshots and copies that `cp` makes beside a writer work. Such a copy has all that was
- * visible when cp began. If a sync falls between two reads of cp, the copy may, seldom,
- * report damage after that. All functions of [api-store] and [api-memory] accept a log.
- * [format] describes the bytes.
- *
- * Two words. An appended message is *visible* when the append returns: every reader sees
- * it, and it survives the death of the process. It is *durable* when a sync that began
- * after the append has returned: then it survives a power loss. */
+ * A store in one file; see DURABILITY at the head of this file. Reading goes through a map
+ * of the file; appending runs at memory speed. One process writes and holds a lock (with
+ * `shared` several take turns). Any number read beside it, without locks and without
+ * writing a byte: read-only media, snapshots and copies that `cp` makes beside a writer
+ * work. Such a copy has all that was visible when cp began; if a sync falls between two
+ * reads of cp, it may, seldom, report damage after that. [format] describes the bytes. */
 
 #ifndef MSGSTORE_NO_LOG
 
@@ -1440,14 +1428,11 @@ typedef enum ms_log_mode {
     MS_LOG_READ               /* read only; takes no lock, writes nothing */
 } ms_log_mode;
 
-/* What a power loss can take. The death of the process takes nothing in any mode. */
 typedef enum ms_sync_mode {
-    MS_SYNC_NONE,             /* the messages since the last ms_sync, newest first: never
-                                 one from the middle */
-    MS_SYNC_EVERY,            /* the same, but an append (or ms_tick) syncs once
-                                 sync_bytes or sync_ms have passed since the last sync */
-    MS_SYNC_EACH              /* nothing that an append has returned for. Appends of
-                                 several threads share syncs */
+    MS_SYNC_NONE,             /* only ms_sync and ms_close sync */
+    MS_SYNC_EVERY,            /* an append (or ms_tick) syncs once sync_bytes or sync_ms
+                                 have passed since the last sync */
+    MS_SYNC_EACH              /* before an append returns */
 } ms_sync_mode;
 
 typedef enum ms_log_opening {
@@ -2835,51 +2820,18 @@ static MS__UNUSED void ms__store_mark(unsigned char *p, uint64_t v)
 static size_t ms__min(size_t a, size_t b) { return a < b ? a : b; }
 static uint64_t ms__align8(uint64_t n) { return (n + 7) & ~(uint64_t)7; }
 
-static const uint32_t ms__crc_table[256] = {
-    0x00000000, 0xf26b8303, 0xe13b70f7, 0x1350f3f4, 0xc79a971f, 0x35f1141c,
-    0x26a1e7e8, 0xd4ca64eb, 0x8ad958cf, 0x78b2dbcc, 0x6be22838, 0x9989ab3b,
-    0x4d43cfd0, 0xbf284cd3, 0xac78bf27, 0x5e133c24, 0x105ec76f, 0xe235446c,
-    0xf165b798, 0x030e349b, 0xd7c45070, 0x25afd373, 0x36ff2087, 0xc494a384,
-    0x9a879fa0, 0x68ec1ca3, 0x7bbcef57, 0x89d76c54, 0x5d1d08bf, 0xaf768bbc,
-    0xbc267848, 0x4e4dfb4b, 0x20bd8ede, 0xd2d60ddd, 0xc186fe29, 0x33ed7d2a,
-    0xe72719c1, 0x154c9ac2, 0x061c6936, 0xf477ea35, 0xaa64d611, 0x580f5512,
-    0x4b5fa6e6, 0xb93425e5, 0x6dfe410e, 0x9f95c20d, 0x8cc531f9, 0x7eaeb2fa,
-    0x30e349b1, 0xc288cab2, 0xd1d83946, 0x23b3ba45, 0xf779deae, 0x05125dad,
-    0x1642ae59, 0xe4292d5a, 0xba3a117e, 0x4851927d, 0x5b016189, 0xa96ae28a,
-    0x7da08661, 0x8fcb0562, 0x9c9bf696, 0x6ef07595, 0x417b1dbc, 0xb3109ebf,
-    0xa0406d4b, 0x522bee48, 0x86e18aa3, 0x748a09a0, 0x67dafa54, 0x95b17957,
-    0xcba24573, 0x39c9c670, 0x2a993584, 0xd8f2b687, 0x0c38d26c, 0xfe53516f,
-    0xed03a29b, 0x1f682198, 0x5125dad3, 0xa34e59d0, 0xb01eaa24, 0x42752927,
-    0x96bf4dcc, 0x64d4cecf, 0x77843d3b, 0x85efbe38, 0xdbfc821c, 0x2997011f,
-    0x3ac7f2eb, 0xc8ac71e8, 0x1c661503, 0xee0d9600, 0xfd5d65f4, 0x0f36e6f7,
-    0x61c69362, 0x93ad1061, 0x80fde395, 0x72966096, 0xa65c047d, 0x5437877e,
-    0x4767748a, 0xb50cf789, 0xeb1fcbad, 0x197448ae, 0x0a24bb5a, 0xf84f3859,
-    0x2c855cb2, 0xdeeedfb1, 0xcdbe2c45, 0x3fd5af46, 0x7198540d, 0x83f3d70e,
-    0x90a324fa, 0x62c8a7f9, 0xb602c312, 0x44694011, 0x5739b3e5, 0xa55230e6,
-    0xfb410cc2, 0x092a8fc1, 0x1a7a7c35, 0xe811ff36, 0x3cdb9bdd, 0xceb018de,
-    0xdde0eb2a, 0x2f8b6829, 0x82f63b78, 0x709db87b, 0x63cd4b8f, 0x91a6c88c,
-    0x456cac67, 0xb7072f64, 0xa457dc90, 0x563c5f93, 0x082f63b7, 0xfa44e0b4,
-    0xe9141340, 0x1b7f9043, 0xcfb5f4a8, 0x3dde77ab, 0x2e8e845f, 0xdce5075c,
-    0x92a8fc17, 0x60c37f14, 0x73938ce0, 0x81f80fe3, 0x55326b08, 0xa759e80b,
-    0xb4091bff, 0x466298fc, 0x1871a4d8, 0xea1a27db, 0xf94ad42f, 0x0b21572c,
-    0xdfeb33c7, 0x2d80b0c4, 0x3ed04330, 0xccbbc033, 0xa24bb5a6, 0x502036a5,
-    0x4370c551, 0xb11b4652, 0x65d122b9, 0x97baa1ba, 0x84ea524e, 0x7681d14d,
-    0x2892ed69, 0xdaf96e6a, 0xc9a99d9e, 0x3bc21e9d, 0xef087a76, 0x1d63f975,
-    0x0e330a81, 0xfc588982, 0xb21572c9, 0x407ef1ca, 0x532e023e, 0xa145813d,
-    0x758fe5d6, 0x87e466d5, 0x94b49521, 0x66df1622, 0x38cc2a06, 0xcaa7a905,
-    0xd9f75af1, 0x2b9cd9f2, 0xff56bd19, 0x0d3d3e1a, 0x1e6dcdee, 0xec064eed,
-    0xc38d26c4, 0x31e6a5c7, 0x22b65633, 0xd0ddd530, 0x0417b1db, 0xf67c32d8,
-    0xe52cc12c, 0x1747422f, 0x49547e0b, 0xbb3ffd08, 0xa86f0efc, 0x5a048dff,
-    0x8ecee914, 0x7ca56a17, 0x6ff599e3, 0x9d9e1ae0, 0xd3d3e1ab, 0x21b862a8,
-    0x32e8915c, 0xc083125f, 0x144976b4, 0xe622f5b7, 0xf5720643, 0x07198540,
-    0x590ab964, 0xab613a67, 0xb831c993, 0x4a5a4a90, 0x9e902e7b, 0x6cfbad78,
-    0x7fab5e8c, 0x8dc0dd8f, 0xe330a81a, 0x115b2b19, 0x020bd8ed, 0xf0605bee,
-    0x24aa3f05, 0xd6c1bc06, 0xc5914ff2, 0x37faccf1, 0x69e9f0d5, 0x9b8273d6,
-    0x88d28022, 0x7ab90321, 0xae7367ca, 0x5c18e4c9, 0x4f48173d, 0xbd23943e,
-    0xf36e6f75, 0x0105ec76, 0x12551f82, 0xe03e9c81, 0x34f4f86a, 0xc69f7b69,
-    0xd5cf889d, 0x27a40b9e, 0x79b737ba, 0x8bdcb4b9, 0x988c474d, 0x6ae7c44e,
-    0xbe2da0a5, 0x4c4623a6, 0x5f16d052, 0xad7d5351,
-};
+/* The check of a byte is the exclusive or of the checks of its bits. */
+#define MS__CRC1(i)                                                               \
+    (((i)&1 ? 0xf26b8303 : 0u) ^ ((i)&2 ? 0xe13b70f7 : 0u) ^                      \
+     ((i)&4 ? 0xc79a971f : 0u) ^ ((i)&8 ? 0x8ad958cf : 0u) ^                      \
+     ((i)&16 ? 0x105ec76f : 0u) ^ ((i)&32 ? 0x20bd8ede : 0u) ^                    \
+     ((i)&64 ? 0x417b1dbc : 0u) ^ ((i)&128 ? 0x82f63b78 : 0u))
+#define MS__CRC4(i) MS__CRC1(i), MS__CRC1(i + 1), MS__CRC1(i + 2), MS__CRC1(i + 3)
+#define MS__CRC16(i) MS__CRC4(i), MS__CRC4(i + 4), MS__CRC4(i + 8), MS__CRC4(i + 12)
+#define MS__CRC64(i) MS__CRC16(i), MS__CRC16(i + 16), MS__CRC16(i + 32), MS__CRC16(i + 48)
+
+static const uint32_t ms__crc_table[256] = {MS__CRC64(0), MS__CRC64(64), MS__CRC64(128),
+                                            MS__CRC64(192)};
 
 static uint32_t ms__crc32c_table(uint32_t crc, const unsigned char *p, size_t n)
 {
