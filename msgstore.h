@@ -1447,8 +1447,8 @@ typedef enum ms_log_engine {
     MS_ENGINE_AUTO,           /* MAP for MS_SYNC_NONE on file systems known to keep room
                                  once it is allocated, else WRITE */
     MS_ENGINE_MAP,            /* stores into a map of allocated room: no system call.
-                                 On file systems that are not known to keep room a store
-                                 could end in a signal: WRITE there */
+                                 WRITE on Windows, and on file systems that are not known
+                                 to keep room: a store could end in a signal */
     MS_ENGINE_WRITE           /* one pwrite an append or batch */
 } ms_log_engine;
 
@@ -1528,9 +1528,6 @@ typedef struct ms_os {
     /* Lets those use the file `path` who may use the file `like`: permissions, owner and
      * group. NULL: nothing to do. */
     int (*access_like)(void *ctx, const char *path, const char *like);
-    /* Hands what was stored through a map to the file, for sync to make durable. NULL:
-     * sync does so itself. */
-    int (*flush)(void *ctx, void *map, size_t size);
     /* Begins to read a part of the file into memory, and does not wait. NULL: nothing to
      * do. */
     int (*read_ahead)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
@@ -11736,9 +11733,9 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  *            chown chmod getpid clock_gettime nanosleep
  *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, WIPEONFORK),
  *            fstatfs, /proc/sys/kernel/random/boot_id
- *   macOS    fcntl(F_PREALLOCATE, F_FULLFSYNC), ftruncate, flock, sysctl(KERN_BOOTTIME)
+ *   macOS    fcntl(F_FULLFSYNC), flock, sysctl(KERN_BOOTTIME)
  *   Windows  CreateFile GetFileInformationByHandle ReadFile WriteFile SetEndOfFile
- *            FlushViewOfFile FlushFileBuffers LockFileEx CreateFileMapping
+ *            FlushFileBuffers LockFileEx CreateFileMapping
  *            MapViewOfFile MoveFileEx
  *
  * The other sections use a table (ms_os), so that a test can be the disk. Its functions
@@ -11839,8 +11836,6 @@ static int ms__os_stat(MS__UNUSED void *ctx, ms_file file, ms_os_stat *out)
     out->inode = (uint64_t)info.nFileIndexHigh << 32 | info.nFileIndexLow;
     out->regular = GetFileType(ms__win_file(file)) == FILE_TYPE_DISK &&
                    !(info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY);
-    out->keeps_room = !(info.dwFileAttributes &
-                        (FILE_ATTRIBUTE_COMPRESSED | FILE_ATTRIBUTE_SPARSE_FILE));
     return 0;
 }
 
@@ -11926,12 +11921,6 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, MS__UNUSED size_t size)
     return UnmapViewOfFile(map) ? 0 : ms__win_error();
 }
 
-/* FlushFileBuffers alone does not write what was stored through a view. */
-static int ms__os_flush(MS__UNUSED void *ctx, void *map, size_t size)
-{
-    return FlushViewOfFile(map, size) ? 0 : ms__win_error();
-}
-#define MS__OS_FLUSH ms__os_flush
 #define MS__OS_READ_AHEAD NULL
 
 static int ms__os_rename(MS__UNUSED void *ctx, const char *from, const char *to)
@@ -11959,11 +11948,7 @@ static int ms__os_sync_folder(MS__UNUSED void *ctx, MS__UNUSED const char *path)
     return 0; /* MoveFileEx has written through */
 }
 
-static int ms__os_access_like(MS__UNUSED void *ctx, MS__UNUSED const char *path,
-                              MS__UNUSED const char *like)
-{
-    return 0; /* the folder decides who may use its files */
-}
+#define MS__OS_ACCESS_LIKE NULL /* the folder decides who may use its files */
 
 /* The number of this boot: the BootId of KUSER_SHARED_DATA, a page that every process may
  * read. Before Windows 10 it is zero. Then the time of the last start serves, in steps of
@@ -12103,19 +12088,8 @@ static int ms__os_allocate(MS__UNUSED void *ctx, MS__UNUSED ms_file file,
 {
 #if MS__LINUX
     return fallocate((int)file, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
-#elif MS__APPLE
-    fstore_t want;
-    ms_os_stat now;
-    int code = ms__os_stat(ctx, file, &now);
-    if (code != 0 || now.size >= offset + size) return code;
-    memset(&want, 0, sizeof want);
-    want.fst_flags = F_ALLOCATEALL;
-    want.fst_posmode = F_PEOFPOSMODE;
-    want.fst_length = (off_t)(offset + size - now.size);
-    if (fcntl((int)file, F_PREALLOCATE, &want) == -1) return errno;
-    return ftruncate((int)file, (off_t)(offset + size)) == 0 ? 0 : errno;
 #else
-    return EOPNOTSUPP; /* posix_fallocate may write where another process does */
+    return EOPNOTSUPP; /* others write; posix_fallocate might, where another process does */
 #endif
 }
 
@@ -12184,8 +12158,6 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, size_t size)
     return munmap(map, size) == 0 ? 0 : errno;
 }
 
-#define MS__OS_FLUSH NULL /* one cache for calls and maps */
-
 #if MS__LINUX
 static int ms__os_read_ahead(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
                              uint64_t size)
@@ -12221,6 +12193,8 @@ static int ms__os_access_like(MS__UNUSED void *ctx, const char *path, const char
         return EPERM;
     return chmod(path, st.st_mode & 0777) == 0 ? 0 : errno;
 }
+
+#define MS__OS_ACCESS_LIKE ms__os_access_like
 
 /* Syncs the folder: the path up to its last slash. */
 static int ms__os_sync_folder(MS__UNUSED void *ctx, const char *path)
@@ -12291,7 +12265,7 @@ static const ms_os ms__os_table = {
     ms__os_write, ms__os_allocate, ms__os_sync,   ms__os_lock,    ms__os_unlock,
     ms__os_map,   ms__os_unmap,    ms__os_rename, ms__os_remove,
     ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
-    MS__WINDOWS, ms__os_access_like, MS__OS_FLUSH, MS__OS_READ_AHEAD};
+    MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD};
 
 MS_API const ms_os *ms_os_default(void)
 {
@@ -12602,7 +12576,6 @@ typedef struct ms__log_writer {
     unsigned char *window; /* MAP */
     uint64_t window_start;
     size_t window_size;
-    int flush_failed; /* of a window that was closed: errno */
     ms__plan plans[MS__PLANS_SMALL];
 } ms__log_writer;
 
@@ -14294,28 +14267,25 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
  *
  * One sync serves many threads. The disk works outside the append lock. A thread that
  * arrives meanwhile waits until that sync ends, and the next sync covers all of them. A
- * thread that had company lets the others append before it begins (ms__log_gather). Of 8
- * threads 7.7 then share a sync. Queueing at a lock gave each append its own sync: the
- * thread that had just synced took the lock again before the others woke.
+ * thread that had company lets the others append before it begins (ms__log_gather): of 8
+ * threads 7.7 then share a sync. Queueing at a lock gave each append its own.
  *
  * What is durable must be provable after a power loss, when the watermark is worth
  * nothing. Recovery then ends at the first invalid byte, unless something shows that the
  * bytes after it were durable ((F4) of [format]). There are two proofs:
- *   - A checkpoint that is itself on the disk. An explicit sync and a close make theirs
- *     durable by a second sync. The checkpoint of any other sync reaches the disk with
- *     the sync after it.
+ *   - A checkpoint that is itself on the disk. An explicit sync and a close sync theirs.
+ *     Any other checkpoint reaches the disk with the sync after it.
  *   - The flag SYNCED in a later record. An append sets it when all before it is durable.
- * A handle may find visible bytes above the durable end: another process appended them.
- * Some of them may be damaged without this handle noticing. So in a sync mode the first
- * append of a handle syncs them before it writes (unproven_end, ms__log_begin). That
- * append then carries SYNCED.
+ * A handle may find visible bytes above the durable end, which another process appended,
+ * and damage in them that it does not notice. So in a sync mode it syncs them before its
+ * first append (unproven_end, ms__log_begin), which then carries SYNCED.
  *
- * A failed sync is final. The kernel may have dropped the pages and call them clean, so
- * that the next sync would succeed and write nothing. The handle is poisoned, and the
- * superblock gets the boot number (MS__AT_UNCONFIRMED). A writer that finds the number of
- * the running boot writes the visible bytes above the durable end once more, zeroes what
- * follows them, and syncs, before it appends (ms__log_settle). After a restart nothing
- * needs that: what a read returns then came from the disk.
+ * A failed sync is final: the kernel may have dropped the pages, so that the next sync
+ * would succeed and write nothing. The handle is poisoned, and the superblock gets the
+ * boot number (MS__AT_UNCONFIRMED). A writer that finds the number of the running boot
+ * writes the visible bytes above the durable end once more, zeroes what follows them, and
+ * syncs, before it appends (ms__log_settle). After a restart nothing needs that: what a
+ * read returns then came from the disk.
  *
  * (S1) durable.end moves up in ms__durable_move alone, after a sync that began when `end`
  *      was at least there. It moves down where bytes are erased.
@@ -14350,16 +14320,15 @@ static ms_result ms__log_stays(const ms__log *log, ms_error *err)
 
 static ms_result ms__log_busy(const ms__log *log, ms_error *err)
 {
-    unsigned char pid[8];
+    unsigned char pid[8] = {0};
     size_t got = 0;
     (void)ms__os_read_all(log->os, log->file.handle, MS__AT_PID, pid, sizeof pid, &got);
-    uint64_t owner = got == sizeof pid ? ms__get64(pid) : 0;
-    if (owner == 0)
+    if (ms__get64(pid) == 0)
         return ms__fail(err, MS_E_BUSY, "'%s' is being written by another process",
                         log->file.path);
     return ms__fail(err, MS_E_BUSY,
                     "'%s' is being written by process %u, or by a child of it",
-                    log->file.path, owner);
+                    log->file.path, ms__get64(pid));
 }
 
 /* Takes the writer's lock. Shared writers hold it for some microseconds, so a shared
@@ -14371,10 +14340,11 @@ static ms_result ms__log_lock(ms__log *log, ms_error *err)
         int code = log->os->lock(log->os->ctx, log->file.handle);
         if (code == 0) return MS_OK;
         if (code == EAGAIN && log->opts.shared && tries < MS__LOCK_TRIES) continue;
-        if (tries == 0 || start == 0) start = log->os->micros(log->os->ctx);
+        uint64_t now = log->os->micros(log->os->ctx);
+        if (tries == 0 || start == 0) start = now;
         if (code == EINTR) continue;
         if (code != EAGAIN) return ms__os_fail(err, code, "locking", log->file.path);
-        if (log->os->micros(log->os->ctx) - start >= (uint64_t)log->opts.lock_wait_ms * 1000)
+        if (now - start >= (uint64_t)log->opts.lock_wait_ms * 1000)
             return ms__log_busy(log, err);
         log->os->sleep(log->os->ctx, log->opts.shared ? MS__LOCK_PAUSE : 1000);
     }
@@ -14556,27 +14526,12 @@ static MS__APART ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_error *
     return code;
 }
 
-/* Hands what was stored through maps to the file, on systems whose sync does not see it
- * there. */
-static int ms__maps_flush(ms__log *log)
-{
-    if (!log->os->flush || log->append.engine != MS_ENGINE_MAP) return 0;
-    int failed = log->append.flush_failed;
-    if (failed == 0)
-        failed = log->os->flush(log->os->ctx, log->map.super, MS__SUPER_SIZE);
-    if (failed == 0 && log->append.window)
-        failed =
-            log->os->flush(log->os->ctx, log->append.window, log->append.window_size);
-    return failed;
-}
-
 /* Syncs the file. apart: the disk works without the handle's lock, so that other threads
  * append meanwhile. */
 static int ms__log_disk(ms__log *log, bool apart)
 {
-    int failed = ms__maps_flush(log);
     if (apart) ms__lock_give(&log->lock);
-    if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
+    int failed = ms__os_sync_done(log->os, log->file.handle);
     if (apart) ms__lock_take(&log->lock);
     return failed;
 }
@@ -14743,7 +14698,7 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
         return MS_OK;
     }
     uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
-    if (code == 0 && log->append.engine == MS_ENGINE_MAP && !log->os->exact_maps)
+    if (code == 0 && log->append.engine == MS_ENGINE_MAP)
         code = ms__log_zero(log, from > clear ? from : clear, goal);
     if (code != 0) return ms__os_fail(err, code, "making room in", log->file.path);
     log->append.allocated = goal;
@@ -14752,9 +14707,6 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
 
 static void ms__window_close(ms__log *log)
 {
-    if (log->append.window && log->os->flush && log->append.flush_failed == 0)
-        log->append.flush_failed =
-            log->os->flush(log->os->ctx, log->append.window, log->append.window_size);
     if (log->append.window)
         (void)log->os->unmap(log->os->ctx, log->append.window, log->append.window_size);
     log->append.window = NULL;
@@ -14772,8 +14724,6 @@ static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
     uint64_t start = from & ~(MS__GRAIN - 1), size = MS__WINDOW;
     void *window = NULL;
     if (upto - start > size) size = upto - start;
-    if (log->os->exact_maps && start + size > log->append.allocated)
-        size = log->append.allocated - start;
     int code = size > SIZE_MAX / 2
                    ? ENOMEM
                    : log->os->map(log->os->ctx, log->file.handle, start, (size_t)size,
@@ -16185,8 +16135,8 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
                         "'%s' is not a regular file", log->file.path);
     bool map = log->opts.engine == MS_ENGINE_MAP ||
                (log->opts.engine == MS_ENGINE_AUTO && log->opts.sync == MS_SYNC_NONE);
-    log->append.engine =
-        map && log->file.stat.keeps_room ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
+    map = map && log->file.stat.keeps_room && !log->os->exact_maps;
+    log->append.engine = map ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
     if (log->writer) return ms__log_lock(log, err);
     log->append.engine = MS_ENGINE_AUTO;
     return MS_OK;
@@ -16606,14 +16556,6 @@ static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc 
     return MS_OK;
 }
 
-/* Syncs the old file: until the new name is durable, a power loss may bring the old file
- * back, and readers of the new one were shown how much is durable. */
-static MS__APART ms_result ms__hold_sync(const ms__hold *h, ms_error *err)
-{
-    if (!h->old || h->old->durable.poisoned) return MS_OK;
-    return ms_sync(&h->old->core.store, NULL, err);
-}
-
 /* replaced: no handle appends to the log from here on, since the copy would lack it. */
 static ms_result ms__hold_mark(const ms__hold *h, uint32_t replaced, ms_error *err)
 {
@@ -16687,7 +16629,10 @@ static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
             code = ms__os_fail(err, failed, "keeping the owner and permissions of",
                                to->path);
     }
-    if (code == MS_OK) code = ms__hold_sync(hold, err);
+    /* until the new name is durable a power loss may bring the old file back, and readers
+     * of the new one were shown how much is durable */
+    if (code == MS_OK && hold->old && !hold->old->durable.poisoned)
+        code = ms_sync(&hold->old->core.store, NULL, err);
     if (code == MS_OK) code = ms__rewrite_place(hold, os, part, to->path, err);
     return code != MS_OK ? code : copied;
 }

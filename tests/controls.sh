@@ -302,16 +302,14 @@ controls()
         ms__log_begin 'if (failed != 0) /* it may be torn' 'if (false) /* it may be torn'
     control map_where_no_room_is_kept gcc test_branches \
         a_disk_that_cannot_make_room_is_written_to 100 \
-        ms__log_file_once 'map && log->file.stat.keeps_room ?' 'map ?'
-    control maps_not_flushed gcc test_log_traps maps_are_flushed_before_each_sync 100 \
-        ms__log_disk 'int failed = ms__maps_flush(log);' 'int failed = 0;'
+        ms__log_file_once 'map = map && log->file.stat.keeps_room &&' 'map = map &&'
     control unsynced_of_this_boot_taken_for_durable gcc test_log_traps \
         what_was_not_synced_is_not_called_durable 100 \
         ms__log_attach_content '!same && !salvage ? proven : 0' \
         '!salvage ? proven : 0'
     control old_file_of_a_rewrite_not_synced gcc test_power \
         a_compaction_killed_before_its_name_is_durable_loses_nothing 100 \
-        ms__rewrite_run 'if (code == MS_OK) code = ms__hold_sync(hold, err);' ''
+        ms__rewrite_run 'code = ms_sync(&hold->old->core.store, NULL, err);' ';'
     control doubtful_not_written_again gcc test_power \
         what_a_failed_sync_left_is_durable_once_synced 100 \
         ms__log_settle 'if (ms__log_unconfirmed(log))' 'if (false)'

@@ -548,7 +548,7 @@ static inline void disk_init(disk *d, size_t room)
                       disk_lock, disk_unlock, disk_map,         disk_unmap,
                       disk_rename, disk_remove, disk_sync_folder,
                       disk_boot, disk_micros, disk_sleep, disk_process, false, NULL,
-                      NULL, NULL};
+                      NULL};
     memset(d, 0, sizeof *d);
     d->os = os;
     d->room = room;
@@ -839,7 +839,7 @@ static inline void trip_init(trip *t, const ms_os *below)
                       trip_lock, trip_unlock, trip_map,         trip_unmap,
                       trip_rename, trip_remove, trip_sync_folder,
                       trip_boot, trip_micros, trip_sleep, trip_process,
-                      below->exact_maps, NULL, NULL, NULL};
+                      below->exact_maps, NULL, NULL};
     memset(t, 0, sizeof *t);
     t->os = os;
     t->below = below;

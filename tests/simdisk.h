@@ -633,8 +633,7 @@ static inline void sim_init(sim_disk *d)
                       sim_read, sim_write,  sim_allocate,    sim_sync,
                       sim_lock, sim_unlock, sim_map,         sim_unmap,
                       sim_rename, sim_remove, sim_sync_folder,
-                      sim_boot, sim_micros, sim_sleep, sim_process, false, NULL, NULL,
-                      NULL};
+                      sim_boot, sim_micros, sim_sleep, sim_process, false, NULL, NULL};
     memset(d, 0, sizeof *d);
     d->os = os;
     d->boot = 1001;

@@ -1525,64 +1525,6 @@ static void a_torn_epoch_hides_nothing_from_readers(void **state)
     ms_close(reader);
 }
 
-/* A system on which a sync does not see what was stored through a map that was not flushed
- * before: what is stored since the last flush of a map is not in the file that it syncs. */
-static struct {
-    unsigned flushes, late; /* late: syncs without a flush right before */
-    bool flushed;
-    int fails;
-} views;
-
-static int flush_view(void *ctx, void *map, size_t size)
-{
-    (void)ctx;
-    assert_non_null(map);
-    assert_true(size >= MS__SUPER_SIZE);
-    views.flushes++;
-    views.flushed = true;
-    return views.fails;
-}
-
-static int sync_views(void *ctx, ms_file file)
-{
-    if (!views.flushed) views.late++;
-    views.flushed = false;
-    return ms_os_default()->sync(ctx, file);
-}
-
-static int stat_with_room(void *ctx, ms_file file, ms_os_stat *out)
-{
-    int code = ms_os_default()->stat(ctx, file, out);
-    out->keeps_room = true; /* wherever the tests run */
-    return code;
-}
-
-static void maps_are_flushed_before_each_sync(void **state)
-{
-    ms_os os = *ms_os_default();
-    ms_log_desc desc = desc_of(MS_LOG_WRITE);
-    (void)state;
-    make_log(3);
-    memset(&views, 0, sizeof views);
-    os.stat = stat_with_room;
-    os.flush = flush_view;
-    os.sync = sync_views;
-    desc.os = &os;
-    desc.engine = MS_ENGINE_MAP;
-    ms_store *store = must_open(&desc);
-    for (int i = 0; i < 5; i++) {
-        assert_int_equal(append(store, "stored through a map", NULL), MS_OK);
-        assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-    }
-    assert_true(views.flushes >= 10); /* head and window */
-    assert_int_equal(views.late, 0);
-    assert_int_equal(append(store, "may not come there", NULL), MS_OK);
-    views.fails = EIO;
-    assert_int_equal(ms_sync(store, NULL, NULL), MS_E_POISONED);
-    assert_int_equal(append(store, "refused", NULL), MS_E_POISONED);
-    ms_close(store);
-}
-
 /* The messages that a segment index stands for are lost, but for the segment index: their numbers are not
  * given again, for who begins behind the segment index takes in only what comes after them. */
 static void a_segment_index_hides_no_new_messages_when_its_own_are_lost(void **state)
@@ -2190,7 +2132,6 @@ int main(void)
         cmocka_unit_test(a_cold_log_is_read_in_few_pages_when_it_is_opened),
         cmocka_unit_test(no_store_goes_where_nothing_could_be_written),
         cmocka_unit_test(a_torn_epoch_hides_nothing_from_readers),
-        cmocka_unit_test(maps_are_flushed_before_each_sync),
         cmocka_unit_test(a_segment_index_hides_no_new_messages_when_its_own_are_lost),
         cmocka_unit_test(messages_stay_when_a_truncated_one_has_them_inside),
         cmocka_unit_test(dead_bytes_that_cannot_be_zeroed_stop_an_append),

@@ -223,7 +223,7 @@ static inline void disk_begin(fuzz_disk *d, uint64_t size_before)
                       disk_lock, disk_unlock, disk_map,         disk_unmap,
                       disk_rename, disk_remove, disk_sync_folder,
                       disk_boot, disk_micros, disk_sleep, disk_process, false, NULL,
-                      NULL, NULL};
+                      NULL};
     fuzz_allow(disk_now.bytes, (size_t)size_before);
     memset(disk_now.bytes, 0, (size_t)size_before);
     memset(disk_synced, 0, (size_t)d->synced_size);
