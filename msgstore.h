@@ -11409,26 +11409,6 @@ static bool ms__writer_decode(ms__writer_line *w, const unsigned char *super)
 
 /* ---- Records. */
 
-/* Returns the header check of the record r at an offset. */
-static uint32_t ms__log_check(const ms__file_id *f, uint64_t offset,
-                              const unsigned char *r)
-{
-    return ms__check_at(f->crc, offset, r);
-}
-
-static bool ms__header_matches(const ms__file_id *f, uint64_t offset,
-                               const unsigned char *r)
-{
-    return ms__get32(r + 28) == ms__log_check(f, offset, r);
-}
-
-/* Puts both checks on a complete record. */
-static void ms__log_seal(const ms__file_id *f, uint64_t offset, unsigned char *r)
-{
-    ms__put32(r + 24, ms__body_check(r));
-    ms__put32(r + 28, ms__log_check(f, offset, r));
-}
-
 static bool ms__size_fits(const unsigned char *r, uint64_t left)
 {
     if (left < MS__HEADER + 8) return false;
@@ -11436,16 +11416,26 @@ static bool ms__size_fits(const unsigned char *r, uint64_t left)
     return size > MS__HEADER && size <= MS__RECORD_MAX && ms__padded(size) <= left;
 }
 
-/* Encodes a LOST record, unsealed: the file was durable up to `end`. */
-static void ms__lost_encode(uint64_t end, uint64_t seq, unsigned char *r)
+/* Encodes the header of a record of the log's own, unsealed, and zeros after its end. */
+static void ms__own_header(unsigned char *r, uint64_t size, unsigned kind, unsigned type,
+                           uint64_t seq)
 {
-    memset(r, 0, MS__LOST_SIZE);
-    ms__put32(r, MS__LOST_SIZE);
-    r[4] = MS__KIND_LOST;
+    memset(r, 0, MS__HEADER);
+    ms__put32(r, (uint32_t)size);
+    r[4] = (unsigned char)kind;
+    r[5] = (unsigned char)type;
     r[7] = MS_FLAG_COMMIT;
     ms__put64(r + 8, seq);
     ms__put64(r + 16, (uint64_t)MS_TIME_NONE);
+    memset(r + size, 0, (size_t)(ms__align8(size) - size));
+}
+
+/* Encodes a LOST record, unsealed: the file was durable up to `end`. */
+static void ms__lost_encode(uint64_t end, uint64_t seq, unsigned char *r)
+{
+    ms__own_header(r, MS__LOST_SIZE, MS__KIND_LOST, 0, seq);
     ms__put64(r + 32, end);
+    ms__put64(r + 40, 0);
 }
 
 /* Returns how many bytes a LOST record at offset reports as missing. */
@@ -11680,7 +11670,7 @@ static bool ms__summary_decode(ms__summary *s, const unsigned char *r, uint64_t 
 static bool ms__index_holds(const ms__file_id *f, uint64_t offset, const unsigned char *r)
 {
     return r[4] == MS__KIND_INDEX && ms__get32(r) >= MS__SUM_FIXED &&
-           ms__header_matches(f, offset, r) &&
+           ms__holds_at(f->crc, offset, r) &&
            ms__body_check(r) == ms__get32(r + 24);
 }
 
@@ -12904,7 +12894,7 @@ static bool ms__is_listed(const unsigned char *r)
 static bool ms__log_holds(const ms__log *log, const unsigned char *r, uint64_t offset,
                           uint64_t left, bool body)
 {
-    if (left < MS__HEADER + 8 || !ms__header_matches(&log->id, offset, r) ||
+    if (left < MS__HEADER + 8 || !ms__holds_at(log->id.crc, offset, r) ||
         !ms__size_fits(r, left))
         return false;
     return !body || (ms__is_listed(r) && ms__check_record(r, offset, NULL) == MS_OK);
@@ -13030,12 +13020,6 @@ static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
 {
     ms__store32(&log->map.seen_line, line);
     ms__store_ptr(&log->map.seen, (void *)(uintptr_t)mark);
-}
-
-/* Do others write to the file? */
-static bool ms__log_follows(const ms__log *log)
-{
-    return !log->writer || log->opts.shared;
 }
 
 
@@ -13348,19 +13332,6 @@ static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned 
     ms__put32(r + 220, l->n_changed);
 }
 
-/* The header of an INDEX record. */
-static void ms__index_header(unsigned char *r, uint64_t size, unsigned type, uint64_t seq)
-{
-    memset(r, 0, MS__HEADER);
-    ms__put32(r, (uint32_t)size);
-    r[4] = MS__KIND_INDEX;
-    r[5] = (unsigned char)type;
-    r[7] = MS_FLAG_COMMIT;
-    ms__put64(r + 8, seq);
-    ms__put64(r + 16, (uint64_t)MS_TIME_NONE);
-    memset(r + size, 0, (size_t)(ms__align8(size) - size));
-}
-
 static ms__entry_node *ms__node_entry(const ms__node_table *table, uint32_t i)
 {
     return (ms__entry_node *)ms__load_ptr((void *const *)&table->entries) + i;
@@ -13399,7 +13370,7 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t,
     }
     if (r) {
         memset(r, 0, MS__SEGMENT_FIXED);
-        ms__index_header(r, bytes, MS__INDEX_SEGMENT, log->sum.last_seq);
+        ms__own_header(r, bytes, MS__KIND_INDEX, MS__INDEX_SEGMENT, log->sum.last_seq);
         ms__segment_arrays(&l, r);
         ms__segment_fixed(t, &l, r);
         ms__segment_fill(&w, &l);
@@ -13496,7 +13467,7 @@ static const unsigned char *ms__index_record(const ms__log *log, uint64_t offset
     if (offset < MS__SUPER_SIZE || offset % 8 != 0 || offset >= limit) return NULL;
     const unsigned char *r = ms__log_at(log, offset);
     if (!ms__size_fits(r, limit - offset)) return NULL;
-    if (!whole) return ms__header_matches(&log->id, offset, r) ? r : NULL;
+    if (!whole) return ms__holds_at(log->id.crc, offset, r) ? r : NULL;
     if (ms__get32(r) > 4096) ms__log_read_ahead(log, offset, ms__get32(r));
     return ms__index_holds(&log->id, offset, r) ? r : NULL;
 }
@@ -13565,7 +13536,7 @@ static bool ms__replay_candidate(ms__replay *s, uint64_t at, uint64_t limit)
 {
     const unsigned char *r = ms__log_at(s->log, at);
     if (r[4] == 0 || r[4] >= MS__KIND_COUNT) return false;
-    if (!ms__header_matches(&s->log->id, at, r)) return false;
+    if (!ms__holds_at(s->log->id.crc, at, r)) return false;
     uint32_t size = ms__padded(ms__get32(r));
     if (!ms__size_fits(r, limit - at)) {
         if (s->over == 0 && size > s->limit - at) s->over = at;
@@ -13603,7 +13574,7 @@ static void ms__replay_skip(ms__replay *s, bool sized)
     if (s->at == from) return;
     if (s->at < limit && limit - s->at >= MS__HEADER) {
         r = ms__log_at(s->log, s->at);
-        if (r[4] == MS__KIND_MESSAGE && ms__header_matches(&s->log->id, s->at, r))
+        if (r[4] == MS__KIND_MESSAGE && ms__holds_at(s->log->id.crc, s->at, r))
             before = ms_seq(ms__msg(r));
     }
     if (index) {
@@ -13641,7 +13612,7 @@ static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
             s->asked = s->at + MS__FURTHER / 2;
         }
         bool sized = ms__size_fits(r, s->limit - s->at) && r[4] != 0 &&
-                     ms__header_matches(&s->log->id, s->at, r);
+                     ms__holds_at(s->log->id.crc, s->at, r);
         *out = r;
         *offset = s->at;
         if (sized && (r[4] >= 128 || (!MS__CHANGES && ms__is_change(r))))
@@ -14794,7 +14765,7 @@ static int ms__hints_store(ms__log *log)
 static ms_result ms__record_put(ms__log *log, unsigned char *r, ms_error *err)
 {
     uint32_t size = ms__padded(ms__get32(r));
-    ms__log_seal(&log->id, log->end, r);
+    ms__seal_at(log->id.crc, log->end, r);
     MS__TRY(ms__log_put(log, log->end, r, size, err));
     return ms__log_publish(log, log->end + size, err);
 }
@@ -14974,7 +14945,7 @@ static MS__APART ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *er
     uint32_t at[MS__FAN];
     uint64_t offset = log->end;
     memset(r, 0, sizeof r);
-    ms__index_header(r, sizeof r, MS__INDEX_FILTER, log->sum.last_seq);
+    ms__own_header(r, sizeof r, MS__KIND_INDEX, MS__INDEX_FILTER, log->sum.last_seq);
     ms__put32(r + 32, j->sum.number);
     ms__put32(r + 36, j->filters);
     for (unsigned c = 0; c < MS__FAN; c++) {
@@ -15001,8 +14972,8 @@ static MS__APART ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *e
     uint32_t g = j->sum.number;
     uint64_t offset = log->end;
     if (!ms__nodes_reserve(log, t, g)) return ms__no_memory(err, 0);
-    ms__index_header(j->record, ms__summary_size(&j->sum), MS__INDEX_SUMMARY,
-                     log->sum.last_seq);
+    ms__own_header(j->record, ms__summary_size(&j->sum), MS__KIND_INDEX,
+                   MS__INDEX_SUMMARY, log->sum.last_seq);
     ms__put32(j->record + 32, g);
     ms__put32(j->record + 36, j->sum.bits);
     ms__put64(j->record + 40, 0);
@@ -15628,9 +15599,12 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     return MS_OK;
 }
 
-/* Looks whether others have appended; without the lock where they have not. */
+/* Before a query: looks whether others, if any write to the file, have appended; without
+ * the lock where they have not. */
 static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 {
+    MS__TRY(ms__log_ready(log, err));
+    if (log->writer && !log->opts.shared) return MS_OK;
     const unsigned char *super =
         (const unsigned char *)ms__load_ptr(&log->map.super_now);
     if (super &&
@@ -15857,8 +15831,7 @@ static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_ready(log, err));
-    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
+    MS__TRY(ms__log_catch_up(log, err));
     const ms__tail *t = ms__tail_pin(log, &merge->pin);
     ms_result code = ms__core_open(&log->core, t, it, err);
     if (code != MS_OK) {
@@ -15881,8 +15854,7 @@ static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
     uint32_t pin;
     ms__log *log = ms__log_of(store);
     (void)arena;
-    MS__TRY(ms__log_ready(log, err));
-    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
+    MS__TRY(ms__log_catch_up(log, err));
     const ms__tail *t = ms__tail_pin(log, &pin);
     ms_result code = ms__core_get(&log->core, t, seq, msg, err);
     ms__tail_unpin(log, pin);
@@ -15922,8 +15894,7 @@ static ms_result ms__log_list(ms_store *store, const ms_list_query *q, ms_arena 
 {
     uint32_t pin;
     ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_ready(log, err));
-    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
+    MS__TRY(ms__log_catch_up(log, err));
     const ms__tail *t = ms__tail_pin(log, &pin);
     ms_result code = ms__core_list(&log->core, t, &log->lock, q, arena, out, err);
     ms__tail_unpin(log, pin);
@@ -15933,8 +15904,7 @@ static ms_result ms__log_list(ms_store *store, const ms_list_query *q, ms_arena 
 static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err)
 {
     ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_ready(log, err));
-    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
+    MS__TRY(ms__log_catch_up(log, err));
     ms__lock_take(&log->lock);
     /* of those that HIDEs count some may be damaged, and not be among the messages */
     const ms__state *sum = &log->sum;
@@ -16022,7 +15992,7 @@ static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned 
                             padded - MS__HEADER, err);
     }
     ms__put32(copy + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
-    ms__put32(copy + 28, ms__log_check(&log->id, offset, copy));
+    ms__put32(copy + 28, ms__check_at(log->id.crc, offset, copy));
     return ms__log_over(log, offset + 24, copy + 24, 8, err);
 }
 
@@ -16477,8 +16447,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     memset(out, 0, sizeof *out);
     MS__TRY(ms__log_only(store, err));
     ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_ready(log, err));
-    if (ms__log_follows(log)) MS__TRY(ms__log_catch_up(log, err));
+    MS__TRY(ms__log_catch_up(log, err));
     ms__lock_take(&log->lock);
     if (log->os->stat(log->os->ctx, log->file.handle, &st) == 0) out->size = st.size;
     memcpy(out->id, log->id.id, 16);

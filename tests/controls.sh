@@ -430,9 +430,9 @@ controls()
         a_checkpoint_is_ignored_when_its_check_does_not_match 100 \
         ms__checkpoint_decode 'ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&' ''
     control header_check_dropped gcc test_corrupt each_bit_flipped 50 \
-        ms__replay_next 'ms__header_matches(&s->log->id, s->at, r);' 'true;'
+        ms__replay_next 'ms__holds_at(s->log->id.crc, s->at, r);' 'true;'
     control header_check_of_a_posting_dropped gcc test_corrupt each_bit_flipped 50 \
-        ms__log_holds '!ms__header_matches(&log->id, offset, r) ||' ''
+        ms__log_holds '!ms__holds_at(log->id.crc, offset, r) ||' ''
     control body_check_dropped gcc test_record every_flipped_bit_is_found 20 \
         ms__check_fields \
         'if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + 24))' 'if (0)'

@@ -1609,7 +1609,7 @@ static void lie_in_index(shape which, uint64_t at, size_t word, uint32_t value)
     ms__file_id id = ms__log_of(store)->id;
     ms_close(store);
     ms__put32(r + word, value);
-    ms__log_seal(&id, at, r);
+    ms__seal_at(id.crc, at, r);
     store = must_open(&desc);
     every_operation_answers(store, what);
     ms_close(store);
@@ -1919,7 +1919,7 @@ static void a_reader_stops_at_what_it_must_understand(void **state)
     ms_log_desc desc = desc_of(MS_LOG_READ);
     ms_store *reader = must_open(&desc);
     (void)state;
-    ms__index_header(r, 40, 0, 9);
+    ms__own_header(r, 40, MS__KIND_INDEX, 0, 9);
     r[4] = 200;
     assert_int_equal(ms__record_put(ms__log_of(store), r, NULL), MS_OK);
     assert_int_equal(test_refresh(reader, &last, NULL), MS_E_FOREIGN);
@@ -1977,7 +1977,7 @@ static void a_record_of_kind_0_ends_a_walk(void **state)
     ms_log_report report;
     ms_store *store = make_log(3);
     (void)state;
-    ms__index_header(r, 40, 0, 3);
+    ms__own_header(r, 40, MS__KIND_INDEX, 0, 3);
     r[4] = 0;
     assert_int_equal(ms__record_put(ms__log_of(store), r, NULL), MS_OK);
     append_some(store, 2);
@@ -2223,7 +2223,7 @@ static void a_posting_of_another_kind_of_record_is_damage(void **state)
     unsigned char *p = (unsigned char *)(uintptr_t)run.at + l.width;
     p[0] = (unsigned char)note;
     p[1] = 0;
-    ms__log_seal(&id, offset, r);
+    ms__seal_at(id.crc, offset, r);
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
     while (ms_next(&it) != NULL) after++;
     assert_int_equal(ms_cursor_close(&it, NULL), MS_E_DAMAGED);

@@ -274,7 +274,7 @@ static void a_hint_to_a_leaf_of_the_future_is_not_believed(void **state)
     assert_true(ms__segment_decode(&leaf, r, offset));
     memcpy(kept, r, sizeof kept);
     ms__put32(r + 128, leaf.number + 0x40000000u);
-    ms__log_seal(&id, offset, r);
+    ms__seal_at(id.crc, offset, r);
     store = open_log(MS_LOG_READ, false);
     assert_true(ms__log_of(store)->index.segments.n < 10);
     assert_int_equal(ms_store_stat(store, &again, NULL), MS_OK);
@@ -304,10 +304,10 @@ static void a_hide_that_says_nothing_hides_nothing(void **state)
     unsigned char *text =
         writable((const unsigned char *)ms_content(ms__msg(r)).text.ptr);
     text[0] = 'x';
-    ms__log_seal(&log->id, offset, writable(r));
+    ms__seal_at(log->id.crc, offset, writable(r));
     assert_int_equal(count_all(reader, q, MS_OK), before);
     text[0] = '{';
-    ms__log_seal(&log->id, offset, writable(r));
+    ms__seal_at(log->id.crc, offset, writable(r));
     ms_close(reader);
     finish(store);
 }

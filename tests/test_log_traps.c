@@ -585,12 +585,12 @@ static void lying_segment_numbers_cost_no_memory(void **state)
     for (uint64_t at = c.end; at < FILE_SIZE; at += SIZE) {
         unsigned char r[SIZE];
         memset(r, 0, sizeof r);
-        ms__index_header(r, SIZE - 4, MS__INDEX_SEGMENT, 1);
+        ms__own_header(r, SIZE - 4, MS__KIND_INDEX, MS__INDEX_SEGMENT, 1);
         segment += at / MS__SEGMENT_FIXED - 1;
         ms__put32(r + 128, (uint32_t)segment++);
         ms__put64(r + 136, MS__SUPER_SIZE);
         ms__put32(r + 212, 2);
-        ms__log_seal(&c.id, at, r);
+        ms__seal_at(c.id.crc, at, r);
         write_at(at, r, sizeof r);
     }
     memset(c.head + MS__AT_CHECKPOINTS, 0, 1024);
@@ -618,11 +618,11 @@ static double time_to_open_nested(uint64_t size, bool between)
         r[5] = MS_T_USER_MESSAGE;
         ms__put64(r + 8, 100);
         ms__put32(r + 24, 1);
-        ms__put32(r + 28, ms__log_check(&c.id, at, r));
+        ms__put32(r + 28, ms__check_at(c.id.crc, at, r));
         if (!between) continue;
         ms__put32(r + 40, 40);
         r[44] = MS__KIND_INDEX;
-        ms__log_seal(&c.id, at + 40, r + 40);
+        ms__seal_at(c.id.crc, at + 40, r + 40);
     }
     write_at(c.end, bytes + c.end, size - c.end);
     free(bytes);
@@ -771,7 +771,7 @@ static void a_redacted_message_hides_nothing_when_it_is_truncated(void **state)
     craft c = craft_of();
     read_at(at, head, sizeof head);
     ms__put32(head + 24, MS__ERASED);
-    ms__put32(head + 28, ms__log_check(&c.id, at, head));
+    ms__put32(head + 28, ms__check_at(c.id.crc, at, head));
     write_at(at, head, sizeof head);
     assert_int_equal(truncate(path, (off_t)at + 128), 0);
     store = must_open(&desc);
@@ -1181,7 +1181,7 @@ static size_t index_records(uint64_t end, uint64_t *places, size_t most)
     size_t n = 0;
     for (uint64_t at = MS__SUPER_SIZE; at < end; at += ms__padded(ms__get32(r))) {
         read_at(at, r, sizeof r);
-        assert_true(ms__header_matches(&c.id, at, r));
+        assert_true(ms__holds_at(c.id.crc, at, r));
         if (r[4] == MS__KIND_INDEX && n < most) places[n++] = at;
     }
     return n;
@@ -1622,7 +1622,7 @@ static void make_dead_messages(void)
         unsigned char r[DEAD_SIZE];
         read_at(at, r, sizeof r);
         r[7] &= (unsigned char)~MS_FLAG_SYNCED;
-        ms__log_seal(&c.id, at, r);
+        ms__seal_at(c.id.crc, at, r);
         write_at(at, r, sizeof r);
     }
     start_the_machine_anew();
