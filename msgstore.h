@@ -1022,12 +1022,6 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
  * here. */
 MS_API const ms_msg *ms_next(ms_cursor *it);
 
-
-static inline const ms_msg *ms__cursor_next(ms_cursor *it) /* private */
-{
-    return ms_next(it);
-}
-
 /* Closes a cursor and returns its result: MS_OK, MS_E_DAMAGED (records were skipped), or
  * the failure that ended it. A closed or zeroed cursor is allowed. */
 MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err);
@@ -24226,7 +24220,7 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
         MS__TRY(ms__history_open(desc, p->arena, own, err));
     }
     ms_result code = MS_OK, closed = MS_OK;
-    while (code == MS_OK && (msg = it ? ms__cursor_next(it)
+    while (code == MS_OK && (msg = it ? ms_next(it)
                                       : desc->next(desc->next_ctx)) != NULL)
         code = ms__project_add(p, msg, err);
     if (own) closed = ms_cursor_close(own, code == MS_OK ? err : NULL);
