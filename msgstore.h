@@ -3651,7 +3651,7 @@ static ms_result ms__fail_va(ms_error *err, ms_result code, const char *field,
     memset(err, 0, sizeof *err);
     err->code = code;
     err->offset = MS_NO_OFFSET;
-    memcpy(err->path, field, strlen(field));
+    memcpy(err->path, field, ms__min(strlen(field), sizeof err->path - 1));
     l.ptr = err->message;
     l.cap = sizeof err->message;
     l.len = 0;
@@ -3669,7 +3669,7 @@ static ms_result ms__fail(ms_error *err, ms_result code, const char *format, ...
     return code;
 }
 
-/* As ms__fail, with the name of a field, shorter than err->path. */
+/* As ms__fail, with the name of a field. */
 static ms_result ms__fail_at(ms_error *err, ms_result code, const char *field,
                              const char *format, ...)
 {
