@@ -604,6 +604,7 @@ static void test_naive_windows(void **state)
     "{'role':'tool','tool_call_id':'" id "','content':'" text "'}"
 #define NEVER "No result: the call was interrupted."
 #define BEGINS "(The conversation begins.)"
+#define BRIDGE "(The results are there.)"
 
 typedef struct trouble {
     const char *name, *dialect, *history, *provider, *expected;
@@ -632,6 +633,12 @@ static const trouble troubles[] = {
      USER("u") CALL("x", "f") USER("v"), "openai",
      "[" O_USER("u") "," O_CALLS(O_CALL("x", "f")) "," O_RESULT("x", NEVER) ","
      O_USER("v") "]", "synthesised 1", NULL},
+    {"a user after a call without a result, chat-strict", "framework",
+     USER("u") CALL("x", "f") USER("v") CALL("y", "f") RESULT("y", "1") USER("w"),
+     "chat-strict",
+     "[" O_USER("u") "," O_CALLS(O_CALL("x", "f")) "," O_RESULT("x", NEVER) ","
+     O_SAYS(BRIDGE) "," O_USER("v") "," O_CALLS(O_CALL("y", "f")) "," O_RESULT("y", "1")
+     "," O_SAYS(BRIDGE) "," O_USER("w") "]", "synthesised 1 bridged 2", NULL},
     {"a call without a result in the middle, anthropic", "framework",
      USER("u") CALL("x", "f") USER("v"), "anthropic",
      "{'messages':[{'role':'user','content':'u'},{'role':'assistant','content':["
@@ -1023,7 +1030,7 @@ static void report_words(const ms_project_report *r, char *out, size_t size)
         {"left_out", r->left_out}, {"dropped", r->dropped}, {"orphans", r->orphans},
         {"duplicates", r->duplicates}, {"wrapped", r->wrapped}, {"renamed", r->renamed},
         {"shortened", r->shortened}, {"synthesised", r->synthesised},
-        {"merged", r->merged}, {"started", r->started},
+        {"merged", r->merged}, {"started", r->started}, {"bridged", r->bridged},
     };
     size_t len = 0;
     out[0] = '\0';

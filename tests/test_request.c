@@ -294,6 +294,45 @@ static void thinking_goes_back_when_its_turn_runs(void **state)
     assert_int_equal(report.thinking_missing, 0);
 }
 
+/* DeepSeek asks for it on every message with calls since the user's last one. */
+static void thinking_of_each_call_goes_back_when_chat_completions_ask_for_it(void **state)
+{
+    static const char *const ids[] = {"x", "y"};
+    ms_request_desc desc = asked("openai");
+    ms_project_report report;
+    (void)state;
+    add(ms_user_message(ms_text("u")));
+    for (size_t i = 0; i < 2; i++) {
+        ms_envelope next = call(ids[i], "f");
+        next.flags = MS_FLAG_JOINED;
+        add(thought(ids[i], "{\"signed\":{\"provider\":\"openai\"}}"));
+        add(next);
+        add(result(ids[i], "r"));
+    }
+    desc.opts.thinking = true;
+#define STEP(id) \
+    "{'role':'assistant','content':null,'reasoning_content':'" id "','tool_calls':[{'id':'" \
+    id "','type':'function','function':{'name':'f','arguments':'{}'}}]},{'role':'tool'," \
+    "'tool_call_id':'" id "','content':'r'}"
+    must_be(body_of(&desc, &report),
+            "{'messages':[{'role':'user','content':'u'}," STEP("x") "," STEP("y") "]}");
+    assert_int_equal(report.thinking_missing, 0);
+    add(call("z", "f"));
+    add(result("z", "r"));
+    (void)body_of(&desc, &report);
+    assert_int_equal(report.thinking_missing, 1);
+}
+
+static void thinking_alone_is_left_out_when_the_user_goes_on(void **state)
+{
+    ms_request_desc desc = asked("chat-strict");
+    (void)state;
+    add(thought("hm", "{\"signed\":{\"provider\":\"chat-strict\"}}"));
+    add(ms_user_message(ms_text("u")));
+    desc.opts.thinking = true;
+    must_be(body_of(&desc, NULL), "{'messages':[{'role':'user','content':'u'}]}");
+}
+
 static void thinking_stays_out_when_it_is_off_or_another_signed_it(void **state)
 {
     static const struct {
@@ -432,6 +471,8 @@ int main(void)
         TEST(request_is_the_same_when_a_cursor_is_given),
         TEST(request_writes_nothing_when_a_message_is_damaged),
         TEST(thinking_goes_back_when_its_turn_runs),
+        TEST(thinking_of_each_call_goes_back_when_chat_completions_ask_for_it),
+        TEST(thinking_alone_is_left_out_when_the_user_goes_on),
         TEST(thinking_stays_out_when_it_is_off_or_another_signed_it),
         TEST(thinking_stays_out_when_its_answer_was_edited),
         TEST(thinking_is_one_model_family_when_only_the_date_differs),
