@@ -2096,8 +2096,8 @@ typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 MS_API size_t ms_count_tokens(void *ctx, ms_value text);
 
 typedef struct ms_project_opts {
-    ms_str agent_key;         /* who reads: what other agents did becomes user text;
-                                 absent: all is one's own */
+    ms_str agent_key;         /* of the reader: what other agents did becomes user text;
+                                 absent: all is the reader's own */
     ms_str system;            /* a system prompt before what the history has */
     ms_str model;             /* whom `thinking` is for; absent: any model */
     bool thinking;            /* signed thinking of the running turn goes back to its
@@ -2112,8 +2112,6 @@ typedef struct ms_project_opts {
     ms_count_fn count;        /* NULL: ms_count_tokens, 4 for each message, 1,000 for a
                                  picture. Your own gets a list with pictures as JSON */
     void *count_ctx;
-    bool keep_open;           /* calls of the last turn without a result stay so, for a
-                                 caller who is about to add it; no provider takes that */
     bool stable;              /* messages stay until ms_project returns, whatever `next`
                                  is called for (an arena store, a log): none is copied */
     bool shorten;             /* assistant text as ms_shorten_message makes it, by */
@@ -22158,7 +22156,7 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
  * key in it is lost. It separates a letter from its combining mark. Here a text is
  * shortened when that saves at least as many bytes as the hint has: what was left out of
  * a shortened text is about one hint, so with the same `keep` it stays as it is. And a
- * cut moves outwards, by at most 8 characters, while a combining mark, a variation
+ * split moves outwards, by at most 8 characters, while a combining mark, a variation
  * selector or an emoji modifier follows it, or a joiner is on one side of it.
  *
  * Cost: one pass to count; the text is copied only when it is shortened.
@@ -22168,7 +22166,7 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
  * ================================================================================== */
 
 #define MS__KEEP 200
-#define MS__CUT_REACH 8
+#define MS__SPLIT_REACH 8
 
 /* Returns the code point at text[*i], U+FFFD for bytes that are not UTF-8, and moves *i
  * after it. */
@@ -22200,7 +22198,7 @@ static size_t ms__chars_end(ms_str s, size_t i, size_t n, size_t *count)
     return i;
 }
 
-/* Would a cut at byte `at` divide what a reader sees as one character? So it does after a
+/* Would a split at byte `at` divide what a reader sees as one character? It does after a
  * joiner, and before a combining mark, joiner, variation selector or emoji modifier. */
 static bool ms__is_inside(ms_str s, size_t at)
 {
@@ -22212,17 +22210,17 @@ static bool ms__is_inside(ms_str s, size_t at)
            (c >= 0x1F3FB && c <= 0x1F3FF);
 }
 
-/* Moves a cut outwards until it divides nothing, or not at all; returns by how many
+/* Moves a split outwards until it divides nothing, or not at all; returns by how many
  * characters. */
-static size_t ms__cut_outwards(ms_str s, size_t *cut, bool back)
+static size_t ms__split_outwards(ms_str s, size_t *split, bool back)
 {
-    size_t at = *cut, moved = 0;
-    for (; moved < MS__CUT_REACH && ms__is_inside(s, at); moved++) {
+    size_t at = *split, moved = 0;
+    for (; moved < MS__SPLIT_REACH && ms__is_inside(s, at); moved++) {
         if (!back) (void)ms__code_point(s, &at);
         else do at--; while (at > 0 && ((unsigned char)s.ptr[at] & 0xC0) == 0x80);
     }
     if (ms__is_inside(s, at)) return 0;
-    *cut = at;
+    *split = at;
     return moved;
 }
 
@@ -22272,8 +22270,8 @@ static bool ms__short_plan(ms_str text, const ms_shorten_opts *opts, ms_str key,
     s->head = ms__chars_end(text, 0, keep, &ignored);
     s->tail = ms__chars_end(text, s->head, s->omitted, &ignored);
     if (!as_origin) {
-        s->omitted += ms__cut_outwards(text, &s->head, true);
-        s->omitted += ms__cut_outwards(text, &s->tail, false);
+        s->omitted += ms__split_outwards(text, &s->head, true);
+        s->omitted += ms__split_outwards(text, &s->tail, false);
     }
     size_t hint = ms__hint_write(s->omitted, key, NULL);
     s->size = s->head + hint + (text.len - s->tail);
@@ -22382,16 +22380,16 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *
  * Then, over the list of groups:
  *   5  The window begins at a group, so that no turn is split.
- *   6  A call without a result gets one that is made up; with keep_open not in the last
- *      group. Old results are shortened; error_text begins the result of a failed call.
- *   7  start_text becomes a group where the user must be first.
+ *   6  A call without a result gets one that is made up. Old results are shortened;
+ *      error_text begins the result of a failed call.
+ *   7  start_text becomes a group where the user must be first, bridge_text one between
+ *      results and a user's text.
  *
  * Writing:
  *   8  Groups of one role form a run, which becomes one message, with a blank line
  *      between texts. The run of an assistant ends with a group that has calls; their
- *      results follow, in the order of the calls.
- *   9  bridge_text stands between results and a user's message. [emit] writes each
- *      message by the templates of ms__shapes.
+ *      results follow, in the order of the calls. [emit] writes each message by the
+ *      templates of ms__shapes.
  *
  * Items of each type, for the reader agent_key (absent: everybody reads):
  *   user_message, task, script_instruction      user text
@@ -22433,8 +22431,8 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * call), and the message where the caller's does not stay. Items and groups never move.
  * An allocation that fails sets p->lost, which is tested after each message and at the
  * end; no item joins a group from then on.
- * (P1) Each call that is written has one result after it (without keep_open), and each
- *      result has its call before it.
+ * (P1) Each call that is written has one result after it, and each result has its call
+ *      before it.
  * (P2) Equal input gives equal bytes.
  * (P3) Reading the list and projecting it again gives the same bytes.
  * (P4) With the same start, one message more changes nothing before the group that it
@@ -22472,7 +22470,7 @@ typedef struct ms__shape_row {
     const char *plain;              /* the assistant's message of texts alone */
     const char *turn, *turn_end;    /* around any other; no end: members, not blocks */
     const char *texts;              /* block of all texts of a turn */
-    const char *said, *text;        /* block of one text; what begins one of several */
+    const char *block, *text;       /* block of one text; what begins one of several */
     const char *data, *url;         /* picture: %m its media type, %d its data or URL */
     const char *thought, *redacted; /* thinking */
     const char *call, *sibling;     /* a call; one that is not first, without signature */
@@ -22555,13 +22553,6 @@ MS_API const ms_profile *ms_profile_find(ms_str name)
 
 /* ---- How much a text is. */
 
-/* Is the code point of a script whose characters are words or syllables? */
-static bool ms__is_wide_script(uint32_t c)
-{
-    return (c >= 0x2E80 && c <= 0x9FFF) || (c >= 0xAC00 && c <= 0xD7FF) ||
-           (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFFEF) || c >= 0x20000;
-}
-
 MS_API size_t ms_count_tokens(void *ctx, ms_value text)
 {
     size_t twelfths = 0, i = 0;
@@ -22572,7 +22563,10 @@ MS_API size_t ms_count_tokens(void *ctx, ms_value text)
         twelfths += ascii * (text.json ? 4 : 3);
         i += ascii;
         if (i == text.text.len) break;
-        bool wide = ms__is_wide_script(ms__code_point(text.text, &i));
+        uint32_t c = ms__code_point(text.text, &i); /* of Chinese, Japanese, Korean? */
+        bool wide = (c >= 0x2E80 && c <= 0x9FFF) || (c >= 0xAC00 && c <= 0xD7FF) ||
+                    (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFFEF) ||
+                    c >= 0x20000;
         twelfths += wide ? 12u : 6u;
     }
     return (twelfths + 11) / 12;
@@ -23663,7 +23657,7 @@ static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *
 
 
 /* ==== [emit] groups become provider messages =========================================
- * Steps 5 to 9 of [project]. What a list needs beside the history's own groups becomes
+ * Steps 5 to 8 of [project]. What a list needs beside the history's own groups becomes
  * groups and results, too, so writing is one loop over runs. How a format spells each
  * thing is a template in ms__shapes; ms__out_form fills it.
  * ================================================================================== */
@@ -23793,17 +23787,19 @@ static void ms__reply(ms__projector *p, ms__item *call)
     }
 }
 
-/* A group of one text. */
-static ms__group *ms__text_group(ms__projector *p, ms__item_kind kind, ms_str text)
+/* Puts a group of one text at a place of the list. */
+static void ms__text_insert(ms__projector *p, ms__group **at, ms__item_kind kind,
+                            const char *text)
 {
     ms__item *item = (ms__item *)ms__take(p, sizeof *item);
     ms__group *g = (ms__group *)ms__take(p, sizeof *g);
-    if (!item || !g) return NULL;
+    if (!item || !g) return;
     item->kind = g->kind = kind;
-    item->text.text = text;
+    item->text = ms_text(text);
     item->group = g;
     g->first = g->last = item;
-    return g;
+    g->next = *at;
+    *at = g;
 }
 
 /* Does an assistant's group send nothing? Thinking alone is not sent. */
@@ -23819,27 +23815,28 @@ static bool ms__is_silent(const ms__group *g)
 static void ms__list_make(ms__projector *p, ms__group *start)
 {
     size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
-    bool apart = p->profile->system == MS_SYSTEM_APART;
-    const char *text = p->profile->start_text ? p->profile->start_text : MS__START;
+    const ms_profile *profile = p->profile;
     if (fresh > 0 && p->n_groups > fresh)
         p->old_results = (p->n_groups - fresh) / step * step;
-    if (p->pinned && !apart) p->pinned->next = start;
+    if (p->pinned && profile->system != MS_SYSTEM_APART) p->pinned->next = start;
     else p->first = start;
     ms__group **at = &p->first;
     while (*at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
     while (*at && ms__is_silent(*at)) *at = (*at)->next;
-    if (p->profile->start_user && !(*at && (*at)->kind == MS__ITEM_USER)) {
-        ms__group *g = ms__text_group(p, MS__ITEM_USER, ms_str_of(text));
-        if (!g) return;
+    if (profile->start_user && !(*at && (*at)->kind == MS__ITEM_USER)) {
         p->report.started = 1;
-        g->next = *at;
-        *at = g;
+        ms__text_insert(p, at, MS__ITEM_USER,
+                        profile->start_text ? profile->start_text : MS__START);
     }
     for (; *at; at = &(*at)->next) {
-        while ((*at)->next && ms__is_silent((*at)->next)) (*at)->next = (*at)->next->next;
-        if (p->opts.keep_open && !(*at)->next) return;
+        ms__group **next = &(*at)->next;
+        while (*next && ms__is_silent(*next)) *next = (*next)->next;
+        if (!(*at)->has_calls) continue;
         for (ms__item *item = (*at)->first; item; item = item->next)
             if (item->kind == MS__ITEM_CALL) ms__reply(p, item);
+        if (!profile->bridge_text || !*next || (*next)->kind != MS__ITEM_USER) continue;
+        p->report.bridged++;
+        ms__text_insert(p, next, MS__ITEM_ASSISTANT, profile->bridge_text);
     }
 }
 
@@ -24041,7 +24038,7 @@ static void ms__message_begin(ms__projector *p)
     p->comma = true;
 }
 
-/* ---- Steps 8 and 9: runs become messages. */
+/* ---- Step 8: runs become messages. */
 
 /* Calls, and with `ordered` texts and thinking as well, as elements of a list. */
 static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__group *last,
@@ -24055,7 +24052,7 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
             if (shape->signatures && !first && !item->beside.ptr) form = shape->sibling;
             first = false;
         } else if (!ordered) continue;
-        else if (item->kind == MS__ITEM_ASSISTANT) form = shape->said;
+        else if (item->kind == MS__ITEM_ASSISTANT) form = shape->block;
         else if (!ms__thought_goes(p, item)) continue;
         else form = item->redacted ? shape->redacted : shape->thought;
         if (some) ms__out(p, ",");
@@ -24111,28 +24108,21 @@ static const ms__group *ms__run_last(const ms__group *g)
 static const ms__group *ms__emit_results(ms__projector *p, const ms__group *g)
 {
     const ms__shape_row *shape = p->shape;
-    const ms__group *user = g->next && g->next->kind == MS__ITEM_USER ? g->next : NULL;
-    bool some = false;
+    bool user = g->next && g->next->kind == MS__ITEM_USER, some = false;
     for (const ms__item *call = g->first; call; call = call->next) {
-        if (!call->result) continue; /* no call, or it is kept open */
+        if (call->kind != MS__ITEM_CALL) continue;
         if (some && shape->results) ms__out(p, ",");
         else ms__message_begin(p);
         if (!some && shape->results) ms__out(p, shape->results);
         some = true;
         ms__out_form(p, shape->reply, call);
     }
-    const ms__group *last = some && user && shape->after ? ms__run_last(user) : g;
+    const ms__group *last = user && shape->after ? ms__run_last(g->next) : g;
     if (last != g) {
-        ms__gather(p, user, last);
+        ms__gather(p, g->next, last);
         ms__out_form(p, shape->after, NULL);
     }
-    if (some && shape->results) ms__out(p, "]}");
-    if (some && user && p->profile->bridge_text) {
-        p->report.bridged++;
-        ms__out(p, ",{\"role\":\"assistant\",\"content\":");
-        ms__out_text(p, ms_str_of(p->profile->bridge_text));
-        ms__out(p, "}");
-    }
+    if (shape->results) ms__out(p, "]}");
     return last->next;
 }
 
@@ -24263,7 +24253,7 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
     ms__out(p, "}");
 }
 
-/* Steps 5 to 9, `whole` with the members of a request around the list. */
+/* Steps 5 to 8, `whole` with the members of a request around the list. */
 static MS__APART ms_result ms__project_write(ms__projector *p,
                                              const ms_request_desc *desc, bool whole,
                                              ms_write_fn write, void *ctx, ms_error *err)

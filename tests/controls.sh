@@ -329,7 +329,7 @@ controls()
         thinking_stays_out_when_it_is_off_or_another_signed_it 100 \
         ms__signed '!ms_json_string_is(name, ms_str_of(p->profile->name))' 'false'
     control user_after_results gcc test_project 'a call without a result in the middle' 100 \
-        ms__emit_results 'if (some && user && p->profile->bridge_text)' 'if (false)'
+        ms__list_make 'if (!profile->bridge_text || !*next ||' 'if (true || !*next ||'
     control template_of_another_type gcc test_template \
         another_type_or_role_takes_the_writers_form 100 \
         ms__source_of 's[1] != (char)(m->type + 32)' 'false'

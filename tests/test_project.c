@@ -1781,36 +1781,6 @@ static void test_count_tokens(void **state)
 
 /* ---- options ---- */
 
-/* Calls of the last turn stay open for a caller who is about to add their results. */
-static void test_keep_open(void **state)
-{
-    const ms_profile *openai = profile_of("openai");
-    char why[PROVIDER_WHY];
-    ms_project_opts opts = everything;
-    ms_project_report report;
-    sent s;
-    history h = history_told("framework", USER("u") CALL("w", "f") USER("v")
-                             CALL("x", "f") CALL("y", "g") RESULT("x", "1") USER("w"));
-    (void)state;
-    memset(&s, 0, sizeof s);
-    opts.keep_open = true;
-    ms_str open = projected(openai, &opts, &h, 0, 5, NULL, NULL);
-    assert_true(ms_str_equal(open, quoted(
-        "[" O_USER("u") "," O_CALLS(O_CALL("w", "f")) "," O_RESULT("w", NEVER) ","
-        O_USER("v") "," O_CALLS(O_CALL("x", "f") "," O_CALL("y", "g")) "]")));
-    assert_non_null(refusal("openai", open, why));
-    sent_set(&s, projected(openai, &opts, &h, 0, 6, &report, NULL));
-    assert_int_equal(s.n, 6); /* the result that is there is sent */
-    assert_int_equal(report.synthesised, 1);
-    ms_str whole = projected_all(openai, &opts, &h); /* a user's message, no result */
-    must_accept(openai, whole, &h);
-    sent_set(&s, whole);
-    assert_true(ms_str_equal(sent_piece(&s, 6), quoted(O_RESULT("y", NEVER))));
-    sent_free(&s);
-    opts.newest = 3;
-    for (size_t k = 0; k < PROFILES; k++) must_repeat(ms_profile_at(k), &opts, &h);
-}
-
 /* The prompt that is given stands before what the history has. */
 static void test_system_prompt(void **state)
 {
@@ -2607,7 +2577,7 @@ static const struct CMUnitTest more_tests[] = {
     TEST(own_counter), TEST(system_over_budget), TEST(system_prompt_counts),
     TEST(count_tokens),
     TEST(huge_steps), TEST(late_results_cost_at_their_calls),
-    TEST(keep_open), TEST(system_prompt), TEST(shortening), TEST(fresh),
+    TEST(system_prompt), TEST(shortening), TEST(fresh),
     TEST(nothing_given),
     TEST(wrong_profiles), TEST(own_profile),
     TEST(white_space_at_the_end),
