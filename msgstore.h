@@ -7585,8 +7585,8 @@ typedef struct ms__live {
     size_t top;            /* buffer: what is above belongs to nodes */
     uint64_t floor;        /* buffer: what is below belongs to records */
     ms_arena nodes;
-    uint64_t index_bytes;
     uint64_t hash_key[2];
+    uint64_t index_bytes; /* from here on zeroed by ms__live_reset */
     uint64_t messages, last_seq, bytes;
     uint64_t gap_seq; /* largest number of a message that a copy left out, or that is lost
                        * and known from a change only */
@@ -7627,13 +7627,8 @@ static void *ms__live_zeroed(ms__live *live, size_t size)
 /* Forgets everything and keeps the memory; there are no readers. */
 static void ms__live_reset(ms__live *live)
 {
-    memset(&live->all, 0, sizeof live->all);
-    memset(&live->others, 0, sizeof live->others);
-    memset(&live->names, 0, sizeof live->names);
-    memset(&live->fresh, 0, sizeof live->fresh);
-    live->messages = live->last_seq = live->bytes = live->index_bytes = live->gap_seq = 0;
-    live->hidden = live->changes = 0;
-    live->recent = NULL;
+    const size_t kept = offsetof(ms__live, index_bytes);
+    memset((char *)live + kept, 0, sizeof *live - kept);
     ms_arena_reset(&live->nodes);
 }
 
@@ -10689,7 +10684,21 @@ static void ms__mem_named(ms__mem *m, uint64_t id)
     m->core.seed = ms__crc32c(0, bytes, 8);
 }
 
-/* Sets everything that a store with nothing in it has; memory is set by the caller. */
+/* Makes the store empty. It gets another id than that of an image in its buffer: what
+ * stands there is valid no more. */
+static void ms__mem_empty(ms__mem *m, uint64_t id)
+{
+    if (m->fixed && memcmp(m->buffer.base, ms__image_magic, 8) == 0)
+        id ^= ms__hash(m->tail.live.hash_key, id, (const char *)m->buffer.base + 16, 8);
+    ms__mem_named(m, id);
+    m->tail.end = m->tail.filled = MS__IMAGE_HEAD / 8;
+    m->tail.live.floor = MS__IMAGE_HEAD;
+    if (!m->fixed) return;
+    m->tail.live.top = (size_t)((unsigned char *)m - m->buffer.base);
+    m->tail.live.index_bytes = (m->buffer.span & ~(size_t)7) - m->tail.live.top;
+}
+
+/* Sets everything that a new store has; memory is set by the caller. */
 static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
 {
     uint64_t random[3];
@@ -10708,12 +10717,7 @@ static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
     fill(desc->entropy.ctx, random, sizeof random);
     m->tail.live.hash_key[0] = random[0];
     m->tail.live.hash_key[1] = random[1];
-    if (m->fixed && memcmp(m->buffer.base, ms__image_magic, 8) == 0)
-        random[2] ^= ms__hash(m->tail.live.hash_key, random[2],
-                              (const char *)m->buffer.base + 16, 8);
-    ms__mem_named(m, random[2]);
-    m->tail.end = m->tail.filled = MS__IMAGE_HEAD / 8;
-    m->tail.live.floor = MS__IMAGE_HEAD;
+    ms__mem_empty(m, random[2]);
     ms__lock_init(&m->lock);
 }
 
@@ -10745,9 +10749,8 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
 /* The store's own struct stands at the end of the buffer. */
 static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
 {
-    size_t size = desc->buffer_size & ~(size_t)7;
-    size_t top = size - (size_t)ms__align8(sizeof(ms__mem));
-    ms__mem *m = (ms__mem *)(void *)((char *)desc->buffer + top);
+    size_t size = desc->buffer_size & ~(size_t)7, own = (size_t)ms__align8(sizeof(ms__mem));
+    ms__mem *m = (ms__mem *)(void *)((char *)desc->buffer + size - own);
     memset(m, 0, sizeof *m);
     m->fixed = true;
     m->shift = 40; /* one piece */
@@ -10755,8 +10758,6 @@ static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
     m->buffer.span = desc->buffer_size;
     m->table = &m->buffer;
     m->tail.live.buffer = m->buffer.base;
-    m->tail.live.top = top;
-    m->tail.live.index_bytes = size - top;
     ms__mem_begin(m, desc);
     return m;
 }
@@ -10807,16 +10808,8 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err)
         return ms__fail(err, MS_E_UNSUPPORTED, "this is not an arena store");
     ms__mem *m = ms__mem_of(store);
     ms__live_reset(&m->tail.live);
-    m->tail.end = m->tail.filled = MS__IMAGE_HEAD / 8;
-    m->tail.live.floor = MS__IMAGE_HEAD;
-    if (m->fixed) { /* a new id: what stands after the new end is valid no more */
-        size_t size = m->buffer.span & ~(size_t)7;
-        ms__mem_named(m, m->id ^ ms__hash(m->tail.live.hash_key, m->id,
-                                          (const char *)m->buffer.base + 16, 8));
-        m->tail.live.top = size - (size_t)ms__align8(sizeof *m);
-        m->tail.live.index_bytes = size - m->tail.live.top;
-        ms__image_begin(m);
-    }
+    ms__mem_empty(m, m->id);
+    if (m->fixed) ms__image_begin(m);
     return MS_OK;
 }
 
