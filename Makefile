@@ -134,6 +134,9 @@ test-postgres: ## the store over PostgreSQL, on servers of its own; PG='suites f
 	@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) $(PG_TESTS)
 	@bash tests/postgres.sh $(PG)
 
+torture-postgres: ## the faults of the store over PostgreSQL, 200 rounds of them
+	@PG_ROUNDS=$${PG_ROUNDS:-200} $(MAKE) --no-print-directory test-postgres PG=faults
+
 test-report: ## the page of msgstore report in a browser; REPORT_SHOTS=dir keeps pictures
 	@sh tools/setup.sh report || echo 'make test-report: going on with what is there' >&2
 	@$(MAKE) --no-print-directory build/msgstore
@@ -216,7 +219,7 @@ clean: ## remove build/
 	rm -rf build
 
 .PHONY: help setup demo test check torture fuzz controls model coverage test-cross \
-        test-windows test-postgres test-report test-otlp test-handover bench bench-gate bench-micro \
+        test-windows test-postgres torture-postgres test-report test-otlp test-handover bench bench-gate bench-micro \
         bench-scale tool \
         examples all install lib js single static test-python test-js test-packaging clean
 
@@ -355,12 +358,14 @@ build/check/msgstore: $(TOOL_C:tools/%.c=build/check/tool/%.o) build/check/msgst
 # Tests of every store, and of its faults, over PostgreSQL.
 PG_INC   = -isystem $(shell pg_config --includedir 2>/dev/null || echo /usr/include/postgresql)
 PG_STORE = backends/msgstore_postgres.h tests/postgres/kind.h
-PG_TESTS = $(patsubst %,build/pg/test_%,twin views change memory find copy session)
+PG_TESTS = $(patsubst %,build/pg/test_%,twin views change memory find copy session) \
+           build/pg/faults
 build/pg/test_%: tests/test_%.c build/check/msgstore.o $(PG_STORE) $(shared)
 	$(call build,$(O2) -O1 -D_POSIX_C_SOURCE=200809L -DTEST_POSTGRES -Wno-unused \
 	    -Wno-unused-const-variable $(INC) $(PG_INC),\
 	    $(if $(filter $<,$(OWN)),,build/check/msgstore.o) $(LIBS) -lpq)
-build/pg/%: tests/postgres/%.c build/check/msgstore.o $(PG_STORE) $(shared)
+build/pg/%: tests/postgres/%.c tests/postgres/proxy.h build/check/msgstore.o $(PG_STORE) \
+    $(shared)
 	$(call build,$(O2) -O1 -D_POSIX_C_SOURCE=200809L $(INC) $(PG_INC),\
 	    build/check/msgstore.o $(LIBS) -lpq)
 build/san/%: tests/%.c build/san/msgstore.o $(shared)

@@ -796,6 +796,13 @@ static ms_result ms__pg_exec(ms__pg_line *line, const char *sql, const ms__pg_pa
     return ms__pg_answer(line, out, err);
 }
 
+/* Notices of the server are not for the program's stderr. */
+static void ms__pg_hush(void *ctx, const PGresult *r)
+{
+    (void)ctx;
+    (void)r;
+}
+
 /* Connects before the deadline, without blocking longer. */
 static ms_result ms__pg_connect_poll(ms__pg_line *line, ms_error *err)
 {
@@ -832,11 +839,17 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_on
     if (PQstatus(line->conn) == CONNECTION_BAD)
         return ms__pg_lost(line, "cannot connect", err);
     if (left < 3000) MS__PG_TRY(ms__pg_connect_poll(line, err));
+    PQsetNoticeReceiver(line->conn, ms__pg_hush, NULL);
     if (PQsetnonblocking(line->conn, 1) != 0)
         return ms__pg_lost(line, "cannot connect", err);
     snprintf(set, sizeof set, "set statement_timeout = %lu", (unsigned long)statement_ms);
     MS__PG_TRY(ms__pg_simple(line, set, err));
-    return MS_OK;
+    /* A server that no longer hears from a client holds its locks until it gives up. Not
+     * every engine knows these. */
+    (void)ms__pg_simple(line, "set tcp_keepalives_idle = 4; set tcp_keepalives_interval ="
+                        " 2; set tcp_keepalives_count = 3", NULL);
+    line->again = line->lost;
+    return line->lost ? ms__pg_lost(line, "cannot connect", err) : MS_OK;
 }
 
 /* ==== [pg-call] the pool, and repetition =============================================

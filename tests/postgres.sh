@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # The store over PostgreSQL: the suites that hold for every store, over one server and over
-# three. The servers are this script's own, in a temporary folder, and are gone at the end.
+# three; then faults (tests/postgres/faults.c). The servers are this script's own, in a
+# temporary folder, and are gone at the end.
 #
 #   tests/postgres.sh              all of it, in less than 5 minutes
-#   tests/postgres.sh suites|sharded   a part
+#   tests/postgres.sh suites|sharded|faults   a part
 #
-# MS_TEST_SCALE=n percent of the long loops. Where no server can run the script says "skip"
-# and why.
+# MS_TEST_SCALE=n percent of the long loops; PG_ROUNDS=n rounds of faults (3). Where no
+# server can run the script says "skip" and why.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 server=tests/postgres/server.sh
@@ -90,8 +91,15 @@ sharded()
     unset MS_TEST_PG MS_TEST_PG_2 MS_TEST_PG_3
 }
 
+faults()
+{
+    PG_SERVER=$server run faults build/pg/faults "$folder" "${PG_ROUNDS:-3}"
+    grep -h '^skip' "$folder/out"
+    ! mountpoint -q "$folder/full" 2>/dev/null || umount "$folder/full"
+}
+
 : >"$folder/tally"
-for part in ${*:-suites sharded}; do $part; done
+for part in ${*:-suites sharded faults}; do $part; done
 sort "$folder/tally" | uniq
 [ "$failed" -eq 0 ] && echo 'postgres: all passed' || echo 'postgres: FAILED'
 exit "$failed"

@@ -51,8 +51,13 @@ configure()
 
 start()
 {
-    as_owner "$bin/pg_ctl" -D "$1/data" -l "$1/log" -w -t 60 start >/dev/null ||
-        { tail -n 5 "$1/log" >&2; return 1; }
+    # processes of a killed server may need a moment to let go of its memory
+    for _ in 1 2 3; do
+        as_owner "$bin/pg_ctl" -D "$1/data" -l "$1/log" -w -t 60 start >/dev/null && return
+        sleep 1
+    done
+    tail -n 5 "$1/log" >&2
+    return 1
 }
 
 what=$1

@@ -1,0 +1,716 @@
+/* What goes wrong between a program and its server: the server is killed, connections are
+ * cut at each message, an attempt arrives after its repetition, the disk is full, a
+ * replica takes over. After each of them every message that was acknowledged is there
+ * once, in the order of its client, and no other.
+ *
+ *   build/pg/faults FOLDER ROUNDS      (tests/postgres.sh runs it)
+ *
+ * PG_SERVER names tests/postgres/server.sh; servers are made in FOLDER.
+ */
+
+#define MSGSTORE_POSTGRES_IMPLEMENTATION
+#include "../support.h"
+#include "../../backends/msgstore_postgres.h"
+#include "proxy.h"
+
+#include <sys/stat.h>
+
+enum { CLIENTS = 8, EACH = 125 };
+
+static const char *folder;
+static int rounds;
+
+
+/* ---- servers ---- */
+
+static int server_do(const char *what, const char *name, const char *rest)
+{
+    char command[700];
+    snprintf(command, sizeof command, "bash %s %s %s/%s %s", getenv("PG_SERVER"), what,
+             folder, name, rest);
+    return system(command);
+}
+
+static void server_must(const char *what, const char *name, const char *rest)
+{
+    if (server_do(what, name, rest) != 0) fail_msg("server %s %s", what, name);
+}
+
+static const char *url_of(const char *name, const char *more)
+{
+    static char urls[8][400];
+    static unsigned next;
+    char *url = urls[next++ % 8];
+    snprintf(url, sizeof urls[0], "host=%s/%s user=test dbname=postgres %s", folder, name,
+             more);
+    return url;
+}
+
+/* Runs SQL as the superuser; the first value comes back as a number. */
+static long long ask_sql(const char *name, const char *sql)
+{
+    PGconn *conn = PQconnectdb(url_of(name, ""));
+    PGresult *r = PQexec(conn, sql);
+    ExecStatusType status = PQresultStatus(r);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+        fail_msg("%s: %s", sql, PQerrorMessage(conn));
+    long long value = PQntuples(r) > 0 ? atoll(PQgetvalue(r, 0, 0)) : 0;
+    PQclear(r);
+    PQfinish(conn);
+    return value;
+}
+
+static ms_pg_desc desc_of(const char *url)
+{
+    ms_pg_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.url = url;
+    desc.partitions = 2;
+    return desc;
+}
+
+static ms_store *open_desc(const ms_pg_desc *desc)
+{
+    ms_store *store;
+    ms_error err;
+    if (ms_pg_open(&store, desc, &err) != MS_OK) fail_msg("open: %s", err.message);
+    return store;
+}
+
+static ms_store *open_url(const char *url)
+{
+    ms_pg_desc desc = desc_of(url);
+    return open_desc(&desc);
+}
+
+static void nap(int ms)
+{
+    struct timespec t = {0, 0};
+    t.tv_sec = ms / 1000;
+    t.tv_nsec = (long)(ms % 1000) * 1000000;
+    nanosleep(&t, NULL);
+}
+
+static void forget(const char *name)
+{
+    ask_sql(name, "truncate msgstore_record; update msgstore_bucket set last = 0,"
+                  " newest = 0, messages = 0, hidden = 0, changes = 0, bytes = 0");
+}
+
+
+/* ---- clients ---- */
+
+/* A client appends messages "client:number" until it has EACH of them acknowledged. */
+typedef struct client {
+    pthread_t thread;
+    int id;
+    const char *url;
+    uint32_t timeout_ms;
+    bool stubborn;            /* goes on after MS_E_UNREACHABLE, with the same key */
+    int acknowledged;
+    ms_pg_stat stat;
+    ms_error err;             /* of what failed */
+    ms_result result;
+} client;
+
+static ms_str location_of(int id, char out[32])
+{
+    snprintf(out, 32, "place %d", id % 5); /* some clients share one */
+    return ms_str_of(out);
+}
+
+/* Appends message n, or from n on a batch of three; in the ways that there are. */
+static ms_result client_append(ms_store *store, client *c, int n, int *count)
+{
+    char texts[3][32], keys[3][32], place[32];
+    ms_envelope m[3];
+    ms_append_opts opts;
+    memset(&opts, 0, sizeof opts);
+    opts.location = location_of(c->id, place);
+    *count = n % 5 == 4 && n + 3 <= EACH ? 3 : 1;
+    for (int i = 0; i < *count; i++) {
+        snprintf(texts[i], sizeof texts[i], "%d:%d", c->id, n + i);
+        snprintf(keys[i], sizeof keys[i], "key %d:%d", c->id, n + i);
+        m[i] = ms_user_message(ms_text(texts[i]));
+        if (c->stubborn || n % 3 == 0) m[i].key = ms_str_of(keys[i]);
+    }
+    return ms_append_batch(store, m, (size_t)*count, &opts, &c->err);
+}
+
+static void *client_run(void *arg)
+{
+    client *c = (client *)arg;
+    ms_pg_desc desc = desc_of(c->url);
+    ms_store *store;
+    desc.timeout_ms = c->timeout_ms;
+    desc.connections = 1;
+    c->result = ms_pg_open(&store, &desc, &c->err);
+    if (c->result != MS_OK) return NULL;
+    while (c->acknowledged < EACH && c->result == MS_OK) {
+        int count;
+        c->result = client_append(store, c, c->acknowledged, &count);
+        if (c->result == MS_OK) c->acknowledged += count;
+        if (c->stubborn && c->result != MS_OK) {
+            c->result = MS_OK;
+            nap(20);
+        }
+    }
+    ms_pg_stat_of(store, &c->stat, NULL);
+    ms_close(store);
+    return NULL;
+}
+
+static void clients_start(client *c, const char *url)
+{
+    memset(c, 0, CLIENTS * sizeof *c);
+    for (int i = 0; i < CLIENTS; i++) {
+        c[i].id = i;
+        c[i].url = url;
+        assert_int_equal(pthread_create(&c[i].thread, NULL, client_run, &c[i]), 0);
+    }
+}
+
+static uint64_t repeats, resolved, connects;
+
+static void clients_join(client *c)
+{
+    for (int i = 0; i < CLIENTS; i++) pthread_join(c[i].thread, NULL);
+    for (int i = 0; i < CLIENTS; i++) {
+        if (c[i].result != MS_OK)
+            fail_msg("client %d after %d: %s", i, c[i].acknowledged, c[i].err.message);
+        repeats += c[i].stat.repeats;
+        resolved += c[i].stat.resolved;
+        connects += c[i].stat.connects;
+    }
+}
+
+/* Every message of every client, once, in its order. */
+static void must_have_all(ms_store *store)
+{
+    int next[CLIENTS] = {0};
+    for (int place = 0; place < 5; place++) {
+        char name[32];
+        ms_cursor it;
+        ms_error err;
+        const ms_msg *msg;
+        ms_query q;
+        memset(&q, 0, sizeof q);
+        q.location = location_of(place, name);
+        if (ms_query_open(store, &q, &it, &err) != MS_OK) fail_msg("%s", err.message);
+        while ((msg = ms_next(&it)) != NULL) {
+            char text[32];
+            int id, n;
+            ms_str says = ms_content(msg).text;
+            snprintf(text, sizeof text, "%.*s", (int)says.len, says.ptr);
+            if (sscanf(text, "%d:%d", &id, &n) != 2) fail_msg("a message says %s", text);
+            if (n != next[id]) fail_msg("client %d: %d where %d belongs", id, n, next[id]);
+            next[id]++;
+        }
+        if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("%s", err.message);
+    }
+    for (int i = 0; i < CLIENTS; i++)
+        if (next[i] != EACH) fail_msg("client %d has %d of %d", i, next[i], EACH);
+}
+
+
+/* ---- the server is killed ---- */
+
+static void appends_are_stored_once_when_the_server_is_killed(void **state)
+{
+    client c[CLIENTS];
+    uint64_t rng = test_seed();
+    (void)state;
+    server_must("make", "killed", "autovacuum=off commit_delay=0");
+    ms_store *store = open_url(url_of("killed", ""));
+    for (int round = 0; round < rounds; round++) {
+        clients_start(c, url_of("killed", ""));
+        nap(20 + (int)test_below(&rng, 300));
+        server_must("kill", "killed", "");
+        nap((int)test_below(&rng, 400));
+        server_must("start", "killed", "");
+        clients_join(c);
+        must_have_all(store);
+        forget("killed");
+    }
+    ms_close(store);
+    server_must("stop", "killed", "");
+    test_tally("server kills amid 1,000 appends", (size_t)rounds);
+    printf("tally: attempts repeated %llu, found stored %llu\n",
+           (unsigned long long)repeats, (unsigned long long)resolved);
+}
+
+
+/* ---- connections are cut ---- */
+
+enum { OPERATIONS = 6 };
+
+static ms_result operation(ms_store *store, int what, int n, ms_error *err)
+{
+    char key[32];
+    ms_envelope m[4];
+    ms_append_opts opts;
+    ms_stat stat;
+    uint64_t seq = 0;
+    memset(&opts, 0, sizeof opts);
+    snprintf(key, sizeof key, "key %d", n);
+    for (int i = 0; i < 4; i++) m[i] = ms_user_message(ms_text("x"));
+    switch (what) {
+    case 0: return ms_append(store, MS_STR("cut"), &m[0], NULL, err);
+    case 1:
+        m[0].key = ms_str_of(key);
+        return ms_append(store, MS_STR("cut"), &m[0], NULL, err);
+    case 2:
+        opts.location = MS_STR("cut");
+        return ms_append_batch(store, m, 4, &opts, err);
+    case 3: /* keys of some: a transaction */
+        opts.location = MS_STR("cut");
+        m[1].key = ms_str_of(key);
+        return ms_append_batch(store, m, 4, &opts, err);
+    case 4: return ms_location_set(store, MS_STR("cut"), MS_STR("{\"a\":1}"), err);
+    default: break;
+    }
+    ms_result code = ms_store_stat(store, &stat, err);
+    seq = stat.last_seq;
+    m[0] = ms_user_message(ms_text("amended"));
+    return code == MS_OK ? ms_amend(store, seq, &m[0], err) : code;
+}
+
+static const int adds[OPERATIONS] = {1, 1, 4, 4, 0, 0};
+static const int changes[OPERATIONS] = {0, 0, 0, 0, 1, 1};
+
+/* Each operation with the connection cut before each message in either direction, or
+ * with an attempt that comes late, until an operation is over before the cut. */
+static void operations_happen_once_when_connections_are_cut(void **state)
+{
+    size_t cuts = 0;
+    int done = 0;
+    proxy p;
+    (void)state;
+    server_must("make", "cut", "fsync=off autovacuum=off");
+    proxy_open(&p, folder, "cut");
+    char url[500];
+    snprintf(url, sizeof url, "host=%s user=test dbname=postgres sslmode=disable"
+             " gssencmode=disable", p.folder);
+    ms_store *straight = open_url(url_of("cut", ""));
+    ms_pg_desc desc = desc_of(url);
+    desc.no_notify = true;
+    ms_envelope m = ms_user_message(ms_text("first"));
+    assert_int_equal(ms_append(straight, MS_STR("cut"), &m, NULL, NULL), MS_OK);
+    for (int what = 0; what < OPERATIONS; what++) {
+        for (int mode = PROXY_CUT_UP; mode <= PROXY_LATE; mode++) {
+            bool was_cut = true;
+            for (int at = 0; was_cut && at < 400; at++) {
+                ms_store *store = open_desc(&desc);
+                ms_stat before, after;
+                ms_error err;
+                assert_int_equal(ms_store_stat(straight, &before, NULL), MS_OK);
+                proxy_arm(&p, (proxy_mode)mode, at);
+                ms_result code = operation(store, what, done++, &err);
+                was_cut = proxy_disarm(&p);
+                if (code != MS_OK)
+                    fail_msg("operation %d, mode %d, at %d: %s", what, mode, at,
+                             err.message);
+                assert_int_equal(ms_store_stat(straight, &after, NULL), MS_OK);
+                if (after.messages - before.messages != (uint64_t)adds[what] ||
+                    after.changes - before.changes != (uint64_t)changes[what])
+                    fail_msg("operation %d, mode %d, at %d: %llu messages, %llu changes",
+                             what, mode, at,
+                             (unsigned long long)(after.messages - before.messages),
+                             (unsigned long long)(after.changes - before.changes));
+                ms_close(store);
+                cuts += was_cut;
+            }
+        }
+    }
+    assert_int_equal(ask_sql("cut", "select count(*) from msgstore_record where kind = 1"),
+                     ask_sql("cut", "select sum(messages) from msgstore_bucket"));
+    ms_close(straight);
+    proxy_close(&p);
+    server_must("stop", "cut", "");
+    test_tally("connections cut at a message", cuts);
+}
+
+
+/* ---- a replica takes over ---- */
+
+static void clients_go_on_when_a_replica_is_promoted(void **state)
+{
+    client c[CLIENTS];
+    char url[700];
+    uint64_t rng = test_seed() + 1;
+    int times = rounds < 20 ? (rounds + 2) / 3 : rounds / 10;
+    (void)state;
+    for (int round = 0; round < times; round++) {
+        char one[32], two[32], rest[500];
+        snprintf(one, sizeof one, "primary%d", round);
+        snprintf(two, sizeof two, "standby%d", round);
+        server_must("make", one, "autovacuum=off wal_level=replica max_wal_senders=5");
+        snprintf(rest, sizeof rest, "%s/%s 'synchronous_standby_names='", folder, one);
+        server_must("copy", two, rest);
+        ask_sql(one, "alter system set synchronous_standby_names = '*'");
+        ask_sql(one, "select pg_reload_conf()");
+        snprintf(url, sizeof url, "host=%s/%s,%s/%s user=test dbname=postgres", folder,
+                 one, folder, two);
+        clients_start(c, url);
+        nap(100 + (int)test_below(&rng, 400));
+        server_must("kill", one, "");
+        server_must("promote", two, "");
+        clients_join(c);
+        ms_store *store = open_url(url_of(two, ""));
+        must_have_all(store);
+        ms_close(store);
+        server_must("stop", two, "");
+        char command[400];
+        snprintf(command, sizeof command, "rm -rf %s/%s %s/%s", folder, one, folder, two);
+        assert_int_equal(system(command), 0);
+    }
+    test_tally("replicas promoted", (size_t)times);
+}
+
+
+/* ---- the disk is full ---- */
+
+static void nothing_acknowledged_is_lost_when_the_disk_is_full(void **state)
+{
+    char command[600], filler[400];
+    int stored = 0;
+    bool full = false;
+    (void)state;
+    snprintf(command, sizeof command, "mkdir -p %s/full && mount -t tmpfs -o size=170m,"
+             "mode=755 msgstore_pg %s/full 2>/dev/null", folder, folder);
+    if (system(command) != 0) {
+        printf("skip: no right to mount a small file system\n");
+        skip();
+    }
+    server_must("make", "full", "autovacuum=off min_wal_size=32MB max_wal_size=48MB"
+                                " wal_recycle=off");
+    snprintf(filler, sizeof filler, "%s/full/filler", folder);
+    FILE *f = fopen(filler, "wb");
+    for (int i = 0; i < 20 * 1024; i++) fwrite(command, 1, sizeof command, f);
+    fclose(f);
+    ms_pg_desc desc = desc_of(url_of("full", ""));
+    desc.timeout_ms = 1500;
+    ms_store *store = open_desc(&desc);
+    char *text = (char *)malloc(60000);
+    uint64_t rng = test_seed();
+    for (int i = 0; i < 60000; i++) text[i] = (char)('!' + test_below(&rng, 90));
+    for (int i = 0; i < 20000 && !full; i++) {
+        char key[32];
+        ms_error err;
+        ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, 60000)));
+        snprintf(key, sizeof key, "key %d", i);
+        m.key = ms_str_of(key);
+        ms_result code = ms_append(store, MS_STR("full"), &m, NULL, &err);
+        full = code != MS_OK;
+        stored += code == MS_OK;
+        if (full && code != MS_E_FULL && code != MS_E_UNREACHABLE)
+            fail_msg("a full disk: %d, %s", code, err.message);
+    }
+    assert_true(full);
+    assert_int_equal(remove(filler), 0);
+    server_do("kill", "full", "");
+    server_must("start", "full", "");
+    ms_envelope m = ms_user_message(ms_text("room again"));
+    desc.timeout_ms = 30000;
+    ms_close(store);
+    store = open_desc(&desc);
+    ms_error err;
+    if (ms_append(store, MS_STR("full"), &m, NULL, &err) != MS_OK)
+        fail_msg("after the disk was full: %s", err.message);
+    ms_stat stat;
+    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+    assert_in_range(stat.messages, (uint64_t)stored + 1, (uint64_t)stored + 2);
+    assert_int_equal(ask_sql("full", "select count(*) from msgstore_record"),
+                     (long long)stat.messages);
+    ms_close(store);
+    free(text);
+    server_do("stop", "full", "");
+    snprintf(command, sizeof command, "umount %s/full", folder);
+    assert_int_equal(system(command), 0);
+    test_tally("disks filled up", 1);
+}
+
+
+/* ---- one server for the rest ---- */
+
+static void a_call_returns_in_its_time_when_no_server_is_there(void **state)
+{
+    ms_store *store;
+    ms_error err;
+    ms_pg_desc desc = desc_of("host=/nonexistent user=test");
+    (void)state;
+    desc.timeout_ms = 300;
+    int64_t start = ms__pg_now();
+    assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_UNREACHABLE);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 200, 2000);
+    assert_null(store);
+
+    desc = desc_of(url_of("one", ""));
+    desc.timeout_ms = 400;
+    store = open_desc(&desc);
+    ms_envelope m = ms_user_message(ms_text("x"));
+    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_OK);
+    server_must("kill", "one", "");
+    start = ms__pg_now();
+    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_E_UNREACHABLE);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 300, 3000);
+    server_must("start", "one", "");
+    ms_stat stat;
+    assert_int_equal(ms_store_stat(store, &stat, &err), MS_OK);
+    assert_int_equal(stat.messages, 1);
+    ms_close(store);
+    forget("one");
+}
+
+static void an_append_is_busy_when_a_statement_takes_too_long(void **state)
+{
+    ms_pg_desc desc = desc_of(url_of("one", ""));
+    ms_error err;
+    (void)state;
+    desc.statement_ms = 200;
+    ms_store *store = open_desc(&desc);
+    PGconn *other = PQconnectdb(url_of("one", ""));
+    PQclear(PQexec(other, "begin"));
+    PQclear(PQexec(other, "select * from msgstore_bucket for update"));
+    ms_envelope m = ms_user_message(ms_text("x"));
+    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_E_BUSY);
+    PQclear(PQexec(other, "rollback"));
+    PQfinish(other);
+    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_OK);
+    ms_stat stat;
+    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+    assert_int_equal(stat.messages, 1);
+    ms_close(store);
+    forget("one");
+}
+
+static void a_cursor_goes_on_when_its_connection_is_cut(void **state)
+{
+    enum { MANY = 3000 };
+    static ms_envelope m[MANY];
+    ms_store *store = open_url(url_of("one", ""));
+    ms_append_opts opts;
+    (void)state;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("long");
+    for (int i = 0; i < MANY; i++) m[i] = ms_user_message(ms_text("some text"));
+    assert_int_equal(ms_append_batch(store, m, MANY, &opts, NULL), MS_OK);
+    for (int by_time = 0; by_time < 2; by_time++) {
+        ms_arena arena;
+        ms_cursor it;
+        ms_query q;
+        size_t n = 0;
+        test_arena_init(&arena, NULL);
+        memset(&q, 0, sizeof q);
+        q.location = opts.location;
+        q.by_time = by_time != 0;
+        q.arena = &arena;
+        assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+        while (ms_next(&it) != NULL)
+            if (n++ % 20 == 0)
+                ask_sql("one", "select count(pg_terminate_backend(pid)) from"
+                               " pg_stat_activity where pid <> pg_backend_pid()"
+                               " and backend_type = 'client backend'");
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        assert_int_equal(n, MANY);
+        ms_arena_deinit(&arena);
+    }
+    ms_close(store);
+    forget("one");
+}
+
+static void appends_are_repeated_when_transactions_are_serializable(void **state)
+{
+    client c[CLIENTS];
+    uint64_t before = repeats;
+    (void)state;
+    clients_start(c, url_of("one", "options='-c default_transaction_isolation="
+                                   "serializable'"));
+    clients_join(c);
+    ms_store *store = open_url(url_of("one", ""));
+    must_have_all(store);
+    printf("tally: serialisation failures repeated %llu\n",
+           (unsigned long long)(repeats - before));
+    assert_true(repeats > before);
+    ms_close(store);
+    forget("one");
+}
+
+/* Eight clients count up together: each number is had by one. */
+static void *count_up(void *arg)
+{
+    ms_store *store = (ms_store *)arg;
+    size_t *won = (size_t *)calloc(1, sizeof *won);
+    for (int tries = 0; tries < 400 && *won < 20; tries++) {
+        ms_cursor it;
+        ms_append_opts opts;
+        const ms_msg *msg;
+        memset(&opts, 0, sizeof opts);
+        opts.location = MS_STR("count");
+        opts.expect = true;
+        if (ms_get_conversation_messages(store, opts.location, 1, &it, NULL) != MS_OK)
+            continue;
+        char text[16] = "0";
+        if ((msg = ms_next(&it)) != NULL) {
+            opts.expect_seq = ms_seq(msg);
+            ms_str says = ms_content(msg).text;
+            snprintf(text, sizeof text, "%d", atoi(says.ptr) + 1);
+        }
+        ms_cursor_close(&it, NULL);
+        ms_envelope m = ms_user_message(ms_text(text));
+        if (ms_append_batch(store, &m, 1, &opts, NULL) == MS_OK) (*won)++;
+    }
+    return won;
+}
+
+static void one_append_wins_when_all_expect_the_same(void **state)
+{
+    pthread_t threads[CLIENTS];
+    ms_store *store = open_url(url_of("one", ""));
+    size_t total = 0;
+    (void)state;
+    for (int i = 0; i < CLIENTS; i++)
+        pthread_create(&threads[i], NULL, count_up, store);
+    for (int i = 0; i < CLIENTS; i++) {
+        void *won;
+        pthread_join(threads[i], &won);
+        total += *(size_t *)won;
+        free(won);
+    }
+    ms_cursor it;
+    const ms_msg *msg;
+    int next = 0;
+    ms_get_conversation_messages(store, MS_STR("count"), 0, &it, NULL);
+    while ((msg = ms_next(&it)) != NULL) {
+        char text[16];
+        ms_str says = ms_content(msg).text;
+        snprintf(text, sizeof text, "%.*s", (int)says.len, says.ptr);
+        assert_int_equal(atoi(text), next);
+        next++;
+    }
+    ms_cursor_close(&it, NULL);
+    assert_int_equal(next, total);
+    ms_close(store);
+    forget("one");
+}
+
+static void *append_later(void *arg)
+{
+    ms_envelope m = ms_user_message(ms_text("x"));
+    nap(300);
+    ms_append((ms_store *)arg, MS_STR("job"), &m, NULL, NULL);
+    return NULL;
+}
+
+static void a_waiter_wakes_when_another_client_appends(void **state)
+{
+    ms_store *store = open_url(url_of("one", "")), *other = open_url(url_of("one", ""));
+    pthread_t thread;
+    uint64_t seq = 0;
+    (void)state;
+    int64_t start = ms__pg_now();
+    pthread_create(&thread, NULL, append_later, other);
+    assert_int_equal(ms_wait(store, 0, 20000, &seq, NULL), MS_OK);
+    assert_true(seq > 0);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 250, 10000);
+    pthread_join(thread, NULL);
+    start = ms__pg_now();
+    assert_int_equal(ms_wait(store, seq, 200, &seq, NULL), MS_OK);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 150, 10000);
+    ms_close(store);
+    ms_close(other);
+    forget("one");
+}
+
+static void names_are_data_when_they_look_like_sql(void **state)
+{
+    static const char *const names[] = {"'; drop table msgstore_record; --", "$1", "a''b",
+                                        "\"x\"", "\\", "%_", "{a,b}", "NULL", "\xc3\xa9"};
+    ms_store *store = open_url(url_of("one", ""));
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        ms_str name = ms_str_of(names[i]);
+        ms_envelope m = ms_observation(ms_text(names[i]), name);
+        ms_cursor it;
+        m.agent_key = m.turn_id = m.key = name;
+        for (int twice = 0; twice < 2; twice++)
+            assert_int_equal(ms_append(store, name, &m, NULL, NULL), MS_OK);
+        assert_int_equal(ms_get_agent_messages(store, name, name, 0, &it, NULL), MS_OK);
+        assert_non_null(ms_next(&it));
+        assert_null(ms_next(&it));
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    }
+    ms_close(store);
+    forget("one");
+}
+
+/* The privileges that backends/README.md lists suffice; fewer are a clear code. */
+static void a_client_needs_no_more_than_the_listed_privileges(void **state)
+{
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_error err;
+    ms_stat stat;
+    (void)state;
+    ms_close(open_url(url_of("one", "")));
+    ask_sql("one", "create role writer login; create role reader login;"
+                   " grant usage on schema public to writer, reader;"
+                   " grant select on msgstore_schema, msgstore_bucket, msgstore_record"
+                   " to writer, reader; grant insert on msgstore_record to writer;"
+                   " grant update on msgstore_bucket, msgstore_record to writer");
+    char url[400];
+    snprintf(url, sizeof url, "host=%s/one user=writer dbname=postgres", folder);
+    ms_store *store = open_url(url);
+    uint64_t seq = 0;
+    assert_int_equal(ms_append(store, MS_STR("job"), &m, &seq, &err), MS_OK);
+    assert_int_equal(ms_amend(store, seq, &m, &err), MS_OK);
+    assert_int_equal(ms_hide(store, seq, &err), MS_OK);
+    ms_close(store);
+    snprintf(url, sizeof url, "host=%s/one user=reader dbname=postgres", folder);
+    store = open_url(url);
+    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_E_READ_ONLY);
+    assert_int_equal(ms_store_stat(store, &stat, &err), MS_OK);
+    ms_close(store);
+    ms_pg_desc desc = desc_of(url);
+    desc.read_only = true;
+    store = open_desc(&desc);
+    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_E_READ_ONLY);
+    ms_close(store);
+    forget("one");
+}
+
+static int one_server(void **state)
+{
+    (void)state;
+    return server_do("make", "one", "fsync=off autovacuum=off");
+}
+
+static int no_server(void **state)
+{
+    (void)state;
+    return server_do("stop", "one", "");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_call_returns_in_its_time_when_no_server_is_there),
+        cmocka_unit_test(an_append_is_busy_when_a_statement_takes_too_long),
+        cmocka_unit_test(a_cursor_goes_on_when_its_connection_is_cut),
+        cmocka_unit_test(appends_are_repeated_when_transactions_are_serializable),
+        cmocka_unit_test(one_append_wins_when_all_expect_the_same),
+        cmocka_unit_test(a_waiter_wakes_when_another_client_appends),
+        cmocka_unit_test(names_are_data_when_they_look_like_sql),
+        cmocka_unit_test(a_client_needs_no_more_than_the_listed_privileges),
+    };
+    const struct CMUnitTest servers[] = {
+        cmocka_unit_test(operations_happen_once_when_connections_are_cut),
+        cmocka_unit_test(appends_are_stored_once_when_the_server_is_killed),
+        cmocka_unit_test(clients_go_on_when_a_replica_is_promoted),
+        cmocka_unit_test(nothing_acknowledged_is_lost_when_the_disk_is_full),
+    };
+    if (argc != 3) return 2;
+    folder = argv[1];
+    rounds = atoi(argv[2]);
+    int failed = cmocka_run_group_tests(tests, one_server, no_server);
+    return failed + cmocka_run_group_tests(servers, NULL, NULL);
+}
