@@ -4260,7 +4260,8 @@ static bool ms__number_split(ms_str text, ms__number *out)
     memset(&s, 0, sizeof s);
     s.p = p;
     s.end = end;
-    if (p == end || !ms__scan_number(&s) || s.p != end) return false;
+    if (p == end || (*p != '-' && !ms__is_digit(*p))) return false;
+    if (!ms__scan_value(&s, 1) || s.p != end) return false;
     out->negative = *p == '-';
     for (p += out->negative; p < end && *p != 'e' && *p != 'E'; p++) {
         dot = dot || *p == '.';
@@ -19685,9 +19686,10 @@ static ms_str ms__unquoted(ms_str key) { return ms_str_n(key.ptr + 1, key.len - 
 static ms_str ms__member_now(const ms__object *o, const ms__token *token)
 {
     ms_str value = token->value;
+    if (!o->m->extra.ptr || o->depth > 0 || !ms__hole_lettered(o->shape, 'X'))
+        return value;
     ms_json_iter it = ms_json_iterate(o->m->extra);
-    if (o->depth > 0 || !it.object || !ms__hole_lettered(o->shape, 'X')) return value;
-    while (ms_json_next(&it))
+    while (it.object && ms_json_next(&it))
         if (ms_json_string_is(token->key, ms__unquoted(it.key))) value = it.value;
     return value;
 }
@@ -19725,8 +19727,8 @@ static void ms__name_put(ms_writer *w, const ms__hole *h)
  * has none. */
 static const ms__hole *ms__hole_form(const ms__object *o, const ms__hole *h)
 {
-    uint64_t forms = h ? ms__hole_forms(o->shape, h) : 0;
-    if (h && ms__hole_has(h, o->m, o->n)) return h;
+    if (!h || ms__hole_has(h, o->m, o->n)) return h;
+    uint64_t forms = ms__hole_forms(o->shape, h);
     for (h = o->shape->holes; forms; forms >>= 1, h++)
         if ((forms & 1) && ms__hole_has(h, o->m, o->n)) return h;
     return NULL;
@@ -21437,16 +21439,15 @@ static bool ms__anthropic_is_one(ms_str list)
     bool others = false;
     ms_json_iter it = ms_json_iterate(list);
     while (ms_json_next(&it)) {
-        ms_str type = ms__absent(), text = ms__absent();
-        (void)ms_json_member(it.value, MS_STR("type"), &type);
-        (void)ms_json_member(it.value, MS_STR("text"), &text);
-        bool plain = ms_json_string_is(type, MS_STR("text"));
-        if (ms_json_kind_of(plain ? text : type) != MS_JSON_STRING ||
-            ms_json_string_is(type, MS_STR("thinking")) ||
-            ms_json_string_is(type, MS_STR("tool_use")) ||
-            ms_json_string_is(type, MS_STR("tool_result")))
+        ms_str value = ms__absent();
+        (void)ms_json_member(it.value, MS_STR("type"), &value);
+        if (ms_json_string_is(value, MS_STR("thinking")) ||
+            ms_json_string_is(value, MS_STR("tool_use")) ||
+            ms_json_string_is(value, MS_STR("tool_result")))
             return false;
-        others |= !plain;
+        if (!ms_json_string_is(value, MS_STR("text"))) others = true;
+        else if (!ms_json_member(it.value, MS_STR("text"), &value)) return false;
+        if (ms_json_kind_of(value) != MS_JSON_STRING) return false;
     }
     return others;
 }
