@@ -1430,8 +1430,7 @@ typedef enum ms_sync_mode {
 } ms_sync_mode;
 
 typedef enum ms_log_opening {
-    MS_OPEN_NORMAL,           /* a torn end is left out; damage stays, is reported and
-                                 skipped */
+    MS_OPEN_NORMAL,           /* leaves a torn end out; reports damage, and skips it */
     MS_OPEN_STRICT,           /* either one is MS_E_DAMAGED */
     MS_OPEN_SALVAGE           /* reads all that is whole, also after a torn end; with
                                  MS_LOG_READ only */
@@ -1447,12 +1446,10 @@ typedef enum ms_log_engine {
 } ms_log_engine;
 
 typedef enum ms_log_event_kind {
-    MS_LOG_DAMAGE,            /* bytes that were written and cannot be read any more; they
-                                 stay where they are */
+    MS_LOG_DAMAGE,            /* bytes that were written and cannot be read any more */
     MS_LOG_ZEROED,            /* bytes after the last whole append: given up, now zero */
     MS_LOG_SYNC_FAILED,       /* the handle is poisoned from here on */
-    MS_LOG_INDEX_DAMAGE       /* an index record is damaged; it is derived from the
-                                 messages, nothing is lost */
+    MS_LOG_INDEX_DAMAGE       /* of an index record: nothing is lost */
 } ms_log_event_kind;
 
 typedef struct ms_log_event {
@@ -1570,8 +1567,8 @@ typedef struct ms_log_desc {
  * MS_E_FOREIGN: not a log, or of a newer version: the file is not touched; MS_E_DAMAGED:
  * see ms_log_opening; MS_E_IO: the system refused, err->sys_errno says why.
  * A file of size 0 counts as missing, and so do the parts of a superblock that an
- * interrupted creation leaves. MS_LOG_READ opens such a file as empty; MS_OPEN_STRICT
- * refuses all but size 0 (MS_E_DAMAGED). */
+ * interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED). MS_LOG_READ opens such a
+ * file as empty. */
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);
 
 typedef struct ms_log_info {
@@ -1620,23 +1617,21 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  * Sequence numbers, times and keys stay. With keep->dry_run nothing is written, and `to`
  * may be NULL.
  *   - The copy is written to PATH.compacting, verified, synced, and renamed: at every
- *     moment the path has the old file or the whole new one. What a killed rewrite left
- *     there is removed.
- *   - An existing file is replaced only with `replace`. The new file has its permissions,
+ *     moment the path has the old file or the whole new one. A PATH.compacting of a killed
+ *     rewrite is removed.
+ *   - A log at the path is replaced only with `replace`. The new file has its permissions,
  *     owner and group (MS_E_IO where that is impossible). Readers of the old one finish
  *     on it. It is synced first, since a power loss can bring it back until the new name
  *     is durable.
- *   - A source that is replaced refuses appends from the beginning of the copy on
- *     (MS_E_CONFLICT: close it, open the file anew). It accepts them again only if the
- *     rewrite fails.
+ *   - The log that is replaced refuses appends from the beginning of the copy on
+ *     (MS_E_CONFLICT: close it, open the file anew), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
  * is in place. MS_E_BUSY: another process writes to the file to be replaced.
  * MS_E_FOREIGN: the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
- * failed. Either the old file stays, or the new one is in place and a power loss can
- * bring the old one back. A source that alone writes to the file refuses from then on:
- * close it, open the file anew. From a source that refuses already the file is replaced
- * as it is. Windows replaces no file that is open, so `replace` fails there with MS_E_IO:
- * write to another path, close, and rename. */
+ * failed. Either the old file stays, or the new one is in place, and a power loss can
+ * bring the old one back; then a source that is replaced is poisoned. A poisoned source
+ * is replaced as it is. Windows replaces no file that is open, so `replace` fails there
+ * with MS_E_IO: write to another path, close, and rename. */
 MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
                                 const ms_keep *keep, ms_copy_report *report,
                                 ms_error *err);
@@ -11959,13 +11954,11 @@ static uint64_t ms__os_process(MS__UNUSED void *ctx)
 #include <unistd.h>
 #if MS__LINUX
 #include <sys/vfs.h>
-#elif MS__APPLE
-#include <sys/file.h>
-#include <sys/param.h>
-#include <sys/mount.h>
-#include <sys/sysctl.h>
 #else
 #include <sys/file.h>
+#endif
+#if MS__APPLE
+#include <sys/sysctl.h>
 #endif
 
 /* The C library hides these if a program includes it first with stricter settings. */
@@ -12010,21 +12003,15 @@ static int ms__os_close(MS__UNUSED void *ctx, ms_file file)
     return close((int)file) == 0 ? 0 : errno;
 }
 
-/* Names file systems that can always write an allocated block. On others (copy on write,
- * network) a store into a map may end in SIGBUS. */
+/* Can the file system always write an allocated block? On others (copy on write, network)
+ * a store into a map may end in SIGBUS. */
 static bool ms__keeps_room(MS__UNUSED int fd)
 {
 #if MS__LINUX
     struct statfs fs;
     if (fstatfs(fd, &fs) != 0) return false;
-    switch ((uint32_t)fs.f_type) {
-    case 0xEF53u:     /* ext2, ext3, ext4 */
-    case 0x58465342u: /* XFS */
-    case 0x01021994u: /* tmpfs */
-        return true;
-    default:
-        return false;
-    }
+    uint32_t type = (uint32_t)fs.f_type; /* ext2 to ext4, XFS, tmpfs */
+    return type == 0xEF53u || type == 0x58465342u || type == 0x01021994u;
 #else
     return false;
 #endif
@@ -15935,13 +15922,12 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     if (log->opts.sync != MS_SYNC_NONE) MS__TRY(ms__log_folder(log, err));
     ms_result code = ms__write_begin(log, err);
     if (code == MS_OK && n > MS__PLANS_SMALL) {
-        plans = n < SIZE_MAX / 2 / sizeof *plans
-                    ? (ms__plan *)ms__log_resize(log, NULL, 0, n * sizeof *plans)
-                    : NULL;
+        plans = NULL;
+        if (n < SIZE_MAX / 2 / sizeof *plans)
+            plans = (ms__plan *)ms__log_resize(log, NULL, 0, n * sizeof *plans);
         if (!plans) code = ms__no_memory(err, n * sizeof *plans);
     }
-    if (code == MS_OK)
-        code = ms__log_append_run(log, run, plans, err);
+    if (code == MS_OK) code = ms__log_append_run(log, run, plans, err);
     if (plans && plans != log->append.plans)
         (void)ms__log_resize(log, plans, n * sizeof *plans, 0);
     ms__staging_trim(log);
