@@ -137,6 +137,10 @@ test-postgres: ## the store over PostgreSQL, on servers of its own; PG='suites f
 torture-postgres: ## the faults of the store over PostgreSQL, 200 rounds of them
 	@PG_ROUNDS=$${PG_ROUNDS:-200} $(MAKE) --no-print-directory test-postgres PG=faults
 
+test-board: ## the store on a Cortex-M4 with 64 KiB of RAM, run under qemu, and its size
+	@sh tools/setup.sh board || echo 'make test-board: going on with what is there' >&2
+	@bash tests/board.sh
+
 test-report: ## the page of msgstore report in a browser; REPORT_SHOTS=dir keeps pictures
 	@sh tools/setup.sh report || echo 'make test-report: going on with what is there' >&2
 	@$(MAKE) --no-print-directory build/msgstore
@@ -219,8 +223,8 @@ clean: ## remove build/
 	rm -rf build
 
 .PHONY: help setup demo test check torture fuzz controls model coverage test-cross \
-        test-windows test-postgres torture-postgres test-report test-otlp test-handover bench bench-gate bench-micro \
-        bench-scale tool \
+        test-windows test-postgres torture-postgres test-board test-report test-otlp \
+        test-handover bench bench-gate bench-micro bench-scale tool \
         examples all install lib js single static test-python test-js test-packaging clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old

@@ -182,6 +182,11 @@
  *                           MS_E_UNSUPPORTED, and images and logs with changes are
  *                           refused. Saves 12 KiB in the smallest program. (-Os leaves
  *                           out code that only serves speed.)
+ *   MSGSTORE_FREESTANDING   no system below: no malloc, clock, log, threads, stdio. Give
+ *                           each store a buffer or an allocator, and entropy; without a
+ *                           clock, messages have no time of their own. ms_wait does not
+ *                           wait
+ *   MSGSTORE_NO_ERROR_TEXT  errors have a code and an offset, but no message and no path
  *   MSGSTORE_NO_SIMD        text is scanned by words instead of 16 bytes (SSE2, NEON);
  *                           the results are equal
  *   MSGSTORE_STB_DS         the path of stb_ds.h; default "stb_ds.h"
@@ -193,6 +198,12 @@
  * files of a program. For logs on 32-bit Linux, include msgstore.h first in the file
  * with the implementation, so that files over 2 GiB work.
  */
+
+#ifdef MSGSTORE_FREESTANDING
+#define MSGSTORE_NO_LOG
+#define MSGSTORE_NO_THREADS
+#define MSGSTORE_NO_STDIO
+#endif
 
 /* The log needs more than C99 from the system's headers: include this file first where
  * the implementation is. */
@@ -2537,7 +2548,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define WIN32_LEAN_AND_MEAN
 #endif
 #include <windows.h>
-#else
+#elif !defined(MSGSTORE_FREESTANDING)
 #include <sys/time.h>
 #include <sys/select.h>
 #if MS__THREADS
@@ -2719,7 +2730,9 @@ static MS__UNUSED void ms__yield(void)
 /* Sleeps for about so many microseconds. */
 static void ms__pause(uint64_t micros)
 {
-#if MS__WINDOWS
+#ifdef MSGSTORE_FREESTANDING
+    (void)micros;
+#elif MS__WINDOWS
     Sleep((DWORD)((micros + 999) / 1000));
 #else
     struct timeval time;
@@ -2732,7 +2745,9 @@ static void ms__pause(uint64_t micros)
 /* Nanoseconds since 1970-01-01 UTC, in whole microseconds: times as text stay short. */
 static int64_t ms__system_time(void)
 {
-#if MS__WINDOWS
+#ifdef MSGSTORE_FREESTANDING
+    return MS_TIME_NONE;
+#elif MS__WINDOWS
     FILETIME ft;
     GetSystemTimeAsFileTime(&ft);
     uint64_t ticks = ((uint64_t)ft.dwHighDateTime << 32) | ft.dwLowDateTime;
@@ -3023,11 +3038,16 @@ static void ms__default_fill(MS__UNUSED void *ctx, void *out, size_t len)
 static void *ms__resize(const ms_alloc *a, void *ptr, size_t old_size, size_t new_size)
 {
     if (a->resize) return a->resize(a->ctx, ptr, old_size, new_size);
+#ifdef MSGSTORE_FREESTANDING
+    (void)ptr, (void)old_size, (void)new_size;
+    return NULL;
+#else
     if (new_size == 0) {
         free(ptr);
         return NULL;
     }
     return realloc(ptr, new_size);
+#endif
 }
 
 typedef struct ms__block {
@@ -3583,6 +3603,28 @@ MS_API const char *ms_result_text(ms_result code)
     return (unsigned)code < MS_RESULT_COUNT ? ms__result_texts[code] : "unknown result";
 }
 
+/* Fills err, which may be NULL, without a text. */
+static ms_result ms__fail_code(ms_error *err, ms_result code)
+{
+    if (!err) return code;
+    memset(err, 0, sizeof *err);
+    err->code = code;
+    err->offset = MS_NO_OFFSET;
+    return code;
+}
+
+#define MS__V(s) (s).ptr, (s).len
+
+#ifdef MSGSTORE_NO_ERROR_TEXT
+/* Nothing of a text is evaluated, so that it is not in the program. */
+static MS__UNUSED int ms__no_text(const char *format, ...) { return format != NULL; }
+#define ms__fail(err, code, ...) \
+    ((void)sizeof ms__no_text(__VA_ARGS__), ms__fail_code(err, code))
+#define ms__fail_at(err, code, field, ...) \
+    ((void)(field), (void)sizeof ms__no_text(__VA_ARGS__), ms__fail_code(err, code))
+#define ms__fail_in(err, code, ...) \
+    ((void)(err), (void)sizeof ms__no_text(__VA_ARGS__), (code))
+#else
 typedef struct ms__line {
     char *ptr;
     size_t cap, len;
@@ -3634,16 +3676,13 @@ static void ms__line_format(ms__line *l, const char *format, va_list args)
     l->ptr[l->len] = 0;
 }
 
-#define MS__V(s) (s).ptr, (s).len
-
+/* Fills err; `field`, shorter than err->path, becomes its path. */
 static ms_result ms__fail_va(ms_error *err, ms_result code, const char *field,
                              const char *format, va_list args)
 {
     ms__line l;
+    (void)ms__fail_code(err, code);
     if (!err) return code;
-    memset(err, 0, sizeof *err);
-    err->code = code;
-    err->offset = MS_NO_OFFSET;
     memcpy(err->path, field, ms__min(strlen(field), sizeof err->path - 1));
     l.ptr = err->message;
     l.cap = sizeof err->message;
@@ -3673,11 +3712,6 @@ static ms_result ms__fail_at(ms_error *err, ms_result code, const char *field,
     return code;
 }
 
-MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message)
-{
-    return ms__fail(err, code, "%s", message);
-}
-
 /* Puts a parent such as "messages[3]" before the path of an error. */
 static ms_result ms__fail_in(ms_error *err, ms_result code, const char *format, ...)
 {
@@ -3696,6 +3730,12 @@ static ms_result ms__fail_in(ms_error *err, ms_result code, const char *format, 
     whole[l.len] = 0;
     memcpy(err->path, whole, sizeof whole);
     return code;
+}
+#endif
+
+MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message)
+{
+    return ms__fail(err, code, "%s", message);
 }
 
 static ms_result ms__no_memory(ms_error *err, uint64_t size)
@@ -5790,8 +5830,9 @@ static bool ms__hide_read(const ms_msg *msg, uint64_t *first, uint64_t *last,
                           uint64_t *messages)
 {
     ms_str v, json = ms_content(msg).text;
-    return ms_json_member(json, MS_STR("first"), &v) && ms_json_u64(v, first) == MS_OK &&
-           ms_json_member(json, MS_STR("last"), &v) && ms_json_u64(v, last) == MS_OK &&
+    return MS__CHANGES && ms_json_member(json, MS_STR("first"), &v) &&
+           ms_json_u64(v, first) == MS_OK && ms_json_member(json, MS_STR("last"), &v) &&
+           ms_json_u64(v, last) == MS_OK &&
            ms_json_member(json, MS_STR("messages"), &v) &&
            ms_json_u64(v, messages) == MS_OK && *first <= *last && *last != UINT64_MAX;
 }
@@ -6326,7 +6367,8 @@ MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_m
     ms__now before, now;
     uint64_t pause = 50;
     const int64_t most = (int64_t)timeout_ms * 1000000;
-    int64_t end = ms__system_time() + most;
+    int64_t end = ms__system_time();
+    if (end != MS_TIME_NONE) end += most;
     if (last_seq) *last_seq = 0;
     MS__TRY(ms__open_check(store, err));
     if (store->backend->wait)

@@ -321,6 +321,15 @@ switched MSGSTORE_NO_LOG -DMSGSTORE_NO_LOG "$stb" "$log"
 switched MSGSTORE_NO_CHANGES '-DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_DIALECTS' "$no_stb" 'stbds_'
 switched all_switches "-DMSGSTORE_STATIC -DMSGSTORE_NO_THREADS -DMSGSTORE_NO_STDIO \
     -DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG" "$no_stb" "$threads|$stdio|$log|stbds_"
+switched MSGSTORE_NO_ERROR_TEXT -DMSGSTORE_NO_ERROR_TEXT "$stb" ' ms__line'
+# Without a system, the C library gives memory and string functions, and abort.
+check MSGSTORE_FREESTANDING_asks_for_no_system <<END
+gcc -std=c99 $warn_c -DMSGSTORE_FREESTANDING -DMSGSTORE_NO_DIALECTS -Os $no_stb \
+    -c \$src/single.c -o \$dir/single.o
+nm -u \$dir/single.o | sed 's/^ *U //' >\$dir/names
+grep -q '^memmove\$' \$dir/names
+! grep -vE '^(mem(cpy|set|move|cmp|chr)|str(len|chr|cmp)|abort|strtod)\$' \$dir/names
+END
 check the_log_is_seen_by_its_names <<END
 nm $out/$c_quick.o >\$dir/names
 for name in ' U mmap' ' U f(data)?sync' ' T ms_log_open' ' T ms_os_'; do

@@ -9,6 +9,7 @@
 #   tools/setup.sh cross s390x|i386|armhf    a compiler for that machine and its emulator
 #   tools/setup.sh windows a compiler for Windows, and wine
 #   tools/setup.sh postgres what `make test-postgres` needs: libpq and a server
+#   tools/setup.sh board   a compiler for Cortex-M, newlib and its emulator
 #   tools/setup.sh report  what `make test-report` needs: chromium, node, zlib
 #
 # These install nothing:
@@ -225,6 +226,14 @@ missing_for_postgres()
     command -v setpriv >/dev/null 2>&1 || echo util-linux
 }
 
+missing_for_board()
+{
+    compiles "#include <string.h>\n$empty" '--specs=nano.specs --specs=nosys.specs' \
+        arm-none-eabi-gcc || echo gcc-arm-none-eabi libnewlib-arm-none-eabi
+    command -v qemu-system-arm >/dev/null 2>&1 || echo qemu-system-arm
+    [ -n "$(stb_flag)" ] || echo libstb-dev
+}
+
 machine=${2:-}
 case ${1:-}:$machine in
 stb:) stb_flag && exit 0 ;;
@@ -234,10 +243,11 @@ zlib:)
     ;;
 peers:) peers && exit 0 ;;
 absent:) absent && exit 0 ;;
-demo: | test: | setup: | check: | fuzz: | controls: | bench: | windows: | report: | postgres:) ;;
+demo: | test: | setup: | check: | fuzz: | controls: | bench: | windows: | report: | postgres: | board:) ;;
 cross:s390x | cross:i386 | cross:armhf) ;;
 *)
-    echo "usage: tools/setup.sh demo|test|setup|check|fuzz|controls|bench|windows|report|postgres" >&2
+    echo "usage: tools/setup.sh demo|test|setup|check|fuzz|controls|bench|windows|report" >&2
+    echo "       tools/setup.sh postgres|board" >&2
     echo "       tools/setup.sh absent|peers|stb|zlib" >&2
     echo "       tools/setup.sh cross s390x|i386|armhf" >&2
     exit 2
@@ -265,7 +275,7 @@ fi
 target=$1
 asked="make $target"
 case $target in
-cross | windows | report | postgres) asked="make test-$target" ;;
+cross | windows | report | postgres | board) asked="make test-$target" ;;
 esac
 wanted_by=$asked
 [ -z "$machine" ] || wanted_by="$asked, $machine,"

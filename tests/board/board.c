@@ -1,0 +1,190 @@
+/* An agent's memory on a Cortex-M4 with 64 KiB of RAM: a store in a static buffer of 32 KiB,
+ * no heap. It is filled, its four views and an agent's history are read, its image is
+ * written to flash; then power fails, RAM is lost, and the store is attached from flash
+ * and goes on. tests/board.sh builds it, runs it under qemu and weighs it.
+ *
+ * Prints "ok NAME", "FAIL NAME: reason" and "figure NAME: N" lines. */
+#define MSGSTORE_STATIC
+#define MSGSTORE_IMPLEMENTATION
+#define MSGSTORE_FREESTANDING
+#define MSGSTORE_NO_DIALECTS
+#ifndef BOARD_TEXT
+#define MSGSTORE_NO_ERROR_TEXT
+#endif
+#ifndef BOARD_CHANGES
+#define MSGSTORE_NO_CHANGES
+#endif
+#include "../../msgstore.h"
+
+#include "start.h"
+#include <string.h>
+
+#define STORE_SIZE 32768
+#define BOARD_MESSAGES 362   /* that 0.1.0 held, by this program */
+
+static uint64_t buffer[STORE_SIZE / 8];
+static int failed;
+
+static void check(int holds, const char *name)
+{
+    put(holds ? "ok " : "FAIL ");
+    put(name);
+    put(holds ? "\n" : ": it does not hold\n");
+    failed |= !holds;
+}
+
+static void figure(const char *name, unsigned n)
+{
+    put("figure ");
+    put(name);
+    put(": ");
+    put_number(n);
+    put("\n");
+}
+
+static int64_t ticks(void *ctx)
+{
+    int64_t *now = (int64_t *)ctx;
+    return *now += 1000000;
+}
+
+static void entropy(void *ctx, void *out, size_t len)
+{
+    (void)ctx;
+    memset(out, 7, len);
+}
+
+static ms_mem_desc describe(int64_t *now)
+{
+    ms_mem_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.buffer = buffer;
+    desc.buffer_size = sizeof buffer;
+    desc.clock.now = ticks;
+    desc.clock.ctx = now;
+    desc.entropy.fill = entropy;
+    return desc;
+}
+
+/* A message of 17 bytes that an agent saw. */
+static ms_result append(ms_store *store, unsigned n, uint64_t *seq)
+{
+    char text[] = "goblin sees you00";
+    ms_envelope m;
+    text[15] = (char)('0' + n / 10 % 10);
+    text[16] = (char)('0' + n % 10);
+    m = ms_message(n % 8 == 0 ? MS_T_USER_MESSAGE : MS_T_OBSERVATION, ms_text(text));
+    m.agent_key = n % 2 ? MS_STR("goblin") : MS_STR("troll");
+    return ms_append(store, MS_STR("level_1"), &m, seq, NULL);
+}
+
+/* Messages of a query, read to its end; ~0: it failed. */
+static unsigned count(ms_store *store, const ms_query *query)
+{
+    ms_cursor it;
+    unsigned n = 0;
+    if (ms_query_open(store, query, &it, NULL) != MS_OK) return ~0u;
+    while (ms_next(&it) != NULL) n++;
+    return ms_cursor_close(&it, NULL) == MS_OK ? n : ~0u;
+}
+
+static unsigned count_view(ms_store *store, unsigned view, ms_str agent)
+{
+    ms_query query;
+    memset(&query, 0, sizeof query);
+    query.location = MS_STR("level_1");
+    query.views = view;
+    query.agent_key = agent;
+    query.agent_keys = &agent;
+    query.n_agent_keys = 1;
+    return count(store, &query);
+}
+
+/* Messages of the goblin's history, of which the newest says `last`. */
+static unsigned history(ms_store *store, const char *last)
+{
+    ms_memory memory;
+    ms_cursor it;
+    const ms_msg *msg;
+    unsigned n = 0;
+    int same = 0;
+    ms_memory_init(&memory, store, MS_STR("level_1"), MS_STR("goblin"));
+    memory.timeline = true;
+    if (ms_get_history(&memory, &it, NULL) != MS_OK) return ~0u;
+    for (; (msg = ms_next(&it)) != NULL; n++)
+        same = ms_str_equal(ms_content(msg).text, ms_str_of(last));
+    return ms_cursor_close(&it, NULL) == MS_OK && same ? n : ~0u;
+}
+
+/* Fills the store, reads it, writes its image to flash; how many messages it holds goes
+ * to the head of the flash. */
+static void first_life(void)
+{
+    int64_t now = 0;
+    unsigned n = 0, users;
+    uint64_t seq;
+    ms_mem_desc desc = describe(&now);
+    ms_store *store;
+    ms_str image;
+    if (ms_mem_open(&store, &desc, NULL) != MS_OK) { check(0, "open"); return; }
+    while (append(store, n, &seq) == MS_OK) n++;
+    figure("messages of 17 bytes in 32 KiB", n);
+    check(n >= BOARD_MESSAGES,
+          "no_fewer_messages_fit_than_before");
+    users = (n + 7) / 8;
+    check(count_view(store, MS_VIEW_TIMELINE, MS_STR("goblin")) == n, "timeline_has_all");
+    check(count_view(store, MS_VIEW_CONVERSATION, MS_STR("goblin")) == users,
+          "conversation_has_the_users_messages");
+    check(count_view(store, MS_VIEW_AGENT, MS_STR("goblin")) == n / 2,
+          "an_agent_has_its_observations");
+    check(count_view(store, MS_VIEW_TEAM, MS_STR("troll")) == (n + 1) / 2,
+          "a_team_has_its_members_messages");
+    check(count_view(store, MS_VIEW_GLOBAL, MS_STR("goblin")) == 0, "nothing_is_global");
+    image = ms_mem_image(store);
+    memcpy(flash_begin + 16, image.ptr, image.len);
+    memcpy(flash_begin + 8, &image.len, sizeof image.len);
+    memcpy(flash_begin + 4, &n, sizeof n);
+}
+
+/* Attaches what the first life left, and goes on. */
+static void second_life(void)
+{
+    int64_t now = 1000000000;
+    unsigned n;
+    size_t len;
+    uint64_t seq = 0;
+    ms_mem_desc desc = describe(&now);
+    ms_store *store;
+    ms_stat stat;
+    memcpy(&n, flash_begin + 4, sizeof n);
+    memcpy(&len, flash_begin + 8, sizeof len);
+    memcpy(buffer, flash_begin + 16, len);
+    if (ms_mem_attach(&store, &desc, NULL, NULL) != MS_OK) { check(0, "attach"); return; }
+    check(ms_store_stat(store, &stat, NULL) == MS_OK && stat.messages == n,
+          "the_image_has_all_messages_after_a_power_cut");
+    check(append(store, n, &seq) == MS_E_FULL && seq == 0, "a_full_store_says_so");
+    check(ms_mem_reset(store, NULL) == MS_OK && append(store, 3, &seq) == MS_OK && seq == 1,
+          "a_store_begins_again");
+    check(history(store, "goblin sees you03") == 1, "a_history_ends_with_the_newest");
+    ((uint8_t *)buffer)[ms_mem_image(store).len - 9] ^= 1;
+    check(ms_mem_attach(&store, &desc, NULL, NULL) != MS_OK, "a_damaged_image_is_refused");
+}
+
+#define LIFE 0x4c494645u
+
+int main(void)
+{
+    uint32_t life;
+    memcpy(&life, flash_begin, sizeof life);
+    if (life != LIFE) {
+        life = LIFE;
+        first_life();
+        memcpy(flash_begin, &life, sizeof life);
+        if (failed) return 1;
+        put("power is cut\n");
+        power_cut();
+    }
+    second_life();
+    figure("bytes of stack", stack_used());
+    return failed;
+}
