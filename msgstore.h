@@ -21088,7 +21088,7 @@ static ms_result ms__task_content(ms__reader *r, ms_str json, ms_envelope *m,
 static ms_result ms__task_take(ms__reader *r)
 {
     const ms__format *f = &ms__task_format;
-    const ms__shape *shape;
+    const ms__shape *shape = NULL;
     size_t base;
     ms_envelope m;
     ms_str json = ms__absent();
