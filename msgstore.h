@@ -22248,13 +22248,6 @@ static size_t ms__split_outwards(ms_str s, size_t *split, bool back)
 
 /* ---- Texts. */
 
-typedef struct ms__short {
-    size_t chars;      /* of the whole text */
-    size_t head, tail; /* the head ends at byte `head`, the tail begins at byte `tail` */
-    size_t omitted;    /* characters between them */
-    size_t size;       /* bytes of the result */
-} ms__short;
-
 /* Puts text at out[*len], or only counts when out is NULL. */
 static void ms__put_text(char *out, size_t *len, ms_str text)
 {
@@ -22278,45 +22271,33 @@ static size_t ms__hint_write(size_t omitted, ms_str key, char *out)
     return len;
 }
 
-/* Plans how to shorten the text; false: not at all. */
-static bool ms__short_plan(ms_str text, const ms_shorten_opts *opts, ms_str key,
-                           ms__short *s)
-{
-    size_t keep = opts && opts->keep > 0 ? opts->keep : MS__KEEP, ignored;
-    bool as_origin = opts && opts->as_origin;
-    memset(s, 0, sizeof *s);
-    if (!text.ptr || text.len / 2 < keep) return false;
-    (void)ms__chars_end(text, 0, text.len, &s->chars);
-    if (s->chars / 2 < keep || s->chars == 2 * keep) return false;
-    s->omitted = s->chars - 2 * keep;
-    s->head = ms__chars_end(text, 0, keep, &ignored);
-    s->tail = ms__chars_end(text, s->head, s->omitted, &ignored);
-    if (!as_origin) {
-        s->omitted += ms__split_outwards(text, &s->head, true);
-        s->omitted += ms__split_outwards(text, &s->tail, false);
-    }
-    size_t hint = ms__hint_write(s->omitted, key, NULL);
-    s->size = s->head + hint + (text.len - s->tail);
-    return as_origin || s->size + hint <= text.len;
-}
-
-/* Sets *out to the text, shortened in the arena where that is worth it. Returns the
- * characters that it had then in *chars, else 0. */
+/* Sets *out to the text, shortened in the arena where that is worth it. *chars are the
+ * characters that it had then, else 0. */
 static ms_result ms__shorten(ms_str text, const ms_shorten_opts *opts, ms_str key,
                              ms_arena *arena, ms_str *out, size_t *chars, ms_error *err)
 {
-    ms__short s;
-    size_t len = 0;
+    size_t keep = opts && opts->keep > 0 ? opts->keep : MS__KEEP, all, ignored, len = 0;
+    bool as_origin = opts && opts->as_origin;
     *out = text;
     *chars = 0;
-    if (!ms__short_plan(text, opts, key, &s)) return MS_OK;
-    char *p = arena ? (char *)ms_arena_alloc(arena, s.size) : NULL;
-    if (!p) return ms__no_arena(err, arena, s.size);
-    ms__put_text(p, &len, ms_str_n(text.ptr, s.head));
-    len += ms__hint_write(s.omitted, key, p + len);
-    ms__put_text(p, &len, ms_str_n(text.ptr + s.tail, text.len - s.tail));
+    if (!text.ptr || text.len / 2 < keep) return MS_OK;
+    (void)ms__chars_end(text, 0, text.len, &all);
+    if (all / 2 < keep || all == 2 * keep) return MS_OK;
+    size_t omitted = all - 2 * keep, head = ms__chars_end(text, 0, keep, &ignored);
+    size_t tail = ms__chars_end(text, head, omitted, &ignored);
+    if (!as_origin) {
+        omitted += ms__split_outwards(text, &head, true);
+        omitted += ms__split_outwards(text, &tail, false);
+    }
+    size_t hint = ms__hint_write(omitted, key, NULL), size = head + hint + text.len - tail;
+    if (!as_origin && size + hint > text.len) return MS_OK;
+    char *p = arena ? (char *)ms_arena_alloc(arena, size) : NULL;
+    if (!p) return ms__no_arena(err, arena, size);
+    ms__put_text(p, &len, ms_str_n(text.ptr, head));
+    len += ms__hint_write(omitted, key, p + len);
+    ms__put_text(p, &len, ms_str_n(text.ptr + tail, text.len - tail));
     *out = ms_str_n(p, len);
-    *chars = s.chars;
+    *chars = all;
     return MS_OK;
 }
 
