@@ -13266,11 +13266,6 @@ static void ms__put(const unsigned char *array, size_t i, uint32_t v)
     ms__put32((unsigned char *)(uintptr_t)array + i * 4, v);
 }
 
-static void ms__put_wide(const unsigned char *array, size_t i, uint64_t v)
-{
-    ms__put64((unsigned char *)(uintptr_t)array + i * 8, v);
-}
-
 static void ms__put_postings(const ms__segment *l, uint32_t at, const uint32_t *entries,
                              uint32_t n)
 {
@@ -13283,12 +13278,6 @@ static void ms__put_postings(const ms__segment *l, uint32_t at, const uint32_t *
             p[1] = (unsigned char)(entries[i] >> 8);
         }
     }
-}
-
-/* Returns how many locations a segment index lists as changed. */
-static uint32_t ms__changed_count(const ms__log *log)
-{
-    return log->edits.n_touched > MS__TOUCHED_MOST ? UINT32_MAX : log->edits.n_touched;
 }
 
 static void ms__changed_put(const ms__log *log, const ms__segment *l)
@@ -13318,7 +13307,7 @@ static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
         if (same > 1) ms__sort(w->entries, n, sizeof *w->entries, ms__entry_less);
         for (; bucket <= ms__row_bucket(row, w->bits); bucket++)
             ms__put(l->bucket, bucket, list);
-        ms__put_wide(l->numbers, list, row->number);
+        ms__put64((unsigned char *)(uintptr_t)l->numbers + (size_t)list * 8, row->number);
         ms__put(l->begin, list, at | (same > 1 ? MS__MIXED : 0));
         ms__put_postings(l, at, w->entries, n);
         at += n;
@@ -13376,7 +13365,8 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t,
     if (state) l.listed = t->segment < MS__FAN ? t->segment : MS__FAN;
     l.base = t->base;
     ms__segment_count(t, &w, &l);
-    l.n_changed = ms__changed_count(log);
+    l.n_changed = log->edits.n_touched;
+    if (l.n_changed > MS__TOUCHED_MOST) l.n_changed = UINT32_MAX;
     uint64_t bytes = ms__segment_size(&l);
     unsigned char *r = NULL;
     if (bytes <= MS__RECORD_MAX) {
@@ -14133,12 +14123,6 @@ static bool ms__touch(ms__log *log, uint32_t bit)
     return true;
 }
 
-static bool ms__is_touched(const ms__log *log, uint64_t location)
-{
-    uint32_t *bits = (uint32_t *)ms__load_ptr((void *const *)&log->edits.touched);
-    return bits && ms__bit_get(bits, ms__touch_bit(location));
-}
-
 /* Takes over the bits of the segment index that opening starts from. */
 static bool ms__touch_all(ms__log *log, const ms__segment *l)
 {
@@ -14191,7 +14175,9 @@ static ms__control *ms__log_edits_of(ms__core *core, ms_str location, bool locke
                                      ms_result *result)
 {
     ms__log *log = ms__log_in(core);
-    if (!ms__is_touched(log, ms__hash_location(&log->id, location))) return NULL;
+    uint64_t h = ms__hash_location(&log->id, location);
+    uint32_t *bits = (uint32_t *)ms__load_ptr(&log->edits.touched);
+    if (!bits || !ms__bit_get(bits, ms__touch_bit(h))) return NULL;
     ms__control *c = ms__edits_known(log, location);
     if (!c) {
         if (!locked) ms__lock_take(&log->lock);
