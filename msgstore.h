@@ -12556,8 +12556,6 @@ typedef struct ms__log_index {
     ms__job job;
     uint64_t segment_again; /* no segment index is tried before the end is there */
     uint32_t unlisted;   /* no segment index above that has a place and an unread list */
-    uint32_t placed;     /* the next segment index with a known place, once looked for */
-    uint32_t unasked;    /* the SUMMARYs above are read, with the places in them */
     uint64_t hint, hint_before; /* newest segment index, and the one before it */
 } ms__log_index;
 
@@ -13437,7 +13435,7 @@ static void ms__nodes_clear(ms__log *log)
     ms__store32(&segments->n, 0);
     ms__store32(&summaries->n, 0);
     log->index.hint = log->index.hint_before = 0;
-    log->index.unlisted = log->index.placed = log->index.unasked = 0;
+    log->index.unlisted = 0;
 }
 
 /* Copies a decoded segment index to memory that lasts, with its bits. */
@@ -13700,11 +13698,10 @@ static void ms__list_take(ms__log *log, ms__node_table *table, const unsigned ch
     for (uint32_t i = first; i < first + n && i < table->n; i++, p += 8) {
         ms__entry_node *e = ms__node_entry(table, i);
         uint64_t offset = ms__get64(p);
-        if (e->offset || offset % 8 != 0) continue;
+        if (e->offset || offset == 0 || offset % 8 != 0) continue;
         e->offset = offset;
-        if (offset == 0 || table != &log->index.segments) continue;
-        if (i > log->index.unlisted) log->index.unlisted = i;
-        if (i < log->index.placed) log->index.placed = 0;
+        if (table == &log->index.segments && i > log->index.unlisted)
+            log->index.unlisted = i;
     }
 }
 
@@ -13738,19 +13735,21 @@ static void ms__segment_seek(ms__log *log, uint32_t i)
 }
 
 /* Returns where segment i ends if the place of its index is not known: where the next
- * segment begins, or at the next index if that cannot be read. */
+ * segment with a place begins, or at its index if that cannot be read. The segments
+ * between have no records then. */
 static uint64_t ms__segment_end(ms__log *log, uint32_t i, uint64_t from)
 {
     ms__segment l;
-    uint32_t k = log->index.placed > i ? log->index.placed : i + 1;
-    while (k < log->index.segments.n &&
-           ms__node_entry(&log->index.segments, k)->offset < from)
-        k++;
-    log->index.placed = k;
-    if (k >= log->index.segments.n) return ms__tail_of(log)->base;
-    if (ms__segment_known(log, k, &l) && l.base >= from) return l.base;
-    uint64_t offset = ms__node_entry(&log->index.segments, k)->offset;
-    return offset < log->end ? offset : log->end;
+    const ms__node_table *t = &log->index.segments;
+    uint64_t end = ms__tail_of(log)->base;
+    uint32_t k = i + 1;
+    while (k < t->n && ms__node_entry(t, k)->offset < from) k++;
+    uint64_t next = k < t->n ? ms__node_entry(t, k)->offset : end;
+    if (next < end) end = next;
+    if (k < t->n && ms__segment_known(log, k, &l) && l.base >= from) end = l.base;
+    for (; i < k; i++)
+        if (ms__node_entry(t, i)->offset < from) ms__node_entry(t, i)->offset = end;
+    return end;
 }
 
 /* Reads summary i. One that cannot be read becomes a node without filters. NULL: no
@@ -13781,9 +13780,9 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
 static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
 {
     const ms__node_table *t = &log->index.summaries;
-    uint32_t j = log->index.unasked;
+    uint32_t j = i;
+    while (j + 1 < t->n && !ms__node_entry(t, j + 1)->node) j++; /* newest unread one */
     for (; j > i && !ms__node_entry(t, i)->offset; j--) {
-        log->index.unasked = j - 1;
         const ms__summary *later = ms__summary_load(log, j);
         if (!later) return NULL;
         if (later->filters) continue;
@@ -13948,7 +13947,6 @@ static void ms__summary_add(ms__log *log, uint32_t number, uint64_t offset)
 {
     ms__node_entry(&log->index.summaries, number)->offset = offset;
     ms__store32(&log->index.summaries.n, number + 1);
-    log->index.unasked = number;
 }
 
 /* Adds a segment index to its table, which has room. */
@@ -13984,7 +13982,6 @@ static bool ms__index_begin(ms__log *log, const ms__segment *l)
     ms__node_entry(segments, l->number)->offset = l->offset;
     log->index.hint = l->offset;
     log->index.unlisted = l->number;
-    log->index.unasked = n > 0 ? n - 1 : 0;
     ms__places_take(log, l->number);
     return true;
 }
