@@ -241,7 +241,8 @@ define build
 @$(1) -I. $(STB) -o $@ $< $(2)
 endef
 
-object = $(if $(filter $<,$(OWN)),,$(@D)/msgstore.o)
+object = $(if $(filter $<,$(OWN)),,$(@D)/msgstore.o) $(tooled) $(if $(tooled),$(TOOL_LIBS))
+tooled = $(filter $(@D)/tool/%.o,$^)
 fast   = $(filter $(@D)/fast_%.o,$^)
 header = msgstore.h Makefile
 tool   = $(wildcard tools/*.h)
@@ -356,6 +357,10 @@ build/check/%: tests/%.c build/check/msgstore.o $(shared)
 	$(call build,$(O2) -O0 $(INC),$(object) $(fast) $(LIBS))
 build/check/tool/%.o: tools/%.c $(tool) $(header)
 	$(call build,$(O2) -O0 $(TOOL_WITH) -c,)
+build/o2/tool/%.o: tools/%.c $(tool) $(header)
+	$(call build,$(O2) -O1 $(TOOL_WITH) -c,)
+build/san/tool/%.o: tools/%.c $(tool) $(header)
+	$(call build,$(SAN) $(TOOL_WITH) -c,)
 build/check/msgstore: $(TOOL_C:tools/%.c=build/check/tool/%.o) build/check/msgstore.o
 	@echo 'build $@'
 	@$(O2) -o $@ $^ $(TOOL_LIBS)
@@ -402,6 +407,10 @@ build/fuzz/make_seeds: tests/fuzz/seeds.c build/o2/msgstore.o $(fuzz)
 build/fuzz/seeds_made: build/fuzz/make_seeds
 	@build/fuzz/make_seeds build/fuzz/seeds $${MS_SHARED:-../shared} && touch $@
 
+# The doctor and the readers of transcripts, which are many files.
+READERS = base json files trace formats doctor $(notdir $(basename $(wildcard tools/read*.c)))
+build/o2/test_doctor build/check/test_doctor build/san/test_doctor: %/test_doctor: \
+    $(READERS:%=\%/tool/%.o)
 build/o2/test_lint build/check/test_lint build/san/test_lint: tests/test_providers.c \
     tools/lint.c tools/lint.h
 build/o2/test_secrets build/check/test_secrets build/san/test_secrets: tools/secrets.c \

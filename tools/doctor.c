@@ -437,16 +437,19 @@ static void look_at_lines(diagnosis *d, ms_str text)
 
 /* ---- Looking: calls and order ------------------------------------------------------ */
 
-/* Where the result of a call goes that has none: after the last line of its answer. */
+/* The last line, as the file has them, of the answer that a line is a part of. */
+static entry_line *group_of(diagnosis *d, entry_line *l)
+{
+    return l->group.ptr != NULL ? &d->lines[find_place(&d->groups, l->group)->value] : l;
+}
+
+/* The result of a call that has none comes after all lines of the answer. */
 static void open_call(diagnosis *d, size_t index)
 {
     call_part *c = &d->calls[index];
-    size_t line = c->line;
-    place_of_hash *last = d->lines[line].group.ptr != NULL
-                              ? find_place(&d->groups, d->lines[line].group) : NULL;
-    if (last != NULL) line = last->value;
-    c->next = d->lines[line].open;
-    d->lines[line].open = index + 1;
+    entry_line *group = group_of(d, &d->lines[c->line]);
+    c->next = group->open;
+    group->open = index + 1;
 }
 
 static void look_at_calls(diagnosis *d)
@@ -454,6 +457,7 @@ static void look_at_calls(diagnosis *d)
     for (size_t i = 0; i < arrlenu(d->lines); i++) {
         if (d->lines[i].group.ptr != NULL) put_place(&d->groups, d->lines[i].group, i);
     }
+    for (size_t i = 0; i < arrlenu(d->lines); i++) group_of(d, &d->lines[i])->group_left++;
     for (size_t i = 0; i < arrlenu(d->calls); i++) {
         place_of_hash **map = d->calls[i].result ? &d->answered : &d->called;
         if (find_place(map, d->calls[i].id) == NULL) {
@@ -602,10 +606,12 @@ static void put_entry(diagnosis *d, char **out, size_t index)
     put_line(out, l);
     l->written = true;
     ms_str last = l->id;
-    for (size_t at = l->open; at > 0; at = d->calls[at - 1].next) {
+    entry_line *group = group_of(d, l);
+    size_t open = --group->group_left == 0 ? group->open : 0;
+    for (size_t at = open; at > 0; at = d->calls[at - 1].next) {
         last = put_made(d, out, l, &d->calls[at - 1], true, last);
     }
-    if (l->open > 0 && l->id.ptr != NULL) l->follows = last;
+    if (open > 0 && l->id.ptr != NULL) l->follows = last;
     if (last.ptr != NULL && l->id.ptr != NULL) d->last[l->side] = last;
 }
 

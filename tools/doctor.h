@@ -61,7 +61,9 @@ typedef struct entry_line {
     size_t first_call, n_calls;
     size_t waiting, next;     /* lines that wait for it; the next in such a list; + 1 */
     size_t hangs_on;          /* the line of its parent; + 1; 0: none */
-    size_t open;              /* calls that get a result after it; + 1 */
+    size_t open;              /* calls that get a result after it, of a group after all
+                                 its lines; + 1 */
+    size_t group_left;        /* of the group's last line: lines that are not written */
     ms_str follows;           /* the id that those hang on that hung on it */
     bool left_out, written, side;
 } entry_line;
