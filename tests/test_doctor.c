@@ -123,7 +123,7 @@ static size_t line_at(const char *text, size_t at)
     return at;
 }
 
-static size_t line_end(const char *text, size_t at)
+static size_t line_end(char *text, size_t at)
 {
     size_t len = arrlenu(text);
     while (at < len && text[at] != '\n') at++;
@@ -168,7 +168,7 @@ static void damage(uint64_t *rng, char **text)
 
 /* ---- The properties ---- */
 
-static void fail_at(const char *what, const char *text)
+static void fail_at(const char *what, char *text)
 {
     silence(false);
     const char *path = "build/doctor_failed";

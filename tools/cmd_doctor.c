@@ -407,7 +407,7 @@ static bool is_examined(const char *path)
 }
 
 /* Are the files of a folder one transcript? */
-static bool is_tree(const unit *units)
+static bool is_tree(unit *units)
 {
     for (size_t i = 0; i < arrlenu(units); i++) {
         if (units[i].root != NULL || units[i].events) return true;
