@@ -457,8 +457,8 @@ uint64_t hash_text(ms_str text)
 
 const char *find_bytes(const char *bytes, size_t len, const char *piece, size_t n)
 {
+    if (n == 0 || len < n) return n == 0 ? bytes : NULL;
     const char *end = bytes + len, *at = bytes;
-    if (n == 0) return bytes;
     while (n <= (size_t)(end - at)) {
         at = memchr(at, piece[0], (size_t)(end - at) - n + 1);
         if (at == NULL) return NULL;

@@ -62,7 +62,7 @@ static int take_member(void *ctx, const char *name, ms_str text)
 }
 
 int take_transcript(const intake *in, const fileformat *f, ms_str text, const char *path,
-              const uint64_t *known, uint64_t before, trace **out, uint64_t *done)
+              uint64_t *known, uint64_t before, trace **out, uint64_t *done)
 {
     trace_desc desc;
     int code;

@@ -24,7 +24,7 @@ int take_path(const intake *in, const char *path);
 /* One text of a transcript, which had `known` messages before in its first `before` bytes
  * (0: compare them). The trace is ended, not freed. */
 int take_transcript(const intake *in, const fileformat *f, ms_str text, const char *path,
-              const uint64_t *known, uint64_t before, trace **out, uint64_t *done);
+              uint64_t *known, uint64_t before, trace **out, uint64_t *done);
 
 /* Reports what was unknown and what was left out, on standard error, once. */
 void complain_of_counts(const counts *c, const char *path, bool all);
