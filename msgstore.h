@@ -7996,7 +7996,7 @@ static ms__key *ms__key_make(ms__live *live, ms__loc *loc, ms_str key, uint32_t 
     return k;
 }
 
-/* What a posting list is of: the low three bits of its number in a log. */
+/* Kinds of posting lists: the low three bits of the number of a list in a log. */
 enum {
     MS__P_LOCATION = 0,
     MS__P_CONVERSATION = 1,
@@ -8018,9 +8018,9 @@ static uint64_t ms__list_number(uint64_t hash, unsigned kind)
  * first and entered later, see [names].
  * ================================================================================== */
 
-/* ---- Edits. A reader knows its end: an edit from there on has not happened for it. So an
- * edit changes nothing in place, and an open cursor goes on over what it saw when it was
- * opened. A lookup asks hidden ranges from the newest back, and jumps over runs of them
+/* ---- Edits. A reader knows its end: an edit from there on has not happened for it. So
+ * an edit changes nothing in place, and an open cursor goes on over the messages of its
+ * opening. A lookup asks hidden ranges from the newest back, and jumps over runs of them
  * that lie elsewhere: some log(ranges) steps where ranges were made in an order, up or
  * down, nested or not. A walk over messages leaps over a wide range. */
 
@@ -8073,7 +8073,7 @@ typedef struct ms__span {
     uint64_t hidden; /* so many visible ones a HIDE hides */
 } ms__span;
 
-/* Reads the messages of an edit. False: the record is none, or cannot be read. */
+/* Reads the messages of an edit. False: the record is no edit, or cannot be read. */
 static bool ms__edit_span(const unsigned char *r, ms__span *span)
 {
     const ms_msg *msg = ms__msg(r);
@@ -8228,7 +8228,7 @@ static ms_result ms__change_check(const ms_envelope *e, ms_str location,
 
 /* ---- Appending. */
 
-/* What one record of an append needs, found before anything is changed. */
+/* The needs of one record of an append, found before anything is changed. */
 typedef struct ms__plan {
     ms__postings *lists[4]; /* that it goes into */
     uint64_t repeats;       /* the number of the message that it repeats */
@@ -8391,7 +8391,7 @@ static void ms__run_begin(ms__append_run *run, const ms_clock *clock, bool stamp
     }
 }
 
-/* What the record of a message will be: known already, or found now, in *room. */
+/* Measures the record of a message, in *room, unless it was measured before. */
 static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e,
                                  ms_str location, ms__layout *room, const ms__layout **l,
                                  ms_error *err)
@@ -8412,8 +8412,8 @@ static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
     uint32_t flags = e->flags & (given ? MS__COPY_FLAGS : MS__CALLER_FLAGS);
     if (run->opts->keep_seq) {
         if (e->seq < seq || e->seq == UINT64_MAX)
-            return ms__fail_at(err, MS_E_ARGUMENT, "seq", "sequence %u does not follow %u",
-                               e->seq, seq - 1);
+            return ms__fail_at(err, MS_E_ARGUMENT, "seq",
+                               "sequence %u does not follow %u", e->seq, seq - 1);
         seq = e->seq;
     } else if (seq == UINT64_MAX) {
         return ms__fail(err, MS_E_FULL, "all sequence numbers are used");
@@ -8428,8 +8428,8 @@ static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
     return MS_OK;
 }
 
-/* A message with a key that stands for the message in r already: the plan says that it
- * repeats it, or it is another one. */
+/* Plans a message whose key stands for the message in r already: it repeats that one, or
+ * is refused. */
 static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__layout *l,
                                  const unsigned char *r, ms_error *err)
 {
@@ -8511,7 +8511,7 @@ struct ms__core;
 typedef bool ms__name_fn(void *naming, uint64_t hash, uint64_t first, uint64_t last,
                          uint64_t messages);
 
-/* What is known of a record that a sealed segment lists. */
+/* The state of a record that a sealed segment lists. */
 typedef enum ms__state_of { MS__LOST, MS__HEADED, MS__WHOLE } ms__state_of;
 
 /* The messages from a number on. */
@@ -8643,7 +8643,8 @@ static const unsigned char *ms__tail_record(const ms__core *core, const ms__tail
 
 /* The first sound record among entries [from, to) of a chunk, or NULL. */
 static const unsigned char *ms__chunk_sound(const ms__core *core, const ms__tail *t,
-                                            const ms__chunk *c, uint32_t from, uint32_t to)
+                                            const ms__chunk *c, uint32_t from,
+                                            uint32_t to)
 {
     const unsigned char *r = NULL;
     while (from < to && !(r = ms__tail_record(core, t, ms__chunk_entry(c, from)))) from++;
@@ -8702,7 +8703,7 @@ static uint64_t ms__place_of(ms__core *core, const ms__tail *t, uint32_t end,
     return ms__seek(core, t, end, seq, locked, result).from;
 }
 
-/* The record of message number seq as it was appended. NULL: there is none, or
+/* Returns the record of message number seq as it was appended; NULL: it is not there, or
  * (f->damaged) it may be a damaged one, or *result. */
 static const unsigned char *ms__own(ms__core *core, const ms__tail *t, uint32_t end,
                                     uint64_t seq, bool locked, ms__sought *f,
@@ -8732,7 +8733,8 @@ static ms__key *ms__key_in(const ms__core *core, const ms__tail *t,
 /* The record of a location that has a key: of the tail or of the append that runs (NULL:
  * none does), else of a sealed segment. */
 static const unsigned char *ms__key_find(ms__core *core, const ms__append_run *run,
-                                         const ms__loc *loc, ms_str key, ms_result *result)
+                                         const ms__loc *loc, ms_str key,
+                                         ms_result *result)
 {
     const ms__tail *t = core->tail;
     ms__live *live = &core->tail->live;
@@ -8759,8 +8761,8 @@ static const ms__control *ms__edits_of(ms__core *core, ms_str location, bool loc
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
 }
 
-/* What stands for the record r at a place, for a reader that knows what is before `end`;
- * NULL: it is hidden. *sound: false if an AMEND stands for it that is damaged. */
+/* Returns the record that stands for r, at a place, for a reader that knows the records
+ * before `end`; NULL: it is hidden. *sound: false if that is a damaged AMEND. */
 static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t,
                                          const ms__control *c, const unsigned char *r,
                                          uint64_t place, uint64_t end, bool *sound)
@@ -8880,7 +8882,7 @@ static void ms__tail_show(ms__tail *t)
 #define MS__FOR_LOCATION 0u
 #define MS__FOR_AGENT    1u
 #define MS__FOR_TEAM     2u
-#define MS__FOR_COMPARE  0x80000000u /* a bit: names of two lists may be mixed in the run */
+#define MS__FOR_COMPARE  0x80000000u /* a bit: the run may mix lists of two names */
 
 /* Numbers of two lists that no segment writes: it has them in its list of records. */
 #define MS__LIST_MESSAGES ((uint64_t)MS__P_LOCATION)
@@ -8924,8 +8926,8 @@ static bool ms__head_tail(ms__reading *s, ms__head *h)
     return h->lo < h->hi;
 }
 
-/* Turns a head to its next run in the cursor's direction; false: there is none, and the
- * head stays where it is. */
+/* Turns a head to its next run in the cursor's direction; false: there is no other, and
+ * the head stays where it is. */
 static MS__APART bool ms__head_turn(ms__core *core, ms__reading *s, ms__head *h)
 {
     ms__head next = *h;
@@ -8985,7 +8987,7 @@ static bool ms__head_load(ms__core *core, ms__reading *s, ms__head *h)
     }
 }
 
-/* What is known of a record of the tail (index NULL) or of a segment. */
+/* The state of a record of the tail (index NULL) or of a segment. */
 static ms__state_of ms__entry_state(ms__core *core, const ms__reading *s, ms__index index,
                                     uint32_t entry, const unsigned char *r)
 {
@@ -9022,8 +9024,8 @@ static void ms__head_leap(ms__core *core, ms__reading *s, ms__head *h,
     else h->pos = to > h->pos ? to - 1 : h->pos;
 }
 
-/* What stands for the record that a head offers; NULL: it is hidden. *state: of what is
- * returned. */
+/* Returns the record that stands for the one that a head offers, and its state; NULL: it
+ * is hidden. */
 static MS__APART const unsigned char *ms__head_shown(ms__core *core, ms__reading *s,
                                                      ms__head *h, ms__state_of *state)
 {
@@ -9175,9 +9177,9 @@ static bool ms__timed_less(const ms__timed *x, const ms__timed *y)
     return ms_seq(ms__msg(x->record)) < ms_seq(ms__msg(y->record));
 }
 
-/* Sorts the messages and finds the window of the query. Shell's sort, each gap 5/11 of the
- * one before, needs no memory; for times that rise, in one store or in several, it takes
- * a fourth of what ms__sort takes. */
+/* Sorts the messages and finds the window of the query. Shell's sort, each gap 5/11 of
+ * the one before, needs no memory; for times that rise, in one store or in several, it
+ * takes a fourth of what ms__sort takes. */
 static void ms__sorted_window(ms__sorted *s, const ms_query *q)
 {
     for (size_t gap = s->to; gap > 1;) {
@@ -9307,8 +9309,8 @@ static ms_result ms__head_add(ms__core *core, ms_cursor *it, uint64_t list,
         return s->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
     if ((h.types & holds) != holds) merge->filtered = true;
     if (merge->n_heads == MS__CURSOR_HEADS && !merge->more) {
-        size_t team = it->query.n_agent_keys;
-        size_t most = team < UINT32_MAX / 4 ? MS__CURSOR_HEADS + 2 * team : SIZE_MAX / sizeof h;
+        size_t team = it->query.n_agent_keys, most = MS__CURSOR_HEADS + 2 * team;
+        if (team > UINT32_MAX / 4) most = SIZE_MAX / sizeof h;
         merge->more = (ms__head *)ms_arena_alloc(it->query.arena, most * sizeof h);
         if (!merge->more) return ms__no_arena(err, it->query.arena, most * sizeof h);
         memcpy(merge->more, merge->heads, sizeof merge->heads);
@@ -9354,8 +9356,8 @@ static ms_result ms__view_heads(ms__core *core, ms_cursor *it, const ms__where *
     if (q->views & MS_VIEW_TIMELINE)
         return ms__loc_head(core, it, at, MS__P_LOCATION, l ? &l->all : NULL, err);
     if (q->views & MS_VIEW_CONVERSATION)
-        MS__TRY(ms__loc_head(core, it, at, MS__P_CONVERSATION, l ? &l->conversation : NULL,
-                             err));
+        MS__TRY(ms__loc_head(core, it, at, MS__P_CONVERSATION,
+                             l ? &l->conversation : NULL, err));
     if (q->views & MS_VIEW_GLOBAL)
         MS__TRY(ms__loc_head(core, it, at, MS__P_GLOBAL, l ? &l->global : NULL, err));
     if (q->views & MS_VIEW_AGENT)
@@ -9421,7 +9423,7 @@ static MS__APART ms_result ms__raw_heads(ms__core *core, ms_cursor *it,
     return raw & MS_RAW_MESSAGES ? ms__raw_messages(core, it, at, err) : MS_OK;
 }
 
-/* What a query over the whole store reads. */
+/* Adds the lists of a query over the whole store. */
 static ms_result ms__whole_heads(ms__core *core, ms_cursor *it, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
@@ -9486,7 +9488,7 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
         s->from = ms__place_of(core, t, end, q->after_seq + 1, s->locked, &s->result);
 }
 
-/* Tells the cursor what its heads met. */
+/* Reports to the cursor the damage that its heads met. */
 static void ms__reading_report(ms_cursor *it)
 {
     ms__reading *s = &it->of.merge.reading;
@@ -9568,7 +9570,8 @@ static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
         if (--merge->n_queue >= MS__AHEAD_NEAR)
             ms__rest_soon(q->record[(at + MS__AHEAD_NEAR) % MS__AHEAD]);
         const unsigned char *r = q->record[at];
-        if (ms__entry_state(core, s, q->index[at], q->entry[at], r) == MS__WHOLE) return r;
+        if (ms__entry_state(core, s, q->index[at], q->entry[at], r) == MS__WHOLE)
+            return r;
         it->damaged++;
     }
     /* the head stands on a run whose names have to be compared */
@@ -9596,7 +9599,7 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     return ms__msg(r);
 }
 
-/* Returns what a message of a store is now, see ms__get. */
+/* Returns a message of a store as it is now, see ms__get. */
 static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
                               const ms_msg **msg, ms_error *err)
 {
@@ -9620,8 +9623,8 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     return r ? MS_OK : ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
 }
 
-/* ---- A walk of the store's own over one posting list, under its lock. It is smaller than
- * a cursor: an append has it on its stack. */
+/* ---- A walk of the store's own over one posting list, under its lock. It is smaller
+ * than a cursor: an append has it on its stack. */
 
 typedef struct ms__walk_list {
     ms__reading reading;
@@ -9632,8 +9635,8 @@ typedef struct ms__walk_list {
 } ms__walk_list;
 
 /* Begins a walk over what a location has of a list, between two places. */
-static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location, unsigned kind,
-                           uint64_t from, uint64_t to, bool backward)
+static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
+                           unsigned kind, uint64_t from, uint64_t to, bool backward)
 {
     ms__tail *t = core->tail;
     const ms__loc *loc = ms__loc_get(&t->live, location, false);
@@ -9778,7 +9781,7 @@ static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
     return MS_OK;
 }
 
-/* May the change be made? Sets what it says. */
+/* Checks a change against its message, and sets its span. */
 static MS__APART ms_result ms__change_begin(ms__core *core, const ms__append_run *run,
                                             const ms_envelope *e, ms_str location,
                                             ms__change_run *c, ms_error *err)
@@ -9890,8 +9893,8 @@ static void ms__change_link(ms__core *core, const ms__plan *p, const ms__change_
 }
 
 /* Enters what was published, and shows it to readers. */
-static void ms__run_enter(ms__core *core, const ms__append_run *run, const ms__plan *plans,
-                          const ms__change_run *c)
+static void ms__run_enter(ms__core *core, const ms__append_run *run,
+                          const ms__plan *plans, const ms__change_run *c)
 {
     ms__tail *t = core->tail;
     uint64_t *seqs = run->opts->seqs;
@@ -9917,7 +9920,8 @@ static void ms__run_enter(ms__core *core, const ms__append_run *run, const ms__p
 }
 
 /* Does the location end with the message that the caller expects? */
-static ms_result ms__expect_check(ms__core *core, const ms_append_opts *opts, ms_error *err)
+static ms_result ms__expect_check(ms__core *core, const ms_append_opts *opts,
+                                  ms_error *err)
 {
     ms_result result = MS_OK;
     if (!opts->expect) return MS_OK;
@@ -10080,8 +10084,8 @@ static ms_result ms__info_count(ms__naming *n, ms_info *info)
 /* Adds an entry for a name, counted or not; false: no memory. */
 static bool ms__naming_put(ms__naming *n, const ms_info *info)
 {
-    ms_info *more = (ms_info *)ms__list_room(n->arena, n->infos, n->n_infos, &n->cap_infos,
-                                             sizeof *more);
+    ms_info *more = (ms_info *)ms__list_room(n->arena, n->infos, n->n_infos,
+                                             &n->cap_infos, sizeof *more);
     if (!more) return false;
     n->infos = more;
     more[n->n_infos++] = *info;
@@ -10173,8 +10177,8 @@ static bool ms__naming_add(void *naming, uint64_t hash, uint64_t first, uint64_t
     hash &= ~(uint64_t)7;
     uint32_t known = ms__naming_find(n, hash, &at);
     if (!known) {
-        ms__named *more =
-            (ms__named *)ms__list_room(n->arena, n->items, n->count, &n->cap, sizeof *more);
+        ms__named *more = (ms__named *)ms__list_room(n->arena, n->items, n->count,
+                                                     &n->cap, sizeof *more);
         if (!more) return false;
         n->items = more;
         memset(&more[n->count], 0, sizeof *more);
@@ -10546,7 +10550,7 @@ static unsigned char *ms__mem_written(const ms__core *core, const ms__append_run
     return (unsigned char *)(uintptr_t)ms__mem_at(core, offset);
 }
 
-/* In a buffer: the head says where records end. */
+/* In a buffer: the head has the end of the records. */
 static void ms__image_end(ms__mem *m, uint64_t end)
 {
     unsigned char *head = m->buffer.base;
@@ -10787,7 +10791,8 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
 /* The store's own struct stands at the end of the buffer. */
 static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
 {
-    size_t size = desc->buffer_size & ~(size_t)7, own = (size_t)ms__align8(sizeof(ms__mem));
+    size_t size = desc->buffer_size & ~(size_t)7;
+    size_t own = (size_t)ms__align8(sizeof(ms__mem));
     ms__mem *m = (ms__mem *)(void *)((char *)desc->buffer + size - own);
     memset(m, 0, sizeof *m);
     m->fixed = true;
@@ -10868,7 +10873,7 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
     if (most < locations) most = locations;
     if (most < agents) most = agents;
     if (most < keys) most = keys;
-    if (most > UINT32_MAX || bytes > MS__RECORD_MAX) return SIZE_MAX; /* so no sum wraps */
+    if (most > UINT32_MAX || bytes > MS__RECORD_MAX) return SIZE_MAX; /* sums wrap */
     uint64_t dir = 1 + 2 * fields; /* tags and lengths; longer values have longer ones */
     dir += ms__min(field_bytes / 256, fields) + 2 * ms__min(field_bytes / 65536, fields);
     uint64_t record = MS__HEADER + dir + 7 + bytes;
@@ -10876,7 +10881,7 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
     uint64_t chunk = MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
     uint64_t name = ms__min(field_bytes, MS_KEY_MAX) + 8;
     uint64_t classes = locations > n / 2 ? n : locations * 2;
-    uint64_t total = MS_MEM_MIN / 2 + 20 * sizeof(ms__chunk); /* heads of lists that grew */
+    uint64_t total = MS_MEM_MIN / 2 + 20 * sizeof(ms__chunk); /* of lists that grew */
     total += n * (record + postings) + locations * (sizeof(ms__loc) + name + chunk);
     total += classes * chunk + agents * (sizeof(ms__agent) + name + 2 * chunk);
     total += keys * sizeof(ms__key);
