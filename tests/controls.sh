@@ -375,7 +375,7 @@ controls()
         ms__rewrite_place 'ms__log_refuse(h->old);' ''
     control number_of_a_doubtful_append_kept_back gcc test_power \
         an_append_whose_sync_failed_tells_whether_it_is_there 100 \
-        ms_append '(code == MS_OK || code == MS_E_POISONED)' '(code == MS_OK)'
+        ms__append_all 'code != MS_OK && code != MS_E_POISONED' 'code != MS_OK'
     control zeros_not_written_again gcc test_log_traps \
         zeros_whose_sync_failed_are_written_again 100 \
         ms__log_begin 'if (unsure && log->append.stop > dead) dead = log->append.stop;' ''
