@@ -19608,7 +19608,7 @@ static ms_result ms__raw_take(ms__reader *r)
 static ms_result ms__format_read(ms__reader *r, const ms__format *f)
 {
     size_t first = stbds_arrlenu(r->items), base = stbds_arrlenu(r->members);
-    const ms__shape *shape;
+    const ms__shape *shape = NULL;
     ms_envelope m;
     ms_error *err = r->err;
     r->keeps = r->lenient;

@@ -32,10 +32,9 @@ function parts({ content }) {
     ? { type: "image", image: part.image_url.url } : { type: "text", text: part.text }));
 }
 
-/** The messages of a location as ModelMessage[]: calls paired, roles in order. */
-export function toModelMessages(store, location, options = {}) {
+/** Chat messages of OpenAI's form, as the library writes them, as ModelMessage[]. */
+export function modelMessagesOf(messages) {
   const tools = new Map();
-  const { messages } = store.request(location, "openai", options);
   const result = [];
   for (const message of messages) {
     const made = modelMessage(message, tools);
@@ -44,6 +43,11 @@ export function toModelMessages(store, location, options = {}) {
     else result.push(made);
   }
   return result;
+}
+
+/** The messages of a location as ModelMessage[]: calls paired, roles in order. */
+export function toModelMessages(store, location, options = {}) {
+  return modelMessagesOf(store.request(location, "openai", options).messages);
 }
 
 const textOf = (output) => (output?.type === "text" || output?.type === "error-text"

@@ -5,9 +5,11 @@
 //     judge.mjs FOLDER     FOLDER/projections.jsonl, FOLDER/js/node_modules
 
 import { createReadStream, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
+import { modelMessagesOf } from "../../bindings/js/ai-sdk.js";
 
 const folder = process.argv[2];
 const js = join(folder, "js");
@@ -73,5 +75,21 @@ for (const judge of judges) {
               (errors[0] ?? run.stdout + run.stderr).slice(0, 600));
 }
 
-// ai has messages of its own (toolCallId, output); no profile writes them.
-console.log("skip ai: it converts from its own messages, which no profile writes");
+// ai has messages of its own; bindings/js makes them of those for openai.
+const ai = join(js, "node_modules", "ai");
+if (!existsSync(ai)) {
+  console.log("skip ai: it is not there");
+} else {
+  const { modelMessageSchema } = createRequire(join(js, "judge.js"))("ai");
+  let taken = 0;
+  let refused = "";
+  for (const line of picked.get("openai") ?? []) {
+    for (const message of modelMessagesOf(line.messages)) {
+      const judged = modelMessageSchema.safeParse(message);
+      if (!judged.success && !refused)
+        refused = `${line.source} [${line.from}, ${line.to}): ${judged.error.message}`;
+    }
+    taken++;
+  }
+  console.log(refused ? `FAIL ai: ${refused.slice(0, 600)}` : `ok ai: ${taken} taken`);
+}
