@@ -101,7 +101,7 @@
  *                   [project] [emit] [request] [answer] [task] [session] [ffi]
  *
  * The implementation is read from top to bottom: a section uses only what is above it.
- * No private name crosses between the store part and the formats part: [request],
+ * No private name crosses between the store part and the formats part; [request],
  * [answer], [task], [session] and [ffi] call both through the interface.
  *
  * ---- CHANGES -------------------------------------------------------------------------
@@ -14443,8 +14443,6 @@ static ms_result ms__checkpoint_store(ms__log *log, uint64_t end, uint64_t seq, 
     return must ? ms__log_poison(log, failed, "writing a checkpoint of", err) : MS_E_IO;
 }
 
-/* ---- Before the first append: the place where records go. */
-
 static unsigned char ms__zeros[MS__SUPPLY];
 
 static int ms__log_zero(const ms__log *log, uint64_t from, uint64_t upto)
@@ -14633,8 +14631,6 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * "Writing" in the essay of [log-map].
  * ================================================================================== */
 
-/* ---- Room, then bytes. */
-
 /* Shows other writers how far this one may store bytes. */
 static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
 {
@@ -14642,8 +14638,8 @@ static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
         return MS_OK;
     int failed = ms__super_word(log, MS__AT_BUSY, upto);
     ms__fence();
-    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to the head of",
-                                             log->file.path);
+    if (failed == 0) return MS_OK;
+    return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
 }
 
 /* Makes sure that the file has room up to `upto`. MAP: writes zeros there, since a store
@@ -14827,15 +14823,15 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     if (failed == 0) failed = ms__super_word(log, MS__AT_MARK, log->end);
     if (failed == 0) failed = ms__super_write(log, MS__AT_WRITER, line, MS__LINE_EPOCH);
     /* last, the epoch: a reader that sees it sees this watermark, and these hints */
+    uint32_t at = MS__AT_WRITER + MS__LINE_EPOCH;
+    uint64_t before = ms__get64(log->map.super + at);
     if (failed == 0) {
-        uint64_t before = ms__get64(log->map.super + MS__AT_WRITER + MS__LINE_EPOCH);
-        failed = ms__super_word(log, MS__AT_WRITER + MS__LINE_EPOCH,
-                               ms__get64(line + MS__LINE_EPOCH));
+        failed = ms__super_word(log, at, ms__get64(line + MS__LINE_EPOCH));
         if (failed != 0) /* it may be torn: readers trusted the line as it was */
-            (void)ms__super_word(log, MS__AT_WRITER + MS__LINE_EPOCH, before);
+            (void)ms__super_word(log, at, before);
     }
     if (failed != 0)
-        return ms__os_fail(err, failed, "writing to the head of", log->file.path);
+        return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
     log->append.begun = true;
     log->append.wrote = true;
     if (log->opts.shared) ms__log_seen(log, log->end, ms__log_line(log->map.super));

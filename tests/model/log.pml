@@ -209,7 +209,8 @@ inline forget() {
     i = 0
 }
 
-/* Zeroes the cells [end, N) that are not zero, one by one, then syncs. */
+/* Zeroes the cells [end, N) that are not zero, one by one, then syncs, and stores a
+ * checkpoint of that sync. */
 inline zero_dead() {
     k = end;
     do
@@ -223,6 +224,7 @@ inline zero_dead() {
 #ifndef ZERO_NO_SYNC
     sync();
 #endif
+    d_step { put_check(end) }
     atomic { give_up() }
 }
 
