@@ -22273,7 +22273,8 @@ static ms_result ms__shorten(ms_str text, const ms_shorten_opts *opts, ms_str ke
         omitted += ms__split_outwards(text, &head, true);
         omitted += ms__split_outwards(text, &tail, false);
     }
-    size_t hint = ms__hint_write(omitted, key, NULL), size = head + hint + text.len - tail;
+    size_t hint = ms__hint_write(omitted, key, NULL);
+    size_t size = head + hint + (text.len - tail);
     if (!as_origin && size + hint > text.len) return MS_OK;
     char *p = arena ? (char *)ms_arena_alloc(arena, size) : NULL;
     if (!p) return ms__no_arena(err, arena, size);
