@@ -22415,10 +22415,10 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * Gemini 3 demands it. Where it is missing a documented placeholder stands on each first
  * call, so that the beginning of the list stays the same when a turn ends.
  *
- * Memory, all in the caller's arena: 168 bytes an item, 96 a group, 112 a name (two for a
- * call), and the message where the caller's does not stay. Items and groups never move.
- * An allocation that fails sets p->lost, which is tested after each message and at the
- * end; no item joins a group from then on.
+ * Memory, all in the caller's arena: 176 bytes an item, 96 a group, 96 a name (two for a
+ * call), 80 a text that is written, and the message where the caller's does not stay.
+ * Items and groups never move. An allocation that fails sets p->lost, which is tested
+ * after each message and at the end; no item joins a group from then on.
  * (P1) Each call that is written has one result after it, and each result has its call
  *      before it.
  * (P2) Equal input gives equal bytes.
