@@ -2263,7 +2263,7 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
  * ms_answer_end. */
 MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err);
 /* Ends all messages; where the provider's end did not come, they stay unfinished
- * (MS_E_MISSING unless ms_answer_feed said why). Of no use afterwards. */
+ * (MS_E_MISSING unless ms_answer_feed returned the reason). Of no use afterwards. */
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err);
 
 
