@@ -91,5 +91,5 @@ if (!existsSync(ai)) {
     }
     taken++;
   }
-  console.log(refused ? `FAIL ai: ${refused.slice(0, 600)}` : `ok ai: ${taken} taken`);
+  console.log(refused ? `FAIL ai: ${refused.replace(/\s+/g, " ").slice(0, 600)}` : `ok ai: ${taken} taken`);
 }
