@@ -1911,9 +1911,8 @@ typedef struct ms_dialect {
     bool system_parts;        /* which is {"parts": [{"text": s}]}, not a string */
 } ms_dialect;
 
-/* Finds a member of `extra`, or one that the message's source has and no field stands
- * for.
- * *value is its JSON text. */
+/* Finds a member of `extra`, else one that the message's source has and no field stands
+ * for; writers take them in the same order. *value is its JSON text. */
 MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value);
 
 MS_API const ms_dialect *ms_dialect_find(ms_str name);     /* NULL: no such */
@@ -19226,9 +19225,10 @@ MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
  *
  * Writing. In the format that a message came from, the engine copies the template and
  * fills its holes with the current fields. So a changed field shows, a member whose field
- * is gone is left out, and a field that is new stands at the end. In another format, and
- * after a change of type or role, the engine writes the canonical tokens. Fields without
- * a hole are left out and counted. No writer has to predict a reader: both use the table.
+ * is gone is left out, and a field that is new stands at the end. A member of `extra`
+ * stands in the place of a member of its name. In another format, and after a change of
+ * type or role, the engine writes the canonical tokens. Fields without a hole are left
+ * out and counted. No writer has to predict a reader: both use the table.
  *
  * Several messages. One object can become several messages, all but the first JOINED. The
  * first one has the template of the object. A message that is an element of its list has
