@@ -224,8 +224,7 @@ inline zero_dead() {
 #ifndef ZERO_NO_SYNC
     sync();
 #endif
-    d_step { put_check(end) }
-    atomic { give_up() }
+    atomic { put_check(end); give_up() }
 }
 
 proctype Writer(byte me) {
