@@ -58,7 +58,12 @@ damage()
 whole=0 lost=0 again=0 tried=0
 while read -r file; do
     kinds='cut gone swapped doubled parents torn joined'
-    case $file in *.eval) kinds='unzipped half byte' ;; esac
+    case $file in
+    *.eval)
+        kinds='unzipped half byte'
+        "$tool" formats | grep -q 'compressed files: .*zip$' || continue
+        ;;
+    esac
     for kind in $kinds; do
         bad=$tmp/bad.${file##*.} fixed=$tmp/fixed.jsonl
         damage $kind "$file" >"$bad"
@@ -66,7 +71,7 @@ while read -r file; do
         "$tool" doctor --fix -o "$fixed" "$bad" >"$tmp/out" 2>"$tmp/err"
         code=$?
         [ $code -eq 0 ] && continue
-        grep -q 'nothing is written' "$tmp/err" && continue
+        grep -q 'nothing is written\|no ZIP that can be read' "$tmp/err" && continue
         tried=$((tried + 1))
         if [ $code -ne 3 ] || [ ! -s "$fixed" ]; then
             fail "fix_$kind" "${file#"$shared"/}: exit code $code, nothing written"

@@ -117,6 +117,11 @@ if [ -d "$shared/claude-code-real" ]; then
     same search_context_rows 3 "$(wc -l <"$tmp/out")"
     check search_json 0 '"session":"d6e0bada.*"field":"content"' '' \
         search "$log" 'phoenix in back' --json
+    # Sessions come into the log by their folders; what is found comes by its time.
+    run search "$log" e --json -n 40
+    same search_by_time 40 "$(sed 's/.*"time":\([0-9.]*\).*/\1/' "$tmp/out" | sort -c -g -r 2>&1 && wc -l <"$tmp/out")"
+    run search "$log" e --json -n 40 --oldest
+    same search_by_time_oldest 40 "$(sed 's/.*"time":\([0-9.]*\).*/\1/' "$tmp/out" | sort -c -g 2>&1 && wc -l <"$tmp/out")"
     figure home_output_tokens 88376 usage --json "$log"
     check usage_day 0 ' 2026-05-11$' '' usage "$log" --by day
     check usage_tool 0 ' Bash$' '' usage "$log" --by tool
@@ -240,6 +245,25 @@ input='[{"id":"s1","project_id":"p","directory":"/x","title":"T"}]
 run view --json -
 same opencode_rows 'hi there' "$(sed 's/.*"content":"\([^"]*\)".*/\1/' "$tmp/out" | tr '\n' ' ' | sed 's/ $//')"
 figure opencode_output_tokens 7 usage --json -
+# Roo Code: what its answers cost stands in another file. A request that failed was paid for.
+roo=$tmp/roo/tasks/t1
+mkdir -p "$roo"
+printf '%s' '[{"ts":10,"role":"user","content":[{"type":"text","text":"<task>do it</task>"}]},
+{"ts":30,"role":"assistant","content":[{"type":"text","text":"one"}]},
+{"ts":40,"role":"user","content":[{"type":"text","text":"more"}]},
+{"ts":60,"role":"assistant","content":[{"type":"text","text":"two"}]}]' >"$roo/api_conversation_history.json"
+asked()
+{
+    printf '{"ts":%s,"type":"say","say":"api_req_started","modelInfo":{"modelId":"m"},"text":"{\\"request\\":\\"x\\",\\"tokensIn\\":%s,\\"tokensOut\\":%s,\\"cacheReads\\":%s,\\"cacheWrites\\":0,\\"cost\\":0.5}"},\n' "$@"
+}
+{ printf '[{"ts":1,"type":"say","say":"text","text":"do it"},\n'; asked 15 5 0 0; asked 20 10 7 100
+    asked 50 200 8 100; asked 70 1 2 0; printf '{"ts":80,"type":"say","say":"api_req_started","text":"{}"}]'; } \
+    >"$roo/ui_messages.json"
+figure roo_output_tokens 17 usage --json "$roo/api_conversation_history.json"
+figure roo_input_tokens 116 usage --json "$roo/api_conversation_history.json"
+figure roo_cache_read_tokens 200 usage --json "$roo/api_conversation_history.json"
+figure roo_answers 3 usage --json "$roo/api_conversation_history.json"
+same roo_folder 4 "$("$tool" view --json "$tmp/roo" 2>"$tmp/err" | wc -l)"
 # A list of messages beside others, and bytes that are not UTF-8 in what is kept whole.
 input='{"info":{"exit_status":"Submitted"},"messages":[{"role":"user","content":"do"},{"role":"exit","content":""}]}'
 check mini_swe 0 ' user_message  do$' '' view -

@@ -217,7 +217,7 @@ static int run_search(job *j)
     s.out.file = stdout;
     int code = open_stores(j, o->n_files - 1);
     q.query = query_of(o, &j->arena);
-    q.query.by_time = o->n_files > 2 && !GIVEN(o, BY_STORE);
+    q.query.by_time = !GIVEN(o, BY_STORE);
     if (code == FINE) code = choose_location(j, o->location, false, &q.query.location);
     q.query.limit = 0;
     q.query.oldest = false;
@@ -240,7 +240,7 @@ static const option_row search_rows[] = {
     {OPT_ALL, "a row for each place, not for each message"},
     {OPT_LIMIT, "stop after N messages"},
     {OPT_OLDEST, "oldest first"},
-    {OPT_BY_STORE, "of several: one after the other, not in order of time"},
+    {OPT_BY_STORE, "as they stand in each STORE, not in order of time"},
     {OPT_CONVERSATION, "what user and assistant said"},
     {OPT_AGENT, "what agent A did; also the agent of traces that have none"},
     VIEW_ROWS,

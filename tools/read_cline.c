@@ -1,12 +1,13 @@
 /* Cline: ID.messages.json, {version, sessionId, messages, system_prompt}, with its
  * facts in ID.json beside it. Roo Code, Kilo Code and old Cline:
- * api_conversation_history.json, a bare array. Messages are Anthropic's, with a time in
- * ts. */
+ * api_conversation_history.json, a bare array; what its answers cost stands in
+ * ui_messages.json beside it. Messages are Anthropic's, with a time in ts. */
 
 #define _GNU_SOURCE
 #include "files.h"
 #include "read.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +55,76 @@ static void take_metrics(reading *r, const ms_str *v)
     trace_use(r->t, &u);
 }
 
-static void take_message(reading *r, ms_str message)
+/* The rows of ui_messages.json that are not counted yet. */
+typedef struct paid {
+    file_text file;
+    ms_json_iter it;
+    bool any;                 /* an answer has come */
+    bool end;
+} paid;
+
+/* A row's tokens, which are JSON in a text; false: it has none. */
+static bool add_row(reading *r, ms_str row, use *u)
+{
+    static const json_key names[] = {KEY("tokensIn"), KEY("tokensOut"), KEY("cacheReads"),
+                                     KEY("cacheWrites"), KEY("cost")};
+    ms_str n[5], doc, word = member(row, "say");
+    if (!text_is(word, "api_req_started") && !text_is(word, "api_req_finished")) return false;
+    ms_str text = trace_text(r->t, member(row, "text"));
+    if (ms_json_check(text, NULL, &doc, NULL) != MS_OK) return false;
+    pick(doc, names, 5, n);
+    if (n[0].ptr == NULL) return false;
+    uint64_t input = count_of(n[0]), cached = count_of(n[2]) + count_of(n[3]);
+    u->input += input < cached ? input + cached : input;
+    u->output += count_of(n[1]);
+    u->cached += count_of(n[2]);
+    u->written += count_of(n[3]);
+    u->cost += number_of(n[4]);
+    ms_str model = member_at(row, "modelInfo.modelId");
+    if (model.ptr != NULL) u->model = trace_text(r->t, model);
+    return true;
+}
+
+/* What was paid up to that time is the answer's that was put last, retries included. */
+static void take_paid(reading *r, paid *p, double until)
+{
+    use u;
+    bool any = false;
+    memset(&u, 0, sizeof u);
+    while (!p->end) {
+        ms_json_iter next = p->it;
+        p->end = !ms_json_next(&next);
+        if (p->end || number_of(member(next.value, "ts")) > until) break;
+        p->it = next;
+        any = add_row(r, next.value, &u) || any;
+    }
+    if (!any) return;
+    trace_fact(r->t, "model", u.model);
+    trace_use(r->t, &u);
+}
+
+static void paid_begin(reading *r, paid *p)
+{
+    static const char name[] = "ui_messages.json";
+    ms_str doc;
+    size_t len = (size_t)(path_name(r->path) - r->path);
+    memset(p, 0, sizeof *p);
+    p->end = true;
+    char *path = malloc(len + sizeof name);
+    if (path == NULL) exit(no_memory());
+    memcpy(path, r->path, len);
+    memcpy(path + len, name, sizeof name);
+    if (is_there(path) && file_load(&p->file, path) == FINE &&
+        ms_json_check(p->file.text, NULL, &doc, NULL) == MS_OK &&
+        is_kind(doc, MS_JSON_ARRAY)) {
+        p->it = ms_json_iterate(doc);
+        p->end = false;
+    }
+    free(path);
+}
+
+/* p: NULL, or where the answers' costs are. */
+static void take_message(reading *r, ms_str message, paid *p)
 {
     ms_str v[M_KEYS], none = {NULL, 0};
     ms_envelope like;
@@ -72,12 +142,14 @@ static void take_message(reading *r, ms_str message)
     if (user) note_prompt(r, v[M_CONTENT]);
     put_blocks(r, user, v[M_CONTENT], &like, none);
     if (!user) take_metrics(r, v);
+    if (!user && p != NULL) take_paid(r, p, number_of(v[M_TS]));
+    if (!user && p != NULL) p->any = true;
 }
 
-static void take_list(reading *r, ms_str list)
+static void take_list(reading *r, ms_str list, paid *p)
 {
     ms_json_iter it = ms_json_iterate(list);
-    while (ms_json_next(&it)) take_message(r, it.value);
+    while (ms_json_next(&it)) take_message(r, it.value, p);
 }
 
 /* What ID.json tells of ID.messages.json; without it, nothing. */
@@ -118,16 +190,20 @@ static void cline_read(reading *r, ms_str doc)
         ms_envelope m = ms_text_message(MS_ROLE_SYSTEM, value_of(r, system));
         trace_put(r->t, &m);
     }
-    take_list(r, member(doc, "messages"));
+    take_list(r, member(doc, "messages"), NULL);
 }
 
 static void roo_read(reading *r, ms_str doc)
 {
+    paid p;
     bool roo = strstr(r->path, "roo") != NULL, kilo = strstr(r->path, "kilo") != NULL;
     session_of_path(r);
     trace_fact(r->t, "agent", roo ? MS_STR("roo-code") : kilo ? MS_STR("kilo-code")
                                                              : MS_STR("cline"));
-    take_list(r, doc);
+    paid_begin(r, &p);
+    take_list(r, doc, &p);
+    if (p.any) take_paid(r, &p, HUGE_VAL);
+    file_free(&p.file);
 }
 
 const fileformat cline_format = {
