@@ -601,4 +601,7 @@ else
     echo "skip streaming: only with MS_TEST_SCALE 100 and where ulimit -v works"
 fi
 
+# The tool's own sources.
+same sources_are_narrow '' "$(grep -nE '^.{91,}$' tools/*.[ch] | cut -c 1-60 | head -n 3)"
+
 exit $failed

@@ -119,7 +119,7 @@ typedef struct tally_index {
 typedef struct tally {
     ms_arena arena;           /* the texts */
     tally_row *rows;          /* in the order in which they came: an stb_ds array */
-    tally_index *index;       /* an stb_ds map; rows of one hash follow each other in it */
+    tally_index *index;       /* an stb_ds map; rows of one hash follow each other */
 } tally;
 
 uint64_t hash_text(ms_str text);

@@ -34,7 +34,8 @@ static const char *choices_of(int id, char *out, size_t size)
     }
     for (size_t i = 0; id == OPT_FROM && format_at(i) != NULL; i++) {
         bool first = format_find(ms_str_of(format_at(i)->name)) == format_at(i);
-        if (first) len += (size_t)snprintf(out + len, size - len, " %s", format_at(i)->name);
+        if (!first) continue;
+        len += (size_t)snprintf(out + len, size - len, " %s", format_at(i)->name);
     }
     for (size_t i = 0; id == OPT_AS && ms_profile_at(i) != NULL; i++) {
         len += (size_t)snprintf(out + len, size - len, "%s%s", len > 0 ? " " : "",
@@ -58,7 +59,8 @@ static void put_bash(output *out)
     char names[1024];
     emit_text(out, "# bash completion of msgstore; msgstore completion bash prints it\n"
                    "_msgstore()\n{\n"
-                   "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
+                   "    local word=${COMP_WORDS[COMP_CWORD]}\n"
+                   "    local before=${COMP_WORDS[COMP_CWORD-1]}\n"
                    "    local options='' words=''\n"
                    "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words='");
     for (size_t i = 0; commands[i] != NULL; i++) {
@@ -230,7 +232,8 @@ static void put_prose(output *out, const char *text)
         if (used > 0) emit_text(out, " ");
         put_escaped(out, text, len);
         used += len + 1;
-        bool end = text[len - 1] == '.' && (len < 3 || strcmp(text + len - 3, "...") != 0);
+        bool dots = len >= 3 && strcmp(text + len - 3, "...") == 0;
+        bool end = text[len - 1] == '.' && !dots;
         text += len;
         if (!end) continue;
         emit_text(out, "\n");
@@ -310,13 +313,13 @@ static int run_manual(job *j)
                     ".Nd keep, search, count and convert messages of agent programs\n"
                     ".Sh SYNOPSIS\n.Nm msgstore\n.Ar command\n.Op Ar option ...\n"
                     ".Op Ar file ...\n.Sh DESCRIPTION\n.Nm\n"
-                    "keeps messages of agent programs in logs, reads the transcripts that\n"
-                    "these programs write, searches and counts them, and makes requests of\n"
-                    "them that model providers take.\n"
-                    "A store is a log; most commands that read also take a file or a folder of\n"
-                    "transcripts or messages, and a dash for standard input.\n"
-                    "A session is the location of its messages; any piece of its name that no\n"
-                    "other session has is enough.\n.Pp\nThe commands are:\n");
+                    "keeps messages of agent programs in logs, reads the transcripts\n"
+                    "that these programs write, searches and counts them, and makes\n"
+                    "requests of them that model providers take.\n"
+                    "A store is a log; most commands that read also take a file or a\n"
+                    "folder of transcripts or messages, and a dash for standard input.\n"
+                    "A session is the location of its messages; any piece of its name\n"
+                    "that no other session has is enough.\n.Pp\nThe commands are:\n");
     for (size_t i = 0; commands[i] != NULL; i++) {
         if (commands[i]->name != NULL) put_command(&out, commands[i]);
     }

@@ -39,7 +39,8 @@ static void print_left_out(const ms_left_out *left)
     };
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
         if (left->fields[f] == 0) continue;
-        const char *name = f == MS_F_SOURCE ? "what only the source's format has" : names[f];
+        const char *name = names[f];
+        if (f == MS_F_SOURCE) name = "what only the source's format has";
         fprintf(stderr, "%-34s left out of %" PRIu64 "\n", name, left->fields[f]);
     }
     if (left->times > 0)
@@ -257,8 +258,8 @@ const command convert_command = {
 
 static const option_row export_rows[] = {
     {OPT_FORMAT, "a message format; otlp: traces of OpenTelemetry, a session a line; or "
-                 "claude-code, codex, pi, sts, atif: one session as their transcript; without it "
-                 "framework with location"},
+                 "claude-code, codex, pi, sts, atif: one session as their transcript; "
+                 "without it framework with location"},
     {OPT_LOCATION, "only this location; may be given several times"},
     {OPT_WITH_LOCATION, "write the members location and agent_key in other formats, "
                         "too"},

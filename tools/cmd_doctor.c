@@ -24,7 +24,7 @@ typedef struct examined {
     bool looked;              /* d is set */
     bool tree;                /* a folder, whose files are one transcript */
     ms_arena arena;
-    ms_str mended;            /* a document, closed or in UTF-8; absent: it needs neither */
+    ms_str mended;            /* a document, closed or in UTF-8; absent: no need */
     finding torn, bad_text, packed; /* packed: or in many files */
     job inner;                /* what a reader takes from the file, in memory */
     options one;
@@ -363,7 +363,8 @@ static int examine(examined *e, ms_str text)
         doctor_look(&e->d, e->format, text);
         e->looked = true;
         if (e->d.anatomy != NULL && e->d.anatomy_makes) return FINE;
-    } else if (!zip && !e->tree && (e->format == NULL || e->format->shape == FILE_WHOLE)) {
+    } else if (!zip && !e->tree &&
+               (e->format == NULL || e->format->shape == FILE_WHOLE)) {
         look_at_document(e, without_mark(text));
     }
     int code = read_messages(e);
@@ -401,7 +402,8 @@ static bool is_examined(const char *path)
 {
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
     bool shows = file_load(&f, path) == FINE &&
-                 (is_zip(f.text) || format_of(f.text, true) != NULL || shows_messages(f.text));
+                 (is_zip(f.text) || format_of(f.text, true) != NULL ||
+                  shows_messages(f.text));
     file_free(&f);
     return shows;
 }
@@ -470,8 +472,8 @@ const command doctor_command = {
     "Counts torn and doubled lines, parents that are not there, calls without a\n"
     "result, results without a call, ids that are used twice or refused, repeated\n"
     "snapshots, each with its first lines. With --fix everything that can be read\n"
-    "stays as it is spelled; a call or a result that is missing is made up, and says so.\n"
-    "A document that ends too early is closed. Of another one that is no JSON the\n"
+    "stays as it is spelled; a call or a result that is missing is made up, and says\n"
+    "so. A document that ends too early is closed. Of another one that is no JSON the\n"
     "messages that can be read are written, in the framework's format.\n"
     "A folder of an agent program is never written to unless -o names the file. Exit\n"
     "code 3: something is wrong.\n",

@@ -114,7 +114,7 @@ const command formats_command = {
     "  msgstore formats --json\n"
     "\n"
     "usage: msgstore formats [OPTION...]\n"
-    "Lists the formats of transcripts and messages, the versions of them that were seen,\n"
-    "and where sync looks for them.\n",
+    "Lists the formats of transcripts and messages, the versions of them that were\n"
+    "seen, and where sync looks for them.\n",
     false,
 };

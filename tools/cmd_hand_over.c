@@ -59,7 +59,9 @@ static int run_hand_over(job *j)
                  o->writer == NULL ? "" : "; no program goes on with others: see export");
         return USAGE;
     }
-    if (o->output == NULL) return output_end(&out, write_sessions(j, o->writer, true, &out));
+    if (o->output == NULL) {
+        return output_end(&out, write_sessions(j, o->writer, true, &out));
+    }
     if (same_file(o->output, o->files[0])) {
         complain("%s: the file itself is not written to; name another one", o->output);
         return USAGE;

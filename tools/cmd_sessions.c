@@ -32,7 +32,9 @@ static ms_str words_of(session_list *l, ms_str number)
     const ms_msg *msg;
     ms_str words = {NULL, 0};
     if (ms_json_u64(number, &seq) != MS_OK) return words;
-    if (ms_get_by_seq(l->job->store, seq, &l->job->arena, &msg, NULL) != MS_OK) return words;
+    if (ms_get_by_seq(l->job->store, seq, &l->job->arena, &msg, NULL) != MS_OK) {
+        return words;
+    }
     ms_str text = ms_content(msg).text;
     if (text.len > 200) text.len = 200;
     while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
@@ -184,7 +186,8 @@ static int newest_first(const void *a, const void *b)
     const session *x = a, *y = b;
     int64_t p = last_time(x), q = last_time(y);
     if (p != q) return p < q ? 1 : -1;
-    return (x->info->last_seq < y->info->last_seq) - (x->info->last_seq > y->info->last_seq);
+    uint64_t a_seq = x->info->last_seq, b_seq = y->info->last_seq;
+    return (a_seq < b_seq) - (a_seq > b_seq);
 }
 
 /* "1234", "56k", "1.2M" */
@@ -349,8 +352,8 @@ const command sessions_command = {
     "  msgstore sessions my.log --agent codex --grep 'rate limit' -n 10\n"
     "\n"
     "usage: msgstore sessions [OPTION...] STORE...\n"
-    "One line a session, newest first: when it ended, its name, the program, the folder,\n"
-    "messages, tokens, title or first words. view, history, search, usage and export\n"
-    "take any piece of the name that no other session has.\n",
+    "One line a session, newest first: when it ended, its name, the program, the\n"
+    "folder, messages, tokens, title or first words. view, history, search, usage and\n"
+    "export take any piece of the name that no other session has.\n",
     false,
 };

@@ -117,7 +117,8 @@ int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows)
     /* The names live as long as the rows: their memory goes to the caller's arena. */
     for (size_t i = 0; i < arrlenu(*rows); i++) {
         cost_row *row = &(*rows)[i];
-        ms_str *texts[] = {&row->location, &row->agent, &row->turn, &row->model, &row->tool};
+        ms_str *texts[] = {&row->location, &row->agent, &row->turn, &row->model,
+                           &row->tool};
         for (size_t k = 0; k < COUNT_OF(texts); k++) {
             if (texts[k]->ptr != NULL && !copy_text(arena, *texts[k], texts[k])) {
                 exit(no_memory());
@@ -138,7 +139,8 @@ int prices_load(prices *p, const char *path)
     memset(p, 0, sizeof *p);
     int code = file_load(&p->file, path);
     if (code != FINE) return code;
-    if (ms_json_check(p->file.text, NULL, &p->list, &err) == MS_OK && is_object(p->list)) {
+    if (ms_json_check(p->file.text, NULL, &p->list, &err) == MS_OK &&
+        is_object(p->list)) {
         return FINE;
     }
     complain("%s: a JSON object of prices by model was expected", path);

@@ -457,7 +457,9 @@ static void look_at_calls(diagnosis *d)
     for (size_t i = 0; i < arrlenu(d->lines); i++) {
         if (d->lines[i].group.ptr != NULL) put_place(&d->groups, d->lines[i].group, i);
     }
-    for (size_t i = 0; i < arrlenu(d->lines); i++) group_of(d, &d->lines[i])->group_left++;
+    for (size_t i = 0; i < arrlenu(d->lines); i++) {
+        group_of(d, &d->lines[i])->group_left++;
+    }
     for (size_t i = 0; i < arrlenu(d->calls); i++) {
         place_of_hash **map = d->calls[i].result ? &d->answered : &d->called;
         if (find_place(map, d->calls[i].id) == NULL) {

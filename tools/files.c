@@ -91,7 +91,8 @@ static bool file_map(file_text *f, int fd, uint64_t size)
 }
 
 /* Reads on behind `len` bytes. */
-static int file_read(file_text *f, int fd, const char *name, uint64_t expected, size_t len)
+static int file_read(file_text *f, int fd, const char *name, uint64_t expected,
+                     size_t len)
 {
     for (;;) {
         size_t want = len < expected ? (size_t)expected - len : 0;
@@ -293,7 +294,9 @@ static int zip_salvage(const char *path, ms_str text, const char *prefix, void *
         f.text.len = 0;
     }
     if (one != FINE) code = one;
-    if (code == DAMAGED) complain("%s: a ZIP without its end; what is there is read", path);
+    if (code == DAMAGED) {
+        complain("%s: a ZIP without its end; what is there is read", path);
+    }
     file_free(&f);
     return code;
 }

@@ -77,7 +77,9 @@ bool format_hinted(ms_str head)
     };
     if (head.len > 65536) head.len = 65536;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        if (find_bytes(head.ptr, head.len, names[i], strlen(names[i])) != NULL) return true;
+        if (find_bytes(head.ptr, head.len, names[i], strlen(names[i])) != NULL) {
+            return true;
+        }
     }
     return false;
 }
@@ -196,9 +198,8 @@ static void read_document(intake *in, ms_str text, uint64_t base, uint64_t *done
     in->line = 1;
     bool whole = check_value(in, text, &value, &err) == MS_OK;
     if (!whole) bad_json(in, base, &err);
-    if (!whole && (in->code == FAILED || !json_close(text, &in->cleaned, &value, &kept))) {
-        return;
-    }
+    if (!whole && in->code == FAILED) return;
+    if (!whole && !json_close(text, &in->cleaned, &value, &kept)) return;
     trace_at(in->r.t, base, 1);
     in->format->read(&in->r, value);
     if (whole) *done = base + text.len;
@@ -455,7 +456,9 @@ static int grow_session(growing *g, const unit *u, ms_str info, ms_arena *arena)
         ms_json_iter it = ms_json_iterate(value);
         while (code == FINE && ms_json_next(&it)) {
             ms_str message = text_of(arena, member(it.value, "id"));
-            if (message.len == 0 || memchr(message.ptr, '/', message.len) != NULL) continue;
+            if (message.len == 0 || memchr(message.ptr, '/', message.len) != NULL) {
+                continue;
+            }
             char *parts = folder_in(u->root, "part", message);
             grow_text(g, first ? "{\"info\":" : ",{\"info\":");
             grow(g, it.value.ptr, it.value.len);

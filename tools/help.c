@@ -167,11 +167,11 @@ static const char main_end[] =
     "\n"
     "msgstore COMMAND -h tells more, msgstore --version the version.\n"
     "\n"
-    "A STORE is a log; view, sessions, search, usage, history, info and others also take\n"
-    "a file or a folder (- is standard input): transcripts of agent programs, or JSON or\n"
-    "JSON Lines of messages, lists of messages, bodies of requests, or objects that\n"
-    "carry such a list under messages, contents, traj, history or trajectory. view,\n"
-    "sessions, search and info take several stores.\n\n";
+    "A STORE is a log; view, sessions, search, usage, history, info and others also\n"
+    "take a file or a folder (- is standard input): transcripts of agent programs, or\n"
+    "JSON or JSON Lines of messages, lists of messages, bodies of requests, or objects\n"
+    "that carry such a list under messages, contents, traj, history or trajectory.\n"
+    "view, sessions, search and info take several stores.\n\n";
 
 int print_main_help(void)
 {

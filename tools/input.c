@@ -595,7 +595,8 @@ static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t b
     const fault *f = &to->fault;
     char skipped[64] = "";
     if (bytes > 0) {
-        snprintf(skipped, sizeof skipped, "; skipped bytes %" PRIu64 " to %" PRIu64, offset,
+        snprintf(skipped, sizeof skipped, "; skipped bytes %" PRIu64 " to %" PRIu64,
+                 offset,
                  offset + bytes - 1);
     }
     if (to->told++ < TOLD_PLACES) {
@@ -958,7 +959,8 @@ bool shows_messages(ms_str text)
     bool shown = false;
     if (ms_json_check(ms_str_n(text.ptr, len), NULL, &value, NULL) == MS_OK ||
         ms_json_check(text, NULL, &value, NULL) == MS_OK) {
-        if (is_kind(value, MS_JSON_ARRAY) && ms_json_element(value, 0, &first)) value = first;
+        bool array = is_kind(value, MS_JSON_ARRAY);
+        if (array && ms_json_element(value, 0, &first)) value = first;
         shown = is_object(value) && (dialect_of(&r, value, NULL) != NULL ||
                                      find_list(&r, value, &list));
     }
@@ -989,7 +991,7 @@ int read_input(const options *o, const char *path, const ms_str *head, const sin
     complain_of_tally(&r, "left out what is no message", &r.others);
     complain_of_tally(&r, "unknown, kept whole", &r.unknown);
     if (r.first.line > 0 && to->rescue->places + to->rescue->repaired == places) {
-        to->rescue->fault = r.first; /* nothing was passed over there, but it is damaged */
+        to->rescue->fault = r.first; /* nothing was passed over: it is damaged */
         note_skipped(&r.source, to->rescue, r.first.offset, 0);
     }
     bool lost = to->rescue != NULL && to->rescue->places + to->rescue->repaired > places;

@@ -95,7 +95,8 @@ int take_transcript(const intake *in, const fileformat *f, ms_str text, const ch
     return code;
 }
 
-static int take_whole(const intake *in, const fileformat *f, ms_str text, const char *path)
+static int take_whole(const intake *in, const fileformat *f, ms_str text,
+                      const char *path)
 {
     trace *t = NULL;
     uint64_t done;

@@ -49,7 +49,8 @@ bool is_object(ms_str value)
     return is_kind(value, MS_JSON_OBJECT);
 }
 
-void pick_spans(ms_str object, const json_key *keys, size_t n, ms_str *values, spans *rest)
+void pick_spans(ms_str object, const json_key *keys, size_t n, ms_str *values,
+                spans *rest)
 {
     memset(values, 0, n * sizeof *values);
     rest->count = 0;
@@ -202,7 +203,8 @@ static void rest_name(leftover *r, const char *name)
     rest_write(r, "\":", 2);
 }
 
-void rest_nest(leftover *r, const char *name, ms_str object, const json_key *but, size_t n)
+void rest_nest(leftover *r, const char *name, ms_str object, const json_key *but,
+               size_t n)
 {
     size_t before = r->buf.len;
     rest_name(r, name);
@@ -246,7 +248,7 @@ ms_str rest_end(leftover *r)
 typedef struct torn_scan {
     char *open;               /* an stb_ds array of closing brackets */
     size_t whole, depth;      /* bytes up to the last value that is whole; open there */
-    char before;              /* the last character that was no blank: ':' a value comes */
+    char before;              /* the last character that was no blank */
 } torn_scan;
 
 /* The end of the string that begins at that place; the end of the text: it is torn. */
@@ -359,6 +361,6 @@ bool is_blank(ms_str line)
 
 ms_str without_mark(ms_str text)
 {
-    return text_begins(text, MS_STR("\xEF\xBB\xBF")) ? ms_str_n(text.ptr + 3, text.len - 3)
-                                                     : text;
+    bool mark = text_begins(text, MS_STR("\xEF\xBB\xBF"));
+    return mark ? ms_str_n(text.ptr + 3, text.len - 3) : text;
 }

@@ -25,7 +25,8 @@ typedef struct spans {
     size_t count;
     bool full;                /* there were more */
 } spans;
-void pick_spans(ms_str object, const json_key *keys, size_t n, ms_str *values, spans *rest);
+void pick_spans(ms_str object, const json_key *keys, size_t n, ms_str *values,
+                spans *rest);
 
 /* The first member of that name; what follows it is not looked at. */
 ms_str peek(ms_str object, const char *name);
@@ -61,10 +62,12 @@ void rest_begin(leftover *r, ms_arena *arena);
 /* All members of an object but those named. */
 void rest_add(leftover *r, ms_str object, const json_key *but, size_t n);
 /* The same as one member of that name; nothing when none is left. */
-void rest_nest(leftover *r, const char *name, ms_str object, const json_key *but, size_t n);
+void rest_nest(leftover *r, const char *name, ms_str object, const json_key *but,
+               size_t n);
 void rest_put(leftover *r, const char *name, ms_str json);
 /* Members as pick_spans gave them; of an object with more than it holds all but `but`. */
-void rest_spans(leftover *r, const spans *s, ms_str object, const json_key *but, size_t n);
+void rest_spans(leftover *r, const spans *s, ms_str object, const json_key *but,
+                size_t n);
 /* The object; absent when it has no member, or there was no memory. */
 ms_str rest_end(leftover *r);
 
@@ -74,7 +77,7 @@ ms_str rest_end(leftover *r);
 bool json_close(ms_str text, ms_arena *arena, ms_str *whole, size_t *kept);
 
 /* JSON in which bytes that are not UTF-8 are U+FFFD, in the arena; everything else but
- * halves of surrogates stays as it is spelled. Absent: it is no JSON for other reasons. */
+ * halves of surrogates stays as it is spelled. Absent: something else is wrong in it. */
 ms_str json_repaired(ms_str text, ms_arena *arena);
 
 /* JSON text put together from pieces; a string gets its quotes and escapes. */

@@ -260,7 +260,8 @@ static void take_session(const command *c, options *o)
 static int parse_options(const command *c, int argc, char **argv, options *o)
 {
     char text[128];
-    for (int got; (got = getopt_long(argc, argv, ":hqn:o:C:", long_options, NULL)) != -1;) {
+    static const char letters[] = ":hqn:o:C:";
+    for (int got; (got = getopt_long(argc, argv, letters, long_options, NULL)) != -1;) {
         if (got == ':') return bad_usage(c, "needs an argument for ", argv[optind - 1]);
         if (got == '?') return bad_usage(c, "does not understand ", argv[optind - 1]);
         int id = got == 'h'   ? OPT_HELP

@@ -195,7 +195,7 @@ static bool is_result(const entry *e)
 static ms_role role_of(const entry *e)
 {
     static const ms_role roles[MS_TYPE_COUNT] = {
-#define MS__X(number, name, role, req, cls, proj, fw, env, task) [number] = MS_ROLE_##role,
+#define MS__X(n, name, role, req, cls, proj, fw, env, task) [n] = MS_ROLE_##role,
         MS_TYPES(MS__X)
 #undef MS__X
     };

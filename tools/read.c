@@ -212,7 +212,8 @@ static void put_block(reading *r, bool user, ms_str block, const ms_envelope *li
         joined = false;
     } else if (is_object(block) && (text_is(v[BLOCK_TYPE], "thinking") ||
                                     text_is(v[BLOCK_TYPE], "redacted_thinking"))) {
-        ms_str json = object_text(r, "{\"role\":\"assistant\",\"content\":[", block, "]}");
+        static const char begin[] = "{\"role\":\"assistant\",\"content\":[";
+        ms_str json = object_text(r, begin, block, "]}");
         put_by_library(r, "anthropic", json, like, extra);
         return;
     } else if (is_object(block)) {

@@ -123,7 +123,8 @@ static void take_model(chat *c, ms_str text)
     static const char *const begins[] = {"Model: ", "Models: ", "Main model: "};
     for (size_t i = 0; i < COUNT_OF(begins); i++) {
         if (!text_begins(text, ms_str_of(begins[i]))) continue;
-        ms_str name = ms_str_n(text.ptr + strlen(begins[i]), text.len - strlen(begins[i]));
+        ms_str name = ms_str_n(text.ptr + strlen(begins[i]),
+                               text.len - strlen(begins[i]));
         size_t len = 0;
         while (len < name.len && name.ptr[len] != ' ') len++;
         c->r->model = ms_str_n(name.ptr, len);

@@ -75,7 +75,8 @@ static void put_results(reading *r, const ms_str *v, bool *first)
 {
     static const json_key known[] = {KEY("source_call_id"), KEY("content")};
     ms_str call, other, results = member(v[S_OBSERVED], "results");
-    bool any = is_kind(v[S_CALLS], MS_JSON_ARRAY) && ms_json_element(v[S_CALLS], 0, &call);
+    bool any = is_kind(v[S_CALLS], MS_JSON_ARRAY) &&
+               ms_json_element(v[S_CALLS], 0, &call);
     bool one = any && !ms_json_element(v[S_CALLS], 1, &other);
     ms_json_iter it = ms_json_iterate(results);
     while (is_kind(results, MS_JSON_ARRAY) && ms_json_next(&it)) {
@@ -143,7 +144,9 @@ static void take_step(reading *r, ms_str step)
         m = ms_message(MS_T_REASONING, ms_text_n(thought));
         if (thought.len > 0) put(r, &m, v[S_TIME], none, &first);
         m = ms_assistant_message(said);
-        if (said.text.len > 0 || v[S_CALLS].len <= 2) put(r, &m, v[S_TIME], extra, &first);
+        if (said.text.len > 0 || v[S_CALLS].len <= 2) {
+            put(r, &m, v[S_TIME], extra, &first);
+        }
         put_calls(r, v, &first);
         take_metrics(r, v);
     } else {

@@ -23,7 +23,8 @@ static const json_key keys[] = {
 
 /* Lines that are no messages. */
 static const char *const others[] = {
-    "progress", "file-history-snapshot", "queue-operation", "system", "attachment", "mode",
+    "progress", "file-history-snapshot", "queue-operation", "system", "attachment",
+    "mode",
     "permission-mode", "last-prompt", "summary", "custom-title", "ai-title", "agent-name",
     "agent-color", "agent-setting", "pr-link", "tag", "task-summary", "worktree-state",
     "content-replacement", "started", "result", "speculation-accept",
@@ -70,7 +71,9 @@ static void take_facts(reading *r, const ms_str *v)
     if (v[C_VERSION].ptr != NULL) {
         trace_fact(r->t, "version", trace_text(r->t, v[C_VERSION]));
     }
-    if (v[C_BRANCH].ptr != NULL) trace_fact(r->t, "branch", trace_text(r->t, v[C_BRANCH]));
+    if (v[C_BRANCH].ptr != NULL) {
+        trace_fact(r->t, "branch", trace_text(r->t, v[C_BRANCH]));
+    }
     if (v[C_AI].ptr != NULL) trace_fact(r->t, "title", trace_text(r->t, v[C_AI]));
     if (v[C_CUSTOM].ptr != NULL) trace_fact(r->t, "title", trace_text(r->t, v[C_CUSTOM]));
     if (text_is(v[C_TYPE], "summary")) {

@@ -69,7 +69,9 @@ static bool add_row(reading *r, ms_str row, use *u)
     static const json_key names[] = {KEY("tokensIn"), KEY("tokensOut"), KEY("cacheReads"),
                                      KEY("cacheWrites"), KEY("cost")};
     ms_str n[5], doc, word = member(row, "say");
-    if (!text_is(word, "api_req_started") && !text_is(word, "api_req_finished")) return false;
+    if (!text_is(word, "api_req_started") && !text_is(word, "api_req_finished")) {
+        return false;
+    }
     ms_str text = trace_text(r->t, member(row, "text"));
     if (ms_json_check(text, NULL, &doc, NULL) != MS_OK) return false;
     pick(doc, names, 5, n);

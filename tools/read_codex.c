@@ -69,7 +69,8 @@ static use totals_of(ms_str usage)
 /* Totals that fall began anew: then the last call is what was added. */
 static void take_totals(reading *r, ms_str info, double when)
 {
-    ms_str all = member(info, "total_token_usage"), last = member(info, "last_token_usage");
+    ms_str all = member(info, "total_token_usage");
+    ms_str last = member(info, "last_token_usage");
     if (!is_object(all)) return;
     use now = totals_of(all), added = now, *old = &r->total;
     bool falls = now.input < old->input || now.output < old->output;
@@ -181,7 +182,8 @@ static bool result_of(reading *r, const ms_str *p, ms_envelope *m)
 
 static ms_str extra_of(reading *r, ms_str item)
 {
-    static const json_key known[] = {KEY("type"), KEY("role"), KEY("content"), KEY("name"),
+    static const json_key known[] = {KEY("type"), KEY("role"), KEY("content"),
+                                     KEY("name"),
                                 KEY("arguments"), KEY("call_id"), KEY("output"),
                                 KEY("input"), KEY("function"), KEY("result")};
     leftover all;
@@ -268,6 +270,7 @@ static void codex_read(reading *r, ms_str line)
 }
 
 const fileformat codex_format = {
-    "codex", "OpenAI Codex", "0.50, 0.106, 0.125", ".codex/sessions,.codex/archived_sessions",
+    "codex", "OpenAI Codex", "0.50, 0.106, 0.125",
+    ".codex/sessions,.codex/archived_sessions",
     FILE_LINES, TREE_NONE, codex_shows, codex_read, NULL,
 };

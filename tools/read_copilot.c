@@ -26,7 +26,8 @@ static const char *const others[] = {
     "session.", "hook.", "tool.", "subagent.", "assistant.turn_", "assistant.usage",
     "assistant.intent", "assistant.streaming", "system.notification", "abort",
     "permission.", "user_input.", "elicitation.", "skill.", "command.", "external_tool.",
-    "pending_messages.", "exit_plan_mode.", "mcp.", "commands.", "sampling.", "capabilities.",
+    "pending_messages.", "exit_plan_mode.", "mcp.", "commands.", "sampling.",
+    "capabilities.",
 };
 
 static bool copilot_shows(ms_str line)
@@ -126,8 +127,9 @@ static void take_said(reading *r, const ms_str *v, const ms_str *d)
     bool first = true;
     ms_value said = said_by(r, d[D_CONTENT]);
     ms_envelope m = ms_user_message(said);
+    bool thought = text_is(v[E_TYPE], "assistant.reasoning");
     if (text_is(v[E_TYPE], "system.message")) m = ms_text_message(MS_ROLE_SYSTEM, said);
-    else if (text_is(v[E_TYPE], "assistant.reasoning")) m = ms_message(MS_T_REASONING, said);
+    else if (thought) m = ms_message(MS_T_REASONING, said);
     else note_prompt_text(r, said.text);
     put(r, &m, v, d, &first);
 }

@@ -25,7 +25,8 @@ static bool inspect_shows(ms_str doc)
 
 static bool sample_shows(ms_str doc)
 {
-    static const json_key names[] = {KEY("epoch"), KEY("messages"), KEY("target"), KEY("id")};
+    static const json_key names[] = {KEY("epoch"), KEY("messages"), KEY("target"),
+                                     KEY("id")};
     ms_str v[4];
     pick(doc, names, 4, v);
     return v[0].ptr != NULL && is_kind(v[1], MS_JSON_ARRAY) && v[2].ptr != NULL &&
@@ -139,7 +140,8 @@ static void put_usage(reading *r, ms_str usage, ms_str model)
 /* What the sample cost, by model; of an older log the last answer's. */
 static void take_usage(reading *r, ms_str sample)
 {
-    ms_str models = member(sample, "model_usage"), last = member_at(sample, "output.usage");
+    ms_str models = member(sample, "model_usage"), last = member_at(sample,
+                                                                    "output.usage");
     ms_json_iter it = ms_json_iterate(models);
     bool any = false;
     while (is_object(models) && ms_json_next(&it)) {

@@ -84,7 +84,9 @@ static void take_arrays(db_rows *d, ms_str text)
         if (ms_json_check(text, NULL, &value, &err) != MS_OK) {
             if (err.offset == 0 || err.offset >= text.len) return;
             used = (size_t)err.offset;
-            if (ms_json_check(ms_str_n(text.ptr, used), NULL, &value, NULL) != MS_OK) return;
+            if (ms_json_check(ms_str_n(text.ptr, used), NULL, &value, NULL) != MS_OK) {
+                return;
+            }
         }
         ms_json_iter it = ms_json_iterate(value);
         while (ms_json_next(&it)) take_row(d, it.value);

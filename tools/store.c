@@ -149,7 +149,8 @@ int store_messages(ms_store *store, const taken *t, uint64_t *seqs)
     ms_result result = ms_append_batch(store, t->list.items, t->list.count, &opts, &err);
     if (result == MS_OK) return FINE;
     if (!is_about_message(result)) return complain_of("storing a message", result, &err);
-    source loud = *t->source; /* only what is damaged is passed over without a word here */
+    source loud = *t->source; /* only what is damaged is passed over without a word
+                                 here */
     if (!loud.rescuing) loud.fault = NULL;
     int code = complain_at(&loud, t->at, "storing this message: ", err.message);
     return code == SKIPPED ? UNSTORED : exit_code(result);
@@ -185,7 +186,8 @@ int open_memory(job *j)
 int take_into(job *j, const char *path, const sink *messages, bool guess_agent,
               bool rename)
 {
-    intake in = {j->store, j->options, &j->counts, messages->rescue, messages, guess_agent,
+    intake in = {j->store, j->options, &j->counts, messages->rescue, messages,
+                 guess_agent,
                  rename};
     return take_path(&in, path);
 }
@@ -317,7 +319,9 @@ int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
     }
     if (found == 1) return FINE;
     int len = name.len < 1024 ? (int)name.len : 1024;
-    if (found > 1) complain("%zu locations have %.*s in their names", found, len, name.ptr);
+    if (found > 1) {
+        complain("%zu locations have %.*s in their names", found, len, name.ptr);
+    }
     else complain("no messages of location %.*s", len, name.ptr);
     hint(list, false);
     return found > 1 ? USAGE : NOT_FOUND;

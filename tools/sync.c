@@ -80,7 +80,8 @@ static void put_numbers(ms_buf *buf, const uint64_t *numbers, size_t n)
 
 static void read_state(syncing *s, ms_str name, state *st)
 {
-    static const json_key names[] = {KEY("size"), KEY("changed"), KEY("done"), KEY("hash"),
+    static const json_key names[] = {KEY("size"), KEY("changed"), KEY("done"),
+                                     KEY("hash"),
                                      KEY("numbers")};
     ms_str facts, v[5];
     ms_arena arena = {0};
@@ -109,7 +110,8 @@ static int write_state(syncing *s, ms_str name, const unit *u, const trace *t,
     uint64_t hash = hash_bytes(ms_str_n(text.ptr, (size_t)done));
     snprintf(head, sizeof head,
              "{\"size\":%" PRIu64 ",\"changed\":%" PRId64 ",\"done\":%" PRIu64
-             ",\"hash\":\"%016" PRIx64 "\",\"numbers\":\"", u->size, u->changed, done, hash);
+             ",\"hash\":\"%016" PRIx64 "\",\"numbers\":\"",
+             u->size, u->changed, done, hash);
     json_piece(&buf, head);
     put_numbers(&buf, numbers, n);
     json_piece(&buf, "\"}");
@@ -234,7 +236,8 @@ static void tell_progress(syncing *s)
     double rate = (double)s->bytes / (seconds + 1e-9);
     double left = rate > 0 ? (double)(s->bytes_all - s->bytes) / rate : 0;
     fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " files, %.0f MB, %.0f MB/s, "
-            "%.0f s left\033[K", s->done, s->all, (double)s->bytes / 1e6, rate / 1e6, left);
+            "%.0f s left\033[K",
+            s->done, s->all, (double)s->bytes / 1e6, rate / 1e6, left);
 }
 
 /* Of a file of lines what was there before is the same when its hash is (Y2). */

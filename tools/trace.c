@@ -349,7 +349,9 @@ void trace_put(trace *t, const ms_envelope *message)
     if (m.has_time) t->last_time = (double)m.time_ns / 1e9;
     bool call = m.type == MS_T_ACTION;
     if (!call) t->last_tool = ms_str_n(NULL, 0);
-    else if (!ms_str_equal(t->last_tool, m.tool)) copy_text(&t->kept, m.tool, &t->last_tool);
+    else if (!ms_str_equal(t->last_tool, m.tool)) {
+        copy_text(&t->kept, m.tool, &t->last_tool);
+    }
     if (t->mark_next) {
         arrput(t->compacted, (uint32_t)(arrlenu(t->numbers) + arrlenu(t->staged)));
         t->mark_next = false;
@@ -367,7 +369,8 @@ void trace_unknown(trace *t, ms_str type, ms_str json)
     int n = snprintf(word, sizeof word, "%s:%.*s", t->desc.format,
                      len < 60 ? (int)len : 60, what);
     if (GIVEN(t->desc.options, REFUSE)) {
-        const char *path = strcmp(t->desc.path, "-") == 0 ? "standard input" : t->desc.path;
+        const char *path = strcmp(t->desc.path,
+                                  "-") == 0 ? "standard input" : t->desc.path;
         complain("%s: line %" PRIu64 " (byte %" PRIu64 "): %s is unknown", path, t->line,
                  t->offset, word);
         trace_fail(t, FAILED);
@@ -508,7 +511,8 @@ void use_of_response(ms_str response, ms_arena *arena, use *u)
     u->output = count_of(n[1]);
     u->written = count_of(n[2]);
     u->cached = count_of(member_at(usage, "prompt_tokens_details.cached_tokens"));
-    u->reasoning = count_of(member_at(usage, "completion_tokens_details.reasoning_tokens"));
+    u->reasoning = count_of(member_at(usage,
+                                      "completion_tokens_details.reasoning_tokens"));
     u->model = text_of(arena, member(response, "model"));
     u->answer = text_of(arena, member(response, "id"));
 }

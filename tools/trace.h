@@ -26,7 +26,8 @@ enum {
 typedef enum tree_rule {
     TREE_NONE,                /* every entry is alive unless it is taken back */
     TREE_PROMPTS,             /* prompts away from the newest branch, and what follows */
-    TREE_CHAIN                /* only the way from the newest entry to the root is alive */
+    TREE_CHAIN                /* only the way from the newest entry to the root is
+                                 alive */
 } tree_rule;
 
 /* What one answer of a model cost. Input counts all, what was read from a cache and what
@@ -82,8 +83,8 @@ ms_str use_json(const use *u, ms_arena *arena);
 
 /* A fact about the session; the last one counts, an empty one is none. */
 void trace_fact(trace *t, const char *name, ms_str text);
-/* The next message is the first that a user typed: a fact names its number, not its words,
- * so that they can be redacted. */
+/* The next message is the first that a user typed: a fact names its number, not its
+ * words, so that they can be redacted. */
 void trace_first_prompt(trace *t);
 bool trace_has_prompt(const trace *t);
 /* The same, but the first one counts. */
@@ -122,7 +123,8 @@ typedef struct trace_desc {
     bool guess_agent;         /* calls and results without an agent get one */
     const uint64_t *known;    /* sequence numbers of the messages that it gave before */
     size_t n_known;
-    uint64_t done;            /* and that many bytes of the file are unchanged; 0: compare */
+    uint64_t done;            /* and that many bytes of the file are unchanged; 0:
+                                 compare */
 } trace_desc;
 
 trace *trace_begin(const trace_desc *desc);

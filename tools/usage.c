@@ -31,7 +31,8 @@ static void put_usage(output *out, const usage_item *item)
     char seconds[32];
     snprintf(seconds, sizeof seconds, "%.1f", (double)u->duration_ns / 1e9);
     emit_format(out, "%8" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64
-                " %10s  ", item->notes, u->input_tokens, u->output_tokens, u->cached_tokens,
+                " %10s  ",
+                item->notes, u->input_tokens, u->output_tokens, u->cached_tokens,
                 u->reasoning_tokens, seconds);
 }
 
@@ -41,7 +42,9 @@ static void usage_name(const usage_item *item, usage_by by, char *buf, size_t si
     cell c = cell_over(buf, size - 1, 60);
     cell_put(&c, item->location);
     if (by != USAGE_BY_LOCATION) cell_put(&c, MS_STR(" "));
-    if (by != USAGE_BY_LOCATION) cell_put(&c, item->part.len > 0 ? item->part : MS_STR("-"));
+    if (by != USAGE_BY_LOCATION) {
+        cell_put(&c, item->part.len > 0 ? item->part : MS_STR("-"));
+    }
     buf[c.len] = '\0';
 }
 

@@ -1,5 +1,5 @@
 /* Adds usage notes up by location, agent or turn, for msgstore info --usage and its test.
- * It uses the public interface only. One walk over the notes of the store; where the store
+ * It uses the public interface only. One walk over the notes of the store; where it
  * has hidden something, each message that has notes is asked for by its number, since a
  * hidden message costs nothing here. A note counts for the agent and the turn that its
  * message had when the note was made. */
@@ -15,7 +15,8 @@ typedef enum usage_by { USAGE_BY_LOCATION, USAGE_BY_AGENT, USAGE_BY_TURN } usage
 
 typedef struct usage_item {
     ms_str location;
-    ms_str part;              /* the agent, the turn; absent: by location, or it has none */
+    ms_str part;              /* the agent, the turn; absent: by location, or it has
+                                 none */
     uint64_t notes;
     ms_usage usage;
 } usage_item;

@@ -20,7 +20,8 @@ typedef struct said_part {
     ms_str tool, call_id, role, agent;
     bool failed, side;        /* side: of another agent */
     bool timed;               /* the message has a time of its own */
-    char time[TIME_MAX];      /* in milliseconds; that of the one before when it has none */
+    char time[TIME_MAX];      /* in milliseconds; that of the one before when it has
+                                 none */
     int64_t time_ns;
     const cost_row *cost;     /* of the answer that ends here; NULL: none is noted */
 } said_part;
