@@ -136,6 +136,8 @@ test-postgres: ## the store over PostgreSQL, on servers of its own; PG='suites f
 
 torture-postgres: ## the faults of the store over PostgreSQL, 200 rounds of them
 	@PG_ROUNDS=$${PG_ROUNDS:-200} $(MAKE) --no-print-directory test-postgres PG=faults
+	@PG_ROUNDS=$${PG_ROUNDS:-50} PG_MESSAGES=$${PG_MESSAGES:-1000000} \
+	    $(MAKE) --no-print-directory test-postgres PG=tool
 
 test-board: ## the store on a Cortex-M4 with 64 KiB of RAM, run under qemu, and its size
 	@sh tools/setup.sh board || echo 'make test-board: going on with what is there' >&2
@@ -268,9 +270,13 @@ build/tool.o: tests/msgstore_impl.c $(header)
 ZLIB := $(shell sh tools/setup.sh zlib)
 TOOL_WITH = -Ibuild $(if $(ZLIB),-DWITH_ZLIB) \
             $(shell pkg-config --exists libzstd 2>/dev/null && echo -DWITH_ZSTD) \
-            $(shell pkg-config --exists libzip 2>/dev/null && echo -DWITH_ZIP)
+            $(shell pkg-config --exists libzip 2>/dev/null && echo -DWITH_ZIP) \
+            $(shell pkg-config --exists libpq 2>/dev/null && echo -DWITH_POSTGRES -isystem \
+                $$(pkg-config --variable=includedir libpq))
 TOOL_LIBS = $(shell pkg-config --libs libzstd 2>/dev/null) \
-            $(shell pkg-config --libs libzip 2>/dev/null) $(ZLIB) -lm
+            $(shell pkg-config --libs libzip 2>/dev/null) \
+            $(shell pkg-config --libs libpq 2>/dev/null) $(ZLIB) -lm
+build/tool/postgres.o build/check/tool/postgres.o: backends/msgstore_postgres.h
 build/tool/%.o: tools/%.c $(tool) $(header)
 	$(call build,$(CC) $(C99) $(CFLAGS) $(TOOL_WITH) -c,)
 build/msgstore: $(TOOL_C:tools/%.c=build/tool/%.o) $(TOOL_O)
@@ -373,7 +379,7 @@ build/check/msgstore: $(TOOL_C:tools/%.c=build/check/tool/%.o) build/check/msgst
 PG_INC   = -isystem $(shell pg_config --includedir 2>/dev/null || echo /usr/include/postgresql)
 PG_STORE = backends/msgstore_postgres.h tests/postgres/kind.h
 PG_TESTS = $(patsubst %,build/pg/test_%,twin views change memory find copy session) \
-           build/pg/faults
+           build/pg/faults build/msgstore
 build/pg/test_%: tests/test_%.c build/check/msgstore.o $(PG_STORE) $(shared)
 	$(call build,$(O2) -O1 -D_POSIX_C_SOURCE=200809L -DTEST_POSTGRES -Wno-unused \
 	    -Wno-unused-const-variable $(INC) $(PG_INC),\

@@ -57,7 +57,7 @@
  *
  *   interface         [api-pg]
  *   implementation    [pg-base] [pg-sql] [pg-line] [pg-call] [pg-row] [pg-append]
- *                     [pg-change] [pg-cursor] [pg-list] [pg-wait] [pg-open]
+ *                     [pg-change] [pg-ship] [pg-cursor] [pg-list] [pg-wait] [pg-open]
  */
 
 #ifndef MSGSTORE_POSTGRES_H
@@ -120,6 +120,34 @@ typedef struct ms_pg_stat {
 
 /* What this handle went through. MS_E_ARGUMENT: a store of another kind. */
 MS_API ms_result ms_pg_stat_of(ms_store *store, ms_pg_stat *out, ms_error *err);
+
+/* ---- Shipping: the records of another store (a log), copied exactly once. A source has
+ * a name, such as the id of a log file. Each record has a key made of that name and its
+ * position: the number of the newest message before or at it, and how many changes come
+ * between. A record that was shipped before is left out, so a shipper that was killed
+ * begins again anywhere at or before its last position. */
+
+typedef struct ms_pg_position {
+    uint64_t message;         /* everything up to this message */
+    uint64_t changes;         /* and so many changes after it */
+} ms_pg_position;
+
+/* Reads the position that was noted last; zeros: none. source: 1 to 64 bytes. */
+MS_API ms_result ms_pg_ship_begin(ms_store *store, ms_str source,
+                                  ms_pg_position *position, ms_error *err);
+/* Appends messages as they are, with times, flags and keys: each has its location, and
+ * its number in the source as seq. On one server all or none. */
+MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *messages,
+                            size_t n, ms_error *err);
+/* Makes a change that the source has at this position: an AMEND, NOTE, PIECE or LOCATION,
+ * or (first: a message that a HIDE hides) a HIDE. message: the one that it is about, as
+ * it was appended, for its number and key; NULL for a LOCATION. */
+MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg *change,
+                                   const ms_msg *message, ms_pg_position at,
+                                   ms_error *err);
+/* Notes a position. */
+MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source, ms_pg_position position,
+                                ms_error *err);
 
 #ifdef __cplusplus
 }
@@ -308,8 +336,9 @@ MS_API unsigned ms_pg_bucket(ms_str location)
  * view as of place p has the versions with place < p and (until is null or until >= p),
  * so a cursor reads the store as of its opening in any number of statements, over any
  * number of connections. `body` is the record as ms_record_encode writes it; the other
- * columns repeat what queries need. `key` is the caller's idempotency key after a 'k', or
- * a key made for the append after a 't'.
+ * columns repeat what queries need. `key` is the caller's idempotency key after a 'k', a
+ * key made for the append after a 't', or the source and position of a record that was
+ * shipped after an 's'. msgstore_source has the position of each source.
  *
  * msgstore_bucket has a row for each of 1,024 buckets, the counter: an append updates it,
  * which orders the appends of a bucket, as their commits are ordered. A tick is
@@ -344,6 +373,8 @@ static const char *const ms__pg_create[] = {
     " hidden bigint not null default 0, changes bigint not null default 0,"
     " bytes bigint not null default 0, bucket int primary key)",
     NULL, /* the table of records */
+    "create table if not exists msgstore_source (source bytea, bucket int,"
+    " message bigint not null, changes bigint not null, primary key (source, bucket))",
     "create index if not exists msgstore_timeline on msgstore_record (location, seq)"
     " where kind in (1, 3)",
     "create index if not exists msgstore_talk on msgstore_record (location, seq)"
@@ -400,9 +431,9 @@ static const char ms__pg_lock_buckets[] =
     " where bucket = any($1::int[]) order by bucket for update";
 
 static const char ms__pg_known_keys[] =
-    "select k.i, r.seq, r.place, r.kind, r.body from unnest($2::bigint[], $3::text[],"
-    " $4::bytea[]) as k (i, location, key) join msgstore_record r"
-    " on r.bucket = any($1::int[]) and r.location = k.location and r.key = k.key";
+    "select k.i, r.seq, r.place, r.kind, r.body from unnest($1::int[], $2::bigint[],"
+    " $3::text[], $4::bytea[]) as k (bucket, i, location, key) join msgstore_record r"
+    " on r.bucket = k.bucket and r.location = k.location and r.key = k.key";
 
 static const char ms__pg_last_shown[] =
     "select max(seq) from msgstore_record where bucket = $1::int and location = $2::text"
@@ -1009,6 +1040,7 @@ typedef struct ms__pg_row {
     uint64_t known;           /* the message that it repeats; 0: it is a new one */
     uint64_t upto;            /* HIDE: the last number */
     ms_str key;               /* as in the column; absent: none */
+    bool shipped;             /* the key is of a source */
     const ms_msg *msg;        /* encoded, without flag COMMIT */
 } ms__pg_row;
 
@@ -1026,6 +1058,9 @@ typedef struct ms__pg_batch {
     bool keyed;               /* some message has a key of the caller's */
     bool spread;              /* several locations */
     bool stamps;              /* messages without a time get `now` */
+    bool change_only;         /* shipping: a change, not messages */
+    ms_str source;            /* shipping: the keys begin with it */
+    ms_pg_position at;        /* of a change */
     bool uncertain;           /* an earlier attempt was sent */
     uint64_t hidden;          /* by a HIDE */
     unsigned char ticket[20];
@@ -1110,11 +1145,34 @@ static ms_result ms__pg_row_fill(ms__pg_batch *b, size_t i, ms_str location,
     return MS_OK;
 }
 
+/* The keys of shipped rows without one of their own: source, position, and of a HIDE the
+ * message that it hides. */
+static ms_result ms__pg_ship_keys(ms__pg_batch *b, ms_error *err)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        ms__pg_row *row = &b->rows[i];
+        unsigned char key[96];
+        size_t n = b->source.len;
+        bool message = row->kind == MS_KIND_MESSAGE;
+        if (row->key.ptr) continue;
+        memcpy(key, b->source.ptr, n);
+        ms__pg_put(key + n, message ? row->m->seq : b->at.message, 8);
+        ms__pg_put(key + n + 8, message ? 0 : b->at.changes + 1, 8);
+        ms__pg_put(key + n + 16, row->kind == MS_KIND_HIDE ? row->m->seq : 0, 8);
+        row->key = ms__pg_copy(&b->arena, key, n + (message ? 8 : 24), 's');
+        row->shipped = true;
+        if (!row->key.ptr) return ms__pg_no_memory(err);
+    }
+    b->keyed = true;
+    return MS_OK;
+}
+
 /* Makes the keys of rows without one: the first row's, or each one's when callers' keys
  * decide which rows are stored. */
 static ms_result ms__pg_tickets(ms__pg_batch *b, ms_error *err)
 {
     ms__pg *s = b->s;
+    if (b->source.len) return ms__pg_ship_keys(b, err);
     ms__pg_lock_take(&s->lock);
     memcpy(b->ticket, s->client, 12);
     ms__pg_put(b->ticket + 12, ++s->tickets, 8);
@@ -1155,6 +1213,7 @@ static ms_result ms__pg_reused(const ms__pg_batch *b, size_t i, ms_error *err)
 /* The row before row i with its key and location; NULL: there is none. */
 static ms__pg_row *ms__pg_earlier(ms__pg_batch *b, size_t i)
 {
+    if (!b->rows[i].key.ptr || b->rows[i].key.ptr[0] != 'k') return NULL;
     for (size_t k = 0; k < i; k++)
         if (ms_str_equal(b->rows[k].key, b->rows[i].key) &&
             ms_str_equal(b->rows[k].location, b->rows[i].location))
@@ -1167,7 +1226,7 @@ static ms_result ms__pg_twice(ms__pg_batch *b, ms_error *err)
 {
     for (size_t i = 0; b->keyed && i < b->n; i++) {
         ms__pg_row *row = &b->rows[i];
-        const ms__pg_row *first = row->key.ptr ? ms__pg_earlier(b, i) : NULL;
+        const ms__pg_row *first = ms__pg_earlier(b, i);
         if (first && !ms__pg_same(first->msg, row->msg)) return ms__pg_reused(b, i, err);
     }
     return MS_OK;
@@ -1371,6 +1430,7 @@ static ms_result ms__pg_found(ms__pg_batch *b, const PGresult *r, int at, size_t
     uint64_t seq = (uint64_t)ms__pg_int(r, at, 1), place = (uint64_t)ms__pg_int(r, at, 2);
     MS__PG_TRY(ms__pg_record(r, at, 4, seq, &b->scratch, &stored, err));
     row->known = seq;
+    if (row->shipped) return MS_OK;
     if (row->key.ptr[0] == 'k')
         return ms__pg_same(stored, row->msg) ? MS_OK : ms__pg_reused(b, i, err);
     l->made = true;
@@ -1393,6 +1453,7 @@ static ms_result ms__pg_look(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *
 {
     ms__pg_params p;
     PGresult *r;
+    ms__pg_array buckets = ms__pg_array_of(&b->scratch, MS__PG_INT4);
     ms__pg_array at = ms__pg_array_of(&b->scratch, MS__PG_INT8);
     ms__pg_array locations = ms__pg_array_of(&b->scratch, MS__PG_TEXT);
     ms__pg_array keys = ms__pg_array_of(&b->scratch, MS__PG_BYTEA);
@@ -1400,12 +1461,13 @@ static ms_result ms__pg_look(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *
     for (size_t i = 0; i < b->n; i++) {
         b->rows[i].known = 0;
         if (!b->rows[i].key.ptr) continue;
+        ms__pg_push_number(&buckets, b->rows[i].bucket);
         ms__pg_push_number(&at, (int64_t)i);
         ms__pg_push(&locations, b->rows[i].location);
         ms__pg_push(&keys, b->rows[i].key);
     }
     p.n = 0;
-    if (!ms__pg_array_param(&p, &l->buckets) || !ms__pg_array_param(&p, &at) ||
+    if (!ms__pg_array_param(&p, &buckets) || !ms__pg_array_param(&p, &at) ||
         !ms__pg_array_param(&p, &locations) || !ms__pg_array_param(&p, &keys))
         return ms__pg_no_memory(err);
     MS__PG_TRY(ms__pg_exec(line, ms__pg_known_keys, &p, &r, err));
@@ -1464,7 +1526,7 @@ static ms_result ms__pg_place(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked 
     int64_t tick = l->tick;
     for (size_t i = 0; i < b->n; i++) {
         ms__pg_row *row = &b->rows[i];
-        const ms__pg_row *first = b->keyed && row->key.ptr ? ms__pg_earlier(b, i) : NULL;
+        const ms__pg_row *first = b->keyed ? ms__pg_earlier(b, i) : NULL;
         if (first && !row->known) row->known = first->known ? first->known : first->seq;
         if (row->known) continue;
         row->place = (uint64_t)tick++ * MS_PG_BUCKETS + row->bucket;
@@ -1562,7 +1624,8 @@ static ms_result ms__pg_under_lock(ms__pg_batch *b, ms__pg_line *line, ms__pg_lo
     size_t fresh = 0;
     *some = false;
     MS__PG_TRY(ms__pg_lock_rows(b, line, l, err));
-    MS__PG_TRY(ms__pg_look(b, line, l, err));
+    if (!b->source.len || b->change_only || b->uncertain)
+        MS__PG_TRY(ms__pg_look(b, line, l, err));
     if (l->made) return MS_OK;
     for (size_t i = 0; i < b->n; i++) fresh += b->rows[i].known == 0;
     if (fresh == 0) return MS_OK;
@@ -1584,6 +1647,7 @@ static ms_result ms__pg_transaction(ms__pg_batch *b, ms__pg_line *line, ms_error
     MS__PG_TRY(ms__pg_simple(line, "begin isolation level read committed", err));
     ms_result code = ms__pg_under_lock(b, line, &l, &some, err);
     bool failed = code != MS_OK;
+    if (failed) b->uncertain = true; /* perhaps a key is there */
     if (!line->lost && (failed || !some)) {
         bool repeat = line->again;
         ms_result undone = ms__pg_simple(line, "rollback", failed ? NULL : err);
@@ -1647,6 +1711,17 @@ static ms_result ms__pg_run(ms__pg_batch *b, ms_error *err)
     return MS_OK;
 }
 
+/* b has the store, the options and what else is not zero. */
+static ms_result ms__pg_store_batch(ms__pg_batch *b, ms_str location,
+                                    const ms_envelope *messages, size_t n, ms_error *err)
+{
+    MS__PG_TRY(ms__pg_check(b->s, true, err));
+    ms_result code = ms__pg_batch_fill(b, location, messages, n, err);
+    if (code == MS_OK) code = ms__pg_run(b, err);
+    ms__pg_batch_free(b);
+    return code;
+}
+
 static ms_result ms__pg_store(ms_store *store, ms_str location,
                               const ms_envelope *messages, size_t n,
                               const ms_append_opts *opts, bool change, ms_error *err)
@@ -1656,11 +1731,7 @@ static ms_result ms__pg_store(ms_store *store, ms_str location,
     b.s = ms__pg_of(store);
     b.opts = opts;
     b.change = change;
-    MS__PG_TRY(ms__pg_check(b.s, true, err));
-    ms_result code = ms__pg_batch_fill(&b, location, messages, n, err);
-    if (code == MS_OK) code = ms__pg_run(&b, err);
-    ms__pg_batch_free(&b);
-    return code;
+    return ms__pg_store_batch(&b, location, messages, n, err);
 }
 
 static ms_result ms__pg_append(ms_store *store, ms_str location,
@@ -1834,6 +1905,197 @@ static ms_result ms__pg_erase(ms_store *store, const ms_msg *record, unsigned st
     ms_result code = ms__pg_call(s, s->owner[e.bucket], ms__pg_erase_step, &e, err);
     ms_arena_deinit(&arena);
     return code;
+}
+
+/* ==== [pg-ship] ======================================================================
+ * A shipped record has a key, so shipping it again stores nothing: the server refuses a
+ * batch with a key that is there, and the next attempt looks for all keys first. That is
+ * rare, since the position is noted after each batch. A message with a key of its own has that one alone. A change
+ * is about a message whose number here is not its number in the source: the key of the
+ * message leads to it. The position is a hint where to begin, not what makes it exact.
+ * ================================================================================== */
+
+static bool ms__pg_is_store(const ms_store *store)
+{
+    return store && store->open == MS_STORE_OPEN &&
+           store->backend->append == ms__pg_append;
+}
+
+static ms_result ms__pg_ship_check(ms_store *store, ms_str source, ms_error *err)
+{
+    if (!ms__pg_is_store(store))
+        return ms_error_set(err, MS_E_ARGUMENT, "the store is not on PostgreSQL");
+    if (source.len >= 1 && source.len <= 64) return MS_OK;
+    return ms_error_set(err, MS_E_ARGUMENT, "the name of a source has 1 to 64 bytes");
+}
+
+typedef struct ms__pg_shipping {
+    ms_str source;
+    ms_pg_position position;
+    bool note;                /* else it is read */
+} ms__pg_shipping;
+
+static ms_result ms__pg_position_step(ms__pg *s, ms__pg_line *line, void *ctx,
+                                      ms_error *err)
+{
+    ms__pg_shipping *g = (ms__pg_shipping *)ctx;
+    ms__pg_params p;
+    PGresult *r;
+    (void)s;
+    p.n = 0;
+    ms__pg_bytea(&p, g->source);
+    ms__pg_number(&p, MS__PG_INT4, ms_pg_bucket(g->source));
+    if (g->note) {
+        ms__pg_number(&p, MS__PG_INT8, ms__pg_signed(g->position.message));
+        ms__pg_number(&p, MS__PG_INT8, ms__pg_signed(g->position.changes));
+        return ms__pg_exec(line, "insert into msgstore_source values ($1::bytea, $2::int,"
+                           " $3::bigint, $4::bigint) on conflict (source, bucket) do"
+                           " update set message = excluded.message, changes ="
+                           " excluded.changes", &p, NULL, err);
+    }
+    MS__PG_TRY(ms__pg_exec(line, "select message, changes from msgstore_source where"
+                           " source = $1::bytea and bucket = $2::int", &p, &r, err));
+    memset(&g->position, 0, sizeof g->position);
+    if (PQntuples(r) > 0) {
+        g->position.message = (uint64_t)ms__pg_int(r, 0, 0);
+        g->position.changes = (uint64_t)ms__pg_int(r, 0, 1);
+    }
+    PQclear(r);
+    return MS_OK;
+}
+
+static ms_result ms__pg_position(ms_store *store, ms__pg_shipping *g, ms_error *err)
+{
+    MS__PG_TRY(ms__pg_ship_check(store, g->source, err));
+    ms__pg *s = ms__pg_of(store);
+    MS__PG_TRY(ms__pg_check(s, g->note, err));
+    size_t server = s->owner[ms_pg_bucket(g->source)];
+    return ms__pg_call(s, server, ms__pg_position_step, g, err);
+}
+
+MS_API ms_result ms_pg_ship_begin(ms_store *store, ms_str source,
+                                  ms_pg_position *position, ms_error *err)
+{
+    ms__pg_shipping g;
+    memset(&g, 0, sizeof g);
+    g.source = source;
+    ms_result code = ms__pg_position(store, &g, err);
+    *position = g.position;
+    return code;
+}
+
+MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source, ms_pg_position position,
+                                ms_error *err)
+{
+    ms__pg_shipping g;
+    g.source = source;
+    g.position = position;
+    g.note = true;
+    return ms__pg_position(store, &g, err);
+}
+
+/* As a change, so that all flags are kept; nothing is stamped. */
+static ms_result ms__pg_ship_rows(ms__pg *s, ms_str source, const ms_envelope *rows,
+                                  size_t n, ms_pg_position at, ms_error *err)
+{
+    ms__pg_batch b;
+    ms_append_opts opts;
+    memset(&b, 0, sizeof b);
+    memset(&opts, 0, sizeof opts);
+    b.change_only = (rows[0].flags >> 16 & 255u) != MS_KIND_MESSAGE;
+    if (b.change_only) opts.expect_seq = rows[0].seq; /* a HIDE: of one message */
+    b.s = s;
+    b.opts = &opts;
+    b.change = true;
+    b.source = source;
+    b.at = at;
+    return ms__pg_store_batch(&b, ms_str_n(NULL, 0), rows, n, err);
+}
+
+MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *messages,
+                            size_t n, ms_error *err)
+{
+    ms_arena arena;
+    ms_pg_position none;
+    ms_result code = MS_OK;
+    MS__PG_TRY(ms__pg_ship_check(store, source, err));
+    ms__pg *s = ms__pg_of(store);
+    memset(&arena, 0, sizeof arena);
+    memset(&none, 0, sizeof none);
+    arena.alloc = s->desc.alloc;
+    ms_envelope *rows = (ms_envelope *)ms_arena_alloc(&arena, n * sizeof *rows);
+    if (!rows) return ms__pg_no_memory(err);
+    for (size_t server = 0; server < s->n_servers && code == MS_OK; server++) {
+        size_t count = 0;
+        for (size_t i = 0; i < n; i++) {
+            if (s->owner[ms_pg_bucket(messages[i].location)] != server) continue;
+            rows[count] = messages[i];
+            rows[count].flags |= (uint32_t)MS_KIND_MESSAGE << 16 | MS_CHANGE_AS_IS;
+            count++;
+        }
+        if (count > 0) code = ms__pg_ship_rows(s, source, rows, count, none, err);
+    }
+    ms_arena_deinit(&arena);
+    return code;
+}
+
+typedef struct ms__pg_finding {
+    ms_str location, key;
+    uint64_t seq;             /* 0: not found */
+} ms__pg_finding;
+
+static ms_result ms__pg_find_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
+{
+    ms__pg_finding *f = (ms__pg_finding *)ctx;
+    ms__pg_params p;
+    PGresult *r;
+    (void)s;
+    p.n = 0;
+    ms__pg_number(&p, MS__PG_INT4, ms_pg_bucket(f->location));
+    ms__pg_text(&p, f->location);
+    ms__pg_bytea(&p, f->key);
+    MS__PG_TRY(ms__pg_exec(line, "select seq from msgstore_record where bucket = $1::int"
+                           " and location = $2::text and key = $3::bytea", &p, &r, err));
+    f->seq = PQntuples(r) > 0 ? (uint64_t)ms__pg_int(r, 0, 0) : 0;
+    PQclear(r);
+    return MS_OK;
+}
+
+/* The number here of a message of the source. */
+static ms_result ms__pg_ship_find(ms__pg *s, ms_str source, const ms_msg *message,
+                                  uint64_t *seq, ms_error *err)
+{
+    ms__pg_finding f;
+    unsigned char key[MS_KEY_MAX + 1];
+    ms_str own = ms_get(message, MS_F_KEY).text;
+    f.location = ms_get(message, MS_F_LOCATION).text;
+    key[0] = own.ptr ? 'k' : 's';
+    if (own.ptr) memcpy(key + 1, own.ptr, own.len);
+    else memcpy(key + 1, source.ptr, source.len);
+    if (!own.ptr) ms__pg_put(key + 1 + source.len, ms_seq(message), 8);
+    f.key = ms_str_n((const char *)key, 1 + (own.ptr ? own.len : source.len + 8));
+    MS__PG_TRY(ms__pg_call(s, s->owner[ms_pg_bucket(f.location)], ms__pg_find_step, &f,
+                           err));
+    *seq = f.seq;
+    if (f.seq) return MS_OK;
+    return ms_error_set(err, MS_E_NOT_FOUND, "the message of a change was not shipped");
+}
+
+MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg *change,
+                                   const ms_msg *message, ms_pg_position at,
+                                   ms_error *err)
+{
+    MS__PG_TRY(ms__pg_ship_check(store, source, err));
+    ms__pg *s = ms__pg_of(store);
+    ms_envelope e = ms_envelope_of(change);
+    ms_kind kind = ms_kind_of(change);
+    e.seq = 0;
+    if (kind != MS_KIND_LOCATION)
+        MS__PG_TRY(ms__pg_ship_find(s, source, message, &e.seq, err));
+    if (kind == MS_KIND_AMEND && (e.flags & MS_FLAG_REDACTED))
+        return ms_redact(store, e.seq, err);
+    e.flags |= (uint32_t)kind << 16;
+    return ms__pg_ship_rows(s, source, &e, 1, at, err);
 }
 
 /* ==== [pg-cursor] ====================================================================
@@ -3067,7 +3329,7 @@ MS_API ms_result ms_pg_open(ms_store **store, const ms_pg_desc *desc, ms_error *
 MS_API ms_result ms_pg_stat_of(ms_store *store, ms_pg_stat *out, ms_error *err)
 {
     memset(out, 0, sizeof *out);
-    if (!store || store->open != MS_STORE_OPEN || store->backend != &ms__pg_backend)
+    if (!ms__pg_is_store(store))
         return ms_error_set(err, MS_E_ARGUMENT, "the store is not on PostgreSQL");
     ms__pg *s = ms__pg_of(store);
     ms__pg_lock_take(&s->lock);

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # The store over PostgreSQL: the suites that hold for every store, over one server and over
-# three; then faults (tests/postgres/faults.c). The servers are this script's own, in a
-# temporary folder, and are gone at the end.
+# three; then faults (tests/postgres/faults.c), and ship and fetch of the tool. The servers
+# are this script's own, in a temporary folder, and are gone at the end.
 #
 #   tests/postgres.sh              all of it, in less than 5 minutes
-#   tests/postgres.sh suites|sharded|faults   a part
+#   tests/postgres.sh suites|sharded|faults|tool   a part
 #
-# MS_TEST_SCALE=n percent of the long loops; PG_ROUNDS=n rounds of faults (3). Where no
-# server can run the script says "skip" and why.
+# MS_TEST_SCALE=n percent of the long loops; PG_ROUNDS=n rounds of faults (3);
+# PG_MESSAGES=n messages to ship (20,000). Where no server can run the script says "skip"
+# and why.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 server=tests/postgres/server.sh
@@ -39,7 +40,7 @@ run()
         echo "ok      $(($(date +%s) - start)) s"
     else
         echo "FAILED  $(($(date +%s) - start)) s"
-        grep -E 'ERROR|LINE|FAILED|at sequence|fault' "$folder/out" | head -n 40
+        grep -v ' OK \]\|RUN ' "$folder/out" | tail -n 40
         failed=1
     fi
 }
@@ -98,8 +99,14 @@ faults()
     ! mountpoint -q "$folder/full" 2>/dev/null || umount "$folder/full"
 }
 
+tool()
+{
+    run 'ship and fetch' bash tests/postgres/ship.sh "$folder" "${PG_TOOL:-build/msgstore}" \
+        "${PG_MESSAGES:-20000}" "${PG_ROUNDS:-3}"
+}
+
 : >"$folder/tally"
-for part in ${*:-suites sharded faults}; do $part; done
+for part in ${*:-suites sharded faults tool}; do $part; done
 sort "$folder/tally" | uniq
 [ "$failed" -eq 0 ] && echo 'postgres: all passed' || echo 'postgres: FAILED'
 exit "$failed"

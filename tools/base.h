@@ -144,7 +144,7 @@ void tally_free(tally *t);
     X(BY_STORE, "by-store", NULL) X(CONTEXT, "context", "N")                            \
     X(CONVERSATION, "conversation", NULL) X(CWD, "cwd", "DIR")                          \
     X(DRY_RUN, "dry-run", NULL) X(EXACT, "exact-case", NULL)                            \
-    X(FIELDS, "all-fields", NULL) X(FIX, "fix", NULL)                                   \
+    X(FIELDS, "all-fields", NULL) X(FIX, "fix", NULL) X(FOLLOW, "follow", NULL)         \
     X(FORMAT, "format", "F") X(FROM, "from", "FORMAT")                                  \
     X(GLOBAL, "global", NULL) X(GREP, "grep", "TEXT") X(HELP, "help", NULL)             \
     X(JSON, "json", NULL) X(KEEP_GOING, "keep-going", NULL)                             \
@@ -190,6 +190,7 @@ typedef struct options {
     const char *session;      /* named as the last argument */
     const char *location, *agent, *turn, *system, *user;
     const char *output;       /* NULL: standard output */
+    const char *url;          /* --to, when it names a server */
     ms_str *locations;        /* each --location; `location` is the last of them */
     size_t n_locations;
     ms_str *team;

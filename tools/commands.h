@@ -74,6 +74,8 @@ extern const command hand_over_command;
 extern const command import_command;
 extern const command append_command;
 extern const command follow_command;
+extern const command ship_command;
+extern const command fetch_command;
 extern const command verify_command;
 extern const command repair_command;
 extern const command compact_command;

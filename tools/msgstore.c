@@ -22,6 +22,7 @@
 #include "help.h"
 #include "write.h"
 #include "cmd_diff.h"
+#include "postgres.h"
 
 #include <getopt.h>
 #include <signal.h>
@@ -114,6 +115,8 @@ static bool set_format(options *o, const char *text)
 
 static bool set_to(options *o, const char *text)
 {
+    if (is_postgres(text)) o->url = text;
+    if (o->url != NULL) return true;
     o->writer = writer_find(ms_str_of(text));
     return set_dialect(&o->to, text) || o->writer != NULL;
 }
@@ -274,6 +277,7 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
         if (!takes_option(c, id)) return bad_usage(c, "takes no option --", word);
         const char *expected = set_option(o, id, optarg);
         if (o->otlp && c != &export_command) expected = "table or a message format";
+        if (o->url != NULL && c != &ship_command) expected = "a message format";
         bool writes = c == &export_command || c == &hand_over_command;
         if (o->writer != NULL && !writes) expected = "a message format";
         if (expected == NULL) continue;

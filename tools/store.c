@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "store.h"
+#include "postgres.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -109,6 +110,8 @@ int open_log(job *j, const char *path, const ms_log_desc *how)
 int open_to_read(job *j)
 {
     ms_log_desc desc = {0};
+    if (is_postgres(j->options->files[0]))
+        return open_postgres(j, j->options->files[0], false);
     desc.mode = MS_LOG_READ;
     return open_log(j, j->options->files[0], &desc);
 }
@@ -122,7 +125,8 @@ int open_to_append(job *j, bool keep_unset_times, uint64_t *newest)
     desc.keep_unset_times = keep_unset_times;
     set_writing(j->options, &desc);
     j->appends = true;
-    int code = open_log(j, j->options->files[0], &desc);
+    const char *path = j->options->files[0];
+    int code = is_postgres(path) ? open_postgres(j, path, true) : open_log(j, path, &desc);
     if (code != FINE) return code;
     ms_result result = ms_wait(j->store, 0, 0, newest, &err);
     return result == MS_OK ? FINE : complain_of("reading the log", result, &err);
@@ -196,6 +200,7 @@ int open_store(job *j)
 {
     const char *path = j->options->files[0];
     if (is_log(path)) return open_to_read(j);
+    if (is_postgres(path)) return open_postgres(j, path, false);
     int code = open_memory(j);
     rescue *going = GIVEN(j->options, REFUSE) ? NULL : &j->rescue;
     sink to = {load_take, j->store, true, true, false, going, load_answered};

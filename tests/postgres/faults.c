@@ -376,7 +376,7 @@ static void nothing_acknowledged_is_lost_when_the_disk_is_full(void **state)
     int stored = 0;
     bool full = false;
     (void)state;
-    snprintf(command, sizeof command, "mkdir -p %s/full && mount -t tmpfs -o size=170m,"
+    snprintf(command, sizeof command, "mkdir -p %s/full && mount -t tmpfs -o size=200m,"
              "mode=755 msgstore_pg %s/full 2>/dev/null", folder, folder);
     if (system(command) != 0) {
         printf("skip: no right to mount a small file system\n");
@@ -386,7 +386,7 @@ static void nothing_acknowledged_is_lost_when_the_disk_is_full(void **state)
                                 " wal_recycle=off");
     snprintf(filler, sizeof filler, "%s/full/filler", folder);
     FILE *f = fopen(filler, "wb");
-    for (int i = 0; i < 20 * 1024; i++) fwrite(command, 1, sizeof command, f);
+    for (int i = 0; i < 80 * 1024; i++) fwrite(command, 1, sizeof command, f);
     fclose(f);
     ms_pg_desc desc = desc_of(url_of("full", ""));
     desc.timeout_ms = 1500;
@@ -425,7 +425,7 @@ static void nothing_acknowledged_is_lost_when_the_disk_is_full(void **state)
     ms_close(store);
     free(text);
     server_do("stop", "full", "");
-    snprintf(command, sizeof command, "umount %s/full", folder);
+    snprintf(command, sizeof command, "umount -l %s/full", folder);
     assert_int_equal(system(command), 0);
     test_tally("disks filled up", 1);
 }

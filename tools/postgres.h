@@ -1,0 +1,13 @@
+/* Stores over PostgreSQL, by their URL. Without libpq the tool says that it has none. */
+
+#ifndef POSTGRES_H
+#define POSTGRES_H
+
+#include "store.h"
+
+/* Does the argument name a server: postgresql://... or postgres://... ? */
+bool is_postgres(const char *path);
+/* Opens it, to read or to append. */
+int open_postgres(job *j, const char *url, bool write);
+
+#endif /* POSTGRES_H */
