@@ -107,6 +107,8 @@ same fixed_needs_no_doctor 0 $again
 
 # ---- What it tells, and where it writes.
 
+real=$shared/claude-code-real
+cp "$real/short.jsonl" "$tmp/s.jsonl"
 # A folder is examined file by file, a tree of files whole.
 mkdir -p "$tmp/many" && cp "$shared/claude-code-real/short.jsonl" "$tmp/many/a.jsonl"
 head -n 8 "$tmp/many/a.jsonl" >"$tmp/many/b.jsonl"
@@ -126,6 +128,47 @@ for kind in torn half empty; do
     said "$tmp/fixed.jsonl" >"$tmp/after"
     same "tree_${kind}_keeps" '' "$(LC_ALL=C comm -23 "$tmp/before" "$tmp/after" | cut -c 1-200)"
 done
+
+# Odd files: none, nothing, one long line, names that steer terminals, pipes, links that lead back.
+: >"$tmp/nothing.jsonl"
+check nothing 0 'nothing is wrong' 'no messages in it' doctor "$tmp/nothing.jsonl"
+odd=$tmp/odd/$(printf 'a\nb\033[31m')
+mkdir -p "$odd" && cp "$shared/claude-code-real/short.jsonl" "$odd/x.jsonl"
+ln -s . "$tmp/odd/again" && ln -s ../odd "$tmp/odd/loop"
+mkfifo "$tmp/odd/pipe.jsonl"
+check odd_folder 0 'x.jsonl: claude-code, nothing' '' doctor "$tmp/odd"
+same odd_names_are_shown '' "$(grep -ac "$(printf '\033')" "$tmp/out" | grep -v '^0$')"
+check odd_folder_view 0 '^9 ' '' view "$tmp/odd"
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    mkdir "$tmp/shut" && cp "$shared/claude-code-real/short.jsonl" "$tmp/shut/a.jsonl"
+    cp "$tmp/shut/a.jsonl" "$tmp/shut/b.jsonl" && cp "$tool" "$tmp/shut/tool" && chmod 000 "$tmp/shut/b.jsonl"
+    chmod 755 "$tmp" "$tmp/shut"
+    same shut_file_is_named 3 "$(setpriv --reuid=65534 --regid=65534 --clear-groups \
+        "$tmp/shut/tool" view "$tmp/shut" >"$tmp/out" 2>"$tmp/err"; echo $?)"
+    same shut_file_hides_no_other 9 "$(wc -l <"$tmp/out")"
+    same shut_file_is_examined 1 "$(setpriv --reuid=65534 --regid=65534 --clear-groups \
+        "$tmp/shut/tool" doctor "$tmp/shut" >"$tmp/out" 2>"$tmp/err"; echo $?)"
+fi
+# A full disk leaves the file that is there; a device stays one.
+mkdir "$tmp/small"
+if mount -t tmpfs -o size=32k none "$tmp/small" 2>/dev/null; then
+    head -c 150000 "$shared/pi-session/large-session.jsonl" >"$tmp/large.jsonl"
+    echo kept >"$tmp/small/f.jsonl" && echo kept >"$tmp/want"
+    check full_disk_fix 1 '*' 'No space left' doctor --fix -o "$tmp/small/f.jsonl" "$tmp/large.jsonl"
+    equal full_disk_keeps "$tmp/want" "$tmp/small/f.jsonl"
+    check full_disk_hand_over 1 '' 'No space left' hand-over --to pi -o "$tmp/small/f.jsonl" "$tmp/large.jsonl"
+    equal full_disk_keeps_it "$tmp/want" "$tmp/small/f.jsonl"
+    check full_disk_report 1 '' 'No space left' report -o "$tmp/small/r.html" "$tmp/large.jsonl"
+    same full_disk_leaves_nothing f.jsonl "$(ls -A "$tmp/small")"
+    umount "$tmp/small"
+fi
+if mknod "$tmp/device" c 1 3 2>/dev/null; then
+    check device 0 '' '' hand-over --to pi -o "$tmp/device" "$tmp/s.jsonl"
+    same device_stays yes "$([ -c "$tmp/device" ] && echo yes)"
+fi
+echo old >"$tmp/target" && ln -s target "$tmp/link"
+check link 0 '' '' hand-over --to pi -o "$tmp/link" "$tmp/s.jsonl"
+same link_stays yes "$([ -L "$tmp/link" ] && grep -q '"type":"session"' "$tmp/target" && echo yes)"
 
 # What is not broken keeps its spelling.
 printf '%s\n' '{"type":"user","uuid":"0","parentUuid":null,"timestamp":"2026-01-01T00:00:00Z","sessionId":"s","n":1.50e1,  "x":"\u00e9\/","message":{"role":"user","content":"a"}}' \
@@ -149,8 +192,6 @@ sed 's/,$//' "$shared/tau-bench-airline/gpt-4o-airline.json" >"$tmp/places.json"
 run view "$tmp/places.json"
 same places_are_few 21 "$(grep -c 'skipped bytes\|more places' "$tmp/err")"
 
-real=$shared/claude-code-real
-cp "$real/short.jsonl" "$tmp/s.jsonl"
 check fine 0 'claude-code, nothing is wrong' '' doctor "$tmp/s.jsonl"
 grep -v '"type":"tool_result"' "$real/short.jsonl" >"$tmp/open.jsonl"
 check unanswered 3 '2  calls without a result: line 8, 10' '' doctor "$tmp/open.jsonl"

@@ -166,6 +166,20 @@ if [ -d "$shared/claude-code-real" ]; then
     else
         echo "skip compressed: no zstd"
     fi
+    # A file that is emptied and comes back, and one that shrinks; two that write at once.
+    cp "$real/tool_heavy.jsonl" "$tmp/moving.jsonl"
+    run sync "$tmp/moving.log" "$tmp/moving.jsonl"
+    : >"$tmp/moving.jsonl"
+    check emptied_stays 0 '^messages   0 new, 0 taken back' '' sync "$tmp/moving.log" "$tmp/moving.jsonl"
+    cp "$real/tool_heavy.jsonl" "$tmp/moving.jsonl"
+    check emptied_comes_back 0 '^messages   0 new, 0 taken back' '' sync "$tmp/moving.log" "$tmp/moving.jsonl"
+    head -n 12 "$real/tool_heavy.jsonl" >"$tmp/moving.jsonl"
+    check shrunk 0 '^messages   0 new, 18 taken back' '' sync "$tmp/moving.log" "$tmp/moving.jsonl"
+    check shrunk_keeps_all 0 '^22 ' '' view --raw "$tmp/moving.log"
+    for i in 1 2 3; do "$tool" sync "$tmp/both.log" "$real" >"$tmp/both.$i" 2>&1 & done
+    wait
+    check both_at_once 0 'whole' '' verify "$tmp/both.log"
+    check both_nothing_twice 0 '^messages   0 new' '' sync "$tmp/both.log" "$real"
     run import --keys "$tmp/keys.log" "$dag"
     check import_keys 0 '^appended   0 messages' '' import --keys "$tmp/keys.log" "$dag"
 else

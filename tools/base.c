@@ -537,6 +537,13 @@ void emit_format(output *out, const char *format, ...)
     emit_text(out, text);
 }
 
+void emit_visible(output *out, const char *text)
+{
+    char point[4];
+    ms_str rest = ms_str_of(text);
+    while (rest.len > 0) emit(out, point, put_utf8(point, visible(next_point(&rest))));
+}
+
 void emit_pad(output *out, unsigned used, unsigned width)
 {
     for (; used < width; used++) emit(out, " ", 1);

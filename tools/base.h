@@ -222,6 +222,8 @@ void emit_text(output *out, const char *text);
 __attribute__((format(printf, 2, 3)))
 #endif
 void emit_format(output *out, const char *format, ...);
+/* A name from outside, without what could steer a terminal. */
+void emit_visible(output *out, const char *text);
 void emit_pad(output *out, unsigned used, unsigned width);
 
 /* The exit code when all is written; a reader that went away is no news. */

@@ -4,8 +4,6 @@
 #include "commands.h"
 #include "doctor.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -141,8 +139,8 @@ static void print_examined(examined *e)
 {
     uint64_t n = faults_of(e), shots = e->looked ? e->d.snapshot_bytes : 0;
     complain_of_events(&e->inner);
-    emit_format(e->out, "%s: %s, ", e->path, e->format != NULL ? e->format->name
-                                                               : "messages");
+    emit_visible(e->out, e->path);
+    emit_format(e->out, ": %s, ", e->format != NULL ? e->format->name : "messages");
     if (n == 0) emit_text(e->out, "nothing is wrong\n");
     else emit_format(e->out, "%" PRIu64 " fault%s\n", n, n == 1 ? "" : "s");
     for (int i = 0; i < FAULT_COUNT && e->looked; i++) {
@@ -272,24 +270,16 @@ static int write_fixed(examined *e, output *out)
     return FINE;
 }
 
-static int fix_into(examined *e, const char *path, int flags)
+static int fix_into(examined *e, const char *path)
 {
-    output out = {NULL, 0};
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0600);
-    out.file = fd >= 0 ? fdopen(fd, "wb") : NULL;
-    if (out.file == NULL) {
-        complain("%s: %s%s", path, strerror(errno),
-                 errno == EEXIST ? "; name another one with -o FILE" : "");
-        if (fd >= 0) close(fd);
-        return CONFLICT;
-    }
-    int code = output_end(&out, write_fixed(e, &out));
-    if (fclose(out.file) != 0 && code == FINE) {
-        complain("%s: %s", path, strerror(errno));
-        code = FAILED;
-    }
-    if (code == FINE) emit_format(e->out, "%10s  %s\n", "wrote", path);
-    return code;
+    new_file file;
+    int code = new_file_begin(&file, path, 0600);
+    if (code == FINE) code = new_file_end(&file, write_fixed(e, &file.out));
+    if (code != FINE) return code;
+    emit_format(e->out, "%10s  ", "wrote");
+    emit_visible(e->out, path);
+    emit_text(e->out, "\n");
+    return FINE;
 }
 
 static int fix(examined *e)
@@ -309,14 +299,16 @@ static int fix(examined *e)
         complain("%s: the file itself is not written to; name another one", named);
         return USAGE;
     }
-    if (named != NULL) return fix_into(e, named, O_TRUNC);
+    if (named != NULL) return fix_into(e, named);
     if (strcmp(e->path, "-") == 0 || is_in_program(e->path)) {
         complain("%s: a program reads what is put there; name a file with -o FILE",
                  e->path);
         return USAGE;
     }
     char *path = fixed_path(e->path, e->mended.ptr != NULL ? ".json" : ".jsonl");
-    int code = fix_into(e, path, O_EXCL);
+    bool there = is_there(path);
+    if (there) complain("%s: it exists; name another one with -o FILE", path);
+    int code = there ? CONFLICT : fix_into(e, path);
     free(path);
     return code;
 }
@@ -397,11 +389,13 @@ static int run_one(job *j, output *out, const char *path)
     return code;
 }
 
-/* In a folder what shows no messages is passed over. */
-static bool is_examined(const char *path)
+/* In a folder what shows no messages is passed over, and what cannot be read. */
+static bool is_examined(const char *path, int *worst)
 {
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
-    bool shows = file_load(&f, path) == FINE &&
+    int code = file_load(&f, path);
+    if (code != FINE) *worst = code;
+    bool shows = code == FINE &&
                  (is_zip(f.text) || format_of(f.text, true) != NULL ||
                   shows_messages(f.text));
     file_free(&f);
@@ -431,7 +425,7 @@ static int run_path(job *j, output *out, const char *path)
     }
     for (size_t i = 0; i < arrlenu(units) && !single && out->error == 0; i++) {
         if (worst == USAGE) break;
-        if (!is_examined(units[i].path)) continue;
+        if (!is_examined(units[i].path, &worst)) continue;
         int code = run_one(j, out, units[i].path);
         if (code != FINE && (worst == FINE || worst == DAMAGED)) worst = code;
     }

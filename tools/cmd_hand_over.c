@@ -5,55 +5,13 @@
 #include "commands.h"
 #include "write.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-/* Gives the written file its name. Windows wants the name to be free. */
-static int put_in_place(const char *written, const char *path)
-{
-    if (rename(written, path) == 0) return FINE;
-    (void)remove(path);
-    if (rename(written, path) == 0) return FINE;
-    complain("%s: %s", path, strerror(errno));
-    return FAILED;
-}
-
-/* Writes beside the file, so that one that is there stays when the session is refused. */
-static int hand_over_to(job *j, const char *path)
-{
-    char beside[4096];
-    output out = {NULL, 0};
-    if (snprintf(beside, sizeof beside, "%s.part", path) >= (int)sizeof beside) {
-        complain("%s: the name is too long", path);
-        return USAGE;
-    }
-    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    out.file = fd >= 0 ? fdopen(fd, "wb") : NULL;
-    if (out.file == NULL) {
-        complain("%s: %s", beside, strerror(errno));
-        if (fd >= 0) close(fd);
-        return FAILED;
-    }
-    int code = output_end(&out, write_sessions(j, j->options->writer, true, &out));
-    if (fclose(out.file) != 0 && code == FINE) {
-        complain("%s: %s", beside, strerror(errno));
-        code = FAILED;
-    }
-    if (code != FINE && code != DAMAGED) {
-        (void)remove(beside);
-        return code;
-    }
-    int placed = put_in_place(beside, path);
-    return placed == FINE ? code : placed;
-}
 
 static int run_hand_over(job *j)
 {
     const options *o = j->options;
     output out = {stdout, 0};
+    new_file file;
     if (o->writer == NULL || !o->writer->resumed) {
         complain("hand-over --to expects claude-code, codex, pi or sts%s",
                  o->writer == NULL ? "" : "; no program goes on with others: see export");
@@ -66,7 +24,9 @@ static int run_hand_over(job *j)
         complain("%s: the file itself is not written to; name another one", o->output);
         return USAGE;
     }
-    return hand_over_to(j, o->output);
+    int code = new_file_begin(&file, o->output, 0600);
+    if (code != FINE) return code;
+    return new_file_end(&file, write_sessions(j, o->writer, true, &file.out));
 }
 
 static const option_row hand_over_rows[] = {

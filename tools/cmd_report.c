@@ -781,29 +781,20 @@ static int write_page(report *r)
 {
     const char *path = r->options->output;
     output out = {stdout, 0};
-    int code = FINE;
-    if (path != NULL) {
-        out.file = fopen(path, "wb");
-        if (out.file == NULL) {
-            complain("%s: %s", path, strerror(errno));
-            return FAILED;
-        }
-    }
-    code = output_end(&out, put_page(r, &out));
-    long size = ftell(out.file);
-    if (path == NULL) return code;
-    if (fclose(out.file) != 0 && code == FINE) {
-        complain("%s: %s", path, strerror(errno));
-        code = FAILED;
-    }
+    new_file file;
+    if (path == NULL) return output_end(&out, put_page(r, &out));
+    int code = new_file_begin(&file, path, 0666);
+    if (code != FINE) return code;
+    code = put_page(r, &file.out);
+    long size = ftell(file.out.file);
+    code = new_file_end(&file, code);
     if (code != FINE) return code;
     if (size > HINT_SIZE) {
         complain("a large page: --location or --limit make it smaller");
     }
-    output done = {stdout, 0};
-    emit_format(&done, "wrote      %zu messages, %.1f MB\n", r->messages,
+    emit_format(&out, "wrote      %zu messages, %.1f MB\n", r->messages,
                 (double)size / 1e6);
-    return output_end(&done, FINE);
+    return output_end(&out, FINE);
 }
 
 static unsigned masked_classes(const options *o)

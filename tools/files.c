@@ -408,16 +408,21 @@ void paths_free(char **paths)
     arrfree(paths);
 }
 
+enum { ENTRY_OTHER, ENTRY_FILE, ENTRY_FOLDER };
+
 /* What kind of entry; asks the file system where the folder does not know. Links to
- * folders are not followed: they could lead back. */
+ * folders are not followed: they could lead back. A pipe would wait for a writer. */
 static int entry_type(const struct dirent *e, const char *path)
 {
     struct stat st;
 #ifdef DT_DIR
-    if (e->d_type != DT_UNKNOWN && e->d_type != DT_LNK) return e->d_type == DT_DIR;
+    if (e->d_type == DT_DIR) return ENTRY_FOLDER;
+    if (e->d_type == DT_REG) return ENTRY_FILE;
 #endif
     (void)e;
-    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) return ENTRY_FOLDER;
+    bool file = stat(path, &st) != 0 || S_ISREG(st.st_mode);
+    return file ? ENTRY_FILE : ENTRY_OTHER;
 }
 
 char **paths_of(const char *folder)
@@ -434,8 +439,10 @@ char **paths_of(const char *folder)
                 if (strncmp(e->d_name, ".aider.chat", 11) != 0) continue;
             }
             char *path = path_join(at, e->d_name);
-            if (entry_type(e, path)) arrput(folders, path);
-            else arrput(files, path);
+            int type = entry_type(e, path);
+            if (type == ENTRY_FOLDER) arrput(folders, path);
+            else if (type == ENTRY_FILE) arrput(files, path);
+            else free(path);
         }
         if (dir != NULL) closedir(dir);
         free(at);
@@ -443,4 +450,72 @@ char **paths_of(const char *folder)
     arrfree(folders);
     if (arrlenu(files) > 1) qsort(files, arrlenu(files), sizeof *files, by_path);
     return files;
+}
+
+
+/* ---- Files that are written -------------------------------------------------------- */
+
+static int new_file_failed(new_file *n, int fd)
+{
+    complain("%s: %s", n->beside != NULL ? n->beside : n->path, strerror(errno));
+    if (fd >= 0) close(fd);
+    free(n->path);
+    free(n->beside);
+    return FAILED;
+}
+
+int new_file_begin(new_file *n, const char *path, unsigned mode)
+{
+    struct stat st;
+    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+    bool there = stat(path, &st) == 0;
+    n->out.error = 0;
+    n->beside = NULL;
+    n->path = there ? realpath(path, NULL) : strdup(path); /* of a link, what it names */
+    if (n->path == NULL) return new_file_failed(n, -1);
+    if (!there || S_ISREG(st.st_mode)) {
+        size_t size = strlen(n->path) + sizeof ".part";
+        n->beside = malloc(size);
+        if (n->beside == NULL) exit(no_memory());
+        snprintf(n->beside, size, "%s.part", n->path);
+        if (there) mode = st.st_mode & 0777;
+    }
+    int fd = open(n->beside != NULL ? n->beside : n->path, flags, mode);
+    n->out.file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    return n->out.file != NULL ? FINE : new_file_failed(n, fd);
+}
+
+/* Gives the written file its name. Windows wants the name to be free. */
+static int put_in_place(const new_file *n)
+{
+    if (rename(n->beside, n->path) == 0) return FINE;
+    (void)remove(n->path);
+    if (rename(n->beside, n->path) == 0) return FINE;
+    complain("%s: %s", n->path, strerror(errno));
+    return FAILED;
+}
+
+int new_file_end(new_file *n, int code)
+{
+    code = output_end(&n->out, code);
+#ifndef _WIN32
+    bool whole = code == FINE || code == DAMAGED;
+    if (whole && n->beside != NULL && fsync(fileno(n->out.file)) != 0) {
+        complain("%s: %s", n->beside, strerror(errno));
+        code = FAILED;
+    }
+#endif
+    if (fclose(n->out.file) != 0 && (code == FINE || code == DAMAGED)) {
+        complain("%s: %s", n->path, strerror(errno));
+        code = FAILED;
+    }
+    if (n->beside != NULL && (code == FINE || code == DAMAGED)) {
+        int placed = put_in_place(n);
+        if (placed != FINE) code = placed;
+    } else if (n->beside != NULL) {
+        (void)remove(n->beside);
+    }
+    free(n->path);
+    free(n->beside);
+    return code;
 }

@@ -39,7 +39,7 @@ bool is_there(const char *path);
 bool same_file(const char *a, const char *b);
 
 /* All files under a folder, by name, in stb_ds arrays; hidden folders below it are left
- * out. free with paths_free. */
+ * out, and so are links to folders, which may lead back. Free with paths_free. */
 char **paths_of(const char *folder);
 void paths_free(char **paths);
 
@@ -48,6 +48,18 @@ char *path_join(const char *folder, const char *name);
 /* The last part of a path. */
 const char *path_name(const char *path);
 bool ends_with(const char *text, const char *end);
+
+/* A file that is written beside its place, and gets its name when it is whole: what is
+ * there stays as long. A device, or a pipe, is written to at once. */
+typedef struct new_file {
+    output out;
+    char *path, *beside;      /* beside: NULL: written at once */
+} new_file;
+
+/* mode: of a file that is new, 0600 for what nobody else reads. */
+int new_file_begin(new_file *n, const char *path, unsigned mode);
+/* The exit code; with another one than FINE and DAMAGED nothing has happened. */
+int new_file_end(new_file *n, int code);
 
 /* What it was built with: "zstd, zip". */
 const char *files_built_with(void);

@@ -159,6 +159,7 @@ int take_path(const intake *in, const char *path)
         file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
         for (size_t i = 0; i < arrlenu(units); i++) {
             int code = take_unit(in, &units[i], &f);
+            if (code == FAILED) code = DAMAGED; /* of the others all is read */
             if (code != FINE) worst = code;
         }
         file_free(&f);

@@ -269,7 +269,8 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st)
         s->ignored++;
     }
     bool kept = code == FINE || code == DAMAGED;
-    int written = kept ? write_state(s, name, u, t, text, done) : FINE;
+    bool emptied = t == NULL && st->known && arrlenu(st->numbers) > 0;
+    int written = kept && !emptied ? write_state(s, name, u, t, text, done) : FINE;
     bool added = s->in.counts->messages - s->in.counts->known > before;
     if (kept && added) note_name(s, u->path, name);
     if (kept && added) s->in.counts->sessions++;
