@@ -58,7 +58,7 @@ cd "$here/build/python" || exit 1
 export PYTHONPATH='' MSGSTORE_LIBRARY=''
 status=0
 "$here/$venv/bin/python" -m pytest -q -p no:cacheprovider "$here/$package/tests" \
-    "$here/$package/README.md" --doctest-glob='*.md' \
+    "$here/$package/README.md" "$here/docs/python.md" --doctest-glob='*.md' \
     -W ignore::DeprecationWarning -o asyncio_default_fixture_loop_scope=function 2>&1 | tee "$out"
 site=$("$here/$venv/bin/python" -c 'import msgstore, os; print(os.path.dirname(msgstore.__file__))')
 "$here/$venv/bin/python" -m pytest -q -p no:cacheprovider --doctest-modules \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compiles and runs the C code that the manual (the comment at the top of msgstore.h) and
-# README.md show, and compares what it prints with what the text beside it promises:
+# README.md and docs/*.md show, and compares what it prints with what the text beside it promises:
 #
 #   It prints "1 user_message" and "2 action".    or    prints `1 user_message` ...
 #   ... prints:                                   and then a fenced block that is not C
@@ -10,7 +10,7 @@
 # cannot be that, declarations at file scope, which are only compiled.
 #
 # The manual's program takes in the implementation, in C and, with MS_TEST_SCALE from 100
-# on, in C++; the snippets of README.md are linked to one object, with the implementation
+# on, in C++; the snippets of the others are linked to one object, with the implementation
 # left out.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -121,7 +121,7 @@ else
     fi
 fi
 
-# ---- the snippets of README.md ----
+# ---- the snippets of README.md and of the guides, docs/*.md ----
 
 # What a snippet that is no program may use without declaring it. They stand one scope
 # outside of it, so that it may also declare them itself.
@@ -164,13 +164,14 @@ int snippet(void)
 END
 }
 
-# Cuts README.md: readme_N.code for each ```c block, readme_N.text for the text behind it
-# up to the next block or heading, readme_N.before for the paragraph before it, and
-# readme_N.block for the next block, where the text behind ends with a colon.
-cut_readme()
+# Takes a document apart. The pieces are named after it, here README.md: readme_N.code for
+# each ```c block, readme_N.text for the text after it up to the next block or heading,
+# readme_N.before for the paragraph before it, and readme_N.block for the next block, where
+# the text after it ends with a colon.
+cut_document()
 {
-    awk -v out="$out" '
-        function path(kind) { return out "/readme_" n "." kind }
+    awk -v out="$out" -v doc="$doc" '
+        function path(kind) { return out "/" doc "_" n "." kind }
         /^```/ && inside {
             inside = 0
             if (!is_c) n_after = 0
@@ -203,13 +204,13 @@ cut_readme()
             paragraph = paragraph $0 "\n"
             last = $0
             if (n && n_after) print >path("text")
-        }' README.md
+        }' "$1"
 }
 
-# expected N: writes readme_N.want when the text around the snippet says what is printed.
+# expected N: writes the document's N.want when the text around the snippet says what is printed.
 expected()
 {
-    local base=$out/readme_$1 text
+    local base=$out/${doc}_$1 text
     for text in "$base.text" "$base.before"; do
         [ -f "$text" ] || continue
         grep -q 'prints' "$text" || continue
@@ -228,7 +229,7 @@ expected()
 # the preprocessor go first.
 as_body()
 {
-    local code=$out/readme_$1.code
+    local code=$out/${doc}_$1.code
     grep -E '^[[:space:]]*#' "$code"
     prologue
     grep -vE '^[[:space:]]*#' "$code"
@@ -239,7 +240,7 @@ as_body()
 # shellcheck disable=SC2046,SC2086
 snippet()
 {
-    local name=readme_$1 base=$out/readme_$1
+    local name=${doc}_$1 base=$out/${doc}_$1
     expected "$1"
     if grep -q 'int main' "$base.code"; then
         cp "$base.code" "$base.c"
@@ -264,19 +265,24 @@ snippet()
     fi
 }
 
+# Guides may lack C code (docs/python.md); README.md may not.
 # shellcheck disable=SC2086
-if [ ! -f README.md ]; then
-    bad readme "there is no README.md"
-elif ! compile library $cc -std=c99 -O0 -I. $stb -pthread -c -o "$out/msgstore.o" \
+if ! compile library $cc -std=c99 -O0 -I. $stb -pthread -c -o "$out/msgstore.o" \
     tests/msgstore_impl.c; then
-    bad readme "$(why "$out/library.log")"
+    bad library "$(why "$out/library.log")"
 else
-    cut_readme
-    count=0
-    while [ -f "$out/readme_$((count + 1)).code" ]; do
-        count=$((count + 1))
-        snippet "$count"
+    for file in README.md docs/*.md; do
+        [ -f "$file" ] || continue
+        doc=$(basename "$file" .md | tr 'A-Z-' 'a-z_')
+        cut_document "$file"
+        count=0
+        while [ -f "$out/${doc}_$((count + 1)).code" ]; do
+            count=$((count + 1))
+            snippet "$count"
+        done
+        [ "$count" -gt 0 ] || [ "$doc" != readme ] || bad readme "it shows no C code"
+        words=$(wc -w <"$file")
+        [ "$doc" = readme ] || [ "$words" -le 800 ] || bad "$doc" "it has $words words, at most 800"
     done
-    if [ "$count" -eq 0 ]; then bad readme "it shows no C code"; fi
 fi
 exit "$failed"
