@@ -415,7 +415,7 @@ build/o2/fuzz_%: tests/fuzz/fuzz_%.c build/o2/msgstore.o $(fuzz)
 	$(call build,$(O2) -O0 -DFUZZ_AFL $(INC),$(@D)/msgstore.o $(LIBS))
 build/fuzz/make_seeds: tests/fuzz/seeds.c build/o2/msgstore.o $(fuzz)
 	$(call build,$(O2) -O0 $(INC),build/o2/msgstore.o $(LIBS))
-build/fuzz/seeds_made: build/fuzz/make_seeds
+build/fuzz/seeds_made: build/fuzz/make_seeds $(wildcard tests/fuzz/*.inputs)
 	@build/fuzz/make_seeds build/fuzz/seeds $${MS_SHARED:-../shared} && touch $@
 
 # The doctor and the readers of transcripts, which are many files.

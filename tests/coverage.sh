@@ -120,8 +120,8 @@ run()
         MSGSTORE=$out/msgstore timeout -k 5 "$limit" bash "tests/$name.sh"
     elif [ "$name" = test_conformance ]; then
         timeout -k 5 "$limit" "$out/$name" "${MS_SHARED:-../shared}/conformance"
-    elif [ -d "tests/fuzz/corpus/${name#fuzz_}" ]; then
-        timeout -k 5 "$limit" "$out/$name" "tests/fuzz/corpus/${name#fuzz_}"
+    elif [ -f "tests/fuzz/${name#fuzz_}.inputs" ]; then
+        timeout -k 5 "$limit" "$out/$name" "tests/fuzz/${name#fuzz_}.inputs"
     else
         timeout -k 5 "$limit" "$out/$name"
     fi >"$out/log/$name.log" 2>&1 </dev/null || status=$?

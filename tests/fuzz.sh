@@ -8,11 +8,12 @@
 #   FUZZ_ONLY='log ops' only these targets
 #   JOBS=n              so many targets side by side (2)
 #
-# A target begins with the corpus in tests/fuzz/corpus/TARGET, the seeds in
-# build/fuzz/seeds/TARGET and what earlier runs have kept in build/fuzz/corpus/TARGET. It
-# ends at its first finding, whose input goes to build/fuzz/crashes/TARGET; the line about
-# it says how to run that again. Exit status 1: there are findings, or fewer executions than
-# FUZZ_RUNS. The last lines count:
+# A target begins with the seeds in build/fuzz/seeds/TARGET, among which are the kept
+# inputs (tests/fuzz/TARGET.inputs), and with what earlier runs have left in
+# build/fuzz/corpus/TARGET. It ends at its first finding, whose input goes to
+# build/fuzz/crashes/TARGET; the line about it has the command that runs it again, and
+# tests/fuzz/inputs.sh keeps it. Exit status 1: there are findings, or fewer executions
+# than FUZZ_RUNS. The last lines count:
 #
 #   tally: fuzz executions TARGET n
 #   tally: fuzz executions TARGET, with sanitizers n
@@ -65,13 +66,11 @@ fuzz()
     local name=$1 log=$3 corpus=$out/corpus/$1 crashes=$out/crashes/$1
     local options=(-max_len="$5" -timeout=20 -entropic=0 -detect_leaks=0
         -print_final_stats=1 -print_funcs=0 -print_pcs=0 -artifact_prefix="$crashes/")
-    local folders=("$corpus") folder
+    local folders=("$corpus")
     mkdir -p "$corpus" "$crashes"
     options+=(-runs="$4" -max_total_time="${seconds:-60}") # 0 seconds: no limit
     [ ! -f "tests/fuzz/$name.dict" ] || options+=(-dict="tests/fuzz/$name.dict")
-    for folder in "tests/fuzz/corpus/$name" "$out/seeds/$name"; do
-        [ ! -d "$folder" ] || folders+=("$folder")
-    done
+    [ ! -d "$out/seeds/$name" ] || folders+=("$out/seeds/$name")
     CMOCKA_TEST_ABORT=1 plain_addresses "$2" "${options[@]}" \
         "${folders[@]}" >"$log" 2>&1 </dev/null
 }

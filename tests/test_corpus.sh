@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs the kept inputs of the fuzz targets once each, with sanitizers: every input that ever
-# found something, and enough others that every part of the targets is reached. The
-# programs are built by the Makefile; `make fuzz` looks for new inputs. What is built for
-# AFL++, here with an ordinary compiler, reads one of them from standard input.
+# found something, and enough others that every part of the targets is reached. They stand
+# in tests/fuzz/TARGET.inputs, see tests/fuzz/inputs.sh. The programs are built by the
+# Makefile; `make fuzz` looks for new inputs. What is built for AFL++, here with an ordinary
+# compiler, reads one of them from standard input.
 #
 #   MS_FUZZ_BUILD=dir   runs the programs in that folder instead, and nothing for AFL++
 set -u
@@ -12,13 +13,11 @@ if setarch "$(uname -m)" -R true 2>/dev/null; then under="setarch $(uname -m) -R
 for source in tests/fuzz/fuzz_*.c; do
     name=${source##*/fuzz_}
     name=${name%.c}
-    corpus=tests/fuzz/corpus/$name
+    inputs=tests/fuzz/$name.inputs
     program=$build/fuzz_$name
     if [ ! -x "$program" ]; then
         echo "FAIL $program was not built"
-    elif [ ! -d "$corpus" ]; then
-        echo "skip $name: no $corpus"
-    elif output=$(CMOCKA_TEST_ABORT=1 $under "$program" "$corpus" 2>&1); then
+    elif output=$(CMOCKA_TEST_ABORT=1 $under "$program" "$inputs" 2>&1); then
         grep '^tally: ' <<<"$output"
         echo "ok $name"
     else
@@ -27,12 +26,10 @@ for source in tests/fuzz/fuzz_*.c; do
     fi
     [ "$build" = build/san ] || continue
     program=build/o2/fuzz_$name
-    input=$(find "$corpus" -type f 2>/dev/null | sort | head -n 1)
+    first=$(head -n 1 "$inputs")
     if [ ! -x "$program" ]; then
         echo "FAIL $program was not built"
-    elif [ -z "$input" ]; then
-        echo "skip $name as for AFL++: no input in $corpus"
-    elif output=$("$program" 2>&1 <"$input"); then
+    elif output=$(sh tests/fuzz/inputs.sh print "$name" "${first%% *}" | "$program" 2>&1); then
         echo "ok $name as for AFL++"
     else
         tail -n 30 <<<"$output"

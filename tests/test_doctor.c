@@ -7,6 +7,7 @@
 
 #define _XOPEN_SOURCE 700
 #include "support.h"
+#include "fuzz/inputs.h"
 
 #include "../tools/doctor.h"
 
@@ -289,33 +290,30 @@ static void mended_texts_are_whole_when_samples_are_damaged(void **state)
     assert_true(samples >= 20);
 }
 
-/* The inputs that fuzzing of the library has kept, as they are and as lines of a format. */
-static int try_corpus(const char *path, const struct stat *st, int kind, struct FTW *walk)
+/* An input that fuzzing of the library has kept, as the text of each format. */
+static void try_input(void *ctx, const char *name, ms_str bytes)
 {
-    file_text file = {{NULL, 0}, NULL, 0, NULL, 0, false};
-    (void)st;
-    (void)walk;
-    if (kind != FTW_F || file_load(&file, path) != FINE) return 0;
+    (void)ctx;
     for (size_t i = 0; format_at(i) != NULL; i++) {
         char *text = NULL;
-        arrsetcap(text, file.text.len + 1);
-        arrsetlen(text, file.text.len);
-        if (file.text.len > 0) memcpy(text, file.text.ptr, file.text.len);
-        sample_path = path;
+        arrsetcap(text, bytes.len + 1);
+        arrsetlen(text, bytes.len);
+        if (bytes.len > 0) memcpy(text, bytes.ptr, bytes.len);
+        sample_path = name;
         try_text(format_at(i), text);
         arrfree(text);
     }
-    file_free(&file);
-    return 0;
 }
 
 static void mended_texts_are_whole_when_inputs_are_hostile(void **state)
 {
     (void)state;
     silence(true);
-    (void)nftw("tests/fuzz/corpus/json", try_corpus, 16, FTW_PHYS);
-    if (test_scale() >= 100) (void)nftw("tests/fuzz/corpus/dialect", try_corpus, 16, FTW_PHYS);
+    size_t json = inputs_each("tests/fuzz/json.inputs", try_input, NULL), rows = 1;
+    if (test_scale() >= 100)
+        rows = inputs_each("tests/fuzz/dialect.inputs", try_input, NULL);
     silence(false);
+    assert_true(json > 0 && rows > 0);
 }
 
 static void torn_documents_are_closed_when_cut_at_any_byte(void **state)

@@ -11,8 +11,8 @@
  *               afl-fuzz -i build/fuzz/seeds/json -o build/afl -x tests/fuzz/json.dict \
  *                   -- build/afl_json
  *               (in persistent mode, one process for many inputs)
- *   replay      any compiler with -DFUZZ_REPLAY: the arguments are files, or folders of
- *               files; each is run once. `make test` does that with tests/fuzz/corpus
+ *   replay      any compiler with -DFUZZ_REPLAY: the arguments are files, each one input,
+ *               or NAME.inputs with many (inputs.sh); each input is run once
  *
  * Before its includes a target defines FUZZ_MOST, the bytes of the longest input that is
  * looked at.
@@ -22,6 +22,7 @@
 #define FUZZ_H
 
 #include "../support.h"
+#include "inputs.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -307,47 +308,38 @@ int main(void)
 #endif
 
 #ifdef FUZZ_REPLAY
-#include <dirent.h>
-#include <sys/stat.h>
-
-static size_t fuzz_replayed;
-
-static inline void fuzz_replay_file(const char *path)
+static inline void fuzz_replay(void *ctx, const char *name, ms_str bytes)
 {
-    size_t size;
-    char *bytes = read_file(path, &size);
-    if (bytes == NULL) {
-        fprintf(stderr, "%s: cannot be read\n", path);
-        exit(2);
-    }
-    fprintf(stderr, "replaying %s\n", path);
-    fuzz_run_copy(bytes, size);
-    free(bytes);
-    fuzz_replayed++;
+    (void)ctx;
+    fprintf(stderr, "replaying %s\n", name);
+    fuzz_run_copy(bytes.ptr, bytes.len);
 }
 
-static inline void fuzz_replay(const char *path)
+/* The number of inputs in a file; 0: it cannot be read. */
+static inline size_t fuzz_replay_file(const char *path)
 {
-    struct stat about;
-    bool is_folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-    DIR *folder = is_folder ? opendir(path) : NULL;
-    if (folder == NULL) {
-        fuzz_replay_file(path);
-        return;
-    }
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        char name[1024];
-        if (entry->d_name[0] == '.') continue;
-        snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-        fuzz_replay_file(name);
-    }
-    closedir(folder);
+    size_t size, len = strlen(path);
+    if (len > 7 && strcmp(path + len - 7, ".inputs") == 0)
+        return inputs_each(path, fuzz_replay, NULL);
+    char *bytes = read_file(path, &size);
+    if (bytes == NULL) return 0;
+    fuzz_replay(NULL, path, ms_str_n(bytes, size));
+    free(bytes);
+    return 1;
 }
 
 int main(int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++) fuzz_replay(argv[i]);
-    printf("tally: corpus files replayed %lu\n", (unsigned long)fuzz_replayed);
+    size_t all = 0;
+    for (int i = 1; i < argc; i++) {
+        size_t n = fuzz_replay_file(argv[i]);
+        if (n == 0) {
+            fprintf(stderr, "%s: cannot be read\n", argv[i]);
+            return 2;
+        }
+        all += n;
+    }
+    printf("tally: kept inputs replayed %lu\n", (unsigned long)all);
     return 0;
 }
 #endif

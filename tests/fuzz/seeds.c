@@ -2,10 +2,10 @@
  *
  *     seeds FOLDER [SHARED]      files in FOLDER/json, FOLDER/dialect, ...
  *
- * JSON texts and messages are taken from a list here, from tests/golden, and from the
- * test data in SHARED where that is (json-test-suite, conformance, traces); images and
- * logs are written by the library; programs of fuzz_ops and fuzz_project are bytes by
- * chance. The same files each time.
+ * The kept inputs of each target are among them. JSON texts and messages are taken from a
+ * list here, from tests/golden, and from the test data in SHARED where that is
+ * (json-test-suite, conformance, traces); images and logs are written by the library;
+ * programs of fuzz_ops and fuzz_project are bytes by chance. The same files each time.
  */
 
 #define _GNU_SOURCE
@@ -46,10 +46,26 @@ static void seed(const char *target, const void *head, size_t head_size, ms_str 
         perror(path);
         exit(1);
     }
-    (void)fwrite(head, 1, head_size, file);
+    if (head_size > 0) (void)fwrite(head, 1, head_size, file);
     if (bytes.len > 0) (void)fwrite(bytes.ptr, 1, bytes.len, file);
     fclose(file);
     n_written++;
+}
+
+static void kept(void *target, const char *name, ms_str bytes)
+{
+    (void)name;
+    seed((const char *)target, NULL, 0, bytes);
+}
+
+/* The inputs in a file TARGET.inputs. */
+static void kept_inputs(const char *path)
+{
+    char target[64];
+    const char *name = strrchr(path, '/') + 1, *dot = strrchr(name, '.');
+    if (dot == NULL || strcmp(dot, ".inputs") != 0) return;
+    snprintf(target, sizeof target, "%.*s", (int)(dot - name), name);
+    if (inputs_each(path, kept, target) == 0) abort();
 }
 
 
@@ -397,6 +413,7 @@ int main(int argc, char **argv)
         message(ms_str_of(messages[i]), true);
         seed("json", NULL, 0, ms_str_of(messages[i]));
     }
+    each_file("tests", "fuzz", kept_inputs);
     images();
     logs();
     each_file("tests", "golden", log_file);
