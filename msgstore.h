@@ -182,6 +182,7 @@
  *                           MS_E_UNSUPPORTED, and images and logs with changes are
  *                           refused. Saves 12 KiB in the smallest program. (-Os leaves
  *                           out code that only serves speed.)
+ *   MSGSTORE_NO_RING        no ms_mem_desc.drop_oldest; saves 1 KiB
  *   MSGSTORE_FREESTANDING   no system below: no malloc, clock, log, threads, stdio. Give
  *                           each store a buffer or an allocator, and entropy; without a
  *                           clock, messages have no time of their own. ms_wait does not
@@ -1029,8 +1030,8 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
                                ms_error *err);
 
 /* The next message; NULL at the end or on failure, see ms_cursor_close. It is valid until
- * the next call; of an arena store until reset or close. An arena store allocates nothing
- * here. */
+ * the next call; of an arena store until reset or close, of a ring until the next append.
+ * An arena store allocates nothing here. */
 MS_API const ms_msg *ms_next(ms_cursor *it);
 
 /* Closes a cursor and returns its result: MS_OK, MS_E_DAMAGED (records were skipped), or
@@ -1073,6 +1074,7 @@ typedef struct ms_stat {
     uint64_t changes;         /* records other than messages: see ms_kind */
     uint64_t damaged;         /* ranges of a log that were unreadable or missing when it
                                  was opened: their messages are in no view */
+    uint64_t dropped;         /* messages that a ring has dropped since it was opened */
     uint64_t as_of;           /* private: the place after all records */
 } ms_stat;
 
@@ -1384,9 +1386,21 @@ typedef struct ms_mem_desc {
     ms_clock clock;           /* {0}: the system's */
     ms_entropy entropy;       /* {0}: see ms_entropy */
     bool salvage;             /* attach: keep what is whole, skip what is damaged */
+    bool drop_oldest;         /* a ring, see below; the buffer has twice MS_MEM_MIN */
 } ms_mem_desc;
 
 #define MS_MEM_MIN 2048
+
+/* A ring: a full buffer with drop_oldest drops its oldest messages instead of refusing an
+ * append, at least a quarter of them at once, with their keys, changes and notes;
+ * ms_stat.dropped counts them. Whole turns of a location go (a turn has one turn_id, or
+ * begins at a user_message), but of one that fills half the buffer. Numbers go on. Facts
+ * of a location stay while it has messages; of all facts the newest, up to a 16th of the
+ * buffer. A message may take a quarter of the buffer (MS_E_TOO_LARGE). MS_E_FULL: a batch
+ * would not fit an empty buffer, or a text that is appended lies in the store itself. For
+ * one thread at a time. An append may end what was read before it: pointers to messages,
+ * and cursors, which return MS_E_CONFLICT then. While an append drops, the buffer is no
+ * image: a store that has to survive a power loss right there belongs into flash. */
 
 /* Opens an empty store. desc NULL: all defaults. In a buffer, what it held is gone. */
 MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error *err);
@@ -10383,7 +10397,8 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
  *     36     4   check of bytes 16 to 31
  *     40    24   zero
  *
- * (E1) Records below the published end never change, except by redaction.
+ * (E1) Records below the published end never change, except by redaction. A ring moves them
+ *      when it drops others.
  * (E2) Sequence numbers rise with offsets.
  * (E3) Attaching takes no more memory than making took: the same steps ask for the same
  *      memory. So an image can be attached in the buffer where it was made.
@@ -10412,7 +10427,9 @@ typedef struct ms__mem {
     ms__lock lock;
     ms_alloc alloc;
     ms_clock clock;
-    bool fixed, keep_unset_times;
+    bool fixed, ring, keep_unset_times;
+    uint32_t drops;   /* times that the ring dropped messages, */
+    uint64_t dropped; /* and how many */
     unsigned shift; /* log2 of the size of a piece */
     size_t max_message;
     uint64_t id;
@@ -10523,32 +10540,6 @@ static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_e
     return ms__piece_add(m, (size_t)((in_piece + size + piece - 1) >> m->shift), err);
 }
 
-/* ---- Appending. */
-
-/* Asks for the memory that a record will be written to, while its names are looked up. */
-static void ms__mem_soon(const ms__mem *m, uint64_t offset, uint32_t size)
-{
-    uint32_t most = size < 1024 ? size : 1024;
-    if (!m->fixed && offset >> m->shift >= m->n_pieces) return;
-    const unsigned char *r = ms__mem_at(&m->core, offset);
-    for (uint32_t i = 0; i < most; i += 64) MS__PREFETCH_WRITE(r + i);
-}
-
-static ms_result ms__mem_room(ms__core *core, ms__append_run *run, uint32_t size,
-                              unsigned char **r, ms_error *err)
-{
-    MS__TRY(ms__mem_place(ms__mem_of(&core->store), &run->offset, size, err));
-    *r = (unsigned char *)(uintptr_t)ms__mem_at(core, run->offset);
-    return MS_OK;
-}
-
-static unsigned char *ms__mem_written(const ms__core *core, const ms__append_run *run,
-                                      uint64_t offset)
-{
-    (void)run;
-    return (unsigned char *)(uintptr_t)ms__mem_at(core, offset);
-}
-
 /* In a buffer: the head has the end of the records. */
 static void ms__image_end(ms__mem *m, uint64_t end)
 {
@@ -10558,180 +10549,9 @@ static void ms__image_end(ms__mem *m, uint64_t end)
     ms__put32(head + 36, ms__crc32c(0, head + 16, 16));
 }
 
-static ms_result ms__mem_publish(ms__core *core, const ms__append_run *run, ms_error *err)
+/* Forgets where records and index end. */
+static void ms__mem_bare(ms__mem *m)
 {
-    (void)err;
-    ms__image_end(ms__mem_of(&core->store), run->offset);
-    return MS_OK;
-}
-
-static const ms__home ms__mem_home = {ms__mem_at, ms__mem_room, ms__mem_written,
-                                      ms__mem_publish, ms__mem_no_room, NULL};
-
-/* Room for the plans of a large batch. In a buffer they stand, for the time of the
- * append, right after where its records will end: nothing else reaches that room. */
-static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *messages,
-                               size_t n)
-{
-    ms__layout l;
-    uint64_t at = (uint64_t)m->tail.end * 8;
-    l.parts = NULL;
-    if (n > SIZE_MAX / 2 / sizeof(ms__plan)) return NULL;
-    if (!m->fixed)
-        return (ms__plan *)ms__resize(&m->alloc, NULL, 0, n * sizeof(ms__plan));
-    for (size_t i = 0; i < n; i++) {
-        if (ms__layout_of(&messages[i], location, MS__CHECKED, &l, NULL) != MS_OK) break;
-        at += ms__padded(l.size);
-        if (at > m->tail.live.top) return NULL;
-    }
-    if (m->tail.live.top - at < n * sizeof(ms__plan)) return NULL;
-    m->tail.live.floor = at + n * sizeof(ms__plan);
-    return (ms__plan *)(void *)(m->buffer.base + at);
-}
-
-static ms_result ms__mem_append(ms_store *store, ms__append_run *run, ms_error *err)
-{
-    ms__mem *m = ms__mem_of(store);
-    ms__live *live = &m->tail.live;
-    ms__plan small[MS__PLANS_SMALL], *plans = small;
-    ms_result code;
-    size_t n = run->n;
-    ms__lock_take(&m->lock);
-    if (n > MS__PLANS_SMALL) plans = ms__plans_get(m, run->location, run->messages, n);
-    run->start = run->offset = (uint64_t)m->tail.end * 8;
-    run->max_message = m->max_message;
-    if (run->layout) ms__mem_soon(m, run->offset, run->layout->size);
-    ms__run_begin(run, &m->clock, !m->keep_unset_times, live->last_seq, live->gap_seq);
-    if (plans) code = ms__core_append(&m->core, run, plans, err);
-    else code = ms__mem_no_room(&m->core, n * sizeof(ms__plan), err);
-    live->floor = (uint64_t)m->tail.end * 8;
-    if (plans && plans != small && !m->fixed)
-        (void)ms__resize(&m->alloc, plans, n * sizeof(ms__plan), 0);
-    ms__lock_give(&m->lock);
-    return code;
-}
-
-static ms_result ms__mem_leave_out(ms_store *store, uint64_t seq, ms_error *err)
-{
-    ms__mem *m = ms__mem_of(store);
-    unsigned char bytes[MS__GAP_MAX];
-    uint32_t size = ms__gap_encode(seq, bytes);
-    ms__lock_take(&m->lock);
-    uint64_t offset = (uint64_t)m->tail.end * 8;
-    ms_result code = ms__mem_place(m, &offset, size, err);
-    if (code == MS_OK) {
-        memcpy((unsigned char *)(uintptr_t)ms__mem_at(&m->core, offset), bytes, size);
-        ms__seal_at(m->core.seed, offset,
-                    (unsigned char *)(uintptr_t)ms__mem_at(&m->core, offset));
-        if (m->tail.live.gap_seq < seq) m->tail.live.gap_seq = seq;
-        m->tail.filled = (uint32_t)((offset + size) / 8);
-        ms__image_end(m, offset + size);
-        ms__tail_show(&m->tail);
-    }
-    m->tail.live.floor = (uint64_t)m->tail.end * 8;
-    ms__lock_give(&m->lock);
-    return code;
-}
-
-static ms_result ms__mem_query(ms_store *store, ms_cursor *it, ms_error *err)
-{
-    ms__mem *m = ms__mem_of(store);
-    return ms__core_open(&m->core, &m->tail, it, err);
-}
-
-static ms_result ms__mem_get(ms_store *store, uint64_t seq, ms_arena *arena,
-                             const ms_msg **msg, ms_error *err)
-{
-    ms__mem *m = ms__mem_of(store);
-    (void)arena;
-    return ms__core_get(&m->core, &m->tail, seq, msg, err);
-}
-
-/* Readers of other messages go on. */
-static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned step,
-                               ms_error *err)
-{
-    ms__mem *m = ms__mem_of(store);
-    unsigned char *r = (unsigned char *)(uintptr_t)ms__bytes(record);
-    (void)err;
-    ms__lock_take(&m->lock);
-    if (step == MS__ERASE_BODY) {
-        ms__blank(r);
-    } else { /* the seed, which the place gives, is what the check has beside the bytes */
-        uint32_t seed = ms__get32(r + 28) ^ ms__crc32c(0, r, 28);
-        ms__put32(r + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
-        ms__put32(r + 28, ms__crc32c(0, r, 28) ^ seed);
-    }
-    ms__lock_give(&m->lock);
-    return MS_OK;
-}
-
-static ms_result ms__mem_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
-                              ms_listing *out, ms_error *err)
-{
-    ms__mem *m = ms__mem_of(store);
-    return ms__core_list(&m->core, &m->tail, &m->lock, q, arena, out, err);
-}
-
-static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
-{
-    ms__mem *m = ms__mem_of(store);
-    (void)err;
-    ms__lock_take(&m->lock);
-    out->hidden = m->tail.live.hidden;
-    out->messages = m->tail.live.messages - out->hidden;
-    out->changes = m->tail.live.changes;
-    out->as_of = ms__load32(&m->tail.end);
-    out->last_seq = m->tail.live.last_seq;
-    out->given_seq = m->tail.live.gap_seq;
-    if (out->given_seq < out->last_seq) out->given_seq = out->last_seq;
-    out->bytes = m->tail.live.bytes;
-    out->index_bytes = m->tail.live.index_bytes;
-    out->room = m->fixed ? m->tail.live.top - (uint64_t)m->tail.end * 8 : 0;
-    ms__lock_give(&m->lock);
-    return MS_OK;
-}
-
-static void ms__mem_close(ms_store *store)
-{
-    ms__mem *m = ms__mem_of(store);
-    ms_alloc alloc = m->alloc;
-    m->core.store.open = 0;
-    ms__lock_deinit(&m->lock);
-    if (m->fixed) return;
-    const ms__piece *pieces = (const ms__piece *)m->table;
-    for (size_t i = 0; i < m->n_pieces; i++)
-        if (pieces[i].span) (void)ms__resize(&alloc, pieces[i].base, pieces[i].span, 0);
-    ms__table_free(&alloc, m->tables, sizeof(ms__piece));
-    ms_arena_deinit(&m->tail.live.nodes);
-    (void)ms__resize(&alloc, m, sizeof *m, 0);
-}
-
-static const ms__inside ms__mem_inside = {ms__mem_append, NULL};
-
-static const ms_backend ms__mem_backend = {
-    ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,
-    ms__mem_stat,    NULL,          ms__mem_close, NULL, ms__mem_leave_out,
-    MS__CHANGES ? ms__append_unmeasured : NULL,
-    MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside, NULL};
-
-/* ---- Opening. */
-
-static void ms__mem_named(ms__mem *m, uint64_t id)
-{
-    unsigned char bytes[8];
-    ms__put64(bytes, id);
-    m->id = id;
-    m->core.seed = ms__crc32c(0, bytes, 8);
-}
-
-/* Makes the store empty. It gets another id than that of an image in its buffer: what
- * stands there is valid no more. */
-static void ms__mem_empty(ms__mem *m, uint64_t id)
-{
-    if (m->fixed && memcmp(m->buffer.base, ms__image_magic, 8) == 0)
-        id ^= ms__hash(m->tail.live.hash_key, id, (const char *)m->buffer.base + 16, 8);
-    ms__mem_named(m, id);
     m->tail.end = m->tail.filled = MS__IMAGE_HEAD / 8;
     m->tail.live.floor = MS__IMAGE_HEAD;
     if (!m->fixed) return;
@@ -10739,157 +10559,8 @@ static void ms__mem_empty(ms__mem *m, uint64_t id)
     m->tail.live.index_bytes = (m->buffer.span & ~(size_t)7) - m->tail.live.top;
 }
 
-/* Sets everything that a new store has; memory is set by the caller. */
-static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
-{
-    uint64_t random[3];
-    m->core.store.backend = &ms__mem_backend;
-    m->core.home = &ms__mem_home;
-    m->core.tail = &m->tail;
-    m->core.edits = &m->tail.live;
-    m->clock = desc->clock;
-    if (!m->clock.now) m->clock.now = ms__default_now;
-    m->keep_unset_times = desc->keep_unset_times;
-    m->max_message = desc->max_message ? desc->max_message : (size_t)MS__RECORD_MAX;
-    if (m->max_message > MS__RECORD_MAX) m->max_message = (size_t)MS__RECORD_MAX;
-    void (*fill)(void *, void *, size_t) = desc->entropy.fill;
-    if (!fill) fill = ms__default_fill;
-    memset(random, 0, sizeof random);
-    fill(desc->entropy.ctx, random, sizeof random);
-    m->tail.live.hash_key[0] = random[0];
-    m->tail.live.hash_key[1] = random[1];
-    ms__mem_empty(m, random[2]);
-    ms__lock_init(&m->lock);
-}
-
-static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
-{
-    size_t chunk = desc->chunk_size;
-    if (desc->buffer) {
-        if (((uintptr_t)desc->buffer & 7) != 0)
-            return ms__fail(err, MS_E_ARGUMENT,
-                            "the buffer's address is not a multiple of 8");
-        if (desc->buffer_size < MS_MEM_MIN)
-            return ms__fail(err, MS_E_ARGUMENT,
-                            "the buffer has %u bytes, at least %u are needed",
-                            (uint64_t)desc->buffer_size, (uint64_t)MS_MEM_MIN);
-        if ((uint64_t)desc->buffer_size / 8 > MS__UNITS_MAX)
-            return ms__fail(err, MS_E_ARGUMENT, "the buffer has over 32 GiB");
-    } else if (desc->buffer_size > 0) {
-        return ms__fail(err, MS_E_ARGUMENT, "buffer_size is %u without a buffer",
-                        (uint64_t)desc->buffer_size);
-    }
-    if (chunk != 0 &&
-        ((chunk & (chunk - 1)) != 0 || chunk < 1024 || chunk > SIZE_MAX / 4))
-        return ms__fail(err, MS_E_ARGUMENT,
-                        "chunk_size is %u, a power of two from 1024 on was expected",
-                        (uint64_t)chunk);
-    return MS_OK;
-}
-
-/* The store's own struct stands at the end of the buffer. */
-static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
-{
-    size_t size = desc->buffer_size & ~(size_t)7;
-    size_t own = (size_t)ms__align8(sizeof(ms__mem));
-    ms__mem *m = (ms__mem *)(void *)((char *)desc->buffer + size - own);
-    memset(m, 0, sizeof *m);
-    m->fixed = true;
-    m->shift = 40; /* one piece */
-    m->buffer.base = (unsigned char *)desc->buffer;
-    m->buffer.span = desc->buffer_size;
-    m->table = &m->buffer;
-    m->tail.live.buffer = m->buffer.base;
-    ms__mem_begin(m, desc);
-    return m;
-}
-
-static void ms__image_begin(ms__mem *m)
-{
-    unsigned char *head = m->buffer.base;
-    memset(head, 0, MS__IMAGE_HEAD);
-    memcpy(head, ms__image_magic, 8);
-    ms__put32(head + 8, MS__IMAGE_VERSION);
-    ms__put64(head + 16, m->id);
-    ms__image_end(m, MS__IMAGE_HEAD);
-    ms__put32(head + 32, ms__crc32c(0, head, 24));
-}
-
-MS__STATIC_ASSERT(store_fits_the_smallest_buffer, sizeof(ms__mem) + 64 < MS_MEM_MIN / 2);
-
-MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error *err)
-{
-    ms_mem_desc defaults;
-    ms__mem *m;
-    *store = NULL;
-    memset(&defaults, 0, sizeof defaults);
-    if (!desc) desc = &defaults;
-    MS__TRY(ms__mem_desc_check(desc, err));
-    if (desc->buffer) {
-        m = ms__mem_in_buffer(desc);
-        ms__image_begin(m);
-    } else {
-        m = (ms__mem *)ms__resize(&desc->alloc, NULL, 0, sizeof *m);
-        if (!m) return ms__no_memory(err, sizeof *m);
-        memset(m, 0, sizeof *m);
-        m->alloc = desc->alloc;
-        ms__arena_init(&m->tail.live.nodes, &m->alloc);
-        m->shift = desc->chunk_size ? 0 : MS__PIECE_SHIFT;
-        while ((size_t)1 << m->shift < desc->chunk_size) m->shift++;
-        ms__mem_begin(m, desc);
-    }
-    m->core.store.open = MS_STORE_OPEN;
-    *store = &m->core.store;
-    return MS_OK;
-}
-
-MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err)
-{
-    MS__TRY(ms__open_check(store, err));
-    if (store->backend != &ms__mem_backend)
-        return ms__fail(err, MS_E_UNSUPPORTED, "this is not an arena store");
-    ms__mem *m = ms__mem_of(store);
-    ms__live_reset(&m->tail.live);
-    ms__mem_empty(m, m->id);
-    if (m->fixed) ms__image_begin(m);
-    return MS_OK;
-}
-
-MS_API ms_str ms_mem_image(const ms_store *store)
-{
-    if (ms__open_check(store, NULL) != MS_OK || store->backend != &ms__mem_backend)
-        return ms__absent();
-    const ms__mem *m = (const ms__mem *)(const void *)store;
-    if (!m->fixed) return ms__absent();
-    return ms_str_n((const char *)m->buffer.base, (size_t)ms__load32(&m->tail.end) * 8);
-}
-
-MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t agents,
-                          size_t keys)
-{
-    uint64_t most = n, bytes = field_bytes;
-    size_t fields = MS_FIELD_COUNT - 1;
-    if (most < locations) most = locations;
-    if (most < agents) most = agents;
-    if (most < keys) most = keys;
-    if (most > UINT32_MAX || bytes > MS__RECORD_MAX) return SIZE_MAX; /* sums wrap */
-    uint64_t dir = 1 + 2 * fields; /* tags and lengths; longer values have longer ones */
-    dir += ms__min(field_bytes / 256, fields) + 2 * ms__min(field_bytes / 65536, fields);
-    uint64_t record = MS__HEADER + dir + 7 + bytes;
-    uint64_t postings = 19; /* four of 4 bytes, and a fifth to spare */
-    uint64_t chunk = MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
-    uint64_t name = ms__min(field_bytes, MS_KEY_MAX) + 8;
-    uint64_t classes = locations > n / 2 ? n : locations * 2;
-    uint64_t total = MS_MEM_MIN / 2 + 20 * sizeof(ms__chunk); /* of lists that grew */
-    total += n * (record + postings) + locations * (sizeof(ms__loc) + name + chunk);
-    total += classes * chunk + agents * (sizeof(ms__agent) + name + 2 * chunk);
-    total += keys * sizeof(ms__key);
-    if (total > SIZE_MAX - 7) return SIZE_MAX;
-    return total < MS_MEM_MIN ? MS_MEM_MIN : (size_t)ms__align8(total);
-}
-
-/* ---- Attaching: each record is verified, then entered. The index grows after the image,
- * which stays as it is until all has worked. */
+/* ---- Entering the records of an image: each is verified first. The index grows after
+ * the image, which stays as it is until all has worked. */
 
 typedef struct ms__image {
     const unsigned char *base;
@@ -11043,6 +10714,601 @@ static ms_result ms__mem_adopt(ms__mem *m, const unsigned char *r, ms_error *err
     if (room && ms__is_change(r)) room = ms__mem_adopt_edit(m, r, (uint32_t)(offset / 8));
     return room ? MS_OK : ms__mem_no_room(&m->core, sizeof(ms__loc), err);
 }
+
+/* A record of kind GAP at the end: numbers up to seq are not given again. */
+static ms_result ms__gap_put(ms__mem *m, uint64_t seq, ms_error *err)
+{
+    unsigned char bytes[MS__GAP_MAX];
+    uint32_t size = ms__gap_encode(seq, bytes);
+    uint64_t offset = (uint64_t)m->tail.filled * 8;
+    MS__TRY(ms__mem_place(m, &offset, size, err));
+    unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(&m->core, offset);
+    memcpy(r, bytes, size);
+    ms__seal_at(m->core.seed, offset, r);
+    if (m->tail.live.gap_seq < seq) m->tail.live.gap_seq = seq;
+    m->tail.filled = (uint32_t)((offset + size) / 8);
+    ms__image_end(m, offset + size);
+    ms__tail_show(&m->tail);
+    return MS_OK;
+}
+
+/* ---- A ring: a full buffer drops its oldest messages. The records that stay move to its
+ * begin, are sealed for their new places, and entered as those of an image are. So a drop
+ * costs about as much as attaching, and it happens once for a quarter of the messages. */
+
+#ifdef MSGSTORE_NO_RING
+#define MS__RING 0
+#else
+#define MS__RING 1
+#endif
+
+/* The most that a message needs in names and posting lists, beside the texts of names. */
+#define MS__RING_INDEX                                                                  \
+    (sizeof(ms__loc) + sizeof(ms__agent) + sizeof(ms__key) + sizeof(ms__control) +      \
+     sizeof(ms__changed) + sizeof(ms__range) + MS__HIDE_TEXT +                          \
+     5 * (MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t)))
+
+/* The message at a unit; NULL: it is damaged. */
+static const unsigned char *ms__ring_sound(const ms__mem *m, uint32_t unit)
+{
+    const unsigned char *r = ms__tail_record(&m->core, &m->tail, unit);
+    return r && ms__check_fields(r, 0, NULL) == MS_OK ? r : NULL;
+}
+
+/* Does a turn begin with the message r of a location, whose last one is `before`? */
+static bool ms__turn_begins(const unsigned char *r, const unsigned char *before)
+{
+    ms_str turn = ms_get(ms__msg(r), MS_F_TURN_ID).text;
+    ms_str last = ms_get(ms__msg(before), MS_F_TURN_ID).text;
+    return turn.ptr || last.ptr ? !ms_str_equal(turn, last) : r[5] == MS_T_USER_MESSAGE;
+}
+
+/* Chooses what a location keeps: messages from unit x on, without the rest of a turn that
+ * x divides, unless that goes on to unit `far`. A posting list is built anew soon, so it
+ * carries the choice: `wanted` is the first unit kept, `first` its new one. */
+static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t far)
+{
+    ms__postings *all = &loc->all;
+    uint32_t n = ms__postings_below(all, x), count = all->count;
+    const unsigned char *r, *before = NULL;
+    if (n > 0) before = ms__ring_sound(m, ms__postings_entry(all, n - 1));
+    for (uint32_t i = n; before && i < count; i++, before = r) {
+        uint32_t unit = ms__postings_entry(all, i);
+        r = unit < far ? ms__ring_sound(m, unit) : NULL;
+        if (!r || !ms__turn_begins(r, before)) continue;
+        n = i;
+        break;
+    }
+    all->wanted = n < count ? ms__postings_entry(all, n) : UINT32_MAX;
+    all->first = 0;
+}
+
+/* What a drop keeps. */
+typedef struct ms__ring {
+    ms__mem *m;
+    uint32_t x;           /* messages before this unit go */
+    uint64_t facts, most; /* bytes of facts from the record that is looked at on; at most */
+} ms__ring;
+
+static uint64_t ms__ring_facts(const ms__mem *m)
+{
+    const ms__postings *others = &m->tail.live.others;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; MS__CHANGES && i < others->count; i++) {
+        const unsigned char *r =
+            ms__tail_record(&m->core, &m->tail, ms__postings_entry(others, i));
+        if (r && r[4] == MS__KIND_LOCATION) bytes += ms__padded(ms__get32(r));
+    }
+    return bytes;
+}
+
+/* Facts stay with their location, the newest up to a limit; edits, notes and pieces go
+ * with their messages. */
+static bool ms__ring_keeps_change(ms__ring *ring, const ms__loc *loc,
+                                  const unsigned char *r, uint32_t unit)
+{
+    ms__span span;
+    if (r[4] == MS__KIND_LOCATION) {
+        bool some = unit >= ring->x || loc->all.wanted < UINT32_MAX;
+        if (some && ring->facts <= ring->most) return true;
+        ring->facts -= ms__padded(ms__get32(r));
+        return false;
+    }
+    if (!loc->all.first) return false;
+    (void)ms__edit_span(r, &span);
+    uint64_t first = (uint64_t)loc->all.first * 8;
+    return span.last >= ms_seq(ms__msg(ms__mem_at(&ring->m->core, first)));
+}
+
+/* Does the record at a unit stay? `to` is its new unit. */
+static bool ms__ring_keeps(ms__ring *ring, const unsigned char *r, uint32_t unit,
+                           uint32_t to)
+{
+    ms__loc *loc =
+        ms__loc_get(&ring->m->tail.live, ms__location(ms__msg(r)), false);
+    if (!loc || r[4] == MS__KIND_GAP) return false;
+    if (MS__CHANGES && ms__is_change(r)) return ms__ring_keeps_change(ring, loc, r, unit);
+    if (unit < loc->all.wanted) return false;
+    if (!loc->all.first) loc->all.first = to;
+    return true;
+}
+
+/* Moves the records that stay to the begin of the buffer. Returns their end. */
+static uint64_t ms__ring_move(ms__ring *ring)
+{
+    ms__mem *m = ring->m;
+    ms__image im;
+    const unsigned char *r;
+    uint64_t end = MS__IMAGE_HEAD;
+    memset(&im, 0, sizeof im);
+    im.base = m->buffer.base;
+    im.at = MS__IMAGE_HEAD;
+    im.end = (uint64_t)m->tail.filled * 8;
+    im.seed = m->core.seed;
+    while (ms__image_next(&im, true, &r, NULL) == MS_OK) {
+        uint32_t unit = (uint32_t)((size_t)(r - im.base) / 8), size = ms__get32(r);
+        if (!ms__ring_keeps(ring, r, unit, (uint32_t)(end / 8))) continue;
+        unsigned char *to = m->buffer.base + end;
+        memmove(to, r, ms__padded(size));
+        ms__put32(to + 28, ms__check_at(m->core.seed, end, to));
+        end += ms__padded(size);
+    }
+    memset(m->buffer.base + end, 0, (size_t)(im.end - end));
+    return end;
+}
+
+/* Drops the messages before unit x, and older facts of over `most` bytes. False: there was
+ * nothing to drop. */
+static bool ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most)
+{
+    ms__ring ring;
+    ms__live *live = &m->tail.live;
+    uint64_t messages = live->messages, records = messages + live->changes;
+    uint64_t given = live->last_seq < live->gap_seq ? live->gap_seq : live->last_seq;
+    uint64_t at = MS__IMAGE_HEAD;
+    uint32_t filled = m->tail.filled;
+    if (records == 0) return false;
+    ring.m = m;
+    ring.x = x;
+    ring.facts = ms__ring_facts(m);
+    ring.most = most;
+    for (ms__node *n = live->names[MS__LOCS].first; n; n = n->next)
+        ms__ring_choose(m, ms__loc_at(n), x, x + (filled - MS__IMAGE_HEAD / 8) / 2);
+    uint64_t end = ms__ring_move(&ring);
+    ms__live_reset(live);
+    ms__mem_bare(m);
+    live->floor = end;
+    m->core.edited = 0;
+    m->drops++;
+    while (at < end && ms__mem_adopt(m, m->buffer.base + at, NULL) == MS_OK)
+        at += ms__padded(ms__get32(m->buffer.base + at));
+    MS_ASSERT(at == end); /* E3 */
+    m->tail.filled = (uint32_t)(at / 8);
+    ms__image_end(m, at);
+    ms__tail_show(&m->tail);
+    if (live->last_seq < given) (void)ms__gap_put(m, given, NULL);
+    m->dropped += messages - live->messages;
+    return live->messages + live->changes < records;
+}
+
+/* Drops the oldest third of what a ring holds. */
+static bool ms__ring_turn(ms__mem *m)
+{
+    uint32_t begin = MS__IMAGE_HEAD / 8, units = m->tail.filled - begin;
+    return ms__ring_drop(m, begin + units / 3 + 1, (uint64_t)units * 8 / 16);
+}
+
+static bool ms__ring_lends(const ms__mem *m, ms_str text)
+{
+    uintptr_t at = (uintptr_t)text.ptr, base = (uintptr_t)m->buffer.base;
+    return at >= base && at - base < m->buffer.span;
+}
+
+/* Makes room in a ring for an append that found none. False: it would not fit an empty
+ * one either, or has texts of messages of the store, which would move. */
+static bool ms__ring_room(ms__mem *m, const ms__append_run *run)
+{
+    ms__layout l;
+    uint64_t need = run->n > MS__PLANS_SMALL ? run->n * sizeof(ms__plan) : 0;
+    if (!MS__RING || !m->ring || run->seq == UINT64_MAX || ms__ring_lends(m, run->location))
+        return false;
+    l.parts = NULL;
+    for (size_t i = 0; i < run->n; i++) {
+        const ms_envelope *e = &run->messages[i];
+        for (uint32_t set = ms__fields_of(e); set; set &= set - 1)
+            if (ms__ring_lends(m, ms__field_text(e, ms__lowest(set)))) return false;
+        if (ms__layout_of(e, run->location, MS__CHECKED, &l, NULL) != MS_OK) return false;
+        need += MS__RING_INDEX + 2 * (uint64_t)ms__padded(l.size);
+    }
+    uint64_t room = (uint64_t)((unsigned char *)m - m->buffer.base);
+    return need <= room - MS__IMAGE_HEAD - MS__GAP_MAX && ms__ring_turn(m);
+}
+
+/* ---- Appending. */
+
+/* Asks for the memory that a record will be written to, while its names are looked up. */
+static void ms__mem_soon(const ms__mem *m, uint64_t offset, uint32_t size)
+{
+    uint32_t most = size < 1024 ? size : 1024;
+    if (!m->fixed && offset >> m->shift >= m->n_pieces) return;
+    const unsigned char *r = ms__mem_at(&m->core, offset);
+    for (uint32_t i = 0; i < most; i += 64) MS__PREFETCH_WRITE(r + i);
+}
+
+static ms_result ms__mem_room(ms__core *core, ms__append_run *run, uint32_t size,
+                              unsigned char **r, ms_error *err)
+{
+    MS__TRY(ms__mem_place(ms__mem_of(&core->store), &run->offset, size, err));
+    *r = (unsigned char *)(uintptr_t)ms__mem_at(core, run->offset);
+    return MS_OK;
+}
+
+static unsigned char *ms__mem_written(const ms__core *core, const ms__append_run *run,
+                                      uint64_t offset)
+{
+    (void)run;
+    return (unsigned char *)(uintptr_t)ms__mem_at(core, offset);
+}
+
+static ms_result ms__mem_publish(ms__core *core, const ms__append_run *run, ms_error *err)
+{
+    (void)err;
+    ms__image_end(ms__mem_of(&core->store), run->offset);
+    return MS_OK;
+}
+
+static const ms__home ms__mem_home = {ms__mem_at, ms__mem_room, ms__mem_written,
+                                      ms__mem_publish, ms__mem_no_room, NULL};
+
+/* Room for the plans of a large batch. In a buffer they stand, for the time of the
+ * append, right after where its records will end: nothing else reaches that room. */
+static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *messages,
+                               size_t n)
+{
+    ms__layout l;
+    uint64_t at = (uint64_t)m->tail.end * 8;
+    l.parts = NULL;
+    if (n > SIZE_MAX / 2 / sizeof(ms__plan)) return NULL;
+    if (!m->fixed)
+        return (ms__plan *)ms__resize(&m->alloc, NULL, 0, n * sizeof(ms__plan));
+    for (size_t i = 0; i < n; i++) {
+        if (ms__layout_of(&messages[i], location, MS__CHECKED, &l, NULL) != MS_OK) break;
+        at += ms__padded(l.size);
+        if (at > m->tail.live.top) return NULL;
+    }
+    if (m->tail.live.top - at < n * sizeof(ms__plan)) return NULL;
+    m->tail.live.floor = at + n * sizeof(ms__plan);
+    return (ms__plan *)(void *)(m->buffer.base + at);
+}
+
+/* Appends; the caller has the lock. */
+static ms_result ms__mem_try(ms__mem *m, ms__append_run *run, ms_error *err)
+{
+    ms__live *live = &m->tail.live;
+    ms__plan small[MS__PLANS_SMALL], *plans = small;
+    ms_result code;
+    size_t n = run->n;
+    if (n > MS__PLANS_SMALL) plans = ms__plans_get(m, run->location, run->messages, n);
+    run->start = run->offset = (uint64_t)m->tail.end * 8;
+    run->max_message = m->max_message;
+    if (run->layout) ms__mem_soon(m, run->offset, run->layout->size);
+    ms__run_begin(run, &m->clock, !m->keep_unset_times, live->last_seq, live->gap_seq);
+    if (plans) code = ms__core_append(&m->core, run, plans, err);
+    else code = ms__mem_no_room(&m->core, n * sizeof(ms__plan), err);
+    live->floor = (uint64_t)m->tail.end * 8;
+    if (plans && plans != small && !m->fixed)
+        (void)ms__resize(&m->alloc, plans, n * sizeof(ms__plan), 0);
+    return code;
+}
+
+static ms_result ms__mem_append(ms_store *store, ms__append_run *run, ms_error *err)
+{
+    ms__mem *m = ms__mem_of(store);
+    ms_result code;
+    ms__lock_take(&m->lock);
+    do code = ms__mem_try(m, run, err);
+    while (code == MS_E_FULL && ms__ring_room(m, run));
+    ms__lock_give(&m->lock);
+    return code;
+}
+
+static ms_result ms__mem_leave_out(ms_store *store, uint64_t seq, ms_error *err)
+{
+    ms__mem *m = ms__mem_of(store);
+    ms_result code;
+    ms__lock_take(&m->lock);
+    do code = ms__gap_put(m, seq, err);
+    while (code == MS_E_FULL && MS__RING && m->ring && ms__ring_turn(m));
+    m->tail.live.floor = (uint64_t)m->tail.end * 8;
+    ms__lock_give(&m->lock);
+    return code;
+}
+
+/* A drop moves what the places of a reader stand for, so a place has their number. */
+static ms_result ms__ring_moved(const ms__mem *m, ms_error *err)
+{
+    return ms__fail(err, MS_E_CONFLICT,
+                    "the store has dropped messages since (%u times in all)",
+                    (uint64_t)m->drops);
+}
+
+static ms_result ms__mem_query(ms_store *store, ms_cursor *it, ms_error *err)
+{
+    ms__mem *m = ms__mem_of(store);
+    uint64_t *as_of = &it->query.as_of;
+    if (*as_of && *as_of >> 32 != m->drops) return ms__ring_moved(m, err);
+    *as_of = (uint32_t)*as_of;
+    MS__TRY(ms__core_open(&m->core, &m->tail, it, err));
+    it->now |= (uint64_t)m->drops << 32;
+    return MS_OK;
+}
+
+static const ms_msg *ms__mem_next(ms_store *store, ms_cursor *it)
+{
+    const ms__mem *m = ms__mem_of(store);
+    if (it->now >> 32 == m->drops) return ms__core_next(store, it);
+    it->result = ms__ring_moved(m, NULL);
+    return NULL;
+}
+
+static ms_result ms__mem_get(ms_store *store, uint64_t seq, ms_arena *arena,
+                             const ms_msg **msg, ms_error *err)
+{
+    ms__mem *m = ms__mem_of(store);
+    (void)arena;
+    return ms__core_get(&m->core, &m->tail, seq, msg, err);
+}
+
+/* Readers of other messages go on. */
+static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned step,
+                               ms_error *err)
+{
+    ms__mem *m = ms__mem_of(store);
+    unsigned char *r = (unsigned char *)(uintptr_t)ms__bytes(record);
+    (void)err;
+    ms__lock_take(&m->lock);
+    if (step == MS__ERASE_BODY) {
+        ms__blank(r);
+    } else { /* the seed, which the place gives, is what the check has beside the bytes */
+        uint32_t seed = ms__get32(r + 28) ^ ms__crc32c(0, r, 28);
+        ms__put32(r + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
+        ms__put32(r + 28, ms__crc32c(0, r, 28) ^ seed);
+    }
+    ms__lock_give(&m->lock);
+    return MS_OK;
+}
+
+static ms_result ms__mem_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
+                              ms_listing *out, ms_error *err)
+{
+    ms__mem *m = ms__mem_of(store);
+    return ms__core_list(&m->core, &m->tail, &m->lock, q, arena, out, err);
+}
+
+static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
+{
+    ms__mem *m = ms__mem_of(store);
+    (void)err;
+    ms__lock_take(&m->lock);
+    out->hidden = m->tail.live.hidden;
+    out->messages = m->tail.live.messages - out->hidden;
+    out->changes = m->tail.live.changes;
+    out->as_of = (uint64_t)m->drops << 32 | ms__load32(&m->tail.end);
+    out->dropped = m->dropped;
+    out->last_seq = m->tail.live.last_seq;
+    out->given_seq = m->tail.live.gap_seq;
+    if (out->given_seq < out->last_seq) out->given_seq = out->last_seq;
+    out->bytes = m->tail.live.bytes;
+    out->index_bytes = m->tail.live.index_bytes;
+    out->room = m->fixed ? m->tail.live.top - (uint64_t)m->tail.end * 8 : 0;
+    ms__lock_give(&m->lock);
+    return MS_OK;
+}
+
+static void ms__mem_close(ms_store *store)
+{
+    ms__mem *m = ms__mem_of(store);
+    ms_alloc alloc = m->alloc;
+    m->core.store.open = 0;
+    ms__lock_deinit(&m->lock);
+    if (m->fixed) return;
+    const ms__piece *pieces = (const ms__piece *)m->table;
+    for (size_t i = 0; i < m->n_pieces; i++)
+        if (pieces[i].span) (void)ms__resize(&alloc, pieces[i].base, pieces[i].span, 0);
+    ms__table_free(&alloc, m->tables, sizeof(ms__piece));
+    ms_arena_deinit(&m->tail.live.nodes);
+    (void)ms__resize(&alloc, m, sizeof *m, 0);
+}
+
+static const ms__inside ms__mem_inside = {ms__mem_append, NULL};
+
+static const ms_backend ms__mem_backend = {
+    ms__append_unmeasured, ms__mem_query, ms__mem_next, NULL, ms__mem_get, ms__mem_list,
+    ms__mem_stat,    NULL,          ms__mem_close, NULL, ms__mem_leave_out,
+    MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside, NULL};
+
+/* ---- Opening. */
+
+static void ms__mem_named(ms__mem *m, uint64_t id)
+{
+    unsigned char bytes[8];
+    ms__put64(bytes, id);
+    m->id = id;
+    m->core.seed = ms__crc32c(0, bytes, 8);
+}
+
+/* Makes the store empty. It gets another id than that of an image in its buffer: what
+ * stands there is valid no more. */
+static void ms__mem_empty(ms__mem *m, uint64_t id)
+{
+    if (m->fixed && memcmp(m->buffer.base, ms__image_magic, 8) == 0)
+        id ^= ms__hash(m->tail.live.hash_key, id, (const char *)m->buffer.base + 16, 8);
+    ms__mem_named(m, id);
+    ms__mem_bare(m);
+}
+
+/* Sets everything that a new store has; memory is set by the caller. */
+static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
+{
+    uint64_t random[3];
+    m->core.store.backend = &ms__mem_backend;
+    m->core.home = &ms__mem_home;
+    m->core.tail = &m->tail;
+    m->core.edits = &m->tail.live;
+    m->clock = desc->clock;
+    if (!m->clock.now) m->clock.now = ms__default_now;
+    m->keep_unset_times = desc->keep_unset_times;
+    m->max_message = desc->max_message ? desc->max_message : (size_t)MS__RECORD_MAX;
+    if (m->max_message > MS__RECORD_MAX) m->max_message = (size_t)MS__RECORD_MAX;
+    if (m->ring && m->max_message > m->buffer.span / 4)
+        m->max_message = m->buffer.span / 4;
+    void (*fill)(void *, void *, size_t) = desc->entropy.fill;
+    if (!fill) fill = ms__default_fill;
+    memset(random, 0, sizeof random);
+    fill(desc->entropy.ctx, random, sizeof random);
+    m->tail.live.hash_key[0] = random[0];
+    m->tail.live.hash_key[1] = random[1];
+    ms__mem_empty(m, random[2]);
+    ms__lock_init(&m->lock);
+}
+
+static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
+{
+    size_t chunk = desc->chunk_size;
+    if (desc->drop_oldest && !MS__RING)
+        return ms__fail(err, MS_E_UNSUPPORTED, "MSGSTORE_NO_RING leaves drop_oldest out");
+    if (desc->drop_oldest && !desc->buffer)
+        return ms__fail(err, MS_E_ARGUMENT, "drop_oldest needs a buffer");
+    if (desc->buffer) {
+        if (((uintptr_t)desc->buffer & 7) != 0)
+            return ms__fail(err, MS_E_ARGUMENT,
+                            "the buffer's address is not a multiple of 8");
+        if (desc->buffer_size < MS_MEM_MIN)
+            return ms__fail(err, MS_E_ARGUMENT,
+                            "the buffer has %u bytes, at least %u are needed",
+                            (uint64_t)desc->buffer_size, (uint64_t)MS_MEM_MIN);
+        if (desc->drop_oldest && desc->buffer_size < 2 * MS_MEM_MIN)
+            return ms__fail(err, MS_E_ARGUMENT,
+                            "the buffer has %u bytes, to drop_oldest it needs %u",
+                            (uint64_t)desc->buffer_size, (uint64_t)2 * MS_MEM_MIN);
+        if ((uint64_t)desc->buffer_size / 8 > MS__UNITS_MAX)
+            return ms__fail(err, MS_E_ARGUMENT, "the buffer has over 32 GiB");
+    } else if (desc->buffer_size > 0) {
+        return ms__fail(err, MS_E_ARGUMENT, "buffer_size is %u without a buffer",
+                        (uint64_t)desc->buffer_size);
+    }
+    if (chunk != 0 &&
+        ((chunk & (chunk - 1)) != 0 || chunk < 1024 || chunk > SIZE_MAX / 4))
+        return ms__fail(err, MS_E_ARGUMENT,
+                        "chunk_size is %u, a power of two from 1024 on was expected",
+                        (uint64_t)chunk);
+    return MS_OK;
+}
+
+/* The store's own struct stands at the end of the buffer. */
+static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
+{
+    size_t size = desc->buffer_size & ~(size_t)7;
+    size_t own = (size_t)ms__align8(sizeof(ms__mem));
+    ms__mem *m = (ms__mem *)(void *)((char *)desc->buffer + size - own);
+    memset(m, 0, sizeof *m);
+    m->fixed = true;
+    m->ring = desc->drop_oldest;
+    m->shift = 40; /* one piece */
+    m->buffer.base = (unsigned char *)desc->buffer;
+    m->buffer.span = desc->buffer_size;
+    m->table = &m->buffer;
+    m->tail.live.buffer = m->buffer.base;
+    ms__mem_begin(m, desc);
+    return m;
+}
+
+static void ms__image_begin(ms__mem *m)
+{
+    unsigned char *head = m->buffer.base;
+    memset(head, 0, MS__IMAGE_HEAD);
+    memcpy(head, ms__image_magic, 8);
+    ms__put32(head + 8, MS__IMAGE_VERSION);
+    ms__put64(head + 16, m->id);
+    ms__image_end(m, MS__IMAGE_HEAD);
+    ms__put32(head + 32, ms__crc32c(0, head, 24));
+}
+
+MS__STATIC_ASSERT(store_fits_the_smallest_buffer, sizeof(ms__mem) + 64 < MS_MEM_MIN / 2);
+
+MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error *err)
+{
+    ms_mem_desc defaults;
+    ms__mem *m;
+    *store = NULL;
+    memset(&defaults, 0, sizeof defaults);
+    if (!desc) desc = &defaults;
+    MS__TRY(ms__mem_desc_check(desc, err));
+    if (desc->buffer) {
+        m = ms__mem_in_buffer(desc);
+        ms__image_begin(m);
+    } else {
+        m = (ms__mem *)ms__resize(&desc->alloc, NULL, 0, sizeof *m);
+        if (!m) return ms__no_memory(err, sizeof *m);
+        memset(m, 0, sizeof *m);
+        m->alloc = desc->alloc;
+        ms__arena_init(&m->tail.live.nodes, &m->alloc);
+        m->shift = desc->chunk_size ? 0 : MS__PIECE_SHIFT;
+        while ((size_t)1 << m->shift < desc->chunk_size) m->shift++;
+        ms__mem_begin(m, desc);
+    }
+    m->core.store.open = MS_STORE_OPEN;
+    *store = &m->core.store;
+    return MS_OK;
+}
+
+MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err)
+{
+    MS__TRY(ms__open_check(store, err));
+    if (store->backend != &ms__mem_backend)
+        return ms__fail(err, MS_E_UNSUPPORTED, "this is not an arena store");
+    ms__mem *m = ms__mem_of(store);
+    ms__live_reset(&m->tail.live);
+    ms__mem_empty(m, m->id);
+    if (m->fixed) ms__image_begin(m);
+    return MS_OK;
+}
+
+MS_API ms_str ms_mem_image(const ms_store *store)
+{
+    if (ms__open_check(store, NULL) != MS_OK || store->backend != &ms__mem_backend)
+        return ms__absent();
+    const ms__mem *m = (const ms__mem *)(const void *)store;
+    if (!m->fixed) return ms__absent();
+    return ms_str_n((const char *)m->buffer.base, (size_t)ms__load32(&m->tail.end) * 8);
+}
+
+MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t agents,
+                          size_t keys)
+{
+    uint64_t most = n, bytes = field_bytes;
+    size_t fields = MS_FIELD_COUNT - 1;
+    if (most < locations) most = locations;
+    if (most < agents) most = agents;
+    if (most < keys) most = keys;
+    if (most > UINT32_MAX || bytes > MS__RECORD_MAX) return SIZE_MAX; /* sums wrap */
+    uint64_t dir = 1 + 2 * fields; /* tags and lengths; longer values have longer ones */
+    dir += ms__min(field_bytes / 256, fields) + 2 * ms__min(field_bytes / 65536, fields);
+    uint64_t record = MS__HEADER + dir + 7 + bytes;
+    uint64_t postings = 19; /* four of 4 bytes, and a fifth to spare */
+    uint64_t chunk = MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
+    uint64_t name = ms__min(field_bytes, MS_KEY_MAX) + 8;
+    uint64_t classes = locations > n / 2 ? n : locations * 2;
+    uint64_t total = MS_MEM_MIN / 2 + 20 * sizeof(ms__chunk); /* of lists that grew */
+    total += n * (record + postings) + locations * (sizeof(ms__loc) + name + chunk);
+    total += classes * chunk + agents * (sizeof(ms__agent) + name + 2 * chunk);
+    total += keys * sizeof(ms__key);
+    if (total > SIZE_MAX - 7) return SIZE_MAX;
+    return total < MS_MEM_MIN ? MS_MEM_MIN : (size_t)ms__align8(total);
+}
+
+/* ---- Attaching. */
 
 MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
                                uint64_t *damaged, ms_error *err)

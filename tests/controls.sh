@@ -630,6 +630,16 @@ controls()
         ms__utf8_char 'if (i >= n || p[i] < low || p[i] > high) {' 'if (i >= n) {'
     control overlong_utf8_taken gcc test_json_read utf8_against_twin 20 \
         ms__utf8_char 'if (c == 0xE0) low = 0xA0;' 'if (0) ;'
+    control ring_drops_within_a_turn gcc test_ring a_ring_is_as_a_list_that_drops 5 \
+        ms__ring_choose 'if (!r || !ms__turn_begins(r, before)) continue;' 'break;'
+    control ring_keeps_changes_of_dropped gcc test_ring a_ring_is_as_a_list_that_drops 5 \
+        ms__ring_keeps_change 'if (!loc->all.first) return false;' 'return true;'
+    control ring_cursor_not_stopped gcc test_ring a_ring_is_as_a_list_that_drops 5 \
+        ms__mem_next 'it->now >> 32 == m->drops' 'true'
+    control ring_moves_lent_texts gcc test_ring a_text_of_the_store_itself_is_not_moved 5 \
+        ms__ring_lends 'return at >= base && at - base < m->buffer.span;' 'return at == base;'
+    control ring_forgets_numbers gcc test_ring numbers_go_on_when_all_is_dropped 5 \
+        ms__ring_drop 'if (live->last_seq < given)' 'if (false)'
     control image_records_not_checked gcc test_fixed damage_at_any_byte_is_noticed 20 \
         ms__check_header 'if (!ms__header_holds(r, seed))' 'if (0)'
     control image_head_not_checked gcc test_fixed damage_at_any_byte_is_noticed 20 \
