@@ -96,8 +96,8 @@ static int run_fetch(job *j)
     desc.keep_unset_times = true;
     set_writing(o, &desc);
     log.options = o;
-    if (code == FINE && !copy_text(&log.arena, f.location,
-                                   &f.location)) code = no_memory();
+    bool copied = code != FINE || copy_text(&log.arena, f.location, &f.location);
+    if (!copied) code = no_memory();
     if (code == FINE) code = open_log(&log, o->output, &desc);
     f.log = log.store;
     if (code == FINE) code = fetch_messages(&f);

@@ -148,8 +148,9 @@ static int ship_pass(shipment *s)
     }
     if (code == FINE) code = ship_rows(s);
     result = ms_cursor_close(&it, &err);
-    if (code == FINE && result != MS_OK) code = complain_of("reading the log", result,
-                                                            &err);
+    if (code == FINE && result != MS_OK) {
+        code = complain_of("reading the log", result, &err);
+    }
     return code == FINE ? note_position(s) : code;
 }
 

@@ -71,6 +71,28 @@ ms_envelope action_of(ms_str tool, ms_value args)
     return ms_action(tool.len > 0 ? tool : MS_STR("unknown"), args, ms_str_n(NULL, 0));
 }
 
+ms_envelope call_of(reading *r, ms_str tool, ms_str args, ms_str id)
+{
+    ms_envelope m = action_of(trace_text(r->t, tool), args_of(r, args));
+    m.call_id = trace_text(r->t, id);
+    return m;
+}
+
+void put_piece(reading *r, ms_envelope *m, ms_str id, bool *first)
+{
+    bool result = m->type == MS_T_OBSERVATION || m->type == MS_T_ERROR;
+    if (*first) m->id = trace_text(r->t, id);
+    else if (!result) m->flags |= MS_FLAG_JOINED;
+    *first = false;
+    trace_put(r->t, m);
+}
+
+void put_use(reading *r, const use *u)
+{
+    trace_fact(r->t, "model", u->model);
+    trace_use(r->t, u);
+}
+
 ms_envelope result_message(ms_value said, bool failed)
 {
     ms_str none = {NULL, 0};

@@ -58,10 +58,18 @@ bool is_plain(ms_str content);
 
 /* A call; of a tool without a name as well. */
 ms_envelope action_of(ms_str tool, ms_value args);
+/* The same from JSON: its name, arguments and id. */
+ms_envelope call_of(reading *r, ms_str tool, ms_str args, ms_str id);
 /* The result of a call, of one that failed an error. */
 ms_envelope result_message(ms_value said, bool failed);
 /* Arguments of a call: an object, or JSON text of one; else text. */
 ms_value args_of(reading *r, ms_str json);
+
+/* A message of an entry: the first has the entry's id, those after it are joined to it,
+ * but for results of calls. */
+void put_piece(reading *r, ms_envelope *m, ms_str id, bool *first);
+/* What an answer cost; the session's model is the last that is named. */
+void put_use(reading *r, const use *u);
 
 /* Names the session after the file: the part of the path that is unlike others'. */
 void session_of_path(reading *r);

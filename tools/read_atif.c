@@ -49,13 +49,11 @@ static void take_header(reading *r, ms_str doc)
 
 static void put(reading *r, ms_envelope *m, ms_str time, ms_str extra, bool *first)
 {
-    bool answer = m->type == MS_T_OBSERVATION || m->type == MS_T_ERROR;
+    ms_str none = {NULL, 0};
     trace_time_iso(r->t, m, time);
     m->agent_key = trace_text(r->t, r->agent);
-    if (!*first && !answer) m->flags |= MS_FLAG_JOINED;
     m->extra = extra;
-    *first = false;
-    trace_put(r->t, m);
+    put_piece(r, m, none, first);
 }
 
 static void put_calls(reading *r, const ms_str *v, bool *first)
@@ -63,9 +61,9 @@ static void put_calls(reading *r, const ms_str *v, bool *first)
     ms_str none = {NULL, 0};
     ms_json_iter it = ms_json_iterate(v[S_CALLS]);
     while (is_kind(v[S_CALLS], MS_JSON_ARRAY) && ms_json_next(&it)) {
-        ms_str tool = trace_text(r->t, member(it.value, "function_name"));
-        ms_envelope m = action_of(tool, args_of(r, member(it.value, "arguments")));
-        m.call_id = trace_text(r->t, member(it.value, "tool_call_id"));
+        ms_envelope m = call_of(r, member(it.value, "function_name"),
+                                member(it.value, "arguments"),
+                                member(it.value, "tool_call_id"));
         put(r, &m, v[S_TIME], none, first);
     }
 }
@@ -116,8 +114,7 @@ static void take_metrics(reading *r, const ms_str *v)
     u.reasoning = count_of(member(extra, "reasoning_tokens"));
     u.written = count_of(member(extra, "cache_creation_input_tokens"));
     u.model = trace_text(r->t, v[S_MODEL].ptr != NULL ? v[S_MODEL] : r->model);
-    trace_fact(r->t, "model", u.model);
-    trace_use(r->t, &u);
+    put_use(r, &u);
 }
 
 static void take_step(reading *r, ms_str step)

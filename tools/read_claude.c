@@ -120,8 +120,7 @@ static void take_usage(reading *r, const claude_line *c)
     u.model = trace_text(r->t, c->m[M_MODEL]);
     u.answer = trace_text(r->t, c->m[M_ID]);
     if (u.answer.len == 0) u.answer = trace_text(r->t, c->v[C_UUID]);
-    trace_fact(r->t, "model", u.model);
-    trace_use(r->t, &u);
+    put_use(r, &u);
 }
 
 /* Members of the line that are kept beside the message. */

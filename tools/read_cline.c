@@ -51,8 +51,7 @@ static void take_metrics(reading *r, const ms_str *v)
     if (u.input < u.cached + u.written) u.input += u.cached + u.written;
     u.model = trace_text(r->t, member(v[M_MODEL], "id"));
     u.answer = trace_text(r->t, v[M_ID]);
-    trace_fact(r->t, "model", u.model);
-    trace_use(r->t, &u);
+    put_use(r, &u);
 }
 
 /* The rows of ui_messages.json that are not counted yet. */
@@ -101,8 +100,7 @@ static void take_paid(reading *r, paid *p, double until)
         any = add_row(r, next.value, &u) || any;
     }
     if (!any) return;
-    trace_fact(r->t, "model", u.model);
-    trace_use(r->t, &u);
+    put_use(r, &u);
 }
 
 static void paid_begin(reading *r, paid *p)

@@ -138,7 +138,7 @@ static ms_envelope message_of(reading *r, const ms_str *p)
 }
 
 /* A call in one of the forms that versions of Codex have; false: it is none. */
-static bool call_of(reading *r, const ms_str *p, ms_envelope *m)
+static bool item_call(reading *r, const ms_str *p, ms_envelope *m)
 {
     ms_str name = p[P_NAME], args = p[P_ARGS];
     if (text_is(p[P_TYPE], "local_shell_call")) {
@@ -206,7 +206,7 @@ static void take_item(reading *r, ms_str time, ms_str item)
     if (typed) note_prompt_text(r, text);
     if (message) m = message_of(r, p);
     else if (text_is(p[P_TYPE], "reasoning")) m = reasoning_of(r, p);
-    else if (!call_of(r, p, &m) && !result_of(r, p, &m)) {
+    else if (!item_call(r, p, &m) && !result_of(r, p, &m)) {
         if (text_is(p[P_TYPE], "ghost_snapshot") || text_is(p[P_TYPE], "compaction") ||
             text_is(p[P_TYPE], "context_compaction")) {
             trace_left_out(r->t, trace_text(r->t, p[P_TYPE]));

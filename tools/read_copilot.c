@@ -55,10 +55,7 @@ static void put(reading *r, ms_envelope *m, const ms_str *v, const ms_str *d, bo
     trace_time_iso(r->t, m, v[E_TIME]);
     m->agent_key = trace_text(r->t, d[D_UPON]);
     m->turn_id = trace_text(r->t, d[D_TURN]);
-    if (*first) m->id = trace_text(r->t, v[E_ID]);
-    else m->flags |= MS_FLAG_JOINED;
-    *first = false;
-    trace_put(r->t, m);
+    put_piece(r, m, v[E_ID], first);
 }
 
 /* Only output is known of one answer; the end of the session tells the input. */
@@ -72,8 +69,7 @@ static void take_output(reading *r, const ms_str *d)
     u.input = count_of(d[D_INPUT]);
     u.model = trace_text(r->t, d[D_MODEL]);
     u.answer = trace_text(r->t, d[D_MESSAGE]);
-    trace_fact(r->t, "model", u.model);
-    trace_use(r->t, &u);
+    put_use(r, &u);
 }
 
 static void take_shutdown(reading *r, ms_str data)
@@ -101,9 +97,8 @@ static void take_assistant(reading *r, const ms_str *v, const ms_str *d)
     if (said.text.len > 0 || (first && !calls)) put(r, &m, v, d, &first);
     ms_json_iter it = ms_json_iterate(d[D_REQUESTS]);
     while (calls && ms_json_next(&it)) {
-        ms_str tool = trace_text(r->t, member(it.value, "name"));
-        m = action_of(tool, args_of(r, member(it.value, "arguments")));
-        m.call_id = trace_text(r->t, member(it.value, "toolCallId"));
+        m = call_of(r, member(it.value, "name"), member(it.value, "arguments"),
+                    member(it.value, "toolCallId"));
         put(r, &m, v, d, &first);
     }
     take_output(r, d);

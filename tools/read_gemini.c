@@ -50,19 +50,14 @@ static void take_tokens(reading *r, const ms_str *v)
     u.output = count_of(n[1]) + u.reasoning;
     u.model = trace_text(r->t, v[G_MODEL]);
     u.answer = trace_text(r->t, v[G_ID]);
-    trace_fact(r->t, "model", u.model);
-    trace_use(r->t, &u);
+    put_use(r, &u);
 }
 
 /* All messages of an entry go on the first one. */
 static void put(reading *r, ms_envelope *m, const ms_str *v, bool *first)
 {
     trace_time_iso(r->t, m, v[G_TIME]);
-    if (*first) m->id = trace_text(r->t, v[G_ID]);
-    bool answer = m->type == MS_T_OBSERVATION || m->type == MS_T_ERROR;
-    if (!*first && !answer) m->flags |= MS_FLAG_JOINED;
-    *first = false;
-    trace_put(r->t, m);
+    put_piece(r, m, v[G_ID], first);
 }
 
 static void put_thoughts(reading *r, const ms_str *v, bool *first)

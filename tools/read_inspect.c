@@ -48,14 +48,6 @@ static ms_str attached(reading *r, ms_str sample, ms_str content)
     return is_object(all) && ms_json_member(all, name, &value) ? value : content;
 }
 
-static void put(reading *r, ms_envelope *m, const ms_str *v, bool *first)
-{
-    if (*first) m->id = trace_text(r->t, v[I_ID]);
-    else m->flags |= MS_FLAG_JOINED;
-    *first = false;
-    trace_put(r->t, m);
-}
-
 /* Parts of an assistant: text and thoughts apart. */
 static void put_assistant(reading *r, const ms_str *v, ms_str content, bool *first)
 {
@@ -64,22 +56,21 @@ static void put_assistant(reading *r, const ms_str *v, ms_str content, bool *fir
     while (is_kind(content, MS_JSON_ARRAY) && ms_json_next(&it)) {
         if (!text_is(member(it.value, "type"), "reasoning")) continue;
         m = ms_message(MS_T_REASONING, value_of(r, member(it.value, "reasoning")));
-        put(r, &m, v, first);
+        put_piece(r, &m, v[I_ID], first);
     }
     ms_value said = said_by(r, content);
     ms_str text = plain_text(r, content);
     if (!*first) said = ms_text_n(text.ptr != NULL ? text : MS_STR(""));
     bool calls = is_kind(v[I_CALLS], MS_JSON_ARRAY) && v[I_CALLS].len > 2;
     m = ms_assistant_message(said);
-    if (said.text.len > 0 || (*first && !calls)) put(r, &m, v, first);
+    if (said.text.len > 0 || (*first && !calls)) put_piece(r, &m, v[I_ID], first);
     it = ms_json_iterate(v[I_CALLS]);
     while (calls && ms_json_next(&it)) {
         ms_str name = member(it.value, "function");
         if (is_object(name)) name = member(name, "name");
-        ms_str tool = trace_text(r->t, name);
-        m = action_of(tool, args_of(r, member(it.value, "arguments")));
-        m.call_id = trace_text(r->t, member(it.value, "id"));
-        put(r, &m, v, first);
+        m = call_of(r, name, member(it.value, "arguments"),
+                    member(it.value, "id"));
+        put_piece(r, &m, v[I_ID], first);
     }
 }
 
@@ -112,7 +103,7 @@ static void take_message(reading *r, ms_str sample, ms_str message)
         trace_unknown(r->t, trace_text(r->t, v[I_ROLE]), message);
         return;
     }
-    put(r, &m, v, &first);
+    put_piece(r, &m, v[I_ID], &first);
 }
 
 /* Input has what came from a cache where the total is input and output alone. */
@@ -133,8 +124,7 @@ static void put_usage(reading *r, ms_str usage, ms_str model)
     if (count_of(n[5]) != u.input + u.output) u.input += u.cached + u.written;
     u.reasoning = count_of(n[4]);
     u.model = trace_text(r->t, model);
-    trace_fact(r->t, "model", u.model);
-    trace_use(r->t, &u);
+    put_use(r, &u);
 }
 
 /* What the sample cost, by model; of an older log the last answer's. */

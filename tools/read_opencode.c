@@ -47,29 +47,23 @@ static bool take_tokens(reading *r, ms_str info, ms_str from)
     u.model = trace_text(r->t, member(info, "modelID"));
     if (u.model.len == 0) u.model = trace_text(r->t, member_at(info, "model.modelID"));
     u.answer = trace_text(r->t, member(info, "id"));
-    trace_fact(r->t, "model", u.model);
-    trace_use(r->t, &u);
+    put_use(r, &u);
     return u.input + u.output > 0;
 }
 
 static void put(reading *r, ms_envelope *m, ms_str info, ms_str when, bool *first)
 {
-    bool answer = m->type == MS_T_OBSERVATION || m->type == MS_T_ERROR;
     ms_str created = when.ptr != NULL ? when : member_at(info, "time.created");
     trace_time_ms(m, created);
-    if (*first) m->id = trace_text(r->t, member(info, "id"));
-    if (!*first && !answer) m->flags |= MS_FLAG_JOINED;
-    *first = false;
-    trace_put(r->t, m);
+    put_piece(r, m, member(info, "id"), first);
 }
 
 static void put_tool(reading *r, ms_str part, ms_str info, bool *first)
 {
     ms_str state = member(part, "state"), status = member(state, "status");
-    ms_str tool = trace_text(r->t, member(part, "tool"));
-    ms_envelope m = action_of(tool, args_of(r, member(state, "input")));
-    m.call_id = trace_text(r->t, member(part, "callID"));
-    ms_str id = m.call_id;
+    ms_envelope m = call_of(r, member(part, "tool"), member(state, "input"),
+                            member(part, "callID"));
+    ms_str id = m.call_id, tool = m.tool;
     put(r, &m, info, member_at(state, "time.start"), first);
     bool bad = text_is(status, "error");
     ms_str said = member(state, bad ? "error" : "output");

@@ -81,11 +81,8 @@ static void take_stats(reading *r, ms_str value)
 static void put(reading *r, ms_envelope *m, const ms_str *v, bool *first)
 {
     trace_time_iso(r->t, m, v[O_TIME]);
-    if (*first) m->id = trace_text(r->t, v[O_ID]);
-    else m->flags |= MS_FLAG_JOINED;
-    *first = false;
     r->said++;
-    trace_put(r->t, m);
+    put_piece(r, m, v[O_ID], first);
 }
 
 static void take_message(reading *r, const ms_str *v)

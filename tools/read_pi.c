@@ -44,11 +44,8 @@ static void put(reading *r, ms_envelope *m, const ms_str *line, const ms_str *v,
 {
     if (is_kind(v[M_TIME], MS_JSON_NUMBER)) trace_time_ms(m, v[M_TIME]);
     else trace_time_iso(r->t, m, v[M_TIME].ptr != NULL ? v[M_TIME] : line[L_TIME]);
-    if (*first) m->id = trace_text(r->t, line[L_ID]);
-    else m->flags |= MS_FLAG_JOINED;
     m->extra = extra;
-    *first = false;
-    trace_put(r->t, m);
+    put_piece(r, m, line[L_ID], first);
 }
 
 /* A line, and the message in it, as they were taken apart. */
@@ -102,8 +99,7 @@ static void take_usage(reading *r, const ms_str *v)
     u.output = count_of(n[1]);
     u.cost_text = member(n[4], "total");
     u.model = trace_text(r->t, v[M_MODEL]);
-    trace_fact(r->t, "model", u.model);
-    trace_use(r->t, &u);
+    put_use(r, &u);
 }
 
 enum { PART_TYPE, PART_TEXT, PART_THINKING, PART_ID, PART_NAME, PART_ARGS, PART_KEYS };
@@ -274,9 +270,8 @@ static void sts_calls(reading *r, const ms_str *v, const ms_str *of, bool *first
         if (is_object(inner)) call = inner;
         ms_str args = member(call, "arguments");
         if (args.ptr == NULL) args = member(call, "input");
-        ms_str tool = trace_text(r->t, member(call, "name"));
-        ms_envelope m = action_of(tool, args_of(r, args));
-        m.call_id = trace_text(r->t, member(it.value, "id"));
+        ms_envelope m = call_of(r, member(call, "name"), args,
+                                member(it.value, "id"));
         put(r, &m, v, of, ms_str_n(NULL, 0), first);
     }
 }

@@ -126,8 +126,8 @@ int open_to_append(job *j, bool keep_unset_times, uint64_t *newest)
     set_writing(j->options, &desc);
     j->appends = true;
     const char *path = j->options->files[0];
-    int code = is_postgres(path) ? open_postgres(j, path, true) : open_log(j, path,
-                                                                           &desc);
+    int code = is_postgres(path) ? open_postgres(j, path, true)
+                                 : open_log(j, path, &desc);
     if (code != FINE) return code;
     ms_result result = ms_wait(j->store, 0, 0, newest, &err);
     return result == MS_OK ? FINE : complain_of("reading the log", result, &err);
