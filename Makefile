@@ -295,27 +295,26 @@ build/quickstart_cpp: examples/quickstart.c $(header)
 	$(call build,$(CXX) -x c++ -std=c++11 $(WARN) -Wno-misleading-indentation -O0 -g1 \
 	    -pthread,)
 
-build/%: bench/%.c bench/data.h $(header)
-	$(call build,$(CC) $(C99) $(CFLAGS) -pthread,-lm)
-
 # The programs that are compared; what each needs beside the header.
 PEER_sqlite  = -lsqlite3
 PEER_lmdb    = -llmdb
 PEER_leveldb = -lleveldb
 PEER_jsonl   = -lcjson
 CJSON        = $(if $(shell sh tools/setup.sh peers | grep jsonl),-DBENCH_CJSON)
-bench        = $(wildcard bench/*.h) $(header)
+bench        = $(wildcard bench/*.h bench/*/*.h) $(header)
 
-build/bench_%: bench/peer_%.c $(bench)
+build/bench_%: bench/compare/%.c $(bench)
 	$(call build,$(O2) $(INC),$(PEER_$*) -lm)
-build/bench_goals build/bench_micro: build/bench_%: bench/%.c $(bench)
+build/bench_goals: bench/goals/goals.c $(bench)
 	$(call build,$(O2) $(INC) $(CJSON),$(CJSON:-DBENCH_CJSON=-lcjson) -lm)
-build/bench: bench/bench.c $(bench)
+build/bench_micro: bench/micro.c $(bench)
+	$(call build,$(O2) $(INC) $(CJSON),$(CJSON:-DBENCH_CJSON=-lcjson) -lm)
+build/bench: bench/compare/compare.c $(bench)
 	$(call build,$(O2),-lm)
 
 # For the tests, which ask only whether they work, without optimising. bench_micro sees
 # the internals.
-build/o2/bench_goals: bench/goals.c build/o2/msgstore.o $(bench)
+build/o2/bench_goals: bench/goals/goals.c build/o2/msgstore.o $(bench)
 	$(call build,$(O2) -O0 $(INC) $(CJSON) $(LINKED),build/o2/msgstore.o \
 	    $(CJSON:-DBENCH_CJSON=-lcjson) -lm)
 build/o2/bench_micro: bench/micro.c $(bench)

@@ -10,7 +10,7 @@
 # as size(1) counts it; tests/test_compile.sh builds the same program and runs it.
 #
 # Medians of R times (3), with the least and the most. --json prints one JSON object a
-# line, as bench_goals does; goals_table.h says what must be reached. CC is the compiler.
+# line, as bench_goals does; goals/table.h says what must be reached. CC is the compiler.
 # Left out: linking, other compilers, the time that waiting for the disk takes.
 set -u
 cd "$(dirname "$0")/.." || exit 1

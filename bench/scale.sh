@@ -5,8 +5,8 @@
 #                       [--results FOLDER] [--plot]
 #
 # For each store and each power of ten up to N (10000000) it runs the store's program
-# (build/bench_NAME of bench/peer_NAME.c, see driver_main.h; a peer in Python as it is)
-# and collects
+# (build/bench_NAME of bench/compare/NAME.c, see compare/driver_main.h; the peer in
+# Python as it is) and collects
 #   append   appending one message, no sync, visible to other processes     ns/message
 #   tail     the newest 20 of a conversation, half of the queries within    ns/query
 #   view     a whole conversation, every field's first byte read            ns/message
@@ -105,10 +105,9 @@ head_line()
 # The programs that can be run, one a line; of what cannot be built it says so.
 programs()
 {
-    local source name
-    for source in bench/peer_*.c; do
-        name=${source#bench/peer_}
-        name=build/bench_${name%.c}
+    local name
+    for name in floor jsonl leveldb lmdb msgstore sqlite; do
+        name=build/bench_$name
         if make --no-print-directory "$name" >"$tmp/make" 2>&1 && [ -x "$name" ]; then
             echo "$name"
         else
@@ -116,10 +115,8 @@ programs()
             tail -n 3 "$tmp/make" >&2
         fi
     done
-    for source in bench/peer_*.py; do
-        if command -v python3 >/dev/null; then echo "python3 $source"
-        else echo "skipped: $source, there is no python3" >&2; fi
-    done
+    if command -v python3 >/dev/null; then echo "python3 bench/compare/python.py"
+    else echo "skipped: bench/compare/python.py, there is no python3" >&2; fi
 }
 
 # value FILE WHAT: of the line about it.

@@ -22,7 +22,7 @@
  * messages (with --quick of the smallest N), and are run once, beside the largest N.
  *
  * Goals without a peer are measured by bench_goals and compile.sh; their lines are
- * compared with goals_table.h here, like ours. A goal that wants an N that is not asked
+ * compared with goals/table.h here, like ours. A goal that wants an N that is not asked
  * for is told of the nearest one, which the column n shows.
  *
  * A program that is not there is named, and the goals that need it say so; the others go
@@ -33,9 +33,9 @@
 #define MSGSTORE_NO_LOG
 #define MSGSTORE_NO_DIALECTS
 #define MSGSTORE_IMPLEMENTATION
-#include "data.h"
-#include "goals_table.h"
-#include "system.h"
+#include "../data.h"
+#include "../goals/table.h"
+#include "../system.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -332,7 +332,7 @@ static void progress(const char *what, const char *who, size_t n)
 /* Where a store's program is. */
 static void path_of(const program *p, char path[4096])
 {
-    if (p->script) snprintf(path, 4096, "bench/peer_%s.py", p->name);
+    if (p->script) snprintf(path, 4096, "bench/compare/%s.py", p->name);
     else snprintf(path, 4096, "%s/bench_%s", options.build, p->name);
 }
 
@@ -758,7 +758,7 @@ static void print_ratios(const char *id)
         const struct ratio *r = &ratios[i];
         if (strcmp(r->id, id) != 0) continue;
         const bench_goal *g = bench_goal_find(r->id, r->which);
-        if (g == NULL) die(r->which, "goals_table.h has no such row");
+        if (g == NULL) die(r->which, "goals/table.h has no such row");
         if (strcmp(r->mode, "sync") == 0) print_ratio(r, g, sync_n());
         else if (r->n > 0) print_ratio(r, g, nearest_n(r->n));
         else
@@ -774,7 +774,7 @@ static void print_lines(const char *id)
         figure *f = &figures[i];
         if (!f->goal || strcmp(f->store, id) != 0) continue;
         const bench_goal *g = bench_goal_find(id, f->what);
-        if (g == NULL) die(f->what, "goals_table.h has no such row");
+        if (g == NULL) die(f->what, "goals/table.h has no such row");
         if (strcmp(g->unit, f->unit) != 0) die(f->what, "its unit is not the goal's");
         print_goal(g, f->what, f->n, median(f), f->unit, "");
     }

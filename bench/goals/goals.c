@@ -8,8 +8,8 @@
  * new in every run, in a folder of their own inside FOLDER, else $BENCH_DIR, else the
  * current folder, and removed at the end. --shared is the folder of test data, else
  * $MS_SHARED, else ../shared. --json prints, instead of the table, one JSON object a line
- * for each figure. What must be reached stands in goals_table.h. Ratios to other stores
- * are not here: see bench.c. Before the first run as much memory is touched as N messages
+ * for each figure. What must be reached stands in goals/table.h. Ratios to other stores
+ * are not here: see compare.c. Before the first run as much memory is touched as N messages
  * take. NAME is a goal of that table, or a group:
  *
  *   append   No sync, from an empty file; opening and closing are not counted, room,
@@ -91,11 +91,11 @@
  */
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
-#include "../msgstore.h"
+#include "../../msgstore.h"
 
-#include "data.h"
-#include "goals_table.h"
-#include "system.h"
+#include "../data.h"
+#include "table.h"
+#include "../system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -113,11 +113,11 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#include "goals_base.h"
-#include "goals_write.h"
-#include "goals_read.h"
-#include "goals_beside.h"
-#include "goals_format.h"
+#include "base.h"
+#include "write.h"
+#include "read.h"
+#include "beside.h"
+#include "format.h"
 
 /* ---- all of it ---- */
 

@@ -55,12 +55,12 @@ static figure *record(const char *what, double value, const char *unit)
     return f;
 }
 
-/* A figure of n messages that a row of goals_table.h is about; in the unit of that. */
+/* A figure of n messages that a row of goals/table.h is about; in the unit of that. */
 static void hold(const char *id, const char *which, size_t n, const char *what,
                  double value)
 {
     const bench_goal *goal = bench_goal_find(id, which);
-    if (goal == NULL) die(which, "goals_table.h has no such row");
+    if (goal == NULL) die(which, "goals/table.h has no such row");
     figure *f = record(what, value, goal->unit);
     if (f == NULL) return;
     f->goal = goal;

@@ -56,7 +56,7 @@
 #define BENCH_DRIVER_MAIN_H
 
 #include "driver.h"
-#include "system.h"
+#include "../system.h"
 
 #include <errno.h>
 #include <fcntl.h>

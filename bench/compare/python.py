@@ -1,6 +1,6 @@
 """The seeds' example store for `make bench`: Python and SQLite, used as it is written.
 
-    python3 bench/peer_python.py MODE --n N --dir FOLDER [--variant python]
+    python3 bench/compare/python.py MODE --n N --dir FOLDER [--variant python]
                                  [--seconds S] [--cold]
 
 Modes and lines are those of driver_main.h. Each call of the store opens a connection,

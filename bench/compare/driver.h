@@ -1,9 +1,9 @@
 /* One frame for the programs that `make bench` compares: a program is one store, in one
- * or more variants, behind the table bench_store; bench/driver_main.h does the rest.
+ * or more variants, behind the table bench_store; bench/compare/driver_main.h does the rest.
  *
  * Every program gets the same messages (data.h), as rows of ten columns and a time, and
  * must give the same rows back, in the same order: driver_main.h adds a hash of them up,
- * and bench.c compares the hashes of all programs.
+ * and compare.c compares the hashes of all programs.
  *
  * A driver is as good as its store can do: prepared statements, borrowed pointers, the
  * store's own batches. It copies no row that the store can lend.
@@ -12,7 +12,7 @@
 #ifndef BENCH_DRIVER_H
 #define BENCH_DRIVER_H
 
-#include "data.h"
+#include "../data.h"
 
 enum {
     COLUMN_TYPE,      /* the type's word */
