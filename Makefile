@@ -295,30 +295,33 @@ build/quickstart_cpp: examples/quickstart.c $(header)
 	$(call build,$(CXX) -x c++ -std=c++11 $(WARN) -Wno-misleading-indentation -O0 -g1 \
 	    -pthread,)
 
-# The programs that are compared; what each needs beside the header.
+# The benchmarks. Their programs are linked to the object that the tests use, optimised;
+# for the tests, which ask only whether they work, they are not optimised themselves.
+# bench_micro takes the implementation in: it calls functions of its inside.
 PEER_sqlite  = -lsqlite3
 PEER_lmdb    = -llmdb
 PEER_leveldb = -lleveldb
 PEER_jsonl   = -lcjson
 CJSON        = $(if $(shell sh tools/setup.sh peers | grep jsonl),-DBENCH_CJSON)
-bench        = $(wildcard bench/*.h bench/*/*.h) $(header)
+LINK_CJSON   = $(CJSON:-DBENCH_CJSON=-lcjson) -lm
+bench_h      = $(wildcard bench/*.h bench/*/*.h) $(header)
+bench_c      = bench/data.c bench/system.c
+GOALS        = $(wildcard bench/goals/*.c) $(bench_c) build/o2/msgstore.o
+COMPARE      = bench/compare/compare.c bench/goals/table.c $(bench_c) build/o2/msgstore.o
+sources      = $(filter %.c %.o,$(wordlist 2,99,$^))
 
-build/bench_%: bench/compare/%.c $(bench)
-	$(call build,$(O2) $(INC),$(PEER_$*) -lm)
-build/bench_goals: bench/goals/goals.c $(bench)
-	$(call build,$(O2) $(INC) $(CJSON),$(CJSON:-DBENCH_CJSON=-lcjson) -lm)
-build/bench_micro: bench/micro.c $(bench)
-	$(call build,$(O2) $(INC) $(CJSON),$(CJSON:-DBENCH_CJSON=-lcjson) -lm)
-build/bench: bench/compare/compare.c $(bench)
-	$(call build,$(O2),-lm)
-
-# For the tests, which ask only whether they work, without optimising. bench_micro sees
-# the internals.
-build/o2/bench_goals: bench/goals/goals.c build/o2/msgstore.o $(bench)
-	$(call build,$(O2) -O0 $(INC) $(CJSON) $(LINKED),build/o2/msgstore.o \
-	    $(CJSON:-DBENCH_CJSON=-lcjson) -lm)
-build/o2/bench_micro: bench/micro.c $(bench)
-	$(call build,$(O2) -O0 $(INC) $(CJSON),$(CJSON:-DBENCH_CJSON=-lcjson) -lm)
+build/bench_goals: $(GOALS) $(bench_h)
+	$(call build,$(O2) $(INC) $(CJSON),$(sources) $(LINK_CJSON))
+build/o2/bench_goals: $(GOALS) $(bench_h)
+	$(call build,$(O2) -O0 $(INC) $(CJSON),$(sources) $(LINK_CJSON))
+build/bench_micro: bench/micro.c $(bench_c) $(bench_h)
+	$(call build,$(O2),$(sources) -lm)
+build/o2/bench_micro: bench/micro.c $(bench_c) $(bench_h)
+	$(call build,$(O2) -O0,$(sources) -lm)
+build/bench: $(COMPARE) $(bench_h)
+	$(call build,$(O2),$(sources) -lm)
+build/bench_%: bench/compare/%.c bench/compare/driver.c $(bench_c) build/o2/msgstore.o $(bench_h)
+	$(call build,$(O2) $(INC),$(sources) $(PEER_$*) -lm)
 
 # gcc tells tests/test_stack.sh frames and calls while it is at it.
 FRAMES = -fstack-usage -fcallgraph-info=su,da

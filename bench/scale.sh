@@ -238,10 +238,10 @@ measure()
     head_line >"$lines"
     programs >"$tmp/programs"
     while read -r program <&3; do
-        # The floors are prototypes, of which one is enough; "bare" is no store.
+        # The floors are prototypes, of which one is enough.
         # shellcheck disable=SC2086
         $program names | sed -n 's/.*"store":"\([^"]*\)".*/\1/p' |
-            grep -v -x -e 'floor write' -e 'floor prefaulted' -e 'bare .*' >"$tmp/names"
+            grep -v -x -e 'floor write' -e 'floor prefaulted' >"$tmp/names"
         while read -r variant <&4; do
             case ,$only, in ,, | *",$variant,"*) grow "$program" "$variant" ;; esac
         done 4<"$tmp/names"

@@ -1,18 +1,15 @@
-/* What all programs of the benchmark ask: the clock, the machine and its disk, the middle
- * of several figures. Define _GNU_SOURCE before any include. */
+/* What all programs of the benchmark share: the clock, medians, the machine and its disk,
+ * files, child processes, options, and how a program ends. Define _GNU_SOURCE before any
+ * include. */
 
 #ifndef BENCH_SYSTEM_H
 #define BENCH_SYSTEM_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/utsname.h>
+#include <sys/types.h>
 #include <time.h>
-#include <unistd.h>
 
 static inline uint64_t bench_now(void) /* nanoseconds, only goes forward */
 {
@@ -26,71 +23,73 @@ static inline double bench_since(uint64_t begin)
     return (double)(bench_now() - begin);
 }
 
-static inline int bench_compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
+/* Sort n values. The median is that of at least one value. */
+void bench_sort(uint64_t *values, size_t n);
+double bench_median(double *values, size_t n);
 
-/* The median of n values, which it sorts; n is at least 1. */
-static inline double bench_median(double *values, size_t n)
-{
-    qsort(values, n, sizeof values[0], bench_compare_doubles);
-    return n % 2 != 0 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
+/* "10k", "1M" */
+const char *bench_short(char out[32], size_t n);
 
 /* Processor, system and compiler, in one line. */
-static inline void bench_machine(char *out, size_t size)
-{
-    struct utsname name;
-    char line[256], *model = line;
-    FILE *in = fopen("/proc/cpuinfo", "r");
-    snprintf(line, sizeof line, "unknown processor");
-    while (in != NULL && fgets(line, sizeof line, in) != NULL)
-        if (strncmp(line, "model name", 10) == 0) break;
-    if (in != NULL) fclose(in);
-    line[strcspn(line, "\n")] = '\0';
-    if (strchr(line, ':') != NULL) model = strchr(line, ':') + 2;
-    uname(&name);
-    snprintf(out, size, "%s, %ld processors, %s %s, compiler %s", model,
-             sysconf(_SC_NPROCESSORS_ONLN), name.sysname, name.release, __VERSION__);
-}
+void bench_machine(char *out, size_t size);
 
-/* The number behind `name` in a file of lines "name: number ..."; -1: not there. */
-static inline double bench_number_in(const char *file, const char *name)
-{
-    char line[256];
-    double number = -1;
-    FILE *in = fopen(file, "r");
-    while (in != NULL && fgets(line, sizeof line, in) != NULL)
-        if (strncmp(line, name, strlen(name)) == 0)
-            number = strtod(line + strlen(name), NULL);
-    if (in != NULL) fclose(in);
-    return number;
-}
+/* The number after `name` in a file of lines "name: number ..."; -1: not there. */
+double bench_number_in(const char *file, const char *name);
 
-/* Bytes that the disk of a folder was asked to write so far, by anybody; -1: there is no
- * disk that tells. */
-static inline double bench_disk_bytes(const char *folder)
-{
-    struct stat st;
-    char file[64];
-    unsigned long long sectors[7];
-    int got = 0;
-    if (stat(folder, &st) != 0) return -1;
-    snprintf(file, sizeof file, "/sys/dev/block/%u:%u/stat", major(st.st_dev),
-             minor(st.st_dev));
-    FILE *in = fopen(file, "r");
-    while (in != NULL && got < 7 && fscanf(in, "%llu", &sectors[got]) == 1) got++;
-    if (in != NULL) fclose(in);
-    return got == 7 ? 512 * (double)sectors[6] : -1;
-}
+/* Bytes that the disk of a folder was asked to write so far, by any process; without such
+ * a disk, the bytes that this process made dirty; -1: the system does not count. *disk
+ * (may be NULL) receives whether the disk counted them. */
+double bench_written_bytes(const char *folder, bool *disk);
 
-/* The same; without such a disk, those that this process made dirty; -1: nobody tells. */
-static inline double bench_written_bytes(const char *folder)
-{
-    double bytes = bench_disk_bytes(folder);
-    return bytes >= 0 ? bytes : bench_number_in("/proc/self/io", "write_bytes:");
-}
+/* Touches as much memory as n messages take, copies and page cache included, and frees
+ * it: a virtual machine may have to get a page from its host at the first touch, which
+ * costs many times what is measured. */
+void bench_touch(size_t n);
+
+/* Returns memory that was touched. The program ends if there is none. */
+void *bench_memory(size_t size);
+
+
+/* ---- files ---- */
+
+/* Makes a folder for the program's files inside `where`, else $BENCH_DIR, else the
+ * current folder. The program removes it when it ends, also by a signal. */
+extern char bench_folder[4096];
+void bench_make_folder(const char *where, const char *name);
+
+/* For a file, or all files below a folder. */
+void bench_remove(const char *path);
+void bench_read(const char *path);             /* into the page cache */
+void bench_settle(const char *path, bool drop); /* to the disk; out of the page cache */
+double bench_blocks(const char *path);          /* bytes of all blocks */
+
+
+/* ---- processes ---- */
+
+/* fork() whose child removes no folder and dies by signals. bench_wait returns how the
+ * child ended; bench_ended: has one of the children? */
+pid_t bench_fork(void);
+int bench_wait(pid_t pid);
+bool bench_ended(void);
+
+/* Memory that children share, zeroed. */
+void *bench_shared(size_t size);
+
+
+/* ---- the end of a program, and its options ---- */
+
+/* Kills the children and removes the folder. */
+void bench_clean_up(void);
+
+/* Ends the program; bench_must if it is not `fine`, with the text of errno. */
+__attribute__((noreturn)) void bench_die(const char *what, const char *why);
+void bench_must(bool fine, const char *what);
+
+/* A whole number; the program ends with status 2 if it is none from least to most. *end
+ * (may be NULL) receives where it ends, else nothing may follow it. */
+size_t bench_number(const char *text, char **end, size_t least, size_t most);
+
+/* Is `word` one of the list, which commas separate? NULL lists all. */
+bool bench_listed(const char *list, const char *word);
 
 #endif /* BENCH_SYSTEM_H */

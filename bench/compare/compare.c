@@ -12,7 +12,7 @@
  * short times, of the peers only those that goals name, what reads only beside the
  * largest N, no scan, no cold opening, and one run of the goals without a peer.
  *
- * Every figure comes from a process of its own (see driver_main.h). For each N all stores
+ * Every figure comes from a process of its own (see driver.c). For each N all stores
  * are filled, and must give the same rows: bench compares hashes over all views, and ends
  * when one differs. Then each run goes through the modes, and in each mode through the
  * stores, beginning with another store in each run. What counts is the median of the
@@ -21,28 +21,28 @@
  * over 1.5 times the least. Synced single appends go on a file of at most 100000
  * messages (with --quick of the smallest N), and are run once, beside the largest N.
  *
- * Goals without a peer are measured by bench_goals and compile.sh; their lines are
- * compared with goals/table.h here, like ours. A goal that wants an N that is not asked
- * for is told of the nearest one, which the column n shows.
+ * Goals without a peer are measured by bench_goals and compile.sh. A goal that wants an N
+ * that is not asked for is shown at the nearest one.
  *
  * A program that is not there is named, and the goals that need it say so; the others go
  * on. Exit status: 0, also when goals are not reached; 1 when a program failed, or stores
  * gave different rows; 2 for wrong options.
  */
 #define _GNU_SOURCE
-#define MSGSTORE_NO_LOG
-#define MSGSTORE_NO_DIALECTS
-#define MSGSTORE_IMPLEMENTATION
-#include "../data.h"
+#include "../../msgstore.h"
 #include "../goals/table.h"
 #include "../system.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <getopt.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/wait.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     RUNS = 64,
@@ -60,59 +60,7 @@ static struct options {
     const char *dir, *build, *only, *json;
 } options = {false, {100000, 1000000}, 2, 3, NULL, "build", NULL, NULL};
 
-static char folder[4096];     /* ours; "": none */
-static volatile pid_t child;  /* 0: none */
 static bool failed;           /* a program has failed */
-
-
-/* ---- trouble, and cleaning up ---- */
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st, (void)kind, (void)at;
-    return remove(path);
-}
-
-static void remove_tree(const char *path)
-{
-    if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
-        fprintf(stderr, "%s: cannot be removed: %s\n", path, strerror(errno));
-}
-
-static void clean_up(void)
-{
-    if (child > 0) {
-        kill(child, SIGKILL);
-        waitpid(child, NULL, 0);
-    }
-    if (folder[0] != '\0') remove_tree(folder);
-}
-
-static void on_signal(int number)
-{
-    clean_up();
-    _exit(128 + number);
-}
-
-static void die(const char *what, const char *why)
-{
-    fprintf(stderr, "%s: %s\n", what, why);
-    clean_up();
-    exit(1);
-}
-
-static void make_folder(void)
-{
-    const char *set = getenv("BENCH_DIR"), *where = options.dir;
-    if (where == NULL) where = set != NULL && set[0] != '\0' ? set : ".";
-    int len = snprintf(folder, sizeof folder, "%s/bench_XXXXXX", where);
-    if (len >= (int)sizeof folder || mkdtemp(folder) == NULL) {
-        folder[0] = '\0';
-        die(where, "no folder can be made there");
-    }
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
-}
 
 
 /* ---- figures: what was measured in each run ---- */
@@ -143,7 +91,7 @@ static figure *record(const figure *one)
     figure *f = find_figure(one->store, one->what, one->n);
     if (f == NULL) {
         figures = (figure *)realloc(figures, (n_figures + 1) * sizeof *figures);
-        if (figures == NULL) die("figures", "no memory");
+        if (figures == NULL) bench_die("figures", "no memory");
         f = &figures[n_figures++];
         *f = *one;
         f->count = 0;
@@ -170,7 +118,7 @@ static void member_text(ms_str object, const char *name, char *out, size_t size)
     ms_str value, text = MS_STR("");
     if (ms_json_member(object, ms_str_of(name), &value) &&
         ms_json_string(value, NULL, &text) != MS_OK)
-        die(name, "a program wrote a member that is no plain text");
+        bench_die(name, "a program wrote a member that is no plain text");
     copy_text(out, size, text);
 }
 
@@ -180,7 +128,7 @@ static double member_number(ms_str object, const char *name)
     double number = 0;
     if (ms_json_member(object, ms_str_of(name), &value) &&
         ms_json_f64(value, &number) != MS_OK)
-        die(name, "a program wrote a member that is no number");
+        bench_die(name, "a program wrote a member that is no number");
     return number;
 }
 
@@ -196,7 +144,7 @@ static size_t n_stores;
 
 static void add_store(const struct program *p, ms_str line)
 {
-    if (n_stores == STORES) die("stores", "too many");
+    if (n_stores == STORES) bench_die("stores", "too many");
     store *s = &stores[n_stores++];
     memset(s, 0, sizeof *s);
     s->program = p;
@@ -225,7 +173,7 @@ static void take_line(const struct program *p, char *text)
     ms_str line = ms_str_of(text), what;
     ms_error err;
     if (line.len == 0) return;
-    if (ms_json_check(line, NULL, &line, &err) != MS_OK) die(text, err.message);
+    if (ms_json_check(line, NULL, &line, &err) != MS_OK) bench_die(text, err.message);
     if (ms_json_member(line, MS_STR("what"), &what) &&
         ms_json_string_is(what, MS_STR("name")))
         add_store(p, line);
@@ -260,7 +208,7 @@ static void add_word(command *c, const char *word)
 {
     size_t size = strlen(word) + 1;
     if (c->count + 1 >= WORDS || size > sizeof c->text - c->used)
-        die(word, "the command is too long");
+        bench_die(word, "the command is too long");
     c->words[c->count++] = (char *)memcpy(c->text + c->used, word, size);
     c->used += size;
 }
@@ -271,19 +219,6 @@ static void add_number(command *c, const char *option, double number)
     snprintf(text, sizeof text, "%.15g", number);
     add_word(c, option);
     add_word(c, text);
-}
-
-static void start(command *c, int out)
-{
-    child = fork();
-    if (child < 0) die("fork", strerror(errno));
-    if (child > 0) return;
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    dup2(out, 1);
-    execvp(c->words[0], c->words);
-    fprintf(stderr, "%s: %s\n", c->words[0], strerror(errno));
-    _exit(127);
 }
 
 /* Takes lines until the program closes its end; false: it took too long. */
@@ -303,7 +238,7 @@ static bool take_lines(const program *p, int in)
             used -= (size_t)(end + 1 - text);
             memmove(text, end + 1, used + 1);
         }
-        if (used == sizeof text - 1) die(text, "the line is too long");
+        if (used == sizeof text - 1) bench_die(text, "the line is too long");
     }
     return false;
 }
@@ -311,16 +246,21 @@ static bool take_lines(const program *p, int in)
 /* Runs a program and takes its lines. Returns NULL or what went wrong. */
 static const char *run(const program *p, command *c)
 {
-    int ends[2], status = 0;
+    int ends[2];
     fflush(stdout);
-    if (pipe(ends) != 0) die("pipe", strerror(errno));
-    start(c, ends[1]);
+    bench_must(pipe(ends) == 0, "pipe");
+    pid_t child = bench_fork();
+    if (child == 0) {
+        dup2(ends[1], 1);
+        execvp(c->words[0], c->words);
+        fprintf(stderr, "%s: %s\n", c->words[0], strerror(errno));
+        _exit(127);
+    }
     close(ends[1]);
     bool done = take_lines(p, ends[0]);
     close(ends[0]);
     if (!done) kill(child, SIGKILL);
-    waitpid(child, &status, 0);
-    child = 0;
+    int status = bench_wait(child);
     return !done ? "it took too long" : status != 0 ? "it failed" : NULL;
 }
 
@@ -349,7 +289,7 @@ static const char *run_mode(const store *s, const char *mode, size_t n, double s
     if (cold) add_word(&c, "--cold");
     if (s->name[0] != '\0') {
         add_number(&c, "--n", (double)n);
-        add_word(&c, "--dir"), add_word(&c, folder);
+        add_word(&c, "--dir"), add_word(&c, bench_folder);
         add_word(&c, "--variant"), add_word(&c, s->name);
     }
     if (seconds > 0) add_number(&c, "--seconds", seconds);
@@ -376,84 +316,50 @@ static void find_stores(void)
         fprintf(stderr, "bench: %s: its figures are left out\n", p->missing);
     }
     if (n_stores == 0 || strcmp(stores[0].name, "msgstore") != 0)
-        die(options.build, "there is no bench_msgstore that runs");
+        bench_die(options.build, "there is no bench_msgstore that runs");
 }
 
 
 /* ---- goals that are ratios to a peer ---- */
 
-/* In which figure, against the best of the stores whose names begin so, at which N (0:
- * at each). */
-static const struct ratio {
-    const char *id, *which, *mode, *what, *peer;
+/* In which mode and figures the goals of an id are measured, and at which N (0: each). */
+static const struct measured {
+    const char *id, *mode, *what[3];
     size_t n;
-} ratios[] = {
-    {"A1", "x sqlite", "append", "append", "sqlite tuned", 0},
-    {"A1", "x lmdb", "append", "append", "lmdb", 0},
-    {"A1", "x leveldb", "append", "append", "leveldb", 0},
-    {"A1", "x jsonl", "append", "append", "jsonl", 0},
-    {"A2", "x sqlite", "batch", "batch", "sqlite tuned", 0},
-    {"A2", "x lmdb", "batch", "batch", "lmdb", 0},
-    {"A2", "x leveldb", "batch", "batch", "leveldb", 0},
-    {"A2", "x floor", "batch", "batch", "floor prefaulted", 0},
-    {"A3", "x sqlite", "batch-sync", "batch-sync", "sqlite tuned", 0},
-    {"A3", "x lmdb", "batch-sync", "batch-sync", "lmdb", 0},
-    {"A3", "x leveldb", "batch-sync", "batch-sync", "leveldb", 0},
-    {"A3", "x floor", "batch-sync", "batch-sync", "floor write", 0},
-    {"A4", "x sqlite", "sync", "sync p50", "sqlite tuned", SYNC_N},
-    {"A4", "x lmdb", "sync", "sync p50", "lmdb", SYNC_N},
-    {"A4", "x python", "sync", "sync p50", "python", SYNC_N},
-    {"A4", "x bare, cache read anew", "sync", "sync p50", "bare pwrite", SYNC_N},
-    {"A4", "disk, cache read anew", "sync", "sync device", NULL, SYNC_N},
-    {"R1", "x sqlite", "read", "conversation shallow", "sqlite tuned", 100000},
-    {"R1", "x sqlite", "read", "agent shallow", "sqlite tuned", 100000},
-    {"R1", "x sqlite", "read", "global shallow", "sqlite tuned", 100000},
-    {"R1", "x lmdb", "read", "conversation shallow", "lmdb clustered", 100000},
-    {"R1", "x lmdb", "read", "agent shallow", "lmdb clustered", 100000},
-    {"R1", "x lmdb", "read", "global shallow", "lmdb clustered", 100000},
-    {"R1", "x leveldb", "read", "conversation shallow", "leveldb", 100000},
-    {"R1", "x leveldb", "read", "agent shallow", "leveldb", 100000},
-    {"R1", "x leveldb", "read", "global shallow", "leveldb", 100000},
-    {"R2", "x sqlite", "read", "conversation deep", "sqlite tuned", 1000000},
-    {"R2", "x sqlite", "read", "agent deep", "sqlite tuned", 1000000},
-    {"R2", "x sqlite", "read", "global deep", "sqlite tuned", 1000000},
-    {"R2", "x lmdb", "read", "conversation deep", "lmdb clustered", 1000000},
-    {"R2", "x lmdb", "read", "agent deep", "lmdb clustered", 1000000},
-    {"R2", "x lmdb", "read", "global deep", "lmdb clustered", 1000000},
-    {"R2", "x leveldb", "read", "conversation deep", "leveldb", 1000000},
-    {"R2", "x leveldb", "read", "agent deep", "leveldb", 1000000},
-    {"R2", "x leveldb", "read", "global deep", "leveldb", 1000000},
-    {"R3", "x sqlite", "read", "tail shallow", "sqlite tuned", 0},
-    {"R3", "x lmdb", "read", "tail shallow", "lmdb", 0},
-    {"R4", "x python", "read", "history shallow", "python", 0}};
+} measured[] = {
+    {"A1", "append", {"append"}, 0},
+    {"A2", "batch", {"batch"}, 0},
+    {"A3", "batch-sync", {"batch-sync"}, 0},
+    {"A4", "sync", {"sync p50"}, SYNC_N},
+    {"R1", "read", {"conversation shallow", "agent shallow", "global shallow"}, 100000},
+    {"R2", "read", {"conversation deep", "agent deep", "global deep"}, 1000000},
+    {"R3", "read", {"tail shallow"}, 0},
+    {"R4", "read", {"history shallow"}, 0}};
 
-enum { RATIOS = sizeof ratios / sizeof ratios[0] };
+enum { MEASURED = sizeof measured / sizeof measured[0] };
 
-/* Is it among the goals that --only names? */
-static bool wanted(const char *id)
-{
-    const char *at = options.only;
-    size_t len = strlen(id);
-    for (; at != NULL; at = strchr(at, ',')) {
-        if (*at == ',') at++;
-        if (strncmp(at, id, len) == 0 && (at[len] == '\0' || at[len] == ',')) return true;
-    }
-    return options.only == NULL;
-}
+static bool wanted(const char *id) { return bench_listed(options.only, id); }
 
 static bool begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
+static bool is_ratio(const bench_goal *g, const char *id)
+{
+    return strcmp(g->id, id) == 0 && g->peer != NULL;
+}
+
 /* Does a goal that is wanted need this mode of this store? Ours belongs to each. */
 static bool needed(const char *mode, const char *name)
 {
-    for (size_t i = 0; i < RATIOS; i++) {
-        const struct ratio *r = &ratios[i];
-        if (!wanted(r->id) || strcmp(r->mode, mode) != 0) continue;
-        if (strcmp(name, stores[0].name) == 0 || (r->peer && begins(name, r->peer)))
-            return true;
+    for (size_t i = 0; i < MEASURED; i++) {
+        if (!wanted(measured[i].id) || strcmp(measured[i].mode, mode) != 0) continue;
+        if (strcmp(name, stores[0].name) == 0) return true;
+        for (size_t k = 0; k < bench_n_goals; k++)
+            if (is_ratio(&bench_goals[k], measured[i].id) &&
+                begins(name, bench_goals[k].peer))
+                return true;
     }
     return false;
 }
@@ -494,7 +400,7 @@ static void compare_checks(size_t n)
     bool equal = true;
     for (size_t v = 0; v < sizeof views / sizeof views[0]; v++) {
         const figure *ours = find_figure(stores[0].name, views[v], n);
-        if (ours == NULL) die("check", "our own rows are missing");
+        if (ours == NULL) bench_die("check", "our own rows are missing");
         for (size_t i = 1; i < n_stores; i++) {
             const figure *f = find_figure(stores[i].name, views[v], n);
             if (f == NULL || strcmp(f->hash, ours->hash) == 0) continue;
@@ -504,7 +410,7 @@ static void compare_checks(size_t n)
             tell_check(f);
         }
     }
-    if (!equal) die("check", "every store must return the same messages");
+    if (!equal) bench_die("check", "every store must return the same messages");
 }
 
 static size_t largest_n(void) { return options.n[options.n_count - 1]; }
@@ -560,59 +466,55 @@ static void run_modes(size_t n, size_t turn)
     }
 }
 
-static void empty_folder(void)
+/* ---- goals without a peer ---- */
+
+static bool is_first_of_id(size_t i)
 {
-    remove_tree(folder);
-    if (mkdir(folder, 0700) != 0) die(folder, strerror(errno));
+    return i == 0 || strcmp(bench_goals[i - 1].id, bench_goals[i].id) != 0;
 }
 
-/* What bench_goals calls the groups that have goals; a group may have two. NULL: a script
- * measures them. */
-static const struct group {
-    const char *id, *other, *name;
-} groups[] = {{"A4", "", "sync"},     {"A5", "", "arena"},   {"A6", "", "slowest"},
-              {"A7", "", "threads"},  {"A8", "", "keyed"},   {"R3", "", "hot"},
-              {"R5", "", "old"},      {"O1", "", "open"},    {"O2", "", "crash"},
-              {"O3", "", "verify"},   {"D1", "", "disk"},    {"D2", "", "many"},
-              {"M1", "", "memory"},   {"M2", "", "reader"},  {"C1", "", "beside"},
-              {"J1", "", "json"},     {"P1", "", "project"}, {"X1", "X2", NULL}};
-
-enum { GROUPS = sizeof groups / sizeof groups[0] };
-
-static char group_trouble[GROUPS][TEXT];
-
-/* Returns the word that names the program. */
-static const char *goals_command(command *c, const struct group *g)
+/* Has the id a row that is no ratio to a peer? */
+static bool is_alone(const char *id)
 {
+    for (size_t i = 0; i < bench_n_goals; i++)
+        if (bench_goals[i].peer == NULL && strcmp(bench_goals[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+/* Runs bench_goals for an id, or, of compiling (X1 for both), the script. */
+static void run_alone(const char *id)
+{
+    bool script = id[0] == 'X';
     char path[4096];
-    memset(c, 0, sizeof *c);
-    snprintf(path, sizeof path, "%s/bench_goals", options.build);
-    if (g->name == NULL) add_word(c, "bash");
-    add_word(c, g->name != NULL ? path : "bench/compile.sh");
-    const char *path_word = c->words[c->count - 1];
-    add_word(c, "--json");
-    add_number(c, "--runs", options.quick ? 1 : (double)options.runs);
-    if (g->name == NULL) return path_word;
-    add_word(c, "--only"), add_word(c, g->name);
-    add_word(c, "--dir"), add_word(c, folder);
-    add_number(c, "--n", (double)largest_n());
-    return path_word;
+    command c;
+    memset(&c, 0, sizeof c);
+    snprintf(path, sizeof path, script ? "bench/compile.sh" : "%s/bench_goals",
+             options.build);
+    if (script) add_word(&c, "bash");
+    add_word(&c, path);
+    add_word(&c, "--json");
+    add_number(&c, "--runs", options.quick ? 1 : (double)options.runs);
+    if (!script) {
+        add_word(&c, "--only"), add_word(&c, id);
+        add_word(&c, "--dir"), add_word(&c, bench_folder);
+        add_number(&c, "--n", (double)largest_n());
+    }
+    progress("goal", id, largest_n());
+    bool there = access(path, R_OK) == 0;
+    const char *trouble = there ? run(NULL, &c) : "is not there";
+    if (trouble == NULL) return;
+    fprintf(stderr, "bench: goal %s: %s: %s\n", id, path, trouble);
+    if (there) failed = true;
 }
 
-static void run_groups(void)
+static void run_all_alone(void)
 {
-    for (size_t i = 0; i < GROUPS; i++) {
-        const struct group *g = &groups[i];
-        command c;
-        if (!wanted(g->id) && (g->other[0] == '\0' || !wanted(g->other))) continue;
-        const char *path = goals_command(&c, g);
-        bool there = access(path, R_OK) == 0;
-        progress("goal", g->id, largest_n());
-        const char *trouble = there ? run(NULL, &c) : "is not there";
-        if (trouble == NULL) continue;
-        snprintf(group_trouble[i], TEXT, "%s: %s", strrchr(path, '/') + 1, trouble);
-        fprintf(stderr, "bench: goal %s: %s\n", g->id, group_trouble[i]);
-        if (there) failed = true;
+    for (size_t i = 0; i < bench_n_goals; i++) {
+        const char *id = bench_goals[i].id;
+        if (!is_first_of_id(i) || strcmp(id, "log") == 0) continue;
+        if (strcmp(id, "X2") == 0 && wanted("X1")) continue;
+        if (wanted(id) && is_alone(id)) run_alone(id);
     }
 }
 
@@ -620,15 +522,6 @@ static void run_groups(void)
 /* ---- tables ---- */
 
 static FILE *json;            /* NULL: none */
-
-static const char *short_n(char out[32], size_t n)
-{
-    bool mega = n >= 1000000 && n % 1000000 == 0, kilo = n >= 1000 && n % 1000 == 0;
-    snprintf(out, 32, "%zu%s", n / (mega ? 1000000 : kilo ? 1000 : 1),
-             mega ? "M" : kilo ? "k" : "");
-    if (n == 0) out[0] = '\0';
-    return out;
-}
 
 static void print_figure(figure *f)
 {
@@ -654,7 +547,7 @@ static void print_figures_of(size_t n)
             if (f->printed || f->n != n || f->goal || f->hash[0] != '\0' ||
                 strcmp(f->what, figures[i].what) != 0)
                 continue;
-            if (!any) printf("\n%s messages\n", short_n(text, n));
+            if (!any) printf("\n%s messages\n", bench_short(text, n));
             any = true;
             print_figure(f);
         }
@@ -672,31 +565,26 @@ static bool unsteady(const figure *f)
     return f != NULL && most > 1.5 * least;
 }
 
-/* noted: what is said behind the verdict. */
-static void print_goal(const bench_goal *g, const char *which, size_t n, double value,
-                       const char *unit, const char *noted)
+static void print_goal(const bench_goal *g, const char *what, size_t n, double value,
+                       double least, double most, bool noisy)
 {
-    char size[32], what[2 * TEXT], must[16] = "-", stretch[16] = "-";
-    const char *verdict = bench_verdict(g, value);
-    snprintf(what, sizeof what, "%s: %s", g->what, which);
-    if (g->must > 0) snprintf(must, sizeof must, "%g", g->must);
-    if (g->stretch > 0) snprintf(stretch, sizeof stretch, "%g", g->stretch);
-    short_n(size, n);
-    printf("%-3s %-64s %5s %10.4g %-11s %6s %7s  %-7s %s\n", g->id, what, size, value,
-           unit, must, stretch, verdict, noted);
+    char text[3 * TEXT], size[32];
+    snprintf(text, sizeof text, "%s, %s", what, bench_short(size, n));
+    bench_print_line(g, text, value, g->unit, least, most, noisy ? " unsteady" : "");
     if (json != NULL)
         fprintf(json,
                 "{\"goal\":\"%s\",\"case\":\"%s\",\"n\":%zu,\"value\":%.6g,"
                 "\"unit\":\"%s\",\"must\":%g,\"stretch\":%g,\"verdict\":\"%s\"}\n",
-                g->id, which, n, value, unit, g->must, g->stretch, verdict);
+                g->id, what, n, value, g->unit, g->must, g->stretch,
+                bench_verdict(g, value));
 }
 
-static void print_missing(const char *id, const char *what, const char *why)
+static void print_missing(const bench_goal *g, const char *what, const char *why)
 {
-    printf("%-3s %-64s not measured: %s\n", id, what, why);
+    printf("%-3s %-46s not measured: %s\n", g->id, what, why);
     if (json != NULL)
         fprintf(json, "{\"goal\":\"%s\",\"case\":\"%s\",\"verdict\":\"not measured\","
-                      "\"why\":\"%s\"}\n", id, what, why);
+                      "\"why\":\"%s\"}\n", g->id, what, why);
 }
 
 /* Why stores of that name have no figure. */
@@ -708,7 +596,7 @@ static const char *why_missing(const char *peer)
     for (size_t i = 0; i < PROGRAMS; i++)
         if (begins(peer, programs[i].name) && programs[i].missing[0] != '\0')
             return programs[i].missing;
-    return begins(peer, "bare") ? programs[1].missing : "no store has that name";
+    return "no store has that name";
 }
 
 /* The best of the stores whose names begin with `peer`. */
@@ -723,19 +611,20 @@ static figure *best_of(const char *peer, const char *what, size_t n)
     return best;
 }
 
-static void print_ratio(const struct ratio *r, const bench_goal *g, size_t n)
+static void print_ratio(const bench_goal *g, const char *what, size_t n)
 {
-    char what[2 * TEXT];
-    figure *ours = find_figure(stores[0].name, r->what, n);
-    figure *peer = r->peer != NULL ? best_of(r->peer, r->what, n) : NULL;
-    const char *name = peer != NULL ? peer->store : r->peer;
-    const char *noted = unsteady(ours) || unsteady(peer) ? "unsteady" : "";
-    snprintf(what, sizeof what, r->peer != NULL ? "%s, x %s" : "%s", r->what, name);
-    if (ours == NULL) print_missing(r->id, what, why_missing(stores[0].name));
-    else if (r->peer == NULL)
-        print_goal(g, r->what, n, median(ours), ours->unit, noted);
-    else if (peer == NULL) print_missing(r->id, what, why_missing(r->peer));
-    else print_goal(g, what, n, median(peer) / median(ours), "x", noted);
+    char text[2 * TEXT];
+    figure *ours = find_figure(stores[0].name, what, n);
+    figure *peer = best_of(g->peer, what, n);
+    snprintf(text, sizeof text, "%s, x %s", what, peer != NULL ? peer->store : g->peer);
+    if (ours == NULL || peer == NULL) {
+        print_missing(g, text, why_missing(ours == NULL ? stores[0].name : g->peer));
+        return;
+    }
+    double mine = median(ours), theirs = median(peer);
+    print_goal(g, text, n, theirs / mine, peer->values[0] / ours->values[ours->count - 1],
+               peer->values[peer->count - 1] / ours->values[0],
+               unsteady(ours) || unsteady(peer));
 }
 
 /* The N that is there and nearest to the one that is wanted. */
@@ -752,86 +641,60 @@ static size_t nearest_n(size_t want)
     return best;
 }
 
-static void print_ratios(const char *id)
+static void print_ratios(const bench_goal *g)
 {
-    for (size_t i = 0; i < RATIOS; i++) {
-        const struct ratio *r = &ratios[i];
-        if (strcmp(r->id, id) != 0) continue;
-        const bench_goal *g = bench_goal_find(r->id, r->which);
-        if (g == NULL) die(r->which, "goals/table.h has no such row");
-        if (strcmp(r->mode, "sync") == 0) print_ratio(r, g, sync_n());
-        else if (r->n > 0) print_ratio(r, g, nearest_n(r->n));
-        else
-            for (size_t k = 0; k < options.n_count; k++)
-                if (runs_at(r->mode, options.n[k])) print_ratio(r, g, options.n[k]);
+    for (size_t i = 0; i < MEASURED; i++) {
+        const struct measured *m = &measured[i];
+        if (strcmp(m->id, g->id) != 0) continue;
+        for (size_t w = 0; w < 3 && m->what[w] != NULL; w++) {
+            if (strcmp(m->mode, "sync") == 0) print_ratio(g, m->what[w], sync_n());
+            else if (m->n > 0) print_ratio(g, m->what[w], nearest_n(m->n));
+            else
+                for (size_t k = 0; k < options.n_count; k++)
+                    if (runs_at(m->mode, options.n[k]))
+                        print_ratio(g, m->what[w], options.n[k]);
+        }
     }
 }
 
 /* What bench_goals and the script have measured. */
-static void print_lines(const char *id)
+static void print_alone(const bench_goal *g)
 {
+    bool any = false;
     for (size_t i = 0; i < n_figures; i++) {
         figure *f = &figures[i];
-        if (!f->goal || strcmp(f->store, id) != 0) continue;
-        const bench_goal *g = bench_goal_find(id, f->what);
-        if (g == NULL) die(f->what, "goals/table.h has no such row");
-        if (strcmp(g->unit, f->unit) != 0) die(f->what, "its unit is not the goal's");
-        print_goal(g, f->what, f->n, median(f), f->unit, "");
-    }
-}
-
-static bool has_figure(const bench_goal *g)
-{
-    for (size_t i = 0; i < RATIOS; i++)
-        if (strcmp(ratios[i].id, g->id) == 0 && strcmp(ratios[i].which, g->which) == 0)
-            return true;
-    for (size_t i = 0; i < n_figures; i++)
-        if (figures[i].goal && bench_goal_find(figures[i].store, figures[i].what) == g)
-            return true;
-    return false;
-}
-
-/* Rows of the table that nothing has measured. */
-static void print_rest(const char *id)
-{
-    for (size_t i = 0; i < BENCH_GOALS; i++) {
-        const bench_goal *g = &bench_goals[i];
-        char what[2 * TEXT];
-        const char *why = "its program gave no figure";
-        if (strcmp(g->id, id) != 0 || has_figure(g)) continue;
-        for (size_t k = 0; k < GROUPS; k++)
-            if (group_trouble[k][0] != '\0' &&
-                (strcmp(groups[k].id, id) == 0 || strcmp(groups[k].other, id) == 0))
-                why = group_trouble[k];
+        char what[3 * TEXT];
+        if (!f->goal || !bench_goal_names(g, f->store, f->what)) continue;
+        if (strcmp(g->unit, f->unit) != 0)
+            bench_die(f->what, "its unit is not the goal's");
+        double middle = median(f);
         snprintf(what, sizeof what, "%s: %s", g->what, g->which);
-        print_missing(id, what, why);
+        print_goal(g, what, f->n, middle, f->values[0], f->values[f->count - 1], false);
+        any = true;
     }
+    if (!any) print_missing(g, g->which, "its program gave no figure");
 }
 
 static void print_goals(void)
 {
-    printf("\n%-3s %-64s %5s %10s %-11s %6s %7s  %s\n", "id", "what", "n", "value",
-           "unit", "must", "stretch", "verdict");
-    for (size_t i = 0; i < BENCH_GOALS; i++) {
-        const char *id = bench_goals[i].id;
-        bool first = i == 0 || strcmp(bench_goals[i - 1].id, id) != 0;
-        if (!first || !wanted(id) || strcmp(id, "log") == 0) continue;
-        print_ratios(id);
-        print_lines(id);
-        print_rest(id);
+    bench_print_columns();
+    for (size_t i = 0; i < bench_n_goals; i++) {
+        const bench_goal *g = &bench_goals[i];
+        if (!wanted(g->id) || strcmp(g->id, "log") == 0) continue;
+        if (g->peer != NULL) print_ratios(g);
+        else print_alone(g);
     }
+    bench_print_counts();
 }
 
 static void print_head(int argc, char **argv)
 {
     char text[1024], date[32];
     time_t now = time(NULL);
-    const bench_data *d = bench_make(10000);
     bench_machine(text, sizeof text);
     strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
     for (int i = 0; i < argc; i++) printf("%s%s", argv[i], i < argc - 1 ? " " : "\n");
-    printf("%s, %s\n%zu runs; a message has %.0f bytes of payload and %.0f of names\n",
-           date, text, options.runs, d->payload / 10000, d->names / 10000);
+    printf("%s, %s\n%zu runs\n", date, text, options.runs);
     for (size_t i = 0; i < n_stores; i++)
         printf("  %-24s %s\n", stores[i].name, stores[i].notes);
     for (size_t i = 0; i < PROGRAMS; i++)
@@ -844,7 +707,7 @@ static void print_head(int argc, char **argv)
 static void print_begin(int argc, char **argv)
 {
     if (options.json != NULL) json = fopen(options.json, "w");
-    if (options.json != NULL && json == NULL) die(options.json, strerror(errno));
+    if (options.json != NULL && json == NULL) bench_die(options.json, strerror(errno));
     print_head(argc, argv);
     printf("\n%-24s %-22s %12s %-14s (least .. most)\n", "store", "what", "median",
            "unit");
@@ -858,12 +721,13 @@ static void measure(void)
         fill(options.n[i]);
         sync(); /* else the disk writes the filled files while others are timed */
         for (size_t turn = 0; turn < options.runs; turn++) run_modes(options.n[i], turn);
-        empty_folder();
+        bench_remove(bench_folder);
+        bench_must(mkdir(bench_folder, 0700) == 0, bench_folder);
         if (isatty(2)) fprintf(stderr, "\r\033[K");
         print_figures_of(options.n[i]);
     }
     if (sync_n() != largest_n()) print_figures_of(sync_n());
-    run_groups();
+    run_all_alone();
     if (isatty(2)) fprintf(stderr, "\r\033[K");
 }
 
@@ -873,21 +737,11 @@ static void print_end(void)
     if (options.quick)
         printf("\nA quick look: goals for 100k and 1M messages are shown at the nearest "
                "n;\nshort runs are noisy.\n");
-    if (json != NULL && fclose(json) != 0) die(options.json, strerror(errno));
+    if (json != NULL && fclose(json) != 0) bench_die(options.json, strerror(errno));
 }
 
 
 /* ---- the command line ---- */
-
-static size_t number(const char *text, char **end, size_t least, size_t most)
-{
-    unsigned long long value = strtoull(text, end, 10);
-    if (*end == text || value < least || value > most) {
-        fprintf(stderr, "%s: no number that fits\n", text);
-        exit(2);
-    }
-    return (size_t)value;
-}
 
 static void read_sizes(char *text)
 {
@@ -895,7 +749,7 @@ static void read_sizes(char *text)
     options.n_count = 0;
     for (;; text = end + 1) {
         if (options.n_count == SIZES) exit(2);
-        options.n[options.n_count++] = number(text, &end, 1000, 100000000);
+        options.n[options.n_count++] = bench_number(text, &end, 1000, 100000000);
         if (*end != ',') break;
     }
 }
@@ -911,12 +765,12 @@ static void read_options(int argc, char **argv)
                                           {"json", required_argument, NULL, 'j'},
                                           {NULL, 0, NULL, 0}};
     static char quick_sizes[] = "20000,100000";
-    char *sizes = NULL, *end;
+    char *sizes = NULL;
     int option;
     while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
         if (option == 'q') options.quick = true;
         else if (option == 'n') sizes = optarg;
-        else if (option == 'r') options.runs = number(optarg, &end, 1, RUNS);
+        else if (option == 'r') options.runs = bench_number(optarg, NULL, 1, RUNS);
         else if (option == 'd') options.dir = optarg;
         else if (option == 'b') options.build = optarg;
         else if (option == 'o') options.only = optarg;
@@ -931,12 +785,12 @@ int main(int argc, char **argv)
 {
     time_t begun = time(NULL);
     read_options(argc, argv);
-    make_folder();
+    bench_make_folder(options.dir, "bench");
     find_stores();
     print_begin(argc, argv);
     measure();
     print_end();
     printf("\nAll took %.0f s.\n", difftime(time(NULL), begun));
-    clean_up();
+    bench_clean_up();
     return failed ? 1 : 0;
 }

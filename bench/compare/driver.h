@@ -1,8 +1,8 @@
 /* One frame for the programs that `make bench` compares: a program is one store, in one
- * or more variants, behind the table bench_store; bench/compare/driver_main.h does the rest.
+ * or more variants, behind the table bench_store; driver.c, with main(), does the rest.
  *
  * Every program gets the same messages (data.h), as rows of ten columns and a time, and
- * must give the same rows back, in the same order: driver_main.h adds a hash of them up,
+ * must give the same rows back, in the same order: driver.c adds a hash of them up,
  * and compare.c compares the hashes of all programs.
  *
  * A driver is as good as its store can do: prepared statements, borrowed pointers, the
@@ -13,6 +13,10 @@
 #define BENCH_DRIVER_H
 
 #include "../data.h"
+#include "../system.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 
 enum {
     COLUMN_TYPE,      /* the type's word */
@@ -64,8 +68,7 @@ static inline bench_row bench_row_of(const bench_data *d, size_t i)
 {
     ms_envelope m = bench_message(d, i);
     bench_row row;
-    const char *word = ms_type_word(m.type);
-    row.column[COLUMN_TYPE] = ms_str_n(word, strlen(word));
+    row.column[COLUMN_TYPE] = d->words[m.type];
     row.column[COLUMN_LOCATION] = m.location;
     row.column[COLUMN_AGENT] = m.agent_key;
     row.column[COLUMN_TURN] = m.turn_id;
@@ -117,12 +120,12 @@ typedef struct bench_store {
     void (*scan)(bench_reader *reader);
 } bench_store;
 
-/* Ends the program. */
-static inline void bench_die(const char *what, const char *why)
-{
-    fprintf(stderr, "%s: %s\n", what, why);
-    exit(1);
-}
+/* What a program defines. */
+extern const bench_store bench_stores[];
+extern const size_t bench_n_stores;
+
+/* How many messages will come at most. */
+size_t bench_messages(void);
 
 static inline uint64_t bench_word(const char *p)
 {
@@ -140,27 +143,8 @@ static inline uint64_t bench_deep(ms_str text)
     return sum;
 }
 
-/* CRC-32 as zlib has it (0xEDB88320): a program in another language has it at hand. */
-static inline uint32_t bench_crc32(ms_str text)
-{
-    static uint32_t table[256];
-    uint32_t crc = UINT32_MAX;
-    for (uint32_t i = 0; table[255] == 0 && i < 256; i++) {
-        uint32_t entry = i;
-        for (int bit = 0; bit < 8; bit++)
-            entry = (entry >> 1) ^ (entry & 1 ? UINT32_C(0xEDB88320) : 0);
-        table[i] = entry;
-    }
-    for (size_t i = 0; i < text.len; i++)
-        crc = (crc >> 8) ^ table[(crc ^ (unsigned char)text.ptr[i]) & 255];
-    return ~crc;
-}
-
-static inline uint64_t bench_hash(uint64_t hash, ms_str text)
-{
-    hash = (hash ^ bench_crc32(text)) * UINT64_C(0x100000001B3);
-    return (hash ^ text.len) * UINT64_C(0x100000001B3);
-}
+/* Adds every byte of every column to the sum, which is a hash. */
+void bench_take_hash(bench_reader *reader, const bench_row *row);
 
 static inline void bench_take(bench_reader *reader, const bench_row *row)
 {
@@ -168,9 +152,7 @@ static inline void bench_take(bench_reader *reader, const bench_row *row)
     memcpy(&bits, &row->time_ns, sizeof bits);
     reader->rows++;
     if (reader->how == READ_HASH) {
-        for (int i = 0; i < COLUMNS; i++)
-            reader->sum = bench_hash(reader->sum, row->column[i]);
-        reader->sum = bench_hash(reader->sum, ms_str_n((const char *)&bits, 8));
+        bench_take_hash(reader, row);
         return;
     }
     reader->sum += bits;

@@ -5,20 +5,15 @@
  *   floor write       The same records, one write(2) a commit, and fdatasync.
  *   floor prefaulted  floor map with room, blocks and page tables of the whole test made
  *                     when it is opened, outside of the timing.
- *   bare pwrite       As many bytes from anywhere, pwrite into allocated room, and
- *                     fdatasync: what a synced append costs on this disk.
  *
  * A record is 48 bytes of header with a crc32c, and the texts. Beside the file there is
  * only an index in memory, an offset for each message in each (location, view). Opening
  * walks the file, checks each record, and makes the index anew. Left out is all else:
  * recovery, several readers, queries other than the views, names that are not known
  * before (locations and agents are numbers here), trouble of any kind. Run as
- * driver_main.h says.
+ * driver.c says.
  */
 #define _GNU_SOURCE
-#define MSGSTORE_NO_LOG
-#define MSGSTORE_NO_DIALECTS
-#define MSGSTORE_IMPLEMENTATION
 #include "driver.h"
 
 #include <errno.h>
@@ -52,8 +47,6 @@ typedef struct list {
     size_t count, room;
 } list;
 
-static size_t bench_messages(void); /* driver_main.h: how many will come */
-
 static const size_t map_size = (size_t)64 << 30; /* addresses; the file is smaller */
 static list lists[BENCH_LOCATIONS][LISTS];
 static ms_str words[MS_TYPE_COUNT];
@@ -65,11 +58,6 @@ static struct peer {
     char *map, *buffer;
     uint64_t end, room;       /* bytes used; bytes of file that may be used */
 } peer;
-
-static void must_have(bool fine, const char *what)
-{
-    if (!fine) bench_die(what, strerror(errno));
-}
 
 
 /* ---- crc32c, size a multiple of 8 ---- */
@@ -121,7 +109,7 @@ static void push(list *l, uint64_t at)
     if (l->count == l->room) {
         l->room = l->room > 0 ? 2 * l->room : 64;
         l->at = (uint64_t *)realloc(l->at, l->room * sizeof *l->at);
-        must_have(l->at != NULL, "memory");
+        bench_must(l->at != NULL, "memory");
     }
     l->at[l->count++] = at;
 }
@@ -192,7 +180,7 @@ static void open_file(const char *folder, int how)
     peer.synced = (how & OPEN_SYNC) != 0;
     int rights = (peer.writing ? O_RDWR : O_RDONLY) | (how & OPEN_NEW ? O_CREAT : 0);
     peer.file = open(path, rights, 0600);
-    must_have(peer.file >= 0 && fstat(peer.file, &st) == 0, path);
+    bench_must(peer.file >= 0 && fstat(peer.file, &st) == 0, path);
     peer.end = peer.room = (uint64_t)st.st_size;
     pick_checksum();
     for (int i = 1; i < MS_TYPE_COUNT; i++)
@@ -203,7 +191,7 @@ static void map_file(void)
 {
     int rights = peer.writing ? PROT_READ | PROT_WRITE : PROT_READ;
     void *at = mmap(NULL, map_size, rights, MAP_SHARED | MAP_NORESERVE, peer.file, 0);
-    must_have(at != MAP_FAILED, "a map");
+    bench_must(at != MAP_FAILED, "a map");
     peer.map = (char *)at;
 }
 
@@ -229,14 +217,14 @@ static void map_open(const char *folder, int how)
 static void write_open(const char *folder, int how)
 {
     map_open(folder, how);
-    must_have(lseek(peer.file, 0, SEEK_END) >= 0, "lseek");
+    bench_must(lseek(peer.file, 0, SEEK_END) >= 0, "lseek");
     if (peer.writing && peer.buffer == NULL) peer.buffer = (char *)bench_memory(STEP);
 }
 
 static void make_room(uint64_t size)
 {
     errno = posix_fallocate(peer.file, (off_t)peer.room, (off_t)size);
-    must_have(errno == 0, "room");
+    bench_must(errno == 0, "room");
     peer.room += size;
 }
 
@@ -257,7 +245,7 @@ static void map_close(void)
         memset(&lists[i / LISTS][i % LISTS], 0, sizeof(list));
     }
     munmap(peer.map, map_size);
-    if (peer.writing) must_have(ftruncate(peer.file, (off_t)peer.end) == 0, "ftruncate");
+    if (peer.writing) bench_must(ftruncate(peer.file, (off_t)peer.end) == 0, "ftruncate");
     close(peer.file);
 }
 
@@ -272,7 +260,7 @@ static void map_commit(const bench_data *d, size_t first, size_t count)
         index_record((const record *)(const void *)(peer.map + peer.end), peer.end);
         peer.end += size;
     }
-    if (peer.synced) must_have(fdatasync(peer.file) == 0, "fdatasync");
+    if (peer.synced) bench_must(fdatasync(peer.file) == 0, "fdatasync");
 }
 
 static void write_commit(const bench_data *d, size_t first, size_t count)
@@ -285,38 +273,10 @@ static void write_commit(const bench_data *d, size_t first, size_t count)
                      peer.end + used);
         used += size;
     }
-    must_have(write(peer.file, peer.buffer, used) == (ssize_t)used, "write");
+    bench_must(write(peer.file, peer.buffer, used) == (ssize_t)used, "write");
     peer.end += used;
-    if (peer.synced) must_have(fdatasync(peer.file) == 0, "fdatasync");
+    if (peer.synced) bench_must(fdatasync(peer.file) == 0, "fdatasync");
 }
-
-static void bare_open(const char *folder, int how)
-{
-    open_file(folder, how);
-    if (!peer.synced) return;
-    make_room(STEP);
-    must_have(fsync(peer.file) == 0, "fsync");
-}
-
-/* Bytes of message i in a record. */
-static size_t bare_size(const bench_data *d, size_t i)
-{
-    const bench_item *item = &d->items[i];
-    return 80 + (item->type == MS_T_ACTION ? d->args[item->at].len : item->len);
-}
-
-static void bare_commit(const bench_data *d, size_t first, size_t count)
-{
-    for (size_t i = first; i < first + count; i++) {
-        size_t size = bare_size(d, i);
-        ssize_t done = pwrite(peer.file, d->pool, size, (off_t)peer.end);
-        must_have(done == (ssize_t)size, "pwrite");
-        peer.end += size;
-    }
-    if (peer.synced) must_have(fdatasync(peer.file) == 0, "fdatasync");
-}
-
-static void bare_close(void) { close(peer.file); }
 
 
 /* ---- reading ---- */
@@ -378,17 +338,11 @@ static void map_scan(bench_reader *reader)
     }
 }
 
-static const bench_store bench_stores[] = {
+const bench_store bench_stores[] = {
     {"floor map", "stores into a map, room in steps of 64 MiB", map_open, map_commit,
      map_read, map_close, map_scan},
     {"floor write", "one write(2) a commit", write_open, write_commit, map_read,
      map_close, map_scan},
     {"floor prefaulted", "map with blocks and page tables made before", ready_open,
-     map_commit, map_read, map_close, map_scan},
-    {"bare pwrite", "as many bytes into allocated room", bare_open, bare_commit, NULL,
-     bare_close, NULL}};
-static const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];
-
-#include "driver_main.h"
-
-static size_t bench_messages(void) { return bench.n; }
+     map_commit, map_read, map_close, map_scan}};
+const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];

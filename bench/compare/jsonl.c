@@ -1,7 +1,7 @@
 /* A file of JSON lines behind the frame of driver.h: what a program does that takes no
  * store at all.
  *
- *     bench_jsonl, see driver_main.h
+ *     bench_jsonl, see driver.c
  *
  * A message is one line, its columns as strings (the arguments too: JSON within a string,
  * so that the same text comes back), its time a number. A commit is one write(2) of all
@@ -25,9 +25,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MSGSTORE_NO_LOG
-#define MSGSTORE_NO_DIALECTS
-#define MSGSTORE_IMPLEMENTATION
 #include "driver.h"
 
 #define MAP_SIZE ((size_t)1 << 40) /* bytes of address space */
@@ -426,10 +423,8 @@ static void scan(bench_reader *reader)
 }
 
 
-static const bench_store bench_stores[] = {
+const bench_store bench_stores[] = {
     {"jsonl", "write(2) a commit; reader: map, places by view in memory, cJSON a row",
      open_file, commit, read_view, close_file, scan},
 };
-static const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];
-
-#include "driver_main.h"
+const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];

@@ -1,6 +1,6 @@
 /* LevelDB behind the frame of driver.h, through its C interface.
  *
- *     bench_leveldb, see driver_main.h
+ *     bench_leveldb, see driver.c
  *
  * One key a message, that of kv.h with its bytes in big-endian order, and the record of
  * kv.h as the value; a view is one range, a team eight iterators, merged by number. Every
@@ -16,9 +16,6 @@
 #define _GNU_SOURCE
 #include <leveldb/c.h>
 
-#define MSGSTORE_NO_LOG
-#define MSGSTORE_NO_DIALECTS
-#define MSGSTORE_IMPLEMENTATION
 #include "kv.h"
 
 enum { BUFFER = 64 << 20, CACHE = 64 << 20, KEY = 8 };
@@ -235,10 +232,8 @@ static void scan(bench_reader *reader)
 }
 
 
-static const bench_store bench_stores[] = {
+const bench_store bench_stores[] = {
     {"leveldb", "clustered key, no compression, 64 MiB write buffer, 64 MiB block cache",
      open_db, commit, read_view, close_db, scan},
 };
-static const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];
-
-#include "driver_main.h"
+const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];

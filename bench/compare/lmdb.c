@@ -1,6 +1,6 @@
 /* LMDB behind the frame of driver.h, in two layouts, each with and without MDB_WRITEMAP.
  *
- *     bench_lmdb, see driver_main.h; the variants are the four of the table below
+ *     bench_lmdb, see driver.c; the variants are the four of the table below
  *
  * "seq+dup": a database of records by number, written with MDB_APPEND, and one of the
  * numbers of each view, 8 bytes each (MDB_DUPFIXED), written with MDB_APPENDDUP and read
@@ -22,9 +22,6 @@
 #include <lmdb.h>
 #include <unistd.h>
 
-#define MSGSTORE_NO_LOG
-#define MSGSTORE_NO_DIALECTS
-#define MSGSTORE_IMPLEMENTATION
 #include "kv.h"
 
 #define MAP_SIZE ((size_t)32 << 30) /* bytes of address space */
@@ -415,7 +412,7 @@ static void read_clustered(const bench_data *data, int view, size_t location,
 }
 
 
-static const bench_store bench_stores[] = {
+const bench_store bench_stores[] = {
     {"lmdb seq+dup", "MDB_APPEND by number, DUPFIXED index; no sync: MDB_NOSYNC",
      open_seq, commit_seq, read_seq, close_env, scan},
     {"lmdb clustered", "key (location, class, agent, number); no sync: MDB_NOSYNC",
@@ -425,6 +422,4 @@ static const bench_store bench_stores[] = {
     {"lmdb clustered writemap", "as clustered, MDB_WRITEMAP", open_clustered_map,
      commit_clustered, read_clustered, close_env, scan},
 };
-static const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];
-
-#include "driver_main.h"
+const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];

@@ -1,15 +1,11 @@
 /* msgstore.h for `make bench`: a log file, as a program uses it that takes the header as
- * it is. Run as driver_main.h says.
+ * it is. Run as driver.c says.
  *
  * Without sync the log takes the engine that suits the file system (stores into a map
  * where it can), with sync one write a commit. Readers open the file read-only. Left out:
  * the formats (MSGSTORE_NO_DIALECTS), which no mode needs.
  */
 #define _GNU_SOURCE
-#define MSGSTORE_NO_DIALECTS
-#define MSGSTORE_IMPLEMENTATION
-#include "../../msgstore.h"
-
 #include "driver.h"
 
 enum { BATCH = 1000 };
@@ -141,9 +137,7 @@ static void log_scan(bench_reader *reader)
 
 static void log_close(void) { ms_close(store); }
 
-static const bench_store bench_stores[] = {
+const bench_store bench_stores[] = {
     {"msgstore", "log; no sync: engine as chosen; sync: MS_SYNC_EACH", log_open,
      log_commit, log_read, log_close, log_scan}};
-static const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];
-
-#include "driver_main.h"
+const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];

@@ -1,6 +1,6 @@
 /* SQLite behind the frame of driver.h: one table, in three variants of its indexes.
  *
- *     bench_sqlite, see driver_main.h
+ *     bench_sqlite, see driver.c
  *
  * "sqlite seed": the table and the two indexes of the seeds' example store. A view has to
  * be sorted. "sqlite tuned": three partial indexes, one a stored view, on (location
@@ -24,9 +24,6 @@
 #define _GNU_SOURCE
 #include <sqlite3.h>
 
-#define MSGSTORE_NO_LOG
-#define MSGSTORE_NO_DIALECTS
-#define MSGSTORE_IMPLEMENTATION
 #include "driver.h"
 
 enum { TAIL = 20 };
@@ -38,7 +35,7 @@ enum { TAIL = 20 };
 
 #define TABLE(key)                                                                     \
     "CREATE TABLE messages (id " key ", location TEXT NOT NULL, agent_key TEXT,"       \
-    " type TEXT NOT NULL, content TEXT NOT NULL, timestamp INTEGER, turn_id TEXT,"        \
+    " type TEXT NOT NULL, content TEXT NOT NULL, timestamp INTEGER, turn_id TEXT,"     \
     " tool TEXT, args TEXT, from_worker TEXT, from_manager TEXT, summary TEXT);"
 
 /* The columns in the order of driver.h, then the time, then the number. */
@@ -358,7 +355,7 @@ static void scan(bench_reader *reader) { rows_of(ready(&lite.scan, SELECT), read
     "WAL, prepared, 64 MiB cache, mmap; sync: FULL, else OFF (commits are in the "     \
     "page cache)"
 
-static const bench_store bench_stores[] = {
+const bench_store bench_stores[] = {
     {"sqlite seed", "the seeds' table and two indexes; " SETTINGS, open_seed, commit,
      read_view, close_db, scan},
     {"sqlite tuned", "three partial indexes, no view is sorted; " SETTINGS, open_tuned,
@@ -366,6 +363,4 @@ static const bench_store bench_stores[] = {
     {"sqlite covering", "as tuned, all columns in the indexes; " SETTINGS, open_covering,
      commit, read_view, close_db, scan},
 };
-static const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];
-
-#include "driver_main.h"
+const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];

@@ -1,151 +1,152 @@
-/* What the library reaches by itself, each figure against its goal.
+/* What the library reaches by itself, each figure beside its goal.
  *
  *     bench_goals [--n N] [--runs R] [--quick] [--dir FOLDER] [--only NAME,NAME]
  *                 [--shared FOLDER] [--json]
  *
- * N is the largest number of messages (1000000), R how often all is measured (5, and 1
- * with --quick, which also makes some loops shorter, or with --json); the files are made
- * new in every run, in a folder of their own inside FOLDER, else $BENCH_DIR, else the
- * current folder, and removed at the end. --shared is the folder of test data, else
- * $MS_SHARED, else ../shared. --json prints, instead of the table, one JSON object a line
- * for each figure. What must be reached stands in goals/table.h. Ratios to other stores
- * are not here: see compare.c. Before the first run as much memory is touched as N messages
- * take. NAME is a goal of that table, or a group:
+ * N is the largest number of messages (1000000), R how often all is measured (5; 1 with
+ * --quick, which also makes some loops shorter, or with --json). Files are in a folder of
+ * their own inside FOLDER, else $BENCH_DIR, else the current folder, and are removed at
+ * the end. --shared is the folder of test data, else $MS_SHARED, else ../shared. --json
+ * prints one JSON object a line for each figure in place of the table. NAME is a goal of
+ * table.c or a group of the table below; each group is described above its function.
  *
- *   append   No sync, from an empty file; opening and closing are not counted, room,
- *            pages and index records are. Beside it, the envelopes alone, and bare copies
- *            of as many bytes into a map of allocated room, supplied in steps of 64 KiB.
- *   warm     The same into pages that are there: ms_tick supplies room, pages and index
- *            records between blocks of 64 appends. The blocks are timed, and on a line of
- *            their own the ticks.
- *   slowest  Every append of N timed on its own. Beside it a loop as long that only
- *            copies as many bytes within memory that is there: what the machine takes
- *            away.
- *   sync     Each append synced, 1000 of them into a reopened file of 100000 messages:
- *            once with the page cache as writing left it, once read in anew, in large
- *            pieces. Half of the appends take longer than the time told. The bytes are
- *            those that the disk of the folder was asked to write by anybody, as its file
- *            stat below /sys/dev/block says; without such a disk, those that the process
- *            made dirty. Beside it pwrite and fdatasync into allocated room.
- *   tail     The newest 20 of a view of a location drawn at random, and of the hottest
- *            one, from opening the cursor to closing it. Of each message number, time and
- *            one byte of content are read.
- *   views    A whole view of a location drawn at random, read in the same way.
- *   open     From opening a log that was closed to the newest 20 of a conversation, for a
- *            reader and for a writer. Once with the file in the page cache, once (cold)
- *            with the file dropped from it just before.
- *   crash    The same where the writer was killed (SIGKILL) while it appended.
- *   verify   ms_log_verify of the whole file, in the page cache, one thread.
- *   search   A text looked for in all messages of a file of 1074 N bytes (1 GiB for
- *            1000000), in the page cache, one thread: the bytes of the file by the time
- *            of a whole search, without regard to the case of letters. One text that is
- *            nowhere, one of common letters that is nowhere though its words are
- *            everywhere, and one in every 16384th message. Each with a fresh handle,
- *            whose first pass maps the pages and computes the checks, and again with the
- *            same one. Beside it the floor: the file read into a buffer of 256 KiB, and
- *            its map added up by words, the first time with its page faults, and again.
- *   disk     Blocks of the closed file, against the bytes of all fields (payload and 8
- *            bytes of time, location, agent key and type word).
- *   memory   Of a writer that appended N: what RssAnon of /proc/self/status grew by, and
- *            what the handle says that it has allocated.
- *   reader   Memory of a reader that has read all views of one location, and of all 100:
- *            what RssAnon grew by, and what the handle says.
- *   arena    Appends to an arena store that was filled once and reset, so that all its
- *            memory is there. Beside it, by turns, the floor: two hashes, ten fields
- *            copied into memory that was touched before, a number put on a list.
- *   keyed    Appends with an idempotency key where N keys (at most 1000000) are known, in
- *            a log and in an arena store: N / 10 new keys, and as many known ones, which
- *            append nothing.
- *   hot      The newest 20 of the conversation of the hottest location in logs of 10000,
- *            100000 and so on to N messages (at most 10000000), and the largest of these
- *            times to the least.
- *   old      The newest 20 of locations that had 25 messages each before N others came:
- *            of each once, then again. The file is in the page cache.
- *   many     N / 10 locations with 10 messages of 100 bytes each, interleaved: blocks of
- *            the file against the bytes of fields and names.
- *   threads  1000 synced appends by one thread, then as many by each of 8 threads of one
- *            handle.
- *   beside   A process that appends and one that reads whole conversations, for 0.7 s:
- *            each alone, then both. The appends go to other locations than those read.
- *   json     ms_json_check of the JSON of real traces, bytes a second, and beside it
- *            cJSON_ParseWithLength with cJSON_Delete (where the package is there).
- *   project  A history of 1000 messages of real conversations made into the request of
- *            each provider.
- *   writers  1, 2 and 4 processes that append 25000 messages each to one log that is
- *            shared (ms_log_desc.shared), from an empty file: appends of all in a second,
- *            the longest that an append of any took, and how much the slowest writer had
- *            done when the first one had done all (its share; 100 %: as much). Beside it
- *            as many processes that only take the lock and give it back, with the same
- *            tries and pauses.
- *   changes  The newest 20 and the whole conversation of locations drawn at random, in
- *            three stores of at most 200000 messages: one without any change, another one
- *            like it, and one in which one location of the 100 (never drawn) has amends
- *            (one for each 100 of its messages) and rewinds (by 10, one for each 1000).
- *            The three take turns, block by block; told are the medians of the blocks and
- *            by how many percent the second and the third are above the first. Then the
- *            same of the changed location itself. Once in logs, once in arena stores.
- *
- * A line tells the median of the runs, and in brackets the least and the most. Files of
- * tail, views, open, verify, disk and reader are read once in full before. Messages: see
- * data.h.
+ * A line has the median of the runs, and in brackets the least and the most. Messages:
+ * see data.h. Before the first run as much memory is touched as N messages take. Ratios
+ * to other stores are not here: see ../compare.
  */
 #define _GNU_SOURCE
-#define MSGSTORE_IMPLEMENTATION
-#include "../../msgstore.h"
+#include "goals.h"
 
-#include "../data.h"
 #include "table.h"
-#include "../system.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <glob.h>
+#include <stdarg.h>
+#include <unistd.h>
+
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
-#include <pthread.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
+enum { FIGURES = 256, RUNS = 100, WHAT = 96 };
 
-#include "base.h"
-#include "write.h"
-#include "read.h"
-#include "beside.h"
-#include "format.h"
+size_t n_messages = 1000000, run_number;
+bool quick;
+const char *shared_data, *engine = "not opened";
+bench_data *data;
+char path[4096 + 16];
+volatile unsigned long long sink;
 
-/* ---- all of it ---- */
+static size_t n_runs;
+static const char *only; /* groups and goals, with commas; NULL: all */
+
+/* A group, the goal that it has figures for, and what runs it: a function that several
+ * groups share is called once. */
+static const struct group {
+    const char *name, *goal;
+    void (*run)(void);
+} groups[] = {
+    {"append", "", run_append},       {"memory", "M1", run_append},
+    {"warm", "", run_warm},           {"slowest", "A6", run_slowest},
+    {"sync", "A4", run_sync},         {"disk", "D1", run_closed},
+    {"open", "O1", run_closed},       {"tail", "", run_closed},
+    {"views", "", run_closed},        {"reader", "M2", run_closed},
+    {"verify", "O3", run_closed},     {"get", "R7", run_get},
+    {"search", "", run_search},       {"crash", "O2", run_crash},
+    {"hot", "R3", run_hot},           {"old", "R5", run_old},
+    {"locations", "R6", run_locations}, {"many", "D2", run_many},
+    {"arena", "A5", run_arena},       {"keyed", "A8", run_keyed},
+    {"threads", "A7", run_threads},   {"beside", "C1", run_beside},
+    {"json", "J1", run_json},         {"project", "P1", run_project},
+    {"writers", "", run_writers},     {"changes", "", run_changes}};
+
+enum { GROUPS = sizeof groups / sizeof groups[0] };
+
+static bool group_wanted(const struct group *g)
+{
+    return bench_listed(only, g->name) ||
+           (g->goal[0] != '\0' && bench_listed(only, g->goal));
+}
+
+bool wanted(const char *group)
+{
+    for (size_t i = 0; i < GROUPS; i++)
+        if (strcmp(groups[i].name, group) == 0) return group_wanted(&groups[i]);
+    bench_die(group, "the table of groups does not have it");
+}
 
 static void run_all(void)
 {
-    size_t sizes[3] = {10000, 100000, n_messages};
-    bool closed = wanted("disk") || wanted("open") || wanted("tail") || wanted("views") ||
-                  wanted("verify") || wanted("reader");
-    if (wanted("append") || wanted("memory")) run_append();
-    if (wanted("warm")) run_warm();
-    if (wanted("slowest")) run_slowest();
-    if (wanted("sync")) run_sync();
-    for (int i = 0; i < 3; i++)
-        if (closed && (i == 2 || sizes[i] < n_messages)) run_closed(sizes[i]);
-    if (wanted("search")) run_search();
-    for (int i = 0; i < 3; i++)
-        if (wanted("crash") && (i == 2 || sizes[i] < n_messages)) run_crash(sizes[i]);
-    if (wanted("hot")) run_hot();
-    if (wanted("old")) run_old();
-    if (wanted("many")) run_many();
-    if (wanted("arena")) run_arena();
-    if (wanted("keyed")) run_keyed();
-    if (wanted("threads")) run_threads();
-    if (wanted("beside")) run_beside();
-    if (wanted("json")) run_json();
-    if (wanted("project")) run_project();
-    if (wanted("writers")) run_writers();
-    if (wanted("changes")) run_changes();
+    for (size_t i = 0, k; i < GROUPS; i++) {
+        if (!group_wanted(&groups[i])) continue;
+        for (k = 0; k < i; k++)
+            if (groups[k].run == groups[i].run && group_wanted(&groups[k])) break;
+        if (k == i) groups[i].run();
+    }
+}
+
+
+/* ---- figures: what was measured in each run ---- */
+
+typedef struct figure {
+    char what[WHAT];
+    const char *unit, *which; /* which of the goal's figures */
+    const bench_goal *goal;   /* NULL: none */
+    size_t n, count;
+    double values[RUNS];
+} figure;
+
+static figure figures[FIGURES];
+static size_t n_figures;
+
+__attribute__((format(printf, 3, 0))) static figure *add_value(size_t n, double value,
+                                                               const char *what,
+                                                               va_list args)
+{
+    char text[WHAT], size[32];
+    size_t i = 0;
+    int len = vsnprintf(text, sizeof text, what, args);
+    if (n > 0 && len < WHAT)
+        snprintf(text + len, sizeof text - (size_t)len, ", %s", bench_short(size, n));
+    while (i < n_figures && strcmp(figures[i].what, text) != 0) i++;
+    if (i == FIGURES) bench_die(text, "there is no room for more figures");
+    if (i == n_figures) memcpy(figures[n_figures++].what, text, sizeof text);
+    figures[i].n = n;
+    figures[i].values[figures[i].count++] = value;
+    return &figures[i];
+}
+
+void record(size_t n, double value, const char *unit, const char *what, ...)
+{
+    va_list args;
+    va_start(args, what);
+    add_value(n, value, what, args)->unit = unit;
+    va_end(args);
+}
+
+void hold(const char *id, const char *which, size_t n, double value, const char *what,
+          ...)
+{
+    const bench_goal *goal = bench_goal_find(id, which);
+    va_list args;
+    if (goal == NULL) bench_die(which, "table.c has no such row");
+    va_start(args, what);
+    figure *f = add_value(n, value, what, args);
+    va_end(args);
+    f->goal = goal;
+    f->which = goal->which;
+    f->unit = goal->unit;
+}
+
+static void print_json(const figure *f, double value)
+{
+    char size[32];
+    if (f->goal == NULL || strcmp(f->goal->id, "log") == 0)
+        printf("{\"store\":\"bench_goals\",\"what\":\"%s\"", f->what);
+    else
+        printf("{\"goal\":\"%s\",\"case\":\"%s, %s\"", f->goal->id, f->which,
+               bench_short(size, f->n));
+    printf(",\"n\":%zu,\"value\":%.6g,\"unit\":\"%s\",\"least\":%.6g,\"most\":%.6g}\n",
+           f->n, value, f->unit, f->values[0], f->values[f->count - 1]);
 }
 
 static void print_head(void)
@@ -155,49 +156,163 @@ static void print_head(void)
     printf("%s\n", line);
     printf("%zu messages, each %.0f bytes of payload and %.0f of names; ", n_messages,
            data->payload / (double)n_messages, data->names / (double)n_messages);
-    printf("%zu runs; engine %s\n", n_runs, engine != NULL ? engine : "not opened");
-    printf("\n%-46s %10s %-11s %6s %7s  %-7s (least .. most)\n", "what", "value", "unit",
-           "must", "stretch", "verdict");
-}
-
-static void make_folder(const char *where)
-{
-    const char *set = getenv("BENCH_DIR");
-    if (where == NULL) where = set != NULL && set[0] != '\0' ? set : ".";
-    int len = snprintf(folder, sizeof folder, "%s/bench_goals_XXXXXX", where);
-    if (len >= (int)sizeof folder || mkdtemp(folder) == NULL) {
-        folder[0] = '\0';
-        die(where, "no folder can be made there");
-    }
-    snprintf(path, sizeof path, "%s/goals.msl", folder);
-    snprintf(others[0], sizeof others[0], "%s/goals-1.msl", folder);
-    snprintf(others[1], sizeof others[1], "%s/goals-2.msl", folder);
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
-}
-
-static size_t number_option(const char *text, size_t least, size_t most)
-{
-    char *end;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (*end != '\0' || number < least || number > most) die(text, "no number that fits");
-    return (size_t)number;
-}
-
-/* The folder of test data, as the option says or the environment. */
-static const char *shared_folder(const char *where)
-{
-    if (where != NULL && where[0] != '\0') return where;
-    where = getenv("MS_SHARED");
-    return where != NULL && where[0] != '\0' ? where : "../shared";
+    printf("%zu runs; engine %s\n", n_runs, engine);
+    bench_print_columns();
 }
 
 static void print_all(bool json)
 {
     if (!json) print_head();
     for (size_t i = 0; i < n_figures; i++) {
-        if (json) print_json(&figures[i]);
-        else print_figure(&figures[i]);
+        figure *f = &figures[i];
+        double value = bench_median(f->values, f->count);
+        if (json) print_json(f, value);
+        else
+            bench_print_line(f->goal, f->what, value, f->unit, f->values[0],
+                             f->values[f->count - 1], "");
+    }
+    if (!json) bench_print_counts();
+}
+
+
+/* ---- logs and messages ---- */
+
+void must(ms_result result, const ms_error *err)
+{
+    if (result != MS_OK) bench_die("msgstore", err->message);
+}
+
+ms_store *open_log(ms_log_mode mode, ms_sync_mode sync, bool ticked)
+{
+    ms_store *store;
+    ms_error err;
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = path;
+    desc.mode = mode;
+    desc.sync = sync;
+    desc.ticked = ticked;
+    must(ms_log_open(&store, &desc, &err), &err);
+    return store;
+}
+
+static ms_log_info info_of(ms_store *store)
+{
+    ms_log_info info;
+    ms_error err;
+    must(ms_log_stat(store, &info, &err), &err);
+    return info;
+}
+
+ms_store *new_log(bool ticked)
+{
+    bench_remove(path);
+    ms_store *store = open_log(MS_LOG_NEW, MS_SYNC_NONE, ticked);
+    engine = info_of(store).engine == MS_ENGINE_MAP ? "map" : "write";
+    return store;
+}
+
+ms_store *new_arena(void)
+{
+    ms_store *store;
+    ms_error err;
+    must(ms_mem_open(&store, NULL, &err), &err);
+    return store;
+}
+
+void append_one(ms_store *store, size_t i)
+{
+    ms_error err;
+    ms_envelope m = bench_message(data, i);
+    ms_result result = ms_append(store, m.location, &m, NULL, &err);
+    if (result != MS_OK) must(result, &err);
+}
+
+void append(ms_store *store, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) append_one(store, i);
+}
+
+void write_log(size_t n)
+{
+    ms_store *store = new_log(false);
+    append(store, 0, n);
+    ms_close(store);
+    bench_read(path);
+}
+
+size_t read_all(ms_cursor *it)
+{
+    ms_error err;
+    const ms_msg *msg;
+    unsigned long long sum = 0;
+    int64_t time = 0;
+    size_t count = 0;
+    for (; (msg = ms_next(it)) != NULL; count++) {
+        ms_str text = ms_content(msg).text;
+        sum += ms_seq(msg) + ms_time(msg, &time) + (time > 0);
+        if (text.len > 0) sum += (unsigned char)text.ptr[0];
+    }
+    must(ms_cursor_close(it, &err), &err);
+    sink += sum;
+    return count;
+}
+
+const char *const view_names[VIEWS] = {"conversation", "agent", "global"};
+
+size_t read_view(ms_store *store, int view, size_t limit, size_t n, uint64_t *draw)
+{
+    ms_str location = bench_name(data->locations[bench_below(draw, n)]);
+    ms_str agent = bench_name(data->agents[bench_below(draw, BENCH_AGENTS)]);
+    ms_cursor it;
+    ms_error err;
+    ms_result result;
+    if (view == CONVERSATION)
+        result = ms_get_conversation_messages(store, location, limit, &it, &err);
+    else if (view == AGENT)
+        result = ms_get_agent_messages(store, location, agent, limit, &it, &err);
+    else result = ms_get_global_messages(store, location, limit, &it, &err);
+    must(result, &err);
+    return read_all(&it);
+}
+
+double anonymous_mib(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+    return bench_number_in("/proc/self/status", "RssAnon:") / 1024;
+}
+
+double allocated_mib(ms_store *store) { return (double)info_of(store).memory / 1048576; }
+
+size_t bare_size(size_t i)
+{
+    const bench_item *item = &data->items[i];
+    return 64 + (item->type == MS_T_ACTION ? data->args[item->at].len : item->len);
+}
+
+size_t n_synced(void)
+{
+    size_t most = quick ? SYNCED / 5 : SYNCED;
+    return n_messages >= 100 * most ? most : n_messages / 100;
+}
+
+
+/* ---- the command line ---- */
+
+/* Each word of --only must be the name of a group or the id of a goal. */
+static void check_only(void)
+{
+    for (const char *at = only; at != NULL && *at != '\0'; at += *at == ',') {
+        char word[64];
+        size_t len = strcspn(at, ","), g = 0;
+        snprintf(word, sizeof word, "%.*s", (int)len, at);
+        while (g < GROUPS && strcmp(groups[g].name, word) != 0 &&
+               strcmp(groups[g].goal, word) != 0)
+            g++;
+        if (g == GROUPS) bench_die(word, "no group and no goal is called so");
+        at += len;
     }
 }
 
@@ -211,31 +326,31 @@ int main(int argc, char **argv)
                                             {"json", no_argument, NULL, 'j'},
                                             {"quick", no_argument, NULL, 'q'},
                                             {NULL, 0, NULL, 0}};
-    const char *where = NULL;
+    const char *where = NULL, *set = getenv("MS_SHARED");
     bool json = false;
     int option;
+    shared_data = set != NULL && set[0] != '\0' ? set : "../shared";
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (option == 'n') n_messages = number_option(optarg, 1000, 100000000);
-        else if (option == 'r') n_runs = number_option(optarg, 1, RUNS);
+        if (option == 'n') n_messages = bench_number(optarg, NULL, 1000, 100000000);
+        else if (option == 'r') n_runs = bench_number(optarg, NULL, 1, RUNS);
         else if (option == 'd') where = optarg;
         else if (option == 'o') only = optarg;
-        else if (option == 's') shared = optarg;
+        else if (option == 's' && optarg[0] != '\0') shared_data = optarg;
         else if (option == 'j') json = true;
         else if (option == 'q') quick = true;
-        else return 2;
+        else if (option != 's') return 2;
     }
     if (n_runs == 0) n_runs = json || quick ? 1 : 5;
     check_only();
-    shared = shared_folder(shared);
-    make_folder(where);
+    bench_make_folder(where, "bench_goals");
+    snprintf(path, sizeof path, "%s/goals.msl", bench_folder);
     data = bench_make(n_messages);
-    touch_memory(n_messages);
-    recording = true;
-    for (size_t run = 0; run < n_runs; run++) {
-        if (isatty(2)) fprintf(stderr, "run %zu of %zu\r", run + 1, n_runs);
+    bench_touch(n_messages);
+    for (; run_number < n_runs; run_number++) {
+        if (isatty(2)) fprintf(stderr, "run %zu of %zu\r", run_number + 1, n_runs);
         run_all();
     }
     print_all(json);
-    clean_up();
+    bench_clean_up();
     return 0;
 }

@@ -1,10 +1,10 @@
-/* The groups of goals.c about formats: json, project. Part of that program.
- *
- * Both take the real traces of the folder of test data (data/ in it): without them they
- * say so and have no figures. */
+/* Formats: json, project. Both take the real traces of the folder of test data (data/ in
+ * it): without them they have no figures and say so once. */
+#define _GNU_SOURCE
+#include "goals.h"
 
-#ifndef BENCH_GOALS_FORMAT_H
-#define BENCH_GOALS_FORMAT_H
+#include <glob.h>
+#include <sys/stat.h>
 
 #ifdef BENCH_CJSON
 #include <cjson/cJSON.h>
@@ -15,10 +15,10 @@ static ms_str whole_file(const char *at)
 {
     struct stat st;
     FILE *in = fopen(at, "rb");
-    must_have(in != NULL && fstat(fileno(in), &st) == 0, at);
+    bench_must(in != NULL && fstat(fileno(in), &st) == 0, at);
     size_t size = (size_t)st.st_size;
     char *bytes = (char *)bench_memory(size + 1);
-    must_have(fread(bytes, 1, size, in) == size, at);
+    bench_must(fread(bytes, 1, size, in) == size, at);
     fclose(in);
     bytes[size] = '\0';
     return ms_str_n(bytes, size);
@@ -29,7 +29,7 @@ static size_t each_file(const char *pattern, void (*take)(ms_str text, bool line
 {
     char where[4096];
     glob_t found;
-    snprintf(where, sizeof where, "%s/%s", shared, pattern);
+    snprintf(where, sizeof where, "%s/%s", shared_data, pattern);
     if (glob(where, 0, NULL, &found) != 0) return 0;
     size_t n = found.gl_pathc;
     for (size_t i = 0; i < n; i++) {
@@ -41,13 +41,11 @@ static size_t each_file(const char *pattern, void (*take)(ms_str text, bool line
     return n;
 }
 
-static void say_no_data(const char *group)
+static void report_no_data(const char *group)
 {
-    static const char *said;
-    if (said == group) return;
-    said = group;
+    if (run_number > 0) return;
     fprintf(stderr, "skipped: %s: no traces in %s/data (--shared names the folder)\n",
-            group, shared);
+            group, shared_data);
 }
 
 
@@ -91,7 +89,7 @@ static double check_all(bool (*check)(ms_str text))
 {
     uint64_t begin = bench_now();
     for (size_t i = 0; i < n_texts; i++)
-        if (!check(texts[i])) die("json", "a text was taken before and is not now");
+        if (!check(texts[i])) bench_die("json", "a text was taken before and is not now");
     return text_bytes / bench_since(begin);
 }
 
@@ -104,10 +102,12 @@ static bool check_cjson(ms_str text)
 }
 #endif
 
-static void run_json(void)
+/* json: ms_json_check of the JSON of real traces, bytes a second, and beside it
+ * cJSON_ParseWithLength with cJSON_Delete (where the package is there). */
+void run_json(void)
 {
     enum { ROUNDS = 7 };
-    double ours[ROUNDS], others_rate[ROUNDS];
+    double ours[ROUNDS], theirs[ROUNDS] = {0};
     if (n_texts == 0) {
         each_file("data/*/*.jsonl", take_texts);
         each_file("data/*/*.json", take_texts);
@@ -117,23 +117,20 @@ static void run_json(void)
                     refused_texts);
     }
     if (n_texts == 0) {
-        say_no_data("json");
+        report_no_data("json");
         return;
     }
     for (int i = 0; i < ROUNDS; i++) {
         ours[i] = check_all(check_ours);
-        others_rate[i] = 0;
 #ifdef BENCH_CJSON
-        others_rate[i] = check_all(check_cjson);
+        theirs[i] = check_all(check_cjson);
 #endif
     }
-    qsort(ours, ROUNDS, sizeof ours[0], bench_compare_doubles);
-    qsort(others_rate, ROUNDS, sizeof others_rate[0], bench_compare_doubles);
-    double rate = ours[ROUNDS / 2], other = others_rate[ROUNDS / 2];
-    hold("J1", "check", n_texts, "check JSON of real traces", rate);
+    double rate = bench_median(ours, ROUNDS), other = bench_median(theirs, ROUNDS);
+    hold("J1", "check", n_texts, rate, "check JSON of real traces");
     if (other > 0) {
-        record("  cJSON, a tree made and given back", other, "GB/s");
-        hold("J1", "x cjson", n_texts, "check JSON, to cJSON", rate / other);
+        record(0, other, "GB/s", "  cJSON, a tree made and given back");
+        hold("J1", "x cjson", n_texts, rate / other, "check JSON, to cJSON");
     }
 }
 
@@ -192,7 +189,7 @@ typedef struct request {
 static ms_result request_write(void *ctx, const char *bytes, size_t len)
 {
     request *r = (request *)ctx;
-    if (len > r->size - r->used) die("project", "the request is larger than its room");
+    if (len > r->size - r->used) bench_die("project", "too large a request");
     memcpy(r->bytes + r->used, bytes, len);
     r->used += len;
     return MS_OK;
@@ -205,7 +202,6 @@ static void measure_project(const ms_profile *profile, request *out)
     ms_request_desc desc;
     ms_arena work;
     ms_error err;
-    char label[64];
     memset(&desc, 0, sizeof desc);
     memset(&work, 0, sizeof work);
     desc.profile = profile;
@@ -222,18 +218,19 @@ static void measure_project(const ms_profile *profile, request *out)
         ms_arena_reset(&work);
     }
     ms_arena_deinit(&work);
-    qsort(times, ROUNDS, sizeof times[0], bench_compare_doubles);
-    snprintf(label, sizeof label, "project, %s", profile->name);
-    hold("P1", profile->name, n_history, label, times[ROUNDS / 2]);
+    hold("P1", profile->name, n_history, bench_median(times, ROUNDS), "project, %s",
+         profile->name);
 }
 
-static void run_project(void)
+/* project: a history of 1000 messages of real conversations made into the request of each
+ * provider. */
+void run_project(void)
 {
     const ms_profile *profile;
     request out = {NULL, 0, 16 << 20};
     if (n_history == 0) each_file("data/tau-bench-*/*.json", take_runs);
     if (n_history < HISTORY) {
-        say_no_data("project");
+        report_no_data("project");
         return;
     }
     out.bytes = (char *)bench_memory(out.size);
@@ -241,5 +238,3 @@ static void run_project(void)
         measure_project(profile, &out);
     free(out.bytes);
 }
-
-#endif /* BENCH_GOALS_FORMAT_H */
