@@ -1,4 +1,4 @@
-/* msgstore.h - v0.1.0 - message store for agent programs - MIT or public domain
+/* msgstore.h - v0.2.0 - message store for agent programs - MIT or public domain
  *
  *     #define MSGSTORE_IMPLEMENTATION      in exactly one C or C++ source file,
  *     #include "msgstore.h"                everywhere else only this line.
@@ -222,7 +222,7 @@
 
 /* ==== [api-config] version, linkage =============================================== */
 
-#define MSGSTORE_VERSION "0.1.0"
+#define MSGSTORE_VERSION "0.2.0"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -2397,7 +2397,7 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
  * "message": s, "path": s, "offset": n}. The caller frees *out with ms_ffi_free. *out is
  * NULL when there is no memory for it. Any thread, but for opening and closing. */
 
-/* path: a log, made when it is not there. No path, or an empty one: an arena store.
+/* path: a log, made when it is not there. No path: an arena store.
  * mode: "create", "write", "new", "read". sync: "none", "every", "each". sync_ms,
  * lock_wait_ms, shared, keep_unset_times. buffer_at, buffer_size: the address of a buffer
  * that an arena store lies in (see ms_mem_desc), which must outlive it; attach: it begins
@@ -2414,13 +2414,17 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *   query       a page of messages. location, views: a list of "conversation", "agent",
  *               "team", "global", "timeline"; types: a list of type words; agent_key,
  *               agent_keys, turn_id, since, until, after_seq, before_seq, limit, oldest,
- *               reverse, by_time, format -> messages, seqs, damaged. Where the format
- *               joins several messages into one item there are more numbers than items.
+ *               reverse, by_time, format -> messages, seqs, damaged. Without views,
+ *               agent_key or agent_keys are the writers; with views, they need "agent"
+ *               or "team". damaged counts what could not be read in the whole store.
+ *               Where the format joins messages into one item there are more numbers
+ *               than items.
  *               In "framework" a message has the members location and agent_key
  *   history     what an agent reads. location*, agent_key*, subordinates: a list;
  *               timeline, by_time, conversation_limit, agent_limit, team_limit,
- *               global_limit, limit, scope: "orchestrator", "manager", "worker",
- *               "since_task"; turns, phase, previous_phase, format -> as of query
+ *               global_limit, limit (of a timeline), scope: "orchestrator", "manager",
+ *               "worker", "since_task"; turns, phase, previous_phase, format -> as of
+ *               query
  *   request     the body of the next request. provider*, location*, agent_key (then what
  *               that agent reads, with subordinates), model, system, tools: a list as the
  *               provider has it; extra: an object; newest, budget, thinking
@@ -6228,7 +6232,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     MS__TRY(ms__key_check(own.location, "location", false, err));
     ms_result code = ms__append_all(store, messages, n, &own, err);
     /* of several messages the error names one already */
-    if (code == MS_OK || n > 1 || code == MS_E_CONFLICT) return code;
+    if (code == MS_OK || n > 1 || code == MS_E_CONFLICT || code == MS_E_BUSY) return code;
     return ms__fail_in(err, code, "messages[%u]", (uint64_t)0);
 }
 
@@ -14566,7 +14570,8 @@ static ms_result ms__log_busy(const ms__log *log, ms_error *err)
         return ms__fail(err, MS_E_BUSY, "'%s' is being written by another process",
                         log->file.path);
     return ms__fail(err, MS_E_BUSY,
-                    "'%s' is being written by process %u, or by a child of it",
+                    "'%s' is being written by process %u, or by a child of it; several "
+                    "writers must all open it as shared",
                     log->file.path, ms__get64(pid));
 }
 
@@ -16359,6 +16364,12 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
     if (code == EISDIR)
         return ms__fail(err, mode == MS_LOG_NEW ? MS_E_CONFLICT : MS_E_FOREIGN,
                         "'%s' is a folder, not a log", log->file.path);
+    if (code == ENOENT && (how & MS_OS_CREATE)) {
+        (void)ms__fail(err, MS_E_NOT_FOUND, "making '%s': the folder does not exist",
+                       log->file.path);
+        if (err) err->sys_errno = code;
+        return MS_E_NOT_FOUND;
+    }
     if (code != 0) return ms__os_fail(err, code, "opening", log->file.path);
     log->file.is_open = true;
     code = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
@@ -18925,7 +18936,9 @@ static ms_result ms__read_kind(ms__reader *r, const char *name, const char *expe
 
 static ms_result ms__read_missing(ms__reader *r, const char *name)
 {
-    return ms__fail_at(r->err, MS_E_MISSING, name, "the member %s is missing", name);
+    return ms__fail_at(r->err, MS_E_MISSING, name, "the member %s is missing%s", name,
+                       strcmp(name, "type") == 0
+                           ? " (has it another format, such as openai?)" : "");
 }
 
 /* The text of a JSON string into *out. */
@@ -25623,7 +25636,7 @@ typedef struct ms__ffi_row {
     const char *name;
     ms__ffi_kind kind;
     size_t at;                /* offset in ms__ffi */
-    const char *words;        /* of WORD and VIEWS */
+    const char *words;        /* that are allowed; FORMAT, PROFILE: for the error */
 } ms__ffi_row;
 
 #define MS__ARG(name, kind, member) {name, MS__FFI_##kind, offsetof(ms__ffi, member), ""}
@@ -25640,7 +25653,9 @@ static const ms__ffi_row ms__ffi_rows[] = {
     MS__ARG("buffer_size", SIZE, mem.buffer_size),
     MS__ARG("attach", BOOL, attach),
     MS__ARG("location", TEXT, location),
-    MS__ARG("format", FORMAT, format),
+    {"format", MS__FFI_FORMAT, offsetof(ms__ffi, format),
+     "framework openai chat-strict anthropic gemini pydantic-ai envelope envelope-rows "
+     "task session"},
     MS__ARG("lenient", BOOL, lenient),
     MS__ARG("expect_seq", U64, append.expect_seq),
     {"views", MS__FFI_VIEWS, offsetof(ms__ffi, query.views),
@@ -25668,7 +25683,8 @@ static const ms__ffi_row ms__ffi_rows[] = {
     MS__ARG("turns", SIZE, memory.scope.turns),
     MS__ARG("phase", I64, memory.scope.phase),
     MS__ARG("previous_phase", I64, memory.scope.previous_phase),
-    MS__ARG("provider", PROFILE, ask.profile),
+    {"provider", MS__FFI_PROFILE, offsetof(ms__ffi, ask.profile),
+     "openai chat-strict anthropic gemini ollama pydantic-ai"},
     MS__ARG("model", TEXT, ask.opts.model),
     MS__ARG("system", TEXT, ask.opts.system),
     MS__ARG("newest", SIZE, ask.opts.newest),
@@ -25747,7 +25763,7 @@ static ms_result ms__ffi_set_of(ms__ffi *f, const ms__ffi_row *row, ms_str value
     return MS_OK;
 }
 
-/* A path, with a NUL after it and none in it. */
+/* A path, with a NUL after it and none in it; not an empty one. */
 static ms_result ms__ffi_path(ms__ffi *f, ms_str text, const char **path)
 {
     char *copy = (char *)ms_arena_alloc(&f->arena, text.len + 1);
@@ -25755,7 +25771,7 @@ static ms_result ms__ffi_path(ms__ffi *f, ms_str text, const char **path)
     memcpy(copy, text.ptr, text.len);
     copy[text.len] = 0;
     *path = copy;
-    return strlen(copy) == text.len ? MS_OK : MS_E_ARGUMENT;
+    return copy[0] && strlen(copy) == text.len ? MS_OK : MS_E_ARGUMENT;
 }
 
 /* What is a string in JSON. */
@@ -25811,6 +25827,14 @@ static ms_result ms__ffi_decode(ms__ffi *f, const ms__ffi_row *row, ms_str value
     }
 }
 
+/* What an argument of each kind is, for errors. */
+static const char *const ms__ffi_expected[] = {
+    "a string", "a path", "JSON", "true or false", "a whole number from 0 on",
+    "a whole number", "a whole number from 0 on", "a whole number from 0 on",
+    "a number of seconds", "a list of strings", "one of these words",
+    "a list of these words", "a list of message types", "one of these words",
+    "one of these words"};
+
 /* Takes one member; null is not given. `known`: the names of the function's arguments. */
 static ms_result ms__ffi_take(ms__ffi *f, const char *known, ms_str name, ms_str value)
 {
@@ -25822,8 +25846,9 @@ static ms_result ms__ffi_take(ms__ffi *f, const char *known, ms_str name, ms_str
         f->given[i] = true;
         ms_result code = ms__ffi_decode(f, row, value);
         if (code == MS_OK) return MS_OK;
-        (void)ms__fail(&f->err, code, "%s is %v: %s", row->name, MS__V(value),
-                       ms_result_text(code));
+        (void)ms__fail(&f->err, code, "%s is %v, %s was expected%s%s", row->name,
+                       MS__V(value), ms__ffi_expected[row->kind],
+                       row->words[0] ? ": " : "", row->words);
         return ms__at_field(&f->err, code, row->name);
     }
     return ms__fail(&f->err, MS_E_ARGUMENT, "no argument is named %v here", MS__V(name));
@@ -25989,7 +26014,7 @@ static ms_result ms__ffi_open_log(ms__ffi *f) { return ms__ffi_verify(f); }
 
 static ms_result ms__ffi_open(ms__ffi *f)
 {
-    if (f->path && f->path[0]) return ms__ffi_open_log(f);
+    if (f->path) return ms__ffi_open_log(f);
     f->mem.keep_unset_times = f->keep_unset_times;
     f->mem.buffer = (void *)(uintptr_t)f->buffer_at;
     if (f->attach) return ms_mem_attach(&f->store, &f->mem, NULL, &f->err);
@@ -26036,10 +26061,13 @@ static ms_result ms__ffi_put_messages(ms__ffi *f, ms_buf *seqs)
 static ms_result ms__ffi_messages(ms__ffi *f)
 {
     ms_buf seqs;
+    ms_stat stat;
     memset(&seqs, 0, sizeof seqs);
     seqs.arena = &f->arena;
     ms_result code = ms__ffi_put_messages(f, &seqs);
     uint64_t seq, damaged = f->it.damaged;
+    if (ms_store_stat(f->store, &stat, NULL) == MS_OK && damaged < stat.damaged)
+        damaged = stat.damaged; /* a location does not know what it lacks */
     ms_result closed = ms_cursor_close(&f->it, code == MS_OK ? &f->err : NULL);
     if (code == MS_OK && closed != MS_E_DAMAGED) code = closed;
     ms__ffi_begin_list(f, "seqs");
@@ -26052,14 +26080,39 @@ static ms_result ms__ffi_messages(ms__ffi *f)
     return code;
 }
 
+/* Without views agents are writers; with views, each must be in one. */
+static ms_result ms__ffi_agents(ms__ffi *f)
+{
+    ms_query *q = &f->query;
+    bool one = ms__ffi_given(f, "agent_key"), some = ms__ffi_given(f, "agent_keys");
+    if (q->views == 0 && one != some) {
+        q->views = MS_VIEW_TEAM;
+        if (some) return MS_OK;
+        q->agent_keys = &f->agent_key;
+        q->n_agent_keys = 1;
+    } else if (one && !(q->views & MS_VIEW_AGENT)) {
+        return ms__fail_at(&f->err, MS_E_ARGUMENT, "agent_key",
+                           "agent_key needs the view agent here");
+    } else if (some && !(q->views & MS_VIEW_TEAM)) {
+        return ms__fail_at(&f->err, MS_E_ARGUMENT, "agent_keys",
+                           "agent_keys needs the view team here");
+    }
+    return MS_OK;
+}
+
 static ms_result ms__ffi_query(ms__ffi *f)
 {
+    MS__TRY(ms__ffi_agents(f));
     MS__TRY(ms_query_open(f->store, &f->query, &f->it, &f->err));
     return ms__ffi_messages(f);
 }
 
 static ms_result ms__ffi_history(ms__ffi *f)
 {
+    if (f->limit > 0 && !f->memory.timeline)
+        return ms__fail_at(&f->err, MS_E_ARGUMENT, "limit", "limit needs timeline; each "
+                           "block has its own: conversation_limit, agent_limit, "
+                           "team_limit, global_limit");
     MS__TRY(ms_get_history(&f->memory, &f->it, &f->err));
     return ms__ffi_messages(f);
 }
@@ -26082,6 +26135,7 @@ static ms_result ms__ffi_search(ms__ffi *f)
 {
     ms_found found;
     size_t left = ms__ffi_given(f, "limit") ? f->limit : 100;
+    MS__TRY(ms__ffi_agents(f));
     f->find.query = f->query;
     f->find.query.limit = 0; /* which counts messages; ours counts matches */
     MS__TRY(ms_find_open(f->store, &f->find, &f->finder, &f->err));

@@ -118,6 +118,11 @@ static void query_filters_and_limits(void **state)
         {"{\"until\":1.5,\"by_time\":true}", "[]"},
         {"{\"turn_id\":\"t\"}", "[]"},
         {"{\"limit\":null}", "[1,2,3]"},
+        {"{\"agent_key\":\"w\"}", "[2,3]"},
+        {"{\"agent_keys\":[\"w\",\"x\"]}", "[2,3]"},
+        {"{\"agent_key\":\"x\"}", "[]"},
+        {"{\"agent_keys\":[\"x\"]}", "[]"},
+        {"{\"views\":[\"timeline\"],\"limit\":1}", "[3]"},
     };
     ms_store *store = opened();
     (void)state;
@@ -164,6 +169,9 @@ static void arguments_of_a_wrong_name_or_kind_are_refused(void **state)
         {"{\"views\":[1]}", MS_E_KIND},
         {"{\"types\":[\"nope\"]}", MS_E_TYPE},
         {"{\"since\":\"now\"}", MS_E_SYNTAX},
+        {"{\"agent_key\":\"w\",\"views\":[\"team\"]}", MS_E_ARGUMENT},
+        {"{\"agent_keys\":[\"w\"],\"views\":[\"agent\"]}", MS_E_ARGUMENT},
+        {"{\"agent_key\":\"w\",\"agent_keys\":[\"w\"]}", MS_E_ARGUMENT},
         {"[]", MS_E_KIND},
         {"{", MS_E_SYNTAX},
     };
@@ -172,6 +180,58 @@ static void arguments_of_a_wrong_name_or_kind_are_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_part(called(store, "query", cases[i].args, NULL),
                     cases[i].code, "{\"code\":\"E_");
+    ms_close(store);
+}
+
+static void refusal_names_what_was_expected(void **state)
+{
+    static const struct {
+        const char *name, *args, *part;
+    } cases[] = {
+        {"query", "{\"location\":5}", "location is 5, a string was expected"},
+        {"query", "{\"limit\":-1}", "limit is -1, a whole number from 0 on was expected"},
+        {"query", "{\"reverse\":1}", "reverse is 1, true or false was expected"},
+        {"query", "{\"since\":[]}", "since is [], a number of seconds was expected"},
+        {"query", "{\"types\":[\"nope\"]}", ", a list of message types was expected"},
+        {"query", "{\"views\":[\"own\"]}", ", a list of these words was expected: "
+                                         "conversation agent team global timeline"},
+        {"query", "{\"format\":\"ollama\"}",
+         ", one of these words was expected: framework openai chat-strict anthropic "},
+        {"request", "{\"provider\":\"openai-responses\"}", "expected: openai chat-strict "
+                                                       "anthropic gemini ollama "},
+        {"query", "{\"agent_key\":\"w\",\"views\":[\"team\"]}", "needs the view agent"},
+        {"history", "{\"location\":\"l\",\"agent_key\":\"w\",\"limit\":1}",
+         "limit needs timeline"},
+    };
+    ms_store *store = opened();
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int code = called(store, cases[i].name, cases[i].args, NULL);
+        expect_part(code, (ms_result)code, cases[i].part);
+        assert_int_not_equal(code, MS_OK);
+    }
+    expect_part(called(store, "append", "{\"location\":\"l\"}",
+                       "[{\"role\":\"user\",\"content\":\"x\"}]"),
+                MS_E_MISSING, "is missing (has it another format, such as openai?)\",");
+    ms_close(store);
+}
+
+/* The words of a refusal and the tables that they stand for agree. */
+static void every_format_and_provider_is_named(void **state)
+{
+    ms_store *store = opened();
+    char args[96];
+    (void)state;
+    assert_int_not_equal(called(store, "query", "{\"format\":\"\"}", NULL), MS_OK);
+    for (size_t i = 0; ms_dialect_at(i); i++) {
+        snprintf(args, sizeof args, " %s", ms_dialect_at(i)->name);
+        assert_non_null(strstr(result, args));
+    }
+    assert_int_not_equal(called(store, "request", "{\"provider\":\"\"}", NULL), MS_OK);
+    for (size_t i = 0; ms_profile_at(i); i++) {
+        snprintf(args, sizeof args, " %s", ms_profile_at(i)->name);
+        assert_non_null(strstr(result, args));
+    }
     ms_close(store);
 }
 
@@ -318,6 +378,8 @@ static void a_log_is_opened_synced_verified(void **state)
     snprintf(args, sizeof args, "{\"path\":\"%s\",\"mode\":\"read\"}", path);
     expect(ms_ffi_open(&store, ARGS(args), fresh(), &result_len), MS_OK, "{}");
     expect_part(called(store, "query", NULL, NULL), MS_OK, "\"damaged\":1");
+    expect_part(called(store, "query", "{\"location\":\"l\"}", NULL), MS_OK,
+                "\"damaged\":1");
     expect_part(called(store, "append", "{\"location\":\"l\"}", conversation),
                 MS_E_READ_ONLY, "reading");
     ms_close(store);
@@ -331,7 +393,13 @@ static void a_log_is_opened_synced_verified(void **state)
                 MS_E_ARGUMENT, "path");
     expect_part(ms_ffi_open(&store, ARGS("{\"path\":\"x\",\"mode\":\"append\"}"), fresh(),
                             &result_len),
-                MS_E_ARGUMENT, "append");
+                MS_E_ARGUMENT, "append\\\", one of these words was expected: create ");
+    expect_part(ms_ffi_open(&store, ARGS("{\"path\":\"\"}"), fresh(), &result_len),
+                MS_E_ARGUMENT, "path");
+    assert_null(store);
+    expect_part(ms_ffi_open(&store, ARGS("{\"path\":\"build/none/x.msl\"}"), fresh(),
+                            &result_len),
+                MS_E_NOT_FOUND, "the folder does not exist");
 }
 
 /* Half of the request has been written when the damage is met. */
@@ -380,6 +448,8 @@ int main(void)
         cmocka_unit_test(query_filters_and_limits),
         cmocka_unit_test(query_writes_the_format_that_was_asked_for),
         cmocka_unit_test(arguments_of_a_wrong_name_or_kind_are_refused),
+        cmocka_unit_test(refusal_names_what_was_expected),
+        cmocka_unit_test(every_format_and_provider_is_named),
         cmocka_unit_test(history_is_what_the_agent_reads),
         cmocka_unit_test(request_and_answer_make_a_loop),
         cmocka_unit_test(search_gives_snippets),
