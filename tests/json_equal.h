@@ -23,10 +23,14 @@ typedef struct json_where {
     size_t len;
 } json_where;
 
-/* The value that is this text, or NULL; strings may hold \u0000. */
+/* The value that is this text, or NULL; strings may hold \u0000. Where a number fits no
+ * integer of jansson's, all are reals. */
 static json_t *json_parse_n(const char *text, size_t len)
 {
-    return json_loadb(text, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+    size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY;
+    json_t *value = json_loadb(text, len, flags, NULL);
+    return value != NULL ? value
+                         : json_loadb(text, len, flags | JSON_DECODE_INT_AS_REAL, NULL);
 }
 
 static bool json_same_at(json_t *a, json_t *b, unsigned options, json_where *where);

@@ -1,145 +1,320 @@
-/* Messages as no program of ours writes them, in every format: each value of a message
- * is another one in turn, members of other formats are added, envelopes have fields that
- * no reader gives, and memory ends at every place.
+/* The formats: what the tables in tests/formats/ list, a test for each row; then their
+ * messages as no program of ours writes them.
  *
- *   - A message is refused with a reason, or what is read of it fits a store, and every
- *     format writes it: JSON that jansson parses and that the same format reads.
- *   - An arena that is too small gives that very result, or says that it is too small.
+ *   - A message of a row is refused with code and place, or has the fields of the row, and
+ *     comes out as the row lists it: at once, as encoded messages and by way of a store, as
+ *     lines and as an array.
+ *   - Each value is another one in turn, members of other formats are added, memory ends at
+ *     every place. A message is refused with a reason, or what is read of it fits a store,
+ *     and every format writes it: JSON that jansson parses and that the same format reads.
+ *   - An arena that is too small gives that very result, or the error that it is too small.
  *     So it is with each allocation failing.
  *
- * Left out: what each type becomes (test_dialect, test_blocks), equality with the source
- * (there too). At MS_TEST_SCALE=100 one in 22 of some 90,000 bent messages, 1,000
- * lists of envelopes; every bent message from 1100 on.
+ * At MS_TEST_SCALE=100 one in 22 of some 90,000 bent messages, 1,000 lists of envelopes;
+ * every bent message from 1100 on.
  */
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "dialects.h"
-#include <jansson.h>
+#include "formats.h"
 
 #define FW "framework"
-#define OA "openai"
-#define SE "session"
-#define TA "task"
-#define EN "envelope"
-#define RO "envelope-rows"
-#define AN "anthropic"
-#define GE "gemini"
-#define PY "pydantic-ai"
 #define PICK(rng, list) (list)[test_below(rng, COUNT(list))]
 
+static const char *const format_names[] = {"openai", "anthropic", "gemini", "pydantic-ai",
+                                           FW, "envelope", "task", "session"};
+static format_row format_rows[1200];
+static size_t format_row_count;
 
-static json_t *parsed(const char *text, size_t len)
+
+/* ---- one row ---- */
+
+/* A failing row prints how it was read, and the command that runs it alone. */
+#define ROW_FAILS(r, how, ...)                                                           \
+    do {                                                                                 \
+        print_error("%s, read %s:\n%.*s\n", (r)->name, how_word(how),                   \
+                    (int)(r)->input.len, (r)->input.ptr);                                \
+        print_error("alone: MS_TEST_ONLY='%s' %s\n", (r)->name, program);                \
+        fail_msg(__VA_ARGS__);                                                           \
+    } while (0)
+
+static const char *program;
+
+static const char *how_word(unsigned how)
 {
-    return json_loadb(text, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+    static const char *const words[] = {"strictly", "leniently", "with repairs",
+                                        "leniently with repairs"};
+    return words[how & 3];
+}
+
+static const char *code_word(ms_result code)
+{
+    static const char *const words[] = {
+#define X(name, text) #name,
+        MS_RESULTS(X)
+#undef X
+    };
+    return words[code];
+}
+
+/* How a row is read; none: nobody takes it. */
+static size_t ways(const format_row *r, unsigned *out)
+{
+    const char *error = row_says(r, "error"), *read = row_says(r, "read");
+    unsigned body = r->body ? BODY : 0;
+    size_t n = 0;
+    if (read == NULL) read = "";
+    bool nobody = error != NULL && (r->body || strcmp(error, "E_SYNTAX") == 0);
+    if (nobody || strcmp(read, "nobody") == 0) return 0;
+    bool strict = strcmp(read, "strict") == 0 || (error == NULL && *read == '\0');
+    if (strict) out[n++] = STRICT | body;
+    if (strcmp(read, "strict") == 0) return n;
+    out[n++] = (error != NULL && strcmp(error, "E_UTF8") == 0 ? REPAIR : LENIENT) | body;
+    out[n++] = LENIENT | REPAIR | body;
+    return n;
+}
+
+static void must_refuse(const format_row *r, ms_str json, unsigned how, const char *path)
+{
+    ms_envelopes list;
+    ms_error err;
+    json_t *offset = json_object_get(r->says, "offset");
+    ms_result code = try_read(r->from, json, how, &list, &err);
+    if (strcmp(code_word(code), row_says(r, "error")) != 0 ||
+        (code != MS_OK && strcmp(err.path, path) != 0))
+        ROW_FAILS(r, how, "   got %s at \"%s\": %s\nexpect %s at \"%s\"", code_word(code),
+                  code != MS_OK ? err.path : "", code != MS_OK ? err.message : "",
+                  row_says(r, "error"), path);
+    if (offset == NULL || json.ptr != r->input.ptr) return;
+    if ((json_int_t)err.offset != json_integer_value(offset) || err.line != 1 ||
+        err.column != err.offset + 1)
+        ROW_FAILS(r, how, "   got offset %u, column %u\nexpect %d", (unsigned)err.offset,
+                  (unsigned)err.column, (int)json_integer_value(offset));
+}
+
+/* A first message of the format that is as it should be. */
+static const format_row *good_row(const char *format)
+{
+    for (size_t i = 0; i < format_row_count; i++)
+        if (format_rows[i].format == format && is_good_row(&format_rows[i]))
+            return &format_rows[i];
+    fail_msg("%s has no row of a good message", format);
+    return NULL;
+}
+
+/* Alone, and as the second of a list. */
+static void is_refused_by_strict_readers(const format_row *r)
+{
+    const char *path = row_says(r, "path"), *error = row_says(r, "error");
+    unsigned how[3];
+    char longer[256] = "";
+    ms_envelopes list;
+    ms_error err;
+    if (path == NULL) path = "";
+    must_refuse(r, r->input, r->body ? BODY : STRICT, path);
+    if (strcmp(error, "E_SYNTAX") == 0) must_refuse(r, r->input, LENIENT | REPAIR, path);
+    if (strcmp(error, "E_UTF8") == 0) must_refuse(r, r->input, LENIENT, path);
+    if (ways(r, how) == 0 && !r->body &&
+        try_read(r->from, r->input, LENIENT | REPAIR, &list, &err) == MS_OK)
+        ROW_FAILS(r, LENIENT | REPAIR, "was read");
+    if (r->body || is_list(r->input)) return;
+    if (!r->bytes)
+        snprintf(longer, sizeof longer, "messages[1]%s%s", *path != '\0' ? "." : "", path);
+    ms_str second = joined(",", r->input, "]");
+    must_refuse(r, joined("[", good_row(r->format)->input, second.ptr), STRICT, longer);
+}
+
+static json_t *value_json(ms_value v)
+{
+    if (!v.json) return json_stringn(v.text.ptr, v.text.len);
+    json_t *value = json_parse_n(v.text.ptr, v.text.len);
+    assert_non_null(value);
+    return value;
+}
+
+/* The fields of an envelope as an object: without what is absent, and the source. */
+static json_t *fields_of(const ms_envelope *m)
+{
+    json_t *out = json_object();
+    json_object_set_new(out, "type", json_string(m->type == MS_T_OTHER ? "other"
+                                                 : ms_type_word(m->type)));
+    if (m->role != MS_ROLE_NONE)
+        json_object_set_new(out, "role", json_string(m->role == MS_ROLE_OTHER
+                                                         ? "other"
+                                                         : ms_role_word(m->role)));
+#define TEXT(s) ms_text_n(s)
+#define OBJECT(s) ms_json(s)
+#define VALUE(v) (v)
+#define X(number, NAME, member, kind)                                                    \
+    if (number != MS_F_SOURCE && kind(m->member).text.ptr != NULL)                       \
+        json_object_set_new(out, #member, value_json(kind(m->member)));
+    MS_FIELDS(X)
+#undef X
+#undef TEXT
+#undef OBJECT
+#undef VALUE
+    if ((m->flags & MS_FLAG_JOINED) != 0) json_object_set_new(out, "joined", json_true());
+    if (m->has_time) {
+        char text[TEST_SECONDS_MAX];
+        size_t len = test_seconds_write(m->time_ns, text);
+        json_object_set_new(out, "time", json_stringn(text, len));
+    }
+    return out;
+}
+
+static json_t *all_fields(const ms_envelopes *list)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < list->count; i++)
+        json_array_append_new(all, fields_of(&list->items[i]));
+    return all;
+}
+
+static void must_equal(const format_row *r, unsigned how, const char *what, json_t *got,
+                       json_t *want)
+{
+    json_where where = {{0}, 0};
+    if (got != NULL && json_same(got, want, 0, &where)) return;
+    char *a = json_dumps(got, JSON_ENCODE_ANY | JSON_COMPACT);
+    char *b = json_dumps(want, JSON_ENCODE_ANY | JSON_COMPACT);
+    ROW_FAILS(r, how, "%s differs at \"%s\"\n   got %s\nexpect %s", what, where.path,
+              a != NULL ? a : "no JSON", b);
+}
+
+static void must_have_fields(const format_row *r, const ms_envelopes *list, unsigned how)
+{
+    json_t *want = json_object_get(r->says, "fields"), *got = all_fields(list);
+    if (want != NULL) must_equal(r, how, "fields", got, want);
+    json_decref(got);
+}
+
+/* May it be put into a store as it is? A place of its own would contradict. */
+static bool is_placeless(const ms_envelopes *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].location.ptr != NULL) return false;
+    return list->count > 0;
+}
+
+/* What a format writes of the list, by every way the same text. */
+static ms_str written_alike(const char *format, const ms_envelopes *list, unsigned how)
+{
+    ms_str text = written(format, list, how);
+    same_text(written(format, list, how | ENCODED), text);
+    if (is_placeless(list) && strcmp(format, "task") != 0) /* a task numbers messages */
+        same_text(written_stored(format, list, how), text);
+    return text;
+}
+
+/* An array, or one message: a line of its own, and the only item of an array. */
+static void must_become(const format_row *r, const ms_envelopes *list, unsigned how,
+                        const char *format, json_t *want)
+{
+    unsigned opts = json_object_get(r->says, "places") != NULL ? PLACES : 0;
+    json_t *all = json_is_array(want) ? json_incref(want) : json_pack("[O]", want);
+    ms_str text = written_alike(format, list, opts | ARRAY);
+    ms_str lines = written_alike(format, list, opts);
+    json_t *got = json_parse_n(text.ptr, text.len);
+    size_t n = 0;
+    must_equal(r, how, format, got, all);
+    if (repeats(text) && !repeats(r->input))
+        ROW_FAILS(r, how, "%s: a member is there twice: %.*s", format, (int)text.len,
+                  text.ptr);
+    for (size_t i = 0; i < lines.len; i++) n += lines.ptr[i] == '\n';
+    if (n != json_array_size(all))
+        ROW_FAILS(r, how, "%s: %zu lines, not %zu: %.*s", format, n, json_array_size(all),
+                  (int)lines.len, lines.ptr);
+    json_decref(got);
+    if (!json_is_array(want)) {
+        got = json_parse_n(lines.ptr, lines.len);
+        must_equal(r, how, format, got, want);
+        json_decref(got);
+    }
+    json_decref(all);
+}
+
+/* It comes back as it was spelled. */
+static void must_be_exact(const format_row *r, const ms_envelopes *list)
+{
+    ms_str line = written_alike(r->format, list, LINES);
+    assert_true(line.len > 0 && line.ptr[line.len - 1] == '\n');
+    same_text(ms_str_n(line.ptr, line.len - 1), r->input);
+}
+
+/* What a format has written, it reads, and writes once more as it was. */
+static void must_be_stable(const format_row *r, const ms_envelopes *list, unsigned how,
+                           const char *format)
+{
+    ms_envelopes back;
+    ms_error err;
+    ms_str text = written(format, list, ARRAY);
+    if (try_read(format, text, how & LENIENT, &back, &err) != MS_OK)
+        ROW_FAILS(r, how, "%s refuses what it wrote: %s: %s\n%.*s", format, err.path,
+                  err.message, (int)text.len, text.ptr);
+    same_text(written(format, &back, ARRAY), text);
+}
+
+static void is_read_and_written(const format_row *r, unsigned how)
+{
+    const char *other;
+    json_t *want = json_object_get(r->says, "output"), *in;
+    ms_envelopes list = reads(r->from, r->input, how);
+    must_have_fields(r, &list, how);
+    if (json_is_true(json_object_get(r->says, "exact"))) must_be_exact(r, &list);
+    in = json_parse_n(r->input.ptr, r->input.len);
+    if (want == NULL && r->from == r->format) want = in;
+    if (want != NULL) must_become(r, &list, how, r->format, want);
+    if (want != NULL) must_be_stable(r, &list, how, r->format);
+    json_object_foreach (json_object_get(r->says, "to"), other, want)
+        must_become(r, &list, how, other, want);
+    json_decref(in);
+}
+
+/* "NEST" in the input stands for lists in each other, as many as the row says at most. */
+static void is_nested_so_deeply(const format_row *r)
+{
+    enum { FAR = 100000 };
+    size_t deepest = (size_t)json_integer_value(json_object_get(r->says, "deepest"));
+    const size_t depths[] = {deepest, deepest + 1, FAR};
+    const char *at = strstr(r->input.ptr, "\"NEST\"");
+    assert_non_null(at);
+    char *brackets = (char *)ms_arena_alloc(&arena, 2 * FAR + 1);
+    for (size_t i = 0; i < COUNT(depths); i++) {
+        size_t n = depths[i], before = (size_t)(at - r->input.ptr);
+        ms_str tail = ms_str_n(at + 6, r->input.len - before - 6);
+        memset(brackets, '[', n);
+        memset(brackets + n, ']', n);
+        brackets[2 * n] = '\0';
+        ms_str json = joined(joined("", ms_str_n(r->input.ptr, before), brackets).ptr, tail, "");
+        ms_envelopes list;
+        ms_error err;
+        ms_result code = try_read(r->from, json, STRICT, &list, &err);
+        if (code != (i == 0 ? MS_OK : MS_E_DEPTH))
+            ROW_FAILS(r, STRICT, "%zu brackets: %s", n, code_word(code));
+        if (i == 0) same_json(r->name, written(r->format, &list, is_list(json) ? ARRAY : 0), json);
+        else assert_int_equal(try_read(r->from, json, LENIENT | REPAIR, &list, &err),
+                              MS_E_DEPTH);
+    }
+}
+
+static void row_is_as_its_table_has_it(void **state)
+{
+    const format_row *r = (const format_row *)*state;
+    unsigned how[3];
+    test_arena_init(&arena, NULL);
+    if (json_object_get(r->says, "deepest") != NULL) {
+        is_nested_so_deeply(r);
+    } else {
+        if (row_says(r, "error") != NULL) is_refused_by_strict_readers(r);
+        for (size_t i = 0, n = ways(r, how); i < n; i++) is_read_and_written(r, how[i]);
+    }
+    ms_arena_deinit(&arena);
 }
 
 
-/* ---- messages to begin with: \u escapes make every text one that needs memory ---- */
+/* ---- messages that every format has to answer ---- */
 
-static const struct {
-    const char *dialect, *json;
-} rows[] = {
-    {FW, "{\"type\":\"user_message\",\"content\":\"\\u0041\",\"timestamp\":1.5,\"role\":"
-         "\"te\\u0041cher\",\"joined\":true,\"turn_id\":\"\\u0041\",\"location\":\"\\u0041"
-         "\",\"agent_key\":\"w\",\"idempotency_key\":\"\\u0041\",\"id\":\"\\u0041\"}"},
-    {FW, "{\"type\":\"action\",\"tool\":\"\\u0041\",\"args\":{\"q\":[1]},\"call\":{\"a\":"
-         "1},\"tool_call_id\":\"\\u0041\",\"k\":[1]}"},
-    {FW, "{\"type\":\"\\u0061ction\",\"tool\":\"f\",\"args\":\"no \\u0041 json\"}"},
-    {FW, "{\"type\":\"\\u0041nother\",\"content\":\"x\"}"},
-    {FW, "{\"type\":\"delegation\",\"worker\":\"\\u0041\",\"task\":\"\\u0041\","
-         "\"phase_id\":2,\"summary\":\"\\u0041\"}"},
-    {FW, "{\"type\":\"synthesis\",\"content\":{\"a\":\"\\u0041\"},\"from_manager\":\"m\"}"},
-    {OA, "{\"role\":\"\\u0075ser\",\"content\":[{\"type\":\"text\",\"text\":\"\\u0041\"},"
-         "{\"type\":\"image_url\",\"image_url\":{\"url\":\"u\"}}],\"name\":\"\\u0041\"}"},
-    {OA, "{\"role\":\"assistant\",\"content\":\"\\u0041\",\"tool_calls\":[{\"id\":\"\\u0041"
-         "\",\"type\":\"function\",\"function\":{\"name\":\"\\u0041\",\"arguments\":"
-         "\"{\\\"a\\\":1}\"}},{\"id\":\"d\",\"type\":\"custom\",\"custom\":{\"name\":\"g\","
-         "\"input\":\"\\u0041\"}}],\"refusal\":null,\"audio\":{\"id\":\"1\"}}"},
-    {OA, "{\"role\":\"tool\",\"tool_call_id\":\"\\u0041\",\"name\":\"\\u0041\",\"content\":"
-         "\"\\u0041\"}"},
-    {OA, "{\"role\":\"developer\",\"content\":\"\\u0041\"}"},
-    {SE, "{\"role\":\"\\u0075ser\",\"content\":\"\\u0041\",\"timestamp\":\"2024-01-15T10:"
-         "30:00Z\",\"id\":\"\\u0041\",\"metadata\":{\"timestamp\":5,\"tool_name\":\"n\"}}"},
-    {SE, "{\"role\":\"tool\",\"content\":\"\\u0041\",\"tool_name\":\"\\u0041\","
-         "\"tool_call_id\":\"\\u0041\",\"tool_arguments\":{\"a\":1},\"metadata\":"
-         "\"{\\\"tool_name\\\":\\\"in\\\",\\\"tool_arguments\\\":{}}\",\"created_at\":7}"},
-    {SE, "{\"role\":\"tool\",\"content\":\"\",\"metadata\":{\"tool_name\":\"\\u0041\","
-         "\"tool_call_id\":\"\\u0041\",\"tool_arguments\":\"\\u0041\",\"timestamp\":\"\"}}"},
-    {SE, "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":{\"items\":[{"
-         "\"tool_name\":\"\\u0041\",\"tool_call_id\":\"\\u0041\",\"tool_arguments\":"
-         "{\"a\":[]},\"more\":1}]},\"timestamp\":1e9}"},
-    {SE, "{\"role\":\"assistant\",\"content\":\"x\",\"msgstore\":{\"type\":\"reasoning\","
-         "\"role\":\"\\u0041\",\"time\":5.25,\"turn_id\":\"\\u0041\",\"joined\":true,"
-         "\"args\":{\"a\":1},\"call_extra\":{\"b\":2}}}"},
-    {TA, "{\"id\":\"\\u0041\",\"task_id\":\"\\u0041\",\"content\":{\"type\":\"text\","
-         "\"author\":\"user\",\"content\":\"\\u0041\",\"style\":\"static\",\"format\":"
-         "\"plain\",\"attachments\":[{\"name\":\"n\",\"url\":\"u\",\"mime_type\":\"m\"},"
-         "{\"file_id\":\"f\",\"name\":\"n\",\"size\":1,\"type\":\"t\"}]},\"created_at\":"
-         "\"2024-01-01T00:00:00+00:00\",\"updated_at\":null,\"streaming_status\":\"DONE\"}"},
-    {TA, "{\"type\":\"tool_request\",\"author\":\"agent\",\"tool_call_id\":\"\\u0041\","
-         "\"name\":\"\\u0041\",\"arguments\":{\"a\":1},\"style\":\"active\"}"},
-    {TA, "{\"type\":\"tool_response\",\"author\":\"agent\",\"tool_call_id\":\"\\u0041\","
-         "\"name\":\"\\u0041\",\"content\":\"\\u0041\",\"is_error\":true}"},
-    {TA, "{\"type\":\"reasoning\",\"author\":\"agent\",\"summary\":[\"\\u0041\"],"
-         "\"content\":[\"b\"],\"style\":\"static\"}"},
-    {TA, "{\"type\":\"data\",\"author\":\"\\u0061gent\",\"data\":{\"a\":\"\\u0041\"},"
-         "\"msgstore\":{\"type\":\"synthesis\",\"from_manager\":\"m\",\"role\":\"x\"}}"},
-    {EN, "{\"schema\":\"agents-api.message\",\"version\":1,\"type\":\"tool_call\",\"role\":"
-         "\"\\u0041\",\"content\":\"\\u0041\",\"payload\":{\"tool_name\":\"\\u0041\","
-         "\"parameters\":{\"a\":\"\\u0041\"},\"turn\":2},\"metadata\":{\"tool_call_id\":"
-         "\"\\u0041\",\"k\":1},\"id\":\"\\u0041\",\"created_at\":\"2024-01-01T00:00:00Z\","
-         "\"updated_at\":\"x\",\"extra\":{\"n\":1}}"},
-    {EN, "{\"schema\":\"agents-api.message\",\"version\":\"1\",\"type\":\"tool_result\","
-         "\"role\":\"tool\",\"content\":[{\"type\":\"text\",\"text\":\"\\u0041\"}],\"data\":"
-         "{\"tool_name\":\"f\",\"success\":true},\"created_at\":\"\\u0041\"}"},
-    {EN, "{\"role\":\"assistant\",\"content\":\"\\u0041\",\"metadata\":{\"type\":"
-         "\"tool_call\",\"tool_name\":\"\\u0041\",\"parameters\":\"\\u0041\",\"turn\":1,"
-         "\"msgstore\":{\"call_extra\":{\"parameters\":{}},\"args\":{},\"key\":\"k\"}}}"},
-    {RO, "{\"role\":\"user\",\"content\":{\"a\":1},\"metadata\":{\"type\":\"tool_result\","
-         "\"tool_name\":\"\\u0041\",\"tool_call_id\":\"\\u0041\",\"success\":false}}"},
-    {AN, "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"\\u0041"
-         "\",\"signature\":\"s\"},{\"type\":\"text\",\"text\":\"\\u0041\"},{\"type\":"
-         "\"tool_use\",\"id\":\"\\u0041\",\"name\":\"\\u0041\",\"input\":{\"a\":1}}]}"},
-    {AN, "{\"role\":\"\\u0075ser\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":"
-         "\"\\u0041\",\"content\":[{\"type\":\"text\",\"text\":\"\\u0041\"},{\"type\":"
-         "\"image\",\"source\":{}}],\"is_error\":true},{\"type\":\"text\",\"text\":\"a\"},"
-         "{\"type\":\"document\",\"source\":{}}]}"},
-    {GE, "{\"role\":\"model\",\"parts\":[{\"text\":\"\\u0041\",\"thought\":true},{\"text\":"
-         "\"\\u0041\"},{\"functionCall\":{\"name\":\"\\u0041\",\"args\":{\"a\":1},\"id\":"
-         "\"\\u0041\"},\"thoughtSignature\":\"s\"}]}"},
-    {GE, "{\"role\":\"user\",\"parts\":[{\"functionResponse\":{\"name\":\"\\u0041\","
-         "\"response\":{\"result\":\"\\u0041\"},\"id\":\"\\u0041\"}},{\"inlineData\":{"
-         "\"mimeType\":\"m\",\"data\":\"d\"}}]}"},
-    {GE, "{\"parts\":[{\"functionResponse\":{\"name\":\"f\",\"response\":{\"error\":"
-         "\"\\u0041\"}}}]}"},
-    {PY, "{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"system-prompt\",\"content\":"
-         "\"\\u0041\",\"timestamp\":\"2024-01-01T00:00:00Z\"},{\"part_kind\":"
-         "\"user-prompt\",\"content\":[\"\\u0041\",{\"kind\":\"image-url\",\"url\":\"u\"}],"
-         "\"timestamp\":5},{\"part_kind\":\"tool-return\",\"tool_name\":\"\\u0041\","
-         "\"content\":{\"a\":1},\"tool_call_id\":\"\\u0041\",\"outcome\":\"failed\"},"
-         "{\"part_kind\":\"retry-prompt\",\"content\":\"\\u0041\",\"tool_name\":\"\\u0041\","
-         "\"tool_call_id\":\"c\"}],\"instructions\":\"\\u0041\"}"},
-    {PY, "{\"kind\":\"response\",\"parts\":[{\"part_kind\":\"text\",\"content\":\"\\u0041\"},"
-         "{\"part_kind\":\"thinking\",\"content\":\"\\u0041\",\"signature\":\"s\"},"
-         "{\"part_kind\":\"tool-call\",\"tool_name\":\"\\u0041\",\"args\":\"{}\","
-         "\"tool_call_id\":\"\\u0041\"},{\"part_kind\":\"tool-call\",\"tool_name\":\"g\","
-         "\"args\":{\"a\":1}}],\"timestamp\":\"2024-01-01T00:00:00Z\",\"model_name\":"
-         "\"m\"}"},
-};
-
-
-/* ---- reading and writing ---- */
-
-static ms_result reads(const ms_dialect *d, ms_str json, unsigned how, ms_arena *in,
-                       ms_envelopes *out, ms_error *err)
-{
-    ms_read_opts opts = {(how & LENIENT) != 0, (how & REPAIR) != 0};
-    memset(err, 0, sizeof *err);
-    memset(out, 0xA5, sizeof *out);
-    return ms_read(d, json, &opts, in, out, err);
-}
-
+/* Writes with an arena of its own; the text is in the test's. */
 static ms_result writes(const ms_dialect *d, const ms_envelopes *list, ms_arena *in,
                         bool placed, ms_buf *text, ms_error *err)
 {
@@ -155,30 +330,20 @@ static ms_result writes(const ms_dialect *d, const ms_envelopes *list, ms_arena 
     return code == MS_OK ? ms_writer_finish(&w, err) : code;
 }
 
-static void must_be_json(const ms_dialect *d, ms_str text)
-{
-    json_t *value = parsed(text.ptr, text.len);
-    if (value == NULL || !json_is_array(value))
-        fail_msg("%s writes no JSON: %.*s", d->name, (int)text.len, text.ptr);
-    json_decref(value);
-}
-
-/* It is written, that is JSON, which the format reads, and what it reads fits a store. */
+/* It is written, that is a JSON array, which the format reads, and what it reads fits a
+ * store. */
 static void must_cross(const ms_dialect *d, const ms_envelopes *list, bool placed)
 {
     ms_buf text;
     ms_error err;
-    ms_envelopes again;
-    ms_read_opts opts = {true, false};
     if (writes(d, list, &arena, placed, &text, &err) != MS_OK)
         fail_msg("%s cannot write it: %s: %s", d->name, err.path, err.message);
     ms_str json = ms_buf_text(&text);
-    must_be_json(d, json);
-    if (ms_read_list(d, json, &opts, &arena, &again, &err) != MS_OK)
-        fail_msg("%s refuses what it writes: %s: %s\n%.*s", d->name, err.path,
-                 err.message, (int)json.len, json.ptr);
-    for (size_t i = 0; i < again.count; i++)
-        assert_int_equal(ms_envelope_check(&again.items[i], &err), MS_OK);
+    json_t *value = json_parse_n(json.ptr, json.len);
+    if (!json_is_array(value))
+        fail_msg("%s writes no JSON: %.*s", d->name, (int)json.len, json.ptr);
+    json_decref(value);
+    (void)reads(d->name, json, LENIENT);
 }
 
 /* In every format. */
@@ -198,15 +363,12 @@ static void must_be_answered(const char *name, ms_str json)
         ms_envelopes list;
         ms_error err;
         bent++;
-        if (reads(dialect(name), json, how, &arena, &list, &err) != MS_OK) {
+        if (try_read(name, json, how, &list, &err) != MS_OK) {
             refused++;
-            assert_null(list.items);
-            assert_int_equal(list.count, 0);
-            assert_true(err.code != MS_OK && err.message[0] != '\0');
             continue;
         }
         for (size_t i = 0; i < list.count; i++)
-            assert_int_equal(ms_envelope_check(&list.items[i], &err), MS_OK);
+            must(ms_envelope_check(&list.items[i], &err), &err);
         must_cross_all(&list);
     }
     ms_arena_reset(&arena);
@@ -232,7 +394,7 @@ static const char *const names[] = {
 static json_t *value_at(size_t i)
 {
     const char *text = values[i % COUNT(values)];
-    json_t *value = parsed(text, strlen(text));
+    json_t *value = json_parse_n(text, strlen(text));
     assert_non_null(value);
     return value;
 }
@@ -303,18 +465,421 @@ static void bend_all(const char *name, json_t *message, json_t *holder)
     }
 }
 
+/* Rows whose every text is written with an escape, so that reading it needs memory. */
+static bool has_escapes(const format_row *r)
+{
+    return r->from == r->format && !r->bytes &&
+           strncmp(strchr(r->name, '/'), "/escapes_", 9) == 0;
+}
+
 static void any_value_in_any_place_is_answered(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        json_t *message = parsed(rows[i].json, strlen(rows[i].json));
-        if (message == NULL) fail_msg("row %zu is no JSON", i);
-        must_be_answered(rows[i].dialect, ms_str_of(rows[i].json));
-        bend_all(rows[i].dialect, message, message);
+    for (size_t i = 0; i < format_row_count; i++) {
+        const format_row *r = &format_rows[i];
+        if (!has_escapes(r)) continue;
+        json_t *message = json_parse_n(r->input.ptr, r->input.len);
+        must_be_answered(r->format, r->input);
+        bend_all(r->format, message, message);
         json_decref(message);
     }
-    if (bent > 500) assert_in_range(refused, bent / 50, bent - bent / 10);
+    if (bent > 5000) assert_in_range(refused, bent / 50, bent - bent / 10);
     test_tally("bent messages", bent);
+}
+
+
+/* ---- messages made of rows ---- */
+
+/* A value inside a message: a member of an object, or an item of a list. */
+typedef struct spot {
+    json_t *holder;
+    const char *key;
+    size_t index;
+} spot;
+
+/* The n-th value inside, or how many there are. */
+static bool find_spot(json_t *value, size_t *n, spot *out)
+{
+    const char *key;
+    json_t *item;
+    size_t i;
+    if (json_is_object(value)) {
+        json_object_foreach (value, key, item) {
+            spot here = {value, key, 0};
+            *out = here;
+            if ((*n)-- == 0 || find_spot(item, n, out)) return true;
+        }
+    }
+    json_array_foreach (value, i, item) {
+        spot here = {value, NULL, i};
+        *out = here;
+        if ((*n)-- == 0 || find_spot(item, n, out)) return true;
+    }
+    return false;
+}
+
+static bool random_spot(json_t *message, uint64_t *rng, spot *out)
+{
+    size_t n = SIZE_MAX;
+    if (find_spot(message, &n, out)) return false;
+    n = (size_t)test_below(rng, SIZE_MAX - n);
+    return find_spot(message, &n, out);
+}
+
+static json_t *value_of(const spot *at)
+{
+    return at->key != NULL ? json_object_get(at->holder, at->key)
+                           : json_array_get(at->holder, at->index);
+}
+
+static void put_at(const spot *at, json_t *value)
+{
+    if (at->key != NULL) json_object_set_new(at->holder, at->key, value);
+    else json_array_set_new(at->holder, at->index, value);
+}
+
+static json_t *random_text(uint64_t *rng)
+{
+    static const char *const pieces[] = {
+        "", "a", "word ", "\n", "\"", "\\", "{\"a\":1}", "[", "null", "\t\r\b\f", "\x01",
+        "\x7f", "\xc3\xa9", "\xe2\x80\xa8", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf",
+        "\xef\xbf\xbd", "Error: ", "c1", "2026-04-28 12:00:00", "{}", "call_1",
+    };
+    char text[256];
+    size_t n = 0;
+    for (size_t left = (size_t)test_below(rng, 5); left > 0; left--) {
+        const char *piece = PICK(rng, pieces);
+        memcpy(text + n, piece, strlen(piece));
+        n += strlen(piece);
+        if (test_one_in(rng, 40)) text[n++] = '\0';
+    }
+    return json_stringn(text, n);
+}
+
+static json_t *random_number(uint64_t *rng)
+{
+    switch (test_below(rng, 4)) {
+    case 0: return json_integer((json_int_t)test_random(rng));
+    case 1: return json_real((double)test_below(rng, 1000) / 8);
+    case 2: return json_real((double)(int64_t)test_random(rng) / 3.0);
+    default: return json_integer((json_int_t)test_below(rng, 3));
+    }
+}
+
+static json_t *random_value(uint64_t *rng, unsigned depth)
+{
+    json_t *value;
+    size_t n = (size_t)test_below(rng, 4);
+    switch (test_below(rng, depth > 0 ? 8 : 6)) {
+    case 0: return json_null();
+    case 1: return json_boolean(test_one_in(rng, 2));
+    case 2: return random_number(rng);
+    case 3:
+    case 4:
+    case 5: return random_text(rng);
+    case 6:
+        value = json_array();
+        while (n-- > 0) json_array_append_new(value, random_value(rng, depth - 1));
+        return value;
+    default:
+        value = json_object();
+        while (n-- > 0)
+            json_object_set_new(value, PICK(rng, names), random_value(rng, depth - 1));
+        return value;
+    }
+}
+
+static json_t *random_good_row(const char *format, uint64_t *rng)
+{
+    for (;;) {
+        const format_row *r = &format_rows[test_below(rng, format_row_count)];
+        if (r->format != format || !is_good_row(r) || is_list(r->input)) continue;
+        return json_parse_n(r->input.ptr, r->input.len);
+    }
+}
+
+/* What another row has under the same name; or an item more for a list. */
+static void take_from(json_t *message, json_t *other, uint64_t *rng)
+{
+    spot at, from;
+    if (!random_spot(message, rng, &at) || at.key == NULL) return;
+    for (unsigned tries = 0; tries < 20 && random_spot(other, rng, &from); tries++) {
+        json_t *mine = value_of(&at), *value = value_of(&from);
+        if (from.key == NULL || strcmp(at.key, from.key) != 0) continue;
+        if (json_is_array(mine) && json_is_array(value)) json_array_extend(mine, value);
+        else put_at(&at, json_deep_copy(value));
+        return;
+    }
+}
+
+/* One change; a bent message may be wrong, others are most often right. */
+static void change_message(json_t *message, const char *format, bool bend, uint64_t *rng)
+{
+    json_t *other = random_good_row(format, rng);
+    spot at;
+    switch (test_below(rng, bend ? 6 : 4)) {
+    case 0:
+    case 1: take_from(message, other, rng); break;
+    case 2:
+        if (random_spot(message, rng, &at) && json_is_object(value_of(&at)))
+            json_object_set_new(value_of(&at), PICK(rng, names), random_value(rng, 2));
+        else json_object_set_new(message, "unknown", random_value(rng, 3));
+        break;
+    case 3:
+        if (random_spot(message, rng, &at) && json_is_string(value_of(&at)))
+            put_at(&at, random_text(rng));
+        break;
+    case 4:
+        if (random_spot(message, rng, &at) && at.key != NULL)
+            json_object_del(at.holder, at.key);
+        break;
+    default:
+        if (random_spot(message, rng, &at)) put_at(&at, random_value(rng, 2));
+    }
+    json_decref(other);
+}
+
+/* The text of a value, spelled one way or another, in the test's arena. */
+static ms_str spelled(json_t *value, uint64_t *rng)
+{
+    static const size_t flags[] = {JSON_COMPACT, JSON_INDENT(2), JSON_ENSURE_ASCII,
+                                   JSON_SORT_KEYS};
+    char *text = json_dumps(value, PICK(rng, flags) | JSON_REAL_PRECISION(17));
+    assert_non_null(text);
+    ms_str copy = joined("", ms_str_of(text), "");
+    free(text);
+    return copy;
+}
+
+/* Is all that the source has in what came back? pydantic-ai gives ids to calls. */
+static bool contains(json_t *got, json_t *source)
+{
+    const char *key;
+    json_t *value;
+    size_t i;
+    json_array_foreach (source, i, value)
+        if (!contains(json_array_get(got, i), value)) return false;
+    if (json_is_array(source)) return json_array_size(got) == json_array_size(source);
+    if (!json_is_object(source)) return json_same(got, source, 0, NULL);
+    json_object_foreach (source, key, value)
+        if (!contains(json_object_get(got, key), value)) return false;
+    return true;
+}
+
+/* Refused, or it comes back: equal, with ids, or in the one form of an envelope. */
+static bool is_refused_or_comes_back(const char *format, ms_str json, unsigned how)
+{
+    ms_envelopes list;
+    ms_error err;
+    unsigned opts = (is_list(json) ? ARRAY : LINES) |
+                    (strcmp(format, FW) == 0 ? PLACES : 0); /* else it adds a member */
+    if (try_read(format, json, how, &list, &err) != MS_OK) return false;
+    ms_str text = written(format, &list, opts);
+    same_text(written(format, &list, opts | ENCODED), text);
+    json_t *got = json_parse_n(text.ptr, text.len);
+    json_t *source = json_parse_n(json.ptr, json.len);
+    if (got == NULL) fail_msg("%s writes no JSON: %.*s", format, (int)text.len, text.ptr);
+    if (strcmp(format, "envelope") == 0) {
+        list = reads(format, text, how & LENIENT);
+        same_text(written(format, &list, opts), text);
+    } else if (source != NULL && !contains(got, source)) {
+        fail_msg("%s\n   got %.*s\nsource %.*s", format, (int)text.len, text.ptr,
+                 (int)json.len, json.ptr);
+    } else if (source != NULL && strcmp(format, "pydantic-ai") != 0) {
+        same_json(format, text, json);
+    }
+    json_decref(got);
+    json_decref(source);
+    return true;
+}
+
+/* Messages of rows with up to three changes, and lists of them. */
+static void mixed_messages_are_refused_or_come_back(void **state)
+{
+    size_t taken = 0, n = test_times(40000);
+    (void)state;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t rng = test_seed() + i;
+        const char *format = format_names[i % COUNT(format_names)];
+        json_t *value = json_array();
+        bool bend = test_one_in(&rng, 3);
+        size_t many = test_one_in(&rng, 10) ? (size_t)test_below(&rng, 7) : 1;
+        for (size_t k = 0; k < many; k++) {
+            json_t *message = random_good_row(format, &rng);
+            for (size_t changes = (size_t)test_below(&rng, 4); changes > 0; changes--)
+                change_message(message, format, bend, &rng);
+            json_array_append_new(value, message);
+        }
+        ms_str json = spelled(many == 1 ? json_array_get(value, 0) : value, &rng);
+        taken += is_refused_or_comes_back(format, json, STRICT);
+        (void)is_refused_or_comes_back(format, json, LENIENT | REPAIR);
+        json_decref(value);
+        ms_arena_reset(&arena);
+    }
+    printf("%zu of %zu mixed messages were taken strictly\n", taken, n);
+    assert_in_range(taken, n / 2, n);
+}
+
+/* Texts of rows with bytes changed or lost, or truncated. */
+static void mangled_texts_are_refused_or_come_back(void **state)
+{
+    static const char bytes[] = "{}[]\",:0n\\x\xff";
+    size_t taken = 0, n = test_times(40000);
+    uint64_t rng = test_seed() + 1;
+    (void)state;
+    for (size_t i = 0; i < n; i++) {
+        const format_row *r = &format_rows[test_below(&rng, format_row_count)];
+        size_t len = r->input.len;
+        if (!is_good_row(r) || len == 0) continue;
+        char *text = (char *)malloc(len + 1); /* a read beyond its end shows */
+        memcpy(text, r->input.ptr, len);
+        size_t at = (size_t)test_below(&rng, len);
+        switch (test_below(&rng, 4)) {
+        case 0: text[at] = (char)test_random(&rng); break;
+        case 1: text[at] = PICK(&rng, bytes); break;
+        case 2: len = at; break;
+        default: memmove(text + at, text + at + 1, --len - at);
+        }
+        text = (char *)realloc(text, len > 0 ? len : 1);
+        taken += is_refused_or_comes_back(r->format, ms_str_n(text, len),
+                                          (unsigned)test_below(&rng, 4));
+        free(text);
+        ms_arena_reset(&arena);
+    }
+    assert_true(taken > n / 40);
+}
+
+/* Each table as one list: message after message, none runs into another. */
+static void rows_of_a_table_come_back_as_one_list(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < COUNT(format_names); f++) {
+        ms_str all = MS_STR("");
+        for (size_t i = 0; i < format_row_count; i++) {
+            const format_row *r = &format_rows[i];
+            if (r->format != format_names[f] || !is_good_row(r) || is_list(r->input))
+                continue;
+            if (spelled_member(r->input.ptr, "parts").ptr != NULL &&
+                strstr(spelled_member(r->input.ptr, "parts").ptr, "retry-prompt") != NULL)
+                continue; /* it would answer a call */
+            all = joined(joined("", all, all.len > 0 ? "," : "[").ptr, r->input, "");
+        }
+        all = joined("", all, "]");
+        (void)reads(format_names[f], all, STRICT);
+        (void)is_refused_or_comes_back(format_names[f], all, STRICT);
+        ms_arena_reset(&arena);
+    }
+}
+
+
+/* What a row of the table comes back as by way of the framework's format, which carries what
+ * it has no member for. */
+static void row_comes_back_when_it_crosses_the_framework(void **state)
+{
+    static const char *const formats[] = {"openai", "envelope", "task", "session"};
+    (void)state;
+    for (size_t i = 0; i < format_row_count; i++) {
+        const format_row *r = &format_rows[i];
+        bool crosses = false;
+        for (size_t f = 0; f < COUNT(formats); f++)
+            crosses = crosses || strcmp(r->format, formats[f]) == 0;
+        if (!crosses || !is_good_row(r)) continue;
+        if (json_is_false(json_object_get(r->says, "by_framework"))) continue;
+        ms_envelopes list = reads(r->format, r->input, STRICT);
+        ms_str text = written(r->format, &list, ARRAY | PLACES);
+        ms_str there = written(FW, &list, ARRAY | PLACES);
+        list = reads(FW, there, LENIENT);
+        json_where where = {{0}, 0};
+        ms_str back = written(r->format, &list, ARRAY | PLACES);
+        if (!equal_json(back, text, JSON_ARGUMENTS, &where))
+            fail_msg("%s: differs at \"%s\"\n   got %.*s\nexpect %.*s\n   via %.*s", r->name,
+                     where.path, (int)back.len, back.ptr, (int)text.len, text.ptr,
+                     (int)there.len, there.ptr);
+        ms_arena_reset(&arena);
+    }
+}
+
+/* What the rules of the format make of a canonical envelope, as a row for a provider. */
+static json_t *projected(json_t *envelope)
+{
+    json_t *metadata = json_deep_copy(json_object_get(envelope, "metadata"));
+    json_t *payload = json_object_get(envelope, "payload"), *value;
+    json_t *type = json_object_get(envelope, "type");
+    json_t *row = json_pack("{s:O, s:O}", "role", json_object_get(envelope, "role"),
+                            "content", json_object_get(envelope, "content"));
+    const char *key;
+    if (strcmp(json_string_value(type), "text") != 0 || json_object_size(payload) > 0 ||
+        json_object_size(metadata) > 0)
+        json_object_set(metadata, "type", type);
+    json_object_foreach (payload, key, value)
+        if (json_object_get(metadata, key) == NULL)
+            json_object_set(metadata, key, value);
+    if (json_object_size(metadata) > 0) json_object_set(row, "metadata", metadata);
+    json_decref(metadata);
+    return row;
+}
+
+/* Both formats read alike, and write an envelope and its projection. */
+static void must_be_projected(ms_str json)
+{
+    ms_envelopes list, same;
+    ms_error err, again;
+    ms_result code = try_read("envelope", json, STRICT, &list, &err);
+    assert_int_equal(try_read("envelope-rows", json, STRICT, &same, &again), code);
+    if (code != MS_OK) return;
+    ms_str whole = written("envelope", &list, ARRAY);
+    ms_str row = written("envelope-rows", &list, ARRAY);
+    same_text(written("envelope", &same, ARRAY), whole);
+    json_t *envelopes = json_parse_n(whole.ptr, whole.len), *one;
+    json_t *rows = json_parse_n(row.ptr, row.len);
+    size_t i;
+    assert_int_equal(json_array_size(rows), list.count);
+    json_array_foreach (envelopes, i, one) {
+        json_t *want = projected(one);
+        json_where where = {{0}, 0};
+        if (!json_same(json_array_get(rows, i), want, 0, &where))
+            fail_msg("differs at \"%s\": %.*s\nof %.*s", where.path, (int)row.len, row.ptr,
+                     (int)whole.len, whole.ptr);
+        json_decref(want);
+    }
+    json_decref(envelopes);
+    json_decref(rows);
+}
+
+/* Every input of the vectors, as far as it is read. */
+static void vector_is_stable_when_it_is_an_envelope(void **state)
+{
+    char path[512], *text, *line, *save = NULL;
+    size_t seen = 0;
+    (void)state;
+    if (!shared_path(path, sizeof path, "conformance/envelope.jsonl")) skip();
+    text = read_file(path, NULL);
+    assert_non_null(text);
+    for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        ms_str input = spelled_member(line, "input");
+        assert_non_null(input.ptr);
+        seen += is_refused_or_comes_back("envelope", input, STRICT);
+        must_be_projected(input);
+    }
+    free(text);
+    assert_true(seen > 30);
+}
+
+static void envelope_is_projected_by_the_rules_when_it_becomes_a_row(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < format_row_count; i++)
+        if (strcmp(format_rows[i].from, "envelope") == 0)
+            must_be_projected(format_rows[i].input);
+    for (size_t i = 0, n = test_times(8000); i < n; i++) {
+        uint64_t rng = test_seed() + 7000000 + i;
+        json_t *message = random_good_row("envelope", &rng);
+        for (size_t changes = (size_t)test_below(&rng, 5); changes > 0; changes--)
+            change_message(message, "envelope", i % 2 == 0, &rng);
+        must_be_projected(spelled(message, &rng));
+        json_decref(message);
+        ms_arena_reset(&arena);
+    }
 }
 
 
@@ -418,7 +983,8 @@ static void any_envelope_is_written_by_all(void **state)
 
 /* One thing to do with an arena that may be too small; its result as text. */
 typedef struct job {
-    size_t which;              /* row, dialect or object */
+    size_t which;              /* row or list */
+    const format_row *row;
     ms_envelopes list;         /* what is to be written, in the test's arena */
     const ms_dialect *d;
     ms_buf said;
@@ -442,8 +1008,7 @@ static void say(job *j, const ms_envelope *m, size_t n)
 static ms_result run_read(job *j, ms_arena *in, ms_error *err)
 {
     ms_envelopes out;
-    ms_result code = reads(dialect(rows[j->which].dialect), ms_str_of(rows[j->which].json),
-                           LENIENT, in, &out, err);
+    ms_result code = read_in(j->row->format, j->row->input, LENIENT, in, &out, err);
     if (code == MS_OK) say(j, out.items, out.count);
     return code;
 }
@@ -525,12 +1090,11 @@ static void little_memory_is_said(void **state)
     uint64_t rng = test_seed() + 5;
     (void)state;
     memset(&j, 0, sizeof j);
-    for (j.which = 0; j.which < COUNT(rows); j.which++) {
-        ms_error err;
-        starve(&j, run_read, "reading row");
-        assert_int_equal(reads(dialect(rows[j.which].dialect),
-                               ms_str_of(rows[j.which].json), LENIENT, &arena, &j.list,
-                               &err), MS_OK);
+    for (j.which = 0; j.which < format_row_count; j.which++) {
+        j.row = &format_rows[j.which];
+        if (!has_escapes(j.row)) continue;
+        starve(&j, run_read, j.row->name);
+        j.list = reads(j.row->format, j.row->input, LENIENT);
         starve_writers(&j);
         ms_arena_reset(&arena);
     }
@@ -588,56 +1152,32 @@ static void a_callers_member_is_no_key_in_little_memory_either(void **state)
     }
 }
 
-/* Messages read leniently, and what they are in a format. */
-static const struct {
-    const char *from, *to, *json, *want;
-} odd[] = {
-    /* another format does not get what one has beside its fields */
-    {FW, SE, "{\"type\":\"reasoning\",\"content\":\"x\",\"msgstore\":{},\"turn_id\":5}",
-     "{\"role\":\"assistant\",\"content\":\"x\"}"},
-    /* what a lenient reader keeps of a wrapper was moved into another object */
-    {TA, TA, "{\"id\":\"1\",\"task_id\":\"t\",\"content\":{\"type\":\"text\",\"author\":"
-         "\"user\",\"content\":\"x\"},\"streaming_status\":5}", NULL},
-    {TA, TA, "{\"id\":5,\"task_id\":\"t\",\"content\":{\"type\":\"text\",\"author\":"
-         "\"user\",\"content\":\"x\"}}", NULL},
-    {TA, TA, "{\"task_id\":\"t\",\"content\":{\"type\":\"text\",\"author\":\"agent\","
-         "\"content\":\"x\"},\"created_at\":\"soon\",\"updated_at\":[]}", NULL},
-};
-
-static void what_is_odd_stays_where_it_is_and_hides_nothing(void **state)
+int main(int argc, char **argv)
 {
-    (void)state;
-    for (size_t i = 0; i < COUNT(odd); i++) {
-        ms_envelopes list;
-        ms_error err;
-        ms_buf text;
-        const char *want = odd[i].want != NULL ? odd[i].want : odd[i].json;
-        if (reads(dialect(odd[i].from), ms_str_of(odd[i].json), LENIENT, &arena, &list,
-                  &err) != MS_OK)
-            fail_msg("odd %zu: %s: %s", i, err.path, err.message);
-        assert_int_equal(writes(dialect(odd[i].to), &list, &arena, false, &text, &err),
-                         MS_OK);
-        json_t *a = parsed(want, strlen(want));
-        json_t *b = parsed(ms_buf_text(&text).ptr, text.len);
-        if (a == NULL || !json_equal(a, json_array_get(b, 0)))
-            fail_msg("odd %zu: %.*s", i, (int)text.len, ms_buf_text(&text).ptr);
-        json_decref(a);
-        json_decref(b);
-    }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(any_value_in_any_place_is_answered, open_arena,
-                                        close_arena),
-        cmocka_unit_test_setup_teardown(any_envelope_is_written_by_all, open_arena,
-                                        close_arena),
-        cmocka_unit_test_setup_teardown(little_memory_is_said, open_arena, close_arena),
-        cmocka_unit_test_setup_teardown(what_is_odd_stays_where_it_is_and_hides_nothing,
-                                        open_arena, close_arena),
-        cmocka_unit_test_setup_teardown(a_callers_member_is_no_key_in_little_memory_either,
-                                        open_arena, close_arena),
+    static struct CMUnitTest tests[COUNT(format_rows) + 16];
+#define SWEEP(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
+    const struct CMUnitTest sweeps[] = {
+        SWEEP(mixed_messages_are_refused_or_come_back),
+        SWEEP(mangled_texts_are_refused_or_come_back),
+        SWEEP(rows_of_a_table_come_back_as_one_list),
+        SWEEP(row_comes_back_when_it_crosses_the_framework),
+        SWEEP(vector_is_stable_when_it_is_an_envelope),
+        SWEEP(envelope_is_projected_by_the_rules_when_it_becomes_a_row),
+        SWEEP(any_value_in_any_place_is_answered),
+        SWEEP(any_envelope_is_written_by_all),
+        SWEEP(little_memory_is_said),
+        SWEEP(a_callers_member_is_no_key_in_little_memory_either),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    size_t n = 0;
+    program = argc > 0 ? argv[0] : "test_formats";
+    for (size_t i = 0; i < COUNT(format_names); i++)
+        load_format_rows(format_names[i], format_rows, COUNT(format_rows),
+                         &format_row_count);
+    for (size_t i = 0; i < format_row_count; i++, n++) {
+        tests[n].name = format_rows[i].name;
+        tests[n].test_func = row_is_as_its_table_has_it;
+        tests[n].initial_state = &format_rows[i];
+    }
+    for (size_t i = 0; i < COUNT(sweeps); i++) tests[n++] = sweeps[i];
+    return _cmocka_run_group_tests("formats", tests, n, NULL, NULL);
 }

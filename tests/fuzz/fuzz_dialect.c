@@ -18,7 +18,7 @@
  *
  * Rows are stored just when the session dialect reads them, and are loaded and looked up
  * as it has read them. What is refused has a reason and leaves the store as it was.
- * Left out: what each type becomes in another dialect, see test_dialect.c.
+ * Left out: what each type becomes in another dialect, see tests/formats.
  */
 
 #define _POSIX_C_SOURCE 200809L
