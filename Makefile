@@ -173,6 +173,9 @@ bench-scale: ## our store and its peers from 10^3 to 10^7 messages, with plots
 	@sh tools/setup.sh bench || echo 'make bench-scale: going on with what is there' >&2
 	@BENCH_DIR=$${BENCH_DIR:-build} bash bench/scale.sh $(BENCH)
 
+bench-postgres: build/bench_postgres ## the store over PostgreSQL beside statements by hand
+	@bash bench/postgres.sh $(BENCH)
+
 tool: build/msgstore ## build the command line tool, build/msgstore
 
 examples: $(EXAMPLES) ## build the examples into build/
@@ -226,7 +229,7 @@ clean: ## remove build/
 
 .PHONY: help setup demo test check torture fuzz controls model coverage test-cross \
         test-windows test-postgres torture-postgres test-board test-report test-otlp \
-        test-handover bench bench-gate bench-micro bench-scale tool \
+        test-handover bench bench-gate bench-micro bench-scale bench-postgres tool \
         examples all install lib js single static test-python test-js test-packaging clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
@@ -322,6 +325,8 @@ build/bench: $(COMPARE) $(bench_h)
 	$(call build,$(O2),$(sources) -lm)
 build/bench_%: bench/compare/%.c bench/compare/driver.c $(bench_c) build/o2/msgstore.o $(bench_h)
 	$(call build,$(O2) $(INC),$(sources) $(PEER_$*) -lm)
+build/bench_postgres: bench/postgres.c $(PG_STORE) $(header)
+	$(call build,$(CC) $(C99) -O2 -g1 $(PG_INC) -pthread,-lpq -lm)
 
 # gcc tells tests/test_stack.sh frames and calls while it is at it.
 FRAMES = -fstack-usage -fcallgraph-info=su,da
@@ -381,11 +386,13 @@ build/check/msgstore: $(TOOL_C:tools/%.c=build/check/tool/%.o) build/check/msgst
 PG_INC   = -isystem $(shell pg_config --includedir 2>/dev/null || echo /usr/include/postgresql)
 PG_STORE = backends/msgstore_postgres.h tests/postgres/kind.h
 PG_TESTS = $(patsubst %,build/pg/test_%,twin views change memory find copy session) \
-           build/pg/faults build/msgstore
+           build/pg/faults build/pg/shared_memory build/msgstore
 build/pg/test_%: tests/test_%.c build/check/msgstore.o $(PG_STORE) $(shared)
 	$(call build,$(O2) -O1 -D_POSIX_C_SOURCE=200809L -DTEST_POSTGRES -Wno-unused \
 	    -Wno-unused-const-variable $(INC) $(PG_INC),\
 	    $(if $(filter $<,$(OWN)),,build/check/msgstore.o) $(LIBS) -lpq)
+build/pg/shared_memory: examples/shared_memory/shared_memory.c $(PG_STORE) $(header)
+	$(call build,$(O2) -O0 $(PG_INC),-lpq)
 build/pg/%: tests/postgres/%.c tests/postgres/proxy.h build/check/msgstore.o $(PG_STORE) \
     $(shared)
 	$(call build,$(O2) -O1 -D_POSIX_C_SOURCE=200809L $(INC) $(PG_INC),\

@@ -342,7 +342,8 @@ MS_API unsigned ms_pg_bucket(ms_str location)
  *
  * msgstore_bucket has a row for each of 1,024 buckets, the counter: an append updates it,
  * which orders the appends of a bucket, as their commits are ordered. A tick is
- *      greatest(last + 1, the largest that this client has seen + 1, the server's clock)
+ *      greatest(last + 1, the largest that this client has seen + 1, the server's clock
+ *               as the client has read it when it connected, and counted on)
  * so numbers of a bucket increase, a client's numbers increase over all buckets and
  * servers, and numbers of different clients are in order of time to a few milliseconds.
  * The number is tick * 1024 + bucket: unique in the store, and it tells the server.
@@ -362,8 +363,8 @@ MS_API unsigned ms_pg_bucket(ms_str location)
 
 #define MS__PG_VERSION 1
 
-#define MS__PG_NOW "(extract(epoch from now()) * 1000)::bigint"
-#define MS__PG_TICK "greatest(last + 1, $2::bigint, " MS__PG_NOW ")"
+#define MS__PG_NOW "(extract(epoch from clock_timestamp()) * 1000)::bigint"
+#define MS__PG_TICK "greatest(last + 1, $2::bigint)"
 #define MS__PG_SHOWN "kind in (1, 3) and until is null"
 
 static const char *const ms__pg_create[] = {
@@ -371,7 +372,8 @@ static const char *const ms__pg_create[] = {
     "create table if not exists msgstore_bucket (last bigint not null,"
     " newest bigint not null default 0, messages bigint not null default 0,"
     " hidden bigint not null default 0, changes bigint not null default 0,"
-    " bytes bigint not null default 0, bucket int primary key)",
+    " bytes bigint not null default 0, bucket int primary key)"
+    " with (fillfactor = 10)", /* updates stay in their page */
     NULL, /* the table of records */
     "create table if not exists msgstore_source (source bytea, bucket int,"
     " message bigint not null, changes bigint not null, primary key (source, bucket))",
@@ -427,8 +429,8 @@ static const char ms__pg_append_many[] =
     " select last from c";
 
 static const char ms__pg_lock_buckets[] =
-    "select bucket, last, newest, " MS__PG_NOW " from msgstore_bucket"
-    " where bucket = any($1::int[]) order by bucket for update";
+    "select bucket, last from msgstore_bucket where bucket = any($1::int[])"
+    " order by bucket for update";
 
 static const char ms__pg_known_keys[] =
     "select k.i, r.seq, r.place, r.kind, r.body from unnest($1::int[], $2::bigint[],"
@@ -906,6 +908,7 @@ typedef struct ms__pg {
     ms__pg_lock lock;         /* of everything below */
     ms__pg_cond given;        /* a line was given back */
     int64_t seen;             /* the largest tick known to this handle */
+    int64_t ahead;            /* of the server's clock to ms__pg_now */
     uint64_t tickets;         /* keys made so far */
     unsigned char client[12]; /* random part of them */
     int64_t notified;         /* when, see [pg-wait] */
@@ -922,12 +925,13 @@ static void ms__pg_saw(ms__pg *s, int64_t tick)
     ms__pg_lock_give(&s->lock);
 }
 
-static int64_t ms__pg_seen(ms__pg *s)
+/* The least tick of what is appended now. */
+static int64_t ms__pg_tick(ms__pg *s)
 {
     ms__pg_lock_take(&s->lock);
-    int64_t tick = s->seen;
+    int64_t tick = s->seen + 1, now = ms__pg_now() + s->ahead;
     ms__pg_lock_give(&s->lock);
-    return tick;
+    return tick > now ? tick : now;
 }
 
 static ms_result ms__pg_check(const ms__pg *s, bool write, ms_error *err)
@@ -953,6 +957,22 @@ static ms__pg_line *ms__pg_idle(ms__pg *s, ms__pg_server *server)
     return found;
 }
 
+/* Reads the server's clock. */
+static ms_result ms__pg_clock(ms__pg *s, ms__pg_line *line, ms_error *err)
+{
+    ms__pg_params p;
+    PGresult *r;
+    p.n = 0;
+    MS__PG_TRY(ms__pg_exec(line, "select " MS__PG_NOW, &p, &r, err));
+    ms__pg_lock_take(&s->lock);
+    s->ahead = ms__pg_int(r, 0, 0) - ms__pg_now();
+    s->stat.connects++;
+    ms__pg_lock_give(&s->lock);
+    PQclear(r);
+    line->sent = false;
+    return MS_OK;
+}
+
 static ms_result ms__pg_take(ms__pg *s, size_t server, int64_t deadline,
                              ms__pg_line **out, ms_error *err)
 {
@@ -972,11 +992,9 @@ static ms_result ms__pg_take(ms__pg *s, size_t server, int64_t deadline,
     line->deadline = deadline;
     line->lost = line->again = line->sent = false;
     if (line->conn) return MS_OK;
-    ms__pg_lock_take(&s->lock);
-    s->stat.connects++;
-    ms__pg_lock_give(&s->lock);
-    return ms__pg_connect(line, s->servers[server].url, s->desc.read_only,
-                          s->desc.statement_ms, err);
+    MS__PG_TRY(ms__pg_connect(line, s->servers[server].url, s->desc.read_only,
+                              s->desc.statement_ms, err));
+    return ms__pg_clock(s, line, err);
 }
 
 static void ms__pg_give(ms__pg *s, ms__pg_line *line)
@@ -1311,7 +1329,7 @@ static ms_result ms__pg_send_one(ms__pg_batch *b, ms__pg_line *line, int *rows,
     p.n = 0;
     MS__PG_TRY(ms__pg_encode(b, row, true, err));
     ms__pg_number(&p, MS__PG_INT4, row->bucket);
-    ms__pg_number(&p, MS__PG_INT8, ms__pg_seen(b->s) + 1);
+    ms__pg_number(&p, MS__PG_INT8, ms__pg_tick(b->s));
     ms__pg_number(&p, MS__PG_INT8, (int64_t)ms_size(row->msg));
     ms__pg_time_param(&p, row);
     ms__pg_row_params(&p, row);
@@ -1352,7 +1370,7 @@ static ms_result ms__pg_send_many(ms__pg_batch *b, ms__pg_line *line, int *rows,
     }
     p.n = 0;
     ms__pg_number(&p, MS__PG_INT4, b->rows[0].bucket);
-    ms__pg_number(&p, MS__PG_INT8, ms__pg_seen(b->s) + 1);
+    ms__pg_number(&p, MS__PG_INT8, ms__pg_tick(b->s));
     ms__pg_number(&p, MS__PG_INT8, (int64_t)bytes);
     ms__pg_number(&p, MS__PG_INT8, (int64_t)b->n);
     ms__pg_text(&p, b->rows[0].location);
@@ -1398,11 +1416,9 @@ static ms_result ms__pg_lock_rows(ms__pg_batch *b, ms__pg_line *line, ms__pg_loc
     if (!ms__pg_array_param(&p, &l->buckets)) return ms__pg_no_memory(err);
     MS__PG_TRY(ms__pg_exec(line, ms__pg_lock_buckets, &p, &r, err));
     int n = PQntuples(r);
-    l->tick = ms__pg_seen(b->s) + 1;
-    for (int i = 0; i < n; i++) {
+    l->tick = ms__pg_tick(b->s);
+    for (int i = 0; i < n; i++)
         if (ms__pg_int(r, i, 1) >= l->tick) l->tick = ms__pg_int(r, i, 1) + 1;
-        if (ms__pg_int(r, i, 3) > l->tick) l->tick = ms__pg_int(r, i, 3);
-    }
     PQclear(r);
     if (n == (int)l->buckets.n) return MS_OK;
     return ms_error_set(err, MS_E_FOREIGN, "a bucket is not on this server");
@@ -1910,9 +1926,9 @@ static ms_result ms__pg_erase(ms_store *store, const ms_msg *record, unsigned st
 /* ==== [pg-ship] ======================================================================
  * A shipped record has a key, so shipping it again stores nothing: the server refuses a
  * batch with a key that is there, and the next attempt looks for all keys first. That is
- * rare, since the position is noted after each batch. A message with a key of its own has that one alone. A change
- * is about a message whose number here is not its number in the source: the key of the
- * message leads to it. The position is a hint where to begin, not what makes it exact.
+ * rare, since the position is noted after each batch. A message with a key of its own has
+ * that one alone. A change is about a message whose number here is not its number in the
+ * source: the key of the message leads to it.
  * ================================================================================== */
 
 static bool ms__pg_is_store(const ms_store *store)

@@ -203,7 +203,7 @@ static void must_have_all(ms_store *store)
             ms_str says = ms_content(msg).text;
             snprintf(text, sizeof text, "%.*s", (int)says.len, says.ptr);
             if (sscanf(text, "%d:%d", &id, &n) != 2) fail_msg("a message says %s", text);
-            if (n != next[id]) fail_msg("client %d: %d where %d belongs", id, n, next[id]);
+            if (n != next[id]) fail_msg("client %d: %d, not %d", id, n, next[id]);
             next[id]++;
         }
         if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("%s", err.message);
@@ -322,8 +322,8 @@ static void operations_happen_once_when_connections_are_cut(void **state)
             }
         }
     }
-    assert_int_equal(ask_sql("cut", "select count(*) from msgstore_record where kind = 1"),
-                     ask_sql("cut", "select sum(messages) from msgstore_bucket"));
+    assert_int_equal(ask_sql("cut", "select sum(messages) - (select count(*) from"
+                             " msgstore_record where kind = 1) from msgstore_bucket"), 0);
     ms_close(straight);
     proxy_close(&p);
     server_must("stop", "cut", "");

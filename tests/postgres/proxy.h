@@ -1,10 +1,10 @@
-/* A proxy between a client and a PostgreSQL server, over sockets in folders: it knows where
- * the messages of the protocol begin, and cuts a connection before one of them.
+/* A proxy between a client and a PostgreSQL server, over sockets in folders: it knows
+ * where the messages of the protocol begin, and cuts a connection before one of them.
  *
  *   PROXY_CUT_UP    message n on the way to the server is not delivered, both sides close
  *   PROXY_CUT_DOWN  message n on the way back is not delivered, both sides close
- *   PROXY_LATE      from message n on nothing is delivered to the server, and the client's
- *                   side closes; 150 ms later, all that the client has sent is delivered
+ *   PROXY_LATE      from message n on nothing is delivered to the server, and the
+ *                   client's side closes; 150 ms later, all that the client has sent is delivered
  *                   after all
  */
 
@@ -74,7 +74,8 @@ static size_t proxy_message(const proxy_flow *f, bool typed)
     size_t head = typed ? 1 : 0;
     if (f->n < head + 4) return 0;
     const unsigned char *p = f->bytes + head;
-    size_t size = head + ((size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3]);
+    size_t size = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
+    size += head;
     return size <= f->n ? size : 0;
 }
 
@@ -122,7 +123,8 @@ static void proxy_read(proxy *p, proxy_link *l, bool up)
 static void proxy_accept(proxy *p)
 {
     struct sockaddr_un to;
-    int client = accept(p->listening, NULL, NULL), server = socket(AF_UNIX, SOCK_STREAM, 0);
+    int client = accept(p->listening, NULL, NULL);
+    int server = socket(AF_UNIX, SOCK_STREAM, 0);
     memset(&to, 0, sizeof to);
     to.sun_family = AF_UNIX;
     memcpy(to.sun_path, p->target, sizeof p->target);
@@ -178,7 +180,8 @@ static void *proxy_run(void *arg)
             proxy_link *l = &p->links[i];
             if (fds[1 + 2 * i].revents && l->client == fds[1 + 2 * i].fd)
                 proxy_read(p, l, true);
-            if (fds[2 + 2 * i].revents && l->server == fds[2 + 2 * i].fd && l->server >= 0)
+            if (fds[2 + 2 * i].revents && l->server >= 0 &&
+                l->server == fds[2 + 2 * i].fd)
                 proxy_read(p, l, false);
             proxy_after_all(l);
         }

@@ -18,7 +18,8 @@ owner=$(id -un)
 as_owner()
 {
     if [ "$(id -u)" -eq 0 ]; then
-        (cd / && exec setpriv --reuid "$owner" --regid "$(id -g "$owner")" --clear-groups "$@")
+        (cd / && exec setpriv --reuid "$owner" --regid "$(id -g "$owner")" \
+            --clear-groups "$@")
     else
         "$@"
     fi
@@ -83,6 +84,8 @@ copy)
     start "$folder"
     ;;
 start)
+    pid=$(head -n 1 "$folder/data/postmaster.pid" 2>/dev/null)
+    [ -z "$pid" ] || ! kill -0 "$pid" 2>/dev/null || exit 0 # it runs
     rm -f "$folder/data/postmaster.pid"
     start "$folder"
     ;;
