@@ -56,7 +56,7 @@
  * sim_note counts images, and those of them that no image before was the same as.
  *
  * Reading maps are of a view that cannot be written. What it leaves out: a touch behind
- * the end of a file does no harm here (tests/logs.h has a disk where it does); files do
+ * the end of a file does no harm here (tests/disk.h has a disk where it does); files do
  * not shrink, the table has no call for that; bytes behind a file's end read zero.
  * For one thread.
  */

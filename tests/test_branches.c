@@ -99,8 +99,7 @@ static void append_some(ms_store *store, size_t n)
 static ms_store *make_log(size_t n)
 {
     ms_log_desc desc = desc_of(MS_LOG_CREATE);
-    disk_resize(&drive, 0);
-    drive.there = drive.locked = false; /* also after a test that failed */
+    disk_clear(&drive); /* also after a test that failed */
     ms_store *store = must_open(&desc);
     append_some(store, n);
     return store;
@@ -1469,8 +1468,7 @@ static uint64_t lose(loss which)
     ms_log_desc desc = desc_of(MS_LOG_CREATE);
     ms_envelope batch[3];
     uint64_t offset = 0;
-    disk_resize(&drive, 0);
-    drive.there = drive.locked = false;
+    disk_clear(&drive);
     desc.sync = MS_SYNC_EACH;
     ms_store *store = must_open(&desc);
     append_some(store, 4);
@@ -1809,8 +1807,7 @@ static void a_disk_that_cannot_make_room_is_written_to(void **state)
         ms_os os = drive.os;
         ms_log_info info;
         ms_log_desc desc = desc_of(MS_LOG_CREATE);
-        disk_resize(&drive, 0);
-        drive.there = drive.locked = false;
+        disk_clear(&drive);
         if (i < 3) os.allocate = allocate_nothing;
         else os.stat = stat_without_room;
         if (i < 3) allocate_code = codes[i];

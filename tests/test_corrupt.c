@@ -167,8 +167,7 @@ static void write_log(bench *b, size_t bytes, uint64_t seed)
     ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
     desc.entropy.fill = entropy_counts;
     desc.entropy.ctx = &entropy;
-    disk_resize(&b->d, 0);
-    b->d.there = false;
+    disk_clear(&b->d);
     b->d.boot = seed;
     ms_store *store = must_open(&desc, "a new log");
     write_up_to(b, store, &n, bytes / 2);
@@ -1354,8 +1353,7 @@ static void write_killed(bench *b, int how)
 {
     ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
     desc.sync = MS_SYNC_NONE;
-    disk_resize(&b->d, 0);
-    b->d.there = false;
+    disk_clear(&b->d);
     ms_store *store = must_open(&desc, "a new log");
     append_three(store);
     change_last(store, how);

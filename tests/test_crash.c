@@ -679,34 +679,9 @@ static ms_log_desc cut_desc(cutter *c, disk *d, ms_log_mode mode)
     return desc;
 }
 
-/* Content and size of a file after the power is cut: for each sector that differs from
- * what was synced the old or the new content; the old or the new size. */
-static size_t cut_image(cutter *c, const disk *d, unsigned char *out)
-{
-    static const unsigned odds[] = {0, 1, 5, 9, 10};
-    size_t grain = test_one_in(&c->rng, 2) ? 512 : 4096;
-    unsigned odd = odds[test_below(&c->rng, 5)];
-    bool old_size = d->size > d->synced_size && test_one_in(&c->rng, 3);
-    size_t size = (size_t)(old_size ? d->synced_size : d->size);
-    for (size_t at = 0; at < size; at += grain) {
-        size_t n = size - at < grain ? size - at : grain;
-        bool fresh = test_below(&c->rng, 10) < odd;
-        memcpy(out + at, (fresh ? d->ro : d->synced) + at, n);
-    }
-    return size;
-}
-
 static void cut_power(cutter *c, const disk *from, disk *to)
 {
-    size_t size = cut_image(c, from, c->image);
-    disk_load(to, c->image, size);
-    to->boot = from->boot + 1;
-    to->inode = from->inode;
-    to->there = true;
-    memcpy(to->synced, c->image, size);
-    if (to->synced_size > size)
-        memset(to->synced + size, 0, (size_t)(to->synced_size - size));
-    to->synced_size = size;
+    disk_cut(to, from, &c->rng);
     c->images++;
 }
 
@@ -781,16 +756,13 @@ static void writer_under_cuts(cutter *c, uint64_t images)
 {
     history *h = &c->h;
     uint64_t wanted = c->images + images;
-    c->from.there = false;
-    c->from.synced_size = 0;
-    disk_resize(&c->from, 0);
+    disk_clear(&c->from);
     c->from.boot = test_random(&c->rng) | 1;
     c->from.inode++;
     c->durable = 0;
     memset(h->seqs, 0, (MOST + SCRIBE_BATCH) * sizeof h->seqs[0]);
     h->told = h->last = 0;
     h->s.salt = test_random(&c->rng);
-    memset(c->from.synced, 0, DISK_ROOM);
     ms_log_desc desc = cut_desc(c, &c->from, MS_LOG_CREATE);
     desc.segment_size = (size_t)MS_LOG_SEGMENT_MIN << test_below(&c->rng, 3);
     uint64_t sync_rate = 2 + test_below(&c->rng, 60);
@@ -837,10 +809,9 @@ static void power_is_cut(void **state)
         disk_init(&c->to[i], DISK_ROOM);
         c->to[i].keep_synced = true;
     }
-    c->image = (unsigned char *)malloc(DISK_ROOM);
     c->before = (unsigned char *)malloc(DISK_ROOM);
     c->seqs = (uint64_t *)calloc(MOST + SCRIBE_BATCH, sizeof c->seqs[0]);
-    if (c->image == NULL || c->before == NULL || c->seqs == NULL) abort();
+    if (c->before == NULL || c->seqs == NULL) abort();
     uint64_t wanted = test_times(1000);
     while (c->images < wanted) {
         c->sync = test_one_in(&c->rng, 3) ? MS_SYNC_EACH : MS_SYNC_NONE;
@@ -849,7 +820,6 @@ static void power_is_cut(void **state)
     printf("%llu images with a torn end\n", (unsigned long long)c->torn);
     test_tally("power-cut images", c->images);
     if (wanted > 100) assert_true(c->torn > wanted / 50);
-    free(c->image);
     free(c->before);
     free(c->seqs);
     disk_deinit(&c->from);
@@ -1173,10 +1143,7 @@ static uint64_t changes_under_cuts(diary_run *r, cutter *c, const ms_os *os)
     ms_log_desc desc = diary_desc(r, MS_LOG_CREATE);
     uint64_t lost = 0;
     int durable = 0;
-    c->from.there = false;
-    c->from.synced_size = 0;
-    disk_resize(&c->from, 0);
-    memset(c->from.synced, 0, DISK_ROOM);
+    disk_clear(&c->from);
     c->from.boot = test_random(&c->rng) | 1;
     c->from.inode++;
     desc.os = os;

@@ -2,9 +2,8 @@
  * because of one line, named after what comes when that line is gone. The builds without
  * these lines are in controls.sh.
  *
- * A shelf is a folder in which a power cut can be played: files are really written, but
- * what would be left of them is what was synced, under the names that the folder had when
- * it was synced. The other tests use the disk in memory of logs.h.
+ * Where names count, a log is on the simulated disk (simdisk.h), and a power loss leaves
+ * what was synced; the other tests use the disk of disk.h.
  *
  * Left out: what test_crash, test_full, test_corrupt and test_log_traps notice already.
  * The number of cases does not depend on MS_TEST_SCALE but for the readers of one memory:
@@ -12,7 +11,7 @@
  */
 
 #define _GNU_SOURCE
-#include "logs.h"
+#include "simdisk.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -87,201 +86,82 @@ static void must_read(const ms_log_desc *desc, const char *want)
 }
 
 
-/* ---- the shelf ---- */
-
-enum { SHELF_NAMES = 8, SHELF_FILES = 32 };
-
-typedef struct shelf {
-    ms_os os;                 /* the system's, but for what is named here */
-    char folder[300];         /* what the program sees */
-    char after[300];          /* what a cut leaves */
-    char attic[300]; /* keeps removed files, so that no inode number comes twice */
-    size_t removed, n_names, n_files;
-    struct {
-        char name[64];
-        uint64_t inode;
-    } names[SHELF_NAMES];     /* of the folder when it was synced */
-    struct {
-        uint64_t inode;
-        char *bytes;
-        size_t size;
-    } files[SHELF_FILES];     /* when they were synced */
-} shelf;
-
-static shelf the_shelf;       /* the functions below are given the system's context */
-
-static int shelf_sync(void *ctx, ms_file file)
-{
-    shelf *s = &the_shelf;
-    ms_os_stat st;
-    size_t i = 0, done = 0, got = 1;
-    if (s->os.stat(ctx, file, &st) != 0) return EIO;
-    while (i < s->n_files && s->files[i].inode != st.inode) i++;
-    if (i == SHELF_FILES) abort();
-    if (i == s->n_files) s->n_files++;
-    else free(s->files[i].bytes);
-    s->files[i].inode = st.inode;
-    s->files[i].size = (size_t)st.size;
-    s->files[i].bytes = (char *)calloc(1, s->files[i].size + 1);
-    if (s->files[i].bytes == NULL) abort();
-    for (; done < s->files[i].size && got > 0; done += got)
-        if (s->os.read(ctx, file, done, s->files[i].bytes + done, s->files[i].size - done,
-                       &got) != 0)
-            return EIO;
-    return 0;
-}
-
-static int shelf_sync_folder(void *ctx, const char *path)
-{
-    shelf *s = &the_shelf;
-    DIR *dir = opendir(s->folder);
-    (void)ctx;
-    (void)path;
-    if (dir == NULL) return errno;
-    s->n_names = 0;
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        if (entry->d_name[0] == '.') continue;
-        if (s->n_names == SHELF_NAMES) abort();
-        snprintf(s->names[s->n_names].name, sizeof s->names[0].name, "%.63s",
-                 entry->d_name);
-        s->names[s->n_names++].inode = (uint64_t)entry->d_ino;
-    }
-    closedir(dir);
-    return 0;
-}
-
-static void shelf_keep(const char *path)
-{
-    char kept[400];
-    snprintf(kept, sizeof kept, "%s/%zu", the_shelf.attic, the_shelf.removed++);
-    if (link(path, kept) != 0 && errno != ENOENT) abort();
-}
-
-static int shelf_rename(void *ctx, const char *from, const char *to)
-{
-    (void)ctx;
-    shelf_keep(to);
-    return rename(from, to) == 0 ? 0 : errno;
-}
-
-static int shelf_remove(void *ctx, const char *path)
-{
-    (void)ctx;
-    shelf_keep(path);
-    return unlink(path) == 0 ? 0 : errno;
-}
-
-static void shelf_begin(char *path, size_t size)
-{
-    shelf *s = &the_shelf;
-    memset(s, 0, sizeof *s);
-    s->os = *ms_os_default();
-    s->os.sync = shelf_sync;
-    s->os.sync_folder = shelf_sync_folder;
-    s->os.rename = shelf_rename;
-    s->os.remove = shelf_remove;
-    folder_make(s->folder, sizeof s->folder);
-    folder_make(s->after, sizeof s->after);
-    folder_make(s->attic, sizeof s->attic);
-    snprintf(path, size, "%s/log.msl", s->folder);
-}
-
-/* The power is cut: what is on the disk goes to `after`; *path is the log there. */
-static void shelf_cut(char *path, size_t size)
-{
-    const shelf *s = &the_shelf;
-    for (size_t i = 0; i < s->n_names; i++) {
-        size_t k = 0;
-        while (k < s->n_files && s->files[k].inode != s->names[i].inode) k++;
-        snprintf(path, size, "%s/%s", s->after, s->names[i].name);
-        assert_true(write_file(path, k < s->n_files ? s->files[k].bytes : "",
-                               k < s->n_files ? s->files[k].size : 0));
-    }
-    snprintf(path, size, "%s/log.msl", s->after);
-}
-
-static void shelf_end(void)
-{
-    for (size_t i = 0; i < the_shelf.n_files; i++) free(the_shelf.files[i].bytes);
-    folder_remove(the_shelf.folder);
-    folder_remove(the_shelf.after);
-    folder_remove(the_shelf.attic);
-}
-
-
 /* ---- names ---- */
+
+static sim_disk names, survivors; /* the writer's files, and what a power loss leaves */
+static sim_cuts cuts;
+
+static ms_log_desc begin_in_folder(ms_log_mode mode)
+{
+    sim_init(&names);
+    sim_init(&survivors);
+    return desc_at("log.msl", mode, &names.os);
+}
+
+/* The power is lost, and what was not synced with it. */
+static void must_be_left(const char *want)
+{
+    ms_log_desc desc = desc_at("log.msl", MS_LOG_READ, &survivors.os);
+    sim_cut_unsynced(&cuts, &names, &survivors);
+    must_read(&desc, want);
+}
+
+static void end_in_folder(ms_store *store)
+{
+    ms_close(store);
+    sim_cuts_free(&cuts);
+    sim_deinit(&names);
+    sim_deinit(&survivors);
+}
 
 /* A log is made and appended to; the append was said to be durable. */
 static void a_new_log_keeps_its_name(void **state)
 {
-    char path[400], left[400];
+    ms_log_desc desc = begin_in_folder(MS_LOG_CREATE);
     (void)state;
-    shelf_begin(path, sizeof path);
-    ms_log_desc desc = desc_at(path, MS_LOG_CREATE, &the_shelf.os);
     desc.sync = MS_SYNC_EACH;
     ms_store *store = must_open(&desc);
     must_say(store, "one");
-    shelf_cut(left, sizeof left);
-    ms_log_desc after = desc_at(left, MS_LOG_READ, NULL);
-    must_read(&after, "one ");
-    ms_close(store);
-    shelf_end();
+    must_be_left("one ");
+    end_in_folder(store);
 }
 
 /* A file that somebody has put there a moment ago, and synced neither it nor its folder. */
 static void a_log_put_there_keeps_its_name(void **state)
 {
-    char path[400], left[400];
+    ms_log_desc desc = begin_in_folder(MS_LOG_NEW);
+    ms_os os = names.os;
     (void)state;
-    shelf_begin(path, sizeof path);
-    ms_os os = os_without_sync();
-    ms_log_desc plain = desc_at(path, MS_LOG_NEW, &os);
-    ms_store *store = must_open(&plain);
+    os.sync = no_sync;
+    os.sync_folder = no_sync_folder;
+    desc.os = &os;
+    ms_store *store = must_open(&desc);
     must_say(store, "one");
     ms_close(store);
-    ms_log_desc desc = desc_at(path, MS_LOG_WRITE, &the_shelf.os);
+    desc = desc_at("log.msl", MS_LOG_WRITE, &names.os);
     store = must_open(&desc);
     must_say(store, "two");
     assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-    shelf_cut(left, sizeof left);
-    ms_log_desc after = desc_at(left, MS_LOG_READ, NULL);
-    must_read(&after, "one two ");
-    ms_close(store);
-    shelf_end();
+    must_be_left("one two ");
+    end_in_folder(store);
 }
 
-/* A log of five messages on the shelf, durable. */
-static void shelf_log(const char *path)
-{
-    ms_log_desc desc = desc_at(path, MS_LOG_NEW, &the_shelf.os);
-    ms_store *store = must_open(&desc);
-    must_say(store, "a");
-    must_say(store, "b");
-    must_say(store, "c");
-    must_say(store, "d");
-    must_say(store, "e");
-    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
-    ms_close(store);
-}
-
-/* A compaction that has returned is there after a cut, and whole. */
+/* A compaction that has returned is there after a power loss, and whole. */
 static void a_rewrite_keeps_its_place(void **state)
 {
-    char path[400], left[400];
+    static const char *const texts[] = {"a", "b", "c", "d", "e"};
+    ms_log_desc desc = begin_in_folder(MS_LOG_NEW);
+    ms_store *store = must_open(&desc);
     ms_keep keep;
     (void)state;
-    shelf_begin(path, sizeof path);
-    shelf_log(path);
+    for (size_t i = 0; i < 5; i++) must_say(store, texts[i]);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
     memset(&keep, 0, sizeof keep);
     keep.newest = 2;
-    ms_log_desc desc = desc_at(path, MS_LOG_WRITE, &the_shelf.os);
-    ms_store *store = must_open(&desc);
+    desc.mode = MS_LOG_WRITE;
     assert_int_equal(ms_log_rewrite(store, &desc, true, &keep, NULL, NULL), MS_OK);
-    shelf_cut(left, sizeof left);
-    ms_log_desc after = desc_at(left, MS_LOG_READ, NULL);
-    must_read(&after, "d e ");
-    ms_close(store);
-    shelf_end();
+    must_be_left("d e ");
+    end_in_folder(store);
 }
 
 static int (*system_write)(void *, ms_file, uint64_t, const void *, size_t, size_t *);

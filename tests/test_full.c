@@ -510,8 +510,7 @@ static bool run_script(script *s)
 {
     s->last = s->unsure = 0;
     s->poisoned = false;
-    disk_resize(&s->d, 0);
-    s->d.there = false;
+    disk_clear(&s->d);
     s->d.inode++;
     for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++)
         for (int k = 0; k < operations[i].times; k++) run_operation(s, &operations[i]);

@@ -144,8 +144,7 @@ static void keep_source(bench *b, const char *name)
     memcpy(s->bytes, b->d.ro, s->size);
     assert_true(s->size <= ROOM);
     disk_is_idle(&b->d);
-    disk_resize(&b->d, 0);
-    b->d.there = false;
+    disk_clear(&b->d);
     b->d.inode = 1;
 }
 
@@ -1201,8 +1200,7 @@ static void make_inner(nest *n)
     n->inner = (unsigned char *)malloc(n->inner_size);
     if (n->inner == NULL) abort();
     memcpy(n->inner, n->d.ro, n->inner_size);
-    disk_resize(&n->d, 0);
-    n->d.there = false;
+    disk_clear(&n->d);
 }
 
 /* Numbered messages, in the middle one with a value of the size of the log inside. The
@@ -1365,8 +1363,7 @@ static void nests(nest *n, size_t shift, bool args, int inside)
             hostile_files++;
         }
     disk_is_idle(&n->d);
-    disk_resize(&n->d, 0);
-    n->d.there = false;
+    disk_clear(&n->d);
 }
 
 static void a_whole_log_inside_a_message(void **state)
@@ -1530,8 +1527,7 @@ static ms_store *flooded_store(bool log, disk *d, bool known)
         assert_int_equal(ms_mem_open(&store, &mem, NULL), MS_OK);
         return store;
     }
-    disk_resize(d, 0);
-    d->there = false;
+    disk_clear(d);
     desc.path = "log.msl";
     desc.os = &d->os;
     desc.engine = MS_ENGINE_WRITE;

@@ -1,7 +1,7 @@
 /* [log] and [mem] where they are seldom: what takes a file that lies in one field only, a
  * call or an allocation that fails at one moment, or another handle that was faster. Each
  * test says what is brought about and what has to come of it; the log is whole afterwards.
- * Logs are on a disk in memory (logs.h), a few hundred messages each, nothing is scaled.
+ * Logs are on a disk in memory (disk.h), a few hundred messages each, nothing is scaled.
  *
  * Left out: the same for every operation at each of its calls (test_branches), what is
  * damaged at random (test_corrupt, test_hostile).
@@ -68,8 +68,7 @@ static void say_some(ms_store *store, size_t n)
 /* An empty disk; nothing fails. */
 static void begin(void)
 {
-    disk_resize(&drive, 0);
-    drive.there = drive.locked = false;
+    disk_clear(&drive);
     drive.files = drive.maps = 0; /* also after a test that failed */
     said = 0;
     test_alloc_init(&heap);

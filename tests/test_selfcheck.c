@@ -405,8 +405,7 @@ static ms_store *open_log(ms_log_mode mode)
 static void make_log(void)
 {
     char place[16];
-    disk_resize(&drive, 0);
-    drive.there = drive.locked = false;
+    disk_clear(&drive);
     test_alloc_init(&heap);
     ms_store *log = open_log(MS_LOG_CREATE);
     for (unsigned i = 0; ms__log_of(log)->index.summaries.n < 2; i++) {

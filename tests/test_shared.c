@@ -2037,7 +2037,6 @@ enum { DISK_ROOM = 2 << 20, IMAGE_MESSAGES = 400 };
 typedef struct cutter {
     crowd c;
     disk from, to[2];
-    unsigned char *image;
     uint64_t rng, images, torn;
     uint64_t last, durable;   /* numbers: appended, covered by a sync */
     bool lost;                /* the file was truncated: every handle reports that */
@@ -2060,21 +2059,9 @@ static ms_store *cut_open(cutter *k, disk *d, ms_log_mode mode, ms_sync_mode syn
     return store;
 }
 
-/* For each sector that differs from what was synced the old or the new content; the
- * machine has another boot number after it. */
 static void cut_power(cutter *k, const disk *from, disk *to)
 {
-    size_t size = (size_t)from->size, odd = (size_t)test_below(&k->rng, 5);
-    if (from->size > from->synced_size && test_one_in(&k->rng, 3))
-        size = (size_t)from->synced_size;
-    for (size_t at = 0; at < size; at += 512) {
-        bool fresh = odd == 4 || test_below(&k->rng, 5) < odd;
-        memcpy(k->image + at, (fresh ? from->ro : from->synced) + at, 512);
-    }
-    disk_load(to, k->image, size);
-    memcpy(to->synced, k->image, size);
-    to->synced_size = size;
-    to->boot = from->boot + 1;
+    disk_cut(to, from, &k->rng);
     k->images++;
 }
 
@@ -2148,18 +2135,13 @@ static void power_is_cut(void **state)
     if (k == NULL) abort();
     crowd_begin(&k->c, *(const ms_log_engine *)*state, 1500);
     k->rng = test_seed() + (uint64_t)k->c.engine;
-    k->image = (unsigned char *)malloc(DISK_ROOM);
-    if (k->image == NULL) abort();
     disk_init(&k->from, DISK_ROOM);
     disk_init(&k->to[0], DISK_ROOM);
     disk_init(&k->to[1], DISK_ROOM);
     k->from.keep_synced = k->to[0].keep_synced = k->to[1].keep_synced = true;
     while (k->images < test_times(60)) {
         ms_store *stores[2];
-        disk_resize(&k->from, 0);
-        k->from.there = false;
-        k->from.synced_size = 0;
-        memset(k->from.synced, 0, DISK_ROOM);
+        disk_clear(&k->from);
         k->c.s.salt = test_random(&k->rng);
         k->last = k->durable = 0;
         stores[0] = cut_open(k, &k->from, MS_LOG_CREATE, MS_SYNC_EACH);
@@ -2177,7 +2159,6 @@ static void power_is_cut(void **state)
     printf("%d images with a torn end\n", (int)k->torn);
     test_tally("power-cut images", k->images);
     if (test_scale() >= 100) assert_true(k->torn > 0);
-    free(k->image);
     disk_deinit(&k->from);
     disk_deinit(&k->to[0]);
     disk_deinit(&k->to[1]);

@@ -18,7 +18,7 @@
  * calls, see fuzz_ops.c; two writers at once.
  */
 
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #define FUZZ_MOST 4096
 #include "disk.h"
 #include "pack.h"
@@ -28,7 +28,8 @@ enum { FIT_HEAD = 1, FIT_RECORDS = 2, TRUSTED = 4, EXACT = 8, MAPPED = 16, SHARE
 enum { WRITTEN = 4, COPIED = 8, VERIFIED = 16, BESIDE = 32, RESTARTED = 64 };
 enum { HEAD = 4096, MOST_MESSAGES = 20000, WRITE_ROOM = 24 << 10 };
 
-static fuzz_disk disk;
+static fuzz_room drive_room;
+static disk drive;
 static ms_arena arena;
 static fuzz_alloc heap;
 static unsigned char drawn;
@@ -39,11 +40,11 @@ static volatile unsigned touched;
 
 static uint64_t unpack(fuzz_input *in, unsigned zeros)
 {
-    fuzz_allow(disk_now.bytes, FUZZ_FILE);
-    uint64_t size = fuzz_unpack(in, disk_now.bytes) + 256 * (uint64_t)zeros;
-    disk_resize(&disk, size);
-    disk.there = true;
-    disk.room = size + WRITE_ROOM; /* a small file is quicker */
+    disk_resize(&drive, FUZZ_FILE);
+    uint64_t size = fuzz_unpack(in, drive.rw) + 256 * (uint64_t)zeros;
+    disk_resize(&drive, size);
+    drive.there = true;
+    drive.room = size + WRITE_ROOM; /* a small file is quicker */
     return size;
 }
 
@@ -78,28 +79,28 @@ static uint64_t walk(unsigned char *file, uint64_t size, bool fit)
  * checks that hold they may hide what they like, the second what comes to stand inside. */
 static bool may_hide(void)
 {
-    const unsigned char *file = disk_now.bytes;
-    for (uint64_t at = HEAD; at + 40 <= disk.size; at += 8) {
+    const unsigned char *file = drive.rw;
+    for (uint64_t at = HEAD; at + 40 <= drive.size; at += 8) {
         const unsigned char *r = file + at;
         size_t size = file_padded(file_get32(r));
         if (r[4] == 2 && r[5] >= 1 && r[5] <= 3) return true;
         if (file_get32(r + 28) != file_check(file + 24, at, r) || size < 40) continue;
-        if (size > disk.size - at || file_body_check(r) != file_get32(r + 24)) return true;
+        if (size > drive.size - at || file_body_check(r) != file_get32(r + 24)) return true;
     }
     return false;
 }
 
 static void make_file(fuzz_input *in, unsigned how, unsigned zeros)
 {
-    unsigned char *file = disk_now.bytes;
+    unsigned char *file = drive.rw;
     uint64_t size = unpack(in, zeros);
     if (size < HEAD) return;
     uint64_t end = walk(file, size, (how & FIT_RECORDS) != 0);
     if (how & TRUSTED) {
         fuzz_put(file + 1024, 8, end);
-        fuzz_put(file + 1152, 8, disk.boot);
+        fuzz_put(file + 1152, 8, drive.boot);
         fuzz_put(file + 1160, 8, 7);
-        fuzz_put(file + 1168, 8, disk.inode);
+        fuzz_put(file + 1168, 8, drive.inode);
     }
     if (how & (FIT_HEAD | TRUSTED)) fit_head(file);
 }
@@ -126,7 +127,7 @@ static ms_log_desc desc_of(unsigned how, ms_log_mode mode, ms_log_opening openin
     desc.clock.now = fuzz_now;
     desc.entropy.fill = fuzz_fill;
     desc.entropy.ctx = &drawn;
-    desc.os = &disk.os;
+    desc.os = &drive.os;
     desc.alloc = heap.alloc;
     desc.events.event = on_event;
     return desc;
@@ -325,7 +326,7 @@ static void write_it(unsigned how, unsigned then)
     bool synced = ms_sync(store, NULL, NULL) == MS_OK; /* BUSY: it may not write there */
     ms_close(store);
     ms_close(beside);
-    if (then & RESTARTED) disk.boot++;
+    if (then & RESTARTED) drive.boot++;
     ms_result result = ms_log_open(&store, &reading, &err);
     if (result == MS_E_FOREIGN) return; /* a kind that must be known, met late */
     if (result != MS_OK) fuzz_fail("it cannot be opened again: %s", err.message);
@@ -341,17 +342,17 @@ static void fuzz_one(const unsigned char *bytes, size_t size)
 {
     fuzz_input in = {bytes, bytes + size};
     unsigned how = fuzz_u8(&in), then = fuzz_u8(&in), zeros = fuzz_u8(&in);
-    disk_begin(&disk, disk.size);
-    disk.os.exact_maps = (how & EXACT) != 0;
+    fuzz_disk_begin(&drive, &drive_room);
+    drive.os.exact_maps = (how & EXACT) != 0;
     fuzz_alloc_init(&heap);
     drawn = 0;
     make_file(&in, how, zeros);
     if (then & VERIFIED) verify(how);
     read_it(how, then);
     if (then & WRITTEN) write_it(how, then);
-    if (disk.files != 0 || disk.maps != 0 || disk.locked)
-        fuzz_fail("files %d, maps %d, lock %d are left open", disk.files, disk.maps,
-                  (int)disk.locked);
+    if (drive.files != 0 || drive.maps != 0 || drive.locked)
+        fuzz_fail("files %d, maps %d, lock %d are left open", drive.files, drive.maps,
+                  (int)drive.locked);
     if (heap.live != 0)
         fuzz_fail("%lu bytes were not given back", (unsigned long)heap.live);
     ms_arena_reset(&arena);

@@ -21,9 +21,10 @@
  * test_shared.c.
  */
 
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #define FUZZ_MOST 192
 #include "disk.h"
+#include "../trip.h"
 
 enum { HEAP, FIXED, LOG, LOG_MAPPED };
 enum { MOST_ITEMS = 48, MOST_STEPS = 64, PLACES = 2, FORK = 2, MOST_SLOW = 2,
@@ -53,7 +54,10 @@ static const char *const places[] = {"a", "b", "c"}; /* c: only by a fork */
 static const char *const agents[] = {NULL, "x"};
 static const char *const keys[] = {NULL, "k1", "k2"};
 
-static fuzz_disk disk;
+static disk drive;                   /* the log */
+static ms_os two;                    /* and a second file beside it */
+static trip trouble;                 /* with faults */
+static unsigned char image[DISK_ROOM];
 static fuzz_alloc heap, other_heap;   /* of the store; of the reader beside */
 static ms_arena arena;
 static uint64_t buffer[2048];
@@ -85,153 +89,113 @@ static bool telling(void)
 
 enum { PART = 4, SECOND = 8 };      /* of a handle; SECOND: while another has the lock */
 
-static struct {
-    uint64_t size, synced_size;
-    bool there, locked;
-    bool in_place, sure;            /* renamed; and the folder was synced */
-} part;
-static union {
-    unsigned char bytes[DISK_ROOM];
-    uint64_t align;
-} part_now;
-static unsigned char part_synced[DISK_ROOM];
-
-static void part_resize(uint64_t size)
-{
-    fuzz_allow(part_now.bytes, (size_t)size);
-    fuzz_forbid(part_now.bytes + size, (size_t)(DISK_ROOM - size));
-    part.size = size;
-}
+static fuzz_room drive_room, part_room;
+static disk part;
+static bool part_in_place, part_sure; /* renamed; and the folder was synced */
 
 static void part_forget(void)
 {
-    memset(part_now.bytes, 0, (size_t)part.size);
-    memset(part_synced, 0, (size_t)part.synced_size);
-    memset(&part, 0, sizeof part);
+    fuzz_disk_begin(&part, &part_room);
+    part.os.exact_maps = drive.os.exact_maps;
+    part.keep_synced = true;
+    part.inode = drive.inode + 1;
+    part_in_place = part_sure = false;
 }
 
 /* The new file is the log. Nobody has the old one open any more. */
 static void part_becomes_log(void)
 {
-    if (disk.files != 0 || disk.maps != 0) fuzz_fail("files are left open");
-    disk_load(&disk, part_now.bytes, part.size, false);
-    memset(disk_synced, 0, (size_t)disk.synced_size);
-    memcpy(disk_synced, part_synced, (size_t)part.synced_size);
-    disk.synced_size = part.synced_size;
-    disk.inode++;
+    if (trouble.files != 0 || trouble.maps != 0) fuzz_fail("files are left open");
+    disk_load(&drive, part.rw, (size_t)part.size);
+    memset(drive.synced, 0, (size_t)drive.synced_size);
+    memcpy(drive.synced, part.synced, (size_t)part.synced_size);
+    drive.synced_size = part.synced_size;
+    drive.inode++;
     part_forget();
+}
+
+/* Which of the two a handle is of; *file becomes that disk's own. */
+static disk *disk_of(ms_file *file)
+{
+    disk *d = *file & PART ? &part : &drive;
+    *file &= ~PART;
+    return d;
 }
 
 static int two_open(void *ctx, const char *path, unsigned mode, ms_file *file)
 {
-    int second = disk.locked ? SECOND : 0;
-    if (strcmp(path, "log") == 0 && !part.in_place) {
-        int code = disk_open(ctx, path, mode, file);
-        if (code == 0 && *file == 2) *file |= second;
-        return code;
-    }
-    if (disk_fails(&disk)) return disk.code;
-    if (!part.there && !(mode & MS_OS_CREATE)) return ENOENT;
-    if (!part.there) part_resize(0);
-    part.there = true;
-    disk.files++;
-    *file = PART | (mode & MS_OS_WRITE ? 2 : 1);
-    return 0;
+    int second = drive.locked ? SECOND : 0;
+    bool is_part = strcmp(path, "log") != 0 || part_in_place;
+    int code = disk_open(is_part ? &part : ctx, path, mode, file);
+    if (code == 0 && is_part) *file |= PART;
+    else if (code == 0 && *file == 2) *file |= second;
+    return code;
 }
 
 static int two_close(void *ctx, ms_file file)
 {
-    if (file == (PART | 2)) part.locked = false;
-    return disk_close(ctx, file);
+    (void)ctx;
+    disk *d = disk_of(&file);
+    return disk_close(d, file);
 }
 
 static int two_stat(void *ctx, ms_file file, ms_os_stat *out)
 {
-    int code = disk_stat(ctx, file, out);
-    if (code != 0 || !(file & PART)) return code;
-    out->size = part.size;
-    out->inode++;
-    return 0;
+    (void)ctx;
+    disk *d = disk_of(&file);
+    return disk_stat(d, file, out);
 }
 
 static int two_read(void *ctx, ms_file file, uint64_t offset, void *to, size_t size,
                     size_t *done)
 {
-    uint64_t left = offset < part.size ? part.size - offset : 0;
-    if (!(file & PART)) return disk_read(ctx, file, offset, to, size, done);
-    *done = 0;
-    if (disk_fails(&disk)) return disk.code;
-    *done = size < left ? size : (size_t)left;
-    if (*done > 0) memcpy(to, part_now.bytes + offset, *done);
-    return 0;
-}
-
-static int part_grow(ms_file file, uint64_t offset, uint64_t size)
-{
-    if (file != (PART | 2)) return EBADF;
-    if (offset > DISK_ROOM || size > DISK_ROOM - offset) return ENOSPC;
-    if (offset + size > part.size) part_resize(offset + size);
-    return 0;
+    (void)ctx;
+    disk *d = disk_of(&file);
+    return disk_read(d, file, offset, to, size, done);
 }
 
 static int two_write(void *ctx, ms_file file, uint64_t offset, const void *from,
                      size_t size, size_t *done)
 {
-    if (!(file & PART)) return disk_write(ctx, file, offset, from, size, done);
-    bool fails = disk_fails(&disk);
-    *done = 0;
-    if (fails) size /= 2;
-    int code = part_grow(file, offset, size);
-    if (code != 0) return code;
-    memcpy(part_now.bytes + offset, from, size);
-    if (fails) return disk.code;
-    *done = size;
-    return 0;
+    (void)ctx;
+    disk *d = disk_of(&file);
+    return disk_write(d, file, offset, from, size, done);
 }
 
 static int two_allocate(void *ctx, ms_file file, uint64_t offset, uint64_t size)
 {
-    if (!(file & PART)) return disk_allocate(ctx, file, offset, size);
-    return disk_fails(&disk) ? disk.code : part_grow(file, offset, size);
+    (void)ctx;
+    disk *d = disk_of(&file);
+    return disk_allocate(d, file, offset, size);
 }
 
 static int two_sync(void *ctx, ms_file file)
 {
-    if (!(file & PART)) return disk_sync(ctx, file);
-    if (disk_fails(&disk)) return disk.code;
-    memcpy(part_synced, part_now.bytes, (size_t)part.size);
-    part.synced_size = part.size;
-    return 0;
+    (void)ctx;
+    disk *d = disk_of(&file);
+    return disk_sync(d, file);
 }
 
 static int two_lock(void *ctx, ms_file file)
 {
-    if (!(file & PART)) return disk_lock(ctx, file);
-    if (disk_fails(&disk)) return disk.code;
-    if (part.locked) return EAGAIN;
-    part.locked = true;
-    return 0;
+    (void)ctx;
+    disk *d = disk_of(&file);
+    return disk_lock(d, file);
 }
 
 static int two_unlock(void *ctx, ms_file file)
 {
-    if (!(file & PART)) return disk_unlock(ctx, file);
-    part.locked = false;
-    return 0;
+    (void)ctx;
+    disk *d = disk_of(&file);
+    return disk_unlock(d, file);
 }
 
 static int two_map(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned mode,
                    void **out)
 {
-    if (!(file & PART)) return disk_map(ctx, file, offset, size, mode, out);
-    if (disk_fails(&disk)) return disk.code;
-    if ((mode & MS_OS_WRITE) && file != (PART | 2)) return EACCES;
-    if (offset > DISK_ROOM) return ENOMEM;
-    if (disk.os.exact_maps && (offset > part.size || size > part.size - offset))
-        fuzz_fail("a map reaches beyond the second file");
-    *out = part_now.bytes + offset;
-    disk.maps++;
-    return 0;
+    (void)ctx;
+    disk *d = disk_of(&file);
+    return disk_map(d, file, offset, size, mode, out);
 }
 
 static int two_rename(void *ctx, const char *from, const char *to)
@@ -239,42 +203,45 @@ static int two_rename(void *ctx, const char *from, const char *to)
     (void)ctx;
     if (strcmp(from, "log") == 0 || strcmp(to, "log") != 0 || !part.there)
         fuzz_fail("a rename of '%s' to '%s'", from, to);
-    if (disk_fails(&disk)) return disk.code;
-    part.in_place = true;
+    part_in_place = true;
     return 0;
 }
 
 static int two_remove(void *ctx, const char *path)
 {
     if (strcmp(path, "log") == 0) return disk_remove(ctx, path);
-    if (part.in_place) return ENOENT;
+    if (part_in_place) return ENOENT;
     part_forget();
     return 0;
 }
 
 static int two_sync_folder(void *ctx, const char *path)
 {
-    int code = disk_sync_folder(ctx, path);
-    if (code == 0) part.sure = part.in_place;
-    return code;
+    (void)ctx;
+    (void)path;
+    part_sure = part_in_place;
+    return 0;
 }
 
-static void two_files(ms_os *os)
+/* An empty disk for two files, whose calls can fail; what undoes something never fails. */
+static void disk_with_two_files(bool exact_maps)
 {
+    fuzz_disk_begin(&drive, &drive_room);
+    drive.os.exact_maps = exact_maps;
+    drive.keep_synced = true;
+    drive.room = FILE_ROOM;
     part_forget();
-    os->open = two_open;
-    os->close = two_close;
-    os->stat = two_stat;
-    os->read = two_read;
-    os->write = two_write;
-    os->allocate = two_allocate;
-    os->sync = two_sync;
-    os->lock = two_lock;
-    os->unlock = two_unlock;
-    os->map = two_map;
-    os->rename = two_rename;
-    os->remove = two_remove;
-    os->sync_folder = two_sync_folder;
+    const ms_os os = {&drive,   two_open,   two_close,       two_stat,
+                      two_read, two_write,  two_allocate,    two_sync,
+                      two_lock, two_unlock, two_map,         disk_unmap,
+                      two_rename, two_remove, two_sync_folder,
+                      disk_boot, disk_micros, disk_sleep, disk_process, exact_maps, NULL,
+                      NULL};
+    two = os;
+    trip_init(&trouble, &two);
+    trouble.how = TRIP_FAIL_MIDWAY;
+    trouble.kinds &= ~(TRIP_BIT(UNLOCK) | TRIP_BIT(UNMAP) | TRIP_BIT(REMOVE));
+    trouble.code = EIO;
 }
 
 
@@ -295,7 +262,7 @@ static ms_log_desc log_desc(ms_log_mode mode)
     desc.clock.now = fuzz_now;
     desc.entropy.fill = fuzz_fill;
     desc.entropy.ctx = &drawn;
-    desc.os = &disk.os;
+    desc.os = &trouble.os;
     desc.alloc = heap.alloc;
     return desc;
 }
@@ -340,8 +307,8 @@ static ms_result open_store(bool again)
 
 static void disarm(void)
 {
-    disk.fail_at = heap.fail_at = other_heap.fail_at = 0;
-    disk.fail_from = heap.fail_from = other_heap.fail_from = false;
+    trouble.at = heap.fail_at = other_heap.fail_at = 0;
+    trouble.from = heap.fail_from = other_heap.fail_from = false;
     armed = false;
 }
 
@@ -581,7 +548,7 @@ static void may_say(ms_result result, bool fault, const char *step)
 /* What a step said, when it was to succeed. */
 static void answered(ms_result result, const char *step)
 {
-    bool fault = armed && heap.failed + disk.hits > 0, io;
+    bool fault = armed && heap.failed + trouble.hits > 0, io;
     if (telling()) fprintf(stderr, "   %s: %s\n", step, ms_result_text(result));
     bool synced = is_log() && ((how >> 3 & 3) % 3) == MS_SYNC_EACH;
     disarm();
@@ -590,7 +557,7 @@ static void answered(ms_result result, const char *step)
         if (synced) set_durable();
         return;
     }
-    if (result == MS_E_FULL && (kind == FIXED || disk.size > FILE_ROOM / 2)) return;
+    if (result == MS_E_FULL && (kind == FIXED || drive.size > FILE_ROOM / 2)) return;
     may_say(result, fault, step);
     io = result == MS_E_IO || result == MS_E_POISONED;
     if (!is_log()) return;
@@ -679,7 +646,7 @@ static void step_keyed(fuzz_input *in)
     if (!same) e.version = 200;
     ms_envelope m = message_of(&e);
     ms_result got = ms_append(store, ms_str_of(places[e.place]), &m, &seq, NULL);
-    if (got == MS_E_FULL && disk.size > FILE_ROOM / 2) return; /* zeros have no room */
+    if (got == MS_E_FULL && drive.size > FILE_ROOM / 2) return; /* zeros have no room */
     if (got != (same ? MS_OK : MS_E_KEY_REUSED) || (same && seq != old->seq))
         fuzz_fail("step %u: a key that is known: %s", now, ms_result_text(got));
 }
@@ -802,7 +769,7 @@ static void step_sync(fuzz_input *in)
 {
     (void)in;
     ms_result result = ms_sync(store, NULL, NULL);
-    bool fault = armed && disk.hits + heap.failed > 0;
+    bool fault = armed && trouble.hits + heap.failed > 0;
     disarm();
     if (result == MS_OK) {
         if (is_log()) set_durable();
@@ -819,11 +786,11 @@ static void step_reopen(fuzz_input *in)
 {
     (void)in;
     if (kind == HEAP) return;
-    size_t allocs = heap.calls, calls = disk.calls;
+    size_t allocs = heap.calls, calls = trouble.calls;
     close_all();
     bool fault = armed;
     ms_result result = open_store(true);
-    fault = fault && (heap.calls > allocs || disk.calls > calls);
+    fault = fault && (heap.calls > allocs || trouble.calls > calls);
     disarm();
     if (result != MS_OK && !fault) fuzz_fail("opening again: %s", said.message);
     if (result != MS_OK) open_again();
@@ -834,17 +801,18 @@ static void step_reopen(fuzz_input *in)
 /* The process dies (bit 0: the power is cut); what is left is on the disk. */
 static void die(unsigned bits, unsigned seed)
 {
-    uint64_t size = disk.size;
+    size_t size = (size_t)drive.size;
     if (bits & 1) {
-        size = disk_cut(&disk, seed, (bits & 2) != 0);
-        disk.boot++;
+        size = fuzz_disk_cut(&drive, seed, (bits & 2) != 0, image);
+        drive.boot++;
     } else {
-        memcpy(disk_image, disk_now.bytes, (size_t)disk.size);
+        memcpy(image, drive.ro, size);
     }
-    disk.keep_synced = false; /* what the dead would write and sync did not happen */
+    drive.keep_synced = false; /* what the dead would write and sync did not happen */
     close_all();
-    disk.keep_synced = true;
-    disk_load(&disk, disk_image, size, (bits & 1) != 0);
+    drive.keep_synced = true;
+    disk_load(&drive, image, size);
+    if (bits & 1) disk_keep(&drive);
 }
 
 static void step_crash(fuzz_input *in)
@@ -879,11 +847,11 @@ static void step_fault(fuzz_input *in)
     static const int codes[] = {EIO, ENOSPC};
     disarm();
     armed = true;
-    heap.failed = disk.hits = 0;
+    heap.failed = trouble.hits = 0;
     if ((bits & 1) && is_log()) {
-        disk.fail_at = disk.calls + k;
-        disk.fail_from = (bits & 2) != 0;
-        disk.code = codes[bits >> 7];
+        trouble.at = trouble.calls + k;
+        trouble.from = (bits & 2) != 0;
+        trouble.code = codes[bits >> 7];
     } else {
         heap.fail_at = heap.calls + k;
         heap.fail_from = (bits & 2) != 0;
@@ -899,12 +867,12 @@ static void step_refresh(fuzz_input *in)
     if (!is_log()) return;
     if (beside == NULL) open_reader();
     if (bits & 1) {
-        other_heap.failed = disk.hits = 0;
-        if (bits & 2) disk.fail_at = disk.calls + k;
+        other_heap.failed = trouble.hits = 0;
+        if (bits & 2) trouble.at = trouble.calls + k;
         else other_heap.fail_at = other_heap.calls + k;
-        disk.fail_from = other_heap.fail_from = (bits & 4) != 0;
+        trouble.from = other_heap.fail_from = (bits & 4) != 0;
         ms_result result = test_refresh(beside, &seq, NULL);
-        bool fault = disk.hits + other_heap.failed > 0;
+        bool fault = trouble.hits + other_heap.failed > 0;
         if (result != MS_OK) may_say(result, fault, "refresh");
         disarm();
     }
@@ -924,12 +892,12 @@ static void step_writers(fuzz_input *in)
     if (!is_log()) return;
     if (beside == NULL) open_reader();
     if (bits & 1) must_be(&states[now], beside, "before another writer");
-    uint64_t size = disk.size;
-    memcpy(disk_image, disk_now.bytes, (size_t)size);
-    disk.keep_synced = (bits & 2) != 0;
+    size_t size = (size_t)drive.size;
+    memcpy(image, drive.ro, size);
+    drive.keep_synced = (bits & 2) != 0;
     ms_close(store);
-    disk.keep_synced = true;
-    if (!(bits & 2)) disk_load(&disk, disk_image, size, false);
+    drive.keep_synced = true;
+    if (!(bits & 2)) disk_load(&drive, image, size);
     open_again();
     must_be(&states[now], store, "another writer");
     if (bits & 4) must_be(&states[now], beside, "beside another writer");
@@ -1007,10 +975,10 @@ static void arm(unsigned bits, unsigned k)
                                 EACCES, ENOMEM, EFBIG,  EINTR};
     disarm();
     armed = true;
-    heap.failed = disk.hits = 0;
-    disk.code = codes[bits & 7];
-    disk.fail_from = (bits & 8) != 0 && disk.code != EINTR;
-    disk.fail_at = disk.calls + 1 + k % 64;
+    heap.failed = trouble.hits = 0;
+    trouble.code = codes[bits & 7];
+    trouble.from = (bits & 8) != 0 && trouble.code != EINTR;
+    trouble.at = trouble.calls + 1 + k % 64;
 }
 
 static void step_refusal(fuzz_input *in)
@@ -1026,18 +994,18 @@ static bool opens(unsigned bits, unsigned k)
     if (bits & 16) {
         heap.fail_at = heap.calls + 1 + k % 16;
         heap.fail_from = (bits & 8) != 0;
-        disk.fail_at = 0;
+        trouble.at = 0;
     }
     writing = -1;
     ms_result result = open_store(true);
-    bool fault = disk.hits + heap.failed > 0;
+    bool fault = trouble.hits + heap.failed > 0;
     disarm();
     if (result == MS_OK) return true;
     may_say(result, fault, "an opening");
-    if (result == MS_E_IO && said.sys_errno != disk.code)
-        fuzz_fail("an opening tells errno %d instead of %d", said.sys_errno, disk.code);
-    bool left = store != NULL || heap.live != 0 || disk.locked;
-    if (left || disk.files != 0 || disk.maps != 0)
+    if (result == MS_E_IO && said.sys_errno != trouble.code)
+        fuzz_fail("an opening tells errno %d instead of %d", said.sys_errno, trouble.code);
+    bool left = store != NULL || heap.live != 0 || drive.locked;
+    if (left || trouble.files != 0 || trouble.maps != 0)
         fuzz_fail("step %u: an opening that failed leaves something", now);
     return false;
 }
@@ -1075,13 +1043,13 @@ static ms_result rewrite(ms_store *from)
     ms_log_desc to = log_desc(MS_LOG_CREATE);
     ms_copy_report report;
     ms_result result = ms_log_rewrite(from, &to, true, NULL, &report, NULL);
-    bool fault = armed && heap.failed + disk.hits > 0;
+    bool fault = armed && heap.failed + trouble.hits > 0;
     disarm();
     if (result != MS_OK) may_say(result, fault, "rewrite");
     if (result != MS_OK) return result;
     if (report.copied != tried.count || report.notes != tried.notes)
         fuzz_fail("step %u: a rewrite counts otherwise what it copied", now);
-    if (is_log() && !part.sure) fuzz_fail("step %u: nothing was put in place", now);
+    if (is_log() && !part_sure) fuzz_fail("step %u: nothing was put in place", now);
     if (now % 4 == 0) must_be(&states[now], from, "the old one");
     return result;
 }
@@ -1097,7 +1065,7 @@ static void export_log(void)
         must_be(&tried, copy, "exported");
         ms_close(copy);
     }
-    (void)disk_remove(&disk, "log");
+    (void)disk_remove(&drive, "log");
     part_forget();
 }
 
@@ -1141,7 +1109,7 @@ static void step_compact(fuzz_input *in)
     unsigned bits = fuzz_u8(in), seed = fuzz_u8(in);
     ms_log_desc to = log_desc(MS_LOG_CREATE);
     compacted(&tried);
-    if (armed && disk.fail_at > 0) disk.fail_at += seed % 64;
+    if (armed && trouble.at > 0) trouble.at += seed % 64;
     if (!is_log()) {
         export_log();
         return;
@@ -1153,8 +1121,8 @@ static void step_compact(fuzz_input *in)
         store = NULL;
     }
     (void)rewrite(store != NULL ? store : beside);
-    bool lost = part.in_place && !part.sure && (bits & 6) == 6 && (seed & 1);
-    if (part.in_place && !lost) new_log(bits, seed);
+    bool lost = part_in_place && !part_sure && (bits & 6) == 6 && (seed & 1);
+    if (part_in_place && !lost) new_log(bits, seed);
     else old_log(bits, seed);
     give_up_poisoned();
     if (beside == NULL) open_beside();
@@ -1203,11 +1171,7 @@ static const step *next_step(fuzz_input *in)
 
 static void begin(void)
 {
-    disk_begin(&disk, disk.size);
-    two_files(&disk.os);
-    disk.os.exact_maps = (how & 4) != 0;
-    disk.keep_synced = true;
-    disk.room = FILE_ROOM;
+    disk_with_two_files((how & 4) != 0);
     fuzz_alloc_init(&heap);
     fuzz_alloc_init(&other_heap);
     drawn = 0;
@@ -1248,6 +1212,6 @@ static void fuzz_one(const unsigned char *bytes, size_t size)
         close_all();
     }
     if (heap.live + other_heap.live != 0) fuzz_fail("memory was not given back");
-    if (disk.files != 0 || disk.maps != 0 || disk.locked)
+    if (trouble.files != 0 || trouble.maps != 0 || drive.locked)
         fuzz_fail("files are left open");
 }

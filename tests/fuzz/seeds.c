@@ -297,11 +297,12 @@ static void logs(void)
         {9, 3900, 1}, {20, 4000, 2}, {50, 4000, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        static fuzz_disk disk;
+        static fuzz_room drive_room;
+        static disk drive;
         ms_store *store;
         ms_log_desc desc;
         unsigned char drawn = 0;
-        disk_begin(&disk, disk.size);
+        fuzz_disk_begin(&drive, &drive_room);
         memset(&desc, 0, sizeof desc);
         desc.path = "log";
         desc.engine = MS_ENGINE_WRITE;
@@ -309,14 +310,14 @@ static void logs(void)
         desc.clock.now = fuzz_now;
         desc.entropy.fill = fuzz_fill;
         desc.entropy.ctx = &drawn;
-        desc.os = &disk.os;
+        desc.os = &drive.os;
         for (size_t k = 0; k < rows[i].sessions; k++) {
             if (ms_log_open(&store, &desc, NULL) != MS_OK) abort();
             fill(store, rows[i].n, rows[i].much);
-            pack_each_way(disk_now.bytes, (size_t)disk.size);
+            pack_each_way(drive.rw, (size_t)drive.size);
             ms_close(store);
         }
-        pack_each_way(disk_now.bytes, (size_t)disk.size);
+        pack_each_way(drive.rw, (size_t)drive.size);
     }
 }
 

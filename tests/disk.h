@@ -1,0 +1,321 @@
+/* A disk: file operations over one file in memory.
+ *
+ * Whatever path is opened, it is this file. It has two views: reading maps are given the
+ * one that cannot be written, so that a store into it ends the process, as a touch after
+ * the end of the file does. What the last sync has seen is kept in `synced`.
+ *
+ *     disk d;
+ *     disk_init(&d, 1 << 20);
+ *     desc.os = &d.os;
+ *
+ * simdisk.h is a folder of such files and knows what a power loss may leave of it;
+ * fuzz/disk.h has them in static arrays, which are quicker; trip.h lets calls fail.
+ * Define _GNU_SOURCE before any include.
+ */
+
+#ifndef DISK_H
+#define DISK_H
+
+#include "support.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#define DISK_VIEW ((size_t)1 << (sizeof(size_t) > 4 ? 31 : 27)) /* most that is mapped */
+
+typedef struct disk disk;
+
+struct disk {
+    ms_os os;                 /* give its address to the library */
+    int fd;
+    unsigned char *ro, *rw;   /* the file's bytes */
+    size_t view;              /* most that is mapped */
+    size_t room;              /* bytes that it can have; more, when they are there already */
+    uint64_t size;
+    bool there, locked;
+    int files, maps;          /* open now */
+    uint64_t boot, inode, process;
+    uint64_t micros;          /* the clock: grows by one at each look */
+    unsigned char *synced;    /* the content at the last sync, ... */
+    uint64_t synced_size;     /* ... its size; what is behind is zero */
+    bool keep_synced;         /* false: syncs copy nothing */
+    uint64_t syncs, writes;
+    bool (*resize)(disk *d, uint64_t size); /* moves the end of the bytes */
+};
+
+static inline bool disk_truncate(disk *d, uint64_t size)
+{
+    return size <= d->room && ftruncate(d->fd, (off_t)size) == 0;
+}
+
+static inline bool disk_resize(disk *d, uint64_t size)
+{
+    if (size == d->size) return true;
+    if (!d->resize(d, size)) return false;
+    d->size = size;
+    return true;
+}
+
+static inline int disk_open(void *ctx, const char *path, unsigned how, ms_file *file)
+{
+    disk *d = (disk *)ctx;
+    (void)path;
+    if (!d->there && !(how & MS_OS_CREATE)) return ENOENT;
+    d->there = true;
+    d->files++;
+    *file = how & MS_OS_WRITE ? 2 : 1;
+    return 0;
+}
+
+static inline int disk_close(void *ctx, ms_file file)
+{
+    disk *d = (disk *)ctx;
+    d->files--;
+    if (file == 2) d->locked = false;
+    return 0;
+}
+
+static inline int disk_stat(void *ctx, ms_file file, ms_os_stat *out)
+{
+    disk *d = (disk *)ctx;
+    (void)file;
+    memset(out, 0, sizeof *out);
+    out->size = d->size;
+    out->device = 7;
+    out->inode = d->inode;
+    out->regular = true;
+    out->keeps_room = true;
+    return 0;
+}
+
+static inline int disk_read(void *ctx, ms_file file, uint64_t offset, void *to,
+                            size_t size, size_t *done)
+{
+    disk *d = (disk *)ctx;
+    uint64_t left = offset < d->size ? d->size - offset : 0;
+    (void)file;
+    *done = size < left ? size : (size_t)left;
+    if (*done > 0) memcpy(to, d->ro + offset, *done);
+    return 0;
+}
+
+/* Makes the file so long that a write has room. */
+static inline int disk_grow(disk *d, ms_file file, uint64_t offset, uint64_t size)
+{
+    uint64_t room = d->size > d->room ? d->size : d->room;
+    if (file != 2) return EBADF;
+    if (offset > room || size > room - offset) return ENOSPC;
+    return offset + size <= d->size || disk_resize(d, offset + size) ? 0 : ENOSPC;
+}
+
+static inline int disk_write(void *ctx, ms_file file, uint64_t offset, const void *from,
+                             size_t size, size_t *done)
+{
+    disk *d = (disk *)ctx;
+    int code = disk_grow(d, file, offset, size);
+    *done = 0;
+    if (code != 0) return code;
+    memcpy(d->rw + offset, from, size);
+    *done = size;
+    d->writes++;
+    return 0;
+}
+
+static inline int disk_allocate(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    return disk_grow((disk *)ctx, file, offset, size);
+}
+
+/* All that the file has is durable. */
+static inline void disk_keep(disk *d)
+{
+    memcpy(d->synced, d->ro, (size_t)d->size);
+    if (d->synced_size > d->size)
+        memset(d->synced + d->size, 0, (size_t)(d->synced_size - d->size));
+    d->synced_size = d->size;
+}
+
+static inline int disk_sync(void *ctx, ms_file file)
+{
+    disk *d = (disk *)ctx;
+    (void)file;
+    d->syncs++;
+    if (d->keep_synced) disk_keep(d);
+    return 0;
+}
+
+static inline int disk_lock(void *ctx, ms_file file)
+{
+    disk *d = (disk *)ctx;
+    if (d->locked || file != 2) return EAGAIN;
+    d->locked = true;
+    return 0;
+}
+
+static inline int disk_unlock(void *ctx, ms_file file)
+{
+    disk *d = (disk *)ctx;
+    if (file != 2) return EBADF;
+    d->locked = false;
+    return 0;
+}
+
+static inline int disk_map(void *ctx, ms_file file, uint64_t offset, size_t size,
+                           unsigned how, void **out)
+{
+    disk *d = (disk *)ctx;
+    if ((how & MS_OS_WRITE) && file != 2) return EACCES;
+    if (offset > d->view || size > DISK_VIEW - offset) return ENOMEM;
+    if (d->os.exact_maps && (offset > d->size || size > d->size - offset)) {
+        fprintf(stderr, "disk: a map of %lu bytes from %lu on reaches beyond %lu\n",
+                (unsigned long)size, (unsigned long)offset, (unsigned long)d->size);
+        abort();
+    }
+    *out = (how & MS_OS_WRITE ? d->rw : d->ro) + offset;
+    d->maps++;
+    return 0;
+}
+
+static inline int disk_unmap(void *ctx, void *map, size_t size)
+{
+    (void)map;
+    (void)size;
+    ((disk *)ctx)->maps--;
+    return 0;
+}
+
+static inline int disk_rename(void *ctx, const char *from, const char *to)
+{
+    (void)ctx;
+    (void)from;
+    (void)to;
+    return 0;
+}
+
+static inline int disk_remove(void *ctx, const char *path)
+{
+    disk *d = (disk *)ctx;
+    (void)path;
+    disk_resize(d, 0);
+    d->there = false;
+    return 0;
+}
+
+static inline int disk_sync_folder(void *ctx, const char *path)
+{
+    (void)ctx;
+    (void)path;
+    return 0;
+}
+
+static inline uint64_t disk_boot(void *ctx) { return ((disk *)ctx)->boot; }
+static inline uint64_t disk_micros(void *ctx) { return ((disk *)ctx)->micros++; }
+static inline uint64_t disk_process(void *ctx) { return ((disk *)ctx)->process; }
+
+static inline void disk_sleep(void *ctx, uint64_t micros)
+{
+    ((disk *)ctx)->micros += micros;
+}
+
+static inline int disk_file(void)
+{
+#ifdef __linux__
+    return memfd_create("msgstore", MFD_CLOEXEC);
+#else
+    char path[] = "/tmp/msgstore-XXXXXX";
+    int fd = mkstemp(path);
+    if (fd >= 0) unlink(path);
+    return fd;
+#endif
+}
+
+/* A disk without bytes. */
+static inline void disk_begin(disk *d, size_t room)
+{
+    const ms_os os = {d,         disk_open,   disk_close,       disk_stat,
+                      disk_read, disk_write,  disk_allocate,    disk_sync,
+                      disk_lock, disk_unlock, disk_map,         disk_unmap,
+                      disk_rename, disk_remove, disk_sync_folder,
+                      disk_boot, disk_micros, disk_sleep, disk_process, false, NULL,
+                      NULL};
+    memset(d, 0, sizeof *d);
+    d->os = os;
+    d->room = room;
+    d->boot = 1001;
+    d->inode = 1;
+    d->process = 77;
+}
+
+static inline void disk_init(disk *d, size_t room)
+{
+    disk_begin(d, room);
+    d->view = DISK_VIEW;
+    d->resize = disk_truncate;
+    d->fd = disk_file();
+    void *ro = mmap(NULL, DISK_VIEW, PROT_READ, MAP_SHARED, d->fd, 0);
+    void *rw = mmap(NULL, DISK_VIEW, PROT_READ | PROT_WRITE, MAP_SHARED, d->fd, 0);
+    d->synced = (unsigned char *)calloc(1, room);
+    if (d->fd < 0 || ro == MAP_FAILED || rw == MAP_FAILED || d->synced == NULL) abort();
+    d->ro = (unsigned char *)ro;
+    d->rw = (unsigned char *)rw;
+}
+
+static inline void disk_deinit(disk *d)
+{
+    munmap(d->ro, DISK_VIEW);
+    munmap(d->rw, DISK_VIEW);
+    close(d->fd);
+    free(d->synced);
+    memset(d, 0, sizeof *d);
+}
+
+/* Gives the file these bytes. */
+static inline void disk_load(disk *d, const void *bytes, size_t size)
+{
+    if (!disk_resize(d, size)) abort();
+    if (size > 0) memcpy(d->rw, bytes, size);
+    d->there = true;
+}
+
+/* What a power loss leaves of `from`, to `to`, in another boot: of each sector, or page,
+ * that was not synced the old or the new content; the old or the new size. */
+static inline void disk_cut(disk *to, const disk *from, uint64_t *rng)
+{
+    static const unsigned odds[] = {0, 1, 5, 9, 10};
+    size_t grain = test_one_in(rng, 2) ? 512 : 4096;
+    unsigned odd = odds[test_below(rng, 5)];
+    bool old_size = from->size > from->synced_size && test_one_in(rng, 3);
+    size_t size = (size_t)(old_size ? from->synced_size : from->size);
+    if (!disk_resize(to, size)) abort();
+    for (size_t at = 0; at < size; at += grain) {
+        size_t n = size - at < grain ? size - at : grain;
+        bool fresh = test_below(rng, 10) < odd;
+        memcpy(to->rw + at, (fresh ? from->ro : from->synced) + at, n);
+    }
+    disk_keep(to);
+    to->there = true;
+    to->boot = from->boot + 1;
+    to->inode = from->inode;
+}
+
+/* There is no file any more, nobody has its lock, and nothing is durable. */
+static inline void disk_clear(disk *d)
+{
+    disk_resize(d, 0);
+    memset(d->synced, 0, (size_t)d->synced_size);
+    d->synced_size = 0;
+    d->there = d->locked = false;
+}
+
+/* Everything that was opened is closed again. */
+static inline void disk_is_idle(const disk *d)
+{
+    assert_int_equal(d->files, 0);
+    assert_int_equal(d->maps, 0);
+    assert_false(d->locked);
+}
+
+#endif /* DISK_H */
