@@ -9,43 +9,34 @@
 # Goal X2: the code of tests/compile/small.c, arena store and histories alone, with -Os,
 # as size(1) counts it; tests/test_compile.sh builds the same program and runs it.
 #
-# Medians of R times (3), with the least and the most. --json prints one JSON object a
-# line, as bench_goals does; goals/table.h says what must be reached. CC is the compiler.
-# Left out: linking, other compilers, the time that waiting for the disk takes.
+# A line for each of R runs (3). --json prints JSON objects, as bench_goals does;
+# goals/table.c has the goals. CC is the compiler. Left out: linking, other compilers, the
+# time that waiting for the disk takes.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 cc=${CC:-gcc}
 runs=3
-json=
+line='%s %-10s %10.4g %s\n'
+die()
+{
+    echo "bench/compile.sh: $1" >&2
+    exit "${2:-1}"
+}
 while [ $# -gt 0 ]; do
     case $1 in
-    --json) json=yes ;;
+    --json) line='{"goal":"%s","case":"%s","n":1,"value":%s,"unit":"%s"}\n' ;;
     --runs)
         runs=${2:-}
         shift
         ;;
-    *)
-        echo "usage: bench/compile.sh [--json] [--runs R]" >&2
-        exit 2
-        ;;
+    *) die 'usage: bench/compile.sh [--json] [--runs R]' 2 ;;
     esac
     shift
 done
-case $runs in
-'' | *[!0-9]* | 0)
-    echo "bench/compile.sh: --runs takes a number from 1 on" >&2
-    exit 2
-    ;;
-esac
+case $runs in '' | *[!0-9]* | 0) die '--runs takes a number from 1 on' 2 ;; esac
 stb=$(sh tools/setup.sh stb)
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-
-die()
-{
-    echo "bench/compile.sh: $1" >&2
-    exit 1
-}
 
 # cpu COMMAND...: processor milliseconds of it and what it starts.
 cpu()
@@ -60,28 +51,6 @@ cpu()
     awk '{ print ($1 + $2) * 1000 }' <<<"$spent"
 }
 
-# Of the numbers on standard input: median, least, most.
-# shellcheck disable=SC2120
-spread()
-{
-    sort -n | awk '{ v[NR] = $1 } END { print v[int(NR / 2) + 1], v[1], v[NR] }'
-}
-
-# tell GOAL CASE UNIT DIGITS: the numbers of standard input as a figure.
-tell()
-{
-    local middle least most
-    read -r middle least most <<<"$(spread)"
-    if [ -n "$json" ]; then
-        printf '{"goal":"%s","case":"%s","n":1,"value":%s,"unit":"%s",' \
-            "$1" "$2" "$middle" "$3"
-        printf '"least":%s,"most":%s}\n' "$least" "$most"
-    else
-        printf '%s %-44s %10.*f %-6s (%.*f .. %.*f)\n' \
-            "$1" "$5" "$4" "$middle" "$3" "$4" "$least" "$4" "$most"
-    fi
-}
-
 # shellcheck disable=SC2086
 compile()
 {
@@ -92,49 +61,30 @@ compile()
 twenty()
 {
     local i
-    for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        "$cc" -std=c99 -I. -c "$1" -o "$tmp/out.o" || return 1
-    done
+    for i in {1..20}; do "$cc" -std=c99 -I. -c "$1" -o "$tmp/out.o" || return 1; done
 }
 
-repeat()
+# tell GOAL CASE NUMBER UNIT
+tell()
 {
-    local i
-    for ((i = 0; i < runs; i++)); do "$@" || exit 1; done
-}
-
-seconds()
-{
-    local spent
-    spent=$(compile "$1" tests/compile/implementation.c) || exit 1
-    awk "BEGIN { print $spent / 1000 }"
-}
-
-included()
-{
-    local with without
-    with=$(cpu twenty "$tmp/interface.c") || exit 1
-    without=$(cpu twenty "$tmp/empty.c") || exit 1
-    awk "BEGIN { print ($with - $without) / 20 }"
-}
-
-text_size()
-{
-    "$cc" -std=c99 -Os -ffunction-sections -fdata-sections -Wl,--gc-sections \
-        tests/compile/small.c -o "$tmp/small" || die 'the smallest program is not built'
-    "$tmp/small" || die 'the smallest program does not work'
-    size "$tmp/small" >"$tmp/size" || die 'no size(1)'
-    awk 'NR == 2 { print $1 / 1024 }' "$tmp/size"
+    # shellcheck disable=SC2059
+    printf "$line" "$1" "$2" "$(awk "BEGIN { print $3 }")" "$4"
 }
 
 echo '#include "msgstore.h"' >"$tmp/interface.c"
 echo 'typedef int nothing;' >"$tmp/empty.c"
 compile -O0 "$tmp/empty.c" >/dev/null || exit 1 # the compiler is in the page cache then
-for level in -O2 -O0; do
-    figures=$(repeat seconds "$level") || exit 1
-    tell X1 "$level" s 2 "compile the implementation, $level" <<<"$figures"
+for ((i = 0; i < runs; i++)); do
+    for level in -O2 -O0; do
+        spent=$(compile "$level" tests/compile/implementation.c) || exit 1
+        tell X1 "$level" "$spent / 1000" s
+    done
+    with=$(cpu twenty "$tmp/interface.c") || exit 1
+    without=$(cpu twenty "$tmp/empty.c") || exit 1
+    tell X1 interface "($with - $without) / 20" ms
 done
-figures=$(repeat included) || exit 1
-tell X1 interface ms 1 'include the interface alone' <<<"$figures"
-figures=$(text_size) || exit 1
-tell X2 text KiB 1 'code of the smallest program, -Os' <<<"$figures"
+"$cc" -std=c99 -Os -ffunction-sections -fdata-sections -Wl,--gc-sections \
+    tests/compile/small.c -o "$tmp/small" || die 'the smallest program is not built'
+"$tmp/small" || die 'the smallest program does not work'
+size "$tmp/small" >"$tmp/size" || die 'no size(1)'
+tell X2 text "$(awk 'NR == 2 { print $1 }' "$tmp/size") / 1024" KiB

@@ -14,7 +14,7 @@
  * folder.
  *
  * The implementation is taken in, so that functions of its inside can be called. Each
- * such call stands in a function of its own here, to be changed with it.
+ * such call stands alone here, to be changed with it.
  */
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
@@ -23,7 +23,6 @@
 #include "data.h"
 #include "system.h"
 
-#include <errno.h>
 #include <getopt.h>
 
 enum { MESSAGES = 1024, RUNS = 99, LARGE = 1 << 20 };
@@ -33,21 +32,9 @@ static const char *only = "";
 static bench_data *data;
 static volatile uint64_t sink; /* what is computed goes here, so that it is computed */
 
-
-/* ---- what can go wrong ---- */
-
-static char log_path[4096]; /* of a file to remove; empty: none */
-
-static void die(const char *what, const char *why)
-{
-    fprintf(stderr, "%s: %s\n", what, why);
-    if (log_path[0] != '\0') unlink(log_path);
-    exit(1);
-}
-
 static void must(ms_result result, const ms_error *err)
 {
-    if (result != MS_OK) die("msgstore", err->message);
+    if (result != MS_OK) bench_die("msgstore", err->message);
 }
 
 
@@ -58,6 +45,15 @@ static inline void changed(void) { __asm__ volatile("" : : : "memory"); }
 
 /* A loop of `times` calls over the input; returns something that depends on all. */
 typedef uint64_t (*loop_fn)(ms_str input, size_t times);
+
+/* A loop of calls that take the input. */
+#define LOOP(name, call)                                                               \
+    static uint64_t name(ms_str input, size_t times)                                   \
+    {                                                                                  \
+        uint64_t sum = input.len;                                                      \
+        for (size_t i = 0; i < times; i++, changed()) sum += call;                     \
+        return sum;                                                                    \
+    }
 
 static double time_loop(loop_fn loop, ms_str input, size_t times)
 {
@@ -88,7 +84,7 @@ static void measure_each(const char *name, loop_fn loop, ms_str input, double by
         spent = time_loop(loop, input, times);
         if (first < spent) spent = first;
     }
-    times = (size_t)((double)times * 20e6 / spent);
+    times = (size_t)((double)times * 20e6 / spent) + 1;
     for (size_t i = 0; i < n_runs; i++)
         values[i] = time_loop(loop, input, times) / (double)times / each;
     double middle = bench_median(values, n_runs);
@@ -107,42 +103,11 @@ static void measure(const char *name, loop_fn loop, ms_str input)
 
 /* ---- checksums and hashes ---- */
 
-static uint32_t call_crc(ms_str s)
-{
-    return ms__crc32c(0, (const unsigned char *)s.ptr, s.len);
-}
+static const uint64_t hash_key[2] = {1, 2};
 
-static uint32_t call_crc_plain(ms_str s)
-{
-    return ms__crc32c_table(0, (const unsigned char *)s.ptr, s.len);
-}
-
-static uint64_t call_hash(ms_str s)
-{
-    static const uint64_t key[2] = {1, 2};
-    return ms__hash(key, 0, s.ptr, s.len);
-}
-
-static uint64_t loop_crc(ms_str input, size_t times)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < times; i++, changed()) sum += call_crc(input);
-    return sum;
-}
-
-static uint64_t loop_crc_plain(ms_str input, size_t times)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < times; i++, changed()) sum += call_crc_plain(input);
-    return sum;
-}
-
-static uint64_t loop_hash(ms_str input, size_t times)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < times; i++, changed()) sum += call_hash(input);
-    return sum;
-}
+LOOP(loop_crc, ms__crc32c(0, (const unsigned char *)input.ptr, input.len))
+LOOP(loop_crc_plain, ms__crc32c_table(0, (const unsigned char *)input.ptr, input.len))
+LOOP(loop_hash, ms__hash(hash_key, 0, input.ptr, input.len))
 
 static void measure_checks(void)
 {
@@ -162,24 +127,16 @@ static void measure_checks(void)
 
 /* ---- text ---- */
 
-static uint64_t loop_json(ms_str input, size_t times)
+static uint64_t check_json(ms_str text)
 {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < times; i++, changed()) {
-        ms_str value;
-        if (ms_json_check(input, NULL, &value, NULL) != MS_OK)
-            die("ms_json_check", "it does not take the text");
-        sum += value.len;
-    }
-    return sum;
+    ms_str value;
+    if (ms_json_check(text, NULL, &value, NULL) != MS_OK)
+        bench_die("ms_json_check", "it does not take the text");
+    return value.len;
 }
 
-static uint64_t loop_utf8(ms_str input, size_t times)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < times; i++, changed()) sum += ms_utf8_check(input, NULL);
-    return sum;
-}
+LOOP(loop_json, check_json(input))
+LOOP(loop_utf8, ms_utf8_check(input, NULL))
 
 /* `piece` again and again between head and tail, at least `size` bytes. */
 static ms_str repeated(const char *head, const char *piece, const char *tail, size_t size)
@@ -262,31 +219,16 @@ static uint64_t loop_decode(ms_str input, size_t times)
     return sum;
 }
 
-static uint64_t loop_envelopes(ms_str input, size_t times)
-{
-    uint64_t sum = input.len;
-    for (size_t i = 0; i < times; i++)
-        for (size_t k = 0; k < MESSAGES; k++, changed())
-            sum += ms_envelope_of(records[k]).content.text.len;
-    return sum;
-}
-
-static uint64_t loop_content(ms_str input, size_t times)
-{
-    uint64_t sum = input.len;
-    for (size_t i = 0; i < times; i++)
-        for (size_t k = 0; k < MESSAGES; k++, changed())
-            sum += ms_content(records[k]).text.len;
-    return sum;
-}
+LOOP(loop_envelopes, ms_envelope_of(records[i % MESSAGES]).content.text.len)
+LOOP(loop_content, ms_content(records[i % MESSAGES]).text.len)
 
 static void measure_records(void)
 {
     static const ms_str none;
     measure_each("record, encode", loop_encode, none, record_bytes, MESSAGES);
     measure_each("record, decode", loop_decode, none, record_bytes, MESSAGES);
-    measure_each("record, all fields", loop_envelopes, none, 0, MESSAGES);
-    measure_each("record, content", loop_content, none, 0, MESSAGES);
+    measure_each("record, all fields", loop_envelopes, none, 0, 1);
+    measure_each("record, content", loop_content, none, 0, 1);
 }
 
 
@@ -295,7 +237,7 @@ static void measure_records(void)
 /* One entry more in the list of a view. */
 static void call_posting(ms__live *live, ms__postings *stream, uint32_t entry)
 {
-    if (!ms__postings_reserve(live, stream)) die("a posting", "no memory");
+    if (!ms__postings_reserve(live, stream)) bench_die("a posting", "no memory");
     ms__postings_push(stream, entry);
 }
 
@@ -376,21 +318,19 @@ static void measure_cursor(bool log)
 
 static void measure_cursors(void)
 {
-    const char *dir = getenv("BENCH_DIR");
+    char path[sizeof bench_folder + 16];
     ms_log_desc desc;
     ms_error err;
     if (strncmp(only, "cursor", strlen(only) < 6 ? strlen(only) : 6) != 0) return;
     must(ms_mem_open(&cursor_store, NULL, &err), &err);
     measure_cursor(false);
     memset(&desc, 0, sizeof desc);
-    snprintf(log_path, sizeof log_path, "%s/bench_micro_%ld.msl",
-             dir != NULL && dir[0] != '\0' ? dir : ".", (long)getpid());
-    desc.path = log_path;
+    bench_make_folder(NULL, "bench_micro");
+    snprintf(path, sizeof path, "%s/micro.msl", bench_folder);
+    desc.path = path;
     desc.mode = MS_LOG_NEW;
     must(ms_log_open(&cursor_store, &desc, &err), &err);
     measure_cursor(true);
-    unlink(log_path);
-    log_path[0] = '\0';
 }
 
 
@@ -492,10 +432,9 @@ int main(int argc, char **argv)
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 'o') only = optarg;
-        else if (option == 'r') n_runs = (size_t)strtoul(optarg, NULL, 10);
+        else if (option == 'r') n_runs = bench_number(optarg, NULL, 1, RUNS);
         else return 2;
     }
-    if (n_runs < 1 || n_runs > RUNS) die("--runs", "a number from 1 to 99");
     data = bench_make(MESSAGES);
     make_records();
     measure_checks();
@@ -504,6 +443,7 @@ int main(int argc, char **argv)
     measure("posting, append", loop_postings, none);
     measure_cursors();
     measure_projections();
-    if (n_measured == 0) die(only, "no function's name begins so");
+    if (n_measured == 0) bench_die(only, "no function's name begins so");
+    bench_clean_up();
     return 0;
 }

@@ -291,6 +291,7 @@ static const char *run_mode(const store *s, const char *mode, size_t n, double s
         add_number(&c, "--n", (double)n);
         add_word(&c, "--dir"), add_word(&c, bench_folder);
         add_word(&c, "--variant"), add_word(&c, s->name);
+        if (s->program->script) add_word(&c, "--build"), add_word(&c, options.build);
     }
     if (seconds > 0) add_number(&c, "--seconds", seconds);
     return run(s->program, &c);

@@ -6,6 +6,7 @@
  * there is only one. N is the number of messages of data.h. Modes:
  *
  *   names       Lists the variants.
+ *   messages    Prints the N messages, each a JSON array of the columns and the time.
  *   append      N commits of one message, no sync.
  *   batch       The same in commits of 1000.
  *   batch-sync  The same, each commit synced.
@@ -147,6 +148,29 @@ static void wait_until_quiet(void)
 
 
 /* ---- modes that write ---- */
+
+static void print_text(ms_str text)
+{
+    putchar('"');
+    for (size_t i = 0; i < text.len; i++) {
+        char byte = text.ptr[i];
+        if (byte == '"' || byte == '\\' || byte == '\n') putchar('\\');
+        putchar(byte == '\n' ? 'n' : byte);
+    }
+    putchar('"');
+}
+
+static void messages_mode(void)
+{
+    for (size_t i = 0; i < bench.n; i++) {
+        bench_row row = bench_row_of(bench.data, i);
+        for (int c = 0; c < COLUMNS; c++) {
+            putchar(c == 0 ? '[' : ',');
+            print_text(row.column[c]);
+        }
+        printf(",%lld]\n", (long long)row.time_ns);
+    }
+}
 
 /* Commits messages [first, first + n), `each` at a time, for at most so many seconds;
  * returns how many it has committed. */
@@ -409,7 +433,8 @@ static const struct mode {
     const char *name;
     void (*run)(void);
     int does;
-} modes[] = {{"append", append_mode, WRITES},
+} modes[] = {{"messages", messages_mode, WRITES},
+             {"append", append_mode, WRITES},
                    {"batch", batch_mode, WRITES},
                    {"batch-sync", batch_sync_mode, WRITES},
                    {"sync", sync_mode, WRITES},
@@ -423,7 +448,8 @@ static void usage(void)
 {
     fprintf(stderr,
             "usage: MODE --n N --dir FOLDER [--variant NAME] [--seconds S] [--cold]\n"
-            "modes: names append batch batch-sync sync fill read check open scan\n");
+            "modes: names messages append batch batch-sync sync fill read check open "
+            "scan\n");
     exit(2);
 }
 

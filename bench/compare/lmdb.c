@@ -304,22 +304,6 @@ static void seq_tail(uint64_t view, bench_reader *reader)
     while (count > 0) take_number(newest[--count], reader);
 }
 
-static void read_seq(const bench_data *data, int view, size_t location, size_t agent,
-                     bench_reader *reader)
-{
-    (void)data;
-    begin_read(view == VIEW_TEAM ? BENCH_AGENTS : 1);
-    if (view == VIEW_TAIL) seq_tail(kv_view(CLASS_CONVERSATION, location, 0), reader);
-    if (view == VIEW_CONVERSATION || view == VIEW_HISTORY)
-        seq_view(kv_view(CLASS_CONVERSATION, location, 0), reader);
-    if (view == VIEW_AGENT || view == VIEW_HISTORY)
-        seq_view(kv_view(CLASS_AGENT, location, agent), reader);
-    if (view == VIEW_GLOBAL || view == VIEW_HISTORY)
-        seq_view(kv_view(CLASS_GLOBAL, location, 0), reader);
-    if (view == VIEW_TEAM) seq_team(location, reader);
-    end_read();
-}
-
 
 /* ---- reading ranges ---- */
 
@@ -394,32 +378,33 @@ static void clustered_tail(uint64_t view, bench_reader *reader)
     }
 }
 
-static void read_clustered(const bench_data *data, int view, size_t location,
-                           size_t agent, bench_reader *reader)
+static void read_view(const bench_data *data, int view, size_t location, size_t agent,
+                      bench_reader *reader)
 {
+    void (*rows)(uint64_t, bench_reader *) = db.clustered ? clustered_view : seq_view;
+    uint64_t conversation = kv_view(CLASS_CONVERSATION, location, 0);
     (void)data;
     begin_read(view == VIEW_TEAM ? BENCH_AGENTS : 1);
     if (view == VIEW_TAIL)
-        clustered_tail(kv_view(CLASS_CONVERSATION, location, 0), reader);
-    if (view == VIEW_CONVERSATION || view == VIEW_HISTORY)
-        clustered_view(kv_view(CLASS_CONVERSATION, location, 0), reader);
+        (db.clustered ? clustered_tail : seq_tail)(conversation, reader);
+    if (view == VIEW_CONVERSATION || view == VIEW_HISTORY) rows(conversation, reader);
     if (view == VIEW_AGENT || view == VIEW_HISTORY)
-        clustered_view(kv_view(CLASS_AGENT, location, agent), reader);
+        rows(kv_view(CLASS_AGENT, location, agent), reader);
     if (view == VIEW_GLOBAL || view == VIEW_HISTORY)
-        clustered_view(kv_view(CLASS_GLOBAL, location, 0), reader);
-    if (view == VIEW_TEAM) clustered_team(location, reader);
+        rows(kv_view(CLASS_GLOBAL, location, 0), reader);
+    if (view == VIEW_TEAM) (db.clustered ? clustered_team : seq_team)(location, reader);
     end_read();
 }
 
 
 const bench_store bench_stores[] = {
     {"lmdb seq+dup", "MDB_APPEND by number, DUPFIXED index; no sync: MDB_NOSYNC",
-     open_seq, commit_seq, read_seq, close_env, scan},
+     open_seq, commit_seq, read_view, close_env, scan},
     {"lmdb clustered", "key (location, class, agent, number); no sync: MDB_NOSYNC",
-     open_clustered, commit_clustered, read_clustered, close_env, scan},
+     open_clustered, commit_clustered, read_view, close_env, scan},
     {"lmdb seq+dup writemap", "as seq+dup, MDB_WRITEMAP", open_seq_map, commit_seq,
-     read_seq, close_env, scan},
+     read_view, close_env, scan},
     {"lmdb clustered writemap", "as clustered, MDB_WRITEMAP", open_clustered_map,
-     commit_clustered, read_clustered, close_env, scan},
+     commit_clustered, read_view, close_env, scan},
 };
 const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];

@@ -1,9 +1,10 @@
 """The seeds' example store for `make bench`: Python and SQLite, used as it is written.
 
     python3 bench/compare/python.py MODE --n N --dir FOLDER [--variant python]
-                                 [--seconds S] [--cold]
+                                 [--seconds S] [--cold] [--build FOLDER]
 
-Modes and lines are those of driver_main.h. Each call of the store opens a connection,
+Modes and lines are those of driver.c; the messages come from bench_floor in --build
+(build). Each call of the store opens a connection,
 runs one statement and closes it again; content and arguments are stored as JSON; a view
 is selected by its types and sorted by time. So every append is a synced commit of the
 rollback journal: append, batch and batch-sync are not there. The mode fill puts all
@@ -22,19 +23,18 @@ beforehand: at these speeds it does not show.
 """
 
 import argparse
-import bisect
+import itertools
 import json
-import math
 import os
 import shutil
 import sqlite3
+import subprocess
 import sys
 import time
 import zlib
 
 STORE = "python"
-LOCATIONS, AGENTS, POOL, LARGEST = 100, 8, 8 << 20, 16 << 10
-ARGS, ARGS_LARGEST = 4096, 4096
+LOCATIONS, AGENTS = 100, 8
 SYNCS, PASSES, TIMES = 1000, 20, 20000
 VIEWS = ["tail", "conversation", "agent", "team", "global", "history"]
 MASK = (1 << 64) - 1
@@ -51,107 +51,32 @@ class Random:
     def __init__(self, state):
         self.state = state
 
-    def next(self):
+    def below(self, n):
         self.state = z = (self.state + 0x9E3779B97F4A7C15) & MASK
         z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
         z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-        return z ^ (z >> 31)
-
-    def below(self, n):
-        return self.next() % n
-
-    def unit(self):
-        return ((self.next() >> 11) + 0.5) / 9007199254740992.0
-
-    def length(self, median, least, most):
-        a, b = self.unit(), self.unit()
-        normal = math.sqrt(-2 * math.log(a)) * math.cos(6.283185307179586 * b)
-        return int(min(max(median * math.exp(normal), least), most))
+        return (z ^ (z >> 31)) % n
 
 
-WORDS = ["the ", "table ", "has ", "a ", "column ", "that ", "nobody ", "reads, ", "so ",
-         "list ", "all ", "rows ", "of ", "orders ", "and ", "count ", "them ", "again ",
-         "because ", "result ", "was ", "empty. ", "error: ", "timeout ", "after ",
-         "30 s ", "in ", "function ", "main() ", "return ", "value ", "x = 42; "]
-PLAIN_WORDS = WORDS + ['"so" '] * 2 + ["line\n"] * 2
-JSON_WORDS = WORDS + ['\\"so\\" '] * 2 + ["line\\n"] * 2
-
-
-def words(random, size, choice):
-    """size characters of words; what is left behind the last one is dots."""
-    out, left = [], size
-    while left > 0:
-        word = choice[random.below(36)]
-        if len(word) > left:
-            break
-        out.append(word)
-        left -= len(word)
-    return "".join(out) + "." * left
-
-
-def make_args(random, size):
-    head = '{"path":"/srv/app/main.c","limit":100,"text":"'
-    return head + words(random, size - len(head) - 2, JSON_WORDS) + '"}'
-
-
-TYPES = ["user_message", "assistant_message", "task", "action", "observation", "error",
-         "final", "delegation", "global_observation", "synthesis"]
-TYPES_BELOW = [10, 20, 30, 55, 80, 85, 90, 95, 98, 100]
-
-
-class Data:
-    """The messages of data.h, drawn in their order; message() is the next one."""
-
-    def __init__(self):
-        self.random = Random(20260101)
-        self.pool = words(self.random, POOL, PLAIN_WORDS)
-        self.args = [make_args(self.random, self.random.length(160, 60, ARGS_LARGEST))
-                     for _ in range(ARGS)]
-        self.sums, total = [], 0.0
-        for i in range(LOCATIONS):
-            total += math.pow(i + 1, -0.8)
-            self.sums.append(total)
-        self.count = self.turn = 0
-
-    def draw(self):
-        """(type, location, agent, turn, text or arguments)"""
-        random = self.random
-        kind = TYPES[bisect.bisect_right(TYPES_BELOW, random.below(100))]
-        size = random.length(200, 1, LARGEST)
-        if kind == "observation" and random.below(100) < 15:
-            size = 4096 + random.below(LARGEST - 4096)
-        self.turn += kind == "user_message" and self.count > 0
-        place = bisect.bisect_right(self.sums, random.unit() * self.sums[-1])
-        agent = random.below(AGENTS)
-        if kind == "action":
-            text = self.args[random.below(ARGS)]
-        else:
-            at = random.below(POOL - size)
-            text = self.pool[at:at + size]
-        return kind, min(place, LOCATIONS - 1), agent, self.turn, text
-
-    def message(self):
-        """(location, message, agent key), as a program hands them to the store."""
-        kind, location, agent, turn, text = self.draw()
-        message = {"type": kind, "timestamp": 1700000000.0 + self.count * 0.01,
-                   "turn_id": "turn_%07d" % (turn % 10000000)}
-        self.count += 1
-        if kind == "action":
-            message["tool"] = "read_file"
-            message["args"] = json.loads(text)
-        else:
-            message["content"] = {"text": text}
-        if kind == "delegation":
-            message["from_worker"] = "agent_0"
-        elif kind == "global_observation":
-            message["from_worker"] = "agent_1"
-            message["summary"] = "what was found, in a few words"
-        elif kind == "synthesis":
-            message["from_manager"] = "agent_2"
-        elif kind == "error":
-            message["error_type"] = "ToolError"
-        talk = kind in ("user_message", "assistant_message")
-        return LOCATION_NAMES[location], message, None if talk else AGENT_NAMES[agent]
+def messages(build, n):
+    """n times (location, message, agent key), as a program hands them to the store."""
+    command = [build + "/bench_floor", "messages", "--n", str(n), "--dir", ".",
+               "--variant", "floor map"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
+        for line in program.stdout:
+            (kind, location, agent, turn, content, args, tool, summary, worker, manager,
+             time_ns) = json.loads(line)
+            message = {"type": kind, "timestamp": time_ns / 1e9, "turn_id": turn}
+            if args:
+                message["args"] = json.loads(args)
+            else:
+                message["content"] = {"text": content}
+            for name, value in (("error_type" if kind == "error" else "tool", tool),
+                                ("summary", summary), ("from_worker", worker),
+                                ("from_manager", manager)):
+                if value:
+                    message[name] = value
+            yield location, message, agent or None
 
 
 # ---- the store: what the seeds' does, call by call ----
@@ -251,6 +176,7 @@ class Bench:
 
     def __init__(self, options):
         self.mode, self.n, self.dir = options.mode, options.n, options.dir
+        self.build = options.build
         self.seconds, self.cold = options.seconds, options.cold
 
     def folder(self, kept):
@@ -311,17 +237,17 @@ def written_bytes(folder):
 
 # ---- modes ----
 
-def put_all(store, data, n):
+def put_all(store, some):
     db = sqlite3.connect(store.path)
-    db.executemany(INSERT, (row_of(*data.message()) for _ in range(n)))
+    db.executemany(INSERT, (row_of(*one) for one in some))
     db.commit()
     db.close()
 
 
 def fill(bench):
-    store, data = bench.new_store(True), Data()
+    store = bench.new_store(True)
     begin = time.perf_counter_ns()
-    put_all(store, data, bench.n)
+    put_all(store, messages(bench.build, bench.n))
     spent = time.perf_counter_ns() - begin
     blocks = sum(os.stat(path).st_blocks for path in files_in(bench.folder(True)))
     bench.tell("fill", spent / bench.n, "ns/message")
@@ -329,10 +255,11 @@ def fill(bench):
 
 
 def sync(bench):
-    store, data = bench.new_store(False), Data()
+    store = bench.new_store(False)
     folder, times = bench.folder(False), []
-    put_all(store, data, bench.n)
-    messages = [data.message() for _ in range(SYNCS)]
+    data = messages(bench.build, bench.n + SYNCS)
+    put_all(store, itertools.islice(data, bench.n))
+    rest = list(data)
     drop_files(folder)
     os.sync()
     read_files(folder)
@@ -340,7 +267,7 @@ def sync(bench):
     before = written_bytes(folder)
     begin = last = time.perf_counter_ns()
     while len(times) < SYNCS and last - begin < limit:
-        store.write(*messages[len(times)])
+        store.write(*rest[len(times)])
         now = time.perf_counter_ns()
         times.append(now - last)
         last = now
@@ -354,7 +281,7 @@ def sync(bench):
 
 
 def make_plan():
-    """(location, agent) of each query, as in driver_main.h."""
+    """(location, agent) of each query, as in driver.c."""
     random, plan = Random(7), []
     for _ in range(PASSES):
         locations = [0] * LOCATIONS
@@ -439,6 +366,7 @@ def main():
     parser.add_argument("mode", choices=["names", *MODES, *SKIPS])
     parser.add_argument("--n", type=int)
     parser.add_argument("--dir")
+    parser.add_argument("--build", default="build")
     parser.add_argument("--variant", choices=[STORE])
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--cold", action="store_true")
