@@ -56,7 +56,7 @@ THREADS  = $(filter test_threads test_readers test_change test_shared test_defen
              $(TESTS))
 TORTURED = $(filter test_power test_small test_crash test_shared test_corrupt test_hostile \
              test_faults test_full test_oom test_readers test_twin test_project \
-             test_numbers test_fixed,$(TESTS))
+             test_numbers test_fixed test_flash test_ring,$(TESTS))
 FUZZERS  = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_readers \
            build/fuzz/seeds_made $(FUZZERS:%=build/fuzz/%) $(FUZZERS:%=build/fuzz/plain/%)

@@ -86,13 +86,14 @@
  * ---- CONTENTS (search for the tag) ---------------------------------------------------
  *
  *   interface       [api-config] [api-types] [api-error] [api-json] [api-message]
- *                   [api-store] [api-change] [api-mem] [api-log] [api-union]
- *                   [api-memory] [api-find] [api-dialect] [api-shorten] [api-project]
- *                   [api-request] [api-task] [api-session] [api-ffi] [api-debug]
+ *                   [api-store] [api-change] [api-mem] [api-flash] [api-log]
+ *                   [api-union] [api-memory] [api-find] [api-dialect] [api-shorten]
+ *                   [api-project] [api-request] [api-task] [api-session] [api-ffi]
+ *                   [api-debug]
  *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
  *                   [message] [record] [query]
  *   store part      [store] [change] [copy] [names] [plan] [core] [merge] [append]
- *                   [list] [mem] [format] [os] [log-map] [log-index] [log-find]
+ *                   [list] [mem] [flash] [format] [os] [log-map] [log-index] [log-find]
  *                   [log-sync] [log-append] [log-recover] [log-cursor] [log-list]
  *                   [log-open] [union] [memory] [find] [selfcheck]
  *   formats part    [calls] [dialect] [template] [engine] [fmt-framework] [fmt-openai]
@@ -183,6 +184,7 @@
  *                           refused. Saves 12 KiB in the smallest program. (-Os leaves
  *                           out code that only serves speed.)
  *   MSGSTORE_NO_RING        no ms_mem_desc.drop_oldest; saves 1 KiB
+ *   MSGSTORE_FLASH          a store in raw flash, see [api-flash]
  *   MSGSTORE_FREESTANDING   no system below: no malloc, clock, log, threads, stdio. Give
  *                           each store a buffer or an allocator, and entropy; without a
  *                           clock, messages have no time of their own. ms_wait does not
@@ -1396,9 +1398,10 @@ typedef struct ms_mem_desc {
  * ms_stat.dropped counts them. Whole turns of a location go (a turn has one turn_id, or
  * begins at a user_message), but of one that fills half the buffer. Numbers go on. Facts
  * of a location stay while it has messages; of all facts the newest, up to a 16th of the
- * buffer. A message may take a quarter of the buffer (MS_E_TOO_LARGE). MS_E_FULL: a batch
- * would not fit an empty buffer, or a text that is appended lies in the store itself. For
- * one thread at a time. An append may end what was read before it: pointers to messages,
+ * buffer. A message that is older than two thirds of the records goes, though these are
+ * its own changes or pieces. A message may take a quarter of the buffer (MS_E_TOO_LARGE). MS_E_FULL: a batch
+ * would not fit an empty buffer, or has texts that lie in the store itself. For one
+ * thread at a time. An append may end what was read before it: pointers to messages,
  * and cursors, which return MS_E_CONFLICT then. While an append drops, the buffer is no
  * image: a store that has to survive a power loss right there belongs into flash. */
 
@@ -1429,6 +1432,51 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
 /* Forgets all messages, keeps the memory for the next ones; sequence numbers start again
  * at 1. Needs the store alone. */
 MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
+
+#ifdef MSGSTORE_FLASH
+/* ==== [api-flash] a log in raw flash =================================================
+ * An arena store in a buffer, whose appends are written to flash before they are visible:
+ * for NOR flash and the flash inside of microcontrollers, without a file system. Sectors
+ * are used in turn, so that they wear evenly. What an append returned for survives a
+ * power loss at any moment; a batch is whole or absent. Reading takes place in RAM.
+ *
+ * The store is a ring, see ms_mem_desc.drop_oldest. Before a sector is erased its messages
+ * are dropped from RAM, too, and facts of locations are written anew. After opening the
+ * store has the newest messages that RAM takes, perhaps older ones than before; the first
+ * turn of a location may lack its beginning.
+ *
+ * The records of a message or a batch take up to a quarter of a sector less 24 bytes (96
+ * with units of 32), all facts together up to an eighth. ms_redact is
+ * MS_E_UNSUPPORTED. */
+
+/* Set the first seven members, zero the others. It must outlive the store. */
+typedef struct ms_flash {
+    /* Addresses are bytes from the begin of the first sector. false: failure. */
+    bool (*read)(void *ctx, uint32_t at, void *out, uint32_t size);
+    /* Changes bits from 1 to 0; begin and size are multiples of `unit`. Each unit is
+     * programmed at most once between two erasures. */
+    bool (*program)(void *ctx, uint32_t at, const void *data, uint32_t size);
+    bool (*erase)(void *ctx, uint32_t sector); /* all bits become 1 */
+    void *ctx;
+    uint32_t sector_size;     /* a multiple of 32, at least 1024 */
+    uint32_t sectors;         /* at least 3 */
+    uint32_t unit;            /* a power of two up to 32; 0: 1 */
+    uint32_t torn;            /* appends found without an end when it was opened */
+    uint32_t erases;          /* of the sector that was erased most often */
+    uint64_t order;           /* private from here: the sector that is written to */
+    uint32_t sector, at, next_erases;
+    bool erased;              /* the next sector is */
+    bool poisoned;
+} ms_flash;
+
+/* Opens the store that the flash has, or begins one. desc: as for ms_mem_open, with a
+ * buffer. Reads all sectors and erases none. MS_E_IO: a callback failed, also of appends:
+ * the message is absent then. MS_E_POISONED, of appends: the last program of one failed,
+ * so that nobody knows whether the message is there; open the store again. ms_tick erases
+ * a sector ahead of time; otherwise the next append waits for it. */
+MS_API ms_result ms_flash_open(ms_store **store, ms_flash *flash, const ms_mem_desc *desc,
+                               ms_error *err);
+#endif /* MSGSTORE_FLASH */
 
 /* ==== [api-log] the log file =========================================================
  * A store in one file; see DURABILITY at the head of this file. Reading goes through a map
@@ -10426,6 +10474,13 @@ typedef struct ms__table {
     size_t cap;               /* entries */
 } ms__table;
 
+/* A message whose texts an append takes, while a ring moves it. */
+typedef struct ms__lent {
+    const unsigned char *text;       /* one of them */
+    const unsigned char *from, *end; /* where the message was; NULL: it was dropped */
+    const unsigned char *to;         /* where it is */
+} ms__lent;
+
 typedef struct ms__mem {
     ms__core core;
     ms__lock lock;
@@ -10434,6 +10489,8 @@ typedef struct ms__mem {
     bool fixed, ring, keep_unset_times;
     uint32_t drops;   /* times that the ring dropped messages, */
     uint64_t dropped; /* and how many */
+    ms__lent *lent;   /* NULL: none */
+    ms_result (*before)(struct ms__mem *m, ms_error *err); /* each append; or NULL */
     unsigned shift; /* log2 of the size of a piece */
     size_t max_message;
     uint64_t id;
@@ -10442,6 +10499,9 @@ typedef struct ms__mem {
     size_t n_pieces;
     ms__piece buffer; /* fixed: the only piece */
     ms__tail tail;
+#ifdef MSGSTORE_FLASH
+    ms_flash *flash; /* NULL: in RAM alone */
+#endif
 } ms__mem;
 
 static ms__mem *ms__mem_of(ms_store *store) { return (ms__mem *)(void *)store; }
@@ -10853,12 +10913,24 @@ static uint64_t ms__ring_move(ms__ring *ring)
         uint32_t unit = (uint32_t)((size_t)(r - im.base) / 8), size = ms__get32(r);
         if (!ms__ring_keeps(ring, r, unit, (uint32_t)(end / 8))) continue;
         unsigned char *to = m->buffer.base + end;
+        ms__lent *lent = m->lent;
+        if (lent && lent->text >= r && lent->text - r < (ptrdiff_t)size) {
+            lent->from = r;
+            lent->end = r + size;
+            lent->to = to;
+        }
         memmove(to, r, ms__padded(size));
         ms__put32(to + 28, ms__check_at(m->core.seed, end, to));
         end += ms__padded(size);
     }
     memset(m->buffer.base + end, 0, (size_t)(im.end - end));
     return end;
+}
+
+/* The largest number that was given. */
+static uint64_t ms__given_seq(const ms__live *live)
+{
+    return live->last_seq < live->gap_seq ? live->gap_seq : live->last_seq;
 }
 
 /* Drops the messages before unit x, and older facts of over `most` bytes. False: there was
@@ -10868,8 +10940,7 @@ static bool ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most)
     ms__ring ring;
     ms__live *live = &m->tail.live;
     uint64_t messages = live->messages, records = messages + live->changes;
-    uint64_t given = live->last_seq < live->gap_seq ? live->gap_seq : live->last_seq;
-    uint64_t at = MS__IMAGE_HEAD;
+    uint64_t given = ms__given_seq(live), at = MS__IMAGE_HEAD;
     uint32_t filled = m->tail.filled;
     if (records == 0) return false;
     ring.m = m;
@@ -10908,24 +10979,35 @@ static bool ms__ring_lends(const ms__mem *m, ms_str text)
     return at >= base && at - base < m->buffer.span;
 }
 
-/* Makes room in a ring for an append that found none. False: it would not fit an empty
- * one either, or has texts of messages of the store, which would move. */
-static bool ms__ring_room(ms__mem *m, const ms__append_run *run)
+/* Does an append take texts from messages of the store? *first: one of them. */
+static bool ms__run_lends(const ms__mem *m, const ms__append_run *run, ms_str *first)
+{
+    bool lends = ms__ring_lends(m, run->location);
+    if (lends) *first = run->location;
+    for (size_t i = 0; !lends && i < run->n; i++) {
+        const ms_envelope *e = &run->messages[i];
+        for (uint32_t set = ms__fields_of(e); set && !lends; set &= set - 1) {
+            *first = ms__field_text(e, ms__lowest(set));
+            lends = ms__ring_lends(m, *first);
+        }
+    }
+    return lends;
+}
+
+/* Would an append that found no room fit an empty ring? */
+static bool ms__ring_fits(const ms__mem *m, const ms__append_run *run)
 {
     ms__layout l;
     uint64_t need = run->n > MS__PLANS_SMALL ? run->n * sizeof(ms__plan) : 0;
-    if (!MS__RING || !m->ring || run->seq == UINT64_MAX || ms__ring_lends(m, run->location))
-        return false;
+    if (!MS__RING || !m->ring || run->seq == UINT64_MAX) return false;
     l.parts = NULL;
     for (size_t i = 0; i < run->n; i++) {
         const ms_envelope *e = &run->messages[i];
-        for (uint32_t set = ms__fields_of(e); set; set &= set - 1)
-            if (ms__ring_lends(m, ms__field_text(e, ms__lowest(set)))) return false;
         if (ms__layout_of(e, run->location, MS__CHECKED, &l, NULL) != MS_OK) return false;
         need += MS__RING_INDEX + 2 * (uint64_t)ms__padded(l.size);
     }
-    uint64_t room = (uint64_t)((unsigned char *)m - m->buffer.base);
-    return need <= room - MS__IMAGE_HEAD - MS__GAP_MAX && ms__ring_turn(m);
+    uint64_t room = (uint64_t)((const unsigned char *)m - m->buffer.base);
+    return need <= room - MS__IMAGE_HEAD - MS__GAP_MAX;
 }
 
 /* ---- Appending. */
@@ -11005,13 +11087,84 @@ static ms_result ms__mem_try(ms__mem *m, ms__append_run *run, ms_error *err)
     return code;
 }
 
+/* Moves a text with the message that it lies in. False: it lies elsewhere, or is gone. */
+static bool ms__lent_move(const ms__mem *m, const ms__lent *lent, ms_str *text)
+{
+    const unsigned char *at = (const unsigned char *)text->ptr;
+    if (!ms__ring_lends(m, *text)) return true;
+    if (at < lent->from || at >= lent->end) return false;
+    text->ptr = (const char *)(at - lent->from + lent->to);
+    return true;
+}
+
+/* Makes room for an append of one message, `copy`, that has texts of another. */
+static ms_result ms__lent_room(ms__mem *m, ms__append_run *run, ms_envelope *copy,
+                               ms_result (*room)(ms__mem *m, ms_error *err),
+                               ms_error *err)
+{
+    ms__lent lent;
+    ms_str first = ms__absent();
+    uint32_t drops = m->drops;
+    memset(&lent, 0, sizeof lent);
+    if (ms__run_lends(m, run, &first)) lent.text = (const unsigned char *)first.ptr;
+    m->lent = &lent;
+    ms_result code = room(m, err);
+    m->lent = NULL;
+    if (code != MS_OK || drops == m->drops || !lent.text) return code;
+    bool whole = ms__lent_move(m, &lent, &run->location);
+    for (uint32_t set = ms__fields_of(copy); set; set &= set - 1) {
+        unsigned f = ms__lowest(set);
+        ms_str text = ms__field_text(copy, f);
+        whole = whole && ms__lent_move(m, &lent, &text);
+        ms__field_set(copy, f, text, ms__field_is_json(copy, f));
+    }
+    return whole ? MS_OK : ms__fail(err, MS_E_NOT_FOUND,
+                                    "the message that has these texts was dropped");
+}
+
+static ms_result ms__ring_step(ms__mem *m, ms_error *err)
+{
+    return ms__ring_turn(m) ? MS_OK : ms__mem_no_room(&m->core, 0, err);
+}
+
+static MS__APART ms_result ms__lent_append(ms__mem *m, ms__append_run *run, ms_error *err)
+{
+    ms_envelope copy = run->messages[0];
+    ms_result code = MS_OK;
+    run->messages = &copy;
+    run->layout = NULL;
+    if (m->before) code = ms__lent_room(m, run, &copy, m->before, err);
+    while (code == MS_OK) {
+        code = ms__mem_try(m, run, err);
+        if (code != MS_E_FULL || !ms__ring_fits(m, run)) break;
+        code = ms__lent_room(m, run, &copy, ms__ring_step, err);
+    }
+    return code;
+}
+
+/* Appends to a ring: it drops messages where it has no room. */
+static ms_result ms__ring_append(ms__mem *m, ms__append_run *run, ms_error *err)
+{
+    ms_str first;
+    bool lends = ms__run_lends(m, run, &first);
+    ms_result code = MS_OK;
+    if (lends && run->n == 1) return ms__lent_append(m, run, err);
+    if (m->before && lends) code = ms__mem_no_room(&m->core, 0, err);
+    else if (m->before) code = m->before(m, err);
+    while (code == MS_OK) {
+        code = ms__mem_try(m, run, err);
+        if (code != MS_E_FULL || lends || !ms__ring_fits(m, run)) break;
+        code = ms__ring_step(m, err);
+    }
+    return code;
+}
+
 static ms_result ms__mem_append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
-    ms_result code;
     ms__lock_take(&m->lock);
-    do code = ms__mem_try(m, run, err);
-    while (code == MS_E_FULL && ms__ring_room(m, run));
+    ms_result code = MS__RING && m->ring ? ms__ring_append(m, run, err)
+                                         : ms__mem_try(m, run, err);
     ms__lock_give(&m->lock);
     return code;
 }
@@ -11358,6 +11511,562 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     *store = &m->core.store;
     return MS_OK;
 }
+
+
+#ifdef MSGSTORE_FLASH
+/* ==== [flash] a log in raw flash =======================================================
+ * The store is one of [mem], a ring; its home writes each append to flash as a frame,
+ * between sealing the records and showing them. Nothing is read from flash after opening.
+ *
+ *   sector   [ head ][ retired ][ frame ][ frame ] ... erased
+ *   frame    [ header 16 ][ records ][ commit ]          each part begins at a unit
+ *
+ * Units here are those of the flash, at least 8 bytes. The order of a sector is one more
+ * than that of the sector before it; all checks begin with it, so that what an erasure
+ * left over is no part of a later sector.
+ *
+ *   head, 32 bytes                           header of a frame, 16 bytes
+ *      0   4   "MSF1"                           0   4   bytes of its records; the highest
+ *      4   4   size of a sector                         bit is set in a frame of facts
+ *      8   8   order                            4   4   CRC32C of order and records
+ *     16   8   last number before it            8   4   offset in the sector
+ *     24   4   erasures                        12   4   CRC32C of order and bytes 0 to 11
+ *     28   4   CRC32C of bytes 0 to 27       commit: the complement of the last word
+ *
+ * (F1) A frame counts if header, commit and CRC hold. The commit is programmed last, after
+ *      the rest was read back. So an append is whole or absent.
+ * (F2) A sector counts if its head holds and its retired unit is erased. That unit is
+ *      programmed before the sector is erased, so no half erased sector counts.
+ * (F3) Before a sector is retired the ring drops its messages, and a frame in the newest
+ *      sector has all facts. So RAM never has what flash lacks.
+ * (F4) A program begins after the last byte that is not erased, so no unit is programmed
+ *      twice.
+ * ================================================================================== */
+
+#define MS__FLASH_MAGIC 0x3146534Du
+#define MS__FLASH_HEAD  32u
+#define MS__FRAME_HEAD  16u
+#define MS__FRAME_FACTS 0x80000000u
+#define MS__BURN        32u /* the largest unit */
+
+static uint32_t ms__flash_unit(const ms_flash *f) { return f->unit < 8 ? 8 : f->unit; }
+
+/* Rounds up to units. */
+static uint32_t ms__flash_units(const ms_flash *f, uint32_t size)
+{
+    uint32_t unit = ms__flash_unit(f);
+    return (size + unit - 1) & ~(unit - 1);
+}
+
+/* The most bytes of records in a frame of an append. */
+static uint32_t ms__frame_most(const ms_flash *f)
+{
+    return f->sector_size / 4 - ms__flash_units(f, MS__FRAME_HEAD) - ms__flash_unit(f);
+}
+
+/* Where the first frame of a sector begins. */
+static uint32_t ms__flash_begin(const ms_flash *f)
+{
+    return ms__flash_units(f, MS__FLASH_HEAD) + ms__flash_unit(f);
+}
+
+/* Bytes of flash that a frame takes. */
+static uint32_t ms__frame_span(const ms_flash *f, uint32_t size)
+{
+    return ms__flash_units(f, MS__FRAME_HEAD) + ms__flash_units(f, size) +
+           ms__flash_unit(f);
+}
+
+static uint32_t ms__flash_next(const ms_flash *f) { return (f->sector + 1) % f->sectors; }
+
+static ms_result ms__flash_failed(const char *what, uint64_t at, ms_error *err)
+{
+    return ms__fail(err, MS_E_IO, "cannot %s the flash at %u", what, at);
+}
+
+static bool ms__flash_read(const ms_flash *f, uint32_t sector, uint32_t at, void *out,
+                           uint32_t size)
+{
+    return f->read(f->ctx, sector * f->sector_size + at, out, size);
+}
+
+/* ---- Writing: bytes are collected into units. */
+
+typedef struct ms__burn {
+    const ms_flash *f;
+    uint32_t at, n; /* where the unit begins, bytes of it */
+    bool ok;
+    unsigned char unit[MS__BURN];
+} ms__burn;
+
+static void ms__burn_begin(ms__burn *b, const ms_flash *f, uint32_t sector, uint32_t at)
+{
+    b->f = f;
+    b->at = sector * f->sector_size + at;
+    b->n = 0;
+    b->ok = true;
+}
+
+static void ms__burn_program(ms__burn *b, const void *bytes, uint32_t size)
+{
+    b->ok = b->ok && b->f->program(b->f->ctx, b->at, bytes, size);
+    b->at += size;
+}
+
+static void ms__burn_put(ms__burn *b, const unsigned char *bytes, uint32_t size)
+{
+    uint32_t unit = ms__flash_unit(b->f);
+    while (size > 0) {
+        uint32_t whole = b->n == 0 ? size & ~(unit - 1) : 0;
+        if (whole > 0) {
+            ms__burn_program(b, bytes, whole);
+        } else {
+            whole = (uint32_t)ms__min(unit - b->n, size);
+            memcpy(b->unit + b->n, bytes, whole);
+            b->n += whole;
+            if (b->n == unit) ms__burn_program(b, b->unit, unit);
+            if (b->n == unit) b->n = 0;
+        }
+        bytes += whole;
+        size -= whole;
+    }
+}
+
+/* Fills the unit up with bytes that stay erased. */
+static void ms__burn_end(ms__burn *b)
+{
+    static const unsigned char blank[8] = {255, 255, 255, 255, 255, 255, 255, 255};
+    while (b->n > 0) ms__burn_put(b, blank, b->n & 7 ? 8 - (b->n & 7) : 8);
+}
+
+/* ---- Heads. */
+
+static bool ms__flash_head(const ms_flash *f, uint32_t sector, unsigned char *h)
+{
+    unsigned char retired[MS__BURN];
+    uint32_t unit = ms__flash_unit(f);
+    bool whole = ms__flash_read(f, sector, 0, h, MS__FLASH_HEAD) &&
+                 ms__get32(h) == MS__FLASH_MAGIC && ms__get32(h + 4) == f->sector_size &&
+                 ms__get32(h + 28) == ms__crc32c(0, h, 28) &&
+                 ms__flash_read(f, sector, ms__flash_begin(f) - unit, retired, unit);
+    for (uint32_t i = 0; whole && i < unit; i++) whole = retired[i] == 255;
+    return whole;
+}
+
+/* Begins the next sector, which is erased. */
+static ms_result ms__flash_turn(ms_flash *f, uint64_t given, ms_error *err)
+{
+    ms__burn b;
+    unsigned char h[MS__FLASH_HEAD], written[MS__FLASH_HEAD];
+    uint32_t next = ms__flash_next(f);
+    ms__put32(h, MS__FLASH_MAGIC);
+    ms__put32(h + 4, f->sector_size);
+    ms__put64(h + 8, f->order + 1);
+    ms__put64(h + 16, given);
+    ms__put32(h + 24, f->next_erases);
+    ms__put32(h + 28, ms__crc32c(0, h, 28));
+    f->erased = false;
+    ms__burn_begin(&b, f, next, 0);
+    ms__burn_put(&b, h, sizeof h);
+    ms__burn_end(&b);
+    if (!b.ok || !ms__flash_head(f, next, written) || memcmp(h, written, sizeof h) != 0)
+        return ms__flash_failed("program", (uint64_t)next * f->sector_size, err);
+    f->sector = next;
+    f->order++;
+    f->at = ms__flash_begin(f);
+    return MS_OK;
+}
+
+/* ---- Frames. */
+
+static uint32_t ms__flash_seed(uint64_t order)
+{
+    return ms__seed_at(0, order);
+}
+
+static uint32_t ms__frame_check(uint64_t order, const unsigned char *h)
+{
+    return ms__crc32c(ms__flash_seed(order), h, 12);
+}
+
+/* The CRC of what stands at an offset of a sector; *ok: false if it cannot be read. */
+static uint32_t ms__flash_crc(const ms_flash *f, uint32_t sector, uint32_t at,
+                              uint32_t size, uint32_t crc, bool *ok)
+{
+    unsigned char bytes[64];
+    for (uint32_t n; size > 0; at += n, size -= n) {
+        n = (uint32_t)ms__min(size, sizeof bytes);
+        *ok = *ok && ms__flash_read(f, sector, at, bytes, n);
+        if (!*ok) return 0;
+        crc = ms__crc32c(crc, bytes, n);
+    }
+    return crc;
+}
+
+/* The header of a frame; false: none stands there. */
+static bool ms__frame_head(const ms_flash *f, uint32_t sector, uint64_t order,
+                           uint32_t at, unsigned char *h)
+{
+    if (f->sector_size - at < ms__frame_span(f, 8)) return false;
+    if (!ms__flash_read(f, sector, at, h, MS__FRAME_HEAD)) return false;
+    uint32_t size = ms__get32(h) & ~MS__FRAME_FACTS;
+    return ms__get32(h + 12) == ms__frame_check(order, h) && ms__get32(h + 8) == at &&
+           size <= f->sector_size && ms__frame_span(f, size) <= f->sector_size - at;
+}
+
+/* F1 of a frame whose header was read. */
+static bool ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t order,
+                            uint32_t at, const unsigned char *h)
+{
+    unsigned char commit[4];
+    bool ok = true;
+    uint32_t size = ms__get32(h) & ~MS__FRAME_FACTS, first = ms__flash_units(f, 16);
+    uint32_t last = at + ms__frame_span(f, size) - ms__flash_unit(f);
+    uint32_t crc = ms__flash_crc(f, sector, at + first, size, ms__flash_seed(order), &ok);
+    return ok && crc == ms__get32(h + 4) && ms__flash_read(f, sector, last, commit, 4) &&
+           ms__get32(commit) == ~ms__get32(h + 12);
+}
+
+/* All facts, in their order: their size, their CRC, or (b) written. */
+static uint32_t ms__flash_facts(const ms__mem *m, uint32_t *crc, ms__burn *b)
+{
+    const ms__postings *others = &m->tail.live.others;
+    uint32_t bytes = 0;
+    for (uint32_t i = 0; MS__CHANGES && i < others->count; i++) {
+        const unsigned char *r =
+            ms__tail_record(&m->core, &m->tail, ms__postings_entry(others, i));
+        if (!r || r[4] != MS__KIND_LOCATION) continue;
+        uint32_t size = ms__padded(ms__get32(r));
+        *crc = ms__crc32c(*crc, r, size);
+        if (b) ms__burn_put(b, r, size);
+        bytes += size;
+    }
+    return bytes;
+}
+
+/* Writes a frame: the records r, or (NULL) all facts. */
+static ms_result ms__flash_put(ms__mem *m, const unsigned char *r, uint32_t size,
+                               ms_error *err)
+{
+    ms__burn b;
+    ms_flash *f = m->flash;
+    const ms__live *live = &m->tail.live;
+    unsigned char h[MS__FRAME_HEAD], written[MS__FRAME_HEAD], commit[4];
+    uint32_t at, crc, span = ms__frame_span(f, size);
+    if (span > f->sector_size - f->at)
+        MS__TRY(ms__flash_turn(f, ms__given_seq(live), err));
+    crc = ms__flash_seed(f->order);
+    if (r) crc = ms__crc32c(crc, r, size);
+    else (void)ms__flash_facts(m, &crc, NULL);
+    at = f->at;
+    f->at += span;
+    ms__put32(h, r ? size : size | MS__FRAME_FACTS);
+    ms__put32(h + 4, crc);
+    ms__put32(h + 8, at);
+    ms__put32(h + 12, ms__frame_check(f->order, h));
+    ms__burn_begin(&b, f, f->sector, at);
+    ms__burn_put(&b, h, sizeof h);
+    ms__burn_end(&b);
+    if (r) ms__burn_put(&b, r, size);
+    else (void)ms__flash_facts(m, &crc, &b);
+    ms__burn_end(&b);
+    bool ok = b.ok;
+    uint32_t first = at + ms__flash_units(f, sizeof h), seed = ms__flash_seed(f->order);
+    ok = ok && ms__frame_head(f, f->sector, f->order, at, written) &&
+         memcmp(h, written, sizeof h) == 0 &&
+         ms__flash_crc(f, f->sector, first, size, seed, &ok) == ms__get32(h + 4);
+    if (!ok) return ms__flash_failed("program", f->sector * f->sector_size + at, err);
+    ms__put32(commit, ~ms__get32(h + 12));
+    ms__burn_put(&b, commit, sizeof commit);
+    ms__burn_end(&b);
+    if (b.ok && ms__frame_holds(f, f->sector, f->order, at, h)) return MS_OK;
+    f->poisoned = true;
+    return ms__fail(err, MS_E_POISONED,
+                    "the flash at %u did not take the end of an append",
+                    (uint64_t)f->sector * f->sector_size + at);
+}
+
+/* ---- Room: the next sector is erased before an append may need it. */
+
+/* F3, for the oldest sector. */
+static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
+{
+    unsigned char h[MS__FLASH_HEAD];
+    ms_flash *f = m->flash;
+    ms_result result = MS_OK;
+    uint32_t crc = 0, most = f->sector_size / 8, begin = MS__IMAGE_HEAD / 8, x = begin;
+    if (ms__flash_head(f, (oldest + 1) % f->sectors, h))
+        x = (uint32_t)ms__place_of(&m->core, &m->tail, m->tail.filled,
+                                   ms__get64(h + 16) + 1, true, &result);
+    uint32_t first = m->tail.live.all.count
+                         ? ms__postings_entry(&m->tail.live.all, 0) : m->tail.filled;
+    uint32_t facts = ms__flash_facts(m, &crc, NULL);
+    if (first < x || facts > most) {
+        (void)ms__ring_drop(m, x, most);
+        facts = ms__flash_facts(m, &crc, NULL);
+    }
+    /* without room there were several power losses right here: the facts are given up */
+    if (facts == 0 || ms__frame_span(f, facts) > f->sector_size - f->at) return MS_OK;
+    return ms__flash_put(m, NULL, facts, err);
+}
+
+static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
+{
+    unsigned char h[MS__FLASH_HEAD], zeros[MS__BURN];
+    ms_flash *f = m->flash;
+    uint32_t next = ms__flash_next(f), unit = ms__flash_unit(f);
+    uint32_t retired = ms__flash_begin(f) - unit;
+    if (f->poisoned)
+        return ms__fail(err, MS_E_POISONED, "an append to the flash failed at its end");
+    if (f->erased) return MS_OK;
+    f->next_erases = f->erases;
+    if (ms__flash_head(f, next, h)) {
+        f->next_erases = ms__get32(h + 24) + 1;
+        if (ms__get64(h + 8) + f->sectors == f->order + 1)
+            MS__TRY(ms__flash_leave(m, next, err));
+        memset(zeros, 0, sizeof zeros);
+        if (!f->program(f->ctx, next * f->sector_size + retired, zeros, unit))
+            return ms__flash_failed("program", next * f->sector_size + retired, err);
+    }
+    if (!f->erase(f->ctx, next))
+        return ms__flash_failed("erase", (uint64_t)next * f->sector_size, err);
+    if (f->erases < f->next_erases) f->erases = f->next_erases;
+    f->erased = true;
+    return MS_OK;
+}
+
+/* ---- The store: that of [mem] with another home. */
+
+static ms_result ms__flash_publish(ms__core *core, const ms__append_run *run,
+                                   ms_error *err)
+{
+    ms__mem *m = ms__mem_of(&core->store);
+    uint64_t size = run->offset - run->start, most = ms__frame_most(m->flash);
+    if (size > most)
+        return ms__fail(err, MS_E_TOO_LARGE,
+                        "the append takes %u bytes, the limit is %u", size, most);
+    MS__TRY(ms__flash_put(m, ms__mem_at(core, run->start), (uint32_t)size, err));
+    return ms__mem_publish(core, run, err);
+}
+
+static const ms__home ms__flash_home = {ms__mem_at, ms__mem_room, ms__mem_written,
+                                        ms__flash_publish, ms__mem_no_room, NULL};
+
+static ms_result ms__flash_tick(ms_store *store, uint32_t budget_us, ms_error *err)
+{
+    ms__mem *m = ms__mem_of(store);
+    (void)budget_us;
+    ms__lock_take(&m->lock);
+    ms_result code = ms__flash_settle(m, err);
+    ms__lock_give(&m->lock);
+    return code;
+}
+
+static ms_result ms__flash_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
+{
+    ms__mem *m = ms__mem_of(store);
+    (void)err;
+    if (durable_seq) *durable_seq = m->tail.live.last_seq;
+    return MS_OK;
+}
+
+static const ms_backend ms__flash_backend = {
+    ms__append_unmeasured, ms__mem_query, ms__mem_next, NULL, ms__mem_get, ms__mem_list,
+    ms__mem_stat, ms__flash_sync, ms__mem_close, ms__flash_tick, NULL,
+    MS__CHANGES ? ms__append_unmeasured : NULL, NULL, &ms__mem_inside, NULL};
+
+/* ---- Opening: the records of all whole frames are entered, oldest first. */
+
+/* May a record that was read enter? A change needs a message that it can be about. */
+static bool ms__flash_wants(ms__mem *m, const unsigned char *r, uint64_t offset)
+{
+    ms__image im;
+    ms__span span;
+    ms__live *live = &m->tail.live;
+    memset(&im, 0, sizeof im);
+    im.base = m->buffer.base;
+    im.at = offset;
+    im.end = offset + ms__padded(ms__get32(r));
+    im.seed = m->core.seed;
+    im.last_seq = ms__given_seq(live);
+    if (ms__image_record(&im, NULL) != MS_OK || r[4] == MS__KIND_GAP) return false;
+    if (!ms__is_change(r) || r[4] == MS__KIND_LOCATION) return true;
+    const ms__loc *loc = ms__loc_get(live, ms__location(ms__msg(r)), false);
+    if (!loc || loc->all.count == 0) return false;
+    (void)ms__edit_span(r, &span);
+    const unsigned char *first = ms__mem_at(
+        &m->core, (uint64_t)ms__postings_entry(&loc->all, 0) * 8);
+    return ms_seq(ms__msg(first)) <= span.last;
+}
+
+/* A key that was appended twice stands for the later message: the ring had dropped the
+ * earlier one. */
+static void ms__flash_key(ms__mem *m, const unsigned char *r)
+{
+    ms__live *live = &m->tail.live;
+    const unsigned char *known;
+    ms_str key = ms_get(ms__msg(r), MS_F_KEY).text;
+    ms__loc *loc = ms__loc_get(live, ms__location(ms__msg(r)), false);
+    if (!key.ptr || !loc || ms__is_change(r)) return;
+    uint64_t hash = ms__name_hash(live, MS__KEYS, loc->name.node.hash, key);
+    ms__key *k = ms__key_in(&m->core, &m->tail, NULL, &live->names[MS__KEYS].root, hash,
+                            loc, key, &known);
+    if (k) k->entry = (uint32_t)((size_t)(r - m->buffer.base) / 8);
+}
+
+/* Enters the record at an offset of a sector, of `left` bytes at most. *size: its own. */
+static ms_result ms__flash_take(ms__mem *m, uint32_t sector, uint32_t at, uint32_t left,
+                                uint32_t *size, ms_error *err)
+{
+    unsigned char h[4];
+    const ms_flash *f = m->flash;
+    if (!ms__flash_read(f, sector, at, h, 4)) return ms__flash_failed("read", at, err);
+    *size = left;
+    if (ms__get32(h) <= MS__HEADER || ms__get32(h) > left) return MS_OK;
+    *size = ms__padded(ms__get32(h));
+    for (;;) {
+        uint64_t offset = (uint64_t)m->tail.filled * 8, end = offset + *size;
+        unsigned char *r = m->buffer.base + offset;
+        ms_result code = ms__mem_place(m, &offset, *size, err);
+        if (code == MS_OK && !ms__flash_read(f, sector, at, r, *size))
+            return ms__flash_failed("read", at, err);
+        if (code == MS_OK) {
+            ms__seal_at(m->core.seed, offset, r);
+            m->tail.live.floor = end;
+            if (ms__flash_wants(m, r, offset)) {
+                code = ms__mem_adopt(m, r, err);
+            } else {
+                end = offset;
+            }
+        }
+        m->tail.live.floor = code == MS_OK ? end : offset;
+        if (code == MS_OK) {
+            m->tail.filled = (uint32_t)(end / 8);
+            ms__image_end(m, end);
+            ms__tail_show(&m->tail);
+            if (end > offset) ms__flash_key(m, r);
+            return MS_OK;
+        }
+        if (code != MS_E_FULL || !ms__ring_turn(m)) return code;
+    }
+}
+
+static ms_result ms__frame_take(ms__mem *m, uint32_t sector, uint32_t at,
+                                const unsigned char *h, ms_error *err)
+{
+    uint32_t left = ms__get32(h) & ~MS__FRAME_FACTS, size, crc = 0;
+    at += ms__flash_units(m->flash, MS__FRAME_HEAD);
+    if ((ms__get32(h) & MS__FRAME_FACTS) && ms__flash_facts(m, &crc, NULL) > 0)
+        (void)ms__ring_drop(m, MS__IMAGE_HEAD / 8, 0); /* these are all that count */
+    for (; left > 0; at += size, left -= size)
+        MS__TRY(ms__flash_take(m, sector, at, left, &size, err));
+    return MS_OK;
+}
+
+/* Where a sector's erased rest begins. */
+static ms_result ms__flash_used(const ms_flash *f, uint32_t sector, uint32_t *used,
+                                ms_error *err)
+{
+    unsigned char bytes[64];
+    *used = ms__flash_begin(f);
+    for (uint32_t at = *used, n; at < f->sector_size; at += n) {
+        n = (uint32_t)ms__min(sizeof bytes, f->sector_size - at);
+        if (!ms__flash_read(f, sector, at, bytes, n))
+            return ms__flash_failed("read", (uint64_t)sector * f->sector_size + at, err);
+        for (uint32_t i = 0; i < n; i++)
+            if (bytes[i] != 255) *used = at + i + 1;
+    }
+    *used = ms__flash_units(f, *used);
+    return MS_OK;
+}
+
+/* Takes in a sector. It becomes the one that is written to. */
+static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
+                                ms_error *err)
+{
+    unsigned char h[MS__FRAME_HEAD];
+    ms_flash *f = m->flash;
+    uint32_t used, at = ms__flash_begin(f);
+    MS__TRY(ms__flash_used(f, sector, &used, err));
+    bool torn = false;
+    while (at < used) {
+        bool frame = ms__frame_head(f, sector, order, at, h);
+        bool whole = frame && ms__frame_holds(f, sector, order, at, h);
+        if (whole) MS__TRY(ms__frame_take(m, sector, at, h, err));
+        if (!whole && !(torn && !frame)) f->torn++;
+        torn = !frame;
+        at += frame ? ms__frame_span(f, ms__get32(h) & ~MS__FRAME_FACTS)
+                    : ms__flash_unit(f);
+    }
+    f->sector = sector;
+    f->order = order;
+    f->at = at;
+    return MS_OK;
+}
+
+static ms_result ms__flash_check(const ms_flash *f, const ms_mem_desc *desc,
+                                 ms_error *err)
+{
+    bool unit = f->unit > 0 && f->unit <= MS__BURN && (f->unit & (f->unit - 1)) == 0;
+    if (!unit || f->sector_size % 32 != 0 || f->sector_size < 1024 || f->sectors < 3 ||
+        (uint64_t)f->sector_size * f->sectors > UINT32_MAX)
+        return ms__fail(err, MS_E_ARGUMENT, "%u sectors of %u bytes, programmed by %u: see "
+                        "ms_flash", (uint64_t)f->sectors, (uint64_t)f->sector_size,
+                        (uint64_t)f->unit);
+    if (!desc || !desc->buffer)
+        return ms__fail(err, MS_E_ARGUMENT, "a store in flash needs a buffer");
+    return MS_OK;
+}
+
+MS_API ms_result ms_flash_open(ms_store **store, ms_flash *flash, const ms_mem_desc *desc,
+                               ms_error *err)
+{
+    unsigned char h[MS__FLASH_HEAD];
+    ms_mem_desc ring;
+    ms_flash *f = flash;
+    uint32_t newest = 0, n = 0;
+    uint64_t order = 0;
+    *store = NULL;
+    if (f->unit == 0) f->unit = 1;
+    MS__TRY(ms__flash_check(f, desc, err));
+    f->torn = f->erases = 0;
+    f->erased = f->poisoned = false;
+    for (uint32_t i = 0; i < f->sectors; i++) {
+        if (!ms__flash_head(f, i, h)) continue;
+        if (f->erases < ms__get32(h + 24)) f->erases = ms__get32(h + 24);
+        if (ms__get64(h + 8) <= order) continue;
+        order = ms__get64(h + 8);
+        newest = i;
+    }
+    for (; n < f->sectors && n < order; n++) {
+        uint32_t i = (newest + f->sectors - n) % f->sectors;
+        if (!ms__flash_head(f, i, h) || ms__get64(h + 8) != order - n) break;
+    }
+    ring = *desc;
+    ring.drop_oldest = true;
+    if (!ring.max_message || ring.max_message > ms__frame_most(f))
+        ring.max_message = ms__frame_most(f);
+    MS__TRY(ms_mem_open(store, &ring, err));
+    ms__mem *m = ms__mem_of(*store);
+    *store = NULL;
+    m->flash = f;
+    f->sector = f->sectors - 1; /* before the first one, full */
+    f->order = 0;
+    f->at = f->sector_size;
+    while (n-- > 0) {
+        uint32_t sector = (newest + f->sectors - n) % f->sectors;
+        if (ms__flash_head(f, sector, h)) /* numbers go on, whatever is left */
+            ms__gap_named(&m->tail.live.gap_seq, m->tail.live.last_seq, ms__get64(h + 16));
+        MS__TRY(ms__flash_scan(m, sector, order - n, err));
+    }
+    m->dropped = 0;
+    m->before = ms__flash_settle;
+    m->core.home = &ms__flash_home;
+    m->core.store.backend = &ms__flash_backend;
+    *store = &m->core.store;
+    return MS_OK;
+}
+#endif /* MSGSTORE_FLASH */
 
 
 /* ==== [format] the bytes of a log file ===============================================
@@ -18461,6 +19170,9 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err)
 #ifndef MSGSTORE_NO_LOG
     if (store->backend == &ms__log_backend)
         MS__TRY(ms__check_log(ms__log_of(store), err));
+#endif
+#ifdef MSGSTORE_FLASH
+    if (store->backend == &ms__flash_backend) return ms__check_mem(ms__mem_of(store), err);
 #endif
     if (store->backend == &ms__mem_backend) return ms__check_mem(ms__mem_of(store), err);
     return ms__check_cursors(store, err);

@@ -636,10 +636,23 @@ controls()
         ms__ring_keeps_change 'if (!loc->all.first) return false;' 'return true;'
     control ring_cursor_not_stopped gcc test_ring a_ring_is_as_a_list_that_drops 5 \
         ms__mem_next 'it->now >> 32 == m->drops' 'true'
-    control ring_moves_lent_texts gcc test_ring a_text_of_the_store_itself_is_not_moved 5 \
-        ms__ring_lends 'return at >= base && at - base < m->buffer.span;' 'return at == base;'
+    control ring_leaves_lent_texts gcc test_ring a_message_made_of_another_moves_with_it 5 \
+        ms__lent_move 'at - lent->from + lent->to' 'at'
     control ring_forgets_numbers gcc test_ring numbers_go_on_when_all_is_dropped 5 \
         ms__ring_drop 'if (live->last_seq < given)' 'if (false)'
+    control flash_commit_not_checked gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
+        ms__frame_holds 'ms__get32(commit) == ~ms__get32(h + 12)' 'true'
+    control flash_sector_not_retired gcc test_flash nothing_acknowledged_is_lost_in_power_losses 100 \
+        ms__flash_settle 'if (!f->program(f->ctx, next * f->sector_size + retired, zeros, unit))' \
+        'if (false)'
+    control flash_facts_not_kept gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
+        ms__flash_leave 'return ms__flash_put(m, NULL, facts, err);' 'return MS_OK;'
+    control flash_units_programmed_twice gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
+        ms__flash_scan 'while (at < used) {' 'while (at < used && ms__frame_head(f, sector, order, at, h)) {'
+    control flash_messages_not_dropped gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
+        ms__flash_leave 'if (first < x || facts > most) {' 'if (facts > most) {'
+    control flash_key_of_a_dropped_message gcc test_flash a_key_stands_for_its_newest_message 40 \
+        ms__flash_key 'if (k) k->entry' 'if (false) k->entry'
     control image_records_not_checked gcc test_fixed damage_at_any_byte_is_noticed 20 \
         ms__check_header 'if (!ms__header_holds(r, seed))' 'if (0)'
     control image_head_not_checked gcc test_fixed damage_at_any_byte_is_noticed 20 \

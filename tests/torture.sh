@@ -56,6 +56,8 @@ full           o2   test_full      1000
 full_san       san  test_full      1000
 oom            san  test_oom       1000
 fixed          o2   test_fixed     1000
+flash          o2   test_flash     2500
+ring           o2   test_ring      1000
 numbers        o2   test_numbers   1000
 ends           o2   test_crash     1000     *every_file_operation*
 shared_ends    o2   test_shared    1000     *file_operation*
