@@ -1,5 +1,5 @@
-/* What tests of the message formats share: an arena for each test, formats by name, ways to
- * read, write and compare. A text that begins with a bracket is read as a list. */
+/* What tests of the message formats share: an arena for each test, formats by name, ways
+ * to read, write and compare. A text that begins with a bracket is read as a list. */
 
 #ifndef TESTS_DIALECTS_H
 #define TESTS_DIALECTS_H

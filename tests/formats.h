@@ -21,7 +21,7 @@ static inline const char *after_string(const char *c)
     return c + 1;
 }
 
-/* The value of a member of the object that a line is, as it is spelled; absent if none. */
+/* The value of a member of the object in a line, as it is spelled; absent if none. */
 static inline ms_str spelled_member(const char *line, const char *name)
 {
     const char *value = NULL;

@@ -1,6 +1,7 @@
-/* Messages that cross formats: what every format promises to keep survives the way through
- * any other one, for the stories of tests/formats/stories.jsonl and for random ones; results
- * find the calls that they answer; transcripts of an agent program come back. */
+/* Messages that cross formats: what every format promises to keep survives the way
+ * through any other one, for the stories of tests/formats/stories.jsonl and for random
+ * ones; results find the calls that they answer; transcripts of an agent program come
+ * back. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -308,7 +309,8 @@ static bool cross(size_t story, const char *a, const char *b)
     ms_envelopes back = across(&two, a);
     const char *why = list_differs(&list, &back, kept, &at);
     if (why == NULL) return true;
-    print_error("%s, %s, %s, %s: %s of message %zu\n", stories[story].name, a, b, a, why, at);
+    print_error("%s, %s, %s, %s: %s of message %zu\n", stories[story].name, a, b, a, why,
+                at);
     static unsigned told;
     if (told++ >= 4) return false;
     const char *names[3] = {a, b, a};
@@ -342,7 +344,8 @@ static void format_keeps_what_it_promises_when_messages_cross_another(void **sta
 static ms_str random_text(uint64_t *rnd)
 {
     static const char *const pieces[] = {
-        "", "a", "hello world", "\n", "\"", "\\", "{\"a\":1}", "[", "null", " ", "\t\r\b\f",
+        "", "a", "hello world", "\n", "\"", "\\", "{\"a\":1}", "[", "null", " ",
+        "\t\r\b\f",
         "\xc3\xa9", "\xf0\x9f\x98\x80", "\xe2\x80\xa8", "Error: ", "</x>", "0", "\x01",
     };
     ms_str text = MS_STR("");
@@ -358,8 +361,9 @@ static ms_str random_object(uint64_t *rnd)
 {
     static const char *const names[] = {
         "a", "", "x y", "cache_control", "id", "name", "text", "type", "role", "kind",
-        "content", "parts", "part_kind", "input", "args", "thinking", "thought", "is_error",
-        "tool_name", "tool_use_id", "functionCall", "extra", "call", "msgstore", "location",
+        "content", "parts", "part_kind", "input", "args", "thinking", "thought",
+        "is_error", "tool_name", "tool_use_id", "functionCall", "extra", "call", "msgstore",
+        "location",
         "joined", "tool_calls", "response", "result", "error", "timestamp", "metadata",
     };
     json_t *object = json_object();

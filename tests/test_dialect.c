@@ -1,6 +1,6 @@
-/* Formats as an interface: writers that are fed by hand, with sequence numbers and places,
- * that end, go on and fail; envelopes that no reader makes. What a format reads and writes
- * is in the tables of tests/formats/, see test_formats. */
+/* Formats as an interface: writers that are fed by hand, with sequence numbers and
+ * places, that end, go on and fail; envelopes that no reader makes. What a format reads
+ * and writes is in the tables of tests/formats/, see test_formats. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -40,8 +40,8 @@ static void becomes(const char *name, const ms_envelope *m, size_t n, const char
 
 /* ---- messages that a program builds ---- */
 
-/* Every word that the framework writer has is read strictly, too; but not "text", which is
- * a user_message or assistant_message there, nor a word that no format has. */
+/* Every word that the framework writer has is read strictly, too; but not "text", which
+ * is a user_message or assistant_message there, nor a word that no format has. */
 static void word_is_read_when_a_writer_has_it(void **state)
 {
     (void)state;
@@ -139,7 +139,8 @@ static void member_of_a_caller_gives_way_to_a_field(void **state)
     ms_envelope m = ms_message(MS_T_TASK, ms_text("x"));
     m.role = MS_ROLE_SYSTEM;
     m.extra = MS_STR("{\"role\":7,\"type\":8,\"content\":9,\"k\":1}");
-    becomes(FW, &m, 1, "[{\"type\":\"task\",\"content\":\"x\",\"role\":\"system\",\"k\":1}]");
+    becomes(FW, &m, 1,
+            "[{\"type\":\"task\",\"content\":\"x\",\"role\":\"system\",\"k\":1}]");
     for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
         ms_envelopes list = {&m, 1};
         m = ms_user_message(ms_text("x"));
@@ -242,7 +243,7 @@ static void folding_takes_linear_time_when_names_are_many(void **state)
 
 /* Texts of every kind, calls, results, and results that come late. */
 static const char turns[] =
-    "[{\"type\":\"user_message\",\"content\":\"look at all of it, please, and take time\"},"
+    "[{\"type\":\"user_message\",\"content\":\"look at all of it, please\"},"
     "{\"type\":\"assistant_message\",\"content\":\"I look\"},{\"type\":\"action\","
     "\"tool\":\"f\",\"args\":{\"a\":[1,2]},\"joined\":true},{\"type\":\"action\","
     "\"tool\":\"g\",\"args\":{},\"joined\":true},{\"type\":\"observation\",\"content\":"

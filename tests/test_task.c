@@ -1,6 +1,6 @@
 /* Tasks in stores: any message is written as one of a task, pages are the task while
- * messages are appended, messages are found by id, changes and streams against an array of
- * JSON. What the format "task" reads and writes is in tests/formats/task.jsonl. */
+ * messages are appended, messages are found by id, changes and streams against an array
+ * of JSON. What the format "task" reads and writes is in tests/formats/task.jsonl. */
 
 #define _POSIX_C_SOURCE 200809L
 
