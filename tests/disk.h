@@ -33,7 +33,7 @@ struct disk {
     int fd;
     unsigned char *ro, *rw;   /* the file's bytes */
     size_t view;              /* most that is mapped */
-    size_t room;              /* bytes that it can have; more, when they are there already */
+    size_t room;              /* bytes that it can have; what is there stays */
     uint64_t size;
     bool there, locked;
     int files, maps;          /* open now */

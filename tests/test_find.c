@@ -11,6 +11,7 @@
 
 #include "stores.h"
 #include "twin.h"
+#include "find.h"
 
 #include <jansson.h>
 #include <sys/mman.h>
@@ -151,20 +152,6 @@ static size_t slow_find_value(ms_value v, ms_str needle, bool exact, size_t from
 
 
 /* ---- scanning ---- */
-
-/* The first match in a value at byte `from` or later, or SIZE_MAX. */
-static size_t find_in_value(ms_value value, ms_str needle, bool exact, size_t from,
-                            size_t *length)
-{
-    ms__needle n;
-    size_t at = SIZE_MAX, len = 0;
-    if (needle.len > 0) {
-        ms__needle_make(&n, needle, exact);
-        at = ms__find_value(&n, value.text, value.json, from, &len);
-    }
-    if (length != NULL) *length = at == SIZE_MAX ? 0 : len;
-    return at;
-}
 
 static size_t find_in(ms_str text, ms_str needle, bool exact, size_t from)
 {

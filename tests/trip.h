@@ -1,5 +1,5 @@
-/* A trip: file operations on top of others, that fail at the k-th call, or end the process
- * there.
+/* A trip: file operations on top of others, that fail at the k-th call, or end the
+ * process there.
  *
  *     trip t;
  *     trip_init(&t, &d.os);
@@ -47,7 +47,7 @@ typedef enum trip_how {
     TRIP_FAIL,            /* the call returns `code` and does nothing */
     TRIP_SHORT,           /* a write or read does only the first `bytes` bytes */
     TRIP_FAIL_HALF,       /* a write does its first `bytes` bytes, then returns `code` */
-    TRIP_FAIL_MIDWAY,     /* a write does its first half, then returns `code`; as FAIL else */
+    TRIP_FAIL_MIDWAY,     /* as FAIL, but a write does its first half before it fails */
     TRIP_EXIT_BEFORE,     /* the process ends, as if killed, before the call, ... */
     TRIP_EXIT_HALF,       /* ... in the middle of a write, ... */
     TRIP_EXIT_AFTER       /* ... or after the call */

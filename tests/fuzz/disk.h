@@ -1,5 +1,5 @@
-/* A disk (tests/disk.h) for fuzz targets: its bytes are in static arrays, quick to fill and
- * to forget. Bytes after the end of the file are forbidden to the library (the sanitizer
+/* A disk (tests/disk.h) for fuzz targets: its bytes are in static arrays, quick to fill
+ * and to forget. Bytes after the end of the file are forbidden to the library (the sanitizer
  * tells), as they are after a real map. */
 
 #ifndef FUZZ_DISK_H
@@ -41,8 +41,8 @@ static inline void fuzz_disk_begin(disk *d, fuzz_room *room)
     fuzz_forbid(d->rw, DISK_ROOM);
 }
 
-/* What a power loss leaves, to `image`: each page (or sector) that was not synced is old or
- * new, and so is the size. Its size. */
+/* What a power loss leaves, to `image`: each page (or sector) that was not synced is old
+ * or new, and so is the size. Its size. */
 static inline size_t fuzz_disk_cut(const disk *d, uint64_t seed, bool sectors,
                                    unsigned char *image)
 {

@@ -23,6 +23,7 @@
 #define MSGSTORE_IMPLEMENTATION
 #include "../../msgstore.h"
 #include "fuzz.h"
+#include "../find.h"
 
 enum { EXACT = 1, IS_JSON = 2, INSIDE = 4 };
 enum { AS_ORIGIN = 1, MESSAGE = 4 };
@@ -61,20 +62,6 @@ static void snippet(ms_str text, size_t at, size_t length)
         fuzz_fail("a snippet without its match");
     if (ms_utf8_check(text, NULL) && !ms_utf8_check(s, NULL))
         fuzz_fail("a snippet that cuts a character");
-}
-
-/* The first match in a value at byte `from` or later, or SIZE_MAX. */
-static size_t find_in_value(ms_value value, ms_str needle, bool exact, size_t from,
-                            size_t *length)
-{
-    ms__needle n;
-    size_t at = SIZE_MAX, len = 0;
-    if (needle.len > 0) {
-        ms__needle_make(&n, needle, exact);
-        at = ms__find_value(&n, value.text, value.json, from, &len);
-    }
-    if (length != NULL) *length = at == SIZE_MAX ? 0 : len;
-    return at;
 }
 
 static void plain(ms_str text, ms_str needle, bool exact, size_t from)

@@ -33,7 +33,6 @@ static disk drive;
 static ms_arena arena;
 static fuzz_alloc heap;
 static unsigned char drawn;
-static volatile unsigned touched;
 
 
 /* ---- the file ---- */
@@ -136,20 +135,6 @@ static ms_log_desc desc_of(unsigned how, ms_log_mode mode, ms_log_opening openin
 
 /* ---- looking ---- */
 
-static void touch(const ms_msg *msg)
-{
-    ms_value fields[MS_FIELD_COUNT];
-    unsigned sum = 0;
-    int64_t time;
-    uint32_t set = ms_fields(msg, fields);
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++)
-        for (size_t i = 0; (set >> f & 1) && i < fields[f].text.len; i++)
-            sum += (unsigned char)fields[f].text.ptr[i];
-    sum += (unsigned)ms_time(msg, &time) + (unsigned)ms_role_of(msg);
-    sum += (unsigned)ms_type_name(msg).len + (unsigned)ms_size(msg);
-    touched += sum;
-}
-
 static uint64_t count(ms_store *store, const ms_query *q)
 {
     ms_cursor it;
@@ -157,7 +142,7 @@ static uint64_t count(ms_store *store, const ms_query *q)
     uint64_t n = 0;
     if (ms_query_open(store, q, &it, NULL) != MS_OK) return 0;
     while ((msg = ms_next(&it)) != NULL) {
-        touch(msg);
+        fuzz_touch(msg);
         if (++n > MOST_MESSAGES) fuzz_fail("reading has no end");
     }
     (void)ms_cursor_close(&it, NULL);
@@ -226,7 +211,7 @@ static void look(ms_store *store)
     if (ms_store_stat(store, &stat, NULL) == MS_OK) {
         (void)ms_get_by_seq(store, stat.last_seq, &arena, &msg, NULL);
         if (ms_get_by_seq(store, stat.last_seq / 2, &arena, &msg, NULL) == MS_OK)
-            touch(msg);
+            fuzz_touch(msg);
     }
     search(store);
     (void)ms_selfcheck(store, NULL);

@@ -1,5 +1,5 @@
-/* Reads the kept inputs of a fuzz target, one a line; inputs.sh describes the text. Include
- * support.h first. */
+/* Reads the kept inputs of a fuzz target, one a line; inputs.sh describes the text.
+ * Include support.h first. */
 
 #ifndef FUZZ_INPUTS_H
 #define FUZZ_INPUTS_H
