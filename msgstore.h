@@ -868,6 +868,7 @@ typedef struct ms_query {
                                  location; 0: all. PIECES without it cost a walk over the
                                  whole store */
     uint64_t as_of;           /* private: nothing from this place on */
+    uint64_t as_from;         /* private: nothing before this place */
 } ms_query;
 
 /* Kinds of records for ms_query.raw, by bits. */
@@ -1708,6 +1709,46 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
                                 const ms_keep *keep, ms_copy_report *report,
                                 ms_error *err);
+
+/* ---- The same while the source takes appends: a log that runs for weeks keeps the newest
+ * messages, and no call of the thread that appends waits for the disk.
+ *
+ *     another thread:           ms_rewrite_begin, ms_rewrite_run until more is false
+ *     the thread that appends:  ms_rewrite_end; from here on it uses the new store
+ *     another thread:           closes the old store when no cursor reads it any more
+ *
+ * The source takes appends and changes until ms_rewrite_end if it is a writer's handle of
+ * the log at to->path, without `shared`. Otherwise that log refuses appends from
+ * ms_rewrite_begin on, as in ms_log_rewrite. The errors are those of ms_log_rewrite. One
+ * call at a time for each rewrite. */
+
+typedef struct ms_rewrite ms_rewrite;
+
+/* Begins: makes the new file. What `to` and `keep` point to must not change until the
+ * end. */
+MS_API ms_result ms_rewrite_begin(ms_rewrite **rewrite, ms_store *source,
+                                  const ms_log_desc *to, bool replace,
+                                  const ms_keep *keep, ms_error *err);
+
+/* Copies what the source has now, for about budget_us microseconds (0: without a limit).
+ * Once all of it is copied the call syncs and verifies the copy, as long as the disk
+ * takes, and *more is false. Another call does the same for what was appended since. MS_E_CONFLICT: a
+ * message was redacted meanwhile; end the rewrite and begin again. After any error end
+ * it. */
+MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *more,
+                                ms_error *err);
+
+/* Ends: the source refuses appends, what was appended since the last run is copied, and
+ * the new file gets the path. *fresh: the new log, open with the options of `to`; the
+ * source has to be closed. fresh NULL: the rewrite is given up. It waits for the disk only
+ * where each append does (MS_SYNC_EACH), and while another thread syncs the source.
+ * What was not durable in the source becomes so with the next sync, which syncs the
+ * folder, too. MS_E_BUSY: a run is missing, or the source was synced after it; the
+ * rewrite goes on. MS_E_DAMAGED: *fresh is open, see ms_log_rewrite. After other errors
+ * *fresh is NULL, and the source goes on as before. report may be NULL. A rewrite of NULL
+ * is allowed. */
+MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh,
+                                ms_copy_report *report, ms_error *err);
 
 #endif /* MSGSTORE_NO_LOG */
 
@@ -7277,6 +7318,11 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
  * byte of hidden, redacted or replaced text. Damage of the source is counted, and an
  * error only in the end.
  *
+ * The copy of a log that goes on taking appends has two parts. The first one reads the
+ * store as of a place (c->mark). Then records are appended as they follow that place in
+ * the file, changes included, in the same batches: the same changes of an equal state.
+ * The caller moves the goal on, up to the end.
+ *
  * (Y1) The destination shows what the source shows, as far as it is kept, with the same
  *      numbers, notes and facts.
  * (Y2) The destination gives no number again that the source has given.
@@ -7300,7 +7346,26 @@ typedef struct ms__copying {
     uint64_t placed;  /* and of the last one copied */
     ms_str *names;    /* of locations that have facts, some repeated */
     size_t n_names, cap_names;
+    size_t name;      /* the next of them */
+    bool changed;     /* the source has changes */
+    bool live;        /* the source takes appends meanwhile */
+    unsigned phase;   /* MS__COPY_* */
+    ms_cursor *it;    /* of the phase, in the arena */
+    bool reading;     /* it is open */
+    uint64_t mark;    /* all before this place of the source is copied, or will be */
+    uint64_t upto;    /* and up to here it is being copied */
+    uint64_t goal;    /* live: the caller asks for so much */
+    ms_envelope *batch; /* records of the source that became visible together */
+    size_t n_batch, cap_batch;
 } ms__copying;
+
+enum {
+    MS__COPY_LIST,     /* which locations, and which messages of them */
+    MS__COPY_MESSAGES, /* as of the mark */
+    MS__COPY_CHANGES,  /* notes as of the mark, names of locations with facts */
+    MS__COPY_FACTS,
+    MS__COPY_SINCE     /* what follows the mark, again and again */
+};
 
 static bool ms__kept_less(const void *a, const void *b)
 {
@@ -7400,7 +7465,7 @@ static MS__APART ms_result ms__copy_message(ms__copying *c, const ms_msg *msg,
 }
 
 /* Notes in the destination which numbers the source has given. */
-static ms_result ms__copy_numbers(const ms__copying *c, ms_error *err)
+static ms_result ms__copy_numbers(ms__copying *c, ms_error *err)
 {
     ms_stat stat;
     const ms_backend *to = c->keep->dry_run ? NULL : c->destination->backend;
@@ -7410,6 +7475,7 @@ static ms_result ms__copy_numbers(const ms__copying *c, ms_error *err)
         if (stat.given_seq > last) last = stat.given_seq;
     }
     if (!to || !to->leave_out || last <= c->placed) return MS_OK;
+    c->placed = last;
     return to->leave_out(c->destination, last, err);
 }
 
@@ -7474,43 +7540,185 @@ static ms_result ms__copy_change(ms__copying *c, const ms_msg *msg, ms_error *er
     return MS_OK;
 }
 
-/* Passes each record of the source to `take`: messages, or raw ones. */
-static ms_result ms__copy_each(ms__copying *c, unsigned raw,
-                               ms_result (*take)(ms__copying *, const ms_msg *,
-                                                 ms_error *), ms_error *err)
+/* Appends the batch. A change of a message that was not copied is left out, and so is
+ * what was refused since the message is hidden or ended. */
+static MS__APART ms_result ms__copy_batch(ms__copying *c, ms_error *err)
 {
-    ms_cursor *it;
-    const ms_msg *msg;
-    ms_result code = MS_OK;
+    ms_append_opts opts;
+    size_t n = c->n_batch;
+    memset(&opts, 0, sizeof opts);
+    opts.keep_seq = true;
+    c->n_batch = 0;
+    if (n == 0) return MS_OK;
+    ms_envelope *last = &c->batch[n - 1];
+    const ms_backend *to = c->destination->backend;
+    if (last->flags >> MS__KIND_SHIFT == 0)
+        return to->append(c->destination, ms__absent(), c->batch, n, &opts, err);
+    if (last->flags >> MS__KIND_SHIFT == MS_KIND_HIDE) {
+        int64_t until = 0;
+        ms_str text;
+        if (ms_json_member(last->content.text, MS_STR("last"), &text))
+            (void)ms_json_i64(text, &until);
+        opts.expect_seq = (uint64_t)until;
+    }
+    ms_result code = to->change(c->destination, last->location, c->batch, n, &opts, err);
+    if (code == MS_E_NOT_FOUND || code == MS_E_HIDDEN || code == MS_E_CLOSED)
+        return MS_OK;
+    if (code == MS_OK && last->flags >> MS__KIND_SHIFT == MS_KIND_NOTE)
+        c->report->notes++;
+    return code;
+}
+
+/* Copies a record that follows the mark. */
+static MS__APART ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
+                                          ms_error *err)
+{
+    ms_envelope m = ms_envelope_of(msg);
+    ms_kind kind = ms_kind_of(msg);
+    bool message = kind == MS_KIND_MESSAGE, kept = !message || ms__keeps(c, msg);
+    if (message) c->last = m.seq;
+    if (kept) {
+        ms_envelope *batch = (ms_envelope *)ms__list_room(c->arena, c->batch, c->n_batch,
+                                                          &c->cap_batch, sizeof m);
+        if (!batch) return ms__no_arena(err, c->arena, sizeof m);
+        m.flags &= MS__COPY_FLAGS;
+        if (!message) m.flags |= (uint32_t)kind << MS__KIND_SHIFT;
+        c->batch = batch;
+        batch[c->n_batch++] = m;
+    }
+    if (message && kept) {
+        c->placed = m.seq;
+        c->report->copied++;
+        c->report->bytes += ms_size(msg);
+    } else if (message) {
+        c->report->dropped++;
+    }
+    return ms__bytes(msg)[7] & MS_FLAG_COMMIT ? ms__copy_batch(c, err) : MS_OK;
+}
+
+/* Opens the cursor of a phase. */
+static ms_result ms__copy_open(ms__copying *c, unsigned raw, ms_error *err)
+{
     ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
     q.raw = raw;
     q.arena = c->arena;
-    MS__TRY(ms__cursor_open(c->source, &q, c->arena, &it, err));
-    while (code == MS_OK && (msg = ms_next(it)) != NULL) code = take(c, msg, err);
-    c->report->damaged += it->damaged;
-    ms_result end = ms_cursor_close(it, code == MS_OK ? err : NULL);
-    if (code != MS_OK) return code; /* of the destination */
-    return end == MS_E_DAMAGED ? MS_OK : end;
+    q.as_of = c->mark;
+    if (c->phase == MS__COPY_SINCE) {
+        q.as_from = c->mark;
+        q.as_of = c->upto;
+    }
+    if (!c->it) c->it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof *c->it);
+    if (!c->it) return ms__no_arena(err, c->arena, sizeof *c->it);
+    MS__TRY(ms_query_open(c->source, &q, c->it, err));
+    c->reading = true;
+    return MS_OK;
 }
 
-static ms_result ms__copy_all(ms__copying *c, ms_error *err)
+/* Passes records of the source, messages or raw ones, to `take`, at most n. *end: there
+ * are no more. */
+static ms_result ms__copy_each(ms__copying *c, unsigned raw,
+                               ms_result (*take)(ms__copying *, const ms_msg *,
+                                                 ms_error *),
+                               size_t n, bool *end, ms_error *err)
+{
+    const ms_msg *msg = NULL;
+    ms_result code = MS_OK;
+    *end = false;
+    if (!c->reading) MS__TRY(ms__copy_open(c, raw, err));
+    while (code == MS_OK && n-- > 0) {
+        msg = ms_next(c->it);
+        if (!msg) break;
+        code = take(c, msg, err);
+    }
+    if (code == MS_OK && msg) return MS_OK;
+    c->report->damaged += c->it->damaged;
+    c->reading = false;
+    ms_result read = ms_cursor_close(c->it, code == MS_OK ? err : NULL);
+    if (code != MS_OK) return code; /* of the destination */
+    *end = true;
+    return read == MS_E_DAMAGED ? MS_OK : read;
+}
+
+/* Begins: takes the mark, and lists what is kept. */
+static ms_result ms__copy_list(ms__copying *c, ms_error *err)
 {
     ms_stat stat;
     memset(&stat, 0, sizeof stat);
     if (c->source->backend->stat) MS__TRY(ms_store_stat(c->source, &stat, err));
     c->report->dropped = stat.hidden;
+    c->changed = stat.changes != 0;
+    c->mark = stat.as_of;
     MS__TRY(ms__kept_list(c, err));
-    MS__TRY(ms__copy_each(c, 0, ms__copy_message, err));
+    c->phase = MS__COPY_MESSAGES;
+    if (c->live && c->mark == 0) c->phase = MS__COPY_SINCE; /* empty; 0 is no bound */
+    return MS_OK;
+}
+
+/* Copies the facts of the next name. *end: of the last one. */
+static ms_result ms__copy_next_facts(ms__copying *c, bool *end, ms_error *err)
+{
+    size_t i = c->name++;
+    if (i == 0) ms__sort(c->names, c->n_names, sizeof *c->names, ms__text_less);
+    *end = i >= c->n_names;
+    if (*end || (i > 0 && ms_str_equal(c->names[i], c->names[i - 1]))) return MS_OK;
+    return ms__copy_facts(c, c->names[i], err);
+}
+
+/* Copies what follows the mark. *end: up to the goal. */
+static ms_result ms__copy_on(ms__copying *c, size_t n, bool *end, ms_error *err)
+{
+    bool all;
+    *end = !c->live || c->mark >= c->goal;
+    if (*end) return MS_OK;
+    if (!c->reading) c->upto = c->goal;
+    unsigned raw = MS__CHANGES ? (unsigned)MS_RAW_ALL : 0;
+    MS__TRY(ms__copy_each(c, raw, ms__copy_since, n, &all, err));
+    if (!all) return MS_OK;
+    c->mark = c->upto;
+    return ms__copy_batch(c, err); /* its end is damaged */
+}
+
+/* Copies about n records. *end: all. */
+static ms_result ms__copy_step(ms__copying *c, size_t n, bool *end, ms_error *err)
+{
+    bool done = false;
+    unsigned raw = MS_RAW_NOTES | MS_RAW_LOCATIONS;
+    *end = false;
+    switch (c->phase) {
+    case MS__COPY_LIST: return ms__copy_list(c, err);
+    case MS__COPY_MESSAGES:
+        MS__TRY(ms__copy_each(c, 0, ms__copy_message, n, &done, err));
+        break;
+    case MS__COPY_CHANGES:
+        done = !c->changed;
+        if (!done) MS__TRY(ms__copy_each(c, raw, ms__copy_change, n, &done, err));
+        break;
+    case MS__COPY_FACTS: MS__TRY(ms__copy_next_facts(c, &done, err)); break;
+    default: return ms__copy_on(c, n, end, err);
+    }
+    if (done) c->phase++;
+    return MS_OK;
+}
+
+/* After the last step. */
+static ms_result ms__copy_end(ms__copying *c, ms_error *err)
+{
     MS__TRY(ms__copy_numbers(c, err));
-    if (stat.changes)
-        MS__TRY(ms__copy_each(c, MS_RAW_NOTES | MS_RAW_LOCATIONS, ms__copy_change, err));
-    ms__sort(c->names, c->n_names, sizeof *c->names, ms__text_less);
-    for (size_t i = 0; i < c->n_names; i++)
-        if (i == 0 || !ms_str_equal(c->names[i], c->names[i - 1]))
-            MS__TRY(ms__copy_facts(c, c->names[i], err));
     if (c->report->damaged == 0) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "%u records were left out: they are damaged, or "
                     "no store takes them", c->report->damaged);
+}
+
+static void ms__copy_begin(ms__copying *c, ms_store *destination, ms_store *source,
+                           const ms_keep *keep, ms_copy_report *report, ms_arena *arena)
+{
+    memset(c, 0, sizeof *c);
+    memset(report, 0, sizeof *report);
+    c->destination = destination;
+    c->source = source;
+    c->keep = keep;
+    c->report = report;
+    c->arena = arena;
 }
 
 MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep *keep,
@@ -7520,20 +7728,18 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
     ms_copy_report unseen;
     ms_arena own;
     ms__copying c;
+    bool end = false;
+    ms_result code = MS_OK;
     memset(&all, 0, sizeof all);
     memset(&own, 0, sizeof own);
-    memset(&c, 0, sizeof c);
-    c.destination = destination;
-    c.source = source;
-    c.keep = keep ? keep : &all;
-    c.report = report ? report : &unseen;
-    c.arena = arena ? arena : &own;
-    memset(c.report, 0, sizeof *c.report);
+    ms__copy_begin(&c, destination, source, keep ? keep : &all,
+                   report ? report : &unseen, arena ? arena : &own);
     MS__TRY(ms__open_check(source, err));
     if (!c.keep->dry_run) MS__TRY(ms__open_check(destination, err));
     if (destination == source)
         return ms__fail(err, MS_E_ARGUMENT, "source and destination are the same store");
-    ms_result code = ms__copy_all(&c, err);
+    while (code == MS_OK && !end) code = ms__copy_step(&c, SIZE_MAX, &end, err);
+    if (code == MS_OK) code = ms__copy_end(&c, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -9539,7 +9745,7 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
     ms__sought f;
     s->now = ms__place(t->segment, end);
     if (q->as_of > 0 && q->as_of < s->now) s->now = q->as_of;
-    s->from = 0;
+    s->from = q->as_from;
     s->to = it->now = s->now;
     if (q->before_seq > 0) {
         uint64_t to = ms__place_of(core, t, end, q->before_seq, s->locked, &s->result);
@@ -13558,6 +13764,7 @@ typedef struct ms__log_writer {
     uint64_t lost_end;   /* the file was longer, up to here; 0: it was not */
     bool lost_written;   /* the file has a record of it */
     uint64_t stop;       /* unbegun: how far dead bytes may reach */
+    uint64_t erasures;   /* stores below the end */
     uint64_t allocated;  /* the file is known to have room up to here */
     unsigned char *window; /* MAP */
     uint64_t window_start;
@@ -15547,8 +15754,11 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
 {
     ms_result code = MS_OK;
     ms__lock_take(&log->lock);
-    int failed =
-        log->file.folder_synced ? 0 : ms__os_folder_done(log->os, log->file.path);
+    bool synced = log->file.folder_synced;
+    ms__lock_give(&log->lock);
+    if (synced) return MS_OK;
+    int failed = ms__os_folder_done(log->os, log->file.path); /* others append meanwhile */
+    ms__lock_take(&log->lock);
     if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
         code = ms__os_fail(err, failed, "syncing the folder of", log->file.path);
     else if (failed != 0 && failed != EACCES && failed != EPERM)
@@ -15589,6 +15799,11 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
     while (code == MS_OK && (d->end < goal || (confirm && d->confirmed < goal))) {
+        /* what is on the disk is of no use once another file is put in place */
+        if (log->opts.sync != MS_SYNC_EACH && ms__log_stays(log, NULL) != MS_OK) {
+            code = confirm ? ms__log_stays(log, err) : MS_OK;
+            break;
+        }
         if (d->syncing) {
             d->waiting++;
             d->together = true;
@@ -15829,6 +16044,7 @@ static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char
 {
     int failed = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);
     log->append.wrote = true;
+    log->append.erasures++;
     ms__durable_below(log, offset);
     return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->file.path);
 }
@@ -16879,6 +17095,12 @@ static ms_result ms__log_list(ms_store *store, const ms_list_query *q, ms_arena 
     return code;
 }
 
+/* The place after all records. */
+static uint64_t ms__log_places(const ms__log *log)
+{
+    return ms__place(log->core.tail->segment, log->core.tail->filled);
+}
+
 static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err)
 {
     ms__log *log = ms__log_of(store);
@@ -16890,7 +17112,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
     out->messages = sum->messages - out->hidden;
     out->changes = log->sum.changes;
     out->damaged = log->sum.damaged;
-    out->as_of = ms__place(log->core.tail->segment, log->core.tail->filled);
+    out->as_of = ms__log_places(log);
     out->last_seq = log->sum.last_seq;
     out->given_seq = sum->last_seq < sum->gap_seq ? sum->gap_seq : sum->last_seq;
     out->bytes = log->sum.bytes;
@@ -16904,17 +17126,24 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  * First the functions of the backend table, each under the handle's lock. Then the public
  * functions of [api-log].
  *
- * A rewrite (compaction) copies a log to PATH.compacting and renames that file:
+ * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that:
  *
- *    the place is held -> copied, synced, verified -> the old file is synced -> renamed
- *      |  by the lock of    |  the log that is          |  a power loss may     |
- *      |  the log there,    |  replaced is marked and   |  bring it back        v
- *      |  or of an empty    |  refuses appends from     |           folder synced
- *      |  log made there    |  here on                  |                       |
- *      v                    v                           v                       |
- *   BUSY, CONFLICT       the copy is removed, the mark is taken back            |
- *                                                      POISONED, new file <-----+
- *                                                                        fails
+ *    begin: the place is held -> run: copied, synced, verified --> end: the log that is
+ *      |  by the lock of the      |  again and again, while         replaced is marked and
+ *      |  log there, or of an     |  a writer's handle that         refuses; the rest is
+ *      |  empty log made there    |  is the source appends          copied; renamed
+ *      v                          v                                   |        |
+ *   BUSY, CONFLICT          the copy is removed, the mark <-----------+        v
+ *                           is taken back                fails     new handle; its next
+ *                                                                  sync syncs the folder
+ *
+ * At the rename each of the two files has what the other one's durable end promises, since
+ * a power loss may keep either:
+ * (R1) the old file's durable end is not above what of it the new file has on the disk
+ *      (`covered`). After the mark no sync of the old file is reported.
+ * (R2) the bytes that the new file reports as durable were on the disk in the old file
+ *      first, too. No handle of the new file reports more before the folder is synced.
+ * (R3) no message was erased in the old file since the copy began.
  * The old file is never changed: readers finish on it.
  * ================================================================================== */
 
@@ -16924,7 +17153,8 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     ms__plan *plans = log->append.plans;
     size_t n = run->n;
     MS__TRY(ms__log_may_write(log, err));
-    if (log->opts.sync != MS_SYNC_NONE) MS__TRY(ms__log_folder(log, err));
+    bool waits = log->opts.sync != MS_SYNC_NONE && !log->opts.ticked;
+    if (waits || log->opts.sync == MS_SYNC_EACH) MS__TRY(ms__log_folder(log, err));
     ms_result code = ms__write_begin(log, err);
     if (code == MS_OK && n > MS__PLANS_SMALL) {
         plans = NULL;
@@ -17050,6 +17280,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
     if (code == MS_OK) code = ms__log_enter(log, err);
+    if (code == MS_OK) code = ms__log_stays(log, err);
     if (code == MS_OK && budget_us > 0 && log->append.begun) /* until the next tick */
         (void)ms__log_allocate(log, log->end + MS__ROOM_MOST, NULL);
     while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
@@ -17175,7 +17406,8 @@ static void ms__log_close(ms_store *store)
     ms__log *log = ms__log_of(store);
     bool child = ms__forked(&log->file.fork_mark, log->os);
     log->core.store.open = 0;
-    if (!child && log->writer && log->append.wrote && !log->durable.poisoned) {
+    if (!child && log->writer && log->append.wrote && !log->durable.poisoned &&
+        ms__log_stays(log, NULL) == MS_OK) { /* else another file is in its place */
         bool may = ms__log_enter(log, NULL) == MS_OK;
         uint64_t least = log->opts.segment_size / MS__CLOSE_SEGMENT;
         if (may && log->append.begun && log->end - ms__tail_of(log)->base > least)
@@ -17475,146 +17707,326 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 
 #define MS__NEW ".compacting" /* added to the path: the new log while it is written */
 
-/* The log at the place of the new one. It is open for writing, so no other process can
- * write there. */
-typedef struct ms__hold {
+/* A running rewrite. `old` is the log at the place of the new one. It is open for
+ * writing, so no other process can write there. */
+struct ms_rewrite {
+    ms_log_desc to;
+    ms_keep keep;
+    ms_copy_report report;
+    ms__copying copying;
+    ms_arena arena;
+    char *path, *part;    /* of the new log in the end, and until then */
+    size_t path_size, part_size;
+    ms__log *fresh;
     ms__log *old; /* NULL: none, since an open file could not be replaced */
-    bool own;     /* it is the source */
+    bool own;     /* it is the source, and takes appends until the end */
     bool made;    /* it was made where there was none */
-    bool replaced;
-} ms__hold;
+    bool begun;   /* the file for the copy is this rewrite's */
+    bool ready;   /* the copy was synced and verified once */
+    uint64_t erasures; /* of the source, when the copy began */
+    uint64_t covered;  /* the copy that is on the disk has the source up to here */
+    uint64_t verified; /* the copy, up to here */
+};
 
-static ms_result ms__hold_take(ms__hold *h, ms_store *source, const ms_log_desc *to,
-                               bool replace, ms_error *err)
+static ms_result ms__hold_take(ms_rewrite *w, ms_store *source, bool replace,
+                               ms_error *err)
 {
     ms_os_stat st;
     ms_store *store = source;
-    const ms_os *os = to->os ? to->os : &ms__os_table;
+    const ms_os *os = w->to.os;
     ms__log *log = source->backend == &ms__log_backend ? ms__log_of(source) : NULL;
-    int code = ms__os_look(os, to->path, &st);
-    h->made = code == ENOENT || (code == 0 && st.regular && st.size == 0);
-    if (code != 0 && !h->made) return ms__os_fail(err, code, "opening", to->path);
-    if (!h->made && !replace)
-        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", to->path);
-    if (h->made && os->exact_maps) return MS_OK;
-    h->own = !h->made && log && log->writer && !log->opts.shared &&
+    int code = ms__os_look(os, w->path, &st);
+    w->made = code == ENOENT || (code == 0 && st.regular && st.size == 0);
+    if (code != 0 && !w->made) return ms__os_fail(err, code, "opening", w->path);
+    if (!w->made && !replace)
+        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", w->path);
+    if (w->made && os->exact_maps) return MS_OK;
+    w->own = !w->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);
-    ms_log_desc d = *to; /* this fails if the file is not a log */
-    d.mode = h->made ? MS_LOG_NEW : MS_LOG_CREATE; /* of a killed creation, too */
+    ms_log_desc d = w->to; /* this fails if the file is not a log */
+    d.mode = w->made ? MS_LOG_NEW : MS_LOG_CREATE; /* of a killed creation, too */
     d.opening = MS_OPEN_NORMAL;
     d.shared = false;
-    if (!h->own) MS__TRY(ms_log_open(&store, &d, err));
-    h->old = ms__log_of(store);
+    if (!w->own) MS__TRY(ms_log_open(&store, &d, err));
+    w->old = ms__log_of(store);
     return MS_OK;
 }
 
-/* replaced: no handle appends to the log from here on, since the copy would lack it. */
-static ms_result ms__hold_mark(const ms__hold *h, uint32_t replaced, ms_error *err)
+/* replaced: no handle appends to the log from here on, since the copy would lack it, and
+ * no sync of it is reported any more. */
+static ms_result ms__hold_mark(ms_rewrite *w, uint32_t replaced, ms_error *err)
 {
-    if (!h->old) return MS_OK;
-    ms__lock_take(&h->old->lock);
-    int failed = ms__replaced_set(h->old, replaced);
-    ms__lock_give(&h->old->lock);
+    if (!w->old) return MS_OK;
+    ms__lock_take(&w->old->lock);
+    while (w->old->durable.syncing) {
+        w->old->durable.waiting++;
+        ms__signal_wait(&w->old->durable.synced, &w->old->lock);
+        w->old->durable.waiting--;
+    }
+    int failed = ms__replaced_set(w->old, replaced);
+    ms__lock_give(&w->old->lock);
     return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to the superblock of",
-                                             h->old->file.path);
+                                             w->old->file.path);
 }
 
-/* done: the new log is in its place. */
-static void ms__hold_give(const ms__hold *h, const ms_os *os, const char *path, bool done)
-{
-    if (!h->replaced) (void)ms__hold_mark(h, 0, NULL);
-    if (h->old && h->made && !done) (void)os->remove(os->ctx, path);
-    if (h->old && !h->own) ms_close(&h->old->core.store);
-}
-
-/* Puts the copy in its place. A source whose new file is in place, though its name may
- * not be durable, is poisoned: it would append to a file without a name. */
-static ms_result ms__rewrite_place(ms__hold *h, const ms_os *os, const char *part,
-                                   const char *path, ms_error *err)
-{
-    int failed = os->rename(os->ctx, part, path);
-    if (failed != 0) return ms__os_fail(err, failed, "putting in place", path);
-    h->replaced = true;
-    failed = ms__os_folder_done(os, path);
-    if (failed == 0) return MS_OK;
-    ms_result code = ms__os_fail(err, failed, "syncing the folder of", path);
-    if (h->made) return code;
-    ms__lock_take(&h->old->lock);
-    ms__log_refuse(h->old);
-    ms__lock_give(&h->old->lock);
-    if (err) err->code = MS_E_POISONED;
-    return MS_E_POISONED;
-}
-
-/* Copies to the file `part`, verifies it, and renames it. */
-static ms_result ms__rewrite_run(ms_store *source, const ms_log_desc *to,
-                                 const char *part, ms__hold *hold, const ms_keep *keep,
-                                 ms_copy_report *report, ms_error *err)
+static MS__APART ms_result ms__rewrite_open(ms_rewrite *w, ms_store *source, bool replace,
+                                            ms_error *err)
 {
     ms_store *store;
-    ms_log_report verified;
-    const ms_os *os = to->os ? to->os : &ms__os_table;
-    ms_log_desc d = *to;
-    d.path = part;
+    w->path = ms__path_beside(&w->to.alloc, w->to.path, "", &w->path_size);
+    w->part = ms__path_beside(&w->to.alloc, w->to.path, MS__NEW, &w->part_size);
+    if (!w->path || !w->part) return ms__no_memory(err, w->part_size);
+    w->to.path = w->path;
+    MS__TRY(ms__hold_take(w, source, replace, err));
+    (void)w->to.os->remove(w->to.os->ctx, w->part); /* of a rewrite that was killed */
+    w->begun = true;
+    ms_log_desc d = w->to;
+    d.path = w->part;
     d.mode = MS_LOG_NEW;
     d.opening = MS_OPEN_NORMAL;
     d.sync = MS_SYNC_NONE;
     d.shared = false;
+    if (w->to.sync != MS_SYNC_NONE && d.engine == MS_ENGINE_AUTO)
+        d.engine = MS_ENGINE_WRITE;
     MS__TRY(ms_log_open(&store, &d, err));
-    ms_result code = ms__hold_mark(hold, 1, err), copied = MS_OK;
-    if (code == MS_OK) code = copied = ms_copy(store, source, keep, NULL, report, err);
-    if (code == MS_E_DAMAGED) code = MS_OK;
-    if (code == MS_OK) code = ms_sync(store, NULL, err);
+    w->fresh = ms__log_of(store);
+    ms__copy_begin(&w->copying, store, source, &w->keep, &w->report, &w->arena);
+    w->copying.live = w->own;
+    if (w->own) w->erasures = w->old->append.erasures;
+    else MS__TRY(ms__hold_mark(w, 1, err));
+    return MS_OK;
+}
+
+/* Frees everything but the new log, if that is in its place. */
+static void ms__rewrite_free(ms_rewrite *w, bool placed)
+{
+    const ms_os *os = w->to.os;
+    ms_alloc alloc = w->to.alloc;
+    if (w->copying.reading) (void)ms_cursor_close(w->copying.it, NULL);
+    if (!placed && w->fresh) {
+        ms__log_refuse(w->fresh); /* nothing of it is wanted any more */
+        ms_close(&w->fresh->core.store);
+    }
+    if (!placed && w->begun) (void)os->remove(os->ctx, w->part);
+    if (!placed) (void)ms__hold_mark(w, 0, NULL);
+    if (w->old && w->made && !placed) (void)os->remove(os->ctx, w->path);
+    if (w->old && !w->own) ms_close(&w->old->core.store);
+    ms_arena_deinit(&w->arena);
+    if (w->path) (void)ms__resize(&alloc, w->path, w->path_size, 0);
+    if (w->part) (void)ms__resize(&alloc, w->part, w->part_size, 0);
+    (void)ms__resize(&alloc, w, sizeof *w, 0);
+}
+
+MS_API ms_result ms_rewrite_begin(ms_rewrite **rewrite, ms_store *source,
+                                  const ms_log_desc *to, bool replace,
+                                  const ms_keep *keep, ms_error *err)
+{
+    *rewrite = NULL;
+    MS__TRY(ms__open_check(source, err));
+    MS__TRY(ms__log_desc_check(to, err));
+    ms_rewrite *w = (ms_rewrite *)ms__resize(&to->alloc, NULL, 0, sizeof *w);
+    if (!w) return ms__no_memory(err, sizeof *w);
+    memset(w, 0, sizeof *w);
+    w->to = *to;
+    if (!w->to.os) w->to.os = &ms__os_table;
+    if (keep) w->keep = *keep;
+    w->keep.dry_run = false;
+    ms__arena_init(&w->arena, &w->to.alloc);
+    ms_result code = ms__rewrite_open(w, source, replace, err);
+    if (code == MS_OK) *rewrite = w;
+    else ms__rewrite_free(w, false);
+    return code;
+}
+
+/* A message was erased in the source, but not in the copy. */
+static ms_result ms__rewrite_sound(const ms_rewrite *w, ms_error *err)
+{
+    if (!w->own || w->old->append.erasures == w->erasures) return MS_OK;
+    return ms__fail(err, MS_E_CONFLICT, "a message of '%s' was redacted while it was "
+                    "copied: begin again", w->path);
+}
+
+/* Copies until time is over, or up to where the source ends now, which is *upto. Appends
+ * may be faster than the copy: it does not run after them. */
+static ms_result ms__rewrite_copy(ms_rewrite *w, uint64_t start, uint32_t budget_us,
+                                  bool *end, uint64_t *upto, ms_error *err)
+{
+    const ms_os *os = w->to.os;
+    *end = false;
+    if (w->own) {
+        ms__lock_take(&w->old->lock);
+        *upto = w->old->end;
+        w->copying.goal = ms__log_places(w->old);
+        ms__lock_give(&w->old->lock);
+    }
+    while (!*end) {
+        if (budget_us && os->micros(os->ctx) - start >= budget_us) return MS_OK;
+        MS__TRY(ms__copy_step(&w->copying, budget_us ? 16 : 4096, end, err));
+    }
+    return MS_OK;
+}
+
+/* Reads what was written to the copy since the last time. */
+static ms_result ms__rewrite_verify(ms_rewrite *w, ms_error *err)
+{
+    ms_log_report r;
+    ms_log_desc d = w->to;
+    d.path = w->part;
+    if (w->verified == w->fresh->end) return MS_OK;
+    ms_result code = ms_log_verify(&d, &r, err);
+    w->verified = w->fresh->end;
+    if (code != MS_E_DAMAGED) return code;
+    return ms__fail(err, MS_E_IO, "'%s' does not hold what was written to it: %u damaged "
+                    "ranges with %u bytes, %u damaged index records", w->part, r.damaged,
+                    r.damaged_bytes, r.index_damaged);
+}
+
+/* Syncs the copy. The bytes of the old file go to the disk, too: until the new name is
+ * durable a power loss can bring it back, and the new one reports more as durable. Its
+ * own durable end stays: the new file may not reach there. */
+static ms_result ms__rewrite_sync(ms_rewrite *w, uint64_t upto, ms_error *err)
+{
+    ms_store *fresh = &w->fresh->core.store;
+    ms_result code = ms_sync(fresh, NULL, err);
     if (code == MS_E_POISONED) code = MS_E_IO; /* of the new file alone */
     if (code == MS_E_IO && err) err->code = code;
-    ms_close(store);
-    if (code == MS_OK) code = ms_log_verify(&d, &verified, err);
-    if (code == MS_E_DAMAGED) /* the copy, not the source: it does not go in place */
-        code = ms__fail(err, MS_E_IO,
-                        "'%s' does not hold what was written to it: %u damaged ranges "
-                        "with %u bytes, %u damaged index records",
-                        part, verified.damaged, verified.damaged_bytes,
-                        verified.index_damaged);
-    if (code == MS_OK && hold->old && os->access_like) {
-        int failed = os->access_like(os->ctx, part, to->path);
-        if (failed != 0)
-            code = ms__os_fail(err, failed, "keeping the owner and permissions of",
-                               to->path);
+    MS__TRY(code);
+    if (w->old && !w->old->durable.poisoned) {
+        int failed = ms__os_sync_done(w->to.os, w->old->file.handle);
+        if (failed != 0) {
+            ms__lock_take(&w->old->lock);
+            code = ms__log_poison(w->old, failed, "syncing", err);
+            ms__lock_give(&w->old->lock);
+            return code;
+        }
     }
-    /* until the new name is durable a power loss may bring the old file back, and readers
-     * of the new one were shown how much is durable */
-    if (code == MS_OK && hold->old && !hold->old->durable.poisoned)
-        code = ms_sync(&hold->old->core.store, NULL, err);
-    if (code == MS_OK) code = ms__rewrite_place(hold, os, part, to->path, err);
+    w->covered = upto;
+    return MS_OK;
+}
+
+MS_API ms_result ms_rewrite_run(ms_rewrite *w, uint32_t budget_us, bool *more,
+                                ms_error *err)
+{
+    uint64_t upto = 0;
+    bool end;
+    uint64_t start = w->to.os->micros(w->to.os->ctx);
+    *more = true;
+    MS__TRY(ms__rewrite_copy(w, start, budget_us, &end, &upto, err));
+    MS__TRY(ms__rewrite_sound(w, err));
+    if (!end) return MS_OK;
+    if (!w->own) MS__TRY(ms__copy_numbers(&w->copying, err));
+    MS__TRY(ms__rewrite_sync(w, upto, err));
+    MS__TRY(ms__rewrite_verify(w, err));
+    w->ready = true;
+    *more = false;
+    return MS_OK;
+}
+
+/* Is all on the disk that the source has reported as durable? Where each append is synced
+ * the sync of another thread may be about to return. */
+static bool ms__rewrite_covers(const ms_rewrite *w)
+{
+    if (!w->own) return true;
+    ms__lock_take(&w->old->lock);
+    uint64_t durable = w->old->durable.end;
+    ms__lock_give(&w->old->lock);
+    return w->old->opts.sync != MS_SYNC_EACH && durable <= w->covered;
+}
+
+/* Gives the new log the path, and the options that the caller asked for. */
+static ms_result ms__rewrite_place(ms_rewrite *w, ms_error *err)
+{
+    const ms_os *os = w->to.os;
+    ms__log *fresh = w->fresh;
+    if (w->old && os->access_like) {
+        int code = os->access_like(os->ctx, w->part, w->path);
+        if (code != 0)
+            return ms__os_fail(err, code, "keeping the owner and permissions of", w->path);
+    }
+    char *path = (char *)ms__log_resize(fresh, NULL, 0, w->path_size);
+    if (!path) return ms__no_memory(err, w->path_size);
+    memcpy(path, w->path, w->path_size);
+    int failed = os->rename(os->ctx, w->part, w->path);
+    if (failed != 0) {
+        (void)ms__log_resize(fresh, path, w->path_size, 0);
+        return ms__os_fail(err, failed, "putting in place", w->path);
+    }
+    (void)ms__log_resize(fresh, fresh->file.path, fresh->file.path_size, 0);
+    fresh->file.path = path;
+    fresh->file.path_size = w->path_size;
+    fresh->file.folder_synced = false; /* the next sync does it */
+    fresh->opts.sync = w->to.sync;
+    return MS_OK;
+}
+
+MS_API ms_result ms_rewrite_end(ms_rewrite *w, ms_store **fresh, ms_copy_report *report,
+                                ms_error *err)
+{
+    uint64_t upto = 0;
+    bool end;
+    ms_result code = MS_OK, copied = MS_OK;
+    if (fresh) *fresh = NULL;
+    if (!w) return MS_OK;
+    if (!fresh) {
+        ms__rewrite_free(w, false);
+        return MS_OK;
+    }
+    if (!w->ready || (w->own && w->old->opts.sync != MS_SYNC_EACH &&
+                      !ms__rewrite_covers(w)))
+        return ms__fail(err, MS_E_BUSY, "the copy of '%s' lacks what is on the disk: "
+                        "ms_rewrite_run has more to do", w->path);
+    if (w->own) code = ms__hold_mark(w, 1, err);
+    if (code == MS_OK) code = ms__rewrite_copy(w, 0, 0, &end, &upto, err);
+    if (code == MS_OK) code = ms__rewrite_sound(w, err);
+    uint64_t copy_end = w->fresh->end;
+    if (code == MS_OK) copied = ms__copy_end(&w->copying, err);
+    if (copied != MS_E_DAMAGED && code == MS_OK) code = copied;
+    bool covers = ms__rewrite_covers(w) && w->fresh->end == copy_end;
+    if (code == MS_OK && !covers) code = ms__rewrite_sync(w, upto, err);
+    if (code == MS_OK) code = ms__rewrite_place(w, err);
+    if (report) *report = w->report;
+    if (code == MS_OK) *fresh = &w->fresh->core.store;
+    ms__rewrite_free(w, code == MS_OK);
     return code != MS_OK ? code : copied;
 }
+
 
 MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
                                 const ms_keep *keep, ms_copy_report *report,
                                 ms_error *err)
 {
     ms_copy_report unseen;
-    ms__hold hold;
-    size_t size;
+    ms_rewrite *w;
+    ms_store *fresh = NULL;
+    bool more = true, own;
     if (!report) report = &unseen;
     memset(report, 0, sizeof *report);
     MS__TRY(ms__open_check(source, err));
     if (keep && keep->dry_run) return ms_copy(NULL, source, keep, NULL, report, err);
-    MS__TRY(ms__log_desc_check(to, err));
-    const ms_os *os = to->os ? to->os : &ms__os_table;
-    memset(&hold, 0, sizeof hold);
-    char *part = ms__path_beside(&to->alloc, to->path, MS__NEW, &size);
-    if (!part) return ms__no_memory(err, size);
-    ms_result code = ms__hold_take(&hold, source, to, replace, err);
-    if (code == MS_OK) {
-        (void)os->remove(os->ctx, part); /* of a rewrite that was killed */
-        code = ms__rewrite_run(source, to, part, &hold, keep, report, err);
-        bool done = code == MS_OK || code == MS_E_DAMAGED;
-        if (!done) (void)os->remove(os->ctx, part);
-        ms__hold_give(&hold, os, to->path, done);
+    MS__TRY(ms_rewrite_begin(&w, source, to, replace, keep, err));
+    own = w->own;
+    ms_result code = own ? ms__hold_mark(w, 1, err) : MS_OK; /* the copy takes a while */
+    while (code == MS_OK && more) code = ms_rewrite_run(w, 0, &more, err);
+    *report = w->report;
+    if (code != MS_OK) {
+        ms__rewrite_free(w, false);
+        return code;
     }
-    (void)ms__resize(&to->alloc, part, size, 0);
-    return code;
+    code = ms_rewrite_end(w, &fresh, report, err);
+    if (!fresh) return code;
+    int failed = ms__os_folder_done(ms__log_of(fresh)->os, to->path);
+    ms__log_of(fresh)->file.folder_synced = true;
+    ms_close(fresh);
+    if (failed == 0) return code;
+    code = ms__os_fail(err, failed, "syncing the folder of", to->path);
+    if (!own) return code;
+    /* its new file is in place, though the name may not be durable: it would append to a
+     * file without a name */
+    ms__lock_take(&ms__log_of(source)->lock);
+    ms__log_refuse(ms__log_of(source));
+    ms__lock_give(&ms__log_of(source)->lock);
+    if (err) err->code = MS_E_POISONED;
+    return MS_E_POISONED;
 }
 
 #endif /* MSGSTORE_NO_LOG */

@@ -261,12 +261,13 @@ controls()
         ms__super_durable \
         'if (failed == 0 && folder) failed = ms__os_folder_done(log->os, log->file.path);' ''
     control name_of_a_log_not_synced gcc test_defences a_log_put_there_keeps_its_name 100 \
-        ms__log_folder 'log->file.folder_synced ? 0 : ms__os_folder_done(log->os, log->file.path);' '0;'
+        ms__log_folder 'ms__os_folder_done(log->os, log->file.path);' '0;'
     control name_of_a_rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
-        ms__rewrite_place 'failed = ms__os_folder_done(os, path);' ''
-    control rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
-        ms__rewrite_run 'if (code == MS_OK) code = ms_sync(store, NULL, err);' \
-        'ms__log_of(store)->durable.poisoned = true;'
+        ms_log_rewrite 'ms__os_folder_done(ms__log_of(fresh)->os, to->path);' '0;'
+    control rewrite_not_synced gcc test_power \
+        nothing_durable_is_lost_when_power_is_lost_in_a_rewrite 100 \
+        ms__rewrite_sync 'ms_result code = ms_sync(fresh, NULL, err);' \
+        'ms_result code = MS_OK; (void)fresh;'
     control checkpoint_of_a_rewrite_not_synced gcc test_power a_new_file_proves_all_its_bytes_when_a_compaction_ends 100 \
         ms__log_sync_now 'if (failed == 0 && code == MS_OK && confirm)' \
         'if (failed == 0 && code == MS_OK && confirm && !log)'
@@ -275,7 +276,7 @@ controls()
         ms__redact_erase 'if (end == MS_OK && stat.damaged == 0) return MS_OK;' 'return MS_OK;'
     control owner_and_permissions_lost gcc test_log_traps \
         a_compaction_keeps_who_may_use_the_file 100 \
-        ms__rewrite_run 'if (code == MS_OK && hold->old && os->access_like) {' 'if (false) {'
+        ms__rewrite_place 'if (w->old && os->access_like) {' 'if (false) {'
     control header_at_the_watermark_overlooked gcc test_log_traps \
         a_watermark_inside_of_a_record_hides_nothing_new 100 \
         ms__replay_skip 'if (!sized && limit - from >= MS__HEADER)' \
@@ -309,7 +310,30 @@ controls()
         '!salvage ? proven : 0'
     control old_file_of_a_rewrite_not_synced gcc test_power \
         a_compaction_killed_before_its_name_is_durable_loses_nothing 100 \
-        ms__rewrite_run 'code = ms_sync(&hold->old->core.store, NULL, err);' ';'
+        ms__rewrite_sync 'ms__os_sync_done(w->to.os, w->old->file.handle);' '0;'
+    control durable_end_of_a_rewrite_overtaken gcc test_power \
+        nothing_durable_is_lost_when_power_is_lost_in_a_rewrite 100 \
+        ms__rewrite_covers 'durable <= w->covered' 'true'
+    control name_of_a_new_file_not_synced gcc test_power \
+        nothing_durable_is_lost_when_power_is_lost_in_a_rewrite 100 \
+        ms__rewrite_place 'fresh->file.folder_synced = false;' ''
+    control batch_of_a_rewrite_torn gcc test_power \
+        the_last_batch_of_a_rewrite_is_whole_when_power_is_lost 100 \
+        ms__copy_since '& MS_FLAG_COMMIT ? ms__copy_batch(c, err) : MS_OK;' \
+        '| 1 ? ms__copy_batch(c, err) : MS_OK;'
+    control source_of_a_rewrite_not_marked gcc test_rewrite \
+        threads_append_and_read_while_the_file_is_replaced 100 \
+        ms_rewrite_end 'if (w->own) code = ms__hold_mark(w, 1, err);' ''
+    control rest_of_a_rewrite_left_out gcc test_rewrite an_empty_log_is_rewritten 100 \
+        ms_rewrite_end 'if (code == MS_OK) code = ms__rewrite_copy(w, 0, 0, &end, &upto, err);' \
+        'end = true;'
+    control redaction_lost_in_a_rewrite gcc test_rewrite a_redaction_ends_a_rewrite 100 \
+        ms__rewrite_sound 'w->old->append.erasures == w->erasures' 'w->old'
+    control sync_of_a_replaced_file_reported gcc test_rewrite changes_follow_to_the_new_file 100 \
+        ms__log_sync_to 'ms__log_stays(log, NULL) != MS_OK' 'false'
+    control change_of_a_copied_message_left_out gcc test_rewrite \
+        changes_follow_to_the_new_file 100 \
+        ms__copy_on '(unsigned)MS_RAW_ALL : 0;' '(unsigned)MS_RAW_MESSAGES : 0;'
     control doubtful_not_written_again gcc test_power \
         what_a_failed_sync_left_is_durable_once_synced 100 \
         ms__log_settle 'if (ms__log_unconfirmed(log))' 'if (false)'
@@ -366,13 +390,13 @@ controls()
         ms__log_close 'log->writer && log->append.wrote' 'log->writer && log->append.begun'
     control mark_of_a_failed_compaction_kept gcc test_log_traps \
         a_log_takes_appends_again_when_a_compaction_failed_or_was_killed 100 \
-        ms__hold_give 'if (!h->replaced) (void)ms__hold_mark(h, 0, NULL);' ''
+        ms__rewrite_free 'if (!placed) (void)ms__hold_mark(w, 0, NULL);' ''
     control mark_of_a_killed_compaction_kept gcc test_log_traps \
         a_log_takes_appends_again_when_a_compaction_failed_or_was_killed 100 \
         ms__log_file_open 'if (code == MS_OK && log->writer) (void)ms__replaced_set(log, 0);' ''
     control replaced_file_written_on gcc test_power \
         a_source_refuses_appends_when_the_new_name_may_not_be_durable 100 \
-        ms__rewrite_place 'ms__log_refuse(h->old);' ''
+        ms_log_rewrite 'ms__log_refuse(ms__log_of(source));' ''
     control number_of_a_doubtful_append_kept_back gcc test_power \
         an_append_whose_sync_failed_tells_whether_it_is_there 100 \
         ms__append_all 'code != MS_OK && code != MS_E_POISONED' 'code != MS_OK'
@@ -385,7 +409,7 @@ controls()
         a_log_keeps_its_superblock_when_its_creator_was_killed_early 100 \
         ms__log_attach_file 'code = ms__super_durable(log, again, sizeof again, false, err);' ';'
     control rewrite_not_verified gcc test_defences a_rewrite_with_wrong_bytes_is_refused 100 \
-        ms__rewrite_run 'if (code == MS_OK) code = ms_log_verify(&d, &verified, err);' ''
+        ms_rewrite_run 'MS__TRY(ms__rewrite_verify(w, err));' ''
     control durable_told_before_the_sync gcc test_defences nothing_is_durable_when_power_is_lost_in_a_sync 100 \
         ms__log_sync_now 'd->erased = UINT64_MAX;' \
         'd->erased = UINT64_MAX; ms__checkpoint_store(log, end, seq, false, NULL);'
@@ -607,7 +631,7 @@ controls()
         ms__log_file_open 'if (!log->writer || ms__log_in_place(log)) break;' 'break;'
     control place_of_a_rewrite_not_held gcc test_log_traps \
         a_rewrite_buries_no_log_that_was_made_meanwhile 100 \
-        ms_log_rewrite 'ms__hold_take(&hold, source, to, replace, err);' 'MS_OK;'
+        ms__rewrite_open 'MS__TRY(ms__hold_take(w, source, replace, err));' ''
     control child_of_fork_let_in gcc test_log_files a_forked_child_is_refused 100 \
         ms__log_ready 'if (!ms__forked(&log->file.fork_mark, log->os)) return MS_OK;' \
         'return MS_OK;'

@@ -233,9 +233,11 @@ struct power {
     uint64_t rng, entropy, now;
     unsigned char *stale;
     uint64_t kills, failed, recoveries, torn, empty, indexed, rewrites;
+    uint64_t lives;           /* rewrites beside appends */
     sim_images images;
     uint64_t deep[LEVELS];    /* images by level */
     uint64_t during[LEVELS];  /* of them, those of a recovery that had synced nothing */
+    bool beside;              /* rewrites beside appends, mostly */
     bool lie_synced, lie_created, lie_rewritten; /* which syncs do nothing */
     uint64_t damage;          /* events that must not come */
     size_t all, some, random; /* of the workload; see sim_cuts_begin */
@@ -655,6 +657,7 @@ typedef struct life {
     power *p;
     ms_store *store, *reader;
     ms_store *other;          /* shared: a second writer, now and then */
+    ms_rewrite *rewrite;      /* of the store, while it goes on; NULL: none */
     bool wrote;               /* the first one, since it was opened */
     uint64_t last;
     uint64_t pace;            /* of so many moments at one the power is cut */
@@ -681,6 +684,8 @@ static bool life_reopen(life *l, bool poisoned)
         ms_close(l->other);
         l->other = NULL;
     }
+    (void)ms_rewrite_end(l->rewrite, NULL, NULL, NULL);
+    l->rewrite = NULL;
     ms_close(l->store);
     l->store = NULL;
     if (!poisoned && l->wrote && l->other == NULL) { /* now it is durable */
@@ -696,6 +701,43 @@ static bool life_rewrite(life *l)
 {
     l->p->rewrites++;
     return compacts(l->p, 0, l->store, l->last) && life_reopen(l, false);
+}
+
+/* The next portion of a rewrite beside appends. The new store goes on; its name is durable
+ * with the next sync, and until then either file may be back. */
+static bool life_rewrite_on(life *l)
+{
+    power *p = l->p;
+    ms_error err;
+    ms_store *fresh;
+    bool more = true;
+    ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
+    site *s = &p->sites[0];
+    uint64_t before = s->one_in;
+    s->one_in = before > 0 && test_one_in(&p->rng, 2) ? 6 : before;
+    ms_result result = MS_OK;
+    if (l->rewrite == NULL) {
+        result = ms_rewrite_begin(&l->rewrite, l->store, &desc, true, NULL, &err);
+    } else if (test_one_in(&p->rng, 2)) {
+        result = ms_rewrite_run(l->rewrite, test_one_in(&p->rng, 2) ? 0 : 20, &more, &err);
+    } else {
+        result = ms_rewrite_end(l->rewrite, &fresh, NULL, &err);
+        if (result == MS_OK) {
+            p->lives++;
+            ms_close(l->reader); /* it reads the old file */
+            l->reader = NULL;
+            l->rewrite = NULL;
+            if (test_one_in(&p->rng, 2) && !cut(p, 0, p->all, p->some, p->random))
+                return false;
+            ms_close(l->store);
+            l->store = fresh;
+            l->wrote = true;
+        }
+        if (result == MS_E_BUSY) result = MS_OK;
+    }
+    s->one_in = before;
+    if (result != MS_OK) return wrong(p, 0, "rewriting beside: %s", err.message);
+    return claims(p, 0, l->store, l->last);
 }
 
 /* A second handle sees what is visible, always. */
@@ -756,7 +798,9 @@ static bool life_step(life *l)
     if (what == 8) return life_reopen(l, false);
     if (what == 9) return life_sync_fails(l);
     if (what < 12) return life_look(l);
-    if (what < 12 + l->compactions && !p->shared && l->reader == NULL)
+    if (!p->shared && (what == 40 || ((l->rewrite != NULL || p->beside) && what > 50)))
+        return life_rewrite_on(l);
+    if (what < 12 + l->compactions && !p->shared && l->reader == NULL && !l->rewrite)
         return life_rewrite(l);
     return life_append(l);
 }
@@ -806,7 +850,7 @@ static bool life_begin(life *l)
 
 static bool one_life(power *p, uint64_t wanted)
 {
-    life l = {p, NULL, NULL, NULL, false, 0, 0, 0};
+    life l = {p, NULL, NULL, NULL, NULL, false, 0, 0, 0};
     uint64_t until = p->images.all + 200 < wanted ? p->images.all + 200 : wanted;
     bool fine = life_begin(&l);
     while (fine && p->images.all < until && l.last + 2 * SCRIBE_BATCH < MOST) {
@@ -819,6 +863,7 @@ static bool one_life(power *p, uint64_t wanted)
             fine = claims(p, 0, l.store, l.last) && cut(p, 0, all, p->some, random);
     }
     p->sites[0].one_in = 0;
+    (void)ms_rewrite_end(l.rewrite, NULL, NULL, NULL);
     ms_close(l.reader);
     ms_close(l.other);
     ms_close(l.store);
@@ -857,13 +902,15 @@ static void power_free(power *p)
 static void say_counts(const power *p, uint64_t lives)
 {
     printf("%llu images (%llu, %llu, %llu by depth; %llu different) of %llu files with "
-           "%llu compactions, %llu kills, %llu failed syncs: %llu without a message, %llu with index "
+           "%llu compactions, %llu beside appends, %llu kills, %llu failed syncs: %llu "
+           "without a message, %llu with index "
            "records; of those verified %llu had a torn end; %llu and %llu were of a "
            "recovery, and of the recovery of that\n",
            (unsigned long long)p->images.all, (unsigned long long)p->deep[1],
            (unsigned long long)p->deep[2], (unsigned long long)p->deep[3],
            (unsigned long long)p->images.count, (unsigned long long)lives,
-           (unsigned long long)p->rewrites, (unsigned long long)p->kills,
+           (unsigned long long)p->rewrites, (unsigned long long)p->lives,
+           (unsigned long long)p->kills,
            (unsigned long long)p->failed, (unsigned long long)p->empty,
            (unsigned long long)p->indexed, (unsigned long long)p->torn,
            (unsigned long long)p->during[2],
@@ -897,6 +944,17 @@ static void nothing_durable_is_lost_when_power_is_lost(void **state)
     }
     say_counts(p, lives);
     assert_true(all);
+    power_free(p);
+}
+
+static void nothing_durable_is_lost_when_power_is_lost_in_a_rewrite(void **state)
+{
+    power *p = power_new(*(const ms_log_engine *)*state);
+    uint64_t wanted = test_times(6000), lives = 0;
+    p->beside = true;
+    for (; p->images.all < wanted || p->lives < wanted / 400; lives++)
+        if (!one_life(p, UINT64_MAX)) fail_msg("%s", p->fault);
+    say_counts(p, lives);
     power_free(p);
 }
 
@@ -1339,6 +1397,32 @@ static void a_new_file_proves_all_its_bytes_when_a_compaction_ends(void **state)
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
     assert_int_equal(p->damage, 1);
     ms_close(store);
+    power_free(p);
+}
+
+/* A batch that was appended after the last run: nobody has synced it when the new file gets
+ * its name. */
+static void the_last_batch_of_a_rewrite_is_whole_when_power_is_lost(void **state)
+{
+    power *p = power_new(*(const ms_log_engine *)*state);
+    ms_store *store, *fresh;
+    ms_rewrite *w;
+    bool more = true;
+    uint64_t last = 0, before;
+    ms_log_desc desc = desc_of(p, 0, MS_LOG_CREATE);
+    store = twenty(p, 2000, &last);
+    assert_int_equal(ms_rewrite_begin(&w, store, &desc, true, NULL, NULL), MS_OK);
+    assert_int_equal(ms_rewrite_run(w, 0, &more, NULL), MS_OK);
+    assert_false(more);
+    for (before = last; last - before < 4;) {
+        before = last;
+        assert_true(appends(p, 0, store, &last));
+    }
+    assert_int_equal(ms_rewrite_end(w, &fresh, NULL, NULL), MS_OK);
+    if (!cut(p, 0, 4096, 20, 100)) fail_msg("%s", p->fault);
+    ms_close(store);
+    if (!syncs(p, 0, fresh, last) || !cut(p, 0, 64, 0, 20)) fail_msg("%s", p->fault);
+    ms_close(fresh);
     power_free(p);
 }
 
@@ -1875,10 +1959,12 @@ int main(void)
         WITH_EACH_ENGINE(a_source_refuses_appends_when_the_new_name_may_not_be_durable),
         WITH_EACH_ENGINE(an_append_whose_sync_failed_tells_whether_it_is_there),
         WITH_EACH_ENGINE(a_new_file_proves_all_its_bytes_when_a_compaction_ends),
+        WITH_EACH_ENGINE(the_last_batch_of_a_rewrite_is_whole_when_power_is_lost),
         WITH_EACH_ENGINE(a_compaction_killed_before_its_name_is_durable_loses_nothing),
         WITH_EACH_ENGINE(a_dead_session_is_not_mended_by_the_next),
         WITH_EACH_ENGINE(a_redaction_is_made_again_when_it_ended_at_its_mark),
         WITH_EACH_ENGINE(nothing_durable_is_lost_when_power_is_lost),
+        WITH_EACH_ENGINE(nothing_durable_is_lost_when_power_is_lost_in_a_rewrite),
         WITH_EACH_ENGINE(a_prefix_of_the_changes_stays_when_power_is_lost),
         WITH_EACH_ENGINE(a_sync_that_does_nothing_is_found_out),
         cmocka_unit_test(a_name_that_was_not_synced_is_found_out),

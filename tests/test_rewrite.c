@@ -1,0 +1,670 @@
+/* Rewriting a log while it takes appends (ms_rewrite_begin, _run, _end).
+ *
+ *   - Changes of every kind (tests/diary.h) between the portions of the copy: the new file
+ *     shows what the old one showed. The judge is ms_copy of either one.
+ *   - Threads append, read and copy; the file is replaced again and again. All that was
+ *     acknowledged is there, in order.
+ *   - Each call of the system fails in its turn; a full disk; a process that ends before,
+ *     in or after each call, and at random moments. The path has the old file or the new
+ *     one, with all that was acknowledged.
+ *   - What the calls refuse: an end without a run, or after a sync; a redaction.
+ *
+ * Power losses are in test_power. Left out: Windows.
+ */
+
+#define _GNU_SOURCE
+#include "stores.h"
+#include "diary.h"
+
+#include <pthread.h>
+
+/* ---- what a store shows, as text ---- */
+
+typedef struct page {
+    char *text;
+    size_t len, cap;
+} page;
+
+static void page_add(page *p, ms_str s)
+{
+    if (p->len + s.len + 2 > p->cap) {
+        p->cap = 2 * (p->cap + s.len + 64);
+        p->text = (char *)realloc(p->text, p->cap);
+        if (p->text == NULL) abort();
+    }
+    if (s.len > 0) memcpy(p->text + p->len, s.ptr, s.len);
+    p->len += s.len;
+    p->text[p->len++] = s.ptr == NULL ? '-' : '|';
+    p->text[p->len] = '\0';
+}
+
+static void page_record(page *p, const ms_msg *msg)
+{
+    char head[120];
+    int64_t time = -1;
+    (void)ms_time(msg, &time);
+    snprintf(head, sizeof head, "\n%llu %u %d %lld ", (unsigned long long)ms_seq(msg),
+             (unsigned)ms_flags(msg) & ~3u, (int)ms_kind_of(msg), (long long)time);
+    page_add(p, ms_str_of(head));
+    for (int f = 0; f < MS_FIELD_COUNT; f++) page_add(p, ms_get(msg, (ms_field)f).text);
+}
+
+/* Messages, notes and facts, as a copy of the store has them. */
+static page page_of(ms_store *store)
+{
+    page p = {NULL, 0, 0};
+    ms_store *copy;
+    ms_arena arena;
+    ms_listing list;
+    ms_error err;
+    test_arena_init(&arena, NULL);
+    assert_int_equal(ms_mem_open(&copy, NULL, NULL), MS_OK);
+    if (ms_copy(copy, store, NULL, NULL, NULL, &err) != MS_OK) fail_msg("%s", err.message);
+    for (unsigned raw = 0; raw <= MS_RAW_NOTES; raw += MS_RAW_NOTES) {
+        ms_cursor it;
+        ms_query q;
+        const ms_msg *msg;
+        memset(&q, 0, sizeof q);
+        q.raw = raw;
+        q.arena = &arena;
+        assert_int_equal(ms_query_open(copy, &q, &it, NULL), MS_OK);
+        while ((msg = ms_next(&it)) != NULL) page_record(&p, msg);
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    }
+    assert_int_equal(ms_list(copy, NULL, &arena, &list, NULL), MS_OK);
+    for (size_t i = list.count; i-- > 0;) {
+        ms_str facts;
+        page_add(&p, list.items[i].location);
+        assert_int_equal(ms_location_get(copy, list.items[i].location, &arena, &facts,
+                                         NULL), MS_OK);
+        page_add(&p, facts);
+    }
+    ms_arena_deinit(&arena);
+    ms_close(copy);
+    return p;
+}
+
+static void must_show_the_same(ms_store *a, ms_store *b, const char *when)
+{
+    page x = page_of(a), y = page_of(b);
+    size_t i = 0;
+    while (i < x.len && i < y.len && x.text[i] == y.text[i]) i++;
+    if (i < x.len || i < y.len)
+        fail_msg("%s: at byte %zu:\nold: %.160s\nnew: %.160s", when, i,
+                 x.text + (i > 80 ? i - 80 : 0), y.text + (i > 80 ? i - 80 : 0));
+    free(x.text);
+    free(y.text);
+}
+
+
+/* ---- changes meanwhile ---- */
+
+static void must(ms_result result, const ms_error *err, const char *what)
+{
+    if (result != MS_OK) fail_msg("%s: %s", what, err->message);
+}
+
+/* Ends a rewrite: s->store is the new one, the old one is returned. */
+static ms_store *switched(test_store *s, ms_rewrite *w)
+{
+    ms_error err;
+    ms_store *old = s->store;
+    must(ms_rewrite_end(w, &s->store, NULL, &err), &err, "end");
+    return old;
+}
+
+static ms_rewrite *begun(test_store *s, const ms_keep *keep)
+{
+    ms_error err;
+    ms_rewrite *w;
+    must(ms_rewrite_begin(&w, s->store, &s->log, true, keep, &err), &err, "begin");
+    return w;
+}
+
+static bool run(ms_rewrite *w, uint32_t budget, bool *more)
+{
+    ms_error err;
+    ms_result result = ms_rewrite_run(w, budget, more, &err);
+    if (result == MS_E_CONFLICT) return false;
+    must(result, &err, "run");
+    return true;
+}
+
+static void changes_follow_to_the_new_file(void **state)
+{
+    size_t rounds = test_times(60), ends = 0, conflicts = 0;
+    ms_os os = os_without_sync();
+    (void)state;
+    for (size_t round = 0; round < rounds; round++) {
+        static diary d;
+        ms_error err;
+        char when[60];
+        uint64_t rng = test_seed() + round;
+        test_store s = log_at((size_t)1024 << test_below(&rng, 6),
+                              test_one_in(&rng, 2) ? MS_ENGINE_MAP : MS_ENGINE_WRITE);
+        s.log.os = &os;
+        diary_begin(&d, test_random(&rng));
+        log_open(&s);
+        for (int k = 0; k < 4; k++) {
+            bool more = true;
+            uint64_t before = test_below(&rng, 300), after = test_below(&rng, 4) * 40;
+            snprintf(when, sizeof when, "round %zu.%d", round, k);
+            while (before-- > 0) must(diary_step(&d, s.store, &err), &err, when);
+            ms_rewrite *w = begun(&s, NULL);
+            for (uint64_t left = after + 1; left > 0 || more;) {
+                bool fine = true;
+                if (left > 0) left--;
+                if (left > 0) must(diary_step(&d, s.store, &err), &err, when);
+                if (test_one_in(&rng, 3) || left == 0)
+                    fine = run(w, test_one_in(&rng, 3) ? 0 : 1, &more);
+                if (fine) continue;
+                conflicts++; /* a redaction */
+                (void)ms_rewrite_end(w, NULL, NULL, NULL);
+                w = begun(&s, NULL);
+                more = true;
+            }
+            for (uint64_t i = test_below(&rng, 3); i > 0; i--)
+                if (!d.redacting) must(diary_step(&d, s.store, &err), &err, when);
+            ms_store *old = s.store;
+            ms_result result = ms_rewrite_end(w, &s.store, NULL, &err);
+            if (result == MS_E_CONFLICT) { /* a redaction after the last run */
+                s.store = old;
+                continue;
+            }
+            if (result == MS_E_BUSY) { /* its sync */
+                (void)ms_rewrite_end(w, NULL, NULL, NULL);
+                s.store = old;
+                continue;
+            }
+            must(result, &err, when);
+            ends++;
+            must_show_the_same(old, s.store, when);
+            if (ms_selfcheck(s.store, &err) != MS_OK) fail_msg("%s: %s", when, err.message);
+            ms_envelope m = ms_user_message(ms_text("late"));
+            assert_int_equal(ms_append(old, MS_STR("x"), &m, NULL, NULL), MS_E_CONFLICT);
+            bool durable = log_info_of(old).durable_end == log_info_of(old).end;
+            assert_int_equal(ms_sync(old, NULL, NULL), durable ? MS_OK : MS_E_CONFLICT);
+            assert_int_equal(ms_tick(old, 1, NULL), MS_E_CONFLICT);
+            ms_close(old);
+            if (d.w.store != NULL) d.w.store = s.store;
+            assert_int_equal(files_in(s.folder), 1);
+        }
+        ms_close(s.store);
+        log_open(&s);
+        store_close(&s);
+    }
+    printf("%zu files replaced, %zu redactions met\n", ends, conflicts);
+    assert_true(ends > 2 * rounds);
+}
+
+static void a_new_file_has_the_newest_messages_with_their_notes_and_facts(void **state)
+{
+    test_store s = log_at(4096, MS_ENGINE_AUTO);
+    ms_keep keep;
+    ms_copy_report report;
+    ms_error err;
+    ms_stat is;
+    bool more = true;
+    (void)state;
+    memset(&keep, 0, sizeof keep);
+    keep.newest = 10;
+    log_open(&s);
+    must(ms_location_set(s.store, MS_STR("place"), MS_STR("{\"title\":\"a\",\"user\":\"u\"}"),
+                         &err), &err, "facts");
+    for (int i = 0; i < 100; i++) {
+        uint64_t seq;
+        ms_envelope m = ms_assistant_message(ms_text("hello"));
+        must(ms_append(s.store, MS_STR("place"), &m, &seq, &err), &err, "append");
+        must(ms_note(s.store, seq, MS_STR("n"), ms_text("note"), &err), &err, "note");
+    }
+    ms_rewrite *w = begun(&s, &keep);
+    assert_true(run(w, 0, &more));
+    assert_false(more);
+    uint64_t seq;
+    ms_envelope m = ms_assistant_message(ms_text("after"));
+    must(ms_append(s.store, MS_STR("place"), &m, &seq, &err), &err, "append");
+    must(ms_note(s.store, seq, MS_STR("n"), ms_text("note"), &err), &err, "note");
+    must(ms_note(s.store, 5, MS_STR("n"), ms_text("of one that goes"), &err), &err, "note");
+    must(ms_location_set(s.store, MS_STR("place"), MS_STR("{\"user\":null}"), &err), &err,
+         "facts");
+    ms_store *old = s.store;
+    must(ms_rewrite_end(w, &s.store, &report, &err), &err, "end");
+    ms_close(old);
+    assert_int_equal(report.copied, 11);
+    assert_int_equal(report.dropped, 90);
+    assert_int_equal(report.notes, 11);
+    must(ms_store_stat(s.store, &is, &err), &err, "stat");
+    assert_int_equal(is.messages, 11);
+    assert_int_equal(is.last_seq, 101);
+    ms_arena arena;
+    ms_str facts;
+    test_arena_init(&arena, NULL);
+    must(ms_location_get(s.store, MS_STR("place"), &arena, &facts, &err), &err, "facts");
+    assert_true(ms_str_equal(facts, MS_STR("{\"title\":\"a\"}")));
+    ms_arena_deinit(&arena);
+    store_close(&s);
+}
+
+static void an_empty_log_is_rewritten(void **state)
+{
+    test_store s = log_at(4096, MS_ENGINE_AUTO);
+    bool more = true;
+    (void)state;
+    log_open(&s);
+    ms_rewrite *w = begun(&s, NULL);
+    append_text(s.store, "first");
+    assert_true(run(w, 0, &more));
+    append_text(s.store, "second");
+    ms_close(switched(&s, w));
+    assert_int_equal(append_text(s.store, "third"), 3);
+    store_close(&s);
+}
+
+static void an_end_is_refused_when_the_copy_is_behind_the_disk(void **state)
+{
+    test_store s = log_at(4096, MS_ENGINE_AUTO);
+    bool more = true;
+    ms_error err;
+    ms_store *fresh;
+    (void)state;
+    log_open(&s);
+    append_text(s.store, "first");
+    ms_rewrite *w = begun(&s, NULL);
+    assert_int_equal(ms_rewrite_end(w, &fresh, NULL, &err), MS_E_BUSY);
+    assert_null(fresh);
+    assert_true(run(w, 0, &more));
+    append_text(s.store, "second");
+    assert_int_equal(ms_sync(s.store, NULL, NULL), MS_OK);
+    assert_int_equal(ms_rewrite_end(w, &fresh, NULL, &err), MS_E_BUSY);
+    append_text(s.store, "third");
+    assert_true(run(w, 0, &more));
+    ms_close(switched(&s, w));
+    assert_int_equal(append_text(s.store, "fourth"), 4);
+    assert_int_equal(ms_sync(s.store, NULL, NULL), MS_OK);
+    store_close(&s);
+    assert_int_equal(ms_rewrite_end(NULL, NULL, NULL, NULL), MS_OK);
+}
+
+static void a_redaction_ends_a_rewrite(void **state)
+{
+    test_store s = log_at(4096, MS_ENGINE_AUTO);
+    bool more = true;
+    ms_error err;
+    ms_store *fresh;
+    (void)state;
+    log_open(&s);
+    uint64_t seq = append_text(s.store, "a secret");
+    ms_rewrite *w = begun(&s, NULL);
+    assert_true(run(w, 0, &more));
+    must(ms_redact(s.store, seq, &err), &err, "redact");
+    assert_int_equal(ms_rewrite_run(w, 0, &more, &err), MS_E_CONFLICT);
+    assert_int_equal(ms_rewrite_end(w, NULL, NULL, &err), MS_OK);
+    assert_int_equal(append_text(s.store, "it goes on"), 2);
+    s.log.sync = MS_SYNC_EACH; /* then the end itself looks */
+    store_reopen(&s);
+    seq = append_text(s.store, "a secret");
+    w = begun(&s, NULL);
+    assert_true(run(w, 0, &more));
+    must(ms_redact(s.store, seq, &err), &err, "redact");
+    assert_int_equal(ms_rewrite_end(w, &fresh, NULL, &err), MS_E_CONFLICT);
+    assert_null(fresh);
+    assert_int_equal(append_text(s.store, "it goes on"), 4);
+    assert_int_equal(files_in(s.folder), 1);
+    store_close(&s);
+}
+
+
+/* ---- threads ---- */
+
+enum { HANDS = 2 };
+
+typedef struct stage {
+    test_store s;
+    pthread_rwlock_t lock;    /* the name of the store; written when it is another one */
+    bool stop;
+    uint64_t done[HANDS];     /* acknowledged numbers of each hand */
+    const char *wrong;
+} stage;
+
+typedef struct hand {
+    stage *t;
+    int number;
+    pthread_t thread;
+} hand;
+
+static bool stopped(const stage *t) { return __atomic_load_n(&t->stop, __ATOMIC_ACQUIRE); }
+
+static void *hand_appends(void *arg)
+{
+    hand *h = (hand *)arg;
+    stage *t = h->t;
+    char location[24], text[24];
+    snprintf(location, sizeof location, "hand_%d", h->number);
+    for (uint64_t n = 1; !stopped(t);) {
+        snprintf(text, sizeof text, "%llu", (unsigned long long)n);
+        ms_envelope m = ms_assistant_message(ms_text(text));
+        pthread_rwlock_rdlock(&t->lock);
+        ms_result result = ms_append(t->s.store, ms_str_of(location), &m, NULL, NULL);
+        pthread_rwlock_unlock(&t->lock);
+        if (result == MS_OK) h->t->done[h->number] = n++;
+        else if (result != MS_E_CONFLICT) t->wrong = "an append failed";
+        if (result != MS_OK || n % 64 == 0) usleep(200); /* the lock is for readers first */
+    }
+    return NULL;
+}
+
+/* The newest messages of a hand: in order, without a hole. */
+static const char *hand_reads(ms_store *store, int number, size_t limit, uint64_t *last)
+{
+    char location[24];
+    ms_cursor it;
+    const ms_msg *msg;
+    int64_t before = 0;
+    const char *wrong = NULL;
+    snprintf(location, sizeof location, "hand_%d", number);
+    if (ms_get_conversation_messages(store, ms_str_of(location), limit, &it, NULL) != MS_OK)
+        return "a query failed";
+    while ((msg = ms_next(&it)) != NULL) {
+        int64_t n = 0;
+        (void)ms_json_i64(ms_content(msg).text, &n);
+        if (before != 0 && n != before + 1) wrong = "a hole";
+        before = n;
+    }
+    if (ms_cursor_close(&it, NULL) != MS_OK) wrong = "a cursor failed";
+    *last = (uint64_t)before;
+    return wrong;
+}
+
+static void *stage_reads(void *arg)
+{
+    stage *t = (stage *)arg;
+    uint64_t last, seen[HANDS] = {0};
+    while (!stopped(t)) {
+        for (int i = 0; i < HANDS; i++) {
+            pthread_rwlock_rdlock(&t->lock);
+            const char *wrong = hand_reads(t->s.store, i, 30, &last);
+            pthread_rwlock_unlock(&t->lock);
+            if (wrong == NULL && last < seen[i]) wrong = "a message is gone";
+            if (wrong != NULL) t->wrong = wrong;
+            seen[i] = last;
+            usleep(50);
+        }
+    }
+    return NULL;
+}
+
+/* A rewrite, with appends of others at each moment but the change of the store's name;
+ * even then an append may be on its way: the rest is copied under the lock. */
+static void stage_rewrites(stage *t, const ms_keep *keep)
+{
+    ms_error err;
+    ms_store *old, *fresh;
+    bool more = true;
+    ms_rewrite *w = begun(&t->s, keep);
+    for (int i = 0; i < 100 && more; i++) assert_true(run(w, 200, &more));
+    assert_true(run(w, 0, &more));
+    must(ms_rewrite_end(w, &fresh, NULL, &err), &err, "end");
+    pthread_rwlock_wrlock(&t->lock);
+    old = t->s.store;
+    t->s.store = fresh;
+    pthread_rwlock_unlock(&t->lock);
+    ms_close(old);
+}
+
+static void threads_append_and_read_while_the_file_is_replaced(void **state)
+{
+    stage t;
+    hand hands[HANDS];
+    pthread_t reader;
+    ms_keep keep;
+    ms_os os = os_without_sync();
+    (void)state;
+    memset(&t, 0, sizeof t);
+    memset(&keep, 0, sizeof keep);
+    t.s = log_at(8192, MS_ENGINE_MAP);
+    t.s.log.os = &os;
+    log_open(&t.s);
+    pthread_rwlock_init(&t.lock, NULL);
+    for (int i = 0; i < HANDS; i++) {
+        hands[i].t = &t;
+        hands[i].number = i;
+        pthread_create(&hands[i].thread, NULL, hand_appends, &hands[i]);
+    }
+    pthread_create(&reader, NULL, stage_reads, &t);
+    size_t rounds = test_times(100);
+    for (size_t i = 0; i < rounds; i++) {
+        keep.newest = i % 4 == 3 ? 0 : 100 + 50 * (i % 5);
+        stage_rewrites(&t, &keep);
+    }
+    __atomic_store_n(&t.stop, true, __ATOMIC_RELEASE);
+    for (int i = 0; i < HANDS; i++) pthread_join(hands[i].thread, NULL);
+    pthread_join(reader, NULL);
+    if (t.wrong != NULL) fail_msg("%s", t.wrong);
+    for (int i = 0; i < HANDS; i++) {
+        uint64_t last;
+        const char *wrong = hand_reads(t.s.store, i, 0, &last);
+        if (wrong != NULL) fail_msg("%s", wrong);
+        assert_int_equal(last, t.done[i]);
+    }
+    pthread_rwlock_destroy(&t.lock);
+    store_close(&t.s);
+}
+
+
+/* ---- trouble ---- */
+
+/* Appends, copies, appends, copies, ends, appends; fine: until the first failure. The
+ * source is used as long as there is no new one. */
+static bool scripted(test_store *s, uint64_t *told, uint64_t *failed)
+{
+    static const scribe writes = {77, 900};
+    size_t count;
+    bool more = true, fine = true;
+    ms_rewrite *w = NULL;
+    ms_store *fresh = NULL;
+    if (ms_log_open(&s->store, &s->log, NULL) != MS_OK) return false;
+    for (int step = 0; step < 90; step++) {
+        ms_result result =
+            scribe_append(&writes, s->store, *told + 1, NULL, &count, NULL);
+        if (result == MS_OK) __atomic_store_n(told, *told + count, __ATOMIC_RELEASE);
+        else fine = false;
+        if (step == 30) fine = ms_rewrite_begin(&w, s->store, &s->log, true, NULL, NULL) ==
+                               MS_OK && fine;
+        if (step > 30 && step < 60 && w != NULL && step % 5 == 0) {
+            result = ms_rewrite_run(w, step < 50 ? 1 : 0, &more, NULL);
+            if (result == MS_OK) continue;
+            fine = false;
+            (void)ms_rewrite_end(w, NULL, NULL, NULL);
+            w = NULL;
+        }
+        if (step == 60 && w != NULL) {
+            result = ms_rewrite_end(w, &fresh, NULL, NULL);
+            if (result == MS_OK) {
+                ms_close(s->store);
+                s->store = fresh;
+            } else {
+                fine = false;
+            }
+            w = NULL;
+        }
+    }
+    if (failed != NULL && !fine) ++*failed;
+    ms_close(s->store);
+    s->store = NULL;
+    return fine;
+}
+
+/* All that was acknowledged is there; one append may be there that was not. */
+static void must_be_there(test_store *s, uint64_t told, const char *when)
+{
+    static const scribe writes = {77, 900};
+    ms_error err;
+    ms_stat is;
+    tally t;
+    s->log.os = NULL;
+    if (ms_log_open(&s->store, &s->log, &err) != MS_OK) fail_msg("%s: %s", when, err.message);
+    memset(&t, 0, sizeof t);
+    if (!scribe_read(&writes, s->store, false, NULL, &t)) fail_msg("%s: %s", when, t.wrong);
+    assert_int_equal(ms_store_stat(s->store, &is, NULL), MS_OK);
+    if (is.messages < told || is.messages > told + SCRIBE_BATCH)
+        fail_msg("%s: %llu messages, %llu were told", when, (unsigned long long)is.messages,
+                 (unsigned long long)told);
+    if (ms_selfcheck(s->store, &err) != MS_OK) fail_msg("%s: %s", when, err.message);
+    ms_close(s->store);
+    s->store = NULL;
+}
+
+/* Trouble at each call of the system in its turn, once or from there on. */
+static void a_failing_call_leaves_the_old_file_or_the_new_one(void **state)
+{
+    static const struct { trip_how how; int code; bool from; } kinds[] = {
+        {TRIP_FAIL, EIO, false}, {TRIP_FAIL, ENOSPC, true}, {TRIP_FAIL_HALF, ENOSPC, false}};
+    ms_os below = os_without_sync();
+    uint64_t failed = 0, runs = 0, step = test_scale() >= 100 ? 1 : 7;
+    (void)state;
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        for (uint64_t at = 1 + k;; at += step) {
+            char when[80];
+            uint64_t told = 0;
+            trip t;
+            test_store s = log_at(4096, k == 0 ? MS_ENGINE_WRITE : MS_ENGINE_MAP);
+            trip_init(&t, &below);
+            t.how = kinds[k].how;
+            t.kinds = ~0u;
+            t.code = kinds[k].code;
+            t.from = kinds[k].from;
+            t.at = at;
+            t.bytes = 50;
+            s.log.os = &t.os;
+            s.log.keep_unset_times = true;
+            s.log.events.event = NULL;
+            (void)scripted(&s, &told, &failed);
+            snprintf(when, sizeof when, "kind %zu, call %llu (%s)", k,
+                     (unsigned long long)at, trip_word((int)t.last_hit));
+            assert_int_equal(t.files, 0);
+            assert_int_equal(t.maps, 0);
+            s.log.engine = MS_ENGINE_AUTO;
+            must_be_there(&s, told, when);
+            bool hit = t.hits > 0;
+            bool kept = hit && (t.from || t.last_hit == CALL_REMOVE);
+            if (!kept && files_in(s.folder) != 1) fail_msg("%s: a file is left over", when);
+            store_close(&s);
+            runs++;
+            if (!hit) break;
+        }
+    }
+    printf("%llu scripts, %llu of them failed\n", (unsigned long long)runs,
+           (unsigned long long)failed);
+    assert_true(failed > runs / 4);
+}
+
+/* A process that ends at each call in its turn. */
+static void a_process_that_ends_leaves_the_old_file_or_the_new_one(void **state)
+{
+    static const trip_how hows[] = {TRIP_EXIT_BEFORE, TRIP_EXIT_HALF, TRIP_EXIT_AFTER};
+    ms_os below = os_without_sync();
+    uint64_t step = test_scale() >= 100 ? 1 : 9, ended = 0;
+    uint64_t *told = (uint64_t *)mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+                                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    (void)state;
+    for (size_t k = 0; k < sizeof hows / sizeof hows[0]; k++) {
+        for (uint64_t at = 1 + k;; at += step) {
+            char when[80];
+            int status = 0;
+            test_store s = log_at(4096, k == 1 ? MS_ENGINE_WRITE : MS_ENGINE_AUTO);
+            *told = 0;
+            pid_t child = fork_child();
+            if (child == 0) {
+                trip t;
+                trip_init(&t, &below);
+                t.how = hows[k];
+                t.kinds = ~0u;
+                t.at = at;
+                t.bytes = 50;
+                s.log.os = &t.os;
+                s.log.keep_unset_times = true;
+                s.log.events.event = NULL;
+                (void)scripted(&s, told, NULL);
+                _exit(0);
+            }
+            waitpid(child, &status, 0);
+            snprintf(when, sizeof when, "end %zu at call %llu", k, (unsigned long long)at);
+            must_be_there(&s, *told, when);
+            bool done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+            store_close(&s);
+            if (done) break;
+            ended++;
+        }
+    }
+    printf("%llu processes ended early\n", (unsigned long long)ended);
+    munmap(told, 4096);
+}
+
+/* A process that rewrites again and again is killed at a random moment. */
+static void a_killed_process_loses_nothing(void **state)
+{
+    static const scribe writes = {77, 900};
+    ms_os below = os_without_sync();
+    size_t rounds = test_times(200);
+    uint64_t rng = test_seed(), rewrites = 0;
+    uint64_t *told = (uint64_t *)mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+                                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    (void)state;
+    for (size_t round = 0; round < rounds; round++) {
+        test_store s = log_at(8192, MS_ENGINE_MAP);
+        told[0] = told[1] = 0;
+        s.log.os = &below;
+        s.log.keep_unset_times = true;
+        s.log.events.event = NULL;
+        pid_t child = fork_child();
+        if (child == 0) {
+            ms_rewrite *w = NULL;
+            ms_store *fresh;
+            size_t count;
+            bool more = true;
+            if (ms_log_open(&s.store, &s.log, NULL) != MS_OK) _exit(1);
+            for (uint64_t i = 1;; i++) {
+                if (scribe_append(&writes, s.store, told[0] + 1, NULL, &count, NULL) !=
+                    MS_OK)
+                    _exit(2);
+                __atomic_store_n(&told[0], told[0] + count, __ATOMIC_RELEASE);
+                if (w == NULL && i % 7 == 0 &&
+                    ms_rewrite_begin(&w, s.store, &s.log, true, NULL, NULL) != MS_OK)
+                    _exit(3);
+                if (w != NULL && ms_rewrite_run(w, 20, &more, NULL) != MS_OK) _exit(4);
+                if (w == NULL || more) continue;
+                if (ms_rewrite_end(w, &fresh, NULL, NULL) != MS_OK) _exit(5);
+                ms_close(s.store);
+                s.store = fresh;
+                w = NULL;
+                told[1]++;
+            }
+        }
+        usleep((useconds_t)test_below(&rng, 12000));
+        int status = 0;
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+        assert_true(WIFSIGNALED(status));
+        rewrites += told[1];
+        must_be_there(&s, told[0], "killed");
+        store_close(&s);
+    }
+    printf("%zu kills, %llu rewrites\n", rounds, (unsigned long long)rewrites);
+    munmap(told, 4096);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(changes_follow_to_the_new_file),
+        cmocka_unit_test(a_new_file_has_the_newest_messages_with_their_notes_and_facts),
+        cmocka_unit_test(an_empty_log_is_rewritten),
+        cmocka_unit_test(an_end_is_refused_when_the_copy_is_behind_the_disk),
+        cmocka_unit_test(a_redaction_ends_a_rewrite),
+        cmocka_unit_test(threads_append_and_read_while_the_file_is_replaced),
+        cmocka_unit_test(a_failing_call_leaves_the_old_file_or_the_new_one),
+        cmocka_unit_test(a_process_that_ends_leaves_the_old_file_or_the_new_one),
+        cmocka_unit_test(a_killed_process_loses_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
