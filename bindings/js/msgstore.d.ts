@@ -1,3 +1,5 @@
+/// <reference lib="esnext.disposable" />
+
 /** A message in the format that was asked for; by default the library's own. */
 export interface Message {
   type: string;
@@ -14,7 +16,13 @@ export interface Message {
   readonly seq?: number;
 }
 
-export type Messages = Message[] & { readonly damaged: number };
+/** A message that was read in the library's own format. */
+export interface Stored extends Message {
+  readonly seq: number;
+}
+
+/** A page. damaged: what could not be read in the whole store. */
+export type Messages<M = Message> = M[] & { readonly damaged: number };
 export type Format = "framework" | "openai" | "chat-strict" | "anthropic" | "gemini"
   | "pydantic-ai" | "envelope" | "task" | "session";
 export type Provider = "openai" | "chat-strict" | "anthropic" | "gemini" | "ollama";
@@ -24,7 +32,9 @@ export interface Filter {
   location?: string;
   views?: View[];
   types?: string[];
+  /** Whose steps the view "agent" has; without views, the writer. */
   agentKey?: string;
+  /** The same for the view "team". */
   agentKeys?: string[];
   turnId?: string;
   /** Seconds since 1970. */
@@ -44,6 +54,7 @@ export interface Query extends Filter {
 
 export interface HistoryOptions {
   subordinates?: string[];
+  /** One list in order of numbers, whose newest n are limit; else blocks. */
   timeline?: boolean;
   byTime?: boolean;
   conversationLimit?: number;
@@ -130,8 +141,11 @@ export class MsgstoreError extends Error {
 export class Store {
   append(messages: Partial<Message> | object[], location?: string,
     options?: { format?: Format; lenient?: boolean; expectSeq?: number }): number[];
-  query(location?: string, options?: Query): Messages;
-  history(location: string, agentKey: string, options?: HistoryOptions): Messages;
+  query(location?: string, options?: Query & { format?: "framework" }): Messages<Stored>;
+  query(location: string | undefined, options: Query): Messages;
+  history(location: string, agentKey: string,
+    options?: HistoryOptions & { format?: "framework" }): Messages<Stored>;
+  history(location: string, agentKey: string, options: HistoryOptions): Messages;
   request(location: string, provider: Provider, options?: RequestOptions):
     Record<string, any>;
   answer(body: string | Uint8Array | object, provider: Provider, location: string,
@@ -152,10 +166,11 @@ export class Store {
   /** The bytes of the store: keep them, and open() them again. */
   image(): Uint8Array;
   close(): void;
+  [Symbol.dispose](): void;
 }
 
 export interface OpenOptions {
-  image?: Uint8Array;
+  image?: Uint8Array | ArrayBuffer;
   /** Bytes of the first buffer; it doubles as it must, up to maxSize. */
   size?: number;
   maxSize?: number;
@@ -172,5 +187,5 @@ export function load(source: BufferSource | Response | WebAssembly.Module
 
 export function user(content: unknown, more?: object): Message;
 export function assistant(content: unknown, more?: object): Message;
-export function action(tool: string, args: object, callId?: string, more?: object): Message;
+export function action(tool: string, args: object | string, callId?: string, more?: object): Message;
 export function observation(content: unknown, callId?: string, more?: object): Message;

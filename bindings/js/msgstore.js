@@ -15,6 +15,16 @@ export class MsgstoreError extends Error {
   }
 }
 
+const refuse = (message) => {
+  throw new MsgstoreError({ code: "E_ARGUMENT", message });
+};
+
+/* A value as an error shows it. */
+function shown(value) {
+  if (value === null || typeof value !== "object") return JSON.stringify(value) ?? `${value}`;
+  return `a ${value.constructor?.name ?? "object"}`;
+}
+
 /* The two functions of the system that the library calls: the clock, and a pause. */
 function system(memory) {
   return {
@@ -42,6 +52,13 @@ export async function load(source) {
   ({ exports } = await WebAssembly.instantiate(module, imports));
   exports._initialize?.();
   return new Library(exports);
+}
+
+/* The bytes of an image, whatever holds them. */
+function bytesOf(image) {
+  if (image === undefined || image instanceof Uint8Array) return image;
+  if (image instanceof ArrayBuffer) return new Uint8Array(image);
+  return refuse(`image is ${shown(image)}, a Uint8Array or ArrayBuffer was expected`);
 }
 
 /** A loaded module. open() makes stores in it. */
@@ -121,8 +138,10 @@ export class Library {
   }
 
   /** Opens a store: empty, or from the bytes of an image. */
-  open({ image, size = 1 << 20, maxSize = 1 << 30, keepUnsetTimes = false } = {}) {
-    return new Store(this, { image, size, maxSize, keepUnsetTimes });
+  open({ image, size = 1 << 20, maxSize = 1 << 30, keepUnsetTimes = false, ...rest } = {}) {
+    const [unknown] = Object.keys(rest);
+    if (unknown) refuse(`open has no option ${unknown}`);
+    return new Store(this, { image: bytesOf(image), size, maxSize, keepUnsetTimes });
   }
 }
 
@@ -133,6 +152,14 @@ const names = {
   teamLimit: "team_limit", globalLimit: "global_limit", previousPhase: "previous_phase",
   exactCase: "exact_case", oldestFirst: "oldest_first",
 };
+
+/* The options of a call, after a check. */
+function checked(options) {
+  if (options === null || typeof options !== "object" || Array.isArray(options)) {
+    refuse(`options is ${shown(options)}, an object was expected, such as { limit: 5 }`);
+  }
+  return options;
+}
 
 /* Options as the library names them; what is undefined stays away. */
 function json(options) {
@@ -154,7 +181,9 @@ export class Store {
     this.#lib = lib;
     this.#max = maxSize;
     this.#keep = keepUnsetTimes;
-    this.#attach(image, Math.max(size, image ? image.length * 2 + 65536 : 0));
+    const held = image?.length ?? 0;
+    const wanted = Math.max(size, held > 0 ? held * 2 + 65536 : 0);
+    this.#attach(image, Math.max(held, Math.min(wanted, maxSize)));
   }
 
   /* Opens a store in a new buffer, with that image or empty. */
@@ -193,11 +222,11 @@ export class Store {
       try {
         return this.#call(name, options, body);
       } catch (error) {
-        if (error.code !== "E_FULL" || this.#size * 2 > this.#max) throw error;
+        if (error.code !== "E_FULL" || this.#size >= this.#max) throw error;
       }
       const image = this.image();
       const [handle, buffer] = [this.#handle, this.#buffer];
-      this.#attach(image, this.#size * 2);
+      this.#attach(image, Math.min(this.#size * 2, this.#max));
       this.#lib.close(handle);
       this.#lib.free(buffer);
     }
@@ -222,23 +251,30 @@ export class Store {
   /** Appends one message or several, all or none; their numbers. */
   append(messages, location, options = {}) {
     const list = Array.isArray(messages) ? messages : [messages];
-    return this.#grow("append", { location, ...options }, JSON.stringify(list)).seqs;
+    return this.#grow("append", { location, ...checked(options) }, JSON.stringify(list)).seqs;
   }
 
   /** One page of messages. limit keeps the newest. */
   query(location, options = {}) {
-    return pages(this.#call("query", { location, ...options }));
+    return pages(this.#call("query", { location, ...checked(options) }));
   }
 
   /** What an agent reads: conversation, own steps, its team's, what is for all. */
   history(location, agentKey, options = {}) {
-    return pages(this.#call("history", { location, agentKey, ...options }));
+    if (agentKey === undefined) refuse("the argument agentKey is missing");
+    return pages(this.#call("history", { location, agentKey, ...checked(options) }));
   }
 
   /** The body of the next request. Members that are not options go into it as they are. */
   request(location, provider, options = {}) {
     const { model, system, tools, agentKey, subordinates, newest, budget, thinking,
-      ...extra } = options;
+      ...extra } = checked(options);
+    const wrong = Object.keys(extra).find((key) => Object.values(names).includes(key));
+    if (wrong) refuse(`the option ${wrong} is written in camelCase, such as agentKey`);
+    const tool = tools?.findIndex?.((t) => t === null || typeof t !== "object") ?? -1;
+    if (tool >= 0) {
+      refuse(`tools[${tool}] is ${shown(tools[tool])}, an object was expected`);
+    }
     return this.#call("request", {
       location, provider, model, system, tools, agentKey, subordinates, newest, budget,
       thinking, extra: Object.keys(extra).length > 0 ? extra : undefined,
@@ -248,16 +284,22 @@ export class Store {
   /** Stores what a provider answered: the body of its response as it came. */
   answer(body, provider, location, { agentKey } = {}) {
     const raw = typeof body === "string" || body instanceof Uint8Array;
+    if (typeof body?.then === "function" || typeof body?.arrayBuffer === "function") {
+      refuse(`body is ${shown(body)}: await it, and the text() of a Response`);
+    }
+    if (!raw && (body === null || typeof body !== "object")) {
+      refuse(`body is ${shown(body)}, the body of a response was expected`);
+    }
     return this.#grow("answer", { provider, location, agentKey },
       raw ? body : JSON.stringify(body));
   }
 
   search(what, options = {}) {
-    return this.#call("search", { text: what, ...options }).matches;
+    return this.#call("search", { text: what, ...checked(options) }).matches;
   }
 
   amend(seq, message, options = {}) {
-    this.#grow("amend", { seq, message, ...options });
+    this.#grow("amend", { seq, message, ...checked(options) });
   }
 
   hide(seq) {
@@ -288,11 +330,11 @@ export class Store {
   }
 
   locations(options = {}) {
-    return this.#call("list", options).items;
+    return this.#call("list", checked(options)).items;
   }
 
   agents(location, options = {}) {
-    return this.#call("list", { agents: true, location, ...options }).items;
+    return this.#call("list", { agents: true, location, ...checked(options) }).items;
   }
 
   usage(location) {
@@ -318,7 +360,18 @@ function pages({ messages, seqs, damaged }) {
 export const user = (content, more = {}) => ({ type: "user_message", content, ...more });
 export const assistant = (content, more = {}) => (
   { type: "assistant_message", content, ...more });
+/* Arguments as an object, also from JSON; what is no object's JSON stays a string. */
+function objectOf(args) {
+  try {
+    const parsed = typeof args === "string" ? JSON.parse(args) : args;
+    return parsed && typeof parsed === "object" && !Array.isArray(parsed) ? parsed : args;
+  } catch {
+    return args;
+  }
+}
+
 export const action = (tool, args, callId, more = {}) => (
-  { type: "action", tool, args, ...(callId ? { tool_call_id: callId } : {}), ...more });
+  { type: "action", tool, args: objectOf(args),
+    ...(callId ? { tool_call_id: callId } : {}), ...more });
 export const observation = (content, callId, more = {}) => (
   { type: "observation", content, ...(callId ? { tool_call_id: callId } : {}), ...more });

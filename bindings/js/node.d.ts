@@ -2,6 +2,6 @@ import type { Library, OpenOptions, Store } from "./msgstore.js";
 export * from "./msgstore.js";
 export function nodeLibrary(): Promise<Library>;
 /** Opens a store in memory, or the one that a file has; save(store, path) writes it. */
-export function open(path?: string, options?: Omit<OpenOptions, "image">): Promise<Store>;
+export function open(path?: string, options?: OpenOptions): Promise<Store>;
 /** Writes the store to a file: the whole file or none. */
 export function save(store: Store, path: string): void;

@@ -1,34 +1,65 @@
 /* Stores in files, for Node: the image of a store, written whole to a new file that then
  * takes the name of the old one. */
 
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync }
+  from "node:fs";
 import { dirname } from "node:path";
-import { load } from "./msgstore.js";
+import { load, MsgstoreError } from "./msgstore.js";
 
 let library;
 
+const fail = (code, message, cause) => {
+  const error = new MsgstoreError({ code, message });
+  error.cause = cause;
+  throw error;
+};
+
 /** The library of msgstore.wasm beside this file, loaded once. */
 export function nodeLibrary() {
-  library ??= load(readFileSync(new URL("./msgstore.wasm", import.meta.url)));
+  const file = new URL("./msgstore.wasm", import.meta.url);
+  if (!library && !existsSync(file)) {
+    fail("E_NOT_FOUND", `${file.pathname} is missing: run \`make js\` in msgstore's folder`);
+  }
+  library ??= load(readFileSync(file));
   return library;
 }
 
 /** Opens a store in memory, or the one that a file has; save(store, path) writes it. */
 export async function open(path, options = {}) {
+  if (path === undefined) return (await nodeLibrary()).open(options);
+  if (path === "") fail("E_ARGUMENT", "the path is empty (without one the store is in memory)");
+  if (options.image) fail("E_ARGUMENT", "a store has a path or an image, not both");
   let image;
   try {
-    if (path !== undefined) image = new Uint8Array(readFileSync(path));
+    image = new Uint8Array(readFileSync(path));
   } catch (error) {
     if (error.code !== "ENOENT") throw error;
+    if (!existsSync(dirname(path))) {
+      fail("E_NOT_FOUND", `opening '${path}': the folder does not exist`, error);
+    }
   }
-  return (await nodeLibrary()).open({ ...options, image });
+  try {
+    return (await nodeLibrary()).open({ ...options, ...(image?.length ? { image } : {}) });
+  } catch (error) {
+    if (error.code !== "E_FOREIGN") throw error;
+    return fail("E_FOREIGN", `'${path}' is not an image that save() wrote (a log of Python or `
+      + "C is another kind of file)", error);
+  }
 }
 
 /** Writes the store to a file: the whole file or none, also when the power fails. */
 export function save(store, path) {
+  try {
+    write(store.image(), path);
+  } catch (error) {
+    if (error instanceof MsgstoreError) throw error;
+    fail("E_IO", `saving '${path}': ${error.message}`, error);
+  }
+}
+
+function write(image, path) {
   const part = `${path}.part`;
   const file = openSync(part, "w", 0o600);
-  const image = store.image();
   try {
     for (let at = 0; at < image.length;) at += writeSync(file, image, at);
     fsyncSync(file);

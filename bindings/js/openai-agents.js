@@ -1,5 +1,7 @@
 /* A Session of the OpenAI Agents SDK for JavaScript over a store. */
 
+import { Store } from "./msgstore.js";
+
 const textOf = (content) => {
   if (content == null) return "";
   if (typeof content === "string") return content;
@@ -41,6 +43,7 @@ export class MsgstoreSession {
 
   /** onChange(store) is called after each change, to save the image. */
   constructor(store, id, { onChange } = {}) {
+    if (!(store instanceof Store)) throw new TypeError("the first argument must be a Store");
     this.#store = store;
     this.#id = id;
     this.#saved = onChange ?? (() => {});

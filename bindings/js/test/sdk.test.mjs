@@ -27,6 +27,11 @@ const items = [
     content: [{ type: "output_text", text: "done" }] },
 ];
 
+test("openai agents: a session refuses what is no store", async () => {
+  const store = await open();
+  assert.throws(() => new MsgstoreSession("chat", store), /must be a Store/);
+});
+
 test("openai agents: items come back as they were added", async () => {
   const store = await open();
   let saves = 0;

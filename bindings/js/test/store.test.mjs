@@ -1,9 +1,11 @@
 // The package's own interface under Node.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
+import { fileURLToPath } from "node:url";
 import { action, assistant, MsgstoreError, nodeLibrary, observation, open, save, user }
   from "msgstore/node";
 
@@ -161,4 +163,108 @@ test("the README's program goes on after a restart", async () => {
   } finally {
     rmSync(folder, { recursive: true });
   }
+});
+
+/* A folder for one test. */
+async function inFolder(run) {
+  const folder = mkdtempSync(join(tmpdir(), "msgstore-"));
+  try {
+    await run(folder);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+test("the README's program answers lines of a pipe", () => inFolder((folder) => {
+  const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+  const here = fileURLToPath(new URL(".", import.meta.url));
+  const program = join(here, "readme_piped.mjs");
+  const model = join(here, "readme_model.mjs");
+  writeFileSync(program, readme.split("```js\n")[1].split("```")[0]);
+  writeFileSync(model, "let n = 0;\nglobalThis.fetch = async () => new Response("
+    + "JSON.stringify({ message: { role: 'assistant', content: `a${++n}` }, done: true }));");
+  const told = spawnSync(process.execPath, ["--import", new URL(`file://${model}`).href,
+    program, join(folder, "chat.msi")], { input: "one\ntwo\n", encoding: "utf8" });
+  rmSync(program);
+  rmSync(model);
+  assert.deepEqual([told.status, told.stdout], [0, "a1\na2\n"], told.stderr);
+}));
+
+test("history refuses a limit without a timeline", async () => {
+  const store = await fresh();
+  store.append([user("a"), user("b")], "l");
+  assert.throws(() => store.history("l", "w", { limit: 1 }), /conversation_limit/);
+  assert.equal(store.history("l", "w", { limit: 1, timeline: true }).length, 1);
+  assert.throws(() => store.history("l"), /agentKey is missing/);
+});
+
+test("query and search filter by agent without views", async () => {
+  const store = await fresh();
+  store.append([user("f"), action("f", {}, "c", { agent_key: "w" })], "l");
+  assert.deepEqual(store.query("l", { agentKey: "w" }).map((m) => m.seq), [2]);
+  assert.deepEqual(store.query("l", { agentKeys: ["x"] }).length, 0);
+  assert.deepEqual(store.search("f", { agentKey: "w" }).map((m) => m.seq), [2]);
+});
+
+test("maxSize holds without a size", async () => {
+  const store = await fresh({ maxSize: 8192 });
+  assert.throws(() => {
+    for (;;) store.append(user("x".repeat(200)), "l");
+  }, { code: "E_FULL" });
+  assert.ok(store.image().length <= 8192 && store.query("l").length > 5);
+});
+
+test("options that are not known are refused", async () => {
+  const library = await nodeLibrary();
+  assert.throws(() => library.open({ imag: 1 }), /imag/);
+  await assert.rejects(open(undefined, { imag: 1 }), /imag/);
+  const store = library.open();
+  assert.throws(() => store.search("x", "l"), /options is "l", an object/);
+  assert.throws(() => store.query("l", 5), /options is 5, an object/);
+  assert.throws(() => store.request("l", "openai", { agent_key: "w" }), /agentKey/);
+  assert.throws(() => store.request("l", "openai", { tools: ["weather"] }), /tools\[0\]/);
+});
+
+test("an image may be a buffer of any kind", async () => {
+  const store = await fresh();
+  store.append(user("kept"), "l");
+  const image = store.image();
+  for (const form of [image.buffer, Buffer.from(image), image]) {
+    assert.equal((await open(undefined, { image: form })).query("l").length, 1);
+  }
+  await assert.rejects(open("some.msi", { image }), /image/);
+  await assert.rejects(open(undefined, { image: "text" }), /image is/);
+});
+
+test("open names the file that it cannot read", () => inFolder(async (folder) => {
+  await assert.rejects(open(""), { code: "E_ARGUMENT" });
+  await assert.rejects(open(join(folder, "no", "chat.msi")),
+    { code: "E_NOT_FOUND", message: /no.*the folder does not exist/ });
+  const path = join(folder, "chat.msi");
+  writeFileSync(path, "");
+  assert.equal((await open(path)).query("l").length, 0);
+  writeFileSync(path, "not an image, but some text of enough bytes to be one, or a log");
+  await assert.rejects(open(path), { code: "E_FOREIGN", message: /chat\.msi.*image/ });
+  const store = await open();
+  assert.throws(() => save(store, join(folder, "no", "x.msi")),
+    { code: "E_IO", message: /x\.msi'/ });
+}));
+
+test("answers of a wrong kind are named", async () => {
+  const store = await fresh();
+  assert.throws(() => store.answer(Promise.resolve("{}"), "openai", "l"), /await/);
+  assert.throws(() => store.answer(new Response("{}"), "openai", "l"), /await/);
+  assert.throws(() => store.answer(undefined, "openai", "l"), /body is undefined/);
+});
+
+test("action takes arguments as a provider has them", async () => {
+  const store = await fresh();
+  store.append([action("f", "{\"a\":1}", "c1"), action("f", "{", "c2")], "l");
+  assert.deepEqual(store.query("l").map((m) => m.args), [{ a: 1 }, "{"]);
+});
+
+test("the versions agree", async () => {
+  const { version } = JSON.parse(readFileSync(new URL("./package.json",
+    import.meta.resolve("msgstore")), "utf8"));
+  assert.equal((await fresh()).stat().version, version);
 });

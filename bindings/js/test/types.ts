@@ -16,3 +16,8 @@ export async function program(): Promise<string[]> {
   return [String(seqs[0]), page[0].type, await session.getSessionId(),
     messages[0].role, typeof generateText];
 }
+
+export function tidy(store: Store): void {
+  using held = store;
+  for (const message of held.query("l")) held.hide(message.seq);
+}

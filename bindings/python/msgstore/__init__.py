@@ -9,15 +9,16 @@
 """
 
 from ._ffi import (ArgumentError, BusyError, ConflictError, DamagedError, FullError,
-                   KeyReusedError, MsgstoreError, NotFoundError, ReadOnlyError,
-                   RefusedError, StorageError, UnsupportedError)
+                   KeyReusedError, MissingFileError, MsgstoreError, NotFoundError,
+                   ReadOnlyError, RefusedError, StorageError, UnsupportedError)
 from .store import (History, Message, Store, action, assistant, observation, open, user,
                     verify)
 
 __version__ = "0.2.0"
 __all__ = [
     "ArgumentError", "BusyError", "ConflictError", "DamagedError", "FullError", "History",
-    "KeyReusedError", "Message", "MsgstoreError", "NotFoundError", "ReadOnlyError", "RefusedError",
+    "KeyReusedError", "Message", "MissingFileError", "MsgstoreError", "NotFoundError",
+    "ReadOnlyError", "RefusedError",
     "StorageError", "Store", "UnsupportedError", "action", "assistant", "observation",
     "open", "user", "verify",
 ]

@@ -6,6 +6,7 @@ Requests and results are JSON; see [api-ffi] in msgstore.h for the members of ea
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import pathlib
@@ -39,6 +40,10 @@ class ArgumentError(MsgstoreError, ValueError):
 
 class NotFoundError(MsgstoreError, LookupError):
     """There is no such message, file or location."""
+
+
+class MissingFileError(NotFoundError, FileNotFoundError):
+    """There is no such log, or no folder for it. ``filename`` is its path."""
 
 
 class ConflictError(MsgstoreError):
@@ -78,6 +83,10 @@ class RefusedError(MsgstoreError):
 class UnsupportedError(MsgstoreError):
     """This store or this build cannot do that."""
 
+
+for _class in list(globals().values()):  # tracebacks name them as programs do
+    if isinstance(_class, type) and issubclass(_class, MsgstoreError):
+        _class.__module__ = "msgstore"
 
 _ERRORS = {
     "E_ARGUMENT": ArgumentError, "E_SYNTAX": ArgumentError, "E_UTF8": ArgumentError,
@@ -125,12 +134,17 @@ _lib.ms_ffi_free.restype = None
 _lib.ms_close.argtypes = [_store]
 _lib.ms_close.restype = None
 
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"),
+                          allow_nan=False).encode
 
 
 def encode(value: Any) -> bytes:
     """JSON as the library takes it. Lone surrogates become U+FFFD."""
-    text = _dumps(value)
+    try:
+        text = _dumps(value)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError("E_ARGUMENT", f"this cannot be written as JSON, which has no "
+                            f"NaN, infinity, bytes or objects: {error}") from None
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
@@ -148,7 +162,8 @@ def _result(code: int, out: ctypes.c_void_p, size: ctypes.c_size_t, parse: bool)
         return json.loads(text) if parse else text
     told = json.loads(text)
     if "code" not in told:  # verify: damage, with the whole report
-        error = DamagedError("E_DAMAGED", f"{told.get('damaged', 0)} damaged ranges")
+        error = DamagedError("E_DAMAGED", "damaged ranges: {damaged} of records, "
+                             "{index_damaged} of the index".format(**told))
         error.result = told
         raise error
     raise _ERRORS.get(told["code"], MsgstoreError)(
@@ -164,7 +179,12 @@ def _run(function: Any, *arguments: Any, parse: bool = True) -> Any:
 def open_store(args: dict) -> ctypes.c_void_p:
     handle = ctypes.c_void_p()
     text = encode(args)
-    _run(_open, ctypes.byref(handle), text, len(text))
+    try:
+        _run(_open, ctypes.byref(handle), text, len(text))
+    except NotFoundError as found:
+        error = MissingFileError(found.code, found.message)
+        error.errno, error.filename = errno.ENOENT, args.get("path")
+        raise error from None
     return handle
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import threading
+import warnings
 from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union)
 
 from . import _ffi
-from ._ffi import MsgstoreError
+from ._ffi import ArgumentError, MsgstoreError
 
 PAGE = 500  # messages in one read of an iteration
 
@@ -20,11 +21,11 @@ class Message(Dict[str, Any]):
 
         {"type": "user_message", "content": "hello", "timestamp": 1720000000.5}
 
-    ``seq`` is its sequence number in the store, or None where the format joins several
-    messages into one item.
+    ``seq`` is its sequence number in the store; 0 if it was not read from one, or where
+    the format joins several messages into one item.
     """
 
-    seq: Optional[int] = None
+    seq: int = 0
 
     @property
     def type(self) -> str:
@@ -36,11 +37,16 @@ class Message(Dict[str, Any]):
 
 
 class History(List[Message]):
-    """Messages in order. ``damaged`` counts records that could not be read, ``seqs`` has
-    the numbers of the stored messages, more than items where a format joins them."""
+    """Messages in order. ``damaged`` counts what could not be read in the whole store (a
+    damaged record has no location), ``seqs`` has the numbers of the stored messages, more
+    than items where a format joins them."""
 
     damaged: int = 0
     seqs: Sequence[int] = ()
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def user(content: Any, **members: Any) -> Message:
@@ -53,12 +59,23 @@ def assistant(content: Any, **members: Any) -> Message:
     return Message(type="assistant_message", content=content, **members)
 
 
-def action(tool: str, args: Mapping[str, Any], call_id: Optional[str] = None,
+def action(tool: str, args: Union[Mapping[str, Any], str], call_id: Optional[str] = None,
            **members: Any) -> Message:
-    """A call of a tool."""
+    """A call of a tool. args: an object, or its JSON as a model wrote it; what is no
+    object's JSON is kept as a string."""
+    if isinstance(args, str):
+        try:
+            parsed = json.loads(args)
+        except ValueError:
+            parsed = None
+        args = parsed if isinstance(parsed, dict) else args
+    elif isinstance(args, Mapping):
+        args = dict(args)
+    else:
+        raise ArgumentError("E_KIND", f"args is {_kind(args)}, a dict was expected", "args")
     if call_id is not None:
         members["tool_call_id"] = call_id
-    return Message(type="action", tool=tool, args=dict(args), **members)
+    return Message(type="action", tool=tool, args=args, **members)
 
 
 def observation(content: Any, call_id: Optional[str] = None, **members: Any) -> Message:
@@ -134,21 +151,26 @@ class Store:
                lenient: bool = False, expect_seq: Optional[int] = None) -> List[int]:
         """Appends one message or several, all or none, and returns their numbers.
 
-        A message without ``location`` in it goes to ``location``. ``expect_seq`` compares
+        ``location`` is that of all messages, also of those that have a member
+        ``location``; without it each must have one. ``expect_seq`` compares
         first: :class:`ConflictError` unless the last message of the location has that
         number (0: it has none).
         """
         if isinstance(messages, Mapping):
             messages = [messages]
+        elif not isinstance(messages, Iterable) or isinstance(messages, (str, bytes)):
+            raise ArgumentError("E_KIND", f"messages is {_kind(messages)}, a message or a "
+                                "list of messages was expected", "messages")
         args = _given(location=location, lenient=lenient, expect_seq=expect_seq)
         if format != "framework":
             args["format"] = format
         body = _ffi.encode(messages if isinstance(messages, list) else list(messages))
         return _ffi.call("append", self._open, args, body)["seqs"]
 
-    def answer(self, body: Union[bytes, str, Mapping[str, Any]], provider: str,
-               location: str, *, agent_key: Optional[str] = None) -> Dict[str, Any]:
-        """Stores what a provider answered: the body of its response as it came.
+    def answer(self, body: Any, provider: str, location: str, *,
+               agent_key: Optional[str] = None) -> Dict[str, Any]:
+        """Stores what a provider answered: the body of its response, as bytes, text, dict
+        or the object of the provider's SDK.
 
         Returns first_seq, last_seq, messages, stop (the provider's word) and calls:
         how many tools are to be called now.
@@ -156,6 +178,11 @@ class Store:
         if isinstance(body, str):
             body = body.encode()
         elif not isinstance(body, (bytes, bytearray)):
+            if hasattr(body, "model_dump"):
+                body = body.model_dump(mode="json", exclude_none=True, by_alias=True)
+            if not isinstance(body, Mapping):
+                raise ArgumentError("E_KIND", f"body is {_kind(body)}: the body of a "
+                                    "response was expected, as bytes, text or dict", "body")
             body = _ffi.encode(body)
         args = _given(provider=provider, location=location, agent_key=agent_key)
         return _ffi.call("answer", self._open, args, bytes(body))
@@ -169,10 +196,12 @@ class Store:
               after_seq: Optional[int] = None, before_seq: Optional[int] = None,
               limit: Optional[int] = None, oldest: bool = False, reverse: bool = False,
               by_time: bool = False, format: str = "framework") -> History:
-        """One page of messages. ``limit`` keeps the newest n, returned oldest first.
+        """One page of messages. ``limit`` keeps the newest n, returned oldest first;
+        0 keeps all.
 
-        ``views``: "conversation", "agent", "team", "global", "timeline" (all).
-        """
+        ``views``: "conversation", "agent" (steps of ``agent_key``), "team" (all of
+        ``agent_keys``), "global", "timeline" (all). Without them ``agent_key`` or
+        ``agent_keys`` are the writers."""
         args = _given(location=location, agent_key=agent_key, turn_id=turn_id, since=since,
                       until=until, after_seq=after_seq, before_seq=before_seq,
                       limit=limit, oldest=oldest, reverse=reverse, by_time=by_time)
@@ -196,6 +225,9 @@ class Store:
     def __iter__(self) -> Iterator[Message]:
         return self.messages()
 
+    def __bool__(self) -> bool:
+        return True  # although it may be empty
+
     def __len__(self) -> int:
         return self.stat()["messages"]
 
@@ -207,7 +239,10 @@ class Store:
                 scope: Optional[str] = None, turns: Optional[int] = None,
                 phase: Optional[int] = None, previous_phase: Optional[int] = None,
                 format: str = "framework") -> History:
-        """What an agent reads: conversation, own steps, its team's, what is for all."""
+        """What an agent reads: conversation, own steps, its team's, what is for all.
+
+        One block after the other, each with a limit; or by number as a ``timeline``,
+        whose newest n are ``limit``."""
         args = _given(location=location, agent_key=agent_key, timeline=timeline,
                       by_time=by_time, conversation_limit=conversation_limit,
                       agent_limit=agent_limit, team_limit=team_limit,
@@ -233,6 +268,10 @@ class Store:
                       thinking=thinking)
         if tools is not None:
             args["tools"] = list(tools)
+            for i, tool in enumerate(args["tools"]):
+                if not isinstance(tool, Mapping):
+                    raise ArgumentError("E_KIND", f"tools[{i}] is {_kind(tool)}, a dict in "
+                                        "the provider's shape was expected", "tools")
         if subordinates:
             args["subordinates"] = list(subordinates)
         if extra:
@@ -251,8 +290,7 @@ class Store:
         if types:
             args["types"] = list(types)
         if agent_key is not None:
-            args["views"] = ["team"]
-            args["agent_keys"] = [agent_key]
+            args["agent_key"] = agent_key
         return _ffi.call("search", self._open, args)["matches"]
 
     # ---- Changes.
@@ -323,7 +361,7 @@ class Store:
         return _ffi.call("wait", self._open, args)["last_seq"]
 
 
-def open(path: Union[str, "os.PathLike[str]", None] = None, *, mode: str = "create",
+def open(path: Union[str, bytes, "os.PathLike[str]", None] = None, *, mode: str = "create",
          sync: str = "none", shared: bool = False, sync_ms: Optional[int] = None,
          lock_wait_ms: Optional[int] = None, keep_unset_times: bool = False) -> Store:
     """Opens a log file, or without a path a store in memory.
@@ -339,15 +377,28 @@ def open(path: Union[str, "os.PathLike[str]", None] = None, *, mode: str = "crea
     ['hello']
     """
     args: Dict[str, Any] = {}
-    if path is not None:
-        args = _given(path=os.fspath(path), shared=shared, sync_ms=sync_ms,
+    name = None if path is None else _path(path)
+    if name is not None:
+        args = _given(path=name, shared=shared, sync_ms=sync_ms,
                       lock_wait_ms=lock_wait_ms)
         args.update(mode=mode, sync=sync)
     if keep_unset_times:
         args["keep_unset_times"] = True
-    return Store(_ffi.open_store(args), None if path is None else os.fspath(path))
+    store = Store(_ffi.open_store(args), name)
+    if name is not None and store.stat()["damaged"]:
+        warnings.warn(f"{name}: parts of the log are damaged and not read; "
+                      "msgstore.verify has the report", RuntimeWarning, stacklevel=2)
+    return store
 
 
-def verify(path: Union[str, "os.PathLike[str]"]) -> Dict[str, Any]:
+def _path(path: Union[str, bytes, "os.PathLike[str]"]) -> str:
+    name = os.fsdecode(path)
+    if not name or name != name.encode("utf-8", "ignore").decode():
+        raise ArgumentError("E_ARGUMENT", f"path is {path!r}, a name in UTF-8 was expected "
+                            "(without a path the store is in memory)")
+    return name
+
+
+def verify(path: Union[str, bytes, "os.PathLike[str]"]) -> Dict[str, Any]:
     """Checks every byte of a log. :class:`DamagedError` has the report in ``result``."""
-    return _ffi.call("verify", None, {"path": os.fspath(path)})
+    return _ffi.call("verify", None, {"path": _path(path)})

@@ -75,7 +75,7 @@ def adapter(folder):
     from msgstore.adapters.openai_agents import MsgstoreSession
 
     with msgstore.open(os.path.join(folder, "adapter.msl")) as store:
-        session = MsgstoreSession("l", store)
+        session = MsgstoreSession(store, "l")
 
         async def append():
             for _ in range(ROUNDS):

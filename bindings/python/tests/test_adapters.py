@@ -1,6 +1,7 @@
 """Each adapter with the package that it serves."""
 
 import asyncio
+import importlib
 
 import pytest
 
@@ -19,7 +20,7 @@ def test_openai_session_keeps_the_protocol(store):
 
     from msgstore.adapters.openai_agents import MsgstoreSession
 
-    session = MsgstoreSession("chat", store)
+    session = MsgstoreSession(store, "chat")
     assert isinstance(session, Session)
     items = [{"role": "user", "content": "hi"},
              {"type": "function_call", "name": "f", "call_id": "c", "arguments": "{\"a\":1}"},
@@ -69,7 +70,7 @@ def test_openai_runner_uses_the_session(store):
             raise NotImplementedError
 
     agents.set_tracing_disabled(True)
-    session = MsgstoreSession("chat", store)
+    session = MsgstoreSession(store, "chat")
     agent = agents.Agent(name="a", model=Echo())
 
     async def walk():
@@ -89,7 +90,7 @@ def test_openai_session_survives_its_process(tmp_path):
 
     async def add(path, item):
         with msgstore.open(path) as log:
-            session = MsgstoreSession("chat", log)
+            session = MsgstoreSession(log, "chat")
             await session.add_items([item])
             return await session.get_items()
 
@@ -99,6 +100,20 @@ def test_openai_session_survives_its_process(tmp_path):
 
 
 # ---- LangChain
+
+@pytest.mark.parametrize("package, module, name, arguments", [
+    ("agents", "openai_agents", "MsgstoreSession", ("chat", None)),
+    ("langchain_core", "langchain", "MsgstoreChatMessageHistory", ("chat", None)),
+    ("agent_framework", "agent_framework", "MsgstoreHistoryProvider", ("chat",)),
+    ("google.adk", "adk", "MsgstoreSessionService", ("chat",)),
+    ("json", "framework", "MessageStore", ("chat",)),
+])
+def test_adapters_refuse_what_is_no_store(package, module, name, arguments):
+    pytest.importorskip(package)
+    adapter = getattr(importlib.import_module(f"msgstore.adapters.{module}"), name)
+    with pytest.raises(msgstore.ArgumentError, match="msgstore.Store was expected"):
+        adapter(*arguments)
+
 
 def test_langchain_history(store):
     pytest.importorskip("langchain_core")

@@ -254,3 +254,103 @@ def test_chat_program_of_the_readme_goes_on_after_a_restart(tmp_path, capsys):
         names["chat"](str(tmp_path / "log.msl"), ask, iter([line]))
     assert capsys.readouterr().out == "a1\na2\n"
     assert [m["content"] for m in bodies[1]["messages"]] == ["one", "a1", "two"]
+
+
+def test_history_refuses_a_limit_without_a_timeline(store):
+    store.append([msgstore.user(str(n)) for n in range(3)], "l")
+    with pytest.raises(msgstore.ArgumentError, match="conversation_limit"):
+        store.history("l", "w", limit=1)
+    assert len(store.history("l", "w", limit=1, timeline=True)) == 1
+
+
+def test_query_filters_by_agent_without_views(store):
+    store.append([msgstore.user("q"), msgstore.action("f", {}, agent_key="w")], "l")
+    assert [m.seq for m in store.query("l", agent_key="w")] == [2]
+    assert store.query("l", agent_key="zzz") == store.query(agent_keys=["zzz"]) == []
+    assert [m["seq"] for m in store.search("f", agent_key="w")] == [2]
+
+
+def test_damage_shows_in_pages_and_at_open(tmp_path):
+    path = tmp_path / "log.msl"
+    with msgstore.open(path) as log:
+        for n in range(50):
+            log.append(msgstore.user(f"message {n}"), "l")
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"message 20", b"message 2x"))
+    with pytest.warns(RuntimeWarning, match="log.msl.*verify"):
+        log = msgstore.open(path)
+    page = log.query("l")
+    assert len(page) == 49 and page.damaged == 1
+    log.close()
+
+
+@pytest.mark.parametrize("path", ["", b"", "a\udcffb"])
+def test_open_refuses_a_path_that_is_none(path):
+    with pytest.raises(msgstore.ArgumentError, match="path"):
+        msgstore.open(path)
+
+
+def test_open_takes_a_path_of_bytes(tmp_path):
+    with msgstore.open(os.fsencode(tmp_path / "log.msl")) as log:
+        assert log.path == str(tmp_path / "log.msl")
+
+
+def test_an_empty_store_is_true(store):
+    assert store and len(store) == 0
+
+
+def test_action_takes_arguments_as_a_provider_has_them(store):
+    store.append([msgstore.action("f", '{"a":1}', "c1"), msgstore.action("f", "{", "c2")], "l")
+    assert [m["args"] for m in store.query("l")] == [{"a": 1}, "{"]
+    for wrong in ([1], 3, None):
+        with pytest.raises(msgstore.ArgumentError) as caught:
+            msgstore.action("f", wrong)
+        assert caught.value.path == "args"
+
+
+def test_versions_agree(store):
+    assert store.stat()["version"] == msgstore.__version__
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda s: s.append(None, "l"), "messages is None"),
+    (lambda s: s.append("text", "l"), "messages is a str"),
+    (lambda s: s.append(msgstore.action("f", {"x": float("nan")}), "l"), "NaN"),
+    (lambda s: s.append(msgstore.user(b"x"), "l"), "JSON"),
+    (lambda s: s.append({"role": "user", "content": "x"}, "l"), "openai"),
+    (lambda s: s.answer(None, "openai", "l"), "body is None"),
+    (lambda s: s.answer([], "openai", "l"), "body is a list"),
+    (lambda s: s.request("l", "openai", tools=["weather"]), r"tools\[0\] is a str"),
+    (lambda s: msgstore.open("x", mode="append"), "create write new read"),
+])
+def test_errors_help(store, call, words):
+    with pytest.raises(msgstore.ArgumentError, match=words):
+        call(store)
+
+
+def test_answer_takes_the_object_of_an_sdk(store):
+    class Response:
+        def model_dump(self, **_):
+            return {"choices": [{"message": {"role": "assistant", "content": "hi"}}]}
+
+    store.answer(Response(), "openai", "l")
+    assert store.query("l")[0].content == "hi"
+
+
+def test_a_missing_file_is_a_file_not_found_error(tmp_path):
+    for path, mode in ((tmp_path / "none.msl", "read"), (tmp_path / "no" / "x", "create")):
+        with pytest.raises(FileNotFoundError) as caught:
+            msgstore.open(path, mode=mode)
+        assert isinstance(caught.value, msgstore.NotFoundError)
+        assert caught.value.path is None and caught.value.filename == str(path)
+
+
+def test_error_classes_have_the_name_of_the_package():
+    assert {getattr(msgstore, name).__module__ for name in msgstore.__all__
+            if name.endswith("Error")} == {"msgstore"}
+
+
+def test_shared_open_beside_an_unshared_one_says_why(tmp_path):
+    with msgstore.open(tmp_path / "log.msl"):
+        with pytest.raises(msgstore.BusyError, match="open it as shared"):
+            msgstore.open(tmp_path / "log.msl", shared=True)

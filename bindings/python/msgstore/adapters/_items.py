@@ -5,7 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, List, Optional
 
-from ..store import History, Message
+from .._ffi import ArgumentError
+from ..store import History, Message, Store
+
+
+def store_of(store: Any) -> Store:
+    """The first argument of each adapter's constructor."""
+    if not isinstance(store, Store):
+        raise ArgumentError("E_KIND", "the first argument is a "
+                            f"{type(store).__name__}, a msgstore.Store was expected")
+    return store
 
 
 def text_of(content: Any) -> str:

@@ -22,7 +22,7 @@ from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
 
 from ..store import Message, Store, action, observation
-from ._items import chat, wrap
+from ._items import chat, store_of, wrap
 
 
 def _location(app_name: str, user_id: str, session_id: str) -> str:
@@ -59,7 +59,7 @@ class MsgstoreSessionService(BaseSessionService):
     """All sessions of a store."""
 
     def __init__(self, store: Store):
-        self.store = store
+        self.store = store_of(store)
 
     # ---- State.
 

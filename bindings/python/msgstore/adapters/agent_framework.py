@@ -9,7 +9,7 @@ from agent_framework import HistoryProvider
 from agent_framework import Message as ChatMessage
 
 from ..store import Message, Store, action, observation
-from ._items import chat, items, object_of, text_of, wrap
+from ._items import chat, items, object_of, store_of, text_of, wrap
 
 
 def _messages(message: ChatMessage) -> List[Message]:
@@ -35,7 +35,7 @@ class MsgstoreHistoryProvider(HistoryProvider):
     def __init__(self, store: Store, source_id: str = "msgstore", *, prefix: str = "",
                  **options: Any):
         super().__init__(source_id, **options)
-        self.store = store
+        self.store = store_of(store)
         self.prefix = prefix
 
     def _location(self, session_id: Optional[str]) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..store import Message, Store
+from ._items import store_of
 
 Messages = List[Message]
 
@@ -19,7 +20,7 @@ class MessageStore:
     """The four views of the guide. ``limit`` keeps the newest."""
 
     def __init__(self, store: Store):
-        self.store = store
+        self.store = store_of(store)
 
     def get_conversation_messages(self, location: str,
                                   limit: Optional[int] = None) -> Messages:

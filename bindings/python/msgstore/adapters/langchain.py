@@ -9,7 +9,7 @@ from langchain_core.messages import (AIMessage, BaseMessage, HumanMessage, ToolM
                                      message_to_dict, messages_from_dict)
 
 from ..store import Message, Store, action, observation
-from ._items import chat, items, text_of, wrap
+from ._items import chat, items, store_of, text_of, wrap
 
 
 def _messages(message: BaseMessage) -> List[Message]:
@@ -32,7 +32,7 @@ class MsgstoreChatMessageHistory(BaseChatMessageHistory):
     """The messages of one location."""
 
     def __init__(self, store: Store, session_id: str):
-        self.store = store
+        self.store = store_of(store)
         self.session_id = session_id
 
     @property

@@ -1,7 +1,7 @@
 """A Session of the OpenAI Agents SDK over a store.
 
     store = msgstore.open("agents.msl")
-    session = MsgstoreSession("chat_1", store)
+    session = MsgstoreSession(store, "chat_1")
     await Runner.run(agent, "Hello", session=session)
 """
 
@@ -14,7 +14,7 @@ from agents.memory import SessionSettings
 
 from .._ffi import NotFoundError
 from ..store import Message, Store, action, observation
-from ._items import chat, items, object_of, text_of, wrap
+from ._items import chat, items, object_of, store_of, text_of, wrap
 
 
 def _message(item: Dict[str, Any]) -> Message:
@@ -40,11 +40,11 @@ class MsgstoreSession:
     location that was forked before still has it, and ``ms_log_rewrite`` drops it.
     """
 
-    def __init__(self, session_id: str, store: Store, *, location: Optional[str] = None,
+    def __init__(self, store: Store, session_id: str, *, location: Optional[str] = None,
                  session_settings: Any = None):
         self.session_id = session_id
         self.session_settings = SessionSettings().resolve(session_settings)
-        self.store = store
+        self.store = store_of(store)
         self.location = location or session_id
 
     async def get_items(self, limit: Optional[int] = None) -> List[Any]:
@@ -71,7 +71,7 @@ class MsgstoreSession:
             if not newest:
                 return None
             try:
-                self.store.hide(newest[0].seq or 0)
+                self.store.hide(newest[0].seq)
             except NotFoundError:  # another thread was quicker
                 continue
             return newest[0].get("item")

@@ -29,7 +29,7 @@ class SQLiteSession(MsgstoreSession):
             if path not in _stores:
                 _stores[path] = msgstore.open(path)
             store = _stores[path]
-        super().__init__(session_id, store, **options)
+        super().__init__(store, session_id, **options)
 
     def close(self) -> None:
         """The SDK's tests close their sessions; a store here may serve several."""
