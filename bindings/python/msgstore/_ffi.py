@@ -45,6 +45,9 @@ class NotFoundError(MsgstoreError, LookupError):
 class MissingFileError(NotFoundError, FileNotFoundError):
     """There is no such log, or no folder for it. ``filename`` is its path."""
 
+    def __str__(self) -> str:
+        return self.message
+
 
 class ConflictError(MsgstoreError):
     """Another append came first (expect_seq), or the name is taken."""

@@ -342,7 +342,8 @@ def test_a_missing_file_is_a_file_not_found_error(tmp_path):
         with pytest.raises(FileNotFoundError) as caught:
             msgstore.open(path, mode=mode)
         assert isinstance(caught.value, msgstore.NotFoundError)
-        assert caught.value.path is None and caught.value.filename == str(path)
+        assert caught.value.filename == str(path) and caught.value.errno == 2
+        assert str(caught.value) == caught.value.message and str(path) in str(caught.value)
 
 
 def test_error_classes_have_the_name_of_the_package():
