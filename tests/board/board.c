@@ -3,6 +3,9 @@
  * written to flash; then power fails, RAM is lost, and the store is attached from flash
  * and goes on. tests/board.sh builds it, runs it under qemu and weighs it.
  *
+ * With BOARD_RING and BOARD_FLASH: the buffer is a ring, which drops its oldest messages;
+ * a store in flash goes on after power failed in the middle of an append.
+ *
  * Prints "ok NAME", "FAIL NAME: reason" and "figure NAME: N" lines. */
 #define MSGSTORE_STATIC
 #define MSGSTORE_IMPLEMENTATION
@@ -13,6 +16,11 @@
 #endif
 #ifndef BOARD_CHANGES
 #define MSGSTORE_NO_CHANGES
+#endif
+#ifdef BOARD_FLASH
+#define MSGSTORE_FLASH
+#elif !defined(BOARD_RING)
+#define MSGSTORE_NO_RING
 #endif
 #include "../../msgstore.h"
 
@@ -170,12 +178,114 @@ static void second_life(void)
     check(ms_mem_attach(&store, &desc, NULL, NULL) != MS_OK, "a_damaged_image_is_refused");
 }
 
+#if defined(BOARD_RING) || defined(BOARD_FLASH)
+/* Appends 1,000 messages to a ring of 32 KiB. */
+static void ring_life(void)
+{
+    int64_t now = 0;
+    unsigned n = 0;
+    uint64_t seq = 0;
+    ms_mem_desc desc = describe(&now);
+    ms_store *store;
+    ms_stat stat;
+    desc.drop_oldest = true;
+    if (ms_mem_open(&store, &desc, NULL) != MS_OK) { check(0, "open_ring"); return; }
+    while (n < 1000 && append(store, n, &seq) == MS_OK) n++;
+    check(n == 1000 && seq == 1000, "a_ring_never_is_full");
+    check(ms_store_stat(store, &stat, NULL) == MS_OK && stat.dropped > 0 &&
+              stat.messages + stat.dropped == n,
+          "a_ring_counts_what_it_drops");
+    check(history(store, "goblin sees you99") > 0, "a_history_of_a_ring_ends_with_the_newest");
+}
+#endif
+
+#ifdef BOARD_FLASH
+#define SECTOR 4096u
+
+static uint32_t fuel = ~0u; /* bytes that are programmed until power fails */
+
+static bool flash_read(void *ctx, uint32_t at, void *out, uint32_t size)
+{
+    memcpy(out, (const uint8_t *)ctx + at, size);
+    return true;
+}
+
+static bool flash_program(void *ctx, uint32_t at, const void *data, uint32_t size)
+{
+    for (uint32_t i = 0; i < size; i++) {
+        if (fuel-- == 0) power_cut();
+        ((uint8_t *)ctx)[at + i] &= ((const uint8_t *)data)[i];
+    }
+    return true;
+}
+
+static bool flash_erase(void *ctx, uint32_t sector)
+{
+    memset((uint8_t *)ctx + sector * SECTOR, 255, SECTOR);
+    return true;
+}
+
+/* Appends to flash, in the second life until power fails; what was acknowledged stands
+ * beside it. */
+static void flash_life(int again)
+{
+    static ms_flash flash;
+    int64_t now = 0;
+    unsigned n = 0;
+    uint64_t seq = 0, acknowledged;
+    ms_mem_desc desc = describe(&now);
+    ms_store *store;
+    ms_stat stat;
+    memset(&flash, 0, sizeof flash);
+    flash.read = flash_read;
+    flash.program = flash_program;
+    flash.erase = flash_erase;
+    flash.ctx = flash_begin + SECTOR;
+    flash.sector_size = SECTOR;
+    flash.sectors = 12;
+    flash.unit = 8;
+    memcpy(&acknowledged, flash_begin + 8, sizeof acknowledged);
+    if (ms_flash_open(&store, &flash, &desc, NULL) != MS_OK) { check(0, "open_flash"); return; }
+    check(ms_store_stat(store, &stat, NULL) == MS_OK, "a_flash_opens");
+    if (again) {
+        check(stat.last_seq == acknowledged && flash.torn == 1,
+              "a_flash_has_what_was_acknowledged_and_no_more");
+        check(append(store, 7, &seq) == MS_OK && seq == acknowledged + 1,
+              "a_flash_goes_on_after_a_power_cut");
+        check(history(store, "goblin sees you07") > 0, "a_history_of_a_flash_is_read");
+        return;
+    }
+    while (n < 1500 && append(store, n, &seq) == MS_OK) n++;
+    check(n == 1500 && seq == n, "a_flash_never_is_full");
+    memcpy(flash_begin + 8, &seq, sizeof seq);
+    put("power is cut in an append\n");
+    fuel = 60;
+    (void)append(store, n, &seq);
+    check(0, "power_is_cut");
+}
+#endif
+
 #define LIFE 0x4c494645u
 
 int main(void)
 {
     uint32_t life;
     memcpy(&life, flash_begin, sizeof life);
+#ifdef BOARD_FLASH
+    if (life != LIFE) {
+        life = LIFE;
+        memcpy(flash_begin, &life, sizeof life);
+        ring_life();
+        flash_life(0);
+    } else {
+        flash_life(1);
+    }
+    figure("bytes of stack", stack_used());
+    return failed;
+#endif
+#ifdef BOARD_RING
+    if (life != LIFE) ring_life();
+#endif
     if (life != LIFE) {
         life = LIFE;
         first_life();
