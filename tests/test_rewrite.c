@@ -257,6 +257,9 @@ static void an_empty_log_is_rewritten(void **state)
     append_text(s.store, "second");
     ms_close(switched(&s, w));
     assert_int_equal(append_text(s.store, "third"), 3);
+    ms_stat is;
+    assert_int_equal(ms_store_stat(s.store, &is, NULL), MS_OK);
+    assert_int_equal(is.messages, 3);
     store_close(&s);
 }
 
