@@ -75,8 +75,11 @@ static bool nor_erase(void *ctx, uint32_t sector)
     unsigned char *bytes = n->bytes + sector * n->sector_size;
     bool cut = n->ops == n->cut_at || n->ops == n->fail_at;
     unsigned how = (unsigned)test_below(&n->rng, 3);
-    for (uint32_t i = 0; i < n->sector_size; i++)
-        bytes[i] = cut ? bytes[i] | some_bits(n, how) : 255;
+    /* bits anywhere, or all from some byte on */
+    uint32_t from = how == 2 ? (uint32_t)test_below(&n->rng, n->sector_size) : 0;
+    for (uint32_t i = from; i < n->sector_size; i++)
+        bytes[i] = cut && how < 2 ? bytes[i] | some_bits(n, how) : 255;
+    if (!cut) memset(bytes, 255, n->sector_size);
     if (!cut)
         memset(n->used + sector * n->sector_size / n->unit, 0, n->sector_size / n->unit);
     if (n->ops == n->cut_at) n->dead = true;
