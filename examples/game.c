@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { AGENTS = 200, ACTING = 10, KEPT = 20000, EVERY = 1500 };
+enum { AGENTS = 200, ACTING = 10, KEPT = 20000, EVERY = 250 };
 
 /* Who has the rewrite. Each thread waits for its own states and moves on to the next. */
 enum { IDLE, WANTED, READY, OLD };
