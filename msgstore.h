@@ -183,7 +183,7 @@
  *                           MS_E_UNSUPPORTED, and images and logs with changes are
  *                           refused. Saves 12 KiB in the smallest program. (-Os leaves
  *                           out code that only serves speed.)
- *   MSGSTORE_NO_RING        no ms_mem_desc.drop_oldest; saves 1 KiB
+ *   MSGSTORE_NO_RING        no ms_mem_desc.drop_oldest; saves 8 KiB in the smallest program
  *   MSGSTORE_FLASH          a store in raw flash, see [api-flash]
  *   MSGSTORE_FREESTANDING   no system below: no malloc, clock, log, threads, stdio. Give
  *                           each store a buffer or an allocator, and entropy; without a
@@ -11034,9 +11034,9 @@ static bool ms__turn_begins(const unsigned char *r, const unsigned char *before)
 }
 
 /* Chooses what a location keeps: messages from unit x on, without the rest of a turn that
- * x divides, unless that goes on to unit `far`. A posting list is built anew soon, so it
+ * x divides, unless that goes on to unit `end`. A posting list is built anew soon, so it
  * carries the choice: `wanted` is the first unit kept, `first` its new one. */
-static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t far)
+static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t end)
 {
     ms__postings *all = &loc->all;
     uint32_t n = ms__postings_below(all, x), count = all->count;
@@ -11044,7 +11044,7 @@ static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t
     if (n > 0) before = ms__ring_sound(m, ms__postings_entry(all, n - 1));
     for (uint32_t i = n; before && i < count; i++, before = r) {
         uint32_t unit = ms__postings_entry(all, i);
-        r = unit < far ? ms__ring_sound(m, unit) : NULL;
+        r = unit < end ? ms__ring_sound(m, unit) : NULL;
         if (!r || !ms__turn_begins(r, before)) continue;
         n = i;
         break;

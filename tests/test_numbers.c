@@ -233,6 +233,7 @@ static void what_is_written_is_read(void **state)
         assert_int_equal(ms_iso_read(got, &back), MS_OK);
         if (back != ns) fail_msg("%.*s: %lld", (int)got.len, got.ptr, (long long)ns);
     }
+    test_tally("numbers written and read", test_times(200000));
 }
 
 
