@@ -14,7 +14,7 @@
 #define GE "gemini"
 #define PY "pydantic-ai"
 
-static ms_envelopes reads(const char *name, const char *json)
+static ms_envelopes template_read(const char *name, const char *json)
 {
     ms_envelopes list;
     ms_error err;
@@ -49,7 +49,7 @@ static ms_str writes(const char *name, const ms_envelopes *list, bool array,
     return text;
 }
 
-static void same_text(ms_str got, const char *expected)
+static void template_text(ms_str got, const char *expected)
 {
     if (!ms_str_equal(got, ms_str_of(expected)))
         fail_msg("   got %.*s\nexpect %s", (int)got.len, got.ptr, expected);
@@ -85,7 +85,7 @@ static void a_template_is_kept_when_the_source_is_not_canonical(void **state)
         {FW, "{\"type\":\"task\",\"content\":\"x\",\"timestamp\":1.50}", true},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        ms_envelopes list = reads(rows[i].dialect, rows[i].json);
+        ms_envelopes list = template_read(rows[i].dialect, rows[i].json);
         bool kept = list.items[0].source.ptr != NULL;
         if (kept != rows[i].kept) fail_msg("%s: kept %d", rows[i].json, kept);
         assert_null(list.items[0].extra.ptr);
@@ -96,7 +96,7 @@ static void members_without_a_field_can_be_asked_for(void **state)
 {
     (void)state;
     ms_str value;
-    ms_envelopes list = reads(AN, "{\"role\":\"assistant\",\"id\":\"m1\",\"content\":["
+    ms_envelopes list = template_read(AN, "{\"role\":\"assistant\",\"id\":\"m1\",\"content\":["
                                   "{\"type\":\"thinking\",\"thinking\":\"t\","
                                   "\"signature\":\"s\"},{\"type\":\"tool_use\",\"id\":"
                                   "\"c\",\"name\":\"f\",\"input\":{},\"x\":[1]}]}");
@@ -121,16 +121,16 @@ static void members_without_a_field_can_be_asked_for(void **state)
 static void changed_fields_show_in_their_places(void **state)
 {
     (void)state;
-    ms_envelopes list = reads(OA, "{\"x\":1,\"content\":\"a\",\"role\":\"tool\",\"name\":"
+    ms_envelopes list = template_read(OA, "{\"x\":1,\"content\":\"a\",\"role\":\"tool\",\"name\":"
                                   "\"f\",\"tool_call_id\":\"c\",\"y\":[ 2 ]}");
     ms_envelope *m = list.items;
     m->content = ms_text("b\n");
-    same_text(writes(OA, &list, false, NULL),
+    template_text(writes(OA, &list, false, NULL),
               "{\"x\":1,\"content\":\"b\\n\",\"role\":\"tool\",\"name\":\"f\","
               "\"tool_call_id\":\"c\",\"y\":[2]}");
     m->content = ms_json(MS_STR("{\"a\":1}"));
     m->tool.ptr = NULL;
-    same_text(writes(OA, &list, false, NULL),
+    template_text(writes(OA, &list, false, NULL),
               "{\"x\":1,\"content\":\"{\\\"a\\\":1}\",\"role\":\"tool\","
               "\"tool_call_id\":\"c\",\"y\":[2]}");
 }
@@ -139,15 +139,15 @@ static void changed_fields_show_in_their_places(void **state)
 static void a_field_that_has_come_since_stands_at_the_end(void **state)
 {
     (void)state;
-    ms_envelopes list = reads(OA, "{\"role\":\"tool\",\"content\":\"a\",\"x\":1}");
+    ms_envelopes list = template_read(OA, "{\"role\":\"tool\",\"content\":\"a\",\"x\":1}");
     list.items[0].call_id = MS_STR("c");
-    same_text(writes(OA, &list, false, NULL),
+    template_text(writes(OA, &list, false, NULL),
               "{\"role\":\"tool\",\"content\":\"a\",\"x\":1,\"tool_call_id\":\"c\"}");
-    list = reads(FW, "{\"content\":\"a\",\"type\":\"task\"}");
+    list = template_read(FW, "{\"content\":\"a\",\"type\":\"task\"}");
     list.items[0].turn_id = MS_STR("t");
     list.items[0].has_time = true;
     list.items[0].time_ns = SECONDS(2.5);
-    same_text(writes(FW, &list, false, NULL),
+    template_text(writes(FW, &list, false, NULL),
               "{\"content\":\"a\",\"type\":\"task\",\"timestamp\":2.5,\"turn_id\":\"t\"}");
 }
 
@@ -157,12 +157,12 @@ static void a_callers_member_replaces_the_one_of_the_source(void **state)
     (void)state;
     ms_str value;
     ms_left_out left;
-    ms_envelopes list = reads(OA, "{\"cach\\u0065\":1,\"role\":\"user\",\"a\":{\"own\":3},"
+    ms_envelopes list = template_read(OA, "{\"cach\\u0065\":1,\"role\":\"user\",\"a\":{\"own\":3},"
                                   "\"content\":\"x\"}");
     list.items[0].extra = MS_STR("{\"own\":4,\"cache\":2}");
     assert_true(ms_member(&list.items[0], MS_STR("cache"), &value));
     assert_true(ms_str_equal(value, MS_STR("2")));
-    same_text(writes(OA, &list, false, &left),
+    template_text(writes(OA, &list, false, &left),
               "{\"cach\\u0065\":2,\"role\":\"user\",\"a\":{\"own\":3},\"content\":\"x\","
               "\"own\":4}");
     assert_int_equal(left.fields[MS_F_EXTRA], 0);
@@ -173,38 +173,38 @@ static void a_callers_member_replaces_the_one_of_the_source(void **state)
 static void a_spelling_goes_when_the_time_changes(void **state)
 {
     (void)state;
-    ms_envelopes list = reads(FW, "{\"type\":\"task\",\"timestamp\":1.50,\"content\":\"a\"}");
-    same_text(writes(FW, &list, false, NULL),
+    ms_envelopes list = template_read(FW, "{\"type\":\"task\",\"timestamp\":1.50,\"content\":\"a\"}");
+    template_text(writes(FW, &list, false, NULL),
               "{\"type\":\"task\",\"timestamp\":1.50,\"content\":\"a\"}");
     list.items[0].time_ns = SECONDS(3);
-    same_text(writes(FW, &list, false, NULL),
+    template_text(writes(FW, &list, false, NULL),
               "{\"type\":\"task\",\"timestamp\":3,\"content\":\"a\"}");
 }
 
 static void another_type_or_role_takes_the_writers_form(void **state)
 {
     (void)state;
-    ms_envelopes list = reads(OA, "{\"x\":1,\"role\":\"user\",\"content\":\"a\"}");
+    ms_envelopes list = template_read(OA, "{\"x\":1,\"role\":\"user\",\"content\":\"a\"}");
     list.items[0].type = MS_T_FINAL;
-    same_text(writes(OA, &list, false, NULL), "{\"role\":\"assistant\",\"content\":\"a\"}");
-    list = reads(OA, "{\"x\":1,\"role\":\"developer\",\"content\":\"a\"}");
+    template_text(writes(OA, &list, false, NULL), "{\"role\":\"assistant\",\"content\":\"a\"}");
+    list = template_read(OA, "{\"x\":1,\"role\":\"developer\",\"content\":\"a\"}");
     list.items[0].role = MS_ROLE_SYSTEM;
-    same_text(writes(OA, &list, false, NULL), "{\"role\":\"system\",\"content\":\"a\"}");
+    template_text(writes(OA, &list, false, NULL), "{\"role\":\"system\",\"content\":\"a\"}");
 }
 
 /* Each of the messages that were one object keeps what is its own. */
 static void neighbours_can_be_lost(void **state)
 {
     (void)state;
-    ms_envelopes all = reads(AN, "{\"id\":\"m\",\"role\":\"assistant\",\"content\":["
+    ms_envelopes all = template_read(AN, "{\"id\":\"m\",\"role\":\"assistant\",\"content\":["
                                  "{\"type\":\"text\",\"text\":\"t\",\"c\":1},"
                                  "{\"type\":\"tool_use\",\"id\":\"1\",\"name\":\"f\","
                                  "\"input\":{},\"d\":2}]}");
     ms_envelopes first = {all.items, 1}, last = {all.items + 1, 1};
-    same_text(writes(AN, &first, false, NULL),
+    template_text(writes(AN, &first, false, NULL),
               "{\"id\":\"m\",\"role\":\"assistant\",\"content\":[{\"type\":\"text\","
               "\"text\":\"t\",\"c\":1}]}");
-    same_text(writes(AN, &last, false, NULL),
+    template_text(writes(AN, &last, false, NULL),
               "{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"1\","
               "\"name\":\"f\",\"input\":{},\"d\":2}]}");
 }
@@ -215,10 +215,10 @@ static void neighbours_can_be_added(void **state)
     (void)state;
     ms_envelope two[2];
     ms_envelopes list = {two, 2};
-    two[0] = reads(OA, "{\"x\":1,\"role\":\"assistant\",\"content\":\"a\"}").items[0];
+    two[0] = template_read(OA, "{\"x\":1,\"role\":\"assistant\",\"content\":\"a\"}").items[0];
     two[1] = ms_action(MS_STR("f"), ms_json(MS_STR("{}")), MS_STR("c"));
     two[1].flags |= MS_FLAG_JOINED;
-    same_text(writes(OA, &list, false, NULL),
+    template_text(writes(OA, &list, false, NULL),
               "{\"role\":\"assistant\",\"content\":\"a\",\"tool_calls\":[{\"id\":\"c\","
               "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}");
 }
@@ -247,14 +247,14 @@ static void the_framework_carries_templates(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(odd_rows); i++) {
-        ms_envelopes list = reads(odd_rows[i].dialect, odd_rows[i].json);
+        ms_envelopes list = template_read(odd_rows[i].dialect, odd_rows[i].json);
         ms_str there = writes(FW, &list, true, NULL);
         char *text = (char *)ms_arena_alloc(&arena, there.len + 1);
         memcpy(text, there.ptr, there.len);
         text[there.len] = '\0';
-        ms_envelopes back = reads(FW, text);
+        ms_envelopes back = template_read(FW, text);
         assert_int_equal(back.count, list.count);
-        same_text(writes(odd_rows[i].dialect, &back, false, NULL), odd_rows[i].json);
+        template_text(writes(odd_rows[i].dialect, &back, false, NULL), odd_rows[i].json);
     }
 }
 
@@ -262,11 +262,11 @@ static void the_framework_carries_templates(void **state)
 static void templates_stay_in_their_format(void **state)
 {
     (void)state;
-    ms_envelopes list = reads(OA, "{\"role\":\"user\",\"content\":\"x\",\"name\":\"ann\"}");
-    same_text(writes(AN, &list, false, NULL), "{\"role\":\"user\",\"content\":\"x\"}");
-    same_text(writes(GE, &list, false, NULL),
+    ms_envelopes list = template_read(OA, "{\"role\":\"user\",\"content\":\"x\",\"name\":\"ann\"}");
+    template_text(writes(AN, &list, false, NULL), "{\"role\":\"user\",\"content\":\"x\"}");
+    template_text(writes(GE, &list, false, NULL),
               "{\"role\":\"user\",\"parts\":[{\"text\":\"x\"}]}");
-    same_text(writes("chat-strict", &list, false, NULL),
+    template_text(writes("chat-strict", &list, false, NULL),
               "{\"role\":\"user\",\"content\":\"x\",\"name\":\"ann\"}");
 }
 
@@ -274,7 +274,7 @@ static void what_has_no_place_is_counted(void **state)
 {
     (void)state;
     ms_left_out left;
-    ms_envelopes list = reads(FW, "[{\"type\":\"final\",\"content\":\"a\",\"timestamp\":1,"
+    ms_envelopes list = template_read(FW, "[{\"type\":\"final\",\"content\":\"a\",\"timestamp\":1,"
                                   "\"turn_id\":\"t\",\"step\":3},"
                                   "{\"type\":\"error\",\"content\":\"b\",\"error_type\":"
                                   "\"E\",\"turn_id\":\"t\"},"
