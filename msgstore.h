@@ -8380,6 +8380,7 @@ static bool ms__edit_reserve(ms__live *live, const ms__control *c, const ms__spa
     if (e->fresh) e->changed = (ms__changed *)ms__live_zeroed(live, sizeof *e->changed);
     e->version = (ms__version *)ms__live_take(live, sizeof *e->version);
     if (!e->changed || !e->version) return false;
+    if (!e->fresh) return true; /* readers look at it */
     e->changed->node.hash = ms__seq_hash(span->first);
     e->changed->seq = span->first;
     return true;

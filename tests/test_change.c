@@ -843,6 +843,7 @@ static void redaction_leaves_no_byte(void **state)
     }
 }
 
+#ifndef MSGSTORE_NO_DIALECTS
 /* A template keeps the members of the source that no field stands for, also in an element
  * of its list, and of a value that did not fit all of it. */
 static void redaction_takes_the_template(void **state)
@@ -890,6 +891,7 @@ static void redaction_takes_the_template(void **state)
     ms_arena_deinit(&arena);
     store_close(&s);
 }
+#endif
 
 /* What it cost is told on: notes of the kind "usage" are numbers. */
 static void redaction_leaves_the_cost(void **state)
@@ -3640,7 +3642,9 @@ int main(void)
         ON_EVERY_STORE(a_rewind_of_nothing_is_no_record),
         ON_EVERY_STORE(ranges_of_one_location),
         ON_EVERY_STORE(redaction_leaves_no_byte),
+#ifndef MSGSTORE_NO_DIALECTS
         ON_EVERY_STORE(redaction_takes_the_template),
+#endif
         ON_EVERY_STORE(redaction_leaves_the_cost),
         ON_EVERY_STORE(redaction_of_every_length),
         ON_EVERY_STORE(what_is_redacted_can_do_little),

@@ -469,7 +469,7 @@ static void must_stand(history *h, const char *when)
 /* Ends the script before, inside or after call k, for every k. */
 static uint64_t end_at_every_call(history *h, trip_how how)
 {
-    static const char *const words[] = {"", "", "", "", "before", "inside", "after"};
+    static const char *const words[] = {"before", "inside", "after"};
     telling *t = telling_new();
     ms_os below = os_without_sync();
     size_t stride = test_scale() < 100 ? 100 / test_scale() : 1;
@@ -486,7 +486,7 @@ static uint64_t end_at_every_call(history *h, trip_how how)
         done = run_in_child(h, t, &os, how, k, script);
         ends += !done;
         snprintf(when, sizeof when, "the end %s call %llu, in step %d",
-                 words[how], (unsigned long long)k, t->step);
+                 words[how - TRIP_EXIT_BEFORE], (unsigned long long)k, t->step);
         h->told = t->told;
         must_stand(h, when);
     }

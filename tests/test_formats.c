@@ -568,7 +568,9 @@ static bool is_refused_or_comes_back(const char *format, ms_str json, unsigned h
     same_text(written(format, &list, opts | ENCODED), text);
     json_t *got = json_parse_n(text.ptr, text.len);
     json_t *source = json_parse_n(json.ptr, json.len);
-    if (got == NULL) fail_msg("%s writes no JSON: %.*s", format, (int)text.len, text.ptr);
+    /* jansson takes no number over 10^308; the input has it then, too */
+    if (got == NULL && (source != NULL || ms_json_check(text, NULL, NULL, &err) != MS_OK))
+        fail_msg("%s writes no JSON: %.*s", format, (int)text.len, text.ptr);
     if (strcmp(format, "envelope") == 0) {
         list = reads(format, text, how & LENIENT);
         same_text(written(format, &list, opts), text);
