@@ -1455,7 +1455,7 @@ typedef struct ms_flash {
     /* Addresses are bytes from the begin of the first sector. false: failure. */
     bool (*read)(void *ctx, uint32_t at, void *out, uint32_t size);
     /* Changes bits from 1 to 0; begin and size are multiples of `unit`. Each unit is
-     * programmed at most once between two erasures. */
+     * programmed at most once between two erasures, but for zeros over all of a head. */
     bool (*program)(void *ctx, uint32_t at, const void *data, uint32_t size);
     bool (*erase)(void *ctx, uint32_t sector); /* all bits become 1 */
     void *ctx;
@@ -11725,7 +11725,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  * The store is one of [mem], a ring; its home writes each append to flash as a frame,
  * between sealing the records and showing them. Nothing is read from flash after opening.
  *
- *   sector   [ head ][ retired ][ frame ][ frame ] ... erased
+ *   sector   [ head ][ frame ][ frame ] ... erased
  *   frame    [ header 16 ][ records ][ commit ]          each part begins at a unit
  *
  * Units here are those of the flash, at least 8 bytes. The order of a sector is one more
@@ -11742,12 +11742,12 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *
  * (F1) A frame counts if header, commit and CRC hold. The commit is programmed last, after
  *      the rest was read back. So an append is whole or absent.
- * (F2) A sector counts if its head holds and its retired unit is erased. That unit is
- *      programmed before the sector is erased, so no half erased sector counts.
+ * (F2) A sector counts if its head holds. The head is overwritten with zeros before the
+ *      sector is erased: what a torn erasure makes of zeros holds no CRC.
  * (F3) Before a sector is retired the ring drops its messages, and a frame in the newest
  *      sector has all facts. So RAM never has what flash lacks.
  * (F4) A program begins after the last byte that is not erased, so no unit is programmed
- *      twice.
+ *      twice, but for the zeros of F2.
  * ================================================================================== */
 
 #define MS__FLASH_MAGIC 0x3146534Du
@@ -11774,7 +11774,7 @@ static uint32_t ms__frame_most(const ms_flash *f)
 /* Where the first frame of a sector begins. */
 static uint32_t ms__flash_begin(const ms_flash *f)
 {
-    return ms__flash_units(f, MS__FLASH_HEAD) + ms__flash_unit(f);
+    return ms__flash_units(f, MS__FLASH_HEAD);
 }
 
 /* Bytes of flash that a frame takes. */
@@ -11850,14 +11850,9 @@ static void ms__burn_end(ms__burn *b)
 
 static bool ms__flash_head(const ms_flash *f, uint32_t sector, unsigned char *h)
 {
-    unsigned char retired[MS__BURN];
-    uint32_t unit = ms__flash_unit(f);
-    bool whole = ms__flash_read(f, sector, 0, h, MS__FLASH_HEAD) &&
-                 ms__get32(h) == MS__FLASH_MAGIC && ms__get32(h + 4) == f->sector_size &&
-                 ms__get32(h + 28) == ms__crc32c(0, h, 28) &&
-                 ms__flash_read(f, sector, ms__flash_begin(f) - unit, retired, unit);
-    for (uint32_t i = 0; whole && i < unit; i++) whole = retired[i] == 255;
-    return whole;
+    return ms__flash_read(f, sector, 0, h, MS__FLASH_HEAD) &&
+           ms__get32(h) == MS__FLASH_MAGIC && ms__get32(h + 4) == f->sector_size &&
+           ms__get32(h + 28) == ms__crc32c(0, h, 28);
 }
 
 /* Begins the next sector, which is erased. */
@@ -12019,10 +12014,9 @@ static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
 
 static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
 {
-    unsigned char h[MS__FLASH_HEAD], zeros[MS__BURN];
+    unsigned char h[MS__FLASH_HEAD];
     ms_flash *f = m->flash;
-    uint32_t next = ms__flash_next(f), unit = ms__flash_unit(f);
-    uint32_t retired = ms__flash_begin(f) - unit;
+    uint32_t next = ms__flash_next(f);
     if (f->poisoned)
         return ms__fail(err, MS_E_POISONED, "an append to the flash failed at its end");
     if (f->erased) return MS_OK;
@@ -12031,9 +12025,9 @@ static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
         f->next_erases = ms__get32(h + 24) + 1;
         if (ms__get64(h + 8) + f->sectors == f->order + 1)
             MS__TRY(ms__flash_leave(m, next, err));
-        memset(zeros, 0, sizeof zeros);
-        if (!f->program(f->ctx, next * f->sector_size + retired, zeros, unit))
-            return ms__flash_failed("program", next * f->sector_size + retired, err);
+        memset(h, 0, sizeof h);
+        if (!f->program(f->ctx, next * f->sector_size, h, MS__FLASH_HEAD))
+            return ms__flash_failed("program", (uint64_t)next * f->sector_size, err);
     }
     if (!f->erase(f->ctx, next))
         return ms__flash_failed("erase", (uint64_t)next * f->sector_size, err);
@@ -12161,7 +12155,7 @@ static ms_result ms__flash_take(ms__mem *m, uint32_t sector, uint32_t at, uint32
 static ms_result ms__frame_take(ms__mem *m, uint32_t sector, uint32_t at,
                                 const unsigned char *h, ms_error *err)
 {
-    uint32_t left = ms__get32(h) & ~MS__FRAME_FACTS, size, crc = 0;
+    uint32_t left = ms__get32(h) & ~MS__FRAME_FACTS, size = 0, crc = 0;
     at += ms__flash_units(m->flash, MS__FRAME_HEAD);
     if ((ms__get32(h) & MS__FRAME_FACTS) && ms__flash_facts(m, &crc, NULL) > 0)
         (void)ms__ring_drop(m, MS__IMAGE_HEAD / 8, 0); /* these are all that count */

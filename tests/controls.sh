@@ -667,7 +667,7 @@ controls()
     control flash_commit_not_checked gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
         ms__frame_holds 'ms__get32(commit) == ~ms__get32(h + 12)' 'true'
     control flash_sector_not_retired gcc test_flash nothing_acknowledged_is_lost_in_power_losses 100 \
-        ms__flash_settle 'if (!f->program(f->ctx, next * f->sector_size + retired, zeros, unit))' \
+        ms__flash_settle 'if (!f->program(f->ctx, next * f->sector_size, h, MS__FLASH_HEAD))' \
         'if (false)'
     control flash_facts_not_kept gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
         ms__flash_leave 'return ms__flash_put(m, NULL, facts, err);' 'return MS_OK;'

@@ -52,9 +52,11 @@ static bool nor_program(void *ctx, uint32_t at, const void *data, uint32_t size)
     bool cut = n->ops == n->cut_at || n->ops == n->fail_at;
     uint32_t done = cut ? (uint32_t)test_below(&n->rng, size + 1) : size;
     unsigned how = (unsigned)test_below(&n->rng, 4);
+    bool zeros = at % n->sector_size == 0; /* of a head */
+    for (uint32_t i = 0; i < size; i++) zeros = zeros && from[i] == 0;
     for (uint32_t i = 0; i < size; i++) {
         unsigned char *to = &n->bytes[at + i], old = *to;
-        if (i % n->unit == 0) assert_false(n->used[(at + i) / n->unit]);
+        if (i % n->unit == 0 && !zeros) assert_false(n->used[(at + i) / n->unit]);
         assert_int_equal(from[i] & ~old, 0);
         if (i < done) *to = from[i];
         else if (how < 3) *to = (unsigned char)(old & (from[i] | some_bits(n, how)));
@@ -469,7 +471,7 @@ static void sectors_wear_evenly(void **state)
     for (unsigned life = 0; life < 20; life++) {
         ms_flash f = flash_of(&n);
         ms_store *store = open_flash(&f, buffer, sizeof buffer);
-        for (unsigned i = 0; i < 500; i++)
+        for (unsigned i = 0; i < 450 + 13 * life; i++)
             assert_int_equal(append_n(store, i, i % 100, NULL), MS_OK);
         ms_close(store);
     }
@@ -479,10 +481,10 @@ static void sectors_wear_evenly(void **state)
         if (n.erased[i] > most) most = n.erased[i];
     }
     assert_true(least > 50);
-    assert_true(most - least <= 20 / n.sectors + 2); /* an opening may erase once more */
+    assert_true(most - least <= 8); /* of 20 openings each may erase once more */
     ms_flash f = flash_of(&n);
     ms_store *store = open_flash(&f, buffer, sizeof buffer);
-    assert_true(f.erases + 4 >= most && f.erases <= most);
+    assert_true(f.erases + 20 >= most && f.erases <= most); /* lost with heads */
     ms_close(store);
     nor_free(&n);
 }
