@@ -586,7 +586,7 @@ controls()
 
     control failed_append_not_undone gcc test_fixed a_full_store_is_as_before_and_in_use 100 \
         ms__core_append 'ms__plans_undo(live, plans, done, &mark);' ''
-    control staging_not_checked gcc test_full each_allocation_fails 50 \
+    control staging_not_checked gcc test_full each_allocation_fails 100 \
         ms__staging_reach 'if (!p) return false;' ''
     control listing_asks_every_segment gcc test_log_rare \
         a_listing_looks_at_what_it_returns 100 \
