@@ -1473,7 +1473,7 @@ typedef struct ms_flash {
 /* Opens the store that the flash has, or begins one. desc: as for ms_mem_open, with a
  * buffer. Reads all sectors and erases none. MS_E_IO: a callback failed, also of appends:
  * the message is absent then. MS_E_POISONED, of appends: the last program of one failed,
- * so that nobody knows whether the message is there; open the store again. ms_tick erases
+ * so it is unknown whether the message is there; open the store again. ms_tick erases
  * a sector ahead of time; otherwise the next append waits for it. */
 MS_API ms_result ms_flash_open(ms_store **store, ms_flash *flash, const ms_mem_desc *desc,
                                ms_error *err);
@@ -4181,7 +4181,7 @@ MS_API ms_json_kind ms_json_kind_of(ms_str value)
     }
 }
 
-/* Behind the string that opens at p. */
+/* After the string that opens at p. */
 static const char *ms__pass_string(const char *p, const char *end)
 {
     for (p++; p < end && *p != '"'; p++) {
@@ -4192,7 +4192,7 @@ static const char *ms__pass_string(const char *p, const char *end)
     return p < end ? p + 1 : end;
 }
 
-/* Behind the value that starts at p; brackets are counted, not matched. */
+/* After the value that starts at p; brackets are counted, not matched. */
 static const char *ms__pass_value(const char *p, const char *end)
 {
     size_t depth = 0;
@@ -13891,7 +13891,7 @@ static int ms__super_word(ms__log *log, uint32_t at, uint64_t v)
     return 0;
 }
 
-/* ---- Reading ahead. The system is told that places are read at random. Left to itself
+/* ---- Reading ahead. Advice to the system: places are read at random. Left to itself
  * it reads up to 8 MiB for each that a cold file is asked for: from opening to the newest
  * 20 of 1000 locations took 20 ms and 19 MiB then, now 1.2 ms and 0.4 MiB. A walk from
  * record to record asks here. */
@@ -24408,7 +24408,7 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
 }
 
 /* Did another agent than the reader do this? The conversation and what is for all belongs
- * to nobody. */
+ * to no agent. */
 static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
 {
     ms__class c = (ms__class)ms__type_row_of(m->type)->view_class;
