@@ -687,6 +687,29 @@ controls()
         'im->end_known ='
     control image_records_may_repeat gcc test_fixed resealed_images_are_refused_or_sound 20 \
         ms__image_record 'if (r[4] == MS__KIND_MESSAGE && e.seq <= im->last_seq)' 'if (0)'
+    control heap_in_a_buffer gcc test_fixed a_fixed_store_never_calls_the_heap 100 \
+        ms__arena_fixed 'a->buffer_used += pad + size;' \
+        'a->buffer_used += pad + size; free(malloc(1));'
+
+    # What is read.
+
+    control union_backwards_is_forwards gcc test_union backwards_is_the_reverse 100 \
+        ms__union_next 'it, run, q->reverse, NULL)' 'it, run, false, NULL)'
+    control escaped_text_not_found gcc test_find any_spelling_in_json_is_found 100 \
+        ms__find_over 'if (!*stop && !n->plain) *stop = ms__spelled_at(n, p, end);' ''
+    control another_users_key_found gcc test_session \
+        user_reaches_own_sessions_only_when_names_look_alike 100 \
+        ms_session_lookup 'if (ms__starts_with(place, prefix)) {' 'if (true) {' \
+        ms_session_lookup 'if (ms_str_equal(key, ms_str_n(text, len))) return MS_OK;' \
+        'return MS_OK;'
+    control end_of_a_stream_lost gcc test_change a_stream_ends_with_its_text 100 \
+        ms_stream_end 'ms_str_n(stream->pending, stream->n_pending), 0, arena,' \
+        'ms_str_of(NULL), 0, arena,'
+    control another_tasks_message_found gcc test_task message_is_found_when_asked_by_id 100 \
+        ms_task_get 'ms_str_equal(ms__location(*msg), task_id) &&' ''
+    control view_of_another_agent gcc test_twin arena_stores_and_twin_agree 10 \
+        ms__view_heads 'l ? &l->conversation : NULL, err));' \
+        'l ? &l->all : NULL, err));'
 }
 
 # ---- all of them
