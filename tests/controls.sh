@@ -249,9 +249,11 @@ controls()
 {
     # What makes bytes durable, and tells so in the right order.
 
-    control log_not_synced gcc test_crash power_is_cut 20 \
+    control log_not_synced gcc test_power \
+        nothing_durable_is_lost_when_power_is_lost 20 \
         ms__os_sync_done 'int code = os->sync(os->ctx, file);' 'int code = 0;'
-    control head_not_synced gcc test_crash power_is_cut 40 \
+    control head_not_synced gcc test_power \
+        nothing_durable_is_lost_when_power_is_lost 40 \
         ms__super_durable \
         'if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);' ''
     control each_append_not_synced gcc test_log each_append_syncs_in_mode_each 100 \
@@ -421,7 +423,8 @@ controls()
 
     # What readers see, and when.
 
-    control mark_before_written_bytes gcc test_crash killed_at_every_file_operation 20 \
+    control mark_before_written_bytes gcc test_crash \
+        appends_stay_when_the_writer_ends_at_any_file_operation 20 \
         ms__log_put 'int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);' \
         'ms__store_mark(log->map.super + MS__AT_MARK, offset + size);
         int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);'
@@ -518,7 +521,8 @@ controls()
         an_append_is_not_shown_when_its_commit_is_missing 100 \
         ms__log_find_end \
         'if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;' 'committed = s.at;'
-    control commit_on_every_record gcc test_crash power_is_cut 100 \
+    control commit_on_every_record gcc test_power \
+        nothing_durable_is_lost_when_power_is_lost 20 \
         ms__run_seal '(flags | (i == last ? MS_FLAG_COMMIT : 0))' '(flags | MS_FLAG_COMMIT)'
     control damage_taken_for_the_end gcc test_corrupt each_bit_flipped 50 \
         ms__replay_next 'if (s->at >= s->trusted) return MS__FOUND_END;' \

@@ -30,9 +30,9 @@ jobs()
 fuzz_ops       sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_log       sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_project   sh   fuzz.sh        10000000 FUZZ_RUNS
-kills          o2   test_crash     30000    killed_at_random_times*
+kills          o2   test_crash     30000    appends_stay*killed_at_random*
 power          o2   test_power     20000
-change_kills   o2   test_crash     50000    changes_killed_at_random*
+change_kills   o2   test_crash     50000    changes_stay*killed_at_random*
 controls       sh   controls.sh    100      MS_TEST_SCALE
 fuzz_dialect   sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_image     sh   fuzz.sh        10000000 FUZZ_RUNS
@@ -59,12 +59,11 @@ fixed          o2   test_fixed     1000
 flash          o2   test_flash     2500
 ring           o2   test_ring      1000
 numbers        o2   test_numbers   1000
-ends           o2   test_crash     1000     *every_file_operation*
+ends           o2   test_crash     1000     *writer_ends_at_any_file_operation*
 shared_ends    o2   test_shared    1000     *file_operation*
-recovering     o2   test_crash     1000     killed_while_recovering*
+recovering     o2   test_crash     1000     appends_stay_when_a_recovery*
 compile        sh   test_compile.sh 1000    MS_TEST_SCALE
-lengths        o2   test_crash     1000     a_new_file*
-cuts           o2   test_crash     1000     power_is_cut*
+lengths        o2   test_crash     1000     a_log_opens*
 ext4           sh   ext4.sh        400      EXT4_COPIES
 cow            sh   cow.sh         60       COW_RUNS
 END
