@@ -488,7 +488,7 @@ MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len);
 MS_API ms_str ms_buf_text(const ms_buf *buf);
 
 /* The writer: call order makes the text, commas and colons come by themselves. What
- * makes no JSON (a value without a key in an object, an end that does not fit, an open
+ * makes no JSON (a value without a key in an object, an end without a begin, an open
  * container at the finish) is MS_E_ARGUMENT. Errors are sticky; ms_json_finish returns
  * the first. Nothing is allocated. */
 typedef struct ms_json_writer {
@@ -505,10 +505,9 @@ typedef struct ms_json_writer {
 } ms_json_writer;
 
 MS_API void ms_json_init(ms_json_writer *w, ms_write_fn write, void *ctx, bool pretty);
-MS_API void ms_json_begin_object(ms_json_writer *w);
-MS_API void ms_json_end_object(ms_json_writer *w);
-MS_API void ms_json_begin_array(ms_json_writer *w);
-MS_API void ms_json_end_array(ms_json_writer *w);
+/* Begins a container: MS_JSON_OBJECT or MS_JSON_ARRAY. */
+MS_API void ms_json_begin(ms_json_writer *w, ms_json_kind kind);
+MS_API void ms_json_end(ms_json_writer *w);
 MS_API void ms_json_key(ms_json_writer *w, ms_str name);
 /* text must be UTF-8; what is not is written as U+FFFD. */
 MS_API void ms_json_put_string(ms_json_writer *w, ms_str text);
@@ -728,7 +727,6 @@ typedef struct ms_envelope {
 MS_API ms_envelope ms_message(ms_type type, ms_value content);
 MS_API ms_envelope ms_user_message(ms_value content);
 MS_API ms_envelope ms_assistant_message(ms_value content);
-MS_API ms_envelope ms_text_message(ms_role role, ms_value content);
 MS_API ms_envelope ms_action(ms_str tool, ms_value args, ms_str call_id);
 MS_API ms_envelope ms_observation(ms_value content, ms_str call_id);
 
@@ -736,14 +734,13 @@ MS_API ms_envelope ms_observation(ms_value content, ms_str call_id);
  * name.ptr. Returns the view of out. */
 MS_API ms_str ms_normalize_agent_key(ms_str name, char *out);
 
-/* Looks at everything a message must fulfil to be stored: a known type, the required
- * fields of the type, a time but MS_TIME_NONE, JSON that is JSON, objects that are, names
- * of 1 to MS_KEY_MAX bytes without NUL and valid UTF-8 (location, agent_key, key where
- * they are given; turn_id, which may be empty). err->path names the field. Text that is
- * not UTF-8 passes: it is repaired when encoded. Stores call this themselves. */
+/* Every append checks that a message has a known type, the fields that the type
+ * requires, a time other than MS_TIME_NONE, valid JSON where it has JSON, and names of 1
+ * to MS_KEY_MAX bytes of valid UTF-8 without NUL (location, agent_key, key; turn_id may
+ * be empty). err->path names the field. Text that is not UTF-8 is accepted, and repaired
+ * when it is encoded. */
 #define MS_KEY_MAX 1023
 #define MS_FIELD_MAX_DEPTH 500 /* of JSON in a field: a message around it can be read again */
-MS_API ms_result ms_envelope_check(const ms_envelope *m, ms_error *err);
 
 /* An encoded message: an immutable run of bytes, read by getters. See [record] for its
  * layout. Views that getters return live as long as the message. */
@@ -788,8 +785,9 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena,
  * call. */
 typedef const ms_msg *(*ms_next_fn)(void *ctx);
 
-/* Encodes an envelope outside of any store (checked first); the message lies in the
- * arena. For tests, tools, and stores of your own. */
+/* Checks an envelope as an append does, and encodes it into the arena. For tests, tools,
+ * and stores of your own: with an ms_kind in the bits from 16 on of m->flags the record
+ * is of that kind, keeps all flags, and only its size is checked. */
 MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
                            ms_error *err);
 /* Are these bytes one whole message as ms_encode writes it? MS_E_DAMAGED says what is
@@ -799,11 +797,6 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
 
 /* ---- Records of stores of your own that take changes. */
 
-/* Encodes a record of any kind into the arena: the kind is in the bits from 16 on of
- * m->flags (0: a message), the other flags, number and time are kept. Checks nothing but
- * the size. */
-MS_API ms_result ms_record_encode(const ms_envelope *m, ms_arena *arena,
-                                  const ms_msg **out, ms_error *err);
 /* As ms_decode, for a record of any kind. Writes the number seq into the bytes. */
 MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
                                   const ms_msg **out, ms_error *err);
@@ -1169,8 +1162,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
 /* ---- Backends: a store of your own. Embed struct ms_store as the first member of your
  * struct and set both of its members; all functions above and in [api-memory] then work
  * on it. Arguments are checked before a function of the table is called: envelopes pass
- * ms_envelope_check, locations are present, queries are resolved (views and agent_types
- * are not 0). These may be NULL: cursor_close, sync and tick (nothing to do); get and
+ * the checks of ms_encode, locations are present, queries are resolved (views and
+ * agent_types are not 0). These may be NULL: cursor_close, sync and tick (nothing to do); get and
  * wait (done by queries); list and stat (MS_E_UNSUPPORTED; ms_wait, histories and unions ask a query
  * for the newest number then); leave_out (numbers may be given again after a copy);
  * change and erase (changes and raw queries are MS_E_UNSUPPORTED). */
@@ -1757,9 +1750,9 @@ MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh,
  * second one, and so on. Views, histories, listings, search, copies and cursors work on
  * it as on any store. It is for reading: appends and changes return MS_E_READ_ONLY.
  *
- * Message n of stores[k] has the number k * 2^40 + n. With at most 8192 stores numbers
- * stay below 2^53: a double, so a JSON number, holds them exactly. A copy of a union
- * keeps these numbers.
+ * Message n of stores[k] has the number k * 2^40 + n; MS_UNION_STORE and MS_UNION_SEQ
+ * return k and n. With at most 8192 stores numbers stay below 2^53: a double, so a JSON
+ * number, holds them exactly. A copy of a union keeps these numbers.
  *
  * A query with by_time orders the messages of all stores by time, ties by number. A
  * message without a time takes that of the message before it in its store; the first ones
@@ -1788,6 +1781,9 @@ MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh,
 
 /* At most so many stores. */
 #define MS_UNION_MAX 8192
+/* Of a number of a union: the index of its store, and the number in that store. */
+#define MS_UNION_STORE(seq) ((size_t)((uint64_t)(seq) >> 40))
+#define MS_UNION_SEQ(seq) ((uint64_t)(seq) & (((uint64_t)1 << 40) - 1))
 
 typedef struct ms_union_desc {
     ms_store *const *stores;  /* copied; in order of their index */
@@ -1801,12 +1797,6 @@ typedef struct ms_union_desc {
  * union, return MS_E_RANGE. */
 MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
                                ms_error *err);
-
-/* Tells which store a number of the union belongs to, and its number there; the message
- * need not exist. Both pointers may be NULL. MS_E_ARGUMENT: the store is no union;
- * MS_E_NOT_FOUND: the number belongs to none of its stores. */
-MS_API ms_result ms_union_origin(ms_store *store, uint64_t seq, size_t *which,
-                                 uint64_t *own_seq, ms_error *err);
 
 /* ==== [api-memory] the history that an agent reads ================================ */
 
@@ -1929,6 +1919,7 @@ typedef struct ms_find_query {
     bool oldest_first;        /* else newest first */
     ms_str text;              /* valid UTF-8, not empty; must outlive the finder */
     bool exact_case;          /* else ASCII letters match in both cases */
+    bool every_match;         /* else the first match of each message */
     uint32_t fields;          /* bits 1 << MS_F_*; 0: MS_FIND_TEXT */
 } ms_find_query;
 
@@ -1953,10 +1944,11 @@ typedef struct ms__needle {
 /* A running search: an open struct, no need to initialise. The rules of ms_cursor about
  * threads and copies apply. */
 typedef struct ms_finder {
-    const ms_msg *msg;        /* of the last match, or NULL; private from here */
-    ms_field field;           /* where ms_find_more goes on */
+    const ms_msg *msg;        /* private: of the last match, which other matches may */
+    ms_field field;           /* follow from here on; NULL: the next message is due */
     size_t from;
     uint32_t fields;
+    bool every;
     ms__needle needle;
     ms_cursor it;             /* result, returned (messages searched), damaged */
 } ms_finder;
@@ -1967,13 +1959,9 @@ typedef struct ms_finder {
 MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
                               ms_finder *finder, ms_error *err);
 
-/* Moves to the next message with a match and returns its first match, in order of field
- * numbers, then of bytes. False at the end or after an error, see ms_find_close. */
+/* Moves to the next match. Matches of one message come in order of field numbers, then of
+ * bytes, and do not overlap. False at the end or after an error, see ms_find_close. */
 MS_API bool ms_find_next(ms_finder *finder, ms_found *found);
-
-/* Returns the next match in the same message; matches do not overlap. False: it has no
- * more. */
-MS_API bool ms_find_more(ms_finder *finder, ms_found *found);
 
 /* Ends a search and returns its result, as ms_cursor_close does. A closed or zeroed
  * finder is fine. */
@@ -4623,30 +4611,33 @@ static void ms__json_before(ms_json_writer *w, bool key)
     w->has_item = true;
 }
 
-static void ms__json_open(ms_json_writer *w, char bracket)
+MS_API void ms_json_begin(ms_json_writer *w, ms_json_kind kind)
 {
     uint32_t bit = (uint32_t)1 << (w->depth & 31);
     ms__json_before(w, false);
+    if (kind != MS_JSON_OBJECT && kind != MS_JSON_ARRAY)
+        ms__json_misuse(w, MS_E_ARGUMENT);
     if (w->depth == 32 * sizeof w->object / sizeof w->object[0]) {
         ms__json_misuse(w, MS_E_DEPTH);
         return;
     }
-    if (bracket == '{') w->object[w->depth >> 5] |= bit;
+    if (kind == MS_JSON_OBJECT) w->object[w->depth >> 5] |= bit;
     else w->object[w->depth >> 5] &= ~bit;
-    ms__json_byte(w, bracket);
+    ms__json_byte(w, kind == MS_JSON_OBJECT ? '{' : '[');
     w->depth++;
     w->has_item = false;
 }
 
-static void ms__json_close(ms_json_writer *w, char bracket)
+MS_API void ms_json_end(ms_json_writer *w)
 {
-    if (w->depth == 0 || w->after_key || ms__json_in_object(w) != (bracket == '}')) {
+    bool object = ms__json_in_object(w);
+    if (w->depth == 0 || w->after_key) {
         ms__json_misuse(w, MS_E_ARGUMENT);
         return;
     }
     w->depth--;
     if (w->has_item) ms__json_newline(w);
-    ms__json_byte(w, bracket);
+    ms__json_byte(w, object ? '}' : ']');
     w->has_item = true;
 }
 
@@ -4727,11 +4718,6 @@ static void ms__json_text(ms_json_writer *w, ms_str s)
     ms__json_byte(w, '"');
 }
 
-MS_API void ms_json_begin_object(ms_json_writer *w) { ms__json_open(w, '{'); }
-MS_API void ms_json_end_object(ms_json_writer *w) { ms__json_close(w, '}'); }
-MS_API void ms_json_begin_array(ms_json_writer *w) { ms__json_open(w, '['); }
-MS_API void ms_json_end_array(ms_json_writer *w) { ms__json_close(w, ']'); }
-
 MS_API void ms_json_key(ms_json_writer *w, ms_str name)
 {
     ms__json_before(w, true);
@@ -4807,10 +4793,11 @@ MS_API void ms_json_put_raw(ms_json_writer *w, ms_str json)
         if (ms__is_space(c) || c == ',') {
             p++;
         } else if (c == '{' || c == '[') {
-            ms__json_open(w, c);
+            ms_json_begin(w, c == '{' ? MS_JSON_OBJECT : MS_JSON_ARRAY);
             p++;
         } else if (c == '}' || c == ']') {
-            ms__json_close(w, c);
+            if (ms__json_in_object(w) != (c == '}')) ms__json_misuse(w, MS_E_ARGUMENT);
+            ms_json_end(w);
             p++;
         } else if (c == ':') {
             ms__json_colon(w);
@@ -4846,7 +4833,7 @@ MS_API ms_result ms_json_finish(ms_json_writer *w)
  * what it may hold, so that copying, checking and encoding are loops and a new field is
  * one line in MS_FIELDS.
  * (M1) Every type but OTHER has a word of its own; words are unique.
- * (M2) An envelope that passes ms_envelope_check can be encoded, and what was encoded
+ * (M2) An envelope that passes ms__envelope_check can be encoded, and what was encoded
  *      passes it.
  * ================================================================================== */
 
@@ -5029,13 +5016,6 @@ MS_API ms_envelope ms_user_message(ms_value content)
 MS_API ms_envelope ms_assistant_message(ms_value content)
 {
     return ms_message(MS_T_ASSISTANT_MESSAGE, content);
-}
-
-MS_API ms_envelope ms_text_message(ms_role role, ms_value content)
-{
-    ms_envelope m = ms_message(MS_T_TEXT, content);
-    m.role = role;
-    return m;
 }
 
 MS_API ms_envelope ms_action(ms_str tool, ms_value args, ms_str call_id)
@@ -5367,7 +5347,7 @@ static ms_result ms__layout_of(const ms_envelope *m, ms_str location, ms__known 
     return ms__layout_end(l, err);
 }
 
-MS_API ms_result ms_envelope_check(const ms_envelope *m, ms_error *err)
+static ms_result ms__envelope_check(const ms_envelope *m, ms_error *err)
 {
     ms__layout l;
     l.parts = NULL;
@@ -5702,7 +5682,9 @@ MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg *
                            ms_error *err)
 {
     *out = NULL;
-    MS__TRY(ms_envelope_check(m, err));
+    if (m && m->flags >> 16)
+        return ms__encode_loose(m, m->flags & 0xFFFF, arena, out, err);
+    MS__TRY(ms__envelope_check(m, err));
     ms_envelope e = *m;
     e.flags &= MS__CALLER_FLAGS;
     return ms__encode_loose(&e, e.flags, arena, out, err);
@@ -5780,13 +5762,6 @@ static void ms__blank(unsigned char *r)
     ms__entry e;
     while (ms__walk_next(&w, &e))
         if (!(MS__KEPT_FIELDS >> e.field & 1)) ms__blank_value(&e);
-}
-
-MS_API ms_result ms_record_encode(const ms_envelope *m, ms_arena *arena,
-                                  const ms_msg **out, ms_error *err)
-{
-    *out = NULL;
-    return ms__encode_loose(m, m->flags & 0xFFFF, arena, out, err);
 }
 
 MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
@@ -5981,7 +5956,7 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
  * backends see only valid arguments and the rules are in one place. Entries that a
  * backend lacks are emulated: get by a query, the last number by a query in reverse.
  * (T1) A backend's append is called with at least one message, each of which passes
- *      ms_envelope_check and has a location.
+ *      ms__envelope_check and has a location.
  * (T2) A cursor whose opening failed is closed: ms_next on it gives NULL.
  * ================================================================================== */
 
@@ -6802,7 +6777,7 @@ static MS__APART ms_result ms__facts_read(ms_store *store, ms_str location, ms__
 static ms_result ms__facts_end(ms_json_writer *w, const ms_buf *buf, ms_str *out,
                                ms_error *err)
 {
-    ms_json_end_object(w);
+    ms_json_end(w);
     ms_result code = ms_json_finish(w);
     *out = ms_buf_text(buf);
     if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
@@ -6819,7 +6794,7 @@ static MS__APART ms_result ms__facts_text(const ms__facts *f, ms_str *out, ms_er
     memset(&buf, 0, sizeof buf);
     buf.arena = f->arena;
     ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     for (size_t i = 0; i < f->count; i++) {
         if (ms_json_kind_of(f->items[i].value) == MS_JSON_NULL) continue;
         ms_json_key(&w, f->items[i].key);
@@ -6910,7 +6885,7 @@ static MS__APART ms_result ms__fork_facts(ms__fork *f, ms_str from, uint64_t seq
     memset(&e, 0, sizeof e);
     buf.arena = f->arena;
     ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     ms_json_key(&w, MS_STR("parent"));
     ms_json_put_string(&w, from);
     ms_json_key(&w, MS_STR("parent_seq"));
@@ -7247,7 +7222,7 @@ static MS__APART void ms__usage_spell(const ms_usage *usage, ms_buf *out)
         usage->input_tokens, usage->output_tokens, usage->cached_tokens,
         usage->reasoning_tokens};
     ms_json_init(&w, ms_buf_write, out, false);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     for (unsigned i = 0; i < MS__USAGE_COUNTS; i++) {
         if (counts[i] == 0) continue;
         ms_json_key(&w, ms_str_of(ms__usage_names[i]));
@@ -7257,7 +7232,7 @@ static MS__APART void ms__usage_spell(const ms_usage *usage, ms_buf *out)
         ms_json_key(&w, MS_STR("seconds"));
         ms_json_put_seconds(&w, usage->duration_ns);
     }
-    ms_json_end_object(&w);
+    ms_json_end(&w);
     (void)ms_json_finish(&w);
 }
 
@@ -10890,7 +10865,7 @@ static ms_result ms__image_record(const ms__image *im, ms_error *err)
     ms_envelope e = ms_envelope_of(ms__msg(r));
     if (r[4] == MS__KIND_MESSAGE && e.seq <= im->last_seq)
         return ms__damaged(err, im->at, "its sequence number does not follow");
-    if (ms_envelope_check(&e, NULL) != MS_OK)
+    if (ms__envelope_check(&e, NULL) != MS_OK)
         return ms__damaged(err, im->at, "it is no message that a store takes");
     return MS_OK;
 }
@@ -18057,8 +18032,6 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
  * (U4) A failed opening leaves no cursor of a store open.
  * ================================================================================== */
 
-#define MS__UNION_SHIFT 40u
-
 typedef struct ms__union {
     ms_store store;
     ms_alloc alloc;
@@ -18090,15 +18063,8 @@ static ms__union *ms__union_of(ms_store *store)
 
 static uint64_t ms__union_number(size_t which, uint64_t own)
 {
-    return own ? (uint64_t)which << MS__UNION_SHIFT | own : 0;
+    return own ? (uint64_t)which << 40 | own : 0;
 }
-
-static uint64_t ms__union_own(uint64_t number)
-{
-    return number & (((uint64_t)1 << MS__UNION_SHIFT) - 1);
-}
-
-static uint64_t ms__union_which(uint64_t number) { return number >> MS__UNION_SHIFT; }
 
 /* Names the store in the error. */
 static ms_result ms__union_in(ms_error *err, ms_result code, size_t which)
@@ -18108,7 +18074,7 @@ static ms_result ms__union_in(ms_error *err, ms_result code, size_t which)
 
 static ms_result ms__union_range(size_t which, uint64_t own, ms_error *err)
 {
-    if (ms__union_which(own) == 0) return MS_OK;
+    if (MS_UNION_STORE(own) == 0) return MS_OK;
     return ms__union_in(err, ms__fail(err, MS_E_RANGE, "number %u is 2^40 or more: it "
                                       "has no place in a union", own), which);
 }
@@ -18133,9 +18099,9 @@ static bool ms__lane_asked(const ms__union *u, const ms_query *q, size_t which)
 {
     uint64_t about = q->about_seq, first = ms__union_number(which, 1);
     if (q->raw && !ms__lane_raw(u->stores[which], q->raw)) return false;
-    if (about && (about < first || ms__union_which(about) != which)) return false;
+    if (about && (about < first || MS_UNION_STORE(about) != which)) return false;
     if (q->before_seq && q->before_seq <= first) return false;
-    return ms__union_which(q->after_seq) <= which;
+    return MS_UNION_STORE(q->after_seq) <= which;
 }
 
 /* Notes how far the stores of a query go now. */
@@ -18157,13 +18123,13 @@ static ms_result ms__lane_open(const ms__union *u, const ms_query *q, ms__union_
 {
     ms_query own = *q;
     const ms__now *bound = &run->bounds[run->which];
-    uint64_t before = ms__union_own(q->before_seq);
+    uint64_t before = MS_UNION_SEQ(q->before_seq);
     own.raw = ms__lane_raw(u->stores[run->which], q->raw);
-    own.about_seq = ms__union_own(q->about_seq);
+    own.about_seq = MS_UNION_SEQ(q->about_seq);
     own.after_seq =
-        ms__union_which(q->after_seq) == run->which ? ms__union_own(q->after_seq) : 0;
+        MS_UNION_STORE(q->after_seq) == run->which ? MS_UNION_SEQ(q->after_seq) : 0;
     own.before_seq = bound->last + 1;
-    if (ms__union_which(q->before_seq) == run->which && before && before <= bound->last)
+    if (MS_UNION_STORE(q->before_seq) == run->which && before && before <= bound->last)
         own.before_seq = before;
     if (!q->about_seq || !q->as_of) own.as_of = bound->as_of;
     own.limit = run->left == SIZE_MAX ? 0 : run->left;
@@ -18325,7 +18291,8 @@ static ms_result ms__union_get(ms_store *store, uint64_t seq, ms_arena *arena,
 {
     const ms__union *u = ms__union_of(store);
     const ms_msg *found;
-    uint64_t which = ms__union_which(seq), own = ms__union_own(seq);
+    size_t which = MS_UNION_STORE(seq);
+    uint64_t own = MS_UNION_SEQ(seq);
     if (which >= u->n || own == 0)
         return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
     ms_result code = ms__get(u->stores[which], own, arena, &found, err);
@@ -18545,22 +18512,6 @@ MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_e
                                   desc->n_stores, err);
     if (!u) return MS_E_NO_MEMORY;
     *store = &u->store;
-    return MS_OK;
-}
-
-MS_API ms_result ms_union_origin(ms_store *store, uint64_t seq, size_t *which,
-                                 uint64_t *own_seq, ms_error *err)
-{
-    if (which) *which = 0;
-    if (own_seq) *own_seq = 0;
-    MS__TRY(ms__open_check(store, err));
-    if (store->backend != &ms__union_backend)
-        return ms__fail(err, MS_E_ARGUMENT, "the store is no union");
-    if (ms__union_which(seq) >= ms__union_of(store)->n || ms__union_own(seq) == 0)
-        return ms__fail(err, MS_E_NOT_FOUND, "the number %u is of no store of this union",
-                        seq);
-    if (which) *which = (size_t)ms__union_which(seq);
-    if (own_seq) *own_seq = ms__union_own(seq);
     return MS_OK;
 }
 
@@ -19007,7 +18958,7 @@ MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
     ms_envelope own = *m;
     if (!own.agent_key.ptr) own.agent_key = memory->agent_key;
-    if (memory->runtime_mode == MS_RUNTIME_IGNORE) return ms_envelope_check(&own, err);
+    if (memory->runtime_mode == MS_RUNTIME_IGNORE) return ms__envelope_check(&own, err);
     bool through = memory->runtime_mode == MS_RUNTIME_STORE;
     ms_store *store = through ? memory->store : memory->runtime;
     return ms_append(store, memory->location, &own, seq, err);
@@ -19262,6 +19213,7 @@ MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
     ms_query q = query->query;
     q.reverse = !query->oldest_first;
     finder->fields = query->fields ? query->fields : MS_FIND_TEXT;
+    finder->every = query->every_match;
     ms__needle_make(&finder->needle, query->text, query->exact_case);
     return ms_query_open(store, &q, &finder->it, err);
 }
@@ -19279,7 +19231,8 @@ static bool ms__find_in_message(ms_finder *f, const ms_msg *msg, unsigned field,
         size_t begin = e.field == field ? from : 0, length;
         size_t at = ms__find_value(&f->needle, e.text, e.json, begin, &length);
         if (at == SIZE_MAX) continue;
-        f->msg = found->msg = msg;
+        f->msg = f->every ? msg : NULL;
+        found->msg = msg;
         f->field = found->field = (ms_field)e.field;
         found->at = at;
         found->length = length;
@@ -19298,22 +19251,17 @@ static void ms__find_ahead(const ms_msg *msg)
 
 MS_API bool ms_find_next(ms_finder *finder, ms_found *found)
 {
-    const ms_msg *msg;
+    const ms_msg *msg = finder->msg;
     memset(found, 0, sizeof *found);
+    if (msg && ms__find_in_message(finder, msg, (unsigned)finder->field, finder->from,
+                                   found))
+        return true;
     finder->msg = NULL;
     while ((msg = ms_next(&finder->it)) != NULL) {
         if (finder->it.query.reverse) ms__find_ahead(msg);
         if (ms__find_in_message(finder, msg, 0, 0, found)) return true;
     }
     return false;
-}
-
-MS_API bool ms_find_more(ms_finder *finder, ms_found *found)
-{
-    const ms_msg *msg = finder->msg;
-    memset(found, 0, sizeof *found);
-    return msg && ms__find_in_message(finder, msg, (unsigned)finder->field, finder->from,
-                                      found);
 }
 
 MS_API ms_result ms_find_close(ms_finder *finder, ms_error *err)
@@ -19497,7 +19445,7 @@ static ms_result ms__check_message(const ms_msg *msg, uint64_t last, ms_error *e
         return ms__fail(err, MS_E_DAMAGED, "message %u comes after %u", m.seq, last);
     if (ms__is_empty(m.location))
         return ms__fail(err, MS_E_DAMAGED, "message %u has no location", m.seq);
-    return ms_envelope_check(&m, err);
+    return ms__envelope_check(&m, err);
 }
 
 static ms_result ms__check_cursors(ms_store *store, ms_error *err)
@@ -19819,7 +19767,7 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
  *
  * Exceptions to (D2): envelope returns rows in their canonical form; pydantic-ai gives an
  * id to a call and a result that have none, as its own reader does.
- * (D1) A reader returns messages that pass ms_envelope_check, or an error and nothing.
+ * (D1) A reader returns messages that pass ms__envelope_check, or an error and nothing.
  * (D2) Written in its own format, a message equals its source as JSON.
  * ================================================================================== */
 
@@ -19849,7 +19797,7 @@ static ms_result ms__members_set(ms_str object, const char *const *names,
     size_t i;
     ms_json_iter it = ms_json_iterate(object);
     ms__json_to(&w, &buf, arena);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     while (it.object && ms_json_next(&it)) {
         for (i = 0; i < n && !ms_json_string_is(it.key, ms_str_of(names[i]));) i++;
         if (i < n) continue;
@@ -19862,7 +19810,7 @@ static ms_result ms__members_set(ms_str object, const char *const *names,
         ms_json_key(&w, ms_str_of(names[i]));
         ms_json_put_raw(&w, values[i]);
     }
-    ms_json_end_object(&w);
+    ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, object.len);
     *out = ms_buf_text(&buf);
     return MS_OK;
@@ -19962,7 +19910,9 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
 {
     if (role == MS_ROLE_USER) return ms_user_message(content);
     if (role == MS_ROLE_ASSISTANT) return ms_assistant_message(content);
-    return ms_text_message(role == MS_ROLE_SYSTEM ? MS_ROLE_NONE : role, content);
+    ms_envelope m = ms_message(MS_T_TEXT, content);
+    if (role != MS_ROLE_SYSTEM) m.role = role;
+    return m;
 }
 
 
@@ -20390,13 +20340,13 @@ static void ms__args_put(ms_writer *w, const ms_envelope *m)
         ms_json_put_raw(&w->json, args.text);
         return;
     }
-    ms_json_begin_object(&w->json);
+    ms_json_begin(&w->json, MS_JSON_OBJECT);
     if (m->args.text.len > 0) {
         ms_json_key(&w->json, MS_STR("INVALID_JSON"));
         if (m->args.json) ms_json_put_raw(&w->json, m->args.text);
         else ms_json_put_string(&w->json, m->args.text);
     }
-    ms_json_end_object(&w->json);
+    ms_json_end(&w->json);
 }
 
 static const ms__as ms__as_failed = {
@@ -21174,7 +21124,7 @@ static void ms__hole_fill(ms_writer *w, ms__object *o, const ms__hole *h, ms_str
 static void ms__object_rest(ms_writer *w, ms__object *o)
 {
     ms_str value;
-    while (o->depth > 0) o->depth--, ms_json_end_object(&w->json);
+    while (o->depth > 0) o->depth--, ms_json_end(&w->json);
     for (; o->source && o->next < o->shape->n; o->next++) {
         const ms__hole *h = &o->shape->holes[o->next];
         ms_str name = ms_str_n(h->name, h->len);
@@ -21205,10 +21155,10 @@ static const ms__hole *ms__object_fill(ms_writer *w, ms__object *o)
             o->put |= (uint64_t)1 << (h - o->shape->holes);
         if (kind == MS__TOKEN_OPEN && h && h->as == &ms__as_object && o->depth == 0) {
             ms__name_put(w, h);
-            ms_json_begin_object(&w->json);
+            ms_json_begin(&w->json, MS_JSON_OBJECT);
             o->depth++;
         } else if (kind == MS__TOKEN_CLOSE && o->depth > 0) {
-            ms_json_end_object(&w->json);
+            ms_json_end(&w->json);
             o->depth--;
         } else if (kind == MS__TOKEN_MEMBER) {
             ms__member_put(w, token.key, ms__member_now(o, &token));
@@ -21275,9 +21225,9 @@ static ms_result ms__block_put(ms_writer *w, const ms__format *f, const ms_envel
         return MS_OK;
     }
     ms__object_open(&o, f, false, m, &own, 1);
-    ms_json_begin_object(&w->json);
+    ms_json_begin(&w->json, MS_JSON_OBJECT);
     (void)ms__object_fill(w, &o);
-    ms_json_end_object(&w->json);
+    ms_json_end(&w->json);
     *said = o.said;
     return MS_OK;
 }
@@ -21311,9 +21261,9 @@ static ms_result ms__unit_put(ms_writer *w, const ms__format *f, const ms_envelo
     own = *m;
     if (!ms__stands_in_list(f, m)) MS__TRY(ms__identified(w, f, m, &own, derived, err));
     ms__object_open(&o, f, true, m, &own, n);
-    ms_json_begin_object(&w->json);
+    ms_json_begin(&w->json, MS_JSON_OBJECT);
     while ((list = ms__object_fill(w, &o)) != NULL) {
-        ms_json_begin_array(&w->json);
+        ms_json_begin(&w->json, MS_JSON_ARRAY);
         for (size_t i = 0; i < n; i++) {
             uint32_t text = 0, said = 0;
             if (!ms__stands_in_list(f, &m[i])) continue;
@@ -21322,9 +21272,9 @@ static ms_result ms__unit_put(ms_writer *w, const ms__format *f, const ms_envelo
             if (i == 0) first = text | said;
             else ms__left_count(w, f, &m[i], text | said);
         }
-        ms_json_end_array(&w->json);
+        ms_json_end(&w->json);
     }
-    ms_json_end_object(&w->json);
+    ms_json_end(&w->json);
     ms__left_count(w, f, m, o.said | first);
     return MS_OK;
 }
@@ -21936,13 +21886,13 @@ static ms_result ms__env_promoted(ms__reader *r, ms_type type, ms_str metadata,
     ms_buf buf;
     ms_json_writer w;
     ms__json_to(&w, &buf, r->arena);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     for (; i < end; i++) {
         if (!ms_json_member(metadata, ms_str_of(names[i]), &value)) continue;
         ms_json_key(&w, ms_str_of(names[i]));
         ms_json_put_raw(&w, value);
     }
-    ms_json_end_object(&w);
+    ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, r->json.len);
     *out = ms_buf_text(&buf);
     return MS_OK;
@@ -22062,7 +22012,7 @@ static ms_result ms__env_folded(ms_writer *w, const char *type, ms_str metadata,
         MS__TRY(ms_buf_write(&w->scratch, (const char *)&none, sizeof none));
     ms_str *slots = (ms_str *)(void *)w->scratch.ptr;
     ms_json_key(&w->json, MS_STR("metadata"));
-    ms_json_begin_object(&w->json);
+    ms_json_begin(&w->json, MS_JSON_OBJECT);
     ms_json_key(&w->json, MS_STR("type"));
     ms_json_put_string(&w->json, ms_str_of(type));
     *ms__env_slot(slots, n, MS_STR("type")) = MS_STR("type");
@@ -22076,7 +22026,7 @@ static ms_result ms__env_folded(ms_writer *w, const char *type, ms_str metadata,
             ms__member_put(w, at.key, at.value);
         }
     }
-    ms_json_end_object(&w->json);
+    ms_json_end(&w->json);
     return MS_OK;
 }
 
@@ -22105,14 +22055,14 @@ static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n
     while (text.ptr[0] != '{') text.ptr++, text.len--; /* a comma of the array */
     (void)ms_json_member(text, MS_STR("payload"), &payload);
     (void)ms_json_member(text, MS_STR("metadata"), &metadata);
-    ms_json_begin_object(&w->json);
+    ms_json_begin(&w->json, MS_JSON_OBJECT);
     ms_json_key(&w->json, MS_STR("role"));
     ms__env_role_put(w, m);
     ms_json_key(&w->json, MS_STR("content"));
     ms__env_content_put(w, m);
     if (ms__env_folded(w, ms__env_word(m->type), metadata, payload) != MS_OK)
         return ms__no_arena(err, w->arena, metadata.len + payload.len);
-    ms_json_end_object(&w->json);
+    ms_json_end(&w->json);
     ms__left_count(w, &ms__env_format, m,
                    MS__SAID_IN_TEXT | MS__SAID(ROLE_NAME) | MS__SAID(TOOL) |
                        MS__SAID(ARGS) | MS__SAID(CALL_ID));
@@ -22235,7 +22185,7 @@ static void ms__task_data_put(ms_writer *w, const ms_envelope *m)
         ms_json_put_raw(&w->json, m->content.text);
         return;
     }
-    ms_json_begin_object(&w->json);
+    ms_json_begin(&w->json, MS_JSON_OBJECT);
     for (size_t i = 0; i < sizeof ms__framework_holes / sizeof ms__framework_holes[0];
          i++) {
         const ms__hole *part = &ms__framework_holes[i];
@@ -22244,7 +22194,7 @@ static void ms__task_data_put(ms_writer *w, const ms_envelope *m)
         ms__name_put(w, part);
         ms__value_put(w, part, m);
     }
-    ms_json_end_object(&w->json);
+    ms_json_end(&w->json);
 }
 
 /* The texts of a reasoning: one is the content, of more the list is. */
@@ -22266,9 +22216,9 @@ static void ms__task_texts_put(ms_writer *w, const ms_envelope *m)
         ms_json_put_raw(&w->json, m->content.text);
         return;
     }
-    ms_json_begin_array(&w->json);
+    ms_json_begin(&w->json, MS_JSON_ARRAY);
     ms__task_text_put(w, m);
-    ms_json_end_array(&w->json);
+    ms_json_end(&w->json);
 }
 
 static ms_result ms__task_summary_read(ms__fit *f)
@@ -22528,9 +22478,9 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
         outer.id = ms_str_n(number, ms__u64_write(m->seq, number));
     inner.extra = ms__absent(); /* stands in the wrapper */
     ms__object_open(&o, f, true, &outer, &outer, 1);
-    ms_json_begin_object(&w->json);
+    ms_json_begin(&w->json, MS_JSON_OBJECT);
     while (ms__object_fill(w, &o)) MS__TRY(ms__block_put(w, f, &inner, &said, err));
-    ms_json_end_object(&w->json);
+    ms_json_end(&w->json);
     ms__left_count(w, f, m, o.said | said);
     return MS_OK;
 }
@@ -22998,10 +22948,10 @@ static ms_result ms__wrapped_read(ms__fit *f)
 
 static void ms__wrapped_put(ms_writer *w, const ms_envelope *m)
 {
-    ms_json_begin_object(&w->json);
+    ms_json_begin(&w->json, MS_JSON_OBJECT);
     ms_json_key(&w->json, w->hole->letter == 'e' ? MS_STR("error") : MS_STR("result"));
     ms__field_put(w, m);
-    ms_json_end_object(&w->json);
+    ms_json_end(&w->json);
 }
 
 /* Is it an object that stands for itself? */
@@ -23329,7 +23279,7 @@ static ms_result ms__read_one(ms__reader *r, const ms_dialect *dialect, ms_str v
     r->whole = false;
     MS__TRY(d->read ? d->read(r) : ms__format_read(r, d->format));
     for (size_t i = first; i < stbds_arrlenu(r->items); i++)
-        MS__TRY(ms_envelope_check(&r->items[i], r->err));
+        MS__TRY(ms__envelope_check(&r->items[i], r->err));
     return MS_OK;
 }
 
@@ -23435,7 +23385,7 @@ MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
     w->with_location = opts && opts->with_location;
     w->scratch.arena = w->aside.arena = arena;
     ms_json_init(&w->json, write, ctx, opts && opts->pretty);
-    if (w->array) ms_json_begin_array(&w->json);
+    if (w->array) ms_json_begin(&w->json, MS_JSON_ARRAY);
 }
 
 static ms_result ms__writer_result(ms_writer *w, ms_error *err)
@@ -23536,7 +23486,7 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
     MS__TRY(ms__dialect_check(w->dialect, err));
     MS__TRY(ms__held_flush(w, err));
     if (w->array) {
-        ms_json_end_array(&w->json);
+        ms_json_end(&w->json);
         ms_json_separator(&w->json, '\n');
     }
     (void)ms_json_finish(&w->json);
@@ -24482,12 +24432,12 @@ static void ms__item_as_delegation(ms__projector *p, const ms_envelope *m, ms__i
     ms_json_writer w;
     ms_buf buf;
     ms__json_to(&w, &buf, p->arena);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     ms_json_key(&w, MS_STR("worker"));
     ms_json_put_string(&w, m->worker);
     ms_json_key(&w, MS_STR("task"));
     ms_json_put_string(&w, m->task);
-    ms_json_end_object(&w);
+    ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) p->lost = m->task.len + 1;
     item->kind = MS__ITEM_CALL;
     item->delegation = true;
@@ -25850,9 +25800,9 @@ static ms_str ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of)
     ms_json_writer w;
     ms_buf buf;
     ms__json_to(&w, &buf, ms__answer_arena(a));
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     ms_json_key(&w, MS_STR("signed"));
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     ms_json_key(&w, MS_STR("provider"));
     ms_json_put_string(&w, ms_str_of(a->desc.profile->name ? a->desc.profile->name : ""));
     if (a->model.len > 0) ms_json_key(&w, MS_STR("model"));
@@ -25861,8 +25811,8 @@ static ms_str ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of)
     if (of != 0) ms_json_put_u64(&w, of);
     if (text->len > 0) ms_json_key(&w, data ? MS_STR("data") : MS_STR("signature"));
     if (text->len > 0) ms_json_put_string(&w, ms_buf_text(text));
-    ms_json_end_object(&w);
-    ms_json_end_object(&w);
+    ms_json_end(&w);
+    ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) ms__answer_lost(a, buf.len);
     return ms_buf_text(&buf);
 }
@@ -27057,7 +27007,7 @@ static void ms__ffi_time(ms__ffi *f, const char *name, int64_t ns)
 static void ms__ffi_begin_list(ms__ffi *f, const char *name)
 {
     ms_json_key(&f->w, ms_str_of(name));
-    ms_json_begin_array(&f->w);
+    ms_json_begin(&f->w, MS_JSON_ARRAY);
 }
 
 /* Writes a name; its value is written by something else than f->w. */
@@ -27154,7 +27104,7 @@ static ms_result ms__ffi_append(ms__ffi *f)
         MS__TRY(ms_append_batch(f->store, list.items, list.count, &f->append, &f->err));
     ms__ffi_begin_list(f, "seqs");
     for (size_t i = 0; i < list.count; i++) ms_json_put_u64(&f->w, f->append.seqs[i]);
-    ms_json_end_array(&f->w);
+    ms_json_end(&f->w);
     return MS_OK;
 }
 
@@ -27194,7 +27144,7 @@ static ms_result ms__ffi_messages(ms__ffi *f)
         memcpy(&seq, seqs.ptr + i, sizeof seq);
         ms_json_put_u64(&f->w, seq);
     }
-    ms_json_end_array(&f->w);
+    ms_json_end(&f->w);
     ms__ffi_number(f, "damaged", damaged);
     return code;
 }
@@ -27239,7 +27189,7 @@ static ms_result ms__ffi_history(ms__ffi *f)
 static void ms__ffi_match(ms__ffi *f, const ms_found *found)
 {
     ms_value field = ms_get(found->msg, found->field);
-    ms_json_begin_object(&f->w);
+    ms_json_begin(&f->w, MS_JSON_OBJECT);
     ms__ffi_number(f, "seq", ms_seq(found->msg));
     ms__ffi_string(f, "location", ms__location(found->msg));
     ms__ffi_string(f, "agent_key", ms__agent_key(found->msg));
@@ -27247,7 +27197,7 @@ static void ms__ffi_match(ms__ffi *f, const ms_found *found)
     ms__ffi_string(f, "field", ms_str_of(ms__fields[found->field].name));
     ms__ffi_string(f, "snippet",
                    ms_find_snippet(field.text, found->at, found->length, 60));
-    ms_json_end_object(&f->w);
+    ms_json_end(&f->w);
 }
 
 static ms_result ms__ffi_search(ms__ffi *f)
@@ -27260,7 +27210,7 @@ static ms_result ms__ffi_search(ms__ffi *f)
     MS__TRY(ms_find_open(f->store, &f->find, &f->finder, &f->err));
     ms__ffi_begin_list(f, "matches");
     for (; left > 0 && ms_find_next(&f->finder, &found); left--) ms__ffi_match(f, &found);
-    ms_json_end_array(&f->w);
+    ms_json_end(&f->w);
     ms__ffi_number(f, "damaged", f->finder.it.damaged);
     ms_result closed = ms_find_close(&f->finder, &f->err);
     return closed == MS_E_DAMAGED ? MS_OK : closed;
@@ -27276,15 +27226,15 @@ static ms_result ms__ffi_names(ms__ffi *f)
     ms__ffi_begin_list(f, "items");
     for (size_t i = 0; i < list.count; i++) {
         const ms_info *info = &list.items[i];
-        ms_json_begin_object(&f->w);
+        ms_json_begin(&f->w, MS_JSON_OBJECT);
         ms__ffi_string(f, "location", info->location);
         ms__ffi_string(f, "agent_key", info->agent_key);
         MS__COUNTS(f, info, rows);
         ms__ffi_time(f, "first_time", info->first_time_ns);
         ms__ffi_time(f, "last_time", info->last_time_ns);
-        ms_json_end_object(&f->w);
+        ms_json_end(&f->w);
     }
-    ms_json_end_array(&f->w);
+    ms_json_end(&f->w);
     return MS_OK;
 }
 
@@ -27313,9 +27263,9 @@ static ms_result ms__ffi_request(ms__ffi *f)
     ms__ffi_name(f, "body");
     MS__TRY(ms_request(ms__ffi_ask(f), ms__ffi_write, f, &f->report, &f->err));
     ms_json_key(&f->w, MS_STR("report"));
-    ms_json_begin_object(&f->w);
+    ms_json_begin(&f->w, MS_JSON_OBJECT);
     MS__COUNTS(f, &f->report, rows);
-    ms_json_end_object(&f->w);
+    ms_json_end(&f->w);
     return MS_OK;
 }
 
@@ -27502,12 +27452,12 @@ static void ms__ffi_fail(ms__ffi *f, ms_result code)
         (void)ms__fail(&f->err, code, "%s", ms_result_text(code));
     f->len = 0;
     ms_json_init(&f->w, ms__ffi_write, f, false);
-    ms_json_begin_object(&f->w);
+    ms_json_begin(&f->w, MS_JSON_OBJECT);
     ms__ffi_string(f, "code", ms_str_of(names[code]));
     ms__ffi_string(f, "message", ms_str_of(f->err.message));
     if (f->err.path[0]) ms__ffi_string(f, "path", ms_str_of(f->err.path));
     if (f->err.offset != MS_NO_OFFSET) ms__ffi_number(f, "offset", f->err.offset);
-    ms_json_end_object(&f->w);
+    ms_json_end(&f->w);
     (void)ms_json_finish(&f->w);
 }
 
@@ -27516,9 +27466,9 @@ static ms_result ms__ffi_run(ms__ffi *f, const ms__ffi_function *function, ms_st
     if (!function) return ms__fail(&f->err, MS_E_ARGUMENT, "there is no such function");
     MS__TRY(ms__ffi_parse(f, function->known, args));
     ms_json_init(&f->w, ms__ffi_write, f, false);
-    ms_json_begin_object(&f->w);
+    ms_json_begin(&f->w, MS_JSON_OBJECT);
     ms_result code = function->run(f);
-    ms_json_end_object(&f->w);
+    ms_json_end(&f->w);
     ms_result wrote = ms_json_finish(&f->w);
     return code == MS_OK ? wrote : code;
 }

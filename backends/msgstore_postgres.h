@@ -335,7 +335,7 @@ MS_API unsigned ms_pg_bucket(ms_str location)
  * stands from `place` on until `until`, the place of the AMEND or HIDE that ended it. A
  * view as of place p has the versions with place < p and (until is null or until >= p),
  * so a cursor reads the store as of its opening in any number of statements, over any
- * number of connections. `body` is the record as ms_record_encode writes it; the other
+ * number of connections. `body` is the record as ms_encode writes it; the other
  * columns repeat what queries need. `key` is the caller's idempotency key after a 'k', a
  * key made for the append after a 't', or the source and position of a record that was
  * shipped after an 's'. msgstore_source has the position of each source.
@@ -1128,7 +1128,7 @@ static ms_result ms__pg_encode(ms__pg_batch *b, ms__pg_row *row, bool commit,
     m.has_time = row->has_time;
     m.time_ns = row->time;
     m.seq = row->seq;
-    return ms_record_encode(&m, &b->arena, &row->msg, err);
+    return ms_encode(&m, &b->arena, &row->msg, err);
 }
 
 /* Time, kind, key and bytes of a row. */

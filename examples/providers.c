@@ -37,7 +37,7 @@ static ms_result fill(ms_store *store, ms_str chat, ms_error *err)
     ms_envelope list[8];
     ms_append_opts opts = {0};
     opts.location = chat;
-    list[0] = ms_text_message(MS_ROLE_SYSTEM, ms_text("You are a weather service."));
+    list[0] = ms_message(MS_T_TEXT, ms_text("You are a weather service."));
     list[1] = ms_user_message(ms_text("Hello"));
     list[2] = ms_assistant_message(ms_text("Hello! Which place?"));
     list[3] = ms_user_message(ms_text("Osaka and Kobe, please"));

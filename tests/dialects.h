@@ -83,7 +83,7 @@ static inline ms_envelopes reads(const char *name, ms_str json, unsigned how)
         fail_msg("%s cannot read %.*s\n%s: %s", name, (int)json.len, json.ptr, err.path,
                  err.message);
     for (size_t i = 0; i < list.count; i++)
-        must(ms_envelope_check(&list.items[i], &err), &err);
+        must(test_envelope_check(&list.items[i], &err), &err);
     return list;
 }
 

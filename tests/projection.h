@@ -42,26 +42,26 @@ static inline ms_result projection_write(const ms_profile *profile,
     bool gemini = profile->shape == MS_SHAPE_GEMINI;
     ms_json_writer w;
     ms_json_init(&w, write, ctx, false);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     if (report->system.ptr != NULL) {
         ms_json_key(&w, gemini ? MS_STR("systemInstruction") : MS_STR("system"));
         if (gemini) {
-            ms_json_begin_object(&w);
+            ms_json_begin(&w, MS_JSON_OBJECT);
             ms_json_key(&w, MS_STR("parts"));
-            ms_json_begin_array(&w);
-            ms_json_begin_object(&w);
+            ms_json_begin(&w, MS_JSON_ARRAY);
+            ms_json_begin(&w, MS_JSON_OBJECT);
             ms_json_key(&w, MS_STR("text"));
         }
         ms_json_put_string(&w, report->system);
         if (gemini) {
-            ms_json_end_object(&w);
-            ms_json_end_array(&w);
-            ms_json_end_object(&w);
+            ms_json_end(&w);
+            ms_json_end(&w);
+            ms_json_end(&w);
         }
     }
     ms_json_key(&w, gemini ? MS_STR("contents") : MS_STR("messages"));
     ms_json_put_raw(&w, ms_buf_text(&list));
-    ms_json_end_object(&w);
+    ms_json_end(&w);
     return ms_json_finish(&w);
 }
 

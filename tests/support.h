@@ -43,6 +43,17 @@ static inline void test_arena_init_fixed(ms_arena *a, void *buffer, size_t size)
     a->buffer_size = size;
 }
 
+/* Would a store take the message? */
+static inline ms_result test_envelope_check(const ms_envelope *m, ms_error *err)
+{
+    const ms_msg *msg;
+    ms_arena arena;
+    test_arena_init(&arena, NULL);
+    ms_result code = ms_encode(m, &arena, &msg, err);
+    ms_arena_deinit(&arena);
+    return code;
+}
+
 static inline ms_envelope test_error_message(ms_value content, ms_str error_type)
 {
     ms_envelope m = ms_message(MS_T_ERROR, content);
@@ -107,7 +118,8 @@ static inline ms_result test_memory_turn(const ms_memory *memory, ms_role role,
 {
     ms_envelope m = role == MS_ROLE_USER        ? ms_user_message(content)
                     : role == MS_ROLE_ASSISTANT ? ms_assistant_message(content)
-                                                : ms_text_message(role, content);
+                                                : ms_message(MS_T_TEXT, content);
+    if (m.type == MS_T_TEXT) m.role = role;
     return ms_memory_broadcast(memory, &m, seq, err);
 }
 

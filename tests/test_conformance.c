@@ -227,7 +227,7 @@ static json_t *op_build(json_t *input)
     ms_buf buf;
     ms_error err;
     set_common(&m, args);
-    if (ms_envelope_check(&m, &err) != MS_OK) return failure(&err);
+    if (test_envelope_check(&m, &err) != MS_OK) return failure(&err);
     start_writing(&w, &buf);
     messages = end_writing(&w, &buf, ms_writer_put(&w, &m, &err), &err);
     if (!json_is_array(messages)) return messages;

@@ -563,7 +563,7 @@ static bool is_refused_or_comes_back(const char *format, ms_str json, unsigned h
                     (strcmp(format, FW) == 0 ? PLACES : 0); /* else it adds a member */
     if (try_read(format, json, how, &list, &err) != MS_OK) return false;
     for (size_t i = 0; i < list.count; i++)
-        must(ms_envelope_check(&list.items[i], &err), &err);
+        must(test_envelope_check(&list.items[i], &err), &err);
     ms_str text = written(format, &list, opts);
     same_text(written(format, &list, opts | ENCODED), text);
     json_t *got = json_parse_n(text.ptr, text.len);
@@ -868,7 +868,7 @@ static void envelope_is_written_by_every_format_when_it_is_sound(void **state)
             m[list.count] = any_envelope(&rng);
             if (k > 0 && list.count > 0 && test_one_in(&rng, 2))
                 m[list.count].flags |= MS_FLAG_JOINED;
-            list.count += ms_envelope_check(&m[list.count], NULL) == MS_OK;
+            list.count += test_envelope_check(&m[list.count], NULL) == MS_OK;
         }
         taken += list.count;
         must_cross_all(&list);
@@ -1011,7 +1011,7 @@ static void format_reports_too_little_memory_when_it_ends_anywhere(void **state)
         j.list.count = 0;
         while (j.list.count < COUNT(m)) {
             m[j.list.count] = any_envelope(&rng);
-            j.list.count += ms_envelope_check(&m[j.list.count], NULL) == MS_OK;
+            j.list.count += test_envelope_check(&m[j.list.count], NULL) == MS_OK;
         }
         starve_writers(&j);
         ms_arena_reset(&arena);

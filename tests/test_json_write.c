@@ -132,17 +132,17 @@ static void put(ms_json_writer *w, json_t *v)
     size_t i;
     switch (json_typeof(v)) {
     case JSON_OBJECT:
-        ms_json_begin_object(w);
+        ms_json_begin(w, MS_JSON_OBJECT);
         json_object_foreach (v, key, item) {
             ms_json_key(w, ms_str_of(key));
             put(w, item);
         }
-        ms_json_end_object(w);
+        ms_json_end(w);
         return;
     case JSON_ARRAY:
-        ms_json_begin_array(w);
+        ms_json_begin(w, MS_JSON_ARRAY);
         json_array_foreach (v, i, item) put(w, item);
-        ms_json_end_array(w);
+        ms_json_end(w);
         return;
     case JSON_STRING:
         ms_json_put_string(w, ms_str_n(json_string_value(v), json_string_length(v)));
@@ -318,10 +318,10 @@ static void bad_utf8_is_replaced(void **state)
         ms_json_put_string(&w, ms_str_n(cases[i].text.bytes, cases[i].text.len));
         sink_expect(&s, &w, cases[i].want.bytes, cases[i].want.len);
         sink_start(&s, &w, false);
-        ms_json_begin_object(&w);
+        ms_json_begin(&w, MS_JSON_OBJECT);
         ms_json_key(&w, ms_str_n(cases[i].text.bytes, cases[i].text.len));
         test_json_put_null(&w);
-        ms_json_end_object(&w);
+        ms_json_end(&w);
         assert_int_equal(ms_json_finish(&w), MS_OK);
         assert_memory_equal(s.bytes + 1, cases[i].want.bytes, cases[i].want.len);
         assert_true(ms_utf8_check(ms_str_n(s.bytes, s.len), NULL));
@@ -395,7 +395,7 @@ static void integers(void **state)
     ms_json_writer w;
     (void)state;
     sink_start(&s, &w, false);
-    ms_json_begin_array(&w);
+    ms_json_begin(&w, MS_JSON_ARRAY);
     test_json_put_i64(&w, INT64_MIN);
     test_json_put_i64(&w, INT64_MAX);
     test_json_put_i64(&w, 0);
@@ -409,7 +409,7 @@ static void integers(void **state)
     test_json_put_bool(&w, true);
     test_json_put_bool(&w, false);
     test_json_put_null(&w);
-    ms_json_end_array(&w);
+    ms_json_end(&w);
     sink_expect(&s, &w, want, sizeof want - 1);
     free(s.bytes);
 }
@@ -417,21 +417,21 @@ static void integers(void **state)
 /* A value with each thing that has a layout. */
 static void put_sample(ms_json_writer *w)
 {
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     ms_json_key(w, MS_STR("a"));
-    ms_json_begin_array(w);
+    ms_json_begin(w, MS_JSON_ARRAY);
     test_json_put_i64(w, 1);
-    ms_json_begin_object(w);
-    ms_json_end_object(w);
-    ms_json_begin_array(w);
-    ms_json_end_array(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
+    ms_json_end(w);
+    ms_json_begin(w, MS_JSON_ARRAY);
+    ms_json_end(w);
     ms_json_put_string(w, MS_STR("x"));
-    ms_json_end_array(w);
+    ms_json_end(w);
     ms_json_key(w, MS_STR(""));
     ms_json_put_raw(w, MS_STR("{ \"r\" :[ ] , \"s\":[1, 2]}"));
     ms_json_key(w, MS_STR("n\n"));
     test_json_put_null(w);
-    ms_json_end_object(w);
+    ms_json_end(w);
 }
 
 static const char sample_compact[] =
@@ -474,13 +474,13 @@ static void values_with_separators(void **state)
     ms_json_writer w;
     (void)state;
     sink_start(&s, &w, false);
-    ms_json_begin_object(&w);
-    ms_json_end_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_end(&w);
     ms_json_separator(&w, '\n');
-    ms_json_begin_array(&w);
+    ms_json_begin(&w, MS_JSON_ARRAY);
     test_json_put_i64(&w, 1);
     test_json_put_i64(&w, 2);
-    ms_json_end_array(&w);
+    ms_json_end(&w);
     ms_json_separator(&w, '\n');
     ms_json_put_string(&w, MS_STR("x"));
     ms_json_separator(&w, '\n');
@@ -553,15 +553,15 @@ static void raw_value(raw *r, uint64_t *random, unsigned depth)
 /* Two members and an element, all the same raw value, around it the writer's own text. */
 static void put_raw_thrice(ms_json_writer *w, ms_str json)
 {
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     ms_json_key(w, MS_STR("k"));
     ms_json_put_raw(w, json);
     ms_json_key(w, MS_STR("l"));
-    ms_json_begin_array(w);
+    ms_json_begin(w, MS_JSON_ARRAY);
     ms_json_put_raw(w, json);
     ms_json_put_raw(w, json);
-    ms_json_end_array(w);
-    ms_json_end_object(w);
+    ms_json_end(w);
+    ms_json_end(w);
 }
 
 static void raw_keeps_spelling(void **state)
@@ -643,14 +643,14 @@ static void brackets_must_pair(void **state)
     ms_json_writer w;
     (void)state;
     sink_start(&s, &w, false);
-    ms_json_begin_array(&w);
-    ms_json_begin_object(&w);
-    ms_json_end_object(&w);
+    ms_json_begin(&w, MS_JSON_ARRAY);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_end(&w);
     assert_int_not_equal(ms_json_finish(&w), MS_OK);
     sink_start(&s, &w, false);
-    ms_json_begin_object(&w);
-    ms_json_end_object(&w);
-    ms_json_end_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_end(&w);
+    ms_json_end(&w);
     assert_int_not_equal(ms_json_finish(&w), MS_OK);
     free(s.bytes);
 }
@@ -663,7 +663,7 @@ static void put_much(ms_json_writer *w)
 {
     static char text[600];
     memset(text, 'y', sizeof text);
-    ms_json_begin_array(w);
+    ms_json_begin(w, MS_JSON_ARRAY);
     for (size_t i = 0; i < 12; i++) {
         put_sample(w);
         ms_json_put_string(w, ms_str_n(text, 50 * i));
@@ -673,7 +673,7 @@ static void put_much(ms_json_writer *w)
         ms_json_put_u64(w, UINT64_MAX);
         test_json_put_i64(w, INT64_MIN);
     }
-    ms_json_end_array(w);
+    ms_json_end(w);
     ms_json_separator(w, '\n');
 }
 

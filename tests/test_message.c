@@ -31,7 +31,7 @@ static ms_envelope make(ms_type type)
     switch (type) {
     case MS_T_USER_MESSAGE: return ms_user_message(words());
     case MS_T_ASSISTANT_MESSAGE: return ms_assistant_message(words());
-    case MS_T_TEXT: return ms_text_message(MS_ROLE_SYSTEM, words());
+    case MS_T_TEXT: return ms_message(MS_T_TEXT, words());
     case MS_T_ACTION: return ms_action(MS_STR("grep"), ms_json(MS_STR("{\"a\":1}")),
                                        ms_str_of(NULL));
     case MS_T_OBSERVATION: return ms_observation(words(), ms_str_of(NULL));
@@ -156,17 +156,18 @@ static void refused(const ms_envelope *m, ms_result code, const char *path)
 {
     ms_error err;
     memset(&err, 0xA5, sizeof err);
-    assert_string_equal(ms_result_text(ms_envelope_check(m, &err)), ms_result_text(code));
+    assert_string_equal(ms_result_text(test_envelope_check(m, &err)),
+                        ms_result_text(code));
     assert_int_equal(err.code, code);
     assert_string_equal(err.path, path);
     assert_true(err.message[0] != '\0');
-    assert_int_equal(ms_envelope_check(m, NULL), code);
+    assert_int_equal(test_envelope_check(m, NULL), code);
 }
 
 static void accepted(const ms_envelope *m)
 {
     ms_error err;
-    if (ms_envelope_check(m, &err) != MS_OK) fail_msg("%s: %s", err.path, err.message);
+    if (test_envelope_check(m, &err) != MS_OK) fail_msg("%s: %s", err.path, err.message);
 }
 
 
@@ -205,13 +206,9 @@ static void builders_set_nothing_else(void **state)
         assert_false(m.has_time);
         assert_int_equal(m.seq, 0);
         assert_int_equal(m.flags, 0);
-        if (row->type != MS_T_TEXT) {
-            assert_int_equal(m.role, MS_ROLE_NONE);
-        }
+        assert_int_equal(m.role, MS_ROLE_NONE);
     }
-    ms_envelope m = ms_text_message(MS_ROLE_DEVELOPER, words());
-    assert_int_equal(m.role, MS_ROLE_DEVELOPER);
-    m = ms_observation(words(), MS_STR("c"));
+    ms_envelope m = ms_observation(words(), MS_STR("c"));
     assert_true(ms_str_equal(m.call_id, MS_STR("c")));
     m = ms_action(MS_STR("grep"), ms_json(MS_STR("{}")), MS_STR("c"));
     assert_true(ms_str_equal(m.call_id, MS_STR("c")));
@@ -412,7 +409,7 @@ static void unfit_types_and_roles(void **state)
     refused(&m, MS_E_MISSING, "type_name");
     memset(&m, 0, sizeof m);
     refused(&m, MS_E_TYPE, "type");
-    assert_int_not_equal(ms_envelope_check(NULL, NULL), MS_OK);
+    assert_int_not_equal(test_envelope_check(NULL, NULL), MS_OK);
 }
 
 static void a_time_must_be_one(void **state)
@@ -450,7 +447,7 @@ static void json_must_be_json(void **state)
         set_field(&m, fields[i], ms_json(MS_STR(" {\"a\": [1, 2.5e3, null]} ")));
         accepted(&m);
         set_field(&m, fields[i], ms_json(MS_STR("{\"a\": \"\\ud800\"}")));
-        assert_int_not_equal(ms_envelope_check(&m, NULL), MS_OK);
+        assert_int_not_equal(test_envelope_check(&m, NULL), MS_OK);
     }
     ms_envelope m = make(MS_T_USER_MESSAGE);
     m.content = ms_text("{not JSON, but text");
@@ -509,7 +506,7 @@ static void keys_have_limits(void **state)
         set_field(&m, fields[i], ms_text("\xe2\x82\xac/ {}'\"\\\n"));
         accepted(&m);
         set_field(&m, fields[i], ms_text_n(ms_str_n(room, sizeof room)));
-        assert_int_not_equal(ms_envelope_check(&m, &err), MS_OK);
+        assert_int_not_equal(test_envelope_check(&m, &err), MS_OK);
         assert_string_equal(err.path, name);
         for (size_t j = 0; j < COUNT(bad); j++) {
             set_field(&m, fields[i], ms_text_n(ms_str_n(bad[j].text, bad[j].len)));
@@ -517,7 +514,7 @@ static void keys_have_limits(void **state)
                 accepted(&m);
                 continue;
             }
-            assert_int_not_equal(ms_envelope_check(&m, &err), MS_OK);
+            assert_int_not_equal(test_envelope_check(&m, &err), MS_OK);
             assert_string_equal(err.path, name);
         }
     }

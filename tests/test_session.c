@@ -445,10 +445,12 @@ static void system_rows_are_left_out_when_rows_are_stored(void **state)
 {
     test_store s = store_open(*state, NULL);
     ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
-    ms_envelope rows[] = {ms_text_message(MS_ROLE_NONE, ms_text("sys")),
+    ms_envelope rows[] = {ms_message(MS_T_TEXT, ms_text("sys")),
                           ms_user_message(ms_text("a")),
-                          ms_text_message(MS_ROLE_SYSTEM, ms_text("sys")),
-                          ms_text_message(MS_ROLE_DEVELOPER, ms_text("dev"))};
+                          ms_message(MS_T_TEXT, ms_text("sys")),
+                          ms_message(MS_T_TEXT, ms_text("dev"))};
+    rows[2].role = MS_ROLE_SYSTEM;
+    rows[3].role = MS_ROLE_DEVELOPER;
     ms_error err;
     must_store(&session, rows, 4);
     must_store(&session, rows, 1);
@@ -468,7 +470,7 @@ static void no_row_is_stored_when_one_is_wrong(void **state)
     test_store s = store_open(*state, NULL);
     ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
     ms_envelope rows[] = {ms_user_message(ms_text("a")),
-                          ms_text_message(MS_ROLE_SYSTEM, ms_text("sys")),
+                          ms_message(MS_T_TEXT, ms_text("sys")),
                           ms_user_message(ms_text(NULL))};
     ms_error err;
     assert_int_equal(ms_session_store(&session, rows, 3, &arena, &err), MS_E_MISSING);

@@ -316,7 +316,7 @@ static void test_message(void **state)
     must_be(m.extra, MS_STR("{\"a\":{},\"b\":1.50,\"_compressed\":true,"
                             "\"_original_length\":900,"
                             "\"_entity_key\":\"session-\\\"q\\\"-msg-5\"}"));
-    assert_int_equal(ms_envelope_check(&m, NULL), MS_OK);
+    assert_int_equal(test_envelope_check(&m, NULL), MS_OK);
 }
 
 static void test_message_without_key(void **state)
@@ -361,7 +361,7 @@ static void test_messages_left_alone(void **state)
     ms_str list = joined(MS_STR("[\""), joined(full, MS_STR("\"]")));
     ms_str quoted = joined(MS_STR("\""), joined(full, MS_STR("\"")));
     ms_envelope left[] = {
-        ms_text_message(MS_ROLE_NONE, ms_text_n(full)), /* the system's */
+        ms_message(MS_T_TEXT, ms_text_n(full)), /* the system's */
         ms_message(MS_T_DIRECTOR_CONTEXT, ms_text_n(full)),
         ms_assistant_message(ms_json(list)),
         ms_assistant_message(ms_json(MS_STR("null"))),

@@ -74,14 +74,14 @@ static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
     if (!alone) *json = value;
     if (provider->system != MS_SYSTEM_APART) return FINE;
     ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     if (!alone && ms_json_member(body, system, &value)) {
         ms_json_key(&w, system);
         ms_json_put_raw(&w, value);
     }
     ms_json_key(&w, list);
     ms_json_put_raw(&w, *json);
-    ms_json_end_object(&w);
+    ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) return no_memory();
     *json = ms_buf_text(&buf);
     return FINE;

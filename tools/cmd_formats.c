@@ -64,14 +64,14 @@ static void print_rows(output *out)
 static void json_row(ms_json_writer *w, const char *name, const char *program,
                      const char *versions, const char *places, bool writes)
 {
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     json_text(w, "name", ms_str_of(name));
     if (program != NULL) json_text(w, "program", ms_str_of(program));
     if (versions != NULL) json_text(w, "seen", ms_str_of(versions));
     if (places != NULL && places[0] != '\0') json_text(w, "places", ms_str_of(places));
     ms_json_key(w, MS_STR("writes"));
     ms_json_put_raw(w, writes ? MS_STR("true") : MS_STR("false"));
-    ms_json_end_object(w);
+    ms_json_end(w);
     ms_json_separator(w, '\n');
 }
 

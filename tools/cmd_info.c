@@ -148,60 +148,60 @@ static void json_tally(ms_json_writer *w, const char *name, tally *t, bool all)
 {
     size_t n = tally_rank(t, all);
     ms_json_key(w, ms_str_of(name));
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     json_u64(w, "count", arrlenu(t->rows));
     ms_json_key(w, MS_STR("rows"));
-    ms_json_begin_array(w);
+    ms_json_begin(w, MS_JSON_ARRAY);
     for (size_t i = 0; i < n; i++) {
-        ms_json_begin_object(w);
+        ms_json_begin(w, MS_JSON_OBJECT);
         json_text(w, "name", t->rows[i].text);
         json_u64(w, "messages", t->rows[i].count);
         json_u64(w, "bytes", t->rows[i].bytes);
-        ms_json_end_object(w);
+        ms_json_end(w);
     }
-    ms_json_end_array(w);
-    ms_json_end_object(w);
+    ms_json_end(w);
+    ms_json_end(w);
 }
 
 static void json_events(ms_json_writer *w, const job *j)
 {
     static const char *const kinds[] = {"damage", "torn", "sync", "index"};
     ms_json_key(w, MS_STR("events"));
-    ms_json_begin_array(w);
+    ms_json_begin(w, MS_JSON_ARRAY);
     for (size_t i = 0; i < j->n_events; i++) {
         const ms_log_event *e = &j->events[i];
-        ms_json_begin_object(w);
+        ms_json_begin(w, MS_JSON_OBJECT);
         json_text(w, "kind", ms_str_of((size_t)e->kind < 4 ? kinds[e->kind] : "other"));
         json_u64(w, "offset", e->offset);
         json_u64(w, "length", e->length);
         json_u64(w, "after_seq", e->after_seq);
         json_u64(w, "before_seq", e->before_seq);
-        ms_json_end_object(w);
+        ms_json_end(w);
     }
-    ms_json_end_array(w);
+    ms_json_end(w);
 }
 
 static void json_newest(ms_json_writer *w, const ms_listing *newest)
 {
     ms_json_key(w, MS_STR("newest"));
-    ms_json_begin_array(w);
+    ms_json_begin(w, MS_JSON_ARRAY);
     for (size_t i = 0; i < newest->count && i < INFO_NEWEST; i++) {
         const ms_info *info = &newest->items[i];
-        ms_json_begin_object(w);
+        ms_json_begin(w, MS_JSON_OBJECT);
         json_text(w, "name", info->location);
         json_u64(w, "messages", info->messages);
         json_u64(w, "last_seq", info->last_seq);
         json_time(w, "last_time", info->last_time_ns != MS_TIME_NONE, info->last_time_ns);
-        ms_json_end_object(w);
+        ms_json_end(w);
     }
-    ms_json_end_array(w);
+    ms_json_end(w);
 }
 
 static void json_log_info(ms_json_writer *w, job *j, const census *c)
 {
     const ms_log_info *log = &c->log;
     ms_json_key(w, MS_STR("log"));
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     json_text(w, "id", ms_str_of(c->id));
     json_time(w, "created", true, log->created_ns);
     json_u64(w, "end", log->end);
@@ -216,7 +216,7 @@ static void json_log_info(ms_json_writer *w, job *j, const census *c)
     json_u64(w, "pid", log->pid);
     json_events(w, j);
     json_newest(w, &c->newest);
-    ms_json_end_object(w);
+    ms_json_end(w);
     j->told = j->n_events;
 }
 
@@ -226,7 +226,7 @@ static int print_info_json(output *out, job *j, census *c)
     int code = FINE;
     bool all = GIVEN(j->options, ALL), timed = c->timed > 0;
     ms_json_init(&w, emit, out, false);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     json_u64(&w, "messages", c->stat.messages);
     json_u64(&w, "last_seq", c->stat.last_seq);
     json_u64(&w, "bytes", c->stat.bytes);
@@ -241,7 +241,7 @@ static int print_info_json(output *out, job *j, census *c)
     json_tally(&w, "agents", &c->agents, all);
     json_tally(&w, "types", &c->types, all);
     if (GIVEN(j->options, USAGE)) code = json_usage(&w, j);
-    ms_json_end_object(&w);
+    ms_json_end(&w);
     ms_json_separator(&w, '\n');
     ms_json_finish(&w);
     return code;

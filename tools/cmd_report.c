@@ -91,11 +91,11 @@ static uint64_t place_of(report *r, tally *list, ms_str text)
 static void put_list(report *r, const char *name, const tally *list)
 {
     ms_json_key(&r->w, ms_str_of(name));
-    ms_json_begin_array(&r->w);
+    ms_json_begin(&r->w, MS_JSON_ARRAY);
     for (size_t i = 0; i < arrlenu(list->rows); i++) {
         ms_json_put_string(&r->w, list->rows[i].text);
     }
-    ms_json_end_array(&r->w);
+    ms_json_end(&r->w);
 }
 
 static void put_masked(report *r, const char *name, ms_str text)
@@ -140,7 +140,7 @@ static void put_message(report *r, const ms_msg *msg, bool hidden, tally *agents
 {
     ms_json_writer *w = &r->w;
     int64_t ns;
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     put_count(r, "n", ms_seq(msg));
     put_count(r, "y", place_of(r, &r->words, masked(r, ms_text_n(ms_type_name(msg)))));
     if (ms_time(msg, &ns)) {
@@ -171,7 +171,7 @@ static void put_message(report *r, const ms_msg *msg, bool hidden, tally *agents
     put_count(r, "b", ms_size(msg));
     put_count(r, "q", ms_count_tokens(NULL, ms_content(msg)) +
                           ms_count_tokens(NULL, ms_get(msg, MS_F_ARGS)));
-    ms_json_end_object(w);
+    ms_json_end(w);
     r->messages++;
 }
 
@@ -210,7 +210,7 @@ static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents
     if (code != FINE) return code;
     code = open_query(r, location, 0, &shown);
     ms_json_key(&r->w, MS_STR("messages"));
-    ms_json_begin_array(&r->w);
+    ms_json_begin(&r->w, MS_JSON_ARRAY);
     now = code == FINE ? ms_next(&shown) : NULL;
     while (code == FINE && !r->failed && (msg = ms_next(&all)) != NULL) {
         while (now != NULL && ms_seq(now) < ms_seq(msg)) now = ms_next(&shown);
@@ -220,7 +220,7 @@ static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents
         if (visible) now = ms_next(&shown);
         ms_arena_reset(&r->scratch);
     }
-    ms_json_end_array(&r->w);
+    ms_json_end(&r->w);
     int closed = close_query(&all, damaged), again = close_query(&shown, NULL);
     return code != FINE ? code : closed != FINE ? closed : again;
 }
@@ -230,24 +230,24 @@ static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents
 
 static void put_usage(report *r, uint64_t seq, const ms_usage *usage)
 {
-    ms_json_begin_array(&r->w);
+    ms_json_begin(&r->w, MS_JSON_ARRAY);
     ms_json_put_u64(&r->w, seq);
     ms_json_put_u64(&r->w, usage->input_tokens);
     ms_json_put_u64(&r->w, usage->output_tokens);
     ms_json_put_u64(&r->w, usage->cached_tokens);
     ms_json_put_u64(&r->w, usage->reasoning_tokens);
     ms_json_put_seconds(&r->w, usage->duration_ns);
-    ms_json_end_array(&r->w);
+    ms_json_end(&r->w);
 }
 
 static void put_note(report *r, const ms_msg *note)
 {
-    ms_json_begin_object(&r->w);
+    ms_json_begin(&r->w, MS_JSON_OBJECT);
     put_count(r, "n", ms_seq(note));
     ms_json_key(&r->w, MS_STR("kind"));
     put_name(r, ms_get(note, MS_F_TYPE_NAME).text);
     put_value(r, "v", ms_content(note));
-    ms_json_end_object(&r->w);
+    ms_json_end(&r->w);
 }
 
 /* Notes of usage, or all others. */
@@ -258,14 +258,14 @@ static int put_notes(report *r, ms_str location, bool usage)
     int code = open_query(r, location, MS_RAW_NOTES, &it);
     if (code != FINE) return code;
     ms_json_key(&r->w, ms_str_of(usage ? "usage" : "notes"));
-    ms_json_begin_array(&r->w);
+    ms_json_begin(&r->w, MS_JSON_ARRAY);
     while (!r->failed && (note = ms_next(&it)) != NULL) {
         ms_usage sum;
         bool is_usage = ms_usage_of(note, &sum);
         if (usage && is_usage) put_usage(r, ms_seq(note), &sum);
         if (!usage && !is_usage) put_note(r, note);
     }
-    ms_json_end_array(&r->w);
+    ms_json_end(&r->w);
     return close_query(&it, NULL);
 }
 
@@ -288,7 +288,7 @@ static ms_result mark_parts(ms_str parts, const char *mark, ms_buf *out)
     bool done = false;
     ms_json_iter it = ms_json_iterate(parts);
     ms_json_init(&w, ms_buf_write, out, false);
-    ms_json_begin_array(&w);
+    ms_json_begin(&w, MS_JSON_ARRAY);
     while (ms_json_next(&it)) {
         bool here = !done && ms_json_member(it.value, MS_STR("text"), &text) &&
                     ms_json_kind_of(text) == MS_JSON_STRING && text.len > 2;
@@ -307,7 +307,7 @@ static ms_result mark_parts(ms_str parts, const char *mark, ms_buf *out)
         ms_json_put_raw(&w, ms_buf_text(&with));
         done = true;
     }
-    ms_json_end_array(&w);
+    ms_json_end(&w);
     return ms_json_finish(&w);
 }
 
@@ -369,7 +369,7 @@ static void put_string(report *r, ms_str token, ms_buf *out)
     if (ms_json_string(token, &r->scratch, &text) != MS_OK) r->failed = true;
     text = masked(r, ms_text_n(unmarked(r, text, &numbers)));
     ms_json_init(&w, ms_buf_write, out, false);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     ms_json_key(&w, MS_STR("$"));
     if (text.len >= TEXT_LEAST) {
         snprintf(place, sizeof place, "#%" PRIu64, place_of(r, &r->texts, text));
@@ -387,7 +387,7 @@ static void put_string(report *r, ms_str token, ms_buf *out)
         ms_json_key(&w, MS_STR("m"));
         ms_json_put_raw(&w, ms_buf_text(&list));
     }
-    ms_json_end_object(&w);
+    ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) r->failed = true;
 }
 
@@ -437,11 +437,11 @@ static void put_repairs(report *r, const ms_project_report *p)
         {"thinking_missing", p->thinking_missing},
     };
     ms_json_key(&r->w, MS_STR("report"));
-    ms_json_begin_object(&r->w);
+    ms_json_begin(&r->w, MS_JSON_OBJECT);
     for (size_t i = 0; i < COUNT_OF(repairs); i++) {
         put_count(r, repairs[i].name, repairs[i].value);
     }
-    ms_json_end_object(&r->w);
+    ms_json_end(&r->w);
 }
 
 /* The system text, where it stands apart from the messages. */
@@ -477,7 +477,7 @@ static int put_request(report *r, ms_str location, uint64_t skip,
     desc.next_ctx = &m;
     desc.arena = &arena;
     ms_result result = ms_project(&desc, ms_buf_write, &body, &done, &err);
-    ms_json_begin_object(&r->w);
+    ms_json_begin(&r->w, MS_JSON_OBJECT);
     ms_json_key(&r->w, MS_STR("profile"));
     ms_json_put_string(&r->w, ms_str_of(profile->name));
     if (r->options->agent != NULL) put_value(r, "agent", ms_text(r->options->agent));
@@ -488,7 +488,7 @@ static int put_request(report *r, ms_str location, uint64_t skip,
     } else {
         put_value(r, "error", ms_text(err.message));
     }
-    ms_json_end_object(&r->w);
+    ms_json_end(&r->w);
     ms_arena_deinit(&m.arena);
     ms_arena_deinit(&arena);
     return close_query(&m.it, NULL);
@@ -499,12 +499,12 @@ static int put_requests(report *r, ms_str location, uint64_t skip)
     int code = FINE;
     const ms_profile *profile;
     ms_json_key(&r->w, MS_STR("requests"));
-    ms_json_begin_array(&r->w);
+    ms_json_begin(&r->w, MS_JSON_ARRAY);
     for (size_t i = 0; code == FINE && (profile = ms_profile_at(i)) != NULL; i++) {
         if (r->options->provider != NULL && r->options->provider != profile) continue;
         code = put_request(r, location, skip, profile);
     }
-    ms_json_end_array(&r->w);
+    ms_json_end(&r->w);
     return code;
 }
 
@@ -518,16 +518,16 @@ static void put_profiles(report *r)
 {
     const ms_profile *profile;
     ms_json_key(&r->w, MS_STR("profiles"));
-    ms_json_begin_object(&r->w);
+    ms_json_begin(&r->w, MS_JSON_OBJECT);
     for (size_t i = 0; (profile = ms_profile_at(i)) != NULL; i++) {
         ms_json_key(&r->w, ms_str_of(profile->name));
-        ms_json_begin_object(&r->w);
+        ms_json_begin(&r->w, MS_JSON_OBJECT);
         put_added(r, "no_result", profile->no_result);
         put_added(r, "start_text", profile->start_text);
         put_added(r, "bridge_text", profile->bridge_text);
-        ms_json_end_object(&r->w);
+        ms_json_end(&r->w);
     }
-    ms_json_end_object(&r->w);
+    ms_json_end(&r->w);
 }
 
 
@@ -551,7 +551,7 @@ static int put_session(report *r, const ms_info *info, uint64_t *damaged)
     size_t limit = r->options->limit;
     uint64_t skip = limit > 0 && info->messages > limit ? info->messages - limit : 0;
     memset(&agents, 0, sizeof agents);
-    ms_json_begin_object(&r->w);
+    ms_json_begin(&r->w, MS_JSON_OBJECT);
     ms_json_key(&r->w, MS_STR("name"));
     put_name(r, info->location);
     int code = put_facts(r, info->location);
@@ -560,7 +560,7 @@ static int put_session(report *r, const ms_info *info, uint64_t *damaged)
     if (code == FINE) code = put_notes(r, info->location, true);
     if (code == FINE) code = put_notes(r, info->location, false);
     if (code == FINE) code = put_requests(r, info->location, skip);
-    ms_json_end_object(&r->w);
+    ms_json_end(&r->w);
     tally_free(&agents);
     ms_arena_reset(&r->scratch);
     ms_arena_reset(&r->reading);
@@ -587,11 +587,11 @@ static int put_run(report *r, const char *path)
         code = resolve(r->job, &list, o->locations[i], &name);
         arrput(names, name);
     }
-    ms_json_begin_object(&r->w);
+    ms_json_begin(&r->w, MS_JSON_OBJECT);
     ms_json_key(&r->w, MS_STR("name"));
     put_name(r, base_name(path));
     ms_json_key(&r->w, MS_STR("sessions"));
-    ms_json_begin_array(&r->w);
+    ms_json_begin(&r->w, MS_JSON_ARRAY);
     for (size_t i = 0; code == FINE && i < list.count; i++) {
         bool wanted = arrlenu(names) == 0;
         for (size_t k = 0; k < arrlenu(names); k++) {
@@ -600,9 +600,9 @@ static int put_run(report *r, const char *path)
         if (wanted) code = put_session(r, &list.items[i], &damaged);
     }
     arrfree(names);
-    ms_json_end_array(&r->w);
+    ms_json_end(&r->w);
     put_count(r, "damaged", damaged);
-    ms_json_end_object(&r->w);
+    ms_json_end(&r->w);
     return code;
 }
 
@@ -624,39 +624,39 @@ static int put_file(report *r, job *all, size_t i)
 static void put_masked_kinds(report *r)
 {
     ms_json_key(&r->w, MS_STR("masked"));
-    ms_json_begin_object(&r->w);
+    ms_json_begin(&r->w, MS_JSON_OBJECT);
     if (r->classes != 0) {
         ms_json_key(&r->w, MS_STR("kinds"));
-        ms_json_begin_array(&r->w);
+        ms_json_begin(&r->w, MS_JSON_ARRAY);
         for (size_t i = 0; i < arrlenu(r->kinds.rows); i++) {
-            ms_json_begin_array(&r->w);
+            ms_json_begin(&r->w, MS_JSON_ARRAY);
             ms_json_put_string(&r->w, r->kinds.rows[i].text);
             ms_json_put_u64(&r->w, r->kinds.rows[i].count);
-            ms_json_end_array(&r->w);
+            ms_json_end(&r->w);
         }
-        ms_json_end_array(&r->w);
+        ms_json_end(&r->w);
     }
-    ms_json_end_object(&r->w);
+    ms_json_end(&r->w);
 }
 
 static int put_data(report *r, job *j)
 {
     int code = FINE;
     ms_json_init(&r->w, ms_buf_write, &r->buf, false);
-    ms_json_begin_object(&r->w);
+    ms_json_begin(&r->w, MS_JSON_OBJECT);
     json_text(&r->w, "tool", MS_STR("msgstore " MSGSTORE_VERSION));
     json_text(&r->w, "title", base_name(r->options->files[0]));
     put_profiles(r);
     ms_json_key(&r->w, MS_STR("runs"));
-    ms_json_begin_array(&r->w);
+    ms_json_begin(&r->w, MS_JSON_ARRAY);
     for (size_t i = 0; code == FINE && i < r->options->n_files; i++) {
         code = put_file(r, j, i);
     }
-    ms_json_end_array(&r->w);
+    ms_json_end(&r->w);
     put_list(r, "words", &r->words);
     put_masked_kinds(r);
     put_list(r, "texts", &r->texts);
-    ms_json_end_object(&r->w);
+    ms_json_end(&r->w);
     if (code != FINE) return code;
     return ms_json_finish(&r->w) != MS_OK || r->failed ? no_memory() : FINE;
 }

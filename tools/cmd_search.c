@@ -130,7 +130,7 @@ static void print_object(searcher *s, const ms_found *f)
     ms_str text = ms_get(msg, f->field).text;
     ms_str near = ms_find_snippet(text, f->at, f->length, 160);
     ms_json_init(&w, emit, &s->out, false);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     json_text(&w, "session", location_of(msg));
     json_u64(&w, "seq", ms_seq(msg));
     json_time(&w, "time", ms_time(msg, &ns), ms_time(msg, &ns) ? ns : 0);
@@ -138,7 +138,7 @@ static void print_object(searcher *s, const ms_found *f)
     json_text(&w, "agent", agent_key_of(msg));
     json_text(&w, "field", ms_str_of(field_word(f->field)));
     json_text(&w, "text", near);
-    ms_json_end_object(&w);
+    ms_json_end(&w);
     ms_json_separator(&w, '\n');
     ms_json_finish(&w);
 }
@@ -161,27 +161,24 @@ static void print_match(searcher *s, const ms_found *f)
     if (around) print_beside(s, f->msg, false);
 }
 
-/* The first match of a message; with --all each, a row for each. */
-static void print_matches(searcher *s, ms_finder *finder, ms_found *f)
-{
-    bool all = GIVEN(s->job->options, ALL);
-    do {
-        print_match(s, f);
-    } while (all && s->out.error == 0 && ms_find_more(finder, f));
-}
-
-/* -n counts what is found, not what is looked at. */
+/* -n counts messages that are found, whatever number of matches each has. */
 static int search_all(searcher *s, ms_finder *finder)
 {
     ms_error err;
     ms_found f;
     ms_result result = MS_OK;
     const options *o = s->job->options;
-    while (result == MS_OK && s->out.error == 0 &&
-           (o->limit == 0 || s->messages < o->limit) && ms_find_next(finder, &f)) {
-        s->messages++;
+    uint64_t last = 0;
+    bool every = GIVEN(o, ALL) && o->to == NULL;
+    while (result == MS_OK && s->out.error == 0) {
+        bool full = o->limit != 0 && s->messages == o->limit;
+        if ((full && !every) || !ms_find_next(finder, &f)) break;
+        bool same = last != 0 && ms_seq(f.msg) == last;
+        if (full && !same) break;
+        last = ms_seq(f.msg);
+        s->messages += !same;
         if (o->to != NULL) result = write_msg(&s->writer, f.msg, &err);
-        else print_matches(s, finder, &f);
+        else print_match(s, &f);
     }
     if (o->to != NULL && result == MS_OK) result = ms_writer_finish(&s->writer, &err);
     if (result == MS_OK || s->out.error != 0) return FINE;
@@ -224,6 +221,7 @@ static int run_search(job *j)
     q.oldest_first = GIVEN(o, OLDEST);
     q.text = ms_str_of(o->files[o->n_files - 1]);
     q.exact_case = GIVEN(o, EXACT);
+    q.every_match = GIVEN(o, ALL) && o->to == NULL;
     q.fields = GIVEN(o, FIELDS) ? MS_FIND_ALL : 0;
     if (code == FINE) code = search_in(&s, &q);
     ms_arena_deinit(&s.arena);

@@ -272,7 +272,7 @@ static void print_session(const session_list *l, const session *s, const widths 
 static void json_session(ms_json_writer *w, const session *s)
 {
     const ms_info *info = s->info;
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     json_text(w, "session", info->location);
     json_text(w, "agent", s->agent);
     json_text(w, "cwd", s->cwd);
@@ -284,7 +284,7 @@ static void json_session(ms_json_writer *w, const session *s)
     json_time(w, "last_time", info->last_time_ns != MS_TIME_NONE, info->last_time_ns);
     json_u64(w, "input_tokens", s->cost.input);
     json_u64(w, "output_tokens", s->cost.output);
-    ms_json_end_object(w);
+    ms_json_end(w);
     ms_json_separator(w, '\n');
 }
 

@@ -30,7 +30,7 @@ static void print_sync_json(output *out, const syncing *s)
     ms_json_writer w;
     const counts *c = s->in.counts;
     ms_json_init(&w, emit, out, false);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     json_u64(&w, "files", c->files);
     json_u64(&w, "unchanged", s->unchanged);
     json_u64(&w, "ignored", s->ignored);
@@ -44,7 +44,7 @@ static void print_sync_json(output *out, const syncing *s)
     json_u64(&w, "unknown", c->unknown);
     json_u64(&w, "bad_lines", c->bad_lines);
     json_u64(&w, "bytes", c->bytes);
-    ms_json_end_object(&w);
+    ms_json_end(&w);
     ms_json_separator(&w, '\n');
     ms_json_finish(&w);
 }

@@ -149,7 +149,7 @@ static void print_report(usage_report *u, output *out)
 static void json_row(ms_json_writer *w, const char *name, ms_str value,
                      const cost_row *row)
 {
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     if (name != NULL) json_text(w, name, value);
     json_u64(w, "answers", row->answers);
     json_u64(w, "input_tokens", fresh_of(row));
@@ -162,7 +162,7 @@ static void json_row(ms_json_writer *w, const char *name, ms_str value,
     snprintf(text, sizeof text, "%.6f", row->cost);
     ms_json_key(w, MS_STR("cost"));
     ms_json_put_raw(w, ms_str_of(text));
-    ms_json_end_object(w);
+    ms_json_end(w);
 }
 
 static void print_report_json(usage_report *u, output *out)
@@ -170,23 +170,23 @@ static void print_report_json(usage_report *u, output *out)
     ms_json_writer w;
     const char *word = cost_by_word(u->by);
     ms_json_init(&w, emit, out, false);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     json_text(&w, "by", ms_str_of(word));
     ms_json_key(&w, MS_STR("rows"));
-    ms_json_begin_array(&w);
+    ms_json_begin(&w, MS_JSON_ARRAY);
     for (size_t i = 0; i < arrlenu(u->groups); i++) {
         json_row(&w, word, u->groups[i].name, &u->groups[i].sum);
     }
-    ms_json_end_array(&w);
+    ms_json_end(&w);
     ms_json_key(&w, MS_STR("total"));
     json_row(&w, NULL, MS_STR(""), &u->total);
     ms_json_key(&w, MS_STR("unpriced"));
-    ms_json_begin_array(&w);
+    ms_json_begin(&w, MS_JSON_ARRAY);
     for (size_t i = 0; i < arrlenu(u->unpriced.rows); i++) {
         ms_json_put_string(&w, u->unpriced.rows[i].text);
     }
-    ms_json_end_array(&w);
-    ms_json_end_object(&w);
+    ms_json_end(&w);
+    ms_json_end(&w);
     ms_json_separator(&w, '\n');
     ms_json_finish(&w);
 }

@@ -63,12 +63,11 @@ static bool is_of_message(const ms_msg *msg)
 
 ms_str seq_text(const table *t, const ms_msg *msg, char out[TIME_MAX])
 {
-    uint64_t own, seq = ms_seq(msg);
-    size_t which;
+    uint64_t seq = ms_seq(msg);
     if (!is_of_message(msg)) return MS_STR("-");
-    int n = t != NULL && t->joined != NULL &&
-                    ms_union_origin(t->joined, seq, &which, &own, NULL) == MS_OK
-                ? snprintf(out, TIME_MAX, "%zu:%" PRIu64, which + 1, own)
+    int n = t != NULL && t->joined != NULL
+                ? snprintf(out, TIME_MAX, "%zu:%" PRIu64, MS_UNION_STORE(seq) + 1,
+                           MS_UNION_SEQ(seq))
                 : snprintf(out, TIME_MAX, "%" PRIu64, seq);
     return ms_str_n(out, (size_t)n);
 }
@@ -321,7 +320,7 @@ void raw_line(const ms_msg *msg, output *out)
     ms_json_writer w;
     int64_t ns;
     ms_json_init(&w, emit, out, false);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     raw_value(&w, "kind", ms_text(kind_word(msg)));
     if (is_of_message(msg)) {
         ms_json_key(&w, MS_STR("seq"));
@@ -343,7 +342,7 @@ void raw_line(const ms_msg *msg, output *out)
         bool said = fields[i].field == MS_F_ROLE_NAME && says_message(msg);
         if (!said) raw_value(&w, fields[i].name, ms_get(msg, fields[i].field));
     }
-    ms_json_end_object(&w);
+    ms_json_end(&w);
     ms_json_separator(&w, '\n');
     ms_json_finish(&w);
 }

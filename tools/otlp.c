@@ -95,16 +95,16 @@ static void put_trace_id(session *s)
 
 static void attribute_begin(session *s, const char *key)
 {
-    ms_json_begin_object(&s->w);
+    ms_json_begin(&s->w, MS_JSON_OBJECT);
     json_text(&s->w, "key", ms_str_of(key));
     ms_json_key(&s->w, MS_STR("value"));
-    ms_json_begin_object(&s->w);
+    ms_json_begin(&s->w, MS_JSON_OBJECT);
 }
 
 static void attribute_end(session *s)
 {
-    ms_json_end_object(&s->w);
-    ms_json_end_object(&s->w);
+    ms_json_end(&s->w);
+    ms_json_end(&s->w);
 }
 
 static void attribute(session *s, const char *key, ms_str text)
@@ -141,7 +141,7 @@ static void span_begin(session *s, uint64_t id, uint64_t parent, const char *ver
     char name[256];
     snprintf(name, sizeof name, "%s%s%.*s", verb, of.len > 0 ? " " : "",
              of.len < 200 ? (int)of.len : 200, of.len > 0 ? of.ptr : "");
-    ms_json_begin_object(&s->w);
+    ms_json_begin(&s->w, MS_JSON_OBJECT);
     put_trace_id(s);
     put_id(s, "spanId", id);
     if (parent != NO_PARENT) put_id(s, "parentSpanId", parent);
@@ -157,7 +157,7 @@ static void span_attributes(session *s, const char *operation, int64_t from, int
     put_number(s, "startTimeUnixNano", (uint64_t)(from > 0 ? from : 0));
     put_number(s, "endTimeUnixNano", (uint64_t)(to > 0 ? to : 0));
     ms_json_key(&s->w, MS_STR("attributes"));
-    ms_json_begin_array(&s->w);
+    ms_json_begin(&s->w, MS_JSON_ARRAY);
     attribute(s, "gen_ai.operation.name", ms_str_of(operation));
     attribute(s, "gen_ai.provider.name", s->provider);
     attribute(s, "gen_ai.conversation.id", s->location);
@@ -168,14 +168,14 @@ static void span_attributes(session *s, const char *operation, int64_t from, int
 static void span_end(session *s, ms_str error)
 {
     if (error.ptr != NULL) attribute(s, "error.type", error);
-    ms_json_end_array(&s->w);
+    ms_json_end(&s->w);
     if (error.ptr != NULL) {
         ms_json_key(&s->w, MS_STR("status"));
-        ms_json_begin_object(&s->w);
+        ms_json_begin(&s->w, MS_JSON_OBJECT);
         json_u64(&s->w, "code", STATUS_ERROR);
-        ms_json_end_object(&s->w);
+        ms_json_end(&s->w);
     }
-    ms_json_end_object(&s->w);
+    ms_json_end(&s->w);
 }
 
 
@@ -227,10 +227,10 @@ static void put_value(ms_json_writer *w, const char *name, ms_value value)
 
 static void put_part(ms_json_writer *w, const char *type, ms_str text)
 {
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     json_text(w, "type", ms_str_of(type));
     json_text(w, "content", text.ptr != NULL ? text : MS_STR(""));
-    ms_json_end_object(w);
+    ms_json_end(w);
 }
 
 /* The texts of a content; a list of parts has several. Other parts stand as text. */
@@ -256,30 +256,30 @@ static void put_content(session *s, ms_json_writer *w, const char *type, ms_valu
 static void put_call(ms_json_writer *w, const entry *e)
 {
     bool delegation = e->m.type == MS_T_DELEGATION;
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     json_text(w, "type", MS_STR("tool_call"));
     if (e->m.call_id.ptr != NULL) json_text(w, "id", e->m.call_id);
     json_text(w, "name", delegation ? MS_STR("delegate") : e->m.tool);
     if (delegation) {
         ms_json_key(w, MS_STR("arguments"));
-        ms_json_begin_object(w);
+        ms_json_begin(w, MS_JSON_OBJECT);
         json_text(w, "worker", e->m.worker);
         json_text(w, "task", e->m.task);
-        ms_json_end_object(w);
+        ms_json_end(w);
     } else {
         put_value(w, "arguments", e->m.args);
     }
-    ms_json_end_object(w);
+    ms_json_end(w);
 }
 
 static void put_parts(session *s, ms_json_writer *w, const entry *e)
 {
     if (is_result(e)) {
-        ms_json_begin_object(w);
+        ms_json_begin(w, MS_JSON_OBJECT);
         json_text(w, "type", MS_STR("tool_call_response"));
         if (e->m.call_id.ptr != NULL) json_text(w, "id", e->m.call_id);
         put_value(w, "response", e->m.content);
-        ms_json_end_object(w);
+        ms_json_end(w);
         return;
     }
     const char *type = e->m.type == MS_T_REASONING ? "reasoning" : "text";
@@ -300,24 +300,24 @@ static ms_str messages_text(session *s, size_t from, size_t to, bool finished)
     ms_json_writer w;
     ms_buf buf = {&s->arena, NULL, 0, 0};
     ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_begin_array(&w);
+    ms_json_begin(&w, MS_JSON_ARRAY);
     for (size_t i = from; i < to;) {
         bool calls = false;
         size_t first = i;
-        ms_json_begin_object(&w);
+        ms_json_begin(&w, MS_JSON_OBJECT);
         json_text(&w, "role", ms_str_of(role_word(&s->entries[i])));
         ms_json_key(&w, MS_STR("parts"));
-        ms_json_begin_array(&w);
+        ms_json_begin(&w, MS_JSON_ARRAY);
         for (; i < to && goes_on(&s->entries[first], &s->entries[i]); i++) {
             calls = calls || is_call(&s->entries[i]);
             put_parts(s, &w, &s->entries[i]);
         }
-        ms_json_end_array(&w);
+        ms_json_end(&w);
         const char *reason = calls ? "tool_call" : "stop";
         if (finished) json_text(&w, "finish_reason", ms_str_of(reason));
-        ms_json_end_object(&w);
+        ms_json_end(&w);
     }
-    ms_json_end_array(&w);
+    ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) s->failed = true;
     return ms_buf_text(&buf);
 }
@@ -483,12 +483,12 @@ static void put_system(session *s)
     ms_buf buf = {&s->arena, NULL, 0, 0};
     size_t n = 0;
     ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_begin_array(&w);
+    ms_json_begin(&w, MS_JSON_ARRAY);
     for (; n < arrlenu(s->entries); n++) {
         if (strcmp(role_word(&s->entries[n]), "system") != 0) break;
         put_parts(s, &w, &s->entries[n]);
     }
-    ms_json_end_array(&w);
+    ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) s->failed = true;
     if (n > 0) attribute(s, "gen_ai.system_instructions", ms_buf_text(&buf));
 }
@@ -612,35 +612,35 @@ static void put_spans(session *s)
 static int put_trace(session *s)
 {
     ms_json_writer *w = &s->w;
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     ms_json_key(w, MS_STR("resourceSpans"));
-    ms_json_begin_array(w);
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_ARRAY);
+    ms_json_begin(w, MS_JSON_OBJECT);
     ms_json_key(w, MS_STR("resource"));
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     ms_json_key(w, MS_STR("attributes"));
-    ms_json_begin_array(w);
+    ms_json_begin(w, MS_JSON_ARRAY);
     attribute(s, "service.name", s->agent.len > 0 ? s->agent : MS_STR("msgstore"));
-    ms_json_end_array(w);
-    ms_json_end_object(w);
+    ms_json_end(w);
+    ms_json_end(w);
     ms_json_key(w, MS_STR("scopeSpans"));
-    ms_json_begin_array(w);
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_ARRAY);
+    ms_json_begin(w, MS_JSON_OBJECT);
     ms_json_key(w, MS_STR("scope"));
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     put_text(s, "name", MS_STR("msgstore"));
     put_text(s, "version", MS_STR(MSGSTORE_VERSION));
-    ms_json_end_object(w);
+    ms_json_end(w);
     ms_json_key(w, MS_STR("spans"));
-    ms_json_begin_array(w);
+    ms_json_begin(w, MS_JSON_ARRAY);
     put_spans(s);
-    ms_json_end_array(w);
+    ms_json_end(w);
     put_text(s, "schemaUrl", MS_STR(SCHEMA));
-    ms_json_end_object(w);
-    ms_json_end_array(w);
-    ms_json_end_object(w);
-    ms_json_end_array(w);
-    ms_json_end_object(w);
+    ms_json_end(w);
+    ms_json_end(w);
+    ms_json_end(w);
+    ms_json_end(w);
+    ms_json_end(w);
     ms_json_separator(w, '\n');
     return s->failed ? no_memory() : FINE;
 }

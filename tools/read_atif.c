@@ -133,7 +133,7 @@ static void take_step(reading *r, ms_str step)
         if (r->agent.len == 0) note_prompt(r, v[S_MESSAGE]);
         put(r, &m, v[S_TIME], extra, &first);
     } else if (text_is(v[S_SOURCE], "system")) {
-        m = ms_text_message(MS_ROLE_SYSTEM, said);
+        m = ms_message(MS_T_TEXT, said);
         bool alone = said.text.len == 0 && is_object(v[S_OBSERVED]);
         if (!alone) put(r, &m, v[S_TIME], extra, &first);
     } else if (text_is(v[S_SOURCE], "agent")) {

@@ -187,7 +187,7 @@ static void cline_read(reading *r, ms_str doc)
     take_beside(r);
     if (is_kind(system, MS_JSON_STRING) && system.len > 2) {
         trace_entry(r->t, none, none, 0);
-        ms_envelope m = ms_text_message(MS_ROLE_SYSTEM, value_of(r, system));
+        ms_envelope m = ms_message(MS_T_TEXT, value_of(r, system));
         trace_put(r->t, &m);
     }
     take_list(r, member(doc, "messages"), NULL);

@@ -132,7 +132,8 @@ static ms_envelope message_of(reading *r, const ms_str *p)
     if (text_is(p[P_ROLE], "assistant")) return ms_assistant_message(said);
     if (text_is(p[P_ROLE], "user")) return ms_user_message(said);
     ms_str word = trace_text(r->t, p[P_ROLE]);
-    ms_envelope m = ms_text_message(ms_role_of_word(word), said);
+    ms_envelope m = ms_message(MS_T_TEXT, said);
+    m.role = ms_role_of_word(word);
     if (m.role == MS_ROLE_OTHER) m.role_name = word;
     return m;
 }

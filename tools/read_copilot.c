@@ -123,7 +123,7 @@ static void take_said(reading *r, const ms_str *v, const ms_str *d)
     ms_value said = said_by(r, d[D_CONTENT]);
     ms_envelope m = ms_user_message(said);
     bool thought = text_is(v[E_TYPE], "assistant.reasoning");
-    if (text_is(v[E_TYPE], "system.message")) m = ms_text_message(MS_ROLE_SYSTEM, said);
+    if (text_is(v[E_TYPE], "system.message")) m = ms_message(MS_T_TEXT, said);
     else if (thought) m = ms_message(MS_T_REASONING, said);
     else note_prompt_text(r, said.text);
     put(r, &m, v, d, &first);

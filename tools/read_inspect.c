@@ -91,7 +91,7 @@ static void take_message(reading *r, ms_str sample, ms_str message)
     if (text_is(v[I_ROLE], "user")) {
         note_prompt(r, content);
     } else if (text_is(v[I_ROLE], "system")) {
-        m = ms_text_message(MS_ROLE_SYSTEM, said);
+        m = ms_message(MS_T_TEXT, said);
     } else if (text_is(v[I_ROLE], "tool")) {
         bool bad = is_object(v[I_ERROR]);
         if (bad && said.text.len == 0) said = value_of(r, member(v[I_ERROR], "message"));

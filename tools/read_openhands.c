@@ -92,7 +92,7 @@ static void take_message(reading *r, const ms_str *v)
     ms_value said = said_by(r, content);
     ms_envelope m = ms_user_message(said);
     if (text_is(role, "assistant")) m = ms_assistant_message(said);
-    else if (text_is(role, "system")) m = ms_text_message(MS_ROLE_SYSTEM, said);
+    else if (text_is(role, "system")) m = ms_message(MS_T_TEXT, said);
     else note_prompt(r, content);
     put(r, &m, v, &first);
 }
@@ -155,7 +155,7 @@ static void openhands_read(reading *r, ms_str line)
         take_result(r, v, v[O_REASON], true);
     } else if (text_is(v[O_KIND], "SystemPromptEvent")) {
         ms_str prompt = member(v[O_SYSTEM], "text");
-        ms_envelope m = ms_text_message(MS_ROLE_SYSTEM, value_of(r, prompt));
+        ms_envelope m = ms_message(MS_T_TEXT, value_of(r, prompt));
         put(r, &m, v, &first);
     } else if (text) {
         ms_envelope m = ms_user_message(value_of(r, v[O_SUMMARY]));

@@ -108,7 +108,7 @@ static void put_part(reading *r, ms_str role, ms_str part, ms_str span, const ch
         ms_value said = value_of(r, content);
         m = text_is(role, "assistant") ? ms_assistant_message(said)
             : text_is(role, "user")    ? ms_user_message(said)
-                                       : ms_text_message(MS_ROLE_SYSTEM, said);
+                                       : ms_message(MS_T_TEXT, said);
         if (text_is(role, "user")) note_prompt_text(r, said.text);
     } else if (text_is(type, "tool_call")) {
         ms_str tool = trace_text(r->t, member(part, "name"));

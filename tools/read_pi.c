@@ -288,7 +288,7 @@ static void sts_message(reading *r, ms_str line, const ms_str *v)
         note_prompt(r, of[M_CONTENT]);
         put(r, &m, v, of, none, &first);
     } else if (text_is(of[M_ROLE], "system")) {
-        m = ms_text_message(MS_ROLE_SYSTEM, said);
+        m = ms_message(MS_T_TEXT, said);
         put(r, &m, v, of, none, &first);
     } else if (text_is(of[M_ROLE], "tool")) {
         m = result_message(said, is_kind(of[M_ERROR], MS_JSON_TRUE));

@@ -88,12 +88,12 @@ static void json_usage_of(ms_json_writer *w, const usage_item *item)
 
 static void json_usage_item(ms_json_writer *w, const usage_item *item, usage_by by)
 {
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     json_text(w, "location", item->location);
     if (by == USAGE_BY_AGENT) json_text(w, "agent", item->part);
     if (by == USAGE_BY_TURN) json_text(w, "turn", item->part);
     json_usage_of(w, item);
-    ms_json_end_object(w);
+    ms_json_end(w);
 }
 
 int json_usage(ms_json_writer *w, job *j)
@@ -102,20 +102,20 @@ int json_usage(ms_json_writer *w, job *j)
     memset(&list, 0, sizeof list);
     int code = FINE;
     ms_json_key(w, MS_STR("usage"));
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     for (size_t t = 0; t < COUNT_OF(usage_tables) && code == FINE; t++) {
         code = sum_usage(j, usage_tables[t].by, &list);
         ms_json_key(w, ms_str_of(usage_tables[t].title));
-        ms_json_begin_array(w);
+        ms_json_begin(w, MS_JSON_ARRAY);
         for (size_t i = 0; i < list.count && code == FINE; i++) {
             json_usage_item(w, &list.items[i], usage_tables[t].by);
         }
-        ms_json_end_array(w);
+        ms_json_end(w);
     }
     ms_json_key(w, MS_STR("total"));
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     json_usage_of(w, &list.total);
-    ms_json_end_object(w);
-    ms_json_end_object(w);
+    ms_json_end(w);
+    ms_json_end(w);
     return code;
 }

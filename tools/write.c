@@ -91,14 +91,14 @@ void put_arguments(ms_json_writer *w, const char *name, const said_part *p)
         ms_json_put_raw(w, p->text);
         return;
     }
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     json_text(w, "input", p->text);
-    ms_json_end_object(w);
+    ms_json_end(w);
 }
 
 void end_line(writing *w)
 {
-    ms_json_end_object(&w->w);
+    ms_json_end(&w->w);
     ms_json_separator(&w->w, '\n');
 }
 
@@ -111,8 +111,8 @@ void put_flag(ms_json_writer *w, const char *name, bool value)
 void open_member(ms_json_writer *w, const char *name, bool array)
 {
     ms_json_key(w, ms_str_of(name));
-    if (array) ms_json_begin_array(w);
-    else ms_json_begin_object(w);
+    if (array) ms_json_begin(w, MS_JSON_ARRAY);
+    else ms_json_begin(w, MS_JSON_OBJECT);
 }
 
 

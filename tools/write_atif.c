@@ -24,12 +24,12 @@ static void put_agent(writing *w, ms_str name)
     json_text(&w->w, "name", name.len > 0 ? name : MS_STR("msgstore"));
     json_text(&w->w, "version", w->version.len > 0 ? w->version : MS_STR("unknown"));
     if (w->model.len > 0) json_text(&w->w, "model_name", w->model);
-    ms_json_end_object(&w->w);
+    ms_json_end(&w->w);
 }
 
 static void trajectory_begin(writing *w, ms_str id, ms_str agent)
 {
-    ms_json_begin_object(&w->w);
+    ms_json_begin(&w->w, MS_JSON_OBJECT);
     json_text(&w->w, "schema_version", MS_STR("ATIF-v1.7"));
     json_text(&w->w, "session_id", w->location);
     if (id.ptr != NULL) json_text(&w->w, "trajectory_id", id);
@@ -38,7 +38,7 @@ static void trajectory_begin(writing *w, ms_str id, ms_str agent)
         open_member(&w->w, "extra", false);
         if (w->cwd.len > 0) json_text(&w->w, "cwd", w->cwd);
         if (w->title.len > 0) json_text(&w->w, "title", w->title);
-        ms_json_end_object(&w->w);
+        ms_json_end(&w->w);
     }
     open_member(&w->w, "steps", true);
     w->steps = 0;
@@ -52,7 +52,7 @@ static void atif_begin(writing *w)
 
 static void step_begin(writing *w, const char *from, const said_part *parts, size_t n)
 {
-    ms_json_begin_object(&w->w);
+    ms_json_begin(&w->w, MS_JSON_OBJECT);
     json_u64(&w->w, "step_id", ++w->steps);
     put_time(w, parts, n);
     json_text(&w->w, "source", ms_str_of(from));
@@ -60,17 +60,17 @@ static void step_begin(writing *w, const char *from, const said_part *parts, siz
 
 static void put_call(ms_json_writer *w, const said_part *p)
 {
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     json_text(w, "tool_call_id", p->call_id);
     json_text(w, "function_name", p->tool);
     put_arguments(w, "arguments", p);
-    ms_json_end_object(w);
+    ms_json_end(w);
 }
 
 /* A result of a step without its call may not name it there. */
 static void put_result(writing *w, const said_part *p, bool alone)
 {
-    ms_json_begin_object(&w->w);
+    ms_json_begin(&w->w, MS_JSON_OBJECT);
     if (!alone) json_text(&w->w, "source_call_id", p->call_id);
     json_text(&w->w, "content", p->text);
     if (alone || p->failed || p->timed) {
@@ -78,9 +78,9 @@ static void put_result(writing *w, const said_part *p, bool alone)
         if (alone) json_text(&w->w, "source_call_id", p->call_id);
         if (p->failed) put_flag(&w->w, "is_error", true);
         put_time(w, p, 1);
-        ms_json_end_object(&w->w);
+        ms_json_end(&w->w);
     }
-    ms_json_end_object(&w->w);
+    ms_json_end(&w->w);
 }
 
 static void put_number(ms_json_writer *w, const char *name, double value)
@@ -105,9 +105,9 @@ static void put_metrics(writing *w, const cost_row *cost)
             json_u64(&w->w, "cache_creation_input_tokens", cost->written);
         }
         if (cost->reasoning > 0) json_u64(&w->w, "reasoning_tokens", cost->reasoning);
-        ms_json_end_object(&w->w);
+        ms_json_end(&w->w);
     }
-    ms_json_end_object(&w->w);
+    ms_json_end(&w->w);
 }
 
 /* The parts of that kind as a list. */
@@ -121,7 +121,7 @@ static void put_list(writing *w, const char *name, part_kind kind)
         else put_result(w, &w->held[i], false);
         any = true;
     }
-    if (any) ms_json_end_array(&w->w);
+    if (any) ms_json_end(&w->w);
 }
 
 static ms_str held_text(const writing *w, part_kind kind)
@@ -157,10 +157,10 @@ static void put_held(writing *w)
     if (w->held[n - 1].kind == PART_RESULT) {
         open_member(&w->w, "observation", false);
         put_list(w, "results", PART_RESULT);
-        ms_json_end_object(&w->w);
+        ms_json_end(&w->w);
     }
     put_held_metrics(w);
-    ms_json_end_object(&w->w);
+    ms_json_end(&w->w);
     arrsetlen(w->held, 0);
 }
 
@@ -181,9 +181,9 @@ static void put_lone_result(writing *w, const said_part *p)
     open_member(&w->w, "observation", false);
     open_member(&w->w, "results", true);
     put_result(w, p, true);
-    ms_json_end_array(&w->w);
-    ms_json_end_object(&w->w);
-    ms_json_end_object(&w->w);
+    ms_json_end(&w->w);
+    ms_json_end(&w->w);
+    ms_json_end(&w->w);
 }
 
 static void atif_put(writing *w, const said_part *p)
@@ -201,20 +201,20 @@ static void atif_put(writing *w, const said_part *p)
     }
     step_begin(w, p->kind == PART_USER ? "user" : "system", p, 1);
     json_text(&w->w, "message", p->text);
-    ms_json_end_object(&w->w);
+    ms_json_end(&w->w);
 }
 
 static void steps_end(writing *w)
 {
     put_held(w);
-    ms_json_end_array(&w->w);
+    ms_json_end(&w->w);
 }
 
 static void atif_side(writing *w)
 {
     steps_end(w);
     if (w->trajectories == 1) open_member(&w->w, "subagent_trajectories", true);
-    else ms_json_end_object(&w->w);
+    else ms_json_end(&w->w);
     trajectory_begin(w, *w->only, *w->only);
 }
 
@@ -222,8 +222,8 @@ static void atif_end(writing *w)
 {
     steps_end(w);
     if (w->trajectories > 1) {
-        ms_json_end_object(&w->w);
-        ms_json_end_array(&w->w);
+        ms_json_end(&w->w);
+        ms_json_end(&w->w);
     }
     end_line(w);
 }

@@ -12,7 +12,7 @@ static void put_block(ms_json_writer *w, const said_part *p)
 {
     static const char *const types[] = {"text", "text", "text", "thinking", "tool_use",
                                         "tool_result"};
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     json_text(w, "type", ms_str_of(types[p->kind]));
     if (p->kind == PART_CALL) {
         json_text(w, "id", p->call_id);
@@ -26,7 +26,7 @@ static void put_block(ms_json_writer *w, const said_part *p)
         json_text(w, p->kind == PART_THOUGHT ? "thinking" : "text", p->text);
         if (p->kind == PART_THOUGHT) json_text(w, "signature", MS_STR(""));
     }
-    ms_json_end_object(w);
+    ms_json_end(w);
 }
 
 static void put_message(writing *w, const said_part *p, bool user)
@@ -43,7 +43,7 @@ static void put_message(writing *w, const said_part *p, bool user)
     } else {
         open_member(&w->w, "content", true);
         put_block(&w->w, p);
-        ms_json_end_array(&w->w);
+        ms_json_end(&w->w);
     }
     if (!user) {
         ms_json_key(&w->w, MS_STR("stop_reason"));
@@ -51,9 +51,9 @@ static void put_message(writing *w, const said_part *p, bool user)
         open_member(&w->w, "usage", false);
         json_u64(&w->w, "input_tokens", 0);
         json_u64(&w->w, "output_tokens", 0);
-        ms_json_end_object(&w->w);
+        ms_json_end(&w->w);
     }
-    ms_json_end_object(&w->w);
+    ms_json_end(&w->w);
 }
 
 static void claude_put(writing *w, const said_part *p)
@@ -68,7 +68,7 @@ static void claude_put(writing *w, const said_part *p)
     if (w->answer[0] == '\0' || w->before == PART_USER || w->before == PART_RESULT) {
         snprintf(w->answer, sizeof w->answer, "msg_%.8s%.12s", id, id + 24);
     }
-    ms_json_begin_object(&w->w);
+    ms_json_begin(&w->w, MS_JSON_OBJECT);
     ms_json_key(&w->w, MS_STR("parentUuid"));
     if (w->last[0] != '\0') ms_json_put_string(&w->w, ms_str_of(w->last));
     else ms_json_put_raw(&w->w, MS_STR("null"));

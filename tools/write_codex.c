@@ -7,7 +7,7 @@
 
 static void line_begin(writing *w, const char *time, const char *type)
 {
-    ms_json_begin_object(&w->w);
+    ms_json_begin(&w->w, MS_JSON_OBJECT);
     json_text(&w->w, "timestamp", ms_str_of(time));
     json_text(&w->w, "type", ms_str_of(type));
     open_member(&w->w, "payload", false);
@@ -15,7 +15,7 @@ static void line_begin(writing *w, const char *time, const char *type)
 
 static void line_end(writing *w)
 {
-    ms_json_end_object(&w->w);
+    ms_json_end(&w->w);
     end_line(w);
 }
 
@@ -35,11 +35,11 @@ static void codex_begin(writing *w)
 static void put_text_part(writing *w, const char *list, const char *type, ms_str text)
 {
     open_member(&w->w, list, true);
-    ms_json_begin_object(&w->w);
+    ms_json_begin(&w->w, MS_JSON_OBJECT);
     json_text(&w->w, "type", ms_str_of(type));
     json_text(&w->w, "text", text);
-    ms_json_end_object(&w->w);
-    ms_json_end_array(&w->w);
+    ms_json_end(&w->w);
+    ms_json_end(&w->w);
 }
 
 static void put_shown(writing *w, const said_part *p)

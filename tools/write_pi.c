@@ -13,7 +13,7 @@ static void line_begin(writing *w, const char *time)
     char id[MADE_ID];
     make_id(w, id);
     if (w->format == &pi_writer) id[8] = '\0';
-    ms_json_begin_object(&w->w);
+    ms_json_begin(&w->w, MS_JSON_OBJECT);
     json_text(&w->w, "type", MS_STR("message"));
     json_text(&w->w, "id", ms_str_of(id));
     ms_json_key(&w->w, MS_STR("parentId"));
@@ -26,13 +26,13 @@ static void line_begin(writing *w, const char *time)
 
 static void line_end(writing *w)
 {
-    ms_json_end_object(&w->w);
+    ms_json_end(&w->w);
     end_line(w);
 }
 
 static void pi_begin(writing *w)
 {
-    ms_json_begin_object(&w->w);
+    ms_json_begin(&w->w, MS_JSON_OBJECT);
     json_text(&w->w, "type", MS_STR("session"));
     json_u64(&w->w, "version", 3);
     json_text(&w->w, "id", ms_str_of(w->session));
@@ -43,7 +43,7 @@ static void pi_begin(writing *w)
 
 static void sts_begin(writing *w)
 {
-    ms_json_begin_object(&w->w);
+    ms_json_begin(&w->w, MS_JSON_OBJECT);
     json_text(&w->w, "type", MS_STR("session"));
     json_text(&w->w, "harness", w->agent.len > 0 ? w->agent : MS_STR("msgstore"));
     json_text(&w->w, "id", ms_str_of(w->session));
@@ -54,12 +54,12 @@ static void sts_begin(writing *w)
 
 static void put_call(ms_json_writer *w, const said_part *p, bool typed)
 {
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     if (typed) json_text(w, "type", MS_STR("toolCall"));
     json_text(w, "id", p->call_id);
     json_text(w, "name", p->tool);
     put_arguments(w, "arguments", p);
-    ms_json_end_object(w);
+    ms_json_end(w);
 }
 
 static void put_part(ms_json_writer *w, const said_part *p)
@@ -69,10 +69,10 @@ static void put_part(ms_json_writer *w, const said_part *p)
         put_call(w, p, true);
         return;
     }
-    ms_json_begin_object(w);
+    ms_json_begin(w, MS_JSON_OBJECT);
     json_text(w, "type", thought ? MS_STR("thinking") : MS_STR("text"));
     json_text(w, thought ? "thinking" : "text", p->text);
-    ms_json_end_object(w);
+    ms_json_end(w);
 }
 
 /* pi wants usage of each answer; the session's own is not repeated. */
@@ -90,7 +90,7 @@ static void put_pi_parts(writing *w, size_t n)
     bool calls = w->held[n - 1].kind == PART_CALL;
     open_member(&w->w, "content", true);
     for (size_t i = 0; i < n; i++) put_part(&w->w, &w->held[i]);
-    ms_json_end_array(&w->w);
+    ms_json_end(&w->w);
     json_text(&w->w, "api", MS_STR("unknown"));
     json_text(&w->w, "provider", MS_STR("unknown"));
     json_text(&w->w, "model", w->model.len > 0 ? w->model : MS_STR("unknown"));
@@ -111,7 +111,7 @@ static void put_sts_parts(writing *w, size_t n)
     if (i == n) return;
     open_member(&w->w, "toolCalls", true);
     for (; i < n; i++) put_call(&w->w, &w->held[i], false);
-    ms_json_end_array(&w->w);
+    ms_json_end(&w->w);
 }
 
 /* Writes what the model said at once. */
@@ -150,11 +150,11 @@ static void pi_put(writing *w, const said_part *p)
     if (result) put_flag(&w->w, "isError", p->failed);
     if (pi) {
         open_member(&w->w, "content", true);
-        ms_json_begin_object(&w->w);
+        ms_json_begin(&w->w, MS_JSON_OBJECT);
         json_text(&w->w, "type", MS_STR("text"));
         json_text(&w->w, "text", p->text);
-        ms_json_end_object(&w->w);
-        ms_json_end_array(&w->w);
+        ms_json_end(&w->w);
+        ms_json_end(&w->w);
     } else {
         json_text(&w->w, "content", p->text);
     }

@@ -211,7 +211,7 @@ static void shorten_message(ms_str text, const ms_shorten_opts *opts, ms_str key
                             ms_str want)
 {
     ms_envelope m = ms_assistant_message(ms_text_n(text));
-    ms_envelope system = ms_text_message(MS_ROLE_SYSTEM, ms_text_n(text));
+    ms_envelope system = ms_message(MS_T_TEXT, ms_text_n(text));
     must(ms_shorten_message(&system, opts, key, &arena, NULL) == MS_OK &&
              system.content.text.ptr == text.ptr && system.extra.ptr == NULL,
          "a system message is shortened", text);

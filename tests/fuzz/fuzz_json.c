@@ -293,8 +293,8 @@ static void build(ms_json_writer *w, ms_str v)
         must(ms_json_string(v, &arena, &s) == MS_OK, "a string is not decoded", v);
         ms_json_put_string(w, s);
         return;
-    case MS_JSON_ARRAY: ms_json_begin_array(w); break;
-    case MS_JSON_OBJECT: ms_json_begin_object(w); break;
+    case MS_JSON_ARRAY:
+    case MS_JSON_OBJECT: ms_json_begin(w, kind); break;
     default: ms_json_put_raw(w, v); return;
     }
     while (ms_json_next(&it)) {
@@ -304,8 +304,7 @@ static void build(ms_json_writer *w, ms_str v)
         }
         build(w, it.value);
     }
-    if (kind == MS_JSON_ARRAY) ms_json_end_array(w);
-    else ms_json_end_object(w);
+    ms_json_end(w);
 }
 
 static ms_str built(ms_str v)

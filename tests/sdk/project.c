@@ -73,7 +73,7 @@ static void print_window(history *h, const char *name, size_t from, size_t to)
             exit(1);
         }
         ms_json_init(&w, to_stdout, NULL, false);
-        ms_json_begin_object(&w);
+        ms_json_begin(&w, MS_JSON_OBJECT);
         ms_json_key(&w, MS_STR("profile"));
         ms_json_put_string(&w, ms_str_of(desc.profile->name));
         ms_json_key(&w, MS_STR("source"));
@@ -88,7 +88,7 @@ static void print_window(history *h, const char *name, size_t from, size_t to)
         }
         ms_json_key(&w, MS_STR("messages"));
         ms_json_put_raw(&w, ms_buf_text(&list));
-        ms_json_end_object(&w);
+        ms_json_end(&w);
         ms_json_separator(&w, '\n');
         (void)ms_json_finish(&w);
         ms_arena_reset(&work);
@@ -269,7 +269,7 @@ static void print_answer(const answer_case *c)
         exit(1);
     }
     ms_json_init(&w, to_stdout, NULL, false);
-    ms_json_begin_object(&w);
+    ms_json_begin(&w, MS_JSON_OBJECT);
     ms_json_key(&w, MS_STR("profile"));
     ms_json_put_string(&w, ms_str_of(c->provider));
     ms_json_key(&w, MS_STR("source"));
@@ -280,7 +280,7 @@ static void print_answer(const answer_case *c)
     if (c->stream != NULL) ms_json_put_string(&w, ms_str_of(c->stream));
     ms_json_key(&w, MS_STR("request"));
     ms_json_put_raw(&w, request);
-    ms_json_end_object(&w);
+    ms_json_end(&w);
     ms_json_separator(&w, '\n');
     (void)ms_json_finish(&w);
     ms_arena_reset(&work);
