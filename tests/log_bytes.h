@@ -1,0 +1,695 @@
+/* The bytes of log files, by the words of [format] and [record] alone: a walk that asserts
+ * every promise of the essays, and a builder of files.
+ *
+ *     walk w = walk_of(bytes, size, false);         fails the test where a byte is wrong
+ *     assert_int_equal(w.messages, 3);
+ *     walk_free(&w);
+ *
+ *     static built b;
+ *     built_begin(&b);
+ *     built_text(&b, MS_FLAG_COMMIT, 1, "one");     sequence number 1
+ *     test_store s = built_store(&b);
+ */
+
+#ifndef LOG_BYTES_H
+#define LOG_BYTES_H
+
+#include "format.h"
+#include "open_logs.h"
+
+enum { KIND_GAP = 9, FAN = 32, STREAMS_MOST = 6 };
+
+static const unsigned char log_magic[] = {0x89, 'M', 'S', 'L', 13, 10, 26, 10};
+
+/* One record, its fields found. */
+typedef struct parsed {
+    uint64_t offset, seq;
+    int64_t time;
+    uint32_t size, padded;
+    unsigned kind, type, role, flags;
+    ms_value field[MS_FIELD_COUNT];
+} parsed;
+
+/* A segment index; of a summary the offset alone. */
+typedef struct node {
+    uint64_t offset, first_seq, last_seq, messages, bytes;
+    int64_t first_time, last_time;        /* first > last: none */
+    uint64_t *streams;                    /* posting lists */
+    size_t n_streams;
+} node;
+
+typedef struct nodes {
+    node *items;
+    size_t n;
+} nodes;
+
+typedef struct walk {
+    const unsigned char *bytes;
+    uint64_t size, end;
+    uint64_t dead_end;                    /* after the last eight that are not zero */
+    const unsigned char *id;
+    uint64_t key[2];                      /* the id, as the key of hashes */
+    parsed *records;                      /* messages and GAPs */
+    size_t n_records, cap;
+    size_t segment_first;                 /* the first record of the segment */
+    uint64_t segment_begin;
+    uint64_t messages, message_bytes, last_seq, last_gap;
+    uint64_t damaged, damaged_bytes;      /* that LOST records report */
+    uint32_t holes;                       /* of them in the segment */
+    size_t filters;                       /* that no summary has listed yet */
+    nodes leaves, summaries;
+    uint64_t newest_leaf;
+} walk;
+
+#define SOUND(condition)                                                      \
+    do {                                                                      \
+        if (!(condition))                                                     \
+            fail_msg("record at %llu: not so: %s", (unsigned long long)at,    \
+                     #condition);                                             \
+    } while (0)
+
+
+/* ---- records ---- */
+
+/* The directory of a body and its values. */
+static inline void parse_fields(parsed *p, const unsigned char *record)
+{
+    const unsigned char *body = record + FILE_HEADER, *value = body + body[0];
+    uint64_t at = p->offset;
+    size_t i = 1, last = 0;
+    SOUND(p->size >= 33 && body[0] >= 1 && FILE_HEADER + body[0] <= p->size);
+    while (i < body[0]) {
+        unsigned tag = body[i] & 31u, wide = 1u << (body[i] >> 6);
+        SOUND(tag > last && tag < MS_FIELD_COUNT && wide <= 4 && i + wide < body[0]);
+        size_t len = (size_t)file_get(body + i + 1, wide);
+        SOUND(value + len <= record + p->size);
+        p->field[tag].text = ms_str_n((const char *)value, len);
+        p->field[tag].json = (body[i] & 32) != 0;
+        value += len;
+        i += 1 + wide;
+        last = tag;
+    }
+    SOUND(i == body[0] && value == record + p->size);
+}
+
+/* The header at an offset, its check and its body's. */
+static inline parsed parse_record(const walk *w, uint64_t at)
+{
+    const unsigned char *r = w->bytes + at;
+    parsed p;
+    memset(&p, 0, sizeof p);
+    SOUND(at % 8 == 0 && at + FILE_HEADER <= w->end);
+    p.offset = at;
+    p.size = file_get32(r);
+    p.padded = (uint32_t)file_padded(p.size);
+    p.kind = r[4];
+    p.type = r[5];
+    p.role = r[6] & 15;
+    p.flags = r[7];
+    p.seq = file_get64(r + 8);
+    p.time = (int64_t)file_get64(r + 16);
+    SOUND(p.size > FILE_HEADER && at + p.padded <= w->end && r[6] >> 4 == 0);
+    SOUND(file_get32(r + 24) == file_crc(0, r + FILE_HEADER, p.padded - FILE_HEADER));
+    for (uint32_t i = p.size; i < p.padded; i++) SOUND(r[i] == 0);
+    SOUND(file_get32(r + 28) == file_check(w->id, at, r));
+    return p;
+}
+
+/* The posting lists that a record is in. */
+static inline size_t streams_of(const walk *w, const parsed *p, uint64_t out[STREAMS_MOST])
+{
+    ms_str place = p->field[MS_F_LOCATION].text, agent = p->field[MS_F_AGENT_KEY].text;
+    ms_str key = p->field[MS_F_KEY].text;
+    uint64_t l = file_hash(w->key, 0, place.ptr, place.len), all = l & ~UINT64_C(7);
+    ms_type type = (ms_type)p->type;
+    size_t n = 0;
+    if (p->kind == KIND_GAP) {
+        out[n++] = all | 6;
+        return n;
+    }
+    out[n++] = all;
+    if (twin_in_set(MS_TYPES_CONVERSATION, type)) out[n++] = all | 1;
+    else if (twin_in_set(MS_TYPES_GLOBAL, type)) out[n++] = all | 2;
+    if (agent.ptr != NULL)
+        out[n++] = (file_hash(w->key, l, agent.ptr, agent.len) & ~UINT64_C(7)) |
+                   (twin_in_set(MS_TYPES_AGENT, type) ? 3 : 4);
+    if (key.ptr != NULL)
+        out[n++] = (file_hash(w->key, ~l, key.ptr, key.len) & ~UINT64_C(7)) | 5;
+    return n;
+}
+
+/* Is there a record at an offset, whole and with both checks? */
+static inline bool is_record(const walk *w, uint64_t at)
+{
+    const unsigned char *r = w->bytes + at;
+    if (at + 40 > w->size) return false;
+    uint64_t size = file_get32(r), padded = file_padded(size);
+    return size > FILE_HEADER && padded <= w->size - at && r[4] != 0 &&
+           file_get32(r + 28) == file_check(w->id, at, r) &&
+           file_get32(r + 24) ==
+               file_crc(0, r + FILE_HEADER, (size_t)padded - FILE_HEADER);
+}
+
+
+/* ---- index records ---- */
+
+static inline void nodes_add(nodes *l, const node *n)
+{
+    l->items = (node *)twin_memory(l->items, (l->n + 1) * sizeof l->items[0]);
+    l->items[l->n++] = *n;
+}
+
+static inline int pair_order(const void *a, const void *b)
+{
+    const uint64_t *x = (const uint64_t *)a, *y = (const uint64_t *)b;
+    if (x[0] != y[0]) return x[0] < y[0] ? -1 : 1;
+    return x[1] < y[1] ? -1 : x[1] > y[1];
+}
+
+/* Counts the records of the segment: the figures and posting lists of its index; the
+ * postings go to `pairs`. Returns how many there are. */
+static inline size_t count_segment(const walk *w, node *leaf, uint64_t *pairs)
+{
+    size_t n_pairs = 0;
+    for (size_t i = w->segment_first; i < w->n_records; i++) {
+        const parsed *one = &w->records[i];
+        uint64_t streams[STREAMS_MOST];
+        size_t some = streams_of(w, one, streams);
+        for (size_t j = 0; j < some; j++, n_pairs++) {
+            pairs[2 * n_pairs] = streams[j];
+            pairs[2 * n_pairs + 1] = i - w->segment_first;
+        }
+        if (one->kind != FILE_KIND_MESSAGE) continue;
+        if (leaf->messages++ == 0) leaf->first_seq = one->seq;
+        leaf->last_seq = one->seq;
+        leaf->bytes += one->padded;
+        if (one->time == INT64_MIN) continue;
+        if (one->time < leaf->first_time) leaf->first_time = one->time;
+        if (one->time > leaf->last_time) leaf->last_time = one->time;
+    }
+    qsort(pairs, n_pairs, 16, pair_order);
+    for (size_t i = 0; i < n_pairs; i++)
+        if (i == 0 || pairs[2 * i] != pairs[2 * i - 2])
+            leaf->streams[leaf->n_streams++] = pairs[2 * i];
+    return n_pairs;
+}
+
+/* The offsets of n segment indexes or summaries. */
+static inline void must_list(uint64_t at, const nodes *l, size_t first, size_t n,
+                             const unsigned char *p)
+{
+    for (size_t i = first; i < first + n; i++, p += 8)
+        SOUND(file_get64(p) == l->items[i].offset);
+}
+
+/* What opening starts from, in the fixed part of a segment index. */
+static inline void must_state(const walk *w, uint64_t at, const unsigned char *r)
+{
+    size_t sums = w->summaries.n, before = w->leaves.n - 1, listed = file_get32(r + 96);
+    SOUND(file_get64(r + 32) == w->damaged_bytes && file_get32(r + 100) == w->damaged);
+    SOUND(file_get64(r + 40) == (sums ? w->summaries.items[sums - 1].offset : 0));
+    SOUND(file_get32(r + 48) == sums && file_get32(r + 52) == 0);
+    SOUND(file_get64(r + 56) == 0 && file_get64(r + 64) == 0);
+    SOUND(file_get64(r + 72) == w->messages && file_get64(r + 80) == w->message_bytes);
+    SOUND(file_get64(r + 88) == w->last_seq && file_get64(r + 104) == w->last_gap);
+    SOUND(file_get64(r + 112) == 0 && file_get64(r + 120) == 0); /* changes, hidden */
+    SOUND(file_get32(r + 204) == 0 && file_get32(r + 216) == w->holes);
+    SOUND(file_get32(r + 220) == 0 && listed == (before < FAN ? before : FAN));
+    must_list(at, &w->leaves, before - listed, listed, r + FILE_LEAF_FIXED);
+}
+
+/* The figures of a segment. */
+static inline void must_sum(uint64_t at, const node *n, const unsigned char *r)
+{
+    SOUND(file_get64(r + 144) == n->first_seq && file_get64(r + 152) == n->last_seq);
+    SOUND((int64_t)file_get64(r + 160) == n->first_time);
+    SOUND((int64_t)file_get64(r + 168) == n->last_time);
+    SOUND(file_get64(r + 176) == n->messages && file_get64(r + 184) == n->bytes);
+}
+
+/* The checks inside a segment index are those that sealing a copy of it gives. */
+static inline void must_have_checks(const walk *w, const parsed *p)
+{
+    unsigned char *copy = (unsigned char *)twin_memory(NULL, p->padded);
+    uint64_t at = p->offset;
+    memcpy(copy, w->bytes + at, p->padded);
+    uint32_t fixed = FILE_LEAF_FIXED + 8 * file_get32(copy + 96);
+    memset(copy + fixed, 0xee, 4); /* one at the least */
+    file_seal_leaf(w->id, at, copy);
+    SOUND(memcmp(copy, w->bytes + at, p->padded) == 0);
+    free(copy);
+}
+
+/* The arrays of a segment index: posting lists, offsets, their begins, buckets, postings. */
+static inline void must_have_arrays(const walk *w, const parsed *p, const node *leaf,
+                                    const uint64_t *pairs, size_t n_pairs)
+{
+    const unsigned char *r = w->bytes + p->offset;
+    uint64_t at = p->offset;
+    uint32_t s = file_get32(r + 192), f = file_get32(r + 208), wide = file_get32(r + 212);
+    size_t n = w->n_records - w->segment_first, k = 0, buckets = (size_t)1 << f;
+    const unsigned char *postings = r + p->size - n_pairs * wide;
+    const unsigned char *bucket = postings - 4 * (buckets + 1);
+    const unsigned char *begins = bucket - 4 * ((size_t)s + 1), *places = begins - 4 * n;
+    const unsigned char *streams = places - 8 * (size_t)s;
+    size_t room = (size_t)(r + p->size - streams);
+    SOUND(streams == r + FILE_LEAF_FIXED + 8 * (size_t)file_get32(r + 96) +
+                         4 * ((room + 4095) / 4096 + 1));
+    for (size_t i = 0; i < n; i++) {
+        const parsed *one = &w->records[w->segment_first + i];
+        uint32_t place = file_get32(places + 4 * i);
+        SOUND(w->segment_begin + 8 * (uint64_t)(place & INT32_MAX) == one->offset);
+        SOUND((place >> 31 != 0) == (one->kind == FILE_KIND_MESSAGE));
+    }
+    for (size_t i = 0; i < s; i++) {
+        SOUND(file_get64(streams + 8 * i) == leaf->streams[i]);
+        SOUND(file_get32(begins + 4 * i) == k);
+        for (; k < n_pairs && pairs[2 * k] == leaf->streams[i]; k++)
+            SOUND(file_get(postings + k * wide, wide) == pairs[2 * k + 1]);
+    }
+    SOUND(file_get32(begins + 4 * (size_t)s) == n_pairs);
+    for (size_t b = 0; b <= buckets; b++) {
+        size_t first = 0;
+        while (first < s && f != 0 && leaf->streams[first] >> (64 - f) < b) first++;
+        if (f == 0 && b == 1) first = s;
+        SOUND(file_get32(bucket + 4 * b) == first);
+    }
+}
+
+/* A segment index against the records before it. */
+static inline void parse_leaf(walk *w, const parsed *p)
+{
+    const unsigned char *r = w->bytes + p->offset;
+    uint64_t at = p->offset;
+    size_t n = w->n_records - w->segment_first;
+    uint32_t wide = file_get32(r + 212);
+    uint64_t *pairs = (uint64_t *)twin_memory(NULL, (n * STREAMS_MOST + 1) * 16);
+    node leaf;
+    memset(&leaf, 0, sizeof leaf);
+    leaf.offset = at;
+    leaf.first_time = INT64_MAX;
+    leaf.last_time = INT64_MIN;
+    leaf.streams = (uint64_t *)twin_memory(NULL, (n * STREAMS_MOST + 1) * 8);
+    size_t n_pairs = count_segment(w, &leaf, pairs);
+    SOUND(file_get32(r + 128) == w->leaves.n && file_get32(r + 132) == n);
+    SOUND(file_get64(r + 136) == w->segment_begin);
+    must_sum(at, &leaf, r);
+    SOUND(file_get32(r + 192) == leaf.n_streams && file_get32(r + 196) == n_pairs);
+    SOUND((wide == 2 || wide == 4) && file_get32(r + 208) < 32);
+    nodes_add(&w->leaves, &leaf);
+    must_state(w, at, r);
+    must_have_checks(w, p);
+    must_have_arrays(w, p, &leaf, pairs, n_pairs);
+    free(pairs);
+    w->newest_leaf = at;
+    w->holes = 0;
+    w->segment_first = w->n_records;
+    w->segment_begin = at + p->padded;
+}
+
+/* What a Bloom filter says of a posting list: the bits of the segments that may have it. */
+static inline uint32_t filter_says(const unsigned char *filter, uint64_t stream)
+{
+    uint64_t mixed = stream * UINT64_C(0x9E3779B97F4A7C15);
+    uint32_t mask = UINT32_MAX;
+    for (int i = 4; i < 8; i++)
+        mask &= file_get32(filter + 40 + 4 * (mixed >> 8 * i & 255));
+    return mask;
+}
+
+/* The filters of a summary have every posting list of its segments. Lists that are not in
+ * a segment may seem to be, but few. */
+static inline void must_filter(const walk *w, uint64_t at, const unsigned char *places)
+{
+    const unsigned char *r = w->bytes + at;
+    uint32_t g = file_get32(r + 32), bits = file_get32(r + 36);
+    size_t asks = 0, wrong = 0, most = 0;
+    for (size_t c = 0; c < FAN; c++) {
+        const node *leaf = &w->leaves.items[FAN * (size_t)g + c];
+        if (leaf->n_streams > most) most = leaf->n_streams;
+        for (size_t i = 0; i < leaf->n_streams; i++, asks++) {
+            uint64_t stream = leaf->streams[i], place = bits ? stream >> (64 - bits) : 0;
+            const unsigned char *filter = w->bytes + file_get64(places + 8 * place);
+            SOUND((filter_says(filter, stream) >> c & 1) != 0);
+            wrong += (filter_says(filter, stream * 31) >> c & 1) != 0;
+        }
+    }
+    SOUND(bits == 0 || most >> (bits - 1) > 24);
+    SOUND(most >> bits <= 24 && wrong <= asks / 20 + 20);
+}
+
+/* A summary against its 32 segment indexes, with the filters that it lists. */
+static inline void parse_summary(walk *w, const parsed *p)
+{
+    const unsigned char *r = w->bytes + p->offset, *places;
+    uint64_t at = p->offset;
+    uint32_t g = file_get32(r + 32);
+    size_t many = (size_t)1 << file_get32(r + 36);
+    node sum;
+    memset(&sum, 0, sizeof sum);
+    sum.offset = at;
+    SOUND(g == w->summaries.n && file_get64(r + 40) == 0);
+    SOUND(w->leaves.n >= FAN * (g + 1));
+    /* a handle that was closed meanwhile has left some filters that no summary lists */
+    SOUND(p->size == 48 + 8 * (FAN + g) + 8 * many && w->filters >= many);
+    must_list(at, &w->leaves, (size_t)FAN * g, FAN, r + 48);
+    must_list(at, &w->summaries, 0, g, r + 48 + 8 * FAN);
+    places = r + 48 + 8 * ((size_t)FAN + g);
+    for (size_t i = 0; i < many; i++) {
+        uint64_t place = file_get64(places + 8 * i);
+        SOUND(place >= FILE_HEAD && place < at);
+        const unsigned char *filter = w->bytes + place;
+        SOUND(filter[4] == FILE_KIND_INDEX && filter[5] == FILE_INDEX_FILTER);
+        SOUND(file_get32(filter) == 1064);
+        SOUND(file_get32(filter + 32) == g && file_get32(filter + 36) == i);
+    }
+    must_filter(w, at, places);
+    w->filters = 0;
+    nodes_add(&w->summaries, &sum);
+}
+
+
+/* ---- a whole file ---- */
+
+static inline void parse_lost(walk *w, const parsed *p)
+{
+    const unsigned char *r = w->bytes + p->offset;
+    uint64_t at = p->offset, end = file_get64(r + 32);
+    SOUND(p->size == 48 && p->type == 0 && p->role == 0 && p->flags == MS_FLAG_COMMIT);
+    SOUND(p->time == INT64_MIN && end > at && file_get64(r + 40) == 0);
+    w->damaged++;
+    w->damaged_bytes += end - at;
+    w->holes++;
+    if (p->seq > w->last_seq) w->last_seq = p->seq; /* of what is missing */
+}
+
+static inline void parse_index(walk *w, const parsed *p)
+{
+    uint64_t at = p->offset;
+    SOUND(p->type >= FILE_INDEX_LEAF && p->type <= FILE_INDEX_SUMMARY);
+    SOUND(p->time == INT64_MIN && p->seq == w->last_seq);
+    SOUND((p->flags & MS_FLAG_COMMIT) != 0);
+    if (p->type == FILE_INDEX_LEAF) parse_leaf(w, p);
+    if (p->type == FILE_INDEX_FILTER) w->filters++;
+    if (p->type == FILE_INDEX_SUMMARY) parse_summary(w, p);
+}
+
+static inline void parse_one(walk *w, uint64_t *next)
+{
+    parsed p = parse_record(w, *next);
+    uint64_t at = p.offset;
+    *next += p.padded;
+    if (p.kind == FILE_KIND_LOST) {
+        parse_lost(w, &p);
+        return;
+    }
+    if (p.kind == FILE_KIND_INDEX) {
+        parse_index(w, &p);
+        return;
+    }
+    SOUND(p.kind == FILE_KIND_MESSAGE || p.kind == KIND_GAP);
+    parse_fields(&p, w->bytes + at);
+    if (p.kind == FILE_KIND_MESSAGE) {
+        SOUND(p.seq > w->last_seq);
+        w->last_seq = p.seq;
+        w->messages++;
+        w->message_bytes += p.padded;
+    }
+    if (p.kind == KIND_GAP && p.seq > w->last_gap) w->last_gap = p.seq;
+    if (w->n_records == w->cap) {
+        w->cap = w->cap != 0 ? 2 * w->cap : 64;
+        w->records = (parsed *)twin_memory(w->records, w->cap * sizeof w->records[0]);
+    }
+    w->records[w->n_records++] = p;
+}
+
+/* The superblock; bytes that the essay does not name are zero. */
+static inline void parse_head(walk *w)
+{
+    static const size_t unnamed[][2] = {
+        {56, 1024},   {1032, 1088}, {1104, 1152}, {1192, 1200}, {1216, 1224},
+        {1228, 1232}, {1240, 2048}, {2092, 2560}, {2604, 4096}};
+    const unsigned char *h = w->bytes;
+    uint64_t at = 0;
+    SOUND(w->size >= FILE_HEAD && memcmp(h, log_magic, 8) == 0);
+    SOUND(file_get32(h + 8) == FILE_VERSION && file_get32(h + 12) == FILE_HEAD);
+    SOUND(file_get64(h + 16) == 0 && file_get32(h + 48) == 1);
+    SOUND(file_get32(h + 52) == file_crc(0, h, 52));
+    for (size_t i = 0; i < sizeof unnamed / sizeof unnamed[0]; i++)
+        for (at = unnamed[i][0]; at < unnamed[i][1]; at++) SOUND(h[at] == 0);
+    w->id = h + 24;
+    w->key[0] = file_get64(w->id);
+    w->key[1] = file_get64(w->id + 8);
+}
+
+static inline uint64_t dead_end(const walk *w)
+{
+    uint64_t at = w->size;
+    while (at > w->end && w->bytes[at - 1] == 0) at--;
+    return file_padded((size_t)at);
+}
+
+/* Where the watermark shows the end, with a writer's line and nothing but room after it. */
+static inline void parse_mark(walk *w)
+{
+    const unsigned char *h = w->bytes;
+    uint64_t at = FILE_AT_MARK, busy = file_get64(h + 1208);
+    w->end = file_get64(h + FILE_AT_MARK);
+    SOUND(w->end >= FILE_HEAD && w->end <= w->size && w->end % 8 == 0);
+    w->dead_end = dead_end(w);
+    SOUND(w->dead_end == w->end);
+    SOUND(busy == UINT64_MAX || busy <= w->end);
+    SOUND(file_get32(h + 1224) <= 1 && file_get64(h + FILE_AT_UNSURE) == 0);
+    if (w->end == FILE_HEAD) return;
+    SOUND(file_get32(h + 1184) > 0);
+    SOUND(file_get32(h + 1188) == file_crc(0, h + FILE_AT_WRITER, 36));
+}
+
+/* A checkpoint; generation 0: there is none. */
+typedef struct slot {
+    uint64_t generation, end, seq, leaf;
+} slot;
+
+/* The newest valid one. */
+static inline slot newest_slot(const walk *w)
+{
+    slot best;
+    memset(&best, 0, sizeof best);
+    for (uint64_t i = 0; i < 2; i++) {
+        const unsigned char *p = w->bytes + FILE_AT_SLOTS + FILE_SLOT_STEP * i;
+        uint64_t generation = file_get64(p);
+        if (file_get32(p + 40) != file_crc(0, p, 40) || generation <= best.generation)
+            continue;
+        assert_int_equal(file_get64(p + 32), 0);
+        assert_int_equal(generation % 2, i);
+        best.generation = generation;
+        best.end = file_get64(p + 8);
+        best.seq = file_get64(p + 16);
+        best.leaf = file_get64(p + 24);
+    }
+    return best;
+}
+
+/* (F5): finds the end after a restart, in a file without damage: after the last COMMIT
+ * before the first byte that begins no record. */
+static inline void parse_end(walk *w)
+{
+    uint64_t at = FILE_HEAD;
+    w->end = FILE_HEAD;
+    while (is_record(w, at)) {
+        const unsigned char *r = w->bytes + at;
+        at += file_padded(file_get32(r));
+        if (r[7] & MS_FLAG_COMMIT) w->end = at;
+    }
+    SOUND(newest_slot(w).end <= w->end);
+    for (at += 8; at + 40 <= w->size; at += 8)
+        SOUND(!is_record(w, at) || (w->bytes[at + 7] & MS_FLAG_SYNCED) == 0);
+    w->dead_end = dead_end(w);
+}
+
+/* Walks a file from the first record to the end. torn: its machine was restarted, and dead
+ * bytes may follow. */
+static inline walk walk_of(const char *bytes, size_t size, bool torn)
+{
+    walk w;
+    memset(&w, 0, sizeof w);
+    w.bytes = (const unsigned char *)bytes;
+    w.size = size;
+    parse_head(&w);
+    if (torn) parse_end(&w);
+    else parse_mark(&w);
+    w.segment_begin = FILE_HEAD;
+    for (uint64_t at = FILE_HEAD; at < w.end;) parse_one(&w, &at);
+    if (!torn) assert_int_equal(file_get64(w.bytes + 1088), w.newest_leaf);
+    return w;
+}
+
+static inline void walk_free(walk *w)
+{
+    for (size_t i = 0; i < w->leaves.n; i++) free(w->leaves.items[i].streams);
+    free(w->leaves.items);
+    free(w->summaries.items);
+    free(w->records);
+}
+
+/* What a walk over the file of a log counts; its records are freed. */
+static inline walk walk_counts(const test_store *s)
+{
+    size_t size;
+    char *bytes = file_of(s, &size);
+    walk w = walk_of(bytes, size, false);
+    walk_free(&w);
+    free(bytes);
+    return w;
+}
+
+/* The messages of a walk are those of the twin, field for field. */
+static inline void walk_must_equal(const walk *w, const twin *t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->n_records; i++) {
+        const parsed *p = &w->records[i];
+        if (p->kind != FILE_KIND_MESSAGE) continue;
+        assert_true(n < t->count);
+        const twin_msg *want = t->items[n++];
+        assert_int_equal(p->seq, want->seq);
+        assert_int_equal(p->type, want->type);
+        assert_true(p->role == want->role || p->role == 0);
+        assert_int_equal(p->flags & TWIN_FLAGS, want->flags);
+        if (want->last) assert_true((p->flags & MS_FLAG_COMMIT) != 0);
+        if (want->inside) assert_true((p->flags & MS_FLAG_COMMIT) == 0);
+        assert_int_equal(p->time != INT64_MIN, want->has_time);
+        if (want->has_time) assert_true(p->time == want->time_ns);
+        for (int f = 1; f < MS_FIELD_COUNT; f++)
+            if (!twin_value_equal(p->field[f], want->field[f]))
+                fail_msg("message %llu: %s", (unsigned long long)p->seq,
+                         twin_field_name(f));
+    }
+    assert_int_equal(n, t->count);
+}
+
+
+/* ---- files built by hand ---- */
+
+typedef struct built {
+    unsigned char bytes[65536];
+    size_t len;
+} built;
+
+/* A superblock that no machine trusts. */
+static inline void built_begin(built *b)
+{
+    memset(b, 0, sizeof *b);
+    b->len = FILE_HEAD;
+    memcpy(b->bytes, log_magic, 8);
+    file_put32(b->bytes + 8, FILE_VERSION);
+    file_put32(b->bytes + 12, FILE_HEAD);
+    memcpy(b->bytes + 24, "an id of 16 byte", 16);
+    file_put64(b->bytes + 40, (uint64_t)SECONDS(1700000000));
+    file_put32(b->bytes + 48, 1);
+    file_put32(b->bytes + 52, file_crc(0, b->bytes, 52));
+    file_put64(b->bytes + FILE_AT_MARK, FILE_HEAD);
+}
+
+/* Sets the watermark to the end of what was built. */
+static inline void built_mark(built *b)
+{
+    file_put64(b->bytes + FILE_AT_MARK, b->len);
+}
+
+/* Header and checks over a body that stands there already. */
+static inline void built_record(built *b, unsigned kind, unsigned type, unsigned flags,
+                                uint64_t seq, int64_t time, size_t body)
+{
+    unsigned char *r = b->bytes + b->len;
+    file_put32(r, (uint32_t)(FILE_HEADER + body));
+    r[4] = (unsigned char)kind;
+    r[5] = (unsigned char)type;
+    r[6] = 0;
+    r[7] = (unsigned char)flags;
+    file_put64(r + 8, seq);
+    file_put64(r + 16, (uint64_t)time);
+    file_seal(b->bytes + 24, b->len, r);
+    b->len += file_padded(FILE_HEADER + body);
+}
+
+/* A message of up to three fields; an absent text leaves its field out. MS_T_NONE: a GAP. */
+static inline void built_message(built *b, ms_type type, unsigned flags, uint64_t seq,
+                                 int64_t time, const char *location, const char *agent,
+                                 ms_value content)
+{
+    const unsigned tags[] = {MS_F_LOCATION, MS_F_AGENT_KEY, MS_F_CONTENT};
+    const ms_str texts[] = {ms_str_of(location), ms_str_of(agent), content.text};
+    unsigned char *body = b->bytes + b->len + FILE_HEADER;
+    size_t size = 1;
+    memset(body, 0, 512);
+    for (size_t i = 0; i < 3; i++) {
+        if (texts[i].ptr == NULL) continue;
+        body[size++] = (unsigned char)(tags[i] | (i == 2 && content.json ? 32 : 0));
+        body[size++] = (unsigned char)texts[i].len;
+    }
+    body[0] = (unsigned char)size;
+    for (size_t i = 0; i < 3; i++) {
+        if (texts[i].ptr == NULL) continue;
+        memcpy(body + size, texts[i].ptr, texts[i].len);
+        size += texts[i].len;
+    }
+    unsigned kind = type == MS_T_NONE ? (unsigned)KIND_GAP : FILE_KIND_MESSAGE;
+    built_record(b, kind, (unsigned)type, flags, seq, time, size);
+}
+
+static inline void built_text(built *b, unsigned flags, uint64_t seq, const char *text)
+{
+    built_message(b, MS_T_FINAL, flags, seq, 1, "job", NULL, ms_text(text));
+}
+
+static inline test_store built_store(const built *b)
+{
+    test_store s = log_at(4096, MS_ENGINE_AUTO);
+    file_replace(&s, b->bytes, b->len);
+    s.log.mode = MS_LOG_READ;
+    s.log.events.event = NULL;
+    return s;
+}
+
+
+/* ---- a machine that a test restarts ---- */
+
+static uint64_t boot_now;
+
+static inline uint64_t boot_says(void *ctx)
+{
+    (void)ctx;
+    return boot_now;
+}
+
+static inline ms_os machine(void)
+{
+    ms_os os = *ms_os_default();
+    os.stat = stat_without_name;
+    os.boot = boot_says;
+    boot_now = 1001;
+    return os;
+}
+
+/* A writer of this machine, whose watermark stands at the end of what was built. */
+static inline void built_writer(built *b)
+{
+    unsigned char *line = b->bytes + FILE_AT_WRITER;
+    file_put64(line, 1001);
+    file_put64(line + 8, 7);
+    file_put64(line + 16, 7);
+    file_put64(line + 24, 77);
+    file_put32(line + 32, 5);
+    file_put32(line + 36, file_crc(0, line, 36));
+    built_mark(b);
+}
+
+static inline bool is_zero(const char *bytes, size_t from, size_t upto)
+{
+    for (; from < upto; from++)
+        if (bytes[from] != 0) return false;
+    return true;
+}
+
+#endif /* LOG_BYTES_H */

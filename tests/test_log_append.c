@@ -1,0 +1,440 @@
+/* [log-append]: what an append that fails leaves, keys, the epoch of a writer; and what a
+ * first append does with dead bytes after the end. */
+
+#define _GNU_SOURCE
+#include "log_bytes.h"
+
+
+/* ---- appends ---- */
+
+static void a_failed_append_changes_nothing(void **state)
+{
+    static const ms_result want[] = {MS_E_TOO_LARGE, MS_E_CONFLICT, MS_E_KEY_REUSED,
+                                     MS_E_TYPE};
+    store_options options;
+    char *text = large_text(5000);
+    ms_envelope batch[3];
+    memset(&options, 0, sizeof options);
+    options.max_message = 4096;
+    test_store s = store_open((store_kind *)*state, &options);
+    ms_store *reader = log_reader(&s);
+    batch[0] = ms_user_message(ms_text("of a batch"));
+    batch[0].key = MS_STR("used");
+    must_append(s.store, MS_STR("job"), &batch[0]);
+    uint64_t end = log_info_of(s.store).end;
+    for (int round = 0; round < 8; round++) {
+        ms_append_opts opts;
+        memset(&opts, 0, sizeof opts);
+        opts.location = MS_STR("job");
+        batch[0] = batch[1] = batch[2] = ms_user_message(ms_text("of a batch"));
+        switch (round % 4) {
+        case 0: batch[2].content = ms_text_n(ms_str_n(text, 5000)); break;
+        case 1: opts.expect = true; break;
+        case 2:
+            batch[1].key = MS_STR("used");
+            batch[1].content = ms_text("other");
+            break;
+        default: batch[2].type = (ms_type)77; break;
+        }
+        must_give(want[round % 4], ms_append_batch(s.store, batch, 3, &opts, NULL));
+        assert_int_equal(log_info_of(s.store).end, end);
+        must_have(s.store, 1);
+        must_have(reader, 1);
+    }
+    ms_close(reader);
+    assert_int_equal(append_text(s.store, "next"), 2);
+    store_reopen(&s);
+    must_have(s.store, 2);
+    free(text);
+    store_close(&s);
+}
+
+static void a_handle_for_reading_does_not_write(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_store *reader = log_reader(&s);
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_error err;
+    append_text(s.store, "x");
+    memset(&err, 0, sizeof err);
+    m.location = MS_STR("job");
+    must_give(MS_E_READ_ONLY, ms_append(reader, no_str(), &m, NULL, &err));
+    must_give(MS_E_READ_ONLY, err.code);
+    must_give(MS_E_READ_ONLY, ms_append_batch(reader, &m, 1, NULL, NULL));
+    must_give(MS_E_READ_ONLY, ms_copy(reader, s.store, NULL, NULL, NULL, NULL));
+    must_give(MS_OK, ms_tick(reader, 1000, NULL));
+    must_have(reader, 1);
+    ms_close(reader);
+    store_close(&s);
+}
+
+/* The message of number i: three locations, each with keys of its own. */
+typedef struct keyed {
+    char location[24], key[24], text[24];
+    ms_envelope m;
+} keyed;
+
+static ms_envelope *keyed_message(keyed *k, size_t i)
+{
+    snprintf(k->location, sizeof k->location, "job %zu", i % 3);
+    snprintf(k->key, sizeof k->key, "key %zu", i / 3);
+    snprintf(k->text, sizeof k->text, "text %zu", i);
+    k->m = ms_observation(ms_text(k->text), ms_str_of(NULL));
+    k->m.key = ms_str_of(k->key);
+    k->m.location = ms_str_of(k->location);
+    return &k->m;
+}
+
+/* Every key returns the first number; with another content it is refused. */
+static void must_know_keys(ms_store *store, size_t n, size_t step)
+{
+    for (size_t i = 0; i < n; i += step) {
+        keyed k;
+        assert_int_equal(must_append(store, no_str(), keyed_message(&k, i)), i + 1);
+        k.m.content = ms_text("other");
+        must_give(MS_E_KEY_REUSED, ms_append(store, no_str(), &k.m, NULL, NULL));
+    }
+}
+
+static void keys_and_numbers_survive_reopening(void **state)
+{
+    enum { KEYS = 3000 };
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = ms_user_message(ms_text("next"));
+    ms_append_opts opts;
+    keyed k;
+    for (size_t i = 0; i < KEYS; i++) {
+        assert_int_equal(must_append(s.store, no_str(), keyed_message(&k, i)), i + 1);
+        if (i % 700 == 699) store_reopen(&s);
+    }
+    must_know_keys(s.store, KEYS, 17);
+    store_reopen(&s);
+    must_know_keys(s.store, KEYS, 1);
+    must_have(s.store, KEYS);
+    memset(&opts, 0, sizeof opts);
+    opts.expect = true;
+    for (size_t i = 0; i < 3; i++) {
+        opts.location = keyed_message(&k, i)->location;
+        opts.expect_seq = KEYS - 3 + i;
+        must_give(MS_E_CONFLICT, ms_append_batch(s.store, &m, 1, &opts, NULL));
+        opts.expect_seq = KEYS - 2 + i;
+        must_give(MS_OK, ms_append_batch(s.store, &m, 1, &opts, NULL));
+        store_reopen(&s);
+    }
+    opts.location = MS_STR("a new job");
+    opts.expect_seq = 0;
+    must_give(MS_OK, ms_append_batch(s.store, &m, 1, &opts, NULL));
+    must_give(MS_E_CONFLICT, ms_append_batch(s.store, &m, 1, &opts, NULL));
+    store_close(&s);
+}
+
+
+/* ---- live words of the superblock ---- */
+
+enum { MARK = 1024, EPOCH = 1184, STORING = 1208 };
+
+static uint32_t epoch_of(const test_store *s) { return (uint32_t)file_word(s, EPOCH); }
+
+/* The epoch, and the word at 1208, which shows that a writer may be storing. */
+static void a_writer_has_an_epoch_when_it_has_written(void **state)
+{
+    test_store s = log_at(4096, MS_ENGINE_AUTO);
+    struct stat about;
+    (void)state;
+    for (uint32_t i = 1; i < 6; i++) {
+        log_open(&s);
+        assert_int_equal(epoch_of(&s), i - 1);
+        assert_int_equal(file_word(&s, STORING), i > 1 ? file_word(&s, MARK) : 0);
+        append_text(s.store, "x");
+        append_text(s.store, "y");
+        assert_int_equal(epoch_of(&s), i);
+        assert_int_equal(stat(s.path, &about), 0);
+        assert_int_equal(file_word(&s, 1160), about.st_dev);
+        assert_int_equal(file_word(&s, 1168), about.st_ino);
+        assert_int_equal(file_word(&s, 1176), 0);
+        assert_true(file_word(&s, STORING) == UINT64_MAX);
+        log_close(&s);
+        assert_int_equal(file_word(&s, STORING), file_word(&s, MARK));
+        assert_int_equal(file_word(&s, 1200), getpid());
+    }
+    store_close(&s);
+}
+
+typedef struct zeroed {
+    unsigned n;
+    uint64_t offset, length;
+} zeroed;
+
+static void count_zeroed(void *ctx, const ms_log_event *event)
+{
+    zeroed *z = (zeroed *)ctx;
+    if (event->kind != MS_LOG_ZEROED) fail_msg("event %d", (int)event->kind);
+    z->n++;
+    z->offset = event->offset;
+    z->length = event->length;
+}
+
+static void must_be_zeroed(const zeroed *z, uint64_t offset, uint64_t length)
+{
+    assert_int_equal(z->n, 1);
+    assert_int_equal(z->offset, offset);
+    assert_int_equal(z->length, length);
+}
+
+/* A shared writer goes on in the epoch of the others; after one that died while it stored
+ * it becomes the writer itself, and zeroes what that one has left. */
+static void a_shared_writer_begins_anew_when_another_died_while_it_stored(void **state)
+{
+    test_store s = log_at(4096, MS_ENGINE_AUTO);
+    unsigned char word[8], dead[20];
+    zeroed z = {0, 0, 0};
+    (void)state;
+    s.log.shared = true;
+    log_open(&s);
+    append_text(s.store, "x");
+    for (int i = 0; i < 3; i++) {
+        ms_store *other = log_writer(&s);
+        append_text(other, "y");
+        append_text(s.store, "z");
+        ms_close(other);
+        assert_int_equal(epoch_of(&s), 1);
+        assert_true(file_word(&s, STORING) <= file_word(&s, MARK));
+    }
+    log_close(&s);
+    uint64_t end = file_word(&s, MARK);
+    memset(dead, 0x5a, sizeof dead);
+    file_patch(&s, (size_t)end + 16, dead, sizeof dead);
+    file_put64(word, end + 64);
+    file_patch(&s, STORING, word, 8);
+    s.log.events.event = count_zeroed;
+    s.log.events.ctx = &z;
+    log_open(&s);
+    append_text(s.store, "after it");
+    must_be_zeroed(&z, end, 40);
+    assert_int_equal(log_info_of(s.store).zeroed_bytes, 40);
+    assert_int_equal(epoch_of(&s), 2);
+    assert_true(file_word(&s, STORING) <= file_word(&s, MARK));
+    must_have(s.store, 8);
+    store_close(&s);
+}
+
+
+/* ---- dead bytes after the end ---- */
+
+/* A message, a hole, and whole appends of a writer whose power was lost. */
+typedef struct relic {
+    size_t hole;
+    unsigned char fill;
+    bool writer;              /* the watermark is trusted */
+    size_t more;              /* appends of the writer that zeroes */
+    size_t end, dead_end;
+} relic;
+
+static void build_relic(built *b, relic *x)
+{
+    built_begin(b);
+    built_text(b, MS_FLAG_COMMIT, 1, "one");
+    x->end = b->len;
+    if (x->writer) built_writer(b);
+    memset(b->bytes + b->len, x->fill, x->hole);
+    b->len += x->hole;
+    built_text(b, MS_FLAG_COMMIT, 3, "dead three");
+    built_text(b, MS_FLAG_COMMIT, 4, "dead four");
+    x->dead_end = b->len;
+    while (b->bytes[x->dead_end - 1] == 0) x->dead_end--;
+    x->dead_end = file_padded(x->dead_end);
+}
+
+/* Readers of the relic stop at the end and write nothing. */
+static void readers_stop_at_the_end(test_store *s, const relic *x)
+{
+    ms_log_report report;
+    snapshot before = take(s);
+    log_open_as(s, MS_LOG_READ);
+    must_tell(s->store, "1 one");
+    ms_log_info info = log_info_of(s->store);
+    assert_int_equal(info.end, x->end);
+    assert_int_equal(info.damaged + info.damaged_bytes + info.zeroed_bytes, 0);
+    log_close(s);
+    must_give(MS_OK, ms_log_verify(&s->log, &report, NULL));
+    assert_int_equal(report.messages, 1);
+    assert_int_equal(report.end, x->end);
+    assert_int_equal(report.torn_bytes, x->writer ? 0 : x->dead_end - x->end);
+    s->log.opening = MS_OPEN_STRICT;
+    must_give(x->writer ? MS_OK : MS_E_DAMAGED, log_try(s, MS_LOG_READ, NULL));
+    log_close(s);
+    s->log.opening = MS_OPEN_SALVAGE;
+    log_open(s);
+    must_tell_as(s->store, "1 one, 3 dead three, 4 dead four", MS_E_DAMAGED);
+    log_close(s);
+    s->log.opening = MS_OPEN_NORMAL;
+    nothing_changed("a file with dead bytes", s, &before);
+}
+
+/* Opened for writing the file keeps its bytes; the first append zeroes the dead ones. */
+static void the_writer_zeroes(test_store *s, const built *b, const relic *x)
+{
+    zeroed z = {0, 0, 0};
+    size_t size;
+    s->log.events.event = count_zeroed;
+    s->log.events.ctx = &z;
+    log_open_as(s, MS_LOG_WRITE);
+    must_tell(s->store, "1 one");
+    log_close(s);
+    char *bytes = file_of(s, &size);
+    assert_true(size >= b->len);
+    assert_memory_equal(bytes + 4096, b->bytes + 4096, b->len - 4096);
+    free(bytes);
+    assert_int_equal(z.n, 0);
+
+    log_open(s);
+    for (size_t i = 0; i < x->more; i++)
+        assert_int_equal(append_text(s->store, "new"), 2 + i);
+    ms_log_info info = log_info_of(s->store);
+    assert_int_equal(info.zeroed_bytes, x->dead_end - x->end);
+    must_be_zeroed(&z, x->end, x->dead_end - x->end);
+    bytes = file_of(s, &size);
+    assert_memory_equal(bytes + 4096, b->bytes + 4096, x->end - 4096);
+    assert_true(is_zero(bytes, (size_t)info.end, size));
+    free(bytes);
+    assert_int_equal(walk_counts(s).messages, 1 + x->more);
+    assert_int_equal(epoch_of(s), x->writer ? 6 : 1);
+    log_close(s);
+    s->log.events.event = NULL;
+}
+
+/* No message of the relic in what is left of a file; false: it was refused. */
+static bool must_stay_dead(test_store *s, ms_log_mode mode, size_t sector)
+{
+    ms_query all = query_of(no_str(), 0);
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_result result = log_try(s, mode, NULL);
+    if (result == MS_E_DAMAGED || result == MS_E_FOREIGN || result == MS_E_NOT_FOUND) {
+        if (sector > 0) fail_msg("sector %zu: refused", sector);
+        return false;
+    }
+    must_give(MS_OK, result);
+    must_give(MS_OK, ms_query_open(s->store, &all, &it, NULL));
+    while ((msg = ms_next(&it)) != NULL) {
+        ms_str text = ms_content(msg).text;
+        if (!ms_str_equal(text, MS_STR("one")) && !ms_str_equal(text, MS_STR("new")))
+            fail_msg("sector %zu: %.*s", sector, (int)text.len, text.ptr);
+    }
+    (void)ms_cursor_close(&it, NULL);
+    if (mode == MS_LOG_WRITE) append_text(s->store, "new");
+    log_close(s);
+    return true;
+}
+
+static void rot(char *bytes, const char *sound, size_t sector, int how)
+{
+    char *at = bytes + 512 * sector;
+    memcpy(at, sound + 512 * sector, 512);
+    if (how == 0) memset(at, 0, 512);
+    if (how == 1) memset(at, 0xff, 512);
+    for (size_t i = 0; how == 2 && i < 512; i += 24) at[i] ^= 8;
+}
+
+/* Each sector of the file that the writer has left rots in turn. */
+static void rot_brings_nothing_back(test_store *s, const relic *x)
+{
+    size_t size;
+    char *sound = file_of(s, &size), *bytes = file_of(s, &size);
+    size_t sectors = x->dead_end / 512 + 2, step = test_scale() < 100 ? 3 : 1;
+    if (sectors > size / 512) sectors = size / 512;
+    for (size_t sector = 0; sector < sectors; sector++) {
+        for (int how = (int)((sector + x->hole) % step); how < 3; how += (int)step) {
+            rot(bytes, sound, sector, how);
+            for (int i = 0; i < 5; i++) { /* a writer at the end */
+                ms_log_mode mode = i < 4 ? MS_LOG_READ : MS_LOG_WRITE;
+                file_replace(s, bytes, size);
+                boot_now = i % 2 ? 1002 : 1001;
+                s->log.opening = i / 2 == 1 ? MS_OPEN_SALVAGE : MS_OPEN_NORMAL;
+                if (must_stay_dead(s, mode, sector) && i == 4)
+                    must_stay_dead(s, MS_LOG_READ, sector);
+            }
+        }
+        memcpy(bytes + 512 * sector, sound + 512 * sector, 512);
+    }
+    boot_now = 1001;
+    free(sound);
+    free(bytes);
+}
+
+static void dead_bytes_stay_dead_when_a_writer_has_zeroed_them(void **state)
+{
+    static const size_t holes[] = {8, 40, 512, 3000};
+    static built b;
+    (void)state;
+    for (size_t i = 0; i < 32; i++) {
+        relic x = {holes[i / 2 % 4], i % 2 ? 0x5a : 0, i / 8 % 2 == 1,
+                   i / 16 ? 30 : 1, 0, 0};
+        build_relic(&b, &x);
+        test_store s = built_store(&b);
+        ms_os os = machine();
+        s.log.os = &os;
+        readers_stop_at_the_end(&s, &x);
+        the_writer_zeroes(&s, &b, &x);
+        rot_brings_nothing_back(&s, &x);
+        store_close(&s);
+    }
+}
+
+/* The sync, or the write, of the zeros fails: nothing is appended, the word at 1232 has
+ * the boot number, and a later append zeroes again. After a restart the word is stale. */
+static void zeros_are_synced_before_the_first_append_when_bytes_are_dead(void **state)
+{
+    static built b;
+    (void)state;
+    for (int how = 0; how < 6; how++) {
+        relic x = {40, 0x5a, how % 2 == 1, 1, 0, 0};
+        ms_envelope m = ms_user_message(ms_text("new"));
+        bool sync = how / 2 == 0, restarted = how / 2 == 2;
+        size_t size;
+        trip t;
+        build_relic(&b, &x);
+        test_store s = built_store(&b);
+        ms_os os = machine();
+        trip_init(&t, &os);
+        s.log.os = &t.os;
+        s.log.engine = MS_ENGINE_WRITE;
+        log_open_as(&s, MS_LOG_WRITE);
+        trip_at(&t, sync ? TRIP_BIT(SYNC) : TRIP_BIT(WRITE), EIO, false);
+        if (!sync) t.at = 2; /* the first is the word at 1232 */
+        must_give(sync ? MS_E_POISONED : MS_E_IO,
+                  ms_append(s.store, MS_STR("job"), &m, NULL, NULL));
+        assert_int_equal(t.hits, 1);
+        assert_int_equal(file_word(&s, FILE_AT_UNSURE), 1001);
+        must_tell(s.store, "1 one");
+        log_close(&s);
+        assert_int_equal(file_word(&s, FILE_AT_UNSURE), 1001);
+        if (restarted) boot_now = 1002;
+        log_open(&s);
+        trip_off(&t);
+        t.kinds = TRIP_BIT(SYNC);
+        must_give(MS_OK, ms_append(s.store, MS_STR("job"), &m, NULL, NULL));
+        assert_int_equal(t.calls, 1);
+        must_tell(s.store, "1 one, 2 new");
+        if (!restarted) assert_int_equal(file_word(&s, FILE_AT_UNSURE), 0);
+        uint64_t end = log_info_of(s.store).end;
+        char *bytes = file_of(&s, &size);
+        assert_true(is_zero(bytes, (size_t)end, size));
+        free(bytes);
+        store_close(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_LOGS(a_failed_append_changes_nothing),
+        ON_LOGS(a_handle_for_reading_does_not_write),
+        ON_LOGS(keys_and_numbers_survive_reopening),
+        cmocka_unit_test(a_writer_has_an_epoch_when_it_has_written),
+        cmocka_unit_test(a_shared_writer_begins_anew_when_another_died_while_it_stored),
+        cmocka_unit_test(dead_bytes_stay_dead_when_a_writer_has_zeroed_them),
+        cmocka_unit_test(zeros_are_synced_before_the_first_append_when_bytes_are_dead),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

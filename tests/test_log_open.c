@@ -1,0 +1,501 @@
+/* [log-open]: what is opened and what is refused, what a rewrite keeps, verify. */
+
+#define _GNU_SOURCE
+#include "open_logs.h"
+
+
+/* ---- opening ---- */
+
+static void a_bad_description_opens_nothing(void **state)
+{
+    static const struct {
+        const char *name, *path;      /* path "x": that of a log that could be made */
+        size_t segment;
+        int mode, sync, engine, opening;
+    } rows[] = {
+        {"no path", NULL, 0, MS_LOG_CREATE, 0, 0, 0},
+        {"no path, write", NULL, 0, MS_LOG_WRITE, 0, 0, 0},
+        {"no path, new", NULL, 0, MS_LOG_NEW, 0, 0, 0},
+        {"no path, read", NULL, 0, MS_LOG_READ, 0, 0, 0},
+        {"empty path", "", 0, MS_LOG_CREATE, 0, 0, 0},
+        {"empty path, write", "", 0, MS_LOG_WRITE, 0, 0, 0},
+        {"empty path, new", "", 0, MS_LOG_NEW, 0, 0, 0},
+        {"empty path, read", "", 0, MS_LOG_READ, 0, 0, 0},
+        {"segment too small", "x", MS_LOG_SEGMENT_MIN - 1, MS_LOG_CREATE, 0, 0, 0},
+        {"segment of a byte", "x", 1, MS_LOG_CREATE, 0, 0, 0},
+        {"mode", "x", 0, 9, 0, 0, 0},
+        {"sync", "x", 0, MS_LOG_CREATE, 9, 0, 0},
+        {"engine", "x", 0, MS_LOG_CREATE, 0, 9, 0},
+        {"opening", "x", 0, MS_LOG_CREATE, 0, 0, 9},
+        {"salvage to write", "x", 0, MS_LOG_CREATE, 0, 0, MS_OPEN_SALVAGE},
+    };
+    test_store s = log_at(0, MS_ENGINE_AUTO);
+    ms_store *store = (ms_store *)(void *)&s;
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool path = rows[i].path == NULL || rows[i].path[0] == '\0';
+        ms_log_report report;
+        ms_error err;
+        s.log.path = path ? rows[i].path : s.path;
+        s.log.segment_size = rows[i].segment;
+        s.log.sync = (ms_sync_mode)rows[i].sync;
+        s.log.engine = (ms_log_engine)rows[i].engine;
+        s.log.opening = (ms_log_opening)rows[i].opening;
+        ms_result got = log_try(&s, (ms_log_mode)rows[i].mode, &err);
+        if (got != MS_E_ARGUMENT) fail_msg("%s: %s", rows[i].name, ms_result_text(got));
+        if (path) assert_non_null(strstr(err.message, "path"));
+        if (path) must_give(MS_E_ARGUMENT, ms_log_verify(&s.log, &report, &err));
+        assert_int_equal(files_in(s.folder), 0);
+    }
+    must_give(MS_E_ARGUMENT, ms_log_open(&store, NULL, NULL));
+    assert_null(store);
+    store_close(&s);
+}
+
+static void a_missing_file_is_made_or_not_found(void **state)
+{
+    test_store s = log_at(0, MS_ENGINE_AUTO);
+    char *deep = scratch_file(s.folder, "no/folder.msl");
+    ms_log_report report;
+    ms_error err;
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        bool makes = all_modes[i] == MS_LOG_CREATE || all_modes[i] == MS_LOG_NEW;
+        must_give(makes ? MS_OK : MS_E_NOT_FOUND, log_try(&s, all_modes[i], &err));
+        if (!makes) assert_non_null(strstr(err.message, s.path));
+        assert_int_equal(files_in(s.folder), makes);
+        log_close(&s);
+        remove(s.path);
+    }
+    must_give(MS_E_NOT_FOUND, ms_log_verify(&s.log, &report, &err));
+    s.log.path = deep;
+    for (size_t i = 0; i < 4; i++) {
+        ms_result got = log_try(&s, all_modes[i], &err);
+        assert_true(got == MS_E_NOT_FOUND || got == MS_E_IO);
+        assert_non_null(strstr(err.message, "folder.msl"));
+        assert_int_equal(err.sys_errno, ENOENT);
+    }
+    free(deep);
+    store_close(&s);
+}
+
+/* As if the file was not there: an early power loss leaves zeros, or the begin of a
+ * superblock and zeros. For reading it is an empty log. */
+static void must_count_as_missing(const char *what, test_store *s)
+{
+    snapshot before = take(s);
+    log_open_as(s, MS_LOG_READ);
+    must_have(s->store, 0);
+    must_give(MS_OK, ms_selfcheck(s->store, NULL));
+    log_close(s);
+    nothing_changed(what, s, &before);
+    must_refuse(what, s, MS_LOG_WRITE, MS_E_NOT_FOUND, MS_E_NOT_FOUND);
+    log_open_as(s, MS_LOG_CREATE);
+    append_text(s->store, "the first");
+    log_close(s);
+    log_open_as(s, MS_LOG_WRITE);
+    must_have(s->store, 1);
+    log_close(s);
+}
+
+static void a_file_counts_as_missing_when_it_is_empty_or_zeros(void **state)
+{
+    static const size_t sizes[] = {0, 1, 7, 4095, 4096, 4097, 20000};
+    static char zeros[20000];
+    test_store s = log_at(0, MS_ENGINE_AUTO);
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        file_replace(&s, zeros, sizes[i]);
+        must_count_as_missing("zeros", &s);
+    }
+    file_replace(&s, "", 0);
+    log_open_as(&s, MS_LOG_NEW);
+    append_text(s.store, "x");
+    must_have(s.store, 1);
+    log_close(&s);
+    zeros[19999] = 1;
+    file_replace(&s, zeros, sizeof zeros);
+    must_be_foreign("zeros and a one", &s, MS_E_DAMAGED);
+    zeros[19999] = 0;
+    store_close(&s);
+}
+
+/* Up to 1024 bytes are what a new log begins with. */
+static void a_log_is_refused_when_its_superblock_is_truncated(void **state)
+{
+    test_store s = closed_log();
+    size_t size, step = test_scale() < 100 ? 37 : 1;
+    char *bytes = file_of(&s, &size);
+    (void)state;
+    assert_true(size > 4096);
+    for (size_t len = 1; len < 4096; len += step) {
+        char what[40];
+        snprintf(what, sizeof what, "truncated to %zu", len);
+        file_replace(&s, bytes, len);
+        if (len <= 1024 && len % 32 != 1) continue;
+        if (len <= 1024) must_count_as_missing(what, &s);
+        else if (len <= 1032) continue;
+        else if (len % 64 == 1) must_be_foreign(what, &s, MS_E_DAMAGED);
+        else must_refuse(what, &s, MS_LOG_CREATE, MS_E_FOREIGN, MS_E_DAMAGED);
+    }
+    free(bytes);
+    store_close(&s);
+}
+
+static void a_reader_of_an_empty_file_sees_it_begin(void **state)
+{
+    test_store s = log_at(0, MS_ENGINE_AUTO);
+    (void)state;
+    file_replace(&s, "", 0);
+    ms_store *reader = log_reader(&s);
+    must_have(reader, 0);
+    log_open_as(&s, MS_LOG_CREATE);
+    append_text(s.store, "x");
+    must_have(reader, 1);
+    ms_close(reader);
+    store_close(&s);
+}
+
+static void another_file_is_refused(void **state)
+{
+    static const char jpeg[] = "\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0";
+    static const char png[] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+    static const char text[] = "{\"role\":\"user\",\"content\":\"not a log\"}\n";
+    static const size_t sizes[] = {2, 8, 64, 4095, 4096, 4097, 20000};
+    static char page[20000];
+    static const struct { const char *name, *bytes; size_t len, whole; } rows[] = {
+        {"jpeg", jpeg, sizeof jpeg, sizeof jpeg}, {"png", png, sizeof png, sizeof png},
+        {"text", text, sizeof text - 1, sizeof text - 1},
+        {"sqlite", "SQLite format 3", 16, 16}, {"one letter", text, 1, 1},
+    };
+    test_store s = log_at(0, MS_ENGINE_AUTO);
+    store_options options;
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (size_t k = 0; k < sizeof page; k++)
+            page[k] = rows[i].bytes[k % rows[i].len];
+        for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+            file_replace(&s, page, sizes[k]);
+            must_be_foreign(rows[i].name, &s, MS_E_DAMAGED);
+        }
+        file_replace(&s, rows[i].bytes, rows[i].whole);
+        must_be_foreign(rows[i].name, &s, MS_E_FOREIGN);
+    }
+    memset(&options, 0, sizeof options);
+    options.room = 100000;
+    test_store arena = store_open(store_kind_at(2), &options);
+    for (int i = 0; i < 100; i++) append_text(arena.store, "in an arena");
+    ms_str image = ms_mem_image(arena.store);
+    file_replace(&s, image.ptr, image.len);
+    must_be_foreign("an image", &s, MS_E_FOREIGN);
+    file_replace(&s, arena.buffer, arena.size);
+    must_be_foreign("a whole buffer", &s, MS_E_FOREIGN);
+    store_close(&arena);
+    store_close(&s);
+}
+
+/* Also a log, for MS_LOG_NEW. Nothing is at the other end of the pipe: opening must not
+ * wait for it. */
+static void what_is_no_regular_file_is_refused(void **state)
+{
+    static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/tty"};
+    test_store s = closed_log();
+    (void)state;
+    must_refuse("a log", &s, MS_LOG_NEW, MS_E_CONFLICT, MS_E_CONFLICT);
+    log_open_as(&s, MS_LOG_WRITE);
+    must_have(s.store, 100);
+    log_close(&s);
+    assert_int_equal(remove(s.path), 0);
+    assert_int_equal(mkdir(s.path, 0700), 0);
+    must_be_foreign("a folder", &s, MS_E_IO);
+    assert_int_equal(rmdir(s.path), 0);
+    assert_int_equal(mkfifo(s.path, 0600), 0);
+    must_be_foreign("a pipe", &s, MS_E_IO);
+    assert_int_equal(remove(s.path), 0);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(symlink(devices[i], s.path), 0);
+        for (size_t k = 0; k < 4; k++) {
+            ms_result got = log_try(&s, all_modes[k], NULL);
+            if (got != MS_E_FOREIGN && got != MS_E_IO && got != MS_E_CONFLICT)
+                fail_msg("%s: %s", devices[i], ms_result_text(got));
+        }
+        assert_int_equal(remove(s.path), 0);
+    }
+    assert_int_equal(symlink("nowhere", s.path), 0);
+    must_give(MS_E_NOT_FOUND, log_try(&s, MS_LOG_WRITE, NULL));
+    store_close(&s);
+}
+
+/* A superblock that was never synced goes to the disk before all else. */
+static void a_superblock_that_cannot_be_made_durable_opens_nothing(void **state)
+{
+    static const unsigned kinds[] = {TRIP_BIT(WRITE), TRIP_BIT(SYNC)};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        ms_error err;
+        trip t;
+        test_store s = log_at(4096, MS_ENGINE_AUTO);
+        trip_init(&t, ms_os_default());
+        s.log.os = &t.os;
+        log_open(&s);
+        log_close(&s);
+        trip_at(&t, kinds[i], EIO, false);
+        must_give(MS_E_IO, log_try(&s, MS_LOG_CREATE, &err));
+        assert_int_equal(t.hits, 1);
+        assert_non_null(strstr(err.message, "superblock"));
+        trip_off(&t);
+        log_open(&s);
+        append_text(s.store, "first");
+        must_have(s.store, 1);
+        log_close(&s);
+        assert_int_equal(t.files + t.maps, 0);
+        store_close(&s);
+    }
+}
+
+static void an_empty_log_stays_empty(void **state)
+{
+    twinned x = twinned_open((store_kind *)*state);
+    for (int i = 0; i < 5; i++) {
+        twinned_equal(&x);
+        must_give(MS_OK, ms_sync(x.s.store, NULL, NULL));
+        ms_store *reader = log_reader(&x.s);
+        twin_must_equal(&x.t, reader);
+        ms_close(reader);
+        store_reopen(&x.s);
+    }
+    assert_int_equal(append_text(x.s.store, "first"), 1);
+    twinned_close(&x);
+}
+
+static void a_closed_log_gives_its_memory_back(void **state)
+{
+    store_options options;
+    test_alloc heap;
+    uint64_t rng = test_seed();
+    test_alloc_init(&heap);
+    memset(&options, 0, sizeof options);
+    options.alloc = heap.alloc;
+    test_store s = store_open((store_kind *)*state, &options);
+    ms_store *reader = log_reader(&s);
+    for (int i = 0; i < 2000; i++) {
+        ms_envelope m = random_message(&rng);
+        char key[24];
+        snprintf(key, sizeof key, "key %d", i);
+        if (i % 3 == 0) m.key = ms_str_of(key);
+        must_append(s.store, no_str(), &m);
+    }
+    must_have(reader, 2000);
+    ms_close(reader);
+    assert_true(log_info_of(s.store).memory <= heap.live_bytes);
+    assert_true(log_info_of(s.store).memory > 0);
+    store_close(&s);
+    test_alloc_done(&heap);
+}
+
+static void a_whole_file_verifies(void **state)
+{
+    twinned x = twinned_open((store_kind *)*state);
+    ms_log_report report;
+    for (int round = 0; round < 8; round++) {
+        memset(&report, 0xA5, sizeof report);
+        must_give(MS_OK, ms_log_verify(&x.s.log, &report, NULL));
+        assert_int_equal(report.messages, x.t.count);
+        assert_int_equal(report.last_seq, twin_last_seq(&x.t));
+        assert_int_equal(report.damaged + report.damaged_bytes + report.index_damaged, 0);
+        assert_int_equal(report.torn_bytes, 0);
+        assert_int_equal(report.end, log_info_of(x.s.store).end);
+        assert_true(report.bytes <= log_info_of(x.s.store).size);
+        if (round != 0 && x.s.log.segment_size != 0)
+            assert_true(report.index_records > 5);
+        twinned_fill(&x, 100);
+        if (round % 2) store_reopen(&x.s);
+    }
+    twinned_close(&x);
+}
+
+
+/* ---- rewriting ---- */
+
+/* Over several rewrites, with rules that drop something each time. */
+static void numbers_survive_rewriting(void **state)
+{
+    twinned x = twinned_open((store_kind *)*state);
+    ms_str one = MS_STR("job_1");
+    for (int round = 0; round < 6; round++) {
+        ms_copy_report got, want;
+        ms_keep keep;
+        twin next;
+        twinned_fill(&x, 150);
+        twinned_equal(&x);
+        for (size_t i = 0; i < x.t.count; i += 3) twin_must_place(&x.t, x.s.store, i);
+        memset(&keep, 0, sizeof keep);
+        if (round % 3 == 0) keep.newest = 20;
+        keep.has_since = round % 3 == 1;
+        keep.since_ns = SECONDS(3);
+        if (round % 3 == 2) keep.locations = &one;
+        keep.n_locations = round % 3 == 2;
+        twin_init(&next);
+        next.keep_unset_times = true;
+        want = twin_copy(&next, &x.t, &keep);
+        must_give(MS_OK, ms_log_rewrite(x.s.store, &x.s.log, true, &keep, &got, NULL));
+        assert_memory_equal(&got, &want, sizeof got);
+        assert_true(got.dropped > 0 && got.copied > 0);
+        store_reopen(&x.s);
+        twin_deinit(&x.t);
+        x.t = next;
+        twinned_equal(&x);
+        for (size_t i = 0; i < x.t.count; i++) twin_must_place(&x.t, x.s.store, i);
+    }
+    twinned_close(&x);
+}
+
+/* What notes the messages left out is no message: the newest n are n, from either end. */
+static void the_newest_are_counted_without_gaps(void **state)
+{
+    static const char *const jobs[] = {"job 0", "job 1", "job 2", "job 3"};
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_keep keep;
+    memset(&keep, 0, sizeof keep);
+    keep.newest = 3;
+    for (size_t i = 0; i < 60; i++) {
+        ms_envelope m = ms_observation(ms_text("x"), ms_str_of(NULL));
+        must_append(s.store, ms_str_of(jobs[i % 4]), &m);
+    }
+    must_give(MS_OK, ms_log_rewrite(s.store, &s.log, true, &keep, NULL, NULL));
+    store_reopen(&s);
+    for (size_t limit = 1; limit <= 14; limit++) {
+        for (int i = 0; i < 4; i++) {
+            ms_query q = query_of(no_str(), i & 2 ? 15 : 0);
+            q.limit = limit;
+            q.reverse = i & 1;
+            q.agent_key = MS_STR("nobody");
+            size_t want = i & 2 ? 0 : limit < 12 ? limit : 12;
+            assert_int_equal(count_of(s.store, &q), want);
+        }
+    }
+    store_close(&s);
+}
+
+/* Where a rewrite may go to, and that it leaves one file there. */
+static void a_rewrite_replaces_only_when_told(void **state)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    test_store to = log_at(4096, MS_ENGINE_AUTO);
+    ms_copy_report report;
+    ms_keep keep;
+    memset(&keep, 0, sizeof keep);
+    for (int i = 0; i < 200; i++) append_text(s.store, "x");
+    keep.dry_run = true;
+    must_give(MS_OK, ms_log_rewrite(s.store, NULL, false, &keep, &report, NULL));
+    assert_int_equal(report.copied, 200);
+    assert_int_equal(files_in(to.folder), 0);
+    keep.dry_run = false;
+    must_give(MS_OK, ms_log_rewrite(s.store, &to.log, false, NULL, &report, NULL));
+    assert_int_equal(report.copied, 200);
+    assert_int_equal(files_in(to.folder), 1);
+    keep.newest = 5;
+    must_give(MS_E_CONFLICT,
+              ms_log_rewrite(s.store, &to.log, false, &keep, &report, NULL));
+    assert_int_equal(files_in(to.folder), 1);
+    log_open_as(&to, MS_LOG_WRITE);
+    ms_store *reader = log_reader(&to);
+    must_have(to.store, 200);
+    must_give(MS_E_BUSY, ms_log_rewrite(s.store, &to.log, true, &keep, &report, NULL));
+    assert_int_equal(files_in(to.folder), 1);
+    log_close(&to);
+    must_give(MS_OK, ms_log_rewrite(s.store, &to.log, true, &keep, &report, NULL));
+    assert_int_equal(files_in(to.folder), 1);
+    must_have(reader, 200);
+    ms_close(reader);
+    log_open(&to);
+    must_have(to.store, 5);
+    assert_int_equal(append_text(to.store, "next"), 201);
+    store_close(&to);
+    store_close(&s);
+}
+
+static void a_store_goes_to_a_file_and_back(void **state)
+{
+    ms_keep all;
+    twin copied;
+    twinned x = twinned_open((store_kind *)*state);
+    twinned to = twinned_of(log_at(4096, MS_ENGINE_AUTO));
+    twinned back = twinned_open(store_kind_at(0));
+    memset(&all, 0, sizeof all);
+    to.s.log.keep_unset_times = true;
+    twinned_fill(&x, 400);
+    twinned_equal(&x);
+    must_give(MS_OK, ms_log_rewrite(x.s.store, &to.s.log, false, NULL, NULL, NULL));
+    log_open(&to.s);
+    twin_init(&copied);
+    twin_copy(&copied, &x.t, &all);
+    twin_must_equal(&copied, to.s.store);
+    must_give(MS_OK, ms_copy(back.s.store, to.s.store, NULL, NULL, NULL, NULL));
+    twin_must_equal(&copied, back.s.store);
+    twin_deinit(&copied);
+    twinned_close(&back);
+    twinned_close(&to);
+    twinned_close(&x);
+}
+
+/* In place of itself what is replaced is synced first. Where that fails it stays; a handle
+ * that is poisoned by it can still be rewritten. */
+static void an_old_file_that_cannot_be_synced_is_not_replaced(void **state)
+{
+    unsigned poisoned = 0;
+    bool hit = true;
+    (void)state;
+    for (uint64_t at = 1; hit; at++) {
+        trip t;
+        test_store s = closed_log();
+        trip_init(&t, ms_os_default());
+        s.log.os = &t.os;
+        s.log.events.event = NULL;
+        log_open(&s);
+        append_text(s.store, "not synced");
+        trip_at(&t, TRIP_BIT(SYNC), EIO, false);
+        t.at = at;
+        ms_result result = ms_log_rewrite(s.store, &s.log, true, NULL, NULL, NULL);
+        hit = t.hits > 0;
+        trip_off(&t);
+        if (result != MS_OK) {
+            bool dead = log_info_of(s.store).poisoned; /* else it was the new one's */
+            poisoned += dead;
+            if (dead) must_give(MS_E_POISONED, result);
+            if (dead) must_give(MS_E_POISONED, ms_sync(s.store, NULL, NULL));
+            assert_int_equal(files_in(s.folder), 1);
+            must_give(MS_OK, ms_log_rewrite(s.store, &s.log, true, NULL, NULL, NULL));
+        }
+        log_close(&s);
+        log_open(&s);
+        must_have(s.store, 101);
+        log_close(&s);
+        assert_int_equal(t.files + t.maps, 0);
+        store_close(&s);
+    }
+    assert_int_equal(poisoned, 1); /* the sync of the old file */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_bad_description_opens_nothing),
+        cmocka_unit_test(a_missing_file_is_made_or_not_found),
+        cmocka_unit_test(a_file_counts_as_missing_when_it_is_empty_or_zeros),
+        cmocka_unit_test(a_log_is_refused_when_its_superblock_is_truncated),
+        cmocka_unit_test(a_reader_of_an_empty_file_sees_it_begin),
+        cmocka_unit_test(another_file_is_refused),
+        cmocka_unit_test(what_is_no_regular_file_is_refused),
+        cmocka_unit_test(a_superblock_that_cannot_be_made_durable_opens_nothing),
+        ON_LOGS(an_empty_log_stays_empty),
+        ON_LOGS(a_closed_log_gives_its_memory_back),
+        ON_LOGS(a_whole_file_verifies),
+        ON_LOGS(numbers_survive_rewriting),
+        ON_LOGS(the_newest_are_counted_without_gaps),
+        ON_LOGS(a_rewrite_replaces_only_when_told),
+        ON_EVERY_STORE(a_store_goes_to_a_file_and_back),
+        cmocka_unit_test(an_old_file_that_cannot_be_synced_is_not_replaced),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
