@@ -256,7 +256,7 @@ controls()
         nothing_durable_is_lost_when_power_is_lost 40 \
         ms__super_durable \
         'if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);' ''
-    control each_append_not_synced gcc test_log each_append_syncs_in_mode_each 100 \
+    control each_append_not_synced gcc test_log_durable each_append_syncs_in_mode_each 100 \
         ms__sync_due 'if (log->opts.sync == MS_SYNC_EACH) return true;' \
         'if (log->opts.sync == MS_SYNC_EACH) return false;'
     control name_of_a_new_log_not_synced gcc test_defences a_new_log_keeps_its_name 100 \
@@ -437,7 +437,7 @@ controls()
     control end_without_release tsan test_threads \
         readers_see_order_whole_batches_and_their_snapshot 10 \
         ms__store32 '__ATOMIC_RELEASE' '__ATOMIC_RELAXED'
-    control old_tails_not_pinned san test_log \
+    control old_tails_not_pinned san test_log_cursor \
         cursors_stand_still_while_segments_are_sealed 10 \
         ms__tails_sweep '|| ms__load32_full(&log->map.pins[i]) != 0' ''
     control mark_of_another_boot_believed gcc test_log_traps \
@@ -512,12 +512,12 @@ controls()
     control attached_ranges_made_shorter gcc test_fixed attaching_takes_no_more_room 100 \
         ms__mem_adopt_edit 'if (span.last > live->last_seq) span.last = live->last_seq;' \
         'if (span.last > 1) span.last = ms__last_of(&m->core, location, &result);'
-    control unknown_kinds_taken gcc test_log_files unknown_kinds_are_skipped_or_refused 100 \
+    control unknown_kinds_taken gcc test_format unknown_kinds_are_skipped_below 100 \
         ms__replay_next 'if (sized && (r[4] >= 128 ||' 'if (sized && (0 ||'
 
     # What is torn, what is damaged.
 
-    control commit_ignored gcc test_log_files \
+    control commit_ignored gcc test_format \
         an_append_is_not_shown_when_its_commit_is_missing 100 \
         ms__log_find_end \
         'if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;' 'committed = s.at;'
@@ -552,7 +552,7 @@ controls()
         a_reader_that_cannot_follow_says_so 100 \
         ms__take_segment 'if (!ms__tail_slot(log, &now))' \
         'if (!ms__tail_slot(log, &now)) return MS_OK; if (false)'
-    control damage_not_carried_by_the_index gcc test_log_files \
+    control damage_not_carried_by_the_index gcc test_log_lost \
         damage_is_counted_in_every_later_segment_index 100 \
         ms__log_state 'ms__state s = log->sum;' 'ms__state s = log->sum; s.damaged = 0;'
     control dead_bytes_not_zeroed gcc test_log_traps \
@@ -625,7 +625,7 @@ controls()
 
     # One writer, one meaning.
 
-    control lock_not_taken gcc test_log_files a_second_writer_reports_the_first_when_the_log_is_busy 100 \
+    control lock_not_taken gcc test_log_lock a_second_writer_reports_the_first_when_the_log_is_busy 100 \
         ms__log_file_once 'if (log->writer) return ms__log_lock(log, err);' \
         'if (log->writer) return MS_OK;'
     control shared_lock_not_taken gcc test_shared many_processes 20 \
@@ -636,10 +636,10 @@ controls()
     control place_of_a_rewrite_not_held gcc test_log_traps \
         a_rewrite_buries_no_log_that_was_made_meanwhile 100 \
         ms__rewrite_open 'MS__TRY(ms__hold_take(w, source, replace, err));' ''
-    control child_of_fork_let_in gcc test_log_files a_forked_child_is_refused 100 \
+    control child_of_fork_let_in gcc test_log_lock a_forked_child_is_refused 100 \
         ms__log_ready 'if (!ms__forked(&log->file.fork_mark, log->os)) return MS_OK;' \
         'return MS_OK;'
-    control keys_of_old_segments_forgotten gcc test_log keys_and_numbers_survive_reopening 100 \
+    control keys_of_old_segments_forgotten gcc test_log_append keys_and_numbers_survive_reopening 100 \
         ms__key_find 'return ms__sealed_of(core) ?' 'return ms__sealed_of(core) && 0 ?'
     control key_with_another_content_taken gcc test_bad_input \
         a_key_reused_inside_a_batch 100 \
@@ -758,7 +758,7 @@ main()
     done
     # shellcheck disable=SC2013
     for variant in $(awk '{ print $2 }' "$out/chosen" | sort -u); do
-        copy_tree "$base" test_log && compile "$variant" "$base" \
+        copy_tree "$base" test_log_map && compile "$variant" "$base" \
             "$base/tests/msgstore_impl.c" "$base/$variant-msgstore.o" || exit 1
     done
     awk '{ print $2 ":" $3 }' "$out/chosen" | sort -u |

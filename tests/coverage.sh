@@ -4,7 +4,7 @@
 #   tests/coverage.sh                     build, run every test, print the table
 #   tests/coverage.sh --missing SECTION   then also the branches that nothing took; may be
 #                                         given several times, "all": of all sections
-#   tests/coverage.sh --only "test_log test_oom"   run these; what others did last stays
+#   tests/coverage.sh --only "test_log_map test_oom"   run these; what others did last stays
 #   tests/coverage.sh --report            run nothing: what is there
 #
 # MS_TEST_SCALE  percent of the long loops to run (10)

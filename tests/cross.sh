@@ -3,7 +3,7 @@
 # without x86's leniency. Programs are compiled on this machine and run under qemu-user.
 #
 #   tests/cross.sh [s390x] [i386] [armhf]       all three by default
-#   PROGRAMS='test_log test_mem' tests/cross.sh ...     only those programs
+#   PROGRAMS='test_log_map test_mem' tests/cross.sh ...     only those programs
 #
 # Compilers and emulator come from tools/setup.sh; the libraries of the tests are fetched
 # for each machine with apt-get into build/cross/MACHINE/root, nothing foreign is
@@ -11,7 +11,7 @@
 # reason", as is each program named in left_out below.
 #
 # Each program of tests/test_*.c runs at MS_TEST_SCALE percent of its long loops (CROSS_SCALE,
-# 1); one that leaves no result has failed. Then the foreign test_log_files writes the files
+# 1); one that leaves no result has failed. Then the foreign test_format writes the files
 # of tests/golden, which must come out byte by byte, but for one newer word (see golden
 # below). At the end "tally: foreign tests MACHINE N" each, and "N passed, N failed".
 #
@@ -179,7 +179,7 @@ golden()
 {
     local passed=0 failed=0 file other
     rm -rf "$out/golden" && mkdir -p "$out/golden"
-    "$emulator" "$out/test_log_files" --write "$out/golden" >"$out/log/golden" 2>&1
+    "$emulator" "$out/test_format" --write "$out/golden" >"$out/log/golden" 2>&1
     for file in plain segments torn gaps; do
         other=$(cmp "tests/golden/$file.msl" "$out/golden/$file.msl" 2>&1)
         if [ -z "$other" ]; then
@@ -225,8 +225,8 @@ on_machine()
         echo "FAIL $machine $program: it left no result"
         echo "0 1" >"$out/log/$program.count"
     done
-    if programs | grep -qx test_log_files; then golden
-    else echo "skip $machine golden files: test_log_files, which writes them, is not chosen"; fi
+    if programs | grep -qx test_format; then golden
+    else echo "skip $machine golden files: test_format, which writes them, is not chosen"; fi
 }
 
 total_passed=0
