@@ -165,8 +165,8 @@
  * more. Not covered: disks that report writes they have not made; the name of a new file
  * in a directory that the process may not read.
  *
- * After a crash the caller need not act. Readers ignore the bytes of an unfinished append;
- * the next writer zeroes and syncs them before it appends.
+ * After a crash the caller need not act. Readers ignore the bytes of an unfinished
+ * append; the next writer zeroes and syncs them before it appends.
  *
  * An arena store in a fixed buffer is one contiguous image from the start of the buffer.
  * It can be stored or sent anywhere (file, flash, socket) and read back into a buffer;
@@ -183,7 +183,7 @@
  *                           MS_E_UNSUPPORTED, and images and logs with changes are
  *                           refused. Saves 12 KiB in the smallest program. (-Os leaves
  *                           out code that only serves speed.)
- *   MSGSTORE_NO_RING        no ms_mem_desc.drop_oldest; saves 8 KiB in the smallest program
+ *   MSGSTORE_NO_RING        no ms_mem_desc.drop_oldest; saves 8 KiB in small programs
  *   MSGSTORE_FLASH          a store in raw flash, see [api-flash]
  *   MSGSTORE_FREESTANDING   no system below: no malloc, clock, log, threads, stdio. Give
  *                           each store a buffer or an allocator, and entropy; without a
@@ -265,7 +265,7 @@ static inline ms_str ms_str_n(const char *ptr, size_t len)
  * pointer, the argument is not a literal: use ms_str_of or ms_str_n. */
 #define MS_STR(literal) ms_str_n("" literal "", sizeof("" literal "") - 1)
 
-/* A NUL-terminated string as a view; NULL gives absent. */
+/* A NUL-terminated string as a view; NULL: absent. */
 MS_API ms_str ms_str_of(const char *text);
 MS_API bool ms_str_equal(ms_str a, ms_str b);        /* absent equals only absent */
 
@@ -305,7 +305,7 @@ typedef struct ms_arena {
     struct ms__block *spare;    /* blocks kept by a reset; private */
 } ms_arena;
 
-/* Aligned for any type, not zeroed; NULL: out of memory. size 0 gives a pointer. */
+/* Aligned for any type, not zeroed; NULL: out of memory. size 0: a pointer, too. */
 MS_API void *ms_arena_alloc(ms_arena *a, size_t size);
 MS_API void ms_arena_reset(ms_arena *a);    /* frees everything, keeps the blocks */
 MS_API void ms_arena_deinit(ms_arena *a);   /* returns the blocks; NULL is allowed */
@@ -412,7 +412,7 @@ typedef enum ms_json_kind {
 typedef struct ms_json_opts {
     unsigned max_depth;   /* 1 to MS_JSON_MAX_DEPTH; 0: MS_JSON_MAX_DEPTH */
     bool repair;          /* accept bad UTF-8 and lone surrogates; decoding a string then
-                             gives one U+FFFD for each run of bytes that could begin a
+                             has one U+FFFD for each run of bytes that could begin a
                              character, each other bad byte, each lone surrogate */
 } ms_json_opts;
 
@@ -499,7 +499,7 @@ typedef struct ms_json_writer {
     bool has_item;        /* private from here */
     bool after_key;
     uint32_t depth;
-    uint32_t object[MS_JSON_MAX_DEPTH / 16]; /* a bit a level, twice the depth of reading */
+    uint32_t object[MS_JSON_MAX_DEPTH / 16]; /* a bit a level; twice what is read */
     size_t used;
     char stage[256];
 } ms_json_writer;
@@ -524,7 +524,7 @@ MS_API ms_result ms_json_finish(ms_json_writer *w);
 
 /* ==== [api-message] types, envelopes, builders, messages ========================== */
 
-/* Who speaks. 0 in an envelope means: as the type says (see MS_TYPES). OTHER goes with
+/* The speaker. 0 in an envelope: the default of the type (see MS_TYPES). OTHER goes with
  * role_name. */
 #define MS_ROLES(X)        \
     X(0, NONE, "")         \
@@ -546,11 +546,11 @@ typedef enum ms_role {
 /* The one list of message types: a type is a meaning, each format has a word for it.
  *
  *   number      as stored; never reused
- *   role        who speaks when the envelope does not say
+ *   role        the speaker, unless the envelope names another one
  *   required    fields that must be there: C content, TA tool and args, WT worker and
  *               task, CM content and from_manager, N type_name and content
  *   class       in which views it stands: CONVERSATION; TRACE, the agent view; GLOBAL;
- *               CONTEXT, agent and team views when asked for; PLAIN, only in what asks for
+ *               CONTEXT, agent and team views when asked for; PLAIN, only in queries for
  *               everything
  *   projection  what a chat model reads it as: its role and form (see [dialect])
  *   and its word in the agent framework format, in the message
@@ -678,7 +678,7 @@ enum {
                               and calls came as one message in another format; append
                               them in one batch, so that nothing comes between */
     MS_FLAG_AMENDED = 64,  /* was replaced since it was appended; set by stores */
-    MS_FLAG_REDACTED = 128,    /* what it said was erased; set by stores */
+    MS_FLAG_REDACTED = 128,    /* its content was erased; set by stores */
     MS_FLAG_UNFINISHED = 256   /* a stream began it and has not ended it: it is being
                                   written, or was interrupted; set by stores */
 };
@@ -688,7 +688,7 @@ enum {
  * returns. An unset time (has_time false) is not the time 0. */
 typedef struct ms_envelope {
     ms_type type;
-    ms_role role;             /* 0: as the type says */
+    ms_role role;             /* 0: the default of the type */
     uint32_t flags;           /* MS_FLAG_*, below 65536; those that stores set are ignored
                                  when it is appended */
     bool has_time;
@@ -740,33 +740,33 @@ MS_API ms_str ms_normalize_agent_key(ms_str name, char *out);
  * be empty). err->path names the field. Text that is not UTF-8 is accepted, and repaired
  * when it is encoded. */
 #define MS_KEY_MAX 1023
-#define MS_FIELD_MAX_DEPTH 500 /* of JSON in a field: a message around it can be read again */
+#define MS_FIELD_MAX_DEPTH 500 /* of JSON in a field; a message around it is deeper */
 
 /* An encoded message: an immutable run of bytes, read by getters. See [record] for its
  * layout. Views that getters return live as long as the message. */
 typedef struct ms_msg ms_msg;
 
-/* What a record is. A raw query (see ms_query) gives records of every kind; getters work
- * on all of them, ms_type_of is MS_T_NONE but of the first two. */
+/* The kind of a record. A raw query (see ms_query) returns records of all kinds; getters
+ * work on all of them, ms_type_of is MS_T_NONE but of the first two. */
 typedef enum ms_kind {
     MS_KIND_MESSAGE = 1,
-    MS_KIND_AMEND = 3,        /* the message as it is from here on; ms_seq is its number */
+    MS_KIND_AMEND = 3,        /* the message from here on; ms_seq: its number */
     MS_KIND_HIDE = 4,         /* content: {"first": number, "last": number,
                                  "messages": how many were visible before} */
-    MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: kind of note; content */
+    MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: the note's kind */
     MS_KIND_LOCATION = 6,     /* content: facts about the location; ms_seq 0 */
     MS_KIND_PIECE = 10        /* ms_seq: of the message; content: text that goes on it */
 } ms_kind;
 
 MS_API ms_type ms_type_of(const ms_msg *msg);
-MS_API ms_str ms_type_name(const ms_msg *msg);      /* its word, of OTHER the stored one */
+MS_API ms_str ms_type_name(const ms_msg *msg);      /* its word; OTHER: the stored one */
 MS_API ms_role ms_role_of(const ms_msg *msg);       /* never NONE: the type's if unset */
 MS_API ms_str ms_role_name(const ms_msg *msg);
 MS_API uint32_t ms_flags(const ms_msg *msg);
 MS_API uint64_t ms_seq(const ms_msg *msg);
 MS_API bool ms_time(const ms_msg *msg, int64_t *ns);       /* false: has none */
 MS_API size_t ms_size(const ms_msg *msg);           /* bytes, with header and padding */
-MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* MESSAGE or AMEND but in raw queries */
+MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* not raw: MESSAGE or AMEND */
 MS_API ms_value ms_get(const ms_msg *msg, ms_field field); /* absent: text.ptr NULL */
 MS_API ms_value ms_content(const ms_msg *msg);
 
@@ -790,8 +790,8 @@ typedef const ms_msg *(*ms_next_fn)(void *ctx);
  * is of that kind, keeps all flags, and only its size is checked. */
 MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
                            ms_error *err);
-/* Are these bytes one whole message as ms_encode writes it? MS_E_DAMAGED says what is
- * wrong and where. bytes must be 8-byte aligned. */
+/* Are these bytes one whole message as ms_encode writes it? MS_E_DAMAGED reports what is
+ * wrong, and where. bytes must be 8-byte aligned. */
 MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
                            ms_error *err);
 
@@ -809,7 +809,7 @@ MS_API void ms_record_erase(void *bytes);
 
 typedef struct ms_store ms_store;
 
-/* Views are bits: a query over several gives each message once, in order of sequence.
+/* Views are bits: a query over several returns each message once, in order of sequence.
  *
  *   CONVERSATION  user_message and assistant_message, of any author
  *   AGENT         types of `agent_types` written by `agent_key`
@@ -918,7 +918,7 @@ typedef struct ms__sorted {
     size_t from, to;          /* those that may still come */
 } ms__sorted;
 
-/* What the heads of a query read; private. */
+/* The part of a store that the heads of a query read; private. */
 typedef struct ms__reading {
     const struct ms__tail *tail; /* of the store, as of the opening */
     const struct ms__control *control; /* edits of the location; NULL: look for each */
@@ -933,7 +933,7 @@ typedef struct ms__reading {
     bool locked;              /* the store's own, under its lock */
 } ms__reading;
 
-/* What a cursor has of a store with postings, an arena store or a log; private. */
+/* A cursor's state for a store with postings, an arena store or a log; private. */
 typedef struct ms__merge {
     ms__head *more;           /* in the arena, when heads do not suffice */
     ms__reading reading;
@@ -1052,8 +1052,8 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
                                       size_t limit, ms_cursor *it, ms_error *err);
 
 /* The message with a sequence number. MS_E_NOT_FOUND (also: it is hidden), MS_E_DAMAGED.
- * Stores that cannot lend records copy into the arena. Arena stores and logs need an
- * arena only for the text so far of an unfinished message. */
+ * Stores that cannot return pointers to records copy into the arena. Arena stores and
+ * logs need an arena only for the text so far of an unfinished message. */
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
                                const ms_msg **msg, ms_error *err);
 
@@ -1163,10 +1163,11 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * struct and set both of its members; all functions above and in [api-memory] then work
  * on it. Arguments are checked before a function of the table is called: envelopes pass
  * the checks of ms_encode, locations are present, queries are resolved (views and
- * agent_types are not 0). These may be NULL: cursor_close, sync and tick (nothing to do); get and
- * wait (done by queries); list and stat (MS_E_UNSUPPORTED; ms_wait, histories and unions ask a query
- * for the newest number then); leave_out (numbers may be given again after a copy);
- * change and erase (changes and raw queries are MS_E_UNSUPPORTED). */
+ * agent_types are not 0). These may be NULL: cursor_close, sync and tick (nothing to
+ * do); get and wait (done by queries); list and stat (MS_E_UNSUPPORTED; ms_wait,
+ * histories and unions ask a query for the newest number then); leave_out (numbers may
+ * be given again after a copy); change and erase (changes and raw queries are
+ * MS_E_UNSUPPORTED). */
 typedef struct ms_backend {
     /* All or none. The location of message i is location if that is not empty, else its
      * own. opts is never NULL; opts->seqs may be. */
@@ -1199,7 +1200,7 @@ typedef struct ms_backend {
     ms_result (*erase)(ms_store *store, const ms_msg *record, unsigned step,
                        ms_error *err);
     const struct ms__inside *inside; /* private; NULL */
-    /* What ms_wait does, where asking every few milliseconds is too expensive. */
+    /* ms_wait, where asking every few milliseconds is too expensive. */
     ms_result (*wait)(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                       uint64_t *last_seq, ms_error *err);
 } ms_backend;
@@ -1322,14 +1323,14 @@ typedef struct ms_stream {
 MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err);
-/* Adds text. The bytes of an incomplete character are kept back until the rest is fed.
+/* Adds text. The bytes of an incomplete character are kept back until the rest comes.
  * An absent part adds nothing, and writes all parts collected so far.
  * MS_E_CLOSED: the stream has ended, here or elsewhere (reported when a piece is
  * written); MS_E_HIDDEN: the message was hidden. On failure no byte of the part is
  * taken. */
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
 /* Ends the stream: amends the message with final_message (see ms_amend), or, if NULL,
- * with all text fed. The arena (NULL: one over malloc) holds the text during the call. On
+ * with all its text. The arena (NULL: one over malloc) holds the text during the call. On
  * failure the stream stays open. */
 MS_API ms_result ms_stream_end(ms_stream *stream, const ms_envelope *final_message,
                                ms_arena *arena, ms_error *err);
@@ -1338,8 +1339,8 @@ MS_API ms_result ms_stream_end(ms_stream *stream, const ms_envelope *final_messa
 typedef struct ms_stream_text {
     ms_str text;              /* from byte `from` on, in the arena */
     uint64_t next;            /* `from` of the next call */
-    bool ended;               /* text is of the final message, which may differ from the
-                                 text fed; empty if that is shorter than `from` */
+    bool ended;               /* text is of the final message, which may differ from
+                                 the text so far; empty if that is shorter than `from` */
 } ms_stream_text;
 
 /* Reads the text of a stream from byte `from` on (0: all). From any process that has the
@@ -1404,7 +1405,7 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
 
 /* Opens the store whose image stands at the start of desc->buffer, for reading and
  * appending. Every record is verified, then postings are rebuilt after the image in one
- * scan. MS_E_FOREIGN: no image of ours; MS_E_DAMAGED: says at which offset (with salvage
+ * scan. MS_E_FOREIGN: no image of ours; MS_E_DAMAGED: err->offset (with salvage
  * the records that are whole are kept, and *damaged counts the others); MS_E_FULL: the
  * buffer has no room for the postings. On failure the image is as before (when salvage
  * had to find its end: up to the last whole record). damaged may be NULL. */
@@ -1419,7 +1420,7 @@ MS_API ms_str ms_mem_image(const ms_store *store);
  * `field_bytes` in all (location, agent key and everything else), in so many locations
  * and (location, agent) pairs, `keys` of them with an idempotency key. Appended in
  * batches of more than 8, a batch needs 48 bytes more for each of its messages while it
- * is appended. SIZE_MAX: more than can be said. */
+ * is appended. SIZE_MAX: too many to compute. */
 MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t agents,
                           size_t keys);
 
@@ -1473,12 +1474,13 @@ MS_API ms_result ms_flash_open(ms_store **store, ms_flash *flash, const ms_mem_d
 #endif /* MSGSTORE_FLASH */
 
 /* ==== [api-log] the log file =========================================================
- * A store in one file; see DURABILITY at the head of this file. Reading goes through a map
- * of the file; appending runs at memory speed. One process writes and holds a lock (with
- * `shared` several take turns). Any number read beside it, without locks and without
- * writing a byte: read-only media, snapshots and copies that `cp` makes beside a writer
- * work. Such a copy has all that was visible when cp began; if a sync falls between two
- * reads of cp, it may, seldom, report damage after that. [format] describes the bytes. */
+ * A store in one file; see DURABILITY at the head of this file. Reading goes through a
+ * map of the file; appending runs at memory speed. One process writes and holds a lock
+ * (with `shared` several take turns). Any number read beside it, without locks and
+ * without writing a byte: read-only media, snapshots and copies that `cp` makes beside a
+ * writer work. Such a copy has all that was visible when cp began; if a sync falls
+ * between two reads of cp, it may, seldom, report damage after that. [format] describes
+ * the bytes. */
 
 #ifndef MSGSTORE_NO_LOG
 
@@ -1558,7 +1560,7 @@ typedef struct ms_os {
     int (*open)(void *ctx, const char *path, unsigned how, ms_file *file);
     int (*close)(void *ctx, ms_file file);
     int (*stat)(void *ctx, ms_file file, ms_os_stat *out);
-    /* May do less than asked for; *done says how much, 0 at the end of the file. */
+    /* May do less than asked for; *done: how much, 0 at the end of the file. */
     int (*read)(void *ctx, ms_file file, uint64_t offset, void *to, size_t size,
                 size_t *done);
     int (*write)(void *ctx, ms_file file, uint64_t offset, const void *from, size_t size,
@@ -1583,7 +1585,7 @@ typedef struct ms_os {
     void (*sleep)(void *ctx, uint64_t micros);
     uint64_t (*process)(void *ctx); /* the process's number */
     bool exact_maps;          /* maps cannot reach beyond the end of the file */
-    /* Lets those use the file `path` who may use the file `like`: permissions, owner and
+    /* Gives the file `path` the access rights of the file `like`: permissions, owner and
      * group. NULL: nothing to do. */
     int (*access_like)(void *ctx, const char *path, const char *like);
     /* Begins to read a part of the file into memory, and does not wait. NULL: nothing to
@@ -1632,7 +1634,7 @@ typedef struct ms_log_desc {
 /* Opens a log. MS_E_NOT_FOUND: nothing there (READ, WRITE); MS_E_CONFLICT: something
  * there (NEW); MS_E_BUSY: another writer has it, with its process number in the text;
  * MS_E_FOREIGN: not a log, or of a newer version: the file is not touched; MS_E_DAMAGED:
- * see ms_log_opening; MS_E_IO: the system refused, err->sys_errno says why.
+ * see ms_log_opening; MS_E_IO: the system refused, err->sys_errno has the reason.
  * A file of size 0 counts as missing, and so do the parts of a superblock that an
  * interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED). MS_LOG_READ opens such a
  * file as empty. */
@@ -1643,7 +1645,7 @@ typedef struct ms_log_info {
     int64_t created_ns;
     uint64_t end;             /* bytes of the file in use: visible up to here */
     uint64_t size;            /* bytes of the file, room ahead included */
-    uint64_t durable_end;     /* known to survive a power cut */
+    uint64_t durable_end;     /* known to survive a power loss */
     uint64_t durable_seq;     /* the last message below it */
     uint64_t segments;        /* with an index record */
     uint64_t summaries;       /* of 32 segments each */
@@ -1684,12 +1686,12 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  * Sequence numbers, times and keys stay. With keep->dry_run nothing is written, and `to`
  * may be NULL.
  *   - The copy is written to PATH.compacting, verified, synced, and renamed: at every
- *     moment the path has the old file or the whole new one. A PATH.compacting of a killed
- *     rewrite is removed.
- *   - A log at the path is replaced only with `replace`. The new file has its permissions,
- *     owner and group (MS_E_IO where that is impossible). Readers of the old one finish
- *     on it. It is synced first, since a power loss can bring it back until the new name
- *     is durable.
+ *     moment the path has the old file or the whole new one. A PATH.compacting of a
+ *     killed rewrite is removed.
+ *   - A log at the path is replaced only with `replace`. The new file has its
+ *     permissions, owner and group (MS_E_IO where that is impossible). Readers of the
+ *     old one finish on it. It is synced first, since a power loss can bring it back
+ *     until the new name is durable.
  *   - The log that is replaced refuses appends from the beginning of the copy on
  *     (MS_E_CONFLICT: close it, open the file anew), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
@@ -1800,7 +1802,7 @@ MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
 
 /* ==== [api-memory] the history that an agent reads ================================ */
 
-/* What happens to messages that the agent adds while it runs. */
+/* Messages that the agent adds while it runs. */
 typedef enum ms_runtime {
     MS_RUNTIME_IGNORE,        /* option A of the guide: ms_memory_add does nothing */
     MS_RUNTIME_STORE,         /* they are written through to the store */
@@ -1968,7 +1970,7 @@ MS_API bool ms_find_next(ms_finder *finder, ms_found *found);
 MS_API ms_result ms_find_close(ms_finder *finder, ms_error *err);
 
 /* Returns the part of a text around a match: at most `around` code points on each side. A
- * match outside of the text gives an absent view. */
+ * match outside of the text: an absent view. */
 MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t around);
 
 #ifndef MSGSTORE_NO_DIALECTS
@@ -1978,7 +1980,7 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
  *
  *   framework      {"type": "action", "tool": s, "args": {}, "timestamp": seconds}
  *   session        {"role": s, "content": s, "tool_name": s, "tool_call_id": s, ...}
- *   task           {"id", "task_id", "content": {"type": "text", "author": "user", ...}, ...}
+ *   task           {"id", "task_id", "content": {"type": "text", "author": "user"}, ...}
  *                  or such a content alone
  *   envelope       {"schema": "agents-api.message", "version": 1, "type": s, ...}
  *   envelope-rows  the same as rows {"role", "content", "metadata"} for a provider
@@ -2034,8 +2036,8 @@ MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err);
 
-/* What a format had no place for: how many messages lost a field (SOURCE: members that no
- * field stands for), or their time. */
+/* Fields that a format had no place for: how many messages lost each (SOURCE: members
+ * that no field stands for), or their time. */
 typedef struct ms_left_out {
     uint64_t fields[MS_FIELD_COUNT];
     uint64_t times;
@@ -2048,7 +2050,7 @@ typedef struct ms_writer {
     ms_arena *arena;
     ms_left_out left_out;     /* so far; read it when the writer is finished */
     bool array, with_location;
-    uint32_t said;            /* fields, by number */
+    uint32_t covered;         /* fields, by number */
     const char *word;         /* of the shape that is being written */
     const struct ms__hole *hole; /* the one at hand */
     struct ms__call *calls;   /* open calls of agents; an stb_ds array */
@@ -2126,12 +2128,12 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
  *     desc.arena = &arena;
  *     ms_project(&desc, ms_buf_write, &buf, &report, &err);
  *
- * The same input gives the same bytes. What was projected, read and projected again is
- * the same. While the window's start stays, more messages only change the end of the
- * list, from the turn that they belong to, so that a provider's prompt cache holds. The
- * messages must come in order of sequence (a timeline), not in blocks. Pictures are sent
- * where the provider takes them, by data and by URL; another part of a list becomes its
- * name: "[file left out]". */
+ * The same input gives the same bytes. A list that is projected, read and projected
+ * again is the same. While the window's start stays, more messages only change the end
+ * of the list, from the turn that they belong to, so that a provider's prompt cache
+ * holds. The messages must come in order of sequence (a timeline), not in blocks.
+ * Pictures are sent where the provider takes them, by data and by URL; another part of a
+ * list becomes its name: "[file left out]". */
 
 typedef enum ms_system_place {
     MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
@@ -2153,7 +2155,7 @@ typedef enum ms_shape {       /* how messages, requests and answers are written 
     MS_SHAPE_PYDANTIC         /* ModelMessagesTypeAdapter: a list only, no request */
 } ms_shape;
 
-/* What a provider accepts. Copy one and change it for a server of your own. The strings
+/* The rules of a provider. Copy one and change it for a server of your own. The strings
  * in it must live as long as what uses it. */
 typedef struct ms_profile {
     const char *name;         /* thinking goes back only to a provider of this name */
@@ -2183,9 +2185,8 @@ MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the las
  * out has room for name.len bytes and may be name.ptr. Returns the view of out. */
 MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out);
 
-/* How much of a window a text takes: tokens, bytes, whatever the budget counts. What is
- * made up (results, start_text) is not counted, what is shortened later counts as it
- * was. */
+/* The size of a text in the unit of the budget: tokens, bytes, or any other. Made-up
+ * results and start_text are not counted; a text counts before it is shortened. */
 typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 /* An estimate of tokens: letters of prose count a quarter, of JSON a third, of other
  * alphabets a half, Chinese, Japanese and Korean characters one. ctx is not used. */
@@ -2216,8 +2217,7 @@ typedef struct ms_project_opts {
                                  count, too) are shortened, moving on by `fresh_step`
                                  turns at a time; 0: never */
     size_t fresh_step;        /* 0: fresh */
-    /* The key for a shortened message, written to out; its length, 0: none. NULL: none.
-     * */
+    /* Writes the key of a shortened message to out; returns its length. NULL: no keys. */
     size_t (*key)(void *ctx, const ms_envelope *m, char out[MS_ENTITY_KEY_MAX]);
     void *key_ctx;
 } ms_project_opts;
@@ -2234,10 +2234,10 @@ typedef struct ms_request_desc {
     ms_cursor *cursor;         /* yours to open and close */
     ms_next_fn next;           /* returns NULL after the last */
     void *next_ctx;
-    /* What a request has beside its messages: */
+    /* Of a request, beside its messages: */
     ms_str tools;              /* a JSON list as the provider has it; absent: none */
     ms_str extra;              /* a JSON object: more members of the request */
-    /* What an answer has: */
+    /* Of an answer: */
     ms_str turn_id;            /* of its messages */
     ms_stream_opts stream;     /* of a streamed one */
     ms_arena *arena;           /* for all memory, and for report->system; ms_request and
@@ -2245,11 +2245,11 @@ typedef struct ms_request_desc {
                                   report->system is absent */
 } ms_request_desc;
 
-/* What was done. Counts are of messages of the history unless they say otherwise; those
+/* The work of a projection. Counts are of messages of the history; those
  * with a star count what was written. */
 typedef struct ms_project_report {
     ms_str system;            /* MS_SYSTEM_APART: the system text of the request, in the
-                                 arena; absent: there is none */
+                                 arena; absent: no system text */
     uint64_t read;            /* messages given */
     uint64_t left_out;        /* before the window */
     uint64_t dropped;         /* never sent, empty, doubled, or results without a call */
@@ -2273,9 +2273,9 @@ typedef struct ms_project_report {
 } ms_project_report;
 
 /* Reads all messages, then writes an array of messages. report may be NULL; it is set on
- * MS_E_TOO_LARGE, too. MS_E_DAMAGED: messages of the store or the memory were skipped (see
- * ms_cursor_close; that of your own cursor reports its trouble). Nothing was written
- * then. After any other failure what was given to `write` is not whole. */
+ * MS_E_TOO_LARGE, too. MS_E_DAMAGED: messages of the store or the memory were skipped
+ * (see ms_cursor_close; that of your own cursor reports its trouble). Nothing was
+ * written then. After any other failure what was given to `write` is not whole. */
 MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 
@@ -2377,7 +2377,7 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
                              const ms_msg **msg, ms_error *err);
 
-/* What becomes of a message of a task. */
+/* A change to a message of a task. */
 typedef struct ms_task_change {
     const ms_envelope *content; /* the new content; NULL: the content stays */
     ms_str streaming_status;  /* "IN_PROGRESS" or "DONE"; absent: stays as it is */
@@ -2390,7 +2390,7 @@ typedef struct ms_task_change {
  * was read with such members of its own: then those count. A stream that writes the
  * message ends, with the text so far when there is no content; first write all of it by
  * ms_stream_feed with an absent part, and do not use the ms_stream afterwards. DATA
- * that was fed must be the text of a JSON object then, else MS_E_SYNTAX, MS_E_KIND.
+ * in a stream must be the text of a JSON object then, else MS_E_SYNTAX, MS_E_KIND.
  * While a stream is open the status is IN_PROGRESS; ms_stream_end alone leaves no
  * status. MS_E_TYPE: content of another type, which the format's origin allows: delete
  * the message and create another one. MS_E_NOT_FOUND as of ms_task_get; MS_E_ARGUMENT:
@@ -2440,9 +2440,9 @@ typedef struct ms_session_load_opts {
     size_t newest;            /* the newest n rows; 0: all. Keys are the same */
 } ms_session_load_opts;
 
-/* The rows of a session, oldest first, copied into the arena. opts NULL: all, in full. A
- * session without rows gives none. MS_E_DAMAGED: some rows could not be read, *out has
- * the others; after any other failure *out is empty. */
+/* The rows of a session, oldest first, copied into the arena. opts NULL: all, in full.
+ * Of a session without rows it is empty. MS_E_DAMAGED: some rows could not be read, *out
+ * has the others; after any other failure *out is empty. */
 MS_API ms_result ms_session_load(const ms_session *session,
                                  const ms_session_load_opts *opts, ms_arena *arena,
                                  ms_envelopes *out, ms_error *err);
@@ -2543,10 +2543,10 @@ MS_API void ms_ffi_free(char *out);
 
 /* ==== [api-debug] looking inside ================================================== */
 
-/* Walks what a store holds and reports the first broken promise. An arena store is walked
- * inside, while no thread appends: record checks, order of sequence numbers, every record in
- * just the streams it belongs to. Of a log the index is made anew from the records, and
- * compared. Of any other store a cursor reads everything: order,
+/* Walks what a store holds and reports the first broken promise. An arena store is
+ * walked inside, while no thread appends: record checks, order of sequence numbers,
+ * every record in just the streams it belongs to. Of a log the index is made anew from
+ * the records, and compared. Of any other store a cursor reads everything: order,
  * locations, and whether each message is one that a store takes. */
 MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 
@@ -2679,8 +2679,8 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__PREFETCH_WRITE(p) ((void)(p))
 #endif
 
-/* A writer stores with release order, readers load with acquire order. All threads see one
- * order of the words with `full`, and of counters that several threads change. */
+/* A writer stores with release order, readers load with acquire order. All threads see
+ * one order of the words with `full`, and of counters that several threads change. */
 #if !MS__THREADS
 #define MS__LOAD(p, order) (*(p))
 #define MS__STORE(p, v, order) ((void)(*(p) = (v)))
@@ -2891,8 +2891,8 @@ static void ms__put64(unsigned char *p, uint64_t v)
     ms__put32(p + 4, (uint32_t)(v >> 32));
 }
 
-/* The watermark of a log is 8 bytes in a page that processes share. A 32-bit host uses the
- * low half, since it cannot map a file of 4 GiB. */
+/* The watermark of a log is 8 bytes in a page that processes share. A 32-bit host uses
+ * the low half, since it cannot map a file of 4 GiB. */
 static MS__UNUSED uint64_t ms__load_mark(const unsigned char *p)
 {
     unsigned char bytes[8] = {0};
@@ -3361,7 +3361,7 @@ static unsigned ms__utf8_char(const unsigned char *p, size_t n, unsigned *bad)
 /* ---- Sixteen bytes at a time. */
 
 #if MS__NEON
-/* Returns the index of the first byte that is not zero; 16: there is none. */
+/* Returns the index of the first byte that is not zero; 16: all are zero. */
 static unsigned ms__neon_first(uint8x16_t odd)
 {
     uint8x8_t halves = vshrn_n_u16(vreinterpretq_u16_u8(vcgtq_u8(odd, vdupq_n_u8(0))), 4);
@@ -3859,7 +3859,7 @@ static ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
  *
  * Reading functions walk the text again from the start of their view, quickly, since a
  * checked text needs no second validation; they are bounded by the view's end all the
- * same, so an unchecked text gives nonsense at worst.
+ * same, so an unchecked text yields nonsense at worst.
  * (J1) No function reads outside [ptr, ptr + len).
  * (J2) What ms_json_check accepts, the writer's put_raw writes as an equal value.
  * ================================================================================== */
@@ -4268,7 +4268,7 @@ static unsigned ms__utf8_write(uint32_t c, char out[4])
 }
 
 /* The next decoded character of the inside of a string: its bytes to out, returns how
- * many; *p moves on. What is not valid becomes U+FFFD. *p is before end. */
+ * many; *p moves on. Invalid bytes become U+FFFD. *p is before end. */
 static unsigned ms__string_char(const char **p, const char *end, char out[4])
 {
     const char *q = *p;
@@ -4594,7 +4594,7 @@ static bool ms__json_in_object(const ms_json_writer *w)
     return w->depth > 0 && (w->object[level >> 5] >> (level & 31) & 1);
 }
 
-/* What stands before a value or a member name. */
+/* Writes the comma and white space before a value or a member name. */
 static void ms__json_before(ms_json_writer *w, bool key)
 {
     if (key != (ms__json_in_object(w) && !w->after_key))
@@ -4829,7 +4829,7 @@ MS_API ms_result ms_json_finish(ms_json_writer *w)
 
 /* ==== [message] types, checks, builders ==============================================
  * A type is a meaning. MS_TYPES is the one place where types are listed; the tables below
- * are cut from it. The field table says of each field where it stands in the envelope and
+ * are made from it. The field table has for each field its place in the envelope and
  * what it may hold, so that copying, checking and encoding are loops and a new field is
  * one line in MS_FIELDS.
  * (M1) Every type but OTHER has a word of its own; words are unique.
@@ -5308,7 +5308,7 @@ static ms_result ms__layout_end(ms__layout *l, ms_error *err)
     return MS_OK;
 }
 
-/* What is known of a message: nothing; that it passes the checks; that its text is valid
+/* Knowledge of a message: nothing; that it passes the checks; that its text is valid
  * UTF-8, too. */
 typedef enum ms__known { MS__UNKNOWN, MS__CHECKED, MS__VALID } ms__known;
 
@@ -5804,7 +5804,7 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
 
 
 /* ==== [query] handles, queries ========================================================
- * What holds for the store of any backend and needs none: is a handle open, what a query
+ * Checks that need no backend: is a handle open, what a query
  * means with its defaults filled in, does a message belong to it, and which position a
  * message has along a walk. Both parts stand on this.
  * ================================================================================== */
@@ -5957,7 +5957,7 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
  * backend lacks are emulated: get by a query, the last number by a query in reverse.
  * (T1) A backend's append is called with at least one message, each of which passes
  *      ms__envelope_check and has a location.
- * (T2) A cursor whose opening failed is closed: ms_next on it gives NULL.
+ * (T2) A cursor whose opening failed is closed: ms_next on it returns NULL.
  * ================================================================================== */
 
 /* Prefetches the beginning of a text. */
@@ -6120,7 +6120,7 @@ typedef struct ms__fed {
     ms_buf buf; /* the text */
 } ms__fed;
 
-/* Sets the field that is fed; args that are the text of an object become JSON. */
+/* Sets the streamed field; args that are the text of an object become JSON. */
 static void ms__fed_set(ms_envelope *e, ms_str text)
 {
     ms_str object;
@@ -6390,7 +6390,7 @@ static MS__APART ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error 
     return code;
 }
 
-/* What a store has now. */
+/* The contents of a store at one moment. */
 typedef struct ms__now {
     uint64_t last;    /* the largest number; 0: empty */
     uint64_t as_of;   /* a place after all records; 0: it has no places */
@@ -7043,7 +7043,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     const char *name = e.type == MS_T_ACTION ? "args" : "content";
     if (!fed->text.ptr) *fed = ms_text_n(MS_STR(""));
     if (fed->json)
-        return ms__fail_at(err, MS_E_KIND, name, "text is fed to text, not to JSON");
+        return ms__fail_at(err, MS_E_KIND, name, "a stream adds to text, not to JSON");
     if (ms__is_empty(location)) location = e.location;
     MS__TRY(ms__key_check(location, "location", false, err));
     MS__TRY(ms__message_check(location, &e, err));
@@ -7300,7 +7300,7 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
  *
  * (Y1) The destination shows what the source shows, as far as it is kept, with the same
  *      numbers, notes and facts.
- * (Y2) The destination gives no number again that the source has given.
+ * (Y2) The destination assigns no number that the source has assigned.
  * ================================================================================== */
 
 /* A location to copy, from a number on. */
@@ -8763,7 +8763,7 @@ typedef enum ms__state_of { MS__LOST, MS__HEADED, MS__WHOLE } ms__state_of;
 
 /* The messages from a number on. */
 typedef struct ms__sought {
-    uint64_t from; /* place of the first one, sound or not; MS__NO_PLACE: there is none */
+    uint64_t from; /* place of the first one, sound or not; MS__NO_PLACE: no record */
     const unsigned char *record; /* the first sound one, or NULL */
     uint64_t place;              /* of that */
     bool damaged;                /* there are others between */
@@ -10399,8 +10399,8 @@ static bool ms__naming_grow(ms__naming *n)
     return true;
 }
 
-/* The item of a name, plus one; 0: it has none, and *at is its slot. Without a log only
- * the tail has names, and the lists of one follow each other: there is no table. */
+/* The item of a name, plus one; 0: not listed yet, and *at is its slot. Without a log
+ * only the tail has names, and the lists of one follow each other: there is no table. */
 static uint32_t ms__naming_find(const ms__naming *n, uint64_t hash, size_t *at)
 {
     if (!MS__LOG) {
@@ -12287,7 +12287,7 @@ MS_API ms_result ms_flash_open(ms_store **store, ms_flash *flash, const ms_mem_d
  *   1208     8   BUSY: a writer may be storing up to here. Shared writers raise it before
  *                they store, and reach it with the watermark. An exclusive writer sets it
  *                to 2^64 - 1 and, when it closes, to the watermark
- *   1224     4   1: a compaction puts another file in the place of this one, and no writer
+ *   1224     4   1: a compaction replaces this file by another one, and no writer
  *                that has it open appends. The next writer that opens it sets 0
  *   1232     8   UNCONFIRMED: the boot number of the machine while it is not known what
  *                the disk has above the durable end: a sync failed, or the sync that
@@ -13253,7 +13253,7 @@ static int ms__os_allocate(MS__UNUSED void *ctx, MS__UNUSED ms_file file,
 #if MS__LINUX
     return fallocate((int)file, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
 #else
-    return EOPNOTSUPP; /* others write; posix_fallocate might, where another process does */
+    return EOPNOTSUPP; /* posix_fallocate might write where another process does */
 #endif
 }
 
@@ -13675,7 +13675,7 @@ typedef struct ms__job {
 /* The state of a handle: one struct for each section. The section writes its struct, the
  * others read it; [log-recover] and [log-open] set the first values of all. */
 
-/* What the file is; set when it is opened. */
+/* The file's identity; set when it is opened. */
 typedef struct ms__log_file {
     char *path;
     size_t path_size;
@@ -14186,7 +14186,7 @@ static uint32_t ms__log_line(const unsigned char *head)
     return ms__load32((const uint32_t *)epoch);
 }
 
-/* All that the watermark says is taken in, or cannot be trusted until a writer comes: it
+/* All up to the watermark is taken in, or cannot be trusted until a writer comes: it
  * stores its line then, perhaps with just the same watermark. line: as it was before
  * that. */
 static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
@@ -15148,9 +15148,10 @@ static bool ms__index_begin(ms__log *log, const ms__segment *l)
 
 
 /* ==== [log-find] messages of sealed segments; edits of a log ===========================
- * What [core] asks of a log's sealed segments. A message is found by its number with two
- * binary searches: over the segment indexes, of which that reads the first page, and over
- * the records of one. A key is looked up in the segments that may have its posting list.
+ * Answers for [core] from a log's sealed segments. A message is found by its number with
+ * two binary searches: over the segment indexes, of which that reads the first page, and
+ * over the records of one. A key is looked up in the segments that may have its posting
+ * list.
  *
  * Edits of a location are read when they are first asked for, once a handle, and kept. A
  * bit of 65,536, by the location's hash, shows that it may have any; the segment index
@@ -15399,7 +15400,7 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
  * thread that had company lets the others append before it begins (ms__log_gather): of 8
  * threads 7.7 then share a sync. Queueing at a lock gave each append its own.
  *
- * What is durable must be provable after a power loss, when the watermark is worth
+ * The durable part must be provable after a power loss, when the watermark is worth
  * nothing. Recovery then ends at the first invalid byte, unless something shows that the
  * bytes after it were durable ((F4) of [format]). There are two proofs:
  *   - A checkpoint that is itself on the disk. An explicit sync and a close sync theirs.
@@ -15727,7 +15728,7 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
     bool synced = log->file.folder_synced;
     ms__lock_give(&log->lock);
     if (synced) return MS_OK;
-    int failed = ms__os_folder_done(log->os, log->file.path); /* others append meanwhile */
+    int failed = ms__os_folder_done(log->os, log->file.path); /* not under the lock */
     ms__lock_take(&log->lock);
     if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
         code = ms__os_fail(err, failed, "syncing the folder of", log->file.path);
@@ -15945,7 +15946,7 @@ static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
 }
 
 /* A copy may share its blocks with the original until they are written. The two that are
- * stored to through maps are written by a call first, which can say that there is no
+ * stored to through maps are written by a call first, which can report that there is no
  * room. */
 static int ms__blocks_own(ms__log *log)
 {
@@ -16167,7 +16168,7 @@ static ms_result ms__job_step(ms__log *log, bool *more, ms_error *err)
     return ms__job_summary(log, j, err);
 }
 
-/* What an append leaves to be done, in small portions. That it cannot be done now (no
+/* Work that an append leaves, in small portions. That it cannot be done now (no
  * room, no memory) is no failure of the append: it is tried again later. */
 static void ms__log_housekeep(ms__log *log)
 {
@@ -16327,7 +16328,7 @@ static ms_result ms__take_index(ms__log *log, const unsigned char *r, uint64_t o
 {
     ms__segment seg;
     ms__summary sum;
-    /* messages that it counts may be damaged: a writer gives no number twice */
+    /* messages that it counts may be damaged: a writer assigns no number twice */
     if (log->writer && log->sum.last_seq < ms_seq(ms__msg(r)))
         log->sum.last_seq = ms_seq(ms__msg(r));
     memset(&seg, 0, sizeof seg);
@@ -17027,7 +17028,7 @@ static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
 
 
 /* ==== [log-list] listings and figures of a log =========================================
- * What [list] asks of a sealed segment, and the figures of the whole.
+ * Answers for [list] from sealed segments, and the figures of the whole.
  * ================================================================================== */
 
 static ms_result ms__log_names(ms__core *core, uint32_t segment, const ms_list_query *q,
@@ -17107,8 +17108,8 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *                           is taken back                fails     new handle; its next
  *                                                                  sync syncs the folder
  *
- * At the rename each of the two files has what the other one's durable end promises, since
- * a power loss may keep either:
+ * At the rename each of the two files has what the other one's durable end promises,
+ * since a power loss may keep either:
  * (R1) the old file's durable end is not above what of it the new file has on the disk
  *      (`covered`). After the mark no sync of the old file is reported.
  * (R2) the bytes that the new file reports as durable were on the disk in the old file
@@ -17318,7 +17319,7 @@ static bool ms__log_in_place(const ms__log *log)
 {
     ms_os_stat st;
     int code = ms__os_look(log->os, log->file.path, &st);
-    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* else it cannot tell */
+    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* else it is not known */
 }
 
 /* Marks a file that a compaction replaces: its writers refuse. */
@@ -19129,7 +19130,7 @@ static const char *ms__read_at(const ms__needle *n, const char *p, const char *e
 }
 
 /* Returns the first match that contains the escape and no escape before it, begins at
- * `from` or later, and ends at *stop; NULL if there is none. */
+ * `from` or later, and ends at *stop; NULL if absent. */
 static const char *ms__find_over(const ms__needle *n, const char *from,
                                  const char *escape, const char *end,
                                  const char **stop)
@@ -19527,7 +19528,8 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err)
         MS__TRY(ms__check_log(ms__log_of(store), err));
 #endif
 #ifdef MSGSTORE_FLASH
-    if (store->backend == &ms__flash_backend) return ms__check_mem(ms__mem_of(store), err);
+    if (store->backend == &ms__flash_backend)
+        return ms__check_mem(ms__mem_of(store), err);
 #endif
     if (store->backend == &ms__mem_backend) return ms__check_mem(ms__mem_of(store), err);
     return ms__check_cursors(store, err);
@@ -19737,7 +19739,7 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
  * they share beside it.
  *
  * Written in another format, a message keeps what that format has a member for. The
- * writer counts the rest by field in ms_left_out. What each type becomes in the chat
+ * writer counts the rest by field in ms_left_out. The form of each type in the chat
  * formats (openai, chat-strict, anthropic, gemini, pydantic-ai: their words differ, their
  * meaning does not):
  *
@@ -19765,8 +19767,8 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
  * call without an id becomes call_N with its sequence number, or with one more than the
  * last number given where that is not larger.
  *
- * Exceptions to (D2): envelope returns rows in their canonical form; pydantic-ai gives an
- * id to a call and a result that have none, as its own reader does.
+ * Exceptions to (D2): envelope returns rows in their canonical form; pydantic-ai returns
+ * an id to a call and a result that have none, as its own reader does.
  * (D1) A reader returns messages that pass ms__envelope_check, or an error and nothing.
  * (D2) Written in its own format, a message equals its source as JSON.
  * ================================================================================== */
@@ -19824,14 +19826,14 @@ static bool ms__has_member(ms_str object, const char *name)
     return object.ptr && ms_json_member(object, ms_str_of(name), &value);
 }
 
-#define MS__SAID(field) ((uint32_t)1 << MS_F_##field)
+#define MS__ONE(field) ((uint32_t)1 << MS_F_##field)
 
 static bool ms__value_is(ms_value v, ms_json_kind kind)
 {
     return v.json && ms_json_kind_of(v.text) == kind;
 }
 
-/* ---- How chat formats say a message: a role and a value. */
+/* ---- A message in chat formats: a role and a value. */
 
 /* Returns the role under which chat formats write a message; TOOL for a result. */
 static ms_role ms__chat_role(const ms_envelope *m)
@@ -19875,9 +19877,9 @@ static void ms__buf_add(ms_buf *buf, ms_result *code, ms_str s)
     if (*code == MS_OK && s.len > 0) *code = ms_buf_write(buf, s.ptr, s.len);
 }
 
-/* Sets *out to what a message says in chat formats: its content, or for a delegation and
- * a message with a source a text in `scratch`, valid until the next write to it. */
-static ms_result ms__chat_said(const ms_envelope *m, ms_buf *scratch, ms_value *out)
+/* Sets *out to the text of a message in chat formats: its content, or for a delegation
+ * and a message with a source a text in `scratch`, valid until the next write to it. */
+static ms_result ms__chat_words(const ms_envelope *m, ms_buf *scratch, ms_value *out)
 {
     ms_result code = MS_OK;
     bool delegation = m->type == MS_T_DELEGATION;
@@ -19937,7 +19939,7 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
  *
  * How to write a format:
  *   1. List the holes of each kind of object with MS__HOLE. An object inside stands
- *      between its own hole (ms__as_object) and MS__END. `as` tells how value and field
+ *      between its own hole (ms__as_object) and MS__END. `as` is how value and field
  *      stand for each other: ms__as_text, ms__as_any, ms__as_word, or one of your own.
  *      Two forms of one member are two holes of one name, the second one OTHERWISE.
  *   2. List the shapes, and fill an ms__format. Its function `begin` finds the type, the
@@ -19968,7 +19970,7 @@ typedef struct ms__shape ms__shape;
 
 /* As the field of a hole: the time, which is no text. */
 #define MS__F_TIME 31
-#define MS__SAID_TIME ((uint32_t)1 << MS__F_TIME)
+#define MS__ONE_TIME ((uint32_t)1 << MS__F_TIME)
 MS__STATIC_ASSERT(fields_leave_room_for_the_time, MS_FIELD_COUNT <= MS__F_TIME);
 
 /* ---- What readers share. */
@@ -20096,7 +20098,7 @@ struct ms__shape {
 #define MS__SHAPE(letter, word, holes) \
     {letter, word, holes, sizeof holes / sizeof holes[0]}
 
-/* What a writer adds to calls and results that have none. */
+/* Ids that a writer adds to calls and results without one. */
 typedef enum ms__pairing {
     MS__PAIRS_NOTHING,
     MS__PAIRS_IDS,   /* ids */
@@ -20123,7 +20125,7 @@ typedef struct ms__format {
     /* Does a message stand in the object of one that it is joined to? NULL: none does. */
     bool (*unit)(const ms_envelope *first, const ms_envelope *m);
     /* Type and role of an element of the list, whose members are listed, and its shape;
-     * NULL: it is none of the format's. */
+     * NULL: not of the format. */
     const ms__shape *(*element)(ms__reader *r, size_t base, ms_role role, ms_envelope *m);
     ms__listing lists;
     ms__pairing pairing;
@@ -20198,10 +20200,10 @@ static void ms__value_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
 
 MS__HAS(ms__has_always, true)
 
-/* Fields that ms__chat_said puts into the text. */
-#define MS__SAID_IN_TEXT                                                               \
-    (MS__SAID(CONTENT) | MS__SAID(WORKER) | MS__SAID(TASK) | MS__SAID(FROM_MANAGER) |  \
-     MS__SAID(FROM_WORKER) | MS__SAID(SUMMARY))
+/* Fields that ms__chat_words puts into the text. */
+#define MS__IN_TEXT                                                               \
+    (MS__ONE(CONTENT) | MS__ONE(WORKER) | MS__ONE(TASK) | MS__ONE(FROM_MANAGER) | \
+     MS__ONE(FROM_WORKER) | MS__ONE(SUMMARY))
 
 static const ms__as ms__as_text = {MS__JSON(STRING), "a string", NULL, NULL, NULL};
 static const ms__as ms__as_any = {MS__JSON_ANY, "any value", NULL, NULL, NULL};
@@ -20288,12 +20290,12 @@ static void ms__json_inside(ms_writer *w, ms_str json)
 
 /* Writes the content of a message as a string, or as JSON where `raw` accepts it.
  * `prefix` marks a result that answers no call. */
-static void ms__said_put(ms_writer *w, const ms_envelope *m, bool prefix,
+static void ms__words_put(ms_writer *w, const ms_envelope *m, bool prefix,
                          bool (*raw)(ms_str json))
 {
     ms_value v;
-    ms_result code = ms__chat_said(m, &w->scratch, &v);
-    w->said |= MS__SAID_IN_TEXT;
+    ms_result code = ms__chat_words(m, &w->scratch, &v);
+    w->covered |= MS__IN_TEXT;
     if (code != MS_OK) ms__json_misuse(&w->json, code);
     if (v.json && !prefix && raw && raw(v.text)) {
         ms_json_put_raw(&w->json, v.text);
@@ -20980,7 +20982,7 @@ typedef struct ms__object {
     bool source;           /* the tokens are a template's */
     ms_str tokens, rest;
     uint64_t put;          /* holes, by index */
-    uint32_t said;         /* fields, by number */
+    uint32_t covered;         /* fields, by number */
     unsigned depth;        /* of objects inside */
     size_t next;           /* hole, after the tokens */
     char room[3 * MS__HOLES_MAX];
@@ -21013,7 +21015,7 @@ static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
     o->m = source && f->pairing != MS__PAIRS_ALL ? m : own;
     o->n = n;
     o->source = source;
-    o->put = o->said = 0;
+    o->put = o->covered = 0;
     o->depth = 0;
     o->next = 0;
     o->shape = source ? shape : outer ? ms__outer_shape(f, own, n) : f->block(own);
@@ -21070,7 +21072,7 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
                  !ms__token_find(o->tokens, 0, ms__unquoted(it.key), &value))
             ms__member_put(w, it.key, it.value);
     }
-    if (!all) o->said &= ~MS__SAID(EXTRA);
+    if (!all) o->covered &= ~MS__ONE(EXTRA);
 }
 
 /* Writes the name of a member, which needs no escapes. */
@@ -21100,9 +21102,9 @@ static void ms__hole_fill(ms_writer *w, ms__object *o, const ms__hole *h, ms_str
     bool place = h->field == MS_F_LOCATION || h->field == MS_F_AGENT_KEY;
     if (place && !w->with_location) return;
     o->put |= (uint64_t)1 << (h - o->shape->holes);
-    o->said |= (uint32_t)1 << h->field;
+    o->covered |= (uint32_t)1 << h->field;
     w->word = o->shape->word;
-    w->said = 0;
+    w->covered = 0;
     if (h->as == &ms__as_extra) {
         ms__extra_fill(w, o);
         return;
@@ -21117,7 +21119,7 @@ static void ms__hole_fill(ms_writer *w, ms__object *o, const ms__hole *h, ms_str
     } else {
         ms__value_put(w, h, o->m);
     }
-    o->said |= w->said;
+    o->covered |= w->covered;
 }
 
 /* Ends an object: writes the fields that are new since the template was made. */
@@ -21134,7 +21136,7 @@ static void ms__object_rest(ms_writer *w, ms__object *o)
             (o->put & ms__hole_forms(o->shape, h)) || !ms__hole_has(h, o->m, o->n))
             continue;
         bool once = h->field != MS_F_CONTENT && h->field != MS_F_EXTRA;
-        if (once && (o->said >> h->field & 1)) continue;
+        if (once && (o->covered >> h->field & 1)) continue;
         if (!always && h->field != MS__F_TIME && ms__is_neutral(h, o->m)) continue;
         if (ms__token_find(o->tokens, 0, name, &value)) continue;
         ms__hole_fill(w, o, h, ms__absent());
@@ -21177,13 +21179,13 @@ static const ms__hole *ms__object_fill(ms_writer *w, ms__object *o)
 
 /* Counts the fields that a message has and that were not written. */
 static void ms__left_count(ms_writer *w, const ms__format *f, const ms_envelope *m,
-                           uint32_t said)
+                           uint32_t covered)
 {
-    uint32_t left = ms__fields_of(m) & ~said;
+    uint32_t left = ms__fields_of(m) & ~covered;
     left &= ~((uint32_t)1 << MS_F_LOCATION | (uint32_t)1 << MS_F_AGENT_KEY);
     if (m->source.len > 0 && m->source.ptr[0] == f->letter)
         left &= ~((uint32_t)1 << MS_F_SOURCE);
-    if (m->has_time && !(said & MS__SAID_TIME)) w->left_out.times++;
+    if (m->has_time && !(covered & MS__ONE_TIME)) w->left_out.times++;
     for (; left; left &= left - 1) w->left_out.fields[ms__lowest(left)]++;
 }
 
@@ -21210,9 +21212,9 @@ static ms_result ms__identified(ms_writer *w, const ms__format *f, const ms_enve
     return code;
 }
 
-/* Writes one element of an object's list; sets *said to the fields that it writes. */
+/* Writes one element of an object's list; sets *covered to the fields that it writes. */
 static ms_result ms__block_put(ms_writer *w, const ms__format *f, const ms_envelope *m,
-                               uint32_t *said, ms_error *err)
+                               uint32_t *covered, ms_error *err)
 {
     char derived[MS__DERIVED_ID];
     ms_envelope own;
@@ -21221,25 +21223,25 @@ static ms_result ms__block_put(ms_writer *w, const ms__format *f, const ms_envel
     if (!f->block(&own)) {
         ms_json_iter it = ms_json_iterate(m->content.text);
         while (ms_json_next(&it)) ms_json_put_raw(&w->json, it.value);
-        *said = MS__SAID(CONTENT);
+        *covered = MS__ONE(CONTENT);
         return MS_OK;
     }
     ms__object_open(&o, f, false, m, &own, 1);
     ms_json_begin(&w->json, MS_JSON_OBJECT);
     (void)ms__object_fill(w, &o);
     ms_json_end(&w->json);
-    *said = o.said;
+    *covered = o.covered;
     return MS_OK;
 }
 
 /* Writes the content of a call as an element before it. */
 static ms_result ms__call_text_put(ms_writer *w, const ms__format *f,
-                                   const ms_envelope *m, uint32_t *said, ms_error *err)
+                                   const ms_envelope *m, uint32_t *covered, ms_error *err)
 {
     if (f->lists != MS__LISTS_ALL || m->type != MS_T_ACTION) return MS_OK;
     if (m->content.text.len == 0 || ms__value_is(m->content, MS_JSON_NULL)) return MS_OK;
     ms_envelope text = ms_assistant_message(m->content);
-    return ms__block_put(w, f, &text, said, err);
+    return ms__block_put(w, f, &text, covered, err);
 }
 
 /* Is a message an element of its object's list? */
@@ -21265,17 +21267,17 @@ static ms_result ms__unit_put(ms_writer *w, const ms__format *f, const ms_envelo
     while ((list = ms__object_fill(w, &o)) != NULL) {
         ms_json_begin(&w->json, MS_JSON_ARRAY);
         for (size_t i = 0; i < n; i++) {
-            uint32_t text = 0, said = 0;
+            uint32_t text = 0, covered = 0;
             if (!ms__stands_in_list(f, &m[i])) continue;
             MS__TRY(ms__call_text_put(w, f, &m[i], &text, err));
-            MS__TRY(ms__block_put(w, f, &m[i], &said, err));
-            if (i == 0) first = text | said;
-            else ms__left_count(w, f, &m[i], text | said);
+            MS__TRY(ms__block_put(w, f, &m[i], &covered, err));
+            if (i == 0) first = text | covered;
+            else ms__left_count(w, f, &m[i], text | covered);
         }
         ms_json_end(&w->json);
     }
     ms_json_end(&w->json);
-    ms__left_count(w, f, m, o.said | first);
+    ms__left_count(w, f, m, o.covered | first);
     return MS_OK;
 }
 
@@ -21411,7 +21413,7 @@ static ms_result ms__framework_type(ms__reader *r, size_t base, ms_envelope *m)
     return MS_OK;
 }
 
-/* What is required but missing: an error, or when lenient a neutral value. */
+/* A required member is missing: an error, or when lenient a neutral value. */
 static ms_result ms__read_required(ms__reader *r, ms_envelope *m)
 {
     uint32_t required = ms__type_row_of(m->type)->required;
@@ -21466,7 +21468,7 @@ static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t 
 /* ==== [fmt-openai] chat messages =====================================================
  * One chat message is one or more messages: the content is one, each tool call an ACTION
  * that is JOINED to what stood before it. An ACTION that comes first has the content of
- * the message, null or nothing. Arguments are the text of an object; text that is none
+ * the message, null or nothing. Arguments are the text of an object; other text
  * is kept as text. A call of type "custom" has its input as text. An answer of no call
  * is a user's text.
  * ================================================================================== */
@@ -21488,7 +21490,7 @@ static bool ms__is_chat_content(ms_str json)
 }
 
 MS__PUT(ms__chat_content_put,
-    ms__said_put(w, m, ms__is_answer(m) && !w->word[0], ms__is_chat_content))
+    ms__words_put(w, m, ms__is_answer(m) && !w->word[0], ms__is_chat_content))
 
 /* Arguments come as a string that should hold an object; only then they are JSON. */
 static ms_result ms__args_text_read(ms__fit *f)
@@ -21737,7 +21739,7 @@ static void ms__env_fixed_put(ms_writer *w, const ms_envelope *m)
 static void ms__env_role_put(ms_writer *w, const ms_envelope *m)
 {
     bool own = ms__env_own(m->type)[0] != 0;
-    w->said |= MS__SAID(ROLE_NAME);
+    w->covered |= MS__ONE(ROLE_NAME);
     ms_json_put_string(&w->json, ms__chat_word(m, own ? ms__role_of(m->role, m->type)
                                                       : ms__chat_role(m)));
 }
@@ -21757,7 +21759,7 @@ static bool ms__env_is_nested(ms_str json)
 }
 
 /* Text, a list or an object; all else stands as its text. */
-MS__PUT(ms__env_content_put, ms__said_put(w, m, false, ms__env_is_nested))
+MS__PUT(ms__env_content_put, ms__words_put(w, m, false, ms__env_is_nested))
 
 static const ms__as ms__as_env_fixed = {
     MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always, ms__env_fixed_put};
@@ -22064,13 +22066,13 @@ static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n
         return ms__no_arena(err, w->arena, metadata.len + payload.len);
     ms_json_end(&w->json);
     ms__left_count(w, &ms__env_format, m,
-                   MS__SAID_IN_TEXT | MS__SAID(ROLE_NAME) | MS__SAID(TOOL) |
-                       MS__SAID(ARGS) | MS__SAID(CALL_ID));
+                   MS__IN_TEXT | MS__ONE(ROLE_NAME) | MS__ONE(TOOL) |
+                       MS__ONE(ARGS) | MS__ONE(CALL_ID));
     return MS_OK;
 }
 
 /* ==== [fmt-task] messages of a task ================================================
- * A task message is a content object in a wrapper that says where and when:
+ * A task message is a content object in a wrapper with its task and times:
  *
  *   {"id", "task_id", "content": {"type", "author", ...}, "created_at",
  *    "streaming_status", "updated_at"}
@@ -22155,7 +22157,7 @@ MS__PUT(ms__task_open_put, ms_json_put_string(&w->json, MS_STR("IN_PROGRESS")))
 static void ms__task_author_put(ms_writer *w, const ms_envelope *m)
 {
     bool user = ms__role_of(m->role, m->type) == MS_ROLE_USER;
-    if (m->role != MS_ROLE_OTHER) w->said |= MS__SAID(ROLE_NAME);
+    if (m->role != MS_ROLE_OTHER) w->covered |= MS__ONE(ROLE_NAME);
     ms_json_put_string(&w->json, user ? MS_STR("user") : MS_STR("agent"));
 }
 
@@ -22190,7 +22192,7 @@ static void ms__task_data_put(ms_writer *w, const ms_envelope *m)
          i++) {
         const ms__hole *part = &ms__framework_holes[i];
         if (!strchr("tcoawkmpefyu", part->letter) || !ms__hole_has(part, m, 1)) continue;
-        w->said |= (uint32_t)1 << part->field;
+        w->covered |= (uint32_t)1 << part->field;
         ms__name_put(w, part);
         ms__value_put(w, part, m);
     }
@@ -22229,7 +22231,7 @@ static ms_result ms__task_summary_read(ms__fit *f)
 
 MS__PUT(ms__task_summary_put, ms_json_put_raw(&w->json, MS_STR("[]")))
 
-/* A text that is the location; empty, there is none. */
+/* A text that is the location; empty: no location. */
 static ms_result ms__task_id_read(ms__fit *f)
 {
     ms_str text;
@@ -22339,7 +22341,7 @@ static const ms__shape ms__task_shapes[MS__TASK_SHAPES] = {
     MS__SHAPE('w', "", ms__task_wrappers),
 };
 
-/* The shape with that word; KINDS: there is none. */
+/* The shape with that word; KINDS: no such shape. */
 static unsigned ms__task_kind(ms_str word)
 {
     unsigned kind = 0;
@@ -22463,15 +22465,15 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
     ms_str tokens;
     ms__object o;
     ms_envelope outer = *m, inner = *m;
-    uint32_t said = 0;
+    uint32_t covered = 0;
     (void)n;
     if (ms__is_raw_message(m)) {
         ms_json_put_raw(&w->json, m->content.text);
         return MS_OK;
     }
     if (!w->with_location && !ms__source_of(f, m, true, &shape, &tokens)) {
-        MS__TRY(ms__block_put(w, f, m, &said, err));
-        ms__left_count(w, f, m, said);
+        MS__TRY(ms__block_put(w, f, m, &covered, err));
+        ms__left_count(w, f, m, covered);
         return MS_OK;
     }
     if (!m->id.ptr && m->seq > 0)
@@ -22479,9 +22481,9 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
     inner.extra = ms__absent(); /* stands in the wrapper */
     ms__object_open(&o, f, true, &outer, &outer, 1);
     ms_json_begin(&w->json, MS_JSON_OBJECT);
-    while (ms__object_fill(w, &o)) MS__TRY(ms__block_put(w, f, &inner, &said, err));
+    while (ms__object_fill(w, &o)) MS__TRY(ms__block_put(w, f, &inner, &covered, err));
     ms_json_end(&w->json);
-    ms__left_count(w, f, m, o.said | said);
+    ms__left_count(w, f, m, o.covered | covered);
     return MS_OK;
 }
 
@@ -22503,11 +22505,11 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
  * the template. An assistant's row whose tool_calls is {"items": [one]}, with a tool_name
  * and tool_arguments in it, is an action. More calls, or other forms, stay as they are.
  *
- * What becomes of each type: an action is a row of the assistant with tool_calls,
+ * The row of each type: an action is a row of the assistant with tool_calls,
  * observation and error are tool rows, all others text of their chat role.
  * ================================================================================== */
 
-/* A member of an object; absent: there is none. */
+/* A member of an object, or absent. */
 static ms_str ms__row_in(ms_str object, const char *name)
 {
     ms_str value = ms__absent();
@@ -22515,7 +22517,7 @@ static ms_str ms__row_in(ms_str object, const char *name)
     return value;
 }
 
-/* One of the members that may say the time. */
+/* One of the members that may hold the time. */
 static ms_result ms__row_time_read(ms__fit *f)
 {
     int64_t ns;
@@ -22539,7 +22541,7 @@ MS__FITS(ms__row_role_read, !ms_json_string_is(f->value, MS_STR("")))
 
 static void ms__row_role_put(ms_writer *w, const ms_envelope *m)
 {
-    w->said |= MS__SAID(ROLE_NAME);
+    w->covered |= MS__ONE(ROLE_NAME);
     ms_json_put_string(&w->json, ms__chat_word(m, ms__chat_role(m)));
 }
 
@@ -22549,7 +22551,7 @@ static bool ms__is_any(ms_str json)
     return true;
 }
 
-MS__PUT(ms__row_content_put, ms__said_put(w, m, false, ms__is_any))
+MS__PUT(ms__row_content_put, ms__words_put(w, m, false, ms__is_any))
 
 static const ms__as ms__as_row_time = {
     MS__JSON(STRING) | MS__JSON(NUMBER), "an RFC 3339 time or seconds", ms__row_time_read,
@@ -22658,7 +22660,7 @@ static bool ms__row_is_call(ms_str calls)
            ms__row_in(call, "tool_arguments").ptr;
 }
 
-/* The time: of the first member that says one. */
+/* The time: of the first member that holds one. */
 static void ms__row_time(ms__reader *r, size_t base, ms_str metadata, ms_envelope *m)
 {
     ms_str values[3];
@@ -22726,7 +22728,7 @@ static ms_result ms__session_read(ms__reader *r)
 
 
 /* ==== [fmt-blocks] messages that are lists of blocks =================================
- * What anthropic, gemini and pydantic-ai share. A block that is a text, a call, a result
+ * Shared by anthropic, gemini and pydantic-ai. A block that is a text, a call, a result
  * or reasoning is a message of its own, all but the first JOINED. Any other block, and
  * one that stands on the wrong side, is a multimodal_part whose content is a list of it
  * alone. The system and the user never share an object with the assistant; results stand
@@ -22769,15 +22771,15 @@ static bool ms__holds_blocks(const ms_envelope *m)
     return m->type == MS_T_MULTIMODAL_PART && ms__value_is(m->content, MS_JSON_ARRAY);
 }
 
-/* A text; see ms__said_put. */
-MS__PUT(ms__text_put, ms__said_put(w, m, ms__is_answer(m), NULL))
+/* A text; see ms__words_put. */
+MS__PUT(ms__text_put, ms__words_put(w, m, ms__is_answer(m), NULL))
 
 /* Arguments that are there: an empty text stands for none. */
 MS__HAS(ms__args_have, m->args.json || m->args.text.len > 0)
 
 static const ms__as ms__as_side = {
     MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__side_put};
-static const ms__as ms__as_said = {
+static const ms__as ms__as_spoken = {
     MS__JSON(STRING), "a string", NULL, ms__has_always, ms__text_put};
 static const ms__as ms__as_list = {
     MS__JSON(ARRAY), "a list of parts", ms__list_read, ms__has_always, NULL};
@@ -22823,7 +22825,7 @@ static ms_result ms__anthropic_content_read(ms__fit *f)
 MS__HAS(ms__anthropic_content_has,
     n == 1 && m->type != MS_T_ACTION && m->type != MS_T_REASONING && !ms__is_answer(m))
 
-MS__PUT(ms__anthropic_content_put, ms__said_put(w, m, false, ms__is_blocks))
+MS__PUT(ms__anthropic_content_put, ms__words_put(w, m, false, ms__is_blocks))
 
 /* The content of a result. */
 static ms_result ms__anthropic_result_read(ms__fit *f)
@@ -22850,11 +22852,11 @@ static const ms__hole ms__anthropic_message[] = {
 };
 static const ms__hole ms__anthropic_text[] = {
     MS__HOLE('t', 0, "type", word, 0, 0),
-    MS__HOLE('x', 0, "text", said, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
 };
 static const ms__hole ms__anthropic_thinking[] = {
     MS__HOLE('t', 0, "type", word, 0, 0),
-    MS__HOLE('x', 0, "thinking", said, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('x', 0, "thinking", spoken, MS_F_CONTENT, MS__NEEDED),
 };
 static const ms__hole ms__anthropic_call[] = {
     MS__HOLE('t', 0, "type", word, 0, 0),
@@ -22986,10 +22988,10 @@ static const ms__hole ms__gemini_message[] = {
     MS__PLACE_AND_EXTRA,
 };
 static const ms__hole ms__gemini_text[] = {
-    MS__HOLE('x', 0, "text", said, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
 };
 static const ms__hole ms__gemini_thought[] = {
-    MS__HOLE('x', 0, "text", said, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
     MS__HOLE('h', 0, "thought", true, 0, MS__NEEDED),
 };
 static const ms__hole ms__gemini_call[] = {
@@ -23064,7 +23066,7 @@ static const ms__format ms__gemini = {
 
 
 /* ==== [fmt-pydantic] the parts of pydantic-ai ========================================
- * A request holds what the system and the user say, and results; a response is the
+ * A request holds texts of system and user, and results; a response is the
  * assistant's. Arguments may be a string: then they are text, also when it holds an
  * object. A retry-prompt is an error whose part_kind stays in its template; without a
  * tool it answers no call and is a user's message.
@@ -23082,7 +23084,7 @@ static bool ms__is_prompt_list(ms_str list)
     return ms_json_kind_of(list) == MS_JSON_ARRAY && !ms__parts_are(list, true);
 }
 
-MS__PUT(ms__prompt_put, ms__said_put(w, m, ms__is_answer(m), ms__is_prompt_list))
+MS__PUT(ms__prompt_put, ms__words_put(w, m, ms__is_answer(m), ms__is_prompt_list))
 
 /* Arguments as they came; an empty string is a member without a field. */
 static ms_result ms__raw_args_read(ms__fit *f)
@@ -23117,7 +23119,7 @@ static const ms__hole ms__pydantic_message[] = {
 };
 static const ms__hole ms__pydantic_text[] = {
     MS__HOLE('k', 0, "part_kind", word, 0, 0),
-    MS__HOLE('c', 0, "content", said, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('c', 0, "content", spoken, MS_F_CONTENT, MS__NEEDED),
 };
 static const ms__hole ms__pydantic_prompt[] = {
     MS__HOLE('k', 0, "part_kind", word, 0, 0),
@@ -23314,10 +23316,10 @@ static ms_result ms__read_body(ms__reader *r, const ms_dialect *d, ms_str *value
     ms_str name = ms_str_of(d->list ? d->list : "messages");
     bool object = ms_json_kind_of(body) == MS_JSON_OBJECT;
     if (object && ms_json_member(body, name, value)) {
-        bool said = d->system && ms_json_member(body, ms_str_of(d->system), &system);
-        if (!said && d->system_parts) /* the service accepts both names */
-            said = ms_json_member(body, MS_STR("system_instruction"), &system);
-        if (said && ms_json_kind_of(system) != MS_JSON_NULL)
+        bool has = d->system && ms_json_member(body, ms_str_of(d->system), &system);
+        if (!has && d->system_parts) /* the service accepts both names */
+            has = ms_json_member(body, MS_STR("system_instruction"), &system);
+        if (has && ms_json_kind_of(system) != MS_JSON_NULL)
             MS__TRY(ms__read_system(r, d, system));
     }
     if (ms_json_kind_of(*value) == MS_JSON_ARRAY) return MS_OK;
@@ -23394,7 +23396,7 @@ static ms_result ms__writer_result(ms_writer *w, ms_error *err)
     return ms__fail(err, w->json.result, "writing message %u failed", w->written + 1);
 }
 
-/* Writes n messages as one; they count as written. What fails half way spoils the text,
+/* Writes n messages as one; they count as written. A failure half way spoils the text,
  * so the writer then refuses to go on. */
 static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
                                  ms_error *err)
@@ -23769,8 +23771,8 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * after each message and at the end; no item joins a group from then on.
  * (P1) Each call that is written has one result after it, and each result has its call
  *      before it.
- * (P2) Equal input gives equal bytes.
- * (P3) Reading the list and projecting it again gives the same bytes.
+ * (P2) Equal input makes equal bytes.
+ * (P3) Reading the list and projecting it again makes the same bytes.
  * (P4) With the same start, one message more changes nothing before the group that it
  *      joins; with thinking, nothing before the running turn.
  * ================================================================================== */
@@ -23988,7 +23990,7 @@ typedef struct ms__projector {
     size_t n_groups;
     uint64_t count, cost;       /* of items after the pinned groups */
     uint64_t system_cost;       /* of the pinned groups */
-    char *key;                  /* room for one, when opts.key gives them */
+    char *key;                  /* room for one, when opts.key is set */
     ms__name *names[MS__NAME_TABLES];
     ms__name spare;             /* the name that there was no memory for */
     uint64_t hash_key[2];
@@ -24106,7 +24108,7 @@ static ms_str ms__shorter(ms__projector *p, ms_str text, ms_str key)
     return text;
 }
 
-/* A JSON string with something in it, of that member; absent: there is none. `object`
+/* A JSON string with something in it, of that member, or absent. `object`
  * absent: a member of the message that no field stands for. */
 static ms_str ms__string_of(const ms_envelope *m, ms_str object, const char *name)
 {
@@ -24119,9 +24121,9 @@ static ms_str ms__string_of(const ms_envelope *m, ms_str object, const char *nam
 
 /* ---- Parts of a message. */
 
-/* What a list of parts can hold, as the formats spell it. `need` is the member that holds
- * the text or the picture. A list of search results with a member "text" is data: only
- * these forms count. */
+/* The forms of a part in a list, as the formats spell them. `need` is the member that
+ * holds the text or the picture. A list of search results with a member "text" is data:
+ * only these forms count. */
 typedef enum ms__part_kind {
     MS__PART_TEXT,
     MS__PART_PICTURE,
@@ -24370,7 +24372,7 @@ static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
     return !ms_str_equal(p->opts.agent_key, m->agent_key);
 }
 
-/* What another agent did, as the reader sees it: "[worker] search {"q": 1}". */
+/* The work of another agent as user text: "[worker] search {"q": 1}". */
 static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     bool call = m->type == MS_T_ACTION, delegation = m->type == MS_T_DELEGATION;
@@ -24571,7 +24573,7 @@ static bool ms__same_model(ms_str a, ms_str b)
     return (rest.ptr[0] == '-' || rest.ptr[0] == '@') && digits > 3;
 }
 
-/* What ms_answer stored as signed by this provider and model; absent: nothing is. */
+/* The member `signed`, if this provider and model signed it, or absent. */
 static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
 {
     ms_str all, name, model;
@@ -24587,7 +24589,7 @@ static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
 
 /* The thinking of a message that this provider takes back, with its signature, or the
  * data of redacted thinking, which has no text. In chat completions it may stand beside
- * the text. NULL: there is none. */
+ * the text. NULL: no such thinking. */
 static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
 {
     bool chat = p->profile->shape == MS_SHAPE_CHAT;
@@ -24993,8 +24995,8 @@ static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *
 
 
 /* ==== [emit] groups become provider messages =========================================
- * Steps 5 to 8 of [project]. What a list needs beside the history's own groups becomes
- * groups and results, too, so writing is one loop over runs. How a format spells each
+ * Steps 5 to 8 of [project]. Texts that the rules add become groups and results,
+ * too, so writing is one loop over runs. How a format spells each
  * thing is a template in ms__shapes; ms__out_form fills it.
  * ================================================================================== */
 
@@ -25227,7 +25229,7 @@ static void ms__gather_item(ms__projector *p, const ms__item *item)
     while (*p->parts_end) p->parts_end = &(*p->parts_end)->next;
 }
 
-/* The item after one of a run whose last group is `last`; NULL: there is none. */
+/* The item after one of a run whose last group is `last`, or NULL. */
 static const ms__item *ms__item_after(const ms__item *item, const ms__group *last)
 {
     if (item->next) return item->next;
@@ -25314,8 +25316,8 @@ static void ms__out_reply(ms__projector *p, const ms__item *r)
     if (wraps) ms__out(p, "}");
 }
 
-/* Writes a template. What stands after % is filled in, of the texts that were gathered:
- *   %t all as one string            %T the same; null where there is none
+/* Writes a template. A letter after % is a hole. Of the texts that were gathered:
+ *   %t all as one string            %T the same; null without texts
  *   %c the same, or a list where pictures are among them
  *   %b texts and pictures in a list %m pictures in a member
  * and of a call, its result, or another item:
@@ -25716,8 +25718,8 @@ typedef enum ms__bit_kind {
     MS__BIT_OTHER
 } ms__bit_kind;
 
-/* What a bit holds. The signature is that of thinking, or of a call of gemini; data that
- * of redacted thinking. */
+/* The contents of a bit. The signature is that of thinking, or of a call of gemini; data
+ * that of redacted thinking. */
 typedef enum ms__bit_part {
     MS__BIT_BODY, /* text; of a call its arguments */
     MS__BIT_NAME,
@@ -25753,7 +25755,7 @@ static void ms__answer_put(ms_answer_stream *a, ms_buf *buf, ms_str text)
     if (ms_buf_write(buf, text.ptr, text.len) != MS_OK) ms__answer_lost(a, text.len);
 }
 
-/* The value at a path of members and indices, "choices.0.delta"; absent: there is none,
+/* The value at a path of members and indices, "choices.0.delta", or absent,
  * or null. */
 static ms_str ms__at(ms_str v, const char *path)
 {
@@ -25769,7 +25771,7 @@ static ms_str ms__at(ms_str v, const char *path)
 
 /* ---- Bits. */
 
-/* The bit of that kind and index, made when there is none; NULL: no memory. */
+/* The bit of that kind and index, made if absent; NULL: no memory. */
 static ms__bit *ms__bit_at(ms_answer_stream *a, ms__bit_kind kind, int64_t index)
 {
     ms__bit **at = &a->bits;
@@ -25996,7 +25998,7 @@ static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
     if (ms_json_kind_of(ms__at(event, "done")) == MS_JSON_TRUE) a->whole = true;
 }
 
-/* What all have, at their places: counts of tokens and of nanoseconds, the model, why it
+/* Paths of what all have: counts of tokens and of nanoseconds, the model, why it
  * stopped. */
 enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__MODEL, MS__STOP };
 
@@ -26390,7 +26392,7 @@ static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t upda
     return ms__members_set(m->extra, names, values, 2, arena, &m->extra, err);
 }
 
-/* Makes the text that was fed to DATA JSON. */
+/* Makes the streamed text of DATA JSON. */
 static ms_result ms__task_fed(ms_envelope *m, ms_error *err)
 {
     ms_str json;
@@ -26445,7 +26447,7 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
  *     lookup |   (user-12, session-abc-msg-3)  ->  the full text
  *
  * The location is "<bytes of the user id>:<user id>/<session id>". The number ends at the
- * first colon and gives the length of the user id, whatever bytes that has. So two pairs
+ * first colon and is the length of the user id, whatever bytes that has. So two pairs
  * of ids never have one location, and a user's locations are those that begin with
  * "<n>:<user>/".
  *
@@ -26629,10 +26631,10 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
 /* ==== [ffi] a flat interface for other languages =====================================
  * Two tables. ms__ffi_functions has a row for each function: its name, its code, the
  * names of its arguments. ms__ffi_rows has a row for each argument: its kind, and the
- * member of ms__ffi that receives it. ms__ffi_run decodes the arguments, opens the object
- * of the result, calls the function, and closes both. What a call needs lies in one block
- * of memory (the stack of a foreign thread may be small), its scratch in one arena; both
- * go when it returns.
+ * member of ms__ffi that receives it. ms__ffi_run decodes the arguments, opens the
+ * object of the result, calls the function, and closes both. The state of a call lies in
+ * one block of memory (the stack of a foreign thread may be small), its scratch in one
+ * arena; both go when it returns.
  *
  * (X1) No call leaves anything allocated but *out.
  * (X2) A member that a function does not know is an error: a misspelled filter must not
@@ -26843,7 +26845,7 @@ static ms_result ms__ffi_path(ms__ffi *f, ms_str text, const char **path)
     return copy[0] && strlen(copy) == text.len ? MS_OK : MS_E_ARGUMENT;
 }
 
-/* What is a string in JSON. */
+/* Decodes an argument that is a string in JSON. */
 static ms_result ms__ffi_text(ms__ffi *f, const ms__ffi_row *row, ms_str value, void *at)
 {
     ms_str text;
@@ -26896,7 +26898,7 @@ static ms_result ms__ffi_decode(ms__ffi *f, const ms__ffi_row *row, ms_str value
     }
 }
 
-/* What an argument of each kind is, for errors. */
+/* The arguments of each kind, for errors. */
 static const char *const ms__ffi_expected[] = {
     "a string", "a path", "JSON", "true or false", "a whole number from 0 on",
     "a whole number", "a whole number from 0 on", "a whole number from 0 on",
