@@ -1,6 +1,6 @@
-/* A chat in which somebody changes their mind. A question is edited and the answers
- * behind it are taken back (rewind), the conversation goes on from there; then another
- * one is tried beside it (fork). Nothing is rewritten: a change is a record of its own,
+/* A chat in which the user reconsiders. A question is edited and the answers after it are
+ * hidden (rewind); the conversation continues there; then a second one branches off
+ * (fork). Nothing is rewritten: a change is a record of its own,
  * and a raw query still sees every word. A log does the same. Left out: redaction, which
  * erases in place, and compaction, which leaves out what is hidden. Build by hand:
  *
@@ -33,7 +33,7 @@ static ms_result print_chat(ms_store *store, ms_str chat, ms_error *err)
     return ms_cursor_close(&it, err);
 }
 
-/* The question becomes another one; what was said behind it is hidden. */
+/* Amends the question, and hides the messages after it. */
 static ms_result edit(ms_store *store, ms_str chat, uint64_t seq, const char *text,
                       ms_error *err)
 {

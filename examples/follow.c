@@ -1,6 +1,6 @@
 /* Two programs and one log: one writes, the other reads along through nothing but the
- * file. The reader takes no lock and writes no byte; it waits for messages behind the
- * last one it has seen, asks for them, and stops at a final one. Run them in two
+ * file. The reader takes no lock and writes no byte; it waits for messages after the
+ * last one it has seen, reads them, and stops at a final one. Run them in two
  * terminals, in any order, or without arguments to have both at once:
  *
  *     follow write FILE
@@ -42,7 +42,7 @@ static ms_result write_log(const ms_log_desc *desc, ms_error *err)
     return result;
 }
 
-/* Prints what is behind *seen, and moves it; *last is the type of the last one. */
+/* Prints the messages after *seen and moves it; *last: the type of the last one. */
 static ms_result print_new(ms_store *store, uint64_t *seen, ms_type *last, ms_error *err)
 {
     ms_query query = {0};

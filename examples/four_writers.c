@@ -36,7 +36,7 @@ static ms_result work(const ms_log_desc *desc, int worker, ms_error *err)
     return result;
 }
 
-/* Is all there, each worker's results in its order, each right behind its call? */
+/* Checks that all is there: each worker's results in order, each right after its call. */
 static ms_result check(ms_store *store, ms_error *err)
 {
     ms_cursor it;

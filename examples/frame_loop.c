@@ -91,7 +91,7 @@ int main(int argc, char **argv)
         desc.ticked = true;
         result = ms_log_open(&store, &desc, &err);
         if (result == MS_OK) result = last_frame(store, &frame, &err);
-        if (result == MS_OK) printf("it goes on behind frame %lld\n", (long long)frame);
+        if (result == MS_OK) printf("it goes on after frame %lld\n", (long long)frame);
         if (result == MS_OK) result = play(store, &err);
         ms_close(store);
     }

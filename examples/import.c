@@ -1,7 +1,7 @@
-/* Moving in: the messages that another program kept, a list of OpenAI chat messages or
- * the body of a request, are taken into a log file, import.msl, and are then a history
- * that another provider takes. Give it such a file; without one it takes a sample, in
- * which the last call has no result, and leaves no log behind. Left out: JSON Lines and
+/* Moving in: another program's messages, a list of OpenAI chat messages or the body of a
+ * request, are stored in a log file, import.msl, and become a history that another
+ * provider takes. Give it such a file; without one it takes a sample, whose last call has
+ * no result, and removes the log at the end. Left out: JSON Lines and
  * other formats, which `msgstore import` knows. Build and run by hand, in the folder of
  * msgstore.h:
  *

@@ -1,7 +1,7 @@
 /* One history, four providers: a conversation with tool calls is stored once and written
  * as the requests that OpenAI, Anthropic, Gemini and strict local servers take. The
  * window is the newest four messages: it begins at a turn, never between a call and its
- * result. One call was never answered; a result that says so stands in. Left out: sending
+ * result. One call was never answered; a made result stands in. Left out: sending
  * anything, and token budgets. Build and run by hand, in the folder of msgstore.h:
  *
  *     cc -std=c99 -pthread -I/usr/include/stb -o providers examples/providers.c

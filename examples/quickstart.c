@@ -16,7 +16,7 @@ static int report(const char *what, const ms_error *err)
     return 1;
 }
 
-/* Prints what is left of a cursor, closes it, and says how it went. */
+/* Prints the rest of a cursor's messages and closes it; returns its result. */
 static ms_result print_all(const char *title, ms_cursor *it, ms_error *err)
 {
     const ms_msg *msg;

@@ -1,9 +1,9 @@
-/* A recorded run is played again without its tools. The agent is run as it was; each call
- * that it makes is compared with the next one that was recorded, and gets the result that
- * was recorded for it. So a run can be repeated at any time, at no cost, and when the
- * agent has changed the first call that is another one is told: here the same agent, that
- * agrees, then one that asks for more rows. Left out: a real model (what it answers is
- * recorded and played alike), and comparing finished runs (msgstore diff). Build by hand:
+/* A recorded run is repeated without its tools. The agent runs as before; each call that
+ * it makes is compared with the next recorded one, and receives the recorded result. So a
+ * run can be repeated at any time, at no cost, and the first call that differs is
+ * reported. Here the same agent agrees, then a changed one asks for more rows. Left out:
+ * a real model (its answers are recorded and repeated alike), and comparing finished runs
+ * (msgstore diff). Build by hand:
  *
  *     cc -std=c99 -pthread -I/usr/include/stb -o replay examples/replay.c
  */

@@ -1,4 +1,4 @@
-/* A store of your own: messages in an SQLite table behind struct ms_backend, so that all
+/* A store of your own: messages in an SQLite table, over struct ms_backend, so that all
  * queries and the histories of [api-memory] work on it. A row keeps the whole message as
  * ms_encode wrote it, beside the columns that queries need. Left out: it is for one
  * thread at a time, stamps no times, and stat walks the table. The argument is a database
@@ -65,7 +65,7 @@ static ms_result sq_run(ms_store *store, char *sql, uint64_t *numbers, ms_error 
     return sq_fail(store, MS_E_IO, NULL, err);
 }
 
-/* The message in the next row's first column; MS_E_NOT_FOUND behind the last row. */
+/* Reads the message of the next row's first column; MS_E_NOT_FOUND after the last row. */
 static ms_result sq_step(ms_store *store, sqlite3_stmt *rows, ms_arena *arena,
                          const ms_msg **msg, ms_error *err)
 {
@@ -169,8 +169,8 @@ static ms_result sq_append(ms_store *store, ms_str location, const ms_envelope *
 
 /* ---- query ---- */
 
-/* The views are a union and the filters are cut out of it; the inner order says what the
- * limit keeps, the outer one how it is read. By time, a message without one is in the
+/* The views are a union, and the filters select from it; the limit applies to the inner
+ * order, the cursor reads in the outer one. By time, a message without one is in the
  * run of the last message that has one. */
 static char *sq_select(const ms_query *q, uint64_t last)
 {

@@ -84,8 +84,8 @@ bad in_array 3 16 49 "[\n $task,\n {\"type\":\"task\"+\"x\":1}\n]"
 bad no_comma 1 32 31 "[$task $task]"
 bad comma_at_end 1 32 31 "[$task,]"
 bad array_cut 1 31 30 "[$task"
-bad array_cut_behind_comma 1 32 31 "[$task,"
-bad bracket_behind 1 30 29 "$task]"
+bad array_ends_after_comma 1 32 31 "[$task,"
+bad bracket_after_the_end 1 30 29 "$task]"
 bad object_cut 1 16 15 '{"type":"task",'
 bad two_commas 1 32 31 "[$task,,$task]"
 bad scalar 1 1 0 '5'

@@ -267,7 +267,7 @@ bool cost_by_of(const char *word, cost_by *by)
 #ifndef _WIN32
 static pid_t pager;           /* 0: none */
 #endif
-static unsigned pager_width;  /* of the terminal that it writes to; 0: there is none */
+static unsigned pager_width;  /* columns of its terminal; 0: no terminal */
 
 /* What is printed goes to a terminal, perhaps through a pager. */
 static bool output_is_terminal(void)

@@ -70,7 +70,7 @@ __attribute__((format(printf, 1, 2)))
 #endif
 void complain(const char *format, ...);
 
-/* Says what a library call returned; what is NULL where the message tells it itself. */
+/* Reports a library call's error; what: NULL where the message names the subject. */
 int complain_of(const char *what, ms_result result, const ms_error *err);
 int no_memory(void);
 

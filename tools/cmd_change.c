@@ -1,6 +1,6 @@
 /* The commands that change what a log shows: amend, hide, rewind, redact, fork, note,
  * location. Each waits for its input before it opens the log, does one thing, syncs, and
- * says what it did. They use the stores, listings and input of msgstore.c. */
+ * reports what it did. They use the stores, listings and input of msgstore.c. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -19,7 +19,7 @@ static int wrong_argument(const char *name, const char *expected, const char *te
     return USAGE;
 }
 
-/* The number of a message; 0 is none, and allowed where it means the beginning. */
+/* The number of a message; 0 is allowed where it means the beginning. */
 static int take_number(const char *name, const char *text, bool zero, uint64_t *seq)
 {
     if (parse_number(text, seq) && (zero || *seq > 0)) return FINE;
@@ -69,8 +69,7 @@ static int open_to_change(job *j)
     return open_log(j, j->options->files[0], &desc);
 }
 
-/* What a change returned; when it is made it is synced, and said: what was done to
- * what. */
+/* Ends a change: reports an error, or syncs the store and prints the line of success. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 5, 6)))
 #endif
@@ -94,7 +93,7 @@ static int finish_change(job *j, ms_result result, ms_error *err, const char *do
     return output_end(&out, FINE);
 }
 
-/* How many messages the location shows behind a number. */
+/* Returns how many visible messages of the location have larger numbers. */
 static int count_behind(job *j, ms_str location, uint64_t seq, uint64_t *count)
 {
     ms_cursor it;
@@ -119,7 +118,7 @@ static int look_at(job *j, uint64_t seq, const ms_msg **msg)
 
 /* ---- msgstore amend ---------------------------------------------------------------- */
 
-/* What an ACTION says are its arguments, what a DELEGATION says is its task. */
+/* The text of an ACTION is its arguments, that of a DELEGATION its task. */
 static int set_body(ms_envelope *m, ms_value value)
 {
     ms_error err;
@@ -488,7 +487,7 @@ static int erase(selection *s)
     while (done < s->n && (result == MS_OK || result == MS_E_DAMAGED)) {
         ms_result one = ms_redact(s->job->store, s->seqs[done], &err);
         if (one != MS_OK) result = one;
-        if (one == MS_OK || one == MS_E_DAMAGED) done++; /* told of in the end */
+        if (one == MS_OK || one == MS_E_DAMAGED) done++; /* reported at the end */
     }
     emit_format(&s->out, "erased     %zu messages\n", done);
     int code = output_end(&s->out, FINE);
@@ -584,9 +583,9 @@ const command amend_command = {
     "  msgstore amend trace.log 19 --json <result.json\n"
     "\n"
     "usage: msgstore amend [OPTION...] STORE NUMBER [TEXT|-]\n"
-    "Replaces what a message says; its number and its place in every view stay. TEXT\n"
-    "is the content, of an action its arguments, of a delegation its task; without it,\n"
-    "it is read from standard input.\n",
+    "Replaces the content of a message; its number and its place in every view stay.\n"
+    "TEXT is the content, of an action its arguments, of a delegation its task; without\n"
+    "it, it is read from standard input.\n",
     false,
 };
 
@@ -624,7 +623,7 @@ const command rewind_command = {
     "  msgstore rewind trace.log --location job_42 0\n"
     "\n"
     "usage: msgstore rewind [OPTION...] STORE NUMBER\n"
-    "Goes back to a message of a location: hides everything behind it. 0 hides all.\n",
+    "Goes back to a message of a location: hides everything after it. 0 hides all.\n",
     false,
 };
 
@@ -692,7 +691,7 @@ static const option_row redact_rows[] = {
     {OPT_MASK_SECRETS, "with --secrets --apply: only the secrets, not the messages"},
     {OPT_PERSONAL, "with --secrets: e-mail addresses and names of home folders, too"},
     {OPT_RAW, "hidden messages, too"},
-    {OPT_CONVERSATION, "what user and assistant said"},
+    {OPT_CONVERSATION, "messages of user and assistant"},
     {OPT_AGENT, "what agent A did"},
     VIEW_ROWS,
     {OPT_LOCATION, "only this location"},
@@ -715,7 +714,7 @@ const command redact_command = {
     "       msgstore redact [OPTION...] STORE, with options that choose\n"
     "       msgstore redact --secrets [--location L] [--apply] STORE\n"
     "Erases what messages say where it stands in the file: content, arguments, notes\n"
-    "(but usage), what they said before they were amended. Number, time, type, agent,\n"
+    "(but usage), their texts before they were amended. Number, time, type, agent,\n"
     "ids stay. Without --apply it only shows what would be erased. It cannot be\n"
     "undone. Copies, backups and other logs keep what they have, and so does what a\n"
     "crash left of an append, until msgstore compact. Nobody should read meanwhile.\n"

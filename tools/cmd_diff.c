@@ -1,8 +1,8 @@
-/* msgstore diff: where two runs part. Messages are compared one by one, field by field,
- * JSON by what it says and not how it is spelled; the first difference is told with its
- * place and what both say around it. What differs between any two runs (times, numbers,
- * ids, names of locations, members that no field stands for) is not compared unless
- * --also asks for it. It uses the stores and listings of msgstore.c. */
+/* msgstore diff: where two runs differ. It compares message by message, field by field,
+ * and JSON by value, not by spelling. It prints the first difference with its place and
+ * both texts around it. Times, numbers, ids, names of locations, and members without a
+ * field differ between any two runs: only --also compares them. It uses the stores and
+ * listings of msgstore.c. */
 
 #define _GNU_SOURCE
 #include "cmd_diff.h"
@@ -54,7 +54,7 @@ static bool has_fraction(ms_str number)
     return false;
 }
 
-/* 1 is 1.0; integers that a double does not hold are told apart by their digits. */
+/* 1 equals 1.0; integers too large for a double are compared by their digits. */
 static bool same_number(ms_str a, ms_str b)
 {
     double x, y;
@@ -198,7 +198,7 @@ static bool messages_differ(difference *d, const options *o, const ms_msg *a,
 }
 
 
-/* ---- What is told ------------------------------------------------------------------ */
+/* ---- The report -------------------------------------------------------------------- */
 
 /* The byte from which two texts differ, or where the shorter one ends. */
 static size_t parting(ms_str a, ms_str b)
@@ -355,7 +355,7 @@ static const option_row diff_rows[] = {
     {OPT_ALSO, "compare these, too: times, ids, numbers, rest; with commas between "
                "them. rest: members that no field stands for"},
     {OPT_LOCATION, "only this location; given again: that is the one of B"},
-    {OPT_CONVERSATION, "what user and assistant said"},
+    {OPT_CONVERSATION, "messages of user and assistant"},
     {OPT_AGENT, "what agent A did; also the agent of traces that have none"},
     VIEW_ROWS,
     WHEN_ROWS,
@@ -372,7 +372,7 @@ const command diff_command = {
     "\n"
     "usage: msgstore diff [OPTION...] A B\n"
     "Compares two runs, message by message, and tells the first difference: the place,\n"
-    "the field, and both values around it. JSON is compared by what it says. Without\n"
+    "the field, and both values around it. JSON is compared by value. Without\n"
     "--also, times, numbers of messages, and ids (location, turn, id, key, call_id)\n"
     "are not compared, nor members that no field stands for. Exit code 0: equal; 1:\n"
     "different; 2: a store that cannot be read.\n",

@@ -7,7 +7,7 @@
 
 enum { DIFF_PATH = 256 };
 
-/* Where two values part: the text of both, absent where there is none. */
+/* Where two values differ: the text of both; absent where one lacks it. */
 typedef struct difference {
     char path[DIFF_PATH];     /* "args.limit" */
     size_t len;

@@ -41,7 +41,7 @@ static void note_message(finding *f, uint64_t seq)
     f->count++;
 }
 
-/* "location id" of a call or a result; absent: it is none, or has no id. */
+/* "location id" of a call or a result; absent for others, and without an id. */
 static ms_str call_key(examined *e, const ms_envelope *m)
 {
     ms_buf key = {&e->inner.arena, NULL, 0, 0};
@@ -345,8 +345,8 @@ static void look_at_document(examined *e, ms_str text)
     e->mended = value;
 }
 
-/* Its own lines tell all of a format that the doctor takes apart; of others a reader's
- * messages do. */
+/* Formats that the doctor parses are examined line by line, others through the messages
+ * of their reader. */
 static int examine(examined *e, ms_str text)
 {
     bool zip = is_zip(text);

@@ -30,7 +30,7 @@ typedef struct follower {
     ms_arena arena;           /* of the writer */
     struct stat file;         /* the one that is open */
     uint64_t last;            /* everything up to here was looked at */
-    uint64_t mark;            /* changes behind this message were looked at, */
+    uint64_t mark;            /* changes after this message were printed, */
     size_t marked;            /* so many of them */
     uint64_t *writing;        /* messages that were not finished when they came */
     size_t n_writing, cap_writing;
@@ -52,7 +52,7 @@ static int follow_later(follower *f, uint64_t seq)
     return FINE;
 }
 
-/* Was it one of those? Then it is none any more. */
+/* Removes the message from the list; false: it was not there. */
 static bool follow_ended(follower *f, uint64_t seq)
 {
     for (size_t i = 0; i < f->n_writing; i++) {
@@ -100,7 +100,7 @@ static int follow_end(follower *f, ms_cursor *it, int code)
     return output_end(&f->out, code);
 }
 
-/* Prints what the query gives, each message whole. */
+/* Prints the messages of the query, each as a whole. */
 static int follow_query(follower *f, const ms_query *q)
 {
     ms_cursor it;
@@ -195,8 +195,7 @@ static int follow_on(follower *f, ms_query *q, double left)
     return GIVEN(f->job->options, RAW) ? FINE : follow_query(f, q);
 }
 
-/* Begins with the newest messages (with --raw, records), or behind the one that was
- * named. */
+/* Begins with the newest messages (with --raw, records), or after the named one. */
 static int follow_begin(follower *f, ms_query *q)
 {
     ms_error err;
@@ -259,12 +258,12 @@ static int run_follow(job *j)
 
 static const option_row follow_rows[] = {
     {OPT_LIMIT, "begin with the newest N (10); 0: with all"},
-    {OPT_AFTER, "begin behind message number N instead"},
+    {OPT_AFTER, "begin after message number N instead"},
     {OPT_SECONDS, "stop after S seconds"},
     {OPT_RAW, "every record that comes, as view --raw shows it: pieces of messages "
               "that are being written, too"},
     {OPT_JSON, "with --raw: an object a line"},
-    {OPT_CONVERSATION, "what user and assistant said"},
+    {OPT_CONVERSATION, "messages of user and assistant"},
     {OPT_AGENT, "what agent A did"},
     VIEW_ROWS,
     {OPT_LOCATION, "only this location"},
@@ -283,7 +282,7 @@ const command follow_command = {
     "\n"
     "usage: msgstore follow [OPTION...] STORE\n"
     "Shows the newest messages of a log, then those that come, until interrupted. A\n"
-    "message that is amended meanwhile is shown again, with a * behind its type; one\n"
+    "message that is amended meanwhile is shown again, with a * after its type; one\n"
     "that is being written when it begins, with a ~, and when it ends. In a message\n"
     "format each is written once, when it is whole.\n",
     false,

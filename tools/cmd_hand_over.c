@@ -48,8 +48,8 @@ const command hand_over_command = {
     "\n"
     "usage: msgstore hand-over [OPTION...] STORE [SESSION] --to PROGRAM\n"
     "Writes a session as the transcript of another program. Entries are linked anew,\n"
-    "and ids of calls made valid. A call without a result gets one that says so, and a\n"
-    "result without a call gets a call. Thoughts stay out, since the provider of the\n"
+    "and ids of calls made valid. A call without a result gets a made one, and a result\n"
+    "without a call gets a call. Thoughts stay out, since the provider of the\n"
     "other program did not sign them; so do messages of other agents.\n",
     true,
 };

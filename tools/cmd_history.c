@@ -36,7 +36,7 @@ static void print_report(const ms_project_report *r)
         {r->dropped, "dropped: never sent, empty, doubled, or results without a call"},
         {r->orphans, "of these: results whose call is not there"},
         {r->duplicates, "of these: further results of one call"},
-        {r->wrapped, "said in another form"},
+        {r->wrapped, "written in another form"},
         {r->renamed, "call ids and tool names changed"},
         {r->shortened, "shortened"},
         {r->synthesised, "results made up for calls without one"},
@@ -232,7 +232,7 @@ static int run_history(job *j)
 
 static const option_row history_rows[] = {
     {OPT_FORMAT, "a provider; or table, or another message format, a line each"},
-    {OPT_AGENT, "who reads: in a request, what others did is told as user text; "
+    {OPT_AGENT, "the reader: in a request, steps of others become user text; "
                 "also the agent of traces that have none"},
     {OPT_LOCATION, "the same as LOCATION, and that of messages that have none; one "
                    "of them is needed when there are several"},

@@ -144,7 +144,7 @@ static int run_import(job *j)
     return print_import(&im, code == FINE && lossy ? DAMAGED : code);
 }
 
-/* Appends, then tells the number: whoever reads it knows that the message is stored. */
+/* Appends, then prints the number: a printed number is a stored message. */
 static int append_take(void *ctx, const taken *t)
 {
     importer *im = ctx;
@@ -185,7 +185,7 @@ static const option_row import_rows[] = {
                "in the file: imported again, a file adds what is new"},
     {OPT_KEEP_GOING, "for damaged JSON Lines: skip what cannot be read, take what "
                      "is whole, tell each place on standard error; exit code 3"},
-    {OPT_SYNC, "end: one sync behind the last message (the default); each: one for "
+    {OPT_SYNC, "end: one sync after the last message (the default); each: one for "
                "every message; none"},
     WRITE_ROWS,
     {OPT_LOCATION, "the location of messages that have none"},

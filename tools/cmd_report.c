@@ -455,7 +455,7 @@ static void put_system(report *r, ms_str system)
     else put_strings(r, "system", ms_buf_text(&token));
 }
 
-/* The request to one provider, or why there is none. */
+/* The request to one provider, or why it cannot be made. */
 static int put_request(report *r, ms_str location, uint64_t skip,
                        const ms_profile *profile)
 {
@@ -836,7 +836,7 @@ static const option_row report_rows[] = {
                    "given several times"},
     {OPT_LIMIT, "the newest N messages of each location"},
     {OPT_AS, "only the request to this provider; without it, to each"},
-    {OPT_AGENT, "what this agent would send, others told as text"},
+    {OPT_AGENT, "the request of this agent, others as text"},
     {OPT_PERSONAL, "mask e-mail addresses and names of home folders, too"},
     {OPT_SHOW_SECRETS, "mask nothing"},
     INPUT_ROWS,

@@ -16,7 +16,7 @@ typedef struct searcher {
     ms_writer writer;
     ms_arena arena;           /* of the writer */
     uint64_t messages;        /* found */
-    ms_arena around;          /* of what stands before and behind a match */
+    ms_arena around;          /* of the text before and after a match */
 } searcher;
 
 static const char *field_word(ms_field field)
@@ -48,8 +48,8 @@ static ms_str last_columns(ms_str text, size_t columns)
     return text;
 }
 
-/* Room on one side that is not needed there is for the other. What is too much behind it
- * is cut when it is printed. */
+/* Room that one side leaves goes to the other. Printing truncates the rest after the
+ * match. */
 static snippet snippet_of(ms_str text, const ms_found *f, size_t room)
 {
     snippet s;
@@ -66,7 +66,7 @@ static snippet snippet_of(ms_str text, const ms_found *f, size_t room)
     return s;
 }
 
-/* Prints what was put into the cell, in a colour or not; it goes on behind that. */
+/* Prints the text of the cell, in a colour or not, and advances. */
 static void emit_cell(cell *c, const char *colour, output *out)
 {
     if (colour != NULL) emit_text(out, colour);
@@ -239,7 +239,7 @@ static const option_row search_rows[] = {
     {OPT_LIMIT, "stop after N messages"},
     {OPT_OLDEST, "oldest first"},
     {OPT_BY_STORE, "as they stand in each STORE, not in order of time"},
-    {OPT_CONVERSATION, "what user and assistant said"},
+    {OPT_CONVERSATION, "messages of user and assistant"},
     {OPT_AGENT, "what agent A did; also the agent of traces that have none"},
     VIEW_ROWS,
     {OPT_LOCATION, "only this location, and that of messages that have none"},

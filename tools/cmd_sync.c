@@ -106,7 +106,7 @@ static const option_row sync_rows[] = {
     {OPT_QUIET, "print nothing but complaints"},
     {OPT_JSON, "one JSON object"},
     {OPT_REFUSE, "refuse what is unknown or odd instead of keeping it whole"},
-    {OPT_SYNC, "end: one sync behind the last message (the default); none"},
+    {OPT_SYNC, "end: one sync after the last message (the default); none"},
     WRITE_ROWS,
     {OPT_AGENT, "the agent of messages that have none"},
     {OPT_END, NULL},

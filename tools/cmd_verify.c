@@ -36,7 +36,7 @@ static int run_verify(job *j)
                 r.messages, r.last_seq);
     emit_format(&out, "others     %" PRIu64 " index records, %" PRIu64
                 " more\n", r.index_records, r.other_records);
-    emit_format(&out, "torn       %" PRIu64 " bytes behind the last whole append\n",
+    emit_format(&out, "torn       %" PRIu64 " bytes after the last whole append\n",
                 r.torn_bytes);
     emit_format(&out, "unreadable %" PRIu64 " ranges, %" PRIu64 " bytes; %" PRIu64
                 " index records\n", r.damaged, r.damaged_bytes, r.index_damaged);
@@ -203,6 +203,6 @@ const command compact_command = {
     "usage: msgstore compact [OPTION...] IN [OUT]\n"
     "Copies a log, or what is to be kept of it, into the new log OUT. Messages keep\n"
     "their numbers. Without a choice all are kept, as they are now: what was hidden,\n"
-    "and what amended messages said before, is left out.\n",
+    "and the earlier texts of amended messages are left out.\n",
     false,
 };

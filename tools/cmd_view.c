@@ -23,7 +23,7 @@ static int run_view(job *j)
 }
 
 static const option_row view_rows[] = {
-    {OPT_CONVERSATION, "what user and assistant said"},
+    {OPT_CONVERSATION, "messages of user and assistant"},
     {OPT_AGENT, "what agent A did: task, action, observation, error, final, "
                 "delegation; A is also the agent of those that have none"},
     VIEW_ROWS,

@@ -24,7 +24,7 @@ void costs_add(cost_row *to, const cost_row *row);
 /* Prices as LiteLLM's list has them: {"MODEL": {"input_cost_per_token", ...}}. */
 typedef struct prices {
     file_text file;
-    ms_str list;              /* absent: there is none */
+    ms_str list;              /* absent: no list */
 } prices;
 
 int prices_load(prices *p, const char *path);

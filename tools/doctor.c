@@ -110,7 +110,7 @@ static bool is_good_id(const diagnosis *d, ms_str id)
     return true;
 }
 
-/* A call or a result without an id is none for us. */
+/* Calls and results without an id are not counted. */
 static void add_part(diagnosis *d, size_t line, ms_str id, ms_str name, bool result,
                      bool custom)
 {
@@ -481,7 +481,7 @@ static void look_at_calls(diagnosis *d)
     }
 }
 
-/* later: only where it stands behind. */
+/* later: only at a larger place. */
 static bool is_needed(const diagnosis *d, size_t index, size_t other, bool later)
 {
     return other != index && !d->lines[other].written && (!later || other > index);

@@ -90,7 +90,7 @@ static bool file_map(file_text *f, int fd, uint64_t size)
 #endif
 }
 
-/* Reads on behind `len` bytes. */
+/* Reads on after `len` bytes. */
 static int file_read(file_text *f, int fd, const char *name, uint64_t expected,
                      size_t len)
 {

@@ -7,12 +7,12 @@
 #include "files.h"
 #include "read.h"
 
-/* The formats, in the order in which they are tried; NULL behind the last. */
+/* The formats, in the order in which they are tried; NULL ends the list. */
 const fileformat *format_at(size_t index);
-/* The first of that name; NULL: there is none. */
+/* Returns the first format of that name, or NULL. */
 const fileformat *format_find(ms_str name);
 
-/* The format of a text; NULL: it is none of these. all: the file has no more. */
+/* Returns the format of a text, or NULL. all: the text is the whole file. */
 const fileformat *format_of(ms_str text, bool all);
 /* Could the beginning of a document be one of a format? */
 bool format_hinted(ms_str head);
@@ -26,7 +26,7 @@ int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
 /* A piece of a folder that is one transcript. */
 typedef struct unit {
     char *path;               /* a file, or the folder of events */
-    char *root;               /* of OpenCode's tree; NULL: it is none */
+    char *root;               /* of OpenCode's tree; NULL for other formats */
     bool events;              /* a folder of OpenHands' events */
     uint64_t size;
     int64_t changed;          /* nanoseconds since 1970 */

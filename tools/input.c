@@ -13,9 +13,9 @@
 
 
 /* ---- Input: a splitter over blocks of 64 KiB ------------------------------------------
- * It finds where a value ends by counting brackets outside of strings; whether the value
- * is JSON says ms_json_check afterwards. Only the value at hand is in memory, at most
- * ELEMENT_MAX bytes. Text that cannot become JSON is not collected: each time its length
+ * It finds the end of a value by counting brackets outside of strings; ms_json_check
+ * checks the value afterwards. Only the current value is in memory, at most ELEMENT_MAX
+ * bytes. Text that cannot become JSON is not collected: each time its length
  * has doubled, what is there is checked, sooner where much of it is expected. */
 
 #define BLOCK_SIZE ((size_t)64 << 10)
@@ -53,7 +53,7 @@ void source_close(source *s)
     free(s->buf);
 }
 
-/* Counts the lines in the first `len` bytes behind the start. */
+/* Counts the lines in the first `len` bytes after the start. */
 static void count_lines(const source *s, size_t len, uint64_t *line, uint64_t *line_base)
 {
     const char *from = s->buf + s->start, *end = from + len, *newline;
@@ -89,7 +89,7 @@ static void source_take(source *s, size_t len)
     s->start += len;
 }
 
-/* Makes room for a block behind what is there. */
+/* Makes room for one more block. */
 static int source_room(source *s)
 {
     if (s->start > 0) {
@@ -170,7 +170,7 @@ typedef struct splitter {
 
 typedef enum split { SPLIT_MORE, SPLIT_BEFORE, SPLIT_BEHIND } split;
 
-/* Does the value end before or behind this byte? */
+/* Does the value end before or after this byte? */
 static split splitter_step(splitter *p, char c)
 {
     if (p->string) {
@@ -503,7 +503,7 @@ static bool is_time(ms_str value)
            ms_iso_read(ms_str_n(value.ptr + 1, value.len - 2), &ns) == MS_OK;
 }
 
-/* A row says when; its calls are no list. */
+/* A row has a time; its calls are no list. */
 static bool shows_session(const shape *s)
 {
     if (!is_kind(s->role, MS_JSON_STRING) || is_kind(s->tool_calls, MS_JSON_ARRAY)) {
@@ -526,8 +526,8 @@ static const struct {
     {"session", shows_session},
 };
 
-/* The dialect of a message object; NULL when it shows none. One that has a role and
- * nothing else that tells is of the dialect `otherwise` (NULL: openai). */
+/* Returns the dialect of a message object, or NULL. An object with a role and no other
+ * member that identifies a format has the dialect `otherwise` (NULL: openai). */
 static const ms_dialect *dialect_of(reader *r, ms_str object, const ms_dialect *otherwise)
 {
     shape s = shape_of(r, object);
@@ -561,7 +561,7 @@ static bool find_list(reader *r, ms_str object, ms_str *list)
     return list->ptr != NULL;
 }
 
-/* Beside the messages of a request its system text says whose format it is. */
+/* The system text of a request, beside its messages, shows the format. */
 static const ms_dialect *dialect_of_body(const reader *r, ms_str object)
 {
     ms_str value;
@@ -589,7 +589,7 @@ static ms_str find_name(reader *r, ms_str object)
     return ms_str_n(NULL, 0);
 }
 
-/* So many bytes from `offset` on were passed over; the fault says why. */
+/* Reports that `n` bytes from `offset` on were skipped, and the fault. */
 static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t bytes)
 {
     const fault *f = &to->fault;
@@ -739,7 +739,7 @@ static int read_array(reader *r, conversation *talk)
         }
         source_take(s, 1);
         if ((code = source_peek(s, &c)) != FINE) return code;
-        if (c == ']') return complain_at(s, 0, "a value was expected behind ','", "");
+        if (c == ']') return complain_at(s, 0, "a value was expected after ','", "");
     }
     source_take(s, 1);
     return FINE;
@@ -747,9 +747,9 @@ static int read_array(reader *r, conversation *talk)
 
 
 /* ---- Getting over damage in JSON Lines, for --keep-going ------------------------------
- * What cannot be read is passed over to the end of its line, to a NUL, or to an object in
- * the line that must be one of its own: lines that were cut, and ran into the next one
- * when somebody went on writing, and pages of NULs are what crashes leave behind. */
+ * The reader skips what it cannot read: to the end of the line, to a NUL, or to an object
+ * that begins inside of the line. A crash leaves pages of NULs, and torn lines that the
+ * next writer continued. */
 
 /* How far the line goes: up to a newline, a NUL, or the end of the file. */
 static int line_length(source *s, size_t *len)
@@ -764,9 +764,8 @@ static int line_length(source *s, size_t *len)
     return FINE;
 }
 
-/* Is this one object, with nothing behind it in the line but perhaps the next one? What
- * stands inside of another object has a comma or a bracket behind it. *last: it ends the
- * line. */
+/* Is this one object, with nothing after it in the line but perhaps another object? One
+ * inside of another is followed by a comma or a bracket. *last: it ends the line. */
 static bool stands_alone(ms_str text, bool *last)
 {
     ms_json_opts repair = {0, true};
@@ -778,11 +777,11 @@ static bool stands_alone(ms_str text, bool *last)
     return ms_json_check(text, &repair, NULL, NULL) == MS_OK;
 }
 
-/* Where the next object of its own begins in a line whose byte `bad` is wrong, or the
- * line's end. In front of the bad byte it may be in what looks like a string, since an
- * object that is quoted in one has its quotes escaped; or where a value was to follow: it
- * could then be part of the line, but a newline behind it was not written by a process
- * that died inside of the line. */
+/* Returns where the next object begins in a line whose byte `bad` is wrong, or the line's
+ * end. Before the bad byte the object may seem to be in a string: an object that is
+ * really quoted has its quotes escaped. It may also stand where a value was to follow.
+ * Then the newline after it shows that a second process wrote it: the first died inside
+ * the line. */
 static size_t next_object(reader *r, ms_str line, size_t bad, bool newline)
 {
     splitter p = {0, false, false};

@@ -8,9 +8,9 @@
 
 
 /* ---- Input: a splitter over blocks of 64 KiB ------------------------------------------
- * It finds where a value ends by counting brackets outside of strings; whether the value
- * is JSON says ms_json_check afterwards. Only the value at hand is in memory, at most
- * ELEMENT_MAX bytes. Text that cannot become JSON is not collected: each time its length
+ * It finds the end of a value by counting brackets outside of strings; ms_json_check
+ * checks the value afterwards. Only the current value is in memory, at most ELEMENT_MAX
+ * bytes. Text that cannot become JSON is not collected: each time its length
  * has doubled, what is there is checked, sooner where much of it is expected. */
 
 /* Something bad in the input, and where it is. */
@@ -40,8 +40,8 @@ typedef struct source {
 int source_open(source *s, const char *path, const ms_str *head);
 void source_close(source *s);
 
-/* Says what is wrong at the byte `at` behind the start, and where that is in the file; or
- * notes it, where bad input is skipped. */
+/* Reports the fault at the byte `at` after the start, with its place in the file; counts
+ * it where bad input is skipped. */
 int complain_at(const source *s, size_t at, const char *what, const char *text);
 bool is_space(char c);
 
@@ -122,7 +122,7 @@ void complete_agent(const options *o, ms_envelope *m);
 
 /* ---- Which format a message is in -------------------------------------------------- */
 
-#define MEMBERS(X) /* that tell one format from another */                               \
+#define MEMBERS(X) /* that distinguish formats */                                        \
     X(type) X(role) X(kind) X(parts) X(content) X(author) X(schema) X(version)           \
     X(payload) X(data) X(metadata) X(message) X(uuid) X(sessionId) X(leafUuid) X(cwd)    \
     X(tool_name) X(tool_arguments) X(tool_calls) X(timestamp) X(created_at) X(msgstore)

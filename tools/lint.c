@@ -109,7 +109,7 @@ static void lint_put_number(lint_text *out, size_t number)
     lint_put_text(out, digits);
 }
 
-/* A word of a list, behind a separator when it is not the first. */
+/* A word of a list, after a separator when it is not the first. */
 static void lint_put_word(lint_text *out, size_t *count, const char *separator,
                           const char *word)
 {
@@ -283,7 +283,7 @@ static lint_text lint_kinds(unsigned kinds)
     return text;
 }
 
-/* The member of that name, absent when there is none. */
+/* Returns the member of that name, or absent. */
 static ms_str lint_get(ms_str object, const char *name)
 {
     ms_str value = {NULL, 0};
@@ -370,7 +370,7 @@ typedef struct lint_member {
 
 /* One kind of object. */
 typedef struct lint_shape {
-    const char *tag;          /* "user": the text, or the name, that tells it */
+    const char *tag;          /* "user": the text or name that identifies it */
     const char *places;       /* letters: where it may stand */
     const lint_member *members;
     lint_check *after;        /* looks at the object then; or NULL */
@@ -385,7 +385,7 @@ typedef struct lint_choice {
     bool open;                /* other members than those of the table are ignored */
 } lint_choice;
 
-/* A member that is in no table; says which are. */
+/* Reports a member that is in no table, and lists those that are. */
 static void lint_unknown(lint *l, const lint_path *at, ms_str key, const char *tag,
                          const lint_member *members)
 {
@@ -446,7 +446,7 @@ static const lint_shape *lint_shape_of(ms_str object, const lint_choice *of, cha
     return NULL;
 }
 
-/* An object of no shape that may stand there; says which may. */
+/* Reports an object of no allowed shape, and lists the allowed ones. */
 static void lint_no_shape(lint *l, const lint_path *at, ms_str object,
                           const lint_choice *of, char place)
 {
@@ -537,7 +537,7 @@ static void lint_not_blank(lint *l, const lint_path *at, ms_str value, char plac
 
 
 /* ---- calls and results ----
- * Each provider reads its list once and tells of the calls and results it meets. A result
+ * Each provider's checker reads the list once and reports calls and results. A result
  * answers the call with its id in a scope that the provider names. */
 
 static uint64_t lint_hash(size_t scope, ms_str id)
@@ -575,7 +575,7 @@ static bool lint_more_slots(lint *l)
     return true;
 }
 
-/* NULL when there is none. */
+/* Returns NULL if absent. */
 static lint_call *lint_call_of(lint *l, size_t scope, ms_str id)
 {
     size_t slot = l->n_slots > 0 ? *lint_slot(l, scope, id) : 0;
@@ -607,7 +607,7 @@ static void lint_wait(lint *l, const lint_path *at, lint_call *call, ms_str valu
     call->path = lint_keep_path(l, at);
 }
 
-/* A call in a scope where no id comes twice; twice is what is said when it does. */
+/* A call in a scope of unique ids; twice: the error for a repeated one. */
 static void lint_called(lint *l, const lint_path *at, size_t scope, ms_str value,
                         const char *twice)
 {
@@ -617,8 +617,8 @@ static void lint_called(lint *l, const lint_path *at, size_t scope, ms_str value
     else lint_wait(l, at, lint_new_call(l, scope, id), value);
 }
 
-/* A result. orphan and twice are what is said when there is no such call, and when it
- * has its result already. */
+/* A result. orphan: the error when no call has its id; twice: the error when the call has
+ * a result already. */
 static void lint_answered(lint *l, const lint_path *at, size_t scope, ms_str value,
                           const char *orphan, const char *twice)
 {

@@ -40,15 +40,15 @@ void widen(unsigned *column, ms_str text);
 /* A column that is followed by another: padded, and two blanks. */
 void put_column(output *out, ms_str text, unsigned width, const char *colour);
 
-/* joined: several stores in one, whose numbers are to be told apart, else NULL. */
+/* joined: a union, whose numbers are shown with their store; else NULL. */
 table new_table(ms_store *joined);
 
 /* Makes room for a message in all columns but the last, which gets the rest. */
 void table_fit(table *t, const ms_msg *msg);
 void table_fill(table *t);
 
-/* Looks at all messages once, to align the columns. What is damaged will be said when
- * they are read again. */
+/* Reads all messages once, to align the columns. Damage is reported at the second
+ * reading. */
 int table_measure(const listing *l, table *t);
 
 /* "tool(args)", "-> worker: task", else the content. */

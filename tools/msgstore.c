@@ -235,7 +235,7 @@ static const char *set_option(options *o, int id, const char *text)
     }
 }
 
-/* The names that an option takes are told when it is given another one. */
+/* An unknown value of an option is answered with the list of known ones. */
 static int bad_word(const command *c, int id, const char *text, const char *word)
 {
     output err = {stderr, 0};

@@ -294,7 +294,7 @@ static bool goes_on(const entry *a, const entry *b)
            ms_str_equal(a->m.agent_key, b->m.agent_key);
 }
 
-/* Messages [from, to) as JSON text. finished: outputs, which tell how they ended. */
+/* Messages [from, to) as JSON text. finished: outputs, which have a finish reason. */
 static ms_str messages_text(session *s, size_t from, size_t to, bool finished)
 {
     ms_json_writer w;

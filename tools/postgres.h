@@ -1,4 +1,4 @@
-/* Stores over PostgreSQL, by their URL. Without libpq the tool says that it has none. */
+/* Stores over PostgreSQL, by their URL; without libpq an error. */
 
 #ifndef POSTGRES_H
 #define POSTGRES_H

@@ -112,7 +112,7 @@ ms_value args_of(reading *r, ms_str json)
 
 /* ---- Names ------------------------------------------------------------------------- */
 
-/* Names that every session has; the folder tells them apart. */
+/* Names that every session has; the folder distinguishes them. */
 void session_of_path(reading *r)
 {
     static const char *const common[] = {"api_conversation_history", "events", "session",

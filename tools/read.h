@@ -1,6 +1,6 @@
 /* Readers of transcripts: one file a program, each with the row of its format. A reader
- * is called for each entry of a file (a line, or the whole document) and gives
- * messages, usage and facts to the trace. Here is what they share. */
+ * is called for each entry of a file (a line, or the whole document) and passes
+ * messages, usage and facts to the trace. The shared functions follow. */
 
 #ifndef READ_H
 #define READ_H

@@ -1,6 +1,6 @@
 /* aider: .aider.chat.history.md. A session begins with "# aider chat started at DATE";
- * lines of the user begin with "#### ", those of the program with "> ", everything else
- * the model said. A line "#### " of the user ends with two blanks; in files without
+ * lines of the user begin with "#### ", those of the program with "> ", all others are
+ * the model's. A line "#### " of the user ends with two blanks; in files without
  * such lines one inside a fence, or after text of the model, is a heading of the model.
  * */
 
@@ -25,10 +25,10 @@ typedef enum voice { NOBODY, USER, PROGRAM, MODEL } voice;
 typedef struct chat {
     reading *r;
     voice speaks;
-    ms_buf buf;               /* what it said so far */
+    ms_buf buf;               /* its text so far */
     bool fence;
     bool marked;              /* lines of the user end with two blanks, as aider does */
-    bool answered;            /* the model has said something: usage has a place */
+    bool answered;            /* the model has answered: usage has a place */
     ms_envelope time;         /* of the session */
 } chat;
 

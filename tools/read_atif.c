@@ -22,7 +22,7 @@ static bool atif_shows(ms_str doc)
            memcmp(version.ptr, "\"ATIF-", 6) == 0;
 }
 
-/* An id without a digit is a placeholder: the file's name tells such sessions apart. */
+/* An id without a digit is a placeholder: the file's name distinguishes such sessions. */
 static void take_header(reading *r, ms_str doc)
 {
     static const char *const facts[][2] = {

@@ -152,7 +152,7 @@ static void take_list(reading *r, ms_str list, paid *p)
     while (ms_json_next(&it)) take_message(r, it.value, p);
 }
 
-/* What ID.json tells of ID.messages.json; without it, nothing. */
+/* Facts of ID.json about ID.messages.json; none without that file. */
 static void take_beside(reading *r)
 {
     static const char *const facts[][2] = {

@@ -1,8 +1,8 @@
 /* OpenAI Codex: ~/.codex/sessions/Y/M/D/rollout-*.jsonl, also compressed with zstd, and
- * archived_sessions. A line is {timestamp, type, payload}. Of what stands in it twice,
- * response_item counts; event_msg gives usage and what was taken back. Usage comes as
+ * archived_sessions. A line is {timestamp, type, payload}. Where both repeat
+ * an entry, response_item counts; event_msg has usage and rollbacks. Usage comes as
  * running totals: their differences count. The file of a subagent, or of a fork, begins
- * with what its parent had, all written in its first moment. */
+ * with its parent's entries, all written in its first moment. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -138,7 +138,7 @@ static ms_envelope message_of(reading *r, const ms_str *p)
     return m;
 }
 
-/* A call in one of the forms that versions of Codex have; false: it is none. */
+/* Reads a call in any form of Codex's versions; false: the entry is no call. */
 static bool item_call(reading *r, const ms_str *p, ms_envelope *m)
 {
     ms_str name = p[P_NAME], args = p[P_ARGS];
@@ -222,7 +222,7 @@ static void take_item(reading *r, ms_str time, ms_str item)
     trace_put(r->t, &m);
 }
 
-/* What stands in replacement_history was said before. */
+/* Entries of replacement_history are repetitions. */
 static void take_compacted(reading *r, ms_str time, ms_str payload)
 {
     ms_str none = {NULL, 0};

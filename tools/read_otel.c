@@ -1,7 +1,7 @@
 /* OpenTelemetry traces as OTLP JSON, a document or one a line, with spans of the GenAI
  * conventions: chat spans have messages, execute_tool spans a call and its result.
- * Arguments and results are JSON text or text. A chat span repeats what was said before:
- * only what is new of its input counts. */
+ * Arguments and results are JSON text or text. A chat span repeats earlier messages:
+ * only the new part of its input counts. */
 
 #define _GNU_SOURCE
 #include "read.h"

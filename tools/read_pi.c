@@ -1,5 +1,5 @@
 /* pi (~/.pi/agent/sessions) and the session traces of the Hugging Face hub (STS), which
- * are told apart by the header: pi's has cwd, theirs a harness. Lines {"type":
+ * differ in the header: pi's has cwd, theirs a harness. Lines {"type":
  * "message", "message": {"role", ...}}. pi's entries are a tree by id and parentId, of
  * which the way to the newest one is alive. */
 
@@ -106,7 +106,7 @@ enum { PART_TYPE, PART_TEXT, PART_THINKING, PART_ID, PART_NAME, PART_ARGS, PART_
 static const json_key part_keys[] = {KEY("type"), KEY("text"), KEY("thinking"), KEY("id"),
                                      KEY("name"), KEY("arguments")};
 
-/* A part of what the assistant said: a text, a thought, a call, or something else. */
+/* A part of the assistant's message: text, thinking, a call, or another. */
 static bool pi_part(reading *r, ms_str part, ms_envelope *m, spans *beside)
 {
     ms_str v[PART_KEYS];
@@ -143,7 +143,7 @@ static void take_assistant(reading *r, const pi_line *p)
         }
         put(r, &m, p->v, p->of, extra_of(r, p, &beside, first), &first);
     }
-    if (first) { /* an aborted turn: nothing was said, but there is an error */
+    if (first) { /* an aborted turn: no text, but an error */
         m = ms_assistant_message(is_kind(content, MS_JSON_STRING) ? value_of(r, content)
                                                                  : ms_text(""));
         put(r, &m, p->v, p->of, extra_of(r, p, NULL, true), &first);
@@ -151,7 +151,7 @@ static void take_assistant(reading *r, const pi_line *p)
     take_usage(r, p->of);
 }
 
-/* What a user said, a tool, or a command that the user ran. */
+/* A message of the user or of a tool, or a command that the user ran. */
 static bool single_of(reading *r, const ms_str *of, ms_envelope *m)
 {
     if (text_is(of[M_ROLE], "user")) {

@@ -569,7 +569,7 @@ static bool find_by_name(ms_str text, size_t at, secret *out)
     out->kind = names[name].password ? "password" : "secret-value";
     secret formed;
     bool known = find_by_form(text, at, &formed);
-    if (known) *out = formed; /* its issuer tells more than its place */
+    if (known) *out = formed; /* its issuer is more precise than its place */
     return known || good;
 }
 

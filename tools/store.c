@@ -42,7 +42,7 @@ const char *event_text(const ms_log_event *e, char out[EVENT_TEXT])
         snprintf(out + len, room, ", between messages %" PRIu64 " and %" PRIu64,
                  e->after_seq, e->before_seq);
     } else if (e->after_seq > 0) {
-        snprintf(out + len, room, ", behind message %" PRIu64, e->after_seq);
+        snprintf(out + len, room, ", after message %" PRIu64, e->after_seq);
     } else if (e->before_seq > 0) {
         snprintf(out + len, room, ", before message %" PRIu64, e->before_seq);
     }

@@ -46,7 +46,7 @@ void complain_of_events(job *j);
 /* How a log is opened for writing, as far as the options say. */
 void set_writing(const options *o, ms_log_desc *desc);
 
-/* Is the file a log? Its first bytes tell. */
+/* Is the file a log, by its first bytes? */
 bool is_log(const char *path);
 int open_log(job *j, const char *path, const ms_log_desc *how);
 int open_to_read(job *j);
@@ -85,7 +85,7 @@ int close_job(job *j);
 int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list);
 
 /* Sets the location to show: the one that is named, which must be there; where one is
- * needed, the only one; else absent, for all. An agent may be new: then it is said. */
+ * needed, the only one; else absent, for all. A new agent is reported. */
 /* The name of the location that has this name or, alone, this piece of one. */
 int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location);
 int choose_location(job *j, const char *name, bool needed, ms_str *location);

@@ -28,7 +28,7 @@ int sync_path(syncing *s, const char *path);
 /* The same of one transcript or file of messages. */
 int sync_unit(syncing *s, const unit *u);
 void sync_free(syncing *s);
-/* Is the file, or folder, one of transcripts? Standard input is none. */
+/* Is the file or folder one of transcripts? Standard input is not. */
 bool is_transcript(const char *path);
 
 #endif /* SYNC_H */

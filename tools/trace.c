@@ -655,7 +655,7 @@ void trace_take_back_others(trace *t, ms_str list)
     free(named);
 }
 
-/* The entry that the branch ends with: the last one that says something. */
+/* Returns the last entry of the branch that has content. */
 static uint32_t newest_leaf(const trace *t)
 {
     for (size_t i = arrlenu(t->nodes); i > t->session_node; i--) {

@@ -7,7 +7,7 @@
  *     trace_put(t, &message);
  *     trace_use(t, &usage);
  *
- * A file that was read before gives its known messages first: they are not stored again.
+ * A file that was read before begins with known messages: they are not stored again.
  * (T1) The messages of a file are the same, in the same order, whenever it is read. */
 
 #ifndef TRACE_H
@@ -81,7 +81,7 @@ void use_of_response(ms_str response, ms_arena *arena, use *u);
 /* The text of a usage note. */
 ms_str use_json(const use *u, ms_arena *arena);
 
-/* A fact about the session; the last one counts, an empty one is none. */
+/* A fact about the session; the last one counts, an empty one is ignored. */
 void trace_fact(trace *t, const char *name, ms_str text);
 /* The next message is the first that a user typed: a fact names its number, not its
  * words, so that they can be redacted. */
@@ -94,8 +94,8 @@ void trace_fact_first(trace *t, const char *name, ms_str text);
 void trace_take_back(trace *t, ms_str id);
 /* Takes back the last n prompts and what follows them. */
 void trace_take_back_prompts(trace *t, uint64_t n);
-/* Takes back the entry of that id, since it comes again; false: there is none. *same: it
- * comes with the same text, and stays. */
+/* Removes the entry of that id, since it is repeated; false: no such entry. *same: the
+ * text is the same, and the entry stays. */
 bool trace_replace(trace *t, ms_str id, ms_str json, bool *same);
 /* The JSON text of the entry just begun, for trace_replace. */
 void trace_entry_text(trace *t, ms_str json);

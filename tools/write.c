@@ -258,7 +258,7 @@ static void write_part(writing *w, const said_part *p)
     w->before = p->kind;
 }
 
-/* Results for calls that have none, before anything else is said. */
+/* Writes results for calls that lack one, before the next message. */
 static void put_open(writing *w, const said_part *like)
 {
     for (size_t i = 0; i < arrlenu(w->open); i++) {

@@ -1,5 +1,5 @@
-/* pi, and the session traces of the Hugging Face hub (STS): lines of a message each. What
- * a model said at once is one message: its parts are held until it ends. */
+/* pi, and the session traces of the Hugging Face hub (STS): lines of a message each. One
+ * answer of a model is one message: its parts are held until it ends. */
 
 #define _GNU_SOURCE
 #include "write.h"
@@ -114,7 +114,7 @@ static void put_sts_parts(writing *w, size_t n)
     ms_json_end(&w->w);
 }
 
-/* Writes what the model said at once. */
+/* Writes the parts of one answer as one message. */
 static void put_held(writing *w)
 {
     size_t n = arrlenu(w->held);
