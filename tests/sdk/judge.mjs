@@ -8,7 +8,7 @@ import { createReadStream, existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import { spawnSync } from "node:child_process";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { modelMessagesOf } from "../../bindings/js/ai-sdk.js";
 
 const folder = process.argv[2];
@@ -80,7 +80,7 @@ const ai = join(js, "node_modules", "ai");
 if (!existsSync(ai)) {
   console.log("skip ai: it is not there");
 } else {
-  const { modelMessageSchema } = createRequire(join(js, "judge.js"))("ai");
+  const { modelMessageSchema } = createRequire(resolve(js, "judge.js"))("ai");
   let taken = 0;
   let refused = "";
   for (const line of picked.get("openai") ?? []) {

@@ -74,11 +74,13 @@ echo "$(wc -l <$out/projections.jsonl) projections, $(wc -l <$out/answers.jsonl)
 
 {
     if [ -x $out/py/bin/python ]; then
-        LITELLM_LOCAL_MODEL_COST_MAP=True $out/py/bin/python tests/sdk/judge.py $out
+        LITELLM_LOCAL_MODEL_COST_MAP=True $out/py/bin/python tests/sdk/judge.py $out ||
+            echo "FAIL judge.py: it ended with $?"
     else
         echo "skip python: there is no virtual environment"
     fi
-    if [ -d $out/js/node_modules ]; then node tests/sdk/judge.mjs $out
+    if [ -d $out/js/node_modules ]; then
+        node tests/sdk/judge.mjs $out || echo "FAIL judge.mjs: it ended with $?"
     else echo "skip node: no package is there"; fi
 } | tee $out/judged
 passed=$(grep -c '^ok ' $out/judged) failed=$(grep -c '^FAIL ' $out/judged)
