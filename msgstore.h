@@ -183,8 +183,9 @@
  *                           MS_E_UNSUPPORTED, and images and logs with changes are
  *                           refused. Saves 12 KiB in the smallest program. (-Os leaves
  *                           out code that only serves speed.)
- *   MSGSTORE_NO_RING        no ms_mem_desc.drop_oldest; saves 8 KiB in small programs
- *   MSGSTORE_FLASH          a store in raw flash, see [api-flash]
+ *   MSGSTORE_RING           ms_mem_desc.drop_oldest: a full buffer drops its oldest
+ *                           messages
+ *   MSGSTORE_FLASH          a store in raw flash, see [api-flash]; with MSGSTORE_RING
  *   MSGSTORE_FREESTANDING   no system below: no malloc, clock, log, threads, stdio. Give
  *                           each store a buffer or an allocator, and entropy; without a
  *                           clock, messages have no time of their own. ms_wait does not
@@ -197,8 +198,8 @@
  *   MS_ASSERT(condition)    internal invariants; default assert(). Wrong input never
  *                           causes a failed assertion.
  *
- * MSGSTORE_STATIC, MSGSTORE_NO_DIALECTS and MSGSTORE_NO_LOG must be the same in all
- * files of a program. For logs on 32-bit Linux, include msgstore.h first in the file
+ * MSGSTORE_STATIC, MSGSTORE_NO_DIALECTS, MSGSTORE_NO_LOG, MSGSTORE_RING and
+ * MSGSTORE_FLASH must be the same in all files of a program. For logs on 32-bit Linux, include msgstore.h first in the file
  * with the implementation, so that files over 2 GiB work.
  */
 
@@ -206,6 +207,9 @@
 #define MSGSTORE_NO_LOG
 #define MSGSTORE_NO_THREADS
 #define MSGSTORE_NO_STDIO
+#endif
+#if defined(MSGSTORE_FLASH) && !defined(MSGSTORE_RING)
+#define MSGSTORE_RING
 #endif
 
 /* The log needs more than C99 from the system's headers: include this file first where
@@ -1383,22 +1387,32 @@ typedef struct ms_mem_desc {
     ms_clock clock;           /* {0}: the system's */
     ms_entropy entropy;       /* {0}: see ms_entropy */
     bool salvage;             /* attach: keep what is whole, skip what is damaged */
+#ifdef MSGSTORE_RING
     bool drop_oldest;         /* a ring, see below; the buffer has twice MS_MEM_MIN */
+#endif
 } ms_mem_desc;
 
 #define MS_MEM_MIN 2048
 
+#ifdef MSGSTORE_RING
 /* A ring: a full buffer with drop_oldest drops its oldest messages instead of refusing an
  * append, at least a quarter of them at once, with their keys, changes and notes;
- * ms_stat.dropped counts them. Whole turns of a location go (a turn has one turn_id, or
- * begins at a user_message), but of one that fills half the buffer. Numbers go on. Facts
- * of a location stay while it has messages; of all facts the newest, up to a 16th of the
- * buffer. A message that is older than two thirds of the records goes, though these are
- * its own changes or pieces. A message may take a quarter of the buffer (MS_E_TOO_LARGE). MS_E_FULL: a batch
- * would not fit an empty buffer, or has texts that lie in the store itself. For one
- * thread at a time. An append may end what was read before it: pointers to messages,
- * and cursors, which return MS_E_CONFLICT then. While an append drops, the buffer is no
- * image: a store that has to survive a power loss right there belongs into flash. */
+ * ms_stat.dropped counts them. Sequence numbers go on.
+ *   - A location loses whole turns: messages of one turn_id, or from a user_message on. A
+ *     turn that fills half of the buffer loses its oldest messages.
+ *   - Facts of a location stay while it has messages; of all facts the newest, up to a
+ *     16th of the buffer.
+ *   - A message that is older than two thirds of the records is dropped even if these are
+ *     its own changes or pieces.
+ *   - A message may take a quarter of the buffer (MS_E_TOO_LARGE). MS_E_FULL: a batch
+ *     that would not fit an empty buffer; or, where messages must be dropped, a batch
+ *     with texts that lie in the store itself. MS_E_NOT_FOUND: the only message had texts
+ *     that lie in a message that had to be dropped.
+ *   - An append may invalidate what was read before it: pointers to messages, and cursors,
+ *     which then return MS_E_CONFLICT. One thread at a time may use the store.
+ *   - While an append drops messages, the buffer is no image. A store that must survive a
+ *     power loss at that moment belongs into flash. */
+#endif
 
 /* Opens an empty store. desc NULL: all defaults. In a buffer, what it held is gone. */
 MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error *err);
@@ -3653,23 +3667,20 @@ static bool ms__iso_tail(ms_str s, int64_t *seconds, int64_t *part)
 MS_API ms_result ms_iso_read(ms_str text, int64_t *ns)
 {
     static const uint8_t days[12] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    unsigned year, month, day, hour, minute, second;
+    unsigned v[6]; /* year, month, day, hour, minute, second */
     ms_str s = text;
-    if (!ms__get_digits(&s, 4, &year) || !ms__get_char(&s, '-') ||
-        !ms__get_digits(&s, 2, &month) || !ms__get_char(&s, '-') ||
-        !ms__get_digits(&s, 2, &day) ||
-        (!ms__get_char(&s, 'T') && !ms__get_char(&s, ' ')) ||
-        !ms__get_digits(&s, 2, &hour) || !ms__get_char(&s, ':') ||
-        !ms__get_digits(&s, 2, &minute) || !ms__get_char(&s, ':') ||
-        !ms__get_digits(&s, 2, &second))
-        return MS_E_SYNTAX;
+    for (unsigned i = 0; i < 6; i++) {
+        bool mark = i == 0 || ms__get_char(&s, "?--T::"[i]) ||
+                    (i == 3 && ms__get_char(&s, ' '));
+        if (!mark || !ms__get_digits(&s, i == 0 ? 4 : 2, &v[i])) return MS_E_SYNTAX;
+    }
+    unsigned year = v[0], month = v[1], day = v[2];
     if (year < 1 || month < 1 || month > 12 || day < 1 || day > days[month - 1] ||
-        hour > 23 || minute > 59 || second > 60)
+        v[3] > 23 || v[4] > 59 || v[5] > 60)
         return MS_E_RANGE;
     bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     if (month == 2 && day == 29 && !leap) return MS_E_RANGE;
-    int64_t part, t = ms__days_of(year, month, day) * 86400 + hour * 3600 + minute * 60 +
-                      second;
+    int64_t part, t = ms__days_of(year, month, day) * 86400 + v[3] * 3600 + v[4] * 60 + v[5];
     if (!ms__iso_tail(s, &t, &part)) return MS_E_SYNTAX;
     if (t >= INT64_MAX / MS__SECOND) *ns = INT64_MAX;
     else if (t < -INT64_MAX / MS__SECOND) *ns = -INT64_MAX;
@@ -7643,7 +7654,7 @@ static ms_result ms__copy_next_facts(ms__copying *c, bool *end, ms_error *err)
 static ms_result ms__copy_on(ms__copying *c, size_t n, bool *end, ms_error *err)
 {
     bool all;
-    *end = !c->live || c->mark >= c->goal;
+    *end = !MS__LOG || !c->live || c->mark >= c->goal;
     if (*end) return MS_OK;
     if (!c->reading) c->upto = c->goal;
     unsigned raw = MS__CHANGES ? (unsigned)MS_RAW_ALL : 0;
@@ -10656,23 +10667,12 @@ typedef struct ms__table {
     size_t cap;               /* entries */
 } ms__table;
 
-/* A message whose texts an append takes, while a ring moves it. */
-typedef struct ms__lent {
-    const unsigned char *text;       /* one of them */
-    const unsigned char *from, *end; /* where the message was; NULL: it was dropped */
-    const unsigned char *to;         /* where it is */
-} ms__lent;
-
 typedef struct ms__mem {
     ms__core core;
     ms__lock lock;
     ms_alloc alloc;
     ms_clock clock;
-    bool fixed, ring, keep_unset_times;
-    uint32_t drops;   /* times that the ring dropped messages, */
-    uint64_t dropped; /* and how many */
-    ms__lent *lent;   /* NULL: none */
-    ms_result (*before)(struct ms__mem *m, ms_error *err); /* each append; or NULL */
+    bool fixed, keep_unset_times;
     unsigned shift; /* log2 of the size of a piece */
     size_t max_message;
     uint64_t id;
@@ -10681,6 +10681,12 @@ typedef struct ms__mem {
     size_t n_pieces;
     ms__piece buffer; /* fixed: the only piece */
     ms__tail tail;
+#ifdef MSGSTORE_RING
+    uint32_t drops;      /* times that the ring dropped messages, */
+    uint64_t dropped;    /* and how many */
+    ms__append_run *run; /* the append that needs room; NULL: there is none */
+    ms_result (*before)(struct ms__mem *m, ms_error *err); /* each append; or NULL */
+#endif
 #ifdef MSGSTORE_FLASH
     ms_flash *flash; /* NULL: in RAM alone */
 #endif
@@ -10978,220 +10984,6 @@ static ms_result ms__gap_put(ms__mem *m, uint64_t seq, ms_error *err)
     return MS_OK;
 }
 
-/* ---- A ring: a full buffer drops its oldest messages. The records that stay move to its
- * begin, are sealed for their new places, and entered as those of an image are. So a drop
- * costs about as much as attaching, and it happens once for a quarter of the messages. */
-
-#ifdef MSGSTORE_NO_RING
-#define MS__RING 0
-#else
-#define MS__RING 1
-#endif
-
-/* The most that a message needs in names and posting lists, beside the texts of names. */
-#define MS__RING_INDEX                                                                  \
-    (sizeof(ms__loc) + sizeof(ms__agent) + sizeof(ms__key) + sizeof(ms__control) +      \
-     sizeof(ms__changed) + sizeof(ms__range) + MS__HIDE_TEXT +                          \
-     5 * (MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t)))
-
-/* The message at a unit; NULL: it is damaged. */
-static const unsigned char *ms__ring_sound(const ms__mem *m, uint32_t unit)
-{
-    const unsigned char *r = ms__tail_record(&m->core, &m->tail, unit);
-    return r && ms__check_fields(r, 0, NULL) == MS_OK ? r : NULL;
-}
-
-/* Does a turn begin with the message r of a location, whose last one is `before`? */
-static bool ms__turn_begins(const unsigned char *r, const unsigned char *before)
-{
-    ms_str turn = ms_get(ms__msg(r), MS_F_TURN_ID).text;
-    ms_str last = ms_get(ms__msg(before), MS_F_TURN_ID).text;
-    return turn.ptr || last.ptr ? !ms_str_equal(turn, last) : r[5] == MS_T_USER_MESSAGE;
-}
-
-/* Chooses what a location keeps: messages from unit x on, without the rest of a turn that
- * x divides, unless that goes on to unit `end`. A posting list is built anew soon, so it
- * carries the choice: `wanted` is the first unit kept, `first` its new one. */
-static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t end)
-{
-    ms__postings *all = &loc->all;
-    uint32_t n = ms__postings_below(all, x), count = all->count;
-    const unsigned char *r, *before = NULL;
-    if (n > 0) before = ms__ring_sound(m, ms__postings_entry(all, n - 1));
-    for (uint32_t i = n; before && i < count; i++, before = r) {
-        uint32_t unit = ms__postings_entry(all, i);
-        r = unit < end ? ms__ring_sound(m, unit) : NULL;
-        if (!r || !ms__turn_begins(r, before)) continue;
-        n = i;
-        break;
-    }
-    all->wanted = n < count ? ms__postings_entry(all, n) : UINT32_MAX;
-    all->first = 0;
-}
-
-/* What a drop keeps. */
-typedef struct ms__ring {
-    ms__mem *m;
-    uint32_t x;           /* messages before this unit go */
-    uint64_t facts, most; /* bytes of facts from the record that is looked at on; at most */
-} ms__ring;
-
-static uint64_t ms__ring_facts(const ms__mem *m)
-{
-    const ms__postings *others = &m->tail.live.others;
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; MS__CHANGES && i < others->count; i++) {
-        const unsigned char *r =
-            ms__tail_record(&m->core, &m->tail, ms__postings_entry(others, i));
-        if (r && r[4] == MS__KIND_LOCATION) bytes += ms__padded(ms__get32(r));
-    }
-    return bytes;
-}
-
-/* Facts stay with their location, the newest up to a limit; edits, notes and pieces go
- * with their messages. */
-static bool ms__ring_keeps_change(ms__ring *ring, const ms__loc *loc,
-                                  const unsigned char *r, uint32_t unit)
-{
-    ms__span span;
-    if (r[4] == MS__KIND_LOCATION) {
-        bool some = unit >= ring->x || loc->all.wanted < UINT32_MAX;
-        if (some && ring->facts <= ring->most) return true;
-        ring->facts -= ms__padded(ms__get32(r));
-        return false;
-    }
-    if (!loc->all.first) return false;
-    (void)ms__edit_span(r, &span);
-    uint64_t first = (uint64_t)loc->all.first * 8;
-    return span.last >= ms_seq(ms__msg(ms__mem_at(&ring->m->core, first)));
-}
-
-/* Does the record at a unit stay? `to` is its new unit. */
-static bool ms__ring_keeps(ms__ring *ring, const unsigned char *r, uint32_t unit,
-                           uint32_t to)
-{
-    ms__loc *loc =
-        ms__loc_get(&ring->m->tail.live, ms__location(ms__msg(r)), false);
-    if (!loc || r[4] == MS__KIND_GAP) return false;
-    if (MS__CHANGES && ms__is_change(r)) return ms__ring_keeps_change(ring, loc, r, unit);
-    if (unit < loc->all.wanted) return false;
-    if (!loc->all.first) loc->all.first = to;
-    return true;
-}
-
-/* Moves the records that stay to the begin of the buffer. Returns their end. */
-static uint64_t ms__ring_move(ms__ring *ring)
-{
-    ms__mem *m = ring->m;
-    ms__image im;
-    const unsigned char *r;
-    uint64_t end = MS__IMAGE_HEAD;
-    memset(&im, 0, sizeof im);
-    im.base = m->buffer.base;
-    im.at = MS__IMAGE_HEAD;
-    im.end = (uint64_t)m->tail.filled * 8;
-    im.seed = m->core.seed;
-    while (ms__image_next(&im, true, &r, NULL) == MS_OK) {
-        uint32_t unit = (uint32_t)((size_t)(r - im.base) / 8), size = ms__get32(r);
-        if (!ms__ring_keeps(ring, r, unit, (uint32_t)(end / 8))) continue;
-        unsigned char *to = m->buffer.base + end;
-        ms__lent *lent = m->lent;
-        if (lent && lent->text >= r && lent->text - r < (ptrdiff_t)size) {
-            lent->from = r;
-            lent->end = r + size;
-            lent->to = to;
-        }
-        memmove(to, r, ms__padded(size));
-        ms__put32(to + 28, ms__check_at(m->core.seed, end, to));
-        end += ms__padded(size);
-    }
-    memset(m->buffer.base + end, 0, (size_t)(im.end - end));
-    return end;
-}
-
-/* The largest number that was given. */
-static uint64_t ms__given_seq(const ms__live *live)
-{
-    return live->last_seq < live->gap_seq ? live->gap_seq : live->last_seq;
-}
-
-/* Drops the messages before unit x, and older facts of over `most` bytes. False: there was
- * nothing to drop. */
-static bool ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most)
-{
-    ms__ring ring;
-    ms__live *live = &m->tail.live;
-    uint64_t messages = live->messages, records = messages + live->changes;
-    uint64_t given = ms__given_seq(live), at = MS__IMAGE_HEAD;
-    uint32_t filled = m->tail.filled;
-    if (records == 0) return false;
-    ring.m = m;
-    ring.x = x;
-    ring.facts = ms__ring_facts(m);
-    ring.most = most;
-    for (ms__node *n = live->names[MS__LOCS].first; n; n = n->next)
-        ms__ring_choose(m, ms__loc_at(n), x, x + (filled - MS__IMAGE_HEAD / 8) / 2);
-    uint64_t end = ms__ring_move(&ring);
-    ms__live_reset(live);
-    ms__mem_bare(m);
-    live->floor = end;
-    m->core.edited = 0;
-    m->drops++;
-    while (at < end && ms__mem_adopt(m, m->buffer.base + at, NULL) == MS_OK)
-        at += ms__padded(ms__get32(m->buffer.base + at));
-    MS_ASSERT(at == end); /* E3 */
-    m->tail.filled = (uint32_t)(at / 8);
-    ms__image_end(m, at);
-    ms__tail_show(&m->tail);
-    if (live->last_seq < given) (void)ms__gap_put(m, given, NULL);
-    m->dropped += messages - live->messages;
-    return live->messages + live->changes < records;
-}
-
-/* Drops the oldest third of what a ring holds. */
-static bool ms__ring_turn(ms__mem *m)
-{
-    uint32_t begin = MS__IMAGE_HEAD / 8, units = m->tail.filled - begin;
-    return ms__ring_drop(m, begin + units / 3 + 1, (uint64_t)units * 8 / 16);
-}
-
-static bool ms__ring_lends(const ms__mem *m, ms_str text)
-{
-    uintptr_t at = (uintptr_t)text.ptr, base = (uintptr_t)m->buffer.base;
-    return at >= base && at - base < m->buffer.span;
-}
-
-/* Does an append take texts from messages of the store? *first: one of them. */
-static bool ms__run_lends(const ms__mem *m, const ms__append_run *run, ms_str *first)
-{
-    bool lends = ms__ring_lends(m, run->location);
-    if (lends) *first = run->location;
-    for (size_t i = 0; !lends && i < run->n; i++) {
-        const ms_envelope *e = &run->messages[i];
-        for (uint32_t set = ms__fields_of(e); set && !lends; set &= set - 1) {
-            *first = ms__field_text(e, ms__lowest(set));
-            lends = ms__ring_lends(m, *first);
-        }
-    }
-    return lends;
-}
-
-/* Would an append that found no room fit an empty ring? */
-static bool ms__ring_fits(const ms__mem *m, const ms__append_run *run)
-{
-    ms__layout l;
-    uint64_t need = run->n > MS__PLANS_SMALL ? run->n * sizeof(ms__plan) : 0;
-    if (!MS__RING || !m->ring || run->seq == UINT64_MAX) return false;
-    l.parts = NULL;
-    for (size_t i = 0; i < run->n; i++) {
-        const ms_envelope *e = &run->messages[i];
-        if (ms__layout_of(e, run->location, MS__CHECKED, &l, NULL) != MS_OK) return false;
-        need += MS__RING_INDEX + 2 * (uint64_t)ms__padded(l.size);
-    }
-    uint64_t room = (uint64_t)((const unsigned char *)m - m->buffer.base);
-    return need <= room - MS__IMAGE_HEAD - MS__GAP_MAX;
-}
-
 /* ---- Appending. */
 
 /* Asks for the memory that a record will be written to, while its names are looked up. */
@@ -11269,84 +11061,11 @@ static ms_result ms__mem_try(ms__mem *m, ms__append_run *run, ms_error *err)
     return code;
 }
 
-/* Moves a text with the message that it lies in. False: it lies elsewhere, or is gone. */
-static bool ms__lent_move(const ms__mem *m, const ms__lent *lent, ms_str *text)
-{
-    const unsigned char *at = (const unsigned char *)text->ptr;
-    if (!ms__ring_lends(m, *text)) return true;
-    if (at < lent->from || at >= lent->end) return false;
-    text->ptr = (const char *)(at - lent->from + lent->to);
-    return true;
-}
-
-/* Makes room for an append of one message, `copy`, that has texts of another. */
-static ms_result ms__lent_room(ms__mem *m, ms__append_run *run, ms_envelope *copy,
-                               ms_result (*room)(ms__mem *m, ms_error *err),
-                               ms_error *err)
-{
-    ms__lent lent;
-    ms_str first = ms__absent();
-    uint32_t drops = m->drops;
-    memset(&lent, 0, sizeof lent);
-    if (ms__run_lends(m, run, &first)) lent.text = (const unsigned char *)first.ptr;
-    m->lent = &lent;
-    ms_result code = room(m, err);
-    m->lent = NULL;
-    if (code != MS_OK || drops == m->drops || !lent.text) return code;
-    bool whole = ms__lent_move(m, &lent, &run->location);
-    for (uint32_t set = ms__fields_of(copy); set; set &= set - 1) {
-        unsigned f = ms__lowest(set);
-        ms_str text = ms__field_text(copy, f);
-        whole = whole && ms__lent_move(m, &lent, &text);
-        ms__field_set(copy, f, text, ms__field_is_json(copy, f));
-    }
-    return whole ? MS_OK : ms__fail(err, MS_E_NOT_FOUND,
-                                    "the message that has these texts was dropped");
-}
-
-static ms_result ms__ring_step(ms__mem *m, ms_error *err)
-{
-    return ms__ring_turn(m) ? MS_OK : ms__mem_no_room(&m->core, 0, err);
-}
-
-static MS__APART ms_result ms__lent_append(ms__mem *m, ms__append_run *run, ms_error *err)
-{
-    ms_envelope copy = run->messages[0];
-    ms_result code = MS_OK;
-    run->messages = &copy;
-    run->layout = NULL;
-    if (m->before) code = ms__lent_room(m, run, &copy, m->before, err);
-    while (code == MS_OK) {
-        code = ms__mem_try(m, run, err);
-        if (code != MS_E_FULL || !ms__ring_fits(m, run)) break;
-        code = ms__lent_room(m, run, &copy, ms__ring_step, err);
-    }
-    return code;
-}
-
-/* Appends to a ring: it drops messages where it has no room. */
-static ms_result ms__ring_append(ms__mem *m, ms__append_run *run, ms_error *err)
-{
-    ms_str first;
-    bool lends = ms__run_lends(m, run, &first);
-    ms_result code = MS_OK;
-    if (lends && run->n == 1) return ms__lent_append(m, run, err);
-    if (m->before && lends) code = ms__mem_no_room(&m->core, 0, err);
-    else if (m->before) code = m->before(m, err);
-    while (code == MS_OK) {
-        code = ms__mem_try(m, run, err);
-        if (code != MS_E_FULL || lends || !ms__ring_fits(m, run)) break;
-        code = ms__ring_step(m, err);
-    }
-    return code;
-}
-
 static ms_result ms__mem_append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
     ms__lock_take(&m->lock);
-    ms_result code = MS__RING && m->ring ? ms__ring_append(m, run, err)
-                                         : ms__mem_try(m, run, err);
+    ms_result code = ms__mem_try(m, run, err);
     ms__lock_give(&m->lock);
     return code;
 }
@@ -11354,40 +11073,17 @@ static ms_result ms__mem_append(ms_store *store, ms__append_run *run, ms_error *
 static ms_result ms__mem_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
-    ms_result code;
     ms__lock_take(&m->lock);
-    do code = ms__gap_put(m, seq, err);
-    while (code == MS_E_FULL && MS__RING && m->ring && ms__ring_turn(m));
+    ms_result code = ms__gap_put(m, seq, err);
     m->tail.live.floor = (uint64_t)m->tail.end * 8;
     ms__lock_give(&m->lock);
     return code;
 }
 
-/* A drop moves what the places of a reader stand for, so a place has their number. */
-static ms_result ms__ring_moved(const ms__mem *m, ms_error *err)
-{
-    return ms__fail(err, MS_E_CONFLICT,
-                    "the store has dropped messages since (%u times in all)",
-                    (uint64_t)m->drops);
-}
-
 static ms_result ms__mem_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
-    uint64_t *as_of = &it->query.as_of;
-    if (*as_of && *as_of >> 32 != m->drops) return ms__ring_moved(m, err);
-    *as_of = (uint32_t)*as_of;
-    MS__TRY(ms__core_open(&m->core, &m->tail, it, err));
-    it->now |= (uint64_t)m->drops << 32;
-    return MS_OK;
-}
-
-static const ms_msg *ms__mem_next(ms_store *store, ms_cursor *it)
-{
-    const ms__mem *m = ms__mem_of(store);
-    if (it->now >> 32 == m->drops) return ms__core_next(store, it);
-    it->result = ms__ring_moved(m, NULL);
-    return NULL;
+    return ms__core_open(&m->core, &m->tail, it, err);
 }
 
 static ms_result ms__mem_get(ms_store *store, uint64_t seq, ms_arena *arena,
@@ -11424,6 +11120,12 @@ static ms_result ms__mem_list(ms_store *store, const ms_list_query *q, ms_arena 
     return ms__core_list(&m->core, &m->tail, &m->lock, q, arena, out, err);
 }
 
+/* The largest number that was given. */
+static uint64_t ms__given_seq(const ms__live *live)
+{
+    return live->last_seq < live->gap_seq ? live->gap_seq : live->last_seq;
+}
+
 static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
@@ -11432,11 +11134,9 @@ static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
     out->hidden = m->tail.live.hidden;
     out->messages = m->tail.live.messages - out->hidden;
     out->changes = m->tail.live.changes;
-    out->as_of = (uint64_t)m->drops << 32 | ms__load32(&m->tail.end);
-    out->dropped = m->dropped;
+    out->as_of = ms__load32(&m->tail.end);
     out->last_seq = m->tail.live.last_seq;
-    out->given_seq = m->tail.live.gap_seq;
-    if (out->given_seq < out->last_seq) out->given_seq = out->last_seq;
+    out->given_seq = ms__given_seq(&m->tail.live);
     out->bytes = m->tail.live.bytes;
     out->index_bytes = m->tail.live.index_bytes;
     out->room = m->fixed ? m->tail.live.top - (uint64_t)m->tail.end * 8 : 0;
@@ -11462,10 +11162,330 @@ static void ms__mem_close(ms_store *store)
 static const ms__inside ms__mem_inside = {ms__mem_append, NULL};
 
 static const ms_backend ms__mem_backend = {
-    ms__append_unmeasured, ms__mem_query, ms__mem_next, NULL, ms__mem_get, ms__mem_list,
+    ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,
     ms__mem_stat,    NULL,          ms__mem_close, NULL, ms__mem_leave_out,
     MS__CHANGES ? ms__append_unmeasured : NULL,
     MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside, NULL};
+
+#ifdef MSGSTORE_RING
+/* ---- A ring: a full buffer drops its oldest messages. The records that stay move to its
+ * begin, are sealed for their new places, and entered as those of an image are. So a drop
+ * costs about as much as attaching, and it happens once for a quarter of the messages. */
+
+/* The most that a message needs in names and posting lists, beside the texts of names. */
+#define MS__RING_INDEX                                                                  \
+    (sizeof(ms__loc) + sizeof(ms__agent) + sizeof(ms__key) + sizeof(ms__control) +      \
+     sizeof(ms__changed) + sizeof(ms__range) + MS__HIDE_TEXT +                          \
+     5 * (MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t)))
+
+/* What a drop keeps. */
+typedef struct ms__ring {
+    ms__mem *m;
+    uint32_t x;           /* messages before this unit go */
+    uint64_t facts, most; /* bytes of facts from the record that is looked at on; at most */
+    unsigned lent;        /* texts of the append that lie in records not yet looked at */
+} ms__ring;
+
+/* The message at a unit; NULL: it is damaged. */
+static const unsigned char *ms__ring_sound(const ms__mem *m, uint32_t unit)
+{
+    const unsigned char *r = ms__tail_record(&m->core, &m->tail, unit);
+    return r && ms__check_fields(r, 0, NULL) == MS_OK ? r : NULL;
+}
+
+/* Does a turn begin with the message r of a location, whose last one is `before`? */
+static bool ms__turn_begins(const unsigned char *r, const unsigned char *before)
+{
+    ms_str turn = ms_get(ms__msg(r), MS_F_TURN_ID).text;
+    ms_str last = ms_get(ms__msg(before), MS_F_TURN_ID).text;
+    return turn.ptr || last.ptr ? !ms_str_equal(turn, last) : r[5] == MS_T_USER_MESSAGE;
+}
+
+/* Chooses what a location keeps: messages from unit x on, without the rest of a turn that
+ * x divides, unless that goes on to unit `end`. A posting list is built anew soon, so it
+ * carries the choice: `wanted` is the first unit kept, `first` its new one. */
+static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t end)
+{
+    ms__postings *all = &loc->all;
+    uint32_t n = ms__postings_below(all, x), count = all->count;
+    const unsigned char *r, *before = NULL;
+    if (n > 0) before = ms__ring_sound(m, ms__postings_entry(all, n - 1));
+    for (uint32_t i = n; before && i < count; i++, before = r) {
+        uint32_t unit = ms__postings_entry(all, i);
+        r = unit < end ? ms__ring_sound(m, unit) : NULL;
+        if (!r || !ms__turn_begins(r, before)) continue;
+        n = i;
+        break;
+    }
+    all->wanted = n < count ? ms__postings_entry(all, n) : UINT32_MAX;
+    all->first = 0;
+}
+
+/* Returns the fact record i of the store, or NULL for another record. */
+static const unsigned char *ms__fact_at(const ms__mem *m, uint32_t i)
+{
+    uint32_t unit = ms__postings_entry(&m->tail.live.others, i);
+    const unsigned char *r = ms__tail_record(&m->core, &m->tail, unit);
+    return r && r[4] == MS__KIND_LOCATION ? r : NULL;
+}
+
+static uint32_t ms__facts_size(const ms__mem *m)
+{
+    uint32_t bytes = 0;
+    for (uint32_t i = 0; MS__CHANGES && i < m->tail.live.others.count; i++) {
+        const unsigned char *r = ms__fact_at(m, i);
+        if (r) bytes += ms__padded(ms__get32(r));
+    }
+    return bytes;
+}
+
+/* Facts stay with their location, the newest up to a limit; edits, notes and pieces go
+ * with their messages. */
+static bool ms__ring_keeps_change(ms__ring *ring, const ms__loc *loc,
+                                  const unsigned char *r, uint32_t unit)
+{
+    ms__span span;
+    if (r[4] == MS__KIND_LOCATION) {
+        bool some = unit >= ring->x || loc->all.wanted < UINT32_MAX;
+        if (some && ring->facts <= ring->most) return true;
+        ring->facts -= ms__padded(ms__get32(r));
+        return false;
+    }
+    if (!loc->all.first) return false;
+    (void)ms__edit_span(r, &span);
+    uint64_t first = (uint64_t)loc->all.first * 8;
+    return span.last >= ms_seq(ms__msg(ms__mem_at(&ring->m->core, first)));
+}
+
+/* Does the record at a unit stay? `to` is its new unit. */
+static bool ms__ring_keeps(ms__ring *ring, const unsigned char *r, uint32_t unit,
+                           uint32_t to)
+{
+    ms__loc *loc =
+        ms__loc_get(&ring->m->tail.live, ms__location(ms__msg(r)), false);
+    if (!loc || r[4] == MS__KIND_GAP) return false;
+    if (MS__CHANGES && ms__is_change(r)) return ms__ring_keeps_change(ring, loc, r, unit);
+    if (unit < loc->all.wanted) return false;
+    if (!loc->all.first) loc->all.first = to;
+    return true;
+}
+
+/* ---- The texts of an append may lie in records of the ring. They move with them. */
+
+static bool ms__text_move(ms_str *text, const unsigned char *r, size_t size,
+                          const unsigned char *to)
+{
+    uintptr_t at = (uintptr_t)text->ptr - (uintptr_t)r;
+    if (!text->ptr || at >= size) return false;
+    text->ptr = (const char *)to + at;
+    return true;
+}
+
+/* Moves the texts of an append that lie in `size` bytes at r to the same bytes at `to`.
+ * Returns how many. */
+static unsigned ms__run_move(ms__append_run *run, const unsigned char *r, size_t size,
+                             const unsigned char *to)
+{
+    unsigned n = ms__text_move(&run->location, r, size, to);
+    for (size_t i = 0; i < run->n; i++) {
+        ms_envelope *e = (ms_envelope *)(uintptr_t)&run->messages[i];
+        for (uint32_t set = ms__fields_of(e); set; set &= set - 1) {
+            unsigned f = ms__lowest(set);
+            ms_str text = ms__field_text(e, f);
+            if (!ms__text_move(&text, r, size, to)) continue;
+            n++;
+            if (r != to) ms__field_set(e, f, text, ms__field_is_json(e, f));
+        }
+    }
+    return n;
+}
+
+/* Moves the records that stay to the begin of the buffer. Returns their end. */
+static uint64_t ms__ring_move(ms__ring *ring)
+{
+    ms__mem *m = ring->m;
+    ms__image im;
+    const unsigned char *r;
+    uint64_t end = MS__IMAGE_HEAD;
+    memset(&im, 0, sizeof im);
+    im.base = m->buffer.base;
+    im.at = MS__IMAGE_HEAD;
+    im.end = (uint64_t)m->tail.filled * 8;
+    im.seed = m->core.seed;
+    while (ms__image_next(&im, true, &r, NULL) == MS_OK) {
+        uint32_t unit = (uint32_t)((size_t)(r - im.base) / 8), size = ms__get32(r);
+        if (!ms__ring_keeps(ring, r, unit, (uint32_t)(end / 8))) continue;
+        unsigned char *to = m->buffer.base + end;
+        if (ring->lent > 0) ring->lent -= ms__run_move(m->run, r, size, to);
+        memmove(to, r, ms__padded(size));
+        ms__put32(to + 28, ms__check_at(m->core.seed, end, to));
+        end += ms__padded(size);
+    }
+    memset(m->buffer.base + end, 0, (size_t)(im.end - end));
+    return end;
+}
+
+/* Enters the records up to `end` anew. */
+static void ms__ring_enter(ms__mem *m, uint64_t end)
+{
+    uint64_t given = ms__given_seq(&m->tail.live), at = MS__IMAGE_HEAD;
+    ms__live_reset(&m->tail.live);
+    ms__mem_bare(m);
+    m->tail.live.floor = end;
+    m->core.edited = 0;
+    m->drops++;
+    while (at < end && ms__mem_adopt(m, m->buffer.base + at, NULL) == MS_OK)
+        at += ms__padded(ms__get32(m->buffer.base + at));
+    MS_ASSERT(at == end); /* E3 */
+    m->tail.filled = (uint32_t)(at / 8);
+    ms__image_end(m, at);
+    ms__tail_show(&m->tail);
+    if (m->tail.live.last_seq < given) (void)ms__gap_put(m, given, NULL);
+}
+
+/* Drops the messages before unit x, and older facts of over `most` bytes. */
+static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *err)
+{
+    ms__ring ring;
+    const unsigned char *base = m->buffer.base;
+    uint64_t messages = m->tail.live.messages;
+    uint32_t end = x + (m->tail.filled - MS__IMAGE_HEAD / 8) / 2;
+    memset(&ring, 0, sizeof ring);
+    ring.m = m;
+    ring.x = x;
+    ring.facts = ms__facts_size(m);
+    ring.most = most;
+    if (m->run) ring.lent = ms__run_move(m->run, base, m->buffer.span, base);
+    if (ring.lent > 0 && m->run->n > 1) /* the caller's envelopes stay as they are */
+        return ms__fail(err, MS_E_FULL, "a batch that has texts of the store itself needs "
+                        "the room of messages");
+    if (ring.lent > 0) m->run->layout = NULL;
+    for (ms__node *n = m->tail.live.names[MS__LOCS].first; n; n = n->next)
+        ms__ring_choose(m, ms__loc_at(n), x, end);
+    ms__ring_enter(m, ms__ring_move(&ring));
+    m->dropped += messages - m->tail.live.messages;
+    if (ring.lent == 0) return MS_OK;
+    return ms__fail(err, MS_E_NOT_FOUND, "the message that has these texts was dropped");
+}
+
+/* Drops the oldest third of what a ring holds. */
+static ms_result ms__ring_turn(ms__mem *m, ms_error *err)
+{
+    const ms__live *live = &m->tail.live;
+    uint32_t begin = MS__IMAGE_HEAD / 8, units = m->tail.filled - begin;
+    uint64_t records = live->messages + live->changes;
+    if (records > 0)
+        MS__TRY(ms__ring_drop(m, begin + units / 3 + 1, (uint64_t)units * 8 / 16, err));
+    if (live->messages + live->changes < records) return MS_OK;
+    return ms__mem_no_room(&m->core, 0, err);
+}
+
+/* Would an append that found no room fit an empty ring? */
+static bool ms__ring_fits(const ms__mem *m, const ms__append_run *run)
+{
+    ms__layout l;
+    uint64_t need = run->n > MS__PLANS_SMALL ? run->n * sizeof(ms__plan) : 0;
+    if (run->seq == UINT64_MAX) return false;
+    l.parts = NULL;
+    for (size_t i = 0; i < run->n; i++) {
+        const ms_envelope *e = &run->messages[i];
+        if (ms__layout_of(e, run->location, MS__CHECKED, &l, NULL) != MS_OK) return false;
+        need += MS__RING_INDEX + 2 * (uint64_t)ms__padded(l.size);
+    }
+    uint64_t room = (uint64_t)((const unsigned char *)m - m->buffer.base);
+    return need <= room - MS__IMAGE_HEAD - MS__GAP_MAX;
+}
+
+static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error *err)
+{
+    ms_envelope message;
+    ms__append_run own = *run; /* its texts may move */
+    ms_result code = MS_OK;
+    ms__mem *m = ms__mem_of(store);
+    ms__lock_take(&m->lock);
+    if (own.n == 1) {
+        message = run->messages[0];
+        own.messages = &message;
+    }
+    m->run = &own;
+    if (m->before) code = m->before(m, err);
+    while (code == MS_OK) {
+        code = ms__mem_try(m, &own, err);
+        if (code != MS_E_FULL || !ms__ring_fits(m, &own)) break;
+        code = ms__ring_turn(m, err);
+    }
+    m->run = NULL;
+    ms__lock_give(&m->lock);
+    return code;
+}
+
+static ms_result ms__ring_leave_out(ms_store *store, uint64_t seq, ms_error *err)
+{
+    ms__mem *m = ms__mem_of(store);
+    ms_result code;
+    do code = ms__mem_leave_out(store, seq, err);
+    while (code == MS_E_FULL && ms__ring_turn(m, NULL) == MS_OK);
+    return code;
+}
+
+/* A drop moves what the places of a reader stand for, so a place has their number. */
+static ms_result ms__ring_moved(const ms__mem *m, ms_error *err)
+{
+    return ms__fail(err, MS_E_CONFLICT,
+                    "the store has dropped messages since (%u times in all)",
+                    (uint64_t)m->drops);
+}
+
+static ms_result ms__ring_query(ms_store *store, ms_cursor *it, ms_error *err)
+{
+    const ms__mem *m = ms__mem_of(store);
+    uint64_t *as_of = &it->query.as_of;
+    if (*as_of && *as_of >> 32 != m->drops) return ms__ring_moved(m, err);
+    *as_of = (uint32_t)*as_of;
+    MS__TRY(ms__mem_query(store, it, err));
+    it->now |= (uint64_t)m->drops << 32;
+    return MS_OK;
+}
+
+static const ms_msg *ms__ring_next(ms_store *store, ms_cursor *it)
+{
+    const ms__mem *m = ms__mem_of(store);
+    if (it->now >> 32 == m->drops) return ms__core_next(store, it);
+    it->result = ms__ring_moved(m, NULL);
+    return NULL;
+}
+
+static ms_result ms__ring_stat(ms_store *store, ms_stat *out, ms_error *err)
+{
+    const ms__mem *m = ms__mem_of(store);
+    ms_result code = ms__mem_stat(store, out, err);
+    out->as_of |= (uint64_t)m->drops << 32;
+    out->dropped = m->dropped;
+    return code;
+}
+
+static const ms__inside ms__ring_inside = {ms__ring_append, NULL};
+
+static const ms_backend ms__ring_backend = {
+    ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
+    ms__ring_stat, NULL, ms__mem_close, NULL, ms__ring_leave_out,
+    MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__mem_erase : NULL, &ms__ring_inside, NULL};
+
+static void ms__ring_begin(ms__mem *m)
+{
+    m->core.store.backend = &ms__ring_backend;
+    if (m->max_message > m->buffer.span / 4) m->max_message = m->buffer.span / 4;
+}
+#endif /* MSGSTORE_RING */
+
+static bool ms__is_mem(const ms_store *store)
+{
+#ifdef MSGSTORE_RING
+    if (store->backend == &ms__ring_backend) return true;
+#endif
+    return store->backend == &ms__mem_backend;
+}
 
 /* ---- Opening. */
 
@@ -11500,8 +11520,6 @@ static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
     m->keep_unset_times = desc->keep_unset_times;
     m->max_message = desc->max_message ? desc->max_message : (size_t)MS__RECORD_MAX;
     if (m->max_message > MS__RECORD_MAX) m->max_message = (size_t)MS__RECORD_MAX;
-    if (m->ring && m->max_message > m->buffer.span / 4)
-        m->max_message = m->buffer.span / 4;
     void (*fill)(void *, void *, size_t) = desc->entropy.fill;
     if (!fill) fill = ms__default_fill;
     memset(random, 0, sizeof random);
@@ -11515,10 +11533,6 @@ static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
 static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
 {
     size_t chunk = desc->chunk_size;
-    if (desc->drop_oldest && !MS__RING)
-        return ms__fail(err, MS_E_UNSUPPORTED, "MSGSTORE_NO_RING leaves drop_oldest out");
-    if (desc->drop_oldest && !desc->buffer)
-        return ms__fail(err, MS_E_ARGUMENT, "drop_oldest needs a buffer");
     if (desc->buffer) {
         if (((uintptr_t)desc->buffer & 7) != 0)
             return ms__fail(err, MS_E_ARGUMENT,
@@ -11527,10 +11541,6 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
             return ms__fail(err, MS_E_ARGUMENT,
                             "the buffer has %u bytes, at least %u are needed",
                             (uint64_t)desc->buffer_size, (uint64_t)MS_MEM_MIN);
-        if (desc->drop_oldest && desc->buffer_size < 2 * MS_MEM_MIN)
-            return ms__fail(err, MS_E_ARGUMENT,
-                            "the buffer has %u bytes, to drop_oldest it needs %u",
-                            (uint64_t)desc->buffer_size, (uint64_t)2 * MS_MEM_MIN);
         if ((uint64_t)desc->buffer_size / 8 > MS__UNITS_MAX)
             return ms__fail(err, MS_E_ARGUMENT, "the buffer has over 32 GiB");
     } else if (desc->buffer_size > 0) {
@@ -11542,6 +11552,12 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
         return ms__fail(err, MS_E_ARGUMENT,
                         "chunk_size is %u, a power of two from 1024 on was expected",
                         (uint64_t)chunk);
+#ifdef MSGSTORE_RING
+    if (desc->drop_oldest && desc->buffer_size < 2 * MS_MEM_MIN)
+        return ms__fail(err, MS_E_ARGUMENT,
+                        "the buffer has %u bytes, to drop_oldest it needs %u",
+                        (uint64_t)desc->buffer_size, (uint64_t)2 * MS_MEM_MIN);
+#endif
     return MS_OK;
 }
 
@@ -11553,13 +11569,15 @@ static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
     ms__mem *m = (ms__mem *)(void *)((char *)desc->buffer + size - own);
     memset(m, 0, sizeof *m);
     m->fixed = true;
-    m->ring = desc->drop_oldest;
     m->shift = 40; /* one piece */
     m->buffer.base = (unsigned char *)desc->buffer;
     m->buffer.span = desc->buffer_size;
     m->table = &m->buffer;
     m->tail.live.buffer = m->buffer.base;
     ms__mem_begin(m, desc);
+#ifdef MSGSTORE_RING
+    if (desc->drop_oldest) ms__ring_begin(m);
+#endif
     return m;
 }
 
@@ -11605,7 +11623,7 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
 MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err)
 {
     MS__TRY(ms__open_check(store, err));
-    if (store->backend != &ms__mem_backend)
+    if (!ms__is_mem(store))
         return ms__fail(err, MS_E_UNSUPPORTED, "this is not an arena store");
     ms__mem *m = ms__mem_of(store);
     ms__live_reset(&m->tail.live);
@@ -11616,8 +11634,7 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err)
 
 MS_API ms_str ms_mem_image(const ms_store *store)
 {
-    if (ms__open_check(store, NULL) != MS_OK || store->backend != &ms__mem_backend)
-        return ms__absent();
+    if (ms__open_check(store, NULL) != MS_OK || !ms__is_mem(store)) return ms__absent();
     const ms__mem *m = (const ms__mem *)(const void *)store;
     if (!m->fixed) return ms__absent();
     return ms_str_n((const char *)m->buffer.base, (size_t)ms__load32(&m->tail.end) * 8);
@@ -11904,21 +11921,16 @@ static bool ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t order,
            ms__get32(commit) == ~ms__get32(h + 12);
 }
 
-/* All facts, in their order: their size, their CRC, or (b) written. */
-static uint32_t ms__flash_facts(const ms__mem *m, uint32_t *crc, ms__burn *b)
+/* Adds all facts, in their order, to a CRC, or (b) writes them. */
+static void ms__flash_facts(const ms__mem *m, uint32_t *crc, ms__burn *b)
 {
-    const ms__postings *others = &m->tail.live.others;
-    uint32_t bytes = 0;
-    for (uint32_t i = 0; MS__CHANGES && i < others->count; i++) {
-        const unsigned char *r =
-            ms__tail_record(&m->core, &m->tail, ms__postings_entry(others, i));
-        if (!r || r[4] != MS__KIND_LOCATION) continue;
+    for (uint32_t i = 0; MS__CHANGES && i < m->tail.live.others.count; i++) {
+        const unsigned char *r = ms__fact_at(m, i);
+        if (!r) continue;
         uint32_t size = ms__padded(ms__get32(r));
         *crc = ms__crc32c(*crc, r, size);
         if (b) ms__burn_put(b, r, size);
-        bytes += size;
     }
-    return bytes;
 }
 
 /* Writes a frame: the records r, or (NULL) all facts. */
@@ -11934,7 +11946,7 @@ static ms_result ms__flash_put(ms__mem *m, const unsigned char *r, uint32_t size
         MS__TRY(ms__flash_turn(f, ms__given_seq(live), err));
     crc = ms__flash_seed(f->order);
     if (r) crc = ms__crc32c(crc, r, size);
-    else (void)ms__flash_facts(m, &crc, NULL);
+    else ms__flash_facts(m, &crc, NULL);
     at = f->at;
     f->at += span;
     ms__put32(h, r ? size : size | MS__FRAME_FACTS);
@@ -11945,7 +11957,7 @@ static ms_result ms__flash_put(ms__mem *m, const unsigned char *r, uint32_t size
     ms__burn_put(&b, h, sizeof h);
     ms__burn_end(&b);
     if (r) ms__burn_put(&b, r, size);
-    else (void)ms__flash_facts(m, &crc, &b);
+    else ms__flash_facts(m, &crc, &b);
     ms__burn_end(&b);
     bool ok = b.ok;
     uint32_t first = at + ms__flash_units(f, sizeof h), seed = ms__flash_seed(f->order);
@@ -11971,16 +11983,16 @@ static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
     unsigned char h[MS__FLASH_HEAD];
     ms_flash *f = m->flash;
     ms_result result = MS_OK;
-    uint32_t crc = 0, most = f->sector_size / 8, begin = MS__IMAGE_HEAD / 8, x = begin;
+    uint32_t most = f->sector_size / 8, x = MS__IMAGE_HEAD / 8;
     if (ms__flash_head(f, (oldest + 1) % f->sectors, h))
         x = (uint32_t)ms__place_of(&m->core, &m->tail, m->tail.filled,
                                    ms__get64(h + 16) + 1, true, &result);
     uint32_t first = m->tail.live.all.count
                          ? ms__postings_entry(&m->tail.live.all, 0) : m->tail.filled;
-    uint32_t facts = ms__flash_facts(m, &crc, NULL);
+    uint32_t facts = ms__facts_size(m);
     if (first < x || facts > most) {
-        (void)ms__ring_drop(m, x, most);
-        facts = ms__flash_facts(m, &crc, NULL);
+        MS__TRY(ms__ring_drop(m, x, most, err));
+        facts = ms__facts_size(m);
     }
     /* without room there were several power losses right here: the facts are given up */
     if (facts == 0 || ms__frame_span(f, facts) > f->sector_size - f->at) return MS_OK;
@@ -12047,9 +12059,9 @@ static ms_result ms__flash_sync(ms_store *store, uint64_t *durable_seq, ms_error
 }
 
 static const ms_backend ms__flash_backend = {
-    ms__append_unmeasured, ms__mem_query, ms__mem_next, NULL, ms__mem_get, ms__mem_list,
-    ms__mem_stat, ms__flash_sync, ms__mem_close, ms__flash_tick, NULL,
-    MS__CHANGES ? ms__append_unmeasured : NULL, NULL, &ms__mem_inside, NULL};
+    ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
+    ms__ring_stat, ms__flash_sync, ms__mem_close, ms__flash_tick, NULL,
+    MS__CHANGES ? ms__append_unmeasured : NULL, NULL, &ms__ring_inside, NULL};
 
 /* ---- Opening: the records of all whole frames are entered, oldest first. */
 
@@ -12123,17 +12135,18 @@ static ms_result ms__flash_take(ms__mem *m, uint32_t sector, uint32_t at, uint32
             if (end > offset) ms__flash_key(m, r);
             return MS_OK;
         }
-        if (code != MS_E_FULL || !ms__ring_turn(m)) return code;
+        if (code != MS_E_FULL) return code;
+        MS__TRY(ms__ring_turn(m, err));
     }
 }
 
 static ms_result ms__frame_take(ms__mem *m, uint32_t sector, uint32_t at,
                                 const unsigned char *h, ms_error *err)
 {
-    uint32_t left = ms__get32(h) & ~MS__FRAME_FACTS, size = 0, crc = 0;
+    uint32_t left = ms__get32(h) & ~MS__FRAME_FACTS, size = 0;
     at += ms__flash_units(m->flash, MS__FRAME_HEAD);
-    if ((ms__get32(h) & MS__FRAME_FACTS) && ms__flash_facts(m, &crc, NULL) > 0)
-        (void)ms__ring_drop(m, MS__IMAGE_HEAD / 8, 0); /* these are all that count */
+    if ((ms__get32(h) & MS__FRAME_FACTS) && ms__facts_size(m) > 0)
+        MS__TRY(ms__ring_drop(m, MS__IMAGE_HEAD / 8, 0, err)); /* these alone count */
     for (; left > 0; at += size, left -= size)
         MS__TRY(ms__flash_take(m, sector, at, left, &size, err));
     return MS_OK;
@@ -19531,7 +19544,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err)
     if (store->backend == &ms__flash_backend)
         return ms__check_mem(ms__mem_of(store), err);
 #endif
-    if (store->backend == &ms__mem_backend) return ms__check_mem(ms__mem_of(store), err);
+    if (ms__is_mem(store)) return ms__check_mem(ms__mem_of(store), err);
     return ms__check_cursors(store, err);
 }
 

@@ -663,11 +663,11 @@ controls()
     control ring_keeps_changes_of_dropped gcc test_ring a_ring_is_as_a_list_that_drops 5 \
         ms__ring_keeps_change 'if (!loc->all.first) return false;' 'return true;'
     control ring_cursor_not_stopped gcc test_ring a_ring_is_as_a_list_that_drops 5 \
-        ms__mem_next 'it->now >> 32 == m->drops' 'true'
+        ms__ring_next 'it->now >> 32 == m->drops' 'true'
     control ring_leaves_lent_texts gcc test_ring a_message_made_of_another_moves_with_it 5 \
-        ms__lent_move 'at - lent->from + lent->to' 'at'
+        ms__text_move '(const char *)to + at' 'text->ptr'
     control ring_forgets_numbers gcc test_ring numbers_go_on_when_all_is_dropped 5 \
-        ms__ring_drop 'if (live->last_seq < given)' 'if (false)'
+        ms__ring_enter 'if (m->tail.live.last_seq < given)' 'if (false)'
     control flash_commit_not_checked gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
         ms__frame_holds 'ms__get32(commit) == ~ms__get32(h + 12)' 'true'
     control flash_sector_not_retired gcc test_flash nothing_acknowledged_is_lost_in_power_losses 100 \

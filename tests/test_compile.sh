@@ -43,6 +43,7 @@ left_out()
     *_system_headers | *_SYSTEM_FIRST | *_SYSTEM_LAST | *in_the_same_file* | clang++_*) ;;
     *_c11 | *_c17 | *_c++17 | windows_c++11 | compiled_for_i386 | MSGSTORE_*_g++) ;;
     without_asserts_* | large_files_* | small_program | windows_*NO_LOG | *_STB_DS) ;;
+    store_part_is_small) ;;
     *) return 1 ;;
     esac
 }
@@ -322,13 +323,27 @@ switched MSGSTORE_NO_CHANGES '-DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_DIALECTS' "$no
 switched all_switches "-DMSGSTORE_STATIC -DMSGSTORE_NO_THREADS -DMSGSTORE_NO_STDIO \
     -DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG" "$no_stb" "$threads|$stdio|$log|stbds_"
 switched MSGSTORE_NO_ERROR_TEXT -DMSGSTORE_NO_ERROR_TEXT "$stb" ' ms__line'
+# The switches that add something are tried without the formats and the log.
+for switch in RING:ms__flash FLASH:stbds_; do
+    for level in -O2 -Os; do
+        switched "MSGSTORE_${switch%:*}_$level" "-DMSGSTORE_${switch%:*} $level \
+            -DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG" "$no_stb" "${switch#*:}"
+    done
+done
 # Without a system, the C library gives memory and string functions, and abort.
-check MSGSTORE_FREESTANDING_asks_for_no_system <<END
-gcc -std=c99 $warn_c -DMSGSTORE_FREESTANDING -DMSGSTORE_NO_DIALECTS -Os $no_stb \
+for switch in '' -DMSGSTORE_RING -DMSGSTORE_FLASH; do
+    check "MSGSTORE_FREESTANDING${switch#-DMSGSTORE}_asks_for_no_system" <<END
+gcc -std=c99 $warn_c -DMSGSTORE_FREESTANDING -DMSGSTORE_NO_DIALECTS $switch -Os $no_stb \
     -c \$src/single.c -o \$dir/single.o
 nm -u \$dir/single.o | sed 's/^ *U //' >\$dir/names
 grep -q '^memmove\$' \$dir/names
 ! grep -vE '^(mem(cpy|set|move|cmp|chr)|str(len|chr|cmp)|abort|strtod)\$' \$dir/names
+END
+done
+check MSGSTORE_RING_is_asked_for <<END
+$c_quick -std=c99 -DMSGSTORE_RING -fsyntax-only \$src/ring.c
+! $c_quick -std=c99 -fsyntax-only \$src/ring.c 2>\$dir/errors
+grep -q 'error: .*drop_oldest' \$dir/errors
 END
 check the_log_is_seen_by_its_names <<END
 nm $out/$c_quick.o >\$dir/names
@@ -369,6 +384,14 @@ gcc -std=c99 -Os -ffunction-sections -fdata-sections -Wl,--gc-sections $warn_c \
 text=\$(size \$dir/small | awk 'NR == 2 { print \$1 }')
 echo "note: \$text bytes of code, at most 49152"
 [ "\$text" -le 49152 ]
+END
+    # All of the store part but the log, with the unwind tables that gcc adds.
+    check store_part_is_small <<END
+gcc -std=c99 -Os -DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG -DMSGSTORE_IMPLEMENTATION \
+    -x c -c msgstore.h -o \$dir/store.o
+text=\$(size \$dir/store.o | awk 'NR == 2 { print \$1 }')
+echo "note: \$text bytes of code, at most 106496"
+[ "\$text" -le 106496 ]
 END
 fi
 check MSGSTORE_STB_DS <<END

@@ -4,6 +4,8 @@
  */
 
 #define _GNU_SOURCE
+#define MSGSTORE_IMPLEMENTATION
+#define MSGSTORE_RING
 #include "stores.h"
 
 #define LOCATIONS 4

@@ -19,8 +19,8 @@
 #endif
 #ifdef BOARD_FLASH
 #define MSGSTORE_FLASH
-#elif !defined(BOARD_RING)
-#define MSGSTORE_NO_RING
+#elif defined(BOARD_RING)
+#define MSGSTORE_RING
 #endif
 #include "../../msgstore.h"
 

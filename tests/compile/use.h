@@ -80,9 +80,87 @@ static int use_log(const char *path)
     return 0;
 }
 
+/* A ring of 4 KiB takes 200 messages. */
+static int use_ring(void)
+{
+#ifdef MSGSTORE_RING
+    static uint64_t buffer[512];
+    ms_store *store = NULL;
+    ms_mem_desc desc;
+    ms_stat stat;
+    ms_envelope message = ms_user_message(ms_text("hello"));
+    memset(&desc, 0, sizeof desc);
+    desc.buffer = buffer;
+    desc.buffer_size = sizeof buffer;
+    desc.drop_oldest = true;
+    if (ms_mem_open(&store, &desc, NULL) != MS_OK) return 40;
+    for (int i = 0; i < 200; i++)
+        if (ms_append(store, MS_STR("job"), &message, NULL, NULL) != MS_OK) return 41;
+    if (ms_store_stat(store, &stat, NULL) != MS_OK || stat.dropped == 0) return 42;
+    ms_close(store);
+#endif
+    return 0;
+}
+
+#ifdef MSGSTORE_FLASH
+static unsigned char flash_bytes[3][1024];
+
+static bool flash_read(void *ctx, uint32_t at, void *out, uint32_t size)
+{
+    (void)ctx;
+    memcpy(out, flash_bytes[0] + at, size);
+    return true;
+}
+
+static bool flash_program(void *ctx, uint32_t at, const void *data, uint32_t size)
+{
+    (void)ctx;
+    memcpy(flash_bytes[0] + at, data, size);
+    return true;
+}
+
+static bool flash_erase(void *ctx, uint32_t sector)
+{
+    (void)ctx;
+    memset(flash_bytes[sector], 255, sizeof flash_bytes[sector]);
+    return true;
+}
+#endif
+
+/* A store in flash has its message when it is opened again. */
+static int use_flash(void)
+{
+#ifdef MSGSTORE_FLASH
+    static uint64_t buffer[512];
+    ms_store *store = NULL;
+    ms_mem_desc desc;
+    ms_flash flash;
+    ms_stat stat;
+    ms_envelope message = ms_user_message(ms_text("hello"));
+    memset(&desc, 0, sizeof desc);
+    memset(&flash, 0, sizeof flash);
+    desc.buffer = buffer;
+    desc.buffer_size = sizeof buffer;
+    flash.read = flash_read;
+    flash.program = flash_program;
+    flash.erase = flash_erase;
+    flash.sector_size = sizeof flash_bytes[0];
+    flash.sectors = 3;
+    if (ms_flash_open(&store, &flash, &desc, NULL) != MS_OK) return 50;
+    if (ms_append(store, MS_STR("job"), &message, NULL, NULL) != MS_OK) return 51;
+    ms_close(store);
+    if (ms_flash_open(&store, &flash, &desc, NULL) != MS_OK) return 52;
+    if (ms_store_stat(store, &stat, NULL) != MS_OK || stat.messages != 1) return 53;
+    ms_close(store);
+#endif
+    return 0;
+}
+
 static int use_msgstore(const char *path)
 {
     int failed = use_store();
+    if (failed == 0) failed = use_ring();
+    if (failed == 0) failed = use_flash();
     if (failed == 0) failed = use_dialect();
     return failed != 0 ? failed : use_log(path);
 }
