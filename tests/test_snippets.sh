@@ -11,7 +11,7 @@
 #
 # The manual's program takes in the implementation, in C and, with MS_TEST_SCALE from 100
 # on, in C++; the snippets of the others are linked to one object, with the implementation
-# left out.
+# left out, and with what MSGSTORE_FLASH adds.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 out=build/snippets
@@ -21,7 +21,7 @@ stb=$(STB_INC="${STB_INC:-}" sh tools/setup.sh stb)
 warn="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual"
 warn="$warn -Werror -Wno-misleading-indentation" # which makes gcc three times as slow
 c99="-std=c99 $warn -Wstrict-prototypes"
-linked=-DMSGSTORE_IMPLEMENTED
+linked='-DMSGSTORE_IMPLEMENTED -DMSGSTORE_FLASH'
 loose="-std=c99 -Wall -Wno-unused -Wno-maybe-uninitialized -Wno-uninitialized -Werror"
 loose="$loose -Wno-misleading-indentation"
 failed=0
@@ -267,7 +267,7 @@ snippet()
 
 # Guides may lack C code (docs/python.md); README.md may not.
 # shellcheck disable=SC2086
-if ! compile library $cc -std=c99 -O0 -I. $stb -pthread -c -o "$out/msgstore.o" \
+if ! compile library $cc -std=c99 -O0 -DMSGSTORE_FLASH -I. $stb -pthread -c -o "$out/msgstore.o" \
     tests/msgstore_impl.c; then
     bad library "$(why "$out/library.log")"
 else
