@@ -52,7 +52,7 @@ TSAN   = $(CLANG) $(C99) -O1 -g1 -pthread -fsanitize=thread -DMSGSTORE_NO_DIALEC
          -DTEST_THREADS
 
 EXAMPLES = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
-THREADS  = $(filter test_threads test_readers test_change test_shared test_defences test_rewrite,\
+THREADS  = $(filter test_threads test_readers test_change_shared test_shared test_defences test_rewrite,\
              $(TESTS))
 TORTURED = $(filter test_power test_small test_crash test_shared test_corrupt test_hostile \
              test_faults test_full test_oom test_readers test_twin test_project \
@@ -385,8 +385,8 @@ build/check/msgstore: $(TOOL_C:tools/%.c=build/check/tool/%.o) build/check/msgst
 # Tests of every store, and of its faults, over PostgreSQL.
 PG_INC   = -isystem $(shell pg_config --includedir 2>/dev/null || echo /usr/include/postgresql)
 PG_STORE = backends/msgstore_postgres.h tests/postgres/kind.h
-PG_TESTS = $(patsubst %,build/pg/test_%,twin views change memory find copy session) \
-           build/pg/faults build/pg/shared_memory build/msgstore
+PG_TESTS = $(patsubst %,build/pg/test_%,twin views change change_failing change_shared memory \
+           find copy session) build/pg/faults build/pg/shared_memory build/msgstore
 build/pg/test_%: tests/test_%.c build/check/msgstore.o $(PG_STORE) $(shared)
 	$(call build,$(O2) -O1 -D_POSIX_C_SOURCE=200809L -DTEST_POSTGRES -Wno-unused \
 	    -Wno-unused-const-variable $(INC) $(PG_INC),\

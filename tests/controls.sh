@@ -706,7 +706,7 @@ controls()
         ms_session_lookup 'if (ms__starts_with(place, prefix)) {' 'if (true) {' \
         ms_session_lookup 'if (ms_str_equal(key, ms_str_n(text, len))) return MS_OK;' \
         'return MS_OK;'
-    control end_of_a_stream_lost gcc test_change a_stream_ends_with_its_text 100 \
+    control end_of_a_stream_lost gcc test_change stream/a_stream_ends_with_its_text 100 \
         ms_stream_end 'ms_str_n(stream->pending, stream->n_pending), 0, arena,' \
         'ms_str_of(NULL), 0, arena,'
     control another_tasks_message_found gcc test_task message_is_found_when_asked_by_id 100 \

@@ -247,6 +247,8 @@ static inline const store_kind *store_kind_at(size_t i)
     {#test " in tiny chunks", test, NULL, NULL, &store_kinds[1]},   \
     {#test " in a buffer", test, NULL, NULL, &store_kinds[2]}
 
+#define IN_A_BUFFER(test) {#test " in a buffer", test, NULL, NULL, &store_kinds[2]}
+
 #ifdef TEST_POSTGRES
 #include "postgres/kind.h"
 static store_kind postgres_kind = {"postgres", false, false, false, true, open_postgres};
@@ -406,6 +408,31 @@ static inline ms_query query_of(ms_str location, unsigned views)
     return q;
 }
 
+/* The field with that member name ("agent_key"); MS_FIELD_COUNT if there is none. */
+static inline ms_field message_field(ms_str name)
+{
+#define MS__X(number, field, member, kind) \
+    if (ms_str_equal(name, MS_STR(#member))) return MS_F_##field;
+    MS_FIELDS(MS__X)
+#undef MS__X
+    return MS_FIELD_COUNT;
+}
+
+static inline void message_set(ms_envelope *m, ms_field field, ms_value value)
+{
+    switch (field) {
+#define SET_TEXT(member) m->member = value.text
+#define SET_OBJECT(member) m->member = value.text
+#define SET_VALUE(member) m->member = value
+#define MS__X(number, name, member, kind) \
+    case MS_F_##name: SET_##kind(member); break;
+        MS_FIELDS(MS__X)
+#undef MS__X
+    case MS_FIELD_COUNT:
+    default: break;
+    }
+}
+
 /* A message of any type with all that its type requires. */
 static inline ms_envelope message_of(ms_type type, ms_str text)
 {
@@ -449,15 +476,33 @@ static inline uint64_t append_text(ms_store *store, const char *text)
     return must_append(store, MS_STR("job"), &m);
 }
 
-/* How many messages a query gives. */
+/* The next message of a cursor; at the end NULL, and the cursor is closed. */
+static inline const ms_msg *query_next(ms_cursor *it)
+{
+    ms_error err;
+    const ms_msg *msg = ms_next(it);
+    if (msg == NULL && ms_cursor_close(it, &err) != MS_OK)
+        fail_msg("cursor: %s", err.message);
+    return msg;
+}
+
+static inline const ms_msg *query_first(ms_store *store, const ms_query *q, ms_cursor *it)
+{
+    ms_error err;
+    if (ms_query_open(store, q, it, &err) != MS_OK) fail_msg("query: %s", err.message);
+    return query_next(it);
+}
+
+/* Each message that a query returns; both calls have to succeed. */
+#define EACH(msg, store, q, it)                                                      \
+    for (const ms_msg *msg = query_first(store, q, it); msg != NULL; msg = query_next(it))
+
+/* How many messages a query returns. */
 static inline size_t count_of(ms_store *store, const ms_query *q)
 {
     ms_cursor it;
-    ms_error err;
     size_t n = 0;
-    if (ms_query_open(store, q, &it, &err) != MS_OK) fail_msg("query: %s", err.message);
-    while (ms_next(&it) != NULL) n++;
-    if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("cursor: %s", err.message);
+    EACH (m, store, q, &it) n += m != NULL;
     return n;
 }
 

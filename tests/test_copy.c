@@ -1,10 +1,11 @@
 /* Copies from store to store: what a keep rule takes against a naive count, what
  * survives, what is counted, and what happens when the destination is full or the source
- * damaged.
+ * damaged. Copies of changes are in tests/scripts/copy.txt.
  */
 
-#define _POSIX_C_SOURCE 200809L
-#include "stores.h"
+#define _GNU_SOURCE
+#include "script.h"
+#include "own_store.h"
 #include "twin.h"
 
 typedef struct source {
@@ -245,109 +246,48 @@ static void a_copy_needs_its_arena(void **state)
 
 /* ---- a source that cannot read some of its records ---- */
 
-typedef struct worn_store {
-    ms_store base;
-    ms_store *inside;
-    ms_cursor it;             /* one query at a time */
-    uint64_t bad_each;        /* each n-th sequence number is damaged */
-    bool stops;               /* ... and reading stops there */
-} worn_store;
-
-static ms_result worn_query(ms_store *store, ms_cursor *it, ms_error *err)
-{
-    worn_store *w = (worn_store *)store;
-    return ms_query_open(w->inside, &it->query, &w->it, err);
-}
-
-static const ms_msg *worn_next(ms_store *store, ms_cursor *it)
-{
-    worn_store *w = (worn_store *)store;
-    const ms_msg *msg;
-    while ((msg = ms_next(&w->it)) != NULL && ms_seq(msg) % w->bad_each == 0) {
-        it->damaged++;
-        if (w->stops) it->result = MS_E_IO;
-        if (w->stops) return NULL;
-    }
-    return msg;
-}
-
-static void worn_cursor_close(ms_store *store, ms_cursor *it)
-{
-    (void)it;
-    ms_cursor_close(&((worn_store *)store)->it, NULL);
-}
-
-static ms_result worn_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
-                           ms_listing *out, ms_error *err)
-{
-    return ms_list(((worn_store *)store)->inside, q, arena, out, err);
-}
-
-static ms_result worn_stat(ms_store *store, ms_stat *out, ms_error *err)
-{
-    return ms_store_stat(((worn_store *)store)->inside, out, err);
-}
-
-static void worn_close(ms_store *store)
-{
-    (void)store;
-}
-
-static const ms_backend worn_backend = {NULL, worn_query, worn_next, worn_cursor_close,
-                                        NULL, worn_list, worn_stat, NULL, worn_close,
-                                        NULL, NULL, NULL, NULL, NULL, NULL};
-
-static worn_store worn_over(ms_store *inside, uint64_t bad_each)
-{
-    worn_store w;
-    memset(&w, 0, sizeof w);
-    w.base.backend = &worn_backend;
-    w.base.open = MS_STORE_OPEN;
-    w.inside = inside;
-    w.bad_each = bad_each;
-    return w;
-}
-
 static void damaged_records_of_the_source_are_counted(void **state)
 {
     source from = source_of((store_kind *)*state, 50, test_seed());
-    worn_store w = worn_over(from.s.store, 7);
+    own_store own;
     test_store s = destination(store_kind_at(0), 0);
     ms_copy_report report;
     ms_cursor it;
     ms_error err;
     ms_query all = query_of(no_str(), 0);
     size_t bad = 0;
+    own_open(&own, from.s.store);
+    own.damaged_each = 7;
     for (size_t i = 0; i < from.t.count; i++) bad += from.t.items[i]->seq % 7 == 0;
-    assert_int_equal(ms_copy(s.store, &w.base, NULL, NULL, &report, NULL), MS_E_DAMAGED);
+    assert_int_equal(ms_copy(s.store, &own.base, NULL, NULL, &report, NULL), MS_E_DAMAGED);
     assert_int_equal(report.damaged, bad);
     assert_int_equal(report.copied, from.t.count - bad);
     assert_int_equal(count_of(s.store, &all), from.t.count - bad);
     assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
-    assert_int_equal(ms_query_open(&w.base, &all, &it, NULL), MS_OK);
+    assert_int_equal(ms_query_open(&own.base, &all, &it, NULL), MS_OK);
     while (ms_next(&it) != NULL) {}
     assert_int_equal(it.damaged, bad);
     assert_int_equal(ms_cursor_close(&it, &err), MS_E_DAMAGED);
     assert_int_equal(err.code, MS_E_DAMAGED);
-    ms_close(&w.base);
     store_close(&s);
     source_free(&from);
 }
 
-/* Trouble that ends the reading ends the copy with its code; what came before stays. */
-static void a_source_that_stops_ends_the_copy(void **state)
+/* With its code; what came before stays. */
+static void a_copy_ends_when_reading_the_source_ends(void **state)
 {
     source from = source_of((store_kind *)*state, 50, test_seed());
-    worn_store w = worn_over(from.s.store, 20);
+    own_store own;
     test_store s = destination(store_kind_at(0), 0);
     ms_copy_report report;
     ms_query all = query_of(no_str(), 0);
-    w.stops = true;
-    assert_int_equal(ms_copy(s.store, &w.base, NULL, NULL, &report, NULL), MS_E_IO);
+    own_open(&own, from.s.store);
+    own.stops_at = 20;
+    own.with = MS_E_IO;
+    assert_int_equal(ms_copy(s.store, &own.base, NULL, NULL, &report, NULL), MS_E_IO);
     assert_int_equal(report.copied, count_of(s.store, &all));
     assert_true(report.copied < 20);
     assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
-    ms_close(&w.base);
     store_close(&s);
     source_free(&from);
 }
@@ -364,18 +304,111 @@ static ms_result refusing_append(ms_store *store, ms_str location,
 static void a_copy_ends_when_the_destination_is_damaged(void **state)
 {
     source from = source_of((store_kind *)*state, 5, test_seed());
-    ms_backend backend = worn_backend;
-    worn_store w = worn_over(from.s.store, 99);
+    own_store own;
     ms_copy_report report;
     ms_error err;
-    backend.append = refusing_append;
-    w.base.backend = &backend;
-    assert_int_equal(ms_copy(&w.base, from.s.store, NULL, NULL, &report, &err),
+    own_open(&own, from.s.store);
+    own.backend.append = refusing_append;
+    own.backend.change = NULL;
+    assert_int_equal(ms_copy(&own.base, from.s.store, NULL, NULL, &report, &err),
                      MS_E_DAMAGED);
     assert_string_equal(err.message, "the destination cannot write");
     assert_int_equal(report.copied, 0);
-    ms_close(&w.base);
     source_free(&from);
+}
+
+
+/* ---- records that no function of the library writes ---- */
+
+static void write_record(ms_store *store, ms_kind kind, ms_envelope e)
+{
+    ms_append_opts opts;
+    ms_error err;
+    memset(&opts, 0, sizeof opts);
+    e.location = JOB;
+    e.flags = (e.flags & 0xFFFFu) | (uint32_t)kind << 16;
+    must_ok(store->backend->change(store, JOB, &e, 1, &opts, &err), &err, "write");
+}
+
+/* A note of another location than its message. */
+static void forge_location(unsigned char *record, const ms_msg *msg)
+{
+    ms_str location = test_location(msg);
+    if (ms_kind_of(msg) == MS_KIND_NOTE && is_word(ms_content(msg).text, "forged"))
+        record[location.ptr - (const char *)record] = 'x';
+}
+
+/* A note without a kind, one of elsewhere, an amend without content; facts without names
+ * are no damage. All else is copied. */
+static void records_that_cannot_be_copied_are_counted(void **state)
+{
+    enum { NO_KIND, ELSEWHERE, NO_CONTENT, SOUND, TROUBLES };
+    skip_on_a_server(state);
+    for (int trouble = 0; trouble < TROUBLES; trouble++) {
+        script p;
+        own_store own;
+        ms_copy_report report;
+        ms_envelope e, amend, facts;
+        ms_error err;
+        script_open(&p, (const store_kind *)*state);
+        script_is(&p, trouble == ELSEWHERE ? "say a b c\nnote b k forged" : "say a b c");
+        memset(&e, 0, sizeof e);
+        amend = facts = e;
+        amend.seq = e.seq = p.names[1].seq;
+        e.content = ms_text("no kind");
+        amend.type = MS_T_USER_MESSAGE;
+        amend.flags = MS_FLAG_AMENDED;
+        if (trouble == NO_KIND) write_record(p.s.store, MS_KIND_NOTE, e);
+        if (trouble == NO_CONTENT) write_record(p.s.store, MS_KIND_AMEND, amend);
+        facts.content = ms_json(MS_STR("{\"a\":1,\"c\":2}"));
+        write_record(p.s.store, MS_KIND_LOCATION, facts);
+        facts.content = ms_json(MS_STR("[3,{\"a\":4}]"));
+        write_record(p.s.store, MS_KIND_LOCATION, facts);
+        facts.content = ms_text("none");
+        write_record(p.s.store, MS_KIND_LOCATION, facts);
+        script_run(&p, "note c k noted");
+        script_run(&p, "has {\"a\":1,\"c\":2}");
+        script_run(&p, "fork a branch");
+        script_run(&p, "in branch has {\"a\":1,\"c\":2,\"parent\":\"job\","
+                       "\"parent_seq\":$a}");
+        test_store from = p.s;
+        p.s = destination(store_kind_at(0), 0);
+        own_open(&own, from.store);
+        own.forge = forge_location;
+        ms_result got = ms_copy(p.s.store, &own.base, NULL, NULL, &report, &err);
+        assert_int_equal(got, trouble == SOUND ? MS_OK : MS_E_DAMAGED);
+        assert_int_equal(report.damaged, trouble != SOUND);
+        assert_int_equal(report.copied, trouble == NO_CONTENT ? 3 : 4);
+        assert_int_equal(report.notes, 1);
+        script_is(&p, trouble == NO_CONTENT ? "show => a|c|" : "show => a|b|c|");
+        script_is(&p, "has {\"a\":1,\"c\":2}\nquery raw=note => noted|");
+        store_close(&from);
+        store_close(&p.s);
+    }
+}
+
+/* Facts, notes and messages are copied although each is gone when the cursor moves. */
+static void a_copy_keeps_no_message_of_a_cursor(void **state)
+{
+    skip_on_a_server(state);
+    script p;
+    own_store own;
+    ms_error err;
+    script_open(&p, (const store_kind *)*state);
+    script_is(&p, "say one\nfacts {\"title\":\"one\",\"long\":[1,2,3]}\n"
+                  "in 'other job' facts {\"other\":\"facts\"}\n"
+                  "facts {\"title\":\"two\",\"n\":5}\n"
+                  "note one k noted\nbegin w begun\nfeed w ' so'\nfeed w ' far'");
+    test_store from = p.s;
+    own_open(&own, from.store);
+    own.fleeting = true;
+    p.s = destination(store_kind_at(0), 0);
+    must_ok(ms_copy(p.s.store, &own.base, NULL, NULL, NULL, &err), &err, "copy");
+    script_is(&p, "has {\"title\":\"two\",\"long\":[1,2,3],\"n\":5}\n"
+                  "in 'other job' has {\"other\":\"facts\"}\n"
+                  "show => one|begun so far|\nquery raw=note => noted|");
+    store_close(&from);
+    store_close(&p.s);
 }
 
 int main(void)
@@ -389,8 +422,10 @@ int main(void)
         ON_EVERY_STORE(a_full_destination_keeps_the_first_part),
         ON_EVERY_STORE(a_copy_needs_its_arena),
         ON_EVERY_STORE(damaged_records_of_the_source_are_counted),
-        ON_EVERY_STORE(a_source_that_stops_ends_the_copy),
+        ON_EVERY_STORE(a_copy_ends_when_reading_the_source_ends),
         ON_EVERY_STORE(a_copy_ends_when_the_destination_is_damaged),
+        ON_EVERY_STORE(records_that_cannot_be_copied_are_counted),
+        ON_EVERY_STORE(a_copy_keeps_no_message_of_a_cursor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,126 @@
+/* A store of a program's own around another one, for tests of what a program may do with
+ * ms_backend: its messages are gone when a cursor moves, some are damaged, reading stops,
+ * or it has fewer functions. */
+
+#ifndef OWN_STORE_H
+#define OWN_STORE_H
+
+#include "stores.h"
+
+typedef struct own_store {
+    ms_store base;
+    ms_backend backend;
+    ms_store *inside;
+    bool fleeting;            /* a message is overwritten when its cursor moves */
+    size_t stops_at;          /* a cursor ends at its n-th message; 0: never */
+    ms_result with;
+    uint64_t damaged_each;    /* each n-th sequence number is damaged; 0: none */
+    size_t open;              /* cursors */
+    void (*forge)(unsigned char *record, const ms_msg *msg);
+    void (*closes)(struct own_store *own); /* when a cursor is closed */
+} own_store;
+
+typedef struct own_cursor {
+    ms_cursor it;
+    unsigned char *record;
+    size_t size;
+} own_cursor;
+
+static inline void own_forget(own_cursor *c)
+{
+    if (c->record != NULL) memset(c->record, 0xDD, c->size);
+    free(c->record);
+    c->record = NULL;
+}
+
+/* Texts so far are put together outside of this store. */
+static inline ms_result own_query(ms_store *store, ms_cursor *it, ms_error *err)
+{
+    own_cursor *c = (own_cursor *)calloc(1, sizeof *c);
+    ms_query q = it->query;
+    if (c == NULL) abort();
+    if (!q.by_time) q.arena = NULL;
+    ms_result code = ms_query_open(((own_store *)store)->inside, &q, &c->it, err);
+    it->ctx = c;
+    if (code != MS_OK) free(c);
+    else ((own_store *)store)->open++;
+    return code;
+}
+
+static inline const ms_msg *own_next(ms_store *store, ms_cursor *it)
+{
+    own_store *own = (own_store *)store;
+    own_cursor *c = (own_cursor *)it->ctx;
+    bool stops = own->stops_at != 0 && it->returned + 1 >= own->stops_at;
+    const ms_msg *msg = stops ? NULL : ms_next(&c->it);
+    own_forget(c);
+    for (; msg != NULL && own->damaged_each != 0 && ms_seq(msg) % own->damaged_each == 0;
+         msg = ms_next(&c->it))
+        it->damaged++;
+    if (stops && own->with == MS_E_DAMAGED) it->damaged = 3;
+    else if (stops) it->result = own->with;
+    if (msg == NULL && !stops) it->result = c->it.result;
+    if (msg == NULL && !stops) it->damaged += c->it.damaged;
+    if (msg == NULL || (!own->fleeting && own->forge == NULL)) return msg;
+    c->size = (ms_size(msg) + 7) / 8 * 8;
+    c->record = (unsigned char *)malloc(c->size);
+    if (c->record == NULL) abort();
+    memcpy(c->record, msg, c->size);
+    if (own->forge != NULL) own->forge(c->record, (const ms_msg *)(void *)c->record);
+    return (const ms_msg *)(void *)c->record;
+}
+
+static inline void own_cursor_close(ms_store *store, ms_cursor *it)
+{
+    own_store *own = (own_store *)store;
+    own_cursor *c = (own_cursor *)it->ctx;
+    own_forget(c);
+    ms_cursor_close(&c->it, NULL);
+    free(c);
+    own->open--;
+    if (own->closes != NULL) own->closes(own);
+}
+
+static inline ms_result own_get(ms_store *store, uint64_t seq, ms_arena *arena,
+                                const ms_msg **msg, ms_error *err)
+{
+    ms_store *inside = ((own_store *)store)->inside;
+    return inside->backend->get(inside, seq, arena, msg, err);
+}
+
+static inline ms_result own_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
+                                 ms_listing *out, ms_error *err)
+{
+    return ms_list(((own_store *)store)->inside, q, arena, out, err);
+}
+
+static inline ms_result own_stat(ms_store *store, ms_stat *out, ms_error *err)
+{
+    return ms_store_stat(((own_store *)store)->inside, out, err);
+}
+
+static inline ms_result own_change(ms_store *store, ms_str location,
+                                   const ms_envelope *records, size_t n,
+                                   const ms_append_opts *opts, ms_error *err)
+{
+    ms_store *inside = ((own_store *)store)->inside;
+    return inside->backend->change(inside, location, records, n, opts, err);
+}
+
+/* Has all that a store around another one can have, but neither append nor erase. */
+static inline void own_open(own_store *own, ms_store *inside)
+{
+    memset(own, 0, sizeof *own);
+    own->backend.query = own_query;
+    own->backend.next = own_next;
+    own->backend.cursor_close = own_cursor_close;
+    own->backend.get = own_get;
+    own->backend.list = own_list;
+    own->backend.stat = own_stat;
+    own->backend.change = own_change;
+    own->base.backend = &own->backend;
+    own->base.open = MS_STORE_OPEN;
+    own->inside = inside;
+}
+
+#endif /* OWN_STORE_H */

@@ -1,0 +1,935 @@
+/* A test as a script: calls of a store and what it then shows, a line each. The scripts
+ * stand in tests/scripts, the README there lists their words.
+ *
+ * A call that the script expects to be refused must leave the store as it was: a picture
+ * of all that the store shows is compared. At the end of a script the store is opened
+ * again, and the last checks are made once more.
+ */
+
+#ifndef SCRIPT_H
+#define SCRIPT_H
+
+#include "shows.h"
+
+enum { SCRIPT_NAMES = 64, SCRIPT_WORDS = 32, SCRIPT_TEXT = 1200 };
+
+/* A message, or a stream that writes one, by the name that the script gives it. */
+typedef struct script_name {
+    char name[40];
+    uint64_t seq;
+    ms_stream stream;
+} script_name;
+
+typedef struct script {
+    test_store s;
+    ms_str place;             /* location of the calls */
+    char place_name[80];
+    ms_arena *arena;          /* for calls that can use one; or NULL */
+    script_name names[SCRIPT_NAMES];
+    size_t n_names;
+    const char *test, *call;  /* where it is: for messages of a failure */
+    ms_error err;
+} script;
+
+/* One line, taken apart. */
+typedef struct script_line {
+    char text[SCRIPT_TEXT];   /* the words, each with a NUL at its end */
+    ms_str verb, word[SCRIPT_WORDS];
+    size_t n;                 /* words after the verb */
+    char shows[SCRIPT_TEXT];  /* what stands after "=>" */
+    char code[24], path[40];  /* what stands after "->" */
+} script_line;
+
+#define SCRIPT_FAILS(p, ...)                                                             \
+    do {                                                                                 \
+        print_error("%s: %s\n", (p)->test, (p)->call);                                   \
+        fail_msg(__VA_ARGS__);                                                           \
+    } while (0)
+
+
+/* ---- the words of a line ---- */
+
+static inline script_name *script_find(script *p, ms_str name)
+{
+    for (size_t i = 0; i < p->n_names; i++)
+        if (is_word(name, p->names[i].name)) return &p->names[i];
+    return NULL;
+}
+
+/* The entry of a name, made when it is new. */
+static inline script_name *script_entry(script *p, ms_str name)
+{
+    script_name *e = script_find(p, name);
+    if (e != NULL) return e;
+    assert_true(p->n_names < SCRIPT_NAMES && name.len < sizeof e->name);
+    e = &p->names[p->n_names++];
+    memset(e, 0, sizeof *e);
+    memcpy(e->name, name.ptr, name.len);
+    return e;
+}
+
+/* The number of a message: by its name, or "#7". */
+static inline uint64_t script_seq(script *p, ms_str word)
+{
+    script_name *e = script_find(p, word);
+    if (e != NULL) return e->seq;
+    if (is_word(word, "#max")) return UINT64_MAX;
+    if (word.len < 2 || word.ptr[0] != '#')
+        SCRIPT_FAILS(p, "no message has the name %.*s", (int)word.len, word.ptr);
+    return strtoull(word.ptr + 1, NULL, 10);
+}
+
+/* Puts in one byte for "\xHH" and the number of a message for "$name". */
+static inline char *script_unescape(script *p, const char *from, const char *end,
+                                    char *out)
+{
+    while (from < end) {
+        if (from[0] == '\\' && end - from >= 4 && from[1] == 'x') {
+            char digits[3] = {from[2], from[3], '\0'};
+            *out++ = (char)strtoul(digits, NULL, 16);
+            from += 4;
+        } else if (from[0] == '$') {
+            size_t len = strspn(++from, "abcdefghijklmnopqrstuvwxyz");
+            uint64_t seq = script_seq(p, ms_str_n(from, len));
+            out += sprintf(out, "%llu", (unsigned long long)seq);
+            from += len;
+        } else {
+            *out++ = *from++;
+        }
+    }
+    *out++ = '\0';
+    return out;
+}
+
+/* The words of a text into a line; quotes keep blanks in a word. */
+static inline void script_words(script *p, const char *c, script_line *out)
+{
+    char bare[SCRIPT_TEXT], *to = out->text;
+    for (; *(c += strspn(c, " ")) != '\0';) {
+        size_t len = 0;
+        bool quoted = false;
+        for (; *c != '\0' && (quoted || *c != ' '); c++) {
+            if (*c == '\'') quoted = !quoted;
+            else bare[len++] = *c;
+        }
+        assert_true(out->n < SCRIPT_WORDS);
+        ms_str *word = out->verb.ptr == NULL ? &out->verb : &out->word[out->n++];
+        word->ptr = to;
+        to = script_unescape(p, bare, bare + len, to);
+        word->len = (size_t)(to - 1 - word->ptr);
+    }
+}
+
+static inline void script_split(script *p, const char *text, script_line *out)
+{
+    char words[SCRIPT_TEXT];
+    memset(out, 0, sizeof *out);
+    assert_true(strlen(text) < sizeof words);
+    strcpy(words, text);
+    char *shows = strstr(words, " =>"), *code = strstr(words, " -> ");
+    if (shows != NULL) {
+        *shows = '\0';
+        shows += shows[3] == ' ' ? 4 : 3;
+        script_unescape(p, shows, shows + strlen(shows), out->shows);
+    } else if (code != NULL) {
+        *code = '\0';
+        sscanf(code + 4, "%23s %39s", out->code, out->path);
+    }
+    script_words(p, words, out);
+}
+
+/* The value of "option=value" among the words; NULL if it is absent. */
+static inline const char *script_option(const script_line *l, const char *name)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; i < l->n; i++)
+        if (l->word[i].len > len && memcmp(l->word[i].ptr, name, len) == 0 &&
+            l->word[i].ptr[len] == '=')
+            return l->word[i].ptr + len + 1;
+    return NULL;
+}
+
+static inline uint64_t script_number(const script_line *l, const char *name)
+{
+    const char *value = script_option(l, name);
+    return value != NULL ? strtoull(value, NULL, 10) : 0;
+}
+
+static inline bool script_has(const script_line *l, const char *word)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (is_word(l->word[i], word)) return true;
+    return false;
+}
+
+/* Bit i for the word i of a list that occurs in a text. */
+static inline unsigned script_bits(const char *text, const char *const *words)
+{
+    unsigned bits = 0;
+    for (unsigned i = 0; text != NULL && words[i] != NULL; i++)
+        if (strstr(text, words[i]) != NULL) bits |= 1u << i;
+    return bits;
+}
+
+/* "-" is absent, "*5000" a text of 5,000 bytes, "*5000x" one more. */
+static inline ms_str script_value(ms_str word)
+{
+    static char large[100000];
+    char *tail;
+    if (is_word(word, "-")) return no_str();
+    if (word.len < 2 || word.ptr[0] != '*') return word;
+    memset(large, 'l', sizeof large);
+    size_t len = strtoul(word.ptr + 1, &tail, 10);
+    size_t more = (size_t)(word.ptr + word.len - tail);
+    assert_true(len + more < sizeof large);
+    memcpy(large + len, tail, more);
+    return ms_str_n(large, len + more);
+}
+
+/* "name=value" or "name:=json" in parts; a word alone is the content. */
+static inline ms_str script_member(ms_str word, ms_value *value)
+{
+    const char *sign = (const char *)memchr(word.ptr, '=', word.len);
+    value->text = script_value(word);
+    value->json = false;
+    if (sign == NULL || word.ptr[0] == '{' || word.ptr[0] == '[')
+        return MS_STR("content");
+    value->json = sign > word.ptr && sign[-1] == ':';
+    value->text = ms_str_n(sign + 1, (size_t)(word.ptr + word.len - sign - 1));
+    value->text = script_value(value->text);
+    return ms_str_n(word.ptr, (size_t)(sign - word.ptr) - value->json);
+}
+
+static const char *const script_flags[] = {
+    "commit", "synced", "repaired", "stamped", "joined", "(reserved)", "amended",
+    "redacted", "unfinished", NULL};
+
+static inline int script_type(const char *word)
+{
+    int type = 1;
+    if (word[0] == '#') return atoi(word + 1);
+    if (strcmp(word, "other") == 0) return MS_T_OTHER;
+    while (type < MS_TYPE_COUNT && strcmp(word, ms_type_word((ms_type)type)) != 0) type++;
+    return type;
+}
+
+static inline int script_role(const char *word)
+{
+    int role = 1;
+    while (role < MS_ROLE_LIMIT && strcmp(word, ms_role_word((ms_role)role)) != 0) role++;
+    return role;
+}
+
+/* The message that the words from `first` on describe. */
+static inline ms_envelope script_message(script *p, const script_line *l, size_t first,
+                                         ms_type type)
+{
+    ms_envelope m;
+    const char *word = script_option(l, "type");
+    memset(&m, 0, sizeof m);
+    m.type = word != NULL ? (ms_type)script_type(word) : type;
+    for (size_t i = first; i < l->n; i++) {
+        ms_value value;
+        ms_str name = script_member(l->word[i], &value);
+        ms_field field = message_field(name);
+        if (field != MS_FIELD_COUNT) message_set(&m, field, value);
+        else if (is_word(name, "time")) m.time_ns = SECONDS(atof(value.text.ptr));
+        else if (is_word(name, "role")) m.role = (ms_role)script_role(value.text.ptr);
+        else if (is_word(name, "flags"))
+            m.flags = script_bits(value.text.ptr, script_flags);
+        else if (!is_word(name, "type"))
+            SCRIPT_FAILS(p, "no field has the name %.*s", (int)name.len, name.ptr);
+    }
+    m.has_time = script_option(l, "time") != NULL;
+    return m;
+}
+
+
+/* ---- calls ---- */
+
+/* Appends a message to the location; `expect`: the newest number that it must have. */
+static inline ms_result script_append(script *p, const ms_envelope *m, ms_str name,
+                                      const uint64_t *expect)
+{
+    uint64_t seq = 0;
+    ms_append_opts opts;
+    memset(&opts, 0, sizeof opts);
+    opts.location = p->place;
+    opts.seqs = &seq;
+    opts.expect = expect != NULL;
+    opts.expect_seq = expect != NULL ? *expect : 0;
+    ms_result code = expect != NULL
+                         ? ms_append_batch(p->s.store, m, 1, &opts, &p->err)
+                         : ms_append(p->s.store, p->place, m, &seq, &p->err);
+    if (code == MS_OK && name.len < 40) script_entry(p, name)->seq = seq;
+    return code;
+}
+
+/* Each word is a message of a user, and its name. */
+static inline ms_result call_say(script *p, const script_line *l)
+{
+    ms_result code = MS_OK;
+    for (size_t i = 0; i < l->n && code == MS_OK; i++) {
+        ms_envelope m = ms_user_message(ms_text_n(l->word[i]));
+        code = script_append(p, &m, l->word[i], NULL);
+    }
+    return code;
+}
+
+static inline ms_result call_append(script *p, const script_line *l)
+{
+    ms_envelope m = script_message(p, l, 1, MS_T_USER_MESSAGE);
+    return script_append(p, &m, l->word[0], NULL);
+}
+
+/* A message with a key that the store has: the number is the one of before. */
+static inline ms_result call_repeat(script *p, const script_line *l)
+{
+    ms_envelope m = script_message(p, l, 1, MS_T_USER_MESSAGE);
+    uint64_t seq = script_seq(p, l->word[0]);
+    ms_result code = script_append(p, &m, l->word[0], NULL);
+    if (code == MS_OK && seq != script_seq(p, l->word[0]))
+        SCRIPT_FAILS(p, "a new number");
+    return code;
+}
+
+/* Compare and append: "expect NEWEST TEXT". */
+static inline ms_result call_expect(script *p, const script_line *l)
+{
+    ms_envelope m = script_message(p, l, 1, MS_T_USER_MESSAGE);
+    uint64_t seq = script_seq(p, l->word[0]);
+    return script_append(p, &m, m.content.text, &seq);
+}
+
+static inline ms_result call_amend(script *p, const script_line *l)
+{
+    ms_envelope m = script_message(p, l, 1, MS_T_USER_MESSAGE);
+    return ms_amend(p->s.store, script_seq(p, l->word[0]), &m, &p->err);
+}
+
+static inline ms_result call_hide(script *p, const script_line *l)
+{
+    return ms_hide(p->s.store, script_seq(p, l->word[0]), &p->err);
+}
+
+/* "range FIRST LAST" and "rewind LAST"; "hides=N": so many become hidden. */
+static inline ms_result call_range(script *p, const script_line *l)
+{
+    uint64_t hidden = 99, seq = script_seq(p, l->word[0]);
+    ms_result code = is_word(l->verb, "rewind")
+                         ? ms_rewind(p->s.store, p->place, seq, &hidden, &p->err)
+                         : ms_hide_range(p->s.store, p->place, seq,
+                                         script_seq(p, l->word[1]), &hidden, &p->err);
+    if (code == MS_OK && script_option(l, "hides") != NULL &&
+        hidden != script_number(l, "hides"))
+        SCRIPT_FAILS(p, "%llu became hidden", (unsigned long long)hidden);
+    return code;
+}
+
+static inline ms_result call_redact(script *p, const script_line *l)
+{
+    return ms_redact(p->s.store, script_seq(p, l->word[0]), &p->err);
+}
+
+static inline ms_result call_note(script *p, const script_line *l)
+{
+    ms_value value;
+    (void)script_member(l->word[2], &value);
+    return ms_note(p->s.store, script_seq(p, l->word[0]), script_value(l->word[1]), value,
+                   &p->err);
+}
+
+static inline ms_result call_facts(script *p, const script_line *l)
+{
+    return ms_location_set(p->s.store, p->place, script_value(l->word[0]), &p->err);
+}
+
+static inline ms_result call_fork(script *p, const script_line *l)
+{
+    return ms_fork(p->s.store, p->place, script_seq(p, l->word[0]),
+                   script_value(l->word[1]), p->arena, &p->err);
+}
+
+/* "begin NAME [joined|joined=CHARACTERS] [MESSAGE]": each part is stored alone, unless
+ * they are joined: as is usual, or up to so many characters or half a second. */
+static inline ms_result call_begin(script *p, const script_line *l)
+{
+    ms_stream_opts opts;
+    ms_stream stream;
+    bool joined = script_has(l, "joined") || script_option(l, "joined") != NULL;
+    ms_envelope m = script_message(p, l, 1 + joined, MS_T_ASSISTANT_MESSAGE);
+    memset(&opts, 0, sizeof opts);
+    opts.every_part = !joined;
+    opts.flush_chars = (uint32_t)script_number(l, "joined");
+    opts.flush_ms = 500;
+    opts.clock = clock_at(&test_now);
+    memset(&stream, 0x5a, sizeof stream);
+    ms_result code = ms_stream_begin(&stream, p->s.store, p->place, &m,
+                                     script_has(l, "joined") ? NULL : &opts, &p->err);
+    assert_ptr_equal(stream.store, code == MS_OK ? p->s.store : NULL);
+    if (code != MS_OK) return code;
+    script_entry(p, l->word[0])->seq = stream.seq;
+    script_entry(p, l->word[0])->stream = stream;
+    return MS_OK;
+}
+
+static inline ms_result call_feed(script *p, const script_line *l)
+{
+    ms_stream *stream = &script_entry(p, l->word[0])->stream;
+    ms_str text = l->n > 1 ? script_value(l->word[1]) : no_str();
+    return ms_stream_feed(stream, text, &p->err);
+}
+
+static inline ms_result call_end(script *p, const script_line *l)
+{
+    ms_envelope m = script_message(p, l, 1, MS_T_ASSISTANT_MESSAGE);
+    ms_stream *stream = &script_entry(p, l->word[0])->stream;
+    return ms_stream_end(stream, l->n > 1 ? &m : NULL, p->arena, &p->err);
+}
+
+static inline ms_result call_recover(script *p, const script_line *l)
+{
+    return ms_stream_recover(p->s.store, script_seq(p, l->word[0]), p->arena, &p->err);
+}
+
+static inline test_store script_store(const store_kind *kind, size_t max_message);
+
+static inline void must_report(script *p, const script_line *l, const ms_copy_report *r)
+{
+    const struct { const char *name; uint64_t is; } numbers[] = {
+        {"copied", r->copied}, {"dropped", r->dropped}, {"notes", r->notes},
+        {"unplaced", r->unplaced}};
+    for (size_t i = 0; i < 4; i++)
+        if (script_option(l, numbers[i].name) != NULL &&
+            script_number(l, numbers[i].name) != numbers[i].is)
+            SCRIPT_FAILS(p, "%s: %llu", numbers[i].name,
+                         (unsigned long long)numbers[i].is);
+}
+
+/* "copy [newest=N] [location=WORD] [copied=N ...]": into a store of each kind, which are
+ * equal then; the script goes on with the copy. The secret is in none. */
+static inline ms_result call_copy(script *p, const script_line *l)
+{
+    const ms_str location = ms_str_of(script_option(l, "location"));
+    test_store source = p->s;
+    char *first = NULL;
+    ms_keep keep;
+    ms_copy_report dry, report;
+    memset(&keep, 0, sizeof keep);
+    keep.newest = (size_t)script_number(l, "newest");
+    keep.locations = &location;
+    keep.n_locations = location.ptr != NULL;
+    keep.dry_run = true;
+    must_ok(ms_copy(NULL, source.store, &keep, NULL, &dry, &p->err), &p->err, "dry run");
+    keep.dry_run = false;
+    must_report(p, l, &dry);
+    for (size_t k = 0; k <= STORE_KINDS; k++) {
+        if (k > 0) store_close(&p->s);
+        p->s = script_store(k < STORE_KINDS ? store_kind_at(k) : source.kind, 0);
+        must_ok(ms_copy(p->s.store, source.store, &keep, NULL, &report, &p->err), &p->err,
+                "copy");
+        assert_memory_equal(&report, &dry, sizeof dry);
+        if (lies_open(&p->s)) assert_int_equal(times_stored(&p->s, SECRET), 0);
+        if (k == 0) first = picture(p->s.store);
+        else must_be_as(p->s.store, strdup(first), p->s.kind->name);
+    }
+    free(first);
+    store_close(&source);
+    return MS_OK;
+}
+
+/* "rewrite": of a log; other stores are copied. */
+static inline ms_result call_rewrite(script *p, const script_line *l)
+{
+    if (!p->s.kind->log) return call_copy(p, l);
+    ms_log_report report;
+    must_ok(ms_log_rewrite(p->s.store, &p->s.log, true, NULL, NULL, &p->err), &p->err,
+            "rewrite");
+    assert_int_equal(files_in(p->s.folder), 1);
+    assert_int_equal(times_stored(&p->s, SECRET), 0);
+    store_reopen(&p->s);
+    must_ok(ms_log_verify(&p->s.log, &report, &p->err), &p->err, "verify");
+    return MS_OK;
+}
+
+
+/* ---- checks ---- */
+
+static inline ms_result check_show(script *p, const script_line *l)
+{
+    must_show(p->s.store, p->place, l->shows);
+    return MS_OK;
+}
+
+static inline ms_query script_query(script *p, const script_line *l, ms_arena *arena)
+{
+    static const char *const raws[] = {"message", "amend", "hide", "note", "facts",
+                                       "piece", NULL};
+    static const char *const views[] = {"conversation", "agent", "team", "global",
+                                        "timeline", NULL};
+    ms_query q = query_of(script_has(l, "everywhere") ? no_str() : p->place, 0);
+    const struct { const char *name; uint64_t *to; } bounds[] = {
+        {"after", &q.after_seq}, {"before", &q.before_seq}, {"about", &q.about_seq}};
+    const char *raw = script_option(l, "raw"), *value;
+    for (size_t i = 0; i < 3; i++)
+        if ((value = script_option(l, bounds[i].name)) != NULL)
+            *bounds[i].to = script_seq(p, ms_str_of(value));
+    q.views = script_bits(script_option(l, "views"), views);
+    q.raw = raw != NULL && strcmp(raw, "all") == 0 ? MS_RAW_ALL : script_bits(raw, raws);
+    q.turn_id = ms_str_of(script_option(l, "turn"));
+    q.limit = (size_t)script_number(l, "limit");
+    q.has_since = script_option(l, "since") != NULL;
+    q.since_ns = SECONDS(script_number(l, "since"));
+    q.oldest = script_has(l, "oldest");
+    q.reverse = script_has(l, "reverse");
+    q.by_time = script_has(l, "by_time");
+    q.arena = script_has(l, "arena") ? arena : NULL;
+    return q;
+}
+
+/* "=> a|b|": its texts; with "kinds" its kinds, with "count" how many there are. */
+static inline ms_result check_query(script *p, const script_line *l)
+{
+    char got[8000];
+    ms_arena arena;
+    ms_cursor it;
+    test_arena_init(&arena, NULL);
+    ms_query q = script_query(p, l, &arena);
+    ms_result code = ms_query_open(p->s.store, &q, &it, &p->err);
+    if (code != MS_OK) assert_null(ms_next(&it));
+    ms_cursor_close(&it, NULL);
+    if (code == MS_OK && script_has(l, "count"))
+        snprintf(got, sizeof got, "%zu", count_of(p->s.store, &q));
+    else if (code == MS_OK)
+        list_query(p->s.store, &q, script_has(l, "kinds"), got, sizeof got);
+    if (code == MS_OK && strcmp(got, l->shows) != 0)
+        SCRIPT_FAILS(p, "the query returns %s", got);
+    ms_arena_deinit(&arena);
+    return code;
+}
+
+/* Has a record what a word gives: "type=task", "time=3", "summary=-", "content:={}"? */
+static inline bool script_equals(const ms_msg *msg, ms_str word)
+{
+    ms_value want;
+    ms_str name = script_member(word, &want);
+    int64_t time = 0;
+    if (is_word(name, "type")) return (int)ms_type_of(msg) == script_type(want.text.ptr);
+    if (is_word(name, "role")) return (int)ms_role_of(msg) == script_role(want.text.ptr);
+    if (is_word(name, "kind")) return is_word(want.text, kind_word(msg));
+    if (is_word(name, "flags")) /* but for those that stores set as they like */
+        return (ms_flags(msg) & ~11u) == script_bits(want.text.ptr, script_flags);
+    if (is_word(name, "time"))
+        return ms_time(msg, &time) && time == SECONDS(atof(want.text.ptr));
+    ms_field field = message_field(name);
+    assert_true(field != MS_FIELD_COUNT);
+    ms_value got = ms_get(msg, field);
+    if (got.text.ptr == NULL || want.text.ptr == NULL)
+        return got.text.ptr == want.text.ptr;
+    return ms_str_equal(got.text, want.text) &&
+           (got.json == want.json || field == MS_F_EXTRA);
+}
+
+/* "get NAME WORDS": the message; "first OPTIONS : WORDS": what a query returns first. */
+static inline ms_result check_get(script *p, const script_line *l)
+{
+    script_line options = *l;
+    const ms_msg *msg = NULL;
+    ms_arena arena;
+    ms_cursor it;
+    ms_result code = MS_OK;
+    test_arena_init(&arena, NULL);
+    if (is_word(l->verb, "get")) {
+        bool whole = l->n > 1 && is_word(l->word[1], "arena");
+        uint64_t seq = script_seq(p, l->word[0]);
+        options.n = 1 + whole;
+        code = ms_get_by_seq(p->s.store, seq, whole ? &arena : NULL, &msg, &p->err);
+        if (code == MS_OK) assert_int_equal(ms_seq(msg), seq);
+    } else {
+        while (options.n > 0 && !is_word(l->word[options.n - 1], ":")) options.n--;
+        ms_query q = script_query(p, &options, NULL);
+        must_ok(ms_query_open(p->s.store, &q, &it, &p->err), &p->err, "query");
+        msg = ms_next(&it);
+    }
+    for (size_t i = options.n; msg != NULL && i < l->n; i++)
+        if (!script_equals(msg, l->word[i]))
+            SCRIPT_FAILS(p, "%s is not so: flags %x", l->word[i].ptr, ms_flags(msg));
+    if (is_word(l->verb, "first")) ms_cursor_close(&it, NULL);
+    if (msg == NULL && code == MS_OK) SCRIPT_FAILS(p, "there is none");
+    ms_arena_deinit(&arena);
+    return code;
+}
+
+/* The text so far: in a view, by number, and as a follower reads it. */
+static inline ms_result check_reads(script *p, const script_line *l)
+{
+    uint64_t seq = script_seq(p, l->word[0]);
+    ms_arena arena;
+    ms_stream_text text;
+    const ms_msg *msg;
+    char all[SCRIPT_TEXT + 1];
+    ms_query q = query_of(p->place, 0);
+    test_arena_init(&arena, NULL);
+    q.arena = &arena;
+    q.after_seq = seq - 1;
+    q.before_seq = seq + 1;
+    snprintf(all, sizeof all, "%s|", l->shows);
+    must_give(p->s.store, &q, all);
+    must_ok(ms_get_by_seq(p->s.store, seq, &arena, &msg, &p->err), &p->err, "by number");
+    must_have_text(msg, l->shows);
+    must_ok(ms_stream_read(p->s.store, seq, 0, &arena, &text, &p->err), &p->err, "read");
+    assert_true(is_word(text.text, l->shows));
+    assert_int_equal(text.next, strlen(l->shows));
+    ms_arena_deinit(&arena);
+    return MS_OK;
+}
+
+/* "follow NAME FROM": what a follower reads from a byte on; "ended": and it has ended. */
+static inline ms_result check_follow(script *p, const script_line *l)
+{
+    ms_arena arena;
+    ms_stream_text text;
+    size_t from = strtoul(l->word[1].ptr, NULL, 10);
+    test_arena_init(&arena, NULL);
+    ms_result code = ms_stream_read(p->s.store, script_seq(p, l->word[0]), from, &arena,
+                                    &text, &p->err);
+    if (code == MS_OK && (!is_word(text.text, l->shows) ||
+                          text.ended != script_has(l, "ended")))
+        SCRIPT_FAILS(p, "ended %d: %.*s", text.ended, (int)text.text.len, text.text.ptr);
+    ms_arena_deinit(&arena);
+    return code;
+}
+
+static inline ms_result check_has(script *p, const script_line *l)
+{
+    must_have_facts(p->s.store, p->place, l->word[0].ptr);
+    return MS_OK;
+}
+
+/* "stat messages=N hidden=N changes=N last=NAME". */
+static inline ms_result check_stat(script *p, const script_line *l)
+{
+    ms_stat stat = stat_of(p->s.store);
+    const char *last = script_option(l, "last");
+    const struct { const char *name; uint64_t is; } numbers[] = {
+        {"messages", stat.messages}, {"hidden", stat.hidden}, {"changes", stat.changes}};
+    for (size_t i = 0; i < 3; i++)
+        if (script_option(l, numbers[i].name) != NULL &&
+            script_number(l, numbers[i].name) != numbers[i].is)
+            SCRIPT_FAILS(p, "%s: %llu", numbers[i].name,
+                         (unsigned long long)numbers[i].is);
+    if (last == NULL) return MS_OK;
+    uint64_t seq = 0;
+    assert_int_equal(stat.last_seq, script_seq(p, ms_str_of(last)));
+    assert_int_equal(test_refresh(p->s.store, &seq, NULL), MS_OK);
+    assert_int_equal(seq, stat.last_seq);
+    return MS_OK;
+}
+
+/* "listing [agents] LOCATION=MESSAGES ...": these and no other. */
+static inline ms_result check_listing(script *p, const script_line *l)
+{
+    ms_list_query q;
+    ms_listing got;
+    ms_arena arena;
+    memset(&q, 0, sizeof q);
+    test_arena_init(&arena, NULL);
+    q.agents = script_has(l, "agents");
+    must_ok(ms_list(p->s.store, &q, &arena, &got, &p->err), &p->err, "list");
+    assert_int_equal(got.count, l->n - q.agents);
+    for (size_t i = 0; i < got.count; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "%.*s", (int)got.items[i].location.len,
+                 got.items[i].location.ptr);
+        if (script_option(l, name) == NULL ||
+            script_number(l, name) != got.items[i].messages)
+            SCRIPT_FAILS(p, "%s: %llu", name, (unsigned long long)got.items[i].messages);
+    }
+    ms_arena_deinit(&arena);
+    return MS_OK;
+}
+
+/* "bytes TEXT N": how often it stands in the bytes of the store; "N+": or more often. */
+static inline ms_result check_bytes(script *p, const script_line *l)
+{
+    size_t want = strtoul(l->word[1].ptr, NULL, 10);
+    if (!lies_open(&p->s)) return MS_OK;
+    size_t n = times_stored(&p->s, l->word[0].ptr);
+    if (strchr(l->word[1].ptr, '+') != NULL ? n < want : n != want)
+        SCRIPT_FAILS(p, "it stands there %zu times", n);
+    return MS_OK;
+}
+
+/* "history AGENT TURNS": what an agent reads. */
+static inline ms_result check_history(script *p, const script_line *l)
+{
+    ms_memory memory;
+    ms_cursor it;
+    char got[SCRIPT_TEXT] = "";
+    size_t used = 0;
+    ms_memory_init(&memory, p->s.store, p->place, l->word[0]);
+    memory.conversation_limit = strtoul(l->word[1].ptr, NULL, 10);
+    must_ok(ms_get_history(&memory, &it, &p->err), &p->err, "history");
+    for (const ms_msg *msg; (msg = query_next(&it)) != NULL;)
+        used += (size_t)snprintf(got + used, sizeof got - used, "%.*s|",
+                                 (int)ms_content(msg).text.len, ms_content(msg).text.ptr);
+    assert_string_equal(got, l->shows);
+    return MS_OK;
+}
+
+
+/* ---- scripts ---- */
+
+static inline ms_result set_place(script *p, const script_line *l)
+{
+    p->place = script_value(l->word[0]);
+    if (p->place.ptr != l->word[0].ptr) return MS_OK;
+    assert_true(p->place.len < sizeof p->place_name);
+    memcpy(p->place_name, p->place.ptr, p->place.len);
+    p->place.ptr = p->place_name;
+    return MS_OK;
+}
+
+/* "clock SECONDS" or "clock +SECONDS". */
+static inline ms_result set_clock(script *p, const script_line *l)
+{
+    (void)p;
+    if (l->word[0].ptr[0] != '+') test_now = 0;
+    test_now += SECONDS(atof(l->word[0].ptr));
+    return MS_OK;
+}
+
+static inline test_store script_store(const store_kind *kind, size_t max_message)
+{
+    store_options options;
+    memset(&options, 0, sizeof options);
+    options.clock = clock_at(&test_now);
+    options.room = (size_t)8 << 20;
+    options.max_message = max_message;
+    test_now = SECONDS(1000);
+    return store_open(kind, &options);
+}
+
+/* Begins with another store, whose messages have at most so many bytes. */
+static inline ms_result set_max_message(script *p, const script_line *l)
+{
+    const store_kind *kind = p->s.kind;
+    store_close(&p->s);
+    p->s = script_store(kind, strtoul(l->word[0].ptr, NULL, 10));
+    return MS_OK;
+}
+
+enum { CALL, CHECK, SET };
+
+static const struct script_verb {
+    const char *verb;
+    int sort;
+    ms_result (*run)(script *p, const script_line *l);
+} script_verbs[] = {
+    {"say", CALL, call_say},          {"append", CALL, call_append},
+    {"repeat", CALL, call_repeat},    {"expect", CALL, call_expect},
+    {"amend", CALL, call_amend},      {"hide", CALL, call_hide},
+    {"range", CALL, call_range},      {"rewind", CALL, call_range},
+    {"redact", CALL, call_redact},    {"note", CALL, call_note},
+    {"facts", CALL, call_facts},      {"fork", CALL, call_fork},
+    {"begin", CALL, call_begin},      {"feed", CALL, call_feed},
+    {"end", CALL, call_end},          {"recover", CALL, call_recover},
+    {"copy", CALL, call_copy},        {"rewrite", CALL, call_rewrite},
+    {"show", CHECK, check_show},      {"query", CHECK, check_query},
+    {"get", CHECK, check_get},        {"first", CHECK, check_get},
+    {"reads", CHECK, check_reads},    {"follow", CHECK, check_follow},
+    {"has", CHECK, check_has},        {"stat", CHECK, check_stat},
+    {"listing", CHECK, check_listing}, {"bytes", CHECK, check_bytes},
+    {"history", CHECK, check_history}, {"in", SET, set_place},
+    {"clock", SET, set_clock},        {"max_message", SET, set_max_message},
+    {NULL, SET, NULL},
+};
+
+static inline void script_open(script *p, const store_kind *kind)
+{
+    memset(p, 0, sizeof *p);
+    p->place = JOB;
+    p->test = "a line";
+    p->call = "";
+    p->s = script_store(kind, 0);
+}
+
+/* Takes "in LOCATION" or "times N" off the line. */
+static inline ms_str script_prefix(script_line *l)
+{
+    ms_str value = l->word[0];
+    l->verb = l->word[1];
+    l->n -= 2;
+    memmove(l->word, l->word + 2, l->n * sizeof l->word[0]);
+    return value;
+}
+
+/* Does what a line asks, and returns the code of the call. */
+static inline ms_result script_do(script *p, const char *text, script_line *l, int *sort)
+{
+    const struct script_verb *verb = script_verbs;
+    ms_str place = p->place;
+    ms_result code = MS_OK;
+    size_t times = 1;
+    p->call = text;
+    memset(&p->err, 0, sizeof p->err);
+    script_split(p, text, l);
+    if (is_word(l->verb, "times")) times = strtoul(script_prefix(l).ptr, NULL, 10);
+    if (is_word(l->verb, "in") && l->n > 1) place = script_value(script_prefix(l));
+    while (verb->verb != NULL && !is_word(l->verb, verb->verb)) verb++;
+    if (verb->verb == NULL) SCRIPT_FAILS(p, "no script has the word %s", l->verb.ptr);
+    *sort = verb->sort;
+    bool refused = l->code[0] != '\0' && *sort == CALL;
+    char *before = refused ? picture(p->s.store) : NULL;
+    for (ms_str kept = p->place; times > 0 && code == MS_OK; times--) {
+        if (*sort != SET) p->place = place;
+        code = verb->run(p, l);
+        if (*sort != SET) p->place = kept;
+    }
+    if (refused) must_be_as(p->s.store, before, text);
+    return code;
+}
+
+/* Makes one call and returns its code. */
+static inline ms_result script_try(script *p, const char *text)
+{
+    script_line l;
+    int sort;
+    return script_do(p, text, &l, &sort);
+}
+
+/* Does what a line asks, and compares the code. Returns the sort of the line. */
+static inline int script_run(script *p, const char *text)
+{
+    static const char *const words[] = {
+#define X(name, text) #name,
+        MS_RESULTS(X)
+#undef X
+    };
+    script_line l;
+    int sort = SET;
+    ms_result code = script_do(p, text, &l, &sort);
+    const char *word = words[code] + (code != MS_OK ? 2 : 0);
+    if (strcmp(word, l.code[0] != '\0' ? l.code : "OK") != 0)
+        SCRIPT_FAILS(p, "the call returns %s: %s", word, p->err.message);
+    if (code != MS_OK) assert_int_equal(p->err.code, code);
+    if (l.path[0] != '\0' && strcmp(p->err.path, l.path) != 0)
+        SCRIPT_FAILS(p, "the error names %s", p->err.path);
+    return sort;
+}
+
+/* Copies a line without the blanks before it; returns where the next one begins. */
+static inline const char *script_next(const char *from, const char *end, char *line)
+{
+    size_t len = strcspn(from += strspn(from, " "), "\n");
+    if (len > (size_t)(end - from)) len = (size_t)(end - from);
+    assert_true(len < SCRIPT_TEXT);
+    memcpy(line, from, len);
+    line[len] = '\0';
+    return from + len + (from + len < end);
+}
+
+static inline bool is_call(const char *line)
+{
+    return line[0] != '\0' && line[0] != '#' && strcmp(line, "survive") != 0;
+}
+
+/* Opens the store again and makes the checks in a part of a script once more. */
+static inline void script_again(script *p, const char *from, const char *end)
+{
+    char line[SCRIPT_TEXT];
+    must_survive(&p->s);
+    for (size_t i = 0; i < p->n_names; i++)
+        if (p->names[i].stream.store != NULL) p->names[i].stream.store = p->s.store;
+    while (from < end) {
+        from = script_next(from, end, line);
+        if (is_call(line)) script_run(p, line);
+    }
+}
+
+/* Runs the lines of a text. At "survive", and at the end, the store is opened again and
+ * the checks since the last call are made once more. */
+static inline void script_lines(script *p, const char *text, const char *end)
+{
+    const char *checks = text;
+    for (const char *at = text, *next; at < end; at = next) {
+        char line[SCRIPT_TEXT];
+        next = script_next(at, end, line);
+        if (is_call(line) && script_run(p, line) == CALL) checks = next;
+        if (strcmp(line, "survive") == 0) script_again(p, checks, at);
+    }
+    script_again(p, checks, end);
+}
+
+/* Runs a script on a fresh store of a kind. */
+static inline void script_play(const store_kind *kind, const char *test, const char *text,
+                               const char *end)
+{
+    script p;
+    script_open(&p, kind);
+    p.test = test;
+    script_lines(&p, text, end);
+    store_close(&p.s);
+}
+
+static inline void script_is(script *p, const char *text)
+{
+    script_lines(p, text, text + strlen(text));
+}
+
+
+/* ---- one change of each kind, on a scene that is made for them ---- */
+
+static const char scene[] = "say first second third\n"
+                            "begin w begun\n"
+                            "begin c type=action tool=tool args={\"q\":\n"
+                            "feed w ' so far'\n"
+                            "feed c 1\n"
+                            "amend first FIRST\n"
+                            "facts {\"title\":\"scene\"}\n";
+
+static const char unchanged[] = "FIRST|second|third|begun so far|{\"q\":1|";
+
+/* What the location shows afterwards. */
+static const struct change {
+    const char *call, *shows;
+} each_change[] = {
+    {"amend second amended", "FIRST|amended|third|begun so far|{\"q\":1|"},
+    {"hide second", "FIRST|third|begun so far|{\"q\":1|"},
+    {"range first third", "begun so far|{\"q\":1|"},
+    {"rewind first", "FIRST|"},
+    {"redact first", "[redacted]|second|third|begun so far|{\"q\":1|"},
+    {"note second kind noted", unchanged},
+    {"facts {\"title\":null,\"n\":1}", unchanged},
+    {"fork third branch", unchanged},
+    {"begin v begins", "FIRST|second|third|begun so far|{\"q\":1|begins|"},
+    {"feed w ' fed'", "FIRST|second|third|begun so far fed|{\"q\":1|"},
+    {"end w", unchanged},
+    {"end c type=action tool=tool args:={}", "FIRST|second|third|begun so far|{}|"},
+    {"recover c", unchanged},
+};
+
+enum { CHANGES = sizeof each_change / sizeof each_change[0] };
+
+/* Does the call find its store by a stream that it was given? */
+static inline bool is_of_stream(const char *call)
+{
+    return strncmp(call, "feed", 4) == 0 || strncmp(call, "end", 3) == 0;
+}
+
+static inline bool is_redact(const char *call)
+{
+    return strncmp(call, "redact", 6) == 0;
+}
+
+static inline void must_show_scene(ms_store *store, const char *want)
+{
+    ms_arena arena;
+    ms_query q = query_of(JOB, 0);
+    test_arena_init(&arena, NULL);
+    q.arena = &arena;
+    must_give(store, &q, want);
+    ms_arena_deinit(&arena);
+}
+
+#endif /* SCRIPT_H */

@@ -1,0 +1,255 @@
+/* What a store shows, as text: for tests that compare two moments, or two stores. */
+
+#ifndef SHOWS_H
+#define SHOWS_H
+
+#include "stores.h"
+#include "json_equal.h"
+
+#define JOB MS_STR("job")
+#define OTHER_JOB MS_STR("other job")
+
+/* A text that occurs nowhere else: what is erased must not be found in any byte. */
+#define SECRET "Xq7-secret-Zk9"
+
+static int64_t test_now = SECONDS(1000);
+
+static inline bool is_word(ms_str word, const char *text)
+{
+    return ms_str_equal(word, ms_str_of(text));
+}
+
+static inline void must_ok(ms_result result, const ms_error *err, const char *what)
+{
+    if (result != MS_OK) fail_msg("%s: %s", what, err->message);
+}
+
+
+/* ---- what a store shows, as text ---- */
+
+static inline void draw(ms_buf *out, const char *form, ...)
+{
+    char text[200];
+    va_list args;
+    va_start(args, form);
+    int len = vsnprintf(text, sizeof text, form, args);
+    va_end(args);
+    assert_true(len >= 0 && (size_t)len < sizeof text);
+    ms_buf_write(out, text, (size_t)len);
+}
+
+static inline void draw_message(ms_buf *out, const ms_msg *msg)
+{
+    int64_t time = 0;
+    draw(out, "kind %d seq %llu type %d role %d flags %u", (int)ms_kind_of(msg),
+         (unsigned long long)ms_seq(msg), (int)ms_type_of(msg), (int)ms_role_of(msg),
+         (unsigned)ms_flags(msg) & ~(unsigned)MS_FLAG_SYNCED);
+    if (ms_time(msg, &time)) draw(out, " time %lld", (long long)time);
+    for (int i = 1; i < MS_FIELD_COUNT; i++) {
+        ms_value value = ms_get(msg, (ms_field)i);
+        if (value.text.ptr == NULL) continue;
+        draw(out, " f%d%s=", i, value.json ? "(json)" : "");
+        ms_buf_write(out, value.text.ptr, value.text.len);
+    }
+    draw(out, "\n");
+}
+
+static inline void draw_query(ms_buf *out, ms_store *store, const ms_query *q)
+{
+    ms_cursor it;
+    EACH (msg, store, q, &it) draw_message(out, msg);
+}
+
+static inline ms_stat stat_of(ms_store *store)
+{
+    ms_stat stat;
+    ms_error err;
+    must_ok(ms_store_stat(store, &stat, &err), &err, "stat");
+    return stat;
+}
+
+/* Everything that a store shows, from malloc: messages with their texts so far, records
+ * as they stand, totals, facts. SYNCED, which a log sets by itself, is left out. */
+static inline char *picture(ms_store *store)
+{
+    const ms_str places[] = {JOB, OTHER_JOB, MS_STR("branch")};
+    ms_error err;
+    ms_arena arena, text;
+    ms_buf out = {&text, NULL, 0, 0};
+    ms_query q = query_of(no_str(), 0);
+    test_arena_init(&arena, NULL);
+    test_arena_init(&text, NULL);
+    q.arena = &arena;
+    draw_query(&out, store, &q);
+    q.raw = MS_RAW_ALL;
+    draw_query(&out, store, &q);
+    ms_stat stat = stat_of(store);
+    draw(&out, "messages %llu last %llu bytes %llu hidden %llu changes %llu\n",
+         (unsigned long long)stat.messages, (unsigned long long)stat.last_seq,
+         (unsigned long long)stat.bytes, (unsigned long long)stat.hidden,
+         (unsigned long long)stat.changes);
+    for (size_t i = 0; i < 3; i++) {
+        ms_str facts;
+        must_ok(ms_location_get(store, places[i], &arena, &facts, &err), &err, "facts");
+        draw(&out, "facts ");
+        ms_buf_write(&out, facts.ptr, facts.len);
+    }
+    must_ok(ms_selfcheck(store, &err), &err, "selfcheck");
+    ms_buf_write(&out, "", 1);
+    char *copy = (char *)malloc(out.len);
+    if (copy == NULL) abort();
+    memcpy(copy, out.ptr, out.len);
+    ms_arena_deinit(&arena);
+    ms_arena_deinit(&text);
+    return copy;
+}
+
+/* Fails unless the store is as on the picture, which it frees. */
+static inline void must_be_as(ms_store *store, char *before, const char *what)
+{
+    char *after = picture(store);
+    if (strcmp(before, after) != 0)
+        fail_msg("%s: was\n%s\nis\n%s", what, before, after);
+    free(before);
+    free(after);
+}
+
+/* A store that was closed and opened again, or attached again, shows the same. */
+static inline void must_survive(test_store *s)
+{
+    char *before = picture(s->store);
+    store_reopen(s);
+    if (s->kind->fixed) {
+        store_options none;
+        ms_error err;
+        memset(&none, 0, sizeof none);
+        ms_mem_desc desc = store_desc(&none);
+        desc.buffer = s->buffer;
+        desc.buffer_size = s->size;
+        desc.clock = clock_at(&test_now);
+        ms_close(s->store);
+        must_ok(ms_mem_attach(&s->store, &desc, NULL, &err), &err, "attach");
+    }
+    must_be_as(s->store, before, "opened again");
+}
+
+static inline size_t times_in(const void *bytes, size_t size, const char *text)
+{
+    size_t n = 0, len = strlen(text);
+    const char *p = (const char *)bytes, *end = p + size;
+    while ((p = (const char *)memmem(p, (size_t)(end - p), text, len)) != NULL) {
+        n++;
+        p++;
+    }
+    return n;
+}
+
+/* Can a test look at all bytes of the store? */
+static inline bool lies_open(const test_store *s)
+{
+    return s->kind->fixed || s->kind->log;
+}
+
+/* How often a text stands in the whole file or buffer of a store. */
+static inline size_t times_stored(const test_store *s, const char *text)
+{
+    size_t size, n;
+    if (s->kind->fixed) return times_in(s->buffer, s->size, text);
+    char *bytes = read_file(s->path, &size);
+    assert_non_null(bytes);
+    n = times_in(bytes, size, text);
+    free(bytes);
+    return n;
+}
+
+/* JSON that is equal, whatever its order. */
+static inline void must_equal_json(ms_str got, const char *want)
+{
+    json_t *a = json_parse_n(got.ptr, got.len), *b = json_parse_n(want, strlen(want));
+    json_where where;
+    memset(&where, 0, sizeof where);
+    assert_non_null(b);
+    if (a == NULL || !json_same(a, b, 0, &where))
+        fail_msg("JSON is %.*s, should be %s", (int)got.len, got.ptr, want);
+    json_decref(a);
+    json_decref(b);
+}
+
+static inline void must_have_facts(ms_store *store, ms_str location, const char *want)
+{
+    ms_arena arena;
+    ms_str facts;
+    ms_error err;
+    test_arena_init(&arena, NULL);
+    must_ok(ms_location_get(store, location, &arena, &facts, &err), &err, "facts");
+    must_equal_json(facts, want);
+    ms_arena_deinit(&arena);
+}
+
+/* What a reader sees of a record: of a call its arguments. */
+static inline ms_str shown_text(const ms_msg *msg)
+{
+    return ms_type_of(msg) == MS_T_ACTION ? ms_get(msg, MS_F_ARGS).text
+                                          : ms_content(msg).text;
+}
+
+static inline const char *kind_word(const ms_msg *msg)
+{
+    static const char *const words[] = {"", "message", "", "amend", "hide", "note",
+                                        "facts", "", "", "", "piece"};
+    return words[ms_kind_of(msg)];
+}
+
+/* The texts, or kinds, of what a query returns, each followed by '|'. */
+static inline void list_query(ms_store *store, const ms_query *q, bool kinds, char *out,
+                       size_t size)
+{
+    ms_cursor it;
+    size_t used = 0;
+    out[0] = '\0';
+    for (const ms_msg *msg = query_first(store, q, &it); msg != NULL;
+         msg = query_next(&it)) {
+        ms_str text = kinds ? ms_str_of(kind_word(msg)) : shown_text(msg);
+        assert_true(used + 300 < size);
+        used += (size_t)snprintf(out + used, size - used, "%.*s|",
+                                 (int)(text.len < 200 ? text.len : 200), text.ptr);
+    }
+}
+
+static inline void must_give(ms_store *store, const ms_query *q, const char *want)
+{
+    char got[8000];
+    list_query(store, q, false, got, sizeof got);
+    assert_string_equal(got, want);
+}
+
+/* The texts of a location: without an arena unless parts have to be put together, with
+ * one, and by time. */
+static inline void must_show(ms_store *store, ms_str location, const char *want)
+{
+    ms_arena arena;
+    ms_query q = query_of(location, 0);
+    test_arena_init(&arena, NULL);
+    must_give(store, &q, want);
+    q.arena = &arena;
+    must_give(store, &q, want);
+    q.by_time = true;
+    must_give(store, &q, want);
+    ms_arena_deinit(&arena);
+}
+
+static inline const ms_msg *must_get(ms_store *store, uint64_t seq)
+{
+    const ms_msg *msg = NULL;
+    ms_error err;
+    must_ok(ms_get_by_seq(store, seq, NULL, &msg, &err), &err, "by number");
+    assert_int_equal(ms_seq(msg), seq);
+    return msg;
+}
+
+static inline void must_have_text(const ms_msg *msg, const char *text)
+{
+    assert_true(ms_str_equal(ms_content(msg).text, ms_str_of(text)));
+}
+
+#endif /* SHOWS_H */
