@@ -55,8 +55,8 @@ EXAMPLES = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
 THREADS  = $(filter test_threads test_readers test_change_shared test_shared test_defences test_rewrite,\
              $(TESTS))
 TORTURED = $(filter test_power test_small test_crash test_shared test_corrupt test_hostile \
-             test_faults test_full test_oom test_readers test_twin test_project \
-             test_numbers test_fixed test_flash test_ring,$(TESTS))
+             test_faults test_full test_oom test_readers test_twin test_project_window \
+             test_project_hostile test_numbers test_fixed test_flash test_ring,$(TESTS))
 FUZZERS  = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_readers \
            build/fuzz/seeds_made $(FUZZERS:%=build/fuzz/%) $(FUZZERS:%=build/fuzz/plain/%)
@@ -427,12 +427,14 @@ build/fuzz/make_seeds: tests/fuzz/seeds.c build/o2/msgstore.o $(fuzz)
 build/fuzz/seeds_made: build/fuzz/make_seeds $(wildcard tests/fuzz/*.inputs)
 	@build/fuzz/make_seeds build/fuzz/seeds $${MS_SHARED:-../shared} && touch $@
 
+# Those that tools/lint.c judges.
+LINTED = lint project project_window project_hostile answer
+
 # The doctor and the readers of transcripts, which are many files.
 READERS = base json files trace formats doctor $(notdir $(basename $(wildcard tools/read*.c)))
 build/o2/test_doctor build/check/test_doctor build/san/test_doctor: %/test_doctor: \
     $(READERS:%=\%/tool/%.o)
-build/o2/test_lint build/check/test_lint build/san/test_lint: tests/test_providers.c \
-    tools/lint.c tools/lint.h
+$(foreach dir,o2 check san,$(LINTED:%=build/$(dir)/test_%)): tools/lint.c tools/lint.h
 build/o2/test_secrets build/check/test_secrets build/san/test_secrets: tools/secrets.c \
     tools/secrets.h
 

@@ -354,7 +354,7 @@ controls()
     control thinking_of_another_provider gcc test_request \
         thinking_stays_out_when_it_is_off_or_another_signed_it 100 \
         ms__signed '!ms_json_string_is(name, ms_str_of(p->profile->name))' 'false'
-    control user_after_results gcc test_project 'a call without a result in the middle' 100 \
+    control user_after_results gcc test_project call_without_a_result_in_the_middle 100 \
         ms__list_make 'if (!profile->bridge_text || !*next ||' 'if (true || !*next ||'
     control template_of_another_type gcc test_template \
         another_type_or_role_takes_the_writers_form 100 \
@@ -367,7 +367,7 @@ controls()
         '((s->p = ms__pass_value(s->p, s->end)), false)'
     control fields_not_counted gcc test_template what_has_no_place_is_counted 100 \
         ms__left_count '& ~said;' '& 0;'
-    control failure_not_told gcc test_project 'a call that failed' 100 \
+    control failure_not_told gcc test_project call_that_failed 100 \
         ms__reply 'if (!r->failed || !mark' 'if (true || !mark'
     control append_beside_a_compaction gcc test_log_traps \
         an_append_is_refused_when_a_compaction_takes_the_place 100 \

@@ -3,12 +3,11 @@
  * providers, answers that end early, processes that die, memory that ends.
  */
 
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 
+#include "judge.h"
 #include "answers.h"
 #include "arena.h"
-
-#include "providers.h"
 
 #define CASES (sizeof provider_answers / sizeof provider_answers[0])
 #define CHAT MS_STR("chat")
@@ -143,7 +142,7 @@ static ms_str asked(const answer_case *c)
     const ms_msg *msg;
     ms_buf out;
     ms_error err;
-    char why[PROVIDER_WHY];
+    char why[JUDGE_WHY];
     memset(&query, 0, sizeof query);
     memset(&ask, 0, sizeof ask);
     memset(&out, 0, sizeof out);
@@ -163,13 +162,12 @@ static ms_str asked(const answer_case *c)
     out.arena = &arena;
     if (ms_request(&ask, ms_buf_write, &out, NULL, &err) != MS_OK)
         fail_msg("%s: %s", c->name, err.message);
-    json_t *body = json_loadb(out.ptr, out.len, 0, NULL);
-    json_t *list = json_object_get(body, "messages");
-    bool whole = strcmp(c->provider, "openai") != 0 && strcmp(c->provider, "ollama") != 0;
+    ms_str body = ms_buf_text(&out), list = body;
+    if (ask.profile->system != MS_SYSTEM_APART)
+        assert_true(ms_json_member(body, MS_STR("messages"), &list));
     bool reasons = strstr(c->sent, "reasoning_content") != NULL; /* no member of openai's */
-    const char *no = reasons ? NULL : provider_check(c->provider, whole ? body : list, why);
-    if (no != NULL) fail_msg("%s: %s\n%.*s", c->name, no, (int)out.len, out.ptr);
-    json_decref(body);
+    const char *no = reasons ? NULL : judged(c->provider, list, why);
+    if (no != NULL) fail_msg("%s: %s\n%.*s", c->name, no, (int)body.len, body.ptr);
     return ms_buf_text(&out);
 }
 

@@ -309,7 +309,7 @@ static bool cross(size_t story, const char *a, const char *b)
     ms_envelopes back = across(&two, a);
     const char *why = list_differs(&list, &back, kept, &at);
     if (why == NULL) return true;
-    print_error("%s, %s, %s, %s: %s of message %zu\n", stories[story].name, a, b, a, why,
+    print_error("%s, %s, %s, %s: %s of message %zu\n", stories[story].row.name, a, b, a, why,
                 at);
     static unsigned told;
     if (told++ >= 4) return false;

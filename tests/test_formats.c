@@ -29,9 +29,9 @@ static size_t format_row_count;
 /* A failing row prints how it was read, and the command that runs it alone. */
 #define ROW_FAILS(r, how, ...)                                                           \
     do {                                                                                 \
-        print_error("%s, read %s:\n%.*s\n", (r)->name, how_word(how),                   \
+        print_error("%s, read %s:\n%.*s\n", (r)->row.name, how_word(how),                   \
                     (int)(r)->input.len, (r)->input.ptr);                                \
-        print_error("alone: MS_TEST_ONLY='%s' %s\n", (r)->name, program);                \
+        print_error("alone: MS_TEST_ONLY='%s' %s\n", (r)->row.name, program);                \
         fail_msg(__VA_ARGS__);                                                           \
     } while (0)
 
@@ -75,7 +75,7 @@ static void must_refuse(const format_row *r, ms_str json, unsigned how, const ch
 {
     ms_envelopes list;
     ms_error err;
-    json_t *offset = json_object_get(r->says, "offset");
+    json_t *offset = row_has(r, "offset");
     ms_result code = try_read(r->from, json, how, &list, &err);
     if (strcmp(code_word(code), row_says(r, "error")) != 0 ||
         (code != MS_OK && strcmp(err.path, path) != 0))
@@ -181,7 +181,7 @@ static void must_equal(const format_row *r, unsigned how, const char *what, json
 
 static void must_have_fields(const format_row *r, const ms_envelopes *list, unsigned how)
 {
-    json_t *want = json_object_get(r->says, "fields"), *got = all_fields(list);
+    json_t *want = row_has(r, "fields"), *got = all_fields(list);
     if (want != NULL) must_equal(r, how, "fields", got, want);
     json_decref(got);
 }
@@ -208,7 +208,7 @@ static ms_str written_alike(const char *format, const ms_envelopes *list, unsign
 static void must_become(const format_row *r, const ms_envelopes *list, unsigned how,
                         const char *format, json_t *want)
 {
-    unsigned opts = json_object_get(r->says, "places") != NULL ? PLACES : 0;
+    unsigned opts = row_has(r, "places") != NULL ? PLACES : 0;
     json_t *all = json_is_array(want) ? json_incref(want) : json_pack("[O]", want);
     ms_str text = written_alike(format, list, opts | ARRAY);
     ms_str lines = written_alike(format, list, opts);
@@ -255,15 +255,15 @@ static void must_be_stable(const format_row *r, const ms_envelopes *list, unsign
 static void is_read_and_written(const format_row *r, unsigned how)
 {
     const char *other;
-    json_t *want = json_object_get(r->says, "output"), *in;
+    json_t *want = row_has(r, "output"), *in;
     ms_envelopes list = reads(r->from, r->input, how);
     must_have_fields(r, &list, how);
-    if (json_is_true(json_object_get(r->says, "exact"))) must_be_exact(r, &list);
+    if (json_is_true(row_has(r, "exact"))) must_be_exact(r, &list);
     in = json_parse_n(r->input.ptr, r->input.len);
     if (want == NULL && r->from == r->format) want = in;
     if (want != NULL) must_become(r, &list, how, r->format, want);
     if (want != NULL) must_be_stable(r, &list, how, r->format);
-    json_object_foreach (json_object_get(r->says, "to"), other, want)
+    json_object_foreach (row_has(r, "to"), other, want)
         must_become(r, &list, how, other, want);
     json_decref(in);
 }
@@ -272,7 +272,7 @@ static void is_read_and_written(const format_row *r, unsigned how)
 static void is_nested_so_deeply(const format_row *r)
 {
     enum { FAR = 100000 };
-    size_t deepest = (size_t)json_integer_value(json_object_get(r->says, "deepest"));
+    size_t deepest = (size_t)json_integer_value(row_has(r, "deepest"));
     const size_t depths[] = {deepest, deepest + 1, FAR};
     const char *at = strstr(r->input.ptr, "\"NEST\"");
     assert_non_null(at);
@@ -294,7 +294,7 @@ static void is_nested_so_deeply(const format_row *r)
             assert_int_equal(try_read(r->from, json, LENIENT | REPAIR, &list, &err),
                              MS_E_DEPTH);
         else
-            same_json(r->name, written(r->format, &list, is_list(json) ? ARRAY : LINES),
+            same_json(r->row.name, written(r->format, &list, is_list(json) ? ARRAY : LINES),
                       json);
     }
 }
@@ -304,7 +304,7 @@ static void row_is_as_its_table_has_it(void **state)
     const format_row *r = (const format_row *)*state;
     unsigned how[3];
     test_arena_init(&arena, NULL);
-    if (json_object_get(r->says, "deepest") != NULL) {
+    if (row_has(r, "deepest") != NULL) {
         is_nested_so_deeply(r);
     } else {
         if (row_says(r, "error") != NULL) is_refused_by_strict_readers(r);
@@ -684,7 +684,7 @@ static void row_comes_back_when_it_crosses_the_framework(void **state)
         for (size_t f = 0; f < COUNT(formats); f++)
             crosses = crosses || strcmp(r->format, formats[f]) == 0;
         if (!crosses || !is_good_row(r)) continue;
-        if (json_is_false(json_object_get(r->says, "by_framework"))) continue;
+        if (json_is_false(row_has(r, "by_framework"))) continue;
         ms_envelopes list = reads(r->format, r->input, STRICT);
         ms_str text = written(r->format, &list, ARRAY | PLACES);
         ms_str there = written(FW, &list, ARRAY | PLACES);
@@ -693,7 +693,7 @@ static void row_comes_back_when_it_crosses_the_framework(void **state)
         ms_str back = written(r->format, &list, ARRAY | PLACES);
         if (!equal_json(back, text, JSON_ARGUMENTS, &where))
             fail_msg("%s: differs at \"%s\"\n   got %.*s\nexpect %.*s\n   via %.*s",
-                     r->name, where.path, (int)back.len, back.ptr, (int)text.len, text.ptr,
+                     r->row.name, where.path, (int)back.len, back.ptr, (int)text.len, text.ptr,
                      (int)there.len, there.ptr);
         ms_arena_reset(&arena);
     }
@@ -988,7 +988,7 @@ static void starve_writers(job *j)
 static bool has_escapes(const format_row *r)
 {
     return r->from == r->format && !r->bytes &&
-           strncmp(strchr(r->name, '/'), "/escapes_", 9) == 0;
+           strncmp(strchr(r->row.name, '/'), "/escapes_", 9) == 0;
 }
 
 static void format_reports_too_little_memory_when_it_ends_anywhere(void **state)
@@ -1000,7 +1000,7 @@ static void format_reports_too_little_memory_when_it_ends_anywhere(void **state)
     for (j.which = 0; j.which < format_row_count; j.which++) {
         j.row = &format_rows[j.which];
         if (!has_escapes(j.row)) continue;
-        starve(&j, run_read, j.row->name);
+        starve(&j, run_read, j.row->row.name);
         j.list = reads(j.row->format, j.row->input, LENIENT);
         starve_writers(&j);
         ms_arena_reset(&arena);
@@ -1081,7 +1081,7 @@ int main(int argc, char **argv)
         load_format_rows(format_names[i], format_rows, COUNT(format_rows),
                          &format_row_count);
     for (size_t i = 0; i < format_row_count; i++, n++) {
-        tests[n].name = format_rows[i].name;
+        tests[n].name = format_rows[i].row.name;
         tests[n].test_func = row_is_as_its_table_has_it;
         tests[n].initial_state = &format_rows[i];
     }

@@ -5,8 +5,6 @@
 
 #include "arena.h"
 
-#include "providers.h"
-
 static ms_store *store;
 
 static int open_store(void **state)

@@ -43,8 +43,10 @@ small          o2   test_small     1000
 twin           o2   test_twin      1000
 corrupt        o2   test_corrupt   1000
 corrupt_san    san  test_corrupt   1000
-project        o2   test_project   1000
-project_san    san  test_project   1000
+project        o2   test_project_window   1000
+project_san    san  test_project_window   1000
+histories      o2   test_project_hostile  1000
+histories_san  san  test_project_hostile  1000
 twin_san       san  test_twin      1000
 readers        o2   test_readers   1000
 readers_tsan   tsan test_readers   1000

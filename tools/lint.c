@@ -851,16 +851,93 @@ static void lint_strict_roles(lint *l, const lint_path *at, ms_str list)
     if (first) lint_say(l, at, list, "must hold a user message");
 }
 
+
+/* ---- ollama: the shape of a message ----
+ * Templates decide there, too: calls, results and roles keep the rules of chat-strict. */
+
+/* Arguments are an object. */
+static const lint_member lint_ollama_function_members[] = {
+    {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
+    {"arguments", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    LINT_END,
+};
+
+static void lint_ollama_function(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    lint_object(l, at, value, NULL, lint_ollama_function_members, false);
+}
+
+static const lint_member lint_ollama_call_members[] = {
+    {"id", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"function", LINT_NEEDED | LINT_OBJECT, lint_ollama_function, 0},
+    LINT_END,
+};
+
+static const lint_shape lint_ollama_call_shapes[] = {
+    {"function", "a", lint_ollama_call_members, NULL},
+};
+
+static const lint_choice lint_ollama_call = {NULL, lint_ollama_call_shapes, 1, false};
+
+static void lint_ollama_calls(lint *l, const lint_path *at, ms_str value, char place)
+{
+    lint_some(l, at, value, &lint_ollama_call, place);
+}
+
+/* Images are a list of base64, and never empty. */
+static void lint_ollama_images(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_json_iter it = ms_json_iterate(value);
+    (void)place;
+    if (!ms_json_next(&it)) lint_say(l, at, value, "must not be empty");
+}
+
+/* Content is always a string. */
+static const lint_member lint_ollama_user[] = {
+    {"content", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"images", LINT_LIST, lint_ollama_images, 0},
+    LINT_END,
+};
+
+static const lint_member lint_ollama_assistant[] = {
+    {"content", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"thinking", LINT_STRING, NULL, 0},
+    {"images", LINT_LIST, lint_ollama_images, 0},
+    {"tool_calls", LINT_LIST, lint_ollama_calls, 'a'},
+    LINT_END,
+};
+
+static const lint_member lint_ollama_tool[] = {
+    {"content", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"tool_name", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"tool_call_id", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"images", LINT_LIST, lint_ollama_images, 0},
+    LINT_END,
+};
+
+static const lint_shape lint_ollama_messages[] = {
+    {"system", "l", lint_ollama_user, NULL},
+    {"user", "l", lint_ollama_user, NULL},
+    {"assistant", "l", lint_ollama_assistant, NULL},
+    {"tool", "l", lint_ollama_tool, NULL},
+};
+
+static const lint_choice lint_ollama_message = {
+    "role", lint_ollama_messages, LINT_COUNT(lint_ollama_messages), false};
+
+/* Place: o openai, s chat-strict, l ollama. */
 static void lint_chat(lint *l, char place)
 {
+    const lint_choice *of = place == 'l' ? &lint_ollama_message : &lint_chat_message;
     lint_path at = lint_in(NULL, "messages");
     if (lint_kind(l->json) != LINT_LIST) {
         lint_say(l, &at, l->json, "must be a list, is %v", l->json);
         return;
     }
-    lint_each(l, &at, l->json, &lint_chat_message, place, place);
+    lint_each(l, &at, l->json, of, place, place);
     lint_chat_pairs(l, &at, l->json);
-    if (place == 's') lint_strict_roles(l, &at, l->json);
+    if (place != 'o') lint_strict_roles(l, &at, l->json);
 }
 
 
@@ -1532,6 +1609,7 @@ static const struct lint_provider {
     {"anthropic", lint_anthropic, 0},
     {"gemini", lint_gemini, 0},
     {"pydantic-ai", lint_pydantic, 'p'},
+    {"ollama", lint_chat, 'l'},
 };
 
 int lint_request(const char *provider, ms_str json, ms_arena *arena,

@@ -7,7 +7,7 @@
  * It finds all that a provider would refuse in a request, each with its path and with
  * what was found and what is expected. What a request is:
  *
- *     openai, chat-strict, pydantic-ai   [message, ...]
+ *     openai, chat-strict, ollama, pydantic-ai   [message, ...]
  *     anthropic    {"system": text or text blocks, "messages": [...]}     system optional
  *     gemini       {"systemInstruction": {"parts": [...]}, "contents": [...]}    likewise
  *

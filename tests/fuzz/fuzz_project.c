@@ -5,16 +5,16 @@
  *   the rest       messages, one after the other: type, bits of what it has, then a byte
  *                  for each of it: an entry of a table, or a text from the input
  *
- * What is projected must be JSON that the checkers of tests/providers.h take; projected
+ * What is projected must be JSON that the linter of the tool takes; projected
  * again from what was read back it is the same bytes; with texts that are copied and with
  * texts that stay, too.
  * Left out: profiles and dialects of one's own, see test_project.c.
  */
 
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #define FUZZ_MOST 1024
 #include "fuzz.h"
-#include "../providers.h"
+#include "../../tools/lint.c"
 #include "../projection.h"
 
 enum { MOST_MESSAGES = 48 };
@@ -175,22 +175,32 @@ static void show_history(void)
     fuzz_show("history", ms_buf_text(&out));
 }
 
+static void keep_first(void *ctx, const char *path, const char *text)
+{
+    char *why = (char *)ctx;
+    if (why[0] == '\0') snprintf(why, 1200, "%s: %s", path, text);
+}
+
+/* The linter of the tool judges what jansson has read, without a member of DeepSeek. */
 static void must_accept(const ms_profile *profile, ms_str body)
 {
-    char why[PROVIDER_WHY];
+    char why[1200] = "";
     json_error_t err;
     json_t *request = fuzz_jansson(body, JSON_REJECT_DUPLICATES, &err), *message;
     size_t i;
-    json_array_foreach (request, i, message) /* a member of DeepSeek, not of openai */
-        json_object_del(message, "reasoning_content");
-    const char *no = request != NULL ? provider_check(profile->name, request, why)
-                                     : err.text;
-    if (no == NULL) return;
+    json_array_foreach (request, i, message) json_object_del(message, "reasoning_content");
+    char *text = request != NULL ? json_dumps(request, JSON_COMPACT) : NULL;
+    json_decref(request);
     /* jansson takes no number beyond its own; JSON has no largest one */
     if (request == NULL && json_error_code(&err) == json_error_numeric_overflow) return;
+    if (request != NULL && text == NULL) return;
+    if (text == NULL) snprintf(why, sizeof why, "%s", err.text);
+    else (void)lint_request(profile->name, ms_str_of(text), &arena, keep_first, why);
+    fuzz_heap_give(text);
+    if (why[0] == '\0') return;
     show_history();
     fuzz_show("request", body);
-    fuzz_fail("%s refuses: %s", profile->name, no);
+    fuzz_fail("%s refuses: %s", profile->name, why);
 }
 
 /* Read in the profile's dialect and projected again: the same bytes. */

@@ -1,0 +1,333 @@
+/* What the suites of [project] share: histories, what they become for each provider, and the
+ * rows of tests/tables/project.jsonl. Define _GNU_SOURCE before any include. */
+
+#ifndef TESTS_PROJECT_H
+#define TESTS_PROJECT_H
+
+#include "judge.h"
+#include "table.h"
+#include "projection.h"
+#include "traces.h"
+
+#define PROFILES 6
+#define NEVER "No result: the call was interrupted."
+#define FORTY "aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd"
+
+static ms_arena arena; /* what a history views */
+static ms_arena work;  /* what one projection takes */
+static ms_arena kept;  /* the projection before */
+static inline int reset(void **state)
+{
+    (void)state;
+    ms_arena_reset(&arena);
+    ms_arena_reset(&work);
+    ms_arena_reset(&kept);
+    return 0;
+}
+
+static const ms_project_opts everything; /* no window, no reader */
+
+static inline const ms_profile *profile_of(const char *name)
+{
+    const ms_profile *profile = ms_profile_find(ms_str_of(name));
+    assert_non_null(profile);
+    return profile;
+}
+
+
+/* ---- histories ---- */
+
+typedef struct history {
+    const ms_msg **msgs;  /* encoded, numbered from 1 */
+    ms_envelope *items;   /* views of them */
+    size_t n;
+} history;
+
+/* Room for n messages, in the arena. */
+static inline history history_of(size_t n)
+{
+    history h = {NULL, NULL, 0};
+    h.msgs = (const ms_msg **)ms_arena_alloc(&arena, (n + 1) * sizeof *h.msgs);
+    h.items = (ms_envelope *)ms_arena_alloc(&arena, (n + 1) * sizeof *h.items);
+    return h;
+}
+
+/* Puts a message at the end; false when no store takes it. */
+static inline bool history_add(history *h, ms_envelope m)
+{
+    m.seq = h->n + 1;
+    if (ms_encode(&m, &arena, &h->msgs[h->n], NULL) != MS_OK) return false;
+    h->items[h->n] = ms_envelope_of(h->msgs[h->n]);
+    h->n++;
+    return true;
+}
+
+static inline void add(history *h, ms_envelope m)
+{
+    assert_true(history_add(h, m));
+}
+
+static inline history history_read(const char *format, ms_str json)
+{
+    static const ms_read_opts lenient = {true, true};
+    ms_envelopes read;
+    ms_error err;
+    if (ms_read_list(ms_dialect_find(ms_str_of(format)), json, &lenient, &arena, &read,
+                     &err) != MS_OK)
+        fail_msg("%s: %s %s: %.*s", format, err.path, err.message, (int)json.len, json.ptr);
+    history h = history_of(read.count);
+    for (size_t i = 0; i < read.count; i++) add(&h, read.items[i]);
+    return h;
+}
+
+static inline ms_envelope action(const char *id, const char *tool)
+{
+    ms_envelope m = ms_action(ms_str_of(tool), ms_json(MS_STR("{}")), ms_str_of(NULL));
+    m.call_id = ms_str_of(id);
+    return m;
+}
+
+static inline ms_envelope observation(const char *id, ms_value content)
+{
+    ms_envelope m = ms_observation(content, ms_str_of(NULL));
+    m.call_id = ms_str_of(id);
+    return m;
+}
+
+/* A text of this many bytes. */
+static inline ms_value text_of_size(size_t size)
+{
+    char *text = (char *)ms_arena_alloc(&arena, size + 1);
+    memset(text, 'a', size);
+    text[size] = '\0';
+    return ms_text_n(ms_str_n(text, size));
+}
+
+/* A history of n messages: questions, calls with results, answers, in turn. */
+static inline history history_long(size_t n)
+{
+    history h = history_of(n);
+    for (size_t i = 0; i < n; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "text %lu", (unsigned long)i);
+        add(&h, i % 4 == 0   ? ms_user_message(ms_text(text))
+                : i % 4 == 1 ? action(NULL, "f")
+                : i % 4 == 2 ? observation(NULL, ms_text(text))
+                             : ms_assistant_message(ms_text(text)));
+    }
+    return h;
+}
+
+/* Messages [at, end) of a history, as a next-function returns them. */
+typedef struct feed {
+    const history *of;
+    size_t at, end;
+} feed;
+
+static inline const ms_msg *feed_next(void *ctx)
+{
+    feed *f = (feed *)ctx;
+    return f->at < f->end ? f->of->msgs[f->at++] : NULL;
+}
+
+
+/* ---- projections ---- */
+
+/* What messages [0, to) become, in `work`; the code goes to *code, and must be MS_OK when
+ * code is NULL. */
+static inline ms_str projected(const ms_profile *profile, const ms_project_opts *opts,
+                        const history *h, size_t to, ms_project_report *report,
+                        ms_result *code)
+{
+    feed f = {h, 0, to};
+    ms_buf out = {&work, NULL, 0, 0};
+    ms_error err;
+    memset(&err, 0, sizeof err);
+    ms_result got = projection_write(profile, opts, feed_next, &f, &work, ms_buf_write, &out,
+                                     report, &err);
+    if (code != NULL) *code = got;
+    else if (got != MS_OK) fail_msg("%s: %s", profile->name, err.message);
+    return ms_buf_text(&out);
+}
+
+static inline ms_str projected_all(const ms_profile *profile, const ms_project_opts *opts,
+                            const history *h)
+{
+    return projected(profile, opts, h, h->n, NULL, NULL);
+}
+
+/* The list of messages in a request body; what is around it is system text. */
+static inline ms_str list_in(ms_str body)
+{
+    ms_str list;
+    if (ms_json_member(body, MS_STR("messages"), &list)) return list;
+    if (ms_json_member(body, MS_STR("contents"), &list)) return list;
+    return body;
+}
+
+static inline void print_text(const char *what, ms_str text)
+{
+    fprintf(stderr, "%s: %.*s\n", what, (int)text.len, text.ptr != NULL ? text.ptr : "");
+}
+
+/* The messages as a format writes them, array or not. */
+static inline ms_str history_text(const char *format, const history *h, size_t from, size_t to)
+{
+    ms_writer w;
+    ms_writer_opts opts = {true, false, strcmp(format, "framework") == 0};
+    ms_buf out = {&work, NULL, 0, 0};
+    ms_writer_init(&w, ms_dialect_find(ms_str_of(format)), &opts, &work, ms_buf_write, &out);
+    for (size_t i = from; i < to; i++)
+        assert_int_equal(test_writer_put_msg(&w, h->msgs[i], NULL), MS_OK);
+    assert_int_equal(ms_writer_finish(&w, NULL), MS_OK);
+    return ms_buf_text(&out);
+}
+
+static inline void print_history(const history *h)
+{
+    print_text("history", history_text("framework", h, 0, h->n));
+}
+
+/* The provider takes it. */
+static inline void must_accept(const ms_profile *profile, ms_str request, const history *h)
+{
+    char why[JUDGE_WHY];
+    if (judged(profile->name, request, why) == NULL) return;
+    print_history(h);
+    print_text("request", request);
+    fail_msg("%s refuses: %s", profile->name, why);
+}
+
+/* Read in the provider's format and projected again: the same bytes. */
+static inline void must_stay(const ms_profile *profile, ms_str request, const history *h)
+{
+    const ms_dialect *d = projection_dialect(profile);
+    if (d == NULL) return;
+    history again = history_read(d->name, request);
+    ms_str second = projected_all(profile, &everything, &again);
+    if (ms_str_equal(second, request)) return;
+    print_history(h);
+    print_text("request", request);
+    print_text("projected again", second);
+    fail_msg("%s: what was projected changes when it is projected again", profile->name);
+}
+
+/* With texts copied and with texts that stay: the same bytes. */
+static inline void must_repeat(const ms_profile *profile, const ms_project_opts *opts,
+                        const history *h)
+{
+    ms_project_opts other = *opts;
+    ms_result code, again;
+    other.stable = !opts->stable;
+    ms_str body = projected(profile, opts, h, h->n, NULL, &code);
+    ms_str copied = projected(profile, &other, h, h->n, NULL, &again);
+    assert_int_equal(code, again);
+    if (ms_str_equal(body, copied)) return;
+    print_history(h);
+    print_text("once", body);
+    print_text("and again", copied);
+    fail_msg("%s: not the same", profile->name);
+}
+
+/* What the history becomes for a provider, who takes it. */
+static inline ms_str sound(const ms_profile *profile, const ms_project_opts *opts,
+                    const history *h)
+{
+    ms_str body = projected_all(profile, opts, h);
+    must_accept(profile, body, h);
+    must_stay(profile, body, h);
+    must_repeat(profile, opts, h);
+    return body;
+}
+
+static inline void sound_for_all(const ms_project_opts *opts, const history *h)
+{
+    for (size_t k = 0; k < PROFILES; k++) (void)sound(ms_profile_at(k), opts, h);
+}
+
+static inline bool has_text(ms_str s, const char *text)
+{
+    size_t len = strlen(text);
+    for (size_t i = 0; i + len <= s.len; i++)
+        if (memcmp(s.ptr + i, text, len) == 0) return true;
+    return false;
+}
+
+static inline json_t *parsed(ms_str text)
+{
+    json_t *value = json_loadb(text.ptr, text.len, JSON_ALLOW_NUL, NULL);
+    assert_non_null(value);
+    return value;
+}
+
+static inline const char *text_at(json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "";
+}
+
+static inline size_t key_of(void *ctx, const ms_envelope *m, char out[MS_ENTITY_KEY_MAX])
+{
+    return test_entity_key(ms_str_of((const char *)ctx), m->seq, out);
+}
+
+/* Long texts; an assistant's alone is shortened, results are by `fresh`. */
+static inline history history_of_long_texts(ms_project_opts *opts)
+{
+    static char session[] = "s";
+    ms_value text = text_of_size(2000);
+    history h = history_of(5);
+    add(&h, ms_message(MS_T_DIRECTOR_CONTEXT, text));
+    add(&h, ms_user_message(text));
+    add(&h, ms_assistant_message(text));
+    add(&h, action(NULL, "f"));
+    add(&h, observation(NULL, text));
+    *opts = everything;
+    opts->shorten = true;
+    opts->key = key_of;
+    opts->key_ctx = session;
+    return h;
+}
+
+
+/* ---- rows of the table ---- */
+
+static table_row rows[200];
+static size_t row_count;
+
+static inline void load_rows(void)
+{
+    row_count = load_table("tests/tables/project.jsonl", "", rows, COUNT(rows));
+}
+
+/* A counter that a caller could write: bytes. */
+static inline size_t count_bytes(void *ctx, ms_value text)
+{
+    (void)ctx;
+    return text.text.len;
+}
+
+static inline size_t opt_number(json_t *opts, const char *name)
+{
+    return (size_t)json_integer_value(json_object_get(opts, name));
+}
+
+static inline ms_project_opts row_opts(const table_row *r)
+{
+    ms_project_opts opts = everything;
+    json_t *given = row_get(r, "opts");
+    opts.agent_key = ms_str_of(row_text(r, "reader"));
+    opts.system = ms_str_of(json_string_value(json_object_get(given, "system")));
+    opts.newest = opt_number(given, "newest");
+    opts.step = opt_number(given, "step");
+    opts.budget = opt_number(given, "budget");
+    if (json_is_true(json_object_get(given, "bytes"))) opts.count = count_bytes;
+    return opts;
+}
+
+static inline history row_history(const table_row *r)
+{
+    return history_read(row_text(r, "format"), row_spelled(r, "history"));
+}
+
+#endif /* TESTS_PROJECT_H */

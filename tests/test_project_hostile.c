@@ -1,0 +1,521 @@
+/* ms_project: hostile histories and texts that are not UTF-8; results beside a slow twin
+ * that pairs them with calls; messages that are only borrowed; memory that ends; time. */
+
+#define _GNU_SOURCE
+
+#include "project.h"
+
+#include <time.h>
+
+
+/* ---- hostile histories ---- */
+
+static ms_str one_of(uint64_t *random, const char *const *texts, size_t n)
+{
+    return ms_str_of(texts[test_below(random, n)]);
+}
+static ms_value hostile_value(uint64_t *random)
+{
+    static const char *const texts[] = {
+        "", " \t", "\xC2\xA0\xE3\x80\x80", "a", "b", "so ", "\n\nlate\r\n", "caf\xC3\xA9",
+        "{\"a\":1}", "<context>\nx\n</context>", "Observation: 1", "null",
+        "\xE4\xBD\xA0\xE5\xA5\xBD", "\xF0\x9F\x98\x80",
+    };
+    static const char *const jsons[] = {
+        "null", "[]", "{}", "\"\"", "\" \"", "\"s\\u0041\\n\"", "7", "-0.5e3", "true",
+        "[1,[2]]", "[\"p\",\"q\"]", "{\"result\":1}", "{\"error\":\"e\"}",
+        "{\"result\":{\"a\":1}}", "[{\"type\":\"text\",\"text\":\"t\"}]",
+        "[{\"type\":\"text\",\"text\":\" \"}]", "[{\"text\":\"g\"}]",
+        "[{\"type\":\"image_url\",\"image_url\":{}},{\"type\":\"text\",\"text\":\"u\"}]",
+        "[{\"type\":\"tool_use\",\"id\":\"x\",\"name\":\"f\",\"input\":{}}]",
+        "[{\"type\":\"refusal\",\"refusal\":\"no\"}]", "[ ]", " [ null ] ",
+        "{ \"a\" : 1 }", "[{\"part_kind\":\"tool-return\"}]", "[[],[]]", "[{}]", "[null]",
+    };
+    if (test_one_in(random, 2))
+        return ms_text_n(one_of(random, texts, COUNT(texts)));
+    return ms_json(one_of(random, jsons, COUNT(jsons)));
+}
+
+/* Absent once in two times. */
+static ms_str hostile_id(uint64_t *random)
+{
+    static const char *const ids[] = {
+        "", "x", "x", "y", "x_2", "call_3", "x y", "\xC3\xA9", FORTY "zz", FORTY "zy",
+        "call_2",
+    };
+    if (test_one_in(random, 2)) return ms_str_of(NULL);
+    return one_of(random, ids, COUNT(ids));
+}
+
+static ms_envelope hostile_message(uint64_t *random)
+{
+    static const char *const agents[] = {NULL, NULL, "a", "a", "b"};
+    static const char *const tools[] = {
+        "f", "f", "g", "", "a b", "\xC3\xA9", FORTY FORTY,
+    };
+    static const char *const args[] = {
+        "{}", "{\"q\":[1]}", " { } ", "{\"INVALID_JSON\":1}",
+    };
+    static const char *const beside[] = {
+        NULL, NULL, NULL, "{\"thoughtSignature\":\"s\"}", "{\"outcome\":\"denied\"}",
+        "{\"type\":\"odd\",\"id\":\"z\"}",
+    };
+    static const ms_type frequent[] = {
+        MS_T_USER_MESSAGE, MS_T_ASSISTANT_MESSAGE, MS_T_ACTION, MS_T_ACTION, MS_T_ACTION,
+        MS_T_OBSERVATION, MS_T_OBSERVATION, MS_T_OBSERVATION, MS_T_ERROR,
+    };
+    ms_envelope m;
+    memset(&m, 0, sizeof m);
+    m.type = test_one_in(random, 3)
+                 ? (ms_type)(1 + test_below(random, MS_TYPE_COUNT - 1))
+                 : frequent[test_below(random, COUNT(frequent))];
+    if (test_one_in(random, 6))
+        m.role = (ms_role)test_below(random, MS_ROLE_FUNCTION + 1);
+    if (test_one_in(random, 6)) m.flags = MS_FLAG_JOINED;
+    m.agent_key = one_of(random, agents, COUNT(agents));
+    m.content = hostile_value(random);
+    m.call_id = hostile_id(random);
+    m.extra = one_of(random, beside, COUNT(beside));
+    if (test_one_in(random, 8)) m.turn_id = MS_STR("t");
+    if (test_one_in(random, 10))
+        m.extra = MS_STR("{\"role\":\"x\",\"content\":1,\"m\":2}");
+    if (m.type == MS_T_ACTION || test_one_in(random, 6)) {
+        m.tool = one_of(random, tools, COUNT(tools));
+        m.args = test_one_in(random, 4) ? ms_text_n(hostile_value(random).text)
+                                        : ms_json(one_of(random, args, COUNT(args)));
+        if (m.type == MS_T_ACTION) m.content = ms_text(NULL);
+    }
+    m.worker = m.from_worker = one_of(random, agents, COUNT(agents));
+    m.from_manager = test_one_in(random, 2) ? MS_STR("a") : MS_STR("m");
+    m.task = m.summary = hostile_value(random).text;
+    if (m.type == MS_T_DELEGATION && m.worker.ptr == NULL) m.worker = MS_STR("w");
+    if (m.type == MS_T_OTHER) m.type_name = MS_STR("odd");
+    if (m.type == MS_T_GLOBAL_OBSERVATION && test_one_in(random, 2))
+        m.summary = m.from_manager = ms_str_of(NULL);
+    return m;
+}
+
+static history hostile_history(uint64_t *random, size_t most)
+{
+    size_t n = (size_t)test_below(random, most + 1);
+    history h = history_of(n);
+    for (size_t tries = 0; h.n < n && tries < 4 * n; tries++)
+        (void)history_add(&h, hostile_message(random));
+    return h;
+}
+
+static ms_project_opts hostile_opts(uint64_t *random)
+{
+    ms_project_opts opts = everything;
+    static const char *const readers[] = {NULL, NULL, "a", "b", "c"};
+    opts.agent_key = one_of(random, readers, COUNT(readers));
+    if (test_one_in(random, 4)) opts.system = MS_STR("be good");
+    if (test_one_in(random, 2)) opts.newest = (size_t)test_below(random, 12);
+    if (test_one_in(random, 3)) opts.budget = (size_t)test_below(random, 120);
+    if (test_one_in(random, 3)) opts.step = (size_t)test_below(random, 8);
+    if (test_one_in(random, 3)) opts.count = count_bytes;
+    opts.stable = test_one_in(random, 2);
+    opts.shorten = test_one_in(random, 4);
+    opts.shorten_opts.keep = 10;
+    if (test_one_in(random, 3)) opts.fresh = 1 + (size_t)test_below(random, 4);
+    if (test_one_in(random, 2)) opts.fresh_step = 1 + (size_t)test_below(random, 3);
+    return opts;
+}
+
+static void hostile_history_is_taken_unless_it_is_too_large(void **state)
+{
+    uint64_t random = test_seed();
+    size_t refused = 0, done = 0;
+    (void)state;
+    for (size_t i = test_times(1200); i-- > 0; (void)reset(NULL)) {
+        history h = hostile_history(&random, test_one_in(&random, 10) ? 60 : 14);
+        ms_project_opts opts = hostile_opts(&random);
+        for (size_t k = 0; k < PROFILES; k++) {
+            ms_result code;
+            (void)projected(ms_profile_at(k), &opts, &h, h.n, NULL, &code);
+            if (code == MS_E_TOO_LARGE && opts.budget > 0) {
+                must_repeat(ms_profile_at(k), &opts, &h);
+                refused++;
+                continue;
+            }
+            (void)sound(ms_profile_at(k), &opts, &h);
+            done++;
+        }
+    }
+    test_tally("hostile requests", done);
+    printf("%zu hostile requests, %zu too large\n", done, refused);
+}
+
+/* Writes bytes that are not UTF-8 over some of a text in a record, which no store mends
+ * then. */
+static void break_text(uint64_t *random, ms_str text)
+{
+    static const char *const broken[] = {
+        "\xFF", "a\xC3", "\xED\xA0\x80", "\x80 b", "\xF0\x9F",
+    };
+    ms_str bytes = one_of(random, broken, COUNT(broken));
+    if (text.len < bytes.len || test_one_in(random, 3)) return;
+    size_t at = (size_t)test_below(random, text.len - bytes.len + 1);
+    char *in_record = (char *)(uintptr_t)text.ptr;
+    memcpy(in_record + at, bytes.ptr, bytes.len);
+}
+
+static void history_is_taken_when_its_texts_are_not_utf8(void **state)
+{
+    uint64_t random = test_seed();
+    (void)state;
+    for (size_t i = test_times(400); i-- > 0; (void)reset(NULL)) {
+        history h = hostile_history(&random, 12);
+        ms_project_opts opts = hostile_opts(&random);
+        opts.budget = 0;
+        opts.agent_key = ms_str_of(NULL);
+        for (size_t k = 0; k < h.n; k++) {
+            const ms_envelope *m = &h.items[k];
+            const ms_str texts[] = {m->call_id, m->tool,         m->task,       m->worker,
+                                    m->summary, m->from_manager, m->from_worker};
+            if (!m->content.json) break_text(&random, m->content.text);
+            if (!m->args.json) break_text(&random, m->args.text);
+            for (size_t f = 0; f < COUNT(texts); f++) break_text(&random, texts[f]);
+        }
+        for (size_t k = 0; k < PROFILES; k++)
+            must_accept(ms_profile_at(k), projected_all(ms_profile_at(k), &opts, &h), &h);
+    }
+}
+
+/* Lends one message at a time, and takes it back with the next call. */
+typedef struct lender {
+    feed of;
+    void *lent;
+    size_t size;
+} lender;
+
+static const ms_msg *lender_next(void *ctx)
+{
+    lender *l = (lender *)ctx;
+    const ms_msg *msg = feed_next(&l->of);
+    if (l->lent) memset(l->lent, 0xA5, l->size);
+    free(l->lent);
+    l->lent = NULL;
+    if (!msg) return NULL;
+    l->size = ms_size(msg);
+    l->lent = malloc(l->size);
+    assert_non_null(l->lent);
+    memcpy(l->lent, msg, l->size);
+    return (const ms_msg *)l->lent;
+}
+
+static void message_may_vanish_when_the_next_one_is_asked_for(void **state)
+{
+    uint64_t random = test_seed();
+    (void)state;
+    for (size_t i = test_times(400); i-- > 0; (void)reset(NULL)) {
+        history h = hostile_history(&random, 40);
+        ms_project_opts opts = hostile_opts(&random);
+        const ms_profile *profile = ms_profile_at(i % PROFILES);
+        lender l = {{&h, 0, h.n}, NULL, 0};
+        ms_buf out = {&work, NULL, 0, 0};
+        opts.budget = 0;
+        opts.stable = false;
+        ms_str whole = projected_all(profile, &opts, &h);
+        assert_int_equal(projection_write(profile, &opts, lender_next, &l, &work,
+                                          ms_buf_write, &out, NULL, NULL), MS_OK);
+        assert_true(ms_str_equal(ms_buf_text(&out), whole));
+        assert_null(l.lent);
+    }
+}
+
+
+/* ---- which result goes to which call: a slow twin ---- */
+
+typedef struct twin_call {
+    int id, agent;        /* id 0: none */
+    size_t turn;
+    char result[16];      /* "" while there is none */
+} twin_call;
+
+typedef struct twin {
+    twin_call calls[40];
+    size_t n, turn;       /* turn: counts turns of all agents */
+    int open;             /* the agent whose turn goes on, or -1 */
+    size_t newest[2];     /* turn of each agent */
+} twin;
+
+static void twin_calls(twin *t, int agent, int id)
+{
+    twin_call *call = &t->calls[t->n++];
+    if (t->open != agent) t->newest[agent] = ++t->turn;
+    t->open = agent;
+    memset(call, 0, sizeof *call);
+    call->id = id;
+    call->agent = agent;
+    call->turn = t->newest[agent];
+}
+
+static bool twin_waits(const twin *t, size_t i, int agent, int id)
+{
+    const twin_call *call = &t->calls[i];
+    return call->result[0] == '\0' && call->agent == agent && (id == 0 || call->id == id);
+}
+
+/* The nearest turn with such a call, and in it the oldest; without an id, none but the
+ * newest turn of the agent. */
+static void twin_result(twin *t, int agent, int id, const char *text)
+{
+    size_t turn = t->newest[agent], i = t->n;
+    while (id != 0 && i > 0 && !twin_waits(t, i - 1, agent, id)) i--;
+    if (id != 0) turn = i > 0 ? t->calls[i - 1].turn : 0;
+    for (i = 0; i < t->n; i++) {
+        if (t->calls[i].turn != turn || !twin_waits(t, i, agent, id)) continue;
+        snprintf(t->calls[i].result, sizeof t->calls[i].result, "%s", text);
+        if (t->newest[agent] == turn && t->open == agent) t->open = -1;
+        return;
+    }
+    if (id == 0) t->open = -1; /* it becomes text of the user */
+}
+
+/* One more message, for the history and for the twin. */
+static void twin_step(twin *t, history *h, uint64_t *random)
+{
+    static const char *const ids[] = {NULL, "x", "y"};
+    static const char *const agents[] = {"a", "b"};
+    char text[16];
+    int id = (int)test_below(random, 3), agent = (int)test_below(random, 2);
+    unsigned what = (unsigned)test_below(random, 10);
+    ms_envelope m = ms_user_message(ms_text("u"));
+    if (what == 0) t->open = -1;
+    snprintf(text, sizeof text, "%c%zu", what < 6 ? 'c' : 'r', what < 6 ? t->n : h->n);
+    if (what > 0 && what < 6) {
+        m = action(ids[id], text);
+        twin_calls(t, agent, id);
+    } else if (what >= 6) {
+        m = observation(ids[id], ms_text(text));
+        twin_result(t, agent, id, text);
+    }
+    if (what > 0) m.agent_key = ms_str_of(agents[agent]);
+    add(h, m);
+}
+
+/* How many calls an openai list has; SIZE_MAX: one is answered by another result than the
+ * twin's. */
+static size_t twin_compare(const twin *t, json_t *list)
+{
+    size_t found = 0, i, k, r;
+    json_t *message, *call;
+    json_array_foreach (list, i, message) {
+        json_array_foreach (json_object_get(message, "tool_calls"), k, call) {
+            const char *tool = text_at(json_object_get(call, "function"), "name");
+            const char *wanted = t->calls[strtoul(tool + 1, NULL, 10)].result;
+            if (wanted[0] == '\0') wanted = NEVER;
+            for (r = i + 1; strcmp(text_at(json_array_get(list, r), "tool_call_id"),
+                                   text_at(call, "id")) != 0; r++)
+                continue;
+            if (strcmp(text_at(json_array_get(list, r), "content"), wanted) != 0)
+                return SIZE_MAX;
+            found++;
+        }
+    }
+    return found;
+}
+
+static void result_goes_to_the_call_that_the_twin_finds(void **state)
+{
+    uint64_t random = test_seed();
+    (void)state;
+    for (size_t i = test_times(2000); i-- > 0; (void)reset(NULL)) {
+        history h = history_of(40);
+        twin t;
+        memset(&t, 0, sizeof t);
+        t.open = -1;
+        for (size_t n = (size_t)test_below(&random, 40); n > 0; n--)
+            twin_step(&t, &h, &random);
+        ms_str body = projected_all(profile_of("openai"), &everything, &h);
+        json_t *list = parsed(body);
+        if (twin_compare(&t, list) != t.n) {
+            print_history(&h);
+            print_text("it becomes", body);
+            fail_msg("a result is at another call than it should be");
+        }
+        json_decref(list);
+    }
+}
+
+
+/* ---- memory that ends ---- */
+
+/* In buffers of growing size: an error, or all. */
+static size_t must_end_well(const ms_profile *profile, const ms_project_opts *opts,
+                            const history *h, size_t step)
+{
+    static uint64_t room[1 << 17];
+    ms_str whole = projected_all(profile, opts, h);
+    size_t failed = 0;
+    for (size_t size = 0;; size += step + size / 128, failed++) {
+        feed f = {h, 0, h->n};
+        ms_arena small;
+        ms_buf out = {&work, NULL, 0, 0};
+        assert_true(size < sizeof room);
+        test_arena_init_fixed(&small, room, size);
+        ms_result code = projection_write(profile, opts, feed_next, &f, &small, ms_buf_write,
+                                          &out, NULL, NULL);
+        if (code == MS_OK) assert_true(ms_str_equal(ms_buf_text(&out), whole));
+        if (code == MS_OK) return failed;
+        assert_true(code == MS_E_ARENA || code == MS_E_NO_MEMORY);
+    }
+}
+
+/* Each kind of trouble, long texts, and hostile histories. */
+static void projection_fails_as_a_whole_when_its_buffer_is_too_small(void **state)
+{
+    uint64_t random = test_seed();
+    size_t failed = 0;
+    ms_project_opts opts;
+    history h = history_of_long_texts(&opts);
+    (void)state;
+    opts.fresh = 1;
+    for (size_t k = 0; k < PROFILES; k++)
+        failed += must_end_well(ms_profile_at(k), &opts, &h, 16);
+    for (size_t i = 0; i < row_count; i++, (void)reset(NULL)) {
+        opts = row_opts(&rows[i]);
+        if (row_get(&rows[i], "too_large") != NULL) continue;
+        h = row_history(&rows[i]);
+        for (size_t k = 0; k < PROFILES; k++)
+            if (test_scale() >= 100 || k == i % PROFILES)
+                failed += must_end_well(ms_profile_at(k), &opts, &h, 16);
+    }
+    for (size_t i = test_times(60); i-- > 0; (void)reset(NULL)) {
+        h = hostile_history(&random, 30);
+        opts = hostile_opts(&random);
+        opts.budget = 0;
+        failed += must_end_well(ms_profile_at(i % PROFILES), &opts, &h, 32);
+    }
+    assert_true(failed > 1000);
+    test_tally("sizes of memory that were too small to project", failed);
+}
+
+/* Over the heap: all that was taken comes back. */
+static void projection_gives_back_its_memory_when_an_allocation_fails(void **state)
+{
+    history h = history_long(400);
+    const ms_profile *profile = profile_of("anthropic");
+    ms_str whole = projected_all(profile, &everything, &h);
+    (void)state;
+    for (size_t k = 1;; k++) {
+        test_alloc heap;
+        ms_arena own;
+        ms_buf out = {&work, NULL, 0, 0};
+        feed f = {&h, 0, h.n};
+        test_alloc_init(&heap);
+        heap.fail_at = k;
+        test_arena_init(&own, &heap.alloc);
+        ms_result code = projection_write(profile, &everything, feed_next, &f, &own,
+                                          ms_buf_write, &out, NULL, NULL);
+        if (code == MS_OK) assert_true(ms_str_equal(ms_buf_text(&out), whole));
+        else assert_int_equal(code, MS_E_NO_MEMORY);
+        assert_int_equal(code == MS_OK, heap.failed == 0);
+        ms_arena_deinit(&own);
+        test_alloc_done(&heap);
+        if (heap.failed == 0) break;
+    }
+}
+
+
+/* ---- time ---- */
+
+/* How n calls and n results come: what is hard for a search of pairs. */
+enum {
+    ONE_ID,               /* all calls of one id in one turn, then all results */
+    ONE_ID_TURNS,         /* one id, each call in a turn of its own, results at the end */
+    ONE_ID_OPEN,          /* one id, calls that stay open, one result in between */
+    NO_ID,                /* no ids, all calls in one turn, then all results */
+    NO_ID_OTHER_TOOL,     /* the same, results name a tool that none of the calls has */
+    NO_ID_BACKWARDS,      /* results name tools from the last call to the first */
+    LONG_ID,              /* one id that does not fit */
+    ALIKE_IDS,            /* ids that fill their room, alike to near the end, each twice */
+    NO_ID_ONE_OPEN,       /* no ids, a first call of another tool is never answered */
+    WAYS
+};
+
+static ms_envelope hard_message(int way, size_t i, size_t n, char text[48])
+{
+    bool call = way == ONE_ID_TURNS ? i < 2 * n && i % 2 == 0 : i < n;
+    bool asks = (way == ONE_ID_TURNS && i < 2 * n && i % 2 == 1) ||
+                (way == ONE_ID_OPEN && i % 50 == 48);
+    if (asks) return ms_user_message(ms_text("u"));
+    if (way == ONE_ID_OPEN && i % 50 == 49) call = false;
+    ms_envelope m = call ? action(NULL, "f") : observation(NULL, ms_text("r"));
+    if (way <= ONE_ID_OPEN) m.call_id = MS_STR("x");
+    if (way == LONG_ID) m.call_id = MS_STR(FORTY FORTY);
+    if (way == NO_ID_OTHER_TOOL && !call) m.tool = MS_STR("g");
+    if (way == NO_ID_ONE_OPEN) m.tool = i == 0 ? MS_STR("g") : MS_STR("f");
+    if (way == ALIKE_IDS) {
+        size_t which = i % (n / 2);
+        memcpy(text, FORTY, 40);
+        for (size_t k = 37; k < 40; k++, which /= 64) text[k] = (char)('0' + which % 64);
+        m.call_id = ms_str_n(text, 40);
+    }
+    if (way != NO_ID_BACKWARDS) return m;
+    snprintf(text, 48, "f%zu", call ? i : 2 * n - 1 - i);
+    m.tool = ms_str_of(text);
+    return m;
+}
+
+static history history_hard(int way, size_t n)
+{
+    size_t all = way == ONE_ID_TURNS ? 3 * n : way == ONE_ID_OPEN ? n : 2 * n;
+    history h = history_of(all);
+    for (size_t i = 0; i < all; i++) {
+        char text[48];
+        add(&h, hard_message(way, i, n, text));
+    }
+    return h;
+}
+
+/* Processor time, the least of four runs: others on the machine do not count. */
+static double least_time_of(const ms_profile *profile, const history *h)
+{
+    ms_project_opts opts = everything;
+    double least = 1e9;
+    opts.stable = true;
+    for (size_t i = 0; i < 4; i++) {
+        clock_t begin = clock();
+        (void)projected_all(profile, &opts, h);
+        double took = (double)(clock() - begin) / (double)CLOCKS_PER_SEC;
+        ms_arena_reset(&work);
+        if (took < least) least = took;
+    }
+    return least;
+}
+
+/* Four times as many calls take about four times as long, whatever their ids; sixteen
+ * times would be the square. */
+static void time_grows_with_the_calls_when_they_are_hard_to_pair(void **state)
+{
+    size_t n = test_scale() < 100 ? 8000 : test_scale() < 1000 ? 20000 : 100000;
+    (void)state;
+    for (int way = 0; way < WAYS; way++) {
+        (void)reset(NULL);
+        history few = history_hard(way, n / 4), many = history_hard(way, n);
+        double quarter = least_time_of(profile_of("openai"), &few);
+        double whole = least_time_of(profile_of("openai"), &many);
+        printf("way %d: %zu messages in %.3f s, a quarter of them in %.3f s\n", way, many.n,
+               whole, quarter);
+        if (whole > 0.05) assert_true(whole < 10 * quarter);
+    }
+}
+
+#define TEST(name) {#name, name, reset, reset, NULL}
+
+int main(void)
+{
+    static const struct CMUnitTest more[] = {
+        TEST(hostile_history_is_taken_unless_it_is_too_large),
+        TEST(history_is_taken_when_its_texts_are_not_utf8),
+        TEST(message_may_vanish_when_the_next_one_is_asked_for),
+        TEST(result_goes_to_the_call_that_the_twin_finds),
+        TEST(projection_fails_as_a_whole_when_its_buffer_is_too_small),
+        TEST(projection_gives_back_its_memory_when_an_allocation_fails),
+        TEST(time_grows_with_the_calls_when_they_are_hard_to_pair),
+    };
+    load_rows();
+    return cmocka_run_group_tests_name("project_hostile", more, NULL, NULL);
+}
