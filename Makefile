@@ -52,13 +52,13 @@ TSAN   = $(CLANG) $(C99) -O1 -g1 -pthread -fsanitize=thread -DMSGSTORE_NO_DIALEC
          -DTEST_THREADS
 
 EXAMPLES = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
-THREADS  = $(filter test_threads test_readers test_change_shared test_shared test_defences test_rewrite,\
+THREADS  = $(filter test_threads test_change_shared test_shared test_defences test_rewrite,\
              $(TESTS))
 TORTURED = $(filter test_power test_small test_crash test_shared test_corrupt test_hostile \
-             test_faults test_full test_oom test_readers test_twin test_project_window \
+             test_faults test_full test_oom test_threads test_twin test_project_window \
              test_project_hostile test_numbers test_fixed test_flash test_ring,$(TESTS))
 FUZZERS  = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_readers \
+LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_threads \
            build/fuzz/seeds_made $(FUZZERS:%=build/fuzz/%) $(FUZZERS:%=build/fuzz/plain/%)
 PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%) \
            $(FUZZERS:%=build/san/%) $(FUZZERS:%=build/o2/%) $(SMALL)

@@ -428,8 +428,8 @@ controls()
         ms__log_put 'int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);' \
         'ms__store_mark(log->map.super + MS__AT_MARK, offset + size);
         int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);'
-    control mark_before_mapped_bytes gcc test_readers \
-        readers_see_order_whole_batches_and_all_that_was_told 100 \
+    control mark_before_mapped_bytes gcc test_threads \
+        readers_see_order_whole_batches_and_their_snapshot 100 \
         ms__log_put 'memcpy(log->append.window' \
         'ms__store_mark(log->map.super + MS__AT_MARK, offset + size); memcpy(log->append.window'
     control mark_without_release tsan test_defences readers_of_one_memory_do_not_race 1000 \
@@ -628,7 +628,7 @@ controls()
     control lock_not_taken gcc test_log_lock a_second_writer_reports_the_first_when_the_log_is_busy 100 \
         ms__log_file_once 'if (log->writer) return ms__log_lock(log, err);' \
         'if (log->writer) return MS_OK;'
-    control shared_lock_not_taken gcc test_shared many_processes 20 \
+    control shared_lock_not_taken gcc test_shared many_processes_lose_and_tear_nothing 20 \
         ms__log_enter 'MS__TRY(ms__log_lock(log, err));' ''
     control lock_of_a_replaced_file_kept gcc test_log_traps \
         a_lock_on_a_file_that_was_replaced_is_no_lock 100 \
@@ -644,7 +644,7 @@ controls()
     control key_with_another_content_taken gcc test_bad_input \
         a_key_reused_inside_a_batch 100 \
         ms__plan_repeat 'p->repeat = ms__same_message(r, e, l);' 'p->repeat = true;'
-    control expected_number_not_compared gcc test_shared compare_and_append 100 \
+    control expected_number_not_compared gcc test_shared compare_and_append_loses_no_step 100 \
         ms__expect_last 'if (last == opts->expect_seq) return MS_OK;' 'return MS_OK;'
     control size_of_a_message_not_limited gcc test_mem \
         a_record_over_max_message_is_refused 100 \

@@ -1,138 +1,77 @@
 /* Many threads on one store: writers beside readers, keys and compare-and-append from
- * several sides, agents that share a memory. Threads note what is wrong; the test asserts
- * after they are joined.
+ * several sides, agents that share a memory. On logs readers have handles of their own, too,
+ * in threads and in processes; and writers share a file from two handles and a process.
+ *
+ * At MS_TEST_SCALE=100 two rounds of ten writers and one of one writer for each store: 4,000
+ * messages in memory, 20,000 in a log. At 1000 seven times as many.
  */
 
-#define _POSIX_C_SOURCE 200809L
-#include "stores.h"
+#define _GNU_SOURCE
+#include "crowd.h"
 
-#include <pthread.h>
 #include <sched.h>
-
-enum { WRITERS = 10, APPENDS = 500, READERS = 4, BATCH = 30 };
-
-typedef struct worker {
-    pthread_t thread;
-    ms_store *store;
-    size_t number;
-    size_t rounds;
-    uint64_t *seqs;           /* what the store answered */
-    const bool *go_on;        /* readers: writers still write */
-    const char *wrong;        /* NULL: nothing */
-    uint64_t done;
-} worker;
-
-static bool is_set(const bool *flag)
-{
-    return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
-}
-
-static void start(worker *w, size_t n, void *(*run)(void *))
-{
-    for (size_t i = 0; i < n; i++)
-        if (pthread_create(&w[i].thread, NULL, run, &w[i]) != 0) abort();
-}
-
-static void join(worker *w, size_t n)
-{
-    for (size_t i = 0; i < n; i++) pthread_join(w[i].thread, NULL);
-}
-
-static void nothing_wrong(const worker *w, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (w[i].wrong != NULL) fail_msg("thread %zu: %s", i, w[i].wrong);
-}
 
 static test_store open_large(void **state)
 {
     store_options options;
     memset(&options, 0, sizeof options);
     options.room = (size_t)8 << 20;
+    options.keep_unset_times = true;
     return store_open((store_kind *)*state, &options);
 }
 
-
-/* ---- writers ----
- * A content is "writer count place size": the writer's running count, the place in its
- * batch and how many the batch has. */
-
-static const char *const agents[] = {"w0", "w1", "w2", "w3", "w4",
-                                     "w5", "w6", "w7", "w8", "w9"};
-
-/* Fills `size` messages of one batch; count goes on. */
-static void write_batch(size_t writer, size_t *count, size_t size, ms_envelope *out,
-                        char text[][48])
+/* A crowd around a store that is open; its log may have any description. */
+static crowd crowd_of(const test_store *s, uint64_t salt, size_t longest)
 {
-    for (size_t i = 0; i < size; i++) {
-        snprintf(text[i], 48, "%zu %zu %zu %zu", writer, (*count)++, i, size);
-        out[i] = ms_observation(ms_text(text[i]), ms_str_of(NULL));
-        out[i].agent_key = ms_str_of(agents[writer]);
-    }
-}
-
-static void *writer(void *arg)
-{
-    worker *w = (worker *)arg;
-    size_t count = 0;
-    uint64_t last = 0;
-    for (size_t i = 0; i < w->rounds; i++) {
-        ms_envelope batch[BATCH];
-        char text[BATCH][48];
-        uint64_t seqs[BATCH];
-        ms_append_opts opts;
-        const ms_msg *msg;
-        size_t size = i % 10 == 0 ? BATCH : 1;
-        memset(&opts, 0, sizeof opts);
-        opts.location = i % 2 ? MS_STR("job") : MS_STR("other");
-        opts.seqs = seqs;
-        write_batch(w->number, &count, size, batch, text);
-        if (ms_append_batch(w->store, batch, size, &opts, NULL) != MS_OK)
-            return w->wrong = "append failed", NULL;
-        if (seqs[0] <= last) return w->wrong = "sequence does not grow", NULL;
-        for (size_t k = 1; k < size; k++)
-            if (seqs[k] != seqs[0] + k) return w->wrong = "batch is torn apart", NULL;
-        last = seqs[size - 1];
-        if (ms_get_by_seq(w->store, last, NULL, &msg, NULL) != MS_OK)
-            return w->wrong = "own message is not there", NULL;
-        if (!ms_str_equal(ms_content(msg).text, ms_str_of(text[size - 1])))
-            return w->wrong = "own message has other text", NULL;
-    }
-    w->done = count;
-    return NULL;
+    crowd c;
+    memset(&c, 0, sizeof c);
+    c.s.salt = test_seed() + salt;
+    c.s.longest = longest;
+    c.at = *s;
+    return c;
 }
 
 
-/* ---- readers ---- */
+/* ---- readers: what they do is false when something is wrong ---- */
 
-typedef struct seen {
-    uint64_t last_seq;
-    size_t next[WRITERS];     /* count that each writer's next message must have */
-    size_t open[WRITERS];     /* messages still missing of its batch */
-    size_t n;
-} seen;
+typedef struct reader {
+    const crowd *c;
+    board *b;
+    ms_store *store;
+    size_t w;                 /* its number in complaints */
+    uint64_t rng, checked;    /* messages */
+    roll tail;                /* how far reading on has come */
+} reader;
 
-/* Looks at one message of a forward reading; partial: of one location only, where counts
- * have gaps. */
-static const char *look(seen *s, const ms_msg *msg, bool partial)
+static bool wrong(reader *r, const char *where, const char *what)
 {
-    char text[48];
-    size_t w, count, place, size;
-    ms_str content = ms_content(msg).text;
-    if (content.len >= sizeof text) return "a text too long";
-    memcpy(text, content.ptr, content.len);
-    text[content.len] = '\0';
-    if (sscanf(text, "%zu %zu %zu %zu", &w, &count, &place, &size) != 4 || w >= WRITERS)
-        return "a text nobody wrote";
-    if (!ms_str_equal(test_agent_key(msg), ms_str_of(agents[w]))) return "wrong agent";
-    if (ms_seq(msg) <= s->last_seq) return "sequence does not grow";
-    if (partial ? count < s->next[w] : count != s->next[w]) return "order of one writer";
-    if (s->open[w] != (place == 0 ? 0 : size - place)) return "a batch seen in part";
-    s->open[w] = size - place - 1;
-    s->last_seq = ms_seq(msg);
-    s->next[w] = count + 1;
-    s->n++;
-    return NULL;
+    return complain(r->b, r->w, where, what);
+}
+
+/* What has been told by now; result: how many messages. */
+static uint64_t told_now(const board *b, uint64_t told[CROWD])
+{
+    uint64_t sum = 0;
+    for (size_t w = 0; w < CROWD; w++) sum += told[w] = told_by(b, w);
+    return sum;
+}
+
+static bool has_told(reader *r, const roll *got, const uint64_t *told, const char *where)
+{
+    for (size_t w = 0; w < CROWD; w++)
+        if (got->last[w] < told[w]) return wrong(r, where, "a message is late");
+    return true;
+}
+
+/* Goes on after what it has read: no gap, whole batches, nothing late. */
+static bool read_on(reader *r)
+{
+    uint64_t told[CROWD], before = r->tail.count;
+    told_now(r->b, told);
+    if (!roll_read(&r->tail, &r->c->s, r->store, NULL))
+        return wrong(r, "reading on", r->tail.wrong);
+    r->checked += r->tail.count - before;
+    return has_told(r, &r->tail, told, "reading on");
 }
 
 static uint64_t total(ms_store *store)
@@ -141,329 +80,384 @@ static uint64_t total(ms_store *store)
     return ms_store_stat(store, &stat, NULL) == MS_OK ? stat.messages : 0;
 }
 
-/* Opens, lets others write on, reads: nothing of what came after may be seen. */
-static const char *read_once(worker *w, size_t round)
+/* Opens, lets others write on, reads: what came after the opening is not seen. */
+static bool read_everything(reader *r)
 {
-    ms_str team[] = {MS_STR("w1"), MS_STR("w3"), MS_STR("w5"), MS_STR("w7")};
-    bool partial = round % 2 == 1, some = round % 3 == 1;
-    ms_query q = query_of(partial ? MS_STR("job") : no_str(), 0);
+    uint64_t told[CROWD];
+    ms_query all = query_of(no_str(), 0);
+    ms_cursor it;
+    roll got;
+    memset(&got, 0, sizeof got);
+    told_now(r->b, told);
+    if (ms_query_open(r->store, &all, &it, NULL) != MS_OK)
+        return wrong(r, "everything", "the query failed");
+    uint64_t after = total(r->store);
+    for (int i = 0; i < 50 && total(r->store) == after && !is_set(&r->b->stop); i++)
+        sched_yield();
+    if (!roll_drain(&got, &r->c->s, &it, NULL)) return wrong(r, "everything", got.wrong);
+    if (got.count > after) return wrong(r, "everything", "the snapshot grew");
+    r->checked += got.count;
+    return has_told(r, &got, told, "everything");
+}
+
+/* The newest few: in a row, and the last of them the end of a batch. */
+static bool read_newest(reader *r)
+{
+    uint64_t told[CROWD], sum = told_now(r->b, told), newest = 0, number = 0;
+    uint64_t before = 0, count = 0;
+    ms_query q = query_of(no_str(), 0);
     ms_cursor it;
     const ms_msg *msg;
-    seen s;
-    memset(&s, 0, sizeof s);
-    if (some) q.views = MS_VIEW_TEAM;
+    const char *fault = NULL;
+    q.limit = 1 + (size_t)test_below(&r->rng, 30);
+    q.reverse = test_one_in(&r->rng, 3);
+    if (ms_query_open(r->store, &q, &it, NULL) != MS_OK)
+        return wrong(r, "the newest", "the query failed");
+    for (; (msg = ms_next(&it)) != NULL; before = ms_seq(msg), count++) {
+        uint64_t n = scribe_number(&r->c->s, msg, &fault), seq = ms_seq(msg);
+        if (n == 0) return wrong(r, "the newest", fault);
+        if (before != 0 && seq != (q.reverse ? before - 1 : before + 1))
+            return wrong(r, "the newest", "not in a row");
+        if (seq < newest) continue;
+        newest = seq;
+        number = n;
+    }
+    if (ms_cursor_close(&it, NULL) != MS_OK) return wrong(r, "the newest", "the cursor");
+    if (newest < sum) return wrong(r, "the newest", "a message is late");
+    if (count != (newest < q.limit ? newest : q.limit))
+        return wrong(r, "the newest", "too few or too many");
+    r->checked += count;
+    return newest == 0 || scribe_ends(&r->c->s, number) ||
+           wrong(r, "the newest", "a torn batch");
+}
+
+/* Is a message of the query's location, or of its team? */
+static bool belongs(const ms_query *q, const ms_envelope *m)
+{
+    if (q->n_agent_keys == 0) return ms_str_equal(m->location, q->location);
+    return ms_str_equal(m->location, q->location) &&
+           (ms_str_equal(m->agent_key, q->agent_keys[0]) ||
+            ms_str_equal(m->agent_key, q->agent_keys[1]));
+}
+
+/* The newest of a location, or of a team in it: of each writer nothing that belongs to it
+ * is left out between two messages. */
+static bool read_part(reader *r)
+{
+    const ms_str team[] = {MS_STR("worker_1"), MS_STR("worker_3")};
+    uint64_t last[CROWD];
+    char location[16];
+    ms_cursor it;
+    const ms_msg *msg;
+    const char *fault = NULL;
+    snprintf(location, sizeof location, "job_%u", (unsigned)test_below(&r->rng, 5));
+    ms_query q = query_of(ms_str_of(location), 0);
+    q.limit = 1 + (size_t)test_below(&r->rng, 100);
     q.agent_keys = team;
-    q.n_agent_keys = 4;
-    uint64_t before = total(w->store);
-    if (ms_query_open(w->store, &q, &it, NULL) != MS_OK) return "query failed";
-    uint64_t after = total(w->store);
-    for (int i = 0; i < 50 && total(w->store) == after && is_set(w->go_on); i++)
-        sched_yield();
-    while ((msg = ms_next(&it)) != NULL) {
-        const char *wrong = look(&s, msg, partial);
-        if (wrong != NULL) return wrong;
+    if (test_one_in(&r->rng, 3)) q.n_agent_keys = 2;
+    if (q.n_agent_keys != 0) q.views = MS_VIEW_TEAM;
+    memset(last, 0, sizeof last);
+    if (ms_query_open(r->store, &q, &it, NULL) != MS_OK)
+        return wrong(r, "a part", "the query failed");
+    for (; (msg = ms_next(&it)) != NULL; r->checked++) {
+        uint64_t n = scribe_number(&r->c->s, msg, &fault), w = n >> SHIFT;
+        ms_envelope m = ms_envelope_of(msg);
+        if (n == 0 || w >= CROWD) return wrong(r, "a part", n == 0 ? fault : "no writer");
+        if (!belongs(&q, &m)) return wrong(r, "a part", "a message of another one");
+        if (n <= last[w]) return wrong(r, "a part", "order");
+        for (uint64_t i = last[w] + 1; last[w] != 0 && i < n; i++) {
+            numbered other;
+            scribe_write(&r->c->s, i, &other);
+            if (belongs(&q, &other.m)) return wrong(r, "a part", "one is missing");
+        }
+        last[w] = n;
     }
-    if (ms_cursor_close(&it, NULL) != MS_OK) return "cursor failed";
-    for (size_t i = 0; i < WRITERS; i++)
-        if (s.open[i] != 0) return "a batch seen in part at the end";
-    if (s.n > after) return "the snapshot grew";
-    if (!partial && !some && s.n < before) return "messages are missing";
-    w->done += s.n;
-    return NULL;
+    return ms_cursor_close(&it, NULL) == MS_OK || wrong(r, "a part", "the cursor");
 }
 
-/* The newest message of all is always the last of its batch. */
-static const char *read_last(worker *w)
+/* Locations and agents: never fewer messages than were told before. */
+static bool read_listing(reader *r)
 {
-    ms_query q = query_of(no_str(), 0);
-    q.limit = 1;
-    for (int i = 0; i < 500; i++) {
-        ms_cursor it;
-        size_t place, size;
-        char text[48];
-        if (ms_query_open(w->store, &q, &it, NULL) != MS_OK) return "query failed";
-        const ms_msg *msg = ms_next(&it);
-        if (msg == NULL) continue;
-        memcpy(text, ms_content(msg).text.ptr, ms_content(msg).text.len);
-        text[ms_content(msg).text.len] = '\0';
-        if (sscanf(text, "%*u %*u %zu %zu", &place, &size) != 2 || place + 1 != size)
-            return "the newest message is not the last of its batch";
-        ms_cursor_close(&it, NULL);
-    }
-    return NULL;
-}
-
-/* The newest few, and a listing, while others write. */
-static const char *read_newest(worker *w)
-{
-    ms_query q = query_of(no_str(), 0);
-    ms_list_query list;
+    ms_list_query q;
     ms_listing listing;
     ms_arena arena;
-    ms_cursor it;
-    const ms_msg *msg;
-    uint64_t before = total(w->store), last = 0, n = 0, sum = 0;
-    q.limit = 10;
-    if (ms_query_open(w->store, &q, &it, NULL) != MS_OK) return "query failed";
-    for (; (msg = ms_next(&it)) != NULL; last = ms_seq(msg), n++)
-        if (n != 0 && ms_seq(msg) != last + 1) return "the newest are not in a row";
-    if (n != 10 && n < before) return "fewer than the newest";
-    if (last < before) return "older than the newest";
-    ms_cursor_close(&it, NULL);
-    memset(&list, 0, sizeof list);
+    uint64_t told[CROWD], least = told_now(r->b, told), sum = 0;
+    bool fine = true;
+    memset(&q, 0, sizeof q);
     test_arena_init(&arena, NULL);
-    if (ms_list(w->store, &list, &arena, &listing, NULL) != MS_OK) return "list failed";
+    if (ms_list(r->store, &q, &arena, &listing, NULL) != MS_OK)
+        return wrong(r, "a listing", "it failed");
     for (size_t i = 0; i < listing.count; i++) sum += listing.items[i].messages;
+    if (listing.count > 5) fine = wrong(r, "a listing", "a location of no writer");
+    if (sum < least) fine = wrong(r, "a listing", "messages are missing");
+    ms_arena_reset(&arena);
+    q.agents = true;
+    if (ms_list(r->store, &q, &arena, &listing, NULL) != MS_OK)
+        fine = wrong(r, "a listing of agents", "it failed");
     ms_arena_deinit(&arena);
-    return sum < before ? "the listing lacks messages" : NULL;
+    return fine;
 }
 
-static void *reader(void *arg)
+static bool read_some(reader *r)
 {
-    worker *w = (worker *)arg;
-    bool more = true;
-    for (size_t round = w->number; more && w->wrong == NULL; round++) {
-        more = is_set(w->go_on);    /* one more round after the last append */
-        w->wrong = read_once(w, round);
-        if (w->wrong == NULL) w->wrong = read_last(w);
-        if (w->wrong == NULL) w->wrong = read_newest(w);
+    switch (test_below(&r->rng, 12)) {
+    case 0: return read_everything(r);
+    case 1: return read_listing(r);
+    case 2: case 3: return read_part(r);
+    case 4: case 5: case 6: return read_newest(r);
+    default: return read_on(r);
     }
-    return NULL;
+}
+
+/* A work: reads until the round is over, and once more after the last append. */
+static void reads(const crowd *c, board *b, ms_store *store, size_t w, uint64_t seed)
+{
+    reader r;
+    bool more = true;
+    memset(&r, 0, sizeof r);
+    r.c = c;
+    r.b = b;
+    r.store = store;
+    r.w = w;
+    r.rng = seed + w;
+    while (more && !is_set(&b->failed)) {
+        more = !is_set(&b->stop);
+        if (read_some(&r) && !more) read_on(&r);
+        usleep((useconds_t)test_below(&r.rng, 300)); /* the writers want to work, too */
+    }
+    if (r.checked == 0) wrong(&r, "at the end", "it has read nothing");
+    __atomic_add_fetch(&b->read, r.checked, __ATOMIC_ACQ_REL);
+}
+
+enum { SHARING = 4, OWN = 2, PROCESSES = 2 };
+
+/* A process that reads with a handle of its own. */
+static pid_t start_reader(const crowd *c, board *b, size_t w, uint64_t seed)
+{
+    pid_t child = fork_child();
+    if (child != 0) return child;
+    ms_log_desc desc = c->at.log;
+    ms_store *store;
+    ms_error err;
+    desc.mode = MS_LOG_READ;
+    desc.shared = false;
+    while (!is_set(&b->go)) sched_yield();
+    if (ms_log_open(&store, &desc, &err) != MS_OK) {
+        complain(b, w, "opening", err.message);
+        _exit(1);
+    }
+    reads(c, b, store, w, seed);
+    ms_close(store);
+    _exit(0);
+}
+
+/* Writers that append `goal` messages each, and readers of every kind beside them. */
+static void one_round(board *b, const crowd *c, size_t writers, uint64_t goal)
+{
+    worker w[CROWD], sharing[SHARING], own[OWN];
+    pid_t pids[PROCESSES];
+    ms_store *stores[OWN];
+    ms_store *store = c->at.store;
+    bool log = c->at.kind->log;
+    uint64_t seed = c->s.salt, sum = 0;
+    roll r;
+    for (size_t i = 0; i < PROCESSES && log; i++)
+        pids[i] = start_reader(c, b, 40 + i, seed);
+    set(&b->go);
+    for (size_t i = 0; i < OWN && log; i++) {
+        stores[i] = log_reader(&c->at);
+        workers_start(&own[i], 1, c, b, stores[i], 30 + i, reads, seed);
+    }
+    workers_start(sharing, SHARING, c, b, store, 20, reads, seed);
+    workers_start(w, writers, c, b, store, 0, appends, goal);
+    workers_join(w, writers);
+    set(&b->stop);
+    workers_join(sharing, SHARING);
+    for (size_t i = 0; i < OWN && log; i++) {
+        workers_join(&own[i], 1);
+        ms_close(stores[i]);
+    }
+    for (size_t i = 0; i < PROCESSES && log; i++) wait_for(pids[i], b);
+    nothing_wrong(b);
+    memset(&r, 0, sizeof r);
+    if (!roll_read(&r, &c->s, store, b->seqs) || !roll_holds(&r, &c->s, b->told, true))
+        fail_msg("%s", r.wrong);
+    for (size_t i = 0; i < writers; i++) sum += b->told[i];
+    assert_int_equal(total(store), sum);
+    must_give(MS_OK, ms_selfcheck(store, NULL));
 }
 
 static void readers_see_order_whole_batches_and_their_snapshot(void **state)
 {
-    test_store s = open_large(state);
-    worker writers[WRITERS], readers[READERS];
-    bool go_on = true;
-    uint64_t sum = 0;
-    size_t rounds = test_scale() < 100 ? APPENDS / 2 : APPENDS;
-    memset(writers, 0, sizeof writers);
-    memset(readers, 0, sizeof readers);
-    for (size_t i = 0; i < WRITERS; i++) {
-        writers[i].store = s.store;
-        writers[i].number = i;
-        writers[i].rounds = rounds;
+    bool log = ((store_kind *)*state)->log;
+    size_t rounds = 1 + test_scale() / 50;
+    uint64_t read = 0, written = 0, all = log ? 20000 : 4000;
+    if (test_scale() < 100) all /= 4;
+    for (size_t i = 0; i < rounds; i++) {
+        board *b = board_new();
+        test_store s = open_large(state);
+        size_t writers = i % 2 ? 1 : CROWD;
+        if (log) { /* segments of several sizes */
+            log_close(&s);
+            s.log.segment_size = (size_t)MS_LOG_SEGMENT_MIN << i % 5;
+            assert_int_equal(remove(s.path), 0);
+            log_open_as(&s, MS_LOG_NEW);
+        }
+        crowd c = crowd_of(&s, i, log && i % 3 == 2 ? 8192 : 1000);
+        one_round(b, &c, writers, all / writers);
+        written += total(s.store);
+        read += b->read;
+        if (log) must_verify(&c, total(s.store));
+        store_close(&s);
+        board_free(b);
     }
-    for (size_t i = 0; i < READERS; i++) {
-        readers[i].store = s.store;
-        readers[i].number = i;
-        readers[i].go_on = &go_on;
-    }
-    start(readers, READERS, reader);
-    start(writers, WRITERS, writer);
-    join(writers, WRITERS);
-    __atomic_store_n(&go_on, false, __ATOMIC_RELEASE);
-    join(readers, READERS);
-    nothing_wrong(writers, WRITERS);
-    nothing_wrong(readers, READERS);
-    for (size_t i = 0; i < WRITERS; i++) sum += writers[i].done;
-    assert_int_equal(sum, WRITERS * (rounds + rounds / 10 * (BATCH - 1)));
-    assert_int_equal(total(s.store), sum);
-    ms_query all = query_of(no_str(), 0);
-    assert_int_equal(count_of(s.store, &all), sum);
-    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
-    store_close(&s);
+    printf("%llu messages written\n", (unsigned long long)written);
+    test_tally("messages read beside a writer", read);
 }
 
-
-/* ---- the same keys from all sides ---- */
-
-enum { KEYS = 200, KEY_THREADS = 8 };
-
-static void *append_keys(void *arg)
+/* Two handles, two threads that write on each, one that reads on each; another process. */
+static void shared_writers_are_seen_by_readers_of_each_handle(void **state)
 {
-    worker *w = (worker *)arg;
-    for (size_t i = 0; i < KEYS; i++) {
-        size_t which = w->number % 2 ? KEYS - 1 - i : i;
-        char key[16];
-        ms_envelope m = ms_observation(ms_text("result"), ms_str_of(NULL));
-        snprintf(key, sizeof key, "key-%zu", which);
-        m.key = ms_str_of(key);
-        if (ms_append(w->store, MS_STR("job"), &m, &w->seqs[which], NULL) != MS_OK)
-            return w->wrong = "append failed", NULL;
+    static const ms_sync_mode modes[] = {MS_SYNC_NONE, MS_SYNC_EACH, MS_SYNC_EVERY};
+    (void)state;
+    for (size_t k = 0; k < 6; k++) {
+        crowd c;
+        board *b = board_new();
+        worker w[4], r[2];
+        ms_store *stores[2];
+        uint64_t goal = numbers(modes[k / 2] == MS_SYNC_EACH ? 150 : 400);
+        crowd_begin(&c, k % 2 ? MS_ENGINE_MAP : MS_ENGINE_WRITE, 600);
+        c.at.log.sync = modes[k / 2];
+        pid_t child = start(&c, b, 5, appends, goal);
+        set(&b->go);
+        for (size_t i = 0; i < 2; i++) {
+            stores[i] = must_open(&c, MS_LOG_CREATE);
+            workers_start(&w[2 * i], 2, &c, b, stores[i], 2 * i, appends, goal);
+            workers_start(&r[i], 1, &c, b, stores[i], 20 + i, reads, c.s.salt);
+        }
+        workers_join(w, 4);
+        wait_for(child, b);
+        set(&b->stop);
+        workers_join(r, 2);
+        nothing_wrong(b);
+        for (size_t i = 0; i < 2; i++) {
+            must_give(MS_OK, ms_selfcheck(stores[i], NULL));
+            ms_close(stores[i]);
+        }
+        must_stand(&c, b, true);
+        crowd_end(&c, b);
     }
-    return NULL;
 }
+
+
+/* ---- keys, compare and append, from several threads ---- */
 
 static void a_key_is_stored_once_whoever_comes_first(void **state)
 {
-    static uint64_t seqs[KEY_THREADS][KEYS];
+    enum { KEYS = 200 };
     test_store s = open_large(state);
-    worker w[KEY_THREADS];
-    memset(w, 0, sizeof w);
-    for (size_t i = 0; i < KEY_THREADS; i++) {
-        w[i].store = s.store;
-        w[i].number = i;
-        w[i].seqs = seqs[i];
-    }
-    start(w, KEY_THREADS, append_keys);
-    join(w, KEY_THREADS);
-    nothing_wrong(w, KEY_THREADS);
+    crowd c = crowd_of(&s, 0, 100);
+    board *b = board_new();
+    in_threads(&c, b, 8, s.store, repeats_keys, KEYS);
     assert_int_equal(total(s.store), KEYS);
-    for (size_t i = 1; i < KEY_THREADS; i++)
-        assert_memory_equal(seqs[i], seqs[0], sizeof seqs[0]);
-    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
+    must_give(MS_OK, ms_selfcheck(s.store, NULL));
+    board_free(b);
     store_close(&s);
-}
-
-
-/* ---- compare and append: a counter that loses no step ---- */
-
-static bool last_number(ms_store *store, uint64_t *seq, unsigned *number)
-{
-    ms_cursor it;
-    *seq = 0;
-    *number = 0;
-    ms_query q = query_of(MS_STR("counter"), 0);
-    q.limit = 1;
-    if (ms_query_open(store, &q, &it, NULL) != MS_OK) return false;
-    const ms_msg *msg = ms_next(&it);
-    if (msg != NULL) {
-        char text[16] = "";
-        memcpy(text, ms_content(msg).text.ptr, ms_content(msg).text.len);
-        *seq = ms_seq(msg);
-        *number = (unsigned)strtoul(text, NULL, 10);
-    }
-    return ms_cursor_close(&it, NULL) == MS_OK;
-}
-
-static void *count_up(void *arg)
-{
-    worker *w = (worker *)arg;
-    while (w->done < w->rounds) {
-        ms_append_opts opts;
-        unsigned number;
-        char text[16];
-        memset(&opts, 0, sizeof opts);
-        opts.location = MS_STR("counter");
-        opts.expect = true;
-        if (!last_number(w->store, &opts.expect_seq, &number))
-            return w->wrong = "query failed", NULL;
-        snprintf(text, sizeof text, "%u", number + 1);
-        ms_envelope m = ms_observation(ms_text(text), ms_str_of(NULL)), noise = m;
-        ms_result result = ms_append_batch(w->store, &m, 1, &opts, NULL);
-        if (result != MS_OK && result != MS_E_CONFLICT)
-            return w->wrong = "append failed", NULL;
-        w->done += result == MS_OK;
-        ms_append(w->store, MS_STR("elsewhere"), &noise, NULL, NULL);
-    }
-    return NULL;
 }
 
 static void compare_and_append_loses_no_step(void **state)
 {
     test_store s = open_large(state);
-    worker w[4];
-    uint64_t seq;
-    unsigned number;
-    memset(w, 0, sizeof w);
-    for (size_t i = 0; i < 4; i++) {
-        w[i].store = s.store;
-        w[i].rounds = 100;
-    }
-    start(w, 4, count_up);
-    join(w, 4);
-    nothing_wrong(w, 4);
-    assert_true(last_number(s.store, &seq, &number));
-    assert_int_equal(number, 400);
-    ms_query q = query_of(MS_STR("counter"), 0);
-    assert_int_equal(count_of(s.store, &q), 400);
+    crowd c = crowd_of(&s, 0, 100);
+    board *b = board_new();
+    in_threads(&c, b, 4, s.store, counts_up, 100);
+    must_have_counted(s.store, 400);
+    board_free(b);
     store_close(&s);
 }
 
 
 /* ---- agents that share a memory ---- */
 
-enum { AGENTS = 10, ADDS = 50, SHARED_READERS = 20, READS = 100 };
+enum { AGENTS = 10, ADDS = 50, MEMORY_READERS = 20, READS = 100 };
 
-static const ms_str *subordinates(void)
+static const char *const agents[] = {"w0", "w1", "w2", "w3", "w4",
+                                     "w5", "w6", "w7", "w8", "w9"};
+
+/* Half of the agents are in one namespace, half in another. A manager sees all. */
+static bool memory_of(ms_memory *memory, board *b, ms_store *store, size_t w, bool manager)
 {
     static ms_str list[AGENTS];
-    if (list[0].ptr == NULL)
-        for (size_t i = 0; i < AGENTS; i++) list[i] = ms_str_of(agents[i]);
-    return list;
+    for (size_t i = 0; list[AGENTS - 1].ptr == NULL && i < AGENTS; i++)
+        list[i] = ms_str_of(agents[i]);
+    ms_str space = w % 2 ? MS_STR("odd") : MS_STR("even");
+    ms_result result =
+        ms_shared_memory_init(memory, store, space, ms_str_of(agents[w % AGENTS]), list,
+                              manager ? AGENTS : 0, NULL);
+    return result == MS_OK || complain(b, w, "a memory", ms_result_text(result));
 }
 
-/* Half of the agents are in one namespace, half in another. */
-static ms_str name_space(size_t number)
+static void adds_to_memory(const crowd *c, board *b, ms_store *store, size_t w,
+                           uint64_t goal)
 {
-    return number % 2 ? MS_STR("odd") : MS_STR("even");
-}
-
-static void *add_to_shared(void *arg)
-{
-    worker *w = (worker *)arg;
+    ms_str space = w % 2 ? MS_STR("odd") : MS_STR("even");
     ms_memory memory;
-    if (ms_shared_memory_init(&memory, w->store, name_space(w->number),
-                              ms_str_of(agents[w->number]), NULL, 0, NULL) != MS_OK)
-        return w->wrong = "init failed", NULL;
-    for (size_t i = 0; i < ADDS; i++) {
-        ms_envelope m = ms_observation(ms_text_n(name_space(w->number)), ms_str_of(NULL));
+    (void)c;
+    if (!memory_of(&memory, b, store, w, false)) return;
+    for (uint64_t i = 0; i < goal; i++) {
+        ms_envelope m = ms_observation(ms_text_n(space), ms_str_of(NULL));
         ms_result result;
         if (i % 10 == 9) {
-            m = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text_n(name_space(w->number)));
+            m = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text_n(space));
             result = ms_memory_broadcast(&memory, &m, NULL, NULL);
         } else if (i % 10 == 8) {
-            result = test_memory_turn(&memory, MS_ROLE_USER,
-                                    ms_text_n(name_space(w->number)), NULL, NULL);
+            result = test_memory_turn(&memory, MS_ROLE_USER, ms_text_n(space), NULL, NULL);
         } else {
             result = ms_memory_add(&memory, &m, NULL, NULL);
         }
-        if (result != MS_OK) return w->wrong = "add failed", NULL;
-        w->done++;
+        if (result != MS_OK) complain(b, w, "adding", ms_result_text(result));
     }
-    return NULL;
 }
 
 /* A manager or a worker; a history never shrinks, nor shows another namespace. */
-static void *read_shared(void *arg)
+static void reads_memory(const crowd *c, board *b, ms_store *store, size_t w,
+                         uint64_t goal)
 {
-    worker *w = (worker *)arg;
-    bool manager = w->number % 3 == 0;
+    ms_str space = w % 2 ? MS_STR("odd") : MS_STR("even");
     size_t before = 0;
     ms_memory memory;
-    if (ms_shared_memory_init(&memory, w->store, name_space(w->number),
-                              ms_str_of(agents[w->number % AGENTS]), subordinates(),
-                              manager ? AGENTS : 0, NULL) != MS_OK)
-        return w->wrong = "init failed", NULL;
-    for (size_t i = 0; i < READS; i++) {
+    (void)c;
+    if (!memory_of(&memory, b, store, w, w % 3 == 0)) return;
+    for (uint64_t i = 0; i < goal; i++) {
         ms_cursor it;
         const ms_msg *msg;
         size_t n = 0;
-        if (ms_get_history(&memory, &it, NULL) != MS_OK)
-            return w->wrong = "history failed", NULL;
+        if (ms_get_history(&memory, &it, NULL) != MS_OK) {
+            complain(b, w, "a history", "it failed");
+            return;
+        }
         for (; (msg = ms_next(&it)) != NULL; n++)
-            if (!ms_str_equal(ms_content(msg).text, name_space(w->number)))
-                return w->wrong = "a message of another namespace", NULL;
-        if (ms_cursor_close(&it, NULL) != MS_OK) return w->wrong = "cursor failed", NULL;
-        if (n < before) return w->wrong = "the history shrank", NULL;
+            if (!ms_str_equal(ms_content(msg).text, space))
+                complain(b, w, "a history", "a message of another namespace");
+        if (ms_cursor_close(&it, NULL) != MS_OK) complain(b, w, "a history", "the cursor");
+        if (n < before) complain(b, w, "a history", "it shrank");
         before = n;
     }
-    return NULL;
 }
 
 static void agents_share_a_memory(void **state)
 {
     test_store s = open_large(state);
-    worker adders[AGENTS], readers[SHARED_READERS];
-    memset(adders, 0, sizeof adders);
-    memset(readers, 0, sizeof readers);
-    subordinates();
-    for (size_t i = 0; i < AGENTS; i++) {
-        adders[i].store = s.store;
-        adders[i].number = i;
-    }
-    for (size_t i = 0; i < SHARED_READERS; i++) {
-        readers[i].store = s.store;
-        readers[i].number = i;
-    }
-    start(adders, AGENTS, add_to_shared);
-    start(readers, SHARED_READERS, read_shared);
-    join(adders, AGENTS);
-    join(readers, SHARED_READERS);
-    nothing_wrong(adders, AGENTS);
-    nothing_wrong(readers, SHARED_READERS);
+    crowd c = crowd_of(&s, 0, 100);
+    board *b = board_new();
+    worker adders[AGENTS], readers[MEMORY_READERS];
+    ms_memory first;
+    memory_of(&first, b, s.store, 0, false); /* its names are made before the threads */
+    workers_start(adders, AGENTS, &c, b, s.store, 0, adds_to_memory, ADDS);
+    workers_start(readers, MEMORY_READERS, &c, b, s.store, 0, reads_memory, READS);
+    workers_join(adders, AGENTS);
+    workers_join(readers, MEMORY_READERS);
+    nothing_wrong(b);
     assert_int_equal(total(s.store), AGENTS * ADDS);
     ms_query odd = query_of(MS_STR("odd"), 0);
     assert_int_equal(count_of(s.store, &odd), AGENTS * ADDS / 2);
@@ -471,6 +465,7 @@ static void agents_share_a_memory(void **state)
     assert_int_equal(count_of(s.store, &odd), AGENTS / 2 * ADDS / 10);
     odd.views = MS_VIEW_GLOBAL;
     assert_int_equal(count_of(s.store, &odd), AGENTS / 2 * ADDS / 10);
+    board_free(b);
     store_close(&s);
 }
 
@@ -479,62 +474,59 @@ static void agents_share_a_memory(void **state)
 
 enum { EDITED = 200 };
 
-static void *append_beside(void *arg)
+static void appends_beside(const crowd *c, board *b, ms_store *store, size_t w,
+                           uint64_t goal)
 {
-    worker *w = (worker *)arg;
     ms_envelope m = ms_user_message(ms_text("beside"));
-    for (size_t i = 0; i < EDITED * 4; i++)
-        if (ms_append(w->store, MS_STR("elsewhere"), &m, NULL, NULL) != MS_OK)
-            return w->wrong = "append failed", NULL;
-    return NULL;
+    (void)c;
+    for (uint64_t i = 0; i < goal; i++)
+        if (ms_append(store, MS_STR("elsewhere"), &m, NULL, NULL) != MS_OK)
+            complain(b, w, "append", "failed");
 }
 
 /* Each second message is hidden, each third says something else. */
-static void *read_edited(void *arg)
+static void reads_edited(const crowd *c, board *b, ms_store *store, size_t w,
+                         uint64_t goal)
 {
-    worker *w = (worker *)arg;
-    for (size_t i = 0; i < 20; i++) {
+    (void)c;
+    for (uint64_t i = 0; i < goal; i++) {
         ms_cursor it;
         const ms_msg *msg;
         size_t n = 0;
         ms_query q = query_of(MS_STR("edited"), 0);
-        if (ms_query_open(w->store, &q, &it, NULL) != MS_OK)
-            return w->wrong = "no query", NULL;
-        while ((msg = ms_next(&it)) != NULL) {
-            bool amended = ms_seq(msg) % 3 == 0;
-            n++;
-            if (!ms_str_equal(ms_content(msg).text, amended ? MS_STR("new") : MS_STR("old")))
-                w->wrong = "another text";
+        if (ms_query_open(store, &q, &it, NULL) != MS_OK) {
+            complain(b, w, "edited messages", "the query failed");
+            return;
+        }
+        for (; (msg = ms_next(&it)) != NULL; n++) {
+            ms_str want = ms_seq(msg) % 3 == 0 ? MS_STR("new") : MS_STR("old");
+            if (!ms_str_equal(ms_content(msg).text, want))
+                complain(b, w, "edited messages", "another text");
         }
         if (ms_cursor_close(&it, NULL) != MS_OK || n != EDITED / 2)
-            return w->wrong = "not all that is visible", NULL;
+            complain(b, w, "edited messages", "not all that is visible");
     }
-    return NULL;
 }
 
 static void edits_are_read_while_others_append(void **state)
 {
     test_store s = open_large(state);
+    crowd c = crowd_of(&s, 0, 100);
+    board *b = board_new();
     ms_envelope old = ms_user_message(ms_text("old"));
     ms_envelope new_text = ms_user_message(ms_text("new"));
-    worker writer_beside, readers[READERS];
-    memset(&writer_beside, 0, sizeof writer_beside);
-    memset(readers, 0, sizeof readers);
+    worker beside, readers[4];
     for (uint64_t i = 1; i <= EDITED; i++) {
-        uint64_t seq;
-        assert_int_equal(ms_append(s.store, MS_STR("edited"), &old, &seq, NULL), MS_OK);
-        assert_int_equal(seq, i);
-        if (i % 3 == 0) assert_int_equal(ms_amend(s.store, i, &new_text, NULL), MS_OK);
-        if (i % 2 == 0) assert_int_equal(ms_hide(s.store, i, NULL), MS_OK);
+        assert_int_equal(must_append(s.store, MS_STR("edited"), &old), i);
+        if (i % 3 == 0) must_give(MS_OK, ms_amend(s.store, i, &new_text, NULL));
+        if (i % 2 == 0) must_give(MS_OK, ms_hide(s.store, i, NULL));
     }
-    writer_beside.store = s.store;
-    for (size_t i = 0; i < READERS; i++) readers[i].store = s.store;
-    start(&writer_beside, 1, append_beside);
-    start(readers, READERS, read_edited);
-    join(&writer_beside, 1);
-    join(readers, READERS);
-    nothing_wrong(&writer_beside, 1);
-    nothing_wrong(readers, READERS);
+    workers_start(&beside, 1, &c, b, s.store, 0, appends_beside, EDITED * 4);
+    workers_start(readers, 4, &c, b, s.store, 1, reads_edited, 20);
+    workers_join(&beside, 1);
+    workers_join(readers, 4);
+    nothing_wrong(b);
+    board_free(b);
     store_close(&s);
 }
 
@@ -542,10 +534,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_EVERY_STORE(readers_see_order_whole_batches_and_their_snapshot),
+        cmocka_unit_test(shared_writers_are_seen_by_readers_of_each_handle),
         ON_EVERY_STORE(a_key_is_stored_once_whoever_comes_first),
         ON_EVERY_STORE(compare_and_append_loses_no_step),
         ON_EVERY_STORE(agents_share_a_memory),
         ON_EVERY_STORE(edits_are_read_while_others_append),
     };
+    scribe_page();
+    test_seed();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,8 @@
 /* On SQLite a step costs a hundred times more: most sequences are short there, and below
  * MS_TEST_SCALE=1000 there are a third as many. On arena stores three of four have half as
  * many steps then. */
-enum { SEQUENCES = 10000, LOGS = 1000, STEPS = 40, STEPS_HALF = 18, STEPS_SHORT = 6 };
+enum { SEQUENCES = 10000, LOGS = 1000, STEPS = 40, STEPS_HALF = 18, STEPS_SHORT = 6,
+       STEPS_LONG = 500 };
 
 typedef struct run {
     uint64_t rng;
@@ -841,12 +842,15 @@ static void check(run *r)
     if (how == 1) ask(r);
 }
 
+/* A log of each engine in turn. */
 static ms_result open_log_shared(test_store *s, const store_options *options,
                                  ms_error *err)
 {
+    static unsigned count;
     s->folder = scratch_folder();
     s->path = scratch_file(s->folder, "store.msl");
     s->log = log_desc(s->path, options);
+    s->log.engine = count++ % 2 ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
     s->log.segment_size = MS_LOG_SEGMENT_MIN;
     s->log.shared = true;
     return ms_log_open(&s->store, &s->log, err);
@@ -923,7 +927,7 @@ static void logs_and_twin_agree(void **state)
     test_tally("histories compared with the twin", times);
 }
 
-/* Two handles write to one file, turn by turn. */
+/* Two handles write to one file, turn by turn; some for long. */
 static void shared_logs_and_twin_agree(void **state)
 {
     size_t times = test_times(LOGS / 3);
@@ -932,7 +936,7 @@ static void shared_logs_and_twin_agree(void **state)
     progress.done = false;
     for (size_t i = 0; i < times; i++) {
         progress.sequence = i;
-        one_sequence(&shared_kind, seed + i, STEPS);
+        one_sequence(&shared_kind, seed + i, i % 50 < 2 ? STEPS_LONG : STEPS);
     }
     progress.done = true;
     test_tally("histories compared with the twin", times);

@@ -48,8 +48,8 @@ project_san    san  test_project_window   1000
 histories      o2   test_project_hostile  1000
 histories_san  san  test_project_hostile  1000
 twin_san       san  test_twin      1000
-readers        o2   test_readers   1000
-readers_tsan   tsan test_readers   1000
+readers        o2   test_threads   1000
+readers_tsan   tsan test_threads   1000
 hostile        o2   test_hostile   1000
 hostile_san    san  test_hostile   1000
 faults         o2   test_faults    1000
@@ -63,6 +63,7 @@ ring           o2   test_ring      1000
 numbers        o2   test_numbers   1000
 ends           o2   test_crash     1000     *writer_ends_at_any_file_operation*
 shared_ends    o2   test_shared    1000     *file_operation*
+copies         o2   test_shared    1000     copies_of*
 recovering     o2   test_crash     1000     appends_stay_when_a_recovery*
 compile        sh   test_compile.sh 1000    MS_TEST_SCALE
 lengths        o2   test_crash     1000     a_log_opens*

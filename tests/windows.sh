@@ -37,8 +37,8 @@ unset DISPLAY
 left_out()
 {
     case $1 in
-    test_change_shared | test_crash | test_log_lock | test_log_map | test_os | test_readers | \
-    test_shared)
+    test_change_shared | test_crash | test_log_lock | test_log_map | test_os | test_shared | \
+    test_threads)
         echo "it forks" ;;
     test_defences | test_faults | test_log_traps)
         echo "it replaces and links files that are open, which Windows refuses" ;;
