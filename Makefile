@@ -52,7 +52,8 @@ TSAN   = $(CLANG) $(C99) -O1 -g1 -pthread -fsanitize=thread -DMSGSTORE_NO_DIALEC
          -DTEST_THREADS
 
 EXAMPLES = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
-THREADS  = $(filter test_threads test_change_shared test_shared test_defences test_rewrite,\
+THREADS  = $(filter test_threads test_change_shared test_shared test_log_place \
+             test_rewrite,\
              $(TESTS))
 TORTURED = $(filter test_power test_small test_crash test_shared test_corrupt test_hostile \
              test_faults test_full test_oom test_threads test_twin test_project_window \

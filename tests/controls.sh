@@ -259,59 +259,63 @@ controls()
     control each_append_not_synced gcc test_log_durable each_append_syncs_in_mode_each 100 \
         ms__sync_due 'if (log->opts.sync == MS_SYNC_EACH) return true;' \
         'if (log->opts.sync == MS_SYNC_EACH) return false;'
-    control name_of_a_new_log_not_synced gcc test_defences a_new_log_keeps_its_name 100 \
+    control name_of_a_new_log_not_synced gcc test_log_sync \
+        a_new_log_keeps_its_name_when_power_is_lost 100 \
         ms__super_durable \
         'if (failed == 0 && folder) failed = ms__os_folder_done(log->os, log->file.path);' ''
-    control name_of_a_log_not_synced gcc test_defences a_log_put_there_keeps_its_name 100 \
+    control name_of_a_log_not_synced gcc test_log_sync \
+        a_log_keeps_its_name_when_its_creator_synced_nothing 100 \
         ms__log_folder 'ms__os_folder_done(log->os, log->file.path);' '0;'
-    control name_of_a_rewrite_not_synced gcc test_defences a_rewrite_keeps_its_place 100 \
+    control name_of_a_rewrite_not_synced gcc test_log_sync \
+        a_rewrite_keeps_its_place_when_power_is_lost 100 \
         ms_log_rewrite 'ms__os_folder_done(ms__log_of(fresh)->os, to->path);' '0;'
     control rewrite_not_synced gcc test_power \
         nothing_durable_is_lost_when_power_is_lost_in_a_rewrite 100 \
         ms__rewrite_sync 'ms_result code = ms_sync(fresh, NULL, err);' \
         'ms_result code = MS_OK; (void)fresh;'
-    control checkpoint_of_a_rewrite_not_synced gcc test_power a_new_file_proves_all_its_bytes_when_a_compaction_ends 100 \
+    control checkpoint_of_a_rewrite_not_synced gcc test_log_sync \
+        a_new_file_proves_all_its_bytes_when_a_rewrite_ends 100 \
         ms__log_sync_now 'if (failed == 0 && code == MS_OK && confirm)' \
         'if (failed == 0 && code == MS_OK && confirm && !log)'
-    control damage_beside_a_redaction_not_told gcc test_log_traps \
-        a_redaction_that_skips_a_damaged_record_says_so 100 \
+    control damage_beside_a_redaction_not_told gcc test_log_recover \
+        a_redaction_reports_a_damaged_record_when_it_passes_one_over 100 \
         ms__redact_erase 'if (end == MS_OK && stat.damaged == 0) return MS_OK;' 'return MS_OK;'
-    control owner_and_permissions_lost gcc test_log_traps \
-        a_compaction_keeps_who_may_use_the_file 100 \
+    control owner_and_permissions_lost gcc test_log_place \
+        permissions_stay_when_a_log_is_rewritten_in_place 100 \
         ms__rewrite_place 'if (w->old && os->access_like) {' 'if (false) {'
-    control header_at_the_watermark_overlooked gcc test_log_traps \
-        a_watermark_inside_of_a_record_hides_nothing_new 100 \
+    control header_at_the_watermark_overlooked gcc test_log_recover \
+        new_appends_stay_when_the_watermark_is_inside_of_a_record 100 \
         ms__replay_skip 'if (!sized && limit - from >= MS__HEADER)' \
         'if (!sized && limit - from >= MS__HEADER + 8)'
-    control damaged_summary_hides gcc test_log_traps \
-        no_damaged_index_record_hides_a_conversation 100 \
+    control damaged_summary_hides gcc test_log_index \
+        a_conversation_stays_when_an_index_record_is_damaged 100 \
         ms__summary_find 'if (!s->filters) return UINT32_MAX;' 'if (!s->filters) return 0;'
-    control damaged_filter_hides gcc test_log_traps \
-        no_damaged_index_record_hides_a_conversation 100 \
+    control damaged_filter_hides gcc test_log_index \
+        a_conversation_stays_when_an_index_record_is_damaged 100 \
         ms__summary_find 'place)) return UINT32_MAX;' 'place)) return 0;'
-    control erased_meanwhile_taken_for_synced gcc test_power \
-        what_is_erased_while_a_sync_works_is_synced_again 100 \
+    control erased_meanwhile_taken_for_synced gcc test_log_sync \
+        an_erasure_is_synced_again_when_it_came_while_ 100 \
         ms__durable_move \
         'if (log->durable.syncing && end > log->durable.erased) end = log->durable.erased;' ''
-    control zeros_ahead_that_failed_ignored gcc test_log_traps \
-        no_store_goes_where_nothing_could_be_written 100 \
+    control zeros_ahead_that_failed_ignored gcc test_log_recover \
+        appends_go_on_when_there_is_room_again 100 \
         ms__log_allocate 'code = ms__log_zero(log, from > clear ? from : clear, goal);' \
         '(void)ms__log_zero(log, from > clear ? from : clear, goal);'
-    control blocks_of_a_copy_stored_to gcc test_log_traps \
-        no_store_goes_where_nothing_could_be_written 100 \
+    control blocks_of_a_copy_stored_to gcc test_log_recover \
+        an_append_finds_no_room_when_zeros_cannot_be_written_ahead 100 \
         ms__log_begin 'int failed = ms__blocks_own(log);' 'int failed = 0; (void)ms__blocks_own;'
-    control torn_epoch_left gcc test_log_traps \
-        a_torn_epoch_hides_nothing_from_readers 100 \
+    control torn_epoch_left gcc test_log_recover \
+        readers_see_all_when_the_epoch_of_a_writer_is_torn 100 \
         ms__log_begin 'if (failed != 0) /* it may be torn' 'if (false) /* it may be torn'
     control map_where_no_room_is_kept gcc test_branches \
         a_disk_that_cannot_make_room_is_written_to 100 \
         ms__log_file_once 'map = map && log->file.stat.keeps_room &&' 'map = map &&'
-    control unsynced_of_this_boot_taken_for_durable gcc test_log_traps \
-        what_was_not_synced_is_not_called_durable 100 \
+    control unsynced_of_this_boot_taken_for_durable gcc test_log_sync \
+        what_was_not_synced_is_not_reported_durable_when_its_writer_was_killed 100 \
         ms__log_attach_content '!same && !salvage ? proven : 0' \
         '!salvage ? proven : 0'
-    control old_file_of_a_rewrite_not_synced gcc test_power \
-        a_compaction_killed_before_its_name_is_durable_loses_nothing 100 \
+    control old_file_of_a_rewrite_not_synced gcc test_log_sync \
+        a_rewrite_loses_nothing_when_it_is_killed_before_its_name_is_durable 100 \
         ms__rewrite_sync 'ms__os_sync_done(w->to.os, w->old->file.handle);' '0;'
     control durable_end_of_a_rewrite_overtaken gcc test_power \
         nothing_durable_is_lost_when_power_is_lost_in_a_rewrite 100 \
@@ -319,7 +323,7 @@ controls()
     control name_of_a_new_file_not_synced gcc test_power \
         nothing_durable_is_lost_when_power_is_lost_in_a_rewrite 100 \
         ms__rewrite_place 'fresh->file.folder_synced = false;' ''
-    control batch_of_a_rewrite_torn gcc test_power \
+    control batch_of_a_rewrite_torn gcc test_log_sync \
         the_last_batch_of_a_rewrite_is_whole_when_power_is_lost 100 \
         ms__copy_since '& MS_FLAG_COMMIT ? ms__copy_batch(c, err) : MS_OK;' \
         '| 1 ? ms__copy_batch(c, err) : MS_OK;'
@@ -336,14 +340,14 @@ controls()
     control change_of_a_copied_message_left_out gcc test_rewrite \
         changes_follow_to_the_new_file 100 \
         ms__copy_on '(unsigned)MS_RAW_ALL : 0;' '(unsigned)MS_RAW_MESSAGES : 0;'
-    control doubtful_not_written_again gcc test_power \
-        what_a_failed_sync_left_is_durable_once_synced 100 \
+    control doubtful_not_written_again gcc test_log_sync \
+        what_a_failed_sync_left_is_durable_when_it_was_synced_again 100 \
         ms__log_settle 'if (ms__log_unconfirmed(log))' 'if (false)'
-    control unsure_word_not_stored gcc test_power \
-        what_a_failed_sync_left_is_durable_once_synced 100 \
+    control unsure_word_not_stored gcc test_log_sync \
+        what_a_failed_sync_left_is_durable_when_it_was_synced_again 100 \
         ms__log_poison '(void)ms__unconfirmed_set(log, true);' ''
-    control closed_without_a_sync gcc test_power \
-        a_close_that_cannot_write_again_syncs_what_it_appended 100 \
+    control closed_without_a_sync gcc test_log_sync \
+        a_close_syncs_its_appends_when_older_ones_cannot_be_written_again 100 \
         ms__log_close 'ms__log_sync_to(log, log->end, true, NULL) == MS_OK)' 'true)'
     control thinking_of_an_edited_answer gcc test_request \
         thinking_stays_out_when_its_answer_was_edited 100 \
@@ -369,53 +373,56 @@ controls()
         ms__left_count '& ~said;' '& 0;'
     control failure_not_told gcc test_project call_that_failed 100 \
         ms__reply 'if (!r->failed || !mark' 'if (true || !mark'
-    control append_beside_a_compaction gcc test_log_traps \
-        an_append_is_refused_when_a_compaction_takes_the_place 100 \
+    control append_beside_a_compaction gcc test_log_sync \
+        an_append_is_refused_when_a_rewrite_takes_the_place 100 \
         ms__log_stays 'if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;' 'return MS_OK;'
-    control expect_before_key gcc test_log_traps \
+    control expect_before_key gcc test_log_place \
         a_retry_with_keys_succeeds_when_the_end_has_moved 100 \
         ms__core_append \
         'if (code == MS_OK && some) code = ms__expect_check(core, run->opts, err);' \
         'if (code == MS_OK) code = ms__expect_check(core, run->opts, err);'
-    control found_bytes_not_proven gcc test_log_traps \
-        synced_appends_survive_when_a_record_before_them_is_torn 100 \
+    control found_bytes_not_proven gcc test_log_sync \
+        an_append_with_a_sync_survives_when_a_record_before_it_is_ 100 \
         ms__log_must_prove 'return log->opts.sync != MS_SYNC_NONE &&' 'return false &&'
-    control checkpoint_that_was_not_stored_believed gcc test_power \
+    control checkpoint_that_was_not_stored_believed gcc test_log_sync \
         a_sync_is_busy_when_others_keep_its_checkpoint_from_being_stored 100 \
         ms__log_sync_now 'if (!confirm) code = MS_OK;' 'code = MS_OK;'
-    control append_before_damage_is_proven gcc test_power \
+    control append_before_damage_is_proven gcc test_log_sync \
         an_append_is_durable_after_damage_when_another_process_keeps_the_lock 100 \
         ms__log_begin 'if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_now(log, false, false, err));' \
         ''
-    control closed_behind_a_dead_writer_without_a_sync gcc test_power \
-        a_close_syncs_the_appends_when_another_writer_died 100 \
+    control closed_behind_a_dead_writer_without_a_sync gcc test_log_sync \
+        a_close_syncs_its_appends_when_another_writer_died 100 \
         ms__log_close 'log->writer && log->append.wrote' 'log->writer && log->append.begun'
-    control mark_of_a_failed_compaction_kept gcc test_log_traps \
-        a_log_takes_appends_again_when_a_compaction_failed_or_was_killed 100 \
+    control mark_of_a_failed_compaction_kept gcc test_log_sync \
+        a_log_takes_appends_again_when_a_rewrite_ 100 \
         ms__rewrite_free 'if (!placed) (void)ms__hold_mark(w, 0, NULL);' ''
-    control mark_of_a_killed_compaction_kept gcc test_log_traps \
-        a_log_takes_appends_again_when_a_compaction_failed_or_was_killed 100 \
+    control mark_of_a_killed_compaction_kept gcc test_log_sync \
+        a_log_takes_appends_again_when_a_rewrite_ 100 \
         ms__log_file_open 'if (code == MS_OK && log->writer) (void)ms__replaced_set(log, 0);' ''
-    control replaced_file_written_on gcc test_power \
-        a_source_refuses_appends_when_the_new_name_may_not_be_durable 100 \
+    control replaced_file_written_on gcc test_log_sync \
+        a_source_refuses_appends_when_its_new_name_may_not_be_durable 100 \
         ms_log_rewrite 'ms__log_refuse(ms__log_of(source));' ''
-    control number_of_a_doubtful_append_kept_back gcc test_power \
-        an_append_whose_sync_failed_tells_whether_it_is_there 100 \
+    control number_of_a_doubtful_append_kept_back gcc test_log_sync \
+        an_append_reports_its_number_when_its_sync_failed 100 \
         ms__append_all 'code != MS_OK && code != MS_E_POISONED' 'code != MS_OK'
-    control zeros_not_written_again gcc test_log_traps \
-        zeros_whose_sync_failed_are_written_again 100 \
+    control zeros_not_written_again gcc test_log_recover \
+        zeros_are_written_again_when_their_sync_failed 100 \
         ms__log_begin 'if (unsure && log->append.stop > dead) dead = log->append.stop;' ''
-    control zeros_not_synced gcc test_log_traps zeros_whose_sync_failed_are_written_again 100 \
+    control zeros_not_synced gcc test_log_recover \
+        zeros_are_written_again_when_their_sync_failed 100 \
         ms__log_settle 'MS__TRY(ms__log_sync_now(log, false, false, err));' ''
-    control head_of_a_killed_creation_not_synced gcc test_power \
+    control head_of_a_killed_creation_not_synced gcc test_log_sync \
         a_log_keeps_its_superblock_when_its_creator_was_killed_early 100 \
         ms__log_attach_file 'code = ms__super_durable(log, again, sizeof again, false, err);' ';'
-    control rewrite_not_verified gcc test_defences a_rewrite_with_wrong_bytes_is_refused 100 \
+    control rewrite_not_verified gcc test_log_place \
+        a_rewrite_is_refused_when_its_bytes_are_wrong 100 \
         ms_rewrite_run 'MS__TRY(ms__rewrite_verify(w, err));' ''
-    control durable_told_before_the_sync gcc test_defences nothing_is_durable_when_power_is_lost_in_a_sync 100 \
+    control durable_told_before_the_sync gcc test_log_sync \
+        nothing_is_durable_when_power_is_lost_in_a_sync 100 \
         ms__log_sync_now 'd->erased = UINT64_MAX;' \
         'd->erased = UINT64_MAX; ms__checkpoint_store(log, end, seq, false, NULL);'
-    control durable_told_of_later_appends gcc test_defences \
+    control durable_told_of_later_appends gcc test_log_sync \
         a_sync_covers_what_was_there_before_it 100 \
         ms__log_sync_now 'ms__durable_move(log, end, seq);' 'ms__durable_move(log, log->end, seq);'
     control failed_sync_forgotten gcc test_full each_sync_fails 100 \
@@ -432,7 +439,8 @@ controls()
         readers_see_order_whole_batches_and_their_snapshot 100 \
         ms__log_put 'memcpy(log->append.window' \
         'ms__store_mark(log->map.super + MS__AT_MARK, offset + size); memcpy(log->append.window'
-    control mark_without_release tsan test_defences readers_of_one_memory_do_not_race 1000 \
+    control mark_without_release tsan test_log_place \
+        readers_do_not_race_when_they_share_the_memory_of_a_writer 1000 \
         ms__store_ptr '__ATOMIC_RELEASE' '__ATOMIC_RELAXED'
     control end_without_release tsan test_threads \
         readers_see_order_whole_batches_and_their_snapshot 10 \
@@ -440,10 +448,10 @@ controls()
     control old_tails_not_pinned san test_log_cursor \
         cursors_stand_still_while_segments_are_sealed 10 \
         ms__tails_sweep '|| ms__load32_full(&log->map.pins[i]) != 0' ''
-    control mark_of_another_boot_believed gcc test_log_traps \
-        a_watermark_of_before_the_start_is_not_believed 100 \
+    control mark_of_another_boot_believed gcc test_log_recover \
+        a_watermark_is_ignored_when_it_is_from_before_the_restart 100 \
         ms__mark_trusted 'w.boot == log->file.boot &&' ''
-    control mark_of_a_copy_believed gcc test_defences \
+    control mark_of_a_copy_believed gcc test_log_recover \
         a_copy_reads_as_after_a_crash_when_a_writer_ran_beside_it 100 \
         ms__mark_trusted \
         'w.device == log->file.stat.device &&' '' \
@@ -453,7 +461,7 @@ controls()
 
     control head_check_dropped gcc test_corrupt each_bit_flipped 50 \
         ms__super_decode 'if (!holds)' 'if (0)'
-    control slot_check_dropped gcc test_defences \
+    control slot_check_dropped gcc test_log_recover \
         a_checkpoint_is_ignored_when_its_check_does_not_match 100 \
         ms__checkpoint_decode 'ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&' ''
     control header_check_dropped gcc test_corrupt each_bit_flipped 50 \
@@ -465,15 +473,15 @@ controls()
         'if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + 24))' 'if (0)'
     control index_check_dropped gcc test_corrupt each_bit_flipped 50 \
         ms__index_holds 'ms__body_check(r) == ms__get32(r + 24)' 'true'
-    control block_check_of_an_index_dropped gcc test_log_traps \
-        no_damaged_block_of_an_index_hides_a_message 100 \
+    control block_check_of_an_index_dropped gcc test_log_index \
+        messages_stay_when_a_block_of_their_index_is_damaged 100 \
         ms__segment_sound '!= ms__segment_block(l, b)) return false;' '== 0) return false;'
-    control damaged_block_not_mended gcc test_log_traps \
-        no_damaged_block_of_an_index_hides_a_message 100 \
+    control damaged_block_not_mended gcc test_log_index \
+        messages_stay_when_a_block_of_their_index_is_damaged 100 \
         ms__segment_next 'while (l && !ms__segment_find(log, l, list, run))' \
         'if (l && !ms__segment_find(log, l, list, run) && (run->n = 0) > 0)'
-    control front_check_of_an_index_dropped gcc test_log_traps \
-        no_damaged_block_of_an_index_hides_a_message 100 \
+    control front_check_of_an_index_dropped gcc test_log_index \
+        messages_stay_when_a_block_of_their_index_is_damaged 100 \
         ms__segment_at 'ms__segment_front(&log->id, offset, l);' \
         '(ms__segment_front(&log->id, offset, l), ms__get32(l->numbers - 4));'
     control place_not_in_the_check gcc test_corrupt sectors_zeroed_exchanged_and_stale 20 \
@@ -499,15 +507,17 @@ controls()
         ms__segment_offset 'return offset < l->offset ? offset : 0;' 'return offset;'
     control runs_not_bounded gcc test_corrupt index_records_that_lie 20 \
         ms__segment_run 'if (from > to || to > l->postings) return false;' ''
-    control segment_number_believed gcc test_log_traps \
-        lying_segment_numbers_cost_no_memory 100 \
+    control segment_number_believed gcc test_log_index \
+        numbers_of_segments_cost_no_memory_when_they_are_wrong 100 \
         ms__segment_decode 'l->number >= offset / MS__SEGMENT_FIXED ||' ''
-    control nested_sizes_with_large_budget gcc test_log_traps nested_sizes_cost_no_time 100 \
+    control nested_sizes_with_large_budget gcc test_log_place \
+        nested_sizes_cost_no_time_when_a_log_is_opened 100 \
         ms__replay_candidate 's->spent / 4 > s->limit' 's->spent / 8000 > s->limit'
-    control generations_without_wrap gcc test_log_traps no_checkpoint_is_the_newest_for_ever 100 \
+    control generations_without_wrap gcc test_log_recover \
+        a_checkpoint_is_followed_by_a_newer_one_when_its_number_is_the_largest 100 \
         ms__generation_after 'return a - b - 1 < UINT64_MAX / 2;' 'return a > b;'
-    control truncated_record_kept gcc test_log_traps \
-        a_redacted_message_hides_nothing_when_it_is_truncated 100 \
+    control truncated_record_kept gcc test_log_recover \
+        messages_stay_when_a_redacted_one_was_truncated 100 \
         ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
     control attached_ranges_made_shorter gcc test_fixed attaching_takes_no_more_room 100 \
         ms__mem_adopt_edit 'if (span.last > live->last_seq) span.last = live->last_seq;' \
@@ -531,22 +541,23 @@ controls()
         ms__log_attach_content \
         'uint64_t proven = same && mark > checkpoint.end ? mark : checkpoint.end;' \
         'uint64_t proven = same ? mark : 0;'
-    control synced_flag_ignored gcc test_defences damage_is_reported_when_it_is_after_the_last_checkpoint 100 \
+    control synced_flag_ignored gcc test_log_recover \
+        damage_is_reported_when_it_is_after_the_last_checkpoint 100 \
         ms__replay_synced 'if (found == 0) return false;' 'return false;'
-    control torn_bytes_not_kept gcc test_log_traps \
-        torn_bytes_are_kept_beside_the_log_when_asked 100 \
+    control torn_bytes_not_kept gcc test_log_recover \
+        dead_bytes_are_kept_beside_the_log_when_it_is_asked_for 100 \
         ms__log_settle 'if (log->opts.keep_torn && dead > log->end)' 'if (false)'
-    control torn_bytes_zeroed_unkept gcc test_log_traps \
-        an_append_zeroes_nothing_when_torn_bytes_cannot_be_kept 100 \
+    control torn_bytes_zeroed_unkept gcc test_log_recover \
+        an_append_zeroes_nothing_when_dead_bytes_cannot_be_kept 100 \
         ms__log_settle 'MS__TRY(ms__torn_keep(log, dead, err));' '(void)ms__torn_keep(log, dead, err);'
-    control records_written_again_unasked gcc test_log_traps \
+    control records_written_again_unasked gcc test_log_sync \
         a_sync_writes_no_record_again_when_none_failed 100 \
         ms__log_unconfirmed 'return boot != 0 &&' 'return true ||'
-    control segments_walked_for_a_summary gcc test_log_traps \
-        a_damaged_summary_costs_its_segment_indexes_alone 100 \
+    control segments_walked_for_a_summary gcc test_log_index \
+        a_query_reads_segment_indexes_alone_when_a_summary_is_damaged 100 \
         ms__segment_read 'if (!ms__segment_known(' 'if (true || !ms__segment_known('
-    control maps_read_ahead_at_random_places gcc test_log_traps \
-        a_cold_log_is_read_in_few_pages_when_it_is_opened 100 \
+    control maps_read_ahead_at_random_places gcc test_log_index \
+        few_pages_are_read_when_a_cold_log_is_opened 100 \
         ms__os_map 'if (how & MS_OS_RANDOM) (void)madvise(p, size, MS__MADV_RANDOM);' ''
     control tail_without_a_place_ignored gcc test_log_rare \
         a_reader_that_cannot_follow_says_so 100 \
@@ -555,33 +566,34 @@ controls()
     control damage_not_carried_by_the_index gcc test_log_lost \
         damage_is_counted_in_every_later_segment_index 100 \
         ms__log_state 'ms__state s = log->sum;' 'ms__state s = log->sum; s.damaged = 0;'
-    control dead_bytes_not_zeroed gcc test_log_traps \
-        dead_messages_do_not_return_when_a_sector_rots 100 \
+    control dead_bytes_not_zeroed gcc test_log_recover \
+        dead_messages_do_not_return_when_a_sector_is_lost 100 \
         ms__log_begin 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
-    control checkpoint_after_damage_not_synced gcc test_log_traps \
-        synced_appends_survive_when_a_record_before_them_is_torn 100 \
+    control checkpoint_after_damage_not_synced gcc test_log_sync \
+        synced_appends_survive_when_a_record_before_them_is_ 100 \
         ms__log_sync_now 'if (failed == 0 && code == MS_OK && confirm)' \
         'if (failed == 0 && code == MS_OK && confirm && !log)'
-    control durable_told_before_its_checkpoint_is gcc test_log_traps \
+    control durable_told_before_its_checkpoint_is gcc test_log_sync \
         nothing_is_durable_when_the_sync_of_the_checkpoint_fails 100 \
         ms__log_sync_now 'code = ms__checkpoint_store(log, end, seq, confirm, confirm ? err : NULL);' \
         '{
             ms__durable_move(log, end, seq);
             code = ms__checkpoint_store(log, end, seq, confirm, confirm ? err : NULL);
         }'
-    control header_that_reaches_over_the_end_believed gcc test_log_traps \
-        a_watermark_inside_of_a_record_hides_nothing_new 100 \
+    control header_that_reaches_over_the_end_believed gcc test_log_recover \
+        new_appends_stay_when_the_watermark_is_inside_of_a_record 100 \
         ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
-    control numbers_of_lost_messages_given_again gcc test_log_traps \
-        a_segment_index_hides_no_new_messages_when_its_own_are_lost 100 \
+    control numbers_of_lost_messages_given_again gcc test_log_recover \
+        new_messages_stay_when_those_of_a_segment_index_are_lost 100 \
         ms__take_index 'if (log->writer && log->sum.last_seq < ms_seq(ms__msg(r)))' 'if (false)'
-    control dead_bytes_salvaged gcc test_defences \
-        salvage_leaves_what_was_given_up 100 \
+    control dead_bytes_salvaged gcc test_log_recover \
+        dead_bytes_stay_dead_when_the_log_is_salvaged 100 \
         ms__log_begin 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
-    control numbers_used_again gcc test_defences lost_numbers_are_not_given_again 100 \
+    control numbers_used_again gcc test_log_recover \
+        numbers_of_lost_messages_are_not_given_again 100 \
         ms__log_attach_content 'if (log->writer && checkpoint.seq > log->sum.last_seq)' 'if (0)'
-    control watermark_that_went_back_kept gcc test_log_traps \
-        a_flipped_bit_in_the_watermark_stops_nobody 100 \
+    control watermark_that_went_back_kept gcc test_log_recover \
+        appends_of_a_shared_writer_stay_when_a_bit_of_the_watermark_flipped 100 \
         ms__mark_restore 'mark >= log->end' 'true'
     control remains_of_a_dead_writer_kept gcc test_shared a_dead_batch_stays_dead 100 \
         ms__log_join 'ms__load_mark(log->map.super + MS__AT_BUSY) <= mark' 'true'
@@ -630,11 +642,11 @@ controls()
         'if (log->writer) return MS_OK;'
     control shared_lock_not_taken gcc test_shared many_processes_lose_and_tear_nothing 20 \
         ms__log_enter 'MS__TRY(ms__log_lock(log, err));' ''
-    control lock_of_a_replaced_file_kept gcc test_log_traps \
-        a_lock_on_a_file_that_was_replaced_is_no_lock 100 \
+    control lock_of_a_replaced_file_kept gcc test_log_sync \
+        a_lock_is_taken_again_when_the_file_was_replaced_before_it 100 \
         ms__log_file_open 'if (!log->writer || ms__log_in_place(log)) break;' 'break;'
-    control place_of_a_rewrite_not_held gcc test_log_traps \
-        a_rewrite_buries_no_log_that_was_made_meanwhile 100 \
+    control place_of_a_rewrite_not_held gcc test_log_place \
+        another_process_is_busy_when_a_rewrite_takes_the_place 100 \
         ms__rewrite_open 'MS__TRY(ms__hold_take(w, source, replace, err));' ''
     control child_of_fork_let_in gcc test_log_lock a_forked_child_is_refused 100 \
         ms__log_ready 'if (!ms__forked(&log->file.fork_mark, log->os)) return MS_OK;' \

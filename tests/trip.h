@@ -1,5 +1,5 @@
-/* A trip: file operations on top of others, that fail at the k-th call, or end the
- * process there.
+/* A trip: file operations on top of others. At the k-th call they fail, end the process,
+ * or let the test act.
  *
  *     trip t;
  *     trip_init(&t, &d.os);
@@ -50,7 +50,9 @@ typedef enum trip_how {
     TRIP_FAIL_MIDWAY,     /* as FAIL, but a write does its first half before it fails */
     TRIP_EXIT_BEFORE,     /* the process ends, as if killed, before the call, ... */
     TRIP_EXIT_HALF,       /* ... in the middle of a write, ... */
-    TRIP_EXIT_AFTER       /* ... or after the call */
+    TRIP_EXIT_AFTER,      /* ... or after the call */
+    TRIP_ACT_BEFORE,      /* `act` is called before the call, ... */
+    TRIP_ACT_AFTER        /* ... or after it */
 } trip_how;
 
 typedef struct trip {
@@ -58,11 +60,14 @@ typedef struct trip {
     const ms_os *below;
     trip_how how;
     unsigned kinds;       /* which calls are counted, by bit */
+    uint64_t offset;      /* not 0: of writes only those at this offset are counted */
     uint64_t at;          /* trouble at this call, from 1; 0: none */
     bool from;            /* and at all after it */
     int code;             /* errno value */
     size_t bytes;
     size_t whole;         /* EXIT_HALF: writes up to this size are not torn */
+    void (*act)(void *of);
+    void *of;
     uint64_t calls;       /* counted so far */
     uint64_t hits;        /* trouble made so far */
     trip_call last_hit;
@@ -82,6 +87,7 @@ static inline bool trip_enter(trip *t, trip_call call)
     t->last_hit = call;
     t->all_hit |= 1u << (unsigned)call;
     if (t->how == TRIP_EXIT_BEFORE) _exit(9);
+    if (t->how == TRIP_ACT_BEFORE) t->act(t->of);
     return true;
 }
 
@@ -93,37 +99,56 @@ static inline bool trip_refuses(const trip *t, bool hit)
 static inline int trip_leave(const trip *t, bool hit, int code)
 {
     if (hit && (t->how == TRIP_EXIT_AFTER || t->how == TRIP_EXIT_HALF)) _exit(9);
+    if (hit && t->how == TRIP_ACT_AFTER) t->act(t->of);
     return code;
 }
 
-static inline int trip_open(void *ctx, const char *path, unsigned how, ms_file *file)
-{
-    trip *t = (trip *)ctx;
-    bool hit = trip_enter(t, CALL_OPEN);
-    if (trip_refuses(t, hit)) return t->code;
-    int code = t->below->open(t->below->ctx, path, how, file);
-    t->files += code == 0;
-    return trip_leave(t, hit, code);
-}
+/* A call that is passed on: its parameters, the arguments after the context, and what
+ * happens after it succeeded. */
+#define TRIP_PASS(NAME, name, parameters, arguments, then)                         \
+    static inline int trip_##name parameters                                       \
+    {                                                                              \
+        trip *t = (trip *)ctx;                                                     \
+        const ms_os *below = t->below;                                             \
+        bool hit = trip_enter(t, CALL_##NAME);                                     \
+        if (trip_refuses(t, hit)) return t->code;                                  \
+        int code = below->name arguments;                                          \
+        if (code == 0) then;                                                       \
+        return trip_leave(t, hit, code);                                           \
+    }
 
-/* A close that fails has closed all the same, as the system's. */
-static inline int trip_close(void *ctx, ms_file file)
-{
-    trip *t = (trip *)ctx;
-    bool hit = trip_enter(t, CALL_CLOSE);
-    int code = t->below->close(t->below->ctx, file);
-    t->files--;
-    if (trip_refuses(t, hit)) return t->code;
-    return trip_leave(t, hit, code);
-}
+/* A close or unmap that fails has been done all the same, as the system's. */
+#define TRIP_GIVE_BACK(NAME, name, parameters, arguments, count)                   \
+    static inline int trip_##name parameters                                       \
+    {                                                                              \
+        trip *t = (trip *)ctx;                                                     \
+        const ms_os *below = t->below;                                             \
+        bool hit = trip_enter(t, CALL_##NAME);                                     \
+        int code = below->name arguments;                                          \
+        t->count--;                                                                \
+        return trip_refuses(t, hit) ? t->code : trip_leave(t, hit, code);          \
+    }
 
-static inline int trip_stat(void *ctx, ms_file file, ms_os_stat *out)
-{
-    trip *t = (trip *)ctx;
-    bool hit = trip_enter(t, CALL_STAT);
-    if (trip_refuses(t, hit)) return t->code;
-    return trip_leave(t, hit, t->below->stat(t->below->ctx, file, out));
-}
+TRIP_PASS(OPEN, open, (void *ctx, const char *path, unsigned how, ms_file *file),
+          (below->ctx, path, how, file), t->files++)
+TRIP_PASS(STAT, stat, (void *ctx, ms_file file, ms_os_stat *out),
+          (below->ctx, file, out), (void)0)
+TRIP_PASS(ALLOCATE, allocate, (void *ctx, ms_file file, uint64_t offset, uint64_t size),
+          (below->ctx, file, offset, size), (void)0)
+TRIP_PASS(SYNC, sync, (void *ctx, ms_file file), (below->ctx, file), (void)0)
+TRIP_PASS(LOCK, lock, (void *ctx, ms_file file), (below->ctx, file), (void)0)
+TRIP_PASS(UNLOCK, unlock, (void *ctx, ms_file file), (below->ctx, file), (void)0)
+TRIP_PASS(MAP, map, (void *ctx, ms_file file, uint64_t offset, size_t size,
+                     unsigned how, void **out),
+          (below->ctx, file, offset, size, how, out), t->maps++)
+TRIP_PASS(RENAME, rename, (void *ctx, const char *from, const char *to),
+          (below->ctx, from, to), (void)0)
+TRIP_PASS(REMOVE, remove, (void *ctx, const char *path), (below->ctx, path), (void)0)
+TRIP_PASS(SYNC_FOLDER, sync_folder, (void *ctx, const char *path),
+          (below->ctx, path), (void)0)
+TRIP_GIVE_BACK(CLOSE, close, (void *ctx, ms_file file), (below->ctx, file), files)
+TRIP_GIVE_BACK(UNMAP, unmap, (void *ctx, void *map, size_t size),
+               (below->ctx, map, size), maps)
 
 static inline int trip_read(void *ctx, ms_file file, uint64_t offset, void *to,
                             size_t size, size_t *done)
@@ -137,101 +162,30 @@ static inline int trip_read(void *ctx, ms_file file, uint64_t offset, void *to,
     return trip_leave(t, hit, code);
 }
 
+/* How much of a write is done where there is to be trouble with it. */
+static inline size_t trip_part(const trip *t, size_t size)
+{
+    if (t->how == TRIP_FAIL_MIDWAY) return size / 2;
+    if (t->how == TRIP_EXIT_HALF) return size <= t->whole ? 0 : size / 2;
+    if (t->how != TRIP_SHORT && t->how != TRIP_FAIL_HALF) return size;
+    return t->bytes < size ? t->bytes : size;
+}
+
 static inline int trip_write(void *ctx, ms_file file, uint64_t offset, const void *from,
                              size_t size, size_t *done)
 {
     trip *t = (trip *)ctx;
-    bool hit = trip_enter(t, CALL_WRITE), part = false;
-    bool half = t->how == TRIP_EXIT_HALF || t->how == TRIP_FAIL_MIDWAY;
-    size_t some = half ? size / 2 : t->bytes;
-    if (t->how == TRIP_EXIT_HALF && size <= t->whole) some = 0;
+    bool counted = t->offset == 0 || t->offset == offset;
+    bool hit = counted && trip_enter(t, CALL_WRITE);
     *done = 0;
     if (hit && t->how == TRIP_FAIL) return t->code;
-    part = hit && t->how != TRIP_EXIT_AFTER && some < size;
-    if (part) size = some;
+    if (hit) size = trip_part(t, size);
     int code = t->below->write(t->below->ctx, file, offset, from, size, done);
     if (hit && (t->how == TRIP_FAIL_HALF || t->how == TRIP_FAIL_MIDWAY)) {
         *done = 0;
         return t->code;
     }
     return trip_leave(t, hit, code);
-}
-
-static inline int trip_allocate(void *ctx, ms_file file, uint64_t offset, uint64_t size)
-{
-    trip *t = (trip *)ctx;
-    bool hit = trip_enter(t, CALL_ALLOCATE);
-    if (trip_refuses(t, hit)) return t->code;
-    return trip_leave(t, hit, t->below->allocate(t->below->ctx, file, offset, size));
-}
-
-static inline int trip_sync(void *ctx, ms_file file)
-{
-    trip *t = (trip *)ctx;
-    bool hit = trip_enter(t, CALL_SYNC);
-    if (trip_refuses(t, hit)) return t->code;
-    return trip_leave(t, hit, t->below->sync(t->below->ctx, file));
-}
-
-static inline int trip_lock(void *ctx, ms_file file)
-{
-    trip *t = (trip *)ctx;
-    bool hit = trip_enter(t, CALL_LOCK);
-    if (trip_refuses(t, hit)) return t->code;
-    return trip_leave(t, hit, t->below->lock(t->below->ctx, file));
-}
-
-static inline int trip_unlock(void *ctx, ms_file file)
-{
-    trip *t = (trip *)ctx;
-    bool hit = trip_enter(t, CALL_UNLOCK);
-    if (trip_refuses(t, hit)) return t->code;
-    return trip_leave(t, hit, t->below->unlock(t->below->ctx, file));
-}
-
-static inline int trip_map(void *ctx, ms_file file, uint64_t offset, size_t size,
-                           unsigned how, void **out)
-{
-    trip *t = (trip *)ctx;
-    bool hit = trip_enter(t, CALL_MAP);
-    if (trip_refuses(t, hit)) return t->code;
-    int code = t->below->map(t->below->ctx, file, offset, size, how, out);
-    t->maps += code == 0;
-    return trip_leave(t, hit, code);
-}
-
-static inline int trip_unmap(void *ctx, void *map, size_t size)
-{
-    trip *t = (trip *)ctx;
-    bool hit = trip_enter(t, CALL_UNMAP);
-    int code = t->below->unmap(t->below->ctx, map, size);
-    t->maps--;
-    if (trip_refuses(t, hit)) return t->code;
-    return trip_leave(t, hit, code);
-}
-
-static inline int trip_rename(void *ctx, const char *from, const char *to)
-{
-    trip *t = (trip *)ctx;
-    bool hit = trip_enter(t, CALL_RENAME);
-    if (trip_refuses(t, hit)) return t->code;
-    return trip_leave(t, hit, t->below->rename(t->below->ctx, from, to));
-}
-
-static inline int trip_remove(void *ctx, const char *path)
-{
-    trip *t = (trip *)ctx;
-    bool hit = trip_enter(t, CALL_REMOVE);
-    if (trip_refuses(t, hit)) return t->code;
-    return trip_leave(t, hit, t->below->remove(t->below->ctx, path));
-}
-
-static inline int trip_sync_folder(void *ctx, const char *path)
-{
-    trip *t = (trip *)ctx;
-    bool hit = trip_enter(t, CALL_SYNC_FOLDER);
-    if (trip_refuses(t, hit)) return t->code;
-    return trip_leave(t, hit, t->below->sync_folder(t->below->ctx, path));
 }
 
 static inline uint64_t trip_boot(void *ctx)

@@ -1,0 +1,139 @@
+/* A log in a file of the system: one path in a folder of its own, small messages, and
+ * access to the bytes. For suites that take in the implementation.
+ */
+
+#ifndef FILELOG_H
+#define FILELOG_H
+
+#include "logs.h"
+
+static char folder[256], path[300];
+
+static inline ms_log_desc desc_of(ms_log_mode mode)
+{
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = path;
+    desc.mode = mode;
+    return desc;
+}
+
+static inline ms_store *must_open(const ms_log_desc *desc)
+{
+    ms_store *store;
+    ms_error err;
+    if (ms_log_open(&store, desc, &err) != MS_OK) fail_msg("open: %s", err.message);
+    return store;
+}
+
+static inline ms_result append(ms_store *store, const char *text, uint64_t *seq)
+{
+    ms_envelope m = ms_user_message(ms_text(text));
+    return ms_append(store, MS_STR("here"), &m, seq, NULL);
+}
+
+/* How many messages a query returns; lost: damage may be reported. */
+static inline size_t count_of(ms_store *store, bool lost)
+{
+    ms_query all;
+    ms_cursor it;
+    size_t n = 0;
+    memset(&all, 0, sizeof all);
+    assert_int_equal(ms_query_open(store, &all, &it, NULL), MS_OK);
+    while (ms_next(&it) != NULL) n++;
+    ms_result result = ms_cursor_close(&it, NULL);
+    assert_true(result == MS_OK || (lost && result == MS_E_DAMAGED));
+    return n;
+}
+
+static inline size_t count_at(const char *file, bool lost)
+{
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    desc.path = file;
+    ms_store *store = must_open(&desc);
+    size_t n = count_of(store, lost);
+    ms_close(store);
+    return n;
+}
+
+/* A new log of n messages, synced and closed. */
+static inline void make_log(size_t n)
+{
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    (void)remove(path);
+    ms_store *store = must_open(&desc);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(append(store, "hello", NULL), MS_OK);
+    ms_close(store);
+}
+
+static inline void write_at(uint64_t offset, const void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, (long)offset, SEEK_SET), 0);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+static inline void read_at(uint64_t offset, void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, (long)offset, SEEK_SET), 0);
+    assert_int_equal(fread(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Changes bits of one byte. */
+static inline void flip_at(uint64_t offset, unsigned char bits)
+{
+    unsigned char byte;
+    read_at(offset, &byte, 1);
+    byte ^= bits;
+    write_at(offset, &byte, 1);
+}
+
+/* As if the machine had been started again after the last writer. */
+static inline void restart(void)
+{
+    unsigned char head[MS__SUPER_SIZE];
+    ms__writer_line w;
+    read_at(0, head, sizeof head);
+    assert_true(ms__writer_decode(&w, head));
+    w.boot ^= 2;
+    ms__writer_encode(&w, head + MS__AT_WRITER);
+    write_at(0, head, sizeof head);
+}
+
+/* What a crafted file goes on from: its superblock, its id, the end of its records. */
+typedef struct craft {
+    unsigned char head[MS__SUPER_SIZE];
+    ms__file_id id;
+    uint64_t end;
+} craft;
+
+static inline craft craft_of(void)
+{
+    craft c;
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    read_at(0, c.head, sizeof c.head);
+    assert_int_equal(ms__super_decode(c.head, path, &c.id, NULL), MS_OK);
+    ms_store *store = must_open(&desc);
+    c.end = ms__log_of(store)->end;
+    ms_close(store);
+    return c;
+}
+
+/* Runs tests in a new folder. Memory takes sparse files that most disks refuse. */
+#define FILELOG_RUN(tests, result)                                                      \
+    do {                                                                                \
+        if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0)                  \
+            setenv("TMPDIR", "/dev/shm", 1);                                            \
+        folder_make(folder, sizeof folder);                                             \
+        snprintf(path, sizeof path, "%s/log.msl", folder);                              \
+        result = cmocka_run_group_tests(tests, NULL, NULL);                             \
+        folder_remove(folder);                                                          \
+    } while (0)
+
+#endif /* FILELOG_H */

@@ -1,0 +1,347 @@
+/* [log-index], [log-cursor], [log-find]: index records that are damaged, or whose numbers
+ * are wrong, hide nothing, and cost no memory. A cold log is read in few pages.
+ */
+
+#define _GNU_SOURCE
+#define MSGSTORE_IMPLEMENTATION
+#include "../msgstore.h"
+#include "filelog.h"
+
+/* Segment indexes whose segment numbers are each as far off as one may be. */
+static void numbers_of_segments_cost_no_memory_when_they_are_wrong(void **state)
+{
+    enum { SIZE = 248, FILE_SIZE = 128 << 10 };
+    uint64_t segment = 0;
+    ms_log_info info;
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    (void)state;
+    make_log(1);
+    craft c = craft_of();
+    for (uint64_t at = c.end; at < FILE_SIZE; at += SIZE) {
+        unsigned char r[SIZE];
+        memset(r, 0, sizeof r);
+        ms__own_header(r, SIZE - 4, MS__KIND_INDEX, MS__INDEX_SEGMENT, 1);
+        segment += at / MS__SEGMENT_FIXED - 1;
+        ms__put32(r + 128, (uint32_t)segment++);
+        ms__put64(r + 136, MS__SUPER_SIZE);
+        ms__put32(r + 212, 2);
+        ms__seal_at(c.id.crc, at, r);
+        write_at(at, r, sizeof r);
+    }
+    memset(c.head + MS__AT_CHECKPOINTS, 0, 1024);
+    memset(c.head + MS__AT_HINT, 0, 120);
+    write_at(0, c.head, sizeof c.head);
+    ms_store *store = must_open(&desc);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    assert_true(info.segments <= FILE_SIZE / MS__SEGMENT_FIXED);
+    assert_true(info.memory < (uint64_t)1 << 20);
+    ms_close(store);
+}
+
+static size_t count_in(ms_store *store, const char *place)
+{
+    ms_query q;
+    ms_cursor it;
+    size_t n = 0;
+    memset(&q, 0, sizeof q);
+    q.location = ms_str_of(place);
+    q.views = MS_VIEW_TIMELINE;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    while (ms_next(&it) != NULL) n++;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    return n;
+}
+
+/* The places of the index records of a closed log. */
+static size_t index_records(uint64_t *places, size_t most)
+{
+    craft c = craft_of();
+    unsigned char r[MS__HEADER];
+    size_t n = 0;
+    for (uint64_t at = MS__SUPER_SIZE; at < c.end; at += ms__padded(ms__get32(r))) {
+        read_at(at, r, sizeof r);
+        assert_true(ms__holds_at(c.id.crc, at, r));
+        if (r[4] == MS__KIND_INDEX && n < most) places[n++] = at;
+    }
+    return n;
+}
+
+/* Appends until there are so many segments more. */
+static void append_segments(ms_store *store, uint64_t more)
+{
+    ms_log_info info;
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    for (uint64_t until = info.segments + more; info.segments < until;) {
+        assert_int_equal(append(store, "a message that takes some room", NULL), MS_OK);
+        assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    }
+}
+
+static uint64_t summaries_of(ms_store *store)
+{
+    ms_log_info info;
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    return info.summaries;
+}
+
+/* The message with a key has the number 1; a repeated append returns it. */
+static void append_first(ms_store *store)
+{
+    ms_envelope m = ms_user_message(ms_text("of long ago"));
+    uint64_t seq = 0;
+    m.key = MS_STR("the first one");
+    assert_int_equal(ms_append(store, MS_STR("early"), &m, &seq, NULL), MS_OK);
+    assert_int_equal(seq, 1);
+}
+
+static void must_have_all_of_early(ms_store *store)
+{
+    assert_int_equal(count_in(store, "early"), 30);
+    append_first(store);
+}
+
+/* A conversation of long ago and its key, whichever index record is damaged: before the
+ * next summary is made over its segments, and after it. */
+static void a_conversation_stays_when_an_index_record_is_damaged(void **state)
+{
+    uint64_t places[400];
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    ms_envelope m = ms_user_message(ms_text("of long ago"));
+    (void)state;
+    (void)remove(path);
+    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    ms_store *store = must_open(&desc);
+    append_first(store);
+    for (int i = 1; i < 30; i++)
+        assert_int_equal(ms_append(store, MS_STR("early"), &m, NULL, NULL), MS_OK);
+    append_segments(store, 60); /* a summary, and nearly another one */
+    assert_int_equal(summaries_of(store), 1);
+    ms_close(store);
+    size_t size, n = index_records(places, 400);
+    char *whole = read_file(path, &size);
+    assert_true(whole != NULL && n > 62 && n < 400);
+    desc.mode = MS_LOG_WRITE;
+    for (size_t i = 0; i < n; i++) {
+        assert_true(write_file(path, whole, size));
+        flip_at(places[i] + MS__HEADER + 8, 4);
+        restart();
+        store = must_open(&desc);
+        must_have_all_of_early(store);
+        append_segments(store, 10);
+        assert_true(summaries_of(store) >= 2);
+        must_have_all_of_early(store);
+        ms_close(store);
+        store = must_open(&desc);
+        must_have_all_of_early(store);
+        assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
+        ms_close(store);
+    }
+    free(whole);
+}
+
+enum { MANY = 3000 };         /* messages in one segment, half in places of their own */
+
+static void make_many_places(void)
+{
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    char name[16];
+    (void)remove(path);
+    ms_store *store = must_open(&desc);
+    for (unsigned i = 0; i < MANY; i++) {
+        ms_envelope m = ms_user_message(ms_text("of long ago"));
+        snprintf(name, sizeof name, "place_%u", i);
+        if (i == 0) m.key = MS_STR("the first one");
+        ms_str place = ms_str_of(i % 2 ? name : "early");
+        assert_int_equal(ms_append(store, place, &m, NULL, NULL), MS_OK);
+    }
+    assert_int_equal(ms__segment_write(ms__log_of(store), NULL), MS_OK);
+    ms_close(store);
+}
+
+static void must_find_many_places(ms_store *store)
+{
+    char name[16];
+    ms_stat stat;
+    assert_int_equal(count_in(store, "early"), MANY / 2);
+    for (unsigned i = 1; i < MANY; i += 2) {
+        snprintf(name, sizeof name, "place_%u", i);
+        assert_int_equal(count_in(store, name), 1);
+    }
+    assert_int_equal(count_in(store, "elsewhere"), 0);
+    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+    assert_int_equal(stat.messages, MANY);
+    assert_int_equal(stat.damaged + stat.hidden + stat.changes, 0);
+}
+
+/* Each block of a segment index in turn: a reader and a writer, which both need every
+ * array, derive the index and find everything; verify reports it. */
+static void messages_stay_when_a_block_of_their_index_is_damaged(void **state)
+{
+    uint64_t places[8];
+    ms_log_desc reading = desc_of(MS_LOG_READ), writing = desc_of(MS_LOG_WRITE);
+    ms_log_report report;
+    size_t size;
+    (void)state;
+    make_many_places();
+    assert_int_equal(index_records(places, 8), 1);
+    char *whole = read_file(path, &size);
+    assert_non_null(whole);
+    uint32_t length = ms__get32((const unsigned char *)whole + places[0]);
+    assert_true(length > 8 * 4096);
+    for (uint32_t at = MS__HEADER; at < length; at += at < 400 ? 5 : 509) {
+        assert_true(write_file(path, whole, size));
+        flip_at(places[0] + at, 4);
+        assert_int_equal(ms_log_verify(&reading, &report, NULL), MS_E_DAMAGED);
+        assert_int_equal(report.index_damaged, 1);
+        assert_int_equal(report.damaged, 0);
+        ms_store *store = must_open(&reading);
+        must_find_many_places(store);
+        ms_close(store);
+        store = must_open(&writing);
+        append_first(store);
+        assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
+        ms_close(store);
+    }
+    free(whole);
+}
+
+/* Makes all pages of [from, upto) inaccessible that hold no byte of an index record. */
+static void forbid_records(const ms__log *log, uint64_t from, uint64_t upto,
+                           const uint64_t *places, size_t n)
+{
+    size_t forbidden = 0;
+    for (uint64_t page = from & ~(uint64_t)4095; page < upto; page += 4096) {
+        bool index = false;
+        for (size_t i = 0; i < n; i++) {
+            const unsigned char *r = ms__log_at(log, places[i]);
+            index = index || (places[i] < page + 4096 &&
+                              places[i] + ms__padded(ms__get32(r)) > page);
+        }
+        if (index) continue;
+        forbidden++;
+        void *memory = (void *)(uintptr_t)ms__log_at(log, page);
+        assert_int_equal(mprotect(memory, 4096, PROT_NONE), 0);
+    }
+    assert_true(forbidden > 100);
+}
+
+/* A query that a damaged summary cannot help reads the segment indexes, and no record of
+ * the segments that lack its location. */
+static void a_query_reads_segment_indexes_alone_when_a_summary_is_damaged(void **state)
+{
+    uint64_t places[400];
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    (void)state;
+    (void)remove(path);
+    desc.segment_size = 32768;
+    ms_store *store = must_open(&desc);
+    append_first(store);
+    append_segments(store, 40);
+    assert_int_equal(summaries_of(store), 1);
+    ms_close(store);
+    size_t n = index_records(places, 400);
+    for (size_t i = 0; i < n; i++) {
+        unsigned char r[MS__HEADER];
+        read_at(places[i], r, sizeof r);
+        if (r[5] == MS__INDEX_SUMMARY) flip_at(places[i] + MS__HEADER + 5, 1);
+    }
+    desc.mode = MS_LOG_WRITE;
+    store = must_open(&desc);
+    forbid_records(ms__log_of(store), 2 * 4096, 31 * 32768, places, n);
+    assert_int_equal(count_in(store, "early"), 1);
+    append_first(store);
+    ms_close(store);
+}
+
+/* Counts the bytes of the file that are in memory; evicted: after they were given up. */
+static size_t bytes_in_memory(bool evicted)
+{
+    int fd = open(path, O_RDONLY);
+    struct stat st;
+    assert_true(fd >= 0 && fstat(fd, &st) == 0);
+    if (evicted) {
+        assert_int_equal(fsync(fd), 0);
+        assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    }
+    size_t n = ((size_t)st.st_size + 4095) / 4096, bytes = 0;
+    unsigned char *in = (unsigned char *)malloc(n);
+    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(in != NULL && map != MAP_FAILED);
+    assert_int_equal(mincore(map, (size_t)st.st_size, in), 0);
+    for (size_t i = 0; i < n; i++) bytes += (in[i] & 1) * (size_t)4096;
+    assert_int_equal(munmap(map, (size_t)st.st_size), 0);
+    assert_int_equal(close(fd), 0);
+    free(in);
+    return bytes;
+}
+
+static void make_thirty_mebibytes(void)
+{
+    static char text[600];
+    char place[32];
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    memset(text, 'x', sizeof text - 1);
+    ms_store *store = must_open(&desc);
+    ms_envelope m = ms_user_message(ms_text(text));
+    for (int i = 0; i < 45000; i++) {
+        snprintf(place, sizeof place, "place %d", i % 1000);
+        assert_int_equal(ms_append(store, ms_str_of(place), &m, NULL, NULL), MS_OK);
+    }
+    ms_close(store);
+}
+
+static size_t newest_twenty(ms_store *store)
+{
+    ms_query q;
+    ms_cursor it;
+    size_t n = 0;
+    memset(&q, 0, sizeof q);
+    q.location = MS_STR("place 7");
+    q.limit = 20;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    while (ms_next(&it) != NULL) n++;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    return n;
+}
+
+/* From opening a cold file of 30 MiB to the newest 20 of a location few pages are read:
+ * the superblock, the newest segment index and some records. */
+static void few_pages_are_read_when_a_cold_log_is_opened(void **state)
+{
+    char kept[sizeof path];
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    (void)state;
+    memcpy(kept, path, sizeof path); /* other files are in memory, this one is not */
+    snprintf(path, sizeof path, "build/cold-%ld.msl", (long)getpid());
+    (void)remove(path);
+    make_thirty_mebibytes();
+    bool cold = bytes_in_memory(true) == 0;
+    size_t n = 0, read = 0;
+    if (cold) {
+        ms_store *store = must_open(&desc);
+        n = newest_twenty(store);
+        read = bytes_in_memory(false);
+        ms_close(store);
+    }
+    (void)remove(path);
+    memcpy(path, kept, sizeof path);
+    if (!cold) printf("skipped: this file system keeps files in memory\n");
+    if (!cold) skip();
+    printf("tally: KiB of a cold log read until its first answer %zu\n", read / 1024);
+    assert_int_equal(n, 20);
+    assert_true(read < 1024 * 1024);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_of_segments_cost_no_memory_when_they_are_wrong),
+        cmocka_unit_test(a_conversation_stays_when_an_index_record_is_damaged),
+        cmocka_unit_test(messages_stay_when_a_block_of_their_index_is_damaged),
+        cmocka_unit_test(a_query_reads_segment_indexes_alone_when_a_summary_is_damaged),
+        cmocka_unit_test(few_pages_are_read_when_a_cold_log_is_opened),
+    };
+    int failed;
+    FILELOG_RUN(tests, failed);
+    return failed;
+}
