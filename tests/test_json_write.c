@@ -1,10 +1,7 @@
 /* Writing JSON: random values written and read back by jansson, compact and pretty, what
  * strings look like, raw values with their spelling, a sink that fails at each call. */
-#include "support.h"
-
 #include "json_equal.h"
-
-#include <math.h>
+#include "json_twin.h"
 
 
 /* ---- a sink ---- */
@@ -33,35 +30,33 @@ static ms_result sink_write(void *ctx, const char *bytes, size_t len)
     return MS_OK;
 }
 
-static void sink_start(sink *s, ms_json_writer *w, bool pretty)
+static sink out;                  /* of the test that runs */
+static ms_json_writer writer;     /* to it */
+
+static int discard(void **state)
 {
-    free(s->bytes);
-    memset(s, 0, sizeof *s);
-    ms_json_init(w, sink_write, s, pretty);
+    (void)state;
+    free(out.bytes);
+    memset(&out, 0, sizeof out);
+    return 0;
+}
+
+static void begin(bool pretty)
+{
+    (void)discard(NULL);
+    ms_json_init(&writer, sink_write, &out, pretty);
 }
 
 /* Ends the writing and expects this text. */
-static void sink_expect(sink *s, ms_json_writer *w, const char *want, size_t len)
+static void expect(const char *want, size_t len)
 {
-    assert_int_equal(ms_json_finish(w), MS_OK);
-    if (s->len != len || memcmp(s->bytes, want, len) != 0)
-        fail_msg("written: %s\nexpected: %s", s->len > 0 ? s->bytes : "", want);
+    assert_int_equal(ms_json_finish(&writer), MS_OK);
+    if (out.len != len || (len > 0 && memcmp(out.bytes, want, len) != 0))
+        fail_msg("   got %s\nexpect %s", out.len > 0 ? out.bytes : "", want);
 }
 
 
 /* ---- random values ---- */
-
-static size_t put_utf8(char *to, uint32_t c)
-{
-    if (c < 0x80) {
-        to[0] = (char)c;
-        return 1;
-    }
-    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n - 1; i > 0; i--, c >>= 6) to[i] = (char)(0x80 | (c & 0x3F));
-    to[0] = (char)((n == 2 ? 0xC0u : n == 3 ? 0xE0u : 0xF0u) | c);
-    return n;
-}
 
 /* Random text of up to 4 * n bytes; NUL bytes only when asked for. */
 static size_t make_text(uint64_t *random, char *text, size_t n, bool nul)
@@ -227,32 +222,28 @@ static void expect_same(json_t *v, const char *json, size_t len)
     json_decref(back);
 }
 
-static void random_values(void **state)
+static void values_are_read_by_jansson_as_they_were(void **state)
 {
     uint64_t random = test_seed();
-    sink compact = {0}, pretty = {0};
-    ms_json_writer w;
     (void)state;
     for (size_t i = test_times(10000); i > 0; i--) {
         json_t *v = make_value(&random, 0);
-        sink_start(&compact, &w, false);
-        put(&w, v);
-        assert_int_equal(ms_json_finish(&w), MS_OK);
-        assert_true(is_compact(compact.bytes, compact.len));
-        assert_int_equal(
-            ms_json_check(ms_str_n(compact.bytes, compact.len), NULL, NULL, NULL), MS_OK);
-        expect_same(v, compact.bytes, compact.len);
-        sink_start(&pretty, &w, true);
-        put(&w, v);
-        char *want = (char *)malloc(PRETTY * compact.len + 64);
+        begin(false);
+        put(&writer, v);
+        assert_int_equal(ms_json_finish(&writer), MS_OK);
+        assert_true(is_compact(out.bytes, out.len));
+        assert_int_equal(ms_json_check(ms_str_n(out.bytes, out.len), NULL, NULL, NULL), MS_OK);
+        expect_same(v, out.bytes, out.len);
+        char *want = (char *)malloc(PRETTY * out.len + 64);
         assert_non_null(want);
-        sink_expect(&pretty, &w, want, prettify(compact.bytes, compact.len, want));
-        expect_same(v, pretty.bytes, pretty.len);
+        size_t len = prettify(out.bytes, out.len, want);
+        begin(true);
+        put(&writer, v);
+        expect(want, len);
+        expect_same(v, out.bytes, out.len);
         free(want);
         json_decref(v);
     }
-    free(compact.bytes);
-    free(pretty.bytes);
 }
 
 
@@ -267,11 +258,9 @@ typedef struct span {
 } span;
 
 /* The short escapes, \u00XX for the other control characters, all else as it is. */
-static void characters(void **state)
+static void character_is_escaped_only_when_it_must_be(void **state)
 {
     static const char shorts[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
-    sink s = {0};
-    ms_json_writer w;
     (void)state;
     for (uint32_t c = 0; c <= 0x10FFFF; c += c < 0x3000 ? 1 : 97) {
         char text[4], want[16];
@@ -281,16 +270,15 @@ static void characters(void **state)
         if (found != NULL) n = (size_t)sprintf(want, "\"\\%c\"", names[found - shorts]);
         else if (c < 0x20) n = (size_t)sprintf(want, "\"\\u%04x\"", (unsigned)c);
         else n = (size_t)sprintf(want, "\"%.*s\"", (int)len, text);
-        sink_start(&s, &w, false);
-        ms_json_put_string(&w, ms_str_n(text, len));
-        sink_expect(&s, &w, want, n);
-        json_t *back = json_parse_n(s.bytes, s.len);
+        begin(false);
+        ms_json_put_string(&writer, ms_str_n(text, len));
+        expect(want, n);
+        json_t *back = json_parse_n(out.bytes, out.len);
         assert_non_null(back);
         assert_int_equal(json_string_length(back), len);
         assert_memory_equal(json_string_value(back), text, len);
         json_decref(back);
     }
-    free(s.bytes);
 }
 
 static void bad_utf8_is_replaced(void **state)
@@ -310,31 +298,26 @@ static void bad_utf8_is_replaced(void **state)
         {T("\xe2\x82"), T("\"" FFFD "\"")},
         {T("\xf0\x9f\x98z"), T("\"" FFFD "z\"")},
     };
-    sink s = {0};
-    ms_json_writer w;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        sink_start(&s, &w, false);
-        ms_json_put_string(&w, ms_str_n(cases[i].text.bytes, cases[i].text.len));
-        sink_expect(&s, &w, cases[i].want.bytes, cases[i].want.len);
-        sink_start(&s, &w, false);
-        ms_json_begin(&w, MS_JSON_OBJECT);
-        ms_json_key(&w, ms_str_n(cases[i].text.bytes, cases[i].text.len));
-        test_json_put_null(&w);
-        ms_json_end(&w);
-        assert_int_equal(ms_json_finish(&w), MS_OK);
-        assert_memory_equal(s.bytes + 1, cases[i].want.bytes, cases[i].want.len);
-        assert_true(ms_utf8_check(ms_str_n(s.bytes, s.len), NULL));
+        begin(false);
+        ms_json_put_string(&writer, ms_str_n(cases[i].text.bytes, cases[i].text.len));
+        expect(cases[i].want.bytes, cases[i].want.len);
+        begin(false);
+        ms_json_begin(&writer, MS_JSON_OBJECT);
+        ms_json_key(&writer, ms_str_n(cases[i].text.bytes, cases[i].text.len));
+        test_json_put_null(&writer);
+        ms_json_end(&writer);
+        assert_int_equal(ms_json_finish(&writer), MS_OK);
+        assert_memory_equal(out.bytes + 1, cases[i].want.bytes, cases[i].want.len);
+        assert_true(ms_utf8_check(ms_str_n(out.bytes, out.len), NULL));
     }
-    free(s.bytes);
 }
 
 /* Whatever bytes come in, valid JSON comes out; what was UTF-8 comes out as it was. */
-static void random_bytes(void **state)
+static void any_bytes_become_valid_json(void **state)
 {
     uint64_t random = test_seed() + 1;
-    sink s = {0};
-    ms_json_writer w;
     (void)state;
     for (size_t i = test_times(20000); i > 0; i--) {
         char text[700];
@@ -342,28 +325,25 @@ static void random_bytes(void **state)
         bool bad = test_one_in(&random, 2);
         if (bad) test_fill(&random, text, len);
         else len = make_text(&random, text, len / 4, true);
-        sink_start(&s, &w, false);
-        ms_json_put_string(&w, ms_str_n(text, len));
-        assert_int_equal(ms_json_finish(&w), MS_OK);
-        json_t *back = json_parse_n(s.bytes, s.len);
+        begin(false);
+        ms_json_put_string(&writer, ms_str_n(text, len));
+        assert_int_equal(ms_json_finish(&writer), MS_OK);
+        json_t *back = json_parse_n(out.bytes, out.len);
         assert_non_null(back);
         if (!bad && (json_string_length(back) != len ||
                      (len > 0 && memcmp(json_string_value(back), text, len) != 0)))
-            fail_msg("%s", s.bytes);
+            fail_msg("%s", out.bytes);
         json_decref(back);
     }
-    free(s.bytes);
 }
 
 /* Strings of every length around the writer's own room, with a wide character or an
  * escape at its edge. */
-static void strings_across_the_stage(void **state)
+static void string_is_whole_when_it_crosses_the_stage(void **state)
 {
     static const char *const tails[] = {"", "\xe2\x82\xac", "\n", "\xf0\x9d\x84\x9e",
                                         "\x01"};
     static char text[1100], want[1200];
-    sink s = {0};
-    ms_json_writer w;
     (void)state;
     memset(text, 'x', sizeof text);
     for (size_t len = 0; len < 1000; len++) {
@@ -374,44 +354,34 @@ static void strings_across_the_stage(void **state)
                                                   : tail;
             memcpy(text + len, tail, strlen(tail));
             size_t n = (size_t)sprintf(want, "\"%.*s%s\"", (int)len, text, escaped);
-            sink_start(&s, &w, false);
-            ms_json_put_string(&w, ms_str_n(text, len + strlen(tail)));
-            sink_expect(&s, &w, want, n);
+            begin(false);
+            ms_json_put_string(&writer, ms_str_n(text, len + strlen(tail)));
+            expect(want, n);
             memset(text + len, 'x', strlen(tail));
         }
     }
-    free(s.bytes);
 }
 
 
 /* ---- numbers, layout, several values ---- */
 
-static void integers(void **state)
+static void put_numbers(ms_json_writer *w)
 {
-    static const char want[] = "[-9223372036854775808,9223372036854775807,0,-1,0,"
-                               "18446744073709551615,10,null,9223372036.854775807,-0.5,"
-                               "true,false,null]";
-    sink s = {0};
-    ms_json_writer w;
-    (void)state;
-    sink_start(&s, &w, false);
-    ms_json_begin(&w, MS_JSON_ARRAY);
-    test_json_put_i64(&w, INT64_MIN);
-    test_json_put_i64(&w, INT64_MAX);
-    test_json_put_i64(&w, 0);
-    test_json_put_i64(&w, -1);
-    ms_json_put_u64(&w, 0);
-    ms_json_put_u64(&w, UINT64_MAX);
-    ms_json_put_u64(&w, 10);
-    ms_json_put_seconds(&w, MS_TIME_NONE);
-    ms_json_put_seconds(&w, INT64_MAX);
-    ms_json_put_seconds(&w, -500000000);
-    test_json_put_bool(&w, true);
-    test_json_put_bool(&w, false);
-    test_json_put_null(&w);
-    ms_json_end(&w);
-    sink_expect(&s, &w, want, sizeof want - 1);
-    free(s.bytes);
+    ms_json_begin(w, MS_JSON_ARRAY);
+    test_json_put_i64(w, INT64_MIN);
+    test_json_put_i64(w, INT64_MAX);
+    test_json_put_i64(w, 0);
+    test_json_put_i64(w, -1);
+    ms_json_put_u64(w, 0);
+    ms_json_put_u64(w, UINT64_MAX);
+    ms_json_put_u64(w, 10);
+    ms_json_put_seconds(w, MS_TIME_NONE);
+    ms_json_put_seconds(w, INT64_MAX);
+    ms_json_put_seconds(w, -500000000);
+    test_json_put_bool(w, true);
+    test_json_put_bool(w, false);
+    test_json_put_null(w);
+    ms_json_end(w);
 }
 
 /* A value with each thing that has a layout. */
@@ -434,74 +404,53 @@ static void put_sample(ms_json_writer *w)
     ms_json_end(w);
 }
 
-static const char sample_compact[] =
-    "{\"a\":[1,{},[],\"x\"],\"\":{\"r\":[],\"s\":[1,2]},\"n\\n\":null}";
-static const char sample_pretty[] = "{\n"
-                                    "  \"a\": [\n"
-                                    "    1,\n"
-                                    "    {},\n"
-                                    "    [],\n"
-                                    "    \"x\"\n"
-                                    "  ],\n"
-                                    "  \"\": {\n"
-                                    "    \"r\": [],\n"
-                                    "    \"s\": [\n"
-                                    "      1,\n"
-                                    "      2\n"
-                                    "    ]\n"
-                                    "  },\n"
-                                    "  \"n\\n\": null\n"
-                                    "}";
-
-static void layout(void **state)
+static void put_several(ms_json_writer *w)
 {
-    sink s = {0};
-    ms_json_writer w;
-    (void)state;
-    sink_start(&s, &w, false);
-    put_sample(&w);
-    sink_expect(&s, &w, sample_compact, sizeof sample_compact - 1);
-    sink_start(&s, &w, true);
-    put_sample(&w);
-    sink_expect(&s, &w, sample_pretty, sizeof sample_pretty - 1);
-    free(s.bytes);
+    ms_json_begin(w, MS_JSON_OBJECT);
+    ms_json_end(w);
+    ms_json_separator(w, '\n');
+    ms_json_begin(w, MS_JSON_ARRAY);
+    test_json_put_i64(w, 1);
+    test_json_put_i64(w, 2);
+    ms_json_end(w);
+    ms_json_separator(w, '\n');
+    ms_json_put_string(w, MS_STR("x"));
+    ms_json_separator(w, '\n');
+    test_json_put_i64(w, 3);
+    ms_json_separator(w, ' ');
+    ms_json_put_raw(w, MS_STR(" 4 "));
+    ms_json_separator(w, '\n');
 }
 
-static void values_with_separators(void **state)
+static void put_nothing(ms_json_writer *w)
 {
-    static const char want[] = "{}\n[1,2]\n\"x\"\n3 4\n";
-    sink s = {0};
-    ms_json_writer w;
-    (void)state;
-    sink_start(&s, &w, false);
-    ms_json_begin(&w, MS_JSON_OBJECT);
-    ms_json_end(&w);
-    ms_json_separator(&w, '\n');
-    ms_json_begin(&w, MS_JSON_ARRAY);
-    test_json_put_i64(&w, 1);
-    test_json_put_i64(&w, 2);
-    ms_json_end(&w);
-    ms_json_separator(&w, '\n');
-    ms_json_put_string(&w, MS_STR("x"));
-    ms_json_separator(&w, '\n');
-    test_json_put_i64(&w, 3);
-    ms_json_separator(&w, ' ');
-    ms_json_put_raw(&w, MS_STR(" 4 "));
-    ms_json_separator(&w, '\n');
-    sink_expect(&s, &w, want, sizeof want - 1);
-    free(s.bytes);
+    (void)w;
 }
 
-/* Nothing written: nothing in the sink. */
-static void empty_text(void **state)
+static void values_are_laid_out_as_the_table_has_it(void **state)
 {
-    sink s = {0};
-    ms_json_writer w;
+    static const struct {
+        void (*put)(ms_json_writer *w);
+        bool pretty;
+        const char *want;
+    } rows[] = {
+        {put_sample, false,
+         "{\"a\":[1,{},[],\"x\"],\"\":{\"r\":[],\"s\":[1,2]},\"n\\n\":null}"},
+        {put_sample, true,
+         "{\n  \"a\": [\n    1,\n    {},\n    [],\n    \"x\"\n  ],\n  \"\": {\n    \"r\": [],\n"
+         "    \"s\": [\n      1,\n      2\n    ]\n  },\n  \"n\\n\": null\n}"},
+        {put_numbers, false,
+         "[-9223372036854775808,9223372036854775807,0,-1,0,18446744073709551615,10,null,"
+         "9223372036.854775807,-0.5,true,false,null]"},
+        {put_several, false, "{}\n[1,2]\n\"x\"\n3 4\n"},
+        {put_nothing, true, ""},
+    };
     (void)state;
-    sink_start(&s, &w, true);
-    assert_int_equal(ms_json_finish(&w), MS_OK);
-    assert_int_equal(s.len, 0);
-    free(s.bytes);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        begin(rows[i].pretty);
+        rows[i].put(&writer);
+        expect(rows[i].want, strlen(rows[i].want));
+    }
 }
 
 
@@ -564,13 +513,11 @@ static void put_raw_thrice(ms_json_writer *w, ms_str json)
     ms_json_end(w);
 }
 
-static void raw_keeps_spelling(void **state)
+static void raw_value_keeps_its_spelling(void **state)
 {
     static raw r;
     static char compact[32768], pretty[PRETTY * sizeof compact];
     uint64_t random = test_seed() + 2;
-    sink s = {0};
-    ms_json_writer w;
     (void)state;
     for (size_t i = test_times(20000); i > 0; i--) {
         r.n_spaced = r.n_compact = 0;
@@ -581,33 +528,29 @@ static void raw_keeps_spelling(void **state)
         assert_int_equal(ms_json_check(json, NULL, NULL, NULL), MS_OK);
         const char *c = r.compact;
         size_t n = (size_t)sprintf(compact, "{\"k\":%s,\"l\":[%s,%s]}", c, c, c);
-        sink_start(&s, &w, false);
-        put_raw_thrice(&w, json);
-        sink_expect(&s, &w, compact, n);
-        sink_start(&s, &w, true);
-        put_raw_thrice(&w, json);
-        sink_expect(&s, &w, pretty, prettify(compact, n, pretty));
+        begin(false);
+        put_raw_thrice(&writer, json);
+        expect(compact, n);
+        begin(true);
+        put_raw_thrice(&writer, json);
+        expect(pretty, prettify(compact, n, pretty));
     }
-    free(s.bytes);
 }
 
-static void raw_at_the_limit_of_depth(void **state)
+static void raw_value_is_written_at_the_limit_of_depth(void **state)
 {
     static char text[2 * MS_JSON_MAX_DEPTH];
-    sink s = {0};
-    ms_json_writer w;
     (void)state;
     memset(text, '[', MS_JSON_MAX_DEPTH);
     memset(text + MS_JSON_MAX_DEPTH, ']', MS_JSON_MAX_DEPTH);
-    sink_start(&s, &w, false);
-    ms_json_put_raw(&w, ms_str_n(text, sizeof text));
-    sink_expect(&s, &w, text, sizeof text);
-    free(s.bytes);
+    begin(false);
+    ms_json_put_raw(&writer, ms_str_n(text, sizeof text));
+    expect(text, sizeof text);
 }
 
 /* A text that only a check with repair accepts comes out as valid JSON, with U+FFFD where
  * decoding gives it and all else as spelled. */
-static void raw_of_repaired_text(void **state)
+static void raw_value_is_mended_when_it_is_not_utf8(void **state)
 {
     static const struct {
         span raw, want;
@@ -619,40 +562,34 @@ static void raw_of_repaired_text(void **state)
         {T("\"\\udc00\\ud834\\udd1e\""), T("\"" FFFD "\\ud834\\udd1e\"")},
     };
     ms_json_opts repair = {0, true};
-    sink s = {0};
-    ms_json_writer w;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ms_str json = ms_str_n(cases[i].raw.bytes, cases[i].raw.len);
         assert_int_equal(ms_json_check(json, NULL, NULL, NULL), MS_E_UTF8);
         assert_int_equal(ms_json_check(json, &repair, NULL, NULL), MS_OK);
-        sink_start(&s, &w, false);
-        ms_json_put_raw(&w, json);
-        sink_expect(&s, &w, cases[i].want.bytes, cases[i].want.len);
-        json_t *back = json_parse_n(s.bytes, s.len);
+        begin(false);
+        ms_json_put_raw(&writer, json);
+        expect(cases[i].want.bytes, cases[i].want.len);
+        json_t *back = json_parse_n(out.bytes, out.len);
         assert_non_null(back);
         json_decref(back);
     }
-    free(s.bytes);
 }
 
 /* Brackets that do not pair are an error in the end. */
-static void brackets_must_pair(void **state)
+static void writing_fails_when_brackets_do_not_pair(void **state)
 {
-    sink s = {0};
-    ms_json_writer w;
     (void)state;
-    sink_start(&s, &w, false);
-    ms_json_begin(&w, MS_JSON_ARRAY);
-    ms_json_begin(&w, MS_JSON_OBJECT);
-    ms_json_end(&w);
-    assert_int_not_equal(ms_json_finish(&w), MS_OK);
-    sink_start(&s, &w, false);
-    ms_json_begin(&w, MS_JSON_OBJECT);
-    ms_json_end(&w);
-    ms_json_end(&w);
-    assert_int_not_equal(ms_json_finish(&w), MS_OK);
-    free(s.bytes);
+    begin(false);
+    ms_json_begin(&writer, MS_JSON_ARRAY);
+    ms_json_begin(&writer, MS_JSON_OBJECT);
+    ms_json_end(&writer);
+    assert_int_not_equal(ms_json_finish(&writer), MS_OK);
+    begin(false);
+    ms_json_begin(&writer, MS_JSON_OBJECT);
+    ms_json_end(&writer);
+    ms_json_end(&writer);
+    assert_int_not_equal(ms_json_finish(&writer), MS_OK);
 }
 
 
@@ -678,100 +615,92 @@ static void put_much(ms_json_writer *w)
 }
 
 /* The first error is kept, the sink is not called again, what it got is a beginning. */
-static void error_is_sticky(void **state)
+static void error_stays_when_a_sink_fails(void **state)
 {
     static const ms_result codes[] = {MS_E_IO, MS_E_FULL, MS_E_ARENA};
-    sink whole = {0}, s = {0};
-    ms_json_writer w;
     (void)state;
     for (int pretty = 0; pretty < 2; pretty++) {
-        sink_start(&whole, &w, pretty);
-        put_much(&w);
-        assert_int_equal(ms_json_finish(&w), MS_OK);
+        begin(pretty);
+        put_much(&writer);
+        assert_int_equal(ms_json_finish(&writer), MS_OK);
+        sink whole = out;
+        out.bytes = NULL;
         assert_true(whole.calls > 5);
         for (size_t k = 1; k <= whole.calls; k++) {
-            sink_start(&s, &w, pretty);
-            s.fail_at = k;
-            s.code = codes[k % 3];
-            put_much(&w);
-            assert_int_equal(ms_json_finish(&w), codes[k % 3]);
-            assert_int_equal(ms_json_finish(&w), codes[k % 3]);
-            assert_int_equal(s.calls, k);
-            assert_true(s.len < whole.len);
-            if (s.len > 0) assert_memory_equal(s.bytes, whole.bytes, s.len);
+            begin(pretty);
+            out.fail_at = k;
+            out.code = codes[k % 3];
+            put_much(&writer);
+            assert_int_equal(ms_json_finish(&writer), codes[k % 3]);
+            assert_int_equal(ms_json_finish(&writer), codes[k % 3]);
+            assert_int_equal(out.calls, k);
+            assert_true(out.len < whole.len);
+            if (out.len > 0) assert_memory_equal(out.bytes, whole.bytes, out.len);
         }
+        free(whole.bytes);
     }
-    free(whole.bytes);
-    free(s.bytes);
 }
 
 /* After an error, init makes the writer new. */
-static void init_begins_anew(void **state)
+static void init_begins_anew_after_an_error(void **state)
 {
-    sink s = {0};
-    ms_json_writer w;
     (void)state;
-    sink_start(&s, &w, false);
-    s.fail_at = 1;
-    s.code = MS_E_IO;
-    put_much(&w);
-    assert_int_equal(ms_json_finish(&w), MS_E_IO);
-    sink_start(&s, &w, false);
-    test_json_put_i64(&w, 7);
-    sink_expect(&s, &w, "7", 1);
-    free(s.bytes);
+    begin(false);
+    out.fail_at = 1;
+    out.code = MS_E_IO;
+    put_much(&writer);
+    assert_int_equal(ms_json_finish(&writer), MS_E_IO);
+    begin(false);
+    test_json_put_i64(&writer, 7);
+    expect("7", 1);
 }
 
 
 /* ---- ms_buf ---- */
 
-static void buf_grows(void **state)
+static void buffer_grows_with_its_text(void **state)
 {
     ms_arena arena;
     ms_buf buf;
-    sink s = {0};
-    ms_json_writer w;
     (void)state;
     memset(&arena, 0, sizeof arena);
     memset(&buf, 0, sizeof buf);
     buf.arena = &arena;
     assert_int_equal(ms_buf_text(&buf).len, 0);
-    sink_start(&s, &w, false);
-    for (int i = 0; i < 100; i++) put_much(&w);
-    assert_int_equal(ms_json_finish(&w), MS_OK);
-    ms_json_init(&w, ms_buf_write, &buf, false);
-    for (int i = 0; i < 100; i++) put_much(&w);
-    assert_int_equal(ms_json_finish(&w), MS_OK);
-    assert_int_equal(ms_buf_text(&buf).len, s.len);
-    assert_memory_equal(ms_buf_text(&buf).ptr, s.bytes, s.len);
+    begin(false);
+    for (int i = 0; i < 100; i++) put_much(&writer);
+    assert_int_equal(ms_json_finish(&writer), MS_OK);
+    ms_json_init(&writer, ms_buf_write, &buf, false);
+    for (int i = 0; i < 100; i++) put_much(&writer);
+    assert_int_equal(ms_json_finish(&writer), MS_OK);
+    assert_int_equal(ms_buf_text(&buf).len, out.len);
+    assert_memory_equal(ms_buf_text(&buf).ptr, out.bytes, out.len);
     ms_arena_deinit(&arena);
-    free(s.bytes);
 }
 
 /* An arena that is full, and one whose memory fails at each call in turn. */
-static void buf_without_room(void **state)
+static void writing_fails_when_the_buffer_cannot_grow(void **state)
 {
     static char room[1000];
     ms_arena arena;
     ms_buf buf;
     test_alloc heap;
-    ms_json_writer w;
     (void)state;
     memset(&buf, 0, sizeof buf);
     test_arena_init_fixed(&arena, room, sizeof room);
     buf.arena = &arena;
-    ms_json_init(&w, ms_buf_write, &buf, false);
-    put_much(&w);
-    assert_int_equal(ms_json_finish(&w), MS_E_ARENA);
+    ms_json_init(&writer, ms_buf_write, &buf, false);
+    put_much(&writer);
+    assert_int_equal(ms_json_finish(&writer), MS_E_ARENA);
     for (size_t k = 1;; k++) {
         test_alloc_init(&heap);
         heap.fail_at = k;
         test_arena_init(&arena, &heap.alloc);
         memset(&buf, 0, sizeof buf);
         buf.arena = &arena;
-        ms_json_init(&w, ms_buf_write, &buf, false);
-        for (int i = 0; i < 20; i++) put_much(&w);
-        ms_result result = ms_json_finish(&w);
+        ms_json_init(&writer, ms_buf_write, &buf, false);
+        for (int i = 0; i < 20; i++) put_much(&writer);
+        ms_result result = ms_json_finish(&writer);
         if (heap.failed > 0) assert_int_not_equal(result, MS_OK);
         else assert_int_equal(result, MS_OK);
         ms_arena_deinit(&arena);
@@ -780,26 +709,25 @@ static void buf_without_room(void **state)
     }
 }
 
+#define TEST(name) cmocka_unit_test_teardown(name, discard)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layout),
-        cmocka_unit_test(integers),
-        cmocka_unit_test(empty_text),
-        cmocka_unit_test(values_with_separators),
-        cmocka_unit_test(characters),
-        cmocka_unit_test(bad_utf8_is_replaced),
-        cmocka_unit_test(random_bytes),
-        cmocka_unit_test(strings_across_the_stage),
-        cmocka_unit_test(random_values),
-        cmocka_unit_test(raw_keeps_spelling),
-        cmocka_unit_test(raw_at_the_limit_of_depth),
-        cmocka_unit_test(raw_of_repaired_text),
-        cmocka_unit_test(brackets_must_pair),
-        cmocka_unit_test(error_is_sticky),
-        cmocka_unit_test(init_begins_anew),
-        cmocka_unit_test(buf_grows),
-        cmocka_unit_test(buf_without_room),
+        TEST(values_are_laid_out_as_the_table_has_it),
+        TEST(character_is_escaped_only_when_it_must_be),
+        TEST(bad_utf8_is_replaced),
+        TEST(any_bytes_become_valid_json),
+        TEST(string_is_whole_when_it_crosses_the_stage),
+        TEST(values_are_read_by_jansson_as_they_were),
+        TEST(raw_value_keeps_its_spelling),
+        TEST(raw_value_is_written_at_the_limit_of_depth),
+        TEST(raw_value_is_mended_when_it_is_not_utf8),
+        TEST(writing_fails_when_brackets_do_not_pair),
+        TEST(error_stays_when_a_sink_fails),
+        TEST(init_begins_anew_after_an_error),
+        TEST(buffer_grows_with_its_text),
+        TEST(writing_fails_when_the_buffer_cannot_grow),
     };
     return cmocka_run_group_tests_name("json_write", tests, NULL, NULL);
 }

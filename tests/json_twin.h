@@ -1,0 +1,444 @@
+/* What the suite of [json] and its fuzz target share: every reading function on any view,
+ * the place of an error, and values beside jansson's tree of the same text. Each function
+ * returns NULL, or what is wrong. */
+
+#ifndef JSON_TWIN_H
+#define JSON_TWIN_H
+
+#include "support.h"
+
+#include <jansson.h>
+#include <math.h>
+
+static inline bool inside(ms_str part, ms_str whole)
+{
+    uintptr_t p = (uintptr_t)part.ptr, w = (uintptr_t)whole.ptr;
+    if (part.ptr == NULL) return part.len == 0;
+    return p >= w && part.len <= whole.len && p - w <= whole.len - part.len;
+}
+
+static inline bool same(ms_str s, const void *bytes, size_t len)
+{
+    return s.len == len && (len == 0 || memcmp(s.ptr, bytes, len) == 0);
+}
+
+static inline size_t put_utf8(char *to, uint32_t c)
+{
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, c >>= 6) to[i] = (char)(0x80 | (c & 0x3F));
+    to[0] = (char)((n == 2 ? 0xC0u : n == 3 ? 0xE0u : 0xF0u) | c);
+    return n;
+}
+
+
+/* ---- every reading function on a view, checked or not ---- */
+
+static inline const char *touch_numbers(ms_str v)
+{
+    char text[TEST_SECONDS_MAX], time[MS_ISO_MAX];
+    int64_t ns = 0, again = 1;
+    if (ms_seconds_read(v, &ns) == MS_OK) {
+        size_t len = test_seconds_write(ns, text);
+        if (ms_seconds_read(ms_str_n(text, len), &again) != MS_OK || again != ns)
+            return "seconds change when they are written";
+    }
+    if (ms_iso_read(v, &ns) != MS_OK) return NULL;
+    size_t len = ms_iso_write(ns, time);
+    if (ms_iso_read(ms_str_n(time, len), &again) == MS_OK && again == ns) return NULL;
+    return "a time changes when it is written";
+}
+
+static inline const char *touch(ms_str v, ms_arena *arena)
+{
+    ms_str part = {NULL, 0}, decoded = {NULL, 0};
+    bool flag;
+    int64_t i;
+    uint64_t u;
+    double f;
+    size_t bad = 0;
+    if ((unsigned)ms_json_kind_of(v) > MS_JSON_OBJECT) return "no such kind";
+    (void)test_json_bool(v, &flag);
+    (void)ms_json_i64(v, &i);
+    (void)ms_json_u64(v, &u);
+    (void)ms_json_f64(v, &f);
+    (void)ms_json_string_is(v, MS_STR("abc"));
+    for (size_t n = 0; n < 3; n++)
+        if (ms_json_element(v, n, &part) && !inside(part, v)) return "element outside";
+    if (ms_json_member(v, MS_STR("a"), &part) && !inside(part, v))
+        return "member outside";
+    if (ms_json_string(v, NULL, &decoded) == MS_OK && !inside(decoded, v))
+        return "a string without arena that is no view";
+    if (ms_json_string(v, arena, &decoded) == MS_OK && !ms_utf8_check(decoded, NULL))
+        return "a decoded string that is not UTF-8";
+    if (!ms_utf8_check(v, &bad) && bad >= v.len) return "bad UTF-8 after the end";
+    return touch_numbers(v);
+}
+
+/* The view, items of it (`most` in all), those of the last container in it, and so on. */
+static inline const char *visit(ms_str v, size_t most, ms_arena *arena)
+{
+    const char *why = touch(v, arena);
+    for (ms_str at = v; at.ptr != NULL && why == NULL;) {
+        ms_str down = {NULL, 0};
+        ms_json_iter it = ms_json_iterate(at);
+        size_t steps = 0;
+        while (why == NULL && ms_json_next(&it)) {
+            if (++steps > at.len) return "an iterator without end";
+            if (!inside(it.key, at) || !inside(it.value, at)) return "item outside";
+            if ((it.key.ptr != NULL) != (ms_json_kind_of(at) == MS_JSON_OBJECT))
+                return "a key in an array, or none in an object";
+            if (most > 0) why = touch(it.value, arena);
+            if (most > 0 && why == NULL && it.key.ptr != NULL) why = touch(it.key, arena);
+            most -= most > 0;
+            if (ms_json_kind_of(it.value) >= MS_JSON_ARRAY) down = it.value;
+        }
+        if (down.ptr != NULL && down.len >= at.len) return "a value as long as its home";
+        at = down;
+    }
+    return why;
+}
+
+
+/* ---- the place of an error ---- */
+
+/* The text before the offset must be blameless: ended there, it is accepted or ends too
+ * early. Ended after the byte at the offset, the error is the same, unless that byte begins
+ * a word, an escape or a character. */
+static inline const char *error_is_odd(ms_str json, const ms_json_opts *opts,
+                                       const ms_error *err)
+{
+    uint32_t line = 1, column = 1;
+    ms_error sub;
+    size_t o = (size_t)err->offset;
+    if (err->code != MS_E_SYNTAX && err->code != MS_E_UTF8 && err->code != MS_E_DEPTH)
+        return "an error of another kind";
+    if (err->offset > json.len) return "an error after the end";
+    for (size_t i = 0; i < o; i++) {
+        column = json.ptr[i] == '\n' ? 1 : column + 1;
+        line += json.ptr[i] == '\n';
+    }
+    if (err->line != line || err->column != column) return "line or column is off";
+    if (err->message[0] == '\0' || !memchr(err->message, '\0', sizeof err->message))
+        return "no message";
+    if (ms_json_check(ms_str_n(json.ptr, o), opts, NULL, &sub) != MS_OK &&
+        (sub.code != MS_E_SYNTAX || sub.offset != o))
+        return "an error before the first error";
+    if (o == json.len) return NULL;
+    char c = json.ptr[o];
+    if ((c & 0x80) != 0 || (c != '\0' && strchr("tfn\\", c) != NULL)) return NULL;
+    if (ms_json_check(ms_str_n(json.ptr, o + 1), opts, NULL, &sub) != err->code ||
+        sub.offset != o)
+        return "an error that needs bytes after it";
+    return NULL;
+}
+
+
+/* ---- jansson's tree ---- */
+
+static inline size_t digits_at(const char *bytes, size_t left)
+{
+    size_t n = 0;
+    while (n < left && bytes[n] >= '0' && bytes[n] <= '9') n++;
+    return n;
+}
+
+/* How long the number at the start of these bytes is; 0: there is none. */
+static inline size_t number_at(const char *bytes, size_t left)
+{
+    size_t n = left > 0 && bytes[0] == '-', more;
+    if ((more = digits_at(bytes + n, left - n)) == 0) return 0;
+    n += bytes[n] == '0' ? 1 : more;
+    if (n < left && bytes[n] == '.') {
+        if ((more = digits_at(bytes + n + 1, left - n - 1)) == 0) return n;
+        n += 1 + more;
+    }
+    if (n < left && (bytes[n] | 0x20) == 'e') {
+        size_t sign = n + 1 < left && (bytes[n + 1] == '+' || bytes[n + 1] == '-');
+        if ((more = digits_at(bytes + n + 1 + sign, left - n - 1 - sign)) == 0) return n;
+        n += 1 + sign + more;
+    }
+    return n;
+}
+
+/* The number that ends at `end` becomes 0, with blanks on both sides of it. */
+static inline void blank_number(char *bytes, size_t end)
+{
+    size_t at = end, n;
+    while (at > 0 && bytes[at - 1] != '\0' && strchr("+-.eE0123456789", bytes[at - 1]))
+        at--;
+    while ((n = number_at(bytes + at, end - at)) != end - at) at += n > 0 ? n : 1;
+    memset(bytes + at, ' ', end - at);
+    bytes[at + 1] = '0';
+}
+
+/* The last \u0000 before `end` becomes \u0001. */
+static inline bool blank_nul(char *bytes, size_t end)
+{
+    for (size_t at = end; at-- > 0;) {
+        size_t slashes = 0;
+        if (end - at < 6 || memcmp(bytes + at, "\\u0000", 6) != 0) continue;
+        while (slashes < at && bytes[at - 1 - slashes] == '\\') slashes++;
+        if (slashes % 2 != 0) continue;
+        bytes[at + 5] = '1';
+        return true;
+    }
+    return false;
+}
+
+/* Jansson's tree; NULL when it refuses. Two things that only jansson refuses are written in
+ * another way first: numbers beyond its types, and \u0000 in the name of a member (*names).
+ * Its limit of depth (2048) is beyond ours. */
+static inline json_t *jansson_reads(char *bytes, size_t len, bool *numbers, bool *names)
+{
+    json_error_t error;
+    *numbers = *names = false;
+    for (;;) {
+        json_t *tree = json_loadb(bytes, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+        if (tree != NULL) return tree;
+        if (json_error_code(&error) == json_error_numeric_overflow) {
+            blank_number(bytes, (size_t)error.position);
+            *numbers = true;
+        } else if (json_error_code(&error) == json_error_null_byte_in_key) {
+            if (!blank_nul(bytes, (size_t)error.position)) return NULL;
+            *names = true;
+        } else {
+            return NULL;
+        }
+    }
+}
+
+/* How deep the brackets of a valid text nest. */
+static inline unsigned nesting(const char *bytes, size_t len)
+{
+    unsigned depth = 0, most = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < len; i++) {
+        char c = bytes[i];
+        if (c == '"') in_string = !in_string;
+        else if (in_string) i += c == '\\';
+        else if (c == '[' || c == '{') most = ++depth > most ? depth : most;
+        else if (c == ']' || c == '}') depth--;
+    }
+    return most;
+}
+
+
+/* ---- values against it ---- */
+
+/* A text, and jansson's reading of it: `patched` is as long, and has other numbers where
+ * jansson has none. Decoded strings are in the arena. */
+typedef struct json_twin {
+    ms_str original;
+    const char *patched;
+    ms_arena *arena;
+} json_twin;
+
+static inline const char *differs(const json_twin *t, ms_str v, json_t *j);
+
+/* The text of a number, with a NUL after it. */
+static inline char *number_copy(const json_twin *t, ms_str v)
+{
+    char *copy = (char *)ms_arena_alloc(t->arena, v.len + 32);
+    if (copy == NULL) return NULL;
+    memcpy(copy, v.ptr, v.len);
+    copy[v.len] = '\0';
+    return copy;
+}
+
+/* The integer that the text of a number spells, found by shifting its digits in place.
+ * False: it has a fraction or more than 20 digits. */
+static inline bool spells_integer(char *digits, bool *negative, uint64_t *magnitude)
+{
+    size_t n = 0;
+    long scale = 0, exponent = 0;
+    bool fraction = false, down = false;
+    const char *c = digits;
+    *negative = *c == '-';
+    *magnitude = 0;
+    for (c += *negative; *c != '\0' && (*c | 0x20) != 'e'; c++) {
+        if (*c == '.') {
+            fraction = true;
+            continue;
+        }
+        if (fraction) scale--;
+        if (n > 0 || *c != '0') digits[n++] = *c;
+    }
+    for (; *c != '\0'; c++) {
+        if (*c == '-') down = true;
+        if (*c >= '0' && *c <= '9' && exponent < 100000000)
+            exponent = 10 * exponent + (*c - '0');
+    }
+    scale += down ? -exponent : exponent;
+    for (; n > 0 && digits[n - 1] == '0'; n--) scale++;
+    if (n == 0) return true;
+    if (scale < 0 || (long)n + scale > 20) return false;
+    for (; scale > 0; scale--) digits[n++] = '0';
+    for (size_t i = 0; i < n; i++) {
+        uint64_t digit = (uint64_t)(digits[i] - '0');
+        if (*magnitude > (UINT64_MAX - digit) / 10) return false;
+        *magnitude = 10 * *magnitude + digit;
+    }
+    return true;
+}
+
+static inline const char *integer_differs(ms_str v, char *copy)
+{
+    const uint64_t half = (uint64_t)1 << 63;
+    bool negative;
+    uint64_t magnitude, u = 77;
+    int64_t i = 77;
+    bool whole = spells_integer(copy, &negative, &magnitude);
+    bool fits_i = whole && (negative ? magnitude <= half : magnitude < half);
+    bool fits_u = whole && (magnitude == 0 || !negative);
+    if (ms_json_i64(v, &i) != (fits_i ? MS_OK : MS_E_RANGE)) return "i64 result";
+    if (ms_json_u64(v, &u) != (fits_u ? MS_OK : MS_E_RANGE)) return "u64 result";
+    if (i != (!fits_i ? 77 : negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude))
+        return "i64";
+    if (u != (fits_u ? magnitude : 77)) return "u64";
+    return NULL;
+}
+
+/* Our number, strtod's and jansson's (NULL: jansson has none). */
+static inline const char *number_differs(const json_twin *t, ms_str v, json_t *j)
+{
+    char *copy = number_copy(t, v);
+    double want, got = 77, real;
+    int64_t i;
+    if (copy == NULL) return "no memory";
+    want = strtod(copy, NULL);
+    if (ms_json_f64(v, &got) != (isinf(want) ? MS_E_RANGE : MS_OK)) return "f64 result";
+    if (isinf(want)) want = 77;
+    if (memcmp(&want, &got, sizeof got) != 0) return "f64 is not strtod's";
+    if (j == NULL) return integer_differs(v, copy);
+    if (json_is_integer(j) &&
+        (ms_json_i64(v, &i) != MS_OK || i != json_integer_value(j)))
+        return "i64 is not jansson's";
+    real = json_real_value(j);
+    if (json_is_real(j) && memcmp(&real, &got, sizeof got) != 0)
+        return "f64 is not jansson's";
+    return integer_differs(v, copy);
+}
+
+static inline const char *string_differs(const json_twin *t, ms_str v, json_t *j)
+{
+    ms_str s, longer;
+    if (ms_json_string(v, t->arena, &s) != MS_OK) return "no string";
+    if (!same(s, json_string_value(j), json_string_length(j))) return "another string";
+    if (!ms_json_string_is(v, s)) return "string_is denies it";
+    longer = ms_str_n(json_string_value(j), s.len + 1); /* with jansson's NUL */
+    if (ms_json_string_is(v, longer)) return "string_is takes a longer one";
+    return inside(s, v) != (memchr(v.ptr, '\\', v.len) == NULL) ? "view or copy" : NULL;
+}
+
+static inline const char *object_differs(const json_twin *t, ms_str v, json_t *j)
+{
+    void *first = json_object_iter(j); /* jansson keeps the order of first appearance */
+    ms_json_iter it = ms_json_iterate(v);
+    size_t distinct = 0;
+    while (ms_json_next(&it)) {
+        ms_str key, last;
+        char *name;
+        if (ms_json_string(it.key, t->arena, &key) != MS_OK) return "a key is no string";
+        if ((name = number_copy(t, key)) == NULL) return "no memory";
+        json_t *member = json_object_get(j, name);
+        if (member == NULL || !ms_json_member(v, key, &last)) return "a member is lost";
+        if (last.ptr < it.value.ptr) return "a later member of that name";
+        if (first != NULL && strcmp(json_object_iter_key(first), name) == 0)
+            first = json_object_iter_next(j, first);
+        if (last.ptr != it.value.ptr) continue;
+        distinct++;
+        const char *why = differs(t, it.value, member);
+        if (why != NULL) return why;
+    }
+    if (first != NULL) return "another order of members";
+    return distinct != json_object_size(j) ? "another number of members" : NULL;
+}
+
+static inline const char *array_differs(const json_twin *t, ms_str v, json_t *j)
+{
+    ms_json_iter it = ms_json_iterate(v);
+    size_t n = 0;
+    const char *why = NULL;
+    while (why == NULL && ms_json_next(&it)) {
+        if (n >= json_array_size(j)) return "too many elements";
+        why = differs(t, it.value, json_array_get(j, n++));
+    }
+    if (why == NULL && n != json_array_size(j)) why = "too few elements";
+    return why;
+}
+
+static inline const char *differs(const json_twin *t, ms_str v, json_t *j)
+{
+    static const ms_json_kind kinds[] = {MS_JSON_OBJECT, MS_JSON_ARRAY,  MS_JSON_STRING,
+                                         MS_JSON_NUMBER, MS_JSON_NUMBER, MS_JSON_TRUE,
+                                         MS_JSON_FALSE,  MS_JSON_NULL};
+    bool flag = true;
+    if (ms_json_kind_of(v) != kinds[json_typeof(j)]) return "another kind";
+    if (!inside(v, t->original)) return "a value outside";
+    switch (json_typeof(j)) {
+    case JSON_OBJECT: return object_differs(t, v, j);
+    case JSON_ARRAY: return array_differs(t, v, j);
+    case JSON_STRING: return string_differs(t, v, j);
+    case JSON_INTEGER:
+    case JSON_REAL:
+        if (memcmp(v.ptr, t->patched + (v.ptr - t->original.ptr), v.len) != 0) j = NULL;
+        return number_differs(t, v, j);
+    case JSON_TRUE:
+    case JSON_FALSE:
+        if (test_json_bool(v, &flag) != MS_OK || flag != json_is_true(j)) return "bool";
+        return NULL;
+    default: return NULL;
+    }
+}
+
+
+/* ---- writing what was read ---- */
+
+/* Built anew from what the getters return. */
+static inline bool build(ms_json_writer *w, ms_str v, ms_arena *arena)
+{
+    ms_str s;
+    bool flag = false, fine = true;
+    ms_json_kind kind = ms_json_kind_of(v);
+    ms_json_iter it = ms_json_iterate(v);
+    switch (kind) {
+    case MS_JSON_NULL: test_json_put_null(w); return true;
+    case MS_JSON_TRUE:
+    case MS_JSON_FALSE:
+        (void)test_json_bool(v, &flag);
+        test_json_put_bool(w, flag);
+        return true;
+    case MS_JSON_STRING:
+        if (ms_json_string(v, arena, &s) != MS_OK) return false;
+        ms_json_put_string(w, s);
+        return true;
+    case MS_JSON_ARRAY:
+    case MS_JSON_OBJECT: ms_json_begin(w, kind); break;
+    default: ms_json_put_raw(w, v); return true;
+    }
+    while (fine && ms_json_next(&it)) {
+        if (it.key.ptr != NULL) {
+            fine = ms_json_string(it.key, arena, &s) == MS_OK;
+            ms_json_key(w, s);
+        }
+        fine = fine && build(w, it.value, arena);
+    }
+    ms_json_end(w);
+    return fine;
+}
+
+/* Absent when it cannot be written. */
+static inline ms_str built(ms_str v, ms_arena *arena)
+{
+    ms_json_writer w;
+    ms_buf out = {arena, NULL, 0, 0};
+    ms_json_init(&w, ms_buf_write, &out, false);
+    bool fine = build(&w, v, arena);
+    return ms_json_finish(&w) == MS_OK && fine ? ms_buf_text(&out) : ms_str_of(NULL);
+}
+
+#endif /* JSON_TWIN_H */
