@@ -22817,6 +22817,7 @@ static bool ms__anthropic_is_one(ms_str list)
         ms_str value = ms__absent();
         (void)ms_json_member(it.value, MS_STR("type"), &value);
         if (ms_json_string_is(value, MS_STR("thinking")) ||
+            ms_json_string_is(value, MS_STR("redacted_thinking")) ||
             ms_json_string_is(value, MS_STR("tool_use")) ||
             ms_json_string_is(value, MS_STR("tool_result")))
             return false;
@@ -22871,6 +22872,9 @@ static const ms__hole ms__anthropic_thinking[] = {
     MS__HOLE('t', 0, "type", word, 0, 0),
     MS__HOLE('x', 0, "thinking", spoken, MS_F_CONTENT, MS__NEEDED),
 };
+static const ms__hole ms__anthropic_redacted[] = { /* its data stay in the source */
+    MS__HOLE('t', 0, "type", word, 0, 0),
+};
 static const ms__hole ms__anthropic_call[] = {
     MS__HOLE('t', 0, "type", word, 0, 0),
     MS__HOLE('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
@@ -22890,7 +22894,9 @@ static const ms__shape ms__anthropic_shapes[] = {
     MS__SHAPE('h', "thinking", ms__anthropic_thinking),
     MS__SHAPE('c', "tool_use", ms__anthropic_call),
     MS__SHAPE('r', "tool_result", ms__anthropic_result),
+    MS__SHAPE('d', "redacted_thinking", ms__anthropic_redacted),
 };
+#define MS__ANTHROPIC_SHAPES (sizeof ms__anthropic_shapes / sizeof *ms__anthropic_shapes)
 
 static const ms__shape *ms__anthropic_block(const ms_envelope *m)
 {
@@ -22907,11 +22913,12 @@ static const ms__shape *ms__anthropic_element(ms__reader *r, size_t base, ms_rol
 {
     ms_str type = ms__member_of(r, base, "type");
     size_t i = 1;
-    for (; i < 5; i++)
+    for (; i < MS__ANTHROPIC_SHAPES; i++)
         if (ms_json_string_is(type, ms_str_of(ms__anthropic_shapes[i].word))) break;
-    if (i == 5) return NULL;
+    if (i == MS__ANTHROPIC_SHAPES) return NULL;
     *m = i == 1   ? ms__role_text(role, ms_text(NULL))
          : i == 4 ? ms_message(MS_T_OBSERVATION, ms_json(MS_STR("null")))
+         : i == 5 ? ms_message(MS_T_REASONING, ms_text(""))
                   : ms_message(i == 2 ? MS_T_REASONING : MS_T_ACTION, ms_text(NULL));
     return &ms__anthropic_shapes[i];
 }
@@ -22930,7 +22937,7 @@ static ms_result ms__anthropic_begin(ms__reader *r, size_t base, ms_envelope *m,
 }
 
 static const ms__format ms__anthropic = {
-    'a', ms__anthropic_shapes, 5, NULL, ms__anthropic_block, ms__side_unit,
+    'a', ms__anthropic_shapes, MS__ANTHROPIC_SHAPES, NULL, ms__anthropic_block, ms__side_unit,
     ms__anthropic_element, MS__LISTS_ALL, MS__PAIRS_IDS, ms__anthropic_begin};
 
 
