@@ -2180,6 +2180,7 @@ typedef struct ms_profile {
     size_t name_max;          /* bytes of a tool name, of [a-zA-Z0-9_-] */
     bool start_user;          /* what is first but for system text is the user's */
     bool trim;                /* assistant text does not end in white space */
+    bool args_object;         /* arguments of calls are objects, whatever the model wrote */
     const char *images;       /* media types of pictures it takes, a blank between them;
                                  NULL: no pictures */
     bool image_urls;          /* and pictures by URL */
@@ -20346,23 +20347,25 @@ MS__HAS(ms__failed_has, m->type == MS_T_ERROR)
 MS__PUT(ms__true_put, ms_json_put_raw(&w->json, MS_STR("true")))
 
 /* Arguments as an object; others stand in an object under a name that providers know. */
-static void ms__args_put(ms_writer *w, const ms_envelope *m)
+static void ms__args_object(ms_json_writer *w, ms_value args)
 {
-    ms_value args = m->args;
+    ms_value object = args;
     if (!args.json)
-        args.json = ms_json_check(args.text, NULL, &args.text, NULL) == MS_OK;
-    if (ms__value_is(args, MS_JSON_OBJECT)) {
-        ms_json_put_raw(&w->json, args.text);
+        object.json = ms_json_check(args.text, NULL, &object.text, NULL) == MS_OK;
+    if (ms__value_is(object, MS_JSON_OBJECT)) {
+        ms_json_put_raw(w, object.text);
         return;
     }
-    ms_json_begin(&w->json, MS_JSON_OBJECT);
-    if (m->args.text.len > 0) {
-        ms_json_key(&w->json, MS_STR("INVALID_JSON"));
-        if (m->args.json) ms_json_put_raw(&w->json, m->args.text);
-        else ms_json_put_string(&w->json, m->args.text);
+    ms_json_begin(w, MS_JSON_OBJECT);
+    if (args.text.len > 0) {
+        ms_json_key(w, MS_STR("INVALID_JSON"));
+        if (args.json) ms_json_put_raw(w, args.text);
+        else ms_json_put_string(w, args.text);
     }
-    ms_json_end(&w->json);
+    ms_json_end(w);
 }
+
+MS__PUT(ms__args_put, ms__args_object(&w->json, m->args))
 
 static const ms__as ms__as_failed = {
     MS__JSON(TRUE) | MS__JSON(FALSE), "true or false", ms__failed_read, ms__failed_has,
@@ -23807,18 +23810,18 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 
 static const ms_profile ms__profiles[] = {
     {"openai", MS_SHAPE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL},
+     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL},
     {"chat-strict", MS_SHAPE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
+     true, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
     {"anthropic", MS_SHAPE_ANTHROPIC, MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
-    {"gemini", MS_SHAPE_GEMINI, MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, false,
+     true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+    {"gemini", MS_SHAPE_GEMINI, MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, false, true,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
      MS__NO_RESULT, NULL, NULL},
     {"pydantic-ai", MS_SHAPE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
-     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+     false, false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
     {"ollama", MS_SHAPE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
+     true, MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
 };
 
 /* How each shape writes things: templates, whose holes ms__out_form explains. NULL: the
@@ -24445,8 +24448,15 @@ static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *i
     if (ms__is_blank(m->args.text) ||
         ms_str_equal(ms__trim(m->args.text), MS_STR("null")))
         item->text = ms_json(MS_STR("{}"));
-    if (!item->text.json || ms_json_kind_of(item->text.text) != MS_JSON_OBJECT)
-        p->report.wrapped++;
+    if (ms__value_is(item->text, MS_JSON_OBJECT)) return;
+    p->report.wrapped++;
+    if (!p->profile->args_object && !strstr(p->shape->call, "%o")) return;
+    ms_json_writer w;
+    ms_buf buf;
+    ms__json_to(&w, &buf, p->arena);
+    ms__args_object(&w, item->text);
+    if (ms_json_finish(&w) != MS_OK) p->lost = item->text.text.len + 1;
+    item->text = ms_json(ms_buf_text(&buf));
 }
 
 static void ms__item_as_delegation(ms__projector *p, const ms_envelope *m, ms__item *item)
@@ -25220,22 +25230,6 @@ static void ms__out_value(ms__projector *p, ms_str text, bool json)
     else ms__out_text(p, text);
 }
 
-/* Arguments as an object; any other text stands in one, under the name that providers
- * know for it. */
-static void ms__out_object(ms__projector *p, ms_value args)
-{
-    ms_value object = args;
-    if (!args.json)
-        object.json = ms_json_check(args.text, NULL, &object.text, NULL) == MS_OK;
-    if (object.json && ms_json_kind_of(object.text) == MS_JSON_OBJECT) {
-        ms__out_value(p, object.text, true);
-        return;
-    }
-    ms__out(p, "{\"INVALID_JSON\":");
-    ms__out_value(p, args.text, args.json);
-    ms__out(p, "}");
-}
-
 /* Adds the text or the parts of an item to the message at work. */
 static void ms__gather_item(ms__projector *p, const ms__item *item)
 {
@@ -25359,7 +25353,7 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
         case 'i': ms__out_text(p, item->id); break;
         case 'n': ms__out_text(p, item->tool); break;
         case 'x': ms__out_text(p, item->text.text); break;
-        case 'o': ms__out_object(p, item->text); break;
+        case 'o': ms__out_value(p, item->text.text, true); break;
         case 'p':
             ms__out_value(p, item->text.text,
                           item->text.json &&

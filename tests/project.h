@@ -199,12 +199,15 @@ static inline void must_accept(const ms_profile *profile, ms_str request, const 
 }
 
 /* Read in the provider's format and projected again: the same bytes. */
-static inline void must_stay(const ms_profile *profile, ms_str request, const history *h)
+static inline void must_stay(const ms_profile *profile, bool thinking, ms_str request,
+                             const history *h)
 {
+    ms_project_opts opts = everything;
     const ms_dialect *d = projection_dialect(profile);
     if (d == NULL) return;
     history again = history_read(d->name, request);
-    ms_str second = projected_all(profile, &everything, &again);
+    opts.thinking = thinking;
+    ms_str second = projected_all(profile, &opts, &again);
     if (ms_str_equal(second, request)) return;
     print_history(h);
     print_text("request", request);
@@ -235,7 +238,7 @@ static inline ms_str sound(const ms_profile *profile, const ms_project_opts *opt
 {
     ms_str body = projected_all(profile, opts, h);
     must_accept(profile, body, h);
-    must_stay(profile, body, h);
+    must_stay(profile, opts->thinking, body, h);
     must_repeat(profile, opts, h);
     return body;
 }
@@ -321,6 +324,7 @@ static inline ms_project_opts row_opts(const table_row *r)
     opts.newest = opt_number(given, "newest");
     opts.step = opt_number(given, "step");
     opts.budget = opt_number(given, "budget");
+    opts.thinking = json_is_true(json_object_get(given, "thinking"));
     if (json_is_true(json_object_get(given, "bytes"))) opts.count = count_bytes;
     return opts;
 }

@@ -835,6 +835,23 @@ static void lint_strict_role(lint *l, const lint_path *message, ms_str role,
     }
 }
 
+/* Servers parse the arguments of each call, which must be an object (vLLM, SGLang). */
+static void lint_strict_arguments(lint *l, const lint_path *message, ms_str calls)
+{
+    ms_json_iter it = ms_json_iterate(calls);
+    lint_path list = lint_in(message, "tool_calls");
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path call = lint_nth(&list, i), function = lint_in(&call, "function");
+        lint_path at = lint_in(&function, "arguments");
+        ms_str value = lint_get(lint_get(it.value, "function"), "arguments"), object;
+        if (lint_kind(value) != LINT_STRING || value.len == 2) continue; /* "" is {} */
+        if (ms_json_check(lint_decode(l, value), NULL, &object, NULL) == MS_OK &&
+            lint_kind(object) == LINT_OBJECT)
+            continue;
+        lint_say(l, &at, value, "must be the text of an object");
+    }
+}
+
 static void lint_strict_roles(lint *l, const lint_path *at, ms_str list)
 {
     ms_json_iter it = ms_json_iterate(list);
@@ -845,6 +862,7 @@ static void lint_strict_roles(lint *l, const lint_path *at, ms_str list)
         ms_str role = lint_get(it.value, "role");
         if (lint_kind(role) == LINT_STRING)
             lint_strict_role(l, &message, role, before, first);
+        lint_strict_arguments(l, &message, lint_get(it.value, "tool_calls"));
         first = first && ms_json_string_is(role, MS_STR("system"));
         before = role.ptr != NULL ? role : it.value;
     }
