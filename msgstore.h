@@ -1137,8 +1137,13 @@ MS_API void ms_close(ms_store *store);
 /* A selection for ms_copy. Zeroed: everything. */
 typedef struct ms_keep {
     size_t newest;            /* the newest n of each location; 0: all */
+    uint64_t newest_bytes;    /* of these the newest whose records have at most so many
+                                 bytes; 0: all */
     bool has_since;           /* messages with since <= time, and those without time */
     int64_t since_ns;
+    bool whole_turns;         /* a turn that one of these limits divides is kept whole. A
+                                 turn has one turn_id; without, it begins at a
+                                 user_message. A location without either is one turn */
     const ms_str *locations;  /* only these */
     size_t n_locations;       /* 0: all */
     bool dry_run;             /* count only */
@@ -1671,6 +1676,8 @@ typedef struct ms_log_info {
     uint64_t pid;             /* of the last writer; a hint */
     ms_log_engine engine;     /* in use; AUTO for a reader */
     bool poisoned;
+    bool replaced;            /* the path names another file now, as after a rewrite by
+                                 any process, or none: a reader has to open it again */
 } ms_log_info;
 
 MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err);
@@ -1704,8 +1711,8 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  *     killed rewrite is removed.
  *   - A log at the path is replaced only with `replace`. The new file has its
  *     permissions, owner and group (MS_E_IO where that is impossible). Readers of the
- *     old one finish on it. It is synced first, since a power loss can bring it back
- *     until the new name is durable.
+ *     old one finish on it; see ms_log_info.replaced. It is synced first, since a power
+ *     loss can bring it back until the new name is durable.
  *   - The log that is replaced refuses appends from the beginning of the copy on
  *     (MS_E_CONFLICT: close it, open the file anew), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
@@ -1722,28 +1729,31 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
 /* ---- The same while the source takes appends: a log that runs for weeks keeps the newest
  * messages, and no call of the thread that appends waits for the disk.
  *
- *     another thread:           ms_rewrite_begin, ms_rewrite_run until more is false
+ *     another thread:           ms_rewrite_run until more is false
  *     the thread that appends:  ms_rewrite_end; from here on it uses the new store
  *     another thread:           closes the old store when no cursor reads it any more
  *
  * The source takes appends and changes until ms_rewrite_end if it is a writer's handle of
- * the log at to->path, without `shared`. Otherwise that log refuses appends from
- * ms_rewrite_begin on, as in ms_log_rewrite. The errors are those of ms_log_rewrite. One
- * call at a time for each rewrite. */
+ * the log at to->path, without `shared`. Otherwise that log refuses appends from the first
+ * run on, as in ms_log_rewrite. The errors are those of ms_log_rewrite. One call at a time
+ * for each rewrite. */
 
-typedef struct ms_rewrite ms_rewrite;
+/* Set the first four members, zero the others. What they point to must not change until
+ * the end. */
+typedef struct ms_rewrite {
+    ms_store *source;
+    const ms_log_desc *to;
+    bool replace;
+    const ms_keep *keep;      /* NULL: all */
+    ms_copy_report report;    /* so far */
+    struct ms__rewriting *state; /* private; NULL: not begun */
+} ms_rewrite;
 
-/* Begins: makes the new file. What `to` and `keep` point to must not change until the
- * end. */
-MS_API ms_result ms_rewrite_begin(ms_rewrite **rewrite, ms_store *source,
-                                  const ms_log_desc *to, bool replace,
-                                  const ms_keep *keep, ms_error *err);
-
-/* Copies what the source has now, for about budget_us microseconds (0: without a limit).
- * Once all of it is copied the call syncs and verifies the copy, as long as the disk
- * takes, and *more is false. Another call does the same for what was appended since. MS_E_CONFLICT: a
- * message was redacted meanwhile; end the rewrite and begin again. After any error end
- * it. */
+/* The first call makes the new file. Copies what the source has now, for about budget_us
+ * microseconds (0: without a limit). The call that comes to the end syncs and verifies the
+ * copy, as long as the disk takes, and sets *more to false. Another call does the same for
+ * what was appended since. MS_E_CONFLICT: a message was redacted meanwhile; end the
+ * rewrite and begin again. After any error end it. */
 MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *more,
                                 ms_error *err);
 
@@ -1754,10 +1764,8 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *m
  * What was not durable in the source becomes so with the next sync, which syncs the
  * folder, too. MS_E_BUSY: a run is missing, or the source was synced after it; the
  * rewrite goes on. MS_E_DAMAGED: *fresh is open, see ms_log_rewrite. After other errors
- * *fresh is NULL, and the source goes on as before. report may be NULL. A rewrite of NULL
- * is allowed. */
-MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh,
-                                ms_copy_report *report, ms_error *err);
+ * *fresh is NULL, and the source goes on as before. */
+MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error *err);
 
 #endif /* MSGSTORE_NO_LOG */
 
@@ -7327,8 +7335,10 @@ typedef struct ms__copying {
     const ms_keep *keep;
     ms_copy_report *report;
     ms_arena *arena;
-    ms__kept *kept;   /* sorted by location; NULL: all locations, from 0 on */
+    ms__kept *kept;   /* sorted by location; NULL: all locations */
     size_t n_kept;
+    uint64_t from;    /* messages before that number go, unless `kept` has their turn */
+    uint64_t beyond;  /* a number that no message has yet */
     uint64_t last;    /* number of the last message read */
     uint64_t placed;  /* and of the last one copied */
     ms_str *names;    /* of locations that have facts, some repeated */
@@ -7379,48 +7389,140 @@ static bool ms__kept_find(const ms__copying *c, ms_str location, uint64_t *from)
 static bool ms__keeps(const ms__copying *c, const ms_msg *msg)
 {
     int64_t t;
-    uint64_t from;
-    if (c->keep->has_since && ms_time(msg, &t) && t < c->keep->since_ns) return false;
-    if (!c->kept) return true;
-    return ms__kept_find(c, ms__location(msg), &from) && ms_seq(msg) >= from;
+    uint64_t from = c->from;
+    if (c->kept && !ms__kept_find(c, ms__location(msg), &from)) return false;
+    if (!c->keep->whole_turns && from < c->from) from = c->from;
+    if (ms_seq(msg) < from) return false;
+    return !c->keep->has_since || c->keep->whole_turns || !ms_time(msg, &t) ||
+           t >= c->keep->since_ns;
 }
 
-/* Finds the number of the oldest of the newest n messages of a location. */
-static MS__APART ms_result ms__kept_from(const ms__copying *c, ms_str location,
-                                         ms_cursor *it, uint64_t *from, ms_error *err)
+static ms_result ms__kept_close(ms_cursor *it, ms_error *err)
 {
-    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, c->keep->newest);
-    MS__TRY(ms_query_open(c->source, &q, it, err));
-    const ms_msg *oldest = ms__next_stored(it);
-    *from = oldest ? ms_seq(oldest) : 0;
     ms_result code = ms_cursor_close(it, err);
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
+/* Raises `from` to the first message that a query returns, or beyond all messages. */
+static ms_result ms__kept_first(const ms__copying *c, const ms_query *q, ms_cursor *it,
+                                uint64_t *from, ms_error *err)
+{
+    MS__TRY(ms_query_open(c->source, q, it, err));
+    const ms_msg *first = ms__next_stored(it);
+    uint64_t seq = first ? ms_seq(first) : c->beyond;
+    if (*from < seq) *from = seq;
+    return ms__kept_close(it, err);
+}
+
+/* Does a turn begin with a message, whose turn id is `turn`, after the message `before`
+ * of its location? */
+static bool ms__turn_begins(ms_str turn, bool user, const ms_msg *before)
+{
+    ms_str last = ms_get(before, MS_F_TURN_ID).text;
+    return turn.ptr || last.ptr ? !ms_str_equal(turn, last) : user;
+}
+
+/* Moves `from` to the begin of the turn that it divides. */
+static ms_result ms__kept_turn(const ms__copying *c, ms_str location, ms_cursor *it,
+                               uint64_t *from, ms_error *err)
+{
+    const ms_msg *msg;
+    ms_str turn = ms__absent();
+    bool user = false, room = true;
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
+    q.after_seq = *from - 1;
+    MS__TRY(ms_query_open(c->source, &q, it, err));
+    if ((msg = ms__next_stored(it)) != NULL) {
+        *from = ms_seq(msg);
+        turn = ms_get(msg, MS_F_TURN_ID).text;
+        user = ms_type_of(msg) == MS_T_USER_MESSAGE;
+        room = ms__keep_copy(c->arena, &turn);
+    }
+    MS__TRY(ms__kept_close(it, err));
+    if (!msg || !room) return room ? MS_OK : ms__no_arena(err, c->arena, turn.len);
+    q.after_seq = 0;
+    q.before_seq = *from;
+    q.reverse = true;
+    MS__TRY(ms_query_open(c->source, &q, it, err));
+    while ((msg = ms__next_stored(it)) != NULL && !ms__turn_begins(turn, user, msg)) {
+        *from = ms_seq(msg);
+        user = ms_type_of(msg) == MS_T_USER_MESSAGE;
+    }
+    return ms__kept_close(it, err);
+}
+
+/* Finds the number from which on a location is kept, by the rules for each location. */
+static MS__APART ms_result ms__kept_from(const ms__copying *c, ms_str location,
+                                         ms_cursor *it, uint64_t *from, ms_error *err)
+{
+    const ms_keep *keep = c->keep;
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, keep->newest);
+    *from = 0;
+    if (ms__is_empty(location)) return MS_OK;
+    if (keep->newest > 0) MS__TRY(ms__kept_first(c, &q, it, from, err));
+    if (!keep->has_since || !keep->whole_turns) return MS_OK;
+    q.limit = 0;
+    q.has_since = true;
+    q.since_ns = keep->since_ns;
+    return ms__kept_first(c, &q, it, from, err);
+}
+
 /* Lists the locations to copy, those that the caller names or all, with their first
  * numbers. */
-static MS__APART ms_result ms__kept_list(ms__copying *c, ms_error *err)
+static MS__APART ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_error *err)
 {
     const ms_keep *keep = c->keep;
     ms_listing listing;
     memset(&listing, 0, sizeof listing);
-    if (keep->newest == 0 && keep->n_locations == 0) return MS_OK;
+    if (keep->newest == 0 && keep->n_locations == 0 && !keep->whole_turns) return MS_OK;
     if (keep->n_locations == 0)
         MS__TRY(ms_list(c->source, NULL, c->arena, &listing, err));
     size_t n = keep->n_locations ? keep->n_locations : listing.count;
     ms__kept *kept = (ms__kept *)ms_arena_alloc(c->arena, n * sizeof *kept);
-    ms_cursor *it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof *it);
-    if (!kept || !it) return ms__no_arena(err, c->arena, n * sizeof *kept);
+    if (!kept) return ms__no_arena(err, c->arena, n * sizeof *kept);
     for (size_t i = 0; i < n; i++) {
         kept[i].location = keep->n_locations ? keep->locations[i]
                                              : listing.items[i].location;
-        kept[i].from = 0;
-        if (keep->newest > 0 && !ms__is_empty(kept[i].location))
-            MS__TRY(ms__kept_from(c, kept[i].location, it, &kept[i].from, err));
+        MS__TRY(ms__kept_from(c, kept[i].location, it, &kept[i].from, err));
     }
     ms__sort(kept, n, sizeof *kept, ms__kept_less);
     c->kept = kept;
     c->n_kept = n;
+    return MS_OK;
+}
+
+/* Counts the bytes of what the other rules keep, from the newest message on. */
+static ms_result ms__kept_bytes(ms__copying *c, ms_cursor *it, ms_error *err)
+{
+    const ms_msg *msg;
+    uint64_t bytes = 0, from = c->beyond;
+    ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
+    q.reverse = true;
+    MS__TRY(ms_query_open(c->source, &q, it, err));
+    while ((msg = ms__next_stored(it)) != NULL) {
+        if (!ms__keeps(c, msg)) continue;
+        bytes += ms_size(msg);
+        if (bytes > c->keep->newest_bytes) break;
+        from = ms_seq(msg);
+    }
+    c->from = msg ? from : 0;
+    return ms__kept_close(it, err);
+}
+
+/* Finds out what is kept. */
+static ms_result ms__kept_choose(ms__copying *c, ms_error *err)
+{
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof *it);
+    if (!it) return ms__no_arena(err, c->arena, sizeof *it);
+    MS__TRY(ms__kept_list(c, it, err));
+    if (c->keep->newest_bytes > 0) MS__TRY(ms__kept_bytes(c, it, err));
+    if (!c->keep->whole_turns) return MS_OK;
+    for (size_t i = 0; i < c->n_kept; i++) {
+        ms__kept *k = &c->kept[i];
+        if (k->from < c->from) k->from = c->from;
+        if (k->from > 0 && !ms__is_empty(k->location))
+            MS__TRY(ms__kept_turn(c, k->location, it, &k->from, err));
+    }
     return MS_OK;
 }
 
@@ -7635,7 +7737,8 @@ static ms_result ms__copy_list(ms__copying *c, ms_error *err)
     c->report->dropped = stat.hidden;
     c->changed = stat.changes != 0;
     c->mark = stat.as_of;
-    MS__TRY(ms__kept_list(c, err));
+    c->beyond = c->source->backend->stat ? stat.last_seq + 1 : UINT64_MAX;
+    MS__TRY(ms__kept_choose(c, err));
     c->phase = MS__COPY_MESSAGES;
     if (c->live && c->mark == 0) c->phase = MS__COPY_SINCE; /* empty; 0 is no bound */
     return MS_OK;
@@ -11194,14 +11297,6 @@ static const unsigned char *ms__ring_sound(const ms__mem *m, uint32_t unit)
     return r && ms__check_fields(r, 0, NULL) == MS_OK ? r : NULL;
 }
 
-/* Does a turn begin with the message r of a location, whose last one is `before`? */
-static bool ms__turn_begins(const unsigned char *r, const unsigned char *before)
-{
-    ms_str turn = ms_get(ms__msg(r), MS_F_TURN_ID).text;
-    ms_str last = ms_get(ms__msg(before), MS_F_TURN_ID).text;
-    return turn.ptr || last.ptr ? !ms_str_equal(turn, last) : r[5] == MS_T_USER_MESSAGE;
-}
-
 /* Chooses what a location keeps: messages from unit x on, without the rest of a turn that
  * x divides, unless that goes on to unit `end`. A posting list is built anew soon, so it
  * carries the choice: `wanted` is the first unit kept, `first` its new one. */
@@ -11214,7 +11309,9 @@ static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t
     for (uint32_t i = n; before && i < count; i++, before = r) {
         uint32_t unit = ms__postings_entry(all, i);
         r = unit < end ? ms__ring_sound(m, unit) : NULL;
-        if (!r || !ms__turn_begins(r, before)) continue;
+        ms_str turn = r ? ms_get(ms__msg(r), MS_F_TURN_ID).text : ms__absent();
+        bool user = r && r[5] == MS_T_USER_MESSAGE;
+        if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;
         n = i;
         break;
     }
@@ -17667,6 +17764,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     out->pid = log->map.super ? ms__get64(log->map.super + MS__AT_PID) : 0;
     out->engine = log->writer ? log->append.engine : MS_ENGINE_AUTO;
     out->poisoned = log->durable.poisoned;
+    out->replaced = !ms__log_in_place(log);
     ms__lock_give(&log->lock);
     return MS_OK;
 }
@@ -17694,7 +17792,7 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 
 /* A running rewrite. `old` is the log at the place of the new one. It is open for
  * writing, so no other process can write there. */
-struct ms_rewrite {
+typedef struct ms__rewriting {
     ms_log_desc to;
     ms_keep keep;
     ms_copy_report report;
@@ -17711,9 +17809,9 @@ struct ms_rewrite {
     uint64_t erasures; /* of the source, when the copy began */
     uint64_t covered;  /* the copy that is on the disk has the source up to here */
     uint64_t verified; /* the copy, up to here */
-};
+} ms__rewriting;
 
-static ms_result ms__hold_take(ms_rewrite *w, ms_store *source, bool replace,
+static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
                                ms_error *err)
 {
     ms_os_stat st;
@@ -17739,7 +17837,7 @@ static ms_result ms__hold_take(ms_rewrite *w, ms_store *source, bool replace,
 
 /* replaced: no handle appends to the log from here on, since the copy would lack it, and
  * no sync of it is reported any more. */
-static ms_result ms__hold_mark(ms_rewrite *w, uint32_t replaced, ms_error *err)
+static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *err)
 {
     if (!w->old) return MS_OK;
     ms__lock_take(&w->old->lock);
@@ -17754,8 +17852,8 @@ static ms_result ms__hold_mark(ms_rewrite *w, uint32_t replaced, ms_error *err)
                                              w->old->file.path);
 }
 
-static MS__APART ms_result ms__rewrite_open(ms_rewrite *w, ms_store *source, bool replace,
-                                            ms_error *err)
+static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
+                                            bool replace, ms_error *err)
 {
     ms_store *store;
     w->path = ms__path_beside(&w->to.alloc, w->to.path, "", &w->path_size);
@@ -17783,7 +17881,7 @@ static MS__APART ms_result ms__rewrite_open(ms_rewrite *w, ms_store *source, boo
 }
 
 /* Frees everything but the new log, if that is in its place. */
-static void ms__rewrite_free(ms_rewrite *w, bool placed)
+static void ms__rewrite_free(ms__rewriting *w, bool placed)
 {
     const ms_os *os = w->to.os;
     ms_alloc alloc = w->to.alloc;
@@ -17802,29 +17900,27 @@ static void ms__rewrite_free(ms_rewrite *w, bool placed)
     (void)ms__resize(&alloc, w, sizeof *w, 0);
 }
 
-MS_API ms_result ms_rewrite_begin(ms_rewrite **rewrite, ms_store *source,
-                                  const ms_log_desc *to, bool replace,
-                                  const ms_keep *keep, ms_error *err)
+static ms_result ms__rewrite_begin(ms_rewrite *rewrite, ms_error *err)
 {
-    *rewrite = NULL;
-    MS__TRY(ms__open_check(source, err));
-    MS__TRY(ms__log_desc_check(to, err));
-    ms_rewrite *w = (ms_rewrite *)ms__resize(&to->alloc, NULL, 0, sizeof *w);
+    MS__TRY(ms__open_check(rewrite->source, err));
+    MS__TRY(ms__log_desc_check(rewrite->to, err));
+    const ms_alloc *alloc = &rewrite->to->alloc;
+    ms__rewriting *w = (ms__rewriting *)ms__resize(alloc, NULL, 0, sizeof *w);
     if (!w) return ms__no_memory(err, sizeof *w);
     memset(w, 0, sizeof *w);
-    w->to = *to;
+    w->to = *rewrite->to;
     if (!w->to.os) w->to.os = &ms__os_table;
-    if (keep) w->keep = *keep;
+    if (rewrite->keep) w->keep = *rewrite->keep;
     w->keep.dry_run = false;
     ms__arena_init(&w->arena, &w->to.alloc);
-    ms_result code = ms__rewrite_open(w, source, replace, err);
-    if (code == MS_OK) *rewrite = w;
+    ms_result code = ms__rewrite_open(w, rewrite->source, rewrite->replace, err);
+    if (code == MS_OK) rewrite->state = w;
     else ms__rewrite_free(w, false);
     return code;
 }
 
 /* A message was erased in the source, but not in the copy. */
-static ms_result ms__rewrite_sound(const ms_rewrite *w, ms_error *err)
+static ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
 {
     if (!w->own || w->old->append.erasures == w->erasures) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT, "a message of '%s' was redacted while it was "
@@ -17833,7 +17929,7 @@ static ms_result ms__rewrite_sound(const ms_rewrite *w, ms_error *err)
 
 /* Copies until time is over, or up to where the source ends now, which is *upto. Appends
  * may be faster than the copy: it does not run after them. */
-static ms_result ms__rewrite_copy(ms_rewrite *w, uint64_t start, uint32_t budget_us,
+static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t budget_us,
                                   bool *end, uint64_t *upto, ms_error *err)
 {
     const ms_os *os = w->to.os;
@@ -17844,15 +17940,13 @@ static ms_result ms__rewrite_copy(ms_rewrite *w, uint64_t start, uint32_t budget
         w->copying.goal = ms__log_places(w->old);
         ms__lock_give(&w->old->lock);
     }
-    while (!*end) {
-        if (budget_us && os->micros(os->ctx) - start >= budget_us) return MS_OK;
-        MS__TRY(ms__copy_step(&w->copying, budget_us ? 16 : 4096, end, err));
-    }
+    do MS__TRY(ms__copy_step(&w->copying, budget_us ? 16 : 4096, end, err));
+    while (!*end && (!budget_us || os->micros(os->ctx) - start < budget_us));
     return MS_OK;
 }
 
 /* Reads what was written to the copy since the last time. */
-static ms_result ms__rewrite_verify(ms_rewrite *w, ms_error *err)
+static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
 {
     ms_log_report r;
     ms_log_desc d = w->to;
@@ -17869,7 +17963,7 @@ static ms_result ms__rewrite_verify(ms_rewrite *w, ms_error *err)
 /* Syncs the copy. The bytes of the old file go to the disk, too: until the new name is
  * durable a power loss can bring it back, and the new one reports more as durable. Its
  * own durable end stays: the new file may not reach there. */
-static ms_result ms__rewrite_sync(ms_rewrite *w, uint64_t upto, ms_error *err)
+static ms_result ms__rewrite_sync(ms__rewriting *w, uint64_t upto, ms_error *err)
 {
     ms_store *fresh = &w->fresh->core.store;
     ms_result code = ms_sync(fresh, NULL, err);
@@ -17889,13 +17983,11 @@ static ms_result ms__rewrite_sync(ms_rewrite *w, uint64_t upto, ms_error *err)
     return MS_OK;
 }
 
-MS_API ms_result ms_rewrite_run(ms_rewrite *w, uint32_t budget_us, bool *more,
-                                ms_error *err)
+static ms_result ms__rewrite_run(ms__rewriting *w, uint64_t start, uint32_t budget_us,
+                                 bool *more, ms_error *err)
 {
     uint64_t upto = 0;
     bool end;
-    uint64_t start = w->to.os->micros(w->to.os->ctx);
-    *more = true;
     MS__TRY(ms__rewrite_copy(w, start, budget_us, &end, &upto, err));
     MS__TRY(ms__rewrite_sound(w, err));
     if (!end) return MS_OK;
@@ -17907,9 +17999,21 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *w, uint32_t budget_us, bool *more,
     return MS_OK;
 }
 
+MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *more,
+                                ms_error *err)
+{
+    *more = true;
+    if (!rewrite->state) MS__TRY(ms__rewrite_begin(rewrite, err));
+    ms__rewriting *w = rewrite->state;
+    uint64_t start = w->to.os->micros(w->to.os->ctx);
+    ms_result code = ms__rewrite_run(w, start, budget_us, more, err);
+    rewrite->report = w->report;
+    return code;
+}
+
 /* Is all on the disk that the source has reported as durable? Where each append is synced
  * the sync of another thread may be about to return. */
-static bool ms__rewrite_covers(const ms_rewrite *w)
+static bool ms__rewrite_covers(const ms__rewriting *w)
 {
     if (!w->own) return true;
     ms__lock_take(&w->old->lock);
@@ -17919,7 +18023,7 @@ static bool ms__rewrite_covers(const ms_rewrite *w)
 }
 
 /* Gives the new log the path, and the options that the caller asked for. */
-static ms_result ms__rewrite_place(ms_rewrite *w, ms_error *err)
+static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
 {
     const ms_os *os = w->to.os;
     ms__log *fresh = w->fresh;
@@ -17944,60 +18048,71 @@ static ms_result ms__rewrite_place(ms_rewrite *w, ms_error *err)
     return MS_OK;
 }
 
-MS_API ms_result ms_rewrite_end(ms_rewrite *w, ms_store **fresh, ms_copy_report *report,
-                                ms_error *err)
+/* Is a run missing before the end? */
+static bool ms__rewrite_lacks(const ms__rewriting *w)
+{
+    if (!w || !w->ready) return true;
+    return w->own && w->old->opts.sync != MS_SYNC_EACH && !ms__rewrite_covers(w);
+}
+
+/* Copies the rest, and puts the new log in its place. *copied: MS_E_DAMAGED if records are
+ * missing. */
+static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_error *err)
 {
     uint64_t upto = 0;
     bool end;
-    ms_result code = MS_OK, copied = MS_OK;
-    if (fresh) *fresh = NULL;
-    if (!w) return MS_OK;
-    if (!fresh) {
-        ms__rewrite_free(w, false);
-        return MS_OK;
-    }
-    if (!w->ready || (w->own && w->old->opts.sync != MS_SYNC_EACH &&
-                      !ms__rewrite_covers(w)))
-        return ms__fail(err, MS_E_BUSY, "the copy of '%s' lacks what is on the disk: "
-                        "ms_rewrite_run has more to do", w->path);
-    if (w->own) code = ms__hold_mark(w, 1, err);
-    if (code == MS_OK) code = ms__rewrite_copy(w, 0, 0, &end, &upto, err);
-    if (code == MS_OK) code = ms__rewrite_sound(w, err);
+    if (w->own) MS__TRY(ms__hold_mark(w, 1, err));
+    MS__TRY(ms__rewrite_copy(w, 0, 0, &end, &upto, err));
+    MS__TRY(ms__rewrite_sound(w, err));
     uint64_t copy_end = w->fresh->end;
-    if (code == MS_OK) copied = ms__copy_end(&w->copying, err);
-    if (copied != MS_E_DAMAGED && code == MS_OK) code = copied;
+    *copied = ms__copy_end(&w->copying, err);
+    if (*copied != MS_OK && *copied != MS_E_DAMAGED) return *copied;
     bool covers = ms__rewrite_covers(w) && w->fresh->end == copy_end;
-    if (code == MS_OK && !covers) code = ms__rewrite_sync(w, upto, err);
-    if (code == MS_OK) code = ms__rewrite_place(w, err);
-    if (report) *report = w->report;
-    if (code == MS_OK) *fresh = &w->fresh->core.store;
-    ms__rewrite_free(w, code == MS_OK);
-    return code != MS_OK ? code : copied;
+    if (!covers) MS__TRY(ms__rewrite_sync(w, upto, err));
+    return ms__rewrite_place(w, err);
 }
 
+MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error *err)
+{
+    ms__rewriting *w = rewrite->state;
+    ms_result code = MS_OK, copied = MS_OK;
+    if (fresh) {
+        *fresh = NULL;
+        if (ms__rewrite_lacks(w))
+            return ms__fail(err, MS_E_BUSY, "the copy of '%s' lacks what is on the disk: "
+                            "ms_rewrite_run has more to do",
+                            w ? w->path : rewrite->to->path);
+        code = ms__rewrite_finish(w, &copied, err);
+        rewrite->report = w->report;
+        if (code == MS_OK) *fresh = &w->fresh->core.store;
+    }
+    if (w) ms__rewrite_free(w, fresh && code == MS_OK);
+    rewrite->state = NULL;
+    return code != MS_OK ? code : copied;
+}
 
 MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
                                 const ms_keep *keep, ms_copy_report *report,
                                 ms_error *err)
 {
-    ms_copy_report unseen;
-    ms_rewrite *w;
+    ms_rewrite w;
     ms_store *fresh = NULL;
-    bool more = true, own;
-    if (!report) report = &unseen;
-    memset(report, 0, sizeof *report);
+    bool more = true;
+    memset(&w, 0, sizeof w);
+    w.source = source;
+    w.to = to;
+    w.replace = replace;
+    w.keep = keep;
+    if (report) *report = w.report;
     MS__TRY(ms__open_check(source, err));
     if (keep && keep->dry_run) return ms_copy(NULL, source, keep, NULL, report, err);
-    MS__TRY(ms_rewrite_begin(&w, source, to, replace, keep, err));
-    own = w->own;
-    ms_result code = own ? ms__hold_mark(w, 1, err) : MS_OK; /* the copy takes a while */
-    while (code == MS_OK && more) code = ms_rewrite_run(w, 0, &more, err);
-    *report = w->report;
-    if (code != MS_OK) {
-        ms__rewrite_free(w, false);
-        return code;
-    }
-    code = ms_rewrite_end(w, &fresh, report, err);
+    MS__TRY(ms__rewrite_begin(&w, err));
+    bool own = w.state->own; /* the copy takes a while: it refuses from here on */
+    ms_result code = own ? ms__hold_mark(w.state, 1, err) : MS_OK;
+    while (code == MS_OK && more) code = ms_rewrite_run(&w, 0, &more, err);
+    if (code == MS_OK) code = ms_rewrite_end(&w, &fresh, err);
+    else (void)ms_rewrite_end(&w, NULL, NULL);
+    if (report) *report = w.report;
     if (!fresh) return code;
     int failed = ms__os_folder_done(ms__log_of(fresh)->os, to->path);
     ms__log_of(fresh)->file.folder_synced = true;

@@ -27,7 +27,7 @@ typedef struct game {
     ms_store *reading;        /* atomic: what the reader uses; NULL: nothing */
     ms_log_desc desc;
     ms_keep keep;
-    ms_rewrite *rewrite;
+    ms_rewrite rewrite;
     int state;                /* atomic */
     bool quit;                /* atomic */
     unsigned rewrites;
@@ -89,12 +89,12 @@ static ms_result keep_house(game *g, ms_error *err)
         __atomic_store_n(&g->state, IDLE, __ATOMIC_RELEASE);
     }
     if (state == WANTED) {
-        bool all = g->rewrites % 4 == 3; /* a compaction */
-        if (!g->rewrite)
-            result = ms_rewrite_begin(&g->rewrite, g->store, &g->desc, true,
-                                      all ? NULL : &g->keep, err);
+        g->rewrite.source = g->store;
+        g->rewrite.to = &g->desc;
+        g->rewrite.replace = true;
+        g->rewrite.keep = g->rewrites % 4 == 3 ? NULL : &g->keep; /* NULL: a compaction */
         while (result == MS_OK && more)
-            result = ms_rewrite_run(g->rewrite, 0, &more, err);
+            result = ms_rewrite_run(&g->rewrite, 0, &more, err);
         if (result == MS_OK) __atomic_store_n(&g->state, READY, __ATOMIC_RELEASE);
         return result;
     }
@@ -118,12 +118,11 @@ static void *housekeeper(void *arg)
 static ms_result take_over(game *g, ms_error *err)
 {
     ms_store *fresh;
-    ms_result result = ms_rewrite_end(g->rewrite, &fresh, NULL, err);
+    ms_result result = ms_rewrite_end(&g->rewrite, &fresh, err);
     if (result == MS_E_BUSY) { /* synced meanwhile: one more run */
         __atomic_store_n(&g->state, WANTED, __ATOMIC_RELEASE);
         return MS_OK;
     }
-    g->rewrite = NULL;
     if (result != MS_OK) return result;
     g->old = g->store;
     __atomic_store_n(&g->store, fresh, __ATOMIC_SEQ_CST);
@@ -219,7 +218,7 @@ int main(int argc, char **argv)
     pthread_join(threads[0], NULL);
     pthread_join(threads[1], NULL);
     report(&g, frames);
-    (void)ms_rewrite_end(g.rewrite, NULL, NULL, NULL);
+    (void)ms_rewrite_end(&g.rewrite, NULL, NULL);
     if (g.state == OLD) ms_close(g.old);
     ms_close(g.store);
     if (result != MS_OK) fprintf(stderr, "%s\n", err.message);

@@ -329,10 +329,9 @@ controls()
         '| 1 ? ms__copy_batch(c, err) : MS_OK;'
     control source_of_a_rewrite_not_marked gcc test_rewrite \
         threads_append_and_read_while_the_file_is_replaced 100 \
-        ms_rewrite_end 'if (w->own) code = ms__hold_mark(w, 1, err);' ''
+        ms__rewrite_finish 'if (w->own) MS__TRY(ms__hold_mark(w, 1, err));' ''
     control rest_of_a_rewrite_left_out gcc test_rewrite an_empty_log_is_rewritten 100 \
-        ms_rewrite_end 'if (code == MS_OK) code = ms__rewrite_copy(w, 0, 0, &end, &upto, err);' \
-        'end = true;'
+        ms__rewrite_finish 'MS__TRY(ms__rewrite_copy(w, 0, 0, &end, &upto, err));' ''
     control redaction_lost_in_a_rewrite gcc test_rewrite a_redaction_ends_a_rewrite 100 \
         ms__rewrite_sound 'w->old->append.erasures == w->erasures' 'w->old'
     control sync_of_a_replaced_file_reported gcc test_rewrite changes_follow_to_the_new_file 100 \
@@ -417,7 +416,7 @@ controls()
         ms__log_attach_file 'code = ms__super_durable(log, again, sizeof again, false, err);' ';'
     control rewrite_not_verified gcc test_log_place \
         a_rewrite_is_refused_when_its_bytes_are_wrong 100 \
-        ms_rewrite_run 'MS__TRY(ms__rewrite_verify(w, err));' ''
+        ms__rewrite_run 'MS__TRY(ms__rewrite_verify(w, err));' ''
     control durable_told_before_the_sync gcc test_log_sync \
         nothing_is_durable_when_power_is_lost_in_a_sync 100 \
         ms__log_sync_now 'd->erased = UINT64_MAX;' \
@@ -671,7 +670,8 @@ controls()
     control overlong_utf8_taken gcc test_json_read utf8_is_checked_like_the_twin 20 \
         ms__utf8_char 'if (c == 0xE0) low = 0xA0;' 'if (0) ;'
     control ring_drops_within_a_turn gcc test_ring a_ring_is_as_a_list_that_drops 5 \
-        ms__ring_choose 'if (!r || !ms__turn_begins(r, before)) continue;' 'break;'
+        ms__ring_choose 'if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;' \
+        'break;'
     control ring_keeps_changes_of_dropped gcc test_ring a_ring_is_as_a_list_that_drops 5 \
         ms__ring_keeps_change 'if (!loc->all.first) return false;' 'return true;'
     control ring_cursor_not_stopped gcc test_ring a_ring_is_as_a_list_that_drops 5 \

@@ -243,27 +243,31 @@ static void step_written(world *w)
     w->disks[w->at].os.write = sim_write;
 }
 
-static ms_rewrite *rewrite;
+static ms_rewrite rewrite;
 
 static void step_begin(world *w)
 {
     ms_error err;
     ms_log_desc desc = world_desc(w, MS_LOG_WRITE, &w->trips[w->at].os);
-    step_must(w, ms_rewrite_begin(&rewrite, store_of(w), &desc, true, NULL, &err), &err);
+    bool more;
+    rewrite.source = store_of(w);
+    rewrite.to = &desc;
+    rewrite.replace = true;
+    step_must(w, ms_rewrite_run(&rewrite, 1, &more, &err), &err);
 }
 
 static void step_run(world *w)
 {
     ms_error err;
     bool more = true;
-    step_must(w, ms_rewrite_run(rewrite, 0, &more, &err), &err);
+    step_must(w, ms_rewrite_run(&rewrite, 0, &more, &err), &err);
     assert_false(more);
 }
 
 static void step_end(world *w)
 {
     ms_error err;
-    step_must(w, ms_rewrite_end(rewrite, &w->stores[OTHER], NULL, &err), &err);
+    step_must(w, ms_rewrite_end(&rewrite, &w->stores[OTHER], &err), &err);
 }
 
 static const scenario_step own[] = {

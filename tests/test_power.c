@@ -657,7 +657,7 @@ typedef struct life {
     power *p;
     ms_store *store, *reader;
     ms_store *other;          /* shared: a second writer, now and then */
-    ms_rewrite *rewrite;      /* of the store, while it goes on; NULL: none */
+    ms_rewrite rewrite;       /* of the store, while it goes on */
     bool wrote;               /* the first one, since it was opened */
     uint64_t last;
     uint64_t pace;            /* of so many moments at one the power is cut */
@@ -684,8 +684,7 @@ static bool life_reopen(life *l, bool poisoned)
         ms_close(l->other);
         l->other = NULL;
     }
-    (void)ms_rewrite_end(l->rewrite, NULL, NULL, NULL);
-    l->rewrite = NULL;
+    (void)ms_rewrite_end(&l->rewrite, NULL, NULL);
     ms_close(l->store);
     l->store = NULL;
     if (!poisoned && l->wrote && l->other == NULL) { /* now it is durable */
@@ -716,17 +715,19 @@ static bool life_rewrite_on(life *l)
     uint64_t before = s->one_in;
     s->one_in = before > 0 && test_one_in(&p->rng, 2) ? 6 : before;
     ms_result result = MS_OK;
-    if (l->rewrite == NULL) {
-        result = ms_rewrite_begin(&l->rewrite, l->store, &desc, true, NULL, &err);
+    if (l->rewrite.state == NULL) {
+        l->rewrite.source = l->store;
+        l->rewrite.to = &desc;
+        l->rewrite.replace = true;
+        result = ms_rewrite_run(&l->rewrite, 1, &more, &err);
     } else if (test_one_in(&p->rng, 2)) {
-        result = ms_rewrite_run(l->rewrite, test_one_in(&p->rng, 2) ? 0 : 20, &more, &err);
+        result = ms_rewrite_run(&l->rewrite, test_one_in(&p->rng, 2) ? 0 : 20, &more, &err);
     } else {
-        result = ms_rewrite_end(l->rewrite, &fresh, NULL, &err);
+        result = ms_rewrite_end(&l->rewrite, &fresh, &err);
         if (result == MS_OK) {
             p->lives++;
             ms_close(l->reader); /* it reads the old file */
             l->reader = NULL;
-            l->rewrite = NULL;
             if (test_one_in(&p->rng, 2) && !cut(p, 0, p->all, p->some, p->random))
                 return false;
             ms_close(l->store);
@@ -798,9 +799,9 @@ static bool life_step(life *l)
     if (what == 8) return life_reopen(l, false);
     if (what == 9) return life_sync_fails(l);
     if (what < 12) return life_look(l);
-    if (!p->shared && (what == 40 || ((l->rewrite != NULL || p->beside) && what > 50)))
+    if (!p->shared && (what == 40 || ((l->rewrite.state != NULL || p->beside) && what > 50)))
         return life_rewrite_on(l);
-    if (what < 12 + l->compactions && !p->shared && l->reader == NULL && !l->rewrite)
+    if (what < 12 + l->compactions && !p->shared && l->reader == NULL && !l->rewrite.state)
         return life_rewrite(l);
     return life_append(l);
 }
@@ -850,7 +851,9 @@ static bool life_begin(life *l)
 
 static bool one_life(power *p, uint64_t wanted)
 {
-    life l = {p, NULL, NULL, NULL, NULL, false, 0, 0, 0};
+    life l;
+    memset(&l, 0, sizeof l);
+    l.p = p;
     uint64_t until = p->images.all + 200 < wanted ? p->images.all + 200 : wanted;
     bool fine = life_begin(&l);
     while (fine && p->images.all < until && l.last + 2 * SCRIBE_BATCH < MOST) {
@@ -863,7 +866,7 @@ static bool one_life(power *p, uint64_t wanted)
             fine = claims(p, 0, l.store, l.last) && cut(p, 0, all, p->some, random);
     }
     p->sites[0].one_in = 0;
-    (void)ms_rewrite_end(l.rewrite, NULL, NULL, NULL);
+    (void)ms_rewrite_end(&l.rewrite, NULL, NULL);
     ms_close(l.reader);
     ms_close(l.other);
     ms_close(l.store);

@@ -1,4 +1,4 @@
-/* Rewriting a log while it takes appends (ms_rewrite_begin, _run, _end).
+/* Rewriting a log while it takes appends (ms_rewrite_run, ms_rewrite_end).
  *
  *   - Changes of every kind (tests/diary.h) between the portions of the copy: the new file
  *     shows what the old one showed. The judge is ms_copy of either one.
@@ -109,15 +109,28 @@ static ms_store *switched(test_store *s, ms_rewrite *w)
 {
     ms_error err;
     ms_store *old = s->store;
-    must(ms_rewrite_end(w, &s->store, NULL, &err), &err, "end");
+    must(ms_rewrite_end(w, &s->store, &err), &err, "end");
     return old;
 }
 
-static ms_rewrite *begun(test_store *s, const ms_keep *keep)
+static ms_rewrite rewrite_of(test_store *s, const ms_keep *keep)
+{
+    ms_rewrite w;
+    memset(&w, 0, sizeof w);
+    w.source = s->store;
+    w.to = &s->log;
+    w.replace = true;
+    w.keep = keep;
+    return w;
+}
+
+/* A rewrite that has copied its first records. */
+static ms_rewrite begun(test_store *s, const ms_keep *keep)
 {
     ms_error err;
-    ms_rewrite *w;
-    must(ms_rewrite_begin(&w, s->store, &s->log, true, keep, &err), &err, "begin");
+    bool more;
+    ms_rewrite w = rewrite_of(s, keep);
+    must(ms_rewrite_run(&w, 1, &more, &err), &err, "begin");
     return w;
 }
 
@@ -150,29 +163,29 @@ static void changes_follow_to_the_new_file(void **state)
             uint64_t before = test_below(&rng, 300), after = test_below(&rng, 4) * 40;
             snprintf(when, sizeof when, "round %zu.%d", round, k);
             while (before-- > 0) must(diary_step(&d, s.store, &err), &err, when);
-            ms_rewrite *w = begun(&s, NULL);
+            ms_rewrite w = begun(&s, NULL);
             for (uint64_t left = after + 1; left > 0 || more;) {
                 bool fine = true;
                 if (left > 0) left--;
                 if (left > 0) must(diary_step(&d, s.store, &err), &err, when);
                 if (test_one_in(&rng, 3) || left == 0)
-                    fine = run(w, test_one_in(&rng, 3) ? 0 : 1, &more);
+                    fine = run(&w, test_one_in(&rng, 3) ? 0 : 1, &more);
                 if (fine) continue;
                 conflicts++; /* a redaction */
-                (void)ms_rewrite_end(w, NULL, NULL, NULL);
+                (void)ms_rewrite_end(&w, NULL, NULL);
                 w = begun(&s, NULL);
                 more = true;
             }
             for (uint64_t i = test_below(&rng, 3); i > 0; i--)
                 if (!d.redacting) must(diary_step(&d, s.store, &err), &err, when);
             ms_store *old = s.store;
-            ms_result result = ms_rewrite_end(w, &s.store, NULL, &err);
+            ms_result result = ms_rewrite_end(&w, &s.store, &err);
             if (result == MS_E_CONFLICT) { /* a redaction after the last run */
                 s.store = old;
                 continue;
             }
             if (result == MS_E_BUSY) { /* its sync */
-                (void)ms_rewrite_end(w, NULL, NULL, NULL);
+                (void)ms_rewrite_end(&w, NULL, NULL);
                 s.store = old;
                 continue;
             }
@@ -201,7 +214,6 @@ static void a_new_file_has_the_newest_messages_with_their_notes_and_facts(void *
 {
     test_store s = log_at(4096, MS_ENGINE_AUTO);
     ms_keep keep;
-    ms_copy_report report;
     ms_error err;
     ms_stat is;
     bool more = true;
@@ -217,8 +229,8 @@ static void a_new_file_has_the_newest_messages_with_their_notes_and_facts(void *
         must(ms_append(s.store, MS_STR("place"), &m, &seq, &err), &err, "append");
         must(ms_note(s.store, seq, MS_STR("n"), ms_text("note"), &err), &err, "note");
     }
-    ms_rewrite *w = begun(&s, &keep);
-    assert_true(run(w, 0, &more));
+    ms_rewrite w = begun(&s, &keep);
+    assert_true(run(&w, 0, &more));
     assert_false(more);
     uint64_t seq;
     ms_envelope m = ms_assistant_message(ms_text("after"));
@@ -228,11 +240,11 @@ static void a_new_file_has_the_newest_messages_with_their_notes_and_facts(void *
     must(ms_location_set(s.store, MS_STR("place"), MS_STR("{\"user\":null}"), &err), &err,
          "facts");
     ms_store *old = s.store;
-    must(ms_rewrite_end(w, &s.store, &report, &err), &err, "end");
+    must(ms_rewrite_end(&w, &s.store, &err), &err, "end");
     ms_close(old);
-    assert_int_equal(report.copied, 11);
-    assert_int_equal(report.dropped, 90);
-    assert_int_equal(report.notes, 11);
+    assert_int_equal(w.report.copied, 11);
+    assert_int_equal(w.report.dropped, 90);
+    assert_int_equal(w.report.notes, 11);
     must(ms_store_stat(s.store, &is, &err), &err, "stat");
     assert_int_equal(is.messages, 11);
     assert_int_equal(is.last_seq, 101);
@@ -245,21 +257,172 @@ static void a_new_file_has_the_newest_messages_with_their_notes_and_facts(void *
     store_close(&s);
 }
 
+/* ---- what is kept ---- */
+
+enum { PLACES = 4, MOST = 400 };
+
+/* What a test knows of a message. */
+typedef struct known {
+    unsigned place, turn;     /* turn 0: it has none */
+    bool user, kept;
+    int64_t time;
+    uint64_t bytes;
+} known;
+
+static bool divides(const known *before, const known *m)
+{
+    return before->turn != 0 || m->turn != 0 ? before->turn != m->turn : m->user;
+}
+
+/* Marks what a rule keeps of n messages, number by number. */
+static void mark_kept(known *all, size_t n, const ms_keep *keep)
+{
+    size_t counts[PLACES] = {0};
+    uint64_t bytes = 0;
+    bool since[PLACES] = {false};
+    for (size_t i = n; i-- > 0;) {
+        known *m = &all[i];
+        m->kept = (keep->newest == 0 || counts[m->place]++ < keep->newest) &&
+                  (keep->has_since == 0 || keep->whole_turns || m->time >= keep->since_ns);
+    }
+    for (size_t i = 0; keep->has_since && keep->whole_turns && i < n; i++) {
+        since[all[i].place] = since[all[i].place] || all[i].time >= keep->since_ns;
+        all[i].kept = all[i].kept && since[all[i].place];
+    }
+    for (size_t i = n; keep->newest_bytes != 0 && i-- > 0;) {
+        if (all[i].kept) bytes += all[i].bytes;
+        all[i].kept = all[i].kept && bytes <= keep->newest_bytes;
+    }
+    for (unsigned place = 0; keep->whole_turns && place < PLACES; place++) {
+        const known *after = NULL;
+        for (size_t i = n; i-- > 0;) {
+            known *m = &all[i];
+            if (m->place != place) continue;
+            m->kept = m->kept || (after != NULL && after->kept && !divides(m, after));
+            after = m;
+        }
+    }
+}
+
+static known append_known(ms_store *store, uint64_t *rng, int64_t time)
+{
+    static const char *const names[PLACES] = {"a", "b", "cellar", "d"};
+    known k;
+    char turn[12], text[80];
+    const ms_msg *msg;
+    ms_error err;
+    uint64_t seq;
+    memset(&k, 0, sizeof k);
+    k.place = (unsigned)(test_below(rng, 7) / 2);
+    k.user = test_one_in(rng, 4);
+    k.time = time + (int64_t)test_below(rng, 3);
+    if (k.place == 1) k.turn = (unsigned)(time / 17) + 1;
+    memset(text, 'x', sizeof text);
+    ms_envelope m = ms_message(k.user ? MS_T_USER_MESSAGE : MS_T_OBSERVATION,
+                               ms_text_n(ms_str_n(text, test_below(rng, sizeof text))));
+    snprintf(turn, sizeof turn, "t%u", k.turn);
+    if (k.turn != 0) m.turn_id = ms_str_of(turn);
+    m.has_time = true;
+    m.time_ns = k.time;
+    must(ms_append(store, ms_str_of(names[k.place]), &m, &seq, &err), &err, "append");
+    must(ms_get_by_seq(store, seq, NULL, &msg, &err), &err, "get");
+    k.bytes = ms_size(msg);
+    return k;
+}
+
+static void must_have_kept(ms_store *store, const known *all, size_t n, const char *when)
+{
+    for (size_t i = 0; i < n; i++) {
+        const ms_msg *msg;
+        ms_result result = ms_get_by_seq(store, i + 1, NULL, &msg, NULL);
+        if (result != (all[i].kept ? MS_OK : MS_E_NOT_FOUND))
+            fail_msg("%s: message %zu of %zu, place %u: %s", when, i + 1, n, all[i].place,
+                     ms_result_text(result));
+    }
+}
+
+/* Age, number, bytes, whole turns, alone and together; some messages come in between. */
+static void a_rewrite_keeps_the_newest_by_each_rule(void **state)
+{
+    uint64_t rng = test_seed();
+    ms_os os = os_without_sync();
+    (void)state;
+    for (size_t round = 0; round < test_times(300); round++) {
+        static known all[MOST];
+        char when[60];
+        size_t n = 0, first = test_below(&rng, MOST - 40), rules = round % 16;
+        ms_keep keep;
+        bool more = true;
+        test_store s = log_at(4096, MS_ENGINE_MAP);
+        s.log.os = &os;
+        log_open(&s);
+        for (; n < first; n++) all[n] = append_known(s.store, &rng, (int64_t)n);
+        memset(&keep, 0, sizeof keep);
+        if (rules & 1) keep.newest = 1 + (size_t)test_below(&rng, 60);
+        if (rules & 2) keep.newest_bytes = 1 + test_below(&rng, 20000);
+        keep.has_since = (rules & 4) != 0;
+        keep.since_ns = (int64_t)test_below(&rng, first + 1);
+        keep.whole_turns = (rules & 8) != 0;
+        mark_kept(all, n, &keep);
+        ms_rewrite w = begun(&s, &keep);
+        assert_true(run(&w, 1, &more));
+        for (size_t i = test_below(&rng, 30); i > 0; i--, n++) {
+            all[n] = append_known(s.store, &rng, (int64_t)n);
+            all[n].kept = true;
+        }
+        assert_true(run(&w, 0, &more));
+        ms_close(switched(&s, &w));
+        snprintf(when, sizeof when, "round %zu, rules %zu", round, rules);
+        must_have_kept(s.store, all, n, when);
+        store_close(&s);
+    }
+}
+
 static void an_empty_log_is_rewritten(void **state)
 {
     test_store s = log_at(4096, MS_ENGINE_AUTO);
     bool more = true;
     (void)state;
     log_open(&s);
-    ms_rewrite *w = begun(&s, NULL);
+    ms_rewrite w = begun(&s, NULL);
     append_text(s.store, "first");
-    assert_true(run(w, 0, &more));
+    assert_true(run(&w, 0, &more));
     append_text(s.store, "second");
-    ms_close(switched(&s, w));
+    ms_close(switched(&s, &w));
     assert_int_equal(append_text(s.store, "third"), 3);
     ms_stat is;
     assert_int_equal(ms_store_stat(s.store, &is, NULL), MS_OK);
     assert_int_equal(is.messages, 3);
+    store_close(&s);
+}
+
+static void a_reader_notices_the_new_file(void **state)
+{
+    test_store s = log_at(4096, MS_ENGINE_AUTO);
+    bool more = true;
+    ms_store *reader;
+    ms_stat is;
+    ms_log_desc desc = s.log;
+    (void)state;
+    log_open(&s);
+    append_text(s.store, "first");
+    desc.mode = MS_LOG_READ;
+    assert_int_equal(ms_log_open(&reader, &desc, NULL), MS_OK);
+    ms_rewrite w = begun(&s, NULL);
+    assert_true(run(&w, 0, &more));
+    assert_false(log_info_of(reader).replaced);
+    ms_close(switched(&s, &w));
+    append_text(s.store, "second");
+    assert_true(log_info_of(reader).replaced);
+    assert_false(log_info_of(s.store).replaced);
+    assert_int_equal(ms_store_stat(reader, &is, NULL), MS_OK);
+    assert_int_equal(is.messages, 1);
+    ms_close(reader);
+    assert_int_equal(ms_log_open(&reader, &desc, NULL), MS_OK);
+    assert_false(log_info_of(reader).replaced);
+    assert_int_equal(ms_store_stat(reader, &is, NULL), MS_OK);
+    assert_int_equal(is.messages, 2);
+    ms_close(reader);
     store_close(&s);
 }
 
@@ -272,20 +435,20 @@ static void an_end_is_refused_when_the_copy_is_behind_the_disk(void **state)
     (void)state;
     log_open(&s);
     append_text(s.store, "first");
-    ms_rewrite *w = begun(&s, NULL);
-    assert_int_equal(ms_rewrite_end(w, &fresh, NULL, &err), MS_E_BUSY);
+    ms_rewrite w = begun(&s, NULL);
+    assert_int_equal(ms_rewrite_end(&w, &fresh, &err), MS_E_BUSY);
     assert_null(fresh);
-    assert_true(run(w, 0, &more));
+    assert_true(run(&w, 0, &more));
     append_text(s.store, "second");
     assert_int_equal(ms_sync(s.store, NULL, NULL), MS_OK);
-    assert_int_equal(ms_rewrite_end(w, &fresh, NULL, &err), MS_E_BUSY);
+    assert_int_equal(ms_rewrite_end(&w, &fresh, &err), MS_E_BUSY);
     append_text(s.store, "third");
-    assert_true(run(w, 0, &more));
-    ms_close(switched(&s, w));
+    assert_true(run(&w, 0, &more));
+    ms_close(switched(&s, &w));
     assert_int_equal(append_text(s.store, "fourth"), 4);
     assert_int_equal(ms_sync(s.store, NULL, NULL), MS_OK);
     store_close(&s);
-    assert_int_equal(ms_rewrite_end(NULL, NULL, NULL, NULL), MS_OK);
+    assert_int_equal(ms_rewrite_end(&w, NULL, NULL), MS_OK);
 }
 
 static void a_redaction_ends_a_rewrite(void **state)
@@ -297,19 +460,19 @@ static void a_redaction_ends_a_rewrite(void **state)
     (void)state;
     log_open(&s);
     uint64_t seq = append_text(s.store, "a secret");
-    ms_rewrite *w = begun(&s, NULL);
-    assert_true(run(w, 0, &more));
+    ms_rewrite w = begun(&s, NULL);
+    assert_true(run(&w, 0, &more));
     must(ms_redact(s.store, seq, &err), &err, "redact");
-    assert_int_equal(ms_rewrite_run(w, 0, &more, &err), MS_E_CONFLICT);
-    assert_int_equal(ms_rewrite_end(w, NULL, NULL, &err), MS_OK);
+    assert_int_equal(ms_rewrite_run(&w, 0, &more, &err), MS_E_CONFLICT);
+    assert_int_equal(ms_rewrite_end(&w, NULL, &err), MS_OK);
     assert_int_equal(append_text(s.store, "it goes on"), 2);
     s.log.sync = MS_SYNC_EACH; /* then the end itself looks */
     store_reopen(&s);
     seq = append_text(s.store, "a secret");
     w = begun(&s, NULL);
-    assert_true(run(w, 0, &more));
+    assert_true(run(&w, 0, &more));
     must(ms_redact(s.store, seq, &err), &err, "redact");
-    assert_int_equal(ms_rewrite_end(w, &fresh, NULL, &err), MS_E_CONFLICT);
+    assert_int_equal(ms_rewrite_end(&w, &fresh, &err), MS_E_CONFLICT);
     assert_null(fresh);
     assert_int_equal(append_text(s.store, "it goes on"), 4);
     assert_int_equal(files_in(s.folder), 1);
@@ -403,10 +566,10 @@ static void stage_rewrites(stage *t, const ms_keep *keep)
     ms_error err;
     ms_store *old, *fresh;
     bool more = true;
-    ms_rewrite *w = begun(&t->s, keep);
-    for (int i = 0; i < 100 && more; i++) assert_true(run(w, 200, &more));
-    assert_true(run(w, 0, &more));
-    must(ms_rewrite_end(w, &fresh, NULL, &err), &err, "end");
+    ms_rewrite w = begun(&t->s, keep);
+    for (int i = 0; i < 100 && more; i++) assert_true(run(&w, 200, &more));
+    assert_true(run(&w, 0, &more));
+    must(ms_rewrite_end(&w, &fresh, &err), &err, "end");
     pthread_rwlock_wrlock(&t->lock);
     old = t->s.store;
     t->s.store = fresh;
@@ -463,32 +626,29 @@ static bool scripted(test_store *s, uint64_t *told, uint64_t *failed)
     static const scribe writes = {77, 900};
     size_t count;
     bool more = true, fine = true;
-    ms_rewrite *w = NULL;
     ms_store *fresh = NULL;
     if (ms_log_open(&s->store, &s->log, NULL) != MS_OK) return false;
+    ms_rewrite w = rewrite_of(s, NULL);
     for (int step = 0; step < 90; step++) {
         ms_result result =
             scribe_append(&writes, s->store, *told + 1, NULL, &count, NULL);
         if (result == MS_OK) __atomic_store_n(told, *told + count, __ATOMIC_RELEASE);
         else fine = false;
-        if (step == 30) fine = ms_rewrite_begin(&w, s->store, &s->log, true, NULL, NULL) ==
-                               MS_OK && fine;
-        if (step > 30 && step < 60 && w != NULL && step % 5 == 0) {
-            result = ms_rewrite_run(w, step < 50 ? 1 : 0, &more, NULL);
+        bool begins = step == 30 || w.state != NULL;
+        if (step >= 30 && step < 60 && begins && step % 5 == 0) {
+            result = ms_rewrite_run(&w, step < 50 ? 1 : 0, &more, NULL);
             if (result == MS_OK) continue;
             fine = false;
-            (void)ms_rewrite_end(w, NULL, NULL, NULL);
-            w = NULL;
+            (void)ms_rewrite_end(&w, NULL, NULL);
         }
-        if (step == 60 && w != NULL) {
-            result = ms_rewrite_end(w, &fresh, NULL, NULL);
+        if (step == 60 && w.state != NULL) {
+            result = ms_rewrite_end(&w, &fresh, NULL);
             if (result == MS_OK) {
                 ms_close(s->store);
                 s->store = fresh;
             } else {
                 fine = false;
             }
-            w = NULL;
         }
     }
     if (failed != NULL && !fine) ++*failed;
@@ -621,25 +781,22 @@ static void a_killed_process_loses_nothing(void **state)
         s.log.events.event = NULL;
         pid_t child = fork_child();
         if (child == 0) {
-            ms_rewrite *w = NULL;
             ms_store *fresh;
             size_t count;
             bool more = true;
             if (ms_log_open(&s.store, &s.log, NULL) != MS_OK) _exit(1);
+            ms_rewrite w = rewrite_of(&s, NULL);
             for (uint64_t i = 1;; i++) {
                 if (scribe_append(&writes, s.store, told[0] + 1, NULL, &count, NULL) !=
                     MS_OK)
                     _exit(2);
                 __atomic_store_n(&told[0], told[0] + count, __ATOMIC_RELEASE);
-                if (w == NULL && i % 7 == 0 &&
-                    ms_rewrite_begin(&w, s.store, &s.log, true, NULL, NULL) != MS_OK)
-                    _exit(3);
-                if (w != NULL && ms_rewrite_run(w, 20, &more, NULL) != MS_OK) _exit(4);
-                if (w == NULL || more) continue;
-                if (ms_rewrite_end(w, &fresh, NULL, NULL) != MS_OK) _exit(5);
+                if (w.state == NULL && i % 7 != 0) continue;
+                if (ms_rewrite_run(&w, 20, &more, NULL) != MS_OK) _exit(4);
+                if (more) continue;
+                if (ms_rewrite_end(&w, &fresh, NULL) != MS_OK) _exit(5);
                 ms_close(s.store);
-                s.store = fresh;
-                w = NULL;
+                s.store = w.source = fresh;
                 told[1]++;
             }
         }
@@ -661,7 +818,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_follow_to_the_new_file),
         cmocka_unit_test(a_new_file_has_the_newest_messages_with_their_notes_and_facts),
+        cmocka_unit_test(a_rewrite_keeps_the_newest_by_each_rule),
         cmocka_unit_test(an_empty_log_is_rewritten),
+        cmocka_unit_test(a_reader_notices_the_new_file),
         cmocka_unit_test(an_end_is_refused_when_the_copy_is_behind_the_disk),
         cmocka_unit_test(a_redaction_ends_a_rewrite),
         cmocka_unit_test(threads_append_and_read_while_the_file_is_replaced),
