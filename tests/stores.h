@@ -408,31 +408,6 @@ static inline ms_query query_of(ms_str location, unsigned views)
     return q;
 }
 
-/* The field with that member name ("agent_key"); MS_FIELD_COUNT if there is none. */
-static inline ms_field message_field(ms_str name)
-{
-#define MS__X(number, field, member, kind) \
-    if (ms_str_equal(name, MS_STR(#member))) return MS_F_##field;
-    MS_FIELDS(MS__X)
-#undef MS__X
-    return MS_FIELD_COUNT;
-}
-
-static inline void message_set(ms_envelope *m, ms_field field, ms_value value)
-{
-    switch (field) {
-#define SET_TEXT(member) m->member = value.text
-#define SET_OBJECT(member) m->member = value.text
-#define SET_VALUE(member) m->member = value
-#define MS__X(number, name, member, kind) \
-    case MS_F_##name: SET_##kind(member); break;
-        MS_FIELDS(MS__X)
-#undef MS__X
-    case MS_FIELD_COUNT:
-    default: break;
-    }
-}
-
 /* A message of any type with all that its type requires. */
 static inline ms_envelope message_of(ms_type type, ms_str text)
 {

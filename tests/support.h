@@ -83,6 +83,50 @@ static inline ms_envelope test_other(ms_str type_name, ms_value content)
     return m;
 }
 
+/* The field with that member name ("agent_key"); MS_FIELD_COUNT if there is none. */
+static inline ms_field message_field(ms_str name)
+{
+#define MS__X(number, field, member, kind) \
+    if (ms_str_equal(name, MS_STR(#member))) return MS_F_##field;
+    MS_FIELDS(MS__X)
+#undef MS__X
+    return MS_FIELD_COUNT;
+}
+
+/* Sets one field by its number. */
+static inline void message_set(ms_envelope *m, ms_field field, ms_value value)
+{
+    switch (field) {
+#define SET_TEXT(member) m->member = value.text
+#define SET_OBJECT(member) m->member = value.text
+#define SET_VALUE(member) m->member = value
+#define MS__X(number, name, member, kind) \
+    case MS_F_##name: SET_##kind(member); break;
+        MS_FIELDS(MS__X)
+#undef MS__X
+    case MS_FIELD_COUNT:
+    default: break;
+    }
+}
+
+/* The fields of an envelope by number. */
+static inline void message_fields(const ms_envelope *m, ms_value out[MS_FIELD_COUNT])
+{
+    memset(out, 0, MS_FIELD_COUNT * sizeof out[0]);
+#define OF_TEXT(member) ms_text_n(m->member)
+#define OF_OBJECT(member) ms_json(m->member)
+#define OF_VALUE(member) m->member
+#define MS__X(number, name, member, kind) out[number] = OF_##kind(member);
+    MS_FIELDS(MS__X)
+#undef MS__X
+}
+
+static inline bool is_key_field(int field)
+{
+    return field == MS_F_LOCATION || field == MS_F_AGENT_KEY || field == MS_F_TURN_ID ||
+           field == MS_F_KEY;
+}
+
 static inline ms_str test_location(const ms_msg *msg)
 {
     return ms_get(msg, MS_F_LOCATION).text;

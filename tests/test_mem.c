@@ -1,5 +1,6 @@
 /* The arena store: how long pointers hold, who stamps times, what is refused for its
- * size, what a message costs, and that what goes in comes out byte for byte.
+ * size, and what a message costs. That what goes in comes out: test_record, test_fast,
+ * test_twin.
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -441,129 +442,6 @@ static void reading_a_view_allocates_nothing(void **state)
     test_alloc_done(&heap);
 }
 
-
-/* ---- what goes in comes out ---- */
-
-/* Sets one field of an envelope by number. */
-static void set_field(ms_envelope *m, int number, ms_value value)
-{
-#define SET_TEXT(member) m->member = value.text
-#define SET_OBJECT(member) m->member = value.text
-#define SET_VALUE(member) m->member = value
-    switch (number) {
-#define MS__X(number, name, member, kind) \
-    case number: SET_##kind(member); break;
-        MS_FIELDS(MS__X)
-#undef MS__X
-    default: break;
-    }
-}
-
-static bool is_key(int number)
-{
-    return number == MS_F_LOCATION || number == MS_F_AGENT_KEY ||
-           number == MS_F_TURN_ID || number == MS_F_KEY;
-}
-
-static void must_come_back(ms_store *store, const ms_envelope *m, const char *what)
-{
-    const ms_msg *msg;
-    twin_msg *want = twin_msg_new(m, m->location);
-    want->seq = must_append(store, no_str(), m);
-    want->last = true;
-    assert_int_equal(ms_get_by_seq(store, want->seq, NULL, &msg, NULL), MS_OK);
-    twin_must_match(want, msg, what);
-    twin_msg_free(want);
-}
-
-/* Each field at lengths around which an encoding may change; 0 is empty, not absent. */
-static void every_field_comes_back_at_every_length(void **state)
-{
-    static const size_t lens[] = {
-        0,   1,   2,   7,    8,    15,   16,    31,    32,    63,    64,    65,
-        100, 126, 127, 128,  129,  253,  254,   255,   256,   257,   1022,  1023,
-        1024, 4095, 4096, 16383, 16384, 32767, 32768, 65534, 65535, 65536, 200000};
-    store_options options;
-    char *text = text_of(200000);
-    memset(&options, 0, sizeof options);
-    options.keep_unset_times = true;
-    options.room = (size_t)64 << 20;
-    test_store s = store_open((store_kind *)*state, &options);
-    for (int field = 1; field < MS_FIELD_COUNT; field++) {
-        for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
-            ms_envelope m = ms_user_message(ms_text("x"));
-            ms_value value = ms_text_n(ms_str_n(text, lens[i]));
-            char *object = NULL;
-            if (test_scale() < 10 && lens[i] > 2000) continue; /* valgrind is slow */
-            if (is_key(field) && (lens[i] == 0 || lens[i] > MS_KEY_MAX)) continue;
-            if (field == MS_F_EXTRA) {
-                if (lens[i] < 8) continue;
-                object = text_of(lens[i]);
-                memcpy(object, "{\"k\":\"", 6);
-                memcpy(object + lens[i] - 2, "\"}", 2);
-                value.text.ptr = object;
-            }
-            m.location = MS_STR("job");
-            set_field(&m, field, value);
-            must_come_back(s.store, &m, twin_field_name(field));
-            free(object);
-        }
-    }
-    free(text);
-    store_close(&s);
-}
-
-static void all_types_roles_and_flags_come_back(void **state)
-{
-    static const int64_t times[] = {0, INT64_MAX, 1, 333333333, INT64_MIN + 1};
-    store_options options;
-    memset(&options, 0, sizeof options);
-    options.keep_unset_times = true;
-    test_store s = store_open((store_kind *)*state, &options);
-    for (int type = 1; type < MS_TYPE_COUNT; type++) {
-        for (int role = 0; role <= (int)MS_ROLE_FUNCTION; role++) {
-            ms_envelope m = message_of((ms_type)type, MS_STR("x"));
-            m.location = MS_STR("job");
-            m.role = (ms_role)role;
-            m.flags = (uint32_t)(type * 7 + role) % 64;
-            m.has_time = role % 3 == 0;
-            m.time_ns = times[type % 5];
-            must_come_back(s.store, &m, ms_type_word((ms_type)type));
-        }
-    }
-    ms_envelope m = ms_user_message(ms_text("x"));
-    m.location = MS_STR("job");
-    m.role = MS_ROLE_OTHER;
-    m.role_name = MS_STR("critic");
-    must_come_back(s.store, &m, "other role");
-    store_close(&s);
-}
-
-/* Texts and values that are easily lost or taken for each other. */
-static void awkward_values_come_back(void **state)
-{
-    const ms_value values[] = {
-        ms_text(""), ms_text_n(MS_STR("\0")), ms_text_n(MS_STR("a\0b\0")),
-        ms_json(MS_STR("null")), ms_json(MS_STR("false")), ms_json(MS_STR("\"\"")),
-        ms_json(MS_STR("{}")), ms_json(MS_STR("[]")), ms_json(MS_STR("0")),
-        ms_json(MS_STR("-0")), ms_json(MS_STR("1.000")), ms_json(MS_STR("1e400")),
-        ms_json(MS_STR("{\"b\":1,\"a\":2,\"b\":3}")), ms_json(MS_STR("\"\\u0000\"")),
-        ms_json(MS_STR("{\"a\" : [ 1 , 2 ]}")), ms_text("null"), ms_text("{}"),
-        ms_text("\xef\xbf\xbd"), ms_text("\xf4\x8f\xbf\xbf"), ms_text("a\xff|z"),
-        ms_text("\xf0\x9f\x91\xa8\xe2\x80\x8d\xf0\x9f\x91\xa9"),
-    };
-    test_store s = store_open((store_kind *)*state, NULL);
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        char what[32];
-        ms_envelope m = ms_observation(values[i], ms_str_of(NULL));
-        snprintf(what, sizeof what, "value %zu", i);
-        m.has_time = true;
-        m.location = MS_STR("job");
-        must_come_back(s.store, &m, what);
-    }
-    store_close(&s);
-}
-
 /* Two stores side by side share nothing. */
 static void stores_do_not_know_of_each_other(void **state)
 {
@@ -598,9 +476,6 @@ int main(void)
         ON_ARENA_STORES(reset_keeps_memory_for_the_next_run),
         ON_ARENA_STORES(refused_appends_do_not_grow_the_heap),
         ON_ARENA_STORES(reading_a_view_allocates_nothing),
-        ON_EVERY_STORE(every_field_comes_back_at_every_length),
-        ON_EVERY_STORE(all_types_roles_and_flags_come_back),
-        ON_EVERY_STORE(awkward_values_come_back),
         ON_EVERY_STORE(stores_do_not_know_of_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
