@@ -111,16 +111,6 @@ MS_API ms_result ms_pg_open(ms_store **store, const ms_pg_desc *desc, ms_error *
 /* The bucket of a location, 0 to 1023: rows with one bucket are on one server. */
 MS_API unsigned ms_pg_bucket(ms_str location);
 
-typedef struct ms_pg_stat {
-    uint64_t appends;         /* calls of this handle, batches count as one */
-    uint64_t repeats;         /* attempts after the first one */
-    uint64_t resolved;        /* appends found stored after their answer was lost */
-    uint64_t connects;        /* connections made */
-} ms_pg_stat;
-
-/* What this handle went through. MS_E_ARGUMENT: a store of another kind. */
-MS_API ms_result ms_pg_stat_of(ms_store *store, ms_pg_stat *out, ms_error *err);
-
 /* ---- Shipping: the records of another store (a log), copied exactly once. A source has
  * a name, such as the id of a log file. Each record has a key made of that name and its
  * position: the number of the newest message before or at it, and how many changes come
@@ -326,27 +316,27 @@ MS_API unsigned ms_pg_bucket(ms_str location)
 }
 
 /* ==== [pg-sql] tables and statements =================================================
- * Two tables, found through the search_path of the connection.
+ * The tables are found through the search_path of the connection.
  *
  * msgstore_record has a row for each record: a message, or a change. `seq` is the number
  * of the message that the record is (MESSAGE, AMEND) or is about; `place` is the number
  * of the record itself, in the order of appending. Of a message the two are equal, except
- * in a copy, which keeps its seq. Rows of kind 1 and 3 are versions of a message: one
- * stands from `place` on until `until`, the place of the AMEND or HIDE that ended it. A
- * view as of place p has the versions with place < p and (until is null or until >= p),
- * so a cursor reads the store as of its opening in any number of statements, over any
- * number of connections. `body` is the record as ms_encode writes it; the other
- * columns repeat what queries need. `key` is the caller's idempotency key after a 'k', a
- * key made for the append after a 't', or the source and position of a record that was
- * shipped after an 's'. msgstore_source has the position of each source.
+ * in a copy, which keeps its seq. Rows of kind 1 and 3 are versions of a message: a
+ * version is valid from its `place` to `until`, the place of the AMEND or HIDE that ended
+ * it. A view as of place p has the versions with place < p and (until is null or
+ * until >= p). So a cursor reads the store as of its opening in any number of statements,
+ * over any number of connections. `body` is the record as ms_encode writes it; the
+ * other columns repeat what queries need. `key` is the caller's idempotency key after a
+ * 'k', a key made for the append after a 't', or the source and position of a shipped
+ * record after an 's'. msgstore_source has the position of each source.
  *
- * msgstore_bucket has a row for each of 1,024 buckets, the counter: an append updates it,
- * which orders the appends of a bucket, as their commits are ordered. A tick is
+ * msgstore_bucket has a row for each of 1,024 buckets, the counter. An append updates it,
+ * which orders the appends of a bucket in the order of their commits. A tick is
  *      greatest(last + 1, the largest that this client has seen + 1, the server's clock
  *               as the client has read it when it connected, and counted on)
  * so numbers of a bucket increase, a client's numbers increase over all buckets and
  * servers, and numbers of different clients are in order of time to a few milliseconds.
- * The number is tick * 1024 + bucket: unique in the store, and it tells the server.
+ * The number is tick * 1024 + bucket: unique in the store, and it names the server.
  *
  * Counters are of buckets, not of locations: they exist from the start, one update gives
  * number and totals, and the number leads to the row. Two locations of one bucket wait
@@ -363,17 +353,14 @@ MS_API unsigned ms_pg_bucket(ms_str location)
 
 #define MS__PG_VERSION 1
 
-#define MS__PG_NOW "(extract(epoch from clock_timestamp()) * 1000)::bigint"
-#define MS__PG_TICK "greatest(last + 1, $2::bigint)"
 #define MS__PG_SHOWN "kind in (1, 3) and until is null"
 
 static const char *const ms__pg_create[] = {
     "create table if not exists msgstore_schema (version int primary key)",
     "create table if not exists msgstore_bucket (last bigint not null,"
-    " newest bigint not null default 0, messages bigint not null default 0,"
-    " hidden bigint not null default 0, changes bigint not null default 0,"
-    " bytes bigint not null default 0, bucket int primary key)"
-    " with (fillfactor = 10)", /* updates stay in their page */
+    " messages bigint not null default 0, hidden bigint not null default 0,"
+    " changes bigint not null default 0, bytes bigint not null default 0,"
+    " bucket int primary key) with (fillfactor = 10)", /* updates stay in their page */
     NULL, /* the table of records */
     "create table if not exists msgstore_source (source bytea, bucket int,"
     " message bigint not null, changes bigint not null, primary key (source, bucket))",
@@ -399,64 +386,47 @@ static const char ms__pg_create_record[] =
     " location text not null, agent text, turn text, key bytea, body bytea not null,"
     " primary key (seq, kind, place, bucket))";
 
-/* One message. No row: its key is known. */
+/* Appends one message. No row comes back: its key is known, or `last` was passed. */
 #define MS__PG_APPEND(where)                                                          \
-    "with c as (update msgstore_bucket set last = " MS__PG_TICK ","                   \
-    " newest = " MS__PG_TICK " * 1024 + $1::int, messages = messages + 1,"            \
-    " bytes = bytes + $3::bigint where bucket = $1::int" where " returning last)"     \
+    "with c as (update msgstore_bucket b set last = greatest(b.last + 1, $2::bigint),"\
+    " messages = messages + 1, bytes = bytes + $3::bigint where bucket = $1::int"     \
+    where " returning b.last * 1024 + $1::int as seq)"                                \
     " insert into msgstore_record (seq, place, time, bucket, kind, type, location,"   \
-    " agent, turn, key, body) select last * 1024 + $1::int, last * 1024 + $1::int,"   \
-    " $4::bigint, $1::int, 1, $5::smallint, $6::text, $7::text, $8::text, $9::bytea," \
-    " $10::bytea from c returning seq"
+    " agent, turn, key, body) select seq, seq, $4::bigint, $1::int, 1, $5::smallint," \
+    " $6::text, $7::text, $8::text, $9::bytea, $10::bytea from c returning seq"
 
 static const char ms__pg_append_one[] = MS__PG_APPEND("");
 static const char ms__pg_append_keyed[] =
     MS__PG_APPEND(" and not exists (select 1 from msgstore_record where"
                   " bucket = $1::int and location = $6::text and key = $9::bytea)");
 
-/* $4 messages of one location. The last tick comes back. */
+/* Stores $2 records and brings the counters of their buckets up to date. Records without
+ * a place get the ticks that the counter gives (those of one bucket only). The last tick
+ * comes back. */
 static const char ms__pg_append_many[] =
-    "with c as (update msgstore_bucket set last = " MS__PG_TICK " + $4::bigint - 1,"
-    " newest = (" MS__PG_TICK " + $4::bigint - 1) * 1024 + $1::int,"
-    " messages = messages + $4::bigint, bytes = bytes + $3::bigint"
-    " where bucket = $1::int returning last), r as ("
-    " insert into msgstore_record (seq, place, time, bucket, kind, type, location,"
-    " agent, turn, key, body) select (c.last - $4::bigint + i) * 1024 + $1::int,"
-    " (c.last - $4::bigint + i) * 1024 + $1::int, u.time, $1::int, 1, u.type, $5::text,"
-    " u.agent, u.turn, u.key, u.body from c, unnest($6::bigint[], $7::bigint[],"
-    " $8::smallint[], $9::text[], $10::text[], $11::bytea[], $12::bytea[])"
-    " as u (i, time, type, agent, turn, key, body) returning 1)"
-    " select last from c";
-
-static const char ms__pg_lock_buckets[] =
-    "select bucket, last from msgstore_bucket where bucket = any($1::int[])"
-    " order by bucket for update";
+    "with c as (update msgstore_bucket b set last = greatest(b.last + $2::bigint,"
+    " $1::bigint + $2::bigint - 1, $3::bigint), messages = b.messages + u.messages,"
+    " bytes = b.bytes + u.bytes, changes = b.changes + $4::bigint,"
+    " hidden = b.hidden + $5::bigint from unnest($6::int[], $7::bigint[], $8::bigint[])"
+    " as u (bucket, messages, bytes) where b.bucket = u.bucket returning b.last),"
+    " r as (insert into msgstore_record (bucket, seq, place, time, upto, kind, type,"
+    " location, agent, turn, key, body) select u.bucket, coalesce(u.seq, u.place,"
+    " (m.last - $2::bigint + u.i) * 1024 + u.bucket), coalesce(u.place,"
+    " (m.last - $2::bigint + u.i) * 1024 + u.bucket), u.time, u.upto, u.kind, u.type,"
+    " u.location, u.agent, u.turn, u.key, u.body from (select max(last) as last from c)"
+    " as m, unnest($9::bigint[], $10::int[], $11::bigint[], $12::bigint[],"
+    " $13::bigint[], $14::bigint[], $15::smallint[], $16::smallint[], $17::text[],"
+    " $18::text[], $19::text[], $20::bytea[], $21::bytea[]) as u (i, bucket, seq, place,"
+    " time, upto, kind, type, location, agent, turn, key, body)"
+    " where m.last is not null) select max(last) from c";
 
 static const char ms__pg_known_keys[] =
     "select k.i, r.seq, r.place, r.kind, r.body from unnest($1::int[], $2::bigint[],"
     " $3::text[], $4::bytea[]) as k (bucket, i, location, key) join msgstore_record r"
     " on r.bucket = k.bucket and r.location = k.location and r.key = k.key";
 
-static const char ms__pg_last_shown[] =
-    "select max(seq) from msgstore_record where bucket = $1::int and location = $2::text"
-    " and " MS__PG_SHOWN;
-
-static const char ms__pg_insert[] =
-    "insert into msgstore_record (bucket, seq, place, time, upto, kind, type, location,"
-    " agent, turn, key, body) select * from unnest($1::int[], $2::bigint[],"
-    " $3::bigint[], $4::bigint[], $5::bigint[], $6::smallint[], $7::smallint[],"
-    " $8::text[], $9::text[], $10::text[], $11::bytea[], $12::bytea[])";
-
-static const char ms__pg_count[] =
-    "update msgstore_bucket b set last = greatest(b.last, $2::bigint),"
-    " newest = greatest(b.newest, u.newest), messages = b.messages + u.messages,"
-    " bytes = b.bytes + u.bytes, changes = b.changes + $6::bigint,"
-    " hidden = b.hidden + $7::bigint"
-    " from unnest($1::int[], $3::bigint[], $4::bigint[], $5::bigint[])"
-    " as u (bucket, newest, messages, bytes) where b.bucket = u.bucket";
-
-/* The first version of a message, and the last AMEND: what stands is the later one, if
- * it has not ended. */
+/* The first version of a message, and the last AMEND. The later one is shown, if it has
+ * not ended. */
 #define MS__PG_VERSIONS(where)                                                          \
     "(select kind, type, location, until, body, place from msgstore_record where seq"   \
     " = $1::bigint and kind = 1" where " order by place limit 1) union all"             \
@@ -466,24 +436,16 @@ static const char ms__pg_count[] =
 static const char ms__pg_versions[] = MS__PG_VERSIONS("");
 static const char ms__pg_versions_routed[] = MS__PG_VERSIONS(" and bucket = $2::int");
 
-static const char ms__pg_end_version[] =
-    "update msgstore_record set until = $5::bigint where bucket = $1::int"
-    " and seq = $2::bigint and kind = $3::smallint and place = $4::bigint";
-
-static const char ms__pg_hide_range[] =
-    "update msgstore_record set until = $5::bigint where bucket = $1::int and"
-    " location = $2::text and seq >= $3::bigint and seq <= $4::bigint and " MS__PG_SHOWN;
-
-static const char ms__pg_erase_row[] =
-    "update msgstore_record set body = $4::bytea where bucket = $1::int"
-    " and seq = $2::bigint and place = $3::bigint";
+static const char ms__pg_newest[] =
+    "select max(seq) from msgstore_record where kind = 1";
 
 static const char ms__pg_totals[] =
     "select coalesce(sum(messages), 0)::bigint, coalesce(sum(hidden), 0)::bigint,"
     " coalesce(sum(changes), 0)::bigint, coalesce(sum(bytes), 0)::bigint,"
-    " coalesce(max(newest), 0), coalesce(max(last), 0) from msgstore_bucket";
+    " (select max(seq) from msgstore_record where kind = 1), coalesce(max(last), 0)"
+    " from msgstore_bucket";
 
-/* ---- Parameters, in binary. */
+/* ---- A statement: its text, and its parameters in binary. */
 
 enum {
     MS__PG_INT2 = 21, MS__PG_INT4 = 23, MS__PG_INT8 = 20, MS__PG_TEXT = 25,
@@ -492,41 +454,68 @@ enum {
 };
 
 #define MS__PG_PARAMS 32
+#define MS__PG_SQL 2600
 
-typedef struct ms__pg_params {
+typedef struct ms__pg_stmt {
+    const char *sql;          /* a constant, or `text` */
+    size_t len;               /* of text */
+    ms_result bad;            /* a parameter that cannot be sent */
     int n;
     Oid types[MS__PG_PARAMS];
     const char *values[MS__PG_PARAMS];
     int lengths[MS__PG_PARAMS];
     int formats[MS__PG_PARAMS]; /* 1: binary */
     unsigned char room[MS__PG_PARAMS][8];
-} ms__pg_params;
+    char text[MS__PG_SQL];    /* made of constants of this file */
+} ms__pg_stmt;
 
-static void ms__pg_param(ms__pg_params *p, Oid type, const void *value, size_t len)
+/* Begins a statement. sql NULL: its text is made by ms__pg_say. */
+static void ms__pg_start(ms__pg_stmt *q, const char *sql)
 {
-    p->types[p->n] = type;
-    p->values[p->n] = (const char *)value;
-    p->lengths[p->n] = (int)len;
-    p->formats[p->n] = 1;
-    p->n++;
+    q->sql = sql ? sql : q->text;
+    q->text[0] = '\0';
+    q->len = 0;
+    q->bad = MS_OK;
+    q->n = 0;
 }
 
-static void ms__pg_number(ms__pg_params *p, Oid type, int64_t value)
+/* Parameters have less than a gigabyte, as values in PostgreSQL do. */
+static void ms__pg_param(ms__pg_stmt *q, Oid type, const void *value, size_t len)
 {
-    unsigned bytes = type == MS__PG_INT8 ? 8 : type == MS__PG_INT4 ? 4 : 2;
-    ms__pg_put(p->room[p->n], (uint64_t)value, bytes);
-    ms__pg_param(p, type, p->room[p->n], bytes);
+    if (len >= (size_t)1 << 30) q->bad = MS_E_TOO_LARGE;
+    q->types[q->n] = type;
+    q->values[q->n] = (const char *)value;
+    q->lengths[q->n] = (int)len;
+    q->formats[q->n] = 1;
+    q->n++;
+}
+
+static unsigned ms__pg_width(Oid type)
+{
+    return type == MS__PG_INT8 ? 8 : type == MS__PG_INT4 ? 4 : 2;
+}
+
+static void ms__pg_number(ms__pg_stmt *q, Oid type, int64_t value)
+{
+    unsigned bytes = ms__pg_width(type);
+    ms__pg_put(q->room[q->n], (uint64_t)value, bytes);
+    ms__pg_param(q, type, q->room[q->n], bytes);
 }
 
 /* Absent is NULL. */
-static void ms__pg_text(ms__pg_params *p, ms_str s)
+static void ms__pg_text(ms__pg_stmt *q, ms_str s)
 {
-    ms__pg_param(p, MS__PG_TEXT, s.ptr, s.len);
+    ms__pg_param(q, MS__PG_TEXT, s.ptr, s.len);
 }
 
-static void ms__pg_bytea(ms__pg_params *p, ms_str s)
+static void ms__pg_bytea(ms__pg_stmt *q, ms_str s)
 {
-    ms__pg_param(p, MS__PG_BYTEA, s.ptr, s.len);
+    ms__pg_param(q, MS__PG_BYTEA, s.ptr, s.len);
+}
+
+static ms_str ms__pg_bytes(const ms_msg *msg)
+{
+    return ms_str_n((const char *)(const void *)msg, ms_size(msg));
 }
 
 /* Numbers of messages are unsigned, columns are not: what is larger than all is the
@@ -536,55 +525,60 @@ static int64_t ms__pg_signed(uint64_t seq)
     return seq > (uint64_t)INT64_MAX ? INT64_MAX : (int64_t)seq;
 }
 
+/* Adds to the text. */
+static void ms__pg_say(ms__pg_stmt *q, const char *text)
+{
+    size_t n = strlen(text);
+    if (q->len + n >= MS__PG_SQL) return; /* no query is that long */
+    memcpy(q->text + q->len, text, n + 1);
+    q->len += n;
+}
+
+/* Adds "before$n::type" for the parameter that comes next. */
+static void ms__pg_say_param(ms__pg_stmt *q, const char *before, const char *type)
+{
+    char text[24];
+    snprintf(text, sizeof text, "$%d::%s", q->n + 1, type);
+    ms__pg_say(q, before);
+    ms__pg_say(q, text);
+}
+
+static void ms__pg_say_number(ms__pg_stmt *q, const char *before, int64_t value)
+{
+    ms__pg_say_param(q, before, "bigint");
+    ms__pg_number(q, MS__PG_INT8, value);
+}
+
+static void ms__pg_say_text(ms__pg_stmt *q, const char *before, ms_str value)
+{
+    ms__pg_say_param(q, before, "text");
+    ms__pg_text(q, value);
+}
+
+static void ms__pg_say_bucket(ms__pg_stmt *q, ms_str location)
+{
+    ms__pg_say_param(q, " and bucket = ", "int");
+    ms__pg_number(q, MS__PG_INT4, ms_pg_bucket(location));
+    ms__pg_say_text(q, " and location = ", location);
+}
+
+/* Can a column hold this name? If not, no row has it. */
+static bool ms__pg_is_name(ms_str s)
+{
+    return ms_utf8_check(s, NULL) && (s.len == 0 || !memchr(s.ptr, 0, s.len));
+}
+
 /* An array on its way: the header (dimensions, NULLs, type, count, lower bound), then
- * for each element its size, -1 for NULL, and its bytes. `bad`: no memory. */
+ * for each element its size, -1 for NULL, and its bytes. */
 typedef struct ms__pg_array {
     ms_arena *arena;
-    unsigned char *bytes;
+    unsigned char *bytes;     /* NULL with cap > 0: memory ran out */
     size_t len, cap;
     uint32_t n;
     Oid type;                 /* of an element */
-    bool bad;
 } ms__pg_array;
 
 #define MS__PG_ARRAY_HEAD 20
-
-static unsigned char *ms__pg_array_room(ms__pg_array *a, size_t n)
-{
-    size_t need = (a->len ? a->len : MS__PG_ARRAY_HEAD) + n;
-    if (a->len == 0) a->len = MS__PG_ARRAY_HEAD;
-    if (need > a->cap && !a->bad) {
-        size_t cap = 2 * need + 256;
-        unsigned char *bytes = (unsigned char *)ms_arena_alloc(a->arena, cap);
-        if (bytes && a->cap) memcpy(bytes, a->bytes, a->len);
-        if (bytes) a->bytes = bytes;
-        else a->bad = true;
-        a->cap = cap;
-    }
-    if (a->bad) return NULL;
-    a->len = need;
-    return a->bytes + need - n;
-}
-
-static void ms__pg_push(ms__pg_array *a, ms_str s)
-{
-    if (!s.ptr) s.len = 0;
-    unsigned char *p = ms__pg_array_room(a, 4 + s.len);
-    a->n++;
-    if (!p) return;
-    ms__pg_put(p, s.ptr ? (uint64_t)s.len : UINT64_MAX, 4);
-    if (s.ptr && s.len) memcpy(p + 4, s.ptr, s.len);
-}
-
-static void ms__pg_push_number(ms__pg_array *a, int64_t value)
-{
-    unsigned bytes = a->type == MS__PG_INT8 ? 8 : a->type == MS__PG_INT4 ? 4 : 2;
-    unsigned char *p = ms__pg_array_room(a, 4 + bytes);
-    a->n++;
-    if (!p) return;
-    ms__pg_put(p, bytes, 4);
-    ms__pg_put(p + 4, (uint64_t)value, bytes);
-}
 
 static ms__pg_array ms__pg_array_of(ms_arena *arena, Oid type)
 {
@@ -592,11 +586,44 @@ static ms__pg_array ms__pg_array_of(ms_arena *arena, Oid type)
     memset(&a, 0, sizeof a);
     a.arena = arena;
     a.type = type;
+    a.len = MS__PG_ARRAY_HEAD;
     return a;
 }
 
-/* Adds an array to the parameters. False: no memory, or over a gigabyte. */
-static bool ms__pg_array_param(ms__pg_params *p, ms__pg_array *a)
+static unsigned char *ms__pg_array_room(ms__pg_array *a, size_t n)
+{
+    size_t need = a->len + n;
+    if (need > a->cap && (a->bytes || a->cap == 0)) {
+        unsigned char *old = a->bytes;
+        a->cap = 2 * need + 256;
+        a->bytes = (unsigned char *)ms_arena_alloc(a->arena, a->cap);
+        if (a->bytes && old) memcpy(a->bytes, old, a->len);
+    }
+    if (!a->bytes) return NULL;
+    a->len = need;
+    return a->bytes + need - n;
+}
+
+/* An absent text is NULL. */
+static void ms__pg_push(ms__pg_array *a, ms_str s)
+{
+    size_t len = s.ptr ? s.len : 0;
+    unsigned char *p = ms__pg_array_room(a, 4 + len);
+    a->n++;
+    if (!p) return;
+    ms__pg_put(p, s.ptr ? (uint64_t)len : UINT64_MAX, 4);
+    if (len) memcpy(p + 4, s.ptr, len);
+}
+
+static void ms__pg_push_number(ms__pg_array *a, int64_t value)
+{
+    unsigned char bytes[8];
+    ms__pg_put(bytes, (uint64_t)value, ms__pg_width(a->type));
+    ms__pg_push(a, ms_str_n((const char *)bytes, ms__pg_width(a->type)));
+}
+
+/* Adds an array to the parameters. */
+static void ms__pg_array_param(ms__pg_stmt *q, ms__pg_array *a)
 {
     Oid type = a->type == MS__PG_INT8   ? MS__PG_INT8S
                : a->type == MS__PG_INT4 ? MS__PG_INT4S
@@ -604,17 +631,17 @@ static bool ms__pg_array_param(ms__pg_params *p, ms__pg_array *a)
                : a->type == MS__PG_TEXT ? MS__PG_TEXTS
                                         : MS__PG_BYTEAS;
     (void)ms__pg_array_room(a, 0);
-    if (a->bad || a->len > (size_t)1 << 30) return false;
+    if (!a->bytes) q->bad = MS_E_NO_MEMORY;
+    if (!a->bytes) return;
     ms__pg_put(a->bytes, a->n ? 1 : 0, 4);
     ms__pg_put(a->bytes + 4, 1, 4);
     ms__pg_put(a->bytes + 8, a->type, 4);
     ms__pg_put(a->bytes + 12, a->n, 4);
     ms__pg_put(a->bytes + 16, 1, 4);
-    ms__pg_param(p, type, a->bytes, a->n ? a->len : 12);
-    return true;
+    ms__pg_param(q, type, a->bytes, a->n ? a->len : 12);
 }
 
-/* ---- Columns of a result. */
+/* ---- Columns of a result. NULL is 0, or absent. */
 
 static int64_t ms__pg_int(const PGresult *r, int row, int column)
 {
@@ -631,15 +658,15 @@ static ms_str ms__pg_str(const PGresult *r, int row, int column)
 
 /* ==== [pg-line] one connection =======================================================
  * A line is a connection with the statements that were prepared on it. Sending, waiting
- * and connecting have the deadline of the call. After a failure the line tells what the
- * caller may do:
+ * and connecting have the deadline of the call. After a failure two members of the line
+ * steer the caller:
  *
  *      lost    the connection is gone or in an unknown state; it is closed later
  *      again   another attempt may succeed: the connection was lost, the transaction was
  *              aborted in favour of another one, the server is starting or read-only
  * ================================================================================== */
 
-#define MS__PG_PREPARED 96
+#define MS__PG_PREPARED 256
 
 typedef struct ms__pg_line {
     PGconn *conn;             /* NULL: not connected */
@@ -659,6 +686,8 @@ static void ms__pg_line_drop(ms__pg_line *line)
     line->n_prepared = 0;
     line->noisy = false;
 }
+
+static const char ms__pg_was_lost[] = "the connection was lost";
 
 /* The connection cannot be used any more. */
 static ms_result ms__pg_lost(ms__pg_line *line, const char *what, ms_error *err)
@@ -693,10 +722,10 @@ static ms_result ms__pg_result(ms__pg_line *line, PGresult **out, ms_error *err)
     while (left == 1 || PQisBusy(line->conn)) {
         MS__PG_TRY(ms__pg_ready(line, left == 1, err));
         if (!PQconsumeInput(line->conn))
-            return ms__pg_lost(line, "the connection was lost", err);
+            return ms__pg_lost(line, ms__pg_was_lost, err);
         if (left == 1) left = PQflush(line->conn);
     }
-    if (left < 0) return ms__pg_lost(line, "the connection was lost", err);
+    if (left < 0) return ms__pg_lost(line, ms__pg_was_lost, err);
     *out = PQgetResult(line->conn);
     return MS_OK;
 }
@@ -740,7 +769,7 @@ static ms_result ms__pg_refused(ms__pg_line *line, const PGresult *r, ms_error *
     const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
     if (!state || PQstatus(line->conn) == CONNECTION_BAD)
-        return ms__pg_lost(line, "the connection was lost", err);
+        return ms__pg_lost(line, ms__pg_was_lost, err);
     for (size_t i = 0; i < sizeof ms__pg_states / sizeof ms__pg_states[0]; i++) {
         const ms__pg_state *s = &ms__pg_states[i];
         if (strncmp(state, s->state, strlen(s->state)) != 0) continue;
@@ -772,60 +801,62 @@ static ms_result ms__pg_answer(ms__pg_line *line, PGresult **out, ms_error *err)
     else PQclear(first);
     return code;
 }
-
 /* Results that nobody waited for (a notification's) are read away. */
 static ms_result ms__pg_quiet(ms__pg_line *line, ms_error *err)
 {
-    PGresult *r;
-    if (!line->noisy) return MS_OK;
-    do {
+    PGresult *r = NULL;
+    while (line->noisy) {
         MS__PG_TRY(ms__pg_result(line, &r, err));
+        line->noisy = r != NULL;
         PQclear(r);
-    } while (r);
-    line->noisy = false;
+    }
     return MS_OK;
 }
 
 static ms_result ms__pg_simple(ms__pg_line *line, const char *sql, ms_error *err)
 {
     MS__PG_TRY(ms__pg_quiet(line, err));
-    if (!PQsendQuery(line->conn, sql))
-        return ms__pg_lost(line, "the connection was lost", err);
+    if (!PQsendQuery(line->conn, sql)) return ms__pg_lost(line, ms__pg_was_lost, err);
     return ms__pg_answer(line, NULL, err);
 }
 
-/* Prepares a statement under a name made of its hash, once on each connection. */
-static ms_result ms__pg_prepare(ms__pg_line *line, const char *sql, const char *name,
-                                uint64_t hash, const ms__pg_params *p, ms_error *err)
+/* Prepares a statement once on each connection, under a name made of its text or, for a
+ * constant, of its address. */
+static ms_result ms__pg_prepare(ms__pg_line *line, const ms__pg_stmt *q, char name[24],
+                                ms_error *err)
 {
+    uint64_t id = q->sql == q->text ? ms__pg_hash(ms_str_n(q->text, q->len))
+                                    : (uint64_t)(uintptr_t)q->sql;
+    snprintf(name, 24, "ms%08lx%08lx", (unsigned long)(id >> 32),
+             (unsigned long)(id & 0xFFFFFFFF));
     for (unsigned i = 0; i < line->n_prepared; i++)
-        if (line->prepared[i] == hash) return MS_OK;
+        if (line->prepared[i] == id) return MS_OK;
     if (line->n_prepared == MS__PG_PREPARED) {
         MS__PG_TRY(ms__pg_simple(line, "deallocate all", err));
         line->n_prepared = 0;
     }
-    if (!PQsendPrepare(line->conn, name, sql, p->n, p->types))
-        return ms__pg_lost(line, "the connection was lost", err);
+    if (!PQsendPrepare(line->conn, name, q->sql, q->n, q->types))
+        return ms__pg_lost(line, ms__pg_was_lost, err);
     MS__PG_TRY(ms__pg_answer(line, NULL, err));
-    line->prepared[line->n_prepared++] = hash;
+    line->prepared[line->n_prepared++] = id;
     return MS_OK;
 }
 
 /* Runs a statement. *out (may be NULL) receives the rows, to be cleared. */
-static ms_result ms__pg_exec(ms__pg_line *line, const char *sql, const ms__pg_params *p,
-                             PGresult **out, ms_error *err)
+static ms_result ms__pg_exec(ms__pg_line *line, const ms__pg_stmt *q, PGresult **out,
+                             ms_error *err)
 {
     char name[24];
-    uint64_t hash = ms__pg_hash(ms_str_n(sql, strlen(sql)));
     if (out) *out = NULL;
-    snprintf(name, sizeof name, "ms%08lx%08lx", (unsigned long)(hash >> 32),
-             (unsigned long)(hash & 0xFFFFFFFF));
+    if (q->bad == MS_E_TOO_LARGE)
+        return ms_error_set(err, q->bad, "a value has a gigabyte or more");
+    if (q->bad != MS_OK) return ms__pg_no_memory(err);
     MS__PG_TRY(ms__pg_quiet(line, err));
-    MS__PG_TRY(ms__pg_prepare(line, sql, name, hash, p, err));
+    MS__PG_TRY(ms__pg_prepare(line, q, name, err));
     line->sent = true;
-    if (!PQsendQueryPrepared(line->conn, name, p->n, p->values, p->lengths, p->formats,
+    if (!PQsendQueryPrepared(line->conn, name, q->n, q->values, q->lengths, q->formats,
                              1))
-        return ms__pg_lost(line, "the connection was lost", err);
+        return ms__pg_lost(line, ms__pg_was_lost, err);
     return ms__pg_answer(line, out, err);
 }
 
@@ -877,8 +908,9 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_on
         return ms__pg_lost(line, "cannot connect", err);
     snprintf(set, sizeof set, "set statement_timeout = %lu", (unsigned long)statement_ms);
     MS__PG_TRY(ms__pg_simple(line, set, err));
-    /* A server that no longer hears from a client holds its locks until it gives up. Not
-     * every engine knows these. */
+    /* Not every engine knows these. Statements are planned once. A server that no longer
+     * hears from a client holds its locks until it gives up. */
+    (void)ms__pg_simple(line, "set plan_cache_mode = force_generic_plan", NULL);
     (void)ms__pg_simple(line, "set tcp_keepalives_idle = 4; set tcp_keepalives_interval ="
                         " 2; set tcp_keepalives_count = 3", NULL);
     line->again = line->lost;
@@ -913,10 +945,19 @@ typedef struct ms__pg {
     unsigned char client[12]; /* random part of them */
     int64_t notified;         /* when, see [pg-wait] */
     ms__pg_line listener;
-    ms_pg_stat stat;
+    uint64_t repeats;         /* attempts after the first one */
+    uint64_t resolved;        /* appends found stored after their answer was lost */
 } ms__pg;
 
 static ms__pg *ms__pg_of(ms_store *store) { return (ms__pg *)(void *)store; }
+
+static ms_arena ms__pg_arena(const ms__pg *s)
+{
+    ms_arena arena;
+    memset(&arena, 0, sizeof arena);
+    arena.alloc = s->desc.alloc;
+    return arena;
+}
 
 static void ms__pg_saw(ms__pg *s, int64_t tick)
 {
@@ -960,13 +1001,12 @@ static ms__pg_line *ms__pg_idle(ms__pg *s, ms__pg_server *server)
 /* Reads the server's clock. */
 static ms_result ms__pg_clock(ms__pg *s, ms__pg_line *line, ms_error *err)
 {
-    ms__pg_params p;
+    ms__pg_stmt q;
     PGresult *r;
-    p.n = 0;
-    MS__PG_TRY(ms__pg_exec(line, "select " MS__PG_NOW, &p, &r, err));
+    ms__pg_start(&q, "select (extract(epoch from clock_timestamp()) * 1000)::bigint");
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     ms__pg_lock_take(&s->lock);
     s->ahead = ms__pg_int(r, 0, 0) - ms__pg_now();
-    s->stat.connects++;
     ms__pg_lock_give(&s->lock);
     PQclear(r);
     line->sent = false;
@@ -1009,11 +1049,6 @@ static void ms__pg_give(ms__pg *s, ms__pg_line *line)
     ms__pg_lock_give(&s->lock);
 }
 
-static int64_t ms__pg_deadline(const ms__pg *s)
-{
-    return ms__pg_now() + s->desc.timeout_ms;
-}
-
 /* Pauses before attempt n + 1, up to twice as long as asked, so that clients part. */
 static void ms__pg_back_off(ms__pg *s, unsigned n)
 {
@@ -1021,7 +1056,7 @@ static void ms__pg_back_off(ms__pg *s, unsigned n)
     ms__pg_lock_take(&s->lock);
     uint64_t mixed = (++s->tickets + (uint64_t)(uintptr_t)&ms) *
                      UINT64_C(0x9E3779B97F4A7C15);
-    s->stat.repeats++;
+    s->repeats++;
     ms__pg_lock_give(&s->lock);
     ms__pg_nap(ms + (int64_t)(mixed >> 40) % ms);
 }
@@ -1032,7 +1067,7 @@ typedef ms_result (*ms__pg_step)(ms__pg *s, ms__pg_line *line, void *ctx, ms_err
 static ms_result ms__pg_call(ms__pg *s, size_t server, ms__pg_step step, void *ctx,
                              ms_error *err)
 {
-    int64_t deadline = ms__pg_deadline(s);
+    int64_t deadline = ms__pg_now() + s->desc.timeout_ms;
     for (unsigned attempt = 0;; attempt++) {
         ms__pg_line *line;
         ms_result code = ms__pg_take(s, server, deadline, &line, err);
@@ -1043,6 +1078,29 @@ static ms_result ms__pg_call(ms__pg *s, size_t server, ms__pg_step step, void *c
         ms__pg_back_off(s, attempt);
     }
 }
+
+typedef struct ms__pg_asking {
+    const ms__pg_stmt *q;
+    PGresult **out;
+} ms__pg_asking;
+
+static ms_result ms__pg_ask_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
+{
+    const ms__pg_asking *a = (const ms__pg_asking *)ctx;
+    (void)s;
+    return ms__pg_exec(line, a->q, a->out, err);
+}
+
+/* Runs a repeatable statement on a server. *out (may be NULL) receives the rows. */
+static ms_result ms__pg_ask(ms__pg *s, size_t server, const ms__pg_stmt *q,
+                            PGresult **out, ms_error *err)
+{
+    ms__pg_asking a;
+    a.q = q;
+    a.out = out;
+    return ms__pg_call(s, server, ms__pg_ask_step, &a, err);
+}
+
 
 /* ==== [pg-row] records on their way ================================================= */
 
@@ -1059,7 +1117,7 @@ typedef struct ms__pg_row {
     uint64_t upto;            /* HIDE: the last number */
     ms_str key;               /* as in the column; absent: none */
     bool shipped;             /* the key is of a source */
-    const ms_msg *msg;        /* encoded, without flag COMMIT */
+    const ms_msg *msg;        /* encoded */
 } ms__pg_row;
 
 /* An append or a change, through all of its attempts. */
@@ -1156,7 +1214,7 @@ static ms_result ms__pg_row_fill(ms__pg_batch *b, size_t i, ms_str location,
         if (!row->key.ptr) return ms__pg_no_memory(err);
         b->keyed = true;
     }
-    MS__PG_TRY(ms__pg_encode(b, row, false, err));
+    MS__PG_TRY(ms__pg_encode(b, row, i + 1 == b->n, err));
     if (ms_size(row->msg) > b->s->desc.max_message)
         return ms__pg_fail_at(b, err, MS_E_TOO_LARGE, i, "",
                               "the message is larger than the limit");
@@ -1194,7 +1252,6 @@ static ms_result ms__pg_tickets(ms__pg_batch *b, ms_error *err)
     ms__pg_lock_take(&s->lock);
     memcpy(b->ticket, s->client, 12);
     ms__pg_put(b->ticket + 12, ++s->tickets, 8);
-    s->stat.appends++;
     ms__pg_lock_give(&s->lock);
     for (size_t i = 0; i < b->n && (i == 0 || b->keyed); i++) {
         ms__pg_row *row = &b->rows[i];
@@ -1239,28 +1296,11 @@ static ms__pg_row *ms__pg_earlier(ms__pg_batch *b, size_t i)
     return NULL;
 }
 
-/* Keys that occur twice in the batch: the later one must repeat the earlier one. */
-static ms_result ms__pg_twice(ms__pg_batch *b, ms_error *err)
-{
-    for (size_t i = 0; b->keyed && i < b->n; i++) {
-        ms__pg_row *row = &b->rows[i];
-        const ms__pg_row *first = ms__pg_earlier(b, i);
-        if (first && !ms__pg_same(first->msg, row->msg)) return ms__pg_reused(b, i, err);
-    }
-    return MS_OK;
-}
-
-static void ms__pg_batch_free(ms__pg_batch *b)
-{
-    ms_arena_deinit(&b->arena);
-    ms_arena_deinit(&b->scratch);
-}
-
 static ms_result ms__pg_batch_fill(ms__pg_batch *b, ms_str location,
                                    const ms_envelope *messages, size_t n, ms_error *err)
 {
     ms__pg *s = b->s;
-    b->arena.alloc = b->scratch.alloc = s->desc.alloc;
+    b->arena = b->scratch = ms__pg_arena(s);
     b->n = n;
     b->rows = (ms__pg_row *)ms_arena_alloc(&b->arena, n * sizeof *b->rows);
     if (!b->rows) return ms__pg_no_memory(err);
@@ -1280,13 +1320,18 @@ static ms_result ms__pg_batch_fill(ms__pg_batch *b, ms_str location,
     }
     b->server = s->owner[b->rows[0].bucket];
     MS__PG_TRY(ms__pg_tickets(b, err));
-    return ms__pg_twice(b, err);
+    for (size_t i = 0; b->keyed && i < n; i++) { /* a key twice: the same message twice */
+        const ms__pg_row *first = ms__pg_earlier(b, i);
+        if (first && !ms__pg_same(first->msg, b->rows[i].msg))
+            return ms__pg_reused(b, i, err);
+    }
+    return MS_OK;
 }
 
 /* ==== [pg-append] ====================================================================
  * The frequent appends are one statement: a message, or messages of one location. All
  * others are a transaction under the lock of the counter rows (G1): lock, look for keys,
- * compare, insert, count, commit.
+ * compare, store, commit.
  *
  * Every append has a key (G2). An attempt that was sent and not answered is followed by
  * the transaction, which looks for the keys first. It cannot miss the earlier attempt:
@@ -1297,130 +1342,153 @@ static ms_result ms__pg_batch_fill(ms__pg_batch *b, ms_str location,
  * (P2) A repeated attempt stores nothing that an earlier one has stored.
  * ================================================================================== */
 
-static void ms__pg_row_params(ms__pg_params *p, const ms__pg_row *row)
-{
-    ms__pg_number(p, MS__PG_INT2, (int64_t)row->m->type);
-    ms__pg_text(p, row->location);
-    ms__pg_text(p, row->m->agent_key);
-    ms__pg_text(p, row->m->turn_id);
-    ms__pg_bytea(p, row->key);
-    ms__pg_bytea(p, ms_str_n((const char *)(const void *)row->msg, ms_size(row->msg)));
-}
-
-static void ms__pg_time_param(ms__pg_params *p, const ms__pg_row *row)
-{
-    ms__pg_number(p, MS__PG_INT8, row->time);
-    if (!row->has_time) p->values[p->n - 1] = NULL;
-}
-
-static ms_str ms__pg_time_text(const ms__pg_row *row, unsigned char room[8])
-{
-    ms__pg_put(room, (uint64_t)row->time, 8);
-    return ms_str_n(row->has_time ? (const char *)room : NULL, 8);
-}
-
-/* *rows 0: nothing was stored, since the key is known. */
-static ms_result ms__pg_send_one(ms__pg_batch *b, ms__pg_line *line, int *rows,
+/* *stored false: the key is known. */
+static ms_result ms__pg_send_one(ms__pg_batch *b, ms__pg_line *line, bool *stored,
                                  ms_error *err)
 {
-    ms__pg_params p;
+    ms__pg_stmt q;
     PGresult *r;
     ms__pg_row *row = &b->rows[0];
-    p.n = 0;
-    MS__PG_TRY(ms__pg_encode(b, row, true, err));
-    ms__pg_number(&p, MS__PG_INT4, row->bucket);
-    ms__pg_number(&p, MS__PG_INT8, ms__pg_tick(b->s));
-    ms__pg_number(&p, MS__PG_INT8, (int64_t)ms_size(row->msg));
-    ms__pg_time_param(&p, row);
-    ms__pg_row_params(&p, row);
-    MS__PG_TRY(ms__pg_exec(line, b->keyed ? ms__pg_append_keyed : ms__pg_append_one, &p,
-                           &r, err));
-    *rows = PQntuples(r);
-    if (*rows > 0) row->place = (uint64_t)ms__pg_int(r, 0, 0);
+    ms__pg_start(&q, b->keyed ? ms__pg_append_keyed : ms__pg_append_one);
+    ms__pg_number(&q, MS__PG_INT4, row->bucket);
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_tick(b->s));
+    ms__pg_number(&q, MS__PG_INT8, (int64_t)ms_size(row->msg));
+    ms__pg_number(&q, MS__PG_INT8, row->time);
+    if (!row->has_time) q.values[q.n - 1] = NULL;
+    ms__pg_number(&q, MS__PG_INT2, (int64_t)row->m->type);
+    ms__pg_text(&q, row->location);
+    ms__pg_text(&q, row->m->agent_key);
+    ms__pg_text(&q, row->m->turn_id);
+    ms__pg_bytea(&q, row->key);
+    ms__pg_bytea(&q, ms__pg_bytes(row->msg));
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
+    *stored = PQntuples(r) > 0;
+    if (*stored) row->place = (uint64_t)ms__pg_int(r, 0, 0);
     PQclear(r);
     return MS_OK;
 }
 
-/* The same for n messages of one location, none of which has a key of the caller's. */
-static ms_result ms__pg_send_many(ms__pg_batch *b, ms__pg_line *line, int *rows,
-                                  ms_error *err)
+/* State of an attempt that is a transaction; zeros for one that is a statement. */
+typedef struct ms__pg_locked {
+    int64_t tick;             /* of the first record */
+    int64_t end;              /* the counter is at least this afterwards */
+    bool made;                /* an earlier attempt has stored the batch */
+    int64_t shown_kind, shown_place; /* of what stands for the message of a change */
+    int64_t changes;
+} ms__pg_locked;
+
+typedef struct ms__pg_total {
+    bool here;                /* the batch has rows of this bucket */
+    int64_t messages, bytes;
+} ms__pg_total;
+
+/* The totals of each bucket; NULL: no memory. */
+static ms__pg_total *ms__pg_totals_of(ms__pg_batch *b)
 {
-    static const Oid types[] = {MS__PG_INT8, MS__PG_INT8, MS__PG_INT2, MS__PG_TEXT,
-                                MS__PG_TEXT, MS__PG_BYTEA, MS__PG_BYTEA};
-    enum { COLUMNS = sizeof types / sizeof types[0] };
-    ms__pg_array a[COLUMNS];
-    ms__pg_params p;
-    PGresult *r;
-    unsigned char room[8];
-    uint64_t bytes = 0;
-    bool fits = true;
-    MS__PG_TRY(ms__pg_encode(b, &b->rows[b->n - 1], true, err));
-    for (size_t i = 0; i < COLUMNS; i++) a[i] = ms__pg_array_of(&b->scratch, types[i]);
+    size_t size = MS_PG_BUCKETS * sizeof(ms__pg_total);
+    ms__pg_total *t = (ms__pg_total *)ms_arena_alloc(&b->scratch, size);
+    if (!t) return NULL;
+    memset(t, 0, size);
     for (size_t i = 0; i < b->n; i++) {
         const ms__pg_row *row = &b->rows[i];
-        ms__pg_push_number(&a[0], (int64_t)i + 1);
-        ms__pg_push(&a[1], ms__pg_time_text(row, room));
-        ms__pg_push_number(&a[2], (int64_t)row->m->type);
-        ms__pg_push(&a[3], row->m->agent_key);
-        ms__pg_push(&a[4], row->m->turn_id);
-        ms__pg_push(&a[5], row->key);
-        ms__pg_push(&a[6], ms_str_n((const char *)(const void *)row->msg,
-                                    ms_size(row->msg)));
-        bytes += ms_size(row->msg);
+        t[row->bucket].here = true;
+        if (row->known || row->kind != MS_KIND_MESSAGE) continue;
+        t[row->bucket].messages++;
+        t[row->bucket].bytes += (int64_t)ms_size(row->msg);
     }
-    p.n = 0;
-    ms__pg_number(&p, MS__PG_INT4, b->rows[0].bucket);
-    ms__pg_number(&p, MS__PG_INT8, ms__pg_tick(b->s));
-    ms__pg_number(&p, MS__PG_INT8, (int64_t)bytes);
-    ms__pg_number(&p, MS__PG_INT8, (int64_t)b->n);
-    ms__pg_text(&p, b->rows[0].location);
-    for (size_t i = 0; i < COLUMNS; i++) fits = fits && ms__pg_array_param(&p, &a[i]);
-    if (!fits) return ms_error_set(err, MS_E_TOO_LARGE, "the batch is too large");
-    MS__PG_TRY(ms__pg_exec(line, ms__pg_append_many, &p, &r, err));
-    *rows = PQntuples(r);
-    uint64_t last = *rows > 0 ? (uint64_t)ms__pg_int(r, 0, 0) : 0;
-    for (size_t i = 0; i < b->n && *rows > 0; i++)
-        b->rows[i].place = (last - b->n + i + 1) * MS_PG_BUCKETS + b->rows[i].bucket;
+    return t;
+}
+
+static void ms__pg_push_some(ms__pg_array *a, bool some, int64_t value)
+{
+    if (some) ms__pg_push_number(a, value);
+    else ms__pg_push(a, ms_str_n(NULL, 0));
+}
+
+enum { MS__PG_COLUMNS = 13 };
+
+static void ms__pg_push_row(ms__pg_array *a, const ms__pg_row *row, size_t i)
+{
+    bool message = row->kind == MS_KIND_MESSAGE || row->kind == MS_KIND_AMEND;
+    ms_str none = ms_str_n(NULL, 0);
+    ms__pg_push_number(&a[0], (int64_t)i);
+    ms__pg_push_number(&a[1], row->bucket);
+    ms__pg_push_some(&a[2], row->kind != MS_KIND_MESSAGE || row->seq,
+                     ms__pg_signed(row->seq));
+    ms__pg_push_some(&a[3], row->place != 0, (int64_t)row->place);
+    ms__pg_push_some(&a[4], row->has_time, row->time);
+    ms__pg_push_some(&a[5], row->kind == MS_KIND_HIDE, ms__pg_signed(row->upto));
+    ms__pg_push_number(&a[6], row->kind);
+    ms__pg_push_number(&a[7], message ? (int64_t)row->m->type : 0);
+    ms__pg_push(&a[8], row->location);
+    ms__pg_push(&a[9], message ? row->m->agent_key : none);
+    ms__pg_push(&a[10], message ? row->m->turn_id : none);
+    ms__pg_push(&a[11], row->key);
+    ms__pg_push(&a[12], ms__pg_bytes(row->msg));
+}
+
+/* Stores the new rows. *last: the tick of the last one; 0: the bucket is missing. */
+static ms_result ms__pg_send_many(ms__pg_batch *b, ms__pg_line *line,
+                                  const ms__pg_locked *l, int64_t *last, ms_error *err)
+{
+    static const Oid types[MS__PG_COLUMNS] = {
+        MS__PG_INT8, MS__PG_INT4, MS__PG_INT8, MS__PG_INT8, MS__PG_INT8,
+        MS__PG_INT8, MS__PG_INT2, MS__PG_INT2, MS__PG_TEXT, MS__PG_TEXT,
+        MS__PG_TEXT, MS__PG_BYTEA, MS__PG_BYTEA};
+    ms__pg_array a[MS__PG_COLUMNS], total[3];
+    ms__pg_stmt q;
+    PGresult *r;
+    const ms__pg_total *t = ms__pg_totals_of(b);
+    if (!t) return ms__pg_no_memory(err);
+    for (size_t i = 0; i < 3; i++)
+        total[i] = ms__pg_array_of(&b->scratch, i ? MS__PG_INT8 : MS__PG_INT4);
+    for (unsigned k = 0; k < MS_PG_BUCKETS; k++) {
+        if (!t[k].here) continue;
+        ms__pg_push_number(&total[0], k);
+        ms__pg_push_number(&total[1], t[k].messages);
+        ms__pg_push_number(&total[2], t[k].bytes);
+    }
+    for (size_t i = 0; i < MS__PG_COLUMNS; i++)
+        a[i] = ms__pg_array_of(&b->scratch, types[i]);
+    for (size_t i = 0; i < b->n; i++)
+        if (!b->rows[i].known) ms__pg_push_row(a, &b->rows[i], a[0].n + 1);
+    ms__pg_start(&q, ms__pg_append_many);
+    ms__pg_number(&q, MS__PG_INT8, l->tick ? l->tick : ms__pg_tick(b->s));
+    ms__pg_number(&q, MS__PG_INT8, (int64_t)a[0].n);
+    ms__pg_number(&q, MS__PG_INT8, l->end);
+    ms__pg_number(&q, MS__PG_INT8, l->changes);
+    ms__pg_number(&q, MS__PG_INT8, (int64_t)b->hidden);
+    for (size_t i = 0; i < 3; i++) ms__pg_array_param(&q, &total[i]);
+    for (size_t i = 0; i < MS__PG_COLUMNS; i++) ms__pg_array_param(&q, &a[i]);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
+    *last = ms__pg_int(r, 0, 0);
     PQclear(r);
     return MS_OK;
 }
 
 /* ---- The transaction. */
 
-/* State of one attempt under the lock. */
-typedef struct ms__pg_locked {
-    int64_t tick;             /* of the first record */
-    int64_t end;              /* the last tick given */
-    bool made;                /* an earlier attempt has stored the batch */
-    ms__pg_array buckets;     /* distinct */
-    int64_t shown_kind, shown_place; /* of what stands for the message of a change */
-    uint64_t changes;
-} ms__pg_locked;
-
 /* Locks the counter rows and finds the first tick. */
 static ms_result ms__pg_lock_rows(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
                                   ms_error *err)
 {
-    ms__pg_params p;
+    ms__pg_stmt q;
     PGresult *r;
-    unsigned char set[MS_PG_BUCKETS / 8];
-    l->buckets = ms__pg_array_of(&b->scratch, MS__PG_INT4);
-    memset(set, 0, sizeof set);
-    for (size_t i = 0; i < b->n; i++) {
-        unsigned bucket = b->rows[i].bucket;
-        if (set[bucket / 8] >> bucket % 8 & 1) continue;
-        set[bucket / 8] = (unsigned char)(set[bucket / 8] | 1u << bucket % 8);
-        ms__pg_push_number(&l->buckets, bucket);
-    }
-    p.n = 0;
-    if (!ms__pg_array_param(&p, &l->buckets)) return ms__pg_no_memory(err);
-    MS__PG_TRY(ms__pg_exec(line, ms__pg_lock_buckets, &p, &r, err));
+    ms__pg_array buckets = ms__pg_array_of(&b->scratch, MS__PG_INT4);
+    const ms__pg_total *t = ms__pg_totals_of(b);
+    if (!t) return ms__pg_no_memory(err);
+    for (unsigned k = 0; k < MS_PG_BUCKETS; k++)
+        if (t[k].here) ms__pg_push_number(&buckets, k);
+    ms__pg_start(&q, "select last from msgstore_bucket where bucket = any($1::int[])"
+                     " order by bucket for update");
+    ms__pg_array_param(&q, &buckets);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     int n = PQntuples(r);
     l->tick = ms__pg_tick(b->s);
     for (int i = 0; i < n; i++)
-        if (ms__pg_int(r, i, 1) >= l->tick) l->tick = ms__pg_int(r, i, 1) + 1;
+        if (ms__pg_int(r, i, 0) >= l->tick) l->tick = ms__pg_int(r, i, 0) + 1;
     PQclear(r);
-    if (n == (int)l->buckets.n) return MS_OK;
+    if (n == (int)buckets.n) return MS_OK;
     return ms_error_set(err, MS_E_FOREIGN, "a bucket is not on this server");
 }
 
@@ -1436,8 +1504,8 @@ static ms_result ms__pg_record(const PGresult *r, int row, int column, uint64_t 
     return ms_record_decode(bytes, body.len, seq, out, err);
 }
 
-/* A stored row with the key of row i. A key that was made shows that the batch is stored:
- * rows without keys of their own follow the first one, a tick each. */
+/* A stored row with the key of row i. A made key shows that the batch is stored: rows
+ * without keys of their own follow the first one, a tick each. */
 static ms_result ms__pg_found(ms__pg_batch *b, const PGresult *r, int at, size_t i,
                               ms__pg_locked *l, ms_error *err)
 {
@@ -1467,7 +1535,7 @@ static ms_result ms__pg_found(ms__pg_batch *b, const PGresult *r, int at, size_t
 static ms_result ms__pg_look(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
                              ms_error *err)
 {
-    ms__pg_params p;
+    ms__pg_stmt q;
     PGresult *r;
     ms__pg_array buckets = ms__pg_array_of(&b->scratch, MS__PG_INT4);
     ms__pg_array at = ms__pg_array_of(&b->scratch, MS__PG_INT8);
@@ -1482,27 +1550,28 @@ static ms_result ms__pg_look(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *
         ms__pg_push(&locations, b->rows[i].location);
         ms__pg_push(&keys, b->rows[i].key);
     }
-    p.n = 0;
-    if (!ms__pg_array_param(&p, &buckets) || !ms__pg_array_param(&p, &at) ||
-        !ms__pg_array_param(&p, &locations) || !ms__pg_array_param(&p, &keys))
-        return ms__pg_no_memory(err);
-    MS__PG_TRY(ms__pg_exec(line, ms__pg_known_keys, &p, &r, err));
+    ms__pg_start(&q, ms__pg_known_keys);
+    ms__pg_array_param(&q, &buckets);
+    ms__pg_array_param(&q, &at);
+    ms__pg_array_param(&q, &locations);
+    ms__pg_array_param(&q, &keys);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     for (int k = 0; k < PQntuples(r) && code == MS_OK; k++)
         code = ms__pg_found(b, r, k, (size_t)ms__pg_int(r, k, 0), l, err);
     PQclear(r);
     return code;
 }
 
-/* Compares the last visible message of the location with the one expected. */
+/* Compares the last visible message of the location with the expected one. */
 static ms_result ms__pg_expect(ms__pg_batch *b, ms__pg_line *line, ms_error *err)
 {
-    ms__pg_params p;
+    ms__pg_stmt q;
     PGresult *r;
     char text[128];
-    p.n = 0;
-    ms__pg_number(&p, MS__PG_INT4, b->rows[0].bucket);
-    ms__pg_text(&p, b->opts->location);
-    MS__PG_TRY(ms__pg_exec(line, ms__pg_last_shown, &p, &r, err));
+    ms__pg_start(&q, NULL);
+    ms__pg_say(&q, "select max(seq) from msgstore_record where " MS__PG_SHOWN);
+    ms__pg_say_bucket(&q, b->opts->location);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     uint64_t last = (uint64_t)ms__pg_int(r, 0, 0);
     PQclear(r);
     if (last == b->opts->expect_seq) return MS_OK;
@@ -1511,15 +1580,15 @@ static ms_result ms__pg_expect(ms__pg_batch *b, ms__pg_line *line, ms_error *err
     return ms_error_set(err, MS_E_CONFLICT, text);
 }
 
-/* Numbers that the caller brings rise, and are larger than all on the server. */
+/* The caller's numbers must rise, and be larger than all on the server. */
 static ms_result ms__pg_kept(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
                              ms_error *err)
 {
-    ms__pg_params p;
+    ms__pg_stmt q;
     PGresult *r;
-    p.n = 0;
-    MS__PG_TRY(ms__pg_exec(line, ms__pg_totals, &p, &r, err));
-    uint64_t last = (uint64_t)ms__pg_int(r, 0, 4);
+    ms__pg_start(&q, ms__pg_newest);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
+    uint64_t last = (uint64_t)ms__pg_int(r, 0, 0);
     PQclear(r);
     for (size_t i = 0; i < b->n; i++) {
         uint64_t seq = b->rows[i].m->seq;
@@ -1529,12 +1598,11 @@ static ms_result ms__pg_kept(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *
                                   "the number does not follow the last one");
         last = seq;
     }
-    int64_t tick = (int64_t)(last / MS_PG_BUCKETS);
-    if (tick > l->end) l->end = tick;
+    l->end = (int64_t)(last / MS_PG_BUCKETS);
     return MS_OK;
 }
 
-/* Gives places and numbers, and encodes the last new row. */
+/* Gives places and numbers; the last new row has the flag COMMIT. */
 static ms_result ms__pg_place(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
                               ms_error *err)
 {
@@ -1550,84 +1618,9 @@ static ms_result ms__pg_place(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked 
             row->seq = b->opts->keep_seq ? row->m->seq : row->place;
         last = row;
     }
-    l->end = tick - 1;
     if (b->opts->keep_seq) MS__PG_TRY(ms__pg_kept(b, line, l, err));
-    return last ? ms__pg_encode(b, last, true, err) : MS_OK;
-}
-
-/* Inserts all new rows. */
-static ms_result ms__pg_insert_rows(ms__pg_batch *b, ms__pg_line *line, ms_error *err)
-{
-    static const Oid types[] = {MS__PG_INT4, MS__PG_INT8, MS__PG_INT8, MS__PG_INT8,
-                                MS__PG_INT8, MS__PG_INT2, MS__PG_INT2, MS__PG_TEXT,
-                                MS__PG_TEXT, MS__PG_TEXT, MS__PG_BYTEA, MS__PG_BYTEA};
-    enum { COLUMNS = sizeof types / sizeof types[0] };
-    ms__pg_array a[COLUMNS];
-    ms__pg_params p;
-    unsigned char room[8];
-    bool fits = true;
-    for (size_t i = 0; i < COLUMNS; i++) a[i] = ms__pg_array_of(&b->scratch, types[i]);
-    for (size_t i = 0; i < b->n; i++) {
-        const ms__pg_row *row = &b->rows[i];
-        bool message = row->kind == MS_KIND_MESSAGE || row->kind == MS_KIND_AMEND;
-        ms_str none = ms_str_n(NULL, 0);
-        if (row->known) continue;
-        ms__pg_push_number(&a[0], row->bucket);
-        ms__pg_push_number(&a[1], ms__pg_signed(row->seq));
-        ms__pg_push_number(&a[2], (int64_t)row->place);
-        ms__pg_push(&a[3], ms__pg_time_text(row, room));
-        if (row->kind != MS_KIND_HIDE) ms__pg_push(&a[4], none);
-        else ms__pg_push_number(&a[4], ms__pg_signed(row->upto));
-        ms__pg_push_number(&a[5], row->kind);
-        ms__pg_push_number(&a[6], message ? (int64_t)row->m->type : 0);
-        ms__pg_push(&a[7], row->location);
-        ms__pg_push(&a[8], message ? row->m->agent_key : none);
-        ms__pg_push(&a[9], message ? row->m->turn_id : none);
-        ms__pg_push(&a[10], row->key);
-        ms__pg_push(&a[11], ms_str_n((const char *)(const void *)row->msg,
-                                     ms_size(row->msg)));
-    }
-    if (a[0].n == 0) return MS_OK;
-    p.n = 0;
-    for (size_t i = 0; i < COLUMNS; i++) fits = fits && ms__pg_array_param(&p, &a[i]);
-    if (!fits) return ms_error_set(err, MS_E_TOO_LARGE, "the batch is too large");
-    return ms__pg_exec(line, ms__pg_insert, &p, NULL, err);
-}
-
-/* Brings the counter rows up to date. */
-static ms_result ms__pg_count_rows(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
-                                   ms_error *err)
-{
-    ms__pg_array buckets = ms__pg_array_of(&b->scratch, MS__PG_INT4);
-    ms__pg_array newest = ms__pg_array_of(&b->scratch, MS__PG_INT8);
-    ms__pg_array count = ms__pg_array_of(&b->scratch, MS__PG_INT8);
-    ms__pg_array bytes = ms__pg_array_of(&b->scratch, MS__PG_INT8);
-    ms__pg_params p;
-    for (uint32_t k = 0; k < l->buckets.n; k++) {
-        const unsigned char *at = l->buckets.bytes + MS__PG_ARRAY_HEAD + 8 * k + 4;
-        int64_t bucket = ms__pg_read((const char *)at, 4), largest = 0, n = 0, size = 0;
-        for (size_t i = 0; i < b->n; i++) {
-            const ms__pg_row *row = &b->rows[i];
-            if (row->known || row->bucket != bucket || row->kind != MS_KIND_MESSAGE)
-                continue;
-            if ((int64_t)row->seq > largest) largest = (int64_t)row->seq;
-            n++;
-            size += (int64_t)ms_size(row->msg);
-        }
-        ms__pg_push_number(&buckets, bucket);
-        ms__pg_push_number(&newest, largest);
-        ms__pg_push_number(&count, n);
-        ms__pg_push_number(&bytes, size);
-    }
-    p.n = 0;
-    bool fits = ms__pg_array_param(&p, &buckets);
-    ms__pg_number(&p, MS__PG_INT8, l->end);
-    fits = fits && ms__pg_array_param(&p, &newest) && ms__pg_array_param(&p, &count) &&
-           ms__pg_array_param(&p, &bytes);
-    ms__pg_number(&p, MS__PG_INT8, (int64_t)l->changes);
-    ms__pg_number(&p, MS__PG_INT8, (int64_t)b->hidden);
-    if (!fits) return ms__pg_no_memory(err);
-    return ms__pg_exec(line, ms__pg_count, &p, NULL, err);
+    if (!last || last == &b->rows[b->n - 1]) return MS_OK;
+    return ms__pg_encode(b, last, true, err);
 }
 
 static ms_result ms__pg_change_apply(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
@@ -1638,7 +1631,7 @@ static ms_result ms__pg_under_lock(ms__pg_batch *b, ms__pg_line *line, ms__pg_lo
                                    bool *some, ms_error *err)
 {
     size_t fresh = 0;
-    *some = false;
+    int64_t last;
     MS__PG_TRY(ms__pg_lock_rows(b, line, l, err));
     if (!b->source.len || b->change_only || b->uncertain)
         MS__PG_TRY(ms__pg_look(b, line, l, err));
@@ -1649,9 +1642,7 @@ static ms_result ms__pg_under_lock(ms__pg_batch *b, ms__pg_line *line, ms__pg_lo
     MS__PG_TRY(ms__pg_place(b, line, l, err));
     *some = true;
     if (b->change) MS__PG_TRY(ms__pg_change_apply(b, line, l, some, err));
-    if (!*some) return MS_OK;
-    MS__PG_TRY(ms__pg_insert_rows(b, line, err));
-    return ms__pg_count_rows(b, line, l, err);
+    return *some ? ms__pg_send_many(b, line, l, &last, err) : MS_OK;
 }
 
 static ms_result ms__pg_transaction(ms__pg_batch *b, ms__pg_line *line, ms_error *err)
@@ -1662,79 +1653,73 @@ static ms_result ms__pg_transaction(ms__pg_batch *b, ms__pg_line *line, ms_error
     b->hidden = 0;
     MS__PG_TRY(ms__pg_simple(line, "begin isolation level read committed", err));
     ms_result code = ms__pg_under_lock(b, line, &l, &some, err);
-    bool failed = code != MS_OK;
-    if (failed) b->uncertain = true; /* perhaps a key is there */
-    if (!line->lost && (failed || !some)) {
-        bool repeat = line->again;
-        ms_result undone = ms__pg_simple(line, "rollback", failed ? NULL : err);
-        if (!failed) code = undone;
-        if (failed) line->again = repeat;
-        else if (l.made && again) {
-            ms__pg_lock_take(&b->s->lock);
-            b->s->stat.resolved++;
-            ms__pg_lock_give(&b->s->lock);
-        }
-        return code;
+    if (code != MS_OK || some) b->uncertain = true; /* a key may be there */
+    if (code == MS_OK && some) {
+        line->sent = true;
+        return ms__pg_simple(line, "commit", err);
     }
-    if (failed) return code;
-    b->uncertain = true;
-    line->sent = true;
-    return ms__pg_simple(line, "commit", err);
+    if (line->lost) return code;
+    bool repeat = line->again;
+    ms_result undone = ms__pg_simple(line, "rollback", code == MS_OK ? err : NULL);
+    if (code != MS_OK) line->again = repeat;
+    if (code != MS_OK) return code;
+    ms__pg_lock_take(&b->s->lock);
+    b->s->resolved += l.made && again;
+    ms__pg_lock_give(&b->s->lock);
+    return undone;
 }
 
 /* ---- One attempt. */
 
 static void ms__pg_notify(ms__pg *s, ms__pg_line *line);
 
-/* Not repeated as it is: without keys of the caller's a duplicate number can only be the
- * collision of an attempt that came late, or a copy's. */
 static ms_result ms__pg_append_step(ms__pg *s, ms__pg_line *line, void *ctx,
                                     ms_error *err)
 {
     ms__pg_batch *b = (ms__pg_batch *)ctx;
     ms_result code = MS_OK;
-    int rows = 0;
+    bool stored = false;
     bool quick = !b->opts->keep_seq && !b->opts->expect && !b->spread && !b->change &&
                  !b->uncertain && (b->n == 1 || !b->keyed);
     ms_arena_reset(&b->scratch);
-    if (quick) {
-        code = b->n == 1 ? ms__pg_send_one(b, line, &rows, err)
-                         : ms__pg_send_many(b, line, &rows, err);
-        if (line->sent) b->uncertain = true;
-        if (code != MS_OK) return code;
+    if (quick && b->n == 1) {
+        code = ms__pg_send_one(b, line, &stored, err);
+    } else if (quick) {
+        ms__pg_locked none;
+        int64_t last = 0;
+        memset(&none, 0, sizeof none);
+        code = ms__pg_send_many(b, line, &none, &last, err);
+        stored = last != 0;
+        for (size_t i = 0; i < b->n && stored; i++)
+            b->rows[i].place = ((uint64_t)last - b->n + i + 1) * MS_PG_BUCKETS +
+                               b->rows[i].bucket;
     }
-    if (rows == 0) code = ms__pg_transaction(b, line, err);
+    if (line->sent) b->uncertain = true;
+    if (code != MS_OK) return code;
+    if (!stored) code = ms__pg_transaction(b, line, err);
     if (code == MS_OK) ms__pg_notify(s, line);
     return code;
 }
 
-static ms_result ms__pg_run(ms__pg_batch *b, ms_error *err)
-{
-    int64_t tick = 0;
-    ms_result code = ms__pg_call(b->s, b->server, ms__pg_append_step, b, err);
-    if (code != MS_OK) return code;
-    for (size_t i = 0; i < b->n; i++) {
-        const ms__pg_row *row = &b->rows[i];
-        uint64_t seq = row->known ? row->known : row->seq ? row->seq : row->place;
-        if (b->opts->seqs) b->opts->seqs[i] = seq;
-        if (b->opts->seqs && row->kind == MS_KIND_HIDE) b->opts->seqs[i] = b->hidden;
-        if ((int64_t)(seq / MS_PG_BUCKETS) > tick && row->kind == MS_KIND_MESSAGE)
-            tick = (int64_t)(seq / MS_PG_BUCKETS);
-        if ((int64_t)(row->place / MS_PG_BUCKETS) > tick)
-            tick = (int64_t)(row->place / MS_PG_BUCKETS);
-    }
-    ms__pg_saw(b->s, tick);
-    return MS_OK;
-}
-
-/* b has the store, the options and what else is not zero. */
+/* Stores a batch and reports the numbers. b has the store, the options and what else is
+ * not zero. */
 static ms_result ms__pg_store_batch(ms__pg_batch *b, ms_str location,
                                     const ms_envelope *messages, size_t n, ms_error *err)
 {
+    uint64_t newest = 0;
     MS__PG_TRY(ms__pg_check(b->s, true, err));
     ms_result code = ms__pg_batch_fill(b, location, messages, n, err);
-    if (code == MS_OK) code = ms__pg_run(b, err);
-    ms__pg_batch_free(b);
+    if (code == MS_OK) code = ms__pg_call(b->s, b->server, ms__pg_append_step, b, err);
+    for (size_t i = 0; i < n && code == MS_OK; i++) {
+        const ms__pg_row *row = &b->rows[i];
+        uint64_t seq = row->known ? row->known : row->seq ? row->seq : row->place;
+        if (b->opts->seqs) b->opts->seqs[i] = row->kind == MS_KIND_HIDE ? b->hidden : seq;
+        if (seq > newest && row->kind == MS_KIND_MESSAGE) newest = seq;
+        if (row->place > newest) newest = row->place;
+    }
+    ms__pg_saw(b->s, (int64_t)(newest / MS_PG_BUCKETS));
+    ms_arena_deinit(&b->arena);
+    ms_arena_deinit(&b->scratch);
     return code;
 }
 
@@ -1769,25 +1754,23 @@ static ms_result ms__pg_change_check(ms__pg_batch *b, const ms__pg_row *row,
 {
     const ms_msg *shown;
     int last = PQntuples(r) - 1;
-    if (last < 0)
-        return ms__pg_fail(err, MS_E_NOT_FOUND, "there is no such message", NULL);
+    if (last < 0) return ms_error_set(err, MS_E_NOT_FOUND, "there is no such message");
     if (!ms_str_equal(ms__pg_str(r, 0, 2), row->location))
-        return ms__pg_fail(err, MS_E_ARGUMENT, "the message is of another location",
-                           NULL);
+        return ms_error_set(err, MS_E_ARGUMENT, "the message is of another location");
     if (!PQgetisnull(r, last, 3))
-        return ms__pg_fail(err, MS_E_HIDDEN, "the message is hidden", NULL);
+        return ms_error_set(err, MS_E_HIDDEN, "the message is hidden");
     MS__PG_TRY(ms__pg_record(r, last, 4, row->seq, &b->scratch, &shown, err));
     l->shown_kind = ms__pg_int(r, last, 0);
     l->shown_place = ms__pg_int(r, last, 5);
     uint32_t flags = ms_flags(shown);
     bool open = ms_kind_of(shown) == MS_KIND_MESSAGE && (flags & MS_FLAG_UNFINISHED);
     if ((row->kind == MS_KIND_PIECE || (row->m->flags & MS_CHANGE_OPEN)) && !open)
-        return ms__pg_fail(err, MS_E_CLOSED, "the message is not an open stream", NULL);
+        return ms_error_set(err, MS_E_CLOSED, "the message is not an open stream");
     if (row->kind != MS_KIND_AMEND) return MS_OK;
     if (ms__pg_int(r, 0, 1) != (int64_t)row->m->type)
-        return ms__pg_fail(err, MS_E_TYPE, "the message is of another type", NULL);
+        return ms_error_set(err, MS_E_TYPE, "the message is of another type");
     if ((flags & MS_FLAG_REDACTED) && !(row->m->flags & MS_FLAG_REDACTED))
-        return ms__pg_fail(err, MS_E_CONFLICT, "the message is redacted", NULL);
+        return ms_error_set(err, MS_E_CONFLICT, "the message is redacted");
     return MS_OK;
 }
 
@@ -1795,16 +1778,17 @@ static ms_result ms__pg_change_target(ms__pg_batch *b, ms__pg_line *line,
                                       const ms__pg_row *row, ms__pg_locked *l,
                                       ms_error *err)
 {
-    ms__pg_params p;
+    ms__pg_stmt q;
     PGresult *r;
-    p.n = 0;
-    ms__pg_number(&p, MS__PG_INT8, ms__pg_signed(row->seq));
-    ms__pg_number(&p, MS__PG_INT4, row->bucket);
-    MS__PG_TRY(ms__pg_exec(line, ms__pg_versions_routed, &p, &r, err));
+    ms__pg_start(&q, ms__pg_versions_routed);
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(row->seq));
+    ms__pg_number(&q, MS__PG_INT4, row->bucket);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     if (PQntuples(r) == 0) { /* of another location, perhaps */
         PQclear(r);
-        p.n = 1;
-        MS__PG_TRY(ms__pg_exec(line, ms__pg_versions, &p, &r, err));
+        q.sql = ms__pg_versions;
+        q.n = 1;
+        MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     }
     ms_result code = ms__pg_change_check(b, row, r, l, err);
     PQclear(r);
@@ -1815,34 +1799,36 @@ static ms_result ms__pg_change_target(ms__pg_batch *b, ms__pg_line *line,
 static ms_result ms__pg_amend(ms__pg_line *line, const ms__pg_row *row,
                               const ms__pg_locked *l, ms_error *err)
 {
-    ms__pg_params p;
-    p.n = 0;
-    ms__pg_number(&p, MS__PG_INT4, row->bucket);
-    ms__pg_number(&p, MS__PG_INT8, ms__pg_signed(row->seq));
-    ms__pg_number(&p, MS__PG_INT2, l->shown_kind);
-    ms__pg_number(&p, MS__PG_INT8, l->shown_place);
-    ms__pg_number(&p, MS__PG_INT8, (int64_t)row->place);
-    return ms__pg_exec(line, ms__pg_end_version, &p, NULL, err);
+    ms__pg_stmt q;
+    ms__pg_start(&q, "update msgstore_record set until = $5::bigint where bucket ="
+                     " $1::int and seq = $2::bigint and kind = $3::smallint and place ="
+                     " $4::bigint");
+    ms__pg_number(&q, MS__PG_INT4, row->bucket);
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(row->seq));
+    ms__pg_number(&q, MS__PG_INT2, l->shown_kind);
+    ms__pg_number(&q, MS__PG_INT8, l->shown_place);
+    ms__pg_number(&q, MS__PG_INT8, (int64_t)row->place);
+    return ms__pg_exec(line, &q, NULL, err);
 }
 
-/* Ends the versions of a range, and puts their number into the record. *some false: there
- * are none, and nothing is written. */
+/* Ends the versions of a range, and puts their number into the record.
+ * *some false: there are none, and nothing is written. */
 static ms_result ms__pg_hide(ms__pg_batch *b, ms__pg_line *line, ms__pg_row *row,
                              bool *some, ms_error *err)
 {
-    ms__pg_params p;
+    ms__pg_stmt q;
     PGresult *r;
     ms_envelope m = *row->m;
     char text[128];
     uint64_t newest = row->place - 1;
     row->upto = b->opts->expect_seq < newest ? b->opts->expect_seq : newest;
-    p.n = 0;
-    ms__pg_number(&p, MS__PG_INT4, row->bucket);
-    ms__pg_text(&p, row->location);
-    ms__pg_number(&p, MS__PG_INT8, ms__pg_signed(row->seq));
-    ms__pg_number(&p, MS__PG_INT8, ms__pg_signed(row->upto));
-    ms__pg_number(&p, MS__PG_INT8, (int64_t)row->place);
-    MS__PG_TRY(ms__pg_exec(line, ms__pg_hide_range, &p, &r, err));
+    ms__pg_start(&q, NULL);
+    ms__pg_say_number(&q, "update msgstore_record set until = ", (int64_t)row->place);
+    ms__pg_say_number(&q, " where seq >= ", ms__pg_signed(row->seq));
+    ms__pg_say_number(&q, " and seq <= ", ms__pg_signed(row->upto));
+    ms__pg_say_bucket(&q, row->location);
+    ms__pg_say(&q, " and " MS__PG_SHOWN);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     b->hidden = strtoull(PQcmdTuples(r), NULL, 10);
     PQclear(r);
     *some = b->hidden > 0;
@@ -1878,47 +1864,30 @@ static ms_result ms__pg_change(ms_store *store, ms_str location,
     return ms__pg_store(store, location, records, n, opts, true, err);
 }
 
-typedef struct ms__pg_erasing {
-    unsigned bucket;
-    uint64_t seq, place;
-    ms_str body;
-} ms__pg_erasing;
-
-static ms_result ms__pg_erase_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
-{
-    const ms__pg_erasing *e = (const ms__pg_erasing *)ctx;
-    ms__pg_params p;
-    (void)s;
-    p.n = 0;
-    ms__pg_number(&p, MS__PG_INT4, e->bucket);
-    ms__pg_number(&p, MS__PG_INT8, ms__pg_signed(e->seq));
-    ms__pg_number(&p, MS__PG_INT8, (int64_t)e->place);
-    ms__pg_bytea(&p, e->body);
-    return ms__pg_exec(line, ms__pg_erase_row, &p, NULL, err);
-}
-
 /* The row is replaced in one statement, so one of the three steps does it all. The
  * record's place is before it in the cursor's memory. */
 static ms_result ms__pg_erase(ms_store *store, const ms_msg *record, unsigned step,
                               ms_error *err)
 {
     ms__pg *s = ms__pg_of(store);
-    ms__pg_erasing e;
-    ms_arena arena;
+    ms__pg_stmt q;
+    uint64_t place;
+    ms_arena arena = ms__pg_arena(s);
     MS__PG_TRY(ms__pg_check(s, true, err));
     if (step != 0) return MS_OK;
-    memset(&arena, 0, sizeof arena);
-    arena.alloc = s->desc.alloc;
-    size_t size = ms_size(record);
-    void *bytes = ms_arena_alloc(&arena, size);
+    void *bytes = ms_arena_alloc(&arena, ms_size(record));
     if (!bytes) return ms__pg_no_memory(err);
-    memcpy(bytes, record, size);
+    memcpy(bytes, record, ms_size(record));
     ms_record_erase(bytes);
-    e.bucket = ms_pg_bucket(ms_get(record, MS_F_LOCATION).text);
-    e.seq = ms_seq(record);
-    memcpy(&e.place, (const char *)(const void *)record - 8, 8);
-    e.body = ms_str_n((const char *)bytes, size);
-    ms_result code = ms__pg_call(s, s->owner[e.bucket], ms__pg_erase_step, &e, err);
+    memcpy(&place, (const char *)(const void *)record - 8, 8);
+    unsigned bucket = ms_pg_bucket(ms_get(record, MS_F_LOCATION).text);
+    ms__pg_start(&q, "update msgstore_record set body = $4::bytea where bucket = $1::int"
+                     " and seq = $2::bigint and place = $3::bigint");
+    ms__pg_number(&q, MS__PG_INT4, bucket);
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(ms_seq(record)));
+    ms__pg_number(&q, MS__PG_INT8, (int64_t)place);
+    ms__pg_bytea(&q, ms_str_n((const char *)bytes, ms_size(record)));
+    ms_result code = ms__pg_ask(s, s->owner[bucket], &q, NULL, err);
     ms_arena_deinit(&arena);
     return code;
 }
@@ -1945,69 +1914,47 @@ static ms_result ms__pg_ship_check(ms_store *store, ms_str source, ms_error *err
     return ms_error_set(err, MS_E_ARGUMENT, "the name of a source has 1 to 64 bytes");
 }
 
-typedef struct ms__pg_shipping {
-    ms_str source;
-    ms_pg_position position;
-    bool note;                /* else it is read */
-} ms__pg_shipping;
-
-static ms_result ms__pg_position_step(ms__pg *s, ms__pg_line *line, void *ctx,
-                                      ms_error *err)
+/* Runs a statement about the position of a source. */
+static ms_result ms__pg_position(ms_store *store, ms_str source, const char *sql,
+                                 const ms_pg_position *noted, PGresult **out,
+                                 ms_error *err)
 {
-    ms__pg_shipping *g = (ms__pg_shipping *)ctx;
-    ms__pg_params p;
-    PGresult *r;
-    (void)s;
-    p.n = 0;
-    ms__pg_bytea(&p, g->source);
-    ms__pg_number(&p, MS__PG_INT4, ms_pg_bucket(g->source));
-    if (g->note) {
-        ms__pg_number(&p, MS__PG_INT8, ms__pg_signed(g->position.message));
-        ms__pg_number(&p, MS__PG_INT8, ms__pg_signed(g->position.changes));
-        return ms__pg_exec(line, "insert into msgstore_source values ($1::bytea, $2::int,"
-                           " $3::bigint, $4::bigint) on conflict (source, bucket) do"
-                           " update set message = excluded.message, changes ="
-                           " excluded.changes", &p, NULL, err);
-    }
-    MS__PG_TRY(ms__pg_exec(line, "select message, changes from msgstore_source where"
-                           " source = $1::bytea and bucket = $2::int", &p, &r, err));
-    memset(&g->position, 0, sizeof g->position);
-    if (PQntuples(r) > 0) {
-        g->position.message = (uint64_t)ms__pg_int(r, 0, 0);
-        g->position.changes = (uint64_t)ms__pg_int(r, 0, 1);
-    }
-    PQclear(r);
-    return MS_OK;
-}
-
-static ms_result ms__pg_position(ms_store *store, ms__pg_shipping *g, ms_error *err)
-{
-    MS__PG_TRY(ms__pg_ship_check(store, g->source, err));
     ms__pg *s = ms__pg_of(store);
-    MS__PG_TRY(ms__pg_check(s, g->note, err));
-    size_t server = s->owner[ms_pg_bucket(g->source)];
-    return ms__pg_call(s, server, ms__pg_position_step, g, err);
+    ms__pg_stmt q;
+    unsigned bucket = ms_pg_bucket(source);
+    MS__PG_TRY(ms__pg_ship_check(store, source, err));
+    MS__PG_TRY(ms__pg_check(s, noted != NULL, err));
+    ms__pg_start(&q, sql);
+    ms__pg_bytea(&q, source);
+    ms__pg_number(&q, MS__PG_INT4, bucket);
+    if (noted) ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(noted->message));
+    if (noted) ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(noted->changes));
+    return ms__pg_ask(s, s->owner[bucket], &q, out, err);
 }
 
 MS_API ms_result ms_pg_ship_begin(ms_store *store, ms_str source,
                                   ms_pg_position *position, ms_error *err)
 {
-    ms__pg_shipping g;
-    memset(&g, 0, sizeof g);
-    g.source = source;
-    ms_result code = ms__pg_position(store, &g, err);
-    *position = g.position;
-    return code;
+    PGresult *r;
+    memset(position, 0, sizeof *position);
+    MS__PG_TRY(ms__pg_position(store, source, "select message, changes from"
+                               " msgstore_source where source = $1::bytea and"
+                               " bucket = $2::int", NULL, &r, err));
+    if (PQntuples(r) > 0) {
+        position->message = (uint64_t)ms__pg_int(r, 0, 0);
+        position->changes = (uint64_t)ms__pg_int(r, 0, 1);
+    }
+    PQclear(r);
+    return MS_OK;
 }
 
 MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source, ms_pg_position position,
                                 ms_error *err)
 {
-    ms__pg_shipping g;
-    g.source = source;
-    g.position = position;
-    g.note = true;
-    return ms__pg_position(store, &g, err);
+    return ms__pg_position(store, source, "insert into msgstore_source values ($1::bytea,"
+                           " $2::int, $3::bigint, $4::bigint) on conflict (source,"
+                           " bucket) do update set message = excluded.message,"
+                           " changes = excluded.changes", &position, NULL, err);
 }
 
 /* As a change, so that all flags are kept; nothing is stamped. */
@@ -2031,14 +1978,12 @@ static ms_result ms__pg_ship_rows(ms__pg *s, ms_str source, const ms_envelope *r
 MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *messages,
                             size_t n, ms_error *err)
 {
-    ms_arena arena;
     ms_pg_position none;
     ms_result code = MS_OK;
     MS__PG_TRY(ms__pg_ship_check(store, source, err));
     ms__pg *s = ms__pg_of(store);
-    memset(&arena, 0, sizeof arena);
+    ms_arena arena = ms__pg_arena(s);
     memset(&none, 0, sizeof none);
-    arena.alloc = s->desc.alloc;
     ms_envelope *rows = (ms_envelope *)ms_arena_alloc(&arena, n * sizeof *rows);
     if (!rows) return ms__pg_no_memory(err);
     for (size_t server = 0; server < s->n_servers && code == MS_OK; server++) {
@@ -2055,45 +2000,28 @@ MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *m
     return code;
 }
 
-typedef struct ms__pg_finding {
-    ms_str location, key;
-    uint64_t seq;             /* 0: not found */
-} ms__pg_finding;
-
-static ms_result ms__pg_find_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
-{
-    ms__pg_finding *f = (ms__pg_finding *)ctx;
-    ms__pg_params p;
-    PGresult *r;
-    (void)s;
-    p.n = 0;
-    ms__pg_number(&p, MS__PG_INT4, ms_pg_bucket(f->location));
-    ms__pg_text(&p, f->location);
-    ms__pg_bytea(&p, f->key);
-    MS__PG_TRY(ms__pg_exec(line, "select seq from msgstore_record where bucket = $1::int"
-                           " and location = $2::text and key = $3::bytea", &p, &r, err));
-    f->seq = PQntuples(r) > 0 ? (uint64_t)ms__pg_int(r, 0, 0) : 0;
-    PQclear(r);
-    return MS_OK;
-}
-
 /* The number here of a message of the source. */
 static ms_result ms__pg_ship_find(ms__pg *s, ms_str source, const ms_msg *message,
                                   uint64_t *seq, ms_error *err)
 {
-    ms__pg_finding f;
+    ms__pg_stmt q;
+    PGresult *r;
     unsigned char key[MS_KEY_MAX + 1];
     ms_str own = ms_get(message, MS_F_KEY).text;
-    f.location = ms_get(message, MS_F_LOCATION).text;
+    ms_str location = ms_get(message, MS_F_LOCATION).text;
+    ms_str name = own.ptr ? own : source;
     key[0] = own.ptr ? 'k' : 's';
-    if (own.ptr) memcpy(key + 1, own.ptr, own.len);
-    else memcpy(key + 1, source.ptr, source.len);
-    if (!own.ptr) ms__pg_put(key + 1 + source.len, ms_seq(message), 8);
-    f.key = ms_str_n((const char *)key, 1 + (own.ptr ? own.len : source.len + 8));
-    MS__PG_TRY(ms__pg_call(s, s->owner[ms_pg_bucket(f.location)], ms__pg_find_step, &f,
-                           err));
-    *seq = f.seq;
-    if (f.seq) return MS_OK;
+    memcpy(key + 1, name.ptr, name.len);
+    if (!own.ptr) ms__pg_put(key + 1 + name.len, ms_seq(message), 8);
+    ms__pg_start(&q, NULL);
+    ms__pg_say_param(&q, "select seq from msgstore_record where key = ", "bytea");
+    ms__pg_bytea(&q, ms_str_n((const char *)key, 1 + name.len + (own.ptr ? 0u : 8u)));
+    ms__pg_say_bucket(&q, location);
+    MS__PG_TRY(ms__pg_ask(s, s->owner[ms_pg_bucket(location)], &q, &r, err));
+    bool found = PQntuples(r) > 0;
+    if (found) *seq = (uint64_t)ms__pg_int(r, 0, 0);
+    PQclear(r);
+    if (found) return MS_OK;
     return ms_error_set(err, MS_E_NOT_FOUND, "the message of a change was not shipped");
 }
 
@@ -2115,34 +2043,36 @@ MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg 
 }
 
 /* ==== [pg-cursor] ====================================================================
- * A view is read in pages, each a statement that begins after the last number of the
- * page before, as of the place at which the first page was read. So a cursor holds no
+ * A view is read in pages, each a statement that begins after the last row of the page
+ * before, as of the place at which the first page was read. So a cursor holds no
  * connection between its pages, and a lost connection only repeats a page. Pages grow
- * from 64 rows to about a megabyte.
+ * from 64 rows to about a megabyte. Messages are in order of their numbers, raw records
+ * in order of their places. A window that is counted from the end where reading stops
+ * (the newest 1,000, oldest first) is a subquery of its first page.
  *
- * Three kinds of queries collect first which records they return (`keys`: number, place
- * and time, 24 bytes each), sort them here, and then read the records by number: order by
- * time, raw queries, and windows over several servers. A query over all locations of
- * several servers without a window merges the servers' pages.
+ * Of several servers the pages are merged. Their windows together are too large: as many
+ * rows are passed over first.
+ *
+ * Order by time is the exception: which messages are returned (`keys`: number, place and
+ * time, 24 bytes each) is collected first and sorted here, then they are read by number.
  * ================================================================================== */
 
 #define MS__PG_PAGE_FIRST 64
 #define MS__PG_PAGE_BYTES 1000000
-#define MS__PG_SQL 2600
 
 typedef struct ms__pg_key {
     int64_t seq, place, time;
-    uint32_t server;
+    uint32_t part;
 } ms__pg_key;
 
 /* What a cursor reads from one server. */
 typedef struct ms__pg_part {
     size_t server;
-    int64_t after, before;    /* numbers of the messages still to be read */
+    int64_t after, before;    /* of the rows that are still to be read */
     uint64_t as_of;
     PGresult *rows;           /* a page: seq, place, body */
     int row, step;            /* the next row; +1 or -1 */
-    bool last;                /* there are no more pages */
+    bool begun, last;         /* the first page was read; there are no more */
 } ms__pg_part;
 
 typedef struct ms__pg_cursor {
@@ -2152,344 +2082,243 @@ typedef struct ms__pg_cursor {
     ms_arena scratch;         /* parameters of a statement */
     ms__pg_part *parts;
     size_t n_parts;
-    bool collected;           /* in `keys` */
-    ms__pg_key *keys;
+    ms__pg_key *keys;         /* in order of time */
     size_t n_keys, at;
-    uint64_t left;            /* of a limit that pages count; UINT64_MAX: no limit */
+    uint64_t skip;            /* rows before the window */
+    uint64_t left;            /* rows of the window; UINT64_MAX: no limit */
     int64_t page;             /* rows */
     unsigned char *record;    /* 8 bytes: its place; then the record returned last */
     size_t room;
     ms_arena records;
-    char sql[MS__PG_SQL];
+    ms__pg_stmt q;
 } ms__pg_cursor;
 
-/* A SQL text with its parameters. The text is made of the constants of this file. */
-typedef struct ms__pg_text_of {
-    char *sql;
-    size_t len;
-    ms__pg_params p;
-} ms__pg_statement;
-
-static void ms__pg_say(ms__pg_statement *t, const char *text)
+static bool ms__pg_has_row(const ms__pg_part *part)
 {
-    size_t n = strlen(text);
-    if (t->len + n >= MS__PG_SQL) return; /* no query is that long */
-    memcpy(t->sql + t->len, text, n + 1);
-    t->len += n;
-}
-
-/* "$n" of the parameter that is added next. */
-static void ms__pg_next_param(ms__pg_statement *t)
-{
-    char text[16];
-    snprintf(text, sizeof text, "$%d", t->p.n + 1);
-    ms__pg_say(t, text);
-}
-
-static void ms__pg_say_number(ms__pg_statement *t, const char *before, int64_t value)
-{
-    ms__pg_say(t, before);
-    ms__pg_next_param(t);
-    ms__pg_say(t, "::bigint");
-    ms__pg_number(&t->p, MS__PG_INT8, value);
-}
-
-static void ms__pg_say_text(ms__pg_statement *t, const char *before, ms_str value)
-{
-    ms__pg_say(t, before);
-    ms__pg_next_param(t);
-    ms__pg_say(t, "::text");
-    ms__pg_text(&t->p, value);
-}
-
-/* Can a column hold this name? If not, no row has it. */
-static bool ms__pg_is_name(ms_str s)
-{
-    return ms_utf8_check(s, NULL) && (s.len == 0 || !memchr(s.ptr, 0, s.len));
-}
-
-static void ms__pg_say_bucket(ms__pg_statement *t, ms_str location)
-{
-    ms__pg_say(t, " and bucket = ");
-    ms__pg_next_param(t);
-    ms__pg_say(t, "::int");
-    ms__pg_number(&t->p, MS__PG_INT4, ms_pg_bucket(location));
-    ms__pg_say_text(t, " and location = ", location);
-}
-
-static bool ms__pg_say_team(ms__pg_statement *t, const ms_query *q, ms_arena *arena,
-                            const char *before)
-{
-    ms__pg_array keys = ms__pg_array_of(arena, MS__PG_TEXT);
-    for (size_t i = 0; i < q->n_agent_keys; i++)
-        if (q->agent_keys[i].ptr && ms__pg_is_name(q->agent_keys[i]))
-            ms__pg_push(&keys, q->agent_keys[i]);
-    ms__pg_say(t, before);
-    ms__pg_say(t, "agent = any(");
-    ms__pg_next_param(t);
-    ms__pg_say(t, "::text[])");
-    return ms__pg_array_param(&t->p, &keys);
+    return part->rows && part->row >= 0 && part->row < PQntuples(part->rows);
 }
 
 /* The views of a query, joined by "or". */
-static bool ms__pg_say_views(ms__pg_statement *t, const ms_query *q, ms_arena *arena)
+static void ms__pg_say_views(ms__pg_stmt *q, const ms_query *of, ms_arena *arena)
 {
-    const char *join = " and (";
-    bool fits = true;
-    if (q->views & MS_VIEW_TIMELINE) return true;
-    if (q->views & MS_VIEW_CONVERSATION) {
-        ms__pg_say(t, join);
-        ms__pg_say(t, "type in (1, 2)");
-        join = " or ";
+    ms__pg_array team = ms__pg_array_of(arena, MS__PG_TEXT);
+    if (of->views & MS_VIEW_TIMELINE) return;
+    ms__pg_say(q, " and (false");
+    if (of->views & MS_VIEW_CONVERSATION) ms__pg_say(q, " or type in (1, 2)");
+    if (of->views & MS_VIEW_GLOBAL) ms__pg_say(q, " or type in (9, 15)");
+    if ((of->views & MS_VIEW_AGENT) && ms__pg_is_name(of->agent_key)) {
+        ms__pg_say_text(q, " or agent = ", of->agent_key);
+        ms__pg_say_number(q, " and (", (int64_t)of->agent_types);
+        ms__pg_say(q, " >> type::int) & 1 = 1");
     }
-    if (q->views & MS_VIEW_GLOBAL) {
-        ms__pg_say(t, join);
-        ms__pg_say(t, "type in (9, 15)");
-        join = " or ";
+    if (of->views & MS_VIEW_TEAM) {
+        for (size_t i = 0; i < of->n_agent_keys; i++)
+            if (of->agent_keys[i].ptr && ms__pg_is_name(of->agent_keys[i]))
+                ms__pg_push(&team, of->agent_keys[i]);
+        ms__pg_say_param(q, " or agent = any(", "text[])");
+        ms__pg_array_param(q, &team);
     }
-    if ((q->views & MS_VIEW_AGENT) && ms__pg_is_name(q->agent_key)) {
-        ms__pg_say(t, join);
-        ms__pg_say_text(t, "agent = ", q->agent_key);
-        ms__pg_say_number(t, " and (", (int64_t)q->agent_types);
-        ms__pg_say(t, " >> type::int) & 1 = 1");
-        join = " or ";
-    }
-    if (q->views & MS_VIEW_TEAM) {
-        fits = ms__pg_say_team(t, q, arena, join);
-        join = " or ";
-    }
-    ms__pg_say(t, join[1] == 'a' ? " and (false)" : ")");
-    return fits;
+    ms__pg_say(q, ")");
 }
 
 /* The filters of messages: types, turn, times. */
-static void ms__pg_say_filters(ms__pg_statement *t, const ms_query *q)
+static void ms__pg_say_filters(ms__pg_stmt *q, const ms_query *of)
 {
-    if (q->types && q->types != MS_TYPES_ALL) {
-        ms__pg_say_number(t, " and (", (int64_t)q->types);
-        ms__pg_say(t, " >> type::int) & 1 = 1");
+    if (of->types && of->types != MS_TYPES_ALL) {
+        ms__pg_say_number(q, " and (", (int64_t)of->types);
+        ms__pg_say(q, " >> type::int) & 1 = 1");
     }
-    if (q->turn_id.ptr && ms__pg_is_name(q->turn_id))
-        ms__pg_say_text(t, " and turn = ", q->turn_id);
-    else if (q->turn_id.ptr) ms__pg_say(t, " and false");
-    if (q->has_since) ms__pg_say_number(t, " and time >= ", q->since_ns);
-    if (q->has_until) ms__pg_say_number(t, " and time < ", q->until_ns);
-}
-
-/* Versions of messages as of a place, of the views, filtered. */
-static bool ms__pg_say_messages(ms__pg_statement *t, const ms_query *q, uint64_t as_of,
-                                int64_t after, int64_t before, ms_arena *arena)
-{
-    ms__pg_say_number(t, " from msgstore_record where kind in (1, 3) and place < ",
-                      ms__pg_signed(as_of));
-    ms__pg_say_number(t, " and (until is null or until >= ", ms__pg_signed(as_of));
-    ms__pg_say_number(t, ") and seq > ", after);
-    ms__pg_say_number(t, " and seq < ", before);
-    if (q->location.len) ms__pg_say_bucket(t, q->location);
-    ms__pg_say_filters(t, q);
-    return ms__pg_say_views(t, q, arena);
+    if (of->turn_id.ptr && ms__pg_is_name(of->turn_id))
+        ms__pg_say_text(q, " and turn = ", of->turn_id);
+    else if (of->turn_id.ptr) ms__pg_say(q, " and false");
+    if (of->has_since) ms__pg_say_number(q, " and time >= ", of->since_ns);
+    if (of->has_until) ms__pg_say_number(q, " and time < ", of->until_ns);
 }
 
 /* A message as a bound of a raw query: its place; where it is not, that of the next. */
-static void ms__pg_say_place(ms__pg_statement *t, const char *before, uint64_t seq,
+static void ms__pg_say_place(ms__pg_stmt *q, const char *before, uint64_t seq,
                              const char *after)
 {
-    ms__pg_say(t, before);
-    ms__pg_say_number(t, " coalesce((select case when seq = ", ms__pg_signed(seq));
-    ms__pg_say(t, after);
-    ms__pg_say_number(t, " from msgstore_record where kind = 1 and seq >= ",
+    ms__pg_say(q, before);
+    ms__pg_say_number(q, " coalesce((select case when seq = ", ms__pg_signed(seq));
+    ms__pg_say(q, after);
+    ms__pg_say_number(q, " from msgstore_record where kind = 1 and seq >= ",
                       ms__pg_signed(seq));
-    ms__pg_say(t, " order by seq limit 1), 9223372036854775807)");
+    ms__pg_say(q, " order by seq limit 1), 9223372036854775807)");
 }
 
 /* Records as they stand. */
-static void ms__pg_say_raw(ms__pg_statement *t, const ms_query *q, uint64_t as_of)
+static void ms__pg_say_raw(ms__pg_stmt *q, const ms_query *of)
 {
-    static const char *const kinds[] = {"1", "3", "4", "5", "6", "10"};
-    ms__pg_say_number(t, " from msgstore_record where place < ", ms__pg_signed(as_of));
-    ms__pg_say(t, " and kind in (0");
-    for (unsigned i = 0; i < 6; i++) {
-        if (!(q->raw >> i & 1)) continue;
-        ms__pg_say(t, ", ");
-        ms__pg_say(t, kinds[i]);
-    }
-    ms__pg_say(t, ")");
-    if (q->location.len) ms__pg_say_bucket(t, q->location);
-    if (q->after_seq)
-        ms__pg_say_place(t, " and place >", q->after_seq,
+    static const char *const kinds[] = {", 1", ", 3", ", 4", ", 5", ", 6", ", 10"};
+    ms__pg_say(q, " and kind in (0");
+    for (unsigned i = 0; i < 6; i++)
+        if (of->raw >> i & 1) ms__pg_say(q, kinds[i]);
+    ms__pg_say(q, ")");
+    if (of->after_seq)
+        ms__pg_say_place(q, " and place >", of->after_seq,
                          " then place else place - 1 end");
-    if (q->before_seq)
-        ms__pg_say_place(t, " and place <", q->before_seq, " then place else place end");
-    if (q->about_seq && !(q->raw & MS_RAW_HIDES)) {
-        ms__pg_say_number(t, " and seq = ", ms__pg_signed(q->about_seq));
-    } else if (q->about_seq) {
-        ms__pg_say_number(t, " and (kind <> 4 and seq = ", ms__pg_signed(q->about_seq));
-        ms__pg_say_number(t, " or kind = 4 and seq <= ", ms__pg_signed(q->about_seq));
-        ms__pg_say_number(t, " and upto >= ", ms__pg_signed(q->about_seq));
-        ms__pg_say(t, ")");
+    if (of->before_seq)
+        ms__pg_say_place(q, " and place <", of->before_seq, " then place else place end");
+    if (of->about_seq && !(of->raw & MS_RAW_HIDES)) {
+        ms__pg_say_number(q, " and seq = ", ms__pg_signed(of->about_seq));
+    } else if (of->about_seq) {
+        ms__pg_say_number(q, " and (seq = ", ms__pg_signed(of->about_seq));
+        ms__pg_say_number(q, " or kind = 4 and seq <= ", ms__pg_signed(of->about_seq));
+        ms__pg_say_number(q, " and upto >= ", ms__pg_signed(of->about_seq));
+        ms__pg_say(q, ")");
     }
-    ms__pg_say(t, " and (kind <> 1 or (true");
-    ms__pg_say_filters(t, q);
-    ms__pg_say(t, "))");
+    ms__pg_say(q, " and (kind <> 1 or (true");
+    ms__pg_say_filters(q, of);
+    ms__pg_say(q, "))");
 }
 
-static ms__pg_statement ms__pg_begin(ms__pg_cursor *c)
+/* The rows of a part that are still to be read: versions of messages that were valid at
+ * its place, of the views and filtered, or raw records. */
+static void ms__pg_say_rows(ms__pg_cursor *c, const ms__pg_part *part)
 {
-    ms__pg_statement t;
-    t.sql = c->sql;
-    t.sql[0] = '\0';
-    t.len = 0;
-    t.p.n = 0;
+    ms__pg_stmt *q = &c->q;
+    const ms_query *of = c->query;
+    ms__pg_say_number(q, " from msgstore_record where place < ",
+                      ms__pg_signed(part->as_of));
+    ms__pg_say_number(q, of->raw ? " and place > " : " and seq > ", part->after);
+    ms__pg_say_number(q, of->raw ? " and place < " : " and seq < ", part->before);
+    if (of->location.len) ms__pg_say_bucket(q, of->location);
+    if (of->raw) {
+        ms__pg_say_raw(q, of);
+        return;
+    }
+    ms__pg_say_number(q, " and kind in (1, 3) and (until is null or until >= ",
+                      ms__pg_signed(part->as_of));
+    ms__pg_say(q, ")");
+    ms__pg_say_filters(q, of);
+    ms__pg_say_views(q, of, &c->scratch);
+}
+
+/* Limits are part of the text: with a parameter the planner does not know that few rows
+ * are asked for. Pages have few sizes, so that few texts are prepared. */
+static void ms__pg_say_order(ms__pg_cursor *c, bool down, uint64_t limit)
+{
+    char text[64];
+    snprintf(text, sizeof text, " order by %s%s limit %llu",
+             c->query->raw ? "place" : "seq", down ? " desc" : "",
+             (unsigned long long)ms__pg_signed(limit));
+    ms__pg_say(&c->q, text);
+}
+
+static void ms__pg_begin(ms__pg_cursor *c, const char *text)
+{
     ms_arena_reset(&c->scratch);
-    return t;
+    ms__pg_start(&c->q, NULL);
+    ms__pg_say(&c->q, text);
 }
 
-static void ms__pg_say_end(ms__pg_statement *t, const ms_query *q)
+/* The last tick, of the location's bucket or of all. */
+static void ms__pg_say_end(ms__pg_cursor *c)
 {
-    if (q->location.len) {
-        ms__pg_say(t, "(select last from msgstore_bucket where bucket = ");
-        ms__pg_next_param(t);
-        ms__pg_say(t, "::int)");
-        ms__pg_number(&t->p, MS__PG_INT4, ms_pg_bucket(q->location));
-    } else {
-        ms__pg_say(t, "(select max(last) from msgstore_bucket)");
+    ms__pg_say(&c->q, "(select max(last) from msgstore_bucket");
+    if (c->query->location.len) {
+        ms__pg_say_param(&c->q, " where bucket = ", "int");
+        ms__pg_number(&c->q, MS__PG_INT4, ms_pg_bucket(c->query->location));
     }
+    ms__pg_say(&c->q, ")");
 }
 
-/* ---- Where the store ends for a cursor. */
-
-typedef struct ms__pg_reading {
-    ms__pg_cursor *c;
-    ms__pg_part *part;
-} ms__pg_reading;
-
-static ms_result ms__pg_end_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
+static void ms__pg_set_end(ms__pg_cursor *c, ms__pg_part *part, int64_t last)
 {
-    ms__pg_reading *g = (ms__pg_reading *)ctx;
-    ms__pg_statement t = ms__pg_begin(g->c);
-    PGresult *r;
-    ms__pg_say(&t, "select ");
-    ms__pg_say_end(&t, g->c->query);
-    MS__PG_TRY(ms__pg_exec(line, t.sql, &t.p, &r, err));
-    int64_t last = ms__pg_int(r, 0, 0);
-    PQclear(r);
-    ms__pg_saw(s, last);
-    g->part->as_of = (uint64_t)(last + 1) * MS_PG_BUCKETS;
-    return MS_OK;
+    ms__pg_saw(c->s, last);
+    part->as_of = (uint64_t)(last + 1) * MS_PG_BUCKETS;
+}
+
+/* Is the window counted from the end where reading stops? */
+static bool ms__pg_against(const ms_query *of)
+{
+    return of->limit && of->oldest == of->reverse;
 }
 
 /* ---- Pages. */
 
-/* Reads the next page of a part, in the direction of the query; a window that is counted
- * from the other end, and fits a page, against it. */
-static ms_result ms__pg_page_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
+/* Reads the next page of a part. A window that fits a page is read against the direction
+ * of reading, and its rows are returned from the last one on. */
+static ms_result ms__pg_page(ms__pg_cursor *c, ms__pg_part *part, ms_error *err)
 {
-    ms__pg_reading *g = (ms__pg_reading *)ctx;
-    ms__pg_cursor *c = g->c;
-    ms__pg_part *part = g->part;
-    const ms_query *q = c->query;
-    ms__pg_statement t = ms__pg_begin(c);
-    bool against = q->limit && q->oldest == q->reverse;
-    bool down = against ? !q->reverse : q->reverse;
-    int64_t most = c->left < (uint64_t)c->page ? (int64_t)c->left : c->page;
-    if (against) most = (int64_t)c->left;
-    ms__pg_say(&t, "select seq, place, body, ");
-    ms__pg_say_end(&t, q);
-    bool fits = ms__pg_say_messages(&t, q, part->as_of, part->after, part->before,
-                                    &c->scratch);
-    ms__pg_say_number(&t, down ? " order by seq desc limit " : " order by seq limit ",
-                      most);
-    if (!fits) return ms__pg_no_memory(err);
+    const ms_query *of = c->query;
+    bool window = ms__pg_against(of) && !part->begun;
+    bool small = window && of->limit <= (size_t)c->page;
+    bool down = of->reverse != small, known = part->as_of != (uint64_t)INT64_MAX;
+    bool whole = !part->begun && of->limit && of->limit <= (size_t)c->page;
+    int64_t most = whole ? (int64_t)of->limit : c->page;
+    ms__pg_begin(c, "select seq, place, body");
+    if (!known) ms__pg_say(&c->q, ", ");
+    if (!known) ms__pg_say_end(c);
+    if (window && !small) ms__pg_say(&c->q, " from (select seq, place, body");
+    ms__pg_say_rows(c, part);
+    if (window && !small) {
+        ms__pg_say_order(c, !of->reverse, of->limit);
+        ms__pg_say(&c->q, ") as w");
+    }
+    ms__pg_say_order(c, down, (uint64_t)most);
     PQclear(part->rows);
     part->rows = NULL;
-    MS__PG_TRY(ms__pg_exec(line, t.sql, &t.p, &part->rows, err));
+    MS__PG_TRY(ms__pg_ask(c->s, part->server, &c->q, &part->rows, err));
     int n = PQntuples(part->rows);
-    part->row = against ? n - 1 : 0;
-    part->step = against ? -1 : 1;
-    part->last = against || n < most;
+    part->row = small ? n - 1 : 0;
+    part->step = small ? -1 : 1;
+    part->last = small || n < most;
+    part->begun = true;
     if (n == 0) return MS_OK;
-    if (part->as_of == (uint64_t)INT64_MAX) {
-        int64_t end = ms__pg_int(part->rows, 0, 3);
-        ms__pg_saw(s, end);
-        part->as_of = (uint64_t)(end + 1) * MS_PG_BUCKETS;
-    }
-    if (down) part->before = ms__pg_int(part->rows, n - 1, 0);
-    else part->after = ms__pg_int(part->rows, n - 1, 0);
+    if (!known) ms__pg_set_end(c, part, ms__pg_int(part->rows, 0, 3));
+    int64_t end = ms__pg_int(part->rows, n - 1, of->raw ? 1 : 0);
+    if (down) part->before = end;
+    else part->after = end;
     uint64_t bytes = 0;
     for (int i = 0; i < n; i++) bytes += (uint64_t)PQgetlength(part->rows, i, 2);
-    c->page = 1 + (int64_t)(MS__PG_PAGE_BYTES / (bytes / (uint64_t)n + 1));
-    if (c->page > 16 * (int64_t)n && n >= MS__PG_PAGE_FIRST) c->page = 16 * (int64_t)n;
+    int64_t want = 1 + (int64_t)(MS__PG_PAGE_BYTES / (bytes / (uint64_t)n + 1));
+    if (n >= MS__PG_PAGE_FIRST && 4 * c->page <= want) c->page *= 4;
+    while (c->page > want) c->page /= 2;
     return MS_OK;
-}
-
-/* A row is left in the part's page, after reading the next one if need be. */
-static bool ms__pg_part_ready(ms__pg_cursor *c, ms__pg_part *part, ms_result *code,
-                              ms_error *err)
-{
-    while (!part->rows || part->row < 0 || part->row >= PQntuples(part->rows)) {
-        ms__pg_reading g;
-        if (part->last) return false;
-        g.c = c;
-        g.part = part;
-        *code = ms__pg_call(c->s, part->server, ms__pg_page_step, &g, err);
-        if (*code != MS_OK) return false;
-    }
-    return true;
 }
 
 /* The part whose row comes next; NULL: there are no more. */
 static ms__pg_part *ms__pg_part_next(ms__pg_cursor *c, ms_result *code, ms_error *err)
 {
     ms__pg_part *best = NULL;
-    int64_t best_seq = 0;
+    int column = c->query->raw ? 1 : 0;
+    int64_t best_at = 0;
     for (size_t i = 0; i < c->n_parts; i++) {
         ms__pg_part *part = &c->parts[i];
-        if (!ms__pg_part_ready(c, part, code, err)) {
+        while (!ms__pg_has_row(part) && !part->last) {
+            *code = ms__pg_page(c, part, err);
             if (*code != MS_OK) return NULL;
-            continue;
         }
-        int64_t seq = ms__pg_int(part->rows, part->row, 0);
-        if (best && (c->query->reverse ? seq < best_seq : seq > best_seq)) continue;
+        if (!ms__pg_has_row(part)) continue;
+        int64_t at = ms__pg_int(part->rows, part->row, column);
+        if (best && (c->query->reverse ? at < best_at : at > best_at)) continue;
         best = part;
-        best_seq = seq;
+        best_at = at;
     }
     return best;
 }
 
-/* ---- Collected queries. */
-
-static ms_result ms__pg_keys_room(ms__pg_cursor *c, size_t n, size_t *cap, ms_error *err)
+/* How many rows of the servers' windows are not in the window of all. */
+static ms_result ms__pg_count_skip(ms__pg_cursor *c, ms_error *err)
 {
-    if (c->n_keys + n <= *cap) return MS_OK;
-    size_t want = 2 * (c->n_keys + n);
-    ms__pg_key *keys = (ms__pg_key *)ms_arena_alloc(&c->arena, want * sizeof *keys);
-    if (!keys) return ms__pg_no_memory(err);
-    if (c->n_keys) memcpy(keys, c->keys, c->n_keys * sizeof *keys);
-    c->keys = keys;
-    *cap = want;
+    uint64_t n = 0;
+    for (size_t i = 0; i < c->n_parts; i++) {
+        PGresult *r;
+        ms__pg_begin(c, "select count(*) from (select 1");
+        ms__pg_say_rows(c, &c->parts[i]);
+        ms__pg_say_order(c, !c->query->reverse, c->query->limit);
+        ms__pg_say(&c->q, ") as w");
+        MS__PG_TRY(ms__pg_ask(c->s, c->parts[i].server, &c->q, &r, err));
+        n += (uint64_t)ms__pg_int(r, 0, 0);
+        PQclear(r);
+    }
+    c->skip = n > c->query->limit ? n - c->query->limit : 0;
     return MS_OK;
 }
 
-static ms_result ms__pg_keys_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
-{
-    ms__pg_reading *g = (ms__pg_reading *)ctx;
-    ms__pg_cursor *c = g->c;
-    const ms_query *q = c->query;
-    ms__pg_statement t = ms__pg_begin(c);
-    bool fits = true;
-    (void)s;
-    ms__pg_say(&t, "select seq, place, time");
-    if (q->raw) ms__pg_say_raw(&t, q, g->part->as_of);
-    else fits = ms__pg_say_messages(&t, q, g->part->as_of, g->part->after,
-                                    g->part->before, &c->scratch);
-    if (!q->by_time && q->limit) {
-        ms__pg_say(&t, q->raw ? " order by place" : " order by seq");
-        ms__pg_say_number(&t, q->oldest ? " limit " : " desc limit ",
-                          ms__pg_signed(q->limit));
-    }
-    if (!fits) return ms__pg_no_memory(err);
-    return ms__pg_exec(line, t.sql, &t.p, &g->part->rows, err);
-}
+/* ---- Order by time. */
 
 static int ms__pg_number_order(const void *a, const void *b)
 {
@@ -2497,163 +2326,125 @@ static int ms__pg_number_order(const void *a, const void *b)
     return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-static int ms__pg_key_order(const void *a, const void *b)
+static int ms__pg_time_order(const void *a, const void *b)
 {
     const ms__pg_key *x = (const ms__pg_key *)a, *y = (const ms__pg_key *)b;
     if (x->time != y->time) return x->time < y->time ? -1 : 1;
     return ms__pg_number_order(a, b);
 }
 
-/* Sets what is sorted by: place, number or time. By time the keys are in
- * order of number, so a message without time can take the one before it. */
-static void ms__pg_keys_time(ms__pg_cursor *c)
+/* Adds the keys of a part. */
+static ms_result ms__pg_keys(ms__pg_cursor *c, size_t part, ms_error *err)
 {
-    const ms_query *q = c->query;
-    int64_t before = INT64_MIN;
-    for (size_t i = 0; i < c->n_keys; i++) {
-        ms__pg_key *k = &c->keys[i];
-        if (!q->by_time) k->time = q->raw ? k->place : k->seq;
-        else if (k->time != INT64_MIN) before = k->time;
-        else if (!q->untimed_first) k->time = before;
+    PGresult *r;
+    ms__pg_begin(c, "select seq, place, time");
+    ms__pg_say_rows(c, &c->parts[part]);
+    MS__PG_TRY(ms__pg_ask(c->s, c->parts[part].server, &c->q, &r, err));
+    size_t n = (size_t)PQntuples(r), size = (c->n_keys + n) * sizeof *c->keys;
+    ms__pg_key *keys = (ms__pg_key *)ms_arena_alloc(&c->arena, size);
+    if (keys && c->n_keys) memcpy(keys, c->keys, c->n_keys * sizeof *keys);
+    for (size_t i = 0; i < n && keys; i++) {
+        ms__pg_key *k = &keys[c->n_keys + i];
+        k->seq = ms__pg_int(r, (int)i, 0);
+        k->place = ms__pg_int(r, (int)i, 1);
+        k->time = PQgetisnull(r, (int)i, 2) ? INT64_MIN : ms__pg_int(r, (int)i, 2);
+        k->part = (uint32_t)part;
     }
+    PQclear(r);
+    if (!keys) return ms__pg_no_memory(err);
+    c->keys = keys;
+    c->n_keys += n;
+    return MS_OK;
 }
 
-/* Cuts the window out, in the direction of reading. */
-static void ms__pg_keys_window(ms__pg_cursor *c)
+/* Collects all keys. A message without time takes the time of the one before it. */
+static ms_result ms__pg_collect(ms__pg_cursor *c, ms_error *err)
 {
-    const ms_query *q = c->query;
-    size_t n = c->n_keys;
-    if (q->limit && q->limit < n) {
-        if (!q->oldest) c->keys += n - q->limit;
-        n = q->limit;
+    const ms_query *of = c->query;
+    int64_t before = INT64_MIN;
+    for (size_t i = 0; i < c->n_parts; i++) MS__PG_TRY(ms__pg_keys(c, i, err));
+    if (c->n_keys == 0) return MS_OK;
+    qsort(c->keys, c->n_keys, sizeof *c->keys, ms__pg_number_order);
+    for (size_t i = 0; i < c->n_keys; i++) {
+        ms__pg_key *k = &c->keys[i];
+        if (k->time != INT64_MIN) before = k->time;
+        else if (!of->untimed_first) k->time = before;
     }
-    for (size_t i = 0; q->reverse && i < n / 2; i++) {
+    qsort(c->keys, c->n_keys, sizeof *c->keys, ms__pg_time_order);
+    size_t n = of->limit && of->limit < c->n_keys ? of->limit : c->n_keys;
+    if (!of->oldest) c->keys += c->n_keys - n;
+    c->n_keys = n;
+    for (size_t i = 0; of->reverse && i < n / 2; i++) {
         ms__pg_key swap = c->keys[i];
         c->keys[i] = c->keys[n - 1 - i];
         c->keys[n - 1 - i] = swap;
     }
-    c->n_keys = n;
-}
-
-static ms_result ms__pg_collect(ms__pg_cursor *c, ms_error *err)
-{
-    size_t cap = 0;
-    for (size_t i = 0; i < c->n_parts; i++) {
-        ms__pg_part *part = &c->parts[i];
-        ms__pg_reading g;
-        g.c = c;
-        g.part = part;
-        MS__PG_TRY(ms__pg_call(c->s, part->server, ms__pg_keys_step, &g, err));
-        int n = PQntuples(part->rows);
-        MS__PG_TRY(ms__pg_keys_room(c, (size_t)n, &cap, err));
-        for (int k = 0; k < n; k++) {
-            ms__pg_key *key = &c->keys[c->n_keys++];
-            key->seq = ms__pg_int(part->rows, k, 0);
-            key->place = ms__pg_int(part->rows, k, 1);
-            key->time = PQgetisnull(part->rows, k, 2) ? INT64_MIN
-                                                      : ms__pg_int(part->rows, k, 2);
-            key->server = (uint32_t)i;
-        }
-        PQclear(part->rows);
-        part->rows = NULL;
-    }
-    if (c->query->by_time)
-        qsort(c->keys, c->n_keys, sizeof *c->keys, ms__pg_number_order);
-    ms__pg_keys_time(c);
-    qsort(c->keys, c->n_keys, sizeof *c->keys, ms__pg_key_order);
-    ms__pg_keys_window(c);
+    c->page = 256;
     return MS_OK;
 }
 
-/* Reads the records of a run of keys of one server, from c->at on. */
-static ms_result ms__pg_fetch_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
-{
-    ms__pg_reading *g = (ms__pg_reading *)ctx;
-    ms__pg_cursor *c = g->c;
-    ms__pg_statement t = ms__pg_begin(c);
-    ms__pg_array at = ms__pg_array_of(&c->scratch, MS__PG_INT8);
-    ms__pg_array seqs = ms__pg_array_of(&c->scratch, MS__PG_INT8);
-    ms__pg_array places = ms__pg_array_of(&c->scratch, MS__PG_INT8);
-    (void)s;
-    for (size_t i = c->at; i < c->n_keys && seqs.n < (uint32_t)c->page; i++) {
-        if (&c->parts[c->keys[i].server] != g->part) break;
-        ms__pg_push_number(&at, (int64_t)i);
-        ms__pg_push_number(&seqs, c->keys[i].seq);
-        ms__pg_push_number(&places, c->keys[i].place);
-    }
-    ms__pg_say(&t, "select r.seq, r.place, r.body from unnest($1::bigint[], $2::bigint[],"
-                   " $3::bigint[]) as k (i, seq, place) join msgstore_record r"
-                   " on r.seq = k.seq and r.place = k.place");
-    if (!ms__pg_array_param(&t.p, &at) || !ms__pg_array_param(&t.p, &seqs) ||
-        !ms__pg_array_param(&t.p, &places))
-        return ms__pg_no_memory(err);
-    if (c->query->location.len) {
-        ms__pg_say(&t, " and r.bucket = $4::int");
-        ms__pg_number(&t.p, MS__PG_INT4, ms_pg_bucket(c->query->location));
-    }
-    ms__pg_say(&t, " order by k.i");
-    PQclear(g->part->rows);
-    g->part->rows = NULL;
-    MS__PG_TRY(ms__pg_exec(line, t.sql, &t.p, &g->part->rows, err));
-    g->part->row = 0;
-    g->part->step = 1;
-    return MS_OK;
-}
-
-/* The part whose row is the next key's. A key whose row is gone is passed over. */
+/* The part whose row is the next key's; NULL: there are no more. Reads the records of a
+ * run of keys of one server at a time; those whose rows are gone are passed over. */
 static ms__pg_part *ms__pg_key_next(ms__pg_cursor *c, ms_result *code, ms_error *err)
 {
-    while (c->at < c->n_keys) {
-        const ms__pg_key *k = &c->keys[c->at];
-        ms__pg_part *part = &c->parts[k->server];
-        ms__pg_reading g;
-        if (part->rows && part->row < PQntuples(part->rows)) {
-            c->at++;
-            if (ms__pg_int(part->rows, part->row, 0) == k->seq &&
-                ms__pg_int(part->rows, part->row, 1) == k->place)
-                return part;
-            continue;
+    ms__pg_part *part = c->at ? &c->parts[c->keys[c->at - 1].part] : NULL;
+    while (c->at < c->n_keys && !(part && ms__pg_has_row(part))) {
+        uint32_t at = c->keys[c->at].part;
+        ms__pg_begin(c, "select r.seq, r.place, r.body from unnest($1::bigint[],"
+                        " $2::bigint[], $3::bigint[]) as k (i, seq, place) join"
+                        " msgstore_record r on r.seq = k.seq and r.place = k.place");
+        ms__pg_array seqs = ms__pg_array_of(&c->scratch, MS__PG_INT8);
+        ms__pg_array places = ms__pg_array_of(&c->scratch, MS__PG_INT8);
+        ms__pg_array numbers = ms__pg_array_of(&c->scratch, MS__PG_INT8);
+        for (; c->at < c->n_keys && numbers.n < (uint32_t)c->page; c->at++) {
+            if (c->keys[c->at].part != at) break;
+            ms__pg_push_number(&numbers, (int64_t)c->at);
+            ms__pg_push_number(&seqs, c->keys[c->at].seq);
+            ms__pg_push_number(&places, c->keys[c->at].place);
         }
-        bool fresh = part->rows == NULL;
-        g.c = c;
-        g.part = part;
-        *code = ms__pg_call(c->s, part->server, ms__pg_fetch_step, &g, err);
+        part = &c->parts[at];
+        ms__pg_array_param(&c->q, &numbers);
+        ms__pg_array_param(&c->q, &seqs);
+        ms__pg_array_param(&c->q, &places);
+        if (c->query->location.len) ms__pg_say_bucket(&c->q, c->query->location);
+        ms__pg_say(&c->q, " order by k.i");
+        PQclear(part->rows);
+        part->rows = NULL;
+        part->row = 0;
+        part->step = 1;
+        *code = ms__pg_ask(c->s, part->server, &c->q, &part->rows, err);
         if (*code != MS_OK) return NULL;
-        if (PQntuples(part->rows) == 0) c->at++;
-        if (fresh) c->page = 256;
     }
-    return NULL;
+    return part && ms__pg_has_row(part) ? part : NULL;
 }
 
 /* ---- The cursor. */
 
-static ms__pg_cursor *ms__pg_cursor_new(ms__pg *s, const ms_query *q)
+static ms__pg_cursor *ms__pg_cursor_new(ms__pg *s, const ms_query *of)
 {
-    ms_arena arena;
-    memset(&arena, 0, sizeof arena);
-    arena.alloc = s->desc.alloc;
+    ms_arena arena = ms__pg_arena(s);
+    size_t n = of->location.len ? 1 : s->n_servers;
     ms__pg_cursor *c = (ms__pg_cursor *)ms_arena_alloc(&arena, sizeof *c);
-    size_t n = q->location.len ? 1 : s->n_servers;
-    if (!c) return NULL;
+    size_t size = n * sizeof *c->parts;
+    ms__pg_part *parts = (ms__pg_part *)(c ? ms_arena_alloc(&arena, size) : NULL);
+    if (!parts) ms_arena_deinit(&arena);
+    if (!parts) return NULL;
     memset(c, 0, sizeof *c);
-    c->parts = (ms__pg_part *)ms_arena_alloc(&arena, n * sizeof *c->parts);
+    memset(parts, 0, size);
+    c->parts = parts;
     c->arena = arena;
     c->s = s;
-    c->query = q;
+    c->query = of;
     c->n_parts = n;
-    c->scratch.alloc = c->records.alloc = s->desc.alloc;
-    c->left = q->limit ? q->limit : UINT64_MAX;
+    c->scratch = c->records = ms__pg_arena(s);
+    c->left = of->limit ? of->limit : UINT64_MAX;
     c->page = MS__PG_PAGE_FIRST;
-    c->collected = q->raw || q->by_time || (n > 1 && q->limit);
-    if (!c->parts) ms_arena_deinit(&c->arena);
-    if (!c->parts) return NULL;
-    memset(c->parts, 0, n * sizeof *c->parts);
     for (size_t i = 0; i < n; i++) {
-        ms__pg_part *part = &c->parts[i];
-        part->server = q->location.len ? s->owner[ms_pg_bucket(q->location)] : i;
-        part->after = ms__pg_signed(q->after_seq);
-        part->before = q->before_seq ? ms__pg_signed(q->before_seq) : INT64_MAX;
-        part->as_of = q->as_of ? q->as_of : (uint64_t)INT64_MAX;
+        parts[i].server = of->location.len ? s->owner[ms_pg_bucket(of->location)] : i;
+        parts[i].after = of->raw ? -1 : ms__pg_signed(of->after_seq);
+        parts[i].before = INT64_MAX;
+        if (of->before_seq && !of->raw) parts[i].before = ms__pg_signed(of->before_seq);
+        parts[i].as_of = of->as_of ? of->as_of : (uint64_t)INT64_MAX;
     }
     return c;
 }
@@ -2671,38 +2462,44 @@ static void ms__pg_cursor_close(ms_store *store, ms_cursor *it)
     it->ctx = NULL;
 }
 
-/* Reads where the store ends, if several statements need it; then the first page. */
+/* Reads where the store ends, if several statements need it; then the first rows. */
 static ms_result ms__pg_cursor_begin(ms__pg_cursor *c, ms_error *err)
 {
     ms_result code = MS_OK;
     for (size_t i = 0; i < c->n_parts; i++) {
-        ms__pg_reading g;
-        g.c = c;
-        g.part = &c->parts[i];
-        if (g.part->as_of != (uint64_t)INT64_MAX || (!c->collected && c->n_parts == 1))
+        ms__pg_part *part = &c->parts[i];
+        PGresult *r;
+        if (part->as_of != (uint64_t)INT64_MAX ||
+            (c->n_parts == 1 && !c->query->by_time))
             continue;
-        MS__PG_TRY(ms__pg_call(c->s, g.part->server, ms__pg_end_step, &g, err));
+        ms__pg_begin(c, "select ");
+        ms__pg_say_end(c);
+        MS__PG_TRY(ms__pg_ask(c->s, part->server, &c->q, &r, err));
+        ms__pg_set_end(c, part, ms__pg_int(r, 0, 0));
+        PQclear(r);
     }
-    if (c->collected) return ms__pg_collect(c, err);
-    (void)ms__pg_part_ready(c, &c->parts[0], &code, err);
+    if (c->query->by_time) return ms__pg_collect(c, err);
+    if (c->n_parts > 1 && ms__pg_against(c->query))
+        MS__PG_TRY(ms__pg_count_skip(c, err));
+    (void)ms__pg_part_next(c, &code, err);
     return code;
 }
 
 static ms_result ms__pg_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
     ms__pg *s = ms__pg_of(store);
-    const ms_query *q = &it->query;
+    const ms_query *of = &it->query;
     it->ctx = NULL;
     MS__PG_TRY(ms__pg_check(s, false, err));
-    ms__pg_cursor *c = ms__pg_cursor_new(s, q);
+    ms__pg_cursor *c = ms__pg_cursor_new(s, of);
     if (!c) return ms__pg_no_memory(err);
     it->ctx = c;
     ms_result code = MS_OK;
-    bool named = !q->location.len || ms__pg_is_name(q->location);
-    if (named) code = ms__pg_cursor_begin(c, err);
+    if (!of->location.len || ms__pg_is_name(of->location))
+        code = ms__pg_cursor_begin(c, err);
     else c->n_parts = 0;
-    it->now = c->n_parts ? c->parts[0].as_of : 1;
-    for (size_t i = 1; i < c->n_parts; i++)
+    it->now = c->n_parts ? 0 : 1;
+    for (size_t i = 0; i < c->n_parts; i++)
         if (c->parts[i].as_of > it->now) it->now = c->parts[i].as_of;
     if (code != MS_OK) ms__pg_cursor_close(store, it);
     return code;
@@ -2731,56 +2528,49 @@ static const ms_msg *ms__pg_next(ms_store *store, ms_cursor *it)
 {
     ms__pg_cursor *c = (ms__pg_cursor *)it->ctx;
     const ms_msg *msg = NULL;
-    ms_result code = MS_OK;
     (void)store;
     while (c && c->left > 0) {
+        ms_result code = MS_OK;
         c->query = &it->query;
-        ms__pg_part *part = c->collected ? ms__pg_key_next(c, &code, NULL)
-                                         : ms__pg_part_next(c, &code, NULL);
+        ms__pg_part *part = it->query.by_time ? ms__pg_key_next(c, &code, NULL)
+                                              : ms__pg_part_next(c, &code, NULL);
         if (code != MS_OK) it->result = code;
         if (!part) return NULL;
-        code = ms__pg_cursor_record(c, part->rows, part->row, &msg);
+        int row = part->row;
         part->row += part->step;
+        if (c->skip > 0) {
+            c->skip--;
+            continue;
+        }
+        code = ms__pg_cursor_record(c, part->rows, row, &msg);
         if (c->left != UINT64_MAX) c->left--;
         if (code == MS_OK) return msg;
-        if (code == MS_E_NO_MEMORY) {
-            it->result = code;
-            return NULL;
-        }
+        if (code == MS_E_NO_MEMORY) it->result = code;
+        if (code == MS_E_NO_MEMORY) return NULL;
         it->damaged++;
-        code = MS_OK;
     }
     return NULL;
 }
 
 /* ==== [pg-list] lookups, listings, totals =========================================== */
 
-typedef struct ms__pg_getting {
-    uint64_t seq;
-    bool routed;              /* by the bucket in the number */
-    ms_arena *arena;
-    const ms_msg *msg;
-    ms_result found;
-} ms__pg_getting;
-
-/* The version that stands; or, of a hidden message, the first one. */
-static ms_result ms__pg_get_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
+/* Looks for a message on a server: the version that is shown; of a hidden one the first.
+ * routed: the number has the bucket. *found: MS_OK, MS_E_HIDDEN or MS_E_NOT_FOUND. */
+static ms_result ms__pg_get_at(ms__pg *s, size_t server, uint64_t seq, bool routed,
+                               ms_arena *arena, const ms_msg **msg, ms_result *found,
+                               ms_error *err)
 {
-    ms__pg_getting *g = (ms__pg_getting *)ctx;
-    ms__pg_params p;
+    ms__pg_stmt q;
     PGresult *r;
-    (void)s;
-    p.n = 0;
-    ms__pg_number(&p, MS__PG_INT8, ms__pg_signed(g->seq));
-    if (g->routed) ms__pg_number(&p, MS__PG_INT4, (int64_t)(g->seq % MS_PG_BUCKETS));
-    MS__PG_TRY(ms__pg_exec(line, g->routed ? ms__pg_versions_routed : ms__pg_versions, &p,
-                           &r, err));
+    ms__pg_start(&q, routed ? ms__pg_versions_routed : ms__pg_versions);
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(seq));
+    if (routed) ms__pg_number(&q, MS__PG_INT4, (int64_t)(seq % MS_PG_BUCKETS));
+    MS__PG_TRY(ms__pg_ask(s, server, &q, &r, err));
     int n = PQntuples(r);
     bool shown = n > 0 && PQgetisnull(r, n - 1, 3);
     ms_result code = MS_OK;
-    g->found = shown ? MS_OK : n > 0 ? MS_E_HIDDEN : MS_E_NOT_FOUND;
-    if (n > 0)
-        code = ms__pg_record(r, shown ? n - 1 : 0, 4, g->seq, g->arena, &g->msg, err);
+    *found = shown ? MS_OK : n > 0 ? MS_E_HIDDEN : MS_E_NOT_FOUND;
+    if (n > 0) code = ms__pg_record(r, shown ? n - 1 : 0, 4, seq, arena, msg, err);
     PQclear(r);
     return code;
 }
@@ -2789,71 +2579,49 @@ static ms_result ms__pg_get(ms_store *store, uint64_t seq, ms_arena *arena,
                             const ms_msg **msg, ms_error *err)
 {
     ms__pg *s = ms__pg_of(store);
-    ms__pg_getting g;
-    memset(&g, 0, sizeof g);
-    g.seq = seq;
-    g.arena = arena;
-    g.found = MS_E_NOT_FOUND;
-    g.routed = true;
+    ms_result found = MS_E_NOT_FOUND;
+    bool can_be = seq > 0 && seq < (uint64_t)INT64_MAX;
     *msg = NULL;
     MS__PG_TRY(ms__pg_check(s, false, err));
-    if (seq > 0 && seq < (uint64_t)INT64_MAX)
-        MS__PG_TRY(ms__pg_call(s, s->owner[seq % MS_PG_BUCKETS], ms__pg_get_step, &g,
-                               err));
-    g.routed = false; /* a number of a copy says nothing about its bucket */
-    for (size_t i = 0; i < s->n_servers && g.found == MS_E_NOT_FOUND; i++)
-        if (seq > 0 && seq < (uint64_t)INT64_MAX)
-            MS__PG_TRY(ms__pg_call(s, i, ms__pg_get_step, &g, err));
-    *msg = g.msg;
-    if (g.found == MS_OK) return MS_OK;
-    return ms__pg_fail(err, g.found, g.found == MS_E_HIDDEN ? "the message is hidden"
-                                                            : "there is no such message",
-                       NULL);
+    if (can_be)
+        MS__PG_TRY(ms__pg_get_at(s, s->owner[seq % MS_PG_BUCKETS], seq, true, arena, msg,
+                                 &found, err));
+    /* the number of a copy does not have the bucket */
+    for (size_t i = 0; can_be && i < s->n_servers && found == MS_E_NOT_FOUND; i++)
+        MS__PG_TRY(ms__pg_get_at(s, i, seq, false, arena, msg, &found, err));
+    if (found == MS_OK) return MS_OK;
+    return ms_error_set(err, found, found == MS_E_HIDDEN ? "the message is hidden"
+                                                         : "there is no such message");
 }
 
 /* ---- Listings. */
 
-typedef struct ms__pg_listed {
-    const ms_list_query *query;
-    ms_arena *arena;
-    ms_arena scratch;
-    PGresult *rows;
-    char sql[MS__PG_SQL];
-} ms__pg_listed;
-
-static ms_result ms__pg_list_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
+static void ms__pg_list_text(ms__pg_stmt *q, const ms_list_query *of)
 {
-    ms__pg_listed *l = (ms__pg_listed *)ctx;
-    const ms_list_query *q = l->query;
-    const char *column = q->agents ? "agent" : "location";
-    ms__pg_statement t;
-    (void)s;
-    t.sql = l->sql;
-    t.len = 0;
-    t.p.n = 0;
-    ms__pg_say(&t, "select g.location, g.agent, g.n, g.first, g.last,"
-                   " (select time from msgstore_record f where f.bucket = g.bucket and"
-                   " f.seq = g.first and f.kind in (1, 3) and f.until is null),"
-                   " (select time from msgstore_record f where f.bucket = g.bucket and"
-                   " f.seq = g.last and f.kind in (1, 3) and f.until is null)"
-                   " from (select bucket, location, ");
-    ms__pg_say(&t, q->agents ? "agent" : "null::text");
-    ms__pg_say(&t, " as agent, count(*) as n, min(seq) as first, max(seq) as last"
-                   " from msgstore_record where " MS__PG_SHOWN);
-    if (q->agents) ms__pg_say(&t, " and agent is not null");
-    if (q->agents && q->location.len) ms__pg_say_bucket(&t, q->location);
-    if (q->prefix.len) {
-        ms__pg_say(&t, " and left(");
-        ms__pg_say(&t, column);
-        ms__pg_say_text(&t, ", length(", q->prefix);
-        ms__pg_say_text(&t, ")) = ", q->prefix);
+    const char *column = of->agents ? "agent" : "location";
+    ms__pg_start(q, NULL);
+    ms__pg_say(q, "select g.location, g.agent, g.n, g.first, g.last,"
+                  " (select time from msgstore_record f where f.bucket = g.bucket and"
+                  " f.seq = g.first and f.kind in (1, 3) and f.until is null),"
+                  " (select time from msgstore_record f where f.bucket = g.bucket and"
+                  " f.seq = g.last and f.kind in (1, 3) and f.until is null)"
+                  " from (select bucket, location, ");
+    ms__pg_say(q, of->agents ? "agent" : "null::text");
+    ms__pg_say(q, " as agent, count(*) as n, min(seq) as first, max(seq) as last"
+                  " from msgstore_record where " MS__PG_SHOWN);
+    if (of->agents) ms__pg_say(q, " and agent is not null");
+    if (of->agents && of->location.len) ms__pg_say_bucket(q, of->location);
+    if (of->prefix.len) {
+        ms__pg_say(q, " and left(");
+        ms__pg_say(q, column);
+        ms__pg_say_text(q, ", length(", of->prefix);
+        ms__pg_say_text(q, ")) = ", of->prefix);
     }
-    ms__pg_say(&t, " group by bucket, location");
-    if (q->agents) ms__pg_say(&t, ", agent");
-    ms__pg_say_number(&t, " order by max(seq) desc limit ",
-                      q->limit ? ms__pg_signed(q->limit) : INT64_MAX);
-    ms__pg_say(&t, ") as g order by g.last desc");
-    return ms__pg_exec(line, t.sql, &t.p, &l->rows, err);
+    ms__pg_say(q, of->agents ? " group by bucket, location, agent"
+                             : " group by bucket, location");
+    ms__pg_say_number(q, " order by max(seq) desc limit ",
+                      of->limit ? ms__pg_signed(of->limit) : INT64_MAX);
+    ms__pg_say(q, ") as g order by g.last desc");
 }
 
 static ms_str ms__pg_kept_text(const PGresult *r, int row, int column, ms_arena *arena,
@@ -2872,19 +2640,18 @@ static int64_t ms__pg_time_at(const PGresult *r, int row, int column)
     return PQgetisnull(r, row, column) ? MS_TIME_NONE : ms__pg_int(r, row, column);
 }
 
-static bool ms__pg_info(const ms__pg_listed *l, int row, ms_info *info)
+static bool ms__pg_info(const PGresult *r, int row, bool names_only, ms_arena *arena,
+                        ms_info *info)
 {
     bool fits = true;
     memset(info, 0, sizeof *info);
-    info->location = ms__pg_kept_text(l->rows, row, 0, l->arena, &fits);
-    info->agent_key = ms__pg_kept_text(l->rows, row, 1, l->arena, &fits);
-    info->last_seq = (uint64_t)ms__pg_int(l->rows, row, 4);
-    info->last_time_ns = ms__pg_time_at(l->rows, row, 6);
-    info->first_time_ns = MS_TIME_NONE;
-    if (l->query->names_only) return fits;
-    info->messages = (uint64_t)ms__pg_int(l->rows, row, 2);
-    info->first_seq = (uint64_t)ms__pg_int(l->rows, row, 3);
-    info->first_time_ns = ms__pg_time_at(l->rows, row, 5);
+    info->location = ms__pg_kept_text(r, row, 0, arena, &fits);
+    info->agent_key = ms__pg_kept_text(r, row, 1, arena, &fits);
+    info->last_seq = (uint64_t)ms__pg_int(r, row, 4);
+    info->last_time_ns = ms__pg_time_at(r, row, 6);
+    info->first_time_ns = names_only ? MS_TIME_NONE : ms__pg_time_at(r, row, 5);
+    info->messages = names_only ? 0 : (uint64_t)ms__pg_int(r, row, 2);
+    info->first_seq = names_only ? 0 : (uint64_t)ms__pg_int(r, row, 3);
     return fits;
 }
 
@@ -2895,111 +2662,92 @@ static int ms__pg_newer(const void *a, const void *b)
 }
 
 /* Adds the entries of one server. */
-static ms_result ms__pg_list_server(ms__pg *s, size_t server, ms__pg_listed *l,
-                                    ms_listing *out, ms_error *err)
+static ms_result ms__pg_list_add(const PGresult *r, const ms_list_query *of,
+                                 ms_arena *arena, ms_listing *out, ms_error *err)
 {
-    MS__PG_TRY(ms__pg_call(s, server, ms__pg_list_step, l, err));
-    size_t n = (size_t)PQntuples(l->rows);
+    size_t n = (size_t)PQntuples(r);
     size_t size = (out->count + n) * sizeof *out->items;
-    ms_info *items = (ms_info *)ms_arena_alloc(l->arena, size);
+    ms_info *items = (ms_info *)ms_arena_alloc(arena, size);
     bool fits = items != NULL;
     if (items && out->count) memcpy(items, out->items, out->count * sizeof *items);
     for (size_t i = 0; i < n && fits; i++)
-        fits = ms__pg_info(l, (int)i, &items[out->count + i]);
-    PQclear(l->rows);
-    l->rows = NULL;
+        fits = ms__pg_info(r, (int)i, of->names_only, arena, &items[out->count + i]);
     if (!fits) return ms_error_set(err, MS_E_ARENA, "the listing does not fit the arena");
     out->items = items;
     out->count += n;
     return MS_OK;
 }
 
-static ms_result ms__pg_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
+static ms_result ms__pg_list(ms_store *store, const ms_list_query *of, ms_arena *arena,
                              ms_listing *out, ms_error *err)
 {
     ms__pg *s = ms__pg_of(store);
-    ms__pg_listed l;
-    memset(&l, 0, sizeof l);
-    l.query = q;
-    l.arena = arena;
+    ms__pg_stmt q;
     MS__PG_TRY(ms__pg_check(s, false, err));
-    if (!ms__pg_is_name(q->prefix) || !ms__pg_is_name(q->location)) return MS_OK;
-    bool one = q->agents && q->location.len;
-    size_t first = one ? s->owner[ms_pg_bucket(q->location)] : 0;
+    if (!ms__pg_is_name(of->prefix) || !ms__pg_is_name(of->location)) return MS_OK;
+    bool one = of->agents && of->location.len;
+    size_t first = one ? s->owner[ms_pg_bucket(of->location)] : 0;
     size_t end = one ? first + 1 : s->n_servers;
-    for (size_t i = first; i < end; i++)
-        MS__PG_TRY(ms__pg_list_server(s, i, &l, out, err));
+    ms__pg_list_text(&q, of);
+    for (size_t i = first; i < end; i++) {
+        PGresult *r;
+        MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
+        ms_result code = ms__pg_list_add(r, of, arena, out, err);
+        PQclear(r);
+        if (code != MS_OK) return code;
+    }
     if (end - first > 1) qsort(out->items, out->count, sizeof *out->items, ms__pg_newer);
-    if (q->limit && out->count > q->limit) out->count = q->limit;
+    if (of->limit && out->count > of->limit) out->count = of->limit;
     return MS_OK;
 }
 
 /* ---- Totals. */
 
-static ms_result ms__pg_totals_step(ms__pg *s, ms__pg_line *line, void *ctx,
-                                    ms_error *err)
-{
-    ms_stat *out = (ms_stat *)ctx;
-    ms__pg_params p;
-    PGresult *r;
-    p.n = 0;
-    MS__PG_TRY(ms__pg_exec(line, ms__pg_totals, &p, &r, err));
-    uint64_t hidden = (uint64_t)ms__pg_int(r, 0, 1);
-    uint64_t last = (uint64_t)ms__pg_int(r, 0, 5);
-    out->messages += (uint64_t)ms__pg_int(r, 0, 0) - hidden;
-    out->hidden += hidden;
-    out->changes += (uint64_t)ms__pg_int(r, 0, 2);
-    out->bytes += (uint64_t)ms__pg_int(r, 0, 3);
-    if ((uint64_t)ms__pg_int(r, 0, 4) > out->last_seq)
-        out->last_seq = (uint64_t)ms__pg_int(r, 0, 4);
-    if ((last + 1) * MS_PG_BUCKETS > out->as_of) out->as_of = (last + 1) * MS_PG_BUCKETS;
-    PQclear(r);
-    ms__pg_saw(s, (int64_t)last);
-    return MS_OK;
-}
-
 static ms_result ms__pg_stat(ms_store *store, ms_stat *out, ms_error *err)
 {
     ms__pg *s = ms__pg_of(store);
+    ms__pg_stmt q;
+    PGresult *r;
     memset(out, 0, sizeof *out);
     MS__PG_TRY(ms__pg_check(s, false, err));
-    for (size_t i = 0; i < s->n_servers; i++)
-        MS__PG_TRY(ms__pg_call(s, i, ms__pg_totals_step, out, err));
+    ms__pg_start(&q, ms__pg_totals);
+    for (size_t i = 0; i < s->n_servers; i++) {
+        MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
+        uint64_t hidden = (uint64_t)ms__pg_int(r, 0, 1);
+        uint64_t newest = (uint64_t)ms__pg_int(r, 0, 4);
+        uint64_t last = (uint64_t)ms__pg_int(r, 0, 5), end = (last + 1) * MS_PG_BUCKETS;
+        out->messages += (uint64_t)ms__pg_int(r, 0, 0) - hidden;
+        out->hidden += hidden;
+        out->changes += (uint64_t)ms__pg_int(r, 0, 2);
+        out->bytes += (uint64_t)ms__pg_int(r, 0, 3);
+        if (newest > out->last_seq) out->last_seq = newest;
+        if (end > out->as_of) out->as_of = end;
+        PQclear(r);
+        ms__pg_saw(s, (int64_t)last);
+    }
     out->given_seq = out->as_of - 1;
     return MS_OK;
-}
-
-static ms_result ms__pg_leave_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
-{
-    ms__pg_params p;
-    (void)s;
-    p.n = 0;
-    ms__pg_number(&p, MS__PG_INT8,
-                  ms__pg_signed(*(const uint64_t *)ctx) / MS_PG_BUCKETS + 1);
-    return ms__pg_exec(line, "update msgstore_bucket set last = greatest(last,"
-                       " $1::bigint)", &p, NULL, err);
 }
 
 static ms_result ms__pg_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 {
     ms__pg *s = ms__pg_of(store);
+    ms__pg_stmt q;
     MS__PG_TRY(ms__pg_check(s, true, err));
+    ms__pg_start(&q, "update msgstore_bucket set last = greatest(last, $1::bigint)");
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(seq) / MS_PG_BUCKETS + 1);
     for (size_t i = 0; i < s->n_servers; i++)
-        MS__PG_TRY(ms__pg_call(s, i, ms__pg_leave_step, &seq, err));
+        MS__PG_TRY(ms__pg_ask(s, i, &q, NULL, err));
     return MS_OK;
 }
 
 /* ==== [pg-wait] ======================================================================
  * Waiting is asking for the totals: every 50 ms, and at once after a notification. A
- * waiter listens on a connection of its own. While it waits, it holds an advisory lock
- * that all waiters share; an appender that cannot have this lock alone knows that there
- * are waiters, and notifies them. The notification is a statement after the append's own,
- * at most one every 10 ms for each handle: NOTIFY inside of the append would make all
- * commits wait for each other (0.26 of the throughput with eight clients). A lost
- * notification costs 50 ms.
+ * waiter listens on a connection of its own. The notification is a statement after the
+ * append's own, at most one every 10 ms for each handle, and its answer is not waited
+ * for. NOTIFY inside of the append would make all commits wait for each other (0.26 of
+ * the throughput with eight clients). A lost notification costs 50 ms.
  * ================================================================================== */
-
-#define MS__PG_WAIT_LOCK "6217836124187"
 
 static void ms__pg_notify(ms__pg *s, ms__pg_line *line)
 {
@@ -3009,14 +2757,24 @@ static void ms__pg_notify(ms__pg *s, ms__pg_line *line)
     if (due) s->notified = now;
     ms__pg_lock_give(&s->lock);
     if (!due || line->lost || PQtransactionStatus(line->conn) != PQTRANS_IDLE) return;
-    if (!PQsendQuery(line->conn,
-                     "select pg_notify('msgstore', '') where not"
-                     " pg_try_advisory_xact_lock(" MS__PG_WAIT_LOCK ")")) {
-        line->lost = true;
-        return;
-    }
-    (void)PQflush(line->conn);
-    line->noisy = true;
+    /* its own commit is not waited for: nothing is stored */
+    if (PQsendQuery(line->conn, "begin; set local synchronous_commit = off;"
+                                " notify msgstore; commit"))
+        line->noisy = true;
+    else line->lost = true;
+    if (line->noisy) (void)PQflush(line->conn);
+}
+
+/* Ends the part of a waiter. */
+static void ms__pg_unlisten(ms__pg *s)
+{
+    ms__pg_line *line = &s->listener;
+    line->deadline = ms__pg_now() + 1000;
+    if (!line->conn || line->lost || ms__pg_simple(line, "unlisten *", NULL) != MS_OK)
+        ms__pg_line_drop(line);
+    ms__pg_lock_take(&s->lock);
+    line->busy = false;
+    ms__pg_lock_give(&s->lock);
 }
 
 /* One thread of the handle listens; others ask. */
@@ -3030,31 +2788,13 @@ static bool ms__pg_listen(ms__pg *s, int64_t deadline)
     if (!mine) return false;
     line->deadline = deadline;
     line->lost = false;
-    bool ready = line->conn != NULL ||
-                 (ms__pg_connect(line, s->servers[0].url, s->desc.read_only,
-                                 s->desc.statement_ms, NULL) == MS_OK &&
-                  ms__pg_simple(line, "listen msgstore", NULL) == MS_OK);
-    if (ready)
-        ready = ms__pg_simple(line, "select pg_advisory_lock_shared("
-                              MS__PG_WAIT_LOCK ")", NULL) == MS_OK;
-    if (ready) return true;
-    ms__pg_line_drop(line);
-    ms__pg_lock_take(&s->lock);
-    line->busy = false;
-    ms__pg_lock_give(&s->lock);
+    if ((line->conn || ms__pg_connect(line, s->servers[0].url, s->desc.read_only,
+                                      s->desc.statement_ms, NULL) == MS_OK) &&
+        ms__pg_simple(line, "listen msgstore", NULL) == MS_OK)
+        return true;
+    line->lost = true;
+    ms__pg_unlisten(s);
     return false;
-}
-
-static void ms__pg_unlisten(ms__pg *s)
-{
-    ms__pg_line *line = &s->listener;
-    line->deadline = ms__pg_now() + 1000;
-    if (line->lost || ms__pg_simple(line, "select pg_advisory_unlock_shared("
-                                          MS__PG_WAIT_LOCK ")", NULL) != MS_OK)
-        ms__pg_line_drop(line);
-    ms__pg_lock_take(&s->lock);
-    line->busy = false;
-    ms__pg_lock_give(&s->lock);
 }
 
 /* Sleeps for at most ms milliseconds, or until a notification comes. */
@@ -3113,7 +2853,7 @@ static ms_result ms__pg_sync(ms_store *store, uint64_t *durable_seq, ms_error *e
 static void ms__pg_close(ms_store *store)
 {
     ms__pg *s = ms__pg_of(store);
-    bool own = ms__pg_process() == s->process; /* a child's close must not say goodbye */
+    bool own = ms__pg_process() == s->process; /* a child must not end the sessions */
     for (size_t i = 0; i < s->n_servers; i++)
         for (unsigned k = 0; own && s->servers[i].lines && k < s->desc.connections; k++)
             ms__pg_line_drop(&s->servers[i].lines[k]);
@@ -3131,21 +2871,12 @@ static const ms_backend ms__pg_backend = {
     ms__pg_close,  NULL,           ms__pg_leave_out, ms__pg_change,
     ms__pg_erase,  NULL,           ms__pg_wait};
 
-typedef struct ms__pg_opening {
-    size_t server;
-    bool fill;                /* insert the rows of this server's buckets */
-    uint16_t *owner;
-    size_t found;             /* buckets on this server */
-    unsigned clashes;         /* of them also on another one */
-} ms__pg_opening;
-
 static ms_result ms__pg_version_check(ms__pg_line *line, ms_error *err)
 {
-    ms__pg_params p;
+    ms__pg_stmt q;
     PGresult *r;
-    p.n = 0;
-    MS__PG_TRY(ms__pg_exec(line, "select max(version) from msgstore_schema", &p, &r,
-                           err));
+    ms__pg_start(&q, "select max(version) from msgstore_schema");
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     int64_t version = ms__pg_int(r, 0, 0);
     PQclear(r);
     if (version == MS__PG_VERSION) return MS_OK;
@@ -3156,11 +2887,11 @@ static ms_result ms__pg_create_tables(ms__pg *s, ms__pg_line *line, ms_error *er
 {
     char sql[640];
     for (size_t i = 0; i < sizeof ms__pg_create / sizeof ms__pg_create[0]; i++) {
+        bool whole = s->desc.partitions == 1;
         if (ms__pg_create[i]) {
             MS__PG_TRY(ms__pg_simple(line, ms__pg_create[i], err));
             continue;
         }
-        bool whole = s->desc.partitions == 1;
         snprintf(sql, sizeof sql, "%s%s", ms__pg_create_record,
                  whole ? "" : " partition by hash (bucket)");
         MS__PG_TRY(ms__pg_simple(line, sql, err));
@@ -3186,77 +2917,66 @@ static ms_result ms__pg_create_step(ms__pg *s, ms__pg_line *line, void *ctx,
     code = ms__pg_simple(line, "select pg_advisory_xact_lock(6217836124188)", err);
     if (code == MS_OK) code = ms__pg_create_tables(s, line, err);
     if (code == MS_OK) return ms__pg_simple(line, "commit", err);
-    if (!line->lost) {
-        bool again = line->again;
-        (void)ms__pg_simple(line, "rollback", NULL);
-        line->again = again;
-    }
+    bool again = line->again;
+    if (!line->lost) (void)ms__pg_simple(line, "rollback", NULL);
+    line->again = again;
     return code;
 }
 
-static ms_result ms__pg_buckets_step(ms__pg *s, ms__pg_line *line, void *ctx,
-                                     ms_error *err)
+/* What is found of the buckets on all servers. */
+typedef struct ms__pg_found_buckets {
+    unsigned n, clashes;      /* on two servers */
+    bool foreign;             /* on another server than this handle would put it on */
+} ms__pg_found_buckets;
+
+static ms_result ms__pg_find_buckets(ms__pg *s, ms__pg_found_buckets *f, ms_error *err)
 {
-    ms__pg_opening *o = (ms__pg_opening *)ctx;
-    ms__pg_params p;
+    ms__pg_stmt q;
     PGresult *r;
-    p.n = 0;
-    if (o->fill) {
-        ms__pg_number(&p, MS__PG_INT4, (int64_t)s->n_servers);
-        ms__pg_number(&p, MS__PG_INT4, (int64_t)o->server);
-        MS__PG_TRY(ms__pg_exec(line, "insert into msgstore_bucket (bucket, last)"
-                               " select b, 0 from generate_series(0, 1023) as b"
-                               " where b * $1::int / 1024 = $2::int"
-                               " on conflict do nothing", &p, NULL, err));
-        p.n = 0;
+    memset(f, 0, sizeof *f);
+    for (size_t i = 0; i < MS_PG_BUCKETS; i++) s->owner[i] = UINT16_MAX;
+    ms__pg_start(&q, "select bucket, last from msgstore_bucket");
+    for (size_t server = 0; server < s->n_servers; server++) {
+        MS__PG_TRY(ms__pg_ask(s, server, &q, &r, err));
+        for (int i = 0; i < PQntuples(r); i++) {
+            size_t bucket = (size_t)ms__pg_int(r, i, 0) % MS_PG_BUCKETS;
+            if (s->owner[bucket] == UINT16_MAX) f->n++;
+            else f->clashes++;
+            if (bucket * s->n_servers / MS_PG_BUCKETS != server) f->foreign = true;
+            s->owner[bucket] = (uint16_t)server;
+            ms__pg_saw(s, ms__pg_int(r, i, 1));
+        }
+        PQclear(r);
     }
-    MS__PG_TRY(ms__pg_exec(line, "select bucket, last from msgstore_bucket", &p, &r,
-                           err));
-    o->found = (size_t)PQntuples(r);
-    o->clashes = 0;
-    for (int i = 0; i < PQntuples(r); i++) {
-        uint64_t bucket = (uint64_t)ms__pg_int(r, i, 0) % MS_PG_BUCKETS;
-        uint16_t *owner = &o->owner[bucket];
-        if (*owner != UINT16_MAX && *owner != o->server) o->clashes++;
-        *owner = (uint16_t)o->server;
-        ms__pg_saw(s, ms__pg_int(r, i, 1));
-    }
-    PQclear(r);
     return MS_OK;
 }
 
-/* Finds the server of each bucket. On servers without any, they are shared out. */
-static ms_result ms__pg_buckets(ms__pg *s, bool fill, size_t *found, ms_error *err)
+/* Finds the server of each bucket. Where buckets are missing they are shared out, unless
+ * those that are there were shared out among other servers. */
+static ms_result ms__pg_buckets(ms__pg *s, ms_error *err)
 {
-    ms__pg_opening o;
-    unsigned clashes = 0;
+    ms__pg_stmt q;
+    ms__pg_found_buckets f;
     char text[128];
-    memset(&o, 0, sizeof o);
-    o.owner = s->owner;
-    o.fill = fill;
-    *found = 0;
-    for (size_t i = 0; i < MS_PG_BUCKETS; i++) s->owner[i] = UINT16_MAX;
-    for (o.server = 0; o.server < s->n_servers; o.server++) {
-        MS__PG_TRY(ms__pg_call(s, o.server, ms__pg_buckets_step, &o, err));
-        *found += o.found;
-        clashes += o.clashes;
-    }
-    if (*found == 0 || (*found == MS_PG_BUCKETS && clashes == 0)) return MS_OK;
-    snprintf(text, sizeof text, "the servers do not belong together: they have %u of"
-             " 1024 buckets, %u of them twice", (unsigned)(*found - clashes), clashes);
-    return ms_error_set(err, MS_E_FOREIGN, text);
-}
-
-static ms_result ms__pg_ready_store(ms__pg *s, ms_error *err)
-{
-    size_t found;
-    for (size_t i = 0; i < s->n_servers; i++)
-        MS__PG_TRY(ms__pg_call(s, i, ms__pg_create_step, NULL, err));
-    MS__PG_TRY(ms__pg_buckets(s, false, &found, err));
-    if (found > 0) return MS_OK;
-    if (s->desc.no_create || s->desc.read_only)
+    MS__PG_TRY(ms__pg_find_buckets(s, &f, err));
+    bool make = !s->desc.no_create && !s->desc.read_only;
+    if (f.n == 0 && !make)
         return ms_error_set(err, MS_E_NOT_FOUND, "the tables have no buckets yet");
-    return ms__pg_buckets(s, true, &found, err);
+    if (f.n < MS_PG_BUCKETS && !f.foreign && make) {
+        ms__pg_start(&q, "insert into msgstore_bucket (bucket, last)"
+                         " select b, 0 from generate_series(0, 1023) as b"
+                         " where b * $1::int / 1024 = $2::int on conflict do nothing");
+        ms__pg_number(&q, MS__PG_INT4, (int64_t)s->n_servers);
+        for (size_t i = 0; i < s->n_servers; i++, q.n = 1) {
+            ms__pg_number(&q, MS__PG_INT4, (int64_t)i);
+            MS__PG_TRY(ms__pg_ask(s, i, &q, NULL, err));
+        }
+        MS__PG_TRY(ms__pg_find_buckets(s, &f, err));
+    }
+    if (f.n == MS_PG_BUCKETS && f.clashes == 0) return MS_OK;
+    snprintf(text, sizeof text, "the servers do not belong together: they have %u of"
+             " 1024 buckets, %u of them twice", f.n, f.clashes);
+    return ms_error_set(err, MS_E_FOREIGN, text);
 }
 
 static void ms__pg_defaults(ms_pg_desc *d)
@@ -3336,22 +3056,13 @@ MS_API ms_result ms_pg_open(ms_store **store, const ms_pg_desc *desc, ms_error *
         return ms_error_set(err, MS_E_ARGUMENT, "1 to 1024 servers have a url each");
     ms__pg *s = ms__pg_new(desc);
     if (!s) return ms__pg_no_memory(err);
-    ms_result code = ms__pg_ready_store(s, err);
+    ms_result code = MS_OK;
+    for (size_t i = 0; i < s->n_servers && code == MS_OK; i++)
+        code = ms__pg_call(s, i, ms__pg_create_step, NULL, err);
+    if (code == MS_OK) code = ms__pg_buckets(s, err);
     if (code != MS_OK) ms__pg_close(&s->base);
     else *store = &s->base;
     return code;
-}
-
-MS_API ms_result ms_pg_stat_of(ms_store *store, ms_pg_stat *out, ms_error *err)
-{
-    memset(out, 0, sizeof *out);
-    if (!ms__pg_is_store(store))
-        return ms_error_set(err, MS_E_ARGUMENT, "the store is not on PostgreSQL");
-    ms__pg *s = ms__pg_of(store);
-    ms__pg_lock_take(&s->lock);
-    *out = s->stat;
-    ms__pg_lock_give(&s->lock);
-    return MS_OK;
 }
 
 #ifdef __cplusplus

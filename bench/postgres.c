@@ -84,16 +84,18 @@ typedef struct client {
     unsigned id;
     ms_store *store;          /* NULL: by hand */
     PGconn *conn;
-    double end;
     size_t done;
 } client;
+
+static pthread_barrier_t ready;
+static double end_of_run;
 
 static const char by_hand[] =
     "insert into by_hand (seq, place, time, bucket, kind, type, location, agent, turn,"
     " key, body) values ($1::bigint, $1::bigint, $2::bigint, $3::int, 1, 1, $4::text,"
     " $5::text, null, $6::bytea, $7::bytea)";
 
-static void hand_row(ms__pg_params *p, uint64_t seq, unsigned i, ms_str location,
+static void hand_row(ms__pg_stmt *p, uint64_t seq, unsigned i, ms_str location,
                      const ms_msg *msg, char key[24])
 {
     p->n = 0;
@@ -107,35 +109,42 @@ static void hand_row(ms__pg_params *p, uint64_t seq, unsigned i, ms_str location
     ms__pg_bytea(p, ms_str_n((const char *)(const void *)msg, ms_size(msg)));
 }
 
+/* Appends or inserts one message. */
+static void client_put(client *c, unsigned i, ms_arena *arena)
+{
+    char name[32], key[24];
+    ms__pg_stmt p;
+    ms_error err;
+    const ms_msg *msg;
+    ms_envelope m = message_of(i);
+    m.location = name_of(i, name);
+    if (c->store) {
+        if (ms_append(c->store, m.location, &m, NULL, &err) != MS_OK)
+            die("append", err.message);
+        return;
+    }
+    ms_arena_reset(arena);
+    ms_encode(&m, arena, &msg, NULL);
+    hand_row(&p, ((uint64_t)ms__pg_system_time() / 1000) << 6 | c->id, i, m.location, msg,
+             key);
+    PGresult *r = PQexecPrepared(c->conn, "hand", p.n, p.values, p.lengths, p.formats, 1);
+    if (PQresultStatus(r) != PGRES_COMMAND_OK) die("insert", PQerrorMessage(c->conn));
+    PQclear(r);
+}
+
+/* The first message connects and prepares; it is not counted. */
 static void *client_run(void *arg)
 {
     client *c = (client *)arg;
-    char name[32], key[24];
-    ms__pg_params p;
-    ms_error err;
     uint64_t rng = c->id * 7919u + 1;
     ms_arena arena;
     memset(&arena, 0, sizeof arena);
-    for (; now_s() < c->end; c->done++) {
+    client_put(c, c->id, &arena);
+    pthread_barrier_wait(&ready);
+    pthread_barrier_wait(&ready);
+    for (; now_s() < end_of_run; c->done++) {
         rng = rng * 6364136223846793005u + 1442695040888963407u;
-        unsigned i = (unsigned)(rng >> 33);
-        ms_str location = name_of(i, name);
-        ms_envelope m = message_of(i);
-        if (c->store) {
-            if (ms_append(c->store, location, &m, NULL, &err) != MS_OK)
-                die("append", err.message);
-            continue;
-        }
-        const ms_msg *msg;
-        ms_arena_reset(&arena);
-        m.location = location;
-        ms_encode(&m, &arena, &msg, NULL);
-        hand_row(&p, ((uint64_t)ms__pg_system_time() / 1000) << 6 | c->id, i, location, msg,
-                 key);
-        PGresult *r = PQexecPrepared(c->conn, "hand", p.n, p.values, p.lengths, p.formats,
-                                     1);
-        if (PQresultStatus(r) != PGRES_COMMAND_OK) die("insert", PQerrorMessage(c->conn));
-        PQclear(r);
+        client_put(c, (unsigned)(rng >> 33), &arena);
     }
     ms_arena_deinit(&arena);
     return NULL;
@@ -156,17 +165,20 @@ static double appends(unsigned n, bool hand)
         c[i].conn = connect_plain();
         PQclear(PQprepare(c[i].conn, "hand", by_hand, 7, types));
     }
-    double start = now_s();
-    for (unsigned i = 0; i < n; i++) {
-        c[i].end = start + seconds;
+    pthread_barrier_init(&ready, NULL, n + 1);
+    for (unsigned i = 0; i < n; i++)
         pthread_create(&c[i].thread, NULL, client_run, &c[i]);
-    }
+    pthread_barrier_wait(&ready);
+    double start = now_s();
+    end_of_run = start + seconds;
+    pthread_barrier_wait(&ready);
     for (unsigned i = 0; i < n; i++) {
         pthread_join(c[i].thread, NULL);
         if (hand) PQfinish(c[i].conn);
         total += c[i].done;
     }
     double rate = (double)total / (now_s() - start);
+    pthread_barrier_destroy(&ready);
     ms_close(store);
     return rate;
 }
@@ -276,7 +288,7 @@ static double newest(bool hand)
         char name[32];
         ms_str location = name_of(i, name);
         if (hand) {
-            ms__pg_params p;
+            ms__pg_stmt p;
             p.n = 0;
             ms__pg_number(&p, MS__PG_INT4, ms_pg_bucket(location));
             ms__pg_text(&p, location);
@@ -296,6 +308,34 @@ static double newest(bool hand)
     ms_close(store);
     if (conn) PQfinish(conn);
     return rate;
+}
+
+/* Bytes per message of a log with the same messages. */
+static double log_bytes(void)
+{
+    enum { MESSAGES = 20000 };
+    char path[] = "/tmp/bench_pg_XXXXXX";
+    ms_store *store;
+    ms_error err;
+    ms_log_desc desc;
+    ms_log_info info;
+    memset(&desc, 0, sizeof desc);
+    if (!mkdtemp(path)) die(path, "no folder");
+    char file[64];
+    snprintf(file, sizeof file, "%s/log.msl", path);
+    desc.path = file;
+    if (ms_log_open(&store, &desc, &err) != MS_OK) die("log", err.message);
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        char name[32];
+        ms_envelope m = message_of(i);
+        if (ms_append(store, name_of(i, name), &m, NULL, &err) != MS_OK)
+            die("log", err.message);
+    }
+    ms_log_stat(store, &info, NULL);
+    ms_close(store);
+    remove(file);
+    rmdir(path);
+    return (double)info.end / MESSAGES;
 }
 
 /* ---- The table. */
@@ -340,6 +380,7 @@ int main(int argc, char **argv)
         body_text[i] = (char)('a' + (i * i * 7 + i) % 26);
     ms_close(open_store(1));
     PGconn *c = connect_plain();
+    sql(c, "set client_min_messages = error");
     sql(c, "drop table if exists by_hand");
     sql(c, "create table by_hand (like msgstore_record including all) partition by hash"
            " (bucket)");
@@ -361,7 +402,8 @@ int main(int argc, char **argv)
     PGresult *r = PQexec(c, "select sum(pg_total_relation_size(c.oid)) /"
                          " (select sum(messages) from msgstore_bucket) from pg_class c"
                          " where relname like 'msgstore\\_record\\__'");
-    printf("\nbytes per message in the table, with indexes: %s\n", PQgetvalue(r, 0, 0));
+    printf("\nbytes per message: %.0f in the table with its indexes, %.0f in a log\n",
+           atof(PQgetvalue(r, 0, 0)), log_bytes());
     PQclear(r);
     PQfinish(c);
     return 0;

@@ -109,7 +109,7 @@ static inline ms_result pg_empty(ms__pg *s, ms__pg_line *line, void *ctx, ms_err
     MS__PG_TRY(ms__pg_simple(line, "delete from msgstore_record", err));
     if (++times % 50 == 0) /* what is deleted slows everything down */
         MS__PG_TRY(ms__pg_simple(line, "vacuum msgstore_record, msgstore_bucket", err));
-    return ms__pg_simple(line, "update msgstore_bucket set last = 0, newest = 0,"
+    return ms__pg_simple(line, "update msgstore_bucket set last = 0,"
                          " messages = 0, hidden = 0, changes = 0, bytes = 0"
                          " where last > 0", err);
 }
