@@ -279,6 +279,7 @@ static double newest(bool hand)
     PGconn *conn = hand ? connect_plain() : NULL;
     Oid types[] = {23, 25};
     size_t done = 0, seen = 0;
+    if (hand) sql(conn, "set plan_cache_mode = force_generic_plan"); /* as the store does */
     if (hand)
         PQclear(PQprepare(conn, "newest", "select seq, body from msgstore_record where"
                           " bucket = $1 and location = $2 and kind in (1, 3) and until is"
