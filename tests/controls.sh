@@ -308,8 +308,8 @@ controls()
     control torn_epoch_left gcc test_log_recover \
         readers_see_all_when_the_epoch_of_a_writer_is_torn 100 \
         ms__log_begin 'if (failed != 0) /* it may be torn' 'if (false) /* it may be torn'
-    control map_where_no_room_is_kept gcc test_branches \
-        a_disk_that_cannot_make_room_is_written_to 100 \
+    control map_where_no_room_is_kept gcc test_fault_io \
+        log_is_written_not_mapped_when_the_disk_makes_no_room 100 \
         ms__log_file_once 'map = map && log->file.stat.keeps_room &&' 'map = map &&'
     control unsynced_of_this_boot_taken_for_durable gcc test_log_sync \
         what_was_not_synced_is_not_reported_durable_when_its_writer_was_killed 100 \
@@ -425,7 +425,7 @@ controls()
     control durable_told_of_later_appends gcc test_log_sync \
         a_sync_covers_what_was_there_before_it 100 \
         ms__log_sync_now 'ms__durable_move(log, end, seq);' 'ms__durable_move(log, log->end, seq);'
-    control failed_sync_forgotten gcc test_full each_sync_fails 100 \
+    control failed_sync_forgotten gcc test_fault_io script_stays_whole_when_a_sync_fails 100 \
         ms__log_poison 'ms__log_refuse(log);' ''
 
     # What readers see, and when.
@@ -559,8 +559,8 @@ controls()
     control maps_read_ahead_at_random_places gcc test_log_index \
         few_pages_are_read_when_a_cold_log_is_opened 100 \
         ms__os_map 'if (how & MS_OS_RANDOM) (void)madvise(p, size, MS__MADV_RANDOM);' ''
-    control tail_without_a_place_ignored gcc test_log_rare \
-        a_reader_that_cannot_follow_says_so 100 \
+    control tail_without_a_place_ignored gcc test_log_state \
+        refresh_fails_when_no_tail_slot_is_left 100 \
         ms__take_segment 'if (!ms__tail_slot(log, &now))' \
         'if (!ms__tail_slot(log, &now)) return MS_OK; if (false)'
     control damage_not_carried_by_the_index gcc test_log_lost \
@@ -602,32 +602,42 @@ controls()
 
     control failed_append_not_undone gcc test_fixed a_full_store_is_as_before_and_in_use 100 \
         ms__core_append 'ms__plans_undo(live, plans, done, &mark);' ''
-    control staging_not_checked gcc test_full each_allocation_fails 100 \
+    control staging_not_checked gcc test_fault_alloc \
+        script_stays_whole_when_an_allocation_fails 100 \
         ms__staging_reach 'if (!p) return false;' ''
-    control listing_asks_every_segment gcc test_log_rare \
-        a_listing_looks_at_what_it_returns 100 \
+    control listing_asks_every_segment gcc test_log_segments \
+        listing_looks_only_at_what_it_returns 100 \
         ms__naming_enough '!ms__load32(&n->core->edited)) return true;' \
         '!ms__load32(&n->core->edited)) return false;'
     control names_not_checked gcc test_fixed a_full_store_is_as_before_and_in_use 100 \
         ms__prepare 'if (!loc) return core->home->no_room' \
         'if (0) return core->home->no_room'
-    control leaf_not_checked gcc test_full each_allocation_fails 50 \
+    control leaf_not_checked gcc test_fault_alloc \
+        script_stays_whole_when_an_allocation_fails 100 \
         ms__segment_write 'if (!r) return ms__no_memory(err, size);' ''
-    control interrupted_write_given_up gcc test_full interrupted_calls_are_repeated 20 \
+    control interrupted_write_given_up gcc test_fault_io \
+        script_stays_whole_when_a_call_is_interrupted 100 \
         ms__os_write_all 'if (code == EINTR) continue;' ''
-    control interrupted_read_given_up gcc test_full interrupted_calls_are_repeated 20 \
+    control interrupted_read_given_up gcc test_fault_io \
+        script_stays_whole_when_a_call_is_interrupted 100 \
         ms__os_read_all 'if (code == EINTR) continue;' ''
-    control interrupted_sync_given_up gcc test_full interrupted_calls_are_repeated 20 \
+    control interrupted_sync_given_up gcc test_fault_io \
+        script_stays_whole_when_a_call_is_interrupted 100 \
         ms__os_sync_done 'while (code == EINTR) code = os->sync(os->ctx, file);' ''
-    control interrupted_folder_given_up gcc test_full interrupted_calls_are_repeated 20 \
+    control interrupted_folder_given_up gcc test_fault_io \
+        script_stays_whole_when_a_call_is_interrupted 100 \
         ms__os_folder_done 'while (code == EINTR) code = os->sync_folder(os->ctx, path);' ''
-    control interrupted_lock_given_up gcc test_full interrupted_calls_are_repeated 20 \
+    control interrupted_lock_given_up gcc test_fault_io \
+        script_stays_whole_when_a_call_is_interrupted 100 \
         ms__log_lock 'if (code == EINTR) continue;' ''
-    control short_write_not_completed gcc test_full short_writes_and_reads_are_completed 20 \
+    control short_write_not_completed gcc test_fault_io \
+        script_stays_whole_when_reads_and_writes_are_short_from_one_on 100 \
         ms__os_write_all 'size -= done;' 'size = 0;'
-    control short_read_not_completed gcc test_full short_writes_and_reads_are_completed 100 \
+    control short_read_not_completed gcc test_fault_io \
+        script_stays_whole_when_reads_and_writes_are_short_from_one_on 100 \
         ms__os_read_all 'while (*got < size) {' 'while (*got == 0 && size > 0) {'
-    control room_not_allocated gcc test_full a_full_file_system 20 \
+    control room_not_allocated gcc test_fault_io \
+        append_is_whole_or_refused_when_the_file_system_is_full 20 \
         ms__os_allocate \
         'return fallocate((int)file, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;' \
         'extern int ftruncate(int, off_t);

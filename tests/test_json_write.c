@@ -709,6 +709,67 @@ static void writing_fails_when_the_buffer_cannot_grow(void **state)
     }
 }
 
+/* ---- a writer that is used wrongly ---- */
+
+static void writing_fails_when_calls_do_not_make_a_value(void **state)
+{
+    size_t room = 32 * sizeof writer.object / sizeof writer.object[0];
+    (void)state;
+    for (int row = 0; row < 5; row++) {
+        begin(false);
+        if (row == 0) { /* a name in an array, which has no value yet */
+            ms_json_begin(&writer, MS_JSON_ARRAY);
+            ms_json_key(&writer, MS_STR("a name in an array"));
+            ms_json_end(&writer);
+        }
+        for (int i = 0; row == 1 && i < 2; i++) test_json_put_null(&writer);
+        if (row == 2) ms_json_put_raw(&writer, MS_STR("?"));
+        if (row == 3) ms_json_put_raw(&writer, ms_str_n(NULL, 0));
+        for (size_t i = 0; row == 4 && i <= room; i++)
+            ms_json_begin(&writer, MS_JSON_ARRAY);
+        ms_result want = row == 4 ? MS_E_DEPTH : MS_E_ARGUMENT; /* the first one counts */
+        if (ms_json_finish(&writer) != want) fail_msg("row %d", row);
+    }
+}
+
+static void absent_text_is_written_as_empty(void **state)
+{
+    ms_arena arena;
+    ms_buf buf;
+    ms_json_writer w;
+    (void)state;
+    test_arena_init(&arena, NULL);
+    memset(&buf, 0, sizeof buf);
+    buf.arena = &arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin(&w, MS_JSON_ARRAY);
+    ms_json_put_string(&w, ms_str_n(NULL, 0));
+    ms_json_separator(&w, ' '); /* inside: no new value begins */
+    ms_json_end(&w);
+    assert_int_equal(ms_json_finish(&w), MS_OK);
+    assert_true(ms_str_equal(ms_buf_text(&buf), MS_STR("[\"\" ]")));
+    assert_int_equal(ms_buf_write(&buf, NULL, 0), MS_OK);
+    assert_int_equal(ms_buf_write(&buf, "", SIZE_MAX), MS_E_TOO_LARGE);
+    assert_int_equal(ms_buf_text(&buf).len, 5);
+    ms_arena_deinit(&arena);
+}
+
+static void raw_string_is_mended_when_its_escapes_are_wrong(void **state)
+{
+    static const struct {
+        const char *in, *out;
+    } rows[] = {
+        {"\"a\\\\b\\x\"", "\"a\\\\b\\x\""},
+        {"\"\\uD800 \\u20ac\"", "\"\xEF\xBF\xBD \\u20ac\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        begin(false);
+        ms_json_put_raw(&writer, ms_str_of(rows[i].in));
+        expect(rows[i].out, strlen(rows[i].out));
+    }
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, discard)
 
 int main(void)
@@ -728,6 +789,9 @@ int main(void)
         TEST(init_begins_anew_after_an_error),
         TEST(buffer_grows_with_its_text),
         TEST(writing_fails_when_the_buffer_cannot_grow),
+        TEST(writing_fails_when_calls_do_not_make_a_value),
+        TEST(absent_text_is_written_as_empty),
+        TEST(raw_string_is_mended_when_its_escapes_are_wrong),
     };
     return cmocka_run_group_tests_name("json_write", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* [os]: what the file system sees of a log, and media that cannot be written. That each
- * call of the table may fail is in test_faults and test_full. */
+ * call of the table may fail is in test_fault_io. */
 
 #define _GNU_SOURCE
 #include "open_logs.h"

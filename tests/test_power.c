@@ -28,7 +28,7 @@
  * on a disk whose syncs do nothing, and on one where those of the folder do nothing, at
  * creation or after a compaction, a loss has to be found.
  *
- * Left out: damage, full disks (test_corrupt, test_full), kills in the middle of a call
+ * Left out: damage, full disks (test_corrupt, test_fault_io), kills in the middle of a call
  * (test_crash).
  *
  * Counts at MS_TEST_SCALE=100: 14,000 images (2,000 of them among changes), two in three

@@ -822,6 +822,104 @@ static void a_directory_longer_than_its_body_is_not_read(void **state)
     free(body);
 }
 
+
+/* ---- the limits of a record ---- */
+
+static void record_is_refused_when_it_is_over_the_limit(void **state)
+{
+    ms__layout l;
+    ms_error err;
+    ms_envelope m = ms_user_message(ms_text_n(ms_str_n("x", MS__VALUE_MAX + (size_t)1)));
+    (void)state;
+    memset(&l, 0, sizeof l);
+    l.dir = 1;
+    l.values = MS__RECORD_MAX - MS__HEADER - l.dir;
+    assert_int_equal(ms__layout_end(&l, &err), MS_OK);
+    l.values++;
+    assert_int_equal(ms__layout_end(&l, &err), MS_E_TOO_LARGE);
+    assert_int_equal(ms__envelope_check(&m, NULL), MS_E_TOO_LARGE); /* it is not read */
+}
+
+static void message_is_refused_when_there_is_none_or_no_arena(void **state)
+{
+    static uint64_t room[16];
+    ms_envelope m = ms_user_message(ms_text("hello"));
+    const ms_msg *msg;
+    (void)state;
+    assert_int_equal(ms__envelope_check(NULL, NULL), MS_E_ARGUMENT);
+    assert_int_equal(ms_encode(&m, NULL, &msg, NULL), MS_E_ARENA);
+    assert_null(msg);
+    assert_int_equal(ms_decode((const char *)room + 4, 64, &msg, NULL), MS_E_ARGUMENT);
+    assert_int_equal(ms_decode(NULL, 64, &msg, NULL), MS_E_ARGUMENT);
+}
+
+static void time_is_reported_when_nobody_wants_its_value(void **state)
+{
+    ms_envelope m = ms_user_message(ms_text("hello"));
+    (void)state;
+    assert_false(ms_time(encoded(&m), NULL));
+    m.has_time = true;
+    m.time_ns = SECONDS(12.5);
+    assert_true(ms_time(encoded(&m), NULL));
+}
+
+/* The 4 bytes at p that give the body of r the check `wanted`: a CRC is linear, so each
+ * bit of them changes it in its own way, and 32 equations say which are set. */
+static void force_check(unsigned char *r, unsigned char *p, uint32_t wanted)
+{
+    size_t size = ms__padded(ms__get32(r)) - MS__HEADER;
+    uint32_t row[32], bit[32], set = 0;
+    ms__put32(p, 0);
+    uint32_t none = ms__crc32c(0, r + MS__HEADER, size), rest = none ^ wanted;
+    for (unsigned i = 0; i < 32; i++) {
+        ms__put32(p, (uint32_t)1 << i);
+        row[i] = ms__crc32c(0, r + MS__HEADER, size) ^ none;
+        bit[i] = (uint32_t)1 << i;
+    }
+    for (unsigned i = 0; i < 32; i++) { /* the i-th row's highest bit leaves the others */
+        if (row[i] == 0) fail_msg("a bit does not change the check");
+        unsigned high = 31;
+        while (!(row[i] >> high & 1)) high--;
+        for (unsigned k = 0; k < 32; k++)
+            if (k != i && (row[k] >> high & 1)) row[k] ^= row[i], bit[k] ^= bit[i];
+        if (rest >> high & 1) rest ^= row[i], set ^= bit[i];
+    }
+    ms__put32(p, set);
+}
+
+static void body_is_not_erased_when_its_check_is_that_of_erased_ones(void **state)
+{
+    ms_envelope m = ms_user_message(ms_text("0123456789abcdef"));
+    const ms_msg *msg = encoded(&m), *again;
+    unsigned char *r = (unsigned char *)(uintptr_t)ms__bytes(msg);
+    unsigned char *text = (unsigned char *)(uintptr_t)ms_content(msg).text.ptr;
+    (void)state;
+    force_check(r, text + 4, MS__ERASED);
+    assert_int_equal(ms__crc32c(0, r + MS__HEADER, ms_size(msg) - MS__HEADER),
+                     MS__ERASED);
+    ms__seal(r, 0);
+    assert_false(ms_flags(msg) & MS_FLAG_REDACTED);
+    assert_int_equal(ms_decode(r, ms_size(msg), &again, NULL), MS_OK);
+    text[0] ^= 1; /* and its check is one that is looked at */
+    assert_int_equal(ms_decode(r, ms_size(msg), &again, NULL), MS_E_DAMAGED);
+}
+
+/* A record of a store with valid checks, and without location or with a codec. */
+static void record_is_damaged_when_it_has_no_location_or_a_codec(void **state)
+{
+    ms_envelope m = ms_user_message(ms_text("hello"));
+    (void)state;
+    unsigned char *r = (unsigned char *)(uintptr_t)ms__bytes(encoded(&m));
+    assert_int_equal(ms__check_record(r, 0, NULL), MS_E_DAMAGED);
+    m.location = MS_STR("here");
+    r = (unsigned char *)(uintptr_t)ms__bytes(encoded(&m));
+    assert_int_equal(ms__check_record(r, 0, NULL), MS_OK);
+    r[4] = MS__KIND_NOTE;
+    r[5] = 0;
+    r[6] = 0x10;
+    assert_int_equal(ms__check_record(r, 0, NULL), MS_E_DAMAGED);
+}
+
 int main(void)
 {
 #define WITH_ARENA(test) cmocka_unit_test_setup_teardown(test, reset, release)
@@ -845,6 +943,11 @@ int main(void)
         cmocka_unit_test(bodies_with_right_checks),
         cmocka_unit_test(a_directory_longer_than_its_body_is_not_read),
         cmocka_unit_test(noise_with_right_checks),
+        cmocka_unit_test(record_is_refused_when_it_is_over_the_limit),
+        cmocka_unit_test(message_is_refused_when_there_is_none_or_no_arena),
+        WITH_ARENA(time_is_reported_when_nobody_wants_its_value),
+        WITH_ARENA(body_is_not_erased_when_its_check_is_that_of_erased_ones),
+        WITH_ARENA(record_is_damaged_when_it_has_no_location_or_a_codec),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,11 +52,11 @@ readers        o2   test_threads   1000
 readers_tsan   tsan test_threads   1000
 hostile        o2   test_hostile   1000
 hostile_san    san  test_hostile   1000
-faults         o2   test_faults    1000
-faults_san     san  test_faults    1000
-full           o2   test_full      1000
-full_san       san  test_full      1000
-oom            san  test_oom       1000
+fault_io       o2   test_fault_io     1000
+fault_io_san   san  test_fault_io     1000
+fault_alloc    o2   test_fault_alloc  1000
+fault_alloc_san san test_fault_alloc  1000
+damage_san     san  test_damage    1000
 fixed          o2   test_fixed     1000
 flash          o2   test_flash     2500
 ring           o2   test_ring      1000

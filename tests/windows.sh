@@ -40,11 +40,11 @@ left_out()
     test_change_shared | test_crash | test_log_lock | test_log_map | test_os | test_shared | \
     test_threads)
         echo "it forks" ;;
-    test_faults | test_log_index | test_log_place)
+    test_damage | test_fault_alloc | test_log_index | test_log_place)
         echo "it replaces and links files that are open, which Windows refuses" ;;
     test_conformance) echo "it lists a folder with scandir" ;;
     test_secrets) echo "it walks a folder with nftw" ;;
-    test_full) echo "it limits the size of files (setrlimit)" ;;
+    test_fault_io) echo "it limits the size of files (setrlimit)" ;;
     test_memory | test_session | test_twin) echo "it needs SQLite" ;;
     esac
 }

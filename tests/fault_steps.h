@@ -1,0 +1,951 @@
+/* What the tests of failing calls do with a store: a world with a log file or an arena
+ * store, the text of everything that a store shows, and a table of operations.
+ *
+ * The table says where an operation runs, see fault.h: in the script of a log or of an
+ * arena store, on the image of a handle that writes or of one that reads.
+ */
+
+#ifndef FAULT_STEPS_H
+#define FAULT_STEPS_H
+
+#include "logs.h"
+#include "format.h"
+
+static uint64_t boot_now = 500;
+
+static uint64_t boot_of(void *ctx)
+{
+    (void)ctx;
+    return boot_now;
+}
+
+static int64_t clock_stands(void *ctx)
+{
+    (void)ctx;
+    return SECONDS(1700000000);
+}
+
+
+/* ---- everything that a store shows, as text ---- */
+
+/* In the order in which operations of several appends make them: a redaction amends,
+ * then erases notes; a deletion hides, then removes facts. */
+enum { MESSAGES, NOTES, FACTS, PARTS };
+enum { TEXT_MOST = 1 << 18, LONG_TEXT = 100 };
+
+typedef struct text {
+    char bytes[TEXT_MOST];
+    size_t len;
+    size_t part[PARTS + 1];   /* where each begins, and the end */
+} text;
+
+/* Long ones are shown by their beginning, length and checksum. */
+static void text_add(text *t, ms_str s)
+{
+    char rest[32] = "";
+    size_t len = s.len < LONG_TEXT ? s.len : LONG_TEXT;
+    if (len < s.len)
+        snprintf(rest, sizeof rest, "..%zu %08x", s.len,
+                 file_crc(0, (const unsigned char *)s.ptr, s.len));
+    if (len + sizeof rest > TEXT_MOST - t->len) fail_msg("the store shows too much");
+    if (len > 0) memcpy(t->bytes + t->len, s.ptr, len);
+    t->len += len;
+    t->len += (size_t)snprintf(t->bytes + t->len, sizeof rest, "%s|", rest);
+}
+
+static void text_number(text *t, uint64_t n)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
+    text_add(t, ms_str_of(digits));
+}
+
+/* Are the parts from one on, before another, the same? */
+static bool text_alike(const text *a, const text *b, int from, int to)
+{
+    size_t x = a->part[from], y = b->part[from], len = a->part[to] - x;
+    return b->part[to] - y == len && memcmp(a->bytes + x, b->bytes + y, len) == 0;
+}
+
+static bool text_equal(const text *a, const text *b)
+{
+    return text_alike(a, b, 0, PARTS);
+}
+
+/* Some parts, from the first one on, as they are after a step; the others as before. */
+static bool text_between(const text *t, const text *before, const text *after)
+{
+    for (int i = 0; i <= PARTS; i++)
+        if (text_alike(t, after, 0, i) && text_alike(t, before, i, PARTS)) return true;
+    return false;
+}
+
+/* Fails with the places where three texts begin to differ. */
+static void text_fail(const char *when, const char *what, const text *now,
+                      const text *before, const text *after)
+{
+    size_t at = 0;
+    while (at < now->len && at < before->len && now->bytes[at] == before->bytes[at]) at++;
+    at = at > 60 ? at - 60 : 0;
+    const text *all[] = {now, before, after};
+    static const char *const names[] = {"shown", "before", "after"};
+    for (int i = 0; i < 3; i++) {
+        size_t left = all[i]->len > at ? all[i]->len - at : 0;
+        print_error("%8s ..%.*s\n", names[i], (int)(left < 300 ? left : 300),
+                    all[i]->bytes + at);
+    }
+    fail_msg("%s: %s", when, what);
+}
+
+/* A note that is being erased is marked for a while. */
+static void text_message(text *t, const ms_msg *msg, int part)
+{
+    uint32_t shown = MS_FLAG_AMENDED | MS_FLAG_UNFINISHED;
+    if (part == MESSAGES) shown |= MS_FLAG_REDACTED;
+    text_number(t, ms_seq(msg));
+    text_number(t, (uint64_t)ms_type_of(msg));
+    text_number(t, ms_flags(msg) & shown);
+    text_add(t, test_location(msg));
+    text_add(t, test_agent_key(msg));
+    text_add(t, ms_get(msg, MS_F_KEY).text);
+    text_add(t, ms_content(msg).text);
+    text_add(t, ms_get(msg, MS_F_ARGS).text);
+}
+
+static ms_result text_query(text *t, ms_store *store, int part, ms_arena *arena,
+                            ms_error *err)
+{
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    memset(&q, 0, sizeof q);
+    if (part == MESSAGES) q.arena = arena;
+    else q.raw = MS_RAW_NOTES;
+    t->part[part] = t->len;
+    ms_result result = ms_query_open(store, &q, &it, err);
+    if (result != MS_OK) return result;
+    while ((msg = ms_next(&it)) != NULL) text_message(t, msg, part);
+    return ms_cursor_close(&it, err);
+}
+
+static const char *const places[] = {"job", "branch", "task", "4:user/s"};
+enum { PLACES = (int)(sizeof places / sizeof places[0]) };
+
+/* Messages as they are now, notes, facts. */
+static ms_result text_of(text *t, ms_store *store, const ms_alloc *alloc, ms_error *err)
+{
+    ms_arena arena;
+    ms_str facts;
+    test_arena_init(&arena, alloc);
+    t->len = 0;
+    ms_result result = MS_OK;
+    for (int i = MESSAGES; i < FACTS && result == MS_OK; i++)
+        result = text_query(t, store, i, &arena, err);
+    t->part[FACTS] = t->len;
+    for (int i = 0; result == MS_OK && i < PLACES; i++) {
+        result = ms_location_get(store, ms_str_of(places[i]), &arena, &facts, err);
+        if (result == MS_OK) text_add(t, facts);
+    }
+    t->part[PARTS] = t->len;
+    ms_arena_deinit(&arena);
+    return result;
+}
+
+/* Of a store that has nothing, or is not there. */
+static void text_of_none(text *t)
+{
+    memset(t->part, 0, sizeof t->part);
+    t->len = 0;
+    for (int i = 0; i < PLACES; i++) text_add(t, MS_STR("{}"));
+    t->part[PARTS] = t->len;
+}
+
+
+/* ---- the world of a script ---- */
+
+enum { STEPS_MOST = 200, NAMES = 8, NO_ARENA = 1 };
+enum { FIRST, SECOND, KEYED, STREAMED, TASKED };
+
+typedef struct world {
+    char folder[300], path[340], other[340];
+    ms_os base;
+    trip t;
+    test_alloc heap;
+    ms_store *log;
+    ms_stream stream;
+    bool mem;                 /* an arena store, no log */
+    ms_log_mode mode;
+    ms_log_opening opening;
+    ms_log_engine engine;
+    ms_sync_mode sync;
+    bool shared, ticked;
+    size_t segment;
+    ms_arena arena;
+    size_t arena_size;        /* 0: without limit; NO_ARENA: none is given */
+    size_t too_small;         /* arenas in which an operation failed */
+    bool image;               /* a single operation on an image */
+    bool damaged;             /* whose index is damaged */
+    bool learning;            /* the run without faults */
+    uint64_t seq[NAMES];      /* numbers, as that run has learned them */
+    uint64_t seen[STEPS_MOST]; /* messages that the step has read */
+    text *after[STEPS_MOST];  /* what is shown after each step */
+    size_t step, repeat;
+    int arg;
+    char when[240];
+} world;
+
+/* The arena of an operation, which uses one at a time; NULL where none is given. */
+static ms_arena *arena_of(world *w)
+{
+    static uint64_t buffer[1 << 16];
+    if (w->arena_size == NO_ARENA) return NULL;
+    if (w->arena_size == 0) test_arena_init(&w->arena, &w->heap.alloc);
+    else test_arena_init_fixed(&w->arena, buffer, w->arena_size);
+    return &w->arena;
+}
+
+static void world_quiet(world *w)
+{
+    w->t.at = 0;
+    w->heap.fail_at = 0;
+    w->arena_size = 0;
+}
+
+static ms_log_desc desc_of(world *w, const char *path)
+{
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = path;
+    desc.mode = w->mode;
+    desc.opening = w->opening;
+    desc.os = &w->t.os;
+    desc.alloc = w->heap.alloc;
+    desc.engine = w->engine;
+    desc.sync = w->sync;
+    desc.shared = w->shared && w->mode != MS_LOG_READ;
+    desc.ticked = w->ticked;
+    desc.lock_wait_ms = 1;
+    desc.segment_size = w->segment;
+    desc.keep_unset_times = true;
+    desc.clock.now = clock_stands;
+    return desc;
+}
+
+static ms_result learn(world *w, int name, uint64_t seq, ms_result result)
+{
+    if (name < 0 || w->image || result != MS_OK) return result;
+    if (w->learning) w->seq[name] = seq;
+    if (w->seq[name] != seq)
+        fail_msg("%s: number %llu, should be %llu", w->when, (unsigned long long)seq,
+                 (unsigned long long)w->seq[name]);
+    return result;
+}
+
+/* An operation that succeeds reads as many messages as it does without a fault. */
+static ms_result read_all(world *w, size_t seen, ms_result result)
+{
+    if (result != MS_OK) return result;
+    if (w->learning) w->seen[w->step] = seen;
+    if (w->seen[w->step] != seen)
+        fail_msg("%s: it reads %zu messages, should read %llu", w->when, seen,
+                 (unsigned long long)w->seen[w->step]);
+    return result;
+}
+
+
+/* ---- operations: each is done once, or fails and has done nothing ---- */
+
+static ms_result open_mem(world *w, ms_error *err)
+{
+    ms_mem_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.alloc = w->heap.alloc;
+    desc.chunk_size = 4096;
+    desc.keep_unset_times = true;
+    desc.clock.now = clock_stands;
+    return ms_mem_open(&w->log, &desc, err);
+}
+
+static ms_result do_open(world *w, ms_error *err)
+{
+    ms_log_desc desc = desc_of(w, w->path);
+    ms_result result = w->mem ? open_mem(w, err) : ms_log_open(&w->log, &desc, err);
+    if (result != MS_OK && w->log != NULL) fail_msg("%s: a store is left", w->when);
+    if (result == MS_OK) w->stream.store = w->stream.seq != 0 ? w->log : NULL;
+    return result;
+}
+
+static ms_result do_close(world *w, ms_error *err)
+{
+    (void)err;
+    ms_close(w->log);
+    w->log = NULL;
+    return MS_OK;
+}
+
+static ms_result append_as(world *w, int name, const ms_envelope *m, ms_error *err)
+{
+    uint64_t seq = 0;
+    ms_result result = ms_append(w->log, MS_STR("job"), m, &seq, err);
+    return learn(w, name, seq, result);
+}
+
+static ms_result do_append(world *w, ms_error *err)
+{
+    ms_envelope m = ms_user_message(ms_text("the first message"));
+    return append_as(w, FIRST, &m, err);
+}
+
+static ms_result do_second(world *w, ms_error *err)
+{
+    ms_envelope m = ms_assistant_message(ms_text("the second message"));
+    m.agent_key = MS_STR("worker");
+    return append_as(w, SECOND, &m, err);
+}
+
+static ms_result do_keyed(world *w, ms_error *err)
+{
+    ms_envelope m = ms_action(MS_STR("tool"), ms_json(MS_STR("{\"a\":[1,2]}")),
+                              ms_str_of(NULL));
+    m.key = MS_STR("a key");
+    m.agent_key = MS_STR("worker");
+    return append_as(w, KEYED, &m, err);
+}
+
+/* A place, an agent and a key that nobody has used: every table of names grows. */
+static ms_result do_new_names(world *w, ms_error *err)
+{
+    char name[16];
+    ms_envelope m = ms_user_message(ms_text("new"));
+    snprintf(name, sizeof name, "new_%zu", w->repeat);
+    m.agent_key = m.key = ms_str_of(name);
+    return ms_append(w->log, ms_str_of(name), &m, NULL, err);
+}
+
+static ms_result append_batch(world *w, ms_envelope *batch, size_t n, ms_error *err)
+{
+    ms_append_opts opts;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("job");
+    return ms_append_batch(w->log, batch, n, &opts, err);
+}
+
+static ms_result do_batch(world *w, ms_error *err)
+{
+    ms_envelope batch[4];
+    char keys[4][8];
+    for (int i = 0; i < 4; i++) {
+        batch[i] = ms_observation(ms_text("one of a batch"), ms_str_of(NULL));
+        snprintf(keys[i], sizeof keys[i], "b%d", i);
+        batch[i].key = ms_str_of(keys[i]);
+    }
+    batch[3].agent_key = MS_STR("other");
+    return append_batch(w, batch, 4, err);
+}
+
+/* `arg` messages of so many bytes that segments end, or the file has to grow. */
+static ms_result do_large(world *w, ms_error *err)
+{
+    static char page[1 << 18];
+    ms_envelope batch[40];
+    size_t n = (size_t)w->arg, size = sizeof page / (n * n);
+    memset(page, 'x', sizeof page);
+    for (size_t i = 0; i < n; i++) {
+        batch[i] = ms_user_message(ms_text_n(ms_str_n(page, size)));
+        batch[i].agent_key = i % 2 ? MS_STR("worker") : MS_STR("helper");
+    }
+    return append_batch(w, batch, n, err);
+}
+
+/* The number of the newest message of the job. */
+static ms_result newest(world *w, uint64_t *seq, ms_error *err)
+{
+    ms_query q;
+    ms_cursor it;
+    memset(&q, 0, sizeof q);
+    q.location = MS_STR("job");
+    q.raw = MS_RAW_MESSAGES;
+    *seq = 0;
+    ms_result result = ms_query_open(w->log, &q, &it, err);
+    for (const ms_msg *msg; (msg = ms_next(&it)) != NULL;) *seq = ms_seq(msg);
+    ms_result closed = ms_cursor_close(&it, result == MS_OK ? err : NULL);
+    return result != MS_OK ? result : closed;
+}
+
+/* Appends if the first message is the last one: it is not, that is a conflict; then if
+ * what is really the last one is. */
+static ms_result do_compare(world *w, ms_error *err)
+{
+    ms_envelope m = ms_user_message(ms_text("compared"));
+    ms_append_opts opts;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("job");
+    opts.expect = true;
+    opts.expect_seq = w->seq[FIRST];
+    ms_result result = ms_append_batch(w->log, &m, 1, &opts, err);
+    if (result != MS_E_CONFLICT) return result == MS_OK ? MS_E_CONFLICT : result;
+    result = newest(w, &opts.expect_seq, err);
+    return result == MS_OK ? ms_append_batch(w->log, &m, 1, &opts, err) : result;
+}
+
+static ms_result do_fill(world *w, ms_error *err)
+{
+    static char page[700];
+    char location[16];
+    memset(page, 'a' + (int)(w->repeat % 20), sizeof page - 1);
+    ms_envelope m = ms_observation(
+        ms_text_n(ms_str_n(page, 100 + 40 * (w->repeat % 15))), ms_str_of(NULL));
+    snprintf(location, sizeof location, "place_%d", (int)(w->repeat % 5));
+    if (w->repeat % 2) m.agent_key = MS_STR("worker");
+    return ms_append(w->log, ms_str_of(location), &m, NULL, err);
+}
+
+static ms_result do_begin(world *w, ms_error *err)
+{
+    ms_stream_opts opts;
+    ms_envelope m = ms_assistant_message(ms_text("so far: "));
+    memset(&opts, 0, sizeof opts);
+    opts.every_part = true;
+    opts.clock.now = clock_stands;
+    ms_result result = ms_stream_begin(&w->stream, w->log, MS_STR("job"), &m, &opts, err);
+    return learn(w, STREAMED, w->stream.seq, result);
+}
+
+static ms_result do_feed(world *w, ms_error *err)
+{
+    return ms_stream_feed(&w->stream, MS_STR("more "), err);
+}
+
+static ms_result do_flush(world *w, ms_error *err)
+{
+    return test_stream_flush(&w->stream, err);
+}
+
+static ms_result do_end(world *w, ms_error *err)
+{
+    ms_arena *arena = arena_of(w);
+    ms_result result = ms_stream_end(&w->stream, NULL, arena, err);
+    if (result == MS_OK) memset(&w->stream, 0, sizeof w->stream);
+    ms_arena_deinit(arena);
+    return result;
+}
+
+static ms_result do_recover(world *w, ms_error *err)
+{
+    ms_arena *arena = arena_of(w);
+    ms_stream_text out;
+    ms_result result =
+        ms_stream_read(w->log, w->seq[STREAMED], 2, arena, &out, err);
+    if (result == MS_OK)
+        result = ms_stream_recover(w->log, w->seq[STREAMED], arena, err);
+    ms_arena_deinit(arena);
+    return result;
+}
+
+static ms_result do_amend(world *w, ms_error *err)
+{
+    ms_envelope m = ms_assistant_message(ms_text("amended"));
+    return ms_amend(w->log, w->seq[SECOND], &m, err);
+}
+
+static ms_result do_hide(world *w, ms_error *err)
+{
+    ms_result result = ms_hide(w->log, w->seq[KEYED] + 1 + w->repeat, err);
+    return result == MS_E_HIDDEN ? MS_OK : result;
+}
+
+static ms_result do_hide_range(world *w, ms_error *err)
+{
+    return ms_hide_range(w->log, MS_STR("place_1"), 0, UINT64_MAX, NULL, err);
+}
+
+static ms_result do_rewind(world *w, ms_error *err)
+{
+    return ms_rewind(w->log, MS_STR("place_2"), 0, NULL, err);
+}
+
+static ms_result do_note(world *w, ms_error *err)
+{
+    return ms_note(w->log, w->seq[FIRST], MS_STR("rating"), ms_text("good"), err);
+}
+
+static ms_result do_usage(world *w, ms_error *err)
+{
+    ms_usage usage;
+    memset(&usage, 0, sizeof usage);
+    usage.input_tokens = 7;
+    return ms_note_usage(w->log, w->seq[SECOND], &usage, err);
+}
+
+static ms_result do_facts(world *w, ms_error *err)
+{
+    return ms_location_set(w->log, MS_STR("job"), MS_STR("{\"title\":\"t\"}"), err);
+}
+
+static ms_result do_redact(world *w, ms_error *err)
+{
+    return ms_redact(w->log, w->seq[FIRST], err);
+}
+
+static ms_result do_fork(world *w, ms_error *err)
+{
+    ms_arena *arena = arena_of(w);
+    ms_result result = ms_fork(w->log, MS_STR("job"), w->seq[SECOND], MS_STR("branch"),
+                               arena, err);
+    ms_arena_deinit(arena);
+    return result;
+}
+
+/* Numbers that a copy leaves out: the next message gets a later one. */
+static ms_result do_leave_out(world *w, ms_error *err)
+{
+    ms_stat stat;
+    ms_result result = ms_store_stat(w->log, &stat, err);
+    if (result != MS_OK) return result;
+    return w->log->backend->leave_out(w->log, stat.last_seq + 9, err);
+}
+
+static ms_result do_sync(world *w, ms_error *err) { return ms_sync(w->log, NULL, err); }
+static ms_result do_tick(world *w, ms_error *err) { return ms_tick(w->log, 500, err); }
+
+static ms_result do_refresh(world *w, ms_error *err)
+{
+    return test_refresh(w->log, NULL, err);
+}
+
+/* Ticks until they have nothing more to do: a summary that is due is there then. */
+static ms_result do_all_ticks(world *w, ms_error *err)
+{
+    ms_log_info info;
+    ms_result result = MS_OK;
+    for (int i = 0; i < 50 && result == MS_OK; i++) result = ms_tick(w->log, 100000, err);
+    if (result == MS_OK && w->t.hits + w->heap.failed != 0) { /* left for later */
+        world_quiet(w);
+        for (int i = 0; i < 50; i++)
+            assert_int_equal(ms_tick(w->log, 100000, err), MS_OK);
+    }
+    if (result == MS_OK) result = ms_log_stat(w->log, &info, err);
+    if (result == MS_OK && info.summaries != info.segments / 32)
+        fail_msg("%s: %llu summaries of %llu segments", w->when,
+                 (unsigned long long)info.summaries, (unsigned long long)info.segments);
+    return result;
+}
+
+/* What is read without trouble is what is there. */
+static ms_result read_as(world *w, ms_store *store, ms_error *err)
+{
+    static text now;
+    ms_result result = text_of(&now, store, &w->heap.alloc, err);
+    if (result != MS_OK || w->learning) return result;
+    const text *want = w->after[w->step];
+    if (!text_equal(&now, want))
+        text_fail(w->when, "it reads otherwise", &now, want, want);
+    return MS_OK;
+}
+
+static ms_result do_read(world *w, ms_error *err) { return read_as(w, w->log, err); }
+
+static ms_result query_all(ms_store *store, const ms_query *q, size_t *seen,
+                           ms_error *err)
+{
+    ms_cursor it;
+    ms_result result = ms_query_open(store, q, &it, err);
+    while (ms_next(&it) != NULL) ++*seen;
+    ms_result closed = ms_cursor_close(&it, result == MS_OK ? err : NULL);
+    return result != MS_OK ? result : closed;
+}
+
+enum { ALL_VIEWS = MS_VIEW_CONVERSATION | MS_VIEW_AGENT | MS_VIEW_TEAM | MS_VIEW_GLOBAL };
+
+static const struct asked {
+    const char *place;
+    unsigned views, raw;
+    size_t limit;
+    bool reverse, by_time, bounded, about;
+} asked[] = {
+    {NULL, 0, 0, 0, false, false, false, false},
+    {"place_2", 0, 0, 0, true, false, false, false},
+    {"job", MS_VIEW_CONVERSATION, 0, 20, false, false, false, false},
+    {"job", MS_VIEW_AGENT, 0, 0, false, false, false, false},
+    {"job", MS_VIEW_GLOBAL, 0, 0, false, false, false, false},
+    {"job", MS_VIEW_TEAM, 0, 0, false, false, false, false},
+    {"job", ALL_VIEWS, 0, 0, false, true, false, false},
+    {"place_1", ALL_VIEWS, 0, 3, true, false, false, false},
+    {"place_1", 0, 0, 0, false, false, true, false},
+    {"job", 0, MS_RAW_ALL, 0, false, false, false, true},
+    {"place_1", 0, MS_RAW_ALL, 0, false, false, true, false},
+    {"job", 0, MS_RAW_NOTES | MS_RAW_LOCATIONS, 0, false, false, false, false},
+    {NULL, 0, MS_RAW_ALL, 0, false, false, false, false},
+};
+enum { ASKED = (int)(sizeof asked / sizeof asked[0]) };
+
+static ms_result ask(world *w, const struct asked *a, size_t *seen, ms_error *err)
+{
+    static ms_str team[40];
+    ms_arena *arena = arena_of(w);
+    ms_query q;
+    for (int i = 0; i < 40; i++) team[i] = i % 2 ? MS_STR("worker") : MS_STR("other");
+    memset(&q, 0, sizeof q);
+    if (a->place != NULL) q.location = ms_str_of(a->place);
+    q.views = a->views;
+    q.raw = a->raw;
+    q.limit = a->limit;
+    q.reverse = a->reverse;
+    q.by_time = a->by_time;
+    q.arena = arena;
+    q.agent_key = team[1];
+    q.agent_types = MS_TYPES_ALL;
+    q.agent_keys = team;
+    q.n_agent_keys = a->by_time ? 40 : 2;
+    if (a->bounded) q.after_seq = 20;
+    if (a->bounded) q.before_seq = 150;
+    if (a->about) q.about_seq = w->seq[SECOND];
+    ms_result result = query_all(w->log, &q, seen, err);
+    ms_arena_deinit(arena);
+    return result;
+}
+
+static ms_result do_query(world *w, ms_error *err)
+{
+    size_t seen = 0;
+    ms_result result = ask(w, &asked[w->arg], &seen, err);
+    return read_all(w, seen, result);
+}
+
+static ms_result do_queries(world *w, ms_error *err)
+{
+    size_t seen = 0;
+    ms_result result = MS_OK;
+    for (int i = 0; i < ASKED && result == MS_OK; i++)
+        result = ask(w, &asked[i], &seen, err);
+    return read_all(w, seen, result);
+}
+
+static ms_result do_list(world *w, ms_error *err)
+{
+    ms_arena *arena = arena_of(w);
+    ms_list_query q;
+    ms_listing listing;
+    memset(&q, 0, sizeof q);
+    q.agents = w->arg == 1;
+    ms_result result = ms_list(w->log, &q, arena, &listing, err);
+    if (result != MS_OK && listing.count != 0) fail_msg("%s: it lists some", w->when);
+    ms_arena_deinit(arena);
+    return read_all(w, listing.count, result);
+}
+
+static ms_result do_look(world *w, ms_error *err)
+{
+    ms_arena *arena = arena_of(w);
+    ms_stat stat;
+    ms_log_info info;
+    const ms_msg *msg;
+    ms_result result = ms_store_stat(w->log, &stat, err);
+    if (result == MS_OK && !w->mem) result = ms_log_stat(w->log, &info, err);
+    if (result == MS_OK && !w->mem && w->arena_size == 0 &&
+        info.memory != w->heap.live_bytes)
+        fail_msg("%s: it reports %llu bytes of memory, and has %zu", w->when,
+                 (unsigned long long)info.memory, w->heap.live_bytes);
+    if (result == MS_OK)
+        result = ms_get_by_seq(w->log, w->seq[SECOND], arena, &msg, err);
+    if (result == MS_OK && w->seq[STREAMED] != 0)
+        result = ms_get_by_seq(w->log, w->seq[STREAMED], arena, &msg, err);
+    ms_arena_deinit(arena);
+    return result;
+}
+
+static ms_result do_find(world *w, ms_error *err)
+{
+    ms_find_query q;
+    ms_finder finder;
+    ms_found found;
+    size_t seen = 0;
+    memset(&q, 0, sizeof q);
+    q.text = MS_STR("AMEND");
+    ms_result result = ms_find_open(w->log, &q, &finder, err);
+    if (result != MS_OK) return result;
+    while (ms_find_next(&finder, &found)) seen++;
+    return read_all(w, seen, ms_find_close(&finder, err));
+}
+
+static ms_result do_history(world *w, ms_error *err)
+{
+    ms_arena *arena = arena_of(w);
+    ms_str team[] = {MS_STR("other"), MS_STR("helper")};
+    ms_memory memory;
+    ms_cursor it;
+    size_t seen = 0;
+    ms_memory_init(&memory, w->log, MS_STR("job"), MS_STR("worker"));
+    memory.subordinates = team;
+    memory.n_subordinates = 2;
+    memory.by_time = memory.team_by_agent = true;
+    memory.team_limit = 2;
+    memory.timeline = w->arg == 1;
+    memory.scope.kind = w->arg == 1 ? MS_SCOPE_SINCE_TASK : MS_SCOPE_ALL;
+    memory.arena = arena;
+    ms_result result = ms_get_history(&memory, &it, err);
+    while (ms_next(&it) != NULL) seen++;
+    ms_result closed = ms_cursor_close(&it, result == MS_OK ? err : NULL);
+    ms_arena_deinit(arena);
+    return read_all(w, seen, result != MS_OK ? result : closed);
+}
+
+/* Another handle, that only reads. */
+static ms_result do_reader(world *w, ms_error *err)
+{
+    ms_log_desc desc = desc_of(w, w->path);
+    ms_store *reader;
+    desc.mode = MS_LOG_READ;
+    desc.shared = false;
+    ms_result result = ms_log_open(&reader, &desc, err);
+    if (result != MS_OK) return result;
+    result = test_refresh(reader, NULL, err);
+    if (result == MS_OK) result = read_as(w, reader, err);
+    if (result == MS_OK) result = ms_selfcheck(reader, err);
+    ms_close(reader);
+    return result;
+}
+
+/* Everything, or (arg 1) the newest three, to an arena store. */
+static ms_result do_copy(world *w, ms_error *err)
+{
+    ms_mem_desc desc;
+    ms_store *to;
+    ms_keep keep;
+    ms_arena *arena = arena_of(w);
+    memset(&desc, 0, sizeof desc);
+    memset(&keep, 0, sizeof keep);
+    desc.alloc = w->heap.alloc;
+    keep.newest = 3;
+    ms_result result = ms_mem_open(&to, &desc, err);
+    if (result == MS_OK)
+        result = ms_copy(to, w->log, w->arg == 1 ? &keep : NULL, arena, NULL, err);
+    if (to != NULL) assert_int_equal(ms_selfcheck(to, NULL), MS_OK);
+    ms_close(to);
+    ms_arena_deinit(arena);
+    return result;
+}
+
+static ms_result do_union(world *w, ms_error *err)
+{
+    ms_union_desc desc;
+    ms_store *all;
+    ms_query q;
+    size_t seen = 0;
+    memset(&desc, 0, sizeof desc);
+    memset(&q, 0, sizeof q);
+    desc.stores = &w->log;
+    desc.n_stores = 1;
+    desc.alloc = w->heap.alloc;
+    ms_result result = ms_union_open(&all, &desc, err);
+    if (result != MS_OK) return result;
+    result = query_all(all, &q, &seen, err);
+    ms_close(all);
+    return read_all(w, seen, result);
+}
+
+/* To another place, where nothing or an older one stands; or onto itself. */
+static ms_result rewrite(world *w, const char *path, ms_error *err)
+{
+    ms_log_desc desc = desc_of(w, path);
+    desc.shared = false;
+    return ms_log_rewrite(w->log, &desc, true, NULL, NULL, err);
+}
+
+static ms_result do_export(world *w, ms_error *err) { return rewrite(w, w->other, err); }
+static ms_result do_compact(world *w, ms_error *err) { return rewrite(w, w->path, err); }
+
+static ms_result do_verify(world *w, ms_error *err)
+{
+    ms_log_desc desc = desc_of(w, w->path);
+    ms_log_report report;
+    ms_result result = ms_log_verify(&desc, &report, err);
+    return result == MS_E_DAMAGED && w->damaged ? MS_OK : result;
+}
+
+static ms_result do_selfcheck(world *w, ms_error *err)
+{
+    ms_result result = ms_selfcheck(w->log, err);
+    return result == MS_E_DAMAGED && w->damaged ? MS_OK : result;
+}
+
+static const char rows_json[] =
+    "[{\"role\":\"system\",\"content\":\"x\"},{\"role\":\"user\",\"content\":\"q\"},"
+    "{\"role\":\"assistant\",\"content\":\"a long answer, a long answer, a long one\"}]";
+
+static ms_result do_session_store(world *w, ms_error *err)
+{
+    ms_session session;
+    ms_envelopes rows;
+    ms_arena *arena = arena_of(w);
+    ms_result result =
+        ms_session_init(&session, w->log, MS_STR("user"), MS_STR("s"), arena, err);
+    if (result == MS_OK)
+        result = ms_read_list(ms_dialect_find(MS_STR("session")), ms_str_of(rows_json),
+                              NULL, arena, &rows, err);
+    if (result == MS_OK)
+        result = ms_session_store(&session, rows.items, rows.count, arena, err);
+    ms_arena_deinit(arena);
+    return result;
+}
+
+static ms_result do_session_read(world *w, ms_error *err)
+{
+    ms_session session;
+    ms_session_load_opts opts;
+    ms_envelopes rows;
+    ms_listing list;
+    const ms_msg *msg;
+    char key[MS_ENTITY_KEY_MAX];
+    ms_arena *arena = arena_of(w);
+    memset(&opts, 0, sizeof opts);
+    opts.compress_on_load = true;
+    opts.shorten.keep = 4;
+    opts.newest = 2;
+    ms_result result =
+        ms_session_init(&session, w->log, MS_STR("user"), MS_STR("s"), arena, err);
+    if (result == MS_OK) result = ms_session_load(&session, &opts, arena, &rows, err);
+    if (result == MS_OK && rows.count > 1) {
+        size_t len = test_entity_key(MS_STR("s"), rows.items[1].seq, key);
+        result = ms_session_lookup(w->log, MS_STR("user"), ms_str_n(key, len), arena,
+                                   &msg, err);
+    }
+    if (result == MS_OK)
+        result = ms_session_list(w->log, MS_STR("user"), 0, arena, &list, err);
+    ms_arena_deinit(arena);
+    return result;
+}
+
+static ms_result do_task_create(world *w, ms_error *err)
+{
+    ms_envelope m = ms_user_message(ms_text("a task"));
+    uint64_t seq = 0;
+    m.id = MS_STR("task-id");
+    m.has_time = true;
+    m.time_ns = SECONDS(1700000000);
+    ms_result result = ms_append(w->log, MS_STR("task"), &m, &seq, err);
+    return learn(w, TASKED, seq, result);
+}
+
+static ms_result do_task_update(world *w, ms_error *err)
+{
+    ms_envelope m = ms_user_message(ms_text("another task"));
+    ms_task_change change;
+    const ms_msg *msg;
+    ms_arena *arena = arena_of(w);
+    memset(&change, 0, sizeof change);
+    change.content = &m;
+    change.has_updated_at = true;
+    change.updated_at_ns = SECONDS(1700000001);
+    ms_result result = ms_task_update(w->log, MS_STR("task"), MS_STR("task-id"), &change,
+                                      arena, &msg, err);
+    ms_arena_deinit(arena);
+    return result;
+}
+
+static ms_result do_task_get(world *w, ms_error *err)
+{
+    const ms_msg *msg;
+    ms_arena *arena = arena_of(w);
+    ms_result result =
+        ms_task_get(w->log, MS_STR("task"), MS_STR("task-id"), arena, &msg, err);
+    ms_arena_deinit(arena);
+    return result;
+}
+
+/* What may be shown when an operation has failed: what was there before; or what is
+ * there when it is done; or, of several appends, those that were done. */
+typedef enum failing { NOTHING, ALL_OR_NOTHING, BY_PARTS } failing;
+
+/* Where an operation runs: in the script of a log, of an arena store; on the image of a
+ * handle that writes, and of one that reads. */
+enum { ON_LOG = 1, ON_MEM = 2, ON_WRITER = 4, ON_READER = 8 };
+enum { SCRIPTS = ON_LOG | ON_MEM, WRITES = ON_WRITER, IMAGES = ON_WRITER | ON_READER,
+       CHANGES = SCRIPTS | WRITES, READS = SCRIPTS | IMAGES };
+
+static const struct step {
+    const char *name;
+    size_t times;
+    int on;
+    failing leaves;
+    ms_result (*run)(world *w, ms_error *err);
+    int arg;
+} steps[] = {
+    {"open", 1, READS, NOTHING, do_open, 0},
+    {"append", 1, CHANGES, NOTHING, do_append, 0},
+    {"second append", 1, CHANGES, NOTHING, do_second, 0},
+    {"keyed append", 2, CHANGES, NOTHING, do_keyed, 0},
+    {"batch", 2, CHANGES, NOTHING, do_batch, 0},
+    {"compare and append", 1, CHANGES, NOTHING, do_compare, 0},
+    {"sync", 1, CHANGES, NOTHING, do_sync, 0},
+    {"begin a stream", 1, CHANGES, NOTHING, do_begin, 0},
+    {"feed", 2, CHANGES, NOTHING, do_feed, 0},
+    {"flush", 1, CHANGES, NOTHING, do_flush, 0},
+    {"reader", 1, ON_LOG | ON_WRITER, NOTHING, do_reader, 0},
+    {"recover a stream", 1, WRITES, NOTHING, do_recover, 0},
+    {"end a stream", 1, CHANGES, NOTHING, do_end, 0},
+    {"amend", 1, CHANGES, NOTHING, do_amend, 0},
+    {"hide", 2, CHANGES, NOTHING, do_hide, 0},
+    {"note", 1, CHANGES, NOTHING, do_note, 0},
+    {"usage note", 1, CHANGES, NOTHING, do_usage, 0},
+    {"facts", 1, CHANGES, NOTHING, do_facts, 0},
+    {"fork", 1, CHANGES, NOTHING, do_fork, 0},
+    {"redact", 1, CHANGES, BY_PARTS, do_redact, 0},
+    {"fill", 14, CHANGES, NOTHING, do_fill, 0},
+    {"new names", 70, ON_MEM | WRITES, NOTHING, do_new_names, 0},
+    {"a large message", 1, ON_MEM | WRITES, NOTHING, do_large, 1},
+    {"a large batch", 1, WRITES, NOTHING, do_large, 9},
+    {"leave out", 1, WRITES, NOTHING, do_leave_out, 0},
+    {"tick", 2, CHANGES, NOTHING, do_tick, 0},
+    {"all ticks", 1, WRITES, NOTHING, do_all_ticks, 0},
+    {"hide a range", 1, CHANGES, NOTHING, do_hide_range, 0},
+    {"rewind", 1, CHANGES, NOTHING, do_rewind, 0},
+    {"read", 1, READS, NOTHING, do_read, 0},
+    {"queries", 1, SCRIPTS, NOTHING, do_queries, 0},
+    {"query everything", 1, IMAGES, NOTHING, do_query, 0},
+    {"query backward", 1, IMAGES, NOTHING, do_query, 1},
+    {"query the newest", 1, IMAGES, NOTHING, do_query, 2},
+    {"query an agent", 1, IMAGES, NOTHING, do_query, 3},
+    {"query global", 1, IMAGES, NOTHING, do_query, 4},
+    {"query a team", 1, IMAGES, NOTHING, do_query, 5},
+    {"query by time", 1, IMAGES, NOTHING, do_query, 6},
+    {"query all views", 1, IMAGES, NOTHING, do_query, 7},
+    {"query within bounds", 1, IMAGES, NOTHING, do_query, 8},
+    {"query records of one", 1, IMAGES, NOTHING, do_query, 9},
+    {"query records within bounds", 1, IMAGES, NOTHING, do_query, 10},
+    {"query facts", 1, IMAGES, NOTHING, do_query, 11},
+    {"query all records", 1, IMAGES, NOTHING, do_query, 12},
+    {"look", 1, READS, NOTHING, do_look, 0},
+    {"list", 1, READS, NOTHING, do_list, 0},
+    {"list agents", 1, READS, NOTHING, do_list, 1},
+    {"find", 1, READS, NOTHING, do_find, 0},
+    {"history", 1, READS, NOTHING, do_history, 0},
+    {"timeline", 1, READS, NOTHING, do_history, 1},
+    {"union", 1, READS, NOTHING, do_union, 0},
+    {"store a session", 1, CHANGES, NOTHING, do_session_store, 0},
+    {"read a session", 1, READS, NOTHING, do_session_read, 0},
+    {"create a task", 1, SCRIPTS, NOTHING, do_task_create, 0},
+    {"update a task", 1, CHANGES, NOTHING, do_task_update, 0},
+    {"get a task", 1, READS, NOTHING, do_task_get, 0},
+    {"copy", 1, READS, NOTHING, do_copy, 0},
+    {"copy the newest", 1, READS, NOTHING, do_copy, 1},
+    {"export", 2, SCRIPTS, NOTHING, do_export, 0},
+    {"selfcheck", 1, ON_MEM | IMAGES, NOTHING, do_selfcheck, 0},
+    {"close", 1, ON_LOG, NOTHING, do_close, 0},
+    {"verify", 1, ON_LOG | IMAGES, NOTHING, do_verify, 0},
+    {"open again", 1, ON_LOG, NOTHING, do_open, 0},
+    {"read again", 1, ON_LOG, NOTHING, do_read, 0},
+    {"refresh", 1, READS, NOTHING, do_refresh, 0},
+    {"compact", 1, ON_LOG, ALL_OR_NOTHING, do_compact, 0},
+    {"close the old one", 1, ON_LOG, NOTHING, do_close, 0},
+    {"open the new one", 1, ON_LOG, NOTHING, do_open, 0},
+    {"reader of the new one", 1, ON_LOG, NOTHING, do_reader, 0},
+    {"fill the new one", 3, ON_LOG, NOTHING, do_fill, 0},
+    {"sync the new one", 1, ON_LOG, NOTHING, do_sync, 0},
+    {"look at the new one", 1, ON_LOG, NOTHING, do_look, 0},
+    {"close at last", 1, SCRIPTS, NOTHING, do_close, 0},
+};
+enum { STEPS = (int)(sizeof steps / sizeof steps[0]) };
+
+
+#endif /* FAULT_STEPS_H */

@@ -1,0 +1,352 @@
+/* [format] and [log-index]: decoders of parts of a log file. Each takes a part of a real
+ * log in which one field is wrong, and has to refuse it. */
+
+#define _GNU_SOURCE
+#define MSGSTORE_IMPLEMENTATION
+#include "../msgstore.h"
+#include "inside.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* One field that is made wrong. */
+typedef struct lie {
+    const char *what;
+    size_t at;
+    unsigned size; /* bytes: 1, 4 or 8; 0: nothing is changed */
+    uint64_t value;
+} lie;
+
+static void put_lie(unsigned char *p, const lie *l)
+{
+    if (l->size == 1) p[l->at] = (unsigned char)l->value;
+    if (l->size == 4) ms__put32(p + l->at, (uint32_t)l->value);
+    if (l->size == 8) ms__put64(p + l->at, l->value);
+}
+
+static void must(bool expected, bool got, const char *what)
+{
+    if (expected != got) fail_msg("%s: it is %s", what, got ? "accepted" : "refused");
+}
+
+/* A copy of a record with room after it. */
+static unsigned char *copy_of(const unsigned char *r)
+{
+    size_t size = ms__padded(ms__get32(r));
+    unsigned char *copy = (unsigned char *)calloc(1, size + 64);
+    if (copy == NULL) abort();
+    memcpy(copy, r, size);
+    return copy;
+}
+
+
+/* ---- the superblock ---- */
+
+static void superblock_is_refused_when_a_field_is_wrong(void **state)
+{
+    static const struct {
+        lie lie;
+        bool sealed; /* the check is made to hold */
+        ms_result code;
+    } rows[] = {
+        {{"nothing", 0, 0, 0}, true, MS_OK},
+        {{"another magic", 0, 1, 'x'}, true, MS_E_FOREIGN},
+        {{"a newer version", 8, 4, 3}, true, MS_E_FOREIGN},
+        {{"a version that a bit made", 8, 4, 3}, false, MS_E_DAMAGED},
+        {{"a check that does not match", 24, 1, 9}, false, MS_E_DAMAGED},
+        {{"an incompatible flag", 20, 4, 1}, true, MS_E_FOREIGN},
+        {{"a larger superblock", 12, 4, 8192}, true, MS_E_FOREIGN},
+        {{"another kind of check", 48, 4, 2}, true, MS_E_FOREIGN},
+        {{"a compatible flag", 16, 4, 1}, true, MS_OK},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        unsigned char head[MS__SUPER_SIZE], id[16] = {1, 2, 3};
+        ms__file_id made, read;
+        ms_error err;
+        ms__file_id_set(&made, id, 5.0);
+        ms__super_encode(&made, head);
+        put_lie(head, &rows[i].lie);
+        if (rows[i].sealed) ms__put32(head + 52, ms__crc32c(0, head, 52));
+        ms_result code = ms__super_decode(head, "x.msl", &read, &err);
+        if (code != rows[i].code)
+            fail_msg("%s: %s, should be %s", rows[i].lie.what, ms_result_text(code),
+                     ms_result_text(rows[i].code));
+    }
+}
+
+static void checkpoint_is_ignored_when_a_field_is_wrong(void **state)
+{
+    static const lie lies[] = {
+        {"an end inside the superblock", 8, 8, 4088},
+        {"an end off the grid", 8, 8, 8193},
+        {"the number that nobody can have", 16, 8, UINT64_MAX},
+    };
+    ms__checkpoint good, read;
+    unsigned char p[44];
+    (void)state;
+    memset(&good, 0, sizeof good);
+    good.generation = 3;
+    good.end = 8192;
+    good.seq = 5;
+    ms__checkpoint_encode(&good, p);
+    must(true, ms__checkpoint_decode(&read, p), "a good checkpoint");
+    for (size_t i = 0; i < COUNT(lies); i++) {
+        ms__checkpoint_encode(&good, p);
+        put_lie(p, &lies[i]);
+        must(false, ms__checkpoint_decode(&read, p), "a check that does not match");
+        ms__put32(p + 40, ms__crc32c(0, p, 40));
+        must(false, ms__checkpoint_decode(&read, p), lies[i].what);
+    }
+}
+
+static void checkpoint_counts_when_it_is_the_newest_whole_one(void **state)
+{
+    static const struct {
+        uint64_t a, b; /* generations; 0: that one is not whole */
+        uint64_t newest;
+    } rows[] = {{0, 0, 0}, {4, 0, 4}, {0, 4, 4}, {5, 4, 5}, {4, 5, 5}};
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        static unsigned char head[MS__SUPER_SIZE];
+        unsigned char *first = head + MS__AT_CHECKPOINTS;
+        ms__checkpoint s;
+        memset(head, 0, sizeof head);
+        memset(&s, 0, sizeof s);
+        s.end = 8192;
+        s.generation = rows[i].a;
+        if (s.generation) ms__checkpoint_encode(&s, first);
+        s.generation = rows[i].b;
+        if (s.generation) ms__checkpoint_encode(&s, first + MS__CHECKPOINT_STEP);
+        assert_int_equal(ms__checkpoint_newest(head).generation, rows[i].newest);
+    }
+}
+
+static void size_of_a_record_is_refused_when_it_does_not_fit(void **state)
+{
+    static const struct {
+        uint32_t size;
+        uint64_t left;
+        bool fits;
+    } rows[] = {
+        {40, 40, true},   {40, 39, false},
+        {32, 4096, false}, {4097, 4096, false},
+        {(uint32_t)MS__RECORD_MAX, UINT64_MAX, true},
+        {(uint32_t)MS__RECORD_MAX + 1, UINT64_MAX, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        unsigned char r[8];
+        ms__put32(r, rows[i].size);
+        must(rows[i].fits, ms__size_fits(r, rows[i].left), "a size");
+    }
+}
+
+
+/* ---- index records ---- */
+
+/* Each lie in a copy of the record must make the decoder refuse it. */
+static void must_refuse(const unsigned char *r, uint64_t offset, const lie *lies, size_t n,
+                        bool (*decodes)(const unsigned char *r, uint64_t offset))
+{
+    must(true, decodes(r, offset), "the record as it is");
+    for (size_t i = 0; i < n; i++) {
+        unsigned char *copy = copy_of(r);
+        put_lie(copy, &lies[i]);
+        must(false, decodes(copy, offset), lies[i].what);
+        free(copy);
+    }
+}
+
+static bool is_segment(const unsigned char *r, uint64_t offset)
+{
+    ms__segment l;
+    return ms__segment_decode(&l, r, offset);
+}
+
+static bool is_summary(const unsigned char *r, uint64_t offset)
+{
+    ms__summary s;
+    return ms__summary_decode(&s, r, offset);
+}
+
+static bool is_first_filter(const unsigned char *r, uint64_t offset)
+{
+    (void)offset;
+    return ms__filter_holds(r, 0, 0);
+}
+
+static void segment_index_is_refused_when_a_field_is_wrong(void **state)
+{
+    uint64_t offset;
+    ms__segment l;
+    ms_store *store = make_log(200);
+    const unsigned char *r = index_record(ms__log_of(store), MS__INDEX_SEGMENT, &offset);
+    (void)state;
+    assert_true(ms__segment_decode(&l, r, offset));
+    const lie lies[] = {
+        {"another kind", 4, 1, MS__KIND_NOTE},
+        {"another type", 5, 1, MS__INDEX_SUMMARY},
+        {"less than its fixed part", 0, 4, MS__SEGMENT_FIXED - 8},
+        {"a summary that stands after it", 40, 8, offset},
+        {"more summaries than there are segments for", 48, 4, 1},
+        {"a number of a segment that cannot be", 128, 4, 0x40000000},
+        {"the number that nobody can have", 88, 8, UINT64_MAX},
+        {"a gap of such a number", 104, 8, UINT64_MAX},
+        {"more segments before it than there are", 96, 4, l.number + 1},
+        {"too many buckets", 208, 4, 27},
+        {"postings of three bytes", 212, 4, 3},
+        {"a segment that begins after it", 136, 8, offset + 8},
+        {"a segment off the grid", 136, 8, MS__SUPER_SIZE + 4},
+        {"a segment inside the superblock", 136, 8, MS__SUPER_SIZE - 8},
+        {"a size that its counts do not give", 132, 4, l.n + 1},
+    };
+    must_refuse(r, offset, lies, COUNT(lies), is_segment);
+    end(store);
+}
+
+static void summary_is_refused_when_a_field_is_wrong(void **state)
+{
+    uint64_t offset;
+    ms__summary s;
+    ms_store *store = make_log(2000);
+    const unsigned char *r = index_record(ms__log_of(store), MS__INDEX_SUMMARY, &offset);
+    (void)state;
+    assert_true(ms__summary_decode(&s, r, offset));
+    const lie lies[] = {
+        {"another kind", 4, 1, MS__KIND_NOTE},
+        {"another type", 5, 1, MS__INDEX_FILTER},
+        {"less than its fixed part", 0, 4, MS__SUM_FIXED - 8},
+        {"a number that its size does not give", 32, 4, s.number + 1},
+        {"more filters than its size gives", 36, 4, s.bits + 1},
+        {"more filters than there can be", 36, 4, 27},
+    };
+    must_refuse(r, offset, lies, COUNT(lies), is_summary);
+    end(store);
+}
+
+static void filter_is_refused_when_it_is_of_something_else(void **state)
+{
+    static const lie lies[] = {
+        {"another type", 5, 1, MS__INDEX_SUMMARY},
+        {"another size", 0, 4, MS__FILTER_SIZE - 8},
+        {"another summary", 32, 4, 77},
+        {"another place", 36, 4, 1},
+    };
+    uint64_t offset;
+    ms_store *store = make_log(2000);
+    const unsigned char *r = index_record(ms__log_of(store), MS__INDEX_FILTER, &offset);
+    (void)state;
+    must_refuse(r, offset, lies, COUNT(lies), is_first_filter);
+    end(store);
+}
+
+static void index_record_is_refused_when_it_stands_elsewhere(void **state)
+{
+    static const unsigned types[] = {MS__INDEX_SEGMENT, MS__INDEX_FILTER,
+                                     MS__INDEX_SUMMARY};
+    ms_store *store = make_log(2000);
+    ms__log *log = ms__log_of(store);
+    (void)state;
+    for (size_t i = 0; i < COUNT(types); i++) {
+        uint64_t offset;
+        unsigned char *copy = copy_of(index_record(log, types[i], &offset));
+        must(true, ms__index_holds(&log->id, offset, copy), "an index record");
+        must(false, ms__index_holds(&log->id, offset + 8, copy), "another place");
+        copy[ms__get32(copy) - 1] ^= 1;
+        must(false, ms__index_holds(&log->id, offset, copy), "another body");
+        copy[4] = MS__KIND_NOTE;
+        must(false, ms__index_holds(&log->id, offset, copy), "another kind");
+        copy[4] = MS__KIND_INDEX;
+        ms__put32(copy, MS__SUM_FIXED - 8);
+        must(false, ms__index_holds(&log->id, offset, copy), "a short one");
+        free(copy);
+    }
+    end(store);
+}
+
+static void segment_index_has_no_list_when_every_location_has_changed(void **state)
+{
+    ms__segment l;
+    (void)state;
+    memset(&l, 0, sizeof l);
+    l.width = 4;
+    uint64_t none = ms__segment_size(&l);
+    l.n_changed = 3;
+    assert_int_equal(ms__segment_size(&l), none + 6);
+    l.n_changed = UINT32_MAX;
+    assert_int_equal(ms__segment_size(&l), none);
+}
+
+/* The arrays of a segment index are checked where they are used. */
+static void segment_index_leads_nowhere_when_its_arrays_are_wrong(void **state)
+{
+    uint64_t offset;
+    ms__segment l;
+    ms__run run;
+    uint32_t all = UINT32_MAX;
+    ms_store *store = make_log(200);
+    ms__log *log = ms__log_of(store);
+    (void)state;
+    unsigned char *copy = copy_of(index_record(log, MS__INDEX_SEGMENT, &offset));
+    assert_true(ms__segment_decode(&l, copy, offset));
+    uint64_t list = ms__segment_list(&l, 0);
+    l.sound = &all; /* as if its checks were right */
+    l.placed = 1;
+    assert_true(ms__segment_find(log, &l, list, &run) && run.n > 0 && !run.mixed);
+    assert_true(ms__segment_find(log, &l, list ^ 8, &run) && run.n == 0);
+    ms__put(l.begin, 0, 2);
+    ms__put(l.begin, 1, 1);
+    must(false, ms__segment_find(log, &l, list, &run), "a list that ends before it begins");
+    ms__put(l.begin, 1, l.postings + 1);
+    must(false, ms__segment_find(log, &l, list, &run), "a list that ends after the last");
+    for (uint32_t b = 0; b <= (uint32_t)1 << l.bits; b++)
+        ms__put(l.bucket, b, b == 0 ? 0 : l.lists + 1);
+    must(false, ms__segment_find(log, &l, list & UINT64_MAX >> l.bits, &run),
+         "a bucket of too many lists");
+    assert_int_equal(ms__segment_offset(&l, 0), l.base + 8 * ms__get32(l.record));
+    assert_int_equal(ms__segment_offset(&l, l.n), 0);
+    ms__put(l.record, 0, (uint32_t)(offset / 8)); /* after the index */
+    assert_int_equal(ms__segment_offset(&l, 0), 0);
+    free(copy);
+    end(store);
+}
+
+/* 24 lists in each of 32 segments: what was added is found, of others 1 in 100 seems so. */
+static void filter_finds_what_was_added_and_little_else(void **state)
+{
+    unsigned char r[MS__FILTER_SIZE];
+    uint64_t rng = 7;
+    size_t wrong = 0, asks = 0;
+    (void)state;
+    memset(r, 0, sizeof r);
+    for (unsigned c = 0; c < MS__FAN; c++)
+        for (unsigned i = 0; i < MS__ROW_LISTS; i++)
+            ms__filter_put(r, ms__list_number(test_random(&rng), i % 8), c);
+    rng = 7;
+    for (unsigned c = 0; c < MS__FAN; c++)
+        for (unsigned i = 0; i < MS__ROW_LISTS; i++, asks++) {
+            uint64_t h = test_random(&rng);
+            assert_true(ms__filter_get(r, ms__list_number(h, i % 8)) >> c & 1);
+            /* another kind of the same name is another list */
+            wrong += ms__filter_get(r, ms__list_number(h, (i + 1) % 8)) >> c & 1;
+        }
+    assert_true(wrong <= asks / 33);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(superblock_is_refused_when_a_field_is_wrong),
+        cmocka_unit_test(checkpoint_is_ignored_when_a_field_is_wrong),
+        cmocka_unit_test(checkpoint_counts_when_it_is_the_newest_whole_one),
+        cmocka_unit_test(size_of_a_record_is_refused_when_it_does_not_fit),
+        cmocka_unit_test(segment_index_is_refused_when_a_field_is_wrong),
+        cmocka_unit_test(summary_is_refused_when_a_field_is_wrong),
+        cmocka_unit_test(filter_is_refused_when_it_is_of_something_else),
+        cmocka_unit_test(index_record_is_refused_when_it_stands_elsewhere),
+        cmocka_unit_test(segment_index_has_no_list_when_every_location_has_changed),
+        cmocka_unit_test(segment_index_leads_nowhere_when_its_arrays_are_wrong),
+        cmocka_unit_test(filter_finds_what_was_added_and_little_else),
+    };
+    return run_inside(tests);
+}
