@@ -1,53 +1,13 @@
-/* [log-append]: what an append that fails leaves, keys, the epoch of a writer; and what a
- * first append does with dead bytes after the end. */
+/* [log-append]: keys, the epoch of a writer, and what a first append does with dead bytes
+ * after the end. That an append that fails leaves nothing is in test_twin; that a first
+ * append waits for its zeros, and that no dead message returns when sectors rot, is in the
+ * suites of power losses. */
 
 #define _GNU_SOURCE
 #include "log_bytes.h"
 
 
 /* ---- appends ---- */
-
-static void a_failed_append_changes_nothing(void **state)
-{
-    static const ms_result want[] = {MS_E_TOO_LARGE, MS_E_CONFLICT, MS_E_KEY_REUSED,
-                                     MS_E_TYPE};
-    store_options options;
-    char *text = large_text(5000);
-    ms_envelope batch[3];
-    memset(&options, 0, sizeof options);
-    options.max_message = 4096;
-    test_store s = store_open((store_kind *)*state, &options);
-    ms_store *reader = log_reader(&s);
-    batch[0] = ms_user_message(ms_text("of a batch"));
-    batch[0].key = MS_STR("used");
-    must_append(s.store, MS_STR("job"), &batch[0]);
-    uint64_t end = log_info_of(s.store).end;
-    for (int round = 0; round < 8; round++) {
-        ms_append_opts opts;
-        memset(&opts, 0, sizeof opts);
-        opts.location = MS_STR("job");
-        batch[0] = batch[1] = batch[2] = ms_user_message(ms_text("of a batch"));
-        switch (round % 4) {
-        case 0: batch[2].content = ms_text_n(ms_str_n(text, 5000)); break;
-        case 1: opts.expect = true; break;
-        case 2:
-            batch[1].key = MS_STR("used");
-            batch[1].content = ms_text("other");
-            break;
-        default: batch[2].type = (ms_type)77; break;
-        }
-        must_give(want[round % 4], ms_append_batch(s.store, batch, 3, &opts, NULL));
-        assert_int_equal(log_info_of(s.store).end, end);
-        must_have(s.store, 1);
-        must_have(reader, 1);
-    }
-    ms_close(reader);
-    assert_int_equal(append_text(s.store, "next"), 2);
-    store_reopen(&s);
-    must_have(s.store, 2);
-    free(text);
-    store_close(&s);
-}
 
 static void a_handle_for_reading_does_not_write(void **state)
 {
@@ -303,66 +263,7 @@ static void the_writer_zeroes(test_store *s, const built *b, const relic *x)
     s->log.events.event = NULL;
 }
 
-/* No message of the relic in what is left of a file; false: it was refused. */
-static bool must_stay_dead(test_store *s, ms_log_mode mode, size_t sector)
-{
-    ms_query all = query_of(no_str(), 0);
-    ms_cursor it;
-    const ms_msg *msg;
-    ms_result result = log_try(s, mode, NULL);
-    if (result == MS_E_DAMAGED || result == MS_E_FOREIGN || result == MS_E_NOT_FOUND) {
-        if (sector > 0) fail_msg("sector %zu: refused", sector);
-        return false;
-    }
-    must_give(MS_OK, result);
-    must_give(MS_OK, ms_query_open(s->store, &all, &it, NULL));
-    while ((msg = ms_next(&it)) != NULL) {
-        ms_str text = ms_content(msg).text;
-        if (!ms_str_equal(text, MS_STR("one")) && !ms_str_equal(text, MS_STR("new")))
-            fail_msg("sector %zu: %.*s", sector, (int)text.len, text.ptr);
-    }
-    (void)ms_cursor_close(&it, NULL);
-    if (mode == MS_LOG_WRITE) append_text(s->store, "new");
-    log_close(s);
-    return true;
-}
-
-static void rot(char *bytes, const char *sound, size_t sector, int how)
-{
-    char *at = bytes + 512 * sector;
-    memcpy(at, sound + 512 * sector, 512);
-    if (how == 0) memset(at, 0, 512);
-    if (how == 1) memset(at, 0xff, 512);
-    for (size_t i = 0; how == 2 && i < 512; i += 24) at[i] ^= 8;
-}
-
-/* Each sector of the file that the writer has left rots in turn. */
-static void rot_brings_nothing_back(test_store *s, const relic *x)
-{
-    size_t size;
-    char *sound = file_of(s, &size), *bytes = file_of(s, &size);
-    size_t sectors = x->dead_end / 512 + 2, step = test_scale() < 100 ? 3 : 1;
-    if (sectors > size / 512) sectors = size / 512;
-    for (size_t sector = 0; sector < sectors; sector++) {
-        for (int how = (int)((sector + x->hole) % step); how < 3; how += (int)step) {
-            rot(bytes, sound, sector, how);
-            for (int i = 0; i < 5; i++) { /* a writer at the end */
-                ms_log_mode mode = i < 4 ? MS_LOG_READ : MS_LOG_WRITE;
-                file_replace(s, bytes, size);
-                boot_now = i % 2 ? 1002 : 1001;
-                s->log.opening = i / 2 == 1 ? MS_OPEN_SALVAGE : MS_OPEN_NORMAL;
-                if (must_stay_dead(s, mode, sector) && i == 4)
-                    must_stay_dead(s, MS_LOG_READ, sector);
-            }
-        }
-        memcpy(bytes + 512 * sector, sound + 512 * sector, 512);
-    }
-    boot_now = 1001;
-    free(sound);
-    free(bytes);
-}
-
-static void dead_bytes_stay_dead_when_a_writer_has_zeroed_them(void **state)
+static void dead_bytes_are_zeroed_once_when_a_writer_appends(void **state)
 {
     static const size_t holes[] = {8, 40, 512, 3000};
     static built b;
@@ -376,51 +277,6 @@ static void dead_bytes_stay_dead_when_a_writer_has_zeroed_them(void **state)
         s.log.os = &os;
         readers_stop_at_the_end(&s, &x);
         the_writer_zeroes(&s, &b, &x);
-        rot_brings_nothing_back(&s, &x);
-        store_close(&s);
-    }
-}
-
-/* The sync, or the write, of the zeros fails: nothing is appended, the word at 1232 has
- * the boot number, and a later append zeroes again. After a restart the word is stale. */
-static void zeros_are_synced_before_the_first_append_when_bytes_are_dead(void **state)
-{
-    static built b;
-    (void)state;
-    for (int how = 0; how < 6; how++) {
-        relic x = {40, 0x5a, how % 2 == 1, 1, 0, 0};
-        ms_envelope m = ms_user_message(ms_text("new"));
-        bool sync = how / 2 == 0, restarted = how / 2 == 2;
-        size_t size;
-        trip t;
-        build_relic(&b, &x);
-        test_store s = built_store(&b);
-        ms_os os = machine();
-        trip_init(&t, &os);
-        s.log.os = &t.os;
-        s.log.engine = MS_ENGINE_WRITE;
-        log_open_as(&s, MS_LOG_WRITE);
-        trip_at(&t, sync ? TRIP_BIT(SYNC) : TRIP_BIT(WRITE), EIO, false);
-        if (!sync) t.at = 2; /* the first is the word at 1232 */
-        must_give(sync ? MS_E_POISONED : MS_E_IO,
-                  ms_append(s.store, MS_STR("job"), &m, NULL, NULL));
-        assert_int_equal(t.hits, 1);
-        assert_int_equal(file_word(&s, FILE_AT_UNSURE), 1001);
-        must_tell(s.store, "1 one");
-        log_close(&s);
-        assert_int_equal(file_word(&s, FILE_AT_UNSURE), 1001);
-        if (restarted) boot_now = 1002;
-        log_open(&s);
-        trip_off(&t);
-        t.kinds = TRIP_BIT(SYNC);
-        must_give(MS_OK, ms_append(s.store, MS_STR("job"), &m, NULL, NULL));
-        assert_int_equal(t.calls, 1);
-        must_tell(s.store, "1 one, 2 new");
-        if (!restarted) assert_int_equal(file_word(&s, FILE_AT_UNSURE), 0);
-        uint64_t end = log_info_of(s.store).end;
-        char *bytes = file_of(&s, &size);
-        assert_true(is_zero(bytes, (size_t)end, size));
-        free(bytes);
         store_close(&s);
     }
 }
@@ -428,13 +284,11 @@ static void zeros_are_synced_before_the_first_append_when_bytes_are_dead(void **
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_LOGS(a_failed_append_changes_nothing),
         ON_LOGS(a_handle_for_reading_does_not_write),
         ON_LOGS(keys_and_numbers_survive_reopening),
         cmocka_unit_test(a_writer_has_an_epoch_when_it_has_written),
         cmocka_unit_test(a_shared_writer_begins_anew_when_another_died_while_it_stored),
-        cmocka_unit_test(dead_bytes_stay_dead_when_a_writer_has_zeroed_them),
-        cmocka_unit_test(zeros_are_synced_before_the_first_append_when_bytes_are_dead),
+        cmocka_unit_test(dead_bytes_are_zeroed_once_when_a_writer_appends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

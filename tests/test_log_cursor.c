@@ -203,42 +203,6 @@ static void cursors_stand_still_while_segments_are_sealed(void **state)
     twinned_close(&x);
 }
 
-/* Random queries of all kinds to a writer, to a reader, and after reopening. */
-static void many_segments_answer_like_an_array(void **state)
-{
-    twinned x = twinned_open((store_kind *)*state);
-    ms_store *reader = log_reader(&x.s);
-    ms_arena arena;
-    test_arena_init(&arena, NULL);
-    for (int part = 0; part < 4; part++) {
-        twinned_fill(&x, 1000);
-        if (part == 2) store_reopen(&x.s);
-        for (size_t i = 0; i < test_times(400); i++) {
-            ms_str team[TEAM_MAX];
-            ms_query q = random_query(&x.rng, twin_last_seq(&x.t), team, &arena);
-            if (test_one_in(&x.rng, 3)) q.limit = 1 + (size_t)test_below(&x.rng, 300);
-            if (test_one_in(&x.rng, 8)) q.after_seq = twin_last_seq(&x.t) - 20;
-            twin_must_query(&x.t, i % 3 ? x.s.store : reader, &q);
-            ms_arena_reset(&arena);
-        }
-        twin_must_equal(&x.t, part % 2 ? x.s.store : reader);
-        for (int i = 0; i < 4; i++) {
-            ms_list_query list;
-            memset(&list, 0, sizeof list);
-            list.agents = i % 2;
-            if (i == 3) list.location = MS_STR("job_1");
-            twin_must_list(&x.t, i % 2 ? x.s.store : reader, &list);
-        }
-    }
-    if (x.s.log.segment_size != 0) {
-        assert_true(log_info_of(x.s.store).segments > 100);
-        assert_true(log_info_of(x.s.store).summaries >= 2);
-    }
-    ms_arena_deinit(&arena);
-    ms_close(reader);
-    twinned_close(&x);
-}
-
 /* Ten of the messages 1 to 40: newest or oldest, either way, of an agent, before one. */
 static void must_find_cold(ms_store *store, int how)
 {
@@ -533,7 +497,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_EACH_ENGINE(the_newest_n_of_every_view_are_found_at_every_size),
         ON_LOGS(cursors_stand_still_while_segments_are_sealed),
-        ON_LOGS(many_segments_answer_like_an_array),
         ON_LOGS(a_location_that_went_cold_is_found),
         WITH_EACH_ENGINE(damaged_records_are_skipped_and_counted),
         WITH_EACH_ENGINE(records_that_change_while_the_log_is_open_are_skipped),

@@ -629,31 +629,6 @@ static void a_shared_writer_stores_no_checkpoint_when_a_sync_of_another_failed(v
 
 /* ---- ticks ---- */
 
-static void ticks_change_nothing_that_is_read(void **state)
-{
-    static const unsigned each[] = {0, 1, 50, 1000};
-    (void)state;
-    for (size_t k = 0; k < sizeof each / sizeof each[0]; k++) {
-        twinned x = twinned_of(log_at(4096, (ms_log_engine)(1 + k % 2)));
-        x.s.log.keep_unset_times = x.s.log.ticked = true;
-        log_open(&x.s);
-        for (unsigned i = 0; i < 300; i++) {
-            twinned_fill(&x, 2);
-            if (each[k] != 0 && i % each[k] == 0)
-                must_give(MS_OK, ms_tick(x.s.store, 20, NULL));
-        }
-        twinned_equal(&x);
-        uint64_t segments = log_info_of(x.s.store).segments;
-        for (int i = 0; i < 500; i++) must_give(MS_OK, ms_tick(x.s.store, 1000, NULL));
-        assert_true(log_info_of(x.s.store).segments >= segments);
-        assert_true(log_info_of(x.s.store).segments > 10);
-        twinned_equal(&x);
-        store_reopen(&x.s);
-        twinned_equal(&x);
-        twinned_close(&x);
-    }
-}
-
 static void a_tick_keeps_to_its_budget(void **state)
 {
     test_store s = log_at(65536, MS_ENGINE_MAP);
@@ -694,7 +669,6 @@ int main(void)
             bytes_of_a_failed_sync_stay_unconfirmed_when_they_cannot_be_written),
         cmocka_unit_test(
             a_shared_writer_stores_no_checkpoint_when_a_sync_of_another_failed),
-        cmocka_unit_test(ticks_change_nothing_that_is_read),
         cmocka_unit_test(a_tick_keeps_to_its_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* [log-map]: pointers into the map, messages of every size at every place, and what other
- * handles and processes see. */
+/* [log-map]: waiting, pointers into the map, messages of every size at every place. What
+ * other handles and processes see is in test_threads. */
 
 #define _GNU_SOURCE
 #include "open_logs.h"
@@ -7,77 +7,6 @@
 #include <pthread.h>
 
 
-/* ---- other processes ---- */
-
-/* Are there just the messages 1 to n, each of that text? */
-static bool has_numbers(ms_store *store, uint64_t n)
-{
-    ms_query all = query_of(no_str(), 0);
-    ms_cursor it;
-    const ms_msg *msg;
-    char want[24];
-    uint64_t count = 0;
-    if (ms_query_open(store, &all, &it, NULL) != MS_OK) return false;
-    while ((msg = ms_next(&it)) != NULL) {
-        snprintf(want, sizeof want, "%llu", (unsigned long long)++count);
-        if (ms_seq(msg) != count) return false;
-        if (!ms_str_equal(ms_content(msg).text, ms_str_of(want))) return false;
-    }
-    return ms_cursor_close(&it, NULL) == MS_OK && count == n;
-}
-
-/* Reads numbers from a pipe: so many messages must be there, then it answers; 0: end. */
-static void follow(ms_log_desc desc, int questions, int answers)
-{
-    ms_store *store;
-    uint64_t n, last;
-    desc.mode = MS_LOG_READ;
-    if (ms_log_open(&store, &desc, NULL) != MS_OK) _exit(2);
-    while (read(questions, &n, sizeof n) == (ssize_t)sizeof n && n != 0) {
-        if (!has_numbers(store, n)) _exit(3);
-        if (test_refresh(store, &last, NULL) != MS_OK || last != n) _exit(4);
-        if (write(answers, &n, sizeof n) != (ssize_t)sizeof n) _exit(5);
-    }
-    ms_close(store);
-    _exit(0);
-}
-
-static void another_process_sees_each_append(void **state)
-{
-    test_store s = store_open((store_kind *)*state, NULL);
-    int questions[2], answers[2];
-    uint64_t n = 0, end = 0, answer = 0;
-    assert_int_equal(pipe(questions), 0);
-    assert_int_equal(pipe(answers), 0);
-    pid_t child = fork_child();
-    if (child == 0) {
-        close(questions[1]);
-        follow(s.log, questions[0], answers[1]);
-    }
-    close(answers[1]);
-    while (n < 300) {
-        ms_envelope batch[4];
-        char text[4][24];
-        ms_append_opts opts;
-        size_t size = 1 + (size_t)n % 4;
-        memset(&opts, 0, sizeof opts);
-        opts.location = MS_STR("job");
-        for (size_t i = 0; i < size; i++) {
-            snprintf(text[i], sizeof text[i], "%llu", (unsigned long long)++n);
-            batch[i] = ms_user_message(ms_text(text[i]));
-        }
-        must_give(MS_OK, ms_append_batch(s.store, batch, size, &opts, NULL));
-        assert_int_equal(write(questions[1], &n, sizeof n), sizeof n);
-        if (read(answers[0], &answer, sizeof answer) != (ssize_t)sizeof answer) break;
-        assert_int_equal(answer, n);
-    }
-    assert_int_equal(write(questions[1], &end, sizeof end), sizeof end);
-    child_must_end(child);
-    close(questions[0]);
-    close(questions[1]);
-    close(answers[0]);
-    store_close(&s);
-}
 
 
 /* ---- waiting ---- */
@@ -234,7 +163,6 @@ static void every_distance_to_a_boundary_works(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_LOGS(another_process_sees_each_append),
         ON_EVERY_STORE(waiting_ends_with_a_message_or_the_time),
         ON_LOGS(pointers_hold_until_close),
         ON_LOGS(a_large_message_fits),

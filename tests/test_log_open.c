@@ -1,4 +1,5 @@
-/* [log-open]: what is opened and what is refused, what a rewrite keeps, verify. */
+/* [log-open]: what is opened and what is refused, where a rewrite may go to.
+ * What a rewrite keeps and what verify reports is in test_twin. */
 
 #define _GNU_SOURCE
 #include "open_logs.h"
@@ -253,129 +254,8 @@ static void a_superblock_that_cannot_be_made_durable_opens_nothing(void **state)
     }
 }
 
-static void an_empty_log_stays_empty(void **state)
-{
-    twinned x = twinned_open((store_kind *)*state);
-    for (int i = 0; i < 5; i++) {
-        twinned_equal(&x);
-        must_give(MS_OK, ms_sync(x.s.store, NULL, NULL));
-        ms_store *reader = log_reader(&x.s);
-        twin_must_equal(&x.t, reader);
-        ms_close(reader);
-        store_reopen(&x.s);
-    }
-    assert_int_equal(append_text(x.s.store, "first"), 1);
-    twinned_close(&x);
-}
-
-static void a_closed_log_gives_its_memory_back(void **state)
-{
-    store_options options;
-    test_alloc heap;
-    uint64_t rng = test_seed();
-    test_alloc_init(&heap);
-    memset(&options, 0, sizeof options);
-    options.alloc = heap.alloc;
-    test_store s = store_open((store_kind *)*state, &options);
-    ms_store *reader = log_reader(&s);
-    for (int i = 0; i < 2000; i++) {
-        ms_envelope m = random_message(&rng);
-        char key[24];
-        snprintf(key, sizeof key, "key %d", i);
-        if (i % 3 == 0) m.key = ms_str_of(key);
-        must_append(s.store, no_str(), &m);
-    }
-    must_have(reader, 2000);
-    ms_close(reader);
-    assert_true(log_info_of(s.store).memory <= heap.live_bytes);
-    assert_true(log_info_of(s.store).memory > 0);
-    store_close(&s);
-    test_alloc_done(&heap);
-}
-
-static void a_whole_file_verifies(void **state)
-{
-    twinned x = twinned_open((store_kind *)*state);
-    ms_log_report report;
-    for (int round = 0; round < 8; round++) {
-        memset(&report, 0xA5, sizeof report);
-        must_give(MS_OK, ms_log_verify(&x.s.log, &report, NULL));
-        assert_int_equal(report.messages, x.t.count);
-        assert_int_equal(report.last_seq, twin_last_seq(&x.t));
-        assert_int_equal(report.damaged + report.damaged_bytes + report.index_damaged, 0);
-        assert_int_equal(report.torn_bytes, 0);
-        assert_int_equal(report.end, log_info_of(x.s.store).end);
-        assert_true(report.bytes <= log_info_of(x.s.store).size);
-        if (round != 0 && x.s.log.segment_size != 0)
-            assert_true(report.index_records > 5);
-        twinned_fill(&x, 100);
-        if (round % 2) store_reopen(&x.s);
-    }
-    twinned_close(&x);
-}
-
 
 /* ---- rewriting ---- */
-
-/* Over several rewrites, with rules that drop something each time. */
-static void numbers_survive_rewriting(void **state)
-{
-    twinned x = twinned_open((store_kind *)*state);
-    ms_str one = MS_STR("job_1");
-    for (int round = 0; round < 6; round++) {
-        ms_copy_report got, want;
-        ms_keep keep;
-        twin next;
-        twinned_fill(&x, 150);
-        twinned_equal(&x);
-        for (size_t i = 0; i < x.t.count; i += 3) twin_must_place(&x.t, x.s.store, i);
-        memset(&keep, 0, sizeof keep);
-        if (round % 3 == 0) keep.newest = 20;
-        keep.has_since = round % 3 == 1;
-        keep.since_ns = SECONDS(3);
-        if (round % 3 == 2) keep.locations = &one;
-        keep.n_locations = round % 3 == 2;
-        twin_init(&next);
-        next.keep_unset_times = true;
-        want = twin_copy(&next, &x.t, &keep);
-        must_give(MS_OK, ms_log_rewrite(x.s.store, &x.s.log, true, &keep, &got, NULL));
-        assert_memory_equal(&got, &want, sizeof got);
-        assert_true(got.dropped > 0 && got.copied > 0);
-        store_reopen(&x.s);
-        twin_deinit(&x.t);
-        x.t = next;
-        twinned_equal(&x);
-        for (size_t i = 0; i < x.t.count; i++) twin_must_place(&x.t, x.s.store, i);
-    }
-    twinned_close(&x);
-}
-
-/* What notes the messages left out is no message: the newest n are n, from either end. */
-static void the_newest_are_counted_without_gaps(void **state)
-{
-    static const char *const jobs[] = {"job 0", "job 1", "job 2", "job 3"};
-    test_store s = store_open((store_kind *)*state, NULL);
-    ms_keep keep;
-    memset(&keep, 0, sizeof keep);
-    keep.newest = 3;
-    for (size_t i = 0; i < 60; i++) {
-        ms_envelope m = ms_observation(ms_text("x"), ms_str_of(NULL));
-        must_append(s.store, ms_str_of(jobs[i % 4]), &m);
-    }
-    must_give(MS_OK, ms_log_rewrite(s.store, &s.log, true, &keep, NULL, NULL));
-    store_reopen(&s);
-    for (size_t limit = 1; limit <= 14; limit++) {
-        for (int i = 0; i < 4; i++) {
-            ms_query q = query_of(no_str(), i & 2 ? 15 : 0);
-            q.limit = limit;
-            q.reverse = i & 1;
-            q.agent_key = MS_STR("nobody");
-            size_t want = i & 2 ? 0 : limit < 12 ? limit : 12;
-            assert_int_equal(count_of(s.store, &q), want);
-        }
-    }
-    store_close(&s);
-}
 
 /* Where a rewrite may go to, and that it leaves one file there. */
 static void a_rewrite_replaces_only_when_told(void **state)
@@ -413,30 +293,6 @@ static void a_rewrite_replaces_only_when_told(void **state)
     assert_int_equal(append_text(to.store, "next"), 201);
     store_close(&to);
     store_close(&s);
-}
-
-static void a_store_goes_to_a_file_and_back(void **state)
-{
-    ms_keep all;
-    twin copied;
-    twinned x = twinned_open((store_kind *)*state);
-    twinned to = twinned_of(log_at(4096, MS_ENGINE_AUTO));
-    twinned back = twinned_open(store_kind_at(0));
-    memset(&all, 0, sizeof all);
-    to.s.log.keep_unset_times = true;
-    twinned_fill(&x, 400);
-    twinned_equal(&x);
-    must_give(MS_OK, ms_log_rewrite(x.s.store, &to.s.log, false, NULL, NULL, NULL));
-    log_open(&to.s);
-    twin_init(&copied);
-    twin_copy(&copied, &x.t, &all);
-    twin_must_equal(&copied, to.s.store);
-    must_give(MS_OK, ms_copy(back.s.store, to.s.store, NULL, NULL, NULL, NULL));
-    twin_must_equal(&copied, back.s.store);
-    twin_deinit(&copied);
-    twinned_close(&back);
-    twinned_close(&to);
-    twinned_close(&x);
 }
 
 /* In place of itself what is replaced is synced first. Where that fails it stays; a handle
@@ -488,13 +344,7 @@ int main(void)
         cmocka_unit_test(another_file_is_refused),
         cmocka_unit_test(what_is_no_regular_file_is_refused),
         cmocka_unit_test(a_superblock_that_cannot_be_made_durable_opens_nothing),
-        ON_LOGS(an_empty_log_stays_empty),
-        ON_LOGS(a_closed_log_gives_its_memory_back),
-        ON_LOGS(a_whole_file_verifies),
-        ON_LOGS(numbers_survive_rewriting),
-        ON_LOGS(the_newest_are_counted_without_gaps),
         ON_LOGS(a_rewrite_replaces_only_when_told),
-        ON_EVERY_STORE(a_store_goes_to_a_file_and_back),
         cmocka_unit_test(an_old_file_that_cannot_be_synced_is_not_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@
  * MS_TEST_SCALE=1000 there are a third as many. On arena stores three of four have half as
  * many steps then. */
 enum { SEQUENCES = 10000, LOGS = 1000, STEPS = 40, STEPS_HALF = 18, STEPS_SHORT = 6,
-       STEPS_LONG = 500 };
+       STEPS_LONG = 600 };
 
 typedef struct run {
     uint64_t rng;
@@ -126,7 +126,7 @@ static void ask(run *r)
     twin_must_query(&r->t, r->s.store, &q);
     if (r->t.raw && test_one_in(rng, 2)) {
         ms_query raw = random_raw(r);
-        twin_must_query_raw(&r->t, r->s.store, &raw);
+        twin_must_query(&r->t, r->s.store, &raw);
     }
     if (test_one_in(rng, 4)) must_match_alike(r, &q);
     if (test_one_in(rng, 4) && r->t.count != 0)
@@ -151,11 +151,8 @@ static void held_close(run *r)
 {
     if (r->held_want == NULL) return;
     progress.doing = "draining a held cursor";
-    size_t left = r->held_n - r->held_at;
-    if (r->held_query.raw != 0)
-        twin_must_read_raw(r->held_want + r->held_at, left, &r->held, "held, raw");
-    else
-        twin_must_read(r->held_want + r->held_at, left, &r->held, "held");
+    twin_must_read_as(r->held_want + r->held_at, r->held_n - r->held_at, &r->held,
+                      r->held_query.raw != 0, "held");
     free(r->held_want);
     r->held_want = NULL;
     ms_arena_reset(&r->held_arena);
@@ -166,12 +163,9 @@ static void held_open(run *r)
     held_close(r);
     r->held_query =
         random_query(&r->rng, twin_last_seq(&r->t), r->held_team, &r->held_arena);
-    bool raw = r->t.raw && test_one_in(&r->rng, 5);
-    size_t room = (r->t.records.count + 1) * sizeof r->held_want[0];
-    r->held_want = (const twin_msg **)twin_memory(NULL, room);
-    if (raw) r->held_query = random_raw(r);
-    r->held_n = raw ? twin_raw_query(&r->t, &r->held_query, r->held_want)
-                    : twin_query(&r->t, &r->held_query, r->held_want);
+    if (r->t.raw && test_one_in(&r->rng, 5)) r->held_query = random_raw(r);
+    r->held_want = twin_answers(&r->t);
+    r->held_n = twin_query(&r->t, &r->held_query, r->held_want);
     r->held_at = 0;
     assert_int_equal(ms_query_open(r->s.store, &r->held_query, &r->held, NULL), MS_OK);
 }
@@ -181,9 +175,7 @@ static void held_next(run *r)
     if (r->held_want == NULL || r->held_at == r->held_n) return;
     const ms_msg *msg = ms_next(&r->held);
     assert_non_null(msg);
-    const twin_msg *want = r->held_want[r->held_at++];
-    if (r->held_query.raw != 0) twin_must_match_raw(want, msg, "held, raw");
-    else twin_must_match(want, msg, "held");
+    twin_must_match_as(r->held_want[r->held_at++], msg, r->held_query.raw != 0, "held");
 }
 
 
@@ -223,12 +215,21 @@ static void random_key(run *r, ms_envelope *m)
     m->key = random_of(&r->rng, keys, 4);
 }
 
+/* The end of a log, which an append that fails leaves where it is; 0 of other stores. */
+static uint64_t end_of(const run *r)
+{
+    return r->s.kind->log ? log_info_of(r->s.store).end : 0;
+}
+
 static void append(run *r, const ms_envelope *messages, size_t n, ms_append_opts *opts)
 {
     /* over several servers a batch is of one location */
     if (r->s.kind->remote && n > 1 && opts->location.ptr == NULL)
         opts->location = messages[0].location;
-    twin_append_both(&r->t, r->s.store, messages, n, opts, r->s.kind->fixed);
+    uint64_t end = end_of(r);
+    ms_result result =
+        twin_append_both(&r->t, r->s.store, messages, n, opts, r->s.kind->fixed);
+    if (result != MS_OK && r->other == NULL) assert_int_equal(end_of(r), end);
 }
 
 static void step_append(run *r)
@@ -331,7 +332,9 @@ static void step_bad(run *r)
     case 3: batch[bad].extra = MS_STR("{\"a\":}"); break;
     default: batch[bad].location = no_str(); break;
     }
+    uint64_t end = end_of(r);
     assert_int_not_equal(ms_append_batch(r->s.store, batch, n, &opts, &err), MS_OK);
+    if (r->other == NULL) assert_int_equal(end_of(r), end);
     snprintf(path, sizeof path, "messages[%zu]", bad);
     assert_memory_equal(err.path, path, strlen(path));
 }
@@ -381,6 +384,19 @@ static void random_keep(run *r, ms_keep *keep, ms_str names[2])
     if (test_one_in(&r->rng, 4)) keep->n_locations = 1 + (size_t)test_below(&r->rng, 2);
 }
 
+/* Makes the twin of a copy by a random rule. */
+static ms_copy_report copied_twin(run *r, twin *second, ms_keep *keep, ms_str names[2])
+{
+    twin_init(second);
+    second->raw = true;
+    second->keep_unset_times = r->t.keep_unset_times;
+    second->now = r->t.now;
+    random_keep(r, keep, names);
+    keep->dry_run = test_one_in(&r->rng, 5);
+    learn_sizes(r);
+    return twin_copy(second, &r->t, keep);
+}
+
 /* Is there a message whose text so far stands in pieces? What its copy counts as bytes of
  * the source is the store's business. */
 static bool has_pieces(const run *r)
@@ -403,16 +419,14 @@ static void step_copy(run *r)
     bool to_log = r->s.kind->log || test_one_in(&r->rng, 8);
     size_t kind = (size_t)test_below(&r->rng, to_log ? STORE_KINDS : ARENA_KINDS);
     test_store s = store_open(store_kind_at(kind), &options);
-    twin_init(&second);
-    second.keep_unset_times = r->t.keep_unset_times;
-    second.no_commit = false;
-    second.raw = true;
-    random_keep(r, &keep, names);
-    keep.dry_run = test_one_in(&r->rng, 5);
-    learn_sizes(r);
-    want = twin_copy(&second, &r->t, &keep);
-    if (ms_copy(s.store, r->s.store, &keep, NULL, &got, &err) != MS_OK)
-        fail_msg("copy: %s", err.message);
+    want = copied_twin(r, &second, &keep, names);
+    bool rewrites = s.kind->log && !keep.dry_run && test_one_in(&r->rng, 2);
+    if (rewrites) ms_close(s.store);
+    ms_result result = rewrites
+                           ? ms_log_rewrite(r->s.store, &s.log, true, &keep, &got, &err)
+                           : ms_copy(s.store, r->s.store, &keep, NULL, &got, &err);
+    if (result != MS_OK) fail_msg("copy: %s", err.message);
+    if (rewrites) log_open(&s);
     assert_int_equal(got.copied, want.copied);
     assert_int_equal(got.dropped, want.dropped);
     if (has_pieces(r)) want.bytes = got.bytes;
@@ -423,7 +437,6 @@ static void step_copy(run *r)
     twin_must_equal(&second, s.store);
     if (test_one_in(&r->rng, 2)) {
         replace_store(r, s);
-        second.now = r->t.now;
         twin_deinit(&r->t);
         r->t = second;
     } else {
@@ -449,6 +462,7 @@ static void step_reopen(run *r)
     held_close(r);
     other_close(r);
     twin_stream_forget(&r->writing);
+    r->s.log.ticked = test_one_in(&r->rng, 2);
     store_reopen(&r->s);
 }
 
@@ -465,14 +479,7 @@ static void step_rewrite(run *r)
     held_close(r);
     other_close(r);
     twin_stream_forget(&r->writing);
-    twin_init(&second);
-    second.raw = true;
-    second.keep_unset_times = r->t.keep_unset_times;
-    second.now = r->t.now;
-    random_keep(r, &keep, names);
-    keep.dry_run = test_one_in(&r->rng, 5);
-    learn_sizes(r);
-    want = twin_copy(&second, &r->t, &keep);
+    want = copied_twin(r, &second, &keep, names);
     if (ms_log_rewrite(r->s.store, &r->s.log, true, &keep, &got, &err) != MS_OK)
         fail_msg("rewrite: %s", err.message);
     if (has_pieces(r)) want.bytes = got.bytes;
@@ -825,13 +832,37 @@ static const struct step *random_step(run *r)
     return random_of_steps(&r->rng, steps, sizeof steps / sizeof steps[0]);
 }
 
+/* Steps after which most messages are gone: a long sequence is to have many segments. */
+static bool makes_anew(const struct step *step)
+{
+    return step->take == step_copy || step->take == step_reset ||
+           step->take == step_rewrite;
+}
+
 static ms_result open_sqlite(test_store *s, const store_options *options, ms_error *err)
 {
     (void)options;
     return sqlite_store_open(&s->store, ":memory:", err);
 }
 
-/* Behind each step one or two looks from different sides; everything now and then. */
+/* The file of a log is whole. */
+static void must_verify(run *r)
+{
+    ms_log_report report;
+    ms_error err;
+    if (ms_log_verify(&r->s.log, &report, &err) != MS_OK)
+        fail_msg("verify: %s", err.message);
+    assert_int_equal(report.messages, r->t.count);
+    assert_int_equal(report.last_seq, twin_last_seq(&r->t));
+    assert_int_equal(report.damaged + report.damaged_bytes + report.index_damaged, 0);
+    assert_int_equal(report.torn_bytes, 0);
+    assert_int_equal(report.end, end_of(r));
+    assert_true(report.bytes <= log_info_of(r->s.store).size);
+    if (r->s.log.segment_size != 0 && r->t.count > 100)
+        assert_true(report.index_records > 5);
+}
+
+/* After each step one or two looks from different sides; everything now and then. */
 static void check(run *r)
 {
     uint64_t how = test_below(&r->rng, 8);
@@ -881,6 +912,7 @@ static void one_sequence(const store_kind *kind, uint64_t seed, int length)
     for (progress.step = 0; progress.step < length; progress.step++) {
         if (test_one_in(&r.rng, 2)) other_writes(&r);
         const struct step *step = random_step(&r);
+        while (length == STEPS_LONG && makes_anew(step)) step = random_step(&r);
         progress.doing = step->name;
         step->take(&r);
         progress.doing = step->name;
@@ -890,6 +922,9 @@ static void one_sequence(const store_kind *kind, uint64_t seed, int length)
     }
     held_close(&r);
     twin_must_equal(&r.t, r.s.store);
+    if (r.s.kind->log) must_verify(&r);
+    if (length == STEPS_LONG && r.s.log.segment_size != 0)
+        assert_true(log_info_of(r.s.store).summaries >= 1);
     other_close(&r);
     twin_stream_forget(&r.writing);
     ms_arena_deinit(&r.arena);
@@ -898,94 +933,63 @@ static void one_sequence(const store_kind *kind, uint64_t seed, int length)
     twin_deinit(&r.t);
 }
 
-static void arena_stores_and_twin_agree(void **state)
-{
-    size_t times = test_times(SEQUENCES);
-    uint64_t seed = test_seed();
-    (void)state;
-    progress.done = false;
-    for (size_t i = 0; i < times; i++) {
-        progress.sequence = i;
-        one_sequence(store_kind_at(i % ARENA_KINDS), seed + i,
-                     i / ARENA_KINDS % 4 && test_scale() < 1000 ? STEPS_HALF : STEPS);
-    }
-    progress.done = true;
-    test_tally("histories compared with the twin", times);
-}
+/* Sequence i of a test: on which kind of store, and how many steps. */
+typedef struct plan {
+    size_t sequences;
+    const store_kind *kind;   /* NULL: of store_kinds, `kinds` from `first` on in turn */
+    size_t first, kinds;
+} plan;
 
-static void logs_and_twin_agree(void **state)
-{
-    size_t times = test_times(LOGS);
-    uint64_t seed = test_seed();
-    (void)state;
-    progress.done = false;
-    for (size_t i = 0; i < times; i++) {
-        progress.sequence = i;
-        one_sequence(store_kind_at(ARENA_KINDS + i % LOG_KINDS), seed + i, STEPS);
-    }
-    progress.done = true;
-    test_tally("histories compared with the twin", times);
-}
-
-/* Two handles write to one file, turn by turn; some for long. */
-static void shared_logs_and_twin_agree(void **state)
-{
-    size_t times = test_times(LOGS / 3);
-    uint64_t seed = test_seed() + 99;
-    (void)state;
-    progress.done = false;
-    for (size_t i = 0; i < times; i++) {
-        progress.sequence = i;
-        one_sequence(&shared_kind, seed + i, i % 50 < 2 ? STEPS_LONG : STEPS);
-    }
-    progress.done = true;
-    test_tally("histories compared with the twin", times);
-}
-
-static void sqlite_and_twin_agree(void **state)
-{
-    size_t times = test_times(SEQUENCES) / (test_scale() < 1000 ? 3 : 1);
-    uint64_t seed = test_seed();
-    (void)state;
-    progress.done = false;
-    for (size_t i = 0; i < times; i++) {
-        progress.sequence = i;
-        one_sequence(&sqlite_kind, seed + i, i % 100 ? STEPS_SHORT : STEPS);
-    }
-    progress.done = true;
-    test_tally("histories compared with the twin", times);
-}
-
+static plan plans[] = {
+    {SEQUENCES, NULL, 0, ARENA_KINDS},
+    {LOGS, NULL, ARENA_KINDS, LOG_KINDS},
+    {LOGS / 3, &shared_kind, 0, 1}, /* two handles, turn by turn */
+    {SEQUENCES, &sqlite_kind, 0, 1},
 #ifdef TEST_POSTGRES
-static void postgres_and_twin_agree(void **state)
+    {SEQUENCES, &postgres_kind, 0, 1},
+#endif
+};
+
+static int steps_of(const plan *p, size_t i)
 {
-    size_t times = test_times(SEQUENCES);
-    uint64_t seed = test_seed();
-    (void)state;
+    if (p->kind == &sqlite_kind) return i % 100 ? STEPS_SHORT : STEPS;
+    if (p->kind == &shared_kind) return i % 50 < 2 ? STEPS_LONG : STEPS;
+    if (p->kind != NULL) return i % 50 ? STEPS_SHORT : STEPS;
+    if (p->first == ARENA_KINDS) return i % 100 < LOG_KINDS ? STEPS_LONG : STEPS;
+    return i / ARENA_KINDS % 4 && test_scale() < 1000 ? STEPS_HALF : STEPS;
+}
+
+static void store_and_twin_agree(void **state)
+{
+    const plan *p = (const plan *)*state;
+    size_t times = test_times(p->sequences);
+    uint64_t seed = test_seed() + (p->kind == &shared_kind ? 99 : 0);
+    if (p->kind == &sqlite_kind && test_scale() < 1000) times = (times + 2) / 3;
     progress.done = false;
     for (size_t i = 0; i < times; i++) {
+        const store_kind *kind = p->kind;
+        if (kind == NULL) kind = store_kind_at(p->first + i % p->kinds);
         progress.sequence = i;
-        one_sequence(&postgres_kind, seed + i, i % 50 ? STEPS_SHORT : STEPS);
+        one_sequence(kind, seed + i, steps_of(p, i));
     }
     progress.done = true;
     test_tally("histories compared with the twin", times);
 }
-#endif
+
+#define TWIN_OF(i, name) \
+    {name "_and_twin_agree", store_and_twin_agree, NULL, tell_where, &plans[i]}
 
 int main(void)
 {
 #ifdef TEST_POSTGRES
-    const struct CMUnitTest remote[] = {
-        cmocka_unit_test_teardown(postgres_and_twin_agree, tell_where),
-    };
-    return cmocka_run_group_tests(remote, NULL, NULL);
+    const struct CMUnitTest tests[] = {TWIN_OF(4, "postgres")};
 #else
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(arena_stores_and_twin_agree, tell_where),
-        cmocka_unit_test_teardown(logs_and_twin_agree, tell_where),
-        cmocka_unit_test_teardown(shared_logs_and_twin_agree, tell_where),
-        cmocka_unit_test_teardown(sqlite_and_twin_agree, tell_where),
+        TWIN_OF(0, "arena_stores"),
+        TWIN_OF(1, "logs"),
+        TWIN_OF(2, "shared_logs"),
+        TWIN_OF(3, "sqlite"),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 #endif
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
