@@ -1,35 +1,34 @@
-/* Every small workload, and every cut of the power in it.
+/* Every small workload, and every power loss in it.
  *
- * All sequences of a few operations of a store are run on a simulated disk
- * (tests/simdisk.h): append, append with a key (and again with the same one), batch,
- * sync, an index record, close and open again, a kill and another process, compaction in
- * place, amend, hide, a second handle's look. Each begins once with an empty log and once with one that has synced
- * messages, with both engines, and once more with a sync at each append. In the last
- * operation of a sequence (the ones before it are the last of a shorter one) and behind
- * it images are built of what a cut may leave: all of them where there are few, else all
- * prefixes, all but one, torn pages, sizes without data and data without sizes, and
- * random subsets; blocks that nobody wrote are zero, or hold another log.
+ * All sequences of a few operations of a store are run on a simulated disk (simdisk.h):
+ * append, append with a key (and again with the same one), batch, sync, an index record,
+ * close and open again, a kill and another process, rewrite in place, amend, hide, a
+ * second handle's look. Each begins once with an empty log and once with one that has
+ * synced messages, with both engines, and once more with a sync at each append. In the
+ * last operation of a sequence (the ones before it are the last of a shorter one) and
+ * after it images are built of what a power loss may leave: all of them where there are
+ * few, else prefixes, all but one, torn pages, sizes without data and data without
+ * sizes, random subsets. Blocks that nobody wrote are zero, or hold another log.
  *
- * What is right is said by a model: a list of steps (a batch is one step), and what they
+ * A model decides what is right: a list of steps (a batch is one step), and what they
  * make of an empty list of texts. An image must show, to a reader and to a writer, just
- * what the first k steps make, where k is at least the number of steps known to be
- * durable, and at most that of the steps begun; reading changes nothing. Of some images a
- * recovering writer's append is cut in its turn. Of some, each sector of the recovered log
- * is then lost: nothing that was given up comes back, and what is missing is reported. The second handle always sees all steps
- * that have returned, and, after a cut, what the recovered log goes on with.
+ * what the first k steps make. k is at least the number of steps known to be durable,
+ * and at most that of the steps begun. Reading changes nothing. Of some images the power
+ * is lost again in a recovering writer's append. Of some, each sector of the recovered
+ * log is then lost: no dead message comes back, and what is missing is reported. The
+ * second handle always sees all steps that have returned, and what the recovered log
+ * goes on with.
  *
- * Counts: sequences up to length 2 below MS_TEST_SCALE=1000 (792 workloads), up to length
- * 3 from there on (8,778); below 100 every fourth of them. Intervals with at most 48
- * states are tried out wholly, from 1000 on those with at most 1024.
+ * Counts: sequences up to length 2 below MS_TEST_SCALE=1000 (792 workloads), up to
+ * length 3 from there on (8,778); below 100 every fourth of them. Intervals with at most
+ * 48 states are tried out wholly, from 1000 on those with at most 1024.
  */
 
 #define _GNU_SOURCE
 #include "format.h"
-#include "simdisk.h"
+#include "lab.h"
 
-#define LOG "small.msl"
-
-enum { STEPS = 64, ITEMS = 96, LEVELS = 3, TEXT = 1700 };
+enum { STEPS = 64, ITEMS = 96, LEVELS = 3, TEXT = 1700 }; /* LEVELS: disks in use */
 
 
 /* ---- the model ---- */
@@ -127,81 +126,22 @@ static const config configs[] = {{"map", MS_ENGINE_MAP, MS_SYNC_NONE},
 enum { CONFIGS = 3 };
 
 typedef struct small {
-    sim_disk disks[LEVELS];   /* 0: the workload's; images; images of their recovery */
+    lab l;
     sim_disk killed;          /* what a killed process leaves, until it is given back */
-    unsigned char *stale;     /* an older log */
-    sim_images seen;
-    sim_cuts cuts[LEVELS];
-    model models[LEVELS];
-    const config *how;
+    model models[LEVELS];     /* of each disk */
     ms_store *store, *reader; /* of the workload */
     uint64_t opened;          /* the end that the store had then */
-    uint64_t rng, entropy, now;
-    uint64_t recoveries, workloads, damage, sectors;
+    uint64_t workloads, sectors;
     size_t all;
     bool cutting;             /* in the last operation */
-    char name[200];
 } small;
-
-static int64_t clock_of(void *ctx) { return SECONDS(++((small *)ctx)->now); }
-
-static void entropy_of(void *ctx, void *out, size_t len)
-{
-    test_fill(&((small *)ctx)->entropy, out, len);
-}
-
-static void on_event(void *ctx, const ms_log_event *event)
-{
-    small *t = (small *)ctx;
-    if (event->kind == MS_LOG_DAMAGE || event->kind == MS_LOG_INDEX_DAMAGE) t->damage++;
-}
-
-static ms_log_desc desc_of(small *t, int level, ms_log_mode mode)
-{
-    ms_log_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.path = LOG;
-    desc.mode = mode;
-    desc.os = &t->disks[level].os;
-    desc.events.event = on_event;
-    desc.events.ctx = t;
-    desc.clock.now = clock_of;
-    desc.clock.ctx = t;
-    desc.entropy.fill = entropy_of;
-    desc.entropy.ctx = t;
-    desc.segment_size = MS_LOG_SEGMENT_MIN;
-    if (mode == MS_LOG_READ) return desc;
-    desc.engine = t->how->engine;
-    desc.sync = t->how->sync;
-    return desc;
-}
-
-/* Fails the test, with the way to where it happened. */
-__attribute__((format(printf, 3, 4), noreturn))
-static void failed(small *t, int level, const char *format, ...)
-{
-    char what[300];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
-    va_end(args);
-    fail_msg("%s: %s\n  cut: %s\n  cut again: %s", t->name, what,
-             level > 0 ? t->cuts[0].text : "-", level > 1 ? t->cuts[1].text : "-");
-    abort();
-}
-
-static void must(small *t, int level, ms_result result, const ms_error *err,
-                 const char *what)
-{
-    if (result != MS_OK) failed(t, level, "%s: %s", what, err->message);
-}
 
 /* One more step has returned. */
 static void step_done(small *t, int level)
 {
     model *m = &t->models[level];
     m->done = m->n;
-    if (t->how->sync == MS_SYNC_EACH) m->durable = m->n;
+    if (t->l.sync == MS_SYNC_EACH) m->durable = m->n;
 }
 
 static void add(small *t, int level, ms_store *store, int count, bool big, bool keyed)
@@ -225,14 +165,15 @@ static void add(small *t, int level, ms_store *store, int count, bool big, bool 
         snprintf(keys[i], sizeof keys[i], "key %d", first + i);
         if (keyed) batch[i].key = ms_str_of(keys[i]);
     }
-    must(t, level, ms_append_batch(store, batch, (size_t)count, &opts, &err), &err,
+    ms_result result = ms_append_batch(store, batch, (size_t)count, &opts, &err);
+    lab_must(&t->l, level, result, &err,
          "append");
     step_done(t, level);
     uint64_t seq = 0;
     if (!keyed) return;
-    must(t, level, ms_append(store, opts.location, &batch[0], &seq, &err), &err,
+    lab_must(&t->l, level, ms_append(store, opts.location, &batch[0], &seq, &err), &err,
          "append with the same key");
-    if (seq != m->seqs[first]) failed(t, level, "a key was forgotten");
+    if (seq != m->seqs[first]) lab_fails(&t->l, level, "a key was forgotten");
 }
 
 static void amend(small *t, int level, ms_store *store, int i)
@@ -246,7 +187,7 @@ static void amend(small *t, int level, ms_store *store, int i)
     begin_step(m, AMEND, i, 0);
     ms_envelope e =
         ms_assistant_message(ms_text_n(text_of(m, i, items[i].version + 1, text)));
-    must(t, level, ms_amend(store, m->seqs[i], &e, &err), &err, "amend");
+    lab_must(&t->l, level, ms_amend(store, m->seqs[i], &e, &err), &err, "amend");
     step_done(t, level);
 }
 
@@ -256,7 +197,7 @@ static void hide(small *t, int level, ms_store *store, int i)
     model *m = &t->models[level];
     if (i < 0) return;
     begin_step(m, HIDE, i, 0);
-    must(t, level, ms_hide(store, m->seqs[i], &err), &err, "hide");
+    lab_must(&t->l, level, ms_hide(store, m->seqs[i], &err), &err, "hide");
     step_done(t, level);
 }
 
@@ -264,7 +205,7 @@ static void sync_all(small *t, int level, ms_store *store)
 {
     ms_error err;
     model *m = &t->models[level];
-    must(t, level, ms_sync(store, NULL, &err), &err, "sync");
+    lab_must(&t->l, level, ms_sync(store, NULL, &err), &err, "sync");
     m->durable = m->done;
 }
 
@@ -297,15 +238,15 @@ static void look(small *t, int level, ms_store *store, const char *who, seen *ou
     q.arena = &arena;
     q.location = ms_str_of("place");
     out->count = 0;
-    must(t, level, ms_query_open(store, &q, &it, &err), &err, who);
+    lab_must(&t->l, level, ms_query_open(store, &q, &it, &err), &err, who);
     while ((msg = ms_next(&it)) != NULL) {
-        if (out->count == ITEMS) failed(t, level, "%s: too many messages", who);
+        if (out->count == ITEMS) lab_fails(&t->l, level, "%s: too many messages", who);
         out->hashes[out->count] = hash_of(ms_content(msg).text);
         out->seqs[out->count++] = ms_seq(msg);
     }
-    must(t, level, ms_cursor_close(&it, &err), &err, who);
+    lab_must(&t->l, level, ms_cursor_close(&it, &err), &err, who);
     ms_arena_deinit(&arena);
-    if (t->damage != 0) failed(t, level, "%s: damage was reported", who);
+    if (t->l.damage != 0) lab_fails(&t->l, level, "%s: damage was reported", who);
 }
 
 /* Is it what the first k steps make? */
@@ -330,18 +271,13 @@ static int steps_of(small *t, int level, const seen *s, int least, const char *w
     const model *m = &t->models[level];
     for (int k = m->n; k >= least; k--)
         if (shows(m, k, s)) return k;
-    failed(t, level, "%s: the %d messages there are not what the first %d to %d steps "
-           "make", who, s->count, least, m->n);
+    lab_fails(&t->l, level, "%s: the %d messages are not what the first %d to %d steps make", who, s->count, least, m->n);
 }
 
 
-/* ---- one image ---- */
-
-static void stands(small *t, int level);
-
 /* ---- a bad sector, after the recovered log went on ---- */
 
-/* What a reader gets of a damaged file: what is shown, and whether damage was reported. */
+/* What a reader sees of a damaged file, and whether damage was reported. */
 static bool look_again(small *t, int level, seen *out, size_t at[ITEMS])
 {
     ms_query q;
@@ -350,22 +286,22 @@ static bool look_again(small *t, int level, seen *out, size_t at[ITEMS])
     ms_log_info info;
     const ms_msg *msg;
     ms_store *store;
-    ms_log_desc desc = desc_of(t, level, MS_LOG_READ);
-    const unsigned char *ro = sim_at(&t->disks[level], LOG)->ro;
-    t->damage = 0;
+    ms_log_desc desc = lab_desc(&t->l, level, MS_LOG_READ);
+    const unsigned char *ro = lab_file(&t->l, level)->ro;
+    t->l.damage = 0;
     out->count = 0;
-    must(t, level, ms_log_open(&store, &desc, &err), &err, "reading with a bad sector");
+    lab_must(&t->l, level, ms_log_open(&store, &desc, &err), &err, "a bad sector");
     memset(&q, 0, sizeof q);
     q.location = ms_str_of("place");
-    must(t, level, ms_query_open(store, &q, &it, &err), &err, "reading with a bad sector");
+    lab_must(&t->l, level, ms_query_open(store, &q, &it, &err), &err, "a bad sector");
     while ((msg = ms_next(&it)) != NULL) {
-        if (out->count == ITEMS) failed(t, level, "a bad sector: too many messages");
+        if (out->count == ITEMS) lab_fails(&t->l, level, "a bad sector: too many");
         at[out->count] = (size_t)((const unsigned char *)(const void *)msg - ro);
         out->hashes[out->count] = hash_of(ms_content(msg).text);
         out->seqs[out->count++] = ms_seq(msg);
     }
-    bool said = ms_cursor_close(&it, NULL) != MS_OK || t->damage != 0;
-    must(t, level, ms_log_stat(store, &info, &err), &err, "stat");
+    bool said = ms_cursor_close(&it, NULL) != MS_OK || t->l.damage != 0;
+    lab_must(&t->l, level, ms_log_stat(store, &info, &err), &err, "stat");
     ms_close(store);
     return said || info.damaged != 0;
 }
@@ -389,13 +325,13 @@ static void bad_sectors(small *t, int level)
 {
     static size_t at[ITEMS], now_at[ITEMS];
     seen before, now;
-    sim_file *f = sim_at(&t->disks[level], LOG);
+    sim_file *f = lab_file(&t->l, level);
     const model *m = &t->models[level];
     item items[ITEMS];
     unsigned char kept[512];
     int count = play(m, m->n, items);
-    if (look_again(t, level, &before, at)) failed(t, level, "damage before a bad sector");
-    if (test_one_in(&t->rng, 2)) t->disks[level].boot++; /* found after a restart */
+    if (look_again(t, level, &before, at)) lab_fails(&t->l, level, "damage is there");
+    if (test_one_in(&t->l.rng, 2)) t->l.disks[level].boot++; /* found after a restart */
     bool amended = false;
     for (int i = 0; i < count; i++) amended = amended || items[i].version > 0;
     for (size_t sector = 4096; sector < f->high; sector += 512, t->sectors++) {
@@ -405,7 +341,7 @@ static void bad_sectors(small *t, int level)
         memcpy(f->rw + sector, kept, 512);
         for (int i = 0; i < now.count; i++)
             if (!is_of_model(m, now.hashes[i]))
-                failed(t, level, "bad sector at %u: message %u is none that is there",
+                lab_fails(&t->l, level, "bad sector at %u: message %u is not known",
                        (unsigned)sector, (unsigned)now.seqs[i]);
         for (int i = 0, j = 0; i < before.count; i++) {
             while (j < now.count && now.seqs[j] < before.seqs[i]) j++;
@@ -413,26 +349,12 @@ static void bad_sectors(small *t, int level)
             size_t size = file_padded(file_get32(f->ro + at[i]));
             bool touched = at[i] < sector + 512 && sector < at[i] + size;
             if (!there && !touched && !amended)
-                failed(t, level, "bad sector at %u: message %u at %u is missing",
+                lab_fails(&t->l, level, "bad sector at %u: message %u at %u is missing",
                        (unsigned)sector, (unsigned)before.seqs[i], (unsigned)at[i]);
             if (!there && !said)
-                failed(t, level, "bad sector at %u: message %u is missing in silence",
+                lab_fails(&t->l, level, "bad sector at %u: %u is missing in silence",
                        (unsigned)sector, (unsigned)before.seqs[i]);
         }
-    }
-}
-
-static void cut(small *t, int level, size_t all, size_t some, size_t random)
-{
-    sim_cuts *c = &t->cuts[level];
-    const sim_disk *d = &t->disks[level];
-    sim_cuts_begin(c, &t->disks[level], all, some, random, test_random(&t->rng));
-    while (sim_cuts_next(c)) {
-        sim_cut(c, &t->disks[level + 1]);
-        t->models[level + 1] = t->models[level];
-        sim_note(&t->seen, &t->disks[level + 1]);
-        t->recoveries += level > 0 && d->syncs == 0 && d->n_units > 0;
-        stands(t, level + 1);
     }
 }
 
@@ -447,44 +369,40 @@ static void goes_on(small *t, int level, ms_store *store, ms_store *reader, int 
     m->items = play(m, k, items);
     if (m->items + 3 > ITEMS || m->n + 2 > STEPS) return;
     add(t, level, store, 2, false, true);
-    if (level + 1 < LEVELS) cut(t, level, 8, 8, 2);
+    if (level + 1 < LEVELS) lab_cut(&t->l, level, 8, 8, 2);
     sync_all(t, level, store);
     if (reader == NULL) return;
-    must(t, level, test_refresh(reader, NULL, &err), &err, "refresh");
+    lab_must(&t->l, level, test_refresh(reader, NULL, &err), &err, "refresh");
     look(t, level, reader, "a reader from before", &s);
     if (!shows(m, m->done, &s))
-        failed(t, level, "a reader from before the recovery does not see what follows");
+        lab_fails(&t->l, level, "a reader from before does not see what follows");
 }
 
-static void stands(small *t, int level)
+static void stands(lab *l, int level)
 {
     seen s;
-    ms_error err;
-    ms_store *reader = NULL, *store;
+    small *t = (small *)(void *)l;
     const model *m = &t->models[level];
-    const sim_disk *d = &t->disks[level];
-    ms_log_desc desc = desc_of(t, level, MS_LOG_READ);
-    t->damage = 0;
+    t->models[level] = t->models[level - 1];
     int k = m->durable;
-    ms_result result = ms_log_open(&reader, &desc, &err);
-    if (result != MS_E_NOT_FOUND || m->durable > 0) {
-        must(t, level, result, &err, "reading");
+    l->damage = 0;
+    ms_store *reader = lab_read(l, level, m->durable > 0);
+    if (reader != NULL) {
         look(t, level, reader, "reading", &s);
         k = steps_of(t, level, &s, m->durable, "reading");
     }
-    if (d->changes != 0 || d->n_units != 0) failed(t, level, "a reader writes");
-    desc = desc_of(t, level, MS_LOG_CREATE);
-    must(t, level, ms_log_open(&store, &desc, &err), &err, "recovering");
+    lab_is_unchanged(l, level);
+    ms_store *store = lab_open(l, level, MS_LOG_CREATE, "recovering");
     look(t, level, store, "recovering", &s);
     if (reader != NULL && !shows(m, k, &s))
-        failed(t, level, "reader and writer do not agree");
+        lab_fails(l, level, "reader and writer do not agree");
     if (reader == NULL) k = steps_of(t, level, &s, m->durable, "recovering");
-    bool went_on = test_one_in(&t->rng, level == 1 ? 8 : 4);
+    bool went_on = test_one_in(&l->rng, level == 1 ? 8 : 4);
     if (went_on) goes_on(t, level, store, reader, k);
     ms_close(reader);
     ms_close(store);
-    if (went_on && level == 1 && test_one_in(&t->rng, 4)) bad_sectors(t, level);
-    if (!sim_idle(&t->disks[level])) failed(t, level, "something was left open");
+    if (went_on && level == 1 && test_one_in(&l->rng, 4)) bad_sectors(t, level);
+    lab_is_idle(l, level);
 }
 
 /* Inside the last operation, before a call that syncs or moves a name. */
@@ -492,13 +410,13 @@ static void at_moment(void *ctx, sim_disk *d, sim_call call)
 {
     small *t = (small *)ctx;
     (void)d;
-    if (t->cutting && call != SIM_AT_WRITE) cut(t, 0, t->all / 4, 16, 2);
+    if (t->cutting && call != SIM_AT_WRITE) lab_cut(&t->l, 0, t->all / 4, 16, 2);
 }
 
 static void watched(small *t)
 {
-    t->disks[0].moment = at_moment;
-    t->disks[0].ctx = t;
+    t->l.disks[0].moment = at_moment;
+    t->l.disks[0].ctx = t;
 }
 
 
@@ -508,9 +426,8 @@ static void open_log(small *t)
 {
     ms_error err;
     ms_log_info info;
-    ms_log_desc desc = desc_of(t, 0, MS_LOG_CREATE);
-    must(t, 0, ms_log_open(&t->store, &desc, &err), &err, "opening");
-    must(t, 0, ms_log_stat(t->store, &info, &err), &err, "stat");
+    t->store = lab_open(&t->l, 0, MS_LOG_CREATE, "opening");
+    lab_must(&t->l, 0, ms_log_stat(t->store, &info, &err), &err, "stat");
     model *m = &t->models[0];
     t->opened = info.end;
     if (info.durable_end >= info.end) m->durable = m->done;
@@ -522,12 +439,12 @@ static void refresh(small *t)
     seen s;
     ms_error err;
     const model *m = &t->models[0];
-    ms_log_desc desc = desc_of(t, 0, MS_LOG_READ);
+    ms_log_desc desc = lab_desc(&t->l, 0, MS_LOG_READ);
     if (t->reader == NULL)
-        must(t, 0, ms_log_open(&t->reader, &desc, &err), &err, "a second handle");
-    must(t, 0, test_refresh(t->reader, NULL, &err), &err, "refresh");
+        lab_must(&t->l, 0, ms_log_open(&t->reader, &desc, &err), &err, "a second handle");
+    lab_must(&t->l, 0, test_refresh(t->reader, NULL, &err), &err, "refresh");
     look(t, 0, t->reader, "a second handle", &s);
-    if (!shows(m, m->done, &s)) failed(t, 0, "a second handle does not see all");
+    if (!shows(m, m->done, &s)) lab_fails(&t->l, 0, "a second handle does not see all");
 }
 
 static void close_reader(small *t)
@@ -541,11 +458,12 @@ static void close_reader(small *t)
 static void compact(small *t)
 {
     ms_error err;
-    ms_log_desc desc = desc_of(t, 0, MS_LOG_CREATE);
+    ms_log_desc desc = lab_desc(&t->l, 0, MS_LOG_CREATE);
     model *m = &t->models[0];
-    must(t, 0, ms_log_rewrite(t->store, &desc, true, NULL, NULL, &err), &err, "compact");
+    ms_result result = ms_log_rewrite(t->store, &desc, true, NULL, NULL, &err);
+    lab_must(&t->l, 0, result, &err, "rewrite");
     m->durable = m->done;
-    if (t->cutting) cut(t, 0, t->all, 0, 4);
+    if (t->cutting) lab_cut(&t->l, 0, t->all, 0, 4);
     close_reader(t);
     ms_close(t->store);
     open_log(t);
@@ -556,17 +474,17 @@ static void reopen(small *t)
 {
     ms_error err;
     ms_log_info info;
-    must(t, 0, ms_log_stat(t->store, &info, &err), &err, "stat");
+    lab_must(&t->l, 0, ms_log_stat(t->store, &info, &err), &err, "stat");
     ms_close(t->store);
     if (info.end > t->opened) t->models[0].durable = t->models[0].done;
-    if (t->cutting) cut(t, 0, t->all, 0, 4);
+    if (t->cutting) lab_cut(&t->l, 0, t->all, 0, 4);
     open_log(t);
 }
 
 /* The process is killed; another one of the same boot finds what it left. */
 static void killed(small *t)
 {
-    sim_disk *d = &t->disks[0];
+    sim_disk *d = &t->l.disks[0];
     close_reader(t);
     sim_kill(d, &t->killed);
     d->moment = NULL;
@@ -602,39 +520,42 @@ static void run(small *t, op what)
 
 static void begin_workload(small *t, bool filled)
 {
-    sim_clear(&t->disks[0]);
-    t->disks[0].stale = t->stale;
+    sim_clear(&t->l.disks[0]);
+    t->l.disks[0].stale = t->l.stale;
     watched(t);
     t->cutting = false;
-    t->damage = 0;
+    t->l.damage = 0;
     memset(&t->models[0], 0, sizeof t->models[0]);
     open_log(t);
     for (int i = 0; filled && i < 3; i++) add(t, 0, t->store, 1, false, i == 1);
     if (filled) sync_all(t, 0, t->store);
 }
 
-static void name_workload(small *t, const op *ops, int n, bool filled)
+static void name_workload(small *t, const config *how, const op *ops, int n, bool filled)
 {
-    int len = snprintf(t->name, sizeof t->name, "%s log, %s:",
-                       filled ? "filled" : "empty", t->how->word);
-    for (int i = 0; i < n && len > 0 && (size_t)len < sizeof t->name; i++)
-        len += snprintf(t->name + len, sizeof t->name - (size_t)len, "%s %s",
-                        i > 0 ? "," : "", op_words[ops[i]]);
+    char *name = t->l.name;
+    size_t size = sizeof t->l.name;
+    int len = snprintf(name, size, "%s log, %s:", filled ? "filled" : "empty", how->word);
+    for (int i = 0; i < n && len > 0 && (size_t)len < size; i++)
+        len += snprintf(name + len, size - (size_t)len, "%s %s", i > 0 ? "," : "",
+                        op_words[ops[i]]);
 }
 
-static void one_workload(small *t, const op *ops, int n, bool filled)
+static void one_workload(small *t, const config *how, const op *ops, int n, bool filled)
 {
-    name_workload(t, ops, n, filled);
+    t->l.engine = how->engine;
+    t->l.sync = how->sync;
+    name_workload(t, how, ops, n, filled);
     begin_workload(t, filled);
     for (int i = 0; i < n; i++) {
         t->cutting = i + 1 == n;
         run(t, ops[i]);
     }
-    cut(t, 0, t->all, 0, 6);
+    lab_cut(&t->l, 0, t->all, 0, 6);
     t->cutting = false;
     close_reader(t);
     ms_close(t->store);
-    if (!sim_idle(&t->disks[0])) failed(t, 0, "something was left open");
+    if (!sim_idle(&t->l.disks[0])) lab_fails(&t->l, 0, "something was left open");
     t->workloads++;
 }
 
@@ -647,71 +568,47 @@ static void all_of_length(small *t, int length, unsigned stride)
     for (unsigned w = first; w < count * CONFIGS * 2; w += stride) {
         unsigned rest = w % count;
         for (int i = 0; i < length; i++, rest /= OPS) ops[i] = (op)(rest % OPS);
-        t->how = &configs[w / count % CONFIGS];
-        one_workload(t, ops, length, w / count / CONFIGS != 0);
+        const config *how = &configs[w / count % CONFIGS];
+        one_workload(t, how, ops, length, w / count / CONFIGS != 0);
     }
-}
-
-static small *small_new(void)
-{
-    small *t = (small *)calloc(1, sizeof *t);
-    if (t == NULL) abort();
-    for (int i = 0; i < LEVELS; i++) sim_init(&t->disks[i]);
-    sim_init(&t->killed);
-    t->rng = test_seed();
-    t->entropy = test_seed() + 1;
-    t->all = test_scale() < 1000 ? 48 : 1024;
-    return t;
-}
-
-static void small_free(small *t)
-{
-    for (int i = 0; i < LEVELS; i++) {
-        sim_deinit(&t->disks[i]);
-        sim_cuts_free(&t->cuts[i]);
-    }
-    sim_deinit(&t->killed);
-    sim_images_free(&t->seen);
-    free(t->stale);
-    free(t);
 }
 
 /* A log of another run, whose blocks may turn up. */
 static void leave_stale(small *t)
 {
-    t->how = &configs[0];
+    t->l.engine = MS_ENGINE_MAP;
     begin_workload(t, true);
-    while (sim_at(&t->disks[0], LOG)->high < 16 * SIM_PAGE) fill_segment(t);
+    while (lab_file(&t->l, 0)->high < 16 * SIM_PAGE) fill_segment(t);
     ms_close(t->store);
-    t->stale = (unsigned char *)calloc(1, SIM_ROOM);
-    if (t->stale == NULL) abort();
-    memcpy(t->stale, sim_at(&t->disks[0], LOG)->ro, SIM_ROOM);
+    lab_leave_stale(&t->l);
 }
 
-static void every_small_workload_survives_every_cut(void **state)
+static void every_small_workload_survives_when_power_is_lost(void **state)
 {
-    small *t = small_new();
+    small *t = (small *)calloc(1, sizeof *t);
     (void)state;
+    if (t == NULL) abort();
+    lab_begin(&t->l, stands);
+    sim_init(&t->killed);
+    t->all = test_scale() < 1000 ? 48 : 1024;
     leave_stale(t);
     for (int length = 1; length <= (test_scale() < 1000 ? 2 : 3); length++)
         all_of_length(t, length, test_scale() < 100 ? 4 : 1);
     printf("%llu workloads, %llu images, %llu of them of a recovery\n",
-           (unsigned long long)t->workloads, (unsigned long long)t->seen.all,
-           (unsigned long long)t->recoveries);
-    sim_say_planned(t->cuts, LEVELS);
-    printf("tally: small workloads %llu\n", (unsigned long long)t->workloads);
-    printf("tally: power-cut images %llu\n", (unsigned long long)t->seen.all);
-    printf("tally: power-cut images, no two the same %llu\n",
-           (unsigned long long)t->seen.count);
-    printf("tally: bad sectors after a recovery %llu\n", (unsigned long long)t->sectors);
-    printf("tally: crashes during recovery %llu\n", (unsigned long long)t->recoveries);
-    small_free(t);
+           (unsigned long long)t->workloads, (unsigned long long)t->l.images.all,
+           (unsigned long long)t->l.recoveries);
+    lab_tally(&t->l);
+    test_tally("small workloads", t->workloads);
+    test_tally("bad sectors after a recovery", t->sectors);
+    sim_deinit(&t->killed);
+    lab_end(&t->l);
+    free(t);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_small_workload_survives_every_cut),
+        cmocka_unit_test(every_small_workload_survives_when_power_is_lost),
     };
     scribe_page();
     return cmocka_run_group_tests(tests, NULL, NULL);
