@@ -5,11 +5,10 @@
 
 #define _GNU_SOURCE
 
-#include "judge.h"
 #include "answers.h"
+#include "judge.h"
 #include "arena.h"
 
-#define CASES (sizeof provider_answers / sizeof provider_answers[0])
 #define CHAT MS_STR("chat")
 
 static ms_store *store;
@@ -49,15 +48,6 @@ static bool has(ms_str s, ms_str text)
     for (size_t i = 0; i + text.len <= s.len; i++)
         if (memcmp(s.ptr + i, text.ptr, text.len) == 0) return true;
     return false;
-}
-
-/* With " for each ' that has no \ before it, and \" for \'. */
-static ms_str quoted(const char *text)
-{
-    size_t len = strlen(text);
-    char *copy = (char *)ms_arena_alloc(&arena, len + 1);
-    for (size_t i = 0; i < len; i++) copy[i] = text[i] == '\'' ? '"' : text[i];
-    return ms_str_n(copy, len);
 }
 
 /* Feeds a stream in pieces of `size` bytes, the first one of `first`. */
@@ -174,7 +164,7 @@ static ms_str asked(const answer_case *c)
 static void answer_is_sent_back_when_it_was_stored(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < CASES; i++) {
+    for (size_t i = 0; i < answer_count; i++) {
         const answer_case *c = &provider_answers[i];
         ms_request_desc desc = desc_of(c->provider);
         ms_answered out;
@@ -185,7 +175,7 @@ static void answer_is_sent_back_when_it_was_stored(void **state)
         if (ms_answer(&desc, ms_str_of(c->body), &out, &err) != MS_OK)
             fail_msg("%s: %s", c->name, err.message);
         must_be(c, &out);
-        ms_str body = asked(c), sent = quoted(c->sent);
+        ms_str body = asked(c), sent = ms_str_of(c->sent);
         if (!has(body, sent))
             fail_msg("%s:\n%.*s\nhas not\n%.*s", c->name, (int)body.len, body.ptr,
                      (int)sent.len, sent.ptr);
@@ -196,7 +186,7 @@ static void answer_is_sent_back_when_it_was_stored(void **state)
 static void streamed_answer_is_the_same_when_it_is_cut_anywhere(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < CASES; i++) {
+    for (size_t i = 0; i < answer_count; i++) {
         const answer_case *c = &provider_answers[i];
         ms_request_desc desc = desc_of(c->provider);
         ms_answered out;
@@ -217,7 +207,7 @@ static void streamed_answer_is_the_same_when_it_is_cut_anywhere(void **state)
                 fail_msg("%s, cut at %zu:\n%.*s\ninstead of\n%s", c->name, cut, (int)got.len,
                          got.ptr, whole);
         }
-        ms_str body = asked(c), sent = quoted(c->sent);
+        ms_str body = asked(c), sent = ms_str_of(c->sent);
         if (!has(body, sent))
             fail_msg("%s:\n%.*s", c->name, (int)body.len, body.ptr);
         free(whole);
@@ -228,7 +218,7 @@ static void streamed_answer_is_the_same_when_it_is_cut_anywhere(void **state)
 static void answer_is_read_when_it_comes_the_other_way(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < CASES; i++) {
+    for (size_t i = 0; i < answer_count; i++) {
         answer_case turned = provider_answers[i];
         ms_request_desc desc = desc_of(turned.provider);
         ms_answered out;
@@ -392,7 +382,7 @@ static void answer_is_a_code_when_its_bytes_are_wrong(void **state)
     uint64_t random = test_seed();
     (void)state;
     for (size_t round = 0; round < test_times(3000); round++) {
-        const answer_case *c = &provider_answers[test_below(&random, CASES)];
+        const answer_case *c = &provider_answers[test_below(&random, answer_count)];
         ms_request_desc desc = desc_of(c->provider);
         ms_answer_stream a;
         const char *text = c->stream != NULL && round % 2 == 0 ? c->stream : c->body;
@@ -461,5 +451,6 @@ int main(void)
         TEST(answer_is_a_code_when_its_bytes_are_wrong),
         TEST(block_of_another_kind_is_kept_when_it_comes),
     };
+    load_answers();
     return cmocka_run_group_tests(tests, NULL, release);
 }

@@ -3,7 +3,7 @@
  *     project STORE.msl      projections of every location of a log, and of the traces of
  *                            ../shared; of short ones at each start and end, of long ones
  *                            at sampled ones
- *     project --answers      the answers of tests/answers.h, stored whole and cut at each
+ *     project --answers      the answers of tests/tables/answers.jsonl, stored whole and cut at each
  *                            byte, each with the request that is made of it
  *
  * A line is {"profile", "source", "from", "to", "system", "messages"}, for answers
@@ -289,7 +289,8 @@ static void print_answer(const answer_case *c)
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--answers") == 0) {
-        for (size_t i = 0; i < sizeof provider_answers / sizeof provider_answers[0]; i++)
+        load_answers();
+        for (size_t i = 0; i < answer_count; i++)
             print_answer(&provider_answers[i]);
         return 0;
     }
