@@ -57,7 +57,8 @@ function msgstore(...args) {
 
 function lines(name, messages) {
   const path = join(tmp, name);
-  writeFileSync(path, messages.map((m) => JSON.stringify(m)).join("\n") + "\n");
+  const spelled = messages.map((m) => (typeof m === "string" ? m : JSON.stringify(m)));
+  writeFileSync(path, spelled.join("\n") + "\n");
   return path;
 }
 
@@ -79,62 +80,46 @@ function quiet(p) {
   same(p.requests.filter((url) => url.startsWith("file:")).length, 1, "files");
 }
 
+async function done(p) {
+  quiet(p);
+  await p.close();
+}
+
 /* ---- Runs to show ---- */
 
 const START = 1772442000;
 
+const folder = new URL(".", import.meta.url).pathname;
+const read = (name) => readFileSync(join(folder, name), "utf8").trim().split("\n");
+const parsed = (name) => read(name).map((line) => JSON.parse(line));
+
 /* n messages: turns of a user, thinking, two calls, their results, an answer. */
 function many(n) {
-  const out = [],
-    lorem = "The quick brown fox looks at the log and finds that nothing is missing from it. ";
+  const out = [];
+  const lorem =
+    "The quick brown fox looks at the log and finds that nothing is missing from it. ";
   for (let i = 0; out.length < n; i++) {
-    const at = START + 20 * i,
-      id = "call_" + i,
-      base = { agent_key: "worker" };
-    out.push({
-      type: "user_message",
-      content: "Question " + i + ": " + lorem.repeat(1 + (i % 3)),
-      timestamp: at,
-    });
-    out.push({
-      type: "reasoning",
-      ...base,
-      content: lorem.repeat(1 + (i % 5)),
-      timestamp: at + 1,
-    });
+    const put = (after, type, fields) =>
+      out.push({ type, ...fields, timestamp: START + 20 * i + after });
+    const agent_key = "worker",
+      id = "call_" + i;
+    put(0, "user_message", { content: "Question " + i + ": " + lorem.repeat(1 + (i % 3)) });
+    put(1, "reasoning", { agent_key, content: lorem.repeat(1 + (i % 5)) });
     for (const half of ["a", "b"]) {
-      out.push({
-        type: "action",
-        ...base,
-        tool: half === "a" ? "read" : "bash",
-        tool_call_id: id + half,
-        args: {
-          command: "grep -n word" + i + " file_" + i + ".c",
-          path: "src/file_" + i + ".c",
-        },
-        timestamp: at + 2,
-      });
+      const args = { command: "grep -n word" + i + " file_" + i + ".c", path: "src/file_" + i + ".c" };
+      put(2, "action", { agent_key, tool: half === "a" ? "read" : "bash", tool_call_id: id + half, args });
     }
     for (const half of ["a", "b"]) {
-      const bad = i % 50 === 7 && half === "b";
       if (i % 100 === 33 && half === "b") continue;
-      out.push({
-        type: bad ? "error" : "observation",
-        ...base,
-        tool_call_id: id + half,
-        content: bad
-          ? "command failed with code " + i
-          : (i + ": " + lorem).repeat(4 + (i % 9)) + "\nline\n".repeat(i % 40),
-        timestamp: at + 2.5 + (i % 7),
-      });
+      const fails = i % 50 === 7 && half === "b";
+      const content = fails
+        ? "command failed with code " + i
+        : (i + ": " + lorem).repeat(4 + (i % 9)) + "\nline\n".repeat(i % 40);
+      put(2.5 + (i % 7), fails ? "error" : "observation", { agent_key, tool_call_id: id + half, content });
     }
-    out.push({
-      type: "assistant_message",
-      content: "Answer " + i + ". " + lorem.repeat(2),
-      timestamp: at + 15,
-    });
+    put(15, "assistant_message", { content: "Answer " + i + ". " + lorem.repeat(2) });
   }
-  return out.slice(0, n);
+  return out.slice(0, n).map((m) => JSON.stringify(m));
 }
 
 const bad = [
@@ -164,252 +149,44 @@ const bad = [
   "\uffff\ufdd0",
 ];
 
+/* Each of hostile.jsonl with each bad text. */
 function hostile() {
-  const out = [];
-  bad.forEach((text, i) => {
-    const at = START + i;
-    out.push({
-      type: "user_message",
-      content: text,
-      timestamp: at,
-      turn_id: text.replace(/\u0000/g, ""),
-    });
-    out.push({
-      type: "assistant_message",
-      content: [
-        { type: "text", text },
-        {
-          type: "image",
-          source: {
-            type: "base64",
-            media_type: "image/svg+xml",
-            data: "PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+",
-          },
-        },
-        {
-          type: "image",
-          source: {
-            type: "base64",
-            media_type: 'image/png" onerror="alert(1)',
-            data: "x",
-          },
-        },
-        { type: "image_url", image_url: { url: "https://example.org/x.png" } },
-        { __proto__: null, ["__proto__"]: text },
-      ],
-      timestamp: at,
-    });
-    out.push({
-      type: "action",
-      agent_key: "a" + (i % 3) + "<b>",
-      tool: text.replace(/\u0000/g, "") || "t",
-      args: { [text]: text, path: text, __proto__: { polluted: true } },
-      tool_call_id: text + i,
-      timestamp: at,
-    });
-    out.push({
-      type: "error",
-      agent_key: "a" + (i % 3) + "<b>",
-      content: text,
-      error_type: text.replace(/\u0000/g, ""),
-      tool_call_id: text + i,
-      timestamp: at,
-    });
-    out.push({
-      type: "<img src=x onerror=alert(2)>",
-      content: text,
-      note: text,
-      timestamp: at,
-    });
-    out.push({
-      type: "delegation",
-      agent_key: "m",
-      worker: text.replace(/\u0000/g, "") || "w",
-      task: text,
-      timestamp: at,
-    });
-  });
-  return out;
+  const spelled = (text) => JSON.stringify(text).slice(1, -1);
+  return bad.flatMap((text, i) =>
+    read("hostile.jsonl").map((line) =>
+      line
+        .replaceAll("TEXT", () => spelled(text))
+        .replaceAll("CLEAN", () => spelled(text.replace(/\u0000/g, "") || "x"))
+        .replaceAll("NUMBER", i)
+        .replaceAll("THIRD", i % 3)
+        .replaceAll("AT", START + i),
+    ),
+  );
 }
 
 /* A team with an error, an open call, a rewound branch, a compaction, usage. */
-function team() {
-  const out = [];
-  let at = START;
-  const put = (m, after = 2) => out.push({ ...m, timestamp: (at += after), location: "job_42" });
-  put({
-    type: "user_message",
-    content:
-      "Find out why the nightly export is slow, and fix it. Keep the interface **unchanged**.\n\n```sql\nSELECT count(*) FROM exports WHERE night = '2026-03-01';\n```",
-  });
-  put({
-    type: "task",
-    agent_key: "manager",
-    content: "Find out why the nightly export is slow",
-  });
-  put({
-    type: "strategic_plan",
-    agent_key: "manager",
-    content: "1. profile the job\n2. look at the queries\n3. change one thing, measure again",
-  });
-  put({
-    type: "reasoning",
-    agent_key: "manager",
-    content:
-      "The export writes row by row. Two workers can look at the database and at the code at the same time.",
-  });
-  put({
-    type: "delegation",
-    agent_key: "manager",
-    worker: "db",
-    task: "Look at the slow query log of last night",
-  });
-  put({
-    type: "delegation",
-    agent_key: "manager",
-    worker: "coder",
-    task: "Read export.py: what does it do for each row?",
-  });
-  for (let i = 0; i < 16; i++) {
-    const coder = i % 2 === 1,
-      agent_key = coder ? "coder" : "db",
-      tool = coder ? "read_file" : "query",
-      id = "call_" + i;
-    put({
-      type: "action",
-      agent_key,
-      tool,
-      tool_call_id: id,
-      args: coder
-        ? { path: "src/export_" + i + ".py", limit: 200 }
-        : {
-            sql:
-              "SELECT query, calls, mean_exec_time FROM pg_stat_statements ORDER BY 3 DESC LIMIT " +
-              (i + 5),
-            database: "prod",
-          },
-    });
-    if (i === 9) continue;
-    if (i === 5) {
-      put(
-        {
-          type: "error",
-          agent_key,
-          tool,
-          tool_call_id: id,
-          content: "[Errno 2] No such file or directory: 'src/export_5.py'",
-          error_type: "FileNotFoundError",
-        },
-        1.2,
-      );
-      continue;
-    }
-    put(
-      {
-        type: "observation",
-        agent_key,
-        tool,
-        tool_call_id: id,
-        content: coder
-          ? "def export_" +
-            i +
-            "(rows, out):\n    for row in rows:\n        out.write(fmt(row))\n        out.flush()   # one write a row\n"
-          : "query                            | calls  | mean\nSELECT * FROM export_rows ...    | 48,211 | 19.3 ms\nUPDATE export_state SET done ... | 48,211 |  4." +
-            i +
-            " ms",
-      },
-      i === 8 ? 41.7 : 0.4 + i * 0.3,
-    );
-  }
-  put({
-    type: "global_observation",
-    agent_key: "db",
-    from_worker: "db",
-    content: "Each row runs one UPDATE of export_state: 48,211 of them a night.",
-  });
-  put({
-    type: "synthesis",
-    agent_key: "manager",
-    from_manager: "manager",
-    content: "Both agree: a flush and an UPDATE for each row. Batch them by 500.",
-  });
-  put({
-    type: "final",
-    agent_key: "coder",
-    content:
-      "Writes and updates go in batches of 500 rows. The test export takes 41 s instead of 16 min.",
-  });
-  put({
-    type: "assistant_message",
-    content:
-      "The export flushed its file and updated its state **for each row**. It does both every 500 rows now: `41 s` instead of `16 min`.",
-  });
-  put({ type: "user_message", content: "Good. Is there a test for it?" }, 600);
-  put({ type: "assistant_message", content: "I have not looked." });
-  return out;
-}
-
-const more = [
-  {
-    type: "compaction",
-    content: "So far: the export is batched by 500 rows; its interface is unchanged.",
-  },
-  { type: "user_message", content: "Is there a test for more rows than one batch?" },
-  {
-    type: "action",
-    agent_key: "coder",
-    tool: "bash",
-    tool_call_id: "t2",
-    args: { command: "pytest -q tests/test_export.py -k batches" },
-  },
-  {
-    type: "observation",
-    agent_key: "coder",
-    tool: "bash",
-    tool_call_id: "t2",
-    content: ".   [100%]\n1 passed in 0.41s",
-  },
-  {
-    type: "assistant_message",
-    content: "Yes: `test_batches` writes 1,200 rows, two batches and a half.",
-  },
-].map((m, i) => ({ ...m, timestamp: START + 1000 + 3 * i, location: "job_42" }));
-
 function teamLog() {
   const log = join(tmp, "team.log"),
-    first = team();
+    first = parsed("team.jsonl");
   if (existsSync(log)) return log;
   const run = (...args) => {
     const r = msgstore(...args);
     check(r.status === 0, args.join(" ") + ": " + r.stderr);
   };
-  run("import", log, lines("team.jsonl", first), "--from", "framework");
-  run(
-    "location",
-    log,
-    "job_42",
-    JSON.stringify({ title: "Slow nightly export", model: "large-1", agent: "team" }),
-  );
+  run("import", log, join(folder, "team.jsonl"), "--from", "framework");
+  const facts = { title: "Slow nightly export", model: "large-1", agent: "team" };
+  run("location", log, "job_42", JSON.stringify(facts));
   run("rewind", log, String(first.length - 2));
-  run("import", log, lines("more.jsonl", more), "--from", "framework", "--lenient");
+  run("import", log, join(folder, "more.jsonl"), "--from", "framework", "--lenient");
   const asked = first
     .map((m, i) => [m, i + 1])
     .filter(([m]) => ["action", "strategic_plan", "synthesis", "final"].includes(m.type))
     .map(([, n]) => n);
   [...asked, first.length + 3, first.length + 5].forEach((n, i, all) => {
-    const size = i < all.length - 2 ? 3000 + i * 2150 : 6000 + i * 40;
-    run(
-      "note",
-      log,
-      String(n),
-      "usage",
-      "--json",
-      JSON.stringify({
-        input_tokens: size,
-        output_tokens: 90 + i * 13,
-        cached_tokens: i > 0 ? Math.floor(size * 0.86) : 0,
-      }),
-    );
+    const input_tokens = i < all.length - 2 ? 3000 + i * 2150 : 6000 + i * 40;
+    const cached_tokens = i > 0 ? Math.floor(input_tokens * 0.86) : 0;
+    const usage = { input_tokens, output_tokens: 90 + i * 13, cached_tokens };
+    run("note", log, String(n), "usage", "--json", JSON.stringify(usage));
   });
   run("note", log, "4", "rating", "--json", "5");
   return log;
@@ -421,12 +198,10 @@ const recipes = {
   hostile: () => ["--from", "framework", lines("<img src=x onerror=alert(3)>.jsonl", hostile())],
   team: () => [teamLog()],
   two: () => {
-    const other = team()
-      .filter((m, i) => i !== 12)
-      .map((m) =>
-        m.tool_call_id === "call_4" && m.args ? { ...m, args: { ...m.args, sql: "SELECT 1" } } : m,
-      );
-    return ["--from", "framework", lines("one.jsonl", team()), lines("other.jsonl", other)];
+    const other = parsed("team.jsonl").filter((m, i) => i !== 12);
+    other.find((m) => m.tool_call_id === "call_4" && m.args).args.sql = "SELECT 1";
+    const one = join(folder, "team.jsonl");
+    return ["--from", "framework", one, lines("other.jsonl", other)];
   },
 };
 function shared(name) {
@@ -439,6 +214,11 @@ function shared(name) {
 const browser = new Browser(chromium);
 const seen = (p) =>
   p.run("[...document.querySelectorAll('#rows .row')].map((r) => r.innerText).join('\\n')");
+const show = async (p, tab) => {
+  await p.run("setTab('" + tab + "')");
+  await p.settle();
+};
+const tabs = (p) => p.run("[...byId('tabs').children].map((b) => b.textContent)");
 const current = (p) => p.run("document.querySelector('.row.cur a.seq')?.textContent");
 const fits = "document.documentElement.scrollWidth <= innerWidth";
 
@@ -496,8 +276,7 @@ await test("keys_move_search_and_toggle_when_pressed", async () => {
   same(await p.run("rows.length"), all, "t again");
   await p.press("?");
   same(await p.run("document.getElementById('keys').open"), true, "?");
-  quiet(p);
-  await p.close();
+  await done(p);
 });
 
 await test("rows_stay_in_place_when_scrolled_over_all_heights", async () => {
@@ -517,8 +296,7 @@ await test("rows_stay_in_place_when_scrolled_over_all_heights", async () => {
     "(() => { const r = document.querySelector('.row.cur').getBoundingClientRect(), a = byId('rows').getBoundingClientRect(); return r.top >= a.top - 2 && r.top < a.bottom - 40; })()",
   );
   check(place, "message 5005 is not in sight");
-  quiet(p);
-  await p.close();
+  await done(p);
 });
 
 await test("link_shows_its_message_when_opened", async () => {
@@ -538,8 +316,7 @@ await test("link_shows_its_message_when_opened", async () => {
 await test("content_stays_text_when_it_is_hostile", async () => {
   const p = await browser.open(shared("hostile"));
   for (const tab of ["Timeline", "Calls", "Request", "Figures", "Timeline"]) {
-    await p.run("setTab('" + tab + "')");
-    await p.settle();
+    await show(p, tab);
     if (tab === "Timeline") {
       await p.run(
         "for (const m of S.messages) { unfolded.add(m.n + ':x'); for (let i = 0; i < 6; i++) unfolded.add(m.n + ':c.' + i); } list.everything()",
@@ -590,8 +367,7 @@ await test("views_show_a_team_when_it_has_lanes_errors_and_branches", async () =
   const head = await p.run("document.querySelector('.kpis').innerText.replace(/\\s+/g, ' ')");
   for (const word of ["17 calls", "1 error", "1 unanswered", "1 compacted", "from the cache"])
     check(head.includes(word), word + " is not in " + head);
-  await p.run("setTab('Calls')");
-  await p.settle();
+  await show(p, "Calls");
   const calls = await p.run(
     "[...document.querySelectorAll('.callrow')].map((r) => r.children[1].innerText)",
   );
@@ -611,8 +387,7 @@ await test("views_show_a_team_when_it_has_lanes_errors_and_branches", async () =
   );
   check(await p.run("document.querySelectorAll('.row.gone').length === 2"), "it opens");
   check(await p.run("document.querySelector('.break') !== null"), "the compaction");
-  quiet(p);
-  await p.close();
+  await done(p);
 });
 
 await test("request_explains_each_repair_when_calls_are_open", async () => {
@@ -636,8 +411,7 @@ await test("request_explains_each_repair_when_calls_are_open", async () => {
     same(links.includes("#" + (await p.run("S.unanswered[0].n"))), true, "link to the open call");
     check(!/[\u001e\u001f\u241e\u241f]/.test(body), names[i] + " shows a mark");
   }
-  quiet(p);
-  await p.close();
+  await done(p);
 });
 
 await test("figures_add_up_when_messages_have_usage", async () => {
@@ -654,14 +428,12 @@ await test("figures_add_up_when_messages_have_usage", async () => {
   const text = await p.run("byId('view').innerText");
   for (const word of ["Tokens by agent", "Tokens by turn", "Bytes by type", "By tool"])
     check(text.includes(word), word);
-  quiet(p);
-  await p.close();
+  await done(p);
 });
 
 await test("runs_stand_side_by_side_when_there_are_two", async () => {
   const p = await browser.open(shared("two"));
-  await p.run("setTab('Compare')");
-  await p.settle();
+  await show(p, "Compare");
   const lines_ = await p.run("aligned(D.runs.map((r) => r.sessions[0])).map((l) => l.same)");
   check(
     lines_.filter((s) => !s).length <= 3 && lines_.filter((s) => s).length >= 38,
@@ -671,8 +443,7 @@ await test("runs_stand_side_by_side_when_there_are_two", async () => {
     (await p.run("byId('view').innerText")).includes("alike in all"),
     "the alike ones are not folded",
   );
-  quiet(p);
-  await p.close();
+  await done(p);
 });
 
 await test("sessions_are_listed_and_opened_when_there_are_several", async () => {
@@ -687,8 +458,7 @@ await test("sessions_are_listed_and_opened_when_there_are_several", async () => 
   const p = await browser.open(
     page("sessions.html", "--from", "framework", lines("sessions.jsonl", [1, 2, 3].flatMap(talk))),
   );
-  await p.run("setTab('Sessions')");
-  await p.settle();
+  await show(p, "Sessions");
   same(await p.run("document.querySelectorAll('.callrow').length"), 3, "lines");
   await p.run("search('answer 2')");
   await p.settle();
@@ -696,17 +466,15 @@ await test("sessions_are_listed_and_opened_when_there_are_several", async () => 
   await p.run("document.querySelector('.callrow').click()");
   await p.settle();
   same(await p.run("S.name + ' ' + tab"), "s2 Timeline", "opened");
-  quiet(p);
-  await p.close();
+  await done(p);
 });
 
 await test("page_is_readable_when_it_is_400_pixels_wide", async () => {
   for (const width of [400, 800, 1280]) {
     for (const name of ["team", "two", "hostile", "many"]) {
       const p = await browser.open(shared(name), { width, height: 800 });
-      for (const tab of await p.run("[...byId('tabs').children].map((b) => b.textContent)")) {
-        await p.run("setTab('" + tab + "')");
-        await p.settle();
+      for (const tab of await tabs(p)) {
+        await show(p, tab);
         check(await p.run(fits), name + " is wider than " + width + " in " + tab);
         const clipped = await p.run(
           "[...document.querySelectorAll('#rows .text, #rows .mono, #rows .head')].filter((n) => n.getBoundingClientRect().right > innerWidth).length",
@@ -746,8 +514,7 @@ await test("paper_has_every_row_in_light_colours_when_printed", async () => {
     [false, "dark"],
     "after printing",
   );
-  quiet(p);
-  await p.close();
+  await done(p);
 });
 
 await test("secrets_are_masked_when_nobody_asked_for_them", async () => {
@@ -781,8 +548,7 @@ await test("secrets_are_masked_when_nobody_asked_for_them", async () => {
   check(whole(shown).includes(token), "--show-secrets does not show it");
   const p = await browser.open(masked);
   check((await seen(p)).includes("[masked github-token]"), "no mark");
-  quiet(p);
-  await p.close();
+  await done(p);
 });
 
 await test("data_is_read_when_it_is_not_packed", async () => {
@@ -797,8 +563,7 @@ await test("data_is_read_when_it_is_not_packed", async () => {
   writeFileSync(join(tmp, "plain.html"), plain);
   const p = await browser.open(join(tmp, "plain.html"));
   same(await p.run("S.messages.length"), hostile().length, "messages");
-  quiet(p);
-  await p.close();
+  await done(p);
 });
 
 await test("every_recorded_transcript_is_shown_when_the_tool_reads_it", async () => {
@@ -822,9 +587,8 @@ await test("every_recorded_transcript_is_shown_when_the_tool_reads_it", async ()
       continue;
     }
     const p = await browser.open(path);
-    for (const tab of await p.run("[...byId('tabs').children].map((b) => b.textContent)")) {
-      await p.run("setTab('" + tab + "')");
-      await p.settle();
+    for (const tab of await tabs(p)) {
+      await show(p, tab);
     }
     try {
       quiet(p);
