@@ -238,11 +238,9 @@ static size_t read_ids(const ms_memory *memory, unsigned *ids)
 {
     ms_cursor it;
     ms_error err;
-    const ms_msg *msg;
     size_t n = 0;
     if (ms_get_history(memory, &it, &err) != MS_OK) fail_msg("history: %s", err.message);
-    while ((msg = ms_next(&it)) != NULL && n < 4 * MAX_ROWS) ids[n++] = id_of(msg);
-    if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("cursor: %s", err.message);
+    for (const ms_msg *msg; (msg = query_next(&it)) != NULL;) ids[n++] = id_of(msg);
     return n;
 }
 
@@ -820,17 +818,6 @@ static const struct { int agent; ms_type type; int phase; } scope_script[] = {
     {W2, MS_T_ACTION, -1},                   /* 25: an agent without a task */
 };
 
-static tape *scope_script_open(const store_kind *kind)
-{
-    tape *t = tape_open(kind);
-    for (size_t i = 0; i < sizeof scope_script / sizeof scope_script[0]; i++) {
-        row r = {(unsigned)i + 1, 0, 1, scope_script[i].agent, scope_script[i].type,
-                 false, 0, scope_script[i].phase};
-        tape_add(t, r);
-    }
-    return t;
-}
-
 #define ORCHESTRATE(turns) {MS_SCOPE_ORCHESTRATOR, turns, false, 0, false, 0}
 #define PHASE(now) {MS_SCOPE_MANAGER, 0, true, now, false, 0}
 #define PREVIOUS(phase, previous) {MS_SCOPE_MANAGER, 0, true, phase, true, previous}
@@ -876,7 +863,12 @@ static const struct scoping {
 
 static void scopes_keep_what_they_say(void **state)
 {
-    tape *t = scope_script_open((const store_kind *)*state);
+    tape *t = tape_open((const store_kind *)*state);
+    for (size_t i = 0; i < sizeof scope_script / sizeof scope_script[0]; i++) {
+        row r = {(unsigned)i + 1, 0, 1, scope_script[i].agent, scope_script[i].type,
+                 false, 0, scope_script[i].phase};
+        tape_add(t, r);
+    }
     for (size_t i = 0; i < sizeof scopings / sizeof scopings[0]; i++) {
         const struct scoping *s = &scopings[i];
         ms_memory memory = memory_of(t->s.store, 1, s->agent);
@@ -900,11 +892,12 @@ static uint64_t messages_in(ms_store *store)
     return count_of(store, &all);
 }
 
-/* What an agent adds, with an id. */
-static uint64_t must_add(const ms_memory *memory, ms_envelope m, const char *id)
+/* An agent adds a message of a type; its number. */
+static uint64_t must_add(const ms_memory *memory, ms_type type, const char *id)
 {
     uint64_t seq = 77;
     ms_error err;
+    ms_envelope m = message_of(type, MS_STR("x"));
     m.id = ms_str_of(id);
     if (ms_memory_add(memory, &m, &seq, &err) != MS_OK) fail_msg("add: %s", err.message);
     return seq;
@@ -914,10 +907,10 @@ static void added_messages_are_ignored_by_default(void **state)
 {
     tape *t = script_open((const store_kind *)*state);
     ms_memory memory = memory_of(t->s.store, 1, MANAGER);
-    assert_int_equal(must_add(&memory, ms_message(MS_T_TASK, ms_text("x")), "99"), 0);
+    assert_int_equal(must_add(&memory, MS_T_TASK, "99"), 0);
     assert_int_equal(messages_in(t->s.store), SCRIPT);
     must_read(&memory, "ignored", "1 15 16 2 4 14 19 8 10 13 20");
-    assert_int_equal(ms_memory_add(&memory, NULL, NULL, NULL) == MS_OK, false);
+    assert_int_not_equal(ms_memory_add(&memory, NULL, NULL, NULL), MS_OK);
     tape_close(t);
 }
 
@@ -926,15 +919,17 @@ static void added_messages_are_written_through(void **state)
     skip_on_a_server(state);
     tape *t = script_open((const store_kind *)*state);
     ms_memory memory = memory_of(t->s.store, 1, MANAGER);
-    ms_envelope by_w1 = ms_message(MS_T_TASK, ms_text("of another agent"));
-    ms_envelope elsewhere = ms_message(MS_T_FINAL, ms_text("of another location"));
+    uint64_t seqs[3] = {0, 0, 0};
     memory.runtime_mode = MS_RUNTIME_STORE;
-    by_w1.agent_key = agent_name(W1);
-    elsewhere.location = job_name(2);
-    assert_int_equal(must_add(&memory, ms_message(MS_T_TASK,
-                                                  ms_text("own")), "21"), SCRIPT + 1);
-    assert_int_equal(must_add(&memory, by_w1, "22"), SCRIPT + 2);
-    assert_int_equal(must_add(&memory, elsewhere, "23"), SCRIPT + 3);
+    for (size_t i = 0; i < 3; i++) { /* its own, of another agent, of another location */
+        char id[3] = {'2', (char)('1' + i), '\0'};
+        ms_envelope m = message_of(i == 2 ? MS_T_FINAL : MS_T_TASK, MS_STR("x"));
+        m.id = ms_str_of(id);
+        if (i == 1) m.agent_key = agent_name(W1);
+        if (i == 2) m.location = job_name(2);
+        assert_int_equal(ms_memory_add(&memory, &m, &seqs[i], NULL), MS_OK);
+        assert_int_equal(seqs[i], SCRIPT + 1 + i);
+    }
     must_read(&memory, "written through", "1 15 16 2 4 14 19 21 23 8 10 13 20");
     memory = memory_of(t->s.store, 1, W1);
     must_read(&memory, "of the other agent", "1 15 16 5 6 7 12 22 8 10 13 20");
@@ -972,19 +967,17 @@ static void runtime_messages_join_each_block(void **state)
     tape *t = script_open((const store_kind *)*state);
     tape *runtime = tape_open(&store_kinds[0]);
     ms_memory memory = memory_of(t->s.store, 1, MANAGER);
+    ms_memory w1 = memory_of(t->s.store, 1, W1);
     ms_str team[4];
-    ms_envelope report = ms_action(MS_STR("tool"), ms_json(MS_STR("{}")),
-                                   ms_str_of(NULL));
-    memory.runtime_mode = MS_RUNTIME_MERGE;
-    memory.runtime = runtime->s.store;
-    report.agent_key = agent_name(W1);
-    must_add(&memory, ms_message(MS_T_TASK, ms_text("x")), "31");
-    must_add(&memory, ms_message(MS_T_TASK, ms_text("x")), "32");
-    must_add(&memory, ms_message(MS_T_TASK, ms_text("x")), "33");
-    must_add(&memory, report, "34");
-    must_add(&memory, ms_user_message(ms_text("x")), "35");
-    must_add(&memory, ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("x")), "36");
-    assert_int_equal(must_add(&memory, ms_message(MS_T_FINAL, ms_text("x")), "37"), 7);
+    memory.runtime_mode = w1.runtime_mode = MS_RUNTIME_MERGE;
+    memory.runtime = w1.runtime = runtime->s.store;
+    must_add(&memory, MS_T_TASK, "31");
+    must_add(&memory, MS_T_TASK, "32");
+    must_add(&memory, MS_T_TASK, "33");
+    must_add(&w1, MS_T_ACTION, "34");
+    must_add(&memory, MS_T_USER_MESSAGE, "35");
+    must_add(&memory, MS_T_GLOBAL_OBSERVATION, "36");
+    assert_int_equal(must_add(&memory, MS_T_FINAL, "37"), 7);
     assert_int_equal(messages_in(t->s.store), SCRIPT);
     must_read(&memory, "merged", "1 15 16 35 2 4 14 19 31 32 33 37 8 10 13 20 36");
     memory.n_subordinates = team_of("1", team);
@@ -1005,32 +998,6 @@ static void runtime_messages_join_each_block(void **state)
     tape_close(t);
 }
 
-static void a_task_added_while_running_is_the_last_one(void **state)
-{
-    tape *t = scope_script_open((const store_kind *)*state);
-    tape *runtime = tape_open(&store_kinds[0]);
-    ms_memory memory = memory_of(t->s.store, 1, MANAGER);
-    memory.runtime_mode = MS_RUNTIME_MERGE;
-    memory.runtime = runtime->s.store;
-    must_add(&memory, ms_action(MS_STR("early"), ms_json(MS_STR("{}")),
-                                ms_str_of(NULL)), "31");
-    memory.scope.kind = MS_SCOPE_SINCE_TASK;
-    must_read(&memory, "the task is the store's",
-              "1 7 8 23 9 10 11 19 20 21 31 15 16 17 18 22 24");
-    memory.scope.kind = MS_SCOPE_WORKER;
-    must_read(&memory, "worker, the task is the store's", "10 11 19 31 15");
-    must_add(&memory, ms_message(MS_T_TASK, ms_text("now")), "32");
-    must_add(&memory, ms_action(MS_STR("late"), ms_json(MS_STR("{}")),
-                                ms_str_of(NULL)), "33");
-    must_add(&memory, ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("x")), "34");
-    must_read(&memory, "worker, the task was added", "33 34");
-    memory.scope.kind = MS_SCOPE_SINCE_TASK;
-    must_read(&memory, "the task was added", "1 7 8 23 32 33 34");
-    tape_close(runtime);
-    tape_close(t);
-}
-
-
 /* ---- shared in-memory memory ---- */
 
 static ms_memory shared_of(ms_store *store, const char *space, int agent,
@@ -1044,31 +1011,24 @@ static ms_memory shared_of(ms_store *store, const char *space, int agent,
     return memory;
 }
 
-static ms_envelope with_id(ms_envelope m, const char *id)
-{
-    m.id = ms_str_of(id);
-    return m;
-}
-
-/* Two turns of conversation (1, 2), then what agents add and broadcast. */
+/* What agents add, and two broadcasts (7, 9). */
 static tape *shared_open(const store_kind *kind, const char *space)
 {
+    static const struct { int agent; ms_type type; } rows[] = {
+        {MANAGER, MS_T_TASK}, {W2, MS_T_TASK}, {W1, MS_T_ACTION}, {W2, MS_T_FINAL},
+        {W1, MS_T_GLOBAL_OBSERVATION}, {W1, MS_T_STRATEGIC_PLAN},
+        {MANAGER, MS_T_SYNTHESIS}, {W2, MS_T_DATA}};
     tape *t = tape_open(kind);
-    ms_memory manager = shared_of(t->s.store, space, MANAGER, NULL, 0);
-    ms_memory w1 = shared_of(t->s.store, space, W1, NULL, 0);
-    ms_memory w2 = shared_of(t->s.store, space, W2, NULL, 0);
-    ms_envelope broadcast = with_id(ms_message(MS_T_GLOBAL_OBSERVATION,
-                                               ms_text("10 tables")), "7");
-    ms_envelope synthesis =
-        with_id(test_synthesis(ms_text("sum"), MS_STR("manager")), "9");
-    must_add(&manager, ms_message(MS_T_TASK, ms_text("plan it")), "3");
-    must_add(&w2, ms_message(MS_T_TASK, ms_text("look")), "4");
-    must_add(&w1, ms_action(MS_STR("tool"), ms_json(MS_STR("{}")), ms_str_of(NULL)), "5");
-    must_add(&w2, ms_message(MS_T_FINAL, ms_text("done")), "6");
-    assert_int_equal(ms_memory_broadcast(&w1, &broadcast, NULL, NULL), MS_OK);
-    must_add(&w1, ms_message(MS_T_STRATEGIC_PLAN, ms_json(MS_STR("{}"))), "8");
-    assert_int_equal(ms_memory_broadcast(&manager, &synthesis, NULL, NULL), MS_OK);
-    must_add(&w2, ms_message(MS_T_DATA, ms_json(MS_STR("{}"))), "10");
+    for (size_t i = 0; i < 8; i++) {
+        ms_memory memory = shared_of(t->s.store, space, rows[i].agent, NULL, 0);
+        ms_envelope m = message_of(rows[i].type, MS_STR("x"));
+        char id[8];
+        snprintf(id, sizeof id, "%zu", i + 3);
+        m.id = ms_str_of(id);
+        assert_int_equal(i == 4 || i == 6 ? ms_memory_broadcast(&memory, &m, NULL, NULL)
+                                          : ms_memory_add(&memory, &m, NULL, NULL),
+                         MS_OK);
+    }
     return t;
 }
 
@@ -1192,20 +1152,18 @@ static void a_shared_stream_grows_by_what_is_added(void **state)
     ms_memory w1 = shared_of(t->s.store, "space", W1, NULL, 0);
     ms_str text = MS_STR("\xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x99\x82 \xd7\xa9");
     ms_cursor it;
-    const ms_msg *msg;
     memset(large, 'x', sizeof large);
-    must_add(&w1, ms_observation(ms_text_n(ms_str_n(large, sizeof large)),
-                                 ms_str_of(NULL)), "1");
-    must_add(&w1, ms_observation(ms_text_n(text), ms_str_of(NULL)), "2");
+    const ms_str texts[] = {ms_str_n(large, sizeof large), text};
+    for (size_t i = 0; i < 2; i++) {
+        ms_envelope m = ms_observation(ms_text_n(texts[i]), no_str());
+        assert_int_equal(ms_memory_add(&w1, &m, NULL, NULL), MS_OK);
+    }
     assert_int_equal(ms_get_history(&w1, &it, NULL), MS_OK);
-    msg = ms_next(&it);
-    assert_true(ms_str_equal(ms_content(msg).text, ms_str_n(large, sizeof large)));
-    msg = ms_next(&it);
-    assert_true(ms_str_equal(ms_content(msg).text, text));
+    for (size_t i = 0; i < 2; i++)
+        assert_true(ms_str_equal(ms_content(ms_next(&it)).text, texts[i]));
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     for (size_t i = 3; i < 3 + test_times(300); i++) {
-        must_add(&w1, ms_action(MS_STR("tool"), ms_json(MS_STR("{}")),
-                                ms_str_of(NULL)), "3");
+        must_add(&w1, MS_T_ACTION, "3");
         assert_int_equal(read_ids(&w1, ids), i);
     }
     tape_close(t);
@@ -1454,7 +1412,6 @@ int main(void)
         ON_ALL_STORES(added_messages_are_written_through),
         ON_ALL_STORES(what_does_not_fit_is_not_added),
         ON_ALL_STORES(runtime_messages_join_each_block),
-        ON_ALL_STORES(a_task_added_while_running_is_the_last_one),
         ON_ALL_STORES(a_shared_worker_sees_conversation_own_stream_and_broadcasts),
         ON_ALL_STORES(a_shared_manager_sees_its_team_agent_after_agent),
         ON_ALL_STORES(namespaces_do_not_see_each_other),

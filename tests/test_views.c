@@ -262,14 +262,11 @@ static unsigned row_of(const history *h, uint64_t seq)
 /* Runs a cursor to its end and writes row numbers with blanks between. */
 static void rows_of(const history *h, ms_cursor *it, char out[128])
 {
-    const ms_msg *msg;
-    ms_error err;
     size_t used = 0;
     out[0] = '\0';
-    while ((msg = ms_next(it)) != NULL)
+    for (const ms_msg *msg; (msg = query_next(it)) != NULL;)
         used += (size_t)snprintf(out + used, 128 - used, "%s%u", used != 0 ? " " : "",
                                  row_of(h, ms_seq(msg)));
-    if (ms_cursor_close(it, &err) != MS_OK) fail_msg("cursor: %s", err.message);
 }
 
 static void queries_give_the_rows_written_beside_them(void **state)
@@ -320,39 +317,30 @@ static void a_query_matches_what_it_returns(void **state)
     store_close(&h.s);
 }
 
+static void must_be(const history *h, ms_result code, ms_cursor *it, const char *want)
+{
+    char got[128];
+    assert_int_equal(code, MS_OK);
+    rows_of(h, it, got);
+    assert_string_equal(got, want);
+}
+
 static void the_four_views_by_name(void **state)
 {
     history h = open_history(state);
-    ms_str team[] = {MS_STR("w2"), MS_STR("w1")};
-    ms_str job = MS_STR("job");
+    ms_store *store = h.s.store;
+    ms_str team[] = {MS_STR("w2"), MS_STR("w1")}, job = MS_STR("job"), w1 = team[1];
     ms_cursor it;
-    char got[128];
-    assert_int_equal(ms_get_conversation_messages(h.s.store, job, 0, &it, NULL), MS_OK);
-    rows_of(&h, &it, got);
-    assert_string_equal(got, "1 13 14");
-    assert_int_equal(ms_get_conversation_messages(h.s.store, job, 2, &it, NULL), MS_OK);
-    rows_of(&h, &it, got);
-    assert_string_equal(got, "13 14");
-    assert_int_equal(ms_get_agent_messages(h.s.store, job, MS_STR("w1"), 0, &it, NULL),
-                     MS_OK);
-    rows_of(&h, &it, got);
-    assert_string_equal(got, "4 5 6 11");
-    assert_int_equal(ms_get_agent_messages(h.s.store, job, MS_STR("w1"), 3, &it, NULL),
-                     MS_OK);
-    rows_of(&h, &it, got);
-    assert_string_equal(got, "5 6 11");
-    assert_int_equal(ms_get_global_messages(h.s.store, job, 0, &it, NULL), MS_OK);
-    rows_of(&h, &it, got);
-    assert_string_equal(got, "9 12 19");
-    assert_int_equal(ms_get_team_messages(h.s.store, job, team, 2, 0, &it, NULL), MS_OK);
-    rows_of(&h, &it, got);
-    assert_string_equal(got, "4 5 6 9 10 11 16 17 18");
-    assert_int_equal(ms_get_team_messages(h.s.store, job, team, 2, 4, &it, NULL), MS_OK);
-    rows_of(&h, &it, got);
-    assert_string_equal(got, "11 16 17 18");
-    assert_int_equal(ms_get_team_messages(h.s.store, job, NULL, 0, 0, &it, NULL), MS_OK);
-    rows_of(&h, &it, got);
-    assert_string_equal(got, "");
+    must_be(&h, ms_get_conversation_messages(store, job, 0, &it, NULL), &it, "1 13 14");
+    must_be(&h, ms_get_conversation_messages(store, job, 2, &it, NULL), &it, "13 14");
+    must_be(&h, ms_get_agent_messages(store, job, w1, 0, &it, NULL), &it, "4 5 6 11");
+    must_be(&h, ms_get_agent_messages(store, job, w1, 3, &it, NULL), &it, "5 6 11");
+    must_be(&h, ms_get_global_messages(store, job, 0, &it, NULL), &it, "9 12 19");
+    must_be(&h, ms_get_team_messages(store, job, team, 2, 0, &it, NULL), &it,
+                 "4 5 6 9 10 11 16 17 18");
+    must_be(&h, ms_get_team_messages(store, job, team, 2, 4, &it, NULL), &it,
+                 "11 16 17 18");
+    must_be(&h, ms_get_team_messages(store, job, NULL, 0, 0, &it, NULL), &it, "");
     store_close(&h.s);
 }
 
@@ -395,29 +383,8 @@ static void a_cursor_does_not_see_what_comes_later(void **state)
     store_close(&h.s);
 }
 
-static void two_copies_of_a_cursor_go_on_on_their_own(void **state)
-{
-    history h = open_history(state);
-    ms_str team[] = {MS_STR("w1"), MS_STR("w2")};
-    ms_query q = query_of(MS_STR("job"), TEAM);
-    ms_cursor one, two;
-    char got[128];
-    q.agent_keys = team;
-    q.n_agent_keys = 2;
-    assert_int_equal(ms_query_open(h.s.store, &q, &one, NULL), MS_OK);
-    assert_int_equal(row_of(&h, ms_seq(ms_next(&one))), 4);
-    two = one;
-    assert_int_equal(row_of(&h, ms_seq(ms_next(&one))), 5);
-    assert_int_equal(row_of(&h, ms_seq(ms_next(&one))), 6);
-    rows_of(&h, &two, got);
-    assert_string_equal(got, "5 6 9 10 11 16 17 18");
-    rows_of(&h, &one, got);
-    assert_string_equal(got, "9 10 11 16 17 18");
-    store_close(&h.s);
-}
-
-/* The same with as many streams as a cursor holds without an arena. */
-static void copies_of_a_large_cursor_go_on_on_their_own(void **state)
+/* With as many streams as a cursor holds without an arena. */
+static void copies_of_a_cursor_go_on_on_their_own(void **state)
 {
     enum { AGENTS = MS_CURSOR_AGENTS, MESSAGES = 20 * AGENTS };
     static char names[AGENTS][8];
@@ -528,15 +495,13 @@ static void a_team_of_many_agents_is_merged_in_order(void **state)
         ms_query q = query_of(MS_STR("job"), TEAM);
         ms_arena arena;
         ms_cursor it;
-        const ms_msg *msg;
         size_t at = 0;
         test_arena_init(&arena, NULL);
         q.agent_keys = team;
         q.n_agent_keys = n;
         q.reverse = n % 2 == 1;
         q.arena = n > MS_CURSOR_AGENTS ? &arena : NULL;
-        assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
-        while ((msg = ms_next(&it)) != NULL) {
+        EACH (msg, s.store, &q, &it) {
             while (author[q.reverse ? MESSAGES - 1 - at : at] >= n) at++;
             size_t who = author[q.reverse ? MESSAGES - 1 - at : at];
             assert_true(ms_str_equal(test_agent_key(msg), team[who]));
@@ -545,72 +510,7 @@ static void a_team_of_many_agents_is_merged_in_order(void **state)
         }
         for (; at < MESSAGES; at++)
             assert_true(author[q.reverse ? MESSAGES - 1 - at : at] >= n);
-        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
         ms_arena_deinit(&arena);
-    }
-    store_close(&s);
-}
-
-/* As many agents as need no arena, each with messages of every type, in all views. */
-static void a_small_team_needs_no_arena(void **state)
-{
-    static char names[MS_CURSOR_AGENTS][8];
-    test_store s = store_open((store_kind *)*state, NULL);
-    ms_str team[MS_CURSOR_AGENTS];
-    size_t messages = 0;
-    for (size_t i = 0; i < MS_CURSOR_AGENTS; i++) {
-        snprintf(names[i], sizeof names[i], "a%zu", i);
-        team[i] = ms_str_of(names[i]);
-        for (int type = 1; type < MS_TYPE_COUNT; type++, messages++) {
-            ms_envelope m = message_of((ms_type)type, MS_STR("x"));
-            m.agent_key = team[i];
-            must_append(s.store, MS_STR("job"), &m);
-        }
-    }
-    for (size_t n = 0; n <= MS_CURSOR_AGENTS; n++) {
-        ms_query q = query_of(MS_STR("job"), TEAM);
-        q.agent_keys = team;
-        q.n_agent_keys = n;
-        assert_int_equal(count_of(s.store, &q), messages / MS_CURSOR_AGENTS * n);
-        q.views |= CONV | GLOBAL | AGENT;
-        q.agent_key = team[0];
-        q.limit = 5;
-        assert_int_equal(count_of(s.store, &q), 5);
-    }
-    store_close(&s);
-}
-
-static void pages_cover_a_view_once(void **state)
-{
-    test_store s = store_open((store_kind *)*state, NULL);
-    for (int i = 0; i < 500; i++) {
-        ms_envelope m = message_of(i % 3 ? MS_T_ACTION : MS_T_USER_MESSAGE, MS_STR("x"));
-        m.agent_key = i % 5 ? MS_STR("w1") : no_str();
-        must_append(s.store, i % 7 ? MS_STR("job") : MS_STR("other"), &m);
-    }
-    for (int backwards = 0; backwards < 2; backwards++) {
-        ms_query q = query_of(MS_STR("job"), CONV);
-        size_t all = count_of(s.store, &q), seen = 0, page;
-        uint64_t last = backwards ? UINT64_MAX : 0;
-        q.limit = 7;
-        q.oldest = !backwards;
-        q.reverse = backwards;
-        do {
-            ms_cursor it;
-            const ms_msg *msg;
-            page = 0;
-            assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
-            while ((msg = ms_next(&it)) != NULL) {
-                assert_true(backwards ? ms_seq(msg) < last : ms_seq(msg) > last);
-                last = ms_seq(msg);
-                page++;
-            }
-            assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
-            seen += page;
-            if (backwards) q.before_seq = last;
-            else q.after_seq = last;
-        } while (page != 0);
-        assert_int_equal(seen, all);
     }
     store_close(&s);
 }
@@ -1036,13 +936,10 @@ int main(void)
         ON_EVERY_STORE(a_query_matches_what_it_returns),
         ON_EVERY_STORE(the_four_views_by_name),
         ON_EVERY_STORE(a_cursor_does_not_see_what_comes_later),
-        ON_ARENA_STORES(two_copies_of_a_cursor_go_on_on_their_own),
-        ON_ARENA_STORES(copies_of_a_large_cursor_go_on_on_their_own),
+        ON_ARENA_STORES(copies_of_a_cursor_go_on_on_their_own),
         ON_EVERY_STORE(the_end_of_a_cursor_is_quiet),
         ON_EVERY_STORE(an_empty_store_answers_everything),
         ON_EVERY_STORE(a_team_of_many_agents_is_merged_in_order),
-        ON_EVERY_STORE(a_small_team_needs_no_arena),
-        ON_EVERY_STORE(pages_cover_a_view_once),
         ON_EVERY_STORE(many_locations_are_kept_apart),
         ON_EVERY_STORE(by_number_only_what_is_there),
         ON_EVERY_STORE(listings_put_the_newest_activity_first),
