@@ -2188,7 +2188,6 @@ typedef struct ms_profile {
     size_t name_max;          /* bytes of a tool name, of [a-zA-Z0-9_-] */
     bool start_user;          /* what is first but for system text is the user's */
     bool trim;                /* assistant text does not end in white space */
-    bool args_object;         /* arguments of calls are objects, whatever the model wrote */
     const char *images;       /* media types of pictures it takes, a blank between them;
                                  NULL: no pictures */
     bool image_urls;          /* and pictures by URL */
@@ -23925,18 +23924,18 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 
 static const ms_profile ms__profiles[] = {
     {"openai", MS_SHAPE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
-     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL},
     {"chat-strict", MS_SHAPE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     true, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
     {"anthropic", MS_SHAPE_ANTHROPIC, MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true,
-     true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
-    {"gemini", MS_SHAPE_GEMINI, MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, false, true,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+    {"gemini", MS_SHAPE_GEMINI, MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
      MS__NO_RESULT, NULL, NULL},
     {"pydantic-ai", MS_SHAPE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
-     false, false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
     {"ollama", MS_SHAPE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     true, MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
+     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
 };
 
 /* How each shape writes things: templates, whose holes ms__out_form explains. NULL: the
@@ -24552,7 +24551,9 @@ static ms_str ms__tool_named(ms__projector *p, ms_str name)
     return name;
 }
 
-/* The arguments of a call: an object, or the text that the model gave for one. */
+/* The arguments of a call, as an object whatever the model wrote: vLLM, SGLang, LiteLLM
+ * and LangChain parse those of old calls, and one truncated call would end the
+ * conversation. */
 static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     item->kind = MS__ITEM_CALL;
@@ -24565,7 +24566,7 @@ static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *i
         item->text = ms_json(MS_STR("{}"));
     if (ms__value_is(item->text, MS_JSON_OBJECT)) return;
     p->report.wrapped++;
-    if (!p->profile->args_object && !strstr(p->shape->call, "%o")) return;
+    if (p->profile->shape == MS_SHAPE_PYDANTIC) return; /* which does it itself */
     ms_json_writer w;
     ms_buf buf;
     ms__json_to(&w, &buf, p->arena);
