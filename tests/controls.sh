@@ -257,7 +257,7 @@ controls()
         nothing_durable_is_lost_when_power_is_lost 40 \
         ms__super_durable \
         'if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);' ''
-    control each_append_not_synced gcc test_log_durable each_append_syncs_in_mode_each 100 \
+    control each_append_not_synced gcc test_log_writers each_append_syncs_in_mode_each 100 \
         ms__sync_due 'if (log->opts.sync == MS_SYNC_EACH) return true;' \
         'if (log->opts.sync == MS_SYNC_EACH) return false;'
     control name_of_a_new_log_not_synced gcc test_log_sync \

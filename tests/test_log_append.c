@@ -95,31 +95,6 @@ enum { MARK = 1024, EPOCH = 1184, STORING = 1208 };
 
 static uint32_t epoch_of(const test_store *s) { return (uint32_t)file_word(s, EPOCH); }
 
-/* The epoch, and the word at 1208, which shows that a writer may be storing. */
-static void a_writer_has_an_epoch_when_it_has_written(void **state)
-{
-    test_store s = log_at(4096, MS_ENGINE_AUTO);
-    struct stat about;
-    (void)state;
-    for (uint32_t i = 1; i < 6; i++) {
-        log_open(&s);
-        assert_int_equal(epoch_of(&s), i - 1);
-        assert_int_equal(file_word(&s, STORING), i > 1 ? file_word(&s, MARK) : 0);
-        append_text(s.store, "x");
-        append_text(s.store, "y");
-        assert_int_equal(epoch_of(&s), i);
-        assert_int_equal(stat(s.path, &about), 0);
-        assert_int_equal(file_word(&s, 1160), about.st_dev);
-        assert_int_equal(file_word(&s, 1168), about.st_ino);
-        assert_int_equal(file_word(&s, 1176), 0);
-        assert_true(file_word(&s, STORING) == UINT64_MAX);
-        log_close(&s);
-        assert_int_equal(file_word(&s, STORING), file_word(&s, MARK));
-        assert_int_equal(file_word(&s, 1200), getpid());
-    }
-    store_close(&s);
-}
-
 typedef struct zeroed {
     unsigned n;
     uint64_t offset, length;
@@ -139,43 +114,6 @@ static void must_be_zeroed(const zeroed *z, uint64_t offset, uint64_t length)
     assert_int_equal(z->n, 1);
     assert_int_equal(z->offset, offset);
     assert_int_equal(z->length, length);
-}
-
-/* A shared writer goes on in the epoch of the others; after one that died while it stored
- * it becomes the writer itself, and zeroes what that one has left. */
-static void a_shared_writer_begins_anew_when_another_died_while_it_stored(void **state)
-{
-    test_store s = log_at(4096, MS_ENGINE_AUTO);
-    unsigned char word[8], dead[20];
-    zeroed z = {0, 0, 0};
-    (void)state;
-    s.log.shared = true;
-    log_open(&s);
-    append_text(s.store, "x");
-    for (int i = 0; i < 3; i++) {
-        ms_store *other = log_writer(&s);
-        append_text(other, "y");
-        append_text(s.store, "z");
-        ms_close(other);
-        assert_int_equal(epoch_of(&s), 1);
-        assert_true(file_word(&s, STORING) <= file_word(&s, MARK));
-    }
-    log_close(&s);
-    uint64_t end = file_word(&s, MARK);
-    memset(dead, 0x5a, sizeof dead);
-    file_patch(&s, (size_t)end + 16, dead, sizeof dead);
-    file_put64(word, end + 64);
-    file_patch(&s, STORING, word, 8);
-    s.log.events.event = count_zeroed;
-    s.log.events.ctx = &z;
-    log_open(&s);
-    append_text(s.store, "after it");
-    must_be_zeroed(&z, end, 40);
-    assert_int_equal(log_info_of(s.store).zeroed_bytes, 40);
-    assert_int_equal(epoch_of(&s), 2);
-    assert_true(file_word(&s, STORING) <= file_word(&s, MARK));
-    must_have(s.store, 8);
-    store_close(&s);
 }
 
 
@@ -286,8 +224,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_LOGS(a_handle_for_reading_does_not_write),
         ON_LOGS(keys_and_numbers_survive_reopening),
-        cmocka_unit_test(a_writer_has_an_epoch_when_it_has_written),
-        cmocka_unit_test(a_shared_writer_begins_anew_when_another_died_while_it_stored),
         cmocka_unit_test(dead_bytes_are_zeroed_once_when_a_writer_appends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,34 +228,6 @@ static void a_lost_record_is_written_when_an_earlier_try_has_failed(void **state
     }
 }
 
-/* Of two writers that have found a truncated file; dies: a third one, while it stored. */
-static void a_lost_record_is_written_once_when_writers_share_the_file(void **state)
-{
-    (void)state;
-    for (int dies = 0; dies < 2; dies++) {
-        ms_os os;
-        uint64_t end;
-        test_store s = damaged_log(&os, 20);
-        truncate_at(&s, 10, 0, &end);
-        s.log.shared = true;
-        log_open(&s);
-        ms_store *other = log_writer(&s);
-        for (int i = 0; i < 3; i++) {
-            unsigned char word[8];
-            append_text(other, "of the other");
-            append_text(s.store, "of the one");
-            file_put64(word, file_word(&s, FILE_AT_MARK) + 64);
-            if (dies && i == 0) file_patch(&s, 1208, word, 8);
-        }
-        ms_close(other);
-        log_close(&s);
-        walk w = walk_counts(&s);
-        assert_int_equal(w.damaged, 1);
-        assert_int_equal(w.messages, 16);
-        store_close(&s);
-    }
-}
-
 /* A bit of a message in the last segment of a closed log flips, before its segment index
  * was written. */
 static void damage_is_counted_in_every_later_segment_index(void **state)
@@ -298,7 +270,6 @@ int main(void)
         cmocka_unit_test(a_lost_record_is_damage_to_every_later_handle),
         cmocka_unit_test(a_truncated_file_gets_a_lost_record_when_a_writer_goes_on),
         cmocka_unit_test(a_lost_record_is_written_when_an_earlier_try_has_failed),
-        cmocka_unit_test(a_lost_record_is_written_once_when_writers_share_the_file),
         cmocka_unit_test(damage_is_counted_in_every_later_segment_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

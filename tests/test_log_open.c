@@ -227,33 +227,6 @@ static void what_is_no_regular_file_is_refused(void **state)
     store_close(&s);
 }
 
-/* A superblock that was never synced goes to the disk before all else. */
-static void a_superblock_that_cannot_be_made_durable_opens_nothing(void **state)
-{
-    static const unsigned kinds[] = {TRIP_BIT(WRITE), TRIP_BIT(SYNC)};
-    (void)state;
-    for (size_t i = 0; i < 2; i++) {
-        ms_error err;
-        trip t;
-        test_store s = log_at(4096, MS_ENGINE_AUTO);
-        trip_init(&t, ms_os_default());
-        s.log.os = &t.os;
-        log_open(&s);
-        log_close(&s);
-        trip_at(&t, kinds[i], EIO, false);
-        must_give(MS_E_IO, log_try(&s, MS_LOG_CREATE, &err));
-        assert_int_equal(t.hits, 1);
-        assert_non_null(strstr(err.message, "superblock"));
-        trip_off(&t);
-        log_open(&s);
-        append_text(s.store, "first");
-        must_have(s.store, 1);
-        log_close(&s);
-        assert_int_equal(t.files + t.maps, 0);
-        store_close(&s);
-    }
-}
-
 
 /* ---- rewriting ---- */
 
@@ -295,44 +268,6 @@ static void a_rewrite_replaces_only_when_told(void **state)
     store_close(&s);
 }
 
-/* In place of itself what is replaced is synced first. Where that fails it stays; a handle
- * that is poisoned by it can still be rewritten. */
-static void an_old_file_that_cannot_be_synced_is_not_replaced(void **state)
-{
-    unsigned poisoned = 0;
-    bool hit = true;
-    (void)state;
-    for (uint64_t at = 1; hit; at++) {
-        trip t;
-        test_store s = closed_log();
-        trip_init(&t, ms_os_default());
-        s.log.os = &t.os;
-        s.log.events.event = NULL;
-        log_open(&s);
-        append_text(s.store, "not synced");
-        trip_at(&t, TRIP_BIT(SYNC), EIO, false);
-        t.at = at;
-        ms_result result = ms_log_rewrite(s.store, &s.log, true, NULL, NULL, NULL);
-        hit = t.hits > 0;
-        trip_off(&t);
-        if (result != MS_OK) {
-            bool dead = log_info_of(s.store).poisoned; /* else it was the new one's */
-            poisoned += dead;
-            if (dead) must_give(MS_E_POISONED, result);
-            if (dead) must_give(MS_E_POISONED, ms_sync(s.store, NULL, NULL));
-            assert_int_equal(files_in(s.folder), 1);
-            must_give(MS_OK, ms_log_rewrite(s.store, &s.log, true, NULL, NULL, NULL));
-        }
-        log_close(&s);
-        log_open(&s);
-        must_have(s.store, 101);
-        log_close(&s);
-        assert_int_equal(t.files + t.maps, 0);
-        store_close(&s);
-    }
-    assert_int_equal(poisoned, 1); /* the sync of the old file */
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,9 +278,7 @@ int main(void)
         cmocka_unit_test(a_reader_of_an_empty_file_sees_it_begin),
         cmocka_unit_test(another_file_is_refused),
         cmocka_unit_test(what_is_no_regular_file_is_refused),
-        cmocka_unit_test(a_superblock_that_cannot_be_made_durable_opens_nothing),
         ON_LOGS(a_rewrite_replaces_only_when_told),
-        cmocka_unit_test(an_old_file_that_cannot_be_synced_is_not_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

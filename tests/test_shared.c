@@ -232,60 +232,6 @@ static void changes_of_other_processes_show(void **state)
     crowd_end(&c, b);
 }
 
-/* A work: a stream of 500 parts, "0123456789" each. */
-static void streams(const crowd *c, board *b, ms_store *store, size_t w, uint64_t parts)
-{
-    ms_stream stream;
-    ms_stream_opts opts;
-    ms_error err;
-    ms_envelope m = ms_assistant_message(ms_text(""));
-    (void)c;
-    memset(&opts, 0, sizeof opts);
-    opts.every_part = true;
-    ms_result result = ms_stream_begin(&stream, store, MS_STR("job"), &m, &opts, &err);
-    for (uint64_t i = 0; i < parts && result == MS_OK; i++) {
-        result = ms_stream_feed(&stream, MS_STR("0123456789"), &err);
-        if (i % 50 == 0) pause_us(200);
-    }
-    if (result == MS_OK) result = ms_stream_end(&stream, NULL, NULL, &err);
-    if (result != MS_OK) complain(b, w, "a stream", err.message);
-}
-
-static void a_stream_is_followed_by_another_process(void **state)
-{
-    crowd c;
-    board *b = board_new();
-    ms_stream_text text;
-    ms_arena arena;
-    uint64_t next = 0, last = 0;
-    size_t size = 0;
-    (void)state;
-    crowd_begin(&c, MS_ENGINE_AUTO, 300);
-    ms_store *store = must_open(&c, MS_LOG_CREATE);
-    uint64_t seq = append_text(store, "ask");
-    set(&b->go);
-    pid_t child = start(&c, b, 1, streams, 500);
-    must_give(MS_OK, ms_wait(store, seq, PATIENCE, &last, NULL));
-    assert_int_equal(last, seq + 1);
-    test_arena_init(&arena, NULL);
-    double begin = now_ms();
-    do { /* and writes beside it */
-        if (now_ms() - begin > PATIENCE) fail_msg("the stream does not end");
-        ms_arena_reset(&arena);
-        append_text(store, "beside");
-        must_give(MS_OK, ms_stream_read(store, seq + 1, next, &arena, &text, NULL));
-        for (size_t i = 0; i < text.text.len; i++)
-            assert_int_equal(text.text.ptr[i], '0' + (int)((size + i) % 10));
-        size += text.text.len;
-        next = text.next;
-    } while (!text.ended);
-    assert_int_equal(size, 5000);
-    wait_for(child, b);
-    ms_arena_deinit(&arena);
-    ms_close(store);
-    crowd_end(&c, b);
-}
-
 
 /* ---- writers that are killed ---- */
 
@@ -616,54 +562,6 @@ static void must_be_busy(ms_store *store, uint32_t wait_ms, const char *text)
     must_give(MS_OK, test_refresh(store, &last, NULL));
 }
 
-static ms_store *open_alone(const crowd *c)
-{
-    test_store s = c->at;
-    s.log.shared = false;
-    s.log.lock_wait_ms = 0;
-    log_open_as(&s, MS_LOG_WRITE);
-    return s.store;
-}
-
-/* One opens the log for itself while others have it open, shared. */
-static void one_alone_between_shared_writers_holds_them_up(void **state)
-{
-    crowd c;
-    char number[24];
-    (void)state;
-    crowd_begin(&c, MS_ENGINE_AUTO, 300);
-    c.at.log.lock_wait_ms = 30;
-    snprintf(number, sizeof number, "%d", (int)getpid());
-    ms_store *one = must_open(&c, MS_LOG_CREATE), *two = must_open(&c, MS_LOG_WRITE);
-    say(one, "a");
-    say(two, "b");
-    ms_store *alone = open_alone(&c);
-    must_be_busy(one, 30, number);
-    say(alone, "c");
-    must_say(one, "a b c ");
-    must_be_busy(two, 30, number);
-    test_store refused = c.at;
-    must_give(MS_E_BUSY, log_try(&refused, MS_LOG_WRITE, NULL));
-    must_give(MS_OK, ms_hide(alone, 1, NULL));
-    must_give(MS_OK,
-              ms_location_set(alone, MS_STR("job"), MS_STR("{\"x\":1}"), NULL));
-    ms_close(alone);
-    must_say(two, "b c ");
-    say(two, "d");
-    say(one, "e");
-    ms_close(open_alone(&c)); /* writes nothing */
-    say(two, "f");
-    must_say(one, "b c d e f ");
-    must_say(two, "b c d e f ");
-    must_give(MS_OK, ms_selfcheck(one, NULL));
-    ms_close(one);
-    ms_close(two);
-    /* the first, the one alone, the shared ones after it */
-    must_verify(&c, 6);
-    assert_true(epoch_of(&c) <= 3);
-    crowd_end(&c, NULL);
-}
-
 static board *stopping;
 
 static int lock_and_stop(void *ctx, ms_file file)
@@ -812,49 +710,6 @@ static void rewrites_beside_writers_lose_nothing(void **state)
     assert_true(b->step > 0);
     must_stand(&c, b, true);
     crowd_end(&c, b);
-}
-
-static void handles_of_a_replaced_file_refuse_appends_and_go_on_reading(void **state)
-{
-    crowd c;
-    trip t;
-    ms_error err;
-    ms_copy_report report;
-    ms_envelope m = ms_user_message(ms_text("late"));
-    (void)state;
-    crowd_begin(&c, MS_ENGINE_AUTO, 300);
-    ms_store *one = must_open(&c, MS_LOG_CREATE), *two = must_open(&c, MS_LOG_WRITE);
-    say(one, "a");
-    say(two, "b");
-    ms_log_desc to = desc_of(&c, MS_LOG_WRITE);
-    must_give(MS_OK, ms_log_rewrite(one, &to, true, NULL, &report, NULL));
-    assert_int_equal(report.copied, 2);
-    for (int i = 0; i < 2; i++) {
-        must_give(MS_E_CONFLICT, ms_append(two, MS_STR("job"), &m, NULL, &err));
-        assert_non_null(strstr(err.message, "open it anew"));
-        must_give(MS_E_CONFLICT, ms_append(one, MS_STR("job"), &m, NULL, NULL));
-        must_give(MS_E_CONFLICT, ms_hide(one, 1, NULL));
-    }
-    must_say(one, "a b ");
-    must_say(two, "a b ");
-    ms_store *fresh = must_open(&c, MS_LOG_WRITE);
-    say(fresh, "c");
-    must_say(fresh, "a b c ");
-    must_say(one, "a b "); /* of the old file */
-    ms_close(one);
-    ms_close(two);
-    say(fresh, "d");
-    /* a rewrite that is refused, or fails, stops nobody */
-    must_give(MS_E_CONFLICT, ms_log_rewrite(fresh, &to, false, NULL, NULL, NULL));
-    trip_init(&t, &c.os);
-    trip_at(&t, TRIP_BIT(RENAME), EACCES, false);
-    to.os = &t.os;
-    must_give(MS_E_IO, ms_log_rewrite(fresh, &to, true, NULL, NULL, NULL));
-    say(fresh, "e");
-    must_say(fresh, "a b c d e ");
-    ms_close(fresh);
-    must_verify(&c, 5);
-    crowd_end(&c, NULL);
 }
 
 /* As cp does: from the beginning, until there is no more. */
@@ -1115,67 +970,6 @@ static void a_handle_without_memory_goes_on_later(void **state)
     crowd_end(&p.c, NULL);
 }
 
-/* The place of a large append whose bytes did not come is made clean once, not before each
- * append up to where it would have reached. */
-static void a_large_append_that_failed_is_cleaned_up_once(void **state)
-{
-    crowd c;
-    trip t;
-    char *large = large_text(1 << 20);
-    ms_envelope m = ms_user_message(ms_text_n(ms_str_n(large, 1 << 20)));
-    (void)state;
-    crowd_begin(&c, MS_ENGINE_WRITE, 600);
-    trip_init(&t, &c.os);
-    c.at.log.os = &t.os;
-    ms_store *one = must_open(&c, MS_LOG_CREATE);
-    c.at.log.os = &c.os;
-    ms_store *two = must_open(&c, MS_LOG_WRITE);
-    say(one, "here");
-    trip_at(&t, TRIP_BIT(WRITE), EIO, false);
-    must_give(MS_E_IO, ms_append(one, MS_STR("job"), &m, NULL, NULL));
-    trip_off(&t);
-    for (int i = 0; i < 50; i++) {
-        say(one, "again");
-        say(two, "again");
-    }
-    ms_close(one);
-    ms_close(two);
-    must_verify(&c, 101);
-    assert_true(epoch_of(&c) <= 4);
-    free(large);
-    crowd_end(&c, NULL);
-}
-
-static uint64_t no_boot(void *ctx)
-{
-    (void)ctx;
-    return 0;
-}
-
-/* Either it is refused at opening, or nothing is lost. */
-static void a_machine_of_unknown_boot_loses_nothing(void **state)
-{
-    crowd c;
-    board *b = board_new();
-    test_store one, two;
-    (void)state;
-    crowd_begin(&c, MS_ENGINE_AUTO, 600);
-    ms_close(must_open(&c, MS_LOG_CREATE));
-    c.os.boot = no_boot;
-    one = two = c.at;
-    ms_result result = log_try(&one, MS_LOG_WRITE, NULL);
-    if (result == MS_OK) result = log_try(&two, MS_LOG_WRITE, NULL);
-    else two.store = NULL;
-    if (result != MS_OK) must_give(MS_E_UNSUPPORTED, result);
-    for (size_t i = 0; i < 20 && result == MS_OK; i++)
-        append_some(&c, b, i % 2 ? two.store : one.store, i % 2, 1, 0);
-    ms_close(one.store);
-    ms_close(two.store);
-    c.os = os_without_sync();
-    must_stand(&c, b, true);
-    crowd_end(&c, b);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1184,24 +978,19 @@ int main(void)
         cmocka_unit_test(a_key_is_stored_once_when_processes_repeat_it),
         cmocka_unit_test(compare_and_append_loses_no_step),
         cmocka_unit_test(changes_of_other_processes_show),
-        cmocka_unit_test(a_stream_is_followed_by_another_process),
         WITH_EACH_ENGINE(killed_at_random_times),
         WITH_EACH_ENGINE(killed_at_every_file_operation),
         WITH_EACH_ENGINE(a_killed_writer_that_was_alone_stops_no_other),
         cmocka_unit_test(killed_while_storing),
         cmocka_unit_test(a_dead_batch_stays_dead),
-        cmocka_unit_test(one_alone_between_shared_writers_holds_them_up),
         cmocka_unit_test(
             a_writer_stopped_with_the_lock_delays_the_others_as_long_as_asked),
         cmocka_unit_test(a_handle_is_busy_when_too_many_cursors_keep_a_tail),
         cmocka_unit_test(rewrites_beside_writers_lose_nothing),
-        cmocka_unit_test(handles_of_a_replaced_file_refuse_appends_and_go_on_reading),
         WITH_EACH_ENGINE(copies_of_a_growing_file_are_whole),
         WITH_EACH_ENGINE(handles_go_on_when_the_disk_was_full),
         WITH_EACH_ENGINE(one_handle_goes_on_when_a_file_operation_of_the_other_fails),
         WITH_EACH_ENGINE(a_handle_without_memory_goes_on_later),
-        cmocka_unit_test(a_large_append_that_failed_is_cleaned_up_once),
-        cmocka_unit_test(a_machine_of_unknown_boot_loses_nothing),
     };
     scribe_page();
     return cmocka_run_group_tests(tests, NULL, NULL);
