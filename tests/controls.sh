@@ -459,19 +459,23 @@ controls()
 
     # What is valid.
 
-    control head_check_dropped gcc test_corrupt each_bit_flipped 50 \
+    control head_check_dropped gcc test_corrupt \
+        log_loses_one_message_when_a_bit_flips 50 \
         ms__super_decode 'if (!holds)' 'if (0)'
     control slot_check_dropped gcc test_log_recover \
         a_checkpoint_is_ignored_when_its_check_does_not_match 100 \
         ms__checkpoint_decode 'ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&' ''
-    control header_check_dropped gcc test_corrupt each_bit_flipped 50 \
+    control header_check_dropped gcc test_corrupt \
+        log_loses_one_message_when_a_bit_flips 50 \
         ms__replay_next 'ms__holds_at(s->log->id.crc, s->at, r);' 'true;'
-    control header_check_of_a_posting_dropped gcc test_corrupt each_bit_flipped 50 \
+    control header_check_of_a_posting_dropped gcc test_corrupt \
+        log_loses_one_message_when_a_bit_flips 50 \
         ms__log_holds '!ms__holds_at(log->id.crc, offset, r) ||' ''
     control body_check_dropped gcc test_record every_flipped_bit_is_found 20 \
         ms__check_fields \
         'if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + 24))' 'if (0)'
-    control index_check_dropped gcc test_corrupt each_bit_flipped 50 \
+    control index_check_dropped gcc test_corrupt \
+        log_loses_one_message_when_a_bit_flips 50 \
         ms__index_holds 'ms__body_check(r) == ms__get32(r + 24)' 'true'
     control block_check_of_an_index_dropped gcc test_log_index \
         messages_stay_when_a_block_of_their_index_is_damaged 100 \
@@ -484,13 +488,16 @@ controls()
         messages_stay_when_a_block_of_their_index_is_damaged 100 \
         ms__segment_at 'ms__segment_front(&log->id, offset, l);' \
         '(ms__segment_front(&log->id, offset, l), ms__get32(l->numbers - 4));'
-    control place_not_in_the_check gcc test_corrupt sectors_zeroed_exchanged_and_stale 20 \
+    control place_not_in_the_check gcc test_corrupt \
+        log_loses_what_was_hit_when_sectors_change 20 \
         ms__check_at 'return ms__crc_header_x86(seed, offset, r);' \
         'return ms__crc_header_x86(seed, 0, r);' \
         ms__seed_at 'ms__put64(at, offset);' 'ms__put64(at, 0);'
-    control file_not_in_the_check gcc test_corrupt sectors_zeroed_exchanged_and_stale 20 \
+    control file_not_in_the_check gcc test_corrupt \
+        log_loses_what_was_hit_when_sectors_change 20 \
         ms__file_id_set 'f->crc = ms__crc32c(0, id, 16);' 'f->crc = 0;'
-    control size_not_bounded gcc test_corrupt records_that_lie 20 \
+    control size_not_bounded gcc test_corrupt \
+        record_is_found_when_its_size_or_number_is_wrong 20 \
         ms__size_fits '&& ms__padded(size) <= left' ''
     control fields_not_bounded gcc test_record lies_with_right_checks 20 \
         ms__body_fault \
@@ -499,13 +506,16 @@ controls()
     control directory_not_bounded san test_record \
         a_directory_longer_than_its_body_is_not_read 20 \
         ms__body_fault 'if (dir < 1 || dir > size) return' 'if (dir < 1) return'
-    control sequence_may_repeat gcc test_corrupt records_that_lie 20 \
+    control sequence_may_repeat gcc test_corrupt \
+        record_is_found_when_its_size_or_number_is_wrong 20 \
         ms__replay_body \
         '(r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&' ''
-    control posting_not_bounded gcc test_corrupt index_records_that_lie 20 \
+    control posting_not_bounded gcc test_corrupt \
+        reading_ends_when_a_word_of_an_index_is_wrong 20 \
         ms__segment_offset 'if (i >= l->n) return 0;' '' \
         ms__segment_offset 'return offset < l->offset ? offset : 0;' 'return offset;'
-    control runs_not_bounded gcc test_corrupt index_records_that_lie 20 \
+    control runs_not_bounded gcc test_corrupt \
+        reading_ends_when_a_word_of_an_index_is_wrong 20 \
         ms__segment_run 'if (from > to || to > l->postings) return false;' ''
     control segment_number_believed gcc test_log_index \
         numbers_of_segments_cost_no_memory_when_they_are_wrong 100 \
@@ -534,10 +544,12 @@ controls()
     control commit_on_every_record gcc test_power \
         nothing_durable_is_lost_when_power_is_lost 20 \
         ms__run_seal '(flags | (i == last ? MS_FLAG_COMMIT : 0))' '(flags | MS_FLAG_COMMIT)'
-    control damage_taken_for_the_end gcc test_corrupt each_bit_flipped 50 \
+    control damage_taken_for_the_end gcc test_corrupt \
+        log_loses_one_message_when_a_bit_flips 50 \
         ms__replay_next 'if (s->at >= s->trusted) return MS__FOUND_END;' \
         'return MS__FOUND_END;'
-    control durable_end_not_believed gcc test_corrupt cut_at_every_byte 20 \
+    control durable_end_not_believed gcc test_corrupt \
+        log_keeps_what_is_left_when_it_ends_at_any_byte 20 \
         ms__log_attach_content \
         'uint64_t proven = same && mark > checkpoint.end ? mark : checkpoint.end;' \
         'uint64_t proven = same ? mark : 0;'
