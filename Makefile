@@ -35,7 +35,7 @@ STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 # them has none, and TEST_THREADS asks for the tests in which they do meet. One warning, on
 # which gcc spends more than on parsing, clang gives in the san builds.
 TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
-SLOW   = test_corrupt test_hostile test_fixed test_fault_alloc test_twin test_json_read test_fast
+SLOW   = test_corrupt test_hostile test_mem_image test_fault_alloc test_twin test_json_read test_fast
 OWN    = $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
 SMALL  = build/os/test_views build/os/test_twin build/os/test_change \
          build/arena/test_views
@@ -57,7 +57,7 @@ THREADS  = $(filter test_threads test_change_shared test_shared test_log_place \
              $(TESTS))
 TORTURED = $(filter test_power test_small test_crash test_shared test_corrupt test_hostile test_damage \
              test_fault_io test_fault_alloc test_threads test_twin test_project_window \
-             test_project_hostile test_numbers test_fixed test_flash test_ring,$(TESTS))
+             test_project_hostile test_numbers test_mem_buffer test_mem_image test_flash test_ring,$(TESTS))
 FUZZERS  = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_threads \
            build/fuzz/seeds_made $(FUZZERS:%=build/fuzz/%) $(FUZZERS:%=build/fuzz/plain/%)

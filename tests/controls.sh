@@ -529,7 +529,7 @@ controls()
     control truncated_record_kept gcc test_log_recover \
         messages_stay_when_a_redacted_one_was_truncated 100 \
         ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
-    control attached_ranges_made_shorter gcc test_fixed attaching_takes_no_more_room 100 \
+    control attached_ranges_made_shorter gcc test_mem_image attaching_takes_no_more_room 100 \
         ms__mem_adopt_edit 'if (span.last > live->last_seq) span.last = live->last_seq;' \
         'if (span.last > 1) span.last = ms__last_of(&m->core, location, &result);'
     control unknown_kinds_taken gcc test_format unknown_kinds_are_skipped_below 100 \
@@ -612,7 +612,7 @@ controls()
 
     # What fails leaves all as it was.
 
-    control failed_append_not_undone gcc test_fixed a_full_store_is_as_before_and_in_use 100 \
+    control failed_append_not_undone gcc test_mem_buffer a_store_is_as_before_when_it_is_full 100 \
         ms__core_append 'ms__plans_undo(live, plans, done, &mark);' ''
     control staging_not_checked gcc test_fault_alloc \
         script_stays_whole_when_an_allocation_fails 100 \
@@ -621,7 +621,7 @@ controls()
         listing_looks_only_at_what_it_returns 100 \
         ms__naming_enough '!ms__load32(&n->core->edited)) return true;' \
         '!ms__load32(&n->core->edited)) return false;'
-    control names_not_checked gcc test_fixed a_full_store_is_as_before_and_in_use 100 \
+    control names_not_checked gcc test_mem_buffer a_store_is_as_before_when_it_is_full 100 \
         ms__prepare 'if (!loc) return core->home->no_room' \
         'if (0) return core->home->no_room'
     control leaf_not_checked gcc test_fault_alloc \
@@ -716,17 +716,17 @@ controls()
         ms__flash_leave 'if (first < x || facts > most) {' 'if (facts > most) {'
     control flash_key_of_a_dropped_message gcc test_flash a_key_stands_for_its_newest_message 40 \
         ms__flash_key 'if (k) k->entry' 'if (false) k->entry'
-    control image_records_not_checked gcc test_fixed damage_at_any_byte_is_noticed 20 \
+    control image_records_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
         ms__check_header 'if (!ms__header_holds(r, seed))' 'if (0)'
-    control image_head_not_checked gcc test_fixed damage_at_any_byte_is_noticed 20 \
+    control image_head_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
         ms__image_head 'im->head_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);' \
         'im->head_known = true;'
-    control image_end_not_checked gcc test_fixed damage_at_any_byte_is_noticed 20 \
+    control image_end_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
         ms__image_head 'im->end_known = ms__get32(h + 36) == ms__crc32c(0, h + 16, 16) &&' \
         'im->end_known ='
-    control image_records_may_repeat gcc test_fixed resealed_images_are_refused_or_sound 20 \
+    control image_records_may_repeat gcc test_mem_image resealed_images_are_refused_or_sound 20 \
         ms__image_record 'if (r[4] == MS__KIND_MESSAGE && e.seq <= im->last_seq)' 'if (0)'
-    control heap_in_a_buffer gcc test_fixed a_fixed_store_never_calls_the_heap 100 \
+    control heap_in_a_buffer gcc test_mem_buffer a_store_in_a_buffer_calls_no_heap_function 100 \
         ms__arena_fixed 'a->buffer_used += pad + size;' \
         'a->buffer_used += pad + size; free(malloc(1));'
 

@@ -14,16 +14,6 @@
 
 static int64_t test_now = SECONDS(1000);
 
-static inline bool is_word(ms_str word, const char *text)
-{
-    return ms_str_equal(word, ms_str_of(text));
-}
-
-static inline void must_ok(ms_result result, const ms_error *err, const char *what)
-{
-    if (result != MS_OK) fail_msg("%s: %s", what, err->message);
-}
-
 
 /* ---- what a store shows, as text ---- */
 

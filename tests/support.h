@@ -167,6 +167,16 @@ static inline ms_result test_memory_turn(const ms_memory *memory, ms_role role,
     return ms_memory_broadcast(memory, &m, seq, err);
 }
 
+static inline bool is_word(ms_str word, const char *text)
+{
+    return ms_str_equal(word, ms_str_of(text));
+}
+
+static inline void must_ok(ms_result result, const ms_error *err, const char *what)
+{
+    if (result != MS_OK) fail_msg("%s: %s", what, err->message);
+}
+
 static inline bool test_str_starts_with(ms_str s, ms_str prefix)
 {
     return s.len >= prefix.len &&

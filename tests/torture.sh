@@ -57,7 +57,8 @@ fault_io_san   san  test_fault_io     1000
 fault_alloc    o2   test_fault_alloc  1000
 fault_alloc_san san test_fault_alloc  1000
 damage_san     san  test_damage    1000
-fixed          o2   test_fixed     1000
+buffer         o2   test_mem_buffer 1000
+image          o2   test_mem_image 1000
 flash          o2   test_flash     2500
 ring           o2   test_ring      1000
 numbers        o2   test_numbers   1000

@@ -8,7 +8,7 @@
  * Attached, the store passes its own check; what each view, listing, search and number
  * shows is read to the last byte; messages are appended, amended, hidden, noted; the
  * image that is then there is attached to once more and has the same records.
- * Left out: appending until it is full, see test_fixed.c.
+ * Left out: appending until it is full, see test_mem_buffer.c.
  */
 
 #define _POSIX_C_SOURCE 200809L
