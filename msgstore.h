@@ -2203,10 +2203,6 @@ typedef struct ms_profile {
 MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: no such */
 MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the last */
 
-/* A tool name as providers accept it: each character but A-Z a-z 0-9 _ - becomes one '_'.
- * out has room for name.len bytes and may be name.ptr. Returns the view of out. */
-MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out);
-
 /* The size of a text in the unit of the budget: tokens, bytes, or any other. Made-up
  * results and start_text are not counted; a text counts before it is shortened. */
 typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
@@ -24525,30 +24521,23 @@ static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__ite
     item->text.text = ms__glue(p, name, item->text.text, ms__absent());
 }
 
-MS_API ms_str ms_sanitize_tool_name(ms_str name, char *out)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < name.len;) {
-        char c = name.ptr[i];
-        (void)ms__code_point(name, &i);
-        out[n++] = ms__is_word_char(c) ? c : '_';
-    }
-    return ms_str_n(name.ptr ? out : NULL, n);
-}
-
-/* The name of a tool, no longer than the profile lets it be. */
+/* The name of a tool, no longer than the profile lets it be. Each other character than
+ * A-Z a-z 0-9 _ - becomes one '_'. */
 static ms_str ms__tool_named(ms__projector *p, ms_str name)
 {
-    size_t most = p->profile->name_max ? p->profile->name_max : SIZE_MAX, i = 0;
+    size_t most = p->profile->name_max ? p->profile->name_max : SIZE_MAX, i = 0, n = 0;
     if (!name.len) return MS_STR("unknown_tool");
     while (i < name.len && ms__is_word_char(name.ptr[i])) i++;
     if (i == name.len && i <= most) return name;
     char *text = (char *)ms__take(p, name.len);
     p->report.renamed++;
     if (!text) return name;
-    name = ms_sanitize_tool_name(name, text);
-    name.len = ms__min(name.len, most);
-    return name;
+    for (i = 0; i < name.len && n < most; n++) {
+        char c = name.ptr[i];
+        (void)ms__code_point(name, &i);
+        text[n] = ms__is_word_char(c) ? c : '_';
+    }
+    return ms_str_n(text, n);
 }
 
 /* The arguments of a call, as an object whatever the model wrote: vLLM, SGLang, LiteLLM

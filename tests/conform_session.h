@@ -311,7 +311,7 @@ static json_t *op_sanitize_tool_name(json_t *input)
     size_t i;
     json_array_foreach (json_object_get(input, "names"), i, name) {
         ms_str s = text_of(name);
-        s = ms_sanitize_tool_name(s, (char *)ms_arena_alloc(&arena, s.len));
+        if (s.len > 0) s = sent_tool_name(s);
         json_array_append_new(out, json_stringn(s.ptr, s.len));
     }
     return json_pack("{s:o}", "equals", out);

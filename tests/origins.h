@@ -90,6 +90,44 @@ static json_t *row_value(json_t *row)
     return json_parse_n(json_string_value(content), json_string_length(content));
 }
 
+typedef struct one_message {
+    const ms_msg *msg;
+} one_message;
+
+static const ms_msg *next_of_one(void *ctx)
+{
+    one_message *one = (one_message *)ctx;
+    const ms_msg *msg = one->msg;
+    one->msg = NULL;
+    return msg;
+}
+
+/* The name that a call of the tool has in a request. */
+static ms_str sent_tool_name(ms_str name)
+{
+    ms_profile profile = *ms_profile_find(MS_STR("openai"));
+    ms_envelope call = ms_action(name, ms_json(MS_STR("{}")), MS_STR("x"));
+    ms_str value;
+    one_message one;
+    ms_request_desc desc;
+    ms_buf list = {&arena, NULL, 0, 0};
+    memset(&desc, 0, sizeof desc);
+    profile.name_max = 0;
+    desc.profile = &profile;
+    desc.next = next_of_one;
+    desc.next_ctx = &one;
+    desc.arena = &arena;
+    assert_int_equal(ms_encode(&call, &arena, &one.msg, NULL), MS_OK);
+    assert_int_equal(ms_project(&desc, ms_buf_write, &list, NULL, NULL), MS_OK);
+    assert_true(ms_json_element(ms_buf_text(&list), 0, &value));
+    assert_true(ms_json_member(value, MS_STR("tool_calls"), &value));
+    assert_true(ms_json_element(value, 0, &value));
+    assert_true(ms_json_member(value, MS_STR("function"), &value));
+    assert_true(ms_json_member(value, MS_STR("name"), &value));
+    assert_int_equal(ms_json_string(value, &arena, &value), MS_OK);
+    return value;
+}
+
 /* Adds the call and the result of a tool row. */
 static void add_exchange(json_t *row, size_t index, json_t *calls, json_t *results)
 {
@@ -97,8 +135,7 @@ static void add_exchange(json_t *row, size_t index, json_t *calls, json_t *resul
     json_t *args = json_object_get(row, "tool_arguments"), *value = row_value(row);
     ms_str name = text_of(json_object_get(row, "tool_name"));
     ms_str call_id = text_of(json_object_get(row, "tool_call_id"));
-    if (name.len == 0) name = MS_STR("unknown_tool");
-    name = ms_sanitize_tool_name(name, (char *)ms_arena_alloc(&arena, name.len));
+    name = sent_tool_name(name.ptr ? name : MS_STR(""));
     snprintf(id, sizeof id, "call_%zu", index);
     if (call_id.len == 0) call_id = ms_str_of(id);
     if (args == NULL || json_is_null(args)) args = value;

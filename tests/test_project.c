@@ -168,14 +168,6 @@ static void ids_differ_and_keep_the_rule_of_any_profile(void **state)
                          "\"id\":\"aaaaaaaaaabbbbbbbbbbcccccccccc"));
 }
 
-static void tool_name_is_made_plain(void **state)
-{
-    char out[4];
-    (void)state;
-    assert_null(ms_sanitize_tool_name(ms_str_n(NULL, 0), out).ptr);
-    assert_true(ms_str_equal(ms_sanitize_tool_name(MS_STR("a-_b"), out), MS_STR("a-_b")));
-}
-
 static void arguments_are_wrapped_when_they_are_a_list(void **state)
 {
     ms_project_report report;
@@ -417,7 +409,6 @@ int main(void)
 {
     static const struct CMUnitTest more[] = {
         TEST(ids_differ_and_keep_the_rule_of_any_profile),
-        TEST(tool_name_is_made_plain),
         TEST(arguments_are_wrapped_when_they_are_a_list),
         TEST(members_beside_a_call_are_no_reason_to_refuse_it),
         TEST(result_is_observed_when_too_many_calls_are_open),

@@ -674,19 +674,6 @@ static void nothing_is_half_done_when_memory_runs_out(void **state)
     store_close(&s);
 }
 
-static void tool_name_is_sanitised_when_it_has_other_characters(void **state)
-{
-    char out[32];
-    (void)state;
-    must_be(ms_sanitize_tool_name(MS_STR("\xc3\xbc" "ber.tool"), out),
-            MS_STR("_ber_tool"));
-    must_be(ms_sanitize_tool_name(MS_STR("a\xff\xe4\xb8z"), out), MS_STR("a__z"));
-    must_be(ms_sanitize_tool_name(MS_STR(""), out), MS_STR(""));
-    assert_null(ms_sanitize_tool_name(no_str(), out).ptr);
-    memcpy(out, "my tool!", 8);
-    must_be(ms_sanitize_tool_name(ms_str_n(out, 8), out), MS_STR("my_tool_"));
-}
-
 #define WITH_RESET(test) cmocka_unit_test_setup(test, reset)
 
 int main(void)
@@ -709,7 +696,6 @@ int main(void)
         WITH_RESET(session_works_when_store_has_no_changes),
         WITH_RESET(damaged_row_is_skipped_when_others_are_loaded),
         WITH_RESET(nothing_is_half_done_when_memory_runs_out),
-        WITH_RESET(tool_name_is_sanitised_when_it_has_other_characters),
     };
     return cmocka_run_group_tests_name("session", tests, NULL, release);
 }
