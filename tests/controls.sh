@@ -318,8 +318,8 @@ controls()
     control old_file_of_a_rewrite_not_synced gcc test_log_sync \
         a_rewrite_loses_nothing_when_it_is_killed_before_its_name_is_durable 100 \
         ms__rewrite_sync 'ms__os_sync_done(w->to.os, w->old->file.handle);' '0;'
-    control durable_end_of_a_rewrite_overtaken gcc test_power \
-        nothing_durable_is_lost_when_power_is_lost_in_a_rewrite 100 \
+    control durable_end_of_a_rewrite_overtaken gcc test_log_sync \
+        a_new_file_has_all_that_is_durable_when_the_source_synced_after_the_copy 100 \
         ms__rewrite_covers 'durable <= w->covered' 'true'
     control name_of_a_new_file_not_synced gcc test_power \
         nothing_durable_is_lost_when_power_is_lost_in_a_rewrite 100 \

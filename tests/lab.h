@@ -154,8 +154,7 @@ static inline void lab_cut(lab *l, int level, size_t all, size_t some, size_t ra
     if (level + 1 == LAB_LEVELS) return;
     sim_cuts_begin(c, &l->disks[level], all, some, random, test_random(&l->rng));
     bool recovering = lab_recovers(l, level);
-    while (sim_cuts_next(c)) {
-        sim_cut(c, &l->disks[level + 1]);
+    while (sim_cuts_next(c, &l->disks[level + 1])) {
         sim_note(&l->images, &l->disks[level + 1]);
         l->units[level + 1] = 0;
         l->deep[level + 1]++;

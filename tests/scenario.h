@@ -588,9 +588,8 @@ static inline void step_cuts(world *w)
     if (w->at + 1 == SCENARIO_DISKS) step_fails(w, "no more disks");
     sim_cuts_begin(&w->cuts, &w->disks[w->at], 512, 0, 40, test_seed());
     w->looked = w->at + 1;
-    while (sim_cuts_next(&w->cuts)) {
+    while (sim_cuts_next(&w->cuts, &w->disks[w->looked])) {
         uint64_t n = 0;
-        sim_cut(&w->cuts, &w->disks[w->looked]);
         if (sim_at(&w->disks[w->looked], SCENARIO_LOG) != NULL) {
             ms_store *store = new_reader(w);
             n = read_store(w, store, NULL, 0, &result);

@@ -1,64 +1,57 @@
-/* A simulated disk: a folder of files in memory behind the file operations table, that
- * knows what a cut of the power may leave of it.
+/* A simulated disk: a folder of files in memory, as file operations, that knows what a
+ * power loss may leave of it.
  *
  *     sim_disk d, after;
  *     sim_init(&d);
  *     sim_init(&after);
  *     desc.os = &d.os;                       ... a writer works on d ...
- *     sim_cuts cuts;
+ *     sim_cuts cuts = {0};
  *     sim_cuts_begin(&cuts, &d, 64, 30, 20, seed);
- *     while (sim_cuts_next(&cuts)) {
- *         sim_cut(&cuts, &after);            the power is cut: this is left
- *         ... a writer recovers, works and is cut off on `after` in its turn ...
+ *     while (sim_cuts_next(&cuts, &after)) {
+ *         ... `after` is what a power loss leaves: a writer recovers, works ...
  *     }
  *     sim_cuts_free(&cuts);
  *
- * What is kept of a file: `base`, what the disk surely has, and the live bytes, what
- * everybody sees. Between the two lies the log of units, each a thing that may have
- * reached the disk or not:
+ * Of a file it keeps `base`, what the disk surely has, and the live bytes, what everybody
+ * sees. Between the two lies the log of units, each of which may have reached the disk or
+ * not:
  *
  *   DATA      a page (4096 bytes) of a file as it was after one write, or after stores
- *             into a map. A page written five times has five units, and a disk may have
- *             any of them, or what was synced before. A sector (512 bytes) is the least
- *             that is written as one: its five versions can be mixed with those of its
- *             neighbours, but nothing within a sector can.
+ *             into a map. A page written five times has five units. A sector (512 bytes)
+ *             is the least that is written as one: its versions can be mixed with those
+ *             of its neighbours, but nothing within a sector can.
  *   SIZE      a file's end has moved
  *   CREATE, RENAME, REMOVE
  *             a name stands for another file, or for none. A rename may also be half
  *             there: the new name stands for the file, and so does the old one.
  *
  * A sync of a file makes its DATA and SIZE units part of base; only a sync of the folder
- * does so with names: a synced file can still be lost with its name. Everything else may
- * be written back at any time and in any order, so that every subset of the units is a
- * legal state (of the versions of a sector the newest in the subset counts).
+ * does so with names. Everything else may be written back at any time and in any order:
+ * every subset of the units is a legal state (of the versions of a sector the newest in
+ * the subset counts).
  *
  * Stores into maps come without a call. They are found by comparing the pages of writable
- * maps with their newest unit: at each call that changes a disk or syncs, and whenever
- * the test says sim_look. What happens to a page between two looks is one unit.
+ * maps with their newest unit: at each call that changes a disk or syncs, and at sim_look.
+ * What happens to a page between two looks is one unit.
  *
- * sim_cuts gives the states one after the other, none of them twice. When there are not
- * too many, all of them, by sectors, else by pages. Otherwise every prefix of the units in
- * order, and all but one. Then, where that was not all by sectors: a prefix whose last page
- * is torn at a sector (what was not written of it holds what it held, or garbage where
- * that was nothing); and always: sizes and names without any data (blocks that nobody
- * wrote are zero, or hold what an older file left in them); data without sizes; names
- * without the rest, and the rest without names; random subsets, by sector and by page.
- * Of all states each is given with stale blocks, too, where an older file left some.
+ * sim_cuts_next makes one image after the other, no two the same. Where there are not too
+ * many states, all of them, by sectors, else by pages. Otherwise every prefix of the units
+ * in order, and all but one. Then, where that was not all by sectors: a prefix whose last
+ * page is torn at a sector (what was not written of it holds what it held, or garbage where
+ * that was nothing). Always: sizes and names without any data (blocks that nobody wrote are
+ * zero, or hold what an older file left in them); data without sizes; names without the
+ * rest, and the rest without names; random subsets, by sector and by page.
  *
- * A process that is killed leaves everything: sim_kill copies a disk with its units, in
- * the same boot, without the dead one's locks. What was not synced is lost by a later cut
- * as if the process lived.
+ * sim_kill copies a disk with its units, in the same boot, without the locks: what a killed
+ * process leaves. A later power loss takes what was not synced as if the process lived.
  *
  * A sync that fails (d.fails) leaves what it was to write in memory, and clean, as file
  * systems do: everybody reads it, it may be on the disk or not, and no later sync writes
  * it, unless the page was written again.
  *
- * sim_note counts images, and those of them that no image before was the same as.
- *
- * Reading maps are of a view that cannot be written. What it leaves out: a touch behind
- * the end of a file does no harm here (tests/disk.h has a disk where it does); files do
- * not shrink, the table has no call for that; bytes behind a file's end read zero.
- * For one thread.
+ * What it leaves out: a touch after the end of a file does no harm here (disk.h has a disk
+ * where it does); files do not shrink, the table has no call for that; bytes after a file's
+ * end read zero. For one thread.
  */
 
 #ifndef SIMDISK_H
@@ -78,8 +71,7 @@ enum {
     SIM_OPEN = 16,
     SIM_MAPS = 8,             /* writable maps of a file */
     SIM_PATH = 56,
-    SIM_CELLS = 24,
-    SIM_STATES = 1 << 14      /* most that sim_cuts knows again; a power of 2 */
+    SIM_CELLS = 24
 };
 
 typedef enum sim_kind { SIM_DATA, SIM_SIZE, SIM_CREATE, SIM_RENAME, SIM_REMOVE } sim_kind;
@@ -693,6 +685,89 @@ static inline sim_file *sim_at(sim_disk *d, const char *path)
 }
 
 
+/* ---- images that are known ---- */
+
+/* Hashes of images, in a table with room; all zero to begin with. */
+typedef struct sim_images {
+    uint64_t *hashes;         /* 0: free */
+    size_t cap, count;
+    uint64_t all;
+} sim_images;
+
+static inline uint64_t sim_mix(uint64_t h, uint64_t with)
+{
+    h = (h ^ with) * UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ h >> 29;
+}
+
+static inline uint64_t sim_bytes_hash(uint64_t h, const unsigned char *p, size_t len)
+{
+    uint64_t word[4] = {h, ~h, h + 1, h - 1}, in[4];
+    for (; len >= sizeof in; p += sizeof in, len -= sizeof in) {
+        memcpy(in, p, sizeof in);
+        for (int i = 0; i < 4; i++) word[i] = sim_mix(word[i], in[i]);
+    }
+    for (; len > 0; len--) word[0] = sim_mix(word[0], *p++);
+    for (int i = 0; i < 4; i++) h = sim_mix(h, word[i]);
+    return h;
+}
+
+/* What an image is: names, sizes, bytes. Never 0. */
+static inline uint64_t sim_hash(const sim_disk *d)
+{
+    uint64_t h = 0;
+    for (int i = 0; i < d->folder.count; i++) {
+        const char *path = d->folder.names[i].path;
+        const sim_file *f = &d->files[d->folder.names[i].file];
+        size_t len = f->high < f->size ? f->high : (size_t)f->size;
+        uint64_t one = sim_bytes_hash(f->size, (const unsigned char *)path, strlen(path));
+        while (len > 0 && f->ro[len - 1] == 0) len--;
+        h += sim_bytes_hash(one, f->ro, len);
+    }
+    return h != 0 ? h : 1;
+}
+
+/* True when the hash was not in the table. */
+static inline bool sim_put_hash(sim_images *m, uint64_t h)
+{
+    size_t at = (size_t)h & (m->cap - 1);
+    while (m->hashes[at] != 0 && m->hashes[at] != h) at = (at + 1) & (m->cap - 1);
+    bool fresh = m->hashes[at] == 0;
+    m->count += fresh;
+    m->hashes[at] = h;
+    return fresh;
+}
+
+/* Counts an image. True when no image before was the same. */
+static inline bool sim_note(sim_images *m, const sim_disk *image)
+{
+    if (2 * m->count >= m->cap) {
+        sim_images more = {NULL, m->cap > 0 ? 2 * m->cap : 1 << 8, 0, m->all};
+        more.hashes = (uint64_t *)calloc(more.cap, sizeof more.hashes[0]);
+        if (more.hashes == NULL) sim_stop("no memory for hashes");
+        for (size_t i = 0; i < m->cap; i++)
+            if (m->hashes[i] != 0) (void)sim_put_hash(&more, m->hashes[i]);
+        free(m->hashes);
+        *m = more;
+    }
+    m->all++;
+    return sim_put_hash(m, sim_hash(image));
+}
+
+static inline void sim_images_clear(sim_images *m)
+{
+    if (m->count > 0) memset(m->hashes, 0, m->cap * sizeof m->hashes[0]);
+    m->count = 0;
+    m->all = 0;
+}
+
+static inline void sim_images_free(sim_images *m)
+{
+    free(m->hashes);
+    memset(m, 0, sizeof *m);
+}
+
+
 /* ---- which units a cut leaves ---- */
 
 typedef enum sim_plan {
@@ -726,9 +801,7 @@ typedef struct sim_cuts {
     sim_cell cells[SIM_CELLS];
     int n_cells;
     size_t all;               /* images when each state is given */
-    int *origins;             /* by unit and sector: the unit that it is from; -1: base */
-    uint64_t given[SIM_STATES]; /* what states were: hashes, 0: free */
-    size_t n_given;
+    sim_images made;          /* images so far */
     uint64_t planned[3];      /* intervals given whole by sectors, by pages; others */
     char text[64];            /* which image it is, for messages */
 } sim_cuts;
@@ -781,20 +854,6 @@ static inline size_t sim_states(sim_cuts *c, bool sectors, size_t most)
     return n <= most ? n : 0;
 }
 
-/* Whose content each sector of each unit has. */
-static inline void sim_origins_find(sim_cuts *c)
-{
-    static int newest[SIM_FILES][SIM_PAGES][8];
-    memset(newest, -1, sizeof newest);
-    for (int i = 0; i < c->from->n_units; i++) {
-        const sim_unit *u = &c->from->units[i];
-        for (unsigned s = 0; u->kind == SIM_DATA && s < 8; s++) {
-            if (u->changed >> s & 1) newest[u->file][u->page][s] = i;
-            c->origins[8 * i + (int)s] = newest[u->file][u->page][s];
-        }
-    }
-}
-
 /* From here on sim_cuts_next gives images of d, which must not change meanwhile. An
  * interval with at most `all` states gives each of them; else `random` random ones, and
  * of the others described above about `some`, or, where that is 0, all. */
@@ -806,13 +865,10 @@ static inline void sim_cuts_begin(sim_cuts *c, sim_disk *d, size_t all, size_t s
     if ((size_t)d->n_units + 1 > c->cap) {
         c->cap = 2 * (size_t)d->n_units + 64;
         c->take = (unsigned char *)realloc(c->take, c->cap);
-        c->origins = (int *)realloc(c->origins, 8 * c->cap * sizeof c->origins[0]);
-        if (c->take == NULL || c->origins == NULL) sim_stop("no memory for a cut");
+        if (c->take == NULL) sim_stop("no memory for a cut");
     }
     c->from = d;
-    sim_origins_find(c);
-    if (c->n_given > 0) memset(c->given, 0, sizeof c->given);
-    c->n_given = 0;
+    sim_images_clear(&c->made);
     c->stale = false;
     c->garbage = -1;
     c->rng = seed;
@@ -844,7 +900,7 @@ static inline void sim_say_planned(const sim_cuts cuts[], int n)
 static inline void sim_cuts_free(sim_cuts *c)
 {
     free(c->take);
-    free(c->origins);
+    sim_images_free(&c->made);
     memset(c, 0, sizeof *c);
 }
 
@@ -965,7 +1021,7 @@ static inline bool sim_take(sim_cuts *c)
     }
 }
 
-/* ---- which images are the same ---- */
+/* ---- what a cut leaves ---- */
 
 /* The size of a file after the cut. */
 static inline uint64_t sim_cut_size(const sim_cuts *c, int file)
@@ -978,37 +1034,6 @@ static inline uint64_t sim_cut_size(const sim_cuts *c, int file)
     return size;
 }
 
-static inline uint64_t sim_mix(uint64_t h, uint64_t with)
-{
-    h = (h ^ with) * UINT64_C(0x9E3779B97F4A7C15);
-    return h ^ h >> 29;
-}
-
-/* A file's part in the hash of a state: its sectors up to its end, by the units that they
- * are from. */
-static inline uint64_t sim_file_hash(const sim_cuts *c, int file)
-{
-    uint64_t size = sim_cut_size(c, file), base = c->from->files[file].base_size;
-    uint64_t h = sim_mix(sim_mix((uint64_t)file, 1), size);
-    unsigned char covered[SIM_PAGES] = {0};
-    if (c->stale && c->from->stale != NULL && base > 0 &&
-        (base + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE < size)
-        h = sim_mix(h, 0x5A);
-    for (int i = c->from->n_units; i-- > 0;) {
-        const sim_unit *u = &c->from->units[i];
-        if (u->kind != SIM_DATA || u->file != file) continue;
-        unsigned bits = (unsigned)c->take[i] & ~(unsigned)covered[u->page] & 0xFF;
-        covered[u->page] = (unsigned char)(covered[u->page] | bits);
-        for (unsigned s = 0; bits >> s != 0; s++) {
-            uint64_t at = (uint64_t)u->page * 8 + s;
-            int from = c->origins[8 * i + (int)s];
-            if ((bits >> s & 1) && from >= 0 && at * SIM_SECTOR < size)
-                h += sim_mix(sim_mix(at, 1), (uint64_t)from + 1); /* in any order */
-        }
-    }
-    return h;
-}
-
 static inline void sim_names_left(const sim_cuts *c, sim_folder *out)
 {
     *out = c->from->base;
@@ -1016,64 +1041,6 @@ static inline void sim_names_left(const sim_cuts *c, sim_folder *out)
         if (c->from->units[i].kind >= SIM_CREATE && c->take[i] != 0)
             sim_rename_in(out, &c->from->units[i], c->take[i] == 2);
 }
-
-/* Is the state that is chosen another one than all that were? */
-static inline bool sim_is_new(sim_cuts *c)
-{
-    sim_folder left;
-    uint64_t h = sim_mix(1, (uint64_t)(c->garbage + 1));
-    sim_names_left(c, &left);
-    for (int i = 0; i < left.count; i++) {
-        uint64_t name = sim_file_hash(c, left.names[i].file);
-        for (const char *p = left.names[i].path; *p != '\0'; p++)
-            name = sim_mix(name, (unsigned char)*p);
-        h += name;
-    }
-    if (h == 0) h = 1;
-    size_t at = (size_t)h % SIM_STATES;
-    for (; c->given[at] != 0; at = (at + 1) % SIM_STATES)
-        if (c->given[at] == h) return false;
-    if (c->n_given >= SIM_STATES / 4 * 3) return false;
-    c->given[at] = h;
-    c->n_given++;
-    return true;
-}
-
-/* The plan that follows when one has given all its images; false: none. What is given by
- * sectors needs no torn pages. */
-static inline bool sim_next_plan(sim_cuts *c)
-{
-    static const sim_plan after[] = {SIM_SPECIAL, SIM_TORN,   SIM_DROPPED, SIM_TORN,
-                                     SIM_SPECIAL, SIM_RANDOM, SIM_RANDOM};
-    if (c->plan == SIM_RANDOM) return false;
-    c->plan = after[c->plan];
-    c->index = 0;
-    return true;
-}
-
-/* Chooses the next image; false: there are no more. */
-static inline bool sim_cuts_next(sim_cuts *c)
-{
-    static const char *const words[] = {"state by sectors", "state by pages", "prefix",
-                                        "all but unit", "torn unit", "special", "random"};
-    for (;; c->index++) {
-        while (c->index == sim_plan_size(c))
-            if (!sim_next_plan(c)) return false;
-        bool given = c->plan <= SIM_EACH_PAGE || c->plan == SIM_RANDOM || c->every <= 1;
-        c->stale = false;
-        c->garbage = -1;
-        if (!given && !test_one_in(&c->rng, c->every)) continue;
-        if (sim_take(c) && sim_is_new(c)) break;
-    }
-    snprintf(c->text, sizeof c->text, "%s %zu of %d units%s%s", words[c->plan], c->index,
-             c->from->n_units, c->stale ? ", stale blocks" : "",
-             c->garbage >= 0 ? ", garbage" : "");
-    c->index++;
-    return true;
-}
-
-
-/* ---- what a cut leaves ---- */
 
 /* Copies the sectors of a page that a mask names. */
 static inline void sim_put_sectors(unsigned char *to, const unsigned char *from,
@@ -1186,6 +1153,41 @@ static inline void sim_cut(const sim_cuts *c, sim_disk *to)
     to->boot++;
 }
 
+/* The plan that follows when one has given all its images; false: none. What is given by
+ * sectors needs no torn pages. */
+static inline bool sim_next_plan(sim_cuts *c)
+{
+    static const sim_plan after[] = {SIM_SPECIAL, SIM_TORN,   SIM_DROPPED, SIM_TORN,
+                                     SIM_SPECIAL, SIM_RANDOM, SIM_RANDOM};
+    if (c->plan == SIM_RANDOM) return false;
+    c->plan = after[c->plan];
+    c->index = 0;
+    return true;
+}
+
+/* Makes `to`, which nobody uses, the next image; false: there are no more. */
+static inline bool sim_cuts_next(sim_cuts *c, sim_disk *to)
+{
+    static const char *const words[] = {"state by sectors", "state by pages", "prefix",
+                                        "all but unit", "torn unit", "special", "random"};
+    for (;; c->index++) {
+        while (c->index == sim_plan_size(c))
+            if (!sim_next_plan(c)) return false;
+        bool given = c->plan <= SIM_EACH_PAGE || c->plan == SIM_RANDOM || c->every <= 1;
+        c->stale = false;
+        c->garbage = -1;
+        if (!given && !test_one_in(&c->rng, c->every)) continue;
+        if (!sim_take(c)) continue;
+        sim_cut(c, to);
+        if (sim_note(&c->made, to)) break;
+    }
+    snprintf(c->text, sizeof c->text, "%s %zu of %d units%s%s", words[c->plan], c->index,
+             c->from->n_units, c->stale ? ", stale blocks" : "",
+             c->garbage >= 0 ? ", garbage" : "");
+    c->index++;
+    return true;
+}
+
 /* Cuts so that of what was not synced nothing is left. */
 static inline void sim_cut_unsynced(sim_cuts *c, sim_disk *d, sim_disk *to)
 {
@@ -1230,71 +1232,5 @@ static inline void sim_kill(sim_disk *from, sim_disk *to)
     to->process++;
 }
 
-
-/* ---- how many there were ---- */
-
-/* Hashes of images, in a table with room; {NULL, 0, 0, 0} to begin with. */
-typedef struct sim_images {
-    uint64_t *hashes;         /* 0: free */
-    size_t cap, count;
-    uint64_t all;
-} sim_images;
-
-static inline uint64_t sim_bytes_hash(uint64_t h, const unsigned char *p, size_t len)
-{
-    uint64_t word[4] = {h, ~h, h + 1, h - 1}, in[4];
-    for (; len >= sizeof in; p += sizeof in, len -= sizeof in) {
-        memcpy(in, p, sizeof in);
-        for (int i = 0; i < 4; i++) word[i] = sim_mix(word[i], in[i]);
-    }
-    for (; len > 0; len--) word[0] = sim_mix(word[0], *p++);
-    for (int i = 0; i < 4; i++) h = sim_mix(h, word[i]);
-    return h;
-}
-
-/* What an image is: names, sizes, bytes. Never 0. */
-static inline uint64_t sim_hash(const sim_disk *d)
-{
-    uint64_t h = 0;
-    for (int i = 0; i < d->folder.count; i++) {
-        const char *path = d->folder.names[i].path;
-        const sim_file *f = &d->files[d->folder.names[i].file];
-        size_t len = f->high < f->size ? f->high : (size_t)f->size;
-        uint64_t one = sim_bytes_hash(f->size, (const unsigned char *)path, strlen(path));
-        while (len > 0 && f->ro[len - 1] == 0) len--;
-        h += sim_bytes_hash(one, f->ro, len);
-    }
-    return h != 0 ? h : 1;
-}
-
-static inline void sim_put_hash(sim_images *m, uint64_t h)
-{
-    size_t at = (size_t)h & (m->cap - 1);
-    while (m->hashes[at] != 0 && m->hashes[at] != h) at = (at + 1) & (m->cap - 1);
-    m->count += m->hashes[at] == 0;
-    m->hashes[at] = h;
-}
-
-/* Counts an image. */
-static inline void sim_note(sim_images *m, const sim_disk *image)
-{
-    if (2 * m->count >= m->cap) {
-        sim_images more = {NULL, m->cap > 0 ? 2 * m->cap : 1 << 12, 0, m->all};
-        more.hashes = (uint64_t *)calloc(more.cap, sizeof more.hashes[0]);
-        if (more.hashes == NULL) sim_stop("no memory for hashes");
-        for (size_t i = 0; i < m->cap; i++)
-            if (m->hashes[i] != 0) sim_put_hash(&more, m->hashes[i]);
-        free(m->hashes);
-        *m = more;
-    }
-    sim_put_hash(m, sim_hash(image));
-    m->all++;
-}
-
-static inline void sim_images_free(sim_images *m)
-{
-    free(m->hashes);
-    memset(m, 0, sizeof *m);
-}
 
 #endif /* SIMDISK_H */

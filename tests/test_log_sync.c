@@ -142,6 +142,9 @@ static const scenario rows[] = {
     {"the_last_batch_of_a_rewrite_is_whole_when_power_is_lost", 0, 0, 0,
      "open; long 700 x20; begin; run; batch 5 700; end; cuts 21 22 23 24;"
      "close; other sync; other cuts"},
+    {"a_new_file_has_all_that_is_durable_when_the_source_synced_after_the_copy", 0, 0, 0,
+     "open; long 700 x20; begin; run; say b; sync; durable 21; end -> BUSY;"
+     "run; end; cuts"},
     {"a_rewrite_loses_nothing_when_it_is_killed_before_its_name_is_durable", 0, 0, 0,
      "open; long 300 x20; at sync_folder 2 {keep kill}; rewrite; acted; on;"
      "open; durable 20; cuts"},
@@ -250,6 +253,7 @@ static void step_begin(world *w)
     ms_error err;
     ms_log_desc desc = world_desc(w, MS_LOG_WRITE, &w->trips[w->at].os);
     bool more;
+    memset(&rewrite, 0, sizeof rewrite);
     rewrite.source = store_of(w);
     rewrite.to = &desc;
     rewrite.replace = true;

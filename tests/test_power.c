@@ -77,10 +77,7 @@ static void find_all(sim_disk *d, int (*look)(sim_disk *image), size_t all, size
     sim_init(image);
     memset(f, 0, sizeof *f);
     sim_cuts_begin(cuts, d, all, 0, random, test_seed());
-    while (sim_cuts_next(cuts)) {
-        sim_cut(cuts, image);
-        found_add(f, look(image));
-    }
+    while (sim_cuts_next(cuts, image)) found_add(f, look(image));
     sim_cuts_free(cuts);
     sim_deinit(image);
     free(cuts);
@@ -986,9 +983,8 @@ static void at_change(void *ctx, sim_disk *d, sim_call call)
     (void)call;
     if (!c->armed || c->taken || !test_one_in(&c->l.rng, 3)) return;
     sim_cuts_begin(cuts, d, 0, 6, 4, test_random(&c->l.rng));
-    while (sim_cuts_next(cuts))
+    while (sim_cuts_next(cuts, &c->l.disks[1]))
         if (test_one_in(&c->l.rng, 8)) break;
-    sim_cut(cuts, &c->l.disks[1]);
     c->taken = true;
 }
 
