@@ -102,8 +102,10 @@ typedef struct ms_pg_desc {
 
 /* Opens a store; ms_close closes it. desc NULL: all defaults. Connects to each server
  * once, and creates the tables if they are missing: in one transaction, under a lock.
- * MS_E_UNREACHABLE; MS_E_NOT_FOUND: no tables; MS_E_FOREIGN: tables of another version,
- * or servers that do not belong together; MS_E_READ_ONLY: a privilege is missing. */
+ * MS_E_ARGUMENT: the connection string; MS_E_UNREACHABLE: no server in time, or it
+ * refuses the user (at once); MS_E_NOT_FOUND: no tables, no such database; MS_E_FOREIGN:
+ * tables of another version, or servers that do not belong together; MS_E_READ_ONLY: a
+ * privilege is missing. */
 MS_API ms_result ms_pg_open(ms_store **store, const ms_pg_desc *desc, ms_error *err);
 
 #define MS_PG_BUCKETS 1024
@@ -867,28 +869,40 @@ static void ms__pg_hush(void *ctx, const PGresult *r)
     (void)r;
 }
 
-/* Connects before the deadline, without blocking longer. */
+/* Waiting does not help where the server refuses the user or has no such database. libpq
+ * has the SQLSTATE only in its text: "FATAL:  28P01: ...". */
+static ms_result ms__pg_cannot(ms__pg_line *line, ms_error *err)
+{
+    const char *text = PQerrorMessage(line->conn);
+    bool absent = strstr(text, ":  3D000: ") != NULL;
+    (void)ms__pg_lost(line, "cannot connect", err);
+    line->again = !absent && !strstr(text, ":  28P01: ") && !strstr(text, ":  28000: ");
+    return ms__pg_fail(err, absent ? MS_E_NOT_FOUND : MS_E_UNREACHABLE, "cannot connect",
+                       text);
+}
+
+/* Connects before the deadline of the line. */
 static ms_result ms__pg_connect_poll(ms__pg_line *line, ms_error *err)
 {
     PostgresPollingStatusType want = PGRES_POLLING_WRITING;
-    while (want != PGRES_POLLING_OK) {
-        if (want == PGRES_POLLING_FAILED)
-            return ms__pg_lost(line, "cannot connect", err);
+    (void)PQsetErrorVerbosity(line->conn, PQERRORS_VERBOSE);
+    while (want != PGRES_POLLING_OK && PQstatus(line->conn) != CONNECTION_BAD) {
         MS__PG_TRY(ms__pg_ready(line, want == PGRES_POLLING_WRITING, err));
         want = PQconnectPoll(line->conn);
     }
-    return MS_OK;
+    (void)PQsetErrorVerbosity(line->conn, PQERRORS_DEFAULT);
+    return want == PGRES_POLLING_OK ? MS_OK : ms__pg_cannot(line, err);
 }
 
-/* What the connection string says comes after what it may change. With time enough,
- * libpq itself goes on to the next host when one does not answer. */
+/* The connection string comes after what it may change. Where a host does not answer in
+ * three seconds, libpq goes on to the next one if there is time. */
 static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_only,
                                 uint32_t statement_ms, ms_error *err)
 {
     const char *names[8], *values[8];
     char seconds[24], set[64];
     int n = 0;
-    int64_t left = line->deadline - ms__pg_now();
+    int64_t deadline = line->deadline, left = deadline - ms__pg_now();
     snprintf(seconds, sizeof seconds, "%ld", left > 6000 ? (long)(left / 3000) : 2L);
     names[n] = "target_session_attrs", values[n++] = read_only ? "any" : "read-write";
     names[n] = "fallback_application_name", values[n++] = "msgstore";
@@ -897,12 +911,20 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_on
     names[n] = "client_encoding", values[n++] = "UTF8";
     names[n] = NULL, values[n] = NULL;
     line->lost = false;
-    if (left >= 3000) line->conn = PQconnectdbParams(names, values, 1);
-    else line->conn = PQconnectStartParams(names, values, 1);
+    line->conn = PQconnectStartParams(names, values, 1);
     if (!line->conn) return ms__pg_no_memory(err);
-    if (PQstatus(line->conn) == CONNECTION_BAD)
-        return ms__pg_lost(line, "cannot connect", err);
-    if (left < 3000) MS__PG_TRY(ms__pg_connect_poll(line, err));
+    if (left > 6000) line->deadline = ms__pg_now() + 3000;
+    ms_result code = ms__pg_connect_poll(line, err);
+    bool late = code != MS_OK && ms__pg_now() >= line->deadline && left > 6000;
+    line->deadline = deadline;
+    if (late) {
+        PQfinish(line->conn);
+        line->conn = PQconnectdbParams(names, values, 1);
+        if (!line->conn) return ms__pg_no_memory(err);
+        line->lost = line->again = false;
+        code = PQstatus(line->conn) == CONNECTION_OK ? MS_OK : ms__pg_cannot(line, err);
+    }
+    if (code != MS_OK) return code;
     PQsetNoticeReceiver(line->conn, ms__pg_hush, NULL);
     if (PQsetnonblocking(line->conn, 1) != 0)
         return ms__pg_lost(line, "cannot connect", err);
@@ -3046,6 +3068,18 @@ static ms__pg *ms__pg_new(const ms_pg_desc *desc)
     return NULL;
 }
 
+static ms_result ms__pg_url_check(const char *url, ms_error *err)
+{
+    char *why = NULL;
+    ms_result code = MS_OK;
+    if (!url || (!strchr(url, '=') && !strstr(url, "://"))) return MS_OK; /* a name */
+    PQconninfoOption *options = PQconninfoParse(url, &why);
+    if (!options) code = ms__pg_fail(err, MS_E_ARGUMENT, "the connection string", why);
+    PQconninfoFree(options);
+    PQfreemem(why);
+    return code;
+}
+
 MS_API ms_result ms_pg_open(ms_store **store, const ms_pg_desc *desc, ms_error *err)
 {
     ms_pg_desc none;
@@ -3054,6 +3088,9 @@ MS_API ms_result ms_pg_open(ms_store **store, const ms_pg_desc *desc, ms_error *
     *store = NULL;
     if (desc->n_urls > MS_PG_BUCKETS || (desc->n_urls && !desc->urls))
         return ms_error_set(err, MS_E_ARGUMENT, "1 to 1024 servers have a url each");
+    MS__PG_TRY(ms__pg_url_check(desc->url, err));
+    for (size_t i = 0; i < desc->n_urls; i++)
+        MS__PG_TRY(ms__pg_url_check(desc->urls[i], err));
     ms__pg *s = ms__pg_new(desc);
     if (!s) return ms__pg_no_memory(err);
     ms_result code = MS_OK;

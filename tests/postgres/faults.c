@@ -678,6 +678,159 @@ static void a_client_needs_no_more_than_the_listed_privileges(void **state)
     forget("one");
 }
 
+/* Text that no compression makes smaller. */
+static ms_str long_name(uint64_t *rng, char out[MS_KEY_MAX])
+{
+    for (size_t i = 0; i < MS_KEY_MAX; i++) out[i] = (char)('!' + test_below(rng, 90));
+    return ms_str_n(out, MS_KEY_MAX);
+}
+
+static void names_are_kept_when_they_are_as_long_as_allowed(void **state)
+{
+    char names[3][MS_KEY_MAX];
+    uint64_t rng = test_seed(), seqs[2];
+    ms_store *store = open_url(url_of("one", ""));
+    ms_error err;
+    ms_cursor it;
+    (void)state;
+    ms_str location = long_name(&rng, names[0]);
+    ms_envelope m = ms_observation(ms_text("x"), ms_str_n(NULL, 0));
+    m.agent_key = m.turn_id = long_name(&rng, names[1]);
+    m.key = long_name(&rng, names[2]);
+    for (int i = 0; i < 2; i++)
+        if (ms_append(store, location, &m, &seqs[i], &err) != MS_OK)
+            fail_msg("append: %s", err.message);
+    assert_int_equal(seqs[0], seqs[1]);
+    if (ms_get_agent_messages(store, location, m.agent_key, 0, &it, &err) != MS_OK)
+        fail_msg("query: %s", err.message);
+    assert_non_null(ms_next(&it));
+    assert_null(ms_next(&it));
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    ms_close(store);
+    forget("one");
+}
+
+/* The parts of a store that other hosts rely on. */
+static void locations_have_the_same_buckets_on_every_host(void **state)
+{
+    (void)state;
+    assert_int_equal(ms_pg_bucket(MS_STR("")), 115);
+    assert_int_equal(ms_pg_bucket(MS_STR("job_1")), 15);
+    assert_int_equal(ms_pg_bucket(MS_STR("location 77")), 285);
+    assert_int_equal(ms_pg_bucket(MS_STR("\xe6\x97\xa5")), 870);
+}
+
+/* Opening fails with that code, and long before its time is over. */
+static void must_fail_soon(const ms_pg_desc *desc, ms_result code)
+{
+    ms_store *store;
+    ms_error err;
+    int64_t start = ms__pg_now();
+    ms_result got = ms_pg_open(&store, desc, &err);
+    if (got != code) fail_msg("%s: %d, not %d: %s", desc->url, got, code, err.message);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 0, 8000);
+}
+
+static void opening_fails_at_once_when_waiting_does_not_help(void **state)
+{
+    ms_pg_desc desc = desc_of("postgresql://%/x");
+    char url[400];
+    (void)state;
+    must_fail_soon(&desc, MS_E_ARGUMENT);
+    desc = desc_of("host=/tmp colour=red");
+    must_fail_soon(&desc, MS_E_ARGUMENT);
+    snprintf(url, sizeof url, "host=%s/one user=test dbname=absent", folder);
+    desc = desc_of(url);
+    must_fail_soon(&desc, MS_E_NOT_FOUND);
+    ask_sql("one", "create role guarded login password 'right'");
+    snprintf(url, sizeof url, "host=%s/one user=guarded dbname=postgres password=wrong",
+             folder);
+    desc = desc_of(url);
+    must_fail_soon(&desc, MS_E_UNREACHABLE);
+    desc = desc_of(url_of("one", ""));
+    ms_close(open_desc(&desc));
+    ask_sql("one", "insert into msgstore_schema values (2)");
+    must_fail_soon(&desc, MS_E_FOREIGN);
+    ask_sql("one", "delete from msgstore_schema where version = 2");
+}
+
+static void a_client_waits_for_its_turn_when_connections_are_few(void **state)
+{
+    char url[400];
+    ms_store *other;
+    ms_error err;
+    (void)state;
+    ms_close(open_url(url_of("one", "")));
+    ask_sql("one", "create role few login connection limit 1; grant select on"
+                   " msgstore_schema, msgstore_bucket to few");
+    snprintf(url, sizeof url, "host=%s/one user=few dbname=postgres", folder);
+    ms_store *store = open_url(url);
+    ms_pg_desc desc = desc_of(url);
+    desc.timeout_ms = 300;
+    assert_int_equal(ms_pg_open(&other, &desc, &err), MS_E_UNREACHABLE);
+    ms_close(store);
+    ms_close(open_desc(&desc));
+}
+
+
+/* ---- a follower ---- */
+
+
+typedef struct follower {
+    pthread_t thread;
+    ms_store *store;
+    size_t seen;
+} follower;
+
+/* Reads what is new, again and again, until it has seen all messages of the clients. */
+static void *follow(void *arg)
+{
+    follower *f = (follower *)arg;
+    uint64_t after = 0;
+    int64_t end = ms__pg_now() + 60000;
+    while (f->seen < CLIENTS * EACH && ms__pg_now() < end) {
+        ms_cursor it;
+        ms_query q;
+        const ms_msg *msg;
+        memset(&q, 0, sizeof q);
+        q.location = MS_STR("followed");
+        q.after_seq = after;
+        if (ms_query_open(f->store, &q, &it, NULL) != MS_OK) return NULL;
+        for (; (msg = ms_next(&it)) != NULL; f->seen++) after = ms_seq(msg);
+        if (ms_cursor_close(&it, NULL) != MS_OK) return NULL;
+    }
+    return NULL;
+}
+
+static void *append_followed(void *arg)
+{
+    ms_store *store = open_url((const char *)arg);
+    for (int i = 0; i < EACH; i++) {
+        ms_envelope m = ms_user_message(ms_text("x"));
+        if (ms_append(store, MS_STR("followed"), &m, NULL, NULL) != MS_OK) break;
+    }
+    ms_close(store);
+    return NULL;
+}
+
+static void a_follower_misses_nothing_when_eight_clients_append(void **state)
+{
+    pthread_t threads[CLIENTS];
+    follower f;
+    const char *url = url_of("one", "");
+    (void)state;
+    memset(&f, 0, sizeof f);
+    f.store = open_url(url);
+    pthread_create(&f.thread, NULL, follow, &f);
+    for (int i = 0; i < CLIENTS; i++)
+        pthread_create(&threads[i], NULL, append_followed, (void *)(uintptr_t)url);
+    for (int i = 0; i < CLIENTS; i++) pthread_join(threads[i], NULL);
+    pthread_join(f.thread, NULL);
+    assert_int_equal(f.seen, CLIENTS * EACH);
+    ms_close(f.store);
+    forget("one");
+}
+
 static int one_server(void **state)
 {
     (void)state;
@@ -700,7 +853,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_append_wins_when_all_expect_the_same),
         cmocka_unit_test(a_waiter_wakes_when_another_client_appends),
         cmocka_unit_test(names_are_data_when_they_look_like_sql),
+        cmocka_unit_test(names_are_kept_when_they_are_as_long_as_allowed),
+        cmocka_unit_test(locations_have_the_same_buckets_on_every_host),
         cmocka_unit_test(a_client_needs_no_more_than_the_listed_privileges),
+        cmocka_unit_test(opening_fails_at_once_when_waiting_does_not_help),
+        cmocka_unit_test(a_client_waits_for_its_turn_when_connections_are_few),
+        cmocka_unit_test(a_follower_misses_nothing_when_eight_clients_append),
     };
     const struct CMUnitTest servers[] = {
         cmocka_unit_test(operations_happen_once_when_connections_are_cut),

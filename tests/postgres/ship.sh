@@ -83,6 +83,7 @@ for ((round = 1; round <= rounds; round++)); do
                   where kind = 1) from msgstore_bucket")
     [ "$totals" = 0 ] || fail "round $round: totals differ by $totals"
     total_kills=$((${total_kills:-0} + kills))
+    echo "round $round: $kills kills, failed $failed"
 done
 
 "$tool" fetch "$url" --location 'place 3' -o "$out/b.msl" >/dev/null || fail fetch
