@@ -25,6 +25,7 @@ finish()
     for each in "$folder"/*/; do
         [ ! -d "$each/data" ] || bash $server stop "$each"
     done
+    hosts_end
     rm -rf "$folder"
 }
 trap finish EXIT
@@ -113,22 +114,52 @@ tool()
         "${PG_MESSAGES:-20000}" "${PG_ROUNDS:-3}"
 }
 
-# Two agents in networks of their own, where the machine allows it: they share a server.
+# Three hosts in network namespaces: the server, and two that reach it alone.
+network=ms_pg_$$
+hosts()
+{
+    for host in server one two; do
+        ip netns add $network$host && ip -n $network$host link set lo up || return 1
+    done
+    for n in 1 2; do
+        host=$network$([ $n = 1 ] && echo one || echo two)
+        ip link add eth0 netns "$host" type veth peer name eth$n netns ${network}server &&
+            ip -n "$host" addr add 10.99.$n.2/24 dev eth0 &&
+            ip -n "$host" link set eth0 up &&
+            ip -n ${network}server addr add 10.99.$n.1/24 dev eth$n &&
+            ip -n ${network}server link set eth$n up || return 1
+    done
+}
+
+hosts_end() { for host in server one two; do ip netns del $network$host 2>/dev/null; done; }
+
+# A manager and a worker share what is on the server; the worker is cut off for a while.
 two_agents()
 {
-    url=$(bash $server url "$folder/agents") apart=
-    ! unshare -n true 2>/dev/null || apart='unshare -n'
-    $apart build/pg/shared_memory "$url" worker >"$folder/worker" &
-    $apart build/pg/shared_memory "$url" manager >"$folder/manager" || return 1
-    wait $! || return 1
+    ip netns exec ${network}one build/pg/shared_memory \
+        'host=10.99.1.1 user=test dbname=postgres' worker >"$folder/worker" &
+    worker=$!
+    ip netns exec ${network}two build/pg/shared_memory \
+        'host=10.99.2.1 user=test dbname=postgres' manager >"$folder/manager" &
+    manager=$!
+    sleep 0.2
+    ip -n ${network}one link set eth0 down && sleep 1 && ip -n ${network}one link set eth0 up
+    wait $manager && wait $worker || return 1
     grep -q "the worker says 'task 3 is done'" "$folder/manager"
 }
 
 example()
 {
-    quick agents || exit 1
+    if ! hosts >"$folder/hosts" 2>&1; then
+        hosts_end
+        echo 'skip two agents, one memory: no network namespaces here' | tee -a "$folder/tally"
+        return
+    fi
+    ip netns exec ${network}server bash $server make "$folder/agents" \
+        "listen_addresses=*" || exit 1
     run 'two agents, one memory' two_agents
     bash $server stop "$folder/agents"
+    hosts_end
 }
 
 : >"$folder/tally"

@@ -7,8 +7,8 @@
 #   server.sh url FOLDER                 prints a connection string
 #   server.sh able                       prints why no server can run here, if so
 #
-# It listens on a socket in its folder only. The superuser "test" needs no password, a
-# user "guarded" does.
+# It listens on a socket in its folder, and with listen_addresses=* in its own network. The
+# superuser "test" needs no password, a user "guarded" does.
 set -u
 
 bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
@@ -71,7 +71,8 @@ make)
     mkdir -p "$folder" && chown "$owner" "$folder" || exit 1
     as_owner "$bin/initdb" -D "$folder/data" -A trust -U test -E UTF8 --locale=C \
         --no-sync >"$folder/initdb" 2>&1 || { tail -n 5 "$folder/initdb" >&2; exit 1; }
-    as_owner sed -i '1i local all guarded scram-sha-256' "$folder/data/pg_hba.conf"
+    as_owner sed -i '1i local all guarded scram-sha-256\nhost all test samenet trust' \
+        "$folder/data/pg_hba.conf"
     shift 2
     configure "$folder" "$@"
     start "$folder"
