@@ -268,10 +268,12 @@ static store_kind postgres_kind = {"postgres", false, false, false, true, open_p
 #define ON_EVERY_STORE(test) ON_ARENA_STORES(test), ON_LOGS(test)
 #endif
 
-/* For tests that count numbers from 1, or every allocation. */
-static inline void skip_on_a_server(void **state)
+/* Leaves a test out, and prints why it cannot hold on a server. */
+static inline void skip_on_a_server(void **state, const char *why)
 {
-    if (((const store_kind *)*state)->remote) skip();
+    if (!((const store_kind *)*state)->remote) return;
+    printf("skip: %s\n", why);
+    skip();
 }
 
 /* Opens a store of that kind; options NULL: all defaults. */

@@ -622,13 +622,14 @@ static double views_of_pairs(test_store *s, int n)
 
 static void many_changes_of_one_message_stay_quick(void **state)
 {
+    skip_on_a_server(state, "it measures the time of this process");
     must_grow_slowly(state, amends_of_one, 700);
     must_grow_slowly(state, appends_and_rewinds, 700);
 }
 
 static void many_hidden_ranges_stay_quick(void **state)
 {
-    skip_on_a_server(state);
+    skip_on_a_server(state, "its ranges are of dense numbers");
     must_grow_slowly(state, pairs_newest_first, 200);
     must_grow_slowly(state, pairs_oldest_first, 200);
     must_grow_slowly(state, views_of_pairs, 500);
@@ -652,7 +653,6 @@ static void redacting_is_refused_when_a_store_cannot_erase(void **state)
 /* Facts, forks and streams read with a cursor, whose messages are gone when it moves. */
 static void a_change_keeps_no_message_of_a_cursor(void **state)
 {
-    skip_on_a_server(state);
     script p = open_script(state);
     own_store own;
     ms_store *inside = p.s.store;

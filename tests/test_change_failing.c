@@ -194,7 +194,7 @@ static void a_message_far_from_the_end_is_found_when_there_is_memory_again(void 
         {"get #%d", 31}, {"amend #%d amended", 51}, {"hide #%d", 71}, {"note #%d k n", 91},
         {"in 'other job' rewind #1", 1}, {"follow #%d 0 => begun", 4},
         {"recover #%d", 4}, {"fork #%d branch%d", 171}};
-    skip_on_a_server(state);
+    skip_on_a_server(state, "it counts the allocations of a store");
     test_alloc heap;
     script p = open_far((const store_kind *)*state, &heap);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
@@ -205,7 +205,7 @@ static void a_message_far_from_the_end_is_found_when_there_is_memory_again(void 
 
 static void a_redaction_erases_when_there_is_memory_again(void **state)
 {
-    skip_on_a_server(state);
+    skip_on_a_server(state, "it counts the allocations of a store");
     test_alloc heap;
     script p = open_far((const store_kind *)*state, &heap);
     fail_far(&p, &heap, "redact #%d", 31, false);

@@ -171,7 +171,7 @@ static void numbers_and_keys_survive(void **state)
 /* Copied in two parts: what came after the first copy goes behind it; nothing twice. */
 static void a_destination_takes_only_larger_numbers(void **state)
 {
-    skip_on_a_server(state);
+    skip_on_a_server(state, "its messages have numbers from 1");
     source from = source_of((store_kind *)*state, 40, test_seed());
     test_store s = destination(store_kind_at(0), 0);
     ms_envelope m = ms_user_message(ms_text("other")), late = m;
@@ -343,7 +343,6 @@ static void forge_location(unsigned char *record, const ms_msg *msg)
 static void records_that_cannot_be_copied_are_counted(void **state)
 {
     enum { NO_KIND, ELSEWHERE, NO_CONTENT, SOUND, TROUBLES };
-    skip_on_a_server(state);
     for (int trouble = 0; trouble < TROUBLES; trouble++) {
         script p;
         own_store own;
@@ -390,7 +389,6 @@ static void records_that_cannot_be_copied_are_counted(void **state)
 /* Facts, notes and messages are copied although each is gone when the cursor moves. */
 static void a_copy_keeps_no_message_of_a_cursor(void **state)
 {
-    skip_on_a_server(state);
     script p;
     own_store own;
     ms_error err;

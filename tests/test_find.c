@@ -711,19 +711,18 @@ static void matches_do_not_overlap(void **state)
 /* The finder sees the store as of its opening, and messages stay as in any cursor. */
 static void what_comes_later_is_not_seen(void **state)
 {
-    skip_on_a_server(state);
     static ms_finder f;
     test_store s = store_open((store_kind *)*state, NULL);
     ms_find_query q = ask("word");
     ms_found found;
-    append_text(s.store, "a word");
-    append_text(s.store, "a word more");
+    uint64_t first = append_text(s.store, "a word");
+    uint64_t second = append_text(s.store, "a word more");
     must_open(s.store, &q, &f);
     assert_true(ms_find_next(&f, &found));
-    assert_int_equal(ms_seq(found.msg), 2);
+    assert_int_equal(ms_seq(found.msg), second);
     append_text(s.store, "one more word");
     assert_true(ms_find_next(&f, &found));
-    assert_int_equal(ms_seq(found.msg), 1);
+    assert_int_equal(ms_seq(found.msg), first);
     assert_false(ms_find_next(&f, &found));
     assert_int_equal(ms_find_close(&f, NULL), MS_OK);
     assert_int_equal(ms_find_close(&f, NULL), MS_OK);

@@ -916,7 +916,6 @@ static void added_messages_are_ignored_by_default(void **state)
 
 static void added_messages_are_written_through(void **state)
 {
-    skip_on_a_server(state);
     tape *t = script_open((const store_kind *)*state);
     ms_memory memory = memory_of(t->s.store, 1, MANAGER);
     uint64_t seqs[3] = {0, 0, 0};
@@ -928,7 +927,7 @@ static void added_messages_are_written_through(void **state)
         if (i == 1) m.agent_key = agent_name(W1);
         if (i == 2) m.location = job_name(2);
         assert_int_equal(ms_memory_add(&memory, &m, &seqs[i], NULL), MS_OK);
-        assert_int_equal(seqs[i], SCRIPT + 1 + i);
+        if (!t->s.kind->remote) assert_int_equal(seqs[i], SCRIPT + 1 + i);
     }
     must_read(&memory, "written through", "1 15 16 2 4 14 19 21 23 8 10 13 20");
     memory = memory_of(t->s.store, 1, W1);
@@ -1034,7 +1033,6 @@ static tape *shared_open(const store_kind *kind, const char *space)
 
 static void a_shared_worker_sees_conversation_own_stream_and_broadcasts(void **state)
 {
-    skip_on_a_server(state);
     tape *t = shared_open((const store_kind *)*state, "space");
     ms_memory w1 = shared_of(t->s.store, "space", W1, NULL, 0);
     ms_memory w2 = shared_of(t->s.store, "space", W2, NULL, 0);
@@ -1047,7 +1045,7 @@ static void a_shared_worker_sees_conversation_own_stream_and_broadcasts(void **s
                      MS_OK);
     assert_int_equal(test_memory_turn(&w2, MS_ROLE_ASSISTANT, ms_text("ho"), &next, NULL),
                      MS_OK);
-    assert_true(seq == 9 && next == 10);
+    assert_true(next > seq && (t->s.kind->remote || (seq == 9 && next == 10)));
     must_read(&w1, "w1 with a conversation", "0 0 5 8 7 9");
     must_read(&stranger, "a stranger with a conversation", "0 0 7 9");
     tape_close(t);
