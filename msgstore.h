@@ -93,9 +93,10 @@
  *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
  *                   [message] [record] [query]
  *   store part      [store] [change] [copy] [names] [plan] [core] [merge] [append]
- *                   [list] [mem] [flash] [format] [os] [log-map] [log-index] [log-find]
- *                   [log-sync] [log-append] [log-recover] [log-cursor] [log-list]
- *                   [log-open] [union] [memory] [find] [selfcheck]
+ *                   [list] [mem] [ring] [flash] [mem-open] [format] [os] [log-map]
+ *                   [log-index] [log-find] [log-sync] [log-append] [log-recover]
+ *                   [log-cursor] [log-list] [log-open] [union] [memory] [find]
+ *                   [selfcheck]
  *   formats part    [calls] [dialect] [template] [engine] [fmt-framework] [fmt-openai]
  *                   [fmt-envelope] [fmt-task] [fmt-session] [fmt-blocks]
  *                   [fmt-anthropic] [fmt-gemini] [fmt-pydantic] [formats] [shorten]
@@ -199,8 +200,9 @@
  *                           causes a failed assertion.
  *
  * MSGSTORE_STATIC, MSGSTORE_NO_DIALECTS, MSGSTORE_NO_LOG, MSGSTORE_RING and
- * MSGSTORE_FLASH must be the same in all files of a program. For logs on 32-bit Linux, include msgstore.h first in the file
- * with the implementation, so that files over 2 GiB work.
+ * MSGSTORE_FLASH must be the same in all files of a program. For logs on 32-bit Linux,
+ * include msgstore.h first in the file with the implementation, so that files over 2 GiB
+ * work.
  */
 
 #ifdef MSGSTORE_FREESTANDING
@@ -1395,6 +1397,9 @@ typedef struct ms_mem_desc {
 #ifdef MSGSTORE_RING
     bool drop_oldest;         /* a ring, see below; the buffer has twice MS_MEM_MIN */
 #endif
+#ifdef MSGSTORE_FLASH
+    struct ms_flash *flash;   /* a ring in flash, see [api-flash]; NULL: none */
+#endif
 } ms_mem_desc;
 
 #define MS_MEM_MIN 2048
@@ -1413,8 +1418,8 @@ typedef struct ms_mem_desc {
  *     that would not fit an empty buffer; or, where messages must be dropped, a batch
  *     with texts that lie in the store itself. MS_E_NOT_FOUND: the only message had texts
  *     that lie in a message that had to be dropped.
- *   - An append may invalidate what was read before it: pointers to messages, and cursors,
- *     which then return MS_E_CONFLICT. One thread at a time may use the store.
+ *   - An append may invalidate what was read before it: pointers to messages, and
+ *     cursors, which then return MS_E_CONFLICT. One thread at a time may use the store.
  *   - While an append drops messages, the buffer is no image. A store that must survive a
  *     power loss at that moment belongs into flash. */
 #endif
@@ -1454,13 +1459,18 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
  * are used in turn, so that they wear evenly. What an append returned for survives a
  * power loss at any moment; a batch is whole or absent. Reading takes place in RAM.
  *
- * The store is a ring, see ms_mem_desc.drop_oldest. Before a sector is erased its messages
- * are dropped from RAM, too, and facts of locations are written anew. After opening the
- * store has the newest messages that RAM takes, perhaps older ones than before; the first
- * turn of a location may lack its beginning.
+ * ms_mem_open with desc.flash opens the store that the flash has, or begins one. It reads
+ * all sectors and erases none. The store is a ring. Before a sector is erased its
+ * messages are dropped from RAM, too, and facts of locations are written anew. After
+ * opening the store has the newest messages that RAM takes, perhaps older ones than
+ * before; the first turn of a location may lack its beginning. ms_tick erases a sector
+ * ahead of time; otherwise the next append waits for it.
  *
- * The records of a message or a batch take up to a quarter of a sector less 24 bytes (96
- * with units of 32), all facts together up to an eighth. ms_redact is
+ * The records of a message or a batch take up to a quarter of a sector less 24 bytes (64
+ * with units of 32), each filled up to units; all facts up to an eighth (a 16th with
+ * units over 8). MS_E_IO: a callback failed, or did not do what it returned for; the
+ * message is absent. MS_E_POISONED: the last program of an append failed, so it is
+ * unknown whether the message is there; open the store again. ms_redact is
  * MS_E_UNSUPPORTED. */
 
 /* Set the first seven members, zero the others. It must outlive the store. */
@@ -1476,20 +1486,12 @@ typedef struct ms_flash {
     uint32_t sectors;         /* at least 3 */
     uint32_t unit;            /* a power of two up to 32; 0: 1 */
     uint32_t torn;            /* appends found without an end when it was opened */
-    uint32_t erases;          /* of the sector that was erased most often */
-    uint64_t order;           /* private from here: the sector that is written to */
-    uint32_t sector, at, next_erases;
+    uint64_t order;           /* sectors begun since the first one: each was erased about
+                                 order / sectors times */
+    uint32_t sector, at;      /* private from here: the end of the newest frame */
     bool erased;              /* the next sector is */
     bool poisoned;
 } ms_flash;
-
-/* Opens the store that the flash has, or begins one. desc: as for ms_mem_open, with a
- * buffer. Reads all sectors and erases none. MS_E_IO: a callback failed, also of appends:
- * the message is absent then. MS_E_POISONED, of appends: the last program of one failed,
- * so it is unknown whether the message is there; open the store again. ms_tick erases
- * a sector ahead of time; otherwise the next append waits for it. */
-MS_API ms_result ms_flash_open(ms_store **store, ms_flash *flash, const ms_mem_desc *desc,
-                               ms_error *err);
 #endif /* MSGSTORE_FLASH */
 
 /* ==== [api-log] the log file =========================================================
@@ -1726,17 +1728,17 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
                                 const ms_keep *keep, ms_copy_report *report,
                                 ms_error *err);
 
-/* ---- The same while the source takes appends: a log that runs for weeks keeps the newest
- * messages, and no call of the thread that appends waits for the disk.
+/* ---- The same while the source takes appends: a log that runs for weeks keeps the
+ * newest messages, and no call of the thread that appends waits for the disk.
  *
  *     another thread:           ms_rewrite_run until more is false
  *     the thread that appends:  ms_rewrite_end; from here on it uses the new store
  *     another thread:           closes the old store when no cursor reads it any more
  *
  * The source takes appends and changes until ms_rewrite_end if it is a writer's handle of
- * the log at to->path, without `shared`. Otherwise that log refuses appends from the first
- * run on, as in ms_log_rewrite. The errors are those of ms_log_rewrite. One call at a time
- * for each rewrite. */
+ * the log at to->path, without `shared`. Otherwise that log refuses appends from the
+ * first run on, as in ms_log_rewrite. The errors are those of ms_log_rewrite. One call at
+ * a time for each rewrite. */
 
 /* Set the first four members, zero the others. What they point to must not change until
  * the end. */
@@ -1750,17 +1752,17 @@ typedef struct ms_rewrite {
 } ms_rewrite;
 
 /* The first call makes the new file. Copies what the source has now, for about budget_us
- * microseconds (0: without a limit). The call that comes to the end syncs and verifies the
- * copy, as long as the disk takes, and sets *more to false. Another call does the same for
- * what was appended since. MS_E_CONFLICT: a message was redacted meanwhile; end the
- * rewrite and begin again. After any error end it. */
+ * microseconds (0: without a limit). The call that comes to the end syncs and verifies
+ * the copy, as long as the disk takes, and sets *more to false. Another call does the
+ * same for what was appended since. MS_E_CONFLICT: a message was redacted meanwhile; end
+ * the rewrite and begin again. After any error end it. */
 MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *more,
                                 ms_error *err);
 
 /* Ends: the source refuses appends, what was appended since the last run is copied, and
  * the new file gets the path. *fresh: the new log, open with the options of `to`; the
- * source has to be closed. fresh NULL: the rewrite is given up. It waits for the disk only
- * where each append does (MS_SYNC_EACH), and while another thread syncs the source.
+ * source has to be closed. fresh NULL: the rewrite is given up. It waits for the disk
+ * only where each append does (MS_SYNC_EACH), and while another thread syncs the source.
  * What was not durable in the source becomes so with the next sync, which syncs the
  * folder, too. MS_E_BUSY: a run is missing, or the source was synced after it; the
  * rewrite goes on. MS_E_DAMAGED: *fresh is open, see ms_log_rewrite. After other errors
@@ -3684,7 +3686,8 @@ MS_API ms_result ms_iso_read(ms_str text, int64_t *ns)
         return MS_E_RANGE;
     bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     if (month == 2 && day == 29 && !leap) return MS_E_RANGE;
-    int64_t part, t = ms__days_of(year, month, day) * 86400 + v[3] * 3600 + v[4] * 60 + v[5];
+    int64_t part, t = ms__days_of(year, month, day) * 86400;
+    t += v[3] * 3600 + v[4] * 60 + v[5];
     if (!ms__iso_tail(s, &t, &part)) return MS_E_SYNTAX;
     if (t >= INT64_MAX / MS__SECOND) *ns = INT64_MAX;
     else if (t < -INT64_MAX / MS__SECOND) *ns = -INT64_MAX;
@@ -10741,8 +10744,8 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
  *     36     4   check of bytes 16 to 31
  *     40    24   zero
  *
- * (E1) Records below the published end never change, except by redaction. A ring moves them
- *      when it drops others.
+ * (E1) Records below the published end never change, except by redaction. A ring moves
+ *      them when it drops others.
  * (E2) Sequence numbers rise with offsets.
  * (E3) Attaching takes no more memory than making took: the same steps ask for the same
  *      memory. So an image can be attached in the buffer where it was made.
@@ -11266,10 +11269,17 @@ static const ms_backend ms__mem_backend = {
     MS__CHANGES ? ms__append_unmeasured : NULL,
     MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside, NULL};
 
+
 #ifdef MSGSTORE_RING
-/* ---- A ring: a full buffer drops its oldest messages. The records that stay move to its
- * begin, are sealed for their new places, and entered as those of an image are. So a drop
- * costs about as much as attaching, and it happens once for a quarter of the messages. */
+/* ==== [ring] an arena store that drops its oldest messages =============================
+ * A full buffer drops its oldest messages. The records that stay move to its begin, are
+ * sealed for their new places, and entered as those of an image are. So a drop costs
+ * about as much as attaching, and it happens once for a quarter of the messages. The
+ * texts of an append may lie in records of the ring: they move, too.
+ *
+ * (N1) A place that a reader has is of one drop: cursors of an earlier one end.
+ * (N2) Numbers go on: a GAP record has the largest one that was given.
+ * ================================================================================== */
 
 /* The most that a message needs in names and posting lists, beside the texts of names. */
 #define MS__RING_INDEX                                                                  \
@@ -11281,7 +11291,7 @@ static const ms_backend ms__mem_backend = {
 typedef struct ms__ring {
     ms__mem *m;
     uint32_t x;           /* messages before this unit go */
-    uint64_t facts, most; /* bytes of facts from the record that is looked at on; at most */
+    uint64_t facts, most; /* bytes of facts from the next record on; at most */
     unsigned lent;        /* texts of the append that lie in records not yet looked at */
 } ms__ring;
 
@@ -11363,8 +11373,6 @@ static bool ms__ring_keeps(ms__ring *ring, const unsigned char *r, uint32_t unit
     return true;
 }
 
-/* ---- The texts of an append may lie in records of the ring. They move with them. */
-
 static bool ms__text_move(ms_str *text, const unsigned char *r, size_t size,
                           const unsigned char *to)
 {
@@ -11418,6 +11426,23 @@ static uint64_t ms__ring_move(ms__ring *ring)
     return end;
 }
 
+/* Enters a record. A key that was appended twice stands for the later message: the ring
+ * had dropped the earlier one, which flash still has. */
+static ms_result ms__ring_adopt(ms__mem *m, const unsigned char *r, ms_error *err)
+{
+    ms__live *live = &m->tail.live;
+    const unsigned char *known;
+    MS__TRY(ms__mem_adopt(m, r, err));
+    ms_str key = ms_get(ms__msg(r), MS_F_KEY).text;
+    if (!key.ptr || r[4] != MS__KIND_MESSAGE) return MS_OK;
+    ms__loc *loc = ms__loc_get(live, ms__location(ms__msg(r)), false);
+    uint64_t hash = ms__name_hash(live, MS__KEYS, loc->name.node.hash, key);
+    ms__key *k = ms__key_in(&m->core, &m->tail, NULL, &live->names[MS__KEYS].root, hash,
+                            loc, key, &known);
+    if (k) k->entry = (uint32_t)((size_t)(r - m->buffer.base) / 8);
+    return MS_OK;
+}
+
 /* Enters the records up to `end` anew. */
 static void ms__ring_enter(ms__mem *m, uint64_t end)
 {
@@ -11427,13 +11452,15 @@ static void ms__ring_enter(ms__mem *m, uint64_t end)
     m->tail.live.floor = end;
     m->core.edited = 0;
     m->drops++;
-    while (at < end && ms__mem_adopt(m, m->buffer.base + at, NULL) == MS_OK)
+    while (at < end && ms__ring_adopt(m, m->buffer.base + at, NULL) == MS_OK)
         at += ms__padded(ms__get32(m->buffer.base + at));
     MS_ASSERT(at == end); /* E3 */
     m->tail.filled = (uint32_t)(at / 8);
     ms__image_end(m, at);
     ms__tail_show(&m->tail);
-    if (m->tail.live.last_seq < given) (void)ms__gap_put(m, given, NULL);
+    if (m->tail.live.last_seq >= given) return;
+    m->tail.live.gap_seq = given; /* even where the record has no room */
+    (void)ms__gap_put(m, given, NULL);
 }
 
 /* Drops the messages before unit x, and older facts of over `most` bytes. */
@@ -11450,7 +11477,7 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
     ring.most = most;
     if (m->run) ring.lent = ms__run_move(m->run, base, m->buffer.span, base);
     if (ring.lent > 0 && m->run->n > 1) /* the caller's envelopes stay as they are */
-        return ms__fail(err, MS_E_FULL, "a batch that has texts of the store itself needs "
+        return ms__fail(err, MS_E_FULL, "a batch with texts of the store itself needs "
                         "the room of messages");
     if (ring.lent > 0) m->run->layout = NULL;
     for (ms__node *n = m->tail.live.names[MS__LOCS].first; n; n = n->next)
@@ -11572,6 +11599,446 @@ static void ms__ring_begin(ms__mem *m)
 }
 #endif /* MSGSTORE_RING */
 
+
+#ifdef MSGSTORE_FLASH
+/* ==== [flash] a log in raw flash =======================================================
+ * The store is one of [mem], a ring; its home writes each append to flash as a frame,
+ * between sealing the records and showing them. Nothing is read from flash after opening,
+ * but for the check of what was programmed.
+ *
+ *   sector   [ head ][ frame ][ frame ] ... erased
+ *   frame    [ header ][ record ][ record ] ... [ commit ]      each begins at a unit
+ *
+ * Units here are those of the flash, at least 8 bytes; what is left of one stays erased.
+ * The order of a sector is one more than that of the sector before it. All checks begin
+ * with it, so what an erasure left over is no part of a later sector.
+ *
+ *   head, 32 bytes                           header of a frame, 12 bytes
+ *      0   4   "MSF2"                           0   4   bytes of its records; the highest
+ *      4   4   size of a sector                         bit is set in a frame of facts
+ *      8   8   order                            4   4   offset in the sector
+ *     16   8   last number before it            8   4   CRC32C of order and bytes 0 to 7
+ *     24   4   CRC32C of bytes 0 to 23       commit, 8 bytes: CRC32C of order and
+ *     28   4   zero                              records, and its complement
+ *
+ * (F1) A frame counts if header and commit hold. The commit is programmed last, after the
+ *      rest was read back. So an append is whole or absent.
+ * (F2) A sector counts if its head holds. The head is overwritten with zeros before the
+ *      sector is erased: what a torn erasure makes of zeros holds no CRC.
+ * (F3) Before a sector is retired the ring drops its messages, and a frame in the newest
+ *      sector has all facts. So RAM never has what flash lacks.
+ * (F4) A program begins after the last unit that is not erased, so no unit is programmed
+ *      twice, but for the zeros of F2.
+ * ================================================================================== */
+
+#define MS__FLASH_MAGIC  0x3246534Du
+#define MS__FLASH_HEAD   32u
+#define MS__FRAME_HEAD   12u
+#define MS__FRAME_COMMIT 8u
+#define MS__FRAME_FACTS  0x80000000u
+#define MS__BURN         32u /* the largest unit */
+
+/* Rounds up to units. */
+static uint32_t ms__flash_units(const ms_flash *f, uint32_t size)
+{
+    uint32_t unit = f->unit < 8 ? 8 : f->unit;
+    return (size + unit - 1) & ~(unit - 1);
+}
+
+/* Bytes of flash that a frame takes. */
+static uint32_t ms__frame_span(const ms_flash *f, uint32_t size)
+{
+    return ms__flash_units(f, MS__FRAME_HEAD) + size +
+           ms__flash_units(f, MS__FRAME_COMMIT);
+}
+
+/* The most bytes of records in a frame of an append. */
+static uint32_t ms__frame_most(const ms_flash *f)
+{
+    uint32_t quarter = f->sector_size / 4;
+    return quarter - quarter % ms__flash_units(f, 1) - ms__frame_span(f, 0);
+}
+
+static ms_result ms__flash_failed(const char *what, uint32_t sector, uint32_t at,
+                                  const ms_flash *f, ms_error *err)
+{
+    return ms__fail(err, MS_E_IO, "cannot %s the flash at %u", what,
+                    (uint64_t)sector * f->sector_size + at);
+}
+
+static bool ms__flash_read(const ms_flash *f, uint32_t sector, uint32_t at, void *out,
+                           uint32_t size)
+{
+    return f->read(f->ctx, sector * f->sector_size + at, out, size);
+}
+
+static uint32_t ms__flash_seed(uint64_t order) { return ms__seed_at(0, order); }
+
+/* ---- Writing. */
+
+/* Where the next bytes go, and what went there. */
+typedef struct ms__burn {
+    const ms_flash *f;
+    uint32_t at, crc;
+    bool ok; /* all was programmed, and read back as it should be */
+} ms__burn;
+
+static ms__burn ms__burn_at(const ms_flash *f, uint32_t sector, uint32_t at)
+{
+    ms__burn b;
+    b.f = f;
+    b.at = sector * f->sector_size + at;
+    b.crc = 0;
+    b.ok = true;
+    return b;
+}
+
+/* Programs bytes from a unit on, and reads them back. */
+static void ms__burn_put(ms__burn *b, const unsigned char *bytes, uint32_t size)
+{
+    const ms_flash *f = b->f;
+    unsigned char last[MS__BURN], back[MS__BURN];
+    uint32_t all = ms__flash_units(f, size), unit = ms__flash_units(f, 1);
+    uint32_t whole = size & ~(unit - 1);
+    memset(last, 255, sizeof last);
+    memcpy(last, bytes + whole, size - whole);
+    if (b->ok && whole > 0) b->ok = f->program(f->ctx, b->at, bytes, whole);
+    if (b->ok && whole < all) b->ok = f->program(f->ctx, b->at + whole, last, unit);
+    for (uint32_t at = 0, n; b->ok && at < all; at += n) {
+        const unsigned char *from = at < whole ? bytes + at : last;
+        n = at < whole ? (uint32_t)ms__min(whole - at, sizeof back) : unit;
+        b->ok = f->read(f->ctx, b->at + at, back, n) && memcmp(back, from, n) == 0;
+        b->crc = ms__crc32c(b->crc, from, n);
+    }
+    b->at += all;
+}
+
+/* Puts the records of an append at r, or (NULL) all facts. b NULL: only counts. Returns
+ * their bytes of flash. */
+static uint32_t ms__burn_records(const ms__mem *m, const unsigned char *r, uint32_t size,
+                                 ms__burn *b)
+{
+    uint32_t bytes = 0, n = r ? size : MS__CHANGES ? m->tail.live.others.count : 0;
+    for (uint32_t i = 0, padded = 1; i < n; i += r ? padded : 1) {
+        const unsigned char *record = r ? r + i : ms__fact_at(m, i);
+        if (!record) continue;
+        padded = ms__padded(ms__get32(record));
+        if (b) ms__burn_put(b, record, padded);
+        bytes += ms__flash_units(m->flash, padded);
+    }
+    return bytes;
+}
+
+/* ---- Heads and frames. */
+
+static bool ms__flash_head(const ms_flash *f, uint32_t sector, unsigned char *h)
+{
+    return ms__flash_read(f, sector, 0, h, MS__FLASH_HEAD) &&
+           ms__get32(h) == MS__FLASH_MAGIC && ms__get32(h + 4) == f->sector_size &&
+           ms__get32(h + 24) == ms__crc32c(0, h, 24);
+}
+
+static uint32_t ms__flash_next(const ms_flash *f) { return (f->sector + 1) % f->sectors; }
+
+/* Begins the next sector, which is erased. */
+static ms_result ms__flash_turn(ms_flash *f, uint64_t given, ms_error *err)
+{
+    unsigned char h[MS__FLASH_HEAD];
+    uint32_t next = ms__flash_next(f);
+    ms__burn b = ms__burn_at(f, next, 0);
+    memset(h, 0, sizeof h);
+    ms__put32(h, MS__FLASH_MAGIC);
+    ms__put32(h + 4, f->sector_size);
+    ms__put64(h + 8, f->order + 1);
+    ms__put64(h + 16, given);
+    ms__put32(h + 24, ms__crc32c(0, h, 24));
+    f->erased = false;
+    ms__burn_put(&b, h, sizeof h);
+    if (!b.ok) return ms__flash_failed("program", next, 0, f, err);
+    f->sector = next;
+    f->order++;
+    f->at = MS__FLASH_HEAD;
+    return MS_OK;
+}
+
+static uint32_t ms__frame_check(uint64_t order, const unsigned char *h)
+{
+    return ms__crc32c(ms__flash_seed(order), h, 8);
+}
+
+/* Writes a frame: the records of an append at r, or (NULL) all facts. */
+static ms_result ms__frame_put(ms__mem *m, const unsigned char *r, uint32_t size,
+                               ms_error *err)
+{
+    ms_flash *f = m->flash;
+    unsigned char h[MS__FRAME_HEAD];
+    uint32_t bytes = ms__burn_records(m, r, size, NULL), span = ms__frame_span(f, bytes);
+    if (span > f->sector_size - f->at)
+        MS__TRY(ms__flash_turn(f, ms__given_seq(&m->tail.live), err));
+    uint32_t at = f->at;
+    ms__burn b = ms__burn_at(f, f->sector, at);
+    f->at += span;
+    ms__put32(h, r ? bytes : bytes | MS__FRAME_FACTS);
+    ms__put32(h + 4, at);
+    ms__put32(h + 8, ms__frame_check(f->order, h));
+    ms__burn_put(&b, h, sizeof h);
+    b.crc = ms__flash_seed(f->order);
+    (void)ms__burn_records(m, r, size, &b);
+    if (!b.ok) return ms__flash_failed("program", f->sector, at, f, err);
+    ms__put32(h, b.crc);
+    ms__put32(h + 4, ~b.crc);
+    ms__burn_put(&b, h, MS__FRAME_COMMIT);
+    if (b.ok) return MS_OK;
+    f->poisoned = true;
+    return ms__fail(err, MS_E_POISONED,
+                    "the flash at %u did not take the end of an append",
+                    (uint64_t)f->sector * f->sector_size + at);
+}
+
+/* F1 of a frame whose header holds. */
+static bool ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t order,
+                            uint32_t at, uint32_t size)
+{
+    unsigned char bytes[64];
+    uint32_t crc = ms__flash_seed(order);
+    at += ms__flash_units(f, MS__FRAME_HEAD);
+    for (uint32_t n; size > 0; at += n, size -= n) {
+        n = (uint32_t)ms__min(size, sizeof bytes);
+        if (!ms__flash_read(f, sector, at, bytes, n)) return false;
+        crc = ms__crc32c(crc, bytes, n);
+    }
+    return ms__flash_read(f, sector, at, bytes, MS__FRAME_COMMIT) &&
+           ms__get32(bytes) == crc && ms__get32(bytes + 4) == ~crc;
+}
+
+/* ---- Room: the next sector is erased before an append may need it. */
+
+/* F3, for the oldest sector. */
+static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
+{
+    unsigned char h[MS__FLASH_HEAD];
+    ms_flash *f = m->flash;
+    ms_result result = MS_OK;
+    const ms__postings *all = &m->tail.live.all;
+    uint32_t x = MS__IMAGE_HEAD / 8, most = f->sector_size / (f->unit > 8 ? 16 : 8);
+    if (ms__flash_head(f, (oldest + 1) % f->sectors, h))
+        x = (uint32_t)ms__place_of(&m->core, &m->tail, m->tail.filled,
+                                   ms__get64(h + 16) + 1, true, &result);
+    uint32_t first = all->count ? ms__postings_entry(all, 0) : m->tail.filled;
+    if (first < x || ms__facts_size(m) > most) MS__TRY(ms__ring_drop(m, x, most, err));
+    uint32_t facts = ms__burn_records(m, NULL, 0, NULL);
+    /* without room there were several power losses right here: the facts are given up */
+    if (facts == 0 || ms__frame_span(f, facts) > f->sector_size - f->at) return MS_OK;
+    return ms__frame_put(m, NULL, 0, err);
+}
+
+static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
+{
+    unsigned char h[MS__FLASH_HEAD];
+    ms_flash *f = m->flash;
+    uint32_t next = ms__flash_next(f);
+    if (f->poisoned)
+        return ms__fail(err, MS_E_POISONED, "an append to the flash failed at its end");
+    if (f->erased) return MS_OK;
+    if (ms__flash_head(f, next, h)) {
+        if (ms__get64(h + 8) + f->sectors == f->order + 1)
+            MS__TRY(ms__flash_leave(m, next, err));
+        memset(h, 0, sizeof h);
+        if (!f->program(f->ctx, next * f->sector_size, h, MS__FLASH_HEAD))
+            return ms__flash_failed("program", next, 0, f, err);
+    }
+    f->erased = f->erase(f->ctx, next);
+    return f->erased ? MS_OK : ms__flash_failed("erase", next, 0, f, err);
+}
+
+/* ---- The store: that of [ring] with another home. */
+
+static ms_result ms__flash_publish(ms__core *core, const ms__append_run *run,
+                                   ms_error *err)
+{
+    ms__mem *m = ms__mem_of(&core->store);
+    const unsigned char *r = ms__mem_at(core, run->start);
+    uint32_t size = (uint32_t)(run->offset - run->start), most = ms__frame_most(m->flash);
+    uint32_t bytes = ms__burn_records(m, r, size, NULL);
+    if (bytes > most)
+        return ms__fail(err, MS_E_TOO_LARGE,
+                        "the append takes %u bytes, the limit is %u", (uint64_t)bytes,
+                        (uint64_t)most);
+    MS__TRY(ms__frame_put(m, r, size, err));
+    return ms__mem_publish(core, run, err);
+}
+
+static const ms__home ms__flash_home = {ms__mem_at, ms__mem_room, ms__mem_written,
+                                        ms__flash_publish, ms__mem_no_room, NULL};
+
+static ms_result ms__flash_tick(ms_store *store, uint32_t budget_us, ms_error *err)
+{
+    ms__mem *m = ms__mem_of(store);
+    (void)budget_us;
+    ms__lock_take(&m->lock);
+    ms_result code = ms__flash_settle(m, err);
+    ms__lock_give(&m->lock);
+    return code;
+}
+
+static ms_result ms__flash_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
+{
+    (void)err;
+    if (durable_seq) *durable_seq = ms__mem_of(store)->tail.live.last_seq;
+    return MS_OK;
+}
+
+static const ms_backend ms__flash_backend = {
+    ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
+    ms__ring_stat, ms__flash_sync, ms__mem_close, ms__flash_tick, NULL,
+    MS__CHANGES ? ms__append_unmeasured : NULL, NULL, &ms__ring_inside, NULL};
+
+/* ---- Opening: the records of all whole frames are entered, oldest first. */
+
+/* Enters a record of a sector. */
+static ms_result ms__flash_enter(ms__mem *m, uint32_t sector, uint32_t at, uint32_t size,
+                                 ms_error *err)
+{
+    ms__image im;
+    ms__live *live = &m->tail.live;
+    uint64_t offset = (uint64_t)m->tail.filled * 8;
+    unsigned char *r = m->buffer.base + offset;
+    MS__TRY(ms__mem_place(m, &offset, size, err));
+    if (!ms__flash_read(m->flash, sector, at, r, size))
+        return ms__flash_failed("read", sector, at, m->flash, err);
+    ms__seal_at(m->core.seed, offset, r);
+    memset(&im, 0, sizeof im);
+    im.base = m->buffer.base;
+    im.at = offset;
+    im.end = offset + size;
+    im.seed = m->core.seed;
+    im.last_seq = ms__given_seq(live);
+    if (ms__image_record(&im, NULL) != MS_OK || r[4] == MS__KIND_GAP) return MS_OK;
+    ms_result code = ms__ring_adopt(m, r, err);
+    m->tail.filled = (uint32_t)((code == MS_OK ? im.end : offset) / 8);
+    if (code != MS_OK) return code;
+    ms__image_end(m, im.end);
+    ms__tail_show(&m->tail);
+    return MS_OK;
+}
+
+/* Enters the records of a frame. */
+static ms_result ms__frame_take(ms__mem *m, uint32_t sector, uint32_t at, uint32_t size,
+                                ms_error *err)
+{
+    unsigned char h[4];
+    const ms_flash *f = m->flash;
+    at += ms__flash_units(f, MS__FRAME_HEAD);
+    for (uint32_t end = at + size, padded; at < end; at += ms__flash_units(f, padded)) {
+        ms_result code = MS_E_FULL;
+        if (!ms__flash_read(f, sector, at, h, 4))
+            return ms__flash_failed("read", sector, at, f, err);
+        padded = end - at;
+        if (ms__get32(h) < padded) padded = ms__padded(ms__get32(h));
+        if (padded <= MS__HEADER || padded > end - at) return MS_OK;
+        while (code == MS_E_FULL) {
+            code = ms__flash_enter(m, sector, at, padded, err);
+            m->tail.live.floor = (uint64_t)m->tail.filled * 8;
+            if (code == MS_E_FULL) MS__TRY(ms__ring_turn(m, err));
+        }
+        MS__TRY(code);
+    }
+    return MS_OK;
+}
+
+/* Takes in a sector. It becomes the one that is written to, from after its last unit that
+ * is not erased. */
+static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
+                                ms_error *err)
+{
+    unsigned char h[MS__BURN];
+    ms_flash *f = m->flash;
+    uint32_t unit = ms__flash_units(f, 1), at = MS__FLASH_HEAD, step;
+    bool torn = false;
+    f->sector = sector;
+    f->order = order;
+    f->at = at;
+    for (; at < f->sector_size; at += step) {
+        uint32_t n = (uint32_t)ms__min(ms__flash_units(f, MS__FRAME_HEAD),
+                                       f->sector_size - at);
+        if (!ms__flash_read(f, sector, at, h, n))
+            return ms__flash_failed("read", sector, at, f, err);
+        uint32_t size = ms__get32(h) & ~MS__FRAME_FACTS, used = 0;
+        bool frame = n >= MS__FRAME_HEAD && ms__get32(h + 4) == at &&
+                     ms__get32(h + 8) == ms__frame_check(order, h) &&
+                     size <= f->sector_size &&
+                     at + ms__frame_span(f, size) <= f->sector_size;
+        bool whole = frame && ms__frame_holds(f, sector, order, at, size);
+        for (uint32_t i = 0; i < unit; i++) used += h[i] != 255;
+        step = frame ? ms__frame_span(f, size) : unit;
+        if (used) f->at = at + step;
+        if (used && !whole && (frame || !torn)) f->torn++;
+        torn = !frame;
+        if (!whole) continue;
+        if ((ms__get32(h) & MS__FRAME_FACTS) && ms__facts_size(m) > 0) /* none before */
+            MS__TRY(ms__ring_drop(m, MS__IMAGE_HEAD / 8, 0, err));
+        MS__TRY(ms__frame_take(m, sector, at, size, err));
+    }
+    return MS_OK;
+}
+
+static ms_result ms__flash_check(ms_flash *f, ms_error *err)
+{
+    if (f->unit == 0) f->unit = 1;
+    bool unit = f->unit <= MS__BURN && (f->unit & (f->unit - 1)) == 0;
+    if (unit && f->sector_size % 32 == 0 && f->sector_size >= 1024 && f->sectors >= 3 &&
+        (uint64_t)f->sector_size * f->sectors <= UINT32_MAX)
+        return MS_OK;
+    return ms__fail(err, MS_E_ARGUMENT, "%u sectors of %u bytes, programmed by %u: see "
+                    "ms_flash", (uint64_t)f->sectors, (uint64_t)f->sector_size,
+                    (uint64_t)f->unit);
+}
+
+/* Fills an empty ring with what the flash has. */
+static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
+{
+    unsigned char h[MS__FLASH_HEAD];
+    uint32_t newest = 0, n = 0;
+    uint64_t order = 0;
+    f->torn = 0;
+    f->erased = f->poisoned = false;
+    for (uint32_t i = 0; i < f->sectors; i++) {
+        if (!ms__flash_head(f, i, h) || ms__get64(h + 8) <= order) continue;
+        order = ms__get64(h + 8);
+        newest = i;
+    }
+    for (; n < f->sectors && n < order; n++) {
+        uint32_t i = (newest + f->sectors - n) % f->sectors;
+        if (!ms__flash_head(f, i, h) || ms__get64(h + 8) != order - n) break;
+    }
+    m->flash = f;
+    f->sector = f->sectors - 1; /* before the first one, full */
+    f->order = 0;
+    f->at = f->sector_size;
+    while (n-- > 0) {
+        uint32_t sector = (newest + f->sectors - n) % f->sectors;
+        if (ms__flash_head(f, sector, h)) /* numbers go on, whatever is left */
+            ms__gap_named(&m->tail.live.gap_seq, m->tail.live.last_seq,
+                          ms__get64(h + 16));
+        MS__TRY(ms__flash_scan(m, sector, order - n, err));
+    }
+    /* changes whose messages are gone go, too */
+    MS__TRY(ms__ring_drop(m, MS__IMAGE_HEAD / 8, UINT64_MAX, err));
+    m->dropped = 0;
+    if (m->max_message > ms__frame_most(f)) m->max_message = ms__frame_most(f);
+    m->before = ms__flash_settle;
+    m->core.home = &ms__flash_home;
+    m->core.store.backend = &ms__flash_backend;
+    return MS_OK;
+}
+#endif /* MSGSTORE_FLASH */
+
+
+/* ==== [mem-open] opening, resetting and attaching arena stores =========================
+ * In a buffer the store's own struct stands at the end. Attaching verifies every record
+ * of the image before the store is used.
+ * ================================================================================== */
+
 static bool ms__is_mem(const ms_store *store)
 {
 #ifdef MSGSTORE_RING
@@ -11579,8 +12046,6 @@ static bool ms__is_mem(const ms_store *store)
 #endif
     return store->backend == &ms__mem_backend;
 }
-
-/* ---- Opening. */
 
 static void ms__mem_named(ms__mem *m, uint64_t id)
 {
@@ -11623,6 +12088,16 @@ static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
     ms__lock_init(&m->lock);
 }
 
+#ifdef MSGSTORE_RING
+static bool ms__mem_drops(const ms_mem_desc *desc)
+{
+#ifdef MSGSTORE_FLASH
+    if (desc->flash) return true;
+#endif
+    return desc->drop_oldest;
+}
+#endif
+
 static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
 {
     size_t chunk = desc->chunk_size;
@@ -11646,10 +12121,13 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
                         "chunk_size is %u, a power of two from 1024 on was expected",
                         (uint64_t)chunk);
 #ifdef MSGSTORE_RING
-    if (desc->drop_oldest && desc->buffer_size < 2 * MS_MEM_MIN)
+    if (ms__mem_drops(desc) && desc->buffer_size < 2 * MS_MEM_MIN)
         return ms__fail(err, MS_E_ARGUMENT,
-                        "the buffer has %u bytes, to drop_oldest it needs %u",
+                        "the buffer has %u bytes, a ring needs %u",
                         (uint64_t)desc->buffer_size, (uint64_t)2 * MS_MEM_MIN);
+#endif
+#ifdef MSGSTORE_FLASH
+    if (desc->flash) return ms__flash_check(desc->flash, err);
 #endif
     return MS_OK;
 }
@@ -11669,7 +12147,7 @@ static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
     m->tail.live.buffer = m->buffer.base;
     ms__mem_begin(m, desc);
 #ifdef MSGSTORE_RING
-    if (desc->drop_oldest) ms__ring_begin(m);
+    if (ms__mem_drops(desc)) ms__ring_begin(m);
 #endif
     return m;
 }
@@ -11708,6 +12186,9 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
         while ((size_t)1 << m->shift < desc->chunk_size) m->shift++;
         ms__mem_begin(m, desc);
     }
+#ifdef MSGSTORE_FLASH
+    if (desc->flash) MS__TRY(ms__flash_begin(m, desc->flash, err));
+#endif
     m->core.store.open = MS_STORE_OPEN;
     *store = &m->core.store;
     return MS_OK;
@@ -11770,6 +12251,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     if (!desc || !desc->buffer)
         return ms__fail(err, MS_E_ARGUMENT, "attaching needs the buffer with the image");
     MS__TRY(ms__mem_desc_check(desc, err));
+#ifdef MSGSTORE_FLASH
+    if (desc->flash)
+        return ms__fail(err, MS_E_ARGUMENT, "a store in flash is opened, not attached");
+#endif
     memset(&im, 0, sizeof im);
     im.base = (const unsigned char *)desc->buffer;
     im.size = desc->buffer_size;
@@ -11803,552 +12288,6 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     *store = &m->core.store;
     return MS_OK;
 }
-
-
-#ifdef MSGSTORE_FLASH
-/* ==== [flash] a log in raw flash =======================================================
- * The store is one of [mem], a ring; its home writes each append to flash as a frame,
- * between sealing the records and showing them. Nothing is read from flash after opening.
- *
- *   sector   [ head ][ frame ][ frame ] ... erased
- *   frame    [ header 16 ][ records ][ commit ]          each part begins at a unit
- *
- * Units here are those of the flash, at least 8 bytes. The order of a sector is one more
- * than that of the sector before it; all checks begin with it, so that what an erasure
- * left over is no part of a later sector.
- *
- *   head, 32 bytes                           header of a frame, 16 bytes
- *      0   4   "MSF1"                           0   4   bytes of its records; the highest
- *      4   4   size of a sector                         bit is set in a frame of facts
- *      8   8   order                            4   4   CRC32C of order and records
- *     16   8   last number before it            8   4   offset in the sector
- *     24   4   erasures                        12   4   CRC32C of order and bytes 0 to 11
- *     28   4   CRC32C of bytes 0 to 27       commit: the complement of the last word
- *
- * (F1) A frame counts if header, commit and CRC hold. The commit is programmed last, after
- *      the rest was read back. So an append is whole or absent.
- * (F2) A sector counts if its head holds. The head is overwritten with zeros before the
- *      sector is erased: what a torn erasure makes of zeros holds no CRC.
- * (F3) Before a sector is retired the ring drops its messages, and a frame in the newest
- *      sector has all facts. So RAM never has what flash lacks.
- * (F4) A program begins after the last byte that is not erased, so no unit is programmed
- *      twice, but for the zeros of F2.
- * ================================================================================== */
-
-#define MS__FLASH_MAGIC 0x3146534Du
-#define MS__FLASH_HEAD  32u
-#define MS__FRAME_HEAD  16u
-#define MS__FRAME_FACTS 0x80000000u
-#define MS__BURN        32u /* the largest unit */
-
-static uint32_t ms__flash_unit(const ms_flash *f) { return f->unit < 8 ? 8 : f->unit; }
-
-/* Rounds up to units. */
-static uint32_t ms__flash_units(const ms_flash *f, uint32_t size)
-{
-    uint32_t unit = ms__flash_unit(f);
-    return (size + unit - 1) & ~(unit - 1);
-}
-
-/* The most bytes of records in a frame of an append. */
-static uint32_t ms__frame_most(const ms_flash *f)
-{
-    return f->sector_size / 4 - ms__flash_units(f, MS__FRAME_HEAD) - ms__flash_unit(f);
-}
-
-/* Where the first frame of a sector begins. */
-static uint32_t ms__flash_begin(const ms_flash *f)
-{
-    return ms__flash_units(f, MS__FLASH_HEAD);
-}
-
-/* Bytes of flash that a frame takes. */
-static uint32_t ms__frame_span(const ms_flash *f, uint32_t size)
-{
-    return ms__flash_units(f, MS__FRAME_HEAD) + ms__flash_units(f, size) +
-           ms__flash_unit(f);
-}
-
-static uint32_t ms__flash_next(const ms_flash *f) { return (f->sector + 1) % f->sectors; }
-
-static ms_result ms__flash_failed(const char *what, uint64_t at, ms_error *err)
-{
-    return ms__fail(err, MS_E_IO, "cannot %s the flash at %u", what, at);
-}
-
-static bool ms__flash_read(const ms_flash *f, uint32_t sector, uint32_t at, void *out,
-                           uint32_t size)
-{
-    return f->read(f->ctx, sector * f->sector_size + at, out, size);
-}
-
-/* ---- Writing: bytes are collected into units. */
-
-typedef struct ms__burn {
-    const ms_flash *f;
-    uint32_t at, n; /* where the unit begins, bytes of it */
-    bool ok;
-    unsigned char unit[MS__BURN];
-} ms__burn;
-
-static void ms__burn_begin(ms__burn *b, const ms_flash *f, uint32_t sector, uint32_t at)
-{
-    b->f = f;
-    b->at = sector * f->sector_size + at;
-    b->n = 0;
-    b->ok = true;
-}
-
-static void ms__burn_program(ms__burn *b, const void *bytes, uint32_t size)
-{
-    b->ok = b->ok && b->f->program(b->f->ctx, b->at, bytes, size);
-    b->at += size;
-}
-
-static void ms__burn_put(ms__burn *b, const unsigned char *bytes, uint32_t size)
-{
-    uint32_t unit = ms__flash_unit(b->f);
-    while (size > 0) {
-        uint32_t whole = b->n == 0 ? size & ~(unit - 1) : 0;
-        if (whole > 0) {
-            ms__burn_program(b, bytes, whole);
-        } else {
-            whole = (uint32_t)ms__min(unit - b->n, size);
-            memcpy(b->unit + b->n, bytes, whole);
-            b->n += whole;
-            if (b->n == unit) ms__burn_program(b, b->unit, unit);
-            if (b->n == unit) b->n = 0;
-        }
-        bytes += whole;
-        size -= whole;
-    }
-}
-
-/* Fills the unit up with bytes that stay erased. */
-static void ms__burn_end(ms__burn *b)
-{
-    static const unsigned char blank[8] = {255, 255, 255, 255, 255, 255, 255, 255};
-    while (b->n > 0) ms__burn_put(b, blank, b->n & 7 ? 8 - (b->n & 7) : 8);
-}
-
-/* ---- Heads. */
-
-static bool ms__flash_head(const ms_flash *f, uint32_t sector, unsigned char *h)
-{
-    return ms__flash_read(f, sector, 0, h, MS__FLASH_HEAD) &&
-           ms__get32(h) == MS__FLASH_MAGIC && ms__get32(h + 4) == f->sector_size &&
-           ms__get32(h + 28) == ms__crc32c(0, h, 28);
-}
-
-/* Begins the next sector, which is erased. */
-static ms_result ms__flash_turn(ms_flash *f, uint64_t given, ms_error *err)
-{
-    ms__burn b;
-    unsigned char h[MS__FLASH_HEAD], written[MS__FLASH_HEAD];
-    uint32_t next = ms__flash_next(f);
-    ms__put32(h, MS__FLASH_MAGIC);
-    ms__put32(h + 4, f->sector_size);
-    ms__put64(h + 8, f->order + 1);
-    ms__put64(h + 16, given);
-    ms__put32(h + 24, f->next_erases);
-    ms__put32(h + 28, ms__crc32c(0, h, 28));
-    f->erased = false;
-    ms__burn_begin(&b, f, next, 0);
-    ms__burn_put(&b, h, sizeof h);
-    ms__burn_end(&b);
-    if (!b.ok || !ms__flash_head(f, next, written) || memcmp(h, written, sizeof h) != 0)
-        return ms__flash_failed("program", (uint64_t)next * f->sector_size, err);
-    f->sector = next;
-    f->order++;
-    f->at = ms__flash_begin(f);
-    return MS_OK;
-}
-
-/* ---- Frames. */
-
-static uint32_t ms__flash_seed(uint64_t order)
-{
-    return ms__seed_at(0, order);
-}
-
-static uint32_t ms__frame_check(uint64_t order, const unsigned char *h)
-{
-    return ms__crc32c(ms__flash_seed(order), h, 12);
-}
-
-/* The CRC of what stands at an offset of a sector; *ok: false if it cannot be read. */
-static uint32_t ms__flash_crc(const ms_flash *f, uint32_t sector, uint32_t at,
-                              uint32_t size, uint32_t crc, bool *ok)
-{
-    unsigned char bytes[64];
-    for (uint32_t n; size > 0; at += n, size -= n) {
-        n = (uint32_t)ms__min(size, sizeof bytes);
-        *ok = *ok && ms__flash_read(f, sector, at, bytes, n);
-        if (!*ok) return 0;
-        crc = ms__crc32c(crc, bytes, n);
-    }
-    return crc;
-}
-
-/* The header of a frame; false: none stands there. */
-static bool ms__frame_head(const ms_flash *f, uint32_t sector, uint64_t order,
-                           uint32_t at, unsigned char *h)
-{
-    if (f->sector_size - at < ms__frame_span(f, 8)) return false;
-    if (!ms__flash_read(f, sector, at, h, MS__FRAME_HEAD)) return false;
-    uint32_t size = ms__get32(h) & ~MS__FRAME_FACTS;
-    return ms__get32(h + 12) == ms__frame_check(order, h) && ms__get32(h + 8) == at &&
-           size <= f->sector_size && ms__frame_span(f, size) <= f->sector_size - at;
-}
-
-/* F1 of a frame whose header was read. */
-static bool ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t order,
-                            uint32_t at, const unsigned char *h)
-{
-    unsigned char commit[4];
-    bool ok = true;
-    uint32_t size = ms__get32(h) & ~MS__FRAME_FACTS, first = ms__flash_units(f, 16);
-    uint32_t last = at + ms__frame_span(f, size) - ms__flash_unit(f);
-    uint32_t crc = ms__flash_crc(f, sector, at + first, size, ms__flash_seed(order), &ok);
-    return ok && crc == ms__get32(h + 4) && ms__flash_read(f, sector, last, commit, 4) &&
-           ms__get32(commit) == ~ms__get32(h + 12);
-}
-
-/* Adds all facts, in their order, to a CRC, or (b) writes them. */
-static void ms__flash_facts(const ms__mem *m, uint32_t *crc, ms__burn *b)
-{
-    for (uint32_t i = 0; MS__CHANGES && i < m->tail.live.others.count; i++) {
-        const unsigned char *r = ms__fact_at(m, i);
-        if (!r) continue;
-        uint32_t size = ms__padded(ms__get32(r));
-        *crc = ms__crc32c(*crc, r, size);
-        if (b) ms__burn_put(b, r, size);
-    }
-}
-
-/* Writes a frame: the records r, or (NULL) all facts. */
-static ms_result ms__flash_put(ms__mem *m, const unsigned char *r, uint32_t size,
-                               ms_error *err)
-{
-    ms__burn b;
-    ms_flash *f = m->flash;
-    const ms__live *live = &m->tail.live;
-    unsigned char h[MS__FRAME_HEAD], written[MS__FRAME_HEAD], commit[4];
-    uint32_t at, crc, span = ms__frame_span(f, size);
-    if (span > f->sector_size - f->at)
-        MS__TRY(ms__flash_turn(f, ms__given_seq(live), err));
-    crc = ms__flash_seed(f->order);
-    if (r) crc = ms__crc32c(crc, r, size);
-    else ms__flash_facts(m, &crc, NULL);
-    at = f->at;
-    f->at += span;
-    ms__put32(h, r ? size : size | MS__FRAME_FACTS);
-    ms__put32(h + 4, crc);
-    ms__put32(h + 8, at);
-    ms__put32(h + 12, ms__frame_check(f->order, h));
-    ms__burn_begin(&b, f, f->sector, at);
-    ms__burn_put(&b, h, sizeof h);
-    ms__burn_end(&b);
-    if (r) ms__burn_put(&b, r, size);
-    else ms__flash_facts(m, &crc, &b);
-    ms__burn_end(&b);
-    bool ok = b.ok;
-    uint32_t first = at + ms__flash_units(f, sizeof h), seed = ms__flash_seed(f->order);
-    ok = ok && ms__frame_head(f, f->sector, f->order, at, written) &&
-         memcmp(h, written, sizeof h) == 0 &&
-         ms__flash_crc(f, f->sector, first, size, seed, &ok) == ms__get32(h + 4);
-    if (!ok) return ms__flash_failed("program", f->sector * f->sector_size + at, err);
-    ms__put32(commit, ~ms__get32(h + 12));
-    ms__burn_put(&b, commit, sizeof commit);
-    ms__burn_end(&b);
-    if (b.ok && ms__frame_holds(f, f->sector, f->order, at, h)) return MS_OK;
-    f->poisoned = true;
-    return ms__fail(err, MS_E_POISONED,
-                    "the flash at %u did not take the end of an append",
-                    (uint64_t)f->sector * f->sector_size + at);
-}
-
-/* ---- Room: the next sector is erased before an append may need it. */
-
-/* F3, for the oldest sector. */
-static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
-{
-    unsigned char h[MS__FLASH_HEAD];
-    ms_flash *f = m->flash;
-    ms_result result = MS_OK;
-    uint32_t most = f->sector_size / 8, x = MS__IMAGE_HEAD / 8;
-    if (ms__flash_head(f, (oldest + 1) % f->sectors, h))
-        x = (uint32_t)ms__place_of(&m->core, &m->tail, m->tail.filled,
-                                   ms__get64(h + 16) + 1, true, &result);
-    uint32_t first = m->tail.live.all.count
-                         ? ms__postings_entry(&m->tail.live.all, 0) : m->tail.filled;
-    uint32_t facts = ms__facts_size(m);
-    if (first < x || facts > most) {
-        MS__TRY(ms__ring_drop(m, x, most, err));
-        facts = ms__facts_size(m);
-    }
-    /* without room there were several power losses right here: the facts are given up */
-    if (facts == 0 || ms__frame_span(f, facts) > f->sector_size - f->at) return MS_OK;
-    return ms__flash_put(m, NULL, facts, err);
-}
-
-static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
-{
-    unsigned char h[MS__FLASH_HEAD];
-    ms_flash *f = m->flash;
-    uint32_t next = ms__flash_next(f);
-    if (f->poisoned)
-        return ms__fail(err, MS_E_POISONED, "an append to the flash failed at its end");
-    if (f->erased) return MS_OK;
-    f->next_erases = f->erases;
-    if (ms__flash_head(f, next, h)) {
-        f->next_erases = ms__get32(h + 24) + 1;
-        if (ms__get64(h + 8) + f->sectors == f->order + 1)
-            MS__TRY(ms__flash_leave(m, next, err));
-        memset(h, 0, sizeof h);
-        if (!f->program(f->ctx, next * f->sector_size, h, MS__FLASH_HEAD))
-            return ms__flash_failed("program", (uint64_t)next * f->sector_size, err);
-    }
-    if (!f->erase(f->ctx, next))
-        return ms__flash_failed("erase", (uint64_t)next * f->sector_size, err);
-    if (f->erases < f->next_erases) f->erases = f->next_erases;
-    f->erased = true;
-    return MS_OK;
-}
-
-/* ---- The store: that of [mem] with another home. */
-
-static ms_result ms__flash_publish(ms__core *core, const ms__append_run *run,
-                                   ms_error *err)
-{
-    ms__mem *m = ms__mem_of(&core->store);
-    uint64_t size = run->offset - run->start, most = ms__frame_most(m->flash);
-    if (size > most)
-        return ms__fail(err, MS_E_TOO_LARGE,
-                        "the append takes %u bytes, the limit is %u", size, most);
-    MS__TRY(ms__flash_put(m, ms__mem_at(core, run->start), (uint32_t)size, err));
-    return ms__mem_publish(core, run, err);
-}
-
-static const ms__home ms__flash_home = {ms__mem_at, ms__mem_room, ms__mem_written,
-                                        ms__flash_publish, ms__mem_no_room, NULL};
-
-static ms_result ms__flash_tick(ms_store *store, uint32_t budget_us, ms_error *err)
-{
-    ms__mem *m = ms__mem_of(store);
-    (void)budget_us;
-    ms__lock_take(&m->lock);
-    ms_result code = ms__flash_settle(m, err);
-    ms__lock_give(&m->lock);
-    return code;
-}
-
-static ms_result ms__flash_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
-{
-    ms__mem *m = ms__mem_of(store);
-    (void)err;
-    if (durable_seq) *durable_seq = m->tail.live.last_seq;
-    return MS_OK;
-}
-
-static const ms_backend ms__flash_backend = {
-    ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
-    ms__ring_stat, ms__flash_sync, ms__mem_close, ms__flash_tick, NULL,
-    MS__CHANGES ? ms__append_unmeasured : NULL, NULL, &ms__ring_inside, NULL};
-
-/* ---- Opening: the records of all whole frames are entered, oldest first. */
-
-/* May a record that was read enter? A change needs a message that it can be about. */
-static bool ms__flash_wants(ms__mem *m, const unsigned char *r, uint64_t offset)
-{
-    ms__image im;
-    ms__span span;
-    ms__live *live = &m->tail.live;
-    memset(&im, 0, sizeof im);
-    im.base = m->buffer.base;
-    im.at = offset;
-    im.end = offset + ms__padded(ms__get32(r));
-    im.seed = m->core.seed;
-    im.last_seq = ms__given_seq(live);
-    if (ms__image_record(&im, NULL) != MS_OK || r[4] == MS__KIND_GAP) return false;
-    if (!ms__is_change(r) || r[4] == MS__KIND_LOCATION) return true;
-    const ms__loc *loc = ms__loc_get(live, ms__location(ms__msg(r)), false);
-    if (!loc || loc->all.count == 0) return false;
-    (void)ms__edit_span(r, &span);
-    const unsigned char *first = ms__mem_at(
-        &m->core, (uint64_t)ms__postings_entry(&loc->all, 0) * 8);
-    return ms_seq(ms__msg(first)) <= span.last;
-}
-
-/* A key that was appended twice stands for the later message: the ring had dropped the
- * earlier one. */
-static void ms__flash_key(ms__mem *m, const unsigned char *r)
-{
-    ms__live *live = &m->tail.live;
-    const unsigned char *known;
-    ms_str key = ms_get(ms__msg(r), MS_F_KEY).text;
-    ms__loc *loc = ms__loc_get(live, ms__location(ms__msg(r)), false);
-    if (!key.ptr || !loc || ms__is_change(r)) return;
-    uint64_t hash = ms__name_hash(live, MS__KEYS, loc->name.node.hash, key);
-    ms__key *k = ms__key_in(&m->core, &m->tail, NULL, &live->names[MS__KEYS].root, hash,
-                            loc, key, &known);
-    if (k) k->entry = (uint32_t)((size_t)(r - m->buffer.base) / 8);
-}
-
-/* Enters the record at an offset of a sector, of `left` bytes at most. *size: its own. */
-static ms_result ms__flash_take(ms__mem *m, uint32_t sector, uint32_t at, uint32_t left,
-                                uint32_t *size, ms_error *err)
-{
-    unsigned char h[4];
-    const ms_flash *f = m->flash;
-    if (!ms__flash_read(f, sector, at, h, 4)) return ms__flash_failed("read", at, err);
-    *size = left;
-    if (ms__get32(h) <= MS__HEADER || ms__get32(h) > left) return MS_OK;
-    *size = ms__padded(ms__get32(h));
-    for (;;) {
-        uint64_t offset = (uint64_t)m->tail.filled * 8, end = offset + *size;
-        unsigned char *r = m->buffer.base + offset;
-        ms_result code = ms__mem_place(m, &offset, *size, err);
-        if (code == MS_OK && !ms__flash_read(f, sector, at, r, *size))
-            return ms__flash_failed("read", at, err);
-        if (code == MS_OK) {
-            ms__seal_at(m->core.seed, offset, r);
-            m->tail.live.floor = end;
-            if (ms__flash_wants(m, r, offset)) {
-                code = ms__mem_adopt(m, r, err);
-            } else {
-                end = offset;
-            }
-        }
-        m->tail.live.floor = code == MS_OK ? end : offset;
-        if (code == MS_OK) {
-            m->tail.filled = (uint32_t)(end / 8);
-            ms__image_end(m, end);
-            ms__tail_show(&m->tail);
-            if (end > offset) ms__flash_key(m, r);
-            return MS_OK;
-        }
-        if (code != MS_E_FULL) return code;
-        MS__TRY(ms__ring_turn(m, err));
-    }
-}
-
-static ms_result ms__frame_take(ms__mem *m, uint32_t sector, uint32_t at,
-                                const unsigned char *h, ms_error *err)
-{
-    uint32_t left = ms__get32(h) & ~MS__FRAME_FACTS, size = 0;
-    at += ms__flash_units(m->flash, MS__FRAME_HEAD);
-    if ((ms__get32(h) & MS__FRAME_FACTS) && ms__facts_size(m) > 0)
-        MS__TRY(ms__ring_drop(m, MS__IMAGE_HEAD / 8, 0, err)); /* these alone count */
-    for (; left > 0; at += size, left -= size)
-        MS__TRY(ms__flash_take(m, sector, at, left, &size, err));
-    return MS_OK;
-}
-
-/* Where a sector's erased rest begins. */
-static ms_result ms__flash_used(const ms_flash *f, uint32_t sector, uint32_t *used,
-                                ms_error *err)
-{
-    unsigned char bytes[64];
-    *used = ms__flash_begin(f);
-    for (uint32_t at = *used, n; at < f->sector_size; at += n) {
-        n = (uint32_t)ms__min(sizeof bytes, f->sector_size - at);
-        if (!ms__flash_read(f, sector, at, bytes, n))
-            return ms__flash_failed("read", (uint64_t)sector * f->sector_size + at, err);
-        for (uint32_t i = 0; i < n; i++)
-            if (bytes[i] != 255) *used = at + i + 1;
-    }
-    *used = ms__flash_units(f, *used);
-    return MS_OK;
-}
-
-/* Takes in a sector. It becomes the one that is written to. */
-static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
-                                ms_error *err)
-{
-    unsigned char h[MS__FRAME_HEAD];
-    ms_flash *f = m->flash;
-    uint32_t used, at = ms__flash_begin(f);
-    MS__TRY(ms__flash_used(f, sector, &used, err));
-    bool torn = false;
-    while (at < used) {
-        bool frame = ms__frame_head(f, sector, order, at, h);
-        bool whole = frame && ms__frame_holds(f, sector, order, at, h);
-        if (whole) MS__TRY(ms__frame_take(m, sector, at, h, err));
-        if (!whole && !(torn && !frame)) f->torn++;
-        torn = !frame;
-        at += frame ? ms__frame_span(f, ms__get32(h) & ~MS__FRAME_FACTS)
-                    : ms__flash_unit(f);
-    }
-    f->sector = sector;
-    f->order = order;
-    f->at = at;
-    return MS_OK;
-}
-
-static ms_result ms__flash_check(const ms_flash *f, const ms_mem_desc *desc,
-                                 ms_error *err)
-{
-    bool unit = f->unit > 0 && f->unit <= MS__BURN && (f->unit & (f->unit - 1)) == 0;
-    if (!unit || f->sector_size % 32 != 0 || f->sector_size < 1024 || f->sectors < 3 ||
-        (uint64_t)f->sector_size * f->sectors > UINT32_MAX)
-        return ms__fail(err, MS_E_ARGUMENT, "%u sectors of %u bytes, programmed by %u: see "
-                        "ms_flash", (uint64_t)f->sectors, (uint64_t)f->sector_size,
-                        (uint64_t)f->unit);
-    if (!desc || !desc->buffer)
-        return ms__fail(err, MS_E_ARGUMENT, "a store in flash needs a buffer");
-    return MS_OK;
-}
-
-MS_API ms_result ms_flash_open(ms_store **store, ms_flash *flash, const ms_mem_desc *desc,
-                               ms_error *err)
-{
-    unsigned char h[MS__FLASH_HEAD];
-    ms_mem_desc ring;
-    ms_flash *f = flash;
-    uint32_t newest = 0, n = 0;
-    uint64_t order = 0;
-    *store = NULL;
-    if (f->unit == 0) f->unit = 1;
-    MS__TRY(ms__flash_check(f, desc, err));
-    f->torn = f->erases = 0;
-    f->erased = f->poisoned = false;
-    for (uint32_t i = 0; i < f->sectors; i++) {
-        if (!ms__flash_head(f, i, h)) continue;
-        if (f->erases < ms__get32(h + 24)) f->erases = ms__get32(h + 24);
-        if (ms__get64(h + 8) <= order) continue;
-        order = ms__get64(h + 8);
-        newest = i;
-    }
-    for (; n < f->sectors && n < order; n++) {
-        uint32_t i = (newest + f->sectors - n) % f->sectors;
-        if (!ms__flash_head(f, i, h) || ms__get64(h + 8) != order - n) break;
-    }
-    ring = *desc;
-    ring.drop_oldest = true;
-    if (!ring.max_message || ring.max_message > ms__frame_most(f))
-        ring.max_message = ms__frame_most(f);
-    MS__TRY(ms_mem_open(store, &ring, err));
-    ms__mem *m = ms__mem_of(*store);
-    *store = NULL;
-    m->flash = f;
-    f->sector = f->sectors - 1; /* before the first one, full */
-    f->order = 0;
-    f->at = f->sector_size;
-    while (n-- > 0) {
-        uint32_t sector = (newest + f->sectors - n) % f->sectors;
-        if (ms__flash_head(f, sector, h)) /* numbers go on, whatever is left */
-            ms__gap_named(&m->tail.live.gap_seq, m->tail.live.last_seq, ms__get64(h + 16));
-        MS__TRY(ms__flash_scan(m, sector, order - n, err));
-    }
-    m->dropped = 0;
-    m->before = ms__flash_settle;
-    m->core.home = &ms__flash_home;
-    m->core.store.backend = &ms__flash_backend;
-    *store = &m->core.store;
-    return MS_OK;
-}
-#endif /* MSGSTORE_FLASH */
 
 
 /* ==== [format] the bytes of a log file ===============================================
@@ -18050,8 +17989,8 @@ static bool ms__rewrite_lacks(const ms__rewriting *w)
     return w->own && w->old->opts.sync != MS_SYNC_EACH && !ms__rewrite_covers(w);
 }
 
-/* Copies the rest, and puts the new log in its place. *copied: MS_E_DAMAGED if records are
- * missing. */
+/* Copies the rest, and puts the new log in its place. *copied: MS_E_DAMAGED if records
+ * are missing. */
 static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_error *err)
 {
     uint64_t upto = 0;

@@ -92,7 +92,7 @@ if build store && build ring -DBOARD_RING && build flash -DBOARD_FLASH &&
     build text -DBOARD_TEXT && build changes -DBOARD_CHANGES; then
     weigh store 32768
     weigh ring 34816
-    weigh flash 38912
+    weigh flash 36864
     weigh text 40960
     weigh changes 45056
     for name in store ring flash text changes; do table "$name"; done

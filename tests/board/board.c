@@ -245,7 +245,8 @@ static void flash_life(int again)
     flash.sectors = 12;
     flash.unit = 8;
     memcpy(&acknowledged, flash_begin + 8, sizeof acknowledged);
-    if (ms_flash_open(&store, &flash, &desc, NULL) != MS_OK) { check(0, "open_flash"); return; }
+    desc.flash = &flash;
+    if (ms_mem_open(&store, &desc, NULL) != MS_OK) { check(0, "open_flash"); return; }
     check(ms_store_stat(store, &stat, NULL) == MS_OK, "a_flash_opens");
     if (again) {
         check(stat.last_seq == acknowledged && flash.torn == 1,

@@ -146,10 +146,11 @@ static int use_flash(void)
     flash.erase = flash_erase;
     flash.sector_size = sizeof flash_bytes[0];
     flash.sectors = 3;
-    if (ms_flash_open(&store, &flash, &desc, NULL) != MS_OK) return 50;
+    desc.flash = &flash;
+    if (ms_mem_open(&store, &desc, NULL) != MS_OK) return 50;
     if (ms_append(store, MS_STR("job"), &message, NULL, NULL) != MS_OK) return 51;
     ms_close(store);
-    if (ms_flash_open(&store, &flash, &desc, NULL) != MS_OK) return 52;
+    if (ms_mem_open(&store, &desc, NULL) != MS_OK) return 52;
     if (ms_store_stat(store, &stat, NULL) != MS_OK || stat.messages != 1) return 53;
     ms_close(store);
 #endif
