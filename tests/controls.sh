@@ -499,7 +499,7 @@ controls()
     control size_not_bounded gcc test_corrupt \
         record_is_found_when_its_size_or_number_is_wrong 20 \
         ms__size_fits '&& ms__padded(size) <= left' ''
-    control fields_not_bounded gcc test_record lies_with_right_checks 20 \
+    control fields_not_bounded gcc test_record a_record_with_right_checksums_is_refused_when_it_lies 20 \
         ms__body_fault \
         'return values == size - dir ? NULL : "its fields do not fill its body";' \
         'return NULL;'
@@ -676,7 +676,7 @@ controls()
     control keys_of_old_segments_forgotten gcc test_log_append keys_and_numbers_survive_reopening 100 \
         ms__key_find 'return ms__sealed_of(core) ?' 'return ms__sealed_of(core) && 0 ?'
     control key_with_another_content_taken gcc test_bad_input \
-        a_key_reused_inside_a_batch 100 \
+        a_batch_is_refused_when_it_reuses_a_key 100 \
         ms__plan_repeat 'p->repeat = ms__same_message(r, e, l);' 'p->repeat = true;'
     control expected_number_not_compared gcc test_shared compare_and_append_loses_no_step 100 \
         ms__expect_last 'if (last == opts->expect_seq) return MS_OK;' 'return MS_OK;'

@@ -508,7 +508,7 @@ static inline ms_result check_query(script *p, const script_line *l)
     return code;
 }
 
-/* Has a record what a word gives: "type=task", "time=3", "summary=-", "content:={}"? */
+/* Has a record the field of a word: "type=task", "time=3", "summary=-", "content:={}"? */
 static inline bool script_equals(const ms_msg *msg, ms_str word)
 {
     ms_value want;

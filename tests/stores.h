@@ -370,7 +370,7 @@ static inline int stat_without_name(void *ctx, ms_file file, ms_os_stat *out)
 
 /* ---- small helpers ---- */
 
-/* A clock that says what a test sets. */
+/* A clock that stands where a test sets it. */
 static inline int64_t clock_says(void *ctx)
 {
     return *(const int64_t *)ctx;

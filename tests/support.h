@@ -342,7 +342,7 @@ static inline void test_fill(uint64_t *state, void *out, size_t size)
  *     for (size_t k = 1;; k++) {
  *         test_alloc_init(&heap);
  *         heap.fail_at = k;
- *         ... work with heap.alloc: either it succeeds or says no memory ...
+ *         ... work with heap.alloc: it succeeds or returns MS_E_NO_MEMORY ...
  *         test_alloc_done(&heap);           every block is back, every size was right
  *         if (heap.failed == 0) break;      k is beyond the last allocation
  *     }
@@ -360,14 +360,14 @@ typedef struct test_alloc {
     size_t live_blocks;
     size_t live_bytes;
     size_t peak_bytes;
-    size_t wrong;         /* blocks that are not ours, or whose old size was told wrong */
+    size_t wrong;         /* blocks that are not ours, or whose old size was wrong */
 } test_alloc;
 
 #define TEST_BLOCK_HEAD 32
 #define TEST_BLOCK_MAGIC UINT64_C(0x6b636f6c62207467)
 
-/* The size of a block; counts a promise as broken when it is none of ours or another size
- * than told. */
+/* The size of a block; counts a promise as broken when the size is another one than that
+ * of the call. Ends the program when the block is not ours. */
 static inline size_t test_alloc_size(test_alloc *a, const void *ptr, size_t told)
 {
     uint64_t head[2];
@@ -454,7 +454,7 @@ static inline void test_alloc_done(const test_alloc *a)
 
 /* ---- files ---- */
 
-/* The bytes of a file, with a NUL behind them that *size does not count (size may be
+/* The bytes of a file, with a NUL after them that *size does not count (size may be
  * NULL); free() gives them back. NULL, and *size 0, when the file cannot be read. */
 static inline char *read_file(const char *path, size_t *size)
 {

@@ -1,5 +1,5 @@
-/* Bad input to the store half of the library, one row each: which code it gives, which
- * field or word the error names, and that the store is as before.
+/* Bad input to the store half of the library, one row each: the code, the field or word
+ * that the error names, and the store, which is as before.
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -115,8 +115,8 @@ static const struct field_row {
     {"extra is null", MS_T_TASK, MS_F_EXTRA, TEXT("null"), false, MS_E_KIND},
 };
 
-/* Alone, and as number 2 of a batch whose others are sound: the path says so, and nothing
- * of the batch is stored. */
+/* Alone, and as number 2 of a batch whose others are sound: the path has its number, and
+ * nothing of the batch is stored. */
 static void must_refuse(pair *p, const char *name, const ms_envelope *bad, ms_result want,
                         const char *path)
 {
@@ -240,6 +240,10 @@ static void a_bad_location_is_refused(void **state)
         m.location = row->location;
         got = ms_append(p.s.store, no_str(), &m, NULL, &err);
         must_say(row->name, got, row->want, &err, "location", NULL);
+        if (row->location.ptr != NULL) { /* also where the call has another one */
+            got = ms_append(p.s.store, MS_STR("job"), &m, NULL, &err);
+            must_say(row->name, got, row->want, &err, "location", NULL);
+        }
         memset(&opts, 0, sizeof opts);
         batch[0] = batch[1] = batch[2] = m;
         batch[0].location = batch[1].location = MS_STR("fresh");
@@ -314,8 +318,8 @@ static void a_bad_query_opens_nothing(void **state)
     close_pair(&p);
 }
 
-/* An arena that is there but too small is said so; the same query with room works. */
-static void an_arena_too_small_is_said_so(void **state)
+/* The error of an arena that is too small names it. */
+static void an_arena_that_is_too_small_is_reported(void **state)
 {
     pair p = open_pair(state);
     char bytes[16];
@@ -349,7 +353,7 @@ static void an_arena_too_small_is_said_so(void **state)
 
 /* ---- options of an append ---- */
 
-static void options_that_cannot_be_met(void **state)
+static void options_are_refused_when_they_cannot_be_met(void **state)
 {
     pair p = open_pair(state);
     ms_envelope two[2] = {ms_user_message(ms_text("x")), ms_user_message(ms_text("y"))};
@@ -389,7 +393,7 @@ static void options_that_cannot_be_met(void **state)
 }
 
 /* The same key twice in one batch, with other content: nothing of it is stored. */
-static void a_key_reused_inside_a_batch(void **state)
+static void a_batch_is_refused_when_it_reuses_a_key(void **state)
 {
     pair p = open_pair(state);
     ms_envelope batch[3];
@@ -488,7 +492,7 @@ static void a_handle_that_is_not_open_is_refused(void **state)
     store_close(&other);
 }
 
-static void pointers_that_must_be_there(void **state)
+static void pointers_are_checked(void **state)
 {
     pair p = open_pair(state);
     ms_store *store = p.s.store;
@@ -515,8 +519,8 @@ static void pointers_that_must_be_there(void **state)
 }
 
 
-/* A memory that says it has subordinates and has none; a broadcast of no type. */
-static void a_bad_memory_or_broadcast(void **state)
+/* A memory with a number of subordinates and no list; a broadcast of no type. */
+static void a_bad_memory_or_broadcast_is_refused(void **state)
 {
     static const int types[] = {-1, 0, 25, 36, 64 + MS_T_SYNTHESIS, 100, 1000000};
     pair p = open_pair(state);
@@ -570,12 +574,12 @@ int main(void)
         ON_EVERY_STORE(a_message_over_the_limit_is_refused),
         ON_EVERY_STORE(a_bad_location_is_refused),
         ON_EVERY_STORE(a_bad_query_opens_nothing),
-        ON_EVERY_STORE(an_arena_too_small_is_said_so),
-        ON_EVERY_STORE(options_that_cannot_be_met),
-        ON_EVERY_STORE(a_key_reused_inside_a_batch),
+        ON_EVERY_STORE(an_arena_that_is_too_small_is_reported),
+        ON_EVERY_STORE(options_are_refused_when_they_cannot_be_met),
+        ON_EVERY_STORE(a_batch_is_refused_when_it_reuses_a_key),
         cmocka_unit_test(a_handle_that_is_not_open_is_refused),
-        ON_EVERY_STORE(pointers_that_must_be_there),
-        ON_EVERY_STORE(a_bad_memory_or_broadcast),
+        ON_EVERY_STORE(pointers_are_checked),
+        ON_EVERY_STORE(a_bad_memory_or_broadcast_is_refused),
         cmocka_unit_test(a_bad_description_opens_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

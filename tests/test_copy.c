@@ -110,7 +110,7 @@ static void a_keep_rule_takes_what_it_says(void **state)
 }
 
 /* A location named twice, and one that is not there. */
-static void names_of_locations_are_a_set(void **state)
+static void a_location_is_copied_once_when_it_is_named_twice(void **state)
 {
     source from = source_of((store_kind *)*state, 60, test_seed());
     const ms_str twice[] = {MS_STR("job_1"), MS_STR("job_1")};
@@ -128,7 +128,7 @@ static void names_of_locations_are_a_set(void **state)
     source_free(&from);
 }
 
-static void nothing_to_copy_is_fine(void **state)
+static void a_copy_of_an_empty_store_is_empty(void **state)
 {
     test_store a = store_open((store_kind *)*state, NULL), b = destination(a.kind, 0);
     ms_copy_report report = {1, 2, 3, 4, 5, 6}, none = {0, 0, 0, 0, 0, 0};
@@ -168,7 +168,7 @@ static void numbers_and_keys_survive(void **state)
     source_free(&from);
 }
 
-/* Copied in two parts: what came after the first copy goes behind it; nothing twice. */
+/* Copied in two parts: later messages follow those of the first copy; nothing twice. */
 static void a_destination_takes_only_larger_numbers(void **state)
 {
     skip_on_a_server(state, "its messages have numbers from 1");
@@ -199,7 +199,7 @@ static void a_destination_takes_only_larger_numbers(void **state)
     source_free(&from);
 }
 
-/* The first part stays, the report tells how much, and the store is sound. */
+/* The first part stays, the report has its size, and the store is sound. */
 static void a_full_destination_keeps_the_first_part(void **state)
 {
     source from = source_of((store_kind *)*state, 200, test_seed());
@@ -225,7 +225,7 @@ static void a_full_destination_keeps_the_first_part(void **state)
     source_free(&from);
 }
 
-static void a_copy_needs_its_arena(void **state)
+static void a_copy_is_refused_when_its_arena_is_too_small(void **state)
 {
     static char bytes[4];
     source from = source_of((store_kind *)*state, 40, test_seed());
@@ -259,7 +259,8 @@ static void damaged_records_of_the_source_are_counted(void **state)
     own_open(&own, from.s.store);
     own.damaged_each = 7;
     for (size_t i = 0; i < from.t.count; i++) bad += from.t.items[i]->seq % 7 == 0;
-    assert_int_equal(ms_copy(s.store, &own.base, NULL, NULL, &report, NULL), MS_E_DAMAGED);
+    assert_int_equal(ms_copy(s.store, &own.base, NULL, NULL, &report, NULL),
+                     MS_E_DAMAGED);
     assert_int_equal(report.damaged, bad);
     assert_int_equal(report.copied, from.t.count - bad);
     assert_int_equal(count_of(s.store, &all), from.t.count - bad);
@@ -413,12 +414,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_EVERY_STORE(a_keep_rule_takes_what_it_says),
-        ON_EVERY_STORE(names_of_locations_are_a_set),
-        ON_EVERY_STORE(nothing_to_copy_is_fine),
+        ON_EVERY_STORE(a_location_is_copied_once_when_it_is_named_twice),
+        ON_EVERY_STORE(a_copy_of_an_empty_store_is_empty),
         ON_EVERY_STORE(numbers_and_keys_survive),
         ON_EVERY_STORE(a_destination_takes_only_larger_numbers),
         ON_EVERY_STORE(a_full_destination_keeps_the_first_part),
-        ON_EVERY_STORE(a_copy_needs_its_arena),
+        ON_EVERY_STORE(a_copy_is_refused_when_its_arena_is_too_small),
         ON_EVERY_STORE(damaged_records_of_the_source_are_counted),
         ON_EVERY_STORE(a_copy_ends_when_reading_the_source_ends),
         ON_EVERY_STORE(a_copy_ends_when_the_destination_is_damaged),

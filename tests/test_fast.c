@@ -1,8 +1,8 @@
-/* The header's fast paths against naive twins: sixteen bytes at a time, checks by
- * instruction, names in words, records that are measured once, names found lately. Each
- * function is there twice (tests/fast.h), with wide paths and without, and both must give
- * the same. Texts end at a page that may not be touched, or a little before it: one byte
- * too far ends the program. */
+/* The header's fast paths against naive twins: sixteen bytes at a time, checksums by
+ * instruction, names in words, records that are measured once, names of the last appends.
+ * Each function is there twice (tests/fast.h), with wide paths and without, and both have
+ * to return the same. Texts end at a page that may not be touched, or a little before it:
+ * one byte too far ends the program. */
 #define _GNU_SOURCE
 #include "fast.h"
 #include "stores.h"
@@ -108,8 +108,8 @@ static void plain_at(const place *p)
     sixteen(p, p->f->plain_16, run, "plain_16");
 }
 
-/* Every place of one length; every `stride`th but close to the fence. What lies behind is
- * odd, too. */
+/* Every place of one length; every `stride`th but close to the fence. The bytes after it
+ * are odd, too. */
 static void each_place_of(place *p, size_t shift, size_t stride,
                           void (*look)(const place *))
 {
@@ -139,20 +139,20 @@ static void each_place(void (*look)(const place *))
             }
 }
 
-static void one_byte_that_is_not_ascii(void **state)
+static void ascii_runs_end_at_the_first_other_byte(void **state)
 {
     (void)state;
     each_place(ascii_at);
 }
 
-static void one_byte_that_is_not_plain(void **state)
+static void plain_runs_end_at_the_first_special_byte(void **state)
 {
     (void)state;
     each_place(plain_at);
 }
 
 /* Each of the 256 at each of a few places. */
-static void every_byte_at_the_edges_of_words(void **state)
+static void runs_end_right_at_the_edges_of_words(void **state)
 {
     (void)state;
     for (size_t way = 0; way < WAYS; way++)
@@ -170,7 +170,7 @@ static void every_byte_at_the_edges_of_words(void **state)
 }
 
 /* Names of the largest lengths, and longer ones. */
-static void the_longest_names(void **state)
+static void a_name_is_plain_up_to_its_longest(void **state)
 {
     (void)state;
     for (size_t way = 0; way < WAYS; way++)
@@ -274,7 +274,7 @@ static void same_runs(const fast *f, ms_str s)
     if (!fine) assert_int_equal(bad, want);
 }
 
-static void random_text_of_all_kinds(void **state)
+static void runs_and_characters_of_random_text_are_right(void **state)
 {
     uint64_t rng = test_seed();
     static char text[2048];
@@ -299,7 +299,7 @@ static void same_crc(uint32_t before, const unsigned char *p, size_t n, uint32_t
             fail_msg("%s: the check of %zu bytes", ways[way].name, n);
 }
 
-static void checks_of_every_length_and_alignment(void **state)
+static void checksums_are_right_at_every_length_and_alignment(void **state)
 {
     uint64_t rng = test_seed();
     unsigned char bytes[LONGEST];
@@ -317,7 +317,7 @@ static void checks_of_every_length_and_alignment(void **state)
 }
 
 /* Around the lengths where three parts become longer, and where they are longest. */
-static void checks_of_long_bytes(void **state)
+static void checksums_of_long_bytes_are_right(void **state)
 {
     static unsigned char bytes[14000];
     static const size_t edges[] = {192,  216,  384,  3048, 3072,
@@ -337,7 +337,7 @@ static void checks_of_long_bytes(void **state)
     }
 }
 
-static void the_check_of_a_header(void **state)
+static void the_checksum_of_a_header_is_right(void **state)
 {
     uint64_t rng = test_seed();
     unsigned char bytes[36];
@@ -388,7 +388,7 @@ static void same_json(ms_str s)
 }
 
 /* Strings of every length, at every place a byte that ends or breaks something. */
-static void json_strings_with_one_odd_byte(void **state)
+static void json_is_judged_right_when_a_string_has_an_odd_byte(void **state)
 {
     static const unsigned char odd[] = {'"',  '\\', 0x1f, 0x00, 0x7f, 0x80,
                                         0xc3, 0xe2, 0xff, 0x20, 0xa2, 0xdc};
@@ -436,7 +436,7 @@ static size_t random_json(uint64_t *rng, char *out, int depth)
     return used;
 }
 
-static void random_json_broken_and_whole(void **state)
+static void random_json_is_judged_right(void **state)
 {
     static const char bytes[] = "\"\\{}[],:0-e.+ tnul\n\x1f\x80\xc3\xe2";
     static char text[1 << 14];
@@ -459,7 +459,7 @@ static void random_json_broken_and_whole(void **state)
 
 /* ---- records: measured once, written as they were measured ---- */
 
-/* What the record of an envelope is behind its header, by the essay of [record]. */
+/* The record of an envelope after its header, by the essay of [record]. */
 typedef struct body {
     size_t n; /* without padding */
     bool repaired;
@@ -491,16 +491,16 @@ static void naive_body(const ms_envelope *m, ms_str location, body *out)
     out->n = dir + used;
 }
 
-/* Does a message say just that? */
+/* Is a message the record of that envelope? */
 static void must_be(const ms_msg *msg, const ms_envelope *m, ms_str location,
                     const char *how)
 {
     static body want;
     const unsigned char *r = (const unsigned char *)(const void *)msg;
     naive_body(m, location, &want);
-    size_t padded = (32 + want.n + 7) / 8 * 8, said = file_get32(r);
-    if (said != 32 + want.n || ms_size(msg) != padded)
-        fail_msg("%s: a record of %zu bytes, not %zu", how, said, 32 + want.n);
+    size_t padded = (32 + want.n + 7) / 8 * 8, size = file_get32(r);
+    if (size != 32 + want.n || ms_size(msg) != padded)
+        fail_msg("%s: a record of %zu bytes, not %zu", how, size, 32 + want.n);
     if (memcmp(r + 32, want.bytes, want.n) != 0) fail_msg("%s: another record", how);
     for (size_t i = 32 + want.n; i < padded; i++)
         if (r[i] != 0) fail_msg("%s: padding that is not zero", how);
@@ -510,7 +510,7 @@ static void must_be(const ms_msg *msg, const ms_envelope *m, ms_str location,
     if (ms_type_of(msg) != m->type) fail_msg("%s: another type", how);
 }
 
-/* All ways to the fields of a message give the same. */
+/* All ways to the fields of a message return the same. */
 static void same_fields(const ms_msg *msg)
 {
     ms_value got[MS_FIELD_COUNT], want[MS_FIELD_COUNT];
@@ -588,7 +588,7 @@ static ms_str location_for(uint64_t *rng)
     return test_one_in(rng, 2) ? ms_str_n(NULL, 0) : name_for(rng);
 }
 
-static void encoded_messages_are_what_was_measured(void **state)
+static void an_encoded_message_is_what_was_measured(void **state)
 {
     uint64_t rng = test_seed();
     ms_arena arena;
@@ -610,58 +610,6 @@ static void encoded_messages_are_what_was_measured(void **state)
         ms_arena_reset(&arena);
     }
     ms_arena_deinit(&arena);
-}
-
-
-/* Puts a name into one of the fields that messages are found by. */
-static void name_set(ms_envelope *m, size_t field, ms_str name)
-{
-    ms_str *const fields[] = {&m->location, &m->agent_key, &m->turn_id, &m->key};
-    *fields[field] = name;
-}
-
-static void must_refuse(ms_store *store, ms_str name, ms_result want, ms_arena *arena)
-{
-    for (size_t field = 0; field < 4; field++) {
-        const ms_msg *msg;
-        ms_envelope m[2] = {ms_message(MS_T_OBSERVATION, ms_text("x")),
-                            ms_message(MS_T_OBSERVATION, ms_text("y"))};
-        ms_result code = field == 2 && name.len == 0 ? MS_OK : want;
-        m[0].location = m[1].location = MS_STR("job");
-        name_set(&m[1], field, name);
-        for (size_t way = 0; way < WAYS; way++)
-            assert_int_equal(ways[way].encode(&m[1], arena, &msg, NULL), code);
-        assert_int_equal(ms_append(store, ms_str_n(NULL, 0), &m[1], NULL, NULL), code);
-        assert_int_equal(ms_append_batch(store, m, 2, NULL, NULL), code);
-        if (field != 0) continue;
-        /* neither is one that stands in for a name, nor the one that it stands in for */
-        assert_int_equal(ms_append(store, name, &m[0], NULL, NULL), code);
-        assert_int_equal(ms_append(store, MS_STR("job"), &m[1], NULL, NULL), code);
-    }
-    ms_arena_reset(arena);
-}
-
-static void names_that_are_none(void **state)
-{
-    char text[MS_KEY_MAX + 1];
-    ms_arena arena;
-    test_store s = store_open((const store_kind *)*state, NULL);
-    test_arena_init(&arena, NULL);
-    memset(text, 'a', sizeof text);
-    must_refuse(s.store, ms_str_n("", 0), MS_E_ARGUMENT, &arena);
-    must_refuse(s.store, ms_str_n(text, sizeof text), MS_E_TOO_LARGE, &arena);
-    for (size_t n = 1; n <= MS_KEY_MAX; n += n < 40 ? 1 : 327)
-        for (size_t at = 0; at < n; at += 1 + n / 12) {
-            text[at] = '\0';
-            must_refuse(s.store, ms_str_n(text, n), MS_E_ARGUMENT, &arena);
-            text[at] = (char)0xe2;
-            must_refuse(s.store, ms_str_n(text, n), MS_E_UTF8, &arena);
-            text[at] = 'a';
-        }
-    ms_query all = query_of(no_str(), 0);
-    assert_int_equal(count_of(s.store, &all), 3); /* with an empty turn */
-    ms_arena_deinit(&arena);
-    store_close(&s);
 }
 
 
@@ -767,7 +715,7 @@ static void one_append(const relay *r, ms_store *store, uint64_t *rng, ms_arena 
         must_have_come(r, opts.location, &m[i], seqs[i], arena);
 }
 
-static void appended_messages_are_what_was_measured(void **state)
+static void an_appended_message_is_what_was_measured(void **state)
 {
     static const ms_backend backend = {.append = relay_append};
     test_store s = store_open((const store_kind *)*state, NULL);
@@ -915,7 +863,7 @@ static void must_have_all(const names *w, ms_store *store)
     }
 }
 
-/* Appends a few; the last one says a key again with another content when it is to fail:
+/* Appends a few. To make them fail, the last one repeats a key with another content:
  * then names that the others made must be forgotten. Some are tried again without it. */
 static void letters_append(names *w, ms_store *store, uint64_t *rng, bool fails)
 {
@@ -946,7 +894,7 @@ static void keep_a_key(ms_store *store)
     must_append(store, ms_str_n(NULL, 0), &m);
 }
 
-static void names_of_all_kinds_and_failed_appends(void **state)
+static void names_are_found_after_failed_appends(void **state)
 {
     static names w;
     test_store s = store_open((const store_kind *)*state, NULL);
@@ -964,62 +912,29 @@ static void names_of_all_kinds_and_failed_appends(void **state)
     store_close(&s);
 }
 
-/* The same when memory is what ends an append. */
-static void names_when_memory_ends(void **state)
-{
-    static names w;
-    store_options options;
-    test_alloc heap;
-    uint64_t rng = test_seed();
-    size_t failed = 0;
-    memset(&options, 0, sizeof options);
-    test_alloc_init(&heap);
-    options.alloc = heap.alloc;
-    test_store s = store_open((const store_kind *)*state, &options);
-    names_make(&w);
-    for (w.next = 1; w.next < 6000; w.next++) {
-        letter l;
-        letter_write(&w, &rng, w.next, &l);
-        heap.fail_at = test_one_in(&rng, 2) ? heap.calls + 1 + test_below(&rng, 2) : 0;
-        ms_result got = ms_append(s.store, ms_str_n(NULL, 0), &l.m, NULL, NULL);
-        heap.fail_at = 0;
-        if (got == MS_OK) letter_count(&w, &l, w.next);
-        else assert_int_equal(got, MS_E_NO_MEMORY);
-        failed += got != MS_OK;
-    }
-    assert_true(failed > 0);
-    must_have_all(&w, s.store);
-    store_close(&s);
-    test_alloc_done(&heap);
-}
-
 #define T(test) cmocka_unit_test(test)
 #define ON(test, kind) {#test " on store " #kind, test, NULL, NULL, &store_kinds[kind]}
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(one_byte_that_is_not_ascii),
-        T(one_byte_that_is_not_plain),
-        T(every_byte_at_the_edges_of_words),
-        T(the_longest_names),
-        T(random_text_of_all_kinds),
-        T(checks_of_every_length_and_alignment),
-        T(checks_of_long_bytes),
-        T(the_check_of_a_header),
-        T(json_strings_with_one_odd_byte),
-        T(random_json_broken_and_whole),
-        T(encoded_messages_are_what_was_measured),
-        ON(names_that_are_none, 0),
-        ON(names_that_are_none, 3),
-        ON(appended_messages_are_what_was_measured, 0),
-        ON(appended_messages_are_what_was_measured, 3),
-        ON(names_of_all_kinds_and_failed_appends, 0),
-        ON(names_of_all_kinds_and_failed_appends, 1),
-        ON(names_of_all_kinds_and_failed_appends, 3),
-        ON(names_of_all_kinds_and_failed_appends, 5),
-        ON(names_when_memory_ends, 0),
-        ON(names_when_memory_ends, 1),
+        T(ascii_runs_end_at_the_first_other_byte),
+        T(plain_runs_end_at_the_first_special_byte),
+        T(runs_end_right_at_the_edges_of_words),
+        T(a_name_is_plain_up_to_its_longest),
+        T(runs_and_characters_of_random_text_are_right),
+        T(checksums_are_right_at_every_length_and_alignment),
+        T(checksums_of_long_bytes_are_right),
+        T(the_checksum_of_a_header_is_right),
+        T(json_is_judged_right_when_a_string_has_an_odd_byte),
+        T(random_json_is_judged_right),
+        T(an_encoded_message_is_what_was_measured),
+        ON(an_appended_message_is_what_was_measured, 0),
+        ON(an_appended_message_is_what_was_measured, 3),
+        ON(names_are_found_after_failed_appends, 0),
+        ON(names_are_found_after_failed_appends, 1),
+        ON(names_are_found_after_failed_appends, 3),
+        ON(names_are_found_after_failed_appends, 5),
     };
     return cmocka_run_group_tests_name("fast paths", tests, fences_up, NULL);
 }

@@ -1,7 +1,7 @@
 /* Search: that a scan finds what a slow one finds, at every alignment and
  * at the very end of a page; that escapes in JSON hide nothing and make nothing up; that
- * a search over a store gives the messages of its query in order, with all their matches,
- * field by field; that bad questions are refused and damage is told.
+ * a search over a store returns the messages of its query in order, with all matches,
+ * field by field; that bad questions are refused and damage is reported.
  */
 
 #define _GNU_SOURCE
@@ -41,7 +41,7 @@ static size_t slow_find(ms_str text, ms_str needle, bool exact, size_t from)
     return SIZE_MAX;
 }
 
-/* JSON text cut into escapes and single bytes, with what each reads as. */
+/* JSON text as escapes and single bytes, with the characters that each stands for. */
 typedef struct token {
     size_t at, len;
     char read[4];
@@ -262,7 +262,7 @@ static void only_letters_of_ascii_have_two_cases(void **state)
     assert_int_equal(find_in(capital, small, false, 0), SIZE_MAX);
 }
 
-static void empty_and_absent_texts_have_nothing(void **state)
+static void empty_and_absent_texts_have_no_match(void **state)
 {
     size_t length = 7;
     (void)state;
@@ -306,7 +306,7 @@ static void escapes_hide_nothing_and_make_nothing_up(void **state)
         {"\"C:\\\\users\\\\me\"", "C:\\users\\me", 1, 13, true},
         {"\"C:\\\\users\\\\me\"", "C:\\\\users\\\\me", 1, 13, true},
         {"\"C:\\\\users\"", "users", 5, 5, true}, /* no escape with u */
-        {"\"a\\nb\"", "\\", NO, 0, true}, /* there is no backslash in what it says */
+        {"\"a\\nb\"", "\\", NO, 0, true}, /* its characters have no backslash */
         {"\"a\\\\b\"", "\\", 2, 2, true},
         {"\"a\\\\nb\"", "\n", NO, 0, true},
         {"\"a\\\\nb\"", "nb", 4, 2, true},
@@ -375,8 +375,8 @@ static size_t spell(uint64_t *rng, unsigned c, char *out)
     return n + (size_t)sprintf(out + n, form, 0xDC00 + (c & 0x3FF));
 }
 
-/* ["...","..."]; what the strings say goes to `say`, one behind the other, with its first
- * and last byte for each in `ends`. */
+/* ["...","..."]; the characters of the strings go to `say`, one after the other, with
+ * first and last byte of each in `ends`. */
 typedef struct spelled {
     char json[2000], say[600];
     size_t len, said, strings, ends[5][2];
@@ -405,7 +405,7 @@ static void random_json(uint64_t *rng, spelled *s)
     s->json[s->len++] = ']';
 }
 
-/* A part of what a string says or of how it is spelled, cut at characters. */
+/* A part of the characters of a string, or of its spelling; whole characters. */
 static ms_str json_needle(uint64_t *rng, const spelled *s, char *out)
 {
     bool said = !test_one_in(rng, 4);
@@ -488,7 +488,7 @@ static void json_is_not_read_beyond_its_end(void **state)
     for (size_t round = 0; round < test_times(20000); round++) {
         random_json(&rng, &s);
         size_t len = test_one_in(&rng, 2) ? s.len : (size_t)test_below(&rng, s.len + 1);
-        bool front = test_one_in(&rng, 2); /* also cut anywhere: it only must not crash */
+        bool front = test_one_in(&rng, 2); /* truncated anywhere: it must not crash */
         char *text = front ? page : page + size - len;
         memcpy(text, s.json, len);
         ms_value v = ms_json(ms_str_n(text, len));
@@ -709,7 +709,7 @@ static void matches_do_not_overlap(void **state)
 }
 
 /* The finder sees the store as of its opening, and messages stay as in any cursor. */
-static void what_comes_later_is_not_seen(void **state)
+static void a_search_does_not_see_later_messages(void **state)
 {
     static ms_finder f;
     test_store s = store_open((store_kind *)*state, NULL);
@@ -732,7 +732,7 @@ static void what_comes_later_is_not_seen(void **state)
 }
 
 /* Amended, hidden, redacted, still being written: as views show it; raw, as it stands. */
-static void changed_messages_are_searched_as_they_are_now(void **state)
+static void changed_messages_are_searched_as_views_show_them(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_find_query before = ask("before"), after = ask("after"), part = ask("be written");
@@ -786,7 +786,7 @@ static void a_search_allocates_nothing(void **state)
     test_alloc_done(&heap);
 }
 
-static void bad_questions_are_refused(void **state)
+static void a_search_is_refused_when_its_question_is_bad(void **state)
 {
     static ms_finder f;
     test_store s = store_open((store_kind *)*state, NULL);
@@ -831,7 +831,7 @@ static void bad_questions_are_refused(void **state)
     store_close(&s);
 }
 
-static void damage_costs_one_message_and_is_told(void **state)
+static void damage_costs_one_message_and_is_reported(void **state)
 {
     enum { COUNT = 5000 };
     static ms_finder f;
@@ -873,7 +873,7 @@ int main(void)
         cmocka_unit_test(each_place_of_each_length_is_found),
         cmocka_unit_test(nothing_is_read_beyond_a_text),
         cmocka_unit_test(only_letters_of_ascii_have_two_cases),
-        cmocka_unit_test(empty_and_absent_texts_have_nothing),
+        cmocka_unit_test(empty_and_absent_texts_have_no_match),
         cmocka_unit_test(escapes_hide_nothing_and_make_nothing_up),
         cmocka_unit_test(any_spelling_in_json_is_found),
         cmocka_unit_test(what_jansson_reads_is_found),
@@ -883,11 +883,11 @@ int main(void)
         ON_EVERY_STORE(a_search_is_its_query_filtered),
         ON_EVERY_STORE(no_match_reaches_from_one_field_into_the_next),
         ON_EVERY_STORE(matches_do_not_overlap),
-        ON_EVERY_STORE(what_comes_later_is_not_seen),
-        ON_EVERY_STORE(changed_messages_are_searched_as_they_are_now),
+        ON_EVERY_STORE(a_search_does_not_see_later_messages),
+        ON_EVERY_STORE(changed_messages_are_searched_as_views_show_them),
         ON_ARENA_STORES(a_search_allocates_nothing),
-        ON_EVERY_STORE(bad_questions_are_refused),
-        ON_LOGS(damage_costs_one_message_and_is_told),
+        ON_EVERY_STORE(a_search_is_refused_when_its_question_is_bad),
+        ON_LOGS(damage_costs_one_message_and_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* The arena store: how long pointers hold, who stamps times, what is refused for its
- * size, and what a message costs. That what goes in comes out: test_record, test_fast,
- * test_twin.
+/* The arena store: lifetimes of pointers, times of the store, limits of size, and what a
+ * message costs. test_record, test_fast and test_twin compare what is read with what was
+ * appended.
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -151,7 +151,7 @@ static int64_t system_time(void)
 }
 
 /* Tried three times, because the system's clock may be set meanwhile. */
-static void without_a_clock_it_is_the_systems(void **state)
+static void unset_times_are_of_the_system_when_there_is_no_clock(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_envelope m = ms_user_message(ms_text("x"));
@@ -170,7 +170,7 @@ static void without_a_clock_it_is_the_systems(void **state)
 }
 
 
-/* ---- equal runs give equal bytes ---- */
+/* ---- equal runs make equal bytes ---- */
 
 static ms_str run_once(test_store *s, uint64_t seed, ms_entropy entropy)
 {
@@ -307,7 +307,7 @@ static void a_message_costs_at_most_64_bytes_beside_its_fields(void **state)
     test_alloc heap;
     ms_stat stat;
     (void)state;
-    if (test_scale() < 10) skip(); /* it counts the same everywhere, and valgrind is slow */
+    if (test_scale() < 10) skip(); /* valgrind is slow */
     test_alloc_init(&heap);
     memset(&options, 0, sizeof options);
     memset(text, 't', sizeof text);
@@ -443,7 +443,7 @@ static void reading_a_view_allocates_nothing(void **state)
 }
 
 /* Two stores side by side share nothing. */
-static void stores_do_not_know_of_each_other(void **state)
+static void two_stores_share_nothing(void **state)
 {
     test_store a = store_open((store_kind *)*state, NULL);
     test_store b = store_open((store_kind *)*state, NULL);
@@ -467,7 +467,7 @@ int main(void)
         ON_EVERY_STORE(messages_stay_where_and_what_they_are),
         ON_EVERY_STORE(unset_times_are_stamped_by_the_callers_clock),
         ON_EVERY_STORE(a_clock_that_jumps_back_does_not_change_the_order),
-        ON_EVERY_STORE(without_a_clock_it_is_the_systems),
+        ON_EVERY_STORE(unset_times_are_of_the_system_when_there_is_no_clock),
         cmocka_unit_test(constant_entropy_gives_equal_images),
         ON_EVERY_STORE(a_record_over_max_message_is_refused),
         ON_EVERY_STORE(messages_larger_than_a_chunk_fit),
@@ -476,7 +476,7 @@ int main(void)
         ON_ARENA_STORES(reset_keeps_memory_for_the_next_run),
         ON_ARENA_STORES(refused_appends_do_not_grow_the_heap),
         ON_ARENA_STORES(reading_a_view_allocates_nothing),
-        ON_EVERY_STORE(stores_do_not_know_of_each_other),
+        ON_EVERY_STORE(two_stores_share_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

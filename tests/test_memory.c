@@ -1,6 +1,6 @@
 /* The history that an agent reads: blocks, limits, duplicates, timelines, scopes, runtime
  * messages, shared memory. Small histories are answered by hand; random ones by a naive
- * computation that collects from a plain array by what the manual says. All of it runs
+ * computation that collects from a plain array by the rules of the manual. All of it runs
  * over the library's stores and over the SQLite store of the examples.
  */
 
@@ -244,7 +244,7 @@ static size_t read_ids(const ms_memory *memory, unsigned *ids)
     return n;
 }
 
-/* Ids as text, "1 4 7", cut when there are too many. */
+/* Ids as text, "1 4 7"; the first ones when there are too many. */
 static const char *ids_text(const unsigned *ids, size_t n, char *out, size_t size)
 {
     size_t used = 0;
@@ -646,7 +646,7 @@ static row random_row(uint64_t *rng, unsigned id)
 }
 
 /* A random reader of a tape, merged with a runtime tape or NULL; small limits, so that
- * they cut. */
+ * they matter. */
 static void random_reader(uint64_t *rng, const tape *t, const tape *runtime,
                           ms_arena *arena, reader *r)
 {
@@ -823,7 +823,7 @@ static const struct { int agent; ms_type type; int phase; } scope_script[] = {
 #define PREVIOUS(phase, previous) {MS_SCOPE_MANAGER, 0, true, phase, true, previous}
 #define SCOPE(kind) {kind, 0, false, 0, false, 0}
 
-/* `blocks` is what get_history gives as blocks, `timeline` as a timeline. */
+/* The history as blocks and as a timeline. */
 static const struct scoping {
     const char *name;
     ms_scope scope;
@@ -861,7 +861,7 @@ static const struct scoping {
      "1 7 8 23 25 6 15 16 17 18 22 24", "1 6 7 8 15 16 17 18 22 23 24 25"},
 };
 
-static void scopes_keep_what_they_say(void **state)
+static void scopes_show_the_messages_beside_them(void **state)
 {
     tape *t = tape_open((const store_kind *)*state);
     for (size_t i = 0; i < sizeof scope_script / sizeof scope_script[0]; i++) {
@@ -937,7 +937,7 @@ static void added_messages_are_written_through(void **state)
     tape_close(t);
 }
 
-static void what_does_not_fit_is_not_added(void **state)
+static void an_invalid_message_is_not_added(void **state)
 {
     static const ms_runtime modes[] = {MS_RUNTIME_STORE, MS_RUNTIME_MERGE};
     tape *t = script_open((const store_kind *)*state);
@@ -1086,7 +1086,7 @@ static void namespaces_do_not_see_each_other(void **state)
     tape_close(t);
 }
 
-static void a_broadcast_says_who_sent_it(void **state)
+static void a_broadcast_has_its_sender(void **state)
 {
     tape *t = tape_open((const store_kind *)*state);
     ms_memory w1 = shared_of(t->s.store, "space", W1, NULL, 0);
@@ -1168,7 +1168,7 @@ static void a_shared_stream_grows_by_what_is_added(void **state)
 }
 
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static void a_memory_without_store_location_or_agent_is_refused(void **state)
 {
@@ -1371,7 +1371,7 @@ static void a_sqlite_file_keeps_its_messages(void **state)
     assert_int_equal(remove(path), 0);
 }
 
-static void a_damaged_row_is_skipped_and_told(void **state)
+static void a_damaged_row_is_skipped_and_reported(void **state)
 {
     tape *t = script_open(&sqlite_kind);
     ms_memory memory = memory_of(t->s.store, 1, MANAGER);
@@ -1403,17 +1403,17 @@ int main(void)
         ON_ALL_STORES(random_histories_equal_the_naive_ones),
         ON_ALL_STORES(random_merged_histories_equal_the_naive_ones),
         ON_ALL_STORES(appends_while_reading_do_not_appear),
-        ON_ALL_STORES(scopes_keep_what_they_say),
+        ON_ALL_STORES(scopes_show_the_messages_beside_them),
         ON_ALL_STORES(random_scopes_equal_the_naive_ones),
         ON_ALL_STORES(random_merged_scopes_equal_the_naive_ones),
         ON_ALL_STORES(added_messages_are_ignored_by_default),
         ON_ALL_STORES(added_messages_are_written_through),
-        ON_ALL_STORES(what_does_not_fit_is_not_added),
+        ON_ALL_STORES(an_invalid_message_is_not_added),
         ON_ALL_STORES(runtime_messages_join_each_block),
         ON_ALL_STORES(a_shared_worker_sees_conversation_own_stream_and_broadcasts),
         ON_ALL_STORES(a_shared_manager_sees_its_team_agent_after_agent),
         ON_ALL_STORES(namespaces_do_not_see_each_other),
-        ON_ALL_STORES(a_broadcast_says_who_sent_it),
+        ON_ALL_STORES(a_broadcast_has_its_sender),
         ON_ALL_STORES(a_turn_is_of_user_or_assistant),
         ON_ALL_STORES(a_shared_stream_grows_by_what_is_added),
         ON_ALL_STORES(a_memory_without_store_location_or_agent_is_refused),
@@ -1423,7 +1423,7 @@ int main(void)
         cmocka_unit_test(agent_keys_are_normalized),
         cmocka_unit_test(a_raw_query_is_honoured_or_refused_when_a_store_has_no_changes),
         cmocka_unit_test(a_sqlite_file_keeps_its_messages),
-        cmocka_unit_test(a_damaged_row_is_skipped_and_told),
+        cmocka_unit_test(a_damaged_row_is_skipped_and_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* The encoded message: every set of fields goes in and comes out, every flipped bit and
- * every cut is found, and the layout is the one that the essay of [record] tells. This
+ * every truncation is found, and the layout is that of the essay of [record]. This
  * program holds the implementation itself, for the checksum and its two ways. */
 
 #define _GNU_SOURCE
@@ -111,7 +111,7 @@ static bool same_value(ms_value a, ms_value b)
     return ms_str_equal(a.text, b.text) && (a.text.ptr == NULL || a.json == b.json);
 }
 
-/* Everything that the getters say is what the envelope has. */
+/* All getters return what the envelope has. */
 static void expect_same(const ms_msg *msg, const ms_envelope *m)
 {
     const uint32_t of_a_caller = MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED;
@@ -162,7 +162,7 @@ static void goes_through(const ms_envelope *m)
     expect_decodes(msg, m);
 }
 
-static void each_field_at_each_length(void **state)
+static void each_field_comes_back_at_each_length(void **state)
 {
     (void)state;
     static const size_t lengths[] = {0,    1,     2,     15,    16,    63,   64,
@@ -181,23 +181,7 @@ static void each_field_at_each_length(void **state)
     }
 }
 
-static void each_pair_of_fields(void **state)
-{
-    (void)state;
-    rng = test_seed() + 1;
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
-        for (unsigned g = f; g < MS_FIELD_COUNT; g++) {
-            uint32_t pair = UINT32_C(1) << f | UINT32_C(1) << g;
-            ms_envelope m = random_envelope(pair);
-            goes_through(&m);
-            m = random_envelope(~pair);
-            goes_through(&m);
-        }
-        ms_arena_reset(&arena);
-    }
-}
-
-static void random_sets_of_fields(void **state)
+static void random_sets_of_fields_come_back(void **state)
 {
     (void)state;
     rng = test_seed() + 2;
@@ -211,7 +195,7 @@ static void random_sets_of_fields(void **state)
 }
 
 /* Empty text, JSON null and nothing at all are three things. */
-static void absent_empty_and_null(void **state)
+static void absent_empty_and_null_are_three_values(void **state)
 {
     (void)state;
     static const ms_value values[] = {
@@ -229,7 +213,7 @@ static void absent_empty_and_null(void **state)
     }
 }
 
-/* What a message of that type is spoken by when it does not say. */
+/* The role of a message of that type that has none of its own. */
 static void expect_role(ms_type type, ms_role role)
 {
     ms_envelope m = smallest();
@@ -239,7 +223,7 @@ static void expect_role(ms_type type, ms_role role)
     assert_int_equal(ms_role_of(encoded(&m)), role);
 }
 
-static void every_type_and_role(void **state)
+static void every_type_and_role_comes_back(void **state)
 {
     (void)state;
     for (int t = 1; t < MS_TYPE_COUNT; t++) {
@@ -368,7 +352,7 @@ static void every_flipped_bit_is_found(void **state)
     }
 }
 
-static void nothing_and_noise(void **state)
+static void noise_is_refused(void **state)
 {
     (void)state;
     uint64_t words[64];
@@ -478,7 +462,7 @@ static void bad_utf8_is_repaired(void **state)
 }
 
 /* Bad bytes in JSON are no text to be repaired. */
-static void bad_utf8_in_json(void **state)
+static void bad_utf8_in_json_is_refused(void **state)
 {
     (void)state;
     ms_envelope m = smallest();
@@ -497,7 +481,7 @@ static void bad_utf8_in_json(void **state)
 
 /* ---- memory ---- */
 
-static void encoding_without_memory(void **state)
+static void encoding_is_refused_without_memory(void **state)
 {
     (void)state;
     static uint64_t room[256];
@@ -533,7 +517,7 @@ static void encoding_without_memory(void **state)
     test_alloc_done(&heap);
 }
 
-static void encoding_checks_first(void **state)
+static void an_envelope_is_checked_before_it_is_encoded(void **state)
 {
     (void)state;
     const ms_msg *msg = (const ms_msg *)(size_t)8;
@@ -552,7 +536,7 @@ static void encoding_checks_first(void **state)
 
 /* ---- CRC32C ---- */
 
-static void crc_of_known_texts(void **state)
+static void the_checksum_of_known_texts_is_right(void **state)
 {
     (void)state;
     unsigned char zeros[32], ones[32], up[32], down[32];
@@ -641,7 +625,7 @@ static void layout_is_that_of_the_essay(void **state)
 }
 
 /* No time is the smallest number; lengths of 256 and 65536 take two and four bytes. */
-static void layout_of_lengths_and_no_time(void **state)
+static void lengths_and_unset_times_have_the_layout_of_the_essay(void **state)
 {
     (void)state;
     static const struct {
@@ -666,8 +650,8 @@ static void layout_of_lengths_and_no_time(void **state)
     }
 }
 
-/* Records with right checks and wrong insides: told apart, never read beyond. */
-static void lies_with_right_checks(void **state)
+/* Records with right checksums and wrong contents: refused, never read beyond. */
+static void a_record_with_right_checksums_is_refused_when_it_lies(void **state)
 {
     (void)state;
     static const struct {
@@ -725,7 +709,7 @@ static void lies_with_right_checks(void **state)
 }
 
 /* Bodies whose directory does not fit them. */
-static void bodies_with_right_checks(void **state)
+static void a_body_with_a_right_checksum_is_refused_when_it_lies(void **state)
 {
     (void)state;
     static const struct {
@@ -769,7 +753,7 @@ static void bodies_with_right_checks(void **state)
 }
 
 /* Anything with right checks that is taken can be read without leaving its bytes. */
-static void noise_with_right_checks(void **state)
+static void noise_with_right_checksums_is_refused_or_read_safely(void **state)
 {
     (void)state;
     size_t taken = 0, n = test_times(200000);
@@ -809,8 +793,8 @@ static void noise_with_right_checks(void **state)
     assert_true(taken > n / 100);
 }
 
-/* The first byte of a body tells how long its directory is. One that is longer than the
- * body is refused unread: behind the body nothing need be. */
+/* The first byte of a body is the length of its directory. One that is longer than the
+ * body is refused unread: there may be nothing after the body. */
 static void a_directory_longer_than_its_body_is_not_read(void **state)
 {
     static const unsigned char lie[8] = {200, 1, 0, 2, 0, 3, 0, 4};
@@ -924,25 +908,24 @@ int main(void)
 {
 #define WITH_ARENA(test) cmocka_unit_test_setup_teardown(test, reset, release)
     const struct CMUnitTest tests[] = {
-        WITH_ARENA(each_field_at_each_length),
-        WITH_ARENA(each_pair_of_fields),
-        WITH_ARENA(random_sets_of_fields),
-        WITH_ARENA(absent_empty_and_null),
-        WITH_ARENA(every_type_and_role),
+        WITH_ARENA(each_field_comes_back_at_each_length),
+        WITH_ARENA(random_sets_of_fields_come_back),
+        WITH_ARENA(absent_empty_and_null_are_three_values),
+        WITH_ARENA(every_type_and_role_comes_back),
         WITH_ARENA(times_keep_every_bit),
         WITH_ARENA(every_flipped_bit_is_found),
-        cmocka_unit_test(nothing_and_noise),
+        cmocka_unit_test(noise_is_refused),
         WITH_ARENA(bad_utf8_is_repaired),
-        WITH_ARENA(bad_utf8_in_json),
-        WITH_ARENA(encoding_without_memory),
-        WITH_ARENA(encoding_checks_first),
-        cmocka_unit_test(crc_of_known_texts),
+        WITH_ARENA(bad_utf8_in_json_is_refused),
+        WITH_ARENA(encoding_is_refused_without_memory),
+        WITH_ARENA(an_envelope_is_checked_before_it_is_encoded),
+        cmocka_unit_test(the_checksum_of_known_texts_is_right),
         WITH_ARENA(layout_is_that_of_the_essay),
-        WITH_ARENA(layout_of_lengths_and_no_time),
-        cmocka_unit_test(lies_with_right_checks),
-        cmocka_unit_test(bodies_with_right_checks),
+        WITH_ARENA(lengths_and_unset_times_have_the_layout_of_the_essay),
+        cmocka_unit_test(a_record_with_right_checksums_is_refused_when_it_lies),
+        cmocka_unit_test(a_body_with_a_right_checksum_is_refused_when_it_lies),
         cmocka_unit_test(a_directory_longer_than_its_body_is_not_read),
-        cmocka_unit_test(noise_with_right_checks),
+        cmocka_unit_test(noise_with_right_checksums_is_refused_or_read_safely),
         cmocka_unit_test(record_is_refused_when_it_is_over_the_limit),
         cmocka_unit_test(message_is_refused_when_there_is_none_or_no_arena),
         WITH_ARENA(time_is_reported_when_nobody_wants_its_value),

@@ -1,13 +1,13 @@
-/* ms_selfcheck: does it see what it promises to see? Stores are broken on purpose, one
- * thing at a time, and it has to say MS_E_DAMAGED and name the invariant; put right again,
+/* ms_selfcheck: does it find what it promises to find? Stores are broken on purpose, one
+ * thing at a time. It has to return MS_E_DAMAGED and name the invariant; put right again,
  * the store has to pass.
  *
  *   - Arena store: each list that there is, with room that is still reserved, with a
- *     posting that leads back, behind the end or to a record of elsewhere; chunks, order,
+ *     posting that leads back, after the end or to a record of elsewhere; chunks, order,
  *     and all the numbers that are counted twice.
- *   - Log: each number of a LEAF, its arrays, a SUMMARY that forgot its lists, an end that
- *     is durable before it is written; each allocation of the check fails.
- *   - A store of the caller's own, whose cursor gives what no store takes.
+ *   - Log: each number of a segment index, its arrays, a summary without its lists, an
+ *     end that is durable before it is written; each allocation of the check fails.
+ *   - A store of the caller's own, whose cursor returns what no store takes.
  *
  * Left out: what other tests break in files (test_corrupt, test_hostile).
  */
@@ -85,8 +85,8 @@ static void change_place(const char *place, uint64_t seq)
     assert_int_equal(ms_hide(store, seq + 1, NULL), MS_OK);
     assert_int_equal(ms_location_set(store, ms_str_of(place), MS_STR("{\"a\":1}"), NULL),
                      MS_OK);
-    assert_int_equal(ms_stream_begin(&stream, store, ms_str_of(place), &begun, NULL, NULL),
-                     MS_OK);
+    assert_int_equal(
+        ms_stream_begin(&stream, store, ms_str_of(place), &begun, NULL, NULL), MS_OK);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(ms_stream_feed(&stream, MS_STR("some text"), NULL), MS_OK);
         assert_int_equal(test_stream_flush(&stream, NULL), MS_OK);
@@ -136,6 +136,11 @@ static uint32_t *entry_of(const ms__postings *s, uint32_t i)
     return ms__chunk_entries(c) + (i - c->first);
 }
 
+static unsigned char *record_of(uint32_t unit)
+{
+    return (unsigned char *)(uintptr_t)ms__mem_at(&mem->core, (uint64_t)unit * 8);
+}
+
 typedef struct named {
     const char *name;
     ms__postings *list;
@@ -169,12 +174,13 @@ static void a_posting_that_leads_astray_is_found(void **state)
         if (s->count < 2) fail_msg("%s: too few entries for this test", all[i].name);
         with32(store, &s->wanted, 1, all[i].name, "P2");
         with32(store, entry_of(s, 1), *entry_of(s, 0), all[i].name, "P1: the posting");
-        with32(store, entry_of(s, s->count - 1), mem->tail.end, all[i].name, "the end is");
+        with32(store, entry_of(s, s->count - 1), mem->tail.end, all[i].name,
+               "the end is");
         must_be_sound(store, all[i].name);
     }
 }
 
-/* The unit of the first record of that kind, type (0: any) and place behind a unit. */
+/* The unit of the first record of that kind, type (0: any) and place after a unit. */
 static uint32_t record_behind(uint32_t unit, unsigned kind, unsigned type,
                               const char *place, const char *agent)
 {
@@ -182,7 +188,7 @@ static uint32_t record_behind(uint32_t unit, unsigned kind, unsigned type,
     const ms__postings *s = kind == MS__KIND_MESSAGE ? &live->all : &live->others;
     for (uint32_t i = 0; i < s->count; i++) {
         uint32_t found = *entry_of(s, i);
-        const ms_msg *msg = ms__msg(ms__mem_at(&mem->core, (uint64_t)found * 8));
+        const ms_msg *msg = ms__msg(record_of(found));
         if (found > unit && (unsigned)ms_kind_of(msg) == kind &&
             (type == 0 || (unsigned)ms_type_of(msg) == type) &&
             ms_str_equal(test_location(msg), ms_str_of(place)) &&
@@ -239,7 +245,7 @@ static void a_damaged_record_of_a_store_is_found(void **state)
     for (int changes = 0; changes < 2; changes++) {
         const ms__postings *s = changes ? &mem->tail.live.others : &mem->tail.live.all;
         uint32_t unit = *entry_of(s, s->count / 2);
-        unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(&mem->core, (uint64_t)unit * 8);
+        unsigned char *r = record_of(unit);
         r[8] ^= 1;
         must_be_broken(store, "a bit of a header", "header does not match");
         r[8] ^= 1;
@@ -273,7 +279,7 @@ static void chunks_that_are_not_linked_are_found(void **state)
 /* A record gets another number, and checks that hold. */
 static void number_record(uint32_t unit, uint64_t seq)
 {
-    unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(&mem->core, (uint64_t)unit * 8);
+    unsigned char *r = record_of(unit);
     ms__put64(r + 8, seq);
     ms__seal(r, ms__seed_at(mem->core.seed, (uint64_t)unit * 8));
 }
@@ -281,12 +287,13 @@ static void number_record(uint32_t unit, uint64_t seq)
 static void numbers_that_do_not_rise_are_found(void **state)
 {
     uint32_t unit = *entry_of(&mem->tail.live.all, 20);
-    uint64_t seq = ms_seq(ms__msg(ms__mem_at(&mem->core, (uint64_t)unit * 8)));
+    uint64_t seq = ms_seq(ms__msg(record_of(unit)));
     (void)state;
     number_record(unit, seq - 1);
     must_be_broken(store, "the number of the one before", "E2");
     number_record(unit, seq);
-    with64(store, &mem->tail.live.last_seq, mem->tail.live.last_seq + 1, "the last number", "E2");
+    with64(store, &mem->tail.live.last_seq, mem->tail.live.last_seq + 1,
+           "the last number", "E2");
     must_be_sound(store, "numbered again");
 }
 
@@ -418,7 +425,7 @@ static void make_log(void)
     ms_close(log);
 }
 
-static void a_leaf_that_says_what_its_records_do_not_is_found(void **state)
+static void a_segment_index_that_differs_from_its_records_is_found(void **state)
 {
     (void)state;
     make_log();
@@ -458,7 +465,7 @@ static void a_summary_that_forgot_its_lists_is_found(void **state)
     ms_close(log);
 }
 
-static void a_durable_end_behind_the_end_is_found(void **state)
+static void a_durable_end_after_the_end_is_found(void **state)
 {
     (void)state;
     make_log();
@@ -474,9 +481,9 @@ static void a_durable_end_behind_the_end_is_found(void **state)
     ms_close(log);
 }
 
-/* The leaf is whole, a record of its segment is not: told by the cursor, as damage of the
- * record; the leaf is not what is wrong. */
-static void a_damaged_record_is_not_blamed_on_its_leaf(void **state)
+/* The segment index is whole, a record of its segment is not: the cursor reports the
+ * record, and the index is not at fault. */
+static void a_damaged_record_is_not_reported_as_its_segment_index(void **state)
 {
     (void)state;
     make_log();
@@ -487,7 +494,7 @@ static void a_damaged_record_is_not_blamed_on_its_leaf(void **state)
     assert_int_equal(ms_selfcheck(log, &err), MS_E_DAMAGED);
     assert_null(strstr(err.message, "L3"));
     ms_close(log);
-    log = open_log(MS_LOG_WRITE); /* and without the leaf */
+    log = open_log(MS_LOG_WRITE); /* and without the index */
     l = (ms__segment *)(uintptr_t)ms__segment_of(ms__log_of(log), 1, true);
     drive.rw[l->offset + MS__SEGMENT_FIXED] ^= 1;
     ms_close(log);
@@ -497,7 +504,7 @@ static void a_damaged_record_is_not_blamed_on_its_leaf(void **state)
     ms_close(log);
 }
 
-static void a_check_without_memory_says_so(void **state)
+static void a_check_returns_its_code_without_memory(void **state)
 {
     size_t refused = 0;
     (void)state;
@@ -583,11 +590,11 @@ int main(void)
         cmocka_unit_test(numbers_that_do_not_rise_are_found),
         cmocka_unit_test(what_is_counted_twice_has_to_agree),
         cmocka_unit_test(a_cursor_that_gives_nonsense_is_found),
-        cmocka_unit_test(a_leaf_that_says_what_its_records_do_not_is_found),
+        cmocka_unit_test(a_segment_index_that_differs_from_its_records_is_found),
         cmocka_unit_test(a_summary_that_forgot_its_lists_is_found),
-        cmocka_unit_test(a_durable_end_behind_the_end_is_found),
-        cmocka_unit_test(a_damaged_record_is_not_blamed_on_its_leaf),
-        cmocka_unit_test(a_check_without_memory_says_so),
+        cmocka_unit_test(a_durable_end_after_the_end_is_found),
+        cmocka_unit_test(a_damaged_record_is_not_reported_as_its_segment_index),
+        cmocka_unit_test(a_check_returns_its_code_without_memory),
     };
     disk_init(&drive, 4 << 20);
     int failed = cmocka_run_group_tests(tests, make_store, close_store);

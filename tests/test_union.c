@@ -16,7 +16,7 @@ enum { STORES_MAX = 6 };
 #define NUMBER(which, own) ((uint64_t)(which) << 40 | (own))
 
 
-/* ---- stores, and what is in them ---- */
+/* ---- stores and their messages ---- */
 
 enum { TIMES_RISE = 1, TIMES_ALL = 2 };      /* of the messages of one store */
 
@@ -41,7 +41,7 @@ static ms_store *union_of(ms_store *const *stores, size_t n)
     return store;
 }
 
-/* The message goes into the array where its number says. */
+/* The message goes into the array by its number. */
 static void family_insert(family *f, twin_msg *m)
 {
     twin_push(&f->all, m);
@@ -277,7 +277,7 @@ static void totals_are_sums(void **state)
 
 /* ---- listings ---- */
 
-/* In order of the union; out holds what twin_list gives without a limit. */
+/* In order of the union; out is the answer of twin_list without a limit. */
 static void order_infos(ms_info *out, size_t n)
 {
     for (size_t i = 1; i < n; i++) {
@@ -615,7 +615,7 @@ static void a_union_is_rewritten_into_one_log(void **state)
 }
 
 /* Numbers of a copy have no room for another index. */
-static void a_copy_of_a_union_fits_in_no_other(void **state)
+static void a_copy_of_a_union_is_refused_by_another_union(void **state)
 {
     duo d = open_duo();
     test_store copy = store_open(store_kind_at(0), NULL);
@@ -647,7 +647,7 @@ static void a_copy_of_a_union_fits_in_no_other(void **state)
 
 /* ---- what a union refuses ---- */
 
-static void opening_names_the_store_that_will_not_do(void **state)
+static void a_refused_store_is_named_when_a_union_opens(void **state)
 {
     test_store s[3];
     ms_store *stores[4], *u, *opened;
@@ -1466,8 +1466,8 @@ int main(void)
         T(the_last_task_divides_every_store),
         T(a_copy_keeps_the_numbers),
         T(a_union_is_rewritten_into_one_log),
-        T(a_copy_of_a_union_fits_in_no_other),
-        T(opening_names_the_store_that_will_not_do),
+        T(a_copy_of_a_union_is_refused_by_another_union),
+        T(a_refused_store_is_named_when_a_union_opens),
         T(a_union_changes_nothing),
         T(a_union_of_no_stores_is_empty),
         T(trouble_in_one_store_is_reported),

@@ -81,7 +81,7 @@ static void conceal(uint64_t *rng, ms_store *store, twin *t)
     row->hidden = true;
 }
 
-/* What a message says is erased; what it cost is not. */
+/* The text of a message is erased; its cost is not. */
 static void erase(uint64_t *rng, ms_store *store, twin *t)
 {
     ms_error err;
@@ -106,7 +106,8 @@ static void must_be_usage(const usage_item *got, const usage_item *want)
 }
 
 /* What the twin has, item by item in order of the first note. */
-static size_t twin_sum(const twin *t, usage_by by, usage_item out[MANY], usage_item *total)
+static size_t twin_sum(const twin *t, usage_by by, usage_item out[MANY],
+                       usage_item *total)
 {
     size_t n = 0;
     memset(total, 0, sizeof *total);
@@ -134,7 +135,7 @@ static usage_list sum_of(ms_store *store, usage_by by)
 {
     usage_list list;
     ms_error err;
-    if (usage_sum(store, by, &arena, &list, &err) != MS_OK) fail_msg("sum: %s", err.message);
+    must_ok(usage_sum(store, by, &arena, &list, &err), &err, "sum");
     return list;
 }
 
@@ -156,7 +157,7 @@ static void must_agree(ms_store *store, const twin *t, usage_by by)
 
 /* ---- sums ---- */
 
-static void sums_are_those_of_the_array(void **state)
+static void sums_equal_those_of_an_array(void **state)
 {
     static twin t;
     uint64_t rng = test_seed();
@@ -281,7 +282,7 @@ static void a_union_costs_what_its_stores_cost(void **state)
 }
 
 
-/* ---- what notes may say ---- */
+/* ---- notes of other programs ---- */
 
 static const struct {
     const char *note;
@@ -348,7 +349,7 @@ static void any_note_can_be_read(void **state)
 }
 
 /* What is written is read, the largest numbers too, and sums do not go round. */
-static void sums_stay_at_the_top(void **state)
+static void sums_stop_at_the_largest_number(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_usage u = {UINT64_MAX - 1, UINT64_MAX, 1, UINT64_MAX / 2 + 1, INT64_MAX - 1};
@@ -365,7 +366,7 @@ static void sums_stay_at_the_top(void **state)
     store_close(&s);
 }
 
-static void what_is_noted_is_an_object(void **state)
+static void a_usage_note_is_an_object(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_usage u = {1, 0, 0, 20, SECONDS(0.25)};
@@ -446,14 +447,14 @@ static void any_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_EVERY_STORE(sums_are_those_of_the_array),
+        ON_EVERY_STORE(sums_equal_those_of_an_array),
         ON_EVERY_STORE(a_copy_costs_what_it_shows),
         ON_EVERY_STORE(cleared_locations_cost_nothing),
         ON_LOGS(readers_add_up_what_is_there),
         ON_EVERY_STORE(a_union_costs_what_its_stores_cost),
         ON_EVERY_STORE(any_note_can_be_read),
-        ON_EVERY_STORE(sums_stay_at_the_top),
-        ON_EVERY_STORE(what_is_noted_is_an_object),
+        ON_EVERY_STORE(sums_stop_at_the_largest_number),
+        ON_EVERY_STORE(a_usage_note_is_an_object),
         ON_EVERY_STORE(bad_usage_is_refused),
         WITH_RESET(any_allocation_may_fail),
     };

@@ -6,7 +6,7 @@
 #include "stores.h"
 
 
-/* ---- one small history, and what each query gives of it ---- */
+/* ---- one small history, and what each query returns of it ---- */
 
 #define UNSET (-1)
 
@@ -269,7 +269,7 @@ static void rows_of(const history *h, ms_cursor *it, char out[128])
                                  row_of(h, ms_seq(msg)));
 }
 
-static void queries_give_the_rows_written_beside_them(void **state)
+static void queries_return_the_rows_beside_them(void **state)
 {
     history h = open_history(state);
     for (size_t i = 0; i < QUESTIONS; i++) {
@@ -418,7 +418,7 @@ static void copies_of_a_cursor_go_on_on_their_own(void **state)
     store_close(&s);
 }
 
-static void the_end_of_a_cursor_is_quiet(void **state)
+static void a_cursor_stays_at_its_end(void **state)
 {
     history h = open_history(state);
     ms_query q = query_of(MS_STR("job"), CONV);
@@ -471,7 +471,7 @@ static void an_empty_store_answers_everything(void **state)
     store_close(&s);
 }
 
-/* 60 agents take turns; a team of any size gives their messages in order of sequence. */
+/* 60 agents take turns; the messages of a team of any size are in order of sequence. */
 static void a_team_of_many_agents_is_merged_in_order(void **state)
 {
     enum { AGENTS = 60, MESSAGES = 1500 };
@@ -554,7 +554,7 @@ static void many_locations_are_kept_apart(void **state)
     store_close(&s);
 }
 
-static void by_number_only_what_is_there(void **state)
+static void a_lookup_finds_only_stored_numbers(void **state)
 {
     static const uint64_t absent[] = {0, 21, 22, 1000, UINT32_MAX, UINT64_MAX};
     history h = open_history(state);
@@ -715,7 +715,7 @@ static ms_envelope keyed(const char *key, const char *text)
     return m;
 }
 
-static void a_repeated_key_gives_the_first_number(void **state)
+static void a_repeated_key_returns_the_first_number(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_envelope m = keyed("k1", "result"), other = keyed("k1", "another"), two[2];
@@ -806,7 +806,7 @@ static void ten_thousand_keys_are_remembered(void **state)
     store_close(&s);
 }
 
-static void compare_and_append(void **state)
+static void an_append_is_refused_when_another_was_first(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_envelope m = ms_user_message(ms_text("x")), two[2];
@@ -881,7 +881,7 @@ static void kept_numbers_leave_gaps_that_are_not_found(void **state)
     store_close(&s);
 }
 
-/* Behind the largest number there is none: an error, not a number of before. */
+/* After the largest number comes an error, not a number of before. */
 static void the_last_sequence_number_is_the_end(void **state)
 {
     skip_on_a_server(state, "the largest number of a server is 2^63");
@@ -911,7 +911,7 @@ static void the_last_sequence_number_is_the_end(void **state)
     store_close(&s);
 }
 
-/* Lengths at both ends of what is allowed. */
+/* The shortest and longest lengths. */
 static void the_longest_and_shortest_names_work(void **state)
 {
     static char longest[MS_KEY_MAX];
@@ -934,24 +934,24 @@ static void the_longest_and_shortest_names_work(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_EVERY_STORE(queries_give_the_rows_written_beside_them),
+        ON_EVERY_STORE(queries_return_the_rows_beside_them),
         ON_EVERY_STORE(a_query_matches_what_it_returns),
         ON_EVERY_STORE(the_four_views_by_name),
         ON_EVERY_STORE(a_cursor_does_not_see_what_comes_later),
         ON_ARENA_STORES(copies_of_a_cursor_go_on_on_their_own),
-        ON_EVERY_STORE(the_end_of_a_cursor_is_quiet),
+        ON_EVERY_STORE(a_cursor_stays_at_its_end),
         ON_EVERY_STORE(an_empty_store_answers_everything),
         ON_EVERY_STORE(a_team_of_many_agents_is_merged_in_order),
         ON_EVERY_STORE(many_locations_are_kept_apart),
-        ON_EVERY_STORE(by_number_only_what_is_there),
+        ON_EVERY_STORE(a_lookup_finds_only_stored_numbers),
         ON_EVERY_STORE(listings_put_the_newest_activity_first),
         ON_EVERY_STORE(a_listing_has_the_time_of_the_last_message),
         ON_EVERY_STORE(a_batch_is_stored_whole),
         ON_EVERY_STORE(the_location_of_the_call_goes_before_that_of_the_message),
-        ON_EVERY_STORE(a_repeated_key_gives_the_first_number),
+        ON_EVERY_STORE(a_repeated_key_returns_the_first_number),
         ON_EVERY_STORE(a_key_stands_for_all_of_its_message),
         ON_EVERY_STORE(ten_thousand_keys_are_remembered),
-        ON_EVERY_STORE(compare_and_append),
+        ON_EVERY_STORE(an_append_is_refused_when_another_was_first),
         ON_EVERY_STORE(kept_numbers_leave_gaps_that_are_not_found),
         ON_EVERY_STORE(the_last_sequence_number_is_the_end),
         ON_EVERY_STORE(the_longest_and_shortest_names_work),
