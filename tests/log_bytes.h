@@ -532,17 +532,6 @@ static inline void walk_free(walk *w)
     free(w->records);
 }
 
-/* What a walk over the file of a log counts; its records are freed. */
-static inline walk walk_counts(const test_store *s)
-{
-    size_t size;
-    char *bytes = file_of(s, &size);
-    walk w = walk_of(bytes, size, false);
-    walk_free(&w);
-    free(bytes);
-    return w;
-}
-
 /* The messages of a walk are those of the twin, field for field. */
 static inline void walk_must_equal(const walk *w, const twin *t)
 {
@@ -650,46 +639,6 @@ static inline test_store built_store(const built *b)
     s.log.mode = MS_LOG_READ;
     s.log.events.event = NULL;
     return s;
-}
-
-
-/* ---- a machine that a test restarts ---- */
-
-static uint64_t boot_now;
-
-static inline uint64_t boot_says(void *ctx)
-{
-    (void)ctx;
-    return boot_now;
-}
-
-static inline ms_os machine(void)
-{
-    ms_os os = *ms_os_default();
-    os.stat = stat_without_name;
-    os.boot = boot_says;
-    boot_now = 1001;
-    return os;
-}
-
-/* A writer of this machine, whose watermark stands at the end of what was built. */
-static inline void built_writer(built *b)
-{
-    unsigned char *line = b->bytes + FILE_AT_WRITER;
-    file_put64(line, 1001);
-    file_put64(line + 8, 7);
-    file_put64(line + 16, 7);
-    file_put64(line + 24, 77);
-    file_put32(line + 32, 5);
-    file_put32(line + 36, file_crc(0, line, 36));
-    built_mark(b);
-}
-
-static inline bool is_zero(const char *bytes, size_t from, size_t upto)
-{
-    for (; from < upto; from++)
-        if (bytes[from] != 0) return false;
-    return true;
 }
 
 #endif /* LOG_BYTES_H */

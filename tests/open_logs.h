@@ -67,14 +67,6 @@ static inline test_store closed_log_of(size_t n)
 
 static inline test_store closed_log(void) { return closed_log_of(100); }
 
-/* A second handle, for writing. */
-static inline ms_store *log_writer(const test_store *s)
-{
-    test_store other = *s;
-    log_open_as(&other, MS_LOG_WRITE);
-    return other.store;
-}
-
 
 /* ---- what is in a store ---- */
 
@@ -163,7 +155,7 @@ static inline void twinned_equal(twinned *x) { twin_must_equal(&x->t, x->s.store
 
 /* ---- files ---- */
 
-static inline char *file_of(const test_store *s, size_t *size)
+static inline char *bytes_of(const test_store *s, size_t *size)
 {
     char *bytes = read_file(s->path, size);
     assert_non_null(bytes);
@@ -191,7 +183,7 @@ static inline uint64_t file_word(const test_store *s, size_t at)
 {
     size_t size;
     uint64_t word = 0;
-    char *bytes = file_of(s, &size);
+    char *bytes = bytes_of(s, &size);
     assert_true(size >= 4096);
     for (size_t i = 8; i-- > 0;) word = word << 8 | (unsigned char)bytes[at + i];
     free(bytes);
@@ -328,7 +320,5 @@ static inline void trip_at(trip *t, unsigned kinds, int code, bool from)
     t->from = from;
     t->calls = t->hits = 0;
 }
-
-static inline void trip_off(trip *t) { trip_at(t, 0, 0, false); }
 
 #endif /* OPEN_LOGS_H */

@@ -13,7 +13,7 @@
 static void must_parse(const twinned *x)
 {
     size_t size;
-    char *bytes = file_of(&x->s, &size);
+    char *bytes = bytes_of(&x->s, &size);
     walk w = walk_of(bytes, size, false);
     walk_must_equal(&w, &x->t);
     slot best = newest_slot(&w);
@@ -223,7 +223,7 @@ static void another_format_is_refused(void **state)
     };
     test_store s = closed_log();
     size_t size;
-    unsigned char *bytes = (unsigned char *)file_of(&s, &size);
+    unsigned char *bytes = (unsigned char *)bytes_of(&s, &size);
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uint32_t old = file_get32(bytes + rows[i].at);
@@ -352,7 +352,7 @@ static void golden_tear(test_store *s)
     must_give(MS_OK, ms_sync(s->store, NULL, NULL));
     must_append(s->store, MS_STR("job_1"), &m);
     size_t end = (size_t)log_info_of(s->store).end - 20;
-    char *bytes = file_of(s, &size);
+    char *bytes = bytes_of(s, &size);
     assert_true(size >= end);
     log_close(s);
     file_replace(s, bytes, end);
@@ -398,7 +398,7 @@ static char *golden_make(const golden *g, ms_log_engine engine, size_t *size,
         log_close(s);
         assert_int_equal(truncate(s->path, (off_t)end), 0);
     }
-    char *bytes = file_of(s, size);
+    char *bytes = bytes_of(s, size);
     log_open_as(s, MS_LOG_READ);
     must_give(MS_OK, ms_store_stat(s->store, &stat, NULL));
     *messages = (size_t)stat.messages;

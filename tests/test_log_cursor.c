@@ -382,7 +382,7 @@ static size_t *offsets_of(const twinned *x)
 {
     size_t size;
     size_t *offsets = (size_t *)twin_memory(NULL, x->t.count * sizeof offsets[0]);
-    char *bytes = file_of(&x->s, &size);
+    char *bytes = bytes_of(&x->s, &size);
     walk w = walk_of(bytes, size, false);
     assert_int_equal(w.n_records, x->t.count);
     for (size_t i = 0; i < w.n_records; i++) offsets[i] = (size_t)w.records[i].offset;
@@ -406,7 +406,7 @@ static void harm_some(twinned *x, uint64_t rare, size_t *events)
     size_t size, *offsets;
     log_close(&x->s);
     offsets = offsets_of(x);
-    char *bytes = file_of(&x->s, &size);
+    char *bytes = bytes_of(&x->s, &size);
     for (size_t i = 0; i + 20 < x->t.count; i++) {
         if (!test_one_in(&x->rng, rare)) continue;
         size_t at = offsets[i] + places[test_below(&x->rng, COUNT(places))];
@@ -446,7 +446,7 @@ static void damaged_records_are_skipped_and_counted(void **state)
 static void answers_without(twinned *x, size_t i, size_t at, const void *bytes, size_t n)
 {
     size_t size;
-    char *whole = file_of(&x->s, &size);
+    char *whole = bytes_of(&x->s, &size);
     file_patch(&x->s, at, bytes, n);
     damaged[i] = true;
     with_every_view(x, x->s.store, 3, ask_damaged);
@@ -460,7 +460,7 @@ static void answers_without(twinned *x, size_t i, size_t at, const void *bytes, 
 static bool ends_in_the_tail(const twinned *x)
 {
     size_t size, *offsets = offsets_of(x), at = offsets[x->t.count - 1];
-    unsigned char *bytes = (unsigned char *)file_of(&x->s, &size);
+    unsigned char *bytes = (unsigned char *)bytes_of(&x->s, &size);
     at += file_padded(file_get32(bytes + at));
     bool ends = at + 4 > size || file_get32(bytes + at) == 0;
     free(offsets);

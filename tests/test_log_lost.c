@@ -1,276 +1,236 @@
-/* LOST records, and damage that is counted: what a file lacks every later handle reports,
- * and each segment index carries the count. */
+/* [log-append], [log-index]: what a first append does with dead bytes after the end, and
+ * with an end that the file has lost. Later handles report what is missing or damaged, and
+ * each segment index carries the count.
+ *
+ * Scenarios (scenario.h), each with both engines.
+ */
 
 #define _GNU_SOURCE
 #include "log_bytes.h"
+#include "scenario.h"
 
-/* Bytes that a handle must report as missing or damaged. */
-typedef struct harm {
-    uint64_t ranges, bytes;
-    bool exactly;
-} harm;
+/* A message, a hole of $ bytes, and two whole appends of a writer whose power was lost. */
+#define DEAD                                                                      \
+    "open; say one; sync; mark e; long 2500; mark h; say three; say four; mark f;" \
+    "keep all; on; "
 
-static void must_count_harm(const harm *h, uint64_t ranges, uint64_t bytes,
-                            const char *what)
+/* What is found of them: readers write nothing; the first append makes them zero. */
+#define ZEROED                                                                    \
+    "reader open read; reader sees 1; reader sound; reader zeroed 0; reader close;" \
+    "open; sees 1; zeroed 0; close; contains four; open; say new; zeroed f-e; say new x29;" \
+    "zeroed f-e; sees 31; lacks four; zeros @1024 f; walks 31 0 0; "
+
+/* `n` messages, of which from b on some are lost; the log had ended at e. */
+#define LOSES(n, m)                                                               \
+    "open segments; say m x" #n "; mark b; say m; mark c; say m x" #m "; close; mark e;"
+
+/* Of four messages in the last segment of a closed log one is damaged. */
+#define FLIPPED                                                                   \
+    "open; say m x2; mark b; say m; mark c; say m; sync; close; is_tail b; flip c-10;"
+
+/* Every later handle reports it, for several segments. */
+#define FOR_LONG(n, low, high)                                                    \
+    "reports " #n " " low " " high "; open segments; long 500; close;"            \
+    "reports " #n "+1 " low " " high "; open segments; long 500 x7; close;"      \
+    "reports " #n "+8 " low " " high "; open segments; long 500 x30; close;"     \
+    "reports " #n "+38 " low " " high "; "
+
+static const scenario rows[] = {
+    /* ---- dead bytes ---- */
+    {"dead_bytes_are_zeroed_when_a_writer_appends", 8, 2532, 631,
+     DEAD "zero e e+$; verifies 1 f-e; strict -> DAMAGED; reader open salvage read;"
+     "reader sees >1 damaged; reader close;" ZEROED "epoch 2"},
+    {"dead_bytes_after_a_watermark_are_zeroed_when_a_writer_appends", 8, 2532, 631,
+     "open; say one; sync; mark e; long 2500; mark h; say three; say four; mark f; kill;"
+     "put64 1024 e; zero e e+$; verifies 1 0; strict; reader open salvage read;"
+     "reader sees >1 damaged; reader close;" ZEROED "epoch 2"},
+    {"dead_bytes_that_are_no_zeros_are_zeroed_when_a_writer_appends", 0, 24, 8,
+     DEAD "flip e+$; flip e+28; verifies 1 f-e; strict -> DAMAGED;" ZEROED},
+
+    /* ---- a durable file is truncated: a LOST record is written ---- */
+    {"a_truncated_file_gets_a_lost_record_when_a_writer_goes_on", 0, 0, 0,
+     LOSES(70, 29) "truncate b; open segments; damaged 1; lost_end e; say new; last 101;"
+     "close; lost b b e;" FOR_LONG(71, "e-b", "e-b") "walks 109 1 e-b"},
+    {"a_file_gets_a_lost_record_when_its_last_message_was_truncated", 0, 48, 8,
+     "open segments; say m x99; mark b; say m; mark c; close; mark e;" "truncate b+$; restart; open segments; damaged >0; lost_end e; say new;"
+     "last 101; close; lost b c e;" FOR_LONG(100, "e-c", "?")},
+    {"a_file_gets_a_lost_record_when_it_was_truncated_inside_of_a_record", 8, 48, 8,
+     LOSES(50, 49) "truncate b+$; open segments; damaged >0; lost_end e; say new; last 101;"
+     "close; lost b c e;" FOR_LONG(51, "e-c", "?")},
+    {"a_file_gets_a_lost_record_when_little_is_left", 0, 48, 24,
+     LOSES(3, 96) "truncate b+$; restart; open segments; damaged >0; lost_end e; say new;"
+     "last 101; close; lost b c e;" FOR_LONG(4, "e-c", "?")},
+    /* whatever is appended in the end, later handles report what is missing */
+    {"a_lost_record_is_written_when_a_write_has_failed", 1, 7, 1,
+     LOSES(10, 9) "truncate b; open write; at write $ fail EIO; tries; close; at none;"
+     "reports 10+t e-b ?; open; say m; close; reports 11+t e-b ?"},
+    {"a_lost_record_is_written_when_a_sync_has_failed", 1, 4, 1,
+     LOSES(10, 9) "truncate b; open write; at sync $ fail EIO; tries; close; at none;"
+     "reports 10+t e-b ?; open; say m; close; reports 11+t e-b ?"},
+    {"a_lost_record_is_written_when_an_allocation_has_failed", 1, 4, 1,
+     LOSES(10, 9) "truncate b; open write; at allocate $ fail EIO; tries; close; at none;"
+     "reports 10+t e-b ?; open; say m; close; reports 11+t e-b ?"},
+
+    /* ---- a bit of a message flips before its segment index is written ---- */
+    {"damage_is_counted_in_every_later_segment_index", 0, 0, 0,
+     "open; say m x3; close;" FLIPPED FOR_LONG(6, "c-b", "c-b") "leaf 1 c-b"},
+    {"damage_is_counted_when_more_is_before_it_in_the_segment", 0, 0, 0,
+     "open; say m x20; close;" FLIPPED FOR_LONG(23, "c-b", "c-b") "leaf 1 c-b"},
+    {"damage_is_counted_when_segments_are_before_it", 0, 0, 0,
+     "open segments; say m x120; close;" FLIPPED FOR_LONG(123, "c-b", "c-b") "leaf 1 c-b"},
+};
+
+
+/* ---- steps of this suite ---- */
+
+static uint64_t words_value(world *w, size_t at, size_t n)
 {
-    if (ranges < h->ranges || bytes < h->bytes ||
-        (h->exactly && (ranges > h->ranges || bytes > h->bytes)))
-        fail_msg("%s: %llu ranges, %llu bytes; should be %llu, %llu", what,
-                 (unsigned long long)ranges, (unsigned long long)bytes,
-                 (unsigned long long)h->ranges, (unsigned long long)h->bytes);
+    return file_get(file_of(w, w->at)->ro + at, n);
 }
 
-/* One handle: its figures, and a cursor over everything, which finds n messages. */
-static void handle_must_report(ms_store *store, const harm *h, size_t n, const char *what)
+static void step_epoch(world *w) { step_compares(w, 1, "epoch", words_value(w, 1184, 4), 0); }
+
+static void step_zeroed(world *w)
 {
-    ms_query all = query_of(no_str(), 0);
-    ms_cursor it;
-    ms_log_info info = log_info_of(store);
-    must_count_harm(h, info.damaged, info.damaged_bytes, what);
-    must_give(MS_OK, ms_query_open(store, &all, &it, NULL));
-    size_t found = 0;
-    while (ms_next(&it) != NULL) found++;
-    if (found != n) fail_msg("%s: %zu messages, not %zu", what, found, n);
-    if (ms_cursor_close(&it, NULL) != MS_E_DAMAGED)
-        fail_msg("%s: a cursor over everything reports no damage", what);
+    step_compares(w, 1, "bytes made zero", stat_of(w).zeroed_bytes, 0);
 }
 
-/* Every handle that opens the file reports it, before a restart and after one. */
-static void must_report(test_store *s, const harm *h, size_t n)
+static void step_lost_end(world *w)
 {
+    step_compares(w, 1, "end of what was lost", stat_of(w).lost_end, 0);
+}
+
+/* verifies MESSAGES TORN: what ms_log_verify reports of a file without damage. */
+static void step_verifies(world *w)
+{
+    ms_error err;
     ms_log_report report;
-    snapshot before = take(s);
-    harm some = {1, 1, false}; /* salvage ends at the last byte that is not zero */
-    for (int restarted = 0; restarted < 2; restarted++) {
-        boot_now = restarted ? 1002 : 1001;
-        for (int i = 0; i < 2; i++) {
-            s->log.opening = i ? MS_OPEN_SALVAGE : MS_OPEN_NORMAL;
-            log_open_as(s, MS_LOG_READ);
-            handle_must_report(s->store, i ? &some : h, n, i ? "salvage" : "a reader");
-            log_close(s);
-        }
-        s->log.opening = MS_OPEN_STRICT;
-        must_give(MS_E_DAMAGED, log_try(s, MS_LOG_READ, NULL));
-        s->log.opening = MS_OPEN_NORMAL;
-        must_give(MS_E_DAMAGED, ms_log_verify(&s->log, &report, NULL));
-        must_count_harm(h, report.damaged, report.damaged_bytes, "verify");
-        assert_int_equal(report.messages, n);
-    }
-    nothing_changed("a file with damage", s, &before);
-    boot_now = 1001;
-    log_open_as(s, MS_LOG_WRITE);
-    handle_must_report(s->store, h, n, "a writer");
-    log_close(s);
+    ms_log_desc desc = world_desc(w, MS_LOG_READ, &w->disks[w->at].os);
+    step_must(w, ms_log_verify(&desc, &report, &err), &err);
+    step_equals(w, "messages", number(w, 1), report.messages);
+    step_equals(w, "torn bytes", number(w, 2), report.torn_bytes);
 }
 
-/* Writers go on for several segments. */
-static void must_report_for_long(test_store *s, const harm *h, size_t n)
+/* Opens it for reading and says no to what is not whole. */
+static void step_strict(world *w)
 {
-    char text[501];
-    memset(text, 'x', sizeof text - 1);
-    text[sizeof text - 1] = 0;
-    uint64_t segments = 0;
-    must_report(s, h, n);
-    for (int round = 0; segments < 12; round++) {
-        log_open_as(s, MS_LOG_WRITE);
-        for (int i = 0; i < 1 + round * 3; i++, n++) append_text(s->store, text);
-        handle_must_report(s->store, h, n, "the writer");
-        segments = log_info_of(s->store).segments;
-        log_close(s);
-        must_report(s, h, n);
-    }
+    ms_error err;
+    ms_store *store = NULL;
+    ms_log_desc desc = world_desc(w, MS_LOG_READ, &w->disks[w->at].os);
+    desc.opening = MS_OPEN_STRICT;
+    step_must(w, ms_log_open(&store, &desc, &err), &err);
+    ms_close(store);
 }
 
-/* The file had been durable up to `end`, which is after this record. */
-static void built_lost(built *b, uint64_t end)
+/* walks MESSAGES DAMAGED BYTES: by the words of the essay. */
+static void step_walks(world *w)
 {
-    file_put64(b->bytes + b->len + FILE_HEADER, end);
-    file_put64(b->bytes + b->len + FILE_HEADER + 8, 0);
-    built_record(b, FILE_KIND_LOST, 0, MS_FLAG_COMMIT, 0, INT64_MIN, 16);
+    const sim_file *f = file_of(w, w->at);
+    walk k = walk_of((const char *)f->ro, (size_t)f->size, false);
+    step_equals(w, "messages", number(w, 1), k.messages);
+    step_equals(w, "ranges", number(w, 2), k.damaged);
+    step_equals(w, "bytes", number(w, 3), k.damaged_bytes);
+    walk_free(&k);
 }
 
-static void a_lost_record_is_damage_to_every_later_handle(void **state)
+/* lost LOW HIGH END: where the first LOST record stands, and the end that it has. */
+static void step_lost(world *w)
 {
-    static built b;
-    (void)state;
-    for (int writer = 0; writer < 2; writer++) {
-        harm h = {1, 1000, true};
-        built_begin(&b);
-        built_text(&b, MS_FLAG_COMMIT, 1, "one");
-        built_lost(&b, b.len + h.bytes);
-        built_text(&b, MS_FLAG_COMMIT, 4, "four");
-        if (writer) built_writer(&b);
-        test_store s = built_store(&b);
-        ms_os os = machine();
-        s.log.os = &os;
-        must_report_for_long(&s, &h, 2);
-        store_close(&s);
-    }
-}
-
-/* Events of damage are expected. */
-static test_store damaged_log(ms_os *os, size_t n)
-{
-    test_store s = log_at(4096, MS_ENGINE_AUTO);
-    *os = machine();
-    s.log.os = os;
-    s.log.events.event = NULL;
-    log_open(&s);
-    for (size_t i = 0; i < n; i++) append_text(s.store, "a message of the log");
-    log_close(&s);
-    s.log.mode = MS_LOG_WRITE;
-    return s;
-}
-
-/* Truncates a closed, durable log inside of record k, or before it. Returns the record;
- * *end: where the log ended. */
-static parsed truncate_at(const test_store *s, size_t k, size_t inside, uint64_t *end)
-{
-    size_t size;
-    char *bytes = file_of(s, &size);
-    walk w = walk_of(bytes, size, false);
-    parsed record = w.records[k];
-    *end = w.end;
-    assert_int_equal(newest_slot(&w).end, w.end);
-    assert_int_equal(newest_slot(&w).seq, w.n_records);
-    walk_free(&w);
-    free(bytes);
-    assert_int_equal(truncate(s->path, (off_t)(record.offset + inside)), 0);
-    return record;
-}
-
-/* Where the first LOST record stands, and the end that it has. */
-static uint64_t find_lost(const test_store *s, uint64_t *end)
-{
-    walk w;
-    size_t size;
-    char *bytes = file_of(s, &size);
-    uint64_t at = 4096;
-    memset(&w, 0, sizeof w);
-    w.bytes = (const unsigned char *)bytes;
-    w.size = w.end = size;
-    w.id = w.bytes + 24;
-    while (at + 48 <= size && (w.bytes[at + 4] != FILE_KIND_LOST || !is_record(&w, at)))
+    const sim_file *f = file_of(w, w->at);
+    walk k;
+    uint64_t at = FILE_HEAD;
+    memset(&k, 0, sizeof k);
+    k.bytes = f->ro;
+    k.size = k.end = f->size;
+    k.id = k.bytes + 24;
+    while (at + 48 <= k.size && (k.bytes[at + 4] != FILE_KIND_LOST || !is_record(&k, at)))
         at += 8;
-    if (at + 48 > size) fail_msg("no LOST record");
-    *end = file_get64(w.bytes + at + FILE_HEADER);
-    free(bytes);
-    return at;
+    if (at < number(w, 1) || at > number(w, 2)) step_fails(w, "at %u", (unsigned)at);
+    step_equals(w, "end", number(w, 3), file_get64(k.bytes + at + FILE_HEADER));
 }
 
-/* Before one of its messages, or inside of its header, or of its body, whose header then
- * shows an end after the end of the file. */
-static void a_truncated_file_gets_a_lost_record_when_a_writer_goes_on(void **state)
+/* leaf DAMAGED BYTES: what the newest segment index has counted. */
+static void step_leaf(world *w)
 {
-    static const size_t keep[] = {99, 70, 3, 50}, inside[] = {0, 24, 40};
-    (void)state;
-    for (size_t i = 0; i < 12; i++) {
-        ms_os os;
-        test_store s = damaged_log(&os, 100);
-        size_t k = keep[i % 4], part = inside[i / 4];
-        uint64_t end, lost_end;
-        parsed p = truncate_at(&s, k, part, &end);
-        uint64_t most = part == 0 ? p.offset : p.offset + p.padded;
-        harm h = {1, end - most, part == 0};
-        boot_now = 1001 + (uint64_t)i / 2 % 2;
-        log_open(&s);
-        ms_log_info info = log_info_of(s.store);
-        must_count_harm(&h, info.damaged, info.damaged_bytes, "before it is written to");
-        assert_int_equal(info.lost_end, end);
-        assert_in_range(info.end, p.offset, most);
-        assert_int_equal(append_text(s.store, "new"), 101);
-        log_close(&s);
-        assert_in_range(find_lost(&s, &lost_end), p.offset, most);
-        assert_int_equal(lost_end, end);
-        must_report_for_long(&s, &h, k + 1);
-        if (part == 0) {
-            walk w = walk_counts(&s);
-            assert_int_equal(w.damaged, 1);
-            assert_int_equal(w.damaged_bytes, h.bytes);
-        }
-        store_close(&s);
-    }
+    size_t at = (size_t)words_value(w, 1088, 8);
+    if (at == 0 || !file_is_leaf(file_of(w, w->at)->ro + at)) step_fails(w, "no index");
+    step_equals(w, "ranges", number(w, 1), words_value(w, at + 100, 4));
+    step_equals(w, "bytes", number(w, 2), words_value(w, at + 32, 8));
 }
 
-/* Whatever a writer appends in the end, later handles report what is missing. */
-static void a_lost_record_is_written_when_an_earlier_try_has_failed(void **state)
+/* No segment index is after that place. */
+static void step_is_tail(world *w)
 {
-    static const unsigned kinds[] = {TRIP_BIT(WRITE), TRIP_BIT(SYNC), TRIP_BIT(ALLOCATE)};
-    (void)state;
-    for (size_t i = 0; i < 3; i++) {
-        for (uint64_t at = 1, hits = 1; hits > 0; at++) {
-            ms_os os;
-            trip t;
-            ms_envelope m = ms_user_message(ms_text("new"));
-            uint64_t end;
-            size_t n = 10;
-            test_store s = damaged_log(&os, 20);
-            parsed p = truncate_at(&s, n, 0, &end);
-            harm h = {1, end - p.offset, false};
-            trip_init(&t, &os);
-            s.log.os = &t.os;
-            s.log.engine = MS_ENGINE_WRITE;
-            log_open(&s);
-            trip_at(&t, kinds[i], EIO, false);
-            t.at = at;
-            for (int k = 0; k < 3; k++)
-                n += ms_append(s.store, MS_STR("job"), &m, NULL, NULL) == MS_OK;
-            hits = t.hits;
-            log_close(&s);
-            trip_off(&t);
-            must_report(&s, &h, n);
-            log_open(&s);
-            append_text(s.store, "at last");
-            log_close(&s);
-            must_report(&s, &h, n + 1);
-            store_close(&s);
-        }
-    }
+    if (words_value(w, 1088, 8) >= number(w, 1)) step_fails(w, "it is sealed");
 }
 
-/* A bit of a message in the last segment of a closed log flips, before its segment index
- * was written. */
-static void damage_is_counted_in_every_later_segment_index(void **state)
+/* Appends three times; t: how many were done. */
+static void step_tries(world *w)
 {
-    static const size_t counts[] = {3, 20, 120};
-    (void)state;
-    for (int i = 0; i < 6; i++) {
-        ms_os os;
-        test_store s = damaged_log(&os, counts[i / 2]);
-        size_t size, n = counts[i / 2] + 4;
-        s.log.engine = i % 2 ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
-        log_open(&s);
-        for (int k = 0; k < 4; k++) append_text(s.store, "in the last segment");
-        must_give(MS_OK, ms_sync(s.store, NULL, NULL));
-        log_close(&s);
-        char *bytes = file_of(&s, &size);
-        walk w = walk_of(bytes, size, false);
-        parsed p = w.records[w.n_records - 2];
-        assert_true(p.offset > w.newest_leaf && w.n_records == n);
-        harm h = {1, p.padded, true};
-        bytes[p.offset + p.size - 3] ^= 4;
-        walk_free(&w);
-        file_replace(&s, bytes, size);
-        free(bytes);
-        must_report_for_long(&s, &h, n - 1);
-        bytes = file_of(&s, &size);
-        uint64_t newest = file_get64((unsigned char *)bytes + 1088);
-        const unsigned char *r = (unsigned char *)bytes + newest;
-        assert_true(newest > 0 && file_is_leaf(r));
-        assert_int_equal(file_get32(r + 100), 1);
-        assert_int_equal(file_get64(r + 32), h.bytes);
-        free(bytes);
-        store_close(&s);
-    }
+    ms_envelope m = ms_user_message(ms_text("new"));
+    uint64_t done = 0;
+    for (int i = 0; i < 3; i++)
+        done += ms_append(store_of(w), MS_STR("here"), &m, NULL, NULL) == MS_OK;
+    mark_set(w, "t", done);
 }
+
+/* One range of damage, of so many bytes (words 2 and 3); "?": or more of both. */
+static void must_be_harm(world *w, const char *who, uint64_t ranges, uint64_t bytes)
+{
+    bool more = strcmp(w->words[3], "?") == 0;
+    if (ranges < 1 || bytes < number(w, 2) ||
+        (!more && (ranges > 1 || bytes > number(w, 3))))
+        step_fails(w, "%s: %u ranges, %u bytes", who, (unsigned)ranges, (unsigned)bytes);
+}
+
+static void handle_must_report(world *w, ms_log_mode mode, ms_log_opening opening)
+{
+    ms_error err;
+    ms_result result;
+    ms_log_info info;
+    ms_store *store;
+    ms_log_desc desc = world_desc(w, mode, &w->disks[w->at].os);
+    desc.opening = opening;
+    if (ms_log_open(&store, &desc, &err) != MS_OK) step_fails(w, "%s", err.message);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    step_equals(w, "messages", number(w, 1), read_store(w, store, NULL, 0, &result));
+    step_equals(w, "the cursor's result", MS_E_DAMAGED, (uint64_t)result);
+    if (opening == MS_OPEN_NORMAL) must_be_harm(w, "stat", info.damaged, info.damaged_bytes);
+    else if (info.damaged == 0) step_fails(w, "salvage reports no damage");
+    ms_close(store);
+}
+
+/* reports MESSAGES LOW HIGH: readers, salvage, strict, verify, before a restart and after
+ * one, and a writer, which appends nothing. */
+static void step_reports(world *w)
+{
+    sim_disk *d = &w->disks[w->at];
+    uint64_t changes = d->changes;
+    ms_error err;
+    ms_log_report report;
+    ms_log_desc desc = world_desc(w, MS_LOG_READ, &d->os);
+    for (int restarted = 0; restarted < 2; restarted++) {
+        d->boot += (uint64_t)restarted;
+        handle_must_report(w, MS_LOG_READ, MS_OPEN_NORMAL);
+        handle_must_report(w, MS_LOG_READ, MS_OPEN_SALVAGE);
+        w->want = MS_E_DAMAGED;
+        step_strict(w);
+        step_must(w, ms_log_verify(&desc, &report, &err), &err);
+        must_be_harm(w, "verify", report.damaged, report.damaged_bytes);
+        step_equals(w, "messages", number(w, 1), report.messages);
+    }
+    d->boot--;
+    step_equals(w, "changes of the file", changes, d->changes);
+    handle_must_report(w, MS_LOG_WRITE, MS_OPEN_NORMAL);
+}
+
+static const scenario_step own[] = {
+    {"epoch", step_epoch}, {"zeroed", step_zeroed}, {"lost_end", step_lost_end},
+    {"verifies", step_verifies}, {"strict", step_strict}, {"walks", step_walks},
+    {"lost", step_lost}, {"leaf", step_leaf}, {"is_tail", step_is_tail},
+    {"tries", step_tries}, {"reports", step_reports}, {NULL, NULL}};
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lost_record_is_damage_to_every_later_handle),
-        cmocka_unit_test(a_truncated_file_gets_a_lost_record_when_a_writer_goes_on),
-        cmocka_unit_test(a_lost_record_is_written_when_an_earlier_try_has_failed),
-        cmocka_unit_test(damage_is_counted_in_every_later_segment_index),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return scenarios_run("log_lost", rows, sizeof rows / sizeof rows[0], own, NULL, 0);
 }

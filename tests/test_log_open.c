@@ -126,7 +126,7 @@ static void a_log_is_refused_when_its_superblock_is_truncated(void **state)
 {
     test_store s = closed_log();
     size_t size, step = test_scale() < 100 ? 37 : 1;
-    char *bytes = file_of(&s, &size);
+    char *bytes = bytes_of(&s, &size);
     (void)state;
     assert_true(size > 4096);
     for (size_t len = 1; len < 4096; len += step) {

@@ -108,6 +108,10 @@ static const scenario rows[] = {
      "other say c; say b x3; other say c x4; close; other close; epoch <5; left 52"},
 
     /* ---- turns ---- */
+    {"a_handle_for_reading_does_not_write", 0, 0, 0,
+     "open; say a; reader open read; reader say x -> READ_ONLY;"
+     "reader batch 2 -> READ_ONLY; reader amend 1 x -> READ_ONLY; reader tick;"
+     "reader sees 1; close; reader close; left 1"},
     {"one_alone_between_shared_writers_holds_them_up", 0, 0, 0,
      "open shared; other open shared; say a; other say b; reader open;"
      "say x -> BUSY; says 'is being written by'; amend 1 x -> BUSY; reader say c; sees 3;"
