@@ -370,7 +370,7 @@ controls()
         ms__token_value '!ms__scan_value(s, MS_JSON_MAX_DEPTH)' \
         '((s->p = ms__pass_value(s->p, s->end)), false)'
     control fields_not_counted gcc test_template what_has_no_place_is_counted 100 \
-        ms__left_count '& ~said;' '& 0;'
+        ms__left_count '& ~covered;' '& 0;'
     control failure_not_told gcc test_project call_that_failed 100 \
         ms__reply 'if (!r->failed || !mark' 'if (true || !mark'
     control append_beside_a_compaction gcc test_log_sync \

@@ -8,10 +8,6 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/tool_checks.sh
 
-if [ ! -x "$tool" ]; then
-    fail tool "$tool is not built"
-    exit 1
-fi
 
 # data PAGE: the JSON in it. Deflated data gets the header of a gzip file; what gzip
 # complains of is the missing end.
@@ -32,6 +28,7 @@ has()
 {
     if data "$2" | grep -qaE -e "$3"; then ok "$1"; else fail "$1" "no '$3' in the data"; fi
 }
+
 lacks()
 {
     if data "$2" | grep -qaE -e "$3"; then fail "$1" "'$3' is in the data"; else ok "$1"; fi

@@ -7,19 +7,6 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/tool_checks.sh
 
-# column N ARGUMENTS: the Nth word of each line of the tool's output, on one line.
-column()
-{
-    local n=$1
-    shift
-    "$tool" "$@" 2>/dev/null | awk -v n="$n" '{ printf "%s%s", (NR > 1 ? " " : ""), $n }'
-}
-
-if [ ! -x "$tool" ]; then
-    fail tool "$tool is not built"
-    exit 1
-fi
-
 
 # ---- Help, version, usage.
 
@@ -28,12 +15,7 @@ check no_arguments 2 '' 'a command is needed'
 check help 0 '^examples:' '' -h
 check help_long 0 '^exit code 6' '' --help
 check version 0 '^msgstore [0-9]+\.[0-9]+\.[0-9]+$' '' --version
-for command in convert view history info; do
-    run "$command" -h
-    first=$(head -n 1 "$tmp/out")
-    same "help_$command" "0 examples: 1" \
-        "$status $first $(grep -c "^usage: msgstore $command " "$tmp/out")"
-done
+helps convert view history info
 check unknown_command 2 '' 'no such command: shwo' shwo
 check unknown_option 2 '' '--colour' view $demo --colour
 check unknown_short 2 '' '-x' view $demo -x

@@ -28,16 +28,6 @@ holds()
     grep -aoF -e "$1" "$log" | wc -l
 }
 
-# soon COMMAND...: waits until it succeeds, for ten seconds.
-soon()
-{
-    for _ in $(seq 200); do
-        if "$@" 2>/dev/null; then return 0; fi
-        sleep 0.05
-    done
-    return 1
-}
-
 has()
 {
     grep -qaE -e "$1" "$2"
@@ -63,27 +53,12 @@ fresh()
     messages | "$tool" import "$log" - --location "${1:-l}" >/dev/null
 }
 
-if [ ! -x "$tool" ]; then
-    fail tool "$tool is not built"
-    exit 1
-fi
 
 
 # ---- Help, usage, files that are not there or are something else.
 
 input=
-for command in amend hide rewind fork note location redact search diff; do
-    run "$command" -h
-    first=$(head -n 1 "$tmp/out")
-    same "help_$command" "0 examples: yes" "$status $first $(
-        grep -q "^usage: msgstore $command " "$tmp/out" && echo yes)"
-    same "help_width_$command" 0 "$(awk 'length > 84' "$tmp/out" | wc -l)"
-    same "help_main_$command" 1 "$("$tool" -h | grep -c "^  $command ")"
-done
-for command in view info follow import append compact repair; do
-    run "$command" -h
-    same "help_width_$command" 0 "$(awk 'length > 84' "$tmp/out" | wc -l)"
-done
+helps amend hide rewind fork note location redact search diff view info
 check amend_nothing 2 '' 'needs a STORE and a NUMBER' amend "$log"
 check hide_nothing 2 '' 'needs a STORE and a NUMBER' hide "$log"
 check rewind_nothing 2 '' 'needs a STORE and a NUMBER' rewind "$log"

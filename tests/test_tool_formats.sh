@@ -9,20 +9,12 @@ cd "$(dirname "$0")/.." || exit 1
 input_format='%s\n'
 providers='openai chat-strict anthropic gemini pydantic-ai'
 
-if [ ! -x "$tool" ]; then
-    fail tool "$tool is not built"
-    exit 1
-fi
 
 
 # ---- Help and usage.
 
 input=
-for command in history lookup check; do
-    run "$command" -h
-    same "help_$command" "0 examples: yes" "$status $(head -n 1 "$tmp/out") $(
-        grep -q "^usage: msgstore $command " "$tmp/out" && echo yes)"
-done
+helps history lookup check
 run -h
 for word in session task envelope-rows anthropic gemini pydantic-ai claude-code lookup \
     check; do
@@ -296,6 +288,8 @@ input='{"role":"user","content":"a"}
 {"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"r"}]}'
 check lint_lines 1 '^standard input: messages\[1\]\.content\[0\]\.tool_use_id: ' '' \
     check --as anthropic -
+input='[{"role":"user","content":"a"},{"role":"user","content":"b"}]'
+check lint_ollama 1 '^standard input: messages\[1\]\.role: roles must alternate' '' check --as ollama -
 input='{"role":"user","content":"a"}'
 check lint_one_line 1 'standard input: ' '' check --as gemini -
 input='[{"role":"user","content":"a"}'

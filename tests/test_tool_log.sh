@@ -9,24 +9,6 @@ cd "$(dirname "$0")/.." || exit 1
 scale=${MS_TEST_SCALE:-100}
 log=$tmp/a.log
 
-# column N ARGUMENTS: the Nth word of each line of the tool's output, on one line.
-column()
-{
-    local n=$1
-    shift
-    "$tool" "$@" 2>/dev/null | awk -v n="$n" '{ printf "%s%s", (NR > 1 ? " " : ""), $n }'
-}
-
-# soon COMMAND...: waits until it succeeds, for five seconds.
-soon()
-{
-    for _ in $(seq 100); do
-        if "$@" 2>/dev/null; then return 0; fi
-        sleep 0.05
-    done
-    return 1
-}
-
 # lines COUNT FILE: it has at least so many lines.
 lines()
 {
@@ -56,22 +38,11 @@ fresh()
     tasks 1 "$count" | "$tool" import "$log" - --location l "$@" >/dev/null
 }
 
-if [ ! -x "$tool" ]; then
-    fail tool "$tool is not built"
-    exit 1
-fi
 
 
 # ---- Help, usage, files that are not there or are something else.
 
-for command in import append follow export verify repair compact; do
-    run "$command" -h
-    first=$(head -n 1 "$tmp/out")
-    same "help_$command" "0 examples: 1" \
-        "$status $first $(grep -c "^usage: msgstore $command " "$tmp/out")"
-    same "help_width_$command" 0 "$(awk 'length > 84' "$tmp/out" | wc -l)"
-    same "help_main_$command" 1 "$("$tool" -h | grep -c "^  $command ")"
-done
+helps import append follow export verify repair compact
 check import_nothing 2 '' 'needs a STORE and a FILE' import
 check import_no_file 2 '' 'needs a STORE and a FILE' import "$log"
 check append_nothing 2 '' 'needs a STORE' append

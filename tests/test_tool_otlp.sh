@@ -6,10 +6,6 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/tool_checks.sh
 
-if [ ! -x "$tool" ]; then
-    fail tool "$tool is not built"
-    exit 1
-fi
 token=gh"p_"R7kq2ZpX9vLm4TnB8wYc3HsJ6dFgQ1aEuV5o
 cat >"$tmp/run.jsonl" <<END
 {"type":"user_message","content":"list the tables","timestamp":1772442000,"location":"a"}
@@ -48,6 +44,7 @@ has()
 {
     if grep -qE -e "$2" "$tmp/a"; then ok "$1"; else fail "$1" "no '$2' in the trace"; fi
 }
+
 has trace_names_its_schema '"schemaUrl":"https://opentelemetry.io/schemas/[0-9.]+"'
 has trace_has_provider '"gen_ai.provider.name","value":\{"stringValue":"openai"\}'
 has trace_has_usage '"gen_ai.usage.cache_read.input_tokens","value":\{"intValue":"800"\}'

@@ -7,10 +7,6 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/tool_checks.sh
 
-if [ ! -x "$tool" ]; then
-    fail tool "$tool is not built"
-    exit 1
-fi
 token=gh"p_"R7kq2ZpX9vLm4TnB8wYc3HsJ6dFgQ1aEuV5o
 second=npm"_"q8Zt3LxC5vB9nM2kJ7hG4fD1sA6pO0iUyTrE
 

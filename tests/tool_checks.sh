@@ -25,6 +25,11 @@ fail()
     failed=1
 }
 
+if [ ! -x "$tool" ]; then
+    fail tool "$tool is not built"
+    exit 1
+fi
+
 # run ARGUMENTS: the tool with the text $input as its standard input; its output goes to
 # $tmp/out and $tmp/err, its exit code to $status.
 input=
@@ -79,4 +84,36 @@ equal()
     else
         fail "$1" "$(diff "$2" "$3" | head -n 3 | cut -c 1-120 | tr '\n' '|')"
     fi
+}
+
+# column N ARGUMENTS: the Nth word of each line of the tool's output, on one line.
+column()
+{
+    local n=$1
+    shift
+    "$tool" "$@" 2>/dev/null | awk -v n="$n" '{ printf "%s%s", (NR > 1 ? " " : ""), $n }'
+}
+
+# soon COMMAND...: waits until it succeeds, for ten seconds.
+soon()
+{
+    for _ in $(seq 200); do
+        if "$@" 2>/dev/null; then return 0; fi
+        sleep 0.05
+    done
+    return 1
+}
+
+# helps COMMAND...: each has a page that begins with examples, names its usage, is not too
+# wide, and is listed in the first page.
+helps()
+{
+    local command
+    for command in "$@"; do
+        run "$command" -h
+        same "help_$command" "0 examples: 1" "$status $(head -n 1 "$tmp/out") $(
+            grep -c "^usage: msgstore $command " "$tmp/out")"
+        same "help_width_$command" 0 "$(awk 'length > 84' "$tmp/out" | wc -l)"
+        same "help_main_$command" 1 "$("$tool" -h | grep -c "^  $command ")"
+    done
 }
