@@ -8,61 +8,21 @@
 #include "../examples/sqlite_store.c"
 
 #include "stores.h"
-#include "arena.h"
-#include "json_equal.h"
+#include "dialects.h"
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
-static const ms_dialect *dialect(const char *name)
+static ms_envelope row_of(ms_str json)
 {
-    const ms_dialect *d = ms_dialect_find(ms_str_of(name));
-    assert_non_null(d);
-    return d;
-}
-
-static ms_envelope row_of(const char *json)
-{
-    ms_envelopes all;
-    ms_error err;
-    if (ms_read(dialect("session"), ms_str_of(json), NULL, &arena, &all, &err) != MS_OK)
-        fail_msg("%s: %s", json, err.message);
+    ms_envelopes all = reads("session", json, STRICT);
     assert_int_equal(all.count, 1);
     return all.items[0];
 }
 
-/* As text in the arena; places are written too. */
-static ms_str written(const char *name, const ms_envelope *m)
+/* The row; places are written, too. */
+static ms_str row_text(const ms_envelope *m)
 {
-    ms_writer_opts opts;
-    ms_writer w;
-    ms_buf buf;
-    ms_error err;
-    memset(&opts, 0, sizeof opts);
-    memset(&buf, 0, sizeof buf);
-    buf.arena = &arena;
-    opts.with_location = true;
-    ms_writer_init(&w, dialect(name), &opts, &arena, ms_buf_write, &buf);
-    if (ms_writer_put(&w, m, &err) != MS_OK || ms_writer_finish(&w, &err) != MS_OK)
-        fail_msg("%s: %s", name, err.message);
-    return ms_buf_text(&buf);
-}
-
-static void must_be_json(ms_str got, ms_str want, const char *what)
-{
-    json_where where;
-    json_t *a = json_parse_n(got.ptr, got.len), *b = json_parse_n(want.ptr, want.len);
-    if (a == NULL || b == NULL || !json_same(a, b, 0, &where))
-        fail_msg("%s: %.*s instead of %.*s", what, (int)got.len, got.ptr, (int)want.len,
-                 want.ptr);
-    json_decref(a);
-    json_decref(b);
-}
-
-static void must_be(ms_str got, ms_str want)
-{
-    if (!ms_str_equal(got, want))
-        fail_msg("'%.*s' instead of '%.*s'", (int)got.len, got.ptr, (int)want.len,
-                 want.ptr);
+    ms_envelope copy = *m;
+    ms_envelopes list = {&copy, 1};
+    return written("session", &list, PLACES);
 }
 
 static ms_str times(const char *unit, size_t n)
@@ -76,31 +36,21 @@ static ms_str times(const char *unit, size_t n)
 
 /* ---- rows: what they become is in tests/formats/session.jsonl ---- */
 
-/* With a NUL after it, in the arena. */
-static const char *text_of(ms_str text)
-{
-    char *copy = (char *)ms_arena_alloc(&arena, text.len + 1);
-    memcpy(copy, text.ptr, text.len);
-    copy[text.len] = '\0';
-    return copy;
-}
-
 /* A field that was changed since wins over what the stored form still says. */
 static void field_wins_over_the_stored_form_when_it_was_changed(void **state)
 {
-    ms_envelope m = row_of(
+    ms_envelope m = row_of(MS_STR(
         "{\"role\":\"tool\",\"content\":\"{}\",\"created_at\":"
         "\"2024-01-15T10:30:00+00:00\",\"metadata\":{\"timestamp\":\"x\","
-        "\"tool_call_id\":\"c\",\"tool_name\":\"n\",\"tool_arguments\":{\"a\":[]}}}");
+        "\"tool_call_id\":\"c\",\"tool_name\":\"n\",\"tool_arguments\":{\"a\":[]}}}"));
     (void)state;
     m.tool = MS_STR("renamed");
     m.time_ns = SECONDS(5);
     m.args = ms_json(MS_STR("{\"b\":1}"));
-    ms_str text = written("session", &m);
-    ms_envelope again = row_of(text_of(text));
-    must_be(again.tool, MS_STR("renamed"));
-    must_be(again.call_id, MS_STR("c"));
-    must_be(again.args.text, MS_STR("{\"b\":1}"));
+    ms_envelope again = row_of(row_text(&m));
+    same_text(again.tool, MS_STR("renamed"));
+    same_text(again.call_id, MS_STR("c"));
+    same_text(again.args.text, MS_STR("{\"b\":1}"));
     assert_true(again.time_ns == SECONDS(5));
 }
 
@@ -122,9 +72,9 @@ static void row_of_any_message_comes_back_when_it_was_written(void **state)
     for (size_t i = 0; i < test_times(40000); i++) {
         ms_envelope m = random_message(&rng);
         if (!sound_text(&m)) continue;
-        ms_str row = written("session", &m);
-        m = row_of(text_of(row));
-        must_be_json(written("session", &m), row, "written again");
+        ms_str row = row_text(&m);
+        m = row_of(row);
+        same_json("session", row_text(&m), row);
         ms_arena_reset(&arena);
     }
 }
@@ -215,15 +165,15 @@ static size_t must_find_all(ms_store *store, ms_str user, ms_str id, size_t newe
         ms_envelope want = numbered_row(number_of(rows.items[i].content.text));
         assert_int_equal(key.ptr != NULL, want.type == MS_T_ASSISTANT_MESSAGE);
         if (key.ptr == NULL) {
-            must_be(rows.items[i].content.text, want.content.text);
+            same_text(rows.items[i].content.text, want.content.text);
             continue;
         }
         keys++;
-        must_be(key, ms_str_n(expected,
+        same_text(key, ms_str_n(expected,
                               test_entity_key(id, rows.items[i].seq, expected)));
         if (ms_session_lookup(store, user, key, &arena, &full, &err) != MS_OK)
             fail_msg("%.*s: %s", (int)key.len, key.ptr, err.message);
-        must_be(ms_content(full).text, want.content.text);
+        same_text(ms_content(full).text, want.content.text);
         assert_int_equal(ms_session_lookup(store, MS_STR("mallory"), key, &arena, &full,
                                            &err), MS_E_NOT_FOUND);
         assert_null(full);
@@ -338,12 +288,12 @@ static void user_reaches_own_sessions_only_when_names_look_alike(void **state)
         size_t mine = 0;
         snprintf(text, sizeof text, "secret %zu", i);
         assert_int_equal(rows.count, 1);
-        must_be(rows.items[0].content.text, ms_str_of(text));
+        same_text(rows.items[0].content.text, ms_str_of(text));
         for (size_t k = 0; k < COUNT(names); k++) { /* with the numbers of all others */
             ms_str whole = ms_str_n(key, test_entity_key(id, k + 1, key));
             assert_int_equal(ms_session_lookup(s.store, user, whole, &arena, &found,
                                                &err), k == i ? MS_OK : MS_E_NOT_FOUND);
-            if (k == i) must_be(ms_content(found).text, ms_str_of(text));
+            if (k == i) same_text(ms_content(found).text, ms_str_of(text));
             mine += strcmp(names[k].user, names[i].user) == 0;
         }
         assert_int_equal(ms_session_list(s.store, user, 0, &arena, &list, &err), MS_OK);
@@ -457,7 +407,7 @@ static void system_rows_are_left_out_when_rows_are_stored(void **state)
     must_store(&session, NULL, 0);
     ms_envelopes list = loaded(&session, NULL);
     assert_int_equal(list.count, 2);
-    must_be(list.items[1].content.text, MS_STR("dev"));
+    same_text(list.items[1].content.text, MS_STR("dev"));
     assert_int_equal(ms_append(s.store, session.location, &rows[0], NULL, &err), MS_OK);
     assert_int_equal(loaded(&session, NULL).count, 3);
     assert_int_equal(ms_session_store(&session, NULL, 1, &arena, &err), MS_E_ARGUMENT);
@@ -477,7 +427,7 @@ static void no_row_is_stored_when_one_is_wrong(void **state)
     assert_int_equal(loaded(&session, NULL).count, 0);
     rows[0].location = MS_STR("elsewhere");
     must_store(&session, rows, 1);
-    must_be(loaded(&session, NULL).items[0].location, session.location);
+    same_text(loaded(&session, NULL).items[0].location, session.location);
     store_close(&s);
 }
 
@@ -503,7 +453,7 @@ static void only_long_answers_are_shortened_when_loaded(void **state)
     opts.shorten.as_origin = true;
     all = loaded(&session, &opts);
     assert_true(all.items[2].content.text.len > 401);
-    ms_envelope said = row_of("{\"role\":\"assistant\",\"content\":\"\",\"_compressed\":true}");
+    ms_envelope said = row_of(MS_STR("{\"role\":\"assistant\",\"content\":\"\",\"_compressed\":true}"));
     said.content = text;
     must_store(&session, &said, 1);
     opts.shorten.as_origin = false;
@@ -568,7 +518,7 @@ static void session_changes_when_recipes_are_used(void **state)
     store_reopen(&s);
     assert_int_equal(ms_location_get(s.store, session.location, &arena, &facts, &err),
                      MS_OK);
-    must_be_json(facts, MS_STR("{\"title\":\"t\"}"), "facts");
+    same_json("facts", facts, MS_STR("{\"title\":\"t\"}"));
     store_close(&s);
 }
 
@@ -584,7 +534,7 @@ static void row_has_its_text_so_far_when_a_stream_writes_it(void **state)
                      MS_OK);
     assert_int_equal(ms_stream_feed(&stream, MS_STR("so far"), &err), MS_OK);
     assert_int_equal(test_stream_flush(&stream, &err), MS_OK);
-    must_be(loaded(&session, NULL).items[0].content.text, MS_STR("so far"));
+    same_text(loaded(&session, NULL).items[0].content.text, MS_STR("so far"));
     store_close(&s);
 }
 
@@ -633,7 +583,7 @@ static void damaged_row_is_skipped_when_others_are_loaded(void **state)
         ms_str key = ms_str_n(name, test_entity_key(MS_STR("s"), i, name));
         ms_result code = ms_session_lookup(s.store, MS_STR("u"), key, &arena, &msg, &err);
         assert_int_equal(code, i == 3 ? MS_E_DAMAGED : MS_OK);
-        if (code == MS_OK) must_be(ms_content(msg).text, row.content.text);
+        if (code == MS_OK) same_text(ms_content(msg).text, row.content.text);
     }
     store_close(&s);
 }
@@ -674,7 +624,7 @@ static void nothing_is_half_done_when_memory_runs_out(void **state)
     store_close(&s);
 }
 
-#define WITH_RESET(test) cmocka_unit_test_setup(test, reset)
+#define WITH_RESET(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
 
 int main(void)
 {
@@ -697,5 +647,5 @@ int main(void)
         WITH_RESET(damaged_row_is_skipped_when_others_are_loaded),
         WITH_RESET(nothing_is_half_done_when_memory_runs_out),
     };
-    return cmocka_run_group_tests_name("session", tests, NULL, release);
+    return cmocka_run_group_tests_name("session", tests, NULL, NULL);
 }
