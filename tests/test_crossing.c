@@ -1,7 +1,6 @@
 /* Messages that cross formats: what every format promises to keep survives the way
  * through any other one, for the stories of tests/formats/stories.jsonl and for random
- * ones; results find the calls that they answer; transcripts of an agent program come
- * back. */
+ * ones; results find the calls that they answer. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -589,74 +588,6 @@ static void result_finds_its_call_when_calls_are_parallel(void **state)
     }
 }
 
-/* ---- transcripts of an agent program ---- */
-
-/* A message that a strict reader must take: role and content as the format has them. */
-static bool is_anthropic(json_t *message)
-{
-    const char *role = json_string_value(json_object_get(message, "role"));
-    json_t *content = json_object_get(message, "content"), *block;
-    size_t i;
-    if (role == NULL || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0))
-        return false;
-    if (json_is_string(content)) return true;
-    if (!json_is_array(content)) return false;
-    json_array_foreach (content, i, block) {
-        if (!json_is_string(json_object_get(block, "type"))) return false;
-    }
-    return true;
-}
-
-static void transcript_line(const char *name, size_t number, json_t *line, size_t *n)
-{
-    json_t *message = json_object_get(line, "message");
-    if (message == NULL) return;
-    char *text = json_dumps(message, number % 2 == 0 ? JSON_COMPACT : JSON_INDENT(2));
-    ms_str json = joined("", ms_str_of(text), "");
-    free(text);
-    n[1]++;
-    if (is_anthropic(message)) {
-        ms_envelopes list = reads(AN, json, STRICT);
-        ms_str line_of_it = written(AN, &list, LINES);
-        same_json(AN, line_of_it, json);
-        same_text(written_stored(AN, &list, LINES), line_of_it);
-        n[0]++;
-        return;
-    }
-    ms_envelopes list;
-    ms_error err;
-    assert_int_not_equal(try_read(AN, json, STRICT, &list, &err), MS_OK);
-    printf("%s line %lu is no such message: %s\n", name, (unsigned long)number,
-           err.message);
-}
-
-static void transcript_comes_back_when_it_is_anthropics(void **state)
-{
-    (void)state;
-    static const char *const names[] = {"edge_cases", "representative_messages",
-                                        "session_b", "todowrite_examples"};
-    size_t n[2] = {0, 0};
-    for (size_t i = 0; i < COUNT(names); i++) {
-        char name[128], path[4096];
-        size_t size, number = 0;
-        snprintf(name, sizeof name, "data/claude-code-jsonl/%s.jsonl", names[i]);
-        if (!shared_path(path, sizeof path, name)) skip();
-        char *bytes = read_file(path, &size);
-        assert_non_null(bytes);
-        for (char *line = bytes, *end; line < bytes + size; line = end + 1) {
-            end = strchr(line, '\n');
-            if (end == NULL) end = bytes + size;
-            json_t *value = json_parse_n(line, (size_t)(end - line));
-            transcript_line(names[i], ++number, value, n);
-            json_decref(value);
-        }
-        free(bytes);
-    }
-    printf("%lu of %lu messages of transcripts\n", (unsigned long)n[0],
-           (unsigned long)n[1]);
-    assert_true(n[0] > 30);
-}
-
 
 int main(void)
 {
@@ -665,7 +596,6 @@ int main(void)
         TEST(format_keeps_what_it_promises_when_messages_cross_another),
         TEST(random_story_keeps_what_formats_promise),
         TEST(result_finds_its_call_when_calls_are_parallel),
-        TEST(transcript_comes_back_when_it_is_anthropics),
     };
     load_format_rows("stories", stories, COUNT(stories), &story_count);
     return cmocka_run_group_tests(tests, NULL, NULL);

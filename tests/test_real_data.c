@@ -6,11 +6,9 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "stores.h"
-#include "json_equal.h"
+#include "dialects.h"
 
 #include <dirent.h>
-
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 /* How many messages of each type a file becomes. */
 typedef struct tally {
@@ -19,33 +17,13 @@ typedef struct tally {
     size_t joined;
 } tally;
 
-static void must(ms_result result, const ms_error *err)
+static void must_be_equal(ms_str got, json_t *expected, unsigned options)
 {
-    if (result != MS_OK) fail_msg("%s: %s", err->path, err->message);
-}
-
-static void start(ms_writer *w, const char *dialect, const ms_writer_opts *opts,
-                  ms_arena *arena, ms_buf *buf)
-{
-    memset(buf, 0, sizeof *buf);
-    buf->arena = arena;
-    ms_writer_init(w, ms_dialect_find(ms_str_of(dialect)), opts, arena, ms_buf_write,
-                   buf);
-}
-
-static void finish_and_compare(ms_writer *w, const ms_buf *buf, json_t *expected,
-                               unsigned options)
-{
-    ms_error err;
     json_where where;
-    must(ms_writer_finish(w, &err), &err);
-    ms_str text = ms_buf_text(buf);
-    json_t *got = json_parse_n(text.ptr, text.len);
-    assert_non_null(got);
-    if (!json_same(got, expected, options, &where)) {
-        fail_msg("differs at %s", where.path);
-    }
-    json_decref(got);
+    json_t *value = json_parse_n(got.ptr, got.len);
+    assert_non_null(value);
+    if (!json_same(value, expected, options, &where)) fail_msg("differs at %s", where.path);
+    json_decref(value);
 }
 
 static size_t field_bytes(const ms_envelope *m)
@@ -71,10 +49,9 @@ static test_store open_store(const ms_envelopes *list)
     return store_open(store_kind_at(list->count), &options);
 }
 
-/* Appends the list to a store and writes what the timeline gives. */
-static void through_a_store(const ms_envelopes *list, json_t *expected, ms_arena *arena)
+/* Appends the list to a store and writes its timeline. */
+static ms_str through_a_store(const ms_envelopes *list)
 {
-    ms_writer_opts opts = {true, false, false};
     ms_append_opts where;
     ms_error err;
     ms_query query;
@@ -92,69 +69,34 @@ static void through_a_store(const ms_envelopes *list, json_t *expected, ms_arena
     memset(&query, 0, sizeof query);
     query.location = where.location;
     query.views = MS_VIEW_TIMELINE;
-    start(&w, "openai", &opts, arena, &buf);
+    start(&w, "openai", ARRAY, &buf);
     must(ms_query_open(s.store, &query, &it, &err), &err);
-    for (; (msg = ms_next(&it)) != NULL; n++) {
-        must(test_writer_put_msg(&w, msg, &err), &err);
-    }
+    for (; (msg = ms_next(&it)) != NULL; n++) must(test_writer_put_msg(&w, msg, &err), &err);
     must(ms_cursor_close(&it, &err), &err);
-    assert_int_equal(n, list->count);
-    finish_and_compare(&w, &buf, expected, 0);
-    store_close(&s);
-}
-
-/* Written in the framework's format, read from that and written as chat messages. */
-static void through_the_framework(const ms_envelopes *list, json_t *expected,
-                                  ms_arena *arena)
-{
-    ms_writer_opts opts = {true, false, false};
-    ms_envelopes back = {NULL, 0};
-    ms_error err;
-    ms_writer w;
-    ms_buf buf;
-    start(&w, "framework", &opts, arena, &buf);
-    for (size_t i = 0; i < list->count; i++) {
-        must(ms_writer_put(&w, &list->items[i], &err), &err);
-    }
     must(ms_writer_finish(&w, &err), &err);
-    must(ms_read_list(ms_dialect_find(MS_STR("framework")), ms_buf_text(&buf), NULL,
-                      arena, &back, &err),
-         &err);
-    assert_int_equal(back.count, list->count);
-    start(&w, "openai", &opts, arena, &buf);
-    for (size_t i = 0; i < back.count; i++) {
-        must(ms_writer_put(&w, &back.items[i], &err), &err);
-    }
-    finish_and_compare(&w, &buf, expected, JSON_ARGUMENTS);
+    assert_int_equal(n, list->count);
+    store_close(&s);
+    return ms_buf_text(&buf);
 }
 
 /* One message list: read strictly, written at once, by way of a store, and by way of the
- * other format. */
+ * framework's format. */
 static void there_and_back(json_t *messages, tally *sum)
 {
-    ms_writer_opts opts = {true, false, false};
-    ms_arena arena;
-    ms_envelopes list = {NULL, 0};
-    ms_writer w;
-    ms_buf buf;
-    ms_error err;
     char *text = json_dumps(messages, JSON_COMPACT);
-    test_arena_init(&arena, NULL);
     assert_non_null(text);
-    must(ms_read_list(ms_dialect_find(MS_STR("openai")), ms_str_of(text), NULL, &arena,
-                      &list, &err),
-         &err);
-    start(&w, "openai", &opts, &arena, &buf);
+    ms_envelopes list = reads("openai", ms_str_of(text), STRICT);
     for (size_t i = 0; i < list.count; i++) {
-        must(ms_writer_put(&w, &list.items[i], &err), &err);
         sum->types[list.items[i].type]++;
         sum->joined += (list.items[i].flags & MS_FLAG_JOINED) != 0;
     }
     sum->messages += json_array_size(messages);
-    finish_and_compare(&w, &buf, messages, 0);
-    through_a_store(&list, messages, &arena);
-    through_the_framework(&list, messages, &arena);
-    ms_arena_deinit(&arena);
+    must_be_equal(written("openai", &list, ARRAY), messages, 0);
+    must_be_equal(through_a_store(&list), messages, 0);
+    ms_envelopes back = reads("framework", written("framework", &list, ARRAY), STRICT);
+    assert_int_equal(back.count, list.count);
+    must_be_equal(written("openai", &back, ARRAY), messages, JSON_ARGUMENTS);
+    ms_arena_reset(&arena);
     free(text);
 }
 
@@ -181,7 +123,7 @@ static void expect_types(const tally *sum, size_t user, size_t assistant, size_t
 
 /* 2,454 assistant messages: 1,290 of text alone, 90 of text with a call, 1,074 of a call
  * with content null. */
-static void airline(void **state)
+static void conversation_comes_back_by_every_way(void **state)
 {
     (void)state;
     char path[4096];
@@ -204,7 +146,7 @@ static void airline(void **state)
 
 #define REPLAY "sweagent-replay__marshmallow-code__marshmallow-1867__function_calling"
 
-static void trajectories(void **state)
+static void trajectory_comes_back_by_every_way(void **state)
 {
     (void)state;
     static const struct {
@@ -232,7 +174,7 @@ static void trajectories(void **state)
 }
 
 /* The demo has a message a line with the members location and agent_key. */
-static void demo_session(void **state)
+static void demo_comes_back_line_by_line(void **state)
 {
     (void)state;
     size_t size, n = 0;
@@ -241,27 +183,15 @@ static void demo_session(void **state)
         printf("skipped: no tools/demo.jsonl\n");
         skip();
     }
-    ms_writer_opts opts = {false, false, true};
     for (char *line = bytes, *end; line < bytes + size; line = end + 1) {
-        ms_arena arena;
-        ms_envelopes one = {NULL, 0};
-        ms_writer w;
-        ms_buf buf;
-        ms_error err;
         end = strchr(line, '\n');
         if (end == NULL) end = bytes + size;
         if (end == line) continue;
-        test_arena_init(&arena, NULL);
-        must(ms_read(ms_dialect_find(MS_STR("framework")),
-                     ms_str_n(line, (size_t)(end - line)), NULL, &arena, &one, &err),
-             &err);
+        ms_envelopes one = reads("framework", ms_str_n(line, (size_t)(end - line)), STRICT);
         assert_int_equal(one.count, 1);
-        start(&w, "framework", &opts, &arena, &buf);
-        must(ms_writer_put(&w, &one.items[0], &err), &err);
         json_t *expected = json_parse_n(line, (size_t)(end - line));
-        finish_and_compare(&w, &buf, expected, 0);
+        must_be_equal(written("framework", &one, PLACES), expected, 0);
         json_decref(expected);
-        ms_arena_deinit(&arena);
         n++;
     }
     assert_true(n > 0);
@@ -276,33 +206,26 @@ static size_t object_comes_back(json_t *object, const char *file)
 {
     const ms_dialect *d;
     size_t taken = 0;
-    ms_arena arena;
     char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
     assert_non_null(text);
-    test_arena_init(&arena, NULL);
     for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
-        const char *name = d->name;
-        ms_writer_opts opts = {true, false, strcmp(name, "framework") == 0};
+        unsigned places = strcmp(d->name, "framework") == 0 ? PLACES : 0;
         ms_envelopes list;
         ms_error err;
-        ms_writer w;
-        ms_buf buf;
         json_where where;
-        if (strncmp(name, "envelope", 8) == 0) continue;
-        if (ms_read(d, ms_str_of(text), NULL, &arena, &list, &err) != MS_OK) continue;
-        start(&w, name, &opts, &arena, &buf);
-        for (size_t k = 0; k < list.count; k++)
-            must(ms_writer_put(&w, &list.items[k], &err), &err);
-        must(ms_writer_finish(&w, &err), &err);
-        json_t *got = json_parse_n(ms_buf_text(&buf).ptr, buf.len);
+        if (strncmp(d->name, "envelope", 8) == 0) continue;
+        if (try_read(d->name, ms_str_of(text), STRICT, &list, &err) != MS_OK) continue;
+        ms_str back = written(d->name, &list, ARRAY | places);
+        json_t *got = json_parse_n(back.ptr, back.len);
         if (json_array_size(got) != 1 ||
             !json_same(json_array_get(got, 0), object, 0, &where))
-            fail_msg("%s, %s: %s\ncame back as %.*s", file, name, text, (int)buf.len,
-                     buf.ptr);
+            fail_msg("%s, %s: %s\ncame back as %.*s", file, d->name, text, (int)back.len,
+                     back.ptr);
+        same_text(written(d->name, &list, ARRAY | places | ENCODED), back);
         json_decref(got);
         taken++;
     }
-    ms_arena_deinit(&arena);
+    ms_arena_reset(&arena);
     free(text);
     return taken;
 }
@@ -354,17 +277,17 @@ static size_t file_comes_back(const char *path)
 }
 
 /* Each file of the traces, whichever program wrote it. */
-static void every_object_that_a_format_takes_comes_back(void **state)
+static void object_comes_back_when_a_format_takes_it(void **state)
 {
     (void)state;
     static const struct {
         const char *folder;
-        size_t least;         /* objects that some format takes */
+        size_t taken;         /* objects, counted once a format */
     } folders[] = {
-        {"tau-bench-airline", 10000}, {"swe-agent-traj", 100},  {"cline-session", 20},
-        {"claude-code-jsonl", 20},    {"claude-code-real", 20}, {"pi-session", 20},
-        {"inspect-logs", 10},         {"openhands-events", 5},  {"gemini-cli", 5},
-        {"codex-rollout", 1},         {"atif-trajectory", 0},   {"copilot-cli", 0},
+        {"tau-bench-airline", 18994}, {"swe-agent-traj", 2387},  {"cline-session", 133},
+        {"claude-code-jsonl", 199},   {"claude-code-real", 184}, {"pi-session", 2512},
+        {"inspect-logs", 88},         {"openhands-events", 15},  {"gemini-cli", 20},
+        {"codex-rollout", 72},        {"atif-trajectory", 8},    {"copilot-cli", 17},
         {"otel-genai", 0},
     };
     size_t all = 0;
@@ -384,7 +307,7 @@ static void every_object_that_a_format_takes_comes_back(void **state)
         }
         closedir(dir);
         printf("%s: %lu objects\n", folders[i].folder, (unsigned long)taken);
-        assert_true(taken >= folders[i].least);
+        assert_int_equal(taken, folders[i].taken);
         all += taken;
     }
     test_tally("objects of traces that came back", all);
@@ -392,11 +315,12 @@ static void every_object_that_a_format_takes_comes_back(void **state)
 
 int main(void)
 {
+#define TEST(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(airline),
-        cmocka_unit_test(trajectories),
-        cmocka_unit_test(demo_session),
-        cmocka_unit_test(every_object_that_a_format_takes_comes_back),
+        TEST(conversation_comes_back_by_every_way),
+        TEST(trajectory_comes_back_by_every_way),
+        TEST(demo_comes_back_line_by_line),
+        TEST(object_comes_back_when_a_format_takes_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
