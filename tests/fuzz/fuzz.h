@@ -21,6 +21,7 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
+#include "../format.h"
 #include "../support.h"
 #include "inputs.h"
 
@@ -151,53 +152,20 @@ static inline json_t *fuzz_jansson(ms_str text, size_t flags, json_error_t *err)
 }
 
 
-/* ---- numbers in bytes, and CRC32C, written anew: the library is not asked ---- */
-
-static inline uint64_t fuzz_get(const unsigned char *p, unsigned size)
-{
-    uint64_t n = 0;
-    for (unsigned i = size; i-- > 0;) n = n << 8 | p[i];
-    return n;
-}
-
-static inline void fuzz_put(unsigned char *p, unsigned size, uint64_t n)
-{
-    for (unsigned i = 0; i < size; i++) p[i] = (unsigned char)(n >> 8 * i);
-}
-
-static uint32_t fuzz_crc_table[256];
-
-static inline void fuzz_crc_begin(void)
-{
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t c = i;
-        for (int k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0x82F63B78u : c >> 1;
-        fuzz_crc_table[i] = c;
-    }
-}
-
-static inline uint32_t fuzz_crc(uint32_t crc, const unsigned char *p, size_t size)
-{
-    crc = ~crc;
-    for (size_t i = 0; i < size; i++)
-        crc = crc >> 8 ^ fuzz_crc_table[(crc ^ p[i]) & 0xff];
-    return ~crc;
-}
+/* ---- records ---- */
 
 /* A record's size with padding, when it fits into what is left; else 0. */
 static inline size_t fuzz_record_size(const unsigned char *r, size_t left)
 {
     if (left < 40) return 0;
-    uint64_t size = (fuzz_get(r, 4) + 7) & ~(uint64_t)7;
-    return size > 32 && size <= left ? (size_t)size : 0;
+    uint64_t size = (file_get32(r) + (uint64_t)7) & ~(uint64_t)7;
+    return size > FILE_HEADER && size <= left ? (size_t)size : 0;
 }
 
 /* The check of a body, as [record] has it. An erased one is left as it is. */
-static inline void fuzz_seal_body(unsigned char *r, size_t size)
+static inline void fuzz_seal_body(unsigned char *r)
 {
-    if (fuzz_get(r + 24, 4) == 0x44455241u) return;
-    uint32_t crc = fuzz_crc(0, r + 32, size - 32);
-    fuzz_put(r + 24, 4, crc == 0x44455241u ? crc + 1 : crc);
+    if (file_get32(r + 24) != FILE_ERASED) file_put32(r + 24, file_body_check(r));
 }
 
 
@@ -285,7 +253,6 @@ static inline void fuzz_begin(void)
     json_set_alloc_funcs(fuzz_heap_take, fuzz_heap_give);
     json_object_seed(7);
     fuzz_forbid(fuzz_heap.bytes, sizeof fuzz_heap.bytes);
-    fuzz_crc_begin();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);

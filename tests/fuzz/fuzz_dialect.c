@@ -23,7 +23,7 @@
 
 #define _POSIX_C_SOURCE 200809L
 #define FUZZ_MOST 4096
-#include "fuzz.h"
+#include "store.h"
 #include "../json_equal.h"
 
 enum { LENIENT = 1, REPAIR = 2, LIST = 4, ENCODED = 8, PLACED = 16,
@@ -273,23 +273,10 @@ static void message(const ms_dialect *d, const ms_dialect *other, unsigned how)
 
 /* ---- in a store ---- */
 
-/* An empty one; the last one is gone. */
 static ms_store *fresh_store(void)
 {
     static uint64_t room[1 << 15];
-    static unsigned char drawn;
-    ms_store *store;
-    ms_mem_desc desc;
-    memset(&desc, 0, sizeof desc);
-    drawn = 0;
-    desc.buffer = room;
-    desc.buffer_size = sizeof room;
-    desc.keep_unset_times = true;
-    desc.clock.now = fuzz_now;
-    desc.entropy.fill = fuzz_fill;
-    desc.entropy.ctx = &drawn;
-    if (ms_mem_open(&store, &desc, NULL) != MS_OK) wrong("no store", NULL);
-    return store;
+    return fuzz_store_in(room, sizeof room, true);
 }
 
 /* A refusal has its code and a reason, and the store is as it was. */

@@ -22,7 +22,7 @@
 #define MSGSTORE_STATIC /* the private functions, beside the object */
 #define MSGSTORE_IMPLEMENTATION
 #include "../../msgstore.h"
-#include "fuzz.h"
+#include "store.h"
 #include "../find.h"
 
 enum { EXACT = 1, IS_JSON = 2, INSIDE = 4 };
@@ -250,18 +250,10 @@ static ms_str user_of(size_t row) { return row < ROWS - 2 ? MS_STR("u") : MS_STR
 static ms_store *session_store(void)
 {
     static uint64_t room[1 << 13];
-    static unsigned char drawn;
     static ms_store *store;
     uint64_t seq = 0;
-    ms_mem_desc desc;
     if (store != NULL) return store;
-    memset(&desc, 0, sizeof desc);
-    desc.buffer = room;
-    desc.buffer_size = sizeof room;
-    desc.clock.now = fuzz_now;
-    desc.entropy.fill = fuzz_fill;
-    desc.entropy.ctx = &drawn;
-    if (ms_mem_open(&store, &desc, NULL) != MS_OK) fuzz_fail("no store");
+    store = fuzz_store_in(room, sizeof room, false);
     for (size_t i = 0; i < ROWS; i++) {
         ms_session s;
         char digit = (char)('a' + i);

@@ -13,25 +13,24 @@
 
 #define _POSIX_C_SOURCE 200809L
 #define FUZZ_MOST 4096
-#include "fuzz.h"
+#include "store.h"
 
 enum { RECHECK = 1, SALVAGE = 2, ROOMY = 4, SET_END = 8 };
 enum { HEAD = 64, ROOM = 16384 };
 
 static uint64_t first_room[ROOM / 8], second_room[ROOM / 8];
 static ms_arena arena;
-static unsigned char drawn;
 
 
 /* ---- checks anew ---- */
 
-static void seal(unsigned char *image, size_t at, size_t size)
+static void seal(unsigned char *image, size_t at)
 {
     unsigned char seed[16], *r = image + at;
     memcpy(seed, image + 16, 8);
-    fuzz_put(seed + 8, 8, at);
-    fuzz_seal_body(r, size);
-    fuzz_put(r + 28, 4, fuzz_crc(fuzz_crc(0, seed, 16), r, 28));
+    file_put64(seed + 8, at);
+    fuzz_seal_body(r);
+    file_put32(r + 28, file_crc(file_crc(0, seed, 16), r, 28));
 }
 
 static void recheck(unsigned char *image, size_t size, bool set_end)
@@ -41,12 +40,12 @@ static void recheck(unsigned char *image, size_t size, bool set_end)
     if (size < HEAD) return;
     memcpy(image, begin, sizeof begin);
     while ((step = fuzz_record_size(image + at, size - at)) != 0) {
-        seal(image, at, step);
+        seal(image, at);
         at += step;
     }
-    if (set_end) fuzz_put(image + 24, 8, at);
-    fuzz_put(image + 32, 4, fuzz_crc(0, image, 24));
-    fuzz_put(image + 36, 4, fuzz_crc(0, image + 16, 16));
+    if (set_end) file_put64(image + 24, at);
+    file_put32(image + 32, file_crc(0, image, 24));
+    file_put32(image + 36, file_crc(0, image + 16, 16));
 }
 
 
@@ -54,20 +53,11 @@ static void recheck(unsigned char *image, size_t size, bool set_end)
 
 static uint64_t count(ms_store *store, const ms_query *q)
 {
-    ms_cursor it;
-    const ms_msg *msg;
-    uint64_t n = 0, last = 0;
-    if (ms_query_open(store, q, &it, NULL) != MS_OK) return 0;
-    while ((msg = ms_next(&it)) != NULL) {
-        fuzz_touch(msg);
-        if (q->raw == 0 && !q->by_time && n > 0 &&
-            (q->reverse ? ms_seq(msg) >= last : ms_seq(msg) <= last))
-            fuzz_fail("order of sequence numbers");
-        last = ms_seq(msg);
-        if (++n > FUZZ_MOST) fuzz_fail("reading has no end");
-    }
-    ms_result result = ms_cursor_close(&it, NULL);
-    if (result != MS_OK) fuzz_fail("the cursor says: %s", ms_result_text(result));
+    ms_result result;
+    bool ordered;
+    uint64_t n = fuzz_count(store, q, FUZZ_MOST, &result, &ordered);
+    if (!ordered && q->raw == 0 && !q->by_time) fuzz_fail("order of sequence numbers");
+    if (result != MS_OK) fuzz_fail("the cursor returns: %s", ms_result_text(result));
     return n;
 }
 
@@ -143,14 +133,9 @@ static bool change(ms_store *store)
 static ms_result attach(ms_store **store, uint64_t *room, size_t size, bool salvage,
                         uint64_t *damaged)
 {
-    ms_mem_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.buffer = room + (ROOM - size) / 8; /* a byte too far is behind the array */
-    desc.buffer_size = size;
+    /* a byte too far is after the array */
+    ms_mem_desc desc = fuzz_mem_desc(room + (ROOM - size) / 8, size);
     desc.salvage = salvage;
-    desc.clock.now = fuzz_now;
-    desc.entropy.fill = fuzz_fill;
-    desc.entropy.ctx = &drawn;
     return ms_mem_attach(store, &desc, damaged, NULL);
 }
 
@@ -188,11 +173,11 @@ static void fuzz_one(const unsigned char *bytes, size_t size)
     memset(image, 0, all);
     if (len > 0) memcpy(image, bytes + 1, len);
     if (how & RECHECK) recheck(image, len, (how & SET_END) != 0);
-    drawn = 0;
+    fuzz_drawn = 0;
     memcpy(second_room, image, len);
     if (attach(&store, first_room, all, (how & SALVAGE) != 0, &damaged) != MS_OK) {
         if (store != NULL) fuzz_fail("refused, but there is a store");
-        size_t end = len < 32 ? len : (size_t)fuzz_get(image + 24, 8);
+        size_t end = len < 32 ? len : (size_t)file_get64(image + 24);
         if (!(how & SALVAGE) && memcmp(second_room, image, end < len ? end : len) != 0)
             fuzz_fail("refused, but changed");
         return;

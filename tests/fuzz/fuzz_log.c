@@ -21,6 +21,7 @@
 #define _GNU_SOURCE
 #define FUZZ_MOST 4096
 #include "disk.h"
+#include "store.h"
 #include "pack.h"
 #include "../hostile.h"
 
@@ -32,7 +33,6 @@ static fuzz_room drive_room;
 static disk drive;
 static ms_arena arena;
 static fuzz_alloc heap;
-static unsigned char drawn;
 
 
 /* ---- the file ---- */
@@ -66,7 +66,7 @@ static uint64_t walk(unsigned char *file, uint64_t size, bool fit)
         if (step == 0) break;
         if (fit) {
             if (file_is_leaf(file + at)) file_seal_leaf(file + 24, at, file + at);
-            fuzz_seal_body(file + at, step);
+            fuzz_seal_body(file + at);
             file_put32(file + at + 28, file_check(file + 24, at, file + at));
         }
         at += step;
@@ -74,8 +74,9 @@ static uint64_t walk(unsigned char *file, uint64_t size, bool fit)
     return at;
 }
 
-/* Is there perhaps an INDEX record, or a header that holds over a body that does not? With
- * checks that hold they may hide what they like, the second what comes to stand inside. */
+/* Is there perhaps an INDEX record, or a header that holds over a body that does not?
+ * With checks that hold they may hide what they like, the second what comes to stand
+ * inside. */
 static bool may_hide(void)
 {
     const unsigned char *file = drive.rw;
@@ -84,7 +85,8 @@ static bool may_hide(void)
         size_t size = file_padded(file_get32(r));
         if (r[4] == 2 && r[5] >= 1 && r[5] <= 3) return true;
         if (file_get32(r + 28) != file_check(file + 24, at, r) || size < 40) continue;
-        if (size > drive.size - at || file_body_check(r) != file_get32(r + 24)) return true;
+        if (size > drive.size - at) return true;
+        if (file_body_check(r) != file_get32(r + 24)) return true;
     }
     return false;
 }
@@ -96,10 +98,10 @@ static void make_file(fuzz_input *in, unsigned how, unsigned zeros)
     if (size < HEAD) return;
     uint64_t end = walk(file, size, (how & FIT_RECORDS) != 0);
     if (how & TRUSTED) {
-        fuzz_put(file + 1024, 8, end);
-        fuzz_put(file + 1152, 8, drive.boot);
-        fuzz_put(file + 1160, 8, 7);
-        fuzz_put(file + 1168, 8, drive.inode);
+        file_put64(file + 1024, end);
+        file_put64(file + 1152, drive.boot);
+        file_put64(file + 1160, 7);
+        file_put64(file + 1168, drive.inode);
     }
     if (how & (FIT_HEAD | TRUSTED)) fit_head(file);
 }
@@ -114,19 +116,11 @@ static void on_event(void *ctx, const ms_log_event *event)
 
 static ms_log_desc desc_of(unsigned how, ms_log_mode mode, ms_log_opening opening)
 {
-    ms_log_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.path = "log";
+    ms_log_desc desc = fuzz_log_desc(&drive.os, (how & MAPPED) != 0);
     desc.mode = mode;
     desc.opening = opening;
-    desc.engine = how & MAPPED ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
     desc.sync = (ms_sync_mode)((how >> 6) % 3);
     desc.shared = (how & SHARED) && mode != MS_LOG_READ;
-    desc.segment_size = MS_LOG_SEGMENT_MIN;
-    desc.clock.now = fuzz_now;
-    desc.entropy.fill = fuzz_fill;
-    desc.entropy.ctx = &drawn;
-    desc.os = &drive.os;
     desc.alloc = heap.alloc;
     desc.events.event = on_event;
     return desc;
@@ -137,16 +131,9 @@ static ms_log_desc desc_of(unsigned how, ms_log_mode mode, ms_log_opening openin
 
 static uint64_t count(ms_store *store, const ms_query *q)
 {
-    ms_cursor it;
-    const ms_msg *msg;
-    uint64_t n = 0;
-    if (ms_query_open(store, q, &it, NULL) != MS_OK) return 0;
-    while ((msg = ms_next(&it)) != NULL) {
-        fuzz_touch(msg);
-        if (++n > MOST_MESSAGES) fuzz_fail("reading has no end");
-    }
-    (void)ms_cursor_close(&it, NULL);
-    return n;
+    ms_result result;
+    bool ordered;
+    return fuzz_count(store, q, MOST_MESSAGES, &result, &ordered);
 }
 
 static uint64_t count_all(ms_store *store)
@@ -330,7 +317,7 @@ static void fuzz_one(const unsigned char *bytes, size_t size)
     fuzz_disk_begin(&drive, &drive_room);
     drive.os.exact_maps = (how & EXACT) != 0;
     fuzz_alloc_init(&heap);
-    drawn = 0;
+    fuzz_drawn = 0;
     make_file(&in, how, zeros);
     if (then & VERIFIED) verify(how);
     read_it(how, then);

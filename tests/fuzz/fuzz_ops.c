@@ -24,6 +24,7 @@
 #define _GNU_SOURCE
 #define FUZZ_MOST 192
 #include "disk.h"
+#include "store.h"
 #include "../trip.h"
 
 enum { HEAP, FIXED, LOG, LOG_MAPPED };
@@ -61,7 +62,6 @@ static unsigned char image[DISK_ROOM];
 static fuzz_alloc heap, other_heap;   /* of the store; of the reader beside */
 static ms_arena arena;
 static uint64_t buffer[2048];
-static unsigned char drawn;
 static unsigned kind, how;
 static ms_store *store, *beside;
 static model states[MOST_STEPS + 2]; /* after each step */
@@ -132,71 +132,26 @@ static int two_open(void *ctx, const char *path, unsigned mode, ms_file *file)
     return code;
 }
 
-static int two_close(void *ctx, ms_file file)
-{
-    (void)ctx;
-    disk *d = disk_of(&file);
-    return disk_close(d, file);
-}
-
-static int two_stat(void *ctx, ms_file file, ms_os_stat *out)
-{
-    (void)ctx;
-    disk *d = disk_of(&file);
-    return disk_stat(d, file, out);
-}
-
-static int two_read(void *ctx, ms_file file, uint64_t offset, void *to, size_t size,
-                    size_t *done)
-{
-    (void)ctx;
-    disk *d = disk_of(&file);
-    return disk_read(d, file, offset, to, size, done);
-}
-
-static int two_write(void *ctx, ms_file file, uint64_t offset, const void *from,
-                     size_t size, size_t *done)
-{
-    (void)ctx;
-    disk *d = disk_of(&file);
-    return disk_write(d, file, offset, from, size, done);
-}
-
-static int two_allocate(void *ctx, ms_file file, uint64_t offset, uint64_t size)
-{
-    (void)ctx;
-    disk *d = disk_of(&file);
-    return disk_allocate(d, file, offset, size);
-}
-
-static int two_sync(void *ctx, ms_file file)
-{
-    (void)ctx;
-    disk *d = disk_of(&file);
-    return disk_sync(d, file);
-}
-
-static int two_lock(void *ctx, ms_file file)
-{
-    (void)ctx;
-    disk *d = disk_of(&file);
-    return disk_lock(d, file);
-}
-
-static int two_unlock(void *ctx, ms_file file)
-{
-    (void)ctx;
-    disk *d = disk_of(&file);
-    return disk_unlock(d, file);
-}
-
-static int two_map(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned mode,
-                   void **out)
-{
-    (void)ctx;
-    disk *d = disk_of(&file);
-    return disk_map(d, file, offset, size, mode, out);
-}
+#define ON_ITS_DISK(name, parameters, arguments) \
+    static int two_##name parameters             \
+    {                                            \
+        disk *d = disk_of(&file);                \
+        (void)ctx;                               \
+        return disk_##name arguments;            \
+    }
+ON_ITS_DISK(close, (void *ctx, ms_file file), (d, file))
+ON_ITS_DISK(stat, (void *ctx, ms_file file, ms_os_stat *out), (d, file, out))
+ON_ITS_DISK(read, (void *ctx, ms_file file, uint64_t at, void *to, size_t n,
+                   size_t *done), (d, file, at, to, n, done))
+ON_ITS_DISK(write, (void *ctx, ms_file file, uint64_t at, const void *from, size_t n,
+                    size_t *done), (d, file, at, from, n, done))
+ON_ITS_DISK(allocate, (void *ctx, ms_file file, uint64_t at, uint64_t n),
+            (d, file, at, n))
+ON_ITS_DISK(sync, (void *ctx, ms_file file), (d, file))
+ON_ITS_DISK(lock, (void *ctx, ms_file file), (d, file))
+ON_ITS_DISK(unlock, (void *ctx, ms_file file), (d, file))
+ON_ITS_DISK(map, (void *ctx, ms_file file, uint64_t at, size_t n, unsigned mode,
+                  void **out), (d, file, at, n, mode, out))
 
 static int two_rename(void *ctx, const char *from, const char *to)
 {
@@ -223,7 +178,7 @@ static int two_sync_folder(void *ctx, const char *path)
     return 0;
 }
 
-/* An empty disk for two files, whose calls can fail; what undoes something never fails. */
+/* An empty disk for two files, whose calls can fail; those that undo never fail. */
 static void disk_with_two_files(bool exact_maps)
 {
     fuzz_disk_begin(&drive, &drive_room);
@@ -251,36 +206,22 @@ static bool is_log(void) { return kind >= LOG; }
 
 static ms_log_desc log_desc(ms_log_mode mode)
 {
-    ms_log_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.path = "log";
+    ms_log_desc desc = fuzz_log_desc(&trouble.os, kind == LOG_MAPPED);
     desc.mode = mode;
-    desc.engine = kind == LOG_MAPPED ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
     desc.sync = (ms_sync_mode)((how >> 3 & 3) % 3);
     desc.sync_bytes = 2000;
-    desc.segment_size = MS_LOG_SEGMENT_MIN;
-    desc.clock.now = fuzz_now;
-    desc.entropy.fill = fuzz_fill;
-    desc.entropy.ctx = &drawn;
-    desc.os = &trouble.os;
     desc.alloc = heap.alloc;
     return desc;
 }
 
 static ms_result open_mem(bool again)
 {
-    ms_mem_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.chunk_size = 4096;
-    desc.clock.now = fuzz_now;
-    desc.entropy.fill = fuzz_fill;
-    desc.entropy.ctx = &drawn;
+    ms_mem_desc desc = fuzz_mem_desc(buffer, sizeof buffer);
     if (kind == HEAP) {
+        desc.buffer = NULL;
+        desc.buffer_size = 0;
         desc.alloc = heap.alloc;
-    } else {
-        desc.buffer = buffer;
-        desc.buffer_size = sizeof buffer;
-        desc.chunk_size = 0;
+        desc.chunk_size = 4096;
     }
     return again ? ms_mem_attach(&store, &desc, NULL, &said)
                  : ms_mem_open(&store, &desc, &said);
@@ -1003,7 +944,7 @@ static bool opens(unsigned bits, unsigned k)
     if (result == MS_OK) return true;
     may_say(result, fault, "an opening");
     if (result == MS_E_IO && said.sys_errno != trouble.code)
-        fuzz_fail("an opening tells errno %d instead of %d", said.sys_errno, trouble.code);
+        fuzz_fail("errno is %d, should be %d", said.sys_errno, trouble.code);
     bool left = store != NULL || heap.live != 0 || drive.locked;
     if (left || trouble.files != 0 || trouble.maps != 0)
         fuzz_fail("step %u: an opening that failed leaves something", now);
@@ -1092,9 +1033,7 @@ static void old_log(unsigned bits, unsigned seed)
     if (cut) set_durable();
 }
 
-/* Compaction by the writer or a reader (bit 0), a crash right after it (bit 1; the power
- * is cut, in sectors: bits 2, 3). A rename whose folder was not synced may not last. */
-/* What is replaced is synced before; where that failed its writer is of no use any more. */
+/* The log that is replaced is synced before; where that failed its writer is useless. */
 static void give_up_poisoned(void)
 {
     ms_log_info info;
@@ -1104,6 +1043,8 @@ static void give_up_poisoned(void)
     find_state(now, false);
 }
 
+/* Compaction by the writer or a reader (bit 0), a crash right after it (bit 1; the power
+ * is cut, in sectors: bits 2, 3). A rename whose folder was not synced may not last. */
 static void step_compact(fuzz_input *in)
 {
     unsigned bits = fuzz_u8(in), seed = fuzz_u8(in);
@@ -1174,7 +1115,7 @@ static void begin(void)
     disk_with_two_files((how & 4) != 0);
     fuzz_alloc_init(&heap);
     fuzz_alloc_init(&other_heap);
-    drawn = 0;
+    fuzz_drawn = 0;
     now = durable = 0;
     writing = -1;
     slow_steps = 0;

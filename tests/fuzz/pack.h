@@ -32,16 +32,16 @@ static inline size_t fuzz_pack(const unsigned char *file, size_t size,
     memcpy(out, head, 3);
     while (at + 8 <= size) {
         size_t end, last;
-        if (fuzz_get(file + at, 8) == 0) {
+        if (file_get64(file + at) == 0) {
             at += 8;
             continue;
         }
         for (end = last = at; end + 8 <= size && end - at < 255 * 8 && end - last <= 16;
              end += 8)
-            if (fuzz_get(file + end, 8) != 0) last = end;
+            if (file_get64(file + end) != 0) last = end;
         end = last + 8;
         if (used + 3 + (end - at) > room) return 0;
-        fuzz_put(out + used, 2, at / 8);
+        file_put(out + used, 2, at / 8);
         out[used + 2] = (unsigned char)((end - at) / 8);
         memcpy(out + used + 3, file + at, end - at);
         used += 3 + (end - at);

@@ -2,8 +2,8 @@
  *
  *     seeds FOLDER [SHARED]      files in FOLDER/json, FOLDER/dialect, ...
  *
- * The kept inputs of each target are among them. JSON texts and messages are taken from a
- * list here, from tests/golden, and from the test data in SHARED where that is
+ * The kept inputs of each target are among them. JSON texts are taken from a list here,
+ * messages from tests/formats, both from the test data in SHARED where that is
  * (json-test-suite, conformance, traces); images and logs are written by the library;
  * programs of fuzz_ops and fuzz_project are bytes by chance. The same files each time.
  */
@@ -12,6 +12,7 @@
 #define FUZZ_MOST 4096
 #include "disk.h"
 #include "pack.h"
+#include "store.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -88,84 +89,30 @@ static const char *const texts[] = {
 
 /* ---- messages ---- */
 
-static const char *const messages[] = {
-    "{\"type\":\"user_message\",\"content\":\"hi\",\"timestamp\":1.5}",
-    "{\"type\":\"action\",\"tool\":\"f\",\"args\":{\"q\":1},\"turn_id\":\"t\",\"k\":[1]}",
-    "{\"type\":\"delegation\",\"worker\":\"w\",\"task\":\"t\",\"phase_id\":2}",
-    "{\"type\":\"synthesis\",\"content\":{\"a\":1},\"from_manager\":\"m\"}",
-    "{\"role\":\"user\",\"content\":\"hi\"}",
-    "{\"role\":\"system\",\"content\":\"be\"}",
-    "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"c\",\"type\":"
-    "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}}]}",
-    "{\"role\":\"tool\",\"tool_call_id\":\"c\",\"content\":\"r\"}",
-    "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":"
-    "\"image_url\",\"image_url\":{\"url\":\"x\"}}]}",
-    "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":"
-    "\"tool_use\",\"id\":\"c\",\"name\":\"f\",\"input\":{\"a\":1}}]}",
-    "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"c\","
-    "\"content\":\"r\",\"is_error\":true},{\"type\":\"text\",\"text\":\"b\"}]}",
-    "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"h\","
-    "\"signature\":\"s\"}]}",
-    "{\"role\":\"user\",\"parts\":[{\"text\":\"a\"}]}",
-    "{\"role\":\"model\",\"parts\":[{\"text\":\"a\"},{\"functionCall\":{\"name\":\"f\","
-    "\"args\":{\"a\":1}},\"thoughtSignature\":\"s\"}]}",
-    "{\"role\":\"user\",\"parts\":[{\"functionResponse\":{\"name\":\"f\",\"response\":"
-    "{\"result\":1}}}]}",
-    "{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"user-prompt\",\"content\":\"a\","
-    "\"timestamp\":\"2024-01-15T10:30:00Z\"},{\"part_kind\":\"tool-return\",\"tool_"
-    "name\":"
-    "\"f\",\"content\":{\"a\":1},\"tool_call_id\":\"c\"}]}",
-    "{\"kind\":\"response\",\"parts\":[{\"part_kind\":\"text\",\"content\":\"a\"},"
-    "{\"part_kind\":\"tool-call\",\"tool_name\":\"f\",\"args\":\"{}\",\"tool_call_id\":"
-    "\"c\"}]}",
-    "{\"id\":\"1\",\"task_id\":\"t\",\"content\":{\"type\":\"text\",\"author\":\"user\","
-    "\"content\":\"a\",\"format\":\"plain\"},\"streaming_status\":\"DONE\"}",
-    "{\"type\":\"tool_request\",\"author\":\"agent\",\"tool_call_id\":\"c\",\"name\":"
-    "\"f\","
-    "\"arguments\":{\"a\":1}}",
-    "{\"type\":\"tool_response\",\"author\":\"agent\",\"tool_call_id\":\"c\",\"name\":"
-    "\"f\",\"content\":\"r\"}",
-    "{\"type\":\"reasoning\",\"author\":\"agent\",\"summary\":[\"a\"],\"content\":[\"b\"]"
-    "}",
-    "{\"type\":\"data\",\"author\":\"agent\",\"data\":{\"a\":1}}",
-    "{\"schema\":\"agents-api.message\",\"version\":1,\"type\":\"text\",\"role\":"
-    "\"user\","
-    "\"content\":\"a\",\"metadata\":{\"k\":1}}",
-    "{\"role\":\"user\",\"content\":\"a\",\"metadata\":{\"type\":\"tool_call\","
-    "\"payload\":"
-    "{\"tool_name\":\"f\",\"parameters\":{\"a\":1},\"turn\":2}}}",
-    "{\"role\":\"tool\",\"content\":\"r\",\"tool_name\":\"f\",\"tool_call_id\":\"c\","
-    "\"_compressed\":true,\"_original_length\":900,\"_entity_key\":\"k\"}",
-    "{\"system\":\"be\",\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}",
-    "{\"systemInstruction\":{\"parts\":[{\"text\":\"be\"}]},\"contents\":[{\"role\":"
-    "\"user\",\"parts\":[{\"text\":\"a\"}]}]}",
-};
+enum { EACH = 60 };       /* seeds of one format, read strictly or not */
+static size_t n_of[32], n_lenient[32];
 
-enum { EACH = 60 };       /* seeds of one dialect from the test data */
-static size_t n_of[32];
-
-/* The value as a message of every dialect that reads it. */
-static void message(ms_str json, bool always)
+/* The value as a message of every format that reads it. */
+static void message(ms_str json)
 {
     const ms_dialect *d;
-    size_t i = 0;
-    for (; (d = ms_dialect_at(i)) != NULL; i++) {
-        ms_envelopes list;
-        ms_read_opts lenient = {true, false};
-        bool array = ms_json_kind_of(json) == MS_JSON_ARRAY;
+    ms_envelopes list;
+    ms_read_opts lenient = {true, false};
+    bool array = ms_json_kind_of(json) == MS_JSON_ARRAY;
+    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
         unsigned char head[3] = {(unsigned char)i, array ? 4 : 0, (unsigned char)(i + 3)};
-        if (!always && n_of[i] >= EACH) continue;
-        if ((array ? ms_read_list(d, json, NULL, &arena, &list, NULL)
+        if (n_of[i] < EACH &&
+            (array ? ms_read_list(d, json, NULL, &arena, &list, NULL)
                    : ms_read(d, json, NULL, &arena, &list, NULL)) == MS_OK) {
             seed("dialect", head, 3, json);
             n_of[i]++;
-        } else if (always && ms_read(d, json, &lenient, &arena, &list, NULL) == MS_OK) {
+        } else if (n_lenient[i] < EACH &&
+                   ms_read(d, json, &lenient, &arena, &list, NULL) == MS_OK) {
             head[1] = 1;
             seed("dialect", head, 3, json);
+            n_lenient[i]++;
         }
     }
-    unsigned char head[3] = {(unsigned char)i, 0, 0};
-    if (always && ms_json_kind_of(json) == MS_JSON_ARRAY) seed("dialect", head, 3, json);
     ms_arena_reset(&arena);
 }
 
@@ -173,8 +120,10 @@ static void message(ms_str json, bool always)
 static void dig(ms_str json, unsigned depth)
 {
     ms_json_iter it = ms_json_iterate(json);
+    static size_t n_json;
     if (depth > 4) return;
-    if (json.len < 1500) message(json, false);
+    if (json.len < 200 && n_json++ < EACH) seed("json", NULL, 0, json);
+    if (json.len < 1500) message(json);
     while (ms_json_next(&it))
         if (ms_json_kind_of(it.value) >= MS_JSON_ARRAY) dig(it.value, depth + 1);
 }
@@ -256,16 +205,7 @@ static void images(void)
 {
     static uint64_t room[2048];
     for (size_t n = 0; n < 14; n += 1 + n / 3) {
-        ms_store *store;
-        ms_mem_desc desc;
-        unsigned char drawn = 0;
-        memset(&desc, 0, sizeof desc);
-        desc.buffer = room;
-        desc.buffer_size = sizeof room;
-        desc.clock.now = fuzz_now;
-        desc.entropy.fill = fuzz_fill;
-        desc.entropy.ctx = &drawn;
-        if (ms_mem_open(&store, &desc, NULL) != MS_OK) abort();
+        ms_store *store = fuzz_store_in(room, sizeof room, false);
         fill(store, n, 20);
         for (unsigned char how = 0; how < 16; how = (unsigned char)(how + 3))
             seed("image", &how, 1, ms_mem_image(store));
@@ -300,17 +240,9 @@ static void logs(void)
         static fuzz_room drive_room;
         static disk drive;
         ms_store *store;
-        ms_log_desc desc;
-        unsigned char drawn = 0;
+        fuzz_drawn = 0;
         fuzz_disk_begin(&drive, &drive_room);
-        memset(&desc, 0, sizeof desc);
-        desc.path = "log";
-        desc.engine = MS_ENGINE_WRITE;
-        desc.segment_size = MS_LOG_SEGMENT_MIN;
-        desc.clock.now = fuzz_now;
-        desc.entropy.fill = fuzz_fill;
-        desc.entropy.ctx = &drawn;
-        desc.os = &drive.os;
+        ms_log_desc desc = fuzz_log_desc(&drive.os, false);
         for (size_t k = 0; k < rows[i].sessions; k++) {
             if (ms_log_open(&store, &desc, NULL) != MS_OK) abort();
             fill(store, rows[i].n, rows[i].much);
@@ -405,15 +337,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: seeds FOLDER [SHARED]\n");
         return 2;
     }
-    fuzz_crc_begin();
     folder = argv[1];
     (void)mkdir(folder, 0777);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         seed("json", NULL, 0, ms_str_of(texts[i]));
-    for (size_t i = 0; i < sizeof messages / sizeof messages[0]; i++) {
-        message(ms_str_of(messages[i]), true);
-        seed("json", NULL, 0, ms_str_of(messages[i]));
-    }
+    each_file("tests", "formats", dig_file);
     each_file("tests", "fuzz", kept_inputs);
     images();
     logs();
