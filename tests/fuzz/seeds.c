@@ -2,9 +2,9 @@
  *
  *     seeds FOLDER [SHARED]      files in FOLDER/json, FOLDER/dialect, ...
  *
- * The kept inputs of each target are among them. JSON texts are taken from a list here,
- * messages from tests/formats, both from the test data in SHARED where that is
- * (json-test-suite, conformance, traces); images and logs are written by the library;
+ * The kept inputs of each target are among them. Messages are taken from tests/formats,
+ * and with JSON texts from the test data in SHARED where that is (json-test-suite,
+ * conformance, traces); images and logs are written by the library;
  * programs of fuzz_ops and fuzz_project are bytes by chance. The same files each time.
  */
 
@@ -68,23 +68,6 @@ static void kept_inputs(const char *path)
     snprintf(target, sizeof target, "%.*s", (int)(dot - name), name);
     if (inputs_each(path, kept, target) == 0) abort();
 }
-
-
-/* ---- JSON ---- */
-
-static const char *const texts[] = {
-    "null", "[]", "{}", "\"\"", "0", "-0", "1.5e-7", "1E400", "123456789012345678901",
-    "9223372036854775808", "-9223372036854775808", "1.0", "[1,[2,[3,{\"a\":[]}]]]",
-    " { \"a\" : 1 , \"b\" : [ true , false , null ] } ",
-    "{\"a\":1,\"a\":2,\"\\u0061\":3}",
-    "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\uD83D\\uDE00\"", "\"\\ud800\"", "\"\\udc00x\"",
-    "\"caf\xC3\xA9 \xF0\x9F\x98\x80\"", "\"\xff\xfe\"", "\"\xed\xa0\x80\"",
-    "\xEF\xBB\xBF[]",
-    "2024-01-15T10:30:00.123456Z", "2024-02-29 23:59:60+01:00", "4.9e-324",
-    "1.7976931348623157e308", "{\"\\u0000\":\"\\u0000\"}", "[1,]", "{\"a\"}", "[1 2]",
-    "tru", "01", "1.", "+1", "\"a\nb\"", "[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]",
-    "\"a long text without anything in it, so that sixteen bytes and more go together\"",
-};
 
 
 /* ---- messages ---- */
@@ -276,61 +259,6 @@ static void programs(const char *target, size_t n, size_t most)
     }
 }
 
-/* The kinds of fuzz_dialect.c that have to do with stores: a text with a byte of length
- * (NULL: none), then the rest. */
-static void stored_seeds(void)
-{
-    static const struct { const char *head, *text, *rest; } rows[] = {
-        {"\xE0\xF8\x25", NULL, "[{\"role\":\"user\",\"content\":\"a long question\"},{"
-         "\"role\":\"assistant\",\"content\":\"a long answer, which is more than what is "
-         "kept of it, twice: the hint takes room, so it has to be longer than that\"}]"},
-        {"\xE0\xC4\x01", NULL, "[{\"role\":\"system\",\"content\":\"be\"},{\"role\":"
-         "\"tool\",\"content\":\"r\",\"tool_name\":\"f\",\"tool_call_id\":\"c\","
-         "\"tool_arguments\":{\"a\":1}},{\"role\":\"x\",\"content\":[1]}]"},
-        {"\xE0\xE1\x01", NULL, "[{\"content\":null},{\"role\":\"assistant\",\"content\":"
-         "\"a\",\"tool_calls\":{\"items\":[{\"tool_name\":\"f\",\"tool_call_id\":\"c\","
-         "\"tool_arguments\":{}}]},\"msgstore\":{\"joined\":true}}]"},
-        {"\xE0\x01\x01", NULL, "[{\"role\":\"user\",\"content\":\"a\"},{\"role\":1}]"},
-        {"\xE3\x01\x04", "a text that is longer than what is kept of it, and than the "
-         "hint that stands in its middle, whose key takes room", "{\"a\":1}"},
-        {"\xE3\x01\x04", "short", "{\"a\":1}"},
-        {"\xE3\x01\x05", "short", "{\"_compressed\":true,\"_original_length\":900,"
-         "\"_entity_key\":\"session-\\u0073-msg-0\",\"a\":{}}"},
-        {"\xE3\x01\x01", "short", "[]"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char bytes[1024];
-        size_t n = 3, len = rows[i].text != NULL ? strlen(rows[i].text) : 0;
-        memcpy(bytes, rows[i].head, 3);
-        if (rows[i].text != NULL) {
-            bytes[n++] = (char)len;
-            memcpy(bytes + n, rows[i].text, len);
-            n += len;
-        }
-        seed("dialect", bytes, n, ms_str_of(rows[i].rest));
-    }
-}
-
-static void find_seeds(void)
-{
-    static const char *const rows[] = {
-        "\x01" "ab" "xxabab", "\x03\x02" "say \"hi\"", "\x02\x01" "n[\"a\\nb\"]",
-        "\x02\x02" "\xC3\xA9\"caf\\u00e9 caf\xC3\xA9\"",
-        "\x02\x04\xF0\x9F\x98\x80{\"k\":\"\\ud83d\\ude00\"}",
-        "\x64\x04\x05" "k-\"-7" "a text that is longer than what is kept of it, and than "
-        "the hint, which has the key in it, so that it is shorter",
-        "\x67\x02\x01k" "caf\xC3\xA9 \xF0\x9F\x87\xA9\xF0\x9F\x87\xAA.e\xCC\x81x",
-        "\x61\x03\x01k" "ab\n\n... [Message truncated - 9 characters omitted] ...\n\ncd",
-        "\x64\x02\x02" "ab" "short", "\x74\x0A\xC3\xA9 is longer than ten",
-        "\x74\x19\xC3\xA9 is short", "\x75\x32session",
-        "\x70\x01session-s-msg-0", "\x70\x01session-s-msg-1",
-        "\x70\x01session-s-msg-0-msg-1", "\x71\x01s-msg-0", "\x71\x01\x01",
-        "\x71\x01\x01y", "\x73\x01s", "\x70\x01session-\x01-msg-00",
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        seed("find", rows[i], strlen(rows[i]), ms_str_n(NULL, 0));
-}
-
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -339,8 +267,6 @@ int main(int argc, char **argv)
     }
     folder = argv[1];
     (void)mkdir(folder, 0777);
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        seed("json", NULL, 0, ms_str_of(texts[i]));
     each_file("tests", "formats", dig_file);
     each_file("tests", "fuzz", kept_inputs);
     images();
@@ -348,8 +274,6 @@ int main(int argc, char **argv)
     each_file("tests", "golden", log_file);
     programs("ops", 40, 160);
     programs("project", 40, 300);
-    stored_seeds();
-    find_seeds();
     if (argc > 2) {
         each_file(argv[2], "data/json-test-suite/test_parsing", json_file);
         each_file(argv[2], "data/json-test-suite/test_transform", json_file);
