@@ -25942,10 +25942,18 @@ static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
     ms__bit_flow(a, b);
 }
 
-/* Adds to a call: its name and its arguments are at paths of the object. */
+/* Adds to a call: its name and its arguments are at paths of the object. Some servers give
+ * every call the index 0, others give every part of a call another id: a new id with a
+ * name begins another call. */
 static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
                             const char *name, const char *args)
 {
+    ms_str id = ms__at(object, "id");
+    for (ms__bit *b = a->bits; id.len > 2 && b; b = b->next)
+        if (b->kind == MS__BIT_CALL && b->index == index && b->part[MS__BIT_ID].len > 0 &&
+            ms__at(object, name).len > 2 &&
+            !ms_json_string_is(id, ms_buf_text(&b->part[MS__BIT_ID])))
+            b->index = INT64_MIN; /* it is whole */
     ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_ID, object, "id");
     ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_SIGNATURE, object, "thoughtSignature");
     ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_NAME, object, name);
@@ -25964,7 +25972,8 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 
 /* ---- The events of each provider. */
 
-/* A message or a delta of chat completions; Mistral's content is a list of parts. */
+/* A message or a delta of chat completions. Mistral's content is a list of parts. OpenRouter,
+ * Groq and vLLM call DeepSeek's reasoning_content reasoning, or send both. */
 static void ms__answer_chat(ms_answer_stream *a, ms_str event)
 {
     ms_str m = ms__at(event, "choices.0.message");
@@ -25972,7 +25981,8 @@ static void ms__answer_chat(ms_answer_stream *a, ms_str event)
     if (!m.ptr) m = ms__at(event, "choices.0.delta");
     ms_str content = ms__at(m, "content");
     ms_json_iter it = ms_json_iterate(content);
-    ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, m, "reasoning_content");
+    ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, m,
+                ms__at(m, "reasoning_content").ptr ? "reasoning_content" : "reasoning");
     ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, m, "refusal");
     if (ms_json_kind_of(content) == MS_JSON_STRING)
         ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, content, "");
