@@ -176,7 +176,7 @@ static inline ms_str script_value(ms_str word)
 {
     static char large[100000];
     char *tail;
-    if (is_word(word, "-")) return no_str();
+    if (word.ptr == NULL || is_word(word, "-")) return no_str();
     if (word.len < 2 || word.ptr[0] != '*') return word;
     memset(large, 'l', sizeof large);
     size_t len = strtoul(word.ptr + 1, &tail, 10);
@@ -247,20 +247,11 @@ static inline ms_envelope script_message(script *p, const script_line *l, size_t
 
 /* ---- calls ---- */
 
-/* Appends a message to the location; `expect`: the newest number that it must have. */
-static inline ms_result script_append(script *p, const ms_envelope *m, ms_str name,
-                                      const uint64_t *expect)
+/* Appends a message to the location. */
+static inline ms_result script_append(script *p, const ms_envelope *m, ms_str name)
 {
     uint64_t seq = 0;
-    ms_append_opts opts;
-    memset(&opts, 0, sizeof opts);
-    opts.location = p->place;
-    opts.seqs = &seq;
-    opts.expect = expect != NULL;
-    opts.expect_seq = expect != NULL ? *expect : 0;
-    ms_result code = expect != NULL
-                         ? ms_append_batch(p->s.store, m, 1, &opts, &p->err)
-                         : ms_append(p->s.store, p->place, m, &seq, &p->err);
+    ms_result code = ms_append(p->s.store, p->place, m, &seq, &p->err);
     if (code == MS_OK && name.len < 40) script_entry(p, name)->seq = seq;
     return code;
 }
@@ -271,7 +262,7 @@ static inline ms_result call_say(script *p, const script_line *l)
     ms_result code = MS_OK;
     for (size_t i = 0; i < l->n && code == MS_OK; i++) {
         ms_envelope m = ms_user_message(ms_text_n(l->word[i]));
-        code = script_append(p, &m, l->word[i], NULL);
+        code = script_append(p, &m, l->word[i]);
     }
     return code;
 }
@@ -279,7 +270,7 @@ static inline ms_result call_say(script *p, const script_line *l)
 static inline ms_result call_append(script *p, const script_line *l)
 {
     ms_envelope m = script_message(p, l, 1, MS_T_USER_MESSAGE);
-    return script_append(p, &m, l->word[0], NULL);
+    return script_append(p, &m, l->word[0]);
 }
 
 /* A message with a key that the store has: the number is the one of before. */
@@ -287,18 +278,29 @@ static inline ms_result call_repeat(script *p, const script_line *l)
 {
     ms_envelope m = script_message(p, l, 1, MS_T_USER_MESSAGE);
     uint64_t seq = script_seq(p, l->word[0]);
-    ms_result code = script_append(p, &m, l->word[0], NULL);
+    ms_result code = script_append(p, &m, l->word[0]);
     if (code == MS_OK && seq != script_seq(p, l->word[0]))
         SCRIPT_FAILS(p, "a new number");
     return code;
 }
 
-/* Compare and append: "expect NEWEST TEXT". */
+/* Compare and append: "expect NEWEST TEXTS", as a batch. */
 static inline ms_result call_expect(script *p, const script_line *l)
 {
-    ms_envelope m = script_message(p, l, 1, MS_T_USER_MESSAGE);
-    uint64_t seq = script_seq(p, l->word[0]);
-    return script_append(p, &m, m.content.text, &seq);
+    ms_envelope m[SCRIPT_WORDS];
+    uint64_t seqs[SCRIPT_WORDS];
+    ms_append_opts opts;
+    memset(&opts, 0, sizeof opts);
+    opts.location = p->place;
+    opts.seqs = seqs;
+    opts.expect = true;
+    opts.expect_seq = script_seq(p, l->word[0]);
+    for (size_t i = 1; i < l->n; i++) m[i] = ms_user_message(ms_text_n(l->word[i]));
+    ms_result code = ms_append_batch(p->s.store, m + 1, l->n - 1, &opts, &p->err);
+    for (size_t i = 1; i < l->n; i++)
+        if (code == MS_OK) script_entry(p, l->word[i])->seq = seqs[i - 1];
+        else assert_int_equal(seqs[i - 1], 0);
+    return code;
 }
 
 static inline ms_result call_amend(script *p, const script_line *l)
@@ -476,7 +478,8 @@ static inline ms_query script_query(script *p, const script_line *l, ms_arena *a
             *bounds[i].to = script_seq(p, ms_str_of(value));
     q.views = script_bits(script_option(l, "views"), views);
     q.raw = raw != NULL && strcmp(raw, "all") == 0 ? MS_RAW_ALL : script_bits(raw, raws);
-    q.turn_id = ms_str_of(script_option(l, "turn"));
+    q.turn_id = script_value(ms_str_of(script_option(l, "turn")));
+    q.agent_key = script_value(ms_str_of(script_option(l, "agent")));
     q.limit = (size_t)script_number(l, "limit");
     q.has_since = script_option(l, "since") != NULL;
     q.since_ns = SECONDS(script_number(l, "since"));

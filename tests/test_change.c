@@ -12,7 +12,7 @@
 
 /* ---- the scripts ---- */
 
-static const char *const script_files[] = {"amend", "hide", "redact", "note",
+static const char *const script_files[] = {"append", "amend", "hide", "redact", "note",
                                            "fork", "stream", "raw", "copy"};
 
 enum { SCRIPTS_MAX = 600 };

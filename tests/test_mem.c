@@ -103,46 +103,6 @@ static void unset_times_are_stamped_by_the_callers_clock(void **state)
     }
 }
 
-static void a_clock_that_jumps_back_does_not_change_the_order(void **state)
-{
-    store_options options;
-    int64_t now = 0;
-    memset(&options, 0, sizeof options);
-    options.clock = clock_at(&now);
-    test_store s = store_open((store_kind *)*state, &options);
-    for (int i = 0; i < 100; i++) {
-        ms_envelope m = ms_user_message(ms_text("x"));
-        now = i % 10 * 5 - 20;
-        must_append(s.store, MS_STR("job"), &m);
-    }
-    ms_query q = query_of(MS_STR("job"), 0);
-    for (int by_time = 0; by_time < 2; by_time++) {
-        ms_arena arena;
-        ms_cursor it;
-        const ms_msg *msg;
-        uint64_t last_seq = 0;
-        int64_t last = MS_TIME_NONE, time;
-        size_t n = 0;
-        test_arena_init(&arena, NULL);
-        q.by_time = by_time;
-        q.arena = &arena;
-        assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
-        while ((msg = ms_next(&it)) != NULL) {
-            assert_true(ms_time(msg, &time));
-            assert_true(time == (int64_t)((ms_seq(msg) - 1) % 10 * 5) - 20);
-            if (by_time) assert_true(time >= last);
-            if (!by_time || time == last) assert_true(ms_seq(msg) > last_seq);
-            last = time;
-            last_seq = ms_seq(msg);
-            n++;
-        }
-        assert_int_equal(n, 100);
-        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
-        ms_arena_deinit(&arena);
-    }
-    store_close(&s);
-}
-
 static int64_t system_time(void)
 {
     struct timespec now;
@@ -466,7 +426,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_EVERY_STORE(messages_stay_where_and_what_they_are),
         ON_EVERY_STORE(unset_times_are_stamped_by_the_callers_clock),
-        ON_EVERY_STORE(a_clock_that_jumps_back_does_not_change_the_order),
         ON_EVERY_STORE(unset_times_are_of_the_system_when_there_is_no_clock),
         cmocka_unit_test(constant_entropy_gives_equal_images),
         ON_EVERY_STORE(a_record_over_max_message_is_refused),

@@ -60,25 +60,30 @@ static void remark(uint64_t *rng, ms_store *store, twin *t)
     ms_error err;
     if (row->hidden) return;
     if (test_one_in(rng, 6)) {
-        if (ms_note(store, row->seq, MS_STR("rating"),
-                    ms_json(MS_STR("{\"input_tokens\":5}")), &err) != MS_OK)
-            fail_msg("note: %s", err.message);
+        must_ok(ms_note(store, row->seq, MS_STR("rating"),
+                        ms_json(MS_STR("{\"input_tokens\":5}")), &err), &err, "note");
         return;
     }
     struct twin_note *note = &t->notes[t->n_notes++];
     note->message = at;
     note->usage = random_usage(rng);
-    if (ms_note_usage(store, row->seq, &note->usage, &err) != MS_OK)
-        fail_msg("usage: %s", err.message);
+    must_ok(ms_note_usage(store, row->seq, &note->usage, &err), &err, "usage");
 }
 
+/* Hides a message, or all of its location from there on. */
 static void conceal(uint64_t *rng, ms_store *store, twin *t)
 {
-    struct twin_message *row = &t->messages[test_below(rng, t->n_messages)];
+    struct twin_message *first = &t->messages[test_below(rng, t->n_messages)];
+    bool all = test_one_in(rng, 6);
     ms_error err;
-    if (row->hidden) return;
-    if (ms_hide(store, row->seq, &err) != MS_OK) fail_msg("hide: %s", err.message);
-    row->hidden = true;
+    if (first->hidden) return;
+    ms_result code =
+        all ? ms_hide_range(store, first->location, first->seq, UINT64_MAX, NULL, &err)
+            : ms_hide(store, first->seq, &err);
+    must_ok(code, &err, "hide");
+    for (struct twin_message *m = first; m < t->messages + t->n_messages; m++)
+        if (m == first || (all && ms_str_equal(m->location, first->location)))
+            m->hidden = true;
 }
 
 /* The text of a message is erased; its cost is not. */
@@ -86,7 +91,7 @@ static void erase(uint64_t *rng, ms_store *store, twin *t)
 {
     ms_error err;
     uint64_t seq = t->messages[test_below(rng, t->n_messages)].seq;
-    if (ms_redact(store, seq, &err) != MS_OK) fail_msg("redact: %s", err.message);
+    must_ok(ms_redact(store, seq, &err), &err, "redact");
 }
 
 static void add_up(usage_item *sum, const ms_usage *u)
@@ -157,6 +162,33 @@ static void must_agree(ms_store *store, const twin *t, usage_by by)
 
 /* ---- sums ---- */
 
+/* A copy has the notes of the messages that it has; a union of both costs twice as much,
+ * with an item for each location. */
+static void a_copy_and_a_union_must_agree(ms_store *store)
+{
+    test_store to = store_open(store_kind_at(0), NULL);
+    ms_store *const stores[] = {store, to.store};
+    ms_store *both;
+    ms_union_desc desc;
+    ms_error err;
+    memset(&desc, 0, sizeof desc);
+    desc.stores = stores;
+    desc.n_stores = 2;
+    must_ok(ms_copy(to.store, store, NULL, NULL, NULL, &err), &err, "copy");
+    must_ok(ms_union_open(&both, &desc, &err), &err, "union");
+    usage_list one = sum_of(store, USAGE_BY_LOCATION);
+    usage_list sum = sum_of(both, USAGE_BY_LOCATION);
+    usage_item copied = sum_of(to.store, USAGE_BY_LOCATION).total, twice = one.total;
+    must_be_usage(&copied, &one.total);
+    add_up(&twice, &one.total.usage);
+    twice.notes = 2 * one.total.notes;
+    must_be_usage(&sum.total, &twice);
+    assert_int_equal(sum.count, one.count);
+    ms_close(both);
+    store_close(&to);
+}
+
+/* Also for a reader that was opened before anything was there. */
 static void sums_equal_those_of_an_array(void **state)
 {
     static twin t;
@@ -165,6 +197,7 @@ static void sums_equal_those_of_an_array(void **state)
     memset(&options, 0, sizeof options);
     options.room = (size_t)4 << 20;
     test_store s = store_open((store_kind *)*state, &options);
+    ms_store *reader = s.kind->log ? log_reader(&s) : NULL;
     memset(&t, 0, sizeof t);
     for (size_t i = 0; i < 300; i++) {
         if (t.n_messages == 0 || test_one_in(&rng, 3)) grow(&rng, s.store, &t);
@@ -173,112 +206,15 @@ static void sums_equal_those_of_an_array(void **state)
         if (i > 100 && test_one_in(&rng, 20)) erase(&rng, s.store, &t);
         if (i % 10 > 0) continue;
         for (int by = 0; by < 3; by++) must_agree(s.store, &t, (usage_by)by);
+        if (reader != NULL) must_agree(reader, &t, USAGE_BY_LOCATION);
+        if (i % 60 == 0) a_copy_and_a_union_must_agree(s.store);
         ms_arena_reset(&arena);
         if (i == 200) store_reopen(&s);
     }
     store_reopen(&s);
     must_agree(s.store, &t, USAGE_BY_LOCATION);
-    store_close(&s);
-}
-
-/* A copy has the notes of the messages that it has. */
-static void a_copy_costs_what_it_shows(void **state)
-{
-    static twin t;
-    uint64_t rng = test_seed() + 1;
-    ms_error err;
-    test_store s = store_open((store_kind *)*state, NULL);
-    test_store to = store_open((store_kind *)*state, NULL);
-    memset(&t, 0, sizeof t);
-    for (int i = 0; i < 40; i++) grow(&rng, s.store, &t);
-    for (int i = 0; i < 120; i++) remark(&rng, s.store, &t);
-    for (int i = 0; i < 10; i++) conceal(&rng, s.store, &t);
-    if (ms_copy(to.store, s.store, NULL, NULL, NULL, &err) != MS_OK)
-        fail_msg("copy: %s", err.message);
-    usage_item shown = sum_of(s.store, USAGE_BY_LOCATION).total;
-    usage_item copied = sum_of(to.store, USAGE_BY_LOCATION).total;
-    assert_true(shown.notes > 0 && shown.notes < t.n_notes);
-    must_be_usage(&copied, &shown);
-    store_close(&to);
-    store_close(&s);
-}
-
-/* A whole location, a range: whatever hid it. */
-static void cleared_locations_cost_nothing(void **state)
-{
-    test_store s = store_open((store_kind *)*state, NULL);
-    ms_usage u;
-    uint64_t hidden = 0;
-    ms_error err;
-    memset(&u, 0, sizeof u);
-    u.output_tokens = 1;
-    for (int i = 0; i < 6; i++) {
-        uint64_t seq = append_text(s.store, "x");
-        for (int k = 0; k <= i; k++)
-            assert_int_equal(ms_note_usage(s.store, seq, &u, &err), MS_OK);
-    }
-    assert_int_equal(sum_of(s.store, USAGE_BY_LOCATION).total.usage.output_tokens, 21);
-    assert_int_equal(ms_rewind(s.store, MS_STR("job"), 4, &hidden, &err), MS_OK);
-    assert_int_equal(hidden, 2);
-    assert_int_equal(sum_of(s.store, USAGE_BY_LOCATION).total.usage.output_tokens, 10);
-    assert_int_equal(ms_rewind(s.store, MS_STR("job"), 0, &hidden, &err), MS_OK);
-    store_reopen(&s);
-    assert_int_equal(sum_of(s.store, USAGE_BY_LOCATION).total.usage.output_tokens, 0);
-    assert_int_equal(sum_of(s.store, USAGE_BY_LOCATION).count, 0);
-    store_close(&s);
-}
-
-/* Another handle, opened before anything was there, sees what this one has done. */
-static void readers_add_up_what_is_there(void **state)
-{
-    test_store s = store_open((store_kind *)*state, NULL);
-    ms_store *reader = log_reader(&s);
-    ms_usage u = {0, 1, 0, 0, 0};
-    ms_error err;
-    for (uint64_t i = 1; i <= 4; i++) {
-        uint64_t seq = append_text(s.store, "x");
-        assert_int_equal(ms_note_usage(s.store, seq, &u, &err), MS_OK);
-        assert_int_equal(sum_of(reader, USAGE_BY_LOCATION).total.notes, i);
-    }
-    for (uint64_t i = 1; i <= 4; i++) {
-        assert_int_equal(ms_hide(s.store, i, &err), MS_OK);
-        assert_int_equal(sum_of(reader, USAGE_BY_LOCATION).total.notes, 4 - i);
-    }
     ms_close(reader);
     store_close(&s);
-}
-
-/* A union, which cannot lend a message: the same sum. */
-static void a_union_costs_what_its_stores_cost(void **state)
-{
-    static twin t[2];
-    static usage_item items[MANY];
-    uint64_t rng = test_seed() + 2;
-    test_store s[2];
-    ms_store *stores[2], *both;
-    ms_union_desc desc;
-    usage_item want[2];
-    ms_error err;
-    memset(&desc, 0, sizeof desc);
-    for (int i = 0; i < 2; i++) {
-        s[i] = store_open((store_kind *)*state, NULL);
-        stores[i] = s[i].store;
-        memset(&t[i], 0, sizeof t[i]);
-        for (int k = 0; k < 60; k++) grow(&rng, stores[i], &t[i]);
-        for (int k = 0; k < 200; k++) remark(&rng, stores[i], &t[i]);
-        for (int k = 0; k < 20; k++) conceal(&rng, stores[i], &t[i]);
-        (void)twin_sum(&t[i], USAGE_BY_LOCATION, items, &want[i]);
-    }
-    desc.stores = stores;
-    desc.n_stores = 2;
-    if (ms_union_open(&both, &desc, &err) != MS_OK) fail_msg("union: %s", err.message);
-    usage_list list = sum_of(both, USAGE_BY_LOCATION);
-    usage_add(&want[0], &want[1].usage);
-    want[0].notes += want[1].notes - 1;
-    must_be_usage(&list.total, &want[0]);
-    assert_true(list.count <= 5); /* one item each, of both stores */
-    ms_close(both);
-    for (int i = 0; i < 2; i++) store_close(&s[i]);
 }
 
 
@@ -448,10 +384,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_EVERY_STORE(sums_equal_those_of_an_array),
-        ON_EVERY_STORE(a_copy_costs_what_it_shows),
-        ON_EVERY_STORE(cleared_locations_cost_nothing),
-        ON_LOGS(readers_add_up_what_is_there),
-        ON_EVERY_STORE(a_union_costs_what_its_stores_cost),
         ON_EVERY_STORE(any_note_can_be_read),
         ON_EVERY_STORE(sums_stop_at_the_largest_number),
         ON_EVERY_STORE(a_usage_note_is_an_object),

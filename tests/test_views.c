@@ -692,21 +692,6 @@ static void a_batch_is_stored_whole(void **state)
     store_close(&s);
 }
 
-static void the_location_of_the_call_goes_before_that_of_the_message(void **state)
-{
-    test_store s = store_open((store_kind *)*state, NULL);
-    ms_envelope m = ms_user_message(ms_text("x"));
-    const ms_msg *msg;
-    m.location = MS_STR("own");
-    uint64_t seq = must_append(s.store, no_str(), &m);
-    assert_int_equal(ms_get_by_seq(s.store, seq, NULL, &msg, NULL), MS_OK);
-    assert_true(ms_str_equal(test_location(msg), MS_STR("own")));
-    seq = must_append(s.store, MS_STR("given"), &m);
-    assert_int_equal(ms_get_by_seq(s.store, seq, NULL, &msg, NULL), MS_OK);
-    assert_true(ms_str_equal(test_location(msg), MS_STR("given")));
-    store_close(&s);
-}
-
 static ms_envelope keyed(const char *key, const char *text)
 {
     ms_envelope m = ms_observation(ms_text(text), ms_str_of(NULL));
@@ -715,70 +700,27 @@ static ms_envelope keyed(const char *key, const char *text)
     return m;
 }
 
-static void a_repeated_key_returns_the_first_number(void **state)
+/* One that was stored before, one that comes twice in the batch. */
+static void a_batch_may_repeat_keys(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
-    ms_envelope m = keyed("k1", "result"), other = keyed("k1", "another"), two[2];
+    ms_envelope first = keyed("k1", "result"), two[2] = {keyed("k2", "new"), first};
     ms_append_opts opts;
-    uint64_t seq = 0, seqs[2], first = must_append(s.store, MS_STR("job"), &m);
+    uint64_t seqs[2], seq = must_append(s.store, MS_STR("job"), &first);
     memset(&opts, 0, sizeof opts);
     opts.seqs = seqs;
     opts.location = MS_STR("job");
-    m.has_time = true;      /* the time is not compared */
-    m.time_ns = SECONDS(5);
-    assert_int_equal(must_append(s.store, MS_STR("job"), &m), first);
-    assert_int_equal(ms_append(s.store, MS_STR("job"), &other, &seq, NULL),
-                     MS_E_KEY_REUSED);
-    assert_int_equal(count_all(s.store), 1);
-    assert_true(must_append(s.store, MS_STR("elsewhere"), &other) > first);
-    other.key = MS_STR("k");
-    assert_true(must_append(s.store, MS_STR("job"), &other) > first);
-    other.key = no_str();
-    assert_true(must_append(s.store, MS_STR("job"), &other) > first);
-    assert_int_equal(count_all(s.store), 4);
-    two[0] = keyed("k2", "new");
-    two[1] = m;
     assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_OK);
-    assert_int_equal(seqs[1], first);
-    assert_int_equal(count_all(s.store), 5);
-    two[1] = keyed("k2", "new");
-    two[0] = keyed("k3", "also new");
-    two[1].key = two[0].key;
-    two[1].content = two[0].content;
+    assert_int_equal(seqs[1], seq);
+    assert_int_equal(count_all(s.store), 2);
+    two[0] = two[1] = keyed("k3", "also new");
     assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_OK);
     assert_int_equal(seqs[0], seqs[1]);
-    assert_int_equal(count_all(s.store), 6);
+    assert_int_equal(count_all(s.store), 3);
+    first.content = ms_text("another");
+    assert_int_equal(ms_append(s.store, MS_STR("job"), &first, &seq, NULL),
+                     MS_E_KEY_REUSED);
     assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
-    store_close(&s);
-}
-
-/* Whatever differs beside the time makes a repeat a conflict. */
-static void a_key_stands_for_all_of_its_message(void **state)
-{
-    test_store s = store_open((store_kind *)*state, NULL);
-    ms_envelope m = keyed("k1", "1");
-    m.call_id = MS_STR("");
-    m.extra = MS_STR("{\"a\":1}");
-    must_append(s.store, MS_STR("job"), &m);
-    for (int i = 0; i < 10; i++) {
-        ms_envelope again = m;
-        uint64_t seq;
-        switch (i) {
-        case 0: again.type = MS_T_ERROR; break;
-        case 1: again.role = MS_ROLE_USER; break;
-        case 2: again.agent_key = MS_STR("w2"); break;
-        case 3: again.agent_key = no_str(); break;
-        case 4: again.turn_id = MS_STR("t1"); break;
-        case 5: again.content = ms_text("2"); break;
-        case 6: again.content = ms_json(MS_STR("1")); break;
-        case 7: again.call_id = no_str(); break;
-        case 8: again.extra = MS_STR("{\"a\":2}"); break;
-        default: again.source = MS_STR("12:00"); break;
-        }
-        if (ms_append(s.store, MS_STR("job"), &again, &seq, NULL) != MS_E_KEY_REUSED)
-            fail_msg("change %d was not found", i);
-    }
-    assert_int_equal(count_all(s.store), 1);
     store_close(&s);
 }
 
@@ -803,45 +745,6 @@ static void ten_thousand_keys_are_remembered(void **state)
     }
     assert_int_equal(count_all(s.store), KEYS);
     assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
-    store_close(&s);
-}
-
-static void an_append_is_refused_when_another_was_first(void **state)
-{
-    test_store s = store_open((store_kind *)*state, NULL);
-    ms_envelope m = ms_user_message(ms_text("x")), two[2];
-    uint64_t seqs[2] = {7, 7}, wrong, last;
-    ms_append_opts opts;
-    ms_error err;
-    memset(&opts, 0, sizeof opts);
-    two[0] = two[1] = m;
-    opts.location = MS_STR("job");
-    opts.expect = true;
-    opts.seqs = seqs;
-    opts.expect_seq = 1;
-    assert_int_equal(ms_append_batch(s.store, &m, 1, &opts, &err), MS_E_CONFLICT);
-    assert_int_equal(err.code, MS_E_CONFLICT);
-    opts.expect_seq = 0;
-    assert_int_equal(ms_append_batch(s.store, &m, 1, &opts, NULL), MS_OK);
-    last = seqs[0];
-    assert_int_equal(ms_append_batch(s.store, &m, 1, &opts, NULL), MS_E_CONFLICT);
-    assert_int_equal(seqs[0], 0);
-    must_append(s.store, MS_STR("elsewhere"), &m);
-    opts.expect_seq = last;
-    assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_OK);
-    last = seqs[1];
-    for (wrong = 0; wrong < 10; wrong++) {
-        opts.expect_seq = wrong;
-        if (wrong == last) continue;
-        assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_E_CONFLICT);
-    }
-    assert_int_equal(count_all(s.store), 4);
-    assert_int_equal(ms_append_batch(s.store, NULL, 0, &opts, NULL), MS_E_CONFLICT);
-    opts.expect_seq = last;
-    assert_int_equal(ms_append_batch(s.store, NULL, 0, &opts, NULL), MS_OK);
-    assert_int_equal(count_all(s.store), 4);
-    assert_int_equal(ms_append_batch(s.store, two, 2, &opts, NULL), MS_OK);
-    assert_int_equal(count_all(s.store), 6);
     store_close(&s);
 }
 
@@ -911,26 +814,6 @@ static void the_last_sequence_number_is_the_end(void **state)
     store_close(&s);
 }
 
-/* The shortest and longest lengths. */
-static void the_longest_and_shortest_names_work(void **state)
-{
-    static char longest[MS_KEY_MAX];
-    test_store s = store_open((store_kind *)*state, NULL);
-    memset(longest, 'n', sizeof longest);
-    for (size_t len = 1; len <= MS_KEY_MAX; len += MS_KEY_MAX - 1) {
-        ms_str name = ms_str_n(longest, len);
-        ms_envelope m = keyed(NULL, "x");
-        m.agent_key = m.turn_id = m.key = name;
-        uint64_t seq = must_append(s.store, name, &m);
-        assert_int_equal(must_append(s.store, name, &m), seq);
-        ms_query q = query_of(name, AGENT);
-        q.agent_key = name;
-        q.turn_id = name;
-        assert_int_equal(count_of(s.store, &q), 1);
-    }
-    store_close(&s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -947,14 +830,10 @@ int main(void)
         ON_EVERY_STORE(listings_put_the_newest_activity_first),
         ON_EVERY_STORE(a_listing_has_the_time_of_the_last_message),
         ON_EVERY_STORE(a_batch_is_stored_whole),
-        ON_EVERY_STORE(the_location_of_the_call_goes_before_that_of_the_message),
-        ON_EVERY_STORE(a_repeated_key_returns_the_first_number),
-        ON_EVERY_STORE(a_key_stands_for_all_of_its_message),
+        ON_EVERY_STORE(a_batch_may_repeat_keys),
         ON_EVERY_STORE(ten_thousand_keys_are_remembered),
-        ON_EVERY_STORE(an_append_is_refused_when_another_was_first),
         ON_EVERY_STORE(kept_numbers_leave_gaps_that_are_not_found),
         ON_EVERY_STORE(the_last_sequence_number_is_the_end),
-        ON_EVERY_STORE(the_longest_and_shortest_names_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
