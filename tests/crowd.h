@@ -1,9 +1,9 @@
 /* Several writers of one store: threads, processes, handles.
  *
  * Writer w of a crowd appends the numbers from (w << SHIFT) + 1 on (see logs.h), so that a
- * reading tells of each writer what is lost, torn, doubled or out of order. Writers note in
- * memory that they share what an append has returned for: that must be there, under that
- * sequence number, whoever was killed.
+ * reading shows of each writer what is lost, torn, doubled or out of order. Writers share
+ * memory, and note there what an append has returned for (acked): that must be there, under
+ * that sequence number, whichever writer was killed.
  *
  *     crowd c;
  *     board *b = board_new();
@@ -34,16 +34,16 @@ typedef struct crowd {
     uint64_t damage;          /* events that must not come */
 } crowd;
 
-/* What writers tell, in memory that outlives them. */
+/* What writers note, in memory that outlives them. */
 typedef struct board {
-    uint64_t told[CROWD];     /* the last number that an append has returned for */
+    uint64_t acked[CROWD];     /* the last number that an append has returned for */
     uint64_t longest_us[CROWD];
     uint64_t read;            /* messages, by readers; atomic */
     int step, go, stop;
     int pace;                 /* microseconds between two appends; 0: at once */
     int failed;
     char wrong[300];          /* empty: nothing */
-    uint64_t seqs[SEQS];      /* sequence number of each number; 0: not told */
+    uint64_t seqs[SEQS];      /* sequence number of each number; 0: not acked */
 } board;
 
 /* What a writer does, in a thread or a process; complains where something is wrong. */
@@ -68,10 +68,10 @@ static inline void board_reset(board *b)
 }
 
 /* Notes the first thing that is wrong. */
-static inline bool complain(board *b, size_t who, const char *what, const char *why)
+static inline bool complain(board *b, size_t w, const char *what, const char *why)
 {
     if (!__atomic_exchange_n(&b->failed, 1, __ATOMIC_ACQ_REL))
-        snprintf(b->wrong, sizeof b->wrong, "writer %zu: %s: %s", who, what, why);
+        snprintf(b->wrong, sizeof b->wrong, "writer %zu: %s: %s", w, what, why);
     return false;
 }
 
@@ -83,9 +83,9 @@ static inline void nothing_wrong(const board *b)
 static inline bool is_set(const int *flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
 static inline void set(int *flag) { __atomic_store_n(flag, 1, __ATOMIC_RELEASE); }
 
-static inline uint64_t told_by(const board *b, size_t w)
+static inline uint64_t acked_by(const board *b, size_t w)
 {
-    return __atomic_load_n(&b->told[w], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&b->acked[w], __ATOMIC_ACQUIRE);
 }
 
 static inline void pause_us(uint64_t us)
@@ -177,7 +177,7 @@ static inline bool roll_add(roll *r, const scribe *s, const ms_msg *msg,
     if ((n & 0xffff) != r->last[w] + 1) return roll_wrong(r, "a hole, or twice", n);
     if (ms_seq(msg) <= r->last_seq) return roll_wrong(r, "order of sequence", n);
     if (seqs != NULL && seqs[n] != 0 && seqs[n] != ms_seq(msg))
-        return roll_wrong(r, "another sequence number than told", n);
+        return roll_wrong(r, "another sequence number than acked", n);
     scribe_group(s, n, &first);
     if (n != first && (r->last_number != n - 1 || r->last_seq + 1 != ms_seq(msg)))
         return roll_wrong(r, "a batch with something in it", n);
@@ -216,15 +216,15 @@ static inline bool roll_read(roll *r, const scribe *s, ms_store *store,
     return roll_drain(r, s, &it, seqs);
 }
 
-/* Has it all that was told before? exact: and no more; else of each writer at most one
+/* Has it all that was acked before? exact: and no more; else of each writer at most one
  * append more. */
-static inline bool roll_holds(roll *r, const scribe *s, const uint64_t *told, bool exact)
+static inline bool roll_holds(roll *r, const scribe *s, const uint64_t *acked, bool exact)
 {
     for (uint64_t w = 0; w < CROWD; w++) {
-        uint64_t first, n = (w << SHIFT) + told[w];
+        uint64_t first, n = (w << SHIFT) + acked[w];
         uint64_t more = exact ? 0 : scribe_group(s, n + 1, &first);
-        if (r->last[w] < told[w]) return roll_wrong(r, "what was told is not there", n);
-        if (r->last[w] > told[w] + more) return roll_wrong(r, "more than was written", n);
+        if (r->last[w] < acked[w]) return roll_wrong(r, "what was acked is not there", n);
+        if (r->last[w] > acked[w] + more) return roll_wrong(r, "more than was written", n);
     }
     return true;
 }
@@ -233,7 +233,7 @@ static inline void must_hold(const crowd *c, const board *b, ms_store *store, bo
                              roll *r)
 {
     memset(r, 0, sizeof *r);
-    if (!roll_read(r, &c->s, store, b->seqs) || !roll_holds(r, &c->s, b->told, exact))
+    if (!roll_read(r, &c->s, store, b->seqs) || !roll_holds(r, &c->s, b->acked, exact))
         fail_msg("%s", r->wrong);
     assert_int_equal(c->damage, 0);
 }
@@ -277,12 +277,12 @@ static inline ms_result append_next(const crowd *c, board *b, ms_store *store, s
 {
     size_t count;
     double begin = now_ms();
-    uint64_t n = ((uint64_t)w << SHIFT) + b->told[w] + 1;
+    uint64_t n = ((uint64_t)w << SHIFT) + b->acked[w] + 1;
     ms_result result = scribe_append(&c->s, store, n, b->seqs, &count, err);
     uint64_t us = (uint64_t)((now_ms() - begin) * 1000);
     if (us > b->longest_us[w]) b->longest_us[w] = us;
     if (result == MS_OK)
-        __atomic_store_n(&b->told[w], b->told[w] + count, __ATOMIC_RELEASE);
+        __atomic_store_n(&b->acked[w], b->acked[w] + count, __ATOMIC_RELEASE);
     return result;
 }
 
@@ -291,7 +291,7 @@ static inline bool has_own(const crowd *c, board *b, ms_store *store, size_t w)
 {
     const ms_msg *msg;
     const char *fault = "another message";
-    uint64_t n = ((uint64_t)w << SHIFT) + b->told[w];
+    uint64_t n = ((uint64_t)w << SHIFT) + b->acked[w];
     ms_result result = ms_get_by_seq(store, b->seqs[n], NULL, &msg, NULL);
     if (result != MS_OK) return complain(b, w, "its own message", ms_result_text(result));
     return scribe_number(&c->s, msg, &fault) == n ||
@@ -305,19 +305,19 @@ static inline void appends(const crowd *c, board *b, ms_store *store, size_t w,
 {
     ms_error err;
     roll r;
-    uint64_t first, n = ((uint64_t)w << SHIFT) + b->told[w] + 1;
+    uint64_t first, n = ((uint64_t)w << SHIFT) + b->acked[w] + 1;
     memset(&r, 0, sizeof r);
     if (!roll_read(&r, &c->s, store, NULL)) complain(b, w, "going on", r.wrong);
-    uint64_t most = b->told[w] + scribe_group(&c->s, n, &first);
-    if (r.last[w] < b->told[w]) complain(b, w, "going on", "what was told is lost");
+    uint64_t most = b->acked[w] + scribe_group(&c->s, n, &first);
+    if (r.last[w] < b->acked[w]) complain(b, w, "going on", "what was acked is lost");
     if (r.last[w] > most) complain(b, w, "going on", "more than was written");
-    __atomic_store_n(&b->told[w], r.last[w], __ATOMIC_RELEASE);
-    while (goal != 0 ? b->told[w] < goal : !is_set(&b->stop) && b->told[w] < 60000) {
+    __atomic_store_n(&b->acked[w], r.last[w], __ATOMIC_RELEASE);
+    while (goal != 0 ? b->acked[w] < goal : !is_set(&b->stop) && b->acked[w] < 60000) {
         if (is_set(&b->failed)) return;
         if (append_next(c, b, store, w, &err) != MS_OK)
             complain(b, w, "append", err.message);
-        else if (b->told[w] % 8 == 0) has_own(c, b, store, w);
-        if (b->told[w] % 32 == 0 && ms_tick(store, 20, &err) != MS_OK)
+        else if (b->acked[w] % 8 == 0) has_own(c, b, store, w);
+        if (b->acked[w] % 32 == 0 && ms_tick(store, 20, &err) != MS_OK)
             complain(b, w, "tick", err.message);
         if (b->pace != 0) pause_us((uint64_t)b->pace);
     }
@@ -442,7 +442,7 @@ static inline void wait_for(pid_t child, const board *b)
         fail_msg("a child ended with status %d", status);
 }
 
-/* n processes do the same work; those of `board` are told to go together. */
+/* n processes do the same work; they begin together. */
 static inline void in_processes(crowd *c, board *b, size_t n, work *does, uint64_t goal)
 {
     pid_t children[CROWD];

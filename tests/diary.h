@@ -151,7 +151,7 @@ static inline ms_result diary_amend(diary *d, ms_store *store, int i, ms_error *
     return result;
 }
 
-/* Hides up to three messages from i on, or all behind it. */
+/* Hides up to three messages from i on, or all after it. */
 static inline ms_result diary_hide(diary *d, ms_store *store, int i, uint64_t *h,
                                    ms_error *err)
 {

@@ -307,8 +307,8 @@ static inline void parse_leaf(walk *w, const parsed *p)
     w->segment_begin = at + p->padded;
 }
 
-/* What a Bloom filter says of a posting list: the bits of the segments that may have it. */
-static inline uint32_t filter_says(const unsigned char *filter, uint64_t stream)
+/* The segments that may have a posting list by a Bloom filter, as bits. */
+static inline uint32_t filter_bits(const unsigned char *filter, uint64_t stream)
 {
     uint64_t mixed = stream * UINT64_C(0x9E3779B97F4A7C15);
     uint32_t mask = UINT32_MAX;
@@ -330,8 +330,8 @@ static inline void must_filter(const walk *w, uint64_t at, const unsigned char *
         for (size_t i = 0; i < leaf->n_streams; i++, asks++) {
             uint64_t stream = leaf->streams[i], place = bits ? stream >> (64 - bits) : 0;
             const unsigned char *filter = w->bytes + file_get64(places + 8 * place);
-            SOUND((filter_says(filter, stream) >> c & 1) != 0);
-            wrong += (filter_says(filter, stream * 31) >> c & 1) != 0;
+            SOUND((filter_bits(filter, stream) >> c & 1) != 0);
+            wrong += (filter_bits(filter, stream * 31) >> c & 1) != 0;
         }
     }
     SOUND(bits == 0 || most >> (bits - 1) > 24);

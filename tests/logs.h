@@ -2,8 +2,8 @@
  *
  *   - a folder for files, gone at the end;
  *   - numbered messages: everything in a message follows from its number, and so does
- *     which of them are appended together, so that a reader can tell a message that was
- *     never written, a hole and a torn batch without being told what was written.
+ *     which of them are appended together, so that a reader recognizes a message that was
+ *     never written, a hole and a torn batch without knowing what was written.
  *
  * disk.h and trip.h come with it: a file in memory, and calls that fail.
  *
@@ -243,7 +243,7 @@ static inline uint64_t scribe_number(const scribe *s, const ms_msg *msg,
     if (id.ptr == NULL || id.len == 0 || id.len >= sizeof text) return 0;
     memcpy(text, id.ptr, id.len);
     uint64_t n = strtoull(text, NULL, 10);
-    *fault = "a number nobody wrote";
+    *fault = "a number that was not written";
     if (n == 0) return 0;
     scribe_write(s, n, &want);
     if (!ms_str_equal(id, want.m.id)) return 0;

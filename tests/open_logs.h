@@ -267,14 +267,13 @@ static inline void child_must_end(pid_t child)
     if (WEXITSTATUS(status) != 0) fail_msg("exit code %d", WEXITSTATUS(status));
 }
 
-/* Starts a child that opens the log, appends n messages and tells so; then it sleeps until
- * it is killed. grandchild: one more process inherits everything, and sleeps until *stop is
- * closed. */
+/* Starts a child that opens the log, appends n messages and sleeps until it is killed.
+ * grandchild: one more process inherits everything, and sleeps until *stop is closed. */
 static inline pid_t start_holder(const test_store *s, size_t n, bool grandchild, int *stop)
 {
-    int told[2], stopper[2];
+    int ready[2], stopper[2];
     char byte = 0;
-    assert_int_equal(pipe(told), 0);
+    assert_int_equal(pipe(ready), 0);
     assert_int_equal(pipe(stopper), 0);
     pid_t child = fork_child();
     if (child == 0) {
@@ -285,16 +284,16 @@ static inline pid_t start_holder(const test_store *s, size_t n, bool grandchild,
         for (size_t i = 0; i < n; i++)
             if (ms_append(store, MS_STR("job"), &m, NULL, NULL) != MS_OK) _exit(3);
         if (grandchild && fork() == 0) {
-            close(told[1]);
+            close(ready[1]);
             _exit(read(stopper[0], &byte, 1) == 0 ? 0 : 1);
         }
-        if (write(told[1], "x", 1) != 1) _exit(4);
+        if (write(ready[1], "x", 1) != 1) _exit(4);
         for (;;) pause();
     }
-    close(told[1]);
+    close(ready[1]);
     close(stopper[0]);
-    assert_int_equal(read(told[0], &byte, 1), 1);
-    close(told[0]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
     *stop = stopper[1];
     return child;
 }

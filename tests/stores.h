@@ -120,7 +120,7 @@ typedef struct store_kind {
     bool arena;               /* an arena store: can be reset */
     bool fixed;               /* lives in one buffer: has an image, can be full */
     bool log;                 /* lives in a file: can be opened again */
-    bool remote;              /* lends no memory, and batches stay on one server */
+    bool remote;              /* copies its records, and batches stay on one server */
     ms_result (*open)(test_store *s, const store_options *options, ms_error *err);
 } store_kind;
 

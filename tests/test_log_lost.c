@@ -52,8 +52,8 @@ static const scenario rows[] = {
      LOSES(70, 29) "truncate b; open segments; damaged 1; lost_end e; say new; last 101;"
      "close; lost b b e;" FOR_LONG(71, "e-b", "e-b") "walks 109 1 e-b"},
     {"a_file_gets_a_lost_record_when_its_last_message_was_truncated", 0, 48, 8,
-     "open segments; say m x99; mark b; say m; mark c; close; mark e;" "truncate b+$; restart; open segments; damaged >0; lost_end e; say new;"
-     "last 101; close; lost b c e;" FOR_LONG(100, "e-c", "?")},
+     "open segments; say m x99; mark b; say m; mark c; close; mark e;"
+     "truncate b+$; restart; open segments; damaged >0; lost_end e; say new; last 101; close; lost b c e;" FOR_LONG(100, "e-c", "?")},
     {"a_file_gets_a_lost_record_when_it_was_truncated_inside_of_a_record", 8, 48, 8,
      LOSES(50, 49) "truncate b+$; open segments; damaged >0; lost_end e; say new; last 101;"
      "close; lost b c e;" FOR_LONG(51, "e-c", "?")},
@@ -111,7 +111,7 @@ static void step_verifies(world *w)
     step_equals(w, "torn bytes", number(w, 2), report.torn_bytes);
 }
 
-/* Opens it for reading and says no to what is not whole. */
+/* Opens it for reading, which refuses what is not whole. */
 static void step_strict(world *w)
 {
     ms_error err;

@@ -53,13 +53,13 @@ static void follow(crowd *c, board *b, const pid_t *children, size_t n)
     roll r;
     memset(&r, 0, sizeof r);
     for (size_t ended = 0; ended < n;) {
-        uint64_t told[CROWD];
+        uint64_t acked[CROWD];
         siginfo_t info;
-        memcpy(told, b->told, sizeof told);
+        memcpy(acked, b->acked, sizeof acked);
         if (reader == NULL && ms_log_open(&reader, &desc, NULL) != MS_OK) reader = NULL;
         if (reader != NULL && !roll_read(&r, &c->s, reader, NULL)) fail_msg("%s", r.wrong);
         for (size_t w = 0; w < n && reader != NULL; w++)
-            if (r.last[w] < told[w]) fail_msg("a reader does not see what was told");
+            if (r.last[w] < acked[w]) fail_msg("a reader does not see what was acked");
         info.si_pid = 0;
         waitid(P_PID, (id_t)children[ended], &info, WEXITED | WNOHANG | WNOWAIT);
         if (info.si_pid != 0) ended++;
@@ -112,8 +112,8 @@ static void each_writer_gets_its_share(void **state)
     set(&b->stop);
     for (size_t w = 0; w < MANY; w++) {
         wait_for(children[w], b);
-        sum += b->told[w];
-        if (b->told[w] < least) least = b->told[w];
+        sum += b->acked[w];
+        if (b->acked[w] < least) least = b->acked[w];
     }
     printf("%llu appends, the slowest writer %llu of them\n", (unsigned long long)sum,
            (unsigned long long)least);
@@ -164,7 +164,7 @@ static void changes(const crowd *c, board *b, ms_store *store, size_t w, uint64_
         ms_str at = ms_str_of(places[test_below(&rng, 3)]);
         uint64_t seq = last - test_below(&rng, last < 40 ? last + 1 : 40);
         ms_result result = MS_OK;
-        snprintf(text, sizeof text, "%zu says %d", w, (int)i);
+        snprintf(text, sizeof text, "%zu: %d", w, (int)i);
         ms_envelope m = ms_observation(ms_text(text), ms_str_of(NULL));
         switch (test_below(&rng, 10)) {
         default: result = ms_append(store, at, &m, &last, &err); break;
@@ -251,17 +251,17 @@ static uint64_t some_kills(crowd *c, board *b, uint64_t *rng)
         pause_us(300 + test_below(rng, 1500));
         kill(children[w], SIGKILL);
         waitpid(children[w], &status, 0);
-        uint64_t told = told_by(b, other);
+        uint64_t acked = acked_by(b, other);
         for (int k = 0; k < 20000 && !b->failed; k++, pause_us(500))
-            if (told_by(b, other) != told) break;
+            if (acked_by(b, other) != acked) break;
         nothing_wrong(b);
-        if (told_by(b, other) == told) fail_msg("after a kill the others stand still");
+        if (acked_by(b, other) == acked) fail_msg("after a kill the others stand still");
         children[w] = start(c, b, w, appends, 0);
     }
     set(&b->stop);
     for (size_t w = 0; w < MANY; w++) wait_for(children[w], b);
     must_stand(c, b, true);
-    for (size_t w = 0; w < MANY; w++) sum += b->told[w];
+    for (size_t w = 0; w < MANY; w++) sum += b->acked[w];
     return sum;
 }
 
@@ -358,7 +358,7 @@ static bool one_end(crowd *c, board *b, trip_how how, uint64_t k)
     double begin = now_ms();
     append_some(c, b, store, 0, 3, k);
     must_hold(c, b, store, false, &r);
-    b->told[1] = r.last[1]; /* what was seen once stays */
+    b->acked[1] = r.last[1]; /* what was seen once stays */
     ms_store *later = must_open(c, MS_LOG_WRITE);
     append_some(c, b, later, 1, 1, k);
     append_some(c, b, store, 0, 1, k);
@@ -389,7 +389,7 @@ static void killed_at_every_file_operation(void **state)
     crowd_end(&c, b);
 }
 
-/* The log was open to one alone, who was killed while it stored, or before it began. */
+/* One writer had the log alone, and was killed while it stored, or before it began. */
 static void a_killed_writer_that_was_alone_stops_no_other(void **state)
 {
     static const trip_how hows[] = {TRIP_EXIT_BEFORE, TRIP_EXIT_AFTER, TRIP_EXIT_HALF};
@@ -671,7 +671,7 @@ static void child_moves_on(const crowd *c, board *b, size_t w)
     ms_result result = ms_log_open(&store, &desc, &err);
     while (result == MS_OK && !is_set(&b->stop)) {
         result = append_next(c, b, store, w, &err);
-        if (b->told[w] % 64 == 0) pause_us(100);
+        if (b->acked[w] % 64 == 0) pause_us(100);
         if (result != MS_E_CONFLICT) continue;
         __atomic_add_fetch(&b->step, 1, __ATOMIC_ACQ_REL);
         ms_close(store);
@@ -706,7 +706,7 @@ static void rewrites_beside_writers_lose_nothing(void **state)
     set(&b->stop);
     for (size_t w = 0; w < MANY; w++) wait_for(children[w], b);
     printf("%d times a writer had to move on, %d messages\n", b->step,
-           (int)(b->told[0] + b->told[1]));
+           (int)(b->acked[0] + b->acked[1]));
     assert_true(b->step > 0);
     must_stand(&c, b, true);
     crowd_end(&c, b);
@@ -726,10 +726,10 @@ static void copy_file(const char *from, const char *to, uint64_t *rng)
     fclose(out);
 }
 
-/* The copy is what was written, up to somewhere after what was told before, and takes
- * appends. False: a hole is reported. The copy was read before a record in it was complete,
+/* The copy is what was written, up to somewhere after what was acked before, and takes
+ * appends. False: a hole is reported. The copy was read before a record in it was whole,
  * and a sync came before it had read on: it shows that more had been durable. */
-static bool copy_is_whole(crowd *copy, const board *b, const uint64_t *told)
+static bool copy_is_whole(crowd *copy, const board *b, const uint64_t *acked)
 {
     ms_store *one = must_open(copy, MS_LOG_READ), *two;
     roll r;
@@ -738,7 +738,7 @@ static bool copy_is_whole(crowd *copy, const board *b, const uint64_t *told)
     ms_close(one);
     if (!whole && r.result != MS_E_DAMAGED) fail_msg("in the copy: %s", r.wrong);
     for (size_t w = 0; w < CROWD; w++)
-        if (r.last[w] < told[w]) fail_msg("the copy lacks what was told before");
+        if (r.last[w] < acked[w]) fail_msg("the copy lacks what was acked before");
     if (!whole) return false;
     assert_int_equal(copy->damage, 0);
     must_verify(copy, r.count);
@@ -760,7 +760,7 @@ static void bursts(const crowd *c, board *b, ms_store *store, size_t w, uint64_t
 {
     uint64_t rng = c->s.salt + w;
     (void)goal;
-    while (!is_set(&b->stop) && !is_set(&b->failed) && b->told[w] < 60000) {
+    while (!is_set(&b->stop) && !is_set(&b->failed) && b->acked[w] < 60000) {
         if (append_next(c, b, store, w, NULL) != MS_OK) complain(b, w, "append", "failed");
         if (b->pace != 0) pause_us((uint64_t)b->pace);
         if (test_one_in(&rng, 200)) pause_us(test_below(&rng, 2000));
@@ -787,19 +787,19 @@ static void copies_of_a_growing_file_are_whole(void **state)
         b->pace = 20;
         for (size_t w = 0; w < many; w++) children[w] = start(&c, b, w, bursts, 0);
         set(&b->go);
-        while (told_by(b, 0) == 0 && !b->failed) pause_us(100); /* it is being made */
+        while (acked_by(b, 0) == 0 && !b->failed) pause_us(100); /* it is being made */
         copy = c;
         copy.at.path = scratch_file(c.at.folder, "copy.msl");
         copy.at.log.path = copy.at.path;
         copy.at.log.shared = true;
         copy.at.log.events.ctx = &copy.damage;
         for (size_t i = 0; i < each; i++, copies++) {
-            uint64_t told[CROWD];
+            uint64_t acked[CROWD];
             pause_us(test_below(&rng, 1500));
-            for (size_t w = 0; w < CROWD; w++) told[w] = told_by(b, w);
+            for (size_t w = 0; w < CROWD; w++) acked[w] = acked_by(b, w);
             copy_file(c.at.path, copy.at.path, &rng);
             copy.damage = 0;
-            holes += !copy_is_whole(&copy, b, told);
+            holes += !copy_is_whole(&copy, b, acked);
         }
         set(&b->stop);
         for (size_t w = 0; w < many; w++) wait_for(children[w], b);

@@ -48,30 +48,30 @@ static bool wrong(reader *r, const char *where, const char *what)
     return complain(r->b, r->w, where, what);
 }
 
-/* What has been told by now; result: how many messages. */
-static uint64_t told_now(const board *b, uint64_t told[CROWD])
+/* What is acked by now; result: how many messages. */
+static uint64_t acked_now(const board *b, uint64_t acked[CROWD])
 {
     uint64_t sum = 0;
-    for (size_t w = 0; w < CROWD; w++) sum += told[w] = told_by(b, w);
+    for (size_t w = 0; w < CROWD; w++) sum += acked[w] = acked_by(b, w);
     return sum;
 }
 
-static bool has_told(reader *r, const roll *got, const uint64_t *told, const char *where)
+static bool has_acked(reader *r, const roll *got, const uint64_t *acked, const char *where)
 {
     for (size_t w = 0; w < CROWD; w++)
-        if (got->last[w] < told[w]) return wrong(r, where, "a message is late");
+        if (got->last[w] < acked[w]) return wrong(r, where, "a message is late");
     return true;
 }
 
 /* Goes on after what it has read: no gap, whole batches, nothing late. */
 static bool read_on(reader *r)
 {
-    uint64_t told[CROWD], before = r->tail.count;
-    told_now(r->b, told);
+    uint64_t acked[CROWD], before = r->tail.count;
+    acked_now(r->b, acked);
     if (!roll_read(&r->tail, &r->c->s, r->store, NULL))
         return wrong(r, "reading on", r->tail.wrong);
     r->checked += r->tail.count - before;
-    return has_told(r, &r->tail, told, "reading on");
+    return has_acked(r, &r->tail, acked, "reading on");
 }
 
 static uint64_t total(ms_store *store)
@@ -83,12 +83,12 @@ static uint64_t total(ms_store *store)
 /* Opens, lets others write on, reads: what came after the opening is not seen. */
 static bool read_everything(reader *r)
 {
-    uint64_t told[CROWD];
+    uint64_t acked[CROWD];
     ms_query all = query_of(no_str(), 0);
     ms_cursor it;
     roll got;
     memset(&got, 0, sizeof got);
-    told_now(r->b, told);
+    acked_now(r->b, acked);
     if (ms_query_open(r->store, &all, &it, NULL) != MS_OK)
         return wrong(r, "everything", "the query failed");
     uint64_t after = total(r->store);
@@ -97,13 +97,13 @@ static bool read_everything(reader *r)
     if (!roll_drain(&got, &r->c->s, &it, NULL)) return wrong(r, "everything", got.wrong);
     if (got.count > after) return wrong(r, "everything", "the snapshot grew");
     r->checked += got.count;
-    return has_told(r, &got, told, "everything");
+    return has_acked(r, &got, acked, "everything");
 }
 
 /* The newest few: in a row, and the last of them the end of a batch. */
 static bool read_newest(reader *r)
 {
-    uint64_t told[CROWD], sum = told_now(r->b, told), newest = 0, number = 0;
+    uint64_t acked[CROWD], sum = acked_now(r->b, acked), newest = 0, number = 0;
     uint64_t before = 0, count = 0;
     ms_query q = query_of(no_str(), 0);
     ms_cursor it;
@@ -175,13 +175,13 @@ static bool read_part(reader *r)
     return ms_cursor_close(&it, NULL) == MS_OK || wrong(r, "a part", "the cursor");
 }
 
-/* Locations and agents: never fewer messages than were told before. */
+/* Locations and agents: never fewer messages than were acked before. */
 static bool read_listing(reader *r)
 {
     ms_list_query q;
     ms_listing listing;
     ms_arena arena;
-    uint64_t told[CROWD], least = told_now(r->b, told), sum = 0;
+    uint64_t acked[CROWD], least = acked_now(r->b, acked), sum = 0;
     bool fine = true;
     memset(&q, 0, sizeof q);
     test_arena_init(&arena, NULL);
@@ -280,9 +280,9 @@ static void one_round(board *b, const crowd *c, size_t writers, uint64_t goal)
     for (size_t i = 0; i < PROCESSES && log; i++) wait_for(pids[i], b);
     nothing_wrong(b);
     memset(&r, 0, sizeof r);
-    if (!roll_read(&r, &c->s, store, b->seqs) || !roll_holds(&r, &c->s, b->told, true))
+    if (!roll_read(&r, &c->s, store, b->seqs) || !roll_holds(&r, &c->s, b->acked, true))
         fail_msg("%s", r.wrong);
-    for (size_t i = 0; i < writers; i++) sum += b->told[i];
+    for (size_t i = 0; i < writers; i++) sum += b->acked[i];
     assert_int_equal(total(store), sum);
     must_give(MS_OK, ms_selfcheck(store, NULL));
 }
@@ -484,7 +484,7 @@ static void appends_beside(const crowd *c, board *b, ms_store *store, size_t w,
             complain(b, w, "append", "failed");
 }
 
-/* Each second message is hidden, each third says something else. */
+/* Each second message is hidden, each third has another text. */
 static void reads_edited(const crowd *c, board *b, ms_store *store, size_t w,
                          uint64_t goal)
 {

@@ -4,8 +4,8 @@
  * opened and rewritten between the steps, and the SQLite example.
  *
  * In three of four sequences about a third of the steps change what is there: amend,
- * hide, rewind, redact, note, set facts, fork, write by and by. SQLite has no changes and
- * says so.
+ * hide, rewind, redact, note, set facts, fork, write by and by. SQLite has no changes
+ * and returns a code.
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -72,7 +72,7 @@ static void learn_sizes(run *r)
     if (!knows_sizes(&r->t)) twin_must_equal(&r->t, r->s.store);
 }
 
-/* ms_query_match says of each message what the twin says; order and limit aside. */
+/* ms_query_match agrees with the twin on each message; order and limit aside. */
 static void must_match_alike(run *r, const ms_query *q)
 {
     for (size_t i = 0; i < r->t.count; i++) {
@@ -306,13 +306,13 @@ static void step_keep_seq(run *r)
         batch[i] = random_message(&r->rng);
         batch[i].seq = seq;
     }
-    /* not one between the last number and those that a copy left out behind it */
+    /* not one between the last number and those that a copy left out after it */
     if (test_one_in(&r->rng, 4))
         batch[n - 1].seq = test_below(&r->rng, twin_last_seq(&r->t) + 1);
     append(r, batch, n, &opts);
 }
 
-/* A batch in which one message is not sound leaves nothing behind. */
+/* A batch in which one message is not sound leaves nothing. */
 static void step_bad(run *r)
 {
     ms_envelope batch[4];
@@ -439,6 +439,7 @@ static void step_copy(run *r)
         replace_store(r, s);
         twin_deinit(&r->t);
         r->t = second;
+        r->t.may_be_full = r->s.kind->fixed;
     } else {
         store_close(&s);
         twin_deinit(&second);
@@ -563,12 +564,12 @@ static void step_amend(run *r)
 {
     uint64_t seq = random_target(r);
     ms_envelope m = random_amend(r, seq);
-    twin_amend_both(&r->t, r->s.store, seq, &m, r->s.kind->fixed);
+    twin_amend_both(&r->t, r->s.store, seq, &m);
 }
 
 static void step_hide(run *r)
 {
-    twin_hide_both(&r->t, r->s.store, random_target(r), r->s.kind->fixed);
+    twin_hide_both(&r->t, r->s.store, random_target(r));
 }
 
 static void step_hide_range(run *r)
@@ -582,8 +583,7 @@ static void step_hide_range(run *r)
     if (test_one_in(&r->rng, 2) && last > first + 3) last = first + 3;
     if (test_one_in(&r->rng, 12)) last = UINT64_MAX;
     if (test_one_in(&r->rng, 12)) first = 0;
-    twin_hide_range_both(&r->t, r->s.store, random_location(&r->rng), first, last,
-                         r->s.kind->fixed);
+    twin_hide_range_both(&r->t, r->s.store, random_location(&r->rng), first, last);
 }
 
 static void step_rewind(run *r)
@@ -593,7 +593,7 @@ static void step_rewind(run *r)
     ms_str location = random_location(&r->rng);
     if (m != NULL && !test_one_in(&r->rng, 8)) location = m->field[MS_F_LOCATION].text;
     if (test_one_in(&r->rng, 10)) seq = 0;
-    twin_rewind_both(&r->t, r->s.store, location, seq, r->s.kind->fixed);
+    twin_rewind_both(&r->t, r->s.store, location, seq);
 }
 
 /* Nobody may hold what is redacted. */
@@ -602,7 +602,7 @@ static void step_redact(run *r)
     uint64_t seq = random_target(r);
     for (size_t i = 0; r->held_want != NULL && i < r->held_n; i++)
         if (r->held_want[i]->seq == seq) held_close(r);
-    twin_redact_both(&r->t, r->s.store, seq, r->s.kind->fixed);
+    twin_redact_both(&r->t, r->s.store, seq);
 }
 
 static void step_note(run *r)
@@ -610,8 +610,7 @@ static void step_note(run *r)
     const ms_str kinds[] = {MS_STR("rating"), MS_STR("verdict"), MS_STR("usage"),
                             MS_STR("\xc3\xa9")};
     ms_str kind = random_of(&r->rng, kinds, 4);
-    twin_note_both(&r->t, r->s.store, random_target(r), kind, random_value(&r->rng),
-                   r->s.kind->fixed);
+    twin_note_both(&r->t, r->s.store, random_target(r), kind, random_value(&r->rng));
 }
 
 static void step_facts(run *r)
@@ -624,8 +623,7 @@ static void step_facts(run *r)
         MS_STR("{\"\xc3\xa9\":\"\xe6\x97\xa5\",\"user\":null}")};
     ms_str location = test_one_in(&r->rng, 12) ? MS_STR("facts only")
                                                : random_location(&r->rng);
-    twin_facts_both(&r->t, r->s.store, location, random_of(&r->rng, facts, 6),
-                    r->s.kind->fixed);
+    twin_facts_both(&r->t, r->s.store, location, random_of(&r->rng, facts, 6));
 }
 
 /* Mostly to a place where nothing is. */
@@ -640,7 +638,7 @@ static void step_fork(run *r)
     if (test_one_in(&r->rng, 8)) to = random_location(&r->rng);
     if (test_one_in(&r->rng, 12)) seq = 0;
     if (twin_str_equal(from, to)) return;
-    twin_fork_both(&r->t, r->s.store, from, seq, to, arena, r->s.kind->fixed);
+    twin_fork_both(&r->t, r->s.store, from, seq, to, arena);
 }
 
 /* Begins to write a message; the one that was being written is left as it is. */
@@ -666,8 +664,7 @@ static void step_begin(run *r)
     m.has_time = test_one_in(rng, 2);
     if (m.has_time) m.time_ns = random_time(rng);
     if (test_one_in(rng, 2)) m.call_id = MS_STR("call-1");
-    twin_begin_both(&r->t, r->s.store, &r->writing, random_location(rng), &m, &opts,
-                    r->s.kind->fixed);
+    twin_begin_both(&r->t, r->s.store, &r->writing, random_location(rng), &m, &opts);
 }
 
 /* A message was ended, hidden or redacted by somebody else: the writer gives up. */
@@ -693,18 +690,17 @@ static void step_feed(run *r)
     if (!writes(r)) return;
     if (test_one_in(&r->rng, 10)) part = ms_str_n(large_text(3000), 3000);
     if (cut > part.len || part.len == 3000) cut = part.len;
-    bool fed = twin_feed_both(&r->t, r->s.store, &r->writing, ms_str_n(part.ptr, cut),
-                              r->s.kind->fixed);
+    bool fed = twin_feed_both(&r->t, r->s.store, &r->writing, ms_str_n(part.ptr, cut));
     if (fed)
         twin_feed_both(&r->t, r->s.store, &r->writing,
-                       ms_str_n(part.ptr + cut, part.len - cut), r->s.kind->fixed);
+                       ms_str_n(part.ptr + cut, part.len - cut));
     if (part.len == 3000) free((char *)(uintptr_t)part.ptr);
     give_up_when_lost(r);
 }
 
 static void step_flush(run *r)
 {
-    if (writes(r)) twin_flush_both(&r->t, r->s.store, &r->writing, r->s.kind->fixed);
+    if (writes(r)) twin_flush_both(&r->t, r->s.store, &r->writing);
     give_up_when_lost(r);
 }
 
@@ -715,8 +711,7 @@ static void step_end(run *r)
     if (!writes(r)) return;
     bool cut = twin_cut_character(w->fed, w->len) != 0;
     ms_envelope final = random_amend(r, w->seq);
-    twin_end_both(&r->t, r->s.store, w, cut || test_one_in(&r->rng, 2) ? &final : NULL,
-                  r->s.kind->fixed);
+    twin_end_both(&r->t, r->s.store, w, cut || test_one_in(&r->rng, 2) ? &final : NULL);
     give_up_when_lost(r);
 }
 
@@ -725,7 +720,7 @@ static void step_recover(run *r)
     uint64_t seq = random_target(r);
     for (size_t i = 0; i < r->t.count && !test_one_in(&r->rng, 4); i++)
         if (r->t.items[i]->open) seq = r->t.items[i]->seq;
-    twin_recover_both(&r->t, r->s.store, seq, r->s.kind->fixed);
+    twin_recover_both(&r->t, r->s.store, seq);
     if (test_one_in(&r->rng, 2)) step_feed(r);
     give_up_when_lost(r);
 }
@@ -760,7 +755,7 @@ static void step_bad_change(run *r)
     }
 }
 
-/* A store without `change` says so and does nothing. */
+/* A store without `change` returns a code and does nothing. */
 static void must_not_change(run *r)
 {
     ms_store *store = r->s.store;
@@ -904,6 +899,7 @@ static void one_sequence(const store_kind *kind, uint64_t seed, int length)
     r.options.clock = clock_at(&r.t.now);
     r.t.keep_unset_times = r.options.keep_unset_times;
     r.t.raw = kind != &sqlite_kind;
+    r.t.may_be_full = kind->fixed;
     r.t.copies = kind->remote;
     r.changing = r.t.raw && !test_one_in(&r.rng, 4);
     r.s = store_open(kind, &r.options);

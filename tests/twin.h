@@ -1,7 +1,7 @@
 /* A naive twin of a store, to compare with: an array of deep copies, searched from one
  * end to the other. It is written from the words of the public interface and knows
  * nothing of how a store does it. What a store may choose freely (its sequence numbers,
- * the size of a record) the twin is told, and checks that it keeps the rules.
+ * the size of a record) the twin gets from the store, and checks that it keeps the rules.
  *
  * A change makes a fresh copy of the message beside the old one, so that what a cursor
  * was promised at its opening stays. Only redaction changes copies that there are.
@@ -19,7 +19,7 @@ typedef struct twin_msg {
     ms_kind kind;         /* MESSAGE or AMEND; HIDE and NOTE in `records` only */
     ms_type type;
     ms_role given;        /* as the envelope had it */
-    ms_role role;         /* as getters tell it, never NONE */
+    ms_role role;         /* as getters return it, never NONE */
     uint32_t flags;       /* those of TWIN_SHOWN */
     uint32_t loose;       /* of them those that are not compared */
     bool last, inside;    /* of its append or batch; neither: not known */
@@ -27,7 +27,7 @@ typedef struct twin_msg {
     int64_t time_ns;
     uint64_t size;        /* of the record, learnt from the store */
     bool hidden;
-    bool redacted;        /* what it says is gone */
+    bool redacted;        /* its text is gone */
     bool open;            /* a stream writes it */
     bool folded;          /* UNFINISHED, but its pieces went into it when it was copied */
     struct twin_msg *first;   /* as it was appended; NULL: this is it */
@@ -60,10 +60,11 @@ typedef struct twin {
     uint64_t given;           /* the largest sequence number so far, left out ones too */
     bool keep_unset_times;
     bool no_commit;       /* the store sets no COMMIT flag */
-    bool copies;          /* the store lends nothing: a lookup needs an arena */
+    bool copies;          /* the store copies its records: a lookup needs an arena */
+    bool may_be_full;     /* a change may be refused with MS_E_FULL */
     uint64_t facts;       /* records of facts */
     bool raw;             /* the store can change: look at each record as it stands */
-    int64_t now;          /* what the store's clock says at the next append */
+    int64_t now;          /* the time of the store's clock at the next append */
 } twin;
 
 /* What a caller may set: all but what stores set themselves. */
@@ -107,7 +108,7 @@ static inline const char *twin_field_name(int number)
     }
 }
 
-/* Who speaks when the envelope does not say. */
+/* The role of a message whose envelope has none. */
 static inline ms_role twin_role_of_type(ms_type type)
 {
     switch (type) {
@@ -181,7 +182,7 @@ static inline void twin_msg_free(twin_msg *m)
     free(m);
 }
 
-/* A deep copy as a store keeps it: where it is, who speaks, repaired text. The time of a
+/* A deep copy as a store keeps it: its location, its role, repaired text. The time of a
  * message without one is left to the caller. */
 static inline twin_msg *twin_msg_new(const ms_envelope *m, ms_str location)
 {
@@ -221,8 +222,8 @@ static inline bool twin_same_content(const twin_msg *a, const twin_msg *b)
     return true;
 }
 
-/* Is this what redaction leaves of a text: "[redacted]" cut or filled with spaces, or an
- * empty JSON value? */
+/* Is this what redaction leaves of a text: "[redacted]", truncated or filled with spaces,
+ * or an empty JSON value? */
 static inline bool twin_is_erased(ms_value value)
 {
     static const char *const nothing[] = {"{}", "[]", "\"\"", "null", "0", ""};
@@ -417,7 +418,7 @@ static inline const twin_msg *twin_first(const twin_msg *m)
 }
 
 /* Who has the key of m in its location: among all messages, hidden ones too, then among
- * the `fresh` ones of the same batch. NULL when nobody, or m has no key. */
+ * the `fresh` ones of the same batch. NULL if none has it, or m has no key. */
 static inline const twin_msg *twin_key_holder(const twin *t, twin_msg *const *fresh,
                                               size_t n_fresh, const twin_msg *m)
 {
@@ -483,7 +484,7 @@ static inline void twin_add(twin *t, const ms_envelope *messages, size_t n,
     if (last != NULL) last->last = !t->no_commit;
 }
 
-/* Does one of them have the key of a redacted message? Then nobody can compare. */
+/* Does one of them have the key of a redacted message, whose text cannot be compared? */
 static inline bool twin_asks_redacted(const twin *t, const ms_envelope *messages,
                                       size_t n, const ms_append_opts *opts)
 {
@@ -515,7 +516,7 @@ static inline ms_result twin_append_both(twin *t, ms_store *store,
                   (want == MS_OK || want == MS_E_KEY_REUSED) &&
                   twin_asks_redacted(t, messages, n, opts);
     if (got != want && !either)
-        fail_msg("append says %s (%s), should say %s", ms_result_text(got),
+        fail_msg("append returns %s (%s), expected %s", ms_result_text(got),
                  got != MS_OK ? err.message : "", ms_result_text(want));
     if (got == MS_OK) twin_add(t, messages, n, &both, seqs);
     return got;
@@ -566,7 +567,7 @@ static inline bool twin_match(const ms_query *q, const twin_msg *m)
 }
 
 /* Sorts by time, stable: what has no time takes that of the one before it, or the
- * earliest when there is none or `untimed_first` says so. */
+ * earliest when there is none or with `untimed_first`. */
 static inline void twin_sort_by_time(const twin_msg **list, size_t n, bool untimed_first)
 {
     int64_t *when = (int64_t *)twin_memory(NULL, n * sizeof when[0]);
@@ -804,7 +805,7 @@ static inline uint64_t twin_number_in(ms_str object, const char *name)
     text[len] = '\0';
     snprintf(quoted, sizeof quoted, "\"%s\"", name);
     const char *at = strstr(text, quoted);
-    if (at == NULL || (at = strchr(at, ':')) == NULL) fail_msg("a HIDE says %s", text);
+    if (at == NULL || (at = strchr(at, ':')) == NULL) fail_msg("a HIDE has %s", text);
     return strtoull(at + 1, NULL, 10);
 }
 
@@ -816,10 +817,10 @@ static inline const char *twin_raw_differs(const twin_msg *want, const ms_msg *g
     if (!twin_str_equal(test_location(got), want->field[MS_F_LOCATION].text))
         return "location";
     if (want->kind == MS_KIND_HIDE) {
-        ms_str says = ms_content(got).text;
-        if (twin_number_in(says, "messages") != want->hid) return "how many it hides";
-        if (twin_number_in(says, "first") > want->lowest) return "the first it hides";
-        return twin_number_in(says, "last") < want->highest ? "the last it hides" : NULL;
+        ms_str text = ms_content(got).text;
+        if (twin_number_in(text, "messages") != want->hid) return "how many it hides";
+        if (twin_number_in(text, "first") > want->lowest) return "the first it hides";
+        return twin_number_in(text, "last") < want->highest ? "the last it hides" : NULL;
     }
     if (ms_seq(got) != want->seq) return "seq";
     if (ms_time(got, &time) != want->has_time) return "has time";
@@ -989,7 +990,7 @@ static inline void twin_must_equal_raw(twin *t, ms_store *store, uint64_t *chang
     if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("raw: %s", err.message);
 }
 
-/* What the pieces of an unfinished message say together is the end of its text. */
+/* The pieces of an unfinished message, one after the other, are the end of its text. */
 static inline void twin_must_equal_pieces(const twin *t, ms_store *store)
 {
     for (size_t i = 0; i < t->count; i++) {
@@ -1112,15 +1113,15 @@ static inline void twin_must_equal(twin *t, ms_store *store)
 
 #define TWIN_BIT(result) (UINT64_C(1) << (unsigned)(result))
 
-static inline bool twin_answer(uint64_t allowed, ms_result got, bool may_be_full,
+static inline bool twin_answer(const twin *t, uint64_t allowed, ms_result got,
                                const char *what, const ms_error *err)
 {
     if (allowed == 0) allowed = TWIN_BIT(MS_OK);
-    if (got == MS_E_FULL && may_be_full) return false;
+    if (got == MS_E_FULL && t->may_be_full) return false;
     if ((allowed & TWIN_BIT(got)) != 0) return got == MS_OK;
     for (unsigned i = 0; i < MS_RESULT_COUNT; i++)
         if ((allowed >> i & 1) != 0)
-            fail_msg("%s says %s (%s), should say %s", what, ms_result_text(got),
+            fail_msg("%s returns %s (%s), expected %s", what, ms_result_text(got),
                      got != MS_OK ? err->message : "", ms_result_text((ms_result)i));
     return false;
 }
@@ -1200,13 +1201,13 @@ static inline twin_msg *twin_replace(twin *t, size_t i, const ms_envelope *m,
 }
 
 static inline bool twin_amend_both(twin *t, ms_store *store, uint64_t seq,
-                                   const ms_envelope *m, bool may_be_full)
+                                   const ms_envelope *m)
 {
     ms_error err;
     size_t i = twin_at(t, seq);
     uint64_t wrong = twin_unfit_amend(t, i, m);
     ms_result got = ms_amend(store, seq, m, &err);
-    if (!twin_answer(wrong, got, may_be_full, "amend", &err)) return false;
+    if (!twin_answer(t, wrong, got, "amend", &err)) return false;
     twin_replace(t, i, m, false);
     return true;
 }
@@ -1238,32 +1239,31 @@ static inline uint64_t twin_hide_range(twin *t, ms_str location, uint64_t first,
     return n;
 }
 
-static inline bool twin_hide_both(twin *t, ms_store *store, uint64_t seq,
-                                  bool may_be_full)
+static inline bool twin_hide_both(twin *t, ms_store *store, uint64_t seq)
 {
     ms_error err;
     size_t i = twin_at(t, seq);
     uint64_t wrong = twin_unfit(t, i);
     ms_result got = ms_hide(store, seq, &err);
-    if (!twin_answer(wrong, got, may_be_full, "hide", &err)) return false;
+    if (!twin_answer(t, wrong, got, "hide", &err)) return false;
     twin_hide_range(t, t->items[i]->field[MS_F_LOCATION].text, seq, seq);
     return true;
 }
 
 static inline bool twin_hide_range_both(twin *t, ms_store *store, ms_str location,
-                                        uint64_t first, uint64_t last, bool may_be_full)
+                                        uint64_t first, uint64_t last)
 {
     ms_error err;
     uint64_t hidden = 77;
     ms_result got = ms_hide_range(store, location, first, last, &hidden, &err);
     uint64_t allowed = TWIN_BIT(first > last ? MS_E_RANGE : MS_OK);
-    if (!twin_answer(allowed, got, may_be_full, "hide a range", &err)) return false;
+    if (!twin_answer(t, allowed, got, "hide a range", &err)) return false;
     assert_int_equal(hidden, twin_hide_range(t, location, first, last));
     return true;
 }
 
 static inline bool twin_rewind_both(twin *t, ms_store *store, ms_str location,
-                                    uint64_t seq, bool may_be_full)
+                                    uint64_t seq)
 {
     ms_error err;
     uint64_t hidden = 77;
@@ -1273,21 +1273,20 @@ static inline bool twin_rewind_both(twin *t, ms_store *store, ms_str location,
         !twin_str_equal(t->items[i]->field[MS_F_LOCATION].text, location))
         wrong |= TWIN_BIT(MS_E_ARGUMENT);
     ms_result got = ms_rewind(store, location, seq, &hidden, &err);
-    if (!twin_answer(wrong, got, may_be_full, "rewind", &err)) return false;
+    if (!twin_answer(t, wrong, got, "rewind", &err)) return false;
     assert_int_equal(hidden, twin_hide_range(t, location, seq + 1, UINT64_MAX));
     return true;
 }
 
 /* The one change of copies that there are: the caller sees that no cursor holds one. What
  * is visible is shown by an amend from then on. */
-static inline bool twin_redact_both(twin *t, ms_store *store, uint64_t seq,
-                                    bool may_be_full)
+static inline bool twin_redact_both(twin *t, ms_store *store, uint64_t seq)
 {
     ms_error err;
     size_t at = twin_at(t, seq);
     ms_result got = ms_redact(store, seq, &err);
     uint64_t allowed = TWIN_BIT(at == SIZE_MAX ? MS_E_NOT_FOUND : MS_OK);
-    if (!twin_answer(allowed, got, may_be_full, "redact", &err)) return false;
+    if (!twin_answer(t, allowed, got, "redact", &err)) return false;
     twin_msg *m = t->items[at];
     if (!m->hidden && !m->redacted) {
         ms_envelope shown = twin_envelope(m);
@@ -1308,14 +1307,14 @@ static inline bool twin_redact_both(twin *t, ms_store *store, uint64_t seq,
 }
 
 static inline bool twin_note_both(twin *t, ms_store *store, uint64_t seq, ms_str kind,
-                                  ms_value value, bool may_be_full)
+                                  ms_value value)
 {
     ms_error err;
     size_t i = twin_at(t, seq);
     uint64_t wrong = twin_unfit(t, i);
     ms_envelope m;
     ms_result got = ms_note(store, seq, kind, value, &err);
-    if (!twin_answer(wrong, got, may_be_full, "note", &err)) return false;
+    if (!twin_answer(t, wrong, got, "note", &err)) return false;
     memset(&m, 0, sizeof m);
     m.location = t->items[i]->field[MS_F_LOCATION].text;
     m.agent_key = t->items[i]->field[MS_F_AGENT_KEY].text;
@@ -1341,11 +1340,11 @@ static inline void twin_set_facts(twin_place *place, json_t *facts)
 }
 
 static inline bool twin_facts_both(twin *t, ms_store *store, ms_str location,
-                                   ms_str facts, bool may_be_full)
+                                   ms_str facts)
 {
     ms_error err;
     ms_result got = ms_location_set(store, location, facts, &err);
-    if (!twin_answer(0, got, may_be_full, "facts", &err)) return false;
+    if (!twin_answer(t, 0, got, "facts", &err)) return false;
     json_t *json = json_loadb(facts.ptr, facts.len, 0, NULL);
     assert_non_null(json);
     twin_set_facts(twin_place_of(t, location), json);
@@ -1401,7 +1400,7 @@ static inline void twin_fork(twin *t, ms_store *store, ms_str from, uint64_t seq
 }
 
 static inline bool twin_fork_both(twin *t, ms_store *store, ms_str from, uint64_t seq,
-                                  ms_str to, ms_arena *arena, bool may_be_full)
+                                  ms_str to, ms_arena *arena)
 {
     ms_error err;
     size_t i = twin_at(t, seq);
@@ -1411,7 +1410,7 @@ static inline bool twin_fork_both(twin *t, ms_store *store, ms_str from, uint64_
         wrong |= TWIN_BIT(MS_E_ARGUMENT);
     if (twin_count_of(t, to) != 0) wrong |= TWIN_BIT(MS_E_CONFLICT);
     ms_result got = ms_fork(store, from, seq, to, arena, &err);
-    if (!twin_answer(wrong, got, may_be_full, "fork", &err)) return false;
+    if (!twin_answer(t, wrong, got, "fork", &err)) return false;
     twin_fork(t, store, from, seq, to);
     return true;
 }
@@ -1445,7 +1444,7 @@ static inline void twin_stream_forget(twin_stream *w)
 /* Appends the unfinished message. content (args of an action) is text or absent. */
 static inline bool twin_begin_both(twin *t, ms_store *store, twin_stream *w,
                                    ms_str location, const ms_envelope *m,
-                                   const ms_stream_opts *opts, bool may_be_full)
+                                   const ms_stream_opts *opts)
 {
     ms_error err;
     ms_append_opts append;
@@ -1455,7 +1454,7 @@ static inline bool twin_begin_both(twin *t, ms_store *store, twin_stream *w,
     twin_stream_forget(w);
     w->opts = *opts;
     ms_result got = ms_stream_begin(&w->s, store, location, m, opts, &err);
-    if (!twin_answer(0, got, may_be_full, "begin a stream", &err)) {
+    if (!twin_answer(t, 0, got, "begin a stream", &err)) {
         assert_null(w->s.store);
         return false;
     }
@@ -1474,7 +1473,7 @@ static inline bool twin_begin_both(twin *t, ms_store *store, twin_stream *w,
     return true;
 }
 
-/* What a writer is told whose message is not what it was; 0: it is. */
+/* The results for a writer whose message is not what it was; 0: it is. */
 static inline uint64_t twin_unfit_stream(const twin *t, const twin_stream *w)
 {
     const twin_msg *m = twin_get(t, w->seq);
@@ -1536,7 +1535,7 @@ static inline void twin_must_follow(twin *t, ms_store *store, twin_stream *w,
     if (got.next != got.text.len) fail_msg("a stream goes on at another place");
     if (got.text.len < w->shown || got.text.len > w->len ||
         memcmp(got.text.ptr, w->fed, got.text.len) != 0)
-        fail_msg("a stream says something else: %zu bytes, %zu were seen, %zu were fed",
+        fail_msg("a stream has another text: %zu bytes, %zu were seen, %zu were fed",
                  got.text.len, w->shown, w->len);
     size_t whole = w->len - twin_cut_character(w->fed, w->len);
     size_t most = w->opts.flush_chars != 0 ? w->opts.flush_chars : 128;
@@ -1559,17 +1558,16 @@ static inline void twin_must_follow(twin *t, ms_store *store, twin_stream *w,
 /* The answer to a feed or flush: true when the twin is to go on with it. Text that is
  * held together finds out later that the message is not what it was. */
 static inline bool twin_stream_answer(const twin *t, const twin_stream *w, ms_result got,
-                                      bool may_hold, bool may_be_full, const char *what,
+                                      bool may_hold, const char *what,
                                       const ms_error *err)
 {
     uint64_t wrong = twin_unfit_stream(t, w);
     uint64_t allowed = wrong ? wrong : TWIN_BIT(MS_OK);
     if (may_hold) allowed |= TWIN_BIT(MS_OK);
-    return twin_answer(allowed, got, may_be_full, what, err) && wrong == 0;
+    return twin_answer(t, allowed, got, what, err) && wrong == 0;
 }
 
-static inline bool twin_feed_both(twin *t, ms_store *store, twin_stream *w, ms_str part,
-                                  bool may_be_full)
+static inline bool twin_feed_both(twin *t, ms_store *store, twin_stream *w, ms_str part)
 {
     ms_error err;
     ms_result got = ms_stream_feed(&w->s, part, &err);
@@ -1579,7 +1577,7 @@ static inline bool twin_feed_both(twin *t, ms_store *store, twin_stream *w, ms_s
     if (part.len != 0) memcpy(fed + w->len, part.ptr, part.len);
     bool whole = w->shown < len - twin_cut_character(fed, len);
     bool may_hold = !(w->opts.every_part || w->first) || !whole;
-    if (!twin_stream_answer(t, w, got, may_hold, may_be_full, "feed", &err)) {
+    if (!twin_stream_answer(t, w, got, may_hold, "feed", &err)) {
         free(fed);
         if (twin_unfit_stream(t, w) == 0) twin_must_follow(t, store, w, false);
         return false;
@@ -1591,13 +1589,12 @@ static inline bool twin_feed_both(twin *t, ms_store *store, twin_stream *w, ms_s
     return true;
 }
 
-static inline bool twin_flush_both(twin *t, ms_store *store, twin_stream *w,
-                                   bool may_be_full)
+static inline bool twin_flush_both(twin *t, ms_store *store, twin_stream *w)
 {
     ms_error err;
     ms_result got = test_stream_flush(&w->s, &err);
     bool may_hold = w->shown >= w->len - twin_cut_character(w->fed, w->len);
-    if (!twin_stream_answer(t, w, got, may_hold, may_be_full, "flush", &err))
+    if (!twin_stream_answer(t, w, got, may_hold, "flush", &err))
         return false;
     twin_must_follow(t, store, w, true);
     return true;
@@ -1636,14 +1633,14 @@ static inline void twin_must_have_ended(ms_store *store, uint64_t seq, ms_str te
 
 /* final: NULL, or what the message is in the end. */
 static inline bool twin_end_both(twin *t, ms_store *store, twin_stream *w,
-                                 const ms_envelope *final, bool may_be_full)
+                                 const ms_envelope *final)
 {
     ms_error err;
     size_t i = twin_at(t, w->seq), shown = w->shown;
     uint64_t wrong = twin_unfit_stream(t, w);
     if (final != NULL) wrong |= twin_unfit_amend(t, i, final);
     ms_result got = ms_stream_end(&w->s, final, NULL, &err);
-    if (!twin_answer(wrong, got, may_be_full, "end", &err)) {
+    if (!twin_answer(t, wrong, got, "end", &err)) {
         /* What was held together may have gone out. */
         if (wrong == 0 || wrong == TWIN_BIT(MS_E_TYPE))
             twin_must_follow(t, store, w, false);
@@ -1660,8 +1657,7 @@ static inline bool twin_end_both(twin *t, ms_store *store, twin_stream *w,
 }
 
 /* Ends the stream of a message whose writer is gone. */
-static inline bool twin_recover_both(twin *t, ms_store *store, uint64_t seq,
-                                     bool may_be_full)
+static inline bool twin_recover_both(twin *t, ms_store *store, uint64_t seq)
 {
     ms_error err;
     ms_arena arena;
@@ -1673,7 +1669,7 @@ static inline bool twin_recover_both(twin *t, ms_store *store, uint64_t seq,
     test_arena_init(&arena, NULL);
     ms_result got = ms_stream_recover(store, seq, &arena, &err);
     ms_arena_deinit(&arena);
-    if (!twin_answer(wrong, got, may_be_full, "recover", &err)) return false;
+    if (!twin_answer(t, wrong, got, "recover", &err)) return false;
     const twin_msg *shown = m->so_far != NULL ? m->so_far : m;
     ms_envelope whole = twin_streamed(m, shown->field[twin_stream_field(m)].text);
     twin_msg *now = twin_replace(t, i, &whole, true);
