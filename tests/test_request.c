@@ -3,33 +3,7 @@
  * list of messages in them holds is test_project's.
  */
 
-#include "arena.h"
-
-static ms_store *store;
-
-static int open_store(void **state)
-{
-    reset(state);
-    return ms_mem_open(&store, NULL, NULL) == MS_OK ? 0 : -1;
-}
-
-static int close_store(void **state)
-{
-    (void)state;
-    ms_close(store);
-    store = NULL;
-    return 0;
-}
-
-#define CHAT MS_STR("chat")
-
-static uint64_t add(ms_envelope m)
-{
-    uint64_t seq = 0;
-    ms_error err;
-    if (ms_append(store, CHAT, &m, &seq, &err) != MS_OK) fail_msg("%s", err.message);
-    return seq;
-}
+#include "chat.h"
 
 static ms_envelope call(const char *id, const char *tool)
 {
@@ -45,28 +19,6 @@ static ms_envelope result(const char *id, const char *text)
     return m;
 }
 
-static ms_request_desc asked(const char *provider)
-{
-    ms_request_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.profile = ms_profile_find(ms_str_of(provider));
-    desc.store = store;
-    desc.location = CHAT;
-    return desc;
-}
-
-/* The body, in the arena of the test. */
-static ms_str body_of(const ms_request_desc *desc, ms_project_report *report)
-{
-    ms_buf out;
-    ms_error err;
-    memset(&out, 0, sizeof out);
-    out.arena = &arena;
-    if (ms_request(desc, ms_buf_write, &out, report, &err) != MS_OK)
-        fail_msg("%s: %s", desc->profile->name, err.message);
-    return ms_buf_text(&out);
-}
-
 static void must_be(ms_str body, const char *expected)
 {
     char text[4096];
@@ -76,14 +28,6 @@ static void must_be(ms_str body, const char *expected)
     text[n] = '\0';
     if (ms_str_equal(body, ms_str_of(text))) return;
     fail_msg("\n%.*s\ninstead of\n%s", (int)body.len, body.ptr, text);
-}
-
-static bool has(ms_str s, const char *text)
-{
-    size_t len = strlen(text);
-    for (size_t i = 0; i + len <= s.len; i++)
-        if (memcmp(s.ptr + i, text, len) == 0) return true;
-    return false;
 }
 
 
@@ -106,7 +50,7 @@ static void request_has_all_members_when_given(void **state)
     (void)state;
     add(ms_user_message(ms_text("u")));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        ms_request_desc desc = asked(rows[i].provider);
+        ms_request_desc desc = desc_of(rows[i].provider);
         desc.opts.model = MS_STR("m");
         desc.opts.system = MS_STR("be kind");
         desc.tools = MS_STR(" [ { \"t\" : 1 } ] ");
@@ -117,7 +61,7 @@ static void request_has_all_members_when_given(void **state)
 
 static void request_has_only_messages_when_nothing_is_given(void **state)
 {
-    ms_request_desc desc = asked("anthropic");
+    ms_request_desc desc = desc_of("anthropic");
     (void)state;
     must_be(body_of(&desc, NULL),
             "{'messages':[{'role':'user','content':'(The conversation begins.)'}]}");
@@ -126,7 +70,7 @@ static void request_has_only_messages_when_nothing_is_given(void **state)
 static void request_reads_as_the_agent_when_a_memory_is_given(void **state)
 {
     ms_memory memory;
-    ms_request_desc desc = asked("openai");
+    ms_request_desc desc = desc_of("openai");
     ms_envelope own = call("x", "f"), other = call("y", "g");
     (void)state;
     own.agent_key = MS_STR("me");
@@ -144,7 +88,7 @@ static void request_reads_as_the_agent_when_a_memory_is_given(void **state)
 
 static void request_reports_the_system_text_when_it_has_an_arena(void **state)
 {
-    ms_request_desc desc = asked("anthropic");
+    ms_request_desc desc = desc_of("anthropic");
     ms_project_report report;
     (void)state;
     desc.opts.system = MS_STR("be kind");
@@ -157,7 +101,7 @@ static void request_reports_the_system_text_when_it_has_an_arena(void **state)
 
 static void request_is_refused_when_its_parts_do_not_fit(void **state)
 {
-    ms_request_desc base = asked("openai"), desc = base;
+    ms_request_desc base = desc_of("openai"), desc = base;
     ms_memory memory;
     ms_error err;
     ms_buf out;
@@ -193,7 +137,7 @@ static void request_is_refused_when_its_parts_do_not_fit(void **state)
 
 static void request_is_the_same_when_a_cursor_is_given(void **state)
 {
-    ms_request_desc desc = asked("openai");
+    ms_request_desc desc = desc_of("openai");
     ms_query query;
     ms_cursor it;
     ms_error err;
@@ -214,7 +158,7 @@ static void request_is_the_same_when_a_cursor_is_given(void **state)
 static void request_writes_nothing_when_a_message_is_damaged(void **state)
 {
     static uint64_t buffer[2048];
-    ms_request_desc desc = asked("openai");
+    ms_request_desc desc = desc_of("openai");
     ms_mem_desc fixed;
     ms_store *small;
     ms_error err;
@@ -272,7 +216,7 @@ static uint64_t add_loop(void)
 
 static void thinking_goes_back_when_its_turn_runs(void **state)
 {
-    ms_request_desc desc = asked("anthropic");
+    ms_request_desc desc = desc_of("anthropic");
     ms_project_report report;
     (void)state;
     add_loop();
@@ -296,7 +240,7 @@ static void thinking_goes_back_when_its_turn_runs(void **state)
 static void thinking_of_each_call_goes_back_when_chat_completions_ask_for_it(void **state)
 {
     static const char *const ids[] = {"x", "y"};
-    ms_request_desc desc = asked("openai");
+    ms_request_desc desc = desc_of("openai");
     ms_project_report report;
     (void)state;
     add(ms_user_message(ms_text("u")));
@@ -323,7 +267,7 @@ static void thinking_of_each_call_goes_back_when_chat_completions_ask_for_it(voi
 
 static void thinking_alone_is_left_out_when_the_user_goes_on(void **state)
 {
-    ms_request_desc desc = asked("chat-strict");
+    ms_request_desc desc = desc_of("chat-strict");
     (void)state;
     add(thought("hm", "{\"signed\":{\"provider\":\"chat-strict\"}}"));
     add(ms_user_message(ms_text("u")));
@@ -350,7 +294,7 @@ static void thinking_stays_out_when_it_is_off_or_another_signed_it(void **state)
     add(only);
     add(result("y", "r"));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        ms_request_desc desc = asked(rows[i].provider);
+        ms_request_desc desc = desc_of(rows[i].provider);
         ms_project_report report;
         desc.opts.thinking = rows[i].on;
         desc.opts.model = ms_str_of(rows[i].model);
@@ -364,7 +308,7 @@ static void thinking_stays_out_when_it_is_off_or_another_signed_it(void **state)
     add(only);
     add(result("y", "r"));
     for (size_t i = 2; i < sizeof rows / sizeof rows[0]; i++) {
-        ms_request_desc desc = asked(rows[i].provider);
+        ms_request_desc desc = desc_of(rows[i].provider);
         desc.opts.thinking = true;
         assert_false(has(body_of(&desc, NULL), "hm"));
     }
@@ -372,7 +316,7 @@ static void thinking_stays_out_when_it_is_off_or_another_signed_it(void **state)
 
 static void thinking_stays_out_when_its_answer_was_edited(void **state)
 {
-    ms_request_desc desc = asked("anthropic");
+    ms_request_desc desc = desc_of("anthropic");
     ms_project_report report;
     (void)state;
     uint64_t seq = add_loop();
@@ -399,7 +343,7 @@ static void thinking_is_one_model_family_when_only_the_date_differs(void **state
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        ms_request_desc desc = asked("anthropic");
+        ms_request_desc desc = desc_of("anthropic");
         char extra[200];
         snprintf(extra, sizeof extra, "{\"signed\":{\"provider\":\"anthropic\",\"model\":"
                  "\"%s\",\"signature\":\"sig\"}}", rows[i].signed_by);
@@ -437,7 +381,7 @@ static void thinking_goes_back_when_a_reader_has_read_it(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        ms_request_desc desc = asked(rows[i].provider);
+        ms_request_desc desc = desc_of(rows[i].provider);
         ms_envelopes list;
         ms_error err;
         ms_read_opts lenient = {true, false};
@@ -456,25 +400,23 @@ static void thinking_goes_back_when_a_reader_has_read_it(void **state)
 }
 
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
-
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        TEST(request_has_all_members_when_given),
-        TEST(request_has_only_messages_when_nothing_is_given),
-        TEST(request_reads_as_the_agent_when_a_memory_is_given),
-        TEST(request_reports_the_system_text_when_it_has_an_arena),
-        TEST(request_is_refused_when_its_parts_do_not_fit),
-        TEST(request_is_the_same_when_a_cursor_is_given),
-        TEST(request_writes_nothing_when_a_message_is_damaged),
-        TEST(thinking_goes_back_when_its_turn_runs),
-        TEST(thinking_of_each_call_goes_back_when_chat_completions_ask_for_it),
-        TEST(thinking_alone_is_left_out_when_the_user_goes_on),
-        TEST(thinking_stays_out_when_it_is_off_or_another_signed_it),
-        TEST(thinking_stays_out_when_its_answer_was_edited),
-        TEST(thinking_is_one_model_family_when_only_the_date_differs),
-        TEST(thinking_goes_back_when_a_reader_has_read_it),
+        ON_A_STORE(request_has_all_members_when_given),
+        ON_A_STORE(request_has_only_messages_when_nothing_is_given),
+        ON_A_STORE(request_reads_as_the_agent_when_a_memory_is_given),
+        ON_A_STORE(request_reports_the_system_text_when_it_has_an_arena),
+        ON_A_STORE(request_is_refused_when_its_parts_do_not_fit),
+        ON_A_STORE(request_is_the_same_when_a_cursor_is_given),
+        ON_A_STORE(request_writes_nothing_when_a_message_is_damaged),
+        ON_A_STORE(thinking_goes_back_when_its_turn_runs),
+        ON_A_STORE(thinking_of_each_call_goes_back_when_chat_completions_ask_for_it),
+        ON_A_STORE(thinking_alone_is_left_out_when_the_user_goes_on),
+        ON_A_STORE(thinking_stays_out_when_it_is_off_or_another_signed_it),
+        ON_A_STORE(thinking_stays_out_when_its_answer_was_edited),
+        ON_A_STORE(thinking_is_one_model_family_when_only_the_date_differs),
+        ON_A_STORE(thinking_goes_back_when_a_reader_has_read_it),
     };
     return cmocka_run_group_tests(tests, NULL, release);
 }

@@ -106,7 +106,7 @@ static ms_str random_characters(uint64_t *rng, size_t n)
     return text;
 }
 
-static void test_twin(void **state)
+static void text_is_shortened_like_the_twin(void **state)
 {
     uint64_t rng = test_seed();
     (void)state;
@@ -123,7 +123,7 @@ static void test_twin(void **state)
     }
 }
 
-static void test_default_length(void **state)
+static void text_is_shortened_beyond_the_default_length(void **state)
 {
     ms_shorten_opts zero = keeping(0), grow = keeping(0);
     ms_str key = MS_STR("k"), text = times("x", 401);
@@ -141,7 +141,7 @@ static void test_default_length(void **state)
     assert_null(shortened(none(), NULL, key).ptr);
 }
 
-static void test_keep_beyond_all_text(void **state)
+static void text_stays_when_more_is_kept_than_it_has(void **state)
 {
     const size_t large[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 2 + 1, 1000, 501, 500};
     (void)state;
@@ -154,7 +154,7 @@ static void test_keep_beyond_all_text(void **state)
 }
 
 /* One byte more or less decides: as much as the hint has must be saved. */
-static void test_never_grows(void **state)
+static void text_stays_when_it_would_grow(void **state)
 {
     ms_shorten_opts opts = keeping(10);
     ms_str key = MS_STR("session-abc-msg-5");
@@ -170,7 +170,7 @@ static void test_never_grows(void **state)
 
 /* ---- never twice ---- */
 
-static void test_never_twice(void **state)
+static void text_stays_when_it_was_shortened(void **state)
 {
     uint64_t rng = test_seed();
     const ms_str keys[] = {MS_STR("session-abc-msg-5"), MS_STR(""), MS_STR("k")};
@@ -187,7 +187,7 @@ static void test_never_twice(void **state)
     }
 }
 
-static void test_twice_when_asked(void **state)
+static void text_is_shortened_twice_when_the_origin_would(void **state)
 {
     ms_shorten_opts opts = keeping(200);
     ms_str once = shortened(times("z", 1000), &opts, MS_STR("k"));
@@ -215,7 +215,7 @@ static void must_not_divide(const char *unit)
     }
 }
 
-static void test_marks_stay_with_letters(void **state)
+static void marks_stay_with_their_letters(void **state)
 {
     (void)state;
     must_not_divide("e\xcc\x81");                             /* e and an acute */
@@ -228,7 +228,7 @@ static void test_marks_stay_with_letters(void **state)
 }
 
 /* A tower of marks does not move a cut far: the text is cut as the origin cuts it. */
-static void test_tower_of_marks(void **state)
+static void text_ends_in_a_tower_of_marks_when_it_is_too_high(void **state)
 {
     ms_shorten_opts opts = keeping(50), origin = keeping(50);
     ms_str text = joined(MS_STR("e"), times("\xcc\x81", 1000));
@@ -238,7 +238,7 @@ static void test_tower_of_marks(void **state)
 }
 
 /* The hint counts what is really left out. */
-static void test_omitted_when_a_cut_moves(void **state)
+static void hint_counts_what_is_left_out_when_the_end_moves(void **state)
 {
     ms_shorten_opts opts = keeping(51);
     ms_str text = times("e\xcc\x81", 500);
@@ -251,7 +251,7 @@ static void test_omitted_when_a_cut_moves(void **state)
 }
 
 /* Any bytes: nothing outside of the text is read, and every result is a gain. */
-static void test_any_bytes(void **state)
+static void any_bytes_are_shortened_or_stay(void **state)
 {
     uint64_t rng = test_seed();
     (void)state;
@@ -274,7 +274,7 @@ static void test_any_bytes(void **state)
 }
 
 /* What is no character counts as the one that stands for it. */
-static void test_broken_text_counts(void **state)
+static void broken_character_counts_as_one(void **state)
 {
     ms_shorten_opts opts = keeping(50);
     (void)state;
@@ -307,7 +307,7 @@ static bool is_shortened(const ms_envelope *m)
     return ms_str_equal(member(m, "_compressed"), MS_STR("true"));
 }
 
-static void test_message(void **state)
+static void message_is_marked_with_length_and_key(void **state)
 {
     ms_envelope m = ms_assistant_message(ms_text_n(times("f", 900)));
     (void)state;
@@ -319,7 +319,7 @@ static void test_message(void **state)
     assert_int_equal(test_envelope_check(&m, NULL), MS_OK);
 }
 
-static void test_message_without_key(void **state)
+static void message_is_marked_without_a_key(void **state)
 {
     ms_envelope m = ms_assistant_message(ms_text_n(times("\xe4\xb8\x96", 500)));
     (void)state;
@@ -327,7 +327,7 @@ static void test_message_without_key(void **state)
     must_be(m.extra, MS_STR("{\"_compressed\":true,\"_original_length\":500}"));
 }
 
-static void test_no_message(void **state)
+static void message_is_refused_when_it_is_null(void **state)
 {
     ms_error err;
     (void)state;
@@ -338,7 +338,7 @@ static void test_no_message(void **state)
 }
 
 /* A message that says so is not shortened again, however long it still is. */
-static void test_message_never_twice(void **state)
+static void message_stays_when_it_is_marked(void **state)
 {
     ms_shorten_opts grow = keeping(0);
     ms_envelope m = ms_assistant_message(ms_text_n(times("f", 900)));
@@ -355,7 +355,7 @@ static void test_message_never_twice(void **state)
     assert_true(is_shortened(&m));
 }
 
-static void test_messages_left_alone(void **state)
+static void message_stays_when_it_is_no_long_answer(void **state)
 {
     ms_str full = times("f", 900);
     ms_str list = joined(MS_STR("[\""), joined(full, MS_STR("\"]")));
@@ -387,7 +387,7 @@ static void test_messages_left_alone(void **state)
 }
 
 /* However little room there is: a whole change or none. */
-static void test_no_room(void **state)
+static void message_is_changed_as_a_whole_when_room_is_little(void **state)
 {
     static char buffer[4096];
     ms_str full = times("f", 900), out = MS_STR("x");
@@ -414,7 +414,7 @@ static void test_no_room(void **state)
     assert_ptr_equal(m.content.text.ptr, full.ptr);
 }
 
-static void test_no_memory(void **state)
+static void message_is_unchanged_when_an_allocation_fails(void **state)
 {
     ms_str full = times("f", 900);
     (void)state;
@@ -435,28 +435,29 @@ static void test_no_memory(void **state)
     }
 }
 
+#define TEST(name) cmocka_unit_test_setup(name, reset)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_twin, reset),
-        cmocka_unit_test_setup(test_default_length, reset),
-        cmocka_unit_test_setup(test_keep_beyond_all_text, reset),
-        cmocka_unit_test_setup(test_never_grows, reset),
-        cmocka_unit_test_setup(test_never_twice, reset),
-        cmocka_unit_test_setup(test_twice_when_asked, reset),
-        cmocka_unit_test_setup(test_marks_stay_with_letters, reset),
-        cmocka_unit_test_setup(test_tower_of_marks, reset),
-        cmocka_unit_test_setup(test_omitted_when_a_cut_moves, reset),
-        cmocka_unit_test_setup(test_any_bytes, reset),
-        cmocka_unit_test_setup(test_broken_text_counts, reset),
-        cmocka_unit_test_setup(test_message, reset),
-        cmocka_unit_test_setup(test_message_without_key, reset),
-        cmocka_unit_test_setup(test_no_message, reset),
-        cmocka_unit_test_setup(test_message_never_twice, reset),
-        cmocka_unit_test_setup(test_messages_left_alone, reset),
-        cmocka_unit_test_setup(test_no_room, reset),
-        cmocka_unit_test_setup(test_no_memory, reset),
+        TEST(text_is_shortened_like_the_twin),
+        TEST(text_is_shortened_beyond_the_default_length),
+        TEST(text_stays_when_more_is_kept_than_it_has),
+        TEST(text_stays_when_it_would_grow),
+        TEST(text_stays_when_it_was_shortened),
+        TEST(text_is_shortened_twice_when_the_origin_would),
+        TEST(marks_stay_with_their_letters),
+        TEST(text_ends_in_a_tower_of_marks_when_it_is_too_high),
+        TEST(hint_counts_what_is_left_out_when_the_end_moves),
+        TEST(any_bytes_are_shortened_or_stay),
+        TEST(broken_character_counts_as_one),
+        TEST(message_is_marked_with_length_and_key),
+        TEST(message_is_marked_without_a_key),
+        TEST(message_is_refused_when_it_is_null),
+        TEST(message_stays_when_it_is_marked),
+        TEST(message_stays_when_it_is_no_long_answer),
+        TEST(message_is_changed_as_a_whole_when_room_is_little),
+        TEST(message_is_unchanged_when_an_allocation_fails),
     };
     return cmocka_run_group_tests_name("shorten", tests, NULL, release);
 }

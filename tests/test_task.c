@@ -154,7 +154,7 @@ static void flip_byte(FILE *file, size_t at, const char *bytes, int bits)
 
 /* The id of a message can be the number of another task's: when that one is damaged, the
  * message is found all the same. */
-static void damage_of_another_task_hides_nothing(void **state)
+static void message_is_found_when_another_task_is_damaged(void **state)
 {
     test_store s = log_at(0, MS_ENGINE_AUTO);
     ms_envelope theirs = ms_user_message(ms_text("of another task"));
@@ -370,7 +370,7 @@ static void kept_delete(uint64_t *rng, ms_store *store, kept_task *t)
 }
 
 /* What is created, updated and deleted in any order is what an array of JSON is. */
-static void changed_tasks_are_what_one_would_keep(void **state)
+static void changed_task_equals_an_array_of_json(void **state)
 {
     static kept_task t;
     uint64_t rng = test_seed() + 5;
@@ -408,7 +408,7 @@ static ms_str status_of(const ms_msg *msg, char out[16])
 }
 
 /* Everything around the content: kept, or as a wrapper of its own says. */
-static void what_is_around_the_content_stays(void **state)
+static void surroundings_of_content_stay_when_it_is_updated(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_str t = MS_STR("t");
@@ -466,7 +466,7 @@ static void what_is_around_the_content_stays(void **state)
     store_close(&s);
 }
 
-static void bad_changes_change_nothing(void **state)
+static void change_is_refused_when_it_does_not_fit(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_str t = MS_STR("t"), id = MS_STR("m");
@@ -521,7 +521,7 @@ static void *meddle(void *ctx, void *ptr, size_t old_size, size_t new_size)
     return NULL;
 }
 
-static void what_goes_meanwhile_is_not_there(void **state)
+static void update_finds_nothing_when_the_message_goes_meanwhile(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_envelope m = ms_user_message(ms_text("x"));
@@ -548,7 +548,7 @@ static void what_goes_meanwhile_is_not_there(void **state)
 }
 
 /* What fails for memory may be done again, and is then as if it had not failed. */
-static void changes_survive_failing_memory(void **state)
+static void change_can_be_repeated_when_memory_failed(void **state)
 {
     (void)state;
     for (size_t k = 1;; k++) {
@@ -643,7 +643,7 @@ static ms_result done(ms_stream *stream, const ms_envelope *content, ms_error *e
                           err);
 }
 
-static void a_stream_is_in_progress_then_done(void **state)
+static void stream_is_in_progress_until_it_is_done(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_envelope m = read_one("task", "{\"type\":\"text\",\"author\":\"agent\","
@@ -674,7 +674,7 @@ static void a_stream_is_in_progress_then_done(void **state)
 }
 
 /* Data and arguments are fed as text and end as JSON. */
-static void fed_objects_are_objects(void **state)
+static void fed_text_becomes_an_object_when_its_stream_ends(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_envelope data = ms_message(MS_T_DATA, ms_text(""));
@@ -716,7 +716,7 @@ static void fed_objects_are_objects(void **state)
 }
 
 /* The status that a wrapper says wins; a stream that ends otherwise says none. */
-static void a_stream_says_what_its_wrapper_says(void **state)
+static void stream_has_the_status_of_its_wrapper(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     int64_t now = SECONDS(1700000000);
@@ -750,7 +750,7 @@ static void a_stream_says_what_its_wrapper_says(void **state)
 
 /* An update ends a stream: with its text so far, or with other content; the status it
  * had, or the one named. */
-static void an_update_ends_a_stream(void **state)
+static void stream_ends_when_it_is_updated(void **state)
 {
     static const char *const statuses[] = {NULL, "DONE", "IN_PROGRESS"};
     test_store s = store_open((store_kind *)*state, NULL);
@@ -798,16 +798,16 @@ int main(void)
         cmocka_unit_test(message_of_any_kind_comes_back_when_it_was_written),
         ON_EVERY_STORE(pages_are_the_task_when_messages_come_meanwhile),
         ON_EVERY_STORE(message_is_found_when_asked_by_id),
-        cmocka_unit_test(damage_of_another_task_hides_nothing),
-        ON_EVERY_STORE(changed_tasks_are_what_one_would_keep),
-        ON_EVERY_STORE(what_is_around_the_content_stays),
-        ON_EVERY_STORE(bad_changes_change_nothing),
-        ON_EVERY_STORE(what_goes_meanwhile_is_not_there),
-        cmocka_unit_test(changes_survive_failing_memory),
-        ON_EVERY_STORE(a_stream_is_in_progress_then_done),
-        ON_EVERY_STORE(fed_objects_are_objects),
-        ON_EVERY_STORE(a_stream_says_what_its_wrapper_says),
-        ON_EVERY_STORE(an_update_ends_a_stream),
+        cmocka_unit_test(message_is_found_when_another_task_is_damaged),
+        ON_EVERY_STORE(changed_task_equals_an_array_of_json),
+        ON_EVERY_STORE(surroundings_of_content_stay_when_it_is_updated),
+        ON_EVERY_STORE(change_is_refused_when_it_does_not_fit),
+        ON_EVERY_STORE(update_finds_nothing_when_the_message_goes_meanwhile),
+        cmocka_unit_test(change_can_be_repeated_when_memory_failed),
+        ON_EVERY_STORE(stream_is_in_progress_until_it_is_done),
+        ON_EVERY_STORE(fed_text_becomes_an_object_when_its_stream_ends),
+        ON_EVERY_STORE(stream_has_the_status_of_its_wrapper),
+        ON_EVERY_STORE(stream_ends_when_it_is_updated),
     };
     return cmocka_run_group_tests(tests, open_arena, close_arena);
 }

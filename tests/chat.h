@@ -1,0 +1,64 @@
+/* A store with one conversation, for the suites of [request] and [answer]. */
+
+#ifndef TESTS_CHAT_H
+#define TESTS_CHAT_H
+
+#include "arena.h"
+
+#define CHAT MS_STR("chat")
+#define ON_A_STORE(test) cmocka_unit_test_setup_teardown(test, open_store, close_store)
+
+static ms_store *store;
+
+static inline int close_store(void **state)
+{
+    (void)state;
+    ms_close(store);
+    store = NULL;
+    return 0;
+}
+
+static inline int open_store(void **state)
+{
+    (void)close_store(state);
+    reset(state);
+    return ms_mem_open(&store, NULL, NULL) == MS_OK ? 0 : -1;
+}
+
+static inline uint64_t add(ms_envelope m)
+{
+    uint64_t seq = 0;
+    ms_error err;
+    if (ms_append(store, CHAT, &m, &seq, &err) != MS_OK) fail_msg("%s", err.message);
+    return seq;
+}
+
+static inline ms_request_desc desc_of(const char *provider)
+{
+    ms_request_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.profile = ms_profile_find(ms_str_of(provider));
+    desc.store = store;
+    desc.location = CHAT;
+    return desc;
+}
+
+/* The body of a request, in the arena of the test. */
+static inline ms_str body_of(const ms_request_desc *desc, ms_project_report *report)
+{
+    ms_buf out = {&arena, NULL, 0, 0};
+    ms_error err;
+    if (ms_request(desc, ms_buf_write, &out, report, &err) != MS_OK)
+        fail_msg("%s: %s", desc->profile->name, err.message);
+    return ms_buf_text(&out);
+}
+
+static inline bool has(ms_str s, const char *text)
+{
+    size_t len = strlen(text);
+    for (size_t i = 0; i + len <= s.len; i++)
+        if (memcmp(s.ptr + i, text, len) == 0) return true;
+    return false;
+}
+
+#endif /* TESTS_CHAT_H */
