@@ -394,10 +394,13 @@ static size_t stride_of(size_t usual)
     return test_scale() >= 100 ? usual : usual * (300 / test_scale()) | 1;
 }
 
+/* How many bytes of a write or read are done. */
+static const size_t parts[] = {1, 7, 40, 100, 520};
+enum { BYTES = (int)(sizeof parts / sizeof parts[0]) };
+
 /* The n-th call of that kind, counted from now on, is in trouble. */
 static void arm(world *w, const mode *m, size_t n)
 {
-    static const size_t parts[] = {1, 7, 40, 100, 520};
     uint64_t rng = test_seed() + n;
     uint64_t i = test_random(&rng);
     w->heap.calls = w->t.calls = 0;
@@ -407,7 +410,7 @@ static void arm(world *w, const mode *m, size_t n)
     w->t.from = !m->memory && m->from;
     w->t.how = m->how;
     w->t.kinds = m->kinds;
-    w->t.bytes = parts[i % 5];
+    w->t.bytes = parts[i % BYTES];
     w->t.code = m->code ? m->code : errors[i % (uint64_t)(m->from ? LASTING : ERRORS)];
     if (m->how != TRIP_FAIL_HALF) return;
     w->t.bytes = (w->t.bytes + 7) & ~(size_t)7; /* a word is written as a whole */
@@ -424,13 +427,14 @@ static void count_faults(const mode *m, size_t n)
 static void script_fails(world *w, const mode *m)
 {
     size_t stride = stride_of(m->usual), each = 1, tried = 0;
-    bool done = false;
-    if (test_scale() >= 1000 && !m->memory && m->code == 0) each = ERRORS;
+    bool done = false, all = test_scale() >= 1000 && !m->memory && m->code == 0;
+    if (all) each = m->how != TRIP_FAIL ? BYTES : m->from ? LASTING : ERRORS;
     for (size_t k = 1 + test_seed() % stride; !done; k += stride)
         for (size_t i = 0; i < each && !done; i++, tried++) {
             world_reset(w);
             arm(w, m, k);
-            if (each > 1) w->t.code = errors[i % (m->from ? LASTING : ERRORS)];
+            if (all && m->how == TRIP_FAIL) w->t.code = errors[i];
+            else if (all) w->t.bytes = m->how == TRIP_SHORT ? parts[i] : 8 * parts[i];
             done = run_script(w);
         }
     count_faults(m, tried - 1);
@@ -738,11 +742,15 @@ static void row_fails(void **state)
     world_free(w);
 }
 
-/* Adds a test for each kind of trouble and config, and returns how many. */
-static inline size_t rows_add(struct CMUnitTest *tests, bool memory)
+/* Runs a test for each kind of trouble and config, then the others; files are in memory,
+ * where the system has such a folder. */
+static inline int run_faults(const char *name, bool memory,
+                             const struct CMUnitTest *others, size_t n_others)
 {
+    struct CMUnitTest tests[ROWS_MOST + 20];
     static row rows[ROWS_MOST];
     size_t n = 0;
+    memset(tests, 0, sizeof tests);
     for (int i = 0; i < MODES; i++)
         for (int k = 0; k <= CONFIGS; k++) {
             bool is_mem = k < CONFIGS && configs[k].mem;
@@ -762,7 +770,11 @@ static inline size_t rows_add(struct CMUnitTest *tests, bool memory)
             tests[n].initial_state = r;
             n++;
         }
-    return n;
+    assert_true(n_others <= 20);
+    memcpy(tests + n, others, n_others * sizeof tests[0]);
+    if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0)
+        setenv("TMPDIR", "/dev/shm", 1);
+    return _cmocka_run_group_tests(name, tests, n + n_others, images_make, images_free);
 }
 
 #endif /* FAULT_H */

@@ -1102,30 +1102,6 @@ static void reading_ends_when_a_posting_names_no_record(void **state)
     bench_free(b);
 }
 
-/* Records of this very file, stored inside a message; then its header is damaged: they
- * must not be taken for records. */
-static void log_loses_one_message_when_another_log_is_inside(void **state)
-{
-    bench *b = bench_new(LONG);
-    size_t tried = 0;
-    (void)state;
-    for (size_t n = 10; n < b->n; n++) {
-        size_t at = b->at[n], size = b->size_of[n], from = (at + 200) & ~(size_t)7;
-        if (size < 400) continue;
-        damage_at(b, n, at, at + size);
-        memcpy(b->d.rw + from, b->bytes + b->at[2], at + size - 8 - from);
-        reseal(b, at, true);
-        b->d.rw[at] ^= 8;
-        snprintf(b->what, sizeof b->what, "a log inside the message at %zu", at);
-        look(b);
-        if (b->lost != 1) fail_msg("%s: %zu records are lost", b->what, b->lost);
-        restore(b);
-        tried++;
-    }
-    assert_true(tried > 0);
-    bench_free(b);
-}
-
 
 /* ---- changes of messages that are lost ---- */
 
@@ -1289,7 +1265,6 @@ int main(void)
         cmocka_unit_test(unknown_kind_is_skipped_below_128_and_refused_from_there),
         cmocka_unit_test(reading_ends_when_a_word_of_an_index_is_wrong),
         cmocka_unit_test(reading_ends_when_a_posting_names_no_record),
-        cmocka_unit_test(log_loses_one_message_when_another_log_is_inside),
         cmocka_unit_test(number_is_not_given_again_when_a_change_is_about_it),
         cmocka_unit_test(new_message_is_shown_when_a_hide_reaches_into_the_future),
         cmocka_unit_test(number_is_not_given_again_when_an_image_has_a_change_of_it),

@@ -4,7 +4,8 @@
  *     arena store; with arenas of 0, 16, 32, ... bytes until that is enough; and with so
  *     little memory for the names of a log's newest messages.
  *   - A limit on the bytes in use: appends fail with a code, the store stays whole.
- *   - Functions that need memory and no store: formats, projection, shortening, JSON.
+ *   - Functions that need memory and no store: formats, shortening, JSON (projection is in
+ *     test_project_hostile).
  *
  * At MS_TEST_SCALE=100 each allocation of the script fails, and of those that fail with
  * all after them every third; at 1000 all do.
@@ -14,7 +15,6 @@
 #define MSGSTORE_IMPLEMENTATION
 #include "../msgstore.h"
 #include "fault.h"
-#include "projection.h"
 
 
 /* ---- arenas of each size ---- */
@@ -177,145 +177,40 @@ static void operation_returns_an_error_when_the_store_is_closed(void **state)
 
 /* ---- functions that need memory and no store ---- */
 
-enum { MOST = 100, STORY = 8 };
+enum { STORY = 8 };
 
 typedef struct pure {
     ms_arena arena;           /* that has an end */
     ms_arena beside;          /* that has none */
     ms_buf buf;               /* what was written */
-    size_t which;             /* format or profile */
-    ms_arena kept;            /* of the messages */
-    ms_envelope story[MOST];  /* the first of them have a form in every format */
-    const ms_msg *messages[MOST];
-    size_t n, next;
+    size_t which;             /* format */
 } pure;
 
-static void tell(pure *p, const char *agent, ms_envelope m)
-{
-    if (agent != NULL) m.agent_key = ms_str_of(agent);
-    m.seq = p->n + 1;
-    m.location = MS_STR("job");
-    m.has_time = p->n < STORY;
-    m.time_ns = m.has_time ? SECONDS(1700000000 + (double)p->n) : 0;
-    assert_true(p->n < MOST);
-    assert_int_equal(ms_encode(&m, &p->kept, &p->messages[p->n], NULL), MS_OK);
-    p->story[p->n] = ms_envelope_of(p->messages[p->n]);
-    p->n++;
-}
-
-static ms_envelope call(const char *id, const char *tool, ms_value args)
-{
-    ms_envelope m = ms_action(ms_str_of(tool), args, ms_str_of(NULL));
-    m.call_id = ms_str_of(id);
-    m.turn_id = MS_STR("turn-1");
-    return m;
-}
-
-static ms_envelope result_of(const char *id, ms_value content)
-{
-    ms_envelope m = ms_observation(content, ms_str_of(NULL));
-    m.call_id = ms_str_of(id);
-    return m;
-}
-
-static ms_envelope with_extra(ms_envelope m, const char *extra)
-{
-    m.extra = ms_str_of(extra);
-    return m;
-}
-
-static ms_value page_of(char c)
-{
-    static char pages[4][3000];
-    char *page = pages[c % 4];
-    memset(page, c, sizeof pages[0]);
-    for (size_t i = 0; i < sizeof pages[0]; i += 7) page[i] = c == 'r' ? '\n' : ' ';
-    return ms_text_n(ms_str_n(page, sizeof pages[0]));
-}
-
 /* Messages that every format has a form for, with a long text and escapes. */
-static void tell_story(pure *p)
+static const ms_envelope *story(void)
 {
-    ms_envelope seen = result_of("call 1", ms_json(MS_STR("{\"b\":\"\\\"\"}")));
-    seen.tool = MS_STR("a tool");
-    tell(p, "worker", ms_user_message(ms_text("a \"question\"\n\xc3\xa9")));
-    tell(p, "worker", ms_assistant_message(page_of('l')));
-    tell(p, "worker", call("call 1", "a tool",
-                           ms_json(MS_STR("{\"a\":[1,\"\\u00e9\\n\"]}"))));
-    tell(p, "worker", seen);
-    tell(p, "worker", ms_assistant_message(ms_text("an answer")));
-    tell(p, "other", ms_user_message(ms_text("once more")));
-    tell(p, "worker", ms_user_message(ms_text("and more")));
-    tell(p, "worker", call("call 2", "a tool", ms_json(MS_STR("{}"))));
-}
-
-/* What users, assistants and contexts say. */
-static void tell_talk(pure *p)
-{
-    ms_envelope null = ms_assistant_message(ms_json(MS_STR("null")));
-    tell(p, NULL, ms_message(MS_T_DIRECTOR_CONTEXT, ms_text("be kind")));
-    tell(p, NULL, ms_user_message(ms_json(MS_STR("\"a \\u0041 string\""))));
-    tell(p, NULL, ms_user_message(ms_json(MS_STR(
-        "[\"one\",{\"type\":\"text\",\"text\":\"t\\u0041wo\"},{\"type\":"
-        "\"image_url\",\"image_url\":1},{\"fileData\":{}},{\"text\":\"x\"}]"))));
-    tell(p, NULL, ms_user_message(ms_text("bro\xFFken")));
-    tell(p, NULL, ms_message(MS_T_INJECTED_CONTEXT, ms_text("it is late")));
-    tell(p, "ann", ms_assistant_message(page_of('w')));
-    tell(p, "ann", with_extra(null, "{\"refusal\":\"I w\\u006fn't\"}"));
-    tell(p, "ann", with_extra(null, "{\"refusal\":\"N\\u006f\",\"function_call\":"
-                                    "{\"name\":\"f\",\"arguments\":\"{}\"}}"));
-    tell(p, "ann", with_extra(ms_assistant_message(ms_text("")),
-                              "{\"function_call\":{\"name\":\"o\\u006cd\","
-                              "\"arguments\":\"{\\\"a\\\":1}\"}}"));
-}
-
-/* Calls, results and the work of others. */
-static void tell_work(pure *p)
-{
-    ms_envelope m = call("c 1", "search", ms_json(MS_STR("{\"q\":1}")));
-    m.content = ms_text("let me see");
-    tell(p, "ann",
-         with_extra(m, "{\"thoughtSignature\":\"abc\",\"outcome\":\"denied\"}"));
-    tell(p, "ann", call("c2", "search", ms_text("no object")));
-    tell(p, "ann",
-         with_extra(result_of("c 1", page_of('r')), "{\"outcome\":\"denied\"}"));
-    m = ms_observation(ms_json(MS_STR("{\"b\":2}")), ms_str_of(NULL));
-    m.args = ms_json(MS_STR("{\"own\":1}"));
-    m.tool = MS_STR("own");
-    tell(p, "ann", m);
-    tell(p, NULL, ms_user_message(ms_text("go on")));
-    m = test_delegation(MS_STR("bob"), MS_STR("dig"));
-    m.turn_id = MS_STR("turn-2");
-    tell(p, "ann", m);
-    tell(p, "bob", ms_action(MS_STR("dig"), ms_json(MS_STR("{}")), ms_str_of(NULL)));
-    tell(p, "bob", test_error_message(ms_text("a stone"), MS_STR("E")));
-    m = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("it rains"));
-    m.summary = MS_STR("rain");
-    m.from_worker = MS_STR("bob");
-    tell(p, "bob", m);
-    tell(p, "ann", test_synthesis(ms_text("all in all"), MS_STR("boss")));
-    tell(p, NULL, ms_observation(ms_text("seen by nobody"), ms_str_of(NULL)));
-    tell(p, "ann", ms_message(MS_T_INPUT_REQUIRED, ms_text("which one?")));
-    tell(p, NULL, ms_user_message(ms_text("that one")));
-    tell(p, "ann", ms_message(MS_T_FINAL, ms_text("done ")));
-    for (int i = 0; i < 39; i++) { /* tables and lists grow */
-        char id[16];
-        snprintf(id, sizeof id, "id%d", i % 20);
-        if (i < 20) tell(p, "ann", call(id, id, ms_json(MS_STR("{}"))));
-        else tell(p, "ann", result_of(id, ms_text("r")));
+    static ms_envelope m[STORY];
+    static char page[1500];
+    memset(page, 'l', sizeof page);
+    m[0] = ms_user_message(ms_text("a \"question\"\n\xc3\xa9"));
+    m[1] = ms_assistant_message(ms_text_n(ms_str_n(page, sizeof page)));
+    m[2] = ms_action(MS_STR("a tool"), ms_json(MS_STR("{\"a\":[1,\"\\u00e9\\n\"]}")),
+                     ms_str_of(NULL));
+    m[2].call_id = MS_STR("call 1");
+    m[3] = ms_observation(ms_json(MS_STR("{\"b\":\"\\\"\"}")), ms_str_of(NULL));
+    m[3].call_id = MS_STR("call 1");
+    m[3].tool = MS_STR("a tool");
+    m[4] = ms_assistant_message(ms_text("an answer"));
+    m[5] = ms_user_message(ms_text("once more"));
+    m[6] = ms_user_message(ms_text("and more"));
+    m[7] = ms_action(MS_STR("a tool"), ms_json(MS_STR("{}")), ms_str_of(NULL));
+    for (int i = 0; i < STORY; i++) {
+        m[i].has_time = true;
+        m[i].time_ns = SECONDS(1700000000 + i);
+        m[i].location = MS_STR("job");
+        m[i].agent_key = i == 5 ? MS_STR("other") : MS_STR("worker");
     }
-}
-
-static const ms_msg *pure_next(void *ctx)
-{
-    pure *p = (pure *)ctx;
-    return p->next < p->n ? p->messages[p->next++] : NULL;
-}
-
-static size_t key_of(void *ctx, const ms_envelope *m, char out[MS_ENTITY_KEY_MAX])
-{
-    (void)ctx;
-    return test_entity_key(MS_STR("note"), m->seq, out);
+    return m;
 }
 
 /* Writes the story in a format, and reads that. */
@@ -329,31 +224,16 @@ static ms_result pure_dialect(pure *p, ms_error *err)
     ms_writer_init(&w, dialect, &opts, &p->arena, ms_buf_write, &p->buf);
     ms_result result = MS_OK;
     for (int i = 0; i < STORY && result == MS_OK; i++)
-        result = ms_writer_put(&w, &p->story[i], err);
+        result = ms_writer_put(&w, &story()[i], err);
     if (result == MS_OK) result = ms_writer_finish(&w, err);
     if (result == MS_OK)
         result = ms_read_list(dialect, ms_buf_text(&p->buf), &how, &p->arena, &read, err);
     return result;
 }
 
-static ms_result pure_project(pure *p, ms_error *err)
-{
-    ms_project_opts opts;
-    memset(&opts, 0, sizeof opts);
-    opts.agent_key = p->n > STORY ? MS_STR("ann") : MS_STR("worker");
-    opts.system = MS_STR("be kind");
-    opts.shorten = true;
-    opts.key = key_of;
-    opts.fresh = 1;
-    opts.newest = p->n > STORY ? 0 : 7;
-    p->next = 0;
-    return projection_write(ms_profile_at(p->which), &opts, pure_next, p, &p->arena,
-                            ms_buf_write, &p->buf, NULL, err);
-}
-
 static ms_result pure_shorten(pure *p, ms_error *err)
 {
-    ms_envelope m = p->story[1];
+    ms_envelope m = story()[1];
     ms_result result =
         ms_shorten_message(&m, NULL, MS_STR("session-s-msg-1"), &p->arena, err);
     if (result == MS_OK)
@@ -368,7 +248,7 @@ static ms_result pure_small(pure *p, ms_error *err)
     const ms_msg *msg;
     ms_result result =
         ms_json_string(MS_STR("\"a\\u00e9\\n and some more\""), &p->arena, &out);
-    if (result == MS_OK) result = ms_envelope_copy(&p->story[2], &p->arena, &copy);
+    if (result == MS_OK) result = ms_envelope_copy(&story()[2], &p->arena, &copy);
     if (result == MS_OK) result = ms_encode(&copy, &p->arena, &msg, err);
     for (int i = 0; i < 100 && result == MS_OK; i++)
         result = ms_buf_write(&p->buf, "0123456789012345678901234567890123456789", 40);
@@ -381,7 +261,6 @@ static const struct pure_step {
     ms_result (*run)(pure *p, ms_error *err);
 } pure_steps[] = {
     {"format", 10, pure_dialect},
-    {"project", 5, pure_project},
     {"shorten", 1, pure_shorten},
     {"small ones", 1, pure_small},
 };
@@ -445,19 +324,11 @@ static void text_is_the_same_or_refused_when_memory_ends(void **state)
 {
     static pure p;
     (void)state;
-    tell_story(&p);
-    for (int kind = 0; kind < 3; kind++) {
-        if (kind > 0) p.n = 0;
-        if (kind == 1) tell_talk(&p);
-        if (kind > 0) tell_work(&p);
-        for (size_t i = 0; i < sizeof pure_steps / sizeof pure_steps[0]; i++)
-            for (p.which = 0; p.which < pure_steps[i].variants; p.which++)
-                for (int what = ONE; what < LACKS; what++)
-                    if (kind == 0 || pure_steps[i].run == pure_project)
-                        pure_fails(&pure_steps[i], &p, (lack)what);
-    }
+    for (size_t i = 0; i < sizeof pure_steps / sizeof pure_steps[0]; i++)
+        for (p.which = 0; p.which < pure_steps[i].variants; p.which++)
+            for (int what = ONE; what < LACKS; what++)
+                pure_fails(&pure_steps[i], &p, (lack)what);
     ms_arena_deinit(&p.beside);
-    ms_arena_deinit(&p.kept);
 }
 
 
@@ -470,14 +341,8 @@ int main(void)
         cmocka_unit_test(operation_returns_an_error_when_the_store_is_closed),
         cmocka_unit_test(text_is_the_same_or_refused_when_memory_ends),
     };
-    struct CMUnitTest tests[ROWS_MOST + sizeof others / sizeof others[0]];
-    memset(tests, 0, sizeof tests);
-    size_t n = rows_add(tests, true);
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) tests[n++] = others[i];
-    if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0)
-        setenv("TMPDIR", "/dev/shm", 1);
     int failed =
-        _cmocka_run_group_tests("fault_alloc", tests, n, images_make, images_free);
+        run_faults("fault_alloc", true, others, sizeof others / sizeof others[0]);
     printf("tally: fault points (allocations) %llu\n", (unsigned long long)memory_faults);
     return failed;
 }

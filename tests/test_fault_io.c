@@ -666,15 +666,10 @@ int main(void)
         TEST(shared_append_fails_when_the_file_cannot_be_looked_at),
         WITH_EACH_ENGINE(append_is_whole_or_refused_when_the_file_system_is_full),
     };
-    struct CMUnitTest tests[ROWS_MOST + sizeof others / sizeof others[0]];
-    memset(tests, 0, sizeof tests);
-    size_t n = rows_add(tests, false);
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) tests[n++] = others[i];
-    if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0)
-        setenv("TMPDIR", "/dev/shm", 1);
     scribe_page();
     disk_init(&drive, 16 << 20);
-    int failed = _cmocka_run_group_tests("fault_io", tests, n, images_make, images_free);
+    int failed =
+        run_faults("fault_io", false, others, sizeof others / sizeof others[0]);
     disk_deinit(&drive);
     printf("tally: fault points (file operations) %llu\n",
            (unsigned long long)file_faults);
