@@ -51,56 +51,11 @@ static void recheck(unsigned char *image, size_t size, bool set_end)
 
 /* ---- looking ---- */
 
-static uint64_t count(ms_store *store, const ms_query *q)
-{
-    ms_result result;
-    bool ordered;
-    uint64_t n = fuzz_count(store, q, FUZZ_MOST, &result, &ordered);
-    if (!ordered && q->raw == 0 && !q->by_time) fuzz_fail("order of sequence numbers");
-    if (result != MS_OK) fuzz_fail("the cursor returns: %s", ms_result_text(result));
-    return n;
-}
-
-static void look_at_places(ms_store *store)
-{
-    ms_list_query q;
-    ms_listing list;
-    memset(&q, 0, sizeof q);
-    if (ms_list(store, &q, &arena, &list, NULL) != MS_OK) fuzz_fail("no listing");
-    for (size_t i = 0; i < list.count && i < 4; i++) {
-        ms_query views;
-        ms_str facts;
-        memset(&views, 0, sizeof views);
-        views.location = list.items[i].location;
-        if (count(store, &views) != list.items[i].messages)
-            fuzz_fail("a listing counts otherwise");
-        views.views = MS_VIEW_CONVERSATION | MS_VIEW_GLOBAL | MS_VIEW_AGENT;
-        views.agent_key = MS_STR("a");
-        views.limit = 3;
-        (void)count(store, &views);
-        (void)ms_location_get(store, views.location, &arena, &facts, NULL);
-    }
-}
-
 static void look(ms_store *store)
 {
-    ms_query q;
-    ms_stat stat;
-    const ms_msg *msg;
-    memset(&q, 0, sizeof q);
-    if (ms_store_stat(store, &stat, NULL) != MS_OK) fuzz_fail("no totals");
-    uint64_t all = count(store, &q);
-    if (all != stat.messages) fuzz_fail("the totals count otherwise");
-    q.reverse = true;
-    if (count(store, &q) != all) fuzz_fail("backwards it is another number");
-    q.by_time = true;
-    q.arena = &arena;
-    if (count(store, &q) != all) fuzz_fail("by time it is another number");
-    memset(&q, 0, sizeof q);
-    q.raw = MS_RAW_ALL;
-    if (count(store, &q) < all) fuzz_fail("fewer records than messages");
-    if (stat.last_seq > 0) (void)ms_get_by_seq(store, stat.last_seq, &arena, &msg, NULL);
-    look_at_places(store);
+    fuzz_eyes e = {&arena, FUZZ_MOST, NULL};
+    fuzz_look(&e, store);
+    if (e.odd != NULL) fuzz_fail("it shows something odd: %s", e.odd);
 }
 
 

@@ -129,33 +129,12 @@ static ms_log_desc desc_of(unsigned how, ms_log_mode mode, ms_log_opening openin
 
 /* ---- looking ---- */
 
-static uint64_t count(ms_store *store, const ms_query *q)
-{
-    ms_result result;
-    bool ordered;
-    return fuzz_count(store, q, MOST_MESSAGES, &result, &ordered);
-}
-
 static uint64_t count_all(ms_store *store)
 {
+    fuzz_eyes e = {&arena, MOST_MESSAGES, NULL};
     ms_query q;
     memset(&q, 0, sizeof q);
-    return count(store, &q);
-}
-
-static void look_at_place(ms_store *store, ms_str location)
-{
-    ms_query q;
-    ms_str facts;
-    memset(&q, 0, sizeof q);
-    q.location = location;
-    (void)count(store, &q);
-    q.views = MS_VIEW_AGENT | MS_VIEW_CONVERSATION;
-    q.agent_key = MS_STR("a");
-    q.reverse = true;
-    q.limit = 3;
-    (void)count(store, &q);
-    (void)ms_location_get(store, location, &arena, &facts, NULL);
+    return fuzz_ask(&e, store, &q);
 }
 
 static void search(ms_store *store)
@@ -172,34 +151,15 @@ static void search(ms_store *store)
     (void)ms_find_close(&finder, NULL);
 }
 
+/* Whatever it shows, reading ends and stays inside. */
 static void look(ms_store *store)
 {
-    ms_query q;
-    ms_list_query listing;
-    ms_listing list;
-    ms_stat stat;
+    fuzz_eyes e = {&arena, MOST_MESSAGES, NULL};
     ms_log_info info;
-    const ms_msg *msg;
     ms_arena_reset(&arena);
     (void)ms_log_stat(store, &info, NULL);
-    (void)count_all(store);
-    memset(&q, 0, sizeof q);
-    q.raw = MS_RAW_ALL;
-    (void)count(store, &q);
-    memset(&q, 0, sizeof q);
-    q.by_time = true;
-    q.arena = &arena;
-    (void)count(store, &q);
-    memset(&listing, 0, sizeof listing);
-    if (ms_list(store, &listing, &arena, &list, NULL) == MS_OK)
-        for (size_t i = 0; i < list.count && i < 2; i++)
-            look_at_place(store, list.items[i].location);
-    look_at_place(store, MS_STR("a"));
-    if (ms_store_stat(store, &stat, NULL) == MS_OK) {
-        (void)ms_get_by_seq(store, stat.last_seq, &arena, &msg, NULL);
-        if (ms_get_by_seq(store, stat.last_seq / 2, &arena, &msg, NULL) == MS_OK)
-            fuzz_touch(msg);
-    }
+    fuzz_look(&e, store);
+    (void)fuzz_look_at_place(&e, store, MS_STR("a"));
     search(store);
     (void)ms_selfcheck(store, NULL);
 }
