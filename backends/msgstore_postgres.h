@@ -388,7 +388,7 @@ static const char ms__pg_create_record[] =
     " location text not null, agent text, turn text, key bytea, body bytea not null,"
     " primary key (seq, kind, place, bucket))";
 
-/* Appends one message. No row comes back: its key is known, or `last` was passed. */
+/* Appends one message. No row comes back where `where` does not hold. */
 #define MS__PG_APPEND(where)                                                          \
     "with c as (update msgstore_bucket b set last = greatest(b.last + 1, $2::bigint),"\
     " messages = messages + 1, bytes = bytes + $3::bigint where bucket = $1::int"     \
@@ -401,6 +401,13 @@ static const char ms__pg_append_one[] = MS__PG_APPEND("");
 static const char ms__pg_append_keyed[] =
     MS__PG_APPEND(" and not exists (select 1 from msgstore_record where"
                   " bucket = $1::int and location = $6::text and key = $9::bytea)");
+
+/* The snapshot has all of the bucket if `last` is the same in it and under the lock. */
+static const char ms__pg_append_expected[] =
+    MS__PG_APPEND(" and last = (select last from msgstore_bucket where bucket = $1::int)"
+                  " and $11::bigint = coalesce((select max(seq) from msgstore_record"
+                  " where bucket = $1::int and location = $6::text and " MS__PG_SHOWN
+                  "), 0)");
 
 /* Stores $2 records and brings the counters of their buckets up to date. Records without
  * a place get the ticks that the counter gives (those of one bucket only). The last tick
@@ -1351,9 +1358,9 @@ static ms_result ms__pg_batch_fill(ms__pg_batch *b, ms_str location,
 }
 
 /* ==== [pg-append] ====================================================================
- * The frequent appends are one statement: a message, or messages of one location. All
- * others are a transaction under the lock of the counter rows (G1): lock, look for keys,
- * compare, store, commit.
+ * The frequent appends are one statement: a message, also with a key or an expected
+ * number, or messages of one location. All others are a transaction under the lock of
+ * the counter rows (G1): lock, look for keys, compare, store, commit.
  *
  * Every append has a key (G2). An attempt that was sent and not answered is followed by
  * the transaction, which looks for the keys first. It cannot miss the earlier attempt:
@@ -1364,14 +1371,16 @@ static ms_result ms__pg_batch_fill(ms__pg_batch *b, ms_str location,
  * (P2) A repeated attempt stores nothing that an earlier one has stored.
  * ================================================================================== */
 
-/* *stored false: the key is known. */
+/* *stored false: the key is known, or another append may have been first. */
 static ms_result ms__pg_send_one(ms__pg_batch *b, ms__pg_line *line, bool *stored,
                                  ms_error *err)
 {
     ms__pg_stmt q;
     PGresult *r;
     ms__pg_row *row = &b->rows[0];
-    ms__pg_start(&q, b->keyed ? ms__pg_append_keyed : ms__pg_append_one);
+    ms__pg_start(&q, b->opts->expect ? ms__pg_append_expected
+                     : b->keyed      ? ms__pg_append_keyed
+                                     : ms__pg_append_one);
     ms__pg_number(&q, MS__PG_INT4, row->bucket);
     ms__pg_number(&q, MS__PG_INT8, ms__pg_tick(b->s));
     ms__pg_number(&q, MS__PG_INT8, (int64_t)ms_size(row->msg));
@@ -1383,6 +1392,8 @@ static ms_result ms__pg_send_one(ms__pg_batch *b, ms__pg_line *line, bool *store
     ms__pg_text(&q, row->m->turn_id);
     ms__pg_bytea(&q, row->key);
     ms__pg_bytea(&q, ms__pg_bytes(row->msg));
+    if (b->opts->expect)
+        ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(b->opts->expect_seq));
     MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     *stored = PQntuples(r) > 0;
     if (*stored) row->place = (uint64_t)ms__pg_int(r, 0, 0);
@@ -1701,10 +1712,12 @@ static ms_result ms__pg_append_step(ms__pg *s, ms__pg_line *line, void *ctx,
     ms__pg_batch *b = (ms__pg_batch *)ctx;
     ms_result code = MS_OK;
     bool stored = false;
-    bool quick = !b->opts->keep_seq && !b->opts->expect && !b->spread && !b->change &&
-                 !b->uncertain && (b->n == 1 || !b->keyed);
+    bool one = b->n == 1, expect = b->opts->expect;
+    bool quick = !b->opts->keep_seq && !b->spread && !b->change && !b->uncertain &&
+                 (expect ? one && !b->keyed : one || !b->keyed) &&
+                 (!expect || ms_str_equal(b->opts->location, b->rows[0].location));
     ms_arena_reset(&b->scratch);
-    if (quick && b->n == 1) {
+    if (quick && one) {
         code = ms__pg_send_one(b, line, &stored, err);
     } else if (quick) {
         ms__pg_locked none;

@@ -73,9 +73,9 @@ control()
 }
 
 control key_is_made_once 'operations_happen_once*' $store \
-    '    if (quick && b->n == 1) {' \
+    '    if (quick && one) {' \
     '    if (b->uncertain) ((unsigned char *)(uintptr_t)b->rows[0].key.ptr)[9]++;
-    if (quick && b->n == 1) {'
+    if (quick && one) {'
 control key_is_sent 'operations_happen_once*' $store \
     '    ms__pg_bytea(&q, row->key);' '    ms__pg_bytea(&q, ms_str_n(NULL, 0));'
 control keys_are_looked_for 'operations_happen_once*' $store \
@@ -85,6 +85,8 @@ control keys_are_looked_for 'operations_happen_once*' $store \
 control number_is_the_counter 'a_follower_misses_nothing*' $store \
     'returning b.last * 1024 + $1::int as seq)' 'returning $2::bigint * 1024 + $1::int as seq)'
 control counter_is_locked 'one_append_wins*' $store ' order by bucket for update' ' order by bucket'
+control snapshot_is_compared 'one_append_wins*' $store \
+    '" and last = (select last from msgstore_bucket where bucket = $1::int)"' '""'
 control bucket_is_the_same_everywhere 'locations_have*' $store \
     '(h ^ (unsigned char)s.ptr[i])' '(h + (unsigned char)s.ptr[i])'
 control row_is_in_its_bucket 'names_are_data*' $store \

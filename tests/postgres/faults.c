@@ -242,7 +242,7 @@ static void appends_are_stored_once_when_the_server_is_killed(void **state)
 
 /* ---- connections are cut ---- */
 
-enum { OPERATIONS = 6 };
+enum { OPERATIONS = 7 };
 
 static ms_result operation(ms_store *store, int what, int n, ms_error *err)
 {
@@ -271,12 +271,18 @@ static ms_result operation(ms_store *store, int what, int n, ms_error *err)
     }
     ms_result code = ms_store_stat(store, &stat, err);
     seq = stat.last_seq;
+    if (code == MS_OK && what == 6) {
+        opts.location = MS_STR("cut");
+        opts.expect = true;
+        opts.expect_seq = seq;
+        return ms_append_batch(store, m, 1, &opts, err);
+    }
     m[0] = ms_user_message(ms_text("amended"));
     return code == MS_OK ? ms_amend(store, seq, &m[0], err) : code;
 }
 
-static const int adds[OPERATIONS] = {1, 1, 4, 4, 0, 0};
-static const int changes[OPERATIONS] = {0, 0, 0, 0, 1, 1};
+static const int adds[OPERATIONS] = {1, 1, 4, 4, 0, 0, 1};
+static const int changes[OPERATIONS] = {0, 0, 0, 0, 1, 1, 0};
 
 /* Each operation with the connection cut before each message in either direction, or
  * with an attempt that comes late, until an operation is over before the cut. */
@@ -333,6 +339,26 @@ static void operations_happen_once_when_connections_are_cut(void **state)
 
 /* ---- a replica takes over ---- */
 
+/* A standby serves readers, and does not take appends. */
+static void must_only_read(const char *name)
+{
+    ms_pg_desc desc = desc_of(url_of(name, ""));
+    ms_store *store;
+    ms_error err;
+    ms_stat stat;
+    ms_envelope m = ms_user_message(ms_text("x"));
+    desc.read_only = true;
+    int64_t end = ms__pg_now() + 20000; /* it follows the primary after a while */
+    while (ms_pg_open(&store, &desc, &err) != MS_OK)
+        if (ms__pg_now() > end) fail_msg("reading a standby: %s", err.message);
+    assert_int_equal(ms_store_stat(store, &stat, &err), MS_OK);
+    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_E_READ_ONLY);
+    ms_close(store);
+    desc.read_only = false;
+    desc.timeout_ms = 500;
+    assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_UNREACHABLE);
+}
+
 static void clients_go_on_when_a_replica_is_promoted(void **state)
 {
     client c[CLIENTS];
@@ -349,6 +375,10 @@ static void clients_go_on_when_a_replica_is_promoted(void **state)
         server_must("copy", two, rest);
         ask_sql(one, "alter system set synchronous_standby_names = '*'");
         ask_sql(one, "select pg_reload_conf()");
+        if (round == 0) {
+            ms_close(open_url(url_of(one, "")));
+            must_only_read(two);
+        }
         snprintf(url, sizeof url, "host=%s/%s,%s/%s user=test dbname=postgres", folder,
                  one, folder, two);
         clients_start(c, url);
@@ -536,7 +566,7 @@ static void appends_are_repeated_when_transactions_are_serializable(void **state
     forget("one");
 }
 
-/* Eight clients count up together: each number is had by one. */
+/* Eight clients count up together, one number at a time or two: each is had by one. */
 static void *count_up(void *arg)
 {
     ms_store *store = (ms_store *)arg;
@@ -550,15 +580,20 @@ static void *count_up(void *arg)
         opts.expect = true;
         if (ms_get_conversation_messages(store, opts.location, 1, &it, NULL) != MS_OK)
             continue;
-        char text[16] = "0";
+        char texts[2][16];
+        ms_envelope m[2];
+        int next = 0;
         if ((msg = ms_next(&it)) != NULL) {
             opts.expect_seq = ms_seq(msg);
-            ms_str says = ms_content(msg).text;
-            snprintf(text, sizeof text, "%d", atoi(says.ptr) + 1);
+            next = atoi(ms_content(msg).text.ptr) + 1;
         }
         ms_cursor_close(&it, NULL);
-        ms_envelope m = ms_user_message(ms_text(text));
-        if (ms_append_batch(store, &m, 1, &opts, NULL) == MS_OK) (*won)++;
+        for (int i = 0; i < 2; i++) {
+            snprintf(texts[i], sizeof texts[i], "%d", next + i);
+            m[i] = ms_user_message(ms_text(texts[i]));
+        }
+        size_t n = 1 + (size_t)tries % 2;
+        if (ms_append_batch(store, m, n, &opts, NULL) == MS_OK) *won += n;
     }
     return won;
 }
