@@ -1142,7 +1142,7 @@ typedef struct ms__pg_row {
     bool has_time;
     int64_t time;
     uint64_t seq, place;      /* as they will be stored */
-    uint64_t known;           /* the message that it repeats; 0: it is a new one */
+    uint64_t known;           /* the stored record that it repeats; 0: it is new */
     uint64_t upto;            /* HIDE: the last number */
     ms_str key;               /* as in the column; absent: none */
     bool shipped;             /* the key is of a source */
@@ -1546,7 +1546,7 @@ static ms_result ms__pg_found(ms__pg_batch *b, const PGresult *r, int at, size_t
     const ms_msg *stored;
     uint64_t seq = (uint64_t)ms__pg_int(r, at, 1), place = (uint64_t)ms__pg_int(r, at, 2);
     MS__PG_TRY(ms__pg_record(r, at, 4, seq, &b->scratch, &stored, err));
-    row->known = seq;
+    row->known = seq ? seq : place; /* facts of a location are about no message */
     if (row->shipped) return MS_OK;
     if (row->key.ptr[0] == 'k')
         return ms__pg_same(stored, row->msg) ? MS_OK : ms__pg_reused(b, i, err);

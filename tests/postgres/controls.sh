@@ -106,6 +106,8 @@ control data_is_shipped_first ship tools/cmd_ship.c \
     '    s->at.message = s->rows[n - 1].seq;
     if (note_position(s) != FINE) return FAILED;
     ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &err);'
+control facts_are_known_when_shipped 'what_was_shipped*' $store \
+    'row->known = seq ? seq : place;' 'row->known = seq;'
 control shipped_rows_have_keys ship $store \
     'if (b->source.len) return ms__pg_ship_keys' \
     'if (b->source.len && !s->process) return ms__pg_ship_keys'

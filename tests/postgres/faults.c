@@ -713,6 +713,79 @@ static void a_client_needs_no_more_than_the_listed_privileges(void **state)
     forget("one");
 }
 
+/* A message with a change of each kind. */
+static ms_store *changed_source(void)
+{
+    ms_store *from;
+    ms_error err;
+    uint64_t seq = 0, other = 0;
+    ms_envelope m = ms_user_message(ms_text("x"));
+    if (ms_mem_open(&from, NULL, &err) != MS_OK) fail_msg("%s", err.message);
+    assert_int_equal(ms_append(from, MS_STR("job"), &m, &seq, &err), MS_OK);
+    assert_int_equal(ms_append(from, MS_STR("job"), &m, &other, &err), MS_OK);
+    m = ms_user_message(ms_text("amended"));
+    assert_int_equal(ms_amend(from, seq, &m, &err), MS_OK);
+    assert_int_equal(ms_note(from, seq, MS_STR("k"), ms_text("noted"), &err), MS_OK);
+    assert_int_equal(ms_location_set(from, MS_STR("job"), MS_STR("{\"a\":1}"), &err),
+                     MS_OK);
+    assert_int_equal(ms_hide(from, other, &err), MS_OK);
+    return from;
+}
+
+/* Ships all of the source, as the tool does; returns how many changes. */
+static size_t ship_all(ms_store *store, ms_store *from)
+{
+    ms_cursor it, about;
+    ms_error err;
+    const ms_msg *msg, *message;
+    ms_query q;
+    ms_pg_position at;
+    memset(&q, 0, sizeof q);
+    memset(&at, 0, sizeof at);
+    q.raw = MS_RAW_ALL;
+    assert_int_equal(ms_query_open(from, &q, &it, &err), MS_OK);
+    while ((msg = ms_next(&it)) != NULL) {
+        ms_envelope m = ms_envelope_of(msg);
+        ms_result code;
+        if (ms_kind_of(msg) == MS_KIND_MESSAGE) {
+            code = ms_pg_ship(store, MS_STR("source"), &m, 1, &err);
+            at.message = m.seq;
+        } else {
+            q.raw = MS_RAW_MESSAGES;
+            q.after_seq = m.seq - (m.seq > 0);
+            assert_int_equal(ms_query_open(from, &q, &about, &err), MS_OK);
+            message = m.seq ? ms_next(&about) : NULL;
+            code = ms_pg_ship_change(store, MS_STR("source"), msg, message, at, &err);
+            ms_cursor_close(&about, NULL);
+            at.changes++;
+        }
+        if (code != MS_OK)
+            fail_msg("kind %d: %s", (int)ms_kind_of(msg), err.message);
+    }
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    return (size_t)at.changes;
+}
+
+static void what_was_shipped_is_left_out_when_it_is_shipped_again(void **state)
+{
+    ms_pg_desc desc = desc_of(url_of("one", ""));
+    ms_store *from = changed_source();
+    ms_stat stat;
+    (void)state;
+    desc.timeout_ms = 3000;
+    ms_store *store = open_desc(&desc);
+    for (int twice = 0; twice < 2; twice++) {
+        size_t shipped = ship_all(store, from);
+        assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+        assert_int_equal(stat.messages, 1);
+        assert_int_equal(stat.hidden, 1);
+        assert_int_equal(stat.changes, shipped);
+    }
+    ms_close(store);
+    ms_close(from);
+    forget("one");
+}
+
 /* Text that no compression makes smaller. */
 static ms_str long_name(uint64_t *rng, char out[MS_KEY_MAX])
 {
@@ -888,6 +961,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_append_wins_when_all_expect_the_same),
         cmocka_unit_test(a_waiter_wakes_when_another_client_appends),
         cmocka_unit_test(names_are_data_when_they_look_like_sql),
+        cmocka_unit_test(what_was_shipped_is_left_out_when_it_is_shipped_again),
         cmocka_unit_test(names_are_kept_when_they_are_as_long_as_allowed),
         cmocka_unit_test(locations_have_the_same_buckets_on_every_host),
         cmocka_unit_test(a_client_needs_no_more_than_the_listed_privileges),
