@@ -386,7 +386,7 @@ build/check/msgstore: $(TOOL_C:tools/%.c=build/check/tool/%.o) build/check/msgst
 # Tests of every store, and of its faults, over PostgreSQL.
 PG_INC   = -isystem $(shell pg_config --includedir 2>/dev/null || echo /usr/include/postgresql)
 PG_STORE = backends/msgstore_postgres.h tests/postgres/kind.h
-PG_TESTS = $(patsubst %,build/pg/test_%,twin views change change_failing change_shared memory \
+PG_TESTS = $(patsubst %,build/pg/test_%,twin views change change_shared memory \
            find copy session) build/pg/faults build/pg/shared_memory build/msgstore
 build/pg/test_%: tests/test_%.c build/check/msgstore.o $(PG_STORE) $(shared)
 	$(call build,$(O2) -O1 -D_POSIX_C_SOURCE=200809L -DTEST_POSTGRES -Wno-unused \
