@@ -1740,8 +1740,8 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
  * first run on, as in ms_log_rewrite. The errors are those of ms_log_rewrite. One call at
  * a time for each rewrite. */
 
-/* Set the first four members, zero the others. What they point to must not change until
- * the end. */
+/* Set the first four members, zero the others. What they point to must not change, and
+ * the source stays open, until the end. MS_E_BUSY: another rewrite of the log goes on. */
 typedef struct ms_rewrite {
     ms_store *source;
     const ms_log_desc *to;
@@ -11666,10 +11666,13 @@ static ms_result ms__flash_failed(const char *what, uint32_t sector, uint32_t at
                     (uint64_t)sector * f->sector_size + at);
 }
 
-static bool ms__flash_read(const ms_flash *f, uint32_t sector, uint32_t at, void *out,
-                           uint32_t size)
+/* A read that fails ends an opening or an append. Were its bytes taken for no bytes, what
+ * stands there would be lost. */
+static ms_result ms__flash_read(const ms_flash *f, uint32_t sector, uint32_t at,
+                                void *out, uint32_t size, ms_error *err)
 {
-    return f->read(f->ctx, sector * f->sector_size + at, out, size);
+    if (f->read(f->ctx, sector * f->sector_size + at, out, size)) return MS_OK;
+    return ms__flash_failed("read", sector, at, f, err);
 }
 
 static uint32_t ms__flash_seed(uint64_t order) { return ms__seed_at(0, order); }
@@ -11731,11 +11734,13 @@ static uint32_t ms__burn_records(const ms__mem *m, const unsigned char *r, uint3
 
 /* ---- Heads and frames. */
 
-static bool ms__flash_head(const ms_flash *f, uint32_t sector, unsigned char *h)
+static ms_result ms__flash_head(const ms_flash *f, uint32_t sector, unsigned char *h,
+                                bool *holds, ms_error *err)
 {
-    return ms__flash_read(f, sector, 0, h, MS__FLASH_HEAD) &&
-           ms__get32(h) == MS__FLASH_MAGIC && ms__get32(h + 4) == f->sector_size &&
-           ms__get32(h + 24) == ms__crc32c(0, h, 24);
+    MS__TRY(ms__flash_read(f, sector, 0, h, MS__FLASH_HEAD, err));
+    *holds = ms__get32(h) == MS__FLASH_MAGIC && ms__get32(h + 4) == f->sector_size &&
+             ms__get32(h + 24) == ms__crc32c(0, h, 24);
+    return MS_OK;
 }
 
 static uint32_t ms__flash_next(const ms_flash *f) { return (f->sector + 1) % f->sectors; }
@@ -11796,19 +11801,20 @@ static ms_result ms__frame_put(ms__mem *m, const unsigned char *r, uint32_t size
 }
 
 /* F1 of a frame whose header holds. */
-static bool ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t order,
-                            uint32_t at, uint32_t size)
+static ms_result ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t order,
+                                 uint32_t at, uint32_t size, bool *holds, ms_error *err)
 {
     unsigned char bytes[64];
     uint32_t crc = ms__flash_seed(order);
     at += ms__flash_units(f, MS__FRAME_HEAD);
     for (uint32_t n; size > 0; at += n, size -= n) {
         n = (uint32_t)ms__min(size, sizeof bytes);
-        if (!ms__flash_read(f, sector, at, bytes, n)) return false;
+        MS__TRY(ms__flash_read(f, sector, at, bytes, n, err));
         crc = ms__crc32c(crc, bytes, n);
     }
-    return ms__flash_read(f, sector, at, bytes, MS__FRAME_COMMIT) &&
-           ms__get32(bytes) == crc && ms__get32(bytes + 4) == ~crc;
+    MS__TRY(ms__flash_read(f, sector, at, bytes, MS__FRAME_COMMIT, err));
+    *holds = ms__get32(bytes) == crc && ms__get32(bytes + 4) == ~crc;
+    return MS_OK;
 }
 
 /* ---- Room: the next sector is erased before an append may need it. */
@@ -11817,11 +11823,13 @@ static bool ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t order,
 static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
 {
     unsigned char h[MS__FLASH_HEAD];
+    bool holds;
     ms_flash *f = m->flash;
     ms_result result = MS_OK;
     const ms__postings *all = &m->tail.live.all;
     uint32_t x = MS__IMAGE_HEAD / 8, most = f->sector_size / (f->unit > 8 ? 16 : 8);
-    if (ms__flash_head(f, (oldest + 1) % f->sectors, h))
+    MS__TRY(ms__flash_head(f, (oldest + 1) % f->sectors, h, &holds, err));
+    if (holds)
         x = (uint32_t)ms__place_of(&m->core, &m->tail, m->tail.filled,
                                    ms__get64(h + 16) + 1, true, &result);
     uint32_t first = all->count ? ms__postings_entry(all, 0) : m->tail.filled;
@@ -11835,18 +11843,18 @@ static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
 static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
 {
     unsigned char h[MS__FLASH_HEAD];
+    bool holds;
     ms_flash *f = m->flash;
     uint32_t next = ms__flash_next(f);
     if (f->poisoned)
         return ms__fail(err, MS_E_POISONED, "an append to the flash failed at its end");
     if (f->erased) return MS_OK;
-    if (ms__flash_head(f, next, h)) {
-        if (ms__get64(h + 8) + f->sectors == f->order + 1)
-            MS__TRY(ms__flash_leave(m, next, err));
-        memset(h, 0, sizeof h);
-        if (!f->program(f->ctx, next * f->sector_size, h, MS__FLASH_HEAD))
-            return ms__flash_failed("program", next, 0, f, err);
-    }
+    MS__TRY(ms__flash_head(f, next, h, &holds, err));
+    if (holds && ms__get64(h + 8) + f->sectors == f->order + 1)
+        MS__TRY(ms__flash_leave(m, next, err));
+    memset(h, 0, sizeof h);
+    if (!f->program(f->ctx, next * f->sector_size, h, MS__FLASH_HEAD))
+        return ms__flash_failed("program", next, 0, f, err);
     f->erased = f->erase(f->ctx, next);
     return f->erased ? MS_OK : ms__flash_failed("erase", next, 0, f, err);
 }
@@ -11904,8 +11912,7 @@ static ms_result ms__flash_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
     uint64_t offset = (uint64_t)m->tail.filled * 8;
     unsigned char *r = m->buffer.base + offset;
     MS__TRY(ms__mem_place(m, &offset, size, err));
-    if (!ms__flash_read(m->flash, sector, at, r, size))
-        return ms__flash_failed("read", sector, at, m->flash, err);
+    MS__TRY(ms__flash_read(m->flash, sector, at, r, size, err));
     ms__seal_at(m->core.seed, offset, r);
     memset(&im, 0, sizeof im);
     im.base = m->buffer.base;
@@ -11931,8 +11938,7 @@ static ms_result ms__frame_take(ms__mem *m, uint32_t sector, uint32_t at, uint32
     at += ms__flash_units(f, MS__FRAME_HEAD);
     for (uint32_t end = at + size, padded; at < end; at += ms__flash_units(f, padded)) {
         ms_result code = MS_E_FULL;
-        if (!ms__flash_read(f, sector, at, h, 4))
-            return ms__flash_failed("read", sector, at, f, err);
+        MS__TRY(ms__flash_read(f, sector, at, h, 4, err));
         padded = end - at;
         if (ms__get32(h) < padded) padded = ms__padded(ms__get32(h));
         if (padded <= MS__HEADER || padded > end - at) return MS_OK;
@@ -11961,14 +11967,14 @@ static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
     for (; at < f->sector_size; at += step) {
         uint32_t n = (uint32_t)ms__min(ms__flash_units(f, MS__FRAME_HEAD),
                                        f->sector_size - at);
-        if (!ms__flash_read(f, sector, at, h, n))
-            return ms__flash_failed("read", sector, at, f, err);
+        MS__TRY(ms__flash_read(f, sector, at, h, n, err));
         uint32_t size = ms__get32(h) & ~MS__FRAME_FACTS, used = 0;
         bool frame = n >= MS__FRAME_HEAD && ms__get32(h + 4) == at &&
                      ms__get32(h + 8) == ms__frame_check(order, h) &&
                      size <= f->sector_size &&
                      at + ms__frame_span(f, size) <= f->sector_size;
-        bool whole = frame && ms__frame_holds(f, sector, order, at, size);
+        bool whole = false;
+        if (frame) MS__TRY(ms__frame_holds(f, sector, order, at, size, &whole, err));
         for (uint32_t i = 0; i < unit; i++) used += h[i] != 255;
         step = frame ? ms__frame_span(f, size) : unit;
         if (used) f->at = at + step;
@@ -11998,18 +12004,21 @@ static ms_result ms__flash_check(ms_flash *f, ms_error *err)
 static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
 {
     unsigned char h[MS__FLASH_HEAD];
+    bool holds;
     uint32_t newest = 0, n = 0;
     uint64_t order = 0;
     f->torn = 0;
     f->erased = f->poisoned = false;
     for (uint32_t i = 0; i < f->sectors; i++) {
-        if (!ms__flash_head(f, i, h) || ms__get64(h + 8) <= order) continue;
+        MS__TRY(ms__flash_head(f, i, h, &holds, err));
+        if (!holds || ms__get64(h + 8) <= order) continue;
         order = ms__get64(h + 8);
         newest = i;
     }
     for (; n < f->sectors && n < order; n++) {
         uint32_t i = (newest + f->sectors - n) % f->sectors;
-        if (!ms__flash_head(f, i, h) || ms__get64(h + 8) != order - n) break;
+        MS__TRY(ms__flash_head(f, i, h, &holds, err));
+        if (!holds || ms__get64(h + 8) != order - n) break;
     }
     m->flash = f;
     f->sector = f->sectors - 1; /* before the first one, full */
@@ -12017,7 +12026,8 @@ static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
     f->at = f->sector_size;
     while (n-- > 0) {
         uint32_t sector = (newest + f->sectors - n) % f->sectors;
-        if (ms__flash_head(f, sector, h)) /* numbers go on, whatever is left */
+        MS__TRY(ms__flash_head(f, sector, h, &holds, err));
+        if (holds) /* numbers go on, whatever is left */
             ms__gap_named(&m->tail.live.gap_seq, m->tail.live.last_seq,
                           ms__get64(h + 16));
         MS__TRY(ms__flash_scan(m, sector, order - n, err));
@@ -13780,6 +13790,7 @@ typedef struct ms__log_writer {
     bool lost_written;   /* the file has a record of it */
     uint64_t stop;       /* unbegun: how far dead bytes may reach */
     uint64_t erasures;   /* stores below the end */
+    bool rewritten;      /* a rewrite goes on, and has this handle as its source */
     uint64_t allocated;  /* the file is known to have room up to here */
     unsigned char *window; /* MAP */
     uint64_t window_start;
@@ -17745,6 +17756,31 @@ typedef struct ms__rewriting {
     uint64_t verified; /* the copy, up to here */
 } ms__rewriting;
 
+/* One rewrite at a time has the source as its own: both would write the same file. */
+static ms_result ms__hold_own(ms__rewriting *w, ms__log *log, ms_error *err)
+{
+    ms__lock_take(&log->lock);
+    bool taken = log->append.rewritten;
+    log->append.rewritten = true;
+    ms__lock_give(&log->lock);
+    if (taken)
+        return ms__fail(err, MS_E_BUSY, "another rewrite of '%s' goes on", w->path);
+    w->old = log;
+    return MS_OK;
+}
+
+static void ms__hold_give(ms__rewriting *w)
+{
+    if (!w->old) return;
+    if (w->own) {
+        ms__lock_take(&w->old->lock);
+        w->old->append.rewritten = false;
+        ms__lock_give(&w->old->lock);
+    } else {
+        ms_close(&w->old->core.store);
+    }
+}
+
 static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
                                ms_error *err)
 {
@@ -17760,11 +17796,12 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
     if (w->made && os->exact_maps) return MS_OK;
     w->own = !w->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);
+    if (w->own) return ms__hold_own(w, log, err);
     ms_log_desc d = w->to; /* this fails if the file is not a log */
     d.mode = w->made ? MS_LOG_NEW : MS_LOG_CREATE; /* of a killed creation, too */
     d.opening = MS_OPEN_NORMAL;
     d.shared = false;
-    if (!w->own) MS__TRY(ms_log_open(&store, &d, err));
+    MS__TRY(ms_log_open(&store, &d, err));
     w->old = ms__log_of(store);
     return MS_OK;
 }
@@ -17827,7 +17864,7 @@ static void ms__rewrite_free(ms__rewriting *w, bool placed)
     if (!placed && w->begun) (void)os->remove(os->ctx, w->part);
     if (!placed) (void)ms__hold_mark(w, 0, NULL);
     if (w->old && w->made && !placed) (void)os->remove(os->ctx, w->path);
-    if (w->old && !w->own) ms_close(&w->old->core.store);
+    ms__hold_give(w);
     ms_arena_deinit(&w->arena);
     if (w->path) (void)ms__resize(&alloc, w->path, w->path_size, 0);
     if (w->part) (void)ms__resize(&alloc, w->part, w->part_size, 0);

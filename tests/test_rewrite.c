@@ -426,6 +426,30 @@ static void a_reader_notices_the_new_file(void **state)
     store_close(&s);
 }
 
+static void a_second_rewrite_of_a_log_is_refused_while_one_runs(void **state)
+{
+    test_store s = log_at(4096, MS_ENGINE_AUTO);
+    bool more = true;
+    ms_error err;
+    (void)state;
+    log_open(&s);
+    append_text(s.store, "first");
+    ms_rewrite w = begun(&s, NULL), other = rewrite_of(&s, NULL);
+    assert_int_equal(ms_rewrite_run(&other, 0, &more, &err), MS_E_BUSY);
+    assert_int_equal(ms_rewrite_end(&other, NULL, NULL), MS_OK);
+    assert_int_equal(ms_log_rewrite(s.store, &s.log, true, NULL, NULL, &err), MS_E_BUSY);
+    assert_true(run(&w, 0, &more));
+    ms_close(switched(&s, &w));
+    assert_int_equal(append_text(s.store, "second"), 2);
+    w = begun(&s, NULL); /* one that is given up makes room for another */
+    assert_int_equal(ms_rewrite_end(&w, NULL, NULL), MS_OK);
+    w = begun(&s, NULL);
+    assert_true(run(&w, 0, &more));
+    ms_close(switched(&s, &w));
+    assert_int_equal(append_text(s.store, "third"), 3);
+    store_close(&s);
+}
+
 static void an_end_is_refused_when_the_copy_is_behind_the_disk(void **state)
 {
     test_store s = log_at(4096, MS_ENGINE_AUTO);
@@ -820,6 +844,7 @@ int main(void)
         cmocka_unit_test(a_new_file_has_the_newest_messages_with_their_notes_and_facts),
         cmocka_unit_test(a_rewrite_keeps_the_newest_by_each_rule),
         cmocka_unit_test(an_empty_log_is_rewritten),
+        cmocka_unit_test(a_second_rewrite_of_a_log_is_refused_while_one_runs),
         cmocka_unit_test(a_reader_notices_the_new_file),
         cmocka_unit_test(an_end_is_refused_when_the_copy_is_behind_the_disk),
         cmocka_unit_test(a_redaction_ends_a_rewrite),
