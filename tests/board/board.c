@@ -6,7 +6,8 @@
  * With BOARD_RING and BOARD_FLASH: the buffer is a ring, which drops its oldest messages;
  * a store in flash goes on after power failed in the middle of an append.
  *
- * Prints "ok NAME", "FAIL NAME: reason" and "figure NAME: N" lines. */
+ * Prints "ok NAME", "FAIL NAME: reason", "figure NAME: N" and "cost NAME: MEAN LONGEST"
+ * lines; a cost is a number of instructions. */
 #define MSGSTORE_STATIC
 #define MSGSTORE_IMPLEMENTATION
 #define MSGSTORE_FREESTANDING
@@ -47,6 +48,33 @@ static void figure(const char *name, unsigned n)
     put(name);
     put(": ");
     put_number(n);
+    put("\n");
+}
+
+/* Instructions of the calls of one kind. */
+typedef struct cost {
+    unsigned n, longest;
+    uint32_t sum, begun;
+} cost;
+
+static void cost_begin(cost *c) { c->begun = timer(); }
+
+static void cost_end(cost *c)
+{
+    unsigned took = instructions(c->begun);
+    c->n++;
+    c->sum += took / 8; /* that of 1,500 appends fits 32 bits */
+    if (took > c->longest) c->longest = took;
+}
+
+static void cost_print(const cost *c, const char *name)
+{
+    put("cost ");
+    put(name);
+    put(": ");
+    put_number(c->sum / c->n * 8);
+    put(" ");
+    put_number(c->longest);
     put("\n");
 }
 
@@ -96,7 +124,7 @@ static unsigned count(ms_store *store, const ms_query *query)
     return ms_cursor_close(&it, NULL) == MS_OK ? n : ~0u;
 }
 
-static unsigned count_view(ms_store *store, unsigned view, ms_str agent)
+static unsigned count_view(ms_store *store, unsigned view, ms_str agent, size_t limit)
 {
     ms_query query;
     memset(&query, 0, sizeof query);
@@ -105,6 +133,7 @@ static unsigned count_view(ms_store *store, unsigned view, ms_str agent)
     query.agent_key = agent;
     query.agent_keys = &agent;
     query.n_agent_keys = 1;
+    query.limit = limit;
     return count(store, &query);
 }
 
@@ -129,25 +158,37 @@ static unsigned history(ms_store *store, const char *last)
 static void first_life(void)
 {
     int64_t now = 0;
-    unsigned n = 0, users;
+    unsigned n = 0, users, n10;
     uint64_t seq;
+    cost c = {0, 0, 0, 0};
     ms_mem_desc desc = describe(&now);
     ms_store *store;
     ms_str image;
     if (ms_mem_open(&store, &desc, NULL) != MS_OK) { check(0, "open"); return; }
-    while (append(store, n, &seq) == MS_OK) n++;
+    for (;; n++) {
+        cost_begin(&c);
+        if (append(store, n, &seq) != MS_OK) break;
+        cost_end(&c);
+    }
+    cost_print(&c, "append");
     figure("messages of 17 bytes in 32 KiB", n);
     check(n >= BOARD_MESSAGES,
           "no_fewer_messages_fit_than_before");
     users = (n + 7) / 8;
-    check(count_view(store, MS_VIEW_TIMELINE, MS_STR("goblin")) == n, "timeline_has_all");
-    check(count_view(store, MS_VIEW_CONVERSATION, MS_STR("goblin")) == users,
+    check(count_view(store, MS_VIEW_TIMELINE, MS_STR("goblin"), 0) == n, "timeline_has_all");
+    check(count_view(store, MS_VIEW_CONVERSATION, MS_STR("goblin"), 0) == users,
           "conversation_has_the_users_messages");
-    check(count_view(store, MS_VIEW_AGENT, MS_STR("goblin")) == n / 2,
+    check(count_view(store, MS_VIEW_AGENT, MS_STR("goblin"), 0) == n / 2,
           "an_agent_has_its_observations");
-    check(count_view(store, MS_VIEW_TEAM, MS_STR("troll")) == (n + 1) / 2,
+    check(count_view(store, MS_VIEW_TEAM, MS_STR("troll"), 0) == (n + 1) / 2,
           "a_team_has_its_members_messages");
-    check(count_view(store, MS_VIEW_GLOBAL, MS_STR("goblin")) == 0, "nothing_is_global");
+    check(count_view(store, MS_VIEW_GLOBAL, MS_STR("goblin"), 0) == 0, "nothing_is_global");
+    memset(&c, 0, sizeof c);
+    cost_begin(&c);
+    n10 = count_view(store, MS_VIEW_TIMELINE, MS_STR("goblin"), 10);
+    cost_end(&c);
+    cost_print(&c, "view");
+    check(n10 == 10, "a_view_has_the_newest_ten");
     image = ms_mem_image(store);
     memcpy(flash_begin + 16, image.ptr, image.len);
     memcpy(flash_begin + 8, &image.len, sizeof image.len);
@@ -158,6 +199,7 @@ static void first_life(void)
 static void second_life(void)
 {
     int64_t now = 1000000000;
+    cost c = {0, 0, 0, 0};
     unsigned n;
     size_t len;
     uint64_t seq = 0;
@@ -167,7 +209,15 @@ static void second_life(void)
     memcpy(&n, flash_begin + 4, sizeof n);
     memcpy(&len, flash_begin + 8, sizeof len);
     memcpy(buffer, flash_begin + 16, len);
+    cost_begin(&c);
     if (ms_mem_attach(&store, &desc, NULL, NULL) != MS_OK) { check(0, "attach"); return; }
+    cost_end(&c);
+    cost_print(&c, "attach");
+    memset(&c, 0, sizeof c);
+    cost_begin(&c);
+    (void)history(store, "");
+    cost_end(&c);
+    cost_print(&c, "history");
     check(ms_store_stat(store, &stat, NULL) == MS_OK && stat.messages == n,
           "the_image_has_all_messages_after_a_power_cut");
     check(append(store, n, &seq) == MS_E_FULL && seq == 0, "a_full_store_says_so");
@@ -183,6 +233,7 @@ static void second_life(void)
 static void ring_life(void)
 {
     int64_t now = 0;
+    cost c = {0, 0, 0, 0};
     unsigned n = 0;
     uint64_t seq = 0;
     ms_mem_desc desc = describe(&now);
@@ -190,7 +241,12 @@ static void ring_life(void)
     ms_stat stat;
     desc.drop_oldest = true;
     if (ms_mem_open(&store, &desc, NULL) != MS_OK) { check(0, "open_ring"); return; }
-    while (n < 1000 && append(store, n, &seq) == MS_OK) n++;
+    for (; n < 1000; n++) {
+        cost_begin(&c);
+        if (append(store, n, &seq) != MS_OK) break;
+        cost_end(&c);
+    }
+    cost_print(&c, "ring");
     check(n == 1000 && seq == 1000, "a_ring_never_is_full");
     check(ms_store_stat(store, &stat, NULL) == MS_OK && stat.dropped > 0 &&
               stat.messages + stat.dropped == n,
@@ -230,6 +286,7 @@ static bool flash_erase(void *ctx, uint32_t sector)
 static void flash_life(int again)
 {
     static ms_flash flash;
+    cost c = {0, 0, 0, 0};
     int64_t now = 0;
     unsigned n = 0;
     uint64_t seq = 0, acknowledged;
@@ -256,7 +313,12 @@ static void flash_life(int again)
         check(history(store, "goblin sees you07") > 0, "a_history_of_a_flash_is_read");
         return;
     }
-    while (n < 1500 && append(store, n, &seq) == MS_OK) n++;
+    for (; n < 1500; n++) {
+        cost_begin(&c);
+        if (append(store, n, &seq) != MS_OK) break;
+        cost_end(&c);
+    }
+    cost_print(&c, "flash");
     check(n == 1500 && seq == n, "a_flash_never_is_full");
     memcpy(flash_begin + 8, &seq, sizeof seq);
     put("power is cut in an append\n");

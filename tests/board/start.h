@@ -47,6 +47,26 @@ static void power_cut(void)
     for (;;) {}
 }
 
+/* The system timer counts down at 25 MHz. With -icount shift=0 an instruction takes 1 ns. */
+#define INSTRUCTIONS_A_TICK 40u
+
+static uint32_t timer(void)
+{
+    volatile uint32_t *t = (volatile uint32_t *)(uintptr_t)0xe000e010;
+    if (t[0] == 0) {
+        t[1] = 0xffffff;
+        t[2] = 0;
+        t[0] = 5; /* on, with the processor's clock */
+    }
+    return t[2];
+}
+
+/* Instructions since the timer had a value. */
+static unsigned instructions(uint32_t since)
+{
+    return ((since - timer()) & 0xffffff) * INSTRUCTIONS_A_TICK;
+}
+
 int main(void);
 
 /* Before main: RAM holds garbage, as after power came back; the stack is painted, so that
