@@ -2943,13 +2943,29 @@ static uint64_t ms__align8(uint64_t n) { return (n + 7) & ~(uint64_t)7; }
 #define MS__CRC16(i) MS__CRC4(i), MS__CRC4(i + 4), MS__CRC4(i + 8), MS__CRC4(i + 12)
 #define MS__CRC64(i) MS__CRC16(i), MS__CRC16(i + 16), MS__CRC16(i + 32), MS__CRC16(i + 48)
 
+/* With -Os the table has the highest four bits of a byte alone. */
+#if MS__SMALL
+#define MS__CRC_HIGH(i) \
+    MS__CRC1(i), MS__CRC1(i + 16), MS__CRC1(i + 32), MS__CRC1(i + 48)
+static const uint32_t ms__crc_table[16] = {MS__CRC_HIGH(0), MS__CRC_HIGH(64),
+                                           MS__CRC_HIGH(128), MS__CRC_HIGH(192)};
+#else
 static const uint32_t ms__crc_table[256] = {MS__CRC64(0), MS__CRC64(64), MS__CRC64(128),
                                             MS__CRC64(192)};
+#endif
 
 static uint32_t ms__crc32c_table(uint32_t crc, const unsigned char *p, size_t n)
 {
     crc = ~crc;
-    for (size_t i = 0; i < n; i++) crc = crc >> 8 ^ ms__crc_table[(crc ^ p[i]) & 0xff];
+    for (size_t i = 0; i < n; i++) {
+        crc ^= p[i];
+#if MS__SMALL
+        crc = crc >> 4 ^ ms__crc_table[crc & 15];
+        crc = crc >> 4 ^ ms__crc_table[crc & 15];
+#else
+        crc = crc >> 8 ^ ms__crc_table[crc & 0xff];
+#endif
+    }
     return ~crc;
 }
 
@@ -13737,6 +13753,7 @@ typedef struct ms__log_file {
     ms_file handle;
     bool is_open;
     bool folder_synced;
+    bool rewritten; /* a rewrite goes on, and has this handle as its source */
     ms_os_stat stat;
     ms__fork_mark fork_mark;
     uint64_t boot;
@@ -13790,7 +13807,6 @@ typedef struct ms__log_writer {
     bool lost_written;   /* the file has a record of it */
     uint64_t stop;       /* unbegun: how far dead bytes may reach */
     uint64_t erasures;   /* stores below the end */
-    bool rewritten;      /* a rewrite goes on, and has this handle as its source */
     uint64_t allocated;  /* the file is known to have room up to here */
     unsigned char *window; /* MAP */
     uint64_t window_start;
@@ -17760,8 +17776,8 @@ typedef struct ms__rewriting {
 static ms_result ms__hold_own(ms__rewriting *w, ms__log *log, ms_error *err)
 {
     ms__lock_take(&log->lock);
-    bool taken = log->append.rewritten;
-    log->append.rewritten = true;
+    bool taken = log->file.rewritten;
+    log->file.rewritten = true;
     ms__lock_give(&log->lock);
     if (taken)
         return ms__fail(err, MS_E_BUSY, "another rewrite of '%s' goes on", w->path);
@@ -17774,7 +17790,7 @@ static void ms__hold_give(ms__rewriting *w)
     if (!w->old) return;
     if (w->own) {
         ms__lock_take(&w->old->lock);
-        w->old->append.rewritten = false;
+        w->old->file.rewritten = false;
         ms__lock_give(&w->old->lock);
     } else {
         ms_close(&w->old->core.store);

@@ -390,8 +390,8 @@ END
 gcc -std=c99 -Os -DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG -DMSGSTORE_IMPLEMENTATION \
     -x c -c msgstore.h -o \$dir/store.o
 text=\$(size \$dir/store.o | awk 'NR == 2 { print \$1 }')
-echo "note: \$text bytes of code, at most 106496"
-[ "\$text" -le 106496 ]
+echo "note: \$text bytes of code, at most 105472"
+[ "\$text" -le 105472 ]
 END
 fi
 check MSGSTORE_STB_DS <<END
