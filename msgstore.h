@@ -399,7 +399,7 @@ MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message
  * also if the text was not checked. Members are found by scanning, so visit an object
  * with an iterator when you want several. RFC 8259; of its open points: numbers of any
  * size are accepted and kept as spelled, a byte order mark is refused, lone surrogate
- * escapes and bad UTF-8 are refused unless the options say repair, of equal member
+ * escapes and bad UTF-8 are refused unless the options allow repair, of equal member
  * names the last counts. */
 
 typedef enum ms_json_kind {
@@ -2152,7 +2152,7 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
  *     desc.arena = &arena;
  *     ms_project(&desc, ms_buf_write, &buf, &report, &err);
  *
- * The same input gives the same bytes. A list that is projected, read and projected
+ * The same input makes the same bytes. A list that is projected, read and projected
  * again is the same. While the window's start stays, more messages only change the end
  * of the list, from the turn that they belong to, so that a provider's prompt cache
  * holds. The messages must come in order of sequence (a timeline), not in blocks.
@@ -23042,8 +23042,9 @@ static ms_result ms__anthropic_begin(ms__reader *r, size_t base, ms_envelope *m,
 }
 
 static const ms__format ms__anthropic = {
-    'a', ms__anthropic_shapes, MS__ANTHROPIC_SHAPES, NULL, ms__anthropic_block, ms__side_unit,
-    ms__anthropic_element, MS__LISTS_ALL, MS__PAIRS_IDS, ms__anthropic_begin};
+    'a', ms__anthropic_shapes, MS__ANTHROPIC_SHAPES, NULL, ms__anthropic_block,
+    ms__side_unit, ms__anthropic_element, MS__LISTS_ALL, MS__PAIRS_IDS,
+    ms__anthropic_begin};
 
 
 /* ==== [fmt-gemini] the parts of gemini ===============================================
@@ -25995,9 +25996,9 @@ static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
     ms__bit_flow(a, b);
 }
 
-/* Adds to a call: its name and its arguments are at paths of the object. Some servers give
- * every call the index 0, others give every part of a call another id: a new id with a
- * name begins another call. */
+/* Adds to a call: its name and its arguments are at paths of the object. Some servers
+ * give every call the index 0, others give every part of a call another id: a new id
+ * with a name begins another call. */
 static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
                             const char *name, const char *args)
 {
@@ -26025,8 +26026,8 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 
 /* ---- The events of each provider. */
 
-/* A message or a delta of chat completions. Mistral's content is a list of parts. OpenRouter,
- * Groq and vLLM call DeepSeek's reasoning_content reasoning, or send both. */
+/* A message or a delta of chat completions. Mistral's content is a list of parts.
+ * OpenRouter, Groq and vLLM call DeepSeek's reasoning_content reasoning, or send both. */
 static void ms__answer_chat(ms_answer_stream *a, ms_str event)
 {
     ms_str m = ms__at(event, "choices.0.message");
