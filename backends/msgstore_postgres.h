@@ -1168,6 +1168,7 @@ typedef struct ms__pg_batch {
     ms_pg_position at;        /* of a change */
     bool uncertain;           /* an earlier attempt was sent */
     uint64_t hidden;          /* by a HIDE */
+    uint64_t newest;          /* with the caller's numbers: on the other servers */
     unsigned char ticket[20];
 } ms__pg_batch;
 
@@ -1613,7 +1614,22 @@ static ms_result ms__pg_expect(ms__pg_batch *b, ms__pg_line *line, ms_error *err
     return ms_error_set(err, MS_E_CONFLICT, text);
 }
 
-/* The caller's numbers must rise, and be larger than all on the server. */
+/* The newest number on the servers, each by itself. */
+static ms_result ms__pg_newest_of_all(ms__pg *s, uint64_t *newest, ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    ms__pg_start(&q, ms__pg_newest);
+    for (size_t i = 0; i < s->n_servers; i++) {
+        MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
+        uint64_t seq = (uint64_t)ms__pg_int(r, 0, 0);
+        if (seq > *newest) *newest = seq;
+        PQclear(r);
+    }
+    return MS_OK;
+}
+
+/* The caller's numbers must rise, and be larger than all in the store. */
 static ms_result ms__pg_kept(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
                              ms_error *err)
 {
@@ -1623,6 +1639,7 @@ static ms_result ms__pg_kept(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *
     MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     uint64_t last = (uint64_t)ms__pg_int(r, 0, 0);
     PQclear(r);
+    if (b->newest > last) last = b->newest;
     for (size_t i = 0; i < b->n; i++) {
         uint64_t seq = b->rows[i].m->seq;
         if (b->rows[i].known) continue;
@@ -1744,6 +1761,8 @@ static ms_result ms__pg_store_batch(ms__pg_batch *b, ms_str location,
     uint64_t newest = 0;
     MS__PG_TRY(ms__pg_check(b->s, true, err));
     ms_result code = ms__pg_batch_fill(b, location, messages, n, err);
+    if (code == MS_OK && b->opts->keep_seq && b->s->n_servers > 1)
+        code = ms__pg_newest_of_all(b->s, &b->newest, err);
     if (code == MS_OK) code = ms__pg_call(b->s, b->server, ms__pg_append_step, b, err);
     for (size_t i = 0; i < n && code == MS_OK; i++) {
         const ms__pg_row *row = &b->rows[i];

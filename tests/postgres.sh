@@ -77,15 +77,15 @@ compiled()
 suites()
 {
     run 'C99, C++11, Windows' compiled
-    quick one || exit 1
-    MS_TEST_PG=$(bash $server url "$folder/one")
+    quick suites || exit 1
+    MS_TEST_PG=$(bash $server url "$folder/suites")
     export MS_TEST_PG
     # The twin compares 10,000 histories.
     MS_TEST_SCALE=${MS_TEST_SCALE:-100} run test_twin build/pg/test_twin
     for suite in views change change_shared memory find copy session; do
         MS_TEST_SCALE=${MS_TEST_SCALE:-10} run "test_$suite" "build/pg/test_$suite"
     done
-    bash $server stop "$folder/one"
+    bash $server stop "$folder/suites"
     unset MS_TEST_PG
 }
 
@@ -163,17 +163,18 @@ example()
 }
 
 : >"$folder/tally"
-jobs=()
-for part in ${*:-suites tool example sharded faults}; do
+running=0
+over() { wait -n || failed=1; running=$((running - 1)); }
+for part in ${*:-sharded suites faults tool example}; do
+    [ $running -lt 2 ] || over
     (
         trap - EXIT
         $part
         exit "$failed"
     ) &
-    jobs+=($!)
-    [ ${#jobs[@]} -lt 2 ] || { wait "${jobs[0]}" || failed=1; jobs=("${jobs[1]}"); }
+    running=$((running + 1))
 done
-wait "${jobs[0]}" || failed=1
+while [ $running -gt 0 ]; do over; done
 sort "$folder/tally" | uniq
 [ "$failed" -eq 0 ] && echo 'postgres: all passed' || echo 'postgres: FAILED'
 exit "$failed"

@@ -90,7 +90,7 @@ static inline ms_result pg_make(pg_place *p, unsigned place, ms_error *err)
         list[desc.n_urls++] = urls[i];
     }
     desc.urls = list;
-    desc.partitions = place % 2 == 0 ? 2 : 1;
+    desc.partitions = desc.n_urls > 1 ? 1 : 2; /* planning is quicker without */
     MS__PG_TRY(ms_pg_open(&p->store, &desc, err));
     if (!registered) atexit(pg_close_all);
     registered = true;
