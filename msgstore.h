@@ -15737,12 +15737,39 @@ static int ms__log_disk(ms__log *log, bool apart)
     return failed;
 }
 
+/* Makes the file's name durable: syncs its folder, once a handle, before anything of the
+ * file is reported as durable. A folder that the process may not read is left alone. One
+ * that cannot be opened for want of descriptors or memory poisons nothing. apart: other
+ * threads append meanwhile. */
+static ms_result ms__log_folder_now(ms__log *log, bool apart, ms_error *err)
+{
+    if (log->file.folder_synced) return MS_OK;
+    if (apart) ms__lock_give(&log->lock);
+    int failed = ms__os_folder_done(log->os, log->file.path);
+    if (apart) ms__lock_take(&log->lock);
+    if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
+        return ms__os_fail(err, failed, "syncing the folder of", log->file.path);
+    if (failed != 0 && failed != EACCES && failed != EPERM)
+        return ms__log_poison(log, failed, "syncing the folder of", err);
+    log->file.folder_synced = true;
+    return MS_OK;
+}
+
+static ms_result ms__log_folder(ms__log *log, ms_error *err)
+{
+    ms__lock_take(&log->lock);
+    ms_result code = ms__log_folder_now(log, true, err);
+    ms__lock_give(&log->lock);
+    return code;
+}
+
 /* Runs one sync of all that is visible now, and stores a checkpoint of it. confirm: syncs
  * the checkpoint, too, before anything counts as durable. Then it returns MS_E_BUSY where
  * other writers kept the lock that storing the checkpoint needs. */
 static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_error *err)
 {
     ms__log_durable *d = &log->durable;
+    if (!apart) MS__TRY(ms__log_folder_now(log, false, err)); /* else the caller did */
     uint64_t end = log->end, seq = log->sum.last_seq;
     ms_result code = MS_OK;
     if (apart) {
@@ -15788,28 +15815,6 @@ static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error 
                       0);
     }
     return MS_OK;
-}
-
-/* Makes the file's name durable: syncs its folder, once a handle, before the first append
- * that needs it is visible. A folder that the process may not read is left alone. One
- * that cannot be opened for want of descriptors or memory poisons nothing. */
-static ms_result ms__log_folder(ms__log *log, ms_error *err)
-{
-    ms_result code = MS_OK;
-    ms__lock_take(&log->lock);
-    bool synced = log->file.folder_synced;
-    ms__lock_give(&log->lock);
-    if (synced) return MS_OK;
-    int failed = ms__os_folder_done(log->os, log->file.path); /* not under the lock */
-    ms__lock_take(&log->lock);
-    if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
-        code = ms__os_fail(err, failed, "syncing the folder of", log->file.path);
-    else if (failed != 0 && failed != EACCES && failed != EPERM)
-        code = ms__log_poison(log, failed, "syncing the folder of", err);
-    else
-        log->file.folder_synced = true;
-    ms__lock_give(&log->lock);
-    return code;
 }
 
 /* ---- Syncing, for all threads that wait. */

@@ -318,6 +318,9 @@ controls()
     control old_file_of_a_rewrite_not_synced gcc test_log_sync \
         a_rewrite_loses_nothing_when_it_is_killed_before_its_name_is_durable 100 \
         ms__rewrite_sync 'ms__os_sync_done(w->to.os, w->old->file.handle);' '0;'
+    control name_of_a_replaced_file_not_synced gcc test_log_sync \
+        a_new_file_is_durable_with_its_name_when_its_writer_was_poisoned 100 \
+        ms__log_sync_now 'if (!apart) MS__TRY(ms__log_folder_now(log, false, err));' ''
     control durable_end_of_a_rewrite_overtaken gcc test_log_sync \
         a_new_file_has_all_that_is_durable_when_the_source_synced_after_the_copy 100 \
         ms__rewrite_covers 'durable <= w->covered' 'true'

@@ -148,6 +148,14 @@ static const scenario rows[] = {
     {"a_rewrite_loses_nothing_when_it_is_killed_before_its_name_is_durable", 0, 0, 0,
      "open; long 300 x20; at sync_folder 2 {keep kill}; rewrite; acted; on;"
      "open; durable 20; cuts"},
+    /* bytes of the new file are durable once its name is: the next writer syncs both */
+    {"a_new_file_is_durable_with_its_name_when_its_writer_was_poisoned", 0, 0, 0,
+     "open; long 300 x20; begin; run; end; other say b;"
+     "at sync_folder 1 fail EIO; other sync -> POISONED; at none; close; other close;"
+     "open; say c; durable 21; cuts"},
+    {"a_new_file_is_durable_with_its_name_when_its_writer_was_killed_in_an_append", 0, 0, 0,
+     "open; long 300 x20; begin; run; end; other say b x2; at write 1 {} {keep kill};"
+     "other batch 3 700; on; open; say c; cuts"},
     /* appends to the old file would be durable in a file without a name */
     {"a_source_refuses_appends_when_its_new_name_may_not_be_durable", 0, 0, 0,
      "open each; say a x3; at sync_folder 2+ fail EMFILE; rewrite -> POISONED;"
