@@ -250,19 +250,16 @@ controls()
 {
     # What makes bytes durable, and tells so in the right order.
 
-    control log_not_synced gcc test_power \
-        nothing_durable_is_lost_when_power_is_lost 20 \
+    control log_not_synced gcc test_power nothing_durable_is_lost_when_power_is_lost 20 \
         ms__os_sync_done 'int code = os->sync(os->ctx, file);' 'int code = 0;'
-    control head_not_synced gcc test_power \
-        nothing_durable_is_lost_when_power_is_lost 40 \
+    control head_not_synced gcc test_power nothing_durable_is_lost_when_power_is_lost 40 \
         ms__super_durable \
         'if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);' ''
     control each_append_not_synced gcc test_log_writers each_append_syncs_in_mode_each 100 \
         ms__sync_due 'if (log->opts.sync == MS_SYNC_EACH) return true;' \
         'if (log->opts.sync == MS_SYNC_EACH) return false;'
     control name_of_a_new_log_not_synced gcc test_log_sync \
-        a_new_log_keeps_its_name_when_power_is_lost 100 \
-        ms__super_durable \
+        a_new_log_keeps_its_name_when_power_is_lost 100 ms__super_durable \
         'if (failed == 0 && folder) failed = ms__os_folder_done(log->os, log->file.path);' ''
     control name_of_a_log_not_synced gcc test_log_sync \
         a_log_keeps_its_name_when_its_creator_synced_nothing 100 \
@@ -295,8 +292,7 @@ controls()
         a_conversation_stays_when_an_index_record_is_damaged 100 \
         ms__summary_find 'place)) return UINT32_MAX;' 'place)) return 0;'
     control erased_meanwhile_taken_for_synced gcc test_log_sync \
-        an_erasure_is_synced_again_when_it_came_while_ 100 \
-        ms__durable_move \
+        an_erasure_is_synced_again_when_it_came_while_ 100 ms__durable_move \
         'if (log->durable.syncing && end > log->durable.erased) end = log->durable.erased;' ''
     control zeros_ahead_that_failed_ignored gcc test_log_recover \
         appends_go_on_when_there_is_room_again 100 \
@@ -313,8 +309,7 @@ controls()
         ms__log_file_once 'map = map && log->file.stat.keeps_room &&' 'map = map &&'
     control unsynced_of_this_boot_taken_for_durable gcc test_log_sync \
         what_was_not_synced_is_not_reported_durable_when_its_writer_was_killed 100 \
-        ms__log_attach_content '!same && !salvage ? proven : 0' \
-        '!salvage ? proven : 0'
+        ms__log_attach_content '!same && !salvage ? proven : 0' '!salvage ? proven : 0'
     control old_file_of_a_rewrite_not_synced gcc test_log_sync \
         a_rewrite_loses_nothing_when_it_is_killed_before_its_name_is_durable 100 \
         ms__rewrite_sync 'ms__os_sync_done(w->to.os, w->old->file.handle);' '0;'
@@ -380,8 +375,7 @@ controls()
         an_append_is_refused_when_a_rewrite_takes_the_place 100 \
         ms__log_stays 'if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;' 'return MS_OK;'
     control expect_before_key gcc test_log_place \
-        a_retry_with_keys_succeeds_when_the_end_has_moved 100 \
-        ms__core_append \
+        a_retry_with_keys_succeeds_when_the_end_has_moved 100 ms__core_append \
         'if (code == MS_OK && some) code = ms__expect_check(core, run->opts, err);' \
         'if (code == MS_OK) code = ms__expect_check(core, run->opts, err);'
     control found_bytes_not_proven gcc test_log_sync \
@@ -455,8 +449,7 @@ controls()
         a_watermark_is_ignored_when_it_is_from_before_the_restart 100 \
         ms__mark_trusted 'w.boot == log->file.boot &&' ''
     control mark_of_a_copy_believed gcc test_log_recover \
-        a_copy_reads_as_after_a_crash_when_a_writer_ran_beside_it 100 \
-        ms__mark_trusted \
+        a_copy_reads_as_after_a_crash_when_a_writer_ran_beside_it 100 ms__mark_trusted \
         'w.device == log->file.stat.device &&' '' \
         ms__mark_trusted 'w.inode == log->file.stat.inode &&' ''
 
@@ -544,8 +537,7 @@ controls()
         an_append_is_not_shown_when_its_commit_is_missing 100 \
         ms__log_find_end \
         'if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;' 'committed = s.at;'
-    control commit_on_every_record gcc test_power \
-        nothing_durable_is_lost_when_power_is_lost 20 \
+    control commit_on_every_record gcc test_power nothing_durable_is_lost_when_power_is_lost 20 \
         ms__run_seal '(flags | (i == last ? MS_FLAG_COMMIT : 0))' '(flags | MS_FLAG_COMMIT)'
     control damage_taken_for_the_end gcc test_corrupt \
         log_loses_one_message_when_a_bit_flips 50 \
@@ -670,7 +662,7 @@ controls()
     control lock_of_a_replaced_file_kept gcc test_log_sync \
         a_lock_is_taken_again_when_the_file_was_replaced_before_it 100 \
         ms__log_file_open 'if (!log->writer || ms__log_in_place(log)) break;' 'break;'
-    control place_of_a_rewrite_not_held gcc test_log_place \
+    control place_of_a_rewrite_not_held gcc test_log_sync \
         another_process_is_busy_when_a_rewrite_takes_the_place 100 \
         ms__rewrite_open 'MS__TRY(ms__hold_take(w, source, replace, err));' ''
     control child_of_fork_let_in gcc test_log_lock a_forked_child_is_refused 100 \

@@ -280,27 +280,6 @@ static inline void disk_load(disk *d, const void *bytes, size_t size)
     d->there = true;
 }
 
-/* What a power loss leaves of `from`, to `to`, in another boot: of each sector, or page,
- * that was not synced the old or the new content; the old or the new size. */
-static inline void disk_cut(disk *to, const disk *from, uint64_t *rng)
-{
-    static const unsigned odds[] = {0, 1, 5, 9, 10};
-    size_t grain = test_one_in(rng, 2) ? 512 : 4096;
-    unsigned odd = odds[test_below(rng, 5)];
-    bool old_size = from->size > from->synced_size && test_one_in(rng, 3);
-    size_t size = (size_t)(old_size ? from->synced_size : from->size);
-    if (!disk_resize(to, size)) abort();
-    for (size_t at = 0; at < size; at += grain) {
-        size_t n = size - at < grain ? size - at : grain;
-        bool fresh = test_below(rng, 10) < odd;
-        memcpy(to->rw + at, (fresh ? from->ro : from->synced) + at, n);
-    }
-    disk_keep(to);
-    to->there = true;
-    to->boot = from->boot + 1;
-    to->inode = from->inode;
-}
-
 /* There is no file any more, nobody has its lock, and nothing is durable. */
 static inline void disk_clear(disk *d)
 {

@@ -15,6 +15,9 @@
  *   close; sync; tick
  *   say TEXT [xN]; long BYTES [xN]; batch N [BYTES]; amend SEQ TEXT; redact SEQ
  *   rewrite [NEWEST]          in place
+ *   rewrite elsewhere         at another path; `open` and `left` take the word, too
+ *   names N; absent           how many files there are; that there is no other one
+ *   exact                     maps cannot reach beyond the end of the file
  *   last N; first N           the number of the last message that was appended, and of
  *                             the first one of its batch
  *   sees N [damaged|any]      how many messages this handle sees, and the cursor's result
@@ -61,6 +64,7 @@
 #include <ctype.h>
 
 #define SCENARIO_LOG "log.msl"
+#define SCENARIO_OTHER "other.msl"
 
 enum {
     SCENARIO_DISKS = 5,
@@ -265,7 +269,7 @@ static inline ms_log_desc world_desc(world *w, ms_log_mode mode, const ms_os *os
 {
     ms_log_desc desc;
     memset(&desc, 0, sizeof desc);
-    desc.path = SCENARIO_LOG;
+    desc.path = step_has(w, "elsewhere") ? SCENARIO_OTHER : SCENARIO_LOG;
     desc.mode = mode;
     desc.os = os;
     desc.engine = mode == MS_LOG_READ ? MS_ENGINE_AUTO : w->engine;
@@ -384,10 +388,24 @@ static inline void step_rewrite(world *w)
     ms_error err;
     ms_keep keep;
     ms_log_desc desc = world_desc(w, MS_LOG_WRITE, &w->trips[w->at].os);
+    bool replace = !step_has(w, "elsewhere");
     memset(&keep, 0, sizeof keep);
-    keep.newest = number_or(w, 1, 0);
-    step_must(w, ms_log_rewrite(store_of(w), &desc, true, keep.newest > 0 ? &keep : NULL,
-                                NULL, &err), &err);
+    if (replace) keep.newest = number_or(w, 1, 0);
+    step_must(w, ms_log_rewrite(store_of(w), &desc, replace,
+                                keep.newest > 0 ? &keep : NULL, NULL, &err), &err);
+}
+
+/* Maps cannot reach beyond the end of the file, so that growing needs another one. */
+static inline void step_exact(world *w) { w->trips[w->at].os.exact_maps = true; }
+
+static inline void step_names(world *w)
+{
+    step_equals(w, "names", number(w, 1), (uint64_t)w->disks[w->at].folder.count);
+}
+
+static inline void step_absent(world *w)
+{
+    if (sim_at(&w->disks[w->at], SCENARIO_OTHER) != NULL) step_fails(w, "it is there");
 }
 
 static inline void step_last(world *w) { step_compares(w, 1, "number", w->seq, 0); }
@@ -832,6 +850,7 @@ static inline const scenario_step *step_find(const world *w, const char *word)
         {"put64", step_put64}, {"zero", step_zero}, {"truncate", step_truncate},
         {"damage", step_damage}, {"keeps", step_keeps}, {"has", step_has_kept},
         {"says", step_says}, {"sound", step_sound}, {"unsynced", step_unsynced},
+        {"exact", step_exact}, {"names", step_names}, {"absent", step_absent},
         {"acted", step_acted},
         {"contains", step_contains}, {"lacks", step_lacks}, {"zeros", step_zeros},
         {"is", step_is}, {"lies", step_lies}, {"honest", step_honest}};

@@ -1188,14 +1188,6 @@ static inline bool sim_cuts_next(sim_cuts *c, sim_disk *to)
     return true;
 }
 
-/* Cuts so that of what was not synced nothing is left. */
-static inline void sim_cut_unsynced(sim_cuts *c, sim_disk *d, sim_disk *to)
-{
-    sim_cuts_begin(c, d, 0, 0, 0, 1);
-    memset(c->take, 0, (size_t)d->n_units);
-    sim_cut(c, to);
-}
-
 
 /* ---- what a kill leaves ---- */
 

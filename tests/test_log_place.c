@@ -30,79 +30,6 @@ static ms_store *begin_rewrite(ms_log_desc *to)
     return must_open(&from);
 }
 
-static int no_room(void *ctx, ms_file file, uint64_t offset, uint64_t size)
-{
-    (void)ctx, (void)file, (void)offset, (void)size;
-    return ENOSPC;
-}
-
-static ms_result intruder;
-
-/* Another process makes a log where this one is about to put one. */
-static int rename_after_a_creation(void *ctx, const char *from, const char *to)
-{
-    ms_store *store;
-    ms_log_desc desc = desc_of(MS_LOG_CREATE);
-    desc.path = to;
-    intruder = ms_log_open(&store, &desc, NULL);
-    if (intruder == MS_OK) {
-        assert_int_equal(append(store, "precious", NULL), MS_OK);
-        ms_close(store);
-    }
-    return ms_os_default()->rename(ctx, from, to);
-}
-
-static void another_process_is_busy_when_a_rewrite_takes_the_place(void **state)
-{
-    ms_log_desc to;
-    (void)state;
-    ms_store *source = begin_rewrite(&to);
-    os.rename = rename_after_a_creation;
-    assert_int_equal(ms_log_rewrite(source, &to, false, NULL, NULL, NULL), MS_OK);
-    ms_close(source);
-    assert_int_equal(intruder, MS_E_BUSY); /* instead of losing its message */
-    assert_int_equal(count_at(target, false), 3);
-    (void)remove(target);
-}
-
-static void the_place_is_empty_when_a_rewrite_failed(void **state)
-{
-    ms_log_desc to;
-    (void)state;
-    ms_store *source = begin_rewrite(&to);
-    os.allocate = no_room;
-    assert_int_equal(ms_log_rewrite(source, &to, false, NULL, NULL, NULL), MS_E_FULL);
-    ms_close(source);
-    assert_int_equal(folder_count(folder), 1); /* the source */
-}
-
-static int rename_onto_nothing(void *ctx, const char *from, const char *to)
-{
-    assert_int_not_equal(access(to, F_OK), 0);
-    return ms_os_default()->rename(ctx, from, to);
-}
-
-/* Where an open file cannot be replaced (exact_maps, Windows) nothing is at the place
- * while the copy is made, also when that fails. */
-static void the_place_stays_empty_when_an_open_file_cannot_be_replaced(void **state)
-{
-    ms_log_desc to;
-    (void)state;
-    ms_store *source = begin_rewrite(&to);
-    os.exact_maps = true;
-    os.rename = rename_onto_nothing;
-    os.allocate = no_room;
-    assert_int_equal(ms_log_rewrite(source, &to, false, NULL, NULL, NULL), MS_E_FULL);
-    assert_int_equal(folder_count(folder), 1); /* the source */
-    os.allocate = ms_os_default()->allocate;
-    assert_int_equal(ms_log_rewrite(source, &to, false, NULL, NULL, NULL), MS_OK);
-    assert_int_equal(ms_log_rewrite(source, &to, false, NULL, NULL, NULL), MS_E_CONFLICT);
-    ms_close(source);
-    assert_int_equal(folder_count(folder), 2);
-    assert_int_equal(count_at(target, false), 3);
-    (void)remove(target);
-}
-
 static ms_os_stat other;      /* of every file */
 
 static int stat_of_another_device(void *ctx, ms_file file, ms_os_stat *out)
@@ -353,9 +280,9 @@ static double time_to_open_nested(uint64_t size, bool between)
     memset(c.head + MS__AT_WRITER, 0, 40);
     write_at(0, c.head, sizeof c.head);
     ms_log_desc desc = desc_of(MS_LOG_READ);
-    double start = now_ms();
+    clock_t start = clock(); /* of the processor: other work on the machine adds none */
     ms_store *store = must_open(&desc);
-    double took = now_ms() - start;
+    double took = (double)(clock() - start) * 1e3 / CLOCKS_PER_SEC;
     ms_close(store);
     return took;
 }
@@ -572,9 +499,6 @@ static void readers_do_not_race_when_they_share_the_memory_of_a_writer(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_process_is_busy_when_a_rewrite_takes_the_place),
-        cmocka_unit_test(the_place_is_empty_when_a_rewrite_failed),
-        cmocka_unit_test(the_place_stays_empty_when_an_open_file_cannot_be_replaced),
         cmocka_unit_test(a_file_is_another_one_when_only_its_device_differs),
         cmocka_unit_test(a_pipe_stays_when_a_rewrite_would_replace_it),
         cmocka_unit_test(permissions_stay_when_a_log_is_rewritten_in_place),

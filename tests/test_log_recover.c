@@ -178,9 +178,6 @@ static void step_checkpoint(world *w)
     }
 }
 
-/* Maps cannot reach beyond the end of the file, so that growing needs another one. */
-static void step_exact(world *w) { w->trips[w->at].os.exact_maps = true; }
-
 /* The writer's process is killed, on the same disk; its handle is closed at the end. */
 static void step_dies(world *w)
 {
@@ -290,7 +287,7 @@ static const scenario_step own[] = {
     {"checkpoint", step_checkpoint}, {"grow", step_grow}, {"fill", step_fill},
     {"copy_head", step_copy_head}, {"redacted", step_redacted},
     {"has_flag", step_has_flag}, {"no_text", step_no_text}, {"rot", step_rot},
-    {"is_below", step_is_below}, {"torn", step_torn}, {"exact", step_exact},
+    {"is_below", step_is_below}, {"torn", step_torn},
     {"dies", step_dies},
     {NULL, NULL}};
 

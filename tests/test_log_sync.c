@@ -162,6 +162,16 @@ static const scenario rows[] = {
      "says 'too many open files'; say lost -> POISONED; last 0; sync -> POISONED; close;"
      "at none; open each; say b; sees 4; keep cut; image left 4;"
      "at sync_folder 2+ fail EACCES; rewrite -> POISONED"},
+    {"another_process_is_busy_when_a_rewrite_takes_the_place", 0, 0, 0,
+     "open; say a x3; at rename 1 {other open elsewhere -> BUSY}; rewrite elsewhere;"
+     "acted; left 3 any elsewhere"},
+    {"the_place_is_empty_when_a_rewrite_failed", 0, 0, 0,
+     "open; say a x3; at allocate 1+ fail ENOSPC; rewrite elsewhere -> FULL; names 1"},
+    /* nothing is at the place while the copy is made, also when that fails */
+    {"the_place_stays_empty_when_an_open_file_cannot_be_replaced", 0, 0, 0,
+     "open; say a x3; close; exact; open read; at allocate 1+ fail ENOSPC;"
+     "rewrite elsewhere -> FULL; names 1; at rename 1 {absent}; rewrite elsewhere; acted;"
+     "rewrite elsewhere -> CONFLICT; names 2; left 3 any elsewhere"},
     {"an_append_is_refused_when_a_rewrite_takes_the_place", 0, 0, 0,
      "open; say a x3; at sync 1 {say meanwhile}; rewrite; acted;"
      "say after -> CONFLICT; close; left 4"},
