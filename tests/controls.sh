@@ -662,6 +662,12 @@ controls()
     control lock_of_a_replaced_file_kept gcc test_log_sync \
         a_lock_is_taken_again_when_the_file_was_replaced_before_it 100 \
         ms__log_file_open 'if (!log->writer || ms__log_in_place(log)) break;' 'break;'
+    control place_of_a_failed_rewrite_left gcc test_log_sync \
+        the_place_is_empty_when_a_rewrite_got_no_name 100 \
+        ms__rewrite_free 'if (w->old && w->made && !placed) (void)os->remove(os->ctx, w->path);' ''
+    control part_of_a_failed_rewrite_left gcc test_log_sync \
+        the_place_is_empty_when_a_rewrite_got_no_name 100 \
+        ms__rewrite_free 'if (!placed && w->begun) (void)os->remove(os->ctx, w->part);' ''
     control place_of_a_rewrite_not_held gcc test_log_sync \
         another_process_is_busy_when_a_rewrite_takes_the_place 100 \
         ms__rewrite_open 'MS__TRY(ms__hold_take(w, source, replace, err));' ''

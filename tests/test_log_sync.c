@@ -167,6 +167,8 @@ static const scenario rows[] = {
      "acted; left 3 any elsewhere"},
     {"the_place_is_empty_when_a_rewrite_failed", 0, 0, 0,
      "open; say a x3; at allocate 1+ fail ENOSPC; rewrite elsewhere -> FULL; names 1"},
+    {"the_place_is_empty_when_a_rewrite_got_no_name", 0, 0, 0,
+     "open; say a x3; at rename 1 fail EACCES; rewrite elsewhere -> IO; names 1"},
     /* nothing is at the place while the copy is made, also when that fails */
     {"the_place_stays_empty_when_an_open_file_cannot_be_replaced", 0, 0, 0,
      "open; say a x3; close; exact; open read; at allocate 1+ fail ENOSPC;"
