@@ -40,7 +40,7 @@ struct disk {
     uint64_t boot, inode, process;
     uint64_t micros;          /* the clock: grows by one at each look */
     unsigned char *synced;    /* the content at the last sync, ... */
-    uint64_t synced_size;     /* ... its size; what is behind is zero */
+    uint64_t synced_size;     /* ... its size; what is after it is zero */
     bool keep_synced;         /* false: syncs copy nothing */
     uint64_t syncs, writes;
     bool (*resize)(disk *d, uint64_t size); /* moves the end of the bytes */

@@ -439,7 +439,7 @@ static inline uint64_t read_store(world *w, ms_store *store, char *texts, size_t
     return n;
 }
 
-/* The cursor's result is OK, or as word i says. */
+/* The cursor's result is OK, or that of word i. */
 static inline void step_ends(world *w, int i, ms_result result)
 {
     bool any = i < w->n_words && strcmp(w->words[i], "any") == 0;
@@ -563,7 +563,7 @@ static inline void cut_page(world *w, uint64_t page, unsigned sectors)
     }
 }
 
-/* Makes an image on the next disk; word i says of what. */
+/* Makes an image on the next disk: a kill, or a power loss, by word i. */
 static inline void make_image(world *w, int i)
 {
     if (w->at + 1 == SCENARIO_DISKS) step_fails(w, "no more disks");

@@ -30,28 +30,30 @@
  * every subset of the units is a legal state (of the versions of a sector the newest in
  * the subset counts).
  *
- * Stores into maps come without a call. They are found by comparing the pages of writable
- * maps with their newest unit: at each call that changes a disk or syncs, and at sim_look.
- * What happens to a page between two looks is one unit.
+ * Stores into maps come without a call. They are found by comparing the pages of
+ * writable maps with their newest unit: at each call that changes a disk or syncs, and
+ * at sim_look. What happens to a page between two looks is one unit.
  *
- * sim_cuts_next makes one image after the other, no two the same. Where there are not too
- * many states, all of them, by sectors, else by pages. Otherwise every prefix of the units
- * in order, and all but one. Then, where that was not all by sectors: a prefix whose last
- * page is torn at a sector (what was not written of it holds what it held, or garbage where
- * that was nothing). Always: sizes and names without any data (blocks that nobody wrote are
- * zero, or hold what an older file left in them); data without sizes; names without the
- * rest, and the rest without names; random subsets, by sector and by page.
+ * sim_cuts_next makes one image after the other, no two the same. Where there are not
+ * too many states, all of them, by sectors, else by pages. Otherwise every prefix of the
+ * units in order, and all but one. Then, where that was not all by sectors: a prefix
+ * whose last page is torn at a sector (what was not written of it holds what it held, or
+ * garbage where that was nothing). Always: sizes and names without any data (blocks that
+ * nobody wrote are zero, or hold what an older file left in them); data without sizes;
+ * names without the rest, and the rest without names; random subsets, by sector and by
+ * page.
  *
- * sim_kill copies a disk with its units, in the same boot, without the locks: what a killed
- * process leaves. A later power loss takes what was not synced as if the process lived.
+ * sim_kill copies a disk with its units, in the same boot, without the locks: what a
+ * killed process leaves. A later power loss takes what was not synced as if the process
+ * lived.
  *
  * A sync that fails (d.fails) leaves what it was to write in memory, and clean, as file
  * systems do: everybody reads it, it may be on the disk or not, and no later sync writes
  * it, unless the page was written again.
  *
- * What it leaves out: a touch after the end of a file does no harm here (disk.h has a disk
- * where it does); files do not shrink, the table has no call for that; bytes after a file's
- * end read zero. For one thread.
+ * What it leaves out: a touch after the end of a file does no harm here (disk.h has a
+ * disk where it does); files do not shrink, the table has no call for that; bytes after
+ * a file's end read zero. For one thread.
  */
 
 #ifndef SIMDISK_H
@@ -130,7 +132,7 @@ struct sim_disk {
     uint64_t micros;          /* the clock: grows by one at each look */
     uint64_t changes;         /* calls so far that change something */
     uint64_t syncs;           /* of files and of the folder */
-    bool lies, folder_lies;   /* a sync of a file, of the folder does nothing, says yes */
+    bool lies, folder_lies;   /* a sync of a file, of the folder does nothing */
     bool fails;               /* the next sync of a file fails */
     /* NULL, or called before such a call has any effect */
     void (*moment)(void *ctx, sim_disk *d, sim_call call);
@@ -201,7 +203,8 @@ static inline void sim_look_at(sim_disk *d, int file, int page, bool written)
     unsigned changed = 0;
     if (!again && memcmp(live, known, SIM_PAGE) == 0) return;
     for (unsigned i = 0; i < 8; i++)
-        if (again || memcmp(live + i * SIM_SECTOR, known + i * SIM_SECTOR, SIM_SECTOR) != 0)
+        if (again ||
+            memcmp(live + i * SIM_SECTOR, known + i * SIM_SECTOR, SIM_SECTOR) != 0)
             changed |= 1u << i;
     sim_unit *u = sim_log(d, SIM_DATA, file);
     u->page = page;
@@ -768,7 +771,7 @@ static inline void sim_images_free(sim_images *m)
 }
 
 
-/* ---- which units a cut leaves ---- */
+/* ---- which units a power loss leaves ---- */
 
 typedef enum sim_plan {
     SIM_EACH_SECTOR, SIM_EACH_PAGE, SIM_PREFIX, SIM_DROPPED, SIM_TORN, SIM_SPECIAL,
@@ -777,7 +780,7 @@ typedef enum sim_plan {
 
 enum { SIM_SPECIALS = 7 };
 
-/* Units of which a cut leaves at most one: versions of a sector or page, sizes of a file,
+/* Units of which a power loss leaves at most one: versions of a sector or page, sizes,
  * or what one rename may have done. */
 typedef struct sim_cell {
     sim_kind kind;
@@ -1021,9 +1024,9 @@ static inline bool sim_take(sim_cuts *c)
     }
 }
 
-/* ---- what a cut leaves ---- */
+/* ---- what a power loss leaves ---- */
 
-/* The size of a file after the cut. */
+/* The size of a file after the power loss. */
 static inline uint64_t sim_cut_size(const sim_cuts *c, int file)
 {
     uint64_t size = c->from->files[file].base_size;
@@ -1055,7 +1058,7 @@ static inline void sim_put_sectors(unsigned char *to, const unsigned char *from,
             memcpy(to + s * SIM_SECTOR, from + s * SIM_SECTOR, SIM_SECTOR);
 }
 
-/* Blocks behind what was ever synced get what an older file left there. */
+/* Blocks after all that was synced get what an older file left there. */
 static inline void sim_cut_stale(const sim_cuts *c, int file, unsigned char *live,
                                  size_t size)
 {
@@ -1066,7 +1069,7 @@ static inline void sim_cut_stale(const sim_cuts *c, int file, unsigned char *liv
 }
 
 /* Had a sector held nothing when it was written last? Zeros that a record ends with are
- * something: below the end that a checkpoint on the disk has, or right after other bytes. */
+ * something: below the end that a checkpoint on the disk has, or after other bytes. */
 static inline bool sim_held_nothing(const sim_file *f, size_t sector)
 {
     static const unsigned char nothing[SIM_SECTOR];
@@ -1097,7 +1100,7 @@ static inline void sim_cut_garbage(const sim_cuts *c, int file, unsigned char *l
     }
 }
 
-/* A file after the cut; its live bytes and its base are the same then. */
+/* A file after the power loss; its live bytes and its base are the same then. */
 static inline void sim_cut_file(const sim_cuts *c, int file, sim_disk *to)
 {
     const sim_file *f = &c->from->files[file];
@@ -1124,7 +1127,7 @@ static inline void sim_cut_file(const sim_cuts *c, int file, sim_disk *to)
     t->used = true;
 }
 
-/* A disk after a cut or a kill knows what the one before knew. */
+/* A disk after a power loss or a kill knows what the one before knew. */
 static inline void sim_go_on(sim_disk *to, const sim_disk *from)
 {
     sim_sweep(to);
@@ -1140,7 +1143,7 @@ static inline void sim_go_on(sim_disk *to, const sim_disk *from)
     to->changes = to->syncs = 0;
 }
 
-/* Makes `to`, which nobody uses, what the chosen cut leaves; another boot. */
+/* Makes `to`, which nobody uses, what the chosen power loss leaves; another boot. */
 static inline void sim_cut(const sim_cuts *c, sim_disk *to)
 {
     if (!sim_idle(to)) sim_stop("an image is used");

@@ -44,7 +44,7 @@ enum {
 
 enum { FOUND = 64 };
 
-/* What images can be told apart by: each a small number for a state. */
+/* The states that images are in, each a small number. */
 typedef struct findings {
     int states[FOUND];
     int count;
@@ -103,7 +103,7 @@ static int look_at_letters(sim_disk *d)
     return (f->ro[0] & 7) * 100 + (f->ro[SIM_SECTOR] & 7) * 10 + (page & 7);
 }
 
-/* A sector written twice, its neighbour once, by call and through a map; a page behind
+/* A sector written twice, its neighbour once, by call and through a map; a page after
  * the end that was synced. */
 static void the_disk_mixes_what_was_not_synced(void **state)
 {
@@ -903,7 +903,7 @@ static bool changes_fit(diary *d, ms_store *store)
     return ms_cursor_close(&it, NULL) == MS_OK && n == d->count;
 }
 
-/* Some steps cannot be told from others by what is visible (a message that was appended
+/* Some steps look like others by what is visible (a message that was appended
  * and hidden was perhaps never there). Finds the one that fits in everything. */
 static bool changes_sure(changes *c, int level, ms_store *store)
 {

@@ -57,7 +57,7 @@ typedef struct model {
     uint64_t seqs[ITEMS];     /* 0: not known */
 } model;
 
-/* What an item says: its number and version, then what fills it up. */
+/* The text of an item: its number and version, then filling. */
 static ms_str text_of(const model *m, int i, int version, char text[TEXT])
 {
     int n = snprintf(text, 40, "item %d, version %d. ", i, version);
@@ -271,7 +271,8 @@ static int steps_of(small *t, int level, const seen *s, int least, const char *w
     const model *m = &t->models[level];
     for (int k = m->n; k >= least; k--)
         if (shows(m, k, s)) return k;
-    lab_fails(&t->l, level, "%s: the %d messages are not what the first %d to %d steps make", who, s->count, least, m->n);
+    lab_fails(&t->l, level, "%s: %d messages are not what the first %d to %d steps make",
+              who, s->count, least, m->n);
 }
 
 
@@ -319,7 +320,7 @@ static bool is_of_model(const model *m, uint64_t hash)
 }
 
 /* Each sector in turn is lost. What lies elsewhere is shown as before, but for what an
- * amendment or its message says alone; nothing that was given up comes back; what is
+ * amendment or its message has alone; nothing that was given up comes back; what is
  * missing is reported. */
 static void bad_sectors(small *t, int level)
 {
@@ -358,7 +359,7 @@ static void bad_sectors(small *t, int level)
     }
 }
 
-/* The recovered log goes on as the model does; sometimes that is cut, too. */
+/* The recovered log goes on as the model does; sometimes the power is lost then. */
 static void goes_on(small *t, int level, ms_store *store, ms_store *reader, int k)
 {
     seen s;
@@ -494,7 +495,7 @@ static void killed(small *t)
     open_log(t);
 }
 
-/* Enough for a segment, whose index record is written behind it. */
+/* Enough for a segment, whose index record is written after it. */
 static void fill_segment(small *t)
 {
     for (int i = 0; i < 3; i++) add(t, 0, t->store, 1, true, false);
