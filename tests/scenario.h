@@ -245,7 +245,7 @@ static inline void mark_set(world *w, const char *name, uint64_t value)
     while (i < w->n_marks && strcmp(w->marks[i].name, name) != 0) i++;
     if (i == SCENARIO_MARKS) step_fails(w, "too many marks");
     if (i == w->n_marks) w->n_marks++;
-    snprintf(w->marks[i].name, sizeof w->marks[i].name, "%s", name);
+    snprintf(w->marks[i].name, sizeof w->marks[i].name, "%.11s", name);
     w->marks[i].value = value;
 }
 
