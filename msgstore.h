@@ -15793,15 +15793,21 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
     return code;
 }
 
+/* Writes the visible bytes above the durable end in their place, after a sync that failed
+ * in this boot: the kernel may report their pages as clean, and a sync would skip them. */
+static ms_result ms__log_write_again(ms__log *log, ms_error *err)
+{
+    uint64_t from = log->durable.end > MS__SUPER_SIZE ? log->durable.end : MS__SUPER_SIZE;
+    return ms__log_copy_bytes(log, log->file.handle, from, log->end, err);
+}
+
 /* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). After a sync that failed in
  * this boot it first writes the visible bytes above the durable end again. The caller
  * holds both locks; nothing visible changes. */
 static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
-    uint64_t from = log->durable.end > MS__SUPER_SIZE ? log->durable.end : MS__SUPER_SIZE;
     if (log->opts.keep_torn && dead > log->end) MS__TRY(ms__torn_keep(log, dead, err));
-    if (ms__log_unconfirmed(log)) /* a sync would pass over pages that are called clean */
-        MS__TRY(ms__log_copy_bytes(log, log->file.handle, from, log->end, err));
+    if (ms__log_unconfirmed(log)) MS__TRY(ms__log_write_again(log, err));
     int failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
@@ -17952,9 +17958,27 @@ static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
                     r.damaged_bytes, r.index_damaged);
 }
 
-/* Syncs the copy. The bytes of the old file go to the disk, too: until the new name is
- * durable a power loss can bring it back, and the new one reports more as durable. Its
- * own durable end stays: the new file may not reach there. */
+/* Makes the bytes of the old file durable: until the new name is, a power loss can bring
+ * it back, and the new one reports more as durable. Its own durable end stays: the new
+ * file may not reach there. A poisoned one whose sync fails again is left as it is. */
+static ms_result ms__rewrite_sync_old(ms__rewriting *w, ms_error *err)
+{
+    ms__log *old = w->old;
+    if (!old) return MS_OK;
+    ms__lock_take(&old->lock);
+    bool poisoned = old->durable.poisoned;
+    ms_result code = ms__log_unconfirmed(old) ? ms__log_write_again(old, err) : MS_OK;
+    ms__lock_give(&old->lock);
+    int failed = code == MS_OK ? ms__os_sync_done(w->to.os, old->file.handle) : 0;
+    if (poisoned) return MS_OK;
+    if (failed == 0) return code;
+    ms__lock_take(&old->lock);
+    code = ms__log_poison(old, failed, "syncing", err);
+    ms__lock_give(&old->lock);
+    return code;
+}
+
+/* Syncs the copy, and the old file. */
 static ms_result ms__rewrite_sync(ms__rewriting *w, uint64_t upto, ms_error *err)
 {
     ms_store *fresh = &w->fresh->core.store;
@@ -17962,15 +17986,7 @@ static ms_result ms__rewrite_sync(ms__rewriting *w, uint64_t upto, ms_error *err
     if (code == MS_E_POISONED) code = MS_E_IO; /* of the new file alone */
     if (code == MS_E_IO && err) err->code = code;
     MS__TRY(code);
-    if (w->old && !w->old->durable.poisoned) {
-        int failed = ms__os_sync_done(w->to.os, w->old->file.handle);
-        if (failed != 0) {
-            ms__lock_take(&w->old->lock);
-            code = ms__log_poison(w->old, failed, "syncing", err);
-            ms__lock_give(&w->old->lock);
-            return code;
-        }
-    }
+    MS__TRY(ms__rewrite_sync_old(w, err));
     w->covered = upto;
     return MS_OK;
 }

@@ -312,7 +312,11 @@ controls()
         ms__log_attach_content '!same && !salvage ? proven : 0' '!salvage ? proven : 0'
     control old_file_of_a_rewrite_not_synced gcc test_log_sync \
         a_rewrite_loses_nothing_when_it_is_killed_before_its_name_is_durable 100 \
-        ms__rewrite_sync 'ms__os_sync_done(w->to.os, w->old->file.handle);' '0;'
+        ms__rewrite_sync_old 'ms__os_sync_done(w->to.os, old->file.handle) : 0;' '0 : 0;'
+    control failed_sync_of_a_rewritten_file_forgotten gcc test_log_sync \
+        a_new_file_reports_what_both_files_have_when_a_sync_of_the_source_had_failed 100 \
+        ms__rewrite_sync_old \
+        'ms__log_unconfirmed(old) ? ms__log_write_again(old, err) : MS_OK;' 'MS_OK;'
     control name_of_a_replaced_file_not_synced gcc test_log_sync \
         a_new_file_is_durable_with_its_name_when_its_writer_was_poisoned 100 \
         ms__log_sync_now 'if (!apart) MS__TRY(ms__log_folder_now(log, false, err));' ''

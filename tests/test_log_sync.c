@@ -156,6 +156,16 @@ static const scenario rows[] = {
     {"a_new_file_is_durable_with_its_name_when_its_writer_was_killed_in_an_append", 0, 0, 0,
      "open; long 300 x20; begin; run; end; other say b x2; at write 1 {} {keep kill};"
      "other batch 3 700; on; open; say c; cuts"},
+    {"a_new_file_is_durable_with_its_name_when_its_source_was_one", 0, 0, 0,
+     "open; long 300 x20; begin; run; end; close; other say b x2;"
+     "other begin; run; end; other durable 22; other cuts"},
+    /* its pages are in memory, clean, and perhaps not on the disk */
+    {"a_new_file_reports_what_both_files_have_when_a_sync_of_the_source_had_failed", 0, 0, 0,
+     "open; long 700 x20; fails; sync -> POISONED; close;"
+     "open; begin; run; end; other durable 20; other cuts"},
+    {"a_new_file_reports_what_both_files_have_when_its_source_is_poisoned", 0, 0, 0,
+     "open; long 700 x20; fails; sync -> POISONED; begin; run; end; other durable 20;"
+     "other cuts"},
     /* appends to the old file would be durable in a file without a name */
     {"a_source_refuses_appends_when_its_new_name_may_not_be_durable", 0, 0, 0,
      "open each; say a x3; at sync_folder 2+ fail EMFILE; rewrite -> POISONED;"
@@ -291,7 +301,9 @@ static void step_run(world *w)
 static void step_end(world *w)
 {
     ms_error err;
+    ms_store *before = w->stores[OTHER];
     step_must(w, ms_rewrite_end(&rewrite, &w->stores[OTHER], &err), &err);
+    if (w->stores[OTHER] != before) ms_close(before);
 }
 
 static const scenario_step own[] = {
