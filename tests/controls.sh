@@ -263,7 +263,7 @@ controls()
         'if (failed == 0 && folder) failed = ms__os_folder_done(log->os, log->file.path);' ''
     control name_of_a_log_not_synced gcc test_log_sync \
         a_log_keeps_its_name_when_its_creator_synced_nothing 100 \
-        ms__log_folder 'ms__os_folder_done(log->os, log->file.path);' '0;'
+        ms__log_folder_now 'ms__os_folder_done(log->os, log->file.path);' '0;'
     control name_of_a_rewrite_not_synced gcc test_log_sync \
         a_rewrite_keeps_its_place_when_power_is_lost 100 \
         ms_log_rewrite 'ms__os_folder_done(ms__log_of(fresh)->os, to->path);' '0;'
