@@ -398,15 +398,12 @@ static inline void must_have_counted(ms_store *store, uint64_t n)
 {
     ms_query q = query_of(MS_STR("job"), 0);
     ms_cursor it;
-    const ms_msg *msg;
     uint64_t found = 0;
-    must_give(MS_OK, ms_query_open(store, &q, &it, NULL));
-    while ((msg = ms_next(&it)) != NULL) {
+    EACH (msg, store, &q, &it) {
         char text[24];
         snprintf(text, sizeof text, "%llu", (unsigned long long)++found);
         assert_true(ms_str_equal(ms_content(msg).text, ms_str_of(text)));
     }
-    must_give(MS_OK, ms_cursor_close(&it, NULL));
     assert_int_equal(found, n);
 }
 

@@ -207,7 +207,7 @@ static void cursors_stand_still_while_segments_are_sealed(void **state)
 static void must_find_cold(ms_store *store, int how)
 {
     enum { COLD = 40 };
-    uint64_t step = how & 8 ? 2 : 1;
+    uint64_t step = how & 8 ? 2 : 1, n = 0;
     ms_query q = query_of(MS_STR("cold"), how & 8 ? MS_VIEW_AGENT : 0);
     ms_cursor it;
     q.agent_key = MS_STR("odd");
@@ -217,14 +217,11 @@ static void must_find_cold(ms_store *store, int how)
     if (how & 4) q.before_seq = COLD - 1;
     uint64_t first = q.oldest ? step : (how & 4 ? COLD - 2 : COLD) - 9 * step;
     if (q.reverse) first += 9 * step;
-    must_give(MS_OK, ms_query_open(store, &q, &it, NULL));
-    for (uint64_t n = 0; n < 10; n++) {
-        const ms_msg *msg = ms_next(&it);
-        assert_non_null(msg);
+    EACH (msg, store, &q, &it) {
         assert_int_equal(ms_seq(msg), q.reverse ? first - n * step : first + n * step);
+        n++;
     }
-    assert_null(ms_next(&it));
-    must_give(MS_OK, ms_cursor_close(&it, NULL));
+    assert_int_equal(n, 10);
 }
 
 static void a_location_that_went_cold_is_found(void **state)

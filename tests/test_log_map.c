@@ -118,14 +118,12 @@ static void a_large_message_fits(void **state)
         ms_store *store = round == 0 ? reader : s.store;
         ms_query q = query_of(MS_STR("large"), 0);
         ms_cursor it;
-        const ms_msg *msg;
         size_t n = 0;
-        must_give(MS_OK, ms_query_open(store, &q, &it, NULL));
-        for (; (msg = ms_next(&it)) != NULL; n++) {
+        EACH (msg, store, &q, &it) {
             assert_int_equal(ms_content(msg).text.len, len);
             assert_int_equal(memcmp(ms_content(msg).text.ptr, text, len), 0);
+            n++;
         }
-        must_give(MS_OK, ms_cursor_close(&it, NULL));
         assert_int_equal(n, 2);
         must_have(store, 8);
         if (round == 0) ms_close(reader);

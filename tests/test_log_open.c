@@ -143,20 +143,6 @@ static void a_log_is_refused_when_its_superblock_is_truncated(void **state)
     store_close(&s);
 }
 
-static void a_reader_of_an_empty_file_sees_it_begin(void **state)
-{
-    test_store s = log_at(0, MS_ENGINE_AUTO);
-    (void)state;
-    file_replace(&s, "", 0);
-    ms_store *reader = log_reader(&s);
-    must_have(reader, 0);
-    log_open_as(&s, MS_LOG_CREATE);
-    append_text(s.store, "x");
-    must_have(reader, 1);
-    ms_close(reader);
-    store_close(&s);
-}
-
 static void another_file_is_refused(void **state)
 {
     static const char jpeg[] = "\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0";
@@ -275,7 +261,6 @@ int main(void)
         cmocka_unit_test(a_missing_file_is_made_or_not_found),
         cmocka_unit_test(a_file_counts_as_missing_when_it_is_empty_or_zeros),
         cmocka_unit_test(a_log_is_refused_when_its_superblock_is_truncated),
-        cmocka_unit_test(a_reader_of_an_empty_file_sees_it_begin),
         cmocka_unit_test(another_file_is_refused),
         cmocka_unit_test(what_is_no_regular_file_is_refused),
         ON_LOGS(a_rewrite_replaces_only_when_told),

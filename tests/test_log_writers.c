@@ -45,6 +45,10 @@ static const scenario rows[] = {
      "other durable 2}; sync; acted; reader open read; reader durable 2; reader close;"
      "close; other close; open read; durable 2"},
 
+    {"a_reader_of_an_empty_file_sees_it_begin", 0, 0, 0,
+     "open; close; truncate 0; reader open read; reader sees 0; open; say a;"
+     "reader sees 1; say b; reader sees 2"},
+
     /* ---- after a sync that failed: its bytes are written again before the next ---- */
     {"bytes_of_a_failed_sync_are_written_again_when_a_handle_syncs", 0, 0, 0,
      UNCONFIRMED "open; sees 105; is @1232 1001; at write 1 fail ENOSPC; sync -> FULL;"

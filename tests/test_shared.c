@@ -18,30 +18,6 @@ static ms_log_engine engines[] = {MS_ENGINE_MAP, MS_ENGINE_WRITE};
 /* How many times a writer had to make the place for records clean. */
 static unsigned epoch_of(const crowd *c) { return (unsigned)file_word(&c->at, 1184); }
 
-static void say(ms_store *store, const char *text)
-{
-    ms_envelope m = ms_user_message(ms_text(text));
-    must_append(store, MS_STR("job"), &m);
-}
-
-/* The contents of "job", one after the other. */
-static void must_say(ms_store *store, const char *want)
-{
-    ms_query q = query_of(MS_STR("job"), 0);
-    ms_cursor it;
-    const ms_msg *msg;
-    char all[300] = "";
-    size_t used = 0;
-    must_give(MS_OK, ms_query_open(store, &q, &it, NULL));
-    while ((msg = ms_next(&it)) != NULL) {
-        ms_str text = ms_content(msg).text;
-        if (used + text.len + 2 > sizeof all) fail_msg("more than expected: %s", all);
-        used += (size_t)sprintf(all + used, "%.*s ", (int)text.len, text.ptr);
-    }
-    must_give(MS_OK, ms_cursor_close(&it, NULL));
-    assert_string_equal(all, want);
-}
-
 
 /* ---- many processes ---- */
 
@@ -150,85 +126,6 @@ static void compare_and_append_loses_no_step(void **state)
     ms_store *store = must_open(&c, MS_LOG_READ);
     must_have_counted(store, 3 * goal);
     ms_close(store);
-    crowd_end(&c, b);
-}
-
-/* A work: changes whatever there is. */
-static void changes(const crowd *c, board *b, ms_store *store, size_t w, uint64_t rounds)
-{
-    static const char *const places[] = {"job_0", "job_1", "job_2"};
-    ms_error err;
-    uint64_t rng = c->s.salt + 31 * w, last = 0, hidden;
-    for (uint64_t i = 0; i < rounds && !is_set(&b->failed); i++) {
-        char text[64];
-        ms_str at = ms_str_of(places[test_below(&rng, 3)]);
-        uint64_t seq = last - test_below(&rng, last < 40 ? last + 1 : 40);
-        ms_result result = MS_OK;
-        snprintf(text, sizeof text, "%zu: %d", w, (int)i);
-        ms_envelope m = ms_observation(ms_text(text), ms_str_of(NULL));
-        switch (test_below(&rng, 10)) {
-        default: result = ms_append(store, at, &m, &last, &err); break;
-        case 0: result = ms_amend(store, seq, &m, &err); break;
-        case 1: result = ms_hide(store, seq, &err); break;
-        case 2: result = ms_hide_range(store, at, seq, seq + 1, &hidden, &err); break;
-        case 3: result = ms_note(store, seq, MS_STR("by"), m.content, &err); break;
-        case 4: result = ms_location_set(store, at, MS_STR("{\"a\":1}"), &err); break;
-        }
-        if (result != MS_OK && result != MS_E_HIDDEN && result != MS_E_NOT_FOUND)
-            complain(b, w, "a change", err.message);
-    }
-}
-
-/* Both show the same bytes, with changes and without. */
-static void same_messages(ms_store *x, ms_store *y)
-{
-    for (unsigned raw = 0; raw <= MS_RAW_ALL; raw += MS_RAW_ALL) {
-        ms_query q = query_of(no_str(), 0);
-        ms_cursor i, k;
-        const ms_msg *a, *b;
-        q.raw = raw;
-        must_give(MS_OK, ms_query_open(x, &q, &i, NULL));
-        must_give(MS_OK, ms_query_open(y, &q, &k, NULL));
-        do {
-            a = ms_next(&i);
-            b = ms_next(&k);
-            assert_true((a == NULL) == (b == NULL));
-            if (a != NULL) assert_int_equal(ms_size(a), ms_size(b));
-            if (a != NULL) assert_memory_equal(a, b, ms_size(a));
-        } while (a != NULL);
-        must_give(MS_OK, ms_cursor_close(&i, NULL));
-        must_give(MS_OK, ms_cursor_close(&k, NULL));
-    }
-}
-
-/* What a handle shows that was open all the while is what a fresh one shows. */
-static void changes_of_other_processes_show(void **state)
-{
-    crowd c;
-    board *b = board_new();
-    pid_t children[3];
-    ms_stat one, two;
-    (void)state;
-    crowd_begin(&c, MS_ENGINE_AUTO, 300);
-    ms_store *old = must_open(&c, MS_LOG_CREATE);
-    for (size_t w = 0; w < 3; w++) children[w] = start(&c, b, w, changes, test_times(600));
-    set(&b->go);
-    for (size_t i = 0; i < 20; i++) {
-        must_give(MS_OK, ms_store_stat(old, &one, NULL));
-        pause_us(500);
-    }
-    for (size_t w = 0; w < 3; w++) wait_for(children[w], b);
-    ms_store *fresh = must_open(&c, MS_LOG_READ);
-    same_messages(old, fresh);
-    must_give(MS_OK, ms_store_stat(old, &one, NULL));
-    must_give(MS_OK, ms_store_stat(fresh, &two, NULL));
-    assert_true(one.messages == two.messages && one.hidden == two.hidden &&
-                one.changes == two.changes && one.hidden > 0);
-    must_give(MS_OK, ms_selfcheck(old, NULL));
-    must_give(MS_OK, ms_selfcheck(fresh, NULL));
-    ms_close(old);
-    ms_close(fresh);
-    must_verify(&c, one.messages + one.hidden);
     crowd_end(&c, b);
 }
 
@@ -518,24 +415,24 @@ static void a_dead_batch_stays_dead(void **state)
         int status;
         crowd_begin(&c, MS_ENGINE_WRITE, 300);
         ms_store *store = must_open(&c, MS_LOG_CREATE);
-        say(store, "a");
+        append_text(store, "a");
         pid_t child = fork_child();
         if (child == 0) child_nearly_appends(&c, shared);
         waitpid(child, &status, 0);
         assert_true(WIFEXITED(status));
         assert_int_equal(WEXITSTATUS(status), 9);
-        say(store, "in place");
-        must_say(store, "a b in place ");
+        append_text(store, "in place");
+        must_tell(store, "1 a, 2 b, 3 in place");
         c.os.boot = another_boot;
         ms_store *reader = must_open(&c, MS_LOG_READ);
-        must_say(reader, "a b in place ");
+        must_tell(reader, "1 a, 2 b, 3 in place");
         ms_close(reader);
         c.os.boot = ms_os_default()->boot;
         ms_close(store);
         c.os.boot = another_boot;
         store = must_open(&c, MS_LOG_WRITE);
-        say(store, "c");
-        must_say(store, "a b in place c ");
+        append_text(store, "c");
+        must_tell(store, "1 a, 2 b, 3 in place, 4 c");
         ms_close(store);
         must_verify(&c, 4);
         crowd_end(&c, NULL);
@@ -583,7 +480,7 @@ static void a_writer_stopped_with_the_lock_delays_the_others_as_long_as_asked(vo
     crowd_begin(&c, MS_ENGINE_AUTO, 300);
     c.at.log.lock_wait_ms = 40;
     ms_store *store = must_open(&c, MS_LOG_CREATE);
-    say(store, "a");
+    append_text(store, "a");
     pid_t child = fork_child();
     if (child == 0) {
         ms_store *own;
@@ -600,13 +497,13 @@ static void a_writer_stopped_with_the_lock_delays_the_others_as_long_as_asked(vo
     waitpid(child, &status, WUNTRACED);
     assert_true(WIFSTOPPED(status));
     must_be_busy(store, 40, "is being written by");
-    must_say(store, "a ");
+    must_tell(store, "1 a");
     test_store refused = c.at;
     must_give(MS_E_BUSY, log_try(&refused, MS_LOG_WRITE, NULL));
     kill(child, SIGCONT);
     wait_for(child, b);
-    say(store, "c");
-    must_say(store, "a b c ");
+    append_text(store, "c");
+    must_tell(store, "1 a, 2 b, 3 c");
     ms_close(store);
     must_verify(&c, 3);
     assert_int_equal(epoch_of(&c), 1);
@@ -732,6 +629,7 @@ static void copy_file(const char *from, const char *to, uint64_t *rng)
 static bool copy_is_whole(crowd *copy, const board *b, const uint64_t *acked)
 {
     ms_store *one = must_open(copy, MS_LOG_READ), *two;
+    ms_query job = query_of(MS_STR("job"), 0);
     roll r;
     memset(&r, 0, sizeof r);
     bool whole = roll_read(&r, &copy->s, one, b->seqs);
@@ -744,9 +642,9 @@ static bool copy_is_whole(crowd *copy, const board *b, const uint64_t *acked)
     must_verify(copy, r.count);
     one = must_open(copy, MS_LOG_WRITE);
     two = must_open(copy, MS_LOG_WRITE);
-    say(two, "to the copy");
-    say(one, "alone");
-    must_say(two, "to the copy alone ");
+    append_text(two, "to the copy");
+    append_text(one, "alone");
+    assert_int_equal(count_of(two, &job), 2);
     must_give(MS_OK, ms_selfcheck(one, NULL));
     ms_close(one);
     ms_close(two);
@@ -977,7 +875,6 @@ int main(void)
         cmocka_unit_test(each_writer_gets_its_share),
         cmocka_unit_test(a_key_is_stored_once_when_processes_repeat_it),
         cmocka_unit_test(compare_and_append_loses_no_step),
-        cmocka_unit_test(changes_of_other_processes_show),
         WITH_EACH_ENGINE(killed_at_random_times),
         WITH_EACH_ENGINE(killed_at_every_file_operation),
         WITH_EACH_ENGINE(a_killed_writer_that_was_alone_stops_no_other),
