@@ -226,7 +226,7 @@ static void run_step(world *w, const struct step *s, const text *before,
     memset(&err, 0, sizeof err);
     uint64_t faults = w->t.hits + w->heap.failed;
     w->arg = s->arg;
-    ms_result result = s->run(w, &err);
+    ms_result result = call(w, s->run, &err);
     if (w->learning && result != MS_OK)
         fail_msg("%s (%s): %s", s->name, w->when, err.message);
     if (result == MS_OK) return;
@@ -239,12 +239,13 @@ static void run_step(world *w, const struct step *s, const text *before,
     must_explain(w, result, &err);
     w->too_small += w->arena_size != 0;
     if (w->t.from || w->heap.fail_from) /* it stays as it is */
-        for (int i = 0; i < 2 && result != MS_OK; i++) result = s->run(w, &err);
+        for (int i = 0; i < 2 && result != MS_OK; i++) result = call(w, s->run, &err);
     world_quiet(w);
     if (result == MS_OK && !is_poisoned(w)) return;
     bool done = after_failure(w, s, result, before, after);
     if (done) stream_follows(w, s);
-    for (int i = 0; !done && i < 2 && result != MS_OK; i++) result = s->run(w, &err);
+    for (int i = 0; !done && i < 2 && result != MS_OK; i++)
+        result = call(w, s->run, &err);
     if (!done && result != MS_OK) fail_msg("%s, then again: %s", w->when, err.message);
 }
 
@@ -457,7 +458,7 @@ static void must_do(world *w, ms_result (*run)(world *w, ms_error *err), size_t 
 {
     ms_error err;
     for (w->repeat = 0; w->repeat < times; w->repeat++)
-        if (run(w, &err) != MS_OK) fail_msg("an image: %s", err.message);
+        if (call(w, run, &err) != MS_OK) fail_msg("an image: %s", err.message);
 }
 
 /* Changes of every kind, gaps, keys, agents. */

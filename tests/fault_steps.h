@@ -180,7 +180,7 @@ typedef struct world {
     ms_sync_mode sync;
     bool shared, ticked;
     size_t segment;
-    ms_arena arena;
+    ms_arena room, *arena;    /* of the operation */
     size_t arena_size;        /* 0: without limit; NO_ARENA: none is given */
     size_t too_small;         /* arenas in which an operation failed */
     bool image;               /* a single operation on an image */
@@ -194,14 +194,16 @@ typedef struct world {
     char when[240];
 } world;
 
-/* The arena of an operation, which uses one at a time; NULL where none is given. */
-static ms_arena *arena_of(world *w)
+/* Runs an operation with an arena of its own; NULL where none is to be given. */
+static ms_result call(world *w, ms_result (*run)(world *w, ms_error *err), ms_error *err)
 {
     static uint64_t buffer[1 << 16];
-    if (w->arena_size == NO_ARENA) return NULL;
-    if (w->arena_size == 0) test_arena_init(&w->arena, &w->heap.alloc);
-    else test_arena_init_fixed(&w->arena, buffer, w->arena_size);
-    return &w->arena;
+    if (w->arena_size == 0) test_arena_init(&w->room, &w->heap.alloc);
+    else test_arena_init_fixed(&w->room, buffer, w->arena_size);
+    w->arena = w->arena_size == NO_ARENA ? NULL : &w->room;
+    ms_result result = run(w, err);
+    ms_arena_deinit(w->arena);
+    return result;
 }
 
 static void world_quiet(world *w)
@@ -423,22 +425,18 @@ static ms_result do_flush(world *w, ms_error *err)
 
 static ms_result do_end(world *w, ms_error *err)
 {
-    ms_arena *arena = arena_of(w);
-    ms_result result = ms_stream_end(&w->stream, NULL, arena, err);
+    ms_result result = ms_stream_end(&w->stream, NULL, w->arena, err);
     if (result == MS_OK) memset(&w->stream, 0, sizeof w->stream);
-    ms_arena_deinit(arena);
     return result;
 }
 
 static ms_result do_recover(world *w, ms_error *err)
 {
-    ms_arena *arena = arena_of(w);
     ms_stream_text out;
     ms_result result =
-        ms_stream_read(w->log, w->seq[STREAMED], 2, arena, &out, err);
+        ms_stream_read(w->log, w->seq[STREAMED], 2, w->arena, &out, err);
     if (result == MS_OK)
-        result = ms_stream_recover(w->log, w->seq[STREAMED], arena, err);
-    ms_arena_deinit(arena);
+        result = ms_stream_recover(w->log, w->seq[STREAMED], w->arena, err);
     return result;
 }
 
@@ -489,11 +487,8 @@ static ms_result do_redact(world *w, ms_error *err)
 
 static ms_result do_fork(world *w, ms_error *err)
 {
-    ms_arena *arena = arena_of(w);
-    ms_result result = ms_fork(w->log, MS_STR("job"), w->seq[SECOND], MS_STR("branch"),
-                               arena, err);
-    ms_arena_deinit(arena);
-    return result;
+    return ms_fork(w->log, MS_STR("job"), w->seq[SECOND], MS_STR("branch"), w->arena,
+                   err);
 }
 
 /* Numbers that a copy leaves out: the next message gets a later one. */
@@ -582,7 +577,6 @@ enum { ASKED = (int)(sizeof asked / sizeof asked[0]) };
 static ms_result ask(world *w, const struct asked *a, size_t *seen, ms_error *err)
 {
     static ms_str team[40];
-    ms_arena *arena = arena_of(w);
     ms_query q;
     for (int i = 0; i < 40; i++) team[i] = i % 2 ? MS_STR("worker") : MS_STR("other");
     memset(&q, 0, sizeof q);
@@ -592,7 +586,7 @@ static ms_result ask(world *w, const struct asked *a, size_t *seen, ms_error *er
     q.limit = a->limit;
     q.reverse = a->reverse;
     q.by_time = a->by_time;
-    q.arena = arena;
+    q.arena = w->arena;
     q.agent_key = team[1];
     q.agent_types = MS_TYPES_ALL;
     q.agent_keys = team;
@@ -601,7 +595,6 @@ static ms_result ask(world *w, const struct asked *a, size_t *seen, ms_error *er
     if (a->bounded) q.before_seq = 150;
     if (a->about) q.about_seq = w->seq[SECOND];
     ms_result result = query_all(w->log, &q, seen, err);
-    ms_arena_deinit(arena);
     return result;
 }
 
@@ -623,20 +616,17 @@ static ms_result do_queries(world *w, ms_error *err)
 
 static ms_result do_list(world *w, ms_error *err)
 {
-    ms_arena *arena = arena_of(w);
     ms_list_query q;
     ms_listing listing;
     memset(&q, 0, sizeof q);
     q.agents = w->arg == 1;
-    ms_result result = ms_list(w->log, &q, arena, &listing, err);
+    ms_result result = ms_list(w->log, &q, w->arena, &listing, err);
     if (result != MS_OK && listing.count != 0) fail_msg("%s: it lists some", w->when);
-    ms_arena_deinit(arena);
     return read_all(w, listing.count, result);
 }
 
 static ms_result do_look(world *w, ms_error *err)
 {
-    ms_arena *arena = arena_of(w);
     ms_stat stat;
     ms_log_info info;
     const ms_msg *msg;
@@ -647,10 +637,9 @@ static ms_result do_look(world *w, ms_error *err)
         fail_msg("%s: it reports %llu bytes of memory, and has %zu", w->when,
                  (unsigned long long)info.memory, w->heap.live_bytes);
     if (result == MS_OK)
-        result = ms_get_by_seq(w->log, w->seq[SECOND], arena, &msg, err);
+        result = ms_get_by_seq(w->log, w->seq[SECOND], w->arena, &msg, err);
     if (result == MS_OK && w->seq[STREAMED] != 0)
-        result = ms_get_by_seq(w->log, w->seq[STREAMED], arena, &msg, err);
-    ms_arena_deinit(arena);
+        result = ms_get_by_seq(w->log, w->seq[STREAMED], w->arena, &msg, err);
     return result;
 }
 
@@ -670,7 +659,6 @@ static ms_result do_find(world *w, ms_error *err)
 
 static ms_result do_history(world *w, ms_error *err)
 {
-    ms_arena *arena = arena_of(w);
     ms_str team[] = {MS_STR("other"), MS_STR("helper")};
     ms_memory memory;
     ms_cursor it;
@@ -682,11 +670,10 @@ static ms_result do_history(world *w, ms_error *err)
     memory.team_limit = 2;
     memory.timeline = w->arg == 1;
     memory.scope.kind = w->arg == 1 ? MS_SCOPE_SINCE_TASK : MS_SCOPE_ALL;
-    memory.arena = arena;
+    memory.arena = w->arena;
     ms_result result = ms_get_history(&memory, &it, err);
     while (ms_next(&it) != NULL) seen++;
     ms_result closed = ms_cursor_close(&it, result == MS_OK ? err : NULL);
-    ms_arena_deinit(arena);
     return read_all(w, seen, result != MS_OK ? result : closed);
 }
 
@@ -712,17 +699,15 @@ static ms_result do_copy(world *w, ms_error *err)
     ms_mem_desc desc;
     ms_store *to;
     ms_keep keep;
-    ms_arena *arena = arena_of(w);
     memset(&desc, 0, sizeof desc);
     memset(&keep, 0, sizeof keep);
     desc.alloc = w->heap.alloc;
     keep.newest = 3;
     ms_result result = ms_mem_open(&to, &desc, err);
     if (result == MS_OK)
-        result = ms_copy(to, w->log, w->arg == 1 ? &keep : NULL, arena, NULL, err);
+        result = ms_copy(to, w->log, w->arg == 1 ? &keep : NULL, w->arena, NULL, err);
     if (to != NULL) assert_int_equal(ms_selfcheck(to, NULL), MS_OK);
     ms_close(to);
-    ms_arena_deinit(arena);
     return result;
 }
 
@@ -777,15 +762,13 @@ static ms_result do_session_store(world *w, ms_error *err)
 {
     ms_session session;
     ms_envelopes rows;
-    ms_arena *arena = arena_of(w);
     ms_result result =
-        ms_session_init(&session, w->log, MS_STR("user"), MS_STR("s"), arena, err);
+        ms_session_init(&session, w->log, MS_STR("user"), MS_STR("s"), w->arena, err);
     if (result == MS_OK)
         result = ms_read_list(ms_dialect_find(MS_STR("session")), ms_str_of(rows_json),
-                              NULL, arena, &rows, err);
+                              NULL, w->arena, &rows, err);
     if (result == MS_OK)
-        result = ms_session_store(&session, rows.items, rows.count, arena, err);
-    ms_arena_deinit(arena);
+        result = ms_session_store(&session, rows.items, rows.count, w->arena, err);
     return result;
 }
 
@@ -797,22 +780,20 @@ static ms_result do_session_read(world *w, ms_error *err)
     ms_listing list;
     const ms_msg *msg;
     char key[MS_ENTITY_KEY_MAX];
-    ms_arena *arena = arena_of(w);
     memset(&opts, 0, sizeof opts);
     opts.compress_on_load = true;
     opts.shorten.keep = 4;
     opts.newest = 2;
     ms_result result =
-        ms_session_init(&session, w->log, MS_STR("user"), MS_STR("s"), arena, err);
-    if (result == MS_OK) result = ms_session_load(&session, &opts, arena, &rows, err);
+        ms_session_init(&session, w->log, MS_STR("user"), MS_STR("s"), w->arena, err);
+    if (result == MS_OK) result = ms_session_load(&session, &opts, w->arena, &rows, err);
     if (result == MS_OK && rows.count > 1) {
         size_t len = test_entity_key(MS_STR("s"), rows.items[1].seq, key);
-        result = ms_session_lookup(w->log, MS_STR("user"), ms_str_n(key, len), arena,
+        result = ms_session_lookup(w->log, MS_STR("user"), ms_str_n(key, len), w->arena,
                                    &msg, err);
     }
     if (result == MS_OK)
-        result = ms_session_list(w->log, MS_STR("user"), 0, arena, &list, err);
-    ms_arena_deinit(arena);
+        result = ms_session_list(w->log, MS_STR("user"), 0, w->arena, &list, err);
     return result;
 }
 
@@ -832,25 +813,18 @@ static ms_result do_task_update(world *w, ms_error *err)
     ms_envelope m = ms_user_message(ms_text("another task"));
     ms_task_change change;
     const ms_msg *msg;
-    ms_arena *arena = arena_of(w);
     memset(&change, 0, sizeof change);
     change.content = &m;
     change.has_updated_at = true;
     change.updated_at_ns = SECONDS(1700000001);
-    ms_result result = ms_task_update(w->log, MS_STR("task"), MS_STR("task-id"), &change,
-                                      arena, &msg, err);
-    ms_arena_deinit(arena);
-    return result;
+    return ms_task_update(w->log, MS_STR("task"), MS_STR("task-id"), &change, w->arena,
+                          &msg, err);
 }
 
 static ms_result do_task_get(world *w, ms_error *err)
 {
     const ms_msg *msg;
-    ms_arena *arena = arena_of(w);
-    ms_result result =
-        ms_task_get(w->log, MS_STR("task"), MS_STR("task-id"), arena, &msg, err);
-    ms_arena_deinit(arena);
-    return result;
+    return ms_task_get(w->log, MS_STR("task"), MS_STR("task-id"), w->arena, &msg, err);
 }
 
 /* What may be shown when an operation has failed: what was there before; or what is

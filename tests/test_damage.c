@@ -37,7 +37,7 @@ static void every_operation_returns(world *w, int on)
         if (w->mem && w->damaged && reads_texts) continue; /* bodies are trusted */
         w->arg = s->arg;
         w->repeat = 0;
-        ms_result code = s->run(w, &err);
+        ms_result code = call(w, s->run, &err);
         if (!is_of_damage(code))
             fail_msg("%s, then %s: %s", w->when, s->name, err.message);
     }
@@ -91,7 +91,7 @@ static void operation_returns_when_a_record_is_damaged(void **state)
             if (!rows[i].open) flip(w, at + rows[i].byte);
             image_open(w, i % 2 == 1);
             if (rows[i].open) w->arg = 0;
-            if (rows[i].open) assert_int_equal(do_query(w, NULL), MS_OK);
+            if (rows[i].open) assert_int_equal(call(w, do_query, NULL), MS_OK);
             if (rows[i].open) flip(w, at + rows[i].byte);
             every_operation_returns(w, i % 2 == 1 ? ON_READER : ON_WRITER);
         }
@@ -132,7 +132,7 @@ static void operation_returns_when_a_record_in_memory_is_damaged(void **state)
             if (!(steps[i].on & ON_MEM) || steps[i].run == do_open) continue;
             if (steps[i].run == do_close || steps[i].run == do_export) continue;
             w->arg = steps[i].arg;
-            if (steps[i].run != do_end && steps[i].run(w, &err) != MS_OK)
+            if (steps[i].run != do_end && call(w, steps[i].run, &err) != MS_OK)
                 fail_msg("%s: %s", steps[i].name, err.message);
         }
         n = records_of(w->log, at, 200);
@@ -169,7 +169,7 @@ static void lie_in_index(world *w, shape which, size_t at, size_t word, uint32_t
     every_operation_returns(w, ON_READER);
 }
 
-/* In the newest index records of that type; the words after the first 320 bytes in steps. */
+/* In the newest index records of that type; words after the first 320 bytes in steps. */
 static void lies_in(world *w, shape which, unsigned type, size_t records, size_t step)
 {
     const struct image *image = &images[which];

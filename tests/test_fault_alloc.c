@@ -4,8 +4,8 @@
  *     arena store; with arenas of 0, 16, 32, ... bytes until that is enough; and with so
  *     little memory for the names of a log's newest messages.
  *   - A limit on the bytes in use: appends fail with a code, the store stays whole.
- *   - Functions that need memory and no store: formats, shortening, JSON (projection is in
- *     test_project_hostile).
+ *   - Functions that need memory and no store: formats, shortening, JSON. Projection is
+ *     in test_project_hostile.
  *
  * At MS_TEST_SCALE=100 each allocation of the script fails, and of those that fail with
  * all after them every third; at 1000 all do.
@@ -69,13 +69,14 @@ static bool narrow_is_enough(world *w, const struct step *s, int which, size_t l
     test_arena_init_fixed(arena, narrow[which].bytes, left);
     snprintf(w->when, sizeof w->when, "%s with %zu bytes for names", s->name, left);
     w->arg = s->arg;
-    ms_result code = s->run(w, &err);
+    ms_result code = call(w, s->run, &err);
     if (code != MS_OK) {
         *arena = whole;
         if (code != MS_E_NO_MEMORY) fail_msg("%s: %s", w->when, ms_result_text(code));
         text_must_be(w, w->log, &now, "the handle");
         (void)must_show(w, &now, text_for(w, 0), text_for(w, 1), s->leaves);
-        if (s->run(w, &err) != MS_OK) fail_msg("%s, then: %s", w->when, err.message);
+        if (call(w, s->run, &err) != MS_OK)
+            fail_msg("%s, then: %s", w->when, err.message);
     }
     if (code == MS_OK) { /* names were in both */
         do_close(w, NULL);
@@ -119,7 +120,7 @@ static void append_beyond_the_limit(world *w)
     w->repeat = 0;
     for (size_t refused = 0; refused < 50; w->repeat++) {
         assert_int_equal(ms_store_stat(w->log, &before, NULL), MS_OK);
-        ms_result result = w->repeat % 2 ? do_fill(w, &err) : do_new_names(w, &err);
+        ms_result result = call(w, w->repeat % 2 ? do_fill : do_new_names, &err);
         if (result == MS_OK) continue;
         assert_int_equal(result, MS_E_NO_MEMORY);
         refused++;
@@ -168,7 +169,7 @@ static void operation_returns_an_error_when_the_store_is_closed(void **state)
             w->log = w->stream.store = &closed;
             w->arena_size = arena == 0 ? NO_ARENA : 0;
             w->arg = steps[i].arg;
-            if (steps[i].run(w, &err) == MS_OK) fail_msg("%s: ok", steps[i].name);
+            if (call(w, steps[i].run, &err) == MS_OK) fail_msg("%s: ok", steps[i].name);
             must_be_idle(w);
         }
     world_free(w);
