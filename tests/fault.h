@@ -392,7 +392,7 @@ enum { MODES = (int)(sizeof modes / sizeof modes[0]) };
 static size_t stride_of(size_t usual)
 {
     if (usual == 0 || test_scale() >= 1000) return 1;
-    return test_scale() >= 100 ? usual : usual * (300 / test_scale()) | 1;
+    return test_scale() >= 100 ? usual : usual * (100 / test_scale()) | 1;
 }
 
 /* How many bytes of a write or read are done. */
