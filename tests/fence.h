@@ -11,17 +11,27 @@
 
 #define FENCED ((size_t)1 << 19) /* room for the longest text */
 
-static char *fenced; /* FENCED bytes with a forbidden page on either side */
+__attribute__((unused)) static char *fenced; /* FENCED bytes with a forbidden page on either side */
+
+/* Returns room for `size` bytes, up to the next page, between forbidden pages; *size is
+ * how many. It is never freed. */
+static inline char *fenced_room(size_t *size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    *size = (*size + page - 1) / page * page;
+    char *map = (char *)mmap(NULL, *size + 2 * page, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) abort();
+    if (mprotect(map + page, *size, PROT_READ | PROT_WRITE) != 0) abort();
+    return map + page;
+}
 
 static inline int fence_up(void **state)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *map = (char *)mmap(NULL, FENCED + 2 * page, PROT_NONE,
-                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t size = FENCED;
     (void)state;
-    if (map == MAP_FAILED) return -1;
-    fenced = map + page;
-    return mprotect(fenced, FENCED, PROT_READ | PROT_WRITE);
+    fenced = fenced_room(&size);
+    return 0;
 }
 
 /* The bytes, right before the forbidden page. */
@@ -33,7 +43,7 @@ static inline ms_str at_end(const void *bytes, size_t len)
     return ms_str_n(to, len);
 }
 
-/* The bytes, right behind the forbidden page. */
+/* The bytes, right after the forbidden page. */
 static inline ms_str at_start(const void *bytes, size_t len)
 {
     if (len > FENCED) abort();

@@ -146,7 +146,7 @@ static void a_bad_field_is_named(void **state)
         ms_envelope m = message_of(row->type, MS_STR("x"));
         ms_value value = {row->value, row->json};
         message_set(&m, row->field, value);
-        must_refuse(&p, row->name, &m, row->want, twin_field_name(row->field));
+        must_refuse(&p, row->name, &m, row->want, twin_field_name((int)row->field));
     }
     close_pair(&p);
 }

@@ -20,30 +20,17 @@ static fast ways[WAYS];
 
 /* ---- the fence ---- */
 
-static char *fenced; /* n_fenced bytes with a forbidden page on either side */
-static size_t n_fenced = 1 << 16;
-
 static int fences_up(void **state)
 {
-    (void)state;
-    fenced = fenced_room(&n_fenced);
     ways[0] = fast_wide();
     ways[1] = fast_plain();
-    return 0;
+    return fence_up(state);
 }
 
 /* Room for n bytes that ends `shift` bytes before the forbidden page. */
 static char *room_of(size_t n, size_t shift)
 {
-    return fenced + n_fenced - shift - n;
-}
-
-/* The bytes right before the forbidden page. */
-static ms_str at_end(const void *bytes, size_t n)
-{
-    char *to = room_of(n, 0);
-    memmove(to, bytes, n);
-    return ms_str_n(to, n);
+    return fenced + FENCED - shift - n;
 }
 
 

@@ -624,18 +624,16 @@ static void nothing_is_half_done_when_memory_runs_out(void **state)
     store_close(&s);
 }
 
-#define WITH_RESET(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_RESET(field_wins_over_the_stored_form_when_it_was_changed),
-        WITH_RESET(row_of_any_message_comes_back_when_it_was_written),
+        cmocka_unit_test(field_wins_over_the_stored_form_when_it_was_changed),
+        cmocka_unit_test(row_of_any_message_comes_back_when_it_was_written),
         ON_EVERY_STORE(key_finds_row_when_window_moves_or_store_reopens),
         ON_EVERY_STORE(key_finds_row_when_rows_before_it_are_left_out),
         ON_EVERY_STORE(key_finds_row_when_session_id_is_long),
         ON_EVERY_STORE(user_reaches_own_sessions_only_when_names_look_alike),
-        WITH_RESET(session_is_refused_when_a_name_is_bad),
+        cmocka_unit_test(session_is_refused_when_a_name_is_bad),
         ON_EVERY_STORE(lookup_finds_nothing_when_text_is_no_key),
         ON_EVERY_STORE(system_rows_are_left_out_when_rows_are_stored),
         ON_EVERY_STORE(no_row_is_stored_when_one_is_wrong),
@@ -643,9 +641,9 @@ int main(void)
         ON_EVERY_STORE(load_takes_one_key_when_answers_are_many),
         ON_EVERY_STORE(session_changes_when_recipes_are_used),
         ON_EVERY_STORE(row_has_its_text_so_far_when_a_stream_writes_it),
-        WITH_RESET(session_works_when_store_has_no_changes),
-        WITH_RESET(damaged_row_is_skipped_when_others_are_loaded),
-        WITH_RESET(nothing_is_half_done_when_memory_runs_out),
+        cmocka_unit_test(session_works_when_store_has_no_changes),
+        cmocka_unit_test(damaged_row_is_skipped_when_others_are_loaded),
+        cmocka_unit_test(nothing_is_half_done_when_memory_runs_out),
     };
-    return cmocka_run_group_tests_name("session", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("session", tests, open_arena, close_arena);
 }
