@@ -1762,8 +1762,9 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *m
 /* Ends: the source refuses appends, what was appended since the last run is copied, and
  * the new file gets the path. *fresh: the new log, open with the options of `to`; the
  * source has to be closed. fresh NULL: the rewrite is given up. It waits for the disk
- * only where each append does (MS_SYNC_EACH), and while another thread syncs the source.
- * What was not durable in the source becomes so with the next sync, which syncs the
+ * only where each append does (MS_SYNC_EACH), while another thread syncs the source, and
+ * for the folder where the source has damage, had a failed sync, or is another log. What
+ * was not durable in the source becomes so with the next sync, which syncs the
  * folder, too. MS_E_BUSY: a run is missing, or the source was synced after it; the
  * rewrite goes on. MS_E_DAMAGED: *fresh is open, see ms_log_rewrite. After other errors
  * *fresh is NULL, and the source goes on as before. */
@@ -2344,8 +2345,9 @@ typedef struct ms_answered {
 
 /* Stores a whole response: all messages in one batch, then the note of its usage. out may
  * be NULL. MS_E_REFUSED: the provider answered with an error, err->message has its text;
- * MS_E_MISSING: it is no answer, or not a whole one; MS_E_SYNTAX: it is no JSON. Nothing
- * was stored then. */
+ * MS_E_MISSING: it is no answer, or not a whole one (also a body without an object);
+ * MS_E_SYNTAX: an object is damaged; MS_E_ARGUMENT: desc has no store or memory. Nothing
+ * was stored then. A note of usage that fails leaves the messages. */
 MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
                            ms_error *err);
 
@@ -2373,7 +2375,8 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
  * ms_answer_end. */
 MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err);
 /* Ends all messages; where the provider's end did not come, they stay unfinished
- * (MS_E_MISSING unless ms_answer_feed returned the reason). Of no use afterwards. */
+ * (MS_E_MISSING; after a feed that failed MS_OK if they could be stored). The stream is
+ * of no use afterwards. */
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err);
 
 
@@ -15794,7 +15797,8 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
 }
 
 /* Writes the visible bytes above the durable end in their place, after a sync that failed
- * in this boot: the kernel may report their pages as clean, and a sync would skip them. */
+ * in this boot: the kernel may report their pages as clean, and a sync skips clean
+ * pages. */
 static ms_result ms__log_write_again(ms__log *log, ms_error *err)
 {
     uint64_t from = log->durable.end > MS__SUPER_SIZE ? log->durable.end : MS__SUPER_SIZE;
@@ -15821,6 +15825,33 @@ static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error 
                       0);
     }
     return MS_OK;
+}
+
+/* Waits for the sync that runs. The caller holds the lock. */
+static void ms__log_await_sync(ms__log *log)
+{
+    while (log->durable.syncing) {
+        log->durable.waiting++;
+        ms__signal_wait(&log->durable.synced, &log->lock);
+        log->durable.waiting--;
+    }
+}
+
+/* Syncs the bytes of the file, but moves no durable end. Errors of a poisoned handle are
+ * ignored. *unsure: a sync has failed in this boot. The caller holds the lock; no other
+ * sync runs, since the kernel reports an error to one of two. */
+static ms_result ms__log_sync_bytes(ms__log *log, bool *unsure, ms_error *err)
+{
+    ms__log_await_sync(log);
+    bool poisoned = log->durable.poisoned, again = ms__log_unconfirmed(log);
+    ms_result code = again ? ms__log_write_again(log, err) : MS_OK;
+    log->durable.syncing = true;
+    int failed = code == MS_OK ? ms__log_disk(log, true) : 0;
+    log->durable.syncing = false;
+    ms__signal_all(&log->durable.synced);
+    if (failed != 0 && !poisoned) code = ms__log_poison(log, failed, "syncing", err);
+    *unsure |= poisoned || again;
+    return poisoned ? MS_OK : code;
 }
 
 /* ---- Syncing, for all threads that wait. */
@@ -16022,6 +16053,7 @@ static ms_result ms__record_put(ms__log *log, unsigned char *r, ms_error *err)
 static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
 {
     unsigned char r[MS__LOST_SIZE];
+    MS__TRY(ms__log_folder_now(log, false, err)); /* else the record stands unsynced */
     ms__lost_encode(log->append.lost_end, log->sum.last_seq, r);
     MS__TRY(ms__record_put(log, r, err));
     log->append.lost_written = true;
@@ -17194,11 +17226,14 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  * At the rename each of the two files has what the other one's durable end promises,
  * since a power loss may keep either:
  * (R1) the old file's durable end is not above what of it the new file has on the disk
- *      (`covered`). After the mark no sync of the old file is reported.
- * (R2) the bytes that the new file reports as durable were on the disk in the old file
- *      first, too. No handle of the new file reports more before the folder is synced.
+ *      (`covered`). After the mark no sync of the old file is reported,
+ *      but for appends of MS_SYNC_EACH under way, which the end syncs in the copy.
+ * (R2) the bytes that the new file reports as durable are on the disk in the old file,
+ *      too. No handle of the new file reports more before the folder is synced. Where
+ *      the old file is not the source, has damage, or had a failed sync, the end syncs
+ *      the folder at once.
  * (R3) no message was erased in the old file since the copy began.
- * The old file is never changed: readers finish on it.
+ * The visible bytes of the old file keep their values: readers finish on it.
  * ================================================================================== */
 
 static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
@@ -17781,6 +17816,7 @@ typedef struct ms__rewriting {
     uint64_t erasures; /* of the source, when the copy began */
     uint64_t covered;  /* the copy that is on the disk has the source up to here */
     uint64_t verified; /* the copy, up to here */
+    bool unsure;       /* the old file may lack bytes that the copy reports as durable */
 } ms__rewriting;
 
 /* One rewrite at a time has the source as its own: both would write the same file. */
@@ -17839,11 +17875,7 @@ static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *er
 {
     if (!w->old) return MS_OK;
     ms__lock_take(&w->old->lock);
-    while (w->old->durable.syncing) {
-        w->old->durable.waiting++;
-        ms__signal_wait(&w->old->durable.synced, &w->old->lock);
-        w->old->durable.waiting--;
-    }
+    ms__log_await_sync(w->old);
     int failed = ms__replaced_set(w->old, replaced);
     ms__lock_give(&w->old->lock);
     return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to the superblock of",
@@ -17943,7 +17975,7 @@ static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t bud
     return MS_OK;
 }
 
-/* Reads what was written to the copy since the last time. */
+/* Verifies the whole copy, if it grew since the last time. */
 static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
 {
     ms_log_report r;
@@ -17958,23 +17990,15 @@ static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
                     r.damaged_bytes, r.index_damaged);
 }
 
-/* Makes the bytes of the old file durable: until the new name is, a power loss can bring
- * it back, and the new one reports more as durable. Its own durable end stays: the new
- * file may not reach there. A poisoned one whose sync fails again is left as it is. */
+/* Makes the bytes of the old file durable: until the new name is durable, a power loss can
+ * bring the old file back. The durable end of the old handle is not raised: the copy may
+ * have less. Errors of a poisoned handle are ignored. */
 static ms_result ms__rewrite_sync_old(ms__rewriting *w, ms_error *err)
 {
-    ms__log *old = w->old;
-    if (!old) return MS_OK;
-    ms__lock_take(&old->lock);
-    bool poisoned = old->durable.poisoned;
-    ms_result code = ms__log_unconfirmed(old) ? ms__log_write_again(old, err) : MS_OK;
-    ms__lock_give(&old->lock);
-    int failed = code == MS_OK ? ms__os_sync_done(w->to.os, old->file.handle) : 0;
-    if (poisoned) return MS_OK;
-    if (failed == 0) return code;
-    ms__lock_take(&old->lock);
-    code = ms__log_poison(old, failed, "syncing", err);
-    ms__lock_give(&old->lock);
+    if (!w->old) return MS_OK;
+    ms__lock_take(&w->old->lock);
+    ms_result code = ms__log_sync_bytes(w->old, &w->unsure, err);
+    ms__lock_give(&w->old->lock);
     return code;
 }
 
@@ -18077,7 +18101,12 @@ static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_erro
     if (*copied != MS_OK && *copied != MS_E_DAMAGED) return *copied;
     bool covers = ms__rewrite_covers(w) && w->fresh->end == copy_end;
     if (!covers) MS__TRY(ms__rewrite_sync(w, upto, err));
-    return ms__rewrite_place(w, err);
+    MS__TRY(ms__rewrite_place(w, err));
+    /* where (R2) may not hold the name has to be durable; else the next sync reports it */
+    if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;
+    w->fresh->file.folder_synced =
+        ms__os_folder_done(w->to.os, w->fresh->file.path) == 0;
+    return MS_OK;
 }
 
 MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error *err)
@@ -25144,9 +25173,10 @@ static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *
 
 
 /* ==== [emit] groups become provider messages =========================================
- * Steps 5 to 8 of [project]. Texts that the rules add become groups and results,
- * too, so writing is one loop over runs. How a format spells each
- * thing is a template in ms__shapes; ms__out_form fills it.
+ * Steps 5 to 8 of [project]. Made-up texts are put into the list as groups, and
+ * made-up results at their calls, so the writer needs no special case. How a provider
+ * spells each thing is a template text in ms__shapes, which ms__out_form fills: other
+ * templates than those of [template].
  * ================================================================================== */
 
 /* ---- Step 5: the window. */
@@ -25169,7 +25199,8 @@ static ms__group *ms__newest_groups(const ms__projector *p, uint64_t most, bool 
     return start;
 }
 
-/* The first group of a window of `most`, which moves on in steps; at least the last. */
+/* Returns the first group of a window of at most `most`. Its start moves by opts.step;
+ * the last group is always in it. */
 static ms__group *ms__window(const ms__projector *p, uint64_t most, bool cost)
 {
     uint64_t step = p->opts.step && (cost || !p->opts.budget) ? p->opts.step : 1;
@@ -25209,14 +25240,15 @@ static ms_result ms__window_start(ms__projector *p, ms__group **start, ms_error 
 
 /* ---- Thinking of the running turn. */
 
-/* Is the thinking sent? Of the running turn, where it is as it was signed. */
+/* Is the thinking sent? In the running turn, if it is unaltered since it was signed. */
 static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 {
     return item->kind == MS__ITEM_THOUGHT && item->group->number >= p->running &&
            ms__thought_holds(item);
 }
 
-/* Does a group send what its format asks for of the running turn? */
+/* Has the group the thinking that the provider asks for in the running turn? Of Gemini
+ * that is the signature at its first call. */
 static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
 {
     for (const ms__item *item = g->first; item; item = item->next) {
@@ -25227,8 +25259,9 @@ static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
     return false;
 }
 
-/* Finds where the running turn begins: after the last user text before the newest
- * results, when nothing of the assistant follows these. Counts what is missing in it. */
+/* Finds where the running turn begins: after the last user or system text before the
+ * newest results, when nothing of the assistant follows these. Counts what is missing in
+ * it. */
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {
     const ms__group *last = p->last, *first;
@@ -25249,8 +25282,8 @@ static void ms__running_turn(ms__projector *p, const ms__group *start)
 
 /* ---- Steps 6 and 7: what the history lacks. */
 
-/* The result of a call: shortened when it is old and marked when the call failed, or one
- * that is made up. */
+/* The result of a call: shortened when it is an old text, marked when the call failed; or
+ * one that is made up. */
 static void ms__reply(ms__projector *p, ms__item *call)
 {
     const char *mark = p->profile->error_text;
@@ -25831,17 +25864,17 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
 
 
 /* ==== [answer] what a provider answered =============================================
- * An answer is a list of bits: texts, thinking, calls, and blocks of no such kind. A body
+ * An answer is a list of bits: texts, thinking, calls, and other blocks. A body
  * is read as one event, a stream as many; both fill the same bits. Events are found by
  * their braces: every byte outside of an object is framing ("data: ", "[", ",", new
  * lines), so server-sent events, lines of JSON and one large array need no code of their
  * own, and the bytes may be divided anywhere.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message
- * with its first text, feeds it, and ends all of them when the answer is whole: only then
- * is the hash known that thinking is stored with. A provider's error, or a connection
- * that ends early, leaves the messages marked as unfinished. The first trouble stays in
- * a->code.
+ * with its first text, feeds it, and ends all of them when the answer is whole.
+ * Thinking is stored with a hash of the whole answer, which is known only then. A
+ * provider's error, or a connection that ends early, leaves the messages marked as
+ * unfinished. The first trouble stays in a->code.
  * ================================================================================== */
 
 typedef enum ms__bit_kind {
@@ -25888,8 +25921,8 @@ static void ms__answer_put(ms_answer_stream *a, ms_buf *buf, ms_str text)
     if (ms_buf_write(buf, text.ptr, text.len) != MS_OK) ms__answer_lost(a, text.len);
 }
 
-/* The value at a path of members and indices, "choices.0.delta", or absent,
- * or null. */
+/* Returns the value at a path of members and indices of one digit, "choices.0.delta";
+ * absent if it is missing or null. */
 static ms_str ms__at(ms_str v, const char *path)
 {
     for (size_t len; *path && v.ptr; path += len + (path[len] == '.')) {
@@ -25927,7 +25960,8 @@ static bool ms__bit_filled(const ms__bit *b)
     return part[MS__BIT_BODY].len + part[MS__BIT_SIGNATURE].len + part[MS__BIT_DATA].len;
 }
 
-/* The member `signed` of a bit, with the hash of the answer unless it is 0. */
+/* Returns an object with the member `signed` of a bit, and the hash of the answer unless
+ * it is 0. */
 static ms_str ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of)
 {
     bool data = b->part[MS__BIT_DATA].len > 0;
@@ -26000,7 +26034,8 @@ static void ms__bit_flow(ms_answer_stream *a, ms__bit *b)
 }
 
 /* Adds the value at a path of an object to a part of a bit: of a JSON string its text,
- * other JSON as it is. Name and id come once. Empty texts make no bit, but calls. */
+ * other JSON as it is. Name and id come once. An empty text makes no bit, except in a
+ * call. */
 static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
                         ms__bit_part part, ms_str object, const char *path)
 {
@@ -26035,7 +26070,7 @@ static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
     ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_BODY, object, args);
 }
 
-/* A block of no kind that has a meaning here is kept as it is, in a list. */
+/* Keeps a block of any other kind as it is, in a list. */
 static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 {
     ms__bit *b = ms__bit_at(a, MS__BIT_OTHER, index);
@@ -26141,8 +26176,8 @@ static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
     if (ms_json_kind_of(ms__at(event, "done")) == MS_JSON_TRUE) a->whole = true;
 }
 
-/* Paths of what all have: counts of tokens and of nanoseconds, the model, why it
- * stopped. */
+/* Where each shape has its counts of tokens and nanoseconds, its model and its stop
+ * reason; "": nowhere. The counts come before MS__MODEL. */
 enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__MODEL, MS__STOP };
 
 static const struct ms__answer_place {

@@ -312,11 +312,12 @@ controls()
         ms__log_attach_content '!same && !salvage ? proven : 0' '!salvage ? proven : 0'
     control old_file_of_a_rewrite_not_synced gcc test_log_sync \
         a_rewrite_loses_nothing_when_it_is_killed_before_its_name_is_durable 100 \
-        ms__rewrite_sync_old 'ms__os_sync_done(w->to.os, old->file.handle) : 0;' '0 : 0;'
-    control failed_sync_of_a_rewritten_file_forgotten gcc test_log_sync \
-        a_new_file_reports_what_both_files_have_when_a_sync_of_the_source_had_failed 100 \
-        ms__rewrite_sync_old \
-        'ms__log_unconfirmed(old) ? ms__log_write_again(old, err) : MS_OK;' 'MS_OK;'
+        ms__log_sync_bytes 'code == MS_OK ? ms__log_disk(log, true) : 0;' '0;'
+    control folder_of_an_unsure_rewrite_not_synced gcc test_log_sync \
+        a_new_file_reports_what_both_files_have_when_its_source_is_poisoned 100 \
+        ms__rewrite_finish 'if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;' \
+        'return MS_OK;' \
+        ms__log_sync_bytes 'again ? ms__log_write_again(log, err) : MS_OK;' 'MS_OK;'
     control name_of_a_replaced_file_not_synced gcc test_log_sync \
         a_new_file_is_durable_with_its_name_when_its_writer_was_poisoned 100 \
         ms__log_sync_now 'if (!apart) MS__TRY(ms__log_folder_now(log, false, err));' ''

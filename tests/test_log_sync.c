@@ -162,7 +162,8 @@ static const scenario rows[] = {
     /* its pages are in memory, clean, and perhaps not on the disk */
     {"a_new_file_reports_what_both_files_have_when_a_sync_of_the_source_had_failed", 0, 0, 0,
      "open; long 700 x20; fails; sync -> POISONED; close;"
-     "open; begin; run; end; other durable 20; other cuts"},
+     "open; begin; run; after rename 1 {keep kill}; end; acted; other durable 20;"
+     "other cuts; other close; close; on; open; durable 20; cuts"},
     {"a_new_file_reports_what_both_files_have_when_its_source_is_poisoned", 0, 0, 0,
      "open; long 700 x20; fails; sync -> POISONED; begin; run; end; other durable 20;"
      "other cuts"},
