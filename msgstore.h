@@ -860,7 +860,7 @@ typedef struct ms_query {
                                  changes are not applied, hidden messages are there. With
                                  TIMELINE alone, without by_time; types, turn and times
                                  filter messages only, after_seq and before_seq bound by
-                                 place: after that message (where there is none, from the
+                                 place: after that message (if it is absent, from the
                                  next one on), before that one. 0: messages as they are
                                  now */
     uint64_t about_seq;       /* raw: only records of this message or about it; needs a
@@ -10805,7 +10805,7 @@ typedef struct ms__mem {
 #ifdef MSGSTORE_RING
     uint32_t drops;      /* times that the ring dropped messages, */
     uint64_t dropped;    /* and how many */
-    ms__append_run *run; /* the append that needs room; NULL: there is none */
+    ms__append_run *run; /* the append that needs room, or NULL */
     ms_result (*before)(struct ms__mem *m, ms_error *err); /* each append; or NULL */
 #endif
 #ifdef MSGSTORE_FLASH
@@ -11311,7 +11311,7 @@ typedef struct ms__ring {
     ms__mem *m;
     uint32_t x;           /* messages before this unit go */
     uint64_t facts, most; /* bytes of facts from the next record on; at most */
-    unsigned lent;        /* texts of the append that lie in records not yet looked at */
+    unsigned borrowed;    /* texts of the append that lie in records not moved yet */
 } ms__ring;
 
 /* The message at a unit; NULL: it is damaged. */
@@ -11436,7 +11436,7 @@ static uint64_t ms__ring_move(ms__ring *ring)
         uint32_t unit = (uint32_t)((size_t)(r - im.base) / 8), size = ms__get32(r);
         if (!ms__ring_keeps(ring, r, unit, (uint32_t)(end / 8))) continue;
         unsigned char *to = m->buffer.base + end;
-        if (ring->lent > 0) ring->lent -= ms__run_move(m->run, r, size, to);
+        if (ring->borrowed > 0) ring->borrowed -= ms__run_move(m->run, r, size, to);
         memmove(to, r, ms__padded(size));
         ms__put32(to + 28, ms__check_at(m->core.seed, end, to));
         end += ms__padded(size);
@@ -11494,16 +11494,16 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
     ring.x = x;
     ring.facts = ms__facts_size(m);
     ring.most = most;
-    if (m->run) ring.lent = ms__run_move(m->run, base, m->buffer.span, base);
-    if (ring.lent > 0 && m->run->n > 1) /* the caller's envelopes stay as they are */
+    if (m->run) ring.borrowed = ms__run_move(m->run, base, m->buffer.span, base);
+    if (ring.borrowed > 0 && m->run->n > 1) /* the caller's envelopes stay as they are */
         return ms__fail(err, MS_E_FULL, "a batch with texts of the store itself needs "
                         "the room of messages");
-    if (ring.lent > 0) m->run->layout = NULL;
+    if (ring.borrowed > 0) m->run->layout = NULL;
     for (ms__node *n = m->tail.live.names[MS__LOCS].first; n; n = n->next)
         ms__ring_choose(m, ms__loc_at(n), x, end);
     ms__ring_enter(m, ms__ring_move(&ring));
     m->dropped += messages - m->tail.live.messages;
-    if (ring.lent == 0) return MS_OK;
+    if (ring.borrowed == 0) return MS_OK;
     return ms__fail(err, MS_E_NOT_FOUND, "the message that has these texts was dropped");
 }
 
@@ -13661,7 +13661,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * frees an old tail when no cursor pins it.
  *
  * Writing. One of two engines stores the bytes. MAP copies to a window of 1 MiB, mapped
- * writable just ahead of the end. Everything else is mapped read-only, so a stray pointer
+ * writable just ahead of the end. Everything else is mapped read-only, so a wild pointer
  * of the program cannot reach the history. WRITE makes one pwrite. Room is allocated in
  * steps of a quarter of the file, of 64 to 256 KiB: steps of 4 MiB showed as appends of
  * 2 ms, of 1 MiB as 0.6 ms, at the same mean. A full disk shows there, before anything is
@@ -15844,7 +15844,7 @@ static ms_result ms__log_sync_bytes(ms__log *log, bool *unsure, ms_error *err)
 {
     ms__log_await_sync(log);
     bool poisoned = log->durable.poisoned, again = ms__log_unconfirmed(log);
-    ms_result code = again ? ms__log_write_again(log, err) : MS_OK;
+    ms_result code = again ? ms__log_write_again(log, poisoned ? NULL : err) : MS_OK;
     log->durable.syncing = true;
     int failed = code == MS_OK ? ms__log_disk(log, true) : 0;
     log->durable.syncing = false;
@@ -17215,7 +17215,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that:
  *
  *    begin: the place is held -> run: copied, synced, verified --> end: the log that is
- *      |  by the lock of the      |  again and again, while         replaced is marked and
+ *      |  by the lock of the      |  again and again, while         replaced is marked,
  *      |  log there, or of an     |  a writer's handle that         refuses; the rest is
  *      |  empty log made there    |  is the source appends          copied; renamed
  *      v                          v                                   |        |
@@ -17990,9 +17990,9 @@ static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
                     r.damaged_bytes, r.index_damaged);
 }
 
-/* Makes the bytes of the old file durable: until the new name is durable, a power loss can
- * bring the old file back. The durable end of the old handle is not raised: the copy may
- * have less. Errors of a poisoned handle are ignored. */
+/* Makes the bytes of the old file durable: until the new name is durable, a power loss
+ * can bring the old file back. The durable end of the old handle is not raised: the copy
+ * may have less. Errors of a poisoned handle are ignored. */
 static ms_result ms__rewrite_sync_old(ms__rewriting *w, ms_error *err)
 {
     if (!w->old) return MS_OK;
@@ -18062,7 +18062,8 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
     if (w->old && os->access_like) {
         int code = os->access_like(os->ctx, w->part, w->path);
         if (code != 0)
-            return ms__os_fail(err, code, "keeping the owner and permissions of", w->path);
+            return ms__os_fail(err, code, "keeping the owner and permissions of",
+                               w->path);
     }
     char *path = (char *)ms__log_resize(fresh, NULL, 0, w->path_size);
     if (!path) return ms__no_memory(err, w->path_size);
@@ -18102,7 +18103,8 @@ static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_erro
     bool covers = ms__rewrite_covers(w) && w->fresh->end == copy_end;
     if (!covers) MS__TRY(ms__rewrite_sync(w, upto, err));
     MS__TRY(ms__rewrite_place(w, err));
-    /* where (R2) may not hold the name has to be durable; else the next sync reports it */
+    /* Where (R2) may not hold the name is made durable now. If that fails the next sync
+     * tries it again, and reports it. */
     if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;
     w->fresh->file.folder_synced =
         ms__os_folder_done(w->to.os, w->fresh->file.path) == 0;
@@ -21815,7 +21817,7 @@ static const ms__format ms__openai = {
  * reads these members. So canonical envelopes come back equal as JSON, and rows and
  * drafts as their canonical form.
  *
- * The reader refuses a version other than 1 or "1" (MS_E_FOREIGN), a type that is none of
+ * The reader refuses a version other than 1 or "1" (MS_E_FOREIGN), a type that is not of
  * the nine words (MS_E_TYPE), an empty role, and other kinds of JSON (MS_E_KIND). It
  * drops what the format's origin drops: payload and metadata that are no objects, data
  * beside a payload, another schema; of a row schema, version, type, payload and data; an

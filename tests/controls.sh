@@ -317,7 +317,7 @@ controls()
         a_new_file_reports_what_both_files_have_when_its_source_is_poisoned 100 \
         ms__rewrite_finish 'if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;' \
         'return MS_OK;' \
-        ms__log_sync_bytes 'again ? ms__log_write_again(log, err) : MS_OK;' 'MS_OK;'
+        ms__log_sync_bytes 'again ? ms__log_write_again(log, poisoned ? NULL : err) : MS_OK;' 'MS_OK;'
     control name_of_a_replaced_file_not_synced gcc test_log_sync \
         a_new_file_is_durable_with_its_name_when_its_writer_was_poisoned 100 \
         ms__log_sync_now 'if (!apart) MS__TRY(ms__log_folder_now(log, false, err));' ''
