@@ -487,7 +487,7 @@ check union_twice 0 '^messages +12, ' '' info "$log" "$log"
 
 fresh
 mkfifo "$tmp/held"
-"$tool" append "$log" --location l 2>/dev/null <"$tmp/held" &
+"$tool" append "$log" --location l --wait 20000 2>/dev/null <"$tmp/held" &
 writer=$!
 exec 7>"$tmp/held" # the writer has the log until this is closed
 check_busy()
