@@ -2187,7 +2187,7 @@ typedef struct ms_profile {
     ms_shape shape;
     ms_system_place system;
     ms_call_ids ids;
-    size_t id_min, id_max;    /* bytes of a call id; 0: no bound */
+    size_t id_min, id_max;    /* bytes of a call id; 0: no bound. id_min: 24 at most */
     size_t name_max;          /* bytes of a tool name, of [a-zA-Z0-9_-] */
     bool start_user;          /* what is first but for system text is the user's */
     bool trim;                /* assistant text does not end in white space */
@@ -23963,6 +23963,11 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 #define MS__BRIDGE "(The results are there.)"
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"
 
+/* Adding a provider. One that copies a known shape needs a row here and its rules in
+ * tests/tables/project.jsonl. A new shape also needs, in this order: a value of ms_shape,
+ * a row of ms__shapes, its members of a request in ms__request_head, its places in
+ * ms__answer_places, a function beside ms__answer_chat, and a judge in tools/lint.c.
+ * What else differs stands where `shape` is compared with a constant. */
 static const ms_profile ms__profiles[] = {
     {"openai", MS_SHAPE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL},
@@ -26007,7 +26012,7 @@ static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b,
                       id->len > 0 ? ms_buf_text(id) : ms__absent());
     } else if (b->kind == MS__BIT_OTHER) {
         m.role = MS_ROLE_ASSISTANT;
-        m.content.json = true;
+        m.content.json = whole;
     }
     m.agent_key = a->desc.opts.agent_key;
     m.turn_id = a->desc.turn_id;
@@ -26015,13 +26020,11 @@ static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b,
     return m;
 }
 
-/* Streams what a bit has got; its message begins with the first text. Blocks of another
- * kind come whole, at the end. */
+/* Streams what a bit has got; its message begins with the first text. */
 static void ms__bit_flow(ms_answer_stream *a, ms__bit *b)
 {
     const ms_buf *body = &b->part[MS__BIT_BODY];
-    if (!a->streams || a->code != MS_OK || b->kind == MS__BIT_OTHER || !ms__bit_filled(b))
-        return;
+    if (!a->streams || a->code != MS_OK || !ms__bit_filled(b)) return;
     if (b->seq == 0) {
         ms_envelope m = ms__bit_message(a, b, false);
         a->code = ms_stream_begin(&b->stream, a->desc.store, a->desc.location, &m,
@@ -26080,6 +26083,7 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
     ms__answer_put(a, &b->part[MS__BIT_BODY], MS_STR("["));
     ms__answer_put(a, &b->part[MS__BIT_BODY], block);
     ms__answer_put(a, &b->part[MS__BIT_BODY], MS_STR("]"));
+    ms__bit_flow(a, b);
 }
 
 /* ---- The events of each provider. */
@@ -26269,7 +26273,7 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
                                  ms_error *err)
 {
     memset(a, 0, sizeof *a);
-    if (!desc->profile || desc->profile->shape == MS_SHAPE_PYDANTIC ||
+    if (!desc->profile || (unsigned)desc->profile->shape >= MS_SHAPE_PYDANTIC ||
         !desc->store == !desc->memory)
         return ms__fail(err, MS_E_ARGUMENT, "an answer needs the profile of a provider, "
                         "and a store or a memory");

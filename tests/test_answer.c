@@ -294,9 +294,13 @@ static void error_of_a_provider_is_told_when_it_answers_with_one(void **state)
 static void answer_is_refused_when_its_description_is_wrong(void **state)
 {
     ms_request_desc desc = desc_of("pydantic-ai");
+    ms_profile odd = *ms_profile_at(0);
     (void)state;
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("nobody");
+    assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
+    odd.shape = (ms_shape)(MS_SHAPE_PYDANTIC + 1);
+    desc.profile = &odd;
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("openai");
     desc.store = NULL;
@@ -362,25 +366,52 @@ static void answer_is_a_code_when_its_bytes_are_wrong(void **state)
     }
 }
 
-/* Blocks without a meaning here are kept, and not sent. */
+/* Blocks without a meaning here are kept in their place, and not sent. A stream stores
+ * them as a whole body does, but unfinished where its end does not come. */
 static void block_of_another_kind_is_kept_when_it_comes(void **state)
 {
+    static const char body[] =
+        "{\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[{\"type\":"
+        "\"thinking\",\"thinking\":\"hm\",\"signature\":\"x\"},{\"type\":"
+        "\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\",\"input\":{\"q\":1}},{\"type\":"
+        "\"text\",\"text\":\"found\"}]%s}";
     ms_request_desc desc = desc_of("anthropic");
     answer_case c = {"", "anthropic", "", NULL, NULL, "", 0, 0, 0, 0, ""};
+    char whole[400], early[400];
     ms_answered out;
     ms_error err;
     (void)state;
+    snprintf(whole, sizeof whole, body, ",\"stop_reason\":\"end_turn\"");
+    snprintf(early, sizeof early, body, "");
     add(ms_user_message(ms_text("u")));
-    if (ms_answer(&desc, MS_STR(
-        "{\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[{\"type\":"
-        "\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\",\"input\":{\"q\":1}},{\"type\":"
-        "\"text\",\"text\":\"found\"}],\"stop_reason\":\"end_turn\"}"), &out, &err) != MS_OK)
+    if (ms_answer(&desc, ms_str_of(whole), &out, &err) != MS_OK)
         fail_msg("%s", err.message);
-    assert_int_equal(out.messages, 2);
-    assert_true(has(stored(), "multimodal_part 0|[{\"type\":\"server_tool_use\""));
-    ms_str body = asked(&c);
-    assert_true(has(body, "\"content\":\"found\""));
-    assert_false(has(body, "server_tool_use"));
+    assert_int_equal(out.messages, 3);
+    char *first = strndup(stored().ptr, stored().len);
+    assert_non_null(strstr(first, "multimodal_part 16|[{\"type\":\"server_tool_use\""));
+    ms_str request = asked(&c);
+    assert_true(has(request, "found"));
+    assert_false(has(request, "server_tool_use"));
+
+    (void)open_store(NULL);
+    add(ms_user_message(ms_text("u")));
+    c.stream = whole;
+    feed(&c, strlen(whole), 1, &out);
+    assert_true(ms_str_equal(stored(), ms_str_of(first)));
+    free(first);
+
+    (void)open_store(NULL);
+    ms_answer_stream a;
+    desc.store = store;
+    assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+    assert_int_equal(ms_answer_feed(&a, ms_str_of(early), NULL), MS_OK);
+    assert_int_equal(ms_answer_end(&a, &out, NULL), MS_E_MISSING);
+    assert_int_equal(out.messages, 3);
+    for (uint64_t seq = out.first_seq; seq <= out.last_seq; seq++) {
+        const ms_msg *msg;
+        assert_int_equal(ms_get_by_seq(store, seq, &arena, &msg, NULL), MS_OK);
+        assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);
+    }
 }
 
 
