@@ -247,7 +247,10 @@ define build
 @$(1) -I. $(STB) -o $@ $< $(2)
 endef
 
+# In a program with an implementation of its own all functions are static: what no test
+# reaches is not compiled.
 object = $(if $(filter $<,$(OWN)),,$(@D)/msgstore.o) $(tooled) $(if $(tooled),$(TOOL_LIBS))
+own    = $(if $(filter $<,$(OWN)),-DMSGSTORE_STATIC)
 tooled = $(filter $(@D)/tool/%.o,$^)
 fast   = $(filter $(@D)/fast_%.o,$^)
 header = msgstore.h Makefile
@@ -358,15 +361,15 @@ build/san/fast_wide.o build/san/fast_plain.o: tests/fast_impl.c tests/fast.h $(h
 build/o2/test_fast build/check/test_fast build/san/test_fast: %/test_fast: %/fast_wide.o %/fast_plain.o
 
 build/o2/%: tests/%.c build/o2/msgstore.o $(shared)
-	$(call build,$(O2) $(if $(filter $(SLOW),$*),,-O0) $(INC),$(object) $(fast) $(LIBS))
+	$(call build,$(O2) $(if $(filter $(SLOW),$*),,-O0) $(INC) $(own),$(object) $(fast) $(LIBS))
 build/os/%: tests/%.c build/os/msgstore.o $(shared)
-	$(call build,$(O2) -O0 $(INC),$(object) $(LIBS))
+	$(call build,$(O2) -O0 $(INC) $(own),$(object) $(LIBS))
 build/arena/%: tests/%.c build/arena/msgstore.o $(shared)
-	$(call build,$(O2) -O0 $(ARENA) $(INC),$(object) $(LIBS))
+	$(call build,$(O2) -O0 $(ARENA) $(INC) $(own),$(object) $(LIBS))
 # For `make check` nothing is optimised; programs with an implementation of their own do
 # not wait for the object.
 $(OWN:tests/%.c=build/check/%): build/check/%: tests/%.c $(shared)
-	$(call build,$(O2) -O0 $(INC),$(LIBS))
+	$(call build,$(O2) -O0 $(INC) $(own),$(LIBS))
 build/check/%: tests/%.c build/check/msgstore.o $(shared)
 	$(call build,$(O2) -O0 $(INC),$(object) $(fast) $(LIBS))
 build/check/tool/%.o: tools/%.c $(tool) $(header)
@@ -399,9 +402,9 @@ build/pg/%: tests/postgres/%.c tests/postgres/proxy.h build/check/msgstore.o $(P
 	$(call build,$(O2) -O1 -D_POSIX_C_SOURCE=200809L $(INC) $(PG_INC),\
 	    build/check/msgstore.o $(LIBS) -lpq)
 build/san/%: tests/%.c build/san/msgstore.o $(shared)
-	$(call build,$(SAN) -O0 $(INC),$(object) $(fast) $(LIBS))
+	$(call build,$(SAN) -O0 $(INC) $(own),$(object) $(fast) $(LIBS))
 build/tsan/%: tests/%.c build/tsan/msgstore.o $(shared)
-	$(call build,$(TSAN) $(INC),$(object) $(LIBS))
+	$(call build,$(TSAN) $(INC) $(own),$(object) $(LIBS))
 
 # The fuzz targets: for libFuzzer, with sanitizers and without (plain), for running kept
 # inputs once (san), and as for AFL++, so that it goes on compiling (see tests/fuzz/fuzz.h).

@@ -15,7 +15,7 @@
 static int wrong_argument(const char *name, const char *expected, const char *text)
 {
     complain("%s expects %s, not %s", name, expected, text);
-    fprintf(stderr, "msgstore %s -h tells more\n", name);
+    fprintf(stderr, "msgstore %s -h has more\n", name);
     return USAGE;
 }
 
@@ -533,7 +533,7 @@ static int check_redact(const options *o)
     }
     if (what == NULL) return FINE;
     complain("redact %s", what);
-    fprintf(stderr, "msgstore redact -h tells more\n");
+    fprintf(stderr, "msgstore redact -h has more\n");
     return USAGE;
 }
 
@@ -542,7 +542,7 @@ static int check_secrets(const options *o)
 {
     if (o->n_files < 2 && (o->given & REDACT_CHOICE) == 0) return FINE;
     complain("redact --secrets takes no numbers, and of options that choose --location");
-    fprintf(stderr, "msgstore redact -h tells more\n");
+    fprintf(stderr, "msgstore redact -h has more\n");
     return USAGE;
 }
 
@@ -610,7 +610,7 @@ const command hide_command = {
 
 static const option_row rewind_rows[] = {
     {OPT_LOCATION, "which location, when there are several"},
-    {OPT_DRY_RUN, "only tell how many it would hide"},
+    {OPT_DRY_RUN, "only print how many it would hide"},
     WRITE_ROWS,
     {OPT_END, NULL},
 };

@@ -371,7 +371,7 @@ const command diff_command = {
     "  msgstore diff trace.log trace.log --location job_42 --location job_42.fork\n"
     "\n"
     "usage: msgstore diff [OPTION...] A B\n"
-    "Compares two runs, message by message, and tells the first difference: the place,\n"
+    "Compares two runs, message by message, and prints the first difference: the place,\n"
     "the field, and both values around it. JSON is compared by value. Without\n"
     "--also, times, numbers of messages, and ids (location, turn, id, key, call_id)\n"
     "are not compared, nor members that no field stands for. Exit code 0: equal; 1:\n"

@@ -203,7 +203,7 @@ static int list_transcript(job *j, ms_str location)
     listing l = {j->store, &q, NULL, &j->arena, NULL};
     if (!is_transcript_of(j, location)) {
         complain("history needs the option --agent, or --format PROVIDER");
-        fprintf(stderr, "msgstore history -h tells more\n");
+        fprintf(stderr, "msgstore history -h has more\n");
         return USAGE;
     }
     q.location = location;
@@ -243,7 +243,7 @@ static const option_row history_rows[] = {
                "time, so that requests begin alike for a while"},
     {OPT_SYSTEM, "a system prompt in front"},
     {OPT_ALL, "also what was before the newest compaction of a transcript"},
-    {OPT_REPORT, "tell on standard error what was changed"},
+    {OPT_REPORT, "print on standard error what was changed"},
     {OPT_LABEL, "in a list, also in a provider's format"},
     {OPT_TEAM, "the agents under it"},
     {OPT_TIMELINE, "in one order instead of block after block"},

@@ -184,7 +184,7 @@ static const option_row import_rows[] = {
     {OPT_KEYS, "messages get keys made of their own id, or of their text and number "
                "in the file: imported again, a file adds what is new"},
     {OPT_KEEP_GOING, "for damaged JSON Lines: skip what cannot be read, take what "
-                     "is whole, tell each place on standard error; exit code 3"},
+                     "is whole, print each place on standard error; exit code 3"},
     {OPT_SYNC, "end: one sync after the last message (the default); each: one for "
                "every message; none"},
     WRITE_ROWS,
@@ -226,7 +226,7 @@ const command append_command = {
     "usage: msgstore append [OPTION...] STORE <MESSAGES\n"
     "Appends messages from standard input, a JSON object a line, to a log, which is\n"
     "made when it is not there. For each it prints its number once it is stored: from\n"
-    "then on the death of the process does not take it, with --sync each no power cut.\n"
+    "then on the death of the process does not take it, with --sync each no power loss.\n"
     "Of an object that becomes several messages it is the number of the last. A bad\n"
     "line ends it; what was before stays. A message without a time gets the present.\n",
     false,

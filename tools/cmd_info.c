@@ -308,7 +308,7 @@ const command info_command = {
     "  msgstore info trace.log --usage\n"
     "\n"
     "usage: msgstore info [OPTION...] STORE...\n"
-    "Counts messages by location, agent and type, most first. Of a log it also tells\n"
+    "Counts messages by location, agent and type, most first. Of a log it also prints\n"
     "what is in use, durable, indexed and damaged, who wrote last, and where to.\n"
     "Several STOREs are counted as one.\n",
     false,

@@ -159,7 +159,7 @@ const command verify_command = {
     "  msgstore verify trace.log\n"
     "\n"
     "usage: msgstore verify STORE\n"
-    "Reads every byte of a log and tells what is damaged, a range a line. It changes\n"
+    "Reads every byte of a log and prints what is damaged, a range a line. It changes\n"
     "nothing. Exit code 0: whole, 3: damaged.\n",
     false,
 };
@@ -187,7 +187,7 @@ static const option_row compact_rows[] = {
     {OPT_SINCE, "only from T on: seconds since 1970, 2026-03-02, or "
                 "2026-03-02T09:30:00Z (UTC); messages without a time stay"},
     {OPT_LOCATION, "only this location; may be given several times"},
-    {OPT_DRY_RUN, "only tell what would be copied; OUT may be left out"},
+    {OPT_DRY_RUN, "only print what would be copied; OUT may be left out"},
     {OPT_REPLACE, "OUT may be there, and is replaced at once; it may be IN"},
     {OPT_WAIT, "wait so long when somebody else writes"},
     {OPT_END, NULL},

@@ -122,7 +122,7 @@ show 12 msgstore info trace.log
 show 5 msgstore view trace.log --agent data_worker -n 5
 show 3 msgstore search trace.log 'note is saved'
 
-say "The question is put in another way, and what came behind it is taken back" \
+say "The question is put in another way, and what came after it is taken back" \
     "Nothing is rewritten: a change is a record of its own, and --raw shows every word." \
     "The first run goes on beside it, in a fork."
 show 1 msgstore fork trace.log shop-osaka 31 shop-osaka.first
@@ -132,5 +132,5 @@ show 2 msgstore view trace.log --location shop-osaka
 show 3 msgstore view trace.log --location shop-osaka --raw -n 3
 kill_while_appending
 
-say "That was it" "build/msgstore -h and README.md tell how to go on."
+say "That was it" "build/msgstore -h and README.md show how to go on."
 exit $failed

@@ -165,7 +165,7 @@ static const char main_begin[] =
 
 static const char main_end[] =
     "\n"
-    "msgstore COMMAND -h tells more, msgstore --version the version.\n"
+    "msgstore COMMAND -h has more, msgstore --version the version.\n"
     "\n"
     "A STORE is a log; view, sessions, search, usage, history, info and others also\n"
     "take a file or a folder (- is standard input): transcripts of agent programs, or\n"

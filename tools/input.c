@@ -192,8 +192,8 @@ static split splitter_step(splitter *p, char c)
     }
 }
 
-/* Is this beginning of a value lost for JSON? It may be cut in a string, a number, an
- * escape, so only what is wrong well before the cut counts. */
+/* Is this beginning of a value lost for JSON? It may end in a string, a number, an
+ * escape, so only what is wrong well before its end counts. */
 static bool hopeless(const source *s, size_t len)
 {
     ms_error err;

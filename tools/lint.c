@@ -15,7 +15,7 @@
 #define LINT_COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 enum {
-    LINT_TEXT = 512,          /* bytes of a path or a text, the longer ones are cut */
+    LINT_TEXT = 512,          /* bytes of a path or a text, longer ones are truncated */
     LINT_SHOWN = 60,          /* bytes of a value or name that a text shows */
     LINT_MEMBERS = 8          /* members in the longest table, and its end */
 };
@@ -84,7 +84,7 @@ typedef struct lint_text {
     size_t len;
 } lint_text;
 
-/* Appends bytes; what does not fit is cut between two characters. */
+/* Appends bytes; what does not fit is truncated between two characters. */
 static void lint_put(lint_text *out, ms_str bytes)
 {
     size_t room = sizeof out->text - 1 - out->len, len = bytes.len;

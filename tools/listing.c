@@ -410,7 +410,7 @@ int check_raw(const char *command, const options *o)
     }
     if (what == NULL) return FINE;
     complain("%s %s", command, what);
-    fprintf(stderr, "msgstore %s -h tells more\n", command);
+    fprintf(stderr, "msgstore %s -h has more\n", command);
     return USAGE;
 }
 

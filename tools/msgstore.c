@@ -47,7 +47,7 @@ static int bad_usage(const command *c, const char *what, const char *word)
 {
     const char *name = c != NULL ? c->name : "", *blank = c != NULL ? " " : "";
     complain("%s%s%s%s", name, blank, what, word);
-    fprintf(stderr, "msgstore %s%s-h tells more\n", name, blank);
+    fprintf(stderr, "msgstore %s%s-h has more\n", name, blank);
     return USAGE;
 }
 

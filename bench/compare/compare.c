@@ -4,7 +4,7 @@
  *     bench [--quick] [--n N,N] [--runs R] [--dir FOLDER] [--build FOLDER] [--only ID,ID]
  *           [--json FILE]
  *
- * N are numbers of messages (100000,1000000); R says how often all is measured (3). The
+ * N are numbers of messages (100000,1000000); R is how often all is measured (3). The
  * files are in a folder of their own inside --dir, else $BENCH_DIR, else the current
  * folder, and removed at the end. --build is where the programs are (build). --only names
  * goals, such as A1,R3: only what they need is run. --json writes all figures and goals
@@ -17,7 +17,7 @@
  * when one differs. Then each run goes through the modes, and in each mode through the
  * stores, beginning with another store in each run. What counts is the median of the
  * runs; beside it stand the least and the most. A ratio is that of two medians of the
- * same runs, so above 1 ours is faster; "unsteady" says that the most of one of them is
+ * same runs, so above 1 ours is faster; "unsteady" means that the most of one of them is
  * over 1.5 times the least. Synced single appends go on a file of at most 100000
  * messages (with --quick of the smallest N), and are run once, beside the largest N.
  *
@@ -112,7 +112,7 @@ static void copy_text(char *out, size_t size, ms_str text)
     out[len] = '\0';
 }
 
-/* The text of a member; "" when there is none. */
+/* The text of a member; "" if absent. */
 static void member_text(ms_str object, const char *name, char *out, size_t size)
 {
     ms_str value, text = MS_STR("");
@@ -197,7 +197,7 @@ static program programs[] = {
 
 enum { PROGRAMS = sizeof programs / sizeof programs[0], WORDS = 24 };
 
-/* A command: its words, and NULL behind them. Zeroed it is empty. */
+/* A command: its words, then NULL. Zeroed it is empty. */
 typedef struct command {
     char text[3 * 4096];
     size_t used, count;
@@ -297,7 +297,7 @@ static const char *run_mode(const store *s, const char *mode, size_t n, double s
     return run(s->program, &c);
 }
 
-/* Which stores there are; says which programs are not there. */
+/* Finds the stores; names the programs that are missing. */
 static void find_stores(void)
 {
     for (size_t i = 0; i < PROGRAMS; i++) {
@@ -555,7 +555,7 @@ static void print_figures_of(size_t n)
     fflush(stdout);
 }
 
-/* Do the runs differ so much that a ratio says little? f may be NULL. */
+/* Do the runs differ so much that a ratio means little? f may be NULL. */
 static bool unsteady(const figure *f)
 {
     double least = HUGE_VAL, most = 0;

@@ -14,7 +14,7 @@
  *               again, as a file is that was there before; then opened and at most 1000
  *               messages, each a synced commit. Told are the times of a commit, and the
  *               bytes that the disk of the folder was asked to write, by anybody, as its
- *               file stat below /sys/dev/block says; without such a disk those that the
+ *               file stat below /sys/dev/block has; without such a disk those that the
  *               process made dirty.
  *   fill        N messages as fast as possible, and closed: for the modes below. Told are
  *               also the time to close, and the blocks of all files, in bytes a message.
@@ -26,7 +26,7 @@
  *   scan        All messages once: bytes of payload and names by time.
  *
  * Each line on stdout is one JSON object: store, n, what, value, unit. What a store
- * cannot do has a member "skip", which says why. Trouble goes to stderr, with exit status
+ * cannot do has a member "skip" with the reason. Trouble goes to stderr, with exit status
  * 1.
  *
  * S bounds the time: of append, batch, batch-sync and sync (3 s) what was done until then
@@ -44,7 +44,7 @@
  * Reading: all files are read once before, and what a store does in the background after
  * opening is waited for: until the process uses no more processor time. The locations
  * come in passes over all 100, shuffled, the agent is drawn; the same in all programs.
- * Reading stops behind a whole pass, so that each store reads the same mix; a slow one
+ * Reading stops after a whole pass, so that each store reads the same mix; a slow one
  * after five times S.
  */
 #define _GNU_SOURCE
@@ -282,8 +282,8 @@ static void run_query(int view, const query *q, bench_reader *reader)
     bench.store->read(bench.data, view, q->location, q->agent, reader);
 }
 
-/* Whole passes until `seconds` have gone by; cut off after five times that. Returns the
- * nanoseconds; reader->rows says how many rows, *queries how many queries. */
+/* Whole passes until `seconds` have gone by; ended after five times that. Returns the
+ * nanoseconds; reader->rows is how many rows, *queries how many queries. */
 static double passes(int view, double seconds, bench_reader *reader,
                            size_t *queries)
 {

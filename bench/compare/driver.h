@@ -1,5 +1,5 @@
 /* One frame for the programs that `make bench` compares: a program is one store, in one
- * or more variants, behind the table bench_store; driver.c, with main(), does the rest.
+ * or more variants, in the table bench_store; driver.c, with main(), does the rest.
  *
  * Every program gets the same messages (data.h), as rows of ten columns and a time, and
  * must give the same rows back, in the same order: driver.c adds a hash of them up,

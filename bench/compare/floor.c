@@ -11,7 +11,7 @@
  * walks the file, checks each record, and makes the index anew. Left out is all else:
  * recovery, several readers, queries other than the views, names that are not known
  * before (locations and agents are numbers here), trouble of any kind. Run as
- * driver.c says.
+ * in driver.c.
  */
 #define _GNU_SOURCE
 #include "driver.h"
@@ -36,7 +36,7 @@ enum {
 };
 
 typedef struct record {
-    uint32_t size, crc;       /* of the whole record, padded to 8; of all behind it */
+    uint32_t size, crc;       /* of the whole record, padded to 8; of all after it */
     int64_t time_ns;
     uint8_t type, location, agent, named;
     uint32_t len[TEXTS];      /* columns TURN to FROM_MANAGER; the texts follow */

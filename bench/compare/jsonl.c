@@ -1,4 +1,4 @@
-/* A file of JSON lines behind the frame of driver.h: what a program does that takes no
+/* A file of JSON lines in the frame of driver.h: what a program does that takes no
  * store at all.
  *
  *     bench_jsonl, see driver.c
@@ -12,8 +12,8 @@
  * unescaped. cJSON takes its memory from a block that is empty again after each row, so
  * that it calls malloc and free for none of its nodes.
  *
- * Locations and agents are told apart by the number at the end of their names, as the
- * key-value peers get the numbers too. A last line that was cut off by a crash is not
+ * Locations and agents are distinguished by the number at the end of their names, as the
+ * key-value peers get the numbers too. A last line that a crash truncated is not
  * read, and taken away by a writer. Left out: any index on the disk, so opening to read
  * is a walk over all.
  */
@@ -265,7 +265,7 @@ static void close_file(void)
 
 /* ---- the walk ---- */
 
-/* The string that stands behind `lead` at *p, which moves behind its quote; p stays when
+/* The string after `lead` at *p, which moves past its quote; p stays when
  * lead is not there. Names and types have nothing to unescape. */
 static inline ms_str field(const char **p, const char *end, const char *lead)
 {

@@ -1,12 +1,12 @@
 /* What the key-value peers have in common: the binary record and the key.
  *
- * A record is a header of 48 bytes (the time and ten lengths) and the ten columns behind
- * it, without gaps; location, agent and type are in it as text, so that a row can be lent
+ * A record is a header of 48 bytes (the time and ten lengths) and the ten columns after
+ * it, without gaps; location, agent and type are in it as text, so that a row can be borrowed
  * as it lies in the store. Numbers have the byte order of the machine.
  *
  * A key is 8 bytes: location (16 bits), class (2), agent (6), number (40). So all
  * messages of one stored view stand together, in the order of their numbers. Only the
- * class of the agents' messages tells agents apart; the other two are views of all
+ * class of the agents' messages distinguishes agents; the other two are views of all
  * agents. Numbers of locations and agents are those of data.h: these peers need no table
  * of names. A message has the number that it has in data.h.
  */

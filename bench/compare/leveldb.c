@@ -1,4 +1,4 @@
-/* LevelDB behind the frame of driver.h, through its C interface.
+/* LevelDB in the frame of driver.h, through its C interface.
  *
  *     bench_leveldb, see driver.c
  *
@@ -143,7 +143,7 @@ static inline void take(const leveldb_iterator_t *it, bench_reader *reader)
     kv_take(reader, value, size);
 }
 
-/* The number of the record that the iterator is at, or UINT64_MAX behind the view. */
+/* The number of the record that the iterator is at, or UINT64_MAX after the view. */
 static inline uint64_t head_of(const leveldb_iterator_t *it, uint64_t last)
 {
     uint64_t key = key_at(it);

@@ -1,4 +1,4 @@
-/* LMDB behind the frame of driver.h, in two layouts, each with and without MDB_WRITEMAP.
+/* LMDB in the frame of driver.h, in two layouts, each with and without MDB_WRITEMAP.
  *
  *     bench_lmdb, see driver.c; the variants are the four of the table below
  *
@@ -11,11 +11,11 @@
  * committed last. Records are read where they lie in the map, and written where they will
  * lie (MDB_RESERVE). Without sync the environment has MDB_NOSYNC: a commit is in the page
  * cache, and so outlives the process, but not the machine. MDB_MAPASYNC adds nothing to
- * that, as it only tells how the sync is done which MDB_NOSYNC leaves out.
+ * that, as it only decides how the sync is done which MDB_NOSYNC leaves out.
  *
  * Left out: MDB_NORDAHEAD, which makes the first pass over a cold file much slower. With
  * MDB_WRITEMAP a file has the size of the map, 32 GiB, nearly all of it a hole, while it
- * is written; the hole is cut off at closing.
+ * is written; the hole is truncated at closing.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,13 +36,13 @@ static struct lmdb {
     MDB_cursor *view[BENCH_AGENTS];   /* clustered: over records, else over views */
 } db;
 
-/* Ends the program unless LMDB says that all is well. */
+/* Ends the program unless LMDB reports success. */
 static inline void check(int code, const char *what)
 {
     if (code != MDB_SUCCESS) bench_die(what, mdb_strerror(code));
 }
 
-/* The same, but tells whether there was something. */
+/* The same, but returns whether there was something. */
 static inline bool found(int code, const char *what)
 {
     if (code == MDB_NOTFOUND) return false;
@@ -115,7 +115,7 @@ static void open_clustered_map(const char *folder, int how)
     open_env(folder, how, true, true);
 }
 
-/* Cuts the hole behind the last page off, so that the file can be read as others are. */
+/* Truncates the hole after the last page, so that the file can be read as others are. */
 static void cut_hole(void)
 {
     MDB_envinfo info;
@@ -230,7 +230,7 @@ typedef struct numbers {
     size_t used;                 /* bytes of page */
 } numbers;
 
-/* Goes to the next page of numbers; false behind the last. */
+/* Goes to the next page of numbers; false after the last. */
 static bool next_page(numbers *n)
 {
     MDB_val key;
@@ -314,7 +314,7 @@ typedef struct range {
     MDB_val value;
 } range;
 
-/* The number of the record that the call found, or UINT64_MAX behind the range. */
+/* The number of the record that the call found, or UINT64_MAX after the range. */
 static inline uint64_t in_range(const range *r, int code, const MDB_val *key)
 {
     if (!found(code, "range")) return UINT64_MAX;
@@ -363,8 +363,8 @@ static void clustered_tail(uint64_t view, bench_reader *reader)
     MDB_val newest[KV_TAIL]; /* of the map: they stay where they are during the read */
     size_t count = 0;
     MDB_cursor *cursor = db.view[0];
-    uint64_t behind = kv_last(view);
-    MDB_val key = value_of(&behind), value;
+    uint64_t after = kv_last(view);
+    MDB_val key = value_of(&after), value;
     bool more = found(mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE), "tail");
     int code = mdb_cursor_get(cursor, &key, &value, more ? MDB_PREV : MDB_LAST);
     while (found(code, "tail") && number_of(&key) >= view) {

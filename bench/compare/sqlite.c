@@ -1,11 +1,11 @@
-/* SQLite behind the frame of driver.h: one table, in three variants of its indexes.
+/* SQLite in the frame of driver.h: one table, in three variants of its indexes.
  *
  *     bench_sqlite, see driver.c
  *
  * "sqlite seed": the table and the two indexes of the seeds' example store. A view has to
  * be sorted. "sqlite tuned": three partial indexes, one a stored view, on (location
  * [, agent_key], timestamp), with the view's list of types in their WHERE: nothing is
- * sorted. "sqlite covering": the same with all columns behind them, so that a view is
+ * sorted. "sqlite covering": the same with all columns after them, so that a view is
  * read from its index alone and most of the data is stored twice. The last two do without
  * AUTOINCREMENT, which keeps a table of its own up to date.
  *
@@ -109,7 +109,7 @@ static void prepare_writes(void)
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)");
 }
 
-/* The pragma says which journal there is then; it does not fail when it is another. */
+/* The pragma returns the journal in use; it does not fail when it is another. */
 static void use_wal(void)
 {
     sqlite3_stmt *statement = prepare("PRAGMA journal_mode = WAL");
@@ -153,7 +153,7 @@ static void close_db(void)
 {
     sqlite3_stmt *statement;
     while ((statement = sqlite3_next_stmt(lite.db, NULL)) != NULL)
-        sqlite3_finalize(statement); /* tells the error of a step that was checked */
+        sqlite3_finalize(statement); /* returns the error of a step that was checked */
     check(sqlite3_close(lite.db) == SQLITE_OK, "close");
     free(lite.copy);
     memset(&lite, 0, sizeof lite);
@@ -296,7 +296,7 @@ static void team(const bench_data *data, ms_str location, bench_reader *reader)
     }
 }
 
-/* Copies the texts of a row behind the first `used` bytes; returns how many are used. */
+/* Copies the texts of a row after the first `used` bytes; returns how many are used. */
 static size_t keep(const bench_row *row, size_t used)
 {
     size_t size = used;
