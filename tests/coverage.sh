@@ -118,8 +118,6 @@ run()
     export LLVM_PROFILE_FILE=$PWD/$out/prof/$name-%m.profraw
     if [ -f "tests/$name.sh" ]; then
         MSGSTORE=$out/msgstore timeout -k 5 "$limit" bash "tests/$name.sh"
-    elif [ "$name" = test_conformance ]; then
-        timeout -k 5 "$limit" "$out/$name" "${MS_SHARED:-../shared}/conformance"
     elif [ -f "tests/fuzz/${name#fuzz_}.inputs" ]; then
         timeout -k 5 "$limit" "$out/$name" "tests/fuzz/${name#fuzz_}.inputs"
     else

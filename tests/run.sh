@@ -54,8 +54,6 @@ arguments_of()
 {
     arguments=
     case $1 in
-    # The formats that are finished; without names it runs all vectors.
-    */test_conformance) arguments="$shared/conformance" ;;
     # Only whether they work: their figures are for a quiet machine.
     */bench_goals)
         arguments="--n 2000 --runs 1 --shared=$(cd "$shared" 2>/dev/null && pwd)"
@@ -196,8 +194,6 @@ suite()
     if [ ! -f "$program" ]; then
         echo "$program was not built" >"$output"
         status=127
-    elif [ "${program##*/}" = test_conformance ] && [ ! -d "$shared/conformance" ]; then
-        echo "skipped: no $shared/conformance" | tee "$output"
     else
         launch "$kind" "$program" "$output" || status=$?
     fi

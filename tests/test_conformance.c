@@ -1,39 +1,31 @@
-/* Runs the conformance vectors, one JSON object a line, through the public interface:
- *
- *     test_conformance [DIRECTORY [FILE ...]]     all *.jsonl of ../shared/conformance
- *
- * Each vector names an operation (a row of `operations` below), its input and what the
- * original did. The operation gives a JSON object with the members that a vector expects
- * ("equals", "message_ids", "key_order"), or "error". An operation without a row fails.
- * A vector passes when it does so on every kind of store. Vectors that fail are printed
- * with what was expected and what came. */
+/* The conformance vectors of ../shared/conformance, each a test: an operation, its input,
+ * and what the origin of the format made of it. An operation gives the members that a
+ * vector expects ("equals", "message_ids", "key_order"), or NULL and an error. It has to
+ * do so on every kind of store. Operations that the library lacks are in `lacking`.
+ */
 
 #define _POSIX_C_SOURCE 200809L
 
 #include "stores.h"
+#include "arena.h"
 #include "json_equal.h"
+#include "table.h"
 
-#include <dirent.h>
-#include <stdlib.h>
-
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+static const store_kind *kind; /* of the stores that a vector opens */
+static ms_error err;           /* of an operation that fails */
 
 
 /* ---- between jansson and the library ---- */
 
-static ms_arena arena; /* of one vector */
-static const store_kind *kind; /* of the stores that a vector opens */
-
-static json_t *failure(const ms_error *err)
-{
-    return json_pack("{s:s, s:s}", "error", err->message, "path", err->path);
-}
-
 static ms_str text_of(json_t *value)
 {
-    ms_str absent = {NULL, 0};
-    if (!json_is_string(value)) return absent;
+    if (!json_is_string(value)) return ms_str_n(NULL, 0);
     return ms_str_n(json_string_value(value), json_string_length(value));
+}
+
+static ms_str text_in(json_t *object, const char *member)
+{
+    return text_of(json_object_get(object, member));
 }
 
 /* A JSON value as text in the arena. */
@@ -45,386 +37,417 @@ static ms_str json_of(json_t *value)
     return ms_str_n(text, len);
 }
 
-/* A string is text, anything else is JSON, a missing member is absent. */
-static ms_value value_of(json_t *value)
+static bool read_all(const char *format, json_t *value, ms_envelopes *out)
 {
-    if (value == NULL || json_is_string(value)) return ms_text_n(text_of(value));
-    return ms_json(json_of(value));
-}
-
-static const ms_dialect *framework(void)
-{
-    return ms_dialect_find(MS_STR("framework"));
-}
-
-static ms_result read_message(json_t *value, bool lenient, ms_envelope *out,
-                              ms_error *err)
-{
+    const ms_dialect *dialect = ms_dialect_find(ms_str_of(format));
     ms_read_opts opts = {false, false};
-    ms_envelopes all = {NULL, 0};
-    ms_result result;
-    opts.lenient = lenient;
-    result = ms_read(framework(), json_of(value), &opts, &arena, &all, err);
-    if (result == MS_OK) *out = all.items[0];
-    return result;
+    ms_str json = json_of(value);
+    opts.lenient = strcmp(format, "session") == 0;
+    return MS_OK == (json_is_array(value)
+                         ? ms_read_list(dialect, json, &opts, &arena, out, &err)
+                         : ms_read(dialect, json, &opts, &arena, out, &err));
 }
 
-/* Starts a writer of one array in the framework dialect. */
-static void start_writing(ms_writer *w, ms_buf *buf)
+static bool read_one(const char *format, json_t *value, ms_envelope *out)
+{
+    ms_envelopes all;
+    bool good = read_all(format, value, &all);
+    if (good) *out = all.items[0];
+    return good;
+}
+
+/* Writes an array of messages, from a list or else from a cursor; closes the cursor. */
+static json_t *written(const char *format, const ms_envelope *list, size_t n,
+                       ms_cursor *it)
 {
     ms_writer_opts opts = {false, false, false};
-    memset(buf, 0, sizeof *buf);
-    buf->arena = &arena;
-    opts.array = true;
-    ms_writer_init(w, framework(), &opts, &arena, ms_buf_write, buf);
-}
-
-/* Ends it and parses what was written; an error when a put before (result) or the end
- * failed. */
-static json_t *end_writing(ms_writer *w, ms_buf *buf, ms_result result, ms_error *err)
-{
-    ms_str text;
-    if (result == MS_OK) result = ms_writer_finish(w, err);
-    if (result != MS_OK) return failure(err);
-    text = ms_buf_text(buf);
-    return json_parse_n(text.ptr, text.len);
-}
-
-/* {"message_ids": the members `mid` of an array of messages}; an error passes through. */
-static json_t *message_ids(json_t *messages)
-{
-    json_t *ids, *message;
-    size_t i;
-    if (!json_is_array(messages)) return messages;
-    ids = json_array();
-    json_array_foreach (messages, i, message) {
-        json_t *mid = json_object_get(message, "mid");
-        if (mid != NULL) json_array_append(ids, mid);
-        else json_array_append_new(ids, json_null());
-    }
-    json_decref(messages);
-    return json_pack("{s:o}", "message_ids", ids);
-}
-
-static json_t *cursor_ids(ms_cursor *it, ms_error *err)
-{
+    ms_buf buf = {&arena, NULL, 0, 0};
+    ms_result result = MS_OK, end;
     ms_writer w;
-    ms_buf buf;
-    const ms_msg *msg;
-    ms_result result = MS_OK;
-    start_writing(&w, &buf);
-    while (result == MS_OK && (msg = ms_next(it)) != NULL) {
-        result = test_writer_put_msg(&w, msg, err);
-    }
-    if (result == MS_OK) result = ms_cursor_close(it, err);
-    return message_ids(end_writing(&w, &buf, result, err));
+    opts.array = true;
+    ms_writer_init(&w, ms_dialect_find(ms_str_of(format)), &opts, &arena, ms_buf_write,
+                   &buf);
+    for (size_t i = 0; result == MS_OK && i < n; i++)
+        result = ms_writer_put(&w, &list[i], &err);
+    for (const ms_msg *m; it != NULL && result == MS_OK && (m = ms_next(it)) != NULL;)
+        result = test_writer_put_msg(&w, m, &err);
+    end = it != NULL ? ms_cursor_close(it, result == MS_OK ? &err : NULL) : MS_OK;
+    if (result == MS_OK) result = end;
+    if (result == MS_OK) result = ms_writer_finish(&w, &err);
+    ms_str text = ms_buf_text(&buf);
+    return result == MS_OK ? json_parse_n(text.ptr, text.len) : NULL;
 }
 
-/* A store with the vector's rows: {"location", "agent_key", "msg"}. A log is read after
- * it was closed and opened again. */
-static ms_result open_store(json_t *rows, test_store *s, ms_error *err)
+static json_t *written_one(const char *format, const ms_envelope *m)
+{
+    json_t *list = written(format, m, 1, NULL);
+    json_t *one = json_incref(json_array_get(list, 0));
+    json_decref(list);
+    return one;
+}
+
+static json_t *equals(json_t *value)
+{
+    return value != NULL ? json_pack("{s:o}", "equals", value) : NULL;
+}
+
+/* Opens a store with messages. A log is read after it was closed and opened again. */
+static bool open_with(test_store *s, const ms_envelope *list, size_t n)
 {
     store_options options;
-    json_t *row;
-    size_t i;
     ms_result result = MS_OK;
     memset(&options, 0, sizeof options);
     options.keep_unset_times = true;
     *s = store_open(kind, &options);
-    json_array_foreach (rows, i, row) {
-        ms_envelope m;
-        if (result != MS_OK) break;
-        result = read_message(json_object_get(row, "msg"), false, &m, err);
-        if (result != MS_OK) break;
-        m.agent_key = text_of(json_object_get(row, "agent_key"));
-        m.location = text_of(json_object_get(row, "location"));
-        result = ms_append(s->store, m.location, &m, NULL, err);
-    }
+    for (size_t i = 0; result == MS_OK && i < n; i++)
+        result = ms_append(s->store, list[i].location, &list[i], NULL, &err);
     store_reopen(s);
-    return result;
-}
-
-static ms_str *list_of(json_t *names, size_t *n)
-{
-    ms_str *list;
-    *n = json_array_size(names);
-    list = (ms_str *)ms_arena_alloc(&arena, (*n + 1) * sizeof *list);
-    for (size_t i = 0; i < *n; i++) list[i] = text_of(json_array_get(names, i));
-    return list;
+    return result == MS_OK;
 }
 
 
-/* ---- build ---- */
+/* ---- the framework: builders, histories, views ---- */
 
-static ms_envelope built(const char *builder, json_t *args)
+/* A member of the arguments of a builder as a field of a message. */
+static void set_argument(ms_envelope *m, const char *name, json_t *value)
 {
-    ms_value content = value_of(json_object_get(args, "content"));
-    ms_envelope none;
-    if (strcmp(builder, "create_user_message") == 0) return ms_user_message(content);
-    if (strcmp(builder, "create_assistant_message") == 0) {
-        return ms_assistant_message(content);
+    static const char *const names[][2] = {
+        {"plan", "content"}, {"tool_name", "tool"}, {"tool_args", "args"}};
+    if (strcmp(name, "timestamp") == 0) {
+        m->has_time = json_is_number(value);
+        m->time_ns = SECONDS(json_number_value(value));
+        return;
     }
-    if (strcmp(builder, "create_task_entry") == 0) return ms_message(MS_T_TASK, content);
-    if (strcmp(builder, "create_action_entry") == 0) {
-        return ms_action(text_of(json_object_get(args, "tool_name")),
-                         value_of(json_object_get(args, "tool_args")), ms_str_of(NULL));
-    }
-    if (strcmp(builder, "create_observation_entry") == 0) {
-        return ms_message(MS_T_OBSERVATION, content);
-    }
-    if (strcmp(builder, "create_error_entry") == 0) {
-        return test_error_message(content, text_of(json_object_get(args, "error_type")));
-    }
-    if (strcmp(builder, "create_final_entry") == 0) return ms_message(MS_T_FINAL,
-                                                                      content);
-    if (strcmp(builder, "create_synthesis_entry") == 0) {
-        return test_synthesis(content, text_of(json_object_get(args, "from_manager")));
-    }
-    if (strcmp(builder, "create_strategic_plan_entry") == 0) {
-        return ms_message(MS_T_STRATEGIC_PLAN, value_of(json_object_get(args, "plan")));
-    }
-    if (strcmp(builder, "create_delegation_entry") == 0) {
-        return test_delegation(text_of(json_object_get(args, "worker")),
-                             text_of(json_object_get(args, "task")));
-    }
-    if (strcmp(builder, "create_global_observation_entry") == 0) {
-        return ms_message(MS_T_GLOBAL_OBSERVATION, content);
-    }
-    if (strcmp(builder, "create_director_context_entry") == 0) {
-        return ms_message(MS_T_DIRECTOR_CONTEXT, content);
-    }
-    memset(&none, 0, sizeof none);
-    return none;
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (strcmp(name, names[i][0]) == 0) name = names[i][1];
+    message_set(m, message_field(ms_str_of(name)),
+                json_is_string(value) ? ms_text_n(text_of(value)) : ms_json(json_of(value)));
 }
 
-/* The arguments that every builder takes, or that are set behind it. */
-static void set_common(ms_envelope *m, json_t *args)
+/* The type of a message that a builder makes: of "create_task_entry" it is "task". */
+static ms_type type_built(const char *builder)
 {
-    json_t *timestamp = json_object_get(args, "timestamp");
-    m->has_time = json_is_number(timestamp);
-    if (m->has_time) m->time_ns = SECONDS(json_number_value(timestamp));
-    m->turn_id = text_of(json_object_get(args, "turn_id"));
-    m->from_worker = text_of(json_object_get(args, "from_worker"));
-    m->summary = text_of(json_object_get(args, "summary"));
-    m->phase_id = value_of(json_object_get(args, "phase_id"));
-}
-
-static json_t *key_order(json_t *object)
-{
-    json_t *keys = json_array(), *value;
-    const char *key;
-    json_object_foreach (object, key, value) {
-        json_array_append_new(keys, json_string(key));
-    }
-    return keys;
+    static const char *const names[] = {
+#define MS__X(number, name, role, needs, group, form, word, envelope, task) word,
+        MS_TYPES(MS__X)
+#undef MS__X
+    };
+    const char *name = builder + strlen("create_"), *end = strstr(name, "_entry");
+    ms_str word = end != NULL ? ms_str_n(name, (size_t)(end - name)) : ms_str_of(name);
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (is_word(word, names[i])) return (ms_type)(i + 1);
+    return MS_T_OTHER;
 }
 
 static json_t *op_build(json_t *input)
 {
-    json_t *args = json_object_get(input, "args"), *messages, *message, *keys;
-    ms_envelope m = built(json_string_value(json_object_get(input, "builder")), args);
-    ms_writer w;
-    ms_buf buf;
-    ms_error err;
-    set_common(&m, args);
-    if (test_envelope_check(&m, &err) != MS_OK) return failure(&err);
-    start_writing(&w, &buf);
-    messages = end_writing(&w, &buf, ms_writer_put(&w, &m, &err), &err);
-    if (!json_is_array(messages)) return messages;
-    message = json_incref(json_array_get(messages, 0));
-    keys = key_order(message);
-    json_decref(messages);
+    json_t *args = json_object_get(input, "args"), *keys, *value;
+    const char *builder = json_string_value(json_object_get(input, "builder")), *key;
+    ms_envelope m = ms_message(type_built(builder), ms_text(NULL));
+    json_object_foreach (args, key, value) set_argument(&m, key, value);
+    if (test_envelope_check(&m, &err) != MS_OK) return NULL;
+    json_t *message = written_one("framework", &m);
+    keys = json_array();
+    json_object_foreach (message, key, value)
+        json_array_append_new(keys, json_string(key));
     return json_pack("{s:o, s:o}", "equals", message, "key_order", keys);
 }
 
+/* Opens a store with rows: {"location", "agent_key", "msg"}. */
+static bool open_rows(test_store *s, json_t *rows)
+{
+    size_t n = json_array_size(rows);
+    ms_envelope *list = (ms_envelope *)ms_arena_alloc(&arena, (n + 1) * sizeof *list);
+    bool good = true;
+    for (size_t i = 0; good && i < n; i++) {
+        json_t *row = json_array_get(rows, i);
+        good = read_one("framework", json_object_get(row, "msg"), &list[i]);
+        list[i].agent_key = text_in(row, "agent_key");
+        list[i].location = text_in(row, "location");
+    }
+    return open_with(s, list, good ? n : 0) && good;
+}
 
-/* ---- histories and views ---- */
+static ms_str *list_of(json_t *names, size_t *n)
+{
+    *n = json_array_size(names);
+    ms_str *list = (ms_str *)ms_arena_alloc(&arena, (*n + 1) * sizeof *list);
+    for (size_t i = 0; i < *n; i++) list[i] = text_of(json_array_get(names, i));
+    return list;
+}
+
+/* Closes a store after its cursor was read; the members "mid" of its messages. */
+static json_t *message_ids(test_store *s, bool good, ms_cursor *it)
+{
+    json_t *messages = good ? written("framework", NULL, 0, it) : NULL, *message;
+    json_t *ids = json_array();
+    size_t i;
+    json_array_foreach (messages, i, message)
+        json_array_append(ids, json_object_get(message, "mid"));
+    store_close(s);
+    if (messages == NULL) json_decref(ids);
+    if (messages == NULL) return NULL;
+    json_decref(messages);
+    return json_pack("{s:o}", "message_ids", ids);
+}
 
 static json_t *op_history(json_t *input)
 {
-    json_t *args = json_object_get(input, "args"), *actual;
+    json_t *args = json_object_get(input, "args");
     test_store s;
     ms_memory memory;
     ms_cursor it;
-    ms_error err;
-    if (open_store(json_object_get(input, "rows"), &s, &err) != MS_OK) {
-        actual = failure(&err);
-    } else {
-        ms_memory_init(&memory, s.store, text_of(json_object_get(args, "location")),
-                       text_of(json_object_get(args, "agent_key")));
-        memory.subordinates = list_of(json_object_get(args, "subordinates"),
-                                      &memory.n_subordinates);
-        memory.keep_duplicates = true;
-        memory.by_time = true;
-        memory.untimed_first = true;
-        memory.arena = &arena;
-        actual = ms_get_history(&memory, &it, &err) != MS_OK ? failure(&err)
-                                                             : cursor_ids(&it, &err);
-    }
-    store_close(&s);
-    return actual;
-}
-
-static json_t *op_history_open(json_t *input)
-{
-    json_t *args = json_object_get(input, "args");
-    json_t *actual = json_object();
-    test_store s = store_open(kind, NULL);
-    ms_memory memory;
-    ms_cursor it;
-    ms_error err;
-    ms_memory_init(&memory, s.store, text_of(json_object_get(args, "location")),
-                   text_of(json_object_get(args, "agent_key")));
-    if (ms_get_history(&memory, &it, &err) != MS_OK) {
-        json_decref(actual);
-        actual = failure(&err);
-    }
-    store_close(&s);
-    return actual;
+    bool good = open_rows(&s, json_object_get(input, "rows"));
+    ms_memory_init(&memory, s.store, text_in(args, "location"),
+                   text_in(args, "agent_key"));
+    memory.subordinates =
+        list_of(json_object_get(args, "subordinates"), &memory.n_subordinates);
+    memory.keep_duplicates = memory.by_time = memory.untimed_first = true;
+    memory.arena = &arena;
+    return message_ids(&s, good && ms_get_history(&memory, &it, &err) == MS_OK, &it);
 }
 
 static unsigned view_of(const char *name)
 {
     if (strcmp(name, "conversation") == 0) return MS_VIEW_CONVERSATION;
     if (strcmp(name, "agent") == 0) return MS_VIEW_AGENT;
-    if (strcmp(name, "team") == 0) return MS_VIEW_TEAM;
-    return MS_VIEW_GLOBAL;
+    return strcmp(name, "team") == 0 ? MS_VIEW_TEAM : MS_VIEW_GLOBAL;
 }
 
 static json_t *op_store_view(json_t *input)
 {
     test_store s;
-    ms_query query;
     ms_cursor it;
-    ms_error err;
-    json_t *actual;
-    memset(&query, 0, sizeof query);
-    query.location = text_of(json_object_get(input, "location"));
-    query.views = view_of(json_string_value(json_object_get(input, "view")));
-    query.agent_key = text_of(json_object_get(input, "agent_key"));
-    query.agent_keys = list_of(json_object_get(input, "agent_keys"), &query.n_agent_keys);
-    query.limit = (size_t)json_integer_value(json_object_get(input, "limit"));
-    query.oldest = query.by_time = query.untimed_first = true;
-    query.arena = &arena;
-    if (open_store(json_object_get(input, "rows"), &s, &err) != MS_OK ||
-        ms_query_open(s.store, &query, &it, &err) != MS_OK) {
-        actual = failure(&err);
-    } else {
-        actual = cursor_ids(&it, &err);
+    ms_query q;
+    memset(&q, 0, sizeof q);
+    q.location = text_in(input, "location");
+    q.views = view_of(json_string_value(json_object_get(input, "view")));
+    q.agent_key = text_in(input, "agent_key");
+    q.agent_keys = list_of(json_object_get(input, "agent_keys"), &q.n_agent_keys);
+    q.limit = (size_t)json_integer_value(json_object_get(input, "limit"));
+    q.oldest = q.by_time = q.untimed_first = true;
+    q.arena = &arena;
+    bool good = open_rows(&s, json_object_get(input, "rows"));
+    return message_ids(&s, good && ms_query_open(s.store, &q, &it, &err) == MS_OK, &it);
+}
+
+static json_t *op_normalize_agent_key(json_t *input)
+{
+    json_t *name, *out = json_array();
+    size_t i;
+    json_array_foreach (json_object_get(input, "names"), i, name) {
+        ms_str s = text_of(name);
+        s = ms_normalize_agent_key(s, (char *)ms_arena_alloc(&arena, s.len));
+        json_array_append_new(out, json_stringn(s.ptr, s.len));
     }
+    return equals(out);
+}
+
+
+/* ---- the envelope: what is read goes through a store before it is written ---- */
+
+static json_t *through_a_store(json_t *input, const char *format)
+{
+    test_store s;
+    ms_envelopes list;
+    ms_cursor it;
+    ms_query all = query_of(MS_STR("place"), 0);
+    json_t *out = NULL;
+    if (!read_all("envelope", input, &list)) return NULL;
+    ms_envelope *items = (ms_envelope *)(uintptr_t)list.items;
+    for (size_t i = 0; i < list.count; i++) items[i].location = all.location;
+    if (open_with(&s, items, list.count) &&
+        ms_query_open(s.store, &all, &it, &err) == MS_OK)
+        out = written(format, NULL, 0, &it);
+    store_close(&s);
+    if (out == NULL || json_is_array(input)) return equals(out);
+    json_t *one = json_incref(json_array_get(out, 0));
+    json_decref(out);
+    return equals(one);
+}
+
+static json_t *op_normalize(json_t *input) { return through_a_store(input, "envelope"); }
+
+static json_t *op_to_provider(json_t *input)
+{
+    return through_a_store(input, "envelope-rows");
+}
+
+
+/* ---- sessions: long texts, loading ---- */
+
+/* Code points, as bytes that do not continue one. */
+static json_int_t count_chars(ms_str s)
+{
+    json_int_t n = 0;
+    for (size_t i = 0; i < s.len; i++) n += ((unsigned char)s.ptr[i] & 0xC0) != 0x80;
+    return n;
+}
+
+static bool is_compressed(const ms_envelope *m)
+{
+    ms_str flag;
+    return m->extra.ptr != NULL &&
+           ms_json_member(m->extra, MS_STR("_compressed"), &flag) &&
+           ms_json_kind_of(flag) == MS_JSON_TRUE;
+}
+
+static json_t *op_compress(json_t *input)
+{
+    json_t *message = json_object_get(input, "message");
+    ms_shorten_opts opts;
+    ms_envelope before, m;
+    memset(&opts, 0, sizeof opts);
+    opts.keep = (size_t)json_integer_value(json_object_get(input, "truncate_length"));
+    opts.as_origin = true;
+    if (!read_one("session", message, &m)) return NULL;
+    before = m;
+    if (ms_shorten_message(&m, &opts, text_in(input, "entity_key"), &arena, &err) != MS_OK)
+        return NULL;
+    ms_str text = m.content.json ? ms_str_n(NULL, 0) : m.content.text;
+    json_t *unchanged = written_one("session", &before);
+    bool same = json_same(unchanged, message, JSON_MISSING_IS_NULL, NULL);
+    json_decref(unchanged);
+    return json_pack("{s:o, s:b, s:I, s:I, s:b}", "equals", written_one("session", &m),
+                     "is_compressed", is_compressed(&m), "content_chars",
+                     count_chars(text), "content_bytes_utf8", (json_int_t)text.len,
+                     "input_unchanged", same);
+}
+
+/* Stores a row of the vector; its time is the i-th second. */
+static bool store_row(ms_store *store, json_t *input, json_t *stored, unsigned i)
+{
+    char created[64];
+    ms_session session;
+    ms_envelope m;
+    json_t *user = json_object_get(stored, "tenant");
+    snprintf(created, sizeof created, "2024-01-15T10:%02u:%02uZ", 30 + i / 60, i % 60);
+    json_t *row = json_pack("{s:O, s:O, s:s, s:O*}", "role",
+                            json_object_get(stored, "role"), "content",
+                            json_object_get(stored, "content"), "created_at", created,
+                            "metadata", json_object_get(stored, "meta"));
+    bool good = read_one("session", row, &m);
+    json_decref(row);
+    if (user == NULL) user = json_object_get(input, "user_id");
+    return good &&
+           ms_session_init(&session, store, text_of(user), text_in(input, "session_id"),
+                           &arena, &err) == MS_OK &&
+           ms_append(store, session.location, &m, NULL, &err) == MS_OK;
+}
+
+/* The members that the origin loads. */
+static ms_envelope loaded_row(const ms_envelope *m)
+{
+    ms_envelope row = ms_message(m->type, m->content);
+    row.role = m->role;
+    row.role_name = m->role_name;
+    row.has_time = m->has_time;
+    row.time_ns = m->time_ns;
+    row.tool = m->tool;
+    row.args = m->args;
+    row.call_id = m->call_id;
+    return row;
+}
+
+/* The key of a shortened text, which a lookup finds, becomes the one that the origin
+ * counts. */
+static void spell_key(ms_store *store, const ms_session *session, json_t *input,
+                      const ms_envelope *row, size_t index, json_t *out)
+{
+    char ours[MS_ENTITY_KEY_MAX], theirs[MS_ENTITY_KEY_MAX];
+    const ms_msg *msg;
+    ms_str is = ms_str_n(ours, test_entity_key(session->id, row->seq, ours));
+    ms_str key = ms_str_n(theirs, test_entity_key(session->id, index, theirs));
+    assert_int_equal(ms_session_lookup(store, text_in(input, "user_id"), is, &arena, &msg,
+                                       &err), MS_OK);
+    assert_int_equal(ms_seq(msg), row->seq);
+    ms_str text = text_in(out, "content");
+    size_t head = (size_t)(strstr(text.ptr, "REM LOOKUP ") - text.ptr) + 11;
+    json_t *extra = json_parse_n(row->extra.ptr, row->extra.len);
+    json_object_set_new(out, "_compressed", json_true());
+    json_object_set(out, "_original_length", json_object_get(extra, "_original_length"));
+    json_object_set_new(out, "_entity_key", json_stringn(key.ptr, key.len));
+    json_object_set_new(out, "content",
+                        json_pack("s%+%+%", text.ptr, head, key.ptr, key.len,
+                                  text.ptr + head + is.len, text.len - head - is.len));
+    json_decref(extra);
+}
+
+/* A time as the origin spells it: "+00:00" for the Z. */
+static void spell_time(json_t *row)
+{
+    ms_str time = text_in(row, "timestamp");
+    if (time.len < 2 || time.ptr[time.len - 1] != 'Z') return;
+    json_object_set_new(row, "timestamp",
+                        json_pack("s%+", time.ptr, time.len - 1, "+00:00"));
+}
+
+static json_t *load_rows(ms_store *store, json_t *input)
+{
+    ms_session session;
+    ms_session_load_opts opts;
+    ms_envelopes rows;
+    json_t *list = json_array();
+    memset(&opts, 0, sizeof opts);
+    opts.compress_on_load = json_is_true(json_object_get(input, "compress_on_load"));
+    opts.shorten.as_origin = true;
+    assert_int_equal(ms_session_init(&session, store, text_in(input, "user_id"),
+                                     text_in(input, "session_id"), &arena, &err), MS_OK);
+    assert_int_equal(ms_session_load(&session, &opts, &arena, &rows, &err), MS_OK);
+    for (size_t i = 0; i < rows.count; i++) {
+        ms_envelope plain = loaded_row(&rows.items[i]);
+        json_t *row = written_one("session", &plain);
+        if (is_compressed(&rows.items[i]))
+            spell_key(store, &session, input, &rows.items[i], i, row);
+        spell_time(row);
+        json_array_append_new(list, row);
+    }
+    return equals(list);
+}
+
+static json_t *op_load_session(json_t *input)
+{
+    json_t *stored;
+    size_t i;
+    test_store s = store_open(kind, NULL);
+    json_array_foreach (json_object_get(input, "stored"), i, stored)
+        assert_true(store_row(s.store, input, stored, (unsigned)i));
+    store_reopen(&s);
+    json_t *actual = load_rows(s.store, input);
     store_close(&s);
     return actual;
 }
 
 
-/* ---- filters ---- */
+/* ---- messages of a task ---- */
 
-static void set_scope(ms_scope *scope, json_t *input)
+/* What is written has the defaults of the origin. */
+static json_t *op_validate_content(json_t *input)
 {
-    const char *filter = json_string_value(json_object_get(input, "filter"));
-    json_t *context = json_object_get(input, "context");
-    json_t *turns = json_object_get(context, "max_conversation_turns");
-    json_t *phase = json_object_get(context, "phase_id");
-    json_t *previous = json_object_get(context, "previous_phase_id");
-    if (turns == NULL) {
-        turns = json_object_get(json_object_get(input, "ctor"), "max_conversation_turns");
-    }
-    memset(scope, 0, sizeof *scope);
-    scope->kind = MS_SCOPE_ALL;
-    if (strcmp(filter, "OrchestratorHistoryFilter") == 0) {
-        scope->kind = MS_SCOPE_ORCHESTRATOR;
-    }
-    if (strcmp(filter, "ManagerHistoryFilter") == 0) scope->kind = MS_SCOPE_MANAGER;
-    if (strcmp(filter, "WorkerHistoryFilter") == 0) scope->kind = MS_SCOPE_WORKER;
-    scope->turns = (size_t)json_integer_value(turns);
-    scope->has_phase = json_is_integer(phase);
-    scope->phase = json_integer_value(phase);
-    scope->has_previous_phase = json_is_integer(previous);
-    scope->previous_phase = json_integer_value(previous);
+    ms_envelope m;
+    if (!read_one("task", json_object_get(input, "content"), &m)) return NULL;
+    json_t *out = written_one("task", &m), *defaults = json_pack("{s:s}", "style",
+                                                                 "static");
+    if (ms_str_equal(text_in(out, "type"), MS_STR("text")))
+        json_object_set_new(defaults, "format", json_string("plain"));
+    json_object_update_missing(out, defaults);
+    json_decref(defaults);
+    return equals(out);
 }
 
-/* Is message i of the array in the scope? task: index of the last task. */
-static bool origin_keeps(const ms_scope *scope, const ms_msg *msg, size_t i, size_t task)
+/* Each message by itself, as the chat format writes it. */
+static json_t *op_to_llm_messages(json_t *input)
 {
-    ms_value phase = ms_get(msg, MS_F_PHASE_ID);
-    int64_t wanted = scope->has_previous_phase ? scope->previous_phase : scope->phase - 1;
-    int64_t found;
-    ms_type type = ms_type_of(msg);
-    switch (scope->kind) {
-    case MS_SCOPE_ORCHESTRATOR:
-        return type == MS_T_USER_MESSAGE || type == MS_T_ASSISTANT_MESSAGE;
-    case MS_SCOPE_MANAGER:
-        if (!scope->has_previous_phase && !(scope->has_phase && scope->phase > 0))
-            return false;
-        return type == MS_T_SYNTHESIS && phase.text.ptr != NULL && phase.json &&
-               ms_json_i64(phase.text, &found) == MS_OK && found == wanted;
-    case MS_SCOPE_WORKER:
-        return task < i && (type == MS_T_GLOBAL_OBSERVATION || type == MS_T_TASK ||
-                            type == MS_T_ACTION || type == MS_T_OBSERVATION ||
-                            type == MS_T_ERROR);
-    default: return true;
+    ms_envelopes list;
+    json_t *out = json_array();
+    if (!read_all("task", json_object_get(input, "contents"), &list)) return NULL;
+    for (size_t i = 0; i < list.count; i++) {
+        ms_envelope m = list.items[i];
+        m.extra = ms_str_n(NULL, 0);
+        json_array_append_new(out, written_one("openai", &m));
     }
+    return equals(out);
 }
-
-/* The origin scopes a history that is an array; ours are in queries. */
-static size_t origin_scope(const ms_scope *scope, const ms_msg *const *history, size_t n,
-                           const ms_msg **out)
-{
-    size_t kept = 0, turns = scope->turns != 0 ? scope->turns : 8;
-    size_t task = n; /* if it has no task */
-    for (size_t i = 0; i < n; i++)
-        if (ms_type_of(history[i]) == MS_T_TASK) task = i;
-    for (size_t i = 0; i < n; i++)
-        if (origin_keeps(scope, history[i], i, task)) out[kept++] = history[i];
-    if (scope->kind != MS_SCOPE_ORCHESTRATOR || kept <= turns) return kept;
-    memmove(out, out + (kept - turns), turns * sizeof *out);
-    return turns;
-}
-
-static json_t *op_history_filter(json_t *input)
-{
-    json_t *history = json_object_get(input, "history");
-    size_t n = json_array_size(history), kept;
-    const ms_msg **all = (const ms_msg **)ms_arena_alloc(&arena, sizeof *all * (n + 1));
-    const ms_msg **out = (const ms_msg **)ms_arena_alloc(&arena, sizeof *out * (n + 1));
-    ms_result result = MS_OK;
-    ms_scope scope;
-    ms_writer w;
-    ms_buf buf;
-    ms_error err;
-    for (size_t i = 0; i < n && result == MS_OK; i++) {
-        ms_envelope m;
-        result = read_message(json_array_get(history, i), true, &m, &err);
-        if (result == MS_OK) result = ms_encode(&m, &arena, &all[i], &err);
-    }
-    if (result != MS_OK) return failure(&err);
-    set_scope(&scope, input);
-    kept = origin_scope(&scope, all, n, out);
-    start_writing(&w, &buf);
-    for (size_t i = 0; i < kept && result == MS_OK; i++) {
-        result = test_writer_put_msg(&w, out[i], &err);
-    }
-    return message_ids(end_writing(&w, &buf, result, &err));
-}
-
-static json_t *op_normalize_agent_key(json_t *input)
-{
-    json_t *names = json_object_get(input, "names"), *name, *out = json_array();
-    size_t i;
-    json_array_foreach (names, i, name) {
-        ms_str s = text_of(name);
-        char *room = (char *)ms_arena_alloc(&arena, s.len);
-        s = ms_normalize_agent_key(s, room);
-        json_array_append_new(out, json_stringn(s.ptr, s.len));
-    }
-    return json_pack("{s:o}", "equals", out);
-}
-
-
-#include "origins.h"
-#include "conform_envelope.h"
-#include "conform_session.h"
-#include "conform_task.h"
 
 
 /* ---- the vectors ---- */
@@ -435,168 +458,100 @@ static const struct {
 } operations[] = {
     {"build", op_build},
     {"history", op_history},
-    {"history_open", op_history_open},
+    {"history_open", op_history},
     {"store_view", op_store_view},
-    {"history_filter", op_history_filter},
     {"normalize_agent_key", op_normalize_agent_key},
-    {"compress", op_compress},
-    {"decompress", op_decompress},
-    {"entity_key", op_entity_key},
-    {"load_session", op_load_session},
-    {"to_model_messages", op_to_model_messages},
-    {"sanitize_tool_name", op_sanitize_tool_name},
-    {"validate_content", op_validate_content},
-    {"accumulate_deltas", op_accumulate_deltas},
-    {"merge_consecutive_deltas", op_merge_consecutive_deltas},
-    {"to_llm_messages", op_to_llm_messages},
     {"normalize", op_normalize},
-    {"normalize_many", op_normalize_many},
+    {"normalize_many", op_normalize},
     {"to_provider", op_to_provider},
-    {"to_provider_many", op_to_provider_many},
-    {"text", op_text},
-    {"tool_call", op_tool_call},
-    {"tool_result", op_tool_result},
-    {"coalesce", op_coalesce},
-    {"pairs", op_pairs},
-    {"prune", op_prune},
+    {"to_provider_many", op_to_provider},
+    {"compress", op_compress},
+    {"load_session", op_load_session},
+    {"validate_content", op_validate_content},
+    {"to_llm_messages", op_to_llm_messages},
 };
 
-/* NULL: no such operation. */
-static json_t *run(json_t *vector)
+static const char *const lacking[] = {
+    "history_filter", "decompress", "entity_key", "to_model_messages",
+    "sanitize_tool_name", "accumulate_deltas", "merge_consecutive_deltas", "text",
+    "tool_call", "tool_result", "coalesce", "pairs", "prune"};
+
+/* The error of an operation, with the field that it names; the origin has a word of its
+ * own for a content without a type. */
+static json_t *failure(void)
 {
-    const char *op = json_string_value(json_object_get(vector, "op"));
-    for (size_t i = 0; op != NULL && i < COUNT(operations); i++) {
-        if (strcmp(op, operations[i].name) == 0) {
-            return operations[i].run(json_object_get(vector, "input"));
-        }
+    bool untagged = err.code == MS_E_MISSING && strcmp(err.path, "type") == 0;
+    return json_pack("{s:s, s:[s]}", "error", err.message, "fields",
+                     untagged ? "union_tag_not_found" : err.path);
+}
+
+static json_t *run(const table_row *r)
+{
+    for (size_t i = 0; i < COUNT(operations); i++) {
+        if (strcmp(row_text(r, "op"), operations[i].name) != 0) continue;
+        json_t *out = operations[i].run(row_get(r, "input"));
+        return out != NULL ? out : failure();
     }
+    fail_msg("no operation %s", row_text(r, "op"));
     return NULL;
 }
 
 /* Every member expected is there and the same; of an error only that it is one. */
-static bool meets(json_t *actual, json_t *expect, json_where *where)
+static void must_meet(const table_row *r, json_t *actual)
 {
     unsigned options = JSON_MISSING_IS_NULL | JSON_ARGUMENTS;
-    const char *key;
-    json_t *value;
-    if (json_object_size(expect) == 0) return false;
-    json_object_foreach (expect, key, value) {
-        json_t *got = json_object_get(actual, key);
-        if (strcmp(key, "error") == 0 ? got == NULL
-                                      : !json_same(got, value, options, where)) {
-            return false;
-        }
-    }
-    return json_object_get(expect, "error") != NULL ||
-           json_object_get(actual, "error") == NULL;
-}
-
-static void print_json(const char *label, json_t *value)
-{
-    char *text = value != NULL ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
-    printf("    %s %s\n", label, text != NULL ? text : "(nothing)");
-    free(text);
-}
-
-static bool passes_here(json_t *vector)
-{
+    json_t *expect = row_get(r, "expect"), *value;
     json_where where = {{0}, 0};
-    const char *id = json_string_value(json_object_get(vector, "id"));
-    const char *op = json_string_value(json_object_get(vector, "op"));
-    const char *what = json_string_value(json_object_get(vector, "case"));
-    json_t *actual = run(vector);
-    json_t *expect = json_object_get(vector, "expect");
-    bool good = actual != NULL && meets(actual, expect, &where);
-    ms_arena_reset(&arena);
-    if (!good) {
-        printf("FAIL %s %s: %s (%s)\n", id != NULL ? id : "(no id)",
-               op != NULL ? op : "(no op)", what != NULL ? what : "", kind->name);
-        if (actual == NULL) printf("    no such operation here\n");
-        if (where.path[0] != '\0') printf("    they differ at %s\n", where.path);
-        print_json("expected", expect);
-        print_json("actual  ", actual);
-    }
-    json_decref(actual);
-    return good;
+    const char *key;
+    bool good = json_object_size(expect) > 0 &&
+                (json_object_get(expect, "error") != NULL) ==
+                    (json_object_get(actual, "error") != NULL);
+    json_object_foreach (expect, key, value)
+        good = good && (strcmp(key, "error") == 0 ||
+                        json_same(json_object_get(actual, key), value, options, &where));
+    if (!good)
+        fail_msg("%s (%s) differs at %s:\n%s\nshould be\n%s", row_text(r, "case"),
+                 kind->name, where.path, json_dumps(actual, 0), json_dumps(expect, 0));
 }
 
-static bool passes(json_t *vector)
+static void vector_is_met(void **state)
 {
-    bool good = true;
-    for (size_t i = 0; good && i < STORE_KINDS; i++) {
+    const table_row *r = (const table_row *)*state;
+    for (size_t i = 0; i < STORE_KINDS; i++) {
         kind = store_kind_at(i);
-        good = passes_here(vector);
+        json_t *actual = run(r);
+        must_meet(r, actual);
+        json_decref(actual);
+        ms_arena_reset(&arena);
     }
-    return good;
 }
 
-/* Adds the vectors of a file to the list; a line that is not JSON is one that fails. */
-static bool load(const char *path, json_t *vectors)
+static bool is_lacking(const table_row *r)
 {
-    FILE *file = fopen(path, "rb");
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t len;
-    if (file == NULL) {
-        printf("FAIL cannot read %s\n", path);
-        return false;
-    }
-    while ((len = getline(&line, &cap, file)) > 0) {
-        json_t *vector = json_parse_n(line, (size_t)len);
-        if (len == 1) continue;
-        json_array_append_new(vectors, vector != NULL ? vector : json_object());
-    }
-    free(line);
-    fclose(file);
-    return true;
+    for (size_t i = 0; i < COUNT(lacking); i++)
+        if (strcmp(row_text(r, "op"), lacking[i]) == 0) return true;
+    return false;
 }
 
-static int is_vectors(const struct dirent *entry)
-{
-    size_t len = strlen(entry->d_name);
-    return len > 6 && strcmp(entry->d_name + len - 6, ".jsonl") == 0;
-}
-
-/* Loads the files named, or all of the directory; the number that could not be read. */
-static unsigned load_all(const char *directory, char **names, int n, json_t *vectors)
-{
-    struct dirent **entries = NULL;
-    unsigned failed = 0;
-    int found = n > 0 ? 0 : scandir(directory, &entries, is_vectors, alphasort);
-    for (int i = 0; i < n || i < found; i++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s/%s", directory,
-                 n > 0 ? names[i] : entries[i]->d_name);
-        failed += !load(path, vectors);
-    }
-    for (int i = 0; i < found; i++) free(entries[i]);
-    free(entries);
-    return failed;
-}
-
+/* Takes the folder of the vectors; without it, that of the test data. */
 int main(int argc, char **argv)
 {
-    const char *directory = argc > 1 ? argv[1] : "../shared/conformance";
-    json_t *vectors = json_array(), *vector;
-    DIR *there = opendir(directory);
-    unsigned passed = 0, failed;
-    size_t i;
-    if (there == NULL) {
-        printf("skipped: no %s\n", directory);
-        json_decref(vectors);
-        return 0;
+    static const char *const files[] = {"envelope", "framework", "session", "task"};
+    static table_row rows[300];
+    size_t n = 0, kept = 0;
+    for (size_t i = 0; i < COUNT(files); i++) {
+        char path[512], name[64];
+        snprintf(name, sizeof name, "conformance/%s.jsonl", files[i]);
+        if (argc > 1) snprintf(path, sizeof path, "%s/%s.jsonl", argv[1], files[i]);
+        else if (!shared_path(path, sizeof path, name)) return 0;
+        n += load_table(path, "", rows + n, COUNT(rows) - n);
     }
-    closedir(there);
-    failed = load_all(directory, argv + 2, argc - 2, vectors);
-    printf("[==========] Running %u test(s).\n", (unsigned)json_array_size(vectors));
-    json_array_foreach (vectors, i, vector) {
-        if (passes(vector)) passed++;
-        else failed++;
+    for (size_t i = 0; i < n; i++) {
+        if (is_lacking(&rows[i])) json_decref(rows[i].says);
+        else rows[kept++] = rows[i];
     }
-    json_decref(vectors);
+    int failed = run_table("conformance", rows, kept, vector_is_met, NULL, 0);
+    for (size_t i = 0; i < kept; i++) json_decref(rows[i].says);
     ms_arena_deinit(&arena);
-    printf("[==========] %u test(s) run.\n", passed + failed);
-    printf("[  PASSED  ] %u test(s).\n", passed);
-    if (failed > 0) printf("[  FAILED  ] %u test(s)\n", failed);
-    return failed > 0 || passed == 0;
+    return failed;
 }

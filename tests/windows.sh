@@ -42,7 +42,6 @@ left_out()
         echo "it forks" ;;
     test_damage | test_fault_alloc | test_log_index | test_log_place)
         echo "it replaces and links files that are open, which Windows refuses" ;;
-    test_conformance) echo "it lists a folder with scandir" ;;
     test_secrets) echo "it walks a folder with nftw" ;;
     test_fault_io) echo "it limits the size of files (setrlimit)" ;;
     test_memory | test_session | test_twin) echo "it needs SQLite" ;;
