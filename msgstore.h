@@ -12516,7 +12516,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #define MS__SEGMENTS_MOST ((uint32_t)1 << 30)
 #define MS__STATE_AT    32u
 #define MS__SEGMENT_FIXED  224u
-#define MS__CHECKED     4096u /* bytes of a block with a check of its own */
+#define MS__BLOCK       4096u /* bytes of a block with a check of its own */
 #define MS__SUM_FIXED   48u
 #define MS__ROWS        256u /* words in a filter */
 #define MS__ROW_LISTS 24u  /* lists of a segment in it: then 1 in 100 seems to occur */
@@ -12781,7 +12781,7 @@ static uint64_t ms__segment_room(const ms__segment *l)
 
 static uint64_t ms__segment_size(const ms__segment *l)
 {
-    uint64_t room = ms__segment_room(l), blocks = (room + MS__CHECKED - 1) / MS__CHECKED;
+    uint64_t room = ms__segment_room(l), blocks = (room + MS__BLOCK - 1) / MS__BLOCK;
     uint64_t changed = l->n_changed == UINT32_MAX ? 0 : (uint64_t)l->n_changed * 2;
     return MS__SEGMENT_FIXED + (uint64_t)l->listed * 8 + changed + (blocks + 1) * 4 +
            room;
@@ -12790,7 +12790,7 @@ static uint64_t ms__segment_size(const ms__segment *l)
 static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
 {
     const unsigned char *p = r + MS__SEGMENT_FIXED;
-    l->blocks = (uint32_t)((ms__segment_room(l) + MS__CHECKED - 1) / MS__CHECKED);
+    l->blocks = (uint32_t)((ms__segment_room(l) + MS__BLOCK - 1) / MS__BLOCK);
     l->directory = p, p += (size_t)l->listed * 8;
     l->changed = p, p += l->n_changed == UINT32_MAX ? 0 : (size_t)l->n_changed * 2;
     l->checks = p, p += ((size_t)l->blocks + 1) * 4;
@@ -12804,8 +12804,8 @@ static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
 /* Returns the check of block b. */
 static uint32_t ms__segment_block(const ms__segment *l, uint32_t b)
 {
-    size_t from = (size_t)b * MS__CHECKED, left = (size_t)ms__segment_room(l) - from;
-    return ms__crc32c(0, l->numbers + from, left < MS__CHECKED ? left : MS__CHECKED);
+    size_t from = (size_t)b * MS__BLOCK, left = (size_t)ms__segment_room(l) - from;
+    return ms__crc32c(0, l->numbers + from, left < MS__BLOCK ? left : MS__BLOCK);
 }
 
 /* Returns the check of what stands before the blocks of a segment index at an offset. */
@@ -14190,8 +14190,8 @@ static bool ms__segment_sound(const ms__log *log, const ms__segment *l,
                               const unsigned char *p, uint64_t n)
 {
     uint64_t at = (uint64_t)(p - l->numbers);
-    uint32_t b = (uint32_t)(at / MS__CHECKED);
-    uint32_t end = (uint32_t)((at + n + MS__CHECKED - 1) / MS__CHECKED);
+    uint32_t b = (uint32_t)(at / MS__BLOCK);
+    uint32_t end = (uint32_t)((at + n + MS__BLOCK - 1) / MS__BLOCK);
     if (end - b > 2 && !ms__bit_get(l->sound, b + 1)) /* not shared with others */
         ms__log_read_ahead(log, l->offset + (uint64_t)(p - l->directory), n);
     for (; b < end; b++) {
@@ -15110,7 +15110,7 @@ static const ms__segment *ms__segment_valid(ms__log *log, uint32_t i, bool all,
                                             bool locked)
 {
     const ms__segment *l = ms__segment_of(log, i, locked);
-    if (!l || (all ? ms__segment_sound(log, l, l->numbers, l->blocks * MS__CHECKED)
+    if (!l || (all ? ms__segment_sound(log, l, l->numbers, l->blocks * MS__BLOCK)
                    : ms__places_sound(log, l)))
         return l;
     return ms__segment_mend(log, l, locked);

@@ -1,43 +1,33 @@
 # Reads a library in one header and checks the order of its sections. tests/test_order.sh
 # runs it. mawk, gawk and the original awk will do.
 #
-#   awk -v name=NAME -v max_lines=1500 -v ends=FILE -v alone=FILE -f order.awk HEADER
+#   awk -v name=NAME -v max_lines=1500 -v alone=FILE -f order.awk HEADER
 #
 # A section begins at a line "/* ==== [tag] title". Tags that begin with "api-" belong to
 # the interface, all others to the implementation. The CONTENTS comment at the head of the
 # file lists all tags, and names the part that each group of them belongs to.
 #
-# The program prints "ok CHECK", or lines "FAIL CHECK: reason", for each check. It writes:
+# The program prints "ok CHECK", or lines "FAIL CHECK: reason", for each check. It writes to
+# the file alone the header without the code of the store part; line numbers stay the same.
 #
-# ends     a line "TAG LINE DEPTH" for each section of the implementation: its last line,
-#          and how many #if are open there.
-# alone    the header without the code of the store part. Line numbers stay the same.
-#
-# Comments and literals are dropped first. The rest is split into tokens. A small parser
-# finds what they define at file level: functions, objects, macros, types, tags and
-# enumerators. Every other name is a use. All branches of an #if are read, and each begins
-# in the state that the parser had at the #if.
-
-
-# ---- Complaints. Of each check the first `most` are printed, then their number.
+# A compiler refuses a type or an enumerator that is used above its definition. It accepts
+# what is declared twice, what a macro names and what the interface declares: this program
+# looks for those. It relies on the layout of the header: functions, objects and structs
+# begin in the first column, and nothing else does. All branches of an #if are read.
 
 function complain(check, line, reason)
 {
     bad[check]++
-    if (bad[check] <= most)
+    if (bad[check] <= 20)
         print "FAIL " check ": " (line ? name ":" line ": " : "") reason
 }
 
 function conclude(check, note)
 {
-    if (bad[check] > most)
-        print "FAIL " check ": " bad[check] - most " more"
     if (!bad[check]) print "ok " check (note ? " (" note ")" : "")
 }
 
-
-# ---- CONTENTS: all tags in order. The words to the left of a group name its part.
-
+# CONTENTS: all tags in order. The words to the left of a group name its part.
 function read_contents(line,    words, tag)
 {
     words = line
@@ -53,31 +43,7 @@ function read_contents(line,    words, tag)
     }
 }
 
-
-# ---- What is defined where. A key is a name. The tag of a struct, union or enum, which C
-# keeps apart from other names, has "struct " in front of it.
-
-function define(key, kind, line)
-{
-    n_defined[key]++
-    defined_in[key, n_defined[key]] = section
-    defined_line[key, n_defined[key]] = line
-    defined_kind[key, n_defined[key]] = kind
-    n_names++
-}
-
-function use(key, line)
-{
-    if (!((section, key) in used_line)) {
-        used[++n_used] = key
-        used_in[n_used] = section
-        used_line[section, key] = line
-    }
-}
-
-
-# ---- Text without comments and literals. A string becomes "", a character 0.
-
+# Returns a line without comments and literals. A string becomes "", a character 0.
 function code_of(line,    out, at, token)
 {
     out = ""
@@ -95,324 +61,92 @@ function code_of(line,    out, at, token)
         line = substr(line, RSTART + RLENGTH)
         if (token == "//") return out
         if (token == "/*") { in_comment = 1; continue }
-        if (token == "\"") {
-            out = out "\"\""
-            match(line, /^([^"\\]|\\.)*"/)
-        } else {
-            out = out " 0 "
-            match(line, /^([^'\\]|\\.)*'/)
-        }
+        out = out (token == "'" ? " 0 " : "\"\"")
+        if (token == "'") match(line, /^([^'\\]|\\.)*'/)
+        else match(line, /^([^"\\]|\\.)*"/)
         line = RLENGTH > 0 ? substr(line, RLENGTH + 1) : ""
     }
 }
 
-# Moves the next token from `rest` to `token`. Returns 0 at the end.
-function next_token()
+# The last definition of a function or an object counts, as each branch of an #if may have
+# one; of a macro the first, as it may be defined again further down.
+function define(key, is_macro)
 {
-    if (!match(rest, /[A-Za-z_][A-Za-z_0-9]*|[0-9][A-Za-z_0-9.]*|##|""|[^ \t]/)) return 0
-    token = substr(rest, RSTART, RLENGTH)
-    rest = substr(rest, RSTART + RLENGTH)
-    return 1
+    if (is_macro && key in defined_in) return
+    defined_in[key] = section
+    defined_line[key] = FNR
 }
 
-function is_name(word) { return word ~ /^[A-Za-z_]/ }
-function is_tag_word(word) { return word ~ /^(struct|union|enum)$/ }
-
-
-# ---- Preprocessor lines. Continued lines are joined before.
-
-function directive(text, line,    word, macro, params, depth)
+# Collects the names of the library in a line of the implementation. A struct, union or
+# enum has the key "struct NAME".
+function use_names(code,    key, is_tag)
 {
-    rest = text
-    sub(/^[ \t]*#[ \t]*/, "", rest)
-    if (!next_token()) return
-    word = token
-    if (word ~ /^(if|ifdef|ifndef)$/) {
-        depth = ++if_depth
-        if_braces[depth] = braces
-        if_function[depth] = in_function
-        if_statement[depth] = n_statement
-    } else if (word ~ /^(elif|else)$/) {
-        braces = if_braces[if_depth]
-        in_function = if_function[if_depth]
-        n_statement = if_statement[if_depth]
-    } else if (word == "endif") {
-        if_depth--
-    }
-    if (word == "define") {
-        next_token()
-        macro = token
-        define(macro, "macro", line)
-        params = " "
-        if (rest ~ /^\(/) {
-            while (next_token() && token != ")")
-                if (is_name(token)) params = params token " "
-            macro_params[macro] = params
-        } else {
-            delete macro_params[macro]
+    if (!section || api[section]) return
+    while (match(code, /(struct |union |enum )?[A-Za-z_][A-Za-z_0-9]*/)) {
+        key = substr(code, RSTART, RLENGTH)
+        code = substr(code, RSTART + RLENGTH)
+        is_tag = sub(/^(struct|union|enum) /, "struct ", key)
+        if (key !~ /^(struct )?(ms|MS)_/) continue
+        if (!((section, key) in used_line)) {
+            used[++n_used] = key
+            used_in[n_used] = section
+            used_line[section, key] = FNR
         }
-        macro_body[macro] = rest
-        uses_in_macro(params, line)
-    } else if (word ~ /^(if|ifdef|ifndef|elif|undef)$/) {
-        uses_in_macro(" ", line)
+        if (!is_tag && code ~ /^\(/) called[key] = FNR
     }
 }
 
-# A parameter is no use, and neither is a part of a name that ## joins. A name between a
-# type and "=" is a variable of the macro.
-function uses_in_macro(params, line,    before, held, held_before)
+# A whole line of the preprocessor.
+function directive(text)
 {
-    before = held = ""
-    while (next_token()) {
-        if (held != "" && token == "=" && is_name(held_before))
-            define(held, "local", line)
-        else if (held != "" && token != "##")
-            macro_use(held, held_before, params, line)
-        held = ""
-        if (is_name(token) && before != "##") { held = token; held_before = before }
-        before = token
-    }
-    if (held != "") macro_use(held, held_before, params, line)
-}
-
-function macro_use(word, before, params, line)
-{
-    if (index(params, " " word " ")) return
-    use(is_tag_word(before) ? "struct " word : word, line)
-}
-
-# Defines the enumerators of "enum { LIST(EACH) }". The body of the macro LIST applies its
-# parameter to each entry. The body of the macro EACH begins with an enumerator.
-function define_list(list, each, line,    body, apply, param, depth, args, i, c)
-{
-    body = macro_body[list]
-    split(macro_params[list], apply, " ")
-    while (match(body, "(^|[^A-Za-z_0-9])" apply[1] "\\(")) {
-        body = substr(body, RSTART + RLENGTH)
-        split("", args)
-        args[depth = 1] = ""
-        param = 1
-        for (i = 1; i <= length(body); i++) {
-            c = substr(body, i, 1)
-            if (c == "(") depth++
-            if (c == ")" && --depth == 0) break
-            if (c == "," && depth == 1) args[++param] = ""
-            else args[param] = args[param] c
-        }
-        body = substr(body, i + 1)
-        define(joined(each, args), "enumerator", line)
-    }
-}
-
-# Returns the name that a macro makes of its arguments: all before the first "=" or ",".
-function joined(macro, args,    params, n, at, piece, made, i)
-{
-    n = split(macro_params[macro], params, " ")
-    made = macro_body[macro]
-    sub(/[=,].*/, "", made)
-    at = split(made, piece, "##")
-    made = ""
-    for (i = 1; i <= at; i++) {
-        gsub(/[ \t]/, "", piece[i])
-        made = made argument(piece[i], params, n, args)
-    }
-    return made
-}
-
-function argument(word, params, n, args,    i, value)
-{
-    for (i = 1; i <= n; i++) {
-        if (params[i] != word) continue
-        value = args[i]
-        gsub(/[ \t]/, "", value)
-        return value
-    }
-    return word
-}
-
-
-# ---- Declarations at file level. statement[] holds the tokens since the last declaration
-# ended: "{}" for all that is in braces, and no attributes.
-
-function parse(line)
-{
-    while (next_token()) {
-        if (token == "{") opened(line)
-        else if (token == "}") closed()
-        else if (braces == 0) at_file_level(line)
-        else if (braces == enum_braces) in_enum(line)
-        if (is_name(token))
-            use(is_tag_word(before) ? "struct " token : token, line)
-        before_that = before
-        before = token
-    }
-}
-
-function at_file_level(line)
-{
-    if (token == ";") {
-        declared(line)
-        n_statement = 0
+    sub(/^[ \t]*#[ \t]*/, "", text)
+    if (text !~ /^define/) {
+        if (text ~ /^(el|if|undef)/) use_names(text)
         return
     }
-    if (token == "__attribute__" || token == "__declspec") {
-        in_attribute = 1
-        attribute_parens = 0
-        return
-    }
-    if (in_attribute) {
-        if (token == "(") attribute_parens++
-        if (token == ")" && --attribute_parens == 0) in_attribute = 0
-        return
-    }
-    statement[++n_statement] = token
-    statement_line[n_statement] = line
-    # A macro with braces makes a function that has the name of its first argument.
-    if (n_statement == 1) {
-        made_by = (token in macro_params) && index(macro_body[token], "{")
-        made_parens = 0
-    }
-    if (made_by && token == "(") made_parens++
-    if (made_by && token == ")" && --made_parens == 0) {
-        define(statement[3], "function", line)
-        n_statement = 0
-    }
+    sub(/^define[ \t]+/, "", text)
+    match(text, /^[A-Za-z_0-9]+/)
+    define(substr(text, 1, RLENGTH), 1)
+    use_names(substr(text, RLENGTH + 1))
 }
 
-function opened(line)
+function first_name(code)
 {
-    if (braces == 0 && before == "\"\"" && statement[n_statement - 1] == "extern") {
-        linkage++ # extern "C" {
-        n_statement = 0
+    match(code, /ms_[a-z_0-9]+/)
+    return substr(code, RSTART, RLENGTH)
+}
+
+# Defines what begins in the first column: all until the first ";" or "{".
+function statement(text,    head, stop, is_type)
+{
+    match(text, /[;{=]/)
+    stop = substr(text, RSTART, 1)
+    head = substr(text, 1, RSTART - 1)
+    if (head ~ /^(typedef |static const )?(struct|union|enum) [a-zA-Z_0-9]+ *$/) {
+        sub(/^(typedef|static const) /, "", head)
+        sub(/^(struct|union|enum) /, "struct ", head)
+        sub(/ *$/, "", head)
+        if (stop == "{") define(head)
+    } else if (head ~ /^(MS__|enum|extern "")/) {
         return
+    } else if (match(head, /ms_[a-z_0-9]+\(/)) {
+        is_type = head ~ /^typedef/
+        head = first_name(substr(head, RSTART))
+        if (stop != ";" || is_type) define(head)
+        else if (api[section]) { promised[++n_promised] = head; promised_line[head] = FNR }
+    } else if (head !~ /^typedef/) {
+        sub(/[[)].*/, "", head)
+        sub(/ *$/, "", head)
+        if (match(head, /ms_[a-z_0-9]+$/)) define(substr(head, RSTART))
     }
-    if (in_function) { braces++; return }
-    if (is_tag_word(before) || (is_name(before) && is_tag_word(before_that))) {
-        if (!is_tag_word(before)) define("struct " before, "tag", line)
-        if (before == "enum" || before_that == "enum") {
-            enum_braces = braces + 1
-            enum_list = ""
-            enum_parens = 0
-            enum_next = 1
-        }
-    } else if (braces == 0 && before != "=") {
-        in_function = 1
-        if (before == ")") define_function(line)
-        else trouble(line, "'{' after '" before "'")
-    }
-    braces++
 }
 
-function closed()
+function end_section(last)
 {
-    if (braces == 0) {
-        if (linkage) linkage--
-        else trouble(FNR, "'}' without '{'")
-        n_statement = 0
-        return
-    }
-    if (braces == enum_braces) enum_braces = 0
-    if (--braces > 0) return
-    if (in_function) { in_function = n_statement = 0; return }
-    statement[++n_statement] = "{}"
-    statement_line[n_statement] = FNR
-}
-
-function in_enum(line)
-{
-    if (enum_list != "" && is_name(token)) {
-        if (token in macro_params) define_list(enum_list, token, line)
-        else trouble(line, "the list " enum_list " of an enum is not understood")
-        enum_list = ""
-        enum_next = 1
-        return
-    }
-    if (token == "(") enum_parens++
-    else if (token == ")") enum_parens--
-    else if (token == "," && enum_parens == 0) enum_next = 1
-    else if (enum_next && is_name(token)) {
-        if (token in macro_params) {
-            enum_list = token
-        } else {
-            define(token, "enumerator", line)
-            enum_next = 0
-        }
-    }
-}
-
-function trouble(line, what) { complain("the_header_is_understood", line, what) }
-
-# Returns where in statement[] the name of a function is, 0 if there is none. The name
-# precedes the parameters, or is within parentheses before them: (*name)(...).
-function function_name(    i, depth, group, at)
-{
-    depth = group = 0
-    for (i = 1; i <= n_statement; i++) {
-        if (statement[i] == "(") {
-            if (depth++ == 0 && (!group || statement[i - 1] != ")")) group = i
-        } else if (statement[i] == ")") {
-            depth--
-        }
-    }
-    if (!group) return 0
-    for (at = group + 1; statement[at] == "*"; at++) { }
-    if (at > group + 1) return is_name(statement[at]) ? at : 0
-    return is_name(statement[group - 1]) ? group - 1 : 0
-}
-
-function define_function(line,    at)
-{
-    at = function_name()
-    if (at) define(statement[at], "function", statement_line[at])
-    else trouble(line, "a function without a name")
-}
-
-# Defines what a statement at file level declares, once its ";" is read.
-function declared(line,    i, depth, at, is_typedef, is_extern, equal)
-{
-    if (n_statement == 0) return
-    is_typedef = is_extern = equal = 0
-    for (i = 1; i <= n_statement && !equal; i++) {
-        if (statement[i] == "typedef") is_typedef = 1
-        if (statement[i] == "extern" || statement[i] == "MS_API") is_extern = 1
-        if (statement[i] == "=") equal = i
-    }
-    at = function_name()
-    if (at && (!equal || at < equal)) {
-        if (is_typedef) define(statement[at], "type", statement_line[at])
-        else if (statement[at - 1] == "*" && statement[at - 2] == "(")
-            define(statement[at], "object", statement_line[at])
-        else if (is_api && !((statement[at]) in declared_in)) {
-            promised[++n_promised] = statement[at]
-            declared_in[statement[at]] = section
-            declared_line[statement[at]] = statement_line[at]
-        }
-        return
-    }
-    if (is_extern) return
-    # Names before "=", "[", "," and the end, outside of braces and initializers.
-    depth = equal = 0
-    for (i = 1; i <= n_statement + 1; i++) {
-        token = i > n_statement ? "," : statement[i]
-        if (token == "(" || token == "[") depth++
-        if (!equal && depth <= (token == "[") && token ~ /^[=[,]$/ &&
-            is_name(statement[i - 1]) && !is_tag_word(statement[i - 2]))
-            define(statement[i - 1], is_typedef ? "type" : "object",
-                   statement_line[i - 1])
-        if (token == ")" || token == "]") depth--
-        if (depth == 0 && token == "=") equal = 1
-        if (depth == 0 && token == ",") equal = 0
-    }
-    token = ";"
-}
-
-
-# ---- Reading.
-
-BEGIN {
-    if (!most) most = 20
-    section = n_sections = 0 # 0: the head of the file
-    tag_of[0] = "head"
+    if (!section) return
+    lines_of[section] = last - begins[section] + 1
+    if (in_body || waiting)
+        complain("the_header_is_understood", last, "the section ends within a definition")
 }
 
 /^ \* ---- / { in_contents = /---- CONTENTS/ }
@@ -433,143 +167,94 @@ match($0, /^\/\* ==== \[[a-z0-9-]+\]/) {
     else part[section] = part[section - 1]
 }
 
-function end_section(last)
 {
-    if (!section) return
-    lines_of[section] = last - begins[section] + 1
-    if (!api[section] && ends) print tag_of[section], last, if_depth >ends
-}
-
-{
-    is_api = api[section]
     code = code_of($0)
     if (in_directive || code ~ /^[ \t]*#/) {
-        if (!in_directive) { text = ""; text_line = FNR }
-        in_directive = code ~ /\\$/
-        sub(/\\$/, "", code)
-        text = text " " code
-        if (!in_directive) directive(text, text_line)
-        is_directive = 1
+        text = (in_directive ? text " " : "") code
+        in_directive = sub(/\\$/, "", text)
+        if (!in_directive) directive(text)
+        is_condition = text ~ /# *(if|el|endif)/
     } else {
-        rest = code
-        parse(FNR)
-        is_directive = 0
+        is_condition = 0
+        use_names(code)
+        if (code ~ /^\{/) in_body = 1
+        if (code ~ /^\}/) in_body = 0
+        if (code ~ /^MS__[A-Z]+\(ms_/) { # a macro makes a function
+            define(first_name(code))
+        } else if (code ~ /^\} ms_[a-z_0-9]*(\[.*)? = /) { # an object of a struct without a name
+            define(first_name(code))
+        } else if (code ~ /^[A-Za-z_]/ || waiting) {
+            waiting = (waiting ? waiting " " : "") code
+            if (code ~ /[;{]/) { statement(waiting); waiting = "" }
+        }
     }
-    if (alone) {
-        skipped = part[section] == "store part"
-        print skipped && !(is_directive && text ~ /# *(if|el|endif)/) ? "" : $0 >alone
-    }
+    if (alone) print part[section] == "store part" && !is_condition ? "" : $0 >alone
 }
 
 END {
     end_section(FNR)
-    if (if_depth) trouble(FNR, if_depth " #if without #endif")
-    if (braces) trouble(FNR, braces " braces are open at the end")
-    if (linkage) trouble(FNR, linkage " extern \"C\" are open at the end")
+    understood = "the_header_is_understood"
+    for (i = 1; i <= n_promised; i++)
+        if (!(promised[i] in defined_in))
+            complain(understood, promised_line[promised[i]],
+                     "no definition found: " promised[i])
+    # The names that [calls] gives to stb_ds are defined in stb_ds.h.
+    for (key in called)
+        if (key ~ /^(ms__|MS__)/ && !(key in defined_in) && key !~ /^(ms__stb_|MS__STB_)/)
+            complain(understood, called[key], "no definition found: " key)
+    for (key in defined_in) n_names++
     check_uses()
     check_contents()
     check_lines()
 }
 
-
-# ---- The checks.
-
-function is_public(key) { return key ~ /^ms_[^_]/ }
-
 # Only these sections of the formats part may call public functions of stores.
-function may_call_stores(s)
-{
-    return tag_of[s] ~ /^(request|answer|task|session|ffi)$/
-}
+function may_call_stores(s) { return tag_of[s] ~ /^(request|answer|task|session|ffi)$/ }
 
-# Returns the definition of key that counts. A function or an object may have one in each
-# branch of an #if: the last one counts. Of anything else the first one counts, because a
-# macro may be defined again further down.
-function meant(key,    i, first, last)
+function check_uses(    i, key, s, d, where, upward, crosses)
 {
-    first = last = 0
-    for (i = 1; i <= n_defined[key]; i++) {
-        if (!first) first = i
-        if (defined_kind[key, i] ~ /^(function|object)$/) last = i
-    }
-    return last ? last : first
-}
-
-function check_uses(    i, key, s, line, m, d, kind)
-{
-    for (i = 1; i <= n_promised; i++)
-        if (!(promised[i] in n_defined))
-            trouble(declared_line[promised[i]], "no definition found: " promised[i])
+    upward = "no_section_calls_upward"
+    crosses = "no_name_crosses_between_store_and_formats"
     for (i = 1; i <= n_used; i++) {
         key = used[i]
         s = used_in[i]
-        line = used_line[s, key]
-        if (!(key in n_defined)) {
-            # The names that [calls] gives to stb_ds are defined in stb_ds.h.
-            if (key ~ /^(struct )?(ms__|MS__)/ && key !~ /^(ms__stb_|MS__STB_SH_)/)
-                trouble(line, "no definition found: " key)
-            continue
-        }
-        m = meant(key)
-        d = defined_in[key, m]
-        kind = defined_kind[key, m]
-        if (api[s]) { # it declares what the implementation defines, and points to structs
-            if (key ~ /^struct / || (!api[d] && !(key in declared_in))) continue
-            if (key in declared_in) d = declared_in[key]
-        }
-        checked++
-        if (d > s)
-            complain("no_section_calls_upward", line,
-                     key " is used in [" tag_of[s] "], but defined in [" tag_of[d] \
-                     "], line " (api[s] && key in declared_in ? declared_line[key] : \
-                                 defined_line[key, m]))
-        if (part[d] == "formats part" && part[s] == "store part")
-            crossing(line, key, s, d, defined_line[key, m])
-        if (part[d] == "store part" && part[s] == "formats part" &&
-            !(kind == "function" && is_public(key) && may_call_stores(s)))
-            crossing(line, key, s, d, defined_line[key, m])
+        if (!(key in defined_in)) continue
+        d = defined_in[key]
+        where = key " is used in [" tag_of[s] "] of the " part[s] ", but defined in [" \
+            tag_of[d] "] of the " part[d] ", line " defined_line[key]
+        if (d > s) complain(upward, used_line[s, key], where)
+        if ((part[d] == "formats part" && part[s] == "store part") ||
+            (part[d] == "store part" && part[s] == "formats part" &&
+             !(key ~ /^ms_[^_]/ && may_call_stores(s))))
+            complain(crosses, used_line[s, key], where)
     }
     if (!parts["store part"] || !parts["formats part"] || !parts["foundation"])
-        complain("no_name_crosses_between_store_and_formats", 0,
-                 "CONTENTS lists no foundation, no store part or no formats part")
-    conclude("the_header_is_understood", n_names " definitions")
-    conclude("no_section_calls_upward", checked " uses")
-    conclude("no_name_crosses_between_store_and_formats")
+        complain(crosses, 0, "CONTENTS lists no foundation, no store part or no formats part")
+    conclude(understood, n_names " definitions")
+    conclude(upward, n_used " uses")
+    conclude(crosses)
 }
 
-function crossing(line, key, s, d, where)
+function check_contents(    i, check)
 {
-    complain("no_name_crosses_between_store_and_formats", line,
-             key " is used in [" tag_of[s] "] of the " part[s] ", but defined in [" \
-             tag_of[d] "] of the " part[d] ", line " where)
-}
-
-function check_contents(    i, n)
-{
-    n = n_listed > n_sections ? n_listed : n_sections
-    for (i = 1; i <= n; i++) {
-        if (listed[i] == tag_of[i] && i <= n_sections) continue
-        complain("contents_names_every_section", i <= n_sections ? begins[i] : 0,
-                 "section " i " is " (i <= n_sections ? "[" tag_of[i] "]" : "missing") \
-                 ", CONTENTS lists " (i <= n_listed ? "[" listed[i] "]" : "nothing"))
+    check = "contents_names_every_section"
+    for (i = 1; i <= n_listed || i <= n_sections; i++) {
+        if (listed[i] == tag_of[i]) continue
+        complain(check, begins[i], "section " i " is [" tag_of[i] "], CONTENTS lists [" \
+                 listed[i] "]")
         break # all that follow would differ, too
     }
-    if (!n) complain("contents_names_every_section", 0, "there is no section")
-    conclude("contents_names_every_section", n_sections " sections")
+    if (!n_sections) complain(check, 0, "there is no section")
+    conclude(check, n_sections " sections")
 }
 
-function check_lines(    i, j, best, note)
+function check_lines(    i, check, longest)
 {
-    for (i = 1; i <= n_sections; i++)
+    check = "sections_have_at_most_" max_lines "_lines"
+    for (i = 1; i <= n_sections; i++) {
         if (lines_of[i] > max_lines)
-            complain("sections_have_at_most_" max_lines "_lines", begins[i],
-                     "[" tag_of[i] "] has " lines_of[i] " lines")
-    for (j = 1; j <= 5 && j <= n_sections; j++) {
-        best = 0
-        for (i = 1; i <= n_sections; i++)
-            if (!(i in printed) && (!best || lines_of[i] > lines_of[best])) best = i
-        printed[best] = 1
-        note = note (j > 1 ? ", " : "longest: ") tag_of[best] " " lines_of[best]
+            complain(check, begins[i], "[" tag_of[i] "] has " lines_of[i] " lines")
+        if (lines_of[i] > lines_of[longest]) longest = i
     }
-    conclude("sections_have_at_most_" max_lines "_lines", note)
+    conclude(check, "longest: " tag_of[longest] " " lines_of[longest])
 }
