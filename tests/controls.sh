@@ -679,10 +679,10 @@ controls()
     control child_of_fork_let_in gcc test_log_lock a_forked_child_is_refused 100 \
         ms__log_ready 'if (!ms__forked(&log->file.fork_mark, log->os)) return MS_OK;' \
         'return MS_OK;'
-    control keys_of_old_segments_forgotten gcc test_log_append keys_and_numbers_survive_reopening 100 \
+    control keys_of_old_segments_forgotten gcc test_views ten_thousand_keys_are_remembered 100 \
         ms__key_find 'return ms__sealed_of(core) ?' 'return ms__sealed_of(core) && 0 ?'
     control key_with_another_content_taken gcc test_bad_input \
-        a_batch_is_refused_when_it_reuses_a_key 100 \
+        a_batch_is_refused_when_it_reuses_a_number_or_key 100 \
         ms__plan_repeat 'p->repeat = ms__same_message(r, e, l);' 'p->repeat = true;'
     control expected_number_not_compared gcc test_shared compare_and_append_loses_no_step 100 \
         ms__expect_last 'if (last == opts->expect_seq) return MS_OK;' 'return MS_OK;'

@@ -267,10 +267,44 @@ static inline ms_result call_say(script *p, const script_line *l)
     return code;
 }
 
+/* The word of a code in a script: "ARGUMENT". */
+static inline const char *script_code(ms_result code)
+{
+    static const char *const words[] = {
+#define X(name, text) #name,
+        MS_RESULTS(X)
+#undef X
+    };
+    return words[code] + (code != MS_OK ? 2 : 0);
+}
+
+/* A message that was refused is refused as the second of a batch: the path has its number,
+ * unless the location of the call is wrong. */
+static inline void script_refuse_batch(script *p, const ms_envelope *m, ms_result want)
+{
+    ms_envelope batch[2] = {ms_user_message(ms_text("sound")), *m};
+    char path[sizeof p->err.path + 16];
+    ms_append_opts opts;
+    ms_error err, *one = &p->err;
+    memset(&opts, 0, sizeof opts);
+    opts.location = p->place;
+    batch[0].location = MS_STR("fresh");
+    bool whole = p->place.ptr != NULL && m->location.ptr == NULL &&
+                 strcmp(one->path, "location") == 0;
+    snprintf(path, sizeof path, "messages[1]%s%s", one->path[0] != '\0' ? "." : "",
+             one->path);
+    ms_result code = ms_append_batch(p->s.store, batch, 2, &opts, &err);
+    if (code != want || strcmp(err.path, whole ? one->path : path) != 0)
+        SCRIPT_FAILS(p, "in a batch: %s, %s", script_code(code), err.path);
+}
+
 static inline ms_result call_append(script *p, const script_line *l)
 {
     ms_envelope m = script_message(p, l, 1, MS_T_USER_MESSAGE);
-    return script_append(p, &m, l->word[0]);
+    ms_result code = script_append(p, &m, l->word[0]);
+    if (code != MS_OK && strcmp(l->code, script_code(code)) == 0)
+        script_refuse_batch(p, &m, code);
+    return code;
 }
 
 /* A message with a key that the store has: the number is the one of before. */
@@ -804,15 +838,10 @@ static inline ms_result script_try(script *p, const char *text)
 /* Does what a line asks, and compares the code. Returns the sort of the line. */
 static inline int script_run(script *p, const char *text)
 {
-    static const char *const words[] = {
-#define X(name, text) #name,
-        MS_RESULTS(X)
-#undef X
-    };
     script_line l;
     int sort = SET;
     ms_result code = script_do(p, text, &l, &sort);
-    const char *word = words[code] + (code != MS_OK ? 2 : 0);
+    const char *word = script_code(code);
     if (strcmp(word, l.code[0] != '\0' ? l.code : "OK") != 0)
         SCRIPT_FAILS(p, "the call returns %s: %s", word, p->err.message);
     if (code != MS_OK) assert_int_equal(p->err.code, code);

@@ -13,7 +13,7 @@
 /* ---- the scripts ---- */
 
 static const char *const script_files[] = {"append", "amend", "hide", "redact", "note",
-                                           "fork", "stream", "raw", "copy"};
+                                           "fork", "stream", "raw", "copy", "refused"};
 
 enum { SCRIPTS_MAX = 600 };
 
