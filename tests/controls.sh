@@ -511,12 +511,12 @@ controls()
         record_is_found_when_its_size_or_number_is_wrong 20 \
         ms__replay_body \
         '(r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&' ''
-    control posting_not_bounded gcc test_corrupt \
-        reading_ends_when_a_word_of_an_index_is_wrong 20 \
+    control posting_not_bounded gcc test_format_index \
+        segment_index_leads_nowhere_when_its_arrays_are_wrong 100 \
         ms__segment_offset 'if (i >= l->n) return 0;' '' \
         ms__segment_offset 'return offset < l->offset ? offset : 0;' 'return offset;'
-    control runs_not_bounded gcc test_corrupt \
-        reading_ends_when_a_word_of_an_index_is_wrong 20 \
+    control runs_not_bounded gcc test_format_index \
+        segment_index_leads_nowhere_when_its_arrays_are_wrong 100 \
         ms__segment_run 'if (from > to || to > l->postings) return false;' ''
     control segment_number_believed gcc test_log_index \
         numbers_of_segments_cost_no_memory_when_they_are_wrong 100 \

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #include "../msgstore.h"
+#include "format.h"
 #include "scenario.h"
 
 /* Two durable messages. Of ten more a power loss has taken the first: nine are dead. */
@@ -88,6 +89,29 @@ static const scenario rows[] = {
     {"a_dead_session_stays_dead_when_the_next_one_dies_at_its_place", 0, 0, 0,
      "open; long 443; close; mark e; is e 4584; open; long 20; cut 1 0xfe;"
      "open; long 40; cut 1 0x01; left 1"},
+    /* the change of a lost message is about no message that comes later */
+    {"a_number_is_not_given_again_when_an_amendment_is_about_it", 0, 0, 0,
+     "open; say m x2; say lost; amend 3 amended; kill; damage lost;"
+     "open; say new; last 4; close; shows 'm m new' damaged"},
+    {"a_number_is_not_given_again_when_a_hide_is_about_it", 0, 0, 0,
+     "open; say m x2; say lost; hide 3; kill; damage lost;"
+     "open; say new; last 4; close; shows 'm m new' damaged"},
+    {"a_number_is_not_given_again_when_a_hidden_range_ends_with_it", 0, 0, 0,
+     "open; say m x2; say lost; hide 2 3; kill; damage lost;"
+     "open; say new; last 4; close; shows 'm new' damaged"},
+    {"a_number_is_not_given_again_when_a_note_is_about_it", 0, 0, 0,
+     "open; say m x2; say lost; note 3; kill; damage lost;"
+     "open; say new; last 4; close; shows 'm m new' damaged"},
+    {"new_messages_are_shown_when_a_hide_reaches_into_the_future", 0, 0, 0,
+     "open; say m x3; mark h; hide 2 3; kill; reach h 8;"
+     "open; say new; last 9; close; shows 'm new'"},
+    /* a durable file was truncated and goes on with a LOST record */
+    {"lost_bytes_stay_reported_when_a_bit_of_their_record_flips", 0, 384, 3,
+     "open; say m x5; mark e; say m x5; sync; close; truncate e; open; say m x3; close;"
+     "left 8 damaged; flip e $; open segments; say m x40; close; left 48 damaged;"
+     "reader open read; reader damaged >0; reader close; verify -> DAMAGED;"
+     "open segments; say m x40; close; left 88 damaged;"
+     "reader open read; reader damaged >0; verify -> DAMAGED"},
     {"damage_is_reported_when_it_is_after_the_last_checkpoint", 0, 0, 0,
      "open each; say m x2; mark e; say n x3; close; restart; zero 2048 3072; flip e+40;"
      "shows 'm m n n' damaged; reader open read; reader sees 4 damaged;"
@@ -176,6 +200,48 @@ static void step_checkpoint(world *w)
         ms__checkpoint_encode(&slot, head + at);
         poke(w, at, head + at, MS__CHECKPOINT_SIZE);
     }
+}
+
+/* Hides a message, or all up to another one. */
+static void step_hide(world *w)
+{
+    ms_error err;
+    ms_store *store = store_of(w);
+    uint64_t seq = number(w, 1), last = number_or(w, 2, 0);
+    step_must(w, last == 0 ? ms_hide(store, seq, &err)
+                           : ms_hide_range(store, MS_STR("here"), seq, last, NULL, &err),
+              &err);
+}
+
+static void step_note(world *w)
+{
+    ms_error err;
+    ms_value text = ms_text("note");
+    step_must(w, ms_note(store_of(w), number(w, 1), MS_STR("k"), text, &err), &err);
+}
+
+/* The HIDE at a place has another last number, and checks that hold. */
+static void step_reach(world *w)
+{
+    unsigned char r[200];
+    uint64_t at = number(w, 1);
+    const unsigned char *file = file_of(w, w->at)->ro;
+    size_t size = ms__padded(ms__get32(file + at));
+    assert_true(size <= sizeof r);
+    memcpy(r, file + at, size);
+    char *last = (char *)memmem(r, size, "\"last\":3", 8);
+    assert_non_null(last);
+    last[7] = (char)('0' + number(w, 2));
+    file_seal(file + 24, at, r);
+    poke(w, at, r, size);
+}
+
+static void step_verify(world *w)
+{
+    ms_error err;
+    ms_log_report report;
+    ms_log_desc desc = world_desc(w, MS_LOG_READ, &w->disks[w->at].os);
+    step_must(w, ms_log_verify(&desc, &report, &err), &err);
 }
 
 /* The writer's process is killed, on the same disk; its handle is closed at the end. */
@@ -288,7 +354,8 @@ static const scenario_step own[] = {
     {"copy_head", step_copy_head}, {"redacted", step_redacted},
     {"has_flag", step_has_flag}, {"no_text", step_no_text}, {"rot", step_rot},
     {"is_below", step_is_below}, {"torn", step_torn},
-    {"dies", step_dies},
+    {"dies", step_dies}, {"hide", step_hide}, {"note", step_note},
+    {"reach", step_reach}, {"verify", step_verify},
     {NULL, NULL}};
 
 int main(void)
