@@ -2189,18 +2189,6 @@ static void ms__pg_say_filters(ms__pg_stmt *q, const ms_query *of)
     if (of->has_until) ms__pg_say_number(q, " and time < ", of->until_ns);
 }
 
-/* A message as a bound of a raw query: its place; where it is not, that of the next. */
-static void ms__pg_say_place(ms__pg_stmt *q, const char *before, uint64_t seq,
-                             const char *after)
-{
-    ms__pg_say(q, before);
-    ms__pg_say_number(q, " coalesce((select case when seq = ", ms__pg_signed(seq));
-    ms__pg_say(q, after);
-    ms__pg_say_number(q, " from msgstore_record where kind = 1 and seq >= ",
-                      ms__pg_signed(seq));
-    ms__pg_say(q, " order by seq limit 1), 9223372036854775807)");
-}
-
 /* Records as they stand. */
 static void ms__pg_say_raw(ms__pg_stmt *q, const ms_query *of)
 {
@@ -2209,11 +2197,6 @@ static void ms__pg_say_raw(ms__pg_stmt *q, const ms_query *of)
     for (unsigned i = 0; i < 6; i++)
         if (of->raw >> i & 1) ms__pg_say(q, kinds[i]);
     ms__pg_say(q, ")");
-    if (of->after_seq)
-        ms__pg_say_place(q, " and place >", of->after_seq,
-                         " then place else place - 1 end");
-    if (of->before_seq)
-        ms__pg_say_place(q, " and place <", of->before_seq, " then place else place end");
     if (of->about_seq && !(of->raw & MS_RAW_HIDES)) {
         ms__pg_say_number(q, " and seq = ", ms__pg_signed(of->about_seq));
     } else if (of->about_seq) {
@@ -2495,9 +2478,8 @@ static ms__pg_cursor *ms__pg_cursor_new(ms__pg *s, const ms_query *of)
     c->page = MS__PG_PAGE_FIRST;
     for (size_t i = 0; i < n; i++) {
         parts[i].server = of->location.len ? s->owner[ms_pg_bucket(of->location)] : i;
-        parts[i].after = of->raw ? -1 : ms__pg_signed(of->after_seq);
-        parts[i].before = INT64_MAX;
-        if (of->before_seq && !of->raw) parts[i].before = ms__pg_signed(of->before_seq);
+        parts[i].after = ms__pg_signed(of->after_seq);
+        parts[i].before = of->before_seq ? ms__pg_signed(of->before_seq) : INT64_MAX;
         parts[i].as_of = of->as_of ? of->as_of : (uint64_t)INT64_MAX;
     }
     return c;
@@ -2516,10 +2498,52 @@ static void ms__pg_cursor_close(ms_store *store, ms_cursor *it)
     it->ctx = NULL;
 }
 
+/* Finds the place of the first message with this number or a larger one, on any server;
+ * INT64_MAX without one. *exact: its number is this one. */
+static ms_result ms__pg_find_place(ms__pg_cursor *c, uint64_t seq, int64_t *place,
+                                   bool *exact, ms_error *err)
+{
+    int64_t least = INT64_MAX;
+    *place = INT64_MAX;
+    for (size_t i = 0; i < c->s->n_servers; i++) {
+        PGresult *r;
+        ms__pg_begin(c, "select seq, place from msgstore_record where kind = 1");
+        ms__pg_say_number(&c->q, " and seq >= ", ms__pg_signed(seq));
+        ms__pg_say(&c->q, " order by seq limit 1");
+        MS__PG_TRY(ms__pg_ask(c->s, i, &c->q, &r, err));
+        int64_t found = PQntuples(r) > 0 ? ms__pg_int(r, 0, 0) : INT64_MAX;
+        if (found < least) *place = ms__pg_int(r, 0, 1);
+        if (found < least) least = found;
+        PQclear(r);
+    }
+    *exact = least == ms__pg_signed(seq);
+    return MS_OK;
+}
+
+/* The numbers that bound a raw query become places. A place between two messages belongs
+ * to records that may be on any server, so all servers are asked. */
+static ms_result ms__pg_set_places(ms__pg_cursor *c, ms_error *err)
+{
+    const ms_query *of = c->query;
+    int64_t after = -1, before = INT64_MAX;
+    bool exact = true;
+    if (of->after_seq)
+        MS__PG_TRY(ms__pg_find_place(c, of->after_seq, &after, &exact, err));
+    if (!exact && after < INT64_MAX) after--;
+    if (of->before_seq)
+        MS__PG_TRY(ms__pg_find_place(c, of->before_seq, &before, &exact, err));
+    for (size_t i = 0; i < c->n_parts; i++) {
+        c->parts[i].after = after;
+        c->parts[i].before = before;
+    }
+    return MS_OK;
+}
+
 /* Reads where the store ends, if several statements need it; then the first rows. */
 static ms_result ms__pg_cursor_begin(ms__pg_cursor *c, ms_error *err)
 {
     ms_result code = MS_OK;
+    if (c->query->raw) MS__PG_TRY(ms__pg_set_places(c, err));
     for (size_t i = 0; i < c->n_parts; i++) {
         ms__pg_part *part = &c->parts[i];
         PGresult *r;

@@ -1,7 +1,8 @@
 /* The store over PostgreSQL beside statements by hand, on one server, in one run:
  *
  *   append   one message at a time by n clients, locations spread, against a prepared
- *            INSERT of the same rows into a table with the same columns and indexes
+ *            INSERT of the same rows into a table with the same columns and indexes; once
+ *            also against the store's own statement by hand, to show what the counter costs
  *   batch    1,000 messages at a time, against COPY of the same rows into that table
  *   ship     ms_pg_ship of 1,000 messages of 100 locations, against the same COPY
  *   newest   the newest 20 of a location's conversation, against a prepared query
@@ -83,6 +84,7 @@ typedef struct client {
     pthread_t thread;
     unsigned id;
     ms_store *store;          /* NULL: by hand */
+    bool counted;             /* by hand: with the update of the bucket's counter */
     PGconn *conn;
     size_t done;
 } client;
@@ -94,6 +96,25 @@ static const char by_hand[] =
     "insert into by_hand (seq, place, time, bucket, kind, type, location, agent, turn,"
     " key, body) values ($1::bigint, $1::bigint, $2::bigint, $3::int, 1, 1, $4::text,"
     " $5::text, null, $6::bytea, $7::bytea)";
+
+/* What the store sends for an append: the insert, and the number from the counter. */
+static PGresult *put_counted(PGconn *conn, unsigned i, ms_str location, const ms_msg *msg,
+                             const char *key)
+{
+    ms__pg_stmt p;
+    p.n = 0;
+    ms__pg_number(&p, MS__PG_INT4, ms_pg_bucket(location));
+    ms__pg_number(&p, MS__PG_INT8, ms__pg_system_time() / 1000);
+    ms__pg_number(&p, MS__PG_INT8, (int64_t)ms_size(msg));
+    ms__pg_number(&p, MS__PG_INT8, ms__pg_system_time());
+    ms__pg_number(&p, MS__PG_INT2, 1);
+    ms__pg_text(&p, location);
+    ms__pg_text(&p, i % 2 ? MS_STR("worker") : ms_str_n(NULL, 0));
+    ms__pg_text(&p, ms_str_n(NULL, 0));
+    ms__pg_bytea(&p, ms_str_n(key, 21));
+    ms__pg_bytea(&p, ms_str_n((const char *)(const void *)msg, ms_size(msg)));
+    return PQexecPrepared(conn, "counted", p.n, p.values, p.lengths, p.formats, 1);
+}
 
 static void hand_row(ms__pg_stmt *p, uint64_t seq, unsigned i, ms_str location,
                      const ms_msg *msg, char key[24])
@@ -127,8 +148,10 @@ static void client_put(client *c, unsigned i, ms_arena *arena)
     ms_encode(&m, arena, &msg, NULL);
     hand_row(&p, ((uint64_t)ms__pg_system_time() / 1000) << 6 | c->id, i, m.location, msg,
              key);
-    PGresult *r = PQexecPrepared(c->conn, "hand", p.n, p.values, p.lengths, p.formats, 1);
-    if (PQresultStatus(r) != PGRES_COMMAND_OK) die("insert", PQerrorMessage(c->conn));
+    PGresult *r = c->counted ? put_counted(c->conn, i, m.location, msg, key)
+                             : PQexecPrepared(c->conn, "hand", p.n, p.values, p.lengths,
+                                              p.formats, 1);
+    if (PQresultStatus(r) != PGRES_COMMAND_OK && PQresultStatus(r) != PGRES_TUPLES_OK) die("insert", PQerrorMessage(c->conn));
     PQclear(r);
 }
 
@@ -151,7 +174,7 @@ static void *client_run(void *arg)
 }
 
 /* Messages a second of n clients. */
-static double appends(unsigned n, bool hand)
+static double appends(unsigned n, bool hand, bool counted)
 {
     static client c[CLIENTS_MAX];
     ms_store *store = hand ? NULL : open_store(n);
@@ -159,11 +182,14 @@ static double appends(unsigned n, bool hand)
     memset(c, 0, sizeof c);
     for (unsigned i = 0; i < n; i++) {
         Oid types[] = {20, 20, 23, 25, 25, 17, 17};
+        Oid with_counter[] = {23, 20, 20, 20, 21, 25, 25, 25, 17, 17};
         c[i].id = i;
         c[i].store = store;
         if (!hand) continue;
         c[i].conn = connect_plain();
         PQclear(PQprepare(c[i].conn, "hand", by_hand, 7, types));
+        PQclear(PQprepare(c[i].conn, "counted", MS__PG_APPEND(""), 10, with_counter));
+        c[i].counted = counted;
     }
     pthread_barrier_init(&ready, NULL, n + 1);
     for (unsigned i = 0; i < n; i++)
@@ -349,7 +375,7 @@ static int ascending(const void *a, const void *b)
 
 static double run(int what, unsigned n, bool hand)
 {
-    if (what == 0) return appends(n, hand);
+    if (what == 0 || what == 4) return appends(n, hand, what == 4);
     if (what == 3) return newest(hand);
     return hand ? copies() : batches(what == 2);
 }
@@ -396,6 +422,7 @@ int main(int argc, char **argv)
         snprintf(name, sizeof name, "append, %u clients", clients[i]);
         row(name, 0, clients[i]);
     }
+    row("append, 8 clients; by hand with the counter", 4, 8);
     row("batches of 1,000, messages", 1, 1);
     row("ship, messages", 2, 1);
     sql(c, "vacuum analyze msgstore_record");
