@@ -7,8 +7,6 @@
 #include "support.h"
 #include "json_equal.h"
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
 static ms_arena arena; /* of one test; may be reset between its cases */
 
 static inline int open_arena(void **state)

@@ -5,7 +5,9 @@
 #ifndef JSON_TWIN_H
 #define JSON_TWIN_H
 
+#include "json_equal.h"
 #include "support.h"
+#include "utf8_twin.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -22,17 +24,6 @@ static inline bool same(ms_str s, const void *bytes, size_t len)
     return s.len == len && (len == 0 || memcmp(s.ptr, bytes, len) == 0);
 }
 
-static inline size_t put_utf8(char *to, uint32_t c)
-{
-    if (c < 0x80) {
-        to[0] = (char)c;
-        return 1;
-    }
-    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n - 1; i > 0; i--, c >>= 6) to[i] = (char)(0x80 | (c & 0x3F));
-    to[0] = (char)((n == 2 ? 0xC0u : n == 3 ? 0xE0u : 0xF0u) | c);
-    return n;
-}
 
 
 /* ---- every reading function on a view, checked or not ---- */
@@ -323,6 +314,33 @@ static inline const char *number_differs(const json_twin *t, ms_str v, json_t *j
     return integer_differs(v, copy);
 }
 
+/* Each getter on a value of another kind: refused, and *out as it was. */
+static inline const char *kind_differs(ms_str v, ms_json_kind kind)
+{
+    ms_result number = kind == MS_JSON_NUMBER ? MS_OK : MS_E_KIND;
+    int64_t i = 77;
+    uint64_t u = 77;
+    double f = 77;
+    ms_str s = MS_STR("untouched"), part = s;
+    ms_json_iter it = ms_json_iterate(v);
+    if (ms_json_kind_of(v) != kind) return "another kind";
+    if (number != MS_OK) {
+        if (ms_json_i64(v, &i) != number || ms_json_u64(v, &u) != number ||
+            ms_json_f64(v, &f) != number)
+            return "a number";
+        if (i != 77 || u != 77 || memcmp(&f, &(double){77}, sizeof f) != 0)
+            return "a number that was not read";
+    }
+    if (kind != MS_JSON_STRING) {
+        if (ms_json_string(v, NULL, &s) != MS_E_KIND || !same(s, "untouched", 9) ||
+            ms_json_string_is(v, v))
+            return "a string";
+    }
+    if (kind != MS_JSON_OBJECT && ms_json_member(v, MS_STR("a"), &part)) return "a member";
+    if (kind != MS_JSON_ARRAY && ms_json_element(v, 0, &part)) return "an element";
+    return kind < MS_JSON_ARRAY && ms_json_next(&it) ? "an item" : NULL;
+}
+
 static inline const char *string_differs(const json_twin *t, ms_str v, json_t *j)
 {
     ms_str s, longer;
@@ -331,6 +349,14 @@ static inline const char *string_differs(const json_twin *t, ms_str v, json_t *j
     if (!ms_json_string_is(v, s)) return "string_is denies it";
     longer = ms_str_n(json_string_value(j), s.len + 1); /* with jansson's NUL */
     if (ms_json_string_is(v, longer)) return "string_is takes a longer one";
+    if (ms_json_string_is(v, ms_str_of(NULL)) && s.len > 0) return "string_is takes none";
+    for (size_t end = 0; end < s.len; end += 1 + end / 8) {
+        char *other = (char *)ms_arena_alloc(t->arena, s.len);
+        if (ms_json_string_is(v, ms_str_n(s.ptr, end))) return "string_is takes a start";
+        memcpy(other, s.ptr, s.len);
+        other[end] ^= 1;
+        if (ms_json_string_is(v, ms_str_n(other, s.len))) return "string_is takes another";
+    }
     return inside(s, v) != (memchr(v.ptr, '\\', v.len) == NULL) ? "view or copy" : NULL;
 }
 
@@ -338,6 +364,7 @@ static inline const char *object_differs(const json_twin *t, ms_str v, json_t *j
 {
     void *first = json_object_iter(j); /* jansson keeps the order of first appearance */
     ms_json_iter it = ms_json_iterate(v);
+    static const char *const names[] = {"", "a", "b", "ab", "k", "\\u0061"};
     size_t distinct = 0;
     while (ms_json_next(&it)) {
         ms_str key, last;
@@ -355,6 +382,12 @@ static inline const char *object_differs(const json_twin *t, ms_str v, json_t *j
         if (why != NULL) return why;
     }
     if (first != NULL) return "another order of members";
+    for (size_t i = 0; i < COUNT(names); i++) {
+        ms_str last, name = ms_str_of(names[i]);
+        if (ms_json_member(v, name, &last) != (json_object_get(j, names[i]) != NULL))
+            return "a member that is not there";
+    }
+    if (ms_json_next(&it)) return "an item after the end";
     return distinct != json_object_size(j) ? "another number of members" : NULL;
 }
 
@@ -362,12 +395,18 @@ static inline const char *array_differs(const json_twin *t, ms_str v, json_t *j)
 {
     ms_json_iter it = ms_json_iterate(v);
     size_t n = 0;
+    ms_str element = {NULL, 0};
     const char *why = NULL;
     while (why == NULL && ms_json_next(&it)) {
         if (n >= json_array_size(j)) return "too many elements";
+        if (!ms_json_element(v, n, &element) || element.ptr != it.value.ptr ||
+            element.len != it.value.len)
+            return "another element";
         why = differs(t, it.value, json_array_get(j, n++));
     }
     if (why == NULL && n != json_array_size(j)) why = "too few elements";
+    if (ms_json_element(v, n, &element) || ms_json_element(v, SIZE_MAX, &element))
+        return "an element after the end";
     return why;
 }
 
@@ -377,7 +416,8 @@ static inline const char *differs(const json_twin *t, ms_str v, json_t *j)
                                          MS_JSON_NUMBER, MS_JSON_NUMBER, MS_JSON_TRUE,
                                          MS_JSON_FALSE,  MS_JSON_NULL};
     bool flag = true;
-    if (ms_json_kind_of(v) != kinds[json_typeof(j)]) return "another kind";
+    const char *why = kind_differs(v, kinds[json_typeof(j)]);
+    if (why != NULL) return why;
     if (!inside(v, t->original)) return "a value outside";
     switch (json_typeof(j)) {
     case JSON_OBJECT: return object_differs(t, v, j);
@@ -439,6 +479,89 @@ static inline ms_str built(ms_str v, ms_arena *arena)
     ms_json_init(&w, ms_buf_write, &out, false);
     bool fine = build(&w, v, arena);
     return ms_json_finish(&w) == MS_OK && fine ? ms_buf_text(&out) : ms_str_of(NULL);
+}
+
+/* A JSON text without the white space between its tokens. */
+static inline size_t squeeze(ms_str json, char *to)
+{
+    size_t n = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < json.len; i++) {
+        char c = json.ptr[i];
+        if (!in_string && strchr(" \t\r\n", c) != NULL) continue;
+        to[n++] = c;
+        if (c == '"') in_string = !in_string;
+        else if (in_string && c == '\\') to[n++] = json.ptr[++i];
+    }
+    return n;
+}
+
+static inline size_t new_line(char *to, size_t depth)
+{
+    to[0] = '\n';
+    memset(to + 1, ' ', 2 * depth);
+    return 1 + 2 * depth;
+}
+
+/* A compact JSON text with line ends and two blanks a level, as the manual has it; an
+ * empty array or object stays as it is. */
+static inline size_t prettify(ms_str json, char *to)
+{
+    size_t n = 0, depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < json.len; i++) {
+        char c = json.ptr[i];
+        bool open = !in_string && (c == '[' || c == '{');
+        bool close = !in_string && (c == ']' || c == '}');
+        bool empty = close && (json.ptr[i - 1] == '[' || json.ptr[i - 1] == '{');
+        if (close) depth--;
+        if (open) depth++;
+        if (close && !empty) n += new_line(to + n, depth);
+        to[n++] = c;
+        if (in_string && c == '\\') to[n++] = json.ptr[++i];
+        else if (c == '"') in_string = !in_string;
+        if ((open && strchr("]}", json.ptr[i + 1]) == NULL) || (!in_string && c == ','))
+            n += new_line(to + n, depth);
+        if (!in_string && c == ':') to[n++] = ' ';
+    }
+    return n;
+}
+
+static inline ms_str written_raw(ms_str v, bool pretty, ms_arena *arena)
+{
+    ms_json_writer w;
+    ms_buf out = {arena, NULL, 0, 0};
+    ms_json_init(&w, ms_buf_write, &out, pretty);
+    ms_json_put_raw(&w, v);
+    return ms_json_finish(&w) == MS_OK ? ms_buf_text(&out) : ms_str_of(NULL);
+}
+
+/* Is the text what jansson has read? tree NULL: is it JSON? */
+static inline bool means(ms_str text, json_t *tree)
+{
+    if (ms_json_check(text, NULL, NULL, NULL) != MS_OK) return false;
+    json_t *again = tree != NULL ? json_parse_n(text.ptr, text.len) : NULL;
+    bool same = tree == NULL || (again != NULL && json_same(tree, again, 0, NULL));
+    json_decref(again);
+    return same;
+}
+
+/* A checked value is written as it is spelled, with white space as the manual has it, and
+ * anew: the same value each time. */
+static inline const char *written_differs(ms_str v, json_t *tree, ms_arena *arena)
+{
+    ms_str raw = written_raw(v, false, arena), pretty = written_raw(v, true, arena);
+    ms_str anew = built(v, arena);
+    size_t room = v.len * (2 * (size_t)nesting(v.ptr, v.len) + 3) + 1;
+    char *want = (char *)ms_arena_alloc(arena, v.len + room);
+    if (want == NULL) return "no memory";
+    ms_str compact = ms_str_n(want, squeeze(v, want));
+    if (!ms_str_equal(raw, compact)) return "written, it is not as it was spelled";
+    if (!same(pretty, want + v.len, prettify(compact, want + v.len)))
+        return "its white space is not that of the manual";
+    if (!means(raw, tree) || !means(anew, tree)) return "written, it means something else";
+    if (!same(anew, want, squeeze(anew, want))) return "written anew, it has white space";
+    return ms_str_equal(built(anew, arena), anew) ? NULL : "built twice, it changes";
 }
 
 #endif /* JSON_TWIN_H */

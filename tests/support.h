@@ -24,6 +24,8 @@
 #include "../msgstore.h"
 #endif
 
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
 /* A time; exact for halves and quarters. */
 #define SECONDS(s) ((int64_t)((double)(s) * 1e9))
 
@@ -46,10 +48,11 @@ static inline void test_arena_init_fixed(ms_arena *a, void *buffer, size_t size)
 /* Would a store take the message? */
 static inline ms_result test_envelope_check(const ms_envelope *m, ms_error *err)
 {
-    const ms_msg *msg;
+    const ms_msg *msg = (const ms_msg *)(size_t)8;
     ms_arena arena;
     test_arena_init(&arena, NULL);
     ms_result code = ms_encode(m, &arena, &msg, err);
+    assert_true((msg == NULL) == (code != MS_OK));
     ms_arena_deinit(&arena);
     return code;
 }

@@ -14,10 +14,6 @@
 
 #include <jansson.h>
 
-#ifndef COUNT
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-#endif
-
 typedef struct table_row {
     char name[192];         /* of the test */
     json_t *says;           /* the line */

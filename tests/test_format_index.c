@@ -6,8 +6,6 @@
 #include "../msgstore.h"
 #include "inside.h"
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
 /* One field that is made wrong. */
 typedef struct lie {
     const char *what;

@@ -1,242 +1,68 @@
-/* Reading JSON: random and broken texts beside jansson, UTF-8 and decoded strings beside
- * twins of their own, and that no function looks outside its view, checked or not. */
+/* JSON: random and broken texts beside jansson, read and written; UTF-8 and strings, decoded
+ * and written, beside twins of their own; and that no function looks outside its view,
+ * checked or not. */
 #define _GNU_SOURCE
 #include "fence.h"
+#include "json_maker.h"
 #include "json_twin.h"
-
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 
 /* ---- UTF-8 ---- */
 
-/* How many bytes at s form one code point of UTF-8; 0: none do. */
-static size_t utf8_step(const unsigned char *s, size_t left)
+/* Any bytes become a JSON string, and the same name of a member, with U+FFFD for what is
+ * not UTF-8; the library and jansson decode it to what went in. */
+static bool is_written_like_the_twin(ms_str text, ms_arena *arena)
 {
-    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3
-             : s[0] < 0xF5 ? 4 : 0;
-    if (n > left) return 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xC0) != 0x80) return 0;
-    }
-    if (n == 3 && s[0] == 0xE0 && s[1] < 0xA0) return 0;
-    if (n == 3 && s[0] == 0xED && s[1] > 0x9F) return 0;
-    if (n == 4 && s[0] == 0xF0 && s[1] < 0x90) return 0;
-    if (n == 4 && s[0] == 0xF4 && s[1] > 0x8F) return 0;
-    return n;
+    static char want[3 * TEXT_MAX];
+    ms_json_writer w;
+    ms_buf out = {arena, NULL, 0, 0};
+    ms_str s;
+    size_t len = naive_repair(text, want);
+    ms_json_init(&w, ms_buf_write, &out, false);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_key(&w, text);
+    ms_json_put_string(&w, text);
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) return false;
+    ms_str json = ms_str_n(out.ptr + 1, (out.len - 3) / 2);
+    if (!same(json, json.ptr + json.len + 1, json.len)) return false;
+    if (ms_json_check(ms_buf_text(&out), NULL, NULL, NULL) != MS_OK) return false;
+    json_t *back = json_parse_n(json.ptr, json.len);
+    bool right = back != NULL && same(ms_str_n(want, len), json_string_value(back),
+                                      json_string_length(back));
+    json_decref(back);
+    return right && ms_json_string(json, arena, &s) == MS_OK && same(s, want, len);
 }
 
-/* All sequences of up to three bytes, and all that begin a sequence of four. */
+/* All sequences of up to three bytes, and all that begin a sequence of four; some of
+ * them are written, too. */
 static void utf8_is_checked_like_the_twin(void **state)
 {
+    ms_arena arena;
     size_t stride = test_scale() >= 100 ? 1 : 251;
     (void)state;
+    memset(&arena, 0, sizeof arena);
     for (uint32_t n = 0; n < (1u << 24); n += (uint32_t)stride) {
         unsigned char b[4] = {(unsigned char)(n >> 16), (unsigned char)(n >> 8),
                               (unsigned char)n, 0x80};
-        size_t len = b[0] >= 0xF0 ? 4 : 3, want = 0, bad = 77;
-        for (size_t step; want < len && (step = utf8_step(b + want, len - want)) > 0;)
-            want += step;
-        bool good = ms_utf8_check(ms_str_n((const char *)b, len), &bad);
-        if (good != (want == len) || bad != (good ? 77 : want))
+        size_t len = b[0] >= 0xF0 ? 4 : 3, want, bad = 77;
+        bool fine = naive_utf8(b, len, &want);
+        ms_str text = ms_str_n((const char *)b, len);
+        bool good = ms_utf8_check(text, &bad);
+        if (good != fine || bad != (good ? 77 : want))
             fail_msg("%02x %02x %02x: %lu", b[0], b[1], b[2], (unsigned long)bad);
+        if (n / stride % 64 != 0) continue;
+        if (!is_written_like_the_twin(text, &arena))
+            fail_msg("%02x %02x %02x: written otherwise", b[0], b[1], b[2]);
+        ms_arena_reset(&arena);
     }
+    ms_arena_deinit(&arena);
     assert_true(ms_utf8_check(ms_str_of(NULL), NULL));
     assert_true(ms_utf8_check(MS_STR(""), NULL));
 }
 
 
 /* ---- generated and broken texts against jansson ---- */
-
-enum { TEXT_MAX = 16384 };
-
-typedef struct maker {
-    uint64_t random;
-    size_t len;
-    char bytes[TEXT_MAX];
-} maker;
-
-static uint64_t below(maker *m, uint64_t n)
-{
-    return test_below(&m->random, n);
-}
-
-/* A text that becomes too long is cut off: then it is one of the broken ones. */
-static void add(maker *m, const char *bytes, size_t len)
-{
-    if (len > TEXT_MAX - m->len) len = TEXT_MAX - m->len;
-    memcpy(m->bytes + m->len, bytes, len);
-    m->len += len;
-}
-
-static void add_text(maker *m, const char *bytes)
-{
-    add(m, bytes, strlen(bytes));
-}
-
-static void make_space(maker *m)
-{
-    if (below(m, 4) != 0) return;
-    for (uint64_t n = below(m, 4); n > 0; n--) add(m, &" \t\n\r"[below(m, 4)], 1);
-}
-
-static void make_escape(maker *m, uint32_t unit)
-{
-    char text[8];
-    unit &= 0xFFFF;
-    snprintf(text, sizeof text, below(m, 2) ? "\\u%04x" : "\\u%04X", (unsigned)unit);
-    add(m, text, 6);
-}
-
-/* One code point or escape; now and then one that is not allowed. */
-static void make_character(maker *m)
-{
-    static const char *const escapes[] = {"\\\"", "\\\\", "\\/", "\\b",
-                                          "\\f",  "\\n",  "\\r", "\\t"};
-    char utf8[4];
-    uint32_t c = (uint32_t)below(m, 0x10F800);
-    if (c >= 0xD800) c += 0x800; /* anything but surrogates */
-    switch (below(m, 10)) {
-    case 0: add_text(m, escapes[below(m, 8)]); break;
-    case 1: make_escape(m, c < 0x10000 ? c : below(m, 40) ? 0x20 + c % 0x60 : 0); break;
-    case 2:
-        make_escape(m, 0xD800 + (uint32_t)below(m, 0x400));
-        if (below(m, 100) != 0) make_escape(m, 0xDC00 + (uint32_t)below(m, 0x400));
-        break;
-    case 3: add(m, utf8, put_utf8(utf8, 0x80 + c % 0x780)); break;
-    case 4: add(m, utf8, put_utf8(utf8, c < 0x80 ? c | 0x60 : c)); break;
-    default: add(m, utf8, put_utf8(utf8, 'a' + c % 26));
-    }
-    if (below(m, 2000) == 0) add(m, &"\x80\xbf\xc3\xe2\xed\xf0\xf4\xff"[below(m, 8)], 1);
-}
-
-static void make_string(maker *m)
-{
-    add_text(m, "\"");
-    for (uint64_t n = below(m, below(m, 10) ? 8 : 60); n > 0; n--) make_character(m);
-    add_text(m, "\"");
-}
-
-/* Names come often from a short list, one of them spelled in two ways. */
-static void make_name(maker *m)
-{
-    static const char *const names[] = {"\"a\"", "\"b\"", "\"\\u0061\"", "\"\"",
-                                        "\"ab\""};
-    if (below(m, 2)) add_text(m, names[below(m, 5)]);
-    else make_string(m);
-}
-
-static void make_digits(maker *m, uint64_t n)
-{
-    while (n-- > 0) add(m, &"0123456789"[below(m, 10)], 1);
-}
-
-static void make_number(maker *m)
-{
-    static const char *const edges[] = {
-        "0", "-0", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
-        "-9223372036854775809", "18446744073709551615", "18446744073709551616", "1e400",
-        "-1E+999", "1e-400", "5e-324", "1.7976931348623157e308",
-        "1.7976931348623159e308"};
-    if (below(m, 6) == 0) {
-        add_text(m, edges[below(m, COUNT(edges))]);
-        return;
-    }
-    if (below(m, 3) == 0) add_text(m, "-");
-    if (below(m, 8) == 0) {
-        add_text(m, "0");
-    } else {
-        add(m, &"123456789"[below(m, 9)], 1);
-        make_digits(m, below(m, below(m, 3) ? 4 : 24));
-    }
-    if (below(m, 2)) {
-        add_text(m, ".");
-        make_digits(m, 1 + below(m, below(m, 50) ? 6 : 900));
-    }
-    if (below(m, 3) == 0) {
-        static const char *const marks[] = {"e", "E", "e+", "E+", "e-", "E-"};
-        add_text(m, marks[below(m, 6)]);
-        make_digits(m, 1 + below(m, 3));
-    }
-}
-
-static void make_value(maker *m, unsigned depth)
-{
-    uint64_t kind = below(m, depth < 6 ? 9 : 5);
-    make_space(m);
-    if (kind == 0) {
-        add_text(m, below(m, 2) ? "true" : below(m, 2) ? "false" : "null");
-    } else if (kind < 3) {
-        make_number(m);
-    } else if (kind < 5) {
-        make_string(m);
-    } else {
-        bool object = kind < 7;
-        add_text(m, object ? "{" : "[");
-        for (uint64_t n = below(m, 5), i = 0; i < n; i++) {
-            if (i > 0) add_text(m, ",");
-            make_space(m);
-            if (object) {
-                make_name(m);
-                make_space(m);
-                add_text(m, ":");
-            }
-            make_value(m, depth + 1);
-        }
-        make_space(m);
-        add_text(m, object ? "}" : "]");
-    }
-    make_space(m);
-}
-
-/* Up to 700 arrays and objects around a value, often about as many as are allowed. */
-static void make_deep(maker *m)
-{
-    bool object[700];
-    size_t n = below(m, 3) ? 500 + (size_t)below(m, 20) : (size_t)below(m, 700);
-    for (size_t i = 0; i < n; i++) {
-        object[i] = below(m, 4) == 0;
-        add_text(m, object[i] ? "{\"k\":" : "[");
-    }
-    make_value(m, (unsigned)below(m, 7));
-    while (n-- > 0) add_text(m, object[n] ? "}" : "]");
-}
-
-static void make_text(maker *m)
-{
-    m->len = 0;
-    if (below(m, 300) == 0) make_deep(m);
-    else make_value(m, 0);
-}
-
-/* One change: a bit, a byte, a piece out, a piece in, a piece twice, the end off. */
-static void mutate(maker *m)
-{
-    static const char likely[] = "[]{}\",:\\0123456789-+.eEutfn \n"
-                                 "\x80\xc3\xe2\xef\xff\x1f"; /* and NUL */
-    char piece[32];
-    size_t at = (size_t)below(m, m->len + 1), n = (size_t)below(m, 8);
-    if (n > m->len - at) n = m->len - at;
-    switch (below(m, 6)) {
-    case 0: if (n > 0) m->bytes[at] = (char)(m->bytes[at] ^ (1 << below(m, 8))); return;
-    case 1: if (n > 0) m->bytes[at] = likely[below(m, sizeof likely)]; return;
-    case 2: break;
-    case 3:
-        for (size_t i = 0; i < 2; i++) piece[i] = likely[below(m, sizeof likely)];
-        if (m->len + 2 > TEXT_MAX) return;
-        memmove(m->bytes + at + 2, m->bytes + at, m->len - at);
-        memcpy(m->bytes + at, piece, 2);
-        m->len += 2;
-        return;
-    case 4:
-        if (m->len + n > TEXT_MAX) return;
-        memmove(m->bytes + at + n, m->bytes + at, m->len - at);
-        m->len += n;
-        return;
-    default: if (below(m, 4) == 0) m->len = at; return;
-    }
-    memmove(m->bytes + at, m->bytes + at + n, m->len - at - n);
-    m->len -= n;
-}
 
 static uint32_t escaped_unit(const char *bytes, size_t left)
 {
@@ -254,9 +80,9 @@ static uint32_t escaped_unit(const char *bytes, size_t left)
 static void sanitize(char *bytes, size_t len)
 {
     bool in_string = false;
-    for (size_t i = 0, n; i < len; i += n) {
-        n = utf8_step((const unsigned char *)bytes + i, len - i);
-        if (n == 0) bytes[i] = '?', n = 1;
+    for (size_t i = 0, n, bad; i < len; i += n > 0 ? n : 1) {
+        n = naive_character((const unsigned char *)bytes + i, len - i, &bad);
+        if (n == 0) bytes[i] = '?';
     }
     for (size_t i = 0; i < len; i++) {
         uint32_t unit = in_string ? escaped_unit(bytes + i, len - i) : 0;
@@ -282,7 +108,7 @@ static const char *disagrees(const char *bytes, size_t len, bool repair, ms_aren
     ms_json_opts opts = {0, repair};
     ms_str json = at_end(bytes, len), v;
     ms_error err;
-    bool spelled, names;
+    bool numbers, names;
     ms_result got = ms_json_check(json, &opts, &v, &err);
     const char *why = got == MS_OK ? visit(v, SIZE_MAX, arena)
                                    : error_is_odd(json, &opts, &err);
@@ -292,7 +118,7 @@ static const char *disagrees(const char *bytes, size_t len, bool repair, ms_aren
         return got == MS_OK ? "a NUL byte is accepted" : NULL;
     memcpy(patched, bytes, len);
     if (repair) sanitize(patched, len);
-    json_t *tree = jansson_reads(patched, len, &spelled, &names);
+    json_t *tree = jansson_reads(patched, len, &numbers, &names);
     if (tree == NULL) return got == MS_OK ? "only jansson refuses" : NULL;
     if (nesting(patched, len) > MS_JSON_MAX_DEPTH) {
         why = got == MS_E_DEPTH ? NULL : "too deep, but not said so";
@@ -302,6 +128,7 @@ static const char *disagrees(const char *bytes, size_t len, bool repair, ms_aren
         if (names) ms_json_check(json = at_end(patched, len), NULL, &v, NULL);
         json_twin twin = {json, patched, arena};
         why = differs(&twin, v, tree);
+        if (why == NULL) why = written_differs(v, numbers ? NULL : tree, arena);
     }
     json_decref(tree);
     return why;
@@ -332,29 +159,16 @@ static void text_is_read_like_jansson(void **state)
     assert_true(accepted > times / 3 && accepted < times - times / 10);
 }
 
-/* How many of these bytes, which do not form a code point, begin one all the same. */
-static size_t bad_run(const char *s, size_t left)
-{
-    for (size_t n = left < 3 ? left : 3; n > 1; n--) {
-        unsigned char whole[4];
-        memset(whole, 0x80, 4);
-        memcpy(whole, s, n);
-        if (utf8_step(whole, 4) > n) return n;
-    }
-    return 1;
-}
-
 /* A decoder of our own: one U+FFFD for each mistake. */
 static size_t decode_twin(const char *s, size_t len, char *to)
 {
     static const char names[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
     size_t n = 0;
-    for (size_t i = 1, step; i < len - 1; i += step) {
-        step = utf8_step((const unsigned char *)s + i, len - 1 - i);
+    for (size_t i = 1, step, bad; i < len - 1; i += step) {
+        step = naive_character((const unsigned char *)s + i, len - 1 - i, &bad);
         if (s[i] != '\\') {
-            if (step > 0) memcpy(to + n, s + i, step);
-            n += step > 0 ? step : put_utf8(to + n, 0xFFFD);
-            if (step == 0) step = bad_run(s + i, len - 1 - i);
+            if (step == 0) step = bad;
+            n += naive_repair(ms_str_n(s + i, step), to + n);
             continue;
         }
         if (s[i + 1] != 'u') {
@@ -374,7 +188,7 @@ static size_t decode_twin(const char *s, size_t len, char *to)
     return n;
 }
 
-static void string_is_decoded_like_the_twin(void **state)
+static void string_is_decoded_and_written_like_the_twin(void **state)
 {
     static maker m;
     static char want[3 * TEXT_MAX];
@@ -391,10 +205,15 @@ static void string_is_decoded_like_the_twin(void **state)
         for (uint64_t n = below(&m, 5); n > 0 && m.len > 2; n--) {
             size_t at = 1 + (size_t)below(&m, m.len - 2);
             const char *lone = below(&m, 2) ? "\\uDbFf" : "\\udC00";
-            if (below(&m, 3)) m.bytes[at] = (char)(0x80 + below(&m, 0x80));
+            if (below(&m, 20) == 0) m.bytes[at] = (char)below(&m, 0x100);
+            else if (below(&m, 3)) m.bytes[at] = (char)(0x80 + below(&m, 0x80));
             else if (m.len - at > 7) memcpy(m.bytes + at, lone, 6);
         }
         v = at_end(m.bytes, m.len);
+        if (!is_written_like_the_twin(ms_str_n(v.ptr + 1, v.len - 2), &arena)) {
+            show("written", v.ptr, v.len);
+            fail_msg("text %lu", (unsigned long)i);
+        }
         if (ms_json_check(v, &repair, NULL, NULL) != MS_OK) continue;
         size_t len = decode_twin(v.ptr, v.len, want);
         bool right = ms_json_string(v, &arena, &s) == MS_OK && same(s, want, len) &&
@@ -502,7 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(utf8_is_checked_like_the_twin),
         cmocka_unit_test(text_is_read_like_jansson),
-        cmocka_unit_test(string_is_decoded_like_the_twin),
+        cmocka_unit_test(string_is_decoded_and_written_like_the_twin),
         cmocka_unit_test(part_of_a_text_is_read_inside_its_fence),
         cmocka_unit_test(part_of_a_text_is_read_inside_its_block),
         cmocka_unit_test(broken_text_is_read_inside_its_fence),

@@ -13,8 +13,6 @@
 #include "support.h"
 
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
 static const ms_str absent = {NULL, 0};
 
 

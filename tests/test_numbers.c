@@ -10,8 +10,6 @@
 #include <math.h>
 #include <time.h>
 
-#define COUNT(array) (sizeof(array) / sizeof (array)[0])
-
 static bool identical(double a, double b)
 {
     return memcmp(&a, &b, sizeof a) == 0;

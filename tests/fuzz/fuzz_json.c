@@ -13,7 +13,6 @@
 #define _POSIX_C_SOURCE 200809L
 #define FUZZ_MOST 4096
 #include "fuzz.h"
-#include "../json_equal.h"
 #include "../json_twin.h"
 
 
@@ -26,48 +25,9 @@ static void must(bool holds, const char *what, ms_str text)
     fuzz_fail("%s", what);
 }
 
-
 static void must_not(const char *why, ms_str text)
 {
     if (why != NULL) must(false, why, text);
-}
-
-
-/* ---- writing ---- */
-
-static ms_str written_raw(ms_str v, bool pretty)
-{
-    ms_json_writer w;
-    ms_buf out;
-    memset(&out, 0, sizeof out);
-    out.arena = &arena;
-    ms_json_init(&w, ms_buf_write, &out, pretty);
-    ms_json_put_raw(&w, v);
-    must(ms_json_finish(&w) == MS_OK, "a checked value cannot be written", v);
-    return ms_buf_text(&out);
-}
-
-/* Is it what jansson has read? tree NULL: only whether it is JSON. */
-static void must_mean(ms_str text, json_t *tree, const char *what)
-{
-    ms_error err;
-    if (ms_json_check(text, NULL, NULL, &err) != MS_OK) {
-        fuzz_show(what, text);
-        fuzz_fail("%s is no JSON: %s", what, err.message);
-    }
-    json_t *again = tree != NULL ? fuzz_jansson(text, 0, NULL) : NULL;
-    must(tree == NULL || (again != NULL && json_same(tree, again, 0, NULL)), what, text);
-}
-
-static void write_back(ms_str v, json_t *tree)
-{
-    ms_str raw = written_raw(v, false), pretty = written_raw(v, true), new = built(v, &arena);
-    must_mean(raw, tree, "written as spelled");
-    must_mean(pretty, tree, "written with white space");
-    must_mean(new, tree, "written anew");
-    must(ms_str_equal(written_raw(raw, false), raw), "written twice is another text", v);
-    must(ms_str_equal(written_raw(pretty, false), raw), "white space matters", v);
-    must(ms_str_equal(built(new, &arena), new), "built twice is another text", v);
 }
 
 
@@ -94,7 +54,7 @@ static void strictly(ms_str text, ms_result got, ms_str v)
     must(got == MS_OK, "only jansson accepts", text);
     json_twin twin = {text, copy, &arena};
     if (!names) must_not(differs(&twin, v, tree), text);
-    write_back(v, numbers || names ? NULL : tree);
+    must_not(written_differs(v, numbers || names ? NULL : tree, &arena), text);
 }
 
 static void fuzz_one(const unsigned char *bytes, size_t size)
@@ -112,7 +72,7 @@ static void fuzz_one(const unsigned char *bytes, size_t size)
          "repair refuses what is good", text);
     if (mild == MS_OK && got != MS_OK) {
         must_not(visit(mended, 200, &arena), text);
-        must_mean(built(mended, &arena), NULL, "written anew with repair");
+        must(means(built(mended, &arena), NULL), "written anew with repair", text);
     }
     ms_arena_reset(&arena);
 }
