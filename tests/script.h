@@ -517,6 +517,8 @@ static inline ms_query script_query(script *p, const script_line *l, ms_arena *a
     q.limit = (size_t)script_number(l, "limit");
     q.has_since = script_option(l, "since") != NULL;
     q.since_ns = SECONDS(script_number(l, "since"));
+    q.has_until = script_option(l, "until") != NULL;
+    q.until_ns = SECONDS(script_number(l, "until"));
     q.oldest = script_has(l, "oldest");
     q.reverse = script_has(l, "reverse");
     q.by_time = script_has(l, "by_time");
@@ -845,6 +847,8 @@ static inline int script_run(script *p, const char *text)
     if (strcmp(word, l.code[0] != '\0' ? l.code : "OK") != 0)
         SCRIPT_FAILS(p, "the call returns %s: %s", word, p->err.message);
     if (code != MS_OK) assert_int_equal(p->err.code, code);
+    bool copies = is_word(l.verb, "copy") || is_word(l.verb, "rewrite");
+    if (code == MS_OK && !copies) assert_string_equal(p->err.message, "");
     if (l.path[0] != '\0' && strcmp(p->err.path, l.path) != 0)
         SCRIPT_FAILS(p, "the error names %s", p->err.path);
     return sort;

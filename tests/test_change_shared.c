@@ -1,6 +1,5 @@
-/* Changes while others look or change, too: readers that are open, threads, processes, a
- * child of fork, a writer that is killed. With TEST_THREADS only the tests in which
- * threads meet.
+/* Changes while others look or change, too: readers that are open, threads, processes. With
+ * TEST_THREADS only the tests in which threads meet.
  */
 
 #define _GNU_SOURCE
@@ -8,7 +7,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -228,101 +226,6 @@ static void a_reader_sees_changes_and_its_cursor_does_not(void **state)
     store_close(&p.s);
 }
 
-static void a_child_of_fork_changes_nothing(void **state)
-{
-    script p = open_script(state);
-    int status = 0;
-    script_is(&p, scene);
-    char *before = picture(p.s.store);
-    fflush(stdout);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    for (size_t i = 0; child == 0 && i < CHANGES; i++)
-        if (script_try(&p, each_change[i].call) != MS_E_FORKED) _exit((int)i + 1);
-    if (child == 0) _exit(0);
-    waitpid(child, &status, 0);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) != 0)
-        fail_msg("%s in a child", each_change[WEXITSTATUS(status) - 1].call);
-    must_be_as(p.s.store, before, "a child of fork");
-    store_close(&p.s);
-}
-
-/* Writes a message part by part, amends another one between, and writes each letter to a
- * pipe once both are stored. */
-static void write_until_killed(script *p, int pipe_end)
-{
-    p->s.log.mode = MS_LOG_WRITE;
-    if (ms_log_open(&p->s.store, &p->s.log, NULL) != MS_OK) _exit(1);
-    if (script_try(p, "append m 0") != MS_OK) _exit(2);
-    if (script_try(p, "begin w ''") != MS_OK) _exit(3);
-    for (unsigned i = 0;; i++) {
-        char part = (char)('a' + i % 26), call[40];
-        snprintf(call, sizeof call, "feed w %c", part);
-        if (script_try(p, call) != MS_OK) _exit(4);
-        snprintf(call, sizeof call, "amend m %u", i + 1);
-        if (script_try(p, call) != MS_OK) _exit(5);
-        if (write(pipe_end, &part, 1) != 1) _exit(6);
-    }
-}
-
-/* How many letters came from the child until it was killed, after at least `enough`. */
-static size_t kill_when_enough(pid_t child, int pipe_end, size_t enough)
-{
-    char letters[64];
-    size_t n = 0;
-    int status = 0;
-    for (ssize_t got; (got = read(pipe_end, letters, sizeof letters)) > 0;) {
-        n += (size_t)got;
-        if (n >= enough) kill(child, SIGKILL);
-    }
-    waitpid(child, &status, 0);
-    close(pipe_end);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    return n;
-}
-
-/* What it reported is there; somebody else can end the message. */
-static void a_stream_survives_when_its_writer_is_killed(void **state)
-{
-    uint64_t rng = test_seed();
-    for (size_t round = 0; round < test_times(10); round++) {
-        script p = open_script(state);
-        int pipe_ends[2];
-        ms_arena arena;
-        ms_error err;
-        ms_stream_text text;
-        ms_close(p.s.store);
-        memset(&p.s.log.events, 0, sizeof p.s.log.events); /* a torn end is no damage */
-        assert_int_equal(pipe(pipe_ends), 0);
-        fflush(stdout);
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) write_until_killed(&p, pipe_ends[1]);
-        close(pipe_ends[1]);
-        size_t fed = kill_when_enough(child, pipe_ends[0], 1 + test_below(&rng, 300));
-        p.s.log.mode = MS_LOG_WRITE;
-        log_open(&p.s);
-        test_arena_init(&arena, NULL);
-        must_ok(ms_stream_read(p.s.store, 2, 0, &arena, &text, &err), &err, "follow");
-        assert_false(text.ended);
-        assert_true(text.text.len >= fed && text.text.len <= fed + 1);
-        for (size_t i = 0; i < text.text.len; i++)
-            assert_int_equal(text.text.ptr[i], 'a' + i % 26);
-        ms_str newest = ms_content(must_get(p.s.store, 1)).text;
-        unsigned long version = strtoul(newest.ptr, NULL, 10);
-        assert_true(version >= fed && version <= text.text.len);
-        must_ok(ms_stream_recover(p.s.store, 2, &arena, &err), &err, "recover");
-        const ms_msg *msg = must_get(p.s.store, 2);
-        assert_true(ms_str_equal(ms_content(msg).text, text.text));
-        assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);
-        ms_log_report report;
-        must_ok(ms_log_verify(&p.s.log, &report, &err), &err, "verify");
-        ms_arena_deinit(&arena);
-        store_close(&p.s);
-    }
-}
-
 
 /* ---- processes that share a log ---- */
 
@@ -331,22 +234,18 @@ enum { WRITERS = 3, TURNS = 60 };
 /* Writes a message part by part, amends another one, takes notes and hides a third. */
 static void write_shared(script *p, int number)
 {
-    char call[4][60];
-    if (ms_log_open(&p->s.store, &p->s.log, NULL) != MS_OK) _exit(1);
-    if (script_try(p, "append m 0") != MS_OK) _exit(2);
-    if (script_try(p, "begin w ''") != MS_OK) _exit(3);
-    for (int i = 1; i <= TURNS; i++) {
-        snprintf(call[0], sizeof call[0], "amend m %d.%d;", number, i);
-        snprintf(call[1], sizeof call[1], "feed w %d.%d;", number, i);
-        snprintf(call[2], sizeof call[2], "note m k %d.%d;", number, i);
-        for (int k = 0; k < 3; k++)
-            if (script_try(p, call[k]) != MS_OK) _exit(4 + k);
-        if (script_try(p, "append g gone") != MS_OK) _exit(7);
-        if (script_try(p, "hide g") != MS_OK) _exit(8);
+    static const char *const calls[] = {"amend m %d.%d;", "feed w %d.%d;",
+                                        "note m k %d.%d;", "append g gone", "hide g"};
+    char call[60];
+    bool fine = ms_log_open(&p->s.store, &p->s.log, NULL) == MS_OK &&
+                script_try(p, "append m 0") == MS_OK && script_try(p, "begin w ''") == MS_OK;
+    for (int i = 0; fine && i < 5 * TURNS; i++) {
+        snprintf(call, sizeof call, calls[i % 5], number, 1 + i / 5);
+        fine = script_try(p, call) == MS_OK;
     }
-    if (script_try(p, "end w") != MS_OK) _exit(9);
+    fine = fine && script_try(p, "end w") == MS_OK;
     ms_close(p->s.store);
-    _exit(0);
+    _exit(!fine);
 }
 
 static void must_have_all_of(ms_store *store, int number)
@@ -403,8 +302,6 @@ int main(void)
 #if !defined(TEST_THREADS) && !defined(TEST_POSTGRES)
     const struct CMUnitTest tests[] = {
         ON_LOGS(a_reader_sees_changes_and_its_cursor_does_not),
-        ON_LOGS(a_child_of_fork_changes_nothing),
-        ON_LOGS(a_stream_survives_when_its_writer_is_killed),
         ON_LOGS(processes_change_a_shared_log),
     };
     if (cmocka_run_group_tests(tests, NULL, NULL) != 0) return 1;
