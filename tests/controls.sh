@@ -432,8 +432,8 @@ controls()
 
     # What readers see, and when.
 
-    control mark_before_written_bytes gcc test_crash \
-        appends_stay_when_the_writer_ends_at_any_file_operation 20 \
+    control mark_before_written_bytes gcc test_log_recover \
+        appends_stay_when_the_writer_is_killed_in_any_write 100 \
         ms__log_put 'int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);' \
         'ms__store_mark(log->map.super + MS__AT_MARK, offset + size);
         int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);'

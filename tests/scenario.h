@@ -39,10 +39,14 @@
  *                             power is lost when all is on the disk
  *   cuts [N N ...]            every image of a power loss (of many a choice) has all that
  *                             is durable, no more than was written, and not N messages
+ *   stands                    a reader and a writer find each message whose append has
+ *                             returned, or `left` saw, and the one on its way as a whole
+ *                             or not at all; it can go on
  *   restart                   all handles are closed, the machine boots
  *   at CALL N fail CODE       the N-th call from here on fails ("N+": and all after it);
  *   at CALL N {..} {..}       it runs these scripts first, one at each hit; `after CALL`
- *                             runs them after it; CALL can be write@OFFSET
+ *                             runs them after it; CALL can be write@OFFSET, `any`, or
+ *                             `half`: a write, in its middle
  *   at none                   no more
  *   acted                     all scripts in braces have run
  *   fails                     the next sync of a file fails, and gives its pages up
@@ -110,6 +114,7 @@ struct world {
     const char *act;          /* scripts that the trip runs, in braces */
     uint64_t seq, first;      /* of the last append */
     uint64_t left;            /* messages at the last look */
+    uint64_t said, tried;     /* whose append has returned; with those on their way */
     uint64_t events, now, entropy;
     unsigned char kept[SCENARIO_KEPT];
 };
@@ -334,12 +339,21 @@ static inline uint64_t times_of(const world *w)
     return w->n_words > 2 && last[0] == 'x' ? strtoull(last + 1, NULL, 10) : 1;
 }
 
+static inline void step_appended(world *w, ms_result code, const ms_error *err)
+{
+    if (code == MS_OK) w->said = w->tried;
+    step_must(w, code, err);
+}
+
 static inline void append_texts(world *w, ms_str text, uint64_t n)
 {
     ms_error err;
     ms_envelope m = ms_user_message(ms_text_n(text));
-    for (w->seq = 7; n > 0; n--)
-        step_must(w, ms_append(store_of(w), MS_STR("here"), &m, &w->seq, &err), &err);
+    for (w->seq = 7; n > 0; n--) {
+        w->tried = w->said + 1;
+        ms_result code = ms_append(store_of(w), MS_STR("here"), &m, &w->seq, &err);
+        step_appended(w, code, &err);
+    }
     w->first = w->seq;
 }
 
@@ -365,7 +379,8 @@ static inline void step_batch(world *w)
     opts.seqs = seqs;
     for (size_t i = 0; i < n && i < 8; i++)
         m[i] = ms_user_message(ms_text_n(ms_str_n(scribe_page(), len)));
-    step_must(w, ms_append_batch(store_of(w), m, n, &opts, &err), &err);
+    w->tried = w->said + n;
+    step_appended(w, ms_append_batch(store_of(w), m, n, &opts, &err), &err);
     w->first = seqs[0];
     w->seq = seqs[n - 1];
 }
@@ -486,7 +501,7 @@ static inline uint64_t look(world *w, char *texts, size_t size)
 static inline void step_left(world *w)
 {
     uint64_t before = w->left;
-    w->left = look(w, NULL, 0);
+    w->left = w->said = w->tried = look(w, NULL, 0);
     step_compares(w, 1, "messages", w->left, before);
 }
 
@@ -623,6 +638,45 @@ static inline void step_cuts(world *w)
     w->looked = w->at;
 }
 
+/* NULL: there is no log, and none was promised. */
+static inline ms_store *stands_as(world *w, ms_log_mode mode)
+{
+    ms_error err;
+    ms_store *store;
+    ms_result result;
+    ms_log_desc desc = world_desc(w, mode, &w->disks[w->looked].os);
+    ms_result code = ms_log_open(&store, &desc, &err);
+    if (code == MS_E_NOT_FOUND && mode == MS_LOG_READ && w->said == 0) return NULL;
+    if (code != MS_OK) step_fails(w, "opening it: %s", err.message);
+    uint64_t n = read_store(w, store, NULL, 0, &result);
+    if ((n != w->said && n != w->tried) || result != MS_OK || w->events > 0)
+        step_fails(w, "%llu messages, appended were %llu of %llu (%s)",
+                   (unsigned long long)n, (unsigned long long)w->said,
+                   (unsigned long long)w->tried, ms_result_text(result));
+    return store;
+}
+
+static inline void step_stands(world *w)
+{
+    ms_error err;
+    ms_log_report report;
+    uint64_t said = w->said, tried = w->tried;
+    ms_envelope m = ms_user_message(ms_text("goes on"));
+    ms_log_desc desc = world_desc(w, MS_LOG_READ, &w->disks[w->looked].os);
+    w->events = 0;
+    ms_close(stands_as(w, MS_LOG_READ));
+    ms_store *store = stands_as(w, MS_LOG_CREATE);
+    step_must(w, ms_selfcheck(store, &err), &err);
+    step_must(w, ms_append(store, MS_STR("here"), &m, NULL, &err), &err);
+    ms_close(store);
+    w->said++;
+    w->tried++;
+    ms_close(stands_as(w, MS_LOG_READ));
+    step_must(w, ms_log_verify(&desc, &report, &err), &err);
+    w->said = said;
+    w->tried = tried;
+}
+
 static inline void step_restart(world *w)
 {
     close_all(w);
@@ -707,13 +761,18 @@ static inline void step_at(world *w)
     t->kinds = 0;
     for (int i = 0; i < CALL_COUNT; i++)
         if (strcmp(trip_word(i), w->words[1]) == 0) t->kinds = 1u << i;
+    if (strcmp(w->words[1], "any") == 0) t->kinds = TRIP_ALL;
+    bool half = strcmp(w->words[1], "half") == 0;
+    if (half) t->kinds = TRIP_BIT(WRITE);
     if (t->kinds == 0) step_fails(w, "no call '%s'", w->words[1]);
     t->calls = 0;
     t->at = number(w, 2);
     t->act = world_act;
     t->of = w;
     if (w->words[3][0] == '{') {
-        t->how = strcmp(w->words[0], "at") == 0 ? TRIP_ACT_BEFORE : TRIP_ACT_AFTER;
+        t->how = half                             ? TRIP_ACT_HALF
+                 : strcmp(w->words[0], "at") == 0 ? TRIP_ACT_BEFORE
+                                                  : TRIP_ACT_AFTER;
         return;
     }
     t->how = strcmp(w->words[3], "midway") == 0 ? TRIP_FAIL_MIDWAY : TRIP_FAIL;
@@ -851,7 +910,7 @@ static inline const scenario_step *step_find(const world *w, const char *word)
         {"damage", step_damage}, {"keeps", step_keeps}, {"has", step_has_kept},
         {"says", step_says}, {"sound", step_sound}, {"unsynced", step_unsynced},
         {"exact", step_exact}, {"names", step_names}, {"absent", step_absent},
-        {"acted", step_acted},
+        {"acted", step_acted}, {"stands", step_stands},
         {"contains", step_contains}, {"lacks", step_lacks}, {"zeros", step_zeros},
         {"is", step_is}, {"lies", step_lies}, {"honest", step_honest}};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
@@ -964,7 +1023,7 @@ static inline void world_begin(world *w)
         trip_init(&w->trips[i], &w->disks[i].os);
     }
     w->at = w->looked = w->n_marks = 0;
-    w->seq = w->first = w->left = w->now = 0;
+    w->seq = w->first = w->left = w->said = w->tried = w->now = 0;
     w->entropy = test_seed();
 }
 

@@ -18,7 +18,21 @@
     "keep all; on; zero d e; left 2; "
 #define DEAD DEAD_OF("330")
 
+#define WORK                                                                            \
+    "open segments; batch 3 700; say a x20; sync; batch 5 200; long 600 x5; close;"      \
+    "open segments; say b x15; sync; batch 4 20; rewrite; close; open; batch 2; close"
+
 static const scenario rows[] = {
+    /* ---- killed ---- */
+    {"appends_stay_when_the_writer_is_killed_at_any_call", 1, 420, 1,
+     "at any $ {keep kill; image stands};" WORK},
+    {"appends_stay_when_the_writer_is_killed_in_any_write", 1, 270, 1,
+     "at half $ {keep kill; image stands};" WORK},
+    {"appends_stay_when_a_recovery_is_killed_at_any_call", 1, 60, 1,
+     DEAD "at any $ {keep kill; image stands}; open; say a; close; left 3"},
+    {"a_log_opens_when_its_creation_ended_at_any_byte", 0, 4097, 11,
+     "open; close; zero 1024 4096; put64 1024 4096; truncate $; stands"},
+
     /* ---- the watermark ---- */
     {"a_watermark_is_ignored_when_it_is_from_before_the_restart", 1, 8, 1,
      "open; say a x5; sync; close; restart; put64 1024 @1024+8192;"

@@ -857,6 +857,7 @@ typedef struct changes {
     unsigned char *bytes;     /* of a file */
     bool armed, taken;        /* the power is to be lost in the step that runs, or was */
     bool middle;              /* the image that is looked at is of such a step */
+    bool killed;              /* the writer was killed instead */
 } changes;
 
 /* A redaction that had not returned is shown, but its bytes may be there: once more. */
@@ -959,8 +960,8 @@ static void changes_hold(changes *c, int level, bool writing, bool redacting)
         lab_fails(&c->l, level, "of %d steps: what was erased is there", most);
     if (c->l.damage != 0) lab_fails(&c->l, level, "damage is reported");
     c->lost += writing && found >= 0 && found < most;
-    if (writing && !half && level + 1 < LAB_LEVELS && test_one_in(&c->l.rng, 4) &&
-        changes_sure(c, level, store))
+    if (writing && !half && !c->killed && level + 1 < LAB_LEVELS &&
+        test_one_in(&c->l.rng, 4) && changes_sure(c, level, store))
         changes_go_on(c, level, store);
     ms_close(store);
 }
@@ -975,17 +976,24 @@ static void changes_stand(lab *l, int level)
     lab_is_idle(l, level);
 }
 
-/* In the middle of a step one image is made; it is looked at when the step is through. */
+/* In the middle of a step one image is made, of a power loss or a kill; it is looked at when
+ * the step is through. */
 static void at_change(void *ctx, sim_disk *d, sim_call call)
 {
     changes *c = (changes *)ctx;
     sim_cuts *cuts = &c->l.cuts[0];
     (void)call;
     if (!c->armed || c->taken || !test_one_in(&c->l.rng, 3)) return;
+    c->taken = true;
+    c->killed = test_one_in(&c->l.rng, 3);
+    if (c->killed) {
+        sim_kill(d, &c->l.disks[1]);
+        snprintf(cuts->text, sizeof cuts->text, "a kill");
+        return;
+    }
     sim_cuts_begin(cuts, d, 0, 6, 4, test_random(&c->l.rng));
     while (sim_cuts_next(cuts, &c->l.disks[1]))
         if (test_one_in(&c->l.rng, 8)) break;
-    c->taken = true;
 }
 
 static void changes_life(changes *c, uint64_t wanted)
@@ -1005,11 +1013,12 @@ static void changes_life(changes *c, uint64_t wanted)
         c->armed = false;
         if (c->taken) { /* while the step ran, what it made durable was not */
             int now = c->durable[0];
-            c->durable[0] = durable;
+            c->durable[0] = c->killed ? c->d[0].steps - 1 : durable;
             c->middle = true;
             sim_note(&c->l.images, &c->l.disks[1]);
             changes_stand(&c->l, 1);
             c->durable[0] = now;
+            c->killed = false;
         }
         if (test_one_in(&c->l.rng, 8)) lab_cut(&c->l, 0, 8, 4, 2);
     }

@@ -62,12 +62,9 @@ image          o2   test_mem_image 1000
 flash          o2   test_flash     2500
 ring           o2   test_ring      1000
 numbers        o2   test_numbers   1000
-ends           o2   test_crash     1000     *writer_ends_at_any_file_operation*
 shared_ends    o2   test_shared    1000     *file_operation*
 copies         o2   test_shared    1000     copies_of*
-recovering     o2   test_crash     1000     appends_stay_when_a_recovery*
 compile        sh   test_compile.sh 1000    MS_TEST_SCALE
-lengths        o2   test_crash     1000     a_log_opens*
 ext4           sh   ext4.sh        400      EXT4_COPIES
 cow            sh   cow.sh         60       COW_RUNS
 END

@@ -52,7 +52,8 @@ typedef enum trip_how {
     TRIP_EXIT_HALF,       /* ... in the middle of a write, ... */
     TRIP_EXIT_AFTER,      /* ... or after the call */
     TRIP_ACT_BEFORE,      /* `act` is called before the call, ... */
-    TRIP_ACT_AFTER        /* ... or after it */
+    TRIP_ACT_HALF,        /* ... after the first half of a write, ... */
+    TRIP_ACT_AFTER        /* ... or after the call */
 } trip_how;
 
 typedef struct trip {
@@ -179,6 +180,10 @@ static inline int trip_write(void *ctx, ms_file file, uint64_t offset, const voi
     bool hit = counted && trip_enter(t, CALL_WRITE);
     *done = 0;
     if (hit && t->how == TRIP_FAIL) return t->code;
+    if (hit && t->how == TRIP_ACT_HALF) {
+        (void)t->below->write(t->below->ctx, file, offset, from, size / 2, done);
+        t->act(t->of);
+    }
     if (hit) size = trip_part(t, size);
     int code = t->below->write(t->below->ctx, file, offset, from, size, done);
     if (hit && (t->how == TRIP_FAIL_HALF || t->how == TRIP_FAIL_MIDWAY)) {
