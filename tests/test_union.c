@@ -1,22 +1,21 @@
-/* Several stores as one: whatever is asked of a union is compared with arrays in a row,
- * sorted where order is by time, or with one arena store that holds the same messages in
- * the same order.
+/* Several stores as one: what a union answers is compared with the answers of its stores
+ * in a row, sorted where order is by time. Histories that a union gives are compared in
+ * test_memory.
  */
 
 #define _GNU_SOURCE
 #include "script.h"
 #include "own_store.h"
-#include "twin.h"
 #include "arena.h"
 
 #include <pthread.h>
 
-enum { STORES_MAX = 6 };
+enum { STORES_MAX = 6, RECORDS_MAX = 1024 };
 
 #define NUMBER(which, own) ((uint64_t)(which) << 40 | (own))
 
 
-/* ---- stores and their messages ---- */
+/* ---- stores, their messages and changes ---- */
 
 enum { TIMES_RISE = 1, TIMES_ALL = 2 };      /* of the messages of one store */
 
@@ -24,7 +23,7 @@ typedef struct family {
     test_store s[STORES_MAX];
     ms_store *stores[STORES_MAX];
     size_t n;
-    twin all;                 /* in order of numbers, which are the union's */
+    ms_stream stream;         /* that is open in one of them, or none */
     int64_t clock;            /* time of the newest message */
     ms_store *u;
 } family;
@@ -41,28 +40,6 @@ static ms_store *union_of(ms_store *const *stores, size_t n)
     return store;
 }
 
-/* The message goes into the array by its number. */
-static void family_insert(family *f, twin_msg *m)
-{
-    twin_push(&f->all, m);
-    for (size_t i = f->all.count - 1; i > 0; i--) {
-        if (f->all.items[i - 1]->seq < m->seq) break;
-        f->all.items[i] = f->all.items[i - 1];
-        f->all.items[i - 1] = m;
-    }
-}
-
-static void family_append(family *f, size_t which, const ms_envelope *m)
-{
-    const ms_msg *msg;
-    uint64_t own = must_append(f->stores[which], no_str(), m);
-    twin_msg *copy = twin_msg_new(m, no_str());
-    copy->seq = NUMBER(which, own);
-    assert_int_equal(ms_get_by_seq(f->stores[which], own, &arena, &msg, NULL), MS_OK);
-    twin_learn_size(copy, msg);
-    family_insert(f, copy);
-}
-
 /* A random message into a random store; times: TIMES_*. */
 static void family_grow(family *f, uint64_t *rng, unsigned times)
 {
@@ -72,12 +49,56 @@ static void family_grow(family *f, uint64_t *rng, unsigned times)
         f->clock += (int64_t)test_below(rng, 3) * SECONDS(0.5);
         if (m.has_time) m.time_ns = f->clock;
     }
-    family_append(f, (size_t)test_below(rng, f->n), &m);
+    must_append(f->stores[test_below(rng, f->n)], no_str(), &m);
 }
 
-static void family_open(family *f, uint64_t *rng, size_t messages, unsigned times)
+/* A random change of a random message; what a store cannot do, it does not. */
+static void family_change(family *f, uint64_t *rng, bool redact)
+{
+    ms_store *store = f->stores[test_below(rng, f->n)];
+    ms_str place = random_location(rng);
+    ms_envelope m = message_of(MS_T_TASK, MS_STR("amended"));
+    const ms_msg *msg;
+    uint64_t seq = 1 + test_below(rng, stat_of(store).last_seq + 1);
+    switch (test_below(rng, 8)) {
+    case 0: ms_hide(store, seq, NULL); break;
+    case 1:
+        if (ms_get_by_seq(store, seq, &arena, &msg, NULL) != MS_OK) break;
+        m = message_of(ms_type_of(msg), MS_STR("amended"));
+        m.has_time = test_one_in(rng, 2);
+        m.time_ns = random_time(rng);
+        ms_amend(store, seq, &m, NULL);
+        break;
+    case 2: ms_note(store, seq, MS_STR("rating"), ms_json(MS_STR("5")), NULL); break;
+    case 3:
+        ms_location_set(store, place,
+                        test_one_in(rng, 2) ? MS_STR("{\"title\":\"t\",\"a\":1}")
+                                            : MS_STR("{\"a\":[2,3],\"cwd\":\"/x\"}"),
+                        NULL);
+        break;
+    case 4:
+        if (test_one_in(rng, 3)) ms_rewind(store, place, seq, NULL, NULL);
+        break;
+    case 5:
+        if (redact) ms_redact(store, seq, NULL);
+        break;
+    case 6:
+        m = ms_assistant_message(ms_text("began"));
+        m.agent_key = asked_agent(rng);
+        if (f->stream.store != NULL) ms_stream_end(&f->stream, NULL, NULL, NULL);
+        ms_stream_begin(&f->stream, store, place, &m, NULL, NULL);
+        break;
+    default:
+        if (f->stream.store == NULL) break;
+        ms_stream_feed(&f->stream, MS_STR(", went on"), NULL);
+        test_stream_flush(&f->stream, NULL);
+    }
+}
+
+static void family_open(family *f, uint64_t *rng, size_t messages, size_t changes)
 {
     store_options options;
+    unsigned times = (unsigned)test_below(rng, 4);
     memset(f, 0, sizeof *f);
     memset(&options, 0, sizeof options);
     options.keep_unset_times = true;
@@ -88,6 +109,7 @@ static void family_open(family *f, uint64_t *rng, size_t messages, unsigned time
         f->stores[i] = f->s[i].store;
     }
     for (size_t i = 0; i < messages; i++) family_grow(f, rng, times);
+    for (size_t i = 0; i < changes; i++) family_change(f, rng, true);
     f->u = union_of(f->stores, f->n);
 }
 
@@ -95,89 +117,145 @@ static void family_close(family *f)
 {
     ms_close(f->u);
     for (size_t i = 0; i < f->n; i++) store_close(&f->s[i]);
-    twin_deinit(&f->all);
-}
-
-static size_t which_of(const twin_msg *m)
-{
-    return (size_t)(m->seq >> 40);
+    ms_arena_reset(&arena);
 }
 
 
-/* ---- the naive union ---- */
+/* ---- records, copied as a cursor returns them ---- */
 
-typedef struct entry {
-    const twin_msg *m;
-    int64_t key;
-} entry;
+typedef struct record {
+    const ms_msg *msg;
+    uint64_t seq;             /* that it has in the union; 0: it has none */
+    int64_t key;              /* sorts it by time */
+} record;
 
-/* A message without time takes that of the one before it in its store. */
-static void entry_keys(entry *e, size_t n, bool untimed_first)
+typedef struct records {
+    record items[RECORDS_MAX];
+    size_t n;
+} records;
+
+/* Adds what a cursor returns, of store `which` or of the union itself (0). */
+static void records_read(records *r, ms_cursor *it, uint64_t which)
 {
-    for (size_t i = 0; i < n; i++) {
-        bool first = i == 0 || which_of(e[i - 1].m) != which_of(e[i].m);
-        e[i].key = first ? MS_TIME_NONE : e[i - 1].key;
-        if (e[i].m->has_time) e[i].key = e[i].m->time_ns;
-    }
-    for (size_t i = 0; i < n && untimed_first; i++)
-        if (!e[i].m->has_time) e[i].key = MS_TIME_NONE;
-}
-
-/* Sorts by key; equal ones stay in their order. */
-static void entry_sort(entry *e, size_t n)
-{
-    for (size_t i = 1; i < n; i++) {
-        for (size_t k = i; k > 0 && e[k - 1].key > e[k].key; k--) {
-            entry hold = e[k];
-            e[k] = e[k - 1];
-            e[k - 1] = hold;
-        }
+    for (const ms_msg *msg; (msg = query_next(it)) != NULL;) {
+        assert_true(r->n < RECORDS_MAX);
+        void *copy = ms_arena_alloc(&arena, ms_size(msg));
+        memcpy(copy, msg, ms_size(msg));
+        record one = {(const ms_msg *)copy, ms_seq(msg), MS_TIME_NONE};
+        if (one.seq != 0) one.seq |= which << 40;
+        r->items[r->n++] = one;
     }
 }
 
-/* The answer of a union to a query; out has room for all. */
-static size_t oracle(const twin *all, const ms_query *q, const twin_msg **out)
+static void records_add(records *r, ms_store *store, const ms_query *q, uint64_t which)
 {
-    entry *e = (entry *)twin_memory(NULL, (all->count + 1) * sizeof *e);
-    size_t n = 0, from = 0, keep;
-    for (size_t i = 0; i < all->count; i++)
-        if (twin_match(q, all->items[i])) e[n++].m = all->items[i];
-    if (q->by_time) {
-        entry_keys(e, n, q->untimed_first);
-        entry_sort(e, n);
-    }
-    keep = q->limit != 0 && q->limit < n ? q->limit : n;
-    if (!q->oldest) from = n - keep;
-    for (size_t i = 0; i < keep; i++)
-        out[i] = e[q->reverse ? from + keep - 1 - i : from + i].m;
-    free(e);
-    return keep;
-}
-
-/* Every message that comes is one that stands by itself. */
-static void must_answer(const family *f, const ms_query *q)
-{
-    const twin_msg **want =
-        (const twin_msg **)twin_memory(NULL, (f->all.count + 1) * sizeof want[0]);
-    size_t n = oracle(&f->all, q, want), i = 0;
-    const ms_msg *again;
     ms_cursor it;
     ms_error err;
-    EACH (msg, f->u, q, &it) {
-        if (i == n) fail_msg("more than %zu messages", n);
-        twin_must_match(want[i++], msg, "union");
-        must_ok(ms_decode(msg, ms_size(msg), &again, &err), &err, "decode");
+    must_ok(ms_query_open(store, q, &it, &err), &err, "query");
+    records_read(r, &it, which);
+}
+
+/* All that a store shows, with texts so far. */
+static void records_of(records *r, ms_store *store)
+{
+    ms_query q = query_of(no_str(), MS_VIEW_TIMELINE);
+    q.arena = &arena;
+    r->n = 0;
+    records_add(r, store, &q, 0);
+}
+
+/* The same record: all but the number and the check of the header is compared. */
+static void must_be_record(const record *want, const ms_msg *got)
+{
+    const char *a = (const char *)want->msg, *b = (const char *)got;
+    assert_int_equal(ms_seq(got), want->seq);
+    assert_int_equal(ms_kind_of(got), ms_kind_of(want->msg));
+    assert_int_equal(ms_size(got), ms_size(want->msg));
+    assert_memory_equal(a, b, 8);
+    assert_memory_equal(a + 16, b + 16, 12);
+    assert_memory_equal(a + 32, b + 32, ms_size(got) - 32);
+}
+
+static void must_be_records(const records *want, const records *got)
+{
+    if (got->n != want->n) fail_msg("%zu records, should be %zu", got->n, want->n);
+    for (size_t i = 0; i < want->n; i++)
+        must_be_record(&want->items[i], got->items[i].msg);
+}
+
+/* Each message is sound by itself, as a union returns it. */
+static void must_be_sound(const records *r)
+{
+    const ms_msg *again;
+    ms_error err;
+    for (size_t i = 0; i < r->n; i++) {
+        const ms_msg *msg = r->items[i].msg;
+        if (ms_kind_of(msg) == MS_KIND_MESSAGE)
+            must_ok(ms_decode(msg, ms_size(msg), &again, &err), &err, "decode");
     }
-    if (i != n) fail_msg("%zu messages where %zu were expected", i, n);
-    free(want);
+}
+
+
+/* ---- queries ---- */
+
+/* The query as it is for store `which`: a number is that of one store, so that others
+ * pass it or have nothing. False: nothing in that store is asked for. */
+static bool part_of(const ms_query *q, uint64_t which, ms_query *part)
+{
+    *part = *q;
+    part->limit = 0;
+    part->oldest = part->reverse = part->by_time = false;
+    part->after_seq = part->before_seq = 0;
+    part->about_seq = MS_UNION_SEQ(q->about_seq);
+    if (which == MS_UNION_STORE(q->after_seq)) part->after_seq = MS_UNION_SEQ(q->after_seq);
+    if (which == MS_UNION_STORE(q->before_seq))
+        part->before_seq = MS_UNION_SEQ(q->before_seq);
+    if (q->about_seq != 0 && which != MS_UNION_STORE(q->about_seq)) return false;
+    if (which < MS_UNION_STORE(q->after_seq)) return false;
+    return q->before_seq == 0 || which < MS_UNION_STORE(q->before_seq) ||
+           part->before_seq != 0;
+}
+
+/* A message without time takes that of the one before it in its store. */
+static void records_sort(records *r, bool untimed_first)
+{
+    int64_t last = MS_TIME_NONE, time;
+    for (size_t i = 0; i < r->n; i++) {
+        record *e = r->items + i;
+        if (i == 0 || MS_UNION_STORE(e->seq) != MS_UNION_STORE(e[-1].seq))
+            last = MS_TIME_NONE;
+        e->key = untimed_first ? MS_TIME_NONE : last;
+        if (ms_time(e->msg, &time)) e->key = last = time;
+    }
+    for (size_t i = 1; i < r->n; i++) {
+        record hold = r->items[i];
+        size_t k = i;
+        for (; k > 0 && r->items[k - 1].key > hold.key; k--) r->items[k] = r->items[k - 1];
+        r->items[k] = hold;
+    }
+}
+
+/* What the stores answer, as the union should. */
+static void expected(records *out, const family *f, const ms_query *q)
+{
+    static records all;
+    ms_query part;
+    all.n = 0;
+    for (uint64_t which = 0; which < f->n; which++)
+        if (part_of(q, which, &part)) records_add(&all, f->stores[which], &part, which);
+    if (q->by_time) records_sort(&all, q->untimed_first);
+    out->n = q->limit != 0 && q->limit < all.n ? q->limit : all.n;
+    size_t from = q->oldest ? 0 : all.n - out->n;
+    for (size_t i = 0; i < out->n; i++)
+        out->items[i] = all.items[q->reverse ? from + out->n - 1 - i : from + i];
 }
 
 /* A number that bounds something: of a message, beside one, or between two stores. */
 static uint64_t random_bound(const family *f, uint64_t *rng)
 {
-    if (test_one_in(rng, 4) || f->all.count == 0)
-        return NUMBER(test_below(rng, f->n + 1), test_below(rng, 3));
-    return f->all.items[test_below(rng, f->all.count)]->seq + test_below(rng, 3) - 1;
+    uint64_t which = test_below(rng, f->n);
+    if (test_one_in(rng, 4)) return NUMBER(test_below(rng, f->n + 1), test_below(rng, 3));
+    return NUMBER(which, test_below(rng, stat_of(f->stores[which]).last_seq + 2));
 }
 
 static ms_query union_query(const family *f, uint64_t *rng, ms_str team[TEAM_MAX])
@@ -192,44 +270,78 @@ static ms_query union_query(const family *f, uint64_t *rng, ms_str team[TEAM_MAX
     return q;
 }
 
-static void any_query_equals_arrays_in_a_row(void **state)
+/* Records of some kinds, perhaps about one message. */
+static ms_query raw_query(const family *f, uint64_t *rng)
 {
+    ms_query q = query_of(random_location(rng), MS_VIEW_TIMELINE);
+    q.raw = 1 + (unsigned)test_below(rng, MS_RAW_ALL);
+    q.reverse = test_one_in(rng, 3);
+    q.oldest = test_one_in(rng, 2);
+    if (test_one_in(rng, 2)) q.limit = 1 + (size_t)test_below(rng, 20);
+    if (test_one_in(rng, 3)) q.location = no_str();
+    else if (test_one_in(rng, 2))
+        q.about_seq = NUMBER(test_below(rng, f->n), 1 + test_below(rng, 20));
+    return q;
+}
+
+/* Limits, orders and bounds, of messages and of records of every kind. */
+static void a_query_equals_those_of_its_stores_in_a_row(void **state)
+{
+    static records want, got;
     uint64_t rng = test_seed();
     ms_str team[TEAM_MAX];
     family f;
     (void)state;
-    for (size_t round = test_times(60); round > 0; round--) {
-        family_open(&f, &rng, (size_t)test_below(&rng, 80),
-                    (unsigned)test_below(&rng, 4));
+    for (size_t round = test_times(120); round > 0; round--) {
+        family_open(&f, &rng, (size_t)test_below(&rng, 80), round % 2 * 60);
         for (int i = 0; i < 60; i++) {
-            ms_query q = union_query(&f, &rng, team);
-            must_answer(&f, &q);
+            ms_query q = test_one_in(&rng, 4) ? raw_query(&f, &rng)
+                                              : union_query(&f, &rng, team);
+            got.n = 0;
+            expected(&want, &f, &q);
+            records_add(&got, f.u, &q, 0);
+            must_be_records(&want, &got);
+            must_be_sound(&got);
             if (test_one_in(&rng, 4)) family_grow(&f, &rng, 0);
         }
         family_close(&f);
-        ms_arena_reset(&arena);
+    }
+}
+
+/* Changes, parts of streams and messages after the opening are not seen; what is redacted
+ * is. */
+static void cursors_stay_as_of_their_opening(void **state)
+{
+    static records early, late;
+    uint64_t rng = test_seed() + 13;
+    ms_str team[TEAM_MAX];
+    (void)state;
+    for (size_t round = test_times(60); round > 0; round--) {
+        family f;
+        ms_cursor it[2];
+        family_open(&f, &rng, (size_t)test_below(&rng, 60), 30);
+        for (int i = 0; i < 10; i++) {
+            ms_query q = union_query(&f, &rng, team);
+            for (int k = 0; k < 2; k++)
+                assert_int_equal(ms_query_open(f.u, &q, &it[k], NULL), MS_OK);
+            early.n = late.n = 0;
+            records_read(&early, &it[0], 0);
+            for (int k = 0; k < 10; k++) family_change(&f, &rng, false);
+            for (int k = 0; k < 10; k++) family_grow(&f, &rng, 0);
+            records_read(&late, &it[1], 0);
+            must_be_records(&early, &late);
+            must_be_sound(&late);
+        }
+        family_close(&f);
     }
 }
 
 
 /* ---- one message, totals ---- */
 
-static void must_find(ms_store *store, const family *f)
-{
-    const ms_msg *msg;
-    for (size_t i = 0; i < f->all.count; i++) {
-        const twin_msg *want = f->all.items[i];
-        assert_int_equal(ms_get_by_seq(store, want->seq, &arena, &msg, NULL), MS_OK);
-        twin_must_match(want, msg, "by number");
-        assert_int_equal(ms_get_by_seq(store, want->seq, NULL, &msg, NULL), MS_E_ARENA);
-        assert_true(MS_UNION_STORE(want->seq) < f->n);
-        assert_int_equal(NUMBER(MS_UNION_STORE(want->seq), MS_UNION_SEQ(want->seq)),
-                         want->seq);
-    }
-}
-
 static void every_message_is_found_by_number(void **state)
 {
+    static records all;
     uint64_t rng = test_seed() + 2;
     const uint64_t none[] = {0, NUMBER(0, 199), NUMBER(1, 0), NUMBER(STORES_MAX, 1),
                              UINT64_MAX};
@@ -237,8 +349,14 @@ static void every_message_is_found_by_number(void **state)
     family f;
     (void)state;
     for (size_t round = test_times(6); round > 0; round--) {
-        family_open(&f, &rng, 60, (unsigned)test_below(&rng, 4));
-        must_find(f.u, &f);
+        family_open(&f, &rng, 60, round % 2 * 30);
+        records_of(&all, f.u);
+        for (size_t i = 0; i < all.n; i++) {
+            uint64_t seq = all.items[i].seq;
+            assert_int_equal(ms_get_by_seq(f.u, seq, &arena, &msg, NULL), MS_OK);
+            must_be_record(&all.items[i], msg);
+            assert_int_equal(ms_get_by_seq(f.u, seq, NULL, &msg, NULL), MS_E_ARENA);
+        }
         for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
             assert_int_equal(ms_get_by_seq(f.u, none[i], &arena, &msg, NULL),
                              MS_E_NOT_FOUND);
@@ -251,17 +369,22 @@ static void every_message_is_found_by_number(void **state)
 static void totals_are_sums(void **state)
 {
     uint64_t rng = test_seed() + 3, last, durable = 7;
-    ms_stat stat;
     family f;
     (void)state;
     for (size_t round = test_times(10); round > 0; round--) {
-        uint64_t bytes = 0;
-        family_open(&f, &rng, (size_t)test_below(&rng, 60), 0);
-        for (size_t i = 0; i < f.all.count; i++) bytes += f.all.items[i]->size;
-        assert_int_equal(ms_store_stat(f.u, &stat, NULL), MS_OK);
-        assert_int_equal(stat.messages, f.all.count);
-        assert_int_equal(stat.bytes, bytes);
-        assert_int_equal(stat.last_seq, twin_last_seq(&f.all));
+        ms_stat sum;
+        memset(&sum, 0, sizeof sum);
+        family_open(&f, &rng, (size_t)test_below(&rng, 60), round % 2 * 30);
+        for (size_t i = 0; i < f.n; i++) {
+            ms_stat one = stat_of(f.stores[i]);
+            sum.messages += one.messages;
+            sum.bytes += one.bytes;
+            if (one.last_seq != 0) sum.last_seq = NUMBER(i, one.last_seq);
+        }
+        ms_stat stat = stat_of(f.u);
+        assert_int_equal(stat.messages, sum.messages);
+        assert_int_equal(stat.bytes, sum.bytes);
+        assert_int_equal(stat.last_seq, sum.last_seq);
         assert_int_equal(test_refresh(f.u, &last, NULL), MS_OK);
         assert_int_equal(last, stat.last_seq);
         assert_int_equal(ms_wait(f.u, last, 1, &last, NULL), MS_OK);
@@ -277,20 +400,31 @@ static void totals_are_sums(void **state)
 
 /* ---- listings ---- */
 
-/* In order of the union; out is the answer of twin_list without a limit. */
-static void order_infos(ms_info *out, size_t n)
+/* Adds the listing of one store; the last message of a name is that of the last store. */
+static size_t add_infos(ms_info *out, size_t n, const ms_listing *more, uint64_t which)
 {
-    for (size_t i = 1; i < n; i++) {
-        for (size_t k = i; k > 0; k--) {
-            ms_info *a = &out[k - 1], *b = &out[k], hold = *a;
-            bool later = b->last_time_ns != a->last_time_ns
-                             ? b->last_time_ns > a->last_time_ns
-                             : b->last_seq > a->last_seq;
-            if (!later) break;
-            *a = *b;
-            *b = hold;
-        }
+    for (size_t i = 0; i < more->count; i++) {
+        const ms_info *info = &more->items[i];
+        size_t at = 0;
+        while (at < n && (!ms_str_equal(out[at].location, info->location) ||
+                          !ms_str_equal(out[at].agent_key, info->agent_key)))
+            at++;
+        uint64_t before = at < n ? out[at].messages : 0;
+        out[at] = *info;
+        out[at].messages += before;
+        out[at].last_seq |= which << 40;
+        if (at == n) n++;
     }
+    return n;
+}
+
+/* The latest first. */
+static int by_activity(const void *a, const void *b)
+{
+    const ms_info *x = (const ms_info *)a, *y = (const ms_info *)b;
+    if (x->last_time_ns != y->last_time_ns)
+        return x->last_time_ns < y->last_time_ns ? 1 : -1;
+    return (x->last_seq < y->last_seq) - (x->last_seq > y->last_seq);
 }
 
 static void must_list_by_time(const family *f, const ms_list_query *q)
@@ -298,15 +432,19 @@ static void must_list_by_time(const family *f, const ms_list_query *q)
     ms_info want[400];
     ms_list_query all = *q;
     ms_listing got;
+    size_t n = 0;
     all.limit = 0;
-    size_t n = twin_list(&f->all, &all, want);
-    order_infos(want, n);
+    for (uint64_t i = 0; i < f->n; i++) {
+        assert_int_equal(ms_list(f->stores[i], &all, &arena, &got, NULL), MS_OK);
+        n = add_infos(want, n, &got, i);
+    }
+    qsort(want, n, sizeof want[0], by_activity);
     if (q->limit != 0 && q->limit < n) n = q->limit;
     assert_int_equal(ms_list(f->u, q, &arena, &got, NULL), MS_OK);
     assert_int_equal(got.count, n);
     for (size_t i = 0; i < n; i++) {
         assert_true(ms_str_equal(got.items[i].location, want[i].location));
-        assert_true(twin_str_equal(got.items[i].agent_key, want[i].agent_key));
+        assert_true(ms_str_equal(got.items[i].agent_key, want[i].agent_key));
         assert_int_equal(got.items[i].messages, want[i].messages);
         assert_int_equal(got.items[i].last_seq, want[i].last_seq);
         assert_true(got.items[i].last_time_ns == want[i].last_time_ns);
@@ -319,8 +457,7 @@ static void a_listing_adds_up_the_stores(void **state)
     family f;
     (void)state;
     for (size_t round = test_times(30); round > 0; round--) {
-        family_open(&f, &rng, (size_t)test_below(&rng, 90),
-                    (unsigned)test_below(&rng, 4));
+        family_open(&f, &rng, (size_t)test_below(&rng, 90), round % 2 * 30);
         for (int i = 0; i < 12; i++) {
             ms_list_query q;
             memset(&q, 0, sizeof q);
@@ -336,147 +473,8 @@ static void a_listing_adds_up_the_stores(void **state)
 }
 
 
-/* ---- histories ---- */
+/* ---- a small union: a store on the heap and one in a mapped log ---- */
 
-/* One arena store with everything, in the order of the union; real[i] is the union's
- * number of its message i + 1. */
-static test_store one_store(const family *f, bool by_time, uint64_t *real)
-{
-    store_options options;
-    const twin_msg *want[400];
-    ms_query q = query_of(no_str(), MS_VIEW_TIMELINE);
-    memset(&options, 0, sizeof options);
-    options.keep_unset_times = true;
-    test_store s = store_open(store_kind_at(0), &options);
-    q.by_time = by_time;
-    size_t n = oracle(&f->all, &q, want);
-    for (size_t i = 0; i < n; i++) {
-        ms_envelope m = twin_envelope(want[i]);
-        real[i] = want[i]->seq;
-        must_append(s.store, no_str(), &m);
-    }
-    return s;
-}
-
-static ms_memory random_memory(uint64_t *rng, ms_str team[TEAM_MAX])
-{
-    ms_memory m;
-    ms_memory_init(&m, NULL, random_location(rng), asked_agent(rng));
-    m.subordinates = team;
-    m.n_subordinates = test_one_in(rng, 3) ? 0 : random_team(rng, team);
-    m.timeline = test_one_in(rng, 3);
-    m.keep_duplicates = test_one_in(rng, 4);
-    m.by_time = test_one_in(rng, 5);
-    m.untimed_first = true;
-    m.no_conversation = test_one_in(rng, 5);
-    m.team_by_agent = test_one_in(rng, 3);
-    if (test_one_in(rng, 3)) m.agent_types = MS_TYPES_ALL;
-    if (test_one_in(rng, 2)) m.conversation_limit = (size_t)test_below(rng, 6);
-    if (test_one_in(rng, 2)) m.agent_limit = (size_t)test_below(rng, 6);
-    if (test_one_in(rng, 2)) m.team_limit = (size_t)test_below(rng, 6);
-    if (test_one_in(rng, 2)) m.global_limit = (size_t)test_below(rng, 6);
-    if (test_one_in(rng, 3)) m.limit = (size_t)test_below(rng, 9);
-    m.scope.kind = (ms_scope_kind)test_below(rng, (uint64_t)MS_SCOPE_SINCE_TASK + 1);
-    m.scope.turns = (size_t)test_below(rng, 5);
-    m.scope.has_previous_phase = test_one_in(rng, 2);
-    m.scope.previous_phase = test_one_in(rng, 2) ? 7 : 0;
-    if (m.by_time || m.team_by_agent || m.n_subordinates > MS_CURSOR_AGENTS)
-        m.arena = &arena;
-    return m;
-}
-
-/* The same history from the union and from the one store. */
-static void must_remember(const ms_memory *plain, const ms_memory *joined,
-                          const uint64_t *real)
-{
-    ms_cursor a, b;
-    const ms_msg *x, *y;
-    ms_error err;
-    must_ok(ms_get_history(plain, &a, &err), &err, "plain");
-    must_ok(ms_get_history(joined, &b, &err), &err, "union");
-    while ((x = query_next(&a)) != NULL) {
-        y = ms_next(&b);
-        if (y == NULL) fail_msg("the union's history ends at %zu", (size_t)b.returned);
-        uint64_t seq = ms_seq(y) & ((uint64_t)1 << 63) ? ms_seq(y) : ms_seq(x);
-        if (ms_seq(y) != real[seq - 1])
-            fail_msg("message %llx where %llx was expected",
-                     (unsigned long long)ms_seq(y), (unsigned long long)real[seq - 1]);
-    }
-    assert_null(query_next(&b));
-}
-
-static void a_history_is_that_of_one_store(void **state)
-{
-    uint64_t rng = test_seed() + 5, real[400];
-    ms_str team[TEAM_MAX];
-    family f;
-    (void)state;
-    for (size_t round = test_times(50); round > 0; round--) {
-        bool by_time = test_one_in(&rng, 2);
-        unsigned times = (unsigned)test_below(&rng, 4);
-        if (by_time) times |= TIMES_ALL;
-        family_open(&f, &rng, 20 + (size_t)test_below(&rng, 120), times);
-        test_store s = one_store(&f, by_time, real);
-        for (int i = 0; i < 60; i++) {
-            ms_memory plain = random_memory(&rng, team), joined = plain;
-            plain.store = s.store;
-            joined.store = f.u;
-            if (by_time) joined.by_time = true;
-            if (by_time) joined.arena = &arena;
-            if (joined.by_time && plain.scope.kind >= MS_SCOPE_WORKER) /* by number */
-                plain.scope.kind = joined.scope.kind = MS_SCOPE_ALL;
-            must_remember(&plain, &joined, real);
-        }
-        store_close(&s);
-        family_close(&f);
-        ms_arena_reset(&arena);
-    }
-}
-
-/* The numbers of a history. */
-static size_t history_seqs(const ms_memory *m, uint64_t *seqs)
-{
-    ms_cursor it;
-    ms_error err;
-    size_t n = 0;
-    must_ok(ms_get_history(m, &it, &err), &err, "history");
-    for (const ms_msg *x; (x = query_next(&it)) != NULL;) seqs[n++] = ms_seq(x);
-    return n;
-}
-
-/* What runs now is merged block by block; it may be a union, too. */
-static void a_union_may_be_what_runs_now(void **state)
-{
-    uint64_t rng = test_seed() + 6, real[400], want[400], got[400];
-    family f;
-    (void)state;
-    for (size_t round = test_times(10); round > 0; round--) {
-        family_open(&f, &rng, 100, TIMES_RISE | TIMES_ALL);
-        test_store one = one_store(&f, false, real), old = store_open(one.kind, NULL);
-        for (int i = 0; i < 30; i++) {
-            ms_envelope m = random_message(&rng);
-            must_append(old.store, no_str(), &m);
-        }
-        for (int i = 0; i < 20; i++) {
-            ms_str team[TEAM_MAX];
-            ms_memory m = random_memory(&rng, team);
-            m.store = old.store;
-            m.runtime = one.store;
-            m.runtime_mode = MS_RUNTIME_MERGE;
-            size_t n = history_seqs(&m, want);
-            m.runtime = f.u;
-            assert_int_equal(history_seqs(&m, got), n);
-            for (size_t k = 0; k < n; k++)
-                assert_true(got[k] == want[k] || got[k] == real[want[k] - 1]);
-            ms_arena_reset(&arena);
-        }
-        store_close(&old);
-        store_close(&one);
-        family_close(&f);
-    }
-}
-
-/* A small union: a store on the heap and one in a mapped log. */
 typedef struct duo {
     test_store s[2];
     ms_store *stores[2], *u;
@@ -509,87 +507,75 @@ static uint64_t append_at(ms_store *store, ms_type type, const char *agent, int6
     return must_append(store, JOB, &m);
 }
 
-/* A larger number is later, also by time: all of the next store follows a task. */
-static void the_last_task_divides_every_store(void **state)
-{
-    duo d = open_duo();
-    ms_memory memory;
-    uint64_t got[8];
-    (void)state;
-    append_at(d.stores[0], MS_T_GLOBAL_OBSERVATION, NULL, 4);
-    append_at(d.stores[0], MS_T_TASK, "w", 2);
-    append_at(d.stores[0], MS_T_ACTION, "w", 3);
-    append_at(d.stores[1], MS_T_GLOBAL_OBSERVATION, NULL, 1);
-    ms_memory_init(&memory, d.u, JOB, MS_STR("w"));
-    memory.arena = &arena;
-    memory.agent_types = MS_TYPES_AGENT;
-    for (int way = 0; way < 8; way++) {
-        const uint64_t want[2][3] = {{NUMBER(0, 2), NUMBER(0, 3), NUMBER(1, 1)},
-                                     {NUMBER(1, 1), NUMBER(0, 2), NUMBER(0, 3)}};
-        size_t n = 0;
-        memory.timeline = way & 1;
-        memory.by_time = way & 4;
-        memory.scope.kind = way & 2 ? MS_SCOPE_WORKER : MS_SCOPE_SINCE_TASK;
-        assert_int_equal(history_seqs(&memory, got), way & 2 ? 2 : 3);
-        for (size_t i = 0; i < 3; i++) {
-            uint64_t seq = want[(way & 5) == 5][i];
-            if (way & 2 && seq == NUMBER(0, 2)) continue;
-            assert_int_equal(got[n++], seq);
-        }
-    }
-    close_duo(&d);
-}
-
-
 /* ---- copies ---- */
 
-static void must_copy(const family *f, ms_store *from, size_t kind, const ms_keep *keep)
+static ms_copy_report must_copy(ms_store *to, ms_store *from, const ms_keep *keep)
 {
-    test_store to = store_open(store_kind_at(kind), NULL);
-    twin copy;
-    ms_copy_report got, want;
+    ms_copy_report report;
     ms_error err;
-    twin_init(&copy);
-    must_ok(ms_copy(to.store, from, keep, NULL, &got, &err), &err, "copy");
-    want = twin_copy(&copy, &f->all, keep);
-    assert_int_equal(got.copied, want.copied);
-    assert_int_equal(got.dropped, want.dropped);
-    ms_query q = query_of(no_str(), MS_VIEW_TIMELINE);
-    twin_must_query(&copy, to.store, &q);
-    store_reopen(&to);
-    twin_must_query(&copy, to.store, &q);
-    q.location = MS_STR("job_1");
-    q.views = MS_VIEW_CONVERSATION | MS_VIEW_GLOBAL;
-    q.limit = 5;
-    twin_must_query(&copy, to.store, &q);
-    must_ok(ms_selfcheck(to.store, &err), &err, "selfcheck");
-    twin_deinit(&copy);
-    store_close(&to);
+    must_ok(ms_copy(to, from, keep, NULL, &report, &err), &err, "copy");
+    must_ok(ms_selfcheck(to, &err), &err, "selfcheck");
+    return report;
 }
 
-/* Numbers are kept, so they go over in their order, whatever the order of the union. */
-static void a_copy_keeps_the_numbers(void **state)
+static void must_have_facts_of(ms_store *to, ms_store *from)
 {
+    const ms_str names[] = {MS_STR("job_1"), MS_STR("job_2"), MS_STR("job_10"),
+                            MS_STR("a/b"), MS_STR("\xe6\x97\xa5\xe6\x9c\xac")};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        ms_str a, b;
+        assert_int_equal(ms_location_get(from, names[i], &arena, &a, NULL), MS_OK);
+        assert_int_equal(ms_location_get(to, names[i], &arena, &b, NULL), MS_OK);
+        if (!ms_str_equal(a, b))
+            fail_msg("facts: %.*s, %.*s", (int)a.len, a.ptr, (int)b.len, b.ptr);
+    }
+}
+
+/* A copy has texts, notes and facts, under the union's numbers; what is left out of it is
+ * what is left out of a copy of that copy. */
+static void a_copy_is_that_of_one_store(void **state)
+{
+    static records want, got;
     uint64_t rng = test_seed() + 7;
     ms_str only[] = {MS_STR("job_1"), MS_STR("a/b")};
     family f;
     (void)state;
-    for (size_t round = test_times(12); round > 0; round--) {
+    for (size_t round = test_times(24); round > 0; round--) {
         ms_keep keep;
-        family_open(&f, &rng, 80, (unsigned)test_below(&rng, 4));
+        test_store s[3];
+        for (size_t i = 0; i < 3; i++) s[i] = store_open(store_kind_at(round), NULL);
+        family_open(&f, &rng, 80, round % 2 * 60);
         memset(&keep, 0, sizeof keep);
         if (test_one_in(&rng, 3)) keep.newest = 1 + (size_t)test_below(&rng, 5);
         if (test_one_in(&rng, 3)) keep.n_locations = 2;
         if (keep.n_locations != 0) keep.locations = only;
         keep.has_since = test_one_in(&rng, 3);
         keep.since_ns = SECONDS(3);
-        must_copy(&f, f.u, round, &keep);
+        must_copy(s[0].store, f.u, NULL);
+        store_reopen(&s[0]);
+        records_of(&want, f.u);
+        records_of(&got, s[0].store);
+        assert_int_equal(got.n, want.n);
+        for (size_t i = 0; i < got.n; i++) {
+            ms_value a = ms_content(want.items[i].msg), b = ms_content(got.items[i].msg);
+            assert_int_equal(got.items[i].seq, want.items[i].seq);
+            assert_true(a.json == b.json && ms_str_equal(a.text, b.text));
+        }
+        must_have_facts_of(s[0].store, f.u);
+        ms_copy_report one = must_copy(s[1].store, f.u, &keep);
+        ms_copy_report two = must_copy(s[2].store, s[0].store, &keep);
+        assert_int_equal(one.copied, two.copied);
+        records_of(&want, s[2].store);
+        records_of(&got, s[1].store);
+        must_be_records(&want, &got);
+        for (size_t i = 0; i < 3; i++) store_close(&s[i]);
         family_close(&f);
     }
 }
 
 static void a_union_is_rewritten_into_one_log(void **state)
 {
+    static records want, got;
     uint64_t rng = test_seed() + 8;
     family f;
     ms_log_desc desc;
@@ -602,11 +588,12 @@ static void a_union_is_rewritten_into_one_log(void **state)
     desc.path = path;
     must_ok(ms_log_rewrite(f.u, &desc, false, NULL, NULL, &err), &err, "rewrite");
     assert_int_equal(ms_log_open(&log, &desc, NULL), MS_OK);
-    ms_query q = query_of(no_str(), MS_VIEW_TIMELINE);
-    twin_must_query(&f.all, log, &q);
+    records_of(&want, f.u);
+    records_of(&got, log);
+    must_be_records(&want, &got);
     assert_int_equal(ms_selfcheck(log, NULL), MS_OK);
-    uint64_t next = append_text(log, "goes on behind");
-    assert_int_equal(next, twin_last_seq(&f.all) + 1);
+    uint64_t next = append_text(log, "goes on after that");
+    assert_int_equal(next, stat_of(f.u).last_seq + 1);
     ms_close(log);
     family_close(&f);
     scratch_remove(folder);
@@ -731,6 +718,16 @@ static void a_union_changes_nothing(void **state)
     close_duo(&d);
 }
 
+/* How many messages a history has. */
+static size_t history_of(const ms_memory *m)
+{
+    ms_cursor it;
+    size_t n = 0;
+    assert_int_equal(ms_get_history(m, &it, NULL), MS_OK);
+    while (query_next(&it) != NULL) n++;
+    return n;
+}
+
 /* Orders of a query, by bits: by time, reverse, with a limit. */
 static ms_query ordered(unsigned way, size_t limit)
 {
@@ -745,7 +742,6 @@ static ms_query ordered(unsigned way, size_t limit)
 static void a_union_of_no_stores_is_empty(void **state)
 {
     ms_store *u = union_of(NULL, 0);
-    uint64_t seqs[1];
     ms_listing list;
     ms_memory memory;
     const ms_msg *msg;
@@ -761,7 +757,7 @@ static void a_union_of_no_stores_is_empty(void **state)
     assert_int_equal(ms_selfcheck(u, NULL), MS_OK);
     ms_memory_init(&memory, u, JOB, MS_STR("w"));
     memory.scope.kind = MS_SCOPE_WORKER;
-    assert_int_equal(history_seqs(&memory, seqs), 0);
+    assert_int_equal(history_of(&memory), 0);
     ms_close(u);
 }
 
@@ -914,7 +910,7 @@ static void a_store_may_have_only_a_query(void **state)
     const ms_msg *msg;
     ms_stat stat;
     ms_listing list;
-    uint64_t seq, seqs[30];
+    uint64_t seq;
     (void)state;
     m->own.backend.get = NULL;
     m->own.backend.list = NULL;
@@ -927,7 +923,7 @@ static void a_store_may_have_only_a_query(void **state)
     ms_memory_init(&memory, m->u, JOB, MS_STR("w"));
     memory.agent_types = MS_TYPES_ALL;
     memory.scope.kind = MS_SCOPE_SINCE_TASK;
-    assert_int_equal(history_seqs(&memory, seqs), 1);
+    assert_int_equal(history_of(&memory), 1);
     assert_int_equal(ms_store_stat(m->u, &stat, NULL), MS_E_UNSUPPORTED);
     assert_int_equal(ms_list(m->u, NULL, &arena, &list, NULL), MS_E_UNSUPPORTED);
     ms_query q = query_of(JOB, MS_VIEW_TIMELINE);
@@ -966,251 +962,6 @@ static void damage_is_counted_in_every_order(void **state)
     }
 }
 
-
-
-/* ---- changes in the stores ---- */
-
-/* Records as a cursor gave them, with the numbers that they should have. */
-typedef struct given {
-    char *bytes[1024];
-    size_t n;
-} given;
-
-static void given_free(given *g)
-{
-    for (size_t i = 0; i < g->n; i++) free(g->bytes[i]);
-    g->n = 0;
-}
-
-static const ms_msg *given_at(const given *g, size_t i)
-{
-    return (const ms_msg *)(const void *)g->bytes[i];
-}
-
-/* Copies what a cursor returns; `sealed`: each message has to be sound by itself. */
-static void given_read(given *g, ms_cursor *it, bool sealed)
-{
-    const ms_msg *again;
-    ms_error err;
-    memset(g, 0, sizeof *g);
-    for (const ms_msg *msg; (msg = query_next(it)) != NULL;) {
-        assert_true(g->n < sizeof g->bytes / sizeof g->bytes[0]);
-        char *copy = (char *)twin_memory(NULL, ms_size(msg));
-        memcpy(copy, msg, ms_size(msg));
-        g->bytes[g->n++] = copy;
-        if (sealed && ms_kind_of(msg) == MS_KIND_MESSAGE)
-            must_ok(ms_decode(copy, ms_size(msg), &again, &err), &err, "decode");
-    }
-}
-
-static void given_query(given *g, ms_store *store, const ms_query *q, bool sealed)
-{
-    ms_cursor it;
-    ms_error err;
-    must_ok(ms_query_open(store, q, &it, &err), &err, "query");
-    given_read(g, &it, sealed);
-}
-
-/* The same records: all but the number and the check of the header is compared. */
-static void must_be_given(const given *want, size_t from, const given *got, size_t at,
-                          size_t n, uint64_t which)
-{
-    for (size_t i = 0; i < n; i++) {
-        const ms_msg *a = given_at(want, from + i), *b = given_at(got, at + i);
-        uint64_t seq = ms_seq(a) != 0 ? ms_seq(a) | which << 40 : 0;
-        assert_int_equal(ms_seq(b), seq);
-        assert_int_equal(ms_kind_of(b), ms_kind_of(a));
-        assert_int_equal(ms_size(b), ms_size(a));
-        assert_memory_equal(want->bytes[from + i], got->bytes[at + i], 8);
-        assert_memory_equal(want->bytes[from + i] + 16, got->bytes[at + i] + 16, 12);
-        assert_memory_equal(want->bytes[from + i] + 32, got->bytes[at + i] + 32,
-                            ms_size(a) - 32);
-    }
-}
-
-/* A random change of a random message; what a store cannot do, it does not. */
-static void family_change(family *f, uint64_t *rng, bool redact, ms_stream *stream)
-{
-    size_t which = (size_t)test_below(rng, f->n);
-    ms_store *store = f->stores[which];
-    ms_stat stat;
-    ms_envelope m = random_message(rng);
-    const ms_msg *msg;
-    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
-    uint64_t seq = 1 + test_below(rng, stat.last_seq + 1);
-    switch (test_below(rng, 8)) {
-    case 0:
-        ms_hide(store, seq, NULL);
-        break;
-    case 1:
-        if (ms_get_by_seq(store, seq, &arena, &msg, NULL) != MS_OK) break;
-        m.type = ms_type_of(msg);
-        m = message_of(m.type, MS_STR("amended"));
-        m.has_time = test_one_in(rng, 2);
-        m.time_ns = random_time(rng);
-        ms_amend(store, seq, &m, NULL);
-        break;
-    case 2:
-        ms_note(store, seq, MS_STR("rating"), ms_json(MS_STR("5")), NULL);
-        break;
-    case 3:
-        ms_location_set(store, random_location(rng),
-                        test_one_in(rng, 2) ? MS_STR("{\"title\":\"t\",\"a\":1}")
-                                            : MS_STR("{\"a\":[2,3],\"cwd\":\"/x\"}"),
-                        NULL);
-        break;
-    case 4:
-        if (test_one_in(rng, 3)) ms_rewind(store, random_location(rng), seq, NULL, NULL);
-        break;
-    case 5:
-        if (redact) ms_redact(store, seq, NULL);
-        break;
-    case 6:
-        m = ms_assistant_message(ms_text("began"));
-        m.agent_key = asked_agent(rng);
-        if (stream->store != NULL) ms_stream_end(stream, NULL, NULL, NULL);
-        ms_stream_begin(stream, store, random_location(rng), &m, NULL, NULL);
-        break;
-    default:
-        if (stream->store == NULL) break;
-        ms_stream_feed(stream, MS_STR(", went on"), NULL);
-        test_stream_flush(stream, NULL);
-    }
-}
-
-/* What is shown, and records of every kind, come store after store; and those about one
- * message from its store. A window is a part of that. */
-static void records_come_from_store_after_store(void **state)
-{
-    uint64_t rng = test_seed() + 12;
-    (void)state;
-    for (size_t round = test_times(60); round > 0; round--) {
-        family f;
-        ms_stream stream;
-        memset(&stream, 0, sizeof stream);
-        family_open(&f, &rng, (size_t)test_below(&rng, 60), 0);
-        for (int i = 0; i < 60; i++) family_change(&f, &rng, true, &stream);
-        for (int i = 0; i < 20; i++) {
-            given one, all;
-            ms_query q = query_of(random_location(&rng), MS_VIEW_TIMELINE);
-            size_t at = 0, about = (size_t)test_below(&rng, f.n);
-            uint64_t own = 1 + test_below(&rng, 20);
-            if (test_one_in(&rng, 2)) q.raw = 1 + (unsigned)test_below(&rng, MS_RAW_ALL);
-            if (q.raw == 0 && test_one_in(&rng, 2)) q.arena = &arena;
-            if (test_one_in(&rng, 2)) q.location = no_str();
-            else if (q.raw != 0 && test_one_in(&rng, 2)) q.about_seq = NUMBER(about, own);
-            q.reverse = test_one_in(&rng, 3);
-            given_query(&all, f.u, &q, true);
-            for (size_t k = 0; k < f.n; k++) {
-                size_t which = q.reverse ? f.n - 1 - k : k;
-                ms_query part = q;
-                if (q.about_seq != 0) part.about_seq = own;
-                if (q.about_seq != 0 && which != about) continue;
-                given_query(&one, f.stores[which], &part, false);
-                assert_true(at + one.n <= all.n);
-                must_be_given(&one, 0, &all, at, one.n, which);
-                at += one.n;
-                given_free(&one);
-            }
-            assert_int_equal(at, all.n);
-            q.limit = 1 + (size_t)test_below(&rng, 20);
-            q.oldest = test_one_in(&rng, 2);
-            given_query(&one, f.u, &q, true);
-            assert_int_equal(one.n, q.limit < all.n ? q.limit : all.n);
-            size_t skip = q.oldest == q.reverse ? all.n - one.n : 0;
-            must_be_given(&all, skip, &one, 0, one.n, 0);
-            given_free(&one);
-            given_free(&all);
-        }
-        ms_arena_reset(&arena);
-        family_close(&f);
-    }
-}
-
-/* Changes, parts of streams and messages after the opening are not seen; what is redacted
- * is. */
-static void cursors_stay_as_of_their_opening(void **state)
-{
-    uint64_t rng = test_seed() + 13;
-    (void)state;
-    for (size_t round = test_times(60); round > 0; round--) {
-        family f;
-        ms_stream stream;
-        ms_str team[TEAM_MAX];
-        ms_cursor it[2];
-        memset(&stream, 0, sizeof stream);
-        family_open(&f, &rng, (size_t)test_below(&rng, 60), 0);
-        for (int i = 0; i < 30; i++) family_change(&f, &rng, true, &stream);
-        for (int i = 0; i < 10; i++) {
-            given early, late;
-            bool history = test_one_in(&rng, 2);
-            ms_query q = union_query(&f, &rng, team);
-            ms_memory m = random_memory(&rng, team);
-            m.store = f.u;
-            for (int k = 0; k < 2; k++)
-                assert_int_equal(history ? ms_get_history(&m, &it[k], NULL)
-                                         : ms_query_open(m.store, &q, &it[k], NULL),
-                                 MS_OK);
-            given_read(&early, &it[0], true);
-            for (int k = 0; k < 10; k++) family_change(&f, &rng, false, &stream);
-            for (int k = 0; k < 10; k++) {
-                ms_envelope e = random_message(&rng);
-                must_append(f.stores[test_below(&rng, f.n)], no_str(), &e);
-            }
-            given_read(&late, &it[1], true);
-            assert_int_equal(late.n, early.n);
-            must_be_given(&early, 0, &late, 0, late.n, 0);
-            given_free(&early);
-            given_free(&late);
-        }
-        ms_arena_reset(&arena);
-        family_close(&f);
-    }
-}
-
-/* Texts, notes and facts; hidden messages are left out. */
-static void a_copy_has_the_changes(void **state)
-{
-    const ms_str names[] = {MS_STR("job_1"), MS_STR("job_2"), MS_STR("job_10"),
-                            MS_STR("a/b"), MS_STR("\xe6\x97\xa5\xe6\x9c\xac")};
-    uint64_t rng = test_seed() + 14;
-    (void)state;
-    for (size_t round = test_times(20); round > 0; round--) {
-        family f;
-        ms_stream stream;
-        given want, got;
-        ms_error err;
-        ms_query q = query_of(no_str(), MS_VIEW_TIMELINE);
-        memset(&stream, 0, sizeof stream);
-        family_open(&f, &rng, (size_t)test_below(&rng, 60), 0);
-        for (int i = 0; i < 60; i++) family_change(&f, &rng, true, &stream);
-        test_store to = store_open(store_kind_at((size_t)test_below(&rng, 3)), NULL);
-        must_ok(ms_copy(to.store, f.u, NULL, NULL, NULL, &err), &err, "copy");
-        q.arena = &arena;
-        given_query(&want, f.u, &q, true);
-        given_query(&got, to.store, &q, false);
-        assert_int_equal(got.n, want.n);
-        for (size_t i = 0; i < got.n; i++) {
-            const ms_msg *a = given_at(&want, i), *b = given_at(&got, i);
-            assert_int_equal(ms_seq(b), ms_seq(a));
-            assert_true(twin_value_equal(ms_content(a), ms_content(b)));
-        }
-        for (size_t i = 0; i < 5; i++) {
-            ms_str a, b;
-            must_ok(ms_location_get(f.u, names[i], &arena, &a, &err), &err, "facts");
-            must_ok(ms_location_get(to.store, names[i], &arena, &b, &err), &err, "facts");
-            if (!ms_str_equal(a, b))
-                fail_msg("facts: %.*s, %.*s", (int)a.len, a.ptr, (int)b.len, b.ptr);
-        }
-        must_ok(ms_selfcheck(to.store, &err), &err, "copy");
-        must_ok(ms_selfcheck(f.u, &err), &err, "union");
-        given_free(&want);
-        given_free(&got);
-        store_close(&to);
-        ms_arena_reset(&arena);
-        family_close(&f);
-    }
-}
 
 /* A hidden message is not found; an unfinished one has its text so far. */
 static void a_lookup_sees_changes(void **state)
@@ -1426,7 +1177,7 @@ static ms_result all_once(const family *f, test_alloc *heap)
     if (code == MS_OK) code = read_on(ms_get_history(&memory, &it, NULL), &it);
     if (code == MS_OK) code = ms_list(u, NULL, &work, &list, NULL);
     if (code == MS_OK)
-        code = ms_get_by_seq(u, f->all.items[3]->seq, &work, &msg, NULL);
+        code = ms_get_by_seq(u, NUMBER(0, 1), &work, &msg, NULL);
     ms_arena_deinit(&work);
     ms_close(u);
     return code;
@@ -1457,14 +1208,12 @@ static void each_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(any_query_equals_arrays_in_a_row),
+        T(a_query_equals_those_of_its_stores_in_a_row),
+        T(cursors_stay_as_of_their_opening),
         T(every_message_is_found_by_number),
         T(totals_are_sums),
         T(a_listing_adds_up_the_stores),
-        T(a_history_is_that_of_one_store),
-        T(a_union_may_be_what_runs_now),
-        T(the_last_task_divides_every_store),
-        T(a_copy_keeps_the_numbers),
+        T(a_copy_is_that_of_one_store),
         T(a_union_is_rewritten_into_one_log),
         T(a_copy_of_a_union_is_refused_by_another_union),
         T(a_refused_store_is_named_when_a_union_opens),
@@ -1476,9 +1225,6 @@ int main(void)
         T(a_window_is_of_one_moment),
         T(a_store_may_have_only_a_query),
         T(damage_is_counted_in_every_order),
-        T(records_come_from_store_after_store),
-        T(cursors_stay_as_of_their_opening),
-        T(a_copy_has_the_changes),
         T(a_lookup_sees_changes),
         T(eight_thousand_stores),
         T(a_union_of_readers_sees_what_writers_append),
