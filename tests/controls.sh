@@ -607,7 +607,8 @@ controls()
     control watermark_that_went_back_kept gcc test_log_recover \
         appends_of_a_shared_writer_stay_when_a_bit_of_the_watermark_flipped 100 \
         ms__mark_restore 'mark >= log->end' 'true'
-    control remains_of_a_dead_writer_kept gcc test_shared a_dead_batch_stays_dead 100 \
+    control remains_of_a_dead_writer_kept gcc test_log_writers \
+        a_dead_batch_stays_dead_when_another_writer_takes_its_place 100 \
         ms__log_join 'ms__load_mark(log->map.super + MS__AT_BUSY) <= mark' 'true'
 
     # What fails leaves all as it was.
@@ -662,7 +663,8 @@ controls()
     control lock_not_taken gcc test_log_lock a_second_writer_reports_the_first_when_the_log_is_busy 100 \
         ms__log_file_once 'if (log->writer) return ms__log_lock(log, err);' \
         'if (log->writer) return MS_OK;'
-    control shared_lock_not_taken gcc test_shared many_processes_lose_and_tear_nothing 20 \
+    control shared_lock_not_taken gcc test_threads \
+        readers_see_order_whole_batches_and_their_snapshot 20 \
         ms__log_enter 'MS__TRY(ms__log_lock(log, err));' ''
     control lock_of_a_replaced_file_kept gcc test_log_sync \
         a_lock_is_taken_again_when_the_file_was_replaced_before_it 100 \
@@ -684,7 +686,8 @@ controls()
     control key_with_another_content_taken gcc test_bad_input \
         a_batch_is_refused_when_it_reuses_a_number_or_key 100 \
         ms__plan_repeat 'p->repeat = ms__same_message(r, e, l);' 'p->repeat = true;'
-    control expected_number_not_compared gcc test_shared compare_and_append_loses_no_step 100 \
+    control expected_number_not_compared gcc test_change \
+        append/an_append_is_refused_when_another_was_first 100 \
         ms__expect_last 'if (last == opts->expect_seq) return MS_OK;' 'return MS_OK;'
     control size_of_a_message_not_limited gcc test_mem \
         a_record_over_max_message_is_refused 100 \

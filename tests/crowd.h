@@ -411,11 +411,12 @@ static inline void must_have_counted(ms_store *store, uint64_t n)
 /* ---- processes ---- */
 
 /* A child opens the log when the board has `go`, does its work, closes. */
-static inline pid_t start(crowd *c, board *b, size_t w, work *does, uint64_t goal)
+static inline pid_t start_as(const crowd *c, board *b, size_t w, ms_log_mode mode,
+                             work *does, uint64_t goal)
 {
     pid_t child = fork_child();
     if (child != 0) return child;
-    ms_log_desc desc = desc_of(c, MS_LOG_CREATE);
+    ms_log_desc desc = desc_of(c, mode);
     ms_store *store;
     ms_error err;
     desc.segment_size <<= w % 3;
@@ -430,6 +431,11 @@ static inline pid_t start(crowd *c, board *b, size_t w, work *does, uint64_t goa
     _exit(0);
 }
 
+static inline pid_t start(const crowd *c, board *b, size_t w, work *does, uint64_t goal)
+{
+    return start_as(c, b, w, MS_LOG_CREATE, does, goal);
+}
+
 static inline void wait_for(pid_t child, const board *b)
 {
     int status;
@@ -437,15 +443,6 @@ static inline void wait_for(pid_t child, const board *b)
     nothing_wrong(b);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         fail_msg("a child ended with status %d", status);
-}
-
-/* n processes do the same work; they begin together. */
-static inline void in_processes(crowd *c, board *b, size_t n, work *does, uint64_t goal)
-{
-    pid_t children[CROWD];
-    for (size_t w = 0; w < n; w++) children[w] = start(c, b, w, does, goal);
-    set(&b->go);
-    for (size_t w = 0; w < n; w++) wait_for(children[w], b);
 }
 
 
@@ -473,12 +470,8 @@ static inline void workers_start(worker *k, size_t n, const crowd *c, board *b,
                                  ms_store *store, size_t w, work *does, uint64_t goal)
 {
     for (size_t i = 0; i < n; i++) {
-        k[i].c = c;
-        k[i].b = b;
-        k[i].store = store;
-        k[i].w = w + i;
-        k[i].does = does;
-        k[i].goal = goal;
+        worker one = {0, c, b, store, w + i, does, goal};
+        k[i] = one;
         if (pthread_create(&k[i].thread, NULL, worker_run, &k[i]) != 0) abort();
     }
 }
@@ -486,15 +479,6 @@ static inline void workers_start(worker *k, size_t n, const crowd *c, board *b,
 static inline void workers_join(worker *k, size_t n)
 {
     for (size_t i = 0; i < n; i++) pthread_join(k[i].thread, NULL);
-}
-
-static inline void in_threads(const crowd *c, board *b, size_t n, ms_store *store,
-                              work *does, uint64_t goal)
-{
-    worker k[CROWD];
-    workers_start(k, n, c, b, store, 0, does, goal);
-    workers_join(k, n);
-    nothing_wrong(b);
 }
 
 #endif /* CROWD_H */

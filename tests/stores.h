@@ -188,15 +188,22 @@ static inline ms_log_desc log_desc(const char *path, const store_options *option
     return desc;
 }
 
+/* A log in a fresh folder, described, not opened. */
+static inline void log_describe(test_store *s, const store_options *options,
+                                ms_log_engine engine, size_t segment)
+{
+    s->folder = scratch_folder();
+    s->path = scratch_file(s->folder, "test.msl");
+    s->log = log_desc(s->path, options);
+    s->log.engine = engine;
+    s->log.segment_size = segment;
+}
+
 /* The smallest segments, so that a few messages cross every kind of boundary. */
 static inline ms_result open_log(test_store *s, const store_options *options,
                                  ms_log_engine engine, size_t segment, ms_error *err)
 {
-    s->folder = scratch_folder();
-    s->path = scratch_file(s->folder, "store.msl");
-    s->log = log_desc(s->path, options);
-    s->log.engine = engine;
-    s->log.segment_size = segment;
+    log_describe(s, options, engine, segment);
     return ms_log_open(&s->store, &s->log, err);
 }
 
@@ -217,6 +224,17 @@ static inline ms_result open_log_plain(test_store *s, const store_options *optio
 {
     return open_log(s, options, MS_ENGINE_AUTO, 0, err);
 }
+
+/* Of each engine in turn, for several writers. */
+static inline ms_result open_log_shared(test_store *s, const store_options *options,
+                                        ms_error *err)
+{
+    static unsigned count;
+    log_describe(s, options, count++ % 2 ? MS_ENGINE_MAP : MS_ENGINE_WRITE,
+                 MS_LOG_SEGMENT_MIN);
+    s->log.shared = true;
+    return ms_log_open(&s->store, &s->log, err);
+}
 #endif
 
 static store_kind store_kinds[] = {
@@ -227,12 +245,17 @@ static store_kind store_kinds[] = {
     {"log, map engine, tiny segments", false, false, true, false, open_log_map},
     {"log, write engine, tiny segments", false, false, true, false, open_log_write},
     {"log", false, false, true, false, open_log_plain},
+    {"shared log", false, false, true, false, open_log_shared}, /* where it is asked for */
 #endif
 };
 
 enum {
-    STORE_KINDS = sizeof store_kinds / sizeof store_kinds[0],
     ARENA_KINDS = 3,          /* stand first */
+#ifdef MSGSTORE_NO_LOG
+    STORE_KINDS = ARENA_KINDS,
+#else
+    STORE_KINDS = sizeof store_kinds / sizeof store_kinds[0] - 1,
+#endif
     LOG_KINDS = STORE_KINDS - ARENA_KINDS
 };
 
@@ -262,6 +285,9 @@ static store_kind postgres_kind = {"postgres", false, false, false, true, open_p
     {#test " in a mapped log", test, NULL, NULL, &store_kinds[3]},     \
     {#test " in a written log", test, NULL, NULL, &store_kinds[4]},    \
     {#test " in a log", test, NULL, NULL, &store_kinds[5]}
+
+#define SHARED_LOG (&store_kinds[STORE_KINDS])
+#define IN_A_SHARED_LOG(test) {#test " in a shared log", test, NULL, NULL, SHARED_LOG}
 #endif
 
 #ifndef ON_EVERY_STORE
@@ -325,11 +351,7 @@ static inline test_store log_at(size_t segment, ms_log_engine engine)
     memset(&none, 0, sizeof none);
     memset(&s, 0, sizeof s);
     s.kind = store_kind_at(STORE_KINDS - 1);
-    s.folder = scratch_folder();
-    s.path = scratch_file(s.folder, "test.msl");
-    s.log = log_desc(s.path, &none);
-    s.log.segment_size = segment;
-    s.log.engine = engine;
+    log_describe(&s, &none, engine, segment);
     return s;
 }
 

@@ -17,6 +17,14 @@
     "open segments; say a x10; mark e; say a x10; close; truncate e;"            \
     "open shared; other open shared; other say b; say c; "
 
+/* A call fails once while one of two writers appends: what failed was not appended, and
+ * the other one goes on. */
+#define TROUBLED(call)                                                              \
+    {"another_writer_goes_on_when_a_" call "_failed", 1, 5, 1,                      \
+     "open shared segments; other open shared segments; say a x3; other say b x40;" \
+     "at " call " $ fail EIO; tries 1; at none; other say c x30; left 73+t;"        \
+     "tries 2; other say c; left 74+t; close; other close; open; say d"}
+
 static const scenario rows[] = {
     /* ---- visible and durable ---- */
     {"an_append_is_visible_at_once_and_durable_after_a_sync", 0, 0, 0,
@@ -106,6 +114,21 @@ static const scenario rows[] = {
     {"a_lost_record_is_written_once_when_a_third_writer_died", 0, 0, 0,
      TRUNCATED "put64 1208 @1024+64; other say d; say e; other say f; say g; close;"
      "other close; open read; damaged 1; sees 16 damaged"},
+    /* a writer died when its batch was written and not yet visible: another one writes over
+     * the first message, and the second must not become valid with it */
+    {"a_dead_batch_stays_dead_when_another_writer_takes_its_place", 0, 0, 0,
+     "open shared; other open shared; say a; other say b; mark e; batch 2 8; put64 1024 e;"
+     "other batch 1 8; other sees 3; boots 4711; reader open read; reader sees 3"},
+    TROUBLED("stat"), TROUBLED("read"), TROUBLED("write"), TROUBLED("allocate"),
+    TROUBLED("lock"), TROUBLED("map"),
+    {"the_lock_stays_with_a_writer_whose_unlock_failed_until_it_goes_on", 0, 0, 0,
+     "open shared; other open shared; say a; at unlock 1 fail EIO; say b; at none;"
+     "other say c -> BUSY; say d; other say e; left 4"},
+    {"writers_go_on_when_the_disk_was_full", 0, 0, 0,
+     "open write shared; other open write shared; say a; other say b;"
+     "at write 1+ fail ENOSPC; long 100000 -> FULL; other long 100000 -> FULL; at none; say c; other say d;"
+     "at write 1+ fail ENOSPC; other long 100000 -> FULL; at none; other say e; say f;"
+     "left 6"},
     {"the_place_of_a_large_append_is_cleaned_once_when_it_failed", 0, 0, 0,
      "open write shared; other open write shared; say a; at write 1 fail EIO;"
      "long 100000 -> IO; at none; say b; other say c; say b x20; other say c x20; say b;"
@@ -186,6 +209,18 @@ static void step_zeroed(world *w)
     step_compares(w, 1, "bytes made zero", stat_of(w).zeroed_bytes, 0);
 }
 
+/* tries N: appends, and adds to t how often that succeeded. */
+static void step_tries(world *w)
+{
+    static uint64_t done;
+    ms_envelope m = ms_user_message(ms_text("tried"));
+    uint64_t times = number(w, 1);
+    if (times == 1) done = 0;
+    for (uint64_t i = 0; i < times; i++)
+        done += ms_append(store_of(w), MS_STR("here"), &m, NULL, NULL) == MS_OK;
+    mark_set(w, "t", done);
+}
+
 /* Files on the disk. */
 static void step_files(world *w)
 {
@@ -197,7 +232,7 @@ static void step_boots(world *w) { w->disks[w->at].boot = number(w, 1); }
 static const scenario_step own[] = {
     {"syncs", step_syncs}, {"writes", step_writes}, {"epoch", step_epoch},
     {"stored", step_stored}, {"zeroed", step_zeroed}, {"files", step_files},
-    {"boots", step_boots}, {NULL, NULL}};
+    {"boots", step_boots}, {"tries", step_tries}, {NULL, NULL}};
 
 int main(void)
 {

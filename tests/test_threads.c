@@ -1,6 +1,6 @@
 /* Many threads on one store: writers beside readers, keys and compare-and-append from
- * several sides, agents that share a memory. On logs readers have handles of their own, too,
- * in threads and in processes; and writers share a file from two handles and a process.
+ * several sides. On logs readers have handles of their own, too, in threads and in
+ * processes. A shared log is written to from two handles and from processes.
  *
  * At MS_TEST_SCALE=100 two rounds of ten writers and one of one writer for each store: 4,000
  * messages in memory, 20,000 in a log. At 1000 seven times as many.
@@ -11,23 +11,22 @@
 
 #include <sched.h>
 
-static test_store open_large(void **state)
+static bool is_shared(const crowd *c) { return c->at.kind == SHARED_LOG; }
+
+/* A crowd around an open store of that kind. */
+static crowd crowd_open(void **state, uint64_t salt, size_t longest)
 {
     store_options options;
+    crowd c;
     memset(&options, 0, sizeof options);
+    memset(&c, 0, sizeof c);
     options.room = (size_t)8 << 20;
     options.keep_unset_times = true;
-    return store_open((store_kind *)*state, &options);
-}
-
-/* A crowd around a store that is open; its log may have any description. */
-static crowd crowd_of(const test_store *s, uint64_t salt, size_t longest)
-{
-    crowd c;
-    memset(&c, 0, sizeof c);
     c.s.salt = test_seed() + salt;
     c.s.longest = longest;
-    c.at = *s;
+    c.at = store_open((store_kind *)*state, &options);
+    c.at.log.lock_wait_ms = PATIENCE;
+    if (is_shared(&c)) store_reopen(&c.at);
     return c;
 }
 
@@ -41,6 +40,7 @@ typedef struct reader {
     size_t w;                 /* its number in complaints */
     uint64_t rng, checked;    /* messages */
     roll tail;                /* how far reading on has come */
+    size_t history;           /* messages of the last one */
 } reader;
 
 static bool wrong(reader *r, const char *where, const char *what)
@@ -198,11 +198,41 @@ static bool read_listing(reader *r)
     return fine;
 }
 
+/* What an agent reads, or one with a team: it never shrinks, and all in it is theirs. */
+static bool read_history(reader *r)
+{
+    const ms_str team[] = {MS_STR("worker_2"), MS_STR("worker_3")};
+    ms_query q = query_of(MS_STR("job_1"), 0);
+    ms_memory memory;
+    ms_cursor it;
+    const ms_msg *msg;
+    size_t n = 0;
+    bool fine = true;
+    ms_memory_init(&memory, r->store, q.location, MS_STR("worker_1"));
+    memory.subordinates = team;
+    memory.n_subordinates = r->w % 2 * 2;
+    if (ms_get_history(&memory, &it, NULL) != MS_OK)
+        return wrong(r, "a history", "the query failed");
+    for (; fine && (msg = ms_next(&it)) != NULL; n++) {
+        ms_str agent = test_agent_key(msg);
+        bool own = ms_str_equal(agent, MS_STR("worker_1")) || r->w % 2 == 1;
+        if (!ms_str_equal(test_location(msg), q.location) ||
+            (!own && (MS_TYPES_AGENT & MS_BIT(ms_type_of(msg))) != 0))
+            fine = wrong(r, "a history", "a message of another one");
+    }
+    if (ms_cursor_close(&it, NULL) != MS_OK) return wrong(r, "a history", "the cursor");
+    if (n < r->history) return wrong(r, "a history", "it shrank");
+    r->history = n;
+    r->checked += n;
+    return fine;
+}
+
 static bool read_some(reader *r)
 {
-    switch (test_below(&r->rng, 12)) {
+    switch (test_below(&r->rng, 13)) {
     case 0: return read_everything(r);
     case 1: return read_listing(r);
+    case 12: return read_history(r);
     case 2: case 3: return read_part(r);
     case 4: case 5: case 6: return read_newest(r);
     default: return read_on(r);
@@ -229,316 +259,128 @@ static void reads(const crowd *c, board *b, ms_store *store, size_t w, uint64_t 
     __atomic_add_fetch(&b->read, r.checked, __ATOMIC_ACQ_REL);
 }
 
-enum { SHARING = 4, OWN = 2, PROCESSES = 2 };
-
-/* A process that reads with a handle of its own. */
-static pid_t start_reader(const crowd *c, board *b, size_t w, uint64_t seed)
+/* Writers that append `goal` messages each, and readers of every kind beside them: threads on
+ * one handle; of a log also threads and processes with handles of their own. A shared log
+ * is made by whoever comes first; threads on a second handle and processes write to it. */
+static uint64_t one_round(board *b, crowd *c, size_t writers, uint64_t goal)
 {
-    pid_t child = fork_child();
-    if (child != 0) return child;
-    ms_log_desc desc = c->at.log;
-    ms_store *store;
-    ms_error err;
-    desc.mode = MS_LOG_READ;
-    desc.shared = false;
-    while (!is_set(&b->go)) sched_yield();
-    if (ms_log_open(&store, &desc, &err) != MS_OK) {
-        complain(b, w, "opening", err.message);
-        _exit(1);
-    }
-    reads(c, b, store, w, seed);
-    ms_close(store);
-    _exit(0);
-}
-
-/* Writers that append `goal` messages each, and readers of every kind beside them. */
-static void one_round(board *b, const crowd *c, size_t writers, uint64_t goal)
-{
-    worker w[CROWD], sharing[SHARING], own[OWN];
-    pid_t pids[PROCESSES];
-    ms_store *stores[OWN];
-    ms_store *store = c->at.store;
-    bool log = c->at.kind->log;
+    enum { SHARING = 4, OWN = 2, PROCESSES = 2, SECOND = 6, CHILD = 8 };
+    worker w[CROWD], w2[OWN], r[SHARING + OWN];
+    pid_t children[PROCESSES], reading[PROCESSES];
+    ms_store *own[OWN];
     uint64_t seed = c->s.salt, sum = 0;
-    roll r;
-    for (size_t i = 0; i < PROCESSES && log; i++)
-        pids[i] = start_reader(c, b, 40 + i, seed);
+    roll all;
+    bool log = c->at.kind->log, shared = is_shared(c);
+    size_t handles = log ? OWN : 0;
+    for (size_t i = 0; i < PROCESSES && shared; i++)
+        children[i] = start(c, b, CHILD + i, appends, goal);
     set(&b->go);
-    for (size_t i = 0; i < OWN && log; i++) {
-        stores[i] = log_reader(&c->at);
-        workers_start(&own[i], 1, c, b, stores[i], 30 + i, reads, seed);
+    if (log) c->at.store = must_open(c, MS_LOG_CREATE);
+    for (size_t i = 0; i < PROCESSES && log; i++)
+        reading[i] = start_as(c, b, 40 + i, MS_LOG_READ, reads, seed);
+    workers_start(r, SHARING, c, b, c->at.store, 20, reads, seed);
+    for (size_t i = 0; i < handles; i++) {
+        own[i] = must_open(c, shared && i == 0 ? MS_LOG_WRITE : MS_LOG_READ);
+        workers_start(&r[SHARING + i], 1, c, b, own[i], 30 + i, reads, seed);
     }
-    workers_start(sharing, SHARING, c, b, store, 20, reads, seed);
-    workers_start(w, writers, c, b, store, 0, appends, goal);
+    if (shared) workers_start(w2, 2, c, b, own[0], SECOND, appends, goal);
+    workers_start(w, writers, c, b, c->at.store, 0, appends, goal);
     workers_join(w, writers);
+    if (shared) workers_join(w2, 2);
+    for (size_t i = 0; i < PROCESSES && shared; i++) wait_for(children[i], b);
     set(&b->stop);
-    workers_join(sharing, SHARING);
-    for (size_t i = 0; i < OWN && log; i++) {
-        workers_join(&own[i], 1);
-        ms_close(stores[i]);
-    }
-    for (size_t i = 0; i < PROCESSES && log; i++) wait_for(pids[i], b);
+    workers_join(r, SHARING + handles);
+    for (size_t i = 0; i < PROCESSES && log; i++) wait_for(reading[i], b);
     nothing_wrong(b);
-    memset(&r, 0, sizeof r);
-    if (!roll_read(&r, &c->s, store, b->seqs) || !roll_holds(&r, &c->s, b->acked, true))
-        fail_msg("%s", r.wrong);
-    for (size_t i = 0; i < writers; i++) sum += b->acked[i];
-    assert_int_equal(total(store), sum);
-    must_give(MS_OK, ms_selfcheck(store, NULL));
+    must_hold(c, b, c->at.store, true, &all);
+    must_give(MS_OK, ms_selfcheck(c->at.store, NULL));
+    for (size_t i = 0; i < handles; i++) ms_close(own[i]);
+    for (size_t i = 0; i < CROWD; i++) sum += b->acked[i];
+    assert_int_equal(total(c->at.store), sum);
+    if (log) log_close(&c->at);
+    if (log) must_stand(c, b, true);
+    return sum;
 }
 
 static void readers_see_order_whole_batches_and_their_snapshot(void **state)
 {
-    bool log = ((store_kind *)*state)->log;
+    static const ms_sync_mode modes[] = {MS_SYNC_NONE, MS_SYNC_EACH, MS_SYNC_EVERY};
     size_t rounds = 1 + test_scale() / 50;
-    uint64_t read = 0, written = 0, all = log ? 20000 : 4000;
-    if (test_scale() < 100) all /= 4;
+    uint64_t read = 0, written = 0;
+    if (*state == SHARED_LOG) rounds *= 2;
     for (size_t i = 0; i < rounds; i++) {
         board *b = board_new();
-        test_store s = open_large(state);
+        crowd c = crowd_open(state, i, i % 3 == 2 ? 8192 : 1000);
         size_t writers = i % 2 ? 1 : CROWD;
-        if (log) { /* segments of several sizes */
-            log_close(&s);
-            s.log.segment_size = (size_t)MS_LOG_SEGMENT_MIN << i % 5;
-            assert_int_equal(remove(s.path), 0);
-            log_open_as(&s, MS_LOG_NEW);
+        uint64_t goal = (c.at.kind->log ? 20000u : 4000u) / (test_scale() < 100 ? 4 : 1);
+        if (c.at.kind->log) { /* segments of several sizes */
+            log_close(&c.at);
+            assert_int_equal(remove(c.at.path), 0);
+            c.at.log.segment_size = (size_t)MS_LOG_SEGMENT_MIN << i % 5;
+            c.os = os_without_sync();
+            c.at.log.os = &c.os;
+        } else {
+            c.s.longest = 1000;
         }
-        crowd c = crowd_of(&s, i, log && i % 3 == 2 ? 8192 : 1000);
-        one_round(b, &c, writers, all / writers);
-        written += total(s.store);
+        if (is_shared(&c)) c.at.log.sync = modes[i % 3];
+        if (is_shared(&c)) writers = 4;
+        written += one_round(b, &c, writers, goal / (is_shared(&c) ? 20 : writers));
         read += b->read;
-        if (log) must_verify(&c, total(s.store));
-        store_close(&s);
+        store_close(&c.at);
         board_free(b);
     }
     printf("%llu messages written\n", (unsigned long long)written);
     test_tally("messages read beside a writer", read);
 }
 
-/* Two handles, two threads that write on each, one that reads on each; another process. */
-static void shared_writers_are_seen_by_readers_of_each_handle(void **state)
+
+/* ---- keys, compare and append, from several sides ---- */
+
+/* n threads do the same work on the store; on a shared log as many processes, too. */
+static crowd crowd_works(void **state, board *b, size_t n, work *does, uint64_t goal)
 {
-    static const ms_sync_mode modes[] = {MS_SYNC_NONE, MS_SYNC_EACH, MS_SYNC_EVERY};
-    (void)state;
-    for (size_t k = 0; k < 6; k++) {
-        crowd c;
-        board *b = board_new();
-        worker w[4], r[2];
-        ms_store *stores[2];
-        uint64_t goal = numbers(modes[k / 2] == MS_SYNC_EACH ? 150 : 400);
-        crowd_begin(&c, k % 2 ? MS_ENGINE_MAP : MS_ENGINE_WRITE, 600);
-        c.at.log.sync = modes[k / 2];
-        pid_t child = start(&c, b, 5, appends, goal);
-        set(&b->go);
-        for (size_t i = 0; i < 2; i++) {
-            stores[i] = must_open(&c, MS_LOG_CREATE);
-            workers_start(&w[2 * i], 2, &c, b, stores[i], 2 * i, appends, goal);
-            workers_start(&r[i], 1, &c, b, stores[i], 20 + i, reads, c.s.salt);
-        }
-        workers_join(w, 4);
-        wait_for(child, b);
-        set(&b->stop);
-        workers_join(r, 2);
-        nothing_wrong(b);
-        for (size_t i = 0; i < 2; i++) {
-            must_give(MS_OK, ms_selfcheck(stores[i], NULL));
-            ms_close(stores[i]);
-        }
-        must_stand(&c, b, true);
-        crowd_end(&c, b);
-    }
+    crowd c = crowd_open(state, 0, 100);
+    worker k[CROWD];
+    pid_t children[CROWD];
+    size_t processes = is_shared(&c) ? n : 0;
+    for (size_t i = 0; i < processes; i++) children[i] = start(&c, b, n + i, does, goal);
+    set(&b->go);
+    workers_start(k, n, &c, b, c.at.store, 0, does, goal);
+    workers_join(k, n);
+    for (size_t i = 0; i < processes; i++) wait_for(children[i], b);
+    nothing_wrong(b);
+    must_give(MS_OK, ms_selfcheck(c.at.store, NULL));
+    return c;
 }
-
-
-/* ---- keys, compare and append, from several threads ---- */
 
 static void a_key_is_stored_once_whoever_comes_first(void **state)
 {
     enum { KEYS = 200 };
-    test_store s = open_large(state);
-    crowd c = crowd_of(&s, 0, 100);
     board *b = board_new();
-    in_threads(&c, b, 8, s.store, repeats_keys, KEYS);
-    assert_int_equal(total(s.store), KEYS);
-    must_give(MS_OK, ms_selfcheck(s.store, NULL));
+    crowd c = crowd_works(state, b, 4, repeats_keys, KEYS);
+    must_have(c.at.store, KEYS);
     board_free(b);
-    store_close(&s);
+    store_close(&c.at);
 }
 
 static void compare_and_append_loses_no_step(void **state)
 {
-    test_store s = open_large(state);
-    crowd c = crowd_of(&s, 0, 100);
     board *b = board_new();
-    in_threads(&c, b, 4, s.store, counts_up, 100);
-    must_have_counted(s.store, 400);
+    crowd c = crowd_works(state, b, 4, counts_up, 100);
+    must_have_counted(c.at.store, is_shared(&c) ? 800 : 400);
     board_free(b);
-    store_close(&s);
-}
-
-
-/* ---- agents that share a memory ---- */
-
-enum { AGENTS = 10, ADDS = 50, MEMORY_READERS = 20, READS = 100 };
-
-static const char *const agents[] = {"w0", "w1", "w2", "w3", "w4",
-                                     "w5", "w6", "w7", "w8", "w9"};
-
-/* Half of the agents are in one namespace, half in another. A manager sees all. */
-static bool memory_of(ms_memory *memory, board *b, ms_store *store, size_t w, bool manager)
-{
-    static ms_str list[AGENTS];
-    for (size_t i = 0; list[AGENTS - 1].ptr == NULL && i < AGENTS; i++)
-        list[i] = ms_str_of(agents[i]);
-    ms_str space = w % 2 ? MS_STR("odd") : MS_STR("even");
-    ms_result result =
-        ms_shared_memory_init(memory, store, space, ms_str_of(agents[w % AGENTS]), list,
-                              manager ? AGENTS : 0, NULL);
-    return result == MS_OK || complain(b, w, "a memory", ms_result_text(result));
-}
-
-static void adds_to_memory(const crowd *c, board *b, ms_store *store, size_t w,
-                           uint64_t goal)
-{
-    ms_str space = w % 2 ? MS_STR("odd") : MS_STR("even");
-    ms_memory memory;
-    (void)c;
-    if (!memory_of(&memory, b, store, w, false)) return;
-    for (uint64_t i = 0; i < goal; i++) {
-        ms_envelope m = ms_observation(ms_text_n(space), ms_str_of(NULL));
-        ms_result result;
-        if (i % 10 == 9) {
-            m = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text_n(space));
-            result = ms_memory_broadcast(&memory, &m, NULL, NULL);
-        } else if (i % 10 == 8) {
-            result = test_memory_turn(&memory, MS_ROLE_USER, ms_text_n(space), NULL, NULL);
-        } else {
-            result = ms_memory_add(&memory, &m, NULL, NULL);
-        }
-        if (result != MS_OK) complain(b, w, "adding", ms_result_text(result));
-    }
-}
-
-/* A manager or a worker; a history never shrinks, nor shows another namespace. */
-static void reads_memory(const crowd *c, board *b, ms_store *store, size_t w,
-                         uint64_t goal)
-{
-    ms_str space = w % 2 ? MS_STR("odd") : MS_STR("even");
-    size_t before = 0;
-    ms_memory memory;
-    (void)c;
-    if (!memory_of(&memory, b, store, w, w % 3 == 0)) return;
-    for (uint64_t i = 0; i < goal; i++) {
-        ms_cursor it;
-        const ms_msg *msg;
-        size_t n = 0;
-        if (ms_get_history(&memory, &it, NULL) != MS_OK) {
-            complain(b, w, "a history", "it failed");
-            return;
-        }
-        for (; (msg = ms_next(&it)) != NULL; n++)
-            if (!ms_str_equal(ms_content(msg).text, space))
-                complain(b, w, "a history", "a message of another namespace");
-        if (ms_cursor_close(&it, NULL) != MS_OK) complain(b, w, "a history", "the cursor");
-        if (n < before) complain(b, w, "a history", "it shrank");
-        before = n;
-    }
-}
-
-static void agents_share_a_memory(void **state)
-{
-    test_store s = open_large(state);
-    crowd c = crowd_of(&s, 0, 100);
-    board *b = board_new();
-    worker adders[AGENTS], readers[MEMORY_READERS];
-    ms_memory first;
-    memory_of(&first, b, s.store, 0, false); /* its names are made before the threads */
-    workers_start(adders, AGENTS, &c, b, s.store, 0, adds_to_memory, ADDS);
-    workers_start(readers, MEMORY_READERS, &c, b, s.store, 0, reads_memory, READS);
-    workers_join(adders, AGENTS);
-    workers_join(readers, MEMORY_READERS);
-    nothing_wrong(b);
-    assert_int_equal(total(s.store), AGENTS * ADDS);
-    ms_query odd = query_of(MS_STR("odd"), 0);
-    assert_int_equal(count_of(s.store, &odd), AGENTS * ADDS / 2);
-    odd.views = MS_VIEW_CONVERSATION;
-    assert_int_equal(count_of(s.store, &odd), AGENTS / 2 * ADDS / 10);
-    odd.views = MS_VIEW_GLOBAL;
-    assert_int_equal(count_of(s.store, &odd), AGENTS / 2 * ADDS / 10);
-    board_free(b);
-    store_close(&s);
-}
-
-
-/* ---- edits, read while others append ---- */
-
-enum { EDITED = 200 };
-
-static void appends_beside(const crowd *c, board *b, ms_store *store, size_t w,
-                           uint64_t goal)
-{
-    ms_envelope m = ms_user_message(ms_text("beside"));
-    (void)c;
-    for (uint64_t i = 0; i < goal; i++)
-        if (ms_append(store, MS_STR("elsewhere"), &m, NULL, NULL) != MS_OK)
-            complain(b, w, "append", "failed");
-}
-
-/* Each second message is hidden, each third has another text. */
-static void reads_edited(const crowd *c, board *b, ms_store *store, size_t w,
-                         uint64_t goal)
-{
-    (void)c;
-    for (uint64_t i = 0; i < goal; i++) {
-        ms_cursor it;
-        const ms_msg *msg;
-        size_t n = 0;
-        ms_query q = query_of(MS_STR("edited"), 0);
-        if (ms_query_open(store, &q, &it, NULL) != MS_OK) {
-            complain(b, w, "edited messages", "the query failed");
-            return;
-        }
-        for (; (msg = ms_next(&it)) != NULL; n++) {
-            ms_str want = ms_seq(msg) % 3 == 0 ? MS_STR("new") : MS_STR("old");
-            if (!ms_str_equal(ms_content(msg).text, want))
-                complain(b, w, "edited messages", "another text");
-        }
-        if (ms_cursor_close(&it, NULL) != MS_OK || n != EDITED / 2)
-            complain(b, w, "edited messages", "not all that is visible");
-    }
-}
-
-static void edits_are_read_while_others_append(void **state)
-{
-    test_store s = open_large(state);
-    crowd c = crowd_of(&s, 0, 100);
-    board *b = board_new();
-    ms_envelope old = ms_user_message(ms_text("old"));
-    ms_envelope new_text = ms_user_message(ms_text("new"));
-    worker beside, readers[4];
-    for (uint64_t i = 1; i <= EDITED; i++) {
-        assert_int_equal(must_append(s.store, MS_STR("edited"), &old), i);
-        if (i % 3 == 0) must_give(MS_OK, ms_amend(s.store, i, &new_text, NULL));
-        if (i % 2 == 0) must_give(MS_OK, ms_hide(s.store, i, NULL));
-    }
-    workers_start(&beside, 1, &c, b, s.store, 0, appends_beside, EDITED * 4);
-    workers_start(readers, 4, &c, b, s.store, 1, reads_edited, 20);
-    workers_join(&beside, 1);
-    workers_join(readers, 4);
-    nothing_wrong(b);
-    board_free(b);
-    store_close(&s);
+    store_close(&c.at);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_EVERY_STORE(readers_see_order_whole_batches_and_their_snapshot),
-        cmocka_unit_test(shared_writers_are_seen_by_readers_of_each_handle),
+        IN_A_SHARED_LOG(readers_see_order_whole_batches_and_their_snapshot),
         ON_EVERY_STORE(a_key_is_stored_once_whoever_comes_first),
+        IN_A_SHARED_LOG(a_key_is_stored_once_whoever_comes_first),
         ON_EVERY_STORE(compare_and_append_loses_no_step),
-        ON_EVERY_STORE(agents_share_a_memory),
-        ON_EVERY_STORE(edits_are_read_while_others_append),
+        IN_A_SHARED_LOG(compare_and_append_loses_no_step),
     };
     scribe_page();
     test_seed();

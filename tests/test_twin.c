@@ -868,21 +868,6 @@ static void check(run *r)
     if (how == 1) ask(r);
 }
 
-/* A log of each engine in turn. */
-static ms_result open_log_shared(test_store *s, const store_options *options,
-                                 ms_error *err)
-{
-    static unsigned count;
-    s->folder = scratch_folder();
-    s->path = scratch_file(s->folder, "store.msl");
-    s->log = log_desc(s->path, options);
-    s->log.engine = count++ % 2 ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
-    s->log.segment_size = MS_LOG_SEGMENT_MIN;
-    s->log.shared = true;
-    return ms_log_open(&s->store, &s->log, err);
-}
-
-static store_kind shared_kind = {"shared log", false, false, true, false, open_log_shared};
 static store_kind sqlite_kind = {"sqlite", false, false, false, false, open_sqlite};
 
 /* The SQLite example stamps no times and sets no flags. */
@@ -941,7 +926,7 @@ typedef struct plan {
 static plan plans[] = {
     {SEQUENCES, NULL, 0, ARENA_KINDS},
     {LOGS, NULL, ARENA_KINDS, LOG_KINDS},
-    {LOGS / 3, &shared_kind, 0, 1}, /* two handles, turn by turn */
+    {LOGS / 3, SHARED_LOG, 0, 1}, /* two handles, turn by turn */
     {SEQUENCES, &sqlite_kind, 0, 1},
 #ifdef TEST_POSTGRES
     {SEQUENCES, &postgres_kind, 0, 1},
@@ -951,7 +936,7 @@ static plan plans[] = {
 static int steps_of(const plan *p, size_t i)
 {
     if (p->kind == &sqlite_kind) return i % 100 ? STEPS_SHORT : STEPS;
-    if (p->kind == &shared_kind) return i % 50 < 2 ? STEPS_LONG : STEPS;
+    if (p->kind == SHARED_LOG) return i % 50 < 2 ? STEPS_LONG : STEPS;
     if (p->kind != NULL) return i % 50 ? STEPS_SHORT : STEPS;
     if (p->first == ARENA_KINDS) return i % 100 < LOG_KINDS ? STEPS_LONG : STEPS;
     return i / ARENA_KINDS % 4 && test_scale() < 1000 ? STEPS_HALF : STEPS;
@@ -961,7 +946,7 @@ static void store_and_twin_agree(void **state)
 {
     const plan *p = (const plan *)*state;
     size_t times = test_times(p->sequences);
-    uint64_t seed = test_seed() + (p->kind == &shared_kind ? 99 : 0);
+    uint64_t seed = test_seed() + (p->kind == SHARED_LOG ? 99 : 0);
     if (p->kind == &sqlite_kind && test_scale() < 1000) times = (times + 2) / 3;
     progress.done = false;
     for (size_t i = 0; i < times; i++) {
