@@ -159,8 +159,8 @@ static void finish_redaction(subject *c, ms_store *store, const char *when)
 {
     ms_error err;
     const char *what;
-    if (diary_learn(&c->state, store) == MS_OK &&
-        ms_redact(store, c->state.items[c->state.redacted].seq, &err) != MS_OK)
+    if (history_learn(&c->state.h, store) == MS_OK &&
+        ms_redact(store, c->state.h.items[c->state.redacted].seq, &err) != MS_OK)
         fail_msg("%s: redact again: %s", when, err.message);
     if ((what = diary_differs(&c->state, store)) != NULL)
         fail_msg("%s: redacted again: %s", when, what);
@@ -392,7 +392,7 @@ static void one_kill_of_changes(subject *c, uint64_t *rng)
     pid_t child = fork_child();
     if (child == 0) {
         ms_store *store = child_open(c, &desc);
-        while (c->d.count < DIARY_MOST - 500) {
+        while (c->d.h.count < DIARY_MOST - 500) {
             child_must(c, diary_step(&c->d, store, &err), &err);
             child_reports(c, (uint64_t)c->d.steps);
         }
@@ -414,7 +414,7 @@ static void changes_stay_when_the_writer_is_killed_at_random_times(void **state)
         int before = c->d.steps;
         one_kill_of_changes(c, &rng);
         steps += (uint64_t)(c->state.steps - before);
-        if (c->state.count > 600 || c->state.n_lost > DIARY_LOST - 2) {
+        if (c->state.h.count > 600 || c->state.n_lost > DIARY_LOST - 2) {
             folder_empty(c->folder);
             diary_begin(&c->d, test_random(&rng));
         } else {

@@ -27,33 +27,13 @@
 #include "store.h"
 #include "../trip.h"
 
+/* Rather fewer are appended; notes are more. */
+#define HISTORY_MOST 64
+#include "../history.h"
+
 enum { HEAP, FIXED, LOG, LOG_MAPPED };
-enum { MOST_ITEMS = 48, MOST_STEPS = 64, PLACES = 2, FORK = 2, MOST_SLOW = 2,
-       KEYS = 3, LONGEST = 1500, FILE_ROOM = 48 << 10 };
-
-/* One message as it should be; its text follows from number, version and parts. */
-typedef struct item {
-    uint64_t seq;             /* 0: not known */
-    uint8_t place, type, agent, key; /* key: 0 none */
-    uint8_t number, version, parts, size, notes;
-    bool hidden, redacted, open, amended;
-} item;
-
-typedef struct model {
-    item items[MOST_ITEMS];
-    unsigned count, notes;
-    uint8_t facts[PLACES];    /* 0: none */
-    uint8_t numbers;
-    bool forked;              /* from the place, at the message, with its facts then */
-    uint8_t parent, parent_facts;
-    uint64_t parent_seq;
-} model;
-
-static const ms_type types[] = {MS_T_USER_MESSAGE, MS_T_ASSISTANT_MESSAGE,
-                                MS_T_OBSERVATION, MS_T_GLOBAL_OBSERVATION};
-static const char *const places[] = {"a", "b", "c"}; /* c: only by a fork */
-static const char *const agents[] = {NULL, "x"};
-static const char *const keys[] = {NULL, "k1", "k2"};
+enum { MOST_ITEMS = 48, MOST_STEPS = 64, FORK = 100, MOST_SLOW = 2,
+       FILE_ROOM = 48 << 10 };
 
 static disk drive;                   /* the log */
 static ms_os two;                    /* and a second file beside it */
@@ -64,9 +44,9 @@ static ms_arena arena;
 static uint64_t buffer[2048];
 static unsigned kind, how;
 static ms_store *store, *beside;
-static model states[MOST_STEPS + 2]; /* after each step */
+static history states[MOST_STEPS + 2]; /* after each step */
 static unsigned now, durable;        /* of them; that is surely durable */
-static model tried;                  /* what the step that is under way would make */
+static history tried;                /* what the step that is under way would make */
 static ms_stream stream;
 static int writing;                  /* the item; -1: none */
 static bool armed;                   /* a fault is to come */
@@ -254,190 +234,20 @@ static void disarm(void)
 }
 
 
-/* ---- what the store should show ---- */
+/* ---- after a step ---- */
 
-static char text_room[LONGEST + 64];
-
-static ms_str text_of(const item *e)
+static void must_be(const history *h, ms_store *of, const char *when)
 {
-    static const size_t sizes[] = {0, 30, 200, LONGEST};
-    if (e->redacted) return MS_STR("[redacted]");
-    int n = snprintf(text_room, 32, "<%u.%u>", (unsigned)e->number, (unsigned)e->version);
-    size_t used = (size_t)n, fill = sizes[e->size % 4];
-    memset(text_room + used, 'a' + e->number % 26, fill);
-    used += fill;
-    for (unsigned i = 0; i < e->parts && i < 24; i++) text_room[used++] = '+';
-    return ms_str_n(text_room, used);
-}
-
-static ms_envelope message_of(const item *e)
-{
-    ms_envelope m;
-    memset(&m, 0, sizeof m);
-    m.type = types[e->type];
-    m.content = ms_text_n(text_of(e));
-    m.agent_key = ms_str_of(agents[e->agent]);
-    m.key = ms_str_of(keys[e->key]);
-    return m;
-}
-
-static const char *item_differs(const item *e, const ms_msg *msg)
-{
-    uint32_t flags = ms_flags(msg);
-    if (e->seq != 0 && e->seq != ms_seq(msg)) return "a number";
-    if (ms_type_of(msg) != types[e->type]) return "a type";
-    if (!ms_str_equal(test_location(msg), ms_str_of(places[e->place]))) return "a place";
-    if (!ms_str_equal(test_agent_key(msg), ms_str_of(agents[e->agent])))
-        return "an agent";
-    if (!ms_str_equal(ms_content(msg).text, text_of(e))) return "a text";
-    if (((flags & MS_FLAG_UNFINISHED) != 0) != e->open) return "whether it is finished";
-    if (((flags & MS_FLAG_REDACTED) != 0) != e->redacted) return "whether it is redacted";
-    return NULL;
-}
-
-/* Which items a query is about. */
-static bool asked(const item *e, const ms_query *q)
-{
-    bool talk = (MS_BIT(types[e->type]) & MS_TYPES_CONVERSATION) != 0;
-    ms_str place = ms_str_of(places[e->place]);
-    if (e->hidden) return false;
-    if (q->location.ptr != NULL && !ms_str_equal(q->location, place)) return false;
-    if (q->views == MS_VIEW_CONVERSATION) return talk;
-    if (q->views == MS_VIEW_TEAM) return e->agent == 1;
-    return true;
-}
-
-static const char *query_differs(const model *m, ms_store *of, const ms_query *q)
-{
-    ms_cursor it;
-    const ms_msg *msg;
-    const char *what = NULL;
-    unsigned i = 0;
-    if (ms_query_open(of, q, &it, NULL) != MS_OK) return "a query that fails";
-    while (what == NULL && (msg = ms_next(&it)) != NULL) {
-        while (i < m->count && !asked(&m->items[i], q)) i++;
-        what = i < m->count ? item_differs(&m->items[i++], msg) : "a message too much";
-    }
-    while (i < m->count && !asked(&m->items[i], q)) i++;
-    if (ms_cursor_close(&it, NULL) != MS_OK && what == NULL) what = "the cursor's result";
-    return what == NULL && i < m->count ? "a message is missing" : what;
-}
-
-static const char *notes_differ(const model *m, ms_store *of)
-{
-    ms_query q;
-    ms_cursor it;
-    unsigned n = 0;
-    memset(&q, 0, sizeof q);
-    q.raw = MS_RAW_NOTES;
-    if (ms_query_open(of, &q, &it, NULL) != MS_OK) return "a query of notes that fails";
-    while (ms_next(&it) != NULL) n++;
-    if (ms_cursor_close(&it, NULL) != MS_OK) return "the cursor of notes";
-    return n != m->notes ? "the number of notes" : NULL;
-}
-
-static const char *facts_differ(const model *m, ms_store *of)
-{
-    for (unsigned i = 0; i < PLACES; i++) {
-        char want[32] = "{}";
-        ms_str facts;
-        if (m->facts[i] != 0)
-            snprintf(want, sizeof want, "{\"n\":%u}", (unsigned)m->facts[i]);
-        if (ms_location_get(of, ms_str_of(places[i]), &arena, &facts, NULL) != MS_OK)
-            return "facts that cannot be read";
-        if (!ms_str_equal(facts, ms_str_of(want))) return "other facts";
-    }
-    return NULL;
-}
-
-static bool fact_is(ms_str facts, const char *name, ms_str want)
-{
-    ms_str value;
-    if (!ms_json_member(facts, ms_str_of(name), &value)) return want.ptr == NULL;
-    return ms_str_equal(value, want);
-}
-
-/* Of the fork, in any order. */
-static const char *fork_differs(const model *m, ms_store *of)
-{
-    static const char *const parents[] = {"\"a\"", "\"b\""};
-    ms_str facts, none = {NULL, 0}, c = ms_str_of(places[FORK]);
-    char seq[24], n[8];
-    if (ms_location_get(of, c, &arena, &facts, NULL) != MS_OK)
-        return "facts of the fork that cannot be read";
-    snprintf(seq, sizeof seq, "%lu", (unsigned long)m->parent_seq);
-    snprintf(n, sizeof n, "%u", (unsigned)m->parent_facts);
-    bool same = fact_is(facts, "parent", ms_str_of(parents[m->parent])) &&
-                fact_is(facts, "parent_seq", ms_str_of(seq)) &&
-                fact_is(facts, "n", m->parent_facts != 0 ? ms_str_of(n) : none);
-    return same ? NULL : "the fork's facts";
-}
-
-static const char *totals_differ(const model *m, ms_store *of)
-{
-    ms_stat stat;
-    unsigned visible = 0;
-    for (unsigned i = 0; i < m->count; i++) visible += !m->items[i].hidden;
-    if (ms_store_stat(of, &stat, NULL) != MS_OK) return "no totals";
-    bool same = stat.messages == visible && stat.hidden == m->count - visible;
-    return same ? NULL : "the totals";
-}
-
-static const char *differs(const model *m, ms_store *of)
-{
-    static const ms_str agent = {"x", 1};
-    ms_query q;
-    memset(&q, 0, sizeof q);
-    q.arena = &arena;
-    const char *what = query_differs(m, of, &q);
-    for (unsigned i = 0; i < PLACES && what == NULL; i++) {
-        q.location = ms_str_of(places[i]);
-        q.views = i == 0 ? MS_VIEW_CONVERSATION : MS_VIEW_TEAM;
-        q.agent_keys = &agent;
-        q.n_agent_keys = 1;
-        what = query_differs(m, of, &q);
-    }
-    if (what == NULL) what = notes_differ(m, of);
-    if (what == NULL) what = facts_differ(m, of);
-    if (what == NULL && m->forked) what = fork_differs(m, of);
-    if (what == NULL) what = totals_differ(m, of);
-    ms_arena_reset(&arena);
-    return what;
-}
-
-/* Numbers that the store gave. */
-static void learn(model *m)
-{
-    ms_query q;
-    ms_cursor it;
-    const ms_msg *msg;
-    unsigned i = 0;
-    memset(&q, 0, sizeof q);
-    q.raw = MS_RAW_MESSAGES;
-    while (i < m->count && m->items[i].seq != 0) i++;
-    if (i == m->count) return;
-    q.after_seq = i > 0 ? m->items[i - 1].seq : 0;
-    if (ms_query_open(store, &q, &it, NULL) != MS_OK) fuzz_fail("a raw query fails");
-    for (; i < m->count && (msg = ms_next(&it)) != NULL; i++)
-        m->items[i].seq = ms_seq(msg);
-    if (ms_cursor_close(&it, NULL) != MS_OK || i < m->count)
-        fuzz_fail("messages have no record");
-}
-
-static void must_be(const model *m, ms_store *of, const char *when)
-{
-    const char *what = differs(m, of);
+    const char *what = history_differs(h, of, &arena);
     if (what != NULL) fuzz_fail("step %u, %s: %s differs", now, when, what);
 }
-
-
-/* ---- after a step ---- */
 
 static void took(void)
 {
     if (now < MOST_STEPS) now++;
     states[now] = tried;
-    learn(&states[now]);
+    if (history_learn(&states[now], store) != MS_OK)
+        fuzz_fail("messages have no record");
 }
 
 static void set_durable(void)
@@ -463,12 +273,12 @@ static void close_all(void)
 static void find_state(unsigned oldest, bool also_tried)
 {
     const char *what = "";
-    if (also_tried && differs(&tried, store) == NULL) {
+    if (also_tried && history_differs(&tried, store, &arena) == NULL) {
         took();
         return;
     }
     for (unsigned i = now + 1; i-- > oldest;) {
-        what = differs(&states[i], store);
+        what = history_differs(&states[i], store, &arena);
         if (what != NULL) continue;
         now = i;
         return;
@@ -516,193 +326,162 @@ static void answered(ms_result result, const char *step)
 
 /* ---- steps; each takes bytes from the program ---- */
 
-static item fresh_item(fuzz_input *in)
+/* Does a change that is to succeed. */
+static void do_change(change c)
 {
+    history_do(&tried, &c);
+    ms_result result = history_call(&tried, &c, store, &stream, NULL);
+    if (result == MS_OK && c.told != c.hides)
+        fuzz_fail("%s counts otherwise what it hides", history_word(c.what));
+    answered(result, history_word(c.what));
+}
+
+/* about: NULL, or a message of `tried`. */
+static change change_of(change_kind what, const item *about)
+{
+    change c;
+    memset(&c, 0, sizeof c);
+    c.what = what;
+    c.at = about != NULL ? (int)(about - tried.items) : -1;
+    if (about != NULL) c.place = about->place;
+    return c;
+}
+
+/* A message and its place are added to the change. */
+static item *fresh_item(fuzz_input *in, change *c)
+{
+    static const short sizes[] = {0, 30, 200, HISTORY_LONGEST};
     unsigned bits = fuzz_u8(in);
-    item e;
-    memset(&e, 0, sizeof e);
-    e.place = bits & 1;
-    e.agent = bits >> 1 & 1;
-    e.type = bits >> 2 & 3;
-    e.size = bits >> 4 & 3;
-    e.number = tried.numbers++;
+    item *e = &c->fresh[c->n_fresh++];
+    c->place = bits & 1;
+    e->agent = bits >> 1 & 1;
+    e->type = bits >> 2 & 3;
+    e->size = sizes[bits >> 4 & 3];
     return e;
 }
 
-static bool has_room(unsigned n) { return tried.count + n <= MOST_ITEMS; }
+static bool has_room(int n) { return tried.count + n <= MOST_ITEMS; }
 
 static void step_append(fuzz_input *in)
 {
-    item e = fresh_item(in);
-    if (!has_room(1)) return;
-    ms_envelope m = message_of(&e);
-    uint64_t seq = 0;
-    tried.items[tried.count++] = e;
-    answered(ms_append(store, ms_str_of(places[e.place]), &m, &seq, NULL), "append");
-    unsigned count = states[now].count;
-    if (seq != 0 && count > 0 && states[now].items[count - 1].seq != seq)
-        fuzz_fail("it told another number");
+    change c = change_of(DO_APPEND, NULL);
+    (void)fresh_item(in, &c);
+    if (has_room(1)) do_change(c);
 }
 
 static void step_batch(fuzz_input *in)
 {
-    static char rooms[4][LONGEST + 64];
-    ms_envelope batch[4];
-    unsigned n = 2 + fuzz_below(in, 3), place = fuzz_u8(in) & 1;
-    ms_append_opts opts;
+    change c = change_of(DO_APPEND, NULL);
+    int n = 2 + (int)fuzz_below(in, 3), place = fuzz_u8(in) & 1;
     if (!has_room(n)) return;
-    memset(&opts, 0, sizeof opts);
-    opts.location = ms_str_of(places[place]);
-    for (unsigned i = 0; i < n; i++) {
-        item e = fresh_item(in);
-        e.place = (uint8_t)place;
-        batch[i] = message_of(&e);
-        memcpy(rooms[i], text_room, batch[i].content.text.len);
-        batch[i].content.text.ptr = rooms[i];
-        tried.items[tried.count++] = e;
-    }
-    answered(ms_append_batch(store, batch, n, &opts, NULL), "batch");
+    while (c.n_fresh < n) (void)fresh_item(in, &c);
+    c.place = place;
+    do_change(c);
 }
 
 /* With a key: stored once, then told the first number, or refused with another text. */
 static void step_keyed(fuzz_input *in)
 {
-    item e = fresh_item(in);
+    char text[HISTORY_TEXT];
+    change c = change_of(DO_APPEND, NULL);
+    item *e = fresh_item(in, &c);
     bool same = fuzz_u8(in) & 1;
     uint64_t seq = 0;
-    const item *old = NULL;
-    e.key = (uint8_t)(1 + e.agent);
+    const item *old = tried.items, *end = old + tried.count;
+    e->key = (unsigned char)(1 + e->agent);
     if (!has_room(1)) return;
-    for (unsigned i = 0; i < tried.count && old == NULL; i++)
-        if (tried.items[i].key == e.key && tried.items[i].place == e.place)
-            old = &tried.items[i];
-    if (old == NULL) {
-        ms_envelope m = message_of(&e);
-        tried.items[tried.count++] = e;
-        answered(ms_append(store, ms_str_of(places[e.place]), &m, NULL, NULL), "keyed");
+    while (old < end && (old->key != e->key || old->place != c.place)) old++;
+    if (old == end) {
+        do_change(c);
         return;
     }
-    if (armed || old->redacted || old->open || old->amended || old->parts > 0) return;
-    e = *old;
-    if (!same) e.version = 200;
-    ms_envelope m = message_of(&e);
-    ms_result got = ms_append(store, ms_str_of(places[e.place]), &m, &seq, NULL);
+    if (armed || old->redacted || old->amended || old->parts > 0) return;
+    *e = *old;
+    if (!same) e->version = 200;
+    ms_envelope m = history_message(e, text);
+    ms_result got = ms_append(store, history_place(old->place), &m, &seq, NULL);
     if (got == MS_E_FULL && drive.size > FILE_ROOM / 2) return; /* zeros have no room */
     if (got != (same ? MS_OK : MS_E_KEY_REUSED) || (same && seq != old->seq))
         fuzz_fail("step %u: a key that is known: %s", now, ms_result_text(got));
 }
 
-/* A message that is there, perhaps hidden; NULL: none. */
-static item *any_item(fuzz_input *in)
+/* A message that is there, perhaps hidden; NULL: there is none. */
+static const item *any_item(fuzz_input *in)
 {
     unsigned which = fuzz_u8(in);
-    return tried.count > 0 ? &tried.items[which % tried.count] : NULL;
+    return tried.count > 0 ? &tried.items[which % (unsigned)tried.count] : NULL;
 }
 
 static void step_amend(fuzz_input *in)
 {
-    item *e = any_item(in);
-    if (e == NULL || e->open || e->hidden || e->redacted) return;
-    e->version++;
-    e->parts = 0;
-    e->amended = true;
-    ms_envelope m = message_of(e);
-    m.key = m.agent_key = ms_str_n(NULL, 0);
-    answered(ms_amend(store, e->seq, &m, NULL), "amend");
+    const item *e = any_item(in);
+    if (e == NULL || e->unfinished || e->hidden || e->redacted) return;
+    change c = change_of(DO_AMEND, e);
+    c.size = e->size;
+    do_change(c);
 }
 
 static void step_hide(fuzz_input *in)
 {
-    item *e = any_item(in);
+    const item *e = any_item(in);
     if (e == NULL) return;
-    if (e->hidden) {
-        ms_result got = armed ? MS_E_HIDDEN : ms_hide(store, e->seq, NULL);
-        if (got != MS_E_HIDDEN) fuzz_fail("hidden twice: %s", ms_result_text(got));
+    if (!e->hidden) {
+        do_change(change_of(DO_HIDE, e));
         return;
     }
-    e->hidden = true;
-    answered(ms_hide(store, e->seq, NULL), "hide");
+    ms_result got = armed ? MS_E_HIDDEN : ms_hide(store, e->seq, NULL);
+    if (got != MS_E_HIDDEN) fuzz_fail("hidden twice: %s", ms_result_text(got));
 }
 
 static void step_hide_range(fuzz_input *in)
 {
-    item *a = any_item(in), *b = any_item(in);
-    uint64_t hidden = 0, want = 0;
+    const item *a = any_item(in), *b = any_item(in);
     if (a == NULL) return;
-    if (a->seq > b->seq) {
-        item *c = a;
-        a = b;
-        b = c;
-    }
-    ms_str place = ms_str_of(places[a->place]);
-    for (item *e = a; e <= b; e++) {
-        if (e->place != a->place || e->hidden) continue;
-        e->hidden = true;
-        want++;
-    }
-    ms_result got = ms_hide_range(store, place, a->seq, b->seq, &hidden, NULL);
-    if (got == MS_OK && hidden != want) fuzz_fail("it counts otherwise what it hid");
-    answered(got, "hide_range");
+    change c = change_of(DO_HIDE_RANGE, a < b ? a : b);
+    c.to = (int)((a < b ? b : a) - tried.items);
+    do_change(c);
 }
 
 static void step_note(fuzz_input *in)
 {
-    item *e = any_item(in);
-    if (e == NULL || e->hidden || e->redacted) return;
-    tried.notes++;
-    e->notes++;
-    answered(ms_note(store, e->seq, MS_STR("k"), ms_text("n"), NULL), "note");
+    const item *e = any_item(in);
+    if (e != NULL && !e->hidden && !e->redacted) do_change(change_of(DO_NOTE, e));
 }
 
 static void step_facts(fuzz_input *in)
 {
-    char facts[32];
-    unsigned place = fuzz_u8(in) & 1;
-    tried.facts[place] = (uint8_t)(1 + now);
-    snprintf(facts, sizeof facts, "{\"n\":%u}", (unsigned)tried.facts[place]);
-    answered(ms_location_set(store, ms_str_of(places[place]), ms_str_of(facts), NULL),
-             "location_set");
+    change c = change_of(DO_FACTS, NULL);
+    c.place = fuzz_u8(in) & 1;
+    c.to = 1 + (int)now;
+    do_change(c);
 }
 
 static void step_redact(fuzz_input *in)
 {
-    item *e = any_item(in);
-    if (e == NULL || armed || e->open || e->hidden) return;
-    e->redacted = true;
+    const item *e = any_item(in);
+    if (e == NULL || armed || e->unfinished || e->hidden) return;
     unsigned before = now;
-    answered(ms_redact(store, e->seq, NULL), "redact");
+    do_change(change_of(DO_REDACT, e));
     if (now > before) set_durable();
 }
 
 static void step_stream(fuzz_input *in)
 {
-    ms_stream_opts opts;
-    memset(&opts, 0, sizeof opts);
-    opts.every_part = true;
-    unsigned what = fuzz_u8(in);
-    item *e = NULL;
-    if (writing >= 0 && (unsigned)writing < tried.count) e = &tried.items[writing];
+    unsigned what = fuzz_u8(in), before = now;
+    const item *e = writing >= 0 && writing < tried.count ? &tried.items[writing] : NULL;
     if (e == NULL || e->hidden || !e->open) {
+        change c = change_of(DO_BEGIN, NULL);
         if (!has_room(1)) return;
-        item fresh = fresh_item(in);
-        if (fresh.type == 0) fresh.type = 1;
-        fresh.open = true;
-        ms_envelope m = message_of(&fresh);
-        tried.items[tried.count++] = fresh;
-        writing = (int)tried.count - 1;
-        unsigned before = now;
-        ms_str place = ms_str_of(places[fresh.place]);
-        answered(ms_stream_begin(&stream, store, place, &m, &opts, NULL), "stream_begin");
+        item *fresh = fresh_item(in, &c);
+        if (fresh->type == 0) fresh->type = 1;
+        writing = tried.count;
+        do_change(c);
         if (now == before || stream.store == NULL) writing = -1;
     } else if (what & 3) {
-        if (e->parts >= 20) return;
-        e->parts++;
-        answered(ms_stream_feed(&stream, MS_STR("+"), NULL), "stream_feed");
+        if (e->parts < 20) do_change(change_of(DO_FEED, e));
     } else {
-        e->open = false;
-        ms_result result = ms_stream_end(&stream, NULL, NULL, NULL);
-        answered(result, "stream_end");
-        if (result == MS_OK) writing = -1;
+        do_change(change_of(DO_END, e));
+        if (stream.store == NULL) writing = -1;
     }
 }
 
@@ -848,43 +627,26 @@ static void step_writers(fuzz_input *in)
 static void step_rewind(fuzz_input *in)
 {
     unsigned bits = fuzz_u8(in);
-    item *e = any_item(in);
+    const item *e = any_item(in);
     if (e == NULL) return;
-    unsigned place = bits & 1 ? bits >> 1 & 1 : e->place;
-    uint64_t seq = bits & 1 ? 0 : e->seq, hidden = 0, want = 0;
-    if (seq != 0 && e->hidden) {
-        if (armed) return;
-        ms_result got = ms_rewind(store, ms_str_of(places[place]), seq, NULL, NULL);
-        if (got != MS_E_HIDDEN) fuzz_fail("back to a hidden: %s", ms_result_text(got));
+    change c = change_of(DO_REWIND, bits & 1 ? NULL : e);
+    if (bits & 1) c.place = bits >> 1 & 1;
+    if (c.at < 0 || !e->hidden) {
+        do_change(c);
         return;
     }
-    for (item *i = tried.items; i < tried.items + tried.count; i++) {
-        if (i->place != place || i->hidden || i->seq <= seq) continue;
-        i->hidden = true;
-        want++;
-    }
-    ms_result got = ms_rewind(store, ms_str_of(places[place]), seq, &hidden, NULL);
-    if (got == MS_OK && hidden != want) fuzz_fail("a rewind counts otherwise");
-    answered(got, "rewind");
+    if (armed) return;
+    ms_result got = ms_rewind(store, history_place(c.place), e->seq, NULL, NULL);
+    if (got != MS_E_HIDDEN) fuzz_fail("back to a hidden: %s", ms_result_text(got));
 }
 
-/* What the place shows up to the message goes to the fork. False: there is no room. */
-static bool forked(model *m, unsigned place, uint64_t seq)
+/* How many messages a fork at this one has. */
+static int fork_size(const item *last)
 {
-    for (unsigned i = 0, n = m->count; i < n; i++) {
-        item e = m->items[i];
-        if (e.place != place || e.hidden || e.seq > seq) continue;
-        if (m->count == MOST_ITEMS) return false;
-        e.seq = 0;
-        e.place = FORK;
-        e.notes = 0;
-        m->items[m->count++] = e;
-    }
-    m->forked = true;
-    m->parent = (uint8_t)place;
-    m->parent_seq = seq;
-    m->parent_facts = m->facts[place];
-    return true;
+    int n = 0;
+    for (const item *e = tried.items; e <= last; e++)
+        n += e->place == last->place && !e->hidden;
+    return n;
 }
 
 /* Branches off; again when a copy has left nothing of the fork is not asked for. */
@@ -893,19 +655,21 @@ static void step_fork(fuzz_input *in)
     unsigned bits = fuzz_u8(in);
     const item *e = any_item(in);
     if (e == NULL || e->place == FORK) return;
-    uint64_t seq = bits & 1 ? 0 : e->seq;
-    ms_str from = ms_str_of(places[e->place]), to = ms_str_of(places[FORK]);
+    change c = change_of(DO_FORK, e);
     bool full = false;
-    for (unsigned i = 0; i < tried.count; i++) full |= tried.items[i].place == FORK;
-    ms_result bad = seq != 0 && e->hidden ? MS_E_HIDDEN : full ? MS_E_CONFLICT : MS_OK;
-    if (bad != MS_OK) {
-        ms_result got = armed ? bad : ms_fork(store, from, seq, to, NULL, NULL);
-        if (got != bad && !(full && got == MS_E_CONFLICT))
-            fuzz_fail("step %u: a fork says %s", now, ms_result_text(got));
+    c.place = FORK;
+    c.empty = bits & 1;
+    for (int k = 0; k < tried.count; k++) full |= tried.items[k].place == FORK;
+    ms_result bad = !c.empty && e->hidden ? MS_E_HIDDEN : full ? MS_E_CONFLICT : MS_OK;
+    if (bad == MS_OK) {
+        if (tried.fork == 0 && has_room(c.empty ? 0 : fork_size(e))) do_change(c);
         return;
     }
-    if (tried.forked || !forked(&tried, e->place, seq)) return;
-    answered(ms_fork(store, from, seq, to, NULL, NULL), "fork");
+    ms_result got = armed ? bad : ms_fork(store, history_place(e->place),
+                                          c.empty ? 0 : e->seq, history_place(FORK), NULL,
+                                          NULL);
+    if (got != bad && !(full && got == MS_E_CONFLICT))
+        fuzz_fail("step %u: a fork says %s", now, ms_result_text(got));
 }
 
 /* A fault that is one of many: where, which errno; for operations of the disk. EINTR
@@ -967,17 +731,6 @@ static void step_recover(fuzz_input *in)
     open_beside();
 }
 
-/* What a copy has: no hidden messages, and no notes of them. */
-static void compacted(model *m)
-{
-    unsigned n = 0;
-    for (unsigned i = 0; i < m->count; i++) {
-        if (m->items[i].hidden) m->notes -= m->items[i].notes;
-        else m->items[n++] = m->items[i];
-    }
-    m->count = n;
-}
-
 /* Rewrites the log in its place; `from` goes on with the old one. */
 static ms_result rewrite(ms_store *from)
 {
@@ -988,7 +741,8 @@ static ms_result rewrite(ms_store *from)
     disarm();
     if (result != MS_OK) may_say(result, fault, "rewrite");
     if (result != MS_OK) return result;
-    if (report.copied != tried.count || report.notes != tried.notes)
+    if (report.copied != (uint64_t)tried.count ||
+        report.notes != (uint64_t)tried.n_notes)
         fuzz_fail("step %u: a rewrite counts otherwise what it copied", now);
     if (is_log() && !part_sure) fuzz_fail("step %u: nothing was put in place", now);
     if (now % 4 == 0) must_be(&states[now], from, "the old one");
@@ -1049,7 +803,7 @@ static void step_compact(fuzz_input *in)
 {
     unsigned bits = fuzz_u8(in), seed = fuzz_u8(in);
     ms_log_desc to = log_desc(MS_LOG_CREATE);
-    compacted(&tried);
+    history_compact(&tried);
     if (armed && trouble.at > 0) trouble.at += seed % 64;
     if (!is_log()) {
         export_log();

@@ -1,0 +1,453 @@
+/* A history: what a store should show after appends and changes that are data.
+ *
+ *     change c = {DO_HIDE};                  which change, of which message, ...
+ *     c.at = 3;
+ *     history_do(&h, &c);                    now h is what the store should be ...
+ *     history_call(&h, &c, store, &stream, &err);      ... after this call
+ *     history_differs(&h, store, &arena)     NULL: it is; else what differs
+ *
+ * A history is plain memory and is copied by assignment. The text of a message follows
+ * from its number, version and pieces, so none is kept. The functions assert nothing:
+ * child processes and fuzz targets call them, too. twin.h compares more and asserts.
+ */
+
+#ifndef HISTORY_H
+#define HISTORY_H
+
+#include "support.h"
+
+#ifndef HISTORY_MOST
+#define HISTORY_MOST 4000     /* messages; notes */
+#endif
+
+enum { HISTORY_PLACES = 3, HISTORY_GROUP = 4, HISTORY_LONGEST = 1500,
+       HISTORY_TEXT = HISTORY_LONGEST + 100 };
+
+typedef struct item {
+    uint64_t seq;             /* 0: not known */
+    int place;                /* from HISTORY_PLACES on: made by a fork */
+    int number, version;
+    short size;               /* of the text, mark and pieces aside */
+    unsigned char parts;      /* pieces */
+    unsigned char type, agent, key;
+    bool hidden, redacted, amended;
+    bool open;                /* a stream writes it, or its writer is gone */
+    bool unfinished;          /* open, recovered, or a fork of such a one */
+} item;
+
+typedef struct history {
+    item items[HISTORY_MOST];
+    struct { int at, number; } notes[HISTORY_MOST]; /* each of the message `at` */
+    int count, n_notes;
+    int numbers;              /* given to messages and notes */
+    int facts[HISTORY_PLACES]; /* 0: none */
+    int fork, parent, parent_facts; /* places of the newest fork, 0: none; facts then */
+    int forked_at;            /* the message; -1: the number below */
+    uint64_t forked_seq;
+} history;
+
+#define HISTORY_CHANGES(X)                                                     \
+    X(APPEND, append) X(AMEND, amend) X(HIDE, hide) X(HIDE_RANGE, hide_range)  \
+    X(REWIND, rewind) X(NOTE, note) X(FACTS, facts) X(REDACT, redact)          \
+    X(FORK, fork) X(BEGIN, begin) X(FEED, feed) X(END, end) X(RECOVER, recover)
+
+typedef enum change_kind {
+#define X(name, word) DO_##name,
+    HISTORY_CHANGES(X)
+#undef X
+} change_kind;
+
+typedef struct change {
+    change_kind what;
+    int at;                   /* the message; REWIND: -1 is before the first */
+    int to;                   /* HIDE_RANGE: the last one; FACTS: the value */
+    int place;                /* of APPEND, BEGIN, HIDE_RANGE, REWIND, FACTS; FORK: new */
+    bool empty;               /* FORK: before the first message, whatever `at` is */
+    short size;               /* AMEND */
+    item fresh[HISTORY_GROUP]; /* APPEND, BEGIN */
+    int n_fresh;
+    uint64_t hides, told;     /* how many should be hidden, and the store's answer */
+} change;
+
+static inline const char *history_word(change_kind what)
+{
+#define X(name, word) #word,
+    static const char *const words[] = {HISTORY_CHANGES(X)};
+#undef X
+    return words[what];
+}
+
+
+/* ---- messages ---- */
+
+static inline ms_str history_place(int place)
+{
+    static const char *const names[] = {"place_0", "place_1", "place_2"};
+    static char fork[24];
+    if (place < HISTORY_PLACES) return ms_str_of(names[place]);
+    snprintf(fork, sizeof fork, "fork_%d", place);
+    return ms_str_of(fork);
+}
+
+static inline ms_str history_agent(const item *e)
+{
+    return ms_str_of(e->agent ? "x" : NULL);
+}
+
+/* The text of a message, with a mark that no other has. */
+static inline ms_str history_text(const item *e, char text[HISTORY_TEXT])
+{
+    if (e->redacted) return MS_STR("[redacted]");
+    int n = snprintf(text, 40, "<mark %d.%d>", e->number, e->version);
+    size_t used = (size_t)n + (size_t)e->size;
+    memset(text + n, 'a' + (e->number + e->version) % 26, (size_t)e->size);
+    memset(text + used, '+', e->parts);
+    return ms_str_n(text, used + e->parts);
+}
+
+static inline ms_type history_type(const item *e)
+{
+    static const ms_type types[] = {MS_T_USER_MESSAGE, MS_T_ASSISTANT_MESSAGE,
+                                    MS_T_OBSERVATION, MS_T_GLOBAL_OBSERVATION};
+    return types[e->type];
+}
+
+static inline ms_envelope history_message(const item *e, char text[HISTORY_TEXT])
+{
+    static const char *const keys[] = {NULL, "k1", "k2"};
+    ms_envelope m;
+    memset(&m, 0, sizeof m);
+    m.type = history_type(e);
+    m.content = ms_text_n(history_text(e, text));
+    m.agent_key = history_agent(e);
+    m.key = ms_str_of(keys[e->key]);
+    return m;
+}
+
+static inline ms_str history_note(int number, char text[24])
+{
+    snprintf(text, 24, "note %d", number);
+    return ms_str_of(text);
+}
+
+
+/* ---- changes ---- */
+
+static inline void history_append(history *h, const change *c)
+{
+    for (int i = 0; i < c->n_fresh; i++) {
+        item e = c->fresh[i];
+        e.place = c->place;
+        e.number = h->numbers++;
+        e.open = e.unfinished = c->what == DO_BEGIN;
+        h->items[h->count++] = e;
+    }
+}
+
+static inline void history_hide(history *h, change *c, int from, int to)
+{
+    c->hides = 0;
+    for (item *e = &h->items[from]; e <= &h->items[to]; e++) {
+        if (e->place != c->place || e->hidden) continue;
+        e->hidden = true;
+        c->hides++;
+    }
+}
+
+/* The fork is what the place shows up to the message. */
+static inline void history_fork(history *h, const change *c)
+{
+    int place = h->items[c->at].place;
+    for (int i = 0; i <= c->at && !c->empty; i++) {
+        item e = h->items[i];
+        if (e.place != place || e.hidden) continue;
+        e.place = c->place;
+        e.seq = 0;
+        e.open = false;
+        h->items[h->count++] = e;
+    }
+    h->fork = c->place;
+    h->parent = place;
+    h->parent_facts = h->facts[place];
+    h->forked_at = c->empty ? -1 : c->at;
+    h->forked_seq = 0;
+}
+
+static inline uint64_t history_forked_seq(const history *h)
+{
+    return h->forked_at >= 0 ? h->items[h->forked_at].seq : h->forked_seq;
+}
+
+static inline void history_do(history *h, change *c)
+{
+    item *e = &h->items[c->at >= 0 ? c->at : 0];
+    switch (c->what) {
+    case DO_APPEND:
+    case DO_BEGIN: history_append(h, c); break;
+    case DO_AMEND:
+        e->version++;
+        e->size = c->size;
+        e->parts = 0;
+        e->amended = true;
+        e->unfinished = false;
+        break;
+    case DO_HIDE: e->hidden = true; break;
+    case DO_HIDE_RANGE: history_hide(h, c, c->at, c->to); break;
+    case DO_REWIND: history_hide(h, c, c->at + 1, h->count - 1); break;
+    case DO_NOTE:
+        h->notes[h->n_notes].at = c->at;
+        h->notes[h->n_notes++].number = h->numbers++;
+        break;
+    case DO_FACTS: h->facts[c->place] = c->to; break;
+    case DO_REDACT: e->redacted = true; break;
+    case DO_FORK: history_fork(h, c); break;
+    case DO_FEED: e->parts++; break;
+    case DO_END: e->unfinished = false; /* fall through */
+    case DO_RECOVER:
+        e->open = false;
+        e->amended = true;
+        break;
+    }
+}
+
+/* What a copy has: no hidden messages, and no notes of them. */
+static inline void history_compact(history *h)
+{
+    static int to[HISTORY_MOST];
+    int n = 0, notes = 0;
+    h->forked_seq = history_forked_seq(h);
+    h->forked_at = -1;
+    for (int i = 0; i < h->count; i++) {
+        to[i] = h->items[i].hidden ? -1 : n;
+        if (to[i] >= 0) h->items[n++] = h->items[i];
+    }
+    for (int i = 0; i < h->n_notes; i++) {
+        if (to[h->notes[i].at] < 0) continue;
+        h->notes[notes] = h->notes[i];
+        h->notes[notes].at = to[h->notes[i].at];
+        notes++;
+    }
+    h->count = n;
+    h->n_notes = notes;
+}
+
+
+/* ---- the same with a store: h is already as it should be after the call ---- */
+
+static inline ms_result history_call_append(history *h, const change *c, ms_store *store,
+                                            ms_error *err)
+{
+    static char texts[HISTORY_GROUP][HISTORY_TEXT];
+    ms_envelope batch[HISTORY_GROUP];
+    uint64_t seqs[HISTORY_GROUP];
+    ms_append_opts opts;
+    ms_result result;
+    item *fresh = &h->items[h->count - c->n_fresh];
+    memset(&opts, 0, sizeof opts);
+    opts.location = history_place(c->place);
+    opts.seqs = seqs;
+    for (int i = 0; i < c->n_fresh; i++) batch[i] = history_message(&fresh[i], texts[i]);
+    if (c->n_fresh == 1) result = ms_append(store, opts.location, batch, seqs, err);
+    else result = ms_append_batch(store, batch, (size_t)c->n_fresh, &opts, err);
+    for (int i = 0; result == MS_OK && i < c->n_fresh; i++) fresh[i].seq = seqs[i];
+    return result;
+}
+
+static inline ms_result history_call(history *h, change *c, ms_store *store,
+                                     ms_stream *stream, ms_error *err)
+{
+    static const ms_stream_opts every_part = {.every_part = true};
+    const item *e = &h->items[c->what == DO_BEGIN ? h->count - 1 : c->at >= 0 ? c->at : 0];
+    char text[HISTORY_TEXT], small_text[40];
+    ms_str place = history_place(c->place);
+    ms_envelope m = history_message(e, text);
+    c->told = c->hides;
+    switch (c->what) {
+    case DO_APPEND: return history_call_append(h, c, store, err);
+    case DO_AMEND:
+        m.key = m.agent_key = ms_str_of(NULL);
+        return ms_amend(store, e->seq, &m, err);
+    case DO_HIDE: return ms_hide(store, e->seq, err);
+    case DO_HIDE_RANGE:
+        return ms_hide_range(store, place, e->seq, h->items[c->to].seq, &c->told, err);
+    case DO_REWIND:
+        return ms_rewind(store, place, c->at < 0 ? 0 : e->seq, &c->told, err);
+    case DO_NOTE:
+        return ms_note(store, e->seq, MS_STR("kind"),
+                       ms_text_n(history_note(h->notes[h->n_notes - 1].number,
+                                              small_text)), err);
+    case DO_FACTS:
+        snprintf(small_text, sizeof small_text, "{\"n\":%d}", c->to);
+        return ms_location_set(store, place, ms_str_of(small_text), err);
+    case DO_REDACT: return ms_redact(store, e->seq, err);
+    case DO_FORK:
+        return ms_fork(store, history_place(h->parent), history_forked_seq(h), place,
+                       NULL, err);
+    case DO_BEGIN: return ms_stream_begin(stream, store, place, &m, &every_part, err);
+    case DO_FEED: return ms_stream_feed(stream, MS_STR("+"), err);
+    case DO_END: return ms_stream_end(stream, NULL, NULL, err);
+    case DO_RECOVER: return ms_stream_recover(store, e->seq, NULL, err);
+    }
+    return MS_E_ARGUMENT;
+}
+
+/* Learns the numbers that the store gave. */
+static inline ms_result history_learn(history *h, ms_store *store)
+{
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    int i = h->count;
+    memset(&q, 0, sizeof q);
+    while (i > 0 && h->items[i - 1].seq == 0) i--;
+    if (i == h->count) return MS_OK;
+    q.raw = MS_RAW_MESSAGES;
+    q.after_seq = i > 0 ? h->items[i - 1].seq : 0;
+    ms_result result = ms_query_open(store, &q, &it, NULL);
+    if (result != MS_OK) return result;
+    while (i < h->count && (msg = ms_next(&it)) != NULL) h->items[i++].seq = ms_seq(msg);
+    result = ms_cursor_close(&it, NULL);
+    return result == MS_OK && i < h->count ? MS_E_NOT_FOUND : result;
+}
+
+
+/* ---- does a store show it? ---- */
+
+static inline const char *history_item_differs(const item *e, const ms_msg *msg)
+{
+    char text[HISTORY_TEXT];
+    uint32_t flags = ms_flags(msg);
+    if (e->seq != 0 && e->seq != ms_seq(msg)) return "a number";
+    if (ms_type_of(msg) != history_type(e)) return "a type";
+    if (!ms_str_equal(test_location(msg), history_place(e->place))) return "a place";
+    if (!ms_str_equal(test_agent_key(msg), history_agent(e))) return "an agent";
+    if (!ms_str_equal(ms_content(msg).text, history_text(e, text))) return "a text";
+    if (((flags & MS_FLAG_REDACTED) != 0) != e->redacted) return "whether it is redacted";
+    if (e->redacted) return NULL;
+    if (((flags & MS_FLAG_AMENDED) != 0) != e->amended) return "whether it is amended";
+    if (((flags & MS_FLAG_UNFINISHED) != 0) != e->unfinished)
+        return "whether it is finished";
+    return NULL;
+}
+
+/* Is a query about this message? */
+static inline bool history_asks(const item *e, const ms_query *q)
+{
+    if (e->hidden) return false;
+    if (q->location.ptr != NULL && !ms_str_equal(q->location, history_place(e->place)))
+        return false;
+    if (q->views == MS_VIEW_CONVERSATION)
+        return (MS_BIT(history_type(e)) & MS_TYPES_CONVERSATION) != 0;
+    return q->views != MS_VIEW_TEAM || e->agent == 1;
+}
+
+static inline const char *history_query_differs(const history *h, ms_store *store,
+                                                const ms_query *q)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    const char *what = NULL;
+    int i = 0;
+    if (ms_query_open(store, q, &it, NULL) != MS_OK) return "a query that fails";
+    while (what == NULL && (msg = ms_next(&it)) != NULL) {
+        while (i < h->count && !history_asks(&h->items[i], q)) i++;
+        what = i < h->count ? history_item_differs(&h->items[i++], msg)
+                            : "a message too much";
+    }
+    while (i < h->count && !history_asks(&h->items[i], q)) i++;
+    if (ms_cursor_close(&it, NULL) != MS_OK && what == NULL) what = "the cursor's result";
+    return what == NULL && i < h->count ? "a message is missing" : what;
+}
+
+/* Notes of redacted messages are erased. */
+static inline const char *history_notes_differ(const history *h, ms_store *store)
+{
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    char text[24];
+    int n = 0;
+    bool same = true;
+    memset(&q, 0, sizeof q);
+    q.raw = MS_RAW_NOTES;
+    if (ms_query_open(store, &q, &it, NULL) != MS_OK) return "a query of notes that fails";
+    for (; same && (msg = ms_next(&it)) != NULL; n++) {
+        ms_str is = ms_content(msg).text;
+        same = n < h->n_notes &&
+               (h->items[h->notes[n].at].redacted
+                    ? is.len > 0 && is.ptr[0] == '['
+                    : ms_str_equal(is, history_note(h->notes[n].number, text)));
+    }
+    if (ms_cursor_close(&it, NULL) != MS_OK) return "the notes' cursor";
+    return same && n == h->n_notes ? NULL : "a note";
+}
+
+static inline bool history_fact_is(ms_str facts, const char *name, const char *want)
+{
+    ms_str value;
+    if (!ms_json_member(facts, ms_str_of(name), &value)) return want == NULL;
+    return ms_str_equal(value, ms_str_of(want));
+}
+
+/* The facts of each place; of the newest fork, whose members are in any order. */
+static inline const char *history_facts_differ(const history *h, ms_store *store,
+                                               ms_arena *arena)
+{
+    char n[24], seq[24], parent[24];
+    ms_str facts;
+    for (int i = 0; i < HISTORY_PLACES; i++) {
+        snprintf(n, sizeof n, h->facts[i] != 0 ? "{\"n\":%d}" : "{}", h->facts[i]);
+        if (ms_location_get(store, history_place(i), arena, &facts, NULL) != MS_OK)
+            return "facts that cannot be read";
+        if (!ms_str_equal(facts, ms_str_of(n))) return "other facts";
+    }
+    if (h->fork == 0) return NULL;
+    if (ms_location_get(store, history_place(h->fork), arena, &facts, NULL) != MS_OK)
+        return "facts of the fork that cannot be read";
+    snprintf(n, sizeof n, "%d", h->parent_facts);
+    snprintf(seq, sizeof seq, "%lu", (unsigned long)history_forked_seq(h));
+    snprintf(parent, sizeof parent, "\"%s\"", history_place(h->parent).ptr);
+    bool known = h->forked_at < 0 || history_forked_seq(h) != 0;
+    bool same = history_fact_is(facts, "parent", parent) &&
+                (!known || history_fact_is(facts, "parent_seq", seq)) &&
+                history_fact_is(facts, "n", h->parent_facts != 0 ? n : NULL);
+    return same ? NULL : "the fork's facts";
+}
+
+static inline const char *history_totals_differ(const history *h, ms_store *store)
+{
+    ms_stat stat;
+    int hidden = 0;
+    for (int i = 0; i < h->count; i++) hidden += h->items[i].hidden;
+    if (ms_store_stat(store, &stat, NULL) != MS_OK) return "no totals";
+    bool same = stat.messages == (uint64_t)(h->count - hidden) &&
+                stat.hidden == (uint64_t)hidden;
+    return same ? NULL : "the totals";
+}
+
+/* Everything in order, the conversation of one place and an agent of another, notes,
+ * facts and totals. Resets the arena. */
+static inline const char *history_differs(const history *h, ms_store *store,
+                                          ms_arena *arena)
+{
+    static const ms_str agent = {"x", 1};
+    static const unsigned views[] = {MS_VIEW_CONVERSATION, MS_VIEW_TEAM};
+    ms_query q;
+    memset(&q, 0, sizeof q);
+    q.arena = arena;
+    q.agent_keys = &agent;
+    q.n_agent_keys = 1;
+    const char *what = history_query_differs(h, store, &q);
+    for (int i = 0; i < 2 && what == NULL; i++) {
+        q.location = history_place(i);
+        q.views = views[i];
+        what = history_query_differs(h, store, &q);
+    }
+    if (what == NULL) what = history_notes_differ(h, store);
+    if (what == NULL) what = history_facts_differ(h, store, arena);
+    if (what == NULL) what = history_totals_differ(h, store);
+    ms_arena_reset(arena);
+    return what;
+}
+
+#endif /* HISTORY_H */
