@@ -39,25 +39,36 @@ typedef struct text {
     size_t part[PARTS + 1];   /* where each begins, and the end */
 } text;
 
-/* Long ones are shown by their beginning, length and checksum. */
-static void text_add(text *t, ms_str s)
+static void text_copy(text *to, const text *from)
 {
-    char rest[32] = "";
-    size_t len = s.len < LONG_TEXT ? s.len : LONG_TEXT;
-    if (len < s.len)
-        snprintf(rest, sizeof rest, "..%zu %08x", s.len,
-                 file_crc(0, (const unsigned char *)s.ptr, s.len));
-    if (len + sizeof rest > TEXT_MOST - t->len) fail_msg("the store shows too much");
-    if (len > 0) memcpy(t->bytes + t->len, s.ptr, len);
+    memcpy(to->bytes, from->bytes, from->len);
+    memcpy(to->part, from->part, sizeof to->part);
+    to->len = from->len;
+}
+
+static void text_put(text *t, const char *bytes, size_t len)
+{
+    if (len + 1 > TEXT_MOST - t->len) fail_msg("the store shows too much");
+    if (len > 0) memcpy(t->bytes + t->len, bytes, len);
     t->len += len;
-    t->len += (size_t)snprintf(t->bytes + t->len, sizeof rest, "%s|", rest);
+    t->bytes[t->len++] = '|';
 }
 
 static void text_number(text *t, uint64_t n)
 {
-    char digits[24];
-    snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
-    text_add(t, ms_str_of(digits));
+    char digits[24], *first = digits + sizeof digits;
+    do *--first = (char)('0' + n % 10);
+    while ((n /= 10) != 0);
+    text_put(t, first, (size_t)(digits + sizeof digits - first));
+}
+
+/* Long ones are shown by their beginning, length and checksum. */
+static void text_add(text *t, ms_str s)
+{
+    text_put(t, s.ptr, s.len < LONG_TEXT ? s.len : LONG_TEXT);
+    if (s.len <= LONG_TEXT) return;
+    text_number(t, s.len);
+    text_number(t, ms__crc32c(0, (const unsigned char *)s.ptr, s.len));
 }
 
 /* Are the parts from one on, before another, the same? */
@@ -186,6 +197,7 @@ typedef struct world {
     bool image;               /* a single operation on an image */
     bool damaged;             /* whose index is damaged */
     bool learning;            /* the run without faults */
+    bool leftover;            /* a file may be left that could not be removed */
     uint64_t seq[NAMES];      /* numbers, as that run has learned them */
     uint64_t seen[STEPS_MOST]; /* messages that the step has read */
     text *after[STEPS_MOST];  /* what is shown after each step */
@@ -282,6 +294,7 @@ static ms_result do_close(world *w, ms_error *err)
     (void)err;
     ms_close(w->log);
     w->log = NULL;
+    w->t.all_hit = 0;
     return MS_OK;
 }
 

@@ -7,8 +7,7 @@
  *   - Functions that need memory and no store: formats, shortening, JSON. Projection is
  *     in test_project_hostile.
  *
- * At MS_TEST_SCALE=100 each allocation of the script fails, and of those that fail with
- * all after them every third; at 1000 all do.
+ * From MS_TEST_SCALE=100 on each allocation of the script fails.
  */
 
 #define _GNU_SOURCE

@@ -9,7 +9,7 @@
  *     all that was durable is there.
  *   - Answers of the system that a single call brings about.
  *
- * At MS_TEST_SCALE=100 one error in turn for each call, every tenth number of free pages,
+ * At MS_TEST_SCALE=100 each call fails with one error, every fifth number of free pages,
  * 700 compound faults; at 1000 every error for every call, 10,000 compound faults.
  */
 
@@ -29,17 +29,18 @@ static uint64_t compound_faults;
 
 enum { PAGES = 256, PAGE = 4096 };
 
-/* A file system, or a process, that has no more room while the limit is on. */
+/* A file system of 1 MiB that leaves so many pages free, or a process whose files may have
+ * so many bytes, while the limit is on. */
 typedef struct limit {
     void (*set)(const struct limit *l, bool on);
     char path[340], other[340];
-    size_t pages;             /* that stay free */
-    rlim_t size;              /* of the largest file */
-    bool enough;              /* for an empty log */
+    size_t room;
+    size_t enough;            /* that much room takes an empty log */
+    uint64_t more;            /* messages that fit after the last limit */
     char when[80];
 } limit;
 
-/* Leaves so many pages free, none where a log stands there already and takes more. */
+/* No page is free where a log stands there already and takes more. */
 static void limit_pages(const limit *l, bool on)
 {
     static const char page[PAGE];
@@ -47,7 +48,7 @@ static void limit_pages(const limit *l, bool on)
     if (!on) return;
     int fd = open(l->other, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (fd < 0) abort();
-    for (size_t i = 0; i < PAGES - l->pages; i++)
+    for (size_t i = 0; i < PAGES - l->room; i++)
         if (write(fd, page, PAGE) != PAGE) {
             if (errno != ENOSPC) abort();
             break;
@@ -61,7 +62,7 @@ static void limit_size(const limit *l, bool on)
     struct rlimit now;
     fflush(stdout);
     getrlimit(RLIMIT_FSIZE, &now);
-    now.rlim_cur = on ? l->size : now.rlim_max;
+    now.rlim_cur = on ? l->room : now.rlim_max;
     if (setrlimit(RLIMIT_FSIZE, &now) != 0) abort();
 }
 
@@ -129,37 +130,45 @@ static void append_until_full(const scribe *s, ms_store *store, uint64_t *last,
     if (result == MS_OK) fail_msg("%s: it is never full", l->when);
 }
 
-/* Up to the limit, then on without it. */
-static void one_limit(const limit *l, ms_log_desc desc)
+/* A log of which an empty one may need more room than the limit leaves. */
+static ms_store *open_limited(const limit *l, const ms_log_desc *desc)
 {
-    scribe s = {test_seed() + l->pages + l->size, 6000};
     ms_store *store;
     ms_error err;
-    uint64_t last = 0;
-    desc.path = l->path;
     l->set(l, true);
-    ms_result result = ms_log_open(&store, &desc, &err);
-    if (result != MS_OK) {
-        l->set(l, false);
-        if (!is_full(result, &err)) fail_msg("%s: open: %s", l->when, err.message);
-        if (l->enough) fail_msg("%s are not enough for an empty log", l->when);
-        assert_null(store);
-        if (ms_log_open(&store, &desc, &err) != MS_OK)
-            fail_msg("%s, then open with room: %s", l->when, err.message);
-        l->set(l, true);
-    }
-    append_until_full(&s, store, &last, l);
-    must_hold(&s, store, l, last);
+    ms_result result = ms_log_open(&store, desc, &err);
+    if (result == MS_OK) return store;
     l->set(l, false);
-    for (uint64_t full = last; last < full + 60;) {
+    assert_null(store);
+    if (!is_full(result, &err)) fail_msg("%s: open: %s", l->when, err.message);
+    if (l->room >= l->enough) fail_msg("%s are not enough for an empty log", l->when);
+    if (ms_log_open(&store, desc, &err) != MS_OK)
+        fail_msg("%s, then open with room: %s", l->when, err.message);
+    return store;
+}
+
+/* A log grows from one limit to the next, at last without any. */
+static void grow(limit *l, const ms_log_desc *desc, size_t first, size_t step, size_t end)
+{
+    scribe s = {test_seed() + first, 6000};
+    ms_store *store = NULL;
+    uint64_t last = 0;
+    for (l->room = first; l->room < end; l->room += step) {
+        snprintf(l->when, sizeof l->when, "%zu free pages, or bytes of a file", l->room);
+        if (store == NULL) store = open_limited(l, desc);
+        l->set(l, true);
+        append_until_full(&s, store, &last, l);
+        must_hold(&s, store, l, last);
+    }
+    l->set(l, false);
+    for (uint64_t full = last; last < full + l->more;) {
         size_t count;
+        ms_error err;
         if (scribe_append(&s, store, last + 1, NULL, &count, &err) != MS_OK)
             fail_msg("%s, then append with room: %s", l->when, err.message);
         last += count;
-        if (l->pages > 200) break;
     }
-    must_hold(&s, store, l, last);
-    if (l->pages % 3 != 0) assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    if (first % 3 != 0) assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
     ms_close(store);
     must_hold(&s, NULL, l, last);
     unlink(l->path);
@@ -167,11 +176,30 @@ static void one_limit(const limit *l, ms_log_desc desc)
 
 static ms_log_engine engines[] = {MS_ENGINE_MAP, MS_ENGINE_WRITE};
 
-static void limit_init(limit *l, const char *folder)
+/* Every step-th limit, by logs that meet every eighth of them. */
+static void grow_to_limits(limit *l, ms_log_engine engine, const ms_os *os, size_t step,
+                           size_t end)
 {
-    memset(l, 0, sizeof *l);
-    snprintf(l->path, sizeof l->path, "%s/log.msl", folder);
-    snprintf(l->other, sizeof l->other, "%s/other", folder);
+    enum { LOGS = 8 };
+    ms_log_desc desc = plain_desc(l->path, engine);
+    desc.os = os;
+    for (size_t i = 0; i < LOGS && test_seed() % step + i * step < end; i++) {
+        desc.sync = i % 2 == 0 ? MS_SYNC_NONE : MS_SYNC_EACH;
+        grow(l, &desc, test_seed() % step + i * step, LOGS * step, end);
+    }
+}
+
+static limit limit_in(const char *folder, void (*set)(const limit *l, bool on),
+                      size_t enough, uint64_t more)
+{
+    limit l;
+    memset(&l, 0, sizeof l);
+    snprintf(l.path, sizeof l.path, "%s/log.msl", folder);
+    snprintf(l.other, sizeof l.other, "%s/other", folder);
+    l.set = set;
+    l.enough = enough;
+    l.more = more;
+    return l;
 }
 
 static size_t one_in(size_t all)
@@ -182,10 +210,7 @@ static size_t one_in(size_t all)
 static void append_is_whole_or_refused_when_the_file_system_is_full(void **state)
 {
     char folder[300];
-    limit l;
-    ms_log_desc desc = plain_desc(NULL, *(const ms_log_engine *)*state);
     folder_make(folder, sizeof folder);
-    limit_init(&l, folder);
     if (unshare(CLONE_NEWNS) != 0 ||
         mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("none", folder, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m") != 0) {
@@ -193,17 +218,8 @@ static void append_is_whole_or_refused_when_the_file_system_is_full(void **state
         folder_remove(folder);
         skip();
     }
-    l.set = limit_pages;
-    size_t stride = one_in(10);
-    l.pages = test_seed() % (stride < PAGES ? stride : PAGES);
-    for (; l.pages < PAGES; l.pages += stride) {
-        snprintf(l.when, sizeof l.when, "%zu free pages", l.pages);
-        l.enough = l.pages > 64;
-        desc.sync = MS_SYNC_NONE;
-        one_limit(&l, desc);
-        desc.sync = MS_SYNC_EACH;
-        one_limit(&l, desc);
-    }
+    limit l = limit_in(folder, limit_pages, 65, 1);
+    grow_to_limits(&l, *(const ms_log_engine *)*state, NULL, (one_in(10) + 1) / 2, PAGES);
     umount(folder);
     folder_remove(folder);
 }
@@ -211,19 +227,11 @@ static void append_is_whole_or_refused_when_the_file_system_is_full(void **state
 static void append_is_whole_or_refused_when_a_file_may_not_grow(void **state)
 {
     char folder[300];
-    limit l;
     const ms_os os = os_without_sync();
-    ms_log_desc desc = plain_desc(NULL, *(const ms_log_engine *)*state);
     folder_make(folder, sizeof folder);
-    limit_init(&l, folder);
-    desc.os = &os;
-    l.set = limit_size;
+    limit l = limit_in(folder, limit_size, 65 * PAGE, 60);
     signal(SIGXFSZ, SIG_IGN);
-    for (; l.size < 600000; l.size += 1000 + (rlim_t)one_in(700)) {
-        snprintf(l.when, sizeof l.when, "files of up to %llu bytes",
-                 (unsigned long long)l.size);
-        one_limit(&l, desc);
-    }
+    grow_to_limits(&l, *(const ms_log_engine *)*state, &os, 1000 + one_in(700), 600000);
     signal(SIGXFSZ, SIG_DFL);
     folder_remove(folder);
 }
@@ -341,8 +349,8 @@ static void wreck_check(wreck *k)
 
 static void one_wreck(wreck *k, size_t i)
 {
-    static const mode call = {"", false, TRIP_FAIL, TRIP_ALL, false, 0, 0};
-    static const mode memory = {"", true, TRIP_NONE, 0, false, 0, 0};
+    static const mode call = {"", false, TRIP_FAIL, TRIP_ALL, false, 0};
+    static const mode memory = {"", true, TRIP_NONE, 0, false, 0};
     world *w = k->w;
     world_reset(w);
     w->engine = test_one_in(&k->rng, 2) ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
@@ -352,7 +360,7 @@ static void one_wreck(wreck *k, size_t i)
     wreck_crash(k);
     mode m = test_one_in(&k->rng, 3) ? memory : call;
     m.from = test_one_in(&k->rng, 2);
-    arm(w, &m, 1 + test_below(&k->rng, m.memory ? 12 : 24));
+    arm(w, &m, 1 + test_below(&k->rng, m.memory ? 12 : 24), test_random(&k->rng));
     snprintf(w->when, sizeof w->when, "%s, number %zu, errno %d at call %llu%s, "
              "allocation %zu", crash_names[k->crash], i, w->t.code,
              (unsigned long long)w->t.at, m.from ? " on" : "", w->heap.fail_at);
