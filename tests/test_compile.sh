@@ -1,18 +1,12 @@
 #!/usr/bin/env bash
 # Compiles msgstore.h with several compilers, as C and as C++, in each configuration, for
-# other processors, and beside stb_ds in the same program. No warning is allowed. Each
-# compiler builds the library once, and each configuration is built once, by the compiler
-# that is quickest at it: such a build calls into the library and is linked and run, but
-# for Windows, where it is linked, and for processors whose programs cannot run here.
-# Others look at the configuration only (-fsyntax-only), which tells every error and every
-# warning but those of data flow: at a switch g++, beside the quickest one of C.
+# other processors, and beside stb_ds in the same program. No warning is allowed. Four
+# compilers make an object of the library. The quickest one of C builds each configuration,
+# runs it and looks for symbols that a switch takes away. Others look at a configuration
+# (-fsyntax-only), which tells all errors and warnings but those of data flow.
 #
-# With MS_TEST_SCALE from 1000 on every compiler builds every configuration, and the
-# library is compiled with -O3, too: a job of `make torture`.
-#
-# Below 100, as in `make check`, each compiler builds the library, and each switch is tried
-# alone, as C. Left out are newer languages, the other orders of includes, other features of
-# the system, stb_ds in the same file, and clang++.
+# MS_TEST_SCALE says how much: below 100, as in `make check`, what stands at level 1; from
+# 1000 on, as in `make torture`, all levels, and each look compiles to an object.
 #
 # Prints "ok NAME", "skip NAME: reason" or "FAIL NAME: reason" a line, and in the end
 # "tally: compiled configurations N".
@@ -24,288 +18,167 @@ rm -rf "$out"
 mkdir -p "$out/no_stb"
 # With this folder in front, a build that includes stb_ds.h fails.
 echo '#error "stb_ds.h was included"' >"$out/no_stb/stb_ds.h"
-
+no_stb="-isystem $out/no_stb"
 stb=$(sh tools/setup.sh stb)
-warn='-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual'
-warn="$warn -Werror"
-warn_c="$warn -Wstrict-prototypes"
+warn='-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual -Werror'
 n=0
-all=
-few=
-[ "${MS_TEST_SCALE:-100}" -lt 1000 ] || all=yes
-[ "${MS_TEST_SCALE:-100}" -ge 100 ] || few=yes
-
-# left_out NAME: is it not among the few checks of a quick look?
-left_out()
-{
-    [ -n "$few" ] || return 1
-    case $1 in
-    *_system_headers | *_SYSTEM_FIRST | *_SYSTEM_LAST | *in_the_same_file* | clang++_*) ;;
-    *_c11 | *_c17 | *_c++17 | windows_c++11 | compiled_for_i386 | MSGSTORE_*_g++) ;;
-    without_asserts_* | large_files_* | small_program | windows_*NO_LOG | *_STB_DS) ;;
-    store_part_is_small) ;;
-    *) return 1 ;;
-    esac
-}
-
-# check NAME: takes a script from standard input, to be run later. It works in $dir, a
-# folder of its own; the first error line of its output is the reason when it fails.
-check()
-{
-    if left_out "$1"; then
-        cat >/dev/null
-        return
-    fi
-    n=$((n + 1))
-    local file
-    file=$out/$(printf '%03d' $n)_$1
-    mkdir -p "$file.dir"
-    { echo "set -e; dir=$file.dir; src=$src"; cat; } >"$file.sh"
-}
-
-# The implementation, compiled once for several checks. That it compiles without warnings
-# is the first thing looked at: a check that needs it fails where it does not.
-prepared()
-{
-    local object=$out/$1.o
-    shift
-    $* $stb -c "$src/implementation.c" -o "$object" >"$object.log" 2>&1 || rm -f "$object"
-}
+level=2
+looks=-fsyntax-only
+[ "${MS_TEST_SCALE:-100}" -ge 100 ] || level=1
+[ "${MS_TEST_SCALE:-100}" -lt 1000 ] || { level=3 && looks='-c -o $dir/look.o'; }
 
 have()
 {
     command -v "${1%% *}" >/dev/null 2>&1
 }
 
+# at LEVEL COMMAND...: from that level on.
+at()
+{
+    [ "$level" -lt "$1" ] || "${@:2}"
+}
 
-have gcc && prepared gcc gcc -std=c99 $warn_c &
-have clang && prepared clang clang -std=c99 $warn_c &
-have g++ && prepared g++ g++ -std=c++11 $warn -x c++ &
-have x86_64-w64-mingw32-gcc && prepared mingw x86_64-w64-mingw32-gcc -std=c99 $warn_c &
+# check NAME: takes a script from standard input, to be run later. It works in $dir, a
+# folder of its own; the first error line of its output is the reason when it fails.
+check()
+{
+    local file
+    n=$((n + 1))
+    file=$out/$(printf '%03d' $n)_${1// /_}
+    mkdir -p "$file.dir"
+    { echo "set -e; dir=$file.dir; src=$src"; cat; } >"$file.sh"
+}
+
+# look NAME COMPILER SOURCE...: does each source compile without a warning?
+look()
+{
+    if ! have "$2"; then echo "skip $1: no ${2%% *}"; return; fi
+    check "$1" < <(printf "$2 $looks \$src/%s.c\n" "${@:3}")
+}
+
+# build NAME COMPILER SOURCE [LINKED [PATTERN]]: builds and runs a program. PATTERN must not
+# occur among the symbols of the source's object.
+build()
+{
+    if ! have "$2"; then echo "skip $1: no ${2%% *}"; return; fi
+    check "$1" <<END
+$2 -c \$src/$3.c -o \$dir/it.o
+${2%% *} \$dir/it.o ${4:--pthread} -o \$dir/it
+\$dir/it \$dir/use.msl
+nm \$dir/it.o >\$dir/names
+! grep -E '${5:- nothing }' \$dir/names
+END
+}
+
+# library NAME COMPILER: an object of the library, for several checks. That it compiles
+# without warnings is the first thing looked at.
+library()
+{
+    have "$2" || return
+    $2 $stb -c $src/implementation.c -o "$out/$1.o" >"$out/$1.log" 2>&1 &
+    check "library_$1" <<<"cat $out/$1.log; [ -f $out/$1.o ]"
+}
+
+c99="-std=c99 $warn -Wstrict-prototypes"
+cpp11="-std=c++11 $warn -x c++"
+mingw=x86_64-w64-mingw32
+library gcc "gcc $c99"
+library clang "clang $c99"
+library g++ "g++ $cpp11"
+library mingw "$mingw-gcc $c99"
 wait
 
 # gcc spends most of its time of looking on this warning: having it above is enough.
-warn="$warn -Wno-misleading-indentation"
-warn_c="$warn_c -Wno-misleading-indentation"
-
-# The compilers that build a configuration; all others look at it. clang is quicker.
-c_quick=gcc cpp_quick=g++
-if have clang; then c_quick=clang; fi
-if have clang++; then cpp_quick=clang++; fi
-
-# builds COMPILER: is a configuration built by this compiler, or looked at?
-builds()
-{
-    [ -n "$all" ] || [ "$1" = $c_quick ] || [ "$1" = $cpp_quick ]
-}
+c99="$c99 -Wno-misleading-indentation"
+cpp11="$cpp11 -Wno-misleading-indentation"
+quick=gcc
+if have clang; then quick=clang; fi
+c="$quick $c99"
 
 
-# ---- Compilers and languages: implementation, a user of it, both after system headers.
+# ---- Compilers and languages: a user of the library, in C and in C++; system headers.
 
-for language in gcc:c99 gcc:c17 clang:c99 ${all:+gcc:c11 clang:c11 clang:c17} \
-    g++:c++11 ${all:+g++:c++17} clang++:c++11 clang++:c++17; do
-    compiler=${language%%:*}
-    standard=${language#*:}
-    flags="$warn_c"
-    case $standard in c++*) flags="$warn -x c++" ;; esac
-    if ! have "$compiler"; then
-        echo "skip ${compiler}_$standard: no $compiler"
-        continue
-    fi
-    case $standard in
-    c11 | c17 | c++17) # looked at only; single.c has the implementation in it
-        check "${compiler}_$standard" <<END
-$compiler -std=$standard $flags $stb -fsyntax-only -DSYSTEM_FIRST \$src/single.c
-$compiler -std=$standard $flags -fsyntax-only \$src/user.c
-END
-        continue
-        ;;
+user="-pthread"
+for name in gcc clang g++; do
+    [ ! -f "$out/$name.o" ] || user="$out/$name.o -pthread"
+    case $name in
+    g++) build user_g++ "g++ $cpp11" user "$user" ;;
+    *) build "user_$name" "$name $c99" user "$user" ;;
     esac
-    check "${compiler}_$standard" <<END
-if [ -f $out/$compiler.o.log ]; then # made above
-    cat $out/$compiler.o.log
-    cp $out/$compiler.o \$dir/implementation.o
-else
-    $compiler -std=$standard $flags $stb -c \$src/implementation.c \
-        -o \$dir/implementation.o
-fi
-$compiler -std=$standard $flags -c \$src/user.c -o \$dir/user.o
-$compiler \$dir/user.o \$dir/implementation.o -pthread -o \$dir/user
-\$dir/user \$dir/use.msl
-END
-    if ! builds "$compiler"; then
-        check "${compiler}_${standard}_system_headers" <<END
-$compiler -std=$standard $flags $stb -DSYSTEM_FIRST -fsyntax-only \$src/single.c
-$compiler -std=$standard $flags -DSYSTEM_FIRST -fsyntax-only \$src/user.c
-END
-        continue
-    fi
-    check "${compiler}_${standard}_system_headers" <<END
-$compiler -std=$standard $flags $stb -DSYSTEM_FIRST \$src/single.c \
-    -pthread -o \$dir/single
-$compiler -std=$standard $flags -DSYSTEM_FIRST -c \$src/user.c -o \$dir/user.o
-\$dir/single \$dir/use.msl
-END
 done
-
-# The warnings of -O2 come from the tests' own object.
-check without_asserts_gcc <<END
-gcc -std=c99 ${all:+-O3} -DNDEBUG $warn_c $stb \$src/single.c -pthread -o \$dir/single
-\$dir/single \$dir/use.msl
-END
-
-# What system headers declare depends on these; ours must do with whatever it is. The
-# compiler does not matter.
-for feature in -std=gnu11 '-std=c99 -D_GNU_SOURCE' '-std=c99 -D_POSIX_C_SOURCE=200809L' \
-    '-std=c99 -D_XOPEN_SOURCE=700' '-std=gnu99 -D_FILE_OFFSET_BITS=64'; do
-    for first in ${all:+-DSYSTEM_LAST} -DSYSTEM_FIRST; do
-        name=${feature#*-D}
-        check "with_${name#-std=}_${first#-D}" <<END
-$c_quick $feature $first $warn_c $stb -fsyntax-only \$src/single.c
-END
-    done
+build c_implementation_c++_user "g++ $cpp11" user "$out/gcc.o -pthread"
+build c++_implementation_c_user "gcc $c99" user "-lstdc++ $out/g++.o -pthread"
+for row in gcc:c17:2 clang:c99:2 g++:c++11:2 clang++:c++11:2 clang++:c++17:2 \
+    gcc:c11:3 clang:c11:3 clang:c17:3 g++:c++17:3; do
+    IFS=: read -r compiler standard from <<<"$row"
+    flags=$c99
+    case $compiler in *++) flags=$cpp11 ;; esac
+    at "$from" look "${compiler}_$standard" \
+        "$compiler $flags -std=$standard $stb -DSYSTEM_FIRST" single user
 done
-
-for compiler in x86_64-w64-mingw32-gcc x86_64-w64-mingw32-g++; do
-    flags="-std=c99 $warn_c"
-    name=windows_c99
-    case $compiler in *++) flags="-std=c++11 $warn -x c++" name=windows_c++11 ;; esac
-    if ! have "$compiler"; then
-        echo "skip $name: no $compiler"
-        continue
-    fi
-    if [ -z "$all" ] && [ $name = windows_c++11 ]; then
-        check "$name" <<END
-$compiler $flags $stb -fsyntax-only \$src/implementation.c
-$compiler $flags -fsyntax-only \$src/user.c
-END
-    else
-        check "$name" <<END
-if [ $name = windows_c99 ]; then # made above
-    cat $out/mingw.o.log
-    cp $out/mingw.o \$dir/implementation.o
-else
-    $compiler $flags $stb -c \$src/implementation.c -o \$dir/implementation.o
-fi
-$compiler $flags -c \$src/user.c -o \$dir/user.o
-$compiler \$dir/user.o \$dir/implementation.o -o \$dir/user.exe
-END
-    fi
-    check "${name}_system_headers" <<END
-$compiler $flags $stb -DSYSTEM_FIRST -fsyntax-only \$src/single.c
-END
-done
-
-
-# ---- Other processors. Where there is a compiler it looks; the program is built and,
-# where there is an emulator, run when all is built (tests/cross.sh runs far more there).
-# In any case clang compiles for one of 32 bits and for one that is also
-# big-endian, with the headers of this machine.
-
-for target in i686-linux-gnu: powerpc-linux-gnu:qemu-ppc s390x-linux-gnu:qemu-s390x \
-    aarch64-linux-gnu:qemu-aarch64 arm-linux-gnueabihf:qemu-arm; do
-    emulator=${target#*:}
-    compiler=$(command -v "${target%%:*}-gcc" "${target%%:*}-gcc-12" | head -n 1)
-    [ -n "$compiler" ] || continue
-    if [ -z "$all" ]; then
-        check "cross_${target%%-*}" <<END
-$compiler -std=c99 $warn_c $stb -fsyntax-only \$src/single.c
-END
-        continue
-    fi
-    check "cross_${target%%-*}" <<END
-$compiler -std=c99 $warn_c $stb \$src/single.c -static -pthread -o \$dir/single
-if command -v ${emulator:-sh}; then $emulator \$dir/single \$dir/use.msl
-else echo 'note: not run'; fi
-END
-done
-if echo 'int main(void) { return 0; }' | gcc -m32 -x c - -o "$out/m32" 2>/dev/null; then
-    check gcc_32_bit <<END
-gcc -m32 -std=c99 $warn_c $stb \$src/single.c -pthread -o \$dir/single
-\$dir/single \$dir/use.msl
-END
-fi
-
-mkdir -p "$out/headers/gnu"
-: >"$out/headers/gnu/stubs-32.h"
-headers="-isystem $out/headers -isystem /usr/include/$(gcc -print-multiarch 2>/dev/null)"
-for target in i386-linux-gnu powerpc-linux-gnu; do
-    if ! have clang || ! echo 'int x;' |
-        clang --target=$target -x c - -c -o "$out/probe.o" 2>/dev/null; then
-        echo "skip compiled_for_${target%%-*}: no clang that can"
-        continue
-    fi
-    compiled=-fsyntax-only
-    [ -z "$all" ] || compiled='-c -o $dir/single.o'
-    check "compiled_for_${target%%-*}" <<END
-clang --target=$target -std=c99 $warn_c '-D__regparm__(x)=unused' $headers $stb \
-    $compiled \$src/single.c
-END
-done
-# Offsets of 64 bits must go to the functions that take them.
-if have clang && [ -f "$out/probe.o" ]; then
-    check large_files_on_32_bit <<END
-for first in ${all:+-DSYSTEM_LAST} -DSYSTEM_FIRST; do
-    clang --target=i386-linux-gnu -std=c99 -D_FILE_OFFSET_BITS=64 \$first $headers $stb \
-        -c \$src/single.c -o \$dir/single.o
-    nm \$dir/single.o >\$dir/names
-    if grep -E ' U (open|fstat|mmap|pread|pwrite|fallocate|ftruncate)\$' \$dir/names
-    then exit 1; fi
-    grep -q ' U pread64' \$dir/names
-done
-END
-fi
-
-
-# ---- Implementation in C, user in C++, and the other way round.
-
-check c_implementation_c++_user <<END
-g++ -std=c++11 $warn -x c++ -c \$src/user.c -o \$dir/user.o
-g++ \$dir/user.o $out/gcc.o -pthread -o \$dir/user
-\$dir/user \$dir/use.msl
-END
-check c++_implementation_c_user <<END
-gcc -std=c99 $warn_c -c \$src/user.c -o \$dir/user.o
-g++ \$dir/user.o $out/g++.o -pthread -o \$dir/user
-\$dir/user \$dir/use.msl
-END
+at 2 look without_asserts "$c -DNDEBUG $stb" single
+at 3 look without_asserts_at_O3 "gcc $c99 -O3 -DNDEBUG $stb" single
 check exports_only_ms_names <<END
 nm -g --defined-only $out/gcc.o >\$dir/names
 grep -q ' ms_append\$' \$dir/names
 ! grep -v ' ms_[a-z0-9_]*\$' \$dir/names
 END
 
+# What system headers declare depends on these; ours must do with whatever it is.
+for feature in -std=gnu11 -D_GNU_SOURCE -D_POSIX_C_SOURCE=200809L -D_XOPEN_SOURCE=700 \
+    '-std=gnu99 -D_FILE_OFFSET_BITS=64'; do
+    at 2 look "with_${feature#-}_first" "$c $feature -DSYSTEM_FIRST $stb" single
+    at 3 look "with_${feature#-}_last" "$c $feature -DSYSTEM_LAST $stb" single
+done
+
+if have $mingw-gcc; then
+    check windows <<END
+$mingw-gcc $c99 -c \$src/user.c -o \$dir/user.o
+$mingw-gcc \$dir/user.o $out/mingw.o -o \$dir/user.exe
+END
+fi
+at 2 look windows_system_headers "$mingw-gcc $c99 $stb -DSYSTEM_FIRST" single
+at 2 look windows_c++11 "$mingw-g++ $cpp11 $stb -DSYSTEM_FIRST" single user
+
+
+# ---- Other processors (tests/cross.sh runs programs there). In any case clang looks for
+# one of 32 bits and for one that is also big-endian, with the headers of this machine.
+
+for target in i686-linux-gnu powerpc-linux-gnu s390x-linux-gnu aarch64-linux-gnu \
+    arm-linux-gnueabihf; do
+    compiler=$(command -v "$target-gcc" "$target-gcc-12" | head -n 1)
+    [ -z "$compiler" ] || look "cross_${target%%-*}" "$compiler $c99 $stb" single
+done
+if echo 'int main(void) { return 0; }' | gcc -m32 -x c - -o "$out/m32" 2>/dev/null; then
+    build gcc_32_bit "gcc -m32 $c99 $stb" single
+fi
+mkdir -p "$out/headers/gnu"
+: >"$out/headers/gnu/stubs-32.h"
+headers="-isystem $out/headers -isystem /usr/include/$(gcc -print-multiarch 2>/dev/null)"
+for target in i386-linux-gnu:2 powerpc-linux-gnu:1; do
+    at ${target#*:} look "compiled_for_${target%%-*}" "clang --target=${target%:*} $c99 \
+        '-D__regparm__(x)=unused' $headers $stb" single
+done
+# Offsets of 64 bits must go to the functions that take them.
+have clang && at 2 check large_files_on_32_bit <<END
+clang --target=i386-linux-gnu -std=c99 -D_FILE_OFFSET_BITS=64 -DSYSTEM_FIRST $headers $stb \
+    -c \$src/single.c -o \$dir/single.o
+nm \$dir/single.o >\$dir/names
+if grep -E ' U (open|fstat|mmap|pread|pwrite|fallocate|ftruncate)\$' \$dir/names
+then exit 1; fi
+grep -q ' U pread64' \$dir/names
+END
+
 
 # ---- Switches, each alone and all together. What a switch takes away must be gone.
 
-# switched NAME FLAGS INCLUDES PATTERN: PATTERN must not occur among the symbols of the
-# build.
+# switched NAME FLAGS PATTERN [LIBRARIES]: g++ looks at it, too.
 switched()
 {
-    for compiler in 'gcc -std=c99' 'clang -std=c99' 'g++ -std=c++11 -x c++'; do
-        have "$compiler" || continue
-        local flags=$warn_c
-        case $compiler in
-        *++*) flags=$warn ;;
-        *) [ -n "$all" ] || [ "${compiler%% *}" = $c_quick ] || continue ;;
-        esac
-        if ! builds "${compiler%% *}"; then
-            check "$1_${compiler%% *}" <<END
-$compiler $flags $2 $3 -fsyntax-only \$src/single.c
-END
-            continue
-        fi
-        check "$1_${compiler%% *}" <<END
-$compiler $flags $2 $3 -c \$src/single.c -o \$dir/single.o
-${compiler%% *} \$dir/single.o ${5:--pthread} -o \$dir/single
-\$dir/single \$dir/use.msl
-nm \$dir/single.o >\$dir/names
-! grep -E '$4' \$dir/names
-END
-    done
+    build "$1" "$c $2" single "${4:-}" "$3"
+    at 2 look "$1_g++" "g++ $cpp11 $2" single
 }
 
-no_stb="-isystem $out/no_stb"
 threads=' U (pthread_|mtx_|call_once)'
 stdio=' U (__assert|_*f?printf|_*v?snprintf|fopen|fread|fwrite|f?puts|stderr|stdout)'
 # What only the log asks of the system.
@@ -313,27 +186,26 @@ log='mmap|munmap|madvise|msync|fsync|fdatasync|pread|pwrite|fallocate|posix_fall
 log="$log|ftruncate|open|openat|close|fcntl|flock|fstat|fstatfs|rename|unlink|syscall"
 log=" U ($log)(64)?\$|[Tt] (ms_log|ms_os|ms__log|ms__os)_"
 log_windows='CreateFile|MapViewOfFile|FlushFileBuffers|LockFile|WriteFile|ReadFile'
-switched MSGSTORE_STATIC -DMSGSTORE_STATIC "$stb" ' [TDBRC] ms_'
-switched MSGSTORE_NO_THREADS -DMSGSTORE_NO_THREADS "$stb" "$threads" ' '
-switched MSGSTORE_NO_STDIO -DMSGSTORE_NO_STDIO "$stb" "$stdio"
-switched MSGSTORE_NO_DIALECTS -DMSGSTORE_NO_DIALECTS "$no_stb" \
-    'stbds_|ms_(read_list|writer_put)'
-switched MSGSTORE_NO_LOG -DMSGSTORE_NO_LOG "$stb" "$log"
-switched MSGSTORE_NO_CHANGES '-DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_DIALECTS' "$no_stb" 'stbds_'
-switched all_switches "-DMSGSTORE_STATIC -DMSGSTORE_NO_THREADS -DMSGSTORE_NO_STDIO \
-    -DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG" "$no_stb" "$threads|$stdio|$log|stbds_"
-switched MSGSTORE_NO_ERROR_TEXT -DMSGSTORE_NO_ERROR_TEXT "$stb" ' ms__line'
+stored="-DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG $no_stb"
+switched MSGSTORE_STATIC "-DMSGSTORE_STATIC $stb" ' [TDBRC] ms_'
+switched MSGSTORE_NO_THREADS "-DMSGSTORE_NO_THREADS $stb" "$threads" ' '
+switched MSGSTORE_NO_STDIO "-DMSGSTORE_NO_STDIO $stb" "$stdio"
+switched MSGSTORE_NO_DIALECTS "-DMSGSTORE_NO_DIALECTS $no_stb" 'stbds_|ms_(read_list|writer_put)'
+switched MSGSTORE_NO_LOG "-DMSGSTORE_NO_LOG $stb" "$log"
+switched MSGSTORE_NO_CHANGES "-DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_DIALECTS $no_stb" 'stbds_'
+switched MSGSTORE_NO_ERROR_TEXT "-DMSGSTORE_NO_ERROR_TEXT $stb" ' ms__line'
+switched all_switches "-DMSGSTORE_STATIC -DMSGSTORE_NO_THREADS -DMSGSTORE_NO_STDIO $stored" \
+    "$threads|$stdio|$log|stbds_"
 # The switches that add something are tried without the formats and the log.
-for switch in RING:ms__flash FLASH:stbds_; do
-    for level in -O2 -Os; do
-        switched "MSGSTORE_${switch%:*}_$level" "-DMSGSTORE_${switch%:*} $level \
-            -DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG" "$no_stb" "${switch#*:}"
-    done
-done
-# Without a system, the C library gives memory and string functions, and abort.
-for switch in '' -DMSGSTORE_RING -DMSGSTORE_FLASH; do
-    check "MSGSTORE_FREESTANDING${switch#-DMSGSTORE}_asks_for_no_system" <<END
-gcc -std=c99 $warn_c -DMSGSTORE_FREESTANDING -DMSGSTORE_NO_DIALECTS $switch -Os $no_stb \
+switched MSGSTORE_RING "-DMSGSTORE_RING -Os $stored" ms__flash
+switched MSGSTORE_FLASH "-DMSGSTORE_FLASH -Os $stored" stbds_
+at 3 switched MSGSTORE_RING_at_O2 "-DMSGSTORE_RING -O2 $stored" ms__flash
+at 3 switched MSGSTORE_FLASH_at_O2 "-DMSGSTORE_FLASH -O2 $stored" stbds_
+# Without a system, the C library gives memory and string functions, and abort. FLASH has
+# all code of the others.
+for row in FLASH:1 RING:3 NOTHING:3; do
+    at ${row#*:} check "MSGSTORE_FREESTANDING_${row%:*}_asks_for_no_system" <<END
+gcc $c99 -DMSGSTORE_FREESTANDING -DMSGSTORE_NO_DIALECTS -DMSGSTORE_${row%:*} -Os $no_stb \
     -c \$src/single.c -o \$dir/single.o
 nm -u \$dir/single.o | sed 's/^ *U //' >\$dir/names
 grep -q '^memmove\$' \$dir/names
@@ -341,89 +213,71 @@ grep -q '^memmove\$' \$dir/names
 END
 done
 check MSGSTORE_RING_is_asked_for <<END
-$c_quick -std=c99 -DMSGSTORE_RING -fsyntax-only \$src/ring.c
-! $c_quick -std=c99 -fsyntax-only \$src/ring.c 2>\$dir/errors
+$quick -std=c99 -DMSGSTORE_RING -fsyntax-only \$src/ring.c
+! $quick -std=c99 -fsyntax-only \$src/ring.c 2>\$dir/errors
 grep -q 'error: .*drop_oldest' \$dir/errors
 END
 check the_log_is_seen_by_its_names <<END
-nm $out/$c_quick.o >\$dir/names
+nm $out/$quick.o >\$dir/names
 for name in ' U mmap' ' U f(data)?sync' ' T ms_log_open' ' T ms_os_'; do
     grep -E '$log' \$dir/names | grep -Eq "\$name"
 done
 END
 check MSGSTORE_NO_CHANGES_refuses_a_changed_log <<END
-$c_quick -std=c99 \$src/changed.c -pthread -o \$dir/with
-$c_quick -std=c99 -DMSGSTORE_NO_CHANGES \$src/changed.c -pthread -o \$dir/without
+$quick -std=c99 \$src/changed.c -pthread -o \$dir/with
+$quick -std=c99 -DMSGSTORE_NO_CHANGES \$src/changed.c -pthread -o \$dir/without
 \$dir/with \$dir/changed.msl make
 \$dir/with \$dir/changed.msl
 \$dir/without \$dir/changed.msl
 END
-check raw_queries_are_honoured_or_refused_with_MSGSTORE_NO_CHANGES <<END
-$c_quick -std=c99 \$src/raw.c -pthread -o \$dir/raw
-\$dir/raw
-END
+build raw_queries_are_honoured_or_refused_with_MSGSTORE_NO_CHANGES "$quick -std=c99" raw
 check MSGSTORE_NO_LOG_has_no_log <<END
 gcc -std=c99 -fsyntax-only \$src/no_log.c
 ! gcc -std=c99 -DMSGSTORE_NO_LOG -fsyntax-only \$src/no_log.c 2>\$dir/errors
 grep -q 'error: .*ms_log' \$dir/errors
 END
-if have x86_64-w64-mingw32-gcc; then
-    check windows_MSGSTORE_NO_LOG <<END
-x86_64-w64-mingw32-gcc -std=c99 -DMSGSTORE_NO_LOG $stb -c \$src/single.c -o \$dir/none.o
-x86_64-w64-mingw32-nm $out/mingw.o | grep -Eq '$log_windows'
-! x86_64-w64-mingw32-nm \$dir/none.o | grep -E '$log_windows'
+have $mingw-gcc && at 2 check windows_MSGSTORE_NO_LOG <<END
+$mingw-gcc -std=c99 -DMSGSTORE_NO_LOG $stb -c \$src/single.c -o \$dir/none.o
+$mingw-nm $out/mingw.o | grep -Eq '$log_windows'
+! $mingw-nm \$dir/none.o | grep -E '$log_windows'
 END
-fi
+
+# fits BYTES NAME FLAGS: gcc's code for this machine, with its unwind tables.
+fits()
+{
+    [ "$(uname -m)" = x86_64 ] && have size || return
+    check "$2" <<END
+gcc $3 -Os -o \$dir/it
+text=\$(size \$dir/it | awk 'NR == 2 { print \$1 }')
+echo "note: \$text bytes of code, at most $1"
+[ "\$text" -le $1 ]
+END
+}
 # The smallest program: arena store and histories alone. It must not grow by what it does
-# not use.
-if [ "$(uname -m)" = x86_64 ] && have gcc && have size; then
-    check small_program <<END
-gcc -std=c99 -Os -ffunction-sections -fdata-sections -Wl,--gc-sections $warn_c \
-    \$src/small.c -o \$dir/small
-\$dir/small
-text=\$(size \$dir/small | awk 'NR == 2 { print \$1 }')
-echo "note: \$text bytes of code, at most 49152"
-[ "\$text" -le 49152 ]
-END
-    # All of the store part but the log, with the unwind tables that gcc adds.
-    check store_part_is_small <<END
-gcc -std=c99 -Os -DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG -DMSGSTORE_IMPLEMENTATION \
-    -x c -c msgstore.h -o \$dir/store.o
-text=\$(size \$dir/store.o | awk 'NR == 2 { print \$1 }')
-echo "note: \$text bytes of code, at most 105472"
-[ "\$text" -le 105472 ]
-END
-fi
-check MSGSTORE_STB_DS <<END
-cp "$(set -- $stb; echo "${2:-.}")/stb_ds.h" \$dir/other_name.h
-$c_quick -std=c99 -I\$dir -isystem $out/no_stb -DMSGSTORE_STB_DS='"other_name.h"' \
-    \$src/single.c -pthread -o \$dir/single
-\$dir/single \$dir/use.msl
-END
+# not use. Then all of the store part but the log.
+at 2 fits 49152 small_program "$c99 -ffunction-sections -fdata-sections -Wl,--gc-sections \
+    $src/small.c"
+at 2 fits 105472 store_part_is_small "-std=c99 -DMSGSTORE_IMPLEMENTATION \
+    -DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG -x c -c msgstore.h"
+at 2 build small_program_runs "$c" small
 
 
 # ---- A program that uses stb_ds itself. In another file it must work; in the same file
 # it must work or be refused by an #error that names msgstore.h. (There without the log:
 # what stb_ds could meet is in the formats.)
 
-for compiler in 'gcc -std=c99' 'clang -std=c99' 'g++ -std=c++11 -x c++' \
-    'clang++ -std=c++11 -x c++'; do
+mkdir -p "$out/other"
+cp "$(set -- $stb; echo "${2:-.}")/stb_ds.h" "$out/other/other_name.h"
+at 2 build MSGSTORE_STB_DS "$c -I$out/other $no_stb -DMSGSTORE_STB_DS=\\\"other_name.h\\\"" single
+build stb_ds_in_another_file_gcc "gcc $c99 $stb" stb_user "$out/gcc.o -pthread"
+build stb_ds_in_another_file_g++ "g++ $cpp11 $stb" stb_user "$out/g++.o -pthread"
+for row in "$quick:$c99:2" "clang++:$cpp11:3" "g++:$cpp11:3"; do
+    IFS=: read -r compiler flags from <<<"$row"
     have "$compiler" || continue
-    name=${compiler%% *}
-    flags=$warn_c
-    case $compiler in *++*) flags=$warn ;; esac
-    [ ! -f "$out/$name.o.log" ] || check "stb_ds_in_another_file_$name" <<END
-$compiler $flags $stb -c \$src/stb_user.c -o \$dir/user.o
-$name \$dir/user.o $out/$name.o -pthread -o \$dir/user
-\$dir/user \$dir/use.msl
-END
-    builds "$name" || continue # what stb_ds could meet is the same for all
-    for order in before after; do
-        for place in '' -DSTB_ELSEWHERE; do
-            first=
-            [ $order = after ] || first=-DSTB_FIRST
-            check "stb_ds_${order}_in_the_same_file${place:+_only_interface}_$name" <<END
-if ! $compiler $flags $stb -DMSGSTORE_NO_LOG $place $first -c \$src/stb_same.c \
+    for order in -DSTB_FIRST -DSTB_LAST; do
+        for place in -DSTB_HERE -DSTB_ELSEWHERE; do
+            at "$from" check "stb_ds_in_the_same_file_$order${place}_$compiler" <<END
+if ! $compiler $flags $stb -DMSGSTORE_NO_LOG $place $order -c \$src/stb_same.c \
     -o \$dir/same.o 2>\$dir/errors
 then
     cat \$dir/errors
@@ -431,12 +285,9 @@ then
     echo 'note: refused by an #error'
     exit 0
 fi
-other=
-if [ -n "$place" ]; then
-    $compiler $stb -c \$src/stb_implementation.c -o \$dir/stb.o
-    other=\$dir/stb.o
-fi
-$name \$dir/same.o \$other -pthread -o \$dir/same
+[ $place = -DSTB_HERE ] || $compiler ${flags##*-Wno-misleading-indentation} $stb \
+    -c \$src/stb_implementation.c -o \$dir/stb.o
+$compiler \$dir/*.o -pthread -o \$dir/same
 \$dir/same \$dir/use.msl
 END
         done
