@@ -181,31 +181,6 @@ static void arguments_are_wrapped_when_they_are_a_list(void **state)
     assert_int_equal(report.wrapped, 1);
 }
 
-/* What a call or result carries along for one provider is no reason to be refused. */
-static void members_beside_a_call_are_no_reason_to_refuse_it(void **state)
-{
-    static const char *const beside[] = {
-        "{\"thoughtSignature\":\"abc\"}", "{\"thoughtSignature\":\"\"}",
-        "{\"thoughtSignature\":5}", "{\"outcome\":\"denied\"}", "{\"outcome\":\"odd\"}",
-        "{\"outcome\":\"\"}", "{\"type\":\"custom\",\"function\":{\"strict\":true}}",
-        "{\"id\":\"other\",\"name\":\"other\",\"part_kind\":\"retry-prompt\"}",
-        "{\"is_error\":false,\"cache_control\":{\"type\":\"ephemeral\"}}",
-    };
-    (void)state;
-    for (size_t i = 0; i < 2 * COUNT(beside); i++) {
-        history h = history_of(3);
-        ms_envelope call = action(NULL, "f");
-        ms_envelope result = i < COUNT(beside)
-                                 ? observation(NULL, ms_text("r"))
-                                 : test_error_message(ms_text("r"), ms_str_of(NULL));
-        call.extra = result.extra = ms_str_of(beside[i % COUNT(beside)]);
-        add(&h, ms_user_message(ms_text("u")));
-        add(&h, call);
-        add(&h, result);
-        sound_for_all(&everything, &h);
-    }
-}
-
 /* Of very many open calls alike only so many are looked through. */
 static void result_is_observed_when_too_many_calls_are_open(void **state)
 {
@@ -410,7 +385,6 @@ int main(void)
     static const struct CMUnitTest more[] = {
         TEST(ids_differ_and_keep_the_rule_of_any_profile),
         TEST(arguments_are_wrapped_when_they_are_a_list),
-        TEST(members_beside_a_call_are_no_reason_to_refuse_it),
         TEST(result_is_observed_when_too_many_calls_are_open),
         TEST(projection_is_refused_when_nothing_is_given),
         TEST(profile_is_refused_when_it_contradicts_itself),

@@ -57,8 +57,12 @@ static ms_envelope hostile_message(uint64_t *random)
         "{}", "{\"q\":[1]}", " { } ", "{\"INVALID_JSON\":1}",
     };
     static const char *const beside[] = {
-        NULL, NULL, NULL, "{\"thoughtSignature\":\"s\"}", "{\"outcome\":\"denied\"}",
-        "{\"type\":\"odd\",\"id\":\"z\"}",
+        NULL, NULL, NULL, NULL, NULL, "{\"thoughtSignature\":\"s\"}",
+        "{\"thoughtSignature\":\"\"}", "{\"thoughtSignature\":5}",
+        "{\"outcome\":\"denied\"}", "{\"outcome\":\"odd\"}", "{\"outcome\":\"\"}",
+        "{\"type\":\"custom\",\"id\":\"z\",\"function\":{\"strict\":true}}",
+        "{\"name\":\"other\",\"part_kind\":\"retry-prompt\"}",
+        "{\"is_error\":false,\"cache_control\":{\"type\":\"ephemeral\"}}",
     };
     static const ms_type frequent[] = {
         MS_T_USER_MESSAGE, MS_T_ASSISTANT_MESSAGE, MS_T_ACTION, MS_T_ACTION, MS_T_ACTION,

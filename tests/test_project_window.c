@@ -24,17 +24,25 @@ static history trace_history(const trace *t)
     return history_read("openai", ms_str_n(copy, len));
 }
 
-/* One window over a conversation that grows, at every end when there is time. */
+/* One window over a conversation that grows, at every end when there is time; with a
+ * budget, too, unless the newest turn is larger. */
 static uint64_t must_take_windows(const ms_profile *profile, const history *h,
                                   size_t newest, uint64_t *random)
 {
     ms_project_opts opts = everything;
+    ms_project_report report;
+    ms_result code;
     uint64_t projections = 0;
     opts.newest = newest;
     opts.stable = true;
     for (size_t n = 1; n <= h->n; n++) {
         if (test_scale() < 1000 && !test_one_in(random, 3)) continue;
-        must_accept(profile, projected(profile, &opts, h, n, NULL, NULL), h);
+        opts.budget = test_one_in(random, 3) ? 500 + (size_t)test_below(random, 8000) : 0;
+        ms_str body = projected(profile, &opts, h, n, &report, &code);
+        bool large = opts.budget > 0 && report.newest_turn > opts.budget;
+        assert_int_equal(code, large ? MS_E_TOO_LARGE : MS_OK);
+        if (!large) must_accept(profile, body, h);
+        assert_true(large || opts.budget == 0 || report.cost <= opts.budget);
         ms_arena_reset(&work);
         projections++;
     }
@@ -54,47 +62,6 @@ static void conversation_is_taken_when_it_ends_anywhere(void **state)
                     projections += must_take_windows(ms_profile_at(k), &h, n, &random);
     }
     test_tally("projections checked", projections);
-}
-
-/* The newest five messages up to one, written in the provider's format as they are. */
-static ms_str naive_window(const ms_profile *profile, const history *h, size_t end)
-{
-    const ms_dialect *d = projection_dialect(profile);
-    bool gemini = profile->shape == MS_SHAPE_GEMINI;
-    ms_str list = history_text(d ? d->name : "openai", h, end > 5 ? end - 5 : 0, end);
-    if (profile->system != MS_SYSTEM_APART) return list;
-    char *body = (char *)ms_arena_alloc(&work, list.len + 32);
-    int len = sprintf(body, "{\"%s\":%.*s}", gemini ? "contents" : "messages",
-                      (int)list.len, list.ptr);
-    return ms_str_n(body, (size_t)len);
-}
-
-/* Without ms_project, providers refuse what the same ends become. */
-static void naive_windows_are_refused_often(void **state)
-{
-    uint64_t random = test_seed(), refused[PROFILES] = {0}, all = 0;
-    size_t of_1000 = test_times(100) > 20 ? test_times(100) : 20; /* a share needs some */
-    char why[JUDGE_WHY];
-    (void)state;
-    for (size_t i = 0; i < n_traces; i++) {
-        history h = trace_history(&traces[i]);
-        for (size_t end = 1; end <= h.n; end++) {
-            if (test_below(&random, 1000) >= of_1000) continue;
-            all++;
-            for (size_t k = 0; k < PROFILES; k++) {
-                const ms_profile *profile = ms_profile_at(k);
-                ms_str window = naive_window(profile, &h, end);
-                refused[k] += judged(profile->name, window, why) != NULL;
-            }
-            ms_arena_reset(&work);
-        }
-    }
-    for (size_t k = 0; k < PROFILES && all > 0; k++) {
-        double share = (double)refused[k] / (double)all;
-        printf("%s refuses %.0f of 100 naive windows of 5 (%llu)\n",
-               ms_profile_at(k)->name, share * 100, (unsigned long long)all);
-        assert_true(share > 0.3);
-    }
 }
 
 
@@ -175,37 +142,6 @@ static void list_changes_at_its_end_alone_when_a_message_comes(void **state)
     }
 }
 
-/* With `step` the list begins the same for so long; with a fixed start it only grows. */
-static void window_moves_in_steps_when_it_has_a_step(void **state)
-{
-    history h = history_long(500);
-    (void)state;
-    for (size_t k = 0; k < 2 * PROFILES; k++) {
-        static sent now, before;
-        ms_project_opts opts = everything;
-        uint64_t first = 0;
-        size_t moves = 0;
-        before.n = 0;
-        opts.step = k < PROFILES ? 40 : 300;
-        opts.newest = k < PROFILES ? 100 : 0;
-        opts.budget = k < PROFILES ? 0 : 1000;
-        for (size_t n = 1; n <= h.n; n++) {
-            ms_project_report report;
-            sent_set(&now, projected(ms_profile_at(k % PROFILES), &opts, &h, n, &report,
-                                     NULL));
-            bool moved = report.first_seq != first;
-            moves += moved;
-            if (!moved) assert_true(sent_alike(&now, &before) + 3 > before.n);
-            if (k < PROFILES) assert_true(report.read - report.left_out <= 100);
-            else assert_true(report.cost <= 1000);
-            first = report.first_seq;
-            sent_keep(&before, &now);
-        }
-        assert_true(moves > 5);
-        assert_true(moves <= (k < PROFILES ? h.n / 40 : 1 + h.n * 9 / 300));
-    }
-}
-
 
 /* ---- windows ---- */
 
@@ -276,7 +212,7 @@ static size_t turns_start(const turns *t, size_t most, size_t step, bool cost)
     if (cost) most = most > pinned ? most - pinned : 0;
     if (all <= most) return 0;
     need = all - most;
-    moved = (need + step - 1) / step * step;
+    moved = step > all ? all : (need + step - 1) / step * step;
     for (size_t i = t->n; i-- > 0;)
         if (turns_much(t, t->pinned, t->begin[i], cost) >= moved) first = i;
     if (first < t->n) return first;
@@ -295,7 +231,8 @@ static size_t window_start(const turns *t, const ms_project_opts *opts)
     return dear > first ? dear : first;
 }
 
-/* What is sent of the window is what is made of the slice alone. */
+/* What is sent of the window is what is made of the slice alone. A counter is asked once
+ * for each text. */
 static void window_must_be(const ms_profile *profile, const ms_project_opts *opts,
                            const turns *t, size_t first)
 {
@@ -306,6 +243,7 @@ static void window_must_be(const ms_profile *profile, const ms_project_opts *opt
     slice.n = 0;
     for (size_t i = 0; i < t->h.n; i++)
         if (i < t->pinned || i >= from) slice.msgs[slice.n++] = t->h.msgs[i];
+    bytes_counted = 0;
     ms_str window = projected(profile, opts, &t->h, t->h.n, &report, NULL);
     ms_str alone = projected_all(profile, &everything, &slice);
     must_accept(profile, window, &t->h);
@@ -319,6 +257,7 @@ static void window_must_be(const ms_profile *profile, const ms_project_opts *opt
     assert_int_equal(report.left_out, from - t->pinned);
     assert_int_equal(report.first_seq, from + 1);
     if (opts->count != count_bytes) return;
+    assert_int_equal(bytes_counted, turns_much(t, 0, t->h.n, true));
     size_t cost = turns_much(t, 0, t->pinned, true);
     assert_int_equal(report.cost, cost + turns_much(t, from, t->h.n, true));
     assert_int_equal(report.newest_turn,
@@ -342,6 +281,7 @@ static void must_be_too_large(const ms_profile *profile, const ms_project_opts *
 /* The newest messages, or a budget, each with a step; or both. */
 static void window_is_the_slice_of_its_turns(void **state)
 {
+    static const size_t huge[] = {SIZE_MAX / 2, SIZE_MAX - 3, SIZE_MAX - 1, SIZE_MAX};
     uint64_t random = test_seed();
     size_t large = 0, fits = 0;
     (void)state;
@@ -354,6 +294,7 @@ static void window_is_the_slice_of_its_turns(void **state)
         if (which != 0) opts.count = count_bytes;
         if (which != 2 && test_one_in(&random, 2))
             opts.step = (size_t)test_below(&random, which == 0 ? 20 : 300);
+        if (test_one_in(&random, 8)) opts.step = huge[test_below(&random, COUNT(huge))];
         size_t first = window_start(&t, &opts);
         for (size_t k = 0; k < PROFILES; k++) {
             if (first == t.n) must_be_too_large(ms_profile_at(k), &opts, &t);
@@ -363,125 +304,6 @@ static void window_is_the_slice_of_its_turns(void **state)
         fits += first < t.n;
     }
     assert_true(test_scale() < 100 || (large > 5 && fits > 50));
-}
-
-/* The bytes of all texts, arguments and tool names in an openai list. */
-static size_t texts_in(json_t *list)
-{
-    size_t size = 0, i, k;
-    json_t *message, *call;
-    json_array_foreach (list, i, message) {
-        size += json_string_length(json_object_get(message, "content"));
-        json_array_foreach (json_object_get(message, "tool_calls"), k, call) {
-            json_t *function = json_object_get(call, "function");
-            size += json_string_length(json_object_get(function, "name"));
-            size += json_string_length(json_object_get(function, "arguments"));
-        }
-    }
-    return size;
-}
-
-/* Counted in what is sent, but for what is made up, at any point of a conversation. */
-static void budget_is_kept_when_a_conversation_ends_anywhere(void **state)
-{
-    uint64_t random = test_seed();
-    ms_project_report report;
-    ms_result code;
-    (void)state;
-    for (size_t i = test_times(150); n_traces > 0 && i-- > 0; (void)reset(NULL)) {
-        history h = trace_history(&traces[test_below(&random, n_traces)]);
-        ms_project_opts opts = everything;
-        opts.budget = 2000 + (size_t)test_below(&random, 30000);
-        opts.count = count_bytes;
-        size_t end = 1 + (size_t)test_below(&random, h.n);
-        ms_str body = projected(profile_of("openai"), &opts, &h, end, &report, &code);
-        if (code == MS_E_TOO_LARGE) assert_true(report.newest_turn > opts.budget);
-        if (code == MS_E_TOO_LARGE) continue;
-        assert_int_equal(code, MS_OK);
-        json_t *list = parsed(body);
-        size_t free_bytes = report.synthesised * strlen(NEVER) + 2 * report.merged;
-        assert_true(report.cost <= opts.budget);
-        assert_true(texts_in(list) <= opts.budget + free_bytes);
-        json_decref(list);
-    }
-}
-
-typedef struct counter {
-    size_t calls, bytes;
-} counter;
-
-static size_t count_one_each(void *ctx, ms_value text)
-{
-    counter *c = (counter *)ctx;
-    c->calls++;
-    c->bytes += text.text.len;
-    return 10;
-}
-
-static void counter_of_a_caller_is_asked_once_for_each_text(void **state)
-{
-    counter c = {0, 0};
-    ms_project_opts opts = everything;
-    ms_project_report report;
-    history h = history_of(3);
-    (void)state;
-    add(&h, ms_user_message(ms_text("one")));
-    add(&h, ms_assistant_message(ms_text("two")));
-    add(&h, ms_user_message(ms_text("three")));
-    opts.count = count_one_each;
-    opts.count_ctx = &c;
-    opts.budget = 25;
-    (void)projected(profile_of("openai"), &opts, &h, h.n, &report, NULL);
-    assert_int_equal(c.calls, 3);
-    assert_int_equal(c.bytes, 11);
-    assert_int_equal(report.cost, 20);
-    assert_int_equal(report.newest_turn, 10);
-    assert_int_equal(report.first_seq, 2);
-}
-
-/* The window moves on, no further than what is needed. */
-static void window_moves_no_further_than_needed_when_its_step_is_huge(void **state)
-{
-    static const size_t steps[] = {100, SIZE_MAX / 2, SIZE_MAX - 3, SIZE_MAX - 1, SIZE_MAX};
-    history h = history_of(5);
-    (void)state;
-    for (size_t i = 0; i < 5; i++) {
-        char text[2] = {(char)('a' + i), '\0'};
-        add(&h, i % 2 == 0 ? ms_user_message(ms_text(text))
-                           : ms_assistant_message(ms_text(text)));
-    }
-    for (size_t i = 0; i < 2 * COUNT(steps); i++) {
-        ms_project_opts opts = everything;
-        ms_project_report report;
-        opts.count = count_bytes;
-        opts.step = steps[i / 2];
-        if (i % 2 == 0) opts.newest = 2;
-        else opts.budget = 2;
-        ms_str body = projected(profile_of("openai"), &opts, &h, h.n, &report, NULL);
-        assert_true(ms_str_equal(body, MS_STR("[{\"role\":\"assistant\",\"content\":\"d\"},"
-                                              "{\"role\":\"user\",\"content\":\"e\"}]")));
-        assert_int_equal(report.left_out, 3);
-        assert_int_equal(report.cost, 2);
-    }
-}
-
-/* The window ends at what is pinned. */
-static void window_leaves_out_nothing_when_all_fits(void **state)
-{
-    history h = history_of(7);
-    (void)state;
-    add(&h, ms_message(MS_T_DIRECTOR_CONTEXT, ms_text("be kind")));
-    for (int i = 0; i < 6; i++) add(&h, ms_user_message(ms_text("u")));
-    for (size_t newest = 1; newest < 8; newest++)
-        for (size_t step = 0; step < 6; step++) {
-            ms_project_report report;
-            ms_project_opts opts = everything;
-            opts.newest = newest;
-            opts.step = step;
-            (void)projected(profile_of("openai"), &opts, &h, h.n, &report, NULL);
-            if (newest >= 6) assert_int_equal(report.left_out, 0);
-            else assert_in_range(report.left_out, 6 - newest, 5);
-        }
 }
 
 static void tokens_are_counted_by_bytes_and_by_characters_of_words(void **state)
@@ -526,14 +348,8 @@ int main(void)
 {
     static const struct CMUnitTest more[] = {
         TEST(conversation_is_taken_when_it_ends_anywhere),
-        TEST(naive_windows_are_refused_often),
         TEST(list_changes_at_its_end_alone_when_a_message_comes),
-        TEST(window_moves_in_steps_when_it_has_a_step),
         TEST(window_is_the_slice_of_its_turns),
-        TEST(budget_is_kept_when_a_conversation_ends_anywhere),
-        TEST(counter_of_a_caller_is_asked_once_for_each_text),
-        TEST(window_moves_no_further_than_needed_when_its_step_is_huge),
-        TEST(window_leaves_out_nothing_when_all_fits),
         TEST(tokens_are_counted_by_bytes_and_by_characters_of_words),
     };
     n_traces = traces_load(traces, COUNT(traces));
