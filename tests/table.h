@@ -20,31 +20,12 @@ typedef struct table_row {
     const char *line;       /* as it is spelled */
 } table_row;
 
-/* Returns what follows the string that begins at a quote. */
-static inline const char *after_string(const char *c)
-{
-    for (c++; *c != '"'; c++) c += *c == '\\';
-    return c + 1;
-}
-
 /* The value of a member of the object in a line, as it is spelled; absent if none. */
 static inline ms_str spelled_member(const char *line, const char *name)
 {
-    const char *value = NULL;
-    size_t depth = 0, len = strlen(name);
-    for (const char *c = line; *c != '\0'; c++) {
-        if ((*c == ',' || *c == '}') && depth == 1 && value != NULL)
-            return ms_str_n(value, (size_t)(c - value));
-        depth += *c == '{' || *c == '[';
-        depth -= *c == '}' || *c == ']';
-        if (*c != '"') continue;
-        const char *end = after_string(c);
-        if (depth == 1 && *end == ':' && (size_t)(end - c) == len + 2 &&
-            memcmp(c + 1, name, len) == 0)
-            value = end + 1;
-        c = end - 1;
-    }
-    return ms_str_n(NULL, 0);
+    ms_str value = ms_str_n(NULL, 0);
+    (void)ms_json_member(ms_str_of(line), ms_str_of(name), &value);
+    return value;
 }
 
 /* Any bytes: each character of the string stands for the byte of its number. */
