@@ -1,21 +1,13 @@
 /* Histories that agents left behind are read, stored, read back and written again: what
  * comes out is equal as JSON to what went in, over every kind of store. 200 conversations
- * of the tau-bench airline runs, five SWE-agent trajectories, and the demo session of
+ * of the tau-bench airline runs, five SWE-agent trajectories, a pi session, and the demo of
  * this repository. */
 
 #define _POSIX_C_SOURCE 200809L
 
 #include "stores.h"
 #include "dialects.h"
-
-#include <dirent.h>
-
-/* How many messages of each type a file becomes. */
-typedef struct tally {
-    size_t messages;          /* as the format counts */
-    size_t types[MS_TYPE_COUNT];
-    size_t joined;
-} tally;
+#include "traces.h"
 
 static void must_be_equal(ms_str got, json_t *expected, unsigned options)
 {
@@ -81,16 +73,12 @@ static ms_str through_a_store(const ms_envelopes *list)
 
 /* One message list: read strictly, written at once, by way of a store, and by way of the
  * framework's format. */
-static void there_and_back(json_t *messages, tally *sum)
+static void there_and_back(json_t *messages, size_t types[MS_TYPE_COUNT])
 {
     char *text = json_dumps(messages, JSON_COMPACT);
     assert_non_null(text);
     ms_envelopes list = reads("openai", ms_str_of(text), STRICT);
-    for (size_t i = 0; i < list.count; i++) {
-        sum->types[list.items[i].type]++;
-        sum->joined += (list.items[i].flags & MS_FLAG_JOINED) != 0;
-    }
-    sum->messages += json_array_size(messages);
+    for (size_t i = 0; i < list.count; i++) types[list.items[i].type]++;
     must_be_equal(written("openai", &list, ARRAY), messages, 0);
     must_be_equal(through_a_store(&list), messages, 0);
     ms_envelopes back = reads("framework", written("framework", &list, ARRAY), STRICT);
@@ -100,77 +88,32 @@ static void there_and_back(json_t *messages, tally *sum)
     free(text);
 }
 
-static json_t *load(const char *path)
-{
-    size_t size;
-    char *bytes = read_file(path, &size);
-    assert_non_null(bytes);
-    json_t *value = json_parse_n(bytes, size);
-    assert_non_null(value);
-    free(bytes);
-    return value;
-}
-
-static void expect_types(const tally *sum, size_t user, size_t assistant, size_t text,
-                         size_t actions, size_t observations)
-{
-    assert_int_equal(sum->types[MS_T_USER_MESSAGE], user);
-    assert_int_equal(sum->types[MS_T_ASSISTANT_MESSAGE], assistant);
-    assert_int_equal(sum->types[MS_T_TEXT], text);
-    assert_int_equal(sum->types[MS_T_ACTION], actions);
-    assert_int_equal(sum->types[MS_T_OBSERVATION], observations);
-}
-
-/* 2,454 assistant messages: 1,290 of text alone, 90 of text with a call, 1,074 of a call
- * with content null. */
+/* Of tau-bench, 2,454 assistant messages: 1,290 of text alone, 90 of text with a call, 1,074
+ * of a call with content null. */
 static void conversation_comes_back_by_every_way(void **state)
 {
-    (void)state;
-    char path[4096];
-    if (!shared_path(path, sizeof path, "data/tau-bench-airline/gpt-4o-airline.json")) {
-        skip();
-    }
-    json_t *records = load(path), *record;
-    tally sum;
-    size_t i;
-    memset(&sum, 0, sizeof sum);
-    assert_int_equal(json_array_size(records), 200);
-    json_array_foreach (records, i, record) {
-        there_and_back(json_object_get(record, "traj"), &sum);
-    }
-    assert_int_equal(sum.messages, 5308);
-    expect_types(&sum, 1490, 1290 + 90, 200, 1164, 1164);
-    assert_int_equal(sum.joined, 90);
-    json_decref(records);
-}
-
-#define REPLAY "sweagent-replay__marshmallow-code__marshmallow-1867__function_calling"
-
-static void trajectory_comes_back_by_every_way(void **state)
-{
-    (void)state;
+    static trace traces[TRACES_MOST];
     static const struct {
         const char *name;
-        size_t messages, calls;
+        size_t traces, types[6]; /* by ms_type: users, assistants, texts, calls, results */
     } rows[] = {
-        {"sweagent-function_calling_simple", 12, 5},
-        {REPLAY "__install-1", 24, 11},
-        {REPLAY "_replace__install-1", 24, 11},
-        {REPLAY "_replace_from_source", 28, 13},
-        {"swesmith-pandas-dev__pandas.95280573.pr_53856", 36, 17},
+        {"tau-bench", 200, {0, 1490, 1290 + 90, 200, 1164, 1164}},
+        {"SWE-agent", 5, {0, 5, 57, 5, 57, 57}},
+        {"pi", 1, {0, 88, 453, 0, 391, 373}},
     };
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        char name[512], path[4096];
-        tally sum;
-        memset(&sum, 0, sizeof sum);
-        snprintf(name, sizeof name, "data/swe-agent-traj/%s.traj", rows[i].name);
-        if (!shared_path(path, sizeof path, name)) skip();
-        json_t *file = load(path);
-        there_and_back(json_object_get(file, "history"), &sum);
-        assert_int_equal(sum.messages, rows[i].messages);
-        expect_types(&sum, 1, rows[i].calls, 1, rows[i].calls, rows[i].calls);
-        json_decref(file);
+    size_t n = traces_load(traces, TRACES_MOST), at = 0;
+    (void)state;
+    if (n == 0) skip();
+    for (size_t k = 0; k < COUNT(rows); k++) {
+        size_t types[MS_TYPE_COUNT] = {0};
+        for (size_t i = 0; i < rows[k].traces && at < n; i++)
+            there_and_back(traces[at++].messages, types);
+        if (memcmp(types, rows[k].types, sizeof rows[k].types) != 0)
+            fail_msg("%s: types %zu %zu %zu %zu %zu", rows[k].name, types[1], types[2],
+                     types[3], types[4], types[5]);
     }
+    assert_int_equal(at, n);
+    traces_free(traces, n);
 }
 
 /* The demo has a message a line with the members location and agent_key. */
@@ -318,7 +261,6 @@ int main(void)
 #define TEST(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
     const struct CMUnitTest tests[] = {
         TEST(conversation_comes_back_by_every_way),
-        TEST(trajectory_comes_back_by_every_way),
         TEST(demo_comes_back_line_by_line),
         TEST(object_comes_back_when_a_format_takes_it),
     };

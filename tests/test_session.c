@@ -1,6 +1,5 @@
-/* Sessions: a row of any message comes back; users that
- * cannot reach each other whatever they are called; keys that find the full text after
- * windows, reopening and compaction; what the interface recommends for changes. */
+/* Sessions: a row of any message comes back; users that cannot reach each other whatever
+ * they are called; keys that find the full text after windows, reopening and copies. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -482,46 +481,6 @@ static void load_takes_one_key_when_answers_are_many(void **state)
     store_close(&s);
 }
 
-/* What the interface recommends for everything else. */
-static void session_changes_when_recipes_are_used(void **state)
-{
-    test_store s = store_open(*state, NULL);
-    ms_str user = MS_STR("u"), facts;
-    ms_session session = session_of(s.store, user, MS_STR("s"));
-    ms_query q;
-    ms_cursor it;
-    ms_listing list;
-    const ms_msg *msg;
-    uint64_t hidden;
-    ms_error err;
-    fill_session(s.store, user, MS_STR("s"), 6);
-    memset(&q, 0, sizeof q);
-    q.location = session.location;
-    q.limit = 1;
-    assert_int_equal(ms_query_open(s.store, &q, &it, &err), MS_OK);
-    msg = ms_next(&it);
-    assert_non_null(msg);
-    assert_int_equal(number_of(ms_content(msg).text), 5);
-    assert_int_equal(ms_hide(s.store, ms_seq(msg), &err), MS_OK);
-    assert_int_equal(ms_cursor_close(&it, &err), MS_OK);
-    assert_int_equal(loaded(&session, NULL).count, 5);
-    q.limit = 0;
-    q.after_seq = loaded(&session, NULL).items[2].seq; /* read up to here */
-    assert_int_equal(count_of(s.store, &q), 2);
-    assert_int_equal(ms_location_set(s.store, session.location,
-                                     MS_STR("{\"title\":\"t\"}"), &err), MS_OK);
-    assert_int_equal(ms_rewind(s.store, session.location, 0, &hidden, &err), MS_OK);
-    assert_int_equal(hidden, 5);
-    assert_int_equal(loaded(&session, NULL).count, 0);
-    assert_int_equal(ms_session_list(s.store, user, 0, &arena, &list, &err), MS_OK);
-    assert_int_equal(list.count, 0);
-    store_reopen(&s);
-    assert_int_equal(ms_location_get(s.store, session.location, &arena, &facts, &err),
-                     MS_OK);
-    same_json("facts", facts, MS_STR("{\"title\":\"t\"}"));
-    store_close(&s);
-}
-
 /* A row that is being written is there with its text so far. */
 static void row_has_its_text_so_far_when_a_stream_writes_it(void **state)
 {
@@ -639,7 +598,6 @@ int main(void)
         ON_EVERY_STORE(no_row_is_stored_when_one_is_wrong),
         ON_EVERY_STORE(only_long_answers_are_shortened_when_loaded),
         ON_EVERY_STORE(load_takes_one_key_when_answers_are_many),
-        ON_EVERY_STORE(session_changes_when_recipes_are_used),
         ON_EVERY_STORE(row_has_its_text_so_far_when_a_stream_writes_it),
         cmocka_unit_test(session_works_when_store_has_no_changes),
         cmocka_unit_test(damaged_row_is_skipped_when_others_are_loaded),

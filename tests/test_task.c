@@ -1,6 +1,6 @@
-/* Tasks in stores: any message is written as one of a task, pages are the task while
- * messages are appended, messages are found by id, changes and streams against an array
- * of JSON. What the format "task" reads and writes is in tests/formats/task.jsonl. */
+/* Tasks in stores: any message is written as one of a task, messages are found by id,
+ * changes and streams against an array of JSON. What the format "task" reads and writes is
+ * in tests/formats/task.jsonl. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -55,50 +55,6 @@ static ms_result update(ms_store *store, ms_str id, const ms_task_change *c,
                         const ms_msg **msg, ms_error *err)
 {
     return ms_task_update(store, MS_STR("t"), id, c, &arena, msg, err);
-}
-
-/* A page by query; *cursor moves to its last message. */
-static size_t page_of(ms_store *store, size_t limit, bool newest_first, uint64_t *cursor,
-                      uint64_t *seqs)
-{
-    ms_query q = query_of(MS_STR("t"), 0);
-    ms_cursor it;
-    const ms_msg *msg;
-    ms_error err;
-    size_t n = 0;
-    q.limit = limit;
-    q.reverse = newest_first;
-    q.oldest = !newest_first;
-    if (newest_first) q.before_seq = *cursor;
-    else q.after_seq = *cursor;
-    assert_int_equal(ms_query_open(store, &q, &it, &err), MS_OK);
-    while ((msg = ms_next(&it)) != NULL) seqs[n++] = *cursor = ms_seq(msg);
-    assert_int_equal(ms_cursor_close(&it, &err), MS_OK);
-    return n;
-}
-
-/* Pages as the interface recommends them: all messages, each once, whatever comes. */
-static void pages_are_the_task_when_messages_come_meanwhile(void **state)
-{
-    for (int newest_first = 0; newest_first < 2; newest_first++) {
-        test_store s = store_open((store_kind *)*state, NULL);
-        uint64_t seqs[MANY], cursor = 0, last, pages = 0;
-        ms_envelope m = ms_user_message(ms_text("x"));
-        size_t n = 0, more;
-        for (int i = 0; i < 60; i++) {
-            last = must_append(s.store, MS_STR("t"), &m);
-            must_append(s.store, MS_STR("u"), &m);
-        }
-        while ((more = page_of(s.store, 7, newest_first, &cursor, seqs + n)) > 0) {
-            n += more;
-            if (++pages < 5) must_append(s.store, MS_STR("t"), &m);
-        }
-        assert_int_equal(n, newest_first ? 60 : 64);
-        for (size_t i = 1; i < n; i++)
-            assert_true(newest_first ? seqs[i] < seqs[i - 1] : seqs[i] > seqs[i - 1]);
-        if (newest_first) assert_int_equal(seqs[0], last);
-        store_close(&s);
-    }
 }
 
 static void message_is_found_when_asked_by_id(void **state)
@@ -316,24 +272,25 @@ static ms_task_change kept_change(uint64_t *rng, struct kept_row *row)
 
 static void must_be_kept(ms_store *store, const kept_task *t)
 {
-    uint64_t seqs[MANY + 1], cursor = 0;
-    size_t n = page_of(store, MANY, false, &cursor, seqs), at = 0;
-    for (size_t i = 0; i < t->n; i++) {
+    ms_query q = query_of(MS_STR("t"), 0);
+    ms_cursor it;
+    size_t i = 0;
+    EACH (shown, store, &q, &it) {
         json_where where = {{0}, 0};
         const ms_msg *msg;
         ms_error err;
-        if (t->rows[i].json == NULL) continue;
-        assert_true(at < n);
-        assert_int_equal(seqs[at], t->rows[i].seq);
-        assert_int_equal(ms_get_by_seq(store, seqs[at++], &arena, &msg, &err), MS_OK);
+        while (i < t->n && t->rows[i].json == NULL) i++;
+        assert_true(i < t->n);
+        assert_int_equal(ms_seq(shown), t->rows[i].seq);
+        assert_int_equal(ms_get_by_seq(store, ms_seq(shown), &arena, &msg, &err), MS_OK);
         ms_envelope m = ms_envelope_of(msg);
         ms_str text = write_one(&m, PLACES);
         json_t *got = json_parse_n(text.ptr, text.len);
-        if (!json_same(got, t->rows[i].json, 0, &where))
+        if (!json_same(got, t->rows[i++].json, 0, &where))
             fail_msg("differ at \"%s\": %.*s", where.path, (int)text.len, text.ptr);
         json_decref(got);
     }
-    assert_int_equal(at, n);
+    for (; i < t->n; i++) assert_null(t->rows[i].json);
 }
 
 static void kept_update(uint64_t *rng, ms_store *store, kept_task *t)
@@ -545,38 +502,6 @@ static void update_finds_nothing_when_the_message_goes_meanwhile(void **state)
     assert_null(msg);
     ms_arena_deinit(&a);
     store_close(&s);
-}
-
-/* What fails for memory may be done again, and is then as if it had not failed. */
-static void change_can_be_repeated_when_memory_failed(void **state)
-{
-    (void)state;
-    for (size_t k = 1;; k++) {
-        test_store s = store_open(store_kind_at(0), NULL);
-        ms_task_change c;
-        const ms_msg *msg = NULL;
-        test_alloc heap;
-        ms_arena a;
-        ms_error err;
-        ms_envelope m = ms_user_message(ms_text("x"));
-        must_append(s.store, MS_STR("t"), &m);
-        m.id = MS_STR("m0");
-        must_append(s.store, MS_STR("t"), &m);
-        memset(&c, 0, sizeof c);
-        test_alloc_init(&heap);
-        heap.fail_at = k;
-        test_arena_init(&a, &heap.alloc);
-        ms_result code = ms_task_update(s.store, MS_STR("t"), MS_STR("m0"), &c, &a, &msg,
-                                        &err);
-        if (code == MS_OK)
-            code = ms_task_update(s.store, MS_STR("t"), MS_STR("1"), &c, &a, &msg, &err);
-        assert_int_equal(code, heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK);
-        ms_arena_deinit(&a);
-        test_alloc_done(&heap);
-        store_close(&s);
-        if (heap.failed == 0) break;
-        assert_true(k < 100);
-    }
 }
 
 
@@ -796,14 +721,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(message_of_any_kind_comes_back_when_it_was_written),
-        ON_EVERY_STORE(pages_are_the_task_when_messages_come_meanwhile),
         ON_EVERY_STORE(message_is_found_when_asked_by_id),
         cmocka_unit_test(message_is_found_when_another_task_is_damaged),
         ON_EVERY_STORE(changed_task_equals_an_array_of_json),
         ON_EVERY_STORE(surroundings_of_content_stay_when_it_is_updated),
         ON_EVERY_STORE(change_is_refused_when_it_does_not_fit),
         ON_EVERY_STORE(update_finds_nothing_when_the_message_goes_meanwhile),
-        cmocka_unit_test(change_can_be_repeated_when_memory_failed),
         ON_EVERY_STORE(stream_is_in_progress_until_it_is_done),
         ON_EVERY_STORE(fed_text_becomes_an_object_when_its_stream_ends),
         ON_EVERY_STORE(stream_has_the_status_of_its_wrapper),
