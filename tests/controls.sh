@@ -447,8 +447,7 @@ controls()
     control end_without_release tsan test_threads \
         readers_see_order_whole_batches_and_their_snapshot 10 \
         ms__store32 '__ATOMIC_RELEASE' '__ATOMIC_RELAXED'
-    control old_tails_not_pinned san test_log_cursor \
-        cursors_stand_still_while_segments_are_sealed 10 \
+    control old_tails_not_pinned san test_twin logs_and_twin_agree 2 \
         ms__tails_sweep '|| ms__load32_full(&log->map.pins[i]) != 0' ''
     control mark_of_another_boot_believed gcc test_log_recover \
         a_watermark_is_ignored_when_it_is_from_before_the_restart 100 \

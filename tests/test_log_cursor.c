@@ -1,5 +1,6 @@
 /* [log-cursor]: cursors over segments and the tail answer like a plain array, while more
- * is appended, and step over damaged records, which they count. */
+ * is appended, and step over damaged records, which they count. Cursors that are held
+ * while segments are sealed are in test_twin, and beside writers in test_threads. */
 
 #define _GNU_SOURCE
 #include "log_bytes.h"
@@ -135,74 +136,6 @@ static void the_newest_n_of_every_view_are_found_at_every_size(void **state)
     twinned_close(&x);
 }
 
-enum { HELD = 40 };
-
-/* A cursor that is open, and what it has to return. */
-typedef struct held {
-    ms_query query;
-    ms_str team[TEAM_MAX];
-    ms_arena arena;
-    ms_cursor it;
-    const twin_msg **want;    /* NULL: not open */
-    size_t n, at;
-} held;
-
-static void held_open(held *h, twinned *x, ms_store *store)
-{
-    test_arena_init(&h->arena, NULL);
-    h->query = random_query(&x->rng, twin_last_seq(&x->t), h->team, &h->arena);
-    if (test_one_in(&x->rng, 4)) h->query = query_of(no_str(), 0);
-    h->want = (const twin_msg **)twin_memory(NULL, (x->t.count + 1) * sizeof h->want[0]);
-    h->n = twin_query(&x->t, &h->query, h->want);
-    h->at = 0;
-    must_give(MS_OK, ms_query_open(store, &h->query, &h->it, NULL));
-}
-
-static void held_next(held *h)
-{
-    const ms_msg *msg = ms_next(&h->it);
-    assert_int_equal(msg != NULL, h->at < h->n);
-    if (msg != NULL) twin_must_match(h->want[h->at++], msg, "held");
-}
-
-/* whole: reads to the end before. */
-static void held_close(held *h, bool whole)
-{
-    if (whole) twin_must_read(h->want + h->at, h->n - h->at, &h->it, "held");
-    else must_give(MS_OK, ms_cursor_close(&h->it, NULL));
-    ms_arena_deinit(&h->arena);
-    free(h->want);
-    h->want = NULL;
-}
-
-/* Each cursor returns what was there at its opening: cursors of a writer and a reader are
- * opened, read, and closed early or at the end, in any order, between appends. */
-static void cursors_stand_still_while_segments_are_sealed(void **state)
-{
-    static held cursors[HELD];
-    twinned x = twinned_open((store_kind *)*state);
-    memset(cursors, 0, sizeof cursors);
-    if (x.s.log.segment_size != 0) { /* some messages in each tail that is held */
-        x.s.log.segment_size = SEGMENT;
-        store_reopen(&x.s);
-    }
-    ms_store *reader = log_reader(&x.s);
-    for (int i = 0; i < 4000; i++) {
-        held *h = &cursors[test_below(&x.rng, HELD)];
-        if (test_one_in(&x.rng, 3)) twinned_fill(&x, 1 + test_below(&x.rng, 4));
-        else if (h->want == NULL)
-            held_open(h, &x, test_one_in(&x.rng, 2) ? reader : x.s.store);
-        else if (!test_one_in(&x.rng, 8)) held_next(h);
-        else held_close(h, test_one_in(&x.rng, 2));
-    }
-    twinned_fill(&x, 1000);
-    for (size_t i = 0; i < HELD; i++)
-        if (cursors[i].want != NULL) held_close(&cursors[i], true);
-    twinned_equal(&x);
-    ms_close(reader);
-    twinned_close(&x);
-}
-
 /* Ten of the messages 1 to 40: newest or oldest, either way, of an agent, before one. */
 static void must_find_cold(ms_store *store, int how)
 {
@@ -251,127 +184,31 @@ static void a_location_that_went_cold_is_found(void **state)
 
 /* ---- damaged records ---- */
 
-enum { ROWS = 2000 };
-
-static bool damaged[ROWS]; /* by the place in the twin */
-
-/* The posting lists that a message is read from for a query, by bits. */
-static unsigned lists_of(const ms_query *q, const twin_msg *m)
-{
-    bool trace = twin_in_set(MS_TYPES_AGENT, m->type);
-    ms_str agent = m->field[MS_F_AGENT_KEY].text;
-    unsigned lists = 0, own = 0;
-    for (size_t i = 1; i < COUNT(agents); i++)
-        if (ms_str_equal(agent, ms_str_of(agents[i]))) own = 4u << 2 * i;
-    if (q->views == 0 || (q->views & MS_VIEW_TIMELINE)) return 1;
-    if ((q->views & MS_VIEW_CONVERSATION) && twin_in_set(MS_TYPES_CONVERSATION, m->type))
-        lists |= 1;
-    if ((q->views & MS_VIEW_GLOBAL) && twin_in_set(MS_TYPES_GLOBAL, m->type)) lists |= 2;
-    if ((q->views & MS_VIEW_AGENT) && ms_str_equal(agent, q->agent_key) && trace)
-        lists |= own;
-    if (q->views & MS_VIEW_TEAM) lists |= trace ? own : 2 * own;
-    return lists;
-}
-
-/* What a cursor has to return. The newest few, oldest first, are found and checked at its
- * opening (kept). More of one posting list (plain) are n records, whole or not. */
-typedef struct answer {
-    size_t entries[ROWS];     /* places in the twin */
-    size_t n, at, left;
-    bool back, plain, kept;
-    uint64_t damaged;
-} answer;
-
-/* The entry next to `at` in a direction; SIZE_MAX at the end. */
-static size_t answer_step(answer *w, bool back)
-{
-    if (back ? w->at == 0 : w->at == w->n) return SIZE_MAX;
-    return w->entries[back ? --w->at : w->at++];
-}
-
-/* Goes over `n` whole ones. */
-static void answer_walk(answer *w, bool back, size_t n)
-{
-    w->at = back ? w->n : 0;
-    for (size_t i; n > 0 && (i = answer_step(w, back)) != SIZE_MAX;)
-        if (!damaged[i]) n--;
-}
-
-/* All damage among the newest few is counted at the opening. */
-static void answer_keep(answer *w, size_t limit)
-{
-    size_t n = 0;
-    answer_walk(w, true, limit);
-    for (size_t i = w->at; i < w->n; i++) {
-        if (damaged[w->entries[i]]) w->damaged++;
-        else w->entries[n++] = w->entries[i];
-    }
-    w->at = 0;
-    w->n = n;
-}
-
-static void answer_make(const twin *t, const ms_query *q, answer *w)
-{
-    unsigned lists = 0;
-    memset(w, 0, sizeof *w);
-    for (size_t i = 0; i < t->count; i++) {
-        if (!twin_match(q, t->items[i])) continue;
-        w->entries[w->n++] = i;
-        lists |= lists_of(q, t->items[i]);
-    }
-    w->plain = q->location.ptr != NULL && (lists & (lists - 1)) == 0;
-    w->kept = q->limit != 0 && q->limit <= MS__KEPT && !q->oldest && !q->reverse;
-    w->back = q->reverse;
-    w->left = q->limit != 0 ? q->limit : SIZE_MAX;
-    w->at = q->reverse ? w->n : 0;
-    if (q->limit == 0 || q->oldest != q->reverse) return; /* it begins where it counts */
-    if (w->kept) answer_keep(w, q->limit);
-    else if (w->plain && !q->oldest) w->at = w->n - (q->limit < w->n ? q->limit : w->n);
-    else answer_walk(w, !q->oldest, q->limit);
-}
-
-/* The place in the twin of what comes next; SIZE_MAX: nothing. */
-static size_t answer_next(answer *w)
-{
-    size_t i;
-    while (w->left > 0 && (i = answer_step(w, w->back)) != SIZE_MAX) {
-        if (w->kept || !damaged[i]) {
-            w->left--;
-            return i;
-        }
-        w->damaged++;
-    }
-    return SIZE_MAX;
-}
-
-/* Reads at most so many, then closes: the messages, and how much damage was met. */
-static void must_answer(const twinned *x, ms_store *store, const ms_query *q, size_t most)
-{
-    static answer w;
-    char what[120];
-    ms_cursor it;
-    bool more = true;
-    snprintf(what, sizeof what, "views %u, limit %zu%s%s, after %llu, before %llu",
-             q->views, q->limit, q->oldest ? ", oldest" : "", q->reverse ? ", reverse" : "",
-             (unsigned long long)q->after_seq, (unsigned long long)q->before_seq);
-    answer_make(&x->t, q, &w);
-    must_give(MS_OK, ms_query_open(store, q, &it, NULL));
-    while (more && most-- > 0) {
-        size_t want = answer_next(&w);
-        const ms_msg *msg = ms_next(&it);
-        if (it.damaged != w.damaged) fail_msg("%s: other damage", what);
-        if (msg == NULL && want != SIZE_MAX) fail_msg("%s: a message is missing", what);
-        if (msg != NULL && want == SIZE_MAX) fail_msg("%s: a message too much", what);
-        more = msg != NULL;
-        if (more) twin_must_match(x->t.items[want], msg, what);
-    }
-    if (ms_cursor_close(&it, NULL) != (w.damaged != 0 ? MS_E_DAMAGED : MS_OK))
-        fail_msg("%s: another result", what);
-}
-
+/* The twin hides what is damaged. Without a limit all others come; with one the first or the
+ * last of them, no more than the limit, and no fewer than if each damaged one had come. */
 static void ask_damaged(const twinned *x, ms_store *store, const ms_query *q)
 {
-    must_answer(x, store, q, SIZE_MAX);
+    static const twin_msg *whole[2000];
+    static const ms_msg *got[2000];
+    ms_query all = *q;
+    ms_cursor it;
+    size_t n, harmed = 0, count = 0;
+    all.limit = 0;
+    n = twin_query(&x->t, &all, whole);
+    for (size_t i = 0; i < x->t.count; i++)
+        harmed += x->t.items[i]->hidden && twin_match(q, x->t.items[i]);
+    size_t most = q->limit != 0 && q->limit < n + harmed ? q->limit : n + harmed;
+    must_give(MS_OK, ms_query_open(store, q, &it, NULL));
+    while ((got[count] = ms_next(&it)) != NULL) count++;
+    uint64_t met = it.damaged;
+    must_give(met != 0 ? MS_E_DAMAGED : MS_OK, ms_cursor_close(&it, NULL));
+    if (count > n || count > most || count + harmed < most || met > harmed ||
+        (q->limit == 0 && met != harmed) || (count < most && met == 0))
+        fail_msg("views %u, limit %zu%s%s: %zu of %zu whole ones, %zu damaged, %zu met",
+                 q->views, q->limit, q->oldest ? ", oldest" : "",
+                 q->reverse ? ", reverse" : "", count, n, harmed, (size_t)met);
+    size_t first = q->oldest != q->reverse ? 0 : n - count;
+    for (size_t i = 0; i < count; i++) twin_must_match(whole[first + i], got[i], "whole");
 }
 
 /* The offset of each message of the file, by its place in the twin; from malloc. */
@@ -408,7 +245,7 @@ static void harm_some(twinned *x, uint64_t rare, size_t *events)
         if (!test_one_in(&x->rng, rare)) continue;
         size_t at = offsets[i] + places[test_below(&x->rng, COUNT(places))];
         bytes[at] = (char)(bytes[at] ^ 1 << test_below(&x->rng, 8));
-        damaged[i] = true;
+        x->t.items[i]->hidden = true;
     }
     file_patch(&x->s, 0, bytes, size);
     free(bytes);
@@ -423,7 +260,6 @@ static void damaged_records_are_skipped_and_counted(void **state)
     for (unsigned round = 0; round < 6; round++) {
         twinned x = small_log(state);
         size_t events = 0;
-        memset(damaged, 0, sizeof damaged);
         x.rng += round;
         append_small(&x, 60 + 40 * round);
         harm_some(&x, round < 3 ? 20 : 4, &events);
@@ -433,7 +269,7 @@ static void damaged_records_are_skipped_and_counted(void **state)
         for (size_t i = 0; i < 300; i++) {
             ms_str team[2];
             ms_query q = any_view(&x, team, false);
-            must_answer(&x, x.s.store, &q, (size_t)test_below(&x.rng, 40));
+            ask_damaged(&x, x.s.store, &q);
         }
         twinned_close(&x);
     }
@@ -445,10 +281,10 @@ static void answers_without(twinned *x, size_t i, size_t at, const void *bytes, 
     size_t size;
     char *whole = bytes_of(&x->s, &size);
     file_patch(&x->s, at, bytes, n);
-    damaged[i] = true;
+    x->t.items[i]->hidden = true;
     with_every_view(x, x->s.store, 3, ask_damaged);
     file_patch(&x->s, at, whole + at, n);
-    damaged[i] = false;
+    x->t.items[i]->hidden = false;
     with_every_view(x, x->s.store, 9, ask_damaged);
     free(whole);
 }
@@ -471,7 +307,6 @@ static void records_that_change_while_the_log_is_open_are_skipped(void **state)
 {
     static const unsigned char longer[] = {0x00, 0x28, 0, 0}, longest[] = {0, 0, 0, 0x0f};
     twinned x = small_log(state);
-    memset(damaged, 0, sizeof damaged);
     append_small(&x, 220);
     do append_small(&x, 1);
     while (!ms_str_equal(x.t.items[x.t.count - 1]->field[MS_F_LOCATION].text,
@@ -493,7 +328,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_EACH_ENGINE(the_newest_n_of_every_view_are_found_at_every_size),
-        ON_LOGS(cursors_stand_still_while_segments_are_sealed),
         ON_LOGS(a_location_that_went_cold_is_found),
         WITH_EACH_ENGINE(damaged_records_are_skipped_and_counted),
         WITH_EACH_ENGINE(records_that_change_while_the_log_is_open_are_skipped),
