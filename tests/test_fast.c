@@ -542,171 +542,74 @@ static void an_appended_message_is_what_was_measured(void **state)
 
 /* ---- names found lately ---- */
 
-enum { NAMES = 3000, KEYS = 5000, SAME_MARK = 40, MEMBERS = 6 };
+enum { NAMES = 64, APPENDS = 4000 };
 
-/* What a store should have, by name; a message's content is its number. */
 typedef struct names {
-    char text[NAMES][40];
-    size_t count;            /* of names */
-    uint32_t n[NAMES], last[NAMES], sum[NAMES]; /* messages of a location */
-    uint32_t agents[KEYS];   /* of an agent in the first location */
-    uint32_t messages, next; /* next: number of the next one */
+    char text[NAMES][24];                   /* of one mark: they share a place */
+    uint32_t n[NAMES], agents[NAMES][NAMES]; /* messages of a location, and of an agent */
 } names;
 
-static void name_add(names *w, const char *text)
-{
-    if (w->count == NAMES) abort();
-    snprintf(w->text[w->count++], sizeof w->text[0], "%s", text);
-}
-
-/* Names with equal ends and lengths, names of one mark, more names than places. */
 static void names_make(names *w)
 {
-    char text[40];
-    memset(w, 0, sizeof *w);
-    for (unsigned i = 0; i < 400; i++) {
-        snprintf(text, sizeof text, "the job %05u of some", i);
-        name_add(w, text);
-    }
     uint32_t mark = ways[0].name_mark(ms_str_of("one"), 0) >> 20;
-    for (unsigned i = 0, found = 0; found < SAME_MARK && i < 1u << 20; i++) {
-        snprintf(text, sizeof text, i % 2 ? "n%u" : "name number %u", i);
-        if (ways[0].name_mark(ms_str_of(text), 0) >> 20 != mark) continue;
-        name_add(w, text);
-        found++;
-    }
-    for (unsigned i = 0; w->count < NAMES; i++) {
-        snprintf(text, sizeof text, "%u", i);
-        name_add(w, text);
+    memset(w, 0, sizeof *w);
+    for (unsigned i = 0, found = 0; found < NAMES; i++) {
+        char *text = w->text[found];
+        snprintf(text, sizeof w->text[0], i % 2 ? "n%u" : "name number %u", i);
+        found += ways[0].name_mark(ms_str_of(text), 0) >> 20 == mark;
     }
 }
 
-static size_t name_pick(uint64_t *rng)
+/* Appends a message. To make that fail, a second one repeats a key with another content:
+ * then names that the first one made must be forgotten. */
+static void name_append(names *w, ms_store *store, size_t at, size_t agent,
+                        bool fails)
 {
-    uint64_t how = test_below(rng, 8);
-    if (how < 3) return (size_t)test_below(rng, 400);
-    if (how < 5) return 400 + (size_t)test_below(rng, SAME_MARK);
-    if (how == 5) return (size_t)test_below(rng, NAMES);
-    return (size_t)test_below(rng, 3);
+    ms_envelope m[2];
+    m[0] = m[1] = ms_observation(ms_text("content"), ms_str_of(NULL));
+    m[0].location = ms_str_of(w->text[at]);
+    m[0].agent_key = ms_str_of(w->text[agent]);
+    m[1].content = ms_text("another content");
+    m[1].location = m[1].key = MS_STR("key");
+    assert_int_equal(ms_append_batch(store, m, fails ? 2 : 1, NULL, NULL),
+                     fails ? MS_E_KEY_REUSED : MS_OK);
+    w->n[at] += !fails;
+    w->agents[at][agent] += !fails;
 }
 
-typedef struct letter {
-    ms_envelope m;
-    char content[16], agent[32];
-    size_t name, key;
-} letter;
-
-static void agent_write(size_t key, char *out, size_t size)
+static void must_have_names(const names *w, ms_store *store)
 {
-    snprintf(out, size, key % 2 != 0 ? "agent %04zu of all" : "%zu", key);
-}
-
-/* Message number `number` for a random name; those of the first location have agents. */
-static void letter_write(const names *w, uint64_t *rng, uint32_t number, letter *out)
-{
-    out->name = name_pick(rng);
-    out->key = KEYS;
-    snprintf(out->content, sizeof out->content, "%u", number);
-    out->m = ms_observation(ms_text(out->content), ms_str_of(NULL));
-    out->m.location = ms_str_of(w->text[out->name]);
-    if (out->name == 0 || test_one_in(rng, 4)) {
-        size_t key = (size_t)test_below(rng, test_one_in(rng, 3) ? KEYS : 20);
-        agent_write(key, out->agent, sizeof out->agent);
-        out->m.agent_key = ms_str_of(out->agent);
-        if (out->name == 0) out->key = key;
+    for (size_t i = 0; i < NAMES; i++) {
+        ms_query q = query_of(ms_str_of(w->text[i]), 0);
+        assert_int_equal(count_of(store, &q), w->n[i]);
+        q.views = MS_VIEW_AGENT;
+        for (size_t k = 0; k < NAMES; k++) {
+            q.agent_key = ms_str_of(w->text[k]);
+            if (count_of(store, &q) != w->agents[i][k])
+                fail_msg("agent %s of %s", w->text[k], w->text[i]);
+        }
     }
 }
 
-static void letter_count(names *w, const letter *l, uint32_t number)
-{
-    w->n[l->name]++;
-    w->last[l->name] = number;
-    w->sum[l->name] = w->sum[l->name] * 31 + number;
-    if (l->key < KEYS) w->agents[l->key]++;
-    w->messages++;
-}
-
-static uint32_t number_of(const ms_msg *msg)
-{
-    ms_str text = ms_content(msg).text;
-    uint32_t n = 0;
-    for (size_t i = 0; i < text.len; i++) n = n * 10 + (uint32_t)(text.ptr[i] - '0');
-    return n;
-}
-
-static void must_have_name(const names *w, ms_store *store, size_t i)
-{
-    ms_query q = query_of(ms_str_of(w->text[i]), 0);
-    ms_cursor it;
-    ms_error err;
-    uint32_t n = 0, sum = 0;
-    if (ms_query_open(store, &q, &it, &err) != MS_OK) fail_msg("query: %s", err.message);
-    for (const ms_msg *msg; (msg = ms_next(&it)) != NULL; n++) {
-        if (!ms_str_equal(test_location(msg), q.location)) fail_msg("another location");
-        sum = sum * 31 + number_of(msg);
-    }
-    if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("cursor: %s", err.message);
-    if (n != w->n[i] || sum != w->sum[i])
-        fail_msg("'%s' has %u messages, %u were appended", w->text[i], n, w->n[i]);
-}
-
-static void must_have_all(const names *w, ms_store *store)
-{
-    char text[32];
-    ms_query q = query_of(ms_str_of(w->text[0]), MS_VIEW_AGENT);
-    for (size_t i = 0; i < NAMES; i++) must_have_name(w, store, i);
-    for (size_t key = 0; key < KEYS; key++) {
-        agent_write(key, text, sizeof text);
-        q.agent_key = ms_str_of(text);
-        if (w->agents[key] == 0 && key % 7 != 0) continue;
-        if (count_of(store, &q) != w->agents[key]) fail_msg("agent '%s'", text);
-    }
-}
-
-/* Appends a few. To make them fail, the last one repeats a key with another content:
- * then names that the others made must be forgotten. Some are tried again without it. */
-static void letters_append(names *w, ms_store *store, uint64_t *rng, bool fails)
-{
-    letter l[MEMBERS];
-    ms_envelope m[MEMBERS];
-    size_t n = 1 + (size_t)test_below(rng, MEMBERS - 1);
-    for (size_t i = 0; i < n; i++) {
-        letter_write(w, rng, w->next + (uint32_t)i, &l[i]);
-        m[i] = l[i].m;
-    }
-    m[n] = ms_observation(ms_text("another content"), ms_str_of(NULL));
-    m[n].location = MS_STR("keys");
-    m[n].key = MS_STR("key");
-    if (fails)
-        assert_int_equal(ms_append_batch(store, m, n + 1, NULL, NULL), MS_E_KEY_REUSED);
-    if (!fails || test_one_in(rng, 2)) {
-        assert_int_equal(ms_append_batch(store, m, n, NULL, NULL), MS_OK);
-        for (size_t i = 0; i < n; i++) letter_count(w, &l[i], w->next + (uint32_t)i);
-    }
-    w->next += (uint32_t)n;
-}
-
-static void keep_a_key(ms_store *store)
-{
-    ms_envelope m = ms_observation(ms_text("content"), ms_str_of(NULL));
-    m.location = MS_STR("keys");
-    m.key = MS_STR("key");
-    must_append(store, ms_str_n(NULL, 0), &m);
-}
-
+/* There are more names from append to append; half of those that fail are tried again. */
 static void names_are_found_after_failed_appends(void **state)
 {
     static names w;
     test_store s = store_open((const store_kind *)*state, NULL);
     uint64_t rng = test_seed();
     for (int round = 0; round < (s.kind->arena ? 2 : 1); round++) {
+        ms_envelope m = ms_observation(ms_text("content"), ms_str_of(NULL));
+        m.key = MS_STR("key");
+        must_append(s.store, m.key, &m);
         names_make(&w);
-        w.next = 1;
-        keep_a_key(s.store);
-        for (size_t i = 0; i < 1800; i++)
-            letters_append(&w, s.store, &rng, test_one_in(&rng, 4));
-        must_have_all(&w, s.store);
-        assert_true(w.messages > 1024);
+        for (size_t i = 0; i < APPENDS; i++) {
+            size_t at = test_below(&rng, 1 + i * NAMES / APPENDS);
+            size_t agent = test_below(&rng, NAMES);
+            bool fails = test_one_in(&rng, 3);
+            name_append(&w, s.store, at, agent, fails);
+            if (fails && test_one_in(&rng, 2)) name_append(&w, s.store, at, agent, false);
+        }
+        must_have_names(&w, s.store);
         if (s.kind->arena) assert_int_equal(ms_mem_reset(s.store, NULL), MS_OK);
     }
     store_close(&s);

@@ -119,26 +119,6 @@ static void checkpoint_counts_when_it_is_the_newest_whole_one(void **state)
     }
 }
 
-static void size_of_a_record_is_refused_when_it_does_not_fit(void **state)
-{
-    static const struct {
-        uint32_t size;
-        uint64_t left;
-        bool fits;
-    } rows[] = {
-        {40, 40, true},   {40, 39, false},
-        {32, 4096, false}, {4097, 4096, false},
-        {(uint32_t)MS__RECORD_MAX, UINT64_MAX, true},
-        {(uint32_t)MS__RECORD_MAX + 1, UINT64_MAX, false},
-    };
-    (void)state;
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        unsigned char r[8];
-        ms__put32(r, rows[i].size);
-        must(rows[i].fits, ms__size_fits(r, rows[i].left), "a size");
-    }
-}
-
 
 /* ---- index records ---- */
 
@@ -337,7 +317,6 @@ int main(void)
         cmocka_unit_test(superblock_is_refused_when_a_field_is_wrong),
         cmocka_unit_test(checkpoint_is_ignored_when_a_field_is_wrong),
         cmocka_unit_test(checkpoint_counts_when_it_is_the_newest_whole_one),
-        cmocka_unit_test(size_of_a_record_is_refused_when_it_does_not_fit),
         cmocka_unit_test(segment_index_is_refused_when_a_field_is_wrong),
         cmocka_unit_test(summary_is_refused_when_a_field_is_wrong),
         cmocka_unit_test(filter_is_refused_when_it_is_of_something_else),

@@ -92,34 +92,16 @@ static const char *const field_names[MS_FIELD_COUNT] = {
 #undef X
 };
 
-static ms_value from_TEXT(ms_str s) { return ms_text_n(s); }
-static ms_value from_OBJECT(ms_str s) { return ms_json(s); }
-static ms_value from_VALUE(ms_value v) { return v; }
-
 static ms_value field(const ms_envelope *m, unsigned number)
 {
-    switch (number) {
-#define X(number, name, member, kind) \
-    case number: return from_##kind(m->member);
-        MS_FIELDS(X)
-#undef X
-    default: return ms_text_n(absent);
-    }
+    ms_value all[MS_FIELD_COUNT];
+    message_fields(m, all);
+    return all[number];
 }
-
-static ms_str to_TEXT(ms_value v) { return v.text; }
-static ms_str to_OBJECT(ms_value v) { return v.text; }
-static ms_value to_VALUE(ms_value v) { return v; }
 
 static void set_field(ms_envelope *m, unsigned number, ms_value value)
 {
-    switch (number) {
-#define X(number, name, member, kind) \
-    case number: m->member = to_##kind(value); break;
-        MS_FIELDS(X)
-#undef X
-    default: break;
-    }
+    message_set(m, (ms_field)number, value);
 }
 
 /* Is this check refused with that code, and the path the field's name? */
@@ -378,23 +360,20 @@ static void time_is_refused_when_it_is_none(void **state)
 static void json_is_refused_when_it_is_none(void **state)
 {
     (void)state;
+    static char deep[2 * (MS_FIELD_MAX_DEPTH + 1) + 1];
     static const struct {
         const char *json;
         ms_result code;
         bool extra;           /* of extra alone */
     } rows[] = {
-        {"", MS_E_SYNTAX, false},         {" ", MS_E_SYNTAX, false},
-        {"{", MS_E_SYNTAX, false},        {"{]", MS_E_SYNTAX, false},
-        {"[1,]", MS_E_SYNTAX, false},     {"nul", MS_E_SYNTAX, false},
-        {"\"", MS_E_SYNTAX, false},       {"01", MS_E_SYNTAX, false},
-        {"{\"a\":1}}", MS_E_SYNTAX, false}, {"{} {}", MS_E_SYNTAX, false},
-        {"NaN", MS_E_SYNTAX, false},      {"{\"a\" 1}", MS_E_SYNTAX, false},
-        {"\"\x01\"", MS_E_SYNTAX, false}, {"[1", MS_E_SYNTAX, false},
-        {"'a'", MS_E_SYNTAX, false},      {"{\"a\": \"\\ud800\"}", MS_E_UTF8, false},
+        {"", MS_E_SYNTAX, false},         {"{", MS_E_SYNTAX, false},
+        {"{} {}", MS_E_SYNTAX, false},    {"{\"a\": \"\\ud800\"}", MS_E_UTF8, false},
+        {"\"\xff\"", MS_E_UTF8, false},   {deep, MS_E_DEPTH, false},
         {"[]", MS_E_KIND, true},          {"null", MS_E_KIND, true},
         {"1", MS_E_KIND, true},           {"\"{}\"", MS_E_KIND, true},
-        {"true", MS_E_KIND, true},
     };
+    memset(deep, '[', sizeof deep / 2);
+    memset(deep + sizeof deep / 2, ']', sizeof deep / 2);
     static const unsigned fields[] = {MS_F_CONTENT, MS_F_ARGS, MS_F_PHASE_ID, MS_F_EXTRA};
     for (size_t i = 0; i < COUNT(fields); i++) {
         ms_envelope m = make(MS_T_ACTION);
@@ -409,28 +388,15 @@ static void json_is_refused_when_it_is_none(void **state)
     ms_envelope m = make(MS_T_USER_MESSAGE);
     m.content = ms_text("{not JSON, but text");
     accepted(&m);
-}
-
-static void json_is_refused_when_it_is_too_deep(void **state)
-{
-    (void)state;
-    char text[2 * (MS_JSON_MAX_DEPTH + 1)];
-    for (size_t depth = MS_FIELD_MAX_DEPTH; depth <= MS_FIELD_MAX_DEPTH + 1; depth++) {
-        memset(text, '[', depth);
-        memset(text + depth, ']', depth);
-        ms_envelope m = ms_user_message(ms_json(ms_str_n(text, 2 * depth)));
-        if (depth <= MS_FIELD_MAX_DEPTH) accepted(&m);
-        else refused(&m, MS_E_DEPTH, "content");
-    }
+    m.content = ms_json(ms_str_n(deep + 1, sizeof deep - 3));
+    accepted(&m);
 }
 
 /* Location, agent key, turn id and idempotency key: at most 1023 bytes of UTF-8, no NUL;
- * only a turn id may be empty. */
+ * only a turn id may be empty. Any other text may be what it is. */
 static void key_is_refused_when_it_is_long_or_empty_or_not_utf8(void **state)
 {
     (void)state;
-    static const unsigned fields[] = {MS_F_LOCATION, MS_F_AGENT_KEY, MS_F_TURN_ID,
-                                      MS_F_KEY};
     static const struct {
         const char *text;
         size_t len;
@@ -440,20 +406,23 @@ static void key_is_refused_when_it_is_long_or_empty_or_not_utf8(void **state)
     };
     char room[MS_KEY_MAX + 1];
     memset(room, 'k', sizeof room);
-    for (size_t i = 0; i < COUNT(fields); i++) {
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
         ms_envelope m = make(MS_T_USER_MESSAGE);
-        const char *name = field_names[fields[i]];
+        const char *name = field_names[f];
         ms_error err;
-        set_field(&m, fields[i], ms_text_n(ms_str_n(room, MS_KEY_MAX)));
+        set_field(&m, f, ms_text("caf\xe9 \xf0\x9f"));
+        if (!is_key_field((int)f) && f != MS_F_EXTRA) accepted(&m);
+        if (!is_key_field((int)f)) continue;
+        set_field(&m, f, ms_text_n(ms_str_n(room, MS_KEY_MAX)));
         accepted(&m);
-        set_field(&m, fields[i], ms_text("\xe2\x82\xac/ {}'\"\\\n"));
+        set_field(&m, f, ms_text("\xe2\x82\xac/ {}'\"\\\n"));
         accepted(&m);
-        set_field(&m, fields[i], ms_text_n(ms_str_n(room, sizeof room)));
+        set_field(&m, f, ms_text_n(ms_str_n(room, sizeof room)));
         assert_int_not_equal(test_envelope_check(&m, &err), MS_OK);
         assert_string_equal(err.path, name);
         for (size_t j = 0; j < COUNT(bad); j++) {
-            set_field(&m, fields[i], ms_text_n(ms_str_n(bad[j].text, bad[j].len)));
-            if (bad[j].len == 0 && fields[i] == MS_F_TURN_ID) {
+            set_field(&m, f, ms_text_n(ms_str_n(bad[j].text, bad[j].len)));
+            if (bad[j].len == 0 && f == MS_F_TURN_ID) {
                 accepted(&m);
                 continue;
             }
@@ -463,37 +432,20 @@ static void key_is_refused_when_it_is_long_or_empty_or_not_utf8(void **state)
     }
 }
 
-static void text_is_accepted_when_it_is_not_utf8(void **state)
-{
-    (void)state;
-    static const unsigned fields[] = {
-        MS_F_CONTENT,      MS_F_TOOL,        MS_F_ARGS,     MS_F_CALL_ID, MS_F_WORKER,
-        MS_F_TASK,         MS_F_FROM_WORKER, MS_F_PHASE_ID, MS_F_SUMMARY, MS_F_ERROR_TYPE,
-        MS_F_FROM_MANAGER, MS_F_ID,          MS_F_TYPE_NAME, MS_F_ROLE_NAME,
-        MS_F_SOURCE,
-    };
-    for (size_t i = 0; i < COUNT(fields); i++) {
-        ms_envelope m = make(MS_T_OTHER);
-        set_field(&m, fields[i], ms_text("caf\xe9 \xf0\x9f"));
-        accepted(&m);
-    }
-}
-
 
 /* ---- copies ---- */
 
-/* Every field with its own words, each on the heap in a block of just its length. */
-static ms_envelope full(char **blocks)
+/* Every field with its own words in one block on the heap. */
+static ms_envelope full(char **block)
 {
+    enum { ROOM = 16 };
     ms_envelope m = make(MS_T_ACTION);
+    *block = (char *)malloc(ROOM * MS_FIELD_COUNT);
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
-        char text[64];
+        char *text = *block + ROOM * f;
         bool json = f == MS_F_EXTRA || f == MS_F_ARGS;
-        int len = snprintf(text, sizeof text, json ? "{\"n\":%u}" : "field %u", f);
-        blocks[f] = (char *)malloc((size_t)len);
-        memcpy(blocks[f], text, (size_t)len);
-        ms_str s = ms_str_n(blocks[f], (size_t)len);
-        set_field(&m, f, json ? ms_json(s) : ms_text_n(s));
+        snprintf(text, ROOM, json ? "{\"n\":%u}" : "field %u", f);
+        set_field(&m, f, json ? ms_json(ms_str_of(text)) : ms_text(text));
     }
     m.role = MS_ROLE_OTHER;
     m.flags = MS_FLAG_JOINED;
@@ -506,22 +458,16 @@ static ms_envelope full(char **blocks)
 static void copy_is_deep(void **state)
 {
     (void)state;
-    char *blocks[MS_FIELD_COUNT];
-    char text[64];
+    char *block, *gone;
     ms_arena arena;
-    ms_envelope m = full(blocks), copy;
+    ms_envelope want = full(&block), m = full(&gone), copy;
     test_arena_init(&arena, NULL);
     assert_int_equal(ms_envelope_copy(&m, &arena, &copy), MS_OK);
+    free(gone);
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
-        memset(blocks[f], '#', field(&m, f).text.len);
-        free(blocks[f]);
-    }
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
-        bool json = f == MS_F_EXTRA || f == MS_F_ARGS;
-        snprintf(text, sizeof text, json ? "{\"n\":%u}" : "field %u", f);
         ms_value got = field(&copy, f);
-        assert_true(ms_str_equal(got.text, ms_str_of(text)));
-        assert_int_equal(got.json, json);
+        assert_true(ms_str_equal(got.text, field(&want, f).text));
+        assert_int_equal(got.json, field(&want, f).json);
     }
     assert_int_equal(copy.type, MS_T_ACTION);
     assert_int_equal(copy.role, MS_ROLE_OTHER);
@@ -529,6 +475,7 @@ static void copy_is_deep(void **state)
     assert_true(copy.has_time && copy.time_ns == SECONDS(12.5));
     assert_int_equal(copy.seq, 77);
     ms_arena_deinit(&arena);
+    free(block);
 }
 
 static void copy_keeps_absent_and_empty(void **state)
@@ -553,35 +500,30 @@ static void copy_keeps_absent_and_empty(void **state)
 static void copy_is_nothing_when_memory_ends(void **state)
 {
     (void)state;
-    char *blocks[MS_FIELD_COUNT];
-    char room[2048];
-    ms_envelope m = full(blocks), copy, zero;
-    size_t fits = 0;
+    char room[2048], *block;
+    ms_envelope m = full(&block), copy, zero;
+    ms_result result = MS_E_ARENA;
+    test_alloc heap;
+    ms_arena arena;
+    size_t size = 0;
     memset(&zero, 0, sizeof zero);
-    for (size_t size = 0; size < sizeof room && fits == 0; size++) {
-        ms_arena arena;
+    for (; size < sizeof room && result != MS_OK; size++) {
         test_arena_init_fixed(&arena, room, size);
         memset(&copy, 0xA5, sizeof copy);
-        ms_result result = ms_envelope_copy(&m, &arena, &copy);
-        if (result == MS_OK) {
-            fits = size;
-        } else {
-            assert_true(result == MS_E_ARENA || result == MS_E_NO_MEMORY);
-            assert_memory_equal(&copy, &zero, sizeof copy);
-        }
-        ms_arena_deinit(&arena);
+        result = ms_envelope_copy(&m, &arena, &copy);
+        if (result == MS_OK) break;
+        assert_int_equal(result, MS_E_ARENA);
+        assert_memory_equal(&copy, &zero, sizeof copy);
     }
-    assert_true(fits > 100);
-    test_alloc heap;
+    assert_in_range(size, 100, sizeof room - 1);
     test_alloc_init(&heap);
     heap.fail_at = 1;
-    ms_arena arena;
     test_arena_init(&arena, &heap.alloc);
     assert_int_equal(ms_envelope_copy(&m, &arena, &copy), MS_E_NO_MEMORY);
     assert_int_equal(ms_envelope_copy(&m, &arena, &copy), MS_OK);
     ms_arena_deinit(&arena);
     test_alloc_done(&heap);
-    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) free(blocks[f]);
+    free(block);
 }
 
 
@@ -628,10 +570,6 @@ static void string_is_absent_or_empty(void **state)
     assert_true(ms_str_equal(MS_STR(""), ms_str_of("")));
     assert_false(ms_str_equal(MS_STR("a"), MS_STR("b")));
     assert_false(ms_str_equal(MS_STR("a"), MS_STR("ab")));
-    assert_true(test_str_starts_with(MS_STR("abc"), MS_STR("ab")));
-    assert_true(test_str_starts_with(MS_STR("abc"), MS_STR("abc")));
-    assert_false(test_str_starts_with(MS_STR("ab"), MS_STR("abc")));
-    assert_true(test_str_starts_with(MS_STR("ab"), MS_STR("")));
     assert_false(ms_text("x").json);
     assert_true(ms_json(MS_STR("1")).json);
 }
@@ -649,9 +587,7 @@ int main(void)
         cmocka_unit_test(type_or_role_is_refused_when_it_is_none),
         cmocka_unit_test(time_is_refused_when_it_is_none),
         cmocka_unit_test(json_is_refused_when_it_is_none),
-        cmocka_unit_test(json_is_refused_when_it_is_too_deep),
         cmocka_unit_test(key_is_refused_when_it_is_long_or_empty_or_not_utf8),
-        cmocka_unit_test(text_is_accepted_when_it_is_not_utf8),
         cmocka_unit_test(copy_is_deep),
         cmocka_unit_test(copy_keeps_absent_and_empty),
         cmocka_unit_test(copy_is_nothing_when_memory_ends),

@@ -15,10 +15,7 @@
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #include "../msgstore.h"
-#include "support.h"
-#include "logs.h"
-
-#include <errno.h>
+#include "inside.h"
 
 static unsigned breaks; /* that were found */
 
@@ -66,7 +63,7 @@ static ms__mem *mem;
 
 enum { ROUNDS = 24, LISTS = 10 };
 
-static uint64_t say(const char *place, ms_envelope m, const char *agent)
+static uint64_t put(const char *place, ms_envelope m, const char *agent)
 {
     uint64_t seq;
     m.agent_key = ms_str_of(agent);
@@ -100,15 +97,15 @@ static int make_store(void **state)
     assert_int_equal(ms_mem_open(&store, NULL, NULL), MS_OK);
     mem = ms__mem_of(store);
     for (int i = 0; i < ROUNDS; i++) {
-        uint64_t seq = say("room", ms_user_message(ms_text("hello")), "ann");
+        uint64_t seq = put("room", ms_user_message(ms_text("hello")), "ann");
         if (i == 0) room = seq;
-        (void)say("room", ms_message(MS_T_TASK, ms_text("look")), "ann");
-        (void)say("room", ms_message(MS_T_TASK, ms_text("look, too")), "bob");
-        (void)say("room", ms_message(MS_T_GLOBAL_OBSERVATION,
-                                     ms_text("it rains")), "ann");
-        seq = say("hall", ms_user_message(ms_text("hello there")), "ann");
+        put("room", ms_message(MS_T_TASK, ms_text("look")), "ann");
+        put("room", ms_message(MS_T_TASK, ms_text("look, too")), "bob");
+        put("room", ms_message(MS_T_GLOBAL_OBSERVATION,
+                               ms_text("it rains")), "ann");
+        seq = put("hall", ms_user_message(ms_text("hello there")), "ann");
         if (i == 0) hall = seq;
-        (void)say("hall", ms_message(MS_T_TASK, ms_text("search")), "ann");
+        put("hall", ms_message(MS_T_TASK, ms_text("search")), "ann");
     }
     change_place("room", room);
     change_place("hall", hall);
@@ -390,53 +387,26 @@ static void a_cursor_that_gives_nonsense_is_found(void **state)
 
 /* ---- a log ---- */
 
-static disk drive;
-static test_alloc heap;
-
-static ms_store *open_log(ms_log_mode mode)
-{
-    ms_log_desc desc;
-    ms_store *log;
-    ms_error err;
-    memset(&desc, 0, sizeof desc);
-    desc.path = "log.msl";
-    desc.mode = mode;
-    desc.os = &drive.os;
-    desc.segment_size = MS_LOG_SEGMENT_MIN;
-    desc.alloc = heap.alloc;
-    if (ms_log_open(&log, &desc, &err) != MS_OK) fail_msg("open: %s", err.message);
-    return log;
-}
-
 /* A closed log that has leaves and summaries. */
-static void make_log(void)
+static void make_closed(void)
 {
-    char place[16];
-    disk_clear(&drive);
-    test_alloc_init(&heap);
-    ms_store *log = open_log(MS_LOG_CREATE);
-    for (unsigned i = 0; ms__log_of(log)->index.summaries.n < 2; i++) {
-        ms_envelope m = ms_user_message(ms_text("some words that take a little room"));
-        snprintf(place, sizeof place, "place_%u", i % 7);
-        m.agent_key = i % 2 ? MS_STR("worker") : ms_str_n(NULL, 0);
-        assert_int_equal(ms_append(log, ms_str_of(place), &m, NULL, NULL), MS_OK);
-    }
-    must_be_sound(log, "a fresh log");
-    ms_close(log);
+    ms_store *log = make_log(0);
+    while (ms__log_of(log)->index.summaries.n < 2) say_some(log, 1);
+    finish(log);
 }
 
 static void a_segment_index_that_differs_from_its_records_is_found(void **state)
 {
     (void)state;
-    make_log();
+    make_closed();
     ms_store *log = open_log(MS_LOG_WRITE);
     const ms__segment *valid = ms__segment_valid(ms__log_of(log), 3, true, true);
     ms__segment *l = (ms__segment *)(uintptr_t)valid;
     uint32_t *numbers[] = {&l->n, &l->lists, &l->postings, &l->bits, &l->width};
     uint64_t *sums[] = {&l->first_seq, &l->last_seq, &l->messages, &l->bytes};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+    for (size_t i = 0; i < COUNT(numbers); i++)
         with32(log, numbers[i], *numbers[i] + 1, "a number of a leaf", "L3");
-    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
+    for (size_t i = 0; i < COUNT(sums); i++)
         with64(log, sums[i], *sums[i] + 1, "a sum of a leaf", "L3");
     unsigned char *p = drive.rw + l->offset +
                        (l->record - (l->directory - MS__SEGMENT_FIXED));
@@ -451,7 +421,7 @@ static void a_segment_index_that_differs_from_its_records_is_found(void **state)
 static void a_summary_that_forgot_its_lists_is_found(void **state)
 {
     (void)state;
-    make_log();
+    make_closed();
     ms_store *log = open_log(MS_LOG_WRITE);
     const ms__summary *s = ms__summary_get(ms__log_of(log), 0);
     assert_non_null(s->filters);
@@ -468,7 +438,7 @@ static void a_summary_that_forgot_its_lists_is_found(void **state)
 static void a_durable_end_after_the_end_is_found(void **state)
 {
     (void)state;
-    make_log();
+    make_closed();
     ms_store *log = open_log(MS_LOG_WRITE);
     ms__log *l = ms__log_of(log);
     with64(log, &l->durable.end, l->end + 8, "a durable end", "L4");
@@ -486,7 +456,7 @@ static void a_durable_end_after_the_end_is_found(void **state)
 static void a_damaged_record_is_not_reported_as_its_segment_index(void **state)
 {
     (void)state;
-    make_log();
+    make_closed();
     ms_store *log = open_log(MS_LOG_WRITE);
     ms__segment *l = (ms__segment *)(uintptr_t)ms__segment_of(ms__log_of(log), 1, true);
     ms_error err;
@@ -508,7 +478,7 @@ static void a_check_returns_its_code_without_memory(void **state)
 {
     size_t refused = 0;
     (void)state;
-    make_log();
+    make_closed();
     for (size_t k = 1;; k++) {
         ms_store *log = open_log(MS_LOG_WRITE);
         heap.calls = heap.failed = 0;
@@ -596,7 +566,7 @@ int main(void)
         cmocka_unit_test(a_damaged_record_is_not_reported_as_its_segment_index),
         cmocka_unit_test(a_check_returns_its_code_without_memory),
     };
-    disk_init(&drive, 4 << 20);
+    disk_init(&drive, 16 << 20);
     int failed = cmocka_run_group_tests(tests, make_store, close_store);
     disk_deinit(&drive);
     printf("tally: broken promises that ms_selfcheck named %u\n", breaks);
