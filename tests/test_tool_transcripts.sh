@@ -20,9 +20,11 @@ figure()
         sed -n "s/.*\"${name#*_}\":\([0-9]*\).*/\1/p" | head -n 1)"
 }
 
-has_member()
+# reads NAME CONTENTS: of the messages in $input.
+reads()
 {
-    "$tool" formats 2>/dev/null | grep -q "compressed files: .*$1\( *,\|$\)"
+    run view --json -
+    same "$1" "$2" "$(sed 's/.*"content":"\([^"]*\)".*/\1/' "$tmp/out" | paste -sd' ')"
 }
 
 
@@ -204,18 +206,15 @@ gemini='{"sessionId":"g","projectHash":"p"}
 {"id":"2","type":"gemini","content":"two","tokens":{"input":5,"output":2}}'
 input="$gemini
 "'{"id":"2","type":"gemini","content":"two again","tokens":{"input":5,"output":3}}'
-run view --json -
-same gemini_replaced 'one two again' "$(sed 's/.*"content":"\([^"]*\)".*/\1/' "$tmp/out" | tr '\n' ' ' | sed 's/ $//')"
+reads gemini_replaced 'one two again'
 figure gemini_output_tokens 3 usage --json -
 input="$gemini
 "'{"$rewindTo":"2"}
 {"id":"3","type":"gemini","content":"three"}'
-run view --json -
-same gemini_rewound 'one three' "$(sed 's/.*"content":"\([^"]*\)".*/\1/' "$tmp/out" | tr '\n' ' ' | sed 's/ $//')"
+reads gemini_rewound 'one three'
 input="$gemini
 "'{"$set":{"messages":[{"id":"1","type":"user","content":"one"}]}}'
-run view --json -
-same gemini_set one "$(sed 's/.*"content":"\([^"]*\)".*/\1/' "$tmp/out" | tr '\n' ' ' | sed 's/ $//')"
+reads gemini_set one
 
 codex='{"timestamp":"2026-01-01T00:00:00Z","type":"session_meta","payload":{"id":"c","cwd":"/x"}}'
 said()
@@ -229,8 +228,7 @@ $(said user three 3)
 $(said assistant four 4)
 "'{"timestamp":"2026-01-01T00:00:05Z","type":"event_msg","payload":{"type":"thread_rolled_back","num_turns":1}}
 '"$(said user five 6)"
-run view --json -
-same codex_rolled_back 'one two five' "$(sed 's/.*"content":"\([^"]*\)".*/\1/' "$tmp/out" | tr '\n' ' ' | sed 's/ $//')"
+reads codex_rolled_back 'one two five'
 input="$codex
 "'{"timestamp":"2026-01-01T00:00:01Z","type":"response_item","payload":{"type":"custom_tool_call","name":"apply_patch","input":"*** Begin","call_id":"p"}}
 {"timestamp":"2026-01-01T00:00:01Z","type":"response_item","payload":{"type":"local_shell_call","call_id":"l","action":{"command":["ls"]}}}
@@ -243,8 +241,7 @@ input='{"type":"session","id":"p1","cwd":"/x"}
 {"type":"message","id":"a","parentId":null,"message":{"role":"user","content":"one"}}
 {"type":"message","id":"b","parentId":"a","message":{"role":"user","content":"two"}}
 {"type":"message","id":"c","parentId":"a","message":{"role":"bashExecution","command":"ls","output":"x"}}'
-run view --json -
-same pi_chain 'one $ ls\nx' "$(sed 's/.*"content":"\([^"]*\)".*/\1/' "$tmp/out" | tr '\n' ' ' | sed 's/ $//')"
+reads pi_chain 'one $ ls\nx'
 
 # OpenCode's database, as sqlite3 -json prints it.
 input='[{"id":"s1","project_id":"p","directory":"/x","title":"T"}]
@@ -252,8 +249,7 @@ input='[{"id":"s1","project_id":"p","directory":"/x","title":"T"}]
 {"id":"m2","session_id":"s1","time_created":2,"data":"{\"role\":\"assistant\",\"modelID\":\"m\",\"tokens\":{\"input\":5,\"output\":7}}"}]
 [{"id":"p2","message_id":"m2","session_id":"s1","data":"{\"type\":\"text\",\"text\":\"there\"}"},
 {"id":"p1","message_id":"m1","session_id":"s1","data":"{\"type\":\"text\",\"text\":\"hi\"}"}]'
-run view --json -
-same opencode_rows 'hi there' "$(sed 's/.*"content":"\([^"]*\)".*/\1/' "$tmp/out" | tr '\n' ' ' | sed 's/ $//')"
+reads opencode_rows 'hi there'
 figure opencode_output_tokens 7 usage --json -
 # Roo Code: what its answers cost stands in another file. A request that failed was paid for.
 roo=$tmp/roo/tasks/t1
