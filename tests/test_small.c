@@ -10,9 +10,9 @@
  * few, else prefixes, all but one, torn pages, sizes without data and data without
  * sizes, random subsets. Blocks that nobody wrote are zero, or hold another log.
  *
- * A model decides what is right: a list of steps (a batch is one step), and what they
- * make of an empty list of texts. An image must show, to a reader and to a writer, just
- * what the first k steps make. k is at least the number of steps known to be durable,
+ * A model decides what is right: the texts that are visible after each step (a batch is
+ * one step). An image must show, to a reader and to a writer, just what the first k steps
+ * make. k is at least the number of steps known to be durable,
  * and at most that of the steps begun. Reading changes nothing. Of some images the power
  * is lost again in a recovering writer's append. Of some, each sector of the recovered
  * log is then lost: no dead message comes back, and what is missing is reported. The
@@ -31,74 +31,58 @@
 enum { STEPS = 64, ITEMS = 96, LEVELS = 3, TEXT = 1700 }; /* LEVELS: disks in use */
 
 
-/* ---- the model ---- */
+/* ---- the model: what is visible after each step ---- */
 
-typedef enum step_kind { ADD, AMEND, HIDE } step_kind;
-
-typedef struct step {
-    step_kind kind;
-    int count;                /* ADD: items */
-    int item;                 /* ADD: the first; else: which */
-} step;
-
-/* One item as a reader should see it. */
-typedef struct item {
-    int version;              /* how often amended */
-    bool hidden;
-} item;
+typedef struct seen {
+    uint64_t seqs[ITEMS];     /* 0: not known */
+    uint64_t hashes[ITEMS];   /* of the texts */
+    int count;
+} seen;
 
 typedef struct model {
-    step steps[STEPS];
+    seen after[STEPS + 1];    /* so many steps */
     int n;                    /* steps begun */
     int done;                 /* returned */
     int durable;              /* known to be on the disk */
-    int items;                /* of all steps begun */
-    bool big[ITEMS], keyed[ITEMS];
-    uint64_t seqs[ITEMS];     /* 0: not known */
+    int texts;                /* given so far; no two are the same */
+    bool big;                 /* the last message */
 } model;
 
-/* The text of an item: its number and version, then filling. */
-static ms_str text_of(const model *m, int i, int version, char text[TEXT])
+static uint64_t hash_of(ms_str text)
 {
-    int n = snprintf(text, 40, "item %d, version %d. ", i, version);
-    size_t len = m->big[i] ? 1500 : 10 + (size_t)(i * 37 % 150);
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < text.len; i++)
+        h = (h ^ (unsigned char)text.ptr[i]) * UINT64_C(1099511628211);
+    return h;
+}
+
+/* The next text: its number, then filling. */
+static ms_str new_text(model *m, bool big, char text[TEXT])
+{
+    int i = m->texts++, n = snprintf(text, 40, "item %d. ", i);
+    size_t len = big ? 1500 : 10 + (size_t)(i * 37 % 150);
     memcpy(text + n, scribe_page() + 7 * i, len);
     return ms_str_n(text, (size_t)n + len);
 }
 
-static void begin_step(model *m, step_kind kind, int which, int count)
+/* One more step, which shows what the one before does, until the caller changes it. */
+static seen *begin_step(model *m)
 {
-    if (m->n == STEPS || m->items + count > ITEMS) abort();
-    step *s = &m->steps[m->n++];
-    s->kind = kind;
-    s->item = which;
-    s->count = count;
-    if (kind == ADD) m->items += count;
+    if (m->n == STEPS || m->after[m->n].count + 3 > ITEMS) abort();
+    m->after[m->n + 1] = m->after[m->n];
+    return &m->after[++m->n];
 }
 
-/* What the first k steps make; returns how many items there are. */
-static int play(const model *m, int k, item items[ITEMS])
+/* Is it what the first k steps make? */
+static bool shows(const model *m, int k, const seen *s)
 {
-    int count = 0;
-    for (int i = 0; i < k; i++) {
-        const step *s = &m->steps[i];
-        if (s->kind == AMEND) items[s->item].version++;
-        if (s->kind == HIDE) items[s->item].hidden = true;
-        for (int j = 0; s->kind == ADD && j < s->count; j++) {
-            items[count].version = 0;
-            items[count++].hidden = false;
-        }
-    }
-    return count;
-}
-
-/* The newest item that is visible after all steps; -1: none. */
-static int newest(const model *m)
-{
-    item items[ITEMS];
-    int i = play(m, m->n, items) - 1;
-    while (i >= 0 && items[i].hidden) i--;
-    return i;
+    const seen *want = &m->after[k];
+    if (s->count != want->count) return false;
+    for (int i = 0; i < s->count; i++)
+        if (s->hashes[i] != want->hashes[i] ||
+            (want->seqs[i] != 0 && s->seqs[i] != want->seqs[i]))
+            return false;
+    return true;
 }
 
 
@@ -146,58 +130,54 @@ static void step_done(small *t, int level)
 
 static void add(small *t, int level, ms_store *store, int count, bool big, bool keyed)
 {
-    static char all_texts[LEVELS][3][TEXT], all_keys[LEVELS][3][20];
-    char (*texts)[TEXT] = all_texts[level], (*keys)[20] = all_keys[level];
+    static char all_texts[LEVELS][3][TEXT];
+    char keys[3][20];
     model *m = &t->models[level];
     ms_envelope batch[3];
+    uint64_t seqs[3], seq = 0;
     ms_append_opts opts;
     ms_error err;
-    int first = m->items;
+    seen *s = begin_step(m);
     memset(&opts, 0, sizeof opts);
     opts.location = ms_str_of("place");
-    opts.seqs = &m->seqs[first];
-    begin_step(m, ADD, first, count);
+    opts.seqs = seqs;
+    m->big = big;
     for (int i = 0; i < count; i++) {
-        m->big[first + i] = big;
-        m->keyed[first + i] = keyed;
-        m->seqs[first + i] = 0;
-        batch[i] = ms_assistant_message(ms_text_n(text_of(m, first + i, 0, texts[i])));
-        snprintf(keys[i], sizeof keys[i], "key %d", first + i);
+        snprintf(keys[i], sizeof keys[i], "key %d", m->texts);
+        ms_str text = new_text(m, big, all_texts[level][i]);
+        batch[i] = ms_assistant_message(ms_text_n(text));
         if (keyed) batch[i].key = ms_str_of(keys[i]);
+        s->seqs[s->count] = 0;
+        s->hashes[s->count++] = hash_of(text);
     }
     ms_result result = ms_append_batch(store, batch, (size_t)count, &opts, &err);
-    lab_must(&t->l, level, result, &err,
-         "append");
+    lab_must(&t->l, level, result, &err, "append");
+    memcpy(&s->seqs[s->count - count], seqs, (size_t)count * sizeof seqs[0]);
     step_done(t, level);
-    uint64_t seq = 0;
     if (!keyed) return;
     lab_must(&t->l, level, ms_append(store, opts.location, &batch[0], &seq, &err), &err,
-         "append with the same key");
-    if (seq != m->seqs[first]) lab_fails(&t->l, level, "a key was forgotten");
+             "append with the same key");
+    if (seq != seqs[0]) lab_fails(&t->l, level, "a key was forgotten");
 }
 
-static void amend(small *t, int level, ms_store *store, int i)
+/* The newest message gets another text, or is hidden. */
+static void change_newest(small *t, int level, ms_store *store, bool amends)
 {
     char text[TEXT];
-    item items[ITEMS];
     ms_error err;
     model *m = &t->models[level];
-    if (i < 0) return;
-    (void)play(m, m->n, items);
-    begin_step(m, AMEND, i, 0);
-    ms_envelope e =
-        ms_assistant_message(ms_text_n(text_of(m, i, items[i].version + 1, text)));
-    lab_must(&t->l, level, ms_amend(store, m->seqs[i], &e, &err), &err, "amend");
-    step_done(t, level);
-}
-
-static void hide(small *t, int level, ms_store *store, int i)
-{
-    ms_error err;
-    model *m = &t->models[level];
-    if (i < 0) return;
-    begin_step(m, HIDE, i, 0);
-    lab_must(&t->l, level, ms_hide(store, m->seqs[i], &err), &err, "hide");
+    if (m->after[m->n].count == 0) return;
+    seen *s = begin_step(m);
+    uint64_t seq = s->seqs[--s->count];
+    ms_result result;
+    if (amends) {
+        ms_envelope e = ms_assistant_message(ms_text_n(new_text(m, m->big, text)));
+        s->hashes[s->count++] = hash_of(e.content.text);
+        result = ms_amend(store, seq, &e, &err);
+    } else {
+        result = ms_hide(store, seq, &err);
+    }
+    lab_must(&t->l, level, result, &err, amends ? "amend" : "hide");
     step_done(t, level);
 }
 
@@ -211,20 +191,6 @@ static void sync_all(small *t, int level, ms_store *store)
 
 
 /* ---- what a store shows ---- */
-
-typedef struct seen {
-    uint64_t seqs[ITEMS];
-    uint64_t hashes[ITEMS];   /* of the texts */
-    int count;
-} seen;
-
-static uint64_t hash_of(ms_str text)
-{
-    uint64_t h = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < text.len; i++)
-        h = (h ^ (unsigned char)text.ptr[i]) * UINT64_C(1099511628211);
-    return h;
-}
 
 static void look(small *t, int level, ms_store *store, const char *who, seen *out)
 {
@@ -247,22 +213,6 @@ static void look(small *t, int level, ms_store *store, const char *who, seen *ou
     lab_must(&t->l, level, ms_cursor_close(&it, &err), &err, who);
     ms_arena_deinit(&arena);
     if (t->l.damage != 0) lab_fails(&t->l, level, "%s: damage was reported", who);
-}
-
-/* Is it what the first k steps make? */
-static bool shows(const model *m, int k, const seen *s)
-{
-    item items[ITEMS];
-    char text[TEXT];
-    int count = play(m, k, items), n = 0;
-    for (int i = 0; i < count; i++) {
-        if (items[i].hidden) continue;
-        ms_str want = text_of(m, i, items[i].version, text);
-        if (n == s->count || s->hashes[n] != hash_of(want)) return false;
-        if (m->seqs[i] != 0 && s->seqs[n] != m->seqs[i]) return false;
-        n++;
-    }
-    return n == s->count;
 }
 
 /* Which steps are in force: at least those up to `least`, at most all begun. */
@@ -307,15 +257,12 @@ static bool look_again(small *t, int level, seen *out, size_t at[ITEMS])
     return said || info.damaged != 0;
 }
 
-/* Is that a version of an item which the model has? */
+/* Is that a text which some step shows? */
 static bool is_of_model(const model *m, uint64_t hash)
 {
-    char text[TEXT];
-    item items[ITEMS];
-    int count = play(m, m->n, items);
-    for (int i = 0; i < count; i++)
-        for (int version = 0; version <= items[i].version; version++)
-            if (hash_of(text_of(m, i, version, text)) == hash) return true;
+    for (int k = 0; k <= m->n; k++)
+        for (int i = 0; i < m->after[k].count; i++)
+            if (m->after[k].hashes[i] == hash) return true;
     return false;
 }
 
@@ -328,13 +275,12 @@ static void bad_sectors(small *t, int level)
     seen before, now;
     sim_file *f = lab_file(&t->l, level);
     const model *m = &t->models[level];
-    item items[ITEMS];
     unsigned char kept[512];
-    int count = play(m, m->n, items);
     if (look_again(t, level, &before, at)) lab_fails(&t->l, level, "damage is there");
     if (test_one_in(&t->l.rng, 2)) t->l.disks[level].boot++; /* found after a restart */
-    bool amended = false;
-    for (int i = 0; i < count; i++) amended = amended || items[i].version > 0;
+    bool amended = false; /* a step that neither adds nor hides */
+    for (int k = 1; k <= m->n; k++)
+        amended = amended || m->after[k].count == m->after[k - 1].count;
     for (size_t sector = 4096; sector < f->high; sector += 512, t->sectors++) {
         memcpy(kept, f->rw + sector, 512);
         for (size_t i = 0; i < 512; i++) f->rw[sector + i] = (unsigned char)(i * 7 + 1);
@@ -366,9 +312,7 @@ static void goes_on(small *t, int level, ms_store *store, ms_store *reader, int 
     ms_error err;
     model *m = &t->models[level];
     m->n = m->done = m->durable = k; /* what was read once stays */
-    item items[ITEMS];
-    m->items = play(m, k, items);
-    if (m->items + 3 > ITEMS || m->n + 2 > STEPS) return;
+    if (m->after[k].count + 3 > ITEMS || m->n + 2 > STEPS) return;
     add(t, level, store, 2, false, true);
     if (level + 1 < LEVELS) lab_cut(&t->l, level, 8, 8, 2);
     sync_all(t, level, store);
@@ -513,8 +457,8 @@ static void run(small *t, op what)
     case OP_REOPEN: reopen(t); break;
     case OP_KILL: killed(t); break;
     case OP_COMPACT: compact(t); break;
-    case OP_AMEND: amend(t, 0, t->store, newest(&t->models[0])); break;
-    case OP_HIDE: hide(t, 0, t->store, newest(&t->models[0])); break;
+    case OP_AMEND: change_newest(t, 0, t->store, true); break;
+    case OP_HIDE: change_newest(t, 0, t->store, false); break;
     default: refresh(t); break;
     }
 }
