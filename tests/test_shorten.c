@@ -194,6 +194,27 @@ static void hint_counts_what_is_left_out_when_the_end_moves(void **state)
     must_be(shortened(text, &opts, none()), want);
 }
 
+/* Any bytes: nothing outside of the text is read, and every result is a gain. */
+static void any_bytes_are_shortened_or_stay(void **state)
+{
+    uint64_t rng = test_seed();
+    (void)state;
+    for (size_t i = 0; i < test_times(20000); i++) {
+        size_t n = 1 + (size_t)test_below(&rng, 300);
+        char *exact = (char *)malloc(n); /* so that a sanitizer sees the end */
+        assert_non_null(exact);
+        test_fill(&rng, exact, n);
+        for (size_t k = 0; k < n; k++)
+            if (test_one_in(&rng, 2)) exact[k] = (char)(exact[k] | 0x80);
+        ms_shorten_opts opts = keeping(1 + (size_t)test_below(&rng, 40));
+        opts.as_origin = test_one_in(&rng, 4);
+        ms_str s = ms_str_n(exact, n), out = shortened(s, &opts, MS_STR("k"));
+        assert_true(out.ptr == s.ptr || out.len < s.len || opts.as_origin);
+        free(exact);
+        ms_arena_reset(&arena);
+    }
+}
+
 /* What is no character counts as the one that stands for it. */
 static void broken_character_counts_as_one(void **state)
 {
@@ -338,6 +359,7 @@ int main(void)
         TEST(marks_stay_with_their_letters),
         TEST(text_ends_in_a_tower_of_marks_when_it_is_too_high),
         TEST(hint_counts_what_is_left_out_when_the_end_moves),
+        TEST(any_bytes_are_shortened_or_stay),
         TEST(broken_character_counts_as_one),
         TEST(message_is_marked_with_length_and_key_unless_it_was),
         TEST(message_is_refused_when_it_is_null),
