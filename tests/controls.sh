@@ -334,7 +334,7 @@ controls()
     control source_of_a_rewrite_not_marked gcc test_rewrite \
         threads_append_and_read_while_the_file_is_replaced 100 \
         ms__rewrite_finish 'if (w->own) MS__TRY(ms__hold_mark(w, 1, err));' ''
-    control rest_of_a_rewrite_left_out gcc test_rewrite an_empty_log_is_rewritten 100 \
+    control rest_of_a_rewrite_left_out gcc test_rewrite a_reader_notices_the_new_file 100 \
         ms__rewrite_finish 'MS__TRY(ms__rewrite_copy(w, 0, 0, &end, &upto, err));' ''
     control redaction_lost_in_a_rewrite gcc test_rewrite a_redaction_ends_a_rewrite 100 \
         ms__rewrite_sound 'w->old->append.erasures == w->erasures' 'w->old'

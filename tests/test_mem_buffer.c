@@ -223,39 +223,6 @@ static void a_store_is_as_before_when_it_is_full(void **state)
     }
 }
 
-/* What cannot be stored leaves no trace: however often it is tried, with however many
- * names, what fitted before still fits. */
-static void a_refused_append_uses_no_room(void **state)
-{
-    buffer b = buffer_new(16384);
-    ms_store *store = open_in(b);
-    static char text[20000];
-    ms_envelope m = small_message(), large = m, keyed = m;
-    (void)state;
-    memset(text, 't', sizeof text);
-    large.content = ms_text_n(ms_str_n(text, sizeof text));
-    keyed.key = MS_STR("key");
-    must_append(store, MS_STR("job"), &m);
-    must_append(store, MS_STR("job"), &keyed);
-    keyed.content = ms_text("other");
-    uint64_t room = room_of(store);
-    for (int i = 0; i < 1000; i++) {
-        char name[24];
-        snprintf(name, sizeof name, "name %d", i);
-        large.agent_key = keyed.agent_key = ms_str_of(name);
-        assert_int_equal(ms_append(store, ms_str_of(name), &large, NULL, NULL),
-                         MS_E_FULL);
-        assert_int_equal(ms_append(store, MS_STR("job"), &keyed, NULL, NULL),
-                         MS_E_KEY_REUSED);
-    }
-    printf("2000 refused appends took %llu of %llu bytes\n",
-           (unsigned long long)(room - room_of(store)), (unsigned long long)room);
-    m.content = ms_text_n(ms_str_n(text, 8000));
-    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, NULL), MS_OK);
-    ms_close(store);
-    free(b.bytes);
-}
-
 /* Two stores take the same messages, one of them between appends that fail: they stay
  * equal to the byte, and one is full when the other is. */
 static void a_refused_append_makes_no_difference(void **state)
@@ -513,7 +480,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_store_in_a_buffer_calls_no_heap_function),
         cmocka_unit_test(a_store_is_as_before_when_it_is_full),
-        cmocka_unit_test(a_refused_append_uses_no_room),
         cmocka_unit_test(a_refused_append_makes_no_difference),
         cmocka_unit_test(three_quarters_of_a_buffer_are_payload),
         cmocka_unit_test(ms_mem_size_is_enough_and_not_much_more),
