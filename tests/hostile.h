@@ -5,7 +5,6 @@
  *     size = hostile_mutate(log, size, room, &rng);        a few lies, checks put right
  *     hostile_recheck(log, size);                          checks alone, after other lies
  *     size = hostile_mutate_image(image, size, &rng);      the same of an image
- *     hostile_recheck_image(image, size);
  *
  * What is changed: each field of the head page and of the live words; each field of a
  * record's header; directories and values of fields (lengths, tags, NUL, bad UTF-8, deep
@@ -79,18 +78,15 @@ static inline void hostile_seal(const hostile_map *m, size_t at)
     hostile_seal_for(m, at, at);
 }
 
-/* The checks of the head page: of its fields, of the writer's line and checkpoints. */
-static inline void hostile_seal_head(unsigned char *log, size_t size)
+/* The checks of a log's superblock: of its fields, of the writer's line and checkpoints;
+ * or those of the head of an image. */
+static inline void hostile_seal_head(hostile_map *m)
 {
-    if (size < HOSTILE_HEAD) return;
-    file_seal_head(log);
-}
-
-static inline void hostile_seal_image(unsigned char *image, size_t size)
-{
-    if (size < HOSTILE_IMAGE_HEAD) return;
-    file_put32(image + 32, file_crc(0, image, 24));
-    file_put32(image + 36, file_crc(0, image + 16, 16));
+    unsigned char *head = m->bytes;
+    if (m->size < (m->image ? (size_t)HOSTILE_IMAGE_HEAD : (size_t)HOSTILE_HEAD)) return;
+    if (!m->image) file_seal_head(head);
+    if (m->image) file_put32(head + 32, file_crc(0, head, 24));
+    if (m->image) file_put32(head + 36, file_crc(0, head + 16, 16));
 }
 
 
@@ -131,8 +127,7 @@ static inline void hostile_look(hostile_map *m)
 
 static inline void hostile_seal_all(hostile_map *m)
 {
-    if (m->image) hostile_seal_image(m->bytes, m->size);
-    else hostile_seal_head(m->bytes, m->size);
+    hostile_seal_head(m);
     hostile_look(m);
     for (size_t i = 0; i < m->n; i++) hostile_seal(m, m->spots[i]);
 }
@@ -205,28 +200,21 @@ typedef struct hostile_field {
 
 static inline void hostile_head(hostile_map *m, uint64_t *rng)
 {
-    static const hostile_field fields[] = {
+    static const hostile_field of_log[] = {
         {8, 4},    {12, 4},   {16, 4},   {20, 4},   {24, 8},   {32, 8},   {40, 8},
         {48, 4},   {1024, 8}, {1024, 8}, {1024, 8}, {1088, 8}, {1088, 8}, {1096, 8},
         {1152, 8}, {1152, 8}, {1160, 8}, {1168, 8}, {1176, 8}, {1184, 4}, {1200, 8},
         {1208, 8}, {1208, 8}, {1224, 4}, {1232, 8}, {1232, 8}, {2048, 8}, {2056, 8},
         {2056, 8}, {2064, 8}, {2072, 8}, {2080, 8}, {2560, 8}, {2568, 8}, {2568, 8},
         {2576, 8}, {2584, 8}, {2592, 8}, {3072, 8}};
-    hostile_field f = HOSTILE_ANY_OF(fields, rng);
+    static const hostile_field of_image[] = {{8, 4}, {12, 4}, {16, 8}, {24, 8}, {24, 8}};
+    hostile_field f = m->image ? HOSTILE_ANY_OF(of_image, rng) : HOSTILE_ANY_OF(of_log, rng);
     hostile_put(m, f.at, f.width, f.at, rng);
     if (f.at == FILE_AT_UNSURE && test_one_in(rng, 2)) /* of this machine, as it is now */
         memcpy(m->bytes + f.at, m->bytes + FILE_AT_WRITER, 8);
-    hostile_seal_head(m->bytes, m->size);
-    if (f.at >= 24 && f.at < 40) hostile_seal_all(m);
-}
-
-static inline void hostile_image_head(hostile_map *m, uint64_t *rng)
-{
-    static const hostile_field fields[] = {{8, 4}, {12, 4}, {16, 8}, {24, 8}, {24, 8}};
-    hostile_field f = HOSTILE_ANY_OF(fields, rng);
-    hostile_put(m, f.at, f.width, f.at, rng);
-    hostile_seal_image(m->bytes, m->size);
-    if (f.at == 16) hostile_seal_all(m);
+    hostile_seal_head(m);
+    bool id = m->image ? f.at == 16 : f.at >= 24 && f.at < 40;
+    if (id) hostile_seal_all(m);
 }
 
 
@@ -312,57 +300,41 @@ static inline void hostile_record(hostile_map *m, uint64_t *rng)
 
 /* ---- lies about which records there are ---- */
 
-/* Moves the watermark by the bytes that records have moved. */
-static inline void hostile_shift(hostile_map *m, uint64_t by)
+/* Puts a copy of `len` bytes in the place of `gone` others. What is after them moves, into
+ * room that is made when there is some, and so does the watermark. */
+static inline void hostile_splice(hostile_map *m, size_t to, size_t gone, size_t from,
+                                  size_t len)
 {
-    size_t mark = m->image ? 24 : FILE_AT_MARK;
-    file_put64(m->bytes + mark, file_get64(m->bytes + mark) + by);
-}
-
-/* A record stands once more, in the place of another: its number comes back. */
-static inline void hostile_repeat(hostile_map *m, uint64_t *rng)
-{
-    size_t from = hostile_any(m, rng), to = hostile_any(m, rng);
-    if (!hostile_fits(m, from) || !hostile_fits(m, to)) return;
-    size_t len = hostile_after(m, from) - from;
-    if (len > m->size - from || len > m->size - to) return;
-    memmove(m->bytes + to, m->bytes + from, len);
-    hostile_seal_all(m);
-}
-
-static inline void hostile_leave_out(hostile_map *m, uint64_t *rng)
-{
-    size_t at = hostile_any(m, rng);
-    if (m->n == 0 || !hostile_fits(m, at)) return;
-    size_t len = hostile_after(m, at) - at;
-    if (len > m->size - at) return;
-    memmove(m->bytes + at, m->bytes + at + len, m->size - at - len);
-    memset(m->bytes + m->size - len, 0, len);
-    hostile_shift(m, 0 - (uint64_t)len);
-    hostile_seal_all(m);
-}
-
-/* Puts a copy of one record before another one, or after the last. */
-static inline void hostile_put_in(hostile_map *m, uint64_t *rng)
-{
-    size_t from = hostile_any(m, rng);
-    size_t to = test_one_in(rng, 2) ? m->end : hostile_any(m, rng);
-    if (m->n == 0 || !hostile_fits(m, from) || to > m->size) return;
-    size_t len = ((size_t)file_get32(m->bytes + from) + 7) & ~(size_t)7;
-    unsigned char *copy = (unsigned char *)malloc(len);
+    size_t mark = m->image ? 24 : FILE_AT_MARK, more = len > gone ? len - gone : 0;
+    unsigned char *copy = (unsigned char *)malloc(len + 1), *at = m->bytes + to;
     if (copy == NULL) abort();
     memcpy(copy, m->bytes + from, len);
-    if (m->end + len > m->size && m->room - m->size >= len) {
-        memset(m->bytes + m->size, 0, len);
-        m->size += len;
+    if (m->end + more > m->size && m->room - m->size >= more) {
+        memset(m->bytes + m->size, 0, more);
+        m->size += more;
     }
-    if (m->size - to >= len) {
-        memmove(m->bytes + to + len, m->bytes + to, m->size - to - len);
-        memcpy(m->bytes + to, copy, len);
-        hostile_shift(m, len);
+    if (to <= m->size && gone + more <= m->size - to) {
+        size_t kept = m->size - to - gone - more;
+        memmove(at + len, at + gone, kept);
+        memcpy(at, copy, len);
+        memset(at + len + kept, 0, gone + more - len);
+        file_put64(m->bytes + mark, file_get64(m->bytes + mark) + len - gone);
         hostile_seal_all(m);
     }
     free(copy);
+}
+
+/* A record stands once more: in the place of others, before another one or after the last;
+ * or it is left out. */
+static inline void hostile_move(hostile_map *m, unsigned what, uint64_t *rng)
+{
+    size_t at = hostile_any(m, rng), to = hostile_any(m, rng);
+    if (m->n == 0 || !hostile_fits(m, at)) return;
+    size_t len = hostile_after(m, at) - at;
+    if (len > m->size - at) return;
+    if (what < 2) hostile_splice(m, to, len, at, len);
+    else if (what < 3) hostile_splice(m, at, len, at, 0);
+    else hostile_splice(m, test_one_in(rng, 2) ? m->end : to, 0, at, len);
 }
 
 /* Two records that follow each other change places: numbers go back. */
@@ -408,11 +380,8 @@ static inline void hostile_lie(hostile_map *m, uint64_t *rng)
     size_t head = m->image ? HOSTILE_IMAGE_HEAD : HOSTILE_HEAD;
     unsigned what = m->size < head ? 99 : (unsigned)test_below(rng, 24);
     if (what < 12) hostile_record(m, rng);
-    else if (what < 16 && m->image) hostile_image_head(m, rng);
     else if (what < 16) hostile_head(m, rng);
-    else if (what < 18) hostile_repeat(m, rng);
-    else if (what < 19) hostile_leave_out(m, rng);
-    else if (what < 21) hostile_put_in(m, rng);
+    else if (what < 21) hostile_move(m, what - 16, rng);
     else if (what < 22) hostile_exchange(m, rng);
     else if (what < 23) hostile_resize(m, rng);
     else hostile_scribble(m, rng);
@@ -451,27 +420,16 @@ static inline size_t hostile_mutate_image(unsigned char *image, size_t size,
     return hostile_some_lies(image, size, size, true, rng);
 }
 
-static inline void hostile_recheck_as(unsigned char *bytes, size_t size, bool image)
-{
-    static hostile_map m;
-    memset(&m, 0, offsetof(hostile_map, spots));
-    m.bytes = bytes;
-    m.size = m.room = size;
-    m.image = image;
-    hostile_seal_all(&m);
-}
-
 /* Puts all checks of a log right that can be reached: of the head page, and of each
  * record that is found by going from size to size, or on the grid of 8 bytes where that
  * fails. */
 static inline void hostile_recheck(unsigned char *log, size_t size)
 {
-    hostile_recheck_as(log, size, false);
-}
-
-static inline void hostile_recheck_image(unsigned char *image, size_t size)
-{
-    hostile_recheck_as(image, size, true);
+    static hostile_map m;
+    memset(&m, 0, offsetof(hostile_map, spots));
+    m.bytes = log;
+    m.size = m.room = size;
+    hostile_seal_all(&m);
 }
 
 #endif /* HOSTILE_H */
