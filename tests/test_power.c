@@ -42,46 +42,29 @@ enum {
 
 /* ---- the simulated disk itself ---- */
 
-enum { FOUND = 64 };
-
-/* The states that images are in, each a small number. */
+/* The states that images are in, each a number below 1000. */
 typedef struct findings {
-    int states[FOUND];
+    bool has[1000];
     int count;
     size_t images;
 } findings;
-
-static void found_add(findings *f, int state)
-{
-    f->images++;
-    for (int i = 0; i < f->count; i++)
-        if (f->states[i] == state) return;
-    assert_true(f->count < FOUND);
-    f->states[f->count++] = state;
-}
-
-static bool found_has(const findings *f, int state)
-{
-    for (int i = 0; i < f->count; i++)
-        if (f->states[i] == state) return true;
-    return false;
-}
 
 /* All images of a disk by what `look` sees of each. */
 static void find_all(sim_disk *d, int (*look)(sim_disk *image), size_t all, size_t random,
                      findings *f)
 {
-    sim_disk *image = (sim_disk *)malloc(sizeof *image);
-    sim_cuts *cuts = (sim_cuts *)calloc(1, sizeof *cuts);
-    if (image == NULL || cuts == NULL) abort();
-    sim_init(image);
+    static sim_disk image;
+    static sim_cuts cuts;
+    sim_init(&image);
     memset(f, 0, sizeof *f);
-    sim_cuts_begin(cuts, d, all, 0, random, test_seed());
-    while (sim_cuts_next(cuts, image)) found_add(f, look(image));
-    sim_cuts_free(cuts);
-    sim_deinit(image);
-    free(cuts);
-    free(image);
+    sim_cuts_begin(&cuts, d, all, 0, random, test_seed());
+    for (; sim_cuts_next(&cuts, &image); f->images++) {
+        bool *has = &f->has[look(&image)];
+        f->count += !*has;
+        *has = true;
+    }
+    sim_cuts_free(&cuts);
+    sim_deinit(&image);
 }
 
 static void put(sim_disk *d, ms_file file, uint64_t offset, int c, size_t size)
@@ -120,7 +103,7 @@ static void the_disk_mixes_what_was_not_synced(void **state)
     assert_int_equal(d->os.sync_folder(d, "a"), 0);
     find_all(d, look_at_letters, 100, 0, &f);
     assert_int_equal(f.images, 1);
-    assert_true(found_has(&f, 110));
+    assert_true(f.has[110]);
     put(d, file, 0, 2, SIM_SECTOR);
     put(d, file, 0, 3, SIM_SECTOR);
     assert_int_equal(d->os.map(d, file, 0, SIM_PAGE, MS_OS_READ | MS_OS_WRITE, &map), 0);
@@ -130,8 +113,7 @@ static void the_disk_mixes_what_was_not_synced(void **state)
     assert_int_equal(f.count, 6);
     find_all(d, look_at_letters, 4, 0, &f); /* by pages: three versions and one; torn */
     assert_true(f.count >= 4 && f.count <= 6 && f.images >= 4);
-    assert_true(found_has(&f, 110) && found_has(&f, 210) && found_has(&f, 310) &&
-                found_has(&f, 340));
+    assert_true(f.has[110] && f.has[210] && f.has[310] && f.has[340]);
     put(d, file, SIM_PAGE, 5, 8);
     find_all(d, look_at_letters, 100, 0, &f);
     assert_int_equal(f.images, 18);        /* no new page, an empty one, the new data */
@@ -142,7 +124,7 @@ static void the_disk_mixes_what_was_not_synced(void **state)
     assert_int_equal(d->os.sync(d, file), 0);
     find_all(d, look_at_letters, 100, 0, &f);
     assert_int_equal(f.images, 1);
-    assert_true(found_has(&f, 345));
+    assert_true(f.has[345]);
     assert_int_equal(d->os.close(d, file), 0);
     sim_deinit(d);
     free(d);
@@ -168,7 +150,7 @@ static void the_disk_loses_names_until_the_folder_is_synced(void **state)
     assert_int_equal(d->os.sync(d, file), 0);
     assert_int_equal(d->os.close(d, file), 0);
     find_all(d, look_at_names, 100, 0, &f);
-    assert_true(f.count == 2 && found_has(&f, 0) && found_has(&f, 10));
+    assert_true(f.count == 2 && f.has[0] && f.has[10]);
     assert_int_equal(d->os.sync_folder(d, "a"), 0);
     assert_int_equal(d->os.open(d, "b", how, &file), 0);
     put(d, file, 0, 2, 8);
@@ -177,14 +159,13 @@ static void the_disk_loses_names_until_the_folder_is_synced(void **state)
     assert_int_equal(d->os.sync_folder(d, "b"), 0);
     assert_int_equal(d->os.rename(d, "b", "a"), 0);
     find_all(d, look_at_names, 100, 0, &f);
-    assert_true(f.count == 3 && found_has(&f, 12) && found_has(&f, 20) &&
-                found_has(&f, 22));
+    assert_true(f.count == 3 && f.has[12] && f.has[20] && f.has[22]);
     assert_int_equal(d->os.remove(d, "a"), 0);
     find_all(d, look_at_names, 100, 0, &f);
-    assert_true(f.count == 5 && found_has(&f, 2) && found_has(&f, 0));
+    assert_true(f.count == 5 && f.has[2] && f.has[0]);
     assert_int_equal(d->os.sync_folder(d, "a"), 0);
     find_all(d, look_at_names, 100, 0, &f);
-    assert_true(f.images == 1 && found_has(&f, 0));
+    assert_true(f.images == 1 && f.has[0]);
     sim_deinit(d);
     free(d);
 }
@@ -206,8 +187,6 @@ typedef struct power {
     site sites[LAB_LEVELS];
     uint64_t seqs[LAB_LEVELS][MOST + SCRIBE_BATCH]; /* by number; 0: not known */
     scribe s;
-    numbered paper[MOST + 2 * SCRIBE_BATCH];    /* what was written under each number */
-    uint64_t papered;
     bool never;               /* no call of ms_sync */
     uint64_t kills, failed, torn, empty, indexed, rewrites;
     uint64_t lives;           /* rewrites beside appends */
@@ -220,56 +199,30 @@ typedef struct power {
 static bool one_in(power *p, uint64_t n) { return test_one_in(&p->l.rng, n); }
 static uint64_t below(power *p, uint64_t n) { return test_below(&p->l.rng, n); }
 
-/* Message n as it was or will be written. */
-static const numbered *paper_of(power *p, uint64_t n)
-{
-    while (p->papered < n) {
-        p->papered++;
-        scribe_write(&p->s, p->papered, &p->paper[p->papered]);
-    }
-    return &p->paper[n];
-}
-
-static bool same_message(const numbered *want, const ms_msg *msg)
-{
-    int64_t time = 0;
-    return ms_str_equal(ms_get(msg, MS_F_ID).text, want->m.id) &&
-           ms_str_equal(ms_content(msg).text, want->m.content.text) &&
-           ms_type_of(msg) == want->m.type &&
-           ms_str_equal(test_location(msg), want->m.location) &&
-           ms_str_equal(test_agent_key(msg), want->m.agent_key) &&
-           ms_str_equal(ms_get(msg, MS_F_KEY).text, want->m.key) &&
-           ms_time(msg, &time) == want->m.has_time && time == want->m.time_ns;
-}
-
 /* O1 and O2: reads everything; returns how many messages there are. */
 static uint64_t reads(power *p, int level, ms_store *store, const char *when)
 {
-    ms_query q;
-    ms_cursor it;
-    ms_error err;
-    const ms_msg *msg;
-    uint64_t n = 0, seq = 0;
+    tally t;
     const site *s = &p->sites[level];
-    memset(&q, 0, sizeof q);
-    lab_must(&p->l, level, ms_query_open(store, &q, &it, &err), &err, when);
-    while ((msg = ms_next(&it)) != NULL) {
-        uint64_t known = ++n <= s->most ? p->seqs[level][n] : 0;
-        if (n > s->most || ms_seq(msg) <= seq || (known != 0 && known != ms_seq(msg)) ||
-            !same_message(paper_of(p, n), msg))
-            lab_fails(&p->l, level, "%s: message %llu is not what was written as number "
-                      "%llu (of %llu)", when, (unsigned long long)ms_seq(msg),
-                      (unsigned long long)n, (unsigned long long)s->most);
-        seq = ms_seq(msg);
+    if (!scribe_read(&p->s, store, false, p->seqs[level], &t))
+        lab_fails(&p->l, level, "%s: %s", when, t.wrong);
+    if (t.result != MS_OK || p->l.damage != 0)
+        lab_fails(&p->l, level, "%s: damage was reported", when);
+    if (t.last < s->shown || t.last > s->most)
+        lab_fails(&p->l, level, "%s: %llu messages, not %llu to %llu", when,
+                  (unsigned long long)t.last, (unsigned long long)s->shown,
+                  (unsigned long long)s->most);
+    return t.last;
+}
+
+/* The newest number up to n of that location; 0: none. */
+static uint64_t number_at(const power *p, uint64_t n, ms_str location)
+{
+    numbered m;
+    for (; n > 0; n--) {
+        scribe_write(&p->s, n, &m);
+        if (ms_str_equal(m.m.location, location)) break;
     }
-    lab_must(&p->l, level, ms_cursor_close(&it, &err), &err, when);
-    if (n < s->shown)
-        lab_fails(&p->l, level, "%s: %llu messages of %llu", when, (unsigned long long)n,
-                  (unsigned long long)s->shown);
-    if (n > 0 && !scribe_ends(&p->s, n))
-        lab_fails(&p->l, level, "%s: a batch in part, up to %llu", when,
-                  (unsigned long long)n);
-    if (p->l.damage != 0) lab_fails(&p->l, level, "%s: damage was reported", when);
     return n;
 }
 
@@ -280,23 +233,22 @@ static void finds(power *p, int level, ms_store *store, uint64_t last)
     ms_cursor it;
     ms_error err;
     const ms_msg *msg;
-    uint64_t n = last;
-    bool fine = true;
+    const char *fault;
+    numbered one;
     memset(&q, 0, sizeof q);
-    q.location = ms_str_of(p->paper[1 + below(p, last)].location);
+    scribe_write(&p->s, 1 + below(p, last), &one);
+    q.location = one.m.location;
     q.reverse = true;
     q.limit = one_in(p, 2) ? 5 : 0;
+    uint64_t n = number_at(p, last, q.location);
     lab_must(&p->l, level, ms_query_open(store, &q, &it, &err), &err, "a location");
-    while (fine && (msg = ms_next(&it)) != NULL) {
-        while (n > 0 && !ms_str_equal(p->paper[n].m.location, q.location)) n--;
-        fine = n > 0 && same_message(&p->paper[n--], msg);
-    }
-    while (q.limit == 0 && n > 0 && !ms_str_equal(p->paper[n].m.location, q.location))
-        n--;
+    for (; (msg = ms_next(&it)) != NULL; n = number_at(p, n - 1, q.location))
+        if (n == 0 || scribe_number(&p->s, msg, &fault) != n)
+            lab_fails(&p->l, level, "a location has another message as number %llu",
+                      (unsigned long long)n);
     lab_must(&p->l, level, ms_cursor_close(&it, &err), &err, "a location");
-    if (!fine || (q.limit == 0 && n > 0))
-        lab_fails(&p->l, level, "a location has other messages, at number %llu",
-                  (unsigned long long)n);
+    if (q.limit == 0 && n > 0)
+        lab_fails(&p->l, level, "a location lacks number %llu", (unsigned long long)n);
 }
 
 /* Appends the next group; the site knows of it before. */
@@ -686,7 +638,6 @@ static void life_config(power *p)
     p->never = p->l.sync == MS_SYNC_NONE && one_in(p, 5);
     p->s.salt = test_random(&p->l.rng);
     p->s.longest = one_in(p, 4) ? 5000 : 300;
-    p->papered = 0;
     p->l.damage = 0;
     memset(p->seqs[0], 0, sizeof p->seqs[0]);
     memset(&p->sites[0], 0, sizeof p->sites[0]);
@@ -825,26 +776,17 @@ static void must_be_found_out(power *p)
     power_free(p);
 }
 
-static void a_sync_that_does_nothing_is_found_out(void **state)
-{
-    power *p = power_new(*(const ms_log_engine *)*state);
-    p->lie_synced = true;
-    must_be_found_out(p);
-}
+#define IS_FOUND_OUT(test, lie)                                   \
+    static void test(void **state)                                \
+    {                                                             \
+        power *p = power_new(*(const ms_log_engine *)*state);     \
+        p->lie = true;                                            \
+        must_be_found_out(p);                                     \
+    }
 
-static void a_name_that_was_not_synced_is_found_out(void **state)
-{
-    power *p = power_new(*(const ms_log_engine *)*state);
-    p->lie_created = true;
-    must_be_found_out(p);
-}
-
-static void a_name_that_was_not_synced_is_found_out_when_a_rewrite_gave_it(void **state)
-{
-    power *p = power_new(*(const ms_log_engine *)*state);
-    p->lie_rewritten = true;
-    must_be_found_out(p);
-}
+IS_FOUND_OUT(a_sync_that_does_nothing_is_found_out, lie_synced)
+IS_FOUND_OUT(a_name_that_was_not_synced_is_found_out, lie_created)
+IS_FOUND_OUT(a_name_that_was_not_synced_is_found_out_when_a_rewrite_gave_it, lie_rewritten)
 
 
 /* ---- changes of every kind, from a diary ---- */
