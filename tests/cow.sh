@@ -25,7 +25,7 @@ skip()
 build()
 {
     ${CC:-cc} -std=c99 -O1 -Wall -Wextra -Werror $(STB_INC="${STB_INC:-}" sh tools/setup.sh stb) \
-        -I. -pthread -o "$out/cow" tests/cow/cow.c
+        -I. -pthread -o "$out/cow" tests/ext4/ext4.c
 }
 
 leave()
