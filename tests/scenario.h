@@ -922,13 +922,9 @@ static inline const scenario_step *step_find(const world *w, const char *word)
 
 static inline void step_expects(world *w, const char *code)
 {
-    static const char *const names[] = {
-#define X(name, text) #name,
-        MS_RESULTS(X)
-#undef X
-    };
     for (int i = 0; i < MS_RESULT_COUNT; i++)
-        if (strcmp(names[i] + (i > 0 ? 2 : 0), code) == 0) w->want = (ms_result)i;
+        if (strcmp(test_code_word((ms_result)i) + (i > 0 ? 2 : 0), code) == 0)
+            w->want = (ms_result)i;
     if (w->want == MS_OK) step_fails(w, "no result '%s'", code);
 }
 

@@ -270,12 +270,7 @@ static inline ms_result call_say(script *p, const script_line *l)
 /* The word of a code in a script: "ARGUMENT". */
 static inline const char *script_code(ms_result code)
 {
-    static const char *const words[] = {
-#define X(name, text) #name,
-        MS_RESULTS(X)
-#undef X
-    };
-    return words[code] + (code != MS_OK ? 2 : 0);
+    return test_code_word(code) + (code != MS_OK ? 2 : 0);
 }
 
 /* A message that was refused is refused as the second of a batch: the path has its number,

@@ -170,6 +170,26 @@ static inline ms_result test_memory_turn(const ms_memory *memory, ms_role role,
     return ms_memory_broadcast(memory, &m, seq, err);
 }
 
+/* The word of a code ("E_IO"), and back. */
+static inline const char *test_code_word(ms_result code)
+{
+    static const char *const words[] = {
+#define X(name, text) #name,
+        MS_RESULTS(X)
+#undef X
+    };
+    return words[code];
+}
+
+static inline ms_result test_code_of(const char *word)
+{
+    int code = 0;
+    while (code < MS_RESULT_COUNT && strcmp(test_code_word((ms_result)code), word) != 0)
+        code++;
+    if (code == MS_RESULT_COUNT) fail_msg("no code %s", word);
+    return (ms_result)code;
+}
+
 static inline bool is_word(ms_str word, const char *text)
 {
     return ms_str_equal(word, ms_str_of(text));

@@ -40,30 +40,6 @@ static void becomes(const char *name, const ms_envelope *m, size_t n, const char
 
 /* ---- messages that a program builds ---- */
 
-/* Every word that the framework writer has is read strictly, too; but not "text", which
- * is a user_message or assistant_message there, nor a word that no format has. */
-static void word_is_read_when_a_writer_has_it(void **state)
-{
-    (void)state;
-    for (int type = 1; type < MS_TYPE_COUNT; type++) {
-        ms_envelope m = ms_message((ms_type)type, ms_text("x"));
-        ms_envelopes list = {&m, 1}, back;
-        ms_error err;
-        m.tool = m.worker = m.task = m.from_manager = m.summary = MS_STR("w");
-        if (type == MS_T_ACTION) m.args = ms_json(MS_STR("{}"));
-        if (type == MS_T_OTHER) m.type_name = MS_STR("heartbeat");
-        ms_str text = written(FW, &list, ARRAY);
-        if (type == MS_T_OTHER) {
-            assert_int_equal(try_read(FW, text, STRICT, &back, &err), MS_E_TYPE);
-            continue;
-        }
-        back = reads(FW, text, STRICT);
-        assert_int_equal(back.count, 1);
-        if (type != MS_T_TEXT) assert_int_equal(back.items[0].type, type);
-        same_text(written(FW, &back, ARRAY), text);
-    }
-}
-
 /* The same id whenever a call is written. */
 static void call_is_given_an_id_that_follows_from_its_number(void **state)
 {
@@ -423,7 +399,6 @@ int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
     const struct CMUnitTest tests[] = {
-        TEST(word_is_read_when_a_writer_has_it),
         TEST(call_is_given_an_id_that_follows_from_its_number),
         TEST(ids_differ_when_numbers_are_the_same),
         TEST(message_joins_its_neighbour_only),

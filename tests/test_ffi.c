@@ -73,19 +73,6 @@ static ms_store *opened_store(void)
 
 /* ---- the table ---- */
 
-static ms_result code_of(const char *word)
-{
-    static const char *const words[] = {
-#define X(name, text) #name,
-        MS_RESULTS(X)
-#undef X
-    };
-    for (size_t i = 0; i < COUNT(words); i++)
-        if (strcmp(words[i], word) == 0) return (ms_result)i;
-    fail_msg("no code %s", word);
-    return MS_OK;
-}
-
 /* JSON as jansson writes it; a string stands for its own text. */
 static ms_str text_of(json_t *value)
 {
@@ -105,7 +92,7 @@ static void step_must_go(ms_store *store, json_t *step)
     ms_str args = text_of(json_object_get(step, "args"));
     ms_str body = text_of(json_object_get(step, "body"));
     int got = called(store, name, args, body);
-    expect(got, code != NULL ? code_of(code) : MS_OK, part != NULL, part ? part : whole);
+    expect(got, code != NULL ? test_code_of(code) : MS_OK, part != NULL, part ? part : whole);
     free((char *)(uintptr_t)args.ptr);
     free((char *)(uintptr_t)body.ptr);
 }

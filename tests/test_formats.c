@@ -42,16 +42,6 @@ static const char *how_word(unsigned how)
     return words[how & 3];
 }
 
-static const char *code_word(ms_result code)
-{
-    static const char *const words[] = {
-#define X(name, text) #name,
-        MS_RESULTS(X)
-#undef X
-    };
-    return words[code];
-}
-
 /* How a row is read; none: nobody takes it. */
 static size_t ways(const format_row *r, unsigned *out)
 {
@@ -75,11 +65,11 @@ static void must_refuse(const format_row *r, ms_str json, unsigned how, const ch
     ms_error err;
     json_t *offset = row_has(r, "offset");
     ms_result code = try_read(r->from, json, how, &list, &err);
-    if (strcmp(code_word(code), row_says(r, "error")) != 0 ||
+    if (strcmp(test_code_word(code), row_says(r, "error")) != 0 ||
         (code != MS_OK && strcmp(err.path, path) != 0))
-        ROW_FAILS(r, how, "   got %s at \"%s\": %s\nexpect %s at \"%s\"", code_word(code),
-                  code != MS_OK ? err.path : "", code != MS_OK ? err.message : "",
-                  row_says(r, "error"), path);
+        ROW_FAILS(r, how, "   got %s at \"%s\": %s\nexpect %s at \"%s\"",
+                  test_code_word(code), code != MS_OK ? err.path : "",
+                  code != MS_OK ? err.message : "", row_says(r, "error"), path);
     if (offset == NULL || json.ptr != r->input.ptr) return;
     if ((json_int_t)err.offset != json_integer_value(offset) || err.line != 1 ||
         err.column != err.offset + 1)
@@ -287,7 +277,7 @@ static void is_nested_so_deeply(const format_row *r)
         ms_error err;
         ms_result code = try_read(r->from, json, STRICT, &list, &err);
         if (code != (i == 0 ? MS_OK : MS_E_DEPTH))
-            ROW_FAILS(r, STRICT, "%zu brackets: %s", n, code_word(code));
+            ROW_FAILS(r, STRICT, "%zu brackets: %s", n, test_code_word(code));
         if (i > 0)
             assert_int_equal(try_read(r->from, json, LENIENT | REPAIR, &list, &err),
                              MS_E_DEPTH);
@@ -640,9 +630,10 @@ static void table_comes_back_when_it_is_one_list(void **state)
         all = joined("", all, "]");
         ms_envelopes list = reads(format_names[f], all, STRICT);
         (void)is_refused_or_comes_back(format_names[f], all, STRICT);
-        if (strcmp(format_names[f], "envelope") == 0) { /* another reader, the same format */
+        if (strcmp(format_names[f], "envelope") == 0) { /* rows are read alike */
             ms_envelopes rows = reads("envelope-rows", all, STRICT);
-            same_text(written("envelope", &rows, ARRAY), written("envelope", &list, ARRAY));
+            same_text(written("envelope", &rows, ARRAY),
+                      written("envelope", &list, ARRAY));
         }
         ms_arena_reset(&arena);
     }
@@ -838,7 +829,8 @@ static void starve(const job *j)
     ms_arena_deinit(&in);
     if (is_memory(want)) fail_msg("job %zu: %s", j->which, err.message);
     for (int heap = 0; heap < 2; heap++)
-        for (size_t n = (size_t)heap; !is_enough(j, heap, n, want, ms_buf_text(&said));) n++;
+        for (size_t n = (size_t)heap;; n++)
+            if (is_enough(j, heap, n, want, ms_buf_text(&said))) break;
 }
 
 static void starve_writers(job *j)

@@ -5,8 +5,6 @@
 #define _GNU_SOURCE
 #include "log_bytes.h"
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
 enum { LIMITS = 60, SEGMENT = 4096 };
 
 static ms_log_engine engines[] = {MS_ENGINE_MAP, MS_ENGINE_WRITE};

@@ -4,8 +4,6 @@
 
 #include "arena.h"
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
 static ms_str none(void) { return ms_str_n(NULL, 0); }
 
 static ms_shorten_opts keeping(size_t keep)

@@ -7,8 +7,6 @@
 #include "arena.h"
 #include "../tools/usage_sum.h"
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
 
 /* ---- the array beside the store ---- */
 
