@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 
 #include "project.h"
+#include "fuzz/message.h"
 
 #include <time.h>
 
@@ -14,115 +15,52 @@ static ms_str one_of(uint64_t *random, const char *const *texts, size_t n)
 {
     return ms_str_of(texts[test_below(random, n)]);
 }
-static ms_value hostile_value(uint64_t *random)
+
+/* An input for the generator of fuzz_project. Half of the bytes are small, so that texts
+ * are short. */
+static fuzz_input hostile_input(uint64_t *random, size_t size)
 {
-    static const char *const texts[] = {
-        "", " \t", "\xC2\xA0\xE3\x80\x80", "a", "b", "so ", "\n\nlate\r\n", "caf\xC3\xA9",
-        "{\"a\":1}", "<context>\nx\n</context>", "Observation: 1", "null",
-        "\xE4\xBD\xA0\xE5\xA5\xBD", "\xF0\x9F\x98\x80",
-    };
-    static const char *const jsons[] = {
-        "null", "[]", "{}", "\"\"", "\" \"", "\"s\\u0041\\n\"", "7", "-0.5e3", "true",
-        "[1,[2]]", "[\"p\",\"q\"]", "{\"result\":1}", "{\"error\":\"e\"}",
-        "{\"result\":{\"a\":1}}", "[{\"type\":\"text\",\"text\":\"t\"}]",
-        "[{\"type\":\"text\",\"text\":\" \"}]", "[{\"text\":\"g\"}]",
-        "[{\"type\":\"image_url\",\"image_url\":{}},{\"type\":\"text\",\"text\":\"u\"}]",
-        "[{\"type\":\"tool_use\",\"id\":\"x\",\"name\":\"f\",\"input\":{}}]",
-        "[{\"type\":\"refusal\",\"refusal\":\"no\"}]", "[ ]", " [ null ] ",
-        "{ \"a\" : 1 }", "[{\"part_kind\":\"tool-return\"}]", "[[],[]]", "[{}]", "[null]",
-    };
-    if (test_one_in(random, 2))
-        return ms_text_n(one_of(random, texts, COUNT(texts)));
-    return ms_json(one_of(random, jsons, COUNT(jsons)));
+    unsigned char *bytes = (unsigned char *)ms_arena_alloc(&arena, size);
+    fuzz_input in = {bytes, bytes + size};
+    test_fill(random, bytes, size);
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] & 0x10) bytes[i] &= 0x0F;
+    return in;
 }
 
-/* Absent once in two times. */
-static ms_str hostile_id(uint64_t *random)
+/* Calls and results are frequent and often have ids alike; some have what a call or a
+ * result carries along for one provider. */
+static history hostile_history(uint64_t *random, size_t most)
 {
-    static const char *const ids[] = {
-        "", "x", "x", "y", "x_2", "call_3", "x y", "\xC3\xA9", FORTY "zz", FORTY "zy",
-        "call_2",
-    };
-    if (test_one_in(random, 2)) return ms_str_of(NULL);
-    return one_of(random, ids, COUNT(ids));
-}
-
-static ms_envelope hostile_message(uint64_t *random)
-{
-    static const char *const agents[] = {NULL, NULL, "a", "a", "b"};
-    static const char *const tools[] = {
-        "f", "f", "g", "", "a b", "\xC3\xA9", FORTY FORTY,
-    };
-    static const char *const args[] = {
-        "{}", "{\"q\":[1]}", " { } ", "{\"INVALID_JSON\":1}",
-    };
     static const char *const beside[] = {
-        NULL, NULL, NULL, NULL, NULL, "{\"thoughtSignature\":\"s\"}",
         "{\"thoughtSignature\":\"\"}", "{\"thoughtSignature\":5}",
-        "{\"outcome\":\"denied\"}", "{\"outcome\":\"odd\"}", "{\"outcome\":\"\"}",
+        "{\"outcome\":\"odd\"}", "{\"outcome\":\"\"}",
         "{\"type\":\"custom\",\"id\":\"z\",\"function\":{\"strict\":true}}",
         "{\"name\":\"other\",\"part_kind\":\"retry-prompt\"}",
         "{\"is_error\":false,\"cache_control\":{\"type\":\"ephemeral\"}}",
     };
-    static const ms_type frequent[] = {
-        MS_T_USER_MESSAGE, MS_T_ASSISTANT_MESSAGE, MS_T_ACTION, MS_T_ACTION, MS_T_ACTION,
-        MS_T_OBSERVATION, MS_T_OBSERVATION, MS_T_OBSERVATION, MS_T_ERROR,
-    };
-    ms_envelope m;
-    memset(&m, 0, sizeof m);
-    m.type = test_one_in(random, 3)
-                 ? (ms_type)(1 + test_below(random, MS_TYPE_COUNT - 1))
-                 : frequent[test_below(random, COUNT(frequent))];
-    if (test_one_in(random, 6))
-        m.role = (ms_role)test_below(random, MS_ROLE_FUNCTION + 1);
-    if (test_one_in(random, 6)) m.flags = MS_FLAG_JOINED;
-    m.agent_key = one_of(random, agents, COUNT(agents));
-    m.content = hostile_value(random);
-    m.call_id = hostile_id(random);
-    m.extra = one_of(random, beside, COUNT(beside));
-    if (test_one_in(random, 8)) m.turn_id = MS_STR("t");
-    if (test_one_in(random, 10))
-        m.extra = MS_STR("{\"role\":\"x\",\"content\":1,\"m\":2}");
-    if (m.type == MS_T_ACTION || test_one_in(random, 6)) {
-        m.tool = one_of(random, tools, COUNT(tools));
-        m.args = test_one_in(random, 4) ? ms_text_n(hostile_value(random).text)
-                                        : ms_json(one_of(random, args, COUNT(args)));
-        if (m.type == MS_T_ACTION) m.content = ms_text(NULL);
-    }
-    m.worker = m.from_worker = one_of(random, agents, COUNT(agents));
-    m.from_manager = test_one_in(random, 2) ? MS_STR("a") : MS_STR("m");
-    m.task = m.summary = hostile_value(random).text;
-    if (m.type == MS_T_DELEGATION && m.worker.ptr == NULL) m.worker = MS_STR("w");
-    if (m.type == MS_T_OTHER) m.type_name = MS_STR("odd");
-    if (m.type == MS_T_GLOBAL_OBSERVATION && test_one_in(random, 2))
-        m.summary = m.from_manager = ms_str_of(NULL);
-    return m;
-}
-
-static history hostile_history(uint64_t *random, size_t most)
-{
+    static const char *const ids[] = {NULL, NULL, "x", "y"};
     size_t n = (size_t)test_below(random, most + 1);
     history h = history_of(n);
-    for (size_t tries = 0; h.n < n && tries < 4 * n; tries++)
-        (void)history_add(&h, hostile_message(random));
+    fuzz_input in = hostile_input(random, 64 * n);
+    while (h.n < n && fuzz_left(&in) > 0) {
+        unsigned char *type = (unsigned char *)(uintptr_t)in.at;
+        if (!test_one_in(random, 3)) *type = (unsigned char)(MS_TYPE_COUNT + *type % 7);
+        ms_envelope m = message_of(&in);
+        if (!test_one_in(random, 3)) m.call_id = one_of(random, ids, COUNT(ids));
+        if (test_one_in(random, 3)) m.extra = one_of(random, beside, COUNT(beside));
+        (void)history_add(&h, m);
+    }
     return h;
 }
 
 static ms_project_opts hostile_opts(uint64_t *random)
 {
-    ms_project_opts opts = everything;
-    static const char *const readers[] = {NULL, NULL, "a", "b", "c"};
-    opts.agent_key = one_of(random, readers, COUNT(readers));
-    if (test_one_in(random, 4)) opts.system = MS_STR("be good");
-    if (test_one_in(random, 2)) opts.newest = (size_t)test_below(random, 12);
-    if (test_one_in(random, 3)) opts.budget = (size_t)test_below(random, 120);
-    if (test_one_in(random, 3)) opts.step = (size_t)test_below(random, 8);
-    if (test_one_in(random, 3)) opts.count = count_bytes;
-    opts.stable = test_one_in(random, 2);
-    opts.shorten = test_one_in(random, 4);
-    opts.shorten_opts.keep = 10;
-    if (test_one_in(random, 3)) opts.fresh = 1 + (size_t)test_below(random, 4);
-    if (test_one_in(random, 2)) opts.fresh_step = 1 + (size_t)test_below(random, 3);
+    fuzz_input in = hostile_input(random, 6);
+    ms_project_opts opts = options_of(&in);
+    opts.thinking = false;
+    if (test_one_in(random, 2)) opts.newest = 0;
+    if (test_one_in(random, 2)) opts.budget = 0;
     return opts;
 }
 
