@@ -257,7 +257,8 @@ static inline ms_result history_call(history *h, change *c, ms_store *store,
                                      ms_stream *stream, ms_error *err)
 {
     static const ms_stream_opts every_part = {.every_part = true};
-    const item *e = &h->items[c->what == DO_BEGIN ? h->count - 1 : c->at >= 0 ? c->at : 0];
+    int at = c->what == DO_BEGIN ? h->count - 1 : c->at;
+    const item *e = &h->items[at >= 0 ? at : 0];
     char text[HISTORY_TEXT], small_text[40];
     ms_str place = history_place(c->place);
     ms_envelope m = history_message(e, text);
@@ -370,7 +371,7 @@ static inline const char *history_notes_differ(const history *h, ms_store *store
     bool same = true;
     memset(&q, 0, sizeof q);
     q.raw = MS_RAW_NOTES;
-    if (ms_query_open(store, &q, &it, NULL) != MS_OK) return "a query of notes that fails";
+    if (ms_query_open(store, &q, &it, NULL) != MS_OK) return "the query of notes";
     for (; same && (msg = ms_next(&it)) != NULL; n++) {
         ms_str is = ms_content(msg).text;
         same = n < h->n_notes &&

@@ -861,10 +861,11 @@ static void must_verify(run *r)
 static void check(run *r)
 {
     uint64_t how = test_below(&r->rng, 8);
+    const ms_query all = query_of(no_str(), 0);
     if (how == 0) twin_must_equal(&r->t, r->s.store);
-    else if (how < 4 && (!r->t.raw || knows_sizes(&r->t)))
-        twin_must_look(&r->t, r->s.store);
+    else if (how < 4) twin_must_query(&r->t, r->s.store, &all);
     else ask(r);
+    if (how < 4 && knows_sizes(&r->t)) twin_must_count(&r->t, r->s.store, NULL);
     if (how == 1) ask(r);
 }
 
