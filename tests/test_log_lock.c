@@ -102,25 +102,6 @@ static void a_writer_waits_for_the_one_before(void **state)
 
 /* ---- processes ---- */
 
-static void a_killed_writer_leaves_no_lock(void **state)
-{
-    test_store s = closed_log();
-    (void)state;
-    for (size_t i = 0; i < 20; i++) {
-        int stop;
-        s.log.engine = i % 2 ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
-        pid_t child = start_holder(&s, 10, false, &stop);
-        must_be_busy(&s, s.path, child);
-        kill_holder(child);
-        close(stop);
-        log_open(&s);
-        must_have(s.store, 100 + 11 * i + 10);
-        append_text(s.store, "after the kill");
-        log_close(&s);
-    }
-    store_close(&s);
-}
-
 /* The lock belongs to the open file, which a forked child shares: while that lives, the
  * log stays locked, and the error names the dead writer. */
 static void a_child_of_a_dead_writer_keeps_the_lock(void **state)
@@ -262,7 +243,6 @@ int main(void)
         cmocka_unit_test(a_second_writer_reports_the_first_when_the_log_is_busy),
         cmocka_unit_test(the_lock_outlives_another_open_and_close),
         cmocka_unit_test(a_writer_waits_for_the_one_before),
-        cmocka_unit_test(a_killed_writer_leaves_no_lock),
         cmocka_unit_test(a_child_of_a_dead_writer_keeps_the_lock),
         ON_LOGS(a_forked_child_is_refused),
         cmocka_unit_test(a_child_opens_its_own_handle),

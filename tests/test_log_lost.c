@@ -49,11 +49,13 @@ static const scenario rows[] = {
 
     /* ---- a durable file is truncated: a LOST record is written ---- */
     {"a_truncated_file_gets_a_lost_record_when_a_writer_goes_on", 0, 0, 0,
-     LOSES(70, 29) "truncate b; open segments; damaged 1; lost_end e; say new; last 101;"
+     LOSES(70, 29) "truncate b; strict -> DAMAGED; says '1 damaged ranges';"
+     "open segments; damaged 1; lost_end e; say new; last 101;"
      "close; lost b b e;" FOR_LONG(71, "e-b", "e-b") "walks 109 1 e-b"},
     {"a_file_gets_a_lost_record_when_its_last_message_was_truncated", 0, 48, 8,
      "open segments; say m x99; mark b; say m; mark c; close; mark e;"
-     "truncate b+$; restart; open segments; damaged >0; lost_end e; say new; last 101; close; lost b c e;" FOR_LONG(100, "e-c", "?")},
+     "truncate b+$; restart; strict -> DAMAGED; open segments; damaged >0; lost_end e;"
+     "say new; last 101; close; lost b c e;" FOR_LONG(100, "e-c", "?")},
     {"a_file_gets_a_lost_record_when_it_was_truncated_inside_of_a_record", 8, 48, 8,
      LOSES(50, 49) "truncate b+$; open segments; damaged >0; lost_end e; say new; last 101;"
      "close; lost b c e;" FOR_LONG(51, "e-c", "?")},

@@ -339,52 +339,6 @@ static void a_writer_stopped_with_the_lock_delays_the_others_as_long_as_asked(vo
     crowd_end(&c, b);
 }
 
-/* Each of over 30 cursors keeps another tail: what others write cannot be followed, and
- * nothing is appended over it. */
-static void a_handle_is_busy_when_too_many_cursors_keep_a_tail(void **state)
-{
-    enum { HELD = 40 };
-    static ms_cursor held[HELD];
-    crowd c;
-    board *b = board_new();
-    ms_query q = query_of(no_str(), 0);
-    ms_error err;
-    size_t n = 0;
-    roll r;
-    (void)state;
-    crowd_begin(&c, MS_ENGINE_AUTO, 900);
-    c.at.log.lock_wait_ms = 200;
-    ms_store *one = must_open(&c, MS_LOG_CREATE), *two = must_open(&c, MS_LOG_WRITE);
-    q.limit = 1;
-    ms_result result = MS_OK;
-    while (result == MS_OK) {
-        if (n == HELD) fail_msg("it was never busy");
-        append_some(&c, b, two, 1, 20, 0);
-        result = ms_query_open(one, &q, &held[n], &err);
-        if (result != MS_OK) break;
-        n++;
-        for (int i = 0; i < 20 && result == MS_OK; i++)
-            result = append_next(&c, b, one, 0, &err);
-    }
-    must_give(MS_E_BUSY, result);
-    assert_non_null(strstr(err.message, "cursors are open"));
-    append_some(&c, b, two, 1, 100, 0);
-    must_give(MS_E_BUSY, append_next(&c, b, one, 0, &err));
-    for (size_t i = 0; i < n; i++) {
-        assert_non_null(ms_next(&held[i]));
-        must_give(MS_OK, ms_cursor_close(&held[i], NULL));
-    }
-    append_some(&c, b, one, 0, 20, 0);
-    append_some(&c, b, two, 1, 20, 0);
-    must_hold(&c, b, one, true, &r);
-    must_hold(&c, b, two, true, &r);
-    must_give(MS_OK, ms_selfcheck(one, NULL));
-    ms_close(one);
-    ms_close(two);
-    must_stand(&c, b, true);
-    crowd_end(&c, b);
-}
-
 
 /* ---- rewrites and copies beside writers ---- */
 
@@ -549,7 +503,6 @@ int main(void)
         cmocka_unit_test(killed_while_storing),
         cmocka_unit_test(
             a_writer_stopped_with_the_lock_delays_the_others_as_long_as_asked),
-        cmocka_unit_test(a_handle_is_busy_when_too_many_cursors_keep_a_tail),
         cmocka_unit_test(rewrites_beside_writers_lose_nothing),
         WITH_EACH_ENGINE(copies_of_a_growing_file_are_whole),
     };
