@@ -50,6 +50,24 @@ static inline ms_store *attach_in(buffer b)
     return store;
 }
 
+/* NULL where the image cannot be salvaged, and *result why. */
+static inline ms_store *salvage_in(buffer b, uint64_t *damaged, ms_result *result)
+{
+    ms_mem_desc desc = desc_in(b);
+    ms_store *store;
+    desc.salvage = true;
+    *result = ms_mem_attach(&store, &desc, damaged, NULL);
+    return store;
+}
+
+static inline ms_store *must_salvage(buffer b, uint64_t *damaged)
+{
+    ms_result result;
+    ms_store *store = salvage_in(b, damaged, &result);
+    assert_int_equal(result, MS_OK);
+    return store;
+}
+
 static inline buffer image_in(const ms_store *store, size_t size)
 {
     ms_str image = ms_mem_image(store);

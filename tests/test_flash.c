@@ -376,6 +376,27 @@ static bool step(known *k, ms_store *store, uint64_t *rng)
     return code == MS_OK;
 }
 
+static known known_new(void)
+{
+    known k;
+    memset(&k, 0, sizeof k);
+    for (unsigned i = 0; i < PLACES; i++) strcpy(k.facts[i].text, "{}");
+    return k;
+}
+
+/* Power comes back, and the flash has what RAM had when it was lost. */
+static void power_returns(known *k, nor *n, ms_store *store)
+{
+    fact facts[PLACES];
+    ms_str *had = dump(store, k->last);
+    for (unsigned i = 0; i < PLACES; i++) fact_of(store, i, &facts[i]);
+    assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
+    n->dead = false;
+    n->cut_at = n->fail_at = 0;
+    compare(k, n, had, facts);
+    free(had);
+}
+
 /* A flash lives through so many power losses. */
 static void one_flash(uint64_t *rng, size_t losses)
 {
@@ -384,11 +405,8 @@ static void one_flash(uint64_t *rng, size_t losses)
                     units[test_below(rng, 6)], test_random(rng));
     size_t size = (size_t)4096 << test_below(rng, 4);
     char *buffer = (char *)memory(size);
-    known k;
-    memset(&k, 0, sizeof k);
-    for (unsigned i = 0; i < PLACES; i++) strcpy(k.facts[i].text, "{}");
+    known k = known_new();
     while (losses-- > 0) {
-        fact facts[PLACES];
         ms_flash f = flash_of(&n);
         ms_store *store = open_flash(&f, buffer, size);
         compare_suffix(&k, store);
@@ -402,13 +420,7 @@ static void one_flash(uint64_t *rng, size_t losses)
             }
         }
         k.losses++;
-        ms_str *had = dump(store, k.last);
-        for (unsigned i = 0; i < PLACES; i++) fact_of(store, i, &facts[i]);
-        assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
-        n.dead = false;
-        n.cut_at = n.fail_at = 0;
-        compare(&k, &n, had, facts);
-        free(had);
+        power_returns(&k, &n, store);
         ms_close(store);
     }
     free(k.items);
@@ -435,23 +447,15 @@ static void power_fails_at_every_step(void **state)
     for (uint64_t how = 0; how < 3; how++) {
         bool dead = true;
         for (uint64_t at = 1; dead; at += test_scale() < 100 ? 3 : 1) {
-            known k;
-            fact facts[PLACES];
+            known k = known_new();
             uint64_t rng = test_seed();
             nor n = nor_new(1024, 4, 8, at * 3 + how);
             ms_flash f = flash_of(&n);
-            memset(&k, 0, sizeof k);
-            for (unsigned i = 0; i < PLACES; i++) strcpy(k.facts[i].text, "{}");
             ms_store *store = open_flash(&f, buffer, sizeof buffer);
             n.cut_at = at;
             for (unsigned i = 0; i < 120 && !n.dead; i++) (void)step(&k, store, &rng);
             dead = n.dead;
-            ms_str *had = dump(store, k.last);
-            for (unsigned i = 0; i < PLACES; i++) fact_of(store, i, &facts[i]);
-            n.dead = false;
-            n.cut_at = 0;
-            compare(&k, &n, had, facts);
-            free(had);
+            power_returns(&k, &n, store);
             free(k.items);
             nor_free(&n);
             losses++;

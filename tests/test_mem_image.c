@@ -366,7 +366,6 @@ static void messages_before_a_reset_are_not_salvaged(void **state)
             buffer b = buffer_new(16384);
             ms_store *store = open_in(b);
             ms_envelope m = small_message();
-            ms_mem_desc desc = desc_in(b);
             ms_query all = query_of(no_str(), 0);
             for (int i = 0; i < 9; i++) must_append(store, no_str(), &m);
             if (reopened) ms_close(store);
@@ -375,8 +374,7 @@ static void messages_before_a_reset_are_not_salvaged(void **state)
             for (size_t i = 0; i < kept; i++) must_append(store, no_str(), &m);
             ms_close(store);
             b.bytes[36] ^= 1;
-            desc.salvage = true;
-            assert_int_equal(ms_mem_attach(&store, &desc, NULL, NULL), MS_OK);
+            store = must_salvage(b, NULL);
             if (count_of(store, &all) != kept)
                 fail_msg("%zu messages instead of %zu", count_of(store, &all), kept);
             ms_close(store);
@@ -393,8 +391,6 @@ static void salvage_keeps_whole_records_when_the_end_is_damaged(void **state)
     (void)state;
     for (size_t i = 0; i < 10 * p.t.count; i++) {
         size_t n = i / 10, at = p.at[n], len = (size_t)p.t.items[n]->size;
-        ms_mem_desc desc = desc_in(b);
-        ms_store *store;
         uint64_t damaged = 0;
         memcpy(b.bytes, p.image.bytes, p.image.size);
         memset(b.bytes + p.image.size, i % 2 ? 0 : 0xA5, 16384);
@@ -402,8 +398,7 @@ static void salvage_keeps_whole_records_when_the_end_is_damaged(void **state)
         if (i % 10 < 4) memset(b.bytes + at, 0, i % 10 < 2 ? 4 : 32);
         else if (i % 10 < 6) memset(b.bytes + at, 0, len);
         else b.bytes[at + i * 7 % len] ^= 0x40;
-        desc.salvage = true;
-        assert_int_equal(ms_mem_attach(&store, &desc, &damaged, NULL), MS_OK);
+        ms_store *store = must_salvage(b, &damaged);
         size_t lost = must_be_honest(&p, store, at, at + len);
         bool is_last = n + 1 == p.t.count;    /* it may look as free as what follows */
         if (lost != 1 || damaged < (is_last ? 1 : 2) || damaged > 2)
@@ -436,17 +431,16 @@ static void salvage_drops_a_torn_batch_or_changes_nothing(void **state)
         b.bytes[36] ^= 1;
         size_t image = ms_mem_image(store).len;
         buffer tight = buffer_new(image + extra);
-        ms_mem_desc desc = desc_in(tight);
         ms_query all = query_of(no_str(), 0);
         memcpy(tight.bytes, b.bytes, image);
         ms_close(store);
-        desc.salvage = true;
-        ms_result got = ms_mem_attach(&store, &desc, NULL, NULL);
+        ms_result got;
+        store = salvage_in(tight, NULL, &got);
         if (got == MS_OK) {
             assert_int_equal(count_of(store, &all), SINGLE);
             ms_close(store);
             tight.bytes[36] ^= 1;    /* what was given up does not come back */
-            assert_int_equal(ms_mem_attach(&store, &desc, NULL, NULL), MS_OK);
+            store = must_salvage(tight, NULL);
             assert_int_equal(count_of(store, &all), SINGLE);
             done++;
         } else {
@@ -469,23 +463,19 @@ static void a_salvaged_store_goes_on(void **state)
     (void)state;
     for (size_t round = 0; round < test_times(300); round++) {
         buffer b = buffer_new(p.image.size + 32768);
-        ms_mem_desc desc = desc_in(b);
-        ms_store *store, *again;
         ms_envelope m = small_message();
         size_t at = p.at[test_below(&rng, p.t.count)] + (size_t)test_below(&rng, 40);
         uint64_t damaged = 0;
         ms_query all = query_of(no_str(), 0);
         memcpy(b.bytes, p.image.bytes, p.image.size);
         b.bytes[at] ^= 4;
-        desc.salvage = true;
-        assert_int_equal(ms_mem_attach(&store, &desc, &damaged, NULL), MS_OK);
+        ms_store *store = must_salvage(b, &damaged);
         assert_int_equal(damaged, 1);
         assert_int_equal(count_of(store, &all), p.t.count - 1);
         uint64_t seq = must_append(store, no_str(), &m);
         buffer moved = image_in(store, b.size);
         ms_close(store);
-        desc.buffer = moved.bytes;
-        assert_int_equal(ms_mem_attach(&again, &desc, &damaged, NULL), MS_OK);
+        ms_store *again = must_salvage(moved, &damaged);
         assert_int_equal(damaged, 1);
         assert_int_equal(count_of(again, &all), p.t.count);
         assert_true(must_append(again, no_str(), &m) > seq);
@@ -515,7 +505,6 @@ static void changes_of_lost_messages_change_no_new_ones(void **state)
     (void)state;
     for (int change = 0; change < CHANGES; change++) {
         buffer b = buffer_new(16384);
-        ms_mem_desc desc = desc_in(b);
         ms_store *store = open_in(b);
         ms_envelope old = small_message(), other = small_message(), m = small_message();
         const ms_msg *msg;
@@ -538,10 +527,8 @@ static void changes_of_lost_messages_change_no_new_ones(void **state)
         buffer moved = image_in(store, b.size);
         for (size_t i = KEPT; i < ALL; i++) moved.bytes[64 + i * size + 8] ^= 1;
         ms_close(store);
-        desc.buffer = moved.bytes;
-        desc.salvage = true;
         for (int round = 0; round < 2; round++) { /* what is then written is kept, too */
-            assert_int_equal(ms_mem_attach(&store, &desc, &damaged, NULL), MS_OK);
+            store = must_salvage(moved, &damaged);
             assert_int_not_equal(damaged, 0);
             for (uint64_t seq = ALL + 1; seq <= last; seq++)
                 must_be_shown(store, seq, "new");
