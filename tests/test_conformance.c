@@ -120,8 +120,9 @@ static void set_argument(ms_envelope *m, const char *name, json_t *value)
     }
     for (size_t i = 0; i < COUNT(names); i++)
         if (strcmp(name, names[i][0]) == 0) name = names[i][1];
-    message_set(m, message_field(ms_str_of(name)),
-                json_is_string(value) ? ms_text_n(text_of(value)) : ms_json(json_of(value)));
+    ms_value set = json_is_string(value) ? ms_text_n(text_of(value))
+                                         : ms_json(json_of(value));
+    message_set(m, message_field(ms_str_of(name)), set);
 }
 
 /* The type of a message that a builder makes: of "create_task_entry" it is "task". */
@@ -302,7 +303,8 @@ static json_t *op_compress(json_t *input)
     opts.as_origin = true;
     if (!read_one("session", message, &m)) return NULL;
     before = m;
-    if (ms_shorten_message(&m, &opts, text_in(input, "entity_key"), &arena, &err) != MS_OK)
+    if (ms_shorten_message(&m, &opts, text_in(input, "entity_key"), &arena, &err) !=
+        MS_OK)
         return NULL;
     ms_str text = m.content.json ? ms_str_n(NULL, 0) : m.content.text;
     json_t *unchanged = written_one("session", &before);

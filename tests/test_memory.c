@@ -374,6 +374,8 @@ static const struct reading {
      "16 1 19 2 4 9 8 10 11 13 14 15 20"},
     {"agent after agent, newest 2 of each", MANAGER, "21", {0, 0, 2, 0}, 0, TEAM_BY_AGENT,
      0, "1 15 16 2 4 14 19 10 11 12 8 13 20"},
+    {"agent after agent, what a limit hides stands in global", MANAGER, "02",
+     {1, 1, 1, 0}, 0, TEAM_BY_AGENT, 0, "16 19 20 11 8 10 13"},
     {"agent after agent, named twice, duplicates kept", MANAGER, "22", {0}, 0,
      TEAM_BY_AGENT | DUPLICATES, 0, "1 15 16 2 4 14 19 9 10 11 9 10 11 8 10 13 20"},
 };

@@ -1,7 +1,7 @@
 /* Histories that agents left behind are read, stored, read back and written again: what
  * comes out is equal as JSON to what went in, over every kind of store. 200 conversations
- * of the tau-bench airline runs, five SWE-agent trajectories, a pi session, and the demo of
- * this repository. */
+ * of the tau-bench airline runs, five SWE-agent trajectories, a pi session, and the demo
+ * of this repository. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -88,14 +88,14 @@ static void there_and_back(json_t *messages, size_t types[MS_TYPE_COUNT])
     free(text);
 }
 
-/* Of tau-bench, 2,454 assistant messages: 1,290 of text alone, 90 of text with a call, 1,074
- * of a call with content null. */
+/* Of tau-bench, 2,454 assistant messages: 1,290 of text alone, 90 of text with a call,
+ * 1,074 of a call with content null. */
 static void conversation_comes_back_by_every_way(void **state)
 {
     static trace traces[TRACES_MOST];
     static const struct {
         const char *name;
-        size_t traces, types[6]; /* by ms_type: users, assistants, texts, calls, results */
+        size_t traces, types[6]; /* by ms_type, from 1: users, assistants, texts, calls */
     } rows[] = {
         {"tau-bench", 200, {0, 1490, 1290 + 90, 200, 1164, 1164}},
         {"SWE-agent", 5, {0, 5, 57, 5, 57, 57}},

@@ -1,6 +1,6 @@
 /* Tasks in stores: any message is written as one of a task, messages are found by id,
- * changes and streams against an array of JSON. What the format "task" reads and writes is
- * in tests/formats/task.jsonl. */
+ * changes and streams against an array of JSON. What the format "task" reads and writes
+ * is in tests/formats/task.jsonl. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -148,6 +148,8 @@ static void message_is_found_when_another_task_is_damaged(void **state)
 /* ---- changes ---- */
 
 #define SAYS(author, rest) "{\"type\":\"text\",\"author\":\"" author "\"," rest "}"
+#define MARKDOWN(text) SAYS("agent", "\"content\":\"" text "\",\"format\":\"markdown\"")
+#define DATA(data) "{\"type\":\"data\",\"author\":\"agent\",\"data\":" data "}"
 #define CALLS(author, id, rest)                                                        \
     "{\"type\":\"tool_request\",\"author\":\"" author "\",\"tool_call_id\":\"" id "\"," \
     "\"name\":\"n\"," rest "}"
@@ -527,9 +529,16 @@ static void must_feed(ms_stream *stream, const char *const *parts)
             fail_msg("feed: %s", err.message);
 }
 
-/* The message as the format writes it; id and created_at aside. */
-static void must_be_listed(ms_store *store, uint64_t seq, const char *want)
+#define IN_PROGRESS ",\"streaming_status\":\"IN_PROGRESS\""
+#define DONE ",\"streaming_status\":\"DONE\",\"updated_at\":\"2023-11-14T22:13:20Z\""
+
+/* The message as the format writes it, a content and what is around it; id and created_at
+ * aside. */
+static void must_be_listed(ms_store *store, uint64_t seq, const char *content,
+                           const char *around)
 {
+    ms_str want = joined("{\"content\":", ms_str_of(content), around);
+    want = joined("", want, "}");
     const ms_msg *msg;
     ms_error err;
     json_where where = {{0}, 0};
@@ -537,13 +546,13 @@ static void must_be_listed(ms_store *store, uint64_t seq, const char *want)
     ms_envelope m = ms_envelope_of(msg);
     ms_str text = write_one(&m, PLACES);
     json_t *got = json_parse_n(text.ptr, text.len);
-    json_t *expected = json_parse_n(want, strlen(want));
+    json_t *expected = json_parse_n(want.ptr, want.len);
     json_object_del(got, "id");
     json_object_del(got, "created_at");
     json_object_del(got, "task_id");
     if (!json_same(got, expected, 0, &where))
-        fail_msg("at \"%s\": %.*s instead of %s", where.path, (int)text.len, text.ptr,
-                 want);
+        fail_msg("at \"%s\": %.*s instead of %.*s", where.path, (int)text.len, text.ptr,
+                 (int)want.len, want.ptr);
     json_decref(got);
     json_decref(expected);
 }
@@ -571,30 +580,22 @@ static ms_result done(ms_stream *stream, const ms_envelope *content, ms_error *e
 static void stream_is_in_progress_until_it_is_done(void **state)
 {
     test_store s = store_open((store_kind *)*state, NULL);
-    ms_envelope m = read_one("task", "{\"type\":\"text\",\"author\":\"agent\","
-                                         "\"content\":\"\",\"format\":\"markdown\"}");
+    ms_envelope m = read_one("task", MARKDOWN(""));
     int64_t now = SECONDS(1700000000);
     ms_error err;
     ms_stream stream = stream_of(s.store, &m, &now);
     uint64_t seq = stream.seq;
-    must_be_listed(s.store, seq, "{\"content\":{\"type\":\"text\",\"author\":\"agent\","
-                   "\"content\":\"\",\"format\":\"markdown\"},"
-                   "\"streaming_status\":\"IN_PROGRESS\"}");
+    must_be_listed(s.store, seq, MARKDOWN(""), IN_PROGRESS);
     must_feed(&stream, one_two);
     assert_int_equal(test_stream_flush(&stream, &err), MS_OK);
-    must_be_listed(s.store, seq, "{\"content\":{\"type\":\"text\",\"author\":\"agent\","
-                   "\"content\":\"one two\",\"format\":\"markdown\"},"
-                   "\"streaming_status\":\"IN_PROGRESS\"}");
+    must_be_listed(s.store, seq, MARKDOWN("one two"), IN_PROGRESS);
     assert_int_equal(ms_stream_feed(&stream, MS_STR("!"), &err), MS_OK); /* held back */
     if (done(&stream, NULL, &err) != MS_OK)
         fail_msg("end: %s: %s", err.path, err.message);
     assert_int_equal(ms_stream_feed(&stream, MS_STR("?"), &err), MS_OK); /* held back */
     assert_int_equal(done(&stream, NULL, &err), MS_E_CLOSED);
     store_reopen(&s);
-    must_be_listed(s.store, seq, "{\"content\":{\"type\":\"text\",\"author\":\"agent\","
-                   "\"content\":\"one two!\",\"format\":\"markdown\"},"
-                   "\"streaming_status\":\"DONE\","
-                   "\"updated_at\":\"2023-11-14T22:13:20Z\"}");
+    must_be_listed(s.store, seq, MARKDOWN("one two!"), DONE);
     store_close(&s);
 }
 
@@ -612,9 +613,7 @@ static void fed_text_becomes_an_object_when_its_stream_ends(void **state)
     uint64_t seq = stream.seq;
     must_feed(&stream, object_parts);
     assert_int_equal(done(&stream, NULL, &err), MS_OK);
-    must_be_listed(s.store, seq, "{\"content\":{\"type\":\"data\",\"author\":\"agent\","
-                   "\"data\":{\"a\":[1,2]}},\"streaming_status\":\"DONE\","
-                   "\"updated_at\":\"2023-11-14T22:13:20Z\"}");
+    must_be_listed(s.store, seq, DATA("{\"a\":[1,2]}"), DONE);
     stream = stream_of(s.store, &data, &now);
     must_feed(&stream, list);
     assert_int_equal(done(&stream, NULL, &err), MS_E_KIND);
@@ -626,17 +625,13 @@ static void fed_text_becomes_an_object_when_its_stream_ends(void **state)
     whole.extra = MS_STR("{\"own\":0,\"streaming_status\":\"IN_PROGRESS\"}");
     seq = stream.seq;
     assert_int_equal(done(&stream, &whole, &err), MS_OK);
-    must_be_listed(s.store, seq, "{\"content\":{\"type\":\"data\",\"author\":\"agent\","
-                   "\"data\":{\"b\":1}},\"own\":0,\"streaming_status\":\"DONE\","
-                   "\"updated_at\":\"2023-11-14T22:13:20Z\"}");
+    must_be_listed(s.store, seq, DATA("{\"b\":1}"), ",\"own\":0" DONE);
     stream = stream_of(s.store, &call, &now);
     seq = stream.seq;
     must_feed(&stream, object_parts);
     assert_int_equal(done(&stream, NULL, &err), MS_OK);
-    must_be_listed(s.store, seq, "{\"content\":{\"type\":\"tool_request\",\"author\":"
-                   "\"agent\",\"tool_call_id\":\"c\",\"name\":\"n\",\"arguments\":{\"a\":"
-                   "[1,2]}},\"streaming_status\":\"DONE\","
-                   "\"updated_at\":\"2023-11-14T22:13:20Z\"}");
+    must_be_listed(s.store, seq, CALLS("agent", "c", "\"arguments\":{\"a\":[1,2]}"),
+                   DONE);
     store_close(&s);
 }
 
@@ -687,7 +682,7 @@ static void stream_ends_when_it_is_updated(void **state)
         const char *status = statuses[i / 2 % 3];
         ms_envelope m = ms_assistant_message(ms_text(">"));
         ms_task_change c;
-        char id[24], want[300];
+        char id[24], around[100];
         const ms_msg *msg;
         m.id = named ? ms_str_of(id) : no_str();
         snprintf(id, sizeof id, "named %d", i);
@@ -705,14 +700,14 @@ static void stream_ends_when_it_is_updated(void **state)
         if (update(s.store, ms_str_of(id), &c, &msg, &err) != MS_OK)
             fail_msg("%d: %s: %s", i, err.path, err.message);
         assert_int_equal(ms_flags(msg) & MS_FLAG_UNFINISHED, 0);
-        snprintf(want, sizeof want, "{\"content\":{\"type\":\"text\",\"author\":"
-                 "\"agent\",\"content\":\"%s\"},\"streaming_status\":\"%s\","
-                 "\"updated_at\":\"1970-01-01T00:00:01Z\"}", i < 6 ? ">one two" : "other",
-                 status ? status : "IN_PROGRESS");
-        must_be_listed(s.store, seq, want);
+        snprintf(around, sizeof around, ",\"streaming_status\":\"%s\",\"updated_at\":"
+                 "\"1970-01-01T00:00:01Z\"", status ? status : "IN_PROGRESS");
+        const char *content = i < 6 ? SAYS("agent", "\"content\":\">one two\"")
+                                    : SAYS("agent", "\"content\":\"other\"");
+        must_be_listed(s.store, seq, content, around);
         must_feed(&stream, one_two);
         assert_int_equal(test_stream_flush(&stream, &err), MS_E_CLOSED);
-        must_be_listed(s.store, seq, want);
+        must_be_listed(s.store, seq, content, around);
     }
     store_close(&s);
 }

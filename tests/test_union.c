@@ -211,7 +211,8 @@ static bool part_of(const ms_query *q, uint64_t which, ms_query *part)
     part->oldest = part->reverse = part->by_time = false;
     part->after_seq = part->before_seq = 0;
     part->about_seq = MS_UNION_SEQ(q->about_seq);
-    if (which == MS_UNION_STORE(q->after_seq)) part->after_seq = MS_UNION_SEQ(q->after_seq);
+    if (which == MS_UNION_STORE(q->after_seq))
+        part->after_seq = MS_UNION_SEQ(q->after_seq);
     if (which == MS_UNION_STORE(q->before_seq))
         part->before_seq = MS_UNION_SEQ(q->before_seq);
     if (q->about_seq != 0 && which != MS_UNION_STORE(q->about_seq)) return false;
@@ -234,7 +235,8 @@ static void records_sort(records *r, bool untimed_first)
     for (size_t i = 1; i < r->n; i++) {
         record hold = r->items[i];
         size_t k = i;
-        for (; k > 0 && r->items[k - 1].key > hold.key; k--) r->items[k] = r->items[k - 1];
+        for (; k > 0 && r->items[k - 1].key > hold.key; k--)
+            r->items[k] = r->items[k - 1];
         r->items[k] = hold;
     }
 }
