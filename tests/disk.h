@@ -272,6 +272,22 @@ static inline void disk_deinit(disk *d)
     memset(d, 0, sizeof *d);
 }
 
+/* Opens a log, or fails the test. */
+static inline ms_store *must_open_log(const ms_log_desc *desc, const char *when)
+{
+    ms_store *store;
+    ms_error err;
+    if (ms_log_open(&store, desc, &err) != MS_OK)
+        fail_msg("%s: %s: %s", when, ms_result_text(err.code), err.message);
+    return store;
+}
+
+/* Entropy that follows from one number. */
+static inline void entropy_counts(void *ctx, void *out, size_t len)
+{
+    test_fill((uint64_t *)ctx, out, len);
+}
+
 /* Gives the file these bytes. */
 static inline void disk_load(disk *d, const void *bytes, size_t size)
 {

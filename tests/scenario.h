@@ -423,9 +423,6 @@ static inline void step_absent(world *w)
     if (sim_at(&w->disks[w->at], SCENARIO_OTHER) != NULL) step_fails(w, "it is there");
 }
 
-static inline void step_last(world *w) { step_compares(w, 1, "number", w->seq, 0); }
-static inline void step_first(world *w) { step_compares(w, 1, "number", w->first, 0); }
-
 
 /* ---- what is seen ---- */
 
@@ -534,11 +531,6 @@ static inline ms_log_info stat_of(world *w)
     return info;
 }
 
-static inline void step_durable(world *w)
-{
-    step_compares(w, 1, "durable up to", stat_of(w).durable_seq, 0);
-}
-
 static inline void step_unsynced(world *w)
 {
     ms_log_info info = stat_of(w);
@@ -552,17 +544,22 @@ static inline void step_sound(world *w)
     step_equals(w, "end of what was lost", 0, info.lost_end);
 }
 
-static inline void step_damaged(world *w)
-{
-    step_compares(w, 1, "ranges of damage", stat_of(w).damaged, 0);
-}
-
 static inline void step_says(world *w)
 {
     if (strstr(w->message, w->words[1]) == NULL) step_fails(w, "came '%s'", w->message);
 }
 
-static inline void step_events(world *w) { step_compares(w, 1, "events", w->events, 0); }
+/* Compares the number that the step is named after. */
+static inline void step_number(world *w)
+{
+    const char *what = w->words[0];
+    uint64_t got = strcmp(what, "last") == 0      ? w->seq
+                   : strcmp(what, "first") == 0   ? w->first
+                   : strcmp(what, "events") == 0  ? w->events
+                   : strcmp(what, "durable") == 0 ? stat_of(w).durable_seq
+                                                  : stat_of(w).damaged;
+    step_compares(w, 1, what, got, 0);
+}
 
 
 /* ---- crashes ---- */
@@ -899,10 +896,10 @@ static inline const scenario_step *step_find(const world *w, const char *word)
         {"open", step_open}, {"close", step_close}, {"sync", step_sync},
         {"tick", step_tick}, {"say", step_say}, {"long", step_long},
         {"batch", step_batch}, {"amend", step_amend}, {"redact", step_redact},
-        {"rewrite", step_rewrite}, {"last", step_last}, {"first", step_first},
+        {"rewrite", step_rewrite}, {"last", step_number}, {"first", step_number},
         {"sees", step_sees}, {"left", step_left}, {"shows", step_shows},
-        {"same", step_same}, {"durable", step_durable}, {"damaged", step_damaged},
-        {"events", step_events}, {"kill", step_crash}, {"cut", step_crash},
+        {"same", step_same}, {"durable", step_number}, {"damaged", step_number},
+        {"events", step_number}, {"kill", step_crash}, {"cut", step_crash},
         {"keep", step_keep}, {"on", step_on}, {"cuts", step_cuts},
         {"restart", step_restart}, {"fails", step_sync_fails}, {"at", step_at},
         {"after", step_at}, {"mark", step_mark}, {"flip", step_flip},

@@ -71,11 +71,6 @@ static size_t stride_of(size_t all)
     return scale >= 1000 ? 1 : (all * 100 / scale) | 1;
 }
 
-static void entropy_counts(void *ctx, void *out, size_t len)
-{
-    test_fill((uint64_t *)ctx, out, len);
-}
-
 static void on_event(void *ctx, const ms_log_event *event)
 {
     bench *b = (bench *)ctx;
@@ -100,14 +95,6 @@ static ms_log_desc desc_of(bench *b, ms_log_mode mode)
 
 
 /* ---- making the logs ---- */
-
-static ms_store *must_open(const ms_log_desc *desc, const char *when)
-{
-    ms_store *store;
-    ms_error err;
-    if (ms_log_open(&store, desc, &err) != MS_OK) fail_msg("%s: %s", when, err.message);
-    return store;
-}
 
 static ms_log_info info_of(ms_store *store)
 {
@@ -144,7 +131,7 @@ static void tear(bench *b, size_t end)
     scribe s = {~b->s.salt, 100};
     ms_log_desc desc = desc_of(b, MS_LOG_WRITE);
     uint64_t n = 1;
-    ms_store *store = must_open(&desc, "to be torn");
+    ms_store *store = must_open_log(&desc, "to be torn");
     write_up_to(&s, store, &n, end + TORN);
     unsigned char *bytes = snapshot(b);
     ms_close(store);
@@ -164,8 +151,8 @@ static void append_around(ms_store *store)
     assert_int_equal(ms_append(store, MS_STR("around"), &m, NULL, NULL), MS_OK);
 }
 
-/* Puts records of another file and of this one inside, on the grid, and seals the message,
- * as somebody could who sends what he knows of the log. */
+/* Puts records of another file and of this one inside, on the grid, and seals the
+ * message, as somebody could who sends what he knows of the log. */
 static void put_log_inside(bench *b)
 {
     unsigned char *file = b->d.rw;
@@ -188,7 +175,7 @@ static void write_messages(bench *b, size_t bytes, uint64_t seed)
     desc.entropy.ctx = &entropy;
     disk_clear(&b->d);
     b->d.boot = seed;
-    ms_store *store = must_open(&desc, "a new log");
+    ms_store *store = must_open_log(&desc, "a new log");
     write_up_to(&b->s, store, &n, bytes / 2);
     assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
     ms_close(store);
@@ -200,7 +187,7 @@ static void write_messages(bench *b, size_t bytes, uint64_t seed)
     memcpy(b->d.rw, head, HEAD); /* no byte of the page that was stored to since */
     b->d.boot++;
     b->events = 0;
-    store = must_open(&desc, "after a power loss");
+    store = must_open_log(&desc, "after a power loss");
     if (bytes > SHORT) append_around(store);
     write_up_to(&b->s, store, &n, torn + 1);
     assert_int_equal(b->events, 1);
@@ -227,14 +214,14 @@ static void write_changes(bench *b)
     b->d.boot = LAST_BOOT;
     diary_begin(&d, test_seed());
     for (int writer = 0; writer < 2; writer++) {
-        ms_store *store = must_open(&desc, "a log of changes");
+        ms_store *store = must_open_log(&desc, "a log of changes");
         for (int i = 0; i < STEPS / 2; i++)
             if (diary_step(&d, store, &err) != MS_OK) fail_msg("%s", err.message);
         ms_close(store);
         diary_writer_gone(&d);
     }
     desc.mode = MS_LOG_READ;
-    ms_store *store = must_open(&desc, "the log of changes");
+    ms_store *store = must_open_log(&desc, "the log of changes");
     assert_null(diary_differs(&d, store));
     ms_close(store);
 }
@@ -253,7 +240,7 @@ static ms_query all_of(const bench *b)
 static void survey(bench *b)
 {
     ms_log_desc desc = desc_of(b, MS_LOG_READ);
-    ms_store *store = must_open(&desc, "the reference");
+    ms_store *store = must_open_log(&desc, "the reference");
     ms_query q = all_of(b);
     ms_cursor it;
     const ms_msg *msg;

@@ -7,8 +7,8 @@
  *
  * At MS_TEST_SCALE=100 140 kills with each engine, at 1000 ten times as many.
  *
- * Left out: power losses, and kills of changes inside of a call (test_power); kills at each
- * file operation (test_log_recover).
+ * Left out: power losses, and kills of changes inside of a call (test_power); kills at
+ * each file operation (test_log_recover).
  */
 
 #define _GNU_SOURCE
@@ -92,17 +92,6 @@ static void begin_numbered(subject *c, uint64_t salt)
     c->s.salt = salt;
 }
 
-/* Opens, or fails the test. */
-static ms_store *must_open(const ms_log_desc *desc, const char *when)
-{
-    ms_store *store;
-    ms_error err;
-    ms_result result = ms_log_open(&store, desc, &err);
-    if (result != MS_OK)
-        fail_msg("%s: %s: %s", when, ms_result_text(result), err.message);
-    return store;
-}
-
 /* O1 and O2: a prefix without holes that has at least the messages up to `least`, at most
  * those of one append beyond `most`. */
 static void must_read(subject *c, ms_store *store, uint64_t least, uint64_t most,
@@ -110,7 +99,8 @@ static void must_read(subject *c, ms_store *store, uint64_t least, uint64_t most
 {
     tally t;
     uint64_t first;
-    if (!scribe_read(&c->s, store, false, c->t->seqs, &t)) fail_msg("%s: %s", when, t.wrong);
+    if (!scribe_read(&c->s, store, false, c->t->seqs, &t))
+        fail_msg("%s: %s", when, t.wrong);
     if (t.result != MS_OK) fail_msg("%s: cursor: %s", when, ms_result_text(t.result));
     if (t.last < least)
         fail_msg("%s: %llu messages are there, %llu were promised", when,
@@ -316,7 +306,7 @@ static void look_after(subject *c, ms_store *reader, tally *seen, uint64_t *rng)
 {
     uint64_t told = c->told;
     ms_log_desc desc = desc_of(c, MS_LOG_READ);
-    ms_store *store = must_open(&desc, "reading after a kill");
+    ms_store *store = must_open_log(&desc, "reading after a kill");
     must_read(c, store, told, told, "reading after a kill");
     ms_close(store);
     c->told = c->last;        /* what was seen once stays */
@@ -325,7 +315,7 @@ static void look_after(subject *c, ms_store *reader, tally *seen, uint64_t *rng)
     if (test_one_in(rng, 3)) return;
     uint64_t last = c->last;
     desc = desc_of(c, MS_LOG_CREATE);
-    store = must_open(&desc, "writing after a kill");
+    store = must_open_log(&desc, "writing after a kill");
     must_read(c, store, last, told, "writing after a kill");
     assert_int_equal(c->last, last);
     assert_int_equal(ms_selfcheck(store, NULL), MS_OK);

@@ -12,7 +12,7 @@
 /* ---- crossing: what every format promises to keep ---- */
 
 /* CHAT: what was said by which side in order, calls, and results with the ids of their
- * calls. ERRORS: also which results are errors. WHOLE: each message with all its fields. */
+ * calls. ERRORS: also which results are errors. WHOLE: all fields of each message. */
 typedef enum promise { NOTHING, CHAT, ERRORS, WHOLE } promise;
 
 static const struct {
@@ -115,7 +115,7 @@ static json_t *string_of(ms_str text)
     return text.ptr != NULL ? json_stringn(text.ptr, text.len) : json_null();
 }
 
-/* Texts of one side in a row become one when they are `merged`, with blank lines between. */
+/* Texts of one side in a row become one when they are `merged`: blank lines between. */
 static void put_text(json_t *parts, char side, ms_str text, bool merged)
 {
     size_t n = json_array_size(parts);
@@ -131,7 +131,7 @@ static void put_text(json_t *parts, char side, ms_str text, bool merged)
                                            string_of(text)));
 }
 
-/* What a message says in a chat. Members "arguments" are compared as JSON, if they are. */
+/* What a message says in a chat. Members "arguments" compare as JSON, if they are. */
 static void put_parts(json_t *parts, const ms_envelope *m, promise kept, bool merged)
 {
     ms_str text = said_by(m);
@@ -170,15 +170,15 @@ static void put_json(json_t *object, const char *name, ms_str text)
         json_object_set_new(object, name, json_parse_n(text.ptr, text.len));
 }
 
-/* All of a message. of: the one at its place in the first list. An injected context without
- * a role comes by way of the framework; a result without a tool has that of its call. */
+/* All of a message. of: the one at its place in the first list. An injected context
+ * without a role comes by way of the framework; a result without a tool has that of its
+ * call. */
 static json_t *whole_of(const ms_envelope *m, const ms_envelope *of)
 {
     json_t *all = json_object();
-    ms_type type = m->type == MS_T_INJECTED_CONTEXT && of->type == MS_T_TEXT && m->role == 0
-                       ? MS_T_TEXT
-                       : type_of(m);
-    json_object_set_new(all, "type", json_integer(type));
+    bool by_framework = m->type == MS_T_INJECTED_CONTEXT && m->role == 0 &&
+                        of->type == MS_T_TEXT;
+    json_object_set_new(all, "type", json_integer(by_framework ? MS_T_TEXT : type_of(m)));
     if (m->type == MS_T_OTHER)
         json_object_set_new(all, "type name", string_of(m->type_name));
 #define TEXT(field) json_object_set_new(all, #field, string_of(m->field));

@@ -38,18 +38,24 @@ static void numbers_of_segments_cost_no_memory_when_they_are_wrong(void **state)
     ms_close(store);
 }
 
-static size_t count_in(ms_store *store, const char *place)
+/* How many messages a location has, of the newest `limit` (0: all). */
+static size_t newest_in(ms_store *store, const char *place, size_t limit)
 {
     ms_query q;
     ms_cursor it;
     size_t n = 0;
     memset(&q, 0, sizeof q);
     q.location = ms_str_of(place);
-    q.views = MS_VIEW_TIMELINE;
+    q.limit = limit;
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
     while (ms_next(&it) != NULL) n++;
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     return n;
+}
+
+static size_t count_in(ms_store *store, const char *place)
+{
+    return newest_in(store, place, 0);
 }
 
 /* The places of the index records of a closed log. */
@@ -290,20 +296,6 @@ static void make_thirty_mebibytes(void)
     ms_close(store);
 }
 
-static size_t newest_twenty(ms_store *store)
-{
-    ms_query q;
-    ms_cursor it;
-    size_t n = 0;
-    memset(&q, 0, sizeof q);
-    q.location = MS_STR("place 7");
-    q.limit = 20;
-    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
-    while (ms_next(&it) != NULL) n++;
-    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
-    return n;
-}
-
 /* From opening a cold file of 30 MiB to the newest 20 of a location few pages are read:
  * the superblock, the newest segment index and some records. */
 static void few_pages_are_read_when_a_cold_log_is_opened(void **state)
@@ -319,7 +311,7 @@ static void few_pages_are_read_when_a_cold_log_is_opened(void **state)
     size_t n = 0, read = 0;
     if (cold) {
         ms_store *store = must_open(&desc);
-        n = newest_twenty(store);
+        n = newest_in(store, "place 7", 20);
         read = bytes_in_memory(false);
         ms_close(store);
     }

@@ -786,7 +786,8 @@ static void must_be_found_out(power *p)
 
 IS_FOUND_OUT(a_sync_that_does_nothing_is_found_out, lie_synced)
 IS_FOUND_OUT(a_name_that_was_not_synced_is_found_out, lie_created)
-IS_FOUND_OUT(a_name_that_was_not_synced_is_found_out_when_a_rewrite_gave_it, lie_rewritten)
+IS_FOUND_OUT(a_name_that_was_not_synced_is_found_out_when_a_rewrite_gave_it,
+             lie_rewritten)
 
 
 /* ---- changes of every kind, from a diary ---- */
@@ -884,8 +885,8 @@ static void changes_stand(lab *l, int level)
     lab_is_idle(l, level);
 }
 
-/* In the middle of a step one image is made, of a power loss or a kill; it is looked at when
- * the step is through. */
+/* In the middle of a step one image is made, of a power loss or a kill. It is looked at
+ * when the step is through. */
 static void at_change(void *ctx, sim_disk *d, sim_call call)
 {
     changes *c = (changes *)ctx;
