@@ -332,15 +332,26 @@ static inline ms_result call_expect(script *p, const script_line *l)
     return code;
 }
 
-static inline ms_result call_amend(script *p, const script_line *l)
+/* Changes of one message, and of what is known of the location. */
+static inline ms_result call_change(script *p, const script_line *l)
 {
+    ms_store *store = p->s.store;
+    ms_value value;
+    if (is_word(l->verb, "facts"))
+        return ms_location_set(store, p->place, script_value(l->word[0]), &p->err);
+    uint64_t seq = script_seq(p, l->word[0]);
+    if (is_word(l->verb, "hide")) return ms_hide(store, seq, &p->err);
+    if (is_word(l->verb, "redact")) return ms_redact(store, seq, &p->err);
+    if (is_word(l->verb, "recover"))
+        return ms_stream_recover(store, seq, p->arena, &p->err);
+    if (is_word(l->verb, "fork"))
+        return ms_fork(store, p->place, seq, script_value(l->word[1]), p->arena, &p->err);
+    if (is_word(l->verb, "note")) {
+        (void)script_member(l->word[2], &value);
+        return ms_note(store, seq, script_value(l->word[1]), value, &p->err);
+    }
     ms_envelope m = script_message(p, l, 1, MS_T_USER_MESSAGE);
-    return ms_amend(p->s.store, script_seq(p, l->word[0]), &m, &p->err);
-}
-
-static inline ms_result call_hide(script *p, const script_line *l)
-{
-    return ms_hide(p->s.store, script_seq(p, l->word[0]), &p->err);
+    return ms_amend(store, seq, &m, &p->err);
 }
 
 /* "range FIRST LAST" and "rewind LAST"; "hides=N": so many become hidden. */
@@ -355,30 +366,6 @@ static inline ms_result call_range(script *p, const script_line *l)
         hidden != script_number(l, "hides"))
         SCRIPT_FAILS(p, "%llu became hidden", (unsigned long long)hidden);
     return code;
-}
-
-static inline ms_result call_redact(script *p, const script_line *l)
-{
-    return ms_redact(p->s.store, script_seq(p, l->word[0]), &p->err);
-}
-
-static inline ms_result call_note(script *p, const script_line *l)
-{
-    ms_value value;
-    (void)script_member(l->word[2], &value);
-    return ms_note(p->s.store, script_seq(p, l->word[0]), script_value(l->word[1]), value,
-                   &p->err);
-}
-
-static inline ms_result call_facts(script *p, const script_line *l)
-{
-    return ms_location_set(p->s.store, p->place, script_value(l->word[0]), &p->err);
-}
-
-static inline ms_result call_fork(script *p, const script_line *l)
-{
-    return ms_fork(p->s.store, p->place, script_seq(p, l->word[0]),
-                   script_value(l->word[1]), p->arena, &p->err);
 }
 
 /* "begin NAME [joined|joined=CHARACTERS] [MESSAGE]": each part is stored alone, unless
@@ -418,23 +405,21 @@ static inline ms_result call_end(script *p, const script_line *l)
     return ms_stream_end(stream, l->n > 1 ? &m : NULL, p->arena, &p->err);
 }
 
-static inline ms_result call_recover(script *p, const script_line *l)
-{
-    return ms_stream_recover(p->s.store, script_seq(p, l->word[0]), p->arena, &p->err);
-}
-
 static inline test_store script_store(const store_kind *kind, size_t max_message);
 
-static inline void must_report(script *p, const script_line *l, const ms_copy_report *r)
+typedef struct script_count {
+    const char *name;
+    uint64_t is;
+} script_count;
+
+/* What the line expects of counts by name. */
+static inline void must_count(script *p, const script_line *l, const script_count *counts,
+                              size_t n)
 {
-    const struct { const char *name; uint64_t is; } numbers[] = {
-        {"copied", r->copied}, {"dropped", r->dropped}, {"notes", r->notes},
-        {"unplaced", r->unplaced}};
-    for (size_t i = 0; i < 4; i++)
-        if (script_option(l, numbers[i].name) != NULL &&
-            script_number(l, numbers[i].name) != numbers[i].is)
-            SCRIPT_FAILS(p, "%s: %llu", numbers[i].name,
-                         (unsigned long long)numbers[i].is);
+    for (size_t i = 0; i < n; i++)
+        if (script_option(l, counts[i].name) != NULL &&
+            script_number(l, counts[i].name) != counts[i].is)
+            SCRIPT_FAILS(p, "%s: %llu", counts[i].name, (unsigned long long)counts[i].is);
 }
 
 /* "copy [newest=N] [location=WORD] [copied=N ...]": into a store of each kind, which are
@@ -453,7 +438,9 @@ static inline ms_result call_copy(script *p, const script_line *l)
     keep.dry_run = true;
     must_ok(ms_copy(NULL, source.store, &keep, NULL, &dry, &p->err), &p->err, "dry run");
     keep.dry_run = false;
-    must_report(p, l, &dry);
+    const script_count counts[] = {{"copied", dry.copied}, {"dropped", dry.dropped},
+                                   {"notes", dry.notes}, {"unplaced", dry.unplaced}};
+    must_count(p, l, counts, 4);
     for (size_t k = 0; k <= STORE_KINDS; k++) {
         if (k > 0) store_close(&p->s);
         p->s = script_store(k < STORE_KINDS ? store_kind_at(k) : source.kind, 0);
@@ -645,13 +632,9 @@ static inline ms_result check_stat(script *p, const script_line *l)
 {
     ms_stat stat = stat_of(p->s.store);
     const char *last = script_option(l, "last");
-    const struct { const char *name; uint64_t is; } numbers[] = {
+    const script_count counts[] = {
         {"messages", stat.messages}, {"hidden", stat.hidden}, {"changes", stat.changes}};
-    for (size_t i = 0; i < 3; i++)
-        if (script_option(l, numbers[i].name) != NULL &&
-            script_number(l, numbers[i].name) != numbers[i].is)
-            SCRIPT_FAILS(p, "%s: %llu", numbers[i].name,
-                         (unsigned long long)numbers[i].is);
+    must_count(p, l, counts, 3);
     if (last == NULL) return MS_OK;
     uint64_t seq = 0;
     assert_int_equal(stat.last_seq, script_seq(p, ms_str_of(last)));
@@ -762,12 +745,12 @@ static const struct script_verb {
 } script_verbs[] = {
     {"say", CALL, call_say},          {"append", CALL, call_append},
     {"repeat", CALL, call_repeat},    {"expect", CALL, call_expect},
-    {"amend", CALL, call_amend},      {"hide", CALL, call_hide},
+    {"amend", CALL, call_change},      {"hide", CALL, call_change},
     {"range", CALL, call_range},      {"rewind", CALL, call_range},
-    {"redact", CALL, call_redact},    {"note", CALL, call_note},
-    {"facts", CALL, call_facts},      {"fork", CALL, call_fork},
+    {"redact", CALL, call_change},    {"note", CALL, call_change},
+    {"facts", CALL, call_change},      {"fork", CALL, call_change},
     {"begin", CALL, call_begin},      {"feed", CALL, call_feed},
-    {"end", CALL, call_end},          {"recover", CALL, call_recover},
+    {"end", CALL, call_end},          {"recover", CALL, call_change},
     {"copy", CALL, call_copy},        {"rewrite", CALL, call_rewrite},
     {"show", CHECK, check_show},      {"query", CHECK, check_query},
     {"get", CHECK, check_get},        {"first", CHECK, check_get},
@@ -946,11 +929,6 @@ enum { CHANGES = sizeof each_change / sizeof each_change[0] };
 static inline bool is_of_stream(const char *call)
 {
     return strncmp(call, "feed", 4) == 0 || strncmp(call, "end", 3) == 0;
-}
-
-static inline bool is_redact(const char *call)
-{
-    return strncmp(call, "redact", 6) == 0;
 }
 
 static inline void must_show_scene(ms_store *store, const char *want)
