@@ -88,7 +88,8 @@ minimise:2)
     mkdir "$work/all" "$work/kept"
     decode "$work/all" <"$inputs"
     grep -Ev '^[0-9a-f]{40} ' "$inputs" | decode "$work/kept"
-    "build/fuzz/fuzz_$2" -merge=1 -entropic=0 -detect_leaks=0 "$work/kept" "$work/all"
+    "build/fuzz/fuzz_$2" -set_cover_merge=1 -entropic=0 -detect_leaks=0 \
+        "$work/kept" "$work/all"
     before=$(grep -c . "$inputs")
     pack "$work/kept"/* >"$work/text"
     cat "$work/text" >"$inputs"
