@@ -8,7 +8,7 @@
 # Compilers and emulator come from tools/setup.sh; the libraries of the tests are fetched
 # for each machine with apt-get into build/cross/MACHINE/root, nothing foreign is
 # installed. A machine whose packages cannot be had is skipped with a line "skip MACHINE:
-# reason", as is each program named in left_out below.
+# reason".
 #
 # Each program of tests/test_*.c runs at MS_TEST_SCALE percent of its long loops (CROSS_SCALE,
 # 1); one that leaves no result has failed. Then the foreign test_format writes the files
@@ -40,14 +40,6 @@ machine_is()
     esac
     out=build/cross/$machine
     libc=/usr/${cc%-gcc}/lib
-}
-
-# left_out PROGRAM: the reason, for what cannot run there. All can now.
-left_out()
-{
-    case $1 in
-    *) ;;
-    esac
 }
 
 # known PROGRAM TEST: what fails for a reason that is not ours.
@@ -133,12 +125,6 @@ build()
 program()
 {
     local name=$1 log=$out/log/$1 status=0 passed failed=0 skipped why start=$SECONDS test
-    why=$(left_out "$name")
-    if [ -n "$why" ]; then
-        echo "skip $machine $name: $why"
-        echo "0 0" >"$out/log/$name.count"
-        return
-    fi
     if ! build "$name" >"$log" 2>&1; then
         echo "FAIL $machine $name: cannot be built: $(grep -m 1 error "$log")"
         echo "0 1" >"$out/log/$name.count"

@@ -484,29 +484,13 @@ same standard_input "$(cat "$tmp/a")" "$(cat "$tmp/b")"
 
 if [ -d "$shared/tau-bench-airline" ]; then
     tau=$shared/tau-bench-airline/gpt-4o-airline.json
-    round tau 5308 "$tau" --from openai --to openai
     round tau_detected 5308 "$tau" --to openai
-    round tau_array 5308 "$tau" --to openai --array
     check tau_locations 0 '^locations +200$' '' info "$tau"
     check tau_agent 0 '^ +2328 +[0-9]+ bytes  assistant$' '' info "$tau"
     same tau_names '3 3.2 3.3 3.4' "$("$tool" info --all "$tau" | awk '{ print $4 }' |
         grep -E '^3(\.|$)' | sort | tr '\n' ' ' | sed 's/ $//')"
 else
     echo "skip tau: no $shared/tau-bench-airline"
-fi
-if [ -d "$shared/swe-agent-traj" ]; then
-    for file in "$shared"/swe-agent-traj/*.traj; do
-        name=${file##*/}
-        case $name in
-        *simple*) count=12 ;;
-        *install-1*) count=24 ;;
-        *from_source*) count=28 ;;
-        *) count=36 ;;
-        esac
-        round "swe_${name%.traj}" $count "$file" --to openai
-    done
-else
-    echo "skip swe: no $shared/swe-agent-traj"
 fi
 
 

@@ -435,11 +435,7 @@ if [ -f "$file" ]; then
         good "pi_real_$provider" "$provider" "$log" --report
         check "pi_real_answered_$provider" 0 '*' '^ +18  results made up' \
             history "$log" --format "$provider" --report
-        good "pi_real_window_$provider" "$provider" "$log" -n 37
-        good "pi_real_budget_$provider" "$provider" "$log" --budget 20000
         good "pi_real_file_$provider" "$provider" "$file" -n 100 --step 50
-        "$tool" convert --array --to "$provider" "$file" >"$tmp/naive" 2>"$tmp/err"
-        check "pi_real_naive_$provider" 1 'naive: ' '' check --as "$provider" "$tmp/naive"
     done
 else
     echo "skip pi_real: no $file"
@@ -461,12 +457,4 @@ if [ -d "$file" ]; then
 else
     echo "skip claude_real: no $file"
 fi
-for file in "$shared"/swe-agent-traj/*simple*.traj; do
-    [ -f "$file" ] || continue
-    input=
-    for provider in $providers; do
-        good "swe_$provider" "$provider" "$file"
-    done
-done
-
 exit $failed
