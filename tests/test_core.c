@@ -1,5 +1,4 @@
-/* [core] and [mem]: what an arena store and a log share: long hidden ranges, teams, bounds
- * that no message has. Each test runs on both. */
+/* [core] and [mem]: what an arena store and a log share: long hidden ranges, teams. */
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
@@ -69,32 +68,6 @@ static void query_needs_an_arena_when_a_team_is_large(void **state)
     }
 }
 
-/* Numbers that no message has, in an empty store and in one with three messages. */
-static void query_returns_what_is_there_when_its_bounds_are_beyond(void **state)
-{
-    static const struct {
-        uint64_t after, before, about;
-        bool all, raw;
-    } rows[] = {{0, 99, 0, true, true},   {98, 99, 0, false, true},
-                {98, 0, 0, false, true},  {0, 0, 50, false, true},
-                {UINT64_MAX, 0, 0, false, false}};
-    (void)state;
-    for (int kind = 0; kind < 2; kind++)
-        for (size_t n = 0; n <= 3; n += 3) {
-            ms_store *store = store_of(kind);
-            for (size_t i = 0; i < n; i++) say(store, "room", NULL);
-            for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-                ms_query q = query_at("room");
-                q.raw = rows[i].raw ? MS_RAW_MESSAGES | MS_RAW_AMENDS : 0;
-                q.after_seq = rows[i].after;
-                q.before_seq = rows[i].before;
-                q.about_seq = rows[i].about;
-                assert_int_equal(count_all(store, q, MS_OK), rows[i].all ? n : 0);
-            }
-            finish(store);
-        }
-}
-
 static void arena_store_is_refused_when_its_sizes_cannot_be(void **state)
 {
     static const struct {
@@ -104,7 +77,7 @@ static void arena_store_is_refused_when_its_sizes_cannot_be(void **state)
                 {0, SIZE_MAX / 2 + 1, MS_E_ARGUMENT},
                 {0, 1 << 20, MS_OK}};
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         ms_mem_desc desc;
         ms_store *store;
         memset(&desc, 0, sizeof desc);
@@ -146,7 +119,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hidden_range_is_passed_over_when_it_is_long),
         cmocka_unit_test(query_needs_an_arena_when_a_team_is_large),
-        cmocka_unit_test(query_returns_what_is_there_when_its_bounds_are_beyond),
         cmocka_unit_test(arena_store_is_refused_when_its_sizes_cannot_be),
         cmocka_unit_test(damaged_record_is_passed_over_when_its_place_is_changed),
     };

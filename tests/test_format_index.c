@@ -39,22 +39,17 @@ static unsigned char *copy_of(const unsigned char *r)
 
 /* ---- the superblock ---- */
 
+/* Fields that are wrong under a right check are in test_format. */
 static void superblock_is_refused_when_a_field_is_wrong(void **state)
 {
     static const struct {
         lie lie;
-        bool sealed; /* the check is made to hold */
         ms_result code;
     } rows[] = {
-        {{"nothing", 0, 0, 0}, true, MS_OK},
-        {{"another magic", 0, 1, 'x'}, true, MS_E_FOREIGN},
-        {{"a newer version", 8, 4, 3}, true, MS_E_FOREIGN},
-        {{"a version that a bit made", 8, 4, 3}, false, MS_E_DAMAGED},
-        {{"a check that does not match", 24, 1, 9}, false, MS_E_DAMAGED},
-        {{"an incompatible flag", 20, 4, 1}, true, MS_E_FOREIGN},
-        {{"a larger superblock", 12, 4, 8192}, true, MS_E_FOREIGN},
-        {{"another kind of check", 48, 4, 2}, true, MS_E_FOREIGN},
-        {{"a compatible flag", 16, 4, 1}, true, MS_OK},
+        {{"nothing", 0, 0, 0}, MS_OK},
+        {{"another magic", 0, 1, 'x'}, MS_E_FOREIGN},
+        {{"a version that a bit made", 8, 4, 3}, MS_E_DAMAGED},
+        {{"a check that does not match", 24, 1, 9}, MS_E_DAMAGED},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -64,7 +59,6 @@ static void superblock_is_refused_when_a_field_is_wrong(void **state)
         ms__file_id_set(&made, id, 5.0);
         ms__super_encode(&made, head);
         put_lie(head, &rows[i].lie);
-        if (rows[i].sealed) ms__put32(head + 52, ms__crc32c(0, head, 52));
         ms_result code = ms__super_decode(head, "x.msl", &read, &err);
         if (code != rows[i].code)
             fail_msg("%s: %s, should be %s", rows[i].lie.what, ms_result_text(code),
