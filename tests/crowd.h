@@ -264,13 +264,6 @@ static inline void must_stand(const crowd *c, const board *b, bool exact)
 
 /* ---- writing ---- */
 
-/* So many numbers, scaled; as many as a writer has at most. */
-static inline uint64_t numbers(size_t n)
-{
-    uint64_t times = test_times(n);
-    return times < 60000 ? times : 60000;
-}
-
 /* Writer w appends what comes next. */
 static inline ms_result append_next(const crowd *c, board *b, ms_store *store, size_t w,
                                     ms_error *err)

@@ -54,18 +54,16 @@ static inline ms_result log_try(test_store *s, ms_log_mode mode, ms_error *err)
     return result;
 }
 
-/* A log of so many messages, closed. */
-static inline test_store closed_log_of(size_t n)
+/* A log of 100 messages, closed. */
+static inline test_store closed_log(void)
 {
     test_store s = log_at(4096, MS_ENGINE_AUTO);
     log_open(&s);
-    for (size_t i = 0; i < n; i++) append_text(s.store, "a message of the closed log");
+    for (int i = 0; i < 100; i++) append_text(s.store, "a message of the closed log");
     log_close(&s);
     s.log.mode = MS_LOG_WRITE;
     return s;
 }
-
-static inline test_store closed_log(void) { return closed_log_of(100); }
 
 
 /* ---- what is in a store ---- */
@@ -76,29 +74,21 @@ static inline void must_have(ms_store *store, size_t n)
     assert_int_equal(count_of(store, &all), n);
 }
 
-/* The texts of all messages, with their sequence numbers; result: of the cursor. */
-static inline void must_tell_as(ms_store *store, const char *want, ms_result result)
+/* The texts of all messages, with their sequence numbers. */
+static inline void must_tell(ms_store *store, const char *want)
 {
     char text[400] = "";
     size_t used = 0;
     ms_query all = query_of(no_str(), 0);
     ms_cursor it;
-    const ms_msg *msg;
-    must_give(MS_OK, ms_query_open(store, &all, &it, NULL));
-    while ((msg = ms_next(&it)) != NULL) {
+    EACH (msg, store, &all, &it) {
         ms_str content = ms_content(msg).text;
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%llu %.*s",
                                  used != 0 ? ", " : "", (unsigned long long)ms_seq(msg),
                                  (int)content.len, content.ptr);
         if (used >= sizeof text) fail_msg("more than expected: %s", text);
     }
-    must_give(result, ms_cursor_close(&it, NULL));
     assert_string_equal(text, want);
-}
-
-static inline void must_tell(ms_store *store, const char *want)
-{
-    must_tell_as(store, want, MS_OK);
 }
 
 /* A store and its twin. */

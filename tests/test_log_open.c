@@ -15,13 +15,7 @@ static void a_bad_description_opens_nothing(void **state)
         int mode, sync, engine, opening;
     } rows[] = {
         {"no path", NULL, 0, MS_LOG_CREATE, 0, 0, 0},
-        {"no path, write", NULL, 0, MS_LOG_WRITE, 0, 0, 0},
-        {"no path, new", NULL, 0, MS_LOG_NEW, 0, 0, 0},
-        {"no path, read", NULL, 0, MS_LOG_READ, 0, 0, 0},
         {"empty path", "", 0, MS_LOG_CREATE, 0, 0, 0},
-        {"empty path, write", "", 0, MS_LOG_WRITE, 0, 0, 0},
-        {"empty path, new", "", 0, MS_LOG_NEW, 0, 0, 0},
-        {"empty path, read", "", 0, MS_LOG_READ, 0, 0, 0},
         {"segment too small", "x", MS_LOG_SEGMENT_MIN - 1, MS_LOG_CREATE, 0, 0, 0},
         {"segment of a byte", "x", 1, MS_LOG_CREATE, 0, 0, 0},
         {"mode", "x", 0, 9, 0, 0, 0},
