@@ -276,76 +276,60 @@ static void put(long_text *t, const char *format, size_t number)
         if (t->text[t->len] == '\'') t->text[t->len] = '"';
 }
 
-/* A turn of so many calls, their results from the last to the first, one of no call. */
-typedef struct many_calls {
-    const char *provider, *begin, *call, *between, *result, *end, *first;
-} many_calls;
-
-static const many_calls turns[] = {
+/* A long request: many parts of one kind, then of another from the last to the first. The
+ * first of the other kind answers none, so that there are two findings. */
+static const struct long_request {
+    const char *provider, *begin, *part, *between, *back, *end;
+    const char *first, *last; /* paths; %lu is the number of parts */
+} long_requests[] = {
     {"openai", "[{'role':'user','content':'a'},{'role':'assistant','tool_calls':[",
      "{'id':'c%lu','type':'function','function':{'name':'f','arguments':''}}", "]},",
      "{'role':'tool','tool_call_id':'c%lu','content':'r'}", "]",
-     "messages[1].tool_calls[0].id"},
+     "messages[1].tool_calls[0].id", ".tool_call_id"},
     {"anthropic", "{'messages':[{'role':'user','content':'a'},{'role':'assistant','content':[",
      "{'type':'tool_use','id':'c%lu','name':'f','input':{}}", "]},{'role':'user','content':[",
-     "{'type':'tool_result','tool_use_id':'c%lu'}", "]}]}", "messages[1].content[0].id"},
+     "{'type':'tool_result','tool_use_id':'c%lu'}", "]}]}", "messages[1].content[0].id",
+     ".tool_use_id"},
     {"pydantic-ai", "[{'kind':'response','parts':[",
      "{'part_kind':'tool-call','tool_name':'f','tool_call_id':'c%lu'}",
      "]},{'kind':'request','parts':[",
      "{'part_kind':'tool-return','tool_name':'f','content':1,'tool_call_id':'c%lu'}",
-     "]}]", "messages[0].parts[0].tool_call_id"},
+     "]}]", "messages[0].parts[0].tool_call_id", ".tool_call_id"},
+    {"openai", "[1,", "{'role':'tool','tool_call_id':'%lu','content':''}", "]", NULL, NULL,
+     "messages[0]", "messages[%lu].tool_call_id"},
+    {"gemini", "{'contents':[1,",
+     "{'role':'model','parts':[{'functionCall':{'name':'f','args':{}}}]}", "]}", NULL, NULL,
+     "contents[0]", "contents[%lu]"},
+    {"anthropic", "{'messages':[1,", "{'role':'%lu'}", "]}", NULL, NULL, "messages[0]",
+     "messages[%lu].role"},
 };
 
-/* A comparison of all calls with all results would take minutes. */
-static void time_grows_with_the_text_when_a_turn_has_100000_calls(void **state)
+/* A comparison of all calls with all results would take minutes. Findings are in the order
+ * of the text. */
+static void time_grows_with_the_text_when_there_are_100000_parts(void **state)
 {
     size_t n = test_times(100000) < 10 ? 10 : test_times(100000);
     (void)state;
-    for (size_t c = 0; c < COUNT(turns); c++) {
-        const many_calls *m = &turns[c];
-        long_text t = {NULL, 0, 0};
-        put(&t, m->begin, 0);
-        for (size_t i = 0; i < n; i++, put(&t, i < n ? "," : "", 0)) put(&t, m->call, i);
-        put(&t, m->between, 0);
-        for (size_t i = n; i-- > 0; put(&t, i > 0 ? "," : "", 0))
-            put(&t, m->result, i > 0 ? i : n);
-        put(&t, m->end, 0);
-        clock_t begin = clock();
-        report r = report_of(m->provider, ms_str_n(t.text, t.len), false);
-        printf("%s: %lu calls in one turn, %lu MiB: %.2f s\n", m->provider,
-               (unsigned long)n, (unsigned long)(t.len >> 20),
-               (double)(clock() - begin) / (double)CLOCKS_PER_SEC);
-        assert_int_equal(r.lines, 2);
-        assert_string_equal(r.first, m->first);
-        free(t.text);
-    }
-}
-
-static void findings_are_in_order_when_each_message_has_one(void **state)
-{
-    static const struct {
-        const char *provider, *begin, *message, *end, *last;
-    } cases[] = {
-        {"openai", "[1", ",{'role':'tool','tool_call_id':'%lu','content':''}", "]",
-         ".tool_call_id"},
-        {"gemini", "{'contents':[1",
-         ",{'role':'model','parts':[{'functionCall':{'name':'f','args':{}}}]}", "]}", ""},
-        {"anthropic", "{'messages':[1", ",{'role':'%lu'}", "]}", ".role"},
-    };
-    size_t n = test_times(50000);
-    (void)state;
-    for (size_t c = 0; c < COUNT(cases); c++) {
+    for (size_t c = 0; c < COUNT(long_requests); c++) {
+        const struct long_request *m = &long_requests[c];
         long_text t = {NULL, 0, 0};
         char last[64];
-        put(&t, cases[c].begin, 0);
-        for (size_t i = 0; i < n; i++) put(&t, cases[c].message, i);
-        put(&t, cases[c].end, 0);
-        report r = report_of(cases[c].provider, ms_str_n(t.text, t.len), false);
-        snprintf(last, sizeof last, "[%lu]", (unsigned long)n);
-        assert_true(r.lines > n);
+        put(&t, m->begin, 0);
+        for (size_t i = 0; i < n; i++, put(&t, i < n ? "," : "", 0)) put(&t, m->part, i);
+        put(&t, m->between, 0);
+        for (size_t i = n; m->back != NULL && i-- > 0; put(&t, i > 0 ? "," : "", 0))
+            put(&t, m->back, i > 0 ? i : n);
+        if (m->end != NULL) put(&t, m->end, 0);
+        clock_t begin = clock();
+        report r = report_of(m->provider, ms_str_n(t.text, t.len), false);
+        double took = (double)(clock() - begin) / (double)CLOCKS_PER_SEC;
+        printf("%s: %lu parts, %lu MiB: %.2f s\n", m->provider, (unsigned long)n,
+               (unsigned long)(t.len >> 20), took);
+        if (m->back != NULL) assert_int_equal(r.lines, 2);
+        else assert_true(r.lines > n);
+        snprintf(last, sizeof last, m->last, (unsigned long)n);
+        assert_string_equal(r.first, m->first);
         assert_non_null(strstr(r.last, last));
-        assert_non_null(strstr(r.last, cases[c].last));
-        assert_non_null(strstr(r.first, "[0]"));
         free(t.text);
     }
 }
@@ -360,8 +344,7 @@ int main(void)
         cmocka_unit_test(request_is_judged_when_it_is_damaged),
         cmocka_unit_test(conversation_is_refused_when_one_of_a_pair_is_missing),
         cmocka_unit_test(nothing_is_reported_when_memory_ends),
-        cmocka_unit_test(time_grows_with_the_text_when_a_turn_has_100000_calls),
-        cmocka_unit_test(findings_are_in_order_when_each_message_has_one),
+        cmocka_unit_test(time_grows_with_the_text_when_there_are_100000_parts),
     };
     row_count = load_table("tests/tables/lint.jsonl", "", rows, COUNT(rows));
     return run_table("lint", rows, row_count, row_has_the_findings_of_its_table, more,
