@@ -712,16 +712,19 @@ static ms_result do_copy(world *w, ms_error *err)
     ms_mem_desc desc;
     ms_store *to;
     ms_keep keep;
+    ms_copy_report report;
     memset(&desc, 0, sizeof desc);
+    memset(&report, 0, sizeof report);
     memset(&keep, 0, sizeof keep);
     desc.alloc = w->heap.alloc;
     keep.newest = 3;
     ms_result result = ms_mem_open(&to, &desc, err);
     if (result == MS_OK)
-        result = ms_copy(to, w->log, w->arg == 1 ? &keep : NULL, w->arena, NULL, err);
+        result = ms_copy(to, w->log, w->arg == 1 ? &keep : NULL, w->arena, &report,
+                         err);
     if (to != NULL) assert_int_equal(ms_selfcheck(to, NULL), MS_OK);
     ms_close(to);
-    return result;
+    return read_all(w, (size_t)report.copied, result);
 }
 
 static ms_result do_union(world *w, ms_error *err)

@@ -207,6 +207,25 @@ static void a_full_destination_keeps_the_first_part(void **state)
     source_free(&from);
 }
 
+static void a_copy_is_refused_when_its_arena_is_too_small(void **state)
+{
+    static char bytes[4];
+    source from = source_of((store_kind *)*state, 40, test_seed());
+    test_store s = destination(store_kind_at(0), 0);
+    ms_arena small;
+    ms_keep keep;
+    memset(&keep, 0, sizeof keep);
+    keep.newest = 1;
+    test_arena_init_fixed(&small, bytes, sizeof bytes);
+    ms_result result = ms_copy(s.store, from.s.store, &keep, &small, NULL, NULL);
+    assert_true(result == MS_E_ARENA || result == MS_E_NO_MEMORY);
+    ms_query all = query_of(no_str(), 0);
+    assert_int_equal(count_of(s.store, &all), 0);
+    store_close(&s);
+    source_free(&from);
+}
+
+
 /* ---- a source that cannot read some of its records ---- */
 
 static void damaged_records_of_the_source_are_counted(void **state)
@@ -381,6 +400,7 @@ int main(void)
         ON_EVERY_STORE(numbers_and_keys_survive),
         ON_EVERY_STORE(a_destination_takes_only_larger_numbers),
         ON_EVERY_STORE(a_full_destination_keeps_the_first_part),
+        ON_EVERY_STORE(a_copy_is_refused_when_its_arena_is_too_small),
         ON_EVERY_STORE(damaged_records_of_the_source_are_counted),
         ON_EVERY_STORE(a_copy_ends_when_reading_the_source_ends),
         ON_EVERY_STORE(a_copy_ends_when_the_destination_is_damaged),
