@@ -416,31 +416,6 @@ static void look_up_fails_when_the_next_segment_needs_memory(void **state)
 
 /* ---- listings ---- */
 
-static void listing_is_empty_when_all_messages_are_hidden(void **state)
-{
-    ms_arena arena;
-    ms_list_query q;
-    ms_listing got;
-    uint64_t hidden;
-    ms_store *store = make_log(20);
-    (void)state;
-    for (int i = 0; i < 7; i++) {
-        char place[16];
-        snprintf(place, sizeof place, "place_%d", i);
-        assert_int_equal(ms_hide_range(store, ms_str_of(place), 1, 20, &hidden, NULL),
-                         MS_OK);
-    }
-    memset(&q, 0, sizeof q);
-    test_arena_init(&arena, NULL);
-    for (int agents = 0; agents < 2; agents++) {
-        q.agents = agents == 1;
-        assert_int_equal(ms_list(store, &q, &arena, &got, NULL), MS_OK);
-        assert_int_equal(got.count, 0);
-    }
-    ms_arena_deinit(&arena);
-    end(store);
-}
-
 /* Opens the log anew and lists the newest five. Counts the indexes and records that the
  * handle has looked at. */
 static ms_store *list_anew(ms_store *store, bool names_only, uint32_t *indexes,
@@ -505,7 +480,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(listing_looks_only_at_what_it_returns),
-        cmocka_unit_test(listing_is_empty_when_all_messages_are_hidden),
         cmocka_unit_test(walk_skips_a_record_when_its_header_or_body_is_wrong),
         cmocka_unit_test(segment_ends_where_the_next_one_begins),
         cmocka_unit_test(segment_index_is_made_anew_when_several_in_a_row_are_damaged),
