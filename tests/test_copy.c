@@ -107,6 +107,15 @@ static void a_keep_rule_takes_what_it_says(void **state)
         keep.n_locations = keep.locations == NULL ? 0 : i < 8 ? 2 : 4; /* one twice */
         must_copy(&from, &keep, what);
     }
+    ms_keep few = {0};
+    few.locations = names + 2; /* an absent one, and one */
+    few.newest = 3;
+    for (few.n_locations = 1; few.n_locations < 3; few.n_locations++)
+        must_copy(&from, &few, "the newest three of a few");
+    const ms_str twice[] = {names[0], names[0]};
+    few.locations = twice;
+    few.n_locations = 2;
+    must_copy(&from, &few, "the newest three of a location named twice");
     source_free(&from);
 }
 
