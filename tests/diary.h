@@ -211,12 +211,14 @@ static inline bool diary_leaks(const diary *d, const void *bytes, size_t size)
     return false;
 }
 
-/* Which state is it: of all from `least` to `most` steps? -1: none, *what says why. */
+/* Which state is it: of all from `least` to `most` steps? -1: none, *what says why. A
+ * redaction that was step `most` marks its message before the steps to it are durable. */
 static inline int diary_find(const diary *d, ms_store *store, int least, int most,
                              diary *out, const char **what)
 {
     for (int n = most; n >= least; n--) {
         diary_replay(d, n, out);
+        if (n < d->steps && d->redacting) out->h.items[d->redacted].marked = true;
         *what = diary_differs(out, store);
         if (*what == NULL) return n;
     }

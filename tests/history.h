@@ -31,6 +31,7 @@ typedef struct item {
     unsigned char parts;      /* pieces */
     unsigned char type, agent, key;
     bool hidden, redacted, amended;
+    bool marked;              /* perhaps: by a redaction that a power loss undid */
     bool open;                /* a stream writes it, or its writer is gone */
     bool unfinished;          /* open, recovered, or a fork of such a one */
 } item;
@@ -323,7 +324,8 @@ static inline const char *history_item_differs(const item *e, const ms_msg *msg)
     if (!ms_str_equal(test_location(msg), history_place(e->place))) return "a place";
     if (!ms_str_equal(test_agent_key(msg), history_agent(e))) return "an agent";
     if (!ms_str_equal(ms_content(msg).text, history_text(e, text))) return "a text";
-    if (((flags & MS_FLAG_REDACTED) != 0) != e->redacted) return "whether it is redacted";
+    if (!e->marked && ((flags & MS_FLAG_REDACTED) != 0) != e->redacted)
+        return "whether it is redacted";
     if (e->redacted) return NULL;
     if (((flags & MS_FLAG_AMENDED) != 0) != e->amended) return "whether it is amended";
     if (((flags & MS_FLAG_UNFINISHED) != 0) != e->unfinished)
