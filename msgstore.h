@@ -6526,7 +6526,9 @@ MS_API void ms_close(ms_store *store)
  * Redaction alone works in place: an AMEND with the redacted content is appended and all
  * records to erase are marked; after a sync their bytes are overwritten; after another
  * sync their checks are written. After a crash in between, the message is shown as
- * redacted, all of its records have valid checks, and a second ms_redact finishes.
+ * redacted, all of its records have valid checks, and a second ms_redact finishes. A
+ * power loss before the first sync can leave the mark alone: the message has the flag and
+ * its whole text, and a second ms_redact does all of it.
  *
  * A stream is an appended message, then pieces, then an AMEND with the whole text. Pieces
  * have an index stream of their own, which only followers read.
