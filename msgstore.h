@@ -13829,6 +13829,7 @@ typedef struct ms__log_durable {
     uint64_t end, seq;     /* all below is on the disk; its last message */
     uint64_t confirmed;    /* and a checkpoint of this end, by this handle; 0: none */
     uint64_t unproven_end; /* the file was found to end here, perhaps with damage below */
+    uint64_t again_end;    /* a sync first writes the bytes below it, above `end`, again */
     uint64_t erased;       /* the lowest offset erased since the sync began */
     uint64_t synced_at;    /* microseconds: for EVERY */
     uint64_t zeroed_bytes; /* after the end, see (F5) */
@@ -15487,12 +15488,19 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
  * and damage in them that it does not notice. So in a sync mode it syncs them before its
  * first append (unproven_end, ms__log_begin), which then carries SYNCED.
  *
- * A failed sync is final: the kernel may have dropped the pages, so that the next sync
- * would succeed and write nothing. The handle is poisoned, and the superblock gets the
- * boot number (MS__AT_UNCONFIRMED). A writer that finds the number of the running boot
- * writes the visible bytes above the durable end once more, zeroes what follows them, and
- * syncs, before it appends (ms__log_settle). After a restart nothing needs that: what a
- * read returns then came from the disk.
+ * A failed sync is final: the kernel may call the pages clean that it could not write, so
+ * that the next sync would succeed and write nothing. The handle is poisoned. The visible
+ * bytes above the durable end are written once more before a later sync counts
+ * (ms__log_write_again). Two handles have to do that:
+ *   - One that opened the file in the boot of its last writer, before its first sync. That
+ *     writer may have been killed in a sync, and nobody noticed whether the sync failed.
+ *     A writer that closed the log has left nothing above the durable end. After a restart
+ *     nothing needs it: what a read returns then came from the disk.
+ *   - One that was open when another process noticed the failure. The superblock shows
+ *     that by the number of the boot (MS__AT_UNCONFIRMED), until a writer has settled the
+ *     file before its next append (ms__log_settle).
+ * A handle that never syncs writes nothing again: a kill of its process costs the next
+ * one nothing.
  *
  * (S1) durable.end moves up in ms__durable_move alone, after a sync that began when `end`
  *      was at least there. It moves down where bytes are erased.
@@ -15561,9 +15569,10 @@ static ms_result ms__log_lock(ms__log *log, ms_error *err)
 /* ---- The durable end. */
 
 /* Sets the durable end of a file that was just read: that of the newest checkpoint, or
- * `proven`, which the flag of a record showed. */
+ * `proven`, which the flag of a record showed. same_boot: the last writer wrote it since
+ * the machine started. */
 static void ms__durable_begin(ms__log *log, const ms__checkpoint *checkpoint,
-                              uint64_t proven)
+                              uint64_t proven, bool same_boot)
 {
     ms__log_durable *d = &log->durable;
     d->end = checkpoint->end < log->end ? checkpoint->end : log->end;
@@ -15571,6 +15580,7 @@ static void ms__durable_begin(ms__log *log, const ms__checkpoint *checkpoint,
     d->seq = checkpoint->seq;
     d->confirmed = 0;
     d->unproven_end = log->end > MS__SUPER_SIZE ? log->end : 0;
+    d->again_end = same_boot ? d->unproven_end : 0;
 }
 
 /* A sync that began when the log ended at `end` has succeeded. Bytes that were erased
@@ -15768,6 +15778,23 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
     return code;
 }
 
+/* Writes visible bytes above the durable end in their place, where a sync of them may have
+ * failed in this boot: the kernel may report their pages as clean, and a sync skips clean
+ * pages. The lock of the file keeps others from erasing what was just read. */
+static ms_result ms__log_write_again(ms__log *log, ms_error *err)
+{
+    ms__log_durable *d = &log->durable;
+    bool locked = log->opts.shared && !log->recovery.inside;
+    if (ms__log_unconfirmed(log)) d->again_end = log->end;
+    if (d->end >= d->again_end) return MS_OK;
+    uint64_t from = d->end > MS__SUPER_SIZE ? d->end : MS__SUPER_SIZE;
+    if (locked) MS__TRY(ms__log_lock(log, err));
+    ms_result code = ms__log_copy_bytes(log, log->file.handle, from, d->again_end, err);
+    if (locked) (void)log->os->unlock(log->os->ctx, log->file.handle);
+    if (code == MS_OK) d->again_end = 0; /* a sync that fails now is noticed */
+    return code;
+}
+
 /* Runs one sync of all that is visible now, and stores a checkpoint of it. confirm: syncs
  * the checkpoint, too, before anything counts as durable. Then it returns MS_E_BUSY where
  * other writers kept the lock that storing the checkpoint needs. */
@@ -15775,6 +15802,7 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
 {
     ms__log_durable *d = &log->durable;
     if (!apart) MS__TRY(ms__log_folder_now(log, false, err)); /* else the caller did */
+    MS__TRY(ms__log_write_again(log, err));
     uint64_t end = log->end, seq = log->sum.last_seq;
     ms_result code = MS_OK;
     if (apart) {
@@ -15798,18 +15826,8 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
     return code;
 }
 
-/* Writes the visible bytes above the durable end in their place, after a sync that failed
- * in this boot: the kernel may report their pages as clean, and a sync skips clean
- * pages. */
-static ms_result ms__log_write_again(ms__log *log, ms_error *err)
-{
-    uint64_t from = log->durable.end > MS__SUPER_SIZE ? log->durable.end : MS__SUPER_SIZE;
-    return ms__log_copy_bytes(log, log->file.handle, from, log->end, err);
-}
-
-/* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). After a sync that failed in
- * this boot it first writes the visible bytes above the durable end again. The caller
- * holds both locks; nothing visible changes. */
+/* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). The caller holds both locks;
+ * nothing visible changes, and the durable end stays. */
 static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
     if (log->opts.keep_torn && dead > log->end) MS__TRY(ms__torn_keep(log, dead, err));
@@ -15819,7 +15837,8 @@ static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error 
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
     failed = ms__log_zero(log, log->end, dead);
     if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
-    MS__TRY(ms__log_sync_now(log, false, false, err));
+    failed = ms__log_disk(log, false);
+    if (failed != 0) return ms__log_poison(log, failed, "syncing", err);
     (void)ms__unconfirmed_set(log, false); /* else a later writer settles again */
     if (dead > log->end) {
         log->durable.zeroed_bytes += dead - log->end;
@@ -15846,7 +15865,7 @@ static ms_result ms__log_sync_bytes(ms__log *log, bool *unsure, ms_error *err)
 {
     ms__log_await_sync(log);
     bool poisoned = log->durable.poisoned, again = ms__log_unconfirmed(log);
-    ms_result code = again ? ms__log_write_again(log, poisoned ? NULL : err) : MS_OK;
+    ms_result code = ms__log_write_again(log, poisoned ? NULL : err);
     log->durable.syncing = true;
     int failed = code == MS_OK ? ms__log_disk(log, true) : 0;
     log->durable.syncing = false;
@@ -16387,9 +16406,8 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
  * A watermark that is no multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in
  * everything that is valid, to the last byte that is not zero.
  *
- * The first append then does in order: zero and sync the dead bytes (ms__log_settle;
- * after a failed sync in this boot it writes the visible bytes above the durable end
- * again, first), in a sync mode sync what is unproven, and store BUSY, the hints, the
+ * The first append then does in order: zero and sync the dead bytes (ms__log_settle), in
+ * a sync mode write again and sync what is unproven, and store BUSY, the hints, the
  * watermark and the writer's line with its epoch; a LOST record where bytes are missing.
  *
  * The walk begins after the newest segment index below a trusted end, not at the first
@@ -16673,7 +16691,7 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     if (salvage && proven > size) ms__lost_note(log, proven);
     if (log->writer && checkpoint.seq > log->sum.last_seq)
         log->sum.last_seq = checkpoint.seq; /* numbers are not used again */
-    ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0);
+    ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0, same);
     if (same) MS__TRY(ms__mark_restore(log, mark, err));
     ms__tail_show(ms__tail_of(log));
     ms__log_seen(log, same ? log->end : mark, line);
@@ -17346,11 +17364,6 @@ static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *
         MS__TRY(ms__log_catch_up(log, err)); /* what others have appended, too */
     ms__lock_take(&log->lock);
     ms_result code = MS_OK;
-    if (log->writer && !log->durable.poisoned && ms__log_unconfirmed(log)) {
-        code = ms__log_enter(log, err);
-        if (code == MS_OK) code = ms__log_begin(log, err);
-        ms__log_leave(log);
-    }
     uint64_t goal = log->end;
     ms__lock_give(&log->lock);
     if (code == MS_OK && log->writer) code = ms__log_sync_to(log, goal, true, err);
@@ -17377,8 +17390,6 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
         if (ms__job_step(log, &more, NULL) != MS_OK) break;
     bool due = code == MS_OK && log->opts.sync == MS_SYNC_EVERY && ms__sync_due(log);
-    if (due && ms__log_unconfirmed(log)) code = ms__log_begin(log, err);
-    due = due && code == MS_OK;
     uint64_t goal = log->end;
     ms__log_leave(log);
     ms__lock_give(&log->lock);
@@ -17503,13 +17514,12 @@ static void ms__log_close(ms_store *store)
         uint64_t least = log->opts.segment_size / MS__CLOSE_SEGMENT;
         if (may && log->append.begun && log->end - ms__tail_of(log)->base > least)
             (void)ms__segment_write(log, NULL);
-        bool unsure = ms__log_unconfirmed(log);
         ms__log_leave(log);
-        if (unsure) /* without a checkpoint: bytes below may not be on the disk */
-            (void)ms__log_disk(log, false);
-        else if (ms__log_sync_to(log, log->end, true, NULL) == MS_OK) /* the same twice */
+        if (ms__log_sync_to(log, log->end, true, NULL) == MS_OK) /* the same twice */
             (void)ms__checkpoint_store(log, log->durable.end, log->durable.seq, false,
                                        NULL);
+        else /* without a checkpoint: bytes below may not be on the disk */
+            (void)ms__log_disk(log, false);
         if (!log->opts.shared && log->append.begun)
             (void)ms__super_word(log, MS__AT_BUSY, log->end);
     }

@@ -317,7 +317,7 @@ controls()
         a_new_file_reports_what_both_files_have_when_its_source_is_poisoned 100 \
         ms__rewrite_finish 'if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;' \
         'return MS_OK;' \
-        ms__log_sync_bytes 'again ? ms__log_write_again(log, poisoned ? NULL : err) : MS_OK;' 'MS_OK;'
+        ms__log_sync_bytes 'ms__log_write_again(log, poisoned ? NULL : err);' 'MS_OK;'
     control name_of_a_replaced_file_not_synced gcc test_log_sync \
         a_new_file_is_durable_with_its_name_when_its_writer_was_poisoned 100 \
         ms__log_sync_now 'if (!apart) MS__TRY(ms__log_folder_now(log, false, err));' ''
@@ -345,9 +345,18 @@ controls()
         ms__copy_on '(unsigned)MS_RAW_ALL : 0;' '(unsigned)MS_RAW_MESSAGES : 0;'
     control doubtful_not_written_again gcc test_log_sync \
         what_a_failed_sync_left_is_durable_when_it_was_synced_again 100 \
-        ms__log_settle 'if (ms__log_unconfirmed(log))' 'if (false)'
+        ms__log_write_again 'if (d->end >= d->again_end) return MS_OK;' 'return MS_OK;'
+    control killed_writer_taken_for_synced gcc test_log_sync \
+        what_a_sync_left_is_durable_when_it_failed_and_its_writer_was_killed 100 \
+        ms__durable_begin 'same_boot ? d->unproven_end : 0' '0'
+    control settled_without_writing_again gcc test_log_sync \
+        a_shared_writer_makes_all_durable_when_it_appends_after_the_sync_of_another_failed \
+        100 ms__log_settle 'if (ms__log_unconfirmed(log))' 'if (false)'
+    control written_again_beside_a_redaction gcc test_log_sync \
+        a_redaction_waits_when_a_sync_writes_again 100 \
+        ms__log_write_again 'log->opts.shared && !log->recovery.inside' 'false'
     control unsure_word_not_stored gcc test_log_sync \
-        what_a_failed_sync_left_is_durable_when_it_was_synced_again 100 \
+        a_shared_writer_makes_all_durable_when_a_sync_of_another_failed 100 \
         ms__log_poison '(void)ms__unconfirmed_set(log, true);' ''
     control closed_without_a_sync gcc test_log_sync \
         a_close_syncs_its_appends_when_older_ones_cannot_be_written_again 100 \
@@ -413,7 +422,7 @@ controls()
         ms__log_begin 'if (unsure && log->append.stop > dead) dead = log->append.stop;' ''
     control zeros_not_synced gcc test_log_recover \
         zeros_are_written_again_when_their_sync_failed 100 \
-        ms__log_settle 'MS__TRY(ms__log_sync_now(log, false, false, err));' ''
+        ms__log_settle 'failed = ms__log_disk(log, false);' ''
     control head_of_a_killed_creation_not_synced gcc test_log_sync \
         a_log_keeps_its_superblock_when_its_creator_was_killed_early 100 \
         ms__log_attach_file 'code = ms__super_durable(log, again, sizeof again, false, err);' ';'
@@ -562,8 +571,8 @@ controls()
         an_append_zeroes_nothing_when_dead_bytes_cannot_be_kept 100 \
         ms__log_settle 'MS__TRY(ms__torn_keep(log, dead, err));' '(void)ms__torn_keep(log, dead, err);'
     control records_written_again_unasked gcc test_log_sync \
-        a_sync_writes_no_record_again_when_none_failed 100 \
-        ms__log_unconfirmed 'return boot != 0 &&' 'return true ||'
+        a_sync_writes_no_record_again_when_the_machine_restarted 100 \
+        ms__durable_begin 'same_boot ? d->unproven_end : 0' 'd->unproven_end'
     control segments_walked_for_a_summary gcc test_log_index \
         a_query_reads_segment_indexes_alone_when_a_summary_is_damaged 100 \
         ms__segment_read 'if (!ms__segment_known(' 'if (true || !ms__segment_known('

@@ -11,7 +11,7 @@
  * step that has to fail ends with "-> CODE". There are three handles: a step is about the
  * writer unless it begins with "other" or "reader".
  *
- *   open [read] [new] [shared] [each] [torn] [salvage] [segments] [map] [write]
+ *   open [read] [new] [shared] [each] [ticked] [torn] [salvage] [segments] [map] [write]
  *   close; sync; tick
  *   say TEXT [xN]; long BYTES [xN]; batch N [BYTES]; amend SEQ TEXT; redact SEQ
  *   rewrite [NEWEST]          in place
@@ -296,6 +296,8 @@ static inline void step_open(world *w)
     ms_log_desc desc = world_desc(w, mode, &w->trips[w->at].os);
     if (step_has(w, "shared")) desc.shared = true;
     if (step_has(w, "each")) desc.sync = MS_SYNC_EACH;
+    if (step_has(w, "ticked")) desc.sync = MS_SYNC_EVERY;
+    desc.ticked = desc.sync == MS_SYNC_EVERY;
     if (step_has(w, "torn")) desc.keep_torn = true;
     if (step_has(w, "salvage")) desc.opening = MS_OPEN_SALVAGE;
     if (step_has(w, "segments")) desc.segment_size = MS_LOG_SEGMENT_MIN;

@@ -63,9 +63,32 @@ static const scenario rows[] = {
      "open shared; say a x2; sync; say a x3;"
      "at sync 1+ fail EIO; other open; other say a; other close; at none;"
      "tick; close; cut; left 6"},
-    {"a_sync_writes_no_record_again_when_none_failed", 0, 0, 0,
-     "open; close; open; say a x20; mark e; kill;"
+    /* its sync had failed, or not: nobody knows */
+    {"what_a_sync_left_is_durable_when_it_failed_and_its_writer_was_killed", 0, 0, 0,
+     "open; long 700 x20; fails; after sync 1 {keep kill}; sync -> POISONED; acted; on;"
+     "open; sync; durable 20; cuts"},
+    {"an_append_is_durable_with_all_before_it_when_a_writer_was_killed_in_a_sync", 0, 0, 0,
+     "open; long 700 x20; fails; after sync 1 {keep kill}; sync -> POISONED; acted; on;"
+     "open each; say b; durable 21; cuts"},
+    {"a_shared_writer_makes_all_durable_when_another_was_killed_in_a_sync", 0, 0, 0,
+     "open shared; long 700 x20; fails; after sync 1 {keep kill}; sync -> POISONED; acted;"
+     "on; open shared; sync; durable 20; cuts"},
+    {"a_shared_writer_makes_all_durable_when_a_sync_of_another_failed", 0, 0, 0,
+     "open shared; other open shared; long 700 x20; fails; other sync -> POISONED;"
+     "other close; sync; durable 20; cuts"},
+    {"a_shared_writer_makes_all_durable_when_it_appends_after_the_sync_of_another_failed",
+     0, 0, 0,
+     "open shared; other open shared; long 700 x20; fails; other sync -> POISONED;"
+     "other close; say b; sync; durable 21; cuts"},
+    {"a_redaction_waits_when_a_sync_writes_again", 0, 0, 0,
+     "open shared; say secret x3; kill; open shared; other open shared;"
+     "at write 1 {other redact 2 -> BUSY}; sync; acted; at none; other redact 2"},
+    {"a_sync_writes_no_record_again_when_the_writer_closed_the_log", 0, 0, 0,
+     "open; close; open; say a x20; mark e; close;"
      "open each; count e; say b; sync; close; written 0; left 21"},
+    {"a_log_without_syncs_writes_no_record_again_when_it_zeroes_dead_bytes", 0, 0, 0,
+     "open; close; open; say a x20; mark e; kill; put64 e+800 7;"
+     "open; count e; say b; written 0; left 21"},
     {"a_sync_writes_no_record_again_when_the_machine_restarted", 0, 0, 0,
      "open; close; open; say a x20; mark e; kill; restart;"
      "open each; count e; say b; sync; close; written 0; left 21"},
@@ -152,7 +175,7 @@ static const scenario rows[] = {
     {"a_new_file_is_durable_with_its_name_when_its_writer_was_poisoned", 0, 0, 0,
      "open; long 300 x20; begin; run; end; other say b;"
      "at sync_folder 1 fail EIO; other sync -> POISONED; at none; close; other close;"
-     "open; say c; durable 21; cuts"},
+     "open ticked; at sync_folder 1 fail EIO; say c -> POISONED; durable 20; cuts"},
     {"a_new_file_is_durable_with_its_name_when_its_writer_was_killed_in_an_append", 0, 0, 0,
      "open; long 300 x20; begin; run; end; other say b x2; at write 1 {} {keep kill};"
      "other batch 3 700; on; open; say c; cuts"},

@@ -61,13 +61,14 @@ static const scenario rows[] = {
     {"bytes_of_a_failed_sync_are_written_again_when_a_handle_syncs", 0, 0, 0,
      UNCONFIRMED "open; sees 105; is @1232 1001; at write 1 fail ENOSPC; sync -> FULL;"
      "at none; durable <101; is @1232 1001; writes ?; sync; writes >0; durable 105;"
-     "is @1232 0; sees 105"},
+     "sees 105; say c; is @1232 0"},
     {"nothing_becomes_durable_when_bytes_of_a_failed_sync_cannot_be_read", 0, 0, 0,
      UNCONFIRMED "open; at read 1 fail EIO; sync -> IO; at none; durable <101; sees 105;"
-     "is @1232 1001; sync; durable 105; is @1232 0"},
+     "is @1232 1001; sync; durable 105; say c; is @1232 0"},
     {"nothing_becomes_durable_when_the_next_sync_fails_too", 0, 0, 0,
      UNCONFIRMED "open; at sync 1 fail EIO; sync -> POISONED; at none; durable <101;"
-     "sees 105; close; open; is @1232 1001; sync; durable 105; is @1232 0"},
+     "sees 105; close; open; is @1232 1001; sync; durable 105; say c;"
+     "is @1232 0"},
     {"an_append_is_refused_when_it_cannot_sync_what_was_unconfirmed", 0, 0, 0,
      UNCONFIRMED "open each; at write 1 fail EIO; say c -> IO; at none; sees 105;"
      "durable <101; say c; durable 106; sees 106; is @1232 0"},
@@ -75,10 +76,10 @@ static const scenario rows[] = {
      UNCONFIRMED "open shared; at lock 1+ fail EAGAIN; sync -> BUSY; at read 1+ fail EIO;"
      "say c -> IO; close; at none; open shared; durable <101; sees 105;"
      "is @1232 1001; mark e; truncate e-300; sync"},
-    {"a_shared_writer_stores_no_checkpoint_when_a_sync_of_another_failed", 0, 0, 0,
+    {"a_shared_writer_writes_again_at_its_close_when_a_sync_of_another_failed", 0, 0, 0,
      "open segments; say a x100; close; open shared; say a; other open shared;"
      "other say b; at sync 1 fail EIO; other sync -> POISONED; at none; other close;"
-     "is @1232 1001; sees 102; close; open read; durable 100; sees 102"},
+     "is @1232 1001; sees 102; close; open read; durable 102; sees 102"},
     {"a_shared_writer_writes_again_when_a_sync_of_another_failed", 0, 0, 0,
      "open segments; say a x100; close; open shared; say a; other open shared;"
      "other say b; at sync 1 fail EIO; other sync -> POISONED; at none; other close;"
