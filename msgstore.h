@@ -13829,7 +13829,7 @@ typedef struct ms__log_durable {
     uint64_t end, seq;     /* all below is on the disk; its last message */
     uint64_t confirmed;    /* and a checkpoint of this end, by this handle; 0: none */
     uint64_t unproven_end; /* the file was found to end here, perhaps with damage below */
-    uint64_t again_end;    /* a sync first writes the bytes below it, above `end`, again */
+    uint64_t again_end;    /* a sync first writes again what is below it, above `end` */
     uint64_t erased;       /* the lowest offset erased since the sync began */
     uint64_t synced_at;    /* microseconds: for EVERY */
     uint64_t zeroed_bytes; /* after the end, see (F5) */
@@ -15492,10 +15492,10 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
  * that the next sync would succeed and write nothing. The handle is poisoned. The visible
  * bytes above the durable end are written once more before a later sync counts
  * (ms__log_write_again). Two handles have to do that:
- *   - One that opened the file in the boot of its last writer, before its first sync. That
- *     writer may have been killed in a sync, and nobody noticed whether the sync failed.
- *     A writer that closed the log has left nothing above the durable end. After a restart
- *     nothing needs it: what a read returns then came from the disk.
+ *   - One that opened the file in the boot of its last writer, before its first sync.
+ *     That writer may have been killed in a sync, and nobody noticed whether it failed.
+ *     A writer that closed the log has left nothing above the durable end. After a
+ *     restart nothing needs it: what a read returns then came from the disk.
  *   - One that was open when another process noticed the failure. The superblock shows
  *     that by the number of the boot (MS__AT_UNCONFIRMED), until a writer has settled the
  *     file before its next append (ms__log_settle).
@@ -15778,9 +15778,9 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
     return code;
 }
 
-/* Writes visible bytes above the durable end in their place, where a sync of them may have
- * failed in this boot: the kernel may report their pages as clean, and a sync skips clean
- * pages. The lock of the file keeps others from erasing what was just read. */
+/* Writes visible bytes above the durable end in their place, where a sync of them may
+ * have failed in this boot: the kernel may report their pages as clean, and a sync skips
+ * clean pages. The lock of the file keeps others from erasing what was just read. */
 static ms_result ms__log_write_again(ms__log *log, ms_error *err)
 {
     ms__log_durable *d = &log->durable;
@@ -15826,8 +15826,8 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
     return code;
 }
 
-/* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). The caller holds both locks;
- * nothing visible changes, and the durable end stays. */
+/* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). The caller holds both
+ * locks; nothing visible changes, and the durable end stays. */
 static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
     if (log->opts.keep_torn && dead > log->end) MS__TRY(ms__torn_keep(log, dead, err));
