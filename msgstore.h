@@ -15569,8 +15569,8 @@ static ms_result ms__log_lock(ms__log *log, ms_error *err)
 /* ---- The durable end. */
 
 /* Sets the durable end of a file that was just read: that of the newest checkpoint, or
- * `proven`, which the flag of a record showed. same_boot: the last writer wrote it since
- * the machine started. */
+ * `proven`, which the flag of a record showed. same_boot: the last writer may have
+ * written it since the machine started. */
 static void ms__durable_begin(ms__log *log, const ms__checkpoint *checkpoint,
                               uint64_t proven, bool same_boot)
 {
@@ -16691,7 +16691,8 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     if (salvage && proven > size) ms__lost_note(log, proven);
     if (log->writer && checkpoint.seq > log->sum.last_seq)
         log->sum.last_seq = checkpoint.seq; /* numbers are not used again */
-    ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0, same);
+    ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0,
+                      same || log->file.boot == 0);
     if (same) MS__TRY(ms__mark_restore(log, mark, err));
     ms__tail_show(ms__tail_of(log));
     ms__log_seen(log, same ? log->end : mark, line);

@@ -156,6 +156,9 @@ static const scenario rows[] = {
      "reader open shared; reader say c; sees 2; other sees 2; close; other close;"
      "reader say d; at rename 1 fail EACCES; reader rewrite -> IO; at none; reader say e;"
      "reader sees 5; reader close; left 5"},
+    {"a_sync_that_failed_is_made_good_when_the_boot_number_is_unknown", 0, 0, 0,
+     "boots 0; open; long 700 x20; fails; after sync 1 {keep kill}; sync -> POISONED;"
+     "acted; on; open; sync; durable 20; cuts"},
     {"a_shared_writer_loses_nothing_when_the_boot_number_is_unknown", 0, 0, 0,
      "open; close; boots 0; open shared -> UNSUPPORTED; open; say a x20; close; boots 1001;"
      "left 20; open shared; say b; left 21"},
