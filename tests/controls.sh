@@ -318,6 +318,15 @@ controls()
         ms__rewrite_finish 'if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;' \
         'return MS_OK;' \
         ms__log_sync_bytes 'ms__log_write_again(log, poisoned ? NULL : err);' 'MS_OK;'
+    control lost_record_left_unsynced gcc test_log_lost \
+        a_lost_record_is_durable_when_the_folder_could_not_be_opened_before_it 100 \
+        ms__lost_write 'MS__TRY(ms__log_folder_now(log, false, err));' ''
+    control name_of_another_log_not_synced gcc test_log_sync \
+        a_new_file_is_durable_with_its_name_when_it_takes_the_place_of_another_log 100 \
+        ms__rewrite_finish 'if (w->own && !w->unsure' 'if (!w->unsure'
+    control name_of_a_damaged_log_not_synced gcc test_log_sync \
+        a_new_file_is_durable_with_its_name_when_its_source_is_damaged 100 \
+        ms__rewrite_finish '!w->unsure && *copied == MS_OK)' '!w->unsure)'
     control name_of_a_replaced_file_not_synced gcc test_log_sync \
         a_new_file_is_durable_with_its_name_when_its_writer_was_poisoned 100 \
         ms__log_sync_now 'if (!apart) MS__TRY(ms__log_folder_now(log, false, err));' ''

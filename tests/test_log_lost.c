@@ -69,6 +69,9 @@ static const scenario rows[] = {
     {"a_lost_record_is_written_when_a_sync_has_failed", 1, 4, 1,
      LOSES(10, 9) "truncate b; open write; at sync $ fail EIO; tries; close; at none;"
      "reports 10+t e-b ?; open; say m; close; reports 11+t e-b ?"},
+    {"a_lost_record_is_durable_when_the_folder_could_not_be_opened_before_it", 0, 0, 0,
+     LOSES(10, 9) "truncate b; open; at sync_folder 1 fail EMFILE; say new -> IO; say new;"
+     "cut; lost b b e"},
     {"a_lost_record_is_written_when_an_allocation_has_failed", 1, 4, 1,
      LOSES(10, 9) "truncate b; open write; at allocate $ fail EIO; tries; close; at none;"
      "reports 10+t e-b ?; open; say m; close; reports 11+t e-b ?"},

@@ -187,6 +187,13 @@ static const scenario rows[] = {
      "open; long 700 x20; fails; sync -> POISONED; close;"
      "open; begin; run; after rename 1 {keep kill}; end; acted; other durable 20;"
      "other cuts; other close; close; on; open; durable 20; cuts"},
+    {"a_new_file_is_durable_with_its_name_when_it_takes_the_place_of_another_log", 0, 0, 0,
+     "open; say a x3; sync; close; other open elsewhere; other long 300 x20;"
+     "other begin; run; end; other durable 20; other cuts"},
+    /* after a power loss the old file ends at its damage */
+    {"a_new_file_is_durable_with_its_name_when_its_source_is_damaged", 0, 0, 0,
+     "open; say a; say hurt; say b x3; kill; damage hurt; open; begin; run;"
+     "end -> DAMAGED; other durable 5; keep cut; image left 4 any"},
     {"a_new_file_reports_what_both_files_have_when_its_source_is_poisoned", 0, 0, 0,
      "open; long 700 x20; fails; sync -> POISONED; begin; run; end; other durable 20;"
      "other cuts"},
