@@ -376,11 +376,11 @@ controls()
     control thinking_of_an_edited_answer gcc test_request \
         thinking_stays_out_when_its_answer_was_edited 100 \
         ms__thought_holds '(s->has_of ? s->of == s->sum : !s->edited)' 'true'
-    control thinking_of_another_model gcc test_request \
-        thinking_is_one_model_family_when_only_the_date_differs 100 \
+    control thinking_of_another_model gcc test_project \
+        thinking_is_of_another_model_family_another_version 100 \
         ms__signed '!ms__same_model(model, p->opts.model)' 'false'
-    control thinking_of_another_provider gcc test_request \
-        thinking_stays_out_when_it_is_off_or_another_signed_it 100 \
+    control thinking_of_another_provider gcc test_project \
+        thinking_stays_out_when_another_provider_signed_it 100 \
         ms__signed '!ms_json_string_is(name, ms_str_of(p->profile->name))' 'false'
     control user_after_results gcc test_project call_without_a_result_in_the_middle 100 \
         ms__list_make 'if (!profile->bridge_text || !*next ||' 'if (true || !*next ||'

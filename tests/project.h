@@ -235,12 +235,21 @@ static inline void must_repeat(const ms_profile *profile, const ms_project_opts 
     fail_msg("%s: not the same", profile->name);
 }
 
+static inline bool has_text(ms_str s, const char *text)
+{
+    size_t len = strlen(text);
+    for (size_t i = 0; i + len <= s.len; i++)
+        if (memcmp(s.ptr + i, text, len) == 0) return true;
+    return false;
+}
+
 /* What the history becomes for a provider, who takes it. */
 static inline ms_str sound(const ms_profile *profile, const ms_project_opts *opts,
                     const history *h)
 {
     ms_str body = projected_all(profile, opts, h);
-    must_accept(profile, body, h);
+    if (!opts->thinking || !has_text(body, "\"reasoning_content\"")) /* of DeepSeek */
+        must_accept(profile, body, h);
     must_stay(profile, opts->thinking, body, h);
     must_repeat(profile, opts, h);
     return body;
@@ -249,14 +258,6 @@ static inline ms_str sound(const ms_profile *profile, const ms_project_opts *opt
 static inline void sound_for_all(const ms_project_opts *opts, const history *h)
 {
     for (size_t k = 0; k < PROFILES; k++) (void)sound(ms_profile_at(k), opts, h);
-}
-
-static inline bool has_text(ms_str s, const char *text)
-{
-    size_t len = strlen(text);
-    for (size_t i = 0; i + len <= s.len; i++)
-        if (memcmp(s.ptr + i, text, len) == 0) return true;
-    return false;
 }
 
 static inline json_t *parsed(ms_str text)
@@ -325,6 +326,7 @@ static inline ms_project_opts row_opts(const table_row *r)
     json_t *given = row_get(r, "opts");
     opts.agent_key = ms_str_of(row_text(r, "reader"));
     opts.system = ms_str_of(json_string_value(json_object_get(given, "system")));
+    opts.model = ms_str_of(json_string_value(json_object_get(given, "model")));
     opts.newest = opt_number(given, "newest");
     opts.step = opt_number(given, "step");
     opts.budget = opt_number(given, "budget");
@@ -333,9 +335,19 @@ static inline ms_project_opts row_opts(const table_row *r)
     return opts;
 }
 
+/* A member "extra" is a list: null, or members beside those of the message. */
 static inline history row_history(const table_row *r)
 {
-    return history_read(row_text(r, "format"), row_spelled(r, "history"));
+    history read = history_read(row_text(r, "format"), row_spelled(r, "history"));
+    history h = history_of(read.n);
+    for (size_t i = 0; i < read.n; i++) {
+        ms_envelope m = read.items[i];
+        char *extra = json_dumps(json_array_get(row_get(r, "extra"), i), JSON_COMPACT);
+        if (extra != NULL) m.extra = ms_str_of(extra);
+        add(&h, m);
+        free(extra);
+    }
+    return h;
 }
 
 #endif /* TESTS_PROJECT_H */

@@ -25,6 +25,7 @@ static void report_words(const ms_project_report *r, char *out, size_t size)
         {"duplicates", r->duplicates}, {"wrapped", r->wrapped}, {"renamed", r->renamed},
         {"shortened", r->shortened}, {"synthesised", r->synthesised},
         {"merged", r->merged}, {"started", r->started}, {"bridged", r->bridged},
+        {"thinking_missing", r->thinking_missing},
     };
     size_t len = 0;
     out[0] = '\0';
@@ -62,6 +63,18 @@ static void row_must_become(const table_row *r, ms_str body)
                      json_string_value(text));
 }
 
+/* What no provider is sent, and how many thoughts each of them misses. */
+static void row_must_leave_out(const table_row *r, const ms_profile *profile, ms_str body,
+                               const ms_project_report *report)
+{
+    const char *text = row_text(r, "lacks");
+    if (text != NULL && has_text(body, text))
+        fail_msg("%s is sent %.*s", profile->name, (int)body.len, body.ptr);
+    if (row_get(r, "missing") != NULL && report->thinking_missing != row_number(r, "missing"))
+        fail_msg("%s misses %llu", profile->name,
+                 (unsigned long long)report->thinking_missing);
+}
+
 static void row_becomes_its_request(void **state)
 {
     const table_row *r = (const table_row *)*state;
@@ -80,6 +93,7 @@ static void row_becomes_its_request(void **state)
         if (code != MS_OK) assert_int_equal(body.len, 0);
         if (code != MS_OK) continue;
         if (strcmp(profile->name, own) == 0) row_must_become(r, body);
+        row_must_leave_out(r, profile, body, &report);
         (void)sound(profile, &opts, &h);
     }
 }
