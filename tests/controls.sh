@@ -321,6 +321,9 @@ controls()
     control lost_record_left_unsynced gcc test_log_lost \
         a_lost_record_is_durable_when_the_folder_could_not_be_opened_before_it 100 \
         ms__lost_write 'MS__TRY(ms__log_folder_now(log, false, err));' ''
+    control two_syncs_of_a_file gcc test_rewrite \
+        threads_append_and_read_while_the_file_is_replaced 100 \
+        ms__log_sync_bytes 'ms__log_await_sync(log);' ''
     control name_of_another_log_not_synced gcc test_log_sync \
         a_new_file_is_durable_with_its_name_when_it_takes_the_place_of_another_log 100 \
         ms__rewrite_finish 'if (w->own && !w->unsure' 'if (!w->unsure'
