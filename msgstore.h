@@ -311,7 +311,8 @@ typedef struct ms_arena {
     struct ms__block *spare;    /* blocks kept by a reset; private */
 } ms_arena;
 
-/* Aligned for any type, not zeroed; NULL: out of memory. size 0: a pointer, too. */
+/* Returns size bytes (0 is allowed), aligned for any type and not zeroed. NULL: out of
+ * memory, or the buffer is full. */
 MS_API void *ms_arena_alloc(ms_arena *a, size_t size);
 MS_API void ms_arena_reset(ms_arena *a);    /* frees everything, keeps the blocks */
 MS_API void ms_arena_deinit(ms_arena *a);   /* returns the blocks; NULL is allowed */
@@ -320,8 +321,8 @@ MS_API void ms_arena_deinit(ms_arena *a);   /* returns the blocks; NULL is allow
  * MS_TIME_NONE: no time. */
 #define MS_TIME_NONE INT64_MIN
 
-/* Sets the time of messages without one. A clock that returns MS_TIME_NONE leaves them
- * without. Zeroed: the system clock, in whole microseconds. */
+/* The clock that stamps messages without a time. If it returns MS_TIME_NONE, they stay
+ * without one. Zeroed: the system clock, in whole microseconds. */
 typedef struct ms_clock {
     int64_t (*now)(void *ctx);
     void *ctx;
@@ -395,12 +396,13 @@ MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message
 
 /* ==== [api-json] JSON text ===========================================================
  * A JSON value is an ms_str over its text: nothing is parsed into a tree. Check a text
- * once, then read from it on demand; reading functions never look outside their view,
- * also if the text was not checked. Members are found by scanning, so visit an object
- * with an iterator when you want several. RFC 8259; of its open points: numbers of any
- * size are accepted and kept as spelled, a byte order mark is refused, lone surrogate
- * escapes and bad UTF-8 are refused unless the options allow repair, of equal member
- * names the last counts. */
+ * once, then read from it on demand. Reading functions never access bytes outside their
+ * view, even if the text was not checked. Each lookup scans the object: to read several
+ * members, use an iterator. The grammar is RFC 8259. Where the RFC leaves a choice:
+ *   - numbers of any size are accepted, and kept as spelled;
+ *   - a byte order mark is refused;
+ *   - lone surrogate escapes and bad UTF-8 are refused unless the options allow repair;
+ *   - of several members with one name, the last counts. */
 
 typedef enum ms_json_kind {
     MS_JSON_NONE,         /* no value */
@@ -417,30 +419,35 @@ typedef enum ms_json_kind {
 
 typedef struct ms_json_opts {
     unsigned max_depth;   /* 1 to MS_JSON_MAX_DEPTH; 0: MS_JSON_MAX_DEPTH */
-    bool repair;          /* accept bad UTF-8 and lone surrogates; decoding a string then
-                             has one U+FFFD for each run of bytes that could begin a
-                             character, each other bad byte, each lone surrogate */
+    bool repair;          /* accept bad UTF-8 and lone surrogates. A decoded string then
+                             has one U+FFFD for each truncated UTF-8 sequence, each other
+                             bad byte, and each lone surrogate */
 } ms_json_opts;
 
 /* Checks that text is exactly one JSON value (white space around it allowed) and sets
  * *value to the view of it (value may be NULL). opts NULL: defaults. MS_E_SYNTAX,
- * MS_E_UTF8 (also a lone surrogate) or MS_E_DEPTH with line, column and offset, which
- * the message also begins with: of the first byte that cannot stand there, or of the
- * beginning of the word, escape or UTF-8 sequence that it breaks. MS_E_ARGUMENT:
- * max_depth too large. One pass, no memory, no recursion, about 300 bytes of stack. */
+ * MS_E_UTF8 (also a lone surrogate) or MS_E_DEPTH: err has line, column and offset, and
+ * the message begins with them. They point to the first byte that is not allowed, or to
+ * the start of the word, escape or UTF-8 sequence that it breaks. MS_E_ARGUMENT:
+ * max_depth is too large. One pass, no memory, no recursion, about 300 bytes of stack. */
 MS_API ms_result ms_json_check(ms_str text, const ms_json_opts *opts, ms_str *value,
                                ms_error *err);
 
+/* Returns the kind of a value, from its first byte. MS_JSON_NONE: it is absent, empty or
+ * not JSON. */
 MS_API ms_json_kind ms_json_kind_of(ms_str value);
 
-/* The member of that name (UTF-8, escapes in the text are understood), or false. */
+/* Finds a member by its name: UTF-8, compared with the decoded name in the text. *value
+ * is a view into object. False: it is not an object, or has no such member. */
 MS_API bool ms_json_member(ms_str object, ms_str name, ms_str *value);
+/* Finds an element by its index from 0. False: not an array, or too short. */
 MS_API bool ms_json_element(ms_str array, size_t index, ms_str *value);
 
-/*  ms_json_iter it = ms_json_iterate(value);
+/* Visits the members of an object or the elements of an array:
+ *  ms_json_iter it = ms_json_iterate(value);
  *  while (ms_json_next(&it)) use(it.key, it.value);
- * key is the JSON text of the member name, absent in arrays. Not an array or object: ends
- * at once. */
+ * key is the JSON text of the member name, with quotes; absent in arrays. Any other value
+ * has no items. */
 typedef struct ms_json_iter {
     ms_str key;
     ms_str value;
@@ -451,9 +458,9 @@ typedef struct ms_json_iter {
 MS_API ms_json_iter ms_json_iterate(ms_str value);
 MS_API bool ms_json_next(ms_json_iter *it);
 
-/* Typed getters: MS_E_KIND for another kind, MS_E_RANGE when the number does not fit
- * (an integer spelled 1.0 or 1e3 is an integer, 1.5 does not fit). *out is set only on
- * MS_OK. Of true, false and null ms_json_kind_of is the value. */
+/* Typed getters. MS_E_KIND: the value has another kind. MS_E_RANGE: the number does not
+ * fit (1.0 and 1e3 are integers, 1.5 does not fit). *out is set only on MS_OK. For true,
+ * false and null, ms_json_kind_of returns the value. */
 MS_API ms_result ms_json_i64(ms_str value, int64_t *out);
 MS_API ms_result ms_json_u64(ms_str value, uint64_t *out);
 MS_API ms_result ms_json_f64(ms_str value, double *out);      /* rounded as strtod does */
@@ -461,29 +468,32 @@ MS_API ms_result ms_json_f64(ms_str value, double *out);      /* rounded as strt
 /* The decoded text of a JSON string. Without escapes and repairs this is a view into
  * value; otherwise it is decoded into the arena (NULL: MS_E_ARENA). */
 MS_API ms_result ms_json_string(ms_str value, ms_arena *arena, ms_str *out);
-/* Is value a JSON string whose decoded text is text? */
+/* Returns whether value is a JSON string that decodes to text. */
 MS_API bool ms_json_string_is(ms_str value, ms_str text);
 
 /* Reads seconds since 1970 from a JSON number, in whole nanoseconds: further digits are
  * dropped. A time before 1678 or after 2261 becomes the earliest or the latest one.
- * MS_E_SYNTAX: the text is no number. */
+ * MS_E_SYNTAX: the text is not a number. */
 MS_API ms_result ms_seconds_read(ms_str text, int64_t *ns);
 
-/* A time as RFC 3339 has it in UTC: "2024-01-15T10:30:00Z", with 3, 6 or 9 digits of
- * fraction where it needs them. Returns the length, at most MS_ISO_MAX, without a NUL; 0
- * for MS_TIME_NONE. */
+/* Writes a time as RFC 3339 in UTC: "2024-01-15T10:30:00Z", with 3, 6 or 9 digits of
+ * fraction where they are needed. Writes no NUL. Returns the length, at most MS_ISO_MAX;
+ * 0 for MS_TIME_NONE. */
 #define MS_ISO_MAX 32
 MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX]);
-/* Reads such a time, also with a blank for the T, an offset for the Z ("+01:00"; none
- * means UTC), and up to 9 digits of fraction. A time before 1678 or after 2261 becomes
- * the earliest or the latest one. MS_E_SYNTAX; MS_E_RANGE: there is no such day. */
+/* Reads a time of that form. A space may stand for the T, an offset ("+01:00") for the Z;
+ * without either the time is UTC. The fraction has up to 9 digits. A time before 1678 or
+ * after 2261 becomes the earliest or the latest one. MS_E_SYNTAX: another form;
+ * MS_E_RANGE: there is no such day. */
 MS_API ms_result ms_iso_read(ms_str text, int64_t *ns);
 
-/* Where written bytes go. Anything but MS_OK ends the writing and comes back to you. */
+/* A function that receives written bytes. Any result but MS_OK ends the writing, and the
+ * writer returns it. */
 typedef ms_result (*ms_write_fn)(void *ctx, const char *bytes, size_t len);
 
-/* A growing text in an arena, and its ms_write_fn (ctx is the ms_buf). text() is valid
- * until the next write or the arena's reset. */
+/* A growing text in an arena: set `arena`, zero the rest. ms_buf_write is its ms_write_fn
+ * (ctx is the ms_buf). The view that ms_buf_text returns is valid until the next write or
+ * the arena's reset. */
 typedef struct ms_buf {
     ms_arena *arena;
     char *ptr;
@@ -493,19 +503,19 @@ typedef struct ms_buf {
 MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len);
 MS_API ms_str ms_buf_text(const ms_buf *buf);
 
-/* The writer: call order makes the text, commas and colons come by themselves. What
- * makes no JSON (a value without a key in an object, an end without a begin, an open
- * container at the finish) is MS_E_ARGUMENT. Errors are sticky; ms_json_finish returns
- * the first. Nothing is allocated. */
+/* Writes JSON in the order of the calls, and adds commas and colons. Calls that do not
+ * make JSON are MS_E_ARGUMENT: a value without a key in an object, an end without a
+ * begin, an open container at the finish. The writer keeps the first error and ignores
+ * later calls; ms_json_finish returns it. Nothing is allocated. */
 typedef struct ms_json_writer {
     ms_write_fn write;
     void *ctx;
     ms_result result;
-    bool pretty;          /* two blanks a level, else no white space at all */
+    bool pretty;          /* two spaces a level, else no white space at all */
     bool has_item;        /* private from here */
     bool after_key;
     uint32_t depth;
-    uint32_t object[MS_JSON_MAX_DEPTH / 16]; /* a bit a level; twice what is read */
+    uint32_t object[MS_JSON_MAX_DEPTH / 16]; /* a bit for each of 2 * 512 levels */
     size_t used;
     char stage[256];
 } ms_json_writer;
@@ -515,17 +525,18 @@ MS_API void ms_json_init(ms_json_writer *w, ms_write_fn write, void *ctx, bool p
 MS_API void ms_json_begin(ms_json_writer *w, ms_json_kind kind);
 MS_API void ms_json_end(ms_json_writer *w);
 MS_API void ms_json_key(ms_json_writer *w, ms_str name);
-/* text must be UTF-8; what is not is written as U+FFFD. */
+/* Writes a string; bytes that are not UTF-8 become U+FFFD. */
 MS_API void ms_json_put_string(ms_json_writer *w, ms_str text);
 MS_API void ms_json_put_u64(ms_json_writer *w, uint64_t value);
-/* A time as seconds since 1970: the shortest decimal without an exponent, 1723.25.
- * MS_TIME_NONE is null. */
+/* Writes a time as seconds since 1970: the shortest decimal without an exponent, such as
+ * 1723.25. MS_TIME_NONE becomes null. */
 MS_API void ms_json_put_seconds(ms_json_writer *w, int64_t ns);
-/* A checked JSON value (true, null, -1, another writer's text): its tokens as they are
- * spelled, white space as the writer's. */
+/* Writes a checked JSON value (true, null, -1, the text of another writer): tokens as
+ * they are spelled, white space as this writer makes it. */
 MS_API void ms_json_put_raw(ms_json_writer *w, ms_str json);
-/* One byte between top-level values, usually '\n'. */
+/* Writes one byte between top-level values, usually '\n'. */
 MS_API void ms_json_separator(ms_json_writer *w, char c);
+/* Writes out what is staged; returns the first error of the writer. */
 MS_API ms_result ms_json_finish(ms_json_writer *w);
 
 /* ==== [api-message] types, envelopes, builders, messages ========================== */
@@ -558,9 +569,9 @@ typedef enum ms_role {
  *   class       in which views it stands: CONVERSATION; TRACE, the agent view; GLOBAL;
  *               CONTEXT, agent and team views when asked for; PLAIN, only in queries for
  *               everything
- *   projection  what a chat model reads it as: its role and form (see [dialect])
- *   and its word in the agent framework format, in the message
- *   envelope format and in the task message format; "" has none
+ *   projection  the role and form in which a chat model reads it (see [dialect])
+ *   words       its names in the agent framework format, the message envelope format and
+ *               the task message format; "": that format has no such type
  */
 #define MS_TYPES(X)                                                            \
     X( 1, USER_MESSAGE,       USER,      C,  CONVERSATION, USER_TEXT,          \
@@ -637,9 +648,10 @@ typedef uint64_t ms_type_set;
      MS_BIT(MS_T_SCRIPT_INSTRUCTION) | MS_BIT(MS_T_DIRECTOR_CONTEXT) |        \
      MS_BIT(MS_T_INJECTED_CONTEXT))
 
-/* The framework word of a type, its lower-case name elsewhere; "" for OTHER and numbers
- * that are no type. And back: NONE when no type has that word. */
+/* Returns the word of a type in the framework format; "" for OTHER and for numbers that
+ * are not types. */
 MS_API const char *ms_type_word(ms_type type);
+/* Returns the type of such a word; MS_T_NONE: unknown. */
 MS_API ms_type ms_type_of_word(ms_str word);
 MS_API const char *ms_role_word(ms_role role);
 MS_API ms_role ms_role_of_word(ms_str word);   /* OTHER when it is no known word */
@@ -689,9 +701,10 @@ enum {
                                   written, or was interrupted; set by stores */
 };
 
-/* An open message: what a caller fills to append. Zeroed it has nothing; builders fill
- * what a type needs. All views are borrowed until the call that takes the envelope
- * returns. An unset time (has_time false) is not the time 0. */
+/* A message as an open struct, which a caller fills in to append it. Zeroed, it is empty;
+ * builders set the fields that a type needs. The views in it must stay valid until the
+ * call that takes the envelope returns. An unset time (has_time false) differs from the
+ * time 0. */
 typedef struct ms_envelope {
     ms_type type;
     ms_role role;             /* 0: the default of the type */
@@ -722,68 +735,70 @@ typedef struct ms_envelope {
     ms_str extra;
 } ms_envelope;
 
-/* Builders of the most frequent types. All other types, and members that are no
- * arguments, are assignments:
+/* Builders of the most frequent types. Set other types and members by assignment:
  *
  *     ms_envelope m = ms_message(MS_T_SYNTHESIS, ms_text("..."));
  *     m.from_manager = MS_STR("planner");
  *
- * Content may be text or any JSON. Builders cannot fail: errors show when the envelope is
- * checked or appended. */
+ * Content may be text or any JSON. Builders cannot fail: ms_encode and the appends check
+ * the envelope. */
 MS_API ms_envelope ms_message(ms_type type, ms_value content);
 MS_API ms_envelope ms_user_message(ms_value content);
 MS_API ms_envelope ms_assistant_message(ms_value content);
 MS_API ms_envelope ms_action(ms_str tool, ms_value args, ms_str call_id);
 MS_API ms_envelope ms_observation(ms_value content, ms_str call_id);
 
-/* Lower case (ASCII); '-' and ' ' become '_'. out has room for name.len bytes and may be
- * name.ptr. Returns the view of out. */
+/* Writes an agent key in lower case (ASCII), with '_' for '-' and ' '. out has room for
+ * name.len bytes and may be name.ptr. Returns the view of out. */
 MS_API ms_str ms_normalize_agent_key(ms_str name, char *out);
 
-/* Every append checks that a message has a known type, the fields that the type
- * requires, a time other than MS_TIME_NONE, valid JSON where it has JSON, and names of 1
- * to MS_KEY_MAX bytes of valid UTF-8 without NUL (location, agent_key, key; turn_id may
- * be empty). err->path names the field. Text that is not UTF-8 is accepted, and repaired
- * when it is encoded. */
+/* Every append checks that a message has:
+ *   - a known type, and the fields that the type requires;
+ *   - no time, or one other than MS_TIME_NONE;
+ *   - valid JSON in each value that is marked as JSON;
+ *   - names (location, agent_key, turn_id, key) of 1 to MS_KEY_MAX bytes of valid UTF-8
+ *     without NUL; turn_id may be empty.
+ * err->path names the field. Other text that is not UTF-8 is accepted, and repaired when
+ * the message is encoded. */
 #define MS_KEY_MAX 1023
 #define MS_FIELD_MAX_DEPTH 500 /* of JSON in a field; a message around it is deeper */
 
-/* An encoded message: an immutable run of bytes, read by getters. See [record] for its
- * layout. Views that getters return live as long as the message. */
+/* An encoded message: immutable bytes that getters read; [record] describes the layout.
+ * Views that getters return are valid as long as the message. */
 typedef struct ms_msg ms_msg;
 
-/* The kind of a record. A raw query (see ms_query) returns records of all kinds; getters
- * work on all of them, ms_type_of is MS_T_NONE but of the first two. */
+/* The kind of a record. A raw query (see ms_query) returns records of all kinds. Getters
+ * work on all of them; ms_type_of returns MS_T_NONE except for the first two kinds. */
 typedef enum ms_kind {
     MS_KIND_MESSAGE = 1,
-    MS_KIND_AMEND = 3,        /* the message from here on; ms_seq: its number */
+    MS_KIND_AMEND = 3,        /* replaces a message; ms_seq: the message's number */
     MS_KIND_HIDE = 4,         /* content: {"first": number, "last": number,
                                  "messages": how many were visible before} */
     MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: the note's kind */
     MS_KIND_LOCATION = 6,     /* content: facts about the location; ms_seq 0 */
-    MS_KIND_PIECE = 10        /* ms_seq: of the message; content: text that goes on it */
+    MS_KIND_PIECE = 10        /* ms_seq: of the message; content: text added to it */
 } ms_kind;
 
 MS_API ms_type ms_type_of(const ms_msg *msg);
-MS_API ms_str ms_type_name(const ms_msg *msg);      /* its word; OTHER: the stored one */
-MS_API ms_role ms_role_of(const ms_msg *msg);       /* never NONE: the type's if unset */
+MS_API ms_str ms_type_name(const ms_msg *msg);      /* its word; OTHER: the stored word */
+MS_API ms_role ms_role_of(const ms_msg *msg);       /* unset: the type's, never NONE */
 MS_API ms_str ms_role_name(const ms_msg *msg);
 MS_API uint32_t ms_flags(const ms_msg *msg);
 MS_API uint64_t ms_seq(const ms_msg *msg);
-MS_API bool ms_time(const ms_msg *msg, int64_t *ns);       /* false: has none */
+MS_API bool ms_time(const ms_msg *msg, int64_t *ns);       /* false: no time */
 MS_API size_t ms_size(const ms_msg *msg);           /* bytes, with header and padding */
-MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* not raw: MESSAGE or AMEND */
+MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
 MS_API ms_value ms_get(const ms_msg *msg, ms_field field); /* absent: text.ptr NULL */
 MS_API ms_value ms_content(const ms_msg *msg);
 
-/* All fields at once: a filled envelope whose views are into the message. */
+/* Returns all fields at once, as an envelope with views into the message. */
 MS_API ms_envelope ms_envelope_of(const ms_msg *msg);
 
-/* The same without an envelope, for loops over many messages: sets fields[f] of each
- * field that is there, leaves the others as they are, and returns the set (bit 1 <<
- * f). */
+/* The same without an envelope, for loops over many messages: sets fields[f] for each
+ * field f that the message has, and leaves the others as they are. Returns the set of
+ * these fields (bits 1 << f). */
 MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT]);
-/* A deep copy: every view of *out is in the arena. */
+/* Makes a deep copy: every view of *out is in the arena. */
 MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena,
                                   ms_envelope *out);
 
@@ -792,18 +807,19 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena,
 typedef const ms_msg *(*ms_next_fn)(void *ctx);
 
 /* Checks an envelope as an append does, and encodes it into the arena. For tests, tools,
- * and stores of your own: with an ms_kind in the bits from 16 on of m->flags the record
- * is of that kind, keeps all flags, and only its size is checked. */
+ * and stores of your own. With an ms_kind in the bits from 16 on of m->flags, the record
+ * is of that kind and keeps all flags; then only its size is checked. */
 MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
                            ms_error *err);
-/* Are these bytes one whole message as ms_encode writes it? MS_E_DAMAGED reports what is
- * wrong, and where. bytes must be 8-byte aligned. */
+/* Checks that the bytes are one complete message as ms_encode writes it, and sets *out to
+ * them without a copy. MS_E_DAMAGED: err has the reason and the offset. bytes must be
+ * 8-byte aligned. */
 MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
                            ms_error *err);
 
 /* ---- Records of stores of your own that take changes. */
 
-/* As ms_decode, for a record of any kind. Writes the number seq into the bytes. */
+/* As ms_decode, for a record of any kind. Writes the sequence number into the bytes. */
 MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
                                   const ms_msg **out, ms_error *err);
 /* Overwrites what a redaction removes from a decoded record; its size stays. */
@@ -835,9 +851,9 @@ typedef struct ms_query {
     ms_str location;          /* absent or empty: all locations */
     unsigned views;           /* MS_VIEW_*; 0: TIMELINE */
     ms_type_set types;        /* only these; 0: all of the views */
-    ms_type_set agent_types;  /* what AGENT means; 0: MS_TYPES_AGENT */
+    ms_type_set agent_types;  /* types of the AGENT view; 0: MS_TYPES_AGENT */
     ms_str agent_key;         /* for AGENT */
-    const ms_str *agent_keys; /* for TEAM; none: an empty team */
+    const ms_str *agent_keys; /* for TEAM; n_agent_keys 0: an empty team */
     size_t n_agent_keys;
     ms_str turn_id;           /* only this turn; absent: all */
     bool has_since;           /* since <= time; a message without time does not pass */
@@ -856,15 +872,15 @@ typedef struct ms_query {
     ms_arena *arena;          /* for by_time, for teams of over MS_CURSOR_AGENTS, and for
                                  the text so far of unfinished messages (see
                                  ms_stream_begin) */
-    unsigned raw;             /* MS_RAW_*: records of these kinds, each as it stands:
-                                 changes are not applied, hidden messages are there. With
-                                 TIMELINE alone, without by_time; types, turn and times
-                                 filter messages only, after_seq and before_seq bound by
-                                 place: after that message (if it is absent, from the
-                                 next one on), before that one. 0: messages as they are
-                                 now */
-    uint64_t about_seq;       /* raw: only records of this message or about it; needs a
-                                 location; 0: all. PIECES without it cost a walk over the
+    unsigned raw;             /* MS_RAW_*: records of these kinds as stored: changes are
+                                 not applied, hidden messages are included. Only with
+                                 TIMELINE, and without by_time. types, turn and times
+                                 filter messages only. after_seq and before_seq bound the
+                                 position in the store: after that message (if absent,
+                                 from the next one on), before that one. 0: messages in
+                                 their present form */
+    uint64_t about_seq;       /* raw: only this message and the records that change it;
+                                 needs a location; 0: all. PIECES without it read the
                                  whole store */
     uint64_t as_of;           /* private: nothing from this place on */
     uint64_t as_from;         /* private: nothing before this place */
@@ -881,8 +897,8 @@ enum {
     MS_RAW_ALL = 63
 };
 
-/* A team of so many agents needs no arena: a cursor has room for two streams of each, the
- * two of the own agent, the conversation and the global messages. */
+/* A cursor reads a team of so many agents without an arena. It has room for two posting
+ * lists of each, two of the own agent, the conversation and the global messages. */
 #define MS_CURSOR_AGENTS 8
 #define MS__CURSOR_HEADS (2 * MS_CURSOR_AGENTS + 4)
 
@@ -895,18 +911,18 @@ typedef struct ms__head {
     const void *run;          /* its entries: a chunk, or those of a segment's index */
     ms__index index;          /* of the run's segment */
     const struct ms__postings *live; /* the tail's part of the list; NULL: it has none */
-    const unsigned char *record; /* what it offers, */
-    uint64_t place;           /* where that stands, */
-    uint32_t entry;           /* and the entry of the list */
-    uint32_t types;           /* asked for, by bits */
-    uint64_t list;            /* a log's: number of the list in all segments */
-    uint32_t agent;           /* for which name of the query */
+    const unsigned char *record; /* the record that is next, */
+    uint64_t place;           /* its position in the store, */
+    uint32_t entry;           /* and its entry in the list */
+    uint32_t types;           /* of the query, by bits */
+    uint64_t list;            /* in a log: number of the list in all segments */
+    uint32_t agent;           /* index of the agent's name in the query */
     uint32_t segment;         /* of the run, or the one before the first */
-    uint32_t from;            /* turns from this segment to the next run */
+    uint32_t from;            /* from this segment on it looks for the next run */
     uint32_t lo, pos, hi;     /* entries of the run */
 } ms__head;
 
-/* Records on their way out: a ring of those read ahead, or all that the query returns. */
+/* Records to be returned: a ring of those read ahead, or all that the query returns. */
 #define MS__AHEAD 8u
 #define MS__KEPT 20u
 typedef struct ms__queue {
@@ -921,39 +937,39 @@ struct ms__control;
 /* The messages of a query in order of time; private. */
 typedef struct ms__sorted {
     struct ms__timed *items;  /* NULL: the query is in order of sequence */
-    size_t from, to;          /* those that may still come */
+    size_t from, to;          /* those not returned yet */
 } ms__sorted;
 
-/* The part of a store that the heads of a query read; private. */
+/* The part of a store that the iterators of a query read; private. */
 typedef struct ms__reading {
     const struct ms__tail *tail; /* of the store, as of the opening */
     const struct ms__control *control; /* edits of the location; NULL: look for each */
     const ms_query *query;    /* set again by each call */
     uint64_t from, to;        /* places that belong to the query */
-    uint64_t now;             /* edits from this place on have not happened */
-    uint64_t holes;           /* damaged ranges that were met */
+    uint64_t now;             /* edits from this place on are ignored */
+    uint64_t holes;           /* damaged ranges that were found */
     uint32_t counted_from, counted_to; /* segments whose holes were counted, plus one */
-    ms_result result;         /* what stopped reading */
+    ms_result result;         /* the error that stopped reading */
     bool backward;
-    bool changed;             /* messages of the query may be changed ones */
+    bool changed;             /* the query may return changed messages */
     bool locked;              /* the store's own, under its lock */
 } ms__reading;
 
 /* A cursor's state for a store with postings, an arena store or a log; private. */
 typedef struct ms__merge {
-    ms__head *more;           /* in the arena, when heads do not suffice */
+    ms__head *more;           /* in the arena, when `heads` is too small */
     ms__reading reading;
     ms__sorted sorted;        /* by_time */
-    size_t left;              /* messages that may still come */
+    size_t left;              /* messages that the limit still allows */
     uint64_t last_place;      /* of the record returned last */
-    uint32_t pin;             /* a log's */
+    uint32_t pin;             /* of a log */
     uint32_t n_heads, n_live;
     bool filtered;
     bool match;               /* whole store: check each message against the query */
-    bool plain;               /* one list, all of whose messages are asked for */
+    bool plain;               /* one list, and the query returns all its messages */
     bool kept;                /* the queue has all messages, the newest first */
     uint8_t n_queue, first;
-    ms__head heads[MS__CURSOR_HEADS]; /* from here on not zeroed: n_heads are set */
+    ms__head heads[MS__CURSOR_HEADS]; /* only n_heads are set; not zeroed from here on */
     ms__queue queue;
 } ms__merge;
 
@@ -962,19 +978,21 @@ typedef struct ms__source {
     ms_store *store;          /* of a union a snapshot of it */
     uint64_t last, as_of;     /* the history sees it up to this number and place */
     uint64_t task;            /* number of the agent's last task, 0: none */
-    uint64_t from[4];         /* each block has shown all from here on; 0: none */
-    bool frozen;              /* a snapshot, to be closed */
+    uint64_t from[4];         /* each block has returned all from here on; 0: none */
+    bool frozen;              /* it is a snapshot, to be closed */
 } ms__source;
 
-/* The state of a history, beside the cursor's query of its running step; private. */
+/* The state of a history. A history runs step by step; the cursor's query is that of the
+ * present step. Private. */
 typedef struct ms__history {
     const struct ms_memory *memory; /* NULL: the cursor reads no history */
     ms__source sources[2];    /* the store, and the runtime store */
-    unsigned n_sources, views; /* views: that the scope shows */
+    unsigned n_sources, views; /* views: those that the scope includes */
     unsigned source, block, part; /* the step */
-    bool open;                /* the step's query is */
+    bool open;                /* the step's query is open */
     size_t skip;              /* messages of the step that are still left out */
-    uint64_t *noted;          /* by blocks; the n_ranked of earlier blocks are sorted */
+    uint64_t *noted;          /* numbers returned, to find duplicates; the first n_ranked,
+                                 of earlier blocks, are sorted */
     size_t n_noted, n_ranked, cap_noted;
 } ms__history;
 
@@ -990,7 +1008,7 @@ typedef struct ms_cursor {
     ms_query query;           /* resolved; private from here */
     void *ctx;                /* for backends */
     uint64_t words[4];        /* for backends */
-    uint64_t now;             /* records with a place from here on are not seen */
+    uint64_t now;             /* records from this position on are ignored */
     ms__history history;
     union {                   /* by the kind of store */
         ms__merge merge;
@@ -1002,11 +1020,11 @@ typedef struct ms_append_opts {
     ms_str location;          /* of all messages; absent: each message's own */
     bool expect;              /* compare and append: MS_E_CONFLICT unless the last visible
                                  message of `location` has the number expect_seq (0: no
-                                 messages). Not compared if the keys of all messages are
-                                 known already: a retry succeeds */
+                                 messages). Not compared if the location already has the
+                                 keys of all messages: a retry succeeds */
     uint64_t expect_seq;
     bool keep_seq;            /* use number and flags of each envelope; for copies. The
-                                 numbers are larger than all in the store */
+                                 numbers must be larger than all in the store */
     uint64_t *seqs;           /* receives n sequence numbers, zeros on failure (but see
                                  DURABILITY); may be NULL */
 } ms_append_opts;
@@ -1031,21 +1049,22 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
 MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor *it,
                                ms_error *err);
 
-/* The next message; NULL at the end or on failure, see ms_cursor_close. It is valid until
- * the next call; of an arena store until reset or close, of a ring until the next append.
- * An arena store allocates nothing here. */
+/* Returns the next message; NULL at the end or on failure, see ms_cursor_close. It is
+ * valid until the next call; in an arena store until reset or close, in a ring until the
+ * next append. An arena store allocates nothing here. */
 MS_API const ms_msg *ms_next(ms_cursor *it);
 
 /* Closes a cursor and returns its result: MS_OK, MS_E_DAMAGED (records were skipped), or
  * the failure that ended it. A closed or zeroed cursor is allowed. */
 MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err);
 
-/* Does the message belong to the query's views and filters? Order and limits aside. For
- * stores of your own and for filters over arrays. Of a raw query bounds by sequence are
- * left aside, too. */
+/* Returns whether a message belongs to the views of a query and passes its filters. Order
+ * and limits are ignored; for a raw query, bounds by sequence are ignored, too. For
+ * stores of your own, and to filter arrays. */
 MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg);
 
-/* The four views by their names in the guide: newest n (0: all), oldest first. */
+/* Open a cursor over one of the four views, named as in the framework's guide. limit: the
+ * newest n, 0: all; oldest first. */
 MS_API ms_result ms_get_conversation_messages(ms_store *store, ms_str location,
                                               size_t limit, ms_cursor *it, ms_error *err);
 MS_API ms_result ms_get_agent_messages(ms_store *store, ms_str location, ms_str agent_key,
@@ -1057,17 +1076,18 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
                                       const ms_str *agent_keys, size_t n_agent_keys,
                                       size_t limit, ms_cursor *it, ms_error *err);
 
-/* The message with a sequence number. MS_E_NOT_FOUND (also: it is hidden), MS_E_DAMAGED.
- * Stores that cannot return pointers to records copy into the arena. Arena stores and
- * logs need an arena only for the text so far of an unfinished message. */
+/* Finds the message with a sequence number. MS_E_NOT_FOUND: absent or hidden;
+ * MS_E_DAMAGED. *msg is valid as long as the store's messages (see GUARANTEES). Stores
+ * that cannot return pointers to records copy into the arena. Arena stores and logs need
+ * an arena only for the text so far of an unfinished message. */
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
                                const ms_msg **msg, ms_error *err);
 
 typedef struct ms_stat {
     uint64_t messages;        /* visible */
     uint64_t last_seq;        /* the largest number, of hidden messages too; 0: empty */
-    uint64_t given_seq;       /* the largest number ever given, also to messages left out
-                                 of a copy; 0: unknown */
+    uint64_t given_seq;       /* the largest number ever assigned, also to messages left
+                                 out of a copy; 0: unknown */
     uint64_t bytes;           /* of all records of messages as appended, with headers and
                                  padding, hidden ones included */
     uint64_t index_bytes;     /* of everything else */
@@ -1077,7 +1097,7 @@ typedef struct ms_stat {
     uint64_t damaged;         /* ranges of a log that were unreadable or missing when it
                                  was opened: their messages are in no view */
     uint64_t dropped;         /* messages that a ring has dropped since it was opened */
-    uint64_t as_of;           /* private: the place after all records */
+    uint64_t as_of;           /* private: the position after all records */
 } ms_stat;
 
 MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err);
@@ -1104,9 +1124,10 @@ typedef struct ms_list_query {
     ms_str location;
     ms_str prefix;
     size_t limit;
-    bool names_only;          /* not counted: messages, first_seq are 0, first_time_ns is
-                                 MS_TIME_NONE. To count, a new handle of a log reads the
-                                 index of each segment that may have the name */
+    bool names_only;          /* without counts: messages and first_seq are 0,
+                                 first_time_ns is MS_TIME_NONE. Counting costs a new
+                                 handle of a log the index of each segment that may have
+                                 the name */
 } ms_list_query;
 
 MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *arena,
@@ -1139,12 +1160,12 @@ MS_API void ms_close(ms_store *store);
 /* A selection for ms_copy. Zeroed: everything. */
 typedef struct ms_keep {
     size_t newest;            /* the newest n of each location; 0: all */
-    uint64_t newest_bytes;    /* of these the newest whose records have at most so many
-                                 bytes; 0: all */
+    uint64_t newest_bytes;    /* of these, the newest whose records have at most so many
+                                 bytes together; 0: all */
     bool has_since;           /* messages with since <= time, and those without time */
     int64_t since_ns;
-    bool whole_turns;         /* a turn that one of these limits divides is kept whole. A
-                                 turn has one turn_id; without, it begins at a
+    bool whole_turns;         /* a turn that one of these limits divides is kept entirely.
+                                 A turn has one turn_id; without one, it begins at a
                                  user_message. A location without either is one turn */
     const ms_str *locations;  /* only these */
     size_t n_locations;       /* 0: all */
@@ -1186,7 +1207,7 @@ typedef struct ms_backend {
                         size_t n, const ms_append_opts *opts, ms_error *err);
     /* it->query is the resolved query; ctx and words are for the backend. */
     ms_result (*query)(ms_store *store, ms_cursor *it, ms_error *err);
-    /* NULL at the end; on failure sets it->result. */
+    /* Returns the next message; NULL at the end. On failure sets it->result. */
     const ms_msg *(*next)(ms_store *store, ms_cursor *it);
     void (*cursor_close)(ms_store *store, ms_cursor *it);
     ms_result (*get)(ms_store *store, uint64_t seq, ms_arena *arena, const ms_msg **msg,
@@ -1197,7 +1218,7 @@ typedef struct ms_backend {
     ms_result (*sync)(ms_store *store, uint64_t *durable_seq, ms_error *err);
     void (*close)(ms_store *store);
     ms_result (*tick)(ms_store *store, uint32_t budget_us, ms_error *err);
-    /* Numbers up to seq are not given again. */
+    /* Numbers up to seq must not be assigned again. */
     ms_result (*leave_out)(ms_store *store, uint64_t seq, ms_error *err);
     /* Appends n records to one location, all or none: messages (seq 0), then at most one
      * change, with its ms_kind in the bits from 16 on of its flags and the number of its
@@ -1211,13 +1232,13 @@ typedef struct ms_backend {
     ms_result (*erase)(ms_store *store, const ms_msg *record, unsigned step,
                        ms_error *err);
     const struct ms__inside *inside; /* private; NULL */
-    /* ms_wait, where asking every few milliseconds is too expensive. */
+    /* Does the work of ms_wait, where polling is too expensive. */
     ms_result (*wait)(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                       uint64_t *last_seq, ms_error *err);
 } ms_backend;
 
-/* Flags of the records that `change` takes. OPEN: the message of an AMEND must be an
- * unfinished one, else MS_E_CLOSED (of a PIECE always). AS_IS: an unset time stays
+/* Flags of the records that `change` takes. OPEN: the message of an AMEND must be
+ * unfinished, else MS_E_CLOSED; for a PIECE this is always so. AS_IS: an unset time stays
  * unset. */
 #define MS_CHANGE_OPEN  0x1000000u
 #define MS_CHANGE_AS_IS 0x2000000u
@@ -1236,16 +1257,16 @@ struct ms_store {
  * contains only the result.
  *
  * These functions work on arena stores and logs; on a backend without `change` they
- * return MS_E_UNSUPPORTED. Any thread. On failure nothing has changed: MS_E_NOT_FOUND, no
- * message has the number; MS_E_ARGUMENT, it is of another location; MS_E_HIDDEN, it is
- * hidden. Cursors opened earlier do not see the change. */
+ * return MS_E_UNSUPPORTED. Any thread. On failure nothing has changed. MS_E_NOT_FOUND: no
+ * message has the number; MS_E_ARGUMENT: it belongs to another location; MS_E_HIDDEN: it
+ * is hidden. Cursors opened earlier do not see the change. */
 
-/* Replaces a message; its number and its place in every view stay. time,
- * turn_id, id, key, location and agent_key are inherited if unset in the envelope, and
- * MS_FLAG_JOINED always; all other fields are those of the envelope. Role 0: the default
- * of the type. Sets MS_FLAG_AMENDED. MS_E_TYPE: another type; MS_E_ARGUMENT: another
- * location, agent key or key (named in err->path); MS_E_CONFLICT: the message is
- * redacted. Other errors as of ms_append. */
+/* Replaces a message; its number and its place in every view stay. time, turn_id, id,
+ * key, location and agent_key are inherited if unset in the envelope, MS_FLAG_JOINED
+ * always. All other fields are those of the envelope. Role 0: the default of the type.
+ * Sets MS_FLAG_AMENDED. MS_E_TYPE: another type; MS_E_ARGUMENT: another location, agent
+ * key or key (named in err->path); MS_E_CONFLICT: the message is redacted. Other errors
+ * as of ms_append. */
 MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
                           ms_error *err);
 
@@ -1285,12 +1306,12 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
                          ms_error *err);
 
-/* Facts of a location: a JSON object (title, cwd, model, user, parent, ...). Setting
- * replaces the members present in the object; null removes a member. A location may have
- * facts before it has messages, but is not listed then. */
+/* Sets facts of a location: a JSON object (title, cwd, model, user, parent, ...). Members
+ * in the object replace those of the location, others stay; null removes a member. A
+ * location may have facts before it has messages, but is not listed then. */
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err);
-/* All members, in the arena; "{}": no facts. */
+/* Reads all facts of a location, as an object in the arena; "{}": no facts. */
 MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
                                  ms_str *facts, ms_error *err);
 
@@ -1334,11 +1355,10 @@ typedef struct ms_stream {
 MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err);
-/* Adds text. The bytes of an incomplete character are kept back until the rest comes.
- * An absent part adds nothing, and writes all parts collected so far.
- * MS_E_CLOSED: the stream has ended, here or elsewhere (reported when a piece is
- * written); MS_E_HIDDEN: the message was hidden. On failure no byte of the part is
- * taken. */
+/* Adds text. The bytes of an incomplete character wait for the rest of it. An absent part
+ * adds nothing, and writes all parts collected so far. MS_E_CLOSED: the stream has ended,
+ * here or elsewhere (reported when a piece is written); MS_E_HIDDEN: the message was
+ * hidden. On failure no byte of the part is used. */
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
 /* Ends the stream: amends the message with final_message (see ms_amend), or, if NULL,
  * with all its text. The arena (NULL: one over malloc) holds the text during the call. On
@@ -1346,7 +1366,7 @@ MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
 MS_API ms_result ms_stream_end(ms_stream *stream, const ms_envelope *final_message,
                                ms_arena *arena, ms_error *err);
 
-/* Text of a stream, for followers. */
+/* Text of a stream, for readers that follow it. */
 typedef struct ms_stream_text {
     ms_str text;              /* from byte `from` on, in the arena */
     uint64_t next;            /* `from` of the next call */
@@ -1354,8 +1374,8 @@ typedef struct ms_stream_text {
                                  the text so far; empty if that is shorter than `from` */
 } ms_stream_text;
 
-/* Reads the text of a stream from byte `from` on (0: all). From any process that has the
- * store open. MS_E_RANGE: the text is shorter. */
+/* Reads the text of a stream from byte `from` on (0: all). Any process that has the store
+ * open may call it. MS_E_RANGE: the text is shorter. */
 MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
                                 ms_arena *arena, ms_stream_text *out, ms_error *err);
 /* Ends a stream whose writer has died: the text so far becomes the message, which keeps
@@ -1376,8 +1396,8 @@ typedef struct ms_usage {
  * "seconds". Errors as of ms_note; MS_E_RANGE: the duration is negative. */
 MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
                                ms_error *err);
-/* Reads a usage note of any writer; false: it is not one. Members that are absent,
- * negative or not a number are 0; fractions of tokens are dropped. */
+/* Reads a usage note of any writer. False: the record is not a usage note. Members that
+ * are absent, negative or not a number are 0; fractions of tokens are dropped. */
 MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out);
 
 /* ==== [api-mem] the arena store =================================================== */
@@ -1393,7 +1413,7 @@ typedef struct ms_mem_desc {
     bool keep_unset_times;    /* false: a message without time is stamped from clock */
     ms_clock clock;           /* {0}: the system's */
     ms_entropy entropy;       /* {0}: see ms_entropy */
-    bool salvage;             /* attach: keep what is whole, skip what is damaged */
+    bool salvage;             /* attach: keep verified records, skip damaged ones */
 #ifdef MSGSTORE_RING
     bool drop_oldest;         /* a ring, see below; the buffer has twice MS_MEM_MIN */
 #endif
@@ -1402,7 +1422,7 @@ typedef struct ms_mem_desc {
 #endif
 } ms_mem_desc;
 
-#define MS_MEM_MIN 2048
+#define MS_MEM_MIN 2048 /* bytes */
 
 #ifdef MSGSTORE_RING
 /* A ring: a full buffer with drop_oldest drops its oldest messages instead of refusing an
@@ -1414,50 +1434,51 @@ typedef struct ms_mem_desc {
  *     16th of the buffer.
  *   - A message that is older than two thirds of the records is dropped even if these are
  *     its own changes or pieces.
- *   - A message may take a quarter of the buffer (MS_E_TOO_LARGE). MS_E_FULL: a batch
- *     that would not fit an empty buffer; or, where messages must be dropped, a batch
- *     with texts that lie in the store itself. MS_E_NOT_FOUND: the only message had texts
- *     that lie in a message that had to be dropped.
- *   - An append may invalidate what was read before it: pointers to messages, and
- *     cursors, which then return MS_E_CONFLICT. One thread at a time may use the store.
- *   - While an append drops messages, the buffer is no image. A store that must survive a
- *     power loss at that moment belongs into flash. */
+ *   - A message may take at most a quarter of the buffer, else MS_E_TOO_LARGE.
+ *   - MS_E_FULL: a batch that would not fit an empty buffer; or, if messages must be
+ *     dropped, a batch whose texts are views into the store itself. MS_E_NOT_FOUND: a
+ *     single message whose texts are views into a message that had to be dropped.
+ *   - An append may invalidate pointers to messages, and cursors, which then return
+ *     MS_E_CONFLICT. One thread at a time may use the store.
+ *   - While an append drops messages, the buffer is not a valid image. A store that must
+ *     survive a power loss at that moment belongs in flash. */
 #endif
 
-/* Opens an empty store. desc NULL: all defaults. In a buffer, what it held is gone. */
+/* Opens an empty store. desc NULL: all defaults. The earlier content of a buffer is
+ * lost. */
 MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error *err);
 
-/* Opens the store whose image stands at the start of desc->buffer, for reading and
- * appending. Every record is verified, then postings are rebuilt after the image in one
- * scan. MS_E_FOREIGN: no image of ours; MS_E_DAMAGED: err->offset (with salvage
- * the records that are whole are kept, and *damaged counts the others); MS_E_FULL: the
- * buffer has no room for the postings. On failure the image is as before (when salvage
- * had to find its end: up to the last whole record). damaged may be NULL. */
+/* Opens the store whose image is at the start of desc->buffer, for reading and appending.
+ * Verifies every record, then rebuilds the postings after the image in one scan.
+ * MS_E_FOREIGN: not an image of this library. MS_E_DAMAGED: err->offset has the place;
+ * with salvage, verified records are kept, and *damaged (may be NULL) counts the others.
+ * MS_E_FULL: the buffer has no room for the postings. On failure the image is as before
+ * (if salvage had to search for its end: up to the last verified record). */
 MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
                                uint64_t *damaged, ms_error *err);
 
-/* The image of a store in a fixed buffer: its first bytes, contiguous. Valid to copy
- * while nothing is appended. Absent for a store on the heap. */
+/* Returns the image of a store in a fixed buffer: a view of the buffer's first bytes.
+ * Copy it while nothing is appended. Absent for a store on the heap. */
 MS_API ms_str ms_mem_image(const ms_store *store);
 
-/* Bytes of buffer that n messages surely fit into, when the fields of each take up to
- * `field_bytes` in all (location, agent key and everything else), in so many locations
- * and (location, agent) pairs, `keys` of them with an idempotency key. Appended in
- * batches of more than 8, a batch needs 48 bytes more for each of its messages while it
- * is appended. SIZE_MAX: too many to compute. */
+/* Returns the size in bytes of a buffer in which n messages fit. field_bytes: the most
+ * that all fields of one message take, location and agent key included. locations and
+ * agents: how many locations and (location, agent) pairs there are. keys: how many of
+ * the messages have an idempotency key. A batch of more than 8 messages needs 48 bytes
+ * more for each of them during its append. SIZE_MAX: too large. */
 MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t agents,
                           size_t keys);
 
-/* Forgets all messages, keeps the memory for the next ones; sequence numbers start again
- * at 1. Needs the store alone. */
+/* Removes all messages and keeps the memory for the next ones. Sequence numbers start
+ * again at 1. Needs exclusive use of the store. */
 MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
 
 #ifdef MSGSTORE_FLASH
 /* ==== [api-flash] a log in raw flash =================================================
  * An arena store in a buffer, whose appends are written to flash before they are visible:
  * for NOR flash and the flash inside of microcontrollers, without a file system. Sectors
- * are used in turn, so that they wear evenly. What an append returned for survives a
- * power loss at any moment; a batch is whole or absent. Reading takes place in RAM.
+ * are used in turn, so that they wear evenly. Once an append has returned, its messages
+ * survive a power loss at any moment; a batch is complete or absent. Queries read RAM.
  *
  * ms_mem_open with desc.flash opens the store that the flash has, or begins one. It reads
  * all sectors and erases none. The store is a ring. Before a sector is erased its
@@ -1467,18 +1488,19 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
  * ahead of time; otherwise the next append waits for it.
  *
  * The records of a message or a batch take up to a quarter of a sector less 24 bytes (64
- * with units of 32), each filled up to units; all facts up to an eighth (a 16th with
- * units over 8). MS_E_IO: a callback failed, or did not do what it returned for; the
- * message is absent. MS_E_POISONED: the last program of an append failed, so it is
- * unknown whether the message is there; open the store again. ms_redact is
- * MS_E_UNSUPPORTED. */
+ * with units of 32), each padded to a multiple of `unit`. All facts take up to an eighth
+ * (a 16th with units over 8). MS_E_IO: a callback failed, or the flash differs from the
+ * data written; the message is absent. MS_E_POISONED: the last program call of an append
+ * failed, so it is unknown whether the message is stored; open the store again.
+ * ms_redact returns MS_E_UNSUPPORTED. */
 
 /* Set the first seven members, zero the others. It must outlive the store. */
 typedef struct ms_flash {
-    /* Addresses are bytes from the begin of the first sector. false: failure. */
+    /* Addresses are bytes from the start of the first sector. false: failure. */
     bool (*read)(void *ctx, uint32_t at, void *out, uint32_t size);
-    /* Changes bits from 1 to 0; begin and size are multiples of `unit`. Each unit is
-     * programmed at most once between two erasures, but for zeros over all of a head. */
+    /* Changes bits from 1 to 0; address and size are multiples of `unit`. Each unit is
+     * programmed at most once between two erasures; only a complete header may be
+     * programmed again, with zeros. */
     bool (*program)(void *ctx, uint32_t at, const void *data, uint32_t size);
     bool (*erase)(void *ctx, uint32_t sector); /* all bits become 1 */
     void *ctx;
@@ -1489,7 +1511,7 @@ typedef struct ms_flash {
     uint64_t order;           /* sectors begun since the first one: each was erased about
                                  order / sectors times */
     uint32_t sector, at;      /* private from here: the end of the newest frame */
-    bool erased;              /* the next sector is */
+    bool erased;              /* the next sector is erased */
     bool poisoned;
 } ms_flash;
 #endif /* MSGSTORE_FLASH */
@@ -1499,9 +1521,9 @@ typedef struct ms_flash {
  * map of the file; appending runs at memory speed. One process writes and holds a lock
  * (with `shared` several take turns). Any number read beside it, without locks and
  * without writing a byte: read-only media, snapshots and copies that `cp` makes beside a
- * writer work. Such a copy has all that was visible when cp began; if a sync falls
- * between two reads of cp, it may, seldom, report damage after that. [format] describes
- * the bytes. */
+ * writer work. Such a copy has all that was visible when cp began. If a sync falls
+ * between two reads of cp, the copy may, seldom, report damage after that. [format]
+ * describes the bytes. */
 
 #ifndef MSGSTORE_NO_LOG
 
@@ -1520,26 +1542,28 @@ typedef enum ms_sync_mode {
 } ms_sync_mode;
 
 typedef enum ms_log_opening {
-    MS_OPEN_NORMAL,           /* leaves a torn end out; reports damage, and skips it */
+    MS_OPEN_NORMAL,           /* ignores a torn append at the end; reports damage, and
+                                 skips it */
     MS_OPEN_STRICT,           /* either one is MS_E_DAMAGED */
-    MS_OPEN_SALVAGE           /* reads all that is whole, also after a torn end; with
-                                 MS_LOG_READ only */
+    MS_OPEN_SALVAGE           /* reads every verified record, also after a torn append;
+                                 with MS_LOG_READ only */
 } ms_log_opening;
 
 typedef enum ms_log_engine {
     MS_ENGINE_AUTO,           /* MAP for MS_SYNC_NONE on file systems known to keep room
                                  once it is allocated, else WRITE */
-    MS_ENGINE_MAP,            /* stores into a map of allocated room: no system call.
+    MS_ENGINE_MAP,            /* writes into a map of allocated room: no system call.
                                  WRITE on Windows, and on file systems that are not known
-                                 to keep room: a store could end in a signal */
+                                 to keep room: a write could raise a signal */
     MS_ENGINE_WRITE           /* one pwrite an append or batch */
 } ms_log_engine;
 
 typedef enum ms_log_event_kind {
     MS_LOG_DAMAGE,            /* bytes that were written and cannot be read any more */
-    MS_LOG_ZEROED,            /* bytes after the last whole append: given up, now zero */
+    MS_LOG_ZEROED,            /* bytes of a torn append, after the last complete one; they
+                                 are zero now */
     MS_LOG_SYNC_FAILED,       /* the handle is poisoned from here on */
-    MS_LOG_INDEX_DAMAGE       /* of an index record: nothing is lost */
+    MS_LOG_INDEX_DAMAGE       /* an index record is damaged; no message is lost */
 } ms_log_event_kind;
 
 typedef struct ms_log_event {
@@ -1550,8 +1574,8 @@ typedef struct ms_log_event {
     int sys_errno;            /* SYNC_FAILED */
 } ms_log_event;
 
-/* The callback runs inside the call that found the event, perhaps under the store's lock:
- * it must not call the store. */
+/* The callback runs inside the call that found the event, perhaps under the store's lock.
+ * It must not call the store. */
 typedef struct ms_log_events {
     void (*event)(void *ctx, const ms_log_event *event);
     void *ctx;
@@ -1572,25 +1596,25 @@ typedef struct ms_os_stat {
     uint64_t size;            /* bytes */
     uint64_t device, inode;   /* which file it is, under any of its names */
     bool regular;             /* not a folder, pipe or device */
-    bool keeps_room;          /* what was allocated can be written whatever happens */
+    bool keeps_room;          /* a write into allocated room never lacks space */
 } ms_os_stat;
 
 typedef struct ms_os {
     void *ctx;
-    /* Must not block on a pipe, must not be inherited by programs that are started. */
+    /* Must not block on a pipe. Programs that are started must not inherit the file. */
     int (*open)(void *ctx, const char *path, unsigned how, ms_file *file);
     int (*close)(void *ctx, ms_file file);
     int (*stat)(void *ctx, ms_file file, ms_os_stat *out);
-    /* May do less than asked for; *done: how much, 0 at the end of the file. */
+    /* May transfer fewer bytes than `size`; *done: how many, 0 at the end of the file. */
     int (*read)(void *ctx, ms_file file, uint64_t offset, void *to, size_t size,
                 size_t *done);
     int (*write)(void *ctx, ms_file file, uint64_t offset, const void *from, size_t size,
                  size_t *done);
-    /* Makes room, the file grows to offset + size; EOPNOTSUPP: cannot. */
+    /* Allocates room; the file grows to offset + size. EOPNOTSUPP: not possible here. */
     int (*allocate)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
     int (*sync)(void *ctx, ms_file file);
-    /* The writer's lock, held until unlock or close; EAGAIN: another process has it.
-     * ENOLCK: cannot. */
+    /* Takes the writer's lock, held until unlock or close. EAGAIN: another process has
+     * it; ENOLCK: not possible here. */
     int (*lock)(void *ctx, ms_file file);
     int (*unlock)(void *ctx, ms_file file);
     /* offset is a multiple of 64 KiB. The map may reach beyond the end of the file, which
@@ -1598,13 +1622,13 @@ typedef struct ms_os {
     int (*map)(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
                void **out);
     int (*unmap)(void *ctx, void *map, size_t size);
-    int (*rename)(void *ctx, const char *from, const char *to); /* replaces */
+    int (*rename)(void *ctx, const char *from, const char *to); /* replaces `to` */
     int (*remove)(void *ctx, const char *path);
-    int (*sync_folder)(void *ctx, const char *path); /* the folder that path lies in */
+    int (*sync_folder)(void *ctx, const char *path); /* the folder that has `path` */
     uint64_t (*boot)(void *ctx);    /* the same until the machine restarts; 0: unknown */
     uint64_t (*micros)(void *ctx);  /* a clock that only goes forward */
     void (*sleep)(void *ctx, uint64_t micros);
-    uint64_t (*process)(void *ctx); /* the process's number */
+    uint64_t (*process)(void *ctx); /* the process id */
     bool exact_maps;          /* maps cannot reach beyond the end of the file */
     /* Gives the file `path` the access rights of the file `like`: permissions, owner and
      * group. NULL: nothing to do. */
@@ -1614,7 +1638,7 @@ typedef struct ms_os {
     int (*read_ahead)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
 } ms_os;
 
-/* Those of the system. Copy the struct to replace some of them. */
+/* Returns the operations of the system. Copy the struct to replace some of them. */
 MS_API const ms_os *ms_os_default(void);
 
 typedef struct ms_log_desc {
@@ -1626,23 +1650,24 @@ typedef struct ms_log_desc {
     size_t sync_bytes;        /* EVERY; 0: 1 MiB */
     uint32_t sync_ms;         /* EVERY; 0: 1000 */
     uint32_t lock_wait_ms;    /* how long to wait for another writer; 0: not at all */
-    size_t segment_size;      /* bytes between index records; 0: 8 MiB; at least 4096 */
+    size_t segment_size;      /* bytes between index records; 0: 8 MiB; from
+                                 MS_LOG_SEGMENT_MIN to 1 GiB */
     size_t max_message;       /* limit on one record in bytes; 0: 256 MiB */
     bool keep_unset_times;    /* false: a message without time is stamped from clock */
-    bool keep_torn;           /* writing: bytes that the first append after a crash zeroes
-                                 are kept in the file PATH.torn, at the same offsets,
-                                 after a copy of the superblock. MS_OPEN_SALVAGE reads
-                                 from it what is whole. An append fails while that file
-                                 cannot be written, and zeroes nothing */
-    bool ticked;              /* ms_tick will be called: appends leave it index portions,
-                                 room ahead and due syncs (not those of EACH) */
+    bool keep_torn;           /* writing: the first append after a crash copies the bytes
+                                 that it zeroes to the file PATH.torn, at the same
+                                 offsets, after a copy of the superblock.
+                                 MS_OPEN_SALVAGE reads verified records from it. While
+                                 that file cannot be written, appends fail and zero
+                                 nothing */
+    bool ticked;              /* the caller calls ms_tick: appends leave to it index
+                                 portions, room ahead and due syncs (not those of EACH) */
     bool shared;              /* writing: several processes write at once. Each append or
-                                 batch takes the lock, and first takes in what the others
-                                 have appended. It waits at most lock_wait_ms (0: 1000),
-                                 then returns MS_E_BUSY, with nothing appended.
-                                 MS_E_CONFLICT: a compaction puts a new file in its
-                                 place, open it anew. MS_E_UNSUPPORTED at opening:
-                                 os->boot returns 0 */
+                                 batch takes the lock, and first reads the appends of the
+                                 others. It waits at most lock_wait_ms (0: 1000), then
+                                 returns MS_E_BUSY, with nothing appended. MS_E_CONFLICT:
+                                 a compaction has replaced the file; open it again.
+                                 MS_E_UNSUPPORTED at opening: os->boot returns 0 */
     ms_clock clock;           /* {0}: the system's */
     ms_entropy entropy;       /* {0}: see ms_entropy */
     ms_alloc alloc;           /* {0}: malloc */
@@ -1652,11 +1677,11 @@ typedef struct ms_log_desc {
 
 #define MS_LOG_SEGMENT_MIN 1024
 
-/* Opens a log. MS_E_NOT_FOUND: nothing there (READ, WRITE); MS_E_CONFLICT: something
- * there (NEW); MS_E_BUSY: another writer has it, with its process number in the text;
- * MS_E_FOREIGN: not a log, or of a newer version: the file is not touched; MS_E_DAMAGED:
- * see ms_log_opening; MS_E_IO: the system refused, err->sys_errno has the reason.
- * A file of size 0 counts as missing, and so do the parts of a superblock that an
+/* Opens a log. MS_E_NOT_FOUND: the file is missing (READ, WRITE); MS_E_CONFLICT: it
+ * exists (NEW); MS_E_BUSY: another process writes to it, its id is in the message;
+ * MS_E_FOREIGN: not a log, or of a newer version: the file is not changed; MS_E_DAMAGED:
+ * see ms_log_opening; MS_E_IO: a system call failed, see err->sys_errno.
+ * A file of size 0 counts as missing, and so does an incomplete superblock, which an
  * interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED). MS_LOG_READ opens such a
  * file as empty. */
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);
@@ -1670,16 +1695,17 @@ typedef struct ms_log_info {
     uint64_t durable_seq;     /* the last message below it */
     uint64_t segments;        /* with an index record */
     uint64_t summaries;       /* of 32 segments each */
-    uint64_t damaged;         /* ranges of damage met since the store was opened, */
+    uint64_t damaged;         /* damaged ranges found since the store was opened, */
     uint64_t damaged_bytes;   /* and their bytes */
-    uint64_t zeroed_bytes;    /* bytes after a torn end, zeroed at the first append */
-    uint64_t lost_end;        /* not 0: the file was visible up to here, and truncated */
+    uint64_t zeroed_bytes;    /* bytes of a torn append, zeroed before the first append */
+    uint64_t lost_end;        /* not 0: the file had visible bytes up to here, and is
+                                 shorter now */
     uint64_t memory;          /* bytes that the handle has allocated */
     uint64_t pid;             /* of the last writer; a hint */
     ms_log_engine engine;     /* in use; AUTO for a reader */
     bool poisoned;
-    bool replaced;            /* the path names another file now, as after a rewrite by
-                                 any process, or none: a reader has to open it again */
+    bool replaced;            /* the path names another file now (as after a rewrite by
+                                 any process) or no file: a reader has to open it again */
 } ms_log_info;
 
 MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err);
@@ -1687,43 +1713,43 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err);
 /* The findings of a walk over a whole file. */
 typedef struct ms_log_report {
     uint64_t bytes;           /* walked */
-    uint64_t messages;        /* whole */
+    uint64_t messages;        /* verified */
     uint64_t index_records, other_records;
     uint64_t damaged;         /* ranges that cannot be read, */
     uint64_t damaged_bytes;   /* and their bytes */
     uint64_t index_damaged;   /* index records that are damaged or do not fit */
-    uint64_t torn_bytes;      /* after the last whole append, not zeroed yet */
+    uint64_t torn_bytes;      /* after the last complete append, not zeroed yet */
     uint64_t last_seq;
-    uint64_t end;             /* where the last whole append ends */
+    uint64_t end;             /* where the last complete append ends */
 } ms_log_report;
 
 /* Reads every byte of a log, index records included, without writing. desc needs path,
- * and may have os, alloc and events, which report each range. MS_OK: all is whole (a torn
- * end is not damage); MS_E_DAMAGED: see report and err. Beside a writer it reads what was
- * visible when it began. */
+ * and may have os, alloc and events, which report each range. MS_OK: no damage (a torn
+ * append at the end is not damage); MS_E_DAMAGED: see report and err. Beside a writer it
+ * reads the bytes that were visible when it began. */
 MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
                                ms_error *err);
 
-/* Copies what keep names (NULL: all) from an open store into a new log at to->path:
- * compaction, retention, repair (source opened for salvage), export of an arena store.
- * Sequence numbers, times and keys stay. With keep->dry_run nothing is written, and `to`
- * may be NULL.
- *   - The copy is written to PATH.compacting, verified, synced, and renamed: at every
- *     moment the path has the old file or the whole new one. A PATH.compacting of a
+/* Copies the messages that keep selects (NULL: all) from an open store into a new log at
+ * to->path: compaction, retention, repair (source opened for salvage), export of an arena
+ * store. Sequence numbers, times and keys stay. With keep->dry_run nothing is written,
+ * and `to` may be NULL.
+ *   - The copy is written to PATH.compacting, verified, synced, and renamed. At every
+ *     moment the path has the old file or the complete new one. A PATH.compacting of a
  *     killed rewrite is removed.
  *   - A log at the path is replaced only with `replace`. The new file has its
- *     permissions, owner and group (MS_E_IO where that is impossible). Readers of the
- *     old one finish on it; see ms_log_info.replaced. It is synced first, since a power
- *     loss can bring it back until the new name is durable.
+ *     permissions, owner and group (MS_E_IO where that is impossible). Readers of the old
+ *     file may go on reading it; see ms_log_info.replaced. The old file is synced first,
+ *     since a power loss can bring it back until the new name is durable.
  *   - The log that is replaced refuses appends from the beginning of the copy on
- *     (MS_E_CONFLICT: close it, open the file anew), unless the rewrite fails.
+ *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
  * is in place. MS_E_BUSY: another process writes to the file to be replaced.
  * MS_E_FOREIGN: the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
- * failed. Either the old file stays, or the new one is in place, and a power loss can
- * bring the old one back; then a source that is replaced is poisoned. A poisoned source
- * is replaced as it is. Windows replaces no file that is open, so `replace` fails there
- * with MS_E_IO: write to another path, close, and rename. */
+ * failed. Either the old file stays; or the new one is in place, a power loss can bring
+ * the old one back, and the replaced source is poisoned. A poisoned source may be
+ * replaced. Windows cannot replace an open file, so `replace` fails there with MS_E_IO:
+ * write to another path, close, and rename. */
 MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
                                 const ms_keep *keep, ms_copy_report *report,
                                 ms_error *err);
@@ -1751,23 +1777,24 @@ typedef struct ms_rewrite {
     struct ms__rewriting *state; /* private; NULL: not begun */
 } ms_rewrite;
 
-/* The first call makes the new file. Copies what the source has now, for about budget_us
- * microseconds (0: without a limit). The call that comes to the end syncs and verifies
- * the copy, as long as the disk takes, and sets *more to false. Another call does the
- * same for what was appended since. MS_E_CONFLICT: a message was redacted meanwhile; end
- * the rewrite and begin again. After any error end it. */
+/* Copies the present messages of the source for about budget_us microseconds (0: without
+ * a limit). The first call creates the new file. The call that reaches the end verifies
+ * and syncs the copy, as long as the disk takes, and sets *more to false. A further call
+ * does the same for messages appended since. MS_E_CONFLICT: a message was redacted
+ * meanwhile; end the rewrite and begin again. After any error end it. */
 MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *more,
                                 ms_error *err);
 
-/* Ends: the source refuses appends, what was appended since the last run is copied, and
- * the new file gets the path. *fresh: the new log, open with the options of `to`; the
- * source has to be closed. fresh NULL: the rewrite is given up. It waits for the disk
- * only where each append does (MS_SYNC_EACH), while another thread syncs the source, and
- * for the folder where the source has damage, had a failed sync, or is another log. What
- * was not durable in the source becomes so with the next sync, which syncs the
- * folder, too. MS_E_BUSY: a run is missing, or the source was synced after it; the
- * rewrite goes on. MS_E_DAMAGED: *fresh is open, see ms_log_rewrite. After other errors
- * *fresh is NULL, and the source goes on as before. */
+/* Ends a rewrite: the source refuses appends, messages appended since the last run are
+ * copied, and the new file is renamed to the path. *fresh: the new log, open with the
+ * options of `to`; the source has to be closed. fresh NULL: abandons the rewrite.
+ * The call waits for the disk where each append does (MS_SYNC_EACH), and while another
+ * thread syncs the source. It waits for the sync of the folder if the source has damage,
+ * had a failed sync, or is another log. Messages that were not durable in the source
+ * become durable with the next sync, which syncs the folder, too. MS_E_BUSY: a run is
+ * missing, or the source was synced after it; the rewrite goes on. MS_E_DAMAGED: *fresh
+ * is open, see ms_log_rewrite. After other errors *fresh is NULL, and the source goes on
+ * as before. */
 MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error *err);
 
 #endif /* MSGSTORE_NO_LOG */
@@ -1791,24 +1818,24 @@ MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error 
  *   - Changes in a store show in the union. A query with raw goes from store to store;
  *     numbers inside a content (what a HIDE hides) are those of its store. Of facts about
  *     one location, those of the last store win.
- *   - A listing adds the stores up; its arena holds the listings of all of them. Newest
+ *   - A listing adds up the stores; its arena holds the listings of all of them. Newest
  *     activity is the largest last_time_ns; names without a time come last.
- *   - ms_wait returns the newest number of the last store that has
- *     messages; to notice every append, wait for the stores themselves.
- *   - A cursor sees all stores as of its opening. It opens a store when it reaches it;
- *     errors of a store come out then. Changes (not messages) that a store of your own
- *     takes meanwhile may show.
+ *   - ms_wait returns the newest number of the last store that has messages. To notice
+ *     every append, wait for the stores themselves.
+ *   - A cursor sees all stores as of its opening. It reports errors of a store when it
+ *     reaches the store. Changes (not messages) made meanwhile in a store of your own may
+ *     be visible.
  *   - A message is valid until the cursor moves; ms_get_by_seq needs an arena. A cursor
- *     must be closed, and not be copied. It takes about 4.3 KB and 16 bytes for each
- *     store from alloc. A window that is not counted from where reading starts takes as
- *     much as order by time.
+ *     must be closed, and not be copied. It allocates about 4.3 KB and 16 bytes for each
+ *     store from alloc. A limit counted from the other end of the order takes as much
+ *     memory as order by time.
  *
  * Any thread may use a union as far as its stores allow it. They must outlive the union,
  * which does not own them. */
 
-/* At most so many stores. */
+/* The most stores of a union. */
 #define MS_UNION_MAX 8192
-/* Of a number of a union: the index of its store, and the number in that store. */
+/* Of a sequence number of a union: the index of its store, and the number there. */
 #define MS_UNION_STORE(seq) ((size_t)((uint64_t)(seq) >> 40))
 #define MS_UNION_SEQ(seq) ((uint64_t)(seq) & (((uint64_t)1 << 40) - 1))
 
@@ -1818,10 +1845,10 @@ typedef struct ms_union_desc {
     ms_alloc alloc;           /* {0}: malloc */
 } ms_union_desc;
 
-/* MS_E_CLOSED, MS_E_ARGUMENT: a store is closed, NULL, or there twice, err->path names it
- * ("stores[2]"); MS_E_UNSUPPORTED: it is a union itself; MS_E_RANGE: too many stores.
- * Calls on a union that reach a store with a number of 2^40 or more, such as a copy of a
- * union, return MS_E_RANGE. */
+/* Opens a union. MS_E_CLOSED, MS_E_ARGUMENT: a store is closed, NULL, or listed twice;
+ * err->path names it ("stores[2]"). MS_E_UNSUPPORTED: a store is a union itself.
+ * MS_E_RANGE: too many stores. Later calls return MS_E_RANGE when they reach a store with
+ * a number of 2^40 or more, such as a copy of a union. */
 MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
                                ms_error *err);
 
@@ -1829,22 +1856,24 @@ MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
 
 /* Messages that the agent adds while it runs. */
 typedef enum ms_runtime {
-    MS_RUNTIME_IGNORE,        /* option A of the guide: ms_memory_add does nothing */
-    MS_RUNTIME_STORE,         /* they are written through to the store */
-    MS_RUNTIME_MERGE          /* they go to `runtime`; each block of a history shows the
-                                 store's messages, then those */
+    MS_RUNTIME_IGNORE,        /* ms_memory_add does nothing (option A of the framework's
+                                 guide) */
+    MS_RUNTIME_STORE,         /* they are appended to `store` */
+    MS_RUNTIME_MERGE          /* they are appended to `runtime`; each block of a history
+                                 has the messages of `store`, then those */
 } ms_runtime;
 
 typedef enum ms_scope_kind {
     MS_SCOPE_ALL,             /* no scoping */
-    MS_SCOPE_ORCHESTRATOR,    /* the last `turns` messages of the conversation, whatever
-                                 conversation_limit is */
+    MS_SCOPE_ORCHESTRATOR,    /* the last `turns` messages of the conversation;
+                                 conversation_limit is ignored */
     MS_SCOPE_MANAGER,         /* synthesis messages of the previous phase */
     MS_SCOPE_WORKER,          /* task, action, observation, error of the agent after its
                                  own last task (the task itself is left out), and global
                                  observations after it; no task: nothing */
     MS_SCOPE_SINCE_TASK       /* everything, but own traces, team and global only from the
-                                 agent's own last task on (included); no task: all */
+                                 agent's own last task on (included); no task: all of
+                                 them */
 } ms_scope_kind;
 
 /* "After a task" means with a larger number, also by time. */
@@ -1858,26 +1887,26 @@ typedef struct ms_scope {
     int64_t previous_phase;
 } ms_scope;
 
-/* A store as one agent reads it. An open struct: init, then set members. It must outlive
- * its cursors. Functions that take a memory without a store, a location or an agent key
- * return MS_E_ARGUMENT. */
+/* One agent's reading of a store. An open struct: call ms_memory_init, then set members.
+ * It must outlive its cursors. Functions that take a memory return MS_E_ARGUMENT if it
+ * has no store, location or agent key. */
 typedef struct ms_memory {
     ms_store *store;
     ms_str location;
     ms_str agent_key;
-    const ms_str *subordinates;   /* with any, there is a team block */
+    const ms_str *subordinates;   /* agents of the team block; none: no team block */
     size_t n_subordinates;
     bool timeline;            /* one history in order of sequence instead of blocks */
     bool keep_duplicates;     /* a message that belongs to two blocks appears in both */
     bool by_time;             /* order inside blocks by time; needs `arena` */
     bool untimed_first;       /* see ms_query */
     bool no_conversation;     /* leave the conversation block out */
-    bool team_by_agent;       /* team block: agent after agent, in list order, a repeated
-                                 one repeated; team_limit then counts for each */
+    bool team_by_agent;       /* team block: agent after agent, in list order; one listed
+                                 twice appears twice. team_limit then counts for each */
     ms_type_set agent_types;  /* of the own block; 0: MS_TYPES_AGENT */
-    size_t conversation_limit, agent_limit, team_limit, global_limit; /* newest n of what
-                                 the scope lets through; 0: all */
-    size_t limit;             /* timeline: the same of the whole */
+    size_t conversation_limit, agent_limit, team_limit, global_limit; /* newest n of each
+                                 block, within the scope; 0: all */
+    size_t limit;             /* timeline: newest n of all; 0: all */
     ms_scope scope;
     ms_arena *arena;          /* see ms_query; also for team_by_agent with team_limit */
     ms_runtime runtime_mode;
@@ -1898,18 +1927,19 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
 MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
                                uint64_t *seq, ms_error *err);
 
-/* ---- Shared memory: agents of a process that talk through one arena store. The location
- * is the namespace. A worker reads conversation, own stream, broadcasts; a manager (one
- * with subordinates) own stream, team agent after agent, broadcasts. ms_memory_add writes
- * to the own stream, whatever the type; but everybody reads user, assistant,
- * global_observation and synthesis messages, of any author. */
+/* ---- Shared memory: agents of a process that communicate through one arena store. The
+ * location is the namespace. A worker reads the conversation, its own messages, and
+ * broadcasts. A manager (an agent with subordinates) reads its own messages, its team
+ * agent after agent, and broadcasts. ms_memory_add stores any type under the agent's own
+ * key; but every agent reads user, assistant, global_observation and synthesis messages
+ * of any author. */
 MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
                                        ms_str name_space, ms_str agent_key,
                                        const ms_str *subordinates, size_t n_subordinates,
                                        ms_error *err);
-/* Sends a message to everybody: a global_observation, a synthesis, or a turn of the
+/* Appends a message for every agent: a global_observation, a synthesis, or a turn of the
  * conversation (user_message, assistant_message). It is stored without agent key;
- * from_worker of an observation is the agent's key unless set. */
+ * from_worker of a global_observation is the agent's key unless set. */
 MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope *m,
                                      uint64_t *seq, ms_error *err);
 
@@ -1932,7 +1962,7 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
  * such as \u00e9. An escape is one character: the n of \n is no letter n. A match lies in
  * one field. */
 
-/* The fields that people read, by bits: what a search looks into by default. */
+/* The fields that people read, by bits: the default of a search. */
 #define MS_FIND_TEXT                                                               \
     ((uint32_t)1 << MS_F_CONTENT | (uint32_t)1 << MS_F_TOOL |                      \
      (uint32_t)1 << MS_F_ARGS | (uint32_t)1 << MS_F_TASK |                         \
@@ -1941,8 +1971,8 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
 #define MS_FIND_ALL (((uint32_t)1 << MS_FIELD_COUNT) - 2)
 
 typedef struct ms_find_query {
-    ms_query query;           /* which messages; limit: how many are searched; reverse is
-                                 set from oldest_first */
+    ms_query query;           /* selects the messages; limit: how many are searched;
+                                 reverse is set from oldest_first */
     bool oldest_first;        /* else newest first */
     ms_str text;              /* valid UTF-8, not empty; must outlive the finder */
     bool exact_case;          /* else ASCII letters match in both cases */
@@ -1971,9 +2001,10 @@ typedef struct ms__needle {
 /* A running search: an open struct, no need to initialise. The rules of ms_cursor about
  * threads and copies apply. */
 typedef struct ms_finder {
-    const ms_msg *msg;        /* private: of the last match, which other matches may */
-    ms_field field;           /* follow from here on; NULL: the next message is due */
-    size_t from;
+    const ms_msg *msg;        /* private: of the last match; NULL: the next message is
+                                 searched next */
+    ms_field field;           /* the search goes on in this field, */
+    size_t from;              /* from this byte on */
     uint32_t fields;
     bool every;
     ms__needle needle;
@@ -1987,11 +2018,11 @@ MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
                               ms_finder *finder, ms_error *err);
 
 /* Moves to the next match. Matches of one message come in order of field numbers, then of
- * bytes, and do not overlap. False at the end or after an error, see ms_find_close. */
+ * bytes, and do not overlap. False at the end or on an error, see ms_find_close. */
 MS_API bool ms_find_next(ms_finder *finder, ms_found *found);
 
 /* Ends a search and returns its result, as ms_cursor_close does. A closed or zeroed
- * finder is fine. */
+ * finder is allowed. */
 MS_API ms_result ms_find_close(ms_finder *finder, ms_error *err);
 
 /* Returns the part of a text around a match: at most `around` code points on each side. A
@@ -2015,32 +2046,33 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
  *   gemini         {"role": "user" or "model", "parts": [...]}
  *   pydantic-ai    {"kind": "request" or "response", "parts": [...]}
  *
- * Read and written in one format, a message is equal as JSON: members that no field
- * stands for are kept beside it, see ms_member. In another format it keeps what that has
- * a member for; a writer counts the rest (ms_left_out). framework has a member for
- * everything. See [dialect] for what each type becomes, and for the exceptions. A list of
- * messages that a provider accepts comes from [api-project]. */
+ * A message that is read and written in one format is equal as JSON: members without a
+ * field are kept with it, see ms_member. Another format keeps the fields for which it has
+ * a member; a writer counts the others (ms_left_out). framework has a member for
+ * everything. [dialect] lists what each type becomes, and the exceptions. [api-project]
+ * makes lists of messages that providers accept. */
 
 typedef struct ms_dialect {
     const char *name;
     const char *list;         /* member of a request body that holds the messages; NULL:
                                  "messages" */
-    const char *system;       /* and the one with the system text; NULL: none */
-    bool system_parts;        /* which is {"parts": [{"text": s}]}, not a string */
+    const char *system;       /* the member with the system text; NULL: none */
+    bool system_parts;        /* it is {"parts": [{"text": s}]}, not a string */
 } ms_dialect;
 
-/* Finds a member of `extra`, else one that the message's source has and no field stands
- * for; writers take them in the same order. *value is its JSON text. */
+/* Finds a member of `extra`; if absent, one that the message had in its source format and
+ * that has no field. Writers use the same order. *value is its JSON text. */
 MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value);
 
-MS_API const ms_dialect *ms_dialect_find(ms_str name);     /* NULL: no such */
+MS_API const ms_dialect *ms_dialect_find(ms_str name);     /* NULL: unknown */
 MS_API const ms_dialect *ms_dialect_at(size_t index);      /* NULL after the last */
 
 typedef struct ms_read_opts {
     bool lenient;             /* unknown words become OTHER; members of a wrong kind stay
                                  as they are; required fields may be missing where a
-                                 neutral value exists; in chat formats a message of no
-                                 known form is kept whole. Else all of these are errors */
+                                 neutral value exists; in chat formats a message of an
+                                 unknown form is kept as it is. Else all of these are
+                                 errors */
     bool repair;              /* bad UTF-8 becomes U+FFFD; else an error */
 } ms_read_opts;
 
@@ -2061,8 +2093,8 @@ MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err);
 
-/* Fields that a format had no place for: how many messages lost each (SOURCE: members
- * that no field stands for), or their time. */
+/* Fields for which the written format has no member: the number of messages that lost
+ * each (SOURCE: members without a field), or lost their time. */
 typedef struct ms_left_out {
     uint64_t fields[MS_FIELD_COUNT];
     uint64_t times;
@@ -2077,7 +2109,7 @@ typedef struct ms_writer {
     bool array, with_location;
     uint32_t covered;         /* fields, by number */
     const char *word;         /* of the shape that is being written */
-    const struct ms__hole *hole; /* the one at hand */
+    const struct ms__hole *hole; /* the one that is being filled */
     struct ms__call *calls;   /* open calls of agents; an stb_ds array */
     ms_envelope *held;        /* messages that may still be joined, with copies of */
     struct ms__held_text *held_text; /* their fields; stb_ds arrays */
@@ -2093,12 +2125,13 @@ typedef struct ms_writer_opts {
                                  agent_key, or what the format has for it */
 } ms_writer_opts;
 
-/* The arena holds what must be remembered between messages (ids of open calls, messages
- * that others may be joined to). */
+/* Prepares a writer. The arena holds its state between messages: ids of open calls, and
+ * messages to which others may be joined. It must outlive the writer. */
 MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
                            const ms_writer_opts *opts, ms_arena *arena,
                            ms_write_fn write, void *ctx);
-/* JOINED messages go on the one before. MS_E_TYPE: the dialect has no form for it. */
+/* Writes a message. A JOINED one becomes part of the one before. MS_E_TYPE: the dialect
+ * has no form for its type. */
 MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err);
 /* Must be called to end the last message, and the array. Without `array` more messages
  * may follow; they begin a new line and are not joined to the last one. */
@@ -2115,15 +2148,15 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err);
  *
  * The key in the hint finds the full text (see ms_session_lookup); without a key the hint
  * has the number of characters that are left out. Characters are code points, as in the
- * origin of the format; what is not UTF-8 counts as the U+FFFD that would stand for it.
+ * origin of the format; bytes that are not UTF-8 count as the U+FFFD that replaces them.
  * All functions are pure: any thread. */
 
 typedef struct ms_shorten_opts {
-    size_t keep;              /* characters at each end; 0: 200. Shorter texts than twice
-                                 that are left alone */
-    bool as_origin;           /* as the format's origin: also where nothing is gained,
-                                 also what was shortened before, and between any two
-                                 code points */
+    size_t keep;              /* characters at each end; 0: 200. Texts shorter than twice
+                                 that stay as they are */
+    bool as_origin;           /* as the format's origin does: also if no bytes are saved,
+                                 also if shortened before, and between any two code
+                                 points */
 } ms_shorten_opts;
 
 /* Shortens a message's content, if that is text or a JSON string (which becomes text) and
@@ -2135,7 +2168,7 @@ typedef struct ms_shorten_opts {
 MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
                                     ms_str key, ms_arena *arena, ms_error *err);
 
-/* The bytes that a key takes: "session-<session id>-msg-<seq>". */
+/* The most bytes of a key: "session-<session id>-msg-<seq>". */
 #define MS_ENTITY_KEY_MAX (MS_KEY_MAX + 33)
 
 /* ==== [api-project] a history that no provider refuses ===============================
@@ -2183,27 +2216,28 @@ typedef enum ms_shape {       /* how messages, requests and answers are written 
 /* The rules of a provider. Copy one and change it for a server of your own. The strings
  * in it must live as long as what uses it. */
 typedef struct ms_profile {
-    const char *name;         /* thinking goes back only to a provider of this name */
+    const char *name;         /* thinking is sent back only to a provider of this name */
     ms_shape shape;
     ms_system_place system;
     ms_call_ids ids;
     size_t id_min, id_max;    /* bytes of a call id; 0: no bound. id_min: 24 at most */
     size_t name_max;          /* bytes of a tool name, of [a-zA-Z0-9_-] */
-    bool start_user;          /* what is first but for system text is the user's */
-    bool trim;                /* assistant text does not end in white space */
-    const char *images;       /* media types of pictures it takes, a blank between them;
+    bool start_user;          /* the first message after system text must be a user's */
+    bool trim;                /* assistant text must not end in white space */
+    const char *images;       /* media types of pictures it takes, separated by spaces;
                                  NULL: no pictures */
-    bool image_urls;          /* and pictures by URL */
-    const char *start_text;   /* stands in where a user's message must be first */
-    const char *no_result;    /* result of a call that was never answered */
-    const char *error_text;   /* stands before the result of a call that failed, where the
-                                 format has no word for that; NULL: it has one */
+    bool image_urls;          /* it also takes pictures by URL */
+    const char *start_text;   /* the user's message that is inserted where one must be
+                                 first */
+    const char *no_result;    /* the result of a call that was never answered */
+    const char *error_text;   /* put before the result of a call that failed, if the
+                                 format cannot mark it as failed; NULL: it can */
     const char *bridge_text;  /* assistant text between results and a user's message, as
-                                 Mistral asks for; NULL: none */
+                                 Mistral requires it; NULL: none */
 } ms_profile;
 
 /* "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai", "ollama". */
-MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: no such */
+MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: unknown */
 MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the last */
 
 /* The size of a text in the unit of the budget: tokens, bytes, or any other. Made-up
@@ -2214,29 +2248,30 @@ typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 MS_API size_t ms_count_tokens(void *ctx, ms_value text);
 
 typedef struct ms_project_opts {
-    ms_str agent_key;         /* of the reader: what other agents did becomes user text;
-                                 absent: all is the reader's own */
-    ms_str system;            /* a system prompt before what the history has */
-    ms_str model;             /* whom `thinking` is for; absent: any model */
-    bool thinking;            /* signed thinking of the running turn goes back to its
-                                 signer, unaltered; for requests that have thinking on */
-    size_t newest;            /* the window: at most so many messages, 0: all. A turn is
-                                 never split: the newest one is there whole */
+    ms_str agent_key;         /* of the reading agent: messages of other agents become
+                                 user text; absent: all messages are its own */
+    ms_str system;            /* a system prompt before that of the history */
+    ms_str model;             /* the model of the request; absent: any. Thinking of
+                                 other models is left out */
+    bool thinking;            /* sends signed thinking of the running turn back to its
+                                 signer, unaltered; for requests with thinking on */
+    size_t newest;            /* the window: at most so many messages, 0: all. Turns are
+                                 never split; the newest turn is always complete */
     size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
                                  when the newest turn alone takes more */
     size_t step;              /* the window's start moves by so many messages (with a
-                                 budget: tokens) at a time, so that what is sent begins
-                                 the same for a while; 0: by one */
+                                 budget: tokens) at a time, so that successive requests
+                                 begin with the same bytes; 0: by one */
     ms_count_fn count;        /* NULL: ms_count_tokens, 4 for each message, 1,000 for a
                                  picture. Your own gets a list with pictures as JSON */
     void *count_ctx;
-    bool stable;              /* messages stay until ms_project returns, whatever `next`
-                                 is called for (an arena store, a log): none is copied */
-    bool shorten;             /* assistant text as ms_shorten_message makes it, by */
+    bool stable;              /* messages of `next` stay valid until ms_project returns
+                                 (an arena store, a log): none is copied */
+    bool shorten;             /* shortens assistant text as ms_shorten_message does */
     ms_shorten_opts shorten_opts;
-    size_t fresh;             /* results of all but the newest so many turns (the user's
-                                 count, too) are shortened, moving on by `fresh_step`
-                                 turns at a time; 0: never */
+    size_t fresh;             /* results are shortened in all turns but so many of the
+                                 newest (a user's turn counts). The limit moves by
+                                 `fresh_step` turns at a time; 0: never shortened */
     size_t fresh_step;        /* 0: fresh */
     /* Writes the key of a shortened message to out; returns its length. NULL: no keys. */
     size_t (*key)(void *ctx, const ms_envelope *m, char out[MS_ENTITY_KEY_MAX]);
@@ -2248,10 +2283,10 @@ typedef struct ms_request_desc {
     const ms_profile *profile;
     ms_project_opts opts;
     /* Where the messages come from, one of: */
-    ms_store *store;           /* everything of the location, in order */
+    ms_store *store;           /* all messages of the location, in order */
     ms_str location;
-    const ms_memory *memory;   /* what its agent reads, as a timeline; opts.agent_key is
-                                  that of the agent unless set */
+    const ms_memory *memory;   /* the history of its agent, as a timeline; opts.agent_key
+                                  is that of the agent unless set */
     ms_cursor *cursor;         /* yours to open and close */
     ms_next_fn next;           /* returns NULL after the last */
     void *next_ctx;
@@ -2266,45 +2301,46 @@ typedef struct ms_request_desc {
                                   report->system is absent */
 } ms_request_desc;
 
-/* The work of a projection. Counts are of messages of the history; those
- * with a star count what was written. */
+/* The counts of a projection: messages of the history, or where marked with a star,
+ * written items. */
 typedef struct ms_project_report {
     ms_str system;            /* MS_SYSTEM_APART: the system text of the request, in the
                                  arena; absent: no system text */
-    uint64_t read;            /* messages given */
+    uint64_t read;            /* all messages read */
     uint64_t left_out;        /* before the window */
-    uint64_t dropped;         /* never sent, empty, doubled, or results without a call */
+    uint64_t dropped;         /* of types never sent, empty, duplicate, or results without
+                                 a call */
     uint64_t orphans;         /* of these: results whose call is not there */
     uint64_t duplicates;      /* of these: further results of one call */
-    uint64_t wrapped;         /* written in another form: context, observation, another
-                                 agent's work, arguments and results that are not what
-                                 the provider wants, parts that are left out */
+    uint64_t wrapped;         /* written in another form: context, observations, another
+                                 agent's work, arguments and results of a form that the
+                                 provider refuses, lists with parts left out */
     uint64_t renamed;         /* call ids and tool names changed */
     uint64_t shortened;
     uint64_t synthesised;     /* * results made up for calls without one */
-    uint64_t merged;          /* * texts that went on the message before */
+    uint64_t merged;          /* * texts added to the message before */
     uint64_t started;         /* * 1: start_text was put first */
-    uint64_t bridged;         /* * times that bridge_text was put between */
-    uint64_t thinking_missing;/* * turns of the running loop whose thinking the provider
-                                 asks for, and that is not there, was edited, or is of
-                                 another model: switch thinking off for this request */
+    uint64_t bridged;         /* * times that bridge_text was inserted */
+    uint64_t thinking_missing;/* * turns of the running loop without the thinking that
+                                 the provider requires: it is absent, was edited, or is
+                                 of another model. Switch thinking off for this request */
     uint64_t cost;            /* of the window, in units of the budget */
-    uint64_t newest_turn;     /* and of its newest turn alone, with the system text */
+    uint64_t newest_turn;     /* cost of its newest turn alone, with the system text */
     uint64_t first_seq;       /* of the first message in the window; 0: none */
 } ms_project_report;
 
-/* Reads all messages, then writes an array of messages. report may be NULL; it is set on
- * MS_E_TOO_LARGE, too. MS_E_DAMAGED: messages of the store or the memory were skipped
- * (see ms_cursor_close; that of your own cursor reports its trouble). Nothing was
- * written then. After any other failure what was given to `write` is not whole. */
+/* Reads all messages, then writes an array of messages. report may be NULL; it is also
+ * set on MS_E_TOO_LARGE. MS_E_DAMAGED: messages of the store or the memory were skipped,
+ * and nothing was written (for a cursor of your own, call ms_cursor_close). After any
+ * other failure the bytes passed to `write` are incomplete. */
 MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 
 
 /* ==== [api-request] what an agent loop sends, and what comes back ====================
  * ms_request writes the body of the next request from a store: the messages as the
- * provider takes them (see [api-project]), system text, tools, and what else is given.
- * ms_answer stores what the provider answers. A complete loop is examples/loop.c.
+ * provider takes them (see [api-project]), system text, tools, and extra members.
+ * ms_answer stores the provider's response. A complete loop is examples/loop.c.
  *
  *     ms_request_desc ask = {0};
  *     ask.profile = ms_profile_find(MS_STR("anthropic"));
@@ -2327,41 +2363,42 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
                             ms_project_report *report, ms_error *err);
 
 
-/* ---- What comes back: the provider's response becomes messages of the location (or of
- * the memory's, with its agent key), text, thinking and calls in their order, all but the
- * first JOINED. agent_key and model are those of opts; an absent model is the one that
- * the answer names. Thinking is stored as REASONING, with what its provider signed in
- * `extra` (see [project]). The body may be a chat completion, a message of Anthropic, a
- * response of Gemini or Ollama, and a stream of these, as server-sent events or lines of
- * JSON. Results of calls are the caller's to append. */
+/* ---- Responses: the provider's response becomes messages of the location (or of the
+ * memory's, with its agent key): text, thinking and calls in their order, all but the
+ * first JOINED. agent_key and model are those of opts; an absent model is taken from the
+ * response. Thinking is stored as REASONING, with the provider's signature in `extra`
+ * (see [project]). The body may be a chat completion, a message of Anthropic, a response
+ * of Gemini or Ollama, or a stream of these as server-sent events or lines of JSON. The
+ * caller runs the calls and appends their results. */
 
 typedef struct ms_answered {
-    uint64_t first_seq, last_seq; /* 0: there is no message */
+    uint64_t first_seq, last_seq; /* 0: no message */
     size_t messages;
-    size_t calls;              /* of these; 0: nothing is to be done */
-    ms_usage usage;            /* also a note of the last message */
-    char stop[32];             /* the provider's word for why it stopped: "length" */
+    size_t calls;              /* of these messages; 0: no call to run */
+    ms_usage usage;            /* also stored as a note of the last message */
+    char stop[32];             /* the provider's reason to stop, such as "length" */
 } ms_answered;
 
-/* Stores a whole response: all messages in one batch, then the note of its usage. out may
- * be NULL. MS_E_REFUSED: the provider answered with an error, err->message has its text;
- * MS_E_MISSING: it is no answer, or not a whole one (also a body without an object);
- * MS_E_SYNTAX: an object is damaged; MS_E_ARGUMENT: desc has no store or memory. Nothing
- * was stored then. A note of usage that fails leaves the messages. */
+/* Stores a complete response: all messages in one batch, then the note of its usage. out
+ * may be NULL. MS_E_REFUSED: the response is an error, err->message has its text;
+ * MS_E_MISSING: the body is not a response, or an incomplete one (also a body without an
+ * object); MS_E_SYNTAX: an object is damaged; MS_E_ARGUMENT: desc has no store or memory.
+ * In each case nothing was stored. If the usage note fails, the messages stay. */
 MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
                            ms_error *err);
 
-/* A streamed answer, for one thread at a time. It must not move, and must be ended. */
+/* A streamed response, for one thread at a time. The struct must not be moved between
+ * ms_answer_begin and ms_answer_end, and must be ended. */
 typedef struct ms_answer_stream {
     ms_request_desc desc;      /* private, as all of it */
     ms_answered out;
     ms_arena own;
-    ms_error *err;             /* of the call at work, and the first trouble */
+    ms_error *err;             /* of the running call; `code` is the first error */
     ms_result code;
     struct ms__bit *bits;
     int64_t n_bits;
     unsigned last_kind, depth;
-    ms_buf object;             /* an event of which not all bytes are there */
+    ms_buf object;             /* an event that is still incomplete */
     ms_buf model;
     uint64_t counts[6];
     bool in_string, escaped, streams, whole;
@@ -2369,21 +2406,20 @@ typedef struct ms_answer_stream {
 
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
                                  ms_error *err);
-/* More bytes of the body, however they arrive. Each message begins with its first text
- * and is there for readers; when the process dies it stays, unfinished, with the text
- * that was there. Errors as of ms_answer, and of ms_stream_feed; after one call
- * ms_answer_end. */
+/* Adds bytes of the body, in parts of any size. A message is visible from its first text
+ * on. If the process dies, it stays unfinished, with the text so far. Errors are those of
+ * ms_answer and ms_stream_feed; after an error, call ms_answer_end. */
 MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err);
-/* Ends all messages; where the provider's end did not come, they stay unfinished
- * (MS_E_MISSING; after a feed that failed MS_OK if they could be stored). The stream is
- * of no use afterwards. */
+/* Ends all messages and frees the stream's memory. MS_E_MISSING: the response did not
+ * reach its end, and the messages stay unfinished; after a feed that failed the result is
+ * MS_OK instead. MS_E_CLOSED: it has ended already. out may be NULL. */
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err);
 
 
 /* ==== [api-task] the messages of a task ==============================================
  * A task is a location, and its messages are task messages, as the task dialect reads and
- * writes them. A message has the id that it was given (`id`, before it was appended), or
- * else its sequence number in decimal. Most of what a task needs, every store does:
+ * writes them. The id of a message is its field `id`, or if that is absent, its sequence
+ * number in decimal. General functions do most of the work:
  *
  *   create     ms_append or ms_append_batch, with the task's id as location
  *   list       a query of the location. A page is a query with a limit; the cursor to the
@@ -2394,9 +2430,9 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
  *   for a model  ms_project
  */
 
-/* The message of that id. A number names the message of that sequence number when that
- * has no id of its own; otherwise the task is searched, newest first. MS_E_NOT_FOUND: the
- * task has no such message, whatever other tasks have. *msg as of ms_get_by_seq. */
+/* Finds a message of a task by its id. A number finds the message with that sequence
+ * number if that has no id of its own; otherwise the task is searched, newest first.
+ * MS_E_NOT_FOUND: this task has no such message. *msg as of ms_get_by_seq. */
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
                              const ms_msg **msg, ms_error *err);
 
@@ -2404,20 +2440,23 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
 typedef struct ms_task_change {
     const ms_envelope *content; /* the new content; NULL: the content stays */
     ms_str streaming_status;  /* "IN_PROGRESS" or "DONE"; absent: stays as it is */
-    bool has_updated_at;      /* else the system's clock */
+    bool has_updated_at;      /* false: the time of the system's clock */
     int64_t updated_at_ns;
 } ms_task_change;
 
-/* Replaces the content of a message (see ms_amend). Id, task, created_at and place
- * stay, updated_at is new, and the members around the content stay, unless `content`
- * was read with such members of its own: then those count. A stream that writes the
- * message ends, with the text so far when there is no content; first write all of it by
- * ms_stream_feed with an absent part, and do not use the ms_stream afterwards. DATA
- * in a stream must be the text of a JSON object then, else MS_E_SYNTAX, MS_E_KIND.
- * While a stream is open the status is IN_PROGRESS; ms_stream_end alone leaves no
- * status. MS_E_TYPE: content of another type, which the format's origin allows: delete
- * the message and create another one. MS_E_NOT_FOUND as of ms_task_get; MS_E_ARGUMENT:
- * no such streaming_status. *msg (may be NULL) is the message as it is now. */
+/* Replaces the content of a message (see ms_amend). Id, task, created_at and place stay;
+ * updated_at is new. The members around the content stay, unless `content` was read with
+ * such members of its own: then those are used. *msg (may be NULL) receives the message
+ * in its new form.
+ *   - The call ends a stream that writes the message; without `content` the text so far
+ *     stays. Before the call, write all collected text by ms_stream_feed with an absent
+ *     part; after it, do not use the ms_stream. The text of a DATA message must then be
+ *     a JSON object, else MS_E_SYNTAX, MS_E_KIND.
+ *   - While a stream is open the status is IN_PROGRESS; ms_stream_end alone leaves no
+ *     status.
+ *   - MS_E_TYPE: the content has another type (the format's origin allows that): delete
+ *     the message and create another one. MS_E_NOT_FOUND as of ms_task_get;
+ *     MS_E_ARGUMENT: streaming_status is another word. */
 MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
                                 const ms_task_change *change, ms_arena *arena,
                                 const ms_msg **msg, ms_error *err);
@@ -2427,18 +2466,18 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
  * as the session dialect reads and writes them. They are stored in full and loaded with
  * long answers shortened. The hint in a shortened answer shows a key, "session-<session
  * id>-msg-<sequence number>", and the key finds the full message as long as the store
- * has it. A user cannot reach the sessions of another one: every location here begins
- * with the user. All else is done with the location:
+ * has it. A user cannot reach the sessions of another user: every location of a session
+ * begins with the user id. General functions with the location do the rest:
  *
- *   take the newest row away  a query with limit 1, then ms_hide
- *   take all rows away        ms_rewind(store, session.location, 0, ...)
- *   give it a title           ms_location_set with {"title": "..."}
- *   note what was read        ms_location_set with {"read_seq": n}; what is unread, a
- *                             query with after_seq n
+ *   remove the newest row     a query with limit 1, then ms_hide
+ *   remove all rows           ms_rewind(store, session.location, 0, ...)
+ *   set a title               ms_location_set with {"title": "..."}
+ *   mark rows as read         ms_location_set with {"read_seq": n}; unread rows: a query
+ *                             with after_seq n
  *   replay it for a model     ms_project with the profile pydantic-ai, or another one
  */
 
-/* An open struct. A zeroed one is refused by all functions. Any thread. */
+/* An open struct; all functions refuse a zeroed one. Any thread. */
 typedef struct ms_session {
     ms_store *store;
     ms_str location;          /* "<bytes of the user id>:<user id>/<session id>" */
@@ -2446,14 +2485,14 @@ typedef struct ms_session {
 } ms_session;
 
 /* Makes the location, in the arena. Ids are UTF-8 without NUL, not empty; both together
- * have room for 1000 bytes at least (MS_KEY_MAX less what keeps them apart).
- * MS_E_ARGUMENT, MS_E_TOO_LARGE, MS_E_UTF8, MS_E_ARENA. */
+ * may have at least 1000 bytes (the location has at most MS_KEY_MAX). MS_E_ARGUMENT,
+ * MS_E_TOO_LARGE, MS_E_UTF8, MS_E_ARENA. */
 MS_API ms_result ms_session_init(ms_session *session, ms_store *store, ms_str user_id,
                                  ms_str session_id, ms_arena *arena, ms_error *err);
 
-/* Appends rows, all or none, but for system rows (TEXT of role system): they are left
- * out, as in the format's origin. ms_append_batch stores those, too. A row's own location
- * does not count. The arena holds a list of n rows. */
+/* Appends rows, all or none. Leaves out system rows (TEXT of role system), as the
+ * format's origin does; ms_append_batch stores those, too. A row's own location is
+ * ignored. The arena holds a list of n rows. */
 MS_API ms_result ms_session_store(const ms_session *session, const ms_envelope *rows,
                                   size_t n, ms_arena *arena, ms_error *err);
 
@@ -2463,20 +2502,20 @@ typedef struct ms_session_load_opts {
     size_t newest;            /* the newest n rows; 0: all. Keys are the same */
 } ms_session_load_opts;
 
-/* The rows of a session, oldest first, copied into the arena. opts NULL: all, in full.
- * Of a session without rows it is empty. MS_E_DAMAGED: some rows could not be read, *out
- * has the others; after any other failure *out is empty. */
+/* Copies the rows of a session into the arena, oldest first. opts NULL: all, in full. A
+ * session without rows returns MS_OK and an empty list. MS_E_DAMAGED: some rows could not
+ * be read, *out has the others; after any other failure *out is empty. */
 MS_API ms_result ms_session_load(const ms_session *session,
                                  const ms_session_load_opts *opts, ms_arena *arena,
                                  ms_envelopes *out, ms_error *err);
 
-/* The full message of a key; *msg as of ms_get_by_seq. MS_E_NOT_FOUND: it is no key, or
- * this user has no such message (any more). */
+/* Finds the full message of a key; *msg as of ms_get_by_seq. MS_E_NOT_FOUND: it is not a
+ * key, or this user has no such message (any more). */
 MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
                                    ms_arena *arena, const ms_msg **msg, ms_error *err);
 
-/* The sessions of a user, newest activity first; limit 0: all. `location` of an item is
- * the session id alone. */
+/* Lists the sessions of a user, newest activity first; limit 0: all. `location` of an
+ * item is the session id alone. */
 MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
                                  ms_arena *arena, ms_listing *out, ms_error *err);
 
@@ -2484,29 +2523,28 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
 
 /* ==== [api-ffi] a flat interface for other languages =================================
  * Plain arguments: a handle, pointers and lengths. Requests and results are JSON in
- * UTF-8. Define MSGSTORE_FFI for it. bindings/python and bindings/js stand on it. A store
- * is closed with ms_close.
+ * UTF-8. Define MSGSTORE_FFI for it. bindings/python and bindings/js use it. ms_close
+ * closes a store.
  *
  * `args` is one JSON object, or NULL with length 0. Below are its members for each
- * function; a star marks those that must be there. A member that is not listed is
- * MS_E_ARGUMENT. Times are seconds. `format` is the name of a dialect, "framework" by
- * default.
+ * function; a star marks required ones. A member that is not listed is MS_E_ARGUMENT.
+ * Times are seconds. `format` is the name of a dialect, "framework" by default.
  *
  * Both functions return an ms_result as int, and *out receives *len bytes of JSON: an
  * object with the members after the arrow, or on failure {"code": "E_CONFLICT",
  * "message": s, "path": s, "offset": n}. The caller frees *out with ms_ffi_free. *out is
- * NULL when there is no memory for it. Any thread, but for opening and closing. */
+ * NULL if memory is exhausted. Any thread, except for opening and closing. */
 
-/* path: a log, made when it is not there. No path: an arena store.
+/* path: a log, created if it is missing. No path: an arena store.
  * mode: "create", "write", "new", "read". sync: "none", "every", "each". sync_ms,
  * lock_wait_ms, shared, keep_unset_times. buffer_at, buffer_size: the address of a buffer
- * that an arena store lies in (see ms_mem_desc), which must outlive it; attach: it begins
+ * for an arena store (see ms_mem_desc), which must outlive it; attach: the buffer begins
  * with the image of a store, see "stat". */
 MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char **out,
                        size_t *len);
 
-/* Calls the function of that name. body: a text beside the arguments, for append and
- * answer; NULL elsewhere.
+/* Calls a function by its name. body: a text beside the arguments, for append and answer;
+ * NULL elsewhere.
  *
  *   append      body: a list of messages in the format, or the body of a request; all or
  *               none. location: of all messages, else each has its own member; format,
@@ -2515,24 +2553,24 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *               "team", "global", "timeline"; types: a list of type words; agent_key,
  *               agent_keys, turn_id, since, until, after_seq, before_seq, limit, oldest,
  *               reverse, by_time, format -> messages, seqs, damaged. Without views,
- *               agent_key or agent_keys are the writers; with views, they need "agent"
- *               or "team". damaged counts what could not be read in the whole store.
- *               Where the format joins messages into one item there are more numbers
- *               than items.
+ *               agent_key or agent_keys select by writer; with views, they need "agent"
+ *               or "team". damaged counts unreadable records of the whole store.
+ *               If the format joins messages into one item, there are more numbers than
+ *               items.
  *               In "framework" a message has the members location and agent_key
  *   history     what an agent reads. location*, agent_key*, subordinates: a list;
  *               timeline, by_time, conversation_limit, agent_limit, team_limit,
  *               global_limit, limit (of a timeline), scope: "orchestrator", "manager",
- *               "worker", "since_task"; turns, phase, previous_phase, format -> as of
+ *               "worker", "since_task"; turns, phase, previous_phase, format -> as for
  *               query
  *   request     the body of the next request. provider*, location*, agent_key (then what
  *               that agent reads, with subordinates), model, system, tools: a list as the
  *               provider has it; extra: an object; newest, budget, thinking
  *               -> body, report
  *   answer      body: a provider's answer as it came. provider*, location*, agent_key
- *               -> first_seq, last_seq, messages, calls (0: nothing is to be done), stop
+ *               -> first_seq, last_seq, messages, calls (0: no call to run), stop
  *   search      matches, newest message first. text*, exact_case, oldest_first, limit
- *               (100), and the filters of query but its order -> matches: a list of seq,
+ *               (100), and the filters of query except order -> matches: a list of seq,
  *               location, agent_key, type, field, snippet; damaged
  *   amend       seq*, message*, format
  *   hide        seq*
@@ -2548,10 +2586,10 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *   stat        version, messages, last_seq, bytes, index_bytes, hidden, changes,
  *               damaged, and image_size for a store in a buffer: that many of the
  *               buffer's first bytes are its image
- *   usage       what usage notes add up to. location: of it alone -> notes, input_tokens,
+ *   usage       the sum of the usage notes. location: of it alone -> notes, input_tokens,
  *               output_tokens, cached_tokens, reasoning_tokens, seconds
  *   sync        makes everything durable -> durable_seq
- *   wait        until there is a message after after_seq, at most timeout_ms -> last_seq
+ *   wait        waits for a message after after_seq, at most timeout_ms -> last_seq
  *   verify      checks every byte of the log at path*, without a store -> the members of
  *               ms_log_report. Damage is MS_E_DAMAGED with that result
  */
@@ -2566,11 +2604,12 @@ MS_API void ms_ffi_free(char *out);
 
 /* ==== [api-debug] looking inside ================================================== */
 
-/* Walks what a store holds and reports the first broken promise. An arena store is
- * walked inside, while no thread appends: record checks, order of sequence numbers,
- * every record in just the streams it belongs to. Of a log the index is made anew from
- * the records, and compared. Of any other store a cursor reads everything: order,
- * locations, and whether each message is one that a store takes. */
+/* Checks all of a store and reports the first broken invariant (MS_E_DAMAGED).
+ *   - An arena store (no thread may append): record checks, order of sequence numbers,
+ *     each record in exactly the posting lists that it belongs to.
+ *   - A log: its index is rebuilt from the records and compared.
+ *   - A log or a store of your own: a cursor reads everything, and checks order,
+ *     locations, and that an append would accept each message. */
 MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 
 #ifdef __cplusplus
