@@ -88,14 +88,6 @@ static inline uint64_t acked_by(const board *b, size_t w)
     return __atomic_load_n(&b->acked[w], __ATOMIC_ACQUIRE);
 }
 
-static inline void pause_us(uint64_t us)
-{
-    struct timespec t;
-    t.tv_sec = (time_t)(us / 1000000);
-    t.tv_nsec = (long)(us % 1000000) * 1000;
-    nanosleep(&t, NULL);
-}
-
 static inline void count_damage(void *ctx, const ms_log_event *event)
 {
     uint64_t *damage = (uint64_t *)ctx;

@@ -211,18 +211,46 @@ static inline bool diary_leaks(const diary *d, const void *bytes, size_t size)
     return false;
 }
 
-/* Which state is it: of all from `least` to `most` steps? -1: none, *what says why. A
- * redaction that was step `most` marks its message before the steps to it are durable. */
-static inline int diary_find(const diary *d, ms_store *store, int least, int most,
-                             diary *out, const char **what)
+/* What a crash may have left. */
+typedef struct diary_crash {
+    int least, most;          /* steps: those that stay; those that had begun */
+    bool redacting;           /* the last one was on its way, and is a redaction */
+    int found;                /* steps in force */
+    bool leaky;               /* its redaction is there in part, and so may be the text */
+    const char *wrong;        /* NULL: nothing */
+} diary_crash;
+
+/* Finds the steps that a store shows; *out is the diary of them. A redaction marks its
+ * message before the steps to it are durable. One in part is made again by a writer. */
+static inline void diary_find(const diary *d, ms_store *store, bool writing,
+                              diary_crash *c, diary *out)
 {
-    for (int n = most; n >= least; n--) {
+    int n = c->most;
+    ms_error err;
+    c->wrong = "";
+    for (; n >= c->least && c->wrong != NULL; n--) {
         diary_replay(d, n, out);
         if (n < d->steps && d->redacting) out->h.items[d->redacted].marked = true;
-        *what = diary_differs(out, store);
-        if (*what == NULL) return n;
+        c->wrong = diary_differs(out, store);
     }
-    return -1;
+    c->found = c->wrong == NULL ? n + 1 : c->most;
+    bool half = c->redacting && c->found == c->most;
+    c->leaky = half && !writing;
+    if (!half) return;
+    c->wrong = NULL;
+    diary_replay(d, c->most, out);
+    if (!writing || history_learn(&out->h, store) != MS_OK) return;
+    if (ms_redact(store, out->h.items[out->redacted].seq, &err) != MS_OK)
+        c->wrong = "it cannot be redacted again";
+    else
+        c->wrong = diary_differs(out, store);
+}
+
+/* Is the text of a redacted message in a file that nobody writes? */
+static inline bool diary_leaks_in(const diary *d, unsigned char *bytes, size_t size)
+{
+    diary_forget_dead(bytes, size);
+    return diary_leaks(d, bytes, size);
 }
 
 #endif /* DIARY_H */

@@ -89,6 +89,14 @@ static inline double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
+static inline void pause_us(uint64_t us)
+{
+    struct timespec t;
+    t.tv_sec = (time_t)(us / 1000000);
+    t.tv_nsec = (long)(us % 1000000) * 1000;
+    nanosleep(&t, NULL);
+}
+
 /* A child process that ends when its parent does, also when a test fails. */
 static inline pid_t fork_child(void)
 {
@@ -100,6 +108,17 @@ static inline pid_t fork_child(void)
 #endif
     return child;
 }
+
+/* The state of a test that runs with each engine. */
+static inline void *engine_of(int i)
+{
+    static ms_log_engine engines[] = {MS_ENGINE_MAP, MS_ENGINE_WRITE};
+    return &engines[i];
+}
+
+#define WITH_EACH_ENGINE(test)                                \
+    {#test " (map)", test, NULL, NULL, engine_of(0)},         \
+    {#test " (write)", test, NULL, NULL, engine_of(1)}
 
 static inline int no_sync(void *ctx, ms_file file)
 {

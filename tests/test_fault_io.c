@@ -174,8 +174,6 @@ static void grow(limit *l, const ms_log_desc *desc, size_t first, size_t step, s
     unlink(l->path);
 }
 
-static ms_log_engine engines[] = {MS_ENGINE_MAP, MS_ENGINE_WRITE};
-
 /* Every step-th limit, by logs that meet every eighth of them. */
 static void grow_to_limits(limit *l, ms_log_engine engine, const ms_os *os, size_t step,
                            size_t end)
@@ -654,9 +652,6 @@ static void shared_append_fails_when_the_file_cannot_be_looked_at(void **state)
     }
 }
 
-#define WITH_EACH_ENGINE(test)                                    \
-    {#test " (map)", test, NULL, NULL, &engines[0]},              \
-    {#test " (write)", test, NULL, NULL, &engines[1]}
 #define TEST(test) cmocka_unit_test_setup(test, told_begin)
 
 int main(void)

@@ -7,12 +7,6 @@
 
 enum { LIMITS = 60, SEGMENT = 4096 };
 
-static ms_log_engine engines[] = {MS_ENGINE_MAP, MS_ENGINE_WRITE};
-
-#define WITH_EACH_ENGINE(test) {#test " in a mapped log", test, NULL, NULL, &engines[0]}, \
-                               {#test " in a written log", test, NULL, NULL, &engines[1]}
-
-
 /* ---- small messages of few names, and queries for them ---- */
 
 static const char *const jobs[] = {"job", "job of another name", "third"};

@@ -803,26 +803,13 @@ typedef struct changes {
     bool killed;              /* the writer was killed instead */
 } changes;
 
-/* A redaction that had not returned is shown, but its bytes may be there: once more. */
-static void redact_again(changes *c, int level, ms_store *store)
-{
-    ms_error err;
-    diary *d = &c->d[level];
-    if (history_learn(&d->h, store) != MS_OK) return;
-    lab_must(&c->l, level, ms_redact(store, d->h.items[d->redacted].seq, &err), &err,
-             "redacting again");
-    const char *what = diary_differs(d, store);
-    if (what != NULL) lab_fails(&c->l, level, "redacted again: %s", what);
-}
-
 /* Does the file hold what was erased? */
 static bool changes_leak(changes *c, int level)
 {
     const sim_file *f = lab_file(&c->l, level);
     if (f == NULL) return false;
     memcpy(c->bytes, f->ro, (size_t)f->size);
-    diary_forget_dead(c->bytes, (size_t)f->size);
-    return diary_leaks(&c->d[level], c->bytes, (size_t)f->size);
+    return diary_leaks_in(&c->d[level], c->bytes, (size_t)f->size);
 }
 
 /* One step, and perhaps a sync: which steps are durable then? */
@@ -854,22 +841,18 @@ static void changes_go_on(changes *c, int level, ms_store *store)
 static void changes_hold(changes *c, int level, bool writing, bool redacting)
 {
     const diary *before = &c->d[level - 1];
-    int least = c->durable[level - 1], most = before->steps;
-    const char *what = "";
+    diary_crash is = {c->durable[level - 1], before->steps, redacting, 0, false, NULL};
     c->l.damage = 0;
     ms_store *store = writing ? lab_open(&c->l, level, MS_LOG_CREATE, "recovering")
-                              : lab_read(&c->l, level, least > 0);
+                              : lab_read(&c->l, level, is.least > 0);
     if (store == NULL) return;
-    int found = diary_find(before, store, least, most, &c->d[level], &what);
-    bool half = redacting && (found < 0 || found == most);
-    if (found < 0 && !half)
-        lab_fails(&c->l, level, "of %d steps, %d durable: %s", most, least, what);
-    if (half) diary_replay(before, most, &c->d[level]);
-    if (half && writing) redact_again(c, level, store);
-    if ((!half || writing) && changes_leak(c, level))
-        lab_fails(&c->l, level, "of %d steps: what was erased is there", most);
+    diary_find(before, store, writing, &is, &c->d[level]);
+    if (is.wrong != NULL)
+        lab_fails(&c->l, level, "of %d steps, %d durable: %s", is.most, is.least, is.wrong);
+    if (!is.leaky && changes_leak(c, level))
+        lab_fails(&c->l, level, "of %d steps: what was erased is there", is.most);
     if (c->l.damage != 0) lab_fails(&c->l, level, "damage is reported");
-    c->lost += writing && found >= 0 && found < most;
+    c->lost += writing && is.found < is.most;
     if (writing && !redacting && !c->killed && level + 1 < LAB_LEVELS &&
         test_one_in(&c->l.rng, 4))
         changes_go_on(c, level, store);
@@ -954,12 +937,6 @@ static void a_prefix_of_the_changes_stays_when_power_is_lost(void **state)
     free(c->bytes);
     free(c);
 }
-
-static ms_log_engine engines[] = {MS_ENGINE_MAP, MS_ENGINE_WRITE};
-
-#define WITH_EACH_ENGINE(test)                                    \
-    {#test " (map)", test, NULL, NULL, &engines[0]},              \
-    {#test " (write)", test, NULL, NULL, &engines[1]}
 
 int main(void)
 {

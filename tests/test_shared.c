@@ -10,12 +10,6 @@
 #define _GNU_SOURCE
 #include "crowd.h"
 
-static ms_log_engine engines[] = {MS_ENGINE_MAP, MS_ENGINE_WRITE};
-
-#define WITH_EACH_ENGINE(test)                                    \
-    {#test " (map)", test, NULL, NULL, &engines[0]},              \
-    {#test " (write)", test, NULL, NULL, &engines[1]}
-
 /* How many times a writer had to make the place for records clean. */
 static unsigned epoch_of(const crowd *c) { return (unsigned)file_word(&c->at, 1184); }
 

@@ -30,9 +30,8 @@ jobs()
 fuzz_ops       sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_log       sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_project   sh   fuzz.sh        10000000 FUZZ_RUNS
-kills          o2   test_crash     30000    appends_stay*killed_at_random*
+kills          o2   test_crash     36000
 power          o2   test_power     20000
-change_kills   o2   test_crash     50000    changes_stay*killed_at_random*
 controls       sh   controls.sh    100      MS_TEST_SCALE
 fuzz_dialect   sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_image     sh   fuzz.sh        10000000 FUZZ_RUNS
