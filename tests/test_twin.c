@@ -377,8 +377,12 @@ static void random_keep(run *r, ms_keep *keep, ms_str names[2])
 {
     memset(keep, 0, sizeof *keep);
     if (test_one_in(&r->rng, 3)) keep->newest = 1 + (size_t)test_below(&r->rng, 5);
-    keep->has_since = keep->newest == 0 && test_one_in(&r->rng, 3);
+    size_t last = test_one_in(&r->rng, 4) ? r->t.count : 0;
+    for (size_t i = last - test_below(&r->rng, last < 9 ? last : 9); i < last; i++)
+        keep->newest_bytes += r->t.items[i]->size; /* just so many */
+    keep->has_since = test_one_in(&r->rng, 3);
     if (keep->has_since) keep->since_ns = random_time(&r->rng);
+    keep->whole_turns = test_one_in(&r->rng, 3);
     names[0] = random_location(&r->rng);
     names[1] = random_location(&r->rng);
     keep->locations = names;
@@ -392,9 +396,9 @@ static ms_copy_report copied_twin(run *r, twin *second, ms_keep *keep, ms_str na
     second->raw = true;
     second->keep_unset_times = r->t.keep_unset_times;
     second->now = r->t.now;
+    learn_sizes(r);
     random_keep(r, keep, names);
     keep->dry_run = test_one_in(&r->rng, 5);
-    learn_sizes(r);
     return twin_copy(second, &r->t, keep);
 }
 

@@ -383,11 +383,18 @@ static inline uint64_t twin_last_seq(const twin *t)
     return t->count != 0 ? t->items[t->count - 1]->seq : 0;
 }
 
-static inline const twin_msg *twin_get(const twin *t, uint64_t seq)
+/* Where the message of that number is; SIZE_MAX: nowhere. */
+static inline size_t twin_at(const twin *t, uint64_t seq)
 {
     for (size_t i = 0; i < t->count; i++)
-        if (t->items[i]->seq == seq) return t->items[i];
-    return NULL;
+        if (t->items[i]->seq == seq) return i;
+    return SIZE_MAX;
+}
+
+static inline const twin_msg *twin_get(const twin *t, uint64_t seq)
+{
+    size_t i = twin_at(t, seq);
+    return i != SIZE_MAX ? t->items[i] : NULL;
 }
 
 static inline twin_place *twin_place_of(twin *t, ms_str location)
@@ -712,18 +719,62 @@ static inline bool twin_names(const ms_keep *keep, ms_str location)
     return keep->n_locations == 0;
 }
 
-/* Does the keep rule take message i? Newest counts what is visible of the location. */
+static inline bool twin_shares_place(const twin_msg *a, const twin_msg *b)
+{
+    return !a->hidden && !b->hidden &&
+           twin_value_equal(a->field[MS_F_LOCATION], b->field[MS_F_LOCATION]);
+}
+
+/* Is message i young enough? Where turns are whole, those after one that is are, too. */
+static inline bool twin_is_young(const twin *t, const ms_keep *keep, size_t i)
+{
+    const twin_msg *m = t->items[i];
+    if (!keep->has_since) return true;
+    if (!keep->whole_turns) return !m->has_time || keep->since_ns <= m->time_ns;
+    for (size_t k = 0; k <= i; k++)
+        if (twin_shares_place(t->items[k], m) && t->items[k]->has_time &&
+            keep->since_ns <= t->items[k]->time_ns)
+            return true;
+    return false;
+}
+
+/* Does the keep rule, but for bytes and turns, take message i? Newest counts what is
+ * visible of the location. */
 static inline bool twin_keeps(const twin *t, const ms_keep *keep, size_t i)
 {
     const twin_msg *m = t->items[i];
-    ms_str location = m->field[MS_F_LOCATION].text;
     size_t newer = 0;
-    if (m->hidden || !twin_names(keep, location)) return false;
-    if (keep->has_since && m->has_time && !(keep->since_ns <= m->time_ns)) return false;
-    for (size_t k = i + 1; k < t->count; k++)
-        newer += !t->items[k]->hidden &&
-                 twin_str_equal(t->items[k]->field[MS_F_LOCATION].text, location);
-    return keep->newest == 0 || newer < keep->newest;
+    if (m->hidden || !twin_names(keep, m->field[MS_F_LOCATION].text)) return false;
+    for (size_t k = i + 1; k < t->count; k++) newer += twin_shares_place(t->items[k], m);
+    return twin_is_young(t, keep, i) && (keep->newest == 0 || newer < keep->newest);
+}
+
+/* Does a turn begin with m, the next message of the location after `before`? */
+static inline bool twin_begins_turn(const twin_msg *before, const twin_msg *m)
+{
+    ms_str last = before->field[MS_F_TURN_ID].text, turn = m->field[MS_F_TURN_ID].text;
+    if (last.ptr != NULL || turn.ptr != NULL) return !twin_str_equal(last, turn);
+    return m->type == MS_T_USER_MESSAGE;
+}
+
+/* Which messages a rule takes, from malloc. */
+static inline bool *twin_kept(const twin *t, const ms_keep *keep)
+{
+    bool *kept = (bool *)twin_memory(NULL, t->count);
+    uint64_t bytes = 0;
+    for (size_t i = t->count; i-- > 0;) {
+        kept[i] = twin_keeps(t, keep, i);
+        if (kept[i]) bytes += t->items[i]->size;
+        if (keep->newest_bytes != 0 && bytes > keep->newest_bytes) kept[i] = false;
+    }
+    for (size_t i = t->count; keep->whole_turns && i-- > 0;) {
+        size_t next = i + 1;
+        while (next < t->count && !twin_shares_place(t->items[next], t->items[i])) next++;
+        if (next < t->count && kept[next] &&
+            !twin_begins_turn(t->items[i], t->items[next]))
+            kept[i] = true;
+    }
+    return kept;
 }
 
 /* A fresh copy of a message as views show it, to be appended to `location` (absent: its
@@ -743,17 +794,14 @@ static inline twin_msg *twin_fold(const twin_msg *m, ms_str location)
 
 /* Copies the notes of messages that were copied, and the facts of named locations. */
 static inline void twin_copy_rest(twin *to, const twin *from, const ms_keep *keep,
-                                  ms_copy_report *report)
+                                  const bool *kept, ms_copy_report *report)
 {
     for (size_t i = 0; i < from->records.count; i++) {
         const twin_msg *note = from->records.items[i];
-        bool kept = false;
-        if (note->kind != MS_KIND_NOTE) continue;
-        for (size_t k = 0; k < from->count; k++)
-            kept = kept ||
-                   (from->items[k]->seq == note->seq && twin_keeps(from, keep, k));
-        report->notes += kept;
-        if (!kept || keep->dry_run) continue;
+        size_t about = twin_at(from, note->seq);
+        if (note->kind != MS_KIND_NOTE || about == SIZE_MAX || !kept[about]) continue;
+        report->notes++;
+        if (keep->dry_run) continue;
         ms_envelope m = twin_envelope(note);
         twin_msg *copy = twin_msg_new(&m, m.location);
         copy->seq = note->seq;
@@ -775,9 +823,10 @@ static inline void twin_copy_rest(twin *to, const twin *from, const ms_keep *kee
 static inline ms_copy_report twin_copy(twin *to, const twin *from, const ms_keep *keep)
 {
     ms_copy_report report;
+    bool *kept = twin_kept(from, keep);
     memset(&report, 0, sizeof report);
     for (size_t i = 0; i < from->count; i++) {
-        if (!twin_keeps(from, keep, i)) {
+        if (!kept[i]) {
             report.dropped++;
             continue;
         }
@@ -787,7 +836,8 @@ static inline ms_copy_report twin_copy(twin *to, const twin *from, const ms_keep
         twin_msg *copy = twin_fold(from->items[i], ms_str_n(NULL, 0));
         twin_push(to, copy);
     }
-    twin_copy_rest(to, from, keep, &report);
+    twin_copy_rest(to, from, keep, kept, &report);
+    free(kept);
     if (!keep->dry_run && from->given > to->given) to->given = from->given;
     return report;
 }
@@ -1080,14 +1130,6 @@ static inline void twin_must_equal(twin *t, ms_store *store)
 
 
 /* ---- changes: each is tried on both ---- */
-
-/* Where the message of that number is; SIZE_MAX: nowhere. */
-static inline size_t twin_at(const twin *t, uint64_t seq)
-{
-    for (size_t i = 0; i < t->count; i++)
-        if (t->items[i]->seq == seq) return i;
-    return SIZE_MAX;
-}
 
 /* The results of a change of message i when it is hidden or not there; 0: it is. */
 static inline uint64_t twin_unfit(const twin *t, size_t i)
