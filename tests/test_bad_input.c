@@ -239,16 +239,21 @@ static void a_bad_memory_or_broadcast_is_refused(void **state)
 
 static void a_bad_description_opens_nothing(void **state)
 {
-    static const size_t chunks[] = {1, 100, 4097, 5000, 262143, SIZE_MAX};
+    static const struct {
+        size_t buffer_size, chunk_size;
+    } rows[] = {{0, 1}, {0, 100}, {0, 4097}, {0, 5000}, {0, 262143}, {0, SIZE_MAX},
+                {0, SIZE_MAX / 2 + 1}, {4096, 0} /* and no buffer */};
     (void)state;
-    for (size_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ms_mem_desc desc;
         ms_store *store = (ms_store *)&desc;
         ms_error err;
         memset(&desc, 0, sizeof desc);
-        desc.chunk_size = chunks[i];
+        desc.buffer_size = rows[i].buffer_size;
+        desc.chunk_size = rows[i].chunk_size;
         ms_result got = ms_mem_open(&store, &desc, &err);
-        must_say("chunk size", got, MS_E_ARGUMENT, &err, NULL, "chunk_size");
+        must_say("description", got, MS_E_ARGUMENT, &err, NULL,
+                 rows[i].chunk_size != 0 ? "chunk_size" : "buffer_size");
         assert_null(store);
     }
 }

@@ -1,6 +1,7 @@
 /* Reading JSON: what is accepted and what is refused (JSONTestSuite), the place of an
- * error, nesting, numbers at their edges, and decoding of strings. Texts stand between two
- * pages that may not be touched. Random texts, members and items are in test_json_twin. */
+ * error, nesting, and decoding of strings. Texts stand between two pages that may not be
+ * touched. Random texts, members and items are in test_json_twin, numbers in
+ * test_numbers. */
 #define _GNU_SOURCE
 #include "fence.h"
 #include "json_twin.h"
@@ -182,50 +183,6 @@ static void depth_counts_what_is_open_at_a_time(void **state)
 
 
 /* ---- getters ---- */
-
-static const char *const numbers[] = {
-    "0", "-0", "-0.0", "-0e7", "0e999999999999999999", "1", "-1",
-    "9223372036854775806", "9223372036854775807", "9223372036854775808",
-    "-9223372036854775807", "-9223372036854775808", "-9223372036854775809",
-    "18446744073709551614", "18446744073709551615", "18446744073709551616",
-    "18446744073709551625", "99999999999999999999", "184467440737095516150",
-    "1.0", "1.000000000000000000000000000", "1e3", "1E+3", "-1e3", "1000e-3", "1.5e1",
-    "0.001e3", "1e18", "1e19", "1e20", "9.223372036854775807e18",
-    "9.223372036854775808e18", "-922337203685477580.8e1", "1.8446744073709551615e19",
-    "1.000000000000000005", "10000000000000000999", "1E-999", "1E6", "1000000000000000",
-    "9007199254740993.0", "1.5", "-0.1", "1e-1", "1e-400", "-1e-400", "1e400", "-1e400",
-    "1e99999999999999999999", "1e-99999999999999999999", "1e18446744073709551616",
-    "1e4294967296", "1e-4294967296", "0.0000000000000000000000000000000000000001e41",
-};
-
-static void number_must_be_right(const char *text, size_t len)
-{
-    ms_arena arena;
-    memset(&arena, 0, sizeof arena);
-    ms_str v = at_end(text, len);
-    json_twin twin = {v, v.ptr, &arena};
-    const char *why = number_differs(&twin, v, NULL);
-    if (why != NULL) fail_msg("%s: %s", text, why);
-    assert_int_equal(ms_json_kind_of(v), MS_JSON_NUMBER);
-    ms_arena_deinit(&arena);
-}
-
-/* Each as strtod reads it, and as an integer if its digits spell one; a digit counts
- * however late it is: 1.000...0001 is no integer, 1.000...000 is. */
-static void number_is_read_at_the_edge_of_each_type(void **state)
-{
-    char text[4096] = "1.";
-    (void)state;
-    for (size_t n = 0; n < COUNT(numbers); n++)
-        number_must_be_right(numbers[n], strlen(numbers[n]));
-    memset(text + 2, '0', sizeof text - 3);
-    for (size_t zeros = 1; zeros < 4000; zeros += zeros < 900 ? 1 : 499) {
-        number_must_be_right(text, 2 + zeros);
-        text[2 + zeros] = '1';
-        number_must_be_right(text, 3 + zeros);
-        text[2 + zeros] = '0';
-    }
-}
 
 /* What is no value is of no kind, and no getter takes it. */
 static void getter_returns_kind_when_there_is_no_value(void **state)
@@ -490,7 +447,6 @@ int main(void)
         cmocka_unit_test(error_is_untouched_when_a_text_is_good),
         cmocka_unit_test(depth_is_refused_beyond_its_limit),
         cmocka_unit_test(depth_counts_what_is_open_at_a_time),
-        cmocka_unit_test(number_is_read_at_the_edge_of_each_type),
         cmocka_unit_test(getter_returns_kind_when_there_is_no_value),
         cmocka_unit_test(string_is_decoded_as_the_table_has_it),
         cmocka_unit_test(string_is_refused_when_it_has_no_end),

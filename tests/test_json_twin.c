@@ -104,11 +104,11 @@ static void sanitize(char *bytes, size_t len)
  * strings is sometimes skipped by jansson, and never JSON: it is not asked then. */
 static const char *disagrees(const char *bytes, size_t len, bool repair, ms_arena *arena)
 {
-    static char patched[TEXT_MAX];
+    static char good[TEXT_MAX];
     ms_json_opts opts = {0, repair};
     ms_str json = at_end(bytes, len), v;
     ms_error err;
-    bool numbers, names;
+    bool judges;
     ms_result got = ms_json_check(json, &opts, &v, &err);
     const char *why = got == MS_OK ? visit(v, SIZE_MAX, arena)
                                    : error_is_odd(json, &opts, &err);
@@ -116,19 +116,20 @@ static const char *disagrees(const char *bytes, size_t len, bool repair, ms_aren
     if (why != NULL) return why;
     if (len > 0 && memchr(bytes, '\0', len) != NULL)
         return got == MS_OK ? "a NUL byte is accepted" : NULL;
-    memcpy(patched, bytes, len);
-    if (repair) sanitize(patched, len);
-    json_t *tree = jansson_reads(patched, len, &numbers, &names);
-    if (tree == NULL) return got == MS_OK ? "only jansson refuses" : NULL;
-    if (nesting(patched, len) > MS_JSON_MAX_DEPTH) {
+    memcpy(good, bytes, len);
+    if (repair) sanitize(good, len);
+    json_t *tree = jansson_reads(good, len, &judges);
+    if (tree == NULL && judges) return got == MS_OK ? "only jansson refuses" : NULL;
+    if (tree == NULL)
+        return got == MS_OK && !repair ? written_differs(v, NULL, arena) : NULL;
+    if (nesting(good, len) > MS_JSON_MAX_DEPTH) {
         why = got == MS_E_DEPTH ? NULL : "too deep, but not said so";
     } else if (got != MS_OK) {
         why = "only jansson accepts";
     } else if (!repair) {
-        if (names) ms_json_check(json = at_end(patched, len), NULL, &v, NULL);
-        json_twin twin = {json, patched, arena};
+        json_twin twin = {json, arena};
         why = differs(&twin, v, tree);
-        if (why == NULL) why = written_differs(v, numbers ? NULL : tree, arena);
+        if (why == NULL) why = written_differs(v, tree, arena);
     }
     json_decref(tree);
     return why;

@@ -253,6 +253,33 @@ static void a_damaged_record_of_a_store_is_found(void **state)
     }
 }
 
+/* Records of an arena store whose header is damaged, among messages that are changed. */
+static void a_damaged_record_is_passed_over_when_its_place_is_changed(void **state)
+{
+    static const uint32_t which[] = {9, 20, 59};
+    ms_store *full;
+    ms__mem *m;
+    uint64_t n;
+    (void)state;
+    assert_int_equal(ms_mem_open(&full, NULL, NULL), MS_OK);
+    m = ms__mem_of(full);
+    for (int i = 0; i < 60; i++) say(full, "room", "ann");
+    assert_int_equal(ms_hide(full, 2, NULL), MS_OK);
+    for (size_t i = 0; i < 3; i++) {
+        uint32_t unit = ms__chunk_entry(ms__postings_chunk(&m->tail.live.all, which[i]),
+                                        which[i]);
+        const void *r = ms__mem_at(&m->core, (uint64_t)unit * 8);
+        ((unsigned char *)(uintptr_t)r)[9] ^= 1;
+    }
+    assert_int_equal(count_all(full, query_at("room"), MS_E_DAMAGED), 56);
+    assert_int_equal(look_up(full, 60), MS_E_DAMAGED);
+    ms_envelope better = ms_user_message(ms_text("better"));
+    assert_int_equal(ms_amend(full, 60, &better, NULL), MS_E_DAMAGED);
+    assert_int_equal(ms_hide_range(full, MS_STR("room"), 8, 25, &n, NULL), MS_OK);
+    assert_int_equal(n, 16);
+    ms_close(full);
+}
+
 static void chunks_that_are_not_linked_are_found(void **state)
 {
     ms__chunk *last = (ms__chunk *)mem->tail.live.all.tail, *middle = last->before;
@@ -556,6 +583,7 @@ int main(void)
         cmocka_unit_test(hiding_what_is_hidden_costs_no_time),
         cmocka_unit_test(a_record_of_elsewhere_is_found),
         cmocka_unit_test(a_damaged_record_of_a_store_is_found),
+        cmocka_unit_test(a_damaged_record_is_passed_over_when_its_place_is_changed),
         cmocka_unit_test(chunks_that_are_not_linked_are_found),
         cmocka_unit_test(numbers_that_do_not_rise_are_found),
         cmocka_unit_test(what_is_counted_twice_has_to_agree),
