@@ -22,6 +22,7 @@ typedef struct own_store {
 
 typedef struct own_cursor {
     ms_cursor it;
+    ms_query asked;
     unsigned char *record;
     size_t size;
 } own_cursor;
@@ -33,15 +34,18 @@ static inline void own_forget(own_cursor *c)
     c->record = NULL;
 }
 
-/* Texts so far are put together outside of this store. */
+/* Texts so far are put together outside of this store: it passes on the arena only where
+ * the store inside needs one. */
 static inline ms_result own_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
     own_cursor *c = (own_cursor *)calloc(1, sizeof *c);
     ms_query q = it->query;
     if (c == NULL) abort();
-    if (!q.by_time) q.arena = NULL;
+    if (!q.by_time && q.n_agent_keys <= MS_CURSOR_AGENTS) q.arena = NULL;
     ms_result code = ms_query_open(((own_store *)store)->inside, &q, &c->it, err);
+    c->asked = it->query;
     it->ctx = c;
+    it->words[0] = it->words[3] = (uint64_t)(uintptr_t)c;
     if (code != MS_OK) free(c);
     else ((own_store *)store)->open++;
     return code;
@@ -51,6 +55,8 @@ static inline const ms_msg *own_next(ms_store *store, ms_cursor *it)
 {
     own_store *own = (own_store *)store;
     own_cursor *c = (own_cursor *)it->ctx;
+    assert_true(it->words[0] == (uintptr_t)c && it->words[3] == (uintptr_t)c);
+    assert_memory_equal(&it->query, &c->asked, sizeof c->asked);
     bool stops = own->stops_at != 0 && it->returned + 1 >= own->stops_at;
     const ms_msg *msg = stops ? NULL : ms_next(&c->it);
     own_forget(c);
@@ -105,6 +111,15 @@ static inline ms_result own_change(ms_store *store, ms_str location,
 {
     ms_store *inside = ((own_store *)store)->inside;
     return inside->backend->change(inside, location, records, n, opts, err);
+}
+
+/* For a store that appends, too. */
+static inline ms_result own_append(ms_store *store, ms_str location,
+                                   const ms_envelope *messages, size_t n,
+                                   const ms_append_opts *opts, ms_error *err)
+{
+    ms_store *inside = ((own_store *)store)->inside;
+    return inside->backend->append(inside, location, messages, n, opts, err);
 }
 
 /* Has all that a store around another one can have, but neither append nor erase. */
