@@ -286,10 +286,10 @@ controls()
         ms__replay_skip 'if (!sized && limit - from >= MS__HEADER)' \
         'if (!sized && limit - from >= MS__HEADER + 8)'
     control damaged_summary_hides gcc test_log_index \
-        a_conversation_stays_when_an_index_record_is_damaged 100 \
+        a_conversation_stays_when_index_records_are_damaged 100 \
         ms__summary_find 'if (!s->filters) return UINT32_MAX;' 'if (!s->filters) return 0;'
     control damaged_filter_hides gcc test_log_index \
-        a_conversation_stays_when_an_index_record_is_damaged 100 \
+        a_conversation_stays_when_index_records_are_damaged 100 \
         ms__summary_find 'place)) return UINT32_MAX;' 'place)) return 0;'
     control erased_meanwhile_taken_for_synced gcc test_log_sync \
         an_erasure_is_synced_again_when_it_came_while_ 100 ms__durable_move \

@@ -106,9 +106,9 @@ static void must_have_all_of_early(ms_store *store)
     append_first(store);
 }
 
-/* A conversation of long ago and its key, whichever index record is damaged: before the
- * next summary is made over its segments, and after it. */
-static void a_conversation_stays_when_an_index_record_is_damaged(void **state)
+/* A conversation of long ago and its key, whichever index record is damaged, or five in a
+ * row: before the next summary is made over its segments, and after it. */
+static void a_conversation_stays_when_index_records_are_damaged(void **state)
 {
     uint64_t places[400];
     ms_log_desc desc = desc_of(MS_LOG_NEW);
@@ -127,9 +127,11 @@ static void a_conversation_stays_when_an_index_record_is_damaged(void **state)
     char *whole = read_file(path, &size);
     assert_true(whole != NULL && n > 62 && n < 400);
     desc.mode = MS_LOG_WRITE;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < 2 * n; i++) {
         assert_true(write_file(path, whole, size));
-        flip_at(places[i] + MS__HEADER + 8, 4);
+        size_t end = i < n ? i + 1 : i - n + 5;
+        for (size_t k = i % n; k < end && k < n; k++)
+            flip_at(places[k] + MS__HEADER + 8, 4);
         restart();
         store = must_open(&desc);
         must_have_all_of_early(store);
@@ -328,7 +330,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_of_segments_cost_no_memory_when_they_are_wrong),
-        cmocka_unit_test(a_conversation_stays_when_an_index_record_is_damaged),
+        cmocka_unit_test(a_conversation_stays_when_index_records_are_damaged),
         cmocka_unit_test(messages_stay_when_a_block_of_their_index_is_damaged),
         cmocka_unit_test(a_query_reads_segment_indexes_alone_when_a_summary_is_damaged),
         cmocka_unit_test(few_pages_are_read_when_a_cold_log_is_opened),

@@ -65,6 +65,11 @@ static const scenario rows[] = {
     /* of a copy the body was read before a message came, and the superblock after */
     {"a_copy_reads_as_after_a_crash_when_a_writer_ran_beside_it", 0, 0, 0,
      "open; say m x2; keep kill; say n; copy_head; image shows 'm m'"},
+    {"a_reader_loses_nothing_when_the_watermark_goes_back", 0, 0, 0,
+     "open; say a x9; mark e; reader open read; put64 1024 4160; reader sees 9;"
+     "put64 1024 e; say b; reader sees 10"},
+    {"messages_are_found_when_the_map_has_many_pieces", 0, 0, 0,
+     "exact; open map; long 4000 x60; pieces >2; sees 60; redact 3; redact 60"},
     {"a_reader_from_before_a_recovery_sees_what_follows", 0, 0, 0,
      "open; say a; cut 0; reader open read; reader sees 0; open; say a; reader sees 1"},
     {"a_reader_reports_no_loss_when_it_opens_beside_a_sync", 1, 4, 1,
@@ -129,7 +134,33 @@ static const scenario rows[] = {
     {"damage_is_reported_when_it_is_after_the_last_checkpoint", 0, 0, 0,
      "open each; say m x2; mark e; say n x3; close; restart; zero 2048 3072; flip e+40;"
      "shows 'm m n n' damaged; reader open read; reader sees 4 damaged;"
-     "reader damaged 1"},
+     "reader damaged 1; open; sees 4 damaged; damaged 1; say x; last 6"},
+    {"a_batch_is_kept_when_a_later_record_shows_that_it_was_synced", 0, 0, 0,
+     "open each; say m x2; mark b; long 8; mark c; batch 3 8; say n x2; close; restart;"
+     "zero 2048 3072; flip c+c-b+40; reader open read; reader sees 7 damaged;"
+     "reader damaged 1; open; sees 7 damaged; damaged 1; say x; last 9"},
+    {"a_reader_reports_no_damage_when_a_writer_begins_meanwhile", 0, 0, 0,
+     "open each; say m x2; mark e; say n x3; close; restart; zero 2048 3072; flip e+40;"
+     "at stat 3 {line}; reader open read; acted; reader sound"},
+    {"damage_is_reported_when_too_little_follows_it", 0, 0, 0,
+     "open; say m x3; mark b; say m; sync; mark e; put64 1024 e+16; flip b+40; kill;"
+     "reader open read; reader damaged >0; reader sees 3 damaged"},
+    {"messages_stay_when_the_durable_end_is_inside_of_a_record", 0, 0, 0,
+     "open; say m x3; mark b; say m; sync; kill; checkpoint end b+16; flip b+40; restart;"
+     "left 3 any"},
+    {"messages_stay_when_the_file_ends_with_a_record_of_the_durable_end", 0, 0, 0,
+     "open; say m x3; mark b; say m; sync; mark e; kill; checkpoint end b+16; flip b+40;"
+     "truncate e; restart; left 3 any"},
+    {"strict_opening_fails_when_there_are_bytes_after_the_end", 0, 0, 0,
+     "open; say m x4; close; mark e; strict; strict write; flip e+100; strict;"
+     "strict write -> DAMAGED; restart; strict -> DAMAGED; strict write -> DAMAGED;"
+     "flip e+100; strict; strict write"},
+
+    /* ---- records of an unknown kind ---- */
+    {"a_refresh_fails_when_a_record_must_be_understood", 0, 0, 0,
+     "open; say m x9; reader open read; kind 200; reader refresh -> FOREIGN"},
+    {"a_verify_goes_on_when_a_record_is_of_kind_0", 0, 0, 0,
+     "open; say m x3; kind 0; say m x2; close; verify -> DAMAGED; left 5 any"},
 
     /* ---- checkpoints ---- */
     {"a_checkpoint_is_ignored_when_its_check_does_not_match", 0, 0, 0,
@@ -258,6 +289,49 @@ static void step_verify(world *w)
     step_must(w, ms_log_verify(&desc, &report, &err), &err);
 }
 
+static void step_strict(world *w)
+{
+    ms_error err;
+    ms_store *store = NULL;
+    ms_log_mode mode = step_has(w, "write") ? MS_LOG_WRITE : MS_LOG_READ;
+    ms_log_desc desc = world_desc(w, mode, &w->disks[w->at].os);
+    desc.opening = MS_OPEN_STRICT;
+    step_must(w, ms_log_open(&store, &desc, &err), &err);
+    ms_close(store);
+}
+
+static void step_refresh(world *w)
+{
+    ms_error err;
+    step_must(w, test_refresh(store_of(w), NULL, &err), &err);
+}
+
+/* Appends a record of that kind, whose checks hold. */
+static void step_kind(world *w)
+{
+    unsigned char r[48] = {0};
+    ms__own_header(r, 40, MS__KIND_INDEX, 0, 9);
+    r[4] = (unsigned char)number(w, 1);
+    assert_int_equal(ms__record_put(ms__log_of(store_of(w)), r, NULL), MS_OK);
+}
+
+/* Stores the line of a writer of this boot. */
+static void step_line(world *w)
+{
+    ms__writer_line line;
+    unsigned char head[MS__SUPER_SIZE];
+    memcpy(head, file_of(w, w->at)->ro, sizeof head);
+    assert_true(ms__writer_decode(&line, head));
+    line.boot = w->disks[w->at].boot;
+    ms__writer_encode(&line, head + MS__AT_WRITER);
+    poke(w, MS__AT_WRITER, head + MS__AT_WRITER, 40);
+}
+
+static void step_pieces(world *w)
+{
+    step_compares(w, 1, "pieces", ms__log_of(store_of(w))->map.n_pieces, 0);
+}
+
 /* The writer's process is killed, on the same disk; its handle is closed at the end. */
 static void step_dies(world *w)
 {
@@ -369,7 +443,9 @@ static const scenario_step own[] = {
     {"has_flag", step_has_flag}, {"no_text", step_no_text}, {"rot", step_rot},
     {"is_below", step_is_below}, {"torn", step_torn},
     {"dies", step_dies}, {"hide", step_hide}, {"note", step_note},
-    {"reach", step_reach}, {"verify", step_verify},
+    {"reach", step_reach}, {"verify", step_verify}, {"strict", step_strict},
+    {"refresh", step_refresh}, {"kind", step_kind}, {"line", step_line},
+    {"pieces", step_pieces},
     {NULL, NULL}};
 
 int main(void)
