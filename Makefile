@@ -251,7 +251,7 @@ endef
 # reaches is not compiled.
 object = $(if $(filter $<,$(OWN)),,$(@D)/msgstore.o) $(tooled) $(if $(tooled),$(TOOL_LIBS))
 own    = $(if $(filter $<,$(OWN)),-DMSGSTORE_STATIC)
-tooled = $(filter $(@D)/tool/%.o,$^)
+tooled = $(filter build/tool/%.o $(@D)/tool/%.o,$^)
 fast   = $(filter $(@D)/fast_%.o,$^)
 header = msgstore.h Makefile
 tool   = $(wildcard tools/*.h)
@@ -374,8 +374,6 @@ build/check/%: tests/%.c build/check/msgstore.o $(shared)
 	$(call build,$(O2) -O0 $(INC),$(object) $(fast) $(LIBS))
 build/check/tool/%.o: tools/%.c $(tool) $(header)
 	$(call build,$(O2) -O0 $(TOOL_WITH) -c,)
-build/o2/tool/%.o: tools/%.c $(tool) $(header)
-	$(call build,$(O2) -O1 $(TOOL_WITH) -c,)
 # base.c has stb_ds, which shifts bits out of an int where it hashes.
 build/san/tool/%.o: tools/%.c $(tool) $(header)
 	$(call build,$(SAN) $(if $(filter base,$*),-fno-sanitize=shift) $(TOOL_WITH) -c,)
@@ -436,8 +434,8 @@ LINTED = lint project project_window project_hostile answer
 
 # The doctor and the readers of transcripts, which are many files.
 READERS = base json files trace formats doctor $(notdir $(basename $(wildcard tools/read*.c)))
-build/o2/test_doctor build/check/test_doctor build/san/test_doctor: %/test_doctor: \
-    $(READERS:%=\%/tool/%.o)
+build/o2/test_doctor: $(READERS:%=build/tool/%.o)
+build/check/test_doctor build/san/test_doctor: %/test_doctor: $(READERS:%=\%/tool/%.o)
 $(foreach dir,o2 check san,$(LINTED:%=build/$(dir)/test_%)): tools/lint.c tools/lint.h
 build/o2/test_secrets build/check/test_secrets build/san/test_secrets: tools/secrets.c \
     tools/secrets.h

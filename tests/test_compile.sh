@@ -5,7 +5,7 @@
 # runs it and looks for symbols that a switch takes away. Others look at a configuration
 # (-fsyntax-only), which tells all errors and warnings but those of data flow.
 #
-# MS_TEST_SCALE says how much: below 100, as in `make check`, what stands at level 1; from
+# MS_TEST_SCALE says how much: below 100, as in `make check`, level 1, not optimised; from
 # 1000 on, as in `make torture`, all levels, and each look compiles to an object.
 #
 # Prints "ok NAME", "skip NAME: reason" or "FAIL NAME: reason" a line, and in the end
@@ -24,7 +24,8 @@ warn='-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qu
 n=0
 level=2
 looks=-fsyntax-only
-[ "${MS_TEST_SCALE:-100}" -ge 100 ] || level=1
+code=-Os
+[ "${MS_TEST_SCALE:-100}" -ge 100 ] || { level=1 && code=-O0; }
 [ "${MS_TEST_SCALE:-100}" -lt 1000 ] || { level=3 && looks='-c -o $dir/look.o'; }
 
 have()
@@ -197,8 +198,8 @@ switched MSGSTORE_NO_ERROR_TEXT "-DMSGSTORE_NO_ERROR_TEXT $stb" ' ms__line'
 switched all_switches "-DMSGSTORE_STATIC -DMSGSTORE_NO_THREADS -DMSGSTORE_NO_STDIO $stored" \
     "$threads|$stdio|$log|stbds_"
 # The switches that add something are tried without the formats and the log.
-switched MSGSTORE_RING "-DMSGSTORE_RING -Os $stored" ms__flash
-switched MSGSTORE_FLASH "-DMSGSTORE_FLASH -Os $stored" stbds_
+switched MSGSTORE_RING "-DMSGSTORE_RING $code $stored" ms__flash
+switched MSGSTORE_FLASH "-DMSGSTORE_FLASH $code $stored" stbds_
 at 3 switched MSGSTORE_RING_at_O2 "-DMSGSTORE_RING -O2 $stored" ms__flash
 at 3 switched MSGSTORE_FLASH_at_O2 "-DMSGSTORE_FLASH -O2 $stored" stbds_
 # Without a system, the C library gives memory and string functions, and abort. FLASH has

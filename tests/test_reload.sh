@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.." || exit 1
 out=build/reload
 cc=${CC:-cc}
 stb=$(STB_INC="${STB_INC:-}" sh tools/setup.sh stb)
-flags="-std=c99 -O1 -Wall -Wextra -Werror -Wno-misleading-indentation -Wno-unused-function"
+flags="-std=c99 -O0 -Wall -Wextra -Werror -Wno-misleading-indentation -Wno-unused-function"
 flags="$flags -pthread $stb"
 failed=0
 rm -rf "$out"

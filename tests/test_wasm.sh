@@ -3,7 +3,7 @@
 # writes every format here and as WebAssembly under Node: both print the same. For a
 # Cortex-M4 it is compiled only.
 #
-# Compilers: clang with wasi-libc, lld and libclang-rt-14-dev-wasm32; gcc-arm-none-eabi. What
+# Compilers optimise from MS_TEST_SCALE=100 on: clang with wasi-libc, lld and libclang-rt-14-dev-wasm32; gcc-arm-none-eabi. What
 # is not installed is skipped.
 #
 # Prints "ok NAME", "skip NAME: reason" or "FAIL NAME: reason" a line.
@@ -14,6 +14,8 @@ out=build/wasm
 rm -rf "$out"
 mkdir -p "$out"
 flags="-std=c99 -Wall -Wextra -Wno-misleading-indentation $(sh tools/setup.sh stb)"
+optimised=-Os
+[ "${MS_TEST_SCALE:-100}" -ge 100 ] || optimised=-O0
 failed=0
 
 fail()
@@ -42,7 +44,7 @@ const bytes = require("fs").readFileSync(process.argv[2]);
 WebAssembly.instantiate(bytes, { wasi_snapshot_preview1: wasi.wasiImport })
     .then((made) => wasi.start(made.instance));
 END_OF_JS
-    builds wasm_program clang --target=wasm32-wasi --sysroot=/usr -O2 -o "$out/program.wasm" \
+    builds wasm_program clang --target=wasm32-wasi --sysroot=/usr $optimised -o "$out/program.wasm" \
         "$src" || return
     if ! node --no-warnings "$out/run.js" "$out/program.wasm" >"$out/wasm.txt" 2>"$out/node.log"
     then fail formats_in_wasm "$(head -n 1 "$out/node.log")$(tail -n 1 "$out/wasm.txt")"
@@ -50,7 +52,7 @@ END_OF_JS
     else fail formats_in_wasm "it prints something else: $out/wasm.txt"; fi
 }
 
-builds program "${CC:-cc}" -O1 -o "$out/here" "$src" || exit 1
+builds program "${CC:-cc}" -O0 -o "$out/here" "$src" || exit 1
 if "$out/here" >"$out/here.txt" && [ "$(wc -l <"$out/here.txt")" -ge 100 ]
 then echo "ok formats_here"
 else fail formats_here "$(tail -n 1 "$out/here.txt")"; fi
@@ -62,7 +64,7 @@ else wasm; fi
 
 if ! command -v arm-none-eabi-gcc >/dev/null
 then echo "skip formats_on_cortex_m4: no arm-none-eabi-gcc"
-elif builds formats_on_cortex_m4 arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -Os \
+elif builds formats_on_cortex_m4 arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb $optimised \
     -DMSGSTORE_NO_STDIO -c -o "$out/arm.o" "$src"
 then echo "ok formats_on_cortex_m4"; fi
 exit $failed
