@@ -2664,8 +2664,8 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__GNUC 0
 #endif
 
-/* SSE2 and NEON compare 16 bytes at a time. With -Os, code that serves speed alone is
- * left out. */
+/* SSE2 and NEON compare 16 bytes at a time. With -Os, code that serves only speed is left
+ * out. */
 #ifdef __OPTIMIZE_SIZE__
 #define MS__SMALL 1
 #else
@@ -2686,7 +2686,8 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #endif
 
 /* An instruction for CRC32C: detected at run time on x86, at compile time on ARM. A small
- * program without a log does without: its detection is 4 KB of the compiler's library. */
+ * program without a log does not use it: the detection is 4 KB of the compiler's
+ * library. */
 #if MS__GNUC && defined(__x86_64__) && !(MS__SMALL && defined(MSGSTORE_NO_LOG))
 #define MS__CRC_X86 1
 #else
@@ -2727,7 +2728,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 
 #if MS__GNUC
 #define MS__UNUSED __attribute__((unused))
-#define MS__APART __attribute__((noinline)) /* large locals not in the caller's frame */
+#define MS__APART __attribute__((noinline)) /* large locals stay out of callers */
 #define MS__LIKELY(x) __builtin_expect(!!(x), 1)
 #define MS__UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define MS__PREFETCH(p) (MS__SMALL ? (void)0 : __builtin_prefetch(p))
@@ -2741,8 +2742,8 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__PREFETCH_WRITE(p) ((void)(p))
 #endif
 
-/* A writer stores with release order, readers load with acquire order. All threads see
- * one order of the words with `full`, and of counters that several threads change. */
+/* A writer stores with release order, readers load with acquire order. Words with `full`,
+ * and counters that several threads change, have one order for all threads. */
 #if !MS__THREADS
 #define MS__LOAD(p, order) (*(p))
 #define MS__STORE(p, v, order) ((void)(*(p) = (v)))
@@ -2898,7 +2899,8 @@ static void ms__pause(uint64_t micros)
 #endif
 }
 
-/* Nanoseconds since 1970-01-01 UTC, in whole microseconds: times as text stay short. */
+/* Returns nanoseconds since 1970-01-01 UTC, in whole microseconds: times as text stay
+ * short. */
 static int64_t ms__system_time(void)
 {
 #ifdef MSGSTORE_FREESTANDING
@@ -2985,7 +2987,7 @@ static uint64_t ms__align8(uint64_t n) { return (n + 7) & ~(uint64_t)7; }
 #define MS__CRC16(i) MS__CRC4(i), MS__CRC4(i + 4), MS__CRC4(i + 8), MS__CRC4(i + 12)
 #define MS__CRC64(i) MS__CRC16(i), MS__CRC16(i + 16), MS__CRC16(i + 32), MS__CRC16(i + 48)
 
-/* With -Os the table has the highest four bits of a byte alone. */
+/* With -Os the table has only entries for the highest four bits of a byte. */
 #if MS__SMALL
 #define MS__CRC_HIGH(i) \
     MS__CRC1(i), MS__CRC1(i + 16), MS__CRC1(i + 32), MS__CRC1(i + 48)
@@ -3013,7 +3015,7 @@ static uint32_t ms__crc32c_table(uint32_t crc, const unsigned char *p, size_t n)
 
 #if MS__CRC_X86
 /* x to the power 256 i - 33 modulo the polynomial, for i from 1: multiplying a check by
- * it, and reducing, appends 32 i zero bytes. */
+ * it, and reducing the product, appends 32 i zero bytes. */
 static const uint32_t ms__crc_powers[64] = {
     0xba4fc28e, 0x9e4addf8, 0x0715ce53, 0x0d3b6092, 0x878a92a7, 0xab7aff2a,
     0x83348832, 0xb9e02b86, 0xb6dd949b, 0xbac2fd7b, 0xce7f39f4, 0xd270f1a2,
@@ -3045,9 +3047,9 @@ static uint64_t ms__crc_word(const unsigned char *p)
     return v;
 }
 
-/* The instruction takes 8 bytes and has its result three cycles later. So three parts of
- * a multiple of 32 bytes are computed side by side and joined: 700 bytes take half the
- * time. */
+/* The instruction takes 8 bytes and returns its result three cycles later. So three
+ * parts, each a multiple of 32 bytes, are computed side by side and joined: 700 bytes
+ * take half the time. */
 __attribute__((target("sse4.2,pclmul"))) static uint32_t
 ms__crc32c_x86(uint32_t crc, const unsigned char *p, size_t n)
 {
@@ -3262,7 +3264,7 @@ static ms__block *ms__block_get(ms_arena *a, size_t size)
     return b;
 }
 
-/* align is a power of two up to MS__ALIGN. */
+/* Allocates from an arena; align is a power of two up to MS__ALIGN. */
 static void *ms__arena_take(ms_arena *a, size_t size, size_t align)
 {
     if (a->buffer) return ms__arena_fixed(a, size, align);
@@ -3288,7 +3290,7 @@ MS_API void *ms_arena_alloc(ms_arena *a, size_t size)
     return ms__arena_take(a, size, MS__ALIGN);
 }
 
-/* How far an arena is used. */
+/* A state of an arena, to rewind to. */
 typedef struct ms__arena_mark {
     ms__block *block, *before;
     size_t used;
@@ -3479,7 +3481,7 @@ static unsigned ms__ascii_16(const unsigned char *p)
 static unsigned ms__plain_16(const unsigned char *p)
 {
 #if MS__SSE2
-    __m128i v = ms__sse2_load(p); /* signed: other than ASCII is below, too */
+    __m128i v = ms__sse2_load(p); /* signed: bytes that are not ASCII are below, too */
     __m128i marks = _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('"')),
                                  _mm_cmpeq_epi8(v, _mm_set1_epi8('\\')));
     return ms__sse2_first(_mm_or_si128(marks, _mm_cmplt_epi8(v, _mm_set1_epi8(0x20))));
@@ -3507,7 +3509,7 @@ static size_t ms__ascii_64s(const unsigned char *p, size_t n)
 }
 #endif
 
-/* Are n < 16 bytes ASCII? Overlapping loads look at all of them. */
+/* Returns whether n < 16 bytes are ASCII. Overlapping loads read all of them. */
 static bool ms__ascii_few(const unsigned char *p, size_t n)
 {
     const uint64_t high = 0x8080808080808080u;
@@ -3637,7 +3639,7 @@ static void ms__put_digits(char *out, unsigned digits, uint64_t v)
 
 #define MS__SECOND ((int64_t)1000000000) /* in nanoseconds */
 
-/* A time as ms_json_put_seconds writes it, without a NUL; returns the length, 0 for
+/* Writes a time as ms_json_put_seconds does, without a NUL. Returns the length, 0 for
  * MS_TIME_NONE. */
 #define MS__SECONDS_MAX 24
 
@@ -3705,7 +3707,7 @@ static bool ms__get_char(ms_str *s, char c)
     return true;
 }
 
-/* Reads what follows the seconds: a fraction, an offset. */
+/* Reads the text after the seconds: a fraction, an offset. */
 static bool ms__iso_tail(ms_str s, int64_t *seconds, int64_t *part)
 {
     unsigned hours = 0, minutes = 0, digit, places = 0;
@@ -3786,7 +3788,8 @@ static ms_result ms__fail_code(ms_error *err, ms_result code)
 #define MS__V(s) (s).ptr, (s).len
 
 #ifdef MSGSTORE_NO_ERROR_TEXT
-/* Nothing of a text is evaluated, so that it is not in the program. */
+/* Makes the compiler check the arguments of a text without evaluating them, so that the
+ * text is not in the program. */
 static MS__UNUSED int ms__no_text(const char *format, ...) { return format != NULL; }
 #define ms__fail(err, code, ...) \
     ((void)sizeof ms__no_text(__VA_ARGS__), ms__fail_code(err, code))
@@ -3807,8 +3810,8 @@ static void ms__line_add(ms__line *l, const char *p, size_t n)
     l->len += n;
 }
 
-/* Adds a view for people: at most 40 bytes of whole characters, without control
- * characters. */
+/* Adds a view for people to read: at most 40 bytes of complete characters, without
+ * control characters. */
 static void ms__line_add_view(ms__line *l, ms_str s)
 {
     size_t i = 0;
@@ -3928,23 +3931,23 @@ static ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
 
 
 /* ==== [json] scanner, views, writer ==================================================
- * Agents' messages arrive as JSON and most members are looked at once or never, so
- * nothing is parsed into a tree: one validating pass over the text, then views into it.
- * The state of the pass is a position, a depth and one bit a level (object or array),
- * so there is no recursion to overflow a stack and no memory to run out of.
+ * Messages arrive as JSON, and a program reads most members once or never. So nothing is
+ * parsed into a tree: there is one validating pass over the text, then views into it. The
+ * state of the pass is a position, a depth and one bit a level (object or array): it
+ * needs no recursion and no memory.
  *
- * Reading functions walk the text again from the start of their view, quickly, since a
- * checked text needs no second validation; they are bounded by the view's end all the
- * same, so an unchecked text yields nonsense at worst.
+ * Reading functions walk the text again from the start of their view, without validation.
+ * They stop at the view's end all the same, so an unchecked text returns wrong values at
+ * worst.
  * (J1) No function reads outside [ptr, ptr + len).
- * (J2) What ms_json_check accepts, the writer's put_raw writes as an equal value.
+ * (J2) ms_json_put_raw writes every text that ms_json_check accepts as an equal value.
  * ================================================================================== */
 
 typedef struct ms__scan {
     const char *p, *end;
     bool repair;
     ms_result code;
-    const char *expected; /* on failure: what should have stood at p */
+    const char *expected; /* on failure: what was expected at p */
 } ms__scan;
 
 static bool ms__is_space(char c)
@@ -3968,7 +3971,7 @@ static bool ms__scan_fail(ms__scan *s, const char *at, ms_result code,
     return false;
 }
 
-/* Four hexadecimal digits as a number, or -1. */
+/* Returns four hexadecimal digits as a number, or -1. */
 static int ms__hex4(const char *p, const char *end)
 {
     int v = 0;
@@ -3984,7 +3987,8 @@ static int ms__hex4(const char *p, const char *end)
     return v;
 }
 
-/* From p on, how many bytes need no look: no quote, backslash, control or non-ASCII. */
+/* Returns the number of plain bytes from p on: no quote, backslash, control or
+ * non-ASCII. */
 static size_t ms__plain_run(const char *p, const char *end)
 {
     const char *start = p;
@@ -4001,7 +4005,7 @@ static size_t ms__plain_run(const char *p, const char *end)
             memcpy(&w, p, 8);
             quote = w ^ 0x2222222222222222u;
             slash = w ^ 0x5C5C5C5C5C5C5C5Cu;
-            /* a high bit for every byte below 0x20, not ASCII, a quote, or a slash */
+            /* a high bit for every byte below 0x20, not ASCII, a quote, or a backslash */
             uint64_t hit = (w - 0x2020202020202020u) | (quote - 0x0101010101010101u) |
                            (slash - 0x0101010101010101u) | w;
             if (!(hit & 0x8080808080808080u)) {
@@ -4018,7 +4022,7 @@ static size_t ms__plain_run(const char *p, const char *end)
     return (size_t)(p - start);
 }
 
-/* A backslash at s->p: steps over the escape. */
+/* Steps over the escape at s->p, which is a backslash. */
 static bool ms__is_escape(char c)
 {
     switch (c) {
@@ -4053,7 +4057,7 @@ static bool ms__scan_escape(ms__scan *s)
     return s->repair || ms__scan_fail(s, p, MS_E_UTF8, "a whole surrogate pair");
 }
 
-/* An opening quote at s->p: steps over the string. */
+/* Steps over the string at s->p, which is its opening quote. */
 static bool ms__scan_string(ms__scan *s)
 {
     s->p++;
@@ -4130,7 +4134,7 @@ static bool ms__scan_scalar(ms__scan *s)
     return ms__scan_word(s, "null", 4);
 }
 
-/* A member name and its colon. */
+/* Steps over a member name and its colon. */
 static bool ms__scan_key(ms__scan *s)
 {
     s->p = ms__skip_space(s->p, s->end);
@@ -4143,7 +4147,7 @@ static bool ms__scan_key(ms__scan *s)
     return true;
 }
 
-/* One value from s->p on; s->p ends after it. */
+/* Checks one value from s->p on, and moves s->p after it. */
 static bool ms__scan_value(ms__scan *s, unsigned max_depth)
 {
     uint32_t object[MS_JSON_MAX_DEPTH / 32]; /* bit: is the level an object */
@@ -4245,7 +4249,7 @@ MS_API ms_json_kind ms_json_kind_of(ms_str value)
     }
 }
 
-/* After the string that opens at p. */
+/* Returns the end of the string that opens at p. */
 static const char *ms__pass_string(const char *p, const char *end)
 {
     for (p++; p < end && *p != '"'; p++) {
@@ -4256,7 +4260,7 @@ static const char *ms__pass_string(const char *p, const char *end)
     return p < end ? p + 1 : end;
 }
 
-/* After the value that starts at p; brackets are counted, not matched. */
+/* Returns the end of the value that starts at p; brackets are counted, not matched. */
 static const char *ms__pass_value(const char *p, const char *end)
 {
     size_t depth = 0;
@@ -4322,7 +4326,8 @@ MS_API bool ms_json_next(ms_json_iter *it)
     return true;
 }
 
-/* Of a JSON string: the bytes between its quotes; false when value is no string. */
+/* Sets *inside to the bytes between the quotes of a JSON string; false: value is not a
+ * string. */
 static bool ms__string_inside(ms_str value, ms_str *inside)
 {
     if (ms_json_kind_of(value) != MS_JSON_STRING) return false;
@@ -4343,8 +4348,8 @@ static unsigned ms__utf8_write(uint32_t c, char out[4])
     return n;
 }
 
-/* The next decoded character of the inside of a string: its bytes to out, returns how
- * many; *p moves on. Invalid bytes become U+FFFD. *p is before end. */
+/* Decodes the next character of the inside of a string to out, and moves *p after it.
+ * Returns its number of bytes. Invalid bytes become U+FFFD. *p must be before end. */
 static unsigned ms__string_char(const char **p, const char *end, char out[4])
 {
     const char *q = *p;
@@ -4451,11 +4456,11 @@ MS_API bool ms_json_element(ms_str array, size_t index, ms_str *value)
 /* The parts of a JSON number: its value is the n digits times 10 to the exponent. */
 typedef struct ms__number {
     bool negative;
-    const char *digits;       /* from the first that is not 0; a '.' may be inside */
+    const char *digits;       /* from the first one other than 0; a '.' may be inside */
     int64_t n, exponent;      /* n 0: the number is 0 */
 } ms__number;
 
-/* Splits a JSON number; false when the text is not one. */
+/* Splits a JSON number; false: the text is not a number. */
 static bool ms__number_split(ms_str text, ms__number *out)
 {
     ms__scan s;
@@ -4484,8 +4489,8 @@ static bool ms__number_split(ms_str text, ms__number *out)
     return true;
 }
 
-/* The whole part of a number times 10 to the power of `places`, without its sign. *exact:
- * nothing but zeros follows it. False: it does not fit. */
+/* Returns the integer part of a number times 10 to the power of `places`, without its
+ * sign. *exact: only zeros follow it. False: it does not fit. */
 static bool ms__number_whole(const ms__number *d, int places, uint64_t *whole,
                              bool *exact)
 {
@@ -4511,12 +4516,12 @@ static bool ms__number_whole(const ms__number *d, int places, uint64_t *whole,
     return true;
 }
 
-/* More digits than decide how a double is rounded. */
+/* At least as many digits as the rounding of a double depends on. */
 #define MS__DIGITS_KEPT 770
 #define MS__NUMBER_TEXT (MS__DIGITS_KEPT + 24)
 
-/* Spells a number without a decimal point, since libc reads that as the locale has it:
- * 1723.25 becomes 172325e-2. Digits that do not fit become a 1 if any of them counts. */
+/* Spells a number without a decimal point, since in libc the point depends on the locale:
+ * 1723.25 becomes 172325e-2. Digits that do not fit become a 1 unless all are zero. */
 static void ms__number_spell(const ms__number *d, char out[MS__NUMBER_TEXT])
 {
     int64_t i = 0, exponent = d->exponent;
@@ -4567,7 +4572,7 @@ MS_API ms_result ms_json_f64(ms_str value, double *out)
     return MS_OK;
 }
 
-/* The magnitude of an integer, however it is spelled. */
+/* Reads the magnitude of an integer in any spelling. */
 static ms_result ms__json_integer(ms_str value, uint64_t *magnitude, bool *negative)
 {
     ms__number d;
@@ -4724,7 +4729,7 @@ static void ms__json_colon(ms_json_writer *w)
     w->after_key = true;
 }
 
-/* The letter of a short escape; 0: the character has none. */
+/* Returns the letter of a short escape; 0: the character has none. */
 static char ms__escape_letter(unsigned char c)
 {
     switch (c) {
@@ -4739,8 +4744,9 @@ static char ms__escape_letter(unsigned char c)
     }
 }
 
-/* Short runs of plain characters, each with the character to escape after it, while they
- * fit: text that holds JSON has one every few bytes. Returns what is left. */
+/* Writes short runs of plain characters, each with the escaped character after it, while
+ * they fit: text that contains JSON has one every few bytes. Returns the start of the
+ * rest. */
 static const char *ms__json_short(ms_json_writer *w, const char *p, const char *end)
 {
 #if MS__BY_16
@@ -4760,7 +4766,7 @@ static const char *ms__json_short(ms_json_writer *w, const char *p, const char *
     return p;
 }
 
-/* The inside of a string. */
+/* Writes the inside of a string. */
 static void ms__json_escaped(ms_json_writer *w, ms_str s)
 {
     static const char hex[] = "0123456789abcdef";
@@ -4828,8 +4834,8 @@ MS_API void ms_json_put_seconds(ms_json_writer *w, int64_t ns)
     else ms__json_scalar(w, text, n);
 }
 
-/* The string token at p as it is spelled, but for what is not valid; returns its end.
- */
+/* Writes the string token at p as it is spelled, with invalid bytes repaired; returns its
+ * end. */
 static const char *ms__json_string_token(ms_json_writer *w, const char *p,
                                          const char *end)
 {
@@ -4904,13 +4910,12 @@ MS_API ms_result ms_json_finish(ms_json_writer *w)
 
 
 /* ==== [message] types, checks, builders ==============================================
- * A type is a meaning. MS_TYPES is the one place where types are listed; the tables below
- * are made from it. The field table has for each field its place in the envelope and
- * what it may hold, so that copying, checking and encoding are loops and a new field is
- * one line in MS_FIELDS.
- * (M1) Every type but OTHER has a word of its own; words are unique.
- * (M2) An envelope that passes ms__envelope_check can be encoded, and what was encoded
- *      passes it.
+ * Types are listed only in MS_TYPES; the tables below are made from it. The field table
+ * has for each field its place in the envelope and the values that it may have. So
+ * copying, checking and encoding are loops, and a new field is one line in MS_FIELDS.
+ * (M1) Every type except OTHER has a word of its own; words are unique.
+ * (M2) An envelope that passes ms__envelope_check can be encoded, and an envelope of the
+ *      encoded message passes it.
  * ================================================================================== */
 
 typedef enum ms__class {
@@ -5000,7 +5005,7 @@ static ms_str ms__field_text(const ms_envelope *m, unsigned field)
     return s;
 }
 
-/* The fields that an envelope has, by bits. */
+/* Returns the fields that an envelope has, by bits. */
 static uint32_t ms__fields_of(const ms_envelope *m)
 {
     uint32_t set = 0;
@@ -5022,7 +5027,7 @@ static uint32_t ms__fields_of(const ms_envelope *m)
     return set;
 }
 
-/* The number of the lowest bit of a set that is not empty. */
+/* Returns the number of the lowest bit of a set that is not empty. */
 static unsigned ms__lowest(uint32_t set)
 {
 #if MS__GNUC
@@ -5125,7 +5130,8 @@ static ms_result ms__at_field(ms_error *err, ms_result code, const char *name)
     return ms__fail_in(err, code, "%s", name);
 }
 
-/* Are all bytes ASCII and none of them zero? False is no verdict yet. */
+/* Returns whether all bytes are ASCII and none is zero. False: the name needs a full
+ * check. */
 static bool ms__is_plain_name(ms_str name)
 {
     const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
@@ -5147,7 +5153,8 @@ static bool ms__is_plain_name(ms_str name)
     return name.len <= MS_KEY_MAX && (seen & high) == 0;
 }
 
-/* A name that messages are found by: location, agent key, turn id, idempotency key. */
+/* Checks a name by which messages are found: location, agent key, turn id, idempotency
+ * key. */
 static ms_result ms__key_check(ms_str key, const char *name, bool may_be_empty,
                                ms_error *err)
 {
@@ -5206,7 +5213,7 @@ static ms_result ms__head_check(const ms_envelope *m, ms_error *err)
     return MS_OK;
 }
 
-/* Fields that its type asks for and m has not. */
+/* Fails if m lacks a field that its type requires. */
 static ms_result ms__required_check(const ms_envelope *m, uint32_t present, ms_error *err)
 {
     uint32_t missing = ms__type_row_of(m->type)->required & ~present;
@@ -5270,15 +5277,15 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  * The header check covers the body check, so the two checks cover all bytes. A record
  * with a damaged body still has its size and sequence, so the damage costs one record.
  * The seed (0 for a message on its own; in an image, from its id and the record's offset)
- * makes a record valid in its own place only: an image inside a message is no record.
+ * makes a record valid only in its own place: the records of an image that is stored
+ * inside a message are not valid.
  *
- * Encoding looks at each field once, to check and measure it (a layout), and copies it
- * once. The first look waits for memory: a third of an append in a profile.
+ * Encoding reads each field once to check and measure it (a layout), and copies it once.
+ * The first read waits for memory: a third of an append in a profile.
  *
- * Directory entries have no offsets, so that messages stay small: a getter adds lengths
- * up
- * (3 to 6 entries, a few ns). Interned locations would save 5 to 20 bytes a message, and
- * make every record depend on another one.
+ * Directory entries have no offsets, so that messages stay small: a getter adds up the
+ * lengths (3 to 6 entries, a few ns). Interned locations would save 5 to 20 bytes a
+ * message, and make every record depend on another one.
  *
  * A record is valid if and only if
  * (R1) a header and a directory byte are present, and the padded size fits the bytes that
@@ -5292,7 +5299,7 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  * A reader may skip unknown kinds below 128; it must refuse a file with an unknown kind
  * from 128 on.
  *
- * Changes are records of the same form. An AMEND is a whole message with the sequence
+ * Changes are records of the same form. An AMEND is a complete message with the sequence
  * number and time of the message that it replaces, so views return it as it is. The
  * others have no type, the sequence number of their message (a HIDE: of the first, a
  * LOCATION: 0), the time of the change, LOCATION among their fields, and
@@ -5311,12 +5318,12 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
 
 #define MS__KINDS(X)                                                      \
     X(1, MESSAGE, "message")                                              \
-    X(2, INDEX, "index")        /* postings of the records before it */   \
+    X(2, INDEX, "index")        /* index of the records before it */   \
     X(3, AMEND, "amend")        /* replaces an earlier message */         \
-    X(4, HIDE, "hide")          /* takes messages out of the views */     \
+    X(4, HIDE, "hide")          /* removes messages from the views */     \
     X(5, NOTE, "note")          /* attached to a message */               \
     X(6, LOCATION, "location")  /* facts about a location, last wins */   \
-    X(7, BLOB, "blob")          /* a large value, out of line */          \
+    X(7, BLOB, "blob")          /* reserved, not written */               \
     X(8, LOST, "lost")          /* bytes that were durable are missing */ \
     X(9, GAP, "gap")            /* messages that a copy left out */       \
     X(10, PIECE, "piece")       /* text of a message being written */
@@ -5335,7 +5342,7 @@ static const char *const ms__kind_words[MS__KIND_COUNT] = {
 #undef MS__X
 };
 
-/* One value on its way into a record. */
+/* One value to be encoded into a record. */
 typedef struct ms__part {
     ms_str text; /* as given */
     uint32_t len; /* as stored, after repair */
@@ -5349,13 +5356,13 @@ typedef struct ms__layout {
     uint32_t dir;  /* bytes of directory */
     uint32_t size; /* of the record without padding */
     uint32_t n_parts;
-    ms__part *parts; /* fields rising; room for all; NULL: only the numbers are wanted */
+    ms__part *parts; /* fields rising; room for all; NULL: only sizes are computed */
 } ms__layout;
 
 #define MS__NAME_FIELDS                                                            \
     (1u << MS_F_LOCATION | 1u << MS_F_AGENT_KEY | 1u << MS_F_TURN_ID | 1u << MS_F_KEY)
 
-/* Adds a field; they come in rising order. utf8: it is known to be valid. */
+/* Adds a field, in rising order. utf8: its text is known to be valid. */
 static void ms__layout_add(ms__layout *l, unsigned field, ms_str text, bool json,
                            bool utf8)
 {
@@ -5384,11 +5391,11 @@ static ms_result ms__layout_end(ms__layout *l, ms_error *err)
     return MS_OK;
 }
 
-/* Knowledge of a message: nothing; that it passes the checks; that its text is valid
- * UTF-8, too. */
+/* The checks that a message has passed: none; those of an append; UTF-8 of all text,
+ * too. */
 typedef enum ms__known { MS__UNKNOWN, MS__CHECKED, MS__VALID } ms__known;
 
-/* Checks a field; *plain becomes whether its text is known to be ASCII. */
+/* Checks a field; *plain: its text is known to be ASCII. */
 static ms_result ms__measure_field(const ms_envelope *m, unsigned field, ms_str text,
                                    bool json, bool *plain, ms_error *err)
 {
@@ -5399,8 +5406,8 @@ static ms_result ms__measure_field(const ms_envelope *m, unsigned field, ms_str 
     return ms__key_check(text, ms__fields[field].name, field == MS_F_TURN_ID, err);
 }
 
-/* Lays out the record of a message, with one look at each field, and checks what is not
- * known of it. location, if not empty, replaces m's own. */
+/* Computes the layout of a message's record, reads each field once, and makes the checks
+ * that it has not passed yet. location, if not empty, replaces m's own. */
 static ms_result ms__layout_of(const ms_envelope *m, ms_str location, ms__known known,
                                ms__layout *l, ms_error *err)
 {
@@ -5453,7 +5460,7 @@ static void ms__encode_body(const ms__layout *l, unsigned char *body)
     for (unsigned rest = (0u - l->size) & 7; rest > 0; rest--) *value++ = 0;
 }
 
-/* On its way into a store an envelope has the kind of its record in bits 16 and up of its
+/* An envelope passed to a store has the kind of its record in bits 16 and up of its
  * flags; 0: a message. */
 #define MS__KIND_SHIFT 16u
 
@@ -5539,7 +5546,7 @@ static bool ms__walk_next(ms__walk *w, ms__entry *e)
     return true;
 }
 
-/* R5. */
+/* Checks R5; returns the fault, or NULL. */
 static const char *ms__body_fault(const unsigned char *body, uint32_t size)
 {
     uint32_t dir = body[0];
@@ -5569,7 +5576,7 @@ static ms_result ms__damaged(ms_error *err, uint64_t offset, const char *what)
     return code;
 }
 
-/* R1 and R2: is there a record with a valid header at r? offset is for error texts. */
+/* Checks R1 and R2: a record with a valid header at r. offset is for error texts. */
 static ms_result ms__check_header(const unsigned char *r, uint64_t left, uint32_t seed,
                                   uint64_t offset, ms_error *err)
 {
@@ -5595,7 +5602,7 @@ static ms_result ms__foreign(ms_error *err, uint64_t offset, const unsigned char
                     (uint64_t)r[5], (uint64_t)(r[6] >> 4 & 7));
 }
 
-/* R4 and R5 of a record whose header was checked. */
+/* Checks R4 and R5 of a record whose header was checked. */
 static ms_result ms__check_fields(const unsigned char *r, uint64_t offset, ms_error *err)
 {
     uint32_t size = ms__get32(r);
@@ -5610,7 +5617,7 @@ static bool ms__is_message(const unsigned char *r)
     return r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_AMEND;
 }
 
-/* R3 to R5 of a message whose header was checked. */
+/* Checks R3 to R5 of a message whose header was checked. */
 static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_error *err)
 {
     if (!ms__is_message(r) || r[5] == 0 || r[5] >= MS_TYPE_COUNT || (r[6] & 0x70) != 0)
@@ -5727,7 +5734,7 @@ MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
     return set;
 }
 
-/* The flags of a caller that are stored. */
+/* The flags of a caller's envelope that are stored. */
 #define MS__CALLER_FLAGS                                                  \
     ((uint32_t)(MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED))
 
@@ -5787,20 +5794,20 @@ static ms_result ms__check_record(const unsigned char *r, uint64_t offset, ms_er
 #define MS__CHANGES 1
 #endif
 
-/* Without the log no store has sealed segments: what reads them is dead. */
+/* Without the log no store has sealed segments: the code that reads them is dead. */
 #ifdef MSGSTORE_NO_LOG
 #define MS__LOG 0
 #else
 #define MS__LOG 1
 #endif
 
-/* The kinds of records that a raw query is for; 0: the query is not raw. */
+/* Returns the kinds of records that a raw query selects; 0: the query is not raw. */
 static unsigned ms__raw_of(const ms_query *q)
 {
     return MS__CHANGES ? q->raw : 0;
 }
 
-/* Kinds of records that refer to messages before them. */
+/* Returns whether a record refers to messages before it. */
 static bool ms__is_change(const unsigned char *r)
 {
     return (r[4] >= MS__KIND_AMEND && r[4] <= MS__KIND_LOCATION) ||
@@ -5880,9 +5887,9 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
 
 
 /* ==== [query] handles, queries ========================================================
- * Checks that need no backend: is a handle open, what a query
- * means with its defaults filled in, does a message belong to it, and which position a
- * message has along a walk. Both parts stand on this.
+ * Functions that need no backend: checks that a handle is open, resolves the defaults of
+ * a query, decides whether a message belongs to a query, and compares positions of
+ * messages. Both parts of the library use them.
  * ================================================================================== */
 
 static ms_result ms__open_check(const ms_store *store, ms_error *err)
@@ -5893,7 +5900,7 @@ static ms_result ms__open_check(const ms_store *store, ms_error *err)
     return MS_OK;
 }
 
-/* A query with every default filled in. */
+/* Returns the query with every default filled in. */
 static ms_query ms__resolve(const ms_query *query)
 {
     ms_query q = *query;
@@ -5945,7 +5952,7 @@ static bool ms__among(ms_str key, const ms_str *keys, size_t n)
     return false;
 }
 
-/* Does one of these views hold the message? */
+/* Returns whether one of these views contains the message. */
 static bool ms__in_views(const ms_query *q, unsigned views, const ms_msg *msg)
 {
     ms_type_set bit = MS_BIT(ms_type_of(msg));
@@ -5960,7 +5967,7 @@ static bool ms__in_views(const ms_query *q, unsigned views, const ms_msg *msg)
     return (views & MS_VIEW_TEAM) && ms__among(agent, q->agent_keys, q->n_agent_keys);
 }
 
-/* The filters that a record must be read for. */
+/* Applies the filters that need the content of a record. */
 static bool ms__passes(const ms_query *q, const ms_msg *msg)
 {
     int64_t t = 0;
@@ -5982,7 +5989,7 @@ static unsigned ms__raw_bit(const ms_msg *msg)
     return kind < sizeof bits ? bits[kind] : 0;
 }
 
-/* The numbers in a HIDE; false: this library did not write it. */
+/* Reads the numbers in a HIDE; false: another program wrote it. */
 static bool ms__hide_read(const ms_msg *msg, uint64_t *first, uint64_t *last,
                           uint64_t *messages)
 {
@@ -6001,7 +6008,7 @@ static bool ms__is_about(const ms_msg *msg, uint64_t seq)
     return ms__hide_read(msg, &first, &last, &messages) && first <= seq && seq <= last;
 }
 
-/* Does a raw query give this record? */
+/* Returns whether a raw query returns this record. */
 static bool ms__raw_passes(const ms_query *q, const ms_msg *msg)
 {
     unsigned bit = ms__raw_bit(msg);
@@ -6028,8 +6035,8 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
 
 
 /* ==== [store] what every store has in common =========================================
- * The functions of [api-store] check their arguments and call the store's table, so that
- * backends see only valid arguments and the rules are in one place. Entries that a
+ * The functions of [api-store] check their arguments and call the store's table. So
+ * backends receive only valid arguments, and the rules are in one place. Functions that a
  * backend lacks are emulated: get by a query, the last number by a query in reverse.
  * (T1) A backend's append is called with at least one message, each of which passes
  *      ms__envelope_check and has a location.
@@ -6043,8 +6050,8 @@ static void ms__text_soon(ms_str text)
     for (size_t i = 0; i < most; i += 64) MS__PREFETCH(text.ptr + i);
 }
 
-/* The state of an append: arguments and the result of their checks; then, of the store,
- * the place of the next record. */
+/* The state of an append: the arguments and the result of their checks; then the place of
+ * the next record, which the store sets. */
 typedef struct ms__append_run {
     ms_str location;
     const ms_envelope *messages;
@@ -6061,17 +6068,17 @@ typedef struct ms__append_run {
     uint32_t first_flags; /* of the first record */
 } ms__append_run;
 
-/* Entries of the stores of this file, beyond a backend of the caller's. Their records
- * stay in place until they are closed. `take` appends with the results of the checks;
- * NULL: use `append`. `freeze` is for histories: opens a store that shows *store as of
- * now, see [union]; NULL: numbers and a place bound the view. A table, so that programs
- * without unions do not link their code. */
+/* Private functions of the stores of this file, beside their backend. Records of such
+ * stores stay in place until they are closed. `take` appends with the results of the
+ * checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
+ * *store as of now, see [union]; NULL: numbers and a place bound the view. The functions
+ * are in a table, so that programs without unions do not link their code. */
 typedef struct ms__inside {
     ms_result (*take)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
 } ms__inside;
 
-/* The entries append and change of a store with `take`: nothing is measured yet. */
+/* The backend's append and change of a store with `take`: without measures. */
 static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
                                        const ms_envelope *messages, size_t n,
                                        const ms_append_opts *opts, ms_error *err)
@@ -6101,7 +6108,7 @@ static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__
     ms__text_soon(m->content.text);
     ms__text_soon(m->args.text);
     MS__TRY(ms__layout_of(m, location, MS__UNKNOWN, l, err));
-    if (m->flags >> MS__KIND_SHIFT) /* those bits are for changes, see [change] */
+    if (m->flags >> MS__KIND_SHIFT) /* callers may not use these bits, see [change] */
         return ms__fail_at(err, MS_E_ARGUMENT, "flags", "%u is no set of flags",
                            (uint64_t)m->flags);
     if (ms__is_empty(location) && ms__is_empty(m->location))
@@ -6239,8 +6246,8 @@ static MS__APART ms_result ms__fed_read(ms_store *store, const ms_msg *msg,
     return end;
 }
 
-/* An unfinished message with all text so far, in the arena; itself if it has no
- * pieces. */
+/* Returns an unfinished message with all text so far, in the arena; without pieces the
+ * message itself. */
 static MS__APART ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
                                            uint64_t as_of, ms_arena *arena,
                                            const ms_msg **out, ms_error *err)
@@ -6255,7 +6262,7 @@ static MS__APART ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
     return code;
 }
 
-/* The message as a cursor with an arena returns it: with all text so far. */
+/* Returns a message as a cursor with an arena returns it: with all text so far. */
 static const ms_msg *ms__with_fed(ms_cursor *it, ms_store *store, const ms_msg *msg)
 {
     if (!ms__is_open(msg)) return msg;
@@ -6266,7 +6273,7 @@ static const ms_msg *ms__with_fed(ms_cursor *it, ms_store *store, const ms_msg *
     return code == MS_E_DAMAGED ? msg : NULL;
 }
 
-/* The next message as stored. */
+/* Returns the next message as stored. */
 static const ms_msg *ms__next_stored(ms_cursor *it)
 {
     if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
@@ -6280,11 +6287,11 @@ MS_API const ms_msg *ms_next(ms_cursor *it)
 {
     const ms_msg *msg = ms__next_stored(it);
     if (!MS__CHANGES || !msg || !it->query.arena || it->query.raw || it->history.memory)
-        return msg; /* a history does it with the store of the step */
+        return msg; /* a history adds the text by the store of its step */
     return ms__with_fed(it, it->store, msg);
 }
 
-/* last: the number of the location's last message; 0: it is empty. */
+/* Compares expect_seq with `last`, the number of the location's last message; 0: none. */
 static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_error *err)
 {
     if (last == opts->expect_seq) return MS_OK;
@@ -6371,7 +6378,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     }
     MS__TRY(ms__key_check(own.location, "location", false, err));
     ms_result code = ms__append_all(store, messages, n, &own, err);
-    /* of several messages the error names one already */
+    /* with several messages the error already names one */
     if (code == MS_OK || n > 1 || code == MS_E_CONFLICT || code == MS_E_BUSY) return code;
     return ms__fail_in(err, code, "messages[%u]", (uint64_t)0);
 }
@@ -6408,8 +6415,8 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
     return ms_query_open(store, &q, it, err);
 }
 
-/* As ms_get_by_seq, but for a hidden message MS_E_HIDDEN with *msg as appended, and for
- * an unfinished message without its pieces. */
+/* As ms_get_by_seq, with two differences: a hidden message is MS_E_HIDDEN, with *msg as
+ * appended; an unfinished message comes without its pieces. */
 static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
                          const ms_msg **msg, ms_error *err)
 {
@@ -6455,7 +6462,7 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
     return store->backend->stat(store, out, err);
 }
 
-/* As ms_store_stat, but MS_E_UNSUPPORTED leaves err as it was. */
+/* As ms_store_stat, except that MS_E_UNSUPPORTED leaves err as it was. */
 static MS__APART ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error *err)
 {
     ms_error kept;
@@ -6469,7 +6476,7 @@ static MS__APART ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error 
 /* The contents of a store at one moment. */
 typedef struct ms__now {
     uint64_t last;    /* the largest number; 0: empty */
-    uint64_t as_of;   /* a place after all records; 0: it has no places */
+    uint64_t as_of;   /* a place after all records; 0: the store has no places */
     uint64_t changes; /* records other than messages */
 } ms__now;
 
@@ -6552,32 +6559,32 @@ MS_API void ms_close(ms_store *store)
 
 /* ==== [change] changes ===============================================================
  * Amendments, hidden ranges, notes, facts, forks, redaction and streams over stores that
- * only grow: a change is a record that names the message it is about. This section builds
- * those records; stores check them under their lock (the target exists, is visible, its
- * stream is open) and apply them when they answer queries.
+ * only grow: a change is a record with the number of its message. This section builds
+ * those records. Stores check them under their lock (the target exists, is visible, its
+ * stream is open), and apply them in queries.
  *
  * Changes are records, not edits in place, because readers hold pointers without locks,
  * durable data stays valid, and the past remains readable. Cost: a view of a changed
- * location looks each message up in a small trie and in the hidden ranges, a third to a
- * half more per message of a whole view (bench-gate, group changes). Unchanged locations
- * cost nothing. ms_copy reclaims the space.
+ * location looks up each message in a small trie and in the hidden ranges: a third to a
+ * half more time for each message (bench-gate, group changes). Unchanged locations cost
+ * nothing. ms_copy reclaims the space.
  *
- * Redaction alone works in place: an AMEND with the redacted content is appended and all
+ * Only redaction works in place: an AMEND with the redacted content is appended and all
  * records to erase are marked; after a sync their bytes are overwritten; after another
- * sync their checks are written. After a crash in between, the message is shown as
+ * sync their checks are written. After a crash in between, views show the message as
  * redacted, all of its records have valid checks, and a second ms_redact finishes. A
- * power loss before the first sync can leave the mark alone: the message has the flag and
- * its whole text, and a second ms_redact does all of it.
+ * power loss before the first sync can leave the mark without the AMEND: the message has
+ * the flag and its complete text, and a second ms_redact repeats all steps.
  *
- * A stream is an appended message, then pieces, then an AMEND with the whole text. Pieces
- * have an index stream of their own, which only followers read.
+ * A stream is an appended message, then pieces, then an AMEND with the complete text.
+ * Pieces have a posting list of their own, which only readers of unfinished messages use.
  *
  * A change keeps its message's number even if the message is damaged: when a store is
  * opened, new numbers start after the numbers in changes, so that no old change applies
  * to a new message.
  *
- * (C1) A refused change has changed nothing. (A redaction that stopped half-way has
- *      begun, see ms_redact.)
+ * (C1) A refused change has changed nothing. (A redaction may stop half-way, see
+ *      ms_redact.)
  * (C2) The number, place, type, agent and key of a message never change.
  * (C3) After ms_redact has returned MS_OK, the content is nowhere in the store but in
  *      forks.
@@ -6639,7 +6646,7 @@ static ms_result ms__amend_inherit(ms_envelope *m, const ms_envelope *old, ms_er
     return MS_OK;
 }
 
-/* flags: of the new record, besides those of the caller. */
+/* Appends an AMEND. flags: of the new record, besides those of the caller. */
 static MS__APART ms_result ms__amend(ms_store *store, const ms_msg *msg,
                                      const ms_envelope *m, uint32_t flags, ms_error *err)
 {
@@ -6651,7 +6658,7 @@ static MS__APART ms_result ms__amend(ms_store *store, const ms_msg *msg,
     return ms__change_put(store, MS_KIND_AMEND, &e, 0, NULL, err);
 }
 
-/* The target of a change; *own is initialised as the arena of backends that copy. */
+/* Finds the target of a change; initialises *own as the arena for backends that copy. */
 static ms_result ms__change_target(ms_store *store, uint64_t seq, ms_arena *own,
                                    const ms_msg **msg, ms_error *err)
 {
@@ -7018,7 +7025,7 @@ MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
 
 #define MS__USAGE "usage" /* notes of this kind survive a redaction */
 
-/* The content of a redacted message. */
+/* Returns the content of a redacted message. */
 static ms_envelope ms__redacted(const ms_msg *msg)
 {
     ms_envelope old = ms_envelope_of(msg), e;
@@ -7038,7 +7045,8 @@ static ms_envelope ms__redacted(const ms_msg *msg)
     return e;
 }
 
-/* Is this the redacted content itself, or a note of usage? */
+/* Returns whether a redaction keeps a record: the redacted content itself, or a usage
+ * note. */
 static bool ms__redact_keeps(const ms_msg *msg)
 {
     if (ms_kind_of(msg) == MS_KIND_AMEND)
@@ -7079,7 +7087,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     if (!store->backend->erase)
         return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot erase what it holds");
     ms_result code = ms__change_target(store, seq, &own, &msg, NULL);
-    if (code != MS_OK && code != MS_E_HIDDEN) { /* again, to fill err */
+    if (code != MS_OK && code != MS_E_HIDDEN) { /* once more, to fill err */
         ms_arena_deinit(&own);
         code = ms__change_target(store, seq, &own, &msg, err);
     }
@@ -7172,7 +7180,7 @@ static size_t ms__partial_tail(ms_str text)
     return 0;
 }
 
-/* Writes a text but for an incomplete character, which stays pending. */
+/* Writes a text, except for an incomplete character, which stays pending. */
 static ms_result ms__stream_out(ms_stream *s, ms_str text, ms_error *err)
 {
     size_t keep = ms__partial_tail(text);
@@ -7187,7 +7195,7 @@ static ms_result ms__stream_out(ms_stream *s, ms_str text, ms_error *err)
     return MS_OK;
 }
 
-/* Must this text, all that is pending, be written now? */
+/* Returns whether the pending text must be written now. */
 static bool ms__stream_due(const ms_stream *s, ms_str text)
 {
     uint32_t most = s->opts.flush_chars ? s->opts.flush_chars : MS__STREAM_CHARS;
@@ -7366,18 +7374,18 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
 
 
 /* ==== [copy] from one store into another =============================================
- * ms_copy is compaction, retention, repair, export and loading. It appends what a query
- * over the source returns, so a copy has no changes except for notes and facts, and no
- * byte of hidden, redacted or replaced text. Damage of the source is counted, and an
- * error only in the end.
+ * ms_copy is compaction, retention, repair, export and loading. It appends the messages
+ * that a query over the source returns. So a copy has no changes except for notes and
+ * facts, and no byte of hidden, redacted or replaced text. Damage of the source is
+ * counted, and reported as an error after all else is copied.
  *
- * The copy of a log that goes on taking appends has two parts. The first one reads the
- * store as of a place (c->mark). Then records are appended as they follow that place in
- * the file, changes included, in the same batches: the same changes of an equal state.
- * The caller moves the goal on, up to the end.
+ * The copy of a log that takes appends meanwhile has two parts. The first one reads the
+ * store as of a place (c->mark). Then the records after that place are appended, changes
+ * included, in the same batches: the same changes of an equal state. The caller moves the
+ * goal on, up to the end.
  *
- * (Y1) The destination shows what the source shows, as far as it is kept, with the same
- *      numbers, notes and facts.
+ * (Y1) Views of the destination equal those of the source, for kept messages, with the
+ *      same numbers, notes and facts.
  * (Y2) The destination assigns no number that the source has assigned.
  * ================================================================================== */
 
@@ -7395,10 +7403,11 @@ typedef struct ms__copying {
     ms_arena *arena;
     ms__kept *kept;   /* sorted by location; NULL: all locations */
     size_t n_kept;
-    uint64_t from;    /* messages before that number go, unless `kept` has their turn */
+    uint64_t from;    /* messages before this number are dropped, unless `kept` has
+                         their turn */
     uint64_t beyond;  /* a number that no message has yet */
     uint64_t last;    /* number of the last message read */
-    uint64_t placed;  /* and of the last one copied */
+    uint64_t placed;  /* number of the last one copied */
     ms_str *names;    /* of locations that have facts, some repeated */
     size_t n_names, cap_names;
     size_t name;      /* the next of them */
@@ -7407,9 +7416,10 @@ typedef struct ms__copying {
     unsigned phase;   /* MS__COPY_* */
     ms_cursor *it;    /* of the phase, in the arena */
     bool reading;     /* it is open */
-    uint64_t mark;    /* all before this place of the source is copied, or will be */
-    uint64_t upto;    /* and up to here it is being copied */
-    uint64_t goal;    /* live: the caller asks for so much */
+    uint64_t mark;    /* records before this place of the source belong to the first
+                         part */
+    uint64_t upto;    /* end of the part that is being copied */
+    uint64_t goal;    /* live: the place up to which the caller wants a copy */
     ms_envelope *batch; /* records of the source that became visible together */
     size_t n_batch, cap_batch;
 } ms__copying;
@@ -7419,7 +7429,7 @@ enum {
     MS__COPY_MESSAGES, /* as of the mark */
     MS__COPY_CHANGES,  /* notes as of the mark, names of locations with facts */
     MS__COPY_FACTS,
-    MS__COPY_SINCE     /* what follows the mark, again and again */
+    MS__COPY_SINCE     /* records after the mark, repeatedly */
 };
 
 static bool ms__kept_less(const void *a, const void *b)
@@ -7428,7 +7438,7 @@ static bool ms__kept_less(const void *a, const void *b)
     return ms__str_order(x->location, y->location) < 0;
 }
 
-/* Is a location copied, and from which number on? */
+/* Returns whether a location is copied, and from which number on. */
 static bool ms__kept_find(const ms__copying *c, ms_str location, uint64_t *from)
 {
     size_t low = 0, high = c->n_kept;
@@ -7472,15 +7482,15 @@ static ms_result ms__kept_first(const ms__copying *c, const ms_query *q, ms_curs
     return ms__kept_close(it, err);
 }
 
-/* Does a turn begin with a message, whose turn id is `turn`, after the message `before`
- * of its location? */
+/* Returns whether a message, whose turn id is `turn`, begins a turn after the message
+ * `before` of its location. */
 static bool ms__turn_begins(ms_str turn, bool user, const ms_msg *before)
 {
     ms_str last = ms_get(before, MS_F_TURN_ID).text;
     return turn.ptr || last.ptr ? !ms_str_equal(turn, last) : user;
 }
 
-/* Moves `from` to the begin of the turn that it divides. */
+/* Moves `from` to the start of the turn that it divides. */
 static ms_result ms__kept_turn(const ms__copying *c, ms_str location, ms_cursor *it,
                                uint64_t *from, ms_error *err)
 {
@@ -7549,7 +7559,7 @@ static MS__APART ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_error
     return MS_OK;
 }
 
-/* Counts the bytes of what the other rules keep, from the newest message on. */
+/* Counts the bytes of messages that the other rules keep, from the newest one on. */
 static ms_result ms__kept_bytes(ms__copying *c, ms_cursor *it, ms_error *err)
 {
     const ms_msg *msg;
@@ -7567,7 +7577,7 @@ static ms_result ms__kept_bytes(ms__copying *c, ms_cursor *it, ms_error *err)
     return ms__kept_close(it, err);
 }
 
-/* Finds out what is kept. */
+/* Determines which messages are kept. */
 static ms_result ms__kept_choose(ms__copying *c, ms_error *err)
 {
     ms_cursor *it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof *it);
@@ -7584,7 +7594,8 @@ static ms_result ms__kept_choose(ms__copying *c, ms_error *err)
     return MS_OK;
 }
 
-/* Copies a message if it is kept. One that no store takes counts as damaged. */
+/* Copies a message if it is kept. A message that no store would accept counts as
+ * damaged. */
 static MS__APART ms_result ms__copy_message(ms__copying *c, const ms_msg *msg,
                                             ms_error *err)
 {
@@ -7611,7 +7622,7 @@ static MS__APART ms_result ms__copy_message(ms__copying *c, const ms_msg *msg,
     return MS_OK;
 }
 
-/* Notes in the destination which numbers the source has given. */
+/* Stores in the destination the largest number that the source has assigned. */
 static ms_result ms__copy_numbers(ms__copying *c, ms_error *err)
 {
     ms_stat stat;
@@ -7687,8 +7698,8 @@ static ms_result ms__copy_change(ms__copying *c, const ms_msg *msg, ms_error *er
     return MS_OK;
 }
 
-/* Appends the batch. A change of a message that was not copied is left out, and so is
- * what was refused since the message is hidden or ended. */
+/* Appends the batch. Leaves out changes of messages that were not copied, and changes
+ * that are refused because the message is hidden or ended. */
 static MS__APART ms_result ms__copy_batch(ms__copying *c, ms_error *err)
 {
     ms_append_opts opts;
@@ -7781,12 +7792,12 @@ static ms_result ms__copy_each(ms__copying *c, unsigned raw,
     c->report->damaged += c->it->damaged;
     c->reading = false;
     ms_result read = ms_cursor_close(c->it, code == MS_OK ? err : NULL);
-    if (code != MS_OK) return code; /* of the destination */
+    if (code != MS_OK) return code; /* the destination failed */
     *end = true;
     return read == MS_E_DAMAGED ? MS_OK : read;
 }
 
-/* Begins: takes the mark, and lists what is kept. */
+/* Begins a copy: sets the mark, and lists what is kept. */
 static ms_result ms__copy_list(ms__copying *c, ms_error *err)
 {
     ms_stat stat;
@@ -7798,11 +7809,11 @@ static ms_result ms__copy_list(ms__copying *c, ms_error *err)
     c->beyond = c->source->backend->stat ? stat.last_seq + 1 : UINT64_MAX;
     MS__TRY(ms__kept_choose(c, err));
     c->phase = MS__COPY_MESSAGES;
-    if (c->live && c->mark == 0) c->phase = MS__COPY_SINCE; /* empty; 0 is no bound */
+    if (c->live && c->mark == 0) c->phase = MS__COPY_SINCE; /* empty */
     return MS_OK;
 }
 
-/* Copies the facts of the next name. *end: of the last one. */
+/* Copies the facts of the next name. *end: it was the last one. */
 static ms_result ms__copy_next_facts(ms__copying *c, bool *end, ms_error *err)
 {
     size_t i = c->name++;
@@ -7812,7 +7823,7 @@ static ms_result ms__copy_next_facts(ms__copying *c, bool *end, ms_error *err)
     return ms__copy_facts(c, c->names[i], err);
 }
 
-/* Copies what follows the mark. *end: up to the goal. */
+/* Copies records after the mark. *end: the goal is reached. */
 static ms_result ms__copy_on(ms__copying *c, size_t n, bool *end, ms_error *err)
 {
     bool all;
@@ -7823,10 +7834,10 @@ static ms_result ms__copy_on(ms__copying *c, size_t n, bool *end, ms_error *err)
     MS__TRY(ms__copy_each(c, raw, ms__copy_since, n, &all, err));
     if (!all) return MS_OK;
     c->mark = c->upto;
-    return ms__copy_batch(c, err); /* its end is damaged */
+    return ms__copy_batch(c, err); /* the end of the batch is damaged */
 }
 
-/* Copies about n records. *end: all. */
+/* Copies about n records. *end: the copy is complete. */
 static ms_result ms__copy_step(ms__copying *c, size_t n, bool *end, ms_error *err)
 {
     bool done = false;
@@ -7848,7 +7859,7 @@ static ms_result ms__copy_step(ms__copying *c, size_t n, bool *end, ms_error *er
     return MS_OK;
 }
 
-/* After the last step. */
+/* Ends a copy after the last step. */
 static ms_result ms__copy_end(ms__copying *c, ms_error *err)
 {
     MS__TRY(ms__copy_numbers(c, err));
@@ -7894,9 +7905,9 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
 
 
 /* ==== [names] names and posting lists in memory ========================================
- * Posting lists make views cost what they return. A posting list is a rising list of
- * 32-bit entries, each of which stands for a record (see [core]). Its chunks grow by a
- * quarter of what is there (short lists by more), never move, and are linked both ways.
+ * With posting lists the cost of a view is that of its result. A posting list is a rising
+ * list of 32-bit entries, one for each record in it (see [core]). Its chunks are linked
+ * both ways and never move; each new one adds a quarter (short lists grow by more).
  * Growth by a quarter wastes a tenth on average; doubling wasted a third. A message is in
  * these lists:
  *
@@ -7910,28 +7921,28 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *      location, changes        AMEND, HIDE            location, facts   NOTE, LOCATION
  *      message, pieces          PIECE
  *
- * so each of the four views is one list, or a merge of two per agent. A cursor reads no
- * record that it leaves out, but for a turn, a time or an unusual type set.
+ * so each of the four views is one list, or a merge of two per agent. A cursor reads only
+ * records that it returns, unless the query filters by turn, time or an unusual type set.
  *
  * Names (locations, agents, messages written in pieces) and keys are nodes of hash tries:
  * four children, two bits of a keyed 64-bit hash a level. Tries need no resizing, so
- * readers walk them while a writer adds. A table in front of them has the names that were
- * looked up last, found by a few bits of their ends: hashing and walking were 700 of the
- * 4,900 instructions of an append. Names are compared whole, so names made to collide
- * only cost the walk.
+ * readers walk them while a writer adds. A table before them has the most recent names,
+ * found by a few bits of their ends: hashing and walking were 700 of the 4,900
+ * instructions of an append. Names are compared completely, so names made to collide only
+ * cost a longer walk.
  *
- * A writer holds the lock of its store. An append first makes everything that can fail:
- * names, in tries of its own, and room for postings. If something is missing, the writer
- * takes all of it back. Then it links the names, fills in the postings and publishes the
- * new end with one release store. A reader takes no lock: it loads the end when its
- * cursor opens and ignores postings from there on. That makes batches atomic and cursors
- * snapshots.
+ * A writer holds the lock of its store. An append first does everything that can fail: it
+ * makes names, in tries of its own, and reserves room for postings. After a failure the
+ * writer undoes these steps. Otherwise it links the names, fills in the postings and
+ * publishes the new end with one release store. A reader takes no lock: it loads the end
+ * when its cursor opens and ignores postings from there on. That makes batches atomic and
+ * cursors snapshots.
  *
  * (P1) Every posting list is strictly rising; it has exactly the records of its kind.
  * (P2) A failed append leaves posting lists, names and memory as they were.
- * (P3) No reader sees what a failed append takes back: names were not linked, and a
- *      reader steps into a chunk only for an entry below its end.
- * (P4) `hidden` of a location counts its messages that no reader of now is shown.
+ * (P3) No reader sees the names and postings of a failed append: names were not linked,
+ *      and a reader enters a chunk only for an entry below its end.
+ * (P4) `hidden` of a location counts its messages that a reader of now does not see.
  * ================================================================================== */
 
 #define MS__UNITS_MAX  0xFFFFFFF0u
@@ -7951,7 +7962,7 @@ typedef struct ms__postings {
     uint32_t count;  /* atomic */
     uint32_t cap;    /* entries in all chunks */
     uint32_t wanted; /* reserved by the append that runs */
-    uint32_t first;  /* of the tail; for writers */
+    uint32_t first;  /* index of the tail's first entry; for writers */
 } ms__postings;
 
 typedef struct ms__node {
@@ -7960,7 +7971,7 @@ typedef struct ms__node {
     uint64_t hash;
 } ms__node;
 
-/* Nodes of one kind: a trie that finds them, and their order. */
+/* Nodes of one kind: a trie for lookups, and a list in order of creation. */
 typedef struct ms__chain {
     void *root;
     ms__node *first, *last;
@@ -7972,18 +7983,18 @@ typedef enum ms__kind_of_name {
     MS__FLOWS, /* messages written in pieces */
     MS__KEYS,
     MS__NAME_KINDS,
-    MS__FACTS = MS__NAME_KINDS /* has a hash alone */
+    MS__FACTS = MS__NAME_KINDS /* has only a hash */
 } ms__kind_of_name;
 
 typedef struct ms__name_node {
     ms__node node;
-    struct ms__loc *loc; /* that it is of; NULL: it is a location */
+    struct ms__loc *loc; /* the name's location; NULL: the name is a location */
     ms_str text;
 } ms__name_node;
 
 typedef struct ms__loc {
     ms__name_node name;
-    void *control; /* ms__control, atomic; NULL: nothing was ever changed */
+    void *control; /* ms__control, atomic; NULL: no message was ever changed */
     ms__postings all, conversation, global;
 } ms__loc;
 
@@ -7992,24 +8003,25 @@ typedef struct ms__agent {
     ms__postings trace, rest;
 } ms__agent;
 
-/* The text of its name is the number of the message, 8 bytes. */
+/* A message that is written in pieces. The text of its name is the message's number, 8
+ * bytes. */
 typedef struct ms__flow {
     ms__name_node name;
     ms__postings pieces;
 } ms__flow;
 
-/* Its text is in the record that has it. */
+/* An idempotency key. Its text is in the record that has it. */
 typedef struct ms__key {
     ms__node node;
     ms__loc *loc;
     uint32_t entry; /* of that record */
 } ms__key;
 
-/* The version of a message that counts from a place on. */
+/* The version of a message that is valid from a place on. */
 typedef struct ms__version {
     struct ms__version *before;
     uint64_t place;
-    const unsigned char *record; /* that shows it; NULL: it was hidden */
+    const unsigned char *record; /* the new content; NULL: hidden */
 } ms__version;
 
 typedef struct ms__changed {
@@ -8020,11 +8032,12 @@ typedef struct ms__changed {
 
 /* A range of hidden messages. */
 typedef struct ms__range {
-    struct ms__range *before; /* made earlier, */
-    struct ms__range *jump;   /* one farther back: see ms__range_link */
+    struct ms__range *before; /* the range made before this one */
+    struct ms__range *jump;   /* an earlier one, see ms__range_link */
     uint64_t place, first, last;
-    uint64_t low, high; /* numbers that this one and those up to jump hide lie between */
-    uint32_t depth;     /* how many there are, this one included */
+    uint64_t low, high; /* bounds of the numbers that this range and those up to `jump`
+                           hide */
+    uint32_t depth;     /* number of ranges up to this one */
 } ms__range;
 
 /* The changes of a location. */
@@ -8034,13 +8047,14 @@ typedef struct ms__control {
     void *ranges;              /* ms__range, newest first; atomic */
     uint64_t hidden;           /* messages; under the lock */
     uint64_t damaged;          /* log: changes that could not be read */
-    uint32_t loaded;           /* log: the above is as the file has it; atomic */
+    uint32_t loaded;           /* log: the members above were read from the file;
+                                  atomic */
 } ms__control;
 
 typedef struct ms__live {
     unsigned char *buffer; /* memory comes from its end; NULL: from nodes */
-    size_t top;            /* buffer: what is above belongs to nodes */
-    uint64_t floor;        /* buffer: what is below belongs to records */
+    size_t top;            /* buffer: nodes are above this offset */
+    uint64_t floor;        /* buffer: records are below this offset */
     ms_arena nodes;
     uint64_t hash_key[2];
     uint64_t index_bytes; /* from here on zeroed by ms__live_reset */
@@ -8081,7 +8095,7 @@ static void *ms__live_zeroed(ms__live *live, size_t size)
     return p;
 }
 
-/* Forgets everything and keeps the memory; there are no readers. */
+/* Drops all names and posting lists, and keeps the memory. There must be no readers. */
 static void ms__live_reset(ms__live *live)
 {
     const size_t kept = offsetof(ms__live, index_bytes);
@@ -8096,16 +8110,16 @@ static uint32_t *ms__chunk_entries(const ms__chunk *c)
     return (uint32_t *)(void *)((char *)(uintptr_t)c + MS__CHUNK_HEAD);
 }
 
-/* Entries of the chunk that begins at index `first`: as many as are before it while
- * that is little, since then chunks' heads weigh more than room to spare; then a half,
- * then a quarter. Odd, so that head and entries fill units of 8 bytes. */
+/* Returns the capacity of the chunk that begins at index `first`. Short lists double,
+ * since the headers of small chunks take more memory than unused room; then chunks grow
+ * by a half, then by a quarter. Odd, so that header and entries fill units of 8 bytes. */
 static uint32_t ms__chunk_cap(uint32_t first)
 {
     uint32_t cap = first < 32 ? first : first < 72 ? first / 2 : first / 4;
     return (cap < MS__CHUNK_FIRST ? MS__CHUNK_FIRST : cap) | 1;
 }
 
-/* Reserves room for one entry more. False: no memory. */
+/* Reserves room for one more entry. False: no memory. */
 static bool ms__postings_reserve(ms__live *live, ms__postings *s)
 {
     if (s->count + s->wanted == s->cap) {
@@ -8130,7 +8144,8 @@ static bool ms__postings_reserve(ms__live *live, ms__postings *s)
     return true;
 }
 
-/* Where the next entry of a list that has a chunk goes, as long as its tail has room. */
+/* Returns the place of the next entry of a list that has a chunk, while its tail has
+ * room. */
 static uint32_t *ms__postings_next(const ms__postings *s)
 {
     return ms__chunk_entries((const ms__chunk *)s->tail) + (s->count - s->first);
@@ -8148,7 +8163,7 @@ static void ms__postings_push(ms__postings *s, uint32_t entry)
     s->wanted--;
 }
 
-/* Takes back what an append reserved. At its start the tail was the last chunk. */
+/* Releases the room that an append reserved. At its start the tail was the last chunk. */
 static void ms__postings_undo(ms__postings *s)
 {
     ms__chunk *c = (ms__chunk *)s->tail;
@@ -8162,7 +8177,8 @@ static void ms__postings_undo(ms__postings *s)
     s->wanted = 0;
 }
 
-/* The chunk with the entry of that index; index may be one after the last entry. */
+/* Returns the chunk with the entry of that index; index may be one after the last
+ * entry. */
 static const ms__chunk *ms__postings_chunk(const ms__postings *s, uint32_t index)
 {
     const ms__chunk *c = (const ms__chunk *)ms__load_ptr(&s->tail);
@@ -8175,8 +8191,8 @@ static uint32_t ms__chunk_entry(const ms__chunk *c, uint32_t index)
     return ms__chunk_entries(c)[index - c->first];
 }
 
-/* The index of the first of entries [lo, hi) that is not below `entry`; hi: all are. c: a
- * chunk near it, with an entry before hi. */
+/* Returns the index of the first of entries [lo, hi) that is not below `entry`; hi: all
+ * are. c: a chunk near it, with an entry before hi. */
 static uint32_t ms__chunks_lower(const ms__chunk *c, uint32_t lo, uint32_t hi,
                                  uint32_t entry)
 {
@@ -8196,7 +8212,7 @@ static uint32_t ms__chunks_lower(const ms__chunk *c, uint32_t lo, uint32_t hi,
     return low;
 }
 
-/* How many entries of a posting list are below `entry`. Mostly it is all of them. */
+/* Returns the number of entries of a posting list below `entry`: mostly all of them. */
 static uint32_t ms__postings_below(const ms__postings *s, uint32_t entry)
 {
     uint32_t n = ms__load32(&s->count);
@@ -8220,7 +8236,8 @@ static ms__path ms__trie(void **root, uint64_t hash)
     return p;
 }
 
-/* The next node with that hash, or NULL: then p->slot is where one would be put. */
+/* Returns the next node with that hash, or NULL: then p->slot is the slot for a new
+ * one. */
 static ms__node *ms__trie_next(ms__path *p, uint64_t hash)
 {
     ms__node *n;
@@ -8232,7 +8249,7 @@ static ms__node *ms__trie_next(ms__path *p, uint64_t hash)
     return NULL;
 }
 
-/* Puts a node where a search for it will end. */
+/* Links a node into the slot where a search for it ends. */
 static void ms__trie_link(void **root, ms__node *n)
 {
     ms__path p = ms__trie(root, n->hash);
@@ -8251,7 +8268,7 @@ static void ms__chain_add(ms__chain *chain, ms__node *n)
     ms__trie_link(&chain->root, n);
 }
 
-/* Makes fresh nodes known to readers. */
+/* Links fresh nodes, so that readers find them. */
 static void ms__names_link(ms__live *live)
 {
     for (unsigned i = 0; i < MS__NAME_KINDS; i++) {
@@ -8282,8 +8299,9 @@ static ms__flow *ms__flow_at(const ms__node *n)
 
 /* ---- Looking up names. */
 
-/* The hash of a name or a key. location: the hash of its location; 0: it is one. FACTS:
- * the list of a location's facts, apart from its changes, so that views never meet it. */
+/* Returns the hash of a name or a key. location: the hash of its location; 0: the name is
+ * a location. FACTS: the list of a location's facts, separate from its changes, so that
+ * views never read it. */
 static uint64_t ms__name_hash(const ms__live *live, unsigned kind, uint64_t location,
                               ms_str text)
 {
@@ -8291,12 +8309,13 @@ static uint64_t ms__name_hash(const ms__live *live, unsigned kind, uint64_t loca
     return ms__hash(live->hash_key, location ^ salts[kind], text.ptr, text.len);
 }
 
-/* The name that was looked up last of those whose bytes ask for one place. Most appends
- * hash nothing and walk no trie. Writers change the table under their lock. */
+/* The table of recent names: in each slot the name looked up last of those that map to
+ * the slot. Most appends hash nothing and walk no trie. Writers change the table under
+ * their lock. */
 #define MS__RECENT_LEAST 1024u /* messages; a smaller store has no table */
 #define MS__RECENT_BITS 11u
 
-/* A number of few bits from a name: of its ends, so that it costs little. */
+/* Returns a number of few bits from both ends of a name, which costs little. */
 static uint32_t ms__name_mark(ms_str name, uint64_t salt)
 {
     uint64_t first = 0, last = 0;
@@ -8312,8 +8331,8 @@ static uint32_t ms__name_mark(ms_str name, uint64_t salt)
     return (uint32_t)((first * 0xD6E8FEB86659FD93u + last) >> 32);
 }
 
-/* Where the table has a name; NULL: nowhere. The text of a flow may be that of an
- * agent. */
+/* Returns the slot of a name in the table; NULL: there is no table. Flows have no slot:
+ * the text of a flow may equal that of an agent. */
 static void **ms__recent_slot(ms__live *live, ms__kind_of_name kind, const ms__loc *loc,
                               ms_str text)
 {
@@ -8323,7 +8342,7 @@ static void **ms__recent_slot(ms__live *live, ms__kind_of_name kind, const ms__l
     return recent ? &recent[ms__name_mark(text, salt) >> (32 - MS__RECENT_BITS)] : NULL;
 }
 
-/* Makes the table, once there are more messages than a small store has. */
+/* Makes the table once there are MS__RECENT_LEAST messages. */
 static void ms__recent_make(ms__live *live)
 {
     if (MS__SMALL || live->recent || live->buffer || live->messages < MS__RECENT_LEAST)
@@ -8347,7 +8366,7 @@ static ms__name_node *ms__name_in(void **root, uint64_t hash, const ms__loc *loc
     return NULL;
 }
 
-/* A new name, fresh until the append commits. NULL: no memory. */
+/* Makes a new name, fresh until the append commits. NULL: no memory. */
 static MS__APART ms__name_node *ms__name_new(ms__live *live, ms__kind_of_name kind,
                                              const ms__loc *loc, ms_str text,
                                              uint64_t hash)
@@ -8366,7 +8385,7 @@ static MS__APART ms__name_node *ms__name_new(ms__live *live, ms__kind_of_name ki
     return n;
 }
 
-/* Finds a name. make: a writer makes one that is not there. NULL: none, or no memory. */
+/* Finds a name. make: creates an absent one, for writers. NULL: absent, or no memory. */
 static ms__name_node *ms__name_get(ms__live *live, ms__kind_of_name kind,
                                    const ms__loc *loc, ms_str text, bool make)
 {
@@ -8433,15 +8452,15 @@ static uint64_t ms__list_number(uint64_t hash, unsigned kind)
 
 
 /* ==== [plan] what an append or a change enters =======================================
- * Edits, and what one message or change needs in names and posting lists: it is reserved
- * first and entered later, see [names].
+ * Edits; and the plan of one message or change: the names and posting lists in which it
+ * is entered. Their memory is reserved first and filled later, see [names].
  * ================================================================================== */
 
-/* ---- Edits. A reader knows its end: an edit from there on has not happened for it. So
- * an edit changes nothing in place, and an open cursor goes on over the messages of its
- * opening. A lookup asks hidden ranges from the newest back, and jumps over runs of them
- * that lie elsewhere: some log(ranges) steps where ranges were made in an order, up or
- * down, nested or not. A walk over messages leaps over a wide range. */
+/* ---- Edits. A reader ignores edits from its end on. An edit changes nothing in place,
+ * so an open cursor goes on with the messages of its opening. A lookup checks hidden
+ * ranges from the newest back, and jumps over series of them that lie elsewhere. That
+ * takes some log(ranges) steps if ranges were made in an order, up or down, nested or
+ * not. A walk over messages skips a wide range at once. */
 
 static uint64_t ms__seq_hash(uint64_t seq)
 {
@@ -8458,8 +8477,8 @@ static ms__changed *ms__changed_find(const ms__control *c, uint64_t seq)
     return NULL;
 }
 
-/* The range that hides message number seq from a reader that knows what is before `end`;
- * NULL: none does. */
+/* Returns the range that hides message number seq from a reader whose end is `end`; NULL:
+ * none does. */
 static const ms__range *ms__hidden_by(const ms__control *c, uint64_t seq, uint64_t end)
 {
     const ms__range *range = (const ms__range *)ms__load_ptr(&c->ranges);
@@ -8472,8 +8491,9 @@ static const ms__range *ms__hidden_by(const ms__control *c, uint64_t seq, uint64
     return NULL;
 }
 
-/* The record that stands for message number seq, whose own is r, for a reader that knows
- * what is before `end`; *place (of r) becomes its place. NULL: it is hidden. */
+/* Returns the record with the content of message number seq, whose own record is r, for a
+ * reader whose end is `end`. Sets *place (of r) to its place. NULL: the message is
+ * hidden. */
 static const unsigned char *ms__shown(const ms__control *c, const unsigned char *r,
                                       uint64_t seq, uint64_t end, uint64_t *place)
 {
@@ -8486,13 +8506,13 @@ static const unsigned char *ms__shown(const ms__control *c, const unsigned char 
     return v->record;
 }
 
-/* The messages that an AMEND or HIDE is about, by number. */
+/* The messages that an AMEND or HIDE changes, by number. */
 typedef struct ms__span {
     uint64_t first, last;
-    uint64_t hidden; /* so many visible ones a HIDE hides */
+    uint64_t hidden; /* number of visible messages that a HIDE hides */
 } ms__span;
 
-/* Reads the messages of an edit. False: the record is no edit, or cannot be read. */
+/* Reads the span of an edit. False: the record is not an edit, or cannot be read. */
 static bool ms__edit_span(const unsigned char *r, ms__span *span)
 {
     const ms_msg *msg = ms__msg(r);
@@ -8504,7 +8524,7 @@ static bool ms__edit_span(const unsigned char *r, ms__span *span)
     return false;
 }
 
-/* The memory of one edit, made before it is written. */
+/* The memory of one edit, allocated before its record is written. */
 typedef struct ms__edit {
     ms__changed *changed;
     ms__version *version;
@@ -8528,14 +8548,14 @@ static bool ms__edit_reserve(ms__live *live, const ms__control *c, const ms__spa
     if (e->fresh) e->changed = (ms__changed *)ms__live_zeroed(live, sizeof *e->changed);
     e->version = (ms__version *)ms__live_take(live, sizeof *e->version);
     if (!e->changed || !e->version) return false;
-    if (!e->fresh) return true; /* readers look at it */
+    if (!e->fresh) return true; /* readers may be reading it */
     e->changed->node.hash = ms__seq_hash(span->first);
     e->changed->seq = span->first;
     return true;
 }
 
-/* Jumps are as long as the next two together, when those are of one length: from any
- * range any older one is some 2 log(ranges) steps away. */
+/* Links a range into the list. If the next two jumps have one length, its jump spans both
+ * of them. So any older range is about 2 log(ranges) steps away. */
 static void ms__range_link(ms__control *c, ms__range *range, uint64_t place)
 {
     ms__range *before = (ms__range *)c->ranges;
@@ -8557,7 +8577,7 @@ static void ms__range_link(ms__control *c, ms__range *range, uint64_t place)
     ms__store_ptr(&c->ranges, range);
 }
 
-/* From place on the edit counts. record: the AMEND; NULL: a HIDE. */
+/* Links an edit, which is valid from place on. record: the AMEND; NULL: a HIDE. */
 static void ms__edit_link(ms__control *c, const ms__edit *e, const ms__span *span,
                           uint64_t place, const unsigned char *record)
 {
@@ -8600,27 +8620,27 @@ static ms_value ms__hide_text(char out[MS__HIDE_TEXT], const ms__span *span)
     return ms_json(ms_str_n(out, n));
 }
 
-/* A change that was read names a message whose own record may be damaged: its number was
- * given, and no other message gets it. */
+/* Notes the number of a message that a change refers to. The message's own record may be
+ * damaged, but no other message may get the number. */
 static void ms__gap_named(uint64_t *gap_seq, uint64_t last_seq, uint64_t named)
 {
     if (named > last_seq && named > *gap_seq && named != UINT64_MAX) *gap_seq = named;
 }
 
-/* The one change that an append may bring. */
+/* The one change that an append may have. */
 typedef struct ms__change_run {
     unsigned kind; /* 0: none */
     ms__loc *loc;
-    ms__control *fresh; /* that its location gets, or NULL */
+    ms__control *fresh; /* new control of its location, or NULL */
     ms__edit edit;
-    ms__control *control; /* that the edit is for */
+    ms__control *control; /* the control that the edit changes */
     ms__span span;        /* of AMEND and HIDE */
     ms__arena_mark mark; /* log: where the memory of edits stood, when `control` is set */
     char text[MS__HIDE_TEXT];
 } ms__change_run;
 
-/* May this change be made? own: the record of the message that it is about, or NULL;
- * shown: what stands for it now, NULL if it is hidden. */
+/* Checks whether a change is allowed. own: the record of the message that it changes, or
+ * NULL; shown: the record with its present content, NULL if it is hidden. */
 static ms_result ms__change_check(const ms_envelope *e, ms_str location,
                                   const unsigned char *own, const unsigned char *shown,
                                   ms_error *err)
@@ -8650,8 +8670,8 @@ static ms_result ms__change_check(const ms_envelope *e, ms_str location,
 
 /* The needs of one record of an append, found before anything is changed. */
 typedef struct ms__plan {
-    ms__postings *lists[4]; /* that it goes into */
-    uint64_t repeats;       /* the number of the message that it repeats */
+    ms__postings *lists[4]; /* posting lists that get an entry */
+    uint64_t repeats;       /* number of the message with the same key */
     uint32_t entry;         /* of its record */
     uint8_t n_lists;
     bool repeat;            /* nothing is written */
@@ -8719,7 +8739,7 @@ static void ms__change_enter(ms__live *live, ms__loc *loc, const ms__plan *p,
     live->changes++;
 }
 
-/* Where memory stood before an append. */
+/* The use of memory before an append. */
 typedef struct ms__mark {
     size_t top;
     ms__arena_mark nodes;
@@ -8735,7 +8755,7 @@ static ms__mark ms__live_mark(const ms__live *live)
     return mark;
 }
 
-/* Takes back all that a failed append made. */
+/* Undoes all that a failed append has made. */
 static void ms__plans_undo(ms__live *live, const ms__plan *plans, size_t n,
                            const ms__mark *mark)
 {
@@ -8748,7 +8768,7 @@ static void ms__plans_undo(ms__live *live, const ms__plan *plans, size_t n,
     live->index_bytes = mark->index_bytes;
 }
 
-/* Is a text, repaired, what is stored? */
+/* Returns whether a text, after repair, equals the stored text. */
 static bool ms__same_text(ms_str text, ms_str stored, bool repaired)
 {
     size_t n = 0;
@@ -8766,7 +8786,8 @@ static bool ms__same_text(ms_str text, ms_str stored, bool repaired)
     return n == stored.len;
 }
 
-/* Is the envelope the message that the record holds? Time, sequence and flags aside. */
+/* Returns whether an envelope equals the message of a record, apart from time, sequence
+ * number and flags. */
 static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
                              const ms__layout *l)
 {
@@ -8792,17 +8813,17 @@ static ms_result ms__size_check(uint32_t size, size_t limit, ms_error *err)
                     (uint64_t)size, (uint64_t)limit);
 }
 
-#define MS__PLANS_SMALL 8 /* so many need no memory */
+#define MS__PLANS_SMALL 8 /* up to so many need no allocation */
 
-/* stamp: messages do not keep unset times. last: the number of the last message. Numbers
- * up to gap are not given again; a copy brings its own, in order. */
+/* Begins a run. stamp: messages without a time get one. last: the number of the last
+ * message. Numbers up to gap are not assigned again; a copy has its own, in order. */
 static void ms__run_begin(ms__append_run *run, const ms_clock *clock, bool stamp,
                           uint64_t last, uint64_t gap)
 {
     uint64_t largest = last < gap && !run->opts->keep_seq ? gap : last;
     run->now = MS_TIME_NONE;
     run->stamp = stamp && !run->opts->keep_seq;
-    run->seq = largest == UINT64_MAX ? largest : largest + 1; /* that is never given */
+    run->seq = largest == UINT64_MAX ? largest : largest + 1; /* never assigned */
     bool change = ms__kind_of(&run->messages[run->n - 1]) != MS__KIND_MESSAGE;
     for (size_t i = 0; (run->stamp || change) && i < run->n; i++) {
         if (run->messages[i].has_time) continue;
@@ -8848,8 +8869,8 @@ static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
     return MS_OK;
 }
 
-/* Plans a message whose key stands for the message in r already: it repeats that one, or
- * is refused. */
+/* Plans a message whose key the message in r already has: it repeats that one, or is
+ * refused. */
 static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__layout *l,
                                  const unsigned char *r, ms_error *err)
 {
@@ -8872,8 +8893,8 @@ static void ms__live_enter(ms__live *live, const ms__plan *p, const unsigned cha
     ms__recent_make(live);
 }
 
-/* A record of kind GAP: numbers up to seq are not given again. Not sealed yet; returns
- * its size. Like every record it has a location. */
+/* Encodes a record of kind GAP, unsealed: numbers up to seq are not assigned again.
+ * Returns its size. Like every record it has a location. */
 #define MS__GAP_MAX (MS__HEADER + 16)
 
 static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
@@ -8892,11 +8913,11 @@ static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
 
 
 /* ==== [core] what an arena store and a log share =======================================
- * Both stores are one machine: a tail, in memory, that takes records, and the functions
- * of this section and the three after it. A home tells them apart: where the bytes of a
- * record stand, how room is made, how a new end is published. An arena store is a tail
- * and nothing else. A log closes its tail when a segment is full; what it has sealed is
- * read through a second table.
+ * Both stores consist of a tail in memory, which takes new records, and the functions of
+ * this section and the three after it. They differ in their home, a table of functions:
+ * where the bytes of a record are, how room is made, how a new end is published. An arena
+ * store has only a tail. A log closes its tail when a segment is full, and reads sealed
+ * segments through a second table.
  *
  *      [plan] appends, changes     [merge] cursors     [list] listings
  *      [core]    tail: names and posting lists, records by number, edits
@@ -8904,22 +8925,22 @@ static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
  *      sealed:   none                                  log: segments with an index
  *
  * Places. A place is the number of a segment (an arena store has one, 0) and, in units of
- * 8 bytes, the distance of a record from the segment's begin. Entries of posting lists in
+ * 8 bytes, the distance of a record from the segment's start. Entries of posting lists in
  * memory are that distance. The place of a record never changes; places rise in the order
  * of appending, and sequence numbers of messages rise with them.
  *
- * Snapshots. A reader loads the end of the tail once and ignores what stands from there
- * on: new records, and changes of old ones.
+ * Snapshots. A reader loads the end of the tail once and ignores all records from there
+ * on: new messages, and changes of old ones.
  * ================================================================================== */
 
-/* The records that no sealed segment has. */
+/* The records after the last sealed segment. */
 typedef struct ms__tail {
     ms__live live;
-    uint64_t base;    /* offset of its begin */
+    uint64_t base;    /* offset of its start */
     uint32_t segment;
     uint32_t count;   /* records entered; under the lock */
     uint32_t filled;  /* units up to the end of the last record; under the lock */
-    uint32_t end;     /* units that readers may look at; atomic */
+    uint32_t end;     /* units that readers may read; atomic */
     uint32_t holes;   /* damaged ranges between the records; atomic */
     uint64_t first_seq;
     int64_t first_time, last_time;
@@ -8927,7 +8948,7 @@ typedef struct ms__tail {
 
 struct ms__core;
 
-/* Takes what a segment has of a name, see [list]; false: no memory. */
+/* Receives the entries of a name in a segment, see [list]; false: no memory. */
 typedef bool ms__name_fn(void *naming, uint64_t hash, uint64_t first, uint64_t last,
                          uint64_t messages);
 
@@ -8936,32 +8957,34 @@ typedef enum ms__state_of { MS__LOST, MS__HEADED, MS__WHOLE } ms__state_of;
 
 /* The messages from a number on. */
 typedef struct ms__sought {
-    uint64_t from; /* place of the first one, sound or not; MS__NO_PLACE: no record */
-    const unsigned char *record; /* the first sound one, or NULL */
+    uint64_t from; /* place of the first one, valid or not; MS__NO_PLACE: no record */
+    const unsigned char *record; /* the first valid one, or NULL */
     uint64_t place;              /* of that */
-    bool damaged;                /* there are others between */
+    bool damaged;                /* there are damaged ones between */
 } ms__sought;
 
 #define MS__NO_PLACE UINT64_MAX
 
 /* How a log reads its sealed segments. `locked`: the caller has the lock. */
 typedef struct ms__sealed {
-    /* Puts a head on its entries in the next segment. False: there is no such segment.
-     * *some: it has entries of the query. */
+    /* Moves an iterator to its entries in the next segment. False: there is no such
+     * segment. *some: it has entries of the query. */
     bool (*turn)(struct ms__core *core, ms__reading *s, ms__head *h, bool *some);
-    /* Has the head offer entry i of its segment; false: the query does not ask for it. */
+    /* Sets the iterator's record to entry i of its segment; false: the query excludes
+     * it. */
     bool (*offer)(struct ms__core *core, ms__reading *s, ms__head *h, uint32_t i);
     ms__state_of (*state)(struct ms__core *core, ms__index index, uint32_t entry,
                           const unsigned char *r, bool raw);
-    /* How many entries of the head stand before a unit. */
+    /* Returns the number of entries of the iterator before a unit. */
     uint32_t (*below)(const ms__head *h, uint32_t unit);
-    /* Looks for a number in the first n segments. */
+    /* Finds a number in the first n segments. */
     void (*seek)(struct ms__core *core, uint32_t n, uint64_t seq, bool locked,
                  ms__sought *f, ms_result *result);
-    /* The message of a location with that key, or NULL. */
+    /* Returns the message of a location with that key, or NULL. */
     const unsigned char *(*key)(struct ms__core *core, const ms__loc *loc, ms_str key,
                                 ms_result *result);
-    /* The edits of a location: those known, or read now. NULL: none, or no memory. */
+    /* Returns the edits of a location, which are read if necessary. NULL: none, or no
+     * memory. */
     ms__control *(*edits)(struct ms__core *core, ms_str location, bool locked,
                           ms_result *result);
     /* The same, to add an edit; under the lock. NULL: no memory. */
@@ -8975,12 +8998,12 @@ typedef struct ms__sealed {
 
 /* Where the records of a store are. */
 typedef struct ms__home {
-    /* The address of what stands at an offset below the end. */
+    /* Returns the address of an offset below the end. */
     const unsigned char *(*at)(const struct ms__core *core, uint64_t offset);
     /* Makes room for the next record at run->offset, or after it. */
     ms_result (*room)(struct ms__core *core, struct ms__append_run *run, uint32_t size,
                       unsigned char **r, ms_error *err);
-    /* Where a record of the running append is now. */
+    /* Returns the present address of a record of the running append. */
     unsigned char *(*written)(const struct ms__core *core,
                               const struct ms__append_run *run, uint64_t offset);
     /* Makes everything before run->offset part of the store. */
@@ -8993,15 +9016,15 @@ typedef struct ms__home {
 typedef struct ms__core {
     ms_store store;
     const ms__home *home;
-    uint32_t seed;    /* checksum of the store's id: header checks go on from it */
+    uint32_t seed;    /* checksum of the store's id: the start of header checks */
     uint32_t edited;  /* messages were changed; atomic */
-    ms__tail *tail;   /* takes records; under the lock */
-    ms__live *edits;  /* memory of edits; an arena store: that of the tail */
+    ms__tail *tail;   /* the tail that takes records; under the lock */
+    ms__live *edits;  /* memory of edits; in an arena store that of the tail */
 } ms__core;
 
 static ms__core *ms__core_of(ms_store *store) { return (ms__core *)(void *)store; }
 
-/* NULL: the store has no sealed segments. */
+/* Returns the functions for sealed segments; NULL: the store has none. */
 static const ms__sealed *ms__sealed_of(const ms__core *core)
 {
     return MS__LOG ? core->home->sealed : NULL;
@@ -9019,7 +9042,7 @@ static uint32_t ms__seed_at(uint32_t seed, uint64_t offset)
     return ms__crc32c(seed, at, 8);
 }
 
-/* The header check of a record at an offset. */
+/* Returns the header check of a record at an offset. */
 static uint32_t ms__check_at(uint32_t seed, uint64_t offset, const unsigned char *r)
 {
 #if MS__CRC_X86
@@ -9033,7 +9056,7 @@ static bool ms__holds_at(uint32_t seed, uint64_t offset, const unsigned char *r)
     return ms__get32(r + 28) == ms__check_at(seed, offset, r);
 }
 
-/* Puts both checks on a record that is otherwise complete. */
+/* Stores both checks in a record that is otherwise complete. */
 static void ms__seal_at(uint32_t seed, uint64_t offset, unsigned char *r)
 {
     ms__put32(r + 24, ms__body_check(r));
@@ -9052,7 +9075,7 @@ static uint32_t ms__postings_entry(const ms__postings *s, uint32_t i)
     return ms__chunk_entry(ms__postings_chunk(s, i), i);
 }
 
-/* The record at a unit; NULL: its header does not match its check. */
+/* Returns the record at a unit; NULL: its header does not match its check. */
 static const unsigned char *ms__tail_record(const ms__core *core, const ms__tail *t,
                                             uint32_t unit)
 {
@@ -9061,7 +9084,7 @@ static const unsigned char *ms__tail_record(const ms__core *core, const ms__tail
     return ms__holds_at(core->seed, offset, r) ? r : NULL;
 }
 
-/* The first sound record among entries [from, to) of a chunk, or NULL. */
+/* Returns the first valid record among entries [from, to) of a chunk, or NULL. */
 static const unsigned char *ms__chunk_sound(const ms__core *core, const ms__tail *t,
                                             const ms__chunk *c, uint32_t from,
                                             uint32_t to)
@@ -9071,9 +9094,9 @@ static const unsigned char *ms__chunk_sound(const ms__core *core, const ms__tail
     return r;
 }
 
-/* Splits the first n entries of a posting list at a sequence number: sound records before
- * the index returned have smaller numbers, those from it on do not. Goes back over whole
- * chunks, then halves one. */
+/* Splits the first n entries of a posting list at a sequence number: valid records before
+ * the returned index have smaller numbers, those from it on do not. Goes back chunk by
+ * chunk, then searches in one by halves. */
 static uint32_t ms__tail_find(const ms__core *core, const ms__tail *t,
                               const ms__postings *s, uint32_t n, uint64_t seq)
 {
@@ -9150,8 +9173,8 @@ static ms__key *ms__key_in(const ms__core *core, const ms__tail *t,
     return NULL;
 }
 
-/* The record of a location that has a key: of the tail or of the append that runs (NULL:
- * none does), else of a sealed segment. */
+/* Returns the record of a location that has a key, in the tail, in the running append
+ * (run NULL: there is none), or in a sealed segment. */
 static const unsigned char *ms__key_find(ms__core *core, const ms__append_run *run,
                                          const ms__loc *loc, ms_str key,
                                          ms_result *result)
@@ -9168,7 +9191,7 @@ static const unsigned char *ms__key_find(ms__core *core, const ms__append_run *r
 
 /* ---- Edits. */
 
-/* The edits of a location as a reader needs them; NULL: it has none, or *result. */
+/* Returns the edits of a location for a reader; NULL: it has none, or *result is set. */
 static const ms__control *ms__edits_of(ms__core *core, ms_str location, bool locked,
                                        ms_result *result)
 {
@@ -9181,8 +9204,8 @@ static const ms__control *ms__edits_of(ms__core *core, ms_str location, bool loc
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
 }
 
-/* Returns the record that stands for r, at a place, for a reader that knows the records
- * before `end`; NULL: it is hidden. *sound: false if that is a damaged AMEND. */
+/* Returns the record with the present content of r, at a place, for a reader whose end is
+ * `end`; NULL: hidden. *sound: false if that is a damaged AMEND. */
 static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t,
                                          const ms__control *c, const unsigned char *r,
                                          uint64_t place, uint64_t end, bool *sound)
@@ -9248,7 +9271,7 @@ static bool ms__adopt_change(ms__tail *t, ms__plan *p, const unsigned char *r)
     return true;
 }
 
-/* Enters a sound record at an offset; false: no memory, nothing has changed. */
+/* Enters a valid record at an offset. False: no memory, and nothing has changed. */
 static bool ms__tail_enter(ms__core *core, ms__tail *t, const unsigned char *r,
                            uint64_t offset)
 {
@@ -9268,7 +9291,7 @@ static bool ms__tail_enter(ms__core *core, ms__tail *t, const unsigned char *r,
     return true;
 }
 
-/* Lets readers see what was entered. */
+/* Makes the entered records visible to readers. */
 static void ms__tail_show(ms__tail *t)
 {
     ms__store32(&t->end, t->filled);
@@ -9276,35 +9299,35 @@ static void ms__tail_show(ms__tail *t)
 
 
 /* ==== [merge] cursors over posting lists ===============================================
- * A cursor has a head for each posting list that its query reads. A head stands on a run
- * of entries: those that the tail has of the list, or those of one sealed segment.
- * Entries [lo, hi) of the run belong to the query; walking forward a head offers entry
- * pos, backward entry pos - 1. At the end of a run it turns to the next one.
+ * A cursor has an iterator (ms__head) for each posting list that its query reads. An
+ * iterator stands on a run of entries: the part of the list in the tail or in one sealed
+ * segment. Entries [lo, hi) of the run belong to the query. The next entry is pos when it
+ * walks forward, pos - 1 backward. At the end of a run it moves to the next one.
  *
- * The live heads form a heap by the place they offer, so merging k lists costs log k a
- * message. What a head offers is checked, replaced by what an AMEND has put in its place,
- * and left out if it is hidden.
+ * The iterators form a heap by the place of their next record, so merging k lists costs
+ * log k a message. The cursor checks that record, replaces it by the AMEND that is valid
+ * for it, and skips it if it is hidden.
  *
- * A query for up to MS__KEPT newest messages walks back once and keeps what it finds.
- * With -Os it walks back, then forward again, as any other; and no cursor looks ahead.
+ * A query for up to MS__KEPT newest messages walks back once and keeps the records. With
+ * -Os it walks back, then forward again, as any other; and no cursor reads ahead.
  *
- * Plain cursors, which most are, read one list and return every message of it. Their
- * records lie all over the memory, and each look at a new place takes as long as ten
- * records that are at hand. So they run MS__AHEAD records ahead of the reader and
- * prefetch each: a conversation of a log took 173 ns a message without that, and takes
- * 95.
+ * Most cursors are plain: they read one list and return every message of it. Their
+ * records are scattered in memory, and a cache miss takes as long as ten records in the
+ * cache. So they run MS__AHEAD records ahead of the reader and prefetch each: a message
+ * of a conversation in a log took 173 ns without that, and takes 95.
  * ================================================================================== */
 
 #define MS__TYPES_TRACE MS_TYPES_AGENT
 
-/* For which of the query's names a head reads a list: the location, the agent, or one of
- * the team from here on; or what is about the location. */
+/* ms__head.agent: the name of the query whose list an iterator reads. The location, the
+ * agent, or from MS__FOR_TEAM on one of the team; or changes and facts of the
+ * location. */
 #define MS__FOR_LOCATION 0u
 #define MS__FOR_AGENT    1u
 #define MS__FOR_TEAM     2u
-#define MS__FOR_COMPARE  0x80000000u /* a bit: the run may mix lists of two names */
+#define MS__FOR_COMPARE  0x80000000u /* a bit: the run may mix the lists of two names */
 
-/* Numbers of two lists that no segment writes: it has them in its list of records. */
+/* Numbers of two lists that are not in a segment index: its list of records has them. */
 #define MS__LIST_MESSAGES ((uint64_t)MS__P_LOCATION)
 #define MS__LIST_OTHERS   ((uint64_t)MS__P_CHANGE)
 
@@ -9314,9 +9337,10 @@ static ms__head *ms__heads(ms_cursor *it)
     return merge->more ? merge->more : merge->heads;
 }
 
-/* ---- Runs of one head. */
+/* ---- Runs of one iterator. */
 
-/* A cursor over everything counts damage that no posting knows of, once a segment. */
+/* Counts, once for each segment, damage that has no postings; for cursors over
+ * everything. */
 static void ms__holes_met(ms__reading *s, const ms__head *h, uint32_t segment,
                           uint32_t holes)
 {
@@ -9329,7 +9353,8 @@ static void ms__holes_met(ms__reading *s, const ms__head *h, uint32_t segment,
     s->holes += holes;
 }
 
-/* Puts a head on the tail's part of its list. False: the query has nothing there. */
+/* Moves an iterator to the tail's part of its list. False: the query has no entries
+ * there. */
 static bool ms__head_tail(ms__reading *s, ms__head *h)
 {
     uint32_t segment = s->tail->segment;
@@ -9346,8 +9371,8 @@ static bool ms__head_tail(ms__reading *s, ms__head *h)
     return h->lo < h->hi;
 }
 
-/* Turns a head to its next run in the cursor's direction; false: there is no other, and
- * the head stays where it is. */
+/* Moves an iterator to its next run in the cursor's direction. False: there is none, and
+ * the iterator stays. */
 static MS__APART bool ms__head_turn(ms__core *core, ms__reading *s, ms__head *h)
 {
     ms__head next = *h;
@@ -9371,7 +9396,7 @@ static MS__APART bool ms__head_turn(ms__core *core, ms__reading *s, ms__head *h)
     return true;
 }
 
-/* Entry i of a run in memory. */
+/* Returns entry i of a run in memory. */
 static uint32_t ms__head_entry(ms__head *h, uint32_t i)
 {
     const ms__chunk *c = (const ms__chunk *)h->run;
@@ -9382,7 +9407,7 @@ static uint32_t ms__head_entry(ms__head *h, uint32_t i)
     return ms__chunk_entry(c, i);
 }
 
-/* Has a head offer entry i of its run; false: the query does not ask for it. */
+/* Sets an iterator's record to entry i of its run; false: the query excludes it. */
 static bool ms__head_offer(ms__core *core, ms__reading *s, ms__head *h, uint32_t i)
 {
     const ms__tail *t = s->tail;
@@ -9393,7 +9418,7 @@ static bool ms__head_offer(ms__core *core, ms__reading *s, ms__head *h, uint32_t
     return true;
 }
 
-/* Sets what a head offers; false: it is at its end. */
+/* Sets the record of an iterator; false: the iterator is at its end. */
 static bool ms__head_load(ms__core *core, ms__reading *s, ms__head *h)
 {
     bool backward = s->backward;
@@ -9407,7 +9432,7 @@ static bool ms__head_load(ms__core *core, ms__reading *s, ms__head *h)
     }
 }
 
-/* The state of a record of the tail (index NULL) or of a segment. */
+/* Returns the state of a record of the tail (index NULL) or of a segment. */
 static ms__state_of ms__entry_state(ms__core *core, const ms__reading *s, ms__index index,
                                     uint32_t entry, const unsigned char *r)
 {
@@ -9418,10 +9443,10 @@ static ms__state_of ms__entry_state(ms__core *core, const ms__reading *s, ms__in
     return ms__holds_at(core->seed, offset, r) ? MS__WHOLE : MS__LOST;
 }
 
-#define MS__LEAP 16u /* a walk over messages steps over a range so wide at once */
+#define MS__LEAP 16u /* hidden ranges of this width or more are skipped at once */
 
-/* Moves a head that offers a message of a hidden range: its next step leaves the rest of
- * the range out. */
+/* Moves an iterator whose record is in a hidden range, so that its next step skips the
+ * rest of the range. */
 static void ms__head_leap(ms__core *core, ms__reading *s, ms__head *h,
                           const ms__range *range)
 {
@@ -9431,7 +9456,7 @@ static void ms__head_leap(ms__core *core, ms__reading *s, ms__head *h,
                                   &s->result);
     uint32_t segment = (uint32_t)(h->place >> 32), unit = (uint32_t)place, to;
     if (s->backward ? place > h->place : place < h->place) return; /* beside damage */
-    if (place >> 32 != segment) { /* whole runs are left out */
+    if (place >> 32 != segment) { /* skips runs */
         to = s->backward ? h->lo : h->hi;
         h->from = s->backward ? (uint32_t)(place >> 32) + 1 : (uint32_t)(place >> 32) - 1;
     } else if (MS__LOG && h->index) {
@@ -9444,8 +9469,8 @@ static void ms__head_leap(ms__core *core, ms__reading *s, ms__head *h,
     else h->pos = to > h->pos ? to - 1 : h->pos;
 }
 
-/* Returns the record that stands for the one that a head offers, and its state; NULL: it
- * is hidden. */
+/* Returns the record with the present content of an iterator's record, and its state;
+ * NULL: hidden. */
 static MS__APART const unsigned char *ms__head_shown(ms__core *core, ms__reading *s,
                                                      ms__head *h, ms__state_of *state)
 {
@@ -9496,7 +9521,7 @@ static void ms__heads_sift(ms_cursor *it, uint32_t i)
     }
 }
 
-/* Turns all heads into a direction and makes the heap. */
+/* Sets the direction of all iterators and builds the heap. */
 static void ms__heads_turn(ms__core *core, ms_cursor *it, bool backward)
 {
     ms__merge *merge = &it->of.merge;
@@ -9513,7 +9538,7 @@ static void ms__heads_turn(ms__core *core, ms_cursor *it, bool backward)
     for (uint32_t i = merge->n_live / 2; i-- > 0;) ms__heads_sift(it, i);
 }
 
-/* Steps the first head over what it offers. */
+/* Moves the first iterator of the heap past its record. */
 static void ms__heads_pop(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
@@ -9526,7 +9551,8 @@ static void ms__heads_pop(ms__core *core, ms_cursor *it)
     if (merge->n_live > 0) MS__PREFETCH(heads[0].record);
 }
 
-/* Does the query ask for this message of a list that was asked for those types? */
+/* Returns whether a message of a list, which was read for those types, belongs to the
+ * query. */
 static bool ms__merge_passes(const ms_cursor *it, const ms_msg *msg, ms_type_set types)
 {
     const ms_query *q = &it->query;
@@ -9535,7 +9561,7 @@ static bool ms__merge_passes(const ms_cursor *it, const ms_msg *msg, ms_type_set
     return it->of.merge.match ? ms_query_match(q, msg) : ms__passes(q, msg);
 }
 
-/* The next record of the query in the direction of the heads, or NULL. */
+/* Returns the next record of the query in the direction of the iterators, or NULL. */
 static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
                                            uint64_t *damaged)
 {
@@ -9578,8 +9604,8 @@ static ms_result ms__sorted_room(ms__sorted *s, ms_arena *arena, size_t n, ms_er
     return s->items ? MS_OK : ms__no_arena(err, arena, (uint64_t)n * sizeof *s->items);
 }
 
-/* Adds the next message of a store. *last: time of the last one before it that has one,
- * which a message without a time takes. */
+/* Adds the next message of a store. *last: the last known time before it, which a message
+ * without a time takes. */
 static void ms__sorted_add(ms__sorted *s, const ms_query *q, int64_t *last,
                            const unsigned char *record, size_t which)
 {
@@ -9617,14 +9643,14 @@ static void ms__sorted_window(ms__sorted *s, const ms_query *q)
     else s->from = s->to - q->limit;
 }
 
-/* The next message, NULL at the end. */
+/* Returns the next message, NULL at the end. */
 static const ms__timed *ms__sorted_next(ms__sorted *s, const ms_query *q)
 {
     if (s->from == s->to) return NULL;
     return &s->items[q->reverse ? --s->to : s->from++];
 }
 
-/* How many entries the runs of a head have. */
+/* Returns the number of entries in all runs of an iterator. */
 static size_t ms__head_count(ms__core *core, ms__reading *s, const ms__head *h)
 {
     ms__head at = *h;
@@ -9654,14 +9680,14 @@ static ms_result ms__merge_sort(ms__core *core, ms_cursor *it, ms_error *err)
 
 /* ---- Where reading begins. */
 
-/* Does it begin at the newest end? The newest n are counted from there also when they are
- * read oldest first. */
+/* Returns whether reading begins at the newest end. The newest n are counted from there,
+ * even if they are returned oldest first. */
 static bool ms__starts_back(const ms_query *q)
 {
     return !q->by_time && (q->limit ? !q->oldest : q->reverse);
 }
 
-/* Moves a head n entries back from its end. */
+/* Moves an iterator n entries back from its end. */
 static void ms__head_back(ms__core *core, ms__reading *s, ms__head *h, size_t n)
 {
     while (n > h->pos - h->lo) {
@@ -9672,8 +9698,8 @@ static void ms__head_back(ms__core *core, ms__reading *s, ms__head *h, size_t n)
     h->pos -= (uint32_t)n;
 }
 
-/* Puts the heads where reading begins. The newest n oldest first: walks back n matches,
- * then turns round; in one plain list that is a subtraction. */
+/* Moves the iterators to the start of reading. For the newest n, oldest first: walks back
+ * n matches, then turns round; in one plain list a subtraction does that. */
 static void ms__merge_window(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
@@ -9705,8 +9731,8 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
 
 /* ---- The lists that a query reads. */
 
-/* Adds a head for a posting list. live: the tail's part of it, NULL: it has none; types:
- * those asked for. */
+/* Adds an iterator for a posting list. live: the tail's part of it, NULL: none; types:
+ * those of the query. */
 static ms_result ms__head_add(ms__core *core, ms_cursor *it, uint64_t list,
                               const ms__postings *live, uint32_t agent, ms_type_set types,
                               ms_error *err)
@@ -9742,7 +9768,7 @@ static ms_result ms__head_add(ms__core *core, ms_cursor *it, uint64_t list,
 /* A location as a query reads it. */
 typedef struct ms__where {
     uint64_t hash;
-    const ms__loc *loc; /* NULL: the tail does not know it */
+    const ms__loc *loc; /* NULL: the tail has no such location */
 } ms__where;
 
 static ms_result ms__loc_head(ms__core *core, ms_cursor *it, const ms__where *at,
@@ -9767,7 +9793,7 @@ static ms_result ms__agent_heads(ms__core *core, ms_cursor *it, const ms__where 
                         agent, types, err);
 }
 
-/* The views of a location. */
+/* Adds the lists for the views of a location. */
 static ms_result ms__view_heads(ms__core *core, ms_cursor *it, const ms__where *at,
                                 ms_error *err)
 {
@@ -9789,7 +9815,7 @@ static ms_result ms__view_heads(ms__core *core, ms_cursor *it, const ms__where *
     return MS_OK;
 }
 
-/* The messages of a location for a raw query: all, or the one that it is about. */
+/* Adds the messages of a location for a raw query: all, or the one of about_seq. */
 static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where *at,
                                   ms_error *err)
 {
@@ -9808,14 +9834,14 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
     }
     ms_result code = ms__loc_head(core, it, at, MS__P_LOCATION,
                                   at->loc ? &at->loc->all : NULL, err);
-    if (about && merge->n_heads > heads) /* it turns to no other run */
+    if (about && merge->n_heads > heads) /* it has no other run */
         merge->heads[heads].from = s->backward ? 0 : s->tail->segment;
     s->from = from;
     s->to = to;
     return code;
 }
 
-/* The lists of a location for a raw query. */
+/* Adds the lists of a location for a raw query. */
 static MS__APART ms_result ms__raw_heads(ms__core *core, ms_cursor *it,
                                          const ms__where *at, ms_error *err)
 {
@@ -9850,7 +9876,7 @@ static ms_result ms__whole_heads(ms__core *core, ms_cursor *it, ms_error *err)
     const ms_query *q = &it->query;
     const ms__live *live = &merge->reading.tail->live;
     merge->match = !(q->views & MS_VIEW_TIMELINE);
-    merge->filtered = merge->match || ms__sealed_of(core); /* not only messages there */
+    merge->filtered = merge->match || ms__sealed_of(core); /* has other records */
     merge->reading.changed =
         MS__CHANGES && !q->raw && ms__load32(&core->edited) != 0;
     if (!q->raw || (q->raw & MS_RAW_MESSAGES))
@@ -9884,7 +9910,7 @@ static ms_result ms__query_heads(ms__core *core, ms_cursor *it, ms_error *err)
     return ms__view_heads(core, it, &at, err);
 }
 
-/* The places of a query: bounds by sequence number, up to what is visible now. */
+/* Sets the places of a query: bounds by sequence number, up to the present end. */
 static void ms__query_bounds(ms__core *core, ms_cursor *it)
 {
     ms__reading *s = &it->of.merge.reading;
@@ -9903,12 +9929,12 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
     if (q->after_seq == UINT64_MAX) s->from = s->to;
     if (q->after_seq == UINT64_MAX || q->after_seq == 0) return;
     if (ms__raw_of(q) && ms__own(core, t, end, q->after_seq, s->locked, &f, &s->result))
-        s->from = f.place + 1; /* its changes may stand before the next message */
+        s->from = f.place + 1; /* its changes may come before the next message */
     else
         s->from = ms__place_of(core, t, end, q->after_seq + 1, s->locked, &s->result);
 }
 
-/* Reports to the cursor the damage that its heads met. */
+/* Adds the damage that the iterators found to the cursor. */
 static void ms__reading_report(ms_cursor *it)
 {
     ms__reading *s = &it->of.merge.reading;
@@ -9929,7 +9955,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
     ms__query_bounds(core, it);
     s->backward = ms__starts_back(&it->query);
     if (s->to == 0 && ms__is_empty(it->query.location))
-        s->holes = ms__load32(&t->holes); /* nothing is left of the store */
+        s->holes = ms__load32(&t->holes); /* the store is empty */
     if (s->from < s->to && s->result == MS_OK) {
         MS__TRY(ms__query_heads(core, it, err));
         if (it->query.by_time) MS__TRY(ms__merge_sort(core, it, err));
@@ -9941,7 +9967,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
 
 /* ---- Reading. */
 
-/* Fills the queue of a plain cursor, up to a run where names have to be compared. */
+/* Fills the queue of a plain cursor, up to a run in which names have to be compared. */
 static void ms__look_ahead(ms__core *core, ms_cursor *it, ms__head *h)
 {
     ms__merge *merge = &it->of.merge;
@@ -9967,9 +9993,9 @@ static void ms__look_ahead(ms__core *core, ms_cursor *it, ms__head *h)
 #define MS__AHEAD_BYTES 512u /* so many bytes of it, */
 #define MS__AHEAD_LONG  4096u /* if it is not longer than this */
 
-/* Prefetches the rest of a record whose header is there by now. A reader of whole
- * messages waits a quarter less then, a reader of their beginnings not longer. The
- * processor itself notices that a long record is read on. */
+/* Prefetches the rest of a record whose header has arrived. A reader of complete messages
+ * then waits a quarter less, and a reader of their beginnings no longer. In long records
+ * the processor prefetches by itself. */
 static void ms__rest_soon(const unsigned char *r)
 {
     uint32_t size = ms__get32(r);
@@ -9977,7 +10003,7 @@ static void ms__rest_soon(const unsigned char *r)
     for (uint32_t i = 128; i < size && i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(r + i);
 }
 
-/* The next message of a plain cursor's queue, or NULL. */
+/* Returns the next message of a plain cursor's queue, or NULL. */
 static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
@@ -9994,7 +10020,7 @@ static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
             return r;
         it->damaged++;
     }
-    /* the head stands on a run whose names have to be compared */
+    /* in this run names have to be compared */
     if (merge->n_live > 0 && !ms__head_load(core, s, &merge->heads[0])) merge->n_live = 0;
     return NULL;
 }
@@ -10019,7 +10045,7 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     return ms__msg(r);
 }
 
-/* Returns a message of a store as it is now, see ms__get. */
+/* Returns a message of a store with its present content, see ms__get. */
 static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
                               const ms_msg **msg, ms_error *err)
 {
@@ -10043,8 +10069,8 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     return r ? MS_OK : ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
 }
 
-/* ---- A walk of the store's own over one posting list, under its lock. It is smaller
- * than a cursor: an append has it on its stack. */
+/* ---- A walk of the store itself over one posting list, under its lock. It is smaller
+ * than a cursor, since an append has it on its stack. */
 
 typedef struct ms__walk_list {
     ms__reading reading;
@@ -10054,7 +10080,7 @@ typedef struct ms__walk_list {
     uint64_t place; /* of the record returned last */
 } ms__walk_list;
 
-/* Begins a walk over what a location has of a list, between two places. */
+/* Begins a walk over a list of a location, between two places. */
 static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
                            unsigned kind, uint64_t from, uint64_t to, bool backward)
 {
@@ -10078,7 +10104,8 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
     w->head.from = backward ? t->segment + 1 : (uint32_t)(from >> 32) - 1;
 }
 
-/* The next sound record of a walk, as it is shown; NULL at the end, or reading.result. */
+/* Returns the next valid record of a walk, with edits applied; NULL at the end, or on an
+ * error (reading.result). */
 static const unsigned char *ms__walk_step(ms__core *core, ms__walk_list *w)
 {
     ms__reading *s = &w->reading;
@@ -10096,7 +10123,7 @@ static const unsigned char *ms__walk_step(ms__core *core, ms__walk_list *w)
     return NULL;
 }
 
-/* The number of a location's last visible message, 0: it has none. */
+/* Returns the number of a location's last visible message; 0: none. */
 static MS__APART uint64_t ms__last_of(ms__core *core, ms_str location, ms_result *result)
 {
     ms__walk_list w;
@@ -10109,7 +10136,7 @@ static MS__APART uint64_t ms__last_of(ms__core *core, ms_str location, ms_result
     return r ? ms_seq(ms__msg(r)) : 0;
 }
 
-/* How many messages of a location from first to last are visible. */
+/* Returns the number of visible messages of a location from first to last. */
 static MS__APART uint64_t ms__visible(ms__core *core, ms_str location, uint64_t first,
                                       uint64_t last, ms_result *result)
 {
@@ -10130,14 +10157,14 @@ static MS__APART uint64_t ms__visible(ms__core *core, ms_str location, uint64_t 
 
 
 /* ==== [append] appends and changes =====================================================
- * An append has two steps. Step 1 makes everything that can fail, message by message:
- * names, room for the record, the record itself, a key, room in the posting lists. If
- * something is missing all of it is taken back. Step 2 seals the records, has the home
- * publish them, links names and edits, and fills in the postings. Then readers are shown
- * the new end, with one store.
+ * An append has two steps. Step 1 does everything that can fail, message by message:
+ * names, room for the record, the record itself, a key, room in the posting lists. After
+ * a failure all of it is undone. Step 2 seals the records, has the home publish them,
+ * links names and edits, and fills in the postings. Then one store publishes the new end
+ * to readers.
  *
- * An append may end with one change (see [change]). It is checked against the message
- * that it is about, under the lock, as that message is now.
+ * An append may end with one change (see [change]). Under the lock it is checked against
+ * the present state of its message.
  *
  * (A1) A failed append leaves names, posting lists and the end as they were.
  * (A2) All records of an append become visible together.
@@ -10150,7 +10177,7 @@ static uint32_t ms__run_unit(const ms__core *core, const ms__append_run *run)
     return (uint32_t)((run->offset - core->tail->base) / 8);
 }
 
-/* Makes room for a record of that size: where it is written, and its entry. */
+/* Makes room for a record of that size, and sets its address and entry. */
 static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__layout *l,
                                  ms__plan *p, unsigned char **r, ms_error *err)
 {
@@ -10233,7 +10260,7 @@ static MS__APART ms_result ms__change_begin(ms__core *core, const ms__append_run
     return ms__change_check(e, location, own, shown, err);
 }
 
-/* Makes room to count a change in. False: no memory. */
+/* Reserves memory for a change. False: no memory. */
 static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq, ms__plan *p,
                             ms__change_run *c)
 {
@@ -10270,7 +10297,7 @@ static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *ru
     if (!ms__change_room(core, location, e.seq, p, c))
         return core->home->no_room(core, sizeof(ms__control), err);
     MS__TRY(ms__record_room(core, run, &l, p, &r, err));
-    /* a change has the number of its message; an AMEND is the message and has its time */
+    /* a change has the number of its message; an AMEND also has its time */
     bool own_time = e.has_time || c->kind == MS__KIND_AMEND;
     ms__encode_header(&e, &l, e.seq, own_time ? ms__time_of(&e) : run->now,
                       e.flags & MS__COPY_FLAGS, r);
@@ -10281,7 +10308,7 @@ static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *ru
 
 /* ---- Step 2. */
 
-/* Puts flags and checks on the records of an append. */
+/* Stores flags and checks in the records of an append. */
 static void ms__run_seal(const ms__core *core, const ms__append_run *run,
                          const ms__plan *plans)
 {
@@ -10299,7 +10326,7 @@ static void ms__run_seal(const ms__core *core, const ms__append_run *run,
     }
 }
 
-/* Counts a published change in. */
+/* Links a published change into the edits of its location. */
 static void ms__change_link(ms__core *core, const ms__plan *p, const ms__change_run *c)
 {
     ms__tail *t = core->tail;
@@ -10312,7 +10339,7 @@ static void ms__change_link(ms__core *core, const ms__plan *p, const ms__change_
     ms__store32(&core->edited, 1);
 }
 
-/* Enters what was published, and shows it to readers. */
+/* Enters the published records, and makes them visible to readers. */
 static void ms__run_enter(ms__core *core, const ms__append_run *run,
                           const ms__plan *plans, const ms__change_run *c)
 {
@@ -10339,7 +10366,7 @@ static void ms__run_enter(ms__core *core, const ms__append_run *run,
     ms__tail_show(t);
 }
 
-/* Does the location end with the message that the caller expects? */
+/* Checks that the location ends with the message that the caller expects. */
 static ms_result ms__expect_check(ms__core *core, const ms_append_opts *opts,
                                   ms_error *err)
 {
@@ -10350,8 +10377,8 @@ static ms_result ms__expect_check(ms__core *core, const ms_append_opts *opts,
     return ms__expect_last(opts, last, err);
 }
 
-/* Appends a run, for which the store has set where it starts, numbers and flags. On
- * failure, and when nothing was written, run->offset is run->start again. */
+/* Appends a run. The store has set its start, numbers and flags. On failure, and if
+ * nothing was written, run->offset is run->start again. */
 static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *plans,
                                  ms_error *err)
 {
@@ -10360,7 +10387,7 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
     ms__mark mark = ms__live_mark(live);
     ms_result code = MS_OK;
     size_t done = 0, n = run->n;
-    c.kind = 0; /* nothing else of it is looked at then */
+    c.kind = 0; /* then its other members are not used */
     c.control = NULL;
     while (code == MS_OK && done < n) {
         ms__plan *p = &plans[done];
@@ -10392,25 +10419,25 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
 
 
 /* ==== [list] listings ==================================================================
- * A listing costs what it returns. The newest few names are mostly those of the newest
- * messages: a walk back over MS__LIST_WALK visible messages finds them in order. (Agents
- * of one location cost a walk over its messages.) If that is not enough, names come from
- * posting lists: those of the tail, then those of one sealed segment after the other, the
- * newest first, until there are enough. Each segment that is asked costs all its names,
- * since its index has them in the order of their hashes; the name itself is read from a
- * record.
+ * The cost of a listing depends on its result. The newest few names are mostly those of
+ * the newest messages: a walk back over MS__LIST_WALK visible messages finds them in
+ * order. (Agents of one location cost a walk over its messages.) If that is not enough,
+ * names come from posting lists: those of the tail, then those of the sealed segments,
+ * the newest first, until there are enough. Reading a segment costs all its names, since
+ * its index has them in the order of their hashes; the name itself is read from a record.
  *
- * Counts are lengths of posting lists. Where all segments were asked they are known by
- * then; else the lists of the names that are returned are followed to their end. Only a
- * location with edits is walked message by message.
+ * Counts are lengths of posting lists. If all segments were read, they are known.
+ * Otherwise the listing follows the lists of the returned names to their ends. It reads
+ * single messages only of a location with edits.
  *
  * (N1) Names are listed by the number of their last visible message, the newest first.
  * ================================================================================== */
 
-#define MS__LIST_WALK 1024u /* messages; more takes as long as to ask a segment */
+#define MS__LIST_WALK 1024u /* messages; a longer walk takes as long as reading a
+                               segment */
 #define MS__LIST_MANY 256u  /* agents of one location */
 
-/* A name on its way into a listing. Places are of its first and last message. */
+/* A name that is collected for a listing. Places are of its first and last message. */
 typedef struct ms__named {
     uint64_t hash, first, last, messages;
 } ms__named;
@@ -10427,7 +10454,7 @@ typedef struct ms__naming {
     size_t n_slots;  /* a power of two, more than twice as many as items */
     ms_info *infos;
     size_t n_infos, cap_infos;
-    uint64_t looked; /* records and names that were looked at */
+    uint64_t looked; /* records and names read so far */
 } ms__naming;
 
 static bool ms__info_less(const void *a, const void *b)
@@ -10438,7 +10465,7 @@ static bool ms__info_less(const void *a, const void *b)
     return c ? c < 0 : ms__str_order(x->agent_key, y->agent_key) < 0;
 }
 
-/* Does a listing ask for a name? */
+/* Returns whether a name belongs to a listing. */
 static bool ms__name_asked(const ms_list_query *q, ms_str location, ms_str agent_key)
 {
     if (!ms__is_empty(q->location) && !ms_str_equal(location, q->location)) return false;
@@ -10514,7 +10541,7 @@ static bool ms__naming_put(ms__naming *n, const ms_info *info)
 
 /* ---- The newest few, from messages. */
 
-/* Is the name of a message among the entries? */
+/* Returns whether the name of a message is among the entries. */
 static bool ms__naming_has(const ms__naming *n, ms_str location, ms_str agent_key)
 {
     for (size_t i = n->n_infos; i-- > 0;)
@@ -10524,7 +10551,8 @@ static bool ms__naming_has(const ms__naming *n, ms_str location, ms_str agent_ke
     return false;
 }
 
-/* Finds the newest names by walking back over messages. *done: they are all. */
+/* Finds the newest names by walking back over messages. *done: these are all that the
+ * listing needs. */
 static ms_result ms__naming_walk(ms__naming *n, bool *done)
 {
     const ms_list_query *q = n->query;
@@ -10572,8 +10600,9 @@ static bool ms__naming_grow(ms__naming *n)
     return true;
 }
 
-/* The item of a name, plus one; 0: not listed yet, and *at is its slot. Without a log
- * only the tail has names, and the lists of one follow each other: there is no table. */
+/* Returns the index of a name's item, plus one; 0: not listed yet, and *at is its slot.
+ * An arena store needs no table: only the tail has names, and the lists of one name
+ * follow each other. */
 static uint32_t ms__naming_find(const ms__naming *n, uint64_t hash, size_t *at)
 {
     if (!MS__LOG) {
@@ -10586,7 +10615,7 @@ static uint32_t ms__naming_find(const ms__naming *n, uint64_t hash, size_t *at)
     return n->slots[*at];
 }
 
-/* Adds what a segment has of a name; false: no memory. */
+/* Adds the entries of a name in a segment; false: no memory. */
 static bool ms__naming_add(void *naming, uint64_t hash, uint64_t first, uint64_t last,
                            uint64_t messages)
 {
@@ -10646,8 +10675,9 @@ static const unsigned char *ms__naming_record(ms__naming *n, uint64_t place)
     return ms__sealed_of(n->core)->record(n->core, place);
 }
 
-/* Makes the entry of a name, if it is asked for. counted: all segments were asked. Else
- * it is counted at the end, unless edits may have hidden its last message. */
+/* Makes the entry of a name, if it belongs to the listing. counted: all segments were
+ * read. Otherwise it is counted at the end, unless edits may have hidden its last
+ * message. */
 static ms_result ms__naming_take(ms__naming *n, const ms__named *item, bool counted)
 {
     ms_info info;
@@ -10672,7 +10702,8 @@ static ms_result ms__naming_take(ms__naming *n, const ms__named *item, bool coun
     return ms__naming_put(n, &info) ? MS_OK : MS_E_ARENA;
 }
 
-/* Are there enough entries whose last message is not older than that of a name? */
+/* Returns whether there are enough entries whose last message is not older than that of a
+ * name. */
 static bool ms__naming_enough(ms__naming *n, const ms__named *item)
 {
     size_t newer = 0;
@@ -10786,20 +10817,20 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
  * memory: chunks of equal size on the heap, or the caller's one buffer. A record never
  * crosses a chunk (a larger one gets several in a row), so it never moves. In a buffer
  * the space is the buffer: its first bytes are an image that can be saved and attached
- * again, and all that can be rebuilt grows from its end.
+ * again. Names and postings, which can be rebuilt, grow down from its end.
  *
- *      buffer   [ head 64 ][ record record record ... ->      <- postings, names, store ]
+ *      buffer   [header 64][ record record record ... ->      <- postings, names, store ]
  *
  * Everything else is [core], [merge], [append] and [list]: the store is a tail whose
  * entries are offsets in units of 8 bytes: 32 bits, 32 GiB.
  *
- *   image head, 64 bytes
+ *   image header, 64 bytes
  *   offset size  field
  *      0     8   89 'M' 'S' 'G' 0D 0A 1A 0A
  *      8     4   version, 1
  *     12     4   zero
- *     16     8   id, random: each header check goes on from it and the record's offset
- *     24     8   end: where the next record will stand
+ *     16     8   id, random: each header check starts with it and the record's offset
+ *     24     8   end: offset of the next record
  *     32     4   check of bytes 0 to 23
  *     36     4   check of bytes 16 to 31
  *     40    24   zero
@@ -10807,8 +10838,8 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
  * (E1) Records below the published end never change, except by redaction. A ring moves
  *      them when it drops others.
  * (E2) Sequence numbers rise with offsets.
- * (E3) Attaching takes no more memory than making took: the same steps ask for the same
- *      memory. So an image can be attached in the buffer where it was made.
+ * (E3) Attaching takes no more memory than the appends took, since it does the same
+ *      steps. So an image can be attached in the buffer where it was made.
  * (P1) and (P2) of [names] hold; a failed append leaves the end as it was, too.
  * ================================================================================== */
 
@@ -10817,13 +10848,13 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
 #define MS__PIECE_SHIFT   16u /* 64 KiB: half of the last piece is lost on average */
 static const unsigned char ms__image_magic[8] = {0x89, 'M', 'S', 'G', 13, 10, 26, 10};
 
-/* A piece of memory for records. A big one serves several table entries. */
+/* A chunk of memory for records. A large one has several table entries. */
 typedef struct ms__piece {
     unsigned char *base;
     size_t span; /* bytes from here to the end of its allocation; 0: not its start */
 } ms__piece;
 
-/* A table that grows. Its entries follow this head. */
+/* A table that grows. Its entries follow this header. */
 typedef struct ms__table {
     struct ms__table *before; /* smaller ones: readers may still use them */
     size_t cap;               /* entries */
@@ -10847,10 +10878,10 @@ typedef struct ms__mem {
     uint32_t drops;      /* times that the ring dropped messages, */
     uint64_t dropped;    /* and how many */
     ms__append_run *run; /* the append that needs room, or NULL */
-    ms_result (*before)(struct ms__mem *m, ms_error *err); /* each append; or NULL */
+    ms_result (*before)(struct ms__mem *m, ms_error *err); /* append; or NULL */
 #endif
 #ifdef MSGSTORE_FLASH
-    ms_flash *flash; /* NULL: in RAM alone */
+    ms_flash *flash; /* NULL: in RAM only */
 #endif
 } ms__mem;
 
@@ -10904,7 +10935,7 @@ static void ms__table_free(const ms_alloc *alloc, ms__table *t, size_t each)
     }
 }
 
-/* One more piece of n table entries. */
+/* Adds a piece of n table entries. */
 static ms_result ms__piece_add(ms__mem *m, size_t n, ms_error *err)
 {
     size_t size = n << m->shift;
@@ -10921,15 +10952,15 @@ static ms_result ms__piece_add(ms__mem *m, size_t n, ms_error *err)
     return MS_OK;
 }
 
-/* Are the first `size` bytes from the start of a table entry on one run of memory? */
+/* Returns whether `size` bytes from the start of a table entry on are contiguous. */
 static bool ms__piece_takes(const ms__mem *m, size_t index, uint64_t size)
 {
     if (index >= m->n_pieces) return false;
     return size <= (uint64_t)1 << m->shift || size <= ((ms__piece *)m->table)[index].span;
 }
 
-/* Where a record of that padded size can stand, at *offset or after it; makes the
- * room. */
+/* Makes room for a record of that padded size at *offset or after it, and sets
+ * *offset. */
 static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_error *err)
 {
     if (m->fixed) {
@@ -10954,7 +10985,7 @@ static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_e
     return ms__piece_add(m, (size_t)((in_piece + size + piece - 1) >> m->shift), err);
 }
 
-/* In a buffer: the head has the end of the records. */
+/* Stores the end of the records in the image header, in a buffer. */
 static void ms__image_end(ms__mem *m, uint64_t end)
 {
     unsigned char *head = m->buffer.base;
@@ -10963,7 +10994,7 @@ static void ms__image_end(ms__mem *m, uint64_t end)
     ms__put32(head + 36, ms__crc32c(0, head + 16, 16));
 }
 
-/* Forgets where records and index end. */
+/* Resets the ends of records and index. */
 static void ms__mem_bare(ms__mem *m)
 {
     m->tail.end = m->tail.filled = MS__IMAGE_HEAD / 8;
@@ -10974,7 +11005,7 @@ static void ms__mem_bare(ms__mem *m)
 }
 
 /* ---- Entering the records of an image: each is verified first. The index grows after
- * the image, which stays as it is until all has worked. */
+ * the image, which does not change before all has succeeded. */
 
 typedef struct ms__image {
     const unsigned char *base;
@@ -10983,8 +11014,8 @@ typedef struct ms__image {
     uint32_t seed; /* checksum of the id */
     bool head_known; /* false: salvage, records must prove the id */
     bool end_known;  /* false: salvage, the end is found by the scan */
-    bool some;       /* there is a whole record */
-    uint64_t at;     /* where the walk stands */
+    bool some;       /* a valid record was found */
+    uint64_t at;     /* offset of the scan */
     uint64_t last_seq;
     uint64_t damaged;
 } ms__image;
@@ -11019,7 +11050,7 @@ static ms_result ms__image_head(ms__image *im, bool salvage, ms_error *err)
     return MS_OK;
 }
 
-/* A whole message record at the scan's position? Its order included. */
+/* Checks the record at the scan's position, and its order. */
 static ms_result ms__image_record(const ms__image *im, ms_error *err)
 {
     const unsigned char *r = im->base + im->at;
@@ -11038,16 +11069,17 @@ static ms_result ms__image_record(const ms__image *im, ms_error *err)
     return MS_OK;
 }
 
-/* Does the header at the scan's position hold, so that its size can be trusted? */
+/* Returns whether the header at the scan's position is valid, so that its size can be
+ * trusted. */
 static bool ms__image_sized(const ms__image *im)
 {
     return ms__check_header(im->base + im->at, im->end - im->at,
                             ms__seed_at(im->seed, im->at), 0, NULL) == MS_OK;
 }
 
-/* Steps to the next record that is whole, or returns MS_E_NOT_FOUND at the end. Without
- * salvage damage ends the scan; with it, a record whose header holds is skipped by its
- * size, otherwise the next valid header is looked for on the grid of 8 bytes. */
+/* Moves to the next valid record, or returns MS_E_NOT_FOUND at the end. Without salvage
+ * damage ends the scan. With it, a record with a valid header is skipped by its size;
+ * otherwise the scan searches the next valid header on the grid of 8 bytes. */
 static ms_result ms__image_next(ms__image *im, bool salvage, const unsigned char **out,
                                 ms_error *err)
 {
@@ -11065,15 +11097,15 @@ static ms_result ms__image_next(ms__image *im, bool salvage, const unsigned char
         bool sized = ms__image_sized(im);
         im->at += sized ? ms__padded(ms__get32(r)) : 8;
         while (!sized && im->at < im->end && !ms__image_sized(im)) im->at += 8;
-        /* after an unknown end there is nothing to be damaged */
+        /* bytes after an unknown end are not damage */
         if (sized || im->end_known || im->at < im->end) im->damaged++;
     }
     return MS_E_NOT_FOUND;
 }
 
-/* Finds the end of an image whose head does not have it: that of the last record with
- * COMMIT, since the rest of a batch may be missing. Returns the end of the last whole
- * record. */
+/* Finds the end of an image whose header does not have it: the end of the last record
+ * with COMMIT, since the rest of a batch may be missing. Returns the end of the last
+ * valid record. */
 static uint64_t ms__image_scan(ms__image *im)
 {
     const unsigned char *r;
@@ -11088,11 +11120,10 @@ static uint64_t ms__image_scan(ms__image *im)
     return whole;
 }
 
-/* Counts in an AMEND or HIDE that stands in the image. The messages that it is about
- * stood before it. Those that salvage has skipped are gone, but their numbers are not
- * given again, or the change would be one of another message. A HIDE counts for the
- * messages that are there, so none after it is hidden, whatever numbers it has. False: no
- * room. */
+/* Enters an AMEND or HIDE of the image. Its messages come before it. Salvage may have
+ * skipped some, but their numbers are not assigned again, or the change would apply to
+ * another message. A HIDE hides only messages before it, so none after it, whatever its
+ * number. False: no room. */
 static bool ms__mem_adopt_edit(ms__mem *m, const unsigned char *r, uint32_t unit)
 {
     ms__span span;
@@ -11105,10 +11136,10 @@ static bool ms__mem_adopt_edit(ms__mem *m, const unsigned char *r, uint32_t unit
     if (r[4] == MS__KIND_HIDE) {
         if (span.last > live->last_seq) span.last = live->last_seq;
         ms__tail_show(&m->tail);
-        span.hidden = 0; /* counted: messages may be damaged */
+        span.hidden = 0; /* counted again: messages may be damaged */
         if (span.first <= span.last)
             span.hidden = ms__visible(&m->core, location, span.first, span.last, &result);
-        /* a range that hides nothing is linked: the next ones leap over it */
+        /* link also a range that hides nothing: later ones jump over it */
         if (span.hidden == 0 && span.first >= span.last) return true;
     }
     m->core.edited = 1;
@@ -11129,7 +11160,7 @@ static ms_result ms__mem_adopt(ms__mem *m, const unsigned char *r, ms_error *err
     return room ? MS_OK : ms__mem_no_room(&m->core, sizeof(ms__loc), err);
 }
 
-/* A record of kind GAP at the end: numbers up to seq are not given again. */
+/* Appends a record of kind GAP: numbers up to seq are not assigned again. */
 static ms_result ms__gap_put(ms__mem *m, uint64_t seq, ms_error *err)
 {
     unsigned char bytes[MS__GAP_MAX];
@@ -11148,7 +11179,7 @@ static ms_result ms__gap_put(ms__mem *m, uint64_t seq, ms_error *err)
 
 /* ---- Appending. */
 
-/* Asks for the memory that a record will be written to, while its names are looked up. */
+/* Prefetches the memory of a record's place, while its names are looked up. */
 static void ms__mem_soon(const ms__mem *m, uint64_t offset, uint32_t size)
 {
     uint32_t most = size < 1024 ? size : 1024;
@@ -11182,8 +11213,8 @@ static ms_result ms__mem_publish(ms__core *core, const ms__append_run *run, ms_e
 static const ms__home ms__mem_home = {ms__mem_at, ms__mem_room, ms__mem_written,
                                       ms__mem_publish, ms__mem_no_room, NULL};
 
-/* Room for the plans of a large batch. In a buffer they stand, for the time of the
- * append, right after where its records will end: nothing else reaches that room. */
+/* Makes room for the plans of a large batch. In a buffer they are, during the append,
+ * right after the end of its records, which nothing else uses. */
 static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *messages,
                                size_t n)
 {
@@ -11256,7 +11287,7 @@ static ms_result ms__mem_get(ms_store *store, uint64_t seq, ms_arena *arena,
     return ms__core_get(&m->core, &m->tail, seq, msg, err);
 }
 
-/* Readers of other messages go on. */
+/* Erases one step of a record. Readers of other messages may go on. */
 static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned step,
                                ms_error *err)
 {
@@ -11266,7 +11297,7 @@ static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned s
     ms__lock_take(&m->lock);
     if (step == MS__ERASE_BODY) {
         ms__blank(r);
-    } else { /* the seed, which the place gives, is what the check has beside the bytes */
+    } else { /* the seed, which comes from the place, is part of the check */
         uint32_t seed = ms__get32(r + 28) ^ ms__crc32c(0, r, 28);
         ms__put32(r + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
         ms__put32(r + 28, ms__crc32c(0, r, 28) ^ seed);
@@ -11282,7 +11313,7 @@ static ms_result ms__mem_list(ms_store *store, const ms_list_query *q, ms_arena 
     return ms__core_list(&m->core, &m->tail, &m->lock, q, arena, out, err);
 }
 
-/* The largest number that was given. */
+/* Returns the largest number ever assigned. */
 static uint64_t ms__given_seq(const ms__live *live)
 {
     return live->last_seq < live->gap_seq ? live->gap_seq : live->last_seq;
@@ -11332,39 +11363,41 @@ static const ms_backend ms__mem_backend = {
 
 #ifdef MSGSTORE_RING
 /* ==== [ring] an arena store that drops its oldest messages =============================
- * A full buffer drops its oldest messages. The records that stay move to its begin, are
+ * A full buffer drops its oldest messages. The records that stay move to its start, are
  * sealed for their new places, and entered as those of an image are. So a drop costs
  * about as much as attaching, and it happens once for a quarter of the messages. The
- * texts of an append may lie in records of the ring: they move, too.
+ * texts of an append may be views into records of the ring: they move, too.
  *
- * (N1) A place that a reader has is of one drop: cursors of an earlier one end.
- * (N2) Numbers go on: a GAP record has the largest one that was given.
+ * (N1) A place is valid until the next drop: then open cursors end.
+ * (N2) Numbers go on: a GAP record has the largest one that was assigned.
  * ================================================================================== */
 
-/* The most that a message needs in names and posting lists, beside the texts of names. */
+/* The most bytes that a message needs in names and posting lists, without the texts of
+ * names. */
 #define MS__RING_INDEX                                                                  \
     (sizeof(ms__loc) + sizeof(ms__agent) + sizeof(ms__key) + sizeof(ms__control) +      \
      sizeof(ms__changed) + sizeof(ms__range) + MS__HIDE_TEXT +                          \
      5 * (MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t)))
 
-/* What a drop keeps. */
+/* The state of a drop: the records that it keeps. */
 typedef struct ms__ring {
     ms__mem *m;
-    uint32_t x;           /* messages before this unit go */
-    uint64_t facts, most; /* bytes of facts from the next record on; at most */
+    uint32_t x;           /* messages before this unit are dropped */
+    uint64_t facts, most; /* bytes of facts from the next record on; their limit */
     unsigned borrowed;    /* texts of the append that lie in records not moved yet */
 } ms__ring;
 
-/* The message at a unit; NULL: it is damaged. */
+/* Returns the message at a unit; NULL: it is damaged. */
 static const unsigned char *ms__ring_sound(const ms__mem *m, uint32_t unit)
 {
     const unsigned char *r = ms__tail_record(&m->core, &m->tail, unit);
     return r && ms__check_fields(r, 0, NULL) == MS_OK ? r : NULL;
 }
 
-/* Chooses what a location keeps: messages from unit x on, without the rest of a turn that
- * x divides, unless that goes on to unit `end`. A posting list is built anew soon, so it
- * carries the choice: `wanted` is the first unit kept, `first` its new one. */
+/* Chooses the messages that a location keeps: those from unit x on, without the rest of a
+ * turn that x divides, unless the turn extends to unit `end`. The posting list, which is
+ * rebuilt soon, stores the choice: `wanted` is the first unit kept, `first` its new
+ * one. */
 static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t end)
 {
     ms__postings *all = &loc->all;
@@ -11402,8 +11435,8 @@ static uint32_t ms__facts_size(const ms__mem *m)
     return bytes;
 }
 
-/* Facts stay with their location, the newest up to a limit; edits, notes and pieces go
- * with their messages. */
+/* Returns whether a change stays. Facts stay with their location, the newest up to a
+ * limit; edits, notes and pieces are dropped with their messages. */
 static bool ms__ring_keeps_change(ms__ring *ring, const ms__loc *loc,
                                   const unsigned char *r, uint32_t unit)
 {
@@ -11420,7 +11453,7 @@ static bool ms__ring_keeps_change(ms__ring *ring, const ms__loc *loc,
     return span.last >= ms_seq(ms__msg(ms__mem_at(&ring->m->core, first)));
 }
 
-/* Does the record at a unit stay? `to` is its new unit. */
+/* Returns whether the record at a unit stays. `to` is its new unit. */
 static bool ms__ring_keeps(ms__ring *ring, const unsigned char *r, uint32_t unit,
                            uint32_t to)
 {
@@ -11486,7 +11519,7 @@ static uint64_t ms__ring_move(ms__ring *ring)
     return end;
 }
 
-/* Enters a record. A key that was appended twice stands for the later message: the ring
+/* Enters a record. A key that was appended twice belongs to the later message: the ring
  * had dropped the earlier one, which flash still has. */
 static ms_result ms__ring_adopt(ms__mem *m, const unsigned char *r, ms_error *err)
 {
@@ -11536,7 +11569,7 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
     ring.facts = ms__facts_size(m);
     ring.most = most;
     if (m->run) ring.borrowed = ms__run_move(m->run, base, m->buffer.span, base);
-    if (ring.borrowed > 0 && m->run->n > 1) /* the caller's envelopes stay as they are */
+    if (ring.borrowed > 0 && m->run->n > 1) /* a batch's envelopes must not change */
         return ms__fail(err, MS_E_FULL, "a batch with texts of the store itself needs "
                         "the room of messages");
     if (ring.borrowed > 0) m->run->layout = NULL;
@@ -11548,7 +11581,7 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
     return ms__fail(err, MS_E_NOT_FOUND, "the message that has these texts was dropped");
 }
 
-/* Drops the oldest third of what a ring holds. */
+/* Drops the oldest third of a ring's records. */
 static ms_result ms__ring_turn(ms__mem *m, ms_error *err)
 {
     const ms__live *live = &m->tail.live;
@@ -11560,7 +11593,7 @@ static ms_result ms__ring_turn(ms__mem *m, ms_error *err)
     return ms__mem_no_room(&m->core, 0, err);
 }
 
-/* Would an append that found no room fit an empty ring? */
+/* Returns whether an append that found no room would fit an empty ring. */
 static bool ms__ring_fits(const ms__mem *m, const ms__append_run *run)
 {
     ms__layout l;
@@ -11608,7 +11641,8 @@ static ms_result ms__ring_leave_out(ms_store *store, uint64_t seq, ms_error *err
     return code;
 }
 
-/* A drop moves what the places of a reader stand for, so a place has their number. */
+/* Fails with MS_E_CONFLICT if records have moved since the reader took its place: a place
+ * includes the number of drops. */
 static ms_result ms__ring_moved(const ms__mem *m, ms_error *err)
 {
     return ms__fail(err, MS_E_CONFLICT,
@@ -11662,16 +11696,16 @@ static void ms__ring_begin(ms__mem *m)
 
 #ifdef MSGSTORE_FLASH
 /* ==== [flash] a log in raw flash =======================================================
- * The store is one of [mem], a ring; its home writes each append to flash as a frame,
- * between sealing the records and showing them. Nothing is read from flash after opening,
- * but for the check of what was programmed.
+ * The store is one of [mem], a ring. Its home writes each append to flash as a frame,
+ * after sealing the records and before readers see them. After opening, flash is read
+ * only to verify the programmed bytes.
  *
  *   sector   [ head ][ frame ][ frame ] ... erased
  *   frame    [ header ][ record ][ record ] ... [ commit ]      each begins at a unit
  *
- * Units here are those of the flash, at least 8 bytes; what is left of one stays erased.
+ * Units here are those of the flash, at least 8 bytes; the rest of a unit stays erased.
  * The order of a sector is one more than that of the sector before it. All checks begin
- * with it, so what an erasure left over is no part of a later sector.
+ * with it, so bytes that an erasure left are not valid in a later sector.
  *
  *   head, 32 bytes                           header of a frame, 12 bytes
  *      0   4   "MSF2"                           0   4   bytes of its records; the highest
@@ -11681,14 +11715,14 @@ static void ms__ring_begin(ms__mem *m)
  *     24   4   CRC32C of bytes 0 to 23       commit, 8 bytes: CRC32C of order and
  *     28   4   zero                              records, and its complement
  *
- * (F1) A frame counts if header and commit hold. The commit is programmed last, after the
- *      rest was read back. So an append is whole or absent.
- * (F2) A sector counts if its head holds. The head is overwritten with zeros before the
- *      sector is erased: what a torn erasure makes of zeros holds no CRC.
+ * (F1) A frame is valid if header and commit are valid. The commit is programmed last,
+ *      after the rest was read back. So an append is complete or absent.
+ * (F2) A sector is valid if its head is valid. The head is overwritten with zeros before
+ *      the sector is erased: no mix of these zeros and erased bits has a valid CRC.
  * (F3) Before a sector is retired the ring drops its messages, and a frame in the newest
  *      sector has all facts. So RAM never has what flash lacks.
- * (F4) A program begins after the last unit that is not erased, so no unit is programmed
- *      twice, but for the zeros of F2.
+ * (F4) Programming begins after the last unit that is not erased, so no unit is
+ *      programmed twice, except for the zeros of F2.
  * ================================================================================== */
 
 #define MS__FLASH_MAGIC  0x3246534Du
@@ -11698,21 +11732,21 @@ static void ms__ring_begin(ms__mem *m)
 #define MS__FRAME_FACTS  0x80000000u
 #define MS__BURN         32u /* the largest unit */
 
-/* Rounds up to units. */
+/* Rounds a size up to a multiple of the unit. */
 static uint32_t ms__flash_units(const ms_flash *f, uint32_t size)
 {
     uint32_t unit = f->unit < 8 ? 8 : f->unit;
     return (size + unit - 1) & ~(unit - 1);
 }
 
-/* Bytes of flash that a frame takes. */
+/* Returns the bytes of flash that a frame takes. */
 static uint32_t ms__frame_span(const ms_flash *f, uint32_t size)
 {
     return ms__flash_units(f, MS__FRAME_HEAD) + size +
            ms__flash_units(f, MS__FRAME_COMMIT);
 }
 
-/* The most bytes of records in a frame of an append. */
+/* Returns the most bytes of records in a frame of an append. */
 static uint32_t ms__frame_most(const ms_flash *f)
 {
     uint32_t quarter = f->sector_size / 4;
@@ -11726,8 +11760,8 @@ static ms_result ms__flash_failed(const char *what, uint32_t sector, uint32_t at
                     (uint64_t)sector * f->sector_size + at);
 }
 
-/* A read that fails ends an opening or an append. Were its bytes taken for no bytes, what
- * stands there would be lost. */
+/* Reads from a sector. A failure ends the opening or the append: if the bytes counted as
+ * erased, their records would be lost. */
 static ms_result ms__flash_read(const ms_flash *f, uint32_t sector, uint32_t at,
                                 void *out, uint32_t size, ms_error *err)
 {
@@ -11739,11 +11773,11 @@ static uint32_t ms__flash_seed(uint64_t order) { return ms__seed_at(0, order); }
 
 /* ---- Writing. */
 
-/* Where the next bytes go, and what went there. */
+/* The state of programming one frame. */
 typedef struct ms__burn {
     const ms_flash *f;
     uint32_t at, crc;
-    bool ok; /* all was programmed, and read back as it should be */
+    bool ok; /* all was programmed and read back equal */
 } ms__burn;
 
 static ms__burn ms__burn_at(const ms_flash *f, uint32_t sector, uint32_t at)
@@ -11776,8 +11810,8 @@ static void ms__burn_put(ms__burn *b, const unsigned char *bytes, uint32_t size)
     b->at += all;
 }
 
-/* Puts the records of an append at r, or (NULL) all facts. b NULL: only counts. Returns
- * their bytes of flash. */
+/* Programs the records of an append at r, or (NULL) all facts. b NULL: only counts.
+ * Returns their bytes of flash. */
 static uint32_t ms__burn_records(const ms__mem *m, const unsigned char *r, uint32_t size,
                                  ms__burn *b)
 {
@@ -11860,7 +11894,7 @@ static ms_result ms__frame_put(ms__mem *m, const unsigned char *r, uint32_t size
                     (uint64_t)f->sector * f->sector_size + at);
 }
 
-/* F1 of a frame whose header holds. */
+/* Checks F1 of a frame whose header is valid. */
 static ms_result ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t order,
                                  uint32_t at, uint32_t size, bool *holds, ms_error *err)
 {
@@ -11879,7 +11913,7 @@ static ms_result ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t or
 
 /* ---- Room: the next sector is erased before an append may need it. */
 
-/* F3, for the oldest sector. */
+/* Retires the oldest sector by F3. */
 static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
 {
     unsigned char h[MS__FLASH_HEAD];
@@ -11895,7 +11929,7 @@ static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
     uint32_t first = all->count ? ms__postings_entry(all, 0) : m->tail.filled;
     if (first < x || ms__facts_size(m) > most) MS__TRY(ms__ring_drop(m, x, most, err));
     uint32_t facts = ms__burn_records(m, NULL, 0, NULL);
-    /* without room there were several power losses right here: the facts are given up */
+    /* no room: several power losses happened at this point; the facts are dropped */
     if (facts == 0 || ms__frame_span(f, facts) > f->sector_size - f->at) return MS_OK;
     return ms__frame_put(m, NULL, 0, err);
 }
@@ -11961,7 +11995,7 @@ static const ms_backend ms__flash_backend = {
     ms__ring_stat, ms__flash_sync, ms__mem_close, ms__flash_tick, NULL,
     MS__CHANGES ? ms__append_unmeasured : NULL, NULL, &ms__ring_inside, NULL};
 
-/* ---- Opening: the records of all whole frames are entered, oldest first. */
+/* ---- Opening: enters the records of all valid frames, oldest first. */
 
 /* Enters a record of a sector. */
 static ms_result ms__flash_enter(ms__mem *m, uint32_t sector, uint32_t at, uint32_t size,
@@ -12012,8 +12046,8 @@ static ms_result ms__frame_take(ms__mem *m, uint32_t sector, uint32_t at, uint32
     return MS_OK;
 }
 
-/* Takes in a sector. It becomes the one that is written to, from after its last unit that
- * is not erased. */
+/* Enters the frames of a sector. It becomes the sector for new frames, from its last unit
+ * on that is not erased. */
 static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
                                 ms_error *err)
 {
@@ -12060,7 +12094,7 @@ static ms_result ms__flash_check(ms_flash *f, ms_error *err)
                     (uint64_t)f->unit);
 }
 
-/* Fills an empty ring with what the flash has. */
+/* Fills an empty ring from the flash. */
 static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
 {
     unsigned char h[MS__FLASH_HEAD];
@@ -12087,12 +12121,12 @@ static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
     while (n-- > 0) {
         uint32_t sector = (newest + f->sectors - n) % f->sectors;
         MS__TRY(ms__flash_head(f, sector, h, &holds, err));
-        if (holds) /* numbers go on, whatever is left */
+        if (holds) /* numbers go on after the largest one */
             ms__gap_named(&m->tail.live.gap_seq, m->tail.live.last_seq,
                           ms__get64(h + 16));
         MS__TRY(ms__flash_scan(m, sector, order - n, err));
     }
-    /* changes whose messages are gone go, too */
+    /* also drop changes whose messages were dropped */
     MS__TRY(ms__ring_drop(m, MS__IMAGE_HEAD / 8, UINT64_MAX, err));
     m->dropped = 0;
     if (m->max_message > ms__frame_most(f)) m->max_message = ms__frame_most(f);
@@ -12105,8 +12139,8 @@ static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
 
 
 /* ==== [mem-open] opening, resetting and attaching arena stores =========================
- * In a buffer the store's own struct stands at the end. Attaching verifies every record
- * of the image before the store is used.
+ * In a buffer the store's own struct is at the end. Attaching verifies every record of
+ * the image before the store is used.
  * ================================================================================== */
 
 static bool ms__is_mem(const ms_store *store)
@@ -12125,8 +12159,8 @@ static void ms__mem_named(ms__mem *m, uint64_t id)
     m->core.seed = ms__crc32c(0, bytes, 8);
 }
 
-/* Makes the store empty. It gets another id than that of an image in its buffer: what
- * stands there is valid no more. */
+/* Makes the store empty. Its id differs from that of an image in its buffer, so that old
+ * records there are invalid. */
 static void ms__mem_empty(ms__mem *m, uint64_t id)
 {
     if (m->fixed && memcmp(m->buffer.base, ms__image_magic, 8) == 0)
@@ -12202,7 +12236,7 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
     return MS_OK;
 }
 
-/* The store's own struct stands at the end of the buffer. */
+/* Returns the place of the store's own struct: the end of the buffer. */
 static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
 {
     size_t size = desc->buffer_size & ~(size_t)7;
@@ -12296,7 +12330,7 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
     uint64_t dir = 1 + 2 * fields; /* tags and lengths; longer values have longer ones */
     dir += ms__min(field_bytes / 256, fields) + 2 * ms__min(field_bytes / 65536, fields);
     uint64_t record = MS__HEADER + dir + 7 + bytes;
-    uint64_t postings = 19; /* four of 4 bytes, and a fifth to spare */
+    uint64_t postings = 19; /* four of 4 bytes, and 3 bytes of a fifth */
     uint64_t chunk = MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
     uint64_t name = ms__min(field_bytes, MS_KEY_MAX) + 8;
     uint64_t classes = locations > n / 2 ? n : locations * 2;
@@ -12337,7 +12371,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
                         im.end, im.size);
     ms__mem *m = ms__mem_in_buffer(desc);
     ms__mem_named(m, im.id);
-    m->tail.live.floor = whole; /* nothing is written before it until all has worked */
+    m->tail.live.floor = whole; /* nothing is written below it before all has succeeded */
     while ((code = ms__image_next(&im, desc->salvage, &r, err)) == MS_OK)
         MS__TRY(ms__mem_adopt(m, r, err));
     if (code != MS_E_NOT_FOUND) return code;
@@ -12348,7 +12382,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     m->tail.live.floor = im.end;
     m->tail.filled = (uint32_t)(im.end / 8);
     ms__tail_show(&m->tail);
-    if (!im.end_known) { /* what was given up does not come back */
+    if (!im.end_known) { /* ignored bytes must not become valid later */
         memset(m->buffer.base + im.end, 0, m->tail.live.top - (size_t)im.end);
         ms__image_end(m, im.end);
     }
@@ -12569,11 +12603,11 @@ enum { MS__INDEX_SEGMENT = 1, MS__INDEX_FILTER = 2, MS__INDEX_SUMMARY = 3 };
 
 static const unsigned char ms__log_magic[8] = {0x89, 'M', 'S', 'L', 13, 10, 26, 10};
 
-/* What a file is: from its superblock, never changed. */
+/* The identity of a file, from its superblock; never changes. */
 typedef struct ms__file_id {
     unsigned char id[16];
     int64_t created;
-    uint32_t crc; /* of id: every header check goes on from it */
+    uint32_t crc; /* of id: the start of every header check */
     uint64_t hash_key[2];
 } ms__file_id;
 
@@ -12905,7 +12939,7 @@ static uint32_t ms__posting(const unsigned char *run, uint32_t i, uint32_t width
     return width == 2 ? (uint32_t)p[0] | (uint32_t)p[1] << 8 : ms__get32(p);
 }
 
-/* The postings of a list in one segment. */
+/* The postings of a posting list in one segment. */
 typedef struct ms__run {
     const ms__segment *index;
     const unsigned char *at;
@@ -12915,7 +12949,7 @@ typedef struct ms__run {
 
 #define MS__IS_MESSAGE 0x80000000u /* beside the unit of a record in a segment index */
 
-/* The unit of record i, and whether the record is a message. */
+/* Returns the unit of record i, with a bit that shows whether it is a message. */
 static uint32_t ms__segment_unit(const ms__segment *l, uint32_t i)
 {
     return ms__get32(l->record + (size_t)i * 4) & ~MS__IS_MESSAGE;
@@ -12963,7 +12997,7 @@ static bool ms__summary_decode(ms__summary *s, const unsigned char *r, uint64_t 
     return true;
 }
 
-/* Do the checks of an INDEX record, whose size fits, hold? */
+/* Returns whether an INDEX record, whose size fits, is valid. */
 static bool ms__index_holds(const ms__file_id *f, uint64_t offset, const unsigned char *r)
 {
     return r[4] == MS__KIND_INDEX && ms__get32(r) >= MS__SUM_FIXED &&
@@ -12977,7 +13011,7 @@ static uint32_t ms__filter_of(uint64_t list, uint32_t bits)
     return bits ? (uint32_t)(list >> (64 - bits)) : 0;
 }
 
-/* Is this the filter at that place of summary `number`? */
+/* Returns whether a record is the filter at a place of summary `number`. */
 static bool ms__filter_holds(const unsigned char *r, uint32_t number, uint32_t place)
 {
     return r[5] == MS__INDEX_FILTER && ms__get32(r) == MS__FILTER_SIZE &&
@@ -13014,7 +13048,7 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
 
 
 /* ==== [os] the system, through one table ==============================================
- * The only section that makes system calls on files. What is used:
+ * The only section that makes system calls on files. It uses:
  *
  *   POSIX    open close fstat pread pwrite fdatasync fsync mmap munmap rename unlink
  *            chown chmod getpid clock_gettime nanosleep
@@ -13026,7 +13060,7 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  *            MapViewOfFile MoveFileEx
  *
  * The other sections use a table (ms_os), so that a test can be the disk. Its functions
- * do one thing each and decide nothing. Short writes, interrupts and refusals are handled
+ * do one thing each and decide nothing. Short writes, interrupts and errors are handled
  * once, after the table.
  *
  * A process loses a lock of fcntl's old kind when it closes any descriptor of the file. A
@@ -13199,7 +13233,7 @@ static int ms__os_map(MS__UNUSED void *ctx, ms_file file, uint64_t offset, size_
     if (!map) return ms__win_error();
     *out = MapViewOfFile(map, access, (DWORD)(offset >> 32), (DWORD)offset, size);
     int code = *out ? 0 : ms__win_error();
-    (void)CloseHandle(map); /* the view keeps it */
+    (void)CloseHandle(map); /* the view keeps the file mapping alive */
     return code;
 }
 
@@ -13232,15 +13266,16 @@ static int ms__os_remove(MS__UNUSED void *ctx, const char *path)
 
 static int ms__os_sync_folder(MS__UNUSED void *ctx, MS__UNUSED const char *path)
 {
-    return 0; /* MoveFileEx has written through */
+    return 0; /* MoveFileEx has written the name already */
 }
 
 #define MS__OS_ACCESS_LIKE NULL /* the folder decides who may use its files */
 
-/* The number of this boot: the BootId of KUSER_SHARED_DATA, a page that every process may
- * read. Before Windows 10 it is zero. Then the time of the last start serves, in steps of
- * ten seconds. Two clocks give that time, so it may seldom change by one step while the
- * machine runs. A reader then stops following until it is opened anew. */
+/* Returns the number of this boot: the BootId of KUSER_SHARED_DATA, a page that every
+ * process may read. Before Windows 10 it is zero. Then the result is the time of the last
+ * start, in steps of ten seconds. Two clocks give that time, so it may seldom change by
+ * one step while the machine runs. A reader then stops following until it is opened
+ * again. */
 static uint64_t ms__os_boot(MS__UNUSED void *ctx)
 {
     uint32_t boot = *(const volatile uint32_t *)(uintptr_t)(0x7FFE0000u + 0x2C4u);
@@ -13319,8 +13354,8 @@ static int ms__os_close(MS__UNUSED void *ctx, ms_file file)
     return close((int)file) == 0 ? 0 : errno;
 }
 
-/* Can the file system always write an allocated block? On others (copy on write, network)
- * a store into a map may end in SIGBUS. */
+/* Returns whether the file system can always write an allocated block. On others (copy on
+ * write, network) a store into a map may raise SIGBUS. */
 static bool ms__keeps_room(MS__UNUSED int fd)
 {
 #if MS__LINUX
@@ -13376,7 +13411,7 @@ static int ms__os_sync(MS__UNUSED void *ctx, ms_file file)
 {
 #if MS__APPLE
     if (fcntl((int)file, F_FULLFSYNC) == 0) return 0;
-    /* fsync stops at the drive's cache */
+    /* fsync does not flush the drive's cache */
 #endif
 #if MS__LINUX
     return fdatasync((int)file) == 0 ? 0 : errno;
@@ -13458,7 +13493,8 @@ static int ms__os_remove(MS__UNUSED void *ctx, const char *path)
     return unlink(path) == 0 ? 0 : errno;
 }
 
-/* Where the owner cannot be kept, the group must be, and must have all rights. */
+/* Copies owner, group and permissions. If the owner cannot be set, the group must be set,
+ * and must have all rights. */
 static int ms__os_access_like(MS__UNUSED void *ctx, const char *path, const char *like)
 {
     struct stat st;
@@ -13492,7 +13528,7 @@ static int ms__os_sync_folder(MS__UNUSED void *ctx, const char *path)
     if (fd < 0) return errno;
     int code = fsync(fd) == 0 ? 0 : errno;
     (void)close(fd);
-    return code == EINVAL ? 0 : code; /* a file system that has no such thing */
+    return code == EINVAL ? 0 : code; /* the file system cannot sync folders */
 }
 
 static uint64_t ms__os_boot(MS__UNUSED void *ctx)
@@ -13704,27 +13740,28 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * Writing. One of two engines stores the bytes. MAP copies to a window of 1 MiB, mapped
  * writable just ahead of the end. Everything else is mapped read-only, so a wild pointer
  * of the program cannot reach the history. WRITE makes one pwrite. Room is allocated in
- * steps of a quarter of the file, of 64 to 256 KiB: steps of 4 MiB showed as appends of
- * 2 ms, of 1 MiB as 0.6 ms, at the same mean. A full disk shows there, before anything is
- * visible. For MAP the writer fills the room with zeros at once, so the kernel keeps the
- * file in large folios: 130 ns a message of 711 bytes, where populating the map took 720
- * to 1,090 and page faults 840 (ext4, Linux 6.18). The superblock is mapped
- * alone, with random-access advice: in a large folio, each sync after a store to it wrote
- * up to 2 MiB.
+ * steps of a quarter of the file, of 64 to 256 KiB. Larger steps make single appends slow
+ * (2 ms with 4 MiB, 0.6 ms with 1 MiB) at the same mean. A full disk is found there,
+ * before anything is visible. For MAP the writer zeroes the room at once, so the kernel
+ * keeps the file in large folios: an append of 711 bytes then takes 130 ns. Populating
+ * the map took 720 to 1,090 ns, page faults 840 ns (ext4, Linux 6.18). The superblock is
+ * mapped alone, with random-access advice: in a large folio, each sync after a store to
+ * it wrote up to 2 MiB.
  *
  * Several writers take turns, see [log-recover]. A writer waits for the lock by trying
  * again, a few times at once, then with pauses: no kernel has a lock with a bounded wait
  * that the death of its owner releases.
  *
- * Reading. A handle checks a record when it first reads it, and notes that in a bit: a
- * check at each look was a third of a view. Segments have 8 MiB: with 4 an agent's 94
- * messages of 100,000 were in 18 of them, each worth five messages of waiting; with 16,
- * opening after a crash enters up to 22,000 messages, at 330 ns each.
+ * Reading. A handle checks a record when it first reads it, and sets a bit: a check at
+ * each read took a third of the time of a view. Segments have 8 MiB. With 4 MiB an
+ * agent's 94 messages of 100,000 were in 18 segments, each of which cost as much as five
+ * messages. With 16 MiB, opening after a crash enters up to 22,000 messages, at 330 ns
+ * each.
  *
- * Edits. A view must know at no cost whether its location has any. One bit of 65,536, by
- * the location's hash, shows that it may have some; each segment index has the bits that
- * are set. Only then the handle reads the AMENDs and HIDEs of the location, once, and
- * keeps them as [plan] describes, in some 90 bytes each.
+ * Edits. A view must find out at almost no cost whether its location has edits. One bit
+ * of 65,536, by the location's hash, shows that it may have some; each segment index
+ * lists the bits that are set. Only if it is set, the handle reads the AMENDs and HIDEs
+ * of the location, once, and keeps them as [plan] describes, in some 90 bytes each.
  *
  * (L1) Bytes below the watermark never change; only the writer moves it, and forward.
  * (L2) Each entry of the tail below its end is a valid record. The end is stored last.
@@ -13762,22 +13799,22 @@ typedef struct ms__piece_map {
     size_t size;
 } ms__piece_map;
 
-/* A segment index or a SUMMARY. */
+/* A segment index or a SUMMARY in memory. */
 typedef struct ms__entry_node {
     void *node;        /* ms__segment or ms__summary; atomic */
-    ms__segment *bad;  /* has a damaged block: `node` is derived, or will be */
+    ms__segment *bad;  /* read from the file, with a damaged block; `node` is derived */
     uint64_t offset;   /* of its record, 0: not known; under the lock */
-    bool listed;       /* the places in it are known, or it cannot be read */
+    bool listed;       /* its list of offsets was read, or cannot be read */
 } ms__entry_node;
 
-/* All of one kind, by number. */
+/* All segment indexes, or all SUMMARYs, by number. */
 typedef struct ms__node_table {
     void *entries; /* ms__entry_node, in `table`; atomic */
     ms__table *table;
     uint32_t n; /* how many there are; atomic */
 } ms__node_table;
 
-/* The SUMMARY that is being made. */
+/* The SUMMARY in the making. */
 typedef struct ms__job {
     uint32_t segments; /* looked up so far */
     const ms__segment *segment[MS__FAN];
@@ -13797,7 +13834,7 @@ typedef struct ms__log_file {
     ms_file handle;
     bool is_open;
     bool folder_synced;
-    bool rewritten; /* a rewrite goes on, and has this handle as its source */
+    bool rewritten; /* a running rewrite has this handle as its source */
     ms_os_stat stat;
     ms__fork_mark fork_mark;
     uint64_t boot;
@@ -13811,15 +13848,16 @@ typedef struct ms__log_map {
     uint32_t n_pieces;   /* atomic */
     void *tails[MS__PINS];   /* ms__tail: the one that takes records, and older ones that
                                 cursors still read */
-    uint32_t now;            /* the first is in slot now % MS__PINS; atomic */
-    uint32_t pins[MS__PINS]; /* cursors that read each; atomic */
+    uint32_t now;            /* the one that takes records is in slot now % MS__PINS;
+                                atomic */
+    uint32_t pins[MS__PINS]; /* number of cursors that read each; atomic */
     ms__tail *spare;
-    uint32_t looks;      /* records asked for ahead; MS__LOOKS: no more; atomic */
+    uint32_t looks;      /* records read ahead so far, at most MS__LOOKS; atomic */
     uint32_t seen_line;  /* the epoch in the writer's line before `seen`: after a power
                             loss the next writer may reach that mark again; atomic */
     void *seen;          /* the watermark that a reader has caught up with, as a
                             number; atomic */
-    unsigned char *staging; /* records on their way to the file: WRITE, and batches */
+    unsigned char *staging; /* records not yet copied to the file: WRITE, and batches */
     size_t staging_size;
     uint64_t memory;     /* bytes allocated */
 } ms__log_map;
@@ -13829,8 +13867,9 @@ typedef struct ms__log_index {
     ms__node_table segments, summaries;
     bool merges;         /* shared: the next SUMMARY is this handle's to make */
     ms__job job;
-    uint64_t segment_again; /* no segment index is tried before the end is there */
-    uint32_t unlisted;   /* no segment index above that has a place and an unread list */
+    uint64_t segment_again; /* no segment index is tried while the end is below */
+    uint32_t unlisted;   /* no segment index above has a known offset and an unread
+                            list */
     uint64_t hint, hint_before; /* newest segment index, and the one before it */
 } ms__log_index;
 
@@ -13838,19 +13877,19 @@ typedef struct ms__log_index {
 typedef struct ms__log_edits {
     void *touched;       /* MS__TOUCHED bits: locations with an AMEND or HIDE; atomic */
     uint32_t n_touched;  /* bits set */
-    ms__live live;       /* what became of messages, of locations that were asked for */
+    ms__live live;       /* edits of the locations that were queried */
 } ms__log_edits;
 
 /* [log-append] Room in the file, and the append that runs. */
 typedef struct ms__log_writer {
     ms_log_engine engine;
     bool no_allocate;
-    bool begun;          /* the place where records go was prepared */
-    bool wrote;          /* this handle, since it was opened */
-    uint64_t lost_end;   /* the file was longer, up to here; 0: it was not */
+    bool begun;          /* the bytes after the end were prepared for records */
+    bool wrote;          /* this handle has appended */
+    uint64_t lost_end;   /* not 0: the file had visible bytes up to here */
     bool lost_written;   /* the file has a record of it */
-    uint64_t stop;       /* unbegun: how far dead bytes may reach */
-    uint64_t erasures;   /* stores below the end */
+    uint64_t stop;       /* not begun: dead bytes end here at the latest */
+    uint64_t erasures;   /* number of erasures: writes below the end */
     uint64_t allocated;  /* the file is known to have room up to here */
     unsigned char *window; /* MAP */
     uint64_t window_start;
@@ -13858,36 +13897,37 @@ typedef struct ms__log_writer {
     ms__plan plans[MS__PLANS_SMALL];
 } ms__log_writer;
 
-/* [log-sync] What is on the disk, and the threads that wait for more. */
+/* [log-sync] The durable end, and the threads that wait for a sync. */
 typedef struct ms__log_durable {
     ms__signal synced;     /* a sync has ended; waited for under `lock` */
     bool syncing;          /* a thread waits for the disk, without the lock */
-    bool together;         /* lately several threads did */
+    bool together;         /* several threads have waited lately */
     bool poisoned;
     uint32_t waiting;      /* threads that wait for the end of a sync */
     uint64_t end, seq;     /* all below is on the disk; its last message */
-    uint64_t confirmed;    /* and a checkpoint of this end, by this handle; 0: none */
+    uint64_t confirmed;    /* this handle has synced a checkpoint of this end; 0: none */
     uint64_t unproven_end; /* the file was found to end here, perhaps with damage below */
-    uint64_t again_end;    /* a sync first writes again what is below it, above `end` */
+    uint64_t again_end;    /* a sync first writes again the bytes from `end` to here */
     uint64_t erased;       /* the lowest offset erased since the sync began */
     uint64_t synced_at;    /* microseconds: for EVERY */
     uint64_t zeroed_bytes; /* after the end, see (F5) */
 } ms__log_durable;
 
-/* [log-recover] Whose turn it is, and the damage that was met. */
+/* [log-recover] The turn of a shared writer, and the damage found. */
 typedef struct ms__log_recovery {
     bool inside;         /* shared: this handle has the lock of the file */
 } ms__log_recovery;
 
 typedef struct ms__log {
     ms__core core;
-    ms__lock lock;       /* everything that is not atomic */
-    ms_log_desc opts;    /* what the caller asked for, with its defaults */
+    ms__lock lock;       /* protects everything that is not atomic */
+    ms_log_desc opts;    /* the caller's options, with defaults filled in */
     const ms_os *os;
     bool writer;
     ms__file_id id;
     uint64_t end;        /* where the next record goes */
-    ms__state sum;       /* of everything below, but for the place of the summary */
+    ms__state sum;       /* of all records below `end`; without the offset of the
+                            summary */
     ms__log_file file;
     ms__log_map map;
     ms__log_index index;
@@ -13972,7 +14012,7 @@ static int ms__super_write(ms__log *log, uint32_t at, const void *bytes, size_t 
     return 0;
 }
 
-/* A word that readers look at without a lock. */
+/* Stores a word that readers load without a lock. */
 static int ms__super_word(ms__log *log, uint32_t at, uint64_t v)
 {
     unsigned char bytes[8];
@@ -13983,17 +14023,18 @@ static int ms__super_word(ms__log *log, uint32_t at, uint64_t v)
     return 0;
 }
 
-/* ---- Reading ahead. Advice to the system: places are read at random. Left to itself
- * it reads up to 8 MiB for each that a cold file is asked for: from opening to the newest
- * 20 of 1000 locations took 20 ms and 19 MiB then, now 1.2 ms and 0.4 MiB. A walk from
- * record to record asks here. */
+/* ---- Reading ahead. Maps are advised as read at random. Without that the system reads
+ * up to 8 MiB around each page of a cold file: opening and reading the newest 20 of 1000
+ * locations took 20 ms and 19 MiB, now 1.2 ms and 0.4 MiB. A walk from record to record
+ * reads ahead by these functions. */
 
 #define MS__LOOKS    64u
 #define MS__COLD     30u /* microseconds that reading the head takes on a cold disk */
 #define MS__STEP     ((uint64_t)1 << 20)
 #define MS__WALK     16u
 #define MS__FURTHER  ((uint64_t)2 << 20)
-#define MS__NEAR     ((uint64_t)8 << 10) /* the next record is no further: a walk */
+#define MS__NEAR     ((uint64_t)8 << 10) /* the next record is within this distance: a
+                                            walk */
 
 static void ms__log_read_ahead(const ms__log *log, uint64_t offset, uint64_t size)
 {
@@ -14001,9 +14042,9 @@ static void ms__log_read_ahead(const ms__log *log, uint64_t offset, uint64_t siz
         (void)log->os->read_ahead(log->os->ctx, log->file.handle, offset, size);
 }
 
-/* Asks ahead of its turn for one of the first records that a handle reads, if the head of
- * the file was not in memory: a cold disk answers several questions side by side. (Asking
- * always made the newest 20 of long ago 37 us instead of 3 in a warm file.) */
+/* Reads ahead one of the first records that a handle reads, if the superblock was not in
+ * memory: a cold disk serves several reads at once. (Reading ahead always made the newest
+ * 20 of long ago take 37 us instead of 3 in a warm file.) */
 static void ms__log_first_look(ms__log *log, uint64_t offset)
 {
     uint32_t n = ms__load32(&log->map.looks);
@@ -14012,8 +14053,8 @@ static void ms__log_first_look(ms__log *log, uint64_t offset)
     ms__log_read_ahead(log, offset, 1);
 }
 
-/* ---- The map. Pieces follow one another, a newer one begins where the file ended
- * when it was made; no record lies in two. */
+/* ---- The map. Its pieces follow one another. A newer one begins where the file ended
+ * when it was made; no record lies in two pieces. */
 
 static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
 {
@@ -14109,13 +14150,13 @@ static void ms__tail_free(ms__log *log, ms__tail *t)
     (void)ms__log_resize(log, t, sizeof *t, 0);
 }
 
-/* The tail that takes records: the slot of `now`. */
+/* Returns the tail that takes records: the slot of `now`. */
 static ms__tail *ms__tail_of(const ms__log *log)
 {
     return (ms__tail *)log->map.tails[log->map.now % MS__PINS];
 }
 
-/* Frees old tails that no cursor reads, but for one that is used again. */
+/* Frees old tails that no cursor reads, except for one that is used again. */
 static void ms__tails_sweep(ms__log *log)
 {
     for (uint32_t i = 0; i < MS__PINS; i++) {
@@ -14173,14 +14214,14 @@ static void ms__tail_unpin(ms__log *log, uint32_t pin)
 
 /* ---- Records by place. */
 
-/* Do segment indexes list records of this kind? */
+/* Returns whether segment indexes list records of this kind. */
 static bool ms__is_listed(const unsigned char *r)
 {
     return r[4] == MS__KIND_MESSAGE || ms__is_change(r);
 }
 
-/* Is the record at offset whole? left: how far it may reach. body: look at its body
- * too. */
+/* Returns whether the record at offset is valid. left: the most bytes it may have. body:
+ * checks its body, too. */
 static bool ms__log_holds(const ms__log *log, const unsigned char *r, uint64_t offset,
                           uint64_t left, bool body)
 {
@@ -14195,8 +14236,8 @@ static bool ms__bit_get(uint32_t *bits, uint32_t i)
     return (ms__load32(&bits[i / 32]) >> (i % 32) & 1) != 0;
 }
 
-/* A record of a segment is looked at for the first time. Reads ahead, upward or downward,
- * when the last ones were near each other: a walk. */
+/* Notes the first read of a record of a segment. If the last ones were near each other (a
+ * walk), reads ahead, upward or downward. */
 static void ms__segment_walk(const ms__log *log, ms__segment *l, uint64_t offset)
 {
     uint64_t last = l->base + (uint64_t)ms__load32(&l->last) * 8;
@@ -14212,7 +14253,7 @@ static void ms__segment_walk(const ms__log *log, ms__segment *l, uint64_t offset
     ms__log_read_ahead(log, from, MS__FURTHER);
 }
 
-/* Record i of a segment index, checked the first time. NULL: damaged. */
+/* Returns record i of a segment index, and checks it the first time. NULL: damaged. */
 static const unsigned char *ms__segment_record(const ms__log *log, const ms__segment *l,
                                             uint32_t i)
 {
@@ -14227,7 +14268,8 @@ static const unsigned char *ms__segment_record(const ms__log *log, const ms__seg
     return r;
 }
 
-/* Do the blocks of n bytes of a segment index match? Each is checked once. */
+/* Returns whether the blocks of n bytes of a segment index match their checks. Each is
+ * checked once. */
 static bool ms__segment_sound(const ms__log *log, const ms__segment *l,
                               const unsigned char *p, uint64_t n)
 {
@@ -14244,7 +14286,7 @@ static bool ms__segment_sound(const ms__log *log, const ms__segment *l,
     return true;
 }
 
-/* Are the places of its records valid? */
+/* Returns whether the offsets of its records are valid. */
 static bool ms__places_sound(const ms__log *log, const ms__segment *l)
 {
     if (ms__load32(&l->placed)) return true;
@@ -14296,16 +14338,16 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
                     log->file.path, log->file.fork_mark.process);
 }
 
-/* The epoch in the writer's line, as it is: a reader only compares it. */
+/* Returns the epoch in the writer's line, unchecked: a reader only compares it. */
 static uint32_t ms__log_line(const unsigned char *head)
 {
     const void *epoch = head + MS__AT_WRITER + MS__LINE_EPOCH;
     return ms__load32((const uint32_t *)epoch);
 }
 
-/* All up to the watermark is taken in, or cannot be trusted until a writer comes: it
- * stores its line then, perhaps with just the same watermark. line: as it was before
- * that. */
+/* Notes that the handle has taken in all records up to the watermark, or cannot trust it
+ * until a writer stores its line, perhaps with the same watermark. line: its epoch before
+ * the records were read. */
 static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
 {
     ms__store32(&log->map.seen_line, line);
@@ -14335,7 +14377,7 @@ static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
  * fresh handle 4 to 16 ms; now they take 0.5 ms.
  *
  * Damage never hides a message:
- *   - A bad summary or filter answers "perhaps" for all of its 32 segments.
+ *   - With a bad summary or filter, each of its 32 segments may have any list.
  *   - A segment index with a bad block is derived from the records of its segment, in
  *     memory (ms__segment_derive), when the block is first read (ms__segment_mend).
  *   - The place of a segment index is in its summary and in each of the next 32 segment
@@ -14348,12 +14390,12 @@ static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
  *      trusted                                        limit
  *   ------|----------------------------------------------|
  *   below trusted: invalid bytes are damage, and the walk goes on at the next valid
- *   record; above: they end the walk. Nothing is read from limit on.
+ *   record. Above trusted they end the walk. Nothing is read from limit on.
  * ================================================================================== */
 
 /* ---- Making a segment index from a tail. */
 
-/* One posting list of the tail, on its way into the index. */
+/* One posting list of the tail, to be written to the index. */
 typedef struct ms__row {
     uint64_t number; /* of the list */
     const ms__postings *entries; /* NULL: the one entry */
@@ -14616,7 +14658,7 @@ static ms__entry_node *ms__node_entry(const ms__node_table *table, uint32_t i)
     return (ms__entry_node *)ms__load_ptr((void *const *)&table->entries) + i;
 }
 
-/* The places of n records from number `first` on. */
+/* Writes the offsets of n index records, from number `first` on. */
 static void ms__list_encode(const ms__node_table *table, uint32_t first, uint32_t n,
                             unsigned char *p)
 {
@@ -14624,10 +14666,10 @@ static void ms__list_encode(const ms__node_table *table, uint32_t first, uint32_
         ms__put64(p, ms__node_entry(table, i)->offset);
 }
 
-/* Makes the segment index of a tail, to stand at the end of the log, but for the record's
- * two checks, in memory of its own. state: at its end; NULL: zeros, and no directory.
- * Returns NULL without memory, or if it would be too large for a record (*size is not 0).
- */
+/* Makes the segment index of a tail in allocated memory, without the record's two checks.
+ * It is to be stored at the end of the log. state: at its end; NULL: zeros, and no
+ * directory. Returns NULL without memory, or if it would be too large for a record (then
+ * *size is not 0). */
 static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t,
                                        const ms__state *state, uint32_t *size)
 {
@@ -14693,7 +14735,7 @@ static size_t ms__summary_bits(const ms__summary *s)
     return (((size_t)1 << s->bits) / 32 + 1) * 4;
 }
 
-/* Forgets all index records. */
+/* Frees all index records in memory. */
 static void ms__nodes_clear(ms__log *log)
 {
     ms__node_table *segments = &log->index.segments, *summaries = &log->index.summaries;
@@ -14715,7 +14757,7 @@ static void ms__nodes_clear(ms__log *log)
     log->index.unlisted = 0;
 }
 
-/* Copies a decoded segment index to memory that lasts, with its bits. */
+/* Copies a decoded segment index to allocated memory, with room for its bits. */
 static ms__segment *ms__segment_new(ms__log *log, const ms__segment *from)
 {
     size_t bits = ms__segment_bits(from);
@@ -14782,13 +14824,14 @@ typedef struct ms__replay {
     uint64_t damaged, damaged_bytes, index_damaged;
     uint32_t holes; /* damaged ranges since the caller set it to 0 */
     uint64_t spent; /* bytes of bodies that a search has checked */
-    uint64_t over;  /* a valid header here reaches over the limit; 0: none does */
+    uint64_t over;  /* offset of a valid header whose record extends over the limit; 0:
+                       none */
 } ms__replay;
 
 typedef enum ms__found {
     MS__FOUND_RECORD, /* a valid record; the walk is after it */
     MS__FOUND_END,    /* the limit, or invalid bytes that are no damage */
-    MS__FOUND_FOREIGN /* a record that a reader must understand, and does not */
+    MS__FOUND_FOREIGN /* a record of an unknown kind that readers must not ignore */
 } ms__found;
 
 /* The walk prefetches as many bytes as each record has, a page ahead: the processor
@@ -14801,7 +14844,8 @@ static void ms__walk_prefetch(const unsigned char *r, uint32_t size)
     for (uint32_t i = 0; i < size; i += 64) MS__PREFETCH(r + MS__WALK_AHEAD + i);
 }
 
-/* Is the body of a record with a valid header valid, and does its number rise? */
+/* Returns whether a record with a valid header has a valid body and a larger number than
+ * all before it. */
 static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_t offset)
 {
     ms__walk_prefetch(r, ms__get32(r));
@@ -14810,8 +14854,9 @@ static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_
            ms__check_record(r, offset, NULL) == MS_OK;
 }
 
-/* Does a valid record begin here? The cheap checks come first. A budget bounds the bodies
- * that are checked: a file can be made up so that each looks like the next one. */
+/* Returns whether a valid record begins at `at`. The cheap checks come first. A budget
+ * bounds the bodies that are checked, since a hostile file can make every place look like
+ * a record. */
 static bool ms__replay_candidate(ms__replay *s, uint64_t at, uint64_t limit)
 {
     const unsigned char *r = ms__log_at(s->log, at);
@@ -14909,8 +14954,8 @@ static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
     return MS__FOUND_END;
 }
 
-/* Does a valid record after s->at carry SYNCED? Then all before it had been synced. What
- * is invalid here is damage, and `trusted` moves to that record. */
+/* Returns whether a valid record after s->at carries SYNCED. Then all before it had been
+ * synced: the invalid bytes here are damage, and `trusted` moves to that record. */
 static bool ms__replay_synced(ms__replay *s)
 {
     uint64_t at = s->at + 8, found = 0;
@@ -14968,7 +15013,7 @@ static MS__APART ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
 
 /* ---- The places of index records. */
 
-/* Takes in n places, of numbers from `first` on. A place that is known stays. */
+/* Enters n offsets of index records, of numbers from `first` on. A known offset stays. */
 static void ms__list_take(ms__log *log, ms__node_table *table, const unsigned char *p,
                           uint32_t first, uint32_t n)
 {
@@ -14982,7 +15027,7 @@ static void ms__list_take(ms__log *log, ms__node_table *table, const unsigned ch
     }
 }
 
-/* Takes in the places that segment index i lists. */
+/* Enters the offsets that segment index i lists. */
 static void ms__places_take(ms__log *log, uint32_t i)
 {
     ms__segment l;
@@ -15006,7 +15051,7 @@ static void ms__segment_seek(ms__log *log, uint32_t i)
         if (ms__node_entry(t, i)->offset) return;
         if (e->listed || e->offset == 0) continue;
         ms__places_take(log, j);
-        j = i; /* nearer ones may be known now */
+        j = i; /* nearer indexes may be known now */
     }
     if (!ms__node_entry(t, i)->offset) log->index.unlisted = i;
 }
@@ -15190,7 +15235,7 @@ static uint32_t ms__group_find(ms__log *log, uint32_t g, uint64_t list, bool loc
     return node ? ms__summary_find(log, (const ms__summary *)node, list) : UINT32_MAX;
 }
 
-/* Is a segment outside of a query's time range? */
+/* Returns whether a segment is outside of a query's time range. */
 static bool ms__times_miss(const ms_query *q, int64_t first, int64_t last)
 {
     return (q->has_since && last < q->since_ns) || (q->has_until && first >= q->until_ns);
@@ -15235,8 +15280,8 @@ static void ms__index_add(ms__log *log, uint64_t offset)
     if (offset) log->index.unlisted = i;
 }
 
-/* Ends a segment, whose index is at offset: a fresh tail takes what follows. All that can
- * fail was done before. own: this handle wrote the index. */
+/* Ends a segment, whose index is at offset: a fresh tail takes the records that follow.
+ * Steps that can fail come before this call. own: this handle wrote the index. */
 static void ms__segment_close(ms__log *log, uint64_t offset, ms__tail *fresh,
                               uint32_t now, bool own)
 {
@@ -15247,7 +15292,7 @@ static void ms__segment_close(ms__log *log, uint64_t offset, ms__tail *fresh,
     ms__tail_switch(log, fresh, now);
 }
 
-/* Begins with the newest segment index and the places that it lists. False: no memory. */
+/* Enters the newest segment index and the offsets that it lists. False: no memory. */
 static bool ms__index_begin(ms__log *log, const ms__segment *l)
 {
     ms__node_table *segments = &log->index.segments, *summaries = &log->index.summaries;
@@ -15277,15 +15322,15 @@ static bool ms__index_begin(ms__log *log, const ms__segment *l)
 
 /* ---- Messages by number. */
 
-/* The first message, valid or not, among records [i, n) of a segment; n: none. */
+/* Returns the first message, valid or not, among records [i, n) of a segment; n: none. */
 static uint32_t ms__segment_skip(const ms__segment *l, uint32_t i, uint32_t n)
 {
     while (i < n && !ms__segment_message(l, i)) i++;
     return i;
 }
 
-/* How many records of a segment stand before the message with that number or a larger
- * one; a damaged record decides nothing. */
+/* Returns how many records of a segment come before the message with that number or a
+ * larger one; a damaged record is not compared. */
 static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq)
 {
     uint32_t low = 0, high = l->n;
@@ -15303,12 +15348,13 @@ static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint
     return ms__segment_skip(l, low, l->n);
 }
 
-/* The first of n segments that ends with that number or a larger one; n: none does. */
+/* Returns the first of n segments that ends with that number or a larger one; n: none
+ * does. */
 static uint32_t ms__segment_with(ms__log *log, uint32_t n, uint64_t seq, bool locked,
                                  ms_result *result)
 {
     uint32_t low = 0, high = n, middle = n;
-    while (low < high) { /* the newest one first: it is asked for most */
+    while (low < high) { /* the newest one first: most queries read it */
         middle = middle == n ? n - 1 : low + (high - low) / 2;
         const ms__segment *l = ms__segment_of(log, middle, locked);
         if (!l) *result = MS_E_NO_MEMORY;
@@ -15398,7 +15444,7 @@ static bool ms__touch(ms__log *log, uint32_t bit)
     return true;
 }
 
-/* Takes over the bits of the segment index that opening starts from. */
+/* Copies the bits of the segment index that opening starts from. */
 static bool ms__touch_all(ms__log *log, const ms__segment *l)
 {
     bool every = l->n_changed == UINT32_MAX;
@@ -15410,7 +15456,7 @@ static bool ms__touch_all(ms__log *log, const ms__segment *l)
     return true;
 }
 
-/* The edits of a location if they were read before, else NULL. */
+/* Returns the edits of a location if they were read before, else NULL. */
 static ms__control *ms__edits_known(const ms__log *log, ms_str location)
 {
     ms__live *edits = (ms__live *)(uintptr_t)&log->edits.live;
@@ -15472,7 +15518,7 @@ static ms__control *ms__log_edit(ms__core *core, ms_str location)
     return room ? c : NULL;
 }
 
-/* Counts in a change that follows in the file what is known. False: no memory, and
+/* Adds a change, the next one in the file, to the edits in memory. False: no memory, and
  * nothing has changed. */
 static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
                                       uint64_t offset)
@@ -15513,12 +15559,13 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
  *     +----------------------------------------------------------------------+
  *
  * One sync serves many threads. The disk works outside the append lock. A thread that
- * arrives meanwhile waits until that sync ends, and the next sync covers all of them. A
- * thread that had company lets the others append before it begins (ms__log_gather): of 8
- * threads 7.7 then share a sync. Queueing at a lock gave each append its own.
+ * arrives meanwhile waits until that sync ends, and the next sync covers all of them. If
+ * several threads waited lately, a thread lets the others append before its sync begins
+ * (ms__log_gather): of 8 threads 7.7 then share a sync. With a queue at a lock each
+ * append had a sync of its own.
  *
- * The durable part must be provable after a power loss, when the watermark is worth
- * nothing. Recovery then ends at the first invalid byte, unless something shows that the
+ * The durable part must be provable after a power loss, when the watermark is not
+ * trusted. Recovery then ends at the first invalid byte, unless there is proof that the
  * bytes after it were durable ((F4) of [format]). There are two proofs:
  *   - A checkpoint that is itself on the disk. An explicit sync and a close sync theirs.
  *     Any other checkpoint reaches the disk with the sync after it.
@@ -15562,8 +15609,8 @@ static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
                     log->file.path, log->durable.end);
 }
 
-/* Refuses records once a compaction copies this log to put a new file in its place: the
- * copy would lack them. */
+/* Refuses records from the moment a compaction copies this log to replace it: the copy
+ * would lack them. */
 static ms_result ms__log_stays(const ms__log *log, ms_error *err)
 {
     if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;
@@ -15622,8 +15669,8 @@ static void ms__durable_begin(ms__log *log, const ms__checkpoint *checkpoint,
     d->again_end = same_boot ? d->unproven_end : 0;
 }
 
-/* A sync that began when the log ended at `end` has succeeded. Bytes that were erased
- * while it ran are not covered. */
+/* Notes that a sync which began when the log ended at `end` has succeeded. It does not
+ * cover bytes that were erased meanwhile. */
 static void ms__durable_move(ms__log *log, uint64_t end, uint64_t seq)
 {
     if (log->durable.syncing && end > log->durable.erased) end = log->durable.erased;
@@ -15631,20 +15678,21 @@ static void ms__durable_move(ms__log *log, uint64_t end, uint64_t seq)
     if (seq > log->durable.seq) log->durable.seq = seq;
 }
 
-/* The bytes from offset on were stored to again. */
+/* Lowers the durable end to offset: bytes from there on were written again. */
 static void ms__durable_below(ms__log *log, uint64_t offset)
 {
     if (log->durable.end > offset) log->durable.end = offset;
     if (log->durable.erased > offset) log->durable.erased = offset;
 }
 
-/* The handle met damage: the visible bytes are unproven up to here. */
+/* Notes that the handle found damage: the visible bytes are unproven up to the end. */
 static void ms__durable_unproven(ms__log *log)
 {
     log->durable.unproven_end = log->end;
 }
 
-/* Does a sync mode require a sync before the next append, so that it carries SYNCED? */
+/* Returns whether the sync mode requires a sync before the next append, so that the
+ * append carries SYNCED. */
 static bool ms__log_must_prove(const ms__log *log)
 {
     return log->opts.sync != MS_SYNC_NONE && log->durable.end < log->durable.unproven_end;
@@ -15659,8 +15707,8 @@ static bool ms__sync_due(const ms__log *log)
            (uint64_t)log->opts.sync_ms * 1000;
 }
 
-/* Did a sync fail in this boot, or zeroing remain unfinished? Then it is not known what
- * the disk has above the durable end. */
+/* Returns whether a sync failed in this boot, or zeroing is unfinished. Then the content
+ * of the disk above the durable end is unknown. */
 static bool ms__log_unconfirmed(const ms__log *log)
 {
     uint64_t boot = ms__get64(log->map.super + MS__AT_UNCONFIRMED);
@@ -15675,14 +15723,14 @@ static int ms__unconfirmed_set(ms__log *log, bool unconfirmed)
     return failed;
 }
 
-/* The handle appends and syncs no more (L6). */
+/* Refuses all later appends and syncs of the handle (L6). */
 static void ms__log_refuse(ms__log *log)
 {
     log->durable.poisoned = true;
 }
 
-/* A sync failed: this handle refuses, and the next writer settles the file. The caller
- * holds the handle's lock. */
+/* Poisons the handle after a failed sync; the next writer settles the file
+ * (ms__log_settle). The caller holds the handle's lock. */
 static ms_result ms__log_poison(ms__log *log, int failed, const char *what, ms_error *err)
 {
     ms__log_refuse(log);
@@ -15690,7 +15738,7 @@ static ms_result ms__log_poison(ms__log *log, int failed, const char *what, ms_e
     ms__log_event(log, MS_LOG_SYNC_FAILED, log->durable.end, log->end - log->durable.end,
                   log->durable.seq, 0, failed);
     (void)ms__os_fail(err, failed, what, log->file.path);
-    if (err) err->code = MS_E_POISONED; /* not FULL: what was appended is visible */
+    if (err) err->code = MS_E_POISONED; /* not FULL: the appended bytes are visible */
     return MS_E_POISONED;
 }
 
@@ -15791,10 +15839,10 @@ static int ms__log_disk(ms__log *log, bool apart)
     return failed;
 }
 
-/* Makes the file's name durable: syncs its folder, once a handle, before anything of the
- * file is reported as durable. A folder that the process may not read is left alone. One
- * that cannot be opened for want of descriptors or memory poisons nothing. apart: other
- * threads append meanwhile. */
+/* Makes the file's name durable: syncs its folder, once for each handle, before any byte
+ * of the file is reported as durable. Skips a folder that the process may not read. If
+ * descriptors or memory are exhausted, nothing is poisoned. apart: other threads append
+ * meanwhile. */
 static ms_result ms__log_folder_now(ms__log *log, bool apart, ms_error *err)
 {
     if (log->file.folder_synced) return MS_OK;
@@ -15834,13 +15882,13 @@ static ms_result ms__log_write_again(ms__log *log, ms_error *err)
     return code;
 }
 
-/* Runs one sync of all that is visible now, and stores a checkpoint of it. confirm: syncs
- * the checkpoint, too, before anything counts as durable. Then it returns MS_E_BUSY where
- * other writers kept the lock that storing the checkpoint needs. */
+/* Runs one sync of all visible bytes, and stores a checkpoint of them. confirm: also
+ * syncs the checkpoint before the bytes count as durable. Then MS_E_BUSY: other writers
+ * held the lock that storing the checkpoint needs. */
 static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_error *err)
 {
     ms__log_durable *d = &log->durable;
-    if (!apart) MS__TRY(ms__log_folder_now(log, false, err)); /* else the caller did */
+    if (!apart) MS__TRY(ms__log_folder_now(log, false, err)); /* else the caller's */
     MS__TRY(ms__log_write_again(log, err));
     uint64_t end = log->end, seq = log->sum.last_seq;
     ms_result code = MS_OK;
@@ -15878,7 +15926,7 @@ static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error 
     if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
     failed = ms__log_disk(log, false);
     if (failed != 0) return ms__log_poison(log, failed, "syncing", err);
-    (void)ms__unconfirmed_set(log, false); /* else a later writer settles again */
+    (void)ms__unconfirmed_set(log, false); /* or a later writer settles again */
     if (dead > log->end) {
         log->durable.zeroed_bytes += dead - log->end;
         ms__log_event(log, MS_LOG_ZEROED, log->end, dead - log->end, log->sum.last_seq, 0,
@@ -15887,7 +15935,7 @@ static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error 
     return MS_OK;
 }
 
-/* Waits for the sync that runs. The caller holds the lock. */
+/* Waits for the running sync to end. The caller holds the lock. */
 static void ms__log_await_sync(ms__log *log)
 {
     while (log->durable.syncing) {
@@ -15916,8 +15964,9 @@ static ms_result ms__log_sync_bytes(ms__log *log, bool *unsure, ms_error *err)
 
 /* ---- Syncing, for all threads that wait. */
 
-/* The threads that the last sync woke append again in a moment: one sync later for all of
- * them is better than one now for the first. Waits as long as more arrives. */
+/* Waits while more threads append, for at most so many pauses. The threads that the last
+ * sync woke append again in a moment: one later sync for all of them is better than one
+ * now for the first. */
 #define MS__GATHER 16
 
 static void ms__log_gather(ms__log *log)
@@ -15935,8 +15984,8 @@ static void ms__log_gather(ms__log *log)
     log->durable.syncing = false;
 }
 
-/* Makes everything below goal durable: waits for the sync that runs, and runs one where
- * that sync began too early. confirm: with a checkpoint that is durable. */
+/* Makes everything below goal durable: waits for the running sync, and runs another one
+ * if that began too early. confirm: with a durable checkpoint. */
 static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_error *err)
 {
     ms__log_durable *d = &log->durable;
@@ -15944,7 +15993,7 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
     ms__lock_take(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
     while (code == MS_OK && (d->end < goal || (confirm && d->confirmed < goal))) {
-        /* what is on the disk is of no use once another file is put in place */
+        /* a file that a compaction is about to replace need not be synced */
         if (log->opts.sync != MS_SYNC_EACH && ms__log_stays(log, NULL) != MS_OK) {
             code = confirm ? ms__log_stays(log, err) : MS_OK;
             break;
@@ -15970,7 +16019,7 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * "Writing" in the essay of [log-map].
  * ================================================================================== */
 
-/* Shows other writers how far this one may store bytes. */
+/* Sets BUSY: shows other writers how far this writer may store bytes. */
 static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
 {
     if (!log->opts.shared || ms__load_mark(log->map.super + MS__AT_BUSY) >= upto)
@@ -15981,8 +16030,8 @@ static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
     return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
 }
 
-/* Makes sure that the file has room up to `upto`. MAP: writes zeros there, since a store
- * to what could not be written may be the end of the process. Nothing visible changes. */
+/* Allocates room in the file up to `upto`. MAP: writes zeros there, since a store into
+ * room without disk blocks may raise SIGBUS. Nothing visible changes. */
 static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
 {
     if (upto <= log->append.allocated || log->append.no_allocate) return MS_OK;
@@ -15990,8 +16039,8 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
     uint64_t ahead = from / 4 & ~(MS__GRAIN - 1);
     if (ahead < MS__ROOM_LEAST) ahead = MS__ROOM_LEAST;
     if (ahead > MS__ROOM_MOST) ahead = MS__ROOM_MOST;
-    if (log->os->exact_maps && ahead < from) ahead = from; /* each step is a piece */
-    uint64_t goal = upto, goals[3]; /* with room ahead, a whole page, what is needed */
+    if (log->os->exact_maps && ahead < from) ahead = from; /* each step adds a map */
+    uint64_t goal = upto, goals[3]; /* with room ahead, rounded to a page, exact */
     goals[0] = (upto + ahead) & ~(MS__ROOM_LEAST - 1);
     goals[1] = (upto + 4095) & ~(uint64_t)4095;
     goals[2] = upto;
@@ -16022,7 +16071,7 @@ static void ms__window_close(ms__log *log)
     log->append.window_size = 0;
 }
 
-/* MAP: makes sure that [from, upto), allocated, can be stored to. */
+/* MAP: moves the writable window so that it covers [from, upto), which is allocated. */
 static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
                                   ms_error *err)
 {
@@ -16061,8 +16110,8 @@ static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char 
     return code == 0 ? MS_OK : ms__os_fail(err, code, "writing to", log->file.path);
 }
 
-/* Makes what stands before `end` visible to all readers. Where it cannot, the bytes from
- * log->end on are dead, and zeroed before the next append. */
+/* Makes the bytes before `end` visible to all readers. If that fails, the bytes from
+ * log->end on are dead, and the next append zeroes them first. */
 static ms_result ms__log_publish(ms__log *log, uint64_t end, ms_error *err)
 {
     int failed = ms__super_word(log, MS__AT_MARK, end);
@@ -16070,7 +16119,7 @@ static ms_result ms__log_publish(ms__log *log, uint64_t end, ms_error *err)
         (void)ms__super_word(log, MS__AT_MARK, log->end); /* in case it was torn */
         log->append.begun = false;
         if (log->append.stop < end) log->append.stop = end;
-        (void)ms__log_zero(log, log->end, end); /* now, if that can be */
+        (void)ms__log_zero(log, log->end, end); /* at once if possible */
         return ms__os_fail(err, failed, "writing the watermark of", log->file.path);
     }
     log->end = end;
@@ -16079,7 +16128,7 @@ static ms_result ms__log_publish(ms__log *log, uint64_t end, ms_error *err)
     return MS_OK;
 }
 
-/* How far bytes reach that are not zero, from x on; at least x. */
+/* Returns the end of the last byte that is not zero, from x on; x if all are zero. */
 static uint64_t ms__log_dead_end(const ms__log *log, uint64_t x)
 {
     if (log->append.stop <= x) return x;
@@ -16108,21 +16157,22 @@ static ms_result ms__record_put(ms__log *log, unsigned char *r, ms_error *err)
     return ms__log_publish(log, log->end + size, err);
 }
 
-/* Writes that durable bytes are missing, and makes it and the new durable end durable:
- * the old checkpoint is above the end, and would make a torn append look damaged. */
+/* Writes a LOST record, which notes that durable bytes are missing, and syncs it with a
+ * new checkpoint. The old checkpoint is above the end, and would make a torn append look
+ * damaged. */
 static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
 {
     unsigned char r[MS__LOST_SIZE];
-    MS__TRY(ms__log_folder_now(log, false, err)); /* else the record stands unsynced */
+    MS__TRY(ms__log_folder_now(log, false, err)); /* before the record is stored */
     ms__lost_encode(log->append.lost_end, log->sum.last_seq, r);
     MS__TRY(ms__record_put(log, r, err));
     log->append.lost_written = true;
     return ms__log_sync_now(log, false, true, err);
 }
 
-/* A copy may share its blocks with the original until they are written. The two that are
- * stored to through maps are written by a call first, which can report that there is no
- * room. */
+/* Writes two blocks that MAP later stores to through maps. A copy of a file may share its
+ * blocks with the original until they are written; a call, other than a store, can report
+ * a full disk. */
 static int ms__blocks_own(ms__log *log)
 {
     unsigned char mark[8];
@@ -16132,11 +16182,11 @@ static int ms__blocks_own(ms__log *log)
         ms__os_write_all(log->os, log->file.handle, MS__AT_MARK, mark, sizeof mark);
     uint64_t page = (log->end + 4095) & ~(uint64_t)4095;
     if (failed != 0 || page == log->end) return failed;
-    return ms__log_zero(log, page - 8, page); /* zeros already */
+    return ms__log_zero(log, page - 8, page); /* these bytes are zero already */
 }
 
-/* Before the first write of a handle: makes the place where records go clean, and becomes
- * the writer that readers trust. */
+/* Prepares the first write of a handle: zeroes the bytes after the end, and stores the
+ * writer's line, so that readers trust the watermark. */
 static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
 {
     ms__writer_line w;
@@ -16178,13 +16228,13 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     if (log->append.lost_end <= log->end || log->append.lost_written) return MS_OK;
     ms_result code = ms__lost_write(log, err);
     if (code == MS_OK) return MS_OK;
-    log->append.begun = false; /* what it has left is zeroed, and it is tried again */
+    log->append.begun = false; /* the next append zeroes the rest and tries again */
     if (log->append.stop < log->end + MS__LOST_SIZE)
         log->append.stop = log->end + MS__LOST_SIZE;
     return code;
 }
 
-/* Stores bytes below the end: only erasing does. */
+/* Stores bytes below the end; only erasing calls it. */
 static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char *bytes,
                               size_t size, ms_error *err)
 {
@@ -16195,15 +16245,15 @@ static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char
     return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->file.path);
 }
 
-/* Notes that the file was longer, up to `end`; 0: it was not. */
+/* Notes that the file had visible bytes up to `end`, and is shorter now; 0: it is not. */
 static void ms__log_lost(ms__log *log, uint64_t end)
 {
     log->append.lost_end = end;
     log->append.lost_written = false;
 }
 
-/* Is the place where records go prepared? Else dead bytes reach no further than
- * `stop`. */
+/* Notes whether the bytes after the end are prepared for records. If not, dead bytes end
+ * at `stop` at the latest. */
 static void ms__log_begun(ms__log *log, bool begun, uint64_t stop)
 {
     log->append.begun = begun;
@@ -16223,7 +16273,7 @@ static ms__state ms__log_state(const ms__log *log)
 }
 
 /* Writes the segment index of the tail and begins the next segment. Without memory or
- * room the tail goes on growing: later is early enough. */
+ * room the tail goes on growing, and a later append tries again. */
 static MS__APART ms_result ms__segment_write(ms__log *log, ms_error *err)
 {
     ms__tail *t = ms__tail_of(log);
@@ -16241,7 +16291,7 @@ static MS__APART ms_result ms__segment_write(ms__log *log, ms_error *err)
     if (code == MS_OK) code = ms__record_put(log, r, err);
     if (code == MS_OK) {
         ms__segment_close(log, offset, fresh, now, true);
-        (void)ms__hints_store(log); /* else a later opening begins at an older one */
+        (void)ms__hints_store(log); /* or opening begins at an older one */
     } else if (fresh) {
         ms__tail_free(log, fresh);
     }
@@ -16257,7 +16307,8 @@ static void ms__job_end(ms__log *log)
     memset(j, 0, sizeof *j);
 }
 
-/* Looks up the next segment index. After the last one the number of FILTERs is known. */
+/* Looks up the next segment index for the SUMMARY. After the last one the number of
+ * FILTERs is known. */
 static MS__APART ms_result ms__job_segment(ms__log *log, ms__job *j, ms_error *err)
 {
     uint32_t most = 0;
@@ -16305,7 +16356,7 @@ static MS__APART ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *er
     return MS_OK;
 }
 
-/* Writes the SUMMARY: all of its FILTERs are written. */
+/* Writes the SUMMARY, after all of its FILTERs. */
 static MS__APART ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *err)
 {
     ms__node_table *t = &log->index.summaries;
@@ -16326,7 +16377,7 @@ static MS__APART ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *e
     return MS_OK;
 }
 
-/* A portion of the SUMMARY that is being made, or due. *more: there is more to do. */
+/* Does a portion of the SUMMARY that is in the making, or due. *more: work is left. */
 static ms_result ms__job_step(ms__log *log, bool *more, ms_error *err)
 {
     ms__job *j = &log->index.job;
@@ -16335,7 +16386,7 @@ static ms_result ms__job_step(ms__log *log, bool *more, ms_error *err)
     if (!log->append.wrote || (log->opts.shared && !log->index.merges)) return MS_OK;
     if (j->segments > 0 && j->sum.number != g) ms__job_end(log); /* another made it */
     if (log->index.segments.n / MS__FAN <= g) return MS_OK;
-    MS__TRY(ms__log_begin(log, err)); /* again, where a watermark was not written */
+    MS__TRY(ms__log_begin(log, err)); /* again, if a watermark could not be written */
     *more = true;
     j->sum.number = g;
     if (!j->record) return ms__job_segment(log, j, err);
@@ -16343,8 +16394,8 @@ static ms_result ms__job_step(ms__log *log, bool *more, ms_error *err)
     return ms__job_summary(log, j, err);
 }
 
-/* Work that an append leaves, in small portions. That it cannot be done now (no
- * room, no memory) is no failure of the append: it is tried again later. */
+/* Does housekeeping after an append, in small portions. Without room or memory the append
+ * succeeds all the same, and a later call tries again. */
 static void ms__log_housekeep(ms__log *log)
 {
     bool more;
@@ -16352,13 +16403,13 @@ static void ms__log_housekeep(ms__log *log)
     if (log->end - t->base >= log->opts.segment_size || t->count >= MS__SEGMENT_RECORDS)
         if (log->end >= log->index.segment_again && ms__segment_write(log, NULL) != MS_OK)
             log->index.segment_again =
-                log->end + log->opts.segment_size / 8; /* not at each append */
+                log->end + log->opts.segment_size / 8; /* do not try at each append */
     if (!log->opts.ticked) (void)ms__job_step(log, &more, NULL);
 }
 
-/* ---- Appending: what [append] asks of a log's home. Records are encoded in the staging
- * buffer and copied to the file when the run is complete: an append that fails has stored
- * nothing. Encoding a single record in the window saves 2 to 4 percent of an append. */
+/* ---- Appending: the functions that [append] calls for a log. Records are encoded in the
+ * staging buffer and copied to the file when the run is complete, so a failed append has
+ * stored nothing. Encoding a single record in the window saves 2 to 4 percent. */
 
 static const unsigned char *ms__log_at_core(const ms__core *core, uint64_t offset)
 {
@@ -16419,11 +16470,11 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
 
 
 /* ==== [log-recover] the file becomes the state of a handle ===========================
- * Three events lead here: an opening, a look for what other processes have appended, and
+ * Three events use this section: an opening, a check for appends of other processes, and
  * the turn of a shared writer.
  *
- * Opening has to decide how far the file goes. It knows the watermark, the durable end of
- * the newest checkpoint, and the size of the file:
+ * Opening has to find the end of the log. It knows the watermark, the durable end of the
+ * newest checkpoint, and the size of the file:
  *
  *              is the watermark trusted (same boot, device, inode)?
  *               | yes                           | no: power loss, other machine, copy
@@ -16442,8 +16493,8 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
  *      attached. Bytes after log->end are dead; the first append zeroes them
  *      (ms__log_begin). A reader stops at log->end and writes nothing.
  *
- * A watermark that is no multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in
- * everything that is valid, to the last byte that is not zero.
+ * A watermark that is not a multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in every
+ * valid record, up to the last byte that is not zero.
  *
  * The first append then does in order: zero and sync the dead bytes (ms__log_settle), in
  * a sync mode write again and sync what is unproven, and store BUSY, the hints, the
@@ -16453,8 +16504,8 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
  * record (ms__log_start). That index carries the counts of all before it. So opening
  * costs the same at any size of the file.
  *
- * A look for appended records compares the watermark with the last one taken in. Where it
- * moved, ms__log_take_visible does the rest.
+ * A check for appends compares the watermark with the last one taken in. If it has moved,
+ * ms__log_take_visible takes in the new records.
  *
  * A shared writer holds the lock of the file for one append at a time (ms__log_enter to
  * ms__log_leave). It first takes in what others appended, mostly before it has the lock.
@@ -16466,8 +16517,8 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
 
 /* ---- Taking in records. */
 
-/* Takes in a segment index: the tail has been indexed, and the next segment begins.
- * Indexes that are missing before it are derived when they are asked for. */
+/* Takes in a segment index: it covers the tail, and the next segment begins. Missing
+ * indexes before it are derived when a query needs them. */
 static ms_result ms__take_segment(ms__log *log, const ms__segment *seg, ms_error *err)
 {
     uint32_t now;
@@ -16525,7 +16576,7 @@ static ms_result ms__take_message(ms__log *log, const unsigned char *r, uint64_t
     return MS_OK;
 }
 
-/* Takes in a valid record. MS_E_BUSY: not before old cursors are closed. */
+/* Takes in a valid record. MS_E_BUSY: old cursors must be closed first. */
 static ms_result ms__log_take(ms__log *log, const unsigned char *r, uint64_t offset,
                               ms_error *err)
 {
@@ -16537,7 +16588,7 @@ static ms_result ms__log_take(ms__log *log, const unsigned char *r, uint64_t off
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
 
-/* Counts damaged ranges of the tail; readers look at the count without the lock. */
+/* Counts damaged ranges of the tail; readers load the count without the lock. */
 static void ms__holes_take(ms__log *log, ms__replay *s)
 {
     ms__tail *t = ms__tail_of(log);
@@ -16545,7 +16596,8 @@ static void ms__holes_take(ms__log *log, ms__replay *s)
     s->holes = 0;
 }
 
-/* The file was truncated: the bytes from log->end to `end` were visible once. */
+/* Notes that the file was truncated: the bytes from log->end to `end` were visible
+ * once. */
 static void ms__lost_note(ms__log *log, uint64_t end)
 {
     uint64_t bytes = end - log->end;
@@ -16575,8 +16627,9 @@ static void ms__replay_begin(ms__replay *s, ms__log *log, uint64_t trusted,
     s->limit = limit & ~(uint64_t)7;
 }
 
-/* Takes in [log->end, visible). Where the file, of `size` bytes, ends before that, or the
- * last record reaches over the end, the rest is lost: the next writer goes on here. */
+/* Takes in the records of [log->end, visible). If the file, of `size` bytes, ends
+ * earlier, or the last record extends past its end, the rest is lost, and the next writer
+ * appends at log->end. */
 static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t size,
                                       ms_error *err)
 {
@@ -16609,8 +16662,8 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t s
 
 /* ---- Opening. */
 
-/* Was the watermark stored by a writer of this machine since it started? It is a multiple
- * of 8 unless its bytes are damaged. */
+/* Returns whether a writer of this machine has stored the watermark since the machine
+ * started. It is a multiple of 8 unless its bytes are damaged. */
 static bool ms__mark_trusted(const ms__log *log)
 {
     ms__writer_line w;
@@ -16634,7 +16687,7 @@ static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
     return MS_OK;
 }
 
-/* Begins with the counts of a segment index. */
+/* Starts the handle's counts from those in a segment index. */
 static ms_result ms__log_start_at(ms__log *log, const ms__segment *seg, ms_error *err)
 {
     log->end = seg->next;
@@ -16692,9 +16745,8 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
     return MS_OK;
 }
 
-/* A durable end above the trusted watermark shows that the watermark was changed from
- * outside. A writer that opens the file stores it again, for readers and for writers that
- * share the file. */
+/* Stores the watermark again if the durable end is above it, though it is trusted: then
+ * something else changed it. Readers and shared writers need the right one. */
 static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
 {
     if (!log->writer || mark >= log->end) return MS_OK;
@@ -16738,7 +16790,8 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     return MS_OK;
 }
 
-/* Is everything after the superblock zero, and not more than a creation allocates? */
+/* Finds out whether all bytes after the superblock are zero, and not more than a creation
+ * allocates. */
 static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
 {
     unsigned char part[512];
@@ -16759,7 +16812,7 @@ static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
     return MS_OK;
 }
 
-/* Did a creation that a crash interrupted leave these bytes? Then they are parts of a
+/* Returns whether an interrupted creation may have left these bytes: parts of a
  * superblock, the first watermark, and zeros. got: bytes that the file has. */
 static bool ms__super_unborn(const unsigned char *h, size_t got)
 {
@@ -16837,7 +16890,7 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
     return failed == 0 ? MS_OK : ms__os_fail(err, failed, "looking at", log->file.path);
 }
 
-/* Forgets what was taken in: a reader begins again at its next query. */
+/* Drops all state of the file: a reader begins again at its next query. */
 static void ms__log_detach(ms__log *log)
 {
     ms__map_drop(log);
@@ -16909,7 +16962,7 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
 
 /* ---- Following other writers. */
 
-/* Takes in what others have appended. The caller holds the handle's lock. */
+/* Takes in the appends of other processes. The caller holds the handle's lock. */
 static ms_result ms__log_follow(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
@@ -16939,8 +16992,8 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     return MS_OK;
 }
 
-/* Before a query: looks whether others, if any write to the file, have appended; without
- * the lock where they have not. */
+/* Takes in the appends of other processes before a query. Without new appends it takes no
+ * lock. */
 static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_ready(log, err));
@@ -16960,10 +17013,10 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 
 /* ---- The turn of a shared writer. */
 
-/* Decides whether a shared writer, which has the lock, may append at once, or has to
- * prepare the place first. Where the watermark does not agree with what the handle took
- * in, other writers may have written over it: MS_E_CONFLICT. A file that was truncated is
- * gone on with. */
+/* Decides whether a shared writer, which has the lock, may append at once or has to
+ * prepare the bytes after the end first. MS_E_CONFLICT: the watermark differs from the
+ * handle's end, so other writers may have overwritten its records. A truncated file is
+ * not an error. */
 static ms_result ms__log_join(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
@@ -16992,8 +17045,9 @@ static void ms__log_leave(ms__log *log)
     (void)log->os->unlock(log->os->ctx, log->file.handle);
 }
 
-/* Begins the turn of a shared writer: until ms__log_leave this handle alone writes, and
- * has taken in all that others wrote. The caller holds the handle's lock. */
+/* Begins the turn of a shared writer: takes the lock of the file and takes in the appends
+ * of others. Until ms__log_leave only this handle writes. The caller holds the handle's
+ * lock. */
 static ms_result ms__log_enter(ms__log *log, ms_error *err)
 {
     if (!log->opts.shared) return MS_OK;
@@ -17006,8 +17060,8 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
     return code;
 }
 
-/* Begins a change of the file: takes the handle's lock, and the turn. ms__write_end
- * follows in any case. */
+/* Begins a change of the file: takes the handle's lock, and the turn. The caller must
+ * call ms__write_end, also after a failure. */
 static ms_result ms__write_begin(ms__log *log, ms_error *err)
 {
     ms__lock_take(&log->lock);
@@ -17024,9 +17078,9 @@ static void ms__write_end(ms__log *log)
 
 
 /* ==== [log-cursor] cursors over sealed segments ========================================
- * A head of [merge] on a sealed segment: its run is the posting list that the segment's
- * index has, or all records of the segment for a query over the whole store. A segment
- * whose times the query does not meet is passed over.
+ * Here an iterator (ms__head of [merge]) stands on a sealed segment. Its run is the
+ * posting list in the segment's index, or for a query over the whole store, all records
+ * of the segment. A segment outside of the query's times is skipped.
  * ================================================================================== */
 
 static ms_str ms__head_agent(const ms__reading *s, const ms__head *h)
@@ -17037,7 +17091,7 @@ static ms_str ms__head_agent(const ms__reading *s, const ms__head *h)
                                   : s->query->agent_keys[agent - MS__FOR_TEAM];
 }
 
-/* Is a record of the names that a head reads a list of? */
+/* Returns whether a record has the names whose list an iterator reads. */
 static bool ms__head_names(const ms__reading *s, const ms__head *h, const ms_msg *msg)
 {
     if (!ms_str_equal(ms__location(msg), s->query->location)) return false;
@@ -17045,7 +17099,7 @@ static bool ms__head_names(const ms__reading *s, const ms__head *h, const ms_msg
     return !agent.ptr || ms_str_equal(ms__agent_key(msg), agent);
 }
 
-/* The record of the segment that entry i of a head stands for. */
+/* Returns the record, by its number in the segment, of entry i of an iterator. */
 static uint32_t ms__run_entry(const ms__head *h, uint32_t i)
 {
     if (!h->run) return i;
@@ -17064,8 +17118,8 @@ static uint32_t ms__log_below(const ms__head *h, uint32_t unit)
     return low;
 }
 
-/* Puts a head on what a segment has of its list, within the query's bounds. False:
- * nothing. */
+/* Moves an iterator to the entries of its list in a segment, within the query's bounds.
+ * False: there are none. */
 static bool ms__log_run(const ms__log *log, const ms__reading *s, ms__head *h,
                         const ms__run *run)
 {
@@ -17127,8 +17181,8 @@ static bool ms__log_turn(ms__core *core, ms__reading *s, ms__head *h, bool *some
     return true;
 }
 
-/* Is a record left out, though it is in the run? Where names are compared a damaged one
- * is not: it is counted. */
+/* Returns whether to skip a record that is in the run. A damaged record whose names must
+ * be compared is not skipped, but counted. */
 static bool ms__head_skips(const ms__log *log, const ms__reading *s, const ms__head *h)
 {
     if (h->list <= MS__LIST_OTHERS)
@@ -17241,7 +17295,7 @@ static ms_result ms__log_list(ms_store *store, const ms_list_query *q, ms_arena 
     return code;
 }
 
-/* The place after all records. */
+/* Returns the position after all records. */
 static uint64_t ms__log_places(const ms__log *log)
 {
     return ms__place(log->core.tail->segment, log->core.tail->filled);
@@ -17252,7 +17306,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_catch_up(log, err));
     ms__lock_take(&log->lock);
-    /* of those that HIDEs count some may be damaged, and not be among the messages */
+    /* some of the messages that HIDEs count may be damaged, and missing in `messages` */
     const ms__state *sum = &log->sum;
     out->hidden = sum->hidden < sum->messages ? sum->hidden : sum->messages;
     out->messages = sum->messages - out->hidden;
@@ -17285,15 +17339,15 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *
  * At the rename each of the two files has what the other one's durable end promises,
  * since a power loss may keep either:
- * (R1) the old file's durable end is not above what of it the new file has on the disk
- *      (`covered`). After the mark no sync of the old file is reported,
- *      but for appends of MS_SYNC_EACH under way, which the end syncs in the copy.
+ * (R1) the old file's durable end is at most `covered`, the end of the part that the copy
+ *      on the disk contains. After the mark no sync of the old file is reported, except
+ *      for running appends of MS_SYNC_EACH, which the end syncs in the copy.
  * (R2) the bytes that the new file reports as durable are on the disk in the old file,
- *      too. No handle of the new file reports more before the folder is synced. Where
- *      the old file is not the source, has damage, or had a failed sync, the end syncs
- *      the folder at once.
+ *      too. No handle of the new file reports more before the folder is synced. If the
+ *      old file is not the source, has damage, or had a failed sync, the end syncs the
+ *      folder at once.
  * (R3) no message was erased in the old file since the copy began.
- * The visible bytes of the old file keep their values: readers finish on it.
+ * The visible bytes of the old file keep their values, so readers may go on reading it.
  * ================================================================================== */
 
 static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
@@ -17335,7 +17389,7 @@ static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
     return 0;
 }
 
-/* Stores a record with other checks, or with a blank body, in its place. */
+/* Overwrites a record in place: with other checks, or with an erased body. */
 static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned char *r,
                                   unsigned step, ms_error *err)
 {
@@ -17389,7 +17443,7 @@ static ms_result ms__log_leave_out(ms_store *store, uint64_t seq, ms_error *err)
     return code;
 }
 
-/* A reader knows what is durable from the newest checkpoint. */
+/* Returns the last durable number. A reader takes it from the newest checkpoint. */
 static uint64_t ms__log_durable_seq(const ms__log *log)
 {
     if (log->writer) return log->durable.seq;
@@ -17468,7 +17522,7 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
     return MS_OK;
 }
 
-/* Looks at the file at a path; returns errno. */
+/* Reads the status of the file at a path; returns errno. */
 static int ms__os_look(const ms_os *os, const char *path, ms_os_stat *st)
 {
     ms_file file;
@@ -17484,16 +17538,16 @@ static bool ms__log_is(const ms__log *log, const ms_os_stat *st)
     return st->device == log->file.stat.device && st->inode == log->file.stat.inode;
 }
 
-/* Does the path still name the file that is open? Another process may have renamed a file
- * to it before this one had the lock. */
+/* Returns whether the path still names the open file. Another process may have renamed a
+ * file to it before this one had the lock. */
 static bool ms__log_in_place(const ms__log *log)
 {
     ms_os_stat st;
     int code = ms__os_look(log->os, log->file.path, &st);
-    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* else it is not known */
+    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others prove nothing */
 }
 
-/* Marks a file that a compaction replaces: its writers refuse. */
+/* Marks a file that a compaction replaces, so that its writers refuse appends. */
 static int ms__replaced_set(ms__log *log, uint32_t replaced)
 {
     unsigned char word[4];
@@ -17541,21 +17595,23 @@ static void ms__log_free(ms__log *log)
     (void)ms__resize(&alloc, log, sizeof *log, 0);
 }
 
-/* A writer that appended much writes a segment index; then it syncs. A child of fork only
- * frees. */
+/* Closes a log. A writer that appended much writes a segment index, then syncs. A child
+ * of fork only frees memory. */
 static void ms__log_close(ms_store *store)
 {
     ms__log *log = ms__log_of(store);
     bool child = ms__forked(&log->file.fork_mark, log->os);
     log->core.store.open = 0;
     if (!child && log->writer && log->append.wrote && !log->durable.poisoned &&
-        ms__log_stays(log, NULL) == MS_OK) { /* else another file is in its place */
+        ms__log_stays(log, NULL) == MS_OK) { /* otherwise a compaction has replaced it */
         bool may = ms__log_enter(log, NULL) == MS_OK;
         uint64_t least = log->opts.segment_size / MS__CLOSE_SEGMENT;
         if (may && log->append.begun && log->end - ms__tail_of(log)->base > least)
             (void)ms__segment_write(log, NULL);
         ms__log_leave(log);
-        if (ms__log_sync_to(log, log->end, true, NULL) == MS_OK) /* the same twice */
+        if (ms__log_sync_to(log, log->end, true, NULL) == MS_OK) /* the durable end is
+                                                                    that of the
+                                                                    checkpoint */
             (void)ms__checkpoint_store(log, log->durable.end, log->durable.seq, false,
                                        NULL);
         else /* without a checkpoint: bytes below may not be on the disk */
@@ -17644,8 +17700,8 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
 typedef struct ms__verify {
     ms__replay replay;
     const ms__segment *seg; /* the index of this segment; NULL: it cannot be read */
-    uint32_t segment, n;    /* its number; records met in it */
-    uint64_t damage;        /* ranges of all kinds that were met before it */
+    uint32_t segment, n;    /* records found in it */
+    uint64_t damage;        /* damaged ranges of all kinds found before it */
     bool differs;           /* a record was not where the index lists it */
     ms_log_report *report;
 } ms__verify;
@@ -17667,8 +17723,8 @@ static ms_result ms__verify_next(ms__verify *v, ms_error *err)
     return room ? MS_OK : ms__no_memory(err, sizeof *v->seg);
 }
 
-/* The walk met a segment index. It is not judged where its segment has damage: a record
- * that is damaged now is in its list all the same. */
+/* Checks a segment index against the records of its segment. Skips the check if the
+ * segment has damage, since the index also lists the damaged records. */
 static ms_result ms__verify_segment(ms__verify *v, const unsigned char *r,
                                     uint64_t offset, ms_error *err)
 {
@@ -17690,7 +17746,7 @@ static ms_result ms__verify_segment(ms__verify *v, const unsigned char *r,
     return ms__verify_next(v, err);
 }
 
-/* Walks the log of v->replay. The caller holds the lock, or is alone. */
+/* Walks the log of v->replay. The caller holds the lock, or has exclusive use. */
 static ms_result ms__verify_walk(ms__verify *v, ms_error *err)
 {
     const unsigned char *r;
@@ -17748,7 +17804,7 @@ static ms_result ms__log_verify(ms__log *log, ms_log_report *report, ms_error *e
                     report->index_damaged);
 }
 
-/* A strict opening: everything is valid, and nothing is torn. */
+/* Checks a strict opening: every record is valid, and no append is torn. */
 static MS__APART ms_result ms__log_strict(ms__log *log, ms_error *err)
 {
     ms_log_report report;
@@ -17757,7 +17813,7 @@ static MS__APART ms_result ms__log_strict(ms__log *log, ms_error *err)
     ms_result code = ms__log_verify(log, &report, err);
     log->opts.events = events;
     if (code != MS_OK || !log->map.super) return code;
-    if (!log->writer && ms__mark_trusted(log)) return MS_OK; /* a writer may work */
+    if (!log->writer && ms__mark_trusted(log)) return MS_OK; /* it may be appending */
     if (ms__log_dead_end(log, log->end) == log->end) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED,
                     "'%s': after the last whole append, which ends at %u, are bytes of "
@@ -17861,17 +17917,17 @@ typedef struct ms__rewriting {
     size_t path_size, part_size;
     ms__log *fresh;
     ms__log *old; /* NULL: none, since an open file could not be replaced */
-    bool own;     /* it is the source, and takes appends until the end */
-    bool made;    /* it was made where there was none */
-    bool begun;   /* the file for the copy is this rewrite's */
+    bool own;     /* `old` is the source, and takes appends until the end */
+    bool made;    /* `old` was created because there was no file */
+    bool begun;   /* this rewrite has created the file for the copy */
     bool ready;   /* the copy was synced and verified once */
     uint64_t erasures; /* of the source, when the copy began */
-    uint64_t covered;  /* the copy that is on the disk has the source up to here */
+    uint64_t covered;  /* the copy on the disk contains the source up to here */
     uint64_t verified; /* the copy, up to here */
     bool unsure;       /* the old file may lack bytes that the copy reports as durable */
 } ms__rewriting;
 
-/* One rewrite at a time has the source as its own: both would write the same file. */
+/* Holds the source for this rewrite alone: two rewrites would write the same file. */
 static ms_result ms__hold_own(ms__rewriting *w, ms__log *log, ms_error *err)
 {
     ms__lock_take(&log->lock);
@@ -17913,7 +17969,7 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
              ms__log_is(log, &st);
     if (w->own) return ms__hold_own(w, log, err);
     ms_log_desc d = w->to; /* this fails if the file is not a log */
-    d.mode = w->made ? MS_LOG_NEW : MS_LOG_CREATE; /* of a killed creation, too */
+    d.mode = w->made ? MS_LOG_NEW : MS_LOG_CREATE; /* or a part of one */
     d.opening = MS_OPEN_NORMAL;
     d.shared = false;
     MS__TRY(ms_log_open(&store, &d, err));
@@ -17921,8 +17977,8 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
     return MS_OK;
 }
 
-/* replaced: no handle appends to the log from here on, since the copy would lack it, and
- * no sync of it is reported any more. */
+/* Sets or clears the mark of the old file. replaced: from here on no handle appends to
+ * the log, since the copy would lack the records, and none reports a sync of it. */
 static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *err)
 {
     if (!w->old) return MS_OK;
@@ -17943,7 +17999,7 @@ static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
     if (!w->path || !w->part) return ms__no_memory(err, w->part_size);
     w->to.path = w->path;
     MS__TRY(ms__hold_take(w, source, replace, err));
-    (void)w->to.os->remove(w->to.os->ctx, w->part); /* of a rewrite that was killed */
+    (void)w->to.os->remove(w->to.os->ctx, w->part); /* left by a killed rewrite */
     w->begun = true;
     ms_log_desc d = w->to;
     d.path = w->part;
@@ -17962,14 +18018,14 @@ static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
     return MS_OK;
 }
 
-/* Frees everything but the new log, if that is in its place. */
+/* Frees everything except the new log; placed: that has the path. */
 static void ms__rewrite_free(ms__rewriting *w, bool placed)
 {
     const ms_os *os = w->to.os;
     ms_alloc alloc = w->to.alloc;
     if (w->copying.reading) (void)ms_cursor_close(w->copying.it, NULL);
     if (!placed && w->fresh) {
-        ms__log_refuse(w->fresh); /* nothing of it is wanted any more */
+        ms__log_refuse(w->fresh); /* its content is not needed any more */
         ms_close(&w->fresh->core.store);
     }
     if (!placed && w->begun) (void)os->remove(os->ctx, w->part);
@@ -18001,7 +18057,7 @@ static ms_result ms__rewrite_begin(ms_rewrite *rewrite, ms_error *err)
     return code;
 }
 
-/* A message was erased in the source, but not in the copy. */
+/* Fails with MS_E_CONFLICT if a message was erased in the source after the copy began. */
 static ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
 {
     if (!w->own || w->old->append.erasures == w->erasures) return MS_OK;
@@ -18009,8 +18065,8 @@ static ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
                     "copied: begin again", w->path);
 }
 
-/* Copies until time is over, or up to where the source ends now, which is *upto. Appends
- * may be faster than the copy: it does not run after them. */
+/* Copies until the time is over, or up to the present end of the source (*upto). It
+ * ignores later appends, which may come faster than it copies. */
 static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t budget_us,
                                   bool *end, uint64_t *upto, ms_error *err)
 {
@@ -18059,7 +18115,7 @@ static ms_result ms__rewrite_sync(ms__rewriting *w, uint64_t upto, ms_error *err
 {
     ms_store *fresh = &w->fresh->core.store;
     ms_result code = ms_sync(fresh, NULL, err);
-    if (code == MS_E_POISONED) code = MS_E_IO; /* of the new file alone */
+    if (code == MS_E_POISONED) code = MS_E_IO; /* only the new file is affected */
     if (code == MS_E_IO && err) err->code = code;
     MS__TRY(code);
     MS__TRY(ms__rewrite_sync_old(w, err));
@@ -18095,8 +18151,8 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *m
     return code;
 }
 
-/* Is all on the disk that the source has reported as durable? Where each append is synced
- * the sync of another thread may be about to return. */
+/* Returns whether the copy on the disk contains all that the source has reported as
+ * durable. In MS_SYNC_EACH another thread's sync may be about to return. */
 static bool ms__rewrite_covers(const ms__rewriting *w)
 {
     if (!w->own) return true;
@@ -18128,12 +18184,12 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
     (void)ms__log_resize(fresh, fresh->file.path, fresh->file.path_size, 0);
     fresh->file.path = path;
     fresh->file.path_size = w->path_size;
-    fresh->file.folder_synced = false; /* the next sync does it */
+    fresh->file.folder_synced = false; /* the next sync syncs the folder */
     fresh->opts.sync = w->to.sync;
     return MS_OK;
 }
 
-/* Is a run missing before the end? */
+/* Returns whether a run is missing before the end. */
 static bool ms__rewrite_lacks(const ms__rewriting *w)
 {
     if (!w || !w->ready) return true;
@@ -18155,8 +18211,8 @@ static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_erro
     bool covers = ms__rewrite_covers(w) && w->fresh->end == copy_end;
     if (!covers) MS__TRY(ms__rewrite_sync(w, upto, err));
     MS__TRY(ms__rewrite_place(w, err));
-    /* Where (R2) may not hold the name is made durable now. If that fails the next sync
-     * tries it again, and reports it. */
+    /* If (R2) may not hold, syncs the folder now, so that the name is durable. If that
+     * fails, the next sync tries again and reports it. */
     if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;
     w->fresh->file.folder_synced =
         ms__os_folder_done(w->to.os, w->fresh->file.path) == 0;
@@ -18198,7 +18254,7 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     MS__TRY(ms__open_check(source, err));
     if (keep && keep->dry_run) return ms_copy(NULL, source, keep, NULL, report, err);
     MS__TRY(ms__rewrite_begin(&w, err));
-    bool own = w.state->own; /* the copy takes a while: it refuses from here on */
+    bool own = w.state->own; /* it refuses appends during the copy */
     ms_result code = own ? ms__hold_mark(w.state, 1, err) : MS_OK;
     while (code == MS_OK && more) code = ms_rewrite_run(&w, 0, &more, err);
     if (code == MS_OK) code = ms_rewrite_end(&w, &fresh, err);
@@ -18211,8 +18267,8 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     if (failed == 0) return code;
     code = ms__os_fail(err, failed, "syncing the folder of", to->path);
     if (!own) return code;
-    /* its new file is in place, though the name may not be durable: it would append to a
-     * file without a name */
+    /* The new file has the path, though its name may not be durable: the source would
+     * append to a file without a name. */
     ms__lock_take(&ms__log_of(source)->lock);
     ms__log_refuse(ms__log_of(source));
     ms__lock_give(&ms__log_of(source)->lock);
