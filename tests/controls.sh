@@ -387,8 +387,8 @@ controls()
         ms__signed '!ms_json_string_is(name, ms_str_of(p->profile->name))' 'false'
     control user_after_results gcc test_project call_without_a_result_in_the_middle 100 \
         ms__list_make 'if (!profile->bridge_text || !*next ||' 'if (true || !*next ||'
-    control template_of_another_type gcc test_template \
-        another_type_or_role_takes_the_writers_form 100 \
+    control template_of_another_type gcc test_formats \
+        openai/another_type_takes_the_writers_form 100 \
         ms__source_of 's[1] != (char)(m->type + 32)' 'false'
     control template_never_kept gcc test_template \
         a_template_is_kept_when_the_source_is_not_canonical 100 \

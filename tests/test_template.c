@@ -107,39 +107,6 @@ static void members_without_a_field_can_be_asked_for(void **state)
 
 /* ---- edits ---- */
 
-static void changed_fields_show_in_their_places(void **state)
-{
-    (void)state;
-    ms_envelopes list = template_read(OA, "{\"x\":1,\"content\":\"a\",\"role\":\"tool\",\"name\":"
-                                  "\"f\",\"tool_call_id\":\"c\",\"y\":[ 2 ]}");
-    ms_envelope *m = list.items;
-    m->content = ms_text("b\n");
-    template_text(writes(OA, &list, false, NULL),
-              "{\"x\":1,\"content\":\"b\\n\",\"role\":\"tool\",\"name\":\"f\","
-              "\"tool_call_id\":\"c\",\"y\":[2]}");
-    m->content = ms_json(MS_STR("{\"a\":1}"));
-    m->tool.ptr = NULL;
-    template_text(writes(OA, &list, false, NULL),
-              "{\"x\":1,\"content\":\"{\\\"a\\\":1}\",\"role\":\"tool\","
-              "\"tool_call_id\":\"c\",\"y\":[2]}");
-}
-
-/* A member that was missing is written at the end once its field has a value. */
-static void a_field_that_has_come_since_stands_at_the_end(void **state)
-{
-    (void)state;
-    ms_envelopes list = template_read(OA, "{\"role\":\"tool\",\"content\":\"a\",\"x\":1}");
-    list.items[0].call_id = MS_STR("c");
-    template_text(writes(OA, &list, false, NULL),
-              "{\"role\":\"tool\",\"content\":\"a\",\"x\":1,\"tool_call_id\":\"c\"}");
-    list = template_read(FW, "{\"content\":\"a\",\"type\":\"task\"}");
-    list.items[0].turn_id = MS_STR("t");
-    list.items[0].has_time = true;
-    list.items[0].time_ns = SECONDS(2.5);
-    template_text(writes(FW, &list, false, NULL),
-              "{\"content\":\"a\",\"type\":\"task\",\"timestamp\":2.5,\"turn_id\":\"t\"}");
-}
-
 /* Also where one of the two names is spelled with an escape; in an object inside not. */
 static void a_callers_member_replaces_the_one_of_the_source(void **state)
 {
@@ -158,46 +125,6 @@ static void a_callers_member_replaces_the_one_of_the_source(void **state)
     ms_arena_reset(&arena);
 }
 
-/* A spelling stands as long as it means what the field holds. */
-static void a_spelling_goes_when_the_time_changes(void **state)
-{
-    (void)state;
-    ms_envelopes list = template_read(FW, "{\"type\":\"task\",\"timestamp\":1.50,\"content\":\"a\"}");
-    template_text(writes(FW, &list, false, NULL),
-              "{\"type\":\"task\",\"timestamp\":1.50,\"content\":\"a\"}");
-    list.items[0].time_ns = SECONDS(3);
-    template_text(writes(FW, &list, false, NULL),
-              "{\"type\":\"task\",\"timestamp\":3,\"content\":\"a\"}");
-}
-
-static void another_type_or_role_takes_the_writers_form(void **state)
-{
-    (void)state;
-    ms_envelopes list = template_read(OA, "{\"x\":1,\"role\":\"user\",\"content\":\"a\"}");
-    list.items[0].type = MS_T_FINAL;
-    template_text(writes(OA, &list, false, NULL), "{\"role\":\"assistant\",\"content\":\"a\"}");
-    list = template_read(OA, "{\"x\":1,\"role\":\"developer\",\"content\":\"a\"}");
-    list.items[0].role = MS_ROLE_SYSTEM;
-    template_text(writes(OA, &list, false, NULL), "{\"role\":\"system\",\"content\":\"a\"}");
-}
-
-/* Each of the messages that were one object keeps what is its own. */
-static void neighbours_can_be_lost(void **state)
-{
-    (void)state;
-    ms_envelopes all = template_read(AN, "{\"id\":\"m\",\"role\":\"assistant\",\"content\":["
-                                 "{\"type\":\"text\",\"text\":\"t\",\"c\":1},"
-                                 "{\"type\":\"tool_use\",\"id\":\"1\",\"name\":\"f\","
-                                 "\"input\":{},\"d\":2}]}");
-    ms_envelopes first = {all.items, 1}, last = {all.items + 1, 1};
-    template_text(writes(AN, &first, false, NULL),
-              "{\"id\":\"m\",\"role\":\"assistant\",\"content\":[{\"type\":\"text\","
-              "\"text\":\"t\",\"c\":1}]}");
-    template_text(writes(AN, &last, false, NULL),
-              "{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"1\","
-              "\"name\":\"f\",\"input\":{},\"d\":2}]}");
-}
-
 /* A message joined to one whose template has no list. */
 static void neighbours_can_be_added(void **state)
 {
@@ -213,48 +140,6 @@ static void neighbours_can_be_added(void **state)
 }
 
 /* ---- other formats ---- */
-
-static const struct {
-    const char *dialect, *json;
-} odd_rows[] = {
-    {OA, "{\"name\":\"ann\",\"role\":\"system\",\"content\":\"x\"}"},
-    {OA, "{\"role\":\"assistant\",\"refusal\":null,\"content\":null,\"tool_calls\":["
-         "{\"index\":0,\"id\":\"c\",\"function\":{\"strict\":true,\"name\":\"f\","
-         "\"arguments\":\"{}\"}}],\"audio\":{}}"},
-    {AN, "{\"id\":\"m\",\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\","
-         "\"thinking\":\"x\",\"signature\":\"s\"},{\"type\":\"image\",\"source\":{}},"
-         "{\"type\":\"tool_use\",\"id\":\"c\",\"name\":\"f\",\"input\":{},\"x\":1}]}"},
-    {GE, "{\"parts\":[{\"functionCall\":{\"name\":\"f\"},\"thoughtSignature\":\"s\"},"
-         "{\"text\":\"x\",\"thought\":true}],\"role\":\"model\"}"},
-    {PY, "{\"kind\":\"request\",\"run_id\":\"r\",\"parts\":[{\"part_kind\":"
-         "\"retry-prompt\",\"content\":\"x\",\"tool_name\":\"f\",\"tool_call_id\":\"c\","
-         "\"timestamp\":\"now\"}]}"},
-};
-
-/* The framework format can say everything: what it is given comes back as it was. */
-static void the_framework_carries_templates(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < COUNT(odd_rows); i++) {
-        ms_envelopes list = template_read(odd_rows[i].dialect, odd_rows[i].json);
-        ms_str there = writes(FW, &list, true, NULL);
-        ms_envelopes back = reads(FW, there, STRICT);
-        assert_int_equal(back.count, list.count);
-        template_text(writes(odd_rows[i].dialect, &back, false, NULL), odd_rows[i].json);
-    }
-}
-
-/* No format gets what another one has beside its fields. */
-static void templates_stay_in_their_format(void **state)
-{
-    (void)state;
-    ms_envelopes list = template_read(OA, "{\"role\":\"user\",\"content\":\"x\",\"name\":\"ann\"}");
-    template_text(writes(AN, &list, false, NULL), "{\"role\":\"user\",\"content\":\"x\"}");
-    template_text(writes(GE, &list, false, NULL),
-              "{\"role\":\"user\",\"parts\":[{\"text\":\"x\"}]}");
-    template_text(writes("chat-strict", &list, false, NULL),
-              "{\"role\":\"user\",\"content\":\"x\",\"name\":\"ann\"}");
-}
 
 static void what_has_no_place_is_counted(void **state)
 {
@@ -333,15 +218,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_template_is_kept_when_the_source_is_not_canonical),
         TEST(members_without_a_field_can_be_asked_for),
-        TEST(changed_fields_show_in_their_places),
-        TEST(a_field_that_has_come_since_stands_at_the_end),
         TEST(a_callers_member_replaces_the_one_of_the_source),
-        TEST(a_spelling_goes_when_the_time_changes),
-        TEST(another_type_or_role_takes_the_writers_form),
-        TEST(neighbours_can_be_lost),
         TEST(neighbours_can_be_added),
-        TEST(the_framework_carries_templates),
-        TEST(templates_stay_in_their_format),
         TEST(what_has_no_place_is_counted),
         TEST(a_wrong_template_spoils_nothing),
     };
