@@ -60,7 +60,7 @@ TORTURED = $(filter test_power test_small test_crash test_shared test_corrupt te
              test_project_hostile test_numbers test_mem_buffer test_mem_image test_flash test_ring,$(TESTS))
 FUZZERS  = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_threads \
-           build/fuzz/seeds_made $(FUZZERS:%=build/fuzz/%) $(FUZZERS:%=build/fuzz/plain/%)
+           $(FUZZERS:%=build/fuzz/%) $(FUZZERS:%=build/fuzz/plain/%)
 PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%) \
            $(FUZZERS:%=build/san/%) $(FUZZERS:%=build/o2/%) $(SMALL)
 
@@ -424,10 +424,6 @@ build/check/fuzz_%: tests/fuzz/fuzz_%.c build/check/msgstore.o $(fuzz)
 	$(call build,$(O2) -O0 -DFUZZ_REPLAY $(INC),$(@D)/msgstore.o $(LIBS))
 build/o2/fuzz_%: tests/fuzz/fuzz_%.c build/o2/msgstore.o $(fuzz)
 	$(call build,$(O2) -O0 -DFUZZ_AFL $(INC),$(@D)/msgstore.o $(LIBS))
-build/fuzz/make_seeds: tests/fuzz/seeds.c build/o2/msgstore.o $(fuzz)
-	$(call build,$(O2) -O0 $(INC),build/o2/msgstore.o $(LIBS))
-build/fuzz/seeds_made: build/fuzz/make_seeds $(wildcard tests/fuzz/*.inputs)
-	@build/fuzz/make_seeds build/fuzz/seeds $${MS_SHARED:-../shared} && touch $@
 
 # Those that tools/lint.c judges.
 LINTED = lint project project_window project_hostile answer

@@ -8,8 +8,8 @@
 #   FUZZ_ONLY='log ops' only these targets
 #   JOBS=n              so many targets side by side (2)
 #
-# A target begins with the seeds in build/fuzz/seeds/TARGET, among which are the kept
-# inputs (tests/fuzz/TARGET.inputs), and with what earlier runs have left in
+# A target begins with the kept inputs (tests/fuzz/TARGET.inputs), a file each in
+# build/fuzz/seeds/TARGET, and with what earlier runs have left in
 # build/fuzz/corpus/TARGET. It ends at its first finding, whose input goes to
 # build/fuzz/crashes/TARGET; the line about it has the command that runs it again, and
 # tests/fuzz/inputs.sh keeps it. Exit status 1: there are findings, or fewer executions
@@ -43,7 +43,6 @@ longest()
     json) echo 512 ;;
     project) echo 320 ;;
     ops) echo 48 ;;
-    find) echo 256 ;;
     image) echo 2048 ;;
     log) echo 4096 ;;
     *) echo 1024 ;;
@@ -63,16 +62,16 @@ plain_addresses()
 # fuzz TARGET PROGRAM LOG RUNS LONGEST: runs it; -1 runs: as many as the time allows.
 fuzz()
 {
-    local name=$1 log=$3 corpus=$out/corpus/$1 crashes=$out/crashes/$1
+    local name=$1 log=$3 corpus=$out/corpus/$1 crashes=$out/crashes/$1 seeds=$out/seeds/$1
     local options=(-max_len="$5" -timeout=20 -entropic=0 -detect_leaks=0
         -print_final_stats=1 -print_funcs=0 -print_pcs=0 -artifact_prefix="$crashes/")
-    local folders=("$corpus")
     mkdir -p "$corpus" "$crashes"
+    rm -rf "$seeds"
+    sh tests/fuzz/inputs.sh unpack "$name" "$seeds"
     options+=(-runs="$4" -max_total_time="${seconds:-60}") # 0 seconds: no limit
     [ ! -f "tests/fuzz/$name.dict" ] || options+=(-dict="tests/fuzz/$name.dict")
-    [ ! -d "$out/seeds/$name" ] || folders+=("$out/seeds/$name")
     CMOCKA_TEST_ABORT=1 plain_addresses "$2" "${options[@]}" \
-        "${folders[@]}" >"$log" 2>&1 </dev/null
+        "$corpus" "$seeds" >"$log" 2>&1 </dev/null
 }
 
 # fuzz_both TARGET: with sanitizers, then without, and inputs of half the length. The logs
@@ -148,8 +147,7 @@ fi
 
 mkdir -p "$out"
 # shellcheck disable=SC2046
-${MAKE:-make} --no-print-directory -j"$jobs" "$out/seeds_made" \
-    $(targets | sed "s|^|$out/fuzz_|") \
+${MAKE:-make} --no-print-directory -j"$jobs" $(targets | sed "s|^|$out/fuzz_|") \
     $([ "$runs" -eq 0 ] || targets | sed "s|^|$out/plain/fuzz_|") || exit 1
 for name in $(targets); do
     rm -f "$out/$name.status" "$out/$name.log" "$out/${name}_plain.log"

@@ -36,7 +36,6 @@ controls       sh   controls.sh    100      MS_TEST_SCALE
 fuzz_dialect   sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_image     sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_json      sh   fuzz.sh        10000000 FUZZ_RUNS
-fuzz_find      sh   fuzz.sh        10000000 FUZZ_RUNS
 shared_kills   o2   test_shared    10000    killed_at_random_times*
 small          o2   test_small     1000
 twin           o2   test_twin      1000

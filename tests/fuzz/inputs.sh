@@ -5,7 +5,7 @@
 #   sh tests/fuzz/inputs.sh add TARGET FILE...       takes inputs in, named after their files
 #   sh tests/fuzz/inputs.sh unpack TARGET FOLDER     writes each input to a file of its name
 #   sh tests/fuzz/inputs.sh print TARGET NAME        writes one input to standard output
-#   sh tests/fuzz/inputs.sh minimise TARGET          drops inputs that reach nothing more
+#   sh tests/fuzz/inputs.sh minimise TARGET          drops inputs that reach no more edges
 #
 # A line is the name, a space, and the bytes; the name alone where there are no bytes. A
 # byte that is no printable ASCII, a space and a backslash are a backslash and two digits
@@ -88,7 +88,7 @@ minimise:2)
     mkdir "$work/all" "$work/kept"
     decode "$work/all" <"$inputs"
     grep -Ev '^[0-9a-f]{40} ' "$inputs" | decode "$work/kept"
-    "build/fuzz/fuzz_$2" -set_cover_merge=1 -entropic=0 -detect_leaks=0 \
+    "build/fuzz/fuzz_$2" -set_cover_merge=1 -use_counters=0 -entropic=0 -detect_leaks=0 \
         "$work/kept" "$work/all"
     before=$(grep -c . "$inputs")
     pack "$work/kept"/* >"$work/text"
