@@ -43,8 +43,7 @@ typedef struct history {
     int numbers;              /* given to messages and notes */
     int facts[HISTORY_PLACES]; /* 0: none */
     int fork, parent, parent_facts; /* places of the newest fork, 0: none; facts then */
-    int forked_at;            /* the message; -1: the number below */
-    uint64_t forked_seq;
+    int forked_at;            /* the message; -1: before the first */
 } history;
 
 #define HISTORY_CHANGES(X)                                                     \
@@ -171,12 +170,11 @@ static inline void history_fork(history *h, const change *c)
     h->parent = place;
     h->parent_facts = h->facts[place];
     h->forked_at = c->empty ? -1 : c->at;
-    h->forked_seq = 0;
 }
 
 static inline uint64_t history_forked_seq(const history *h)
 {
-    return h->forked_at >= 0 ? h->items[h->forked_at].seq : h->forked_seq;
+    return h->forked_at >= 0 ? h->items[h->forked_at].seq : 0;
 }
 
 static inline void history_do(history *h, change *c)
@@ -209,27 +207,6 @@ static inline void history_do(history *h, change *c)
         e->amended = true;
         break;
     }
-}
-
-/* What a copy has: no hidden messages, and no notes of them. */
-static inline void history_compact(history *h)
-{
-    static int to[HISTORY_MOST];
-    int n = 0, notes = 0;
-    h->forked_seq = history_forked_seq(h);
-    h->forked_at = -1;
-    for (int i = 0; i < h->count; i++) {
-        to[i] = h->items[i].hidden ? -1 : n;
-        if (to[i] >= 0) h->items[n++] = h->items[i];
-    }
-    for (int i = 0; i < h->n_notes; i++) {
-        if (to[h->notes[i].at] < 0) continue;
-        h->notes[notes] = h->notes[i];
-        h->notes[notes].at = to[h->notes[i].at];
-        notes++;
-    }
-    h->count = n;
-    h->n_notes = notes;
 }
 
 

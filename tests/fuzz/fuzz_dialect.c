@@ -1,7 +1,6 @@
-/* Fuzzes the readers and writers of all dialects, and what takes JSON into a store.
+/* Fuzzes the readers and writers of all dialects.
  *
- *   byte 0    the dialect, by its place in the library's list; E0 to EF are sessions and
- *             members of extra: see below
+ *   byte 0    the dialect, by its place in the library's list
  *   byte 1    bits: lenient, repair, a list (or body of a request), encoded in between,
  *             with_location, pretty (64)
  *   byte 2    the dialect that it is also written in
@@ -11,20 +10,13 @@
  * written, read and written again: both texts are the same, and so are the envelopes.
  * Written in another dialect it is JSON that this dialect reads. What framework and
  * openai read strictly and write is equal to its source, as jansson reads both.
- *
- *   E0 session   byte 1: lenient, repair; rows from byte 3 on
- *   E3 extra     bytes 1 and 2: characters that are kept, bits of shortening; one byte of
- *                length and the content; extra
- *
- * Rows are stored just when the session dialect reads them, and are loaded as it has read
- * them. What is refused has a reason and leaves the store as it was.
- * Left out: what each type becomes in another dialect, see tests/formats; keys, and rows
- * that are shortened when they are loaded, see test_session.c.
+ * Left out: what each type becomes in another dialect, see tests/formats; sessions, see
+ * test_session.c.
  */
 
 #define _POSIX_C_SOURCE 200809L
 #define FUZZ_MOST 4096
-#include "store.h"
+#include "fuzz.h"
 #include "../json_equal.h"
 
 enum { LENIENT = 1, REPAIR = 2, LIST = 4, ENCODED = 8, PLACED = 16,
@@ -272,172 +264,6 @@ static void message(const ms_dialect *d, const ms_dialect *other, unsigned how)
 }
 
 
-/* ---- in a store ---- */
-
-static ms_store *fresh_store(void)
-{
-    static uint64_t room[1 << 15];
-    return fuzz_store_in(room, sizeof room, true);
-}
-
-/* A refusal has its code and a reason, and the store is as it was. */
-static void must_refuse(ms_store *store, ms_result code, const ms_error *err,
-                        uint64_t had)
-{
-    ms_stat stat;
-    if (err->code != code) wrong("another code", err);
-    if (err->message[0] == '\0') wrong("no reason", err);
-    if (ms_store_stat(store, &stat, NULL) != MS_OK) wrong("no stat", NULL);
-    if (stat.messages != had || stat.last_seq != had || stat.changes != 0)
-        wrong("refused, but the store has changed", err);
-}
-
-static void must_equal(ms_envelope had, const ms_envelope *has)
-{
-    had.location = has->location;
-    const char *what = differs(&had, has);
-    if (what != NULL) wrong(what, NULL);
-}
-
-
-/* ---- what is shortened ---- */
-
-static bool is_object(ms_str json)
-{
-    return ms_json_check(json, NULL, NULL, NULL) == MS_OK &&
-           ms_json_kind_of(json) == MS_JSON_OBJECT;
-}
-
-/* What an extra says beside the marks of a shortened message; NULL: jansson refuses. */
-static json_t *unmarked(ms_str extra)
-{
-    json_t *tree = fuzz_jansson(extra.ptr != NULL ? extra : MS_STR("{}"), 0, NULL);
-    if (tree == NULL) return NULL;
-    (void)json_object_del(tree, "_compressed");
-    (void)json_object_del(tree, "_original_length");
-    (void)json_object_del(tree, "_entity_key");
-    return tree;
-}
-
-/* The row is the full message, or that one shortened, with this key (empty: none). */
-static void must_be_short(ms_envelope full, const ms_envelope *row, ms_str key)
-{
-    json_t *marks = fuzz_jansson(row->extra, 0, NULL);
-    if (ms_str_equal(full.content.text, row->content.text) &&
-        full.content.json == row->content.json) {
-        must_equal(full, row);
-        return;
-    }
-    if (marks != NULL && !json_is_true(json_object_get(marks, "_compressed")))
-        wrong("shortened without a mark", NULL);
-    const char *has = json_string_value(json_object_get(marks, "_entity_key"));
-    if (marks != NULL && (has != NULL ? !ms_str_equal(ms_str_of(has), key) : key.len > 0))
-        wrong("another key", NULL);
-    json_t *a = unmarked(full.extra), *b = unmarked(row->extra);
-    if (a != NULL && (b == NULL || !json_same(a, b, 0, NULL)))
-        wrong("shortened, with another extra", NULL);
-    full.content = row->content;
-    full.extra = row->extra;
-    must_equal(full, row);
-}
-
-
-/* ---- sessions ---- */
-
-static bool is_system(const ms_envelope *m)
-{
-    return m->type == MS_T_TEXT && (m->role == MS_ROLE_NONE || m->role == MS_ROLE_SYSTEM);
-}
-
-/* The rows are those that were read, after the one that was there. */
-static void must_be_stored(const ms_session *s, const ms_envelopes *list)
-{
-    ms_envelopes rows;
-    ms_error err;
-    size_t n = 1;
-    if (ms_session_load(s, NULL, &arena, &rows, &err) != MS_OK)
-        wrong("the session cannot be loaded", &err);
-    for (size_t i = 0; i < list->count; i++) {
-        if (is_system(&list->items[i])) continue;
-        if (n == rows.count) wrong("a row is lost", NULL);
-        must_equal(list->items[i], &rows.items[n++]);
-    }
-    if (n != rows.count) wrong("a row too many", NULL);
-}
-
-static bool has_keys(const ms_envelopes *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        if (list->items[i].key.ptr != NULL) return true;
-    return false;
-}
-
-static void session(unsigned how)
-{
-    ms_store *store = fresh_store();
-    ms_envelope before = ms_user_message(ms_text("before"));
-    ms_read_opts opts = {(how & LENIENT) != 0, (how & REPAIR) != 0};
-    ms_envelopes list;
-    ms_session s;
-    ms_error err;
-    from = "session";
-    step = "stored";
-    if (ms_session_init(&s, store, MS_STR("u"), MS_STR("s"), &arena, &err) != MS_OK ||
-        ms_session_store(&s, &before, 1, &arena, &err) != MS_OK)
-        wrong("no session", &err);
-    if (ms_read_list(ms_dialect_find(MS_STR("session")), source, &opts, &arena, &list,
-                     NULL) != MS_OK)
-        return;
-    ms_result code = ms_session_store(&s, list.items, list.count, &arena, &err);
-    bool keyed = has_keys(&list); /* rows with one key are one row, or refused */
-    if (code != MS_OK) must_refuse(store, code, &err, 1);
-    if (code != MS_OK && !(keyed && code == MS_E_KEY_REUSED))
-        wrong("refused, but read", &err);
-    if (code == MS_OK && !keyed) must_be_stored(&s, &list);
-}
-
-
-/* ---- members of extra ---- */
-
-static void shorten(ms_envelope full, unsigned keep, unsigned how)
-{
-    ms_shorten_opts opts = {1 + keep % 16, (how & 1) != 0};
-    ms_envelope m = full;
-    ms_str key = how & 4 ? MS_STR("session-s-msg-\"7") : ms_str_n(NULL, 0);
-    ms_error err;
-    step = "shortened";
-    if (ms_shorten_message(&m, &opts, key, &arena, &err) != MS_OK)
-        wrong("it cannot be shortened", &err);
-    must_be_short(full, &m, key);
-}
-
-static void extra(unsigned keep, unsigned how, fuzz_input *in)
-{
-    ms_store *store = fresh_store();
-    ms_envelope m = ms_assistant_message(ms_text_n(fuzz_text(in)));
-    ms_json_opts mends = {0, true};
-    ms_error err;
-    ms_str value;
-    uint64_t seq = 0;
-    const ms_msg *msg;
-    source = m.extra = fuzz_bytes(in, FUZZ_MOST);
-    from = "extra";
-    step = "appended";
-    bool object = ms_json_check(source, &mends, &value, NULL) == MS_OK &&
-                  ms_json_kind_of(value) == MS_JSON_OBJECT;
-    ms_result code = ms_append(store, MS_STR("l"), &m, &seq, &err);
-    if (code != MS_OK) {
-        must_refuse(store, code, &err, 0);
-        if (is_object(source) && code != MS_E_DEPTH) wrong("an object is refused", &err);
-        return;
-    }
-    if (!object) wrong("what is no object is taken", NULL);
-    if (ms_get_by_seq(store, seq, &arena, &msg, &err) != MS_OK) wrong("not found", &err);
-    if (!is_object(source)) return;
-    if (!same_json(ms_get(msg, MS_F_EXTRA).text, source)) wrong("another extra", NULL);
-    if (ms_utf8_check(m.content.text, NULL)) shorten(m, keep, how);
-}
-
 static size_t n_dialects(void)
 {
     static size_t n;
@@ -450,14 +276,7 @@ static void fuzz_one(const unsigned char *bytes, size_t size)
     fuzz_input in = {bytes, bytes + size};
     unsigned n = (unsigned)n_dialects(), first = fuzz_u8(&in), how = fuzz_u8(&in);
     unsigned other = fuzz_u8(&in);
-    if (first == 0xE0) {
-        source = fuzz_bytes(&in, FUZZ_MOST);
-        session(how);
-    } else if (first == 0xE3) {
-        extra(how, other, &in);
-    } else {
-        source = fuzz_bytes(&in, FUZZ_MOST);
-        message(ms_dialect_at(first % n), ms_dialect_at(other % n), how);
-    }
+    source = fuzz_bytes(&in, FUZZ_MOST);
+    message(ms_dialect_at(first % n), ms_dialect_at(other % n), how);
     ms_arena_reset(&arena);
 }

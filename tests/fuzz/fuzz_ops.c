@@ -17,8 +17,8 @@
  *
  * After each of these the log is opened again and the program goes on. FUZZ_TELL=1 in
  * the environment prints the steps of a replayed input.
- * Left out: copies of a part, shared writers, by-time queries: see test_twin.c,
- * test_shared.c.
+ * Left out: copies and rewrites, shared writers, by-time queries: see test_rewrite.c,
+ * test_twin.c, test_shared.c.
  */
 
 #define _GNU_SOURCE
@@ -35,8 +35,8 @@ enum { HEAP, FIXED, LOG, LOG_MAPPED };
 enum { MOST_ITEMS = 48, MOST_STEPS = 64, FORK = 100, MOST_SLOW = 2,
        FILE_ROOM = 48 << 10 };
 
+static fuzz_room drive_room;
 static disk drive;                   /* the log */
-static ms_os two;                    /* and a second file beside it */
 static trip trouble;                 /* with faults */
 static unsigned char image[DISK_ROOM];
 static fuzz_alloc heap, other_heap;   /* of the store; of the reader beside */
@@ -63,117 +63,14 @@ static bool telling(void)
 }
 
 
-/* ---- a second file on the disk ----
- * A log that is written anew gets another name first. Whatever is not "log" is this file;
- * renamed it is what "log" means, and the old one lives as long as it is open. */
-
-enum { PART = 4, SECOND = 8 };      /* of a handle; SECOND: while another has the lock */
-
-static fuzz_room drive_room, part_room;
-static disk part;
-static bool part_in_place, part_sure; /* renamed; and the folder was synced */
-
-static void part_forget(void)
-{
-    fuzz_disk_begin(&part, &part_room);
-    part.os.exact_maps = drive.os.exact_maps;
-    part.keep_synced = true;
-    part.inode = drive.inode + 1;
-    part_in_place = part_sure = false;
-}
-
-/* The new file is the log. Nobody has the old one open any more. */
-static void part_becomes_log(void)
-{
-    if (trouble.files != 0 || trouble.maps != 0) fuzz_fail("files are left open");
-    disk_load(&drive, part.rw, (size_t)part.size);
-    memset(drive.synced, 0, (size_t)drive.synced_size);
-    memcpy(drive.synced, part.synced, (size_t)part.synced_size);
-    drive.synced_size = part.synced_size;
-    drive.inode++;
-    part_forget();
-}
-
-/* Which of the two a handle is of; *file becomes that disk's own. */
-static disk *disk_of(ms_file *file)
-{
-    disk *d = *file & PART ? &part : &drive;
-    *file &= ~PART;
-    return d;
-}
-
-static int two_open(void *ctx, const char *path, unsigned mode, ms_file *file)
-{
-    int second = drive.locked ? SECOND : 0;
-    bool is_part = strcmp(path, "log") != 0 || part_in_place;
-    int code = disk_open(is_part ? &part : ctx, path, mode, file);
-    if (code == 0 && is_part) *file |= PART;
-    else if (code == 0 && *file == 2) *file |= second;
-    return code;
-}
-
-#define ON_ITS_DISK(name, parameters, arguments) \
-    static int two_##name parameters             \
-    {                                            \
-        disk *d = disk_of(&file);                \
-        (void)ctx;                               \
-        return disk_##name arguments;            \
-    }
-ON_ITS_DISK(close, (void *ctx, ms_file file), (d, file))
-ON_ITS_DISK(stat, (void *ctx, ms_file file, ms_os_stat *out), (d, file, out))
-ON_ITS_DISK(read, (void *ctx, ms_file file, uint64_t at, void *to, size_t n,
-                   size_t *done), (d, file, at, to, n, done))
-ON_ITS_DISK(write, (void *ctx, ms_file file, uint64_t at, const void *from, size_t n,
-                    size_t *done), (d, file, at, from, n, done))
-ON_ITS_DISK(allocate, (void *ctx, ms_file file, uint64_t at, uint64_t n),
-            (d, file, at, n))
-ON_ITS_DISK(sync, (void *ctx, ms_file file), (d, file))
-ON_ITS_DISK(lock, (void *ctx, ms_file file), (d, file))
-ON_ITS_DISK(unlock, (void *ctx, ms_file file), (d, file))
-ON_ITS_DISK(map, (void *ctx, ms_file file, uint64_t at, size_t n, unsigned mode,
-                  void **out), (d, file, at, n, mode, out))
-
-static int two_rename(void *ctx, const char *from, const char *to)
-{
-    (void)ctx;
-    if (strcmp(from, "log") == 0 || strcmp(to, "log") != 0 || !part.there)
-        fuzz_fail("a rename of '%s' to '%s'", from, to);
-    part_in_place = true;
-    return 0;
-}
-
-static int two_remove(void *ctx, const char *path)
-{
-    if (strcmp(path, "log") == 0) return disk_remove(ctx, path);
-    if (part_in_place) return ENOENT;
-    part_forget();
-    return 0;
-}
-
-static int two_sync_folder(void *ctx, const char *path)
-{
-    (void)ctx;
-    (void)path;
-    part_sure = part_in_place;
-    return 0;
-}
-
-/* An empty disk for two files, whose calls can fail; those that undo never fail. */
-static void disk_with_two_files(bool exact_maps)
+/* An empty disk, whose calls can fail; those that undo never fail. */
+static void disk_with_faults(bool exact_maps)
 {
     fuzz_disk_begin(&drive, &drive_room);
     drive.os.exact_maps = exact_maps;
     drive.keep_synced = true;
     drive.room = FILE_ROOM;
-    part_forget();
-    const ms_os os = {&drive,   two_open,   two_close,       two_stat,
-                      two_read, two_write,  two_allocate,    two_sync,
-                      two_lock, two_unlock, two_map,         disk_unmap,
-                      two_rename, two_remove, two_sync_folder,
-                      disk_boot, disk_micros, disk_sleep, disk_process, exact_maps, NULL,
-                      NULL};
-    two = os;
-    trip_init(&trouble, &two);
+    trip_init(&trouble, &drive.os);
     trouble.how = TRIP_FAIL_MIDWAY;
     trouble.kinds &= ~(TRIP_BIT(UNLOCK) | TRIP_BIT(UNMAP) | TRIP_BIT(REMOVE));
     trouble.code = EIO;
@@ -649,7 +546,7 @@ static int fork_size(const item *last)
     return n;
 }
 
-/* Branches off; again when a copy has left nothing of the fork is not asked for. */
+/* Branches off, once. */
 static void step_fork(fuzz_input *in)
 {
     unsigned bits = fuzz_u8(in);
@@ -731,98 +628,6 @@ static void step_recover(fuzz_input *in)
     open_beside();
 }
 
-/* Rewrites the log in its place; `from` goes on with the old one. */
-static ms_result rewrite(ms_store *from)
-{
-    ms_log_desc to = log_desc(MS_LOG_CREATE);
-    ms_copy_report report;
-    ms_result result = ms_log_rewrite(from, &to, true, NULL, &report, NULL);
-    bool fault = armed && heap.failed + trouble.hits > 0;
-    disarm();
-    if (result != MS_OK) may_say(result, fault, "rewrite");
-    if (result != MS_OK) return result;
-    if (report.copied != (uint64_t)tried.count ||
-        report.notes != (uint64_t)tried.n_notes)
-        fuzz_fail("step %u: a rewrite counts otherwise what it copied", now);
-    if (is_log() && !part_sure) fuzz_fail("step %u: nothing was put in place", now);
-    if (now % 4 == 0) must_be(&states[now], from, "the old one");
-    return result;
-}
-
-/* An arena store is written to a log, where no file was. */
-static void export_log(void)
-{
-    ms_store *copy;
-    ms_log_desc desc = log_desc(MS_LOG_WRITE);
-    if (rewrite(store) == MS_OK) {
-        part_becomes_log();
-        if (ms_log_open(&copy, &desc, NULL) != MS_OK) fuzz_fail("the export is no log");
-        must_be(&tried, copy, "exported");
-        ms_close(copy);
-    }
-    (void)disk_remove(&drive, "log");
-    part_forget();
-}
-
-/* A new file is in place, and may be the only one that is left. */
-static void new_log(unsigned bits, unsigned seed)
-{
-    close_all();
-    part_becomes_log();
-    if (bits & 2) die(bits >> 2, seed);
-    open_again();
-    must_be(&tried, store, "rewritten");
-    took();
-    set_durable();
-}
-
-/* The file is the one that was. */
-static void old_log(unsigned bits, unsigned seed)
-{
-    bool cut = (bits & 6) == 6;
-    part_forget();
-    if (bits & 2) die(bits >> 2, seed);
-    if (store == NULL) open_again();
-    find_state(cut ? durable : now, false);
-    if (cut) set_durable();
-}
-
-/* The log that is replaced is synced before; where that failed its writer is useless. */
-static void give_up_poisoned(void)
-{
-    ms_log_info info;
-    if (store == NULL || ms_log_stat(store, &info, NULL) != MS_OK || !info.poisoned) return;
-    close_all();
-    open_again();
-    find_state(now, false);
-}
-
-/* Compaction by the writer or a reader (bit 0), a crash right after it (bit 1; the power
- * is cut, in sectors: bits 2, 3). A rename whose folder was not synced may not last. */
-static void step_compact(fuzz_input *in)
-{
-    unsigned bits = fuzz_u8(in), seed = fuzz_u8(in);
-    ms_log_desc to = log_desc(MS_LOG_CREATE);
-    history_compact(&tried);
-    if (armed && trouble.at > 0) trouble.at += seed % 64;
-    if (!is_log()) {
-        export_log();
-        return;
-    }
-    if ((bits & 1) && beside != NULL) {
-        if (!armed && ms_log_rewrite(beside, &to, true, NULL, NULL, NULL) != MS_E_BUSY)
-            fuzz_fail("step %u: a log is replaced that somebody writes to", now);
-        ms_close(store);
-        store = NULL;
-    }
-    (void)rewrite(store != NULL ? store : beside);
-    bool lost = part_in_place && !part_sure && (bits & 6) == 6 && (seed & 1);
-    if (part_in_place && !lost) new_log(bits, seed);
-    else old_log(bits, seed);
-    give_up_poisoned();
-    if (beside == NULL) open_beside();
-}
-
 #define STEPS(X)                                                                  \
     X(append) X(append) X(append) X(batch) X(keyed) X(amend) X(hide) X(hide_range) \
     X(note) X(facts) X(redact) X(stream) X(stream) X(sync) X(reopen) X(crash)       \
@@ -833,8 +638,6 @@ static void step_compact(fuzz_input *in)
 #define LATER(X) \
     X(8, refresh) X(9, refresh) X(57, refresh) X(110, refresh) X(216, refresh) \
     X(13, writers) X(75, writers) X(221, writers) \
-    X(18, compact) X(76, compact) X(111, compact) X(130, compact) X(222, compact) \
-    X(236, compact) \
     X(120, recover) X(135, recover) X(142, recover) X(226, recover) \
     X(165, refusal) X(166, refusal) X(245, refusal) \
     X(168, rewind) X(179, rewind) X(192, fork) X(195, fork) X(247, fork)
@@ -866,7 +669,7 @@ static const step *next_step(fuzz_input *in)
 
 static void begin(void)
 {
-    disk_with_two_files((how & 4) != 0);
+    disk_with_faults((how & 4) != 0);
     fuzz_alloc_init(&heap);
     fuzz_alloc_init(&other_heap);
     fuzz_drawn = 0;
