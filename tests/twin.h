@@ -11,6 +11,7 @@
 #define TWIN_H
 
 #include "stores.h"
+#include "utf8_twin.h"
 
 #include <jansson.h>
 
@@ -139,40 +140,6 @@ static inline bool twin_str_equal(ms_str a, ms_str b)
     return twin_value_equal(ms_text_n(a), ms_text_n(b));
 }
 
-/* Length of the well-formed UTF-8 character at the start, or 0. */
-static inline size_t twin_character(const unsigned char *p, size_t len)
-{
-    static const struct { unsigned first, last; size_t len; unsigned least; } forms[] = {
-        {0x00, 0x7f, 1, 0}, {0xc2, 0xdf, 2, 0x80}, {0xe0, 0xef, 3, 0x800},
-        {0xf0, 0xf4, 4, 0x10000},
-    };
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        if (p[0] < forms[i].first || p[0] > forms[i].last || len < forms[i].len) continue;
-        unsigned point = p[0] & (forms[i].len == 1 ? 0x7fu : 0xffu >> (forms[i].len + 1));
-        for (size_t k = 1; k < forms[i].len; k++) {
-            if ((p[k] & 0xc0u) != 0x80u) return 0;
-            point = point << 6 | (p[k] & 0x3fu);
-        }
-        bool surrogate = point >= 0xd800 && point <= 0xdfff;
-        return point < forms[i].least || point > 0x10ffff || surrogate ? 0 : forms[i].len;
-    }
-    return 0;
-}
-
-/* Copies text; a byte that is not UTF-8 becomes U+FFFD. out has room for 3 * len. */
-static inline size_t twin_repair(ms_str text, char *out, bool *repaired)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < text.len;) {
-        size_t n = twin_character((const unsigned char *)text.ptr + i, text.len - i);
-        memcpy(out + used, n != 0 ? text.ptr + i : "\xef\xbf\xbd", n != 0 ? n : 3);
-        used += n != 0 ? n : 3;
-        i += n != 0 ? n : 1;
-        *repaired = *repaired || n == 0;
-    }
-    return used;
-}
-
 static inline void twin_msg_free(twin_msg *m)
 {
     if (m != NULL) free(m->bytes);
@@ -196,10 +163,12 @@ static inline twin_msg *twin_msg_new(const ms_envelope *m, ms_str location)
     out->bytes = (char *)twin_memory(NULL, room);
     for (int i = 1; i < MS_FIELD_COUNT; i++) {
         if (field[i].text.ptr == NULL) continue;
-        size_t len = twin_repair(field[i].text, out->bytes + used, &repaired);
+        ms_str text = ms_str_n(out->bytes + used, 0);
+        text.len = naive_repair(field[i].text, out->bytes + used);
         out->field[i].json = field[i].json;
-        out->field[i].text = ms_str_n(out->bytes + used, len);
-        used += len;
+        out->field[i].text = text;
+        repaired = repaired || !twin_str_equal(text, field[i].text);
+        used += text.len;
     }
     out->type = m->type;
     out->given = m->role;
@@ -1413,18 +1382,14 @@ static inline bool twin_fork_both(twin *t, ms_store *store, ms_str from, uint64_
 }
 
 
-/* ---- streams ---- */
+/* ---- streams ----
+ * Parts are whole characters, and what a writer collects is written before the next look.
+ * What it holds back until then is in tests/scripts/stream.txt. */
 
 /* The writer's side of a message that is being written. */
 typedef struct twin_stream {
     ms_stream s;
-    ms_stream_opts opts;
     uint64_t seq;             /* 0: none */
-    char *fed;                /* all text, the one to begin with included */
-    size_t len;
-    size_t shown;             /* bytes of it that readers see */
-    size_t begun;             /* bytes that it began with */
-    bool first;               /* nothing of what was fed went out yet */
 } twin_stream;
 
 static inline ms_field twin_stream_field(const twin_msg *m)
@@ -1432,10 +1397,9 @@ static inline ms_field twin_stream_field(const twin_msg *m)
     return m->type == MS_T_ACTION ? MS_F_ARGS : MS_F_CONTENT;
 }
 
-static inline void twin_stream_forget(twin_stream *w)
+static inline ms_str twin_text_so_far(const twin_msg *m)
 {
-    free(w->fed);
-    memset(w, 0, sizeof *w);
+    return (m->so_far != NULL ? m->so_far : m)->field[twin_stream_field(m)].text;
 }
 
 /* Appends the unfinished message. content (args of an action) is text or absent. */
@@ -1448,8 +1412,7 @@ static inline bool twin_begin_both(twin *t, ms_store *store, twin_stream *w,
     ms_envelope begun = *m;
     ms_value *text = m->type == MS_T_ACTION ? &begun.args : &begun.content;
     if (text->text.ptr == NULL) *text = ms_text("");
-    twin_stream_forget(w);
-    w->opts = *opts;
+    memset(w, 0, sizeof *w);
     ms_result got = ms_stream_begin(&w->s, store, location, m, opts, &err);
     if (!twin_answer(t, 0, got, "begin a stream", &err)) {
         assert_null(w->s.store);
@@ -1462,11 +1425,6 @@ static inline bool twin_begin_both(twin *t, ms_store *store, twin_stream *w,
     twin_msg *item = t->items[t->count - 1];
     item->flags |= (uint32_t)MS_FLAG_UNFINISHED;
     item->open = true;
-    ms_str says = item->field[twin_stream_field(item)].text;
-    w->fed = (char *)twin_memory(NULL, says.len);
-    memcpy(w->fed, says.ptr, says.len);
-    w->len = w->shown = w->begun = says.len;
-    w->first = true;
     return true;
 }
 
@@ -1479,126 +1437,7 @@ static inline uint64_t twin_unfit_stream(const twin *t, const twin_stream *w)
     return wrong;
 }
 
-/* Views with an arena show so much of the text from now on. */
-static inline void twin_show(twin *t, twin_stream *w, size_t len)
-{
-    twin_msg *m = t->items[twin_at(t, w->seq)];
-    ms_envelope shown = twin_envelope(m);
-    ms_str text = ms_str_n(w->fed, len);
-    w->shown = len;
-    if (len > w->begun) w->first = false;
-    if (len == w->begun) return;
-    if (m->type == MS_T_ACTION) shown.args = ms_text_n(text);
-    else shown.content = ms_text_n(text);
-    twin_msg *so_far = twin_msg_new(&shown, ms_str_n(NULL, 0));
-    so_far->seq = m->seq;
-    so_far->flags = m->flags;
-    so_far->loose = m->loose;
-    so_far->open = true;
-    m->so_far = twin_put(&t->others, so_far);
-}
-
-/* Bytes at the end of a text that begin a character and do not end it. */
-static inline size_t twin_cut_character(const char *text, size_t len)
-{
-    for (size_t n = 1; n <= 3 && n <= len; n++) {
-        unsigned char c = (unsigned char)text[len - n];
-        if (c < 0x80) return 0;
-        if (c >= 0xc0)
-            return twin_character((const unsigned char *)text + len - n, n) != 0 ? 0 : n;
-    }
-    return 0;
-}
-
-static inline size_t twin_characters(const char *text, size_t len)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < len; i++) n += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return n;
-}
-
-/* How much of the text readers see: not less than before, whole characters, and all but
- * what may be held together. */
-static inline void twin_must_follow(twin *t, ms_store *store, twin_stream *w,
-                                    bool flushed)
-{
-    ms_stream_text got;
-    ms_arena arena;
-    ms_error err;
-    test_arena_init(&arena, NULL);
-    if (ms_stream_read(store, w->seq, 0, &arena, &got, &err) != MS_OK)
-        fail_msg("following a stream: %s", err.message);
-    if (got.ended) fail_msg("an open stream has ended");
-    if (got.next != got.text.len) fail_msg("a stream goes on at another place");
-    if (got.text.len < w->shown || got.text.len > w->len ||
-        memcmp(got.text.ptr, w->fed, got.text.len) != 0)
-        fail_msg("a stream has another text: %zu bytes, %zu were seen, %zu were fed",
-                 got.text.len, w->shown, w->len);
-    size_t whole = w->len - twin_cut_character(w->fed, w->len);
-    size_t most = w->opts.flush_chars != 0 ? w->opts.flush_chars : 128;
-    size_t held = got.text.len < whole
-                      ? twin_characters(w->fed + got.text.len, whole - got.text.len)
-                      : 0;
-    if (got.text.len > whole) fail_msg("a stream shows half a character");
-    if (held != 0 && (flushed || w->opts.every_part || w->first))
-        fail_msg("a stream holds %zu characters back", held);
-    if (held >= most) fail_msg("a stream holds %zu characters together", held);
-    twin_show(t, w, got.text.len);
-    size_t from = got.text.len / 2;
-    assert_int_equal(ms_stream_read(store, w->seq, got.text.len + 1, &arena, &got, NULL),
-                     MS_E_RANGE);
-    assert_int_equal(ms_stream_read(store, w->seq, from, &arena, &got, NULL), MS_OK);
-    assert_true(twin_str_equal(got.text, ms_str_n(w->fed + from, w->shown - from)));
-    ms_arena_deinit(&arena);
-}
-
-/* The answer to a feed or flush: true when the twin is to go on with it. Text that is
- * held together finds out later that the message is not what it was. */
-static inline bool twin_stream_answer(const twin *t, const twin_stream *w, ms_result got,
-                                      bool may_hold, const char *what,
-                                      const ms_error *err)
-{
-    uint64_t wrong = twin_unfit_stream(t, w);
-    uint64_t allowed = wrong ? wrong : TWIN_BIT(MS_OK);
-    if (may_hold) allowed |= TWIN_BIT(MS_OK);
-    return twin_answer(t, allowed, got, what, err) && wrong == 0;
-}
-
-static inline bool twin_feed_both(twin *t, ms_store *store, twin_stream *w, ms_str part)
-{
-    ms_error err;
-    ms_result got = ms_stream_feed(&w->s, part, &err);
-    size_t len = w->len + part.len;
-    char *fed = (char *)twin_memory(NULL, len);
-    memcpy(fed, w->fed, w->len);
-    if (part.len != 0) memcpy(fed + w->len, part.ptr, part.len);
-    bool whole = w->shown < len - twin_cut_character(fed, len);
-    bool may_hold = !(w->opts.every_part || w->first) || !whole;
-    if (!twin_stream_answer(t, w, got, may_hold, "feed", &err)) {
-        free(fed);
-        if (twin_unfit_stream(t, w) == 0) twin_must_follow(t, store, w, false);
-        return false;
-    }
-    free(w->fed);
-    w->fed = fed;
-    w->len = len;
-    twin_must_follow(t, store, w, false);
-    return true;
-}
-
-static inline bool twin_flush_both(twin *t, ms_store *store, twin_stream *w)
-{
-    ms_error err;
-    ms_result got = test_stream_flush(&w->s, &err);
-    bool may_hold = w->shown >= w->len - twin_cut_character(w->fed, w->len);
-    if (!twin_stream_answer(t, w, got, may_hold, "flush", &err))
-        return false;
-    twin_must_follow(t, store, w, true);
-    return true;
-}
-
-/* The text of a message that was streamed, in its field: of an action JSON when it is an
- * object. */
+/* A message with the text that was streamed: of an action JSON when it is an object. */
 static inline ms_envelope twin_streamed(const twin_msg *m, ms_str text)
 {
     ms_envelope out = twin_envelope(m);
@@ -1613,19 +1452,59 @@ static inline ms_envelope twin_streamed(const twin_msg *m, ms_str text)
     return out;
 }
 
-/* The follower's last look. */
-static inline void twin_must_have_ended(ms_store *store, uint64_t seq, ms_str text,
-                                        size_t from)
+/* What a follower sees from the beginning, from the middle, and beyond the end. */
+static inline void twin_must_follow(ms_store *store, uint64_t seq, ms_str text,
+                                    bool ended)
 {
     ms_stream_text got;
     ms_arena arena;
+    ms_error err;
     test_arena_init(&arena, NULL);
-    assert_int_equal(ms_stream_read(store, seq, from, &arena, &got, NULL), MS_OK);
-    assert_true(got.ended);
-    size_t rest = from < text.len ? text.len - from : 0;
-    assert_int_equal(got.text.len, rest);
-    if (rest != 0) assert_memory_equal(got.text.ptr, text.ptr + from, rest);
+    for (size_t from = 0, n = 0; n < 2; from = text.len / 2, n++) {
+        ms_str rest = ms_str_n(text.ptr + from, text.len - from);
+        if (ms_stream_read(store, seq, from, &arena, &got, &err) != MS_OK)
+            fail_msg("following a stream: %s", err.message);
+        if (got.ended != ended) fail_msg("whether a stream has ended");
+        if (got.next != text.len) fail_msg("a stream goes on at another place");
+        if (!ms_str_equal(got.text, rest))
+            fail_msg("a stream has another text: %zu bytes from %zu, not %zu",
+                     got.text.len, from, rest.len);
+    }
+    if (!ended)
+        assert_int_equal(ms_stream_read(store, seq, text.len + 1, &arena, &got, NULL),
+                         MS_E_RANGE);
     ms_arena_deinit(&arena);
+}
+
+/* Views with an arena show the part from now on. */
+static inline void twin_write(twin *t, twin_msg *m, ms_str part)
+{
+    ms_str old = twin_text_so_far(m);
+    char *text = (char *)twin_memory(NULL, old.len + part.len);
+    memcpy(text, old.ptr, old.len);
+    memcpy(text + old.len, part.ptr, part.len);
+    ms_envelope shown = twin_streamed(m, ms_str_n(text, old.len + part.len));
+    twin_msg *so_far = twin_msg_new(&shown, ms_str_n(NULL, 0));
+    so_far->seq = m->seq;
+    so_far->flags = m->flags;
+    so_far->loose = m->loose;
+    so_far->open = true;
+    m->so_far = twin_put(&t->others, so_far);
+    free(text);
+}
+
+static inline bool twin_feed_both(twin *t, ms_store *store, twin_stream *w, ms_str part)
+{
+    ms_error err;
+    twin_msg *m = t->items[twin_at(t, w->seq)];
+    uint64_t wrong = twin_unfit_stream(t, w), allowed = wrong;
+    ms_result got = ms_stream_feed(&w->s, part, &err);
+    if (got == MS_OK) got = test_stream_flush(&w->s, &err);
+    if (part.len == 0) allowed |= TWIN_BIT(MS_OK); /* nothing is written */
+    bool took = twin_answer(t, allowed, got, "feed", &err) && wrong == 0;
+    if (took && part.len != 0) twin_write(t, m, part);
+    if (wrong == 0) twin_must_follow(store, w->seq, twin_text_so_far(m), false);
+    return took;
 }
 
 /* final: NULL, or what the message is in the end. */
@@ -1633,23 +1512,17 @@ static inline bool twin_end_both(twin *t, ms_store *store, twin_stream *w,
                                  const ms_envelope *final)
 {
     ms_error err;
-    size_t i = twin_at(t, w->seq), shown = w->shown;
+    size_t i = twin_at(t, w->seq);
     uint64_t wrong = twin_unfit_stream(t, w);
     if (final != NULL) wrong |= twin_unfit_amend(t, i, final);
     ms_result got = ms_stream_end(&w->s, final, NULL, &err);
-    if (!twin_answer(t, wrong, got, "end", &err)) {
-        /* What was held together may have gone out. */
-        if (wrong == 0 || wrong == TWIN_BIT(MS_E_TYPE))
-            twin_must_follow(t, store, w, false);
-        return false;
-    }
+    if (!twin_answer(t, wrong, got, "end", &err)) return false;
     assert_null(w->s.store);
-    ms_str fed = ms_str_n(w->fed, w->len);
-    ms_envelope whole = twin_streamed(t->items[i], fed);
+    ms_envelope whole = twin_streamed(t->items[i], twin_text_so_far(t->items[i]));
     twin_msg *m = twin_replace(t, i, final != NULL ? final : &whole, false);
     if (final == NULL) m->loose |= (uint32_t)MS_FLAG_REPAIRED;
-    twin_must_have_ended(store, w->seq, m->field[twin_stream_field(m)].text, shown);
-    twin_stream_forget(w);
+    twin_must_follow(store, w->seq, twin_text_so_far(m), true);
+    w->seq = 0;
     return true;
 }
 
@@ -1667,8 +1540,7 @@ static inline bool twin_recover_both(twin *t, ms_store *store, uint64_t seq)
     ms_result got = ms_stream_recover(store, seq, &arena, &err);
     ms_arena_deinit(&arena);
     if (!twin_answer(t, wrong, got, "recover", &err)) return false;
-    const twin_msg *shown = m->so_far != NULL ? m->so_far : m;
-    ms_envelope whole = twin_streamed(m, shown->field[twin_stream_field(m)].text);
+    ms_envelope whole = twin_streamed(m, twin_text_so_far(m));
     twin_msg *now = twin_replace(t, i, &whole, true);
     now->loose |= (uint32_t)MS_FLAG_REPAIRED;
     return true;
