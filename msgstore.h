@@ -465,8 +465,8 @@ MS_API ms_result ms_json_i64(ms_str value, int64_t *out);
 MS_API ms_result ms_json_u64(ms_str value, uint64_t *out);
 MS_API ms_result ms_json_f64(ms_str value, double *out);      /* rounded as strtod does */
 
-/* The decoded text of a JSON string. Without escapes and repairs this is a view into
- * value; otherwise it is decoded into the arena (NULL: MS_E_ARENA). */
+/* Decodes a JSON string. Without escapes and repairs *out is a view into value; otherwise
+ * the text is decoded into the arena (NULL: MS_E_ARENA). */
 MS_API ms_result ms_json_string(ms_str value, ms_arena *arena, ms_str *out);
 /* Returns whether value is a JSON string that decodes to text. */
 MS_API bool ms_json_string_is(ms_str value, ms_str text);
@@ -18365,13 +18365,14 @@ static void ms__renumber(unsigned char *r, size_t which)
 
 /* ---- One store of a query. */
 
-/* The kinds of records to ask a store for: one without changes has only messages. */
+/* Returns the kinds of records to query from a store: a store without changes has only
+ * messages. */
 static unsigned ms__lane_raw(const ms_store *s, unsigned raw)
 {
     return s->backend->change ? raw : raw & MS_RAW_MESSAGES;
 }
 
-/* Can a store have a result of the query? */
+/* Returns whether a store can have a result of the query. */
 static bool ms__lane_asked(const ms__union *u, const ms_query *q, size_t which)
 {
     uint64_t about = q->about_seq, first = ms__union_number(which, 1);
@@ -18381,7 +18382,7 @@ static bool ms__lane_asked(const ms__union *u, const ms_query *q, size_t which)
     return MS_UNION_STORE(q->after_seq) <= which;
 }
 
-/* Notes how far the stores of a query go now. */
+/* Sets the bounds of a query: the present end of each store. */
 static ms_result ms__bounds_take(const ms__union *u, const ms_query *q, ms__now *out,
                                  ms_error *err)
 {
@@ -18637,7 +18638,7 @@ static bool ms__info_name_less(const void *a, const void *b)
     return c ? c < 0 : ms__str_order(x->agent_key, y->agent_key) < 0;
 }
 
-/* Newest activity first, by time where there is one. */
+/* Orders entries by newest activity, by time if known. */
 static bool ms__info_later(const void *a, const void *b)
 {
     const ms_info *x = (const ms_info *)a, *y = (const ms_info *)b;
@@ -18645,7 +18646,7 @@ static bool ms__info_later(const void *a, const void *b)
     return ms__info_less(a, b);
 }
 
-/* Adds what another store has of the same name. */
+/* Adds the counts of the same name in another store. */
 static void ms__info_add(ms_info *sum, const ms_info *more)
 {
     sum->messages += more->messages;
@@ -18683,7 +18684,7 @@ static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
     return MS_OK;
 }
 
-/* Joins the entries of the same name; returns how many are left. */
+/* Joins the entries of the same name; returns the number of entries left. */
 static size_t ms__infos_join(ms_info *items, size_t n)
 {
     size_t kept = 0;
@@ -18861,7 +18862,7 @@ static ms_result ms__memory_check(const ms_memory *memory, ms_error *err)
 
 /* ---- Scopes. */
 
-/* Is a message of the phase that a manager is shown? */
+/* Returns whether a message belongs to the phase in a manager's scope. */
 static bool ms__in_phase(const ms_scope *scope, const ms_msg *msg)
 {
     int64_t found, wanted = scope->has_previous_phase ? scope->previous_phase
@@ -18886,7 +18887,7 @@ static size_t ms__block_limit(const ms_memory *memory, unsigned block)
     return memory->timeline ? memory->limit : limits[block];
 }
 
-/* Does the step show only messages from the agent's last task on? */
+/* Returns whether the step returns only messages from the agent's last task on. */
 static bool ms__step_since(const ms__history *h)
 {
     if (h->memory->scope.kind == MS_SCOPE_WORKER) return true;
@@ -18894,7 +18895,8 @@ static bool ms__step_since(const ms__history *h)
            h->block != MS__BLOCK_CONVERSATION;
 }
 
-/* Is the agent's last task in the runtime store? Then the whole store precedes it. */
+/* Returns whether the agent's last task is in the runtime store. Then all of the store
+ * precedes it. */
 static bool ms__task_later(const ms__history *h, const ms__source *s)
 {
     return s == &h->sources[0] && h->sources[1].task > 0;
@@ -18942,7 +18944,7 @@ static unsigned ms__block_parts(const ms__history *h, unsigned block)
     return by_agent ? (unsigned)memory->n_subordinates : 1;
 }
 
-/* Makes the query of a step; false: the step shows nothing. */
+/* Makes the query of a step; false: the step has no messages. */
 static bool ms__step_query(const ms_cursor *it, const ms__source *s, ms_query *q)
 {
     const ms__history *h = &it->history;
@@ -18960,14 +18962,14 @@ static bool ms__step_query(const ms_cursor *it, const ms__source *s, ms_query *q
     return !since || !ms__task_later(h, s);
 }
 
-/* Does the scope leave out messages that the step's query returns? */
+/* Returns whether the scope excludes messages that the step's query returns. */
 static bool ms__step_filters(const ms_memory *memory)
 {
     return memory->scope.kind == MS_SCOPE_MANAGER ||
            (memory->scope.kind == MS_SCOPE_SINCE_TASK && memory->timeline);
 }
 
-/* Does the scope let a message through that the step's query returned? */
+/* Returns whether the scope includes a message that the step's query returned. */
 static bool ms__scope_passes(const ms__history *h, const ms__source *s, const ms_msg *msg)
 {
     const ms_memory *memory = h->memory;
@@ -18977,7 +18979,7 @@ static bool ms__scope_passes(const ms__history *h, const ms__source *s, const ms
     return !memory->no_conversation && (MS_BIT(ms_type_of(msg)) & MS_TYPES_CONVERSATION);
 }
 
-/* Counts the messages that a step would show without its limit; stops at `most`. */
+/* Counts the messages of a step without its limit; stops at `most`. */
 static ms_result ms__step_count(const ms_cursor *it, const ms__source *s, size_t most,
                                 size_t *count)
 {
@@ -18995,8 +18997,8 @@ static ms_result ms__step_count(const ms_cursor *it, const ms__source *s, size_t
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
-/* Turns the limit of a block into that of one step (0: none) and a number of messages
- * that the step skips first. *some becomes false when the limit leaves nothing. */
+/* Converts the limit of a block into that of one step (0: none) and a number of messages
+ * that the step skips first. *some becomes false if the limit excludes all. */
 static ms_result ms__step_limit(ms_cursor *it, const ms__source *s, ms_query *q,
                                 bool *some)
 {
@@ -19017,7 +19019,7 @@ static ms_result ms__step_limit(ms_cursor *it, const ms__source *s, ms_query *q,
 
 /* ---- What blocks have shown. */
 
-/* Does a block note each message it shows? */
+/* Returns whether a block notes each message that it returns. */
 static bool ms__block_noted(const ms__history *h, unsigned block)
 {
     const ms_memory *memory = h->memory;
@@ -19030,7 +19032,7 @@ static bool ms__note_less(const void *a, const void *b)
     return *(const uint64_t *)a < *(const uint64_t *)b;
 }
 
-/* Did an earlier block note this? */
+/* Returns whether an earlier block has noted a message. */
 static bool ms__noted(const ms__history *h, uint64_t note)
 {
     size_t low = 0, high = h->n_ranked;
@@ -19042,7 +19044,8 @@ static bool ms__noted(const ms__history *h, uint64_t note)
     return low < h->n_ranked && h->noted[low] == note;
 }
 
-/* Has an earlier block shown the message? If not, notes that this one shows it. */
+/* Returns whether an earlier block has returned the message. If not, notes that this one
+ * returns it. */
 static bool ms__shown_before(ms_cursor *it, ms__source *s, const ms_msg *msg)
 {
     ms__history *h = &it->history;
@@ -19066,8 +19069,8 @@ static bool ms__shown_before(ms_cursor *it, ms__source *s, const ms_msg *msg)
 
 /* ---- The cursor. */
 
-/* Opens the query of the step, unless the step shows nothing. Sets only those members of
- * the cursor that a store uses. */
+/* Opens the query of the step, unless the step has no messages. Sets only those members
+ * of the cursor that a store uses. */
 static ms_result ms__step_open(ms_cursor *it, ms__source *s)
 {
     ms__history *h = &it->history;
@@ -19108,7 +19111,7 @@ static ms__source *ms__step_source(ms__history *h)
     return h->block < MS__BLOCK_COUNT ? &h->sources[h->source] : NULL;
 }
 
-/* Does the history show a message that the step's query returned? */
+/* Returns whether the history includes a message that the step's query returned. */
 static bool ms__history_shows(ms_cursor *it, ms__source *s, const ms_msg *msg)
 {
     ms__history *h = &it->history;
@@ -19154,7 +19157,7 @@ static const ms_backend ms__history_backend = {
 /* The store that cursors over histories belong to; never written. */
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
-/* Finds the agent's last task as of the opening, where the scope needs it. */
+/* Finds the agent's last task as of the opening, if the scope needs it. */
 static MS__APART ms_result ms__last_task(const ms_memory *memory, ms__source *s,
                                          ms_error *err)
 {
@@ -19174,7 +19177,7 @@ static MS__APART ms_result ms__last_task(const ms_memory *memory, ms__source *s,
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
-/* Adds a source: takes the bounds of a store. */
+/* Adds a store as a source, with its present bounds. */
 static ms_result ms__source_add(ms__history *h, ms_store *store, ms_error *err)
 {
     ms__now now;
@@ -19310,7 +19313,7 @@ static unsigned ms__rarity(unsigned char c)
 {
     static const char often[] = " etaoinsrhldcu\nmfpgwyb,v.k\"01:2-_/{}()=;'x3456789jqz";
     const char *at = c ? strchr(often, (char)ms__fold(c)) : NULL;
-    if (c >= 0xC0) return 1; /* a lead byte: its script has it everywhere */
+    if (c >= 0xC0) return 1; /* a lead byte: frequent in text of its script */
     return at ? (unsigned)(at - often) + 1 : (unsigned)sizeof often;
 }
 
@@ -19350,8 +19353,8 @@ static const char *ms__next_byte(const char *p, const char *end, char c)
     return at ? at : end;
 }
 
-/* Returns the first place of the needle in len bytes from p, or SIZE_MAX. The search for
- * the second case ends where the first one is found. */
+/* Returns the offset of the first match in len bytes from p, or SIZE_MAX. The search for
+ * the second case ends where the first one was found. */
 static size_t ms__needle_find(const ms__needle *n, const char *p, size_t len)
 {
     size_t last = n->text.len - 1;
@@ -19443,7 +19446,7 @@ static size_t ms__find_tokens(const ms__needle *n, ms_str json, size_t from,
     return SIZE_MAX;
 }
 
-/* Has the text an escape that the needle could match? */
+/* Returns whether the text has an escape that the needle could match. */
 static bool ms__has_escape(const ms__needle *n, const char *p, const char *end)
 {
     while ((p = ms__next_byte(p, end, '\\')) < end) {
@@ -19871,7 +19874,7 @@ static void *stbds_arrgrowf(void *array, size_t item, size_t more, size_t least)
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* stb_ds calls this where an array is full; after ms__grown none is. */
+/* stb_ds calls this if an array is full; after ms__grown no array is full. */
 static void *stbds_arrgrowf(void *array, size_t item, size_t more, size_t least)
 {
     (void)item, (void)more, (void)least;
@@ -19916,8 +19919,8 @@ typedef struct ms__call {
     bool old; /* its agent has received a result since */
 } ms__call;
 
-/* A hash of a name; absent and empty names differ. Names whose hashes collide can only
- * give a result to another call of the caller's own messages. */
+/* Returns a hash of a name; absent and empty names differ. If hashes collide, a result
+ * may only be paired with another call of the caller's own messages. */
 static uint64_t ms__call_hash(ms_str name)
 {
     static const uint64_t key[2] = {0x6d73677374, 0x63616c6c73};
@@ -19945,7 +19948,7 @@ static ms__call *ms__call_entry(ms_writer *w, uint64_t agent)
     return &stbds_arrlast(w->calls);
 }
 
-/* Remembers a call under its id. */
+/* Records an open call under its id. */
 static ms_result ms__call_opens(ms_writer *w, const ms_envelope *m, ms_str id,
                                 ms_error *err)
 {
@@ -19972,8 +19975,8 @@ static ms_result ms__call_opens(ms_writer *w, const ms_envelope *m, ms_str id,
     return MS_OK;
 }
 
-/* Closes the call that a result answers, and returns it; NULL if none is open. Of several
- * a call of the result's tool comes first, then the oldest. */
+/* Closes the call that a result answers, and returns it; NULL: none is open. A call of
+ * the result's tool has precedence, then the oldest. */
 static const ms__call *ms__call_answered(ms_writer *w, const ms_envelope *m)
 {
     uint64_t agent = ms__call_hash(m->agent_key), turn = ms__call_hash(m->turn_id);
@@ -19994,7 +19997,7 @@ static const ms__call *ms__call_answered(ms_writer *w, const ms_envelope *m)
 
 #define MS__DERIVED_ID 32 /* room for "call_" and a number */
 
-/* An id from the sequence number, or one more than the last. */
+/* Makes an id from the sequence number, or from one more than the last. */
 static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
                              char derived[MS__DERIVED_ID])
 {
@@ -20009,15 +20012,15 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
 /* ==== [dialect] published message formats ============================================
  * A format is a row of the table in [formats]: a name, a reader, a writer. A reader turns
  * one JSON object into messages, a writer turns messages into JSON as they come, so
- * neither needs the whole conversation. Where the messages of one turn are one object,
- * the writer holds them until another turn begins. Nothing here knows a store. [engine]
- * reads and writes all formats and explains why nothing is lost; this section has what
- * they share beside it.
+ * neither needs the complete conversation. If the messages of one turn are one object,
+ * the writer holds them until another turn begins. Nothing here uses a store. [engine]
+ * reads and writes all formats and explains why nothing is lost; this section has the
+ * other functions that they share.
  *
- * Written in another format, a message keeps what that format has a member for. The
- * writer counts the rest by field in ms_left_out. The form of each type in the chat
- * formats (openai, chat-strict, anthropic, gemini, pydantic-ai: their words differ, their
- * meaning does not):
+ * Written in another format, a message keeps the fields for which that format has a
+ * member. The writer counts the rest by field in ms_left_out. The form of each type in
+ * the chat formats (openai, chat-strict, anthropic, gemini, pydantic-ai: their words
+ * differ, their meaning does not):
  *
  *   type                              chat formats                     framework
  *   user_message, task, script_
@@ -20034,14 +20037,14 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
  *   text of a role                    that role                        injected_context
  *   any other                         assistant text, or their role    its name
  *
- * Content that is JSON becomes its text where a format takes text only. A format does not
- * care whether a provider takes the result; ms_project does.
+ * Content that is JSON becomes its text if a format takes only text. A format does not
+ * make lists that a provider accepts; ms_project does.
  *
- * Which call does a result without an id answer? The oldest open one of the same agent
- * and turn, one of the result's tool first. An agent that calls again after a result
- * closes what it had left open. No map of ids is used, because real traces repeat ids. A
- * call without an id becomes call_N with its sequence number, or with one more than the
- * last number given where that is not larger.
+ * A result without an id answers the oldest open call of the same agent and turn, one of
+ * the result's tool first. When an agent calls again after a result, its older open calls
+ * are closed. No map of ids is used, because real traces repeat ids. A call without an id
+ * becomes call_N. N is its sequence number, or if that is not larger than the last N, one
+ * more than the last N.
  *
  * Exceptions to (D2): envelope returns rows in their canonical form; pydantic-ai returns
  * an id to a call and a result that have none, as its own reader does.
@@ -20064,8 +20067,8 @@ static void ms__json_to(ms_json_writer *w, ms_buf *buf, ms_arena *arena)
     ms_json_init(w, ms_buf_write, buf, false);
 }
 
-/* Copies an object with other values for n members; one without a value (JSON) is left
- * out. */
+/* Copies an object with other values (JSON) for n members; a member whose value is absent
+ * is left out. */
 static ms_result ms__members_set(ms_str object, const char *const *names,
                                  const ms_str *values, size_t n, ms_arena *arena,
                                  ms_str *out, ms_error *err)
@@ -20142,7 +20145,7 @@ static ms_str ms__chat_word(const ms_envelope *m, ms_role role)
     return role == MS_ROLE_OTHER ? m->role_name : ms_str_of(ms_role_word(role));
 }
 
-/* Returns what begins the user text of a result that answers no call. */
+/* Returns the prefix of the user text of a result that answers no call. */
 static ms_str ms__answer_prefix(const ms_envelope *m)
 {
     return m->type == MS_T_ERROR ? MS_STR("Error: ") : MS_STR("Observation: ");
@@ -20176,8 +20179,8 @@ static ms_result ms__chat_words(const ms_envelope *m, ms_buf *scratch, ms_value 
     return code;
 }
 
-/* Does a message continue the one written before it? A history may have left out the
- * message to which it was joined. */
+/* Returns whether a message continues the one written before it. A history may have left
+ * out the message to which it was joined. */
 static bool ms__joins(const ms_writer *w, const ms_envelope *m)
 {
     return (m->flags & MS_FLAG_JOINED) && (m->seq == 0 || m->seq == w->last_seq + 1);
@@ -20226,14 +20229,14 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
 
 enum {
     MS__NEEDED = 1,     /* a strict reader refuses an object without it */
-    MS__GUEST = 2,      /* only counts where it fits */
+    MS__GUEST = 2,      /* a value that does not fit stays in the template */
     MS__OTHERWISE = 4,  /* another form of the member before it, of the same name */
-    MS__LENIENT = 8,    /* only read leniently; not the writer's own form */
-    MS__WRITTEN = 16,   /* written, but to a reader a member without a hole */
+    MS__LENIENT = 8,    /* read only by a lenient reader; never the writer's own form */
+    MS__WRITTEN = 16,   /* written; a reader treats it as a member without a hole */
     MS__HOLDS = 32,     /* the list of the joined messages */
     MS__NOT_EMPTY = 64, /* empty text is not the field's, unless the type requires it */
     MS__FOREIGN = 128,  /* read and written again, but not the writer's own form */
-    MS__ALWAYS = 256    /* written even if a template has forgotten it */
+    MS__ALWAYS = 256    /* written even if the template lacks it */
 };
 
 typedef struct ms__hole ms__hole;
@@ -20244,7 +20247,7 @@ typedef struct ms__shape ms__shape;
 
 #define MS__SPELLED_MAX 64
 
-/* As the field of a hole: the time, which is no text. */
+/* The field number of a hole for the time, which is not a text field. */
 #define MS__F_TIME 31
 #define MS__ONE_TIME ((uint32_t)1 << MS__F_TIME)
 MS__STATIC_ASSERT(fields_leave_room_for_the_time, MS_FIELD_COUNT <= MS__F_TIME);
@@ -20254,24 +20257,25 @@ MS__STATIC_ASSERT(fields_leave_room_for_the_time, MS_FIELD_COUNT <= MS__F_TIME);
 typedef struct ms__member {
     ms_str key, value;
     const ms__hole *hole;
-    bool repeated; /* a later member of the same name counts instead */
+    bool repeated; /* a later member of the same name replaces it */
 } ms__member;
 
-/* A reader at work. */
+/* The state of a reader. */
 typedef struct ms__reader {
     ms_str json;              /* one JSON object, checked */
     bool lenient, repair;
     ms_arena *arena;          /* for envelopes and what they view */
     ms_error *err;            /* may be NULL */
-    ms_envelope *items;       /* what was read; an stb_ds array */
-    ms__member *members;      /* the same: members of the objects at hand */
-    ms_buf outer, block, *text; /* templates; the one at hand */
-    ms_str list;              /* elements to read, once the object is */
+    ms_envelope *items;       /* the messages read so far; an stb_ds array */
+    ms__member *members;      /* members of the objects that are being read; an stb_ds
+                                 array */
+    ms_buf outer, block, *text; /* templates; text: the one being written */
+    ms_str list;              /* elements to read after the object */
     uint64_t seen;            /* holes of the object, by index */
     uint32_t needed;          /* fields, by number */
     const char *word;         /* of the shape */
-    bool whole;               /* what would need another reading is not a hole's */
-    bool keeps;               /* lenient: what does not fit stays as it is */
+    bool whole;               /* values that need a second template stay members */
+    bool keeps;               /* lenient: values that do not fit stay as they are */
 } ms__reader;
 
 static ms_result ms__read_kind(ms__reader *r, const char *name, const char *expected,
@@ -20288,15 +20292,15 @@ static ms_result ms__read_missing(ms__reader *r, const char *name)
                            ? " (has it another format, such as openai?)" : "");
 }
 
-/* The text of a JSON string into *out. */
+/* Sets *out to the text of a JSON string. */
 static ms_result ms__read_text(ms__reader *r, ms_str value, ms_str *out)
 {
     ms_result code = ms_json_string(value, r->arena, out);
     return code == MS_OK ? MS_OK : ms__no_arena(r->err, r->arena, value.len);
 }
 
-/* Sets *out to a JSON value as it is; with repair, to a copy with U+FFFD for what is not
- * UTF-8. */
+/* Sets *out to a JSON value as it is; with repair, to a copy with U+FFFD for bytes that
+ * are not UTF-8. */
 static ms_result ms__read_json(ms__reader *r, ms_str value, ms_str *out)
 {
     *out = value;
@@ -20319,10 +20323,11 @@ typedef struct ms__fit {
     bool fits;
 } ms__fit;
 
-/* How a value and a field stand for each other. NULL: as ms__field_... do. */
+/* The conversion between a member's value and a field. NULL: the functions
+ * ms__field_... */
 typedef struct ms__as {
-    unsigned kinds;       /* of JSON values that it takes, by bits */
-    const char *expected; /* the same in words */
+    unsigned kinds;       /* kinds of JSON values that it accepts, by bits */
+    const char *expected; /* the same in words, for errors */
     ms_result (*read)(ms__fit *f);
     bool (*has)(const ms__hole *h, const ms_envelope *m, size_t n);
     void (*put)(ms_writer *w, const ms_envelope *m); /* the value of w->hole */
@@ -20350,7 +20355,7 @@ typedef struct ms__as {
 
 struct ms__hole {
     char letter;
-    char inside;          /* letter of the object that it stands in; 0: the outermost */
+    char inside;          /* letter of the object that contains it; 0: the outermost */
     uint16_t flags;
     uint8_t field;        /* 0: none */
     uint8_t len;          /* of the name */
@@ -20366,7 +20371,7 @@ struct ms__hole {
 
 struct ms__shape {
     char letter;
-    const char *word;     /* of its holes that are ms__as_word */
+    const char *word;     /* value of its holes that are ms__as_word */
     const ms__hole *holes;
     size_t n;             /* at most MS__HOLES_MAX */
 };
@@ -20380,10 +20385,10 @@ typedef enum ms__pairing {
     MS__PAIRS_IDS,   /* ids */
     MS__PAIRS_TOOLS, /* results name their tool */
     MS__PAIRS_IDS_AND_TOOLS,
-    MS__PAIRS_ALL    /* both, also where their source had none */
+    MS__PAIRS_ALL    /* both, even if their source had none */
 } ms__pairing;
 
-/* Which messages of an object stand in its list. */
+/* The messages of an object that are elements of its list. */
 typedef enum ms__listing {
     MS__LISTS_NOTHING,
     MS__LISTS_CALLS,
@@ -20394,19 +20399,22 @@ typedef struct ms__format {
     char letter;
     const ms__shape *shapes;
     size_t n_shapes;
-    /* The writer's own shape of an object that holds n messages. NULL: the first one. */
+    /* Returns the writer's own shape of an object with n messages. NULL: the first
+     * shape. */
     const ms__shape *(*outer)(const ms_envelope *m, size_t n);
-    /* The same of one in the list. NULL: the content is a list of such objects. */
+    /* Returns the writer's own shape of an element of the list. NULL: the content is a
+     * list of such objects. */
     const ms__shape *(*block)(const ms_envelope *m);
-    /* Does a message stand in the object of one that it is joined to? NULL: none does. */
+    /* Returns whether a message is in the object of one that it is joined to. NULL: none
+     * is. */
     bool (*unit)(const ms_envelope *first, const ms_envelope *m);
-    /* Type and role of an element of the list, whose members are listed, and its shape;
-     * NULL: not of the format. */
+    /* Sets type and role of an element of the list, whose members are listed, and returns
+     * its shape; NULL: not of the format. */
     const ms__shape *(*element)(ms__reader *r, size_t base, ms_role role, ms_envelope *m);
     ms__listing lists;
     ms__pairing pairing;
-    /* Type, role and shape of an object whose members are listed. NULL: the format has a
-     * reader of its own. */
+    /* Sets type, role and shape of an object whose members are listed. NULL: the format
+     * has a reader of its own. */
     ms_result (*begin)(ms__reader *r, size_t base, ms_envelope *m,
                        const ms__shape **shape);
 } ms__format;
@@ -20484,7 +20492,7 @@ MS__HAS(ms__has_always, true)
 static const ms__as ms__as_text = {MS__JSON(STRING), "a string", NULL, NULL, NULL};
 static const ms__as ms__as_any = {MS__JSON_ANY, "any value", NULL, NULL, NULL};
 
-/* The word of the shape. Another one stays in the template. */
+/* Accepts the word of the shape. Another word stays in the template. */
 MS__FITS(ms__word_read, ms_json_string_is(f->value, ms_str_of(f->r->word)))
 
 MS__PUT(ms__word_put, ms_json_put_string(&w->json, ms_str_of(w->word)))
@@ -20492,7 +20500,7 @@ MS__PUT(ms__word_put, ms_json_put_string(&w->json, ms_str_of(w->word)))
 static const ms__as ms__as_word = {
     MS__JSON(STRING), "a word", ms__word_read, ms__has_always, ms__word_put};
 
-/* A time: a number of seconds, or a text as RFC 3339 spells it. */
+/* Reads a time: a number of seconds, or an RFC 3339 text. */
 static bool ms__json_time(ms_str value, int64_t *ns)
 {
     ms_str text;
@@ -20524,7 +20532,8 @@ static const ms__as ms__as_seconds = {
 static const ms__as ms__as_date = {
     MS__JSON(STRING), "a date and time, or null", ms__time_read, NULL, NULL};
 
-/* Is it a list of parts: objects with a type? With `texts`: are all of them texts? */
+/* Returns whether a list has only parts: objects with a type. texts: only parts with
+ * text. */
 static bool ms__parts_are(ms_str list, bool texts)
 {
     ms_str type, text;
@@ -20585,8 +20594,8 @@ static void ms__words_put(ms_writer *w, const ms_envelope *m, bool prefix,
     ms__json_byte(&w->json, '"');
 }
 
-/* The list of the joined messages: ms__items_take reads it later. An empty list stays in
- * the template unless the format needs it. */
+/* Stores the list of the joined messages; ms__items_take reads it later. An empty list
+ * stays in the template unless the format needs it. */
 static ms_result ms__list_read(ms__fit *f)
 {
     ms_str first;
@@ -20595,7 +20604,7 @@ static ms_result ms__list_read(ms__fit *f)
     return MS_OK;
 }
 
-/* A member that marks a result as failed. */
+/* Reads a member that marks a result as failed. */
 static ms_result ms__failed_read(ms__fit *f)
 {
     f->fits = ms_json_kind_of(f->value) == MS_JSON_TRUE ||
@@ -20608,7 +20617,8 @@ MS__HAS(ms__failed_has, m->type == MS_T_ERROR)
 
 MS__PUT(ms__true_put, ms_json_put_raw(&w->json, MS_STR("true")))
 
-/* Arguments as an object; others stand in an object under a name that providers know. */
+/* Writes arguments as an object; other values become a member of an object, under a name
+ * that providers know. */
 static void ms__args_object(ms_json_writer *w, ms_value args)
 {
     ms_value object = args;
@@ -20641,7 +20651,8 @@ static const ms__as ms__as_object = {MS__JSON(OBJECT), "an object", NULL, NULL, 
 static const ms__as ms__as_end = {0, "", NULL, NULL, NULL};
 static const ms__as ms__as_extra = {0, "", NULL, NULL, NULL};
 
-/* The end of a message object: its place if asked for, and the caller's members. */
+/* The holes that end a message object: its location on request, and the caller's
+ * members. */
 #define MS__PLACE_AND_EXTRA                                                        \
     MS__HOLE('L', 0, "location", text, MS_F_LOCATION, MS__WRITTEN),                \
     MS__HOLE('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),              \
@@ -20654,7 +20665,7 @@ static bool ms__hole_has(const ms__hole *h, const ms_envelope *m, size_t n)
     return h->field != 0 && ms__field_has(h, m);
 }
 
-/* The bits of all forms of a member. */
+/* Returns the bits of all forms of a member. */
 static uint64_t ms__hole_forms(const ms__shape *s, const ms__hole *h)
 {
     uint64_t bits = 0;
@@ -20671,7 +20682,7 @@ static const ms__hole *ms__hole_lettered(const ms__shape *s, char letter)
     return NULL;
 }
 
-/* The hole of a member; the first one of its name. */
+/* Returns the hole of a member: the first one of its name. */
 static const ms__hole *ms__hole_named(const ms__shape *s, char inside, ms_str key)
 {
     bool escaped = key.len > 2 && memchr(key.ptr, '\\', key.len);
@@ -20767,7 +20778,7 @@ static bool ms__token_find(ms_str tokens, char letter, ms_str name, ms_str *valu
 static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
                             char out[3 * MS__HOLES_MAX])
 {
-    const ms__hole *open = NULL; /* an object that has not been begun */
+    const ms__hole *open = NULL; /* an object that is not begun yet */
     size_t len = 0;
     bool begun = false, put = false; /* put: a form of the member */
     for (const ms__hole *h = s->holes; h < s->holes + s->n; h++) {
@@ -20993,7 +21004,7 @@ static void ms__members_match(ms__reader *r, const ms__shape *s, size_t base, ch
     }
 }
 
-/* A strict reader refuses an object without a NEEDED member. */
+/* Checks for NEEDED members: a strict reader refuses an object without one. */
 static ms_result ms__holes_needed(ms__reader *r, const ms__shape *s, char inside)
 {
     for (size_t i = 0; !r->lenient && i < s->n; i++) {
@@ -21080,7 +21091,7 @@ static ms_result ms__source_set(ms__reader *r, const ms__format *f, ms_envelope 
     return MS_OK;
 }
 
-/* Are the tokens that were read the canonical ones? */
+/* Returns whether the tokens that were read are the canonical ones. */
 static bool ms__is_canonical(const ms__shape *s, const ms__shape *own,
                              const ms_envelope *m, size_t n, ms_str tokens)
 {
@@ -21113,7 +21124,8 @@ static ms_result ms__block_keep(ms__reader *r, ms_role role, ms_str value, ms_en
     return ms__reader_add(r, m);
 }
 
-/* Does an element belong to the other side than the message that holds it? */
+/* Returns whether an element is on the wrong side: not on that of the message that
+ * contains it. */
 static bool ms__is_misplaced(const ms_envelope *m, ms_role role)
 {
     bool assistant = ms__chat_role(m) == MS_ROLE_ASSISTANT;
@@ -21266,7 +21278,8 @@ typedef struct ms__object {
     char room[3 * MS__HOLES_MAX];
 } ms__object;
 
-/* Does a template have a place for the list of the messages, if they need one? */
+/* Returns whether a template has a place for the list of the messages, if they need
+ * one. */
 static bool ms__has_its_list(const ms__shape *s, ms_str tokens, const ms_envelope *m,
                              size_t n)
 {
@@ -21304,7 +21317,7 @@ static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
     o->rest = o->tokens;
 }
 
-/* Is the value one that a lenient reader sets for a missing member? */
+/* Returns whether the value is one that a lenient reader sets for a missing member. */
 static bool ms__is_neutral(const ms__hole *h, const ms_envelope *m)
 {
     ms_str text = ms__field_text(m, h->field);
@@ -21319,7 +21332,7 @@ static void ms__member_put(ms_writer *w, ms_str key, ms_str value)
     ms_json_put_raw(&w->json, value);
 }
 
-/* The text between the quotes of a key that ms_json_next has found. */
+/* Returns the text between the quotes of a key from ms_json_next. */
 static ms_str ms__unquoted(ms_str key) { return ms_str_n(key.ptr + 1, key.len - 2); }
 
 /* Returns the value of a template's member: the caller's, if `extra` has one. */
@@ -21334,7 +21347,7 @@ static ms_str ms__member_now(const ms__object *o, const ms__token *token)
     return value;
 }
 
-/* Writes the caller's members but for those that the template had a place for. Names of
+/* Writes the caller's members, except those that the template had a place for. Names of
  * fields are left out. */
 static void ms__extra_fill(ms_writer *w, ms__object *o)
 {
@@ -21374,7 +21387,7 @@ static const ms__hole *ms__hole_form(const ms__object *o, const ms__hole *h)
     return NULL;
 }
 
-/* Writes a member whose field is there. */
+/* Writes a member whose field is present. */
 static void ms__hole_fill(ms_writer *w, ms__object *o, const ms__hole *h, ms_str spelled)
 {
     bool place = h->field == MS_F_LOCATION || h->field == MS_F_AGENT_KEY;
@@ -21522,7 +21535,7 @@ static ms_result ms__call_text_put(ms_writer *w, const ms__format *f,
     return ms__block_put(w, f, &text, covered, err);
 }
 
-/* Is a message an element of its object's list? */
+/* Returns whether a message is an element of its object's list. */
 static bool ms__stands_in_list(const ms__format *f, const ms_envelope *m)
 {
     return f->lists == MS__LISTS_ALL ||
@@ -21582,7 +21595,7 @@ static ms_result ms__format_write(ms_writer *w, const ms__format *f, const ms_en
  * location and agent_key are read, and written on request.
  * ================================================================================== */
 
-/* The word of the type; [fmt-framework] reads it before the other members. */
+/* Ignores the word of the type; ms__framework_type reads it before the other members. */
 MS__FITS(ms__type_read, true)
 
 static void ms__type_put(ms_writer *w, const ms_envelope *m)
@@ -21592,7 +21605,7 @@ static void ms__type_put(ms_writer *w, const ms_envelope *m)
                                                     : ms_str_of(ms_type_word(type)));
 }
 
-/* A role that is not the type's own. */
+/* Reads a role that is not the default of the type. */
 static ms_result ms__role_read(ms__fit *f)
 {
     ms_str word;
@@ -21617,7 +21630,7 @@ static ms_result ms__joined_read(ms__fit *f)
 
 MS__HAS(ms__joined_has, (m->flags & MS_FLAG_JOINED) != 0)
 
-/* The template of another format. Another string stays a member. */
+/* Reads the template of another format. Any other string stays a member. */
 static ms_result ms__source_read(ms__fit *f)
 {
     ms_str text;
@@ -21725,7 +21738,7 @@ static ms_result ms__framework_read(ms__reader *r)
     MS__TRY(ms__read_required(r, &m));
     if (m.source.ptr && m.source.ptr[1] == MS_T_TEXT + 32 &&
         m.type == MS_T_INJECTED_CONTEXT) {
-        m.type = MS_T_TEXT; /* which has no word in the format */
+        m.type = MS_T_TEXT; /* this type has no word in the format */
         if (m.role == MS_ROLE_SYSTEM) m.role = MS_ROLE_NONE;
     }
     MS__TRY(ms__reader_add(r, &m));
@@ -21761,7 +21774,7 @@ static ms_result ms__chat_content_read(ms__fit *f)
 /* A call has the content only if its source has one. */
 MS__HAS(ms__chat_content_has, m->type != MS_T_ACTION || m->content.text.ptr)
 
-/* Null and parts are as they are. */
+/* Returns whether content stays JSON: null and parts do. */
 static bool ms__is_chat_content(ms_str json)
 {
     return ms_json_kind_of(json) == MS_JSON_NULL || ms__is_parts(json);
@@ -21770,7 +21783,7 @@ static bool ms__is_chat_content(ms_str json)
 MS__PUT(ms__chat_content_put,
     ms__words_put(w, m, ms__is_answer(m) && !w->word[0], ms__is_chat_content))
 
-/* Arguments come as a string that should hold an object; only then they are JSON. */
+/* Reads arguments from a string. They are JSON only if the string has an object. */
 static ms_result ms__args_text_read(ms__fit *f)
 {
     ms_str inner;
@@ -21785,7 +21798,8 @@ static void ms__args_text_put(ms_writer *w, const ms_envelope *m)
     ms_json_put_string(&w->json, m->args.text.ptr ? m->args.text : MS_STR("{}"));
 }
 
-/* The type of a call. Another word stays; an empty one is wrong. */
+/* Reads the type of a call. Another word stays in the template; an empty one is an
+ * error. */
 static ms_result ms__call_type_read(ms__fit *f)
 {
     f->fits = false;
@@ -21793,7 +21807,7 @@ static ms_result ms__call_type_read(ms__fit *f)
     return ms__word_read(f);
 }
 
-/* The reader has looked at the role before. */
+/* Writes the role; ms__chat_begin reads it. */
 static void ms__chat_role_put(ms_writer *w, const ms_envelope *m)
 {
     ms_role role = ms__is_answer(m) ? MS_ROLE_USER : ms__chat_role(m);
@@ -21945,7 +21959,7 @@ static const ms__format ms__openai = {
  * (E1) What was written is read strictly, and written again it is the same text.
  * ================================================================================== */
 
-/* The word of a type; "" for one that has none. */
+/* Returns the word of a type; "": the format has no word for it. */
 static const char *ms__env_own(ms_type type)
 {
     static const char *const words[MS_TYPE_COUNT] = {
@@ -21957,7 +21971,7 @@ static const char *ms__env_own(ms_type type)
     return words[(unsigned)type < MS_TYPE_COUNT ? (unsigned)type : 0];
 }
 
-/* Is there a value that is not null? */
+/* Returns whether a value is present and not null. */
 static bool ms__env_says(ms_str value)
 {
     ms_json_kind kind = ms_json_kind_of(value);
@@ -21974,7 +21988,7 @@ static bool ms__env_is_word(ms_str value)
     return ms__env_is_text(value) && !ms_json_string_is(value, MS_STR(""));
 }
 
-/* The type of a JSON string; NONE when it is no word of the format. */
+/* Returns the type of a JSON string; NONE: it is not a word of the format. */
 static ms_type ms__env_type_of(ms_str value)
 {
     for (ms_type i = MS_T_TEXT; i < MS_TYPE_COUNT; i = (ms_type)(i + 1))
@@ -21983,7 +21997,7 @@ static ms_type ms__env_type_of(ms_str value)
     return MS_T_NONE;
 }
 
-/* Is it an object that has members? */
+/* Returns whether a value is an object with members. */
 static bool ms__env_is_full(ms_str value)
 {
     ms_json_iter it = ms_json_iterate(value);
@@ -22022,7 +22036,7 @@ static void ms__env_role_put(ms_writer *w, const ms_envelope *m)
                                                       : ms__chat_role(m)));
 }
 
-/* A call has no content where the envelope has an empty one. */
+/* Reads content; a call whose envelope has an empty content has none. */
 static ms_result ms__env_content_read(ms__fit *f)
 {
     bool empty = ms_json_string_is(f->value, MS_STR(""));
@@ -22036,7 +22050,7 @@ static bool ms__env_is_nested(ms_str json)
     return kind == MS_JSON_ARRAY || kind == MS_JSON_OBJECT;
 }
 
-/* Text, a list or an object; all else stands as its text. */
+/* Writes text, a list or an object; any other value becomes its text. */
 MS__PUT(ms__env_content_put, ms__words_put(w, m, false, ms__env_is_nested))
 
 static const ms__as ms__as_env_fixed = {
@@ -22204,7 +22218,7 @@ static ms_result ms__env_normal(ms__reader *r, size_t base, ms__env *e)
         MS__TRY(ms__member_add(r, ms_str_of(names[i]), values[i]));
     for (size_t at = base; at < end; at++) {
         ms__member from = r->members[at];
-        unsigned i = 0, k = e->row ? 3 : 0; /* of a row the first three go, too */
+        unsigned i = 0, k = e->row ? 3 : 0; /* a row drops 3 */
         while (i < MS__ENV_MEMBERS && e->in[i].ptr != from.value.ptr) i++;
         while (k < 7 && values[k].ptr != from.value.ptr) k++;
         if (from.repeated) continue;
@@ -22236,7 +22250,8 @@ static ms_result ms__env_type(ms__reader *r, const ms__env *e, ms_envelope *m)
     return MS_OK;
 }
 
-/* A lenient reader takes the members as they are where normalising refuses or drops. */
+/* Reads r->json. If normalising would refuse or drop a member, a lenient reader reads the
+ * members as they are. */
 static ms_result ms__env_read(ms__reader *r)
 {
     ms__env e;
@@ -22310,7 +22325,7 @@ static ms_result ms__env_folded(ms_writer *w, const char *type, ms_str metadata,
     return MS_OK;
 }
 
-/* Writes the envelope aside, and then what a row has of it. */
+/* Writes the envelope to w->aside, then the members that a row has of it. */
 static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n,
                                     ms_error *err)
 {
@@ -22426,7 +22441,7 @@ static ms_result ms__task_check(ms__fit *f)
     return ms__fit_refuse(f);
 }
 
-/* The status of a message that a stream writes. */
+/* Present while a stream writes the message. */
 MS__HAS(ms__task_open_has,
     (m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, h->name))
 
@@ -22439,7 +22454,7 @@ static void ms__task_author_put(ms_writer *w, const ms_envelope *m)
     ms_json_put_string(&w->json, user ? MS_STR("user") : MS_STR("agent"));
 }
 
-/* Of a JSON string its text; of other JSON that as text. */
+/* Writes content as a string: the text of a JSON string, other JSON as its text. */
 static void ms__task_text_put(ms_writer *w, const ms_envelope *m)
 {
     if (ms__value_is(m->content, MS_JSON_STRING))
@@ -22448,7 +22463,7 @@ static void ms__task_text_put(ms_writer *w, const ms_envelope *m)
         ms_json_put_string(&w->json, m->content.text);
 }
 
-/* Ids and names that the format requires, made up where there are none. */
+/* Writes ids and names that the format requires; absent ones are made up. */
 static void ms__task_named_put(ms_writer *w, const ms_envelope *m)
 {
     char derived[MS__DERIVED_ID];
@@ -22458,7 +22473,7 @@ static void ms__task_named_put(ms_writer *w, const ms_envelope *m)
     ms_json_put_string(&w->json, text);
 }
 
-/* Data; of another type the members that the framework format has for it. */
+/* Writes data; for another type the members of the framework format. */
 static void ms__task_data_put(ms_writer *w, const ms_envelope *m)
 {
     if (m->type == MS_T_DATA && ms__value_is(m->content, MS_JSON_OBJECT)) {
@@ -22477,7 +22492,7 @@ static void ms__task_data_put(ms_writer *w, const ms_envelope *m)
     ms_json_end(&w->json);
 }
 
-/* The texts of a reasoning: one is the content, of more the list is. */
+/* Reads the texts of a reasoning: a single text, or a list, becomes the content. */
 static ms_result ms__task_texts_read(ms__fit *f)
 {
     ms_str first, second;
@@ -22509,7 +22524,7 @@ static ms_result ms__task_summary_read(ms__fit *f)
 
 MS__PUT(ms__task_summary_put, ms_json_put_raw(&w->json, MS_STR("[]")))
 
-/* A text that is the location; empty: no location. */
+/* Reads the location; an empty text is no location. */
 static ms_result ms__task_id_read(ms__fit *f)
 {
     ms_str text;
@@ -22619,7 +22634,7 @@ static const ms__shape ms__task_shapes[MS__TASK_SHAPES] = {
     MS__SHAPE('w', "", ms__task_wrappers),
 };
 
-/* The shape with that word; KINDS: no such shape. */
+/* Returns the shape with that word; KINDS: no such shape. */
 static unsigned ms__task_kind(ms_str word)
 {
     unsigned kind = 0;
@@ -22658,7 +22673,7 @@ static const ms__format ms__task_format = {
 
 /* ---- Reading. */
 
-/* Type, role and shape by the words of the content. */
+/* Sets type, role and shape by the words of the content. */
 static ms_result ms__task_type(ms__reader *r, size_t base, ms_envelope *m,
                                const ms__shape **shape)
 {
@@ -22694,7 +22709,7 @@ static ms_result ms__task_content(ms__reader *r, ms_str json, ms_envelope *m,
     MS__TRY(ms__task_type(r, base, m, shape));
     MS__TRY(ms__object_take(r, *shape, base, m));
     bool full = !(ms__type_row_of(m->type)->required & ~ms__fields_of(m));
-    return full ? MS_OK : ms__read_missing(r, "content"); /* read leniently */
+    return full ? MS_OK : ms__read_missing(r, "content"); /* lenient */
 }
 
 static ms_result ms__task_take(ms__reader *r)
@@ -22718,7 +22733,7 @@ static ms_result ms__task_take(ms__reader *r)
     return ms__reader_add(r, &m);
 }
 
-/* A lenient reader keeps what it cannot read. */
+/* Reads r->json. A lenient reader keeps an object that it cannot read. */
 static ms_result ms__task_read(ms__reader *r)
 {
     size_t base = stbds_arrlenu(r->members);
@@ -22756,7 +22771,7 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
     }
     if (!m->id.ptr && m->seq > 0)
         outer.id = ms_str_n(number, ms__u64_write(m->seq, number));
-    inner.extra = ms__absent(); /* stands in the wrapper */
+    inner.extra = ms__absent(); /* written in the wrapper */
     ms__object_open(&o, f, true, &outer, &outer, 1);
     ms_json_begin(&w->json, MS_JSON_OBJECT);
     while (ms__object_fill(w, &o)) MS__TRY(ms__block_put(w, f, &inner, &covered, err));
@@ -22787,7 +22802,7 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
  * observation and error are tool rows, all others text of their chat role.
  * ================================================================================== */
 
-/* A member of an object, or absent. */
+/* Returns a member of an object, or an absent view. */
 static ms_str ms__row_in(ms_str object, const char *name)
 {
     ms_str value = ms__absent();
@@ -22795,7 +22810,7 @@ static ms_str ms__row_in(ms_str object, const char *name)
     return value;
 }
 
-/* One of the members that may hold the time. */
+/* Reads one of the members that may have the time. */
 static ms_result ms__row_time_read(ms__fit *f)
 {
     int64_t ns;
@@ -22805,7 +22820,7 @@ static ms_result ms__row_time_read(ms__fit *f)
     return ms__fit_refuse(f);
 }
 
-/* One of the members that may have a field's value: does it? */
+/* Reads a member that may repeat a field's value; another value stays in the template. */
 static ms_result ms__row_same_read(ms__fit *f)
 {
     ms_str text = ms__field_text(f->m, f->h->field);
@@ -22922,7 +22937,7 @@ static ms_result ms__row_role(ms__reader *r, size_t base, ms_envelope *m)
     return MS_OK;
 }
 
-/* Is `calls` {"items": [a call as the writer makes it]}? */
+/* Returns whether `calls` is {"items": [a call as the writer makes it]}. */
 static bool ms__row_is_call(ms_str calls)
 {
     ms_str name, id, call, second;
@@ -22938,7 +22953,7 @@ static bool ms__row_is_call(ms_str calls)
            ms__row_in(call, "tool_arguments").ptr;
 }
 
-/* The time: of the first member that holds one. */
+/* Sets the time from the first member that has one. */
 static void ms__row_time(ms__reader *r, size_t base, ms_str metadata, ms_envelope *m)
 {
     ms_str values[3];
@@ -22949,7 +22964,7 @@ static void ms__row_time(ms__reader *r, size_t base, ms_str metadata, ms_envelop
         m->has_time = ms__json_time(values[i], &m->time_ns);
 }
 
-/* Tool, call id and arguments: of the row, else of its metadata. */
+/* Sets tool, call id and arguments: those of the row, else of its metadata. */
 static ms_result ms__row_tool(ms__reader *r, size_t base, ms_str metadata, ms_envelope *m)
 {
     static const struct {
@@ -23013,7 +23028,7 @@ static ms_result ms__session_read(ms__reader *r)
  * on the user's side.
  * ================================================================================== */
 
-/* The side of a message: the assistant's, the system's, else the user's. */
+/* Returns the side of a message: the assistant's, the system's, else the user's. */
 static ms_role ms__side_of(const ms_envelope *m)
 {
     ms_role role = ms__chat_role(m);
@@ -23022,7 +23037,7 @@ static ms_role ms__side_of(const ms_envelope *m)
                                                                : MS_ROLE_USER;
 }
 
-/* The word of the side; the shape has the assistant's. */
+/* Writes the word of the side; the shape has the assistant's. */
 static void ms__side_put(ms_writer *w, const ms_envelope *m)
 {
     ms_role side = ms__side_of(m);
@@ -23035,7 +23050,7 @@ static bool ms__side_unit(const ms_envelope *first, const ms_envelope *m)
     return ms__side_of(first) == ms__side_of(m);
 }
 
-/* Is it a list of objects with a type, or an empty one? */
+/* Returns whether a list is empty or has only objects with a type. */
 static bool ms__is_blocks(ms_str list)
 {
     ms_str first;
@@ -23043,16 +23058,16 @@ static bool ms__is_blocks(ms_str list)
            (ms__is_parts(list) || !ms_json_element(list, 0, &first));
 }
 
-/* Content that is a list of blocks of the format already. */
+/* Returns whether content is already a list of blocks of the format. */
 static bool ms__holds_blocks(const ms_envelope *m)
 {
     return m->type == MS_T_MULTIMODAL_PART && ms__value_is(m->content, MS_JSON_ARRAY);
 }
 
-/* A text; see ms__words_put. */
+/* Writes a text, see ms__words_put. */
 MS__PUT(ms__text_put, ms__words_put(w, m, ms__is_answer(m), NULL))
 
-/* Arguments that are there: an empty text stands for none. */
+/* Present unless the arguments are an empty text. */
 MS__HAS(ms__args_have, m->args.json || m->args.text.len > 0)
 
 static const ms__as ms__as_side = {
@@ -23072,8 +23087,8 @@ static const ms__as ms__as_args_if_any = {
  * Messages.
  * ================================================================================== */
 
-/* Does a list stay one value? It does with blocks of other kinds (pictures), but not with
- * own ones (calls, results, thinking), which become messages. */
+/* Returns whether a list stays one value: it has blocks of other kinds (pictures), and no
+ * calls, results or thinking, which become messages. */
 static bool ms__anthropic_is_one(ms_str list)
 {
     bool others = false;
@@ -23093,7 +23108,7 @@ static bool ms__anthropic_is_one(ms_str list)
     return others;
 }
 
-/* Content that is one value: a string, or a list that is not split. */
+/* Reads content that is one value: a string, or a list that is not split. */
 static ms_result ms__anthropic_content_read(ms__fit *f)
 {
     f->fits = ms_json_kind_of(f->value) != MS_JSON_ARRAY ||
@@ -23106,14 +23121,14 @@ MS__HAS(ms__anthropic_content_has,
 
 MS__PUT(ms__anthropic_content_put, ms__words_put(w, m, false, ms__is_blocks))
 
-/* The content of a result. */
+/* Reads the content of a result. */
 static ms_result ms__anthropic_result_read(ms__fit *f)
 {
     f->fits = ms_json_kind_of(f->value) != MS_JSON_ARRAY || ms__is_blocks(f->value);
     return f->fits ? ms__field_read(f) : ms__fit_refuse(f);
 }
 
-/* A result that has none has null for content. */
+/* Present unless the content is null, which stands for a result without content. */
 MS__HAS(ms__anthropic_result_has, !ms__value_is(m->content, MS_JSON_NULL))
 
 static const ms__as ms__as_anthropic_content = {
@@ -23213,7 +23228,7 @@ static const ms__format ms__anthropic = {
  * {"error": ...}, and readers take both out again.
  * ================================================================================== */
 
-/* The one member of an object, if it has that name and no other. */
+/* Finds the member of that name, if the object has no other member. */
 static bool ms__only_member(ms_str object, const char *name, ms_str *value)
 {
     ms_json_iter it = ms_json_iterate(object);
@@ -23223,7 +23238,7 @@ static bool ms__only_member(ms_str object, const char *name, ms_str *value)
     return !ms_json_next(&it);
 }
 
-/* The forms of a response, each taken out and put in by itself. */
+/* Reads the forms of a response that wrap a value. */
 static ms_result ms__wrapped_read(ms__fit *f)
 {
     ms_str inside;
@@ -23242,7 +23257,7 @@ static void ms__wrapped_put(ms_writer *w, const ms_envelope *m)
     ms_json_end(&w->json);
 }
 
-/* Is it an object that stands for itself? */
+/* Returns whether a value is a response without a wrapper. */
 static bool ms__is_response(ms_str value)
 {
     ms_str inside;
@@ -23364,7 +23379,8 @@ static bool ms__pydantic_unit(const ms_envelope *first, const ms_envelope *m)
            (ms__side_of(m) == MS_ROLE_ASSISTANT);
 }
 
-/* The content of a user may be a list; one of texts alone becomes one text. */
+/* Returns whether a user's content stays a list; a list of only texts becomes one
+ * text. */
 static bool ms__is_prompt_list(ms_str list)
 {
     return ms_json_kind_of(list) == MS_JSON_ARRAY && !ms__parts_are(list, true);
@@ -23372,7 +23388,7 @@ static bool ms__is_prompt_list(ms_str list)
 
 MS__PUT(ms__prompt_put, ms__words_put(w, m, ms__is_answer(m), ms__is_prompt_list))
 
-/* Arguments as they came; an empty string is a member without a field. */
+/* Reads arguments as they are; an empty string is a member without a field. */
 static ms_result ms__raw_args_read(ms__fit *f)
 {
     f->fits = !ms_json_string_is(f->value, MS_STR(""));
@@ -23502,14 +23518,14 @@ static const ms__format ms__pydantic = {
 
 /* ==== [formats] the table of formats ============================================ */
 
-/* A format as the table in [formats] has it. */
+/* A format: a row of the table. */
 typedef struct ms__dialect {
-    ms_dialect shown;         /* what a caller holds; first, so that a cast leads back */
+    ms_dialect shown;         /* the public part; first, so that a cast converts it */
     /* Reads one message, which can become several, by ms__reader_add. */
     ms_result (*read)(ms__reader *r);
     /* Writes n messages to w->json; n is 1 unless the format has units. */
     ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
-    const ms__format *format; /* does what is NULL above */
+    const ms__format *format; /* used for functions that are NULL above */
 } ms__dialect;
 
 static const ms__dialect ms__dialects[] = {
@@ -23545,7 +23561,7 @@ static const ms__dialect *ms__dialect_of(const ms_dialect *dialect)
     return (const ms__dialect *)(const void *)dialect;
 }
 
-/* Is a JOINED message written together with those before it? */
+/* Returns whether a JOINED message is written together with those before it. */
 static bool ms__has_units(const ms__dialect *d) { return d->format && d->format->unit; }
 
 static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
@@ -23595,7 +23611,8 @@ static ms_result ms__read_system(ms__reader *r, const ms_dialect *d, ms_str valu
     return code == MS_OK ? MS_OK : ms__fail_in(r->err, code, "%s", d->system);
 }
 
-/* Steps from a request body to its list of messages; its system text is the first one. */
+/* Moves from a request body to its list of messages; reads its system text as the first
+ * one. */
 static ms_result ms__read_body(ms__reader *r, const ms_dialect *d, ms_str *value)
 {
     ms_str system, body = *value;
@@ -23783,10 +23800,10 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
 
 
 /* ==== [shorten] long texts ===========================================================
- * A history that is read again and again need not carry every long answer in full. Its
- * beginning and its end remind the model, and the key between them lets the model ask for
- * the rest. The store keeps everything: only what is read is shortened. This section
- * works on texts and envelopes and knows neither formats nor stores.
+ * A history that is read repeatedly need not have every long answer in full. Its
+ * beginning and its end remind the model, and with the key between them the model can ask
+ * for the rest. Only copies are shortened: the store keeps the full text. This section
+ * works on texts and envelopes, and uses neither formats nor stores.
  *
  *     |<---- keep ---->|                                        |<---- keep ---->|
  *     [      head      ][           left out                   ][      tail      ]
@@ -23823,8 +23840,8 @@ static uint32_t ms__code_point(ms_str text, size_t *i)
     return c;
 }
 
-/* Returns where n characters from byte i on end, or the text does; *count: how many there
- * were. */
+/* Returns the end of n characters from byte i on, or the end of the text; *count: their
+ * number. */
 static size_t ms__chars_end(ms_str s, size_t i, size_t n, size_t *count)
 {
     *count = 0;
@@ -23840,8 +23857,8 @@ static size_t ms__chars_end(ms_str s, size_t i, size_t n, size_t *count)
     return i;
 }
 
-/* Would a split at byte `at` divide what a reader sees as one character? It does after a
- * joiner, and before a combining mark, joiner, variation selector or emoji modifier. */
+/* Returns whether a split at byte `at` would divide a visible character: after a joiner,
+ * and before a combining mark, joiner, variation selector or emoji modifier. */
 static bool ms__is_inside(ms_str s, size_t at)
 {
     if (at == 0 || at >= s.len) return false;
@@ -23852,8 +23869,8 @@ static bool ms__is_inside(ms_str s, size_t at)
            (c >= 0x1F3FB && c <= 0x1F3FF);
 }
 
-/* Moves a split outwards until it divides nothing, or not at all; returns by how many
- * characters. */
+/* Moves a split outwards until it divides no visible character, or not at all. Returns
+ * the number of characters. */
 static size_t ms__split_outwards(ms_str s, size_t *split, bool back)
 {
     size_t at = *split, moved = 0;
@@ -23868,14 +23885,14 @@ static size_t ms__split_outwards(ms_str s, size_t *split, bool back)
 
 /* ---- Texts. */
 
-/* Puts text at out[*len], or only counts when out is NULL. */
+/* Copies text to out[*len], or only counts if out is NULL. */
 static void ms__put_text(char *out, size_t *len, ms_str text)
 {
     if (out && text.len > 0) memcpy(out + *len, text.ptr, text.len);
     *len += text.len;
 }
 
-/* Writes the hint, or only counts when out is NULL. Returns its length. */
+/* Writes the hint, or only counts if out is NULL. Returns its length. */
 static size_t ms__hint_write(size_t omitted, ms_str key, char *out)
 {
     char digits[20];
@@ -23891,8 +23908,8 @@ static size_t ms__hint_write(size_t omitted, ms_str key, char *out)
     return len;
 }
 
-/* Sets *out to the text, shortened in the arena where that is worth it. *chars are the
- * characters that it had then, else 0. */
+/* Sets *out to the text, shortened in the arena if that saves bytes. *chars: the number
+ * of characters before shortening; 0: not shortened. */
 static ms_result ms__shorten(ms_str text, const ms_shorten_opts *opts, ms_str key,
                              ms_arena *arena, ms_str *out, size_t *chars, ms_error *err)
 {
@@ -23924,7 +23941,7 @@ static ms_result ms__shorten(ms_str text, const ms_shorten_opts *opts, ms_str ke
 
 /* ---- Messages. */
 
-/* Copies `extra` with the flags of a text that had so many characters. */
+/* Copies `extra` with the members for a text that had so many characters. */
 static ms_result ms__short_extra(ms_str extra, size_t chars, ms_str key, ms_arena *arena,
                                  ms_str *out, ms_error *err)
 {
@@ -23976,31 +23993,31 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 
 
 /* ==== [project] a history that no provider refuses ===================================
- * A stored history may hold a call without its result: a window began between them, a run
- * was interrupted, or another provider had other rules. A provider answers a request with
- * such a list with an error, for this turn and every later one. ms_project writes a list
- * that the provider takes. It reads messages from a cursor or a next-function, so that it
- * works with any store, or none.
+ * A stored history may have a call without its result: a window began between them, a run
+ * was interrupted, or another provider had other rules. A provider refuses a request with
+ * such a list, in this turn and every later one. ms_project writes a list that the
+ * provider accepts. It reads messages from a cursor or a next-function, so it works with
+ * any store, or none.
  *
  *   messages -> items -> groups -> window -> runs -> provider messages
  *
  * Reading, message by message:
  *   1  A message becomes an item: user text, assistant text, system text, a call, a
  *      result, signed thinking, or nothing. The table below has the item of each type. A
- *      list of text parts becomes one text. A picture stays where the provider takes it;
- *      any other part becomes its name in brackets. White space alone is not sent.
+ *      list of text parts becomes one text. A picture stays if the provider takes it; any
+ *      other part becomes its name in brackets. Text of only white space is not sent.
  *   2  A result with an id answers the nearest call before it that has the same agent and
  *      id and no result; of several such calls in one turn, the oldest. A result without
  *      an id answers the oldest open call of its agent's newest turn, of its tool if it
- *      names one. No map of ids is used alone, because real traces repeat ids. A second
- *      result and a result without its call are dropped. A result with neither id nor
- *      call becomes user text, and so does a retry prompt of no tool. A result with
- *      arguments of its own (a session row) brings its call along.
+ *      has one. A map of ids would not be enough, because real traces repeat ids. A
+ *      second result and a result without its call are dropped. A result with neither id
+ *      nor call becomes user text, and so does a retry prompt of no tool. For a result
+ *      with arguments of its own (a session row) a call is made.
  *   3  Items form groups. A group is one assistant turn: consecutive texts and calls of
- *      one agent. The result of a call hangs on the call, however late it comes. A text
- *      of the user or the system is a group of its own.
+ *      one agent. The result of a call is linked to the call, however late it comes. A
+ *      text of the user or the system is a group of its own.
  *   4  A call gets its final id: its own if the profile allows it and no earlier call has
- *      it, else one derived from it. The result carries the same id.
+ *      it, else one derived from it. The result has the same id.
  *
  * Then, over the list of groups:
  *   5  The window begins at a group, so that no turn is split.
@@ -24045,16 +24062,16 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
  * "model": name, "of": hash, "signature": text}; redacted thinking has "data" instead,
  * and a call of Gemini its signature alike. `of` is the hash of all messages of the
- * answer. Where it differs now, the answer was edited, and its thinking stays out.
+ * answer. If it differs now, the answer was edited, and its thinking is not sent.
  * Thinking that a format's reader has read counts as edited when a message of its answer
  * was amended. The thoughtSignature of a Gemini call is sent with the switch off, too:
- * Gemini 3 demands it. Where it is missing a documented placeholder stands on each first
- * call, so that the beginning of the list stays the same when a turn ends.
+ * Gemini 3 demands it. If it is missing, each first call has a documented placeholder, so
+ * that the beginning of the list stays the same when a turn ends.
  *
  * Memory, all in the caller's arena: 176 bytes an item, 96 a group, 96 a name (two for a
- * call), 80 a text that is written, and the message where the caller's does not stay.
- * Items and groups never move. An allocation that fails sets p->lost, which is tested
- * after each message and at the end; no item joins a group from then on.
+ * call), 80 a text that is written, and a copy of the message if the caller's does not
+ * stay valid. Items and groups never move. A failed allocation sets p->lost, which is
+ * tested after each message and at the end; then no item joins a group any more.
  * (P1) Each call that is written has one result after it, and each result has its call
  *      before it.
  * (P2) Equal input makes equal bytes.
@@ -24064,10 +24081,10 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * ================================================================================== */
 
 #define MS__NO_RESULT "No result: the call was interrupted."
-#define MS__ID_LEAST 8 /* bytes: room to tell ids apart */
+#define MS__ID_LEAST 8 /* bytes: enough to make ids differ */
 #define MS__START "(The conversation begins.)"
 #define MS__FAILED "Error: "
-/* The assistant's, where a user speaks before the model has answered the results. */
+/* The assistant's text between results and a user's message. */
 #define MS__BRIDGE "(The results are there.)"
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"
 
@@ -24075,7 +24092,7 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * tests/tables/project.jsonl. A new shape also needs, in this order: a value of ms_shape,
  * a row of ms__shapes, its members of a request in ms__request_head, its places in
  * ms__answer_places, a function beside ms__answer_chat, and a judge in tools/lint.c.
- * What else differs stands where `shape` is compared with a constant. */
+ * Search comparisons of `shape` with a constant for the other differences. */
 static const ms_profile ms__profiles[] = {
     {"openai", MS_SHAPE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL},
@@ -24092,19 +24109,20 @@ static const ms_profile ms__profiles[] = {
      MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
 };
 
-/* How each shape writes things: templates, whose holes ms__out_form explains. NULL: the
- * shape has none. */
+/* The templates of each shape; ms__out_form explains their holes. NULL: the shape has no
+ * such item. */
 typedef struct ms__shape_row {
     const char *system, *user;      /* a message of that role */
     const char *plain;              /* the assistant's message of texts alone */
-    const char *turn, *turn_end;    /* around any other; no end: members, not blocks */
+    const char *turn, *turn_end;    /* around any other message; turn_end NULL:
+                                       members, not blocks */
     const char *texts;              /* block of all texts of a turn */
-    const char *block, *text;       /* block of one text; what begins one of several */
+    const char *block, *text;       /* block of one text; start of one of several */
     const char *data, *url;         /* picture: %m its media type, %d its data or URL */
     const char *thought, *redacted; /* thinking */
     const char *call, *sibling;     /* a call; one that is not first, without signature */
-    const char *results, *reply;    /* what begins the message of all results; a result */
-    const char *after;              /* user text on that message */
+    const char *results, *reply;    /* start of the message of all results; a result */
+    const char *after;              /* user text in that message */
     bool json;                      /* a result may be JSON; else it becomes text */
     bool outcomes;                  /* a result has the member outcome */
     bool signatures;                /* the first call of a message is signed */
@@ -24192,7 +24210,7 @@ MS_API size_t ms_count_tokens(void *ctx, ms_value text)
         twelfths += ascii * (text.json ? 4 : 3);
         i += ascii;
         if (i == text.text.len) break;
-        uint32_t c = ms__code_point(text.text, &i); /* of Chinese, Japanese, Korean? */
+        uint32_t c = ms__code_point(text.text, &i); /* for CJK */
         bool wide = (c >= 0x2E80 && c <= 0x9FFF) || (c >= 0xAC00 && c <= 0xD7FF) ||
                     (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFFEF) ||
                     c >= 0x20000;
@@ -24219,24 +24237,24 @@ typedef struct ms__element {
     ms_str text, mime, data, url;
 } ms__element;
 
-/* The answer of a model that thinking belongs to. */
+/* The model's answer to which thinking belongs. */
 typedef struct ms__signer {
-    uint64_t of, sum; /* the hash that it was stored with, and of what is there now */
+    uint64_t of, sum; /* the stored hash, and the hash of the present messages */
     bool has_of, edited;
 } ms__signer;
 
 typedef struct ms__item {
     ms__item_kind kind;
     bool failed, final, delegation;
-    bool redacted;            /* thinking: beside is its data */
+    bool redacted;            /* thinking: `beside` is its data */
     uint64_t seq;
     struct ms__group *group;
     struct ms__item *next;    /* in the group */
     struct ms__item *result;  /* of a call */
     struct ms__item *before;  /* of a call: an earlier one of the same agent and id */
     ms_value text;            /* of a call its arguments */
-    ms__element *parts;          /* text is a JSON list that has pictures */
-    ms_str tool, named, id, turn; /* named: the tool as the call has it */
+    ms__element *parts;          /* the parts, if text is a JSON list with pictures */
+    ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
     ms_str beside;   /* a JSON string: signature of thinking and of a call, outcome of a
                         result */
     ms__signer *signer;       /* of thinking */
@@ -24247,7 +24265,8 @@ typedef struct ms__group {
     ms__item_kind kind;       /* SYSTEM, USER, ASSISTANT */
     bool has_calls, has_results;
     ms__item *first, *last;
-    ms__item *oldest;         /* where to look for the oldest open call; NULL: no call */
+    ms__item *oldest;         /* start of the search for the oldest open call; NULL: no
+                                 call */
     size_t number;
     uint64_t count, cost;     /* of items, with results */
     ms_str agent;
@@ -24260,40 +24279,41 @@ typedef struct ms__name {
     struct ms__name *child[4];
     uint64_t hash;
     ms_str first, second;
-    bool taken;               /* an id: a call has it */
+    bool taken;               /* an id: a call uses it */
     uint32_t tries;           /* an id: how many were derived from it */
-    ms__item *call;           /* an agent's id: where to look for its newest open call */
+    ms__item *call;           /* an agent's id: start of the search for its newest open
+                                 call */
     ms__group *turn;          /* an agent: its newest turn */
 } ms__name;
 
-#define MS__LOOK_AT 256 /* open calls that one result is compared with at most */
+#define MS__LOOK_AT 256 /* at most so many open calls are compared with one result */
 
-/* A history on its way to a provider. Everything is in the arena. */
+/* The state of a projection. All of it is in the arena. */
 typedef struct ms__projector {
     ms_project_report report;
     const ms_profile *profile;
     const ms__shape_row *shape;
     ms_project_opts opts;
     ms_arena *arena;
-    uint64_t lost;              /* bytes that there was no memory for */
+    uint64_t lost;              /* bytes of the allocation that failed; 0: none */
     ms__group *first, *last;
     ms__group *pinned;          /* the last of the groups of system text at the start */
     size_t n_groups;
     uint64_t count, cost;       /* of items after the pinned groups */
     uint64_t system_cost;       /* of the pinned groups */
-    char *key;                  /* room for one, when opts.key is set */
+    char *key;                  /* room for one key, if opts.key is set */
     ms__name *names[MS__NAME_TABLES];
-    ms__name spare;             /* the name that there was no memory for */
+    ms__name spare;             /* used for a name that cannot be allocated */
     uint64_t hash_key[2];
     ms__item *question;         /* an input_required without an answer */
     ms_str question_agent;
-    ms__signer *signer;         /* of the newest thinking, while its answer goes on */
+    ms__signer *signer;         /* of the newest thinking, until its answer ends */
     /* [emit] */
     ms_json_writer json;
     bool comma;                 /* a message was written before */
     size_t running;             /* groups from this number on send their thinking */
     size_t old_results;         /* groups below this number shorten their results */
-    ms__element *parts, **parts_end; /* of the message at work */
+    ms__element *parts, **parts_end; /* of the message that is being written */
 } ms__projector;
 
 static void *ms__take(ms__projector *p, size_t size)
@@ -24304,7 +24324,7 @@ static void *ms__take(ms__projector *p, size_t size)
     return room;
 }
 
-/* Returns the entry of a pair of names; without one NULL, or, to `make`, a new entry that
+/* Returns the entry of a pair of names; if absent NULL, or with `make` a new entry, which
  * keeps the views. */
 static ms__name *ms__name_of(ms__projector *p, int kind, ms_str first, ms_str second,
                              bool make)
@@ -24332,7 +24352,7 @@ static ms__name *ms__name_of(ms__projector *p, int kind, ms_str first, ms_str se
 
 /* ---- Texts. */
 
-/* Is there nothing but what Unicode calls white space? */
+/* Returns whether a text has only white space as Unicode defines it. */
 static bool ms__is_blank(ms_str s)
 {
     for (size_t i = 0; i < s.len;) {
@@ -24353,7 +24373,7 @@ static bool ms__is_word_char(char c)
            c == '_' || c == '-';
 }
 
-/* Without the white space at its end. */
+/* Returns the text without the white space at its end. */
 static ms_str ms__trim_end(ms_str s)
 {
     while (s.len > 0) {
@@ -24367,7 +24387,7 @@ static ms_str ms__trim_end(ms_str s)
     return s;
 }
 
-/* The decoded text of a JSON string. */
+/* Returns the decoded text of a JSON string. */
 static ms_str ms__decoded(ms__projector *p, ms_str json)
 {
     ms_str text = MS_STR("");
@@ -24375,7 +24395,7 @@ static ms_str ms__decoded(ms__projector *p, ms_str json)
     return text;
 }
 
-/* Three texts in a row, in the arena. */
+/* Returns the concatenation of three texts, in the arena. */
 static ms_str ms__glue(ms__projector *p, ms_str a, ms_str b, ms_str c)
 {
     size_t len = 0;
@@ -24388,7 +24408,7 @@ static ms_str ms__glue(ms__projector *p, ms_str a, ms_str b, ms_str c)
     return ms_str_n(text, len);
 }
 
-/* The text as ms_shorten_message makes it. */
+/* Returns the text as ms_shorten_message shortens it. */
 static ms_str ms__shorter(ms__projector *p, ms_str text, ms_str key)
 {
     size_t chars;
@@ -24399,8 +24419,8 @@ static ms_str ms__shorter(ms__projector *p, ms_str text, ms_str key)
     return text;
 }
 
-/* A JSON string with something in it, of that member, or absent. `object`
- * absent: a member of the message that no field stands for. */
+/* Returns a member that is a JSON string and not empty, or an absent view. `object`
+ * absent: a member of the message without a field. */
 static ms_str ms__string_of(const ms_envelope *m, ms_str object, const char *name)
 {
     ms_str value;
@@ -24451,7 +24471,8 @@ static const ms__part_form ms__part_forms[] = {
     {0, "text", "text", MS__PART_TEXT},
 };
 
-/* The form of an element of a list, and its member; NULL: it is no part of a message. */
+/* Returns the form of an element of a list, and its member; NULL: it is not a part of a
+ * message. */
 static const ms__part_form *ms__part_form_of(ms_str element, ms_str *member)
 {
     ms_str word = ms__absent();
@@ -24470,7 +24491,7 @@ static const ms__part_form *ms__part_form_of(ms_str element, ms_str *member)
     return NULL;
 }
 
-/* Does a list of words, with a blank between them, have that one? */
+/* Returns whether a list of words, separated by spaces, has a word. */
 static bool ms__has_word(const char *words, ms_str word)
 {
     ms_str all = ms_str_of(words);
@@ -24484,7 +24505,8 @@ static bool ms__has_word(const char *words, ms_str word)
     return false;
 }
 
-/* Is it base64? The letters - and _, which pydantic-ai writes, become + and /. */
+/* Returns whether a text is base64. The letters - and _, which pydantic-ai writes, become
+ * + and /. */
 static bool ms__is_base64(ms__projector *p, ms_str *s)
 {
     size_t n = s->len, url = 0;
@@ -24502,7 +24524,7 @@ static bool ms__is_base64(ms__projector *p, ms_str *s)
     return true;
 }
 
-/* A data URL, "data:image/png;base64,AAAA", becomes its media type and data. */
+/* Splits a data URL, "data:image/png;base64,AAAA", into media type and data. */
 static void ms__data_url(ms__element *x)
 {
     static const char mark[] = ";base64,";
@@ -24518,7 +24540,7 @@ static void ms__data_url(ms__element *x)
     }
 }
 
-/* Fills x from the members of a picture, by the names that formats have for them. */
+/* Fills x from the members of a picture, by the names that they have in the formats. */
 static void ms__picture_members(ms__projector *p, ms_str object, ms__element *x)
 {
     ms_json_iter it = ms_json_iterate(object);
@@ -24553,8 +24575,8 @@ static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member,
              ms__starts_with(x->url, MS_STR("gs://"))));
 }
 
-/* Reads an element of a list into x; false: it is no part. A string is a part where
- * `strings` are; in results it is data. */
+/* Reads an element of a list into x; false: it is not a part. strings: a string is a
+ * part, too; in results it is data. */
 static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__element *x)
 {
     ms_str member = element;
@@ -24573,7 +24595,7 @@ static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__el
     return true;
 }
 
-/* Reads a list of parts, without blank texts; false: it is no such list. */
+/* Reads a list of parts, without blank texts; false: it is not a list of parts. */
 static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
                            ms__element **first)
 {
@@ -24594,7 +24616,8 @@ static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
     return n > 0;
 }
 
-/* The texts of parts, with a blank line between, pictures as "[image left out]". */
+/* Returns the texts of parts, with a blank line between, pictures as "[image left
+ * out]". */
 static ms_str ms__parts_joined(ms__projector *p, const ms__element *first)
 {
     ms_buf buf;
@@ -24627,7 +24650,7 @@ static void ms__item_flatten(ms__projector *p, ms__item *item)
 
 /* ---- Step 1: a message becomes an item. */
 
-/* The text of a content that is JSON, and its parts where it has pictures. */
+/* Sets the text of an item whose content is JSON, and its parts if it has pictures. */
 static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     ms_str json = m->content.text, first;
@@ -24650,8 +24673,8 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
     }
 }
 
-/* Did another agent than the reader do this? The conversation and what is for all belongs
- * to no agent. */
+/* Returns whether a message is the work of another agent than the reader. The
+ * conversation and global messages belong to no agent. */
 static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
 {
     ms__class c = (ms__class)ms__type_row_of(m->type)->view_class;
@@ -24663,7 +24686,7 @@ static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
     return !ms_str_equal(p->opts.agent_key, m->agent_key);
 }
 
-/* The work of another agent as user text: "[worker] search {"q": 1}". */
+/* Makes user text of another agent's work: "[worker] search {"q": 1}". */
 static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     bool call = m->type == MS_T_ACTION, delegation = m->type == MS_T_DELEGATION;
@@ -24679,7 +24702,7 @@ static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__ite
     item->text.text = ms__glue(p, name, item->text.text, ms__absent());
 }
 
-/* The name of a tool, no longer than the profile lets it be. Each other character than
+/* Returns the name of a tool, truncated to the profile's limit. Each character other than
  * A-Z a-z 0-9 _ - becomes one '_'. */
 static ms_str ms__tool_named(ms__projector *p, ms_str name)
 {
@@ -24698,9 +24721,8 @@ static ms_str ms__tool_named(ms__projector *p, ms_str name)
     return ms_str_n(text, n);
 }
 
-/* The arguments of a call, as an object whatever the model wrote: vLLM, SGLang, LiteLLM
- * and LangChain parse those of old calls, and one truncated call would end the
- * conversation. */
+/* Sets the arguments of a call, always an object: vLLM, SGLang, LiteLLM and LangChain
+ * parse those of old calls, and one truncated call would end the conversation. */
 static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     item->kind = MS__ITEM_CALL;
@@ -24713,7 +24735,7 @@ static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *i
         item->text = ms_json(MS_STR("{}"));
     if (ms__value_is(item->text, MS_JSON_OBJECT)) return;
     p->report.wrapped++;
-    if (p->profile->shape == MS_SHAPE_PYDANTIC) return; /* which does it itself */
+    if (p->profile->shape == MS_SHAPE_PYDANTIC) return; /* its reader does it */
     ms_json_writer w;
     ms_buf buf;
     ms__json_to(&w, &buf, p->arena);
@@ -24758,7 +24780,7 @@ static void ms__item_as_sourced(ms__projector *p, const ms_envelope *m, ms__item
     *text = ms__glue(p, source, *text, ms__absent());
 }
 
-/* System text that may stand here, or what becomes of it. */
+/* Makes system text, or user text where the profile allows no system text. */
 static void ms__item_as_system(ms__projector *p, ms__item *item)
 {
     ms_str text = item->text.text;
@@ -24771,7 +24793,7 @@ static void ms__item_as_system(ms__projector *p, ms__item *item)
     item->text.text = ms__glue(p, MS_STR("<context>\n"), text, MS_STR("\n</context>"));
 }
 
-/* Text of the assistant, shortened when asked for. */
+/* Makes text of the assistant, shortened on request. */
 static void ms__item_as_assistant(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     item->kind = MS__ITEM_ASSISTANT;
@@ -24805,7 +24827,7 @@ static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_k
     return item;
 }
 
-/* The item of a message; NULL: no memory. */
+/* Returns the item of a message; NULL: no memory. */
 static ms__item *ms__item_of(ms__projector *p, const ms_envelope *m)
 {
     ms_role role = ms__chat_role(m);
@@ -24832,7 +24854,7 @@ static ms__item *ms__item_of(ms__projector *p, const ms_envelope *m)
 
 /* ---- Thinking, and what else only its signer takes back. */
 
-/* The hash `of` an answer, from its first thinking on: after sum comes m. */
+/* Adds message m to the hash `of` an answer, which begins at its first thinking. */
 static uint64_t ms__answer_sum(uint64_t sum, const ms_envelope *m)
 {
     static const uint64_t key[2] = {0x6d73677374, 0x616e7377};
@@ -24842,7 +24864,7 @@ static uint64_t ms__answer_sum(uint64_t sum, const ms_envelope *m)
     return ms__hash(key, sum, m->args.text.ptr, m->args.text.len);
 }
 
-/* A model's name without what a router puts before it. */
+/* Returns a model's name without the prefix of a router. */
 static ms_str ms__model_name(ms_str s)
 {
     size_t i = s.len;
@@ -24850,8 +24872,8 @@ static ms_str ms__model_name(ms_str s)
     return i > 0 ? ms_str_n(s.ptr + i, s.len - i) : s;
 }
 
-/* Are two models of one family? They have one name but for a date, the number of a build,
- * or latest. An absent name is any. */
+/* Returns whether two models are of one family: their names differ at most by a date, a
+ * build number, or "latest". An absent name matches any. */
 static bool ms__same_model(ms_str a, ms_str b)
 {
     a = ms__model_name(a);
@@ -24866,7 +24888,8 @@ static bool ms__same_model(ms_str a, ms_str b)
     return (rest.ptr[0] == '-' || rest.ptr[0] == '@') && digits > 3;
 }
 
-/* The member `signed`, if this provider and model signed it, or absent. */
+/* Returns the member `signed`, if this provider and model signed it, or an absent
+ * view. */
 static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
 {
     ms_str all, name, model;
@@ -24880,9 +24903,9 @@ static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
     return all;
 }
 
-/* The thinking of a message that this provider takes back, with its signature, or the
- * data of redacted thinking, which has no text. In chat completions it may stand beside
- * the text. NULL: no such thinking. */
+/* Returns the thinking of a message that this provider accepts, with its signature or the
+ * data of redacted thinking, which has no text. In chat completions it may be in the
+ * message with the text. NULL: no such thinking. */
 static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
 {
     bool chat = p->profile->shape == MS_SHAPE_CHAT;
@@ -24907,7 +24930,7 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
     return !signs || item->beside.ptr ? item : NULL;
 }
 
-/* Compares the answer that thinking belongs to with what was signed: m is of it, too. */
+/* Adds message m to the hash of the answer to which thinking belongs. */
 static void ms__signer_add(ms__projector *p, const ms_envelope *m, ms__item *thought)
 {
     ms_str of;
@@ -24924,7 +24947,7 @@ static void ms__signer_add(ms__projector *p, const ms_envelope *m, ms__item *tho
     if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) p->signer->edited = true;
 }
 
-/* Is the answer of thinking as it was? */
+/* Returns whether the answer of thinking is unaltered. */
 static bool ms__thought_holds(const ms__item *thought)
 {
     const ms__signer *s = thought->signer;
@@ -24949,10 +24972,10 @@ static bool ms__id_fits(const ms_profile *profile, ms_str id)
     return ms_utf8_check(id, NULL);
 }
 
-#define MS__ID_TAIL 32 /* bytes that a derived id may be longer than its origin */
+#define MS__ID_TAIL 32 /* most bytes by which a derived id is longer than its origin */
 
-/* The n-th id derived from one that does not fit or is taken (n 0: the first): as much of
- * it as there is room for, then a part that makes it another one. Written to text. */
+/* Writes to text the n-th id derived from one that does not fit or is used (n 0: the
+ * first): as much of it as fits, then a part that makes it different. */
 static ms_str ms__id_derive(const ms__projector *p, ms_str id, uint32_t n, char *text)
 {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
@@ -24962,7 +24985,7 @@ static ms_str ms__id_derive(const ms__projector *p, ms_str id, uint32_t n, char 
     size_t tail_len = 0, len = 0, least = p->profile->id_min;
     size_t max = p->profile->id_max ? p->profile->id_max : SIZE_MAX;
     if (!alnum) tail[tail_len++] = '_';
-    if (fits && n > 0 && !alnum && id.len < max - 11) { /* with a number after it */
+    if (fits && n > 0 && !alnum && id.len < max - 11) { /* append a number */
         tail_len += ms__u64_write((uint64_t)n + 1, tail + tail_len);
     } else {
         uint64_t hash = ms__hash(key, n, id.ptr, id.len);
@@ -24980,7 +25003,8 @@ static ms_str ms__id_derive(const ms__projector *p, ms_str id, uint32_t n, char 
     return ms_str_n(text, len + tail_len);
 }
 
-/* The id by which a call goes: its own, or the first derived one that is free. */
+/* Returns the id of a call in the request: its own, or the first derived one that is
+ * free. */
 static ms_str ms__id_give(ms__projector *p, ms_str own)
 {
     bool fits = ms__id_fits(p->profile, own);
@@ -25002,7 +25026,7 @@ static ms_str ms__id_give(ms__projector *p, ms_str own)
     return id;
 }
 
-/* A call without an id has one from its sequence number, or its place. */
+/* Returns the id of a call; if absent, one made from its sequence number or its place. */
 static ms_str ms__id_own(ms__projector *p, const ms_envelope *m)
 {
     char number[24];
@@ -25034,7 +25058,7 @@ static uint64_t ms__item_cost(const ms__projector *p, const ms__item *item)
     return cost + ms__text_cost(p, ms_text_n(item->tool)) - (p->opts.count ? 0 : 4);
 }
 
-/* Makes an item part of a group. */
+/* Adds the counts of an item to its group. */
 static void ms__item_count(ms__projector *p, ms__group *g, ms__item *item)
 {
     uint64_t cost = ms__item_cost(p, item);
@@ -25066,7 +25090,7 @@ static ms__group *ms__group_new(ms__projector *p, ms__item_kind kind, ms_str age
     return p->last = g;
 }
 
-/* Puts an item into the turn that it belongs to, or into a group of its own. */
+/* Adds an item to its turn, or to a group of its own. */
 static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
 {
     bool turn = item->kind >= MS__ITEM_ASSISTANT;
@@ -25085,7 +25109,8 @@ static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
     if (!g->oldest) g->oldest = item;
 }
 
-/* A question waits until the user's text comes next; otherwise it is never sent. */
+/* Ends a pending question: it is sent if the next message is the user's text, else
+ * never. */
 static void ms__question_end(ms__projector *p, const ms_envelope *m)
 {
     ms__item *question = p->question;
@@ -25105,8 +25130,8 @@ static void ms__item_join(ms__projector *p, const ms_envelope *m, ms__item *item
 
 /* ---- Step 2: pairs. */
 
-/* The call of that agent and id without a result that is nearest, of several in one turn
- * the oldest, or NULL. *known: there was such a call at all. */
+/* Returns the nearest call of that agent and id without a result, of several in one turn
+ * the oldest, or NULL. *known: there is such a call, with or without a result. */
 static ms__item *ms__call_by_id(ms__projector *p, const ms_envelope *m, bool *known)
 {
     ms__name *name = ms__name_of(p, MS__NAME_CALL, m->call_id, m->agent_key, false);
@@ -25114,7 +25139,7 @@ static ms__item *ms__call_by_id(ms__projector *p, const ms_envelope *m, bool *kn
     if (!name) return NULL;
     ms__item *call = name->call;
     while (call->result && call->before) call = call->before;
-    name->call = call; /* those after it are answered for good */
+    name->call = call; /* later ones have their final result */
     if (call->result) return NULL;
     ms__item *at = call->before;
     for (unsigned looked = 0; at && looked < MS__LOOK_AT; looked++, at = at->before) {
@@ -25124,8 +25149,8 @@ static ms__item *ms__call_by_id(ms__projector *p, const ms_envelope *m, bool *kn
     return call;
 }
 
-/* Is it an open call that the result can answer? Of its tool and its turn, if it names
- * them. */
+/* Returns whether a result can answer a call: the call is open, and of the result's tool
+ * and turn if the result has them. */
 static bool ms__call_fits(const ms_envelope *m, const ms__item *call)
 {
     if (call->kind != MS__ITEM_CALL || call->result) return false;
@@ -25133,21 +25158,22 @@ static bool ms__call_fits(const ms_envelope *m, const ms__item *call)
     return !m->turn_id.ptr || !call->turn.ptr || ms_str_equal(m->turn_id, call->turn);
 }
 
-/* The oldest call without a result in the agent's newest turn that fits, or NULL. */
+/* Returns the oldest call without a result in the agent's newest turn that fits, or
+ * NULL. */
 static ms__item *ms__call_by_place(ms__projector *p, const ms_envelope *m)
 {
     ms__name *agent = ms__name_of(p, MS__NAME_AGENT, m->agent_key, ms__absent(), false);
     if (!agent) return NULL;
     ms__item **oldest = &agent->turn->oldest, *call;
     while (*oldest && ((*oldest)->kind != MS__ITEM_CALL || (*oldest)->result))
-        *oldest = (*oldest)->next; /* answered for good */
+        *oldest = (*oldest)->next; /* it has its final result */
     call = *oldest;
     for (unsigned looked = 0; call && looked < MS__LOOK_AT; looked++, call = call->next)
         if (ms__call_fits(m, call)) return call;
     return NULL;
 }
 
-/* Adds a call, and remembers it by its own id, after those of before. */
+/* Adds a call, and links it under its own id after earlier calls. */
 static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
 {
     ms_str own = ms__id_own(p, m), from = ms__signed(p, m);
@@ -25161,7 +25187,7 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
     ms__item_join(p, m, call);
 }
 
-/* An observation of nothing that was called is the user's text. */
+/* Adds an observation without a call, as user text. */
 static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     ms__item_flatten(p, item);
@@ -25175,7 +25201,7 @@ static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *i
     ms__item_join(p, m, item);
 }
 
-/* Gives a result to its call. */
+/* Adds a result to its call. */
 static void ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     bool known = false;
@@ -25208,7 +25234,8 @@ static void ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *ite
 
 /* ---- Adding a message. */
 
-/* Does a final only repeat the text before it, or that text a final? */
+/* Returns whether a final only repeats the text before it, or a text the final before
+ * it. */
 static bool ms__repeats(const ms__projector *p, const ms__item *item)
 {
     if (item->kind != MS__ITEM_ASSISTANT || !p->last || p->last->has_results)
@@ -25228,8 +25255,8 @@ static void ms__beside_add(ms__projector *p, const ms_envelope *m)
     if (item && item->kind != MS__ITEM_NONE) ms__item_join(p, m, item);
 }
 
-/* Members of the openai format that content and calls do not have: a refusal is the text,
- * the deprecated function_call is a call. */
+/* Reads two members of the openai format: a refusal becomes the text, the deprecated
+ * function_call a call. */
 static void ms__members_read(ms__projector *p, ms_envelope *m)
 {
     ms_str call;
@@ -25272,7 +25299,7 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
     }
 }
 
-/* Adds a message; a copy of it where the caller's does not stay. */
+/* Adds a message, or a copy of it if the caller's does not stay valid. */
 static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *err)
 {
     if (!p->opts.stable) {
@@ -25288,10 +25315,10 @@ static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *
 
 
 /* ==== [emit] groups become provider messages =========================================
- * Steps 5 to 8 of [project]. Made-up texts are put into the list as groups, and
- * made-up results at their calls, so the writer needs no special case. How a provider
- * spells each thing is a template text in ms__shapes, which ms__out_form fills: other
- * templates than those of [template].
+ * Steps 5 to 8 of [project]. Made-up texts are inserted into the list as groups, and
+ * made-up results at their calls, so the writer needs no special case. The spelling of
+ * each item for a provider is a text in ms__shapes, which ms__out_form fills. These
+ * templates are not those of [template].
  * ================================================================================== */
 
 /* ---- Step 5: the window. */
@@ -25301,7 +25328,8 @@ static uint64_t ms__group_size(const ms__group *g, bool cost)
     return cost ? g->cost : g->count;
 }
 
-/* The first of the newest groups that have no more than `most` together; NULL: none. */
+/* Returns the first of the newest groups that together have at most `most`; NULL:
+ * none. */
 static ms__group *ms__newest_groups(const ms__projector *p, uint64_t most, bool cost)
 {
     uint64_t sum = 0;
@@ -25324,7 +25352,7 @@ static ms__group *ms__window(const ms__projector *p, uint64_t most, bool cost)
     ms__group *start = NULL;
     if (rest > 0 && step - rest < most)
         start = ms__newest_groups(p, most - (step - rest), cost);
-    if (!start) start = ms__newest_groups(p, most, cost); /* no more than is needed */
+    if (!start) start = ms__newest_groups(p, most, cost); /* without a step */
     return start ? start : p->last;
 }
 
@@ -25355,15 +25383,16 @@ static ms_result ms__window_start(ms__projector *p, ms__group **start, ms_error 
 
 /* ---- Thinking of the running turn. */
 
-/* Is the thinking sent? In the running turn, if it is unaltered since it was signed. */
+/* Returns whether thinking is sent: in the running turn, if it is unaltered since it was
+ * signed. */
 static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 {
     return item->kind == MS__ITEM_THOUGHT && item->group->number >= p->running &&
            ms__thought_holds(item);
 }
 
-/* Has the group the thinking that the provider asks for in the running turn? Of Gemini
- * that is the signature at its first call. */
+/* Returns whether a group has the thinking that the provider requires in the running
+ * turn. For Gemini that is the signature of its first call. */
 static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
 {
     for (const ms__item *item = g->first; item; item = item->next) {
@@ -25374,9 +25403,8 @@ static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
     return false;
 }
 
-/* Finds where the running turn begins: after the last user or system text before the
- * newest results, when nothing of the assistant follows these. Counts what is missing in
- * it. */
+/* Finds the start of the running turn: after the last user or system text before the
+ * newest results, if no assistant text follows these. Counts missing thinking in it. */
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {
     const ms__group *last = p->last, *first;
@@ -25397,8 +25425,8 @@ static void ms__running_turn(ms__projector *p, const ms__group *start)
 
 /* ---- Steps 6 and 7: what the history lacks. */
 
-/* The result of a call: shortened when it is an old text, marked when the call failed; or
- * one that is made up. */
+/* Completes the result of a call: shortens an old text, marks a failure, or makes up a
+ * missing result. */
 static void ms__reply(ms__projector *p, ms__item *call)
 {
     const char *mark = p->profile->error_text;
@@ -25422,7 +25450,7 @@ static void ms__reply(ms__projector *p, ms__item *call)
     }
 }
 
-/* Puts a group of one text at a place of the list. */
+/* Inserts a group of one text into the list. */
 static void ms__text_insert(ms__projector *p, ms__group **at, ms__item_kind kind,
                             const char *text)
 {
@@ -25437,7 +25465,8 @@ static void ms__text_insert(ms__projector *p, ms__group **at, ms__item_kind kind
     *at = g;
 }
 
-/* Does an assistant's group send nothing? Thinking alone is not sent. */
+/* Returns whether an assistant's group has nothing to send. Thinking alone is not
+ * sent. */
 static bool ms__is_silent(const ms__group *g)
 {
     const ms__item *item = g->first;
@@ -25445,8 +25474,9 @@ static bool ms__is_silent(const ms__group *g)
     return !item;
 }
 
-/* Makes the list that is written: the pinned groups, unless system text stands apart,
- * and those of the window, without silent ones. Each call has its result then. */
+/* Makes the list to write: the pinned groups, unless system text is a member of the
+ * request, and those of the window, without silent ones. Then each call has its
+ * result. */
 static void ms__list_make(ms__projector *p, ms__group *start)
 {
     size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
@@ -25489,7 +25519,7 @@ static void ms__out_text(ms__projector *p, ms_str text)
     ms__json_byte(&p->json, '"');
 }
 
-/* Text as a string, JSON without the white space around its tokens. */
+/* Writes text as a string, or JSON without the white space around its tokens. */
 static void ms__out_value(ms__projector *p, ms_str text, bool json)
 {
     p->json.has_item = false;
@@ -25497,7 +25527,7 @@ static void ms__out_value(ms__projector *p, ms_str text, bool json)
     else ms__out_text(p, text);
 }
 
-/* Adds the text or the parts of an item to the message at work. */
+/* Adds the text or the parts of an item to the message that is being written. */
 static void ms__gather_item(ms__projector *p, const ms__item *item)
 {
     ms__element *x = item->parts;
@@ -25510,7 +25540,7 @@ static void ms__gather_item(ms__projector *p, const ms__item *item)
     while (*p->parts_end) p->parts_end = &(*p->parts_end)->next;
 }
 
-/* The item after one of a run whose last group is `last`, or NULL. */
+/* Returns the item after one of a run whose last group is `last`, or NULL. */
 static const ms__item *ms__item_after(const ms__item *item, const ms__group *last)
 {
     if (item->next) return item->next;
@@ -25525,8 +25555,8 @@ static void ms__gather(ms__projector *p, const ms__group *from, const ms__group 
         if (item->kind <= MS__ITEM_ASSISTANT) ms__gather_item(p, item);
 }
 
-/* Texts from a part on, to the next picture, or all, as one JSON string; returns the part
- * after them. */
+/* Writes texts from a part on, up to the next picture or all, as one JSON string. Returns
+ * the part after them. */
 static const ms__element *ms__out_texts(ms__projector *p, const ms__element *x, bool all)
 {
     bool some = false;
@@ -25552,7 +25582,7 @@ static void ms__out_picture(ms__projector *p, const ms__element *x)
     }
 }
 
-/* The parts as elements of a list. */
+/* Writes the parts as elements of a list. */
 static void ms__out_blocks(ms__projector *p, const ms__element *x)
 {
     for (bool some = false; x; some = true) {
@@ -25568,7 +25598,7 @@ static void ms__out_blocks(ms__projector *p, const ms__element *x)
     }
 }
 
-/* Ollama: pictures are a member of their own. */
+/* Writes pictures as a member of their own, for Ollama. */
 static void ms__out_images(ms__projector *p, const ms__element *x)
 {
     bool some = false;
@@ -25659,7 +25689,7 @@ static void ms__message_begin(ms__projector *p)
 
 /* ---- Step 8: runs become messages. */
 
-/* Calls, and with `ordered` texts and thinking as well, as elements of a list. */
+/* Writes calls as elements of a list; ordered: texts and thinking, too. */
 static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__group *last,
                           bool ordered, bool some)
 {
@@ -25680,7 +25710,7 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
     }
 }
 
-/* All thinking of the turns as one text: what DeepSeek and Ollama take. */
+/* Writes all thinking of the turns as one text, as DeepSeek and Ollama accept it. */
 static void ms__out_reasoning(ms__projector *p, const ms__group *from,
                               const ms__group *last)
 {
@@ -25690,7 +25720,7 @@ static void ms__out_reasoning(ms__projector *p, const ms__group *from,
     ms__out(p, "\"");
 }
 
-/* The assistant's message of a run. */
+/* Writes the assistant's message of a run. */
 static void ms__emit_turns(ms__projector *p, const ms__group *from, const ms__group *last)
 {
     const ms__shape_row *shape = p->shape;
@@ -25715,15 +25745,17 @@ static void ms__emit_turns(ms__projector *p, const ms__group *from, const ms__gr
     ms__out(p, calls ? "]}" : "}");
 }
 
-/* The last group of a run: of groups of one kind, and an assistant's ends with calls. */
+/* Returns the last group of a run. A run has groups of one kind; an assistant's run ends
+ * with a group that has calls. */
 static const ms__group *ms__run_last(const ms__group *g)
 {
     while (!g->has_calls && g->next && g->next->kind == g->kind) g = g->next;
     return g;
 }
 
-/* All results of a turn, in the order of its calls, and where the format has them in one
- * message the user's text after them. Returns the group after what was written. */
+/* Writes all results of a turn, in the order of its calls. If the format has them in one
+ * message, the user's text after them goes there, too. Returns the group after those
+ * written. */
 static const ms__group *ms__emit_results(ms__projector *p, const ms__group *g)
 {
     const ms__shape_row *shape = p->shape;
@@ -25745,7 +25777,8 @@ static const ms__group *ms__emit_results(ms__projector *p, const ms__group *g)
     return last->next;
 }
 
-/* One run from a group on: one message, and its results. Returns the group after it. */
+/* Writes one run from a group on: one message, and its results. Returns the group after
+ * it. */
 static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
 {
     const ms__group *last = ms__run_last(from);
@@ -25760,7 +25793,7 @@ static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
     return last->next;
 }
 
-/* The list of messages. */
+/* Writes the list of messages. */
 static void ms__emit_list(ms__projector *p)
 {
     ms__out(p, "[");
@@ -25770,9 +25803,9 @@ static void ms__emit_list(ms__projector *p)
 
 
 /* ==== [request] a list of messages, or a whole request ===============================
- * ms_project and ms_request read the history, let [project] and [emit] do the work, and
- * differ in what is around the list. The source is read to its end before anything is
- * written: the system text is known then, and what is wrong with the source, too.
+ * ms_project and ms_request read the history and call [project] and [emit]. They differ
+ * in the members around the list. The source is read to its end before anything is
+ * written, since only then the system text and errors of the source are known.
  * ================================================================================== */
 
 static MS__APART ms_result ms__project_begin(ms__projector *p,
@@ -25793,12 +25826,12 @@ static MS__APART ms_result ms__project_begin(ms__projector *p,
         if (item) item->kind = MS__ITEM_SYSTEM;
         if (item) item->text.text = p->opts.system;
         if (item) ms__item_put(p, item, ms__absent());
-        p->n_groups = 0; /* it is no group of the history */
+        p->n_groups = 0; /* the system prompt is not a group of the history */
     }
     return p->lost ? ms__no_arena(err, p->arena, p->lost) : MS_OK;
 }
 
-/* Opens the history of a store: of a memory its timeline, else everything of the
+/* Opens the source of a projection: the timeline of a memory, or all messages of a
  * location. */
 static MS__APART ms_result ms__history_open(const ms_request_desc *desc, ms_arena *arena,
                                             ms_cursor *it, ms_error *err)
@@ -25817,7 +25850,7 @@ static MS__APART ms_result ms__history_open(const ms_request_desc *desc, ms_aren
     return ms_query_open(desc->store, query, it, err);
 }
 
-/* Steps 1 to 4, for all messages. */
+/* Does steps 1 to 4, for all messages. */
 static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
                                   ms_error *err)
 {
@@ -25872,7 +25905,7 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
     ms__out(p, "}");
 }
 
-/* Steps 5 to 8, `whole` with the members of a request around the list. */
+/* Does steps 5 to 8; whole: with the members of a request around the list. */
 static MS__APART ms_result ms__project_write(ms__projector *p,
                                              const ms_request_desc *desc, bool whole,
                                              ms_write_fn write, void *ctx, ms_error *err)
@@ -25882,7 +25915,7 @@ static MS__APART ms_result ms__project_write(ms__projector *p,
     if (p->pinned && p->profile->system == MS_SYSTEM_APART) {
         ms__gather(p, p->first, p->pinned);
         p->report.system = ms__parts_joined(p, p->parts);
-        p->report.merged = 0; /* it is no message */
+        p->report.merged = 0; /* the system prompt is not a message */
     }
     ms__running_turn(p, start);
     ms__list_make(p, start);
@@ -25936,7 +25969,7 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
     return ms__project_run(desc, desc->arena, false, write, ctx, report, err);
 }
 
-/* A JSON value of that kind, or absent. */
+/* Checks that a caller's JSON is absent or a value of that kind. */
 static ms_result ms__given(ms_str json, ms_json_kind kind, const char *must,
                            ms_error *err)
 {
@@ -25979,17 +26012,17 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
 
 
 /* ==== [answer] what a provider answered =============================================
- * An answer is a list of bits: texts, thinking, calls, and other blocks. A body
- * is read as one event, a stream as many; both fill the same bits. Events are found by
- * their braces: every byte outside of an object is framing ("data: ", "[", ",", new
- * lines), so server-sent events, lines of JSON and one large array need no code of their
- * own, and the bytes may be divided anywhere.
+ * An answer is a list of bits: texts, thinking, calls, and other blocks. A body is read
+ * as one event, a stream as many; both fill the same bits. Events are found by their
+ * braces: every byte outside of an object is framing ("data: ", "[", ",", new lines). So
+ * server-sent events, lines of JSON and one large array need no code of their own, and
+ * the bytes may be divided anywhere.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message
- * with its first text, feeds it, and ends all of them when the answer is whole.
- * Thinking is stored with a hash of the whole answer, which is known only then. A
+ * with its first text, feeds it, and ends all of them when the answer is complete.
+ * Thinking is stored with a hash of the complete answer, which is known only then. A
  * provider's error, or a connection that ends early, leaves the messages marked as
- * unfinished. The first trouble stays in a->code.
+ * unfinished. a->code keeps the first error.
  * ================================================================================== */
 
 typedef enum ms__bit_kind {
@@ -26002,7 +26035,7 @@ typedef enum ms__bit_kind {
 /* The contents of a bit. The signature is that of thinking, or of a call of gemini; data
  * that of redacted thinking. */
 typedef enum ms__bit_part {
-    MS__BIT_BODY, /* text; of a call its arguments */
+    MS__BIT_BODY, /* text, or the arguments of a call */
     MS__BIT_NAME,
     MS__BIT_ID,
     MS__BIT_SIGNATURE,
@@ -26013,7 +26046,7 @@ typedef enum ms__bit_part {
 typedef struct ms__bit {
     struct ms__bit *next;
     ms__bit_kind kind;
-    int64_t index;      /* the provider's, or ours */
+    int64_t index;      /* the provider's, or made up here */
     ms_buf part[MS__BIT_PARTS];
     ms_stream stream;
     uint64_t seq;
@@ -26052,7 +26085,7 @@ static ms_str ms__at(ms_str v, const char *path)
 
 /* ---- Bits. */
 
-/* The bit of that kind and index, made if absent; NULL: no memory. */
+/* Returns the bit of that kind and index, made if absent; NULL: no memory. */
 static ms__bit *ms__bit_at(ms_answer_stream *a, ms__bit_kind kind, int64_t index)
 {
     ms__bit **at = &a->bits;
@@ -26067,7 +26100,7 @@ static ms__bit *ms__bit_at(ms_answer_stream *a, ms__bit_kind kind, int64_t index
     return *at = b;
 }
 
-/* Has the bit anything to store? Providers send empty texts beside calls. */
+/* Returns whether a bit has content to store. Providers send empty texts beside calls. */
 static bool ms__bit_filled(const ms__bit *b)
 {
     const ms_buf *part = b->part;
@@ -26101,7 +26134,7 @@ static ms_str ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of)
     return ms_buf_text(&buf);
 }
 
-/* The message of a bit: as a stream begins it, or, `whole`, as it ends. */
+/* Returns the message of a bit as a stream begins it; whole: as it ends. */
 static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b,
                                    bool whole)
 {
@@ -26128,7 +26161,7 @@ static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b,
     return m;
 }
 
-/* Streams what a bit has got; its message begins with the first text. */
+/* Streams the new text of a bit; its message begins with the first text. */
 static void ms__bit_flow(ms_answer_stream *a, ms__bit *b)
 {
     const ms_buf *body = &b->part[MS__BIT_BODY];
@@ -26176,7 +26209,7 @@ static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
         if (b->kind == MS__BIT_CALL && b->index == index && b->part[MS__BIT_ID].len > 0 &&
             ms__at(object, name).len > 2 &&
             !ms_json_string_is(id, ms_buf_text(&b->part[MS__BIT_ID])))
-            b->index = INT64_MIN; /* it is whole */
+            b->index = INT64_MIN; /* it is complete */
     ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_ID, object, "id");
     ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_SIGNATURE, object, "thoughtSignature");
     ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_NAME, object, name);
@@ -26196,8 +26229,9 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 
 /* ---- The events of each provider. */
 
-/* A message or a delta of chat completions. Mistral's content is a list of parts.
- * OpenRouter, Groq and vLLM call DeepSeek's reasoning_content reasoning, or send both. */
+/* Reads a message or a delta of chat completions. Mistral's content is a list of parts.
+ * OpenRouter, Groq and vLLM have `reasoning` for DeepSeek's reasoning_content, or send
+ * both. */
 static void ms__answer_chat(ms_answer_stream *a, ms_str event)
 {
     ms_str m = ms__at(event, "choices.0.message");
@@ -26223,7 +26257,7 @@ static void ms__answer_chat(ms_answer_stream *a, ms_str event)
     }
 }
 
-/* A block of anthropic's, whole or as it begins. */
+/* Reads a block of anthropic, complete or as it begins. */
 static void ms__answer_block(ms_answer_stream *a, int64_t index, ms_str block)
 {
     ms_str type = ms__at(block, "type");
@@ -26254,12 +26288,12 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
     ms__bit_put(a, MS__BIT_TEXT, index, MS__BIT_BODY, delta, "text");
     ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_BODY, delta, "thinking");
     ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_SIGNATURE, delta, "signature");
-    for (ms__bit *b = a->bits; b; b = b->next) /* a server's tool has input as well */
+    for (ms__bit *b = a->bits; b; b = b->next) /* tools of the server have input, too */
         if (b->kind == MS__BIT_CALL && b->index == index)
             ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_BODY, delta, "partial_json");
 }
 
-/* Parts of gemini's: text goes on the text before it, of the same kind. */
+/* Reads the parts of gemini: a text continues the text of the same kind before it. */
 static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
 {
     ms_json_iter it = ms_json_iterate(ms__at(event, "candidates.0.content.parts"));
@@ -26290,8 +26324,8 @@ static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
     if (ms_json_kind_of(ms__at(event, "done")) == MS_JSON_TRUE) a->whole = true;
 }
 
-/* Where each shape has its counts of tokens and nanoseconds, its model and its stop
- * reason; "": nowhere. The counts come before MS__MODEL. */
+/* The path of each count of tokens and nanoseconds, of the model and of the stop reason
+ * in each shape; "": absent. The counts come before MS__MODEL. */
 enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__MODEL, MS__STOP };
 
 static const struct ms__answer_place {
@@ -26346,7 +26380,8 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
     }
 }
 
-/* The provider's error: {"error": {"message": text}} or {"error": text}. */
+/* Reads the provider's error: {"error": {"message": text}} or {"error": text}. False: the
+ * event is not an error. */
 static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
 {
     const char *name = a->desc.profile->name ? a->desc.profile->name : "the provider";
@@ -26398,7 +26433,7 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
     return a->code;
 }
 
-/* Looks at one byte; true: an object ends with it. */
+/* Reads one byte; true: an object ends with it. */
 static bool ms__answer_byte(ms_answer_stream *a, char c)
 {
     if (a->in_string) {
@@ -26429,7 +26464,7 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
     return a->code;
 }
 
-/* All messages as they are stored in the end; those of thinking know the hash of all. */
+/* Returns all messages in their final form; those of thinking have the hash of all. */
 static MS__APART ms_envelope *ms__answer_messages(ms_answer_stream *a)
 {
     uint64_t of = 0;
@@ -26461,7 +26496,7 @@ static MS__APART ms_envelope *ms__answer_messages(ms_answer_stream *a)
     return all;
 }
 
-/* Ends the streams: as whole messages, or as they were interrupted. */
+/* Ends the streams: with complete messages, or as they were interrupted. */
 static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m,
                                            ms_error *err)
 {
@@ -26502,8 +26537,8 @@ static MS__APART ms_result ms__answer_batch(ms_answer_stream *a, const ms_envelo
     return MS_OK;
 }
 
-/* Appends the note of usage. Anthropic counts what it cached apart from the input, Gemini
- * its thoughts apart from the output. */
+/* Appends the note of usage. Anthropic counts cached tokens apart from the input, Gemini
+ * thoughts apart from the output. */
 static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
 {
     ms_usage *u = &a->out.usage;
@@ -26520,8 +26555,8 @@ static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
     return code == MS_E_UNSUPPORTED ? MS_OK : code;
 }
 
-/* Stores what is there. An answer that failed, or is not whole, leaves the messages of
- * its streams unfinished; without streams it leaves nothing. */
+/* Stores the messages received. An answer that failed or is incomplete leaves the
+ * messages of its streams unfinished; without streams it stores nothing. */
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err)
 {
     if (out) memset(out, 0, sizeof *out);
@@ -26568,12 +26603,12 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
 /* ==== [task] the messages of a task ==================================================
  * A thin layer on both parts: a task is a location, a page a query, a cursor a sequence
  * number. Appending never moves a message before another one, so pages have neither gaps
- * nor repeats while messages come in. (The format's origin has cursors of times, and a
+ * nor repeats while messages arrive. (In the format's origin cursors are times, and a
  * page of the newer messages leaves a gap.)
  *
  * An update is an amended message. Its content is the new one. Its extra has a new
- * updated_at and the status; they count before those in its template.
- * (K1) Whatever a change does not name stays: id, time, place, status, other members.
+ * updated_at and the status, which replace those in its template.
+ * (K1) A change keeps all that it does not set: id, time, place, status, other members.
  * ================================================================================== */
 
 static ms_result ms__task_gone(ms_str task_id, ms_str id, ms_error *err)
@@ -26582,7 +26617,7 @@ static ms_result ms__task_gone(ms_str task_id, ms_str id, ms_error *err)
                     MS__V(id));
 }
 
-/* Returns the sequence number that the id spells, as it is written here; 0: none. */
+/* Returns the sequence number that the id spells in the form of this library; 0: none. */
 static uint64_t ms__task_number(ms_str id)
 {
     uint64_t seq = 0;
@@ -26591,7 +26626,7 @@ static uint64_t ms__task_number(ms_str id)
     return spelled && ms_json_u64(id, &seq) == MS_OK ? seq : 0;
 }
 
-/* Finds the newest message of that id; the cursor, which is large, lies in the arena. */
+/* Finds the newest message with that id. The cursor, which is large, is in the arena. */
 static MS__APART ms_result ms__task_search(ms_store *store, ms_str task_id, ms_str id,
                                            ms_arena *arena, uint64_t *seq, ms_error *err)
 {
@@ -26618,7 +26653,7 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     MS__TRY(ms__key_check(task_id.ptr ? task_id : MS_STR(""), "task_id", false, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "there is no id to look for");
-    if (seq > 0) { /* of another task it may be damaged, or not there */
+    if (seq > 0) { /* a message of another task may be damaged or absent */
         ms_result code = ms_get_by_seq(store, seq, arena, msg, err);
         if (code == MS_OK && ms_str_equal(ms__location(*msg), task_id) &&
             !ms_get(*msg, MS_F_ID).text.ptr)
@@ -26660,8 +26695,8 @@ static ms_result ms__task_rewrapped(const ms_envelope *was, ms_arena *arena,
                           content);
 }
 
-/* Makes *m, which is the old message or has the new content, the message as it will be.
- * status: JSON; absent: as it was. */
+/* Completes *m, which is the old message or has the new content. status: JSON; absent: as
+ * it was. */
 static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t updated_at_ns,
                                   ms_arena *arena, ms_envelope *m, ms_error *err)
 {
@@ -26731,8 +26766,8 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
 
 
 /* ==== [session] conversations of users ===============================================
- * This section stands on both parts: a dialect reads the rows, a store keeps them. It has
- * no state.
+ * This section uses both parts: a dialect reads the rows, a store keeps them. It has no
+ * state.
  *
  *     store  |  "7:user-12/abc"   1 2 3 4 5 6 ...      all in full
  *     load   |   user  tool  assistant[head ... session-abc-msg-3 ... tail]
@@ -26743,9 +26778,10 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
  * of ids never have one location, and a user's locations are those that begin with
  * "<n>:<user>/".
  *
- * The format's origin numbers rows in the order of loading. There a key means another row
- * as soon as rows go or the window moves. The number in our key is the sequence number,
- * which survives windows, hidden rows, reopening and compaction; a lookup is one get.
+ * The format's origin numbers rows in the order of loading. There a key finds another row
+ * as soon as rows are removed or the window moves. The number in a key of this library is
+ * the sequence number, which survives windows, hidden rows, reopening and compaction. A
+ * lookup is one ms_get_by_seq.
  * (N1) Nothing here reads or writes a location that does not begin with the user.
  * (N2) A lookup returns the message that has the number and the session of the key.
  * ================================================================================== */
@@ -26793,7 +26829,7 @@ MS_API ms_result ms_session_init(ms_session *session, ms_store *store, ms_str us
     return MS_OK;
 }
 
-/* An empty location would mean all of them. */
+/* Checks a session: an empty location would select all locations. */
 static ms_result ms__session_check(const ms_session *session, ms_error *err)
 {
     if (session && session->store && session->location.len > 0) return MS_OK;
@@ -26890,7 +26926,7 @@ MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
         code = ms_get_by_seq(store, seq, arena, msg, err);
     if (code == MS_OK) {
         place = ms__location(*msg);
-        if (ms__starts_with(place, prefix)) { /* is this the message's own key? */
+        if (ms__starts_with(place, prefix)) { /* check that the key is this message's */
             len = ms__entity_key(ms_str_n(place.ptr + prefix.len, place.len - prefix.len),
                                  seq, text);
             if (ms_str_equal(key, ms_str_n(text, len))) return MS_OK;
