@@ -670,12 +670,11 @@ static ms_result do_find(world *w, ms_error *err)
     return read_all(w, seen, ms_find_close(&finder, err));
 }
 
-static ms_result do_history(world *w, ms_error *err)
+static ms_result read_history(world *w, size_t *seen, ms_error *err)
 {
     ms_str team[] = {MS_STR("other"), MS_STR("helper")};
     ms_memory memory;
     ms_cursor it;
-    size_t seen = 0;
     ms_memory_init(&memory, w->log, MS_STR("job"), MS_STR("worker"));
     memory.subordinates = team;
     memory.n_subordinates = 2;
@@ -685,9 +684,16 @@ static ms_result do_history(world *w, ms_error *err)
     memory.scope.kind = w->arg == 1 ? MS_SCOPE_SINCE_TASK : MS_SCOPE_ALL;
     memory.arena = w->arena;
     ms_result result = ms_get_history(&memory, &it, err);
-    while (ms_next(&it) != NULL) seen++;
+    while (ms_next(&it) != NULL) ++*seen;
     ms_result closed = ms_cursor_close(&it, result == MS_OK ? err : NULL);
-    return read_all(w, seen, result != MS_OK ? result : closed);
+    return result != MS_OK ? result : closed;
+}
+
+static ms_result do_history(world *w, ms_error *err)
+{
+    size_t seen = 0;
+    ms_result result = read_history(w, &seen, err);
+    return read_all(w, seen, result);
 }
 
 /* Another handle, that only reads. */
@@ -727,20 +733,28 @@ static ms_result do_copy(world *w, ms_error *err)
     return read_all(w, (size_t)report.copied, result);
 }
 
+/* All that reads, in a union of this store alone. */
 static ms_result do_union(world *w, ms_error *err)
 {
     ms_union_desc desc;
-    ms_store *all;
-    ms_query q;
+    ms_store *all, *log = w->log;
+    ms_listing listing;
+    const ms_msg *msg;
     size_t seen = 0;
     memset(&desc, 0, sizeof desc);
-    memset(&q, 0, sizeof q);
-    desc.stores = &w->log;
+    desc.stores = &log;
     desc.n_stores = 1;
     desc.alloc = w->heap.alloc;
     ms_result result = ms_union_open(&all, &desc, err);
     if (result != MS_OK) return result;
-    result = query_all(all, &q, &seen, err);
+    w->log = all;
+    for (int i = 0; i < ASKED && result == MS_OK; i++)
+        result = ask(w, &asked[i], &seen, err);
+    if (result == MS_OK) result = ms_list(all, NULL, w->arena, &listing, err);
+    if (result == MS_OK) result = read_history(w, &seen, err);
+    if (result == MS_OK)
+        result = ms_get_by_seq(all, w->seq[SECOND], w->arena, &msg, err);
+    w->log = log;
     ms_close(all);
     return read_all(w, seen, result);
 }

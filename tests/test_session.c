@@ -547,42 +547,6 @@ static void damaged_row_is_skipped_when_others_are_loaded(void **state)
     store_close(&s);
 }
 
-static void nothing_is_half_done_when_memory_runs_out(void **state)
-{
-    test_store s = store_open(store_kind_at(0), NULL);
-    ms_str id = times("x", 300);
-    char key[MS_ENTITY_KEY_MAX];
-    (void)state;
-    fill_session(s.store, MS_STR("u"), id, 30);
-    for (size_t k = 1;; k++) {
-        test_alloc heap;
-        ms_arena a;
-        ms_error err;
-        ms_envelopes rows;
-        const ms_msg *found;
-        ms_listing list;
-        ms_session session;
-        ms_session_load_opts opts = compressing(0);
-        ms_str whole = ms_str_n(key, test_entity_key(id, 1, key));
-        test_alloc_init(&heap);
-        heap.fail_at = k;
-        test_arena_init(&a, &heap.alloc);
-        ms_result code = ms_session_init(&session, s.store, MS_STR("u"), id, &a, &err);
-        if (code == MS_OK) code = ms_session_load(&session, &opts, &a, &rows, &err);
-        if (code == MS_OK) assert_int_equal(rows.count, 30);
-        if (code == MS_OK)
-            code = ms_session_lookup(s.store, MS_STR("u"), whole, &a, &found, &err);
-        if (code == MS_OK)
-            code = ms_session_list(s.store, MS_STR("u"), 0, &a, &list, &err);
-        if (code != (heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK))
-            fail_msg("%zu: %d %s", k, code, err.message);
-        ms_arena_deinit(&a);
-        test_alloc_done(&heap);
-        if (heap.failed == 0) break;
-    }
-    store_close(&s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -601,7 +565,6 @@ int main(void)
         ON_EVERY_STORE(row_has_its_text_so_far_when_a_stream_writes_it),
         cmocka_unit_test(session_works_when_store_has_no_changes),
         cmocka_unit_test(damaged_row_is_skipped_when_others_are_loaded),
-        cmocka_unit_test(nothing_is_half_done_when_memory_runs_out),
     };
     return cmocka_run_group_tests_name("session", tests, open_arena, close_arena);
 }

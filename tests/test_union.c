@@ -996,7 +996,7 @@ static void a_lookup_sees_changes(void **state)
 }
 
 
-/* ---- many stores, other threads, no memory ---- */
+/* ---- many stores, other threads ---- */
 
 static void eight_thousand_stores(void **state)
 {
@@ -1114,67 +1114,6 @@ static void threads_read_while_others_append(void **state)
     close_duo(&d);
 }
 
-static ms_result read_on(ms_result code, ms_cursor *it)
-{
-    while (ms_next(it) != NULL) {}
-    ms_result end = ms_cursor_close(it, NULL);
-    return code != MS_OK ? code : end;
-}
-
-/* Everything that allocates, through one allocator. */
-static ms_result all_once(const family *f, test_alloc *heap)
-{
-    ms_union_desc desc;
-    ms_store *u;
-    ms_arena work;
-    ms_memory memory;
-    ms_listing list;
-    ms_cursor it;
-    const ms_msg *msg;
-    memset(&desc, 0, sizeof desc);
-    test_arena_init(&work, &heap->alloc);
-    desc.stores = f->stores;
-    desc.n_stores = f->n;
-    desc.alloc = heap->alloc;
-    ms_result code = ms_union_open(&u, &desc, NULL);
-    if (code != MS_OK) return code;
-    for (unsigned way = 0; code == MS_OK && way < 8; way++) {
-        ms_query q = ordered(way, 90);
-        q.arena = &work;
-        code = read_on(ms_query_open(u, &q, &it, NULL), &it);
-    }
-    ms_memory_init(&memory, u, MS_STR("job_1"), MS_STR("w1"));
-    memory.scope.kind = MS_SCOPE_SINCE_TASK;
-    memory.conversation_limit = 3;
-    if (code == MS_OK) code = read_on(ms_get_history(&memory, &it, NULL), &it);
-    if (code == MS_OK) code = ms_list(u, NULL, &work, &list, NULL);
-    if (code == MS_OK)
-        code = ms_get_by_seq(u, NUMBER(0, 1), &work, &msg, NULL);
-    ms_arena_deinit(&work);
-    ms_close(u);
-    return code;
-}
-
-static void each_allocation_may_fail(void **state)
-{
-    uint64_t rng = test_seed() + 10;
-    test_alloc heap;
-    family f;
-    size_t k = 0;
-    (void)state;
-    family_open(&f, &rng, 140, 0);
-    do {
-        test_alloc_init(&heap);
-        heap.fail_at = ++k;
-        ms_result code = all_once(&f, &heap);
-        test_alloc_done(&heap);
-        if (heap.failed == 0) assert_int_equal(code, MS_OK);
-        else assert_true(code == MS_E_NO_MEMORY || code == MS_E_ARENA);
-    } while (heap.failed != 0);
-    assert_true(k > 20);
-    family_close(&f);
-}
-
 #define T(test) cmocka_unit_test_setup(test, reset)
 
 int main(void)
@@ -1200,7 +1139,6 @@ int main(void)
         T(a_lookup_sees_changes),
         T(eight_thousand_stores),
         T(threads_read_while_others_append),
-        T(each_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, release);
 }
