@@ -779,7 +779,7 @@ controls()
     control end_of_a_stream_lost gcc test_change stream/a_stream_ends_with_its_text 100 \
         ms_stream_end 'ms_str_n(stream->pending, stream->n_pending), 0, arena,' \
         'ms_str_of(NULL), 0, arena,'
-    control another_tasks_message_found gcc test_task message_is_found_when_asked_by_id 100 \
+    control another_tasks_message_found gcc test_task task/message_is_found_when_asked_by_id 100 \
         ms_task_get 'ms_str_equal(ms__location(*msg), task_id) &&' ''
     control view_of_another_agent gcc test_twin arena_stores_and_twin_agree 10 \
         ms__view_heads 'l ? &l->conversation : NULL, err));' \

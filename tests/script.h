@@ -112,6 +112,7 @@ static inline void script_words(script *p, const char *c, script_line *out)
             if (*c == '\'') quoted = !quoted;
             else bare[len++] = *c;
         }
+        bare[len] = '\0';
         assert_true(out->n < SCRIPT_WORDS);
         ms_str *word = out->verb.ptr == NULL ? &out->verb : &out->word[out->n++];
         word->ptr = to;
@@ -738,11 +739,16 @@ static inline ms_result set_max_message(script *p, const script_line *l)
 
 enum { CALL, CHECK, SET };
 
-static const struct script_verb {
+typedef struct script_verb {
     const char *verb;
     int sort;
     ms_result (*run)(script *p, const script_line *l);
-} script_verbs[] = {
+} script_verb;
+
+/* Those of a suite, NULL at the end; or NULL. */
+static const script_verb *script_more;
+
+static const script_verb script_verbs[] = {
     {"say", CALL, call_say},          {"append", CALL, call_append},
     {"repeat", CALL, call_repeat},    {"expect", CALL, call_expect},
     {"amend", CALL, call_change},      {"hide", CALL, call_change},
@@ -784,7 +790,7 @@ static inline ms_str script_prefix(script_line *l)
 /* Does what a line asks, and returns the code of the call. */
 static inline ms_result script_do(script *p, const char *text, script_line *l, int *sort)
 {
-    const struct script_verb *verb = script_verbs;
+    const script_verb *verb = script_verbs;
     ms_str place = p->place;
     ms_result code = MS_OK;
     size_t times = 1;
@@ -793,6 +799,8 @@ static inline ms_result script_do(script *p, const char *text, script_line *l, i
     script_split(p, text, l);
     if (is_word(l->verb, "times")) times = strtoul(script_prefix(l).ptr, NULL, 10);
     if (is_word(l->verb, "in") && l->n > 1) place = script_value(script_prefix(l));
+    while (verb->verb != NULL && !is_word(l->verb, verb->verb)) verb++;
+    if (verb->verb == NULL && script_more != NULL) verb = script_more;
     while (verb->verb != NULL && !is_word(l->verb, verb->verb)) verb++;
     if (verb->verb == NULL) SCRIPT_FAILS(p, "no script has the word %s", l->verb.ptr);
     *sort = verb->sort;
@@ -889,6 +897,70 @@ static inline void script_play(const store_kind *kind, const char *test, const c
 static inline void script_is(script *p, const char *text)
 {
     script_lines(p, text, text + strlen(text));
+}
+
+
+/* ---- the files, each of whose scripts is a test ---- */
+
+enum { SCRIPTS_MAX = 600 };
+
+typedef struct script_test {
+    char name[100];           /* "hide/a_hidden_message_is_not_found in a log" */
+    const store_kind *kind;
+    const char *text, *end;
+} script_test;
+
+static script_test script_tests[SCRIPTS_MAX];
+static size_t n_script_tests;
+
+static inline void script_test_runs(void **state)
+{
+    const script_test *t = (const script_test *)*state;
+    script_play(t->kind, t->name, t->text, t->end);
+}
+
+/* Adds a test for each kind of store. */
+static inline void add_script(const char *file, const char *name, const char *text,
+                              const char *end)
+{
+    const struct CMUnitTest kinds[] = {ON_EVERY_STORE(script_test_runs)};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        script_test *t = &script_tests[n_script_tests++];
+        assert_true(n_script_tests < SCRIPTS_MAX);
+        snprintf(t->name, sizeof t->name, "%s/%.*s%s", file, (int)strcspn(name, "\n"),
+                 name, kinds[i].name + strlen("script_test_runs"));
+        t->kind = (const store_kind *)kinds[i].initial_state;
+        t->text = text;
+        t->end = end;
+    }
+}
+
+/* The tests of a file, whose text is kept. */
+static inline void load_scripts(const char *file)
+{
+    char path[100];
+    snprintf(path, sizeof path, "tests/scripts/%s.txt", file);
+    char *text = read_file(path, NULL);
+    if (text == NULL) print_error("cannot read %s\n", path);
+    if (text == NULL) exit(1);
+    for (char *name = strstr(text, "\n== "), *next; name != NULL; name = next) {
+        char *first = strchr(name + 4, '\n');
+        next = strstr(first, "\n== ");
+        add_script(file, name + 4, first + 1, next != NULL ? next : strchr(first, '\0'));
+    }
+}
+
+/* Runs the tests of files, whose list ends with NULL. */
+static inline int run_scripts(const char *const *files)
+{
+    static struct CMUnitTest tests[SCRIPTS_MAX];
+    for (; *files != NULL; files++) load_scripts(*files);
+    for (size_t i = 0; i < n_script_tests; i++) {
+        tests[i].name = script_tests[i].name;
+        tests[i].test_func = script_test_runs;
+        tests[i].initial_state = &script_tests[i];
+    }
+    return _cmocka_run_group_tests("scripts", tests, n_script_tests, NULL, NULL);
 }
 
 

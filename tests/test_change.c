@@ -10,72 +10,6 @@
 #include <time.h>
 
 
-/* ---- the scripts ---- */
-
-static const char *const script_files[] = {"append", "amend", "hide", "redact", "note",
-                                           "fork", "stream", "raw", "copy", "refused"};
-
-enum { SCRIPTS_MAX = 600 };
-
-typedef struct script_test {
-    char name[100];           /* "hide/a_hidden_message_is_not_found in a log" */
-    const store_kind *kind;
-    const char *text, *end;
-} script_test;
-
-static script_test script_tests[SCRIPTS_MAX];
-static size_t n_script_tests;
-
-static void play(void **state)
-{
-    const script_test *t = (const script_test *)*state;
-    script_play(t->kind, t->name, t->text, t->end);
-}
-
-/* Adds a test for each kind of store. */
-static void add_script(const char *file, const char *name, const char *text,
-                       const char *end)
-{
-    const struct CMUnitTest kinds[] = {ON_EVERY_STORE(play)};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        script_test *t = &script_tests[n_script_tests++];
-        assert_true(n_script_tests < SCRIPTS_MAX);
-        snprintf(t->name, sizeof t->name, "%s/%.*s%s", file, (int)strcspn(name, "\n"),
-                 name, kinds[i].name + strlen("play"));
-        t->kind = (const store_kind *)kinds[i].initial_state;
-        t->text = text;
-        t->end = end;
-    }
-}
-
-/* The tests of a file, whose text is kept. */
-static void load_scripts(const char *file)
-{
-    char path[100];
-    snprintf(path, sizeof path, "tests/scripts/%s.txt", file);
-    char *text = read_file(path, NULL);
-    if (text == NULL) print_error("cannot read %s\n", path);
-    if (text == NULL) exit(1);
-    for (char *name = strstr(text, "\n== "), *next; name != NULL; name = next) {
-        char *first = strchr(name + 4, '\n');
-        next = strstr(first, "\n== ");
-        add_script(file, name + 4, first + 1, next != NULL ? next : strchr(first, '\0'));
-    }
-}
-
-static int run_scripts(void)
-{
-    static struct CMUnitTest tests[SCRIPTS_MAX];
-    for (size_t i = 0; i < sizeof script_files / sizeof script_files[0]; i++)
-        load_scripts(script_files[i]);
-    for (size_t i = 0; i < n_script_tests; i++) {
-        tests[i].name = script_tests[i].name;
-        tests[i].test_func = play;
-        tests[i].initial_state = &script_tests[i];
-    }
-    return _cmocka_run_group_tests("scripts", tests, n_script_tests, NULL, NULL);
-}
-
 static script open_script(void **state)
 {
     script p;
@@ -336,6 +270,8 @@ static void a_change_keeps_no_message_of_a_cursor(void **state)
 
 int main(void)
 {
+    static const char *const files[] = {"append", "amend", "hide", "redact", "note",
+                                        "fork", "stream", "raw", "copy", "refused", NULL};
     const struct CMUnitTest tests[] = {
         ON_EVERY_STORE(a_call_is_refused_when_there_is_no_store),
         ON_EVERY_STORE(redaction_leaves_no_byte),
@@ -347,6 +283,6 @@ int main(void)
         ON_EVERY_STORE(redacting_is_refused_when_a_store_cannot_erase),
         ON_EVERY_STORE(a_change_keeps_no_message_of_a_cursor),
     };
-    int failed = run_scripts();
+    int failed = run_scripts(files);
     return failed + cmocka_run_group_tests(tests, NULL, NULL);
 }
