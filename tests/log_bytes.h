@@ -1,5 +1,6 @@
 /* The bytes of log files, by the words of [format] and [record] alone: a walk that asserts
- * every promise of the essays, and a builder of files.
+ * what the essays promise of records, of the state in a segment index and of the end, and
+ * a builder of files.
  *
  *     walk w = walk_of(bytes, size, false);         fails the test where a byte is wrong
  *     assert_int_equal(w.messages, 3);
@@ -17,7 +18,7 @@
 #include "format.h"
 #include "open_logs.h"
 
-enum { KIND_GAP = 9, FAN = 32, STREAMS_MOST = 6 };
+enum { KIND_GAP = 9, FAN = 32 };
 
 static const unsigned char log_magic[] = {0x89, 'M', 'S', 'L', 13, 10, 26, 10};
 
@@ -34,8 +35,6 @@ typedef struct parsed {
 typedef struct node {
     uint64_t offset, first_seq, last_seq, messages, bytes;
     int64_t first_time, last_time;        /* first > last: none */
-    uint64_t *streams;                    /* posting lists */
-    size_t n_streams;
 } node;
 
 typedef struct nodes {
@@ -48,7 +47,6 @@ typedef struct walk {
     uint64_t size, end;
     uint64_t dead_end;                    /* after the last eight that are not zero */
     const unsigned char *id;
-    uint64_t key[2];                      /* the id, as the key of hashes */
     parsed *records;                      /* messages and GAPs */
     size_t n_records, cap;
     size_t segment_first;                 /* the first record of the segment */
@@ -56,7 +54,6 @@ typedef struct walk {
     uint64_t messages, message_bytes, last_seq, last_gap;
     uint64_t damaged, damaged_bytes;      /* that LOST records report */
     uint32_t holes;                       /* of them in the segment */
-    size_t filters;                       /* that no summary has listed yet */
     nodes leaves, summaries;
     uint64_t newest_leaf;
 } walk;
@@ -115,29 +112,6 @@ static inline parsed parse_record(const walk *w, uint64_t at)
     return p;
 }
 
-/* The posting lists that a record is in. */
-static inline size_t streams_of(const walk *w, const parsed *p, uint64_t out[STREAMS_MOST])
-{
-    ms_str place = p->field[MS_F_LOCATION].text, agent = p->field[MS_F_AGENT_KEY].text;
-    ms_str key = p->field[MS_F_KEY].text;
-    uint64_t l = file_hash(w->key, 0, place.ptr, place.len), all = l & ~UINT64_C(7);
-    ms_type type = (ms_type)p->type;
-    size_t n = 0;
-    if (p->kind == KIND_GAP) {
-        out[n++] = all | 6;
-        return n;
-    }
-    out[n++] = all;
-    if (twin_in_set(MS_TYPES_CONVERSATION, type)) out[n++] = all | 1;
-    else if (twin_in_set(MS_TYPES_GLOBAL, type)) out[n++] = all | 2;
-    if (agent.ptr != NULL)
-        out[n++] = (file_hash(w->key, l, agent.ptr, agent.len) & ~UINT64_C(7)) |
-                   (twin_in_set(MS_TYPES_AGENT, type) ? 3 : 4);
-    if (key.ptr != NULL)
-        out[n++] = (file_hash(w->key, ~l, key.ptr, key.len) & ~UINT64_C(7)) | 5;
-    return n;
-}
-
 /* Is there a record at an offset, whole and with both checks? */
 static inline bool is_record(const walk *w, uint64_t at)
 {
@@ -159,39 +133,25 @@ static inline void nodes_add(nodes *l, const node *n)
     l->items[l->n++] = *n;
 }
 
-static inline int pair_order(const void *a, const void *b)
+/* The figures of a segment, counted from its records. */
+static inline node count_segment(const walk *w, uint64_t at)
 {
-    const uint64_t *x = (const uint64_t *)a, *y = (const uint64_t *)b;
-    if (x[0] != y[0]) return x[0] < y[0] ? -1 : 1;
-    return x[1] < y[1] ? -1 : x[1] > y[1];
-}
-
-/* Counts the records of the segment: the figures and posting lists of its index; the
- * postings go to `pairs`. Returns how many there are. */
-static inline size_t count_segment(const walk *w, node *leaf, uint64_t *pairs)
-{
-    size_t n_pairs = 0;
+    node leaf;
+    memset(&leaf, 0, sizeof leaf);
+    leaf.offset = at;
+    leaf.first_time = INT64_MAX;
+    leaf.last_time = INT64_MIN;
     for (size_t i = w->segment_first; i < w->n_records; i++) {
         const parsed *one = &w->records[i];
-        uint64_t streams[STREAMS_MOST];
-        size_t some = streams_of(w, one, streams);
-        for (size_t j = 0; j < some; j++, n_pairs++) {
-            pairs[2 * n_pairs] = streams[j];
-            pairs[2 * n_pairs + 1] = i - w->segment_first;
-        }
         if (one->kind != FILE_KIND_MESSAGE) continue;
-        if (leaf->messages++ == 0) leaf->first_seq = one->seq;
-        leaf->last_seq = one->seq;
-        leaf->bytes += one->padded;
+        if (leaf.messages++ == 0) leaf.first_seq = one->seq;
+        leaf.last_seq = one->seq;
+        leaf.bytes += one->padded;
         if (one->time == INT64_MIN) continue;
-        if (one->time < leaf->first_time) leaf->first_time = one->time;
-        if (one->time > leaf->last_time) leaf->last_time = one->time;
+        if (one->time < leaf.first_time) leaf.first_time = one->time;
+        if (one->time > leaf.last_time) leaf.last_time = one->time;
     }
-    qsort(pairs, n_pairs, 16, pair_order);
-    for (size_t i = 0; i < n_pairs; i++)
-        if (i == 0 || pairs[2 * i] != pairs[2 * i - 2])
-            leaf->streams[leaf->n_streams++] = pairs[2 * i];
-    return n_pairs;
+    return leaf;
 }
 
 /* The offsets of n segment indexes or summaries. */
@@ -227,144 +187,30 @@ static inline void must_sum(uint64_t at, const node *n, const unsigned char *r)
     SOUND(file_get64(r + 176) == n->messages && file_get64(r + 184) == n->bytes);
 }
 
-/* The checks inside a segment index are those that sealing a copy of it gives. */
-static inline void must_have_checks(const walk *w, const parsed *p)
-{
-    unsigned char *copy = (unsigned char *)twin_memory(NULL, p->padded);
-    uint64_t at = p->offset;
-    memcpy(copy, w->bytes + at, p->padded);
-    uint32_t fixed = FILE_LEAF_FIXED + 8 * file_get32(copy + 96);
-    memset(copy + fixed, 0xee, 4); /* one at the least */
-    file_seal_leaf(w->id, at, copy);
-    SOUND(memcmp(copy, w->bytes + at, p->padded) == 0);
-    free(copy);
-}
-
-/* The arrays of a segment index: posting lists, offsets, their begins, buckets, postings. */
-static inline void must_have_arrays(const walk *w, const parsed *p, const node *leaf,
-                                    const uint64_t *pairs, size_t n_pairs)
-{
-    const unsigned char *r = w->bytes + p->offset;
-    uint64_t at = p->offset;
-    uint32_t s = file_get32(r + 192), f = file_get32(r + 208), wide = file_get32(r + 212);
-    size_t n = w->n_records - w->segment_first, k = 0, buckets = (size_t)1 << f;
-    const unsigned char *postings = r + p->size - n_pairs * wide;
-    const unsigned char *bucket = postings - 4 * (buckets + 1);
-    const unsigned char *begins = bucket - 4 * ((size_t)s + 1), *places = begins - 4 * n;
-    const unsigned char *streams = places - 8 * (size_t)s;
-    size_t room = (size_t)(r + p->size - streams);
-    SOUND(streams == r + FILE_LEAF_FIXED + 8 * (size_t)file_get32(r + 96) +
-                         4 * ((room + 4095) / 4096 + 1));
-    for (size_t i = 0; i < n; i++) {
-        const parsed *one = &w->records[w->segment_first + i];
-        uint32_t place = file_get32(places + 4 * i);
-        SOUND(w->segment_begin + 8 * (uint64_t)(place & INT32_MAX) == one->offset);
-        SOUND((place >> 31 != 0) == (one->kind == FILE_KIND_MESSAGE));
-    }
-    for (size_t i = 0; i < s; i++) {
-        SOUND(file_get64(streams + 8 * i) == leaf->streams[i]);
-        SOUND(file_get32(begins + 4 * i) == k);
-        for (; k < n_pairs && pairs[2 * k] == leaf->streams[i]; k++)
-            SOUND(file_get(postings + k * wide, wide) == pairs[2 * k + 1]);
-    }
-    SOUND(file_get32(begins + 4 * (size_t)s) == n_pairs);
-    for (size_t b = 0; b <= buckets; b++) {
-        size_t first = 0;
-        while (first < s && f != 0 && leaf->streams[first] >> (64 - f) < b) first++;
-        if (f == 0 && b == 1) first = s;
-        SOUND(file_get32(bucket + 4 * b) == first);
-    }
-}
-
-/* A segment index against the records before it. */
+/* A segment index against the records before it. Of its arrays, as of the summaries and
+ * filters, the kept files have every byte (test_format). */
 static inline void parse_leaf(walk *w, const parsed *p)
 {
     const unsigned char *r = w->bytes + p->offset;
     uint64_t at = p->offset;
-    size_t n = w->n_records - w->segment_first;
-    uint32_t wide = file_get32(r + 212);
-    uint64_t *pairs = (uint64_t *)twin_memory(NULL, (n * STREAMS_MOST + 1) * 16);
-    node leaf;
-    memset(&leaf, 0, sizeof leaf);
-    leaf.offset = at;
-    leaf.first_time = INT64_MAX;
-    leaf.last_time = INT64_MIN;
-    leaf.streams = (uint64_t *)twin_memory(NULL, (n * STREAMS_MOST + 1) * 8);
-    size_t n_pairs = count_segment(w, &leaf, pairs);
-    SOUND(file_get32(r + 128) == w->leaves.n && file_get32(r + 132) == n);
+    node leaf = count_segment(w, at);
+    SOUND(file_get32(r + 128) == w->leaves.n);
+    SOUND(file_get32(r + 132) == w->n_records - w->segment_first);
     SOUND(file_get64(r + 136) == w->segment_begin);
     must_sum(at, &leaf, r);
-    SOUND(file_get32(r + 192) == leaf.n_streams && file_get32(r + 196) == n_pairs);
-    SOUND((wide == 2 || wide == 4) && file_get32(r + 208) < 32);
     nodes_add(&w->leaves, &leaf);
     must_state(w, at, r);
-    must_have_checks(w, p);
-    must_have_arrays(w, p, &leaf, pairs, n_pairs);
-    free(pairs);
     w->newest_leaf = at;
     w->holes = 0;
     w->segment_first = w->n_records;
     w->segment_begin = at + p->padded;
 }
 
-/* The segments that may have a posting list by a Bloom filter, as bits. */
-static inline uint32_t filter_bits(const unsigned char *filter, uint64_t stream)
-{
-    uint64_t mixed = stream * UINT64_C(0x9E3779B97F4A7C15);
-    uint32_t mask = UINT32_MAX;
-    for (int i = 4; i < 8; i++)
-        mask &= file_get32(filter + 40 + 4 * (mixed >> 8 * i & 255));
-    return mask;
-}
-
-/* The filters of a summary have every posting list of its segments. Lists that are not in
- * a segment may seem to be, but few. */
-static inline void must_filter(const walk *w, uint64_t at, const unsigned char *places)
-{
-    const unsigned char *r = w->bytes + at;
-    uint32_t g = file_get32(r + 32), bits = file_get32(r + 36);
-    size_t asks = 0, wrong = 0, most = 0;
-    for (size_t c = 0; c < FAN; c++) {
-        const node *leaf = &w->leaves.items[FAN * (size_t)g + c];
-        if (leaf->n_streams > most) most = leaf->n_streams;
-        for (size_t i = 0; i < leaf->n_streams; i++, asks++) {
-            uint64_t stream = leaf->streams[i], place = bits ? stream >> (64 - bits) : 0;
-            const unsigned char *filter = w->bytes + file_get64(places + 8 * place);
-            SOUND((filter_bits(filter, stream) >> c & 1) != 0);
-            wrong += (filter_bits(filter, stream * 31) >> c & 1) != 0;
-        }
-    }
-    SOUND(bits == 0 || most >> (bits - 1) > 24);
-    SOUND(most >> bits <= 24 && wrong <= asks / 20 + 20);
-}
-
-/* A summary against its 32 segment indexes, with the filters that it lists. */
 static inline void parse_summary(walk *w, const parsed *p)
 {
-    const unsigned char *r = w->bytes + p->offset, *places;
-    uint64_t at = p->offset;
-    uint32_t g = file_get32(r + 32);
-    size_t many = (size_t)1 << file_get32(r + 36);
     node sum;
     memset(&sum, 0, sizeof sum);
-    sum.offset = at;
-    SOUND(g == w->summaries.n && file_get64(r + 40) == 0);
-    SOUND(w->leaves.n >= FAN * (g + 1));
-    /* a handle that was closed meanwhile has left some filters that no summary lists */
-    SOUND(p->size == 48 + 8 * (FAN + g) + 8 * many && w->filters >= many);
-    must_list(at, &w->leaves, (size_t)FAN * g, FAN, r + 48);
-    must_list(at, &w->summaries, 0, g, r + 48 + 8 * FAN);
-    places = r + 48 + 8 * ((size_t)FAN + g);
-    for (size_t i = 0; i < many; i++) {
-        uint64_t place = file_get64(places + 8 * i);
-        SOUND(place >= FILE_HEAD && place < at);
-        const unsigned char *filter = w->bytes + place;
-        SOUND(filter[4] == FILE_KIND_INDEX && filter[5] == FILE_INDEX_FILTER);
-        SOUND(file_get32(filter) == 1064);
-        SOUND(file_get32(filter + 32) == g && file_get32(filter + 36) == i);
-    }
-    must_filter(w, at, places);
-    w->filters = 0;
+    sum.offset = p->offset;
     nodes_add(&w->summaries, &sum);
 }
 
@@ -390,7 +236,6 @@ static inline void parse_index(walk *w, const parsed *p)
     SOUND(p->time == INT64_MIN && p->seq == w->last_seq);
     SOUND((p->flags & MS_FLAG_COMMIT) != 0);
     if (p->type == FILE_INDEX_LEAF) parse_leaf(w, p);
-    if (p->type == FILE_INDEX_FILTER) w->filters++;
     if (p->type == FILE_INDEX_SUMMARY) parse_summary(w, p);
 }
 
@@ -438,8 +283,6 @@ static inline void parse_head(walk *w)
     for (size_t i = 0; i < sizeof unnamed / sizeof unnamed[0]; i++)
         for (at = unnamed[i][0]; at < unnamed[i][1]; at++) SOUND(h[at] == 0);
     w->id = h + 24;
-    w->key[0] = file_get64(w->id);
-    w->key[1] = file_get64(w->id + 8);
 }
 
 static inline uint64_t dead_end(const walk *w)
@@ -526,7 +369,6 @@ static inline walk walk_of(const char *bytes, size_t size, bool torn)
 
 static inline void walk_free(walk *w)
 {
-    for (size_t i = 0; i < w->leaves.n; i++) free(w->leaves.items[i].streams);
     free(w->leaves.items);
     free(w->summaries.items);
     free(w->records);

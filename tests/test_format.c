@@ -444,23 +444,6 @@ static void must_be_golden(const golden *g, const char *bytes, size_t size)
     twinned_close(&x);
 }
 
-/* So that what --write makes is known to be good before it is kept. */
-static void equal_runs_give_equal_files_as_the_kept_ones_should_be(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < 2 * COUNT(goldens); i++) {
-        ms_log_engine engine = i % 2 ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
-        size_t size, again, messages;
-        char *bytes = golden_make(&goldens[i / 2], engine, &size, &messages);
-        char *other = golden_make(&goldens[i / 2], engine, &again, &messages);
-        assert_int_equal(size, again);
-        assert_memory_equal(bytes, other, size);
-        must_be_golden(&goldens[i / 2], bytes, size);
-        free(bytes);
-        free(other);
-    }
-}
-
 static char *golden_file(const char *name, size_t *size)
 {
     char *path = scratch_file("tests/golden", name), *bytes = read_file(path, size);
@@ -477,6 +460,24 @@ static void kept_files_are_read(void **state)
         char *bytes = golden_file(goldens[i].name, &size);
         must_be_golden(&goldens[i], bytes, size);
         free(bytes);
+    }
+}
+
+/* Both engines write the bytes that were kept: what one writes is what one reads. */
+static void the_bytes_are_those_of_the_kept_files(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT(goldens); i++) {
+        size_t size, kept_size, messages;
+        const golden *g = &goldens[i / 2];
+        char *bytes = golden_make(g, i % 2 ? MS_ENGINE_MAP : MS_ENGINE_WRITE, &size,
+                                  &messages);
+        char *kept = golden_file(g->name, &kept_size);
+        for (size_t at = 0; at < size && at < kept_size; at++)
+            if (bytes[at] != kept[at]) fail_msg("%s: byte %zu differs", g->name, at);
+        assert_int_equal(size, kept_size);
+        free(bytes);
+        free(kept);
     }
 }
 
@@ -524,7 +525,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(another_format_is_refused),
         cmocka_unit_test(a_file_of_version_1_is_refused),
         cmocka_unit_test(kept_files_are_read),
-        cmocka_unit_test(equal_runs_give_equal_files_as_the_kept_ones_should_be),
+        cmocka_unit_test(the_bytes_are_those_of_the_kept_files),
     };
     if (argc > 1 && strcmp(argv[1], "--write") == 0)
         return write_goldens(argc > 2 ? argv[2] : "tests/golden");
