@@ -421,39 +421,22 @@ fi
 
 # ---- Round trips, compared as JSON by a program of its own.
 
-# equals FILE FILE: how many messages both have; those of conversations are taken out of
-# them. A number is its value.
+# equals FILE FILE: how many messages both have, lines or an array; those of conversations
+# are taken out of them. A number is its value.
 equals()
 {
     python3 - "$@" <<'END'
-import decimal, json, re, sys
-
-space = re.compile(r"\s*")
-
-def messages(value):
-    if isinstance(value, list):
-        for item in value:
-            yield from messages(item)
-        return
-    for name in ("messages", "traj", "history", "trajectory"):
-        found = value.get(name) if "role" not in value else None
-        if isinstance(found, list) and found and "role" in found[0]:
-            yield from found
-            return
-    yield value
+import decimal, json, sys
 
 def read(path):
     text = open(path, encoding="utf-8-sig").read().strip()
-    decoder = json.JSONDecoder(parse_float=decimal.Decimal)
-    at = 0
-    while at < len(text):
-        value, at = decoder.raw_decode(text, at)
-        yield from messages(value)
-        at = space.match(text, at).end()
+    if not text.startswith("["):
+        text = "[" + ",".join(text.splitlines()) + "]"
+    values = json.loads(text, parse_float=decimal.Decimal)
+    return [message for value in values for message in value.get("traj", [value])]
 
-a, b = (list(read(path)) for path in sys.argv[1:])
-differs = next((i for i, pair in enumerate(zip(a, b)) if pair[0] != pair[1]), "the end")
-print(len(a) if a == b else f"{len(a)} and {len(b)} messages, differ at {differs}")
+a, b = map(read, sys.argv[1:])
+print(len(a) if a == b else f"{len(a)} and {len(b)} messages, which differ")
 END
 }
 

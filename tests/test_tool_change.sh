@@ -524,46 +524,9 @@ same shared_numbers '7 9' "$(paste -sd' ' "$tmp/numbers")"
 same shared_shows 9 "$("$tool" view "$log" | wc -l)"
 check shared_verify 0 '^verdict +whole$' '' verify "$log"
 
-# Four that append at once, a fifth that changes: every number is told once.
-fresh
-for i in 1 2 3 4; do
-    awk -v i="$i" 'BEGIN { for (n = 1; n <= 50; n++)
-        print "{\"type\":\"task\",\"content\":\"" i "/" n "\"}" }' |
-        "$tool" append "$log" --location "l$i" --shared --wait 20000 >"$tmp/numbers$i" &
-    writers[i]=$!
-done
-for i in 1 2 3 4 5 6 7 8; do
-    "$tool" note "$log" $((i % 6 + 1)) rating "$i" --json --shared --wait 20000 >/dev/null
-done
-"$tool" redact "$log" 6 --apply --shared --wait 20000 >/dev/null
-wait "${writers[@]}"
-same shared_four '200 200' "$(cat "$tmp"/numbers[1-4] | wc -l) $(
-    sort -u "$tmp"/numbers[1-4] | wc -l)"
-for i in 1 2 3 4; do
-    "$tool" view "$log" --location "l$i" | awk '{ print $NF }' >"$tmp/a"
-    same "shared_order_$i" "$(seq 50 | sed "s:^:$i/:" | paste -sd' ')" \
-        "$(paste -sd' ' "$tmp/a")"
-done
-same shared_notes 8 "$("$tool" view "$log" --raw --json | grep -c '"kind":"note"')"
-same shared_redacted 0 "$(holds epsilon)"
-check shared_verify_four 0 '^verdict +whole$' '' verify "$log"
-
 
 # ---- follow: changes, and messages that are being written
 
-fresh
-"$tool" follow "$log" --seconds 30 >"$tmp/follow" 2>&1 &
-follower=$!
-"$tool" follow "$log" --seconds 30 --raw --json >"$tmp/raw" 2>&1 &
-raw=$!
-"$tool" follow "$log" --seconds 30 --format framework >"$tmp/lines" 2>&1 &
-lines=$!
-soon has ' epsilon$' "$tmp/follow" || fail follow_begins "$(tail -n 1 "$tmp/follow")"
-soon has 'epsilon' "$tmp/raw" || fail follow_raw_begins "$(tail -n 1 "$tmp/raw")"
-soon has 'epsilon' "$tmp/lines" || fail follow_lines_begins "$(tail -n 1 "$tmp/lines")"
-"$tool" amend "$log" 4 'gamma two' >/dev/null
-"$tool" hide "$log" 5 >/dev/null
-"$tool" note "$log" 4 rating 5 --json >/dev/null
 # A program that streams: two parts, then the end; the second message it leaves as it is.
 cat >"$tmp/streamer.c" <<'END'
 #define MSGSTORE_NO_DIALECTS
@@ -599,6 +562,19 @@ if ! ${CC:-cc} -std=c99 -O0 -pthread -I. -o "$tmp/streamer" "$tmp/streamer.c" \
     >"$tmp/err" 2>&1; then
     fail streamer "$(grep -m 1 error "$tmp/err")"
 fi
+fresh
+"$tool" follow "$log" --seconds 30 >"$tmp/follow" 2>&1 &
+follower=$!
+"$tool" follow "$log" --seconds 30 --raw --json >"$tmp/raw" 2>&1 &
+raw=$!
+"$tool" follow "$log" --seconds 30 --format framework >"$tmp/lines" 2>&1 &
+lines=$!
+soon has ' epsilon$' "$tmp/follow" || fail follow_begins "$(tail -n 1 "$tmp/follow")"
+soon has 'epsilon' "$tmp/raw" || fail follow_raw_begins "$(tail -n 1 "$tmp/raw")"
+soon has 'epsilon' "$tmp/lines" || fail follow_lines_begins "$(tail -n 1 "$tmp/lines")"
+"$tool" amend "$log" 4 'gamma two' >/dev/null
+"$tool" hide "$log" 5 >/dev/null
+"$tool" note "$log" 4 rating 5 --json >/dev/null
 same streamer '' "$("$tmp/streamer" "$log" 2>&1)"
 soon has '"kind":"piece","seq":8,.*"second part"' "$tmp/raw" ||
     fail follow_waits "no piece"

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # The commands of build/msgstore that work on logs: import (keys, damaged input), append
-# (what is acknowledged survives SIGKILL, one writer at a time), follow, export, verify,
-# repair, compact, and view, history, info and convert where they are given a log. Prints
+# (a number is printed when its message is stored, one writer at a time), follow, export,
+# verify, repair, compact; view, history, info and convert of a log. Prints
 # "ok NAME", "skip NAME: reason" or "FAIL NAME: reason" a line.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/tool_checks.sh
-scale=${MS_TEST_SCALE:-100}
 log=$tmp/a.log
 
 # lines COUNT FILE: it has at least so many lines.
@@ -448,6 +447,10 @@ same append_agent 'assistant_message action user_message' \
 check append_durable 0 '^durable +up to message 13 ' '' info "$log"
 input='{"type":"task","content":"a"}'
 check append_from 1 '' 'openai message' append "$log" --location c --from openai
+input='{"type":"task","content":"a","idempotency_key":"k"}\n'
+input=$input'{"type":"task","content":"b","idempotency_key":"k"}'
+run append "$log" --location c
+same append_prints_what_is_stored '5 14' "$status $(words "$tmp/out")"
 if [ -e /dev/full ]; then
     echo "$input" | "$tool" append "$log" --location c >/dev/full 2>"$tmp/err"
     same append_full '1 1' "$? $(grep -c 'cannot write' "$tmp/err")"
@@ -476,33 +479,6 @@ exec {input_of}>&-
 wait "$pid"
 same append_ends 0 $?
 check append_free 0 '*' '' import "$log" $demo
-
-# Killed in the middle: what was acknowledged is there, in order, and it goes on.
-rm -f "$log"
-rounds=$((scale >= 100 ? 10 : 3))
-for ((round = 1; round <= rounds; round++)); do
-    mode=$([ $((round % 3)) -ne 0 ] || echo '--sync each')
-    rm -f "$tmp/acks" # the next one opens it in its own time
-    # shellcheck disable=SC2086
-    "$tool" append "$log" --location "r$round" $mode < <(tasks 1 100000000) \
-        >"$tmp/acks" 2>"$tmp/err" &
-    pid=$!
-    soon lines $((round * 50)) "$tmp/acks"
-    kill -9 $pid
-    wait $pid 2>/dev/null
-    sed -n '/^[0-9]*$/p' "$tmp/acks" | head -n "$(wc -l <"$tmp/acks")" >"$tmp/acked"
-    "$tool" view "$log" --location "r$round" >"$tmp/view" 2>"$tmp/err"
-    same "kill_view_$round" 0 $?
-    head -n "$(wc -l <"$tmp/acked")" "$tmp/view" | awk '{ print $1 }' >"$tmp/stored"
-    equal "kill_acknowledged_$round" "$tmp/acked" "$tmp/stored"
-    same "kill_contents_$round" 0 "$(awk '$5 != NR' "$tmp/view" | wc -l)"
-    same "kill_no_more_$round" yes "$([ "$(wc -l <"$tmp/view")" -le \
-        $(($(wc -l <"$tmp/acked") + 1)) ] && echo yes)"
-done
-check kill_verify 0 '^verdict +whole' '' verify "$log"
-tasks 1 1 | "$tool" append "$log" --location end >"$tmp/out"
-same kill_goes_on "$("$tool" info "$log" --json |
-    sed -E 's/^\{"messages":[0-9]+,"last_seq":([0-9]+),.*/\1/')" "$(cat "$tmp/out")"
 
 
 # ---- follow: the newest, then what comes.
