@@ -277,6 +277,7 @@ static inline const char *string_differs(const json_twin *t, ms_str v, json_t *j
     ms_str s, longer;
     if (ms_json_string(v, t->arena, &s) != MS_OK) return "no string";
     if (!same(s, json_string_value(j), json_string_length(j))) return "another string";
+    if (s.ptr == NULL) return "absent instead of empty";
     if (!ms_json_string_is(v, s)) return "string_is denies it";
     longer = ms_str_n(json_string_value(j), s.len + 1); /* with jansson's NUL */
     if (ms_json_string_is(v, longer)) return "string_is takes a longer one";

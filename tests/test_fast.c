@@ -354,14 +354,13 @@ typedef struct body {
     unsigned char bytes[1 << 20];
 } body;
 
-static void naive_body(const ms_envelope *m, ms_str location, body *out)
+static void naive_body(const ms_envelope *m, body *out)
 {
     static char values[1 << 20];
     ms_value field[MS_FIELD_COUNT];
     size_t used = 0, dir = 1;
     message_fields(m, field);
     out->repaired = false;
-    if (location.ptr != NULL) field[MS_F_LOCATION] = ms_text_n(location);
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
         if (field[f].text.ptr == NULL) continue;
         ms_str text = field[f].text;
@@ -380,12 +379,11 @@ static void naive_body(const ms_envelope *m, ms_str location, body *out)
 }
 
 /* Is a message the record of that envelope? */
-static void must_be(const ms_msg *msg, const ms_envelope *m, ms_str location,
-                    const char *how)
+static void must_be(const ms_msg *msg, const ms_envelope *m, const char *how)
 {
     static body want;
     const unsigned char *r = (const unsigned char *)(const void *)msg;
-    naive_body(m, location, &want);
+    naive_body(m, &want);
     size_t padded = (32 + want.n + 7) / 8 * 8, size = file_get32(r);
     if (size != 32 + want.n || ms_size(msg) != padded)
         fail_msg("%s: a record of %zu bytes, not %zu", how, size, 32 + want.n);
@@ -421,7 +419,7 @@ static void same_fields(const ms_msg *msg)
     }
 }
 
-enum { BATCH = 9, LETTERS = 80000 };
+enum { LETTERS = 80000 };
 
 static char letters[LETTERS], broken[LETTERS];
 
@@ -470,12 +468,6 @@ static ms_envelope envelope_for(uint64_t *rng, bool sound)
     return m;
 }
 
-/* A location that stands in for the envelope's own, or none. */
-static ms_str location_for(uint64_t *rng)
-{
-    return test_one_in(rng, 2) ? ms_str_n(NULL, 0) : name_for(rng);
-}
-
 static void an_encoded_message_is_what_was_measured(void **state)
 {
     uint64_t rng = test_seed();
@@ -490,7 +482,7 @@ static void an_encoded_message_is_what_was_measured(void **state)
         for (size_t way = 0; way < WAYS; way++) {
             if (ways[way].encode(&m, &arena, &msg[way], &err) != MS_OK)
                 fail_msg("%s: %s", ways[way].name, err.message);
-            must_be(msg[way], &m, ms_str_n(NULL, 0), ways[way].name);
+            must_be(msg[way], &m, ways[way].name);
         }
         same_fields(msg[0]);
         assert_int_equal(ms_size(msg[0]), ms_size(msg[1]));
@@ -498,45 +490,6 @@ static void an_encoded_message_is_what_was_measured(void **state)
         ms_arena_reset(&arena);
     }
     ms_arena_deinit(&arena);
-}
-
-
-/* One append, which is measured once, or a batch. */
-static void one_append(ms_store *store, uint64_t *rng, ms_arena *arena)
-{
-    ms_envelope m[BATCH];
-    uint64_t seqs[BATCH] = {0};
-    ms_append_opts opts;
-    const ms_msg *msg;
-    ms_error err;
-    size_t n = 1 + (size_t)test_below(rng, BATCH);
-    bool single = test_one_in(rng, 2), sound = test_one_in(rng, 2);
-    memset(&opts, 0, sizeof opts);
-    opts.location = location_for(rng);
-    opts.seqs = seqs;
-    for (size_t i = 0; i < n; i++) m[i] = envelope_for(rng, sound && i + 1 < n);
-    must_ok(single ? ms_append(store, opts.location, m, seqs, &err)
-                   : ms_append_batch(store, m, n, &opts, &err), &err, "append");
-    for (size_t i = 0; i < (single ? 1 : n); i++) {
-        must_ok(ms_get_by_seq(store, seqs[i], arena, &msg, &err), &err, "get");
-        must_be(msg, &m[i], opts.location, single ? "appended" : "as a batch");
-        same_fields(msg);
-    }
-}
-
-static void an_appended_message_is_what_was_measured(void **state)
-{
-    test_store s = store_open((const store_kind *)*state, NULL);
-    uint64_t rng = test_seed();
-    ms_arena arena;
-    test_arena_init(&arena, NULL);
-    make_letters(&rng);
-    for (size_t i = 0; i < test_times(600); i++) {
-        one_append(s.store, &rng, &arena);
-        ms_arena_reset(&arena);
-    }
-    ms_arena_deinit(&arena);
-    store_close(&s);
 }
 
 
@@ -632,8 +585,6 @@ int main(void)
         T(json_is_judged_right_when_a_string_has_an_odd_byte),
         T(random_json_is_judged_right),
         T(an_encoded_message_is_what_was_measured),
-        ON(an_appended_message_is_what_was_measured, 0),
-        ON(an_appended_message_is_what_was_measured, 3),
         ON(names_are_found_after_failed_appends, 0),
         ON(names_are_found_after_failed_appends, 1),
         ON(names_are_found_after_failed_appends, 3),

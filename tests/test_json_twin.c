@@ -207,10 +207,10 @@ static void string_is_decoded_and_written_like_the_twin(void **state)
         make_string(&m);
         for (uint64_t n = below(&m, 5); n > 0 && m.len > 2; n--) {
             size_t at = 1 + (size_t)below(&m, m.len - 2);
-            const char *lone = below(&m, 2) ? "\\uDbFf" : "\\udC00";
+            const char *lone = below(&m, 2) ? "\\uDbFf" : "\\udFfF\\udC00";
             if (below(&m, 20) == 0) m.bytes[at] = (char)below(&m, 0x100);
             else if (below(&m, 3)) m.bytes[at] = (char)(0x80 + below(&m, 0x80));
-            else if (m.len - at > 7) memcpy(m.bytes + at, lone, 6);
+            else if (m.len - at > 13) memcpy(m.bytes + at, lone, strlen(lone));
         }
         v = at_end(m.bytes, m.len);
         if (!is_written_like_the_twin(ms_str_n(v.ptr + 1, v.len - 2), &arena)) {

@@ -89,31 +89,6 @@ static void character_is_escaped_only_when_it_must_be(void **state)
     }
 }
 
-/* Strings of every length around the writer's own room, with a wide character or an
- * escape at its edge. */
-static void string_is_whole_when_it_crosses_the_stage(void **state)
-{
-    static const char *const tails[] = {"", "\xe2\x82\xac", "\n", "\xf0\x9d\x84\x9e",
-                                        "\x01"};
-    static char text[1100], want[1200];
-    (void)state;
-    memset(text, 'x', sizeof text);
-    for (size_t len = 0; len < 1000; len++) {
-        for (size_t t = 0; t < COUNT(tails); t++) {
-            const char *tail = tails[t];
-            const char *escaped = tail[0] == '\n' ? "\\n"
-                                  : tail[0] == 1  ? "\\u0001"
-                                                  : tail;
-            memcpy(text + len, tail, strlen(tail));
-            size_t n = (size_t)sprintf(want, "\"%.*s%s\"", (int)len, text, escaped);
-            begin(false);
-            ms_json_put_string(&writer, ms_str_n(text, len + strlen(tail)));
-            expect(want, n);
-            memset(text + len, 'x', strlen(tail));
-        }
-    }
-}
-
 
 /* ---- numbers, layout, several values ---- */
 
@@ -379,7 +354,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(values_are_laid_out_as_the_table_has_it),
         TEST(character_is_escaped_only_when_it_must_be),
-        TEST(string_is_whole_when_it_crosses_the_stage),
         TEST(raw_value_is_written_at_the_limit_of_depth),
         TEST(raw_value_is_mended_when_it_is_not_utf8),
         TEST(error_stays_when_a_sink_fails),

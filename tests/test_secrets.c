@@ -111,7 +111,7 @@ static size_t plant(uint64_t *rng, size_t kind, size_t nth, char *drawn, char *o
     name_key(form);
     draw(rng, form, drawn);
     const char *place = planted[kind].place;
-    if (place == NULL) place = places[nth % (sizeof places / sizeof places[0])];
+    if (place == NULL) place = places[nth % COUNT(places)];
     const char *at = strstr(place, "%s");
     return (size_t)sprintf(out, "%.*s%s%s", (int)(at - place), place, drawn, at + 2);
 }
@@ -119,7 +119,7 @@ static size_t plant(uint64_t *rng, size_t kind, size_t nth, char *drawn, char *o
 static void planted_secrets_are_found_when_drawn_by_chance(void **state)
 {
     uint64_t rng = test_seed();
-    size_t kinds = sizeof planted / sizeof planted[0], n = 0, missed = 0, wrong = 0;
+    size_t kinds = COUNT(planted), n = 0, missed = 0, wrong = 0;
     (void)state;
     for (size_t round = 0; round < 16; round++) {
         for (size_t kind = 0; kind < kinds; kind++, n++) {
@@ -163,7 +163,7 @@ static void masked_json_stays_json_when_secrets_are_in_strings(void **state)
     (void)state;
     for (size_t i = 0; i < test_times(4000); i++) {
         char drawn[2048], text[4096];
-        size_t kind = (size_t)test_below(&rng, sizeof planted / sizeof planted[0]);
+        size_t kind = (size_t)test_below(&rng, COUNT(planted));
         plant(&rng, kind, i, drawn, text);
         ms_buf inner = {&arena, NULL, 0, 0}, outer = {&arena, NULL, 0, 0};
         for (unsigned level = 0; level < 2; level++) { /* JSON, then JSON in JSON */
@@ -252,6 +252,19 @@ static void masking_says_no_memory_when_the_arena_is_full(void **state)
 
 /* ---- what is no secret ---- */
 
+/* The first secret of a text; NULL: there is none. */
+static void must_find(const char *text, unsigned classes, const char *want)
+{
+    secret found = {0, 0, ""};
+    size_t from = 0;
+    bool any = secret_next(ms_str_of(text), classes, &from, &found);
+    bool right = any && want != NULL && found.len == strlen(want) &&
+                 memcmp(text + found.at, want, found.len) == 0;
+    if (any != (want != NULL) || (any && !right))
+        fail_msg("%s: found \"%.*s\" (%s), not \"%s\"", text, (int)found.len,
+                 text + found.at, found.kind, want != NULL ? want : "");
+}
+
 static void placeholders_raise_no_alarm_when_they_have_the_form(void **state)
 {
     static const char *const texts[] = {
@@ -272,13 +285,7 @@ static void placeholders_raise_no_alarm_when_they_have_the_form(void **state)
         "sk-learn-pipeline-with-steps",
     };
     (void)state;
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        secret found;
-        size_t from = 0;
-        if (!secret_next(ms_str_of(texts[i]), SECRETS_KEYS, &from, &found)) continue;
-        print_error("%s is called a %s\n", texts[i], found.kind);
-        fail();
-    }
+    for (size_t i = 0; i < COUNT(texts); i++) must_find(texts[i], SECRETS_KEYS, NULL);
 }
 
 static void names_and_addresses_are_found_when_they_are_asked_for(void **state)
@@ -305,21 +312,8 @@ static void names_and_addresses_are_found_when_they_are_asked_for(void **state)
         {"cd /home/", NULL, SECRETS_HOMES},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        secret found;
-        size_t from = 0;
-        ms_str text = ms_str_of(cases[i].text);
-        bool any = secret_next(text, cases[i].classes, &from, &found);
-        if (cases[i].found == NULL) {
-            if (any) print_error("found in %s\n", cases[i].text);
-            assert_false(any);
-            continue;
-        }
-        if (!any) print_error("nothing found in %s\n", cases[i].text);
-        assert_true(any);
-        assert_int_equal(found.len, strlen(cases[i].found));
-        assert_memory_equal(text.ptr + found.at, cases[i].found, found.len);
-    }
+    for (size_t i = 0; i < COUNT(cases); i++)
+        must_find(cases[i].text, cases[i].classes, cases[i].found);
 }
 
 /* Any bytes: it ends, stays inside, and goes forward. The text has its own block, so that
@@ -331,23 +325,19 @@ static void search_stays_inside_when_bytes_are_random(void **state)
     (void)state;
     for (size_t i = 0; i < test_times(20000); i++) {
         size_t len = (size_t)test_below(&rng, 120), from = 0;
-        char *text = (char *)malloc(len + 1);
+        char *text = (char *)malloc(len > 0 ? len : 1);
         assert_non_null(text);
         for (size_t k = 0; k < len; k++) {
             text[k] = test_one_in(&rng, 3) ? (char)test_random(&rng)
                                            : likely[test_below(&rng, sizeof likely)];
         }
-        char *exact = (char *)malloc(len > 0 ? len : 1);
-        assert_non_null(exact);
-        memcpy(exact, text, len);
         secret found;
         size_t before = 0;
-        while (secret_next(ms_str_n(exact, len), SECRETS_PERSONAL, &from, &found)) {
+        while (secret_next(ms_str_n(text, len), SECRETS_PERSONAL, &from, &found)) {
             assert_true(found.at >= before && found.len > 0);
             assert_true(found.at + found.len <= len);
             before = found.at + found.len;
         }
-        free(exact);
         free(text);
     }
 }
@@ -355,7 +345,7 @@ static void search_stays_inside_when_bytes_are_random(void **state)
 static void rules_are_sorted_by_their_first_character(void **state)
 {
     (void)state;
-    for (size_t i = 1; i < sizeof rules / sizeof rules[0]; i++) {
+    for (size_t i = 1; i < COUNT(rules); i++) {
         assert_true(rules[i - 1].pattern[0] <= rules[i].pattern[0]);
     }
 }
@@ -372,12 +362,10 @@ static int look_at_file(const char *path, const struct stat *st, int kind,
 {
     (void)ftw;
     if (kind != FTW_F || strstr(path, "json-test-suite") != NULL) return 0;
-    FILE *file = fopen(path, "rb");
-    size_t size = (size_t)st->st_size, from = 0;
-    char *text = (char *)malloc(size + 1);
-    assert_true(file != NULL && text != NULL);
-    size = fread(text, 1, size, file);
-    fclose(file);
+    size_t size, from = 0;
+    char *text = read_file(path, &size);
+    (void)st;
+    assert_non_null(text);
     secret found;
     while (secret_next(ms_str_n(text, size), SECRETS_KEYS, &from, &found)) {
         int len = found.len < 80 ? (int)found.len : 80;
@@ -391,11 +379,10 @@ static int look_at_file(const char *path, const struct stat *st, int kind,
 
 static void transcripts_raise_few_alarms(void **state)
 {
-    const char *shared = getenv("MS_SHARED");
     char path[1024];
     (void)state;
-    snprintf(path, sizeof path, "%s/data", shared != NULL ? shared : "../shared");
-    if (nftw(path, look_at_file, 16, FTW_PHYS) != 0 || data.bytes == 0) skip();
+    if (!shared_path(path, sizeof path, "data")) skip();
+    assert_int_equal(nftw(path, look_at_file, 16, FTW_PHYS), 0);
     printf("%llu alarms in %.1f MB\n", (unsigned long long)data.alarms,
            (double)data.bytes / 1e6);
     assert_true(data.alarms * 1000000 <= data.bytes);

@@ -6,10 +6,11 @@
  *     posting that leads back, after the end or to a record of elsewhere; chunks, order,
  *     and all the numbers that are counted twice.
  *   - Log: each number of a segment index, its arrays, a summary without its lists, an
- *     end that is durable before it is written; each allocation of the check fails.
+ *     end that is durable before it is written.
  *   - A store of the caller's own, whose cursor returns what no store takes.
  *
- * Left out: what other tests break in files (test_corrupt, test_hostile).
+ * Left out: what other tests break in files (test_corrupt, test_hostile), and allocations
+ * that fail (test_fault_alloc).
  */
 
 #define _GNU_SOURCE
@@ -501,29 +502,6 @@ static void a_damaged_record_is_not_reported_as_its_segment_index(void **state)
     ms_close(log);
 }
 
-static void a_check_returns_its_code_without_memory(void **state)
-{
-    size_t refused = 0;
-    (void)state;
-    make_closed();
-    for (size_t k = 1;; k++) {
-        ms_store *log = open_log(MS_LOG_WRITE);
-        heap.calls = heap.failed = 0;
-        heap.fail_at = k;
-        ms_result code = ms_selfcheck(log, NULL);
-        size_t failed = heap.failed;
-        heap.fail_at = 0;
-        if (failed == 0) assert_int_equal(code, MS_OK);
-        if (code != MS_OK) assert_int_equal(code, MS_E_NO_MEMORY);
-        refused += code != MS_OK;
-        must_be_sound(log, "with memory again");
-        ms_close(log);
-        test_alloc_done(&heap);
-        if (failed == 0) break;
-    }
-    assert_true(refused > 10);
-}
-
 /* A HIDE of the messages 1 to n, which somebody has made, at a place of an image. */
 static uint64_t make_hide(const ms__mem *m, uint64_t at, uint64_t n)
 {
@@ -592,7 +570,6 @@ int main(void)
         cmocka_unit_test(a_summary_that_forgot_its_lists_is_found),
         cmocka_unit_test(a_durable_end_after_the_end_is_found),
         cmocka_unit_test(a_damaged_record_is_not_reported_as_its_segment_index),
-        cmocka_unit_test(a_check_returns_its_code_without_memory),
     };
     disk_init(&drive, 16 << 20);
     int failed = cmocka_run_group_tests(tests, make_store, close_store);
