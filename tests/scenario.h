@@ -11,8 +11,10 @@
  * step that has to fail ends with "-> CODE". There are three handles: a step is about the
  * writer unless it begins with "other" or "reader".
  *
- *   open [read] [new] [shared] [each] [ticked] [torn] [salvage] [segments] [map] [write]
+ *   open [read] [new] [shared] [each] [every] [ticked] [torn] [salvage] [segments] [map]
+ *        [write]              every: a sync is due after 50 ms, or 20,000 bytes
  *   close; sync; tick
+ *   tries N                   appends, and adds to the mark t how often that succeeded
  *   say TEXT [xN]; long BYTES [xN]; batch N [BYTES]; amend SEQ TEXT; redact SEQ
  *   rewrite [NEWEST]          in place
  *   rewrite elsewhere         at another path; `open` and `left` take the word, too
@@ -28,6 +30,9 @@
  *   durable N; damaged N      what ms_log_stat returns; N can be ">5", "<5" or "?"
  *   unsynced                  not all is reported durable
  *   sound                     the handle has met no damage and no loss
+ *   strict [write]            a strict opening
+ *   epoch N; zeroed N         how often writers made the place of records clean; bytes that
+ *                             this handle made zero
  *   says TEXT                 the message of the last error contains it
  *   events N                  events of damage since the last `open`
  *   kill                      the writer is killed. The files are on the next disk, where
@@ -179,6 +184,14 @@ static inline uint64_t word_at(world *w, uint64_t at)
     return le64toh(v);
 }
 
+/* The mark of that name; n_marks: none has it. */
+static inline int mark_find(const world *w, const char *name)
+{
+    int i = 0;
+    while (i < w->n_marks && strcmp(w->marks[i].name, name) != 0) i++;
+    return i;
+}
+
 /* One term of a sum. */
 static inline uint64_t term_of(world *w, const char **p)
 {
@@ -193,15 +206,11 @@ static inline uint64_t term_of(world *w, const char **p)
     } else if (isdigit((unsigned char)**p)) {
         v = strtoull(*p, (char **)(uintptr_t)p, 0);
     } else {
-        bool known = false;
         while (isalpha((unsigned char)**p) && n < sizeof name - 1) name[n++] = *(*p)++;
         name[n] = '\0';
-        for (int i = 0; i < w->n_marks; i++) {
-            if (strcmp(w->marks[i].name, name) != 0) continue;
-            v = w->marks[i].value;
-            known = true;
-        }
-        if (!known) step_fails(w, "no mark '%s'", name);
+        int i = mark_find(w, name);
+        if (i == w->n_marks) step_fails(w, "no mark '%s'", name);
+        v = w->marks[i].value;
     }
     return there ? word_at(w, v) : v;
 }
@@ -246,8 +255,7 @@ static inline void step_compares(world *w, int i, const char *what, uint64_t got
 
 static inline void mark_set(world *w, const char *name, uint64_t value)
 {
-    int i = 0;
-    while (i < w->n_marks && strcmp(w->marks[i].name, name) != 0) i++;
+    int i = mark_find(w, name);
     if (i == SCENARIO_MARKS) step_fails(w, "too many marks");
     if (i == w->n_marks) w->n_marks++;
     snprintf(w->marks[i].name, sizeof w->marks[i].name, "%.11s", name);
@@ -296,8 +304,12 @@ static inline void step_open(world *w)
     ms_log_desc desc = world_desc(w, mode, &w->trips[w->at].os);
     if (step_has(w, "shared")) desc.shared = true;
     if (step_has(w, "each")) desc.sync = MS_SYNC_EACH;
-    if (step_has(w, "ticked")) desc.sync = MS_SYNC_EVERY;
-    desc.ticked = desc.sync == MS_SYNC_EVERY;
+    desc.ticked = step_has(w, "ticked");
+    if (desc.ticked || step_has(w, "every")) desc.sync = MS_SYNC_EVERY;
+    if (step_has(w, "every")) {
+        desc.sync_ms = 50;
+        desc.sync_bytes = 20000;
+    }
     if (step_has(w, "torn")) desc.keep_torn = true;
     if (step_has(w, "salvage")) desc.opening = MS_OPEN_SALVAGE;
     if (step_has(w, "segments")) desc.segment_size = MS_LOG_SEGMENT_MIN;
@@ -367,6 +379,17 @@ static inline void step_say(world *w)
 static inline void step_long(world *w)
 {
     append_texts(w, ms_str_n(scribe_page(), (size_t)number(w, 1)), times_of(w));
+}
+
+/* Appends N times, whatever comes, and adds to the mark t how often that succeeded. */
+static inline void step_tries(world *w)
+{
+    ms_envelope m = ms_user_message(ms_text("tried"));
+    int i = mark_find(w, "t");
+    uint64_t done = i < w->n_marks ? w->marks[i].value : 0;
+    for (uint64_t n = number(w, 1); n > 0; n--)
+        done += ms_append(store_of(w), MS_STR("here"), &m, NULL, NULL) == MS_OK;
+    mark_set(w, "t", done);
 }
 
 static inline void step_batch(world *w)
@@ -544,6 +567,28 @@ static inline void step_sound(world *w)
     ms_log_info info = stat_of(w);
     step_equals(w, "ranges of damage", 0, info.damaged);
     step_equals(w, "end of what was lost", 0, info.lost_end);
+}
+
+/* How many times a writer had to make the place for records clean. */
+static inline void step_epoch(world *w)
+{
+    step_compares(w, 1, "epoch", word_at(w, 1184) & UINT32_MAX, 0);
+}
+
+static inline void step_zeroed(world *w)
+{
+    step_compares(w, 1, "bytes made zero", stat_of(w).zeroed_bytes, 0);
+}
+
+static inline void step_strict(world *w)
+{
+    ms_error err;
+    ms_store *store = NULL;
+    ms_log_mode mode = step_has(w, "write") ? MS_LOG_WRITE : MS_LOG_READ;
+    ms_log_desc desc = world_desc(w, mode, &w->disks[w->at].os);
+    desc.opening = MS_OPEN_STRICT;
+    step_must(w, ms_log_open(&store, &desc, &err), &err);
+    ms_close(store);
 }
 
 static inline void step_says(world *w)
@@ -909,7 +954,8 @@ static inline const scenario_step *step_find(const world *w, const char *word)
         {"damage", step_damage}, {"keeps", step_keeps}, {"has", step_has_kept},
         {"says", step_says}, {"sound", step_sound}, {"unsynced", step_unsynced},
         {"exact", step_exact}, {"names", step_names}, {"absent", step_absent},
-        {"acted", step_acted}, {"stands", step_stands},
+        {"acted", step_acted}, {"stands", step_stands}, {"strict", step_strict},
+        {"epoch", step_epoch}, {"zeroed", step_zeroed}, {"tries", step_tries},
         {"contains", step_contains}, {"lacks", step_lacks}, {"zeros", step_zeros},
         {"is", step_is}, {"lies", step_lies}, {"honest", step_honest}};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)

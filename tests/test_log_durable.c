@@ -1,5 +1,5 @@
-/* [log-sync]: when a handle syncs by itself, and threads that share syncs. What a sync
- * covers and what follows one that failed is in test_log_writers. */
+/* [log-sync]: threads that share syncs, and what a tick takes. When a handle syncs by itself,
+ * what a sync covers and what follows one that failed is in test_log_writers. */
 
 #define _GNU_SOURCE
 #include "open_logs.h"
@@ -7,136 +7,16 @@
 #include <pthread.h>
 
 
-/* ---- syncs are counted, and a clock is set ---- */
+/* ---- several that append and sync ---- */
 
 static unsigned sync_calls;
-static useconds_t sync_takes_us;
-static uint64_t micros_now;
 
-/* How many since the last time that it was asked. */
-static unsigned syncs(void)
-{
-    return __atomic_exchange_n(&sync_calls, 0, __ATOMIC_ACQ_REL);
-}
-
-static int counted_sync(void *ctx, ms_file file)
+static int slow_sync(void *ctx, ms_file file)
 {
     __atomic_fetch_add(&sync_calls, 1, __ATOMIC_ACQ_REL);
-    if (sync_takes_us != 0) usleep(sync_takes_us);
+    usleep(1000);
     return ms_os_default()->sync(ctx, file);
 }
-
-static uint64_t micros_set(void *ctx)
-{
-    (void)ctx;
-    return micros_now;
-}
-
-/* A log whose syncs are counted; `os` must outlive it. */
-static test_store counted_log(ms_os *os, size_t segment, ms_log_engine engine)
-{
-    test_store s = log_at(segment, engine);
-    *os = *ms_os_default();
-    os->sync = counted_sync;
-    s.log.os = os;
-    sync_calls = 0;
-    sync_takes_us = 0;
-    return s;
-}
-
-
-/* ---- sync modes ---- */
-
-/* Never more than sync_bytes and the append itself are at stake. */
-static void many_bytes_are_synced_in_mode_every(void **state)
-{
-    enum { BYTES = 20000 };
-    ms_os os;
-    test_store s = counted_log(&os, 0, MS_ENGINE_AUTO);
-    ms_stat stat;
-    (void)state;
-    s.log.sync = MS_SYNC_EVERY;
-    s.log.sync_bytes = BYTES;
-    s.log.sync_ms = UINT32_MAX;
-    log_open(&s);
-    syncs();
-    for (int i = 0; i < 2000; i++) {
-        append_text(s.store, "one hundred messages or so, of about this length, are due");
-        ms_log_info info = log_info_of(s.store);
-        uint64_t synced = info.durable_end != 0 ? info.durable_end : 4096;
-        assert_true(info.end - synced <= BYTES + 500);
-    }
-    must_give(MS_OK, ms_store_stat(s.store, &stat, NULL));
-    uint64_t due = stat.bytes / BYTES;
-    assert_true(due >= 5);
-    assert_in_range(syncs(), due - 1, 3 * due);
-    store_close(&s);
-}
-
-static void a_sync_is_due_after_sync_ms_in_mode_every(void **state)
-{
-    static const struct { uint64_t passes_ms; bool syncs; } rows[] = {
-        {200, true}, {0, false},  {49, false},  {2, true},   {30, false}, {19, false},
-        {10, true},  {1000, true}, {49, false}, {0, false},  {51, true},
-    };
-    (void)state;
-    for (int ticked = 0; ticked < 2; ticked++) {
-        ms_os os;
-        test_store s = counted_log(&os, 0, MS_ENGINE_AUTO);
-        os.micros = micros_set;
-        micros_now = 5000000;
-        s.log.ticked = ticked;
-        s.log.sync = MS_SYNC_EVERY;
-        s.log.sync_ms = 50;
-        log_open(&s);
-        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-            syncs();
-            micros_now += rows[i].passes_ms * 1000;
-            uint64_t seq = append_text(s.store, "x");
-            if (ticked) assert_int_equal(sync_calls, 0);
-            if (ticked) must_give(MS_OK, ms_tick(s.store, 100, NULL));
-            if ((syncs() > 0) != rows[i].syncs) fail_msg("row %zu", i);
-            if (rows[i].syncs) assert_int_equal(log_info_of(s.store).durable_seq, seq);
-        }
-        store_close(&s);
-    }
-}
-
-/* It stops neither the syncs nor the appends. */
-static void a_clock_that_goes_back_is_survived(void **state)
-{
-    ms_os os;
-    test_store s = counted_log(&os, 0, MS_ENGINE_AUTO);
-    int64_t wall = SECONDS(1e9);
-    (void)state;
-    os.micros = micros_set;
-    s.log.sync = MS_SYNC_EVERY;
-    s.log.sync_ms = 50;
-    s.log.clock = clock_at(&wall);
-    micros_now = UINT64_C(1) << 40;
-    log_open(&s);
-    append_text(s.store, "late");
-    micros_now = 1000;
-    wall = -5;
-    append_text(s.store, "early");
-    must_give(MS_OK, ms_tick(s.store, 100, NULL));
-    syncs();
-    for (int i = 0; i < 5; i++) {
-        micros_now += 60000;
-        wall -= 100;
-        append_text(s.store, "x");
-    }
-    assert_true(syncs() > 0);
-    must_have(s.store, 7);
-    ms_query q = query_of(no_str(), 0);
-    q.has_until = true;
-    q.until_ns = SECONDS(0);
-    assert_int_equal(count_of(s.store, &q), 6);
-    store_close(&s);
-}
-
-
-/* ---- several that append and sync ---- */
 
 enum { COMMITTERS = 4, COMMITS = 60 };
 
@@ -156,25 +36,24 @@ static void *commit(void *store)
 
 static void threads_share_their_syncs(void **state)
 {
-    ms_os os;
-    test_store s = counted_log(&os, 4096, MS_ENGINE_AUTO);
+    ms_os os = *ms_os_default();
+    test_store s = log_at(4096, MS_ENGINE_AUTO);
     pthread_t threads[COMMITTERS];
     void *wrong[COMMITTERS];
     (void)state;
+    os.sync = slow_sync;
+    s.log.os = &os;
     s.log.sync = MS_SYNC_EACH;
     log_open(&s);
-    sync_takes_us = 1000;
-    syncs();
+    sync_calls = 0;
     for (size_t i = 0; i < COMMITTERS; i++)
         if (pthread_create(&threads[i], NULL, commit, s.store) != 0) abort();
     for (size_t i = 0; i < COMMITTERS; i++) pthread_join(threads[i], &wrong[i]);
     for (size_t i = 0; i < COMMITTERS; i++)
         if (wrong[i] != NULL) fail_msg("thread %zu: %s", i, (const char *)wrong[i]);
-    unsigned used = syncs();
     printf("%d appends of %d threads used %u syncs\n", COMMITTERS * COMMITS, COMMITTERS,
-           used);
-    assert_true(used < COMMITTERS * COMMITS * 3 / 5);
-    sync_takes_us = 0;
+           sync_calls);
+    assert_true(sync_calls < COMMITTERS * COMMITS * 3 / 5);
     must_have(s.store, COMMITTERS * COMMITS);
     store_close(&s);
 }
@@ -297,9 +176,6 @@ static void a_tick_keeps_to_its_budget(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_bytes_are_synced_in_mode_every),
-        cmocka_unit_test(a_sync_is_due_after_sync_ms_in_mode_every),
-        cmocka_unit_test(a_clock_that_goes_back_is_survived),
         cmocka_unit_test(threads_share_their_syncs),
         cmocka_unit_test(an_append_is_visible_at_once_when_a_sync_works),
         cmocka_unit_test(a_tick_keeps_to_its_budget),

@@ -289,17 +289,6 @@ static void step_verify(world *w)
     step_must(w, ms_log_verify(&desc, &report, &err), &err);
 }
 
-static void step_strict(world *w)
-{
-    ms_error err;
-    ms_store *store = NULL;
-    ms_log_mode mode = step_has(w, "write") ? MS_LOG_WRITE : MS_LOG_READ;
-    ms_log_desc desc = world_desc(w, mode, &w->disks[w->at].os);
-    desc.opening = MS_OPEN_STRICT;
-    step_must(w, ms_log_open(&store, &desc, &err), &err);
-    ms_close(store);
-}
-
 static void step_refresh(world *w)
 {
     ms_error err;
@@ -443,7 +432,7 @@ static const scenario_step own[] = {
     {"has_flag", step_has_flag}, {"no_text", step_no_text}, {"rot", step_rot},
     {"is_below", step_is_below}, {"torn", step_torn},
     {"dies", step_dies}, {"hide", step_hide}, {"note", step_note},
-    {"reach", step_reach}, {"verify", step_verify}, {"strict", step_strict},
+    {"reach", step_reach}, {"verify", step_verify},
     {"refresh", step_refresh}, {"kind", step_kind}, {"line", step_line},
     {"pieces", step_pieces},
     {NULL, NULL}};
