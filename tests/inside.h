@@ -96,9 +96,6 @@ static inline ms_store *make_segments(uint32_t n)
     return store;
 }
 
-/* The handle goes without a word, as that of a process that was killed. */
-static inline void kill_handle(ms_store *store) { ms__log_free(ms__log_of(store)); }
-
 /* The log is closed, and nothing is left. */
 static inline void end(ms_store *store)
 {

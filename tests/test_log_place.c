@@ -304,46 +304,6 @@ static void a_file_is_refused_when_it_has_three_exbibytes(void **state)
     assert_int_equal(truncate(path, 0), 0);
 }
 
-static int map_nothing(void *ctx, ms_file file, uint64_t offset, size_t size,
-                       unsigned how, void **out)
-{
-    static unsigned char nothing[1];
-    (void)ctx, (void)file, (void)offset, (void)size, (void)how;
-    *out = nothing;
-    return 0;
-}
-
-static int unmap_nothing(void *ctx, void *map, size_t size)
-{
-    (void)ctx, (void)map, (void)size;
-    return 0;
-}
-
-/* Each map is as large as all before it: 64 of them reach as far as files go. */
-static void a_handle_follows_when_a_log_grows_beyond_64_gibibytes(void **state)
-{
-    ms_log_desc desc = desc_of(MS_LOG_READ);
-    (void)state;
-    if (sizeof(size_t) < 8) skip();
-    make_log(1);
-    ms_store *store = must_open(&desc);
-    ms__log *log = ms__log_of(store);
-    uint32_t pieces = log->map.n_pieces;
-    os = *ms_os_default();
-    os.map = map_nothing;
-    os.unmap = unmap_nothing;
-    log->os = &os;
-    const uint64_t step = (uint64_t)1 << 26;
-    for (uint64_t at = (uint64_t)1 << 20; at < (uint64_t)1 << 39; at += step) {
-        uint64_t upto = at + step;
-        assert_int_equal(ms__log_reach(log, at, upto, upto, NULL), MS_OK);
-    }
-    assert_true(log->map.n_pieces < MS__PIECES / 2);
-    log->map.n_pieces = pieces; /* the others need not be given back */
-    log->os = ms_os_default();
-    ms_close(store);
-}
-
 
 /* ---- appends ---- */
 
@@ -497,7 +457,6 @@ int main(void)
         cmocka_unit_test(a_reader_takes_in_all_when_it_had_no_memory_before),
         cmocka_unit_test(nested_sizes_cost_no_time_when_a_log_is_opened),
         cmocka_unit_test(a_retry_with_keys_succeeds_when_the_end_has_moved),
-        cmocka_unit_test(a_handle_follows_when_a_log_grows_beyond_64_gibibytes),
         cmocka_unit_test(a_file_is_refused_when_it_has_three_exbibytes),
         cmocka_unit_test(readers_do_not_race_when_they_share_the_memory_of_a_writer),
     };

@@ -18,26 +18,7 @@ static ms__segment *segment_of(ms_store *store, uint32_t i)
 }
 
 
-/* ---- walks, and where segments stand ---- */
-
-static void walk_skips_a_record_when_its_header_or_body_is_wrong(void **state)
-{
-    static const size_t lies[] = {4, MS__HEADER + 6}; /* kind, body */
-    ms_store *store = make_segments(2);
-    ms__log *log = ms__log_of(store);
-    uint64_t at = ms__segment_offset(segment_of(store, 0), 3), offset;
-    const unsigned char *r;
-    (void)state;
-    for (size_t i = 0; i <= 2; i++) {
-        ms__replay s = replay_at(log, at);
-        size_t byte = at + lies[i % 2];
-        if (i < 2) drive.rw[byte] ^= 0x3C;
-        assert_int_equal(ms__replay_next(&s, &r, &offset), MS__FOUND_RECORD);
-        assert_true(i < 2 ? offset > at : offset == at);
-        if (i < 2) drive.rw[byte] ^= 0x3C;
-    }
-    finish(store);
-}
+/* ---- where segments and their indexes stand ---- */
 
 static void segment_ends_where_the_next_one_begins(void **state)
 {
@@ -54,25 +35,6 @@ static void segment_ends_where_the_next_one_begins(void **state)
     assert_int_equal(ms__segment_end(log, 6, six->base), seven->base);
     assert_int_equal(ms__segment_end(log, 7, seven->base), ms__tail_of(log)->base);
     ms__lock_give(&log->lock);
-    finish(store);
-}
-
-static void segment_index_is_made_anew_when_several_in_a_row_are_damaged(void **state)
-{
-    ms_store *store = make_segments(9);
-    ms_stat stat, again;
-    (void)state;
-    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
-    for (uint32_t i = 3; i < 6; i++)
-        drive.rw[segment_of(store, i)->offset + MS__SEGMENT_FIXED] ^= 1;
-    ms_close(store);
-    store = open_log(MS_LOG_WRITE);
-    ms__segment *l = segment_of(store, 5);
-    assert_non_null(l->own);
-    assert_true(l->next <= segment_of(store, 6)->base);
-    assert_int_equal(ms_store_stat(store, &again, NULL), MS_OK);
-    assert_int_equal(stat.messages, again.messages);
-    assert_int_equal(count_all(store, query_at(NULL), MS_OK), stat.messages);
     finish(store);
 }
 
@@ -480,9 +442,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(listing_looks_only_at_what_it_returns),
-        cmocka_unit_test(walk_skips_a_record_when_its_header_or_body_is_wrong),
         cmocka_unit_test(segment_ends_where_the_next_one_begins),
-        cmocka_unit_test(segment_index_is_made_anew_when_several_in_a_row_are_damaged),
         cmocka_unit_test(index_records_are_found_when_others_that_list_them_are_damaged),
         cmocka_unit_test(hint_is_ignored_when_its_segment_index_is_of_the_future),
         cmocka_unit_test(summary_is_begun_anew_when_another_one_is_due),

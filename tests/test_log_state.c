@@ -1,6 +1,6 @@
 /* [log-map], [log-recover]: what a handle maps, pins and takes for the state of this boot,
- * and calls that are refused. Each test sets private state of a handle, or
- * words of the superblock, that calls alone do not bring about. */
+ * and calls that are refused. Each test sets private state of a handle, or words of the
+ * superblock, that calls alone do not bring about. */
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
@@ -16,11 +16,7 @@ static int map_nothing(void *ctx, ms_file file, uint64_t offset, size_t size,
                        unsigned how, void **out)
 {
     static unsigned char nothing[1];
-    (void)ctx;
-    (void)file;
-    (void)offset;
-    (void)size;
-    (void)how;
+    (void)ctx, (void)file, (void)offset, (void)size, (void)how;
     *out = nothing;
     return map_code;
 }
@@ -49,6 +45,27 @@ static void map_fails_when_it_would_reach_beyond_the_largest_number(void **state
     uint64_t more = ms__log_mapped(log) + 4096;
     assert_int_equal(ms__log_reach(log, 0, more, 0, NULL), MS_E_NO_MEMORY);
     log->map.n_pieces = pieces;
+    log->os = &traps.os;
+    end(store);
+}
+
+/* Each piece is as large as all before it. */
+static void map_has_few_pieces_when_a_log_grows_to_512_gibibytes(void **state)
+{
+    const uint64_t step = (uint64_t)1 << 26;
+    (void)state;
+    if (sizeof(size_t) < 8) skip();
+    ms_store *store = make_log(1);
+    ms__log *log = ms__log_of(store);
+    uint32_t pieces = log->map.n_pieces;
+    ms_os os = traps.os;
+    os.map = map_nothing;
+    log->os = &os;
+    map_code = 0;
+    for (uint64_t at = (uint64_t)1 << 20; at < (uint64_t)1 << 39; at += step)
+        assert_int_equal(ms__log_reach(log, at, at + step, at + step, NULL), MS_OK);
+    assert_true(log->map.n_pieces < MS__PIECES / 2);
+    log->map.n_pieces = pieces; /* the others need not be given back */
     log->os = &traps.os;
     end(store);
 }
@@ -202,6 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(map_fails_when_it_would_reach_beyond_the_largest_number),
+        cmocka_unit_test(map_has_few_pieces_when_a_log_grows_to_512_gibibytes),
         cmocka_unit_test(tail_slot_is_passed_over_when_a_reader_pins_it),
         cmocka_unit_test(refresh_fails_when_no_tail_slot_is_left),
         cmocka_unit_test(record_is_refused_when_the_end_leaves_only_its_header),
