@@ -636,7 +636,7 @@ controls()
 
     # What fails leaves all as it was.
 
-    control failed_append_not_undone gcc test_mem_buffer a_store_is_as_before_when_it_is_full 100 \
+    control failed_append_not_undone gcc test_mem_buffer a_refused_append_makes_no_difference 100 \
         ms__core_append 'ms__plans_undo(live, plans, done, &mark);' ''
     control staging_not_checked gcc test_fault_alloc \
         script_stays_whole_when_an_allocation_fails 100 \
@@ -645,7 +645,7 @@ controls()
         listing_looks_only_at_what_it_returns 100 \
         ms__naming_enough '!ms__load32(&n->core->edited)) return true;' \
         '!ms__load32(&n->core->edited)) return false;'
-    control names_not_checked gcc test_mem_buffer a_store_is_as_before_when_it_is_full 100 \
+    control names_not_checked gcc test_mem_buffer every_size_of_buffer_works 100 \
         ms__prepare 'if (!loc) return core->home->no_room' \
         'if (0) return core->home->no_room'
     control leaf_not_checked gcc test_fault_alloc \

@@ -130,56 +130,14 @@ static void unset_times_are_of_the_system_when_there_is_no_clock(void **state)
 }
 
 
-/* ---- equal runs make equal bytes ---- */
-
-static ms_str run_once(test_store *s, uint64_t seed, ms_entropy entropy)
-{
-    static int64_t now = 5;
-    store_options options;
-    uint64_t rng = seed;
-    memset(&options, 0, sizeof options);
-    options.clock = clock_at(&now);
-    options.entropy = entropy;
-    options.room = (size_t)1 << 20;
-    *s = store_open(store_kind_at(2), &options);
-    for (int i = 0; i < 300; i++) {
-        ms_envelope m = random_message(&rng);
-        must_append(s->store, no_str(), &m);
-    }
-    return ms_mem_image(s->store);
-}
-
-static void constant_entropy_gives_equal_images(void **state)
-{
-    test_store a, b, c;
-    ms_str one = run_once(&a, 1, constant_entropy());
-    ms_str two = run_once(&b, 1, constant_entropy());
-    ms_str other = run_once(&c, 2, constant_entropy());
-    (void)state;
-    assert_int_equal(one.len, two.len);
-    assert_memory_equal(one.ptr, two.ptr, one.len);
-    assert_true(other.len != one.len || memcmp(one.ptr, other.ptr, one.len) != 0);
-    store_close(&a);
-    store_close(&b);
-    store_close(&c);
-}
-
-
 /* ---- sizes ---- */
-
-static char *text_of(size_t len)
-{
-    char *text = (char *)twin_memory(NULL, len);
-    for (size_t i = 0; i < len; i++) text[i] = (char)('a' + i % 26);
-    return text;
-}
 
 /* The limit is on the record: one byte over it is refused, and nothing else changes. */
 static void a_record_over_max_message_is_refused(void **state)
 {
     enum { LIMIT = 1024 };
     store_options options;
-    char *text = text_of(LIMIT);
+    char *text = large_text(LIMIT);
     size_t stored = 0, refused = 0;
     memset(&options, 0, sizeof options);
     options.max_message = LIMIT;
@@ -215,7 +173,7 @@ static void messages_larger_than_a_chunk_fit(void **state)
                                   4064,  4096,  4200,    262000,  1,    262140,
                                   262144, 262200, 300000, 1000000, 8,   5000000};
     store_options options;
-    char *text = text_of(5000000);
+    char *text = large_text(5000000);
     memset(&options, 0, sizeof options);
     options.room = (size_t)16 << 20;
     test_store s = store_open((store_kind *)*state, &options);
@@ -241,7 +199,7 @@ static void a_message_over_256_mib_is_refused(void **state)
         (void)state;
         skip();
     }
-    char *text = text_of(len);
+    char *text = large_text(len);
     test_store s = store_open(store_kind_at(0), NULL);
     ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, len)));
     assert_int_equal(ms_append(s.store, MS_STR("job"), &m, NULL, NULL), MS_E_TOO_LARGE);
@@ -402,32 +360,12 @@ static void reading_a_view_allocates_nothing(void **state)
     test_alloc_done(&heap);
 }
 
-/* Two stores side by side share nothing. */
-static void two_stores_share_nothing(void **state)
-{
-    test_store a = store_open((store_kind *)*state, NULL);
-    test_store b = store_open((store_kind *)*state, NULL);
-    ms_envelope m = ms_user_message(ms_text("x"));
-    ms_query all = query_of(no_str(), 0);
-    m.key = MS_STR("k");
-    assert_int_equal(must_append(a.store, MS_STR("job"), &m), 1);
-    assert_int_equal(must_append(b.store, MS_STR("job"), &m), 1);
-    m.key = no_str();
-    must_append(a.store, MS_STR("job"), &m);
-    assert_int_equal(count_of(a.store, &all), 2);
-    assert_int_equal(count_of(b.store, &all), 1);
-    store_close(&a);
-    assert_int_equal(count_of(b.store, &all), 1);
-    store_close(&b);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_EVERY_STORE(messages_stay_where_and_what_they_are),
         ON_EVERY_STORE(unset_times_are_stamped_by_the_callers_clock),
         ON_EVERY_STORE(unset_times_are_of_the_system_when_there_is_no_clock),
-        cmocka_unit_test(constant_entropy_gives_equal_images),
         ON_EVERY_STORE(a_record_over_max_message_is_refused),
         ON_EVERY_STORE(messages_larger_than_a_chunk_fit),
         cmocka_unit_test(a_message_over_256_mib_is_refused),
@@ -435,7 +373,6 @@ int main(void)
         ON_ARENA_STORES(reset_keeps_memory_for_the_next_run),
         ON_ARENA_STORES(refused_appends_do_not_grow_the_heap),
         ON_ARENA_STORES(reading_a_view_allocates_nothing),
-        ON_EVERY_STORE(two_stores_share_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* Images of arena stores: moved to other buffers, attached where they are, truncated,
- * damaged by accident and on purpose. What is damaged is found; salvage loses the records
- * that the damage hit, and no other.
+/* Images of arena stores that are truncated, or damaged by accident and on purpose. What is
+ * damaged is found; salvage loses the records that the damage hit, and no other. Images that
+ * are whole are attached in test_twin and test_mem_buffer.
  */
 
 #define _GNU_SOURCE
@@ -58,56 +58,6 @@ static void picture_free(pictured *p)
     free(p->at);
 }
 
-static void an_image_works_when_it_was_moved(void **state)
-{
-    pictured p = picture(20000, test_seed());
-    (void)state;
-    for (size_t extra = 8192; extra <= 65536; extra *= 2) {
-        buffer b = buffer_new(p.image.size + extra);
-        ms_envelope m = small_message(), keyed = twin_envelope(p.t.items[3]);
-        memcpy(b.bytes, p.image.bytes, p.image.size);
-        ms_store *store = attach_in(b);
-        uint64_t last = twin_last_seq(&p.t), seq = 0;
-        twin_must_equal(&p.t, store);
-        assert_int_equal(ms_append(store, no_str(), &keyed, &seq, NULL), MS_OK);
-        assert_int_equal(seq, p.t.items[3]->seq);
-        keyed.turn_id = MS_STR("another");
-        assert_int_equal(ms_append(store, no_str(), &keyed, &seq, NULL), MS_E_KEY_REUSED);
-        assert_int_equal(ms_append(store, no_str(), &m, &seq, NULL), MS_OK);
-        assert_true(seq > last);
-        assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
-        ms_close(store);
-        free(b.bytes);
-    }
-    picture_free(&p);
-}
-
-/* A program that went on without closing, and one that closed: the buffer is the same. */
-static void a_buffer_can_be_attached_where_it_is(void **state)
-{
-    (void)state;
-    for (int closed = 0; closed < 2; closed++) {
-        uint64_t rng = test_seed();
-        buffer b = buffer_new(30000);
-        ms_store *store = open_in(b);
-        twin t;
-        twin_init(&t);
-        t.keep_unset_times = true;
-        for (int life = 0; life < 5; life++) {
-            for (int i = 0; i < 10; i++) {
-                ms_envelope m = random_message(&rng);
-                append_both(&t, store, &m);
-            }
-            if (closed) ms_close(store);
-            store = attach_in(b);
-            twin_must_equal(&t, store);
-        }
-        ms_close(store);
-        twin_deinit(&t);
-        free(b.bytes);
-    }
-}
-
 /* One step of any kind; what is refused, as the buffer is full or the message hidden, is
  * refused. Ranges end after the newest message of their location, too. */
 static void random_step(ms_store *store, uint64_t *rng)
@@ -150,23 +100,6 @@ static void attaching_takes_no_more_room(void **state)
         ms_close(store);
         free(b.bytes);
     }
-}
-
-static void an_image_may_be_empty(void **state)
-{
-    buffer b = buffer_new(4096);
-    ms_store *store = open_in(b);
-    buffer moved = image_in(store, 4096);
-    ms_query all = query_of(no_str(), 0);
-    ms_envelope m = small_message();
-    (void)state;
-    ms_close(store);
-    store = attach_in(moved);
-    assert_int_equal(count_of(store, &all), 0);
-    assert_int_equal(must_append(store, no_str(), &m), 1);
-    ms_close(store);
-    free(b.bytes);
-    free(moved.bytes);
 }
 
 
@@ -821,10 +754,7 @@ static void bytes_that_are_no_image_are_foreign(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_image_works_when_it_was_moved),
-        cmocka_unit_test(a_buffer_can_be_attached_where_it_is),
         cmocka_unit_test(attaching_takes_no_more_room),
-        cmocka_unit_test(an_image_may_be_empty),
         cmocka_unit_test(damage_is_found_at_any_byte),
         cmocka_unit_test(damage_of_several_records_costs_only_those),
         cmocka_unit_test(an_image_is_refused_when_it_is_truncated),
