@@ -175,7 +175,7 @@ static void text_of_none(text *t)
 /* ---- the world of a script ---- */
 
 enum { STEPS_MOST = 200, NAMES = 8, NO_ARENA = 1 };
-enum { FIRST, SECOND, KEYED, STREAMED, TASKED };
+enum { FIRST, SECOND, KEYED, STREAMED, TASKED, HIDDEN };
 
 typedef struct world {
     char folder[300], path[340], other[340];
@@ -193,7 +193,6 @@ typedef struct world {
     size_t segment;
     ms_arena room, *arena;    /* of the operation */
     size_t arena_size;        /* 0: without limit; NO_ARENA: none is given */
-    size_t too_small;         /* arenas in which an operation failed */
     bool image;               /* a single operation on an image */
     bool damaged;             /* whose index is damaged */
     bool learning;            /* the run without faults */
@@ -493,9 +492,18 @@ static ms_result do_facts(world *w, ms_error *err)
     return ms_location_set(w->log, MS_STR("job"), MS_STR("{\"title\":\"t\"}"), err);
 }
 
+/* A message that is shown, or (arg 1) hidden; then its text is nowhere in the file. */
 static ms_result do_redact(world *w, ms_error *err)
 {
-    return ms_redact(w->log, w->seq[FIRST], err);
+    const char *secret = w->arg == 1 ? "a hidden message" : "the first message";
+    ms_result result = ms_redact(w->log, w->seq[w->arg == 1 ? HIDDEN : FIRST], err);
+    size_t size;
+    if (result != MS_OK || w->mem || w->learning) return result;
+    char *bytes = read_file(w->path, &size);
+    if (bytes == NULL || memmem(bytes, size, secret, strlen(secret)) != NULL)
+        fail_msg("%s: the text is not erased", w->when);
+    free(bytes);
+    return MS_OK;
 }
 
 static ms_result do_fork(world *w, ms_error *err)
@@ -857,15 +865,98 @@ static ms_result do_task_get(world *w, ms_error *err)
     return ms_task_get(w->log, MS_STR("task"), MS_STR("task-id"), w->arena, &msg, err);
 }
 
+/* ---- texts: operations without a store ---- */
+
+enum { STORY = 8 };
+
+/* Messages that every format has a form for, with a long text and escapes. */
+static const ms_envelope *story(void)
+{
+    static ms_envelope m[STORY];
+    static char page[1500];
+    memset(page, 'l', sizeof page);
+    m[0] = ms_user_message(ms_text("a \"question\"\n\xc3\xa9"));
+    m[1] = ms_assistant_message(ms_text_n(ms_str_n(page, sizeof page)));
+    m[2] = ms_action(MS_STR("a tool"), ms_json(MS_STR("{\"a\":[1,\"\\u00e9\\n\"]}")),
+                     ms_str_of(NULL));
+    m[2].call_id = MS_STR("call 1");
+    m[3] = ms_observation(ms_json(MS_STR("{\"b\":\"\\\"\"}")), ms_str_of(NULL));
+    m[3].call_id = MS_STR("call 1");
+    m[3].tool = MS_STR("a tool");
+    m[4] = ms_assistant_message(ms_text("an answer"));
+    m[5] = ms_user_message(ms_text("once more"));
+    m[6] = ms_user_message(ms_text("and more"));
+    m[7] = ms_action(MS_STR("a tool"), ms_json(MS_STR("{}")), ms_str_of(NULL));
+    for (int i = 0; i < STORY; i++) {
+        m[i].has_time = true;
+        m[i].time_ns = SECONDS(1700000000 + i);
+        m[i].location = MS_STR("job");
+        m[i].agent_key = i == 5 ? MS_STR("other") : MS_STR("worker");
+    }
+    return m;
+}
+
+/* Lacks memory, or has made the same text as ever. */
+static ms_result texts_end(world *w, const ms_buf *out, ms_result result, ms_error *err)
+{
+    ms_str all = ms_buf_text(out);
+    if (result == MS_E_NO_MEMORY || result == MS_E_ARENA)
+        return ms_error_set(err, result, "a text has no room");
+    const unsigned char *bytes = (const unsigned char *)all.ptr;
+    return read_all(w, ms__crc32c((uint32_t)result, bytes, all.len), MS_OK);
+}
+
+/* Writes the story in a format, and reads that. */
+static ms_result do_format(world *w, ms_error *err)
+{
+    const ms_dialect *dialect = ms_dialect_at((size_t)w->arg);
+    ms_writer_opts opts = {true, false, true};
+    ms_read_opts how = {true, false};
+    ms_buf out = {w->arena, NULL, 0, 0};
+    ms_writer to;
+    ms_envelopes read;
+    ms_result result = MS_OK;
+    ms_writer_init(&to, dialect, &opts, w->arena, ms_buf_write, &out);
+    for (int i = 0; i < STORY && result == MS_OK; i++)
+        result = ms_writer_put(&to, &story()[i], NULL);
+    if (result == MS_OK) result = ms_writer_finish(&to, NULL);
+    if (result == MS_OK)
+        result = ms_read_list(dialect, ms_buf_text(&out), &how, w->arena, &read, NULL);
+    return texts_end(w, &out, result, err);
+}
+
+static ms_result do_small_texts(world *w, ms_error *err)
+{
+    ms_buf out = {w->arena, NULL, 0, 0};
+    ms_envelope m = story()[1], copy;
+    const ms_msg *msg;
+    ms_str plain;
+    ms_result result =
+        ms_shorten_message(&m, NULL, MS_STR("session-s-msg-1"), w->arena, NULL);
+    if (result == MS_OK)
+        result = ms_buf_write(&out, m.content.text.ptr, m.content.text.len);
+    if (result == MS_OK)
+        result = ms_json_string(MS_STR("\"a\\u00e9\\n and more\""), w->arena, &plain);
+    if (result == MS_OK) result = ms_envelope_copy(&story()[2], w->arena, &copy);
+    if (result == MS_OK) result = ms_encode(&copy, w->arena, &msg, NULL);
+    for (int i = 0; i < 100 && result == MS_OK; i++)
+        result = ms_buf_write(&out, "0123456789012345678901234567890123456789", 40);
+    return texts_end(w, &out, result, err);
+}
+
+
+/* ---- the table ---- */
+
 /* What may be shown when an operation has failed: what was there before; or what is
  * there when it is done; or, of several appends, those that were done. */
 typedef enum failing { NOTHING, ALL_OR_NOTHING, BY_PARTS } failing;
 
 /* Where an operation runs: in the script of a log, of an arena store; on the image of a
- * handle that writes, and of one that reads. */
-enum { ON_LOG = 1, ON_MEM = 2, ON_WRITER = 4, ON_READER = 8 };
-enum { SCRIPTS = ON_LOG | ON_MEM, WRITES = ON_WRITER, IMAGES = ON_WRITER | ON_READER,
-       CHANGES = SCRIPTS | WRITES, READS = SCRIPTS | IMAGES };
+ * handle that writes, and of one that reads; a text in arenas of every size. */
+enum { ON_LOG = 1, ON_MEM = 2, ON_WRITER = 4, ON_READER = 8, ON_TEXT = 16 };
+enum { TEXTS = ON_MEM | ON_TEXT, SCRIPTS = ON_LOG | ON_MEM, WRITES = ON_WRITER,
+       IMAGES = ON_WRITER | ON_READER, CHANGES = SCRIPTS | WRITES,
+       READS = SCRIPTS | IMAGES };
 
 static const struct step {
     const char *name;
@@ -893,8 +984,9 @@ static const struct step {
     {"note", 1, CHANGES, NOTHING, do_note, 0},
     {"usage note", 1, CHANGES, NOTHING, do_usage, 0},
     {"facts", 1, CHANGES, NOTHING, do_facts, 0},
-    {"fork", 1, CHANGES, NOTHING, do_fork, 0},
     {"redact", 1, CHANGES, BY_PARTS, do_redact, 0},
+    {"redact what is hidden", 1, WRITES, BY_PARTS, do_redact, 1},
+    {"fork", 1, CHANGES, NOTHING, do_fork, 0},
     {"fill", 14, CHANGES, NOTHING, do_fill, 0},
     {"new names", 70, ON_MEM | WRITES, NOTHING, do_new_names, 0},
     {"a large message", 1, ON_MEM | WRITES, NOTHING, do_large, 1},
@@ -934,6 +1026,17 @@ static const struct step {
     {"copy", 1, READS, NOTHING, do_copy, 0},
     {"copy the newest", 1, READS, NOTHING, do_copy, 1},
     {"export", 2, SCRIPTS, NOTHING, do_export, 0},
+    {"format 0", 1, TEXTS, NOTHING, do_format, 0},
+    {"format 1", 1, TEXTS, NOTHING, do_format, 1},
+    {"format 2", 1, TEXTS, NOTHING, do_format, 2},
+    {"format 3", 1, TEXTS, NOTHING, do_format, 3},
+    {"format 4", 1, TEXTS, NOTHING, do_format, 4},
+    {"format 5", 1, TEXTS, NOTHING, do_format, 5},
+    {"format 6", 1, TEXTS, NOTHING, do_format, 6},
+    {"format 7", 1, TEXTS, NOTHING, do_format, 7},
+    {"format 8", 1, TEXTS, NOTHING, do_format, 8},
+    {"format 9", 1, TEXTS, NOTHING, do_format, 9},
+    {"small texts", 1, TEXTS, NOTHING, do_small_texts, 0},
     {"selfcheck", 1, ON_MEM | IMAGES, NOTHING, do_selfcheck, 0},
     {"close", 1, ON_LOG, NOTHING, do_close, 0},
     {"verify", 1, ON_LOG | IMAGES, NOTHING, do_verify, 0},

@@ -1,68 +1,10 @@
-/* Changes when a buffer is full or the disk fails: the call is refused, and the store is as
- * it was (a picture of all that it shows is compared). A redaction that failed erases when
- * it is called again. All else without memory is in test_fault_alloc.
+/* Changes when a buffer is full: the call is refused, and the store is as it was (a
+ * picture of all that it shows is compared). Without memory, and when the disk fails:
+ * test_fault_alloc, test_fault_io.
  */
 
 #define _GNU_SOURCE
 #include "script.h"
-
-#include <errno.h>
-
-
-/* ---- memory ---- */
-
-/* A store whose memory comes from a heap that can fail, with messages "m1;" and so on: the
- * number of each is in its text. */
-static script open_failing(const store_kind *kind, test_alloc *heap)
-{
-    store_options options;
-    script p;
-    script_open(&p, kind);
-    store_close(&p.s);
-    test_alloc_init(heap);
-    memset(&options, 0, sizeof options);
-    options.alloc = heap->alloc;
-    options.clock = clock_at(&test_now);
-    p.s = store_open(kind, &options);
-    for (int i = 1; i <= 250; i++) {
-        char call[80];
-        snprintf(call, sizeof call, "append m 'm%d; and words, so that there are segments'",
-                 i);
-        assert_int_equal(script_try(&p, call), MS_OK);
-    }
-    return p;
-}
-
-/* Each allocation of a redaction fails once, on a log that was just opened; called again
- * it erases. Of another message each time, visible or hidden. */
-static void a_redaction_erases_when_there_is_memory_again(void **state)
-{
-    test_alloc heap;
-    script p = open_failing((const store_kind *)*state, &heap);
-    for (int hidden = 0; hidden < 2; hidden++) {
-        int seq = 31 + 40 * hidden;
-        for (size_t k = 1; k < 20; k++, seq++) {
-            char call[40], text[20];
-            if (hidden) assert_int_equal(ms_hide(p.s.store, (uint64_t)seq, NULL), MS_OK);
-            store_reopen(&p.s);
-            snprintf(call, sizeof call, "redact #%d", seq);
-            heap.failed = 0;
-            heap.fail_at = heap.calls + k;
-            ms_result got = script_try(&p, call);
-            heap.fail_at = 0;
-            if (got != MS_OK) assert_true(got == MS_E_NO_MEMORY || got == MS_E_ARENA);
-            if (got != MS_OK) assert_int_equal(script_try(&p, call), MS_OK);
-            snprintf(text, sizeof text, "m%d;", seq);
-            if (lies_open(&p.s)) assert_int_equal(times_stored(&p.s, text), 0);
-            if (heap.failed == 0) break;
-        }
-    }
-    store_close(&p.s);
-    test_alloc_done(&heap);
-}
-
-
-/* ---- a buffer that is full ---- */
 
 static script open_room(const store_kind *kind, size_t room)
 {
@@ -175,73 +117,12 @@ static void one_bit_of_an_image_with_changes_costs_one_record(void **state)
     store_close(&p.s);
 }
 
-
-/* ---- a disk that fails ---- */
-
-/* Writes that stop at the n-th: of a long one half is done, of a short one nothing. */
-typedef struct breaking_os {
-    ms_os os;
-    uint64_t writes, breaks_at;   /* 0: never */
-} breaking_os;
-
-static int breaking_write(void *ctx, ms_file file, uint64_t offset, const void *from,
-                          size_t size, size_t *done)
-{
-    breaking_os *b = (breaking_os *)ctx;
-    const ms_os *below = ms_os_default();
-    *done = 0;
-    if (b->breaks_at == 0 || ++b->writes < b->breaks_at)
-        return below->write(below->ctx, file, offset, from, size, done);
-    if (b->writes == b->breaks_at && size > 64)
-        below->write(below->ctx, file, offset, from, size / 2, done);
-    *done = 0;
-    return EIO;
-}
-
-/* Whatever write is the last one: the message is shown, as it was or as redacted, and
- * ms_redact called again erases what is left. */
-static void a_redaction_goes_on_after_a_failed_write(void **state)
-{
-    bool broken = true;
-    for (uint64_t k = 1; broken; k++) {
-        script p;
-        breaking_os b;
-        char secret[20 * sizeof SECRET] = "", text[1100];
-        for (int i = 0; i < 20; i++) strcat(secret, SECRET);
-        script_open(&p, (const store_kind *)*state);
-        snprintf(text, sizeof text, "append m %s\nnote m k %s\nsay behind", secret, secret);
-        script_is(&p, text);
-        memset(&b, 0, sizeof b);
-        b.os = *ms_os_default();
-        b.os.ctx = &b;
-        b.os.write = breaking_write;
-        memset(&p.s.log.events, 0, sizeof p.s.log.events); /* a torn end is no damage */
-        p.s.log.os = &b.os;
-        store_reopen(&p.s);
-        b.breaks_at = k;
-        ms_result got = script_try(&p, "redact m");
-        broken = b.writes >= k;
-        b.breaks_at = 0;
-        assert_int_equal(got != MS_OK, broken);
-        p.s.log.os = NULL;
-        store_reopen(&p.s);
-        script_is(&p, "query count => 2");
-        const ms_msg *m = must_get(p.s.store, p.names[0].seq);
-        if (!(ms_flags(m) & MS_FLAG_REDACTED)) must_have_text(m, secret);
-        script_is(&p, "redact m\nshow => [redacted]|behind|\nbytes " SECRET " 0");
-        store_close(&p.s);
-        if (k > 100) fail_msg("writes without end");
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_EVERY_STORE(a_redaction_erases_when_there_is_memory_again),
         IN_A_BUFFER(a_change_is_refused_when_a_buffer_is_full),
         IN_A_BUFFER(a_buffer_can_be_filled_by_changes),
         IN_A_BUFFER(one_bit_of_an_image_with_changes_costs_one_record),
-        ON_LOGS(a_redaction_goes_on_after_a_failed_write),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
