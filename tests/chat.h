@@ -3,6 +3,7 @@
 #ifndef TESTS_CHAT_H
 #define TESTS_CHAT_H
 
+#include "stores.h"
 #include "arena.h"
 
 #define CHAT MS_STR("chat")
@@ -51,14 +52,6 @@ static inline ms_str body_of(const ms_request_desc *desc, ms_project_report *rep
     if (ms_request(desc, ms_buf_write, &out, report, &err) != MS_OK)
         fail_msg("%s: %s", desc->profile->name, err.message);
     return ms_buf_text(&out);
-}
-
-static inline bool has(ms_str s, const char *text)
-{
-    size_t len = strlen(text);
-    for (size_t i = 0; i + len <= s.len; i++)
-        if (memcmp(s.ptr + i, text, len) == 0) return true;
-    return false;
 }
 
 #endif /* TESTS_CHAT_H */

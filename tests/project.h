@@ -201,6 +201,16 @@ static inline void must_accept(const ms_profile *profile, ms_str request, const 
     fail_msg("%s refuses: %s", profile->name, why);
 }
 
+static inline void must_be_same(const ms_profile *profile, const history *h, ms_str a,
+                                ms_str b, const char *what)
+{
+    if (ms_str_equal(a, b)) return;
+    print_history(h);
+    print_text("request", a);
+    print_text("the other", b);
+    fail_msg("%s: what was projected %s", profile->name, what);
+}
+
 /* Read in the provider's format and projected again: the same bytes. */
 static inline void must_stay(const ms_profile *profile, bool thinking, ms_str request,
                              const history *h)
@@ -211,11 +221,7 @@ static inline void must_stay(const ms_profile *profile, bool thinking, ms_str re
     history again = history_read(d->name, request);
     opts.thinking = thinking;
     ms_str second = projected_all(profile, &opts, &again);
-    if (ms_str_equal(second, request)) return;
-    print_history(h);
-    print_text("request", request);
-    print_text("projected again", second);
-    fail_msg("%s: what was projected changes when it is projected again", profile->name);
+    must_be_same(profile, h, request, second, "changes when it is projected again");
 }
 
 /* With texts copied and with texts that stay: the same bytes. */
@@ -228,19 +234,7 @@ static inline void must_repeat(const ms_profile *profile, const ms_project_opts 
     ms_str body = projected(profile, opts, h, h->n, NULL, &code);
     ms_str copied = projected(profile, &other, h, h->n, NULL, &again);
     assert_int_equal(code, again);
-    if (ms_str_equal(body, copied)) return;
-    print_history(h);
-    print_text("once", body);
-    print_text("and again", copied);
-    fail_msg("%s: not the same", profile->name);
-}
-
-static inline bool has_text(ms_str s, const char *text)
-{
-    size_t len = strlen(text);
-    for (size_t i = 0; i + len <= s.len; i++)
-        if (memcmp(s.ptr + i, text, len) == 0) return true;
-    return false;
+    must_be_same(profile, h, body, copied, "differs when texts are copied");
 }
 
 /* What the history becomes for a provider, who takes it. */

@@ -195,6 +195,14 @@ static inline bool is_word(ms_str word, const char *text)
     return ms_str_equal(word, ms_str_of(text));
 }
 
+static inline bool has_text(ms_str s, const char *text)
+{
+    size_t len = strlen(text);
+    for (size_t i = 0; i + len <= s.len; i++)
+        if (memcmp(s.ptr + i, text, len) == 0) return true;
+    return false;
+}
+
 static inline void must_ok(ms_result result, const ms_error *err, const char *what)
 {
     if (result != MS_OK) fail_msg("%s: %s", what, err->message);

@@ -29,16 +29,10 @@ static void feed(const answer_case *c, size_t first, size_t size, ms_answered *o
 /* Every message of the location, a line each. */
 static ms_str stored(void)
 {
-    ms_buf out;
-    ms_query query;
+    ms_buf out = {&arena, NULL, 0, 0};
+    ms_query query = query_of(CHAT, 0);
     ms_cursor it;
-    const ms_msg *msg;
-    memset(&out, 0, sizeof out);
-    memset(&query, 0, sizeof query);
-    out.arena = &arena;
-    query.location = CHAT;
-    assert_int_equal(ms_query_open(store, &query, &it, NULL), MS_OK);
-    while ((msg = ms_next(&it)) != NULL) {
+    EACH (msg, store, &query, &it) {
         char line[1024];
         ms_envelope m = ms_envelope_of(msg);
         int n = snprintf(line, sizeof line, "%s %u|%.*s|%.*s|%d %.*s|%.*s|%.*s\n",
@@ -50,24 +44,19 @@ static ms_str stored(void)
                          (int)m.extra.len, m.extra.ptr ? m.extra.ptr : "");
         assert_int_equal(ms_buf_write(&out, line, (size_t)n), MS_OK);
     }
-    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     return ms_buf_text(&out);
 }
 
 /* What the notes of usage say, all in one number. */
 static uint64_t spent(void)
 {
-    ms_query query;
+    ms_query query = query_of(no_str(), 0);
     ms_cursor it;
-    const ms_msg *note;
     ms_usage usage;
     uint64_t sum = 0;
-    memset(&query, 0, sizeof query);
     query.raw = MS_RAW_NOTES;
-    assert_int_equal(ms_query_open(store, &query, &it, NULL), MS_OK);
-    while ((note = ms_next(&it)) != NULL)
+    EACH (note, store, &query, &it)
         if (ms_usage_of(note, &usage)) sum += usage.input_tokens * 1000 + usage.output_tokens;
-    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     return sum;
 }
 
@@ -86,20 +75,15 @@ static void must_be(const answer_case *c, const ms_answered *out)
 static ms_str asked(const answer_case *c)
 {
     ms_request_desc ask = desc_of(c->provider);
-    ms_query query;
+    ms_query query = query_of(CHAT, 0);
     ms_cursor it;
-    const ms_msg *msg;
     char why[JUDGE_WHY];
-    memset(&query, 0, sizeof query);
-    query.location = CHAT;
-    assert_int_equal(ms_query_open(store, &query, &it, NULL), MS_OK);
-    while ((msg = ms_next(&it)) != NULL) {
+    EACH (msg, store, &query, &it) {
         ms_envelope m = ms_observation(ms_text("r"), ms_str_of(NULL));
         if (ms_type_of(msg) != MS_T_ACTION) continue;
         m.call_id = ms_get(msg, MS_F_CALL_ID).text;
         add(m);
     }
-    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     ask.opts.thinking = true;
     ms_str body = body_of(&ask, NULL), list = body;
     if (ask.profile->system != MS_SYSTEM_APART)
@@ -125,7 +109,7 @@ static void answer_is_sent_back_when_it_was_stored(void **state)
             fail_msg("%s: %s", c->name, err.message);
         must_be(c, &out);
         ms_str body = asked(c);
-        if (!has(body, c->sent))
+        if (!has_text(body, c->sent))
             fail_msg("%s:\n%.*s\nhas not\n%s", c->name, (int)body.len, body.ptr,
                      c->sent);
     }
@@ -157,7 +141,7 @@ static void streamed_answer_is_the_same_when_it_is_cut_anywhere(void **state)
                          got.ptr, whole);
         }
         ms_str body = asked(c);
-        if (!has(body, c->sent))
+        if (!has_text(body, c->sent))
             fail_msg("%s:\n%.*s", c->name, (int)body.len, body.ptr);
         free(whole);
     }
@@ -189,9 +173,8 @@ static void streamed_answer_stays_unfinished_when_its_writer_dies(void **state)
     const answer_case *c = &provider_answers[2];
     ms_request_desc desc = desc_of(c->provider);
     ms_answer_stream a;
-    ms_query query;
+    ms_query query = query_of(CHAT, 0);
     ms_cursor it;
-    const ms_msg *msg;
     size_t n = 0;
     (void)state;
     desc.stream.every_part = true;
@@ -199,17 +182,13 @@ static void streamed_answer_stays_unfinished_when_its_writer_dies(void **state)
     const char *end = strstr(c->stream, " look.");
     assert_int_equal(ms_answer_feed(&a, ms_str_n(c->stream, (size_t)(end - c->stream)), NULL),
                      MS_OK);
-    memset(&query, 0, sizeof query);
-    query.location = CHAT;
     query.arena = &arena;
-    assert_int_equal(ms_query_open(store, &query, &it, NULL), MS_OK);
-    while ((msg = ms_next(&it)) != NULL) {
+    EACH (msg, store, &query, &it) {
         static const char *const texts[] = {"Two \"places\".", "", "Let me"};
         assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);
         assert_true(ms_str_equal(ms_content(msg).text, ms_str_of(texts[n++])));
     }
     assert_int_equal(n, 3);
-    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     ms_arena_deinit(&a.own);
 }
 
@@ -242,7 +221,7 @@ static void streamed_answer_is_kept_when_it_ends_early(void **state)
         assert_int_equal(out.messages, 5);
         assert_int_equal(ms_answer_feed(&a, MS_STR("{}"), &err), MS_E_CLOSED);
         assert_int_equal(ms_answer_end(&a, &out, &err), MS_E_CLOSED);
-        assert_false(has(asked(c), "c2ln"));
+        assert_false(has_text(asked(c), "c2ln"));
         const ms_msg *msg;
         assert_int_equal(ms_get_by_seq(store, 4, NULL, &msg, NULL), MS_OK);
         assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);
@@ -390,8 +369,8 @@ static void block_of_another_kind_is_kept_when_it_comes(void **state)
     char *first = strndup(stored().ptr, stored().len);
     assert_non_null(strstr(first, "multimodal_part 16|[{\"type\":\"server_tool_use\""));
     ms_str request = asked(&c);
-    assert_true(has(request, "found"));
-    assert_false(has(request, "server_tool_use"));
+    assert_true(has_text(request, "found"));
+    assert_false(has_text(request, "server_tool_use"));
 
     (void)open_store(NULL);
     add(ms_user_message(ms_text("u")));

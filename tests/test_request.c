@@ -1,6 +1,7 @@
 /* ms_request: bodies of requests from a store and a memory, refusals. The messages in a
  * request, and the thinking that goes back to its signer, are in tests/tables/project.jsonl. */
 
+#define _GNU_SOURCE
 #include "chat.h"
 
 static ms_envelope call(const char *id, const char *tool)
@@ -73,8 +74,8 @@ static void request_reads_as_the_agent_when_a_memory_is_given(void **state)
     desc.store = NULL;
     desc.memory = &memory;
     ms_str body = body_of(&desc, NULL);
-    assert_true(has(body, "\"name\":\"f\""));
-    assert_false(has(body, "\"name\":\"g\""));
+    assert_true(has_text(body, "\"name\":\"f\""));
+    assert_false(has_text(body, "\"name\":\"g\""));
 }
 
 static void request_reports_the_system_text_when_it_has_an_arena(void **state)
@@ -193,11 +194,11 @@ static void thinking_stays_out_when_its_answer_was_edited(void **state)
     m = call("x", "f");
     m.flags = MS_FLAG_JOINED;
     add(m);
-    assert_true(has(body_of(&desc, &report), "sig"));
+    assert_true(has_text(body_of(&desc, &report), "sig"));
     assert_int_equal(report.thinking_missing, 0);
     answer.content = ms_text("let me look");
     assert_int_equal(ms_amend(store, seq, &answer, NULL), MS_OK);
-    assert_false(has(body_of(&desc, &report), "sig"));
+    assert_false(has_text(body_of(&desc, &report), "sig"));
     assert_int_equal(report.thinking_missing, 1);
 }
 

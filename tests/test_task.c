@@ -384,7 +384,7 @@ static ms_result call_task(script *p, const script_line *l)
     return script_append(p, &m, l->word[0]);
 }
 
-/* "update ID [JSON] [extra=JSON] [status=WORD] [at=SECONDS]"; JSON "{" is broken content. */
+/* "update ID [JSON] [extra=JSON] [status=WORD] [at=SECONDS]"; "{" is broken content. */
 static ms_result call_update(script *p, const script_line *l)
 {
     ms_task_change c;
@@ -416,8 +416,8 @@ static ms_result check_find(script *p, const script_line *l)
     return code;
 }
 
-/* "listed NAME [plain] => JSON": what the format writes, with places or without. Who, when
- * and where are compared if they are expected. */
+/* "listed NAME [plain] => JSON": what the format writes, with places or without. Id, task
+ * and time are compared if they are expected. */
 static ms_result check_listed(script *p, const script_line *l)
 {
     static const char *const aside[] = {"id", "task_id", "created_at"};

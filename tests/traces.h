@@ -77,40 +77,35 @@ static inline void traces_tau_bench(trace_list *out)
 
 /* ---- SWE-agent: known members only ---- */
 
-/* Copies a member when it is there and is not null. */
-static inline void trace_copy(json_t *to, json_t *from, const char *key)
+/* A member unless it is null. */
+static inline json_t *trace_get(json_t *from, const char *key)
 {
     json_t *value = json_object_get(from, key);
-    if (value != NULL && !json_is_null(value)) json_object_set(to, key, value);
+    return json_is_null(value) ? NULL : value;
 }
 
 static inline json_t *trace_swe_calls(json_t *calls)
 {
     json_t *list = json_array(), *call;
     size_t i;
-    json_array_foreach (calls, i, call) {
-        json_t *copy = json_object();
-        trace_copy(copy, call, "id");
-        trace_copy(copy, call, "type");
-        trace_copy(copy, call, "function");
-        json_array_append_new(list, copy);
-    }
-    return list;
+    json_array_foreach (calls, i, call)
+        json_array_append_new(list, json_pack("{s:O*, s:O*, s:O*}", "id",
+                                              trace_get(call, "id"), "type",
+                                              trace_get(call, "type"), "function",
+                                              trace_get(call, "function")));
+    if (i > 0) return list;
+    json_decref(list);
+    return NULL;
 }
 
 /* One message of a history; the result's id is the first of its list of ids. */
 static inline json_t *trace_swe_message(json_t *from)
 {
     json_t *ids = json_object_get(from, "tool_call_ids");
-    json_t *calls = json_object_get(from, "tool_calls");
-    json_t *to = json_object();
-    trace_copy(to, from, "role");
-    trace_copy(to, from, "content");
-    if (json_array_size(calls) > 0)
-        json_object_set_new(to, "tool_calls", trace_swe_calls(calls));
-    if (json_array_size(ids) > 0)
-        json_object_set(to, "tool_call_id", json_array_get(ids, 0));
-    return to;
+    return json_pack("{s:O*, s:O*, s:o*, s:O*}", "role", trace_get(from, "role"), "content",
+                     trace_get(from, "content"), "tool_calls",
+                     trace_swe_calls(json_object_get(from, "tool_calls")),
+                     "tool_call_id", json_array_get(ids, 0));
 }
 
 static inline void traces_swe_file(trace_list *out, const char *path, const char *name)
@@ -153,37 +148,27 @@ static inline void traces_swe_agent(trace_list *out)
 
 /* ---- the pi session: translated ---- */
 
+/* Is it a part of this type? */
+static inline bool trace_pi_is(json_t *part, const char *type)
+{
+    const char *word = json_string_value(json_object_get(part, "type"));
+    return word != NULL && strcmp(word, type) == 0;
+}
+
 /* The text parts of a list: "" for none, a string for one, a list of parts for more. */
 static inline json_t *trace_pi_text(json_t *parts)
 {
-    json_t *texts = json_array(), *part, *content;
+    json_t *texts = json_array(), *part, *only = NULL;
     size_t i;
     json_array_foreach (parts, i, part) {
-        const char *type = json_string_value(json_object_get(part, "type"));
-        if (type == NULL || strcmp(type, "text") != 0) continue;
-        json_t *copy = json_object();
-        trace_copy(copy, part, "type");
-        trace_copy(copy, part, "text");
-        json_array_append_new(texts, copy);
+        if (!trace_pi_is(part, "text")) continue;
+        only = json_object_get(part, "text");
+        json_array_append_new(texts, json_pack("{s:s, s:O*}", "type", "text", "text",
+                                               trace_get(part, "text")));
     }
     if (json_array_size(texts) > 1) return texts;
-    content = json_object_get(json_array_get(texts, 0), "text");
-    content = content != NULL ? json_incref(content) : json_string("");
     json_decref(texts);
-    return content;
-}
-
-static inline json_t *trace_pi_call(json_t *part)
-{
-    json_t *call = json_object(), *function = json_object();
-    char *args = json_dumps(json_object_get(part, "arguments"), JSON_COMPACT);
-    trace_copy(call, part, "id");
-    json_object_set_new(call, "type", json_string("function"));
-    trace_copy(function, part, "name");
-    json_object_set_new(function, "arguments", json_string(args != NULL ? args : "{}"));
-    json_object_set_new(call, "function", function);
-    free(args);
-    return call;
+    return only != NULL ? json_incref(only) : json_string("");
 }
 
 /* The calls of an assistant message, or NULL. */
@@ -192,9 +177,14 @@ static inline json_t *trace_pi_calls(json_t *parts)
     json_t *calls = json_array(), *part;
     size_t i;
     json_array_foreach (parts, i, part) {
-        const char *type = json_string_value(json_object_get(part, "type"));
-        if (type == NULL || strcmp(type, "toolCall") != 0) continue;
-        json_array_append_new(calls, trace_pi_call(part));
+        if (!trace_pi_is(part, "toolCall")) continue;
+        char *args = json_dumps(json_object_get(part, "arguments"), JSON_COMPACT);
+        json_array_append_new(
+            calls, json_pack("{s:O*, s:s, s:{s:O*, s:s}}", "id", trace_get(part, "id"),
+                             "type", "function", "function", "name",
+                             trace_get(part, "name"), "arguments",
+                             args != NULL ? args : "{}"));
+        free(args);
     }
     if (json_array_size(calls) > 0) return calls;
     json_decref(calls);
@@ -205,17 +195,12 @@ static inline json_t *trace_pi_calls(json_t *parts)
 static inline json_t *trace_pi_message(json_t *from)
 {
     json_t *parts = json_object_get(from, "content");
-    json_t *to = json_object(), *calls = trace_pi_calls(parts);
     const char *role = json_string_value(json_object_get(from, "role"));
     bool result = role != NULL && strcmp(role, "toolResult") == 0;
-    json_object_set_new(to, "role", json_string(result ? "tool" : role));
-    json_object_set_new(to, "content", trace_pi_text(parts));
-    if (calls != NULL) json_object_set_new(to, "tool_calls", calls);
-    if (result) {
-        json_object_set(to, "tool_call_id", json_object_get(from, "toolCallId"));
-        json_object_set(to, "name", json_object_get(from, "toolName"));
-    }
-    return to;
+    return json_pack("{s:s, s:o, s:o*, s:O*, s:O*}", "role", result ? "tool" : role,
+                     "content", trace_pi_text(parts), "tool_calls", trace_pi_calls(parts),
+                     "tool_call_id", result ? json_object_get(from, "toolCallId") : NULL,
+                     "name", result ? json_object_get(from, "toolName") : NULL);
 }
 
 /* One conversation: the lines that hold a message, in the order of the file. */
