@@ -272,6 +272,18 @@ static inline void disk_deinit(disk *d)
     memset(d, 0, sizeof *d);
 }
 
+/* The log on a disk. */
+static inline ms_log_desc disk_desc(const disk *d, ms_log_mode mode)
+{
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = "log.msl";
+    desc.mode = mode;
+    desc.os = &d->os;
+    desc.engine = MS_ENGINE_WRITE;
+    return desc;
+}
+
 /* Opens a log, or fails the test. */
 static inline ms_store *must_open_log(const ms_log_desc *desc, const char *when)
 {

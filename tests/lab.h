@@ -199,7 +199,6 @@ static inline void lab_end(lab *l)
 
 static inline void lab_tally(const lab *l)
 {
-    sim_say_planned(l->cuts, LAB_LEVELS);
     test_tally("power-cut images", l->images.all);
     test_tally("power-cut images, no two the same", l->images.count);
     test_tally("crashes during recovery", l->recoveries);

@@ -805,7 +805,6 @@ typedef struct sim_cuts {
     int n_cells;
     size_t all;               /* images when each state is given */
     sim_images made;          /* images so far */
-    uint64_t planned[3];      /* intervals given whole by sectors, by pages; others */
     char text[64];            /* which image it is, for messages */
 } sim_cuts;
 
@@ -886,18 +885,6 @@ static inline void sim_cuts_begin(sim_cuts *c, sim_disk *d, size_t all, size_t s
         c->all = sim_states(c, false, all);
     }
     if (c->all == 0) c->plan = SIM_PREFIX;
-    c->planned[c->plan]++;
-}
-
-/* How closely the images of all these looked. */
-static inline void sim_say_planned(const sim_cuts cuts[], int n)
-{
-    uint64_t sum[3] = {0, 0, 0};
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < 3; k++) sum[k] += cuts[i].planned[k];
-    printf("of the intervals %llu were given whole by sectors, %llu by pages, of %llu "
-           "a part\n", (unsigned long long)sum[0], (unsigned long long)sum[1],
-           (unsigned long long)sum[2]);
 }
 
 static inline void sim_cuts_free(sim_cuts *c)

@@ -80,13 +80,8 @@ static void on_event(void *ctx, const ms_log_event *event)
 
 static ms_log_desc desc_of(bench *b, ms_log_mode mode)
 {
-    ms_log_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.path = "log.msl";
-    desc.mode = mode;
-    desc.os = &b->d.os;
+    ms_log_desc desc = disk_desc(&b->d, mode);
     desc.keep_unset_times = true;
-    desc.engine = MS_ENGINE_WRITE;
     desc.segment_size = b->segment;
     desc.events.event = on_event;
     desc.events.ctx = b;

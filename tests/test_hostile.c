@@ -110,12 +110,7 @@ static int64_t clock_stands(void *ctx)
 
 static ms_log_desc desc_of(bench *b, ms_log_mode mode)
 {
-    ms_log_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.path = "log.msl";
-    desc.mode = mode;
-    desc.os = &b->d.os;
-    desc.engine = MS_ENGINE_WRITE;
+    ms_log_desc desc = disk_desc(&b->d, mode);
     desc.segment_size = MS_LOG_SEGMENT_MIN;
     desc.alloc = b->heap.alloc;
     desc.clock.now = clock_stands;
@@ -1073,18 +1068,14 @@ static ms_store *store_for(bool log, disk *d, naming how)
 {
     ms_store *store;
     ms_mem_desc mem;
-    ms_log_desc desc;
+    ms_log_desc desc = disk_desc(d, MS_LOG_CREATE);
     memset(&mem, 0, sizeof mem);
-    memset(&desc, 0, sizeof desc);
     if (how == KNOWN_KEY) mem.entropy.fill = desc.entropy.fill = entropy_known;
     if (!log) {
         assert_int_equal(ms_mem_open(&store, &mem, NULL), MS_OK);
         return store;
     }
     disk_clear(d);
-    desc.path = "log.msl";
-    desc.os = &d->os;
-    desc.engine = MS_ENGINE_WRITE;
     desc.segment_size = 1 << 20;
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
     return store;

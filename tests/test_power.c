@@ -215,42 +215,6 @@ static uint64_t reads(power *p, int level, ms_store *store, const char *when)
     return t.last;
 }
 
-/* The newest number up to n of that location; 0: none. */
-static uint64_t number_at(const power *p, uint64_t n, ms_str location)
-{
-    numbered m;
-    for (; n > 0; n--) {
-        scribe_write(&p->s, n, &m);
-        if (ms_str_equal(m.m.location, location)) break;
-    }
-    return n;
-}
-
-/* Does the index know the messages of a location? Newest first, all or five of them. */
-static void finds(power *p, int level, ms_store *store, uint64_t last)
-{
-    ms_query q;
-    ms_cursor it;
-    ms_error err;
-    const ms_msg *msg;
-    const char *fault;
-    numbered one;
-    memset(&q, 0, sizeof q);
-    scribe_write(&p->s, 1 + below(p, last), &one);
-    q.location = one.m.location;
-    q.reverse = true;
-    q.limit = one_in(p, 2) ? 5 : 0;
-    uint64_t n = number_at(p, last, q.location);
-    lab_must(&p->l, level, ms_query_open(store, &q, &it, &err), &err, "a location");
-    for (; (msg = ms_next(&it)) != NULL; n = number_at(p, n - 1, q.location))
-        if (n == 0 || scribe_number(&p->s, msg, &fault) != n)
-            lab_fails(&p->l, level, "a location has another message as number %llu",
-                      (unsigned long long)n);
-    lab_must(&p->l, level, ms_cursor_close(&it, &err), &err, "a location");
-    if (q.limit == 0 && n > 0)
-        lab_fails(&p->l, level, "a location lacks number %llu", (unsigned long long)n);
-}
-
 /* Appends the next group; the site knows of it before. */
 static void appends(power *p, int level, ms_store *store, uint64_t *last)
 {
@@ -443,10 +407,9 @@ static void recovers(power *p, int level, ms_store *reader, uint64_t seen)
     if (there) only_the_superblock(p, level);
     s->shown = last;
     if (!s->killed) s->least = last; /* what was read once stays */
-    if (one_in(p, 8))
+    if (one_in(p, 4)) /* the index, too, by every location */
         lab_must(&p->l, level, ms_selfcheck(store, &err), &err, "selfcheck");
     claims(p, level, store, last);
-    if (last > 0 && one_in(p, 6)) finds(p, level, store, last);
     if (one_in(p, 10)) {
         const char *fault = scribe_keys(&p->s, store, last, p->seqs[level], 6, &p->l.rng);
         if (fault != NULL) lab_fails(&p->l, level, "%s", fault);
