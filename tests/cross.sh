@@ -6,24 +6,21 @@
 #   PROGRAMS='test_log_map test_mem' tests/cross.sh ...     only those programs
 #
 # Compilers and emulator come from tools/setup.sh; the libraries of the tests are fetched
-# for each machine with apt-get into build/cross/MACHINE/root, nothing foreign is
-# installed. A machine whose packages cannot be had is skipped with a line "skip MACHINE:
-# reason".
+# for each machine with apt-get into build/cross/MACHINE/root. A machine whose packages
+# cannot be had is skipped with a line "skip MACHINE: reason".
 #
 # Each program of tests/test_*.c runs at MS_TEST_SCALE percent of its long loops (CROSS_SCALE,
-# 1); one that leaves no result has failed. Then the foreign test_format writes the files
-# of tests/golden, which must come out byte by byte, but for one newer word (see golden
-# below). At the end "tally: foreign tests MACHINE N" each, and "N passed, N failed".
+# 1). Then the foreign test_format writes the files of tests/golden, which must come out byte
+# by byte. At the end "tally: foreign tests MACHINE N" each, and "N passed, N failed".
 #
 # JOBS=n programs at a time (2); CROSS_LIMIT=n seconds until one is stopped (300).
 set -u
 cd "$(dirname "$0")/.." || exit 1
-here=$PWD
+. tests/foreign.sh
 limit=${CROSS_LIMIT:-300}
-jobs=${JOBS:-2}
 scale=${CROSS_SCALE:-1}
-flags="-std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow"
-flags="$flags -Wcast-qual -Wstrict-prototypes -Werror -g -pthread"
+suffix=
+flags="-std=c99 $warnings -Wstrict-prototypes -Werror -g -pthread"
 
 # What a machine is called by whom.
 machine_is()
@@ -40,27 +37,17 @@ machine_is()
     esac
     out=build/cross/$machine
     libc=/usr/${cc%-gcc}/lib
+    apt_options=(-o APT::Architecture="$machine" -o APT::Architectures::="$machine")
 }
 
-# known PROGRAM TEST: what fails for a reason that is not ours.
+left_out() { :; }
+
+# What fails for a reason that is not ours.
 known()
 {
     case $1:$2 in
     test_log_place:nested_sizes_cost_no_time*) echo "it bounds a time, and emulation is slow" ;;
     esac
-}
-
-# ---- libraries
-
-# apt MACHINE COMMAND...: apt-get for another machine, with folders of its own.
-apt()
-{
-    local state=$here/$out/apt
-    mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
-    : >"$state/status"
-    apt-get -q -o APT::Architecture="$machine" -o APT::Architectures::="$machine" \
-        -o APT::Sandbox::User=root -o Dir::State="$state" \
-        -o Dir::State::status="$state/status" -o Dir::Cache="$state/cache" "$@"
 }
 
 # Fetches and unpacks the libraries of the tests, once.
@@ -78,8 +65,6 @@ libraries()
     done
 }
 
-# ---- building and running
-
 # compile OPTIMISATION SOURCE OUTPUT MORE...
 # shellcheck disable=SC2086
 compile()
@@ -90,7 +75,7 @@ compile()
         -isystem "$out/root/usr/include/$triplet" -o "$output" "$source" "$@"
 }
 
-# link PROGRAM OBJECT...: it finds loader and libraries where they are on this machine.
+# A program finds loader and libraries where they are on this machine.
 link_flags()
 {
     echo "-L$out/root/usr/lib/$triplet -Wl,-rpath,$here/$out/root/usr/lib/$triplet" \
@@ -99,12 +84,6 @@ link_flags()
         "-Wl,-rpath,$libc -Wl,--disable-new-dtags -Wl,--dynamic-linker=$libc/$loader"
 }
 
-takes_in()
-{
-    grep -q '^ *# *define  *MSGSTORE_IMPLEMENTATION' "tests/$1.c"
-}
-
-# build PROGRAM
 # shellcheck disable=SC2046
 build()
 {
@@ -121,111 +100,46 @@ build()
         -lcmocka -ljansson -lcjson -lsqlite3 -lm
 }
 
-# One program: a line with what came out, and the counts to PROGRAM.count.
-program()
-{
-    local name=$1 log=$out/log/$1 status=0 passed failed=0 skipped why start=$SECONDS test
-    if ! build "$name" >"$log" 2>&1; then
-        echo "FAIL $machine $name: cannot be built: $(grep -m 1 error "$log")"
-        echo "0 1" >"$out/log/$name.count"
-        return
-    fi
-    MS_TEST_SCALE=$scale timeout -k 5 "$limit" "$emulator" "$out/$name" >"$log" 2>&1 \
-        </dev/null || status=$?
-    passed=$(awk '/^\[  PASSED  \] [0-9]/ { n += $4 } END { print n + 0 }' "$log")
-    skipped=$(grep -acE '^\[  SKIPPED \] [^0-9]|^skipped' "$log")
-    if [ "$status" -eq 124 ]; then
-        echo "FAIL $machine $name: stopped after $limit s in" \
-            "$(grep -a '^\[ RUN ' "$log" | tail -n 1)"
-        failed=1
-    elif [ "$passed" -eq 0 ] || ! grep -qaE '^\[==========\] .* run\.' "$log"; then
-        echo "FAIL $machine $name: it did not come to its end, status $status, see $log"
-        failed=1
-    elif [ "$status" -gt 0 ] && ! grep -qaE '^\[  FAILED  \] ' "$log"; then
-        echo "FAIL $machine $name: it ended with status $status, see $log"
-        failed=1
-    fi
-    # shellcheck disable=SC2013
-    for test in $(grep -aE '^\[  FAILED  \] [^0-9]' "$log" | awk '{ print $4 }' | sort -u); do
-        why=$(known "$name" "$test")
-        if [ -n "$why" ]; then
-            echo "skip $machine $name $test: $why"
-        else
-            echo "FAIL $machine $name: $test, see $log"
-            failed=$((failed + 1))
-        fi
-    done
-    printf '%-6s %-22s %4d passed %3d failed %3d skipped %4d s\n' "$machine" "$name" \
-        "$passed" "$failed" "$skipped" "$((SECONDS - start))"
-    echo "$passed $failed" >"$out/log/$name.count"
-}
-
 # The files of tests/golden that this version writes, written there.
 golden()
 {
-    local passed=0 failed=0 file other
+    local file other
     rm -rf "$out/golden" && mkdir -p "$out/golden"
     "$emulator" "$out/test_format" --write "$out/golden" >"$out/log/golden" 2>&1
     for file in plain segments torn gaps; do
         other=$(cmp "tests/golden/$file.msl" "$out/golden/$file.msl" 2>&1)
-        if [ -z "$other" ]; then
-            echo "ok $machine writes $file.msl byte by byte"
-            passed=$((passed + 1))
-        else
-            echo "FAIL $machine $file.msl: first difference: $other"
-            failed=$((failed + 1))
-        fi
+        if [ -z "$other" ]; then ok "$machine writes $file.msl byte by byte"
+        else fail "$machine $file.msl" "first difference: $other"; fi
     done
-    echo "$passed $failed" >"$out/log/golden.count"
 }
-
-stb=$(sh tools/setup.sh stb)
-if [ "${1:-}" = --program ]; then
-    machine_is "$2" && program "$3"
-    exit 0
-fi
-
-# ---- all of a machine
-
-# shellcheck disable=SC2086
-programs() { basename -s .c -a ${PROGRAMS:-tests/test_*.c}; }
 
 on_machine()
 {
-    machine_is "$1" || { echo "FAIL $1: no such machine" && return 1; }
     mkdir -p "$out/log"
     rm -f "$out"/log/*.count
     if ! sh tools/setup.sh cross "$machine" 2>"$out/log/setup"; then
         echo "skip $machine: $(tail -n 1 "$out/log/setup")"
-        return 0
+        return
     elif ! libraries; then
         echo "skip $machine: its libraries cannot be had: $(tail -n 1 "$out/log/apt")"
-        return 0
+        return
     elif ! compile -O1 tests/msgstore_impl.c "$out/msgstore.o" -c >"$out/log/build" 2>&1; then
-        echo "FAIL $machine: the header: $(grep -m 1 error "$out/log/build")"
-        return 1
+        fail "$machine" "the header: $(why "$out/log/build")"
+        return
     fi
-    programs | xargs -P "$jobs" -I '{}' bash tests/cross.sh --program "$machine" '{}'
-    for program in $(programs); do
-        [ ! -s "$out/log/$program.count" ] || continue
-        echo "FAIL $machine $program: it left no result"
-        echo "0 1" >"$out/log/$program.count"
-    done
+    run_programs
     if programs | grep -qx test_format; then golden
     else echo "skip $machine golden files: test_format, which writes them, is not chosen"; fi
 }
 
-total_passed=0
-total_failed=0
+if [ "${1:-}" = --program ]; then
+    machine_is "$2" && program "$3"
+    exit 0
+fi
 [ $# -gt 0 ] || set -- s390x i386 armhf
 for name in "$@"; do
-    on_machine "$name" || total_failed=$((total_failed + 1))
-    machine_is "$name" || continue
-    counts=$(cat "$out"/log/*.count 2>/dev/null |
-        awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }')
-    echo "tally: foreign tests $name ${counts% *}"
-    total_passed=$((total_passed + ${counts% *}))
-    total_failed=$((total_failed + ${counts#* }))
+    if machine_is "$name"; then on_machine
+    else fail "$name" "no such machine"; fi
+    tally "foreign tests $name"
 done
-echo "$total_passed passed, $total_failed failed"
-[ "$total_failed" -eq 0 ]
+finish

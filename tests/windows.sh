@@ -14,26 +14,25 @@
 #     byte by byte what it reads as here, when the tool of this machine is built.
 #
 # What POSIX has and mingw lacks is in tests/windows/. Test programs run at MS_TEST_SCALE
-# percent of their long loops (WINDOWS_SCALE, 5); one that leaves no result has failed.
+# percent of their long loops (WINDOWS_SCALE, 5).
 # Without the packages, or where wine does not run, one line "skip windows: reason". At the
 # end "tally: tests on Windows N" and "N passed, N failed". JOBS=n programs at a time (2).
 set -u
 cd "$(dirname "$0")/.." || exit 1
-here=$PWD
+. tests/foreign.sh
+machine=windows
 out=build/windows
-jobs=${JOBS:-2}
 limit=${WINDOWS_LIMIT:-300}
 scale=${WINDOWS_SCALE:-5}
+emulator=wine
+suffix=.exe
 cc=x86_64-w64-mingw32-gcc
-warnings="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual"
-stb=$(sh tools/setup.sh stb)
 posix="-std=gnu99 -w -D__USE_MINGW_ANSI_STDIO=1 -include tests/windows/posix.h"
 posix="$posix -Itests/windows -isystem $out/include"
 libraries="-L$out -lcmocka -ljansson -lbcrypt -ladvapi32"
-export WINEPREFIX=$here/$out/wine WINEDEBUG=-all MS_TEST_SCALE=$scale
+export WINEPREFIX=$here/$out/wine WINEDEBUG=-all
 unset DISPLAY
 
-# left_out PROGRAM: why it is not run.
 left_out()
 {
     case $1 in
@@ -48,7 +47,7 @@ left_out()
     esac
 }
 
-# known PROGRAM TEST: what fails for a reason that is not ours.
+# What fails for a reason that is not ours.
 known()
 {
     case $1:$2 in
@@ -79,19 +78,14 @@ write_configurations()
 # Fetches the sources, once.
 sources()
 {
-    local state=$here/$out/apt code
+    local code list=$here/$out/sources.list
     [ -z "$(ls "$out"/source/jansson-*/src/jansson.h 2>/dev/null)" ] || return 0
-    mkdir -p "$state/lists/partial" "$state/cache/archives/partial" "$out/source"
+    mkdir -p "$out/source"
     # shellcheck disable=SC1091
     code=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-    echo "deb-src http://deb.debian.org/debian $code main" >"$state/sources.list"
-    : >"$state/status"
-    set -- apt-get -q -o Dir::Etc::sourcelist="$state/sources.list" \
-        -o Dir::Etc::sourceparts=/dev/null -o Dir::State="$state" \
-        -o Dir::State::status="$state/status" -o Dir::Cache="$state/cache" \
-        -o APT::Sandbox::User=root
-    "$@" update && (cd "$out/source" && "$@" --download-only source cmocka jansson) ||
-        return 1
+    echo "deb-src http://deb.debian.org/debian $code main" >"$list"
+    apt_options=(-o Dir::Etc::sourcelist="$list" -o Dir::Etc::sourceparts=/dev/null)
+    apt update && (cd "$out/source" && apt --download-only source cmocka jansson) || return 1
     for archive in "$out"/source/*.orig.tar.*z; do
         tar -xf "$archive" -C "$out/source" || return 1
     done
@@ -118,79 +112,22 @@ build_libraries()
 
 # ---- test programs
 
-takes_in()
-{
-    grep -q '^ *# *define  *MSGSTORE_IMPLEMENTATION' "tests/$1.c"
-}
-
-# One program: a line with what came out, and the counts to PROGRAM.count.
 # shellcheck disable=SC2086
-program()
+build()
 {
-    local name=$1 log=$out/log/$1 object=$out/msgstore.o status=0 passed failed=0 test why
-    local start=$SECONDS skipped
-    why=$(left_out "$name")
-    if [ -n "$why" ]; then
-        echo "skip windows $name: $why"
-        echo "0 0" >"$out/log/$name.count"
-        return
-    fi
-    if takes_in "$name"; then object=-DWINDOWS_NAMES; fi
-    if [ "$name" = test_fast ]; then object="$object $out/fast_wide.o $out/fast_plain.o"; fi
-    if ! $cc $posix -O0 -pthread -static -I. $stb -o "$out/$name.exe" "tests/$name.c" \
-        $object $out/posix.o $libraries >"$log" 2>&1; then
-        echo "FAIL windows $name: cannot be built: $(grep -m 1 -E 'error|undefined' "$log")"
-        echo "0 1" >"$out/log/$name.count"
-        return
-    fi
-    timeout -k 5 "$limit" wine "$out/$name.exe" >"$log" 2>&1 </dev/null || status=$?
-    passed=$(tr -d '\r' <"$log" | awk '/^\[  PASSED  \] [0-9]/ { n += $4 } END { print n + 0 }')
-    skipped=$(grep -acE '^\[  SKIPPED \] [^0-9]' "$log")
-    if [ "$passed" -eq 0 ] || ! grep -qaE '^\[==========\] .* run\.' "$log"; then
-        echo "FAIL windows $name: it did not come to its end, status $status, see $log"
-        failed=1 status=0
-    fi
-    for test in $(tr -d '\r' <"$log" | grep -aE '^\[  FAILED  \] [^0-9]' |
-        awk '{ print $4 }' | sort -u); do
-        why=$(known "$name" "$test")
-        if [ -n "$why" ]; then
-            echo "skip windows $name $test: $why"
-        else
-            echo "FAIL windows $name: $test, see $log"
-            failed=$((failed + 1))
-        fi
-        status=0
-    done
-    if [ "$status" -ne 0 ]; then
-        echo "FAIL windows $name: it ended with status $status, see $log"
-        failed=$((failed + 1))
-    fi
-    printf '%-22s %4d passed %3d failed %3d skipped %4d s\n' "$name" "$passed" "$failed" \
-        "$skipped" "$((SECONDS - start))"
-    echo "$passed $failed" >"$out/log/$name.count"
+    local object=$out/msgstore.o
+    if takes_in "$1"; then object=-DWINDOWS_NAMES; fi
+    if [ "$1" = test_fast ]; then object="$object $out/fast_wide.o $out/fast_plain.o"; fi
+    $cc $posix -O0 -pthread -static -I. $stb -o "$out/$1.exe" "tests/$1.c" $object \
+        $out/posix.o $libraries
 }
 
 if [ "${1:-}" = --program ]; then
-    program "$2"
+    program "$3"
     exit 0
 fi
 
 # ---- examples and tool
-
-passed=0
-failed=0
-
-ok()
-{
-    echo "ok $1"
-    passed=$((passed + 1))
-}
-
-fail()
-{
-    echo "FAIL $1: $2"
-    failed=$((failed + 1))
-}
 
 skip()
 {
@@ -209,7 +146,7 @@ examples()
         rm -rf "$out/run/$name" && mkdir -p "$out/run/$name"
         if ! $cc -std=c99 $warnings -Werror -O0 -pthread -static -I. $stb \
             -o "$out/$name.exe" "examples/$name.c" >"$out/log/$name" 2>&1; then
-            fail "example_$name" "$(grep -m 1 error "$out/log/$name")"
+            fail "example_$name" "$(why "$out/log/$name")"
         elif (cd "$out/run/$name" && timeout 60 wine "$here/$out/$name.exe" \
             >"$here/$out/log/$name" 2>&1 </dev/null); then
             ok "example_$name"
@@ -230,6 +167,7 @@ tool_checks()
     local file native=${MSGSTORE:-build/msgstore} log=$out/run/tool.msl
     mkdir -p "$out/run"
     for file in tests/golden/*.msl; do
+        case $file in *version1.msl) continue ;; esac # what this version refuses
         if on_windows verify "$file" >"$out/log/verify"; then ok "verify_${file##*/}"
         else fail "verify_${file##*/}" "$(tail -n 1 "$out/log/verify")"; fi
         [ -x "$native" ] || continue
@@ -270,19 +208,14 @@ if $cc -std=c99 $warnings -Wstrict-prototypes -Werror -O1 -pthread -I. $stb -c \
     -o "$out/msgstore.o" tests/msgstore_impl.c >"$out/log/header" 2>&1; then
     ok header
 else
-    fail header "$(grep -m 1 error "$out/log/header")"
+    fail header "$(why "$out/log/header")"
 fi
 # shellcheck disable=SC2015,SC2086
 $cc $posix -O1 -c -o "$out/posix.o" tests/windows/posix.c >"$out/log/posix" 2>&1 &&
     $cc $posix -O1 -I. $stb -c -o "$out/fast_wide.o" tests/fast_impl.c >>"$out/log/posix" 2>&1 &&
     $cc $posix -O1 -I. $stb -c -DMSGSTORE_NO_SIMD -o "$out/fast_plain.o" tests/fast_impl.c \
-        >>"$out/log/posix" 2>&1 || fail posix "$(grep -m 1 error "$out/log/posix")"
-# shellcheck disable=SC2086
-programs=$(basename -s .c -a ${PROGRAMS:-tests/test_*.c})
-xargs -P "$jobs" -I '{}' bash tests/windows.sh --program '{}' <<<"$programs"
-for name in $programs; do
-    [ -s "$out/log/$name.count" ] || fail "windows $name" "it left no result"
-done
+        >>"$out/log/posix" 2>&1 || fail posix "$(why "$out/log/posix")"
+run_programs
 # shellcheck disable=SC2086
 if ${MAKE:-make} -s build/report_page.h >"$out/log/msgstore" 2>&1 &&
     $cc $posix -DWINDOWS_NAMES -O0 -pthread -static -I. -Ibuild $stb -o "$out/msgstore.exe" \
@@ -290,14 +223,9 @@ if ${MAKE:-make} -s build/report_page.h >"$out/log/msgstore" 2>&1 &&
     ok tool
     tool_checks
 else
-    fail tool "$(grep -m 1 -E 'error|undefined' "$out/log/msgstore")"
+    fail tool "$(why "$out/log/msgstore")"
 fi
 examples
 timeout 20 wineserver -k >/dev/null 2>&1
-counts=$(cat "$out"/log/*.count 2>/dev/null |
-    awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }')
-passed=$((passed + ${counts% *}))
-failed=$((failed + ${counts#* }))
-echo "tally: tests on Windows $passed"
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+tally 'tests on Windows'
+finish
