@@ -19,7 +19,8 @@ static inline void judge_keep_first(void *ctx, const char *path, const char *tex
     if (why[0] == '\0') snprintf(why, JUDGE_WHY, "%s: %s", path, text);
 }
 
-/* Returns NULL when the provider takes the request, else why not: "messages[3]: ...". */
+/* Returns NULL when the provider takes the request, else why not: "messages[3]: ...".
+ * jansson takes no number beyond its own; JSON has no largest one. */
 static inline const char *judged(const char *provider, ms_str request, char why[JUDGE_WHY])
 {
     ms_arena arena;
@@ -28,7 +29,9 @@ static inline const char *judged(const char *provider, ms_str request, char why[
                                JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &error);
     snprintf(why, JUDGE_WHY, "%s", value == NULL ? error.text : "");
     json_decref(value);
-    if (value == NULL) return why;
+    bool large = value == NULL && json_error_code(&error) == json_error_numeric_overflow;
+    if (value == NULL && !large) return why;
+    why[0] = '\0';
     test_arena_init(&arena, NULL);
     int n = lint_request(provider, request, &arena, judge_keep_first, why);
     ms_arena_deinit(&arena);

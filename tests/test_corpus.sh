@@ -17,7 +17,7 @@ for source in tests/fuzz/fuzz_*.c; do
     program=$build/fuzz_$name
     if [ ! -x "$program" ]; then
         echo "FAIL $program was not built"
-    elif output=$(CMOCKA_TEST_ABORT=1 $under "$program" "$inputs" 2>&1); then
+    elif output=$($under "$program" "$inputs" 2>&1); then
         grep '^tally: ' <<<"$output"
         echo "ok $name"
     else
