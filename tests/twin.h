@@ -83,21 +83,6 @@ static inline void *twin_memory(void *old, size_t size)
     return memory;
 }
 
-/* The fields of an envelope by number. */
-static inline void twin_fields(const ms_envelope *m, ms_value out[MS_FIELD_COUNT])
-{
-    memset(out, 0, MS_FIELD_COUNT * sizeof out[0]);
-#define TWIN_TEXT(member) ms_text_n(m->member)
-#define TWIN_OBJECT(member) ms_json(m->member)
-#define TWIN_VALUE(member) m->member
-#define MS__X(number, name, member, kind) out[number] = TWIN_##kind(member);
-    MS_FIELDS(MS__X)
-#undef MS__X
-#undef TWIN_TEXT
-#undef TWIN_OBJECT
-#undef TWIN_VALUE
-}
-
 static inline const char *twin_field_name(int number)
 {
 #define MS__X(number, name, member, kind) #member,
@@ -156,7 +141,7 @@ static inline twin_msg *twin_msg_new(const ms_envelope *m, ms_str location)
     bool repaired = false;
     memset(out, 0, sizeof *out);
     out->kind = MS_KIND_MESSAGE;
-    twin_fields(m, field);
+    message_fields(m, field);
     if (location.ptr != NULL && location.len != 0)
         field[MS_F_LOCATION] = ms_text_n(location);
     for (int i = 1; i < MS_FIELD_COUNT; i++) room += 3 * field[i].text.len;
@@ -247,7 +232,7 @@ static inline const char *twin_differs(const twin_msg *want, const ms_msg *got)
         return "time of the envelope";
     if (want->size != 0 && ms_size(got) != want->size) return "size";
     if (want->redacted) return twin_redacted_differs(want, got, false);
-    twin_fields(&m, field);
+    message_fields(&m, field);
     for (int i = 1; i < MS_FIELD_COUNT; i++) {
         if (i == MS_F_ARGS && open) {
             if (!twin_str_equal(m.args.text, want->field[i].text)) return "args";
