@@ -296,53 +296,34 @@ static void wreck_crash(wreck *k)
     if (k->crash == HALF_REWRITTEN && !write_file(part, k->bytes, at)) abort();
 }
 
-/* Opened, appended to, synced, read; whatever fails returns a reason. */
-static void wreck_recover(wreck *k)
+/* Opened, read, appended to, synced: what was durable is there. In trouble what fails
+ * returns a reason, else nothing does. */
+static void wreck_use(wreck *k, bool trouble)
 {
     world *w = k->w;
+    const char *then = trouble ? "" : ", then";
     ms_error err;
     tally t;
     size_t count;
     if (do_open(w, &err) != MS_OK) {
-        if (faults_of(w) == 0) fail_msg("%s: %s", w->when, err.message);
+        if (!trouble || faults_of(w) == 0) fail_msg("%s%s: %s", w->when, then, err.message);
         must_explain(w, err.code, &err);
         return;
     }
-    if (!scribe_read(&k->s, w->log, false, NULL, &t) && t.result == MS_OK)
-        fail_msg("%s: %s", w->when, t.wrong);
-    if (t.result == MS_OK && t.last < k->durable)
-        fail_msg("%s: %llu messages of %llu", w->when, (unsigned long long)t.last,
+    bool right = scribe_read(&k->s, w->log, false, NULL, &t), whole = t.result == MS_OK;
+    if (trouble ? !right && whole : !right || !whole)
+        fail_msg("%s%s: %s", w->when, then, t.wrong);
+    if (whole && t.last < k->durable)
+        fail_msg("%s%s: %llu messages of %llu", w->when, then, (unsigned long long)t.last,
                  (unsigned long long)k->durable);
-    for (int i = 0; i < 3 && t.result == MS_OK; i++) {
-        if (scribe_append(&k->s, w->log, t.last + 1, NULL, &count, &err) != MS_OK)
-            continue;
-        t.last += count;
-        k->durable = ms_sync(w->log, NULL, &err) == MS_OK ? t.last : k->durable;
+    for (int i = 0; i < 3 && whole; i++) {
+        ms_result result = scribe_append(&k->s, w->log, t.last + 1, NULL, &count, &err);
+        if (result == MS_OK) t.last += count;
+        if (result == MS_OK && (result = ms_sync(w->log, NULL, &err)) == MS_OK)
+            k->durable = t.last;
+        if (result != MS_OK && !trouble) fail_msg("%s%s: %s", w->when, then, err.message);
     }
     do_close(w, NULL);
-}
-
-/* Without a fault all that was durable is there, and the log takes appends. */
-static void wreck_check(wreck *k)
-{
-    world *w = k->w;
-    ms_error err;
-    tally t;
-    size_t count;
-    world_quiet(w);
-    for (int i = 0; i < 2; i++) {
-        if (do_open(w, &err) != MS_OK) fail_msg("%s, then: %s", w->when, err.message);
-        if (!scribe_read(&k->s, w->log, false, NULL, &t) || t.result != MS_OK)
-            fail_msg("%s, then: %s", w->when, t.wrong);
-        if (t.last < k->durable)
-            fail_msg("%s, then: %llu messages of %llu", w->when,
-                     (unsigned long long)t.last, (unsigned long long)k->durable);
-        if (scribe_append(&k->s, w->log, t.last + 1, NULL, &count, &err) != MS_OK)
-            fail_msg("%s, then append: %s", w->when, err.message);
-        k->durable = t.last + count;
-        do_close(w, NULL);
-    }
-    must_be_idle(w);
 }
 
 static void one_wreck(wreck *k, size_t i)
@@ -362,9 +343,11 @@ static void one_wreck(wreck *k, size_t i)
     snprintf(w->when, sizeof w->when, "%s, number %zu, errno %d at call %llu%s, "
              "allocation %zu", crash_names[k->crash], i, w->t.code,
              (unsigned long long)w->t.at, m.from ? " on" : "", w->heap.fail_at);
-    wreck_recover(k);
+    wreck_use(k, true);
     compound_faults += faults_of(w) != 0;
-    wreck_check(k);
+    world_quiet(w);
+    for (int once = 0; once < 2; once++) wreck_use(k, false);
+    must_be_idle(w);
     free(k->bytes);
     folder_empty(w->folder);
 }
