@@ -203,8 +203,7 @@ static inline void nothing_changed(const char *what, const test_store *s,
     snapshot now = take(s);
     if (now.about.st_size != before->about.st_size) fail_msg("%s: another size", what);
     if (now.about.st_mode != before->about.st_mode) fail_msg("%s: another mode", what);
-    if (now.about.st_mtim.tv_sec != before->about.st_mtim.tv_sec ||
-        now.about.st_mtim.tv_nsec != before->about.st_mtim.tv_nsec)
+    if (memcmp(&now.about.st_mtim, &before->about.st_mtim, sizeof now.about.st_mtim) != 0)
         fail_msg("%s: it was written to", what);
     if (now.files != before->files) fail_msg("%s: files beside it", what);
     if (before->bytes != NULL && memcmp(now.bytes, before->bytes, before->size) != 0)

@@ -30,6 +30,7 @@
 #define lstat(path, about) stat(path, about)
 #define mkdir(path, mode) _mkdir(path)
 #define setenv(name, value, over) _putenv_s(name, value)
+#define st_mtim st_mtime
 
 /* Numbers that no function of Windows gives. */
 #define EDQUOT 122
@@ -92,6 +93,16 @@ static inline void *memmem(const void *in, size_t size, const void *what, size_t
     for (; size >= len; at++, size--)
         if (memcmp(at, what, len) == 0) return (void *)(uintptr_t)at;
     return NULL;
+}
+
+static inline char *strndup(const char *text, size_t most)
+{
+    size_t n = strnlen(text, most);
+    char *copy = (char *)malloc(n + 1);
+    if (copy == NULL) return NULL;
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+    return copy;
 }
 
 #endif /* WINDOWS_POSIX_H */
