@@ -269,7 +269,7 @@ static pid_t pager;           /* 0: none */
 #endif
 static unsigned pager_width;  /* columns of its terminal; 0: no terminal */
 
-/* What is printed goes to a terminal, perhaps through a pager. */
+/* Returns whether the output goes to a terminal, perhaps through a pager. */
 static bool output_is_terminal(void)
 {
     return pager_width > 0 || isatty(STDOUT_FILENO) != 0;
@@ -292,7 +292,7 @@ void pager_end(void)
 {
 }
 #else
-/* Is there a program of that name on the way? */
+/* Returns whether PATH has a program of that name. */
 static bool is_program(const char *name)
 {
     const char *path = getenv("PATH");
@@ -355,7 +355,7 @@ bool colour_wanted(void)
     return !plain && output_is_terminal();
 }
 
-/* The length of "2 days ago" or "3h" in seconds. */
+/* Reads a duration such as "2 days ago" or "3h", in seconds. */
 static bool parse_ago(const char *text, double *seconds)
 {
     static const struct {

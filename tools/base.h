@@ -1,4 +1,4 @@
-/* What every part of the tool uses: exit codes, text for terminals, numbers and times, a
+/* Shared by all parts of the tool: exit codes, text for terminals, numbers and times, a
  * counting table, the options of all commands, and the output. */
 
 #ifndef BASE_H
@@ -44,12 +44,12 @@ unsigned columns_of(uint32_t point);
  * UTF-8. */
 uint32_t next_point(ms_str *text);
 
-/* What is shown for a character: itself, or a picture of a control character. Marks that
- * turn the direction of the line are controls too. */
+/* Returns the character to show: the point itself, or a picture of a control character.
+ * Marks that change the direction of the line count as controls, too. */
 uint32_t visible(uint32_t point);
 size_t put_utf8(char *out, uint32_t point);
 
-/* A piece of a line: text is put in cleaned, up to `limit` columns. */
+/* A part of a line: text is added cleaned, up to `limit` columns. */
 typedef struct cell {
     char *buf;
     size_t cap, len;
@@ -63,8 +63,8 @@ typedef struct cell {
 cell cell_over(char *buf, size_t cap, unsigned limit);
 void cell_put(cell *c, ms_str text);
 
-/* Says something on stderr. What comes from files or arguments cannot reach the terminal
- * as control characters: the whole line is cleaned. */
+/* Prints a line on stderr. The line is cleaned, so that text of files or arguments cannot
+ * reach the terminal as control characters. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
 #endif
@@ -94,13 +94,13 @@ const char *time_text(int64_t ns, char out[TIME_MAX]);
 void pager_begin(void);
 /* Waits until it is closed. */
 void pager_end(void);
-/* The terminal's columns, or 100. */
+/* Returns the columns of the terminal, or 100. */
 unsigned line_width(void);
 
-/* Is the output to be coloured? As git does: on a terminal, without NO_COLOR. */
+/* Returns whether to colour the output. As git does: on a terminal, without NO_COLOR. */
 bool colour_wanted(void);
 
-/* Seconds of a clock that only goes forward. */
+/* Returns the seconds of a clock that only goes forward. */
 double clock_seconds(void);
 
 
@@ -123,14 +123,14 @@ typedef struct tally {
 } tally;
 
 uint64_t hash_text(ms_str text);
-/* Where `piece` begins in the bytes; NULL: nowhere. */
+/* Returns the first place of `piece` in the bytes; NULL: absent. */
 const char *find_bytes(const char *bytes, size_t len, const char *piece, size_t n);
-/* The first characters of a text in a fresh string; NULL: no memory. */
+/* Copies the first characters of a text to a new string; NULL: no memory. */
 char *copy_chars(const char *text, size_t len);
 bool copy_text(ms_arena *arena, ms_str text, ms_str *out);
 
-/* The row of a text, a new one with zeroes if need be, until the next call; NULL: no
- * memory. */
+/* Returns the row of a text, valid until the next call; a missing row is added with
+ * zeroes. NULL: no memory. */
 tally_row *tally_row_of(tally *t, ms_str text);
 void tally_free(tally *t);
 
@@ -178,7 +178,7 @@ bool cost_by_of(const char *word, cost_by *by);
 typedef enum sync_word { SYNC_UNSET, SYNC_NONE, SYNC_EACH, SYNC_END } sync_word;
 
 typedef struct options {
-    uint64_t given;           /* BIT of each that was given */
+    uint64_t given;           /* BIT of each option that was given */
     char **files;             /* the arguments that are no options; a file may be "-" */
     size_t n_files;
     const ms_dialect *from;   /* NULL: look at each message */
@@ -222,11 +222,11 @@ void emit_text(output *out, const char *text);
 __attribute__((format(printf, 2, 3)))
 #endif
 void emit_format(output *out, const char *format, ...);
-/* A name from outside, without what could steer a terminal. */
+/* Prints a name from outside without control characters. */
 void emit_visible(output *out, const char *text);
 void emit_pad(output *out, unsigned used, unsigned width);
 
-/* The exit code when all is written; a reader that went away is no news. */
+/* Ends the output and returns the exit code; a closed pipe is not an error. */
 int output_end(output *out, int code);
 
 /* ---- Messages ---------------------------------------------------------------------- */

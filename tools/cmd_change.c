@@ -19,14 +19,14 @@ static int wrong_argument(const char *name, const char *expected, const char *te
     return USAGE;
 }
 
-/* The number of a message; 0 is allowed where it means the beginning. */
+/* Reads the number of a message; zero: 0 is allowed and means the beginning. */
 static int take_number(const char *name, const char *text, bool zero, uint64_t *seq)
 {
     if (parse_number(text, seq) && (zero || *seq > 0)) return FINE;
     return wrong_argument(name, "the number of a message", text);
 }
 
-/* An argument, or standard input ("-" or NULL), without the newline at its end. */
+/* Reads an argument, or standard input ("-" or NULL), without the newline at its end. */
 static int take_text(job *j, const char *text, ms_str *out)
 {
     source s;
@@ -142,7 +142,7 @@ static int set_body(ms_envelope *m, ms_value value)
     return FINE;
 }
 
-/* A whole message in the format of --from. */
+/* Reads a complete message in the format of --from. */
 static int read_message(job *j, ms_str json, ms_envelope *m)
 {
     ms_error err;
@@ -208,7 +208,7 @@ static int take_range(const char *text, uint64_t *first, uint64_t *last)
     return wrong_argument("hide", "numbers of messages, or ranges like 7-9", text);
 }
 
-/* Before anything is hidden: is all of it there? A range may have gaps. */
+/* Checks that all messages exist before any is hidden. A range may have gaps. */
 static int check_hide(job *j, ms_str *location)
 {
     const options *o = j->options;
@@ -295,7 +295,7 @@ static int run_fork(job *j)
 
 /* ---- msgstore note, msgstore location ---------------------------------------------- */
 
-/* All notes of a message, a line each. */
+/* Prints all notes of a message, a line each. */
 static int print_notes(job *j, uint64_t seq)
 {
     const ms_msg *msg;
@@ -330,7 +330,7 @@ static int run_note(job *j)
                          seq);
 }
 
-/* A location without messages may have facts; without either it is a typing error. */
+/* Prints the facts of a location. One without facts and messages is a typing error. */
 static int print_facts(job *j, ms_str location)
 {
     ms_error err;
@@ -365,7 +365,7 @@ static int run_location(job *j)
 
 /* ---- msgstore redact --------------------------------------------------------------- */
 
-/* What is to be erased: by number, or by the view options. */
+/* The messages to erase: by number, or by the view options. */
 typedef struct selection {
     job *job;
     ms_query query;
@@ -378,7 +378,7 @@ typedef struct selection {
 
 typedef int (*visit_fn)(selection *s, const ms_msg *msg);
 
-/* The record of one message, hidden or not; none is fine. */
+/* Visits the record of one message, hidden or not; an absent one is not an error. */
 static int visit_number(selection *s, uint64_t seq, visit_fn visit)
 {
     ms_cursor it;
@@ -407,8 +407,8 @@ static int visit_number(selection *s, uint64_t seq, visit_fn visit)
     return found ? CONFLICT : NOT_FOUND;
 }
 
-/* All that the options choose. With hidden ones the views look at a message as it was
- * appended, and the limit counts them, too. */
+/* Visits all messages that the options choose. With hidden ones, views and limit apply to
+ * messages as they were appended. */
 static int visit_view(selection *s, visit_fn visit)
 {
     ms_cursor it;
@@ -467,7 +467,7 @@ static int print_selected(selection *s, const ms_msg *msg)
     return FINE;
 }
 
-/* The newest n, or the oldest, also of hidden ones. */
+/* Keeps the newest n, or the oldest, hidden ones included. */
 static void limit_selection(selection *s)
 {
     size_t limit = s->job->options->limit;
@@ -537,7 +537,7 @@ static int check_redact(const options *o)
     return USAGE;
 }
 
-/* Secrets are looked for in whole locations. */
+/* Checks the options of --secrets, which searches complete locations. */
 static int check_secrets(const options *o)
 {
     if (o->n_files < 2 && (o->given & REDACT_CHOICE) == 0) return FINE;
@@ -575,7 +575,7 @@ static const option_row amend_rows[] = {
 };
 
 const command amend_command = {
-    "amend", "say something else in a message of a log",
+    "amend", "replace the content of a message of a log",
     run_amend, false, 2, 3, "a STORE and a NUMBER", 0, amend_rows,
     "examples:\n"
     "  msgstore amend trace.log 17 'List the tables of 2026'\n"
@@ -596,7 +596,7 @@ static const option_row hide_rows[] = {
 };
 
 const command hide_command = {
-    "hide", "take messages out of every view",
+    "hide", "hide messages from every view",
     run_hide, false, 2, ANY_NUMBER, "a STORE and a NUMBER", 0, hide_rows,
     "examples:\n"
     "  msgstore hide trace.log 17\n"
@@ -616,7 +616,7 @@ static const option_row rewind_rows[] = {
 };
 
 const command rewind_command = {
-    "rewind", "go back to a message of a location",
+    "rewind", "hide all messages after one of a location",
     run_rewind, false, 2, 2, "a STORE and a NUMBER", 0, rewind_rows,
     "examples:\n"
     "  msgstore rewind trace.log --location job_42 17\n"
@@ -633,7 +633,7 @@ static const option_row fork_rows[] = {
 };
 
 const command fork_command = {
-    "fork", "go on in another way from a message",
+    "fork", "branch off: copy a location up to a message",
     run_fork, false, 4, 4, "a STORE, FROM, a NUMBER and TO", 0, fork_rows,
     "examples:\n"
     "  msgstore fork trace.log job_42 17 job_42.second\n"
@@ -652,7 +652,7 @@ static const option_row note_rows[] = {
 };
 
 const command note_command = {
-    "note", "attach a value to a message: a rating, what it cost",
+    "note", "attach a value to a message: a rating, a cost",
     run_note, false, 2, 4, "a STORE and a NUMBER", 0, note_rows,
     "examples:\n"
     "  msgstore note trace.log 17 rating 5 --json\n"
@@ -673,7 +673,7 @@ static const option_row location_rows[] = {
 };
 
 const command location_command = {
-    "location", "facts about a location: a title, a model",
+    "location", "show or set facts of a location: a title, a model",
     run_location, false, 2, 3, "a STORE and a LOCATION", 0, location_rows,
     "examples:\n"
     "  msgstore location trace.log job_42\n"
@@ -703,7 +703,7 @@ static const option_row redact_rows[] = {
 };
 
 const command redact_command = {
-    "redact", "erase what messages say",
+    "redact", "erase the content of messages",
     run_redact, false, 1, ANY_NUMBER, "a STORE", 0, redact_rows,
     "examples:\n"
     "  msgstore redact trace.log 17 18\n"
@@ -713,12 +713,12 @@ const command redact_command = {
     "usage: msgstore redact [OPTION...] STORE NUMBER...\n"
     "       msgstore redact [OPTION...] STORE, with options that choose\n"
     "       msgstore redact --secrets [--location L] [--apply] STORE\n"
-    "Erases what messages say where it stands in the file: content, arguments, notes\n"
-    "(but usage), their texts before they were amended. Number, time, type, agent,\n"
-    "ids stay. Without --apply it only shows what would be erased. It cannot be\n"
-    "undone. Copies, backups and other logs keep what they have, and so does what a\n"
-    "crash left of an append, until msgstore compact. Nobody should read meanwhile.\n"
-    "With --secrets it looks for keys, tokens and passwords in all messages, hidden\n"
-    "ones too, in notes and facts, and shows where they are and how they begin.\n",
+    "Erases the content of messages in the file: content, arguments, notes (except\n"
+    "usage), and earlier versions. Number, time, type, agent and ids stay. Without\n"
+    "--apply it only lists the messages. It cannot be undone. Copies, backups and\n"
+    "other logs keep the content, and so do bytes that a crash left of an append,\n"
+    "until msgstore compact. No other process should read the log meanwhile.\n"
+    "With --secrets it searches keys, tokens and passwords in all messages, hidden\n"
+    "ones too, in notes and facts, and lists their places and first characters.\n",
     false,
 };

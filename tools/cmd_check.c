@@ -59,8 +59,9 @@ static int list_of_lines(checker *c, ms_str text, ms_str *json)
     return FINE;
 }
 
-/* Of the body of a request only what is about messages is checked. Where the system text
- * stands beside them, a list alone is taken for a body without one. */
+/* Finds the messages in the input. Of a request's body only members about messages are
+ * checked. If the format has system text beside them, a list alone is a body without
+ * it. */
 static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
 {
     ms_str value, body = *json;
@@ -137,7 +138,7 @@ static const option_row check_rows[] = {
 };
 
 const command check_command = {
-    "check", "whether a provider would take a list of messages",
+    "check", "check whether a provider accepts a list of messages",
     run_check, false, 0, ANY_NUMBER, "", BIT(AS), check_rows,
     "examples:\n"
     "  msgstore check --as anthropic request.json\n"

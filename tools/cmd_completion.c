@@ -96,7 +96,7 @@ static void put_bash(output *out)
 
 /* ---- zsh, fish --------------------------------------------------------------------- */
 
-/* A text in single quotes; zsh's own signs are escaped. */
+/* Prints a text in single quotes, with zsh's special characters escaped. */
 static void put_quoted(output *out, const char *text, bool zsh)
 {
     for (; *text != '\0'; text++) {
@@ -253,14 +253,15 @@ static void manual_option(output *out, const command *c, int id, const char *tex
     put_prose(out, text);
 }
 
-/* Where the paragraph that begins with `word` is in a help: its beginning. */
+/* Returns the start of the paragraph of a help text that begins with `word`. */
 static const char *paragraph(const char *help, const char *word)
 {
     const char *at = strstr(help, word);
     return at != NULL ? at : help + strlen(help);
 }
 
-/* The lines of a paragraph that begin with blanks, or with its word. */
+/* Returns the end of the lines of a paragraph that begin with spaces, or with its
+ * word. */
 static const char *end_of_usage(const char *at)
 {
     while (*at != '\0') {

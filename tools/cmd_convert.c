@@ -28,7 +28,7 @@ typedef struct converter {
     bool renamed;             /* --location has named what was read */
 } converter;
 
-/* What the format had no place for, a line a field. */
+/* Prints the fields for which the format has no member, a line each. */
 static void print_left_out(const ms_left_out *left)
 {
     static const char *const names[MS_FIELD_COUNT] = {
@@ -101,7 +101,7 @@ static int convert_take(void *ctx, const taken *t)
     return FINE;
 }
 
-/* The messages of a query that are wanted, as one conversation. */
+/* Converts the selected messages of a query, as one conversation. */
 static int convert_query(converter *c, ms_store *store, const ms_query *q, uint64_t talk)
 {
     listing l = {store, q, NULL, NULL, NULL};
@@ -130,8 +130,9 @@ static int by_first_seq(const void *a, const void *b)
     return (x->first_seq > y->first_seq) - (x->first_seq < y->first_seq);
 }
 
-/* A store as its messages came; but chats, which do not say whose they are, conversation
- * after conversation. What is damaged is left out, and known at the end. */
+/* Converts a store in the order of appending. Chat formats, which do not name the
+ * conversation, are written conversation after conversation. Damaged messages are left
+ * out, and reported at the end. */
 static int convert_store(converter *c, job *j)
 {
     ms_listing list;
@@ -151,7 +152,8 @@ static int convert_store(converter *c, job *j)
     return code;
 }
 
-/* An array is printed whole or not at all: until its end is known it is in a file. */
+/* Prints a file. An array is printed completely or not at all, so it is written to a file
+ * first. */
 static int print_file(FILE *file)
 {
     char block[CELL_BYTES];
@@ -163,8 +165,8 @@ static int print_file(FILE *file)
     return output_end(&out, ferror(file) ? FAILED : FINE);
 }
 
-/* Messages are written as they come; a transcript is one store first, so that what was
- * taken back is left out. */
+/* Converts a file message by message. A transcript is read into a store first, so that
+ * rewound messages are left out. */
 static int convert_file(converter *c, job *j, const sink *into)
 {
     int code = open_memory(j);
@@ -244,7 +246,7 @@ static const option_row convert_rows[] = {
 };
 
 const command convert_command = {
-    "convert", "messages in, messages out, in another format",
+    "convert", "convert messages from one format to another",
     run_convert, false, 0, 1, "", BIT(TO), convert_rows,
     "examples:\n"
     "  msgstore convert --from openai --to framework chat.jsonl\n"

@@ -22,7 +22,8 @@ static bool differ_here(difference *d, ms_str a, ms_str b)
     return true;
 }
 
-/* Goes on in a member or element; returns where to cut the path again. */
+/* Enters a member or element; returns the length to which the path is truncated
+ * afterwards. */
 static size_t path_enter(difference *d, const char *before, ms_str name,
                          const char *behind)
 {
@@ -120,7 +121,7 @@ static bool json_differs(difference *d, ms_str a, ms_str b)
     }
 }
 
-/* Text and a JSON string say the same when they are the same text. */
+/* Returns whether two values differ. A text equals a JSON string of the same text. */
 static bool values_differ(difference *d, ms_value a, ms_value b)
 {
     if (a.text.ptr == NULL || b.text.ptr == NULL) {
@@ -145,7 +146,7 @@ static bool names_differ(difference *d, const char *what, ms_str a, ms_str b)
     return differ_here(d, a, b);
 }
 
-/* A time as seconds, all digits of it; absent: none. */
+/* Returns a time as seconds, with all digits; absent: no time. */
 static ms_str exact_text(bool known, int64_t ns, char out[TIME_MAX])
 {
     uint64_t all = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
@@ -170,7 +171,7 @@ static bool stamps_differ(difference *d, const options *o, const ms_msg *a,
                         exact_text(in_b, y, texts[1]));
 }
 
-/* The first difference, in the order type, role, agent, fields, numbers, times. */
+/* Finds the first difference, in the order type, role, agent, fields, numbers, times. */
 static bool messages_differ(difference *d, const options *o, const ms_msg *a,
                             const ms_msg *b, char texts[2][TIME_MAX])
 {
@@ -200,7 +201,7 @@ static bool messages_differ(difference *d, const options *o, const ms_msg *a,
 
 /* ---- The report -------------------------------------------------------------------- */
 
-/* The byte from which two texts differ, or where the shorter one ends. */
+/* Returns the first byte that differs, or the length of the shorter text. */
 static size_t parting(ms_str a, ms_str b)
 {
     size_t at = 0;
@@ -213,7 +214,8 @@ static bool inside_character(ms_str text, size_t at)
     return at < text.len && ((unsigned char)text.ptr[at] & 0xc0u) == 0x80;
 }
 
-/* A line of one side: its number, and the value around the byte where they part. */
+/* Prints a line of one side: its number, and the value around the first different
+ * byte. */
 static void print_side(output *out, const char *name, const ms_msg *msg, ms_str value,
                        size_t at)
 {
@@ -254,7 +256,7 @@ static void print_difference(output *out, const side *a, const side *b,
     print_side(out, "B", b->msg, d->b, at);
 }
 
-/* One run is at its end, the other goes on. */
+/* Reports that one run has ended and the other has more messages. */
 static void print_end(output *out, const side *a, const side *b, uint64_t position)
 {
     const ms_msg *more = a->msg != NULL ? a->msg : b->msg;
@@ -275,7 +277,7 @@ static void print_end(output *out, const side *a, const side *b, uint64_t positi
 
 /* ---- The command ------------------------------------------------------------------- */
 
-/* The second --location is that of B; one alone is that of both. */
+/* Opens a side. The second --location is for B; a single one is for both. */
 static int side_open(side *s, const options *o, size_t index, ms_query *q)
 {
     s->options = *o;
@@ -330,7 +332,7 @@ static int compare(const options *o, side *a, side *b, output *out)
     return code;
 }
 
-/* Exit codes are those of diff: 0 equal, 1 different, 2 trouble. */
+/* Exit codes are those of diff: 0 equal, 1 different, 2 an error. */
 static int run_diff(job *j)
 {
     static side a, b;
@@ -364,7 +366,7 @@ static const option_row diff_rows[] = {
 };
 
 const command diff_command = {
-    "diff", "where two runs part",
+    "diff", "the first difference of two runs",
     run_diff, false, 2, 2, "two STOREs", 0, diff_rows,
     "examples:\n"
     "  msgstore diff monday.log tuesday.log --agent worker\n"

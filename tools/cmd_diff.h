@@ -1,4 +1,4 @@
-/* What cmd_diff.c shows to others. */
+/* Functions of cmd_diff.c that other files use. */
 
 #ifndef CMD_DIFF_H
 #define CMD_DIFF_H
@@ -7,7 +7,7 @@
 
 enum { DIFF_PATH = 256 };
 
-/* Where two values differ: the text of both; absent where one lacks it. */
+/* A difference of two values: the text of both; absent in the one that lacks it. */
 typedef struct difference {
     char path[DIFF_PATH];     /* "args.limit" */
     size_t len;

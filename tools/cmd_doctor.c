@@ -1,4 +1,4 @@
-/* msgstore doctor: what is wrong with a transcript; --fix writes a whole one. */
+/* msgstore doctor: lists the faults of a transcript; --fix writes a mended copy. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -16,15 +16,16 @@ typedef struct examined {
     const options *options;   /* of the command */
     output *out;
     const char *path;
-    const fileformat *format; /* NULL: messages that stand in no transcript, or damage
-                                 that hides the format */
+    const fileformat *format; /* NULL: messages outside of a transcript, or damage that
+                                 hides the format */
     diagnosis d;
     bool looked;              /* d is set */
     bool tree;                /* a folder, whose files are one transcript */
     ms_arena arena;
     ms_str mended;            /* a document, closed or in UTF-8; absent: no need */
     finding torn, bad_text, packed; /* packed: or in many files */
-    job inner;                /* what a reader takes from the file, in memory */
+    job inner;                /* the messages that a reader finds in the file, in
+                                 memory */
     options one;
     char *files[2];
     finding open, lost;       /* calls, results by the numbers of messages */
@@ -61,8 +62,8 @@ static uint64_t count_in(tally *t, ms_str key)
     return row->count;
 }
 
-/* How often each call and each result comes. A result without an id is that of the call
- * before it. */
+/* Counts each call and each result. A result without an id belongs to the call before
+ * it. */
 static int count_calls(examined *e)
 {
     ms_cursor it;
@@ -170,7 +171,8 @@ static void print_examined(examined *e)
 
 /* ---- A whole one ------------------------------------------------------------------- */
 
-/* Does the file stand in the folder of a program that would read what is put there? */
+/* Returns whether the file is in the folder of a program that would read a new file
+ * there. */
 static bool is_in_program(const char *path)
 {
     char real[PATH_MAX], piece[256];
@@ -204,8 +206,8 @@ static char *fixed_path(const char *path, const char *ending)
     return out;
 }
 
-/* A message; the first result of a call that is not there has one in front of it, and a
- * call without a result has one after it. */
+/* Writes a message. A missing call is added before its first result, a missing result
+ * after its call. */
 static ms_result write_message(examined *e, ms_writer *w, ms_envelope *m, ms_error *err)
 {
     ms_result result = MS_OK;
@@ -228,7 +230,7 @@ static ms_result write_message(examined *e, ms_writer *w, ms_envelope *m, ms_err
     return result;
 }
 
-/* All messages in the framework's format: of what has no format of its own. */
+/* Writes all messages in the framework's format, if the input has no known format. */
 static int write_messages(examined *e, output *out)
 {
     ms_cursor it;
@@ -323,8 +325,9 @@ static void note_fault(finding *f, uint64_t line, size_t bytes)
     f->bytes = bytes;
 }
 
-/* A document that ends too early is closed after the last value in it that is whole. An
- * object of no format may miss what shows where its messages are: they are written. */
+/* Looks at a document. One that ends too early is closed after its last complete value.
+ * An object without a known format may lack the member that contains its messages: they
+ * are written. */
 static void look_at_document(examined *e, ms_str text)
 {
     ms_str value = text;
@@ -402,7 +405,7 @@ static bool is_examined(const char *path, int *worst)
     return shows;
 }
 
-/* Are the files of a folder one transcript? */
+/* Returns whether the files of a folder are one transcript. */
 static bool is_tree(unit *units)
 {
     for (size_t i = 0; i < arrlenu(units); i++) {
@@ -456,7 +459,7 @@ static const option_row doctor_rows[] = {
 };
 
 const command doctor_command = {
-    "doctor", "what is wrong with a transcript; a whole one beside it",
+    "doctor", "list the faults of a transcript; write a mended copy",
     run_doctor, false, 1, ANY_NUMBER, "a FILE", 0, doctor_rows,
     "examples:\n"
     "  msgstore doctor ~/.claude/projects/*/*.jsonl\n"

@@ -37,8 +37,8 @@ typedef struct follower {
     int code;                 /* DAMAGED when something could not be read */
 } follower;
 
-/* In a message format each is printed when it is whole: of one that is being written only
- * the number is kept. */
+/* Defers an unfinished message. In a message format messages are printed when they are
+ * complete; until then only the number is kept. */
 static int follow_later(follower *f, uint64_t seq)
 {
     if (f->n_writing == f->cap_writing) {
@@ -84,7 +84,7 @@ static int follow_print(follower *f, const ms_msg *msg)
     return complain_of("writing", result, &err);
 }
 
-/* The end of what was read with a cursor; all of it is printed then. */
+/* Ends a cursor and flushes the output. */
 static int follow_end(follower *f, ms_cursor *it, int code)
 {
     ms_error err;
@@ -100,7 +100,7 @@ static int follow_end(follower *f, ms_cursor *it, int code)
     return output_end(&f->out, code);
 }
 
-/* Prints the messages of the query, each as a whole. */
+/* Prints the messages of the query, each with its complete text. */
 static int follow_query(follower *f, const ms_query *q)
 {
     ms_cursor it;
@@ -117,7 +117,7 @@ static int follow_query(follower *f, const ms_query *q)
     return follow_end(f, &it, code);
 }
 
-/* A change of a message that was shown: the message as it is now, or what was hidden. */
+/* Prints a change of a message: its present form, or the range that was hidden. */
 static int follow_change(follower *f, const ms_query *q, const ms_msg *change)
 {
     const ms_msg *msg;
@@ -163,7 +163,7 @@ static int follow_changes(follower *f, const ms_query *q, bool silent)
     return follow_end(f, &it, code);
 }
 
-/* Another file has taken the log's place (a compaction): goes on with that one. */
+/* Opens the new file after a compaction has replaced the log. */
 static int follow_file(follower *f)
 {
     struct stat now;
@@ -178,7 +178,7 @@ static int follow_file(follower *f)
     return open_to_read(j);
 }
 
-/* What came since the last time, or after a pause nothing. */
+/* Prints new messages, or waits for a moment if there are none. */
 static int follow_on(follower *f, ms_query *q, double left)
 {
     ms_error err;
@@ -273,7 +273,7 @@ static const option_row follow_rows[] = {
 };
 
 const command follow_command = {
-    "follow", "the newest messages of a log, then those that come",
+    "follow", "the newest messages of a log, then new ones as they come",
     run_follow, false, 1, 1, "a STORE", 0, follow_rows,
     "examples:\n"
     "  msgstore follow trace.log --agent worker\n"

@@ -40,7 +40,7 @@ static const option_row hand_over_rows[] = {
 };
 
 const command hand_over_command = {
-    "hand-over", "a session for another agent program to go on with",
+    "hand-over", "write a session for another agent program to continue",
     run_hand_over, true, 1, 1, "a STORE", BIT(TO), hand_over_rows,
     "examples:\n"
     "  msgstore hand-over my.log d6e0bada --to codex -o rollout.jsonl\n"

@@ -51,7 +51,8 @@ static void print_report(const ms_project_report *r)
     }
 }
 
-/* A list of messages; where system text stands apart, both as the body of a request. */
+/* Prints a list of messages; if system text is a member of the request, both as its
+ * body. */
 static void emit_projection(output *out, const ms_profile *provider,
                             const ms_project_report *report, ms_str list)
 {
@@ -95,8 +96,8 @@ static const ms_msg *next_said(void *ctx)
     return NULL;
 }
 
-/* The message that the newest compaction left, 0: there was none. What was before it is
- * no part of the context any more. */
+/* Returns the message that the newest compaction left; 0: there was none. Older messages
+ * are not in the context any more. */
 static int newest_compaction(job *j, ms_str location, uint64_t *seq)
 {
     ms_cursor it;
@@ -118,7 +119,7 @@ static int newest_compaction(job *j, ms_str location, uint64_t *seq)
     return listing_close(&it);
 }
 
-/* Is it a session of an agent program? */
+/* Returns whether a location is a session of an agent program. */
 static bool is_transcript_of(job *j, ms_str location)
 {
     ms_str facts;
@@ -126,7 +127,7 @@ static bool is_transcript_of(job *j, ms_str location)
            member(facts, "agent").ptr != NULL;
 }
 
-/* The messages of a location as the body of a request that the provider takes. */
+/* Prints the messages of a location as the body of a request to the provider. */
 static int project(job *j, ms_str location)
 {
     ms_error err;
@@ -164,15 +165,15 @@ static int project(job *j, ms_str location)
     return output_end(&out, code != FINE ? code : closed);
 }
 
-/* Is it to be a request? These options list the messages as they are, also in the words
- * of a provider. */
+/* Returns whether to print a request. Some options list the messages as they are, even in
+ * a provider's format. */
 static bool is_request(const options *o)
 {
     return o->provider != NULL && !GIVEN(o, TEAM) && !GIVEN(o, TIMELINE) &&
            !GIVEN(o, SCOPE) && !GIVEN(o, PHASE) && !GIVEN(o, WITH_LOCATION);
 }
 
-/* Do the options of a history fit each other? */
+/* Checks that the options of a history fit each other. */
 static int check_history(const options *o)
 {
     static const struct {
@@ -193,8 +194,8 @@ static int check_history(const options *o)
     return FINE;
 }
 
-/* A session of an agent program has one reader: what it reads is the list of what a
- * request would have, without --format or --agent. */
+/* Lists a session of an agent program, which has one reader. Without --format or --agent
+ * the list has the messages that a request would have. */
 static int list_transcript(job *j, ms_str location)
 {
     uint64_t seq = 0;
@@ -257,7 +258,7 @@ static const option_row history_rows[] = {
 };
 
 const command history_command = {
-    "history", "what an agent reads before its next step; requests for a provider",
+    "history", "the history that an agent reads; requests for a provider",
     run_history, false, 1, 2, "a STORE", 0, history_rows,
     "examples:\n"
     "  msgstore history my.log 5560 --format anthropic -n 40 >request.json\n"

@@ -61,7 +61,7 @@ static int import_take(void *ctx, const taken *t)
     return code;
 }
 
-/* Before a log is made: are there messages to be had? */
+/* Checks that the files have messages before a log is created. */
 static int check_files(const options *o)
 {
     for (size_t i = 1; i < o->n_files; i++) {
@@ -96,7 +96,7 @@ static int print_import(const importer *im, int code)
     return output_end(&out, code);
 }
 
-/* With --keys a transcript is taken in as sync does it: each message once. */
+/* Imports a file. With --keys a transcript is read as sync does it: each message once. */
 static int import_file(job *j, const char *path, const sink *to)
 {
     syncing s;
@@ -195,7 +195,7 @@ static const option_row import_rows[] = {
 };
 
 const command import_command = {
-    "import", "files of messages into a log",
+    "import", "append files of messages to a log",
     run_import, false, 2, ANY_NUMBER, "a STORE and a FILE", 0, import_rows,
     "examples:\n"
     "  msgstore import trace.log trace.jsonl\n"

@@ -247,7 +247,7 @@ static int print_info_json(output *out, job *j, census *c)
     return code;
 }
 
-/* Figures of the log file. Damage is met while counting, so this comes after it. */
+/* Reads the figures of the log file, after counting, which finds damage. */
 static int look_at_log(job *j, census *c)
 {
     ms_error err;
@@ -300,7 +300,7 @@ static const option_row info_rows[] = {
 };
 
 const command info_command = {
-    "info", "how many messages, of whom, of which types; what they cost",
+    "info", "counts of messages by agent and type; their cost",
     run_info, false, 1, ANY_NUMBER, "a STORE", 0, info_rows,
     "examples:\n"
     "  msgstore info trace.log\n"

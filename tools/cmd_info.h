@@ -1,4 +1,4 @@
-/* What cmd_info.c shows to others. */
+/* Functions of cmd_info.c that other files use. */
 
 #ifndef CMD_INFO_H
 #define CMD_INFO_H

@@ -22,7 +22,8 @@ static bool parse_key(ms_str key, ms_str *location, uint64_t *seq)
     return ms_json_u64(ms_str_n(key.ptr + at, key.len - at), seq) == MS_OK;
 }
 
-/* What was found: its text; in a format, or when it has none, the whole message. */
+/* Prints the text of the message found; with a format, or without a text, the complete
+ * message. */
 static int print_found(job *j, const ms_msg *msg)
 {
     output out = {stdout, 0};
@@ -43,7 +44,7 @@ static int print_found(job *j, const ms_msg *msg)
     return output_end(&out, code);
 }
 
-/* The message of a key in a location of that name. */
+/* Finds the message of a key in a location of that name. */
 static ms_result find_plain(job *j, ms_str key, const ms_msg **msg, ms_error *err)
 {
     ms_str location;

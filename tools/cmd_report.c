@@ -75,7 +75,7 @@ static ms_str masked(report *r, ms_value value)
     return out.text;
 }
 
-/* The place of a text in a list that is written later, from 0. */
+/* Returns the index of a text in a list that is written later. */
 static uint64_t place_of(report *r, tally *list, ms_str text)
 {
     tally_row *row = tally_row_of(list, text);
@@ -105,7 +105,7 @@ static void put_masked(report *r, const char *name, ms_str text)
     else ms_json_put_u64(&r->w, place_of(r, &r->texts, text));
 }
 
-/* A member; nothing when the value is absent. */
+/* Writes a member, unless the value is absent. */
 static void put_value(report *r, const char *name, ms_value value)
 {
     if (value.text.ptr != NULL) put_masked(r, name, masked(r, value));
@@ -199,8 +199,7 @@ static int close_query(ms_cursor *it, uint64_t *damaged)
     return complain_of("reading the store", result, &err);
 }
 
-/* All messages of a location as they stand, each in the form that views show now; those
- * that no view shows are marked as hidden. */
+/* Writes all messages of a location in their present form; hidden ones are marked. */
 static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents,
                         uint64_t *damaged)
 {
@@ -391,7 +390,7 @@ static void put_string(report *r, ms_str token, ms_buf *out)
     if (ms_json_finish(&w) != MS_OK) r->failed = true;
 }
 
-/* The length of the string token that begins here. */
+/* Returns the length of the string token that begins here. */
 static size_t string_length(ms_str json, size_t at)
 {
     size_t i = at + 1;
@@ -444,7 +443,7 @@ static void put_repairs(report *r, const ms_project_report *p)
     ms_json_end(&r->w);
 }
 
-/* The system text, where it stands apart from the messages. */
+/* Writes the system text, if it is a member of the request. */
 static void put_system(report *r, ms_str system)
 {
     ms_buf token = {&r->arena, NULL, 0, 0};
@@ -455,7 +454,7 @@ static void put_system(report *r, ms_str system)
     else put_strings(r, "system", ms_buf_text(&token));
 }
 
-/* The request to one provider, or why it cannot be made. */
+/* Writes the request to one provider, or the reason why it cannot be made. */
 static int put_request(report *r, ms_str location, uint64_t skip,
                        const ms_profile *profile)
 {
@@ -508,7 +507,7 @@ static int put_requests(report *r, ms_str location, uint64_t skip)
     return code;
 }
 
-/* A text that the projection adds of its own. */
+/* Writes a text that the projection itself adds. */
 static void put_added(report *r, const char *name, const char *text)
 {
     if (text != NULL) json_text(&r->w, name, ms_str_of(text));
@@ -761,7 +760,7 @@ static int put_page(report *r, output *out)
 
 /* ---- The command ------------------------------------------------------------------- */
 
-/* May this file be written? A page may be replaced, nothing else. */
+/* Checks that the output may be written: only a report may be replaced. */
 static int check_output(const char *path)
 {
     static const char doctype[] = "<!doctype html>";
@@ -844,7 +843,7 @@ static const option_row report_rows[] = {
 };
 
 const command report_command = {
-    "report", "a page of HTML that shows runs",
+    "report", "write an HTML page that shows runs",
     run_report, false, 1, ANY_NUMBER, "a STORE", 0, report_rows,
     "examples:\n"
     "  msgstore report my.log 5560 -o run.html\n"

@@ -1,5 +1,5 @@
-/* msgstore search: the messages that have a text, newest first, each with what stands
- * around it. It uses the stores and listings of msgstore.c. */
+/* msgstore search: the messages that contain a text, newest first, each with the text
+ * around the match. It uses the stores and listings of msgstore.c. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -30,13 +30,13 @@ static const char *field_word(ms_field field)
     return field < MS_FIELD_COUNT ? names[field] : "";
 }
 
-/* What stands around a match: pieces of the text. */
+/* The text around a match, in parts. */
 typedef struct snippet {
     ms_str before, match, behind;
     bool cut_before, cut_behind;
 } snippet;
 
-/* The end of a text, at most so many columns of it. */
+/* Returns the end of a text, at most so many columns. */
 static ms_str last_columns(ms_str text, size_t columns)
 {
     size_t width = 0;
@@ -48,8 +48,8 @@ static ms_str last_columns(ms_str text, size_t columns)
     return text;
 }
 
-/* Room that one side leaves goes to the other. Printing truncates the rest after the
- * match. */
+/* Returns the text around a match. Columns that one side leaves go to the other. Printing
+ * truncates the rest after the match. */
 static snippet snippet_of(ms_str text, const ms_found *f, size_t room)
 {
     snippet s;
@@ -100,7 +100,7 @@ static void print_snippet(const searcher *s, const ms_found *f, output *out)
     emit_text(out, "\n");
 }
 
-/* The messages beside one that was found, in its location. */
+/* Prints the messages next to one that was found, in its location. */
 static void print_beside(searcher *s, const ms_msg *found, bool before)
 {
     ms_cursor it;
@@ -121,7 +121,7 @@ static void print_beside(searcher *s, const ms_msg *found, bool before)
     ms_cursor_close(&it, NULL);
 }
 
-/* An object a line: where it is, and the text around it. */
+/* Prints a match as an object on one line: its place, and the text around it. */
 static void print_object(searcher *s, const ms_found *f)
 {
     ms_json_writer w;
@@ -143,7 +143,7 @@ static void print_object(searcher *s, const ms_found *f)
     ms_json_finish(&w);
 }
 
-/* One match, with what stands around it. */
+/* Prints one match, with the text around it. */
 static void print_match(searcher *s, const ms_found *f)
 {
     const options *o = s->job->options;
@@ -250,7 +250,7 @@ static const option_row search_rows[] = {
 };
 
 const command search_command = {
-    "search", "messages that have a text",
+    "search", "messages that contain a text",
     run_search, false, 2, ANY_NUMBER, "a STORE and a TEXT", 0, search_rows,
     "examples:\n"
     "  msgstore search my.log 'rate limit' -n 20 -C 2\n"

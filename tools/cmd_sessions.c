@@ -25,7 +25,7 @@ typedef struct session_list {
 
 enum { ID_CHARS = 8 };
 
-/* The beginning of a message. */
+/* Returns the beginning of a message. */
 static ms_str words_of(session_list *l, ms_str number)
 {
     uint64_t seq;
@@ -60,7 +60,7 @@ static void take_facts(session_list *l, session *s)
     s->parent = text_of(arena, v[5]);
 }
 
-/* The first words of a user, for sessions without facts. */
+/* Sets the first words of a user, for sessions without facts. */
 static void take_words(session_list *l, session *s)
 {
     ms_cursor it;
@@ -86,7 +86,7 @@ static bool has_piece(ms_str text, const char *piece)
            (text.len > 0 && find_bytes(text.ptr, text.len, piece, strlen(piece)) != NULL);
 }
 
-/* A folder is meant with all below it. */
+/* Returns whether a session's folder is `folder` or below it. */
 static bool is_under(ms_str cwd, const char *folder)
 {
     size_t len = strlen(folder);
@@ -199,7 +199,7 @@ static const char *short_number(uint64_t n, char out[24])
     return out;
 }
 
-/* The beginning of its name where no other session has that; else the whole name. */
+/* Returns the beginning of a session's name if it is unique, else the complete name. */
 static ms_str short_name(const session_list *l, const session *s)
 {
     ms_str name = s->info->location;

@@ -182,7 +182,8 @@ static int ship_report(shipment *s, output *out)
     return close_job(&s->log);
 }
 
-/* The logs that the arguments name; a folder has some. An stb_ds array. */
+/* Returns the logs that the arguments name, directly or by a folder, in an stb_ds
+ * array. */
 static char **ship_paths(const options *o)
 {
     char **logs = NULL;

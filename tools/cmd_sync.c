@@ -113,7 +113,7 @@ static const option_row sync_rows[] = {
 };
 
 const command sync_command = {
-    "sync", "new and changed transcripts of agent programs into a log",
+    "sync", "store new and changed transcripts of agent programs in a log",
     run_sync, false, 1, ANY_NUMBER, "a STORE", 0, sync_rows,
     "examples:\n"
     "  msgstore sync my.log\n"

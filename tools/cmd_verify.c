@@ -1,4 +1,4 @@
-/* msgstore verify, msgstore repair, msgstore compact: whole logs. */
+/* msgstore verify, msgstore repair, msgstore compact: commands for complete logs. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -44,7 +44,7 @@ static int run_verify(job *j)
     return output_end(&out, exit_code(result));
 }
 
-/* "copied ... dropped ...": what was, or on a dry run would be, taken over. */
+/* Prints "copied ... dropped ...": the counts of a copy, or of a dry run. */
 static void print_copy(output *out, const ms_copy_report *r)
 {
     emit_format(out, "copied     %" PRIu64 " messages, %" PRIu64 " bytes of records\n",
@@ -96,7 +96,8 @@ static int rewrite_into(job *j, const char *path, const ms_keep *keep)
     return output_end(&out, code);
 }
 
-/* The second argument is where to; a link stays: the file that it names is written. */
+/* Rewrites a log to the second argument. A link stays, and the file that it names is
+ * written. */
 static int rewrite(job *j, const ms_keep *keep)
 {
     const options *o = j->options;
@@ -117,7 +118,7 @@ static int run_repair(job *j)
     return code == FINE ? rewrite(j, &all) : code;
 }
 
-/* Are these two names of one file? */
+/* Returns whether two names are of one file. */
 static bool is_same_file(const char *a, const char *b)
 {
     struct stat x, y;
@@ -153,7 +154,7 @@ static const option_row verify_rows[] = {
 };
 
 const command verify_command = {
-    "verify", "whether every byte of a log is whole",
+    "verify", "check every byte of a log",
     run_verify, false, 1, 1, "a STORE", 0, verify_rows,
     "examples:\n"
     "  msgstore verify trace.log\n"
@@ -171,7 +172,7 @@ static const option_row repair_rows[] = {
 };
 
 const command repair_command = {
-    "repair", "what is whole of a damaged log into a new one",
+    "repair", "copy the valid messages of a damaged log to a new one",
     run_repair, false, 2, 2, "IN and OUT", 0, repair_rows,
     "examples:\n"
     "  msgstore repair trace.log whole.log\n"
@@ -194,7 +195,7 @@ static const option_row compact_rows[] = {
 };
 
 const command compact_command = {
-    "compact", "what is to be kept of a log into a new one",
+    "compact", "copy the messages to keep to a new log",
     run_compact, false, 1, 2, "IN and OUT", 0, compact_rows,
     "examples:\n"
     "  msgstore compact trace.log --keep-last 1000 --dry-run\n"

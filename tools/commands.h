@@ -1,12 +1,12 @@
-/* The commands: a row each, which stands with the help in the file of the command. */
+/* The commands: one row each, which is in the command's file with its help. */
 
 #ifndef COMMANDS_H
 #define COMMANDS_H
 
 #include "store.h"
 
-/* An option that a command takes, with its line in the help; without one it is taken, but
- * not shown. */
+/* An option of a command, with its line in the help; without a line the command accepts
+ * it, but does not show it. */
 typedef struct option_row {
     int id;                   /* OPT_*; OPT_LABEL: a line between options; OPT_END */
     const char *text;

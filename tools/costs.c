@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Who an answer belongs to, and its row. */
+/* The owner of an answer, and its row. */
 typedef struct answer_of {
     uint64_t key;             /* hash of the answer's identity */
     struct {
@@ -114,7 +114,8 @@ int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows)
         arrput(*rows, row);
     }
     result = ms_cursor_close(&it, &err);
-    /* The names live as long as the rows: their memory goes to the caller's arena. */
+    /* The names must live as long as the rows, so they are copied to the caller's
+     * arena. */
     for (size_t i = 0; i < arrlenu(*rows); i++) {
         cost_row *row = &(*rows)[i];
         ms_str *texts[] = {&row->location, &row->agent, &row->turn, &row->model,
@@ -153,8 +154,8 @@ void prices_free(prices *p)
     file_free(&p->file);
 }
 
-/* The model's entry, by its name or with a provider before it; a provider before the
- * name in the notes may be left out. */
+/* Returns the model's entry, by its name or with a provider before it; a provider before
+ * the name in the notes may be left out. */
 static ms_str price_of(const prices *p, ms_str model)
 {
     static const char *const providers[] = {"", "anthropic/", "openai/", "gemini/",

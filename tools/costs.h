@@ -1,7 +1,7 @@
-/* What answers of models cost: the usage notes of a store, each answer once. An answer
- * has one identity, over all files of a session and its subagents: of several notes of
- * it by one agent the last counts, and what another agent or session repeats does not
- * count again. Hidden messages were paid for as well. */
+/* Costs of models' answers, from the usage notes of a store, each answer once. An answer
+ * has one identity in all files of a session and its subagents. Of several notes of it by
+ * one agent the last counts. A repetition by another agent or session does not count.
+ * Hidden messages count, since they were paid for. */
 
 #ifndef COSTS_H
 #define COSTS_H
@@ -17,7 +17,8 @@ typedef struct cost_row {
     double time;              /* seconds since 1970; 0: not known */
 } cost_row;
 
-/* All answers of a location (absent: of all) in an stb_ds array; texts in the arena. */
+/* Collects all answers of a location (absent: of all) in an stb_ds array; texts are in
+ * the arena. */
 int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows);
 void costs_add(cost_row *to, const cost_row *row);
 

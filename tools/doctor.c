@@ -14,7 +14,7 @@ enum { ID_LIMIT = 64, RESCUE_TRIES = 64 };
 const char no_result_text[] = NO_RESULT;
 static const char lost[] = "\"" NO_RESULT "\"";
 
-/* What a line of a format has, and the lines that are made for it. `id` and `parent` are
+/* The members of a format's lines, and functions that make lines. `id` and `parent` are
  * JSON text. */
 typedef struct anatomy {
     const fileformat *format;
@@ -58,7 +58,7 @@ static ms_str kept(diagnosis *d, const char *text, size_t len)
     return out;
 }
 
-/* An id of the form that the format has, as JSON text. */
+/* Returns a new id in the format's form, as JSON text. */
 static ms_str made_id(diagnosis *d)
 {
     char text[64];
@@ -308,7 +308,7 @@ static const anatomy anatomies[] = {
 
 /* ---- Looking: lines ---------------------------------------------------------------- */
 
-/* The line as JSON; text that is not UTF-8 becomes U+FFFD. */
+/* Reads a line as JSON; bytes that are not UTF-8 become U+FFFD. */
 static bool read_line(diagnosis *d, ms_str line, uint64_t number, ms_str *json)
 {
     ms_result result = ms_json_check(line, NULL, json, NULL);
@@ -318,7 +318,7 @@ static bool read_line(diagnosis *d, ms_str line, uint64_t number, ms_str *json)
     return true;
 }
 
-/* A write that was torn is often followed by a whole entry on the same line. */
+/* Finds a complete entry after a torn one on the same line, which is frequent. */
 static bool rescue_entry(diagnosis *d, ms_str line, ms_str *json)
 {
     size_t at = 1;
@@ -341,7 +341,7 @@ static bool is_snapshot(ms_str json)
            text_is(member_at(json, "payload.type"), "ghost_snapshot");
 }
 
-/* Is the line there already? One without an id or a time may stand twice. */
+/* Returns whether an equal line came before. A line without id or time may come twice. */
 static bool is_doubled(diagnosis *d, ms_str json)
 {
     const anatomy *a = d->anatomy;
@@ -353,7 +353,7 @@ static bool is_doubled(diagnosis *d, ms_str json)
     return false;
 }
 
-/* A snapshot with the same content as one before, for the same message. */
+/* Returns whether a snapshot repeats one before, for the same message. */
 static bool repeats_snapshot(diagnosis *d, ms_str json)
 {
     ms_str shot = member(json, "snapshot");
@@ -437,13 +437,13 @@ static void look_at_lines(diagnosis *d, ms_str text)
 
 /* ---- Looking: calls and order ------------------------------------------------------ */
 
-/* The last line, as the file has them, of the answer that a line is a part of. */
+/* Returns the last line in the file of the answer to which a line belongs. */
 static entry_line *group_of(diagnosis *d, entry_line *l)
 {
     return l->group.ptr != NULL ? &d->lines[find_place(&d->groups, l->group)->value] : l;
 }
 
-/* The result of a call that has none comes after all lines of the answer. */
+/* Notes a call without a result; a made-up result follows all lines of the answer. */
 static void open_call(diagnosis *d, size_t index)
 {
     call_part *c = &d->calls[index];
@@ -487,8 +487,8 @@ static bool is_needed(const diagnosis *d, size_t index, size_t other, bool later
     return other != index && !d->lines[other].written && (!later || other > index);
 }
 
-/* The line that has to come before this one and is not written: its parent, or the call
- * of a result; SIZE_MAX: none. */
+/* Returns the line that must come before this one and is not written yet: its parent, or
+ * the call of a result; SIZE_MAX: none. */
 static size_t needed_line(diagnosis *d, size_t index, bool later)
 {
     const entry_line *l = &d->lines[index];
@@ -561,7 +561,7 @@ static void put_line(char **out, const entry_line *l)
     put_bytes(out, "\n", 1);
 }
 
-/* What the line hangs on in the new text. */
+/* Returns the parent of a line in the new text. */
 static ms_str parent_now(diagnosis *d, const entry_line *l)
 {
     ms_str none = MS_STR("null");
@@ -572,7 +572,7 @@ static ms_str parent_now(diagnosis *d, const entry_line *l)
     return to->follows.ptr != NULL ? to->follows : to->id;
 }
 
-/* A call or a result, which stands after the entry `parent`; its id. */
+/* Writes a made-up call or result after the entry `parent`; returns its id. */
 static ms_str put_made(diagnosis *d, char **out, const entry_line *like,
                        const call_part *c, bool result, ms_str parent)
 {

@@ -40,13 +40,13 @@ enum {
 
 enum { FIRST_PLACES = 5 };
 
-/* How often a fault was found, and in which lines first. */
+/* The count of a fault, and the first lines that have it. */
 typedef struct finding {
     uint64_t count, bytes;
     uint64_t lines[FIRST_PLACES];
 } finding;
 
-/* A piece of a line that is replaced. */
+/* A part of a line that is replaced. */
 typedef struct edit {
     size_t at, len;
     ms_str text;
@@ -85,7 +85,7 @@ struct anatomy;
 
 typedef struct diagnosis {
     const fileformat *format;
-    const struct anatomy *anatomy; /* NULL: lines are not taken apart */
+    const struct anatomy *anatomy; /* NULL: lines are not parsed */
     bool anatomy_makes;       /* calls are looked at, and made up */
     finding found[FAULT_COUNT];
     uint64_t n_lines, snapshot_bytes, bytes;
@@ -99,12 +99,13 @@ typedef struct diagnosis {
 } diagnosis;
 
 const char *fault_text(int fault);
-/* What a result contains that is made up. */
+/* The text of a made-up result. */
 extern const char no_result_text[];
 
-/* The text lasts until doctor_free. */
+/* Looks for faults. The text must be valid until doctor_free. */
 void doctor_look(diagnosis *d, const fileformat *format, ms_str text);
-/* How many faults; of calls in formats that it does not mend itself none. */
+/* Returns the number of faults; faults of calls count only in formats that the doctor
+ * mends. */
 uint64_t doctor_faults(const diagnosis *d);
 void doctor_write(diagnosis *d, char **out);
 void doctor_free(diagnosis *d);

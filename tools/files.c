@@ -150,7 +150,7 @@ static int unpack(file_text *f, const char *name)
 }
 #endif
 
-/* A descriptor, or -1, reported. */
+/* Opens a file; returns the descriptor, or reports the error and returns -1. */
 static int open_file(file_text *f, const char *path, uint64_t *size)
 {
     struct stat st;
@@ -268,7 +268,7 @@ static void inflate_member(ms_str packed, file_text *f)
     f->text = ms_str_n(f->buf, len);
 }
 
-/* The members of a ZIP without its directory, by the header that stands before each. */
+/* Reads the members of a ZIP without its directory, by the header before each. */
 static int zip_salvage(const char *path, ms_str text, const char *prefix, void *ctx,
                        int (*visit)(void *ctx, const char *name, ms_str text))
 {
@@ -410,8 +410,9 @@ void paths_free(char **paths)
 
 enum { ENTRY_OTHER, ENTRY_FILE, ENTRY_FOLDER };
 
-/* What kind of entry; asks the file system where the folder does not know. Links to
- * folders are not followed: they could lead back. A pipe would wait for a writer. */
+/* Returns the type of an entry, from the folder or else from the file system. Links to
+ * folders are not followed, since they could lead back; a pipe would wait for a
+ * writer. */
 static int entry_type(const struct dirent *e, const char *path)
 {
     struct stat st;

@@ -6,7 +6,7 @@
 
 #include "base.h"
 
-/* The text of a file. It lives until the next one is loaded, or file_free. */
+/* The text of a file, valid until the next one is loaded, or file_free. */
 typedef struct file_text {
     ms_str text;
     char *buf;                /* reused for the next file */
@@ -26,7 +26,7 @@ int file_load_rest(file_text *f);
 int file_load(file_text *f, const char *path);
 void file_free(file_text *f);
 
-/* Is the text the beginning of a ZIP, of what zstd compressed? */
+/* Returns whether a text begins as a ZIP file, or as zstd output. */
 bool is_zip(ms_str text);
 bool is_zstd(ms_str text);
 /* Calls visit for each member of the ZIP whose name begins with `prefix`. */
@@ -35,22 +35,23 @@ int zip_each(const char *path, const char *prefix, void *ctx,
 
 bool is_folder(const char *path);
 bool is_there(const char *path);
-/* Are both names of one file that is there? */
+/* Returns whether both names are of one existing file. */
 bool same_file(const char *a, const char *b);
 
-/* All files under a folder, by name, in stb_ds arrays; hidden folders below it are left
- * out, and so are links to folders, which may lead back. Free with paths_free. */
+/* Returns all files under a folder, by name, in an stb_ds array. Leaves out hidden
+ * folders below it, and links to folders, which may form a cycle. Free with
+ * paths_free. */
 char **paths_of(const char *folder);
 void paths_free(char **paths);
 
 /* "dir/name" in a fresh string. */
 char *path_join(const char *folder, const char *name);
-/* The last part of a path. */
+/* Returns the last part of a path. */
 const char *path_name(const char *path);
 bool ends_with(const char *text, const char *end);
 
-/* A file that is written beside its place, and gets its name when it is whole: what is
- * there stays as long. A device, or a pipe, is written to at once. */
+/* A new file that is written beside its place and renamed when it is complete: an
+ * existing file stays until then. A device or a pipe is written directly. */
 typedef struct new_file {
     output out;
     char *path, *beside;      /* beside: NULL: written at once */
@@ -58,10 +59,11 @@ typedef struct new_file {
 
 /* mode: of a file that is new, 0600 for what nobody else reads. */
 int new_file_begin(new_file *n, const char *path, unsigned mode);
-/* The exit code; with another one than FINE and DAMAGED nothing has happened. */
+/* Ends the file and returns the exit code; other than FINE and DAMAGED: nothing has
+ * changed. */
 int new_file_end(new_file *n, int code);
 
-/* What it was built with: "zstd, zip". */
+/* Returns the libraries that the tool was built with: "zstd, zip". */
 const char *files_built_with(void);
 
 #endif /* FILES_H */

@@ -12,7 +12,7 @@
 
 enum { LOOK_LINES = 40, TOLD_LINES = 5 };
 
-/* The first that fits is the one. */
+/* In the order in which they are tried; the first that fits is used. */
 static const fileformat *const formats[] = {
     &claude_format,    &codex_format,          &gemini_format,         &copilot_format,
     &openhands_format, &sts_format,            &pi_format,             &otel_format,
@@ -66,8 +66,8 @@ static const fileformat *format_of_lines(ms_str text, bool *any)
     return NULL;
 }
 
-/* A document is checked whole before it is looked at: only where its beginning has the
- * name of a member that only these formats have. */
+/* Returns whether a document's beginning has a member name that only these formats have.
+ * Only then the complete document is checked. */
 bool format_hinted(ms_str head)
 {
     static const char *const names[] = {
@@ -84,7 +84,7 @@ bool format_hinted(ms_str head)
     return false;
 }
 
-/* Of a document that ends too early the part that is whole is looked at. */
+/* Returns the format of a document; if it ends too early, of its complete part. */
 static const fileformat *format_of_document(ms_str text, bool all)
 {
     ms_json_opts repair = {0, true};
@@ -189,7 +189,7 @@ static void read_lines(intake *in, ms_str text, uint64_t base, uint64_t *done)
     }
 }
 
-/* Of one that ends too early what is there is read. */
+/* Reads a document; if it ends too early, its complete part. */
 static void read_document(intake *in, ms_str text, uint64_t base, uint64_t *done)
 {
     ms_str value;
@@ -265,7 +265,7 @@ static char *opencode_root(const char *path)
     return NULL;
 }
 
-/* The folder of a path. */
+/* Returns the folder of a path. */
 static char *folder_of(const char *path)
 {
     const char *name = path_name(path);
@@ -274,7 +274,7 @@ static char *folder_of(const char *path)
     return folder;
 }
 
-/* One of the files of events, each of which has one? */
+/* Returns whether a path is a file of one event. */
 static bool is_event(const char *path)
 {
     const char *name = path_name(path);
@@ -282,7 +282,8 @@ static bool is_event(const char *path)
            name - path > 8 && strncmp(name - 8, "/events/", 8) == 0;
 }
 
-/* Is it a file of messages or parts in a tree whose sessions are units? */
+/* Returns whether a path is a file of messages or parts in a tree whose sessions are
+ * units. */
 static bool is_in_root(char **roots, const char *path)
 {
     for (size_t i = 0; i < arrlenu(roots); i++) {
@@ -380,7 +381,7 @@ static void grow_text(growing *g, const char *text)
     grow(g, text, strlen(text));
 }
 
-/* A file's object; of one that ends too early what is there. */
+/* Reads a file's object; if it ends too early, its complete part. */
 static bool grown_value(growing *g, const char *path, ms_str text, ms_arena *arena,
                         ms_str *value)
 {
@@ -397,7 +398,7 @@ static bool grown_value(growing *g, const char *path, ms_str text, ms_arena *are
     return value->ptr != NULL;
 }
 
-/* The objects in the files of a folder, with commas between them. */
+/* Adds the objects in the files of a folder, with commas between them. */
 static int grow_folder(growing *g, const char *folder, const char *before,
                        const char *behind, const char *between)
 {
@@ -436,7 +437,7 @@ static char *folder_in(const char *root, const char *kind, ms_str name)
     return path;
 }
 
-/* The tree of a session in the form of an export. */
+/* Adds the tree of a session in the form of an export. */
 static int grow_session(growing *g, const unit *u, ms_str info, ms_arena *arena)
 {
     growing list = {NULL, false};

@@ -7,14 +7,14 @@
 #include "files.h"
 #include "read.h"
 
-/* The formats, in the order in which they are tried; NULL ends the list. */
+/* Returns the formats in the order in which they are tried; NULL after the last. */
 const fileformat *format_at(size_t index);
 /* Returns the first format of that name, or NULL. */
 const fileformat *format_find(ms_str name);
 
 /* Returns the format of a text, or NULL. all: the text is the whole file. */
 const fileformat *format_of(ms_str text, bool all);
-/* Could the beginning of a document be one of a format? */
+/* Returns whether a document with this beginning may have a known format. */
 bool format_hinted(ms_str head);
 
 /* Reads a text in that format into a trace, which the caller ends. Bad JSON is reported
@@ -23,7 +23,7 @@ bool format_hinted(ms_str head);
 int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
                 const options *o, counts *c, uint64_t *done);
 
-/* A piece of a folder that is one transcript. */
+/* A part of a folder that is one transcript. */
 typedef struct unit {
     char *path;               /* a file, or the folder of events */
     char *root;               /* of OpenCode's tree; NULL for other formats */
@@ -32,13 +32,13 @@ typedef struct unit {
     int64_t changed;          /* nanoseconds since 1970 */
 } unit;
 
-/* The units under a path, by name, in an stb_ds array. */
+/* Returns the units under a path, by name, in an stb_ds array. */
 unit *units_of(const char *path);
 void units_free(unit *units);
-/* The text of a unit; DAMAGED: of all of it that can be read. */
+/* Loads the text of a unit; DAMAGED: only the parts that can be read. */
 int unit_load(const unit *u, file_text *f);
 
-/* The known places of the programs, those that are there; as paths_of. */
+/* Returns the known folders of the programs that exist; free as paths_of. */
 char **known_places(void);
 
 #endif /* FORMATS_H */

@@ -85,7 +85,7 @@ static void put_option(output *out, const option_row *row)
     put_words(out, row->text, column, TEXT_COLUMN);
 }
 
-/* The lists begin lines of their own. */
+/* Starts each list on a line of its own. */
 static void put_word(output *out, const char *word, size_t *used)
 {
     if (*used + 1 + strlen(word) > HELP_WIDTH) {

@@ -5,12 +5,12 @@
 
 #include "commands.h"
 
-/* Does the command take that option? */
+/* Returns whether the command has that option. */
 bool takes_option(const command *c, int id);
 /* "after", and its argument in the help; NULL: it has none. */
 const char *option_word(int id);
 const char *option_argument(int id);
-/* The letter of an option that has one, else 0. */
+/* Returns the letter of an option; 0: it has none. */
 char option_letter(int id);
 
 int print_command_help(const command *c);

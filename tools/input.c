@@ -82,7 +82,7 @@ int complain_at(const source *s, size_t at, const char *what, const char *text)
     return FAILED;
 }
 
-/* The first `len` bytes have been used. */
+/* Removes the first `len` bytes, which have been used. */
 static void source_take(source *s, size_t len)
 {
     count_lines(s, len, &s->line, &s->line_base);
@@ -170,7 +170,7 @@ typedef struct splitter {
 
 typedef enum split { SPLIT_MORE, SPLIT_BEFORE, SPLIT_BEHIND } split;
 
-/* Does the value end before or after this byte? */
+/* Returns whether the value ends before or after this byte. */
 static split splitter_step(splitter *p, char c)
 {
     if (p->string) {
@@ -192,8 +192,8 @@ static split splitter_step(splitter *p, char c)
     }
 }
 
-/* Is this beginning of a value lost for JSON? It may end in a string, a number, an
- * escape, so only what is wrong well before its end counts. */
+/* Returns whether a text cannot be the beginning of a JSON value. It may end inside a
+ * string, a number or an escape, so only errors well before its end count. */
 static bool hopeless(const source *s, size_t len)
 {
     ms_error err;
@@ -207,7 +207,7 @@ const char *reason_of(const ms_error *err)
     return place != NULL ? place + 3 : err->message;
 }
 
-/* The next value, from the start on; valid until the source moves. */
+/* Returns the next value, from the start on; valid until the source moves. */
 static int next_value(source *s, ms_str *value)
 {
     splitter p = {0, false, false};
@@ -257,7 +257,7 @@ static ms_str stem_of(const char *path)
     return stem.len > 0 && ms_utf8_check(stem, NULL) ? stem : MS_STR("input");
 }
 
-/* Gives the conversation its location: "3", and when that is taken "3.2", "3.3", ... */
+/* Sets the location of a conversation: "3", and if that is used "3.2", "3.3", ... */
 static int name_conversation(reader *r, conversation *talk)
 {
     ms_str name = talk->name.ptr != NULL ? talk->name : r->stem;
@@ -312,8 +312,8 @@ static conversation next_conversation(reader *r)
     return talk;
 }
 
-/* Odd messages are kept unless --strict is given; where nothing is passed over (see
- * append) only with --lenient. */
+/* Returns whether odd messages are kept: unless --strict is given, or for append only
+ * with --lenient. */
 static bool is_kind_reader(const reader *r)
 {
     bool keeps = r->sink->rescue != NULL && !GIVEN(r->options, REFUSE);
@@ -337,7 +337,7 @@ static int deliver(reader *r, const ms_dialect *dialect, conversation *talk, tak
     return r->sink->take(r->sink->ctx, t);
 }
 
-/* The string in a member of an object, or absent. */
+/* Returns the string in a member of an object, or an absent view. */
 static ms_str string_member(reader *r, ms_str object, const char *name)
 {
     ms_str value, text = {NULL, 0};
@@ -347,8 +347,8 @@ static ms_str string_member(reader *r, ms_str object, const char *name)
     return text;
 }
 
-/* An entry of a transcript that is no message. A session begins a conversation of its
- * own, with its id as the name. */
+/* Counts an entry of a transcript that is not a message. A session begins a conversation
+ * of its own, with its id as the name. */
 static int note_other(reader *r, ms_str object, conversation *talk)
 {
     ms_str type = string_member(r, object, "type"), id = string_member(r, object, "id");
@@ -379,8 +379,7 @@ static int take_message(reader *r, ms_str object, const ms_dialect *dialect,
     return deliver(r, dialect, talk, &t);
 }
 
-/* The system text of a request body stands beside its messages. It is read as a body that
- * has no others. */
+/* Reads the system text of a request body, as a body without messages. */
 static int take_system(reader *r, const ms_dialect *d, ms_str body, conversation *talk)
 {
     static const char form[] = "{\"%s\":%.*s,\"%s\":[]}";
@@ -424,7 +423,8 @@ static shape shape_of(reader *r, ms_str object)
     return s;
 }
 
-/* Is it a JSON string that is one of these words, with blanks around each? */
+/* Returns whether a value is a JSON string with one of these words, which have spaces
+ * around them. */
 static bool is_word(ms_str value, const char *words)
 {
     char text[40];
@@ -476,7 +476,8 @@ static bool shows_framework(const shape *s)
     return (MS_BIT(s->framework) & FRAMEWORK_TYPES) != 0;
 }
 
-/* Blocks that only this format has, or a whole answer of the provider. */
+/* Returns whether a shape has blocks of this format only, or is a response of the
+ * provider. */
 static bool shows_anthropic(const shape *s)
 {
     ms_str type;
@@ -495,7 +496,7 @@ static bool shows_anthropic(const shape *s)
     return false;
 }
 
-/* Is it the JSON text of a time like "2026-03-02T09:00:00Z"? */
+/* Returns whether a value is the JSON text of a time such as "2026-03-02T09:00:00Z". */
 static bool is_time(ms_str value)
 {
     int64_t ns;
@@ -503,7 +504,8 @@ static bool is_time(ms_str value)
            ms_iso_read(ms_str_n(value.ptr + 1, value.len - 2), &ns) == MS_OK;
 }
 
-/* A row has a time; its calls are no list. */
+/* Returns whether a shape is a session row: it has a time, and its calls are not a
+ * list. */
 static bool shows_session(const shape *s)
 {
     if (!is_kind(s->role, MS_JSON_STRING) || is_kind(s->tool_calls, MS_JSON_ARRAY)) {
@@ -538,9 +540,9 @@ static const ms_dialect *dialect_of(reader *r, ms_str object, const ms_dialect *
     return otherwise != NULL ? otherwise : ms_dialect_find(MS_STR("openai"));
 }
 
-/* Does the object carry a list of messages? Of several the first in this order counts; an
- * empty list is one when there is no other, and so is one of objects that show no format
- * when the options say what they are. */
+/* Finds the list of messages in an object. Of several the first in this order counts. An
+ * empty list counts if there is no other; so does one of objects without a known format,
+ * if the options name the format. */
 static bool find_list(reader *r, ms_str object, ms_str *list)
 {
     static const char *const names[] = {"messages", "contents", "traj", "history",
@@ -561,7 +563,7 @@ static bool find_list(reader *r, ms_str object, ms_str *list)
     return list->ptr != NULL;
 }
 
-/* The system text of a request, beside its messages, shows the format. */
+/* Returns the format of a request by its system text beside the messages. */
 static const ms_dialect *dialect_of_body(const reader *r, ms_str object)
 {
     ms_str value;
@@ -574,7 +576,7 @@ static const ms_dialect *dialect_of_body(const reader *r, ms_str object)
     return apart ? ms_dialect_find(MS_STR("anthropic")) : NULL;
 }
 
-/* A number as it is spelled, or the text of a string; else absent. */
+/* Returns a number as it is spelled, or the text of a string; else an absent view. */
 static ms_str find_name(reader *r, ms_str object)
 {
     static const char *const names[] = {"task_id", "instance_id"};
@@ -612,7 +614,7 @@ static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t b
     return FINE;
 }
 
-/* The format that a message is to be read in; NULL: it shows none. */
+/* Returns the format of a message; NULL: unknown. */
 static const ms_dialect *format_for(reader *r, ms_str value, const conversation *talk)
 {
     if (r->options->from != NULL) return r->options->from;
@@ -622,7 +624,7 @@ static const ms_dialect *format_for(reader *r, ms_str value, const conversation 
     return typed ? ms_dialect_find(MS_STR("framework")) : NULL;
 }
 
-/* A message, or what should be one. */
+/* Reads a message, or an object that should be one. */
 static int read_element(reader *r, ms_str value, conversation *talk)
 {
     size_t at = offset_of(r, value);
@@ -650,7 +652,7 @@ static ms_str cleaned_value(reader *r, ms_str value)
     return ms_json_finish(&w) == MS_OK ? ms_buf_text(&buf) : value;
 }
 
-/* What no format fits is kept whole, and counted. */
+/* Keeps an object that fits no format, and counts it. */
 static int keep_element(reader *r, ms_str value, conversation *talk)
 {
     taken t = {&r->source, offset_of(r, value), value, ++r->objects, talk->number,
@@ -670,7 +672,7 @@ static int keep_element(reader *r, ms_str value, conversation *talk)
     return code == UNSTORED ? skip_element(r, value) : code;
 }
 
-/* The same; one that fits no format is kept whole where that is wanted. */
+/* Reads a message; keeps one that fits no format, if the options allow it. */
 static int take_element(reader *r, ms_str value, conversation *talk)
 {
     int code = read_element(r, value, talk);
@@ -687,7 +689,7 @@ static int take_list(reader *r, ms_str list, conversation *talk)
     return code;
 }
 
-/* A message of `talk`, or a conversation. */
+/* Reads a message of `talk`, or a conversation. */
 static int take_value(reader *r, ms_str value, conversation *talk)
 {
     conversation own = next_conversation(r);
@@ -721,7 +723,8 @@ static int read_value(reader *r, conversation *talk)
     return code;
 }
 
-/* An array at the top level, element by element: its messages are one conversation. */
+/* Reads an array at the top level, element by element; its messages are one
+ * conversation. */
 static int read_array(reader *r, conversation *talk)
 {
     source *s = &r->source;
@@ -751,7 +754,7 @@ static int read_array(reader *r, conversation *talk)
  * that begins inside of the line. A crash leaves pages of NULs, and torn lines that the
  * next writer continued. */
 
-/* How far the line goes: up to a newline, a NUL, or the end of the file. */
+/* Finds the end of the line: a newline, a NUL, or the end of the file. */
 static int line_length(source *s, size_t *len)
 {
     for (*len = 0; *len < ELEMENT_MAX; ++*len) {
@@ -764,8 +767,9 @@ static int line_length(source *s, size_t *len)
     return FINE;
 }
 
-/* Is this one object, with nothing after it in the line but perhaps another object? One
- * inside of another is followed by a comma or a bracket. *last: it ends the line. */
+/* Returns whether a text is an object on its own: only another object may follow in the
+ * line. After an object inside of another comes a comma or a bracket. *last: it ends the
+ * line. */
 static bool stands_alone(ms_str text, bool *last)
 {
     ms_json_opts repair = {0, true};
@@ -853,7 +857,7 @@ static void note_repaired(reader *r, ms_str value)
     r->sink->rescue->repaired++;
 }
 
-/* Does an array of objects begin here? */
+/* Returns whether an array of objects begins here. */
 static bool begins_list(const source *s)
 {
     size_t at = s->start + 1;
@@ -861,8 +865,8 @@ static bool begins_list(const source *s)
     return s->buf[s->start] == '[' && at < s->len && s->buf[at] == '{';
 }
 
-/* Of an array that is damaged somewhere the elements are read one by one: its bracket is
- * passed over, and so are the commas between them, and its end. */
+/* Skips the bracket of a damaged array, so that its elements are read one by one. Commas
+ * between them and the end are skipped, too. */
 static int skip_bracket(reader *r)
 {
     source *s = &r->source;
@@ -870,8 +874,8 @@ static int skip_bracket(reader *r)
     return note_skipped(s, r->sink->rescue, s->base + s->start - 1, 1);
 }
 
-/* Is this value what is left of an object whose beginning is lost? It does not begin the
- * line, and more of the object follows. */
+/* Returns whether a value is the rest of an object whose beginning is lost: it does not
+ * begin the line, and more of the object follows. */
 static bool is_rest(const source *s, ms_str value)
 {
     const char *at = value.ptr + value.len, *end = s->buf + s->len;
@@ -882,7 +886,7 @@ static bool is_rest(const source *s, ms_str value)
     return at < end && (*at == '}' || *at == '"');
 }
 
-/* The next value, or past what is damaged. */
+/* Reads the next value, or skips damage. */
 static int rescue_value(reader *r, int c, conversation *talk)
 {
     source *s = &r->source;
@@ -944,7 +948,7 @@ static void complain_of_tally(const reader *r, const char *what, const tally *t)
     if (len > 0) complain("%s: %s: %s", r->source.name, what, text);
 }
 
-/* Are there messages? Looks at the first value, a line or all of it. */
+/* Returns whether a text has messages, by its first value: a line or all of it. */
 bool shows_messages(ms_str text)
 {
     reader r;

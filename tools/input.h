@@ -45,7 +45,7 @@ void source_close(source *s);
 int complain_at(const source *s, size_t at, const char *what, const char *text);
 bool is_space(char c);
 
-/* What was found and expected; the place it begins with is one in the value. */
+/* Returns the reason of an error without its position, which is relative to the value. */
 const char *reason_of(const ms_error *err);
 
 
@@ -62,34 +62,34 @@ const char *reason_of(const ms_error *err);
  * session's id, or the name of the file, with a running number where that was used
  * before. All messages that stand alone, a line each, are one conversation. */
 
-/* What one message object became. */
+/* The messages made from one message object. */
 typedef struct taken {
     const source *source;
-    size_t at;                /* where the object stands, for complain_at */
+    size_t at;                /* the place of the object, for complain_at */
     ms_str json;              /* the object */
     uint64_t number;          /* of the object in the file, from 1 */
     uint64_t talk;            /* another number for each conversation */
     ms_envelopes list;
 } taken;
 
-/* What was skipped, with --keep-going, in all files. */
+/* Counts of skipped input, with --keep-going, in all files. */
 typedef struct rescue {
     fault fault;              /* the last one */
     uint64_t places, lines, bytes;
-    uint64_t repaired;        /* values with bad UTF-8 that were taken nevertheless */
+    uint64_t repaired;        /* values with bad UTF-8 that were repaired */
     uint64_t line;            /* of the last place in this file; 0: none yet */
     uint64_t told;            /* places of this file that were named */
 } rescue;
 
 enum { TOLD_PLACES = 20 };
 
-/* Where messages go. */
+/* The destination of messages. */
 typedef struct sink {
     int (*take)(void *ctx, const taken *t);
     void *ctx;
     bool guess_agent;         /* calls and results of chats get an agent key */
     bool needs_location;
-    bool lines;               /* each value stands on a line of its own */
+    bool lines;               /* each value is on a line of its own */
     rescue *rescue;           /* not NULL: bad input is skipped */
     void (*answered)(void *ctx, ms_str response); /* after the answer in a log of LiteLLM;
                                  may be NULL */
@@ -100,9 +100,9 @@ typedef struct reader {
     const options *options;
     const sink *sink;
     ms_arena arena;           /* of the message at hand */
-    tally names;              /* locations given so far */
+    tally names;              /* locations used so far */
     tally others;             /* types of entries that are no messages */
-    tally unknown;            /* types or roles of what was kept whole */
+    tally unknown;            /* types or roles of objects that were kept as they are */
     ms_str stem;              /* what a conversation without a name is called */
     fault first;              /* where it was found to be damaged; line 0: it is not */
     uint64_t objects, talks;  /* so far */
@@ -116,7 +116,7 @@ typedef struct conversation {
     const ms_dialect *dialect; /* of messages that could be of several; NULL: openai */
 } conversation;
 
-/* The agent that was named, for traces without one. */
+/* Sets the agent of the option, for traces without one. */
 void complete_agent(const options *o, ms_envelope *m);
 
 
@@ -127,7 +127,7 @@ void complete_agent(const options *o, ms_envelope *m);
     X(payload) X(data) X(metadata) X(message) X(uuid) X(sessionId) X(leafUuid) X(cwd)    \
     X(tool_name) X(tool_arguments) X(tool_calls) X(timestamp) X(created_at) X(msgstore)
 
-/* What an object has of them: JSON values, absent ones NULL. */
+/* The values of these members in an object: JSON; absent ones NULL. */
 typedef struct shape {
 #define X(name) ms_str name;
     MEMBERS(X)
@@ -142,10 +142,10 @@ typedef struct shape {
  * passed over. */
 int read_input(const options *o, const char *path, const ms_str *head, const sink *to);
 
-/* Does the beginning of the text look like messages, or a list of them? */
+/* Returns whether a text begins as messages, or a list of them. */
 bool shows_messages(ms_str text);
 
-/* Reads a whole file. */
+/* Reads a complete file. */
 int read_whole(source *s);
 
 #endif /* INPUT_H */

@@ -35,7 +35,7 @@ void counts_free(counts *c)
     tally_free(&c->left_out);
 }
 
-/* A ZIP is read member by member. */
+/* The state of reading a ZIP member by member. */
 typedef struct zip_reading {
     const intake *in;
     trace *t;
@@ -105,7 +105,7 @@ static int take_whole(const intake *in, const fileformat *f, ms_str text,
     return code;
 }
 
-/* A file, or standard input: transcripts are read whole, messages as they come. */
+/* Reads a file or standard input: transcripts completely, messages as they come. */
 static int take_file(const intake *in, const char *path)
 {
     file_text text = {{NULL, 0}, NULL, 0, NULL, 0, false};

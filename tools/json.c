@@ -244,14 +244,16 @@ ms_str rest_end(leftover *r)
 
 /* ---- A document that ends too early ------------------------------------------------ */
 
-/* Where a document could end, and which brackets are open there. */
+/* A place where a document could end, and the brackets that are open there. */
 typedef struct torn_scan {
     char *open;               /* an stb_ds array of closing brackets */
-    size_t whole, depth;      /* bytes up to the last value that is whole; open there */
+    size_t whole, depth;      /* bytes up to the last complete value; brackets open
+                                 there */
     char before;              /* the last character that was no blank */
 } torn_scan;
 
-/* The end of the string that begins at that place; the end of the text: it is torn. */
+/* Returns the end of the string that begins at that place; the end of the text: it is
+ * torn. */
 static size_t string_end(ms_str text, size_t at)
 {
     for (at++; at < text.len; at++) {

@@ -17,8 +17,8 @@ typedef struct json_key {
  * last counts. A value that is no object has no members. */
 void pick(ms_str object, const json_key *keys, size_t n, ms_str *values);
 
-/* The same, and the members that are none of the keys, but at most SPANS of them, as they
- * stand in the text: one pass over a long line instead of two. */
+/* The same. Also collects the other members, at most SPANS of them, as they are in the
+ * text: one pass over a long line instead of two. */
 enum { SPANS = 40 };
 typedef struct spans {
     ms_str text[SPANS];       /* "name":value */
@@ -28,9 +28,9 @@ typedef struct spans {
 void pick_spans(ms_str object, const json_key *keys, size_t n, ms_str *values,
                 spans *rest);
 
-/* The first member of that name; what follows it is not looked at. */
+/* Returns the first member of that name, without reading the text after it. */
 ms_str peek(ms_str object, const char *name);
-/* The same of the first element of an array of objects. */
+/* The same for the first element of an array of objects. */
 ms_str peek_first(ms_str array, const char *name);
 
 bool is_kind(ms_str value, ms_json_kind kind);
@@ -38,37 +38,38 @@ bool is_object(ms_str value);
 
 /* One member; absent: NULL. */
 ms_str member(ms_str object, const char *name);
-/* A member of a member of ...: "message.usage.input". */
+/* Returns a member of a member: "message.usage.input". */
 ms_str member_at(ms_str object, const char *path);
 
-/* The decoded text of a JSON string; absent for anything else. */
+/* Returns the decoded text of a JSON string; absent for any other value. */
 ms_str text_of(ms_arena *arena, ms_str value);
 bool text_is(ms_str value, const char *text);
 
-/* A number that is at least 0, else 0. */
+/* Returns a number that is at least 0; any other value is 0. */
 uint64_t count_of(ms_str value);
 double number_of(ms_str value);
 
-/* Is the JSON text of a member name this one? Hardly any is spelled with escapes. */
+/* Returns whether the JSON text of a member name is this name. Few are spelled with
+ * escapes. */
 bool key_is(ms_str key_text, ms_str name);
 
-/* An object that is put together: the members of others, but for some. */
+/* An object that is built from the members of others, except for some. */
 typedef struct leftover {
     ms_buf buf;
     bool failed;
 } leftover;
 
 void rest_begin(leftover *r, ms_arena *arena);
-/* All members of an object but those named. */
+/* Adds all members of an object except those named. */
 void rest_add(leftover *r, ms_str object, const json_key *but, size_t n);
-/* The same as one member of that name; nothing when none is left. */
+/* Adds the rest of an object as one member of that name, unless it is empty. */
 void rest_nest(leftover *r, const char *name, ms_str object, const json_key *but,
                size_t n);
 void rest_put(leftover *r, const char *name, ms_str json);
 /* Members as pick_spans gave them; of an object with more than it holds all but `but`. */
 void rest_spans(leftover *r, const spans *s, ms_str object, const json_key *but,
                 size_t n);
-/* The object; absent when it has no member, or there was no memory. */
+/* Returns the object; absent: it has no member, or no memory. */
 ms_str rest_end(leftover *r);
 
 /* Of a document that ends too early what is whole, with its brackets closed, in the
@@ -84,10 +85,11 @@ ms_str json_repaired(ms_str text, ms_arena *arena);
 void json_piece(ms_buf *buf, const char *text);
 void json_quoted(ms_buf *buf, ms_str text);
 
-/* Takes the next line off the text, without its end; *whole: it had one. */
+/* Removes the next line from the text and returns it without its end; *whole: it had
+ * one. */
 ms_str next_line(ms_str *text, bool *whole);
 bool is_blank(ms_str line);
-/* The text after a byte order mark. */
+/* Returns the text after a byte order mark. */
 ms_str without_mark(ms_str text);
 
 #endif /* JSON_H */

@@ -9,7 +9,7 @@
 
 /* ---- Listings: lines of a format, tables ------------------------------------------- */
 
-/* What a view or a history shows; may be opened several times. */
+/* The messages of a view or a history; may be opened several times. */
 typedef struct listing {
     ms_store *store;
     const ms_query *query;    /* used when memory is NULL */
@@ -37,7 +37,7 @@ ms_str seq_text(const table *t, const ms_msg *msg, char out[TIME_MAX]);
 
 /* Makes a column wide enough for a text, up to NAME_LIMIT. */
 void widen(unsigned *column, ms_str text);
-/* A column that is followed by another: padded, and two blanks. */
+/* Prints a column that another one follows: padded, and two spaces. */
 void put_column(output *out, ms_str text, unsigned width, const char *colour);
 
 /* joined: a union, whose numbers are shown with their store; else NULL. */
@@ -54,7 +54,7 @@ int table_measure(const listing *l, table *t);
 /* "tool(args)", "-> worker: task", else the content. */
 void put_body(cell *c, const ms_msg *msg);
 
-/* All but the last one. */
+/* Prints all columns except the last one. */
 void print_columns(const table *t, const ms_msg *msg, output *out);
 void print_row(const table *t, const ms_msg *msg, output *out);
 int print_listing(const options *o, const listing *l);
@@ -66,13 +66,14 @@ void raw_row(const table *t, const ms_msg *msg, output *out);
 void raw_line(const ms_msg *msg, output *out);
 int raw_measure(const listing *l, table *t);
 
-/* All records of a raw query. */
+/* Prints all records of a raw query. */
 int print_raw(const options *o, const listing *l);
 
-/* Do the options leave only what can be asked of records? */
+/* Checks that the options are allowed for a raw query. */
 int check_raw(const char *command, const options *o);
 
-/* The text of a message to a file as it is; to a terminal without what could steer it. */
+/* Prints the text of a message: to a file as it is, to a terminal without control
+ * characters. */
 void emit_message_text(output *out, ms_str text);
 void json_u64(ms_json_writer *w, const char *name, uint64_t value);
 void json_time(ms_json_writer *w, const char *name, bool known, int64_t ns);

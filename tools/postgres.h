@@ -5,7 +5,7 @@
 
 #include "store.h"
 
-/* Does the argument name a server: postgresql://... or postgres://... ? */
+/* Returns whether the argument names a server: postgresql://... or postgres://... */
 bool is_postgres(const char *path);
 /* Opens it, to read or to append. */
 int open_postgres(job *j, const char *url, bool write);

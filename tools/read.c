@@ -13,7 +13,7 @@ ms_value value_of(reading *r, ms_str json)
     return ms_json(json);
 }
 
-/* The text of a part that is nothing but text. */
+/* Returns the text of a part that is only text. */
 static ms_str part_text(ms_str part)
 {
     static const json_key keys[] = {KEY("type"), KEY("text"), KEY("content"),
@@ -168,7 +168,7 @@ ms_str object_text(reading *r, const char *before, ms_str json, const char *behi
     return ms_buf_text(&buf);
 }
 
-/* What the message has in common with the others of its line. */
+/* Sets the fields that all messages of a line share. */
 static void put_like(reading *r, ms_envelope *m, const ms_envelope *like, ms_str extra,
                      bool joined)
 {
@@ -205,7 +205,7 @@ static const json_key block_keys[] = {KEY("type"), KEY("text"), KEY("id"), KEY("
                                  KEY("input"), KEY("tool_use_id"), KEY("content"),
                                  KEY("is_error")};
 
-/* The result of a call. */
+/* Returns the result of a call. */
 static ms_envelope block_result(reading *r, const ms_str *v)
 {
     ms_value said = said_by(r, v[BLOCK_CONTENT]);
@@ -215,7 +215,7 @@ static ms_envelope block_result(reading *r, const ms_str *v)
     return m;
 }
 
-/* What a reader need not take apart goes to the library's own format. */
+/* Leaves blocks that need no special treatment to the library's format. */
 static void put_block(reading *r, bool user, ms_str block, const ms_envelope *like,
                       ms_str extra)
 {

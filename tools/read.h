@@ -7,7 +7,7 @@
 
 #include "trace.h"
 
-/* The file at hand. */
+/* The file that is being read. */
 typedef struct reading {
     trace *t;
     const char *path;
@@ -34,7 +34,8 @@ struct fileformat {
     const char *places;       /* in the home folder, with commas between them */
     shape_of_file shape;
     tree_rule tree;
-    /* Is this entry (of FILE_TEXT: the beginning of the text) one of the format? */
+    /* Returns whether an entry (with FILE_TEXT the beginning of the text) has the
+     * format. */
     bool (*shows)(ms_str entry);
     void (*read)(reading *r, ms_str entry);
     void (*end)(reading *r);  /* of the file; NULL: nothing to do */
@@ -45,37 +46,37 @@ extern const fileformat claude_format, codex_format, gemini_format, gemini_whole
     openhands_format, openhands_list_format, atif_format, sts_format, inspect_format,
     inspect_sample_format, otel_format, otel_whole_format, aider_format, pi_format;
 
-/* A value of JSON: text stays text. */
+/* Returns JSON as a value; a JSON string becomes text. */
 ms_value value_of(reading *r, ms_str json);
 /* Content as models have it: a list of one plain text part, or a string, is that text;
  * everything else stays as it is. `member_name` is where a part has its text. */
 ms_value said_by(reading *r, ms_str content);
-/* All plain text of a content, parts joined with a blank line; absent when it has none.
- * */
+/* Returns all plain text of a content, parts joined with a blank line; absent: it has
+ * none. */
 ms_str plain_text(reading *r, ms_str content);
-/* Is the list of parts plain text alone? */
+/* Returns whether a list of parts is only plain text. */
 bool is_plain(ms_str content);
 
-/* A call; of a tool without a name as well. */
+/* Makes a call; the tool may have no name. */
 ms_envelope action_of(ms_str tool, ms_value args);
-/* The same from JSON: its name, arguments and id. */
+/* The same from JSON values: name, arguments and id. */
 ms_envelope call_of(reading *r, ms_str tool, ms_str args, ms_str id);
-/* The result of a call, of one that failed an error. */
+/* Makes the result of a call; an error if the call failed. */
 ms_envelope result_message(ms_value said, bool failed);
 /* Arguments of a call: an object, or JSON text of one; else text. */
 ms_value args_of(reading *r, ms_str json);
 
-/* A message of an entry: the first has the entry's id, those after it are joined to it,
- * but for results of calls. */
+/* Adds a message of an entry. The first has the entry's id; later ones are joined to it,
+ * except results of calls. */
 void put_piece(reading *r, ms_envelope *m, ms_str id, bool *first);
-/* What an answer cost; the session's model is the last that is named. */
+/* Adds the cost of an answer; the session's model is the last one named. */
 void put_use(reading *r, const use *u);
 
 /* Names the session after the file: the part of the path that is unlike others'. */
 void session_of_path(reading *r);
 
-/* The next message is what a user typed first, unless a program put it there: a content
- * in JSON, or a text. */
+/* Marks the next message as the first one that a user typed, unless a program put it
+ * there: a content in JSON, or a text. */
 void note_prompt(reading *r, ms_str content);
 void note_prompt_text(reading *r, ms_str text);
 bool is_scaffold(ms_str text);

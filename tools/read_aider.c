@@ -159,7 +159,7 @@ static void aider_line(chat *c, ms_str line)
     json_piece(&c->buf, "\n");
 }
 
-/* Does a line "#### ..." end with two blanks? */
+/* Returns whether a line "#### ..." ends with two spaces. */
 static bool has_marks(ms_str text)
 {
     const char *at = text.ptr, *end = text.ptr + text.len, *found;

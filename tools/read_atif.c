@@ -68,7 +68,7 @@ static void put_calls(reading *r, const ms_str *v, bool *first)
     }
 }
 
-/* What was observed answers a call; without one it is what the agent reads next. */
+/* Adds observations: each answers a call, or without one is the agent's next input. */
 static void put_results(reading *r, const ms_str *v, bool *first)
 {
     static const json_key known[] = {KEY("source_call_id"), KEY("content")};
@@ -160,7 +160,7 @@ static void take_steps(reading *r, ms_str doc)
     while (is_kind(steps, MS_JSON_ARRAY) && ms_json_next(&it)) take_step(r, it.value);
 }
 
-/* An embedded subagent; the ones that it has itself are kept whole. */
+/* Reads an embedded subagent; its own subagents are kept as JSON. */
 static void take_subagent(reading *r, ms_str doc)
 {
     ms_str inner = member(doc, "subagent_trajectories"), none = {NULL, 0};

@@ -81,7 +81,8 @@ static void take_facts(reading *r, const ms_str *v)
     }
 }
 
-/* Did a user type it? Results of calls, echoes of commands and summaries nobody did. */
+/* Returns the marks of a user's entry. Users do not type results of calls, echoes of
+ * commands and summaries. */
 static unsigned marks_of(const ms_str *v, ms_str content)
 {
     unsigned marks = 0;
@@ -97,7 +98,7 @@ enum { M_ROLE, M_CONTENT, M_TYPE, M_USAGE, M_MODEL, M_ID, M_KEYS };
 static const json_key message_keys[] = {KEY("role"), KEY("content"), KEY("type"),
                                         KEY("usage"), KEY("model"), KEY("id")};
 
-/* A line, and the message in it, as they were taken apart. */
+/* The members of a line and of the message in it. */
 typedef struct claude_line {
     ms_str line, v[C_KEYS], m[M_KEYS];
     spans rest, message_rest;

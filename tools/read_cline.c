@@ -62,7 +62,7 @@ typedef struct paid {
     bool end;
 } paid;
 
-/* A row's tokens, which are JSON in a text; false: it has none. */
+/* Adds a row's tokens, which are JSON in a text; false: it has none. */
 static bool add_row(reading *r, ms_str row, use *u)
 {
     static const json_key names[] = {KEY("tokensIn"), KEY("tokensOut"), KEY("cacheReads"),
@@ -86,7 +86,7 @@ static bool add_row(reading *r, ms_str row, use *u)
     return true;
 }
 
-/* What was paid up to that time is the answer's that was put last, retries included. */
+/* Adds all costs up to that time, retries included, to the last answer. */
 static void take_paid(reading *r, paid *p, double until)
 {
     use u;

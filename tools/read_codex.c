@@ -118,7 +118,7 @@ static ms_envelope output_of(reading *r, ms_str given)
     return result_message(said, failed);
 }
 
-/* The text of a reasoning: its content when there is some, else its summary. */
+/* Returns the text of a reasoning: its content, or if empty its summary. */
 static ms_envelope reasoning_of(reading *r, const ms_str *p)
 {
     ms_str text = plain_text(r, p[P_CONTENT]);

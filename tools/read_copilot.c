@@ -58,7 +58,7 @@ static void put(reading *r, ms_envelope *m, const ms_str *v, const ms_str *d, bo
     put_piece(r, m, v[E_ID], first);
 }
 
-/* An answer has its output tokens only; the end of the session has the input. */
+/* Reads output tokens: an answer has only these, the end of the session has the input. */
 static void take_output(reading *r, const ms_str *d)
 {
     use u;

@@ -53,7 +53,7 @@ static void take_tokens(reading *r, const ms_str *v)
     put_use(r, &u);
 }
 
-/* All messages of an entry go on the first one. */
+/* Adds a message; all messages of an entry are joined to the first one. */
 static void put(reading *r, ms_envelope *m, const ms_str *v, bool *first)
 {
     trace_time_iso(r->t, m, v[G_TIME]);
@@ -153,7 +153,7 @@ static void take_list(reading *r, ms_str list)
     }
 }
 
-/* A new list takes the place of all messages, those that stand in it again included. */
+/* Replaces all messages by a new list, even those that are in it again. */
 static void take_set(reading *r, ms_str set)
 {
     ms_str v[G_KEYS];

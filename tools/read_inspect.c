@@ -33,7 +33,7 @@ static bool sample_shows(ms_str doc)
            v[3].ptr != NULL;
 }
 
-/* "attachment://HASH" stands for a text of the sample. */
+/* Returns a text; "attachment://HASH" refers to one of the sample. */
 static ms_str attached(reading *r, ms_str sample, ms_str content)
 {
     static const char begin[] = "\"attachment://";
@@ -127,7 +127,7 @@ static void put_usage(reading *r, ms_str usage, ms_str model)
     put_use(r, &u);
 }
 
-/* What the sample cost, by model; of an older log the last answer's. */
+/* Adds the cost of the sample, by model; in an older log that of the last answer. */
 static void take_usage(reading *r, ms_str sample)
 {
     ms_str models = member(sample, "model_usage"), last = member_at(sample,

@@ -31,7 +31,8 @@ static void take_info(reading *r, ms_str info)
     }
 }
 
-/* Tokens of a message, or of the end of a step; what a cache gave stands beside input. */
+/* Reads the tokens of a message, or of the end of a step; input excludes cached
+ * tokens. */
 static bool take_tokens(reading *r, ms_str info, ms_str from)
 {
     use u;

@@ -74,7 +74,7 @@ static void take_row(db_rows *d, ms_str object)
     }
 }
 
-/* The arrays, one after the other. */
+/* Reads the arrays, one after the other. */
 static void take_arrays(db_rows *d, ms_str text)
 {
     ms_str value;
@@ -94,7 +94,7 @@ static void take_arrays(db_rows *d, ms_str text)
     }
 }
 
-/* {"id":ID, and the members of the object that stands as text in `data`. */
+/* Writes {"id":ID, and the members of the object whose text is in `data`. */
 static void put_object(ms_buf *buf, ms_arena *arena, const db_row *row)
 {
     ms_str value, data = text_of(arena, row->v[R_DATA]);

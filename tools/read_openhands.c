@@ -97,8 +97,8 @@ static void take_message(reading *r, const ms_str *v)
     put(r, &m, v, &first);
 }
 
-/* The call as the model made it: a chat call {function: {name, arguments}}, or an item
- * {name, arguments}; else the action without its kind. */
+/* Adds the call as the model made it: a chat call {function: {name, arguments}}, or an
+ * item {name, arguments}; else the action without its kind. */
 static void take_action(reading *r, const ms_str *v)
 {
     bool first = true;

@@ -48,13 +48,13 @@ static void put(reading *r, ms_envelope *m, const ms_str *line, const ms_str *v,
     put_piece(r, m, line[L_ID], first);
 }
 
-/* A line, and the message in it, as they were taken apart. */
+/* The members of a line and of the message in it. */
 typedef struct pi_line {
     ms_str line, v[L_KEYS], of[M_KEYS];
     spans rest, message_rest;
 } pi_line;
 
-/* What no field stands for: of the message, of the line, of the part. */
+/* Returns the members without a field: of the message, of the line, of the part. */
 static ms_str extra_of(reading *r, const pi_line *p, const spans *part, bool first)
 {
     static const int of_line[] = {L_TIME, L_CWD, L_HARNESS, L_SUMMARY, L_NAME, L_CONTENT,
@@ -106,7 +106,7 @@ enum { PART_TYPE, PART_TEXT, PART_THINKING, PART_ID, PART_NAME, PART_ARGS, PART_
 static const json_key part_keys[] = {KEY("type"), KEY("text"), KEY("thinking"), KEY("id"),
                                      KEY("name"), KEY("arguments")};
 
-/* A part of the assistant's message: text, thinking, a call, or another. */
+/* Reads a part of the assistant's message: text, thinking, a call, or another. */
 static bool pi_part(reading *r, ms_str part, ms_envelope *m, spans *beside)
 {
     ms_str v[PART_KEYS];
@@ -151,7 +151,7 @@ static void take_assistant(reading *r, const pi_line *p)
     take_usage(r, p->of);
 }
 
-/* A message of the user or of a tool, or a command that the user ran. */
+/* Reads a message of the user or of a tool, or a command that the user ran. */
 static bool single_of(reading *r, const ms_str *of, ms_envelope *m)
 {
     if (text_is(of[M_ROLE], "user")) {
@@ -204,7 +204,7 @@ static void take_message(reading *r, pi_line *p)
     }
 }
 
-/* A line that holds a text of its own. */
+/* Reads a line with a text of its own. */
 static void put_line(reading *r, const ms_str *v, ms_str text, unsigned marks)
 {
     trace_entry(r->t, v[L_ID], v[L_PARENT], marks);

@@ -6,7 +6,7 @@
 
 #include "../msgstore.h"
 
-/* What to look for. */
+/* The classes of secrets. */
 enum {
     SECRETS_KEYS = 1,         /* keys, tokens, passwords, private keys */
     SECRETS_MAIL = 2,         /* e-mail addresses */
@@ -31,7 +31,7 @@ typedef void (*secret_fn)(void *ctx, const secret *found, ms_str text);
 bool secrets_mask(ms_value text, unsigned classes, ms_arena *arena, secret_fn note,
                   void *ctx, ms_value *out);
 
-/* The same in the texts of a message: content, arguments, task, summary, members of its
+/* The same for the texts of a message: content, arguments, task, summary, members of its
  * format. Ids, keys and names stay, since others refer to them. */
 bool secrets_mask_message(ms_envelope *m, unsigned classes, ms_arena *arena,
                           secret_fn note, void *ctx);

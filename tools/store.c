@@ -66,7 +66,7 @@ void complain_of_events(job *j)
     }
 }
 
-/* Was anything found damaged that was to be read? */
+/* Returns whether damage was found while reading. */
 static bool met_damage(const job *j)
 {
     for (size_t i = 0; i < j->n_events && !j->appends; i++) {
@@ -133,7 +133,7 @@ int open_to_append(job *j, bool keep_unset_times, uint64_t *newest)
     return result == MS_OK ? FINE : complain_of("reading the log", result, &err);
 }
 
-/* Can another message be stored although this one could not? */
+/* Returns whether an error is about this message only, so that others may be stored. */
 static bool is_about_message(ms_result result)
 {
     static const ms_result results[] = {
@@ -166,7 +166,7 @@ static int load_take(void *ctx, const taken *t)
     return store_messages(ctx, t, NULL);
 }
 
-/* The usage of the answer that was stored last. */
+/* Adds the usage of the answer that was stored last. */
 static void load_answered(void *ctx, ms_str response)
 {
     use u;
@@ -307,8 +307,8 @@ int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list)
     return NOT_FOUND;
 }
 
-/* A piece of a name is enough where no other location has it. What is changed has to be
- * named whole. */
+/* A part of a name is enough if no other location has it. A change needs the full
+ * name. */
 int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
 {
     size_t found = 0;

@@ -12,7 +12,7 @@
 
 enum { EVENTS_MAX = 1000 };
 
-/* What a command works with. */
+/* The state of a command. */
 typedef struct job {
     const options *options;
     ms_store *store;          /* NULL: none is open */
@@ -24,7 +24,7 @@ typedef struct job {
     struct part *parts;       /* the stores that `store` joins; none: it is one itself */
     size_t n_parts;
     bool lossy;               /* a file of messages was damaged */
-    counts counts;            /* of what was taken in from transcripts, */
+    counts counts;            /* of the entries read from transcripts */
     rescue rescue;            /* and of what was passed over */
 } job;
 
@@ -40,13 +40,13 @@ enum { EVENT_TEXT = 200 };
 const char *event_text(const ms_log_event *e, char out[EVENT_TEXT]);
 void print_events(output *out, job *j);
 
-/* The same on stderr, for commands whose output is something else. */
+/* The same on stderr, for commands whose output is not a report. */
 void complain_of_events(job *j);
 
-/* How a log is opened for writing, as far as the options say. */
+/* Sets how a log is opened for writing, from the options. */
 void set_writing(const options *o, ms_log_desc *desc);
 
-/* Is the file a log, by its first bytes? */
+/* Returns whether the file is a log, by its first bytes. */
 bool is_log(const char *path);
 int open_log(job *j, const char *path, const ms_log_desc *how);
 int open_to_read(job *j);
@@ -59,8 +59,7 @@ int store_messages(ms_store *store, const taken *t, uint64_t *seqs);
 
 /* Opens a store in memory. */
 int open_memory(job *j);
-/* Takes a path into the open store; messages that stand in no transcript go to
- * `messages`. */
+/* Reads a path into the open store; messages outside of transcripts go to `messages`. */
 int take_into(job *j, const char *path, const sink *messages, bool guess_agent,
               bool rename);
 
@@ -71,7 +70,7 @@ int open_store(job *j);
 /* Opens the first n arguments as one store. */
 int open_stores(job *j, size_t n);
 
-/* The store, when it is several in one, else NULL. */
+/* Returns the store if it is a union of several, else NULL. */
 ms_store *joined_store(const job *j);
 
 /* Closes what is open; DAMAGED when something that was read could not be. */
@@ -86,17 +85,17 @@ int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list)
 
 /* Sets the location to show: the one that is named, which must be there; where one is
  * needed, the only one; else absent, for all. A new agent is reported. */
-/* The name of the location that has this name or, alone, this piece of one. */
+/* Finds the location with this name, or the only one whose name contains it. */
 int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location);
 int choose_location(job *j, const char *name, bool needed, ms_str *location);
 
 /* Is it among those that were named, if any were? */
-/* The same of each --location, in its place. */
+/* The same for each --location, in place. */
 int resolve_all(job *j);
 /* Is it among those that were named, if any were? */
 bool is_wanted(const options *o, ms_str location);
 
-/* What the options ask for; any location. */
+/* Returns the query of the options, without a location. */
 ms_query query_of(const options *o, ms_arena *arena);
 
 #endif /* STORE_H */

@@ -25,10 +25,10 @@ typedef struct syncing {
 
 /* Takes in what is new under a path. */
 int sync_path(syncing *s, const char *path);
-/* The same of one transcript or file of messages. */
+/* The same for one transcript or file of messages. */
 int sync_unit(syncing *s, const unit *u);
 void sync_free(syncing *s);
-/* Is the file or folder one of transcripts? Standard input is not. */
+/* Returns whether a file or folder has transcripts. Standard input does not. */
 bool is_transcript(const char *path);
 
 #endif /* SYNC_H */

@@ -152,7 +152,7 @@ static bool same_message(const ms_envelope *a, const ms_envelope *b)
            same_text(a->extra, b->extra);
 }
 
-/* Was it erased? A hidden message shows it in its text alone. */
+/* Returns whether a message was redacted. Of a hidden message only the text shows it. */
 static bool is_redacted(trace *t, const ms_msg *msg)
 {
     const ms_msg *shown;
@@ -164,8 +164,8 @@ static bool is_redacted(trace *t, const ms_msg *msg)
            text_begins(ms_content(msg).text, MS_STR("[redacted]"));
 }
 
-/* Is the stored message of that number what the file has? One that was redacted, or that
- * is not there any more, counts as the same: it must not come back. */
+/* Returns whether the stored message of that number equals the one in the file. A
+ * redacted or absent one counts as equal: it must not be stored again. */
 static bool is_stored(trace *t, uint64_t seq, const ms_envelope *m)
 {
     ms_cursor it;
@@ -203,7 +203,7 @@ static void diverge(trace *t, size_t from)
     t->diverged = true;
 }
 
-/* How many of the staged messages are known. */
+/* Returns how many of the staged messages are known. */
 static size_t take_known(trace *t)
 {
     size_t base = arrlenu(t->numbers), n = 0;
@@ -297,7 +297,8 @@ static uint64_t id_hash(ms_str id)
     return hash_text(id);
 }
 
-/* The node of an id. One that is not in the file hangs on the entry before. */
+/* Returns the node of an id. If the id is not in the file, the entry before is the
+ * parent. */
 static uint32_t parent_of(trace *t, ms_str parent)
 {
     uint32_t last = (uint32_t)arrlenu(t->nodes);
@@ -394,7 +395,7 @@ void trace_left_out(trace *t, ms_str type)
     if (row != NULL) row->count++;
 }
 
-/* A note is short and there is one for each answer: it is put together here, without a
+/* The text of a note, which is short and frequent, so it is made without a JSON
  * writer. */
 typedef struct note_text {
     char text[1024];
@@ -484,7 +485,7 @@ ms_str use_json(const use *u, ms_arena *arena)
     return note_end(&n, arena);
 }
 
-/* The same with where the answer stands: its time, and the tool that it calls. */
+/* The same with the answer's time and the tool that it calls. */
 static ms_str use_text(trace *t, const use *u)
 {
     note_text n;
@@ -666,8 +667,8 @@ static uint32_t newest_leaf(const trace *t)
     return NO_NODE;
 }
 
-/* 1: mark the way from the newest leaf to the root. 2: from the root on, a child of a
- * dead entry is dead, and so is what the rule takes away. */
+/* Step 1 marks the path from the newest leaf to the root. Step 2 goes from the root on: a
+ * child of a dead entry is dead, and so is an entry that the format's rule removes. */
 static void find_dead(trace *t)
 {
     size_t n = arrlenu(t->nodes);
@@ -701,8 +702,8 @@ static void hide_dead(trace *t)
     }
 }
 
-/* A message that is hidden has been paid for as well; its note comes first, since a
- * hidden message takes none. */
+/* Writes usage notes. Hidden messages were paid for, too; their notes are written first,
+ * since a hidden message accepts none. */
 static void write_notes(trace *t)
 {
     ms_error err;

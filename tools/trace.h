@@ -15,7 +15,7 @@
 
 #include "json.h"
 
-/* What an entry is, for the tree that entries form by their parents. */
+/* The kind of an entry in the tree that entries form by their parents. */
 enum {
     ENTRY_PROMPT = 1,         /* a user typed it: a sibling of it begins another branch */
     ENTRY_SIDE = 2,           /* of another agent: no part of the branch */
@@ -24,14 +24,14 @@ enum {
 };
 
 typedef enum tree_rule {
-    TREE_NONE,                /* every entry is alive unless it is taken back */
+    TREE_NONE,                /* every entry is visible unless a rewind removes it */
     TREE_PROMPTS,             /* prompts away from the newest branch, and what follows */
     TREE_CHAIN                /* only the way from the newest entry to the root is
                                  alive */
 } tree_rule;
 
-/* What one answer of a model cost. Input counts all, what was read from a cache and what
- * was written into one included. */
+/* The cost of one answer of a model. Input includes tokens read from a cache and written
+ * into one. */
 typedef struct use {
     uint64_t input, output, cached, written, reasoning;
     double cost;              /* dollars; 0: not known */
@@ -40,7 +40,7 @@ typedef struct use {
     ms_str answer;            /* its identity: of several reports the last counts */
 } use;
 
-/* What was found, in all files of a run. */
+/* Counts over all files of a run. */
 typedef struct counts {
     uint64_t files, sessions, messages, calls, results, answers, unknown, hidden;
     uint64_t bytes, known;
@@ -55,39 +55,40 @@ typedef struct trace trace;
  * another location. */
 /* Names the session, which is the location of the messages from here on. */
 void trace_session(trace *t, ms_str name);
-/* The same, and it begins: what was before is another session of the same file. */
+/* The same for a session that begins here: earlier entries are of another session of the
+ * file. */
 void trace_new_session(trace *t, ms_str name);
 
 /* Begins an entry: its id and its parent's, JSON text or plain; absent: none. */
 void trace_entry(trace *t, ms_str id, ms_str parent, unsigned marks);
-/* A message of the entry. Its views last until the next entry. */
+/* Adds a message of the entry. Its views must be valid until the next entry. */
 void trace_put(trace *t, const ms_envelope *m);
-/* The arena for texts of the entry at hand. */
+/* Returns the arena for texts of the present entry. */
 ms_arena *trace_arena(trace *t);
-/* A text of a JSON string, for the entry at hand. */
+/* Returns the text of a JSON string, valid for the present entry. */
 ms_str trace_text(trace *t, ms_str value);
 
-/* An entry, or a part of one, that no reader knows: kept whole, counted. With --strict it
- * ends the reading. */
+/* Counts an unknown entry, or a part of one, and keeps it as it is. With --strict it ends
+ * the reading. */
 void trace_unknown(trace *t, ms_str type, ms_str json);
-/* An entry that is known to be no message. */
+/* Counts an entry that is known not to be a message. */
 void trace_left_out(trace *t, ms_str type);
 
-/* What the answer cost whose last message was put. */
+/* Adds the cost of the answer whose last message was added. */
 void trace_use(trace *t, const use *u);
 
-/* The usage in the answer of a chat completion, as OpenAI and LiteLLM have it. */
+/* Reads the usage in a chat completion's response, as OpenAI and LiteLLM write it. */
 void use_of_response(ms_str response, ms_arena *arena, use *u);
-/* The text of a usage note. */
+/* Returns the text of a usage note. */
 ms_str use_json(const use *u, ms_arena *arena);
 
-/* A fact about the session; the last one counts, an empty one is ignored. */
+/* Sets a fact about the session; the last one counts, an empty one is ignored. */
 void trace_fact(trace *t, const char *name, ms_str text);
-/* The next message is the first that a user typed: a fact names its number, not its
+/* Marks the next message as the first that a user typed. A fact has its number, not its
  * words, so that they can be redacted. */
 void trace_first_prompt(trace *t);
 bool trace_has_prompt(const trace *t);
-/* The same, but the first one counts. */
+/* The same, except that the first one counts. */
 void trace_fact_first(trace *t, const char *name, ms_str text);
 
 /* Takes back all entries from that one on (of an id that is not there: all). */
@@ -97,12 +98,12 @@ void trace_take_back_prompts(trace *t, uint64_t n);
 /* Removes the entry of that id, since it is repeated; false: no such entry. *same: the
  * text is the same, and the entry stays. */
 bool trace_replace(trace *t, ms_str id, ms_str json, bool *same);
-/* The JSON text of the entry just begun, for trace_replace. */
+/* Sets the JSON text of the entry just begun, for trace_replace. */
 void trace_entry_text(trace *t, ms_str json);
 /* Takes back all entries whose id no member "id" of the list's objects has. */
 void trace_take_back_others(trace *t, ms_str list);
 
-/* A time in the forms that transcripts have; sets m->time. */
+/* Sets m->time from a time in the forms of transcripts. */
 void trace_time_iso(trace *t, ms_envelope *m, ms_str value);
 void trace_time_ms(ms_envelope *m, ms_str value);
 
@@ -128,13 +129,13 @@ typedef struct trace_desc {
 } trace_desc;
 
 trace *trace_begin(const trace_desc *desc);
-/* Where the entry that is read stands in the file: byte and line, for messages. */
+/* Sets the place of the present entry in the file: byte and line, for error messages. */
 void trace_at(trace *t, uint64_t offset, uint64_t line);
 /* Stores what is staged: texts that messages view may go afterwards. */
 void trace_flush(trace *t);
 /* Stores the rest, hides what is not alive, writes notes and facts. */
 int trace_end(trace *t);
-/* An exit code other than FINE: the reading is to stop. */
+/* Returns the exit code; other than FINE: stop reading. */
 int trace_code(const trace *t);
 void trace_fail(trace *t, int code);
 /* After the end: numbers of all messages of the file, in order; those that the session

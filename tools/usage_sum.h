@@ -75,7 +75,7 @@ static bool usage_grow(usage_list *list, ms_arena *a)
     return true;
 }
 
-/* The item of a note, made if it is new; NULL: no memory. */
+/* Returns the item of a note, made if it is new; NULL: no memory. */
 static usage_item *usage_item_of(usage_list *list, ms_arena *a, ms_str location,
                                  ms_str name)
 {

@@ -129,7 +129,7 @@ static void set_time(writing *w, const ms_envelope *m, char out[TIME_MAX])
     snprintf(out + n, TIME_MAX - n, ".%03dZ", (int)(w->time_ns / 1000000 % 1000));
 }
 
-/* The texts of a list of parts; what is no text is left out. Other JSON is text. */
+/* Returns the texts of a list of parts, without other parts. Other JSON becomes text. */
 static ms_str text_of_value(writing *w, ms_value value)
 {
     ms_buf buf = {&w->arena, NULL, 0, 0};

@@ -12,7 +12,7 @@ typedef enum part_kind { PART_USER, PART_SYSTEM, PART_ANSWER, PART_THOUGHT, PART
 
 enum { MADE_ID = 40 };
 
-/* A message as writers want it. */
+/* A message prepared for writers. */
 typedef struct said_part {
     part_kind kind;
     ms_str text;              /* of the content; of a call its arguments */
@@ -51,7 +51,7 @@ typedef struct writing {
         size_t value;         /* in `costs` */
     } *cost_at;               /* an stb_ds map */
     uint64_t costs_put;
-    said_part *held;          /* of an answer that goes on: an stb_ds array */
+    said_part *held;          /* of an answer that is not complete yet: an stb_ds array */
     uint64_t steps, trajectories; /* of ATIF, so far */
     ms_str *open;             /* calls whose results are to be made up: an stb_ds array */
     uint64_t made;            /* ids */
@@ -61,7 +61,7 @@ typedef struct writing {
 
 typedef struct filewriter {
     const char *name;         /* of the row in the table of formats */
-    bool resumed;             /* an agent program goes on with it */
+    bool resumed;             /* an agent program can continue with it */
     void (*begin)(writing *w);
     void (*put)(writing *w, const said_part *p);
     void (*end)(writing *w);
@@ -75,14 +75,14 @@ extern const filewriter claude_writer, codex_writer, pi_writer, sts_writer, atif
 const filewriter *writer_at(size_t index);
 const filewriter *writer_find(ms_str name);
 
-/* An id of the form of a UUID, the same for the same session each time. */
+/* Makes an id in the form of a UUID, the same each time for the same session. */
 void make_id(writing *w, char out[MADE_ID]);
 void count_left_out(writing *w, const char *what);
-/* Keeps a part of an answer that goes on, in w->held; false: it begins another answer,
- * and those held are to be written first. */
+/* Keeps a part of the present answer in w->held. False: it begins another answer, and
+ * those held are to be written first. */
 bool goes_on(const writing *w, const said_part *p);
 void hold(writing *w, const said_part *p);
-/* The arguments of a call as an object: a text becomes its member "input". */
+/* Writes the arguments of a call as an object: a text becomes its member "input". */
 void put_arguments(ms_json_writer *w, const char *name, const said_part *p);
 /* Ends a line. */
 void end_line(writing *w);

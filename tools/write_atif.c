@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "write.h"
 
-/* The time of the first part that has one. */
+/* Writes the time of the first part that has one. */
 static void put_time(writing *w, const said_part *parts, size_t n)
 {
     char text[MS_ISO_MAX];
@@ -67,7 +67,7 @@ static void put_call(ms_json_writer *w, const said_part *p)
     ms_json_end(w);
 }
 
-/* A result of a step without its call may not name it there. */
+/* Writes a result. In a step without its call it must not name the call. */
 static void put_result(writing *w, const said_part *p, bool alone)
 {
     ms_json_begin(&w->w, MS_JSON_OBJECT);
@@ -110,7 +110,7 @@ static void put_metrics(writing *w, const cost_row *cost)
     ms_json_end(&w->w);
 }
 
-/* The parts of that kind as a list. */
+/* Writes the parts of that kind as a list. */
 static void put_list(writing *w, const char *name, part_kind kind)
 {
     bool any = false;
