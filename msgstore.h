@@ -692,9 +692,9 @@ enum {
     MS_FLAG_SYNCED = 2,    /* log files: all before it was synced; set by stores */
     MS_FLAG_REPAIRED = 4,  /* bad UTF-8 was replaced by U+FFFD; set when encoded */
     MS_FLAG_STAMPED = 8,   /* the time is the store's, the message came without */
-    MS_FLAG_JOINED = 16,   /* goes on the message before it: one assistant turn whose text
-                              and calls came as one message in another format; append
-                              them in one batch, so that nothing comes between */
+    MS_FLAG_JOINED = 16,   /* belongs to the message before it: one assistant turn
+                              whose text and calls were one message in another format;
+                              append them in one batch, so that nothing comes between */
     MS_FLAG_AMENDED = 64,  /* was replaced since it was appended; set by stores */
     MS_FLAG_REDACTED = 128,    /* its content was erased; set by stores */
     MS_FLAG_UNFINISHED = 256   /* a stream began it and has not ended it: it is being
@@ -7772,8 +7772,8 @@ static ms_result ms__copy_open(ms__copying *c, unsigned raw, ms_error *err)
     return MS_OK;
 }
 
-/* Passes records of the source, messages or raw ones, to `take`, at most n. *end: there
- * are no more. */
+/* Passes at most n records of the source, messages or raw ones, to `take`. *end: all were
+ * passed. */
 static ms_result ms__copy_each(ms__copying *c, unsigned raw,
                                ms_result (*take)(ms__copying *, const ms_msg *,
                                                  ms_error *),
@@ -11536,7 +11536,7 @@ static ms_result ms__ring_adopt(ms__mem *m, const unsigned char *r, ms_error *er
     return MS_OK;
 }
 
-/* Enters the records up to `end` anew. */
+/* Enters the records up to `end` again. */
 static void ms__ring_enter(ms__mem *m, uint64_t end)
 {
     uint64_t given = ms__given_seq(&m->tail.live), at = MS__IMAGE_HEAD;
@@ -16093,8 +16093,8 @@ static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
     return MS_OK;
 }
 
-/* Puts whole records, made elsewhere, into the file at offset: room, then bytes. Nothing
- * is visible yet. */
+/* Stores complete records in the file at offset: first allocates room, then writes the
+ * bytes. Nothing is visible yet. */
 static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char *bytes,
                              size_t size, ms_error *err)
 {
@@ -18083,7 +18083,7 @@ static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t bud
     return MS_OK;
 }
 
-/* Verifies the whole copy, if it grew since the last time. */
+/* Verifies the complete copy, if it has grown since the last time. */
 static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
 {
     ms_log_report r;
@@ -18162,7 +18162,7 @@ static bool ms__rewrite_covers(const ms__rewriting *w)
     return w->old->opts.sync != MS_SYNC_EACH && durable <= w->covered;
 }
 
-/* Gives the new log the path, and the options that the caller asked for. */
+/* Renames the new log to the path, and sets the caller's options. */
 static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
 {
     const ms_os *os = w->to.os;
@@ -21434,8 +21434,8 @@ static void ms__object_rest(ms_writer *w, ms__object *o)
     }
 }
 
-/* Writes members up to the end, or to the list of the messages: then its hole is
- * returned, and the call after it goes on. */
+/* Writes members up to the end, or up to the list of the messages: then returns its hole,
+ * and the next call continues after it. */
 static const ms__hole *ms__object_fill(ms_writer *w, ms__object *o)
 {
     ms__token token;
@@ -26976,7 +26976,7 @@ typedef struct ms__ffi_list {
 
 #define MS__FFI_ROWS_MAX 64
 
-/* A call at work. */
+/* The state of one call. */
 typedef struct ms__ffi {
     ms_store *store;
     ms_str body;              /* messages, or an answer */
@@ -27008,7 +27008,7 @@ typedef struct ms__ffi {
     ms_writer writer;
     ms_project_report report;
     ms_error err;
-    bool whole;               /* the result stands although the call failed */
+    bool whole;               /* the result is returned although the call failed */
 } ms__ffi;
 
 /* ---- Arguments. */
@@ -27115,8 +27115,8 @@ static bool ms__ffi_given(const ms__ffi *f, const char *name)
     return f->given[i];
 }
 
-/* Returns the place of a word in a list of words with blanks between them; -1: it is not
- * there. *star (may be NULL): a star follows it. */
+/* Returns the index of a word in a list of words separated by spaces; -1: absent. *star
+ * (may be NULL): a star follows the word. */
 static int ms__ffi_place(const char *words, ms_str word, bool *star)
 {
     for (int place = 0; *words; place++) {
@@ -27162,7 +27162,8 @@ static ms_result ms__ffi_set_of(ms__ffi *f, const ms__ffi_row *row, ms_str value
     return MS_OK;
 }
 
-/* A path, with a NUL after it and none in it; not an empty one. */
+/* Copies a path with a NUL after it; an empty path and one with a NUL inside are
+ * errors. */
 static ms_result ms__ffi_path(ms__ffi *f, ms_str text, const char **path)
 {
     char *copy = (char *)ms_arena_alloc(&f->arena, text.len + 1);
@@ -27234,7 +27235,8 @@ static const char *const ms__ffi_expected[] = {
     "a list of these words", "a list of message types", "one of these words",
     "one of these words"};
 
-/* Takes one member; null is not given. `known`: the names of the function's arguments. */
+/* Reads one member; null counts as absent. `known`: the names of the function's
+ * arguments. */
 static ms_result ms__ffi_take(ms__ffi *f, const char *known, ms_str name, ms_str value)
 {
     for (size_t i = 0; i < MS__FFI_ROWS; i++) {
@@ -27253,7 +27255,7 @@ static ms_result ms__ffi_take(ms__ffi *f, const char *known, ms_str name, ms_str
     return ms__fail(&f->err, MS_E_ARGUMENT, "no argument is named %v here", MS__V(name));
 }
 
-/* Puts what several structs need where they have it. */
+/* Copies arguments that several structs need into each of them. */
 static void ms__ffi_share(ms__ffi *f)
 {
     ms_query *q = &f->query;
@@ -27340,7 +27342,7 @@ static void ms__ffi_begin_list(ms__ffi *f, const char *name)
     ms_json_begin(&f->w, MS_JSON_ARRAY);
 }
 
-/* Writes a name; its value is written by something else than f->w. */
+/* Writes a name whose value is written past f->w. */
 static void ms__ffi_name(ms__ffi *f, const char *name)
 {
     ms_json_key(&f->w, ms_str_of(name));
@@ -27466,7 +27468,7 @@ static ms_result ms__ffi_messages(ms__ffi *f)
     ms_result code = ms__ffi_put_messages(f, &seqs);
     uint64_t seq, damaged = f->it.damaged;
     if (ms_store_stat(f->store, &stat, NULL) == MS_OK && damaged < stat.damaged)
-        damaged = stat.damaged; /* a location does not know what it lacks */
+        damaged = stat.damaged; /* damage is not known by location */
     ms_result closed = ms_cursor_close(&f->it, code == MS_OK ? &f->err : NULL);
     if (code == MS_OK && closed != MS_E_DAMAGED) code = closed;
     ms__ffi_begin_list(f, "seqs");
@@ -27479,7 +27481,8 @@ static ms_result ms__ffi_messages(ms__ffi *f)
     return code;
 }
 
-/* Without views agents are writers; with views, each must be in one. */
+/* Sets the agents: without views they select by writer; with views, each needs its
+ * view. */
 static ms_result ms__ffi_agents(ms__ffi *f)
 {
     ms_query *q = &f->query;
@@ -27536,7 +27539,7 @@ static ms_result ms__ffi_search(ms__ffi *f)
     size_t left = ms__ffi_given(f, "limit") ? f->limit : 100;
     MS__TRY(ms__ffi_agents(f));
     f->find.query = f->query;
-    f->find.query.limit = 0; /* which counts messages; ours counts matches */
+    f->find.query.limit = 0; /* it counts messages, `left` matches */
     MS__TRY(ms_find_open(f->store, &f->find, &f->finder, &f->err));
     ms__ffi_begin_list(f, "matches");
     for (; left > 0 && ms_find_next(&f->finder, &found); left--) ms__ffi_match(f, &found);
@@ -27568,7 +27571,7 @@ static ms_result ms__ffi_names(ms__ffi *f)
     return MS_OK;
 }
 
-/* Where a request and an answer belong. */
+/* Returns the description of a request and an answer. */
 static const ms_request_desc *ms__ffi_ask(ms__ffi *f)
 {
     f->memory.timeline = true;
@@ -27770,7 +27773,7 @@ static const ms__ffi_function ms__ffi_functions[] = {
 
 /* ---- A call. */
 
-/* The error becomes the result. */
+/* Writes the error as the result. */
 static void ms__ffi_fail(ms__ffi *f, ms_result code)
 {
     static const char *const names[] = {
@@ -27803,7 +27806,7 @@ static ms_result ms__ffi_run(ms__ffi *f, const ms__ffi_function *function, ms_st
     return code == MS_OK ? wrote : code;
 }
 
-/* *store is what the call left. */
+/* Runs a function and returns its result; *store: the store that it opened or used. */
 static int ms__ffi_call(ms_store **store, const ms__ffi_function *function, ms_str args,
                         ms_str body, char **out, size_t *len)
 {

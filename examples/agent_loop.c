@@ -1,8 +1,9 @@
-/* An agent loop: an orchestrator gets a user message, plans, calls a tool, observes and
- * finishes, reading its history before each step. The conversation is kept in one store;
- * what the agent adds while it runs is in a second one, merged when reading (the guide's
- * option C), and then forgotten. The last history is printed as an OpenAI chat model gets
- * it. Left out: a real model and tool, subordinates, limits, scopes. Build by hand:
+/* An agent loop: an orchestrator receives a user message, plans, calls a tool, observes
+ * and finishes. It reads its history before each step. The conversation is kept in one
+ * store. Messages that the agent adds while it runs are in a second store, which is
+ * merged when reading (option C of the framework's guide) and dropped at the end. Prints
+ * the last history as an OpenAI chat model receives it. Left out: a real model and tool,
+ * subordinates, limits, scopes. Build by hand:
  *
  *     cc -std=c99 -pthread -I/usr/include/stb -o agent_loop examples/agent_loop.c
  */
@@ -33,7 +34,7 @@ static ms_result read_history(const ms_memory *memory, ms_type *last, ms_error *
     return ms_cursor_close(&it, err);
 }
 
-/* The same history in the words of a model provider, one JSON message a line. */
+/* Prints the same history in the format of a model provider, one JSON message a line. */
 static ms_result print_for_model(const ms_memory *memory, ms_error *err)
 {
     const ms_dialect *openai = ms_dialect_find(MS_STR("openai"));
@@ -54,7 +55,7 @@ static ms_result print_for_model(const ms_memory *memory, ms_error *err)
     return result == MS_OK ? closed : result;
 }
 
-/* The pretended model, and the tool: what follows on the last message read. */
+/* Stands for the model and the tool: makes the message after the last one read. */
 static ms_envelope next_step(ms_type last)
 {
     switch (last) {

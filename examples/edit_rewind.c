@@ -1,8 +1,8 @@
 /* A chat in which the user reconsiders. A question is edited and the answers after it are
  * hidden (rewind); the conversation continues there; then a second one branches off
- * (fork). Nothing is rewritten: a change is a record of its own,
- * and a raw query still sees every word. A log does the same. Left out: redaction, which
- * erases in place, and compaction, which leaves out what is hidden. Build by hand:
+ * (fork). Nothing is rewritten: a change is a record of its own, and a raw query still
+ * returns every record. A log does the same. Left out: redaction, which erases in place,
+ * and compaction, which drops hidden messages. Build by hand:
  *
  *     cc -std=c99 -pthread -I/usr/include/stb -o edit_rewind examples/edit_rewind.c
  */
@@ -46,7 +46,7 @@ static ms_result edit(ms_store *store, ms_str chat, uint64_t seq, const char *te
     return result;
 }
 
-/* How many records there are of everything that happened. */
+/* Counts all records of the location, changes included. */
 static ms_result print_records(ms_store *store, ms_error *err)
 {
     ms_cursor it;

@@ -29,7 +29,7 @@ static void constant_entropy(void *ctx, void *out, size_t len)
     memset(out, 7, len);
 }
 
-/* Appends until the buffer is full, which is no failure here. */
+/* Appends until the buffer is full, which is not an error here. */
 static ms_result fill(ms_store *store, uint64_t *count, ms_error *err)
 {
     ms_result result = MS_OK;

@@ -1,4 +1,4 @@
-/* Two programs and one log: one writes, the other reads along through nothing but the
+/* Two programs and one log: one writes, the other follows it, connected only by the
  * file. The reader takes no lock and writes no byte; it waits for messages after the
  * last one it has seen, reads them, and stops at a final one. Run them in two
  * terminals, in any order, or without arguments to have both at once:

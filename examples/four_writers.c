@@ -1,8 +1,8 @@
 /* Four processes write one log at once. Each opens it `shared`: the lock is taken for
  * each append, not from opening to closing, so they take turns, and each message has a
- * number of its own. A call and its result are appended in one batch: nothing comes
- * between the two, whoever writes meanwhile. The parent then looks at what is there. Left
- * out: MS_E_CONFLICT when somebody compacts the log (open it again). Build by hand:
+ * number of its own. A call and its result are appended in one batch, so no other
+ * process's message comes between the two. The parent then checks all messages. Left out:
+ * MS_E_CONFLICT when another process compacts the log (open it again). Build by hand:
  *
  *     cc -std=c99 -pthread -I/usr/include/stb -o four_writers examples/four_writers.c
  */
@@ -36,7 +36,8 @@ static ms_result work(const ms_log_desc *desc, int worker, ms_error *err)
     return result;
 }
 
-/* Checks that all is there: each worker's results in order, each right after its call. */
+/* Checks that no message is missing: each worker's results in order, each right after its
+ * call. */
 static ms_result check(ms_store *store, ms_error *err)
 {
     ms_cursor it;

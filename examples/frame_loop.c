@@ -22,8 +22,8 @@ static uint64_t now_us(void)
     return os->micros(os->ctx);
 }
 
-/* The frame that the goblin saw last, from the newest messages of its own view; 0 when it
- * has no memory yet. */
+/* Returns the frame that the goblin saw last, from the newest messages of its own view;
+ * 0: it has no messages yet. */
 static ms_result last_frame(ms_store *store, int64_t *frame, ms_error *err)
 {
     ms_cursor it;
@@ -40,7 +40,7 @@ static ms_result last_frame(ms_store *store, int64_t *frame, ms_error *err)
     return ms_cursor_close(&it, err);
 }
 
-/* What the store has to do with one frame: remember, observe, act, clean up. */
+/* Does the store's part of one frame: read, append, housekeeping. */
 static ms_result play_frame(ms_store *store, ms_error *err)
 {
     char text[64];

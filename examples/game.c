@@ -1,11 +1,12 @@
-/* 200 agents in a game of 60 frames a second, with one log that does not grow without end.
- * The frame thread appends what agents see and do, and waits for no disk. A second thread
- * reads histories. A third one syncs, and every so many frames rewrites the log beside the
- * appends: retention (the newest messages), in between a compaction that keeps all. The
- * frame thread then takes over the new store with one call. Printed: the longest time that
- * the store took of a frame, beside that of a loop of the same length without it. From
- * 10,000 frames on the exit status is 1 if that is over 2 ms longer. Left out: a game. The arguments: frames (600), microseconds of a frame (16667), the log
- * (game.msl). Build by hand, in the folder of msgstore.h:
+/* 200 agents in a game of 60 frames a second, with one log that does not grow without
+ * end. The frame thread appends what agents see and do, and waits for no disk. A second
+ * thread reads histories. A third one syncs, and every so many frames rewrites the log
+ * beside the appends: retention (the newest messages), in between a compaction that keeps
+ * all. The frame thread then takes over the new store with one call. Printed: the longest
+ * time that the store took of a frame, beside that of a loop of the same length without
+ * it. From 10,000 frames on the exit status is 1 if that is over 2 ms longer. Left out: a
+ * game. The arguments: frames (600), microseconds of a frame (16667), the log (game.msl).
+ * Build by hand, in the folder of msgstore.h:
  *
  *     cc -std=c99 -O2 -pthread -I/usr/include/stb -o game examples/game.c
  */
@@ -19,7 +20,8 @@
 enum { AGENTS = 200, ACTING = 10, KEPT = 20000, EVERY = 250 };
 enum { BEYOND_US = 2000, COMPARED = 10000 };
 
-/* Who has the rewrite. Each thread waits for its own states and moves on to the next. */
+/* The state of the rewrite. Each thread waits for its own states and sets the next
+ * one. */
 enum { IDLE, WANTED, READY, OLD };
 
 typedef struct game {
@@ -78,7 +80,7 @@ static void *reader(void *arg)
     return NULL;
 }
 
-/* One step of what a frame must not wait for. */
+/* Does one step of the work that a frame must not wait for. */
 static ms_result keep_house(game *g, ms_error *err)
 {
     bool more = true;
@@ -100,7 +102,7 @@ static ms_result keep_house(game *g, ms_error *err)
         if (result == MS_OK) __atomic_store_n(&g->state, READY, __ATOMIC_RELEASE);
         return result;
     }
-    if (state == READY) return MS_OK; /* a sync of the old log would call for another run */
+    if (state == READY) return MS_OK; /* a sync of the old log would need another run */
     result = ms_log_stat(g->store, &info, err);
     if (result == MS_OK && info.size > g->largest) g->largest = info.size;
     return result == MS_OK ? ms_sync(g->store, NULL, err) : result;
@@ -116,7 +118,7 @@ static void *housekeeper(void *arg)
     return NULL;
 }
 
-/* The rewrite is ready: from here on the new store is used. */
+/* Ends a rewrite that is ready: from here on the new store is used. */
 static ms_result take_over(game *g, ms_error *err)
 {
     ms_store *fresh;
@@ -133,7 +135,7 @@ static ms_result take_over(game *g, ms_error *err)
     return MS_OK;
 }
 
-/* What the store has to do with one frame: a tenth of the agents see and act. */
+/* Does the store's part of one frame: a tenth of the agents see and act. */
 static ms_result store_frame(game *g, unsigned frame, ms_error *err)
 {
     ms_envelope m[2 * AGENTS / ACTING];

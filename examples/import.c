@@ -29,7 +29,7 @@ static ms_result to_stdout(void *ctx, const char *bytes, size_t len)
     return fwrite(bytes, 1, len, stdout) == len ? MS_OK : MS_E_IO;
 }
 
-/* A whole file into the arena; absent when it cannot be read. */
+/* Reads a complete file into the arena; absent: it cannot be read. */
 static ms_str read_file(const char *path, ms_arena *arena)
 {
     char block[4096];
@@ -45,7 +45,7 @@ static ms_str read_file(const char *path, ms_arena *arena)
     return result == MS_OK ? ms_buf_text(&text) : ms_str_n(NULL, 0);
 }
 
-/* All of the chat, or nothing of it. */
+/* Appends all messages of the chat, or none. */
 static ms_result take_in(ms_store *store, ms_str json, ms_arena *arena, ms_error *err)
 {
     ms_envelopes list;

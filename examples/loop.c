@@ -1,6 +1,6 @@
-/* An agent loop in two calls: ms_request writes what a provider is sent, ms_answer stores
- * what it answers, all or nothing. What comes next is read from the log, so a killed loop
- * goes on where it was when it runs again. Left out: HTTP, streaming. By hand:
+/* An agent loop in two calls: ms_request writes the request for a provider, ms_answer
+ * stores its response, all or nothing. The next step depends only on the log, so a killed
+ * loop continues when it runs again. Left out: HTTP, streaming. Build by hand:
  *     cc -std=c99 -pthread -I/usr/include/stb -o loop examples/loop.c */
 #define MSGSTORE_IMPLEMENTATION
 #include "../msgstore.h"
@@ -16,7 +16,8 @@ static ms_str provider(const ms_buf *request)
                  "\"function\":{\"name\":\"weather\",\"arguments\":\"{}\"}}]}}]}");
 }
 
-/* The newest call without a result gets it, or the provider is asked. *done: neither. */
+/* Appends the result of the newest call without one, or asks the provider. *done:
+ * neither. */
 static ms_result step(const ms_request_desc *ask, ms_buf *request, bool *done, ms_error *err)
 {
     ms_cursor it;

@@ -17,7 +17,7 @@ static ms_result to_stdout(void *ctx, const char *bytes, size_t len)
     return fwrite(bytes, 1, len, stdout) == len ? MS_OK : MS_E_IO;
 }
 
-/* A tool call; its id is what the provider of the day gave. */
+/* Returns a tool call, with an id as a provider has made it. */
 static ms_envelope call(const char *id, const char *args)
 {
     ms_envelope m = ms_action(MS_STR("weather"), ms_json(ms_str_of(args)), ms_str_of(id));
@@ -48,7 +48,7 @@ static ms_result fill(ms_store *store, ms_str chat, ms_error *err)
     return ms_append_batch(store, list, 8, &opts, err);
 }
 
-/* Prints the request for one provider, and what had to be done for it. */
+/* Prints the request for one provider, and the counts of its projection. */
 static ms_result print_request(ms_store *store, ms_str chat, const char *provider,
                                ms_error *err)
 {

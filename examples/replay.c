@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-/* Where the results come from: the tool itself, which is recorded, or the record. */
+/* The source of results: the tool, whose results are recorded, or the record. */
 typedef struct tape {
     ms_store *store;
     ms_str location;
@@ -20,7 +20,7 @@ typedef struct tape {
     uint64_t at;              /* number of the last message played */
 } tape;
 
-/* The next recorded message of a type. */
+/* Returns the next recorded message of a type. */
 static ms_result next_of(tape *t, ms_type type, const ms_msg **msg, ms_error *err)
 {
     ms_cursor it;
@@ -72,7 +72,7 @@ static ms_result call_tool(tape *t, const char *tool, const char *args, ms_str *
     return result;
 }
 
-/* The agent: two calls. */
+/* Runs the agent: two calls. */
 static ms_result run(const char *title, tape *t, const char *limit, ms_error *err)
 {
     ms_str tables, rows;

@@ -1,5 +1,5 @@
 /* A store of your own: messages in an SQLite table, over struct ms_backend, so that all
- * queries and the histories of [api-memory] work on it. A row keeps the whole message as
+ * queries and the histories of [api-memory] work on it. A row has the complete message as
  * ms_encode wrote it, beside the columns that queries need. Left out: it is for one
  * thread at a time, stamps no times, and stat walks the table. The argument is a database
  * file; without one it is in memory. Build by hand, in the folder of msgstore.h:
@@ -30,7 +30,7 @@ typedef struct sqlite_cursor {
 #define SQ_TEXT(s) (s).ptr != NULL ? (int)(s).len : 4, (s).ptr
 #define SQ_NUMBER(n) (unsigned long long)(n)      /* for %llu */
 
-/* text NULL: what SQLite has to say. */
+/* Sets an error; text NULL: SQLite's own message. */
 static ms_result sq_fail(ms_store *store, ms_result code, const char *text, ms_error *err)
 {
     if (err == NULL) return code;
@@ -42,8 +42,8 @@ static ms_result sq_fail(ms_store *store, ms_result code, const char *text, ms_e
     return code;
 }
 
-/* A statement from a text of sqlite3_mprintf, which is freed. NULL, which all calls take
- * and refuse, when SQLite does not like it. */
+/* Prepares a statement from a text of sqlite3_mprintf, which is freed. NULL: an error;
+ * all SQLite calls accept a NULL statement. */
 static sqlite3_stmt *sq_rows(ms_store *store, char *sql)
 {
     sqlite3 *db = ((sqlite_store *)store)->db;
@@ -53,7 +53,7 @@ static sqlite3_stmt *sq_rows(ms_store *store, char *sql)
     return rows;
 }
 
-/* Runs such a text; the integers of its first row, if it has one, go to numbers. */
+/* Runs such a text; stores the integers of its first row, if any, in numbers. */
 static ms_result sq_run(ms_store *store, char *sql, uint64_t *numbers, ms_error *err)
 {
     sqlite3_stmt *rows = sq_rows(store, sql);
@@ -106,7 +106,7 @@ static ms_result sq_insert(ms_store *store, const ms_envelope *m, const ms_msg *
     return done == SQLITE_DONE ? MS_OK : sq_fail(store, MS_E_IO, NULL, err);
 }
 
-/* Type, role and all fields; the time is not compared. */
+/* Compares type, role and all fields, but not the time. */
 static bool sq_same(const ms_msg *a, const ms_msg *b)
 {
     bool same = ms_type_of(a) == ms_type_of(b) && ms_role_of(a) == ms_role_of(b);
@@ -117,7 +117,8 @@ static bool sq_same(const ms_msg *a, const ms_msg *b)
     return same;
 }
 
-/* One message of a batch; *seq is its number, or that of the message with its key. */
+/* Appends one message of a batch; *seq is its number, or that of the message with its
+ * key. */
 static ms_result sq_append_one(ms_store *store, ms_envelope m, bool keep_seq,
                                uint64_t *seq, ms_arena *arena, ms_error *err)
 {

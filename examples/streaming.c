@@ -1,8 +1,8 @@
 /* A model's answer as it is being written. The writer begins a message, feeds it the
  * parts that the model sends, and ends it; a second handle on the same log, as another
- * process would have it, reads along: what is new of the text, then the whole message.
- * When a writer dies in between, the message stays, marked as unfinished, with the text
- * that was there; here the second answer is left so, and recovered. Left out: putting
+ * process would have it, follows it: the new text, then the complete message. When a
+ * writer dies in between, the message stays, marked as unfinished, with the text so far;
+ * here the second answer is left so, and recovered. Left out: putting
  * parts together (the default; here each is a record), and waiting. Build by hand:
  *
  *     cc -std=c99 -pthread -I/usr/include/stb -o streaming examples/streaming.c
@@ -17,7 +17,7 @@ typedef struct follower {
     uint64_t from;            /* bytes of the text that were printed */
 } follower;
 
-/* Prints what came since the last time. */
+/* Prints the text that is new since the last call. */
 static ms_result follow(follower *f, uint64_t seq, ms_error *err)
 {
     ms_arena arena = {0};
