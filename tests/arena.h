@@ -1,5 +1,6 @@
-/* One arena for all tests of a program: emptied before each (reset), given back at the end
- * (release); both as cmocka takes a setup and a teardown. For programs of one file. */
+/* One arena for all tests of a program: reset empties it before each test, release frees
+ * it at the end. Both have the form of cmocka's setup and teardown. For programs of one
+ * file. */
 
 #ifndef ARENA_H
 #define ARENA_H

@@ -1,4 +1,5 @@
-/* Arena stores in buffers from malloc, exactly as large as asked for, beside a twin. */
+/* Arena stores in buffers from malloc, each with a twin. A buffer has exactly the
+ * requested size. */
 
 #ifndef BUFFERS_H
 #define BUFFERS_H

@@ -44,7 +44,7 @@ static inline ms_request_desc desc_of(const char *provider)
     return desc;
 }
 
-/* The body of a request, in the arena of the test. */
+/* Returns the body of a request, in the arena of the test. */
 static inline ms_str body_of(const ms_request_desc *desc, ms_project_report *report)
 {
     ms_buf out = {&arena, NULL, 0, 0};

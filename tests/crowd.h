@@ -26,7 +26,7 @@
 
 enum { CROWD = 10, SHIFT = 16, SEQS = (CROWD << SHIFT) + 64, PATIENCE = 20000 };
 
-/* A store that several write to, with the description of its log. */
+/* A store with several writers, and the description of its log. */
 typedef struct crowd {
     scribe s;
     test_store at;
@@ -34,7 +34,7 @@ typedef struct crowd {
     uint64_t damage;          /* events that must not come */
 } crowd;
 
-/* What writers note, in memory that outlives them. */
+/* Notes of the writers, in memory that outlives them. */
 typedef struct board {
     uint64_t acked[CROWD];     /* the last number that an append has returned for */
     uint64_t longest_us[CROWD];
@@ -46,7 +46,7 @@ typedef struct board {
     uint64_t seqs[SEQS];      /* sequence number of each number; 0: not acked */
 } board;
 
-/* What a writer does, in a thread or a process; complains where something is wrong. */
+/* The work of a writer, in a thread or a process; reports what is wrong. */
 typedef void work(const crowd *c, board *b, ms_store *store, size_t w, uint64_t goal);
 
 static inline board *board_new(void)
@@ -100,7 +100,7 @@ static inline int64_t fixed_time(void *ctx)
     return SECONDS(1700000000);
 }
 
-/* A shared log in a fresh folder; longest: bytes of a content. */
+/* Makes a shared log in a new folder; longest: bytes of a content. */
 static inline void crowd_begin(crowd *c, ms_log_engine engine, size_t longest)
 {
     memset(c, 0, sizeof *c);
@@ -208,8 +208,8 @@ static inline bool roll_read(roll *r, const scribe *s, ms_store *store,
     return roll_drain(r, s, &it, seqs);
 }
 
-/* Has it all that was acked before? exact: and no more; else of each writer at most one
- * append more. */
+/* Returns whether the log has all acknowledged appends. exact: and no more; else at most
+ * one append more of each writer. */
 static inline bool roll_holds(roll *r, const scribe *s, const uint64_t *acked, bool exact)
 {
     for (uint64_t w = 0; w < CROWD; w++) {
@@ -271,7 +271,7 @@ static inline ms_result append_next(const crowd *c, board *b, ms_store *store, s
     return result;
 }
 
-/* What an append of writer w has returned for is there, for the writer itself. */
+/* Returns whether writer w itself reads each message whose append has returned. */
 static inline bool has_own(const crowd *c, board *b, ms_store *store, size_t w)
 {
     const ms_msg *msg;
@@ -283,8 +283,8 @@ static inline bool has_own(const crowd *c, board *b, ms_store *store, size_t w)
            complain(b, w, "its own message", fault);
 }
 
-/* A work: appends until so many are there (0: until it is stopped). A writer that was
- * killed before goes on after what the log has of it. */
+/* A work: appends until there are so many (0: until it is stopped). A writer that was
+ * killed continues after its messages in the log. */
 static inline void appends(const crowd *c, board *b, ms_store *store, size_t w,
                            uint64_t goal)
 {
@@ -333,7 +333,7 @@ static inline void repeats_keys(const crowd *c, board *b, ms_store *store, size_
     }
 }
 
-/* The number in the last message of "job", and its sequence number. */
+/* Reads the number in the last message of "job", and its sequence number. */
 static inline bool last_number(ms_store *store, uint64_t *number, uint64_t *seq)
 {
     ms_query q = query_of(MS_STR("job"), 0);
@@ -378,7 +378,7 @@ static inline void counts_up(const crowd *c, board *b, ms_store *store, size_t w
     }
 }
 
-/* The messages of "job" are the numbers 1 to n. */
+/* Checks that the messages of "job" are the numbers 1 to n. */
 static inline void must_have_counted(ms_store *store, uint64_t n)
 {
     ms_query q = query_of(MS_STR("job"), 0);

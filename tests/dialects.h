@@ -1,5 +1,6 @@
-/* What tests of the message formats share: an arena for each test, formats by name, ways
- * to read, write and compare. A text that begins with a bracket is read as a list. */
+/* Shared by tests of the message formats: an arena for each test, formats by name,
+ * functions to read, write and compare. A text that begins with a bracket is read as a
+ * list. */
 
 #ifndef TESTS_DIALECTS_H
 #define TESTS_DIALECTS_H
@@ -47,7 +48,8 @@ static inline bool is_list(ms_str json)
     return i < json.len && json.ptr[i] == '[';
 }
 
-/* Reads in an arena. A reader that fails leaves nothing half-done and says why. */
+/* Reads in an arena. Checks that a failed reader returns no messages and sets a
+ * message. */
 static inline ms_result read_in(const char *name, ms_str json, unsigned how, ms_arena *in,
                                 ms_envelopes *out, ms_error *err)
 {
@@ -72,7 +74,7 @@ static inline ms_result try_read(const char *name, ms_str json, unsigned how,
     return read_in(name, json, how, &arena, out, err);
 }
 
-/* What is read can be stored. */
+/* Reads messages, and checks that a store accepts them. */
 static inline ms_envelopes reads(const char *name, ms_str json, unsigned how)
 {
     ms_envelopes list;
@@ -149,7 +151,7 @@ static inline ms_str written_stored(const char *name, const ms_envelopes *list,
 
 /* ---- comparing ---- */
 
-/* Does a member stand twice in an object? */
+/* Returns whether an object has a member twice. */
 static inline bool repeats(ms_str json)
 {
     size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_REJECT_DUPLICATES |
@@ -159,7 +161,8 @@ static inline bool repeats(ms_str json)
     return value == NULL;
 }
 
-/* Are both the same JSON, and is no member in it twice that was there once? */
+/* Returns whether both are the same JSON, and no member is in `got` twice that was in
+ * `want` once. */
 static inline bool equal_json(ms_str got, ms_str want, unsigned options,
                               json_where *where)
 {

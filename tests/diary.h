@@ -39,7 +39,7 @@ static inline void diary_begin(diary *d, uint64_t seed)
     d->writing = -1;
 }
 
-/* A message that is visible; fit: that can be amended. -1: there is none. */
+/* Chooses a visible message; fit: one that can be amended. -1: there is none. */
 static inline int diary_pick(const history *h, uint64_t *rng, bool fit)
 {
     for (int tries = 0; tries < 20 && h->count > 0; tries++) {
@@ -89,7 +89,7 @@ static inline change diary_stream(const diary *d, uint64_t *rng, change c)
     return c;
 }
 
-/* Does not fork what is long, so that the file stays small. */
+/* Returns whether a fork is short, so that the file stays small. */
 static inline bool diary_may_fork(const history *h, int i)
 {
     return h->count < 150 && h->items[i].place < HISTORY_PLACES;
@@ -119,8 +119,8 @@ static inline change diary_next(const diary *d, uint64_t *rng)
     return c.what == DO_BEGIN ? diary_stream(d, rng, c) : c;
 }
 
-/* The next step, on the store too when there is one. A diary whose step failed is no more
- * of use. */
+/* Does the next step, also on the store if there is one. After a failed step the diary
+ * must not be used. */
 static inline ms_result diary_step(diary *d, ms_store *store, ms_error *err)
 {
     uint64_t rng = d->seed * UINT64_C(0x2545F4914F6CDD1D) + (uint64_t)d->steps;
@@ -140,7 +140,7 @@ static inline ms_result diary_step(diary *d, ms_store *store, ms_error *err)
     return MS_OK;
 }
 
-/* The process that wrote is gone, or the log was opened again. */
+/* Notes that the writing process has died, or that the log was opened again. */
 static inline void diary_writer_gone(diary *d)
 {
     if (d->n_lost > 0 && d->lost[d->n_lost - 1] == d->steps) return;
@@ -164,7 +164,7 @@ static inline void diary_replay(const diary *d, int steps, diary *out)
 
 /* ---- looking ---- */
 
-/* What differs between the diary and what a store shows; NULL: nothing. */
+/* Returns the difference between the diary and a store; NULL: none. */
 static inline const char *diary_differs(const diary *d, ms_store *store)
 {
     ms_arena arena;
@@ -181,8 +181,8 @@ static inline uint64_t diary_number(const unsigned char *p, int bytes)
     return n;
 }
 
-/* Zeroes what is no record: all after the last one, where an append was given up. The file
- * is otherwise whole. */
+/* Zeroes the bytes after the last record, where an append was given up. The file is
+ * otherwise undamaged. */
 static inline void diary_forget_dead(unsigned char *bytes, size_t size)
 {
     size_t at = 4096;
@@ -194,8 +194,8 @@ static inline void diary_forget_dead(unsigned char *bytes, size_t size)
     if (at < size) memset(bytes + at, 0, size - at);
 }
 
-/* Does a text of a redacted message stand in these bytes? Forks have texts of their own,
- * with the same mark: they do not count when one of them shows it. */
+/* Returns whether the bytes contain a text of a redacted message. Forks have texts of
+ * their own with the same mark: a text that a fork shows does not count. */
 static inline bool diary_leaks(const diary *d, const void *bytes, size_t size)
 {
     for (const item *e = d->h.items; e < d->h.items + d->h.count; e++) {
@@ -211,12 +211,12 @@ static inline bool diary_leaks(const diary *d, const void *bytes, size_t size)
     return false;
 }
 
-/* What a crash may have left. */
+/* The state that a crash may have left. */
 typedef struct diary_crash {
     int least, most;          /* steps: those that stay; those that had begun */
     bool redacting;           /* the last one was on its way, and is a redaction */
     int found;                /* steps in force */
-    bool leaky;               /* its redaction is there in part, and so may be the text */
+    bool leaky;               /* its redaction is incomplete, and the text may remain */
     const char *wrong;        /* NULL: nothing */
 } diary_crash;
 
@@ -246,7 +246,7 @@ static inline void diary_find(const diary *d, ms_store *store, bool writing,
         c->wrong = diary_differs(out, store);
 }
 
-/* Is the text of a redacted message in a file that nobody writes? */
+/* Returns whether a file without a writer contains the text of a redacted message. */
 static inline bool diary_leaks_in(const diary *d, unsigned char *bytes, size_t size)
 {
     diary_forget_dead(bytes, size);

@@ -29,11 +29,11 @@
 typedef struct disk disk;
 
 struct disk {
-    ms_os os;                 /* give its address to the library */
+    ms_os os;                 /* pass its address to the library */
     int fd;
     unsigned char *ro, *rw;   /* the file's bytes */
     size_t view;              /* most that is mapped */
-    size_t room;              /* bytes that it can have; what is there stays */
+    size_t room;              /* most bytes that the file can grow to */
     uint64_t size;
     bool there, locked;
     int files, maps;          /* open now */
@@ -129,7 +129,7 @@ static inline int disk_allocate(void *ctx, ms_file file, uint64_t offset, uint64
     return disk_grow((disk *)ctx, file, offset, size);
 }
 
-/* All that the file has is durable. */
+/* Makes all bytes of the file durable. */
 static inline void disk_keep(disk *d)
 {
     memcpy(d->synced, d->ro, (size_t)d->size);
@@ -232,7 +232,7 @@ static inline int disk_file(void)
 #endif
 }
 
-/* A disk without bytes. */
+/* Makes an empty disk. */
 static inline void disk_begin(disk *d, size_t room)
 {
     const ms_os os = {d,         disk_open,   disk_close,       disk_stat,

@@ -8,7 +8,7 @@
 #include "../msgstore.h"
 #endif
 
-/* A function that is not there on this machine, or not in this table, is NULL. */
+/* The functions to compare; NULL: absent on this machine or in this table. */
 typedef struct fast {
     const char *name;
     uint32_t (*crc)(uint32_t crc, const unsigned char *p, size_t n);
@@ -28,7 +28,7 @@ typedef struct fast {
                         ms_error *err);
 } fast;
 
-/* What the processor has not is left out. */
+/* Returns the table with wide paths, without those that the processor lacks. */
 fast fast_wide(void);
 fast fast_plain(void);
 

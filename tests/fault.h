@@ -40,7 +40,7 @@ static uint64_t file_faults, memory_faults;
 
 /* ---- after trouble ---- */
 
-/* A handle of another process, without trouble. NULL: nothing is there. */
+/* Opens a handle as another process would, without faults. NULL: there is no file. */
 static ms_store *open_beside(world *w, ms_log_mode mode)
 {
     ms_log_desc desc = desc_of(w, w->path);
@@ -63,7 +63,7 @@ static void text_must_be(world *w, ms_store *store, text *out, const char *of)
         fail_msg("%s, then %s reads: %s", w->when, of, err.message);
 }
 
-/* What another process reads from the file; of an arena store what this one does. */
+/* Reads the file as another process does; an arena store by this handle. */
 static void text_at_path(world *w, text *out)
 {
     ms_store *reader = w->mem ? w->log : open_beside(w, MS_LOG_READ);
@@ -81,13 +81,14 @@ static void describe(world *w, const struct step *s)
              w->heap.fail_from ? " on" : "", w->arena_size);
 }
 
-/* A lock that could not be given back is kept until the handle is closed. */
+/* Returns whether the handle still has the lock because unlocking failed. */
 static bool is_locked_in(const world *w)
 {
     return (w->t.all_hit & TRIP_BIT(UNLOCK)) != 0;
 }
 
-/* The code fits the fault, the error says what was tried, where, and errno. */
+/* Checks that the code fits the fault, and that the error has the operation, the place
+ * and errno. */
 static void must_explain(world *w, ms_result result, const ms_error *err)
 {
     int code = w->t.code;
@@ -116,8 +117,8 @@ static bool is_poisoned(world *w)
            info.poisoned;
 }
 
-/* Appends and syncs are refused, reading goes on. A sync must have failed, or a
- * checkpoint, which is written for one. */
+/* Checks that appends and syncs are refused, and reading works. A sync must have failed,
+ * or the write of a checkpoint. */
 static void must_be_poisoned(world *w, ms_result result)
 {
     static text now;
@@ -180,7 +181,8 @@ static void must_be_whole(world *w)
         fail_msg("%s, then verify: %s", w->when, err.message);
 }
 
-/* A step has failed. True: what it was to do is there all the same. */
+/* Checks the store after a failed step. True: the step's effect is visible all the
+ * same. */
 static bool after_failure(world *w, const struct step *s, ms_result result,
                           const text *before, const text *after)
 {
@@ -200,7 +202,7 @@ static bool after_failure(world *w, const struct step *s, ms_result result,
     return must_show(w, &now, before, after, leaves);
 }
 
-/* A step that failed and is there all the same: the stream as it would be without. */
+/* Corrects the stream after a step that failed and is visible all the same. */
 static void stream_follows(world *w, const struct step *s)
 {
     if (s->run != do_begin && s->run != do_end) return;
@@ -257,7 +259,7 @@ static text *text_for(world *w, size_t i)
     return w->after[i];
 }
 
-/* Everything is given back. */
+/* Checks that all files, maps and blocks are freed. */
 static void must_be_idle(world *w)
 {
     if (w->t.files != 0 || w->t.maps != 0)
@@ -289,7 +291,7 @@ static void world_reset(world *w)
     snprintf(w->when, sizeof w->when, "without a fault");
 }
 
-/* How a store is used. */
+/* A way to use a store. */
 typedef struct config {
     const char *name;
     bool mem;
@@ -359,11 +361,11 @@ static const mode modes[] = {
 };
 enum { MODES = (int)(sizeof modes / sizeof modes[0]) };
 
-/* How many bytes of a write or read are done. */
+/* The bytes that a short write or read transfers. */
 static const size_t parts[] = {1, 7, 40, 100, 520, 4160};
 enum { BYTES = (int)(sizeof parts / sizeof parts[0]) };
 
-/* The n-th call of that kind, counted from now on, is in trouble; `pick` chooses which. */
+/* Arms a fault in the n-th call of that kind from now on; `pick` chooses the error. */
 static void arm(world *w, const mode *m, size_t n, uint64_t pick)
 {
     w->heap.calls = w->heap.failed = 0;
@@ -377,7 +379,7 @@ static void arm(world *w, const mode *m, size_t n, uint64_t pick)
     w->t.bytes = parts[pick % BYTES];
     w->t.code = m->code ? m->code : errors[pick % (uint64_t)(m->from ? LASTING : ERRORS)];
     if (m->how != TRIP_FAIL_HALF) return;
-    w->t.bytes = (w->t.bytes + 7) & ~(size_t)7; /* a word is written as a whole */
+    w->t.bytes = (w->t.bytes + 7) & ~(size_t)7; /* words are never torn */
     if (w->t.code == EINTR) w->t.code = EIO;
 }
 
@@ -387,15 +389,15 @@ static uint64_t random_pick(size_t n)
     return test_random(&rng);
 }
 
-/* Is there trouble that began in an earlier step, and lasts? */
+/* Returns whether a fault that began in an earlier step lasts. */
 static bool trouble_lasts(const world *w)
 {
     return (w->t.from && w->t.at != 0 && w->t.hits != 0) ||
            (w->heap.fail_from && w->heap.fail_at != 0 && w->heap.failed != 0);
 }
 
-/* The whole script, in which the n-th call of each step fails; m NULL: none does. Returns
- * in how many steps one failed. */
+/* Runs the script with a fault in the n-th call of each step; m NULL: without faults.
+ * Returns the number of steps in which a call failed. */
 static size_t run_script(world *w, const mode *m, size_t n, uint64_t pick)
 {
     size_t count = 0, failed = 0;
@@ -427,8 +429,8 @@ static void count_faults(const mode *m, size_t n)
     else file_faults += n;
 }
 
-/* The script until none of its steps has that many calls. From MS_TEST_SCALE=1000 on with
- * every error, below 100 with one call in eleven. */
+/* Runs the script for n = 1, 2, ... until no step has n calls. From MS_TEST_SCALE=1000 on
+ * with every error, below 100 with one call in eleven. */
 static void script_fails(world *w, const mode *m)
 {
     size_t stride = test_scale() >= 100 ? 1 : 11, each = 1, failed;
@@ -509,7 +511,7 @@ static void make_tall(world *w)
     assert_int_equal(ms_append(w->log, MS_STR("hall"), &m, NULL, NULL), MS_OK);
 }
 
-/* The first index record of that type does not fit its check. */
+/* Damages the first index record of that type. */
 static void damage_index(struct image *image, unsigned char type)
 {
     unsigned char *r = image->bytes + FILE_HEAD;
@@ -520,7 +522,7 @@ static void damage_index(struct image *image, unsigned char type)
     r[file_get32(r) - 1] ^= 1;
 }
 
-/* The file as it is while its writer lives: as if that had been killed. */
+/* Makes an image of the file while its writer lives, as a kill would leave it. */
 static void make_image(shape which)
 {
     static const config plain = {"", false, MS_LOG_CREATE, MS_OPEN_NORMAL,
@@ -572,7 +574,7 @@ static int images_free(void **state)
     return 0;
 }
 
-/* The image is the log, which nobody has open, by a writer that this machine knows. */
+/* Makes the image the log: closed, written in this boot of the machine. */
 static void image_load(world *w, shape which)
 {
     const struct image *image = &images[which];
@@ -600,7 +602,7 @@ static void image_load(world *w, shape which)
     w->repeat = 0;
 }
 
-/* What a handle that reads, or shares the log, has to catch up with. */
+/* Appends by another handle, which a reading or sharing handle has to take in. */
 static void write_beside(world *w)
 {
     ms_store *mine = w->log, *other = open_beside(w, MS_LOG_WRITE);
@@ -613,7 +615,7 @@ static void write_beside(world *w)
     w->repeat = 0;
 }
 
-/* The handle is open, and there is no trouble yet. */
+/* Opens the handle on an image, without faults. */
 static void image_begin(world *w, shape which, const struct step *s)
 {
     ms_error err;
@@ -761,8 +763,8 @@ static void row_fails(void **state)
     world_free(w);
 }
 
-/* Runs a test for each kind of trouble and config, then the others; files are in memory,
- * where the system has such a folder. */
+/* Runs a test for each kind of fault and config, then the others. Files are in memory, if
+ * the system has such a folder. */
 static inline int run_faults(const char *name, bool memory,
                              const struct CMUnitTest *others, size_t n_others)
 {

@@ -71,7 +71,7 @@ static void text_add(text *t, ms_str s)
     text_number(t, ms__crc32c(0, (const unsigned char *)s.ptr, s.len));
 }
 
-/* Are the parts from one on, before another, the same? */
+/* Returns whether the parts from one on, before another, are equal. */
 static bool text_alike(const text *a, const text *b, int from, int to)
 {
     size_t x = a->part[from], y = b->part[from], len = a->part[to] - x;
@@ -108,7 +108,7 @@ static void text_fail(const char *when, const char *what, const text *now,
     fail_msg("%s: %s", when, what);
 }
 
-/* A note that is being erased is marked for a while. */
+/* Adds a message to the text; the mark of a note that is being erased is left out. */
 static void text_message(text *t, const ms_msg *msg, int part)
 {
     uint32_t shown = MS_FLAG_AMENDED | MS_FLAG_UNFINISHED;
@@ -162,7 +162,7 @@ static ms_result text_of(text *t, ms_store *store, const ms_alloc *alloc, ms_err
     return result;
 }
 
-/* Of a store that has nothing, or is not there. */
+/* Makes the text of an empty or absent store. */
 static void text_of_none(text *t)
 {
     memset(t->part, 0, sizeof t->part);
@@ -205,7 +205,7 @@ typedef struct world {
     char when[240];
 } world;
 
-/* Runs an operation with an arena of its own; NULL where none is to be given. */
+/* Runs an operation with an arena of its own, or with NULL. */
 static ms_result call(world *w, ms_result (*run)(world *w, ms_error *err), ms_error *err)
 {
     static uint64_t buffer[1 << 16];
@@ -254,7 +254,7 @@ static ms_result learn(world *w, int name, uint64_t seq, ms_result result)
     return result;
 }
 
-/* An operation that succeeds reads as many messages as it does without a fault. */
+/* Checks that a successful operation reads as many messages as without a fault. */
 static ms_result read_all(world *w, size_t seen, ms_result result)
 {
     if (result != MS_OK) return result;
@@ -326,7 +326,7 @@ static ms_result do_keyed(world *w, ms_error *err)
     return append_as(w, KEYED, &m, err);
 }
 
-/* A place, an agent and a key that nobody has used: every table of names grows. */
+/* Appends with a new location, agent and key, so that every table of names grows. */
 static ms_result do_new_names(world *w, ms_error *err)
 {
     char name[16];
@@ -371,7 +371,7 @@ static ms_result do_large(world *w, ms_error *err)
     return append_batch(w, batch, n, err);
 }
 
-/* The number of the newest message of the job. */
+/* Finds the number of the newest message of the job. */
 static ms_result newest(world *w, uint64_t *seq, ms_error *err)
 {
     ms_query q;
@@ -529,7 +529,7 @@ static ms_result do_refresh(world *w, ms_error *err)
     return test_refresh(w->log, NULL, err);
 }
 
-/* Ticks until they have nothing more to do: a summary that is due is there then. */
+/* Ticks until no work is left; then a due summary is written. */
 static ms_result do_all_ticks(world *w, ms_error *err)
 {
     ms_log_info info;
@@ -547,7 +547,7 @@ static ms_result do_all_ticks(world *w, ms_error *err)
     return result;
 }
 
-/* What is read without trouble is what is there. */
+/* Compares all that a handle reads with the contents read without faults. */
 static ms_result read_as(world *w, ms_store *store, ms_error *err)
 {
     static text now;
@@ -767,7 +767,7 @@ static ms_result do_union(world *w, ms_error *err)
     return read_all(w, seen, result);
 }
 
-/* To another place, where nothing or an older one stands; or onto itself. */
+/* Rewrites the log to another path, which may have an older log, or to its own. */
 static ms_result rewrite(world *w, const char *path, ms_error *err)
 {
     ms_log_desc desc = desc_of(w, path);

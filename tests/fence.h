@@ -1,4 +1,4 @@
-/* A place for a text between two pages that may not be touched: a byte too far ends the
+/* Places a text between two inaccessible pages: access to a byte outside ends the
  * program. Define _GNU_SOURCE before any include. */
 
 #ifndef TESTS_FENCE_H
@@ -34,7 +34,7 @@ static inline int fence_up(void **state)
     return 0;
 }
 
-/* The bytes, right before the forbidden page. */
+/* Copies the bytes to right before the inaccessible page. */
 static inline ms_str at_end(const void *bytes, size_t len)
 {
     char *to = fenced + FENCED - len;
@@ -43,7 +43,7 @@ static inline ms_str at_end(const void *bytes, size_t len)
     return ms_str_n(to, len);
 }
 
-/* The bytes, right after the forbidden page. */
+/* Copies the bytes to right after the inaccessible page. */
 static inline ms_str at_start(const void *bytes, size_t len)
 {
     if (len > FENCED) abort();

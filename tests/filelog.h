@@ -32,7 +32,7 @@ static inline ms_result append(ms_store *store, const char *text, uint64_t *seq)
     return ms_append(store, MS_STR("here"), &m, seq, NULL);
 }
 
-/* How many messages a query returns; lost: damage may be reported. */
+/* Counts the messages of a query; lost: damage may be reported. */
 static inline size_t count_of(ms_store *store, bool lost)
 {
     ms_query all;
@@ -56,7 +56,7 @@ static inline size_t count_at(const char *file, bool lost)
     return n;
 }
 
-/* A new log of n messages, synced and closed. */
+/* Makes a new log of n messages, synced and closed. */
 static inline void make_log(size_t n)
 {
     ms_log_desc desc = desc_of(MS_LOG_NEW);
@@ -106,7 +106,7 @@ static inline void restart(void)
     write_at(0, head, sizeof head);
 }
 
-/* What a crafted file goes on from: its superblock, its id, the end of its records. */
+/* The start of a crafted file: its superblock, its id, the end of its records. */
 typedef struct craft {
     unsigned char head[MS__SUPER_SIZE];
     ms__file_id id;

@@ -3,7 +3,7 @@
 #ifndef FIND_H
 #define FIND_H
 
-/* The first match in a value at byte `from` or later, or SIZE_MAX. */
+/* Returns the first match in a value at byte `from` or later, or SIZE_MAX. */
 static inline size_t find_in_value(ms_value value, ms_str needle, bool exact, size_t from,
                                    size_t *length)
 {

@@ -64,7 +64,7 @@ static inline uint32_t file_crc(uint32_t crc, const unsigned char *p, size_t n)
     return ~crc;
 }
 
-/* What the check of a header has to be at an offset of a file with this id (16 bytes). */
+/* Returns the header check of a record at an offset of a file with this id (16 bytes). */
 static inline uint32_t file_check(const unsigned char *id, uint64_t offset,
                                   const unsigned char *r)
 {

@@ -48,7 +48,7 @@ static inline void load_format_rows(const char *format, format_row *rows, size_t
     }
 }
 
-/* Is it read strictly, as a message of its own format? */
+/* Returns whether a row is read strictly, as a message of its own format. */
 static inline bool is_good_row(const format_row *r)
 {
     return row_has(r, "error") == NULL && !r->bytes && !r->body &&

@@ -40,7 +40,7 @@ typedef struct history {
     item items[HISTORY_MOST];
     struct { int at, number; } notes[HISTORY_MOST]; /* each of the message `at` */
     int count, n_notes;
-    int numbers;              /* given to messages and notes */
+    int numbers;              /* numbers of messages and notes */
     int facts[HISTORY_PLACES]; /* 0: none */
     int fork, parent, parent_facts; /* places of the newest fork, 0: none; facts then */
     int forked_at;            /* the message; -1: before the first */
@@ -94,7 +94,7 @@ static inline ms_str history_agent(const item *e)
     return ms_str_of(e->agent ? "x" : NULL);
 }
 
-/* The text of a message, with a mark that no other has. */
+/* Returns the text of a message, with a unique mark. */
 static inline ms_str history_text(const item *e, char text[HISTORY_TEXT])
 {
     if (e->redacted) return MS_STR("[redacted]");
@@ -154,7 +154,7 @@ static inline void history_hide(history *h, change *c, int from, int to)
     }
 }
 
-/* The fork is what the place shows up to the message. */
+/* Makes a fork: a copy of the place's visible messages up to one. */
 static inline void history_fork(history *h, const change *c)
 {
     int place = h->items[c->at].place;
@@ -310,7 +310,7 @@ static inline const char *history_item_differs(const item *e, const ms_msg *msg)
     return NULL;
 }
 
-/* Is a query about this message? */
+/* Returns whether a query selects this message. */
 static inline bool history_asks(const item *e, const ms_query *q)
 {
     if (e->hidden) return false;
@@ -369,7 +369,8 @@ static inline bool history_fact_is(ms_str facts, const char *name, const char *w
     return ms_str_equal(value, ms_str_of(want));
 }
 
-/* The facts of each place; of the newest fork, whose members are in any order. */
+/* Compares the facts of each place, and of the newest fork, whose members are in any
+ * order. */
 static inline const char *history_facts_differ(const history *h, ms_store *store,
                                                ms_arena *arena)
 {

@@ -26,7 +26,7 @@
 
 enum { HOSTILE_SPOTS = 4096, HOSTILE_HEAD = 4096, HOSTILE_IMAGE_HEAD = 64 };
 
-/* What a file has. */
+/* The parts of a file. */
 typedef struct hostile_map {
     unsigned char *bytes;
     size_t size, room;
@@ -35,13 +35,13 @@ typedef struct hostile_map {
     unsigned char image_id[8];
     size_t end;               /* of the last record */
     size_t n;
-    uint32_t spots[HOSTILE_SPOTS]; /* where records stand */
+    uint32_t spots[HOSTILE_SPOTS]; /* offsets of records */
 } hostile_map;
 
 
 /* ---- checks ---- */
 
-/* What the header check of the record at `r` has to be where it stands at an offset. */
+/* Returns the header check of the record at `r` for an offset. */
 static inline uint32_t hostile_check(const hostile_map *m, size_t at,
                                      const unsigned char *r)
 {
@@ -52,7 +52,7 @@ static inline uint32_t hostile_check(const hostile_map *m, size_t at,
     return file_crc(file_crc(0, seed, 16), r, 28);
 }
 
-/* Does the body of the record lie inside the file? */
+/* Returns whether the body of a record is inside the file. */
 static inline bool hostile_fits(const hostile_map *m, size_t at)
 {
     if (m->size < 40 || at > m->size - 40) return false;
@@ -78,8 +78,8 @@ static inline void hostile_seal(const hostile_map *m, size_t at)
     hostile_seal_for(m, at, at);
 }
 
-/* The checks of a log's superblock: of its fields, of the writer's line and checkpoints;
- * or those of the head of an image. */
+/* Stores the checks of a log's superblock (of its fields, the writer's line and
+ * checkpoints), or of an image's header. */
 static inline void hostile_seal_head(hostile_map *m)
 {
     unsigned char *head = m->bytes;
@@ -98,14 +98,13 @@ static inline bool hostile_is_record(const hostile_map *m, size_t at)
     return hostile_fits(m, at) && r[4] != 0 && (r[4] < FILE_KIND_COUNT || r[4] >= 100);
 }
 
-/* Where the record at an offset ends. */
+/* Returns the end of the record at an offset. */
 static inline size_t hostile_after(const hostile_map *m, size_t at)
 {
     return at + (((size_t)file_get32(m->bytes + at) + 7) & ~(size_t)7);
 }
 
-/* Records follow each other by their sizes; where there is none the next is looked for on
- * the grid of 8 bytes. */
+/* Finds all records: by their sizes, or on the grid of 8 bytes after invalid bytes. */
 static inline void hostile_look(hostile_map *m)
 {
     size_t at = m->image ? HOSTILE_IMAGE_HEAD : HOSTILE_HEAD;
@@ -232,7 +231,7 @@ static inline void hostile_header(hostile_map *m, size_t at, uint64_t *rng)
     else hostile_put(m, at + f.at, f.width, at, rng);
 }
 
-/* The directory of fields, and what stands after it. */
+/* Changes the directory of fields, or the values after it. */
 static inline void hostile_body(hostile_map *m, size_t at, size_t size, uint64_t *rng)
 {
     static const unsigned char bytes[] = {0,    1,    0x1f, 0x20, 0x7f, 0x80, 0xc0, 0xed,
@@ -254,7 +253,7 @@ static inline void hostile_body(hostile_map *m, size_t at, size_t size, uint64_t
     }
 }
 
-/* A word of an INDEX record: of what it begins with, or anywhere after that. */
+/* Changes a word of an INDEX record: in its header, or anywhere after that. */
 static inline void hostile_index(hostile_map *m, size_t at, size_t size, uint64_t *rng)
 {
     size_t words = (size - 32) / 4;
@@ -265,7 +264,8 @@ static inline void hostile_index(hostile_map *m, size_t at, size_t size, uint64_
     hostile_put(m, i, width, at, rng);
 }
 
-/* A place that a summary or a segment index lists leads to some INDEX record: a cycle, often. */
+/* Sets an offset in a summary or a segment index to that of some INDEX record, often a
+ * cycle. */
 static inline void hostile_cycle(hostile_map *m, size_t at, size_t size, uint64_t *rng)
 {
     size_t first = m->bytes[at + 5] == FILE_INDEX_SUMMARY ? 48 : FILE_LEAF_FIXED;
@@ -274,7 +274,7 @@ static inline void hostile_cycle(hostile_map *m, size_t at, size_t size, uint64_
     file_put64(m->bytes + at + i, test_one_in(rng, 4) ? at : hostile_any_index(m, rng));
 }
 
-/* Where the file is said to have ended once, and the zeros after it. */
+/* Changes a LOST record: the former end of the file, or the zeros after it. */
 static inline void hostile_lost(hostile_map *m, size_t at, uint64_t *rng)
 {
     hostile_put(m, at + (test_one_in(rng, 4) ? 40 : 32), 8, at, rng);
@@ -324,8 +324,7 @@ static inline void hostile_splice(hostile_map *m, size_t to, size_t gone, size_t
     free(copy);
 }
 
-/* A record stands once more: in the place of others, before another one or after the last;
- * or it is left out. */
+/* Copies a record over others, before another one or after the last; or removes it. */
 static inline void hostile_move(hostile_map *m, unsigned what, uint64_t *rng)
 {
     size_t at = hostile_any(m, rng), to = hostile_any(m, rng);
@@ -354,7 +353,7 @@ static inline void hostile_exchange(hostile_map *m, uint64_t *rng)
     hostile_seal_all(m);
 }
 
-/* The file is cut, or has more bytes: zeros, or whatever stood there. */
+/* Truncates the file, or extends it by zeros or old bytes. */
 static inline void hostile_resize(hostile_map *m, uint64_t *rng)
 {
     size_t old = m->size;
@@ -413,7 +412,7 @@ static inline size_t hostile_mutate(unsigned char *log, size_t size, size_t room
     return hostile_some_lies(log, size, room, false, rng);
 }
 
-/* The same of an image that fills `size` bytes; its size stays. */
+/* The same for an image that fills `size` bytes; its size stays. */
 static inline size_t hostile_mutate_image(unsigned char *image, size_t size,
                                           uint64_t *rng)
 {

@@ -69,7 +69,7 @@ static inline void say_some(ms_store *store, size_t n)
     }
 }
 
-/* An empty disk; nothing fails. */
+/* Begins with an empty disk, without faults. */
 static inline void begin(void)
 {
     disk_clear(&drive);
@@ -87,7 +87,7 @@ static inline ms_store *make_log(size_t messages)
     return store;
 }
 
-/* A log of that many segments, and a few messages after them. */
+/* Makes a log of n segments, and a few messages after them. */
 static inline ms_store *make_segments(uint32_t n)
 {
     ms_store *store = make_log(0);
@@ -96,7 +96,7 @@ static inline ms_store *make_segments(uint32_t n)
     return store;
 }
 
-/* The log is closed, and nothing is left. */
+/* Closes the log, and checks that nothing is left. */
 static inline void end(ms_store *store)
 {
     ms_close(store);
@@ -120,7 +120,7 @@ static inline ms_query query_at(const char *place)
     return q;
 }
 
-/* How many messages the query returns; expected: what its cursor has to end with. */
+/* Counts the messages of a query; expected: the result of its cursor. */
 static inline size_t count_all(ms_store *store, ms_query q, ms_result expected)
 {
     ms_cursor it;
@@ -148,7 +148,8 @@ static inline ms__replay replay_at(ms__log *log, uint64_t at)
     return s;
 }
 
-/* The first record of that kind and type (0: any) from an offset on. *offset becomes its. */
+/* Returns the first record of that kind and type (0: any) from an offset on, and sets
+ * *offset to its place. */
 static inline const unsigned char *record_from(ms__log *log, uint64_t *offset,
                                                unsigned kind, unsigned type)
 {
@@ -167,13 +168,13 @@ static inline const unsigned char *index_record(ms__log *log, unsigned type,
     return record_from(log, offset, MS__KIND_INDEX, type);
 }
 
-/* The bytes of a record that can be written to. */
+/* Returns writable bytes of a record. */
 static inline unsigned char *writable(const unsigned char *r)
 {
     return drive.rw + (r - drive.ro);
 }
 
-/* Where message i of the tail stands in the file. */
+/* Returns the offset of message i of the tail. */
 static inline uint64_t tail_record_at(const ms__log *log, uint32_t i)
 {
     const ms__tail *t = log->core.tail;

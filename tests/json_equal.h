@@ -23,8 +23,8 @@ typedef struct json_where {
     size_t len;
 } json_where;
 
-/* The value that is this text, or NULL; strings may hold \u0000. Where a number fits no
- * integer of jansson's, all are reals. */
+/* Parses a text; NULL: not valid. Strings may have \u0000. If a number fits no integer of
+ * jansson, all numbers are reals. */
 static json_t *json_parse_n(const char *text, size_t len)
 {
     size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY;
@@ -51,7 +51,7 @@ static bool json_same_step(json_t *a, json_t *b, unsigned options, json_where *w
     return true;
 }
 
-/* An integer and a real are the same when the real is just that integer. */
+/* Returns whether two numbers are equal; a real equals an integer of the same value. */
 static bool json_same_number(json_t *a, json_t *b)
 {
     double real;
@@ -74,7 +74,7 @@ static bool json_same_string(json_t *a, json_t *b)
            memcmp(json_string_value(a), json_string_value(b), len) == 0;
 }
 
-/* Are these two strings the same JSON? */
+/* Returns whether two strings are the same JSON. */
 static bool json_same_inside(json_t *a, json_t *b)
 {
     json_t *x = json_parse_n(json_string_value(a), json_string_length(a));
@@ -133,7 +133,7 @@ static bool json_same_at(json_t *a, json_t *b, unsigned options, json_where *whe
     }
 }
 
-/* Are they the same? where may be NULL. */
+/* Returns whether two values are the same. where may be NULL. */
 static bool json_same(json_t *a, json_t *b, unsigned options, json_where *where)
 {
     json_where own;

@@ -20,7 +20,7 @@ static inline uint64_t below(maker *m, uint64_t n)
     return test_below(&m->random, n);
 }
 
-/* A text that becomes too long is cut off: then it is one of the broken ones. */
+/* Adds bytes. A text that becomes too long is truncated, and thereby invalid. */
 static inline void add(maker *m, const char *bytes, size_t len)
 {
     if (len > TEXT_MAX - m->len) len = TEXT_MAX - m->len;

@@ -114,7 +114,7 @@ static inline ms_store *lab_open(lab *l, int level, ms_log_mode mode, const char
     return store;
 }
 
-/* A reader, which may find no log while nothing is promised: NULL then. */
+/* Opens a reader. NULL: there is no log, which is allowed while nothing is promised. */
 static inline ms_store *lab_read(lab *l, int level, bool promised)
 {
     ms_store *store;
@@ -126,7 +126,7 @@ static inline ms_store *lab_read(lab *l, int level, bool promised)
     return store;
 }
 
-/* A reader has changed nothing. */
+/* Checks that a reader has changed nothing. */
 static inline void lab_is_unchanged(lab *l, int level)
 {
     const sim_disk *d = &l->disks[level];
