@@ -1826,7 +1826,7 @@ MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error 
  *     reaches the store. Changes (not messages) made meanwhile in a store of your own may
  *     be visible.
  *   - A message is valid until the cursor moves; ms_get_by_seq needs an arena. A cursor
- *     must be closed, and not be copied. It allocates about 4.3 KB and 16 bytes for each
+ *     must be closed, and not be copied. It allocates about 4.7 KB and 24 bytes for each
  *     store from alloc. A limit counted from the other end of the order takes as much
  *     memory as order by time.
  *
