@@ -81,7 +81,7 @@ static inline bool write_file(const char *path, const void *bytes, size_t size)
     return fclose(file) == 0 && whole;
 }
 
-/* Milliseconds of a clock that only goes forward. */
+/* Returns the milliseconds of a clock that only goes forward. */
 static inline double now_ms(void)
 {
     struct timespec t;
@@ -97,7 +97,7 @@ static inline void pause_us(uint64_t us)
     nanosleep(&t, NULL);
 }
 
-/* A child process that ends when its parent does, also when a test fails. */
+/* Forks a child process that ends with its parent, also when a test fails. */
 static inline pid_t fork_child(void)
 {
     fflush(stdout);
@@ -109,7 +109,7 @@ static inline pid_t fork_child(void)
     return child;
 }
 
-/* The state of a test that runs with each engine. */
+/* Returns the state of a test that runs with each engine. */
 static inline void *engine_of(int i)
 {
     static ms_log_engine engines[] = {MS_ENGINE_MAP, MS_ENGINE_WRITE};
@@ -134,7 +134,8 @@ static inline int no_sync_folder(void *ctx, const char *path)
     return 0;
 }
 
-/* The system's operations; a kill loses nothing that was not synced, so nothing is. */
+/* Returns the system's operations without syncs: after a kill unsynced bytes are not
+ * lost. */
 static inline ms_os os_without_sync(void)
 {
     ms_os os = *ms_os_default();
@@ -158,7 +159,7 @@ typedef struct numbered {
     char id[24], key[32], agent[16], location[16];
 } numbered;
 
-/* Where contents are taken from. Call it once before threads begin. */
+/* Returns the text from which contents are made. Call it once before threads begin. */
 static inline const char *scribe_page(void)
 {
     static char page[2 * SCRIBE_LONGEST];
@@ -202,7 +203,8 @@ static inline void scribe_write(const scribe *s, uint64_t n, numbered *out)
     if (m->has_time) m->time_ns = SECONDS((double)n / 2);
 }
 
-/* How many messages are appended together with number n; *first is the first of them. */
+/* Returns the number of messages appended together with number n; *first is the first of
+ * them. */
 static inline size_t scribe_group(const scribe *s, uint64_t n, uint64_t *first)
 {
     uint64_t block = (n - 1) / SCRIBE_BLOCK, place = (n - 1) % SCRIBE_BLOCK;
@@ -218,7 +220,7 @@ static inline size_t scribe_group(const scribe *s, uint64_t n, uint64_t *first)
     return (size_t)size;
 }
 
-/* Is number n the last of those that are appended with it? */
+/* Returns whether number n is the last one of its batch. */
 static inline bool scribe_ends(const scribe *s, uint64_t n)
 {
     uint64_t first = n;
@@ -226,8 +228,8 @@ static inline bool scribe_ends(const scribe *s, uint64_t n)
     return n == first + size - 1;
 }
 
-/* Appends number n and what goes with it; n is the first of its group. *count messages
- * were tried; seqs, when given, receives the sequence number of message n at seqs[n]. */
+/* Appends number n and its batch; n is the first of it. *count: messages tried; seqs, if
+ * given, receives the sequence number of message n at seqs[n]. */
 static inline ms_result scribe_append(const scribe *s, ms_store *store, uint64_t n,
                                       uint64_t *seqs, size_t *count, ms_error *err)
 {
@@ -249,8 +251,8 @@ static inline ms_result scribe_append(const scribe *s, ms_store *store, uint64_t
     return result;
 }
 
-/* The number of a message, when it is just what was written under it; else 0, and *fault
- * says why. */
+/* Returns the number of a message if it is exactly as written; else 0, with the reason in
+ * *fault. */
 static inline uint64_t scribe_number(const scribe *s, const ms_msg *msg,
                                      const char **fault)
 {
@@ -281,7 +283,7 @@ static inline uint64_t scribe_number(const scribe *s, const ms_msg *msg,
     return n;
 }
 
-/* What a reading found. */
+/* The result of a reading. */
 typedef struct tally {
     uint64_t count;           /* messages */
     uint64_t last;            /* the highest number */
@@ -315,9 +317,9 @@ static inline bool tally_add(tally *t, const scribe *s, const ms_msg *msg, bool 
     return true;
 }
 
-/* Reads a whole store. Without gaps the numbers must be 1, 2, 3 ... and the last batch
- * whole. seqs (may be NULL): known sequence numbers by number, 0: not known. True when
- * nothing is wrong; a cursor that reports damage is not wrong by itself. */
+/* Reads a complete store. Without gaps the numbers must be 1, 2, 3 ... and the last batch
+ * complete. seqs (may be NULL): known sequence numbers by number, 0: unknown. Returns
+ * whether all is right; damage reported by a cursor is no fault by itself. */
 static inline bool scribe_read(const scribe *s, ms_store *store, bool gaps,
                                const uint64_t *seqs, tally *t)
 {
@@ -336,9 +338,9 @@ static inline bool scribe_read(const scribe *s, ms_store *store, bool gaps,
     return tally_wrong(t, "a torn batch", t->last);
 }
 
-/* Are the keys of some messages still known? Each is appended again and must come back
- * with its own sequence number, and be refused with another content. The newest `newest`
- * with keys are tried, and as many at random. NULL: all is well. */
+/* Checks that the keys of some messages are known: each is appended again and must return
+ * its sequence number, and be refused with other content. Tries the newest `newest` with
+ * keys, and as many at random. NULL: no fault. */
 static inline const char *scribe_keys(const scribe *s, ms_store *store, uint64_t last,
                                       const uint64_t *seqs, uint64_t newest,
                                       uint64_t *rng)

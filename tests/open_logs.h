@@ -16,7 +16,7 @@
 #include "logs.h"
 #include "twin.h"
 
-/* A call and its result, by name where they differ. */
+/* Checks the result of a call; a failure prints both by name. */
 #define must_give(want, call) must_give_at(want, call, #call, __FILE__, __LINE__)
 
 static inline void must_give_at(ms_result want, ms_result got, const char *call,
@@ -43,7 +43,7 @@ static inline void log_close(test_store *s)
     s->store = NULL;
 }
 
-/* The result of opening, with a store that is NULL unless it is MS_OK. */
+/* Opens a log; the store is NULL unless the result is MS_OK. */
 static inline ms_result log_try(test_store *s, ms_log_mode mode, ms_error *err)
 {
     s->log.mode = mode;
@@ -54,7 +54,7 @@ static inline ms_result log_try(test_store *s, ms_log_mode mode, ms_error *err)
     return result;
 }
 
-/* A log of 100 messages, closed. */
+/* Makes a closed log of 100 messages. */
 static inline test_store closed_log(void)
 {
     test_store s = log_at(4096, MS_ENGINE_AUTO);
@@ -74,7 +74,7 @@ static inline void must_have(ms_store *store, size_t n)
     assert_int_equal(count_of(store, &all), n);
 }
 
-/* The texts of all messages, with their sequence numbers. */
+/* Checks the texts of all messages, with their sequence numbers. */
 static inline void must_tell(ms_store *store, const char *want)
 {
     char text[400] = "";
@@ -152,14 +152,14 @@ static inline char *bytes_of(const test_store *s, size_t *size)
     return bytes;
 }
 
-/* A file of these bytes at the path; the one that was there goes. */
+/* Replaces the file at the path by one with these bytes. */
 static inline void file_replace(const test_store *s, const void *bytes, size_t size)
 {
     remove(s->path);
     assert_true(write_file(s->path, bytes, size));
 }
 
-/* Bytes stored into the file that is there. */
+/* Stores bytes into the existing file. */
 static inline void file_patch(const test_store *s, size_t at, const void *bytes, size_t n)
 {
     FILE *file = fopen(s->path, "r+b");
@@ -168,7 +168,7 @@ static inline void file_patch(const test_store *s, size_t at, const void *bytes,
     assert_int_equal(fclose(file), 0);
 }
 
-/* The 8 bytes at an offset. */
+/* Returns the 8 bytes at an offset. */
 static inline uint64_t file_word(const test_store *s, size_t at)
 {
     size_t size;
@@ -180,7 +180,7 @@ static inline uint64_t file_word(const test_store *s, size_t at)
     return word;
 }
 
-/* The bytes of a file, and what else must not change. */
+/* The bytes of a file, and its other properties that must not change. */
 typedef struct snapshot {
     char *bytes;
     size_t size;
@@ -247,7 +247,7 @@ static inline void must_be_foreign(const char *what, const test_store *s, ms_res
 
 /* ---- other processes ---- */
 
-/* The child must end by itself, with code 0. */
+/* Checks that the child ends by itself, with code 0. */
 static inline void child_must_end(pid_t child)
 {
     int status;

@@ -1,6 +1,6 @@
-/* A store of a program's own around another one, for tests of what a program may do with
- * ms_backend: its messages are gone when a cursor moves, some are damaged, reading stops,
- * or it has fewer functions. */
+/* A program's own store over another one, to test all that ms_backend allows: its
+ * messages become invalid when a cursor moves, some are damaged, reading stops, or
+ * functions are missing. */
 
 #ifndef OWN_STORE_H
 #define OWN_STORE_H
@@ -122,7 +122,7 @@ static inline ms_result own_append(ms_store *store, ms_str location,
     return inside->backend->append(inside, location, messages, n, opts, err);
 }
 
-/* Has all that a store around another one can have, but neither append nor erase. */
+/* Opens a store over another one, with all functions except append and erase. */
 static inline void own_open(own_store *own, ms_store *inside)
 {
     memset(own, 0, sizeof *own);

@@ -1,5 +1,5 @@
-/* What the suites of [project] share: histories, what they become for each provider, and the
- * rows of tests/tables/project.jsonl. Define _GNU_SOURCE before any include. */
+/* Shared by the suites of [project]: histories, their projections for each provider, and
+ * the rows of tests/tables/project.jsonl. Define _GNU_SOURCE before any include. */
 
 #ifndef TESTS_PROJECT_H
 #define TESTS_PROJECT_H
@@ -55,7 +55,7 @@ static inline history history_of(size_t n)
     return h;
 }
 
-/* Puts a message at the end; false when no store takes it. */
+/* Adds a message at the end; false: no store would accept it. */
 static inline bool history_add(history *h, ms_envelope m)
 {
     m.seq = h->n + 1;
@@ -97,7 +97,7 @@ static inline ms_envelope observation(const char *id, ms_value content)
     return m;
 }
 
-/* A text of this many bytes. */
+/* Returns a text of that many bytes. */
 static inline ms_value text_of_size(size_t size)
 {
     char *text = (char *)ms_arena_alloc(&arena, size + 1);
@@ -106,7 +106,7 @@ static inline ms_value text_of_size(size_t size)
     return ms_text_n(ms_str_n(text, size));
 }
 
-/* A history of n messages: questions, calls with results, answers, in turn. */
+/* Makes a history of n messages: questions, calls with results, answers, in turn. */
 static inline history history_long(size_t n)
 {
     history h = history_of(n);
@@ -136,8 +136,8 @@ static inline const ms_msg *feed_next(void *ctx)
 
 /* ---- projections ---- */
 
-/* What messages [0, to) become, in `work`; the code goes to *code, and must be MS_OK when
- * code is NULL. */
+/* Returns the projection of messages [0, to), in `work`. *code receives the result, which
+ * must be MS_OK if code is NULL. */
 static inline ms_str projected(const ms_profile *profile, const ms_project_opts *opts,
                         const history *h, size_t to, ms_project_report *report,
                         ms_result *code)
@@ -159,7 +159,7 @@ static inline ms_str projected_all(const ms_profile *profile, const ms_project_o
     return projected(profile, opts, h, h->n, NULL, NULL);
 }
 
-/* The list of messages in a request body; what is around it is system text. */
+/* Returns the list of messages in a request body; the rest is system text. */
 static inline ms_str list_in(ms_str body)
 {
     ms_str list;
@@ -173,7 +173,7 @@ static inline void print_text(const char *what, ms_str text)
     fprintf(stderr, "%s: %.*s\n", what, (int)text.len, text.ptr != NULL ? text.ptr : "");
 }
 
-/* The messages as a format writes them, array or not. */
+/* Returns the messages as a format writes them, array or not. */
 static inline ms_str history_text(const char *format, const history *h, size_t from, size_t to)
 {
     ms_writer w;
@@ -258,7 +258,7 @@ static inline void must_repeat(const ms_profile *profile, const ms_project_opts 
     must_be_same(profile, h, body, copied, "differs when texts are copied");
 }
 
-/* What the history becomes for a provider, who takes it. */
+/* Returns the projection of a history, after a check that the provider accepts it. */
 static inline ms_str sound(const ms_profile *profile, const ms_project_opts *opts,
                     const history *h)
 {
@@ -321,7 +321,7 @@ static inline void load_rows(void)
     row_count = load_table("tests/tables/project.jsonl", "", rows, COUNT(rows));
 }
 
-/* A counter that a caller could write: bytes. */
+/* Counts bytes, as a caller's own counter. */
 static inline size_t count_bytes(void *ctx, ms_value text)
 {
     bytes_counted += text.text.len;

@@ -1,5 +1,5 @@
-/* ms_project for tests: writes the list, and around it what a request has when the system
- * text stands apart, so that one text shows the whole projection. */
+/* ms_project for tests: writes the list, and a request around it if system text is a
+ * member of its own, so that one text has the complete projection. */
 #ifndef PROJECTION_H
 #define PROJECTION_H
 
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The format in which a projection is read again; NULL: there is none. */
+/* Returns the format that reads a projection; NULL: none does. */
 static inline const ms_dialect *projection_dialect(const ms_profile *profile)
 {
     static const char *const names[] = {"openai", "openai", "anthropic", "gemini",

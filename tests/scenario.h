@@ -136,7 +136,7 @@ static inline void step_fails(world *w, const char *format, ...)
     abort();
 }
 
-/* The step's call has the result that the script expects. */
+/* Checks that the step's call has the result that the script expects. */
 static inline void step_must(world *w, ms_result got, const ms_error *err)
 {
     snprintf(w->message, sizeof w->message, "%s", got != MS_OK ? err->message : "");
@@ -215,7 +215,7 @@ static inline uint64_t term_of(world *w, const char **p)
     return there ? word_at(w, v) : v;
 }
 
-/* The sum that word i is; `none` when there is no such word. */
+/* Returns the sum in word i; `none`: there is no such word. */
 static inline uint64_t number_or(world *w, int i, uint64_t none)
 {
     if (i >= w->n_words) return none;
@@ -346,7 +346,7 @@ static inline void step_tick(world *w)
     step_must(w, ms_tick(store_of(w), 1000, &err), &err);
 }
 
-/* How often a step is to be done: its last word is xN. */
+/* Returns how often to do a step: its last word is xN. */
 static inline uint64_t times_of(const world *w)
 {
     const char *last = w->words[w->n_words - 1];
@@ -476,7 +476,7 @@ static inline uint64_t read_store(world *w, ms_store *store, char *texts, size_t
     return n;
 }
 
-/* The cursor's result is OK, or that of word i. */
+/* Checks that the cursor's result is OK, or that of word i. */
 static inline void step_ends(world *w, int i, ms_result result)
 {
     bool any = i < w->n_words && strcmp(w->words[i], "any") == 0;
@@ -505,7 +505,7 @@ static inline ms_store *new_reader(world *w)
     return store;
 }
 
-/* What a new reader sees; where no damage is expected it reports none. */
+/* Reads with a new reader, and checks that it reports no unexpected damage. */
 static inline uint64_t look(world *w, char *texts, size_t size)
 {
     ms_result result;
@@ -744,7 +744,7 @@ static inline void step_honest(world *w)
 
 static inline void run_script(world *w, const char *script, size_t len);
 
-/* The next script in braces; NULL: none is left. */
+/* Returns the next script in braces; NULL: none is left. */
 static inline const char *next_act(const world *w)
 {
     const char *p = w->act;
@@ -757,7 +757,7 @@ static inline void step_acted(world *w)
     if (next_act(w) != NULL) step_fails(w, "a script in braces did not run");
 }
 
-/* The step that goes on is put aside while the scripts of a call run. */
+/* Runs the scripts of a call, while the present step waits. */
 static inline void world_act(void *of)
 {
     world *w = (world *)of;
@@ -826,7 +826,7 @@ static inline void step_at(world *w)
 
 /* ---- bytes of the file ---- */
 
-/* What somebody writes into the file: on the disk, too, where the page was synced. */
+/* Writes into the file from outside; also on the disk, if the page was synced. */
 static inline void poke(world *w, uint64_t at, const void *bytes, size_t size)
 {
     sim_disk *d = &w->disks[w->at];
@@ -885,7 +885,7 @@ static inline void step_truncate(world *w)
     sim_log(d, SIM_SIZE, (int)(f - d->files))->size = size;
 }
 
-/* Where the file has a text; NULL: nowhere. */
+/* Returns the place of a text in the file; NULL: absent. */
 static inline const unsigned char *find_text(world *w)
 {
     const sim_file *f = file_of(w, w->looked);

@@ -1,10 +1,8 @@
-/* A test as a script: calls of a store and what it then shows, a line each. The scripts
- * stand in tests/scripts, the README there lists their words.
- *
- * A call that the script expects to be refused must leave the store as it was: a picture
- * of all that the store shows is compared. At the end of a script the store is opened
- * again, and the last checks are made once more.
- */
+/* A test as a script: calls of a store and checks of its contents, a line each. The
+ * scripts are in tests/scripts; the README there lists their words. A call that the
+ * script expects to be refused must leave the store as it was: all that the store shows
+ * is compared. At the end of a script the store is opened again, and the last checks are
+ * repeated. */
 
 #ifndef SCRIPT_H
 #define SCRIPT_H
@@ -13,7 +11,7 @@
 
 enum { SCRIPT_NAMES = 64, SCRIPT_WORDS = 32, SCRIPT_TEXT = 1200 };
 
-/* A message, or a stream that writes one, by the name that the script gives it. */
+/* A message, or a stream that writes one, by its name in the script. */
 typedef struct script_name {
     char name[40];
     uint64_t seq;
@@ -31,13 +29,13 @@ typedef struct script {
     ms_error err;
 } script;
 
-/* One line, taken apart. */
+/* The parts of one line. */
 typedef struct script_line {
     char text[SCRIPT_TEXT];   /* the words, each with a NUL at its end */
     ms_str verb, word[SCRIPT_WORDS];
     size_t n;                 /* words after the verb */
-    char shows[SCRIPT_TEXT];  /* what stands after "=>" */
-    char code[24], path[40];  /* what stands after "->" */
+    char shows[SCRIPT_TEXT];  /* the text after "=>" */
+    char code[24], path[40];  /* the word after "->" */
 } script_line;
 
 #define SCRIPT_FAILS(p, ...)                                                             \
@@ -56,7 +54,7 @@ static inline script_name *script_find(script *p, ms_str name)
     return NULL;
 }
 
-/* The entry of a name, made when it is new. */
+/* Returns the entry of a name, made if it is new. */
 static inline script_name *script_entry(script *p, ms_str name)
 {
     script_name *e = script_find(p, name);
@@ -68,7 +66,7 @@ static inline script_name *script_entry(script *p, ms_str name)
     return e;
 }
 
-/* The number of a message: by its name, or "#7". */
+/* Returns the number of a message: by its name, or "#7". */
 static inline uint64_t script_seq(script *p, ms_str word)
 {
     script_name *e = script_find(p, word);
@@ -101,7 +99,7 @@ static inline char *script_unescape(script *p, const char *from, const char *end
     return out;
 }
 
-/* The words of a text into a line; quotes keep blanks in a word. */
+/* Splits a text into words; quotes keep spaces in a word. */
 static inline void script_words(script *p, const char *c, script_line *out)
 {
     char bare[SCRIPT_TEXT], *to = out->text;
@@ -139,7 +137,7 @@ static inline void script_split(script *p, const char *text, script_line *out)
     script_words(p, words, out);
 }
 
-/* The value of "option=value" among the words; NULL if it is absent. */
+/* Returns the value of "option=value" among the words; NULL: absent. */
 static inline const char *script_option(const script_line *l, const char *name)
 {
     size_t len = strlen(name);
@@ -221,7 +219,7 @@ static inline int script_role(const char *word)
     return role;
 }
 
-/* The message that the words from `first` on describe. */
+/* Returns the message that the words from `first` on describe. */
 static inline ms_envelope script_message(script *p, const script_line *l, size_t first,
                                          ms_type type)
 {
@@ -268,7 +266,7 @@ static inline ms_result call_say(script *p, const script_line *l)
     return code;
 }
 
-/* The word of a code in a script: "ARGUMENT". */
+/* Returns the word of a code in a script: "ARGUMENT". */
 static inline const char *script_code(ms_result code)
 {
     return test_code_word(code) + (code != MS_OK ? 2 : 0);
@@ -303,7 +301,7 @@ static inline ms_result call_append(script *p, const script_line *l)
     return code;
 }
 
-/* A message with a key that the store has: the number is the one of before. */
+/* Appends a message with a known key, and checks that its number is the first one. */
 static inline ms_result call_repeat(script *p, const script_line *l)
 {
     ms_envelope m = script_message(p, l, 1, MS_T_USER_MESSAGE);
@@ -413,7 +411,7 @@ typedef struct script_count {
     uint64_t is;
 } script_count;
 
-/* What the line expects of counts by name. */
+/* Checks the counts that the line expects, by name. */
 static inline void must_count(script *p, const script_line *l, const script_count *counts,
                               size_t n)
 {
@@ -530,7 +528,8 @@ static inline ms_result check_query(script *p, const script_line *l)
     return code;
 }
 
-/* Has a record the field of a word: "type=task", "time=3", "summary=-", "content:={}"? */
+/* Returns whether a record has the field of a word: "type=task", "time=3", "summary=-",
+ * "content:={}". */
 static inline bool script_equals(const ms_msg *msg, ms_str word)
 {
     ms_value want;
@@ -582,7 +581,7 @@ static inline ms_result check_get(script *p, const script_line *l)
     return code;
 }
 
-/* The text so far: in a view, by number, and as a follower reads it. */
+/* Checks the text so far: in a view, by number, and by ms_stream_read. */
 static inline ms_result check_reads(script *p, const script_line *l)
 {
     uint64_t seq = script_seq(p, l->word[0]);
@@ -787,7 +786,7 @@ static inline ms_str script_prefix(script_line *l)
     return value;
 }
 
-/* Does what a line asks, and returns the code of the call. */
+/* Runs a line, and returns the code of its call. */
 static inline ms_result script_do(script *p, const char *text, script_line *l, int *sort)
 {
     const script_verb *verb = script_verbs;
@@ -823,7 +822,7 @@ static inline ms_result script_try(script *p, const char *text)
     return script_do(p, text, &l, &sort);
 }
 
-/* Does what a line asks, and compares the code. Returns the sort of the line. */
+/* Runs a line, and compares the code. Returns the kind of the line. */
 static inline int script_run(script *p, const char *text)
 {
     script_line l;
@@ -976,7 +975,7 @@ static const char scene[] = "say first second third\n"
 
 static const char unchanged[] = "FIRST|second|third|begun so far|{\"q\":1|";
 
-/* What the location shows afterwards. */
+/* The contents of the location afterwards. */
 static const struct change {
     const char *call, *shows;
 } each_change[] = {
@@ -997,7 +996,7 @@ static const struct change {
 
 enum { CHANGES = sizeof each_change / sizeof each_change[0] };
 
-/* Does the call find its store by a stream that it was given? */
+/* Returns whether a call finds its store by its stream argument. */
 static inline bool is_of_stream(const char *call)
 {
     return strncmp(call, "feed", 4) == 0 || strncmp(call, "end", 3) == 0;

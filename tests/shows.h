@@ -1,4 +1,4 @@
-/* What a store shows, as text: for tests that compare two moments, or two stores. */
+/* The contents of a store as text: for tests that compare two moments, or two stores. */
 
 #ifndef SHOWS_H
 #define SHOWS_H
@@ -9,7 +9,7 @@
 #define JOB MS_STR("job")
 #define OTHER_JOB MS_STR("other job")
 
-/* A text that occurs nowhere else: what is erased must not be found in any byte. */
+/* A text that occurs nowhere else: after an erasure no byte of it may be found. */
 #define SECRET "Xq7-secret-Zk9"
 
 static int64_t test_now = SECONDS(1000);
@@ -58,8 +58,8 @@ static inline ms_stat stat_of(ms_store *store)
     return stat;
 }
 
-/* Everything that a store shows, from malloc: messages with their texts so far, records
- * as they stand, totals, facts. SYNCED, which a log sets by itself, is left out. */
+/* Returns all contents of a store, from malloc: messages with their texts so far, records
+ * as stored, totals, facts. SYNCED, which a log sets by itself, is left out. */
 static inline char *picture(ms_store *store)
 {
     const ms_str places[] = {JOB, OTHER_JOB, MS_STR("branch")};
@@ -104,7 +104,8 @@ static inline void must_be_as(ms_store *store, char *before, const char *what)
     free(after);
 }
 
-/* A store that was closed and opened again, or attached again, shows the same. */
+/* Checks that a store has the same contents after it was closed and opened, or attached
+ * again. */
 static inline void must_survive(test_store *s)
 {
     char *before = picture(s->store);
@@ -134,13 +135,13 @@ static inline size_t times_in(const void *bytes, size_t size, const char *text)
     return n;
 }
 
-/* Can a test look at all bytes of the store? */
+/* Returns whether a test can read all bytes of the store. */
 static inline bool lies_open(const test_store *s)
 {
     return s->kind->fixed || s->kind->log;
 }
 
-/* How often a text stands in the whole file or buffer of a store. */
+/* Counts a text in all bytes of a store's file or buffer. */
 static inline size_t times_stored(const test_store *s, const char *text)
 {
     size_t size, n;
@@ -176,7 +177,7 @@ static inline void must_have_facts(ms_store *store, ms_str location, const char 
     ms_arena_deinit(&arena);
 }
 
-/* What a reader sees of a record: of a call its arguments. */
+/* Returns the text of a record; of a call its arguments. */
 static inline ms_str shown_text(const ms_msg *msg)
 {
     return ms_type_of(msg) == MS_T_ACTION ? ms_get(msg, MS_F_ARGS).text
@@ -190,7 +191,8 @@ static inline const char *kind_word(const ms_msg *msg)
     return words[ms_kind_of(msg)];
 }
 
-/* The texts, or kinds, of what a query returns, each followed by '|'. */
+/* Lists the texts, or kinds, of the records that a query returns, each followed by
+ * '|'. */
 static inline void list_query(ms_store *store, const ms_query *q, bool kinds, char *out,
                        size_t size)
 {
@@ -213,8 +215,8 @@ static inline void must_give(ms_store *store, const ms_query *q, const char *wan
     assert_string_equal(got, want);
 }
 
-/* The texts of a location: without an arena unless parts have to be put together, with
- * one, and by time. */
+/* Checks the texts of a location: without an arena (unless a stream needs one), with one,
+ * and by time. */
 static inline void must_show(ms_store *store, ms_str location, const char *want)
 {
     ms_arena arena;

@@ -120,7 +120,7 @@ typedef enum sim_call { SIM_AT_SYNC, SIM_AT_SYNC_FOLDER, SIM_AT_RENAME, SIM_AT_R
                         SIM_AT_CREATE, SIM_AT_WRITE } sim_call;
 
 struct sim_disk {
-    ms_os os;                 /* give its address to the library */
+    ms_os os;                 /* pass its address to the library */
     sim_file files[SIM_FILES];
     sim_folder folder, base;  /* names now, and those the disk has */
     struct { int file; unsigned how; } handles[SIM_OPEN]; /* file -1: free */
@@ -178,7 +178,7 @@ static inline size_t sim_keep_page(sim_disk *d, const unsigned char *page)
     return d->n_bytes - SIM_PAGE;
 }
 
-/* The newest version of a page that is known of. */
+/* Returns the newest known version of a page. */
 static inline const unsigned char *sim_known(const sim_disk *d, const sim_file *f,
                                              int page)
 {
@@ -186,14 +186,14 @@ static inline const unsigned char *sim_known(const sim_disk *d, const sim_file *
     return f->base + (size_t)page * SIM_PAGE;
 }
 
-/* Is the newest version of a page one that no sync will write? */
+/* Returns whether no sync will write the newest version of a page. */
 static inline bool sim_is_dead(const sim_disk *d, const sim_file *f, int page)
 {
     return f->newest[page] >= 0 && d->units[f->newest[page]].dead;
 }
 
-/* A page whose live bytes differ from what is known of it becomes a unit; written: one of
- * which a sync has failed, too. */
+/* Makes a unit of a page whose live bytes differ from its known version; written: also of
+ * one whose sync has failed. */
 static inline void sim_look_at(sim_disk *d, int file, int page, bool written)
 {
     sim_file *f = &d->files[file];
@@ -266,14 +266,14 @@ static inline void sim_forget(sim_disk *d, int file, bool (*kept)(const sim_disk
     if (!data) d->n_bytes = 0;
 }
 
-/* Is a unit of a page whose newest version no sync writes? */
+/* Returns whether a unit is of a page whose newest version no sync writes. */
 static inline bool sim_stays(const sim_disk *d, int unit)
 {
     const sim_unit *u = &d->units[unit];
     return u->kind == SIM_DATA && sim_is_dead(d, &d->files[u->file], u->page);
 }
 
-/* Everything that was logged of a file, and was not given up, is on the disk. */
+/* Moves all units of a file to the disk, except those given up. */
 static inline void sim_settle(sim_disk *d, int file)
 {
     sim_file *f = &d->files[file];
@@ -286,7 +286,7 @@ static inline void sim_settle(sim_disk *d, int file)
     sim_forget(d, file, sim_stays);
 }
 
-/* What the next sync of a file would write is given up. */
+/* Gives up the pages that the next sync of a file would write. */
 static inline void sim_give_up(sim_disk *d, int file)
 {
     for (int i = 0; i < d->n_units; i++)
@@ -318,7 +318,7 @@ static inline void sim_name_it(sim_folder *f, const char *path, int file)
     f->names[f->count++].file = file;
 }
 
-/* What a unit does to names; half: a rename leaves the old one. */
+/* Applies a unit to the names; half: a rename leaves the old one. */
 static inline void sim_rename_in(sim_folder *f, const sim_unit *u, bool half)
 {
     int i = sim_find(f, u->old);
