@@ -7454,15 +7454,19 @@ static bool ms__kept_find(const ms__copying *c, ms_str location, uint64_t *from)
     return c->keep->n_locations == 0;
 }
 
-static bool ms__keeps(const ms__copying *c, const ms_msg *msg)
+static bool ms__is_young(const ms_keep *keep, const ms_msg *msg)
 {
     int64_t t;
+    return !keep->has_since || !ms_time(msg, &t) || t >= keep->since_ns;
+}
+
+static bool ms__keeps(const ms__copying *c, const ms_msg *msg)
+{
     uint64_t from = c->from;
     if (c->kept && !ms__kept_find(c, ms__location(msg), &from)) return false;
     if (!c->keep->whole_turns && from < c->from) from = c->from;
     if (ms_seq(msg) < from) return false;
-    return !c->keep->has_since || c->keep->whole_turns || !ms_time(msg, &t) ||
-           t >= c->keep->since_ns;
+    return c->keep->whole_turns || ms__is_young(c->keep, msg);
 }
 
 static ms_result ms__kept_close(ms_cursor *it, ms_error *err)
@@ -7471,12 +7475,14 @@ static ms_result ms__kept_close(ms_cursor *it, ms_error *err)
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
-/* Raises `from` to the first message that a query returns, or beyond all messages. */
+/* Raises `from` to the first message that a query returns, young: to the first young one,
+ * or beyond all messages. */
 static ms_result ms__kept_first(const ms__copying *c, const ms_query *q, ms_cursor *it,
-                                uint64_t *from, ms_error *err)
+                                bool young, uint64_t *from, ms_error *err)
 {
     MS__TRY(ms_query_open(c->source, q, it, err));
     const ms_msg *first = ms__next_stored(it);
+    while (young && first && !ms__is_young(c->keep, first)) first = ms__next_stored(it);
     uint64_t seq = first ? ms_seq(first) : c->beyond;
     if (*from < seq) *from = seq;
     return ms__kept_close(it, err);
@@ -7527,12 +7533,10 @@ static MS__APART ms_result ms__kept_from(const ms__copying *c, ms_str location,
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, keep->newest);
     *from = 0;
     if (ms__is_empty(location)) return MS_OK;
-    if (keep->newest > 0) MS__TRY(ms__kept_first(c, &q, it, from, err));
+    if (keep->newest > 0) MS__TRY(ms__kept_first(c, &q, it, false, from, err));
     if (!keep->has_since || !keep->whole_turns) return MS_OK;
     q.limit = 0;
-    q.has_since = true;
-    q.since_ns = keep->since_ns;
-    return ms__kept_first(c, &q, it, from, err);
+    return ms__kept_first(c, &q, it, true, from, err);
 }
 
 /* Lists the locations to copy, those that the caller names or all, with their first

@@ -83,11 +83,28 @@ static bool text_equal(const text *a, const text *b)
     return text_alike(a, b, 0, PARTS);
 }
 
-/* Some parts, from the first one on, as they are after a step; the others as before. */
+/* A part of which each byte is as before, or as after: erasing changes no size. */
+static bool text_mixed(const text *t, const text *before, const text *after, int part)
+{
+    const char *now = t->bytes + t->part[part], *old = before->bytes + before->part[part],
+               *new = after->bytes + after->part[part];
+    size_t len = t->part[part + 1] - t->part[part];
+    if (before->part[part + 1] - before->part[part] != len ||
+        after->part[part + 1] - after->part[part] != len)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (now[i] != old[i] && now[i] != new[i]) return false;
+    return true;
+}
+
+/* Some parts, from the first one on, as they are after a step; then some of the items of
+ * one; the others as before. */
 static bool text_between(const text *t, const text *before, const text *after)
 {
-    for (int i = 0; i <= PARTS; i++)
-        if (text_alike(t, after, 0, i) && text_alike(t, before, i, PARTS)) return true;
+    for (int i = 0; i < PARTS; i++)
+        if (text_alike(t, after, 0, i) && text_mixed(t, before, after, i) &&
+            text_alike(t, before, i + 1, PARTS))
+            return true;
     return false;
 }
 

@@ -380,6 +380,7 @@ static void every_size_of_buffer_works(void **state)
     for (size_t odd = 1; odd < 8; odd++) one_size(MS_MEM_MIN + 1000 + odd, &rng);
     for (size_t i = 0; i < test_times(300); i++)
         one_size(MS_MEM_MIN + (size_t)test_below(&rng, 1 << (12 + i % 7)), &rng);
+    test_tally("buffers of a size filled", 520 + test_times(300));
 }
 
 /* One batch that makes as many names as messages, in buffers where it just fits or just

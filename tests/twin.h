@@ -167,7 +167,7 @@ static inline twin_msg *twin_msg_new(const ms_envelope *m, ms_str location)
 /* Type, role and all fields; the time is not compared. */
 static inline bool twin_same_content(const twin_msg *a, const twin_msg *b)
 {
-    if (a->type != b->type || a->role != b->role) return false;
+    if (a->type != b->type || a->given != b->given) return false;
     for (int i = 1; i < MS_FIELD_COUNT; i++)
         if (!twin_value_equal(a->field[i], b->field[i])) return false;
     return true;
@@ -684,10 +684,9 @@ static inline bool twin_is_young(const twin *t, const ms_keep *keep, size_t i)
 {
     const twin_msg *m = t->items[i];
     if (!keep->has_since) return true;
-    if (!keep->whole_turns) return !m->has_time || keep->since_ns <= m->time_ns;
-    for (size_t k = 0; k <= i; k++)
-        if (twin_shares_place(t->items[k], m) && t->items[k]->has_time &&
-            keep->since_ns <= t->items[k]->time_ns)
+    for (size_t k = keep->whole_turns ? 0 : i; k <= i; k++)
+        if (twin_shares_place(t->items[k], m) &&
+            (!t->items[k]->has_time || keep->since_ns <= t->items[k]->time_ns))
             return true;
     return false;
 }
