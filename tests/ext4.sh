@@ -56,7 +56,7 @@ trap leave EXIT
 # look LEAST: mounts the copy and looks at the log in it
 look()
 {
-    mount -o loop "$out/copy" "$out/seen" || return 1
+    mount -o loop "$copy" "$out/seen" || return 1
     local status=0
     "$out/ext4" check "$out/seen/a.msl" "$1" >"$out/last" 2>&1 || status=1
     umount "$out/seen"
@@ -64,7 +64,8 @@ look()
     return "$status"
 }
 
-# one SEED: a file system, its writer, 20 copies
+# one SEED: a file system, its writer, 20 copies. Each copy is a file of its own: a loop
+# device that is not yet given back may still know the blocks of the one before.
 one()
 {
     local tries=0 taken=0 least
@@ -77,11 +78,13 @@ one()
         tries=$((tries + 1))
         sleep "0.0$((RANDOM % 6))"
         least=$((10#$(head -c 10 "$out/ack" | tr -d '\n')))
-        cp "$out/disk" "$out/copy" || return 1
-        cmp -s "$out/disk" "$out/copy" || continue
+        rm -f "$out"/copy-*
+        copy=$out/copy-$((copies + 1))-$tries
+        cp "$out/disk" "$copy" || return 1
+        cmp -s "$out/disk" "$copy" || continue
         taken=$((taken + 1))
         copies=$((copies + 1))
-        look "$least" || { failed=$((failed + 1)); cp "$out/copy" "$out/failed-$copies"; }
+        look "$least" || { failed=$((failed + 1)); cp "$copy" "$out/failed-$copies"; }
     done
     kill -9 "$writer"
     wait "$writer" 2>/dev/null
