@@ -92,6 +92,11 @@ build()
     case $name in
     test_fast) objects="$objects $out/fast_wide.o $out/fast_plain.o" ;;
     fuzz_*) flags="$flags -DFUZZ_REPLAY" ;;
+    test_doctor)
+        for source in base json files trace formats doctor $(basename -s .c -a tools/read*.c); do
+            objects="$objects $out/tool_$source.o"
+        done
+        source=$(source_of "$name") ;;
     esac
     # shellcheck disable=SC2086
     stale "$out/$name" "$source" tests/coverage_exit.c msgstore.h tests/*.h tools/*.[ch] \
@@ -163,7 +168,7 @@ fi
 mkdir -p "$out/prof" "$out/log"
 rm -f "$out/failed"
 tests=$(cd tests && ls test_*.c fuzz/fuzz_*.c | sed 's/\.c$//; s/^fuzz.//')
-scripts="test_tool test_tool_change test_tool_formats test_tool_log test_tool_transcripts"
+scripts=$(basename -s .sh -a tests/test_tool*.sh)
 programs=$tests
 names="$tests $scripts"
 if [ -n "$only" ]; then
@@ -180,7 +185,7 @@ if [ -z "$report" ]; then
     ${MAKE:-make} -s build/report_page.h || exit 1
     for source in tools/*.c; do
         taken=
-        [ "$source" = tools/msgstore.c ] || taken=-DMSGSTORE_IMPLEMENTED
+        [ "$source" = tools/library.c ] || taken=-DMSGSTORE_IMPLEMENTED
         counted "$out/tool_$(basename "$source" .c).o" "$source" $taken -Ibuild
         tool="$tool $out/tool_$(basename "$source" .c).o"
     done

@@ -1038,7 +1038,7 @@ static const struct step {
     {"store a session", 1, CHANGES, NOTHING, do_session_store, 0},
     {"read a session", 1, READS, NOTHING, do_session_read, 0},
     {"create a task", 1, SCRIPTS, NOTHING, do_task_create, 0},
-    {"update a task", 1, CHANGES, NOTHING, do_task_update, 0},
+    {"update a task", 1, CHANGES, ALL_OR_NOTHING, do_task_update, 0},
     {"get a task", 1, READS, NOTHING, do_task_get, 0},
     {"copy", 1, READS, NOTHING, do_copy, 0},
     {"copy the newest", 1, READS, NOTHING, do_copy, 1},

@@ -38,7 +38,8 @@ static void every_operation_returns(world *w, int on)
         w->arg = s->arg;
         w->repeat = 0;
         ms_result code = call(w, s->run, &err);
-        if (!is_of_damage(code))
+        /* selfcheck reports the first promise that is broken, by any code */
+        if (!is_of_damage(code) && s->run != do_selfcheck)
             fail_msg("%s, then %s: %s", w->when, s->name, err.message);
     }
     ms_close(w->log);
