@@ -352,6 +352,9 @@ controls()
         ms__rewrite_sound 'w->old->append.erasures == w->erasures' 'w->old'
     control sync_of_a_replaced_file_reported gcc test_rewrite changes_follow_to_the_new_file 100 \
         ms__log_sync_to 'ms__log_stays(log, NULL) != MS_OK' 'false'
+    control messages_without_time_dropped gcc test_twin arena_stores_and_twin_agree 100 \
+        ms__kept_from 'q.limit = 0;' \
+        'q.limit = 0; q.has_since = true; q.since_ns = keep->since_ns;'
     control change_of_a_copied_message_left_out gcc test_rewrite \
         changes_follow_to_the_new_file 100 \
         ms__copy_on '(unsigned)MS_RAW_ALL : 0;' '(unsigned)MS_RAW_MESSAGES : 0;'
