@@ -35,7 +35,7 @@ STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 # them has none, and TEST_THREADS asks for the tests in which they do meet. One warning, on
 # which gcc spends more than on parsing, clang gives in the san builds.
 TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
-SLOW   = test_corrupt test_hostile test_mem_image test_fault_alloc test_twin test_json_twin test_fast
+SLOW   = test_corrupt test_hostile test_mem_image test_fault_alloc test_twin test_json test_fast
 OWN    = $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
 SMALL  = build/os/test_views build/os/test_twin build/os/test_change \
          build/arena/test_views

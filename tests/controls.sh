@@ -721,11 +721,11 @@ controls()
 
     # Text, and images of arena stores.
 
-    control nesting_without_end gcc test_json_read depth_is_refused_beyond_its_limit 100 \
+    control nesting_without_end gcc test_json depth_is_refused_beyond_its_limit 100 \
         ms__scan_value 'if (depth == max_depth)' 'if (depth == max_depth + 1)'
-    control utf8_not_checked gcc test_json_twin utf8_is_checked_like_the_twin 20 \
+    control utf8_not_checked gcc test_json utf8_is_checked_like_the_twin 20 \
         ms__utf8_char 'if (i >= n || p[i] < low || p[i] > high) {' 'if (i >= n) {'
-    control overlong_utf8_taken gcc test_json_twin utf8_is_checked_like_the_twin 20 \
+    control overlong_utf8_taken gcc test_json utf8_is_checked_like_the_twin 20 \
         ms__utf8_char 'if (c == 0xE0) low = 0xA0;' 'if (0) ;'
     control ring_drops_within_a_turn gcc test_ring a_ring_is_as_a_list_that_drops 5 \
         ms__ring_choose 'if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;' \

@@ -25,7 +25,6 @@ static inline bool same(ms_str s, const void *bytes, size_t len)
 }
 
 
-
 /* ---- every reading function on a view, checked or not ---- */
 
 static inline const char *touch_numbers(ms_str v)
@@ -43,6 +42,17 @@ static inline const char *touch_numbers(ms_str v)
     return "a time changes when it is written";
 }
 
+/* Returns whether a string begins at the first character that is no space, and ends.
+ * Nobody has checked the text: an escaped quote at its end will do. */
+static inline bool string_ends(ms_str v)
+{
+    size_t i = 0;
+    while (i < v.len && v.ptr[i] != '\0' && strchr(" \t\r\n", v.ptr[i]) != NULL) i++;
+    if (v.len - i < 2 || v.ptr[i] != '"') return false;
+    for (i++; i < v.len && v.ptr[i] != '"'; i++) i += v.ptr[i] == '\\';
+    return i < v.len || v.ptr[v.len - 1] == '"';
+}
+
 static inline const char *touch(ms_str v, ms_arena *arena)
 {
     ms_str part = {NULL, 0}, decoded = {NULL, 0};
@@ -56,7 +66,8 @@ static inline const char *touch(ms_str v, ms_arena *arena)
     (void)ms_json_i64(v, &i);
     (void)ms_json_u64(v, &u);
     (void)ms_json_f64(v, &f);
-    (void)ms_json_string_is(v, MS_STR("abc"));
+    if (ms_json_string_is(v, MS_STR("abc")) && !string_ends(v))
+        return "a string without end is equal to one";
     for (size_t n = 0; n < 3; n++)
         if (ms_json_element(v, n, &part) && !inside(part, v)) return "element outside";
     if (ms_json_member(v, MS_STR("a"), &part) && !inside(part, v))
@@ -65,6 +76,7 @@ static inline const char *touch(ms_str v, ms_arena *arena)
         return "a string without arena that is no view";
     if (ms_json_string(v, arena, &decoded) == MS_OK && !ms_utf8_check(decoded, NULL))
         return "a decoded string that is not UTF-8";
+    if (decoded.ptr != NULL && !string_ends(v)) return "a string without end";
     if (!ms_utf8_check(v, &bad) && bad >= v.len) return "bad UTF-8 after the end";
     return touch_numbers(v);
 }
@@ -96,9 +108,38 @@ static inline const char *visit(ms_str v, size_t most, ms_arena *arena)
 
 /* ---- the place of an error ---- */
 
+static inline uint32_t escaped_unit(const char *bytes, size_t left)
+{
+    char hex[5] = {0};
+    if (left < 6 || bytes[0] != '\\' || bytes[1] != 'u') return 0;
+    for (size_t i = 0; i < 4; i++) {
+        hex[i] = bytes[2 + i];
+        if (strchr("0123456789abcdefABCDEF", hex[i]) == NULL || hex[i] == '\0') return 0;
+    }
+    return (uint32_t)strtoul(hex, NULL, 16);
+}
+
+/* Returns how long a word, an escape or a character can be that begins with that byte;
+ * an escape may be half of a pair. */
+static inline size_t most_of_unit(char first)
+{
+    if (first == '\\') return 12;
+    if (first == 'f') return 5;
+    return first == 't' || first == 'n' || (first & 0x80) != 0 ? 4 : 1;
+}
+
+/* Returns whether bad UTF-8, or half of a pair of surrogates, stands there. */
+static inline bool is_bad_utf8(const char *at, size_t left)
+{
+    size_t bad;
+    uint32_t unit = escaped_unit(at, left);
+    return (unit >= 0xD800 && unit < 0xE000) ||
+           naive_character((const unsigned char *)at, left, &bad) == 0;
+}
+
 /* The text before the offset must be blameless: ended there, it is accepted or ends too
- * early. Ended after the byte at the offset, the error is the same, unless that byte begins
- * a word, an escape or a character. */
+ * early. Ended after the byte at the offset, or after the word, escape or character that
+ * begins there, it has the same error. */
 static inline const char *error_is_odd(ms_str json, const ms_json_opts *opts,
                                        const ms_error *err)
 {
@@ -119,11 +160,12 @@ static inline const char *error_is_odd(ms_str json, const ms_json_opts *opts,
         (sub.code != MS_E_SYNTAX || sub.offset != o))
         return "an error before the first error";
     if (o == json.len) return NULL;
-    char c = json.ptr[o];
-    if ((c & 0x80) != 0 || (c != '\0' && strchr("tfn\\", c) != NULL)) return NULL;
-    if (ms_json_check(ms_str_n(json.ptr, o + 1), opts, NULL, &sub) != err->code ||
-        sub.offset != o)
+    size_t unit = most_of_unit(json.ptr[o]), left = json.len - o;
+    if (ms_json_check(ms_str_n(json.ptr, o + (unit < left ? unit : left)), opts, NULL,
+                      &sub) != err->code || sub.offset != o)
         return "an error that needs bytes after it";
+    if (err->code == MS_E_UTF8 && !is_bad_utf8(json.ptr + o, left))
+        return "UTF-8 that is not bad";
     return NULL;
 }
 
@@ -289,7 +331,8 @@ static inline const char *string_differs(const json_twin *t, ms_str v, json_t *j
         other[end] ^= 1;
         if (ms_json_string_is(v, ms_str_n(other, s.len))) return "string_is takes another";
     }
-    return inside(s, v) != (memchr(v.ptr, '\\', v.len) == NULL) ? "view or copy" : NULL;
+    bool plain = memchr(v.ptr, '\\', v.len) == NULL && ms_utf8_check(v, NULL);
+    return inside(s, v) != plain ? "view or copy" : NULL;
 }
 
 static inline const char *object_differs(const json_twin *t, ms_str v, json_t *j)
@@ -411,17 +454,29 @@ static inline ms_str built(ms_str v, ms_arena *arena)
     return ms_json_finish(&w) == MS_OK && fine ? ms_buf_text(&out) : ms_str_of(NULL);
 }
 
-/* A JSON text without the white space between its tokens. */
-static inline size_t squeeze(ms_str json, char *to)
+/* Lays a JSON text out anew: without white space, or pretty, a line for each item. */
+static inline size_t lay_out(ms_str json, bool pretty, char *to)
 {
-    size_t n = 0;
-    bool in_string = false;
+    size_t n = 0, depth = 0;
+    char before = '\0';
     for (size_t i = 0; i < json.len; i++) {
         char c = json.ptr[i];
-        if (!in_string && strchr(" \t\r\n", c) != NULL) continue;
-        to[n++] = c;
-        if (c == '"') in_string = !in_string;
-        else if (in_string && c == '\\') to[n++] = json.ptr[++i];
+        if (strchr(" \t\r\n", c) != NULL) continue;
+        bool begins = before == '[' || before == '{', ends = c == ']' || c == '}';
+        depth -= ends;
+        if (pretty && (before == ',' || begins != ends)) {
+            to[n++] = '\n';
+            memset(to + n, ' ', 2 * depth);
+            n += 2 * depth;
+        }
+        depth += c == '[' || c == '{';
+        before = to[n++] = c;
+        if (pretty && c == ':') to[n++] = ' ';
+        for (bool open = c == '"'; open;) { /* up to the end of a string */
+            c = to[n++] = json.ptr[++i];
+            open = c != '"';
+            if (c == '\\') to[n++] = json.ptr[++i];
+        }
     }
     return n;
 }
@@ -446,20 +501,28 @@ static inline bool means(ms_str text, json_t *tree)
     return same;
 }
 
-/* A checked value is written as it is spelled, pretty with other white space, and anew:
- * the same value each time. */
+/* A checked value is written as it is spelled, which is `spelled` where it had to be
+ * repaired, plain and pretty, and built anew: the same value each time. */
+static inline const char *written_differs_from(ms_str spelled, ms_str v, json_t *tree,
+                                               ms_arena *arena)
+{
+    size_t most = spelled.len * (2 * nesting(spelled.ptr, spelled.len) + 3);
+    char *want = (char *)ms_arena_alloc(arena, most + 1);
+    ms_str raw = written_raw(v, false, arena), anew = built(v, arena);
+    if (want == NULL) return "no memory";
+    if (!same(raw, want, lay_out(spelled, false, want)))
+        return "written, it is not as it was spelled";
+    if (!means(raw, tree) || !means(anew, tree)) return "written, it means something else";
+    if (!same(written_raw(v, true, arena), want, lay_out(spelled, true, want)))
+        return "written pretty, it has another layout";
+    if (!same(anew, want, lay_out(anew, false, want)))
+        return "written anew, it has white space";
+    return ms_str_equal(built(anew, arena), anew) ? NULL : "built twice, it changes";
+}
+
 static inline const char *written_differs(ms_str v, json_t *tree, ms_arena *arena)
 {
-    ms_str raw = written_raw(v, false, arena), pretty = written_raw(v, true, arena);
-    ms_str anew = built(v, arena);
-    char *want = (char *)ms_arena_alloc(arena, v.len + 1);
-    char *other = (char *)ms_arena_alloc(arena, pretty.len + 1);
-    if (want == NULL || other == NULL) return "no memory";
-    if (!same(raw, want, squeeze(v, want))) return "written, it is not as it was spelled";
-    if (!same(raw, other, squeeze(pretty, other))) return "pretty, it is something else";
-    if (!means(raw, tree) || !means(anew, tree)) return "written, it means something else";
-    if (!same(anew, want, squeeze(anew, want))) return "written anew, it has white space";
-    return ms_str_equal(built(anew, arena), anew) ? NULL : "built twice, it changes";
+    return written_differs_from(v, v, tree, arena);
 }
 
 #endif /* JSON_TWIN_H */

@@ -298,7 +298,7 @@ static void the_checksum_of_a_header_is_right(void **state)
 /* ---- JSON ---- */
 
 /* Both ways agree: on the verdict, and on the place of an error. The wide one is judged
- * beside jansson by test_json_twin. */
+ * beside jansson by test_json. */
 static void same_json(ms_str s)
 {
     ms_error err[WAYS];
