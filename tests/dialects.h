@@ -90,11 +90,17 @@ static inline ms_envelopes reads(const char *name, ms_str json, unsigned how)
 
 /* ---- writing ---- */
 
-enum { LINES = 0, ARRAY = 1, PLACES = 2, ENCODED = 4 /* by way of encoded messages */ };
+enum {
+    LINES = 0,
+    ARRAY = 1,
+    PLACES = 2,
+    ENCODED = 4,              /* by way of encoded messages */
+    PRETTY = 8
+};
 
 static inline void start(ms_writer *w, const char *name, unsigned how, ms_buf *buf)
 {
-    ms_writer_opts opts = {(how & ARRAY) != 0, false, (how & PLACES) != 0};
+    ms_writer_opts opts = {(how & ARRAY) != 0, (how & PRETTY) != 0, (how & PLACES) != 0};
     memset(buf, 0, sizeof *buf);
     buf->arena = &arena;
     ms_writer_init(w, dialect(name), &opts, &arena, ms_buf_write, buf);

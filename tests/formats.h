@@ -55,4 +55,75 @@ static inline bool is_good_row(const format_row *r)
            row_has(r, "deepest") == NULL && r->from == r->format;
 }
 
+
+/* ---- random texts and objects ---- */
+
+#define PICK(rng, list) (list)[test_below(rng, COUNT(list))]
+
+/* Values, and names of members, that mean something in some format. */
+static const char *const special_values[] = {
+    "null", "true", "7", "\"\"", "\"x\"", "\"\\u0041\"", "[]", "{}", "[\"a\"]",
+    "[{\"type\":\"text\"}]", "{\"items\":[{}]}", "\"2024-01-01T00:00:00Z\"", "\"{}\"",
+    "-0.125", "1e300", "9223372036854775807", "false", "[[],{\"a b\":null}]",
+    "{\"type\":7,\"content\":{\"text\":[\"a\",true]}}",
+};
+
+static const char *const special_names[] = {
+    "type", "role", "content", "tool", "args", "call", "id", "timestamp", "joined",
+    "tool_calls", "tool_call_id", "name", "function_call", "metadata", "msgstore",
+    "created_at", "tool_name", "tool_arguments", "task_id", "author", "is_error",
+    "summary", "parameters", "extra", "parts", "updated_at", "streaming_status", "q",
+    "location", "idempotency_key", "schema", "payload", "items", "text", "kind", "input",
+    "functionCall", "functionResponse", "response", "result", "error", "thinking",
+    "thought", "part_kind", "outcome", "tool_use_id", "cache_control", "agent_key",
+    "turn_id", "", "a b", "\xc3\xa9", "\"", "a.b",
+};
+
+/* Returns a text, most often of parts that mean something somewhere. */
+static inline json_t *random_text(uint64_t *rng)
+{
+    static const char *const parts[] = {
+        "", "a", "word ", "\n", "\"", "\\", "{\"a\":1}", "[", "null", "\t\r\b\f", "\x01",
+        "\x7f", "\xc3\xa9", "\xe2\x80\xa8", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf",
+        "\xef\xbf\xbd", "Error: ", "c1", "2026-04-28 12:00:00", "{}", "call_1", "</x>",
+    };
+    char text[256];
+    size_t n = 0;
+    for (size_t left = (size_t)test_below(rng, 5); left > 0; left--) {
+        const char *part = PICK(rng, parts);
+        memcpy(text + n, part, strlen(part));
+        n += strlen(part);
+        if (test_one_in(rng, 40)) text[n++] = '\0';
+    }
+    return json_stringn(text, n);
+}
+
+static inline json_t *random_value(uint64_t *rng)
+{
+    const char *special = PICK(rng, special_values);
+    return test_one_in(rng, 3) ? random_text(rng)
+                               : json_parse_n(special, strlen(special));
+}
+
+/* Returns an object of up to three members, one of which may be such an object. */
+static inline json_t *random_object(uint64_t *rng)
+{
+    json_t *object = json_object();
+    for (size_t left = (size_t)test_below(rng, 4); left > 0; left--)
+        json_object_set_new(object, PICK(rng, special_names),
+                            test_one_in(rng, 5) ? random_object(rng) : random_value(rng));
+    return object;
+}
+
+/* Returns the JSON text of a value, in the test's arena; a value that is NULL has none.
+ * Gives the value back. */
+static inline ms_str text_of_json(json_t *value, size_t flags)
+{
+    char *text = json_dumps(value, flags | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    ms_str copy = text != NULL ? joined("", ms_str_of(text), "") : ms_str_n(NULL, 0);
+    free(text);
+    json_decref(value);
+    return copy;
+}
+
 #endif /* TESTS_FORMATS_H */
