@@ -32,7 +32,9 @@ static void the_figures_of_a_log_fit_to_its_file(void **state)
     assert_int_equal(same.end, info.end);
     assert_int_equal(same.engine, MS_ENGINE_AUTO);
     assert_true(info.engine == MS_ENGINE_MAP || info.engine == MS_ENGINE_WRITE);
+#ifndef _WIN32 /* where a log is never written through a map */
     if (s.log.engine != MS_ENGINE_AUTO) assert_int_equal(info.engine, s.log.engine);
+#endif
     if (s.log.segment_size != 0) assert_true(info.segments >= 8 && info.summaries >= 1);
     else assert_int_equal(info.segments, 0);
     assert_int_equal(info.damaged + info.damaged_bytes, 0);
