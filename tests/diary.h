@@ -1,5 +1,5 @@
 /* A diary: a sequence of appends and changes of every kind that follows from a seed
- * alone. What a store shows after the first n steps is known without asking it, so after
+ * alone, or from a plan. What a store shows after the first n steps is known without asking it, so after
  * a crash it can be told whether every step that returned is in force and none is half
  * there.
  *
@@ -29,6 +29,7 @@ typedef struct diary {
     int n_lost;
     bool redacting;           /* the last step was a redaction */
     int redacted;             /* the message it was about */
+    const change *plan;       /* the steps; NULL: they follow from the seed */
     ms_stream w;
 } diary;
 
@@ -128,7 +129,7 @@ static inline ms_result diary_step(diary *d, ms_store *store, ms_error *err)
         if (d->lost[i] == d->steps) d->writing = -1;
     ms_result result = store != NULL ? history_learn(&d->h, store) : MS_OK;
     if (result != MS_OK) return result;
-    change c = diary_next(d, &rng);
+    change c = d->plan != NULL ? d->plan[d->steps] : diary_next(d, &rng);
     history_do(&d->h, &c);
     if (store != NULL) result = history_call(&d->h, &c, store, &d->w, err);
     if (result != MS_OK) return result;
@@ -154,6 +155,7 @@ static inline void diary_replay(const diary *d, int steps, diary *out)
 {
     int known = d->h.count;
     diary_begin(out, d->seed);
+    out->plan = d->plan;
     memcpy(out->lost, d->lost, sizeof d->lost);
     out->n_lost = d->n_lost;
     while (out->steps < steps) (void)diary_step(out, NULL, NULL);

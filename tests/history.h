@@ -29,8 +29,9 @@ typedef struct item {
     int number, version;
     short size;               /* of the text, mark and pieces aside */
     unsigned char parts;      /* pieces */
-    unsigned char type, agent, key;
+    unsigned char type, agent, key; /* key 3: one that no other message has */
     bool hidden, redacted, amended;
+    bool gone;                /* hidden, and a rewrite has left it out */
     bool marked;              /* perhaps: by a redaction that a power loss undid */
     bool open;                /* a stream writes it, or its writer is gone */
     bool unfinished;          /* open, recovered, or a fork of such a one */
@@ -49,7 +50,8 @@ typedef struct history {
 #define HISTORY_CHANGES(X)                                                     \
     X(APPEND, append) X(AMEND, amend) X(HIDE, hide) X(HIDE_RANGE, hide_range)  \
     X(REWIND, rewind) X(NOTE, note) X(FACTS, facts) X(REDACT, redact)          \
-    X(FORK, fork) X(BEGIN, begin) X(FEED, feed) X(END, end) X(RECOVER, recover)
+    X(FORK, fork) X(BEGIN, begin) X(FEED, feed) X(END, end) X(RECOVER, recover) \
+    X(COMPACT, compact)
 
 typedef enum change_kind {
 #define X(name, word) DO_##name,
@@ -83,10 +85,10 @@ static inline const char *history_word(change_kind what)
 static inline ms_str history_place(int place)
 {
     static const char *const names[] = {"place_0", "place_1", "place_2"};
-    static char fork[24];
+    static char forks[256][24]; /* a call that uses one lets others be looked at */
     if (place < HISTORY_PLACES) return ms_str_of(names[place]);
-    snprintf(fork, sizeof fork, "fork_%d", place);
-    return ms_str_of(fork);
+    snprintf(forks[place % 256], sizeof forks[0], "fork_%d", place);
+    return ms_str_of(forks[place % 256]);
 }
 
 static inline ms_str history_agent(const item *e)
@@ -120,7 +122,7 @@ static inline ms_envelope history_message(const item *e, char text[HISTORY_TEXT]
     m.type = history_type(e);
     m.content = ms_text_n(history_text(e, text));
     m.agent_key = history_agent(e);
-    m.key = ms_str_of(keys[e->key]);
+    m.key = e->key < 3 ? ms_str_of(keys[e->key]) : ms_str_n(text, 10);
     return m;
 }
 
@@ -172,6 +174,12 @@ static inline void history_fork(history *h, const change *c)
     h->forked_at = c->empty ? -1 : c->at;
 }
 
+/* A rewrite leaves out what is hidden. Notes of such messages are not among the notes. */
+static inline void history_compact(history *h)
+{
+    for (int i = 0; i < h->count; i++) h->items[i].gone = h->items[i].hidden;
+}
+
 static inline uint64_t history_forked_seq(const history *h)
 {
     return h->forked_at >= 0 ? h->items[h->forked_at].seq : 0;
@@ -206,6 +214,7 @@ static inline void history_do(history *h, change *c)
         e->open = false;
         e->amended = true;
         break;
+    case DO_COMPACT: history_compact(h); break;
     }
 }
 
@@ -215,7 +224,7 @@ static inline void history_do(history *h, change *c)
 static inline ms_result history_call_append(history *h, const change *c, ms_store *store,
                                             ms_error *err)
 {
-    static char texts[HISTORY_GROUP][HISTORY_TEXT];
+    char texts[HISTORY_GROUP][HISTORY_TEXT];
     ms_envelope batch[HISTORY_GROUP];
     uint64_t seqs[HISTORY_GROUP];
     ms_append_opts opts;
@@ -266,6 +275,7 @@ static inline ms_result history_call(history *h, change *c, ms_store *store,
     case DO_FEED: return ms_stream_feed(stream, MS_STR("+"), err);
     case DO_END: return ms_stream_end(stream, NULL, NULL, err);
     case DO_RECOVER: return ms_stream_recover(store, e->seq, NULL, err);
+    case DO_COMPACT: return MS_OK; /* the caller rewrites */
     }
     return MS_E_ARGUMENT;
 }
@@ -398,11 +408,13 @@ static inline const char *history_facts_differ(const history *h, ms_store *store
 static inline const char *history_totals_differ(const history *h, ms_store *store)
 {
     ms_stat stat;
-    int hidden = 0;
-    for (int i = 0; i < h->count; i++) hidden += h->items[i].hidden;
+    uint64_t shown = 0, hidden = 0;
+    for (int i = 0; i < h->count; i++) {
+        shown += !h->items[i].hidden;
+        hidden += h->items[i].hidden && !h->items[i].gone;
+    }
     if (ms_store_stat(store, &stat, NULL) != MS_OK) return "no totals";
-    bool same = stat.messages == (uint64_t)(h->count - hidden) &&
-                stat.hidden == (uint64_t)hidden;
+    bool same = stat.messages == shown && stat.hidden == hidden;
     return same ? NULL : "the totals";
 }
 

@@ -35,6 +35,7 @@ struct lab {
     uint64_t recoveries;      /* images of a recovery that had synced nothing */
     uint64_t deep[LAB_LEVELS], during[LAB_LEVELS]; /* images, and those, by level */
     char name[200];           /* of the workload */
+    bool killed;              /* the image to look at is of a kill, not of a power loss */
     bool lying;               /* a failure has to come: it ends the process */
 };
 
@@ -160,8 +161,20 @@ static inline void lab_cut(lab *l, int level, size_t all, size_t some, size_t ra
         l->deep[level + 1]++;
         l->during[level + 1] += recovering;
         l->recoveries += recovering;
+        l->killed = false;
         l->stands(l, level + 1);
     }
+}
+
+/* The writer is killed, and the machine goes on: looks at what the next one finds. */
+static inline void lab_kill(lab *l, int level)
+{
+    sim_cuts *c = &l->cuts[level];
+    sim_kill(&l->disks[level], &l->disks[level + 1]);
+    l->units[level + 1] = l->disks[level + 1].n_units;
+    snprintf(c->text, sizeof c->text, "a kill");
+    l->killed = true;
+    l->stands(l, level + 1);
 }
 
 static inline void lab_is_idle(lab *l, int level)
