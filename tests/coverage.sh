@@ -57,7 +57,8 @@ stale()
 }
 
 # counted OBJECT SOURCE FLAG...: compile with counters. Beside the object stands what the
-# compiler maps to which counter: it alone tells conditions that are no branches.
+# compiler maps to which counter: it alone tells conditions that are no branches. Optimised
+# is what runs long: compiling takes four times as long then.
 counted()
 {
     local object=$1 source=$2
@@ -67,6 +68,13 @@ counted()
     # shellcheck disable=SC2086
     $clang $flags $counters -Xclang -dump-coverage-mapping "$@" -c "$source" \
         -o "$object" >"${object%.o}.map" || rm -f "$object"
+}
+
+# makefile VARIABLE: what the Makefile has in it.
+makefile()
+{
+    # shellcheck disable=SC2016
+    ${MAKE:-make} -s --eval='shown:;@echo $('"$1"')' shown
 }
 
 # source_of NAME: where that program is; the fuzz targets have a folder of their own.
@@ -81,10 +89,14 @@ source_of()
 # build NAME: one test program, as $out/NAME. A fuzz target runs kept inputs once.
 build()
 {
-    local name=$1 source objects=
+    local name=$1 source objects= more= fast=
     source=$(source_of "$1")
     if grep -q '^ *# *define  *MSGSTORE_IMPLEMENTATION' "$source"; then
-        counted "$out/$name.o" "$source"
+        case $name in
+        test_fault_* | test_damage) fast=-O1 ;;
+        esac
+        # shellcheck disable=SC2086
+        counted "$out/$name.o" "$source" $fast
         objects=$out/$name.o
     else
         objects="$out/$name.obj $out/msgstore.o"
@@ -96,6 +108,7 @@ build()
         for source in base json files trace formats doctor $(basename -s .c -a tools/read*.c); do
             objects="$objects $out/tool_$source.o"
         done
+        more=$tool_libs
         source=$(source_of "$name") ;;
     esac
     # shellcheck disable=SC2086
@@ -109,17 +122,20 @@ build()
     esac
     # shellcheck disable=SC2086
     $clang $flags -o "$out/$name" $objects tests/coverage_exit.c \
-        -fprofile-instr-generate -Wl,--wrap=_exit $libs -lm
+        -fprofile-instr-generate -Wl,--wrap=_exit $libs $more -lm
 }
 
 # run NAME: the program, or the script NAME.sh, with profiles of its own.
 run()
 {
-    local name=$1 status=0 start=$SECONDS
+    local name=$1 status=0
     rm -f "$out/prof/$name"-*.profraw
     export MS_TEST_SCALE=$scale
-    # These let each call fail: all of them.
-    [[ $name != test_fault_* && $name != test_damage ]] || MS_TEST_SCALE=1000
+    # These let each call fail: all of them; of allocations some are enough.
+    case $name in
+    test_fault_alloc) MS_TEST_SCALE=100 ;;
+    test_fault_* | test_damage) MS_TEST_SCALE=1000 ;;
+    esac
     export LLVM_PROFILE_FILE=$PWD/$out/prof/$name-%m.profraw
     if [ -f "tests/$name.sh" ]; then
         MSGSTORE=$out/msgstore timeout -k 5 "$limit" bash "tests/$name.sh"
@@ -129,7 +145,7 @@ run()
         timeout -k 5 "$limit" "$out/$name"
     fi >"$out/log/$name.log" 2>&1 </dev/null || status=$?
     if grep -qa '^FAIL ' "$out/log/$name.log"; then status=1; fi
-    echo "ran $name: status $status, $((SECONDS - start)) s"
+    echo "ran $name: status $status, processor time $(times | tail -n 1)"
     [ "$status" -eq 0 ] || echo "FAIL $name: see $out/log/$name.log" >>"$out/failed"
 }
 
@@ -157,7 +173,7 @@ packages="cmocka jansson libcjson sqlite3"
 libs=$(pkg-config --libs $packages 2>/dev/null || echo -lcmocka -ljansson -lcjson -lsqlite3)
 # shellcheck disable=SC2086
 include=$(pkg-config --cflags-only-I $packages 2>/dev/null | sed 's/-I/-isystem /g')
-flags="-std=c99 -O1 -g -pthread -I. $include $(sh tools/setup.sh stb)"
+flags="-std=c99 -g -pthread -I. $include $(sh tools/setup.sh stb)"
 counters="-fprofile-instr-generate -fcoverage-mapping -fprofile-update=atomic"
 
 if [ "${1:-}" = --one ]; then
@@ -178,19 +194,22 @@ elif [ -z "$report" ]; then
     rm -f "$out"/prof/*.profraw
 fi
 if [ -z "$report" ]; then
-    counted "$out/msgstore.o" tests/msgstore_impl.c
+    counted "$out/msgstore.o" tests/msgstore_impl.c -O1
     counted "$out/fast_wide.o" tests/fast_impl.c
     counted "$out/fast_plain.o" tests/fast_impl.c -DMSGSTORE_NO_SIMD
     tool=
     ${MAKE:-make} -s build/report_page.h || exit 1
+    tool_with=$(makefile TOOL_WITH) && tool_libs=$(makefile TOOL_LIBS) || exit 1
+    export tool_libs
     for source in tools/*.c; do
         taken=
         [ "$source" = tools/library.c ] || taken=-DMSGSTORE_IMPLEMENTED
-        counted "$out/tool_$(basename "$source" .c).o" "$source" $taken -Ibuild
+        # shellcheck disable=SC2086
+        counted "$out/tool_$(basename "$source" .c).o" "$source" $taken $tool_with
         tool="$tool $out/tool_$(basename "$source" .c).o"
     done
     # shellcheck disable=SC2086
-    $clang $flags -o "$out/msgstore" $tool -fprofile-instr-generate -lm
+    $clang $flags -o "$out/msgstore" $tool -fprofile-instr-generate $tool_libs
     # shellcheck disable=SC2086
     printf '%s\n' $programs | xargs -P "$jobs" -I '{}' bash "$0" --one build '{}'
     # shellcheck disable=SC2086
