@@ -545,6 +545,93 @@ static void record_is_damaged_when_it_has_no_location_or_a_codec(void **state)
     assert_int_equal(ms__check_record(r, 0, NULL), MS_E_DAMAGED);
 }
 
+
+/* ---- records of stores of one's own ---- */
+
+/* Encodes an action with these arguments as a record of that kind. */
+static unsigned char *kept_record(unsigned kind, const char *args, size_t *size)
+{
+    ms_envelope m = ms_action(MS_STR("tool"), ms_json(ms_str_of(args)), MS_STR("call"));
+    m.location = MS_STR("here");
+    m.content = ms_text("secret");
+    m.seq = 3;
+    if (kind != MS_KIND_MESSAGE) m.type = MS_T_NONE;
+    m.flags = kind << MS__KIND_SHIFT | MS_FLAG_UNFINISHED | MS_FLAG_AMENDED;
+    const ms_msg *msg = encoded(&m);
+    *size = ms_size(msg);
+    assert_int_equal(ms_flags(msg), MS_FLAG_UNFINISHED | MS_FLAG_AMENDED);
+    return (unsigned char *)(uintptr_t)ms__bytes(msg);
+}
+
+/* One byte of the record is changed. sealed: its checks are made anew. more: so many bytes
+ * follow it. */
+static void a_record_of_any_kind_is_decoded_when_it_is_whole(void **state)
+{
+    static const struct {
+        unsigned kind, at;
+        unsigned char bits;
+        bool sealed;
+        size_t more;
+        ms_result code;
+    } rows[] = {
+        {MS_KIND_MESSAGE, 0, 0, false, 0, MS_OK},
+        {MS_KIND_NOTE, 0, 0, false, 0, MS_OK},
+        {MS_KIND_MESSAGE, 28, 1, false, 0, MS_E_DAMAGED}, /* its header */
+        {MS_KIND_NOTE, 28, 1, false, 0, MS_E_DAMAGED},
+        {MS_KIND_MESSAGE, 40, 1, false, 0, MS_E_DAMAGED}, /* its body */
+        {MS_KIND_NOTE, 40, 1, false, 0, MS_E_DAMAGED},
+        {MS_KIND_MESSAGE, 6, 0x10, true, 0, MS_E_FOREIGN}, /* its codec */
+        {MS_KIND_NOTE, 33, 0x3f, true, 0, MS_E_DAMAGED}, /* the first of its tags */
+        {MS_KIND_MESSAGE, 0, 0, false, 8, MS_E_DAMAGED}, /* there is more */
+        {MS_KIND_NOTE, 0, 0, false, 8, MS_E_DAMAGED},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        size_t size;
+        uint64_t room[32] = {0};
+        unsigned char *bytes = (unsigned char *)room;
+        const ms_msg *msg = (const ms_msg *)(size_t)8;
+        const unsigned char *r = kept_record(rows[i].kind, "{}", &size);
+        assert_true(size + 8 <= sizeof room);
+        memcpy(bytes, r, size);
+        bytes[rows[i].at] ^= rows[i].bits;
+        if (rows[i].sealed) sealed(bytes);
+        ms_result got = ms_record_decode(bytes, size + rows[i].more, 77, &msg, NULL);
+        if (got != rows[i].code)
+            fail_msg("row %u: %s", (unsigned)i, ms_result_text(got));
+        if (got != MS_OK) {
+            assert_null(msg);
+            continue;
+        }
+        assert_ptr_equal(msg, bytes);
+        assert_int_equal(ms_seq(msg), 77);
+        assert_int_equal((unsigned)ms_kind_of(msg), rows[i].kind);
+        assert_true(ms_str_equal(ms_content(msg).text, MS_STR("secret")));
+        assert_int_equal(ms_record_decode(bytes, size, 78, &msg, NULL), MS_OK);
+    }
+}
+
+/* Names and lengths stay, and JSON stays JSON. */
+static void a_record_has_no_values_when_it_was_erased(void **state)
+{
+    static const char *const rows[][2] = {
+        {"{\"a\":\"secret\"}", "{}            "}, {"[\"secret\"]", "[]        "},
+        {"\"secret\"", "\"\"      "},            {"1234567", "0      "}};
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        size_t size;
+        const ms_msg *msg;
+        unsigned char *r = kept_record(MS_KIND_MESSAGE, rows[i][0], &size);
+        ms_record_erase(r);
+        assert_null(memmem(r, size, "secret", 6));
+        assert_int_equal(ms_record_decode(r, size, 3, &msg, NULL), MS_OK);
+        assert_int_equal(ms_size(msg), size);
+        assert_true(ms_str_equal(ms_get(msg, MS_F_ARGS).text, ms_str_of(rows[i][1])));
+        assert_true(ms_str_equal(ms_get(msg, MS_F_TOOL).text, MS_STR("tool")));
+        assert_true(ms_str_equal(ms_content(msg).text, MS_STR("[redac")));
+    }
+}
+
 int main(void)
 {
 #define WITH_ARENA(test) cmocka_unit_test_setup_teardown(test, reset, release)
@@ -563,6 +650,8 @@ int main(void)
         cmocka_unit_test(message_is_refused_when_there_is_none_or_no_arena),
         WITH_ARENA(body_is_not_erased_when_its_check_is_that_of_erased_ones),
         WITH_ARENA(record_is_damaged_when_it_has_no_location_or_a_codec),
+        WITH_ARENA(a_record_of_any_kind_is_decoded_when_it_is_whole),
+        WITH_ARENA(a_record_has_no_values_when_it_was_erased),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
