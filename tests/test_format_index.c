@@ -176,6 +176,34 @@ static void segment_index_is_refused_when_a_field_is_wrong(void **state)
     end(store);
 }
 
+/* In a file of 2^40 bytes its size does not bound the numbers. */
+static void segment_index_is_refused_when_a_number_is_over_its_limit(void **state)
+{
+    static const struct {
+        const char *what;
+        uint32_t number, listed;
+        bool holds;
+    } rows[] = {
+        {"the last segment that there can be", MS__SEGMENTS_MOST - 1, 0, true},
+        {"a segment after it", MS__SEGMENTS_MOST, 0, false},
+        {"a full directory", 100, MS__FAN, true},
+        {"a directory with too many places", 100, MS__FAN + 1, false},
+    };
+    uint64_t offset;
+    ms_store *store = make_log(200);
+    const unsigned char *r = index_record(ms__log_of(store), MS__INDEX_SEGMENT, &offset);
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        unsigned char *copy = copy_of(r);
+        ms__put32(copy, ms__get32(r) + 8 * (rows[i].listed - ms__get32(r + 96)));
+        ms__put32(copy + 96, rows[i].listed);
+        ms__put32(copy + 128, rows[i].number);
+        must(rows[i].holds, is_segment(copy, (uint64_t)1 << 40), rows[i].what);
+        free(copy);
+    }
+    end(store);
+}
+
 static void summary_is_refused_when_a_field_is_wrong(void **state)
 {
     uint64_t offset;
@@ -312,6 +340,7 @@ int main(void)
         cmocka_unit_test(checkpoint_is_ignored_when_a_field_is_wrong),
         cmocka_unit_test(checkpoint_counts_when_it_is_the_newest_whole_one),
         cmocka_unit_test(segment_index_is_refused_when_a_field_is_wrong),
+        cmocka_unit_test(segment_index_is_refused_when_a_number_is_over_its_limit),
         cmocka_unit_test(summary_is_refused_when_a_field_is_wrong),
         cmocka_unit_test(filter_is_refused_when_it_is_of_something_else),
         cmocka_unit_test(index_record_is_refused_when_it_stands_elsewhere),
