@@ -145,7 +145,8 @@ run()
         timeout -k 5 "$limit" "$out/$name"
     fi >"$out/log/$name.log" 2>&1 </dev/null || status=$?
     if grep -qa '^FAIL ' "$out/log/$name.log"; then status=1; fi
-    echo "ran $name: status $status, processor time $(times | tail -n 1)"
+    times >"$out/log/$name.times"
+    echo "ran $name: status $status, processor time $(tail -n 1 "$out/log/$name.times")"
     [ "$status" -eq 0 ] || echo "FAIL $name: see $out/log/$name.log" >>"$out/failed"
 }
 
