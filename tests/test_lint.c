@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 
 #include "judge.h"
+#include "starve.h"
 #include "table.h"
 #include "traces.h"
 
@@ -219,43 +220,23 @@ static void conversation_is_refused_when_one_of_a_pair_is_missing(void **state)
 
 /* ---- memory and time ---- */
 
-/* A report of what memory allows: all of it, or nothing. */
-static bool all_or_nothing(const table_row *r, ms_arena *arena)
+static ms_result judge_starved(void *row, ms_arena *in)
 {
+    const table_row *r = (const table_row *)row;
     report got = {0, NULL, "", ""};
     const char *provider = json_string_value(json_array_get(row_get(r, "as"), 0));
-    int n = lint_request(provider, row_spelled(r, "input"), arena, add_line, &got);
+    int n = lint_request(provider, row_spelled(r, "input"), in, add_line, &got);
     assert_true(n >= 0 || n == -2);
     assert_int_equal(got.lines, n == -2 ? 0 : json_array_size(row_get(r, "finds")));
-    return n >= 0;
+    return n >= 0 ? MS_OK : MS_E_NO_MEMORY;
 }
 
-/* In buffers of growing size, and with each allocation failing. */
 static void nothing_is_reported_when_memory_ends(void **state)
 {
-    static char buffer[1 << 16];
     (void)state;
-    for (size_t i = 0; i < row_count; i++) {
-        if (json_array_size(row_get(&rows[i], "finds")) < 3) continue;
-        for (size_t size = 0;; size += 64) {
-            ms_arena arena;
-            assert_true(size < sizeof buffer);
-            test_arena_init_fixed(&arena, buffer, size);
-            if (all_or_nothing(&rows[i], &arena)) break;
-        }
-        for (size_t k = 1;; k++) {
-            test_alloc heap;
-            ms_arena arena;
-            test_alloc_init(&heap);
-            heap.fail_at = k;
-            test_arena_init(&arena, &heap.alloc);
-            bool all = all_or_nothing(&rows[i], &arena);
-            assert_int_equal(all, heap.failed == 0);
-            ms_arena_deinit(&arena);
-            test_alloc_done(&heap);
-            if (heap.failed == 0) break;
-        }
-    }
+    for (size_t i = 0; i < row_count; i++)
+        if (json_array_size(row_get(&rows[i], "finds")) >= 3)
+            assert_true(starve(judge_starved, &rows[i], 64) > 0);
 }
 
 /* A text that grows; ' stands for ". */

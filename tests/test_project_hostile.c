@@ -1,10 +1,12 @@
-/* ms_project: hostile histories and texts that are not UTF-8; results beside a slow twin
- * that pairs them with calls; messages that are only borrowed; memory that ends; time. */
+/* ms_project: hostile histories, of messages that are only borrowed, too, and texts that
+ * are not UTF-8; results beside a slow twin that pairs them with calls; memory that ends;
+ * time. */
 
 #define _GNU_SOURCE
 
 #include "project.h"
 #include "fuzz/message.h"
+#include "starve.h"
 
 #include <time.h>
 
@@ -121,48 +123,6 @@ static void history_is_taken_when_its_texts_are_not_utf8(void **state)
         }
         for (size_t k = 0; k < PROFILES; k++)
             must_accept(ms_profile_at(k), projected_all(ms_profile_at(k), &opts, &h), &h);
-    }
-}
-
-/* Lends one message at a time, and takes it back with the next call. */
-typedef struct lender {
-    feed of;
-    void *lent;
-    size_t size;
-} lender;
-
-static const ms_msg *lender_next(void *ctx)
-{
-    lender *l = (lender *)ctx;
-    const ms_msg *msg = feed_next(&l->of);
-    if (l->lent) memset(l->lent, 0xA5, l->size);
-    free(l->lent);
-    l->lent = NULL;
-    if (!msg) return NULL;
-    l->size = ms_size(msg);
-    l->lent = malloc(l->size);
-    assert_non_null(l->lent);
-    memcpy(l->lent, msg, l->size);
-    return (const ms_msg *)l->lent;
-}
-
-static void message_may_vanish_when_the_next_one_is_asked_for(void **state)
-{
-    uint64_t random = test_seed();
-    (void)state;
-    for (size_t i = test_times(400); i-- > 0; (void)reset(NULL)) {
-        history h = hostile_history(&random, 40);
-        ms_project_opts opts = hostile_opts(&random);
-        const ms_profile *profile = ms_profile_at(i % PROFILES);
-        lender l = {{&h, 0, h.n}, NULL, 0};
-        ms_buf out = {&work, NULL, 0, 0};
-        opts.budget = 0;
-        opts.stable = false;
-        ms_str whole = projected_all(profile, &opts, &h);
-        assert_int_equal(projection_write(profile, &opts, lender_next, &l, &work,
-                                          ms_buf_write, &out, NULL, NULL), MS_OK);
-        assert_true(ms_str_equal(ms_buf_text(&out), whole));
-        assert_null(l.lent);
     }
 }
 
@@ -284,35 +244,41 @@ static void result_goes_to_the_call_that_the_twin_finds(void **state)
 
 /* ---- memory that ends ---- */
 
-/* In buffers of growing size: an error, or all. */
+typedef struct job {
+    const ms_profile *profile;
+    const ms_project_opts *opts;
+    const history *h;
+    ms_str whole;
+} job;
+
+static ms_result run_starved(void *of, ms_arena *in)
+{
+    const job *j = (const job *)of;
+    feed f = {j->h, 0, j->h->n};
+    ms_buf out = {&work, NULL, 0, 0};
+    ms_result code = projection_write(j->profile, j->opts, feed_next, &f, in, ms_buf_write,
+                                      &out, NULL, NULL);
+    if (code == MS_OK) assert_true(ms_str_equal(ms_buf_text(&out), j->whole));
+    return code;
+}
+
+/* An error, or all. */
 static size_t must_end_well(const ms_profile *profile, const ms_project_opts *opts,
                             const history *h, size_t step)
 {
-    static uint64_t room[1 << 17];
-    ms_str whole = projected_all(profile, opts, h);
-    size_t failed = 0;
-    for (size_t size = 0;; size += step + size / 128, failed++) {
-        feed f = {h, 0, h->n};
-        ms_arena small;
-        ms_buf out = {&work, NULL, 0, 0};
-        assert_true(size < sizeof room);
-        test_arena_init_fixed(&small, room, size);
-        ms_result code = projection_write(profile, opts, feed_next, &f, &small, ms_buf_write,
-                                          &out, NULL, NULL);
-        if (code == MS_OK) assert_true(ms_str_equal(ms_buf_text(&out), whole));
-        if (code == MS_OK) return failed;
-        assert_true(code == MS_E_ARENA || code == MS_E_NO_MEMORY);
-    }
+    job j = {profile, opts, h, projected_all(profile, opts, h)};
+    return starve(run_starved, &j, step);
 }
 
-/* Each kind of trouble, long texts, and hostile histories. */
-static void projection_fails_as_a_whole_when_its_buffer_is_too_small(void **state)
+/* Each kind of trouble, long texts, a long history, and hostile ones. */
+static void projection_fails_as_a_whole_when_memory_ends(void **state)
 {
     uint64_t random = test_seed();
-    size_t failed = 0;
     ms_project_opts opts;
-    history h = history_of_long_texts(&opts);
+    history h = history_long(400);
+    size_t failed = must_end_well(profile_of("anthropic"), &everything, &h, 4096);
     (void)state;
+    h = history_of_long_texts(&opts);
     opts.fresh = 1;
     for (size_t k = 0; k < PROFILES; k++)
         failed += must_end_well(ms_profile_at(k), &opts, &h, 16);
@@ -331,33 +297,7 @@ static void projection_fails_as_a_whole_when_its_buffer_is_too_small(void **stat
         failed += must_end_well(ms_profile_at(i % PROFILES), &opts, &h, 32);
     }
     assert_true(failed > 1000);
-    test_tally("sizes of memory that were too small to project", failed);
-}
-
-/* Over the heap: all that was taken comes back. */
-static void projection_gives_back_its_memory_when_an_allocation_fails(void **state)
-{
-    history h = history_long(400);
-    const ms_profile *profile = profile_of("anthropic");
-    ms_str whole = projected_all(profile, &everything, &h);
-    (void)state;
-    for (size_t k = 1;; k++) {
-        test_alloc heap;
-        ms_arena own;
-        ms_buf out = {&work, NULL, 0, 0};
-        feed f = {&h, 0, h.n};
-        test_alloc_init(&heap);
-        heap.fail_at = k;
-        test_arena_init(&own, &heap.alloc);
-        ms_result code = projection_write(profile, &everything, feed_next, &f, &own,
-                                          ms_buf_write, &out, NULL, NULL);
-        if (code == MS_OK) assert_true(ms_str_equal(ms_buf_text(&out), whole));
-        else assert_int_equal(code, MS_E_NO_MEMORY);
-        assert_int_equal(code == MS_OK, heap.failed == 0);
-        ms_arena_deinit(&own);
-        test_alloc_done(&heap);
-        if (heap.failed == 0) break;
-    }
+    test_tally("projections with too little memory", failed);
 }
 
 
@@ -452,10 +392,8 @@ int main(void)
     static const struct CMUnitTest more[] = {
         TEST(hostile_history_is_taken_unless_it_is_too_large),
         TEST(history_is_taken_when_its_texts_are_not_utf8),
-        TEST(message_may_vanish_when_the_next_one_is_asked_for),
         TEST(result_goes_to_the_call_that_the_twin_finds),
-        TEST(projection_fails_as_a_whole_when_its_buffer_is_too_small),
-        TEST(projection_gives_back_its_memory_when_an_allocation_fails),
+        TEST(projection_fails_as_a_whole_when_memory_ends),
         TEST(time_grows_with_the_calls_when_they_are_hard_to_pair),
     };
     load_rows();

@@ -104,31 +104,24 @@ static inline int trip_leave(const trip *t, bool hit, int code)
     return code;
 }
 
-/* A call that is passed on: its parameters, the arguments after the context, and what
- * happens after it succeeded. */
-#define TRIP_PASS(NAME, name, parameters, arguments, then)                         \
+/* A call that is passed on: its parameters, the arguments after the context, whether one
+ * that is to fail is done all the same, and what happens after it. A close or unmap that
+ * fails has been done, as the system's. */
+#define TRIP_CALL(NAME, name, parameters, arguments, done, then)                   \
     static inline int trip_##name parameters                                       \
     {                                                                              \
         trip *t = (trip *)ctx;                                                     \
         const ms_os *below = t->below;                                             \
         bool hit = trip_enter(t, CALL_##NAME);                                     \
-        if (trip_refuses(t, hit)) return t->code;                                  \
+        if (!(done) && trip_refuses(t, hit)) return t->code;                       \
         int code = below->name arguments;                                          \
-        if (code == 0) then;                                                       \
-        return trip_leave(t, hit, code);                                           \
-    }
-
-/* A close or unmap that fails has been done all the same, as the system's. */
-#define TRIP_GIVE_BACK(NAME, name, parameters, arguments, count)                   \
-    static inline int trip_##name parameters                                       \
-    {                                                                              \
-        trip *t = (trip *)ctx;                                                     \
-        const ms_os *below = t->below;                                             \
-        bool hit = trip_enter(t, CALL_##NAME);                                     \
-        int code = below->name arguments;                                          \
-        t->count--;                                                                \
+        if ((done) || code == 0) then;                                             \
         return trip_refuses(t, hit) ? t->code : trip_leave(t, hit, code);          \
     }
+#define TRIP_PASS(NAME, name, parameters, arguments, then)                         \
+    TRIP_CALL(NAME, name, parameters, arguments, false, then)
+#define TRIP_GIVE_BACK(NAME, name, parameters, arguments, count)                   \
+    TRIP_CALL(NAME, name, parameters, arguments, true, t->count--)
 
 TRIP_PASS(OPEN, open, (void *ctx, const char *path, unsigned how, ms_file *file),
           (below->ctx, path, how, file), t->files++)
