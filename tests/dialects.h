@@ -129,20 +129,15 @@ static inline ms_str written(const char *name, const ms_envelopes *list, unsigne
 static inline ms_str written_stored(const char *name, const ms_envelopes *list,
                                     unsigned how)
 {
-    ms_mem_desc desc;
-    ms_append_opts opts;
-    ms_query query;
+    const ms_mem_desc desc = {.keep_unset_times = true};
+    const ms_append_opts opts = {.location = MS_STR("a conversation")};
+    const ms_query query = {.location = opts.location};
     ms_cursor it;
     ms_store *store;
     ms_error err;
     ms_writer w;
     ms_buf buf;
     const ms_msg *msg;
-    memset(&desc, 0, sizeof desc);
-    memset(&opts, 0, sizeof opts);
-    memset(&query, 0, sizeof query);
-    desc.keep_unset_times = true;
-    opts.location = query.location = MS_STR("a conversation");
     must(ms_mem_open(&store, &desc, &err), &err);
     must(ms_append_batch(store, list->items, list->count, &opts, &err), &err);
     start(&w, name, how, &buf);

@@ -340,14 +340,16 @@ static bool store_row(ms_store *store, json_t *input, json_t *stored, unsigned i
 /* The members that the origin loads. */
 static ms_envelope loaded_row(const ms_envelope *m)
 {
-    ms_envelope row = ms_message(m->type, m->content);
+    static const ms_field loaded[] = {MS_F_CONTENT, MS_F_TOOL, MS_F_ARGS, MS_F_CALL_ID,
+                                      MS_F_ROLE_NAME};
+    ms_value all[MS_FIELD_COUNT];
+    ms_envelope row = ms_message(m->type, ms_text(NULL));
+    message_fields(m, all);
+    for (size_t i = 0; i < COUNT(loaded); i++)
+        message_set(&row, loaded[i], all[loaded[i]]);
     row.role = m->role;
-    row.role_name = m->role_name;
     row.has_time = m->has_time;
     row.time_ns = m->time_ns;
-    row.tool = m->tool;
-    row.args = m->args;
-    row.call_id = m->call_id;
     return row;
 }
 

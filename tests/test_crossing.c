@@ -153,56 +153,12 @@ static void put_parts(json_t *parts, const ms_envelope *m, promise kept, bool me
     json_array_append_new(parts, part);
 }
 
-/* A text of a role is no type of its own everywhere: the framework calls it an injected
- * context with a role, others a user's or assistant's message. */
-static ms_type type_of(const ms_envelope *m)
-{
-    if (m->type != MS_T_TEXT && (m->type != MS_T_INJECTED_CONTEXT || m->role == 0))
-        return m->type;
-    return m->role == MS_ROLE_USER        ? MS_T_USER_MESSAGE
-           : m->role == MS_ROLE_ASSISTANT ? MS_T_ASSISTANT_MESSAGE
-                                          : MS_T_TEXT;
-}
-
-static void put_json(json_t *object, const char *name, ms_str text)
-{
-    if (text.ptr != NULL)
-        json_object_set_new(object, name, json_parse_n(text.ptr, text.len));
-}
-
-/* All of a message. of: the one at its place in the first list. An injected context
- * without a role comes by way of the framework; a result without a tool has that of its
- * call. */
-static json_t *whole_of(const ms_envelope *m, const ms_envelope *of)
-{
-    json_t *all = json_object();
-    bool by_framework = m->type == MS_T_INJECTED_CONTEXT && m->role == 0 &&
-                        of->type == MS_T_TEXT;
-    json_object_set_new(all, "type", json_integer(by_framework ? MS_T_TEXT : type_of(m)));
-    if (m->type == MS_T_OTHER)
-        json_object_set_new(all, "type name", string_of(m->type_name));
-#define TEXT(field) json_object_set_new(all, #field, string_of(m->field));
-    TEXT(call_id) TEXT(worker) TEXT(task) TEXT(from_manager) TEXT(from_worker)
-    TEXT(summary) TEXT(error_type) TEXT(id) TEXT(key) TEXT(phase_id.text) TEXT(turn_id)
-    if (of->tool.ptr != NULL || m->type == MS_T_ACTION) TEXT(tool)
-#undef TEXT
-    put_json(all, "args", m->args.text);
-    put_json(all, "extra", m->extra);
-    if (m->content.json) put_json(all, "content", m->content.text);
-    else json_object_set_new(all, "text", string_of(m->content.text));
-    if (m->has_time) json_object_set_new(all, "time", json_integer(m->time_ns));
-    return all;
-}
-
-/* What a list says, as JSON. of: the first list. */
-static json_t *said(const ms_envelopes *list, const ms_envelopes *of, promise kept,
-                    bool merged)
+/* What a list says, as JSON. */
+static json_t *said(const ms_envelopes *list, promise kept, bool merged)
 {
     json_t *parts = json_array();
     for (size_t i = 0; i < list->count; i++)
         put_parts(parts, &list->items[i], kept, merged);
-    for (size_t i = 0; kept == WHOLE && i < list->count && i < of->count; i++)
-        json_array_append_new(parts, whole_of(&list->items[i], &of->items[i]));
     return parts;
 }
 
@@ -222,11 +178,11 @@ static bool cross(const char *what, const ms_envelopes *list, const char *a,
     static unsigned printed;
     json_where where = {{0}, 0};
     promise kept = promised(a) < promised(b) ? promised(a) : promised(b);
-    if (kept == WHOLE && merged) kept = ERRORS;
     if (kept == NOTHING) return true;
     ms_envelopes one = across(list, a), two = across(&one, b), back = across(&two, a);
-    json_t *want = said(list, list, kept, merged), *got = said(&back, list, kept, merged);
+    json_t *want = said(list, kept, merged), *got = said(&back, kept, merged);
     bool same = json_same(want, got, JSON_ARGUMENTS, &where);
+    if (kept == WHOLE) same_text(written(FW, &back, ARRAY), written(FW, list, ARRAY));
     json_decref(want);
     json_decref(got);
     if (same || printed++ >= 4) return same;

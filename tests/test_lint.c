@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 
 #include "judge.h"
+#include "json_spot.h"
 #include "starve.h"
 #include "table.h"
 #include "traces.h"
@@ -134,27 +135,16 @@ static json_t *strange_value(uint64_t *random)
     return json_loads(value, JSON_DECODE_ANY, NULL);
 }
 
-/* Walks down at random and replaces, removes or doubles what it finds there. */
-static void damage(json_t *value, uint64_t *random)
+/* Replaces, removes or doubles a value somewhere. */
+static void damage(json_t *request, uint64_t *random)
 {
-    size_t n = json_is_array(value) ? json_array_size(value) : json_object_size(value);
-    if (n == 0) return;
-    size_t pick = (size_t)test_below(random, n), what = (size_t)test_below(random, 3);
-    void *at = json_object_iter(value);
-    for (size_t i = 0; i < pick && at != NULL; i++) at = json_object_iter_next(value, at);
-    json_t *inner = at != NULL ? json_object_iter_value(at) : json_array_get(value, pick);
-    if (!test_one_in(random, 3) && (json_is_array(inner) || json_is_object(inner)))
-        damage(inner, random);
-    else if (at != NULL && what == 0)
-        json_object_del(value, json_object_iter_key(at));
-    else if (at != NULL)
-        json_object_iter_set_new(value, at, strange_value(random));
-    else if (what == 0)
-        json_array_remove(value, pick);
-    else if (what == 1)
-        json_array_insert_new(value, pick, json_deep_copy(inner));
-    else
-        json_array_set_new(value, pick, strange_value(random));
+    spot at;
+    size_t what = (size_t)test_below(random, 3);
+    if (!spot_any(request, random, &at)) return;
+    if (what == 0) spot_remove(&at);
+    else if (what == 1 && at.key == NULL)
+        json_array_insert_new(at.holder, at.index, json_deep_copy(spot_value(&at)));
+    else spot_put(&at, strange_value(random));
 }
 
 /* Some are taken, most are refused, none ends the program. */

@@ -3,6 +3,7 @@
  * ms_iso_write and ms_iso_read against gmtime_r and timegm; times at the edge of what
  * nanoseconds hold. */
 #define _GNU_SOURCE
+#include "json_maker.h"
 #include "json_twin.h"
 
 #include <float.h>
@@ -29,32 +30,6 @@ static void number_must_be_right(const char *text)
     ms_arena_reset(&arena);
 }
 
-static size_t put_digits(char *text, size_t n, size_t zeros, uint64_t *random)
-{
-    for (size_t k = 0; k < n; k++)
-        text[k] = k < zeros ? '0' : (char)('0' + test_below(random, 10));
-    return n;
-}
-
-/* Random digits, many or few, with and without point and exponent. */
-static const char *random_number(uint64_t *random)
-{
-    static char text[2048];
-    size_t n = 0;
-    size_t before = (size_t)test_below(random, test_one_in(random, 20) ? 900 : 20);
-    size_t after = (size_t)test_below(random, test_one_in(random, 20) ? 900 : 20);
-    size_t zeros = after > 10 && test_one_in(random, 4) ? after - 10 : 0;
-    int exponent = (int)test_below(random, 700) - 350;
-    if (test_one_in(random, 2)) text[n++] = '-';
-    text[n++] = before == 0 ? '0' : (char)('1' + test_below(random, 9));
-    n += put_digits(text + n, before, 0, random);
-    if (after > 0) text[n++] = '.';
-    n += put_digits(text + n, after, zeros, random);
-    text[n] = '\0';
-    if (!test_one_in(random, 3)) sprintf(text + n, "e%d", exponent);
-    return text;
-}
-
 static void numbers_are_read_as_strtod_and_their_digits_have_them(void **state)
 {
     static const char *const texts[] = {
@@ -75,37 +50,39 @@ static void numbers_are_read_as_strtod_and_their_digits_have_them(void **state)
         "1e2147483648", "1e9223372036854775808", "1e18446744073709551617",
         "9007199254740993", "9007199254740993.0",
         "9007199254740993.0000000000000000000000000000000000000000000000001"};
-    uint64_t random = test_seed() + 2;
+    static maker m;
     (void)state;
+    m.random = test_seed() + 2;
     for (size_t i = 0; i < COUNT(texts); i++) number_must_be_right(texts[i]);
-    for (size_t i = test_times(100000); i > 0; i--)
-        number_must_be_right(random_number(&random));
+    for (size_t i = test_times(100000); i > 0; i--) {
+        m.len = 0;
+        make_number(&m);
+        add(&m, "", 1);
+        number_must_be_right(m.bytes);
+    }
 }
 
 /* Zeros in front, after, between, taken back by the exponent; a last digit that decides
  * how the number is rounded, far behind the digits that are kept. */
 static void long_runs_of_digits_count(void **state)
 {
+    static const struct {
+        const char *before, *after; /* of the zeros */
+        bool exponent;              /* that takes them back */
+    } forms[] = {
+        {"1.", "", false},  {"1.", "1", false},     {"0.", "1", false},
+        {"0.", "123", true}, {"-1", "", false},      {"17", ".5", true},
+        {"9007199254740993.", "1", false},          {"1e", "5", false},
+    };
     static char text[8192];
     (void)state;
-    for (int n = 1; n <= 3000; n += n < 900 ? 1 : 371) {
-        sprintf(text, "1.%0*d", n, 0);
-        number_must_be_right(text);
-        sprintf(text, "1.%0*d1", n, 0);
-        number_must_be_right(text);
-        sprintf(text, "0.%0*d1", n, 0);
-        number_must_be_right(text);
-        sprintf(text, "0.%0*d123e%d", n, 0, n);
-        number_must_be_right(text);
-        sprintf(text, "-1%0*d", n, 0);
-        number_must_be_right(text);
-        sprintf(text, "17%0*d.5e-%d", n, 0, n);
-        number_must_be_right(text);
-        sprintf(text, "9007199254740993.%0*d1", n, 0);
-        number_must_be_right(text);
-        sprintf(text, "1e%0*d5", n, 0);
-        number_must_be_right(text);
-    }
+    for (int n = 1; n <= 3000; n += n < 900 ? 1 : 371)
+        for (size_t i = 0; i < COUNT(forms); i++) {
+            int len = sprintf(text, "%s%0*d%s", forms[i].before, n, 0, forms[i].after);
+            if (forms[i].exponent)
+                sprintf(text + len, "e%d", forms[i].before[0] == '0' ? n : -n);
+            number_must_be_right(text);
+        }
 }
 
 static const char *const bad_texts[] = {

@@ -22,12 +22,6 @@
 
 static ms_arena arena, work;
 
-static ms_result to_stdout(void *ctx, const char *bytes, size_t len)
-{
-    (void)ctx;
-    return fwrite(bytes, 1, len, stdout) == len ? MS_OK : MS_E_IO;
-}
-
 /* The profiles of the library, and one as a caller makes it for Mistral's own service. */
 static const ms_profile *profile_at(size_t index)
 {
@@ -38,6 +32,27 @@ static const ms_profile *profile_at(size_t index)
     mistral.ids = MS_IDS_ALNUM;
     mistral.id_min = mistral.id_max = 9;
     return &mistral;
+}
+
+/* The JSON of a text; a member that is NULL is left out. */
+static json_t *json_of(ms_str text)
+{
+    size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_REJECT_DUPLICATES;
+    return json_loadb(text.ptr, text.len, flags, NULL);
+}
+
+static json_t *string_of(ms_str text)
+{
+    return text.ptr != NULL ? json_stringn(text.ptr, text.len) : NULL;
+}
+
+static void print_line(json_t *line)
+{
+    if (line == NULL || json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) != 0)
+        exit(1);
+    putchar('\n');
+    json_decref(line);
+    ms_arena_reset(&work);
 }
 
 typedef struct history {
@@ -56,12 +71,10 @@ static void print_window(history *h, const char *name, size_t from, size_t to)
     for (size_t i = 0; i < PROFILES; i++) {
         ms_request_desc desc;
         ms_project_report report;
-        ms_json_writer w;
         ms_error err;
-        ms_buf list;
+        ms_buf list = {&work, NULL, 0, 0};
         memset(&desc, 0, sizeof desc);
-        memset(&list, 0, sizeof list);
-        list.arena = desc.arena = &work;
+        desc.arena = &work;
         desc.profile = profile_at(i);
         desc.opts.stable = true;
         desc.next = next_of;
@@ -72,26 +85,10 @@ static void print_window(history *h, const char *name, size_t from, size_t to)
             fprintf(stderr, "%s: %s\n", name, err.message);
             exit(1);
         }
-        ms_json_init(&w, to_stdout, NULL, false);
-        ms_json_begin(&w, MS_JSON_OBJECT);
-        ms_json_key(&w, MS_STR("profile"));
-        ms_json_put_string(&w, ms_str_of(desc.profile->name));
-        ms_json_key(&w, MS_STR("source"));
-        ms_json_put_string(&w, ms_str_of(name));
-        ms_json_key(&w, MS_STR("from"));
-        ms_json_put_u64(&w, from);
-        ms_json_key(&w, MS_STR("to"));
-        ms_json_put_u64(&w, to);
-        if (report.system.ptr != NULL) {
-            ms_json_key(&w, MS_STR("system"));
-            ms_json_put_string(&w, report.system);
-        }
-        ms_json_key(&w, MS_STR("messages"));
-        ms_json_put_raw(&w, ms_buf_text(&list));
-        ms_json_end(&w);
-        ms_json_separator(&w, '\n');
-        (void)ms_json_finish(&w);
-        ms_arena_reset(&work);
+        print_line(json_pack("{s:s, s:s, s:I, s:I, s:o*, s:o}", "profile",
+                             desc.profile->name, "source", name, "from", (json_int_t)from,
+                             "to", (json_int_t)to, "system", string_of(report.system),
+                             "messages", json_of(ms_buf_text(&list))));
     }
 }
 
@@ -198,15 +195,10 @@ static int print_log(const char *path)
 {
     ms_store *store;
     ms_error err;
-    ms_list_query query;
+    const ms_list_query query = {0};
+    const ms_log_desc desc = {.path = path, .mode = MS_LOG_READ};
     ms_listing list;
-    ms_log_desc desc;
-    ms_arena names;
-    memset(&desc, 0, sizeof desc);
-    memset(&query, 0, sizeof query);
-    memset(&names, 0, sizeof names);
-    desc.path = path;
-    desc.mode = MS_LOG_READ;
+    ms_arena names = {0};
     if (ms_log_open(&store, &desc, &err) != MS_OK ||
         ms_list(store, &query, &names, &list, &err) != MS_OK) {
         fprintf(stderr, "%s: %s\n", path, err.message);
@@ -226,12 +218,10 @@ static ms_str request_after(const answer_case *c, const char *text, size_t cut)
     ms_request_desc desc;
     ms_answer_stream a;
     ms_answered answered;
-    ms_buf body;
+    ms_buf body = {&work, NULL, 0, 0};
     size_t len = strlen(text);
     ms_envelope user = ms_user_message(ms_text("u"));
     memset(&desc, 0, sizeof desc);
-    memset(&body, 0, sizeof body);
-    body.arena = &work;
     if (ms_mem_open(&store, NULL, &err) != MS_OK) exit(1);
     desc.profile = ms_profile_find(ms_str_of(c->provider));
     desc.store = store;
@@ -261,29 +251,15 @@ static ms_str request_after(const answer_case *c, const char *text, size_t cut)
 
 static void print_answer(const answer_case *c)
 {
-    ms_json_writer w;
     ms_str request = request_after(c, c->body, 0);
     for (size_t cut = 1; c->stream != NULL && cut < strlen(c->stream); cut++) {
         if (ms_str_equal(request_after(c, c->stream, cut), request)) continue;
         fprintf(stderr, "%s: cut at %zu it is another request\n", c->name, cut);
         exit(1);
     }
-    ms_json_init(&w, to_stdout, NULL, false);
-    ms_json_begin(&w, MS_JSON_OBJECT);
-    ms_json_key(&w, MS_STR("profile"));
-    ms_json_put_string(&w, ms_str_of(c->provider));
-    ms_json_key(&w, MS_STR("source"));
-    ms_json_put_string(&w, ms_str_of(c->name));
-    ms_json_key(&w, MS_STR("body"));
-    ms_json_put_raw(&w, ms_str_of(c->body));
-    if (c->stream != NULL) ms_json_key(&w, MS_STR("stream"));
-    if (c->stream != NULL) ms_json_put_string(&w, ms_str_of(c->stream));
-    ms_json_key(&w, MS_STR("request"));
-    ms_json_put_raw(&w, request);
-    ms_json_end(&w);
-    ms_json_separator(&w, '\n');
-    (void)ms_json_finish(&w);
-    ms_arena_reset(&work);
+    print_line(json_pack("{s:s, s:s, s:o, s:o*, s:o}", "profile", c->provider, "source",
+                         c->name, "body", json_of(ms_str_of(c->body)), "stream",
+                         string_of(ms_str_of(c->stream)), "request", json_of(request)));
 }
 
 int main(int argc, char **argv)
