@@ -769,8 +769,7 @@ controls()
 
     # What is read.
 
-    control union_backwards_is_forwards gcc test_union \
-        a_query_equals_those_of_its_stores_in_a_row 100 \
+    control union_backwards_is_forwards gcc test_union unions_and_twins_agree 10 \
         ms__union_next 'it, run, q->reverse, NULL)' 'it, run, false, NULL)'
     control escaped_text_not_found gcc test_find any_spelling_in_json_is_found 100 \
         ms__find_over 'if (!*stop && !n->plain) *stop = ms__spelled_at(n, p, end);' ''

@@ -7,20 +7,10 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#define MSGSTORE_EXAMPLE_NO_MAIN
-#include "../examples/sqlite_store.c"
-
+#include "sqlite_kind.h"
 #include "own_store.h"
 
 #include <unistd.h>
-
-static ms_result open_sqlite(test_store *s, const store_options *options, ms_error *err)
-{
-    (void)options;
-    return sqlite_store_open(&s->store, ":memory:", err);
-}
-
-static store_kind sqlite_kind = {"sqlite", false, false, false, false, open_sqlite};
 
 
 /* ---- the least store that somebody could write: it appends and answers queries ---- */

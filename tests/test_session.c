@@ -3,9 +3,7 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#define MSGSTORE_EXAMPLE_NO_MAIN
-#include "../examples/sqlite_store.c"
-
+#include "sqlite_kind.h"
 #include "stores.h"
 #include "dialects.h"
 
@@ -497,16 +495,9 @@ static void row_has_its_text_so_far_when_a_stream_writes_it(void **state)
     store_close(&s);
 }
 
-static ms_result open_sqlite(test_store *s, const store_options *options, ms_error *err)
-{
-    (void)options;
-    return sqlite_store_open(&s->store, ":memory:", err);
-}
-
 /* A store of somebody's own that has no changes keeps sessions as well. */
 static void session_works_when_store_has_no_changes(void **state)
 {
-    static store_kind sqlite_kind = {"sqlite", false, false, false, false, open_sqlite};
     test_store s = store_open(&sqlite_kind, NULL);
     (void)state;
     ms_usage usage;

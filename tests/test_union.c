@@ -1,32 +1,17 @@
-/* Several stores as one: what a union answers is compared with the answers of its stores
- * in a row, sorted where order is by time. Histories that a union gives are compared in
- * test_memory.
+/* Several stores as one: a union answers as the twins of its stores do; what it refuses,
+ * what it does when one of its stores fails, and stores that have no more than a query.
+ * Histories of a union are compared in test_memory.
  */
 
 #define _GNU_SOURCE
 #include "script.h"
 #include "own_store.h"
+#include "twin_run.h"
 #include "arena.h"
 
 #include <pthread.h>
 
-enum { STORES_MAX = 6, RECORDS_MAX = 1024 };
-
 #define NUMBER(which, own) ((uint64_t)(which) << 40 | (own))
-
-
-/* ---- stores, their messages and changes ---- */
-
-enum { TIMES_RISE = 1, TIMES_ALL = 2 };      /* of the messages of one store */
-
-typedef struct family {
-    test_store s[STORES_MAX]; /* that are written */
-    ms_store *stores[STORES_MAX]; /* that are read: these, or readers of logs */
-    size_t n;
-    ms_stream stream;         /* that is open in one of them, or none */
-    int64_t clock;            /* time of the newest message */
-    ms_store *u;
-} family;
 
 static ms_store *union_of(ms_store *const *stores, size_t n)
 {
@@ -40,442 +25,124 @@ static ms_store *union_of(ms_store *const *stores, size_t n)
     return store;
 }
 
-/* A random message into a random store; times: TIMES_*. */
-static void family_grow(family *f, uint64_t *rng, unsigned times)
-{
-    ms_envelope m = random_message(rng);
-    if (times & TIMES_ALL) m.has_time = true;
-    if (times & TIMES_RISE) {
-        f->clock += (int64_t)test_below(rng, 3) * SECONDS(0.5);
-        if (m.has_time) m.time_ns = f->clock;
-    }
-    must_append(f->s[test_below(rng, f->n)].store, no_str(), &m);
-}
 
-/* A random change of a random message; what a store cannot do, it does not. */
-static void family_change(family *f, uint64_t *rng, bool redact)
-{
-    ms_store *store = f->s[test_below(rng, f->n)].store;
-    ms_str place = random_location(rng);
-    ms_envelope m = message_of(MS_T_TASK, MS_STR("amended"));
-    const ms_msg *msg;
-    uint64_t seq = 1 + test_below(rng, stat_of(store).last_seq + 1);
-    switch (test_below(rng, 8)) {
-    case 0: ms_hide(store, seq, NULL); break;
-    case 1:
-        if (ms_get_by_seq(store, seq, &arena, &msg, NULL) != MS_OK) break;
-        m = message_of(ms_type_of(msg), MS_STR("amended"));
-        m.has_time = test_one_in(rng, 2);
-        m.time_ns = random_time(rng);
-        ms_amend(store, seq, &m, NULL);
-        break;
-    case 2: ms_note(store, seq, MS_STR("rating"), ms_json(MS_STR("5")), NULL); break;
-    case 3:
-        ms_location_set(store, place,
-                        test_one_in(rng, 2) ? MS_STR("{\"title\":\"t\",\"a\":1}")
-                                            : MS_STR("{\"a\":[2,3],\"cwd\":\"/x\"}"),
-                        NULL);
-        break;
-    case 4:
-        if (test_one_in(rng, 3)) ms_rewind(store, place, seq, NULL, NULL);
-        break;
-    case 5:
-        if (redact) ms_redact(store, seq, NULL);
-        break;
-    case 6:
-        m = ms_assistant_message(ms_text("began"));
-        m.agent_key = asked_agent(rng);
-        if (f->stream.store != NULL) ms_stream_end(&f->stream, NULL, NULL, NULL);
-        ms_stream_begin(&f->stream, store, place, &m, NULL, NULL);
-        break;
-    default:
-        if (f->stream.store == NULL) break;
-        ms_stream_feed(&f->stream, MS_STR(", went on"), NULL);
-        test_stream_flush(&f->stream, NULL);
-    }
-}
+/* ---- random steps in some stores ---- */
 
-static void family_open(family *f, uint64_t *rng, size_t messages, size_t changes)
-{
-    store_options options;
-    unsigned times = (unsigned)test_below(rng, 4);
-    memset(f, 0, sizeof *f);
-    memset(&options, 0, sizeof options);
-    options.keep_unset_times = true;
-    f->n = 1 + (size_t)test_below(rng, STORES_MAX);
-    for (size_t i = 0; i < f->n; i++) {
-        f->s[i] = store_open(store_kind_at((size_t)test_below(rng, STORE_KINDS)),
-                             &options);
-        bool reads = f->s[i].kind->log && test_one_in(rng, 2);
-        f->stores[i] = reads ? log_reader(&f->s[i]) : f->s[i].store;
-    }
-    for (size_t i = 0; i < messages; i++) family_grow(f, rng, times);
-    for (size_t i = 0; i < changes; i++) family_change(f, rng, true);
-    f->u = union_of(f->stores, f->n);
-}
+enum { PARTS_MAX = 4, STEPS = 160 };
 
-static void family_close(family *f)
-{
-    ms_close(f->u);
-    for (size_t i = 0; i < f->n; i++) {
-        if (f->stores[i] != f->s[i].store) ms_close(f->stores[i]);
-        store_close(&f->s[i]);
-    }
-    ms_arena_reset(&arena);
-}
-
-
-/* ---- records, copied as a cursor returns them ---- */
-
-typedef struct record {
-    const ms_msg *msg;
-    uint64_t seq;             /* that it has in the union; 0: it has none */
-    int64_t key;              /* sorts it by time */
-} record;
-
-typedef struct records {
-    record items[RECORDS_MAX];
+typedef struct parts {
+    run part[PARTS_MAX];
     size_t n;
-} records;
+    ms_store *stores[PARTS_MAX]; /* those of the parts, or readers of their logs */
+} parts;
 
-/* Adds what a cursor returns, of store `which` or of the union itself (0). */
-static void records_read(records *r, ms_cursor *it, uint64_t which)
+static store_kind union_kind = {"union", false, false, false, false, NULL};
+
+/* A step of a random part; kept: none that a cursor over all of them would notice. */
+static void step_of_part(parts *p, uint64_t *rng, bool kept)
 {
-    for (const ms_msg *msg; (msg = query_next(it)) != NULL;) {
-        assert_true(r->n < RECORDS_MAX);
-        void *copy = ms_arena_alloc(&arena, ms_size(msg));
-        memcpy(copy, msg, ms_size(msg));
-        record one = {(const ms_msg *)copy, ms_seq(msg), MS_TIME_NONE};
-        if (one.seq != 0) one.seq |= which << 40;
-        r->items[r->n++] = one;
-    }
+    run *r = &p->part[test_below(rng, p->n)];
+    const struct step *step = random_step(r);
+    while (kept && (makes_anew(step) || step->take == step_image ||
+                    step->take == step_reopen || step->take == step_redact))
+        step = random_step(r);
+    take_step(r, step);
+    ms_arena_reset(&r->arena);
 }
 
-static void records_add(records *r, ms_store *store, const ms_query *q, uint64_t which)
+/* A message as a union returns it is sound by itself, and no other number has one. */
+static void must_be_sound(run *whole, size_t n)
 {
+    const uint64_t none[] = {0, 1 + twin_last_seq(&whole->t), (uint64_t)n << 40 | 1,
+                             (uint64_t)(n - 1) << 40, UINT64_MAX};
+    const ms_query all = query_of(no_str(), 0);
+    const ms_msg *again;
     ms_cursor it;
     ms_error err;
-    must_ok(ms_query_open(store, q, &it, &err), &err, "query");
-    records_read(r, &it, which);
-}
-
-/* All that a store shows, with texts so far. */
-static void records_of(records *r, ms_store *store)
-{
-    ms_query q = query_of(no_str(), MS_VIEW_TIMELINE);
-    q.arena = &arena;
-    r->n = 0;
-    records_add(r, store, &q, 0);
-}
-
-/* The same record: all but the number and the check of the header is compared. */
-static void must_be_record(const record *want, const ms_msg *got)
-{
-    const char *a = (const char *)want->msg, *b = (const char *)got;
-    assert_int_equal(ms_seq(got), want->seq);
-    assert_int_equal(ms_kind_of(got), ms_kind_of(want->msg));
-    assert_int_equal(ms_size(got), ms_size(want->msg));
-    assert_memory_equal(a, b, 8);
-    assert_memory_equal(a + 16, b + 16, 12);
-    assert_memory_equal(a + 32, b + 32, ms_size(got) - 32);
-}
-
-static void must_be_records(const records *want, const records *got)
-{
-    if (got->n != want->n) fail_msg("%zu records, should be %zu", got->n, want->n);
-    for (size_t i = 0; i < want->n; i++)
-        must_be_record(&want->items[i], got->items[i].msg);
-}
-
-/* Each message is sound by itself, as a union returns it. */
-static void must_be_sound(const records *r)
-{
-    const ms_msg *again;
-    ms_error err;
-    for (size_t i = 0; i < r->n; i++) {
-        const ms_msg *msg = r->items[i].msg;
-        if (ms_kind_of(msg) == MS_KIND_MESSAGE)
-            must_ok(ms_decode(msg, ms_size(msg), &again, &err), &err, "decode");
+    EACH (msg, whole->s.store, &all, &it)
+        must_ok(ms_decode(msg, ms_size(msg), &again, &err), &err, "decode");
+    for (size_t i = 0; i < whole->t.count; i++) {
+        const twin_msg *m = whole->t.items[i];
+        if (!m->hidden && !m->redacted && !m->folded && m->type == MS_T_ASSISTANT_MESSAGE)
+            twin_must_follow(whole->s.store, m->seq, twin_text_so_far(m), !m->open);
+    }
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        assert_int_equal(ms_get_by_seq(whole->s.store, none[i], &whole->arena, &again,
+                                       NULL), MS_E_NOT_FOUND);
+        assert_null(again);
     }
 }
 
-
-/* ---- queries ---- */
-
-/* The query as it is for store `which`: a number is that of one store, so that others
- * pass it or have nothing. False: nothing in that store is asked for. */
-static bool part_of(const ms_query *q, uint64_t which, ms_query *part)
+static void union_open(run *whole, parts *p, uint64_t seed)
 {
-    *part = *q;
-    part->limit = 0;
-    part->oldest = part->reverse = part->by_time = false;
-    part->after_seq = part->before_seq = 0;
-    part->about_seq = MS_UNION_SEQ(q->about_seq);
-    if (which == MS_UNION_STORE(q->after_seq))
-        part->after_seq = MS_UNION_SEQ(q->after_seq);
-    if (which == MS_UNION_STORE(q->before_seq))
-        part->before_seq = MS_UNION_SEQ(q->before_seq);
-    if (q->about_seq != 0 && which != MS_UNION_STORE(q->about_seq)) return false;
-    if (which < MS_UNION_STORE(q->after_seq)) return false;
-    return q->before_seq == 0 || which < MS_UNION_STORE(q->before_seq) ||
-           part->before_seq != 0;
-}
-
-/* A message without time takes that of the one before it in its store. */
-static void records_sort(records *r, bool untimed_first)
-{
-    int64_t last = MS_TIME_NONE, time;
-    for (size_t i = 0; i < r->n; i++) {
-        record *e = r->items + i;
-        if (i == 0 || MS_UNION_STORE(e->seq) != MS_UNION_STORE(e[-1].seq))
-            last = MS_TIME_NONE;
-        e->key = untimed_first ? MS_TIME_NONE : last;
-        if (ms_time(e->msg, &time)) e->key = last = time;
+    memset(whole, 0, sizeof *whole);
+    whole->rng = seed;
+    whole->s.kind = &union_kind;
+    for (size_t i = 0; i < p->n; i++) {
+        run *r = &p->part[i];
+        bool reads = r->s.kind->log && test_one_in(&whole->rng, 2);
+        learn_sizes(r);
+        p->stores[i] = reads ? log_reader(&r->s) : r->s.store;
+        twin_join(&whole->t, &r->t, i);
     }
-    for (size_t i = 1; i < r->n; i++) {
-        record hold = r->items[i];
-        size_t k = i;
-        for (; k > 0 && r->items[k - 1].key > hold.key; k--)
-            r->items[k] = r->items[k - 1];
-        r->items[k] = hold;
+    whole->s.store = union_of(p->stores, p->n);
+    test_arena_init(&whole->arena, NULL);
+    test_arena_init(&whole->held_arena, NULL);
+}
+
+static void union_close(run *whole, parts *p)
+{
+    run_close(whole);
+    for (size_t i = 0; i < p->n; i++)
+        if (p->stores[i] != p->part[i].s.store) ms_close(p->stores[i]);
+}
+
+/* The union of the parts answers as their twins do, one after the other; what is done to
+ * them meanwhile is not seen. */
+static void check_union(parts *p, uint64_t seed)
+{
+    run whole;
+    union_open(&whole, p, seed);
+    must_be_sound(&whole, p->n);
+    step_housekeeping(&whole);
+    for (int i = 0; i < 8; i++) check(&whole);
+    if (test_one_in(&whole.rng, 2)) step_copy(&whole);
+    held_open(&whole);
+    for (int i = 0; i < 4; i++) {
+        step_of_part(p, &whole.rng, true);
+        held_next(&whole);
+    }
+    held_close(&whole);
+    union_close(&whole, p);
+}
+
+static void union_sequence(uint64_t seed)
+{
+    parts p;
+    uint64_t rng = seed;
+    p.n = 1 + (size_t)test_below(&rng, PARTS_MAX);
+    for (size_t i = 0; i < p.n; i++) {
+        run_open(&p.part[i], store_kind_at((size_t)test_below(&rng, STORE_KINDS)),
+                 test_random(&rng));
+        p.part[i].part = i + 1;
+    }
+    for (progress.step = 0; progress.step < STEPS; progress.step++) {
+        step_of_part(&p, &rng, false);
+        if (progress.step % 10 == 9) check_union(&p, test_random(&rng));
+    }
+    for (size_t i = 0; i < p.n; i++) {
+        held_close(&p.part[i]);
+        run_close(&p.part[i]);
     }
 }
 
-/* What the stores answer, as the union should. */
-static void expected(records *out, const family *f, const ms_query *q)
+static void unions_and_twins_agree(void **state)
 {
-    static records all;
-    ms_query part;
-    all.n = 0;
-    for (uint64_t which = 0; which < f->n; which++)
-        if (part_of(q, which, &part)) records_add(&all, f->stores[which], &part, which);
-    if (q->by_time) records_sort(&all, q->untimed_first);
-    out->n = q->limit != 0 && q->limit < all.n ? q->limit : all.n;
-    size_t from = q->oldest ? 0 : all.n - out->n;
-    for (size_t i = 0; i < out->n; i++)
-        out->items[i] = all.items[q->reverse ? from + out->n - 1 - i : from + i];
-}
-
-/* A number that bounds something: of a message, beside one, or between two stores. */
-static uint64_t random_bound(const family *f, uint64_t *rng)
-{
-    uint64_t which = test_below(rng, f->n);
-    if (test_one_in(rng, 4)) return NUMBER(test_below(rng, f->n + 1), test_below(rng, 3));
-    return NUMBER(which, test_below(rng, stat_of(f->stores[which]).last_seq + 2));
-}
-
-static ms_query union_query(const family *f, uint64_t *rng, ms_str team[TEAM_MAX])
-{
-    ms_query q = random_query(rng, 1, team, &arena);
-    if (test_one_in(rng, 2)) q.location = no_str();
-    if (test_one_in(rng, 2)) q.views = MS_VIEW_TIMELINE;
-    q.after_seq = test_one_in(rng, 4) ? random_bound(f, rng) : 0;
-    q.before_seq = test_one_in(rng, 4) ? random_bound(f, rng) : 0;
-    if (test_one_in(rng, 3)) q.limit = (size_t)test_below(rng, 40);
-    if (test_one_in(rng, 12)) q.limit = SIZE_MAX;
-    return q;
-}
-
-/* Records of some kinds, perhaps about one message. */
-static ms_query raw_query(const family *f, uint64_t *rng)
-{
-    ms_query q = query_of(random_location(rng), MS_VIEW_TIMELINE);
-    q.raw = 1 + (unsigned)test_below(rng, MS_RAW_ALL);
-    q.reverse = test_one_in(rng, 3);
-    q.oldest = test_one_in(rng, 2);
-    if (test_one_in(rng, 2)) q.limit = 1 + (size_t)test_below(rng, 20);
-    if (test_one_in(rng, 3)) q.location = no_str();
-    else if (test_one_in(rng, 2))
-        q.about_seq = NUMBER(test_below(rng, f->n), 1 + test_below(rng, 20));
-    return q;
-}
-
-/* Limits, orders and bounds, of messages and of records of every kind. */
-static void a_query_equals_those_of_its_stores_in_a_row(void **state)
-{
-    static records want, got;
-    uint64_t rng = test_seed();
-    ms_str team[TEAM_MAX];
-    family f;
     (void)state;
-    for (size_t round = test_times(120); round > 0; round--) {
-        family_open(&f, &rng, (size_t)test_below(&rng, 80), round % 2 * 60);
-        for (int i = 0; i < 60; i++) {
-            ms_query q = test_one_in(&rng, 4) ? raw_query(&f, &rng)
-                                              : union_query(&f, &rng, team);
-            got.n = 0;
-            expected(&want, &f, &q);
-            records_add(&got, f.u, &q, 0);
-            must_be_records(&want, &got);
-            must_be_sound(&got);
-            if (test_one_in(&rng, 4)) family_grow(&f, &rng, 0);
-        }
-        family_close(&f);
-    }
-}
-
-/* Changes, parts of streams and messages after the opening are not seen; what is redacted
- * is. */
-static void cursors_stay_as_of_their_opening(void **state)
-{
-    static records early, late;
-    uint64_t rng = test_seed() + 13;
-    ms_str team[TEAM_MAX];
-    (void)state;
-    for (size_t round = test_times(60); round > 0; round--) {
-        family f;
-        ms_cursor it[2];
-        family_open(&f, &rng, (size_t)test_below(&rng, 60), 30);
-        for (int i = 0; i < 10; i++) {
-            ms_query q = union_query(&f, &rng, team);
-            for (int k = 0; k < 2; k++)
-                assert_int_equal(ms_query_open(f.u, &q, &it[k], NULL), MS_OK);
-            early.n = late.n = 0;
-            records_read(&early, &it[0], 0);
-            for (int k = 0; k < 10; k++) family_change(&f, &rng, false);
-            for (int k = 0; k < 10; k++) family_grow(&f, &rng, 0);
-            records_read(&late, &it[1], 0);
-            must_be_records(&early, &late);
-            must_be_sound(&late);
-        }
-        family_close(&f);
-    }
-}
-
-
-/* ---- one message, totals ---- */
-
-static void every_message_is_found_by_number(void **state)
-{
-    static records all;
-    uint64_t rng = test_seed() + 2;
-    const uint64_t none[] = {0, NUMBER(0, 199), NUMBER(1, 0), NUMBER(STORES_MAX, 1),
-                             UINT64_MAX};
-    const ms_msg *msg;
-    family f;
-    (void)state;
-    for (size_t round = test_times(6); round > 0; round--) {
-        family_open(&f, &rng, 60, round % 2 * 30);
-        records_of(&all, f.u);
-        for (size_t i = 0; i < all.n; i++) {
-            uint64_t seq = all.items[i].seq;
-            assert_int_equal(ms_get_by_seq(f.u, seq, &arena, &msg, NULL), MS_OK);
-            must_be_record(&all.items[i], msg);
-            assert_int_equal(ms_get_by_seq(f.u, seq, NULL, &msg, NULL), MS_E_ARENA);
-        }
-        for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
-            assert_int_equal(ms_get_by_seq(f.u, none[i], &arena, &msg, NULL),
-                             MS_E_NOT_FOUND);
-            assert_null(msg);
-        }
-        family_close(&f);
-    }
-}
-
-static void totals_are_sums(void **state)
-{
-    uint64_t rng = test_seed() + 3, last, durable = 7;
-    family f;
-    (void)state;
-    for (size_t round = test_times(10); round > 0; round--) {
-        ms_stat sum;
-        memset(&sum, 0, sizeof sum);
-        family_open(&f, &rng, (size_t)test_below(&rng, 60), round % 2 * 30);
-        for (size_t i = 0; i < f.n; i++) {
-            ms_stat one = stat_of(f.stores[i]);
-            sum.messages += one.messages;
-            sum.bytes += one.bytes;
-            if (one.last_seq != 0) sum.last_seq = NUMBER(i, one.last_seq);
-        }
-        ms_stat stat = stat_of(f.u);
-        assert_int_equal(stat.messages, sum.messages);
-        assert_int_equal(stat.bytes, sum.bytes);
-        assert_int_equal(stat.last_seq, sum.last_seq);
-        assert_int_equal(test_refresh(f.u, &last, NULL), MS_OK);
-        assert_int_equal(last, stat.last_seq);
-        assert_int_equal(ms_wait(f.u, last, 1, &last, NULL), MS_OK);
-        assert_int_equal(last, stat.last_seq);
-        assert_int_equal(ms_sync(f.u, &durable, NULL), MS_OK);
-        assert_int_equal(durable, 0);
-        assert_int_equal(ms_tick(f.u, 10, NULL), MS_OK);
-        assert_int_equal(ms_selfcheck(f.u, NULL), MS_OK);
-        family_close(&f);
-    }
-}
-
-
-/* ---- listings ---- */
-
-/* Adds the listing of one store; the last message of a name is that of the last store. */
-static size_t add_infos(ms_info *out, size_t n, const ms_listing *more, uint64_t which)
-{
-    for (size_t i = 0; i < more->count; i++) {
-        const ms_info *info = &more->items[i];
-        size_t at = 0;
-        while (at < n && (!ms_str_equal(out[at].location, info->location) ||
-                          !ms_str_equal(out[at].agent_key, info->agent_key)))
-            at++;
-        uint64_t before = at < n ? out[at].messages : 0;
-        out[at] = *info;
-        out[at].messages += before;
-        out[at].last_seq |= which << 40;
-        if (at == n) n++;
-    }
-    return n;
-}
-
-/* The latest first. */
-static int by_activity(const void *a, const void *b)
-{
-    const ms_info *x = (const ms_info *)a, *y = (const ms_info *)b;
-    if (x->last_time_ns != y->last_time_ns)
-        return x->last_time_ns < y->last_time_ns ? 1 : -1;
-    return (x->last_seq < y->last_seq) - (x->last_seq > y->last_seq);
-}
-
-static void must_list_by_time(const family *f, const ms_list_query *q)
-{
-    ms_info want[400];
-    ms_list_query all = *q;
-    ms_listing got;
-    size_t n = 0;
-    all.limit = 0;
-    for (uint64_t i = 0; i < f->n; i++) {
-        assert_int_equal(ms_list(f->stores[i], &all, &arena, &got, NULL), MS_OK);
-        n = add_infos(want, n, &got, i);
-    }
-    qsort(want, n, sizeof want[0], by_activity);
-    if (q->limit != 0 && q->limit < n) n = q->limit;
-    assert_int_equal(ms_list(f->u, q, &arena, &got, NULL), MS_OK);
-    assert_int_equal(got.count, n);
-    for (size_t i = 0; i < n; i++) {
-        assert_true(ms_str_equal(got.items[i].location, want[i].location));
-        assert_true(ms_str_equal(got.items[i].agent_key, want[i].agent_key));
-        assert_int_equal(got.items[i].messages, want[i].messages);
-        assert_int_equal(got.items[i].last_seq, want[i].last_seq);
-        assert_true(got.items[i].last_time_ns == want[i].last_time_ns);
-    }
-}
-
-static void a_listing_adds_up_the_stores(void **state)
-{
-    uint64_t rng = test_seed() + 4;
-    family f;
-    (void)state;
-    for (size_t round = test_times(30); round > 0; round--) {
-        family_open(&f, &rng, (size_t)test_below(&rng, 90), round % 2 * 30);
-        for (int i = 0; i < 12; i++) {
-            ms_list_query q;
-            memset(&q, 0, sizeof q);
-            q.agents = test_one_in(&rng, 2);
-            if (q.agents && test_one_in(&rng, 2)) q.location = random_location(&rng);
-            if (test_one_in(&rng, 3)) q.prefix = MS_STR("job_1");
-            if (test_one_in(&rng, 3) && q.agents) q.prefix = MS_STR("w");
-            if (test_one_in(&rng, 3)) q.limit = 1 + (size_t)test_below(&rng, 4);
-            must_list_by_time(&f, &q);
-        }
-        family_close(&f);
-    }
+    progress.done = false;
+    for (progress.sequence = 0; progress.sequence < test_times(200); progress.sequence++)
+        union_sequence(test_seed() + progress.sequence);
+    progress.done = true;
 }
 
 
@@ -513,99 +180,8 @@ static uint64_t append_at(ms_store *store, ms_type type, const char *agent, int6
     return must_append(store, JOB, &m);
 }
 
-/* ---- copies ---- */
 
-static ms_copy_report must_copy(ms_store *to, ms_store *from, const ms_keep *keep)
-{
-    ms_copy_report report;
-    ms_error err;
-    must_ok(ms_copy(to, from, keep, NULL, &report, &err), &err, "copy");
-    must_ok(ms_selfcheck(to, &err), &err, "selfcheck");
-    return report;
-}
-
-static void must_have_facts_of(ms_store *to, ms_store *from)
-{
-    const ms_str names[] = {MS_STR("job_1"), MS_STR("job_2"), MS_STR("job_10"),
-                            MS_STR("a/b"), MS_STR("\xe6\x97\xa5\xe6\x9c\xac")};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        ms_str a, b;
-        assert_int_equal(ms_location_get(from, names[i], &arena, &a, NULL), MS_OK);
-        assert_int_equal(ms_location_get(to, names[i], &arena, &b, NULL), MS_OK);
-        if (!ms_str_equal(a, b))
-            fail_msg("facts: %.*s, %.*s", (int)a.len, a.ptr, (int)b.len, b.ptr);
-    }
-}
-
-/* A copy has texts, notes and facts, under the union's numbers; what is left out of it is
- * what is left out of a copy of that copy. */
-static void a_copy_is_that_of_one_store(void **state)
-{
-    static records want, got;
-    uint64_t rng = test_seed() + 7;
-    ms_str only[] = {MS_STR("job_1"), MS_STR("a/b")};
-    family f;
-    (void)state;
-    for (size_t round = test_times(24); round > 0; round--) {
-        ms_keep keep;
-        test_store s[3];
-        for (size_t i = 0; i < 3; i++) s[i] = store_open(store_kind_at(round), NULL);
-        family_open(&f, &rng, 80, round % 2 * 60);
-        memset(&keep, 0, sizeof keep);
-        if (test_one_in(&rng, 3)) keep.newest = 1 + (size_t)test_below(&rng, 5);
-        if (test_one_in(&rng, 3)) keep.n_locations = 2;
-        if (keep.n_locations != 0) keep.locations = only;
-        keep.has_since = test_one_in(&rng, 3);
-        keep.since_ns = SECONDS(3);
-        must_copy(s[0].store, f.u, NULL);
-        store_reopen(&s[0]);
-        records_of(&want, f.u);
-        records_of(&got, s[0].store);
-        assert_int_equal(got.n, want.n);
-        for (size_t i = 0; i < got.n; i++) {
-            ms_value a = ms_content(want.items[i].msg), b = ms_content(got.items[i].msg);
-            assert_int_equal(got.items[i].seq, want.items[i].seq);
-            assert_true(a.json == b.json && ms_str_equal(a.text, b.text));
-        }
-        must_have_facts_of(s[0].store, f.u);
-        ms_copy_report one = must_copy(s[1].store, f.u, &keep);
-        ms_copy_report two = must_copy(s[2].store, s[0].store, &keep);
-        assert_int_equal(one.copied, two.copied);
-        records_of(&want, s[2].store);
-        records_of(&got, s[1].store);
-        must_be_records(&want, &got);
-        for (size_t i = 0; i < 3; i++) store_close(&s[i]);
-        family_close(&f);
-    }
-}
-
-static void a_union_is_rewritten_into_one_log(void **state)
-{
-    static records want, got;
-    uint64_t rng = test_seed() + 8;
-    family f;
-    ms_log_desc desc;
-    ms_store *log;
-    ms_error err;
-    char *folder = scratch_folder(), *path = scratch_file(folder, "all.msl");
-    (void)state;
-    family_open(&f, &rng, 120, 0);
-    memset(&desc, 0, sizeof desc);
-    desc.path = path;
-    must_ok(ms_log_rewrite(f.u, &desc, false, NULL, NULL, &err), &err, "rewrite");
-    assert_int_equal(ms_log_open(&log, &desc, NULL), MS_OK);
-    records_of(&want, f.u);
-    records_of(&got, log);
-    must_be_records(&want, &got);
-    assert_int_equal(ms_selfcheck(log, NULL), MS_OK);
-    uint64_t next = append_text(log, "goes on after that");
-    assert_int_equal(next, stat_of(f.u).last_seq + 1);
-    ms_close(log);
-    family_close(&f);
-    scratch_remove(folder);
-    free(path);
-    free(folder);
-}
+/* ---- what a union refuses ---- */
 
 /* Numbers of a copy have no room for another index. */
 static void a_copy_of_a_union_is_refused_by_another_union(void **state)
@@ -636,9 +212,6 @@ static void a_copy_of_a_union_is_refused_by_another_union(void **state)
     close_duo(&d);
     store_close(&copy);
 }
-
-
-/* ---- what a union refuses ---- */
 
 static void a_refused_store_is_named_when_a_union_opens(void **state)
 {
@@ -798,47 +371,56 @@ static void close_mixed(mixed *m)
     free(m);
 }
 
+/* The second store stops at its n-th message with a code, or has damaged messages: each
+ * costs itself. Without trouble it overwrites a message when its cursor moves. */
+static const struct trouble {
+    size_t stops_at;
+    uint64_t damaged_each;
+    ms_result code;
+    uint64_t damaged;
+} troubles[] = {
+    {0, 0, MS_OK, 0},          {0, 7, MS_E_DAMAGED, 1}, {1, 0, MS_E_IO, 0},
+    {6, 0, MS_E_IO, 0},        {1, 0, MS_E_DAMAGED, 3}, {6, 0, MS_E_DAMAGED, 3},
+};
+
+/* A limit of messages, as ordered() sets it, is met or not. */
+static void must_have_trouble(mixed *m, const struct trouble *t, const ms_query *q)
+{
+    ms_error err;
+    ms_cursor it;
+    size_t n = 0;
+    m->own.fleeting = true;
+    m->own.stops_at = t->stops_at;
+    m->own.damaged_each = t->damaged_each;
+    m->own.with = t->code;
+    ms_result code = ms_query_open(m->u, q, &it, &err);
+    for (const ms_msg *msg; (msg = ms_next(&it)) != NULL; n++) {
+        size_t at = q->reverse ? 19 - n : (q->limit != 0 ? 20 - q->limit : 0) + n;
+        assert_int_equal(code, MS_OK);
+        if (t->code == MS_OK)
+            assert_int_equal(ms_seq(msg), q->by_time ? NUMBER(at % 2, at / 2 + 1)
+                                                     : NUMBER(at / 10, at % 10 + 1));
+    }
+    if (code != MS_OK) assert_int_equal(err.code, code);
+    uint64_t damaged = it.damaged;
+    ms_result end = ms_cursor_close(&it, NULL);
+    assert_int_equal(code != MS_OK ? code : end, t->code);
+    if (t->code == MS_E_DAMAGED) assert_int_equal(damaged, t->damaged);
+    if (t->stops_at == 0)
+        assert_int_equal(n, q->limit != 0 ? q->limit : 20 - t->damaged);
+}
+
 /* Its code is returned, its damage counted once, and no cursor stays open. */
 static void trouble_in_one_store_is_reported(void **state)
 {
-    ms_error err;
     (void)state;
-    for (unsigned way = 0; way < 32; way++) {
-        mixed *m = open_mixed();
-        ms_query q = ordered(way, 18);
-        ms_cursor it;
-        m->own.stops_at = way & 16 ? 1 : 6;
-        m->own.with = way & 8 ? MS_E_IO : MS_E_DAMAGED;
-        ms_result code = ms_query_open(m->u, &q, &it, &err);
-        while (ms_next(&it) != NULL) assert_int_equal(code, MS_OK);
-        if (code != MS_OK) assert_int_equal(err.code, code);
-        uint64_t damaged = it.damaged;
-        ms_result end = ms_cursor_close(&it, NULL);
-        assert_int_equal(code != MS_OK ? code : end, m->own.with);
-        if (m->own.with == MS_E_DAMAGED) assert_int_equal(damaged, 3);
-        close_mixed(m);
-    }
-}
-
-/* A store of one's own may overwrite a message when its cursor moves. */
-static void a_sort_keeps_messages_that_a_store_overwrites(void **state)
-{
-    (void)state;
-    for (unsigned way = 0; way < 8; way++) {
-        mixed *m = open_mixed();
-        ms_query q = ordered(way, 7);
-        ms_cursor it;
-        size_t n = 0;
-        m->own.fleeting = true;
-        EACH (msg, m->u, &q, &it) {
-            size_t at = q.reverse ? 19 - n : (q.limit != 0 ? 20 - q.limit : 0) + n;
-            assert_int_equal(ms_seq(msg), q.by_time ? NUMBER(at % 2, at / 2 + 1)
-                                                    : NUMBER(at / 10, at % 10 + 1));
-            n++;
+    for (size_t i = 0; i < COUNT(troubles); i++)
+        for (unsigned way = 0; way < 8; way++) {
+            mixed *m = open_mixed();
+            ms_query q = ordered(way, troubles[i].stops_at != 0 ? 18 : 8);
+            must_have_trouble(m, &troubles[i], &q);
+            close_mixed(m);
         }
-        assert_int_equal(n, way & 4 ? 7 : 20);
-        close_mixed(m);
-    }
 }
 
 static void a_store_that_was_closed_meanwhile_is_named(void **state)
@@ -940,59 +522,6 @@ static void a_store_may_have_only_a_query(void **state)
         assert_int_equal(count_of(m->u, &q), way & 2 ? 0 : way & 1 ? 21 : 1);
     }
     close_mixed(m);
-}
-
-/* A record that is damaged costs itself. */
-static void damage_is_counted_in_every_order(void **state)
-{
-    (void)state;
-    for (unsigned way = 0; way < 8; way++) {
-        mixed *m = open_mixed();
-        ms_query q = ordered(way, 8);
-        ms_cursor it;
-        size_t n = 0;
-        m->own.damaged_each = 7;
-        assert_int_equal(ms_query_open(m->u, &q, &it, NULL), MS_OK);
-        while (ms_next(&it) != NULL) n++;
-        assert_int_equal(n, way & 4 ? 8 : 19);
-        assert_true(it.damaged == 1);
-        assert_int_equal(ms_cursor_close(&it, NULL), MS_E_DAMAGED);
-        close_mixed(m);
-    }
-}
-
-/* A hidden message is not found; an unfinished one has its text so far. */
-static void a_lookup_sees_changes(void **state)
-{
-    duo d = open_duo();
-    script p;
-    ms_stream_text text;
-    const ms_msg *msg;
-    (void)state;
-    script_open(&p, store_kind_at(0));
-    store_close(&p.s);
-    p.s = d.s[1];
-    for (const char *call = "say a\0say b\0hide a\0begin w a\0feed w bc\0"; *call != '\0';
-         call += strlen(call) + 1)
-        assert_int_equal(script_try(&p, call), MS_OK);
-    assert_int_equal(ms_get_by_seq(d.u, NUMBER(1, 1), &arena, &msg, NULL),
-                     MS_E_NOT_FOUND);
-    assert_null(msg);
-    for (int ended = 0; ended < 2; ended++) {
-        assert_int_equal(ms_get_by_seq(d.u, NUMBER(1, 3), &arena, &msg, NULL), MS_OK);
-        must_have_text(msg, "abc");
-        assert_int_equal(ms_stream_read(d.u, NUMBER(1, 3), 1, &arena, &text, NULL),
-                         MS_OK);
-        assert_true(is_word(text.text, "bc") && text.ended == ended);
-        for (unsigned way = 0; way < 8; way++) {
-            ms_query q = ordered(way, 2);
-            q.location = JOB;
-            q.types = MS_BIT(MS_T_ASSISTANT_MESSAGE);
-            must_give(d.u, &q, "abc|");
-        }
-        assert_int_equal(script_try(&p, "end w"), ended ? MS_E_CLOSED : MS_OK);
-    }
-    close_duo(&d);
 }
 
 
@@ -1119,24 +648,15 @@ static void threads_read_while_others_append(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(a_query_equals_those_of_its_stores_in_a_row),
-        T(cursors_stay_as_of_their_opening),
-        T(every_message_is_found_by_number),
-        T(totals_are_sums),
-        T(a_listing_adds_up_the_stores),
-        T(a_copy_is_that_of_one_store),
-        T(a_union_is_rewritten_into_one_log),
+        cmocka_unit_test_teardown(unions_and_twins_agree, tell_where),
         T(a_copy_of_a_union_is_refused_by_another_union),
         T(a_refused_store_is_named_when_a_union_opens),
         T(a_union_changes_nothing),
         T(a_union_of_no_stores_is_empty),
         T(trouble_in_one_store_is_reported),
-        T(a_sort_keeps_messages_that_a_store_overwrites),
         T(a_store_that_was_closed_meanwhile_is_named),
         T(a_window_is_of_one_moment),
         T(a_store_may_have_only_a_query),
-        T(damage_is_counted_in_every_order),
-        T(a_lookup_sees_changes),
         T(eight_thousand_stores),
         T(threads_read_while_others_append),
     };

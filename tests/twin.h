@@ -44,6 +44,7 @@ typedef struct twin_place {
     char *location;
     size_t len;
     json_t *facts;            /* NULL: none */
+    json_t *set;              /* as they were set last: a removed one is null here */
 } twin_place;
 
 typedef struct twin_list_of {
@@ -65,6 +66,7 @@ typedef struct twin {
     bool may_be_full;     /* a change may be refused with MS_E_FULL */
     uint64_t facts;       /* records of facts */
     bool raw;             /* the store can change: look at each record as it stands */
+    bool joined;          /* of a union */
     int64_t now;          /* the time of the store's clock at the next append */
 } twin;
 
@@ -317,6 +319,7 @@ static inline void twin_reset(twin *t)
     for (size_t i = 0; i < t->n_places; i++) {
         free(t->places[i].location);
         json_decref(t->places[i].facts);
+        json_decref(t->places[i].set);
     }
     t->count = t->n_places = 0;
     t->given = t->facts = 0;
@@ -363,18 +366,23 @@ static inline twin_place *twin_place_of(twin *t, ms_str location)
     place->location = (char *)twin_memory(NULL, location.len);
     memcpy(place->location, location.ptr, location.len);
     place->len = location.len;
-    place->facts = NULL;
+    place->facts = place->set = NULL;
     return place;
+}
+
+/* Makes room for one more message. */
+static inline void twin_grow(twin *t)
+{
+    if (t->count < t->cap) return;
+    t->cap = t->cap != 0 ? 2 * t->cap : 16;
+    t->items = (twin_msg **)twin_memory(t->items, t->cap * sizeof t->items[0]);
 }
 
 /* Adds a message, the newest of its location. */
 static inline void twin_push(twin *t, twin_msg *m)
 {
     if (m->seq > t->given) t->given = m->seq;
-    if (t->count == t->cap) {
-        t->cap = t->cap != 0 ? 2 * t->cap : 16;
-        t->items = (twin_msg **)twin_memory(t->items, t->cap * sizeof t->items[0]);
-    }
+    twin_grow(t);
     t->items[t->count++] = m;
     twin_put(&t->records, m);
 }
@@ -528,13 +536,16 @@ static inline bool twin_match(const ms_query *q, const twin_msg *m)
     return m->seq > q->after_seq && (q->before_seq == 0 || m->seq < q->before_seq);
 }
 
-/* Sorts by time, stable: what has no time takes that of the one before it, or the
- * earliest when there is none or with `untimed_first`. */
-static inline void twin_sort_by_time(const twin_msg **list, size_t n, bool untimed_first)
+/* Sorts by time, stable: what has no time takes that of the one before it in its store,
+ * or the earliest when there is none or with `untimed_first`. */
+static inline void twin_sort_by_time(const twin *t, const twin_msg **list, size_t n,
+                                     bool untimed_first)
 {
     int64_t *when = (int64_t *)twin_memory(NULL, n * sizeof when[0]);
     for (size_t i = 0; i < n; i++) {
-        when[i] = i != 0 && !untimed_first ? when[i - 1] : MS_TIME_NONE;
+        bool after = i != 0 && !(t->joined && MS_UNION_STORE(list[i]->seq) !=
+                                                  MS_UNION_STORE(list[i - 1]->seq));
+        when[i] = after && !untimed_first ? when[i - 1] : MS_TIME_NONE;
         if (list[i]->has_time) when[i] = list[i]->time_ns;
     }
     for (size_t i = 1; i < n; i++) {
@@ -619,7 +630,7 @@ static inline size_t twin_query(const twin *t, const ms_query *q, const twin_msg
         if (m->hidden || !twin_match(q, m)) continue;
         out[n++] = q->arena != NULL && m->so_far != NULL ? m->so_far : m;
     }
-    if (q->by_time) twin_sort_by_time(out, n, q->untimed_first);
+    if (q->by_time) twin_sort_by_time(t, out, n, q->untimed_first);
     return twin_cut(q, out, n);
 }
 
@@ -634,6 +645,14 @@ static inline void twin_count_in(ms_info *info, const twin_msg *m)
     info->messages++;
     info->last_seq = m->seq;
     info->last_time_ns = time;
+}
+
+/* Is activity b newer than a, which stands before it? In a union the time decides. */
+static inline bool twin_is_newer(const twin *t, const ms_info *a, const ms_info *b)
+{
+    if (!t->joined || a->last_time_ns == b->last_time_ns)
+        return b->last_seq > a->last_seq;
+    return b->last_time_ns > a->last_time_ns;
 }
 
 /* The answer to a listing; out has room for an entry per message. */
@@ -657,12 +676,13 @@ static inline size_t twin_list(const twin *t, const ms_list_query *q, ms_info *o
         out[at].location = location;
         out[at].agent_key = agent;
         twin_count_in(&out[at], m);
-        for (; at > 0; at--) {          /* newest activity first */
+    }
+    for (size_t i = 1; i < n; i++)
+        for (size_t at = i; at > 0 && twin_is_newer(t, &out[at - 1], &out[at]); at--) {
             ms_info newest = out[at];
             out[at] = out[at - 1];
             out[at - 1] = newest;
         }
-    }
     return q->limit != 0 && n > q->limit ? q->limit : n;
 }
 
@@ -766,7 +786,9 @@ static inline void twin_copy_rest(twin *to, const twin *from, const ms_keep *kee
         ms_str location = ms_str_n(from->places[i].location, from->places[i].len);
         if (!twin_names(keep, location) || from->places[i].facts == NULL) continue;
         if (json_object_size(from->places[i].facts) == 0) continue;
-        twin_place_of(to, location)->facts = json_copy(from->places[i].facts);
+        twin_place *place = twin_place_of(to, location);
+        place->facts = json_copy(from->places[i].facts);
+        place->set = json_copy(from->places[i].facts);
         to->facts++;
     }
 }
@@ -947,6 +969,8 @@ static inline void twin_must_get(const twin *t, twin_msg *want, ms_store *store,
         fail_msg("by number: %s", err.message);
     if (want->so_far == NULL) twin_learn_size(want, msg);
     twin_must_match(want->so_far != NULL ? want->so_far : want, msg, "by number");
+    if (t->joined)
+        assert_int_equal(ms_get_by_seq(store, want->seq, NULL, &msg, NULL), MS_E_ARENA);
     if (want->so_far == NULL || t->copies) return;
     if (ms_get_by_seq(store, want->seq, NULL, &msg, &err) != MS_OK)
         fail_msg("by number, without arena: %s", err.message);
@@ -990,6 +1014,30 @@ static inline void twin_must_equal_raw(twin *t, ms_store *store, uint64_t *chang
     if (i != t->records.count)
         fail_msg("raw: %zu records where %zu were expected", i, t->records.count);
     if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("raw: %s", err.message);
+}
+
+/* What a follower sees from the beginning, from the middle, and beyond the end. */
+static inline void twin_must_follow(ms_store *store, uint64_t seq, ms_str text,
+                                    bool ended)
+{
+    ms_stream_text got;
+    ms_arena arena;
+    ms_error err;
+    test_arena_init(&arena, NULL);
+    for (size_t from = 0, n = 0; n < 2; from = text.len / 2, n++) {
+        ms_str rest = ms_str_n(text.ptr + from, text.len - from);
+        if (ms_stream_read(store, seq, from, &arena, &got, &err) != MS_OK)
+            fail_msg("following a stream: %s", err.message);
+        if (got.ended != ended) fail_msg("whether a stream has ended");
+        if (got.next != text.len) fail_msg("a stream goes on at another place");
+        if (!ms_str_equal(got.text, rest))
+            fail_msg("a stream has another text: %zu bytes from %zu, not %zu",
+                     got.text.len, from, rest.len);
+    }
+    if (!ended)
+        assert_int_equal(ms_stream_read(store, seq, text.len + 1, &arena, &got, NULL),
+                         MS_E_RANGE);
+    ms_arena_deinit(&arena);
 }
 
 /* The pieces of an unfinished message, one after the other, are the end of its text. */
@@ -1256,15 +1304,13 @@ static inline bool twin_redact_both(twin *t, ms_store *store, uint64_t seq)
     return true;
 }
 
-static inline bool twin_note_both(twin *t, ms_store *store, uint64_t seq, ms_str kind,
-                                  ms_value value)
+/* Adds the note that the store took, if it did. */
+static inline bool twin_noted(twin *t, uint64_t seq, ms_str kind, ms_value value,
+                              ms_result got, const ms_error *err)
 {
-    ms_error err;
     size_t i = twin_at(t, seq);
-    uint64_t wrong = twin_unfit(t, i);
     ms_envelope m;
-    ms_result got = ms_note(store, seq, kind, value, &err);
-    if (!twin_answer(t, wrong, got, "note", &err)) return false;
+    if (!twin_answer(t, twin_unfit(t, i), got, "note", err)) return false;
     memset(&m, 0, sizeof m);
     m.location = t->items[i]->field[MS_F_LOCATION].text;
     m.agent_key = t->items[i]->field[MS_F_AGENT_KEY].text;
@@ -1277,12 +1323,45 @@ static inline bool twin_note_both(twin *t, ms_store *store, uint64_t seq, ms_str
     return true;
 }
 
+static inline bool twin_note_both(twin *t, ms_store *store, uint64_t seq, ms_str kind,
+                                  ms_value value)
+{
+    ms_error err;
+    ms_result got = ms_note(store, seq, kind, value, &err);
+    return twin_noted(t, seq, kind, value, got, &err);
+}
+
+/* What is 0 is not in the note. */
+static inline bool twin_usage_both(twin *t, ms_store *store, uint64_t seq,
+                                   const ms_usage *u)
+{
+    const struct { const char *name; double value; } members[] = {
+        {"input_tokens", (double)u->input_tokens},
+        {"output_tokens", (double)u->output_tokens},
+        {"cached_tokens", (double)u->cached_tokens},
+        {"reasoning_tokens", (double)u->reasoning_tokens},
+        {"seconds", (double)u->duration_ns / 1e9}};
+    char text[300] = "{";
+    size_t used = 1;
+    ms_error err;
+    for (size_t i = 0; i < 5; i++)
+        if (members[i].value != 0)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%s\":%.12g",
+                                     used > 1 ? "," : "", members[i].name,
+                                     members[i].value);
+    strcpy(text + used, "}");
+    ms_result got = ms_note_usage(store, seq, u, &err);
+    return twin_noted(t, seq, MS_STR("usage"), ms_json(ms_str_of(text)), got, &err);
+}
+
 /* Replaces members, null removes one. */
 static inline void twin_set_facts(twin_place *place, json_t *facts)
 {
     const char *name;
     json_t *value;
     if (place->facts == NULL) place->facts = json_object();
+    if (place->set == NULL) place->set = json_object();
+    json_object_update(place->set, facts);
     json_object_foreach(facts, name, value) {
         if (json_is_null(value)) json_object_del(place->facts, name);
         else json_object_set(place->facts, name, value);
@@ -1366,6 +1445,47 @@ static inline bool twin_fork_both(twin *t, ms_store *store, ms_str from, uint64_
 }
 
 
+/* ---- unions ---- */
+
+/* Returns a copy under the number of the union, which borrows the fields of m. */
+static inline twin_msg *twin_renumbered(const twin_msg *m, uint64_t which)
+{
+    twin_msg *out = (twin_msg *)twin_memory(NULL, sizeof *out);
+    *out = *m;
+    out->bytes = NULL;
+    if (m->seq != 0) out->seq |= which << 40;
+    out->from |= which << 40; /* `lowest` and `highest` stand in the text of a HIDE */
+    out->to |= which << 40;
+    return out;
+}
+
+/* Adds the twin of store `which`, which has to stay: its records after those that there
+ * are, and its facts over them. */
+static inline void twin_join(twin *all, const twin *part, uint64_t which)
+{
+    all->joined = all->raw = all->copies = true;
+    for (size_t i = 0; i < part->records.count; i++)
+        twin_put(&all->records, twin_renumbered(part->records.items[i], which));
+    for (size_t i = 0; i < part->count; i++) {
+        const twin_msg *m = part->items[i];
+        twin_msg *out = twin_put(&all->others, twin_renumbered(m, which));
+        if (m->first != NULL)
+            out->first = twin_put(&all->others, twin_renumbered(m->first, which));
+        if (m->so_far != NULL)
+            out->so_far = twin_put(&all->others, twin_renumbered(m->so_far, which));
+        twin_grow(all);
+        all->items[all->count++] = out;
+    }
+    for (size_t i = 0; i < part->n_places; i++) {
+        ms_str location = ms_str_n(part->places[i].location, part->places[i].len);
+        twin_place *place = twin_place_of(all, location);
+        if (part->places[i].set != NULL) twin_set_facts(place, part->places[i].set);
+    }
+    all->facts += part->facts;
+    if (part->given != 0) all->given = part->given | which << 40;
+}
+
+
 /* ---- streams ----
  * Parts are whole characters, and what a writer collects is written before the next look.
  * What it holds back until then is in tests/scripts/stream.txt. */
@@ -1434,30 +1554,6 @@ static inline ms_envelope twin_streamed(const twin_msg *m, ms_str text)
         out.content = ms_text_n(text);
     }
     return out;
-}
-
-/* What a follower sees from the beginning, from the middle, and beyond the end. */
-static inline void twin_must_follow(ms_store *store, uint64_t seq, ms_str text,
-                                    bool ended)
-{
-    ms_stream_text got;
-    ms_arena arena;
-    ms_error err;
-    test_arena_init(&arena, NULL);
-    for (size_t from = 0, n = 0; n < 2; from = text.len / 2, n++) {
-        ms_str rest = ms_str_n(text.ptr + from, text.len - from);
-        if (ms_stream_read(store, seq, from, &arena, &got, &err) != MS_OK)
-            fail_msg("following a stream: %s", err.message);
-        if (got.ended != ended) fail_msg("whether a stream has ended");
-        if (got.next != text.len) fail_msg("a stream goes on at another place");
-        if (!ms_str_equal(got.text, rest))
-            fail_msg("a stream has another text: %zu bytes from %zu, not %zu",
-                     got.text.len, from, rest.len);
-    }
-    if (!ended)
-        assert_int_equal(ms_stream_read(store, seq, text.len + 1, &arena, &got, NULL),
-                         MS_E_RANGE);
-    ms_arena_deinit(&arena);
 }
 
 /* Views with an arena show the part from now on. */
