@@ -1,13 +1,11 @@
-/* Tasks in stores: any message is written as one of a task; changes against an array of
- * JSON; the scripts of tests/scripts/task.txt: lookups, updates, streams. What the format
+/* Tasks in stores: any message is written as one of a task; contents that are exchanged;
+ * the scripts of tests/scripts/task.txt: lookups, updates, streams. What the format
  * "task" reads and writes is in tests/formats/task.jsonl. */
 
 #define _GNU_SOURCE
 
 #include "script.h"
 #include "dialects.h"
-
-#include <time.h>
 
 
 /* ---- helpers ---- */
@@ -28,7 +26,6 @@ static ms_str write_one(const ms_envelope *m, unsigned how)
 }
 
 #define TEXT "{\"type\":\"text\",\"author\":\"agent\",\"content\":\"x\"}"
-#define WRAP(more) "{\"task_id\":\"t\",\"content\":" TEXT more "}"
 
 /* What is written of any message is a task message, and that comes back. */
 static void message_of_any_kind_comes_back_when_it_was_written(void **state)
@@ -48,8 +45,6 @@ static void message_of_any_kind_comes_back_when_it_was_written(void **state)
 
 
 /* ---- tasks in stores ---- */
-
-enum { MANY = 400 };
 
 static ms_result update(ms_store *store, ms_str id, const ms_task_change *c,
                         const ms_msg **msg, ms_error *err)
@@ -105,8 +100,6 @@ static void message_is_found_when_another_task_is_damaged(void **state)
 /* ---- changes ---- */
 
 #define SAYS(author, rest) "{\"type\":\"text\",\"author\":\"" author "\"," rest "}"
-#define MARKDOWN(text) SAYS("agent", "\"content\":\"" text "\",\"format\":\"markdown\"")
-#define DATA(data) "{\"type\":\"data\",\"author\":\"agent\",\"data\":" data "}"
 #define CALLS(author, id, rest)                                                        \
     "{\"type\":\"tool_request\",\"author\":\"" author "\",\"tool_call_id\":\"" id "\"," \
     "\"name\":\"n\"," rest "}"
@@ -139,177 +132,33 @@ static const char *const exchanges[][3] = {
      "{\"type\":\"reasoning\",\"author\":\"agent\",\"summary\":[\"\"],\"content\":null}"},
 };
 
-/* A task as one would keep it: an array of JSON, in order. */
-typedef struct kept_task {
-    size_t n;
-    struct kept_row {
-        uint64_t seq;
-        size_t kind;
-        char id[24];
-        json_t *json;         /* NULL: deleted */
-    } rows[MANY];
-} kept_task;
-
-static void kept_free(kept_task *t)
+/* Each content is exchanged for each of its kind, and the rest of the message stays; it is
+ * not found once it is hidden. */
+static void content_is_another_of_its_kind_when_it_was_updated(void **state)
 {
-    for (size_t i = 0; i < t->n; i++) json_decref(t->rows[i].json);
-    t->n = 0;
-}
-
-static const char *random_status(uint64_t *rng)
-{
-    static const char *const words[] = {NULL, "DONE", "IN_PROGRESS"};
-    return words[test_below(rng, 3)];
-}
-
-static json_t *date_json(int64_t ns)
-{
-    char text[64];
-    time_t whole = (time_t)(ns / 1000000000);
-    struct tm parts;
-    gmtime_r(&whole, &parts);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return json_string(text);
-}
-
-/* Creates a message, with an id of its own or without. */
-static void kept_create(uint64_t *rng, ms_store *store, kept_task *t)
-{
-    struct kept_row *row = &t->rows[t->n];
-    char text[400];
-    const char *status = random_status(rng);
-    assert_true(t->n < MANY);
-    memset(row, 0, sizeof *row);
-    row->kind = (size_t)test_below(rng, COUNT(exchanges));
-    const char *content = exchanges[row->kind][test_below(rng, 3)];
-    snprintf(text, sizeof text, "{\"task_id\":\"x\",\"content\":%s,\"mine\":{\"a\":%u}}",
-             content, (unsigned)test_below(rng, 9));
-    json_t *json = json_parse_n(text, strlen(text));
-    if (status) json_object_set_new(json, "streaming_status", json_string(status));
-    char *spelled = json_dumps(json, JSON_COMPACT);
-    ms_envelope m = read_one("task", spelled);
-    m.has_time = true;
-    m.time_ns = SECONDS(1700000000 + (double)test_below(rng, 99));
-    bool named = test_one_in(rng, 2);
-    if (named) snprintf(row->id, sizeof row->id, "m%zu", t->n);
-    if (named) m.id = ms_str_of(row->id);
-    row->seq = must_append(store, MS_STR("t"), &m);
-    free(spelled);
-    if (!named) snprintf(row->id, sizeof row->id, "%lu", (unsigned long)row->seq);
-    json_object_set_new(json, "id", json_string(row->id));
-    json_object_set_new(json, "task_id", json_string("t"));
-    json_object_set_new(json, "created_at", date_json(m.time_ns));
-    row->json = json;
-    t->n++;
-}
-
-/* A change of one message, in the twin too when it will be done. */
-static ms_task_change kept_change(uint64_t *rng, struct kept_row *row)
-{
-    ms_task_change c;
-    const char *status = random_status(rng);
-    memset(&c, 0, sizeof c);
-    bool done = row->json != NULL;
-    c.has_updated_at = true;
-    c.updated_at_ns = SECONDS(1800000000 + (double)test_below(rng, 99));
-    c.streaming_status = ms_str_of(status);
-    if (!test_one_in(rng, 4)) {
-        const char *text = exchanges[row->kind][test_below(rng, 3)];
-        ms_envelope *m = (ms_envelope *)ms_arena_alloc(&arena, sizeof *m);
-        *m = read_one("task", text);
-        c.content = m;
-        if (done)
-            json_object_set_new(row->json, "content", json_parse_n(text, strlen(text)));
+    char text[2000];
+    for (size_t i = 0; i < COUNT(exchanges) * 9; i++) {
+        const char *const *kind = exchanges[i / 9];
+        const char *before = kind[i / 3 % 3], *after = kind[i % 3];
+        script p;
+        script_open(&p, (const store_kind *)*state);
+        snprintf(text, sizeof text,
+                 "in t\n"
+                 "task m {\"task_id\":\"x\",\"content\":%s,\"mine\":{\"a\":1}}\n"
+                 "task n {\"id\":\"n\",\"task_id\":\"x\",\"content\":%s}\n"
+                 "in u update $m %s status=DONE at=1700000000 -> NOT_FOUND\n"
+                 "update $m %s status=DONE at=1700000000\n"
+                 "update n %s at=1700000001\n"
+                 "get m flags=amended\n"
+                 "listed m => {\"content\":%s,\"mine\":{\"a\":1},\"streaming_status\":"
+                 "\"DONE\",\"updated_at\":\"2023-11-14T22:13:20Z\"}\n"
+                 "listed n => {\"content\":%s,\"updated_at\":\"2023-11-14T22:13:21Z\"}\n",
+                 before, before, after, after, after, after, after);
+        script_is(&p, text);
+        script_is(&p, "hide n\nfind n -> NOT_FOUND\nupdate n at=1 -> NOT_FOUND\n"
+                      "find $m => m");
+        store_close(&p.s);
     }
-    if (done) {
-        if (status)
-            json_object_set_new(row->json, "streaming_status", json_string(status));
-        json_object_set_new(row->json, "updated_at", date_json(c.updated_at_ns));
-    }
-    return c;
-}
-
-static void must_be_kept(ms_store *store, const kept_task *t)
-{
-    ms_query q = query_of(MS_STR("t"), 0);
-    ms_cursor it;
-    size_t i = 0;
-    EACH (shown, store, &q, &it) {
-        json_where where = {{0}, 0};
-        const ms_msg *msg;
-        ms_error err;
-        while (i < t->n && t->rows[i].json == NULL) i++;
-        assert_true(i < t->n);
-        assert_int_equal(ms_seq(shown), t->rows[i].seq);
-        assert_int_equal(ms_get_by_seq(store, ms_seq(shown), &arena, &msg, &err), MS_OK);
-        ms_envelope m = ms_envelope_of(msg);
-        ms_str text = write_one(&m, PLACES);
-        json_t *got = json_parse_n(text.ptr, text.len);
-        if (!json_same(got, t->rows[i++].json, 0, &where))
-            fail_msg("differ at \"%s\": %.*s", where.path, (int)text.len, text.ptr);
-        json_decref(got);
-    }
-    for (; i < t->n; i++) assert_null(t->rows[i].json);
-}
-
-static void kept_update(uint64_t *rng, ms_store *store, kept_task *t)
-{
-    struct kept_row *row = &t->rows[test_below(rng, t->n)];
-    bool there = row->json != NULL;
-    ms_str id = ms_str_of(row->id);
-    ms_task_change c = kept_change(rng, row);
-    const ms_msg *msg;
-    ms_error err;
-    assert_int_equal(ms_task_update(store, MS_STR("other"), id, &c, &arena, &msg, &err),
-                     MS_E_NOT_FOUND);
-    assert_null(msg);
-    ms_result code = update(store, id, &c, &msg, &err);
-    if (code != (there ? MS_OK : MS_E_NOT_FOUND))
-        fail_msg("%s: %s", err.path, err.message);
-    if (there) assert_int_equal(ms_seq(msg), row->seq);
-    if (there) assert_true((ms_flags(msg) & MS_FLAG_AMENDED) != 0);
-}
-
-static void kept_delete(uint64_t *rng, ms_store *store, kept_task *t)
-{
-    struct kept_row *row = &t->rows[test_below(rng, t->n)];
-    const ms_msg *msg;
-    ms_error err;
-    bool there = row->json != NULL;
-    ms_result code = ms_task_get(store, MS_STR("t"), ms_str_of(row->id), &arena, &msg,
-                                 &err);
-    assert_int_equal(code, there ? MS_OK : MS_E_NOT_FOUND);
-    if (!there) return;
-    assert_int_equal(ms_hide(store, ms_seq(msg), &err), MS_OK);
-    json_decref(row->json);
-    row->json = NULL;
-}
-
-/* What is created, updated and deleted in any order is what an array of JSON is. */
-static void changed_task_equals_an_array_of_json(void **state)
-{
-    static kept_task t;
-    uint64_t rng = test_seed() + 5;
-    store_options options;
-    memset(&options, 0, sizeof options);
-    options.room = (size_t)4 << 20;
-    test_store s = store_open((store_kind *)*state, &options);
-    t.n = 0;
-    for (size_t i = 0, n = 40 + test_times(160); i < n; i++) {
-        uint64_t what = t.n == 0 ? 0 : test_below(&rng, 8);
-        if (what < 3) kept_create(&rng, s.store, &t);
-        else if (what < 7) kept_update(&rng, s.store, &t);
-        else kept_delete(&rng, s.store, &t);
-        ms_envelope other = ms_user_message(ms_text("elsewhere"));
-        if (i % 4 == 0) must_append(s.store, MS_STR("other"), &other);
-        if (i == n / 2) store_reopen(&s);
-        if (i % 5 == 0 || i + 1 == n) must_be_kept(s.store, &t);
-        ms_arena_reset(&arena);
-    }
-    store_reopen(&s);
-    must_be_kept(s.store, &t);
-    kept_free(&t);
-    store_close(&s);
 }
 
 /* An allocator that hides a message when it is asked for memory: as if somebody else had
@@ -453,7 +302,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(message_of_any_kind_comes_back_when_it_was_written),
         cmocka_unit_test(message_is_found_when_another_task_is_damaged),
-        ON_EVERY_STORE(changed_task_equals_an_array_of_json),
+        ON_EVERY_STORE(content_is_another_of_its_kind_when_it_was_updated),
         ON_EVERY_STORE(update_finds_nothing_when_the_message_goes_meanwhile),
         cmocka_unit_test(update_is_refused_when_it_has_no_change_or_store),
     };
