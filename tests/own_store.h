@@ -138,4 +138,14 @@ static inline void own_open(own_store *own, ms_store *inside)
     own->inside = inside;
 }
 
+/* Takes away all functions but those of a query. */
+static inline void own_only_query(own_store *own)
+{
+    const ms_backend all = own->backend;
+    memset(&own->backend, 0, sizeof own->backend);
+    own->backend.query = all.query;
+    own->backend.next = all.next;
+    own->backend.cursor_close = all.cursor_close;
+}
+
 #endif /* OWN_STORE_H */

@@ -126,13 +126,11 @@ typedef struct store_kind {
 
 static inline ms_mem_desc store_desc(const store_options *options)
 {
-    ms_mem_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.max_message = options->max_message;
-    desc.keep_unset_times = options->keep_unset_times;
-    desc.alloc = options->alloc;
-    desc.clock = options->clock;
-    desc.entropy = options->entropy;
+    const ms_mem_desc desc = {.max_message = options->max_message,
+                              .keep_unset_times = options->keep_unset_times,
+                              .alloc = options->alloc,
+                              .clock = options->clock,
+                              .entropy = options->entropy};
     return desc;
 }
 
@@ -388,6 +386,17 @@ static inline int stat_without_name(void *ctx, ms_file file, ms_os_stat *out)
     return code;
 }
 #endif
+
+
+/* A union, whose stores the caller closes after it. */
+static inline ms_store *union_of(ms_store *const *stores, size_t n)
+{
+    const ms_union_desc desc = {.stores = stores, .n_stores = n};
+    ms_store *all;
+    ms_error err;
+    must_ok(ms_union_open(&all, &desc, &err), &err, "union");
+    return all;
+}
 
 
 /* ---- small helpers ---- */

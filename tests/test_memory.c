@@ -31,11 +31,8 @@ static ms_result open_least(test_store *s, const store_options *options, ms_erro
     assert_int_equal(store_kind_at(0)->open(&inside, options, err), MS_OK);
     own_open(own, inside.store);
     own->fleeting = true;
+    own_only_query(own);
     own->backend.append = own_append;
-    own->backend.get = NULL;
-    own->backend.list = NULL;
-    own->backend.stat = NULL;
-    own->backend.change = NULL;
     own->backend.close = close_least;
     s->store = &own->base;
     return MS_OK;
@@ -43,40 +40,6 @@ static ms_result open_least(test_store *s, const store_options *options, ms_erro
 
 static store_kind least_kind = {"a store of its own", false, false, false, false,
                                 open_least};
-
-/* Counts what a raw query for the records of one message finds in a store. */
-static size_t count_about(ms_store *store, unsigned raw, uint64_t seq, ms_result *code)
-{
-    ms_query q;
-    ms_cursor it;
-    size_t n = 0;
-    memset(&q, 0, sizeof q);
-    q.location = MS_STR("job");
-    q.raw = raw;
-    q.about_seq = seq;
-    *code = ms_query_open(store, &q, &it, NULL);
-    for (const ms_msg *msg; (msg = ms_next(&it)) != NULL; n++)
-        if (seq != 0) assert_int_equal(ms_seq(msg), seq);
-    ms_cursor_close(&it, NULL);
-    return n;
-}
-
-static void a_raw_query_is_honoured_or_refused_when_a_store_has_no_changes(void **state)
-{
-    test_store s = store_open(&least_kind, NULL);
-    ms_result code;
-    ms_envelope m = ms_user_message(ms_text("hello"));
-    (void)state;
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(ms_append(s.store, MS_STR("job"), &m, NULL, NULL), MS_OK);
-    assert_int_equal(count_about(s.store, MS_RAW_MESSAGES, 0, &code), 3);
-    assert_int_equal(count_about(s.store, MS_RAW_MESSAGES, 2, &code), 1);
-    assert_int_equal(count_about(s.store, MS_RAW_MESSAGES, 9, &code), 0);
-    assert_int_equal(code, MS_OK);
-    assert_int_equal(count_about(s.store, MS_RAW_ALL, 2, &code), 0);
-    assert_int_equal(code, MS_E_UNSUPPORTED);
-    store_close(&s);
-}
 
 /* Is opened by tape_open; it is for reading. */
 static store_kind union_kind = {"a union", false, false, false, true, NULL};
@@ -132,15 +95,11 @@ static ms_str job_name(int job)
 static void union_open(tape *t, const store_options *options)
 {
     ms_store *stores[PARTS];
-    ms_union_desc desc;
     for (size_t i = 0; i < PARTS; i++) {
         t->parts[i] = store_open(store_kind_at(i), options);
         stores[i] = t->parts[i].store;
     }
-    memset(&desc, 0, sizeof desc);
-    desc.stores = stores;
-    desc.n_stores = PARTS;
-    assert_int_equal(ms_union_open(&t->s.store, &desc, NULL), MS_OK);
+    t->s.store = union_of(stores, PARTS);
     t->s.kind = &union_kind;
 }
 
@@ -1011,38 +970,6 @@ static void histories_that_need_an_arena_are_refused_without_one(void **state)
 }
 
 
-/* ---- agent keys ---- */
-
-static void agent_keys_are_normalized(void **state)
-{
-    static const struct { const char *name, *want; } cases[] = {
-        {"Research-Worker", "research_worker"}, {"Task Worker", "task_worker"},
-        {"TaskManager", "taskmanager"},         {"a-b c", "a_b_c"},
-        {"", ""},                               {"already_fine_1", "already_fine_1"},
-        {"AZ@[`{", "az@[`{"},                   {"- --", "____"},
-        {"\xc3\x84rger-\xc3\xa4", "\xc3\x84rger_\xc3\xa4"},
-        {"tab\tnew\n.", "tab\tnew\n."},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        ms_str name = ms_str_of(cases[i].name), want = ms_str_of(cases[i].want);
-        char out[64], same[64];
-        memset(out, '#', sizeof out);
-        ms_str got = ms_normalize_agent_key(name, out);
-        assert_true(ms_str_equal(got, want));
-        assert_true(got.ptr == out || got.len == 0);
-        assert_int_equal(out[name.len], '#');
-        memcpy(same, name.ptr, name.len);
-        got = ms_normalize_agent_key(ms_str_n(same, name.len), same);
-        assert_true(ms_str_equal(got, want));
-    }
-    assert_int_equal(ms_normalize_agent_key(no_str(), NULL).len, 0);
-    char nul[4];
-    assert_true(ms_str_equal(ms_normalize_agent_key(ms_str_n("A\0B-", 4), nul),
-                             ms_str_n("a\0b_", 4)));
-}
-
-
 /* ---- the SQLite store's own: a file, and bytes that somebody changed ---- */
 
 static bool temporary_path(char *path, size_t size)
@@ -1122,8 +1049,6 @@ int main(void)
         ON_ALL_STORES(a_memory_without_store_location_or_agent_is_refused),
         ON_ALL_STORES(merging_needs_a_runtime_store),
         READING(histories_that_need_an_arena_are_refused_without_one),
-        cmocka_unit_test(agent_keys_are_normalized),
-        cmocka_unit_test(a_raw_query_is_honoured_or_refused_when_a_store_has_no_changes),
         cmocka_unit_test(a_sqlite_file_keeps_its_messages),
         cmocka_unit_test(a_damaged_row_is_skipped_and_reported),
     };

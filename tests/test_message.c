@@ -547,12 +547,23 @@ static void agent_key_is_normalised(void **state)
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         char room[64], in_place[64];
+        memset(room, '#', sizeof room);
         ms_str out = ms_normalize_agent_key(ms_str_of(rows[i].in), room);
         assert_true(ms_str_equal(out, ms_str_of(rows[i].out)));
+        assert_int_equal(room[strlen(rows[i].in)], '#');
         strcpy(in_place, rows[i].in);
         out = ms_normalize_agent_key(ms_str_of(in_place), in_place);
         assert_true(ms_str_equal(out, ms_str_of(rows[i].out)));
     }
+}
+
+static void agent_key_is_normalised_when_it_is_absent_or_has_a_nul(void **state)
+{
+    char room[4];
+    (void)state;
+    assert_int_equal(ms_normalize_agent_key(absent, NULL).len, 0);
+    assert_true(ms_str_equal(ms_normalize_agent_key(MS_STR("A\0B-"), room),
+                             MS_STR("a\0b_")));
 }
 
 static void string_is_absent_or_empty(void **state)
@@ -592,6 +603,7 @@ int main(void)
         cmocka_unit_test(copy_keeps_absent_and_empty),
         cmocka_unit_test(copy_is_nothing_when_memory_ends),
         cmocka_unit_test(agent_key_is_normalised),
+        cmocka_unit_test(agent_key_is_normalised_when_it_is_absent_or_has_a_nul),
         cmocka_unit_test(string_is_absent_or_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,18 +13,6 @@
 
 #define NUMBER(which, own) ((uint64_t)(which) << 40 | (own))
 
-static ms_store *union_of(ms_store *const *stores, size_t n)
-{
-    ms_union_desc desc;
-    ms_store *store;
-    ms_error err;
-    memset(&desc, 0, sizeof desc);
-    desc.stores = stores;
-    desc.n_stores = n;
-    must_ok(ms_union_open(&store, &desc, &err), &err, "union");
-    return store;
-}
-
 
 /* ---- random steps in some stores ---- */
 
@@ -500,10 +488,7 @@ static void a_store_may_have_only_a_query(void **state)
     ms_listing list;
     uint64_t seq;
     (void)state;
-    m->own.backend.get = NULL;
-    m->own.backend.list = NULL;
-    m->own.backend.stat = NULL;
-    m->own.backend.change = NULL;
+    own_only_query(&m->own);
     assert_int_equal(ms_get_by_seq(m->u, NUMBER(1, 4), &arena, &msg, NULL), MS_OK);
     assert_int_equal(ms_seq(msg), NUMBER(1, 4));
     assert_int_equal(test_refresh(m->u, &seq, NULL), MS_OK);

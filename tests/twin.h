@@ -212,59 +212,80 @@ static inline const char *twin_redacted_differs(const twin_msg *want, const ms_m
     return NULL;
 }
 
-/* NULL when the store's message is the twin's; else what differs. */
-static inline const char *twin_differs(const twin_msg *want, const ms_msg *got)
+/* Compares what every record shows but a HIDE: number, type, role, time. */
+static inline const char *twin_head_differs(const twin_msg *want, const ms_msg *got)
+{
+    bool note = want->kind == MS_KIND_NOTE;
+    int64_t time = 0;
+    if (ms_seq(got) != want->seq) return "seq";
+    if (ms_type_of(got) != (note ? MS_T_NONE : want->type)) return "type";
+    if (!note && ms_role_of(got) != want->role) return "role";
+    if (ms_time(got, &time) != want->has_time) return "has time";
+    return want->has_time && time != want->time_ns ? "time" : NULL;
+}
+
+/* Compares a field. The arguments of a call are text while a stream writes them. */
+static inline bool twin_field_equal(const twin_msg *want, int field, ms_value is)
+{
+    if (field == MS_F_ARGS && (want->open || want->folded || want->so_far != NULL))
+        return twin_str_equal(is.text, want->field[field].text);
+    return twin_value_equal(is, want->field[field]);
+}
+
+static inline const char *twin_flags_differ(const twin_msg *want, uint32_t got)
+{
+    bool commit = (got & MS_FLAG_COMMIT) != 0;
+    if (((got ^ want->flags) & TWIN_SHOWN & ~want->loose) != 0) return "flags";
+    if (want->last && !commit) return "no commit flag";
+    return want->inside && commit ? "a commit flag" : NULL;
+}
+
+/* Compares what the envelope of a message has with what its getters return. */
+static inline const char *twin_envelope_differs(const ms_msg *got)
 {
     ms_envelope m = ms_envelope_of(got);
     ms_value field[MS_FIELD_COUNT];
     int64_t time = 0;
-    bool open = want->open || want->folded;
-    if (ms_seq(got) != want->seq || m.seq != want->seq) return "seq";
-    if (ms_type_of(got) != want->type || m.type != want->type) return "type";
-    if (ms_role_of(got) != want->role) return "role";
-    if (m.role != MS_ROLE_NONE && m.role != want->role) return "role of the envelope";
-    if (((ms_flags(got) ^ want->flags) & TWIN_SHOWN & ~want->loose) != 0) return "flags";
+    if (m.seq != ms_seq(got)) return "seq of the envelope";
+    if (m.type != ms_type_of(got)) return "type of the envelope";
+    if (m.role != MS_ROLE_NONE && m.role != ms_role_of(got))
+        return "role of the envelope";
     if (((m.flags ^ ms_flags(got)) & TWIN_SHOWN) != 0) return "flags of the envelope";
-    if (want->last && (ms_flags(got) & MS_FLAG_COMMIT) == 0) return "no commit flag";
-    if (want->inside && (ms_flags(got) & MS_FLAG_COMMIT) != 0) return "a commit flag";
-    if (ms_time(got, &time) != want->has_time || m.has_time != want->has_time)
-        return "has time";
-    if (want->has_time && memcmp(&time, &want->time_ns, sizeof time) != 0) return "time";
-    if (want->has_time && memcmp(&m.time_ns, &want->time_ns, sizeof time) != 0)
+    if (ms_time(got, &time) != m.has_time || (m.has_time && m.time_ns != time))
         return "time of the envelope";
-    if (want->size != 0 && ms_size(got) != want->size) return "size";
-    if (want->redacted) return twin_redacted_differs(want, got, false);
     message_fields(&m, field);
-    for (int i = 1; i < MS_FIELD_COUNT; i++) {
-        if (i == MS_F_ARGS && open) {
-            if (!twin_str_equal(m.args.text, want->field[i].text)) return "args";
-            continue;
-        }
-        if (!twin_value_equal(ms_get(got, (ms_field)i), want->field[i]) ||
-            !twin_value_equal(field[i], want->field[i]))
+    for (int i = 1; i < MS_FIELD_COUNT; i++)
+        if (!twin_value_equal(field[i], ms_get(got, (ms_field)i)))
             return twin_field_name(i);
-    }
-    if (!twin_str_equal(test_location(got), want->field[MS_F_LOCATION].text) ||
-        !twin_str_equal(test_agent_key(got), want->field[MS_F_AGENT_KEY].text) ||
-        !twin_str_equal(test_turn_id(got), want->field[MS_F_TURN_ID].text) ||
-        !twin_value_equal(ms_content(got), want->field[MS_F_CONTENT]))
+    if (!twin_str_equal(test_location(got), m.location) ||
+        !twin_str_equal(test_agent_key(got), m.agent_key) ||
+        !twin_str_equal(test_turn_id(got), m.turn_id) ||
+        !twin_value_equal(ms_content(got), m.content))
         return "a named getter";
     return NULL;
+}
+
+/* Returns NULL if the store's message is the twin's; else what differs. */
+static inline const char *twin_differs(const twin_msg *want, const ms_msg *got)
+{
+    const char *what = twin_head_differs(want, got);
+    if (what == NULL) what = twin_flags_differ(want, ms_flags(got));
+    if (what != NULL) return what;
+    if (want->size != 0 && ms_size(got) != want->size) return "size";
+    if (want->redacted) return twin_redacted_differs(want, got, false);
+    for (int i = 1; i < MS_FIELD_COUNT; i++)
+        if (!twin_field_equal(want, i, ms_get(got, (ms_field)i)))
+            return twin_field_name(i);
+    return twin_envelope_differs(got);
 }
 
 /* An envelope over the twin's copy, to append it once more. */
 static inline ms_envelope twin_envelope(const twin_msg *m)
 {
-    ms_envelope out;
-    memset(&out, 0, sizeof out);
+    ms_envelope out = {.type = m->type, .role = m->given, .flags = m->flags,
+                       .has_time = m->has_time, .time_ns = m->time_ns, .seq = m->seq};
     for (int i = 1; i < MS_FIELD_COUNT; i++)
         message_set(&out, (ms_field)i, m->field[i]);
-    out.type = m->type;
-    out.role = m->given;
-    out.flags = m->flags;
-    out.has_time = m->has_time;
-    out.time_ns = m->time_ns;
-    out.seq = m->seq;
     return out;
 }
 
@@ -836,7 +857,6 @@ static inline uint64_t twin_number_in(ms_str object, const char *name)
 /* What differs between one of the twin's records and the store's, or NULL. */
 static inline const char *twin_raw_differs(const twin_msg *want, const ms_msg *got)
 {
-    int64_t time = 0;
     if (ms_kind_of(got) != want->kind) return "kind";
     if (!twin_str_equal(test_location(got), want->field[MS_F_LOCATION].text))
         return "location";
@@ -846,20 +866,12 @@ static inline const char *twin_raw_differs(const twin_msg *want, const ms_msg *g
         if (twin_number_in(text, "first") > want->lowest) return "the first it hides";
         return twin_number_in(text, "last") < want->highest ? "the last it hides" : NULL;
     }
-    if (ms_seq(got) != want->seq) return "seq";
-    if (ms_time(got, &time) != want->has_time) return "has time";
-    if (want->has_time && memcmp(&time, &want->time_ns, sizeof time) != 0) return "time";
-    if (want->kind == MS_KIND_NOTE && ms_type_of(got) != MS_T_NONE) return "type";
-    if (want->kind != MS_KIND_NOTE && ms_type_of(got) != want->type) return "type";
-    if (want->kind != MS_KIND_NOTE && ms_role_of(got) != want->role) return "role";
+    const char *what = twin_head_differs(want, got);
+    if (what != NULL) return what;
     if (want->redacted) return twin_redacted_differs(want, got, true);
-    for (int i = 1; i < MS_FIELD_COUNT; i++) {
-        ms_value is = ms_get(got, (ms_field)i);
-        bool alike = twin_value_equal(is, want->field[i]);
-        if (i == MS_F_ARGS && (want->open || want->folded || want->so_far != NULL))
-            alike = twin_str_equal(is.text, want->field[i].text);
-        if (!alike) return twin_field_name(i);
-    }
+    for (int i = 1; i < MS_FIELD_COUNT; i++)
+        if (!twin_field_equal(want, i, ms_get(got, (ms_field)i)))
+            return twin_field_name(i);
     return NULL;
 }
 

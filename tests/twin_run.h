@@ -175,8 +175,9 @@ static void ask(run *r)
     if (test_one_in(rng, 12)) q.limit = test_one_in(rng, 2) ? 40 : SIZE_MAX;
     if (r->t.raw && test_one_in(rng, 8)) must_cost_alike(r);
     twin_must_query(&r->t, r->s.store, &q);
-    if (r->t.raw && test_one_in(rng, 2)) {
+    if (test_one_in(rng, 2)) {
         ms_query raw = random_raw(r);
+        if (!r->t.raw) raw.raw = MS_RAW_MESSAGES; /* which need no changes */
         twin_must_query(&r->t, r->s.store, &raw);
     }
     if (test_one_in(rng, 4)) must_match_alike(r, &q);
