@@ -66,10 +66,10 @@ static void text_must_be(world *w, ms_store *store, text *out, const char *of)
 /* Reads the file as another process does; an arena store by this handle. */
 static void text_at_path(world *w, text *out)
 {
-    ms_store *reader = w->mem ? w->log : open_beside(w, MS_LOG_READ);
+    ms_store *reader = w->how.mem ? w->log : open_beside(w, MS_LOG_READ);
     if (reader == NULL) text_of_none(out);
     else text_must_be(w, reader, out, "a reader");
-    if (!w->mem) ms_close(reader);
+    if (!w->how.mem) ms_close(reader);
 }
 
 static void describe(world *w, const struct step *s)
@@ -113,7 +113,7 @@ static void must_explain(world *w, ms_result result, const ms_error *err)
 static bool is_poisoned(world *w)
 {
     ms_log_info info;
-    return !w->mem && w->log != NULL && ms_log_stat(w->log, &info, NULL) == MS_OK &&
+    return !w->how.mem && w->log != NULL && ms_log_stat(w->log, &info, NULL) == MS_OK &&
            info.poisoned;
 }
 
@@ -143,7 +143,7 @@ static void reopen(world *w)
 
 /* What is shown now: before the step, after it, or (by parts) in between. Returns whether
  * the step has been done. */
-static bool must_show(world *w, const text *now, const text *before, const text *after,
+static bool must_look(world *w, const text *now, const text *before, const text *after,
                       failing leaves)
 {
     bool same = text_equal(now, before), done = text_equal(now, after);
@@ -174,7 +174,7 @@ static void must_be_whole(world *w)
     ms_log_desc desc = desc_of(w, w->path);
     ms_log_report report;
     ms_error err;
-    ms_result result = w->mem ? ms_selfcheck(w->log, &err)
+    ms_result result = w->how.mem ? ms_selfcheck(w->log, &err)
                               : ms_log_verify(&desc, &report, &err);
     bool was = result == MS_E_DAMAGED && w->damaged;
     if (result != MS_OK && result != MS_E_NOT_FOUND && !was)
@@ -189,29 +189,35 @@ static bool after_failure(world *w, const struct step *s, ms_result result,
     static text now;
     bool poisoned = is_poisoned(w);
     failing leaves = poisoned && s->leaves == NOTHING ? ALL_OR_NOTHING : s->leaves;
-    if (w->mem && w->log == NULL) return false;
+    if (w->how.mem && w->log == NULL) return false;
     if (poisoned) must_be_poisoned(w, result);
     text_at_path(w, &now);
-    bool done = must_show(w, &now, before, after, leaves);
+    bool done = must_look(w, &now, before, after, leaves);
     handle_must_show(w, s, &now, before);
     must_be_whole(w);
     bool anew = poisoned || is_locked_in(w) || w->t.calls % 2 == 0;
-    if (!anew || w->mem || w->log == NULL) return done;
+    if (!anew || w->how.mem || w->log == NULL) return done;
     reopen(w);
     text_must_be(w, w->log, &now, "a new handle");
-    return must_show(w, &now, before, after, leaves);
+    return must_look(w, &now, before, after, leaves);
+}
+
+/* The stream writes the message of that name; opened again if its writer is gone. */
+static void stream_goes_on(world *w)
+{
+    ms_stream *stream = stream_of(w);
+    memset(stream, 0, sizeof *stream);
+    stream->store = w->log;
+    stream->seq = seq_of(w, "w");
+    stream->opts.every_part = true;
+    stream->opts.clock = clock_at(&test_now);
 }
 
 /* Corrects the stream after a step that failed and is visible all the same. */
 static void stream_follows(world *w, const struct step *s)
 {
-    if (s->run != do_begin && s->run != do_end) return;
-    memset(&w->stream, 0, sizeof w->stream);
-    if (s->run == do_end) return;
-    w->stream.store = w->log;
-    w->stream.seq = w->seq[STREAMED];
-    w->stream.opts.every_part = true;
-    w->stream.opts.clock.now = clock_stands;
+    if (step_says(s, "begin")) stream_goes_on(w);
+    if (step_says(s, "end")) memset(stream_of(w), 0, sizeof(ms_stream));
 }
 
 static uint64_t faults_of(const world *w)
@@ -225,8 +231,7 @@ static void run_step(world *w, const struct step *s, const text *before,
     ms_error err;
     memset(&err, 0, sizeof err);
     uint64_t faults = w->t.hits + w->heap.failed;
-    w->arg = s->arg;
-    ms_result result = call(w, s->run, &err);
+    ms_result result = step_call(w, s, &err);
     if (w->learning && result != MS_OK)
         fail_msg("%s (%s): %s", s->name, w->when, err.message);
     if (result == MS_OK) return;
@@ -238,13 +243,13 @@ static void run_step(world *w, const struct step *s, const text *before,
         fail_msg("%s: the call is not repeated: %s", w->when, err.message);
     must_explain(w, result, &err);
     if (w->t.from || w->heap.fail_from) /* it stays as it is */
-        for (int i = 0; i < 2 && result != MS_OK; i++) result = call(w, s->run, &err);
+        for (int i = 0; i < 2 && result != MS_OK; i++) result = step_call(w, s, &err);
     world_quiet(w);
     if (result == MS_OK && !is_poisoned(w)) return;
     bool done = after_failure(w, s, result, before, after);
     if (done) stream_follows(w, s);
     for (int i = 0; !done && i < 2 && result != MS_OK; i++)
-        result = call(w, s->run, &err);
+        result = step_call(w, s, &err);
     if (!done && result != MS_OK) fail_msg("%s, then again: %s", w->when, err.message);
 }
 
@@ -272,14 +277,14 @@ static void world_end(world *w)
 {
     static text now;
     world_quiet(w);
-    if (!w->learning && !w->mem) {
+    if (!w->learning && !w->how.mem) {
         text_at_path(w, &now);
         const text *want = w->after[w->step];
         if (!text_equal(&now, want))
             text_fail(w->when, "at the end it shows something else", &now, want, want);
     }
     must_be_idle(w);
-    if (!w->leftover && folder_count(w->folder) != (w->mem ? 1 : 2))
+    if (!w->leftover && folder_count(w->folder) != (w->how.mem ? 1 : 2))
         fail_msg("%s: %zu files are in the folder", w->when, folder_count(w->folder));
     folder_empty(w->folder);
 }
@@ -291,17 +296,6 @@ static void world_reset(world *w)
     snprintf(w->when, sizeof w->when, "without a fault");
 }
 
-/* A way to use a store. */
-typedef struct config {
-    const char *name;
-    bool mem;
-    ms_log_mode mode;
-    ms_log_opening opening;
-    ms_log_engine engine;
-    ms_sync_mode sync;
-    bool shared;
-} config;
-
 static world *world_new(const config *c)
 {
     world *w = (world *)calloc(1, sizeof *w);
@@ -311,12 +305,7 @@ static world *world_new(const config *c)
     folder_make(w->folder, sizeof w->folder);
     snprintf(w->path, sizeof w->path, "%s/log.msl", w->folder);
     snprintf(w->other, sizeof w->other, "%s/other.msl", w->folder);
-    w->mem = c->mem;
-    w->mode = c->mode;
-    w->opening = c->opening;
-    w->engine = c->engine;
-    w->sync = c->sync;
-    w->shared = c->shared;
+    w->how = *c;
     w->segment = MS_LOG_SEGMENT_MIN;
     world_reset(w);
     return w;
@@ -401,13 +390,13 @@ static bool trouble_lasts(const world *w)
 static size_t run_script(world *w, const mode *m, size_t n, uint64_t pick)
 {
     size_t count = 0, failed = 0;
-    memset(&w->stream, 0, sizeof w->stream);
+    memset(stream_of(w), 0, sizeof(ms_stream));
     w->log = NULL;
     text *before = text_for(w, count++);
     text_of_none(before);
-    for (size_t i = 0; i < STEPS; i++)
+    for (size_t i = 0; i < n_steps; i++)
         for (w->repeat = 0; w->repeat < steps[i].times; w->repeat++) {
-            if (!(steps[i].on & (w->mem ? ON_MEM : ON_LOG))) continue;
+            if (!(steps[i].on & (w->how.mem ? ON_MEM : ON_LOG))) continue;
             text *after = text_for(w, count);
             w->step = count++;
             if (m != NULL && !trouble_lasts(w)) arm(w, m, n, pick + count);
@@ -415,7 +404,7 @@ static size_t run_script(world *w, const mode *m, size_t n, uint64_t pick)
             failed += w->t.hits + w->heap.failed != 0;
             if (w->t.hits != 0 && (w->t.from || w->t.last_hit == CALL_REMOVE))
                 w->leftover = true;
-            if (w->learning && w->log == NULL && w->mem) text_copy(after, before);
+            if (w->learning && w->log == NULL && w->how.mem) text_copy(after, before);
             else if (w->learning) text_at_path(w, after);
             before = after;
         }
@@ -457,7 +446,8 @@ typedef enum shape { SMALL, RICH, TALL, NO_LEAF, NO_SUMMARY, DUE, SHAPES } shape
 static struct image {
     unsigned char *bytes;
     size_t size;
-    uint64_t seq[NAMES];
+    script_name names[SCRIPT_NAMES];
+    size_t n_names;
 } images[SHAPES];
 
 static void must_do(world *w, ms_result (*run)(world *w, ms_error *err), size_t times)
@@ -467,12 +457,22 @@ static void must_do(world *w, ms_result (*run)(world *w, ms_error *err), size_t 
         if (call(w, run, &err) != MS_OK) fail_msg("an image: %s", err.message);
 }
 
+/* Makes the call of a line of the table. */
+static void must_say(world *w, const char *line, size_t times)
+{
+    const struct step *s = steps;
+    while (s < steps + n_steps && !step_says(s, line)) s++;
+    if (s == steps + n_steps) abort();
+    w->line = s->name;
+    must_do(w, do_line, times);
+}
+
 /* Changes of every kind, gaps, keys, agents. */
 static void make_rich(world *w)
 {
     ms_envelope batch[12];
     ms_append_opts opts;
-    uint64_t seq = w->seq[SECOND];
+    uint64_t seq = seq_of(w, "second");
     for (int i = 0; i < 12; i++) {
         batch[i] = ms_message(MS_T_REASONING, ms_text("a thought"));
         batch[i].agent_key = MS_STR("worker");
@@ -481,15 +481,15 @@ static void make_rich(world *w)
     opts.location = MS_STR("place_3");
     for (int round = 0; round < 10; round++) {
         w->image = false;
-        must_do(w, do_second, 2);
-        must_do(w, do_amend, 1);
+        must_say(w, "append second", 2);
+        must_say(w, "amend", 1);
         must_do(w, do_usage, 1);
-        assert_int_equal(ms_hide(w->log, w->seq[SECOND] - 1, NULL), MS_OK);
-        w->seq[SECOND] = seq;
-        must_do(w, do_facts, 1);
+        assert_int_equal(ms_hide(w->log, seq_of(w, "second") - 1, NULL), MS_OK);
+        script_entry(&w->calls, MS_STR("second"))->seq = seq;
+        must_say(w, "facts", 1);
         must_do(w, do_new_names, 3);
         assert_int_equal(ms_append_batch(w->log, batch, 12, &opts, NULL), MS_OK);
-        if (round == 5) must_do(w, do_hide_range, 1);
+        if (round == 5) must_say(w, "in place_1 range", 1);
         must_do(w, do_leave_out, 1);
         must_do(w, do_fill, 10);
     }
@@ -527,31 +527,31 @@ static void make_image(shape which)
 {
     static const config plain = {"", false, MS_LOG_CREATE, MS_OPEN_NORMAL,
                                  MS_ENGINE_AUTO, MS_SYNC_NONE, false};
-    ms_envelope m = ms_user_message(ms_text("a hidden message"));
     world *w = world_new(&plain);
     w->learning = true;
     w->ticked = which == DUE;
     if (which == SMALL) w->segment = 0;
     must_do(w, do_open, 1);
-    must_do(w, do_append, 1);
-    must_do(w, do_second, 1);
-    must_do(w, do_keyed, 1);
+    must_say(w, "append first", 1);
+    must_say(w, "append second", 1);
+    must_say(w, "append keyed", 1);
     must_do(w, do_batch, 1);
-    must_do(w, do_begin, 1);
-    must_do(w, do_feed, 2);
-    must_do(w, do_flush, 1);
-    must_do(w, do_note, 1);
-    must_do(w, do_task_create, 1);
+    must_say(w, "begin", 1);
+    must_say(w, "feed", 2);
+    must_say(w, "note", 1);
+    must_say(w, "in task append", 1);
     must_do(w, do_session_store, 1);
-    assert_int_equal(ms_append(w->log, MS_STR("elsewhere"), &m, &w->seq[HIDDEN], NULL),
-                     MS_OK);
-    assert_int_equal(ms_hide(w->log, w->seq[HIDDEN], NULL), MS_OK);
+    w->line = "in elsewhere append hidden 'a hidden message'";
+    must_do(w, do_line, 1);
+    w->line = "hide hidden";
+    must_do(w, do_line, 1);
     if (which == TALL || which == NO_SUMMARY) make_tall(w);
     if (which == RICH || which == NO_LEAF) make_rich(w);
     while (which == DUE && info_of(w).segments < 32) must_do(w, do_fill, 1);
     must_do(w, do_sync, 1);
     struct image *image = &images[which];
-    memcpy(image->seq, w->seq, sizeof image->seq);
+    memcpy(image->names, w->calls.names, sizeof image->names);
+    image->n_names = w->calls.n_names;
     image->bytes = (unsigned char *)read_file(w->path, &image->size);
     if (image->bytes == NULL) abort();
     if (which == NO_LEAF) damage_index(image, FILE_INDEX_LEAF);
@@ -563,6 +563,7 @@ static void make_image(shape which)
 static int images_make(void **state)
 {
     (void)state;
+    steps_make();
     for (int which = SMALL; which < SHAPES; which++) make_image((shape)which);
     return 0;
 }
@@ -572,6 +573,16 @@ static int images_free(void **state)
     (void)state;
     for (int which = SMALL; which < SHAPES; which++) free(images[which].bytes);
     return 0;
+}
+
+/* The names of an image; its writer is gone. */
+static void image_names(world *w, shape which)
+{
+    const struct image *image = &images[which];
+    memcpy(w->calls.names, image->names, sizeof image->names);
+    w->calls.n_names = image->n_names;
+    for (size_t i = 0; i < image->n_names; i++) w->seq[i] = image->names[i].seq;
+    memset(stream_of(w), 0, sizeof(ms_stream));
 }
 
 /* Makes the image the log: closed, written in this boot of the machine. */
@@ -592,8 +603,7 @@ static void image_load(world *w, shape which)
     if (w->base.write(w->base.ctx, file, FILE_AT_WRITER, line, sizeof line, &done) != 0)
         abort();
     w->base.close(w->base.ctx, file);
-    memcpy(w->seq, image->seq, sizeof w->seq);
-    memset(&w->stream, 0, sizeof w->stream);
+    image_names(w, which);
     w->damaged = which == NO_LEAF || which == NO_SUMMARY;
     w->ticked = which == DUE;
     w->image = true;
@@ -608,8 +618,8 @@ static void write_beside(world *w)
     ms_store *mine = w->log, *other = open_beside(w, MS_LOG_WRITE);
     w->log = other;
     must_do(w, do_fill, 45);
-    must_do(w, do_hide_range, 1);
-    must_do(w, do_note, 1);
+    must_say(w, "in place_1 range", 1);
+    must_say(w, "note", 1);
     ms_close(other);
     w->log = mine;
     w->repeat = 0;
@@ -623,20 +633,17 @@ static void image_begin(world *w, shape which, const struct step *s)
     image_load(w, which);
     if (s->run == do_open || s->run == do_verify) return;
     if (do_open(w, &err) != MS_OK) fail_msg("image %d: %s", (int)which, err.message);
-    if (w->mode == MS_LOG_READ || w->shared) write_beside(w);
+    if (w->how.mode == MS_LOG_READ || w->how.shared) write_beside(w);
     if (s->run == do_all_ticks) must_do(w, do_fill, 1); /* it has begun to write */
-    if (s->run != do_feed && s->run != do_flush && s->run != do_end) return;
-    w->stream.store = w->log;
-    w->stream.seq = w->seq[STREAMED];
-    w->stream.opts.every_part = true;
-    w->stream.opts.clock.now = clock_stands;
+    if (step_says(s, "feed") || step_says(s, "end")) stream_goes_on(w);
 }
 
 /* The handle is closed, the file is whole. */
 static void image_close(world *w)
 {
     ms_envelope m = ms_user_message(ms_text("afterwards"));
-    if (w->log != NULL && w->mode != MS_LOG_READ && !is_poisoned(w) && !is_locked_in(w) &&
+    bool writes = w->log != NULL && w->how.mode != MS_LOG_READ;
+    if (writes && !is_poisoned(w) && !is_locked_in(w) &&
         ms_append(w->log, MS_STR("job"), &m, NULL, NULL) != MS_OK)
         fail_msg("%s, then an append fails", w->when);
     ms_close(w->log);
@@ -664,7 +671,7 @@ static size_t image_learn(world *w, shape which, const struct step *s, const mod
     w->learning = true;
     image_begin(w, which, s);
     text_at_path(w, before);
-    if (w->mode == MS_LOG_READ) text_copy(after, before);
+    if (w->how.mode == MS_LOG_READ) text_copy(after, before);
     snprintf(w->when, sizeof w->when, "image %d", (int)which);
     if (m != NULL) arm(w, m, 0, 0);
     run_step(w, s, before, after);
@@ -719,7 +726,7 @@ static void images_fail(const mode *m)
     for (int way = 0; way < WAYS; way++) {
         world *w = world_new(&ways[way]);
         for (int which = SMALL; which < SHAPES; which++)
-            for (size_t i = 0; i < STEPS; i++)
+            for (size_t i = 0; i < n_steps; i++)
                 if (is_tried((shape)which, way, &steps[i], i))
                     image_fails(w, (shape)which, &steps[i], m);
         folder_empty(w->folder);

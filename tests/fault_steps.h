@@ -1,8 +1,9 @@
 /* What the tests of failing calls do with a store: a world with a log file or an arena
  * store, the text of everything that a store shows, and a table of operations.
  *
- * The table says where an operation runs, see fault.h: in the script of a log or of an
- * arena store, on the image of a handle that writes or of one that reads.
+ * An operation is a line of a script (script.h), or a function. The table says where it
+ * runs, see fault.h: in the script of a log or of an arena store, on the image of a handle
+ * that writes or of one that reads.
  */
 
 #ifndef FAULT_STEPS_H
@@ -10,6 +11,7 @@
 
 #include "logs.h"
 #include "format.h"
+#include "script.h"
 
 static uint64_t boot_now = 500;
 
@@ -19,11 +21,6 @@ static uint64_t boot_of(void *ctx)
     return boot_now;
 }
 
-static int64_t clock_stands(void *ctx)
-{
-    (void)ctx;
-    return SECONDS(1700000000);
-}
 
 
 /* ---- everything that a store shows, as text ---- */
@@ -191,8 +188,18 @@ static void text_of_none(text *t)
 
 /* ---- the world of a script ---- */
 
-enum { STEPS_MOST = 200, NAMES = 8, NO_ARENA = 1 };
-enum { FIRST, SECOND, KEYED, STREAMED, TASKED, HIDDEN };
+enum { STEPS_MOST = 200, NO_ARENA = 1 };
+
+/* A way to use a store. */
+typedef struct config {
+    const char *name;
+    bool mem;                 /* an arena store, no log */
+    ms_log_mode mode;
+    ms_log_opening opening;
+    ms_log_engine engine;
+    ms_sync_mode sync;
+    bool shared;
+} config;
 
 typedef struct world {
     char folder[300], path[340], other[340];
@@ -200,13 +207,9 @@ typedef struct world {
     trip t;
     test_alloc heap;
     ms_store *log;
-    ms_stream stream;
-    bool mem;                 /* an arena store, no log */
-    ms_log_mode mode;
-    ms_log_opening opening;
-    ms_log_engine engine;
-    ms_sync_mode sync;
-    bool shared, ticked;
+    script calls;             /* names of messages, and the stream "w" */
+    config how;
+    bool ticked;
     size_t segment;
     ms_arena room, *arena;    /* of the operation */
     size_t arena_size;        /* 0: without limit; NO_ARENA: none is given */
@@ -214,13 +217,26 @@ typedef struct world {
     bool damaged;             /* whose index is damaged */
     bool learning;            /* the run without faults */
     bool leftover;            /* a file may be left that could not be removed */
-    uint64_t seq[NAMES];      /* numbers, as that run has learned them */
+    uint64_t seq[SCRIPT_NAMES]; /* of the names, as that run has learned them */
     uint64_t seen[STEPS_MOST]; /* messages that the step has read */
     text *after[STEPS_MOST];  /* what is shown after each step */
     size_t step, repeat;
+    const char *line;         /* of the operation */
     int arg;
     char when[240];
 } world;
+
+/* Returns the number of a message; 0: it is not made. */
+static uint64_t seq_of(world *w, const char *name)
+{
+    const script_name *e = script_find(&w->calls, ms_str_of(name));
+    return e != NULL ? e->seq : 0;
+}
+
+static ms_stream *stream_of(world *w)
+{
+    return &script_entry(&w->calls, MS_STR("w"))->stream;
+}
 
 /* Runs an operation with an arena of its own, or with NULL. */
 static ms_result call(world *w, ms_result (*run)(world *w, ms_error *err), ms_error *err)
@@ -246,29 +262,33 @@ static ms_log_desc desc_of(world *w, const char *path)
     ms_log_desc desc;
     memset(&desc, 0, sizeof desc);
     desc.path = path;
-    desc.mode = w->mode;
-    desc.opening = w->opening;
+    desc.mode = w->how.mode;
+    desc.opening = w->how.opening;
     desc.os = &w->t.os;
     desc.alloc = w->heap.alloc;
-    desc.engine = w->engine;
-    desc.sync = w->sync;
-    desc.shared = w->shared && w->mode != MS_LOG_READ;
+    desc.engine = w->how.engine;
+    desc.sync = w->how.sync;
+    desc.shared = w->how.shared && w->how.mode != MS_LOG_READ;
     desc.ticked = w->ticked;
     desc.lock_wait_ms = 1;
     desc.segment_size = w->segment;
     desc.keep_unset_times = true;
-    desc.clock.now = clock_stands;
+    desc.clock = clock_at(&test_now);
     return desc;
 }
 
-static ms_result learn(world *w, int name, uint64_t seq, ms_result result)
+/* A message gets the number that it has without faults. On an image names stay with the
+ * first messages. */
+static void learn(world *w)
 {
-    if (name < 0 || w->image || result != MS_OK) return result;
-    if (w->learning) w->seq[name] = seq;
-    if (w->seq[name] != seq)
-        fail_msg("%s: number %llu, should be %llu", w->when, (unsigned long long)seq,
-                 (unsigned long long)w->seq[name]);
-    return result;
+    for (size_t i = 0; i < w->calls.n_names; i++) {
+        script_name *e = &w->calls.names[i];
+        if (w->image) e->seq = w->seq[i];
+        else if (w->learning) w->seq[i] = e->seq;
+        else if (w->seq[i] != e->seq)
+            fail_msg("%s: %s has number %llu, should be %llu", w->when, e->name,
+                     (unsigned long long)e->seq, (unsigned long long)w->seq[i]);
+    }
 }
 
 /* Checks that a successful operation reads as many messages as without a fault. */
@@ -292,16 +312,16 @@ static ms_result open_mem(world *w, ms_error *err)
     desc.alloc = w->heap.alloc;
     desc.chunk_size = 4096;
     desc.keep_unset_times = true;
-    desc.clock.now = clock_stands;
+    desc.clock = clock_at(&test_now);
     return ms_mem_open(&w->log, &desc, err);
 }
 
 static ms_result do_open(world *w, ms_error *err)
 {
     ms_log_desc desc = desc_of(w, w->path);
-    ms_result result = w->mem ? open_mem(w, err) : ms_log_open(&w->log, &desc, err);
+    ms_result result = w->how.mem ? open_mem(w, err) : ms_log_open(&w->log, &desc, err);
     if (result != MS_OK && w->log != NULL) fail_msg("%s: a store is left", w->when);
-    if (result == MS_OK) w->stream.store = w->stream.seq != 0 ? w->log : NULL;
+    if (result == MS_OK) stream_of(w)->store = stream_of(w)->seq != 0 ? w->log : NULL;
     return result;
 }
 
@@ -314,33 +334,20 @@ static ms_result do_close(world *w, ms_error *err)
     return MS_OK;
 }
 
-static ms_result append_as(world *w, int name, const ms_envelope *m, ms_error *err)
+/* Makes the call of a line. A repeated call may find done what it was to do. */
+static ms_result do_line(world *w, ms_error *err)
 {
-    uint64_t seq = 0;
-    ms_result result = ms_append(w->log, MS_STR("job"), m, &seq, err);
-    return learn(w, name, seq, result);
-}
-
-static ms_result do_append(world *w, ms_error *err)
-{
-    ms_envelope m = ms_user_message(ms_text("the first message"));
-    return append_as(w, FIRST, &m, err);
-}
-
-static ms_result do_second(world *w, ms_error *err)
-{
-    ms_envelope m = ms_assistant_message(ms_text("the second message"));
-    m.agent_key = MS_STR("worker");
-    return append_as(w, SECOND, &m, err);
-}
-
-static ms_result do_keyed(world *w, ms_error *err)
-{
-    ms_envelope m = ms_action(MS_STR("tool"), ms_json(MS_STR("{\"a\":[1,2]}")),
-                              ms_str_of(NULL));
-    m.key = MS_STR("a key");
-    m.agent_key = MS_STR("worker");
-    return append_as(w, KEYED, &m, err);
+    w->calls.test = w->when;
+    w->calls.place = MS_STR("job");
+    w->calls.s.store = w->log;
+    w->calls.arena = w->arena;
+    ms_result result = script_try(&w->calls, w->line);
+    if (err != NULL) *err = w->calls.err;
+    if (result == MS_E_HIDDEN) return MS_OK;
+    if (result == MS_OK) learn(w);
+    if (result == MS_OK && strncmp(w->line, "end", 3) == 0)
+        memset(stream_of(w), 0, sizeof(ms_stream));
+    return result;
 }
 
 /* Appends with a new location, agent and key, so that every table of names grows. */
@@ -412,7 +419,7 @@ static ms_result do_compare(world *w, ms_error *err)
     memset(&opts, 0, sizeof opts);
     opts.location = MS_STR("job");
     opts.expect = true;
-    opts.expect_seq = w->seq[FIRST];
+    opts.expect_seq = seq_of(w, "first");
     ms_result result = ms_append_batch(w->log, &m, 1, &opts, err);
     if (result != MS_E_CONFLICT) return result == MS_OK ? MS_E_CONFLICT : result;
     result = newest(w, &opts.expect_seq, err);
@@ -431,69 +438,12 @@ static ms_result do_fill(world *w, ms_error *err)
     return ms_append(w->log, ms_str_of(location), &m, NULL, err);
 }
 
-static ms_result do_begin(world *w, ms_error *err)
-{
-    ms_stream_opts opts;
-    ms_envelope m = ms_assistant_message(ms_text("so far: "));
-    memset(&opts, 0, sizeof opts);
-    opts.every_part = true;
-    opts.clock.now = clock_stands;
-    ms_result result = ms_stream_begin(&w->stream, w->log, MS_STR("job"), &m, &opts, err);
-    return learn(w, STREAMED, w->stream.seq, result);
-}
-
-static ms_result do_feed(world *w, ms_error *err)
-{
-    return ms_stream_feed(&w->stream, MS_STR("more "), err);
-}
-
-static ms_result do_flush(world *w, ms_error *err)
-{
-    return test_stream_flush(&w->stream, err);
-}
-
-static ms_result do_end(world *w, ms_error *err)
-{
-    ms_result result = ms_stream_end(&w->stream, NULL, w->arena, err);
-    if (result == MS_OK) memset(&w->stream, 0, sizeof w->stream);
-    return result;
-}
-
 static ms_result do_recover(world *w, ms_error *err)
 {
     ms_stream_text out;
-    ms_result result =
-        ms_stream_read(w->log, w->seq[STREAMED], 2, w->arena, &out, err);
-    if (result == MS_OK)
-        result = ms_stream_recover(w->log, w->seq[STREAMED], w->arena, err);
-    return result;
-}
-
-static ms_result do_amend(world *w, ms_error *err)
-{
-    ms_envelope m = ms_assistant_message(ms_text("amended"));
-    return ms_amend(w->log, w->seq[SECOND], &m, err);
-}
-
-static ms_result do_hide(world *w, ms_error *err)
-{
-    ms_result result = ms_hide(w->log, w->seq[KEYED] + 1 + w->repeat, err);
-    return result == MS_E_HIDDEN ? MS_OK : result;
-}
-
-static ms_result do_hide_range(world *w, ms_error *err)
-{
-    return ms_hide_range(w->log, MS_STR("place_1"), 0, UINT64_MAX, NULL, err);
-}
-
-static ms_result do_rewind(world *w, ms_error *err)
-{
-    return ms_rewind(w->log, MS_STR("place_2"), 0, NULL, err);
-}
-
-static ms_result do_note(world *w, ms_error *err)
-{
-    return ms_note(w->log, w->seq[FIRST], MS_STR("rating"), ms_text("good"), err);
+    uint64_t seq = seq_of(w, "w");
+    ms_result result = ms_stream_read(w->log, seq, 2, w->arena, &out, err);
+    return result == MS_OK ? ms_stream_recover(w->log, seq, w->arena, err) : result;
 }
 
 static ms_result do_usage(world *w, ms_error *err)
@@ -501,32 +451,22 @@ static ms_result do_usage(world *w, ms_error *err)
     ms_usage usage;
     memset(&usage, 0, sizeof usage);
     usage.input_tokens = 7;
-    return ms_note_usage(w->log, w->seq[SECOND], &usage, err);
-}
-
-static ms_result do_facts(world *w, ms_error *err)
-{
-    return ms_location_set(w->log, MS_STR("job"), MS_STR("{\"title\":\"t\"}"), err);
+    return ms_note_usage(w->log, seq_of(w, "second"), &usage, err);
 }
 
 /* A message that is shown, or (arg 1) hidden; then its text is nowhere in the file. */
 static ms_result do_redact(world *w, ms_error *err)
 {
     const char *secret = w->arg == 1 ? "a hidden message" : "the first message";
-    ms_result result = ms_redact(w->log, w->seq[w->arg == 1 ? HIDDEN : FIRST], err);
+    ms_result result =
+        ms_redact(w->log, seq_of(w, w->arg == 1 ? "hidden" : "first"), err);
     size_t size;
-    if (result != MS_OK || w->mem || w->learning) return result;
+    if (result != MS_OK || w->how.mem || w->learning) return result;
     char *bytes = read_file(w->path, &size);
     if (bytes == NULL || memmem(bytes, size, secret, strlen(secret)) != NULL)
         fail_msg("%s: the text is not erased", w->when);
     free(bytes);
     return MS_OK;
-}
-
-static ms_result do_fork(world *w, ms_error *err)
-{
-    return ms_fork(w->log, MS_STR("job"), w->seq[SECOND], MS_STR("branch"), w->arena,
-                   err);
 }
 
 /* Numbers that a copy leaves out: the next message gets a later one. */
@@ -578,62 +518,58 @@ static ms_result read_as(world *w, ms_store *store, ms_error *err)
 
 static ms_result do_read(world *w, ms_error *err) { return read_as(w, w->log, err); }
 
+/* Counts what a cursor returns, whose opening had that result. */
+static ms_result drain(ms_cursor *it, ms_result result, size_t *seen, ms_error *err)
+{
+    while (ms_next(it) != NULL) ++*seen;
+    ms_result closed = ms_cursor_close(it, result == MS_OK ? err : NULL);
+    return result != MS_OK ? result : closed;
+}
+
 static ms_result query_all(ms_store *store, const ms_query *q, size_t *seen,
                            ms_error *err)
 {
     ms_cursor it;
-    ms_result result = ms_query_open(store, q, &it, err);
-    while (ms_next(&it) != NULL) ++*seen;
-    ms_result closed = ms_cursor_close(&it, result == MS_OK ? err : NULL);
-    return result != MS_OK ? result : closed;
+    return drain(&it, ms_query_open(store, q, &it, err), seen, err);
 }
 
 enum { ALL_VIEWS = MS_VIEW_CONVERSATION | MS_VIEW_AGENT | MS_VIEW_TEAM | MS_VIEW_GLOBAL };
 
+#define ASKS_JOB .location = {"job", 3}
+#define ASKS_PLACE .location = {"place_1", 7}
+
 static const struct asked {
-    const char *place;
-    unsigned views, raw;
-    size_t limit;
-    bool reverse, by_time, bounded, about;
+    ms_query q;
+    bool about;               /* records of the second message */
 } asked[] = {
-    {NULL, 0, 0, 0, false, false, false, false},
-    {"place_2", 0, 0, 0, true, false, false, false},
-    {"job", MS_VIEW_CONVERSATION, 0, 20, false, false, false, false},
-    {"job", MS_VIEW_AGENT, 0, 0, false, false, false, false},
-    {"job", MS_VIEW_GLOBAL, 0, 0, false, false, false, false},
-    {"job", MS_VIEW_TEAM, 0, 0, false, false, false, false},
-    {"job", ALL_VIEWS, 0, 0, false, true, false, false},
-    {"place_1", ALL_VIEWS, 0, 3, true, false, false, false},
-    {"place_1", 0, 0, 0, false, false, true, false},
-    {"job", 0, MS_RAW_ALL, 0, false, false, false, true},
-    {"place_1", 0, MS_RAW_ALL, 0, false, false, true, false},
-    {"job", 0, MS_RAW_NOTES | MS_RAW_LOCATIONS, 0, false, false, false, false},
-    {NULL, 0, MS_RAW_ALL, 0, false, false, false, false},
+    {.q = {.views = 0}},
+    {.q = {ASKS_PLACE, .reverse = true}},
+    {.q = {ASKS_JOB, .views = MS_VIEW_CONVERSATION, .limit = 20}},
+    {.q = {ASKS_JOB, .views = MS_VIEW_AGENT}},
+    {.q = {ASKS_JOB, .views = MS_VIEW_GLOBAL}},
+    {.q = {ASKS_JOB, .views = MS_VIEW_TEAM}},
+    {.q = {ASKS_JOB, .views = ALL_VIEWS, .by_time = true}},
+    {.q = {ASKS_PLACE, .views = ALL_VIEWS, .limit = 3, .reverse = true}},
+    {.q = {ASKS_PLACE, .after_seq = 20, .before_seq = 150}},
+    {.q = {ASKS_JOB, .raw = MS_RAW_ALL}, .about = true},
+    {.q = {ASKS_PLACE, .raw = MS_RAW_ALL, .after_seq = 20, .before_seq = 150}},
+    {.q = {ASKS_JOB, .raw = MS_RAW_NOTES | MS_RAW_LOCATIONS}},
+    {.q = {.raw = MS_RAW_ALL}},
 };
 enum { ASKED = (int)(sizeof asked / sizeof asked[0]) };
 
 static ms_result ask(world *w, const struct asked *a, size_t *seen, ms_error *err)
 {
     static ms_str team[40];
-    ms_query q;
+    ms_query q = a->q;
     for (int i = 0; i < 40; i++) team[i] = i % 2 ? MS_STR("worker") : MS_STR("other");
-    memset(&q, 0, sizeof q);
-    if (a->place != NULL) q.location = ms_str_of(a->place);
-    q.views = a->views;
-    q.raw = a->raw;
-    q.limit = a->limit;
-    q.reverse = a->reverse;
-    q.by_time = a->by_time;
     q.arena = w->arena;
     q.agent_key = team[1];
     q.agent_types = MS_TYPES_ALL;
     q.agent_keys = team;
-    q.n_agent_keys = a->by_time ? 40 : 2;
-    if (a->bounded) q.after_seq = 20;
-    if (a->bounded) q.before_seq = 150;
-    if (a->about) q.about_seq = w->seq[SECOND];
-    ms_result result = query_all(w->log, &q, seen, err);
-    return result;
+    q.n_agent_keys = q.by_time ? 40 : 2;
+    if (a->about) q.about_seq = seq_of(w, "second");
+    return query_all(w->log, &q, seen, err);
 }
 
 static ms_result do_query(world *w, ms_error *err)
@@ -669,30 +605,24 @@ static ms_result do_look(world *w, ms_error *err)
     ms_log_info info;
     const ms_msg *msg;
     ms_result result = ms_store_stat(w->log, &stat, err);
-    if (result == MS_OK && !w->mem) result = ms_log_stat(w->log, &info, err);
-    if (result == MS_OK && !w->mem && w->arena_size == 0 &&
+    if (result == MS_OK && !w->how.mem) result = ms_log_stat(w->log, &info, err);
+    if (result == MS_OK && !w->how.mem && w->arena_size == 0 &&
         info.memory != w->heap.live_bytes)
         fail_msg("%s: it reports %llu bytes of memory, and has %zu", w->when,
                  (unsigned long long)info.memory, w->heap.live_bytes);
     if (result == MS_OK)
-        result = ms_get_by_seq(w->log, w->seq[SECOND], w->arena, &msg, err);
-    if (result == MS_OK && w->seq[STREAMED] != 0)
-        result = ms_get_by_seq(w->log, w->seq[STREAMED], w->arena, &msg, err);
+        result = ms_get_by_seq(w->log, seq_of(w, "second"), w->arena, &msg, err);
+    if (result == MS_OK && seq_of(w, "w") != 0)
+        result = ms_get_by_seq(w->log, seq_of(w, "w"), w->arena, &msg, err);
     return result;
 }
 
 static ms_result do_find(world *w, ms_error *err)
 {
-    ms_find_query q;
-    ms_finder finder;
-    ms_found found;
     size_t seen = 0;
-    memset(&q, 0, sizeof q);
-    q.text = MS_STR("AMEND");
-    ms_result result = ms_find_open(w->log, &q, &finder, err);
-    if (result != MS_OK) return result;
-    while (ms_find_next(&finder, &found)) seen++;
-    return read_all(w, seen, ms_find_close(&finder, err));
+    ms_find_query q = {.text = {"AMEND", 5}};
+    ms_result result = test_find_all(w->log, &q, SIZE_MAX, &seen, err);
+    return read_all(w, seen, result);
 }
 
 static ms_result read_history(world *w, size_t *seen, ms_error *err)
@@ -708,10 +638,7 @@ static ms_result read_history(world *w, size_t *seen, ms_error *err)
     memory.timeline = w->arg == 1;
     memory.scope.kind = w->arg == 1 ? MS_SCOPE_SINCE_TASK : MS_SCOPE_ALL;
     memory.arena = w->arena;
-    ms_result result = ms_get_history(&memory, &it, err);
-    while (ms_next(&it) != NULL) ++*seen;
-    ms_result closed = ms_cursor_close(&it, result == MS_OK ? err : NULL);
-    return result != MS_OK ? result : closed;
+    return drain(&it, ms_get_history(&memory, &it, err), seen, err);
 }
 
 static ms_result do_history(world *w, ms_error *err)
@@ -778,7 +705,7 @@ static ms_result do_union(world *w, ms_error *err)
     if (result == MS_OK) result = ms_list(all, NULL, w->arena, &listing, err);
     if (result == MS_OK) result = read_history(w, &seen, err);
     if (result == MS_OK)
-        result = ms_get_by_seq(all, w->seq[SECOND], w->arena, &msg, err);
+        result = ms_get_by_seq(all, seq_of(w, "second"), w->arena, &msg, err);
     w->log = log;
     ms_close(all);
     return read_all(w, seen, result);
@@ -852,17 +779,6 @@ static ms_result do_session_read(world *w, ms_error *err)
     return result;
 }
 
-static ms_result do_task_create(world *w, ms_error *err)
-{
-    ms_envelope m = ms_user_message(ms_text("a task"));
-    uint64_t seq = 0;
-    m.id = MS_STR("task-id");
-    m.has_time = true;
-    m.time_ns = SECONDS(1700000000);
-    ms_result result = ms_append(w->log, MS_STR("task"), &m, &seq, err);
-    return learn(w, TASKED, seq, result);
-}
-
 static ms_result do_task_update(world *w, ms_error *err)
 {
     ms_envelope m = ms_user_message(ms_text("another task"));
@@ -882,86 +798,6 @@ static ms_result do_task_get(world *w, ms_error *err)
     return ms_task_get(w->log, MS_STR("task"), MS_STR("task-id"), w->arena, &msg, err);
 }
 
-/* ---- texts: operations without a store ---- */
-
-enum { STORY = 8 };
-
-/* Messages that every format has a form for, with a long text and escapes. */
-static const ms_envelope *story(void)
-{
-    static ms_envelope m[STORY];
-    static char page[1500];
-    memset(page, 'l', sizeof page);
-    m[0] = ms_user_message(ms_text("a \"question\"\n\xc3\xa9"));
-    m[1] = ms_assistant_message(ms_text_n(ms_str_n(page, sizeof page)));
-    m[2] = ms_action(MS_STR("a tool"), ms_json(MS_STR("{\"a\":[1,\"\\u00e9\\n\"]}")),
-                     ms_str_of(NULL));
-    m[2].call_id = MS_STR("call 1");
-    m[3] = ms_observation(ms_json(MS_STR("{\"b\":\"\\\"\"}")), ms_str_of(NULL));
-    m[3].call_id = MS_STR("call 1");
-    m[3].tool = MS_STR("a tool");
-    m[4] = ms_assistant_message(ms_text("an answer"));
-    m[5] = ms_user_message(ms_text("once more"));
-    m[6] = ms_user_message(ms_text("and more"));
-    m[7] = ms_action(MS_STR("a tool"), ms_json(MS_STR("{}")), ms_str_of(NULL));
-    for (int i = 0; i < STORY; i++) {
-        m[i].has_time = true;
-        m[i].time_ns = SECONDS(1700000000 + i);
-        m[i].location = MS_STR("job");
-        m[i].agent_key = i == 5 ? MS_STR("other") : MS_STR("worker");
-    }
-    return m;
-}
-
-/* Lacks memory, or has made the same text as ever. */
-static ms_result texts_end(world *w, const ms_buf *out, ms_result result, ms_error *err)
-{
-    ms_str all = ms_buf_text(out);
-    if (result == MS_E_NO_MEMORY || result == MS_E_ARENA)
-        return ms_error_set(err, result, "a text has no room");
-    const unsigned char *bytes = (const unsigned char *)all.ptr;
-    return read_all(w, ms__crc32c((uint32_t)result, bytes, all.len), MS_OK);
-}
-
-/* Writes the story in a format, and reads that. */
-static ms_result do_format(world *w, ms_error *err)
-{
-    const ms_dialect *dialect = ms_dialect_at((size_t)w->arg);
-    ms_writer_opts opts = {true, false, true};
-    ms_read_opts how = {true, false};
-    ms_buf out = {w->arena, NULL, 0, 0};
-    ms_writer to;
-    ms_envelopes read;
-    ms_result result = MS_OK;
-    ms_writer_init(&to, dialect, &opts, w->arena, ms_buf_write, &out);
-    for (int i = 0; i < STORY && result == MS_OK; i++)
-        result = ms_writer_put(&to, &story()[i], NULL);
-    if (result == MS_OK) result = ms_writer_finish(&to, NULL);
-    if (result == MS_OK)
-        result = ms_read_list(dialect, ms_buf_text(&out), &how, w->arena, &read, NULL);
-    return texts_end(w, &out, result, err);
-}
-
-static ms_result do_small_texts(world *w, ms_error *err)
-{
-    ms_buf out = {w->arena, NULL, 0, 0};
-    ms_envelope m = story()[1], copy;
-    const ms_msg *msg;
-    ms_str plain;
-    ms_result result =
-        ms_shorten_message(&m, NULL, MS_STR("session-s-msg-1"), w->arena, NULL);
-    if (result == MS_OK)
-        result = ms_buf_write(&out, m.content.text.ptr, m.content.text.len);
-    if (result == MS_OK)
-        result = ms_json_string(MS_STR("\"a\\u00e9\\n and more\""), w->arena, &plain);
-    if (result == MS_OK) result = ms_envelope_copy(&story()[2], w->arena, &copy);
-    if (result == MS_OK) result = ms_encode(&copy, w->arena, &msg, NULL);
-    for (int i = 0; i < 100 && result == MS_OK; i++)
-        result = ms_buf_write(&out, "0123456789012345678901234567890123456789", 40);
-    return texts_end(w, &out, result, err);
-}
-
-
 /* ---- the table ---- */
 
 /* What may be shown when an operation has failed: what was there before; or what is
@@ -969,107 +805,114 @@ static ms_result do_small_texts(world *w, ms_error *err)
 typedef enum failing { NOTHING, ALL_OR_NOTHING, BY_PARTS } failing;
 
 /* Where an operation runs: in the script of a log, of an arena store; on the image of a
- * handle that writes, and of one that reads; a text in arenas of every size. */
-enum { ON_LOG = 1, ON_MEM = 2, ON_WRITER = 4, ON_READER = 8, ON_TEXT = 16 };
-enum { TEXTS = ON_MEM | ON_TEXT, SCRIPTS = ON_LOG | ON_MEM, WRITES = ON_WRITER,
-       IMAGES = ON_WRITER | ON_READER, CHANGES = SCRIPTS | WRITES,
-       READS = SCRIPTS | IMAGES };
+ * handle that writes, and of one that reads. */
+enum { ON_LOG = 1, ON_MEM = 2, ON_WRITER = 4, ON_READER = 8 };
+enum { SCRIPTS = ON_LOG | ON_MEM, WRITES = ON_WRITER, IMAGES = ON_WRITER | ON_READER,
+       ALTERS = SCRIPTS | WRITES, READS = SCRIPTS | IMAGES };
 
-static const struct step {
-    const char *name;
+struct step {
+    const char *name;         /* the line of a script, where `run` is do_line */
     size_t times;
     int on;
-    failing leaves;
     ms_result (*run)(world *w, ms_error *err);
-    int arg;
-} steps[] = {
-    {"open", 1, READS, NOTHING, do_open, 0},
-    {"append", 1, CHANGES, NOTHING, do_append, 0},
-    {"second append", 1, CHANGES, NOTHING, do_second, 0},
-    {"keyed append", 2, CHANGES, NOTHING, do_keyed, 0},
-    {"batch", 2, CHANGES, NOTHING, do_batch, 0},
-    {"compare and append", 1, CHANGES, NOTHING, do_compare, 0},
-    {"sync", 1, CHANGES, NOTHING, do_sync, 0},
-    {"begin a stream", 1, CHANGES, NOTHING, do_begin, 0},
-    {"feed", 2, CHANGES, NOTHING, do_feed, 0},
-    {"flush", 1, CHANGES, NOTHING, do_flush, 0},
-    {"reader", 1, ON_LOG | ON_WRITER, NOTHING, do_reader, 0},
-    {"recover a stream", 1, WRITES, NOTHING, do_recover, 0},
-    {"end a stream", 1, CHANGES, NOTHING, do_end, 0},
-    {"amend", 1, CHANGES, NOTHING, do_amend, 0},
-    {"hide", 2, CHANGES, NOTHING, do_hide, 0},
-    {"note", 1, CHANGES, NOTHING, do_note, 0},
-    {"usage note", 1, CHANGES, NOTHING, do_usage, 0},
-    {"facts", 1, CHANGES, NOTHING, do_facts, 0},
-    {"redact", 1, CHANGES, BY_PARTS, do_redact, 0},
-    {"redact what is hidden", 1, WRITES, BY_PARTS, do_redact, 1},
-    {"fork", 1, CHANGES, NOTHING, do_fork, 0},
-    {"fill", 14, CHANGES, NOTHING, do_fill, 0},
-    {"new names", 70, ON_MEM | WRITES, NOTHING, do_new_names, 0},
-    {"a large message", 1, ON_MEM | WRITES, NOTHING, do_large, 1},
-    {"a large batch", 1, WRITES, NOTHING, do_large, 9},
-    {"leave out", 1, WRITES, NOTHING, do_leave_out, 0},
-    {"tick", 2, CHANGES, NOTHING, do_tick, 0},
-    {"all ticks", 1, WRITES, NOTHING, do_all_ticks, 0},
-    {"hide a range", 1, CHANGES, NOTHING, do_hide_range, 0},
-    {"rewind", 1, CHANGES, NOTHING, do_rewind, 0},
-    {"read", 1, READS, NOTHING, do_read, 0},
-    {"queries", 1, SCRIPTS, NOTHING, do_queries, 0},
-    {"query everything", 1, IMAGES, NOTHING, do_query, 0},
-    {"query backward", 1, IMAGES, NOTHING, do_query, 1},
-    {"query the newest", 1, IMAGES, NOTHING, do_query, 2},
-    {"query an agent", 1, IMAGES, NOTHING, do_query, 3},
-    {"query global", 1, IMAGES, NOTHING, do_query, 4},
-    {"query a team", 1, IMAGES, NOTHING, do_query, 5},
-    {"query by time", 1, IMAGES, NOTHING, do_query, 6},
-    {"query all views", 1, IMAGES, NOTHING, do_query, 7},
-    {"query within bounds", 1, IMAGES, NOTHING, do_query, 8},
-    {"query records of one", 1, IMAGES, NOTHING, do_query, 9},
-    {"query records within bounds", 1, IMAGES, NOTHING, do_query, 10},
-    {"query facts", 1, IMAGES, NOTHING, do_query, 11},
-    {"query all records", 1, IMAGES, NOTHING, do_query, 12},
-    {"look", 1, READS, NOTHING, do_look, 0},
-    {"list", 1, READS, NOTHING, do_list, 0},
-    {"list agents", 1, READS, NOTHING, do_list, 1},
-    {"find", 1, READS, NOTHING, do_find, 0},
-    {"history", 1, READS, NOTHING, do_history, 0},
-    {"timeline", 1, READS, NOTHING, do_history, 1},
-    {"union", 1, READS, NOTHING, do_union, 0},
-    {"store a session", 1, CHANGES, NOTHING, do_session_store, 0},
-    {"read a session", 1, READS, NOTHING, do_session_read, 0},
-    {"create a task", 1, SCRIPTS, NOTHING, do_task_create, 0},
-    {"update a task", 1, CHANGES, ALL_OR_NOTHING, do_task_update, 0},
-    {"get a task", 1, READS, NOTHING, do_task_get, 0},
-    {"copy", 1, READS, NOTHING, do_copy, 0},
-    {"copy the newest", 1, READS, NOTHING, do_copy, 1},
-    {"export", 2, SCRIPTS, NOTHING, do_export, 0},
-    {"format 0", 1, TEXTS, NOTHING, do_format, 0},
-    {"format 1", 1, TEXTS, NOTHING, do_format, 1},
-    {"format 2", 1, TEXTS, NOTHING, do_format, 2},
-    {"format 3", 1, TEXTS, NOTHING, do_format, 3},
-    {"format 4", 1, TEXTS, NOTHING, do_format, 4},
-    {"format 5", 1, TEXTS, NOTHING, do_format, 5},
-    {"format 6", 1, TEXTS, NOTHING, do_format, 6},
-    {"format 7", 1, TEXTS, NOTHING, do_format, 7},
-    {"format 8", 1, TEXTS, NOTHING, do_format, 8},
-    {"format 9", 1, TEXTS, NOTHING, do_format, 9},
-    {"small texts", 1, TEXTS, NOTHING, do_small_texts, 0},
-    {"selfcheck", 1, ON_MEM | IMAGES, NOTHING, do_selfcheck, 0},
-    {"close", 1, ON_LOG, NOTHING, do_close, 0},
-    {"verify", 1, ON_LOG | IMAGES, NOTHING, do_verify, 0},
-    {"open again", 1, ON_LOG, NOTHING, do_open, 0},
-    {"read again", 1, ON_LOG, NOTHING, do_read, 0},
-    {"refresh", 1, READS, NOTHING, do_refresh, 0},
-    {"compact", 1, ON_LOG, ALL_OR_NOTHING, do_compact, 0},
-    {"close the old one", 1, ON_LOG, NOTHING, do_close, 0},
-    {"open the new one", 1, ON_LOG, NOTHING, do_open, 0},
-    {"reader of the new one", 1, ON_LOG, NOTHING, do_reader, 0},
-    {"fill the new one", 3, ON_LOG, NOTHING, do_fill, 0},
-    {"sync the new one", 1, ON_LOG, NOTHING, do_sync, 0},
-    {"look at the new one", 1, ON_LOG, NOTHING, do_look, 0},
-    {"close at last", 1, SCRIPTS, NOTHING, do_close, 0},
+    int arg, args;            /* a row of the table is `args` steps, from `arg` on */
+    failing leaves;
 };
-enum { STEPS = (int)(sizeof steps / sizeof steps[0]) };
 
+#define SAYS(line, times, on) {line, times, on, do_line, 0, 1, NOTHING}
+#define DOES(name, on, run) {name, 1, on, run, 0, 1, NOTHING}
+
+static const struct step step_rows[] = {
+    DOES("open", READS, do_open),
+    SAYS("append first 'the first message'", 1, ALTERS),
+    SAYS("append second type=assistant_message agent_key=worker 'the second message'", 1,
+         ALTERS),
+    SAYS("append keyed type=action tool=tool args:={\"a\":[1,2]} key='a key' "
+         "agent_key=worker", 2, ALTERS),
+    {"batch", 2, ALTERS, do_batch, 0, 1, NOTHING},
+    DOES("compare and append", ALTERS, do_compare),
+    DOES("sync", ALTERS, do_sync),
+    SAYS("begin w 'so far: '", 1, ALTERS),
+    SAYS("feed w 'more '", 2, ALTERS),
+    SAYS("feed w", 1, ALTERS),
+    DOES("reader", ON_LOG | ON_WRITER, do_reader),
+    DOES("recover a stream", WRITES, do_recover),
+    SAYS("end w", 1, ALTERS),
+    SAYS("amend second type=assistant_message amended", 1, ALTERS),
+    SAYS("hide #4", 1, ALTERS),
+    SAYS("hide #5", 1, ALTERS),
+    SAYS("note first rating good", 1, ALTERS),
+    DOES("usage note", ALTERS, do_usage),
+    SAYS("facts {\"title\":\"t\"}", 1, ALTERS),
+    {"redact", 1, ALTERS, do_redact, 0, 1, BY_PARTS},
+    {"redact what is hidden", 1, WRITES, do_redact, 1, 1, BY_PARTS},
+    SAYS("fork second branch", 1, ALTERS),
+    {"fill", 14, ALTERS, do_fill, 0, 1, NOTHING},
+    {"new names", 70, ON_MEM | WRITES, do_new_names, 0, 1, NOTHING},
+    {"a large message", 1, ON_MEM | WRITES, do_large, 1, 1, NOTHING},
+    {"a large batch", 1, WRITES, do_large, 9, 1, NOTHING},
+    DOES("leave out", WRITES, do_leave_out),
+    {"tick", 2, ALTERS, do_tick, 0, 1, NOTHING},
+    DOES("all ticks", WRITES, do_all_ticks),
+    SAYS("in place_1 range #0 #max", 1, ALTERS),
+    SAYS("in place_2 rewind #0", 1, ALTERS),
+    DOES("read", READS, do_read),
+    DOES("queries", SCRIPTS, do_queries),
+    {"query", 1, IMAGES, do_query, 0, ASKED, NOTHING},
+    DOES("look", READS, do_look),
+    {"list", 1, READS, do_list, 0, 2, NOTHING},
+    DOES("find", READS, do_find),
+    {"history", 1, READS, do_history, 0, 2, NOTHING},
+    DOES("union", READS, do_union),
+    DOES("store a session", ALTERS, do_session_store),
+    DOES("read a session", READS, do_session_read),
+    SAYS("in task append task id=task-id time=1700000000 'a task'", 1, SCRIPTS),
+    {"update a task", 1, ALTERS, do_task_update, 0, 1, ALL_OR_NOTHING},
+    DOES("get a task", READS, do_task_get),
+    {"copy", 1, READS, do_copy, 0, 2, NOTHING},
+    {"export", 2, SCRIPTS, do_export, 0, 1, NOTHING},
+    DOES("selfcheck", ON_MEM | IMAGES, do_selfcheck),
+    DOES("close", ON_LOG, do_close),
+    DOES("verify", ON_LOG | IMAGES, do_verify),
+    DOES("open again", ON_LOG, do_open),
+    DOES("read again", ON_LOG, do_read),
+    DOES("refresh", READS, do_refresh),
+    {"compact", 1, ON_LOG, do_compact, 0, 1, ALL_OR_NOTHING},
+    DOES("close the old one", ON_LOG, do_close),
+    DOES("open the new one", ON_LOG, do_open),
+    DOES("reader of the new one", ON_LOG, do_reader),
+    {"fill the new one", 3, ON_LOG, do_fill, 0, 1, NOTHING},
+    DOES("sync the new one", ON_LOG, do_sync),
+    DOES("look at the new one", ON_LOG, do_look),
+    DOES("close at last", SCRIPTS, do_close),
+};
+
+static struct step steps[STEPS_MOST];
+static size_t n_steps;
+
+static void steps_make(void)
+{
+    for (size_t i = 0; i < sizeof step_rows / sizeof step_rows[0]; i++)
+        for (int k = 0; k < step_rows[i].args; k++) {
+            struct step *s = &steps[n_steps++];
+            if (n_steps == STEPS_MOST) abort();
+            *s = step_rows[i];
+            s->arg += k;
+        }
+}
+
+/* Returns whether a step is a line that begins so. */
+static bool step_says(const struct step *s, const char *words)
+{
+    return s->run == do_line && strncmp(s->name, words, strlen(words)) == 0;
+}
+
+/* Makes the call of a step. */
+static ms_result step_call(world *w, const struct step *s, ms_error *err)
+{
+    w->line = s->name;
+    w->arg = s->arg;
+    return call(w, s->run, err);
+}
 
 #endif /* FAULT_STEPS_H */

@@ -146,6 +146,19 @@ static inline ms_str test_turn_id(const ms_msg *msg)
     return ms_get(msg, MS_F_TURN_ID).text;
 }
 
+/* Counts the messages that a search finds, up to `most`. */
+static inline ms_result test_find_all(ms_store *store, const ms_find_query *q, size_t most,
+                                      size_t *n, ms_error *err)
+{
+    ms_finder finder;
+    ms_found found;
+    *n = 0;
+    ms_result result = ms_find_open(store, q, &finder, err);
+    if (result != MS_OK) return result;
+    while (*n < most && ms_find_next(&finder, &found)) ++*n;
+    return ms_find_close(&finder, err);
+}
+
 static inline const ms_msg *test_next_of(void *cursor)
 {
     return ms_next((ms_cursor *)cursor);

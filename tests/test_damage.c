@@ -28,16 +28,15 @@ static void every_operation_returns(world *w, int on)
 {
     ms_error err;
     w->learning = true; /* nothing is compared */
-    for (size_t i = 0; i < STEPS; i++) {
+    for (size_t i = 0; i < n_steps; i++) {
         const struct step *s = &steps[i];
         if (!(s->on & on) || s->run == do_open || s->run == do_close) continue;
         if (s->run == do_all_ticks || s->run == do_export) continue;
         if (s->run == do_copy || s->run == do_union) continue; /* see test_hostile */
         bool reads_texts = s->run == do_read || s->run == do_find;
-        if (w->mem && w->damaged && reads_texts) continue; /* bodies are trusted */
-        w->arg = s->arg;
+        if (w->how.mem && w->damaged && reads_texts) continue; /* bodies are trusted */
         w->repeat = 0;
-        ms_result code = call(w, s->run, &err);
+        ms_result code = step_call(w, s, &err);
         /* selfcheck reports the first promise that is broken, by any code */
         if (!is_of_damage(code) && s->run != do_selfcheck)
             fail_msg("%s, then %s: %s", w->when, s->name, err.message);
@@ -52,7 +51,7 @@ static void every_operation_returns(world *w, int on)
 static void image_open(world *w, bool reads)
 {
     ms_error err;
-    w->mode = reads ? MS_LOG_READ : MS_LOG_WRITE;
+    w->how.mode = reads ? MS_LOG_READ : MS_LOG_WRITE;
     if (do_open(w, &err) != MS_OK) fail_msg("%s: %s", w->when, err.message);
 }
 
@@ -103,16 +102,12 @@ static void operation_returns_when_a_record_is_damaged(void **state)
 /* Where the records of an arena store lie. */
 static size_t records_of(ms_store *store, unsigned char **at, size_t most)
 {
-    ms_query q;
+    ms_query q = query_of(no_str(), 0);
     ms_cursor it;
-    const ms_msg *msg;
     size_t n = 0;
-    memset(&q, 0, sizeof q);
     q.raw = MS_RAW_ALL;
-    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
-    while (n < most && (msg = ms_next(&it)) != NULL)
-        at[n++] = (unsigned char *)(uintptr_t)(const void *)msg;
-    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    EACH (msg, store, &q, &it)
+        if (n < most) at[n++] = (unsigned char *)(uintptr_t)(const void *)msg;
     return n;
 }
 
@@ -126,14 +121,13 @@ static void operation_returns_when_a_record_in_memory_is_damaged(void **state)
         size_t byte = k % 2 == 0 ? 9 : 40; /* of the header; of the body */
         w->damaged = false;
         world_reset(w);
-        memset(&w->stream, 0, sizeof w->stream);
+        memset(stream_of(w), 0, sizeof(ms_stream));
         w->learning = true;
         must_do(w, do_open, 1);
-        for (size_t i = 0; i < STEPS; i++) {
+        for (size_t i = 0; i < n_steps; i++) {
             if (!(steps[i].on & ON_MEM) || steps[i].run == do_open) continue;
             if (steps[i].run == do_close || steps[i].run == do_export) continue;
-            w->arg = steps[i].arg;
-            if (steps[i].run != do_end && call(w, steps[i].run, &err) != MS_OK)
+            if (!step_says(&steps[i], "end") && step_call(w, &steps[i], &err) != MS_OK)
                 fail_msg("%s: %s", steps[i].name, err.message);
         }
         n = records_of(w->log, at, 200);
@@ -216,12 +210,12 @@ static void operation_returns_when_the_file_is_empty(void **state)
     assert_int_equal(ms_log_stat(w->log, &info, NULL), MS_OK);
     assert_int_equal(info.segments, 0);
     every_operation_returns(w, ON_READER);
-    w->opening = MS_OPEN_STRICT;
+    w->how.opening = MS_OPEN_STRICT;
     image_open(w, true);
     do_close(w, NULL);
     if (!write_file(w->path, zeros, FILE_HEAD)) abort();
     assert_int_equal(do_open(w, &err), MS_E_DAMAGED);
-    w->opening = MS_OPEN_NORMAL;
+    w->how.opening = MS_OPEN_NORMAL;
     for (int how = TRIP_FAIL; how <= TRIP_SHORT; how++)
         for (uint64_t k = 1; k < 8; k++) { /* zeros that cannot be read */
             world_reset(w);

@@ -68,12 +68,8 @@ static void limit_size(const limit *l, bool on)
 
 static ms_log_desc plain_desc(const char *path, ms_log_engine engine)
 {
-    ms_log_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.path = path;
-    desc.engine = engine;
+    ms_log_desc desc = {.path = path, .engine = engine, .keep_unset_times = true};
     desc.segment_size = MS_LOG_SEGMENT_MIN;
-    desc.keep_unset_times = true;
     return desc;
 }
 
@@ -333,8 +329,8 @@ static void one_wreck(wreck *k, size_t i)
     static const mode memory = {"", true, TRIP_NONE, 0, false, 0};
     world *w = k->w;
     world_reset(w);
-    w->engine = test_one_in(&k->rng, 2) ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
-    w->shared = test_one_in(&k->rng, 4);
+    w->how.engine = test_one_in(&k->rng, 2) ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
+    w->how.shared = test_one_in(&k->rng, 4);
     wreck_write(k);
     k->crash = (int)(i % CRASHES);
     wreck_crash(k);

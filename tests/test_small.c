@@ -1,30 +1,30 @@
-/* Power losses among changes of every kind, on a simulated disk (simdisk.h): in every small
- * workload, and in long ones at random.
+/* Power losses among changes of every kind, on a simulated disk (simdisk.h): in every
+ * small workload, and in long ones at random.
  *
- * A diary (diary.h) is the judge. A reader and a writer of an image must show just what the
- * first k steps make. k is at least the number of steps known to be durable, and at most
- * that of the steps begun; what was erased is not in the file. Reading changes nothing, and
- * reader and writer agree. Of some images the power is lost again in what a recovering
- * writer does next; the reader from before sees that, too.
+ * A diary (diary.h) is the judge. A reader and a writer of an image must show just what
+ * the first k steps make. k is at least the number of steps known to be durable, and at
+ * most that of the steps begun; what was erased is not in the file. Reading changes
+ * nothing, and reader and writer agree. Of some images the power is lost again in what a
+ * recovering writer does next; the reader from before sees that, too.
  *
- * The small workloads are all sequences of a few operations of a store: append, append with
- * a key (and again with the same one), batch, sync, an index record, close and open again,
- * a kill and another process, rewrite in place, amend, hide, a second handle's look. Each
- * begins once with an empty log and once with one that has synced messages, with both
- * engines, and once more with a sync at each append. In the last operation of a sequence
- * (the ones before it are the last of a shorter one) and after it images are built of what
- * a power loss may leave: all of them where there are few, else prefixes, all but one, torn
- * pages, sizes without data and data without sizes, random subsets. Blocks that nobody
- * wrote are zero, or hold another log. Of some recovered logs each sector is then lost: no
- * dead message comes back, and what is missing is reported.
+ * The small workloads are all sequences of a few operations of a store: append, append
+ * with a key (and again with the same one), batch, sync, an index record, close and open
+ * again, a kill and another process, rewrite in place, amend, hide, a second handle's
+ * look. Each begins once with an empty log and once with one that has synced messages,
+ * with both engines, and once more with a sync at each append. In the last operation of
+ * a sequence (the ones before it are the last of a shorter one) and after it images are
+ * built of what a power loss may leave: all of them where there are few, else prefixes,
+ * all but one, torn pages, sizes without data and data without sizes, random subsets.
+ * Blocks that nobody wrote are zero, or hold another log. Of some recovered logs each
+ * sector is then lost: no dead message comes back, and what is missing is reported.
  *
- * The long ones take their steps from a seed, and sync now and then. The power is lost, or
- * the writer is killed, between the steps and in them.
+ * The long ones take their steps from a seed, and sync now and then. The power is lost,
+ * or the writer is killed, between the steps and in them.
  *
- * Counts: sequences up to length 2 below MS_TEST_SCALE=1000 (792 workloads), up to length 3
- * from there on (8,778); below 100 every fourth of them. Intervals with at most 48 states
- * are tried out wholly, from 1000 on those with at most 1024. Of long workloads 1,000
- * images at 100, with each engine.
+ * Counts: sequences up to length 2 below MS_TEST_SCALE=1000 (792 workloads), up to
+ * length 3 from there on (8,778); below 100 every fourth of them. Intervals with at most
+ * 48 states are tried out wholly, from 1000 on those with at most 1024. Of long
+ * workloads 1,000 images at 100, with each engine.
  */
 
 #define _GNU_SOURCE
