@@ -3,7 +3,7 @@
  *
  *     uint64_t rng = seed;
  *     size = hostile_mutate(log, size, room, &rng);        a few lies, checks put right
- *     hostile_recheck(log, size);                          checks alone, after other lies
+ *     hostile_recheck(log, size, false);                   checks alone, after other lies
  *     size = hostile_mutate_image(image, size, &rng);      the same of an image
  *
  * What is changed: each field of the head page and of the live words; each field of a
@@ -419,15 +419,15 @@ static inline size_t hostile_mutate_image(unsigned char *image, size_t size,
     return hostile_some_lies(image, size, size, true, rng);
 }
 
-/* Puts all checks of a log right that can be reached: of the head page, and of each
- * record that is found by going from size to size, or on the grid of 8 bytes where that
- * fails. */
-static inline void hostile_recheck(unsigned char *log, size_t size)
+/* Puts all checks of a file right that can be reached: of its head, and of each record
+ * that is found by going from size to size, or on the grid of 8 bytes where that fails. */
+static inline void hostile_recheck(unsigned char *file, size_t size, bool image)
 {
     static hostile_map m;
     memset(&m, 0, offsetof(hostile_map, spots));
-    m.bytes = log;
+    m.bytes = file;
     m.size = m.room = size;
+    m.image = image;
     hostile_seal_all(&m);
 }
 
