@@ -96,7 +96,7 @@ typedef struct bench {
     size_t n_holds;
     char folder[300];
     const ms_os *plain;
-    uint64_t rng;
+    uint64_t rng, entropy;
     bool disorder;            /* numbers did not rise in some query */
     bool found;               /* selfcheck has found something */
     bool changes;             /* the file had changes, before it was changed itself */
@@ -130,12 +130,13 @@ static void keep(bench *b, const char *name, bool image, const void *bytes, size
     memcpy(s->bytes, bytes, size);
 }
 
-static void keep_log(bench *b, const char *name)
+static ms_store *must_create(bench *b, bool shared)
 {
-    keep(b, name, false, b->d.ro, (size_t)b->d.size);
-    disk_is_idle(&b->d);
-    disk_clear(&b->d);
-    b->d.inode = 1;
+    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
+    desc.shared = shared;
+    desc.entropy.fill = entropy_counts;
+    desc.entropy.ctx = &b->entropy;
+    return must_open_log(&desc, "a log to begin with");
 }
 
 static void write_messages(ms_store *store, const scribe *s, uint64_t *n, size_t times)
@@ -143,50 +144,41 @@ static void write_messages(ms_store *store, const scribe *s, uint64_t *n, size_t
     for (size_t i = 0; i < times; i++) {
         size_t count;
         ms_error err;
-        if (scribe_append(s, store, *n, NULL, &count, &err) != MS_OK)
-            fail_msg("append: %s", err.message);
+        must_ok(scribe_append(s, store, *n, NULL, &count, &err), &err, "append");
         *n += count;
     }
 }
 
 /* Two writers, and dead bytes after the first one, which the second one zeroes: segments
  * with a summary, batches, keys. */
-static void make_segments(bench *b, uint64_t entropy)
+static void make_segments(bench *b)
 {
     scribe s = {test_seed(), 300};
     uint64_t n = 1;
-    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
-    desc.entropy.fill = entropy_counts;
-    desc.entropy.ctx = &entropy;
-    ms_store *store = must_open_log(&desc, "a log of segments");
-    write_messages(store, &s, &n, 150);
-    ms_sync(store, NULL, NULL);
     ms_log_info info;
-    ms_log_stat(store, &info, NULL);
-    ms_close(store);
-    disk_resize(&b->d, info.end + 4000);
-    memset(b->d.rw + info.end, 0x5a, 4000);
-    b->d.boot++;
-    store = must_open_log(&desc, "after a torn end");
-    write_messages(store, &s, &n, 150);
-    ms_sync(store, NULL, NULL);
-    ms_log_stat(store, &info, NULL);
+    for (int writer = 0; writer < 2; writer++) {
+        ms_store *store = must_create(b, false);
+        write_messages(store, &s, &n, 150);
+        ms_sync(store, NULL, NULL);
+        ms_log_stat(store, &info, NULL);
+        ms_close(store);
+        if (writer > 0) break;
+        disk_resize(&b->d, info.end + 4000);
+        memset(b->d.rw + info.end, 0x5a, 4000);
+        b->d.boot++;
+    }
     assert_true(info.segments >= 8 && info.summaries > 0 && info.zeroed_bytes > 0);
-    ms_close(store);
 }
 
 /* A file that was truncated after a sync, and goes on with a LOST record; dead bytes with
  * whole records stand after its end. */
-static void make_lost(bench *b, uint64_t entropy)
+static void make_lost(bench *b)
 {
     scribe s = {test_seed() + 3, 200};
     uint64_t n = 1;
     ms_log_info info;
-    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
-    desc.entropy.fill = entropy_counts;
-    desc.entropy.ctx = &entropy;
     for (int writer = 0; writer < 3; writer++) {
-        ms_store *store = must_open_log(&desc, "a truncated log");
+        ms_store *store = must_create(b, false);
         write_messages(store, &s, &n, 30);
         if (writer < 2) ms_sync(store, NULL, NULL);
         ms_log_stat(store, &info, NULL);
@@ -207,34 +199,26 @@ static void make_lost(bench *b, uint64_t entropy)
 }
 
 /* Changes of every kind, by two writers. */
-static void make_changes(bench *b, uint64_t entropy)
+static void make_changes(bench *b)
 {
     static diary d;
     ms_error err;
-    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
-    desc.entropy.fill = entropy_counts;
-    desc.entropy.ctx = &entropy;
     diary_begin(&d, test_seed());
     for (int writer = 0; writer < 2; writer++) {
-        ms_store *store = must_open_log(&desc, "a log of changes");
+        ms_store *store = must_create(b, false);
         for (int i = 0; i < 60; i++)
-            if (diary_step(&d, store, &err) != MS_OK) fail_msg("%s", err.message);
+            must_ok(diary_step(&d, store, &err), &err, "a step");
         ms_close(store);
         diary_writer_gone(&d);
     }
 }
 
-/* Two handles in turn, and one of them never closed: the file as it stands. */
-static void make_shared(bench *b, uint64_t entropy)
+/* Two handles in turn, and, as a source of its own, the file before they are closed. */
+static void make_shared(bench *b)
 {
     scribe s = {test_seed() + 1, 200};
     uint64_t n = 1;
-    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
-    desc.shared = true;
-    desc.entropy.fill = entropy_counts;
-    desc.entropy.ctx = &entropy;
-    ms_store *one = must_open_log(&desc, "one of two");
-    ms_store *two = must_open_log(&desc, "two of two");
+    ms_store *one = must_create(b, true), *two = must_create(b, true);
     for (int i = 0; i < 40; i++) write_messages(i % 2 ? one : two, &s, &n, 1);
     ms_envelope m = ms_message(MS_T_TASK, ms_text("a task"));
     m.agent_key = MS_STR("worker_1");
@@ -245,7 +229,7 @@ static void make_shared(bench *b, uint64_t entropy)
 }
 
 /* What a copy left out is written down, so positions go on. */
-static void make_gaps(bench *b, uint64_t entropy)
+static void make_gaps(bench *b)
 {
     scribe s = {test_seed() + 2, 200};
     uint64_t n = 1;
@@ -258,15 +242,18 @@ static void make_gaps(bench *b, uint64_t entropy)
     mem.clock.now = clock_stands;
     assert_int_equal(ms_mem_open(&from, &mem, NULL), MS_OK);
     write_messages(from, &s, &n, 80);
-    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
-    desc.entropy.fill = entropy_counts;
-    desc.entropy.ctx = &entropy;
-    ms_store *store = must_open_log(&desc, "a log with gaps");
+    ms_store *store = must_create(b, false);
     assert_int_equal(ms_copy(store, from, &keep, NULL, NULL, NULL), MS_OK);
     write_messages(store, &s, &n, 10);
     ms_close(store);
     ms_close(from);
 }
+
+static const struct {
+    const char *name;
+    void (*make)(bench *b);
+} logs[] = {{"segments", make_segments}, {"changes", make_changes}, {"shared", make_shared},
+            {"gaps", make_gaps}, {"truncated", make_lost}};
 
 static ms_mem_desc image_desc(bench *b)
 {
@@ -312,16 +299,13 @@ static bench *bench_new(void)
     disk_init(&b->d, ROOM);
     test_alloc_init(&b->heap);
     folder_make(b->folder, sizeof b->folder);
-    make_segments(b, 3);
-    keep_log(b, "segments");
-    make_changes(b, 4);
-    keep_log(b, "changes");
-    make_shared(b, 5);
-    keep_log(b, "shared");
-    make_gaps(b, 6);
-    keep_log(b, "gaps");
-    make_lost(b, 7);
-    keep_log(b, "truncated");
+    for (size_t i = 0; i < COUNT(logs); i++) {
+        logs[i].make(b);
+        keep(b, logs[i].name, false, b->d.ro, (size_t)b->d.size);
+        disk_is_idle(&b->d);
+        disk_clear(&b->d);
+        b->d.inode = 1;
+    }
     make_image(b, false);
     make_image(b, true);
     b->mutant = (unsigned char *)malloc(ROOM);
@@ -345,30 +329,24 @@ static void bench_free(bench *b)
 
 /* ---- what the bytes hold, found without the library's reading ---- */
 
-/* The check of the header of a record at an offset. */
-static uint32_t check_at(const bench *b, size_t at)
-{
-    unsigned char seed[16];
-    if (!b->image) return file_check(b->base + 24, at, b->base + at);
-    memcpy(seed, b->base + 16, 8);
-    file_put64(seed + 8, at);
-    return file_crc(file_crc(0, seed, 16), b->base + at, 28);
-}
-
 /* Marks each place of the grid where a record stands: of this file and this place. Of an
  * image up to what it says is its end. */
 static void survey(bench *b, ms_store *image)
 {
-    size_t head = b->image ? 64 : HEAD;
+    static hostile_map m;
+    size_t head = b->image ? HOSTILE_IMAGE_HEAD : HOSTILE_HEAD;
     b->base = b->image ? b->buffer : b->d.ro;
     b->used = b->image ? ms_mem_image(image).len : (size_t)b->d.size;
+    m.image = b->image;
+    if (b->used >= head) memcpy(m.id, b->base + 24, sizeof m.id);
+    if (b->used >= head) memcpy(m.image_id, b->base + 16, sizeof m.image_id);
     memset(b->holds, 0, ROOM / 8);
     b->n_holds = 0;
     for (size_t at = head; at + 40 <= b->used; at += 8) {
         const unsigned char *r = b->base + at;
         uint64_t len = file_get32(r);
         if (len <= 32 || ((len + 7) & ~(uint64_t)7) > b->used - at) continue;
-        if (r[4] == 0 || check_at(b, at) != file_get32(r + 28)) continue;
+        if (r[4] == 0 || hostile_check(&m, at, r) != file_get32(r + 28)) continue;
         bool erased = file_get32(r + 24) == FILE_ERASED;
         if (!erased && file_body_check(r) != file_get32(r + 24)) continue;
         b->holds[at / 8] = 1;
@@ -482,21 +460,19 @@ static void read_queries(bench *b, ms_store *store, ms_arena *arena)
 {
     static const char *const places[] = {"job_1", "place_1", "no such place"};
     ms_str team[] = {MS_STR("worker_1"), MS_STR("worker_2")};
-    ms_query q;
-    memset(&q, 0, sizeof q);
-    q.arena = arena;
-    read_query(b, store, &q, "timeline");
-    q.raw = MS_RAW_ALL;
-    read_query(b, store, &q, "raw");
-    q.raw = 0;
-    for (size_t i = 0; i < 3; i++) {
-        q.location = ms_str_of(places[i]);
-        q.views = 0;
+    const ms_query all = {.arena = arena}, raw = {.arena = arena, .raw = MS_RAW_ALL};
+    const ms_query about = {.location = MS_STR("place_1"), .raw = MS_RAW_ALL,
+                            .about_seq = 1 + test_below(&b->rng, 40)};
+    read_query(b, store, &all, "timeline");
+    read_query(b, store, &raw, "raw");
+    read_query(b, store, &about, "raw about one");
+    for (size_t i = 0; i < COUNT(places); i++) {
+        ms_query q = {.arena = arena, .location = ms_str_of(places[i])};
         read_query(b, store, &q, "location");
         q.views = MS_VIEW_CONVERSATION | MS_VIEW_GLOBAL | MS_VIEW_AGENT | MS_VIEW_TEAM;
         q.agent_key = team[0];
         q.agent_keys = team;
-        q.n_agent_keys = 2;
+        q.n_agent_keys = COUNT(team);
         q.limit = i == 0 ? 0 : 10;
         q.reverse = test_one_in(&b->rng, 2);
         read_query(b, store, &q, "views");
@@ -508,15 +484,7 @@ static void read_queries(bench *b, ms_store *store, ms_arena *arena)
         q.has_since = test_one_in(&b->rng, 2);
         q.since_ns = SECONDS(20);
         read_query(b, store, &q, "bounds");
-        q.after_seq = q.before_seq = 0;
-        q.limit = 0;
-        q.has_since = q.reverse = false;
     }
-    memset(&q, 0, sizeof q);
-    q.location = MS_STR("place_1");
-    q.raw = MS_RAW_ALL;
-    q.about_seq = 1 + test_below(&b->rng, 40);
-    read_query(b, store, &q, "raw about one");
 }
 
 static void read_one_by_one(bench *b, ms_store *store, ms_arena *arena)
@@ -560,23 +528,19 @@ static void read_the_rest(bench *b, ms_store *store, ms_arena *arena)
     if (result != MS_E_RANGE) must_be_of_bytes(b, result, &err, "stream");
 }
 
+/* Finds a letter in all fields. */
 static void search(bench *b, ms_store *store)
 {
-    ms_find_query q;
+    const ms_find_query q = {.text = {"e", 1}, .fields = MS_FIND_ALL};
     ms_finder finder;
     ms_found found;
     ms_error err;
-    size_t n = 0;
-    memset(&q, 0, sizeof q);
-    q.text = MS_STR("e");
-    q.fields = MS_FIND_ALL;
-    ms_result result = ms_find_open(store, &q, &finder, &err);
-    must_be_of_bytes(b, result, &err, "find");
-    while (ms_find_next(&finder, &found)) {
+    must_be_of_bytes(b, ms_find_open(store, &q, &finder, &err), &err, "find");
+    for (size_t n = 0; ms_find_next(&finder, &found); n++) {
         size_t len = ms_get(found.msg, found.field).text.len;
         if (found.at > len || found.length > len - found.at)
             fail_msg("%s: found outside of the text", running);
-        if (n++ > 8 * b->n_holds + 64) fail_msg("%s: finding has no end", running);
+        if (n > 8 * b->n_holds + 64) fail_msg("%s: finding has no end", running);
     }
     must_be_of_bytes(b, ms_find_close(&finder, &err), &err, "find");
 }
@@ -974,23 +938,20 @@ static void image_does_no_harm_when_its_bytes_lie(void **state)
 static void fact_is_damage_when_it_is_no_json(void **state)
 {
     bench *b = bench_new();
-    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
     ms_arena arena;
     ms_str facts;
-    ms_error err;
     (void)state;
     test_arena_init(&arena, NULL);
-    ms_store *store = must_open_log(&desc, "a log with facts");
-    ms_result result =
-        ms_location_set(store, MS_STR("job"), MS_STR("{\"fact\":1234}"), &err);
-    assert_int_equal(result, MS_OK);
+    ms_store *store = must_create(b, false);
+    assert_int_equal(
+        ms_location_set(store, MS_STR("job"), MS_STR("{\"fact\":1234}"), NULL), MS_OK);
     ms_close(store);
     unsigned char *value = (unsigned char *)memmem(b->d.rw, b->d.size, "1234}", 5);
     assert_non_null(value);
     memcpy(value, "{[{[", 4);
     hostile_recheck(b->d.rw, b->d.size, false);
-    store = must_open_log(&desc, "a log with a lying fact");
-    result = ms_location_get(store, MS_STR("job"), &arena, &facts, &err);
+    store = must_create(b, false);
+    ms_result result = ms_location_get(store, MS_STR("job"), &arena, &facts, NULL);
     if (result != MS_E_DAMAGED) fail_msg("%s", ms_result_text(result));
     ms_close(store);
     ms_arena_deinit(&arena);
@@ -1055,15 +1016,11 @@ static ms_envelope named_message(named what, ms_str name)
 /* Looks one name up: its newest message, or its key again. */
 static void must_find(ms_store *store, named what, ms_str name, uint64_t want)
 {
-    ms_query q;
     ms_cursor it;
     uint64_t seq = 0;
     ms_envelope m = named_message(what, name);
-    memset(&q, 0, sizeof q);
-    q.location = m.location;
-    q.limit = 1;
-    if (what == AGENTS) q.views = MS_VIEW_AGENT;
-    q.agent_key = m.agent_key;
+    const ms_query q = {.location = m.location, .limit = 1, .agent_key = m.agent_key,
+                        .views = what == AGENTS ? MS_VIEW_AGENT : 0};
     if (what == KEYS) {
         assert_int_equal(ms_append(store, m.location, &m, &seq, NULL), MS_OK);
     } else {
