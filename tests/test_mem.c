@@ -326,40 +326,6 @@ static void refused_appends_do_not_grow_the_heap(void **state)
     test_alloc_done(&heap);
 }
 
-static void reading_a_view_allocates_nothing(void **state)
-{
-    static const unsigned views[] = {MS_VIEW_CONVERSATION, MS_VIEW_AGENT, MS_VIEW_TEAM,
-                                     MS_VIEW_GLOBAL, MS_VIEW_TIMELINE, 31};
-    store_options options;
-    test_alloc heap;
-    uint64_t rng = test_seed();
-    ms_str team[] = {MS_STR("w1"), MS_STR("w2"), MS_STR("manager"), MS_STR("w10")};
-    const ms_msg *msg;
-    test_alloc_init(&heap);
-    memset(&options, 0, sizeof options);
-    options.alloc = heap.alloc;
-    test_store s = store_open((store_kind *)*state, &options);
-    for (int i = 0; i < 1000; i++) {
-        ms_envelope m = random_message(&rng);
-        must_append(s.store, no_str(), &m);
-    }
-    size_t calls = heap.calls;
-    for (int i = 0; i < 24; i++) {
-        ms_query q = query_of(i % 2 ? no_str() : MS_STR("job_1"), views[i % 6]);
-        q.agent_key = team[0];
-        q.agent_keys = team;
-        q.n_agent_keys = 4;
-        q.reverse = i >= 12;
-        q.limit = i % 5 == 0 ? 7 : 0;
-        if (i % 3 == 0) q.turn_id = MS_STR("turn_1");
-        assert_true(count_of(s.store, &q) > 0);
-    }
-    assert_int_equal(ms_get_by_seq(s.store, 500, NULL, &msg, NULL), MS_OK);
-    assert_int_equal(heap.calls, calls);
-    store_close(&s);
-    test_alloc_done(&heap);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -372,7 +338,6 @@ int main(void)
         cmocka_unit_test(a_message_costs_at_most_64_bytes_beside_its_fields),
         ON_ARENA_STORES(reset_keeps_memory_for_the_next_run),
         ON_ARENA_STORES(refused_appends_do_not_grow_the_heap),
-        ON_ARENA_STORES(reading_a_view_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
