@@ -393,13 +393,13 @@ controls()
     control template_of_another_type gcc test_formats \
         openai/another_type_takes_the_writers_form 100 \
         ms__source_of 's[1] != (char)(m->type + 32)' 'false'
-    control template_never_kept gcc test_template \
-        a_template_is_kept_when_the_source_is_not_canonical 100 \
+    control template_never_kept gcc test_formats \
+        framework/time_comes_back_to_the_byte_when_it_has_a_trailing_zero 100 \
         ms__is_canonical 'if (s != own) return false;' 'return true;'
-    control template_not_scanned gcc test_template a_wrong_template_spoils_nothing 100 \
+    control template_not_scanned gcc test_dialect template_spoils_nothing_when_it_is_wrong 100 \
         ms__token_value '!ms__scan_value(s, MS_JSON_MAX_DEPTH)' \
         '((s->p = ms__pass_value(s->p, s->end)), false)'
-    control fields_not_counted gcc test_template what_has_no_place_is_counted 100 \
+    control fields_not_counted gcc test_dialect what_has_no_place_is_counted 100 \
         ms__left_count '& ~covered;' '& 0;'
     control failure_not_told gcc test_project call_that_failed 100 \
         ms__reply 'if (!r->failed || !mark' 'if (true || !mark'

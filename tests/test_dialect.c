@@ -1,6 +1,7 @@
-/* Formats as an interface: writers that are fed by hand, with sequence numbers and
- * places, that end, go on and fail. What a format reads
- * and writes is in the tables of tests/formats/, see test_formats. */
+/* Formats as an interface: writers that are fed by hand, that end, go on and fail;
+ * templates, which keep what a message's format has beside its fields; the count of what
+ * a format has no place for. What a format reads and writes is in the tables of
+ * tests/formats/, see test_formats. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -11,6 +12,9 @@
 #define FW "framework"
 #define OA "openai"
 #define ENV "envelope"
+#define AN "anthropic"
+#define GE "gemini"
+#define PY "pydantic-ai"
 
 static void becomes(const char *name, const ms_envelope *m, size_t n, const char *want)
 {
@@ -64,6 +68,124 @@ static void folding_takes_linear_time_when_names_are_many(void **state)
     json_decref(rows);
     json_decref(list);
     free(json);
+}
+
+
+/* ---- templates: what a message's format has beside its fields ---- */
+
+/* A member of the source, or of a caller, in whose place it stands; a name may be spelled
+ * with an escape. */
+static void member_is_found_unless_it_is_a_field(void **state)
+{
+    static const struct {
+        size_t message;
+        const char *name, *value; /* NULL: none */
+    } members[] = {
+        {0, "signature", "\"s\""}, {0, "id", "\"m1\""}, {0, "thinking", NULL},
+        {1, "x", "[1]"}, {1, "y", "2"}, {1, "z", "3"}, {1, "signature", NULL},
+    };
+    ms_envelopes list = reads(AN, MS_STR("{\"role\":\"assistant\",\"id\":\"m1\",\"content\":["
+                                         "{\"type\":\"thinking\",\"thinking\":\"t\","
+                                         "\"signature\":\"s\"},{\"type\":\"tool_use\",\"id\":"
+                                         "\"c\",\"name\":\"f\",\"input\":{},\"x\":[1],"
+                                         "\"\\u007a\":1}]}"), STRICT);
+    (void)state;
+    assert_int_equal(list.count, 2);
+    list.items[1].extra = MS_STR("{\"y\":2,\"z\":3}");
+    for (size_t i = 0; i < COUNT(members); i++) {
+        ms_str value = ms_str_n(NULL, 0);
+        const ms_envelope *m = &list.items[members[i].message];
+        bool found = ms_member(m, ms_str_of(members[i].name), &value);
+        assert_int_equal(found, members[i].value != NULL);
+        same_text(value, ms_str_of(members[i].value));
+    }
+    ms_envelope built = ms_user_message(ms_text("x"));
+    assert_false(ms_member(&built, MS_STR("x"), &(ms_str){NULL, 0}));
+}
+
+/* A message joined to one whose template has no list. */
+static void template_goes_when_a_neighbour_has_come(void **state)
+{
+    ms_envelope two[2];
+    (void)state;
+    two[0] = reads(OA, MS_STR("{\"x\":1,\"role\":\"assistant\",\"content\":\"a\"}"),
+                   STRICT).items[0];
+    two[1] = ms_action(MS_STR("f"), ms_json(MS_STR("{}")), MS_STR("c"));
+    two[1].flags |= MS_FLAG_JOINED;
+    becomes(OA, two, 2,
+            "[{\"role\":\"assistant\",\"content\":\"a\",\"tool_calls\":[{\"id\":\"c\","
+            "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}]");
+}
+
+/* What of a list a format has no place for. */
+static ms_left_out left_out_by(const char *name, const ms_envelopes *list)
+{
+    ms_writer w;
+    ms_buf buf;
+    ms_error err;
+    start(&w, name, ARRAY, &buf);
+    for (size_t i = 0; i < list->count; i++) must(ms_writer_put(&w, &list->items[i], &err), &err);
+    must(ms_writer_finish(&w, &err), &err);
+    return w.left_out;
+}
+
+static void what_has_no_place_is_counted(void **state)
+{
+    ms_envelopes list = reads(FW, MS_STR("[{\"type\":\"final\",\"content\":\"a\",\"timestamp\":1,"
+                                         "\"turn_id\":\"t\",\"step\":3},"
+                                         "{\"type\":\"error\",\"content\":\"b\",\"error_type\":"
+                                         "\"E\",\"turn_id\":\"t\"},"
+                                         "{\"type\":\"delegation\",\"worker\":\"w\",\"task\":"
+                                         "\"d\"}]"), STRICT);
+    ms_left_out left = left_out_by(OA, &list), none = left_out_by(FW, &list);
+    (void)state;
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        assert_int_equal(left.fields[f], f == MS_F_TURN_ID ? 2 : f == MS_F_ERROR_TYPE ||
+                                                                     f == MS_F_SOURCE);
+        assert_int_equal(none.fields[f], 0);
+    }
+    assert_int_equal(left.times, 1);
+    assert_int_equal(none.times, 0);
+}
+
+/* Whatever stands in a template, what is written is JSON; one of the object alone cannot
+ * hide the content. */
+static void template_spoils_nothing_when_it_is_wrong(void **state)
+{
+    (void)state;
+    static const char letters[] = "\x01\x02{}\":,rcixltfa[]1 n\\u";
+    static const char *const begins[] = {"o!", "a!", "g!", "p!", "f!"};
+    uint64_t rnd = test_seed();
+    for (size_t i = 0; i < test_times(40000); i++) {
+        char source[96];
+        size_t len = 0, n = (size_t)test_below(&rnd, 40), format = test_below(&rnd, 5);
+        ms_envelope m = ms_user_message(ms_text("said"));
+        ms_envelopes list = {&m, 1};
+        memcpy(source, begins[format], 2);
+        len = 2;
+        source[len++] = ' ';
+        source[len++] = format == 3 ? 'q' : 'm';
+        while (n-- > 0) {
+            bool hole = test_one_in(&rnd, 3), member = test_one_in(&rnd, 5);
+            if (hole) source[len++] = '\x01';
+            else if (member) memcpy(source + len, "\"k\":", 4), len += 4;
+            source[len++] = letters[test_below(&rnd, sizeof letters - 1)];
+            if (member && test_one_in(&rnd, 2)) source[len++] = ',';
+            if (len > sizeof source - 10) break;
+        }
+        if (test_one_in(&rnd, 2)) source[len++] = '\x02';
+        m.source = ms_str_n(source, len);
+        for (size_t f = 0; f < 5; f++) {
+            static const char *const names[] = {OA, AN, GE, PY, FW};
+            ms_str text = written(names[f], &list, LINES | ENCODED);
+            json_t *value = json_parse_n(text.ptr, text.len);
+            bool block = memchr(source, '\x02', len) != source + len - 1;
+            if (!json_is_object(value) || (!block && !has_text(text, "said")))
+                fail_msg("%s: %.*s", names[f], (int)text.len, text.ptr);
+            json_decref(value);
+        }
+        ms_arena_reset(&arena);
+    }
 }
 
 
@@ -238,6 +360,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(json_string_is_text_when_it_is_written),
         TEST(folding_takes_linear_time_when_names_are_many),
+        TEST(member_is_found_unless_it_is_a_field),
+        TEST(template_goes_when_a_neighbour_has_come),
+        TEST(what_has_no_place_is_counted),
+        TEST(template_spoils_nothing_when_it_is_wrong),
         TEST(writer_fails_when_its_sink_does),
         TEST(writer_goes_on_when_it_was_finished),
         TEST(writer_goes_on_when_it_is_given_no_message_or_no_type),

@@ -285,6 +285,10 @@ static void is_read_and_written(const format_row *r, unsigned how)
     json_t *want = row_has(r, "output"), *in;
     ms_envelopes list = reads(r->from, r->input, how);
     must_have_fields(r, &list, how);
+    if (row_has(r, "template") != NULL &&
+        json_is_true(row_has(r, "template")) != (list.items[0].source.ptr != NULL))
+        ROW_FAILS(r, how, "source: %.*s", (int)list.items[0].source.len,
+                  list.items[0].source.ptr);
     change_all(r, &list);
     if (json_is_true(row_has(r, "exact"))) must_be_exact(r, &list);
     in = json_parse_n(r->input.ptr, r->input.len);
