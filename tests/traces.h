@@ -84,28 +84,22 @@ static inline json_t *trace_get(json_t *from, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
-static inline json_t *trace_swe_calls(json_t *calls)
-{
-    json_t *list = json_array(), *call;
-    size_t i;
-    json_array_foreach (calls, i, call)
-        json_array_append_new(list, json_pack("{s:O*, s:O*, s:O*}", "id",
-                                              trace_get(call, "id"), "type",
-                                              trace_get(call, "type"), "function",
-                                              trace_get(call, "function")));
-    if (i > 0) return list;
-    json_decref(list);
-    return NULL;
-}
-
 /* One message of a history; the result's id is the first of its list of ids. */
 static inline json_t *trace_swe_message(json_t *from)
 {
-    json_t *ids = json_object_get(from, "tool_call_ids");
-    return json_pack("{s:O*, s:O*, s:o*, s:O*}", "role", trace_get(from, "role"), "content",
-                     trace_get(from, "content"), "tool_calls",
-                     trace_swe_calls(json_object_get(from, "tool_calls")),
-                     "tool_call_id", json_array_get(ids, 0));
+    json_t *ids = json_object_get(from, "tool_call_ids"), *calls = json_array(), *call;
+    size_t i;
+    json_array_foreach (json_object_get(from, "tool_calls"), i, call)
+        json_array_append_new(calls, json_pack("{s:O*, s:O*, s:O*}", "id",
+                                               trace_get(call, "id"), "type",
+                                               trace_get(call, "type"), "function",
+                                               trace_get(call, "function")));
+    json_t *message = json_pack("{s:O*, s:O*, s:O*, s:O*}", "role", trace_get(from, "role"),
+                                "content", trace_get(from, "content"), "tool_calls",
+                                i > 0 ? calls : NULL, "tool_call_id",
+                                json_array_get(ids, 0));
+    json_decref(calls);
+    return message;
 }
 
 static inline void traces_swe_file(trace_list *out, const char *path, const char *name)
