@@ -1,5 +1,5 @@
-/* A value inside a JSON value, found at random: what suites change that damage requests and
- * messages. */
+/* A value inside a JSON value, found at random: suites that damage requests and messages
+ * change it. */
 
 #ifndef JSON_SPOT_H
 #define JSON_SPOT_H

@@ -6,7 +6,6 @@
 
 #include "formats.h"
 
-#define FW "framework"
 
 
 /* ---- crossing: what every format promises to keep ---- */
@@ -217,7 +216,7 @@ static void format_keeps_what_it_promises_when_messages_cross_another(void **sta
 
 static ms_str any_text(uint64_t *rnd)
 {
-    json_t *text = random_text(rnd);
+    json_t *text = json_random_text(rnd);
     ms_str copy = joined("", ms_str_of(json_string_value(text)), "");
     json_decref(text);
     return copy;
@@ -240,7 +239,7 @@ static ms_envelopes random_story(uint64_t *rnd)
         snprintf(id, 16, "id_%lu", (unsigned long)(result ? results++ : calls));
         *m = ms_user_message(ms_text_n(any_text(rnd)));
         m->type = types[test_below(rnd, COUNT(types))];
-        ms_str object = text_of_json(random_object(rnd), JSON_COMPACT);
+        ms_str object = text_of_json(json_random_object(rnd), JSON_COMPACT);
         if (result) {
             m->type = test_one_in(rnd, 4) ? MS_T_ERROR : MS_T_OBSERVATION;
             if (test_one_in(rnd, 3)) m->content = ms_json(object);

@@ -84,11 +84,11 @@ static void member_is_found_unless_it_is_a_field(void **state)
         {0, "signature", "\"s\""}, {0, "id", "\"m1\""}, {0, "thinking", NULL},
         {1, "x", "[1]"}, {1, "y", "2"}, {1, "z", "3"}, {1, "signature", NULL},
     };
-    ms_envelopes list = reads(AN, MS_STR("{\"role\":\"assistant\",\"id\":\"m1\",\"content\":["
-                                         "{\"type\":\"thinking\",\"thinking\":\"t\","
-                                         "\"signature\":\"s\"},{\"type\":\"tool_use\",\"id\":"
-                                         "\"c\",\"name\":\"f\",\"input\":{},\"x\":[1],"
-                                         "\"\\u007a\":1}]}"), STRICT);
+    static const char json[] =
+        "{\"role\":\"assistant\",\"id\":\"m1\",\"content\":[{\"type\":\"thinking\","
+        "\"thinking\":\"t\",\"signature\":\"s\"},{\"type\":\"tool_use\",\"id\":\"c\","
+        "\"name\":\"f\",\"input\":{},\"x\":[1],\"\\u007a\":1}]}";
+    ms_envelopes list = reads(AN, ms_str_of(json), STRICT);
     (void)state;
     assert_int_equal(list.count, 2);
     list.items[1].extra = MS_STR("{\"y\":2,\"z\":3}");
@@ -124,19 +124,19 @@ static ms_left_out left_out_by(const char *name, const ms_envelopes *list)
     ms_buf buf;
     ms_error err;
     start(&w, name, ARRAY, &buf);
-    for (size_t i = 0; i < list->count; i++) must(ms_writer_put(&w, &list->items[i], &err), &err);
+    for (size_t i = 0; i < list->count; i++)
+        must(ms_writer_put(&w, &list->items[i], &err), &err);
     must(ms_writer_finish(&w, &err), &err);
     return w.left_out;
 }
 
 static void what_has_no_place_is_counted(void **state)
 {
-    ms_envelopes list = reads(FW, MS_STR("[{\"type\":\"final\",\"content\":\"a\",\"timestamp\":1,"
-                                         "\"turn_id\":\"t\",\"step\":3},"
-                                         "{\"type\":\"error\",\"content\":\"b\",\"error_type\":"
-                                         "\"E\",\"turn_id\":\"t\"},"
-                                         "{\"type\":\"delegation\",\"worker\":\"w\",\"task\":"
-                                         "\"d\"}]"), STRICT);
+    static const char json[] =
+        "[{\"type\":\"final\",\"content\":\"a\",\"timestamp\":1,\"turn_id\":\"t\",\"step\":3},"
+        "{\"type\":\"error\",\"content\":\"b\",\"error_type\":\"E\",\"turn_id\":\"t\"},"
+        "{\"type\":\"delegation\",\"worker\":\"w\",\"task\":\"d\"}]";
+    ms_envelopes list = reads(FW, ms_str_of(json), STRICT);
     ms_left_out left = left_out_by(OA, &list), none = left_out_by(FW, &list);
     (void)state;
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {

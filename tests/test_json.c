@@ -134,7 +134,9 @@ static void string_is_untouched_when_memory_ends(void **state)
         test_arena_init(&own, &heap.alloc);
         if (which == 1) test_arena_init_fixed(&own, room, sizeof room);
         ms_result code = ms_json_string(v, which == 0 ? NULL : &own, &s);
-        assert_int_equal(code, which < 2 ? MS_E_ARENA : which == 2 ? MS_E_NO_MEMORY : MS_OK);
+        assert_int_equal(code, which < 2    ? MS_E_ARENA
+                               : which == 2 ? MS_E_NO_MEMORY
+                                            : MS_OK);
         if (which == 3) assert_int_equal(s.len, sizeof text - 3);
         else assert_true(ms_str_equal(s, MS_STR("untouched")));
         ms_arena_deinit(&own);
@@ -161,7 +163,8 @@ static ms_str mended(ms_str text)
         if (step == 0) step = bad;
         if (*at == '"') in_string = !in_string;
         if (in_string && *at == '\\' && left > 1) step = unit != 0 ? 6 : 2;
-        if (unit >= 0xD800 && unit < 0xDC00 && left >= 12) low = escaped_unit(at + 6, left - 6);
+        if (unit >= 0xD800 && unit < 0xDC00 && left >= 12)
+            low = escaped_unit(at + 6, left - 6);
         if (low >= 0xDC00 && low < 0xE000) step = 12;
         bool lone = unit >= 0xD800 && unit < 0xE000 && step != 12;
         if (lone) memcpy(to + n, "\xef\xbf\xbd", 3);
@@ -230,7 +233,8 @@ static void must_agree(const char *bytes, size_t len, const ms_json_opts *opts)
 {
     const char *why = disagrees(bytes, len, opts);
     if (why != NULL) show(why, bytes, len);
-    if (why != NULL) fail_msg("depth %u, repair %d: %s", opts->max_depth, opts->repair, why);
+    if (why != NULL)
+        fail_msg("depth %u, repair %d: %s", opts->max_depth, opts->repair, why);
 }
 
 /* Puts bytes that are not UTF-8, or halves of pairs, into a text. */
@@ -264,7 +268,8 @@ static void text_is_read_like_jansson(void **state)
         if (below(&m, 2)) m.len = 0;
         if (m.len == 0) make_string(&m);
         spoil(&m);
-        if (below(&m, 4) == 0) opts.max_depth = 1 + (unsigned)below(&m, MS_JSON_MAX_DEPTH);
+        if (below(&m, 4) == 0)
+            opts.max_depth = 1 + (unsigned)below(&m, MS_JSON_MAX_DEPTH);
         if (below(&m, 8) == 0) opts.max_depth = 1 + (unsigned)below(&m, 6);
         must_agree(m.bytes, m.len, &opts);
         if (!is_written_like_the_twin(ms_str_n(m.bytes, m.len)))
@@ -493,7 +498,9 @@ static void buffer_grows_with_its_text_unless_memory_ends(void **state)
         ms_json_init(&w, ms_buf_write, &buf, true);
         ms_json_put_raw(&w, text);
         ms_result code = ms_json_finish(&w);
-        assert_int_equal(code, k == 0 ? MS_E_ARENA : heap.failed ? MS_E_NO_MEMORY : MS_OK);
+        assert_int_equal(code, k == 0        ? MS_E_ARENA
+                               : heap.failed ? MS_E_NO_MEMORY
+                                             : MS_OK);
         if (code == MS_OK) assert_true(ms_str_equal(ms_buf_text(&buf), want));
         ms_arena_deinit(&own);
         test_alloc_done(&heap);
@@ -513,8 +520,8 @@ typedef struct suite {
     unsigned y, n, i, wrong;      /* files of each kind; those that came out otherwise */
 } suite;
 
-/* Finds what RFC 8259 leaves open in the table of the page: "| `NAME` | refused `MS_E_UTF8` |".
- * Returns MS_E_ARGUMENT if the file is not there. */
+/* Finds what RFC 8259 leaves open in the table of the page, of which a row begins with
+ * "| `NAME` | refused `MS_E_UTF8` |". Returns MS_E_ARGUMENT if the file is not there. */
 static ms_result decision_of(const suite *s, const char *name)
 {
     char begin[160], word[32], code[32];
@@ -579,7 +586,8 @@ static void suite_is_read_on_a_small_stack(void **state)
     long least = sysconf(_SC_THREAD_STACK_MIN);
     (void)state;
     memset(&s, 0, sizeof s);
-    if (!shared_path(s.folder, sizeof s.folder, "data/json-test-suite/test_parsing")) skip();
+    if (!shared_path(s.folder, sizeof s.folder, "data/json-test-suite/test_parsing"))
+        skip();
     s.page = read_file("tests/JSON.md", NULL);
     assert_non_null(s.page);
     assert_int_equal(pthread_attr_init(&attr), 0);

@@ -90,8 +90,8 @@ static ms_str twin_shorten(ms_str text, size_t keep, ms_str key, bool as_origin)
 /* In a block of just its size, so that a sanitizer sees the end; free it. */
 static ms_str random_characters(uint64_t *rng, size_t n)
 {
-    static const char *const letters[] = {"a", "b", "\n", "\xc3\xa9", "\xe4\xb8\x96",
-                                          "\xf0\x9f\x99\x82", "\"", " ", "\xff", "\xe4\xb8"};
+    static const char *const letters[] = {"a", "b", "\n", "\xc3\xa9", "\xe4\xb8\x96", "\"",
+                                          "\xf0\x9f\x99\x82", " ", "\xff", "\xe4\xb8"};
     static const char odd[] = "\x80\xbf\xc3\xe4\xb8\xf0\x9f\xff\xc0 a"; /* no marks */
     char *out = (char *)malloc(n * 4 + 1);
     size_t len = 0, pick = (size_t)test_below(rng, COUNT(letters));
