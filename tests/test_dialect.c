@@ -133,7 +133,8 @@ static ms_left_out left_out_by(const char *name, const ms_envelopes *list)
 static void what_has_no_place_is_counted(void **state)
 {
     static const char json[] =
-        "[{\"type\":\"final\",\"content\":\"a\",\"timestamp\":1,\"turn_id\":\"t\",\"step\":3},"
+        "[{\"type\":\"final\",\"content\":\"a\",\"timestamp\":1,\"turn_id\":\"t\","
+        "\"step\":3},"
         "{\"type\":\"error\",\"content\":\"b\",\"error_type\":\"E\",\"turn_id\":\"t\"},"
         "{\"type\":\"delegation\",\"worker\":\"w\",\"task\":\"d\"}]";
     ms_envelopes list = reads(FW, ms_str_of(json), STRICT);

@@ -1,12 +1,12 @@
 /* JSON beside jansson and naive twins.
  *
- *   - Random and broken texts, strict and with repair, at any limit of depth: the verdict,
- *     the place of an error, every value, and what the writer makes of them. No function
+ *   - Random and broken texts, strict and with repair, at any limit of depth: verdict,
+ *     place of an error, every value, and what the writer makes of them. No function
  *     looks outside its view, checked or not: texts stand between two pages that may not
  *     be touched.
  *   - UTF-8, and any bytes as a string, beside a table of Unicode's and a naive writer.
- *   - What is accepted and refused (JSONTestSuite), errors and calls of a writer as tables
- *     list them, nesting, sinks that fail and memory that ends.
+ *   - What is accepted and refused (JSONTestSuite), errors and calls of a writer as
+ *     tables list them, nesting, sinks that fail and memory that ends.
  *
  * Numbers are in test_numbers. */
 #define _GNU_SOURCE
@@ -29,8 +29,8 @@ static int reset(void **state)
 
 /* ---- UTF-8 and strings ---- */
 
-/* Writes a JSON string naively: the short escapes, \u00XX for the other control characters,
- * U+FFFD for what is not UTF-8, all else as it is. */
+/* Writes a JSON string naively: the short escapes, \u00XX for the other control
+ * characters, all else as it is. */
 static size_t naive_string(const char *text, size_t len, char *to)
 {
     static const char shorts[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
