@@ -9,24 +9,9 @@
 # COW_RUNS=n runs (24). Needs the right to mount, a loop device and mkfs.btrfs; where they
 # are not there it says "skip" and why. At the end "tally: full file systems N".
 set -u
-cd "$(dirname "$0")/.." || exit 1
-out=build/cow
+# shellcheck source=tests/mounted.sh
+. "$(dirname "$0")/mounted.sh" cow 'full file systems'
 wanted=${COW_RUNS:-24}
-rm -rf "$out" && mkdir -p "$out/live" || exit 1
-
-skip()
-{
-    echo "skip cow: $1"
-    echo "tally: full file systems 0"
-    exit 0
-}
-
-# shellcheck disable=SC2046
-build()
-{
-    ${CC:-cc} -std=c99 -O1 -Wall -Wextra -Werror $(STB_INC="${STB_INC:-}" sh tools/setup.sh stb) \
-        -I. -pthread -o "$out/cow" tests/ext4/ext4.c
-}
 
 leave()
 {

@@ -445,7 +445,7 @@ typedef struct worker {
 
 static inline void *worker_run(void *arg)
 {
-    worker *k = (worker *)arg;
+    const worker *k = (const worker *)arg;
     k->does(k->c, k->b, k->store, k->w, k->goal);
     return NULL;
 }

@@ -15,6 +15,7 @@
 #ifndef DIARY_H
 #define DIARY_H
 
+#include "format.h"
 #include "history.h"
 #include "logs.h"
 
@@ -176,20 +177,13 @@ static inline const char *diary_differs(const diary *d, ms_store *store)
     return what;
 }
 
-static inline uint64_t diary_number(const unsigned char *p, int bytes)
-{
-    uint64_t n = 0;
-    for (int i = bytes; i-- > 0;) n = n << 8 | p[i];
-    return n;
-}
-
 /* Zeroes the bytes after the last record, where an append was given up. The file is
  * otherwise undamaged. */
 static inline void diary_forget_dead(unsigned char *bytes, size_t size)
 {
-    size_t at = 4096;
-    while (at + 40 <= size && diary_number(bytes + at, 4) != 0) {
-        size_t next = at + (((size_t)diary_number(bytes + at, 4) + 7) & ~(size_t)7);
+    size_t at = FILE_HEAD;
+    while (at + 40 <= size && file_get32(bytes + at) != 0) {
+        size_t next = at + file_padded(file_get32(bytes + at));
         if (next <= at || next > size) break;
         at = next;
     }

@@ -78,27 +78,37 @@ static inline int disk_close(void *ctx, ms_file file)
     return 0;
 }
 
+static inline ms_os_stat stat_in_memory(uint64_t size, uint64_t inode)
+{
+    ms_os_stat out = {.size = size, .device = 7, .inode = inode, .regular = true};
+    out.keeps_room = true;
+    return out;
+}
+
 static inline int disk_stat(void *ctx, ms_file file, ms_os_stat *out)
 {
-    disk *d = (disk *)ctx;
+    const disk *d = (const disk *)ctx;
     (void)file;
-    memset(out, 0, sizeof *out);
-    out->size = d->size;
-    out->device = 7;
-    out->inode = d->inode;
-    out->regular = true;
-    out->keeps_room = true;
+    *out = stat_in_memory(d->size, d->inode);
     return 0;
+}
+
+/* Reads from a file of `all` bytes; returns how many. */
+static inline size_t read_in_memory(const unsigned char *bytes, uint64_t all,
+                                    uint64_t offset, void *to, size_t size)
+{
+    uint64_t left = offset < all ? all - offset : 0;
+    size_t n = size < left ? size : (size_t)left;
+    if (n > 0) memcpy(to, bytes + offset, n);
+    return n;
 }
 
 static inline int disk_read(void *ctx, ms_file file, uint64_t offset, void *to,
                             size_t size, size_t *done)
 {
-    disk *d = (disk *)ctx;
-    uint64_t left = offset < d->size ? d->size - offset : 0;
+    const disk *d = (const disk *)ctx;
     (void)file;
-    *done = size < left ? size : (size_t)left;
-    if (*done > 0) memcpy(to, d->ro + offset, *done);
+    *done = read_in_memory(d->ro, d->size, offset, to, size);
     return 0;
 }
 
@@ -249,18 +259,26 @@ static inline void disk_begin(disk *d, size_t room)
     d->process = 77;
 }
 
+/* Makes two views of a file in memory, of which one can be written. */
+static inline int views_in_memory(size_t view, unsigned char **ro, unsigned char **rw)
+{
+    int fd = disk_file();
+    void *reads = mmap(NULL, view, PROT_READ, MAP_SHARED, fd, 0);
+    void *writes = mmap(NULL, view, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd < 0 || reads == MAP_FAILED || writes == MAP_FAILED) abort();
+    *ro = (unsigned char *)reads;
+    *rw = (unsigned char *)writes;
+    return fd;
+}
+
 static inline void disk_init(disk *d, size_t room)
 {
     disk_begin(d, room);
     d->view = DISK_VIEW;
     d->resize = disk_truncate;
-    d->fd = disk_file();
-    void *ro = mmap(NULL, DISK_VIEW, PROT_READ, MAP_SHARED, d->fd, 0);
-    void *rw = mmap(NULL, DISK_VIEW, PROT_READ | PROT_WRITE, MAP_SHARED, d->fd, 0);
+    d->fd = views_in_memory(DISK_VIEW, &d->ro, &d->rw);
     d->synced = (unsigned char *)calloc(1, room);
-    if (d->fd < 0 || ro == MAP_FAILED || rw == MAP_FAILED || d->synced == NULL) abort();
-    d->ro = (unsigned char *)ro;
-    d->rw = (unsigned char *)rw;
+    if (d->synced == NULL) abort();
 }
 
 static inline void disk_deinit(disk *d)

@@ -12,24 +12,10 @@
 # Needs the right to mount, a loop device and mkfs.ext4; where they are not there it says
 # "skip" and why. At the end "tally: copies of a file system N".
 set -u
-cd "$(dirname "$0")/.." || exit 1
-out=build/ext4
+# shellcheck source=tests/mounted.sh
+. "$(dirname "$0")/mounted.sh" ext4 'copies of a file system'
 wanted=${EXT4_COPIES:-60}
-rm -rf "$out" && mkdir -p "$out/live" "$out/seen" || exit 1
-
-skip()
-{
-    echo "skip ext4: $1"
-    echo "tally: copies of a file system 0"
-    exit 0
-}
-
-# shellcheck disable=SC2046
-build()
-{
-    ${CC:-cc} -std=c99 -O1 -Wall -Wextra -Werror $(STB_INC="${STB_INC:-}" sh tools/setup.sh stb) \
-        -I. -pthread -o "$out/ext4" tests/ext4/ext4.c
-}
+mkdir -p "$out/seen" || exit 1
 
 writer=
 leave()

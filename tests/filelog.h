@@ -11,19 +11,13 @@ static char folder[256], path[300];
 
 static inline ms_log_desc desc_of(ms_log_mode mode)
 {
-    ms_log_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.path = path;
-    desc.mode = mode;
+    ms_log_desc desc = {.path = path, .mode = mode};
     return desc;
 }
 
 static inline ms_store *must_open(const ms_log_desc *desc)
 {
-    ms_store *store;
-    ms_error err;
-    if (ms_log_open(&store, desc, &err) != MS_OK) fail_msg("open: %s", err.message);
-    return store;
+    return must_open_log(desc, "open");
 }
 
 static inline ms_result append(ms_store *store, const char *text, uint64_t *seq)
@@ -67,20 +61,23 @@ static inline void make_log(size_t n)
     ms_close(store);
 }
 
-static inline void write_at(uint64_t offset, const void *bytes, size_t size)
+static inline FILE *file_at(uint64_t offset)
 {
     FILE *f = fopen(path, "r+b");
-    assert_non_null(f);
-    assert_int_equal(fseek(f, (long)offset, SEEK_SET), 0);
+    assert_true(f != NULL && fseek(f, (long)offset, SEEK_SET) == 0);
+    return f;
+}
+
+static inline void write_at(uint64_t offset, const void *bytes, size_t size)
+{
+    FILE *f = file_at(offset);
     assert_int_equal(fwrite(bytes, 1, size, f), size);
     assert_int_equal(fclose(f), 0);
 }
 
 static inline void read_at(uint64_t offset, void *bytes, size_t size)
 {
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    assert_int_equal(fseek(f, (long)offset, SEEK_SET), 0);
+    FILE *f = file_at(offset);
     assert_int_equal(fread(bytes, 1, size, f), size);
     assert_int_equal(fclose(f), 0);
 }

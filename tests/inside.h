@@ -32,10 +32,7 @@ static inline ms_log_desc desc_of(ms_log_mode mode)
 
 static inline ms_store *open_with(const ms_log_desc *desc)
 {
-    ms_store *store;
-    ms_error err;
-    if (ms_log_open(&store, desc, &err) != MS_OK) fail_msg("open: %s", err.message);
-    return store;
+    return must_open_log(desc, "open");
 }
 
 static inline ms_store *open_log(ms_log_mode mode)

@@ -84,19 +84,14 @@ static inline void lab_event(void *ctx, const ms_log_event *event)
 
 static inline ms_log_desc lab_desc(lab *l, int level, ms_log_mode mode)
 {
-    ms_log_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.path = LAB_LOG;
-    desc.mode = mode;
-    desc.keep_unset_times = true;
-    desc.os = &l->disks[level].os;
-    desc.events.event = lab_event;
-    desc.events.ctx = l;
-    desc.clock.now = lab_clock;
-    desc.clock.ctx = l;
-    desc.entropy.fill = lab_entropy;
-    desc.entropy.ctx = l;
-    desc.segment_size = l->segment;
+    ms_log_desc desc = {.path = LAB_LOG,
+                        .mode = mode,
+                        .os = &l->disks[level].os,
+                        .segment_size = l->segment,
+                        .keep_unset_times = true,
+                        .events = {.event = lab_event, .ctx = l},
+                        .clock = {.now = lab_clock, .ctx = l},
+                        .entropy = {.fill = lab_entropy, .ctx = l}};
     if (mode == MS_LOG_READ) return desc;
     desc.engine = l->engine;
     desc.sync = l->sync;

@@ -40,22 +40,19 @@ static inline void folder_make(char *path, size_t size)
     }
 }
 
-/* Removes the files in a folder but the one of that name (NULL: all), not the folder. */
-static inline void folder_empty_but(const char *path, const char *kept)
+/* Removes the files in a folder. */
+static inline void folder_empty(const char *path)
 {
     DIR *dir = opendir(path);
     if (dir == NULL) return;
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
         char name[1024];
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        if (kept != NULL && strcmp(entry->d_name, kept) == 0) continue;
         snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
         unlink(name);
     }
     closedir(dir);
 }
-
-static inline void folder_empty(const char *path) { folder_empty_but(path, NULL); }
 
 static inline void folder_remove(const char *path)
 {

@@ -430,12 +430,7 @@ static inline int sim_close(void *ctx, ms_file file)
 static inline int sim_stat(void *ctx, ms_file file, ms_os_stat *out)
 {
     const sim_file *f = sim_of((sim_disk *)ctx, file);
-    memset(out, 0, sizeof *out);
-    out->size = f->size;
-    out->device = 7;
-    out->inode = f->inode;
-    out->regular = true;
-    out->keeps_room = true;
+    *out = stat_in_memory(f->size, f->inode);
     return 0;
 }
 
@@ -443,9 +438,7 @@ static inline int sim_read(void *ctx, ms_file file, uint64_t offset, void *to,
                            size_t size, size_t *done)
 {
     const sim_file *f = sim_of((sim_disk *)ctx, file);
-    uint64_t left = offset < f->size ? f->size - offset : 0;
-    *done = size < left ? size : (size_t)left;
-    memcpy(to, f->ro + offset, *done);
+    *done = read_in_memory(f->ro, f->size, offset, to, size);
     return 0;
 }
 
@@ -611,14 +604,9 @@ static inline void sim_sleep(void *ctx, uint64_t micros)
 
 static inline void sim_file_init(sim_file *f)
 {
-    f->fd = disk_file();
-    if (f->fd < 0 || ftruncate(f->fd, SIM_ROOM) != 0) sim_stop("no file in memory");
-    void *ro = mmap(NULL, SIM_VIEW, PROT_READ, MAP_SHARED, f->fd, 0);
-    void *rw = mmap(NULL, SIM_VIEW, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
+    f->fd = views_in_memory(SIM_VIEW, &f->ro, &f->rw);
     f->base = (unsigned char *)calloc(1, SIM_ROOM);
-    if (ro == MAP_FAILED || rw == MAP_FAILED || f->base == NULL) sim_stop("no memory");
-    f->ro = (unsigned char *)ro;
-    f->rw = (unsigned char *)rw;
+    if (ftruncate(f->fd, SIM_ROOM) != 0 || f->base == NULL) sim_stop("no memory");
     memset(f->newest, -1, sizeof f->newest);
 }
 
@@ -1087,6 +1075,17 @@ static inline void sim_cut_garbage(const sim_cuts *c, int file, unsigned char *l
     }
 }
 
+/* A file on a disk after a power loss or a kill. */
+static inline void sim_be(sim_file *t, const sim_file *f, size_t high, uint64_t size,
+                          uint64_t base_size)
+{
+    t->high = high;
+    t->size = size;
+    t->base_size = base_size;
+    t->inode = f->inode;
+    t->used = true;
+}
+
 /* A file after the power loss; its live bytes and its base are the same then. */
 static inline void sim_cut_file(const sim_cuts *c, int file, sim_disk *to)
 {
@@ -1108,10 +1107,7 @@ static inline void sim_cut_file(const sim_cuts *c, int file, sim_disk *to)
     sim_cut_garbage(c, file, t->rw);
     if (size < clear) memset(t->rw + size, 0, clear - size);
     memcpy(t->base, t->rw, clear);
-    t->high = high;
-    t->size = t->base_size = size;
-    t->inode = f->inode;
-    t->used = true;
+    sim_be(t, f, high, size, size);
 }
 
 /* A disk after a power loss or a kill knows what the one before knew. */
@@ -1187,11 +1183,7 @@ static inline void sim_copy_file(const sim_file *f, sim_file *t)
     memcpy(t->rw, f->ro, high);
     memcpy(t->base, f->base, high);
     memcpy(t->newest, f->newest, sizeof t->newest);
-    t->high = high;
-    t->size = f->size;
-    t->base_size = f->base_size;
-    t->inode = f->inode;
-    t->used = true;
+    sim_be(t, f, high, f->size, f->base_size);
 }
 
 /* Makes `to`, which nobody uses, what a process of the same boot finds when the one on

@@ -38,6 +38,19 @@ typedef struct pair {
     char trouble[160];
 } pair;
 
+/* The store of a new script, its first message, and its second one: a stream. */
+static pair pair_begin(script *s, void **state, const char *lines)
+{
+    pair p;
+    memset(&p, 0, sizeof p);
+    *s = open_script(state);
+    script_is(s, lines);
+    p.store = p.reader = s->s.store;
+    p.amended = s->names[0].seq;
+    p.stream = s->names[1].seq;
+    return p;
+}
+
 #define TROUBLE(p, ...) snprintf((p)->trouble, sizeof (p)->trouble, __VA_ARGS__)
 
 static int pair_rounds(pair *p) { return __atomic_load_n(&p->rounds, __ATOMIC_ACQUIRE); }
@@ -91,17 +104,10 @@ static void *reads_meanwhile(void *ctx)
 
 static void a_thread_reads_while_another_changes(void **state)
 {
-    script s = open_script(state);
+    script s;
     pthread_t thread;
-    pair p;
-    memset(&p, 0, sizeof p);
-    p.store = p.reader = s.s.store;
+    pair p = pair_begin(&s, state, "append m v0\nbegin w ''");
     if (s.s.kind->log) p.reader = log_reader(&s.s);
-    script_is(&s, "append m v0\nbegin w ''");
-    p.store = s.s.store;
-    if (!s.s.kind->log) p.reader = p.store;
-    p.amended = s.names[0].seq;
-    p.stream = s.names[1].seq;
     assert_int_equal(pthread_create(&thread, NULL, reads_meanwhile, &p), 0);
     while (pair_rounds(&p) == 0) sched_yield();
     for (int i = 1; i <= 400 && pair_rounds(&p) > 0; i++) {
@@ -136,13 +142,9 @@ static void *amends_beside(void *ctx)
 /* One of them is the last, none is lost. */
 static void two_threads_change_a_message(void **state)
 {
-    script s = open_script(state);
+    script s;
     pthread_t thread;
-    pair p;
-    memset(&p, 0, sizeof p);
-    script_is(&s, "append m v0\nsay hidden");
-    p.store = s.s.store;
-    p.amended = s.names[0].seq;
+    pair p = pair_begin(&s, state, "append m v0\nsay hidden");
     assert_int_equal(pthread_create(&thread, NULL, amends_beside, &p), 0);
     for (int i = 0; i < 300; i++) call_of(&s, "amend m 'by the one'");
     call_of(&s, "hide hidden");
@@ -163,15 +165,11 @@ static void *note_late(void *arg)
 
 static void a_change_wakes_a_thread_that_waits(void **state)
 {
-    script s = open_script(state);
+    script s;
     pthread_t thread;
     struct timespec from, to;
-    pair p;
-    memset(&p, 0, sizeof p);
-    script_is(&s, "say first");
-    p.store = s.s.store;
-    p.amended = s.names[0].seq;
     uint64_t seq = 0;
+    pair p = pair_begin(&s, state, "say first");
     clock_gettime(CLOCK_MONOTONIC, &from);
     if (pthread_create(&thread, NULL, note_late, &p) != 0) abort();
     assert_int_equal(ms_wait(p.store, p.amended, 20000, &seq, NULL), MS_OK);

@@ -372,12 +372,9 @@ static uint64_t told_most;
 
 static ms_store *open_told(ms_log_desc *desc)
 {
-    ms_store *store;
-    ms_error err;
     desc->path = "log.msl";
     desc->os = &told;
-    if (ms_log_open(&store, desc, &err) != MS_OK) fail_msg("open: %s", err.message);
-    return store;
+    return must_open_log(desc, "open");
 }
 
 static void say_some(ms_store *store, size_t n)

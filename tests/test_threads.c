@@ -326,8 +326,7 @@ static void readers_see_order_whole_batches_and_their_snapshot(void **state)
         if (is_shared(&c)) writers = 4;
         written += one_round(b, &c, writers, goal / (is_shared(&c) ? 20 : writers));
         read += b->read;
-        store_close(&c.at);
-        board_free(b);
+        crowd_end(&c, b);
     }
     printf("%llu messages written\n", (unsigned long long)written);
     test_tally("messages read beside a writer", read);
@@ -359,8 +358,7 @@ static void a_key_is_stored_once_whoever_comes_first(void **state)
     board *b = board_new();
     crowd c = crowd_works(state, b, 4, repeats_keys, KEYS);
     must_have(c.at.store, KEYS);
-    board_free(b);
-    store_close(&c.at);
+    crowd_end(&c, b);
 }
 
 static void compare_and_append_loses_no_step(void **state)
@@ -368,8 +366,7 @@ static void compare_and_append_loses_no_step(void **state)
     board *b = board_new();
     crowd c = crowd_works(state, b, 4, counts_up, 100);
     must_have_counted(c.at.store, is_shared(&c) ? 800 : 400);
-    board_free(b);
-    store_close(&c.at);
+    crowd_end(&c, b);
 }
 
 int main(void)
