@@ -58,35 +58,6 @@ static inline ms_result test_envelope_check(const ms_envelope *m, ms_error *err)
     return code;
 }
 
-static inline ms_envelope test_error_message(ms_value content, ms_str error_type)
-{
-    ms_envelope m = ms_message(MS_T_ERROR, content);
-    m.error_type = error_type;
-    return m;
-}
-
-static inline ms_envelope test_synthesis(ms_value content, ms_str from_manager)
-{
-    ms_envelope m = ms_message(MS_T_SYNTHESIS, content);
-    m.from_manager = from_manager;
-    return m;
-}
-
-static inline ms_envelope test_delegation(ms_str worker, ms_str task)
-{
-    ms_envelope m = ms_message(MS_T_DELEGATION, ms_text(NULL));
-    m.worker = worker;
-    m.task = task;
-    return m;
-}
-
-static inline ms_envelope test_other(ms_str type_name, ms_value content)
-{
-    ms_envelope m = ms_message(MS_T_OTHER, content);
-    m.type_name = type_name;
-    return m;
-}
-
 /* The field with that member name ("agent_key"); MS_FIELD_COUNT if there is none. */
 static inline ms_field message_field(ms_str name)
 {

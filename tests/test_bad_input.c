@@ -42,7 +42,7 @@ static void a_bad_query_opens_nothing(void **state)
     ms_error err;
     append_text(s.store, "x");
     for (size_t i = 0; i <= MS_CURSOR_AGENTS; i++) many[i] = MS_STR("w1");
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         ms_query q = query_of(MS_STR("job"), rows[i].views);
         q.agent_keys = many;
         q.n_agent_keys = rows[i].team;
@@ -94,13 +94,10 @@ static void a_batch_is_refused_when_it_reuses_a_number_or_key(void **state)
     test_store s = store_open((store_kind *)*state, NULL);
     ms_query all = query_of(MS_STR("job"), 0);
     append_text(s.store, "x");
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         ms_envelope two[2] = {ms_user_message(ms_text("x")), ms_user_message(ms_text("y"))};
-        ms_append_opts opts;
+        const ms_append_opts opts = {.location = MS_STR("job"), .keep_seq = true};
         ms_error err;
-        memset(&opts, 0, sizeof opts);
-        opts.location = MS_STR("job");
-        opts.keep_seq = true;
         for (int k = 0; k < 2; k++) two[k].seq = rows[i].seqs[k];
         for (int k = 0; k < 2; k++) two[k].key = ms_str_of(rows[i].key);
         ms_result want = rows[i].key != NULL    ? MS_E_KEY_REUSED
@@ -178,7 +175,7 @@ static void a_handle_that_is_not_open_is_refused(void **state)
     append_text(s.store, "x");
     ms_close(s.store);
     for (size_t h = 0; h < 3; h++) {
-        for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        for (size_t i = 0; i < COUNT(calls); i++) {
             ms_error err;
             memset(&err, 0, sizeof err);
             ms_result got = call(i, handles[h], other.store, &err);
@@ -220,7 +217,7 @@ static void a_bad_memory_or_broadcast_is_refused(void **state)
     ms_cursor it;
     ms_error err;
     ms_memory_init(&memory, s.store, MS_STR("job"), MS_STR("w1"));
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+    for (size_t i = 0; i < COUNT(types); i++) {
         m.type = (ms_type)types[i];
         ms_result got = ms_memory_broadcast(&memory, &m, NULL, &err);
         must_say("broadcast of no type", got, MS_E_TYPE, &err, "type", NULL);
@@ -244,13 +241,11 @@ static void a_bad_description_opens_nothing(void **state)
     } rows[] = {{0, 1}, {0, 100}, {0, 4097}, {0, 5000}, {0, 262143}, {0, SIZE_MAX},
                 {0, SIZE_MAX / 2 + 1}, {4096, 0} /* and no buffer */};
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        ms_mem_desc desc;
-        ms_store *store = (ms_store *)&desc;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const ms_mem_desc desc = {.buffer_size = rows[i].buffer_size,
+                                  .chunk_size = rows[i].chunk_size};
+        ms_store *store = (ms_store *)(uintptr_t)&desc;
         ms_error err;
-        memset(&desc, 0, sizeof desc);
-        desc.buffer_size = rows[i].buffer_size;
-        desc.chunk_size = rows[i].chunk_size;
         ms_result got = ms_mem_open(&store, &desc, &err);
         must_say("description", got, MS_E_ARGUMENT, &err, NULL,
                  rows[i].chunk_size != 0 ? "chunk_size" : "buffer_size");

@@ -59,79 +59,97 @@ static test_store destination(const store_kind *kind, size_t room)
     return store_open(kind, &options);
 }
 
+/* A source, a program's own store over it, and an empty destination. */
+typedef struct pair {
+    source from;
+    own_store own;
+    test_store to;
+    ms_copy_report report;
+} pair;
+
+static void pair_open(pair *p, void **state, size_t n)
+{
+    memset(p, 0, sizeof *p);
+    p->from = source_of((store_kind *)*state, n, test_seed());
+    own_open(&p->own, p->from.s.store);
+    p->to = destination(store_kind_at(0), 0);
+}
+
+static void pair_close(pair *p)
+{
+    store_close(&p->to);
+    source_free(&p->from);
+}
+
+static ms_result pair_copy(pair *p, ms_store *from, const ms_keep *keep)
+{
+    return ms_copy(p->to.store, from, keep, NULL, &p->report, NULL);
+}
+
+/* The destination is sound and has so many messages; so many were copied into it. */
+static void pair_has(const pair *p, size_t n, size_t copied)
+{
+    ms_query all = query_of(no_str(), 0);
+    assert_int_equal(count_of(p->to.store, &all), n);
+    assert_int_equal(p->report.copied, copied);
+    assert_int_equal(ms_selfcheck(p->to.store, NULL), MS_OK);
+}
+
 /* Copied in two parts: later messages follow those of the first copy; nothing twice. */
 static void a_destination_takes_only_larger_numbers(void **state)
 {
     skip_on_a_server(state, "its messages have numbers from 1");
-    source from = source_of((store_kind *)*state, 40, test_seed());
-    test_store s = destination(store_kind_at(0), 0);
+    pair p;
+    pair_open(&p, state, 40);
     ms_envelope m = ms_user_message(ms_text("other")), late = m;
-    ms_copy_report report;
+    const ms_append_opts opts = {.keep_seq = false};
     m.has_time = late.has_time = true;
-    must_append(s.store, MS_STR("other"), &m);
-    assert_int_equal(ms_copy(s.store, from.s.store, NULL, NULL, &report, NULL),
-                     MS_E_ARGUMENT);
-    ms_query all = query_of(no_str(), 0);
-    assert_int_equal(count_of(s.store, &all), 1);
-    assert_int_equal(report.copied, 0);
-    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
     late.location = MS_STR("fresh");
-    ms_append_opts opts;
-    memset(&opts, 0, sizeof opts);
-    twin_append_both(&from.t, from.s.store, &late, 1, &opts, false);
-    ms_keep keep;
-    memset(&keep, 0, sizeof keep);
-    keep.locations = &late.location;
-    keep.n_locations = 1;
-    assert_int_equal(ms_copy(s.store, from.s.store, &keep, NULL, &report, NULL), MS_OK);
-    assert_int_equal(report.copied, 1);
-    assert_int_equal(count_of(s.store, &all), 2);
-    store_close(&s);
-    source_free(&from);
+    const ms_keep keep = {.locations = &late.location, .n_locations = 1};
+    must_append(p.to.store, MS_STR("other"), &m);
+    assert_int_equal(pair_copy(&p, p.from.s.store, NULL), MS_E_ARGUMENT);
+    pair_has(&p, 1, 0);
+    twin_append_both(&p.from.t, p.from.s.store, &late, 1, &opts, false);
+    assert_int_equal(pair_copy(&p, p.from.s.store, &keep), MS_OK);
+    pair_has(&p, 2, 1);
+    pair_close(&p);
 }
 
 /* The first part stays, the report has its size, and the store is sound. */
 static void a_full_destination_keeps_the_first_part(void **state)
 {
-    source from = source_of((store_kind *)*state, 200, test_seed());
-    ms_keep everything;
+    pair p;
+    pair_open(&p, state, 200);
+    const ms_keep everything = {.newest = 0};
     twin to;
     twin_init(&to);
-    memset(&everything, 0, sizeof everything);
-    twin_copy(&to, &from.t, &everything);
+    twin_copy(&to, &p.from.t, &everything);
     for (size_t room = MS_MEM_MIN; room < 60000; room += 1003) {
-        test_store s = destination(store_kind_at(2), room);
-        ms_copy_report report;
-        ms_error err;
         twin part = to;
-        ms_result result = ms_copy(s.store, from.s.store, NULL, NULL, &report, &err);
-        assert_int_equal(result, MS_E_FULL);
-        assert_true(report.copied < from.t.count);
-        assert_int_equal(report.damaged, 0);
-        part.count = (size_t)report.copied;
-        twin_must_equal(&part, s.store);
-        store_close(&s);
+        store_close(&p.to);
+        p.to = destination(store_kind_at(2), room);
+        assert_int_equal(pair_copy(&p, p.from.s.store, NULL), MS_E_FULL);
+        assert_true(p.report.copied < p.from.t.count);
+        assert_int_equal(p.report.damaged, 0);
+        part.count = (size_t)p.report.copied;
+        twin_must_equal(&part, p.to.store);
     }
     twin_deinit(&to);
-    source_free(&from);
+    pair_close(&p);
 }
 
 static void a_copy_is_refused_when_its_arena_is_too_small(void **state)
 {
     static char bytes[4];
-    source from = source_of((store_kind *)*state, 40, test_seed());
-    test_store s = destination(store_kind_at(0), 0);
+    const ms_keep keep = {.newest = 1};
+    pair p;
     ms_arena small;
-    ms_keep keep;
-    memset(&keep, 0, sizeof keep);
-    keep.newest = 1;
+    pair_open(&p, state, 40);
     test_arena_init_fixed(&small, bytes, sizeof bytes);
-    ms_result result = ms_copy(s.store, from.s.store, &keep, &small, NULL, NULL);
+    ms_result result = ms_copy(p.to.store, p.from.s.store, &keep, &small, NULL, NULL);
     assert_true(result == MS_E_ARENA || result == MS_E_NO_MEMORY);
-    ms_query all = query_of(no_str(), 0);
-    assert_int_equal(count_of(s.store, &all), 0);
-    store_close(&s);
-    source_free(&from);
+    pair_has(&p, 0, 0);
+    pair_close(&p);
 }
 
 
@@ -139,49 +157,36 @@ static void a_copy_is_refused_when_its_arena_is_too_small(void **state)
 
 static void damaged_records_of_the_source_are_counted(void **state)
 {
-    source from = source_of((store_kind *)*state, 50, test_seed());
-    own_store own;
-    test_store s = destination(store_kind_at(0), 0);
-    ms_copy_report report;
+    pair p;
     ms_cursor it;
     ms_error err;
     ms_query all = query_of(no_str(), 0);
     size_t bad = 0;
-    own_open(&own, from.s.store);
-    own.damaged_each = 7;
-    for (size_t i = 0; i < from.t.count; i++) bad += from.t.items[i]->seq % 7 == 0;
-    assert_int_equal(ms_copy(s.store, &own.base, NULL, NULL, &report, NULL),
-                     MS_E_DAMAGED);
-    assert_int_equal(report.damaged, bad);
-    assert_int_equal(report.copied, from.t.count - bad);
-    assert_int_equal(count_of(s.store, &all), from.t.count - bad);
-    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
-    assert_int_equal(ms_query_open(&own.base, &all, &it, NULL), MS_OK);
+    pair_open(&p, state, 50);
+    p.own.damaged_each = 7;
+    for (size_t i = 0; i < p.from.t.count; i++) bad += p.from.t.items[i]->seq % 7 == 0;
+    assert_int_equal(pair_copy(&p, &p.own.base, NULL), MS_E_DAMAGED);
+    assert_int_equal(p.report.damaged, bad);
+    pair_has(&p, p.from.t.count - bad, p.from.t.count - bad);
+    assert_int_equal(ms_query_open(&p.own.base, &all, &it, NULL), MS_OK);
     while (ms_next(&it) != NULL) {}
     assert_int_equal(it.damaged, bad);
     assert_int_equal(ms_cursor_close(&it, &err), MS_E_DAMAGED);
     assert_int_equal(err.code, MS_E_DAMAGED);
-    store_close(&s);
-    source_free(&from);
+    pair_close(&p);
 }
 
 /* With its code; what came before stays. */
 static void a_copy_ends_when_reading_the_source_ends(void **state)
 {
-    source from = source_of((store_kind *)*state, 50, test_seed());
-    own_store own;
-    test_store s = destination(store_kind_at(0), 0);
-    ms_copy_report report;
-    ms_query all = query_of(no_str(), 0);
-    own_open(&own, from.s.store);
-    own.stops_at = 20;
-    own.with = MS_E_IO;
-    assert_int_equal(ms_copy(s.store, &own.base, NULL, NULL, &report, NULL), MS_E_IO);
-    assert_int_equal(report.copied, count_of(s.store, &all));
-    assert_true(report.copied < 20);
-    assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
-    store_close(&s);
-    source_free(&from);
+    pair p;
+    pair_open(&p, state, 50);
+    p.own.stops_at = 20;
+    p.own.with = MS_E_IO;
+    assert_int_equal(pair_copy(&p, &p.own.base, NULL), MS_E_IO);
+    pair_has(&p, (size_t)p.report.copied, (size_t)p.report.copied);
+    assert_true(p.report.copied < 20);
+    pair_close(&p);
 }
 
 static ms_result refusing_append(ms_store *store, ms_str location,
@@ -195,18 +200,16 @@ static ms_result refusing_append(ms_store *store, ms_str location,
 /* An error of the destination is no damage of the source: nothing is passed over. */
 static void a_copy_ends_when_the_destination_is_damaged(void **state)
 {
-    source from = source_of((store_kind *)*state, 5, test_seed());
-    own_store own;
-    ms_copy_report report;
+    pair p;
     ms_error err;
-    own_open(&own, from.s.store);
-    own.backend.append = refusing_append;
-    own.backend.change = NULL;
-    assert_int_equal(ms_copy(&own.base, from.s.store, NULL, NULL, &report, &err),
-                     MS_E_DAMAGED);
+    pair_open(&p, state, 5);
+    p.own.backend.append = refusing_append;
+    p.own.backend.change = NULL;
+    assert_int_equal(
+        ms_copy(&p.own.base, p.from.s.store, NULL, NULL, &p.report, &err), MS_E_DAMAGED);
     assert_string_equal(err.message, "the destination cannot write");
-    assert_int_equal(report.copied, 0);
-    source_free(&from);
+    assert_int_equal(p.report.copied, 0);
+    pair_close(&p);
 }
 
 

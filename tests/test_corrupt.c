@@ -46,6 +46,7 @@ typedef struct range {
 typedef struct bench {
     disk d;
     bool changes;             /* a diary was written into it, else numbered messages */
+    ms_log_engine engine;
     unsigned char *bytes;
     size_t size, end;
     unsigned char *older;     /* the file as its first writer left it */
@@ -83,6 +84,7 @@ static ms_log_desc desc_of(bench *b, ms_log_mode mode)
     ms_log_desc desc = disk_desc(&b->d, mode);
     desc.keep_unset_times = true;
     desc.segment_size = b->segment;
+    desc.engine = b->engine;
     desc.events.event = on_event;
     desc.events.ctx = b;
     return desc;
@@ -104,8 +106,7 @@ static void write_up_to(const scribe *s, ms_store *store, uint64_t *n, uint64_t 
     do {
         size_t count;
         ms_error err;
-        if (scribe_append(s, store, *n, NULL, &count, &err) != MS_OK)
-            fail_msg("append: %s", err.message);
+        must_ok(scribe_append(s, store, *n, NULL, &count, &err), &err, "append");
         *n += count;
     } while (info_of(store).end < bytes && *n < MOST - SCRIBE_BATCH);
 }
@@ -211,7 +212,7 @@ static void write_changes(bench *b)
     for (int writer = 0; writer < 2; writer++) {
         ms_store *store = must_open_log(&desc, "a log of changes");
         for (int i = 0; i < STEPS / 2; i++)
-            if (diary_step(&d, store, &err) != MS_OK) fail_msg("%s", err.message);
+            must_ok(diary_step(&d, store, &err), &err, "a step");
         ms_close(store);
         diary_writer_gone(&d);
     }
@@ -221,22 +222,13 @@ static void write_changes(bench *b)
     ms_close(store);
 }
 
-/* The query that returns each record that the log is about. */
-static ms_query all_of(const bench *b)
-{
-    ms_query q;
-    memset(&q, 0, sizeof q);
-    if (b->changes) q.raw = MS_RAW_ALL;
-    return q;
-}
-
 /* Notes where each record lies: the only reading that is trusted, of the undamaged file,
  * with every message compared to what its number says. */
 static void survey(bench *b)
 {
     ms_log_desc desc = desc_of(b, MS_LOG_READ);
     ms_store *store = must_open_log(&desc, "the reference");
-    ms_query q = all_of(b);
+    ms_query q = {.raw = b->changes ? MS_RAW_ALL : 0};
     ms_cursor it;
     const ms_msg *msg;
     ms_log_report report;
@@ -273,28 +265,25 @@ static void survey(bench *b)
     printf("%zu records in %zu bytes, the file has %zu\n", b->n, b->end, b->size);
 }
 
-static bench *bench_empty(void)
+/* A log of messages of so many bytes; 0: of changes. */
+static bench *bench_new(size_t bytes)
 {
     bench *b = (bench *)calloc(1, sizeof *b);
     if (b == NULL) abort();
     disk_init(&b->d, ROOM);
     b->d.boot = LAST_BOOT;
-    return b;
-}
-
-/* A log of messages of so many bytes; 0: of changes. */
-static bench *bench_new(size_t bytes)
-{
-    bench *b = bench_empty();
     b->changes = bytes == 0;
     b->s.salt = test_seed();
     b->s.longest = bytes > SHORT ? 400 : 100;
     b->segment = b->changes || bytes > SHORT ? MS_LOG_SEGMENT_MIN : 4096;
-    if (b->changes) write_changes(b);
-    else write_messages(b, bytes, 17);
-    if (!b->changes) b->foreign = snapshot(b);
-    if (!b->changes) b->d.inode++;
-    if (!b->changes) write_messages(b, bytes, LAST_BOOT - 1);
+    if (b->changes) {
+        write_changes(b);
+    } else {
+        write_messages(b, bytes, 17);
+        b->foreign = snapshot(b);
+        b->d.inode++;
+        write_messages(b, bytes, LAST_BOOT - 1);
+    }
     if (bytes > SHORT) put_log_inside(b);
     b->bytes = snapshot(b);
     b->size = (size_t)b->d.size;
@@ -304,12 +293,9 @@ static bench *bench_new(size_t bytes)
 
 static void bench_free(bench *b)
 {
+    void *all[] = {b->bytes, b->number_at, b->older, b->foreign, b};
     disk_deinit(&b->d);
-    free(b->bytes);
-    free(b->number_at);
-    free(b->older);
-    free(b->foreign);
-    free(b);
+    for (size_t i = 0; i < COUNT(all); i++) free(all[i]);
 }
 
 /* Undoes all damage. */
@@ -350,23 +336,29 @@ static void fold_text(folded *f, ms_str text, size_t at)
     f->len = at + text.len;
 }
 
-static uint64_t fold_number(ms_str object, const char *name)
-{
-    char text[120];
-    snprintf(text, sizeof text, "%.*s", (int)object.len, object.ptr);
-    const char *at = strstr(text, name);
-    assert_non_null(at);
-    return strtoull(strchr(at, ':') + 1, NULL, 10);
-}
-
 static void fold_hide(const ms_msg *msg)
 {
-    uint64_t first = fold_number(ms_content(msg).text, "\"first\"");
-    uint64_t last = fold_number(ms_content(msg).text, "\"last\"");
+    unsigned long long first, last;
+    char text[120];
+    ms_str hide = ms_content(msg).text;
+    snprintf(text, sizeof text, "%.*s", (int)hide.len, hide.ptr);
+    assert_int_equal(sscanf(text, "{\"first\":%llu,\"last\":%llu", &first, &last), 2);
     for (size_t i = 0; i < n_fold; i++)
         if (fold[i].seq >= first && fold[i].seq <= last &&
             ms_str_equal(fold[i].location, test_location(msg)))
             fold[i].visible = false;
+}
+
+/* A message without text, not seen before. */
+static folded *fold_new(uint64_t seq, ms_str location)
+{
+    assert_true(n_fold < VISIBLE);
+    folded *f = &fold[n_fold++];
+    memset(f, 0, offsetof(folded, text));
+    f->seq = seq;
+    f->location = location;
+    f->visible = true;
+    return f;
 }
 
 static void fold_record(const ms_msg *msg)
@@ -378,46 +370,42 @@ static void fold_record(const ms_msg *msg)
     if (kind == MS_KIND_PIECE && f != NULL && f->open) fold_text(f, text, f->len);
     if (kind != MS_KIND_MESSAGE && kind != MS_KIND_AMEND) return;
     if (f == NULL) {
-        assert_true(n_fold < VISIBLE);
-        f = &fold[n_fold++];
-        memset(f, 0, offsetof(folded, text));
-        f->seq = ms_seq(msg);
-        f->location = test_location(msg);
-        f->visible = true;
+        f = fold_new(ms_seq(msg), test_location(msg));
         f->ghost = kind == MS_KIND_AMEND;
     }
     f->open = kind == MS_KIND_MESSAGE && (ms_flags(msg) & MS_FLAG_UNFINISHED) != 0;
     fold_text(f, text, 0);
 }
 
-/* A store shows what its readable records say. Of a message that is lost itself an amend
- * may be shown, or not. */
+/* Moves to the next message that is shown. One of which only the amend can be read may be
+ * shown, or not. */
+static size_t fold_next(size_t i, uint64_t seq)
+{
+    while (i < n_fold && (!fold[i].visible || (fold[i].ghost && fold[i].seq != seq))) i++;
+    return i;
+}
+
+/* A store shows what its readable records say. */
 static void must_show_fold(bench *b, ms_store *store)
 {
-    ms_query q;
-    ms_cursor it;
     ms_arena arena;
+    ms_cursor it;
     const ms_msg *msg;
     size_t i = 0;
-    memset(&q, 0, sizeof q);
     test_arena_init(&arena, NULL);
-    q.arena = &arena;
+    const ms_query q = {.arena = &arena};
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
-    while ((msg = ms_next(&it)) != NULL) {
-        while (i < n_fold && (!fold[i].visible || (fold[i].ghost &&
-                                                   fold[i].seq != ms_seq(msg))))
-            i++;
+    for (; (msg = ms_next(&it)) != NULL; i++) {
+        i = fold_next(i, ms_seq(msg));
         if (i == n_fold || fold[i].seq != ms_seq(msg))
             fail_msg("%s: message %llu is shown, should be %llu", b->what,
                      (unsigned long long)ms_seq(msg),
                      i < n_fold ? (unsigned long long)fold[i].seq : 0);
-        ms_str want = ms_str_n(fold[i].text, fold[i].len);
-        if (!ms_str_equal(ms_content(msg).text, want))
+        if (!ms_str_equal(ms_content(msg).text, ms_str_n(fold[i].text, fold[i].len)))
             fail_msg("%s: message %llu says something else", b->what,
                      (unsigned long long)ms_seq(msg));
-        i++;
     }
-    while (i < n_fold && (!fold[i].visible || fold[i].ghost)) i++;
+    i = fold_next(i, 0);
     if (i != n_fold)
         fail_msg("%s: message %llu is not shown", b->what,
                  (unsigned long long)fold[i].seq);
@@ -456,7 +444,7 @@ static size_t number_of(const bench *b, const ms_msg *msg)
  * written, in order. Notes what is missing. */
 static ms_result read_up_to(bench *b, ms_store *store, uint64_t before)
 {
-    ms_query q = all_of(b);
+    ms_query q = {.raw = b->changes ? MS_RAW_ALL : 0};
     ms_cursor it;
     const ms_msg *msg;
     size_t last = 0;
@@ -535,33 +523,16 @@ static bool look(bench *b)
     return true;
 }
 
-static ms_result verify(bench *b)
+/* ms_log_verify finds that there is damage. */
+static void must_be_found(bench *b)
 {
     ms_log_desc desc = desc_of(b, MS_LOG_READ);
     ms_log_report report;
     ms_error err;
     ms_result result = ms_log_verify(&desc, &report, &err);
-    if (result != MS_OK && result != MS_E_DAMAGED && result != MS_E_FOREIGN)
+    if (result == MS_OK) fail_msg("%s: verify does not find it", b->what);
+    if (result != MS_E_DAMAGED && result != MS_E_FOREIGN)
         fail_msg("%s: verify: %s", b->what, err.message);
-    return result;
-}
-
-static void must_be_found(bench *b)
-{
-    if (verify(b) == MS_OK) fail_msg("%s: verify does not find it", b->what);
-}
-
-/* What was appended after the damage, through a new handle. */
-static void must_have_new(bench *b, ms_store *store, uint64_t seq)
-{
-    const ms_msg *msg;
-    ms_arena arena;
-    ms_error err;
-    memset(&arena, 0, sizeof arena);
-    if (ms_get_by_seq(store, seq, &arena, &msg, &err) != MS_OK)
-        fail_msg("%s: the new message: %s", b->what, err.message);
-    assert_true(ms_str_equal(ms_content(msg).text, MS_STR("after the damage")));
-    ms_arena_deinit(&arena);
 }
 
 /* Changes of the new message and of some that are shown, as the fold has them. */
@@ -571,17 +542,11 @@ static void change_some(bench *b, ms_store *store, uint64_t seq)
     ms_envelope m = ms_observation(ms_text("after the damage"), ms_str_of(NULL));
     for (size_t i = 0; i < n_fold; i += 9) {
         if (!fold[i].visible || fold[i].ghost) continue;
-        if (ms_hide(store, fold[i].seq, &err) != MS_OK)
-            fail_msg("%s: hide: %s", b->what, err.message);
+        must_ok(ms_hide(store, fold[i].seq, &err), &err, b->what);
         fold[i].visible = false;
     }
-    if (ms_amend(store, seq, &m, &err) != MS_OK)
-        fail_msg("%s: amend: %s", b->what, err.message);
-    folded *f = &fold[n_fold++];
-    memset(f, 0, offsetof(folded, text));
-    f->seq = seq;
-    f->visible = true;
-    fold_text(f, m.content.text, 0);
+    must_ok(ms_amend(store, seq, &m, &err), &err, b->what);
+    fold_text(fold_new(seq, ms_str_of(NULL)), m.content.text, 0);
 }
 
 /* Opened for writing, appended to, opened again: what could be read still can. */
@@ -592,6 +557,7 @@ static void write_on(bench *b)
     ms_result result;
     ms_error err;
     ms_envelope m = ms_observation(ms_text("after the damage"), ms_str_of(NULL));
+    const ms_msg *msg;
     uint64_t seq = 0, last = 0;
     bool head = b->damage[0].lo < HEAD || b->damage[1].lo < HEAD;
     memcpy(had, b->read, sizeof had);
@@ -599,13 +565,13 @@ static void write_on(bench *b)
         if (!head) fail_msg("%s: refused for writing", b->what);
         return;
     }
-    if (ms_append(store, MS_STR("new"), &m, &seq, &err) != MS_OK)
-        fail_msg("%s: append: %s", b->what, err.message);
+    must_ok(ms_append(store, MS_STR("new"), &m, &seq, &err), &err, b->what);
     if (b->changes) change_some(b, store, seq);
     ms_close(store);
     if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_READ, &store, &result))
         fail_msg("%s: refused after an append", b->what);
-    must_have_new(b, store, seq);
+    must_ok(ms_get_by_seq(store, seq, NULL, &msg, &err), &err, b->what);
+    assert_true(is_word(ms_content(msg).text, "after the damage"));
     if (b->changes) must_show_fold(b, store);
     else read_up_to(b, store, seq);
     ms_close(store);
@@ -752,15 +718,15 @@ static void changes_lose_one_record_when_a_bit_flips(void **state)
 /* What a writer reads: what a reader does. */
 static void look_as_writer(bench *b, ms_log_engine engine)
 {
-    ms_log_desc desc = desc_of(b, MS_LOG_WRITE);
     ms_store *store;
-    ms_error err;
+    ms_result result;
     size_t lost = b->lost;
-    desc.engine = engine;
-    if (ms_log_open(&store, &desc, &err) != MS_OK)
-        fail_msg("%s: write: %s", b->what, err.message);
-    ms_result result = read_all(b, store);
+    b->engine = engine;
+    if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_WRITE, &store, &result))
+        fail_msg("%s: write: %s", b->what, ms_result_text(result));
+    result = read_all(b, store);
     ms_close(store);
+    b->engine = (ms_log_engine)0;
     lost_only_what_was_touched(b);
     if (b->lost != lost || (result != MS_OK && result != MS_E_DAMAGED))
         fail_msg("%s: a writer loses %zu records, not %zu (%s)", b->what, b->lost, lost,

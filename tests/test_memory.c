@@ -826,7 +826,8 @@ static void a_broadcast_has_its_sender(void **state)
     ms_memory w1 = shared_of(t->s.store, "space", W1, NULL, 0);
     ms_envelope plain = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("a"));
     ms_envelope named = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("b"));
-    ms_envelope synthesis = test_synthesis(ms_text("c"), MS_STR("boss"));
+    ms_envelope synthesis = ms_message(MS_T_SYNTHESIS, ms_text("c"));
+    synthesis.from_manager = MS_STR("boss");
     ms_envelope wrong = ms_observation(ms_text("d"), ms_str_of(NULL));
     ms_cursor it;
     const ms_msg *msg;
