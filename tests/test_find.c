@@ -218,43 +218,27 @@ static void escapes_hide_nothing_and_make_nothing_up(void **state)
         {"\"say \\\"hi\"", "say \"hi\"", NO, 0, true}, /* a quote ends the string */
         {"{\"limit\":10}", "\"limit\":10", 1, 10, true},
         {"{\"limit\":10}", "LIMIT", 2, 5, false},
-        {"{\"limit\":10}", "LIMIT", NO, 0, true},
         {"\"line\\name\"", "name", NO, 0, true}, /* a line end, and "ame" */
         {"\"line\\name\"", "line\name", 1, 9, true},
-        {"\"line\\name\"", "\\name", 5, 5, true},
-        {"\"line\\name\"", "ame", 7, 3, true},
-        {"\"C:\\\\users\\\\me\"", "C:\\users\\me", 1, 13, true},
-        {"\"C:\\\\users\\\\me\"", "C:\\\\users\\\\me", 1, 13, true},
         {"\"C:\\\\users\"", "users", 5, 5, true}, /* no escape with u */
         {"\"a\\nb\"", "\\", NO, 0, true}, /* its characters have no backslash */
         {"\"a\\\\b\"", "\\", 2, 2, true},
         {"\"a\\\\nb\"", "\n", NO, 0, true},
-        {"\"a\\\\nb\"", "nb", 4, 2, true},
         {"\"a\\/b\"", "a/b", 1, 4, true},
-        {"\"a/b\"", "a/b", 1, 3, true},
         {"\"a/b\"", "a\\/b", NO, 0, true},
         {"\"caf\\u00e9\"", "caf\xc3\xa9", 1, 9, true},
-        {"\"caf\\u00E9\"", "caf\xc3\xa9", 1, 9, true},
         {"\"CAF\\u00E9!\"", "caf\xc3\xa9!", 1, 10, false},
-        {"\"caf\xc3\xa9\"", "caf\xc3\xa9", 1, 5, true},
         {"\"caf\\u00e9\"", "\\u00e9", 4, 6, true},
         {"\"caf\\u00e9\"", "\\u00E9", NO, 0, true},
         {"\"caf\\u00e9\"", "\\u00E9", 4, 6, false},
         {"\"caf\\u00e9\"", "00e9", NO, 0, true}, /* inside an escape */
-        {"\"caf\\u00e9\"", "u00e9", NO, 0, true},
-        {"\"caf\\u00e9\"", "caf\\u00", NO, 0, true},
         {"\"\\u0041bc\"", "abc", 1, 8, false}, /* ASCII may be escaped as well */
         {"\"\\u0041bc\"", "abc", NO, 0, true},
-        {"\"x \\u003cb\\u003e y\"", "<b>", 3, 13, true},
-        {"\"\\ud83d\\ude42 ok\"", "\xf0\x9f\x99\x82 ok", 1, 15, true},
         {"\"\\uD83D\\uDE42 ok\"", "\xf0\x9f\x99\x82", 1, 12, true},
         {"\"\\uD83D\\uDE42\"", "\\uDE42", NO, 0, true}, /* half a pair */
         {"\"\\uD83D\\uDE42\"", "\\uD83D\\uDE42", 1, 12, true},
-        {"\"\\u00e9\xc3\xa9\\u00E9\"", "\xc3\xa9\xc3\xa9\xc3\xa9", 1, 14, true},
-        {"\"\\u65e5\\u672c\"", "\xe6\x97\xa5\xe6\x9c\xac", 1, 12, true},
         {"\"\\u65e5\\u672c\"", "\xe6\x9c\xac", 7, 6, true},
         {"\"\\t\\t\\tend\"", "\t\tend", 3, 7, true},
-        {"\"\\b\\f\\r\"", "\b\f\r", 1, 6, true},
         {"\"\\u000a\"", "\n", 1, 6, true},
         {"\"\\u0022q\\\"\"", "\"q\"", 1, 9, true},
         {"[\"ab\",\"cd\"]", "abcd", NO, 0, true},

@@ -60,115 +60,87 @@ static bool heap_is_watched(void)
 
 /* ---- no heap ---- */
 
-static size_t drain(ms_store *store, const ms_query *q)
-{
-    ms_cursor it;
-    size_t n = 0;
-    if (ms_query_open(store, q, &it, NULL) != MS_OK) return SIZE_MAX;
-    while (ms_next(&it) != NULL) n++;
-    return ms_cursor_close(&it, NULL) == MS_OK ? n : SIZE_MAX;
-}
+/* The steps of a whole life. What cmocka asserts calls no heap function, if it holds. */
 
-/* The steps of a whole life; each function returns how many went as they should. */
-
-enum { WRITE_STEPS = 5, READ_STEPS = 9, MOVE_STEPS = 4 };
-
-static int write_until_full(ms_store *store, size_t *stored)
+static size_t write_until_full(ms_store *store)
 {
     ms_envelope m = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{\"a\":1}")),
                               ms_str_of(NULL));
     ms_envelope batch[10];
-    ms_append_opts opts;
-    int good = 0;
+    const ms_append_opts opts = {.location = MS_STR("job")};
     size_t n = 11;
-    memset(&opts, 0, sizeof opts);
-    opts.location = MS_STR("job");
     for (size_t i = 0; i < 10; i++) batch[i] = ms_user_message(ms_text("x"));
-    good += ms_append_batch(store, batch, 10, &opts, NULL) == MS_OK;
+    assert_int_equal(ms_append_batch(store, batch, 10, &opts, NULL), MS_OK);
     m.agent_key = MS_STR("w1");
     m.key = MS_STR("k");
-    good += ms_append(store, MS_STR("job"), &m, NULL, NULL) == MS_OK;
-    good += ms_append(store, MS_STR("job"), &m, NULL, NULL) == MS_OK;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, NULL), MS_OK);
     m.key = no_str();
-    for (; ms_append(store, n % 3 ? MS_STR("job") : MS_STR("other"), &m, NULL, NULL) ==
-           MS_OK;)
+    while (ms_append(store, n % 3 ? MS_STR("job") : MS_STR("other"), &m, NULL, NULL) ==
+           MS_OK)
         n++;
-    good += n > 100;
-    good += ms_append_batch(store, batch, 10, &opts, NULL) == MS_E_FULL;
-    *stored = n;
-    return good;
+    assert_true(n > 100);
+    assert_int_equal(ms_append_batch(store, batch, 10, &opts, NULL), MS_E_FULL);
+    return n;
 }
 
-static int read_all(ms_store *store, size_t stored, ms_arena *arena)
+static void read_all(ms_store *store, size_t stored, ms_arena *arena)
 {
     ms_str team[] = {MS_STR("w1"), MS_STR("w2")};
     ms_query q = query_of(MS_STR("job"), 15);
-    ms_list_query list;
     ms_listing listing;
     ms_memory memory;
     ms_cursor it;
     ms_stat stat;
     const ms_msg *msg;
-    int good = 0;
-    memset(&list, 0, sizeof list);
     q.agent_key = team[0];
     q.agent_keys = team;
     q.n_agent_keys = 2;
-    good += drain(store, &q) > 60;
+    assert_true(count_of(store, &q) > 60);
     q.by_time = true;
     q.arena = arena;
-    good += drain(store, &q) > 60;
-    good += ms_list(store, &list, arena, &listing, NULL) == MS_OK && listing.count == 2;
-    list.agents = true;
-    good += ms_list(store, &list, arena, &listing, NULL) == MS_OK && listing.count == 2;
-    good += ms_get_by_seq(store, 3, NULL, &msg, NULL) == MS_OK;
-    good += ms_store_stat(store, &stat, NULL) == MS_OK && stat.messages == stored;
+    assert_true(count_of(store, &q) > 60);
+    for (int agents = 0; agents < 2; agents++) {
+        const ms_list_query list = {.agents = agents};
+        assert_int_equal(ms_list(store, &list, arena, &listing, NULL), MS_OK);
+        assert_int_equal(listing.count, 2);
+    }
+    assert_int_equal(ms_get_by_seq(store, 3, NULL, &msg, NULL), MS_OK);
+    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+    assert_int_equal(stat.messages, stored);
     ms_memory_init(&memory, store, MS_STR("job"), team[0]);
-    good += ms_get_history(&memory, &it, NULL) == MS_OK;
+    assert_int_equal(ms_get_history(&memory, &it, NULL), MS_OK);
     while (ms_next(&it) != NULL) {}
-    good += ms_cursor_close(&it, NULL) == MS_OK;
-    good += ms_selfcheck(store, NULL) == MS_OK;
-    return good;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(ms_selfcheck(store, NULL), MS_OK);
 }
 
 /* The image to a second buffer, and all of it back by a copy. */
-static int move_there_and_back(ms_store *store, buffer two, ms_arena *arena)
+static void move_there_and_back(ms_store *store, buffer two, ms_arena *arena)
 {
-    ms_mem_desc desc = desc_in(two);
     ms_query all = query_of(no_str(), 0);
     ms_str image = ms_mem_image(store);
-    ms_store *second;
-    int good = 0;
     memcpy(two.bytes, image.ptr, image.len);
-    good += ms_mem_attach(&second, &desc, NULL, NULL) == MS_OK;
-    good += drain(second, &all) > 100;
-    good += ms_mem_reset(store, NULL) == MS_OK;
-    good += ms_copy(store, second, NULL, arena, NULL, NULL) == MS_OK;
+    ms_store *second = attach_in(two);
+    assert_true(count_of(second, &all) > 100);
+    assert_int_equal(ms_mem_reset(store, NULL), MS_OK);
+    assert_int_equal(ms_copy(store, second, NULL, arena, NULL, NULL), MS_OK);
     ms_close(second);
-    return good;
 }
 
 static void a_store_in_a_buffer_calls_no_heap_function(void **state)
 {
     buffer one = buffer_new(65536), two = buffer_new(65536), room = buffer_new(65536);
-    ms_mem_desc desc = desc_in(one);
     ms_arena arena;
-    ms_store *store;
-    size_t stored;
     (void)state;
     test_arena_init_fixed(&arena, room.bytes, room.size);
     bool watched = heap_is_watched();
     size_t before = heap_calls;
-    int opened = ms_mem_open(&store, &desc, NULL) == MS_OK;
-    int wrote = write_until_full(store, &stored);
-    int read = read_all(store, stored, &arena);
-    int moved = move_there_and_back(store, two, &arena);
+    ms_store *store = open_in(one);
+    read_all(store, write_until_full(store), &arena);
+    move_there_and_back(store, two, &arena);
     ms_close(store);
     size_t calls = heap_calls - before;
-    assert_int_equal(opened, 1);
-    assert_int_equal(wrote, WRITE_STEPS);
-    assert_int_equal(read, READ_STEPS);
-    assert_int_equal(moved, MOVE_STEPS);
     free(one.bytes);
     free(two.bytes);
     free(room.bytes);
@@ -308,7 +280,7 @@ static void ms_mem_size_is_enough_and_not_much_more(void **state)
     };
     size_t too_little = 0, too_much = 0;
     (void)state;
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = 0; i < COUNT(shapes); i++) {
         const shape *sh = &shapes[i];
         size_t fields, low = 0, high = 1;
         while (!shape_fits(sh, high, &fields)) high *= 2;
@@ -422,7 +394,7 @@ static void a_buffer_is_refused_when_it_is_small_or_misaligned(void **state)
     buffer b = buffer_new(8192);
     ms_store *store;
     (void)state;
-    for (size_t i = 0; i < 7 + sizeof small / sizeof small[0]; i++) {
+    for (size_t i = 0; i < 7 + COUNT(small); i++) {
         ms_mem_desc desc = desc_in(b);
         ms_error err;
         if (i < 7) desc.buffer = b.bytes + 1 + i;
