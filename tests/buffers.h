@@ -22,12 +22,8 @@ static inline buffer buffer_new(size_t size)
 
 static inline ms_mem_desc desc_in(buffer b)
 {
-    ms_mem_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.buffer = b.bytes;
-    desc.buffer_size = b.size;
-    desc.entropy = constant_entropy();
-    desc.keep_unset_times = true;
+    const ms_mem_desc desc = {.buffer = b.bytes, .buffer_size = b.size,
+                              .entropy = constant_entropy(), .keep_unset_times = true};
     return desc;
 }
 
@@ -36,8 +32,7 @@ static inline ms_store *open_in(buffer b)
     ms_mem_desc desc = desc_in(b);
     ms_store *store;
     ms_error err;
-    if (ms_mem_open(&store, &desc, &err) != MS_OK)
-        fail_msg("open in %zu bytes: %s", b.size, err.message);
+    must_ok(ms_mem_open(&store, &desc, &err), &err, "open in a buffer");
     return store;
 }
 
@@ -46,8 +41,7 @@ static inline ms_store *attach_in(buffer b)
     ms_mem_desc desc = desc_in(b);
     ms_store *store;
     ms_error err;
-    if (ms_mem_attach(&store, &desc, NULL, &err) != MS_OK)
-        fail_msg("attach in %zu bytes: %s", b.size, err.message);
+    must_ok(ms_mem_attach(&store, &desc, NULL, &err), &err, "attach in a buffer");
     return store;
 }
 
@@ -80,8 +74,7 @@ static inline buffer image_in(const ms_store *store, size_t size)
 /* Appends one message to both; false when the store is full. */
 static inline bool append_both(twin *t, ms_store *store, const ms_envelope *m)
 {
-    ms_append_opts opts;
-    memset(&opts, 0, sizeof opts);
+    const ms_append_opts opts = {.keep_seq = false};
     return twin_append_both(t, store, m, 1, &opts, true) == MS_OK;
 }
 

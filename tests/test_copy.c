@@ -16,21 +16,17 @@ typedef struct source {
 /* A random store of n messages, some with keys, some without time. */
 static source source_of(const store_kind *kind, size_t n, uint64_t seed)
 {
-    store_options options;
+    const store_options options = {.keep_unset_times = true, .room = (size_t)4 << 20};
     source from;
     uint64_t rng = seed;
-    memset(&options, 0, sizeof options);
-    options.keep_unset_times = true;
-    options.room = (size_t)4 << 20;
     from.s = store_open(kind, &options);
     twin_init(&from.t);
     from.t.keep_unset_times = true;
     while (from.t.count < n) {
-        ms_append_opts opts;
+        const ms_append_opts opts = {.keep_seq = false};
         ms_envelope batch[3];
         char keys[3][16];
         size_t size = 1 + (size_t)test_below(&rng, 3);
-        memset(&opts, 0, sizeof opts);
         for (size_t i = 0; i < size; i++) {
             batch[i] = random_message(&rng);
             snprintf(keys[i], sizeof keys[i], "key-%zu", from.t.count + i);
@@ -52,10 +48,7 @@ static void source_free(source *from)
 static test_store destination(const store_kind *kind, size_t room)
 {
     static int64_t now = SECONDS(12345);
-    store_options options;
-    memset(&options, 0, sizeof options);
-    options.clock = clock_at(&now);
-    options.room = room;
+    const store_options options = {.clock = clock_at(&now), .room = room};
     return store_open(kind, &options);
 }
 

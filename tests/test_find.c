@@ -248,7 +248,7 @@ static void escapes_hide_nothing_and_make_nothing_up(void **state)
         {"\"aa\\\"a\\\"\"", "a\"", 2, 3, true},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
+    for (size_t i = 0; i < COUNT(t); i++) {
         size_t length = 99, slow_length = 0;
         ms_str json = ms_str_of(t[i].json), needle = ms_str_of(t[i].needle);
         size_t at = find_in_value(ms_json(json), needle, t[i].exact, 0, &length);
@@ -424,7 +424,7 @@ static void snippets_of_nothing_are_absent(void **state)
         {0, 4, SIZE_MAX, 4}, {4, 0, SIZE_MAX, 4},
         {2, 1, 0, 2}, {1, 1, 0, 2}}; /* the whole of the e */
     (void)state;
-    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
+    for (size_t i = 0; i < COUNT(t); i++) {
         ms_str got = ms_find_snippet(text, t[i].at, t[i].length, t[i].around);
         if (got.len != t[i].want || (got.ptr == NULL) != (t[i].want == 0))
             fail_msg("row %zu: %zu bytes", i, got.len);
@@ -437,16 +437,14 @@ static void snippets_of_nothing_are_absent(void **state)
 
 static ms_find_query ask(const char *text)
 {
-    ms_find_query q;
-    memset(&q, 0, sizeof q);
-    q.text = ms_str_of(text);
+    const ms_find_query q = {.text = ms_str_of(text)};
     return q;
 }
 
 static void must_open(ms_store *store, const ms_find_query *q, ms_finder *f)
 {
     ms_error err;
-    if (ms_find_open(store, q, f, &err) != MS_OK) fail_msg("find: %s", err.message);
+    must_ok(ms_find_open(store, q, f, &err), &err, "find");
 }
 
 /* How many matches there are. */
@@ -462,7 +460,7 @@ static size_t matches_of(ms_store *store, const ms_find_query *q)
     while (ms_find_next(&f, &found)) n++;
     assert_false(ms_find_next(&f, &found));
     assert_null(found.msg);
-    if (ms_find_close(&f, &err) != MS_OK) fail_msg("find: %s", err.message);
+    must_ok(ms_find_close(&f, &err), &err, "find");
     return n;
 }
 
@@ -510,7 +508,7 @@ static size_t must_find(const twin *t, ms_store *store, const ms_find_query *q)
     }
     assert_false(ms_find_next(&f, &found));
     assert_int_equal(f.it.returned, n);
-    if (ms_find_close(&f, &err) != MS_OK) fail_msg("find: %s", err.message);
+    must_ok(ms_find_close(&f, &err), &err, "find");
     free(want);
     return with;
 }
@@ -535,11 +533,9 @@ static void a_search_is_its_query_filtered(void **state)
         "0123456789:;<=>?@ab", "\\u00e9", "a\":", "job", "w1", "\n", "\xf0\x9f\x99\x82",
         "aa"}; /* matches do not overlap */
     uint64_t rng = test_seed();
-    store_options options;
     test_alloc heap;
-    memset(&options, 0, sizeof options);
     test_alloc_init(&heap);
-    options.alloc = heap.alloc;
+    const store_options options = {.alloc = heap.alloc};
     test_store s = store_open((store_kind *)*state, &options);
     ms_arena arena;
     twin t;
@@ -549,9 +545,8 @@ static void a_search_is_its_query_filtered(void **state)
     test_arena_init(&arena, NULL);
     for (size_t round = 0; round < test_times(30); round++) {
         for (size_t i = 0; i < 20; i++) {
-            ms_append_opts opts;
+            const ms_append_opts opts = {.keep_seq = false};
             ms_envelope m = random_message(&rng);
-            memset(&opts, 0, sizeof opts);
             if (!m.has_time) m.has_time = true, m.time_ns = SECONDS(5);
             if (test_one_in(&rng, 4)) m.summary = MS_STR("aaaaaaa");
             assert_int_equal(twin_append_both(&t, s.store, &m, 1, &opts, NULL), MS_OK);
@@ -666,7 +661,7 @@ static void a_search_is_refused_when_its_question_is_bad(void **state)
         {{"word", 4}, 0, MS_VIEW_AGENT, MS_E_ARGUMENT, "agent_key"},
         {{"word", 4}, 0, 64, MS_E_ARGUMENT, ""},
     };
-    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
+    for (size_t i = 0; i < COUNT(t); i++) {
         ms_find_query q = ask("");
         q.text = t[i].text;
         q.fields = t[i].fields;

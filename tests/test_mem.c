@@ -24,9 +24,7 @@ static void messages_stay_where_and_what_they_are(void **state)
     static kept early[KEPT];
     size_t more = test_times(100000);
     uint64_t rng = test_seed();
-    store_options options;
-    memset(&options, 0, sizeof options);
-    options.room = more * 1000 + ((size_t)4 << 20);
+    const store_options options = {.room = more * 1000 + ((size_t)4 << 20)};
     test_store s = store_open((store_kind *)*state, &options);
     for (size_t i = 0; i < KEPT; i++) {
         ms_envelope m = random_message(&rng);
@@ -83,13 +81,11 @@ static void unset_times_are_stamped_by_the_callers_clock(void **state)
         {false, true, MS_TIME_NONE + 1, 0, MS_TIME_NONE + 1, true, false},
         {false, false, 0, MS_TIME_NONE, 0, false, false},
     };
-    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
-        store_options options;
+    for (size_t i = 0; i < COUNT(t); i++) {
         int64_t now = t[i].now;
         bool has, stamped;
-        memset(&options, 0, sizeof options);
-        options.clock = clock_at(&now);
-        options.keep_unset_times = t[i].keep;
+        const store_options options = {.clock = clock_at(&now),
+                                       .keep_unset_times = t[i].keep};
         test_store s = store_open((store_kind *)*state, &options);
         ms_envelope m = ms_user_message(ms_text("x"));
         m.has_time = t[i].set;
@@ -136,11 +132,9 @@ static void unset_times_are_of_the_system_when_there_is_no_clock(void **state)
 static void a_record_over_max_message_is_refused(void **state)
 {
     enum { LIMIT = 1024 };
-    store_options options;
+    const store_options options = {.max_message = LIMIT};
     char *text = large_text(LIMIT);
     size_t stored = 0, refused = 0;
-    memset(&options, 0, sizeof options);
-    options.max_message = LIMIT;
     test_store s = store_open((store_kind *)*state, &options);
     for (size_t len = 0; len <= LIMIT; len++) {
         ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, len)));
@@ -166,26 +160,29 @@ static void a_record_over_max_message_is_refused(void **state)
     store_close(&s);
 }
 
+static void must_have_text(ms_store *store, uint64_t seq, const char *text, size_t len)
+{
+    const ms_msg *msg;
+    assert_int_equal(ms_get_by_seq(store, seq, NULL, &msg, NULL), MS_OK);
+    assert_int_equal(ms_content(msg).text.len, len);
+    assert_int_equal(memcmp(ms_content(msg).text.ptr, text, len), 0);
+}
+
 /* Larger than a chunk, and around its size. */
 static void messages_larger_than_a_chunk_fit(void **state)
 {
     static const size_t lens[] = {3900,  3960,  4000,    4032,    4040, 4056,
                                   4064,  4096,  4200,    262000,  1,    262140,
                                   262144, 262200, 300000, 1000000, 8,   5000000};
-    store_options options;
+    const store_options options = {.room = (size_t)16 << 20};
     char *text = large_text(5000000);
-    memset(&options, 0, sizeof options);
-    options.room = (size_t)16 << 20;
     test_store s = store_open((store_kind *)*state, &options);
-    for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
+    for (size_t i = 0; i < COUNT(lens); i++) {
         ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, lens[i])));
         must_append(s.store, MS_STR("job"), &m);
     }
-    for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
-        const ms_msg *msg;
-        assert_int_equal(ms_get_by_seq(s.store, i + 1, NULL, &msg, NULL), MS_OK);
-        assert_int_equal(ms_content(msg).text.len, lens[i]);
-        assert_memory_equal(ms_content(msg).text.ptr, text, lens[i]);
+    for (size_t i = 0; i < COUNT(lens); i++) {
+        must_have_text(s.store, i + 1, text, lens[i]);
     }
     assert_int_equal(ms_selfcheck(s.store, NULL), MS_OK);
     free(text);
@@ -204,11 +201,7 @@ static void a_message_over_256_mib_is_refused(void **state)
     ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, len)));
     assert_int_equal(ms_append(s.store, MS_STR("job"), &m, NULL, NULL), MS_E_TOO_LARGE);
     m.content = ms_text_n(ms_str_n(text, len - 1024));
-    const ms_msg *msg;
-    uint64_t seq = must_append(s.store, MS_STR("job"), &m);
-    assert_int_equal(ms_get_by_seq(s.store, seq, NULL, &msg, NULL), MS_OK);
-    assert_int_equal(ms_content(msg).text.len, len - 1024);
-    assert_int_equal(memcmp(ms_content(msg).text.ptr, text, len - 1024), 0);
+    must_have_text(s.store, must_append(s.store, MS_STR("job"), &m), text, len - 1024);
     free(text);
     store_close(&s);
 }
@@ -221,15 +214,13 @@ static void a_message_costs_at_most_64_bytes_beside_its_fields(void **state)
 {
     enum { MESSAGES = 100000, FIELDS = 700 };
     static char text[FIELDS];
-    store_options options;
     test_alloc heap;
     ms_stat stat;
     (void)state;
     if (test_scale() < 10) skip(); /* valgrind is slow */
     test_alloc_init(&heap);
-    memset(&options, 0, sizeof options);
     memset(text, 't', sizeof text);
-    options.alloc = heap.alloc;
+    const store_options options = {.alloc = heap.alloc};
     test_store s = store_open(store_kind_at(0), &options);
     for (unsigned i = 0; i < MESSAGES; i++) {
         char location[16], agent[16];
@@ -258,13 +249,11 @@ static void a_message_costs_at_most_64_bytes_beside_its_fields(void **state)
 
 static void reset_keeps_memory_for_the_next_run(void **state)
 {
-    store_options options;
     test_alloc heap;
     size_t calls = 0, live = 0, messages = test_times(20000);
     test_alloc_init(&heap);
-    memset(&options, 0, sizeof options);
-    options.alloc = heap.alloc;
-    options.room = messages * 1000 + ((size_t)1 << 20);
+    const store_options options = {.alloc = heap.alloc,
+                                   .room = messages * 1000 + ((size_t)1 << 20)};
     test_store s = store_open((store_kind *)*state, &options);
     for (int run = 0; run < 4; run++) {
         uint64_t rng = test_seed();
@@ -294,15 +283,12 @@ static void reset_keeps_memory_for_the_next_run(void **state)
 static void refused_appends_do_not_grow_the_heap(void **state)
 {
     static char text[4000];
-    store_options options;
     test_alloc heap;
     ms_stat before, after;
     ms_envelope m = ms_observation(ms_text("x"), ms_str_of(NULL));
     test_alloc_init(&heap);
-    memset(&options, 0, sizeof options);
     memset(text, 't', sizeof text);
-    options.alloc = heap.alloc;
-    options.max_message = 3000;
+    const store_options options = {.alloc = heap.alloc, .max_message = 3000};
     test_store s = store_open((store_kind *)*state, &options);
     m.key = MS_STR("key");
     must_append(s.store, MS_STR("job"), &m);

@@ -367,11 +367,10 @@ static void a_batch_of_new_names_fits_or_leaves_no_trace(void **state)
         ms_store *store = open_in(b);
         ms_envelope batch[BATCH], m = small_message();
         char names[BATCH][8];
-        ms_append_opts opts;
+        const ms_append_opts opts = {.keep_seq = false};
         twin t;
         twin_init(&t);
         t.keep_unset_times = true;
-        memset(&opts, 0, sizeof opts);
         for (size_t i = 0; i < BATCH; i++) {
             snprintf(names[i], sizeof names[i], "n%zu", i);
             batch[i] = m;
