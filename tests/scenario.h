@@ -783,8 +783,7 @@ static inline int errno_of(world *w, const char *word)
 {
     static const struct { const char *word; int code; } codes[] = {
         {"EIO", EIO}, {"ENOSPC", ENOSPC}, {"EMFILE", EMFILE}, {"EACCES", EACCES},
-        {"EAGAIN", EAGAIN},
-        {"ENOMEM", ENOMEM}};
+        {"EAGAIN", EAGAIN}, {"ENOMEM", ENOMEM}, {"EPERM", EPERM}};
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
         if (strcmp(codes[i].word, word) == 0) return codes[i].code;
     step_fails(w, "no errno '%s'", word);

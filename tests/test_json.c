@@ -426,6 +426,9 @@ static void writer_does_as_the_table_has_it(void **state)
     }
     ms_buf none = {&arena, NULL, 0, 0};
     ms_json_init(&w, ms_buf_write, &none, false);
+    ms_json_begin(&w, MS_JSON_STRING);
+    assert_int_equal(ms_json_finish(&w), MS_E_ARGUMENT);
+    ms_json_init(&w, ms_buf_write, &none, false);
     for (size_t i = 0; i <= 8 * sizeof w.object; i++) ms_json_begin(&w, MS_JSON_ARRAY);
     assert_int_equal(ms_json_finish(&w), MS_E_DEPTH);
 }

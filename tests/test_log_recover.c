@@ -65,6 +65,9 @@ static const scenario rows[] = {
     /* of a copy the body was read before a message came, and the superblock after */
     {"a_copy_reads_as_after_a_crash_when_a_writer_ran_beside_it", 0, 0, 0,
      "open; say m x2; keep kill; say n; copy_head; image shows 'm m'"},
+    {"a_log_is_not_opened_when_its_watermark_cannot_be_stored_again", 0, 0, 0,
+     "open; say a x5; sync; close; put64 1024 4096; at write@1024 1 fail EIO;"
+     "open write -> IO; says watermark; at none; open write; sees 5; is @1024 @2056"},
     {"a_reader_loses_nothing_when_the_watermark_goes_back", 0, 0, 0,
      "open; say a x9; mark e; reader open read; put64 1024 4160; reader sees 9;"
      "put64 1024 e; say b; reader sees 10"},
@@ -156,6 +159,10 @@ static const scenario rows[] = {
      "strict write -> DAMAGED; restart; strict -> DAMAGED; strict write -> DAMAGED;"
      "flip e+100; strict; strict write"},
 
+    {"a_lost_record_reports_no_bytes_when_it_is_too_short", 0, 0, 0,
+     "open; say m x3; kind 8; say m; close; reader open read; reader damaged 1;"
+     "reader sees 4 damaged"},
+
     /* ---- records of an unknown kind ---- */
     {"a_refresh_fails_when_a_record_must_be_understood", 0, 0, 0,
      "open; say m x9; reader open read; kind 200; reader refresh -> FOREIGN"},
@@ -193,6 +200,10 @@ static const scenario rows[] = {
      "no_text 330; left >2 damaged; left <7 damaged"},
     {"dead_bytes_are_not_kept_when_it_is_not_asked_for", 0, 0, 0,
      DEAD "open; say alive x2; close; left 4; torn none"},
+    /* zeroing did not end, as far as the superblock shows, and nothing is left of it */
+    {"nothing_is_kept_when_there_are_no_dead_bytes", 0, 0, 0,
+     "open; say m x2; sync; mark e; close; truncate e; put64 1232 @1152;"
+     "open torn; say m; is @1232 0; torn none; close; left 3"},
     {"dead_bytes_are_kept_beside_the_log_when_it_is_asked_for", 0, 0, 0,
      DEAD "open torn; say alive x2; close; left 4; torn 9"},
     {"dead_bytes_are_kept_when_others_were_kept_before", 0, 0, 0,

@@ -83,6 +83,27 @@ static void tail_slot_is_passed_over_when_a_reader_pins_it(void **state)
     end(store);
 }
 
+/* The tail goes on growing, and a later append seals it. */
+static void segment_is_not_sealed_when_no_tail_slot_is_left_or_it_is_too_long(void **state)
+{
+    ms_store *store = make_log(3);
+    ms__log *log = ms__log_of(store);
+    ms__tail *t = ms__tail_of(log);
+    uint32_t segments = log->index.segments.n, filled = t->filled;
+    (void)state;
+    for (unsigned k = 0; k < MS__PINS; k++) log->map.pins[k]++;
+    assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+    assert_int_equal(log->index.segments.n, segments);
+    for (unsigned k = 0; k < MS__PINS; k++) log->map.pins[k]--;
+    t->filled = MS__IS_MESSAGE;
+    assert_int_equal(ms__segment_write(log, NULL), MS_E_NO_MEMORY);
+    assert_int_equal(log->index.segments.n, segments);
+    t->filled = filled;
+    assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+    assert_int_equal(log->index.segments.n, segments + 1);
+    finish(store);
+}
+
 /* All places for tails are pinned, as by cursors: a reader of an empty file, or a writer with
  * an old state, returns an error; it shows nothing old and appends nothing. */
 static void refresh_fails_when_no_tail_slot_is_left(void **state)
@@ -133,6 +154,33 @@ static void record_is_refused_when_the_end_leaves_only_its_header(void **state)
 }
 
 
+static int stat_without_room(void *ctx, ms_file file, ms_os_stat *out)
+{
+    int code = traps.os.stat(ctx, file, out);
+    out->keeps_room = false;
+    return code;
+}
+
+static void log_is_written_by_calls_when_its_file_system_keeps_no_room(void **state)
+{
+    ms_log_info info;
+    begin();
+    ms_os os = traps.os;
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    (void)state;
+    os.stat = stat_without_room;
+    desc.os = &os;
+    desc.engine = MS_ENGINE_MAP;
+    desc.max_message = SIZE_MAX; /* the limit of a record counts */
+    ms_store *store = open_with(&desc);
+    say_some(store, 3);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    assert_int_equal(info.engine, MS_ENGINE_WRITE);
+    assert_int_equal(ms__log_of(store)->opts.max_message, MS__RECORD_MAX);
+    finish(store);
+}
+
+
 /* ---- calls of the table of a store that [store] does not make ---- */
 
 static void call_is_refused_when_it_is_of_another_store(void **state)
@@ -173,6 +221,32 @@ static void call_is_refused_when_it_is_of_another_store(void **state)
     finish(store);
 }
 
+/* What is closed twice, left out twice, ended before it began. */
+static void call_changes_nothing_when_it_was_made_before(void **state)
+{
+    ms_store *store = make_log(5), *fresh;
+    ms_query q = query_at(NULL);
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms_rewrite rewrite;
+    ms_cursor it;
+    ms_error err;
+    bool more;
+    (void)state;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    store->backend->cursor_close(store, &it);
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(store->backend->leave_out(store, 9, NULL), MS_OK);
+    assert_int_equal(store->backend->leave_out(store, 7, NULL), MS_OK);
+    assert_int_equal(ms__log_of(store)->sum.gap_seq, 9);
+    memset(&rewrite, 0, sizeof rewrite);
+    rewrite.to = &desc;
+    assert_int_equal(ms_rewrite_run(&rewrite, 0, &more, NULL), MS_E_CLOSED);
+    assert_int_equal(ms_rewrite_end(&rewrite, &fresh, &err), MS_E_BUSY);
+    assert_non_null(strstr(err.message, desc.path));
+    assert_int_equal(ms_rewrite_end(&rewrite, NULL, NULL), MS_OK);
+    finish(store);
+}
+
 static void handle_erases_and_leaves_out_nothing_when_it_is_poisoned(void **state)
 {
     ms_store *store = make_log(3);
@@ -203,6 +277,10 @@ static void watermark_is_ignored_when_it_is_of_another_machine_or_file(void **st
     ms__writer_encode(&w, log->map.super + MS__AT_WRITER);
     log->file.boot = 0;
     assert_false(ms__mark_trusted(log));
+    assert_int_equal(ms__unconfirmed_set(log, true), 0); /* without a number of its own */
+    assert_true(ms__log_unconfirmed(log));
+    assert_int_equal(ms__unconfirmed_set(log, false), 0);
+    assert_false(ms__log_unconfirmed(log));
     log->file.boot = w.boot;
     /* nor does a writer go on where a sync of another one has failed */
     ms__store_mark(log->map.super + MS__AT_BUSY, log->end);
@@ -221,9 +299,13 @@ int main(void)
         cmocka_unit_test(map_fails_when_it_would_reach_beyond_the_largest_number),
         cmocka_unit_test(map_has_few_pieces_when_a_log_grows_to_512_gibibytes),
         cmocka_unit_test(tail_slot_is_passed_over_when_a_reader_pins_it),
+        cmocka_unit_test(
+            segment_is_not_sealed_when_no_tail_slot_is_left_or_it_is_too_long),
         cmocka_unit_test(refresh_fails_when_no_tail_slot_is_left),
         cmocka_unit_test(record_is_refused_when_the_end_leaves_only_its_header),
+        cmocka_unit_test(log_is_written_by_calls_when_its_file_system_keeps_no_room),
         cmocka_unit_test(call_is_refused_when_it_is_of_another_store),
+        cmocka_unit_test(call_changes_nothing_when_it_was_made_before),
         cmocka_unit_test(handle_erases_and_leaves_out_nothing_when_it_is_poisoned),
         cmocka_unit_test(watermark_is_ignored_when_it_is_of_another_machine_or_file),
     };

@@ -44,6 +44,10 @@ static const scenario rows[] = {
      "open; say early; after sync 1 {say late}; sync; durable 1; unsynced;"
      /* the sync of the checkpoint took it along */
      "keep cut 0; image shows 'early late'"},
+    /* its checkpoint names the index before the one that is written meanwhile */
+    {"a_sync_covers_what_was_there_when_a_segment_ends_in_it", 0, 0, 0,
+     "open segments; say a x100; at sync 1 {say late x100}; sync; acted; durable 100;"
+     "cut; left 200; open segments; sees 200"},
     {"nothing_is_durable_when_the_sync_of_the_checkpoint_fails", 0, 0, 0,
      TWO_SEGMENTS "open; durable 3; say more;"
      "at sync 1 {durable 3} {durable 3; fails}; sync -> POISONED; acted; durable 3"},
@@ -101,6 +105,11 @@ static const scenario rows[] = {
     {"a_folder_that_cannot_be_opened_poisons_nothing", 0, 0, 0,
      "open; say a; close; open; say b; at sync_folder 1+ fail EMFILE; sync -> IO;"
      "at none; say c; sync; close; left 3"},
+    {"a_folder_that_may_not_be_read_is_not_synced", 0, 0, 0,
+     "open; say a; close; open; say b; at sync_folder 1+ fail EPERM; sync; at none;"
+     "durable 2; close; left 2"},
+    {"a_tick_fails_when_a_sync_failed", 0, 0, 0,
+     "open; say a; fails; sync -> POISONED; tick -> POISONED"},
     {"an_append_reports_its_number_when_its_sync_failed", 0, 0, 0,
      "open; say a x3; close;"
      "open each; fails; batch 2 -> POISONED; first 4; last 5; sees 5;"
@@ -221,11 +230,19 @@ static const scenario rows[] = {
     {"an_append_is_refused_when_a_new_file_has_the_name", 0, 0, 0,
      "open; say a x3; at sync_folder 2 {say late -> CONFLICT}; rewrite; acted;"
      "say after -> CONFLICT; close; left 3"},
+    /* a rewrite marks the file while the tick syncs its folder */
+    {"a_tick_syncs_nothing_when_a_new_file_is_about_to_have_the_name", 0, 0, 0,
+     "open; say a; close; open every ticked; long 3000 x10;"
+     "at sync_folder 1 {put64 1224 1}; tick; acted; unsynced; close;"
+     "put64 1224 0; left 11"},
     {"a_log_takes_appends_again_when_a_rewrite_failed", 0, 0, 0,
      "open; say a x3; at rename 1 fail EACCES; rewrite -> IO; at none; say b; close;"
      "open; at open 1+ fail EACCES; rewrite -> IO; at none; say c; close; left 5"},
     {"a_log_takes_appends_again_when_a_rewrite_was_killed", 0, 0, 0,
      "open; say a x3; close; put64 1224 1; open; say b; close; left 4"},
+    {"a_log_is_busy_when_its_writer_has_left_no_number", 0, 0, 0,
+     "open; say a; close; put64 1200 0; steal; open -> BUSY; says 'by another process';"
+     "release; open; sees 1"},
     {"a_lock_is_taken_again_when_the_file_was_replaced_before_it", 0, 0, 0,
      "open; say a x3; sync; close;"
      "at lock 1 {other open read; other rewrite; other close};"
