@@ -217,13 +217,6 @@ static inline void test_json_put_null(ms_json_writer *w)
     ms_json_put_raw(w, MS_STR("null"));
 }
 
-static inline void test_json_put_i64(ms_json_writer *w, int64_t value)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%lld", (long long)value);
-    ms_json_put_raw(w, ms_str_of(text));
-}
-
 #define TEST_SECONDS_MAX 24
 
 /* The text that ms_json_put_seconds writes; empty for none. */
