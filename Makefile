@@ -27,16 +27,18 @@ WARN   = -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast
 C99    = -std=c99 $(WARN) -Wstrict-prototypes
 STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 
-# Every tests/test_*.c is one program. It is linked to the variant's msgstore.o, unless
-# it takes in the implementation itself, to see the internals or to configure it. What is
-# optimised is the object; the programs around it are compiled quickly, but for those that
-# spend their time in themselves (SLOW). Of debug information there are lines and functions
-# (-g1), which is what a report shows. Threads do not meet in the formats: the object for
-# them has none, and TEST_THREADS asks for the tests in which they do meet. One warning, on
-# which gcc spends more than on parsing, clang gives in the san builds.
+# Every tests/test_*.c is one program, linked to the variant's msgstore.o. Those that take
+# in the implementation themselves, to see the internals, are INSIDE; those that configure
+# it, too, link to no object (OWN). What is optimised is the object; the programs around it
+# are compiled quickly, but for those that spend their time in themselves (SLOW). Of debug
+# information there are lines and functions (-g1), which is what a report shows. Threads do
+# not meet in the formats: the object for them has none, and TEST_THREADS asks for the tests
+# in which they do meet. One warning, on which gcc spends more than on parsing, clang gives
+# in the san builds.
 TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
-SLOW   = test_corrupt test_hostile test_mem_image test_fault_alloc test_twin test_json test_fast
-OWN    = $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
+SLOW   = test_corrupt test_hostile test_mem_image test_twin test_json test_fast
+INSIDE := $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
+OWN    := $(shell grep -lE '^ *\# *define  *MSGSTORE_(FFI|FLASH|RING)' $(INSIDE))
 SMALL  = build/os/test_views build/os/test_twin build/os/test_change \
          build/arena/test_views
 VALGRIND_TESTS = test_message test_record test_mem test_dialect
@@ -45,7 +47,7 @@ LIBS   = $(shell pkg-config --libs $(PKGS) 2>/dev/null || \
                  echo -lcmocka -ljansson -lcjson -lsqlite3) -lm
 INC    = $(shell pkg-config --cflags-only-I $(PKGS) 2>/dev/null | sed 's/-I/-isystem /g')
 
-O2     = $(CC) $(C99) -O2 -g1 -Wno-misleading-indentation -pthread
+O2     = $(cc) $(C99) -O2 -g1 -Wno-misleading-indentation -pthread
 SAN    = $(CLANG) $(C99) -O1 -g1 -pthread -fsanitize=address,undefined \
          -fno-sanitize-recover=all -fno-omit-frame-pointer
 TSAN   = $(CLANG) $(C99) -O1 -g1 -pthread -fsanitize=thread -DMSGSTORE_NO_DIALECTS \
@@ -248,9 +250,13 @@ define build
 endef
 
 # In a program with an implementation of its own all functions are static: what no test
-# reaches is not compiled.
+# reaches is not compiled. The other programs inside call the public functions of the
+# object; clang then compiles only the private functions that they call themselves.
 object = $(if $(filter $<,$(OWN)),,$(@D)/msgstore.o) $(tooled) $(if $(tooled),$(TOOL_LIBS))
-own    = $(if $(filter $<,$(OWN)),-DMSGSTORE_STATIC)
+inside = $(if $(filter $<,$(OWN)),-DMSGSTORE_STATIC,$(if $(filter $<,$(INSIDE)),-O0 \
+         -Wno-static-in-inline -D'MS_API=extern inline __attribute__((gnu_inline))'))
+cc     = $(if $(filter $<,$(INSIDE)),$(QUICK),$(CC))
+QUICK := $(if $(shell command -v $(CLANG)),$(CLANG),$(CC))
 tooled = $(filter build/tool/%.o $(@D)/tool/%.o,$^)
 fast   = $(filter $(@D)/fast_%.o,$^)
 header = msgstore.h Makefile
@@ -360,18 +366,19 @@ build/san/fast_wide.o build/san/fast_plain.o: tests/fast_impl.c tests/fast.h $(h
 	$(call build,$(SAN) -O0 $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
 build/o2/test_fast build/check/test_fast build/san/test_fast: %/test_fast: %/fast_wide.o %/fast_plain.o
 
-build/o2/%: tests/%.c build/o2/msgstore.o $(shared)
-	$(call build,$(O2) $(if $(filter $(SLOW),$*),,-O0) $(INC) $(own),$(object) $(fast) $(LIBS))
-build/os/%: tests/%.c build/os/msgstore.o $(shared)
-	$(call build,$(O2) -O0 $(INC) $(own),$(object) $(LIBS))
-build/arena/%: tests/%.c build/arena/msgstore.o $(shared)
-	$(call build,$(O2) -O0 $(ARENA) $(INC) $(own),$(object) $(LIBS))
-# For `make check` nothing is optimised; programs with an implementation of their own do
-# not wait for the object.
+# Programs with an implementation of their own do not wait for the object.
+$(OWN:tests/%.c=build/o2/%): build/o2/%: tests/%.c $(shared)
+	$(call build,$(O2) -O0 $(INC) $(inside),$(LIBS))
 $(OWN:tests/%.c=build/check/%): build/check/%: tests/%.c $(shared)
-	$(call build,$(O2) -O0 $(INC) $(own),$(LIBS))
+	$(call build,$(O2) -O0 $(INC) $(inside),$(LIBS))
+build/o2/%: tests/%.c build/o2/msgstore.o $(shared)
+	$(call build,$(O2) $(if $(filter $(SLOW),$*),,-O0) $(INC) $(inside),$(object) $(fast) $(LIBS))
+build/os/%: tests/%.c build/os/msgstore.o $(shared)
+	$(call build,$(O2) -O0 $(INC),$(object) $(LIBS))
+build/arena/%: tests/%.c build/arena/msgstore.o $(shared)
+	$(call build,$(O2) -O0 $(ARENA) $(INC),$(object) $(LIBS))
 build/check/%: tests/%.c build/check/msgstore.o $(shared)
-	$(call build,$(O2) -O0 $(INC),$(object) $(fast) $(LIBS))
+	$(call build,$(O2) -O0 $(INC) $(inside),$(object) $(fast) $(LIBS))
 build/check/tool/%.o: tools/%.c $(tool) $(header)
 	$(call build,$(O2) -O0 $(TOOL_WITH) -c,)
 # base.c has stb_ds, which shifts bits out of an int where it hashes.
@@ -391,8 +398,8 @@ PG_TESTS = $(patsubst %,build/pg/test_%,twin views change change_shared memory \
            find copy session) build/pg/faults build/pg/shared_memory build/msgstore
 build/pg/test_%: tests/test_%.c build/check/msgstore.o $(PG_STORE) $(shared)
 	$(call build,$(O2) -O1 -D_POSIX_C_SOURCE=200809L -DTEST_POSTGRES -Wno-unused \
-	    -Wno-unused-const-variable $(INC) $(PG_INC),\
-	    $(if $(filter $<,$(OWN)),,build/check/msgstore.o) $(LIBS) -lpq)
+	    -Wno-unused-const-variable $(INC) $(PG_INC) $(inside),\
+	    build/check/msgstore.o $(LIBS) -lpq)
 build/pg/shared_memory: examples/shared_memory/shared_memory.c $(PG_STORE) $(header)
 	$(call build,$(O2) -O0 $(PG_INC),-lpq)
 build/pg/%: tests/postgres/%.c tests/postgres/proxy.h build/check/msgstore.o $(PG_STORE) \
@@ -400,9 +407,9 @@ build/pg/%: tests/postgres/%.c tests/postgres/proxy.h build/check/msgstore.o $(P
 	$(call build,$(O2) -O1 -D_POSIX_C_SOURCE=200809L $(INC) $(PG_INC),\
 	    build/check/msgstore.o $(LIBS) -lpq)
 build/san/%: tests/%.c build/san/msgstore.o $(shared)
-	$(call build,$(SAN) -O0 $(INC) $(own),$(object) $(fast) $(LIBS))
+	$(call build,$(SAN) -O0 $(INC) $(inside),$(object) $(fast) $(LIBS))
 build/tsan/%: tests/%.c build/tsan/msgstore.o $(shared)
-	$(call build,$(TSAN) $(INC) $(own),$(object) $(LIBS))
+	$(call build,$(TSAN) $(INC) $(inside),$(object) $(LIBS))
 
 # The fuzz targets: for libFuzzer, with sanitizers and without (plain), for running kept
 # inputs once (san), and as for AFL++, so that it goes on compiling (see tests/fuzz/fuzz.h).

@@ -6,9 +6,8 @@
 #   tests/check.sh --rows [FILE]  runs nothing, prints the rows: SECTION|SUITES|ALSO
 #
 # For a section the implementation is compiled at -O0, into build/check, so that the first
-# result comes soon. For all suites that is slower: the programs then link to the object
-# of `make test`, but for those that take in the implementation themselves. No suite runs
-# under a sanitizer or valgrind.
+# result comes soon. For all suites that is slower: their programs are those of `make test`.
+# No suite runs under a sanitizer or valgrind.
 #
 # MS_TEST_SCALE (percent) is 10 here. JOBS=n is how many programs are built and how many
 # suites run at a time (2). MAKE is the command that builds.
@@ -55,12 +54,6 @@ every_suite()
         done | sort -s -n -k 1,1 | cut -d ' ' -f 2
 }
 
-# takes_in SUITE: does the program take in the implementation itself?
-takes_in()
-{
-    grep -q '^ *# *define  *MSGSTORE_IMPLEMENTATION' "tests/$1.c"
-}
-
 # add_script NAME: the suite, and the programs that it runs.
 add_script()
 {
@@ -87,7 +80,7 @@ add()
         add_script "$1"
         return
     fi
-    if [ -z "$sections" ] && ! takes_in "$1"; then program=build/o2/$1; fi
+    [ -n "$sections" ] || program=build/o2/$1
     builds+=("$program")
     runs+=("check:$program")
 }

@@ -5,7 +5,6 @@
  */
 
 #define _GNU_SOURCE
-#define MSGSTORE_NO_DIALECTS
 #define MSGSTORE_IMPLEMENTATION
 #include "../msgstore.h"
 
