@@ -233,13 +233,9 @@ static void make_gaps(bench *b)
 {
     scribe s = {test_seed() + 2, 200};
     uint64_t n = 1;
-    ms_mem_desc mem;
+    const ms_mem_desc mem = {.clock.now = clock_stands};
+    const ms_keep keep = {.newest = 12};
     ms_store *from;
-    ms_keep keep;
-    memset(&mem, 0, sizeof mem);
-    memset(&keep, 0, sizeof keep);
-    keep.newest = 12;
-    mem.clock.now = clock_stands;
     assert_int_equal(ms_mem_open(&from, &mem, NULL), MS_OK);
     write_messages(from, &s, &n, 80);
     ms_store *store = must_create(b, false);
@@ -258,12 +254,8 @@ static const struct {
 static ms_mem_desc image_desc(bench *b)
 {
     static uint64_t entropy;
-    ms_mem_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.buffer = b->buffer;
-    desc.buffer_size = BUFFER;
-    desc.entropy.fill = entropy_counts;
-    desc.entropy.ctx = &entropy;
+    const ms_mem_desc desc = {.buffer = b->buffer, .buffer_size = BUFFER,
+                              .entropy = {entropy_counts, &entropy}};
     entropy = 9;
     return desc;
 }
@@ -317,13 +309,11 @@ static bench *bench_new(void)
 static void bench_free(bench *b)
 {
     test_alloc_done(&b->heap);
-    for (size_t i = 0; i < b->n_sources; i++) free(b->sources[i].bytes);
     disk_deinit(&b->d);
     folder_remove(b->folder);
-    free(b->buffer);
-    free(b->mutant);
-    free(b->holds);
-    free(b);
+    while (b->n_sources > 0) free(b->sources[--b->n_sources].bytes);
+    void *all[] = {b->buffer, b->mutant, b->holds, b};
+    for (size_t i = 0; i < COUNT(all); i++) free(all[i]);
 }
 
 
@@ -506,7 +496,6 @@ static void read_the_rest(bench *b, ms_store *store, ms_arena *arena)
     ms_stat stat;
     ms_log_info info;
     ms_listing listing;
-    ms_list_query list;
     ms_str facts;
     ms_stream_text text;
     uint64_t last;
@@ -514,10 +503,9 @@ static void read_the_rest(bench *b, ms_store *store, ms_arena *arena)
     if (!b->image)
         must_be_of_bytes(b, ms_log_stat(store, &info, &err), &err, "log stat");
     must_be_of_bytes(b, test_refresh(store, &last, &err), &err, "refresh");
-    memset(&list, 0, sizeof list);
     for (int i = 0; i < 4; i++) {
-        list.agents = i % 2 == 1;
-        if (i == 3) list.location = MS_STR("job_1");
+        const ms_list_query list = {.agents = i % 2 == 1,
+                                    .location = ms_str_of(i == 3 ? "job_1" : NULL)};
         must_be_of_bytes(b, ms_list(store, &list, arena, &listing, &err), &err, "list");
         if (listing.count > 4 * b->n_holds) fail_msg("%s: a long listing", running);
     }
@@ -571,8 +559,8 @@ static void read_history(bench *b, ms_store *store, ms_arena *arena)
 /* Copies it into an arena store, or writes it anew to a file of the system. */
 static void copy(bench *b, ms_store *store)
 {
+    const ms_mem_desc mem = {.alloc = b->heap.alloc};
     ms_store *to;
-    ms_mem_desc mem;
     ms_error err;
     ms_result result;
     char path[340];
@@ -586,8 +574,6 @@ static void copy(bench *b, ms_store *store)
         unlink(path);
         return;
     }
-    memset(&mem, 0, sizeof mem);
-    mem.alloc = b->heap.alloc;
     assert_int_equal(ms_mem_open(&to, &mem, NULL), MS_OK);
     result = ms_copy(to, store, NULL, NULL, NULL, &err);
     must_be_of_messages(b, result, &err, "copy");
@@ -601,6 +587,7 @@ static void read_all(bench *b, ms_store *store)
 {
     ms_arena arena;
     ms_error err;
+    survey(b, store);
     test_arena_init(&arena, &b->heap.alloc);
     read_queries(b, store, &arena);
     read_one_by_one(b, store, &arena);
@@ -661,12 +648,10 @@ static void must_be_listed(bench *b, ms_store *store, uint64_t seq, const char *
 {
     ms_log_desc desc = desc_of(b, MS_LOG_READ);
     ms_log_report report;
-    ms_query q;
+    const ms_query q = {.raw = MS_RAW_MESSAGES};
     ms_cursor it;
     const ms_msg *msg;
     bool found = false;
-    memset(&q, 0, sizeof q);
-    q.raw = MS_RAW_MESSAGES;
     (void)ms_query_open(store, &q, &it, NULL);
     while ((msg = ms_next(&it)) != NULL) found = found || ms_seq(msg) == seq;
     (void)ms_cursor_close(&it, NULL);
@@ -774,7 +759,6 @@ static void write_as(bench *b, bool shared)
     desc.engine = test_one_in(&b->rng, 2) ? MS_ENGINE_WRITE : MS_ENGINE_MAP;
     if (!opens(b, &desc, &store, shared ? "shared" : "write")) return;
     write_on(b, store, &a);
-    survey(b, NULL);
     read_all(b, store);
     ms_close(store);
     if (!shared && a.seq[0] != 0) must_be_zeroed(b);
@@ -787,7 +771,6 @@ static void write_as(bench *b, bool shared)
 static void use_log(bench *b, bool whole)
 {
     disk_load(&b->d, b->mutant, b->size);
-    survey(b, NULL);
     read_as(b, MS_OPEN_NORMAL, "read");
     verify(b);
     if (whole || test_one_in(&b->rng, 4)) read_as(b, MS_OPEN_STRICT, "strict");
@@ -815,12 +798,6 @@ static ms_result attach(bench *b, bool salvage, ms_store **store)
     return result;
 }
 
-static void read_image(bench *b, ms_store *store)
-{
-    survey(b, store);
-    read_all(b, store);
-}
-
 static void use_image(bench *b)
 {
     ms_store *store;
@@ -829,12 +806,12 @@ static void use_image(bench *b)
     memset(b->buffer, 0, BUFFER);
     memcpy(b->buffer, b->mutant, b->size);
     if (attach(b, salvage, &store) != MS_OK) return;
-    read_image(b, store);
+    read_all(b, store);
     write_on(b, store, &a);
-    read_image(b, store);
+    read_all(b, store);
     ms_close(store);
     ms_result result = attach(b, salvage, &store);
-    if (result == MS_OK) read_image(b, store);
+    if (result == MS_OK) read_all(b, store);
     else if (result != MS_E_FULL) fail_msg("%s: refused after writing", running);
     ms_close(store);
 }
@@ -1035,17 +1012,13 @@ static void must_find(ms_store *store, named what, ms_str name, uint64_t want)
 static ms_store *store_for(bool log, disk *d, naming how)
 {
     ms_store *store;
-    ms_mem_desc mem;
+    ms_mem_desc mem = {.max_message = 0};
     ms_log_desc desc = disk_desc(d, MS_LOG_CREATE);
-    memset(&mem, 0, sizeof mem);
     if (how == KNOWN_KEY) mem.entropy.fill = desc.entropy.fill = entropy_known;
-    if (!log) {
-        assert_int_equal(ms_mem_open(&store, &mem, NULL), MS_OK);
-        return store;
-    }
-    disk_clear(d);
     desc.segment_size = 1 << 20;
-    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    if (log) disk_clear(d);
+    assert_int_equal(log ? ms_log_open(&store, &desc, NULL)
+                         : ms_mem_open(&store, &mem, NULL), MS_OK);
     return store;
 }
 
