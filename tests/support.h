@@ -452,6 +452,14 @@ static inline void test_alloc_init(test_alloc *a)
     a->alloc.ctx = a;
 }
 
+/* An arena over such memory, whose first allocation fails. */
+static inline void test_arena_fails_first(ms_arena *a, test_alloc *heap)
+{
+    test_alloc_init(heap);
+    heap->fail_at = 1;
+    test_arena_init(a, &heap->alloc);
+}
+
 /* Asserts that all came back and that every old size was right. */
 static inline void test_alloc_done(const test_alloc *a)
 {

@@ -446,19 +446,26 @@ static void must_open(ms_store *store, const ms_find_query *q, ms_finder *f)
     must_ok(ms_find_open(store, q, f, &err), &err, "find");
 }
 
+/* How many matches a finder has still to return. */
+static size_t rest_of(ms_finder *f)
+{
+    ms_found found;
+    size_t n = 0;
+    while (ms_find_next(f, &found)) n++;
+    assert_null(found.msg);
+    return n;
+}
+
 /* How many matches there are. */
 static size_t matches_of(ms_store *store, const ms_find_query *q)
 {
     static ms_finder f;
     ms_find_query every = *q;
-    ms_found found;
     ms_error err;
-    size_t n = 0;
     every.every_match = true;
     must_open(store, &every, &f);
-    while (ms_find_next(&f, &found)) n++;
-    assert_false(ms_find_next(&f, &found));
-    assert_null(found.msg);
+    size_t n = rest_of(&f);
+    assert_int_equal(rest_of(&f), 0);
     must_ok(ms_find_close(&f, &err), &err, "find");
     return n;
 }
@@ -685,17 +692,14 @@ static void damage_costs_one_message_and_is_reported(void **state)
 {
     static ms_finder f;
     test_store s = store_open((store_kind *)*state, NULL);
-    ms_find_query q = ask("needle");
-    ms_found found;
     own_store own;
-    size_t n = 0;
     for (int i = 0; i < 100; i++) append_text(s.store, "a Needle, and so on");
+    const ms_find_query q = ask("needle");
     assert_int_equal(matches_of(s.store, &q), 100);
     own_open(&own, s.store);
     own.damaged_each = 77;
     must_open(&own.base, &q, &f);
-    while (ms_find_next(&f, &found)) n++;
-    assert_int_equal(n, 99);
+    assert_int_equal(rest_of(&f), 99);
     assert_int_equal(ms_find_close(&f, NULL), MS_E_DAMAGED);
     store_close(&s);
 }

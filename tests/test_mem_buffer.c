@@ -88,7 +88,6 @@ static void read_all(ms_store *store, size_t stored, ms_arena *arena)
 {
     ms_str team[] = {MS_STR("w1"), MS_STR("w2")};
     ms_query q = query_of(MS_STR("job"), 15);
-    ms_listing listing;
     ms_memory memory;
     ms_cursor it;
     ms_stat stat;
@@ -102,6 +101,7 @@ static void read_all(ms_store *store, size_t stored, ms_arena *arena)
     assert_true(count_of(store, &q) > 60);
     for (int agents = 0; agents < 2; agents++) {
         const ms_list_query list = {.agents = agents};
+        ms_listing listing;
         assert_int_equal(ms_list(store, &list, arena, &listing, NULL), MS_OK);
         assert_int_equal(listing.count, 2);
     }

@@ -226,17 +226,15 @@ static void damage_is_found_at_any_byte(void **state)
     pictured p = picture(4096, test_seed());
     uint64_t rng = test_seed();
     (void)state;
-    for (size_t at = 0; at < p.image.size; at++) {
-        for (int change = 0; change < 10; change++) {
-            unsigned char byte = (unsigned char)p.image.bytes[at];
-            unsigned bit = change < 8 ? 1u << change : 0;
-            unsigned char bad = (unsigned char)(byte ^ bit);
-            if (change >= 8) bad = change == 8 ? 0x00 : 0xff;
-            if (bad == byte || !sampled(&rng)) continue;
-            restored(&p, 0xA5).bytes[at] = (char)bad;
-            must_notice(&p, p.room, at, at + 1);
-            if (at >= HOSTILE_IMAGE_HEAD) selfcheck_must_notice(&p, at, (char)bad);
-        }
+    for (size_t i = 0; i < 10 * p.image.size; i++) {
+        size_t at = i / 10, change = i % 10;
+        unsigned char byte = (unsigned char)p.image.bytes[at];
+        unsigned char bad = (unsigned char)(byte ^ 1u << change % 8);
+        if (change >= 8) bad = change == 8 ? 0x00 : 0xff;
+        if (bad == byte || !sampled(&rng)) continue;
+        restored(&p, 0xA5).bytes[at] = (char)bad;
+        must_notice(&p, p.room, at, at + 1);
+        if (at >= HOSTILE_IMAGE_HEAD) selfcheck_must_notice(&p, at, (char)bad);
     }
     picture_free(&p);
 }
@@ -269,16 +267,15 @@ static void an_image_is_refused_when_it_is_truncated(void **state)
     pictured p = picture(4096, test_seed());
     uint64_t rng = test_seed();
     (void)state;
-    for (size_t len = 0; len < p.image.size; len++) {
-        for (int follows = 0; follows < 3; follows++) {
-            if (!sampled(&rng)) continue;
-            buffer b = buffer_new(follows != 0 ? p.room.size : len);
-            memcpy(b.bytes, p.image.bytes, len);
-            if (follows == 1) memset(b.bytes + len, 0, b.size - len);
-            if (follows == 0 || memcmp(b.bytes, p.image.bytes, p.image.size) != 0)
-                must_notice(&p, b, len, p.image.size);
-            free(b.bytes);
-        }
+    for (size_t i = 0; i < 3 * p.image.size; i++) {
+        size_t len = i / 3, follows = i % 3;
+        if (!sampled(&rng)) continue;
+        buffer b = buffer_new(follows != 0 ? p.room.size : len);
+        memcpy(b.bytes, p.image.bytes, len);
+        if (follows == 1) memset(b.bytes + len, 0, b.size - len);
+        if (follows == 0 || memcmp(b.bytes, p.image.bytes, p.image.size) != 0)
+            must_notice(&p, b, len, p.image.size);
+        free(b.bytes);
     }
     picture_free(&p);
 }

@@ -498,9 +498,7 @@ static void copy_is_refused_when_the_heap_fails(void **state)
     test_alloc heap;
     ms_arena arena;
     (void)state;
-    test_alloc_init(&heap);
-    heap.fail_at = 1;
-    test_arena_init(&arena, &heap.alloc);
+    test_arena_fails_first(&arena, &heap);
     assert_int_equal(ms_envelope_copy(&m, &arena, &copy), MS_E_NO_MEMORY);
     for (unsigned f = 0; f < MS_FIELD_COUNT; f++) { /* one that is empty, and absent ones */
         set_field(&m, f, ms_text(""));

@@ -229,9 +229,7 @@ static void encoding_is_refused_without_memory(void **state)
     test_alloc heap;
     ms_arena small;
     (void)state;
-    test_alloc_init(&heap);
-    heap.fail_at = 1;
-    test_arena_init(&small, &heap.alloc);
+    test_arena_fails_first(&small, &heap);
     assert_int_equal(ms_encode(&m, &small, &msg, NULL), MS_E_NO_MEMORY);
     assert_null(msg);
     assert_int_equal(ms_encode(&m, &small, &msg, NULL), MS_OK);
