@@ -980,13 +980,13 @@ static const struct change {
     const char *call, *shows;
 } each_change[] = {
     {"amend second amended", "FIRST|amended|third|begun so far|{\"q\":1|"},
+    {"note second kind noted", unchanged},
     {"hide second", "FIRST|third|begun so far|{\"q\":1|"},
     {"range first third", "begun so far|{\"q\":1|"},
+    {"fork third branch", unchanged},
     {"rewind first", "FIRST|"},
     {"redact first", "[redacted]|second|third|begun so far|{\"q\":1|"},
-    {"note second kind noted", unchanged},
     {"facts {\"title\":null,\"n\":1}", unchanged},
-    {"fork third branch", unchanged},
     {"begin v begins", "FIRST|second|third|begun so far|{\"q\":1|begins|"},
     {"feed w ' fed'", "FIRST|second|third|begun so far fed|{\"q\":1|"},
     {"end w", unchanged},

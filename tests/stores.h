@@ -303,14 +303,10 @@ static inline void skip_on_a_server(void **state, const char *why)
 /* Opens a store of that kind; options NULL: all defaults. */
 static inline test_store store_open(const store_kind *kind, const store_options *options)
 {
-    store_options none;
-    test_store s;
+    static const store_options none;
+    test_store s = {.kind = kind};
     ms_error err;
-    memset(&none, 0, sizeof none);
-    memset(&s, 0, sizeof s);
-    s.kind = kind;
-    if (kind->open(&s, options != NULL ? options : &none, &err) != MS_OK)
-        fail_msg("%s: %s", kind->name, err.message);
+    must_ok(kind->open(&s, options != NULL ? options : &none, &err), &err, kind->name);
     return s;
 }
 
@@ -344,11 +340,8 @@ static inline void store_reopen(test_store *s)
 /* A log in a fresh folder, described, not opened. */
 static inline test_store log_at(size_t segment, ms_log_engine engine)
 {
-    store_options none;
-    test_store s;
-    memset(&none, 0, sizeof none);
-    memset(&s, 0, sizeof s);
-    s.kind = store_kind_at(STORE_KINDS - 1);
+    static const store_options none;
+    test_store s = {.kind = store_kind_at(STORE_KINDS - 1)};
     log_describe(&s, &none, engine, segment);
     return s;
 }

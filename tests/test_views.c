@@ -393,12 +393,9 @@ static void the_last_sequence_number_is_the_end(void **state)
     skip_on_a_server(state, "the largest number of a server is 2^63");
     test_store s = store_open((store_kind *)*state, NULL);
     ms_envelope m = ms_user_message(ms_text("x"));
-    ms_append_opts opts;
+    const ms_append_opts opts = {.location = MS_STR("job"), .keep_seq = true};
     uint64_t last;
     size_t stored = 1;
-    memset(&opts, 0, sizeof opts);
-    opts.location = MS_STR("job");
-    opts.keep_seq = true;
     m.seq = UINT64_MAX;
     assert_int_equal(ms_append_batch(s.store, &m, 1, &opts, NULL), MS_E_ARGUMENT);
     m.seq = last = UINT64_MAX - 3;

@@ -8,14 +8,15 @@
  * PG_SERVER names tests/postgres/server.sh; servers are made in FOLDER.
  */
 
+#define _GNU_SOURCE
 #define MSGSTORE_POSTGRES_IMPLEMENTATION
-#include "../support.h"
+#include "../shows.h"
 #include "../../backends/msgstore_postgres.h"
 #include "proxy.h"
 
 #include <sys/stat.h>
 
-enum { CLIENTS = 8, EACH = 125 };
+enum { CLIENTS = 8, APPENDS = 125 };
 
 static const char *folder;
 static int rounds;
@@ -42,6 +43,15 @@ static const char *url_of(const char *name, const char *more)
     static unsigned next;
     char *url = urls[next++ % 8];
     snprintf(url, sizeof urls[0], "host=%s/%s user=test dbname=postgres %s", folder, name,
+             more);
+    return url;
+}
+
+/* The server "one", as another user. */
+static const char *url_as(const char *user, const char *more)
+{
+    static char url[400];
+    snprintf(url, sizeof url, "host=%s/one dbname=postgres user=%s %s", folder, user,
              more);
     return url;
 }
@@ -73,7 +83,7 @@ static ms_store *open_desc(const ms_pg_desc *desc)
 {
     ms_store *store;
     ms_error err;
-    if (ms_pg_open(&store, desc, &err) != MS_OK) fail_msg("open: %s", err.message);
+    must_ok(ms_pg_open(&store, desc, &err), &err, "open");
     return store;
 }
 
@@ -81,6 +91,25 @@ static ms_store *open_url(const char *url)
 {
     ms_pg_desc desc = desc_of(url);
     return open_desc(&desc);
+}
+
+/* Appends "x" to a location of the name. */
+static ms_result append_x(ms_store *store, const char *location)
+{
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_error err;
+    ms_result code = ms_append(store, ms_str_of(location), &m, NULL, &err);
+    if (code != MS_OK) assert_int_equal(err.code, code);
+    return code;
+}
+
+/* Runs a function in a thread of each client. */
+static void each_client(void *(*run)(void *), void *arg, void *results[CLIENTS])
+{
+    pthread_t threads[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run, arg), 0);
+    for (int i = 0; i < CLIENTS; i++) pthread_join(threads[i], &results[i]);
 }
 
 static void nap(int ms)
@@ -100,7 +129,7 @@ static void forget(const char *name)
 
 /* ---- clients ---- */
 
-/* A client appends messages "client:number" until it has EACH of them acknowledged. */
+/* A client appends messages "client:number" until it has APPENDS of them acknowledged. */
 typedef struct client {
     pthread_t thread;
     int id;
@@ -127,7 +156,7 @@ static ms_result client_append(ms_store *store, client *c, int n, int *count)
     ms_append_opts opts;
     memset(&opts, 0, sizeof opts);
     opts.location = location_of(c->id, place);
-    *count = n % 5 == 4 && n + 3 <= EACH ? 3 : 1;
+    *count = n % 5 == 4 && n + 3 <= APPENDS ? 3 : 1;
     for (int i = 0; i < *count; i++) {
         snprintf(texts[i], sizeof texts[i], "%d:%d", c->id, n + i);
         snprintf(keys[i], sizeof keys[i], "key %d:%d", c->id, n + i);
@@ -146,7 +175,7 @@ static void *client_run(void *arg)
     desc.connections = 1;
     c->result = ms_pg_open(&store, &desc, &c->err);
     if (c->result != MS_OK) return NULL;
-    while (c->acknowledged < EACH && c->result == MS_OK) {
+    while (c->acknowledged < APPENDS && c->result == MS_OK) {
         int count;
         c->result = client_append(store, c, c->acknowledged, &count);
         if (c->result == MS_OK) c->acknowledged += count;
@@ -191,13 +220,8 @@ static void must_have_all(ms_store *store)
     for (int place = 0; place < 5; place++) {
         char name[32];
         ms_cursor it;
-        ms_error err;
-        const ms_msg *msg;
-        ms_query q;
-        memset(&q, 0, sizeof q);
-        q.location = location_of(place, name);
-        if (ms_query_open(store, &q, &it, &err) != MS_OK) fail_msg("%s", err.message);
-        while ((msg = ms_next(&it)) != NULL) {
+        const ms_query q = query_of(location_of(place, name), 0);
+        EACH (msg, store, &q, &it) {
             char text[32];
             int id, n;
             ms_str says = ms_content(msg).text;
@@ -206,10 +230,9 @@ static void must_have_all(ms_store *store)
             if (n != next[id]) fail_msg("client %d: %d, not %d", id, n, next[id]);
             next[id]++;
         }
-        if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("%s", err.message);
     }
     for (int i = 0; i < CLIENTS; i++)
-        if (next[i] != EACH) fail_msg("client %d has %d of %d", i, next[i], EACH);
+        if (next[i] != APPENDS) fail_msg("client %d has %d of %d", i, next[i], APPENDS);
 }
 
 
@@ -300,23 +323,21 @@ static void operations_happen_once_when_connections_are_cut(void **state)
     ms_store *straight = open_url(url_of("cut", ""));
     ms_pg_desc desc = desc_of(url);
     desc.no_notify = true;
-    ms_envelope m = ms_user_message(ms_text("first"));
-    assert_int_equal(ms_append(straight, MS_STR("cut"), &m, NULL, NULL), MS_OK);
+    assert_int_equal(append_x(straight, "cut"), MS_OK);
     for (int what = 0; what < OPERATIONS; what++) {
         for (int mode = PROXY_CUT_UP; mode <= PROXY_LATE; mode++) {
             bool was_cut = true;
             for (int at = 0; was_cut && at < 400; at++) {
                 ms_store *store = open_desc(&desc);
-                ms_stat before, after;
+                ms_stat before = stat_of(straight), after;
                 ms_error err;
-                assert_int_equal(ms_store_stat(straight, &before, NULL), MS_OK);
                 proxy_arm(&p, (proxy_mode)mode, at);
                 ms_result code = operation(store, what, done++, &err);
                 was_cut = proxy_disarm(&p);
                 if (code != MS_OK)
                     fail_msg("operation %d, mode %d, at %d: %s", what, mode, at,
                              err.message);
-                assert_int_equal(ms_store_stat(straight, &after, NULL), MS_OK);
+                after = stat_of(straight);
                 if (after.messages - before.messages != (uint64_t)adds[what] ||
                     after.changes - before.changes != (uint64_t)changes[what])
                     fail_msg("operation %d, mode %d, at %d: %llu messages, %llu changes",
@@ -345,14 +366,12 @@ static void must_only_read(const char *name)
     ms_pg_desc desc = desc_of(url_of(name, ""));
     ms_store *store;
     ms_error err;
-    ms_stat stat;
-    ms_envelope m = ms_user_message(ms_text("x"));
     desc.read_only = true;
     int64_t end = ms__pg_now() + 20000; /* it follows the primary after a while */
     while (ms_pg_open(&store, &desc, &err) != MS_OK)
         if (ms__pg_now() > end) fail_msg("reading a standby: %s", err.message);
-    assert_int_equal(ms_store_stat(store, &stat, &err), MS_OK);
-    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_E_READ_ONLY);
+    (void)stat_of(store);
+    assert_int_equal(append_x(store, "job"), MS_E_READ_ONLY);
     ms_close(store);
     desc.read_only = false;
     desc.timeout_ms = 500;
@@ -440,15 +459,11 @@ static void nothing_acknowledged_is_lost_when_the_disk_is_full(void **state)
     assert_int_equal(remove(filler), 0);
     server_do("kill", "full", "");
     server_must("start", "full", "");
-    ms_envelope m = ms_user_message(ms_text("room again"));
     desc.timeout_ms = 30000;
     ms_close(store);
     store = open_desc(&desc);
-    ms_error err;
-    if (ms_append(store, MS_STR("full"), &m, NULL, &err) != MS_OK)
-        fail_msg("after the disk was full: %s", err.message);
-    ms_stat stat;
-    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+    assert_int_equal(append_x(store, "full"), MS_OK);
+    ms_stat stat = stat_of(store);
     assert_in_range(stat.messages, (uint64_t)stored + 1, (uint64_t)stored + 2);
     assert_int_equal(ask_sql("full", "select count(*) from msgstore_record"),
                      (long long)stat.messages);
@@ -461,7 +476,26 @@ static void nothing_acknowledged_is_lost_when_the_disk_is_full(void **state)
 }
 
 
-/* ---- one server for the rest ---- */
+/* ---- one server for the rest: each test has an empty store, `one` ---- */
+
+static ms_store *one;
+
+static int open_one(void **state)
+{
+    (void)state;
+    one = open_url(url_of("one", ""));
+    return 0;
+}
+
+static int close_one(void **state)
+{
+    (void)state;
+    ms_close(one);
+    forget("one");
+    return 0;
+}
+
+#define ON_ONE(test) cmocka_unit_test_setup_teardown(test, open_one, close_one)
 
 static void a_call_returns_in_its_time_when_no_server_is_there(void **state)
 {
@@ -475,79 +509,62 @@ static void a_call_returns_in_its_time_when_no_server_is_there(void **state)
     assert_in_range((uint64_t)(ms__pg_now() - start), 200, 2000);
     assert_null(store);
 
-    ms_close(open_url(url_of("one", ""))); /* its tables are made without a limit */
     desc = desc_of(url_of("one", ""));
     desc.timeout_ms = 1000;
     store = open_desc(&desc);
-    ms_envelope m = ms_user_message(ms_text("x"));
-    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_OK);
+    assert_int_equal(append_x(store, "job"), MS_OK);
     server_must("kill", "one", "");
     start = ms__pg_now();
-    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_E_UNREACHABLE);
+    assert_int_equal(append_x(store, "job"), MS_E_UNREACHABLE);
     assert_in_range((uint64_t)(ms__pg_now() - start), 900, 5000);
     server_must("start", "one", "");
-    ms_stat stat;
-    assert_int_equal(ms_store_stat(store, &stat, &err), MS_OK);
-    assert_int_equal(stat.messages, 1);
+    assert_int_equal(stat_of(store).messages, 1);
     ms_close(store);
-    forget("one");
 }
 
 static void an_append_is_busy_when_a_statement_takes_too_long(void **state)
 {
     ms_pg_desc desc = desc_of(url_of("one", ""));
-    ms_error err;
     (void)state;
     desc.statement_ms = 200;
     ms_store *store = open_desc(&desc);
     PGconn *other = PQconnectdb(url_of("one", ""));
     PQclear(PQexec(other, "begin"));
     PQclear(PQexec(other, "select * from msgstore_bucket for update"));
-    ms_envelope m = ms_user_message(ms_text("x"));
-    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_E_BUSY);
+    assert_int_equal(append_x(store, "job"), MS_E_BUSY);
     PQclear(PQexec(other, "rollback"));
     PQfinish(other);
-    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_OK);
-    ms_stat stat;
-    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
-    assert_int_equal(stat.messages, 1);
+    assert_int_equal(append_x(store, "job"), MS_OK);
+    assert_int_equal(stat_of(store).messages, 1);
     ms_close(store);
-    forget("one");
 }
 
 static void a_cursor_goes_on_when_its_connection_is_cut(void **state)
 {
     enum { MANY = 3000 };
     static ms_envelope m[MANY];
-    ms_store *store = open_url(url_of("one", ""));
     ms_append_opts opts;
     (void)state;
     memset(&opts, 0, sizeof opts);
     opts.location = MS_STR("long");
     for (int i = 0; i < MANY; i++) m[i] = ms_user_message(ms_text("some text"));
-    assert_int_equal(ms_append_batch(store, m, MANY, &opts, NULL), MS_OK);
+    assert_int_equal(ms_append_batch(one, m, MANY, &opts, NULL), MS_OK);
     for (int by_time = 0; by_time < 2; by_time++) {
         ms_arena arena;
         ms_cursor it;
-        ms_query q;
+        ms_query q = query_of(opts.location, 0);
         size_t n = 0;
         test_arena_init(&arena, NULL);
-        memset(&q, 0, sizeof q);
-        q.location = opts.location;
         q.by_time = by_time != 0;
         q.arena = &arena;
-        assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
-        while (ms_next(&it) != NULL)
-            if (n++ % 20 == 0)
+        EACH (msg, one, &q, &it)
+            if (msg != NULL && n++ % 20 == 0)
                 ask_sql("one", "select count(pg_terminate_backend(pid)) from"
                                " pg_stat_activity where pid <> pg_backend_pid()"
                                " and backend_type = 'client backend'");
-        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
         assert_int_equal(n, MANY);
         ms_arena_deinit(&arena);
     }
-    ms_close(store);
-    forget("one");
 }
 
 static void appends_are_repeated_when_transactions_are_serializable(void **state)
@@ -558,13 +575,10 @@ static void appends_are_repeated_when_transactions_are_serializable(void **state
     clients_start(c, url_of("one", "options='-c default_transaction_isolation="
                                    "serializable'"));
     clients_join(c);
-    ms_store *store = open_url(url_of("one", ""));
-    must_have_all(store);
+    must_have_all(one);
     printf("tally: serialisation failures repeated %llu\n",
            (unsigned long long)(repeats - before));
     assert_true(repeats > before);
-    ms_close(store);
-    forget("one");
 }
 
 /* Eight clients count up together, one number at a time or two: each is had by one. */
@@ -601,83 +615,93 @@ static void *count_up(void *arg)
 
 static void one_append_wins_when_all_expect_the_same(void **state)
 {
-    pthread_t threads[CLIENTS];
-    ms_store *store = open_url(url_of("one", ""));
-    size_t total = 0;
-    (void)state;
-    for (int i = 0; i < CLIENTS; i++)
-        pthread_create(&threads[i], NULL, count_up, store);
-    for (int i = 0; i < CLIENTS; i++) {
-        void *won;
-        pthread_join(threads[i], &won);
-        total += *(size_t *)won;
-        free(won);
-    }
+    void *won[CLIENTS];
+    const ms_query q = query_of(MS_STR("count"), 0);
+    size_t total = 0, next = 0;
     ms_cursor it;
-    const ms_msg *msg;
-    int next = 0;
-    ms_get_conversation_messages(store, MS_STR("count"), 0, &it, NULL);
-    while ((msg = ms_next(&it)) != NULL) {
+    (void)state;
+    each_client(count_up, one, won);
+    for (int i = 0; i < CLIENTS; i++) {
+        total += *(size_t *)won[i];
+        free(won[i]);
+    }
+    EACH (msg, one, &q, &it) {
         char text[16];
         ms_str says = ms_content(msg).text;
         snprintf(text, sizeof text, "%.*s", (int)says.len, says.ptr);
         assert_int_equal(atoi(text), next);
         next++;
     }
-    ms_cursor_close(&it, NULL);
     assert_int_equal(next, total);
-    ms_close(store);
-    forget("one");
 }
 
 static void *append_later(void *arg)
 {
-    ms_envelope m = ms_user_message(ms_text("x"));
     nap(300);
-    ms_append((ms_store *)arg, MS_STR("job"), &m, NULL, NULL);
+    append_x((ms_store *)arg, "job");
     return NULL;
 }
 
 static void a_waiter_wakes_when_another_client_appends(void **state)
 {
-    ms_store *store = open_url(url_of("one", "")), *other = open_url(url_of("one", ""));
+    ms_store *other = open_url(url_of("one", ""));
     pthread_t thread;
     uint64_t seq = 0;
     (void)state;
     int64_t start = ms__pg_now();
     pthread_create(&thread, NULL, append_later, other);
-    assert_int_equal(ms_wait(store, 0, 20000, &seq, NULL), MS_OK);
+    assert_int_equal(ms_wait(one, 0, 20000, &seq, NULL), MS_OK);
     assert_true(seq > 0);
     assert_in_range((uint64_t)(ms__pg_now() - start), 250, 10000);
     pthread_join(thread, NULL);
     start = ms__pg_now();
-    assert_int_equal(ms_wait(store, seq, 200, &seq, NULL), MS_OK);
+    assert_int_equal(ms_wait(one, seq, 200, &seq, NULL), MS_OK);
     assert_in_range((uint64_t)(ms__pg_now() - start), 150, 10000);
-    ms_close(store);
     ms_close(other);
-    forget("one");
+}
+
+/* A message with these names is stored once, and found by them. */
+static void must_keep_names(ms_str location, ms_str agent, ms_str key)
+{
+    ms_envelope m = ms_observation(ms_text("x"), key);
+    uint64_t seqs[2];
+    ms_cursor it;
+    ms_error err;
+    m.agent_key = m.turn_id = agent;
+    m.key = key;
+    for (int i = 0; i < 2; i++)
+        must_ok(ms_append(one, location, &m, &seqs[i], &err), &err, "append");
+    assert_int_equal(seqs[0], seqs[1]);
+    must_ok(ms_get_agent_messages(one, location, agent, 0, &it, &err), &err, "query");
+    assert_non_null(query_next(&it));
+    assert_null(query_next(&it));
 }
 
 static void names_are_data_when_they_look_like_sql(void **state)
 {
     static const char *const names[] = {"'; drop table msgstore_record; --", "$1", "a''b",
                                         "\"x\"", "\\", "%_", "{a,b}", "NULL", "\xc3\xa9"};
-    ms_store *store = open_url(url_of("one", ""));
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < COUNT(names); i++) {
         ms_str name = ms_str_of(names[i]);
-        ms_envelope m = ms_observation(ms_text(names[i]), name);
-        ms_cursor it;
-        m.agent_key = m.turn_id = m.key = name;
-        for (int twice = 0; twice < 2; twice++)
-            assert_int_equal(ms_append(store, name, &m, NULL, NULL), MS_OK);
-        assert_int_equal(ms_get_agent_messages(store, name, name, 0, &it, NULL), MS_OK);
-        assert_non_null(ms_next(&it));
-        assert_null(ms_next(&it));
-        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        must_keep_names(name, name, name);
     }
-    ms_close(store);
-    forget("one");
+}
+
+/* Text that no compression makes smaller. */
+static ms_str long_name(uint64_t *rng, char out[MS_KEY_MAX])
+{
+    for (size_t i = 0; i < MS_KEY_MAX; i++) out[i] = (char)('!' + test_below(rng, 90));
+    return ms_str_n(out, MS_KEY_MAX);
+}
+
+static void names_are_kept_when_they_are_as_long_as_allowed(void **state)
+{
+    char names[3][MS_KEY_MAX];
+    uint64_t rng = test_seed();
+    (void)state;
+    must_keep_names(long_name(&rng, names[0]), long_name(&rng, names[1]),
+                    long_name(&rng, names[2]));
 }
 
 /* The privileges that backends/README.md lists suffice; fewer are a clear code. */
@@ -685,33 +709,26 @@ static void a_client_needs_no_more_than_the_listed_privileges(void **state)
 {
     ms_envelope m = ms_user_message(ms_text("x"));
     ms_error err;
-    ms_stat stat;
+    uint64_t seq = 0;
     (void)state;
-    ms_close(open_url(url_of("one", "")));
     ask_sql("one", "create role writer login; create role reader login;"
                    " grant usage on schema public to writer, reader;"
                    " grant select on msgstore_schema, msgstore_bucket, msgstore_record"
                    " to writer, reader; grant insert on msgstore_record to writer;"
                    " grant update on msgstore_bucket, msgstore_record to writer");
-    char url[400];
-    snprintf(url, sizeof url, "host=%s/one user=writer dbname=postgres", folder);
-    ms_store *store = open_url(url);
-    uint64_t seq = 0;
+    ms_store *store = open_url(url_as("writer", ""));
     assert_int_equal(ms_append(store, MS_STR("job"), &m, &seq, &err), MS_OK);
     assert_int_equal(ms_amend(store, seq, &m, &err), MS_OK);
     assert_int_equal(ms_hide(store, seq, &err), MS_OK);
     ms_close(store);
-    snprintf(url, sizeof url, "host=%s/one user=reader dbname=postgres", folder);
-    store = open_url(url);
-    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_E_READ_ONLY);
-    assert_int_equal(ms_store_stat(store, &stat, &err), MS_OK);
-    ms_close(store);
-    ms_pg_desc desc = desc_of(url);
-    desc.read_only = true;
-    store = open_desc(&desc);
-    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_E_READ_ONLY);
-    ms_close(store);
-    forget("one");
+    ms_pg_desc desc = desc_of(url_as("reader", ""));
+    for (int read_only = 0; read_only < 2; read_only++) {
+        desc.read_only = read_only != 0;
+        store = open_desc(&desc);
+        assert_int_equal(append_x(store, "job"), MS_E_READ_ONLY);
+        (void)stat_of(store);
+        ms_close(store);
+    }
 }
 
 /* A message with a change of each kind. */
@@ -721,7 +738,7 @@ static ms_store *changed_source(void)
     ms_error err;
     uint64_t seq = 0, other = 0;
     ms_envelope m = ms_user_message(ms_text("x"));
-    if (ms_mem_open(&from, NULL, &err) != MS_OK) fail_msg("%s", err.message);
+    must_ok(ms_mem_open(&from, NULL, &err), &err, "open");
     assert_int_equal(ms_append(from, MS_STR("job"), &m, &seq, &err), MS_OK);
     assert_int_equal(ms_append(from, MS_STR("job"), &m, &other, &err), MS_OK);
     m = ms_user_message(ms_text("amended"));
@@ -771,52 +788,18 @@ static void what_was_shipped_is_left_out_when_it_is_shipped_again(void **state)
 {
     ms_pg_desc desc = desc_of(url_of("one", ""));
     ms_store *from = changed_source();
-    ms_stat stat;
     (void)state;
     desc.timeout_ms = 3000;
     ms_store *store = open_desc(&desc);
     for (int twice = 0; twice < 2; twice++) {
         size_t shipped = ship_all(store, from);
-        assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+        ms_stat stat = stat_of(store);
         assert_int_equal(stat.messages, 1);
         assert_int_equal(stat.hidden, 1);
         assert_int_equal(stat.changes, shipped);
     }
     ms_close(store);
     ms_close(from);
-    forget("one");
-}
-
-/* Text that no compression makes smaller. */
-static ms_str long_name(uint64_t *rng, char out[MS_KEY_MAX])
-{
-    for (size_t i = 0; i < MS_KEY_MAX; i++) out[i] = (char)('!' + test_below(rng, 90));
-    return ms_str_n(out, MS_KEY_MAX);
-}
-
-static void names_are_kept_when_they_are_as_long_as_allowed(void **state)
-{
-    char names[3][MS_KEY_MAX];
-    uint64_t rng = test_seed(), seqs[2];
-    ms_store *store = open_url(url_of("one", ""));
-    ms_error err;
-    ms_cursor it;
-    (void)state;
-    ms_str location = long_name(&rng, names[0]);
-    ms_envelope m = ms_observation(ms_text("x"), ms_str_n(NULL, 0));
-    m.agent_key = m.turn_id = long_name(&rng, names[1]);
-    m.key = long_name(&rng, names[2]);
-    for (int i = 0; i < 2; i++)
-        if (ms_append(store, location, &m, &seqs[i], &err) != MS_OK)
-            fail_msg("append: %s", err.message);
-    assert_int_equal(seqs[0], seqs[1]);
-    if (ms_get_agent_messages(store, location, m.agent_key, 0, &it, &err) != MS_OK)
-        fail_msg("query: %s", err.message);
-    assert_non_null(ms_next(&it));
-    assert_null(ms_next(&it));
-    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
-    ms_close(store);
-    forget("one");
 }
 
 /* The parts of a store that other hosts rely on. */
@@ -830,51 +813,39 @@ static void locations_have_the_same_buckets_on_every_host(void **state)
 }
 
 /* Opening fails with that code, and long before its time is over. */
-static void must_fail_soon(const ms_pg_desc *desc, ms_result code)
+static void must_fail_soon(const char *url, ms_result code)
 {
+    const ms_pg_desc desc = desc_of(url);
     ms_store *store;
     ms_error err;
     int64_t start = ms__pg_now();
-    ms_result got = ms_pg_open(&store, desc, &err);
-    if (got != code) fail_msg("%s: %d, not %d: %s", desc->url, got, code, err.message);
+    ms_result got = ms_pg_open(&store, &desc, &err);
+    if (got != code) fail_msg("%s: %d, not %d: %s", url, got, code, err.message);
     assert_in_range((uint64_t)(ms__pg_now() - start), 0, 8000);
 }
 
 static void opening_fails_at_once_when_waiting_does_not_help(void **state)
 {
-    ms_pg_desc desc = desc_of("postgresql://%/x");
-    char url[400];
     (void)state;
-    must_fail_soon(&desc, MS_E_ARGUMENT);
-    desc = desc_of("host=/tmp colour=red");
-    must_fail_soon(&desc, MS_E_ARGUMENT);
-    snprintf(url, sizeof url, "host=%s/one user=test dbname=absent", folder);
-    desc = desc_of(url);
-    must_fail_soon(&desc, MS_E_NOT_FOUND);
     ask_sql("one", "create role guarded login password 'right'");
-    snprintf(url, sizeof url, "host=%s/one user=guarded dbname=postgres password=wrong",
-             folder);
-    desc = desc_of(url);
-    must_fail_soon(&desc, MS_E_UNREACHABLE);
-    desc = desc_of(url_of("one", ""));
-    ms_close(open_desc(&desc));
+    must_fail_soon("postgresql://%/x", MS_E_ARGUMENT);
+    must_fail_soon("host=/tmp colour=red", MS_E_ARGUMENT);
+    must_fail_soon(url_as("test", "dbname=absent"), MS_E_NOT_FOUND);
+    must_fail_soon(url_as("guarded", "password=wrong"), MS_E_UNREACHABLE);
     ask_sql("one", "insert into msgstore_schema values (2)");
-    must_fail_soon(&desc, MS_E_FOREIGN);
+    must_fail_soon(url_of("one", ""), MS_E_FOREIGN);
     ask_sql("one", "delete from msgstore_schema where version = 2");
 }
 
 static void a_client_waits_for_its_turn_when_connections_are_few(void **state)
 {
-    char url[400];
     ms_store *other;
     ms_error err;
     (void)state;
-    ms_close(open_url(url_of("one", "")));
     ask_sql("one", "create role few login connection limit 1; grant select on"
                    " msgstore_schema, msgstore_bucket to few");
-    snprintf(url, sizeof url, "host=%s/one user=few dbname=postgres", folder);
-    ms_store *store = open_url(url);
-    ms_pg_desc desc = desc_of(url);
+    ms_store *store = open_url(url_as("few", ""));
+    ms_pg_desc desc = desc_of(url_as("few", ""));
     desc.timeout_ms = 300;
     assert_int_equal(ms_pg_open(&other, &desc, &err), MS_E_UNREACHABLE);
     ms_close(store);
@@ -883,7 +854,6 @@ static void a_client_waits_for_its_turn_when_connections_are_few(void **state)
 
 
 /* ---- a follower ---- */
-
 
 typedef struct follower {
     pthread_t thread;
@@ -897,16 +867,14 @@ static void *follow(void *arg)
     follower *f = (follower *)arg;
     uint64_t after = 0;
     int64_t end = ms__pg_now() + 60000;
-    while (f->seen < CLIENTS * EACH && ms__pg_now() < end) {
+    while (f->seen < CLIENTS * APPENDS && ms__pg_now() < end) {
         ms_cursor it;
-        ms_query q;
-        const ms_msg *msg;
-        memset(&q, 0, sizeof q);
-        q.location = MS_STR("followed");
+        ms_query q = query_of(MS_STR("followed"), 0);
         q.after_seq = after;
-        if (ms_query_open(f->store, &q, &it, NULL) != MS_OK) return NULL;
-        for (; (msg = ms_next(&it)) != NULL; f->seen++) after = ms_seq(msg);
-        if (ms_cursor_close(&it, NULL) != MS_OK) return NULL;
+        EACH (msg, f->store, &q, &it) {
+            after = ms_seq(msg);
+            f->seen++;
+        }
     }
     return NULL;
 }
@@ -914,30 +882,20 @@ static void *follow(void *arg)
 static void *append_followed(void *arg)
 {
     ms_store *store = open_url((const char *)arg);
-    for (int i = 0; i < EACH; i++) {
-        ms_envelope m = ms_user_message(ms_text("x"));
-        if (ms_append(store, MS_STR("followed"), &m, NULL, NULL) != MS_OK) break;
-    }
+    for (int i = 0; i < APPENDS && append_x(store, "followed") == MS_OK; i++) continue;
     ms_close(store);
     return NULL;
 }
 
 static void a_follower_misses_nothing_when_eight_clients_append(void **state)
 {
-    pthread_t threads[CLIENTS];
-    follower f;
-    const char *url = url_of("one", "");
+    void *none[CLIENTS];
+    follower f = {.store = one};
     (void)state;
-    memset(&f, 0, sizeof f);
-    f.store = open_url(url);
     pthread_create(&f.thread, NULL, follow, &f);
-    for (int i = 0; i < CLIENTS; i++)
-        pthread_create(&threads[i], NULL, append_followed, (void *)(uintptr_t)url);
-    for (int i = 0; i < CLIENTS; i++) pthread_join(threads[i], NULL);
+    each_client(append_followed, (void *)(uintptr_t)url_of("one", ""), none);
     pthread_join(f.thread, NULL);
-    assert_int_equal(f.seen, CLIENTS * EACH);
-    ms_close(f.store);
-    forget("one");
+    assert_int_equal(f.seen, CLIENTS * APPENDS);
 }
 
 static int one_server(void **state)
@@ -955,20 +913,20 @@ static int no_server(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_returns_in_its_time_when_no_server_is_there),
-        cmocka_unit_test(an_append_is_busy_when_a_statement_takes_too_long),
-        cmocka_unit_test(a_cursor_goes_on_when_its_connection_is_cut),
-        cmocka_unit_test(appends_are_repeated_when_transactions_are_serializable),
-        cmocka_unit_test(one_append_wins_when_all_expect_the_same),
-        cmocka_unit_test(a_waiter_wakes_when_another_client_appends),
-        cmocka_unit_test(names_are_data_when_they_look_like_sql),
-        cmocka_unit_test(what_was_shipped_is_left_out_when_it_is_shipped_again),
-        cmocka_unit_test(names_are_kept_when_they_are_as_long_as_allowed),
+        ON_ONE(a_call_returns_in_its_time_when_no_server_is_there),
+        ON_ONE(an_append_is_busy_when_a_statement_takes_too_long),
+        ON_ONE(a_cursor_goes_on_when_its_connection_is_cut),
+        ON_ONE(appends_are_repeated_when_transactions_are_serializable),
+        ON_ONE(one_append_wins_when_all_expect_the_same),
+        ON_ONE(a_waiter_wakes_when_another_client_appends),
+        ON_ONE(names_are_data_when_they_look_like_sql),
+        ON_ONE(what_was_shipped_is_left_out_when_it_is_shipped_again),
+        ON_ONE(names_are_kept_when_they_are_as_long_as_allowed),
         cmocka_unit_test(locations_have_the_same_buckets_on_every_host),
-        cmocka_unit_test(a_client_needs_no_more_than_the_listed_privileges),
-        cmocka_unit_test(opening_fails_at_once_when_waiting_does_not_help),
-        cmocka_unit_test(a_client_waits_for_its_turn_when_connections_are_few),
-        cmocka_unit_test(a_follower_misses_nothing_when_eight_clients_append),
+        ON_ONE(a_client_needs_no_more_than_the_listed_privileges),
+        ON_ONE(opening_fails_at_once_when_waiting_does_not_help),
+        ON_ONE(a_client_waits_for_its_turn_when_connections_are_few),
+        ON_ONE(a_follower_misses_nothing_when_eight_clients_append),
     };
     const struct CMUnitTest servers[] = {
         cmocka_unit_test(operations_happen_once_when_connections_are_cut),
