@@ -906,12 +906,6 @@ static inline void twin_must_read_as(const twin_msg *const *want, size_t n, ms_c
     if (ms_cursor_close(it, &err) != MS_OK) fail_msg("%s: %s", where, err.message);
 }
 
-static inline void twin_must_read(const twin_msg *const *want, size_t n, ms_cursor *it,
-                                  const char *where)
-{
-    twin_must_read_as(want, n, it, false, where);
-}
-
 /* Room for the answer to any query. */
 static inline const twin_msg **twin_answers(const twin *t)
 {
