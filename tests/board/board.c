@@ -293,14 +293,9 @@ static void flash_life(int again)
     ms_mem_desc desc = describe(&now);
     ms_store *store;
     ms_stat stat;
-    memset(&flash, 0, sizeof flash);
-    flash.read = flash_read;
-    flash.program = flash_program;
-    flash.erase = flash_erase;
-    flash.ctx = flash_begin + SECTOR;
-    flash.sector_size = SECTOR;
-    flash.sectors = 12;
-    flash.unit = 8;
+    flash = (ms_flash){.read = flash_read, .program = flash_program, .erase = flash_erase,
+                       .ctx = flash_begin + SECTOR, .sector_size = SECTOR, .sectors = 12,
+                       .unit = 8};
     memcpy(&acknowledged, flash_begin + 8, sizeof acknowledged);
     desc.flash = &flash;
     if (ms_mem_open(&store, &desc, NULL) != MS_OK) { check(0, "open_flash"); return; }
