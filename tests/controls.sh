@@ -346,9 +346,9 @@ controls()
     control source_of_a_rewrite_not_marked gcc test_rewrite \
         threads_append_and_read_while_the_file_is_replaced 100 \
         ms__rewrite_finish 'if (w->own) MS__TRY(ms__hold_mark(w, 1, err));' ''
-    control rest_of_a_rewrite_left_out gcc test_rewrite a_reader_notices_the_new_file 100 \
+    control rest_of_a_rewrite_left_out gcc test_log_sync a_reader_notices_the_new_file 100 \
         ms__rewrite_finish 'MS__TRY(ms__rewrite_copy(w, 0, 0, &end, &upto, err));' ''
-    control redaction_lost_in_a_rewrite gcc test_rewrite a_redaction_ends_a_rewrite 100 \
+    control redaction_lost_in_a_rewrite gcc test_log_sync a_redaction_ends_a_rewrite 100 \
         ms__rewrite_sound 'w->old->append.erasures == w->erasures' 'w->old'
     control sync_of_a_replaced_file_reported gcc test_rewrite changes_follow_to_the_new_file 100 \
         ms__log_sync_to 'ms__log_stays(log, NULL) != MS_OK' 'false'
@@ -406,8 +406,8 @@ controls()
     control append_beside_a_compaction gcc test_log_sync \
         an_append_is_refused_when_a_rewrite_takes_the_place 100 \
         ms__log_stays 'if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;' 'return MS_OK;'
-    control expect_before_key gcc test_log_place \
-        a_retry_with_keys_succeeds_when_the_end_has_moved 100 ms__core_append \
+    control expect_before_key gcc test_change \
+        append/a_retry_with_keys_succeeds_when_the_end_has_moved 100 ms__core_append \
         'if (code == MS_OK && some) code = ms__expect_check(core, run->opts, err);' \
         'if (code == MS_OK) code = ms__expect_check(core, run->opts, err);'
     control found_bytes_not_proven gcc test_log_sync \

@@ -125,17 +125,12 @@ static inline ms_result own_append(ms_store *store, ms_str location,
 /* Opens a store over another one, with all functions except append and erase. */
 static inline void own_open(own_store *own, ms_store *inside)
 {
-    memset(own, 0, sizeof *own);
-    own->backend.query = own_query;
-    own->backend.next = own_next;
-    own->backend.cursor_close = own_cursor_close;
-    own->backend.get = own_get;
-    own->backend.list = own_list;
-    own->backend.stat = own_stat;
-    own->backend.change = own_change;
-    own->base.backend = &own->backend;
-    own->base.open = MS_STORE_OPEN;
-    own->inside = inside;
+    *own = (own_store){.inside = inside,
+                       .base = {.backend = &own->backend, .open = MS_STORE_OPEN},
+                       .backend = {.query = own_query, .next = own_next,
+                                   .cursor_close = own_cursor_close, .get = own_get,
+                                   .list = own_list, .stat = own_stat,
+                                   .change = own_change}};
 }
 
 /* Takes away all functions but those of a query. */

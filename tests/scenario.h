@@ -1,11 +1,15 @@
-/* Scenarios: scripts of what happens to a log, on simulated disks (simdisk.h).
+/* Scenarios: scripts of what happens to a log, on simulated disks (simdisk.h). They stand
+ * in tests/scripts/log:
  *
- *     {"synced_appends_survive_when_a_writer_was_killed", 0, 0, 0,
- *      "open; say a x20; kill; open; sync; cut; left 20"},
+ *     == synced_appends_survive_when_a_writer_was_killed
+ *     open; say a x20; kill; open; sync; cut; left 20
  *
- * A row is a test of its own, once with each engine. A row with `from` and `upto` runs
- * for each number between them, in steps of `by`; $ in its script is that number. A
+ * Each is a test of its own, once with each engine. One with numbers after its name, FROM
+ * UPTO BY, runs for each number from FROM on, below UPTO; $ in its script is it. A
  * failure prints the step, what was expected and what came.
+ *
+ * A script whose name is in capitals is a step of the others; words after its name are
+ * parameters: $word is what the step has there. It has no braces. `#` begins a comment.
  *
  * Steps are separated by semicolons, words by blanks; 'words in quotes' are one word. A
  * step that has to fail ends with "-> CODE". There are three handles: a step is about the
@@ -16,8 +20,9 @@
  *   close; sync; tick
  *   tries N                   appends, and adds to the mark t how often that succeeded
  *   say TEXT [xN]; long BYTES [xN]; batch N [BYTES]; amend SEQ TEXT; redact SEQ
- *   rewrite [NEWEST]          in place
- *   rewrite elsewhere         at another path; `open` and `left` take the word, too
+ *   rewrite [NEWEST]          in place; rewrite dry: nowhere, it counts
+ *   rewrite elsewhere [over NEWEST]   at another path, over what is there; `open` and
+ *                             `left` take the word `elsewhere`, too
  *   names N; absent           how many files there are; that there is no other one
  *   exact                     maps cannot reach beyond the end of the file
  *   last N; first N           the number of the last message that was appended, and of
@@ -33,6 +38,7 @@
  *   strict [write]            a strict opening
  *   epoch N; zeroed N         how often writers made the place of records clean; bytes that
  *                             this handle made zero
+ *   lost_end N; replaced N    what ms_log_stat returns, too
  *   says TEXT                 the message of the last error contains it
  *   events N                  events of damage since the last `open`
  *   kill                      the writer is killed. The files are on the next disk, where
@@ -58,7 +64,7 @@
  *   lies; honest              syncs do nothing, and succeed; they work again
  *   mark NAME                 names the place where the log ends
  *   flip POS [BIT]; put64 POS N; zero FROM UPTO; truncate POS; damage TEXT
- *   contains TEXT; lacks TEXT; zeros FROM UPTO; is N N
+ *   contains TEXT; lacks TEXT; zeros FROM UPTO; is N [<|>]N
  *   keeps POS N; has POS N    remembers the N bytes there; they must be the same again
  *
  * POS and N are sums: numbers, names, $, @POS (the 64-bit word there). A suite adds steps
@@ -68,6 +74,7 @@
 #ifndef SCENARIO_H
 #define SCENARIO_H
 
+#include "script_file.h"
 #include "simdisk.h"
 
 #include <ctype.h>
@@ -79,21 +86,27 @@ enum {
     SCENARIO_DISKS = 5,
     SCENARIO_WORDS = 12,
     SCENARIO_MARKS = 8,
-    SCENARIO_KEPT = 8192
+    SCENARIO_KEPT = 8192,
+    SCENARIOS_MAX = 100
 };
 
 typedef struct world world;
 
 typedef struct scenario {
-    const char *name;
+    char name[100];
     unsigned from, upto, by;  /* by 0: once */
-    const char *script;
+    const char *head;         /* the line of its name */
+    const char *script, *end;
 } scenario;
 
 typedef struct scenario_step {
     const char *word;
     void (*run)(world *w);
 } scenario_step;
+
+static scenario scenarios[SCENARIOS_MAX];
+static size_t n_scenarios;
+static const scenario_step *own_steps;  /* of the suite, up to one without a word */
 
 enum { WRITER, OTHER, READER, HANDLES };
 
@@ -107,7 +120,6 @@ struct world {
     int handle;               /* of the step */
     ms_log_engine engine;
     const scenario *row;
-    const scenario_step *own; /* steps of the suite, up to one without a word */
     char words[SCENARIO_WORDS][400];
     int n_words;
     char step[400];           /* for messages */
@@ -280,18 +292,11 @@ static inline void world_entropy(void *ctx, void *out, size_t len)
 
 static inline ms_log_desc world_desc(world *w, ms_log_mode mode, const ms_os *os)
 {
-    ms_log_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.path = step_has(w, "elsewhere") ? SCENARIO_OTHER : SCENARIO_LOG;
-    desc.mode = mode;
-    desc.os = os;
-    desc.engine = mode == MS_LOG_READ ? MS_ENGINE_AUTO : w->engine;
-    desc.events.event = world_event;
-    desc.events.ctx = w;
-    desc.clock.now = world_clock;
-    desc.clock.ctx = w;
-    desc.entropy.fill = world_entropy;
-    desc.entropy.ctx = w;
+    ms_log_desc desc = {.path = step_has(w, "elsewhere") ? SCENARIO_OTHER : SCENARIO_LOG,
+                        .mode = mode, .os = os,
+                        .engine = mode == MS_LOG_READ ? MS_ENGINE_AUTO : w->engine,
+                        .events = {world_event, w}, .clock = {world_clock, w},
+                        .entropy = {world_entropy, w}};
     return desc;
 }
 
@@ -428,11 +433,13 @@ static inline void step_rewrite(world *w)
     ms_error err;
     ms_keep keep;
     ms_log_desc desc = world_desc(w, MS_LOG_WRITE, &w->trips[w->at].os);
-    bool replace = !step_has(w, "elsewhere");
+    bool elsewhere = step_has(w, "elsewhere"), replace = !elsewhere || step_has(w, "over");
     memset(&keep, 0, sizeof keep);
-    if (replace) keep.newest = number_or(w, 1, 0);
-    step_must(w, ms_log_rewrite(store_of(w), &desc, replace,
-                                keep.newest > 0 ? &keep : NULL, NULL, &err), &err);
+    keep.dry_run = step_has(w, "dry");
+    if (replace && !keep.dry_run) keep.newest = number_or(w, elsewhere ? 3 : 1, 0);
+    bool some = keep.dry_run || keep.newest > 0;
+    step_must(w, ms_log_rewrite(store_of(w), keep.dry_run ? NULL : &desc, replace,
+                                some ? &keep : NULL, NULL, &err), &err);
 }
 
 /* Maps cannot reach beyond the end of the file, so that growing needs another one. */
@@ -575,11 +582,6 @@ static inline void step_epoch(world *w)
     step_compares(w, 1, "epoch", word_at(w, 1184) & UINT32_MAX, 0);
 }
 
-static inline void step_zeroed(world *w)
-{
-    step_compares(w, 1, "bytes made zero", stat_of(w).zeroed_bytes, 0);
-}
-
 static inline void step_strict(world *w)
 {
     ms_error err;
@@ -599,13 +601,17 @@ static inline void step_says(world *w)
 /* Compares the number that the step is named after. */
 static inline void step_number(world *w)
 {
-    const char *what = w->words[0];
-    uint64_t got = strcmp(what, "last") == 0      ? w->seq
-                   : strcmp(what, "first") == 0   ? w->first
-                   : strcmp(what, "events") == 0  ? w->events
-                   : strcmp(what, "durable") == 0 ? stat_of(w).durable_seq
-                                                  : stat_of(w).damaged;
-    step_compares(w, 1, what, got, 0);
+    ms_log_info info;
+    memset(&info, 0, sizeof info);
+    if (w->stores[w->handle] != NULL) info = stat_of(w);
+    const struct { const char *word; uint64_t value; } numbers[] = {
+        {"last", w->seq}, {"first", w->first}, {"events", w->events},
+        {"durable", info.durable_seq}, {"damaged", info.damaged},
+        {"lost_end", info.lost_end}, {"zeroed", info.zeroed_bytes},
+        {"replaced", info.replaced}};
+    size_t i = 0;
+    while (strcmp(numbers[i].word, w->words[0]) != 0) i++;
+    step_compares(w, 1, w->words[0], numbers[i].value, 0);
 }
 
 
@@ -731,12 +737,8 @@ static inline void step_sync_fails(world *w) { w->disks[w->at].fails = true; }
 
 static inline void step_lies(world *w)
 {
-    w->disks[w->at].lies = w->disks[w->at].folder_lies = true;
-}
-
-static inline void step_honest(world *w)
-{
-    w->disks[w->at].lies = w->disks[w->at].folder_lies = false;
+    sim_disk *d = &w->disks[w->at];
+    d->lies = d->folder_lies = strcmp(w->words[0], "lies") == 0;
 }
 
 
@@ -902,12 +904,9 @@ static inline void step_damage(world *w)
 
 static inline void step_contains(world *w)
 {
-    if (find_text(w) == NULL) step_fails(w, "the file does not have that text");
-}
-
-static inline void step_lacks(world *w)
-{
-    if (find_text(w) != NULL) step_fails(w, "the file has that text");
+    bool has = find_text(w) != NULL;
+    if (has != (strcmp(w->words[0], "contains") == 0))
+        step_fails(w, "the file %s that text", has ? "has" : "does not have");
 }
 
 static inline void step_zeros(world *w)
@@ -919,7 +918,7 @@ static inline void step_zeros(world *w)
 
 static inline void step_is(world *w)
 {
-    step_equals(w, "the sum", number(w, 2), number(w, 1));
+    step_compares(w, 2, "the sum", number(w, 1), 0);
 }
 
 static inline void step_keeps(world *w)
@@ -936,7 +935,7 @@ static inline void step_has_kept(world *w)
 
 /* ---- scripts ---- */
 
-static inline const scenario_step *step_find(const world *w, const char *word)
+static inline const scenario_step *step_find(const char *word)
 {
     static const scenario_step steps[] = {
         {"open", step_open}, {"close", step_close}, {"sync", step_sync},
@@ -954,12 +953,13 @@ static inline const scenario_step *step_find(const world *w, const char *word)
         {"says", step_says}, {"sound", step_sound}, {"unsynced", step_unsynced},
         {"exact", step_exact}, {"names", step_names}, {"absent", step_absent},
         {"acted", step_acted}, {"stands", step_stands}, {"strict", step_strict},
-        {"epoch", step_epoch}, {"zeroed", step_zeroed}, {"tries", step_tries},
-        {"contains", step_contains}, {"lacks", step_lacks}, {"zeros", step_zeros},
-        {"is", step_is}, {"lies", step_lies}, {"honest", step_honest}};
+        {"epoch", step_epoch}, {"zeroed", step_number}, {"tries", step_tries},
+        {"contains", step_contains}, {"lacks", step_contains}, {"zeros", step_zeros},
+        {"is", step_is}, {"lies", step_lies}, {"honest", step_lies},
+        {"lost_end", step_number}, {"replaced", step_number}};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
         if (strcmp(steps[i].word, word) == 0) return &steps[i];
-    for (const scenario_step *s = w->own; s != NULL && s->word != NULL; s++)
+    for (const scenario_step *s = own_steps; s != NULL && s->word != NULL; s++)
         if (strcmp(s->word, word) == 0) return s;
     return NULL;
 }
@@ -970,6 +970,29 @@ static inline void step_expects(world *w, const char *code)
         if (strcmp(test_code_word((ms_result)i) + (i > 0 ? 2 : 0), code) == 0)
             w->want = (ms_result)i;
     if (w->want == MS_OK) step_fails(w, "no result '%s'", code);
+}
+
+/* Runs a script whose name is the step, with the words of the step for its parameters. */
+static inline void run_named(world *w, const scenario *of)
+{
+    char script[2000], words[SCENARIO_WORDS][400];
+    size_t n = 0;
+    memcpy(words, w->words, sizeof words);
+    for (const char *p = of->script; p < of->end && n + 400 < sizeof script;) {
+        size_t len = *p == '$' ? strspn(p + 1, "abcdefghijklmnopqrstuvwxyz") : 0;
+        if (len == 0) script[n++] = *p++;
+        if (len == 0) continue;
+        int i = 0;
+        const char *name = of->head;
+        for (bool found = false; !found; i++) {
+            name += strcspn(name, " \n");
+            if (*name++ != ' ') step_fails(w, "no such parameter");
+            found = strncmp(name, p + 1, len) == 0 && strcspn(name, " \n") == len;
+        }
+        n += (size_t)sprintf(script + n, "%s", words[i]);
+        p += 1 + len;
+    }
+    run_script(w, script, n);
 }
 
 /* Splits a step into words; a word in braces is the script of a call. */
@@ -1018,7 +1041,12 @@ static inline void run_step(world *w, const char *p, const char *end)
         w->n_words -= 2;
         step_expects(w, w->words[w->n_words + 1]);
     }
-    const scenario_step *s = step_find(w, w->words[0]);
+    const scenario_step *s = step_find(w->words[0]);
+    for (size_t i = 0; s == NULL && i < n_scenarios; i++)
+        if (strcmp(scenarios[i].name, w->words[0]) == 0) {
+            run_named(w, &scenarios[i]);
+            return;
+        }
     if (s == NULL) step_fails(w, "no such step");
     s->run(w);
 }
@@ -1074,52 +1102,68 @@ static inline void world_end(world *w)
     for (int i = 0; i < SCENARIO_DISKS; i++) assert_true(sim_idle(&w->disks[i]));
 }
 
-typedef struct scenario_run {
-    const scenario *row;
-    const scenario_step *own;
-    ms_log_engine engine;
-    char name[120];
-} scenario_run;
-
-static inline void scenario_test(void **state)
+/* Runs a scenario with the map engine or the write engine. */
+static inline void scenario_test(const scenario *row, ms_log_engine engine)
 {
-    const scenario_run *r = (const scenario_run *)*state;
     world *w = the_world();
-    w->row = r->row;
-    w->own = r->own;
-    w->engine = r->engine;
-    w->turn = r->row->from;
+    w->row = row;
+    w->engine = engine;
+    w->turn = row->from;
     do {
         world_begin(w);
-        run_script(w, r->row->script, strlen(r->row->script));
+        run_script(w, row->script, (size_t)(row->end - row->script));
         world_end(w);
-        w->turn += r->row->by;
-    } while (r->row->by > 0 && w->turn < r->row->upto);
+        w->turn += row->by;
+    } while (row->by > 0 && w->turn < row->upto);
 }
 
-/* Runs the rows with each engine, and the other tests of the suite. */
-static inline int scenarios_run(const char *suite, const scenario *rows, size_t n_rows,
-                                const scenario_step *own, const struct CMUnitTest *others,
-                                size_t n_others)
+static inline void map_test(void **state)
 {
-    static struct CMUnitTest tests[200];
-    static scenario_run runs[200];
-    size_t n = 0;
-    assert_true(2 * n_rows + n_others <= 200);
-    scribe_page();
-    for (size_t i = 0; i < 2 * n_rows; i++) {
-        scenario_run *r = &runs[i];
-        r->row = &rows[i / 2];
-        r->own = own;
-        r->engine = i % 2 == 0 ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
-        snprintf(r->name, sizeof r->name, "%s (%s)", r->row->name,
-                 i % 2 == 0 ? "map" : "write");
-        tests[n].name = r->name;
-        tests[n].test_func = scenario_test;
-        tests[n++].initial_state = r;
+    scenario_test((const scenario *)*state, MS_ENGINE_MAP);
+}
+
+static inline void write_test(void **state)
+{
+    scenario_test((const scenario *)*state, MS_ENGINE_WRITE);
+}
+
+/* Adds a script; its comments and the ends of its lines become blanks. */
+static inline void add_scenario(const char *file, const char *name, const char *text,
+                                const char *end)
+{
+    scenario *s = &scenarios[n_scenarios++];
+    (void)file;
+    assert_true(n_scenarios < SCENARIOS_MAX);
+    int n = sscanf(name, "%99s %u %u %u", s->name, &s->from, &s->upto, &s->by);
+    assert_true(n == 4 || n == 1 || isupper((unsigned char)name[0]));
+    s->head = name;
+    s->script = text;
+    s->end = end;
+    for (char *p = (char *)(uintptr_t)text; p < end; p += strcspn(p, "\n")) {
+        if (*p == '\n') *p++ = ' ';
+        if (*p == '#') memset(p, ' ', strcspn(p, "\n"));
     }
-    for (size_t i = 0; i < n_others; i++) tests[n++] = others[i];
-    return _cmocka_run_group_tests(suite, tests, n, NULL, NULL);
+}
+
+/* Runs the scripts of a file with each engine; `own`: steps of the suite, up to one
+ * without a word. */
+static inline int scenarios_run(const char *file, const scenario_step *own)
+{
+    static struct CMUnitTest tests[2 * SCENARIOS_MAX];
+    static char names[2 * SCENARIOS_MAX][120];
+    size_t n = 0;
+    own_steps = own;
+    scribe_page();
+    each_script(file, add_scenario);
+    for (size_t i = 0; i < 2 * n_scenarios; i++) {
+        scenario *s = &scenarios[i / 2];
+        if (isupper((unsigned char)s->name[0])) continue;
+        snprintf(names[n], sizeof names[n], "%s (%s)", s->name, i % 2 ? "write" : "map");
+        tests[n].name = names[n];
+        tests[n].test_func = i % 2 ? write_test : map_test;
+        tests[n++].initial_state = s;
+    }
+    return _cmocka_run_group_tests(file, tests, n, NULL, NULL);
 }
 
 #endif /* SCENARIO_H */

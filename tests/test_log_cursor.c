@@ -83,10 +83,36 @@ static ms_query any_view(twinned *x, ms_str team[2], bool bounds)
     return q;
 }
 
-/* Calls `ask` with every view, direction and limit; with every `stride`th of these. */
-static void with_every_view(const twinned *x, ms_store *store, size_t stride,
-                            void (*ask)(const twinned *x, ms_store *store,
-                                        const ms_query *q))
+/* The twin has the answer, and hides what is damaged. Without a limit all others come; with
+ * one the first or the last of them, no more than the limit, and no fewer than if each
+ * damaged one had come. */
+static void ask(const twinned *x, ms_store *store, const ms_query *q)
+{
+    static const twin_msg *whole[2000];
+    static const ms_msg *got[2000];
+    ms_query all = *q;
+    ms_cursor it;
+    size_t n, harmed = 0, count = 0;
+    all.limit = 0;
+    n = twin_query(&x->t, &all, whole);
+    for (size_t i = 0; i < x->t.count; i++)
+        harmed += x->t.items[i]->hidden && twin_match(q, x->t.items[i]);
+    size_t most = q->limit != 0 && q->limit < n + harmed ? q->limit : n + harmed;
+    must_give(MS_OK, ms_query_open(store, q, &it, NULL));
+    while ((got[count] = ms_next(&it)) != NULL) count++;
+    uint64_t met = it.damaged;
+    must_give(met != 0 ? MS_E_DAMAGED : MS_OK, ms_cursor_close(&it, NULL));
+    if (count > n || count > most || count + harmed < most || met > harmed ||
+        (q->limit == 0 && met != harmed) || (count < most && met == 0))
+        fail_msg("views %u, limit %zu%s%s: %zu of %zu whole ones, %zu damaged, %zu met",
+                 q->views, q->limit, q->oldest ? ", oldest" : "",
+                 q->reverse ? ", reverse" : "", count, n, harmed, (size_t)met);
+    size_t first = q->oldest != q->reverse ? 0 : n - count;
+    for (size_t i = 0; i < count; i++) twin_must_match(whole[first + i], got[i], "whole");
+}
+
+/* Asks with every view, direction and limit; with every `stride`th of these. */
+static void ask_every_view(const twinned *x, ms_store *store, size_t stride)
 {
     ms_str team[2];
     for (size_t v = 0; v < COUNT(views); v++)
@@ -101,28 +127,23 @@ static void with_every_view(const twinned *x, ms_store *store, size_t stride,
 }
 
 
-/* ---- whole files: a twin has the answers ---- */
-
-static void ask_twin(const twinned *x, ms_store *store, const ms_query *q)
-{
-    twin_must_query(&x->t, store, q);
-}
+/* ---- whole files ---- */
 
 /* From the empty log on: every number of messages in segments and in the tail. */
 static void the_newest_n_of_every_view_are_found_at_every_size(void **state)
 {
     twinned x = small_log(state);
     ms_store *reader = log_reader(&x.s);
-    with_every_view(&x, x.s.store, 1, ask_twin);
+    ask_every_view(&x, x.s.store, 1);
     for (size_t i = 0; i < 330; i++) {
         append_small(&x, 1);
-        if (i % 37 == 0) with_every_view(&x, x.s.store, 1, ask_twin);
+        if (i % 37 == 0) ask_every_view(&x, x.s.store, 1);
         for (int k = 0; k < 6; k++) {
             ms_str team[2];
             ms_query q = any_view(&x, team, true);
-            twin_must_query(&x.t, x.s.store, &q);
+            ask(&x, x.s.store, &q);
         }
-        if (i % 40 == 39) with_every_view(&x, reader, 7, ask_twin);
+        if (i % 40 == 39) ask_every_view(&x, reader, 7);
     }
     ms_close(reader);
     twinned_close(&x);
@@ -176,33 +197,6 @@ static void a_location_that_went_cold_is_found(void **state)
 
 /* ---- damaged records ---- */
 
-/* The twin hides what is damaged. Without a limit all others come; with one the first or the
- * last of them, no more than the limit, and no fewer than if each damaged one had come. */
-static void ask_damaged(const twinned *x, ms_store *store, const ms_query *q)
-{
-    static const twin_msg *whole[2000];
-    static const ms_msg *got[2000];
-    ms_query all = *q;
-    ms_cursor it;
-    size_t n, harmed = 0, count = 0;
-    all.limit = 0;
-    n = twin_query(&x->t, &all, whole);
-    for (size_t i = 0; i < x->t.count; i++)
-        harmed += x->t.items[i]->hidden && twin_match(q, x->t.items[i]);
-    size_t most = q->limit != 0 && q->limit < n + harmed ? q->limit : n + harmed;
-    must_give(MS_OK, ms_query_open(store, q, &it, NULL));
-    while ((got[count] = ms_next(&it)) != NULL) count++;
-    uint64_t met = it.damaged;
-    must_give(met != 0 ? MS_E_DAMAGED : MS_OK, ms_cursor_close(&it, NULL));
-    if (count > n || count > most || count + harmed < most || met > harmed ||
-        (q->limit == 0 && met != harmed) || (count < most && met == 0))
-        fail_msg("views %u, limit %zu%s%s: %zu of %zu whole ones, %zu damaged, %zu met",
-                 q->views, q->limit, q->oldest ? ", oldest" : "",
-                 q->reverse ? ", reverse" : "", count, n, harmed, (size_t)met);
-    size_t first = q->oldest != q->reverse ? 0 : n - count;
-    for (size_t i = 0; i < count; i++) twin_must_match(whole[first + i], got[i], "whole");
-}
-
 /* The offset of each message of the file, by its place in the twin; from malloc. */
 static size_t *offsets_of(const twinned *x)
 {
@@ -255,13 +249,13 @@ static void damaged_records_are_skipped_and_counted(void **state)
         x.rng += round;
         append_small(&x, 60 + 40 * round);
         harm_some(&x, round < 3 ? 20 : 4, &events);
-        with_every_view(&x, x.s.store, 5, ask_damaged);
+        ask_every_view(&x, x.s.store, 5);
         append_small(&x, 10 + 20 * round);
-        with_every_view(&x, x.s.store, 2, ask_damaged);
+        ask_every_view(&x, x.s.store, 2);
         for (size_t i = 0; i < 300; i++) {
             ms_str team[2];
             ms_query q = any_view(&x, team, false);
-            ask_damaged(&x, x.s.store, &q);
+            ask(&x, x.s.store, &q);
         }
         twinned_close(&x);
     }
@@ -274,10 +268,10 @@ static void answers_without(twinned *x, size_t i, size_t at, const void *bytes, 
     char *whole = bytes_of(&x->s, &size);
     file_patch(&x->s, at, bytes, n);
     x->t.items[i]->hidden = true;
-    with_every_view(x, x->s.store, 3, ask_damaged);
+    ask_every_view(x, x->s.store, 3);
     file_patch(&x->s, at, whole + at, n);
     x->t.items[i]->hidden = false;
-    with_every_view(x, x->s.store, 9, ask_damaged);
+    ask_every_view(x, x->s.store, 9);
     free(whole);
 }
 
@@ -304,7 +298,7 @@ static void records_that_change_while_the_log_is_open_are_skipped(void **state)
     while (!ms_str_equal(x.t.items[x.t.count - 1]->field[MS_F_LOCATION].text,
                          ms_str_of(jobs[0])) ||
            !ends_in_the_tail(&x));
-    with_every_view(&x, x.s.store, 1, ask_damaged);
+    ask_every_view(&x, x.s.store, 1);
     size_t *offsets = offsets_of(&x), newest = x.t.count - 1;
     for (size_t i = newest - 69; i < newest - 59; i++) {
         answers_without(&x, i, offsets[i], longer, sizeof longer);

@@ -7,8 +7,6 @@
 #include <pthread.h>
 
 
-
-
 /* ---- waiting ---- */
 
 static void *append_late(void *store)
@@ -153,8 +151,8 @@ static void every_distance_to_a_boundary_works(void **state)
         assert_int_equal(ms_content(msg).text.len, i * 8);
         assert_memory_equal(ms_content(msg).text.ptr, text, i * 8);
     }
-    must_have(s.store, n);
     free(text);
+    must_have(s.store, n);
     store_close(&s);
 }
 

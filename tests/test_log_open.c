@@ -1,5 +1,5 @@
-/* [log-open]: what is opened and what is refused, where a rewrite may go to.
- * What a rewrite keeps and what verify reports is in test_twin. */
+/* [log-open]: what is opened and what is refused. Where a rewrite may go to is in
+ * test_log_sync; what it keeps, and what verify reports, in test_twin. */
 
 #define _GNU_SOURCE
 #include "open_logs.h"
@@ -209,47 +209,6 @@ static void what_is_no_regular_file_is_refused(void **state)
     store_close(&s);
 }
 
-
-/* ---- rewriting ---- */
-
-/* Where a rewrite may go to, and that it leaves one file there. */
-static void a_rewrite_replaces_only_when_told(void **state)
-{
-    test_store s = store_open((store_kind *)*state, NULL);
-    test_store to = log_at(4096, MS_ENGINE_AUTO);
-    ms_copy_report report;
-    ms_keep keep;
-    memset(&keep, 0, sizeof keep);
-    for (int i = 0; i < 200; i++) append_text(s.store, "x");
-    keep.dry_run = true;
-    must_give(MS_OK, ms_log_rewrite(s.store, NULL, false, &keep, &report, NULL));
-    assert_int_equal(report.copied, 200);
-    assert_int_equal(files_in(to.folder), 0);
-    keep.dry_run = false;
-    must_give(MS_OK, ms_log_rewrite(s.store, &to.log, false, NULL, &report, NULL));
-    assert_int_equal(report.copied, 200);
-    assert_int_equal(files_in(to.folder), 1);
-    keep.newest = 5;
-    must_give(MS_E_CONFLICT,
-              ms_log_rewrite(s.store, &to.log, false, &keep, &report, NULL));
-    assert_int_equal(files_in(to.folder), 1);
-    log_open_as(&to, MS_LOG_WRITE);
-    ms_store *reader = log_reader(&to);
-    must_have(to.store, 200);
-    must_give(MS_E_BUSY, ms_log_rewrite(s.store, &to.log, true, &keep, &report, NULL));
-    assert_int_equal(files_in(to.folder), 1);
-    log_close(&to);
-    must_give(MS_OK, ms_log_rewrite(s.store, &to.log, true, &keep, &report, NULL));
-    assert_int_equal(files_in(to.folder), 1);
-    must_have(reader, 200);
-    ms_close(reader);
-    log_open(&to);
-    must_have(to.store, 5);
-    assert_int_equal(append_text(to.store, "next"), 201);
-    store_close(&to);
-    store_close(&s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,7 +218,6 @@ int main(void)
         cmocka_unit_test(a_log_is_refused_when_its_superblock_is_truncated),
         cmocka_unit_test(another_file_is_refused),
         cmocka_unit_test(what_is_no_regular_file_is_refused),
-        ON_LOGS(a_rewrite_replaces_only_when_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

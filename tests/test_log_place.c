@@ -307,42 +307,6 @@ static void a_file_is_refused_when_it_has_three_exbibytes(void **state)
 
 /* ---- appends ---- */
 
-/* A caller that lost the answer tries again: the keys are known, so it gets the first
- * numbers and no conflict. Another message still conflicts. */
-static void must_take_a_retry(ms_store *store)
-{
-    uint64_t seqs[2], again[2];
-    ms_append_opts opts;
-    ms_envelope m[2] = {ms_user_message(ms_text("a")), ms_user_message(ms_text("b"))};
-    memset(&opts, 0, sizeof opts);
-    opts.location = MS_STR("retries");
-    opts.expect = true;
-    opts.seqs = seqs;
-    m[0].key = MS_STR("k0");
-    m[1].key = MS_STR("k1");
-    assert_int_equal(ms_append_batch(store, m, 2, &opts, NULL), MS_OK);
-    opts.seqs = again;
-    assert_int_equal(ms_append_batch(store, m, 2, &opts, NULL), MS_OK);
-    assert_memory_equal(seqs, again, sizeof seqs);
-    m[1].key = MS_STR("k2");
-    assert_int_equal(ms_append_batch(store, m, 2, &opts, NULL), MS_E_CONFLICT);
-    m[1].key = m[0].key = MS_STR("k3");
-    opts.expect_seq = seqs[1];
-    assert_int_equal(ms_append_batch(store, m, 1, &opts, NULL), MS_OK);
-    ms_close(store);
-}
-
-static void a_retry_with_keys_succeeds_when_the_end_has_moved(void **state)
-{
-    ms_log_desc desc = desc_of(MS_LOG_WRITE);
-    ms_store *memory;
-    (void)state;
-    make_log(1);
-    must_take_a_retry(must_open(&desc));
-    assert_int_equal(ms_mem_open(&memory, NULL, NULL), MS_OK);
-    must_take_a_retry(memory);
-}
-
 /* Readers mostly see a file through another map than its writer, so a race detector takes
  * their bytes for different ones. Here both have the same map: a record that is read has
  * been published, or the detector reports it. */
@@ -456,7 +420,6 @@ int main(void)
         cmocka_unit_test(a_log_takes_appends_when_it_is_truncated_below_its_watermark),
         cmocka_unit_test(a_reader_takes_in_all_when_it_had_no_memory_before),
         cmocka_unit_test(nested_sizes_cost_no_time_when_a_log_is_opened),
-        cmocka_unit_test(a_retry_with_keys_succeeds_when_the_end_has_moved),
         cmocka_unit_test(a_file_is_refused_when_it_has_three_exbibytes),
         cmocka_unit_test(readers_do_not_race_when_they_share_the_memory_of_a_writer),
     };

@@ -72,9 +72,9 @@ static void map_has_few_pieces_when_a_log_grows_to_512_gibibytes(void **state)
 
 static void tail_slot_is_passed_over_when_a_reader_pins_it(void **state)
 {
-    uint32_t now;
     ms_store *store = make_log(1);
     ms__log *log = ms__log_of(store);
+    uint32_t now;
     (void)state;
     log->map.pins[(log->map.now + 1) % MS__PINS] = 1; /* as when it pins, and looks again */
     assert_true(ms__tail_slot(log, &now));

@@ -7,9 +7,9 @@
  *   - Each call of the system fails in its turn; a full disk; a process that ends before,
  *     in or after each call, and at random moments. The path has the old file or the new
  *     one, with all that was acknowledged.
- *   - What the calls refuse: an end without a run, or after a sync; a redaction.
  *
- * Power losses are in test_power, rules for what is kept in test_twin. Left out: Windows.
+ * Power losses are in test_power, rules for what is kept in test_twin, what the calls refuse
+ * in test_log_sync. Left out: Windows.
  */
 
 #define _GNU_SOURCE
@@ -67,23 +67,9 @@ static void must_show_the_same(ms_store *a, ms_store *b, const char *when)
     ms_arena_deinit(&arena);
 }
 
-/* Ends a rewrite: s->store is the new one, the old one is returned. */
-static ms_store *switched(test_store *s, ms_rewrite *w)
-{
-    ms_error err;
-    ms_store *old = s->store;
-    must_ok(ms_rewrite_end(w, &s->store, &err), &err, "end");
-    return old;
-}
-
 static ms_rewrite rewrite_of(test_store *s, const ms_keep *keep)
 {
-    ms_rewrite w;
-    memset(&w, 0, sizeof w);
-    w.source = s->store;
-    w.to = &s->log;
-    w.replace = true;
-    w.keep = keep;
+    ms_rewrite w = {.source = s->store, .to = &s->log, .replace = true, .keep = keep};
     return w;
 }
 
@@ -212,113 +198,6 @@ static void a_new_file_has_the_newest_messages_with_their_notes_and_facts(void *
     assert_int_equal(is.messages, 11);
     assert_int_equal(is.last_seq, 101);
     must_have_facts(s.store, MS_STR("place"), "{\"title\":\"a\"}");
-    store_close(&s);
-}
-
-/* The log is empty when the rewrite begins. */
-static void a_reader_notices_the_new_file(void **state)
-{
-    test_store s = log_at(4096, MS_ENGINE_AUTO);
-    bool more = true;
-    ms_store *reader;
-    ms_stat is;
-    (void)state;
-    log_open(&s);
-    reader = log_reader(&s);
-    ms_rewrite w = begun(&s, NULL);
-    append_text(s.store, "first");
-    assert_true(run(&w, 0, &more));
-    assert_false(log_info_of(reader).replaced);
-    append_text(s.store, "second");
-    ms_close(switched(&s, &w));
-    assert_int_equal(append_text(s.store, "third"), 3);
-    assert_true(log_info_of(reader).replaced);
-    assert_false(log_info_of(s.store).replaced);
-    assert_int_equal(ms_store_stat(reader, &is, NULL), MS_OK);
-    assert_int_equal(is.messages, 2);
-    ms_close(reader);
-    reader = log_reader(&s);
-    assert_false(log_info_of(reader).replaced);
-    assert_int_equal(ms_store_stat(reader, &is, NULL), MS_OK);
-    assert_int_equal(is.messages, 3);
-    ms_close(reader);
-    store_close(&s);
-}
-
-static void a_second_rewrite_of_a_log_is_refused_while_one_runs(void **state)
-{
-    test_store s = log_at(4096, MS_ENGINE_AUTO);
-    bool more = true;
-    ms_error err;
-    (void)state;
-    log_open(&s);
-    append_text(s.store, "first");
-    ms_rewrite w = begun(&s, NULL), other = rewrite_of(&s, NULL);
-    assert_int_equal(ms_rewrite_run(&other, 0, &more, &err), MS_E_BUSY);
-    assert_int_equal(ms_rewrite_end(&other, NULL, NULL), MS_OK);
-    assert_int_equal(ms_log_rewrite(s.store, &s.log, true, NULL, NULL, &err), MS_E_BUSY);
-    assert_true(run(&w, 0, &more));
-    ms_close(switched(&s, &w));
-    assert_int_equal(append_text(s.store, "second"), 2);
-    w = begun(&s, NULL); /* one that is given up makes room for another */
-    assert_int_equal(ms_rewrite_end(&w, NULL, NULL), MS_OK);
-    w = begun(&s, NULL);
-    assert_true(run(&w, 0, &more));
-    ms_close(switched(&s, &w));
-    assert_int_equal(append_text(s.store, "third"), 3);
-    store_close(&s);
-}
-
-static void an_end_is_refused_when_the_copy_is_behind_the_disk(void **state)
-{
-    test_store s = log_at(4096, MS_ENGINE_AUTO);
-    bool more = true;
-    ms_error err;
-    ms_store *fresh;
-    (void)state;
-    log_open(&s);
-    append_text(s.store, "first");
-    ms_rewrite w = begun(&s, NULL);
-    assert_int_equal(ms_rewrite_end(&w, &fresh, &err), MS_E_BUSY);
-    assert_null(fresh);
-    assert_true(run(&w, 0, &more));
-    append_text(s.store, "second");
-    assert_int_equal(ms_sync(s.store, NULL, NULL), MS_OK);
-    assert_int_equal(ms_rewrite_end(&w, &fresh, &err), MS_E_BUSY);
-    append_text(s.store, "third");
-    assert_true(run(&w, 0, &more));
-    ms_close(switched(&s, &w));
-    assert_int_equal(append_text(s.store, "fourth"), 4);
-    assert_int_equal(ms_sync(s.store, NULL, NULL), MS_OK);
-    store_close(&s);
-    assert_int_equal(ms_rewrite_end(&w, NULL, NULL), MS_OK);
-}
-
-static void a_redaction_ends_a_rewrite(void **state)
-{
-    test_store s = log_at(4096, MS_ENGINE_AUTO);
-    bool more = true;
-    ms_error err;
-    ms_store *fresh;
-    (void)state;
-    log_open(&s);
-    uint64_t seq = append_text(s.store, "a secret");
-    ms_rewrite w = begun(&s, NULL);
-    assert_true(run(&w, 0, &more));
-    must_ok(ms_redact(s.store, seq, &err), &err, "redact");
-    assert_int_equal(ms_rewrite_run(&w, 0, &more, &err), MS_E_CONFLICT);
-    assert_int_equal(ms_rewrite_end(&w, NULL, &err), MS_OK);
-    assert_int_equal(append_text(s.store, "it goes on"), 2);
-    s.log.sync = MS_SYNC_EACH; /* then the end itself looks */
-    store_reopen(&s);
-    seq = append_text(s.store, "a secret");
-    w = begun(&s, NULL);
-    assert_true(run(&w, 0, &more));
-    must_ok(ms_redact(s.store, seq, &err), &err, "redact");
-    assert_int_equal(ms_rewrite_end(&w, &fresh, &err), MS_E_CONFLICT);
-    assert_null(fresh);
-    assert_int_equal(append_text(s.store, "it goes on"), 4);
-    assert_int_equal(files_in(s.folder), 1);
     store_close(&s);
 }
 
@@ -670,10 +549,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_follow_to_the_new_file),
         cmocka_unit_test(a_new_file_has_the_newest_messages_with_their_notes_and_facts),
-        cmocka_unit_test(a_second_rewrite_of_a_log_is_refused_while_one_runs),
-        cmocka_unit_test(a_reader_notices_the_new_file),
-        cmocka_unit_test(an_end_is_refused_when_the_copy_is_behind_the_disk),
-        cmocka_unit_test(a_redaction_ends_a_rewrite),
         cmocka_unit_test(threads_append_and_read_while_the_file_is_replaced),
         cmocka_unit_test(trouble_leaves_the_old_file_or_the_new_one),
         cmocka_unit_test(a_killed_process_loses_nothing),

@@ -203,6 +203,8 @@ static void a_ring_is_as_a_list_that_drops(void **state)
 
 /* ---- single rules ---- */
 
+static uint64_t buffer[1 << 13];
+
 static ms_result append_long(ms_store *store, const char *location, ms_type type,
                              size_t len, uint64_t *seq)
 {
@@ -214,7 +216,6 @@ static ms_result append_long(ms_store *store, const char *location, ms_type type
 
 static void a_message_of_a_quarter_always_fits(void **state)
 {
-    static uint64_t buffer[1 << 13];
     uint64_t rng = test_seed();
     (void)state;
     for (size_t i = 0; i < test_times(400); i++) {
@@ -240,9 +241,8 @@ static void a_message_of_a_quarter_always_fits(void **state)
 
 static void a_batch_that_never_fits_drops_nothing(void **state)
 {
-    static uint64_t buffer[1024];
     ms_envelope many[64];
-    ms_store *store = open_ring(buffer, sizeof buffer);
+    ms_store *store = open_ring(buffer, 8192);
     ms_stat before, after;
     ms_str text = MS_STR("......................................................."
                          ".......................................................");
@@ -263,11 +263,10 @@ static void a_batch_that_never_fits_drops_nothing(void **state)
 /* A message may be made of the texts of one that is dropped or moved for it. */
 static void a_message_made_of_another_moves_with_it(void **state)
 {
-    static uint64_t buffer[512];
     uint64_t rng = test_seed();
     (void)state;
     for (size_t i = 0; i < test_times(300); i++) {
-        ms_store *store = open_ring(buffer, sizeof buffer);
+        ms_store *store = open_ring(buffer, 4096);
         ms_stat stat;
         uint64_t copied = 0, gone = 0;
         for (unsigned k = 0; k < 80; k++) {
@@ -302,12 +301,11 @@ static void a_message_made_of_another_moves_with_it(void **state)
 
 static void numbers_go_on_when_all_is_dropped(void **state)
 {
-    static uint64_t buffer[512];
     char many_dots[500];
-    ms_store *store = open_ring(buffer, sizeof buffer);
+    ms_store *store = open_ring(buffer, 4096);
     uint64_t seq;
     memset(many_dots, '.', sizeof many_dots);
-    ms_mem_desc desc = ring_desc(buffer, sizeof buffer);
+    ms_mem_desc desc = ring_desc(buffer, 4096);
     (void)state;
     for (uint64_t i = 1; i < 40; i++) { /* of messages as long as these one fits */
         char name[200];
@@ -328,8 +326,7 @@ static void numbers_go_on_when_all_is_dropped(void **state)
 
 static void a_history_ends_when_messages_are_dropped(void **state)
 {
-    static uint64_t buffer[1024];
-    ms_store *store = open_ring(buffer, sizeof buffer);
+    ms_store *store = open_ring(buffer, 8192);
     ms_memory memory;
     ms_cursor it;
     ms_stat stat;
@@ -355,7 +352,6 @@ static void a_history_ends_when_messages_are_dropped(void **state)
 
 static void a_ring_needs_a_buffer_of_twice_the_least_size(void **state)
 {
-    static uint64_t buffer[512];
     ms_mem_desc desc = ring_desc(NULL, 0);
     ms_store *store;
     (void)state;
@@ -370,11 +366,10 @@ static void a_ring_needs_a_buffer_of_twice_the_least_size(void **state)
 
 static void a_damaged_record_does_not_stop_a_ring(void **state)
 {
-    static uint64_t buffer[1024];
-    uint64_t rng = test_seed();
     (void)state;
+    uint64_t rng = test_seed();
     for (size_t i = 0; i < test_times(2000); i++) {
-        ms_store *store = open_ring(buffer, sizeof buffer);
+        ms_store *store = open_ring(buffer, 8192);
         while (ms_mem_image(store).len < 3000)
             assert_int_equal(append_long(store, "x", test_one_in(&rng, 4) ? MS_T_USER_MESSAGE
                                                                           : MS_T_FINAL,
