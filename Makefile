@@ -38,7 +38,8 @@ STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
 SLOW   = test_corrupt test_hostile test_mem_image test_twin test_json test_fast
 INSIDE := $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
-OWN    := $(shell grep -lE '^ *\# *define  *MSGSTORE_(FFI|FLASH|RING)' $(INSIDE))
+OWN    := $(if $(shell command -v $(CLANG)),$(shell grep -lE \
+              '^ *\# *define  *MSGSTORE_(FFI|FLASH|RING)' $(INSIDE)),$(INSIDE))
 SMALL  = build/os/test_views build/os/test_twin build/os/test_change \
          build/arena/test_views
 VALGRIND_TESTS = test_message test_record test_mem test_dialect
@@ -251,7 +252,8 @@ endef
 
 # In a program with an implementation of its own all functions are static: what no test
 # reaches is not compiled. The other programs inside call the public functions of the
-# object; clang then compiles only the private functions that they call themselves.
+# object; clang then compiles only the private functions that they call themselves. gcc
+# would compile all, and warn: without clang they have an implementation of their own.
 object = $(if $(filter $<,$(OWN)),,$(@D)/msgstore.o) $(tooled) $(if $(tooled),$(TOOL_LIBS))
 inside = $(if $(filter $<,$(OWN)),-DMSGSTORE_STATIC,$(if $(filter $<,$(INSIDE)),-O0 \
          -Wno-static-in-inline -D'MS_API=extern inline __attribute__((gnu_inline))'))
