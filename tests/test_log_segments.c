@@ -34,6 +34,11 @@ static void segment_ends_where_the_next_one_begins(void **state)
     drive.rw[six->offset + 40] ^= 1;
     assert_int_equal(ms__segment_end(log, 6, six->base), seven->base);
     assert_int_equal(ms__segment_end(log, 7, seven->base), ms__tail_of(log)->base);
+    /* from a place after its records on: at the next index */
+    uint64_t kept[2] = {four->offset, ms__node_entry(&log->index.segments, 5)->offset};
+    assert_int_equal(ms__segment_end(log, 4, six->offset), six->offset);
+    for (uint32_t i = 0; i < 2; i++)
+        ms__node_entry(&log->index.segments, 4 + i)->offset = kept[i];
     ms__lock_give(&log->lock);
     finish(store);
 }
@@ -76,6 +81,49 @@ static void index_records_are_found_when_others_that_list_them_are_damaged(void 
         assert_int_equal(count_all(store, q, MS_OK), all + 100);
         finish(store);
     }
+}
+
+/* Two cursors find the same damaged block. */
+static void segment_is_derived_once_when_it_is_found_damaged_twice(void **state)
+{
+    ms_store *store = make_segments(5);
+    ms__log *log = ms__log_of(store);
+    const ms__segment *bad = segment_of(store, 3);
+    (void)state;
+    const ms__segment *derived = ms__segment_mend(log, bad, false);
+    assert_true(derived != NULL && derived != bad && derived->own != NULL);
+    assert_int_equal(derived->n, bad->n);
+    assert_ptr_equal(ms__segment_mend(log, bad, false), derived);
+    finish(store);
+}
+
+/* A summary is known, or comes before its segments; its place holds another one. */
+static void summary_is_ignored_when_its_number_is_wrong(void **state)
+{
+    ms__summary s;
+    ms_store *store = make_log(0);
+    ms__log *log = ms__log_of(store);
+    (void)state;
+    while (log->index.summaries.n < 2) say_some(store, 1);
+    uint64_t second = ms__node_entry(&log->index.summaries, 1)->offset;
+    size_t all = count_all(store, query_at("place_1"), MS_OK);
+    memset(&s, 0, sizeof s);
+    for (unsigned i = 0; i < 2; i++) {
+        s.number = i == 0 ? 1 : log->index.segments.n / MS__FAN;
+        assert_int_equal(ms__take_summary(log, &s, NULL), MS_OK);
+        assert_int_equal(log->index.summaries.n, 2);
+        assert_int_equal(ms__node_entry(&log->index.summaries, 1)->offset, second);
+    }
+    ms_close(store);
+    store = open_log(MS_LOG_READ);
+    log = ms__log_of(store);
+    ms__lock_take(&log->lock);
+    ms__node_entry(&log->index.summaries, 0)->offset = second;
+    const ms__summary *read = ms__summary_load(log, 0);
+    ms__lock_give(&log->lock);
+    assert_true(read != NULL && read->filters == NULL);
+    assert_int_equal(count_all(store, query_at("place_1"), MS_OK), all);
+    end(store);
 }
 
 static void hint_is_ignored_when_its_segment_index_is_of_the_future(void **state)
@@ -279,6 +327,9 @@ static void posting_is_damage_when_it_names_another_kind_of_record(void **state)
     p[1] = 0;
     ms__seal_at(log->id.crc, offset, r);
     assert_int_equal(count_all(store, q, MS_E_DAMAGED), before - 1);
+    p[0] = p[1] = 0xff; /* no record at all */
+    ms__seal_at(log->id.crc, offset, r);
+    assert_int_equal(count_all(store, q, MS_E_DAMAGED), before - 1);
     end(store);
 }
 
@@ -444,6 +495,8 @@ int main(void)
         cmocka_unit_test(listing_looks_only_at_what_it_returns),
         cmocka_unit_test(segment_ends_where_the_next_one_begins),
         cmocka_unit_test(index_records_are_found_when_others_that_list_them_are_damaged),
+        cmocka_unit_test(segment_is_derived_once_when_it_is_found_damaged_twice),
+        cmocka_unit_test(summary_is_ignored_when_its_number_is_wrong),
         cmocka_unit_test(hint_is_ignored_when_its_segment_index_is_of_the_future),
         cmocka_unit_test(summary_is_begun_anew_when_another_one_is_due),
         cmocka_unit_test(record_is_found_when_a_segment_has_more_than_65536),
