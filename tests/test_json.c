@@ -170,6 +170,7 @@ static ms_str mended(ms_str text)
         if (lone) memcpy(to + n, "\xef\xbf\xbd", 3);
         n += lone ? 3 : naive_repair(ms_str_n(at, step), to + n);
     }
+    to[n] = '\0';
     return ms_str_n(to, n);
 }
 
@@ -293,7 +294,7 @@ static size_t nested(char *to, size_t n, bool objects)
 static void depth_is_refused_beyond_its_limit(void **state)
 {
     static const unsigned beyond[] = {MS_JSON_MAX_DEPTH + 1, 1024, UINT32_MAX};
-    static char text[240000];
+    static char text[240001];
     (void)state;
     for (unsigned limit = 0; limit <= MS_JSON_MAX_DEPTH; limit += limit < 2 ? 1 : 255) {
         ms_json_opts opts = {limit, false};

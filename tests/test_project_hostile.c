@@ -297,7 +297,7 @@ static void projection_fails_as_a_whole_when_memory_ends(void **state)
         failed += must_end_well(ms_profile_at(i % PROFILES), &opts, &h, 32);
     }
     assert_true(failed > 1000);
-    test_tally("projections with too little memory", failed);
+    test_tally("sizes of memory that were too small to project", failed);
 }
 
 
