@@ -28,7 +28,7 @@ const char *const exit_texts[EXIT_CODES] = {
     "conflict with what is stored", "busy: somebody else writes",
 };
 
-/* Results that end with another code than FAILED. */
+/* Results whose exit code is not FAILED. */
 static const struct {
     ms_result result;
     int code;
@@ -58,7 +58,7 @@ typedef struct span {
     uint32_t first, last;
 } span;
 
-/* Characters of two columns: East Asian wide and full-width ones, pictures. Sorted. */
+/* Characters two columns wide: East Asian wide and full-width ones, pictures. Sorted. */
 static const span wide[] = {
     {0x1100, 0x115f}, {0x231a, 0x231b}, {0x2329, 0x232a}, {0x23e9, 0x23ec},
     {0x23f0, 0x23f0}, {0x23f3, 0x23f3}, {0x25fd, 0x25fe}, {0x2614, 0x2615},
@@ -83,7 +83,7 @@ static const span wide[] = {
     {0x1f93c, 0x1f945}, {0x1f947, 0x1f9ff}, {0x1fa70, 0x1faff}, {0x20000, 0x3fffd},
 };
 
-/* Characters of none: marks that go on the one before them. Sorted. */
+/* Characters without a column: marks that join the character before them. Sorted. */
 static const span joining[] = {
     {0x300, 0x36f}, {0x483, 0x489}, {0x591, 0x5bd}, {0x5bf, 0x5bf}, {0x5c1, 0x5c2},
     {0x5c4, 0x5c5}, {0x610, 0x61a}, {0x64b, 0x65f}, {0x670, 0x670}, {0x6d6, 0x6dc},
@@ -218,7 +218,7 @@ bool parse_number(const char *text, uint64_t *out)
     return ms_json_u64(ms_str_of(text), out) == MS_OK;
 }
 
-/* Takes n digits off the text. */
+/* Removes n digits from the start of the text and sets *out to their number. */
 static bool parse_digits(const char **text, size_t n, int *out)
 {
     *out = 0;
@@ -229,7 +229,7 @@ static bool parse_digits(const char **text, size_t n, int *out)
     return true;
 }
 
-/* "T09:30", "T09:30:05", "T09:30:05.25", each with or without a Z. */
+/* Parses "T09:30", "T09:30:05", "T09:30:05.25", each with or without a Z. */
 static bool parse_clock(const char *at, struct tm *t, int64_t *fraction_ns)
 {
     if (*at != 'T' && *at != ' ') return false;
@@ -355,7 +355,7 @@ bool colour_wanted(void)
     return !plain && output_is_terminal();
 }
 
-/* Reads a duration such as "2 days ago" or "3h", in seconds. */
+/* Parses a duration such as "2 days ago" or "3h" into seconds. */
 static bool parse_ago(const char *text, double *seconds)
 {
     static const struct {
@@ -388,7 +388,7 @@ static bool parse_ago(const char *text, double *seconds)
     return false;
 }
 
-/* Words for a time before now; days begin at midnight, UTC. */
+/* Parses words for a time before now. Days begin at midnight, UTC. */
 static bool parse_words(const char *text, int64_t *ns)
 {
     int64_t now = (int64_t)time(NULL), today = now - now % 86400;
@@ -402,7 +402,7 @@ static bool parse_words(const char *text, int64_t *ns)
     return true;
 }
 
-/* In nanoseconds; a time that they cannot hold is the nearest that they can. */
+/* Returns nanoseconds; a time out of range becomes the nearest one in range. */
 static int64_t whole_seconds(time_t seconds)
 {
     const int64_t most = INT64_MAX / 1000000000 - 1;

@@ -1,5 +1,5 @@
-/* Shared by all parts of the tool: exit codes, text for terminals, numbers and times, a
- * counting table, the options of all commands, and the output. */
+/* What all parts of the tool share: exit codes, text for terminals, numbers and times,
+ * a counting table, the options of all commands, and the output. */
 
 #ifndef BASE_H
 #define BASE_H
@@ -11,12 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Arrays and maps are stb_ds's. Without memory the tool ends: what is stored stays. */
+/* Arrays and maps are stb_ds's. When memory runs out, the tool exits; stored messages
+ * stay. */
 #define STBDS_REALLOC(context, old, size) room_or_exit(old, size)
 #define STBDS_FREE(context, old) free(old)
 void *room_or_exit(void *old, size_t size);
 #if defined(__GNUC__) && !defined(typeof)
-#define typeof __typeof__ /* what stb_ds calls it, in C99, too */
+#define typeof __typeof__ /* stb_ds uses this name, also in C99 */
 #endif
 #include <stb_ds.h>
 
@@ -27,7 +28,7 @@ void *room_or_exit(void *old, size_t size);
 
 enum { FINE, FAILED, USAGE, DAMAGED, NOT_FOUND, CONFLICT, BUSY };
 
-/* No exit code: what is at hand is bad and noted as such, the next may be good. */
+/* No exit codes: the value at hand is bad and counted as such; the next may be good. */
 enum { SKIPPED = -1, UNSTORED = -2 };
 
 enum { EXIT_CODES = 7 };
@@ -36,25 +37,25 @@ extern const char *const exit_texts[EXIT_CODES];
 int exit_code(ms_result result);
 
 
-/* ---- Text for terminals: columns, and nothing that could steer a terminal ---------- */
+/* ---- Text for terminals: columns, and no control characters ------------------------ */
 
 unsigned columns_of(uint32_t point);
 
-/* Takes the next character off a text that is not empty; U+FFFD for a byte that is not
- * UTF-8. */
+/* Removes the first character from a text that is not empty and returns it; U+FFFD for
+ * a byte that is not UTF-8. */
 uint32_t next_point(ms_str *text);
 
 /* Returns the character to show: the point itself, or a picture of a control character.
- * Marks that change the direction of the line count as controls, too. */
+ * Marks that change the direction of the line count as control characters. */
 uint32_t visible(uint32_t point);
 size_t put_utf8(char *out, uint32_t point);
 
-/* A part of a line: text is added cleaned, up to `limit` columns. */
+/* A part of a line. Added text is cleaned, and truncated after `limit` columns. */
 typedef struct cell {
     char *buf;
     size_t cap, len;
     unsigned width, limit;    /* columns */
-    size_t cut;               /* where to go back to for a final "…" */
+    size_t cut;               /* where a final "…" goes */
     unsigned cut_width;
     bool blank;               /* the last was a blank: further ones are dropped */
     bool full;
@@ -70,7 +71,7 @@ __attribute__((format(printf, 1, 2)))
 #endif
 void complain(const char *format, ...);
 
-/* Reports a library call's error; what: NULL where the message names the subject. */
+/* Reports a library call's error. what: NULL if the message names the subject itself. */
 int complain_of(const char *what, ms_result result, const ms_error *err);
 int no_memory(void);
 
@@ -79,25 +80,24 @@ int no_memory(void);
 
 bool parse_number(const char *text, uint64_t *out);
 
-/* Seconds since 1970, a date with or without a time, in UTC, or human words: now, today,
- * yesterday, 2 days ago, 3h, last week. */
+/* Parses seconds since 1970, a date with or without a time in UTC, or words: now,
+ * today, yesterday, 2 days ago, 3h, last week. */
 bool parse_time(const char *text, int64_t *ns);
 
 enum { TIME_MAX = 40 };
 
-/* "2026-03-02T09:00:05Z"; the plain number when it is no year of four digits. */
+/* Returns "2026-03-02T09:00:05Z", or the plain number if the year has not four digits. */
 const char *time_text(int64_t ns, char out[TIME_MAX]);
 
-/* Hands what is printed from here on a terminal to a pager: MSGSTORE_PAGER, PAGER, or
- * less as git calls it. Nothing happens where the output is no terminal, or the pager
- * is cat. */
+/* Starts a pager if the output is a terminal: MSGSTORE_PAGER, PAGER, or less as git
+ * calls it. With the pager "cat" nothing happens. */
 void pager_begin(void);
-/* Waits until it is closed. */
+/* Waits until the reader closes the pager. */
 void pager_end(void);
 /* Returns the columns of the terminal, or 100. */
 unsigned line_width(void);
 
-/* Returns whether to colour the output. As git does: on a terminal, without NO_COLOR. */
+/* Returns whether to colour the output: as in git, on a terminal without NO_COLOR. */
 bool colour_wanted(void);
 
 /* Returns the seconds of a clock that only goes forward. */
@@ -123,13 +123,13 @@ typedef struct tally {
 } tally;
 
 uint64_t hash_text(ms_str text);
-/* Returns the first place of `piece` in the bytes; NULL: absent. */
+/* Returns the first place of `piece` in the bytes; NULL if absent. */
 const char *find_bytes(const char *bytes, size_t len, const char *piece, size_t n);
 /* Copies the first characters of a text to a new string; NULL: no memory. */
 char *copy_chars(const char *text, size_t len);
 bool copy_text(ms_arena *arena, ms_str text, ms_str *out);
 
-/* Returns the row of a text, valid until the next call; a missing row is added with
+/* Returns the row of a text, valid until the next call. A missing row is added with
  * zeroes. NULL: no memory. */
 tally_row *tally_row_of(tally *t, ms_str text);
 void tally_free(tally *t);
@@ -179,10 +179,11 @@ typedef enum sync_word { SYNC_UNSET, SYNC_NONE, SYNC_EACH, SYNC_END } sync_word;
 
 typedef struct options {
     uint64_t given;           /* BIT of each option that was given */
-    char **files;             /* the arguments that are no options; a file may be "-" */
+    char **files;             /* arguments that are no options; "-" as a file */
     size_t n_files;
     const ms_dialect *from;   /* NULL: look at each message */
-    const struct fileformat *transcript; /* of --from, when it names one of transcripts */
+    const struct fileformat *transcript; /* of --from, when it names a transcript
+                                          * format */
     const ms_dialect *to;     /* NULL: a table, or */
     bool otlp;                /* --format otlp */
     const struct filewriter *writer; /* of --format, --to, when it names one */
@@ -222,7 +223,7 @@ void emit_text(output *out, const char *text);
 __attribute__((format(printf, 2, 3)))
 #endif
 void emit_format(output *out, const char *format, ...);
-/* Prints a name from outside without control characters. */
+/* Prints a name from a file or an argument, without control characters. */
 void emit_visible(output *out, const char *text);
 void emit_pad(output *out, unsigned used, unsigned width);
 

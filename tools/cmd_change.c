@@ -1,6 +1,6 @@
 /* The commands that change what a log shows: amend, hide, rewind, redact, fork, note,
- * location. Each waits for its input before it opens the log, does one thing, syncs, and
- * reports what it did. They use the stores, listings and input of msgstore.c. */
+ * location. Each reads its input before it opens the log. Then it makes one change,
+ * syncs, and reports the change. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -19,7 +19,7 @@ static int wrong_argument(const char *name, const char *expected, const char *te
     return USAGE;
 }
 
-/* Reads the number of a message; zero: 0 is allowed and means the beginning. */
+/* Parses the number of a message. zero: 0 is allowed and means the beginning. */
 static int take_number(const char *name, const char *text, bool zero, uint64_t *seq)
 {
     if (parse_number(text, seq) && (zero || *seq > 0)) return FINE;
@@ -44,7 +44,7 @@ static int take_text(job *j, const char *text, ms_str *out)
     return code;
 }
 
-/* The same as a value: with --json it has to be JSON. */
+/* Reads an argument as a value. With --json the argument must be JSON. */
 static int take_content(job *j, const char *text, bool json, ms_value *out)
 {
     ms_error err;
@@ -59,7 +59,7 @@ static int take_content(job *j, const char *text, bool json, ms_value *out)
     return FINE;
 }
 
-/* Opens the log of the first argument, which must be there. */
+/* Opens the log of the first argument, which must exist. */
 static int open_to_change(job *j)
 {
     ms_log_desc desc = {0};
@@ -118,7 +118,8 @@ static int look_at(job *j, uint64_t seq, const ms_msg **msg)
 
 /* ---- msgstore amend ---------------------------------------------------------------- */
 
-/* The text of an ACTION is its arguments, that of a DELEGATION its task. */
+/* Sets the body: the arguments of an ACTION, the task of a DELEGATION, else the
+ * content. */
 static int set_body(ms_envelope *m, ms_value value)
 {
     ms_error err;
@@ -189,7 +190,7 @@ static int run_amend(job *j)
 
 /* ---- msgstore hide, msgstore rewind ------------------------------------------------ */
 
-/* "7", or "7-9". */
+/* Parses "7" or "7-9". */
 static int take_range(const char *text, uint64_t *first, uint64_t *last)
 {
     char copy[64];
@@ -295,7 +296,7 @@ static int run_fork(job *j)
 
 /* ---- msgstore note, msgstore location ---------------------------------------------- */
 
-/* Prints all notes of a message, a line each. */
+/* Prints all notes of a message, one line each. */
 static int print_notes(job *j, uint64_t seq)
 {
     const ms_msg *msg;
@@ -330,7 +331,8 @@ static int run_note(job *j)
                          seq);
 }
 
-/* Prints the facts of a location. One without facts and messages is a typing error. */
+/* Prints the facts of a location. A location without facts and messages is probably a
+ * misspelled name, so it is an error. */
 static int print_facts(job *j, ms_str location)
 {
     ms_error err;
@@ -365,11 +367,11 @@ static int run_location(job *j)
 
 /* ---- msgstore redact --------------------------------------------------------------- */
 
-/* The messages to erase: by number, or by the view options. */
+/* The messages to erase, chosen by number or by the view options. */
 typedef struct selection {
     job *job;
     ms_query query;
-    size_t skip, left;        /* hidden ones too: of those that match */
+    size_t skip, left;        /* of the matching ones; hidden ones count */
     table table;
     output out;
     uint64_t *seqs;
@@ -378,7 +380,7 @@ typedef struct selection {
 
 typedef int (*visit_fn)(selection *s, const ms_msg *msg);
 
-/* Visits the record of one message, hidden or not; an absent one is not an error. */
+/* Visits the record of one message, hidden or not. An absent message is not an error. */
 static int visit_number(selection *s, uint64_t seq, visit_fn visit)
 {
     ms_cursor it;
@@ -407,8 +409,8 @@ static int visit_number(selection *s, uint64_t seq, visit_fn visit)
     return found ? CONFLICT : NOT_FOUND;
 }
 
-/* Visits all messages that the options choose. With hidden ones, views and limit apply to
- * messages as they were appended. */
+/* Visits all messages that the options choose. With hidden ones, views and limit apply
+ * to messages as they were appended. */
 static int visit_view(selection *s, visit_fn visit)
 {
     ms_cursor it;
@@ -467,7 +469,7 @@ static int print_selected(selection *s, const ms_msg *msg)
     return FINE;
 }
 
-/* Keeps the newest n, or the oldest, hidden ones included. */
+/* Keeps the newest n, or the oldest n; hidden ones count. */
 static void limit_selection(selection *s)
 {
     size_t limit = s->job->options->limit;
@@ -515,7 +517,8 @@ static int select_and_erase(selection *s)
     (BIT(CONVERSATION) | BIT(TEAM) | BIT(GLOBAL) | BIT(TIMELINE) | BIT(TURN) | \
      BIT(SINCE) | BIT(UNTIL) | BIT(AGENT) | BIT(LIMIT))
 
-/* Numbers and options that choose do not go together; neither would be everything. */
+/* Checks that the messages are chosen by numbers or by options, not by both. Without
+ * either, the command would erase everything. */
 static int check_redact(const options *o)
 {
     const uint64_t choosing = REDACT_CHOICE | BIT(LOCATION);

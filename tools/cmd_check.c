@@ -1,4 +1,4 @@
-/* msgstore check: what a provider would refuse in a list of messages. */
+/* msgstore check: finds what a provider would refuse in a list of messages. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -13,7 +13,7 @@
 typedef struct checker {
     output out;
     const char *file;
-    ms_arena arena;           /* of the file at hand */
+    ms_arena arena;           /* of the current file */
     uint64_t found;           /* violations in all files */
 } checker;
 
@@ -32,7 +32,7 @@ static void check_report(void *ctx, const char *path, const char *text)
     c->found++;
 }
 
-/* Lines of one message each make a list; *json is absent when they do not. */
+/* Makes a list of lines that have a message each; *json is absent if they have none. */
 static int list_of_lines(checker *c, ms_str text, ms_str *json)
 {
     ms_str value;
@@ -59,9 +59,8 @@ static int list_of_lines(checker *c, ms_str text, ms_str *json)
     return FINE;
 }
 
-/* Finds the messages in the input. Of a request's body only members about messages are
- * checked. If the format has system text beside them, a list alone is a body without
- * it. */
+/* Finds the messages in the input. Of a request's body only the members about messages
+ * are checked. A list alone is a body without system text. */
 static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
 {
     ms_str value, body = *json;
@@ -106,14 +105,14 @@ static int check_text(checker *c, const ms_profile *provider, source *s)
     return found >= 0 ? FINE : no_memory();
 }
 
-/* Exit codes are those of a checker: 0 fine, 1 something found, 2 could not look. */
+/* Exit codes are those of a checker: 0 no violation, 1 violations, 2 an error. */
 static int run_check(job *j)
 {
     checker c;
     source s;
     int worst = FINE;
     const options *o = j->options;
-    size_t n = o->n_files > 0 ? o->n_files : 1;     /* none: standard input */
+    size_t n = o->n_files > 0 ? o->n_files : 1;     /* 0 files: standard input */
     memset(&c, 0, sizeof c);
     c.out.file = stdout;
     for (size_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
-/* msgstore completion, msgstore manual: what shells and man(1) read, made from the rows
- * of the commands. */
+/* msgstore completion, msgstore manual: the files for shells and man(1), made from the
+ * rows of the commands. */
 
 #define _GNU_SOURCE
 #include "help.h"
@@ -18,7 +18,7 @@ static void each_option(const command *c, output *out,
     visit(out, c, OPT_HELP, "print the help of the command");
 }
 
-/* Names that an option's argument can have; NULL: it is a file, or free. */
+/* Returns the words that an option accepts. NULL: it accepts a file, or any text. */
 static const char *choices_of(int id, char *out, size_t size)
 {
     size_t len = 0;
@@ -215,8 +215,8 @@ static void put_escaped(output *out, const char *text, size_t len)
     }
 }
 
-/* Words in lines of at most MANUAL_WIDTH; each sentence begins a line, and no line looks
- * like a request. */
+/* Prints words in lines of at most MANUAL_WIDTH. Each sentence begins a line, and no
+ * line can be taken for a request of mdoc. */
 static void put_prose(output *out, const char *text)
 {
     size_t used = 0;
@@ -260,8 +260,7 @@ static const char *paragraph(const char *help, const char *word)
     return at != NULL ? at : help + strlen(help);
 }
 
-/* Returns the end of the lines of a paragraph that begin with spaces, or with its
- * word. */
+/* Returns the end of a paragraph's lines that begin with spaces, or with its word. */
 static const char *end_of_usage(const char *at)
 {
     while (*at != '\0') {

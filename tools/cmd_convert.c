@@ -21,14 +21,14 @@ typedef struct converter {
     const ms_dialect *to;
     ms_writer_opts opts;
     ms_arena arena;           /* of the writer */
-    ms_arena masked;          /* of the message at hand, without its secrets */
+    ms_arena masked;          /* of the current message, without its secrets */
     ms_writer writer;
     ms_left_out left_out;     /* by the writers that have ended */
     uint64_t talk;
-    bool renamed;             /* --location has named what was read */
+    bool renamed;             /* --location has named the conversation */
 } converter;
 
-/* Prints the fields for which the format has no member, a line each. */
+/* Prints the fields that the format has no member for, one line each. */
 static void print_left_out(const ms_left_out *left)
 {
     static const char *const names[MS_FIELD_COUNT] = {
@@ -65,8 +65,8 @@ static int converter_end(converter *c)
     return c->out.error != 0 ? FAILED : complain_of("writing", result, &err);
 }
 
-/* Open calls of one conversation are none of the next: each has a writer of its own, but
- * for an array, which is one. */
+/* Begins another writer when the conversation changes, since its open calls are its
+ * own. An array has one writer for all conversations. */
 static int converter_turn(converter *c, uint64_t talk)
 {
     if (talk == c->talk || c->opts.array) return FINE;
@@ -130,9 +130,9 @@ static int by_first_seq(const void *a, const void *b)
     return (x->first_seq > y->first_seq) - (x->first_seq < y->first_seq);
 }
 
-/* Converts a store in the order of appending. Chat formats, which do not name the
- * conversation, are written conversation after conversation. Damaged messages are left
- * out, and reported at the end. */
+/* Converts a store in the order of appending. Chat formats do not name the
+ * conversation, so they are written conversation after conversation. Damaged messages
+ * are left out and reported at the end. */
 static int convert_store(converter *c, job *j)
 {
     ms_listing list;
@@ -152,8 +152,8 @@ static int convert_store(converter *c, job *j)
     return code;
 }
 
-/* Prints a file. An array is printed completely or not at all, so it is written to a file
- * first. */
+/* Prints a temporary file. An array is printed completely or not at all, so it is
+ * written to a file first. */
 static int print_file(FILE *file)
 {
     char block[CELL_BYTES];
@@ -165,8 +165,8 @@ static int print_file(FILE *file)
     return output_end(&out, ferror(file) ? FAILED : FINE);
 }
 
-/* Converts a file message by message. A transcript is read into a store first, so that
- * rewound messages are left out. */
+/* Converts a file message by message. A transcript is first read into a store, which
+ * leaves rewound messages out. */
 static int convert_file(converter *c, job *j, const sink *into)
 {
     int code = open_memory(j);

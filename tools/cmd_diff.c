@@ -1,8 +1,7 @@
-/* msgstore diff: where two runs differ. It compares message by message, field by field,
- * and JSON by value, not by spelling. It prints the first difference with its place and
- * both texts around it. Times, numbers, ids, names of locations, and members without a
- * field differ between any two runs: only --also compares them. It uses the stores and
- * listings of msgstore.c. */
+/* msgstore diff: finds the first difference of two runs. It compares message by
+ * message, field by field, and JSON by value. It prints the difference with its place
+ * and the text around it on both sides. Times, numbers, ids, names of locations, and
+ * members without a field differ between any two runs: only --also compares them. */
 
 #define _GNU_SOURCE
 #include "cmd_diff.h"
@@ -55,7 +54,8 @@ static bool has_fraction(ms_str number)
     return false;
 }
 
-/* 1 equals 1.0; integers too large for a double are compared by their digits. */
+/* Returns whether two numbers are equal. 1 equals 1.0; integers too large for a double
+ * are compared by their digits. */
 static bool same_number(ms_str a, ms_str b)
 {
     double x, y;
@@ -106,7 +106,7 @@ static bool members_differ(difference *d, ms_str a, ms_str b)
     return false;
 }
 
-/* Nested at most as deeply as JSON in a message is. */
+/* Returns whether two JSON values differ. Messages bound the depth of the recursion. */
 static bool json_differs(difference *d, ms_str a, ms_str b)
 {
     ms_json_kind kind = ms_json_kind_of(a);
@@ -146,7 +146,7 @@ static bool names_differ(difference *d, const char *what, ms_str a, ms_str b)
     return differ_here(d, a, b);
 }
 
-/* Returns a time as seconds, with all digits; absent: no time. */
+/* Returns a time as seconds, with all digits; "no time" if absent. */
 static ms_str exact_text(bool known, int64_t ns, char out[TIME_MAX])
 {
     uint64_t all = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
@@ -296,7 +296,7 @@ static int side_open(side *s, const options *o, size_t index, ms_query *q)
     return code == FINE ? listing_open(&l, &s->it) : code;
 }
 
-/* 0: read to its end; what could not be read makes the comparison worthless. */
+/* Returns 0 if all was read: a comparison of incomplete sides is worthless. */
 static int side_close(side *s)
 {
     int code = listing_close(&s->it), closed = close_job(&s->job);

@@ -7,7 +7,7 @@
 
 enum { DIFF_PATH = 256 };
 
-/* A difference of two values: the text of both; absent in the one that lacks it. */
+/* The texts of two values that differ; absent on the side that lacks the value. */
 typedef struct difference {
     char path[DIFF_PATH];     /* "args.limit" */
     size_t len;

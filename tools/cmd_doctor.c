@@ -1,4 +1,4 @@
-/* msgstore doctor: lists the faults of a transcript; --fix writes a mended copy. */
+/* msgstore doctor: lists the faults of a transcript; --fix writes a repaired copy. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -16,16 +16,15 @@ typedef struct examined {
     const options *options;   /* of the command */
     output *out;
     const char *path;
-    const fileformat *format; /* NULL: messages outside of a transcript, or damage that
-                                 hides the format */
+    const fileformat *format; /* NULL: messages without a transcript format, or damage
+                               * that hides the format */
     diagnosis d;
-    bool looked;              /* d is set */
+    bool looked;              /* d is valid */
     bool tree;                /* a folder, whose files are one transcript */
     ms_arena arena;
-    ms_str mended;            /* a document, closed or in UTF-8; absent: no need */
-    finding torn, bad_text, packed; /* packed: or in many files */
-    job inner;                /* the messages that a reader finds in the file, in
-                                 memory */
+    ms_str mended;            /* a document, closed or in UTF-8; absent: not needed */
+    finding torn, bad_text, packed; /* packed: of a ZIP or a tree */
+    job inner;               /* the messages that a reader finds in the file, in memory */
     options one;
     char *files[2];
     finding open, lost;       /* calls, results by the numbers of messages */
@@ -34,7 +33,7 @@ typedef struct examined {
 } examined;
 
 
-/* ---- What a reader takes ----------------------------------------------------------- */
+/* ---- The messages of the file ------------------------------------------------------ */
 
 static void note_message(finding *f, uint64_t seq)
 {
@@ -42,7 +41,7 @@ static void note_message(finding *f, uint64_t seq)
     f->count++;
 }
 
-/* "location id" of a call or a result; absent for others, and without an id. */
+/* Returns "location id" of a call or a result; absent for others, and without an id. */
 static ms_str call_key(examined *e, const ms_envelope *m)
 {
     ms_buf key = {&e->inner.arena, NULL, 0, 0};
@@ -169,7 +168,7 @@ static void print_examined(examined *e)
 }
 
 
-/* ---- A whole one ------------------------------------------------------------------- */
+/* ---- The repaired copy ------------------------------------------------------------- */
 
 /* Returns whether the file is in the folder of a program that would read a new file
  * there. */
@@ -189,7 +188,7 @@ static bool is_in_program(const char *path)
     return false;
 }
 
-/* "dir/name.jsonl" -> "dir/name.fixed.jsonl" in a fresh string. */
+/* Returns "dir/name.fixed.jsonl" for "dir/name.jsonl", in a fresh string. */
 static char *fixed_path(const char *path, const char *ending)
 {
     const char *name = path_name(path), *end = path + strlen(path);
@@ -325,9 +324,9 @@ static void note_fault(finding *f, uint64_t line, size_t bytes)
     f->bytes = bytes;
 }
 
-/* Looks at a document. One that ends too early is closed after its last complete value.
- * An object without a known format may lack the member that contains its messages: they
- * are written. */
+/* Looks at a document. A document that ends too early is closed after its last complete
+ * value. An object without a known format may lack the member that contains its
+ * messages; then the copy has the messages alone. */
 static void look_at_document(examined *e, ms_str text)
 {
     ms_str value = text;
@@ -348,7 +347,7 @@ static void look_at_document(examined *e, ms_str text)
     e->mended = value;
 }
 
-/* Formats that the doctor parses are examined line by line, others through the messages
+/* Examines formats that the doctor parses line by line, and others through the messages
  * of their reader. */
 static int examine(examined *e, ms_str text)
 {
@@ -392,7 +391,8 @@ static int run_one(job *j, output *out, const char *path)
     return code;
 }
 
-/* In a folder what shows no messages is passed over, and what cannot be read. */
+/* Returns whether a file of a folder is examined: not if it shows no messages, or
+ * cannot be read. */
 static bool is_examined(const char *path, int *worst)
 {
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};

@@ -1,4 +1,4 @@
-/* msgstore fetch: a location of a store on PostgreSQL becomes a log. */
+/* msgstore fetch: copies a location of a store on PostgreSQL into a log. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -53,7 +53,7 @@ static int fetch_messages(fetching *f)
     return code == FINE ? fetch_rows(f) : code;
 }
 
-/* Notes, and the facts of the location. */
+/* Copies the notes and the facts of the location. */
 static int fetch_rest(fetching *f)
 {
     ms_cursor it;

@@ -1,4 +1,4 @@
-/* msgstore follow: the newest messages of a log, then those that come. */
+/* msgstore follow: prints the newest messages of a log, then each new one. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -28,17 +28,17 @@ typedef struct follower {
     table table;
     ms_writer writer;
     ms_arena arena;           /* of the writer */
-    struct stat file;         /* the one that is open */
-    uint64_t last;            /* everything up to here was looked at */
+    struct stat file;         /* of the open file */
+    uint64_t last;            /* all messages up to here were printed */
     uint64_t mark;            /* changes after this message were printed, */
     size_t marked;            /* so many of them */
-    uint64_t *writing;        /* messages that were not finished when they came */
+    uint64_t *writing;        /* messages that were unfinished when read */
     size_t n_writing, cap_writing;
     int code;                 /* DAMAGED when something could not be read */
 } follower;
 
-/* Defers an unfinished message. In a message format messages are printed when they are
- * complete; until then only the number is kept. */
+/* Defers an unfinished message. A message format prints complete messages only; until
+ * then the follower keeps the number. */
 static int follow_later(follower *f, uint64_t seq)
 {
     if (f->n_writing == f->cap_writing) {
@@ -52,7 +52,7 @@ static int follow_later(follower *f, uint64_t seq)
     return FINE;
 }
 
-/* Removes the message from the list; false: it was not there. */
+/* Removes the message from the list; false if it is not there. */
 static bool follow_ended(follower *f, uint64_t seq)
 {
     for (size_t i = 0; i < f->n_writing; i++) {
@@ -132,8 +132,8 @@ static int follow_change(follower *f, const ms_query *q, const ms_msg *change)
     return ms_query_match(q, msg) ? follow_print(f, msg) : FINE;
 }
 
-/* Shows what was done since the last time to messages that were shown; with --raw every
- * record that came. Silent: only remembers where they are. */
+/* Prints new changes of printed messages; with --raw every new record. silent: only
+ * remembers where the changes end. */
 static int follow_changes(follower *f, const ms_query *q, bool silent)
 {
     ms_cursor it;

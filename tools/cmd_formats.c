@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Formats that have no reader of their own: lists of messages in a member. */
+/* Formats without a reader of their own: lists of messages in a member. */
 static const struct {
     const char *name, *program, *versions;
 } lists[] = {

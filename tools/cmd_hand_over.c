@@ -1,5 +1,5 @@
-/* msgstore hand-over: a session of one agent program as the transcript of another one,
- * which can go on with it. */
+/* msgstore hand-over: writes a session of one agent program as a transcript of another
+ * program, which can continue it. */
 
 #define _GNU_SOURCE
 #include "commands.h"

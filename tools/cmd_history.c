@@ -1,5 +1,5 @@
-/* msgstore history: what an agent reads before its next step, or the body of a request.
- * */
+/* msgstore history: prints what an agent reads before its next step, or the body of a
+ * request. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One agent's view of a location, as the options have it. */
+/* Sets one agent's view of a location from the options. */
 static void set_memory(job *j, ms_str location, ms_memory *m)
 {
     const options *o = j->options;
@@ -51,8 +51,8 @@ static void print_report(const ms_project_report *r)
     }
 }
 
-/* Prints a list of messages; if system text is a member of the request, both as its
- * body. */
+/* Prints a list of messages. Where the request has a member for system text, prints
+ * both as its body. */
 static void emit_projection(output *out, const ms_profile *provider,
                             const ms_project_report *report, ms_str list)
 {
@@ -74,8 +74,8 @@ static void emit_projection(output *out, const ms_profile *provider,
     emit_text(out, provider->system == MS_SYSTEM_APART ? "}\n" : "\n");
 }
 
-/* Messages for a request: of a transcript those of its main agent, unless another is
- * named, and no entries that its reader did not know. */
+/* Selects the messages of a request. From a transcript it takes those of the main
+ * agent, unless the options name another, and no entries unknown to its reader. */
 typedef struct said_filter {
     ms_cursor it;
     bool transcript;
@@ -96,8 +96,8 @@ static const ms_msg *next_said(void *ctx)
     return NULL;
 }
 
-/* Returns the message that the newest compaction left; 0: there was none. Older messages
- * are not in the context any more. */
+/* Returns the message that the newest compaction left; 0 if there was none. Older
+ * messages are no longer in the context. */
 static int newest_compaction(job *j, ms_str location, uint64_t *seq)
 {
     ms_cursor it;
@@ -173,7 +173,7 @@ static bool is_request(const options *o)
            !GIVEN(o, SCOPE) && !GIVEN(o, PHASE) && !GIVEN(o, WITH_LOCATION);
 }
 
-/* Checks that the options of a history fit each other. */
+/* Checks that the options of a history fit together. */
 static int check_history(const options *o)
 {
     static const struct {
@@ -194,8 +194,8 @@ static int check_history(const options *o)
     return FINE;
 }
 
-/* Lists a session of an agent program, which has one reader. Without --format or --agent
- * the list has the messages that a request would have. */
+/* Lists a session of an agent program. Without --format or --agent the list has the
+ * messages of a request. */
 static int list_transcript(job *j, ms_str location)
 {
     uint64_t seq = 0;

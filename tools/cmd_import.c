@@ -1,4 +1,4 @@
-/* msgstore import, msgstore append: messages into a log. */
+/* msgstore import, msgstore append: store messages in a log. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -16,10 +16,10 @@
 typedef struct importer {
     const options *options;
     ms_store *store;
-    ms_arena arena;           /* of the object at hand */
+    ms_arena arena;           /* of the current object */
     uint64_t newest;          /* sequence number in the store, */
-    uint64_t last;            /* and that of the message at hand */
-    uint64_t added, known;    /* messages: new ones, and those whose key was there */
+    uint64_t last;            /* and that of the current message */
+    uint64_t added, known;    /* messages: new ones, and those with a stored key */
     rescue rescue;
 } importer;
 
@@ -144,7 +144,7 @@ static int run_import(job *j)
     return print_import(&im, code == FINE && lossy ? DAMAGED : code);
 }
 
-/* Appends, then prints the number: a printed number is a stored message. */
+/* Appends, then prints the number: a printed number means a stored message. */
 static int append_take(void *ctx, const taken *t)
 {
     importer *im = ctx;

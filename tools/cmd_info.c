@@ -1,4 +1,4 @@
-/* msgstore info: how many messages, of whom, of which types. */
+/* msgstore info: counts messages by agent and by type. */
 
 #define _GNU_SOURCE
 #include "cmd_info.h"
@@ -55,7 +55,7 @@ static int count_messages(ms_store *store, census *c)
     return listing_close(&it);
 }
 
-/* Most messages first, then by name. */
+/* Orders by number of messages, then by name. */
 static int by_count(const void *a, const void *b)
 {
     const tally_row *x = a, *y = b;
@@ -66,7 +66,8 @@ static int by_count(const void *a, const void *b)
     return (x->text.len > y->text.len) - (x->text.len < y->text.len);
 }
 
-/* Sorts the rows, unused ones last: no look-ups afterwards. How many to show. */
+/* Sorts the rows, unused ones last, after which look-ups fail. Returns how many to
+ * show. */
 static size_t tally_rank(tally *t, bool all)
 {
     size_t n = arrlenu(t->rows);

@@ -1,4 +1,4 @@
-/* msgstore lookup: the original of a message that was shortened. */
+/* msgstore lookup: prints the original of a shortened message. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -9,7 +9,7 @@
 
 /* ---- msgstore lookup --------------------------------------------------------------- */
 
-/* "session-<location>-msg-<seq>": the location and the sequence number. */
+/* Parses "session-<location>-msg-<seq>" into the location and the sequence number. */
 static bool parse_key(ms_str key, ms_str *location, uint64_t *seq)
 {
     static const char mark[] = "-msg-";

@@ -41,9 +41,9 @@
 enum { TEXT_LEAST = 24, MARK_BEGIN = 0x1e, MARK_END = 0x1f, HINT_SIZE = 64000000 };
 
 typedef struct report {
-    job *job;                 /* of the file at hand */
+    job *job;                 /* of the current file */
     const options *options;
-    ms_arena arena, scratch;  /* scratch: of the message at hand */
+    ms_arena arena, scratch;  /* scratch: of the current message */
     ms_arena reading;         /* of cursors: text of unfinished messages */
     ms_buf buf;               /* the data, */
     ms_json_writer w;         /* and what writes it */
@@ -188,7 +188,7 @@ static int open_query(report *r, ms_str location, unsigned raw, ms_cursor *it)
     return result == MS_OK ? FINE : complain_of("reading the store", result, &err);
 }
 
-/* Damaged records are counted, the page shows how many. */
+/* Ends a query and counts its damaged records, which the page reports. */
 static int close_query(ms_cursor *it, uint64_t *damaged)
 {
     ms_error err;
@@ -249,7 +249,7 @@ static void put_note(report *r, const ms_msg *note)
     ms_json_end(&r->w);
 }
 
-/* Notes of usage, or all others. */
+/* Writes the notes of usage, or all others. */
 static int put_notes(report *r, ms_str location, bool usage)
 {
     ms_cursor it;
@@ -269,17 +269,17 @@ static int put_notes(report *r, ms_str location, bool usage)
 }
 
 
-/* ---- Requests: what a provider would see ------------------------------------------- */
+/* ---- Requests to a provider -------------------------------------------------------- */
 
-/* Gives messages whose contents begin with a mark that has their number. */
+/* A source of messages whose contents begin with a mark of their number. */
 typedef struct marker {
     ms_cursor it;
-    ms_arena arena;           /* of the message at hand */
+    ms_arena arena;           /* of the current message */
     uint64_t skip;
     bool failed;
 } marker;
 
-/* Puts the mark into the first text of a list of parts. What has none stays. */
+/* Puts the mark into the first text of a list of parts. A list without text stays. */
 static ms_result mark_parts(ms_str parts, const char *mark, ms_buf *out)
 {
     ms_str text;
@@ -336,7 +336,7 @@ static const ms_msg *next_marked(void *ctx)
     return result == MS_OK ? out : msg;
 }
 
-/* Takes the marks off a text; their numbers go to `numbers`, with commas between. */
+/* Removes the marks from a text; their numbers go to `numbers`, with commas between. */
 static ms_str unmarked(report *r, ms_str text, ms_buf *numbers)
 {
     if (memchr(text.ptr, MARK_BEGIN, text.len) == NULL) return text;
@@ -357,8 +357,8 @@ static ms_str unmarked(report *r, ms_str text, ms_buf *numbers)
     return buf.ptr != NULL ? ms_buf_text(&buf) : MS_STR("");
 }
 
-/* A string of a request: {"$": "#12"} is text 12, {"$": "=hi"} the text itself; "m" are
- * the messages that it came from. */
+/* Writes a string of a request: {"$": "#12"} is text 12, {"$": "=hi"} the text itself;
+ * "m" are the messages that it came from. */
 static void put_string(report *r, ms_str token, ms_buf *out)
 {
     ms_json_writer w;
@@ -398,7 +398,7 @@ static size_t string_length(ms_str json, size_t at)
     return i + 1 - at;
 }
 
-/* JSON with each string but the names of members put as put_string does. */
+/* Writes JSON in which each string but the names of members is replaced by put_string. */
 static void put_strings(report *r, const char *name, ms_str json)
 {
     ms_buf out = {&r->arena, NULL, 0, 0};
@@ -605,7 +605,7 @@ static int put_run(report *r, const char *path)
     return code;
 }
 
-/* Each file is a run of its own. */
+/* Writes each file as a run of its own. */
 static int put_file(report *r, job *all, size_t i)
 {
     job one = {0};
@@ -663,7 +663,7 @@ static int put_data(report *r, job *j)
 
 /* ---- The page ---------------------------------------------------------------------- */
 
-/* Text where HTML is expected: of the title, and of data that is no base64. */
+/* Prints text where HTML is expected: the title, and data that is not base64. */
 static void emit_escaped(output *out, ms_str text, bool data)
 {
     size_t from = 0;

@@ -1,5 +1,5 @@
-/* msgstore search: the messages that contain a text, newest first, each with the text
- * around the match. It uses the stores and listings of msgstore.c. */
+/* msgstore search: prints the messages that contain a text, newest first, each with the
+ * text around the match. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -48,8 +48,8 @@ static ms_str last_columns(ms_str text, size_t columns)
     return text;
 }
 
-/* Returns the text around a match. Columns that one side leaves go to the other. Printing
- * truncates the rest after the match. */
+/* Returns the text around a match. Columns that one side does not need go to the other.
+ * Printing truncates the rest after the match. */
 static snippet snippet_of(ms_str text, const ms_found *f, size_t room)
 {
     snippet s;
@@ -66,7 +66,7 @@ static snippet snippet_of(ms_str text, const ms_found *f, size_t room)
     return s;
 }
 
-/* Prints the text of the cell, in a colour or not, and advances. */
+/* Prints the text of the cell, with a colour or without, and advances. */
 static void emit_cell(cell *c, const char *colour, output *out)
 {
     if (colour != NULL) emit_text(out, colour);
@@ -100,7 +100,7 @@ static void print_snippet(const searcher *s, const ms_found *f, output *out)
     emit_text(out, "\n");
 }
 
-/* Prints the messages next to one that was found, in its location. */
+/* Prints the messages before or after a match, in its location. */
 static void print_beside(searcher *s, const ms_msg *found, bool before)
 {
     ms_cursor it;
@@ -161,7 +161,7 @@ static void print_match(searcher *s, const ms_found *f)
     if (around) print_beside(s, f->msg, false);
 }
 
-/* -n counts messages that are found, whatever number of matches each has. */
+/* Prints matches. -n limits the messages, not the matches in them. */
 static int search_all(searcher *s, ms_finder *finder)
 {
     ms_error err;
@@ -202,7 +202,7 @@ static int search_in(searcher *s, const ms_find_query *q)
     return complain_of("searching", result, &err);
 }
 
-/* Exit code 1 when nothing was found, as of a checker. */
+/* Exit code 1 means no match, as in grep. */
 static int run_search(job *j)
 {
     searcher s;

@@ -1,4 +1,4 @@
-/* msgstore sessions: one line a session, newest first. */
+/* msgstore sessions: prints one line a session, newest first. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -20,7 +20,7 @@ typedef struct session_list {
     job *job;
     session *items;           /* an stb_ds array */
     tally index;              /* location -> number */
-    char *home, *folder;      /* of --cwd, made absolute */
+    char *home, *folder;      /* home; and the folder of --cwd, made absolute */
 } session_list;
 
 enum { ID_CHARS = 8 };
@@ -150,7 +150,7 @@ static int take_costs(session_list *l)
     return code;
 }
 
-/* Only sessions with a message that has the text stay. */
+/* Keeps only sessions with a message that has the text. */
 static int take_grep(session_list *l)
 {
     ms_error err;
@@ -190,7 +190,7 @@ static int newest_first(const void *a, const void *b)
     return (a_seq < b_seq) - (a_seq > b_seq);
 }
 
-/* "1234", "56k", "1.2M" */
+/* Returns "1234", "56k", "1.2M". */
 static const char *short_number(uint64_t n, char out[24])
 {
     if (n < 10000) snprintf(out, 24, "%" PRIu64, n);

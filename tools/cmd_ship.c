@@ -21,16 +21,16 @@ static void stop(int signal_number)
     stopped = 1;
 }
 
-/* One log on its way. */
+/* A log that is being shipped. */
 typedef struct shipment {
     const char *path;
     job log;
     ms_store *to;
     ms_log_info info;         /* its id names the source */
-    ms_pg_position at;        /* everything up to here is shipped, */
-    ms_pg_position noted;     /* and up to here it is noted */
-    ms_envelope *rows;        /* that go next: an stb_ds array */
-    size_t bytes;             /* of them */
+    ms_pg_position at;        /* all records up to here are shipped, */
+    ms_pg_position noted;     /* and up to here the server has the position */
+    ms_envelope *rows;        /* the next rows: an stb_ds array */
+    size_t bytes;             /* of the rows */
     uint64_t messages, changes, left_out;
 } shipment;
 
@@ -49,7 +49,7 @@ static int note_position(shipment *s)
     return FINE;
 }
 
-/* Ships the messages that were collected. The records of a log stay where they are. */
+/* Ships the collected messages, then notes the position. */
 static int ship_rows(shipment *s)
 {
     ms_error err;
@@ -73,7 +73,7 @@ static int ship_message(shipment *s, const ms_msg *msg)
     return full ? ship_rows(s) : FINE;
 }
 
-/* Calls it for the messages of a location from first to last, as they were appended. */
+/* Visits the messages of a location from first to last, as they were appended. */
 static int ship_about(shipment *s, const ms_msg *change, uint64_t first, uint64_t last)
 {
     ms_cursor it;
@@ -89,7 +89,7 @@ static int ship_about(shipment *s, const ms_msg *change, uint64_t first, uint64_
     while (result == MS_OK && (msg = ms_next(&it)) != NULL) {
         result = ms_pg_ship_change(s->to, source_of(s), change, msg, s->at, &err);
         if (result == MS_E_HIDDEN || result == MS_E_NOT_FOUND || result == MS_E_CLOSED ||
-            result == MS_E_CONFLICT) { /* somebody has changed it there */
+            result == MS_E_CONFLICT) { /* another client has changed it on the server */
             s->left_out++;
             result = MS_OK;
         }
@@ -123,7 +123,7 @@ static int ship_change(shipment *s, const ms_msg *change)
     return s->at.changes % 100 == 0 ? note_position(s) : FINE;
 }
 
-/* Ships what has come since the position. */
+/* Ships the records after the position. */
 static int ship_pass(shipment *s)
 {
     ms_cursor it;

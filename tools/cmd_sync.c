@@ -1,4 +1,4 @@
-/* msgstore sync: transcripts of agent programs into a log, again and again. */
+/* msgstore sync: stores what is new in the transcripts of agent programs. */
 
 #define _GNU_SOURCE
 #include "commands.h"

@@ -35,7 +35,7 @@ static uint64_t fresh_of(const cost_row *row)
     return row->input > cached ? row->input - cached : 0;
 }
 
-/* "claude-code", of a subagent "claude-code/aac57f5". */
+/* Returns "claude-code", or of a subagent "claude-code/aac57f5". */
 static ms_str agent_name(usage_report *u, const cost_row *row)
 {
     ms_arena *arena = &u->job->arena;

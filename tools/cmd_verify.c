@@ -44,7 +44,7 @@ static int run_verify(job *j)
     return output_end(&out, exit_code(result));
 }
 
-/* Prints "copied ... dropped ...": the counts of a copy, or of a dry run. */
+/* Prints the counts of a copy, or of a dry run: "copied ... dropped ...". */
 static void print_copy(output *out, const ms_copy_report *r)
 {
     emit_format(out, "copied     %" PRIu64 " messages, %" PRIu64 " bytes of records\n",
@@ -60,7 +60,7 @@ static uint64_t file_size(const char *path)
     return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-/* Writes what is to be kept of the open log into the file `path` (NULL on a dry run), and
+/* Writes the kept messages of the open log to the file `path` (NULL: a dry run), and
  * reports. */
 static int rewrite_into(job *j, const char *path, const ms_keep *keep)
 {
@@ -96,8 +96,7 @@ static int rewrite_into(job *j, const char *path, const ms_keep *keep)
     return output_end(&out, code);
 }
 
-/* Rewrites a log to the second argument. A link stays, and the file that it names is
- * written. */
+/* Rewrites a log to the second argument. A symbolic link stays; its target is written. */
 static int rewrite(job *j, const ms_keep *keep)
 {
     const options *o = j->options;
@@ -118,7 +117,7 @@ static int run_repair(job *j)
     return code == FINE ? rewrite(j, &all) : code;
 }
 
-/* Returns whether two names are of one file. */
+/* Returns whether two names denote one file. */
 static bool is_same_file(const char *a, const char *b)
 {
     struct stat x, y;
@@ -143,7 +142,7 @@ static int run_compact(job *j)
     }
     bool in_place = !keep.dry_run && GIVEN(o, REPLACE) &&
                     is_same_file(o->files[0], o->files[1]);
-    desc.mode = in_place ? MS_LOG_WRITE : MS_LOG_READ; /* nobody else writes meanwhile */
+    desc.mode = in_place ? MS_LOG_WRITE : MS_LOG_READ; /* keeps other writers out */
     desc.lock_wait_ms = o->wait_ms;
     int code = open_log(j, o->files[0], &desc);
     return code == FINE ? rewrite(j, &keep) : code;

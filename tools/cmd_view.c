@@ -1,4 +1,4 @@
-/* msgstore view: the messages of a store. */
+/* msgstore view: prints the messages of a store. */
 
 #define _GNU_SOURCE
 #include "commands.h"

@@ -1,12 +1,12 @@
-/* The commands: one row each, which is in the command's file with its help. */
+/* The commands: one row each, in the command's file, with its help. */
 
 #ifndef COMMANDS_H
 #define COMMANDS_H
 
 #include "store.h"
 
-/* An option of a command, with its line in the help; without a line the command accepts
- * it, but does not show it. */
+/* An option of a command, with its line in the help. An option without a line is
+ * accepted, but not shown. */
 typedef struct option_row {
     int id;                   /* OPT_*; OPT_LABEL: a line between options; OPT_END */
     const char *text;
@@ -18,12 +18,12 @@ typedef struct command {
     const char *name;
     const char *summary;      /* in the list of commands */
     int (*run)(job *j);
-    bool store;               /* the first argument is a STORE, which run() gets opened */
-    size_t least, most;       /* arguments; of one that may be left out, "-" is meant */
-    const char *arguments;    /* what is missing when there are too few */
+    bool store;            /* the first argument is a STORE, which main opens for run() */
+    size_t least, most;       /* arguments; a left out one means "-" */
+    const char *arguments;    /* for the message about too few arguments */
     uint64_t needs;           /* options */
     const option_row *rows;
-    const char *help;         /* examples, usage, what it does */
+    const char *help;         /* examples, usage, effect */
     bool session;             /* a last argument that is no file names a session */
 } command;
 

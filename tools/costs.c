@@ -34,7 +34,7 @@ static const json_key note_keys[] = {
     KEY("answer"), KEY("time"), KEY("tool"),
 };
 
-/* Equal names share their memory: there are few. */
+/* Returns a shared copy of the name. There are few different names. */
 static ms_str shared_text(tally *names, ms_str text)
 {
     if (text.ptr == NULL) return text;
@@ -68,8 +68,8 @@ static bool row_of_note(const ms_msg *msg, ms_arena *arena, tally *names, cost_r
     return true;
 }
 
-/* Real ids are unique everywhere, so that a copy of a session counts once; a short one is
- * only in its location. */
+/* Ids of this length are unique everywhere, so a copy of a session counts once. A short
+ * id is unique in its location only. */
 enum { UNIQUE_ID = 20 };
 
 static uint64_t answer_key(ms_str answer, ms_str location)
@@ -114,8 +114,7 @@ int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows)
         arrput(*rows, row);
     }
     result = ms_cursor_close(&it, &err);
-    /* The names must live as long as the rows, so they are copied to the caller's
-     * arena. */
+    /* The names must outlive this list, so they are copied to the caller's arena. */
     for (size_t i = 0; i < arrlenu(*rows); i++) {
         cost_row *row = &(*rows)[i];
         ms_str *texts[] = {&row->location, &row->agent, &row->turn, &row->model,
@@ -154,8 +153,8 @@ void prices_free(prices *p)
     file_free(&p->file);
 }
 
-/* Returns the model's entry, by its name or with a provider before it; a provider before
- * the name in the notes may be left out. */
+/* Returns the entry of a model. A provider may stand before the name in the list, or in
+ * the notes. */
 static ms_str price_of(const prices *p, ms_str model)
 {
     static const char *const providers[] = {"", "anthropic/", "openai/", "gemini/",

@@ -1,7 +1,7 @@
-/* Costs of models' answers, from the usage notes of a store, each answer once. An answer
- * has one identity in all files of a session and its subagents. Of several notes of it by
- * one agent the last counts. A repetition by another agent or session does not count.
- * Hidden messages count, since they were paid for. */
+/* Costs of models' answers, from the usage notes of a store, each answer once. An
+ * answer has one identity in all files of a session and its subagents. If an agent
+ * noted it several times, the last note counts. A repetition by another agent or
+ * session does not count. Hidden messages count, since they were paid for. */
 
 #ifndef COSTS_H
 #define COSTS_H
@@ -11,8 +11,8 @@
 typedef struct cost_row {
     ms_str location, agent, turn, model, tool; /* absent: not known */
     uint64_t answers;
-    uint64_t seq;             /* of the message that the note is of */
-    uint64_t input, cached, written, output, reasoning; /* tokens; input has all */
+    uint64_t seq;             /* number of the message that has the note */
+    uint64_t input, cached, written, output, reasoning; /* tokens; input includes all */
     double cost;              /* dollars; 0: not known */
     double time;              /* seconds since 1970; 0: not known */
 } cost_row;
@@ -22,7 +22,7 @@ typedef struct cost_row {
 int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows);
 void costs_add(cost_row *to, const cost_row *row);
 
-/* Prices as LiteLLM's list has them: {"MODEL": {"input_cost_per_token", ...}}. */
+/* Prices in the form of LiteLLM's list: {"MODEL": {"input_cost_per_token", ...}}. */
 typedef struct prices {
     file_text file;
     ms_str list;              /* absent: no list */

@@ -14,13 +14,13 @@ enum { ID_LIMIT = 64, RESCUE_TRIES = 64 };
 const char no_result_text[] = NO_RESULT;
 static const char lost[] = "\"" NO_RESULT "\"";
 
-/* The members of a format's lines, and functions that make lines. `id` and `parent` are
- * JSON text. */
+/* The members of a format's lines, and the functions that make lines. `id` and `parent`
+ * are JSON text. */
 typedef struct anatomy {
     const fileformat *format;
     const char *id, *parent;  /* members */
-    const char *allowed;      /* in ids of calls beside letters and digits; NULL: all */
-    bool needs_id;            /* each message has one */
+    const char *allowed;      /* in ids of calls, beside letters and digits; NULL: all */
+    bool needs_id;            /* each message needs one */
     void (*parts)(diagnosis *d, size_t line);
     ms_str (*make)(diagnosis *d, const entry_line *like, const call_part *c, bool result,
                    ms_str id, ms_str parent);
@@ -110,7 +110,7 @@ static bool is_good_id(const diagnosis *d, ms_str id)
     return true;
 }
 
-/* Calls and results without an id are not counted. */
+/* Adds a call or a result. Those without an id do not count. */
 static void add_part(diagnosis *d, size_t line, ms_str id, ms_str name, bool result,
                      bool custom)
 {
@@ -148,7 +148,7 @@ static void claude_parts(diagnosis *d, size_t line)
     }
 }
 
-/* Searches of the web have no results in the file. */
+/* Adds the calls and results of a line. Web searches have no results in the file. */
 static void codex_parts(diagnosis *d, size_t line)
 {
     static const struct {
@@ -193,7 +193,7 @@ static void no_parts(diagnosis *d, size_t line)
 }
 
 
-/* ---- Lines that are made ----------------------------------------------------------- */
+/* ---- Made-up lines ----------------------------------------------------------------- */
 
 static void put_members(leftover *r, ms_str object, const char *const *names)
 {
@@ -353,7 +353,7 @@ static bool is_doubled(diagnosis *d, ms_str json)
     return false;
 }
 
-/* Returns whether a snapshot repeats one before, for the same message. */
+/* Returns whether a snapshot repeats an earlier one of the same message. */
 static bool repeats_snapshot(diagnosis *d, ms_str json)
 {
     ms_str shot = member(json, "snapshot");
@@ -392,7 +392,7 @@ static void take_ids(diagnosis *d, size_t index)
         found(d, FAULT_SAME_ID, l->number, 0);
         edit_at(l, l->id, id);
         l->id = id;
-        put_place(&d->ids, old, index); /* those after it mean it */
+        put_place(&d->ids, old, index); /* later lines mean it */
     }
     if (l->id.ptr != NULL) put_place(&d->ids, l->id, index);
 }
@@ -443,7 +443,7 @@ static entry_line *group_of(diagnosis *d, entry_line *l)
     return l->group.ptr != NULL ? &d->lines[find_place(&d->groups, l->group)->value] : l;
 }
 
-/* Notes a call without a result; a made-up result follows all lines of the answer. */
+/* Remembers a call without a result. A made-up result follows all lines of the answer. */
 static void open_call(diagnosis *d, size_t index)
 {
     call_part *c = &d->calls[index];
@@ -481,14 +481,14 @@ static void look_at_calls(diagnosis *d)
     }
 }
 
-/* later: only at a larger place. */
+/* Returns whether the line `other` must come first. later: only from a larger place. */
 static bool is_needed(const diagnosis *d, size_t index, size_t other, bool later)
 {
     return other != index && !d->lines[other].written && (!later || other > index);
 }
 
-/* Returns the line that must come before this one and is not written yet: its parent, or
- * the call of a result; SIZE_MAX: none. */
+/* Returns the line that must come before this one and is not written yet: its parent,
+ * or the call of a result. SIZE_MAX if there is none. */
 static size_t needed_line(diagnosis *d, size_t index, bool later)
 {
     const entry_line *l = &d->lines[index];
@@ -584,7 +584,8 @@ static ms_str put_made(diagnosis *d, char **out, const entry_line *like,
     return id;
 }
 
-/* Calls for results of the line that have none; the last id, absent: there are none. */
+/* Writes calls for the line's results without one. Returns the last id; absent if the
+ * line needs none. */
 static ms_str put_lost_calls(diagnosis *d, char **out, const entry_line *l, ms_str parent)
 {
     ms_str id = {NULL, 0};
@@ -617,8 +618,8 @@ static void put_entry(diagnosis *d, char **out, size_t index)
     if (last.ptr != NULL && l->id.ptr != NULL) d->last[l->side] = last;
 }
 
-/* Writes the line, or puts it on the list of the one that has to come first; then those
- * that waited for it. `todo` is a stack. */
+/* Writes the line, then those that waited for it. If another line must come first, puts
+ * it on that line's list. `todo` is a stack. */
 static void put_or_wait(diagnosis *d, char **out, size_t index)
 {
     size_t *todo = NULL; /* an stb_ds array */

@@ -1,16 +1,16 @@
-/* What is wrong with a transcript, and a whole one made of it.
+/* Finds faults of a transcript, and writes a copy without them.
  *
  *     diagnosis d;
  *     doctor_look(&d, format, text);
  *     doctor_write(&d, fixed);      the whole text, in an stb_ds array of bytes
  *     doctor_free(&d);
  *
- * This is for transcripts of JSON Lines. Each line that can be read stays; only links and
- * ids that are wrong change. Lines that are added hold a call whose
- * result stands alone, or a result for a call without one.
+ * This is for transcripts of JSON Lines. Each readable line stays; only wrong links and
+ * ids change. Added lines are a call for a result without one, or a result for a call
+ * without one.
  *
  * (D1) Each message that a reader takes from the old text, it takes from the new one.
- * (D2) Of the new text the doctor finds nothing that it would mend again. */
+ * (D2) The doctor finds nothing in the new text that it would repair again. */
 
 #ifndef DOCTOR_H
 #define DOCTOR_H
@@ -55,16 +55,15 @@ typedef struct edit {
 typedef struct entry_line {
     ms_str json;
     ms_str id, parent;        /* JSON text; absent: it has none */
-    ms_str group;             /* the answer that it is a part of */
+    ms_str group;             /* the answer that the line is a part of */
     edit *edits;              /* an stb_ds array */
     uint64_t number;          /* in the file, from 1 */
     size_t first_call, n_calls;
     size_t waiting, next;     /* lines that wait for it; the next in such a list; + 1 */
-    size_t hangs_on;          /* the line of its parent; + 1; 0: none */
-    size_t open;              /* calls that get a result after it, of a group after all
-                                 its lines; + 1 */
-    size_t group_left;        /* of the group's last line: lines that are not written */
-    ms_str follows;           /* the id that those hang on that hung on it */
+    size_t hangs_on;          /* the line of its parent; + 1; 0 if it has none */
+    size_t open;           /* calls that get a result after it, or after its group; + 1 */
+    size_t group_left;        /* of the group's last line: lines not yet written */
+    ms_str follows;           /* new parent of its children; absent: itself */
     bool left_out, written, side;
 } entry_line;
 
@@ -104,8 +103,8 @@ extern const char no_result_text[];
 
 /* Looks for faults. The text must be valid until doctor_free. */
 void doctor_look(diagnosis *d, const fileformat *format, ms_str text);
-/* Returns the number of faults; faults of calls count only in formats that the doctor
- * mends. */
+/* Returns the number of faults. Faults of calls count only in formats that the doctor
+ * repairs. */
 uint64_t doctor_faults(const diagnosis *d);
 void doctor_write(diagnosis *d, char **out);
 void doctor_free(diagnosis *d);

@@ -25,8 +25,7 @@
 #endif
 #endif
 
-/* A file below this size is read into a buffer that the next file uses again; a larger
- * one is mapped. */
+/* A file below this size is read into a reused buffer; a larger one is mapped. */
 #define MAP_FROM ((uint64_t)64 << 20)
 #define STEP ((size_t)1 << 20)
 #define HEAD_MAX ((size_t)64 << 10)
@@ -248,7 +247,7 @@ static unsigned number_at(const char *at, int bytes)
     return value;
 }
 
-/* Unpacks what can be unpacked of a member whose bytes begin there. */
+/* Unpacks as much as possible of a member whose bytes begin there. */
 static void inflate_member(ms_str packed, file_text *f)
 {
     z_stream z;
@@ -411,8 +410,8 @@ void paths_free(char **paths)
 enum { ENTRY_OTHER, ENTRY_FILE, ENTRY_FOLDER };
 
 /* Returns the type of an entry, from the folder or else from the file system. Links to
- * folders are not followed, since they could lead back; a pipe would wait for a
- * writer. */
+ * folders are not followed, since they could form a cycle. Opening a pipe would wait
+ * for a writer. */
 static int entry_type(const struct dirent *e, const char *path)
 {
     struct stat st;
@@ -472,7 +471,7 @@ int new_file_begin(new_file *n, const char *path, unsigned mode)
     bool there = stat(path, &st) == 0;
     n->out.error = 0;
     n->beside = NULL;
-    n->path = there ? realpath(path, NULL) : strdup(path); /* of a link, what it names */
+    n->path = there ? realpath(path, NULL) : strdup(path); /* the target of a link */
     if (n->path == NULL) return new_file_failed(n, -1);
     if (!there || S_ISREG(st.st_mode)) {
         size_t size = strlen(n->path) + sizeof ".part";
@@ -486,7 +485,7 @@ int new_file_begin(new_file *n, const char *path, unsigned mode)
     return n->out.file != NULL ? FINE : new_file_failed(n, fd);
 }
 
-/* Gives the written file its name. Windows wants the name to be free. */
+/* Gives the written file its name. On Windows rename needs the name to be free. */
 static int put_in_place(const new_file *n)
 {
     if (rename(n->beside, n->path) == 0) return FINE;

@@ -1,4 +1,4 @@
-/* Files as text in memory: plain ones, those compressed with zstd, the members of a ZIP,
+/* Files as text in memory: plain files, files compressed with zstd, members of a ZIP,
  * and the files of a folder. */
 
 #ifndef FILES_H
@@ -16,13 +16,13 @@ typedef struct file_text {
     bool plain;               /* a regular file, which can be read once more */
 } file_text;
 
-/* Loads the beginning of a file ("-" is standard input): 64 KiB, of what is no regular
- * file at least a line. *all: there is no more. Of standard input file_load_rest loads
- * what follows. */
+/* Loads the beginning of a file ("-" is standard input): 64 KiB, or from a pipe at
+ * least a line. *all: the file has no more. file_load_rest loads the rest of standard
+ * input. */
 int file_load_head(file_text *f, const char *path, bool *all);
 int file_load_rest(file_text *f);
-/* Loads a file ("-" is standard input). What zstd compressed is unpacked; built without
- * libzstd it is reported. */
+/* Loads a file ("-" is standard input) and unpacks zstd. A tool built without libzstd
+ * reports such a file as an error. */
 int file_load(file_text *f, const char *path);
 void file_free(file_text *f);
 
@@ -44,23 +44,23 @@ bool same_file(const char *a, const char *b);
 char **paths_of(const char *folder);
 void paths_free(char **paths);
 
-/* "dir/name" in a fresh string. */
+/* Returns "dir/name" in a fresh string. */
 char *path_join(const char *folder, const char *name);
 /* Returns the last part of a path. */
 const char *path_name(const char *path);
 bool ends_with(const char *text, const char *end);
 
-/* A new file that is written beside its place and renamed when it is complete: an
+/* A file that is written under another name and renamed when it is complete: an
  * existing file stays until then. A device or a pipe is written directly. */
 typedef struct new_file {
     output out;
-    char *path, *beside;      /* beside: NULL: written at once */
+    char *path, *beside;      /* beside: the other name; NULL: none */
 } new_file;
 
-/* mode: of a file that is new, 0600 for what nobody else reads. */
+/* Begins the file. mode: its permissions if it is new; 0600 keeps other users out. */
 int new_file_begin(new_file *n, const char *path, unsigned mode);
-/* Ends the file and returns the exit code; other than FINE and DAMAGED: nothing has
- * changed. */
+/* Ends the file and returns the exit code. After a code other than FINE and DAMAGED the
+ * old file is unchanged. */
 int new_file_end(new_file *n, int code);
 
 /* Returns the libraries that the tool was built with: "zstd, zip". */

@@ -12,7 +12,7 @@
 
 enum { LOOK_LINES = 40, TOLD_LINES = 5 };
 
-/* In the order in which they are tried; the first that fits is used. */
+/* In the order of detection: the first that fits is used. */
 static const fileformat *const formats[] = {
     &claude_format,    &codex_format,          &gemini_format,         &copilot_format,
     &openhands_format, &sts_format,            &pi_format,             &otel_format,
@@ -45,7 +45,8 @@ static const fileformat *format_of_value(ms_str value, shape_of_file shape)
     return NULL;
 }
 
-/* *any: lines that are JSON of their own were seen. */
+/* Returns the format of the first line that shows one. *any: some lines are JSON
+ * values. */
 static const fileformat *format_of_lines(ms_str text, bool *any)
 {
     ms_json_opts repair = {0, true};
@@ -66,8 +67,8 @@ static const fileformat *format_of_lines(ms_str text, bool *any)
     return NULL;
 }
 
-/* Returns whether a document's beginning has a member name that only these formats have.
- * Only then the complete document is checked. */
+/* Returns whether a document's beginning has a member name that only these formats
+ * have. Only then the complete document is checked. */
 bool format_hinted(ms_str head)
 {
     static const char *const names[] = {
@@ -111,7 +112,7 @@ const fileformat *format_of(ms_str text, bool all)
     if (f != NULL) return f;
     ms_str after = text;
     bool whole;
-    if (lines && after.len > 0) { /* of several lines of JSON no document is made */
+    if (lines && after.len > 0) { /* several lines of JSON are no document */
         while (after.len > 0 && is_blank(next_line(&after, &whole))) continue;
         if (!is_blank(after)) return NULL;
     }
@@ -225,7 +226,7 @@ int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
         *done = text.len;
     }
     if (f->end != NULL) f->end(&in.r);
-    trace_flush(t); /* messages view the text, and what was cleaned */
+    trace_flush(t); /* messages view the text, also cleaned text */
     ms_arena_deinit(&in.cleaned);
     return trace_code(t) != FINE ? trace_code(t) : in.code;
 }
@@ -245,7 +246,8 @@ static void stat_of(const char *path, unit *u)
     if (changed > u->changed) u->changed = changed;
 }
 
-/* "ROOT/session/PROJECT/SESSION.json" where ROOT/message is: its ROOT, else NULL. */
+/* Returns ROOT for "ROOT/session/PROJECT/SESSION.json" if ROOT/message exists, else
+ * NULL. */
 static char *opencode_root(const char *path)
 {
     const char *at = path + strlen(path);
@@ -366,7 +368,7 @@ void units_free(unit *units)
 
 typedef struct growing {
     char *text;               /* an stb_ds array */
-    bool damaged;             /* a file of it was no JSON */
+    bool damaged;             /* one of its files was not JSON */
 } growing;
 
 static void grow(growing *g, const char *bytes, size_t len)

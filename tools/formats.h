@@ -1,5 +1,5 @@
-/* Which formats of transcripts there are, which one a text is in, and the way from a
- * text, a file or a folder into a trace. */
+/* The formats of transcripts, their detection, and the way from a text, a file or a
+ * folder into a trace. */
 
 #ifndef FORMATS_H
 #define FORMATS_H
@@ -7,7 +7,7 @@
 #include "files.h"
 #include "read.h"
 
-/* Returns the formats in the order in which they are tried; NULL after the last. */
+/* Returns the formats in the order of detection; NULL after the last. */
 const fileformat *format_at(size_t index);
 /* Returns the first format of that name, or NULL. */
 const fileformat *format_find(ms_str name);
@@ -18,8 +18,8 @@ const fileformat *format_of(ms_str text, bool all);
 bool format_hinted(ms_str head);
 
 /* Reads a text in that format into a trace, which the caller ends. Bad JSON is reported
- * and passed over: DAMAGED at the end, or with --strict FAILED at once. *done: the
- * bytes up to which all was taken; a last line that is not whole yet waits. */
+ * and skipped: DAMAGED at the end, or with --strict FAILED at once. *done: the bytes
+ * that were read; an incomplete last line is left for the next call. */
 int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
                 const options *o, counts *c, uint64_t *done);
 
@@ -35,7 +35,7 @@ typedef struct unit {
 /* Returns the units under a path, by name, in an stb_ds array. */
 unit *units_of(const char *path);
 void units_free(unit *units);
-/* Loads the text of a unit; DAMAGED: only the parts that can be read. */
+/* Loads the text of a unit. DAMAGED: some parts cannot be read. */
 int unit_load(const unit *u, file_text *f);
 
 /* Returns the known folders of the programs that exist; free as paths_of. */

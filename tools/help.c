@@ -44,7 +44,7 @@ bool takes_option(const command *c, int id)
 
 /* ---- Help -------------------------------------------------------------------------- */
 
-/* Words from column `used` on; further lines begin at `column`. */
+/* Prints words from column `used` on; further lines begin at `column`. */
 static void put_words(output *out, const char *text, size_t used, size_t column)
 {
     while (*text != '\0') {
@@ -75,7 +75,7 @@ static void put_option(output *out, const option_row *row)
                      argument != NULL ? argument : "");
     size_t len = (size_t)n;
     const char *text = head;
-    if (letter == '\0') { /* the two blanks of no letter are not shown */
+    if (letter == '\0') { /* an option without a letter has two blanks in its place */
         text = head + 2;
         len -= 2;
     }
@@ -97,7 +97,8 @@ static void put_word(output *out, const char *word, size_t *used)
     *used += strlen(word) + 1;
 }
 
-/* A format with two shapes has two rows. */
+/* Returns whether the row is the first of its name: a format with two shapes has two
+ * rows. */
 static bool is_first_name(size_t index)
 {
     const char *name = format_at(index)->name;

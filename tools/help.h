@@ -1,4 +1,4 @@
-/* Help, completions and the manual page, all made from the rows of the commands. */
+/* Help, completions and the manual page, made from the rows of the commands. */
 
 #ifndef HELP_H
 #define HELP_H
@@ -7,15 +7,15 @@
 
 /* Returns whether the command has that option. */
 bool takes_option(const command *c, int id);
-/* "after", and its argument in the help; NULL: it has none. */
+/* Returns "after", and its argument in the help; NULL if it has none. */
 const char *option_word(int id);
 const char *option_argument(int id);
-/* Returns the letter of an option; 0: it has none. */
+/* Returns the letter of an option; 0 if it has none. */
 char option_letter(int id);
 
 int print_command_help(const command *c);
 int print_main_help(void);
-/* Names of formats, or of providers, in lines of a terminal. */
+/* Prints the names of formats, or of providers, in lines of a terminal. */
 void put_formats(output *out, bool transcripts);
 void put_providers(output *out);
 

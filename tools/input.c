@@ -12,11 +12,7 @@
 #include <unistd.h>
 
 
-/* ---- Input: a splitter over blocks of 64 KiB ------------------------------------------
- * It finds the end of a value by counting brackets outside of strings; ms_json_check
- * checks the value afterwards. Only the current value is in memory, at most ELEMENT_MAX
- * bytes. Text that cannot become JSON is not collected: each time its length
- * has doubled, what is there is checked, sooner where much of it is expected. */
+/* ---- Input: a splitter over blocks of 64 KiB ---------------------------------------- */
 
 #define BLOCK_SIZE ((size_t)64 << 10)
 
@@ -108,7 +104,7 @@ static int source_room(source *s)
     return FINE;
 }
 
-/* Reads on; at the end of the file sets eof. */
+/* Reads one more block; sets eof at the end of the file. */
 static int source_read(source *s)
 {
     ssize_t n;
@@ -232,18 +228,7 @@ static int next_value(source *s, ms_str *value)
 }
 
 
-/* ---- Messages in the input ------------------------------------------------------------
- * A value at the top level, or in an array there, is one of
- *
- *   a message        {"type": "task", ...}, {"role": "user", ...}, ...
- *   a conversation   {"task_id": 3, "traj": [message, ...]}, the body of a request
- *                    {"system": s, "messages": [message, ...]}, or an array of messages
- *   an entry         of a transcript, {"type": "message", "message": {...}}; those that
- *                    are no messages are counted
- *
- * Each message without a location gets that of its conversation: task_id, instance_id, a
- * session's id, or the name of the file, with a running number where that was used
- * before. All messages that stand alone, a line each, are one conversation. */
+/* ---- Messages in the input --------------------------------------------------------- */
 
 /* "dir/trace.jsonl" -> "trace". */
 static ms_str stem_of(const char *path)
@@ -290,7 +275,7 @@ void complete_agent(const options *o, ms_envelope *m)
     if ((MS_BIT(m->type) & TRACES) != 0) m->agent_key = ms_str_of(o->agent);
 }
 
-/* Sets what the input lacks. */
+/* Sets the fields that the input lacks. */
 static int complete(reader *r, bool chat, conversation *talk, ms_envelope *m)
 {
     bool guess = chat && r->sink->guess_agent && r->options->agent == NULL;
@@ -312,8 +297,8 @@ static conversation next_conversation(reader *r)
     return talk;
 }
 
-/* Returns whether odd messages are kept: unless --strict is given, or for append only
- * with --lenient. */
+/* Returns whether messages of unknown formats are kept: always without --strict, for
+ * append only with --lenient. */
 static bool is_kind_reader(const reader *r)
 {
     bool keeps = r->sink->rescue != NULL && !GIVEN(r->options, REFUSE);
@@ -325,7 +310,7 @@ static size_t offset_of(const reader *r, ms_str part)
     return (size_t)(part.ptr - (r->source.buf + r->source.start));
 }
 
-/* Hands on what an object became. */
+/* Passes the messages of an object to the sink. */
 static int deliver(reader *r, const ms_dialect *dialect, conversation *talk, taken *t)
 {
     bool chat = strcmp(dialect->name, "framework") != 0;
@@ -347,8 +332,8 @@ static ms_str string_member(reader *r, ms_str object, const char *name)
     return text;
 }
 
-/* Counts an entry of a transcript that is not a message. A session begins a conversation
- * of its own, with its id as the name. */
+/* Counts an entry of a transcript that is not a message. A session begins a
+ * conversation that is named after its id. */
 static int note_other(reader *r, ms_str object, conversation *talk)
 {
     ms_str type = string_member(r, object, "type"), id = string_member(r, object, "id");
@@ -423,8 +408,8 @@ static shape shape_of(reader *r, ms_str object)
     return s;
 }
 
-/* Returns whether a value is a JSON string with one of these words, which have spaces
- * around them. */
+/* Returns whether a value is a JSON string with one of these words, which are between
+ * spaces. */
 static bool is_word(ms_str value, const char *words)
 {
     char text[40];
@@ -504,8 +489,7 @@ static bool is_time(ms_str value)
            ms_iso_read(ms_str_n(value.ptr + 1, value.len - 2), &ns) == MS_OK;
 }
 
-/* Returns whether a shape is a session row: it has a time, and its calls are not a
- * list. */
+/* Returns whether a shape is a session row: it has a time, and no list of calls. */
 static bool shows_session(const shape *s)
 {
     if (!is_kind(s->role, MS_JSON_STRING) || is_kind(s->tool_calls, MS_JSON_ARRAY)) {
@@ -517,7 +501,7 @@ static bool shows_session(const shape *s)
            is_time(s->created_at);
 }
 
-/* In this order: the first that fits is the one. */
+/* In the order of detection: the first that fits is used. */
 static const struct {
     const char *dialect;
     bool (*shows)(const shape *s);
@@ -540,9 +524,9 @@ static const ms_dialect *dialect_of(reader *r, ms_str object, const ms_dialect *
     return otherwise != NULL ? otherwise : ms_dialect_find(MS_STR("openai"));
 }
 
-/* Finds the list of messages in an object. Of several the first in this order counts. An
- * empty list counts if there is no other; so does one of objects without a known format,
- * if the options name the format. */
+/* Finds the list of messages in an object. Of several lists the first in this order
+ * counts. An empty list counts if there is no other. So does a list of objects without
+ * a known format, if the options name the format. */
 static bool find_list(reader *r, ms_str object, ms_str *list)
 {
     static const char *const names[] = {"messages", "contents", "traj", "history",
@@ -624,7 +608,7 @@ static const ms_dialect *format_for(reader *r, ms_str value, const conversation 
     return typed ? ms_dialect_find(MS_STR("framework")) : NULL;
 }
 
-/* Reads a message, or an object that should be one. */
+/* Reads an object as a message. */
 static int read_element(reader *r, ms_str value, conversation *talk)
 {
     size_t at = offset_of(r, value);
@@ -641,7 +625,7 @@ static int skip_element(reader *r, ms_str value)
     return note_skipped(&r->source, r->sink->rescue, offset, value.len);
 }
 
-/* In a damaged file a value may have bytes that are not UTF-8. */
+/* Returns a value of a damaged file with its bytes that are not UTF-8 replaced. */
 static ms_str cleaned_value(reader *r, ms_str value)
 {
     ms_json_writer w;
@@ -749,10 +733,10 @@ static int read_array(reader *r, conversation *talk)
 }
 
 
-/* ---- Getting over damage in JSON Lines, for --keep-going ------------------------------
- * The reader skips what it cannot read: to the end of the line, to a NUL, or to an object
- * that begins inside of the line. A crash leaves pages of NULs, and torn lines that the
- * next writer continued. */
+/* ---- Recovery from damage in JSON Lines, for --keep-going ------------------------------
+ * The reader skips unreadable text: to the end of the line, to a NUL, or to an object
+ * inside the line. A crash leaves pages of NULs, and torn lines that the next writer
+ * continued. */
 
 /* Finds the end of the line: a newline, a NUL, or the end of the file. */
 static int line_length(source *s, size_t *len)
@@ -767,9 +751,8 @@ static int line_length(source *s, size_t *len)
     return FINE;
 }
 
-/* Returns whether a text is an object on its own: only another object may follow in the
- * line. After an object inside of another comes a comma or a bracket. *last: it ends the
- * line. */
+/* Returns whether a text is a whole object in its line: only another object may follow.
+ * A comma or a bracket follows an object inside another. *last: it ends the line. */
 static bool stands_alone(ms_str text, bool *last)
 {
     ms_json_opts repair = {0, true};
@@ -781,11 +764,11 @@ static bool stands_alone(ms_str text, bool *last)
     return ms_json_check(text, &repair, NULL, NULL) == MS_OK;
 }
 
-/* Returns where the next object begins in a line whose byte `bad` is wrong, or the line's
- * end. Before the bad byte the object may seem to be in a string: an object that is
- * really quoted has its quotes escaped. It may also stand where a value was to follow.
- * Then the newline after it shows that a second process wrote it: the first died inside
- * the line. */
+/* Returns where the next object begins in a line whose byte `bad` is wrong, or the
+ * line's end. Before the bad byte the object may seem to be in a string; a quoted
+ * object would have its quotes escaped. It may also stand in the place of a value. Then
+ * the newline after it shows that a second process wrote it, after the first died
+ * inside the line. */
 static size_t next_object(reader *r, ms_str line, size_t bad, bool newline)
 {
     splitter p = {0, false, false};
@@ -844,7 +827,7 @@ static int skip_nuls(reader *r)
     return code;
 }
 
-/* Bytes that are no UTF-8 were replaced in this value: that is worth a word. */
+/* Reports that bytes of this value were not UTF-8 and are replaced. */
 static void note_repaired(reader *r, ms_str value)
 {
     ms_error err;
@@ -865,8 +848,8 @@ static bool begins_list(const source *s)
     return s->buf[s->start] == '[' && at < s->len && s->buf[at] == '{';
 }
 
-/* Skips the bracket of a damaged array, so that its elements are read one by one. Commas
- * between them and the end are skipped, too. */
+/* Skips the bracket of a damaged array, so that its elements are read one by one.
+ * Commas between them and the closing bracket are skipped, too. */
 static int skip_bracket(reader *r)
 {
     source *s = &r->source;
@@ -874,8 +857,8 @@ static int skip_bracket(reader *r)
     return note_skipped(s, r->sink->rescue, s->base + s->start - 1, 1);
 }
 
-/* Returns whether a value is the rest of an object whose beginning is lost: it does not
- * begin the line, and more of the object follows. */
+/* Returns whether a value is the rest of an object whose beginning is lost. Such a
+ * value does not begin the line, and more of the object follows. */
 static bool is_rest(const source *s, ms_str value)
 {
     const char *at = value.ptr + value.len, *end = s->buf + s->len;
@@ -911,7 +894,7 @@ static int rescue_value(reader *r, int c, conversation *talk)
 
 /* ---- A whole file ------------------------------------------------------------------ */
 
-/* Until something is damaged, an array is read element by element. */
+/* Reads all values. Until damage is found, an array is read element by element. */
 static int read_values(reader *r)
 {
     source *s = &r->source;
@@ -933,7 +916,7 @@ static int read_values(reader *r)
     return code;
 }
 
-/* "FILE: WHAT: 3 a, 1 b" */
+/* Prints "FILE: WHAT: 3 a, 1 b". */
 static void complain_of_tally(const reader *r, const char *what, const tally *t)
 {
     char text[1024];
@@ -994,7 +977,7 @@ int read_input(const options *o, const char *path, const ms_str *head, const sin
     complain_of_tally(&r, "left out what is no message", &r.others);
     complain_of_tally(&r, "unknown, kept whole", &r.unknown);
     if (r.first.line > 0 && to->rescue->places + to->rescue->repaired == places) {
-        to->rescue->fault = r.first; /* nothing was passed over: it is damaged */
+        to->rescue->fault = r.first; /* the file is damaged, but nothing was skipped */
         note_skipped(&r.source, to->rescue, r.first.offset, 0);
     }
     bool lost = to->rescue != NULL && to->rescue->places + to->rescue->repaired > places;

@@ -1,5 +1,5 @@
-/* The input: a splitter that never holds a file, the format and the conversation of each
- * message in it, and the way over what is damaged. */
+/* The input: a splitter that never holds a file, the detection of formats and
+ * conversations, and the recovery from damage. */
 
 #ifndef INPUT_H
 #define INPUT_H
@@ -8,10 +8,10 @@
 
 
 /* ---- Input: a splitter over blocks of 64 KiB ------------------------------------------
- * It finds the end of a value by counting brackets outside of strings; ms_json_check
- * checks the value afterwards. Only the current value is in memory, at most ELEMENT_MAX
- * bytes. Text that cannot become JSON is not collected: each time its length
- * has doubled, what is there is checked, sooner where much of it is expected. */
+ * The splitter finds the end of a value by counting brackets outside of strings;
+ * ms_json_check checks the value afterwards. Only the current value is in memory, at most
+ * ELEMENT_MAX bytes. Text that cannot become JSON is not collected: each time its length
+ * has doubled, the text so far is checked, and earlier if the input is damaged. */
 
 /* Something bad in the input, and where it is. */
 typedef struct fault {
@@ -20,13 +20,13 @@ typedef struct fault {
 } fault;
 
 typedef struct source {
-    const char *name;         /* for messages */
+    const char *name;         /* for error messages */
     int fd;
     bool eof, progress;
-    bool lines;               /* a value ends with its line */
-    fault *fault;             /* not NULL: complaints about the input are noted here */
-    bool rescuing;            /* it is damaged: see "Getting over damage" */
-    uint64_t messages;        /* found so far */
+    bool lines;               /* each value ends with its line */
+    fault *fault;             /* if not NULL, complaints are noted here */
+    bool rescuing;            /* it is damaged: see "Recovery from damage" */
+    uint64_t messages;        /* number of messages so far */
     double began;             /* when the source was opened */
     char *buf;                /* bytes [start, len) are read and not used yet */
     size_t cap, start, len;
@@ -36,12 +36,12 @@ typedef struct source {
     uint64_t told;            /* offset of the last progress message */
 } source;
 
-/* `head` is what has been read of it already; NULL: nothing. */
+/* Opens a source. `head`: bytes that were read already, or NULL. */
 int source_open(source *s, const char *path, const ms_str *head);
 void source_close(source *s);
 
-/* Reports the fault at the byte `at` after the start, with its place in the file; counts
- * it where bad input is skipped. */
+/* Reports the fault at the byte `at` after the start, with its place in the file. If
+ * bad input is skipped, counts it. */
 int complain_at(const source *s, size_t at, const char *what, const char *text);
 bool is_space(char c);
 
@@ -55,12 +55,12 @@ const char *reason_of(const ms_error *err);
  *   a message        {"type": "task", ...}, {"role": "user", ...}, ...
  *   a conversation   {"task_id": 3, "traj": [message, ...]}, the body of a request
  *                    {"system": s, "messages": [message, ...]}, or an array of messages
- *   an entry         of a transcript, {"type": "message", "message": {...}}; those that
- *                    are no messages are counted
+ *   an entry         of a transcript, {"type": "message", "message": {...}};
+ *                    other entries are counted
  *
- * Each message without a location gets that of its conversation: task_id, instance_id, a
- * session's id, or the name of the file, with a running number where that was used
- * before. All messages that stand alone, a line each, are one conversation. */
+ * Each message without a location gets that of its conversation: task_id, instance_id,
+ * a session's id, or the name of the file. A repeated name gets a running number. All
+ * messages that stand alone, a line each, are one conversation. */
 
 /* The messages made from one message object. */
 typedef struct taken {
@@ -68,7 +68,7 @@ typedef struct taken {
     size_t at;                /* the place of the object, for complain_at */
     ms_str json;              /* the object */
     uint64_t number;          /* of the object in the file, from 1 */
-    uint64_t talk;            /* another number for each conversation */
+    uint64_t talk;            /* each conversation has another number */
     ms_envelopes list;
 } taken;
 
@@ -77,7 +77,7 @@ typedef struct rescue {
     fault fault;              /* the last one */
     uint64_t places, lines, bytes;
     uint64_t repaired;        /* values with bad UTF-8 that were repaired */
-    uint64_t line;            /* of the last place in this file; 0: none yet */
+    uint64_t line;            /* of the last place in this file; 0 if there is none */
     uint64_t told;            /* places of this file that were named */
 } rescue;
 
@@ -90,30 +90,30 @@ typedef struct sink {
     bool guess_agent;         /* calls and results of chats get an agent key */
     bool needs_location;
     bool lines;               /* each value is on a line of its own */
-    rescue *rescue;           /* not NULL: bad input is skipped */
-    void (*answered)(void *ctx, ms_str response); /* after the answer in a log of LiteLLM;
-                                 may be NULL */
+    rescue *rescue;           /* if not NULL, bad input is skipped */
+    void (*answered)(void *ctx, ms_str response); /* after the answer in a log of
+                                                   * LiteLLM; or NULL */
 } sink;
 
 typedef struct reader {
     source source;
     const options *options;
     const sink *sink;
-    ms_arena arena;           /* of the message at hand */
+    ms_arena arena;           /* of the current message */
     tally names;              /* locations used so far */
-    tally others;             /* types of entries that are no messages */
-    tally unknown;            /* types or roles of objects that were kept as they are */
-    ms_str stem;              /* what a conversation without a name is called */
-    fault first;              /* where it was found to be damaged; line 0: it is not */
+    tally others;             /* types of entries that are not messages */
+    tally unknown;            /* types or roles of objects that were kept unread */
+    ms_str stem;              /* the name of conversations without one */
+    fault first;              /* place of the first damage; line 0: no damage */
     uint64_t objects, talks;  /* so far */
-    uint64_t line_end;        /* where a line that is partly skipped ends in the file */
+    uint64_t line_end;        /* where a partly skipped line ends in the file */
 } reader;
 
 typedef struct conversation {
     uint64_t number;
     ms_str name;              /* its own; absent: the reader's stem */
     ms_str location;          /* absent until a message needs it */
-    const ms_dialect *dialect; /* of messages that could be of several; NULL: openai */
+    const ms_dialect *dialect; /* for messages that fit several; NULL: openai */
 } conversation;
 
 /* Sets the agent of the option, for traces without one. */
@@ -138,14 +138,14 @@ typedef struct shape {
 
 /* ---- A whole file ------------------------------------------------------------------ */
 
-/* Reads all of a file into a sink; `head` as of source_open. DAMAGED: something was
- * passed over. */
+/* Reads a whole file into a sink; `head` as for source_open. DAMAGED: something was
+ * skipped. */
 int read_input(const options *o, const char *path, const ms_str *head, const sink *to);
 
 /* Returns whether a text begins as messages, or a list of them. */
 bool shows_messages(ms_str text);
 
-/* Reads a complete file. */
+/* Reads a whole file. */
 int read_whole(source *s);
 
 #endif /* INPUT_H */

@@ -54,7 +54,7 @@ static int take_member(void *ctx, const char *name, ms_str text)
         code = format_read(f, text, z->t, z->path, z->in->options, z->in->counts, &done);
     } else if (ms_json_check(text, NULL, &value, NULL) == MS_OK) {
         complain("%s: %s: in no format that is known", z->path, name);
-    } else { /* of what is damaged, the messages */
+    } else { /* of a damaged file the messages are read */
         code = read_input(z->in->options, z->path, &text, z->in->messages);
     }
     if (code == DAMAGED) z->code = code;
@@ -131,7 +131,8 @@ static int take_file(const intake *in, const char *path)
     return code;
 }
 
-/* In a folder what shows no messages is no transcript, and passed over. */
+/* Reads a unit of a folder. A file without messages is not a transcript, and is
+ * skipped. */
 static int take_unit(const intake *in, const unit *u, file_text *f)
 {
     int loaded = unit_load(u, f), code;
@@ -159,12 +160,13 @@ int take_path(const intake *in, const char *path)
         file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
         for (size_t i = 0; i < arrlenu(units); i++) {
             int code = take_unit(in, &units[i], &f);
-            if (code == FAILED) code = DAMAGED; /* of the others all is read */
+            if (code == FAILED) code = DAMAGED; /* the other files are read completely */
             if (code != FINE) worst = code;
         }
         file_free(&f);
         units_free(units);
     }
-    complain_of_counts(in->counts, path, in->rename); /* of what is converted, all */
+    complain_of_counts(in->counts, path, in->rename); /* a conversion reports all
+                                                       * counts */
     return worst;
 }

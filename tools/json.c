@@ -135,7 +135,7 @@ double number_of(ms_str value)
     if (!is_kind(value, MS_JSON_NUMBER) || value.len >= sizeof text) return 0;
     memcpy(text, value.ptr, value.len);
     text[value.len] = '\0';
-    double number = strtod(text, NULL); /* the tool has no locale but C */
+    double number = strtod(text, NULL); /* the tool sets no locale, so the point is '.' */
     return number > 0 && number < 1e300 ? number : 0;
 }
 
@@ -211,7 +211,7 @@ void rest_nest(leftover *r, const char *name, ms_str object, const json_key *but
     size_t start = r->buf.len;
     rest_write(r, "{", 1);
     rest_add(r, object, but, n);
-    if (r->buf.len == start + 1) r->buf.len = before; /* none is left */
+    if (r->buf.len == start + 1) r->buf.len = before; /* all members were left out */
     else rest_write(r, "}", 1);
 }
 
@@ -244,16 +244,16 @@ ms_str rest_end(leftover *r)
 
 /* ---- A document that ends too early ------------------------------------------------ */
 
-/* A place where a document could end, and the brackets that are open there. */
+/* The last place where the document could end, and the brackets that are open there. */
 typedef struct torn_scan {
     char *open;               /* an stb_ds array of closing brackets */
     size_t whole, depth;      /* bytes up to the last complete value; brackets open
                                  there */
-    char before;              /* the last character that was no blank */
+    char before;              /* the last character that was not blank */
 } torn_scan;
 
-/* Returns the end of the string that begins at that place; the end of the text: it is
- * torn. */
+/* Returns the end of the string that begins at that place; the end of the text if the
+ * string is torn. */
 static size_t string_end(ms_str text, size_t at)
 {
     for (at++; at < text.len; at++) {
@@ -324,7 +324,7 @@ ms_str json_repaired(ms_str text, ms_arena *arena)
     ms_json_opts repair = {0, true};
     ms_buf buf = {arena, NULL, 0, 0};
     ms_str value, rest = text;
-    const char *good = text.ptr; /* from here on all is */
+    const char *good = text.ptr; /* the valid bytes begin here */
     while (rest.len > 0) {
         const char *at = rest.ptr;
         if (next_point(&rest) != 0xFFFD) continue;

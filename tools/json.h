@@ -1,5 +1,5 @@
 /* Members of JSON objects by name, in one pass, and their values as text, numbers and
- * times. All text has passed ms_json_check. */
+ * times. All text must have passed ms_json_check. */
 
 #ifndef JSON_H
 #define JSON_H
@@ -13,12 +13,12 @@ typedef struct json_key {
 
 #define KEY(name) {name, sizeof(name) - 1}
 
-/* Sets values[i] to the value of the member keys[i], absent: NULL. Of equal names the
- * last counts. A value that is no object has no members. */
+/* Sets values[i] to the value of the member keys[i]; NULL if absent. Of equal names the
+ * last counts. A value that is not an object has no members. */
 void pick(ms_str object, const json_key *keys, size_t n, ms_str *values);
 
-/* The same. Also collects the other members, at most SPANS of them, as they are in the
- * text: one pass over a long line instead of two. */
+/* Does the same, and collects the other members, at most SPANS of them, as they are in
+ * the text. One pass over a long line replaces two. */
 enum { SPANS = 40 };
 typedef struct spans {
     ms_str text[SPANS];       /* "name":value */
@@ -30,13 +30,13 @@ void pick_spans(ms_str object, const json_key *keys, size_t n, ms_str *values,
 
 /* Returns the first member of that name, without reading the text after it. */
 ms_str peek(ms_str object, const char *name);
-/* The same for the first element of an array of objects. */
+/* Does the same for the first element of an array of objects. */
 ms_str peek_first(ms_str array, const char *name);
 
 bool is_kind(ms_str value, ms_json_kind kind);
 bool is_object(ms_str value);
 
-/* One member; absent: NULL. */
+/* Returns the value of a member; NULL if absent. */
 ms_str member(ms_str object, const char *name);
 /* Returns a member of a member: "message.usage.input". */
 ms_str member_at(ms_str object, const char *path);
@@ -49,8 +49,7 @@ bool text_is(ms_str value, const char *text);
 uint64_t count_of(ms_str value);
 double number_of(ms_str value);
 
-/* Returns whether the JSON text of a member name is this name. Few are spelled with
- * escapes. */
+/* Returns whether the JSON text of a member name is this name. Few names have escapes. */
 bool key_is(ms_str key_text, ms_str name);
 
 /* An object that is built from the members of others, except for some. */
@@ -66,22 +65,24 @@ void rest_add(leftover *r, ms_str object, const json_key *but, size_t n);
 void rest_nest(leftover *r, const char *name, ms_str object, const json_key *but,
                size_t n);
 void rest_put(leftover *r, const char *name, ms_str json);
-/* Members as pick_spans gave them; of an object with more than it holds all but `but`. */
+/* Adds the members that pick_spans collected. If the object had more than SPANS, adds
+ * all of them except `but`. */
 void rest_spans(leftover *r, const spans *s, ms_str object, const json_key *but,
                 size_t n);
-/* Returns the object; absent: it has no member, or no memory. */
+/* Returns the object; absent if it has no member, or without memory. */
 ms_str rest_end(leftover *r);
 
-/* Of a document that ends too early what is whole, with its brackets closed, in the
- * arena; `kept` bytes of the text are in it. False: it does not end in brackets, or what
- * is closed is still no JSON. */
+/* Closes a document that ends too early: keeps its complete values, with the brackets
+ * closed, in the arena; `kept` bytes of the text are in it. Returns false if the text
+ * has no open bracket, or if the closed text is still not JSON. */
 bool json_close(ms_str text, ms_arena *arena, ms_str *whole, size_t *kept);
 
-/* JSON in which bytes that are not UTF-8 are U+FFFD, in the arena; everything else but
- * halves of surrogates stays as it is spelled. Absent: something else is wrong in it. */
+/* Returns JSON whose bytes that are not UTF-8 became U+FFFD, in the arena. Halves of
+ * surrogates are replaced, too; the rest keeps its spelling. Absent: the text has
+ * another fault. */
 ms_str json_repaired(ms_str text, ms_arena *arena);
 
-/* JSON text put together from pieces; a string gets its quotes and escapes. */
+/* Appends JSON text in parts; a string gets its quotes and escapes. */
 void json_piece(ms_buf *buf, const char *text);
 void json_quoted(ms_buf *buf, ms_str text);
 

@@ -1,14 +1,14 @@
-/* Secrets in a log. Every record is looked at as it stands: messages, also hidden ones,
- * what amended messages contained before, notes, facts of locations.
+/* Secrets in a log. The search covers every record as it was written: messages, also
+ * hidden ones, earlier text of amended messages, notes, facts of locations.
  *
- *   now       a message that views show, in its present words
- *   hidden    one that no view shows
- *   earlier   words that an amendment has replaced, or facts that were set anew
+ *   now       a message that views show, in its present form
+ *   hidden    a message that no view shows
+ *   earlier   text that an amendment has replaced, or facts that were set anew
  *   note      of a message;  facts  of a location
  *
- * Erasing (ms_redact) takes all that a message contains from the file, notes and earlier
- * words included. Masking amends the message; what it contained before stays in the file
- * until msgstore compact. Facts are masked in both cases. */
+ * Erasing (ms_redact) removes all text of a message from the file, notes and earlier
+ * text included. Masking amends the message; its earlier text stays in the file until
+ * msgstore compact. Facts are masked in both cases. */
 
 #define _GNU_SOURCE
 #include "leaks.h"
@@ -31,9 +31,9 @@ typedef struct leaks {
     unsigned classes;
     output out;
     tally kinds;              /* of secrets */
-    uint64_t *seqs;           /* of messages that have some; an stb_ds array */
-    ms_str *locations;        /* whose facts have some; likewise */
-    uint64_t found, earlier, hidden; /* secrets; of these, of earlier words; messages */
+    uint64_t *seqs;           /* of messages with secrets; an stb_ds array */
+    ms_str *locations;        /* whose facts have secrets; likewise */
+    uint64_t found, earlier, hidden; /* secrets; of these, in earlier text; messages */
     bool failed;
 } leaks;
 
@@ -55,7 +55,7 @@ static void add_location(leaks *l, ms_str location)
     else arrput(l->locations, copy);
 }
 
-/* One line for each secret: "17  now  content  github-token  ghp_..., 40 characters" */
+/* Prints one line a secret: "17  now  content  github-token  ghp_..., 40 characters" */
 static void print_leak(leaks *l, const ms_msg *msg, const char *state, const char *field,
                        ms_str text, const secret *s)
 {
@@ -92,7 +92,7 @@ static size_t look_at_message(leaks *l, const ms_msg *msg, const char *state)
     return n;
 }
 
-/* A message, or one of its earlier forms. */
+/* Looks at a message, or at one of its earlier forms. */
 static void look_at_words(leaks *l, const ms_msg *msg)
 {
     const ms_msg *now = NULL;
@@ -141,11 +141,11 @@ static void look_at_record(leaks *l, const ms_msg *msg)
             add_seq(l, ms_seq(msg));
         }
         break;
-    default: break; /* a piece stands in its message, too */
+    default: break; /* the text of a piece is in its message, too */
     }
 }
 
-/* Names of locations may be given by any piece that only one of them has. */
+/* Replaces each name of a location by the only full name that contains it. */
 static int resolve_locations(job *j)
 {
     ms_listing list;
@@ -176,7 +176,7 @@ static int look_at_all(leaks *l)
 }
 
 
-/* ---- Out of the log ---------------------------------------------------------------- */
+/* ---- Removing secrets from the log ------------------------------------------------- */
 
 static int mask_facts(leaks *l, ms_str location)
 {
@@ -199,8 +199,8 @@ static void count_secret(void *ctx, const secret *found, ms_str text)
     ++*(uint64_t *)ctx;
 }
 
-/* Sets *done when the message has its secrets masked now. Hidden ones cannot be amended,
- * and notes not at all. */
+/* Sets *done if the secrets of the message are masked now. Hidden messages cannot be
+ * amended, and notes never. */
 static int mask_message(leaks *l, uint64_t seq, bool *done)
 {
     ms_error err;

@@ -1,5 +1,5 @@
-/* The library, for builds of the tool from its sources alone (all tools/ files ending in
- * .c). The Makefile links an object of its own. */
+/* The library, for builds of the tool from its sources alone (all files tools/*.c). The
+ * Makefile links an object of its own. */
 
 #define MSGSTORE_IMPLEMENTATION
 #include "../msgstore.h"

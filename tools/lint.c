@@ -17,10 +17,10 @@
 enum {
     LINT_TEXT = 512,          /* bytes of a path or a text, longer ones are truncated */
     LINT_SHOWN = 60,          /* bytes of a value or name that a text shows */
-    LINT_MEMBERS = 8          /* members in the longest table, and its end */
+    LINT_MEMBERS = 8          /* members in the longest table, and its last row */
 };
 
-/* Where a value stands: a member of this name, or an element, in another value. */
+/* Where a value is: a member of this name, or an element, in another value. */
 typedef struct lint_path {
     const struct lint_path *in;   /* NULL: at the top */
     ms_str name;                  /* absent: an element */
@@ -29,16 +29,16 @@ typedef struct lint_path {
 
 typedef struct lint_finding {
     size_t at;                /* offset in the text */
-    size_t order;             /* of those with the same offset */
+    size_t order;             /* among findings with the same offset */
     const char *path, *text;
 } lint_finding;
 
-/* A call id that was seen in a scope, mostly a message. */
+/* A call id in a scope, mostly a message. */
 typedef struct lint_call {
     ms_str id;
     size_t scope;
     size_t answers;           /* results that it has */
-    ms_str where;             /* its value in the text; absent: needs no answer */
+    ms_str where;             /* its value in the text; absent: it needs no answer */
     const char *path;
 } lint_call;
 
@@ -64,7 +64,8 @@ static void *lint_alloc(lint *l, size_t count, size_t size)
     return p;
 }
 
-/* Room for one item more: the list itself, or twice as much of it; NULL: no memory. */
+/* Returns room for one item more: the list itself, or a copy of twice its size. NULL:
+ * no memory. */
 static void *lint_room(lint *l, void *list, size_t count, size_t *cap, size_t size)
 {
     if (count < *cap) return list;
@@ -84,7 +85,7 @@ typedef struct lint_text {
     size_t len;
 } lint_text;
 
-/* Appends bytes; what does not fit is truncated between two characters. */
+/* Appends bytes; what exceeds the room is truncated between two characters. */
 static void lint_put(lint_text *out, ms_str bytes)
 {
     size_t room = sizeof out->text - 1 - out->len, len = bytes.len;
@@ -109,7 +110,7 @@ static void lint_put_number(lint_text *out, size_t number)
     lint_put_text(out, digits);
 }
 
-/* A word of a list, after a separator when it is not the first. */
+/* Appends a word of a list, after a separator unless it is the first. */
 static void lint_put_word(lint_text *out, size_t *count, const char *separator,
                           const char *word)
 {
@@ -117,7 +118,7 @@ static void lint_put_word(lint_text *out, size_t *count, const char *separator,
     lint_put_text(out, word);
 }
 
-/* Its beginning, with dots when there is more. */
+/* Appends the beginning of the bytes, with dots if they are longer. */
 static void lint_put_start(lint_text *out, ms_str bytes)
 {
     size_t len = bytes.len;
@@ -129,7 +130,7 @@ static void lint_put_start(lint_text *out, ms_str bytes)
     if (len < bytes.len) lint_put_text(out, "...");
 }
 
-/* What a value is, as one reads it in JSON; lists and objects by kind only. */
+/* Appends a value as JSON; of lists and objects only their kind. */
 static void lint_put_value(lint_text *out, ms_str value)
 {
     switch (ms_json_kind_of(value)) {
@@ -140,7 +141,7 @@ static void lint_put_value(lint_text *out, ms_str value)
     }
 }
 
-/* Letters, digits, _ and - only, and some of them. */
+/* Returns whether a text has only letters, digits, _ and -, and is not empty. */
 static bool lint_plain(ms_str text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -151,7 +152,8 @@ static bool lint_plain(ms_str text)
     return text.len > 0;
 }
 
-/* "messages[3].content"; a name that is not plain as messages[3]["a b"]. */
+/* Appends a path: "messages[3].content"; a name that is not plain as messages[3]["a
+ * b"]. */
 static void lint_put_path(lint_text *out, const lint_path *path)
 {
     if (path == NULL) return;
@@ -166,7 +168,7 @@ static void lint_put_path(lint_text *out, const lint_path *path)
     if (path->name.ptr == NULL || quoted) lint_put_text(out, "]");
 }
 
-/* A copy that lasts as long as the arena; NULL: no memory. */
+/* Copies a text to the arena; NULL: no memory. */
 static const char *lint_keep(lint *l, const lint_text *text)
 {
     char *copy = (char *)lint_alloc(l, text->len + 1, 1);
@@ -199,7 +201,7 @@ static lint_path lint_nth(const lint_path *at, size_t index)
 
 /* ---- findings ---- */
 
-/* where is a view into the text. */
+/* Adds a finding. where is a view into the text. */
 static void lint_add(lint *l, const char *path, ms_str where, const lint_text *text)
 {
     lint_finding *list = (lint_finding *)lint_room(l, l->findings, l->n_findings,
@@ -214,8 +216,8 @@ static void lint_add(lint *l, const char *path, ms_str where, const lint_text *t
     f->text = kept;
 }
 
-/* The text is a format with three signs: %v a value of the JSON text (ms_str), %n a
- * number (size_t), %w words (const char *). */
+/* Adds a finding whose format has three signs: %v a value of the JSON text (ms_str), %n
+ * a number (size_t), %w words (const char *). */
 static void lint_say(lint *l, const lint_path *at, ms_str where, const char *format, ...)
 {
     lint_text text = {"", 0};
@@ -252,7 +254,7 @@ enum {
     LINT_BOOL = 16,
     LINT_NULL = 32,
     LINT_ANY = 63,
-    LINT_NEEDED = 64          /* of a member: must be there */
+    LINT_NEEDED = 64          /* of a member: it must be present */
 };
 
 static unsigned lint_kind(ms_str value)
@@ -269,7 +271,7 @@ static unsigned lint_kind(ms_str value)
     }
 }
 
-/* "a string or a list" */
+/* Returns the names of kinds: "a string or a list". */
 static lint_text lint_kinds(unsigned kinds)
 {
     static const char *const words[] = {"a string", "an object", "a list",
@@ -301,7 +303,7 @@ static bool lint_is(ms_str object, const char *name, const char *text)
     return ms_json_string_is(lint_get(object, name), ms_str_of(text));
 }
 
-/* The decoded text of a string; absent for other values and when there is no memory. */
+/* Returns the text of a string; absent for other values, and without memory. */
 static ms_str lint_decode(lint *l, ms_str value)
 {
     ms_str text = {NULL, 0};
@@ -310,15 +312,15 @@ static ms_str lint_decode(lint *l, ms_str value)
     return text;
 }
 
-/* Strings with the same text, or both missing. */
+/* Returns whether two strings have the same text, or both are absent. */
 static bool lint_same(lint *l, ms_str a, ms_str b)
 {
     if (a.ptr == NULL || b.ptr == NULL) return a.ptr == b.ptr;
     return ms_str_equal(lint_decode(l, a), lint_decode(l, b));
 }
 
-/* The bytes of the white space character that the text begins with, 0 when it begins
- * with another: what Unicode calls White_Space. */
+/* Returns the length of the white space character at the start of the text, or 0. White
+ * space is what Unicode calls White_Space. */
 static size_t lint_space(ms_str text)
 {
     static const char *const wide[] = {
@@ -335,7 +337,7 @@ static size_t lint_space(ms_str text)
     return 0;
 }
 
-/* Empty, or nothing but white space. */
+/* Returns whether a text is empty, or nothing but white space. */
 static bool lint_blank(ms_str text)
 {
     size_t n;
@@ -354,11 +356,11 @@ static bool lint_ends_in_space(ms_str text)
 
 /* ---- shapes ---- */
 
-/* Looks closer at a value of the right kind. place is a letter that the tables of a
- * provider pass on: what the value is part of. */
+/* Checks a value of an allowed kind. place is a letter that the tables of a provider
+ * pass on: what the value is part of. */
 typedef void lint_check(lint *l, const lint_path *at, ms_str value, char place);
 
-/* A member of an object; a table of them ends with one without a name. */
+/* A member of an object. The last row of a table has no name. */
 typedef struct lint_member {
     const char *name;
     unsigned kinds;           /* LINT_STRING ..., with LINT_NEEDED */
@@ -373,7 +375,7 @@ typedef struct lint_shape {
     const char *tag;          /* "user": the text or name that identifies it */
     const char *places;       /* letters: where it may stand */
     const lint_member *members;
-    lint_check *after;        /* looks at the object then; or NULL */
+    lint_check *after;        /* called with the object at the end; or NULL */
 } lint_shape;
 
 /* The kinds of object that may stand somewhere. */
@@ -385,7 +387,7 @@ typedef struct lint_choice {
     bool open;                /* other members than those of the table are ignored */
 } lint_choice;
 
-/* Reports a member that is in no table, and lists those that are. */
+/* Reports a member that no table has, and lists the known ones. */
 static void lint_unknown(lint *l, const lint_path *at, ms_str key, const char *tag,
                          const lint_member *members)
 {
@@ -414,7 +416,7 @@ static void lint_one(lint *l, const lint_path *at, ms_str object,
     else lint_say(l, &path, value, "must be %w, is %v", kinds.text, value);
 }
 
-/* The members of an object; of equal names the last counts. */
+/* Checks the members of an object. Of equal names the last counts. */
 static void lint_object(lint *l, const lint_path *at, ms_str object, const char *tag,
                         const lint_member *members, bool open)
 {
@@ -486,7 +488,8 @@ static void lint_choose(lint *l, const lint_path *at, ms_str value,
     if (shape->after != NULL) shape->after(l, at, value, place);
 }
 
-/* Every element of a list; the last with a place of its own. Returns how many. */
+/* Checks every element of a list; the last has a place of its own. Returns their
+ * number. */
 static size_t lint_each(lint *l, const lint_path *at, ms_str list, const lint_choice *of,
                         char place, char last)
 {
@@ -502,7 +505,7 @@ static size_t lint_each(lint *l, const lint_path *at, ms_str list, const lint_ch
     return count;
 }
 
-/* The same of a list that must not be empty. */
+/* Does the same for a list that must not be empty. */
 static void lint_some(lint *l, const lint_path *at, ms_str list, const lint_choice *of,
                       char place)
 {
@@ -513,7 +516,7 @@ static void lint_some(lint *l, const lint_path *at, ms_str list, const lint_choi
 
 /* ---- checks that several providers share ---- */
 
-/* Tool names. */
+/* Checks tool names. */
 static void lint_tool_name(lint *l, const lint_path *at, ms_str value, char place)
 {
     ms_str name = lint_decode(l, value);
@@ -549,7 +552,7 @@ static uint64_t lint_hash(size_t scope, ms_str id)
     return hash ^ hash >> 29;
 }
 
-/* The slot with this call, or the empty one where it belongs. */
+/* Returns the slot of this call, or the empty slot for it. */
 static size_t *lint_slot(lint *l, size_t scope, ms_str id)
 {
     for (size_t i = (size_t)lint_hash(scope, id);; i++) {
@@ -575,14 +578,14 @@ static bool lint_more_slots(lint *l)
     return true;
 }
 
-/* Returns NULL if absent. */
+/* Returns the call of that id in the scope, or NULL. */
 static lint_call *lint_call_of(lint *l, size_t scope, ms_str id)
 {
     size_t slot = l->n_slots > 0 ? *lint_slot(l, scope, id) : 0;
     return slot > 0 ? &l->calls[slot - 1] : NULL;
 }
 
-/* Adds a call that is not there yet; NULL: no memory. */
+/* Adds a call that is not in the table; NULL: no memory. */
 static lint_call *lint_new_call(lint *l, size_t scope, ms_str id)
 {
     lint_call *list = (lint_call *)lint_room(l, l->calls, l->n_calls, &l->calls_cap,
@@ -598,7 +601,7 @@ static lint_call *lint_new_call(lint *l, size_t scope, ms_str id)
     return call;
 }
 
-/* A call waits for its result; value is its id in the text, at its path. */
+/* Makes a call wait for its result. value is its id in the text, at its path. */
 static void lint_wait(lint *l, const lint_path *at, lint_call *call, ms_str value)
 {
     if (call == NULL) return;
@@ -607,7 +610,7 @@ static void lint_wait(lint *l, const lint_path *at, lint_call *call, ms_str valu
     call->path = lint_keep_path(l, at);
 }
 
-/* A call in a scope of unique ids; twice: the error for a repeated one. */
+/* Adds a call in a scope of unique ids. twice: the error for a repeated one. */
 static void lint_called(lint *l, const lint_path *at, size_t scope, ms_str value,
                         const char *twice)
 {
@@ -617,8 +620,8 @@ static void lint_called(lint *l, const lint_path *at, size_t scope, ms_str value
     else lint_wait(l, at, lint_new_call(l, scope, id), value);
 }
 
-/* A result. orphan: the error when no call has its id; twice: the error when the call has
- * a result already. */
+/* Adds a result. orphan: the error if no call has its id; twice: the error if the call
+ * has a result already. */
 static void lint_answered(lint *l, const lint_path *at, size_t scope, ms_str value,
                           const char *orphan, const char *twice)
 {
@@ -629,7 +632,7 @@ static void lint_answered(lint *l, const lint_path *at, size_t scope, ms_str val
     else if (call->answers++ > 0) lint_say(l, at, value, twice, value);
 }
 
-/* The calls without a result. */
+/* Reports the calls without a result. */
 static void lint_unanswered(lint *l, const char *format)
 {
     for (size_t i = 0; i < l->n_calls; i++) {
@@ -674,13 +677,13 @@ static const lint_shape lint_chat_parts[] = {
 static const lint_choice lint_chat_part = {"type", lint_chat_parts,
                                            LINT_COUNT(lint_chat_parts), false};
 
-/* Content is a string or a list of parts that is not empty. */
+/* Checks content: a string, or a list of parts that is not empty. */
 static void lint_chat_content(lint *l, const lint_path *at, ms_str value, char place)
 {
     if (lint_kind(value) == LINT_LIST) lint_some(l, at, value, &lint_chat_part, place);
 }
 
-/* An id has at most 40 characters. */
+/* Checks an id: at most 40 characters. */
 static void lint_chat_id(lint *l, const lint_path *at, ms_str value, char place)
 {
     ms_str id = lint_decode(l, value);
@@ -693,7 +696,7 @@ static void lint_chat_id(lint *l, const lint_path *at, ms_str value, char place)
     lint_say(l, at, value, "must have at most 40 characters, has %n", count);
 }
 
-/* Arguments are a string, which may be wrong JSON. */
+/* Arguments are a string, whose text need not be JSON. */
 static const lint_member lint_chat_function_members[] = {
     {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
     {"arguments", LINT_NEEDED | LINT_STRING, NULL, 0},
@@ -718,13 +721,13 @@ static const lint_shape lint_chat_call_shapes[] = {
 
 static const lint_choice lint_chat_call = {"type", lint_chat_call_shapes, 1, false};
 
-/* The list of calls is never empty. */
+/* Checks the list of calls, which must not be empty. */
 static void lint_chat_calls(lint *l, const lint_path *at, ms_str value, char place)
 {
     lint_some(l, at, value, &lint_chat_call, place);
 }
 
-/* An assistant's content may be missing or null only beside tool_calls. */
+/* Checks an assistant's content: only beside tool_calls it may be missing or null. */
 static void lint_chat_assistant(lint *l, const lint_path *at, ms_str message, char place)
 {
     ms_str content = lint_get(message, "content");
@@ -781,7 +784,7 @@ static const lint_choice lint_chat_message = {"role", lint_chat_messages,
 
 /* ---- openai and chat-strict: calls and results, order of roles ---- */
 
-/* An id stands once in a message. */
+/* Adds the calls of a message, in which an id may occur once. */
 static void lint_chat_called(lint *l, const lint_path *at, ms_str message, size_t scope)
 {
     lint_path calls = lint_in(at, "tool_calls");
@@ -793,8 +796,8 @@ static void lint_chat_called(lint *l, const lint_path *at, ms_str message, size_
     }
 }
 
-/* After a message with tool_calls, one tool message per id, in any order, before any
- * other role; a tool message needs a call before it. */
+/* Checks pairs: a message with tool_calls is followed by one tool message per id, in
+ * any order, before any other role. A tool message needs a call before it. */
 static void lint_chat_pairs(lint *l, const lint_path *at, ms_str list)
 {
     ms_json_iter it = ms_json_iterate(list);
@@ -813,9 +816,9 @@ static void lint_chat_pairs(lint *l, const lint_path *at, ms_str list)
     lint_unanswered(l, " has no result directly after its message");
 }
 
-/* At most one system message, and that first; then user; then user and assistant in
- * turn, with calls and results between them; no user right after a result (Mistral).
- * before: the role of the message before. */
+/* Checks the order: at most one system message, which is first; then user; then user
+ * and assistant in turn, with calls and results between them. Mistral refuses a user
+ * message directly after a result. before: the role of the message before. */
 static void lint_strict_role(lint *l, const lint_path *message, ms_str role,
                              ms_str before, bool first)
 {
@@ -835,7 +838,7 @@ static void lint_strict_role(lint *l, const lint_path *message, ms_str role,
     }
 }
 
-/* Servers parse the arguments of each call, which must be an object (vLLM, SGLang). */
+/* Checks the arguments of each call: servers parse them as an object (vLLM, SGLang). */
 static void lint_strict_arguments(lint *l, const lint_path *message, ms_str calls)
 {
     ms_json_iter it = ms_json_iterate(calls);
@@ -844,7 +847,7 @@ static void lint_strict_arguments(lint *l, const lint_path *message, ms_str call
         lint_path call = lint_nth(&list, i), function = lint_in(&call, "function");
         lint_path at = lint_in(&function, "arguments");
         ms_str value = lint_get(lint_get(it.value, "function"), "arguments"), object;
-        if (lint_kind(value) != LINT_STRING || value.len == 2) continue; /* "" is {} */
+        if (lint_kind(value) != LINT_STRING || value.len == 2) continue; /* "" means {} */
         if (ms_json_check(lint_decode(l, value), NULL, &object, NULL) == MS_OK &&
             lint_kind(object) == LINT_OBJECT)
             continue;
@@ -871,7 +874,7 @@ static void lint_strict_roles(lint *l, const lint_path *at, ms_str list)
 
 
 /* ---- ollama: the shape of a message ----
- * Templates decide there, too: calls, results and roles keep the rules of chat-strict. */
+ * Templates decide here, too: calls, results and roles keep the rules of chat-strict. */
 
 /* Arguments are an object. */
 static const lint_member lint_ollama_function_members[] = {
@@ -903,7 +906,7 @@ static void lint_ollama_calls(lint *l, const lint_path *at, ms_str value, char p
     lint_some(l, at, value, &lint_ollama_call, place);
 }
 
-/* Images are a list of base64, and never empty. */
+/* Checks images: a list of base64 that is not empty. */
 static void lint_ollama_images(lint *l, const lint_path *at, ms_str value, char place)
 {
     ms_json_iter it = ms_json_iterate(value);
@@ -944,7 +947,7 @@ static const lint_shape lint_ollama_messages[] = {
 static const lint_choice lint_ollama_message = {
     "role", lint_ollama_messages, LINT_COUNT(lint_ollama_messages), false};
 
-/* Place: o openai, s chat-strict, l ollama. */
+/* Checks a list of chat messages. Place: o openai, s chat-strict, l ollama. */
 static void lint_chat(lint *l, char place)
 {
     const lint_choice *of = place == 'l' ? &lint_ollama_message : &lint_chat_message;
@@ -965,7 +968,7 @@ static void lint_chat(lint *l, char place)
 
 static lint_check lint_blocks;
 
-/* Call ids. */
+/* Checks call ids. */
 static void lint_block_id(lint *l, const lint_path *at, ms_str value, char place)
 {
     (void)place;
@@ -973,7 +976,7 @@ static void lint_block_id(lint *l, const lint_path *at, ms_str value, char place
     lint_say(l, at, value, "must match ^[a-zA-Z0-9_-]+$, is %v", value);
 }
 
-/* A result has text, also an empty one, or blocks. */
+/* Checks the content of a result: a text, perhaps an empty one, or blocks. */
 static void lint_block_content(lint *l, const lint_path *at, ms_str value, char place)
 {
     if (lint_kind(value) == LINT_LIST) lint_blocks(l, at, value, place);
@@ -1021,14 +1024,14 @@ static const lint_shape lint_block_shapes[] = {
 static const lint_choice lint_block = {"type", lint_block_shapes,
                                        LINT_COUNT(lint_block_shapes), false};
 
-/* A string is short for one text block, and is not blank either. */
+/* Checks blocks. A string stands for one text block, and must not be blank either. */
 static void lint_blocks(lint *l, const lint_path *at, ms_str value, char place)
 {
     if (lint_kind(value) == LINT_LIST) lint_some(l, at, value, &lint_block, place);
     else lint_not_blank(l, at, value, place);
 }
 
-/* Only the last assistant message may be empty. */
+/* Checks the blocks of the last message: only there an assistant's may be empty. */
 static void lint_last_blocks(lint *l, const lint_path *at, ms_str value, char place)
 {
     ms_json_iter it = ms_json_iterate(value);
@@ -1058,8 +1061,9 @@ static const lint_choice lint_anthropic_message = {
 
 /* ---- anthropic: calls, results, first and last ---- */
 
-/* Ids are unique in the request; each result has its call in the message before. The
- * scope of message n is n + 1, that of the request LINT_NONE. */
+/* Adds the call or the result of a block. Ids are unique in the request; each result
+ * has its call in the message before. The scope of message n is n + 1, that of the
+ * request LINT_NONE. */
 static void lint_anthropic_block(lint *l, const lint_path *at, size_t message,
                                  ms_str block)
 {
@@ -1078,7 +1082,7 @@ static void lint_anthropic_block(lint *l, const lint_path *at, size_t message,
     }
 }
 
-/* Results stand before all other blocks of their message. */
+/* Checks the blocks' order: results precede all other blocks of their message. */
 static void lint_anthropic_blocks(lint *l, const lint_path *at, size_t message,
                                   ms_str blocks)
 {
@@ -1095,7 +1099,7 @@ static void lint_anthropic_blocks(lint *l, const lint_path *at, size_t message,
     }
 }
 
-/* A final assistant message must not end in white space. */
+/* Checks that a final assistant message does not end in white space. */
 static void lint_anthropic_end(lint *l, const lint_path *message, ms_str value)
 {
     lint_path at = lint_in(message, "content"), block, text;
@@ -1114,7 +1118,7 @@ static void lint_anthropic_end(lint *l, const lint_path *message, ms_str value)
              "the final assistant message must not end in white space");
 }
 
-/* The first message should be user; at most 100,000 messages. */
+/* Checks the list: the first message should be user; at most 100,000 messages. */
 static void lint_anthropic_list(lint *l, const lint_path *at, ms_str list, char place)
 {
     ms_json_iter it = ms_json_iterate(list);
@@ -1217,7 +1221,7 @@ static const lint_member lint_gemini_call_part[] = {
 static const lint_member lint_gemini_response_part[] = {
     {"functionResponse", LINT_NEEDED | LINT_OBJECT, lint_gemini_response, 0}, LINT_END};
 
-/* A part holds exactly one thing, in the role that may say it. */
+/* A part has exactly one member of these, in a role that allows it. */
 static const lint_shape lint_gemini_shapes[] = {
     {"text", "um", lint_gemini_text, NULL},
     {"text", "s", lint_gemini_system_text, NULL},
@@ -1261,8 +1265,8 @@ static void lint_gemini_system(lint *l, const lint_path *at, ms_str value, char 
 
 /* ---- gemini: calls, responses, signatures ---- */
 
-/* A content of the list, with what the rules ask about it. Calls of a user and responses
- * of a model do not count, their shape is wrong. */
+/* A content of the list, with the facts that the rules need. Calls of a user and
+ * responses of a model do not count: their shape is reported as wrong. */
 typedef struct lint_turn {
     ms_str value, parts;
     size_t index;             /* in the list */
@@ -1296,7 +1300,7 @@ static bool lint_gemini_next(ms_json_iter *it, const char *name, size_t *i, ms_s
     return false;
 }
 
-/* No response without a call turn before it. */
+/* Reports responses without a call turn before them. */
 static void lint_gemini_orphans(lint *l, const lint_path *at, const lint_turn *turn)
 {
     lint_path content = lint_nth(at, turn->index), parts = lint_in(&content, "parts");
@@ -1309,7 +1313,8 @@ static void lint_gemini_orphans(lint *l, const lint_path *at, const lint_turn *t
     }
 }
 
-/* Responses stand in the order of their calls: same name, and same id or none. */
+/* Checks that responses stand in the order of their calls: same name, and same id or
+ * none. */
 static void lint_gemini_pairs(lint *l, const lint_path *at, const lint_turn *turn,
                               const lint_turn *next)
 {
@@ -1333,7 +1338,7 @@ static void lint_gemini_pairs(lint *l, const lint_path *at, const lint_turn *tur
     }
 }
 
-/* As many responses as calls, in the one content after the call turn. */
+/* Checks that the content after a call turn has as many responses as calls. */
 static void lint_gemini_calls(lint *l, const lint_path *at, const lint_turn *turn,
                               const lint_turn *next)
 {
@@ -1351,8 +1356,8 @@ static void lint_gemini_calls(lint *l, const lint_path *at, const lint_turn *tur
     }
 }
 
-/* Since Gemini 3 the first functionCall of each step of the current turn carries its
- * thoughtSignature; its siblings need none. */
+/* Checks signatures. Since Gemini 3 the first functionCall of each step of the current
+ * turn carries its thoughtSignature; its siblings need none. */
 static void lint_gemini_signed(lint *l, const lint_path *at, const lint_turn *turn)
 {
     lint_path content = lint_nth(at, turn->index), parts = lint_in(&content, "parts");
@@ -1367,8 +1372,8 @@ static void lint_gemini_signed(lint *l, const lint_path *at, const lint_turn *tu
              "the first call of a step must have a signature, is %v", signature);
 }
 
-/* Do not mix functionResponse with other parts in one content; a call turn comes
- * directly after a user or a response turn. */
+/* Checks a turn: functionResponse is not mixed with other parts in one content. A call
+ * turn comes directly after a user or a response turn. */
 static void lint_gemini_turn(lint *l, const lint_path *at, const lint_turn *turn,
                              const lint_turn *before, const lint_turn *next)
 {
@@ -1400,7 +1405,7 @@ static void lint_gemini_turns(lint *l, const lint_path *at, const lint_turn *tur
     }
 }
 
-/* Contents are not empty and start with user. */
+/* Checks the list: contents are not empty and start with user. */
 static void lint_gemini_list(lint *l, const lint_path *at, ms_str list, char place)
 {
     size_t count = lint_each(l, at, list, &lint_gemini_content, 'c', 'c'), n = 0;
@@ -1434,7 +1439,7 @@ static void lint_gemini(lint *l, char place)
 /* ---- pydantic-ai: the shape of a message ----
  * Places of parts: q in a request, r in a response. Unknown members are ignored. */
 
-/* A timestamp is ISO text or an epoch number. */
+/* Checks a timestamp: ISO text or an epoch number. */
 static void lint_pydantic_time(lint *l, const lint_path *at, ms_str value, char place)
 {
     ms_str text = lint_decode(l, value);
@@ -1451,7 +1456,7 @@ static void lint_pydantic_time(lint *l, const lint_path *at, ms_str value, char 
     lint_say(l, at, value, "must be ISO text such as 2026-01-31T10:00:00Z, is %v", value);
 }
 
-/* The outcome of a tool's return. */
+/* Checks the outcome of a tool's return. */
 static void lint_pydantic_outcome(lint *l, const lint_path *at, ms_str value, char place)
 {
     static const char *const words[] = {"success", "failed", "denied", "interrupted"};
@@ -1463,7 +1468,7 @@ static void lint_pydantic_outcome(lint *l, const lint_path *at, ms_str value, ch
              value);
 }
 
-/* A user prompt is a text, or a list of texts and of objects with a kind. */
+/* Checks a user prompt: a text, or a list of texts and of objects with a kind. */
 static void lint_pydantic_prompt(lint *l, const lint_path *at, ms_str value, char place)
 {
     ms_json_iter it = ms_json_iterate(value);
@@ -1487,7 +1492,7 @@ static void lint_pydantic_prompt(lint *l, const lint_path *at, ms_str value, cha
     {"outcome", LINT_STRING, lint_pydantic_outcome, 0},               \
     {"timestamp", LINT_STRING | LINT_NUMBER, lint_pydantic_time, 0}
 
-/* A missing id is filled at random and breaks the pair: write it. */
+/* pydantic-ai fills a missing id at random, which breaks the pair: write it. */
 #define LINT_CALL                                                     \
     {"tool_name", LINT_NEEDED | LINT_STRING, NULL, 0},                \
     {"tool_call_id", LINT_NEEDED | LINT_STRING, lint_not_empty, 0}
@@ -1513,7 +1518,8 @@ static const lint_member lint_pydantic_call[] = {LINT_PART, LINT_CALL, LINT_END}
 
 static const lint_member lint_pydantic_id[] = {LINT_CALL, LINT_END};
 
-/* A retry prompt that names a tool answers its call; one without is mere text. */
+/* Checks an answer. A retry prompt that names a tool answers its call; another is mere
+ * text. */
 static void lint_pydantic_answer(lint *l, const lint_path *at, ms_str part, char place)
 {
     (void)place;
@@ -1569,8 +1575,8 @@ static const lint_choice lint_pydantic_message = {
 
 /* ---- pydantic-ai: calls and results ---- */
 
-/* A call is answered once, in a later request; its id may come again then. The scope
- * is the whole list. */
+/* Adds the call or the answer of a part. A call is answered once, in a later request;
+ * then its id may come again. The scope is the whole list. */
 static void lint_pydantic_pair(lint *l, const lint_path *at, ms_str part)
 {
     lint_path path = lint_in(at, "tool_call_id");

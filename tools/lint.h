@@ -4,22 +4,23 @@
  *     int n = lint_request("anthropic", json, &arena, print_line, stdout);
  *     ms_arena_deinit(&arena);
  *
- * It finds all that a provider would refuse in a request, each with its path and with
- * what was found and what is expected. What a request is:
+ * It finds all that a provider would refuse in a request. Each finding has its path,
+ * what was found and what is expected. The text of a request is:
  *
  *     openai, chat-strict, ollama, pydantic-ai   [message, ...]
- *     anthropic    {"system": text or text blocks, "messages": [...]}     system optional
- *     gemini       {"systemInstruction": {"parts": [...]}, "contents": [...]}    likewise
+ *     anthropic    {"system": text or text blocks, "messages": [...]}
+ *     gemini       {"systemInstruction": {"parts": [...]}, "contents": [...]}
  *
- * chat-strict is the sum of what servers with openai's format and their templates demand.
+ * The system text is optional. chat-strict is the sum of what servers with openai's
+ * format and their templates demand.
  *
- * Three steps. The shape of each message is compared with tables: a lint_member is a
- * member of an object, a lint_shape the members of one kind of object, a lint_choice the
- * kinds of object that can stand somewhere. Then functions look at calls, results and the
- * order of messages. They pass over what has no good shape, which is reported already.
- * At last the findings are sorted by their places in the text. Time grows with the text
- * and, for the sorting, with n log n of the findings. On the public interface of
- * msgstore.h alone. */
+ * There are three steps. First the shape of each message is compared with tables: a
+ * lint_member is a member of an object, a lint_shape the members of one kind of object,
+ * a lint_choice the kinds of object that can stand somewhere. Then functions look at
+ * calls, results and the order of messages. They skip messages of a wrong shape, which
+ * are reported already. At last the findings are sorted by their places in the text.
+ * The time grows with the text and, for the sorting, with n log n of the findings. The
+ * linter uses the public interface of msgstore.h alone. */
 
 #ifndef LINT_H
 #define LINT_H
@@ -29,10 +30,10 @@
 
 /* ---- all of them ---- */
 
-/* Checks a request as that provider would; calls report(ctx, path, text) for each
- * violation, in the order of the text. Returns how many; -1: no such provider; -2: no
- * memory, nothing was reported. json has passed ms_json_check. Paths and texts last as
- * long as the memory of the arena. */
+/* Checks a request by the rules of that provider. Calls report(ctx, path, text) for
+ * each violation, in the order of the text. Returns their number; -1: no such provider;
+ * -2: no memory, and nothing was reported. json must have passed ms_json_check. Paths
+ * and texts last as long as the memory of the arena. */
 int lint_request(const char *provider, ms_str json, ms_arena *arena,
                  void (*report)(void *ctx, const char *path, const char *text),
                  void *ctx);

@@ -55,7 +55,7 @@ void widen(unsigned *column, ms_str text)
     if (c.width > *column) *column = c.width;
 }
 
-/* Is the record a message, or about one and no more? */
+/* Returns whether a record is a message, or about a single one. */
 static bool is_of_message(const ms_msg *msg)
 {
     return ms_kind_of(msg) != MS_KIND_HIDE && ms_kind_of(msg) != MS_KIND_LOCATION;
@@ -72,7 +72,7 @@ ms_str seq_text(const table *t, const ms_msg *msg, char out[TIME_MAX])
     return ms_str_n(out, (size_t)n);
 }
 
-/* Marks of what was done to a message: * amended, ~ still being written. */
+/* Returns the type, with a mark of changes: * amended, ~ still being written. */
 static ms_str type_text(const ms_msg *msg, char out[CELL_BYTES])
 {
     ms_str word = ms_type_name(msg);
@@ -129,7 +129,7 @@ static void narrow(unsigned *column, unsigned most)
 void table_fill(table *t)
 {
     unsigned line = line_width();
-    if (line < NARROW) { /* then a time has no seconds, a session no more than a piece */
+    if (line < NARROW) { /* times without seconds, short names of sessions */
         narrow(&t->time, SHORT_TIME);
         narrow(&t->location, SHORT_NAME + 1);
         narrow(&t->agent, SHORT_NAME + 1);
@@ -156,7 +156,6 @@ int table_measure(const listing *l, table *t)
     return msg == NULL ? FINE : no_memory();
 }
 
-/* A column that is followed by another: padded, and two blanks. */
 void put_column(output *out, ms_str text, unsigned width, const char *colour)
 {
     char buf[CELL_BYTES];
@@ -258,13 +257,13 @@ static const char *kind_word(const ms_msg *msg)
     }
 }
 
-/* Does the record say all of a message? */
+/* Returns whether a record has all fields of a message. */
 static bool says_message(const ms_msg *msg)
 {
     return ms_kind_of(msg) == MS_KIND_MESSAGE || ms_kind_of(msg) == MS_KIND_AMEND;
 }
 
-/* The word of a message's type, the kind of a note, else absent. */
+/* Returns the word of a message's type, or the kind of a note; else absent. */
 static ms_str raw_type(const ms_msg *msg)
 {
     return says_message(msg) ? ms_type_name(msg) : ms_get(msg, MS_F_TYPE_NAME).text;
@@ -347,7 +346,7 @@ void raw_line(const ms_msg *msg, output *out)
     ms_json_finish(&w);
 }
 
-/* An object a line. */
+/* Prints one object a line. */
 static int print_objects(const listing *l, output *out)
 {
     ms_cursor it;

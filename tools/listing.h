@@ -1,5 +1,5 @@
-/* Listings: lines of a message format, tables for a terminal, records as they stand (of
- * view --raw and follow --raw), and members of JSON objects. */
+/* Listings: lines of a message format, tables for a terminal, records as they were
+ * written (of view --raw and follow --raw), and members of JSON objects. */
 
 #ifndef LISTING_H
 #define LISTING_H
@@ -15,7 +15,7 @@ typedef struct listing {
     const ms_query *query;    /* used when memory is NULL */
     const ms_memory *memory;
     ms_arena *arena;
-    ms_store *joined;         /* store, when it is several in one, else NULL */
+    ms_store *joined;         /* store if it is a union, else NULL */
 } listing;
 
 int listing_open(const listing *l, ms_cursor *it);
@@ -31,7 +31,7 @@ typedef struct table {
 
 enum { CELL_BYTES = 8192, NAME_LIMIT = 24 };
 
-/* "17", of the second of several stores "2:17". t may be NULL. */
+/* Returns "17", or of the second of several stores "2:17". t may be NULL. */
 ms_str seq_text(const table *t, const ms_msg *msg, char out[TIME_MAX]);
 
 
@@ -40,7 +40,8 @@ void widen(unsigned *column, ms_str text);
 /* Prints a column that another one follows: padded, and two spaces. */
 void put_column(output *out, ms_str text, unsigned width, const char *colour);
 
-/* joined: a union, whose numbers are shown with their store; else NULL. */
+/* Returns a table. joined: a union, whose numbers are shown with their store; else
+ * NULL. */
 table new_table(ms_store *joined);
 
 /* Makes room for a message in all columns but the last, which gets the rest. */
@@ -51,7 +52,7 @@ void table_fill(table *t);
  * reading. */
 int table_measure(const listing *l, table *t);
 
-/* "tool(args)", "-> worker: task", else the content. */
+/* Adds "tool(args)", "-> worker: task", or else the content. */
 void put_body(cell *c, const ms_msg *msg);
 
 /* Prints all columns except the last one. */
@@ -61,7 +62,7 @@ int print_listing(const options *o, const listing *l);
 void raw_fit(table *t, const ms_msg *msg);
 void raw_row(const table *t, const ms_msg *msg, output *out);
 
-/* One object a line: kind, number, type, time, then the fields that are there, by their
+/* Prints one object: kind, number, type, time, then the fields that are set, by their
  * names in msgstore.h. */
 void raw_line(const ms_msg *msg, output *out);
 int raw_measure(const listing *l, table *t);

@@ -33,7 +33,7 @@
 
 /* ---- Options, help, main ----------------------------------------------------------- */
 
-enum { OPT_FIRST = 256 }; /* getopt's value of the first option: none is a character */
+enum { OPT_FIRST = 256 }; /* a value of getopt that is not a character */
 
 static const struct option long_options[] = {
 #define X(name, word, argument) {word, (argument) != NULL, NULL, OPT_FIRST + OPT_##name},
@@ -51,7 +51,7 @@ static int bad_usage(const command *c, const char *what, const char *word)
     return USAGE;
 }
 
-/* "A,B" becomes a list. */
+/* Splits "A,B" into a list. */
 static bool set_team(options *o, const char *text)
 {
     free(o->team);
@@ -103,7 +103,7 @@ static bool set_provider(const ms_profile **provider, const char *text)
     return *provider != NULL;
 }
 
-/* A format of messages; the name of a provider is that of its format, too. */
+/* Sets the format of messages. The name of a provider is also that of its format. */
 static bool set_format(options *o, const char *text)
 {
     set_provider(&o->provider, text);
@@ -129,7 +129,8 @@ static bool set_name(const char **name, const char *text)
 
 static bool set_location(options *o, const char *text)
 {
-    o->locations[o->n_locations++] = ms_str_of(text); /* has room for all arguments */
+    o->locations[o->n_locations++] = ms_str_of(text); /* the list has room for all
+                                                       * arguments */
     return set_name(&o->location, text);
 }
 
@@ -156,8 +157,8 @@ static bool set_wait(uint32_t *wait_ms, const char *text)
     return good;
 }
 
-/* What else is to be compared, "times,ids": each word takes fields off those that are
- * left out. */
+/* Sets what diff compares, too: each word of "times,ids" removes fields from those that
+ * diff ignores. */
 static bool set_also(options *o, const char *text)
 {
     static const struct {
@@ -193,7 +194,7 @@ static bool set_count(size_t *count, const char *text)
     return good;
 }
 
-/* What was expected when the argument does not fit, else NULL. */
+/* Sets an option. Returns what was expected if the argument is wrong, else NULL. */
 static const char *set_option(options *o, int id, const char *text)
 {
     static const char format[] = "a message format", number[] = "a number";
@@ -231,11 +232,11 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_SYNC: return set_sync(o, text) ? NULL : "none, each or end";
     case OPT_OUTPUT: return set_name(&o->output, text) ? NULL : "a file";
     case OPT_TURN: return set_name(&o->turn, text) ? NULL : name;
-    default: return NULL; /* it is enough that it is given */
+    default: return NULL; /* an option without an argument */
     }
 }
 
-/* An unknown value of an option is answered with the list of known ones. */
+/* Reports an unknown value of an option, with the list of known ones. */
 static int bad_word(const command *c, int id, const char *text, const char *word)
 {
     output err = {stderr, 0};
@@ -249,7 +250,7 @@ static int bad_word(const command *c, int id, const char *text, const char *word
     return code;
 }
 
-/* A last argument that is no file names a session. */
+/* Takes a last argument that is no file as the name of a session. */
 static void take_session(const command *c, options *o)
 {
     if (!c->session || o->n_files < 2 || o->location != NULL) return;
@@ -301,7 +302,7 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
                      o->files[c->most]);
 }
 
-/* Commands whose output people read. */
+/* Returns whether people read the output of a command. */
 static bool is_paged(const command *c)
 {
     static const char *const names[] = {"view", "search", "sessions", "usage", "history",
@@ -338,7 +339,7 @@ static int run_command(const command *c, int argc, char **argv)
 int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe shows as a write that fails */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe becomes a failed write */
     opterr = 0;
     for (size_t i = 0; commands[i] != NULL; i++) {
         const char *name = commands[i]->name;

@@ -59,7 +59,7 @@ static uint64_t mixed(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* The number of a span, never 0: of a message's, or with seq 0 of an agent's. */
+/* Returns the number of a span, never 0: of a message, or with seq 0 of an agent. */
 static uint64_t span_id(const session *s, uint64_t seq, unsigned what)
 {
     uint64_t id = mixed(s->trace[0] ^ mixed(seq * 4 + what));
@@ -71,7 +71,7 @@ static void put_text(session *s, const char *name, ms_str text)
     if (text.ptr != NULL && text.len > 0) json_text(&s->w, name, text);
 }
 
-/* 64-bit numbers are strings in OTLP JSON. */
+/* Writes a 64-bit number, which is a string in OTLP JSON. */
 static void put_number(session *s, const char *name, uint64_t value)
 {
     char text[24];
@@ -149,7 +149,7 @@ static void span_begin(session *s, uint64_t id, uint64_t parent, const char *ver
     json_u64(&s->w, "kind", (uint64_t)kind);
 }
 
-/* Times, then the attributes that every span has; others may follow. */
+/* Begins the attributes: times, then those that every span has. Others may follow. */
 static void span_attributes(session *s, const char *operation, int64_t from, int64_t to,
                             ms_str agent)
 {
@@ -164,7 +164,7 @@ static void span_attributes(session *s, const char *operation, int64_t from, int
     attribute(s, "gen_ai.agent.name", agent.len > 0 ? agent : s->agent);
 }
 
-/* error: what went wrong; absent: nothing. */
+/* Ends a span. error: the text of a failure; absent if there was no failure. */
 static void span_end(session *s, ms_str error)
 {
     if (error.ptr != NULL) attribute(s, "error.type", error);
@@ -202,7 +202,7 @@ static ms_role role_of(const entry *e)
     return e->m.role != MS_ROLE_NONE ? e->m.role : roles[e->m.type];
 }
 
-/* Does a model write it? */
+/* Returns whether a model writes such a message. */
 static bool is_answer(const entry *e)
 {
     return is_call(e) || (role_of(e) == MS_ROLE_ASSISTANT && !is_result(e));
@@ -216,7 +216,7 @@ static const char *role_word(const entry *e)
     return role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER ? "system" : "user";
 }
 
-/* A value: JSON as it is, text as a string. */
+/* Writes a value: JSON as it is, text as a string. */
 static void put_value(ms_json_writer *w, const char *name, ms_value value)
 {
     ms_json_key(w, ms_str_of(name));
@@ -233,7 +233,8 @@ static void put_part(ms_json_writer *w, const char *type, ms_str text)
     ms_json_end(w);
 }
 
-/* The texts of a content; a list of parts has several. Other parts stand as text. */
+/* Writes the texts of a content; a list of parts has several. Other parts are written
+ * as text. */
 static void put_content(session *s, ms_json_writer *w, const char *type, ms_value content)
 {
     ms_str text;
@@ -287,14 +288,15 @@ static void put_parts(session *s, ms_json_writer *w, const entry *e)
     if (is_call(e)) put_call(w, e);
 }
 
-/* Do two messages stand in one message of the conventions? */
+/* Returns whether two messages form one message of the conventions. */
 static bool goes_on(const entry *a, const entry *b)
 {
     return strcmp(role_word(a), role_word(b)) == 0 &&
            ms_str_equal(a->m.agent_key, b->m.agent_key);
 }
 
-/* Messages [from, to) as JSON text. finished: outputs, which have a finish reason. */
+/* Returns messages [from, to) as JSON text. finished: outputs, which have a finish
+ * reason. */
 static ms_str messages_text(session *s, size_t from, size_t to, bool finished)
 {
     ms_json_writer w;
@@ -323,7 +325,7 @@ static ms_str messages_text(session *s, size_t from, size_t to, bool finished)
 }
 
 
-/* ---- A session is read ------------------------------------------------------------- */
+/* ---- Reading a session ------------------------------------------------------------- */
 
 static void add_tokens(tokens *to, const tokens *from)
 {
@@ -404,7 +406,8 @@ static int read_records(session *s, unsigned raw, void (*take)(session *, const 
     return listing_close(&it);
 }
 
-/* Results and their calls, by id; without one the oldest open call of the same tool. */
+/* Pairs results with their calls, by id. A result without an id answers the oldest open
+ * call of the same tool. */
 static void pair_up(session *s)
 {
     for (size_t i = 0; i < arrlenu(s->entries); i++) {
@@ -427,7 +430,7 @@ static void pair_up(session *s)
     }
 }
 
-/* Whose model it is, by the beginning of its name. */
+/* Returns the provider of a model, by the beginning of its name. */
 static ms_str provider_of(ms_str model)
 {
     static const struct {
@@ -469,7 +472,7 @@ static int read_session(session *s)
 }
 
 
-/* ---- Its spans --------------------------------------------------------------------- */
+/* ---- The spans of a session -------------------------------------------------------- */
 
 static uint64_t parent_of(session *s, ms_str agent)
 {
@@ -512,7 +515,7 @@ static void put_root(session *s)
     span_end(s, ms_str_n(NULL, 0));
 }
 
-/* A span for an agent: from its first message to its last. */
+/* Writes the span of an agent: from its first message to its last. */
 static void put_agent(session *s, ms_str agent)
 {
     const entry *first = NULL, *last = NULL;
@@ -547,7 +550,7 @@ static void put_tool(session *s, const entry *call)
     span_end(s, error);
 }
 
-/* Does the message at i belong to the answer that began at first? */
+/* Returns whether the message at i belongs to the answer that began at first. */
 static bool continues(const session *s, size_t first, size_t i, bool counted)
 {
     const entry *a = &s->entries[first], *b = &s->entries[i];
@@ -555,7 +558,8 @@ static bool continues(const session *s, size_t first, size_t i, bool counted)
     return (b->m.flags & MS_FLAG_JOINED) != 0 || !(counted && b->used.any);
 }
 
-/* What an answer took: some programs count it with the results that follow. */
+/* Returns the tokens of an answer. Some programs note them with the results that
+ * follow. */
 static tokens tokens_of(const session *s, size_t input, size_t first, size_t end)
 {
     tokens used = {false, 0, 0, 0, 0, {NULL, 0}};
@@ -565,7 +569,8 @@ static tokens tokens_of(const session *s, size_t input, size_t first, size_t end
     return used;
 }
 
-/* An answer, entries [first, end); its input is what came since the one before. */
+/* Writes an answer, entries [first, end). Its input is everything after the previous
+ * answer. */
 static void put_chat(session *s, size_t input, size_t first, size_t end)
 {
     const entry *begin = &s->entries[first];

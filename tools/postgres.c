@@ -1,4 +1,4 @@
-/* See postgres.h. The one place where the store over PostgreSQL is compiled. */
+/* See postgres.h. Only this file compiles the store over PostgreSQL. */
 
 #define _GNU_SOURCE
 #ifdef WITH_POSTGRES

@@ -1,4 +1,4 @@
-/* Stores over PostgreSQL, by their URL; without libpq an error. */
+/* Stores over PostgreSQL, by their URL. A tool without libpq reports an error. */
 
 #ifndef POSTGRES_H
 #define POSTGRES_H

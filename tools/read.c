@@ -112,7 +112,7 @@ ms_value args_of(reading *r, ms_str json)
 
 /* ---- Names ------------------------------------------------------------------------- */
 
-/* Names that every session has; the folder distinguishes them. */
+/* Names the session after its file, or after the folder if the file has a common name. */
 void session_of_path(reading *r)
 {
     static const char *const common[] = {"api_conversation_history", "events", "session",

@@ -1,6 +1,6 @@
-/* Readers of transcripts: one file a program, each with the row of its format. A reader
- * is called for each entry of a file (a line, or the whole document) and passes
- * messages, usage and facts to the trace. The shared functions follow. */
+/* Readers of transcripts: one file a program, each with the row of its format. A trace
+ * calls a reader for each entry of a file (a line, or the whole document). The reader
+ * passes messages, usage and facts to the trace. */
 
 #ifndef READ_H
 #define READ_H
@@ -11,14 +11,14 @@
 typedef struct reading {
     trace *t;
     const char *path;
-    ms_str model;             /* the last one that was named; in the file's text */
+    ms_str model;             /* the last one that the file named; in its text */
     ms_str turn;              /* likewise */
-    ms_str agent;             /* likewise; absent: it is the session's own work */
+    ms_str agent;             /* likewise; absent: the session's own work */
     use total;                /* running totals of usage, as of the last report */
     double began;             /* time of the first entry; 0: not known */
     uint64_t entries;         /* so far */
     uint64_t said;            /* messages of a conversation that comes again and again */
-    bool replays;             /* the file begins with what another session had */
+    bool replays;             /* the file begins with messages of another session */
 } reading;
 
 typedef enum shape_of_file {
@@ -38,7 +38,7 @@ struct fileformat {
      * format. */
     bool (*shows)(ms_str entry);
     void (*read)(reading *r, ms_str entry);
-    void (*end)(reading *r);  /* of the file; NULL: nothing to do */
+    void (*end)(reading *r);  /* at the end of the file; NULL: nothing to do */
 };
 
 extern const fileformat claude_format, codex_format, gemini_format, gemini_whole_format,
@@ -48,10 +48,11 @@ extern const fileformat claude_format, codex_format, gemini_format, gemini_whole
 
 /* Returns JSON as a value; a JSON string becomes text. */
 ms_value value_of(reading *r, ms_str json);
-/* Content as models have it: a list of one plain text part, or a string, is that text;
- * everything else stays as it is. `member_name` is where a part has its text. */
+/* Returns content in the form of the models: a list of one plain text part, or a
+ * string, becomes that text; the rest stays. `member_name` is the member with a part's
+ * text. */
 ms_value said_by(reading *r, ms_str content);
-/* Returns all plain text of a content, parts joined with a blank line; absent: it has
+/* Returns all plain text of a content, parts joined with a blank line; absent if it has
  * none. */
 ms_str plain_text(reading *r, ms_str content);
 /* Returns whether a list of parts is only plain text. */
@@ -59,20 +60,20 @@ bool is_plain(ms_str content);
 
 /* Makes a call; the tool may have no name. */
 ms_envelope action_of(ms_str tool, ms_value args);
-/* The same from JSON values: name, arguments and id. */
+/* Makes a call from JSON values: name, arguments and id. */
 ms_envelope call_of(reading *r, ms_str tool, ms_str args, ms_str id);
 /* Makes the result of a call; an error if the call failed. */
 ms_envelope result_message(ms_value said, bool failed);
-/* Arguments of a call: an object, or JSON text of one; else text. */
+/* Returns the arguments of a call: an object, or JSON text of one; else text. */
 ms_value args_of(reading *r, ms_str json);
 
-/* Adds a message of an entry. The first has the entry's id; later ones are joined to it,
- * except results of calls. */
+/* Adds a message of an entry. The first has the entry's id; later ones are joined to
+ * it, except results of calls. */
 void put_piece(reading *r, ms_envelope *m, ms_str id, bool *first);
 /* Adds the cost of an answer; the session's model is the last one named. */
 void put_use(reading *r, const use *u);
 
-/* Names the session after the file: the part of the path that is unlike others'. */
+/* Names the session after the file: the part of the path that distinguishes it. */
 void session_of_path(reading *r);
 
 /* Marks the next message as the first one that a user typed, unless a program put it
@@ -81,16 +82,16 @@ void note_prompt(reading *r, ms_str content);
 void note_prompt_text(reading *r, ms_str text);
 bool is_scaffold(ms_str text);
 
-/* Blocks as Anthropic has them, of a message of that role. What all its messages have
- * stands in `like`; `extra` goes to the first of them. */
+/* Adds blocks in Anthropic's form, of a message of that role. `like` has the fields of
+ * all its messages; `extra` goes to the first of them. */
 void put_blocks(reading *r, bool user, ms_str content, const ms_envelope *like,
                 ms_str extra);
 
-/* Reads a message with a format of the library, for what readers do not take apart. */
+/* Reads a message by a format of the library, where a reader does not parse it itself. */
 void put_by_library(reading *r, const char *dialect, ms_str json, const ms_envelope *like,
                     ms_str extra);
 
-/* JSON text of an object with those members, for put_by_library. */
+/* Returns the JSON text of an object with those members, for put_by_library. */
 ms_str object_text(reading *r, const char *before, ms_str json, const char *behind);
 
 #endif /* READ_H */

@@ -1,8 +1,7 @@
-/* aider: .aider.chat.history.md. A session begins with "# aider chat started at DATE";
- * lines of the user begin with "#### ", those of the program with "> ", all others are
- * the model's. A line "#### " of the user ends with two blanks; in files without
- * such lines one inside a fence, or after text of the model, is a heading of the model.
- * */
+/* aider: .aider.chat.history.md. A session begins with "# aider chat started at DATE".
+ * Lines of the user begin with "#### ", lines of the program with "> "; all others are
+ * the model's. A line "#### " of the user ends with two blanks. In files without such
+ * lines a "#### " in a fence, or after text of the model, is a heading of the model. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -27,12 +26,12 @@ typedef struct chat {
     voice speaks;
     ms_buf buf;               /* its text so far */
     bool fence;
-    bool marked;              /* lines of the user end with two blanks, as aider does */
-    bool answered;            /* the model has answered: usage has a place */
+    bool marked;         /* lines of the user end with two blanks, as aider writes them */
+    bool answered;            /* the model has answered, so usage can be noted */
     ms_envelope time;         /* of the session */
 } chat;
 
-/* "> Tokens: 5,244 sent, 604 received. Cost: $0.02 message, ..." */
+/* Returns a number of "> Tokens: 5,244 sent, 604 received. Cost: $0.02 message, ..." */
 static uint64_t aider_number(const char *at)
 {
     double number = 0, unit = 1, place = 0;
@@ -117,7 +116,7 @@ static void aider_session(chat *c, ms_str date)
     c->answered = false;
 }
 
-/* "Model: gpt-4o with diff edit format", "Models: claude with ..." */
+/* Reads "Model: gpt-4o with diff edit format", "Models: claude with ..." */
 static void take_model(chat *c, ms_str text)
 {
     static const char *const begins[] = {"Model: ", "Models: ", "Main model: "};

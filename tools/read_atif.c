@@ -22,7 +22,8 @@ static bool atif_shows(ms_str doc)
            memcmp(version.ptr, "\"ATIF-", 6) == 0;
 }
 
-/* An id without a digit is a placeholder: the file's name distinguishes such sessions. */
+/* Reads the header. An id without a digit is a placeholder, and the session is named
+ * after its file. */
 static void take_header(reading *r, ms_str doc)
 {
     static const char *const facts[][2] = {
@@ -68,7 +69,8 @@ static void put_calls(reading *r, const ms_str *v, bool *first)
     }
 }
 
-/* Adds observations: each answers a call, or without one is the agent's next input. */
+/* Adds observations. Each answers a call; one without a call is the agent's next
+ * input. */
 static void put_results(reading *r, const ms_str *v, bool *first)
 {
     static const json_key known[] = {KEY("source_call_id"), KEY("content")};

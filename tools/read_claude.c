@@ -2,7 +2,7 @@
  * SESSION/subagents/agent-ID.jsonl. A line is an entry of a tree by uuid and
  * parentUuid. One answer of the model is several lines of one message.id, one a block,
  * each with the usage so far. Side chains are the work of other agents. A compaction
- * begins a new chain, whose logicalParentUuid is the old one's end. */
+ * begins a new chain, whose logicalParentUuid is the end of the old chain. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -21,7 +21,7 @@ static const json_key keys[] = {
     KEY("leafUuid"),
 };
 
-/* Lines that are no messages. */
+/* Lines that are not messages. */
 static const char *const others[] = {
     "progress", "file-history-snapshot", "queue-operation", "system", "attachment",
     "mode",
@@ -52,7 +52,7 @@ static bool is_other(ms_str type)
     return false;
 }
 
-/* "0e1f...-....": a file that is named after its session. */
+/* Returns whether a text is "0e1f...-....", the name of a session's file. */
 static bool is_uuid(ms_str text)
 {
     return text.len == 36 && text.ptr[8] == '-' && text.ptr[13] == '-' &&
@@ -81,8 +81,8 @@ static void take_facts(reading *r, const ms_str *v)
     }
 }
 
-/* Returns the marks of a user's entry. Users do not type results of calls, echoes of
- * commands and summaries. */
+/* Returns the marks of a user's entry. Results of calls, echoes of commands and
+ * summaries are not typed by users. */
 static unsigned marks_of(const ms_str *v, ms_str content)
 {
     unsigned marks = 0;
@@ -124,7 +124,7 @@ static void take_usage(reading *r, const claude_line *c)
     put_use(r, &u);
 }
 
-/* Members of the line that are kept beside the message. */
+/* Returns the members of the line that are kept beside the message. */
 static ms_str extra_of(reading *r, const claude_line *c)
 {
     static const int of_line[] = {C_PARENT, C_LOGICAL, C_SIDE, C_AGENT, C_TIME, C_META,
@@ -147,7 +147,7 @@ static ms_str extra_of(reading *r, const claude_line *c)
     return rest_end(&all);
 }
 
-/* A side chain is the work of another agent. */
+/* Returns the agent of a line: a side chain is the work of another agent. */
 static ms_str agent_of(reading *r, const ms_str *v)
 {
     ms_str agent = {NULL, 0};

@@ -1,7 +1,7 @@
 /* Cline: ID.messages.json, {version, sessionId, messages, system_prompt}, with its
  * facts in ID.json beside it. Roo Code, Kilo Code and old Cline:
- * api_conversation_history.json, a bare array; what its answers cost stands in
- * ui_messages.json beside it. Messages are Anthropic's, with a time in ts. */
+ * api_conversation_history.json, a bare array, whose costs are in ui_messages.json
+ * beside it. Messages are Anthropic's, with a time in ts. */
 
 #define _GNU_SOURCE
 #include "files.h"
@@ -32,7 +32,7 @@ static bool roo_shows(ms_str doc)
     return v[M_TS].ptr != NULL && v[M_ROLE].ptr != NULL && v[M_CONTENT].ptr != NULL;
 }
 
-/* Here input has what came from a cache. */
+/* Adds the tokens of an answer. Here input includes tokens from a cache. */
 static void take_metrics(reading *r, const ms_str *v)
 {
     static const json_key names[] = {KEY("inputTokens"), KEY("outputTokens"),
@@ -58,11 +58,11 @@ static void take_metrics(reading *r, const ms_str *v)
 typedef struct paid {
     file_text file;
     ms_json_iter it;
-    bool any;                 /* an answer has come */
+    bool any;                 /* the model has answered */
     bool end;
 } paid;
 
-/* Adds a row's tokens, which are JSON in a text; false: it has none. */
+/* Adds a row's tokens, which are JSON in a text; false if it has none. */
 static bool add_row(reading *r, ms_str row, use *u)
 {
     static const json_key names[] = {KEY("tokensIn"), KEY("tokensOut"), KEY("cacheReads"),
@@ -123,7 +123,7 @@ static void paid_begin(reading *r, paid *p)
     free(path);
 }
 
-/* p: NULL, or where the answers' costs are. */
+/* Reads a message. p: NULL, or the costs of the answers. */
 static void take_message(reading *r, ms_str message, paid *p)
 {
     ms_str v[M_KEYS], none = {NULL, 0};
@@ -152,7 +152,7 @@ static void take_list(reading *r, ms_str list, paid *p)
     while (ms_json_next(&it)) take_message(r, it.value, p);
 }
 
-/* Facts of ID.json about ID.messages.json; none without that file. */
+/* Reads the facts of ID.json about ID.messages.json, if that file exists. */
 static void take_beside(reading *r)
 {
     static const char *const facts[][2] = {

@@ -1,8 +1,8 @@
 /* OpenAI Codex: ~/.codex/sessions/Y/M/D/rollout-*.jsonl, also compressed with zstd, and
- * archived_sessions. A line is {timestamp, type, payload}. Where both repeat
- * an entry, response_item counts; event_msg has usage and rollbacks. Usage comes as
- * running totals: their differences count. The file of a subagent, or of a fork, begins
- * with its parent's entries, all written in its first moment. */
+ * archived_sessions. A line is {timestamp, type, payload}. Where both repeat an entry,
+ * response_item counts; event_msg has usage and rollbacks. Usage is written as running
+ * totals, whose differences count. The file of a subagent, or of a fork, begins with
+ * its parent's entries, all written in its first moment. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -66,7 +66,8 @@ static use totals_of(ms_str usage)
     return u;
 }
 
-/* Totals that fall began anew: then the last call is what was added. */
+/* Adds usage. Totals that fall have started anew, so then the last call's own usage
+ * counts. */
 static void take_totals(reading *r, ms_str info, double when)
 {
     ms_str all = member(info, "total_token_usage");
@@ -102,8 +103,8 @@ static void take_event(reading *r, ms_str event, double when)
     trace_left_out(r->t, MS_STR("event_msg"));
 }
 
-/* {"output": text}, {"output": {"content", "success"}}, {"output": [parts]}, or JSON text
- * of {"output", "metadata": {"exit_code"}}. */
+/* Reads an output: {"output": text}, {"output": {"content", "success"}}, {"output":
+ * [parts]}, or JSON text of {"output", "metadata": {"exit_code"}}. */
 static ms_envelope output_of(reading *r, ms_str given)
 {
     bool failed = is_kind(member(given, "success"), MS_JSON_FALSE);
@@ -222,7 +223,7 @@ static void take_item(reading *r, ms_str time, ms_str item)
     trace_put(r->t, &m);
 }
 
-/* Entries of replacement_history are repetitions. */
+/* Reads a compaction. Entries of replacement_history are repetitions. */
 static void take_compacted(reading *r, ms_str time, ms_str payload)
 {
     ms_str none = {NULL, 0};

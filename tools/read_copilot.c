@@ -1,5 +1,5 @@
 /* GitHub Copilot CLI: ~/.copilot/session-state/ID/events.jsonl. A line is {type, data,
- * id, parentId}; events form a tree by parentId. What a subagent does names the call
+ * id, parentId}; events form a tree by parentId. Events of a subagent name the call
  * that began it. */
 
 #define _GNU_SOURCE
@@ -21,7 +21,7 @@ static const json_key data_keys[] = {
     KEY("inputTokens"), KEY("cacheReadTokens"), KEY("cacheWriteTokens"),
 };
 
-/* Events that are no messages, by how their types begin. */
+/* Events that are not messages, by the beginning of their types. */
 static const char *const others[] = {
     "session.", "hook.", "tool.", "subagent.", "assistant.turn_", "assistant.usage",
     "assistant.intent", "assistant.streaming", "system.notification", "abort",
@@ -58,7 +58,7 @@ static void put(reading *r, ms_envelope *m, const ms_str *v, const ms_str *d, bo
     put_piece(r, m, v[E_ID], first);
 }
 
-/* Reads output tokens: an answer has only these, the end of the session has the input. */
+/* Reads output tokens. An answer has only these; the end of the session has the input. */
 static void take_output(reading *r, const ms_str *d)
 {
     use u;

@@ -34,7 +34,7 @@ static void take_header(reading *r, const ms_str *v)
     if (text_is(v[G_KIND], "subagent")) trace_fact(r->t, "kind", MS_STR("subagent"));
 }
 
-/* Thoughts and what a tool read are counted beside output and input. */
+/* Adds tokens. The output here excludes thoughts, and the input excludes tool results. */
 static void take_tokens(reading *r, const ms_str *v)
 {
     static const json_key names[] = {KEY("input"), KEY("output"), KEY("cached"),
@@ -75,7 +75,8 @@ static void put_thoughts(reading *r, const ms_str *v, bool *first)
     }
 }
 
-/* The result is a list of functionResponse parts; of the one there is, the output. */
+/* Returns the result: of a list of one functionResponse part its output, else the
+ * list. */
 static ms_value result_of(reading *r, ms_str result)
 {
     ms_str part, other;

@@ -1,6 +1,6 @@
-/* Inspect AI logs: {version: 2, eval, samples: [{id, epoch, messages}]}, and .eval files,
- * ZIPs whose samples/ID_epoch_N.json are one sample each. The member function of a call
- * is its name. A long text may be a reference to the sample's attachments. */
+/* Inspect AI logs: {version: 2, eval, samples: [{id, epoch, messages}]}. Files .eval
+ * are ZIPs whose samples/ID_epoch_N.json have one sample each. The member function of a
+ * call is its name. A long text may be a reference to the sample's attachments. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -48,7 +48,7 @@ static ms_str attached(reading *r, ms_str sample, ms_str content)
     return is_object(all) && ms_json_member(all, name, &value) ? value : content;
 }
 
-/* Parts of an assistant: text and thoughts apart. */
+/* Adds the parts of an assistant: text and thoughts apart. */
 static void put_assistant(reading *r, const ms_str *v, ms_str content, bool *first)
 {
     ms_envelope m;
@@ -106,7 +106,7 @@ static void take_message(reading *r, ms_str sample, ms_str message)
     put_piece(r, &m, v[I_ID], &first);
 }
 
-/* Input has what came from a cache where the total is input and output alone. */
+/* Adds usage. Input includes cached tokens if the total is input plus output alone. */
 static void put_usage(reading *r, ms_str usage, ms_str model)
 {
     static const json_key names[] = {
@@ -127,7 +127,7 @@ static void put_usage(reading *r, ms_str usage, ms_str model)
     put_use(r, &u);
 }
 
-/* Adds the cost of the sample, by model; in an older log that of the last answer. */
+/* Adds the cost of the sample, by model; in an older log the cost of the last answer. */
 static void take_usage(reading *r, ms_str sample)
 {
     ms_str models = member(sample, "model_usage"), last = member_at(sample,
@@ -148,7 +148,7 @@ static ms_str short_text(ms_str text, size_t limit)
     return text;
 }
 
-/* "popularity-hj8C8q8g/1.1": task and run, sample and epoch. */
+/* Names the session "popularity-hj8C8q8g/1.1": task and run, sample and epoch. */
 static void name_sample(reading *r, ms_str eval, ms_str sample)
 {
     char name[256];

@@ -1,7 +1,7 @@
-/* OpenCode: what `opencode export` writes, {info, messages: [{info, parts}]}, and the
- * tree of files before 1.2 (storage/session, message, part), which formats.c puts
- * together in that form; and rows of its database, as `sqlite3 -json` prints them. A
- * part of the type tool is a call with its result. */
+/* OpenCode: the output of `opencode export`, {info, messages: [{info, parts}]}.
+ * formats.c brings two other sources to that form: the tree of files before 1.2
+ * (storage/session, message, part), and rows of its database, as `sqlite3 -json` prints
+ * them. A part of the type tool is a call with its result. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -75,7 +75,7 @@ static void put_tool(reading *r, ms_str part, ms_str info, bool *first)
     put(r, &m, info, member_at(state, "time.end"), first);
 }
 
-/* Parts that are no messages. */
+/* Returns whether a part is not a message. */
 static bool is_step(ms_str type)
 {
     static const char *const steps[] = {"step-start", "step-finish", "snapshot", "patch",

@@ -21,7 +21,7 @@ static const json_key keys[] = {
 
 typedef struct db_row {
     ms_str v[R_KEYS];
-    size_t next;              /* the next row of the same owner, plus one; 0: none */
+    size_t next;              /* the next row of the same owner, plus one; 0 at the end */
     size_t last;              /* of the first row: the last one, plus one */
 } db_row;
 

@@ -1,6 +1,6 @@
-/* OpenHands: events with kind and source, one a line, in a list, or one a file in a
- * folder events. Usage comes as running totals for each of the conversation's models.
- * */
+/* OpenHands: events with kind and source: a line each, in a list, or a file each in a
+ * folder events. Usage is written as running totals for each of the conversation's
+ * models. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -43,7 +43,7 @@ static bool list_shows(ms_str doc)
            openhands_shows(first);
 }
 
-/* Totals over all models of the conversation; what was added since the last ones. */
+/* Adds usage since the last event, from totals over all models of the conversation. */
 static void take_stats(reading *r, ms_str value)
 {
     static const json_key names[] = {KEY("prompt_tokens"), KEY("completion_tokens"),
@@ -73,7 +73,7 @@ static void take_stats(reading *r, ms_str value)
     added.written = now.written > old->written ? now.written - old->written : 0;
     added.reasoning = now.reasoning > old->reasoning ? now.reasoning - old->reasoning : 0;
     added.cost = now.cost > old->cost ? now.cost - old->cost : 0;
-    /* Before the first message there is nothing that it could be noted on. */
+    /* Without a message there is nothing to note usage on yet. */
     if (r->said > 0) *old = now;
     if (r->said > 0) trace_use(r->t, &added);
 }

@@ -1,4 +1,4 @@
-/* OpenTelemetry traces as OTLP JSON, a document or one a line, with spans of the GenAI
+/* OpenTelemetry traces as OTLP JSON, a document or a line each, with spans of the GenAI
  * conventions: chat spans have messages, execute_tool spans a call and its result.
  * Arguments and results are JSON text or text. A chat span repeats earlier messages:
  * only the new part of its input counts. */
@@ -27,7 +27,7 @@ static const json_key attributes[] = {
     KEY("gen_ai.usage.cache_creation.input_tokens"), KEY("gen_ai.response.id"),
 };
 
-/* Values of {key, value: {stringValue | intValue | ...}}. */
+/* Sets v to the values of {key, value: {stringValue | intValue | ...}}. */
 static void pick_attributes(ms_str list, ms_str *v)
 {
     memset(v, 0, A_KEYS * sizeof *v);
@@ -42,7 +42,7 @@ static void pick_attributes(ms_str list, ms_str *v)
     }
 }
 
-/* An int64 is a string in OTLP JSON. */
+/* Returns an int64, which is a string in OTLP JSON. */
 static uint64_t number_text(reading *r, ms_str value)
 {
     uint64_t number = 0;
@@ -97,8 +97,9 @@ static void take_tool(reading *r, ms_str span, const ms_str *v, ms_str agent)
     put(r, &m, span, "endTimeUnixNano", agent);
 }
 
-/* A part of a message: {type: "text", content}, {type: "tool_call", id, name, arguments},
- * {type: "tool_call_response", id, response}, {type: "reasoning", content}. */
+/* Adds a part of a message: {type: "text", content}, {type: "tool_call", id, name,
+ * arguments}, {type: "tool_call_response", id, response}, {type: "reasoning",
+ * content}. */
 static void put_part(reading *r, ms_str role, ms_str part, ms_str span, const char *when)
 {
     ms_str none = {NULL, 0}, type = member(part, "type");
@@ -128,7 +129,7 @@ static void put_part(reading *r, ms_str role, ms_str part, ms_str span, const ch
     put(r, &m, span, when, none);
 }
 
-/* Messages from number `from` on; how many there are in all. */
+/* Adds messages from number `from` on. Returns the number of all. */
 static uint64_t put_messages(reading *r, ms_str value, uint64_t from, ms_str span,
                              const char *when)
 {

@@ -1,7 +1,7 @@
-/* pi (~/.pi/agent/sessions) and the session traces of the Hugging Face hub (STS), which
- * differ in the header: pi's has cwd, theirs a harness. Lines {"type":
- * "message", "message": {"role", ...}}. pi's entries are a tree by id and parentId, of
- * which the way to the newest one is alive. */
+/* pi (~/.pi/agent/sessions) and the session traces of the Hugging Face hub (STS). They
+ * differ in the header: pi's has cwd, that of STS a harness. Lines are {"type":
+ * "message", "message": {"role", ...}}. pi's entries are a tree by id and parentId;
+ * only the path to the newest entry is alive. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -204,7 +204,7 @@ static void take_message(reading *r, pi_line *p)
     }
 }
 
-/* Reads a line with a text of its own. */
+/* Adds a message for a line with a text of its own. */
 static void put_line(reading *r, const ms_str *v, ms_str text, unsigned marks)
 {
     trace_entry(r->t, v[L_ID], v[L_PARENT], marks);

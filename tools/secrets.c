@@ -1,9 +1,9 @@
-/* Finding keys, tokens and passwords. Three kinds of evidence:
+/* Finds keys, tokens and passwords, by three kinds of evidence:
  *
  *   form      most issuers give their tokens a prefix and a length: the table of rules
  *   place     "password = ...", "Authorization: ...", user:password@host
- *   entropy   a random text uses its characters evenly, a placeholder does not. Shannon's
- *             measure in bits a character, over the match
+ *   entropy   a random text uses its characters evenly, a placeholder does not.
+ *             Shannon's measure in bits a character, over the match
  *
  * A rule is a pattern: characters stand for themselves, %sN for a run of a set s, of N
  * characters (N-M: of N to M; N+: of N or more). A run takes all that it can.
@@ -11,8 +11,8 @@
  *   %d digits    %x 0-9a-f     %U A-Z2-7    %A A-Z0-9    %a letters and digits
  *   %w letters, digits, _ -    %b letters, digits, + / =  %v as %w, and . ~ + / =
  *
- * What is found never begins or ends inside of a word, an escape counts as a boundary
- * ("\nghp_..."), and never crosses a quote: JSON around it stays JSON. */
+ * A match never begins or ends inside a word. An escape counts as a boundary
+ * ("\nghp_..."). A match never crosses a quote, so JSON around it stays JSON. */
 
 #include "secrets.h"
 
@@ -57,7 +57,8 @@ static bool is_in_set(char set, char c)
     }
 }
 
-/* Does a token begin here? Not after a word character, unless that ends an escape. */
+/* Returns whether a token can begin here: not after a word character, unless that ends
+ * an escape. */
 static bool is_begin(ms_str text, size_t at)
 {
     char before = at > 0 ? text.ptr[at - 1] : ' ';
@@ -73,7 +74,7 @@ static bool holds(ms_str text, size_t at, const char *word)
     return len <= text.len - at && memcmp(text.ptr + at, word, len) == 0;
 }
 
-/* The same, whatever the case; word is in lower case. */
+/* Does the same in any case of letters; word is in lower case. */
 static bool holds_any_case(ms_str text, size_t at, const char *word)
 {
     size_t i = 0, room = text.len - at;
@@ -109,7 +110,7 @@ static double entropy(ms_str text)
     return bits;
 }
 
-/* Words of examples, and what is put in the place of a secret. */
+/* Returns whether a text is a word of examples, or a mask in the place of a secret. */
 static bool is_placeholder(ms_str text)
 {
     static const char *const words[] = {
@@ -125,7 +126,7 @@ static bool is_placeholder(ms_str text)
 
 typedef struct makeup {
     bool digit, lower, upper, other;
-    unsigned kinds;           /* how many of these */
+    unsigned kinds;           /* sets that the text uses */
     unsigned turns;           /* changes between digits and letters */
 } makeup;
 
@@ -306,8 +307,8 @@ static size_t number_of(const char **at)
     return n;
 }
 
-/* Reads the counts of a run, "16", "16-32" or "16+". A hyphen that no digit follows is a
- * character of the pattern. */
+/* Parses the counts of a run, "16", "16-32" or "16+". A hyphen that no digit follows is
+ * a character of the pattern. */
 static void run_bounds(const char **at, size_t *least, size_t *most)
 {
     *least = *most = number_of(at);
@@ -320,7 +321,7 @@ static void run_bounds(const char **at, size_t *least, size_t *most)
     }
 }
 
-/* Matches a pattern at a place; returns the length, 0: no match. */
+/* Matches a pattern at a place. Returns the length; 0 if it does not match. */
 static size_t pattern_match(const char *pattern, ms_str text, size_t at)
 {
     size_t i = at;
@@ -333,7 +334,8 @@ static size_t pattern_match(const char *pattern, ms_str text, size_t at)
         char set = pattern[1];
         pattern += 2;
         run_bounds(&pattern, &least, &most);
-        /* Inside of a pattern a run stops at its bound; at the end it must end there. */
+        /* Inside a pattern a run stops at its bound. At the end of a pattern the text
+         * must end the run. */
         size_t bound = *pattern != '\0' ? most : SIZE_MAX;
         while (n < bound && i < text.len && is_in_set(set, text.ptr[i])) {
             n++;
@@ -345,7 +347,7 @@ static size_t pattern_match(const char *pattern, ms_str text, size_t at)
     return ends ? i - at : 0;
 }
 
-/* Is this "user:password" in base64? */
+/* Returns whether a text is "user:password" in base64. */
 static bool is_credentials(ms_str text)
 {
     static const char set[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -367,7 +369,7 @@ static bool is_credentials(ms_str text)
     return colon;
 }
 
-/* What follows the fixed beginning of a pattern is what has to be random. */
+/* Returns whether a match is random after the fixed beginning of its pattern. */
 static bool is_random(const rule *r, ms_str match)
 {
     size_t fixed = strcspn(r->pattern, "%");
@@ -405,8 +407,8 @@ static bool find_by_form(ms_str text, size_t at, secret *out)
 
 /* ---- Private keys ------------------------------------------------------------------ */
 
-/* "-----BEGIN ... PRIVATE KEY...-----", base64 in lines (or with escapes for their
- * ends), "-----END ...-----"; the end may be missing. */
+/* Finds "-----BEGIN ... PRIVATE KEY...-----", base64 in lines (or with escapes for
+ * their ends), "-----END ...-----". The end may be missing. */
 static bool find_private_key(ms_str text, size_t at, secret *out)
 {
     if (!holds(text, at, "-----BEGIN ")) return false;
@@ -441,10 +443,10 @@ static bool find_private_key(ms_str text, size_t at, secret *out)
 }
 
 
-/* ---- By place: what a name, or an address, stands before --------------------------- */
+/* ---- By place: after a name, or in an address -------------------------------------- */
 
-/* Ends of names. A value of the first kind may be any word that a person would choose,
- * of the second it is random. */
+/* Ends of names. A value of the first kind may be any word that a person would choose;
+ * a value of the second kind is random. */
 static const struct {
     const char *word;
     bool password;
@@ -462,7 +464,8 @@ static const struct {
     {"_auth", false},       {"authtoken", false},    {"client_key", false},
 };
 
-/* What stands before a ':' or '=': the end of a name, perhaps in quotes. 0: no name. */
+/* Returns the end of the name before a ':' or '=', perhaps in quotes; 0 if there is
+ * none. */
 static size_t name_end(ms_str text, size_t at)
 {
     while (at > 0 && (text.ptr[at - 1] == ' ' || text.ptr[at - 1] == '"' ||
@@ -485,7 +488,8 @@ static int name_before(ms_str text, size_t at)
     return -1;
 }
 
-/* Where a value goes to: in quotes to the same quote, else to a blank or a bracket. */
+/* Returns the length of a value: in quotes to the same quote, else to a blank or a
+ * bracket. */
 static size_t value_length(ms_str text, size_t at, char quote)
 {
     size_t i = at;
@@ -505,7 +509,7 @@ static bool looks_like_code(ms_str value, bool quoted)
         if (contains_any_case(value, marks[i])) return true;
     }
     if (value.ptr[0] == '$' || value.ptr[0] == '@') return true;
-    if (value.ptr[0] == '/' && value.len != 40) return true; /* a path; 40: of AWS */
+    if (value.ptr[0] == '/' && value.len != 40) return true; /* a path; 40: keys of AWS */
     if (quoted) return false;
     for (size_t i = 1; i + 1 < value.len; i++) { /* a member of something: a.b, a->b */
         if (value.ptr[i] == '.' && is_alnum(value.ptr[i - 1]) &&
@@ -515,7 +519,7 @@ static bool looks_like_code(ms_str value, bool quoted)
     return false;
 }
 
-/* Could somebody have chosen, or a program drawn, this value as a password? */
+/* Returns whether a person or a program could have made this value as a password. */
 static bool is_password(ms_str value, bool quoted)
 {
     makeup m = makeup_of(value);
@@ -534,7 +538,7 @@ static bool is_token(ms_str value)
     return m.digit && (m.lower || m.upper) && m.turns >= 3 && entropy(value) >= 3;
 }
 
-/* "Bearer" and "Basic" stand before the value of a header. */
+/* Returns the place after "Bearer" or "Basic", which precede the value of a header. */
 static size_t skip_scheme(ms_str text, size_t at)
 {
     static const char *const schemes[] = {"bearer ", "basic ", "token ", "apikey "};
@@ -544,7 +548,7 @@ static size_t skip_scheme(ms_str text, size_t at)
     return at;
 }
 
-/* at: a ':' or '=' */
+/* Finds a secret by the name before it. at: a ':' or '=' */
 static bool find_by_name(ms_str text, size_t at, secret *out)
 {
     int name = name_before(text, at);
@@ -569,7 +573,7 @@ static bool find_by_name(ms_str text, size_t at, secret *out)
     out->kind = names[name].password ? "password" : "secret-value";
     secret formed;
     bool known = find_by_form(text, at, &formed);
-    if (known) *out = formed; /* its issuer is more precise than its place */
+    if (known) *out = formed; /* the form names the issuer, the place does not */
     return known || good;
 }
 
@@ -578,7 +582,7 @@ static bool is_plain_in_url(char c)
     return c > ' ' && c != 0x7f && strchr("/@\"'`\\<>{}()", c) == NULL;
 }
 
-/* "://user:password@host"; at: the ':' */
+/* Finds "://user:password@host". at: the ':' */
 static bool find_in_url(ms_str text, size_t at, secret *out)
 {
     static const char *const common[] = {"password", "pass", "passwd", "pwd", "secret",
@@ -606,17 +610,17 @@ static bool find_in_url(ms_str text, size_t at, secret *out)
     return true;
 }
 
-/* Forms that begin with digits or with any letter, found by a character in them.
- *   Telegram    123456789:AA...            at: the ':'
- *   Discord     M....................... .XXXXXX.27 and more, at: the first '.'
- *   Mailchimp   32 hexadecimal digits, -us1  at: the '-' */
+/* Finds forms that begin with digits or with any letter, by a character in them.
+ * Telegram    123456789:AA...            at: the ':'
+ * Discord     M....................... .XXXXXX.27 and more, at: the first '.'
+ * Mailchimp   32 hexadecimal digits, -us1  at: the '-' */
 static bool find_around(ms_str text, size_t at, secret *out)
 {
     static const struct {
         char mark, set;
         size_t least, most;   /* of the set before the mark */
         const char *pattern, *kind;
-        const char *begins;   /* the first is one of these */
+        const char *begins;   /* the first character is one of these */
     } forms[] = {
         {':', 'd', 8, 10, ":AA%w33", "telegram-token", "0123456789"},
         {'.', 'w', 23, 28, ".%w6.%w27-40", "discord-token", "MNO"},
@@ -645,14 +649,14 @@ static bool find_around(ms_str text, size_t at, secret *out)
 }
 
 
-/* ---- What is personal -------------------------------------------------------------- */
+/* ---- Personal texts ---------------------------------------------------------------- */
 
 static bool is_local_part(char c)
 {
     return is_alnum(c) || (c != '\0' && strchr("._%+-", c) != NULL);
 }
 
-/* at: the '@' */
+/* Finds an e-mail address. at: the '@' */
 static bool find_mail(ms_str text, size_t at, secret *out)
 {
     size_t begin = at, end = at + 1, dot;
@@ -673,8 +677,8 @@ static bool find_mail(ms_str text, size_t at, secret *out)
     return true;
 }
 
-/* "/home/NAME", "/Users/NAME", "C:\Users\NAME" (also with doubled backslashes): the
- * name. at: the first separator */
+/* Finds the name in "/home/NAME", "/Users/NAME", "C:\Users\NAME" (also with doubled
+ * backslashes). at: the first separator */
 static bool find_home(ms_str text, size_t at, secret *out)
 {
     static const char *const homes[] = {"/home/", "/Users/", "\\Users\\",
@@ -739,14 +743,14 @@ bool secret_next(ms_str text, unsigned classes, size_t *from, secret *out)
 
 /* ---- Masking ----------------------------------------------------------------------- */
 
-/* Where a JSON text is in a string, followed from the beginning on. */
+/* The state of a JSON text that is followed from its beginning: in a string or not. */
 typedef struct strings {
     size_t at;
     bool inside;
 } strings;
 
-/* Is the secret the inside of a string, or a part of it? A mark in the place of a number
- * would be no JSON. */
+/* Returns whether the secret is the inside of a string, or a part of it. A mask in the
+ * place of a number would not be JSON. */
 static bool is_in_string(strings *s, ms_str json, const secret *found)
 {
     for (; s->at < found->at; s->at++) {
@@ -781,7 +785,7 @@ bool secrets_mask(ms_value text, unsigned classes, ms_arena *arena, secret_fn no
     return good && rest == MS_OK;
 }
 
-/* The template of a message: three bytes of its own, then members as JSON has them. */
+/* Masks the template of a message: three bytes of its own, then members as JSON. */
 static bool mask_source(ms_str *source, unsigned classes, ms_arena *arena, secret_fn note,
                         void *ctx)
 {

@@ -154,8 +154,8 @@ int store_messages(ms_store *store, const taken *t, uint64_t *seqs)
     ms_result result = ms_append_batch(store, t->list.items, t->list.count, &opts, &err);
     if (result == MS_OK) return FINE;
     if (!is_about_message(result)) return complain_of("storing a message", result, &err);
-    source loud = *t->source; /* only what is damaged is passed over without a word
-                                 here */
+    source loud = *t->source; /* only damaged input is passed over without a message
+                               * here */
     if (!loud.rescuing) loud.fault = NULL;
     int code = complain_at(&loud, t->at, "storing this message: ", err.message);
     return code == SKIPPED ? UNSTORED : exit_code(result);
@@ -207,7 +207,7 @@ int open_store(job *j)
     sink to = {load_take, j->store, true, true, false, going, load_answered};
     if (code == FINE) code = take_into(j, path, &to, true, false);
     if (code != DAMAGED) return code;
-    j->lossy = true; /* what could be read is shown */
+    j->lossy = true; /* the readable messages are shown */
     return FINE;
 }
 
@@ -269,7 +269,7 @@ int close_job(job *j)
 
 /* ---- Choosing what to look at ------------------------------------------------------ */
 
-/* Tells which locations, or agents, there are. */
+/* Prints the names of the locations, or of the agents. */
 static void hint(const ms_listing *list, bool agents)
 {
     char text[1024] = "";
@@ -307,8 +307,7 @@ int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list)
     return NOT_FOUND;
 }
 
-/* A part of a name is enough if no other location has it. A change needs the full
- * name. */
+/* Accepts a part of a name if no other location has it. A change needs the full name. */
 int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
 {
     size_t found = 0;

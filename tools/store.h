@@ -1,5 +1,5 @@
-/* Stores: the one place where they are opened and closed, what was found damaged in them,
- * and what a command looks at in them. */
+/* Stores: the only place that opens and closes them, reports damage in them, and
+ * chooses what a command looks at. */
 
 #ifndef STORE_H
 #define STORE_H
@@ -8,7 +8,7 @@
 #include "listing.h"
 
 
-/* ---- Stores: the one place where they are opened ----------------------------------- */
+/* ---- Stores: the only place that opens them ---------------------------------------- */
 
 enum { EVENTS_MAX = 1000 };
 
@@ -19,13 +19,13 @@ typedef struct job {
     bool log;                 /* it is a log file, */
     bool appends;             /* opened for appending */
     ms_arena arena;
-    ms_log_event *events;     /* what a log reported, each range once, up to EVENTS_MAX */
+    ms_log_event *events;     /* events of a log, each range once, at most EVENTS_MAX */
     size_t n_events, told;    /* how many, and how many of them were printed */
-    struct part *parts;       /* the stores that `store` joins; none: it is one itself */
+    struct part *parts;       /* the stores that `store` joins; empty: it is one itself */
     size_t n_parts;
     bool lossy;               /* a file of messages was damaged */
     counts counts;            /* of the entries read from transcripts */
-    rescue rescue;            /* and of what was passed over */
+    rescue rescue;            /* and of skipped input */
 } job;
 
 /* One of several stores that are read as one. */
@@ -36,11 +36,11 @@ typedef struct part {
 
 enum { EVENT_TEXT = 200 };
 
-/* "damaged    bytes 4096 to 4199, between messages 3 and 5" */
+/* Returns "damaged    bytes 4096 to 4199, between messages 3 and 5". */
 const char *event_text(const ms_log_event *e, char out[EVENT_TEXT]);
 void print_events(output *out, job *j);
 
-/* The same on stderr, for commands whose output is not a report. */
+/* Prints the events on stderr, for commands whose output is not a report. */
 void complain_of_events(job *j);
 
 /* Sets how a log is opened for writing, from the options. */
@@ -51,10 +51,10 @@ bool is_log(const char *path);
 int open_log(job *j, const char *path, const ms_log_desc *how);
 int open_to_read(job *j);
 
-/* Opens, or makes, the log to append to. *newest: its last sequence number. */
+/* Opens or makes the log, to append to it. *newest: its last sequence number. */
 int open_to_append(job *j, bool keep_unset_times, uint64_t *newest);
 
-/* Stores what an object became, all or nothing. seqs may be NULL. */
+/* Stores the messages of one object, all or none. seqs may be NULL. */
 int store_messages(ms_store *store, const taken *t, uint64_t *seqs);
 
 /* Opens a store in memory. */
@@ -63,8 +63,8 @@ int open_memory(job *j);
 int take_into(job *j, const char *path, const sink *messages, bool guess_agent,
               bool rename);
 
-/* Opens what the argument STORE names: a log for reading; a file of messages becomes a
- * store in memory. */
+/* Opens the argument STORE: a log for reading, or a file of messages as a store in
+ * memory. */
 int open_store(job *j);
 
 /* Opens the first n arguments as one store. */
@@ -73,29 +73,28 @@ int open_stores(job *j, size_t n);
 /* Returns the store if it is a union of several, else NULL. */
 ms_store *joined_store(const job *j);
 
-/* Closes what is open; DAMAGED when something that was read could not be. */
+/* Closes everything; DAMAGED if something could not be read. */
 int close_job(job *j);
 
 
-/* ---- Choosing what to look at ------------------------------------------------------ */
+/* ---- Choosing messages ------------------------------------------------------------- */
 
-/* Lists the locations, or the agents of one. A name that is not among them (a typing
- * error, usually) is NOT_FOUND; absent: any will do. */
+/* Lists the locations, or the agents of one. A name that is not among them is probably
+ * misspelled: NOT_FOUND. An absent name allows any. */
 int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list);
 
-/* Sets the location to show: the one that is named, which must be there; where one is
- * needed, the only one; else absent, for all. A new agent is reported. */
 /* Finds the location with this name, or the only one whose name contains it. */
 int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location);
+/* Sets the location to show: the named one, which must exist. Without a name it is the
+ * only one if the command needs one, else absent, for all. */
 int choose_location(job *j, const char *name, bool needed, ms_str *location);
 
-/* Is it among those that were named, if any were? */
-/* The same for each --location, in place. */
+/* Replaces each --location by the name that it resolves to. */
 int resolve_all(job *j);
-/* Is it among those that were named, if any were? */
+/* Returns whether the options name that location, or none. */
 bool is_wanted(const options *o, ms_str location);
 
-/* Returns the query of the options, without a location. */
+/* Makes the query of the options, without a location. */
 ms_query query_of(const options *o, ms_arena *arena);
 
 #endif /* STORE_H */

@@ -16,9 +16,9 @@ typedef struct state {
 } state;
 
 
-/* ---- What is remembered ------------------------------------------------------------ */
+/* ---- The facts of a file ----------------------------------------------------------- */
 
-/* Eight bytes at a time: the text of a large file is hashed whenever it grew. */
+/* Hashes eight bytes at a time: a large file is hashed whenever it has grown. */
 static uint64_t hash_bytes(ms_str text)
 {
     uint64_t hash = 0x9e3779b97f4a7c15u, word;
@@ -40,7 +40,7 @@ static ms_str state_name(const char *kind, const char *path, char out[MS_KEY_MAX
     return ms_str_n(out, (size_t)n);
 }
 
-/* "1-20,25" */
+/* Parses "1-20,25". */
 static void parse_numbers(state *st, ms_str text)
 {
     while (text.len > 0) {
@@ -120,8 +120,8 @@ static int write_state(syncing *s, ms_str name, const unit *u, const trace *t,
     return result == MS_OK ? FINE : complain_of("noting what was read", result, &err);
 }
 
-/* The state of a file of the same name in another folder, when this one begins as that
- * one did. */
+/* Finds the state of a file of the same name in another folder, which began as this one
+ * does. */
 static void find_moved(syncing *s, const char *path, ms_str text, state *st)
 {
     char name[MS_KEY_MAX + 1], old[MS_KEY_MAX + 1];
@@ -240,7 +240,7 @@ static void tell_progress(syncing *s)
             s->done, s->all, (double)s->bytes / 1e6, rate / 1e6, left);
 }
 
-/* Of a file of lines what was there before is the same when its hash is (Y2). */
+/* Returns how many bytes of a file of lines are unchanged, by their hash (Y2). */
 static uint64_t unchanged_bytes(const state *st, const fileformat *f, ms_str text)
 {
     bool lines = f != NULL && f->shape == FILE_LINES;

@@ -41,9 +41,9 @@ struct trace {
     int code;
     uint64_t offset, line;
     ms_arena batch;           /* texts of the staged messages */
-    ms_arena kept;            /* what lasts as long as the trace */
+    ms_arena kept;            /* memory that lasts as long as the trace */
     ms_str location;
-    ms_envelope *staged;      /* from here on stb_ds arrays and maps */
+    ms_envelope *staged;      /* this and the next ones: stb_ds arrays and maps */
     uint64_t *numbers;        /* sequence number of each message */
     node *nodes;
     index_of *ids;            /* hash of an id -> node */
@@ -52,13 +52,13 @@ struct trace {
     uint32_t *compacted;      /* messages that a compaction is marked at */
     fact *facts;
     size_t bytes;             /* of the staged messages */
-    size_t session_node;      /* the first node of the session at hand */
+    size_t session_node;      /* the first node of the current session */
     uint64_t last_answer;
-    double last_time;         /* of the last message that was put; 0: none */
-    ms_str last_tool;         /* that it calls; in `kept` */
+    double last_time;         /* of the last message; 0 if it has none */
+    ms_str last_tool;         /* that the last message calls; in `kept` */
     uint32_t first_prompt;    /* of the session: its message, plus one; 0: none yet */
     bool mark_next;           /* the next message is what a compaction left */
-    bool diverged;            /* known messages are not the file's any more */
+    bool diverged;            /* known messages differ from those of the file */
 };
 
 ms_arena *trace_arena(trace *t)
@@ -165,7 +165,7 @@ static bool is_redacted(trace *t, const ms_msg *msg)
 }
 
 /* Returns whether the stored message of that number equals the one in the file. A
- * redacted or absent one counts as equal: it must not be stored again. */
+ * redacted or absent one counts as equal, since it must not be stored again. */
 static bool is_stored(trace *t, uint64_t seq, const ms_envelope *m)
 {
     ms_cursor it;
@@ -195,7 +195,7 @@ static void hide(trace *t, uint64_t seq)
     else fail_with(t, "hiding a message", result, &err);
 }
 
-/* From here on the file has other messages than it had: those are hidden. */
+/* Hides the known messages from there on: the file has other ones now. */
 static void diverge(trace *t, size_t from)
 {
     for (size_t i = from; i < t->desc.n_known; i++) hide(t, t->desc.known[i]);
@@ -265,7 +265,7 @@ void trace_flush(trace *t)
     size_t n = arrlenu(t->staged), known = 0;
     if (n == 0 || t->code != FINE) return;
     if (t->location.ptr == NULL) trace_session(t, stem_text(t->desc.path));
-    for (size_t i = 0; i < n; i++) { /* those before the session was named */
+    for (size_t i = 0; i < n; i++) { /* messages before the session was named */
         if (t->staged[i].location.ptr == NULL) t->staged[i].location = t->location;
     }
     if (arrlenu(t->numbers) < t->desc.n_known) known = take_known(t);
@@ -276,7 +276,7 @@ void trace_flush(trace *t)
 }
 
 
-/* ---- What readers give ------------------------------------------------------------- */
+/* ---- Calls of readers -------------------------------------------------------------- */
 
 void trace_new_session(trace *t, ms_str name)
 {
@@ -297,8 +297,7 @@ static uint64_t id_hash(ms_str id)
     return hash_text(id);
 }
 
-/* Returns the node of an id. If the id is not in the file, the entry before is the
- * parent. */
+/* Returns the node of an id. If the file lacks the id, the entry before is the parent. */
 static uint32_t parent_of(trace *t, ms_str parent)
 {
     uint32_t last = (uint32_t)arrlenu(t->nodes);
@@ -395,8 +394,7 @@ void trace_left_out(trace *t, ms_str type)
     if (row != NULL) row->count++;
 }
 
-/* The text of a note, which is short and frequent, so it is made without a JSON
- * writer. */
+/* The text of a note. Notes are short and frequent, so they need no JSON writer. */
 typedef struct note_text {
     char text[1024];
     size_t len;
@@ -433,7 +431,7 @@ static void note_number(note_text *n, const char *name, uint64_t value)
     note_digits(n, value);
 }
 
-/* Names have no quotes or controls as a rule; one that has them is left out. */
+/* Adds a name. Names have no quotes or controls as a rule; others are left out. */
 static void note_string(note_text *n, const char *name, ms_str value)
 {
     if (value.len == 0 || value.len > 300 || !ms_utf8_check(value, NULL)) return;
@@ -447,7 +445,7 @@ static void note_string(note_text *n, const char *name, ms_str value)
     note_bytes(n, "\"", 1);
 }
 
-/* Members that usage notes have, and more. */
+/* Adds the members of usage notes, and more. */
 static void note_use(note_text *n, const use *u)
 {
     char text[40];
@@ -485,7 +483,7 @@ ms_str use_json(const use *u, ms_arena *arena)
     return note_end(&n, arena);
 }
 
-/* The same with the answer's time and the tool that it calls. */
+/* Returns the note's text with the answer's time and the tool that it calls. */
 static ms_str use_text(trace *t, const use *u)
 {
     note_text n;
@@ -557,7 +555,7 @@ bool trace_has_prompt(const trace *t)
     return t->first_prompt > 0;
 }
 
-/* Cuts a text to what a fact may have, between characters. */
+/* Truncates a text to the limit of a fact, between characters. */
 static ms_str fact_cut(ms_str text)
 {
     if (text.len <= FACT_MAX) return text;
@@ -667,8 +665,9 @@ static uint32_t newest_leaf(const trace *t)
     return NO_NODE;
 }
 
-/* Step 1 marks the path from the newest leaf to the root. Step 2 goes from the root on: a
- * child of a dead entry is dead, and so is an entry that the format's rule removes. */
+/* Finds dead entries. Step 1 marks the path from the newest leaf to the root. Step 2
+ * goes from the root on: a child of a dead entry is dead, and so is an entry that the
+ * format's rule removes. */
 static void find_dead(trace *t)
 {
     size_t n = arrlenu(t->nodes);
@@ -702,8 +701,8 @@ static void hide_dead(trace *t)
     }
 }
 
-/* Writes usage notes. Hidden messages were paid for, too; their notes are written first,
- * since a hidden message accepts none. */
+/* Writes usage notes. Hidden messages were paid for, too. Their notes are written
+ * first, since a hidden message accepts none. */
 static void write_notes(trace *t)
 {
     ms_error err;

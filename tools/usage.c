@@ -36,7 +36,8 @@ static void put_usage(output *out, const usage_item *item)
                 u->reasoning_tokens, seconds);
 }
 
-/* Whose row it is: the location, in the second and third table the agent, the turn. */
+/* Writes the name of a row: the location, in the second and third table the agent, the
+ * turn. */
 static void usage_name(const usage_item *item, usage_by by, char *buf, size_t size)
 {
     cell c = cell_over(buf, size - 1, 60);

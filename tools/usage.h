@@ -1,6 +1,5 @@
-/* msgstore info --usage: what the usage notes of messages add up to, by location, by
- * agent and by turn, as tables or as members of the JSON object. Of hidden messages
- * nothing is counted. It uses the output of msgstore.c. */
+/* msgstore info --usage: sums of usage notes, by location, by agent and by turn, as
+ * tables or as members of the JSON object. Hidden messages do not count. */
 
 #ifndef USAGE_H
 #define USAGE_H
@@ -9,7 +8,7 @@
 
 int print_usage(output *out, job *j);
 
-/* Always all rows: nobody counts lines there. */
+/* Writes all rows: JSON has no limit of lines. */
 int json_usage(ms_json_writer *w, job *j);
 
 #endif /* USAGE_H */

@@ -1,7 +1,7 @@
-/* Adds usage notes up by location, agent or turn, for msgstore info --usage and its test.
- * It uses the public interface only. One walk over the notes of the store; where it
- * has hidden something, each message that has notes is asked for by its number, since a
- * hidden message costs nothing here. A note counts for the agent and the turn that its
+/* Adds up usage notes by location, agent or turn, for msgstore info --usage and its
+ * test. It uses the public interface only. One walk visits the notes of the store. If
+ * the store has hidden messages, the walk looks each noted message up, since a hidden
+ * message does not count here. A note counts for the agent and the turn that its
  * message had when the note was made. */
 
 #ifndef USAGE_SUM_H
@@ -15,8 +15,7 @@ typedef enum usage_by { USAGE_BY_LOCATION, USAGE_BY_AGENT, USAGE_BY_TURN } usage
 
 typedef struct usage_item {
     ms_str location;
-    ms_str part;              /* the agent, the turn; absent: by location, or it has
-                                 none */
+    ms_str part;              /* the agent, the turn; absent: by location, or unknown */
     uint64_t notes;
     ms_usage usage;
 } usage_item;
@@ -57,7 +56,7 @@ static bool usage_copy(ms_arena *a, ms_str *text)
     return copy != NULL;
 }
 
-/* Room for twice as many items. */
+/* Makes room for twice as many items. */
 static bool usage_grow(usage_list *list, ms_arena *a)
 {
     size_t cap = list->cap != 0 ? 2 * list->cap : 16;
@@ -91,7 +90,7 @@ static usage_item *usage_item_of(usage_list *list, ms_arena *a, ms_str location,
     return item;
 }
 
-/* Sums stay at the largest number. */
+/* Adds usage; sums stay at the largest number. */
 static void usage_add(usage_item *sum, const ms_usage *u)
 {
     const uint64_t more[4] = {u->input_tokens, u->output_tokens, u->cached_tokens,
@@ -110,7 +109,8 @@ static ms_result usage_no_memory(ms_error *err)
     return ms_error_set(err, MS_E_NO_MEMORY, "no memory for a sum");
 }
 
-/* Adds all up. MS_E_DAMAGED: some notes could not be read, the list has the others. */
+/* Adds up all notes. MS_E_DAMAGED: some notes could not be read, the list has the
+ * others. */
 static ms_result usage_sum(ms_store *store, usage_by by, ms_arena *a, usage_list *list,
                            ms_error *err)
 {

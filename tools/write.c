@@ -31,7 +31,7 @@ const filewriter *writer_find(ms_str name)
 }
 
 
-/* ---- What writers share ------------------------------------------------------------ */
+/* ---- Shared functions -------------------------------------------------------------- */
 
 void make_id(writing *w, char out[MADE_ID])
 {
@@ -65,7 +65,8 @@ static ms_str kept(writing *w, ms_str text)
     return out;
 }
 
-/* At once are a thought, a text and calls, in this order; then what the calls gave. */
+/* Appends to the current answer: a thought, a text and calls, in this order; then the
+ * results of the calls. */
 bool goes_on(const writing *w, const said_part *p)
 {
     size_t n = arrlenu(w->held);
@@ -118,7 +119,8 @@ void open_member(ms_json_writer *w, const char *name, bool array)
 
 /* ---- A message as a part ----------------------------------------------------------- */
 
-/* "2026-03-02T09:00:05.123Z"; a message without a time has that of the one before. */
+/* Sets "2026-03-02T09:00:05.123Z". A message without a time gets that of the message
+ * before. */
 static void set_time(writing *w, const ms_envelope *m, char out[TIME_MAX])
 {
     struct tm tm;
@@ -181,8 +183,8 @@ static bool is_valid_id(ms_str id)
     return true;
 }
 
-/* The id of a call or a result in the new file. A call without one gets one, which the
- * result without one after it shares. */
+/* Returns the id of a call or a result in the new file. A call without an id gets a new
+ * one, which the next result without an id shares. */
 static ms_str call_id_of(writing *w, const ms_envelope *m, bool result)
 {
     char text[MADE_ID];
@@ -194,7 +196,7 @@ static ms_str call_id_of(writing *w, const ms_envelope *m, bool result)
     return kept(w, ms_str_n(text, (size_t)n));
 }
 
-/* The tool of a result is that of its call. */
+/* Returns the tool of a result: that of its call. */
 static ms_str tool_of(writing *w, const ms_envelope *m, ms_str call_id)
 {
     if (m->tool.len > 0) return m->tool;
@@ -239,8 +241,9 @@ static said_part part_of(writing *w, const ms_envelope *m)
 
 /* ---- Sessions ---------------------------------------------------------------------- */
 
-/* Is it a message that no format of transcripts has? Of a hand-over, work of others and
- * thoughts stay, too: a provider refuses thoughts that another one signed. */
+/* Returns whether no format of transcripts has such a message. A hand-over also leaves
+ * out work of other agents, and thoughts: a provider refuses thoughts that another one
+ * signed. */
 static bool is_left_out(writing *w, const ms_envelope *m, const said_part *p)
 {
     const char *what = NULL;
@@ -274,7 +277,8 @@ static void put_open(writing *w, const said_part *like)
     arrsetlen(w->open, 0);
 }
 
-/* A result alone gets a call, a second result of a call is one of another call. */
+/* Pairs calls and results: a result alone gets a call, and so does a second result of a
+ * call. */
 static void pair(writing *w, said_part *p)
 {
     if (p->kind != PART_CALL) put_open(w, p);
@@ -290,14 +294,15 @@ static void pair(writing *w, said_part *p)
     note_call(w, &call);
 }
 
-/* Of a format where they stand apart, does the message belong to another agent's part? */
+/* Returns whether a message belongs to another agent's part, in a format with such
+ * parts. */
 static bool is_elsewhere(const writing *w, const said_part *p)
 {
     if (w->format->side == NULL) return false;
     return w->only == NULL ? p->side : !p->side || !ms_str_equal(p->agent, *w->only);
 }
 
-/* What is noted before anything is written. */
+/* Notes ids before anything is written. */
 static void note(writing *w, const said_part *p)
 {
     if (p->kind == PART_CALL) note_call(w, p);
@@ -315,7 +320,7 @@ static void mask(writing *w, ms_envelope *m)
     if (!secrets_mask_message(m, SECRETS_KEYS, &w->masked, NULL, NULL)) exit(no_memory());
 }
 
-/* first: only ids are noted. */
+/* Visits the messages. first: only ids are noted. */
 static int each_message(writing *w, bool first)
 {
     ms_cursor it;
@@ -369,7 +374,7 @@ static int take_costs(writing *w)
     return code;
 }
 
-/* The session's own messages, then those of each agent that stands apart. */
+/* Writes the session's own messages, then those of each agent with a part of its own. */
 static int write_all(writing *w)
 {
     int code = each_message(w, false);

@@ -1,6 +1,6 @@
-/* Writers of transcripts: a session of a store in the format of an agent program, one
- * file a format, each with the row of its writer. What the format cannot say is left out
- * and counted. Here is what they share. */
+/* Writers of transcripts: a session of a store in the format of an agent program. One
+ * file is one format, with the row of its writer. Messages that a format cannot express
+ * are left out and counted. This header has what the writers share. */
 
 #ifndef WRITE_H
 #define WRITE_H
@@ -20,10 +20,9 @@ typedef struct said_part {
     ms_str tool, call_id, role, agent;
     bool failed, side;        /* side: of another agent */
     bool timed;               /* the message has a time of its own */
-    char time[TIME_MAX];      /* in milliseconds; that of the one before when it has
-                                 none */
+    char time[TIME_MAX];  /* in milliseconds; without a time that of the message before */
     int64_t time_ns;
-    const cost_row *cost;     /* of the answer that ends here; NULL: none is noted */
+    const cost_row *cost;     /* of the answer that ends here; NULL: not noted */
 } said_part;
 
 typedef struct writing {
@@ -35,15 +34,15 @@ typedef struct writing {
     const ms_str *only;       /* the agent whose messages are written; NULL: see `side` */
     char session[MADE_ID];    /* its id in the format */
     char last[MADE_ID];       /* id of the entry before; "": none */
-    char answer[MADE_ID];     /* id of the answer at hand */
+    char answer[MADE_ID];     /* id of the current answer */
     char began[TIME_MAX];
     int64_t began_ns;         /* 0: no message has a time */
     part_kind before;
-    bool hand_over;           /* another program goes on: calls are paired, ids are made
-                                 valid, thoughts stay here */
+    bool hand_over;           /* for another program: calls are paired, ids made valid,
+                               * thoughts left out */
     tally calls, results;     /* ids; `bytes` of a call: its tool in `tools`, plus one */
     tally tools;
-    tally left_out;           /* what, how often */
+    tally left_out;           /* names and numbers of what was left out */
     tally sides;              /* other agents */
     cost_row *costs;          /* of the session's answers: an stb_ds array */
     struct {
@@ -53,8 +52,8 @@ typedef struct writing {
     uint64_t costs_put;
     said_part *held;          /* of an answer that is not complete yet: an stb_ds array */
     uint64_t steps, trajectories; /* of ATIF, so far */
-    ms_str *open;             /* calls whose results are to be made up: an stb_ds array */
-    uint64_t made;            /* ids */
+    ms_str *open;             /* calls that need made-up results: an stb_ds array */
+    uint64_t made;            /* ids made up so far */
     ms_str last_call;
     int64_t time_ns;
 } writing;
@@ -65,7 +64,7 @@ typedef struct filewriter {
     void (*begin)(writing *w);
     void (*put)(writing *w, const said_part *p);
     void (*end)(writing *w);
-    /* Begins the messages of another agent, w->only, after all others; NULL: they stand
+    /* Begins the messages of another agent, w->only, after all others. NULL: they are
      * among the others. */
     void (*side)(writing *w);
 } filewriter;
@@ -75,14 +74,14 @@ extern const filewriter claude_writer, codex_writer, pi_writer, sts_writer, atif
 const filewriter *writer_at(size_t index);
 const filewriter *writer_find(ms_str name);
 
-/* Makes an id in the form of a UUID, the same each time for the same session. */
+/* Makes an id in the form of a UUID; the same session has the same ids each time. */
 void make_id(writing *w, char out[MADE_ID]);
 void count_left_out(writing *w, const char *what);
-/* Keeps a part of the present answer in w->held. False: it begins another answer, and
- * those held are to be written first. */
+/* Keeps a part of the current answer in w->held. False: the part begins another answer,
+ * and the caller writes the held parts first. */
 bool goes_on(const writing *w, const said_part *p);
 void hold(writing *w, const said_part *p);
-/* Writes the arguments of a call as an object: a text becomes its member "input". */
+/* Writes the arguments of a call as an object. A text becomes its member "input". */
 void put_arguments(ms_json_writer *w, const char *name, const said_part *p);
 /* Ends a line. */
 void end_line(writing *w);

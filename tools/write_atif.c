@@ -1,6 +1,6 @@
-/* ATIF, the trajectory.json of harbor: one document, a step for each text of the user or
- * the system, and for each answer with its calls and what they gave. A result whose call
- * stands in no step before it is a step of its own. Other agents' work is embedded as
+/* ATIF, the trajectory.json of harbor: one document. It has a step for each text of the
+ * user or the system, and for each answer with its calls and results. A result whose
+ * call is in no earlier step is a step of its own. Work of other agents is embedded as
  * subagent trajectories. */
 
 #define _GNU_SOURCE
@@ -67,7 +67,7 @@ static void put_call(ms_json_writer *w, const said_part *p)
     ms_json_end(w);
 }
 
-/* Writes a result. In a step without its call it must not name the call. */
+/* Writes a result. A step without its call must not name the call. */
 static void put_result(writing *w, const said_part *p, bool alone)
 {
     ms_json_begin(&w->w, MS_JSON_OBJECT);
@@ -132,7 +132,8 @@ static ms_str held_text(const writing *w, part_kind kind)
     return ms_str_n(NULL, 0);
 }
 
-/* Sums of several notes have no place in a step: the last one is its own. */
+/* Writes metrics as a step of their own: the last one has no room for sums of several
+ * notes. */
 static void put_held_metrics(writing *w)
 {
     const cost_row *cost = NULL;

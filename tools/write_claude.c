@@ -1,6 +1,6 @@
-/* Claude Code: a line for each block, linked by uuid and parentUuid; blocks of one answer
- * share a message.id. It keeps no system text, and signs thoughts: these have no
- * signature. */
+/* Claude Code: a line for each block, linked by uuid and parentUuid. Blocks of one
+ * answer share a message.id. The format keeps no system text. It signs thoughts;
+ * written ones have no signature. */
 
 #define _GNU_SOURCE
 #include "write.h"

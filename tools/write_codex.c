@@ -1,6 +1,6 @@
-/* Codex: a line of session_meta, then a response_item for each message; what its screen
- * shows stands once more in an event_msg. Results do not say whether they failed, and
- * all is the work of one agent. */
+/* Codex: a line of session_meta, then a response_item for each message. Texts on its
+ * screen are repeated as event_msg. Results have no mark of failure, and all is the
+ * work of one agent. */
 
 #define _GNU_SOURCE
 #include "write.h"

@@ -1,5 +1,5 @@
-/* pi, and the session traces of the Hugging Face hub (STS): lines of a message each. One
- * answer of a model is one message: its parts are held until it ends. */
+/* pi, and the session traces of the Hugging Face hub (STS): a line a message. One
+ * answer of a model is one message, whose parts are held until it ends. */
 
 #define _GNU_SOURCE
 #include "write.h"
@@ -75,7 +75,8 @@ static void put_part(ms_json_writer *w, const said_part *p)
     ms_json_end(w);
 }
 
-/* pi wants usage of each answer; the session's own is not repeated. */
+/* Writes the usage that pi needs in each answer. The session's own usage is not
+ * repeated. */
 static void put_usage(ms_json_writer *w)
 {
     ms_json_key(w, MS_STR("usage"));
