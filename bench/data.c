@@ -12,7 +12,7 @@ static double bench_unit(uint64_t *state)
     return ((double)(bench_random(state) >> 11) + 0.5) / 9007199254740992.0;
 }
 
-/* A length with that median and sigma 1, between least and most. */
+/* Returns a random length with that median and sigma 1, between least and most. */
 static size_t bench_length(uint64_t *state, double median, size_t least,
                                   size_t most)
 {
@@ -21,7 +21,7 @@ static size_t bench_length(uint64_t *state, double median, size_t least,
     return len < (double)least ? least : len > (double)most ? most : (size_t)len;
 }
 
-/* Fills size bytes with words; as they stand inside a JSON string when `json`. */
+/* Fills size bytes with words; if `json`, with the text of a JSON string. */
 static void bench_words(uint64_t *state, char *out, size_t size, bool json)
 {
     static const char *const words[] = {
@@ -43,7 +43,7 @@ static void bench_words(uint64_t *state, char *out, size_t size, bool json)
     memset(out + used, '.', size - used);
 }
 
-/* {"path":"words","limit":number,"text":"words"}, len bytes in all. */
+/* Makes {"path":"words","limit":number,"text":"words"}, len bytes in all. */
 static ms_str bench_make_args(uint64_t *state, char *out, size_t len)
 {
     static const char head[] = "{\"path\":\"/srv/app/main.c\",\"limit\":100,\"text\":\"";
@@ -81,7 +81,7 @@ static size_t bench_location(uint64_t *state)
     return i;
 }
 
-/* Adds what message i takes to the sums. */
+/* Adds the bytes of message i to the sums. */
 static void bench_weigh(bench_data *d, size_t i)
 {
     ms_envelope m = bench_message(d, i);

@@ -32,7 +32,7 @@ enum {
 
 /* One message, before it is an envelope. */
 typedef struct bench_item {
-    uint32_t at;              /* of an action: which arguments; else where in the pool */
+    uint32_t at;           /* of an action: which arguments; else the place in the pool */
     uint32_t len;
     uint32_t turn;
     uint8_t type, location, agent;
@@ -52,7 +52,7 @@ typedef struct bench_data {
     double names;             /* bytes of location, agent key and type word */
 } bench_data;
 
-/* Random numbers: splitmix64. */
+/* Returns the next number of splitmix64. */
 static inline uint64_t bench_random(uint64_t *state)
 {
     uint64_t z = (*state += UINT64_C(0x9E3779B97F4A7C15));
@@ -71,7 +71,7 @@ static inline ms_str bench_name(const char *name)
     return ms_str_n(name, strlen(name));
 }
 
-/* Message i as an envelope to append. */
+/* Returns message i as an envelope to append. */
 static inline ms_envelope bench_message(const bench_data *d, size_t i)
 {
     const bench_item *item = &d->items[i];
@@ -107,7 +107,7 @@ static inline ms_envelope bench_message(const bench_data *d, size_t i)
     return m;
 }
 
-/* Makes count messages. Lives as long as the process. */
+/* Makes count messages. The data lives as long as the process. */
 bench_data *bench_make(size_t count);
 
 #endif /* BENCH_DATA_H */

@@ -30,7 +30,7 @@ enum { MESSAGES = 1024, RUNS = 99, LARGE = 1 << 20 };
 static size_t n_runs = 7;
 static const char *only = "";
 static bench_data *data;
-static volatile uint64_t sink; /* what is computed goes here, so that it is computed */
+static volatile uint64_t sink; /* results go here, so that no call is left out */
 
 static void must(ms_result result, const ms_error *err)
 {
@@ -40,13 +40,13 @@ static void must(ms_result result, const ms_error *err)
 
 /* ---- measuring ---- */
 
-/* The compiler has to take it that all memory was changed: no call is left out. */
+/* Makes the compiler assume that all memory was changed: no call is left out. */
 static inline void changed(void) { __asm__ volatile("" : : : "memory"); }
 
-/* A loop of `times` calls over the input; returns something that depends on all. */
+/* Makes `times` calls over the input; returns a value that depends on all of them. */
 typedef uint64_t (*loop_fn)(ms_str input, size_t times);
 
-/* A loop of calls that take the input. */
+/* Defines a loop of calls that read the input. */
 #define LOOP(name, call)                                                               \
     static uint64_t name(ms_str input, size_t times)                                   \
     {                                                                                  \
@@ -69,7 +69,7 @@ static bool wanted(const char *name)
 
 static size_t n_measured;
 
-/* bytes: that a call goes over, for GB/s; 0: none. each: what the line counts, in a
+/* Measures a loop. bytes: read by a call, for GB/s; 0: not shown. each: the items of a
  * call. */
 static void measure_each(const char *name, loop_fn loop, ms_str input, double bytes,
                          double each)
@@ -138,7 +138,7 @@ static uint64_t check_json(ms_str text)
 LOOP(loop_json, check_json(input))
 LOOP(loop_utf8, ms_utf8_check(input, NULL))
 
-/* `piece` again and again between head and tail, at least `size` bytes. */
+/* Returns `piece` repeated between head and tail, at least `size` bytes. */
 static ms_str repeated(const char *head, const char *piece, const char *tail, size_t size)
 {
     char *text = (char *)bench_memory(size + strlen(piece) + strlen(head) + strlen(tail));
@@ -194,7 +194,7 @@ static void make_records(void)
     }
 }
 
-/* A call is all messages once. */
+/* Encodes all messages once a call. */
 static uint64_t loop_encode(ms_str input, size_t times)
 {
     static ms_arena arena;
@@ -234,14 +234,14 @@ static void measure_records(void)
 
 /* ---- postings ---- */
 
-/* One entry more in the list of a view. */
+/* Adds one entry to the posting list of a view. */
 static void call_posting(ms__live *live, ms__postings *stream, uint32_t entry)
 {
     if (!ms__postings_reserve(live, stream)) bench_die("a posting", "no memory");
     ms__postings_push(stream, entry);
 }
 
-/* 64 lists by turns, and begun anew before they leave the cache. */
+/* Adds entries to 64 lists in turn, which start anew before they leave the cache. */
 static uint64_t loop_postings(ms_str input, size_t times)
 {
     enum { STREAMS = 64, MOST = 64 * 1024 };
@@ -262,7 +262,7 @@ static uint64_t loop_postings(ms_str input, size_t times)
 
 static ms_store *cursor_store; /* with all messages in one location */
 
-/* The newest so many messages, from opening the cursor to closing it; 0: all. */
+/* Reads the newest messages, from opening the cursor to closing it; limit 0: all. */
 static uint64_t read_timeline(size_t limit)
 {
     ms_query query;
@@ -340,7 +340,7 @@ enum { TURNS = 16, ROW = 4 * TURNS };
 
 static const ms_msg *conversation[ROW];
 
-/* Turns of a question, a call, its result and an answer. */
+/* Makes turns of a question, a call, its result and an answer. */
 static void make_conversation(void)
 {
     static ms_arena arena;

@@ -78,7 +78,7 @@ static ms_envelope message_of(unsigned i)
     return m;
 }
 
-/* ---- One at a time. */
+/* ---- One message at a time. */
 
 typedef struct client {
     pthread_t thread;
@@ -97,7 +97,7 @@ static const char by_hand[] =
     " key, body) values ($1::bigint, $1::bigint, $2::bigint, $3::int, 1, 1, $4::text,"
     " $5::text, null, $6::bytea, $7::bytea)";
 
-/* What the store sends for an append: the insert, and the number from the counter. */
+/* Does what the store does for an append: the insert, and the number from the counter. */
 static PGresult *put_counted(PGconn *conn, unsigned i, ms_str location, const ms_msg *msg,
                              const char *key)
 {
@@ -155,7 +155,7 @@ static void client_put(client *c, unsigned i, ms_arena *arena)
     PQclear(r);
 }
 
-/* The first message connects and prepares; it is not counted. */
+/* Runs a client. Its first message connects and prepares, and is not counted. */
 static void *client_run(void *arg)
 {
     client *c = (client *)arg;
@@ -173,7 +173,7 @@ static void *client_run(void *arg)
     return NULL;
 }
 
-/* Messages a second of n clients. */
+/* Returns messages a second of n clients. */
 static double appends(unsigned n, bool hand, bool counted)
 {
     static client c[CLIENTS_MAX];
@@ -209,7 +209,7 @@ static double appends(unsigned n, bool hand, bool counted)
     return rate;
 }
 
-/* ---- A thousand at a time. */
+/* ---- A thousand messages at a time. */
 
 static void put(char **at, const void *bytes, size_t n, bool null)
 {
@@ -337,7 +337,7 @@ static double newest(bool hand)
     return rate;
 }
 
-/* Bytes per message of a log with the same messages. */
+/* Returns the bytes per message of a log with the same messages. */
 static double log_bytes(void)
 {
     enum { MESSAGES = 20000 };

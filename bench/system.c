@@ -150,7 +150,7 @@ static int visit_remove(const char *path, const struct stat *st, int kind, struc
     return remove(path);
 }
 
-/* Opens a plain file; -1: it is none. */
+/* Opens a plain file; -1 if it is of another kind. */
 static int plain_file(const char *path, const struct stat *st, int kind)
 {
     if (kind != FTW_F || !S_ISREG(st->st_mode)) return -1;

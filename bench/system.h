@@ -23,26 +23,26 @@ static inline double bench_since(uint64_t begin)
     return (double)(bench_now() - begin);
 }
 
-/* Sort n values. The median is that of at least one value. */
+/* Sorts n values. bench_median needs at least one value. */
 void bench_sort(uint64_t *values, size_t n);
 double bench_median(double *values, size_t n);
 
-/* "10k", "1M" */
+/* Returns "10k", "1M". */
 const char *bench_short(char out[32], size_t n);
 
-/* Processor, system and compiler, in one line. */
+/* Writes processor, system and compiler as one line. */
 void bench_machine(char *out, size_t size);
 
-/* The number after `name` in a file of lines "name: number ..."; -1: not there. */
+/* Returns the number after `name` in a file of lines "name: number ..."; -1 if absent. */
 double bench_number_in(const char *file, const char *name);
 
-/* Bytes that the disk of a folder was asked to write so far, by any process; without such
- * a disk, the bytes that this process made dirty; -1: the system does not count. *disk
- * (may be NULL) receives whether the disk counted them. */
+/* Returns the bytes that any process has made the disk of a folder write so far.
+ * Without such a disk it returns the bytes that this process made dirty; -1: the system
+ * does not count. *disk (may be NULL) receives whether the disk counted them. */
 double bench_written_bytes(const char *folder, bool *disk);
 
-/* Touches as much memory as n messages take, copies and page cache included, and frees
- * it: a virtual machine may have to get a page from its host at the first touch, which
+/* Touches as much memory as n messages need, copies and page cache included, and frees
+ * it. A virtual machine may have to get a page from its host at the first touch, which
  * costs many times what is measured. */
 void bench_touch(size_t n);
 
@@ -57,7 +57,7 @@ void *bench_memory(size_t size);
 extern char bench_folder[4096];
 void bench_make_folder(const char *where, const char *name);
 
-/* For a file, or all files below a folder. */
+/* These take a file, or all files below a folder. */
 void bench_remove(const char *path);
 void bench_read(const char *path);             /* into the page cache */
 void bench_settle(const char *path, bool drop); /* to the disk; out of the page cache */
@@ -66,13 +66,13 @@ double bench_blocks(const char *path);          /* bytes of all blocks */
 
 /* ---- processes ---- */
 
-/* fork() whose child removes no folder and dies by signals. bench_wait returns how the
- * child ended; bench_ended: has one of the children? */
+/* Forks a child that removes no folder and dies by signals. bench_wait returns how the
+ * child ended; bench_ended returns whether one of the children has ended. */
 pid_t bench_fork(void);
 int bench_wait(pid_t pid);
 bool bench_ended(void);
 
-/* Memory that children share, zeroed. */
+/* Returns zeroed memory that children share. */
 void *bench_shared(size_t size);
 
 
@@ -81,15 +81,17 @@ void *bench_shared(size_t size);
 /* Kills the children and removes the folder. */
 void bench_clean_up(void);
 
-/* Ends the program; bench_must if it is not `fine`, with the text of errno. */
+/* bench_die ends the program. bench_must ends it unless `fine`, with the text of
+ * errno. */
 __attribute__((noreturn)) void bench_die(const char *what, const char *why);
 void bench_must(bool fine, const char *what);
 
-/* A whole number; the program ends with status 2 if it is none from least to most. *end
- * (may be NULL) receives where it ends, else nothing may follow it. */
+/* Parses a whole number. The program ends with status 2 if the text is not a number
+ * from least to most. *end (may be NULL) receives the end of the number; with NULL
+ * nothing may follow it. */
 size_t bench_number(const char *text, char **end, size_t least, size_t most);
 
-/* Is `word` one of the list, which commas separate? NULL lists all. */
+/* Returns whether `word` is in the list, which commas separate. A NULL list has all. */
 bool bench_listed(const char *list, const char *word);
 
 #endif /* BENCH_SYSTEM_H */

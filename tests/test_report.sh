@@ -43,6 +43,9 @@ check report_needs_a_store 2 '' 'needs a STORE' report
 check report_help 0 '^usage: msgstore report' '' report -h
 check report_refuses_a_missing_file 4 '' 'No such file' report "$tmp/none.jsonl" -o "$page"
 check report_writes_a_page 0 '[0-9]+ messages, ' '' report $demo -o "$page"
+input='{"type":"final_answer","content":"yes"}\n'
+check report_counts_one_message 0 '1 message, ' '' report - -o "$tmp/one.html"
+input=
 check report_replaces_a_page 0 '[0-9]+ messages, ' '' report $demo -o "$page"
 cp "$page" "$tmp/again.html"
 run report $demo -o "$page"

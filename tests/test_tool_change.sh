@@ -171,7 +171,7 @@ check hide_range_unknown 4 '' 'locations: l' hide "$log" 2-5 --location k
 check hide_info 0 '^changes .* 5 messages hidden$' '' info "$log"
 messages | "$tool" import "$log" - --location k >/dev/null
 check hide_range_which 2 '' 'location is needed' hide "$log" 7-9
-check hide_range_of 0 '^hidden +1 messages$' '' hide "$log" 1-99 --location l
+check hide_range_of 0 '^hidden +1 message$' '' hide "$log" 1-99 --location l
 same hide_range_other 6 "$("$tool" view "$log" | wc -l)"
 
 fresh
@@ -280,7 +280,7 @@ cp "$log" "$tmp/before.log"
 check redact_dry 0 '^would erase 2 messages; --apply does it$' '' redact "$log" 1 3
 check redact_dry_shows 0 '^1 .* user_message' '' redact "$log" 1 3
 check redact_dry_view 0 '^would erase 3 messages' '' redact "$log" --agent w
-check redact_dry_limit 0 '^would erase 1 messages' '' redact "$log" --agent w -n 1
+check redact_dry_limit 0 '^would erase 1 message' '' redact "$log" --agent w -n 1
 check redact_dry_all 0 '^would erase 6 messages' '' redact "$log" --timeline
 equal redact_dry_nothing "$tmp/before.log" "$log"
 same redact_there 3 "$(holds secret)"
@@ -292,7 +292,7 @@ same redact_gone_first 0 "$(holds alpha)"
 same redact_gone_amended 0 "$(holds nothing)"
 same redact_others 1 "$(holds epsilon)"
 check redact_shows 0 '^1 .* \[redacted\]$' '' view "$log"
-check redact_again 0 '^erased +1 messages$' '' redact "$log" 1 --apply
+check redact_again 0 '^erased +1 message$' '' redact "$log" 1 --apply
 check redact_amend 5 '' '.' amend "$log" 1 text
 check redact_verify 0 '^verdict +whole$' '' verify "$log"
 "$tool" hide "$log" 6 >/dev/null
@@ -301,12 +301,12 @@ check redact_hidden_view 0 '^would erase 2 messages' '' redact "$log" --agent w
 check redact_hidden_raw 0 '^would erase 3 messages' '' redact "$log" --agent w --raw
 check redact_hidden_newest 0 '^6 .* final' '' redact "$log" --agent w --raw -n 1
 check redact_hidden_oldest 0 '^2 .* action' '' redact "$log" --agent w --raw -n 1 --oldest
-check redact_hidden_apply 0 '^erased +1 messages$' '' redact "$log" 6 --raw --apply
+check redact_hidden_apply 0 '^erased +1 message$' '' redact "$log" 6 --raw --apply
 same redact_hidden_gone 0 "$(holds epsilon)"
 check redact_all_apply 0 '^erased +6 messages$' '' redact "$log" --timeline --raw --apply
 same redact_all_gone '0 0' "$(holds gamma) $(holds delta)"
 fresh
-check redact_newest 0 '^erased +1 messages$' '' redact "$log" --agent w --raw -n 1 --apply
+check redact_newest 0 '^erased +1 message$' '' redact "$log" --agent w --raw -n 1 --apply
 same redact_newest_only '0 1' "$(holds epsilon) $(holds beta)"
 check redact_location 4 '' 'locations: l' redact "$log" --location k
 

@@ -215,7 +215,7 @@ check export_array 0 '^\[\{.*\}\]$' '' export "$log" --array
 fresh 3
 same import_no_time '- - -' "$(column 2 view "$log")"
 input='{"type":"task","content":"4"}\n{"type":"task",}\n{"type":"task","content":"5"}'
-check import_bad_line 1 '^appended +1 messages, the last is number 4$' \
+check import_bad_line 1 '^appended +1 message, the last is number 4$' \
     'line 2, column 16 \(byte 45\)' import --strict "$log" - --location l
 same import_until_bad_line '1 2 3 4' "$(column 5 view "$log")"
 input=
@@ -264,7 +264,7 @@ check keys_grown 0 '^appended +50 messages, the last is number 150$' '' \
     import --keys "$log" "$tmp/grows.jsonl"
 same keys_grown_contents "$(seq -s ' ' 150)" "$(column 5 view "$log")"
 sed -i '5s/"5"/"five"/' "$tmp/grows.jsonl"
-check keys_changed_line 0 '^appended +1 messages' '' \
+check keys_changed_line 0 '^appended +1 message' '' \
     import --keys "$log" "$tmp/grows.jsonl"
 tasks 1 20000 >"$tmp/long"
 run import --keys "$log" "$tmp/long" --location long
@@ -279,15 +279,15 @@ check keys_not_wanted 0 '^appended +5 messages' '' import "$log" "$tmp/same.json
 input='{"type":"task","content":"a","id":"i1"}\n{"type":"task","content":"b","id":"i2"}'
 check ids_first 0 '^appended +2 messages' '' import --keys "$log" - --location n
 input='{"type":"task","content":"c","id":"i3"}\n{"type":"task","content":"b","id":"i2"}'
-check ids_moved 0 '^appended +1 messages' '' import --keys "$log" - --location n
+check ids_moved 0 '^appended +1 message' '' import --keys "$log" - --location n
 input='{"type":"task","content":"d","id":"i1"}'
 check ids_conflict 5 '^appended +0 messages' 'line 1, column 1 .*key' \
     import --keys "$log" - --location n
 input='{"type":"task","content":"d","id":"i1"}\n{"type":"task","content":"e","id":"i4"}'
-check ids_conflict_skipped 3 '^appended +1 messages' 'line 1, .*key' \
+check ids_conflict_skipped 3 '^appended +1 message' 'line 1, .*key' \
     import --keys --keep-going "$log" - --location n
 input='{"type":"task","content":"a","id":"'$(printf 'x%.0s' $(seq 3000))'"}'
-check ids_long 0 '^appended +1 messages' '' import --keys "$log" - --location n
+check ids_long 0 '^appended +1 message' '' import --keys "$log" - --location n
 check ids_long_again 0 '^appended +0 messages' '' import --keys "$log" - --location n
 input=
 
@@ -304,6 +304,12 @@ nul()
     head -c "$1" /dev/zero
 }
 
+# counted N WORD: "1 line", "2 lines".
+counted()
+{
+    if [ "$1" -eq 1 ]; then echo "$1 $2"; else echo "$1 $2s"; fi
+}
+
 # rescued NAME CONTENTS PLACES LINES BYTES: of the file $tmp/bad just these come in.
 rescued()
 {
@@ -312,7 +318,7 @@ rescued()
     local code=$? want=3 places=$3
     [ "$places" -ne 0 ] || want=0
     same "rescue_$1" "$want $2" "$code $(column 5 view "$tmp/r.log")"
-    same "rescue_report_$1" "$places places in $4 lines, $5 bytes" \
+    same "rescue_report_$1" "$(counted "$places" place) in $(counted "$4" line), $(counted "$5" byte)" \
         "$(sed -n 's/^skipped *//p' "$tmp/out")"
     same "rescue_places_$1" "$places" \
         "$(grep -cE '^msgstore: .*/bad: line [0-9]+, .*; skipped bytes [0-9]+ to [0-9]+$' \

@@ -213,6 +213,11 @@ void *room_or_exit(void *old, size_t size)
 
 /* ---- Numbers and times ------------------------------------------------------------- */
 
+const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 bool parse_number(const char *text, uint64_t *out)
 {
     return ms_json_u64(ms_str_of(text), out) == MS_OK;

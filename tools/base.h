@@ -78,7 +78,11 @@ int no_memory(void);
 
 /* ---- Numbers and times ------------------------------------------------------------- */
 
+/* Returns the ending of a noun after its number: "" after 1, else "s". */
+const char *plural(uint64_t n);
 bool parse_number(const char *text, uint64_t *out);
+/* Returns the ending of a noun after its number: "" after 1, else "s". */
+const char *plural(uint64_t n);
 
 /* Parses seconds since 1970, a date with or without a time in UTC, or words: now,
  * today, yesterday, 2 days ago, 3h, last week. */

@@ -249,8 +249,9 @@ static int run_hide(job *j)
                      : ms_hide_range(j->store, location, first, last, &hidden, &err);
         if (result == MS_OK) all += hidden;
     }
-    if (result != MS_OK && all > 0) complain("%" PRIu64 " messages were hidden", all);
-    return finish_change(j, result, &err, "hidden", "%" PRIu64 " messages", all);
+    if (result != MS_OK && all > 0) complain("hidden: %" PRIu64 " message%s", all, plural(all));
+    return finish_change(j, result, &err, "hidden", "%" PRIu64 " message%s", all,
+                         plural(all));
 }
 
 static int run_rewind(job *j)
@@ -267,11 +268,12 @@ static int run_rewind(job *j)
     if (code != FINE) return code;
     if (dry) {
         output out = {stdout, 0};
-        emit_format(&out, "would hide %" PRIu64 " messages\n", hidden);
+        emit_format(&out, "would hide %" PRIu64 " message%s\n", hidden, plural(hidden));
         return output_end(&out, FINE);
     }
     ms_result result = ms_rewind(j->store, location, seq, &hidden, &err);
-    return finish_change(j, result, &err, "hidden", "%" PRIu64 " messages", hidden);
+    return finish_change(j, result, &err, "hidden", "%" PRIu64 " message%s", hidden,
+                         plural(hidden));
 }
 
 
@@ -289,8 +291,8 @@ static int run_fork(job *j)
     ms_result result = ms_fork(j->store, from, seq, to, &j->arena, &err);
     if (result == MS_OK) code = count_behind(j, to, 0, &count);
     if (code != FINE) return code;
-    return finish_change(j, result, &err, "copied", "%" PRIu64 " messages to %.*s", count,
-                         to.len < 1024 ? (int)to.len : 1024, to.ptr);
+    return finish_change(j, result, &err, "copied", "%" PRIu64 " message%s to %.*s", count,
+                         plural(count), to.len < 1024 ? (int)to.len : 1024, to.ptr);
 }
 
 
@@ -491,7 +493,7 @@ static int erase(selection *s)
         if (one != MS_OK) result = one;
         if (one == MS_OK || one == MS_E_DAMAGED) done++; /* reported at the end */
     }
-    emit_format(&s->out, "erased     %zu messages\n", done);
+    emit_format(&s->out, "erased     %zu message%s\n", done, plural(done));
     int code = output_end(&s->out, FINE);
     return result == MS_OK ? code : complain_of(NULL, result, &err);
 }
@@ -509,7 +511,8 @@ static int select_and_erase(selection *s)
     table_fill(&s->table);
     code = visit_all(s, print_selected);
     if (code != FINE) return code;
-    emit_format(&s->out, "would erase %zu messages; --apply does it\n", s->n);
+    emit_format(&s->out, "would erase %zu message%s; --apply does it\n", s->n,
+                plural(s->n));
     return output_end(&s->out, FINE);
 }
 

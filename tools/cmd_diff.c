@@ -316,7 +316,8 @@ static int compare(const options *o, side *a, side *b, output *out)
         b->msg = ms_next(&b->it);
         ms_arena_reset(&arena);
         if (a->msg == NULL && b->msg == NULL) {
-            emit_format(out, "equal, %" PRIu64 " messages\n", position - 1);
+            emit_format(out, "equal, %" PRIu64 " message%s\n", position - 1,
+                        plural(position - 1));
             break;
         }
         if (a->msg == NULL || b->msg == NULL) {

@@ -82,15 +82,16 @@ static int print_import(const importer *im, int code)
 {
     output out = {stdout, 0};
     const rescue *lost = &im->rescue;
-    emit_format(&out, "appended   %" PRIu64 " messages, the last is number %" PRIu64 "\n",
-                im->added, im->newest);
+    emit_format(&out, "appended   %" PRIu64 " message%s, the last is number %" PRIu64 "\n",
+                im->added, plural(im->added), im->newest);
     if (GIVEN(im->options, KEYS)) {
-        emit_format(&out, "known      %" PRIu64 " messages were there already\n",
-                    im->known);
+        emit_format(&out, "known      %" PRIu64 " message%s, stored before\n", im->known,
+                    plural(im->known));
     }
     if (GIVEN(im->options, KEEP_GOING)) {
-        emit_format(&out, "skipped    %" PRIu64 " places in %" PRIu64 " lines, %" PRIu64
-                    " bytes\n", lost->places, lost->lines, lost->bytes);
+        emit_format(&out, "skipped    %" PRIu64 " place%s in %" PRIu64 " line%s, %" PRIu64
+                    " byte%s\n", lost->places, plural(lost->places), lost->lines,
+                    plural(lost->lines), lost->bytes, plural(lost->bytes));
         emit_format(&out, "repaired   %" PRIu64 " with bad UTF-8\n", lost->repaired);
     }
     return output_end(&out, code);

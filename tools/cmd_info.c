@@ -106,8 +106,9 @@ static void print_log_info(output *out, job *j, const census *c)
                 log->size);
     emit_format(out, "durable    up to message %" PRIu64 " (byte %" PRIu64 ")\n",
                 log->durable_seq, log->durable_end);
-    emit_format(out, "index      %" PRIu64 " segments, %" PRIu64 " summaries\n",
-                log->segments, log->summaries);
+    emit_format(out, "index      %" PRIu64 " segment%s, %" PRIu64 " summar%s\n",
+                log->segments, plural(log->segments), log->summaries,
+                log->summaries == 1 ? "y" : "ies");
     emit_format(out, "writer     process %" PRIu64 " was the last\n", log->pid);
     if (j->n_events == 0) emit_text(out, "damaged    nothing\n");
     print_events(out, j);
@@ -133,13 +134,14 @@ static void print_info(output *out, job *j, census *c)
     emit_format(out, "messages   %" PRIu64 ", %" PRIu64 " bytes and %" PRIu64
                 " of index\n", c->stat.messages, c->stat.bytes, c->stat.index_bytes);
     if (c->stat.changes > 0 || c->stat.hidden > 0) {
-        emit_format(out, "changes    %" PRIu64 " records, %" PRIu64 " messages hidden\n",
-                    c->stat.changes, c->stat.hidden);
+        emit_format(out, "changes    %" PRIu64 " record%s, %" PRIu64 " message%s hidden\n",
+                    c->stat.changes, plural(c->stat.changes), c->stat.hidden,
+                    plural(c->stat.hidden));
     }
     if (c->timed == 0) emit_text(out, "times      none\n");
-    else emit_format(out, "times      %s to %s, %" PRIu64 " messages without\n",
+    else emit_format(out, "times      %s to %s, %" PRIu64 " message%s without\n",
                      time_text(c->first_ns, first), time_text(c->last_ns, last),
-                     c->stat.messages - c->timed);
+                     c->stat.messages - c->timed, plural(c->stat.messages - c->timed));
     print_tally(out, "locations", &c->locations, all);
     print_tally(out, "agents", &c->agents, all);
     print_tally(out, "types", &c->types, all);

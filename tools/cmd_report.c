@@ -791,8 +791,8 @@ static int write_page(report *r)
     if (size > HINT_SIZE) {
         complain("a large page: --location or --limit make it smaller");
     }
-    emit_format(&out, "wrote      %zu messages, %.1f MB\n", r->messages,
-                (double)size / 1e6);
+    emit_format(&out, "wrote      %zu message%s, %.1f MB\n", r->messages,
+                plural(r->messages), (double)size / 1e6);
     return output_end(&out, FINE);
 }
 

@@ -172,8 +172,8 @@ static int ship_begin(shipment *s, const options *o, const char *path, ms_store 
 
 static int ship_report(shipment *s, output *out)
 {
-    emit_format(out, "%s: %" PRIu64 " messages, %" PRIu64 " changes shipped", s->path,
-                s->messages, s->changes);
+    emit_format(out, "%s: %" PRIu64 " message%s, %" PRIu64 " change%s shipped", s->path,
+                s->messages, plural(s->messages), s->changes, plural(s->changes));
     if (s->left_out > 0) {
         emit_format(out, ", %" PRIu64 " do not fit what is there", s->left_out);
     }

@@ -13,7 +13,7 @@ static void print_sync(output *out, const syncing *s)
 {
     const counts *c = s->in.counts;
     emit_format(out, "files      %" PRIu64 " read, %" PRIu64 " unchanged, %" PRIu64
-                " of no format that is known\n", c->files, s->unchanged, s->ignored);
+                " of unknown formats\n", c->files, s->unchanged, s->ignored);
     emit_format(out, "sessions   %" PRIu64 " new or longer\n", c->sessions);
     emit_format(out, "messages   %" PRIu64 " new, %" PRIu64 " taken back\n",
                 c->messages - c->known, c->hidden);
@@ -21,7 +21,8 @@ static void print_sync(output *out, const syncing *s)
         emit_format(out, "unknown    %" PRIu64 " entries, kept whole\n", c->unknown);
     }
     if (c->bad_lines > 0) {
-        emit_format(out, "bad        %" PRIu64 " lines are no JSON\n", c->bad_lines);
+        emit_format(out, "bad        %" PRIu64 " line%s without JSON\n", c->bad_lines,
+                    plural(c->bad_lines));
     }
 }
 

@@ -140,9 +140,10 @@ static void print_report(usage_report *u, output *out)
     emit_text(out, "in all\n");
     for (size_t i = 0; i < arrlenu(u->unpriced.rows); i++) {
         const tally_row *row = &u->unpriced.rows[i];
-        emit_format(out, "no price: %.*s (%" PRIu64 " answers, %" PRIu64 " tokens)\n",
+        emit_format(out, "no price: %.*s (%" PRIu64 " answer%s, %" PRIu64 " tokens)\n",
                     (int)(row->text.len < 100 ? row->text.len : 100),
-                    row->text.len > 0 ? row->text.ptr : "-", row->count, row->bytes);
+                    row->text.len > 0 ? row->text.ptr : "-", row->count,
+                    plural(row->count), row->bytes);
     }
 }
 

@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,10 +37,11 @@ static int run_verify(job *j)
                 r.messages, r.last_seq);
     emit_format(&out, "others     %" PRIu64 " index records, %" PRIu64
                 " more\n", r.index_records, r.other_records);
-    emit_format(&out, "torn       %" PRIu64 " bytes after the last whole append\n",
-                r.torn_bytes);
-    emit_format(&out, "unreadable %" PRIu64 " ranges, %" PRIu64 " bytes; %" PRIu64
-                " index records\n", r.damaged, r.damaged_bytes, r.index_damaged);
+    emit_format(&out, "torn       %" PRIu64 " byte%s after the last whole append\n",
+                r.torn_bytes, plural(r.torn_bytes));
+    emit_format(&out, "unreadable %" PRIu64 " range%s, %" PRIu64 " byte%s; %" PRIu64
+                " index record%s\n", r.damaged, plural(r.damaged), r.damaged_bytes,
+                plural(r.damaged_bytes), r.index_damaged, plural(r.index_damaged));
     emit_format(&out, "verdict    %s\n", result == MS_OK ? "whole" : err.message);
     return output_end(&out, exit_code(result));
 }
@@ -47,10 +49,11 @@ static int run_verify(job *j)
 /* Prints the counts of a copy, or of a dry run: "copied ... dropped ...". */
 static void print_copy(output *out, const ms_copy_report *r)
 {
-    emit_format(out, "copied     %" PRIu64 " messages, %" PRIu64 " bytes of records\n",
-                r->copied, r->bytes);
-    emit_format(out, "dropped    %" PRIu64 " messages\n", r->dropped);
-    emit_format(out, "lost       %" PRIu64 " records that cannot be read\n", r->damaged);
+    emit_format(out, "copied     %" PRIu64 " message%s, %" PRIu64 " bytes of records\n",
+                r->copied, plural(r->copied), r->bytes);
+    emit_format(out, "dropped    %" PRIu64 " message%s\n", r->dropped, plural(r->dropped));
+    emit_format(out, "lost       %" PRIu64 " unreadable record%s\n", r->damaged,
+                plural(r->damaged));
     if (r->notes > 0) emit_format(out, "notes      %" PRIu64 "\n", r->notes);
 }
 
@@ -117,14 +120,6 @@ static int run_repair(job *j)
     return code == FINE ? rewrite(j, &all) : code;
 }
 
-/* Returns whether two names denote one file. */
-static bool is_same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino;
-}
-
 static int run_compact(job *j)
 {
     ms_keep keep = {0};
@@ -141,7 +136,7 @@ static int run_compact(job *j)
         return USAGE;
     }
     bool in_place = !keep.dry_run && GIVEN(o, REPLACE) &&
-                    is_same_file(o->files[0], o->files[1]);
+                    same_file(o->files[0], o->files[1]);
     desc.mode = in_place ? MS_LOG_WRITE : MS_LOG_READ; /* keeps other writers out */
     desc.lock_wait_ms = o->wait_ms;
     int code = open_log(j, o->files[0], &desc);

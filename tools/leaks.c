@@ -231,13 +231,13 @@ static int mask_all(leaks *l)
         if (done) masked++;
         else kept++;
     }
-    emit_format(&l->out, "masked     %" PRIu64 " messages\n", masked);
+    emit_format(&l->out, "masked     %" PRIu64 " message%s\n", masked, plural(masked));
     if (kept > 0) {
-        emit_format(&l->out, "kept       %" PRIu64 " messages that are hidden, or have "
-                    "them in notes or ids:\n           --apply without --mask-secrets "
-                    "erases them\n", kept);
+        emit_format(&l->out, "kept       %" PRIu64 " message%s, hidden or with secrets in "
+                    "notes or ids:\n           --apply without --mask-secrets "
+                    "erases them\n", kept, plural(kept));
     }
-    emit_text(&l->out, "What they contained before stays in the file until\n"
+    emit_text(&l->out, "Their earlier text stays in the file until\n"
                        "msgstore compact LOG LOG --replace.\n");
     return code;
 }
@@ -253,7 +253,7 @@ static int erase_all(leaks *l)
         if (result != MS_OK && result != MS_E_DAMAGED) break;
         erased++;
     }
-    emit_format(&l->out, "erased     %" PRIu64 " messages\n", erased);
+    emit_format(&l->out, "erased     %" PRIu64 " message%s\n", erased, plural(erased));
     return worst == MS_OK ? FINE : complain_of("erasing", worst, &err);
 }
 
@@ -271,8 +271,8 @@ static int apply(leaks *l)
 
 static void print_sum(leaks *l)
 {
-    emit_format(&l->out, "found      %" PRIu64 " in %zu messages", l->found,
-                arrlenu(l->seqs));
+    emit_format(&l->out, "found      %" PRIu64 " in %zu message%s", l->found,
+                arrlenu(l->seqs), plural(arrlenu(l->seqs)));
     for (size_t i = 0; i < arrlenu(l->kinds.rows); i++) {
         const tally_row *row = &l->kinds.rows[i];
         emit_format(&l->out, "%s %" PRIu64 " %.*s", i == 0 ? ":" : ",", row->count,

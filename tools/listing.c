@@ -209,9 +209,10 @@ static ms_str short_time(const table *t, ms_str when)
     return when.len > t->time ? ms_str_n(when.ptr, t->time) : when;
 }
 
-void print_columns(const table *t, const ms_msg *msg, output *out)
+/* Prints the columns of every table: number, time, location, agent. */
+static void print_origin(const table *t, const ms_msg *msg, output *out)
 {
-    char text[TIME_MAX], type[CELL_BYTES];
+    char text[TIME_MAX];
     ms_str seq = seq_text(t, msg, text);
     emit_pad(out, (unsigned)seq.len, t->seq);
     put_column(out, seq, (unsigned)seq.len, NULL);
@@ -219,17 +220,28 @@ void print_columns(const table *t, const ms_msg *msg, output *out)
                t->colour ? "\033[2m" : NULL);
     if (t->located) put_column(out, location_of(msg), t->location, NULL);
     put_column(out, agent_key_of(msg), t->agent, NULL);
+}
+
+void print_columns(const table *t, const ms_msg *msg, output *out)
+{
+    char type[CELL_BYTES];
+    print_origin(t, msg, out);
     put_column(out, type_text(msg, type), t->type, type_colour(t, msg));
 }
 
-void print_row(const table *t, const ms_msg *msg, output *out)
+static void print_body(const table *t, const ms_msg *msg, output *out)
 {
     char buf[CELL_BYTES];
-    print_columns(t, msg, out);
     cell body = cell_over(buf, sizeof buf, t->body);
     put_body(&body, msg);
     emit(out, body.buf, body.len);
     emit(out, "\n", 1);
+}
+
+void print_row(const table *t, const ms_msg *msg, output *out)
+{
+    print_columns(t, msg, out);
+    print_body(t, msg, out);
 }
 
 static int print_table(const listing *l, output *out)
@@ -282,20 +294,10 @@ void raw_fit(table *t, const ms_msg *msg)
 
 void raw_row(const table *t, const ms_msg *msg, output *out)
 {
-    char text[TIME_MAX], buf[CELL_BYTES];
-    ms_str seq = seq_text(t, msg, text);
-    emit_pad(out, (unsigned)seq.len, t->seq);
-    put_column(out, seq, (unsigned)seq.len, NULL);
-    put_column(out, short_time(t, when_text(msg, text)), t->time,
-               t->colour ? "\033[2m" : NULL);
-    if (t->located) put_column(out, location_of(msg), t->location, NULL);
-    put_column(out, agent_key_of(msg), t->agent, NULL);
+    print_origin(t, msg, out);
     put_column(out, ms_str_of(kind_word(msg)), t->kind, NULL);
     put_column(out, raw_type(msg), t->type, type_colour(t, msg));
-    cell body = cell_over(buf, sizeof buf, t->body);
-    put_body(&body, msg);
-    emit(out, body.buf, body.len);
-    emit(out, "\n", 1);
+    print_body(t, msg, out);
 }
 
 static void raw_value(ms_json_writer *w, const char *name, ms_value value)

@@ -101,17 +101,11 @@ static void put_results(reading *r, const ms_str *v, bool *first)
 
 static void take_metrics(reading *r, const ms_str *v)
 {
-    static const json_key names[] = {KEY("prompt_tokens"), KEY("completion_tokens"),
-                                KEY("cached_tokens"), KEY("cost_usd")};
-    ms_str n[4];
-    use u;
-    memset(&u, 0, sizeof u);
+    static const char *const names[USE_COUNTS] = {"prompt_tokens", "completion_tokens",
+                                                  "cached_tokens", NULL, NULL};
     if (!is_object(v[S_METRICS])) return;
-    pick(v[S_METRICS], names, 4, n);
-    u.input = count_of(n[0]);
-    u.output = count_of(n[1]);
-    u.cached = count_of(n[2]);
-    u.cost = number_of(n[3]);
+    use u = tokens_in(v[S_METRICS], names);
+    u.cost = number_of(member(v[S_METRICS], "cost_usd"));
     ms_str extra = member(v[S_METRICS], "extra");
     u.reasoning = count_of(member(extra, "reasoning_tokens"));
     u.written = count_of(member(extra, "cache_creation_input_tokens"));

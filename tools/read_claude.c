@@ -106,18 +106,12 @@ typedef struct claude_line {
 
 static void take_usage(reading *r, const claude_line *c)
 {
-    static const json_key names[] = {KEY("input_tokens"), KEY("output_tokens"),
-                                     KEY("cache_read_input_tokens"),
-                                     KEY("cache_creation_input_tokens")};
-    ms_str n[4];
-    use u;
-    memset(&u, 0, sizeof u);
+    static const char *const names[USE_COUNTS] = {
+        "input_tokens", "output_tokens", "cache_read_input_tokens",
+        "cache_creation_input_tokens", NULL};
     if (!is_object(c->m[M_USAGE]) || text_is(c->m[M_MODEL], "<synthetic>")) return;
-    pick(c->m[M_USAGE], names, 4, n);
-    u.cached = count_of(n[2]);
-    u.written = count_of(n[3]);
-    u.input = count_of(n[0]) + u.cached + u.written;
-    u.output = count_of(n[1]);
+    use u = tokens_in(c->m[M_USAGE], names);
+    u.input += u.cached + u.written;
     u.model = trace_text(r->t, c->m[M_MODEL]);
     u.answer = trace_text(r->t, c->m[M_ID]);
     if (u.answer.len == 0) u.answer = trace_text(r->t, c->v[C_UUID]);

@@ -35,19 +35,11 @@ static bool roo_shows(ms_str doc)
 /* Adds the tokens of an answer. Here input includes tokens from a cache. */
 static void take_metrics(reading *r, const ms_str *v)
 {
-    static const json_key names[] = {KEY("inputTokens"), KEY("outputTokens"),
-                                KEY("cacheReadTokens"), KEY("cacheWriteTokens"),
-                                KEY("cost")};
-    ms_str n[5];
-    use u;
-    memset(&u, 0, sizeof u);
+    static const char *const names[USE_COUNTS] = {
+        "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", NULL};
     if (!is_object(v[M_METRICS])) return;
-    pick(v[M_METRICS], names, 5, n);
-    u.input = count_of(n[0]);
-    u.output = count_of(n[1]);
-    u.cached = count_of(n[2]);
-    u.written = count_of(n[3]);
-    u.cost = number_of(n[4]);
+    use u = tokens_in(v[M_METRICS], names);
+    u.cost = number_of(member(v[M_METRICS], "cost"));
     if (u.input < u.cached + u.written) u.input += u.cached + u.written;
     u.model = trace_text(r->t, member(v[M_MODEL], "id"));
     u.answer = trace_text(r->t, v[M_ID]);
@@ -65,22 +57,22 @@ typedef struct paid {
 /* Adds a row's tokens, which are JSON in a text; false if it has none. */
 static bool add_row(reading *r, ms_str row, use *u)
 {
-    static const json_key names[] = {KEY("tokensIn"), KEY("tokensOut"), KEY("cacheReads"),
-                                     KEY("cacheWrites"), KEY("cost")};
-    ms_str n[5], doc, word = member(row, "say");
+    static const char *const names[USE_COUNTS] = {"tokensIn", "tokensOut", "cacheReads",
+                                                  "cacheWrites", NULL};
+    ms_str doc, word = member(row, "say");
     if (!text_is(word, "api_req_started") && !text_is(word, "api_req_finished")) {
         return false;
     }
     ms_str text = trace_text(r->t, member(row, "text"));
     if (ms_json_check(text, NULL, &doc, NULL) != MS_OK) return false;
-    pick(doc, names, 5, n);
-    if (n[0].ptr == NULL) return false;
-    uint64_t input = count_of(n[0]), cached = count_of(n[2]) + count_of(n[3]);
-    u->input += input < cached ? input + cached : input;
-    u->output += count_of(n[1]);
-    u->cached += count_of(n[2]);
-    u->written += count_of(n[3]);
-    u->cost += number_of(n[4]);
+    if (member(doc, names[0]).ptr == NULL) return false;
+    use row_use = tokens_in(doc, names);
+    uint64_t cached = row_use.cached + row_use.written;
+    u->input += row_use.input < cached ? row_use.input + cached : row_use.input;
+    u->output += row_use.output;
+    u->cached += row_use.cached;
+    u->written += row_use.written;
+    u->cost += number_of(member(doc, "cost"));
     ms_str model = member_at(row, "modelInfo.modelId");
     if (model.ptr != NULL) u->model = trace_text(r->t, model);
     return true;

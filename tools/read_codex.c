@@ -53,17 +53,10 @@ static void take_meta(reading *r, ms_str meta)
 
 static use totals_of(ms_str usage)
 {
-    static const json_key names[] = {KEY("input_tokens"), KEY("cached_input_tokens"),
-                                KEY("output_tokens"), KEY("reasoning_output_tokens")};
-    ms_str n[4];
-    use u;
-    memset(&u, 0, sizeof u);
-    pick(usage, names, 4, n);
-    u.input = count_of(n[0]);
-    u.cached = count_of(n[1]);
-    u.output = count_of(n[2]);
-    u.reasoning = count_of(n[3]);
-    return u;
+    static const char *const names[USE_COUNTS] = {
+        "input_tokens", "output_tokens", "cached_input_tokens", NULL,
+        "reasoning_output_tokens"};
+    return tokens_in(usage, names);
 }
 
 /* Adds usage. Totals that fall have started anew, so then the last call's own usage

@@ -37,17 +37,12 @@ static void take_header(reading *r, const ms_str *v)
 /* Adds tokens. The output here excludes thoughts, and the input excludes tool results. */
 static void take_tokens(reading *r, const ms_str *v)
 {
-    static const json_key names[] = {KEY("input"), KEY("output"), KEY("cached"),
-                                KEY("thoughts"), KEY("tool")};
-    ms_str n[5];
-    use u;
-    memset(&u, 0, sizeof u);
+    static const char *const names[USE_COUNTS] = {"input", "output", "cached", NULL,
+                                                  "thoughts"};
     if (!is_object(v[G_TOKENS])) return;
-    pick(v[G_TOKENS], names, 5, n);
-    u.input = count_of(n[0]) + count_of(n[4]);
-    u.cached = count_of(n[2]);
-    u.reasoning = count_of(n[3]);
-    u.output = count_of(n[1]) + u.reasoning;
+    use u = tokens_in(v[G_TOKENS], names);
+    u.input += count_of(member(v[G_TOKENS], "tool"));
+    u.output += u.reasoning;
     u.model = trace_text(r->t, v[G_MODEL]);
     u.answer = trace_text(r->t, v[G_ID]);
     put_use(r, &u);

@@ -109,20 +109,12 @@ static void take_message(reading *r, ms_str sample, ms_str message)
 /* Adds usage. Input includes cached tokens if the total is input plus output alone. */
 static void put_usage(reading *r, ms_str usage, ms_str model)
 {
-    static const json_key names[] = {
-        KEY("input_tokens"), KEY("output_tokens"), KEY("input_tokens_cache_read"),
-        KEY("input_tokens_cache_write"), KEY("reasoning_tokens"), KEY("total_tokens"),
-    };
-    ms_str n[6];
-    use u;
-    memset(&u, 0, sizeof u);
-    pick(usage, names, 6, n);
-    u.cached = count_of(n[2]);
-    u.written = count_of(n[3]);
-    u.input = count_of(n[0]);
-    u.output = count_of(n[1]);
-    if (count_of(n[5]) != u.input + u.output) u.input += u.cached + u.written;
-    u.reasoning = count_of(n[4]);
+    static const char *const names[USE_COUNTS] = {
+        "input_tokens", "output_tokens", "input_tokens_cache_read",
+        "input_tokens_cache_write", "reasoning_tokens"};
+    use u = tokens_in(usage, names);
+    uint64_t total = count_of(member(usage, "total_tokens"));
+    if (total != u.input + u.output) u.input += u.cached + u.written;
     u.model = trace_text(r->t, model);
     put_use(r, &u);
 }

@@ -46,20 +46,20 @@ static bool list_shows(ms_str doc)
 /* Adds usage since the last event, from totals over all models of the conversation. */
 static void take_stats(reading *r, ms_str value)
 {
-    static const json_key names[] = {KEY("prompt_tokens"), KEY("completion_tokens"),
-                                KEY("cache_read_tokens"), KEY("cache_write_tokens"),
-                                KEY("reasoning_tokens")};
-    ms_str n[5], models = member(value, "usage_to_metrics");
+    static const char *const names[USE_COUNTS] = {
+        "prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens",
+        "reasoning_tokens"};
+    ms_str models = member(value, "usage_to_metrics");
     use now, added, *old = &r->total;
     memset(&now, 0, sizeof now);
     ms_json_iter it = ms_json_iterate(models);
     while (is_object(models) && ms_json_next(&it)) {
-        pick(member(it.value, "accumulated_token_usage"), names, 5, n);
-        now.input += count_of(n[0]);
-        now.output += count_of(n[1]);
-        now.cached += count_of(n[2]);
-        now.written += count_of(n[3]);
-        now.reasoning += count_of(n[4]);
+        use u = tokens_in(member(it.value, "accumulated_token_usage"), names);
+        now.input += u.input;
+        now.output += u.output;
+        now.cached += u.cached;
+        now.written += u.written;
+        now.reasoning += u.reasoning;
         now.cost += number_of(member(it.value, "accumulated_cost"));
         ms_str model = trace_text(r->t, member(it.value, "model_name"));
         if (now.model.len == 0) now.model = model;

@@ -86,18 +86,12 @@ static ms_str extra_of(reading *r, const pi_line *p, const spans *part, bool fir
 
 static void take_usage(reading *r, const ms_str *v)
 {
-    static const json_key names[] = {KEY("input"), KEY("output"), KEY("cacheRead"),
-                                     KEY("cacheWrite"), KEY("cost")};
-    ms_str n[5];
-    use u;
-    memset(&u, 0, sizeof u);
+    static const char *const names[USE_COUNTS] = {"input", "output", "cacheRead",
+                                                  "cacheWrite", NULL};
     if (!is_object(v[M_USAGE])) return;
-    pick(v[M_USAGE], names, 5, n);
-    u.cached = count_of(n[2]);
-    u.written = count_of(n[3]);
-    u.input = count_of(n[0]) + u.cached + u.written;
-    u.output = count_of(n[1]);
-    u.cost_text = member(n[4], "total");
+    use u = tokens_in(v[M_USAGE], names);
+    u.input += u.cached + u.written;
+    u.cost_text = member_at(v[M_USAGE], "cost.total");
     u.model = trace_text(r->t, v[M_MODEL]);
     put_use(r, &u);
 }

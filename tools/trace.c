@@ -499,16 +499,33 @@ static ms_str use_text(trace *t, const use *u)
     return note_end(&n, &t->kept);
 }
 
+use tokens_in(ms_str object, const char *const names[USE_COUNTS])
+{
+    use u;
+    size_t n = 0;
+    ms_str values[USE_COUNTS];
+    json_key keys[USE_COUNTS];
+    uint64_t *const all[USE_COUNTS] = {&u.input, &u.output, &u.cached, &u.written,
+                                       &u.reasoning};
+    uint64_t *used[USE_COUNTS];
+    memset(&u, 0, sizeof u);
+    for (size_t i = 0; i < USE_COUNTS; i++) {
+        if (names[i] == NULL) continue;
+        keys[n].name = names[i];
+        keys[n].len = strlen(names[i]);
+        used[n++] = all[i];
+    }
+    pick(object, keys, n, values);
+    for (size_t i = 0; i < n; i++) *used[i] = count_of(values[i]);
+    return u;
+}
+
 void use_of_response(ms_str response, ms_arena *arena, use *u)
 {
-    static const json_key names[] = {KEY("prompt_tokens"), KEY("completion_tokens"),
-                                     KEY("cache_creation_input_tokens")};
-    ms_str n[3], usage = member(response, "usage");
-    memset(u, 0, sizeof *u);
-    pick(usage, names, 3, n);
-    u->input = count_of(n[0]);
-    u->output = count_of(n[1]);
-    u->written = count_of(n[2]);
+    static const char *const names[USE_COUNTS] = {
+        "prompt_tokens", "completion_tokens", NULL, "cache_creation_input_tokens", NULL};
+    ms_str usage = member(response, "usage");
+    *u = tokens_in(usage, names);
     u->cached = count_of(member_at(usage, "prompt_tokens_details.cached_tokens"));
     u->reasoning = count_of(member_at(usage,
                                       "completion_tokens_details.reasoning_tokens"));

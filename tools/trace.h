@@ -75,6 +75,11 @@ void trace_left_out(trace *t, ms_str type);
 /* Adds the cost of the answer whose last message was added. */
 void trace_use(trace *t, const use *u);
 
+/* Returns the tokens that an object of the file counts in members of these names: input,
+ * output, cached, written, reasoning. NULL: the format has no such member. */
+enum { USE_COUNTS = 5 };
+use tokens_in(ms_str object, const char *const names[USE_COUNTS]);
+
 /* Reads the usage in a chat completion's response, as OpenAI and LiteLLM write it. */
 void use_of_response(ms_str response, ms_arena *arena, use *u);
 /* Returns the text of a usage note. */

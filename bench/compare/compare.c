@@ -112,7 +112,7 @@ static void copy_text(char *out, size_t size, ms_str text)
     out[len] = '\0';
 }
 
-/* The text of a member; "" if absent. */
+/* Copies the text of a member; "" if absent. */
 static void member_text(ms_str object, const char *name, char *out, size_t size)
 {
     ms_str value, text = MS_STR("");
@@ -132,7 +132,7 @@ static double member_number(ms_str object, const char *name)
     return number;
 }
 
-/* What stores there are, and why a mode of a store has no figures. */
+/* A store, and the reasons why its modes have no figures. */
 typedef struct store {
     char name[TEXT], notes[256];
     const struct program *program;
@@ -186,7 +186,7 @@ static void take_line(const struct program *p, char *text)
 typedef struct program {
     const char *name, *package; /* NULL: nothing beside this project */
     bool script;
-    char missing[TEXT];       /* "": it is there; else why not */
+    char missing[TEXT];       /* "": installed; else why not */
 } program;
 
 static program programs[] = {
@@ -197,7 +197,7 @@ static program programs[] = {
 
 enum { PROGRAMS = sizeof programs / sizeof programs[0], WORDS = 24 };
 
-/* A command: its words, then NULL. Zeroed it is empty. */
+/* A command: its words, then NULL. A zeroed command is empty. */
 typedef struct command {
     char text[3 * 4096];
     size_t used, count;
@@ -221,7 +221,7 @@ static void add_number(command *c, const char *option, double number)
     add_word(c, text);
 }
 
-/* Takes lines until the program closes its end; false: it took too long. */
+/* Reads lines until the program closes its end; false if it took too long. */
 static bool take_lines(const program *p, int in)
 {
     char text[LINE];
@@ -243,7 +243,7 @@ static bool take_lines(const program *p, int in)
     return false;
 }
 
-/* Runs a program and takes its lines. Returns NULL or what went wrong. */
+/* Runs a program and reads its lines. Returns NULL or the reason of a failure. */
 static const char *run(const program *p, command *c)
 {
     int ends[2];
@@ -269,7 +269,7 @@ static void progress(const char *what, const char *who, size_t n)
     if (isatty(2)) fprintf(stderr, "\r\033[K%s, %s, %zu", what, who, n);
 }
 
-/* Where a store's program is. */
+/* Writes the path of a store's program. */
 static void path_of(const program *p, char path[4096])
 {
     if (p->script) snprintf(path, 4096, "bench/compare/%s.py", p->name);
@@ -323,7 +323,7 @@ static void find_stores(void)
 
 /* ---- goals that are ratios to a peer ---- */
 
-/* In which mode and figures the goals of an id are measured, and at which N (0: each). */
+/* For each goal id: the mode and figures that measure it, and the N (0: each). */
 static const struct measured {
     const char *id, *mode, *what[3];
     size_t n;
@@ -351,7 +351,7 @@ static bool is_ratio(const bench_goal *g, const char *id)
     return strcmp(g->id, id) == 0 && g->peer != NULL;
 }
 
-/* Does a goal that is wanted need this mode of this store? Ours belongs to each. */
+/* Returns whether a wanted goal needs this mode of this store. Each goal needs ours. */
 static bool needed(const char *mode, const char *name)
 {
     for (size_t i = 0; i < MEASURED; i++) {
@@ -365,7 +365,7 @@ static bool needed(const char *mode, const char *name)
     return false;
 }
 
-/* Without --quick and --only everything is run, also what no goal needs. */
+/* Returns whether a mode is run. Without --quick and --only every mode is. */
 static bool runs_in(const char *mode, const char *name)
 {
     if (!options.quick && options.only == NULL) return true;
@@ -395,7 +395,7 @@ static void tell_check(const figure *f)
             f->n, f->values[0], f->hash);
 }
 
-/* All stores that were asked must have answered as ours did. */
+/* Checks that all stores answered with the same hash as ours. */
 static void compare_checks(size_t n)
 {
     bool equal = true;
@@ -422,7 +422,7 @@ static size_t sync_n(void)
     return n < SYNC_N ? n : SYNC_N;
 }
 
-/* Is a mode like this one run beside that N? */
+/* Returns whether a mode like this one runs beside that N. */
 static bool runs_at(const char *mode, size_t n)
 {
     bool once = strcmp(mode, "sync") == 0 ||
@@ -474,7 +474,7 @@ static bool is_first_of_id(size_t i)
     return i == 0 || strcmp(bench_goals[i - 1].id, bench_goals[i].id) != 0;
 }
 
-/* Has the id a row that is no ratio to a peer? */
+/* Returns whether the id has a row that is not a ratio to a peer. */
 static bool is_alone(const char *id)
 {
     for (size_t i = 0; i < bench_n_goals; i++)
@@ -483,7 +483,7 @@ static bool is_alone(const char *id)
     return false;
 }
 
-/* Runs bench_goals for an id, or, of compiling (X1 for both), the script. */
+/* Measures an id without a peer: X1 and X2 by compile.sh, others by bench_goals. */
 static void run_alone(const char *id)
 {
     bool script = id[0] == 'X';
@@ -537,7 +537,7 @@ static void print_figure(figure *f)
             f->store, f->n, f->what, middle, f->unit, least, most, f->count);
 }
 
-/* The figures of one N that are not printed yet, those of the same kind side by side. */
+/* Prints the new figures of one N, those of the same kind side by side. */
 static void print_figures_of(size_t n)
 {
     char text[32];
@@ -555,7 +555,7 @@ static void print_figures_of(size_t n)
     fflush(stdout);
 }
 
-/* Do the runs differ so much that a ratio means little? f may be NULL. */
+/* Returns whether the runs differ so much that a ratio means little. f may be NULL. */
 static bool unsteady(const figure *f)
 {
     double least = HUGE_VAL, most = 0;
@@ -588,7 +588,7 @@ static void print_missing(const bench_goal *g, const char *what, const char *why
                       "\"why\":\"%s\"}\n", g->id, what, why);
 }
 
-/* Why stores of that name have no figure. */
+/* Returns why stores of that name have no figure. */
 static const char *why_missing(const char *peer)
 {
     for (size_t i = 0; i < n_stores; i++)
@@ -600,7 +600,7 @@ static const char *why_missing(const char *peer)
     return "no store has that name";
 }
 
-/* The best of the stores whose names begin with `peer`. */
+/* Returns the best of the stores whose names begin with `peer`. */
 static figure *best_of(const char *peer, const char *what, size_t n)
 {
     figure *best = NULL;
@@ -628,7 +628,7 @@ static void print_ratio(const bench_goal *g, const char *what, size_t n)
                unsteady(ours) || unsteady(peer));
 }
 
-/* The N that is there and nearest to the one that is wanted. */
+/* Returns the measured N that is nearest to the wanted one. */
 static size_t nearest_n(size_t want)
 {
     size_t best = options.n[0];
@@ -658,7 +658,7 @@ static void print_ratios(const bench_goal *g)
     }
 }
 
-/* What bench_goals and the script have measured. */
+/* Prints what bench_goals and the script have measured. */
 static void print_alone(const bench_goal *g)
 {
     bool any = false;
@@ -715,7 +715,7 @@ static void print_begin(int argc, char **argv)
     fflush(stdout);
 }
 
-/* The figures of an N are printed as soon as its runs are done; goals at the end. */
+/* Measures all. The figures of an N are printed after its runs; goals at the end. */
 static void measure(void)
 {
     for (size_t i = 0; i < options.n_count; i++) {

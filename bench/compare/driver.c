@@ -12,7 +12,7 @@
  *   batch-sync  The same, each commit synced.
  *   sync        N messages, closed, synced, dropped from the page cache and read into it
  *               again, as a file is that was there before; then opened and at most 1000
- *               messages, each a synced commit. Told are the times of a commit, and the
+ *               messages, each a synced commit. It reports the times of a commit, and the
  *               bytes that the disk of the folder was asked to write, by anybody, as its
  *               file stat below /sys/dev/block has; without such a disk those that the
  *               process made dirty.
@@ -73,11 +73,12 @@ static struct run {
     char folder[4096];        /* of this store */
 } bench;
 
-static volatile uint64_t sink; /* what is read goes here, so that it is read */
+static volatile uint64_t sink; /* values that were read go here, so that no read is
+                                * left out */
 
 size_t bench_messages(void) { return bench.n; }
 
-/* FNV-1a, and the length. */
+/* Returns the hash (FNV-1a) after a text and its length. */
 static uint64_t hash_text(uint64_t hash, ms_str text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -103,7 +104,7 @@ static void tell(const char *what, double value, const char *unit)
 
 /* ---- files ---- */
 
-/* kept: of the mode fill, else of this mode alone. */
+/* Names the folder. kept: of the mode fill, else of this mode alone. */
 static void name_folder(bool kept)
 {
     char tail[32];
@@ -123,7 +124,7 @@ static void new_folder(bool kept)
     bench_must(mkdir(bench.folder, 0700) == 0, bench.folder);
 }
 
-/* The folder that the mode fill has made, its files in the page cache. */
+/* Opens the folder that the mode fill has made; brings its files into the page cache. */
 static void old_folder(void)
 {
     name_folder(true);
@@ -132,7 +133,8 @@ static void old_folder(void)
     bench_read(bench.folder);
 }
 
-/* Until no thread of the process has done anything for a while; at most 20 s. */
+/* Waits until no thread of the process has used the processor for a while; at most 20
+ * s. */
 static void wait_until_quiet(void)
 {
     struct timespec before, after, pause = {0, 50000000};
@@ -172,8 +174,8 @@ static void messages_mode(void)
     }
 }
 
-/* Commits messages [first, first + n), `each` at a time, for at most so many seconds;
- * returns how many it has committed. */
+/* Commits messages [first, first + n), `each` at a time, for at most so many seconds.
+ * Returns how many it committed. */
 static size_t commit(size_t first, size_t n, size_t each, double seconds)
 {
     uint64_t begin = bench_now();
@@ -282,8 +284,8 @@ static void run_query(int view, const query *q, bench_reader *reader)
     bench.store->read(bench.data, view, q->location, q->agent, reader);
 }
 
-/* Whole passes until `seconds` have gone by; ended after five times that. Returns the
- * nanoseconds; reader->rows is how many rows, *queries how many queries. */
+/* Reads whole passes until `seconds` are over; it stops after five times that. Returns
+ * the nanoseconds; reader->rows is the number of rows, *queries of queries. */
 static double passes(int view, double seconds, bench_reader *reader,
                            size_t *queries)
 {
@@ -321,7 +323,7 @@ static void tell_rate(int view, int how, double seconds)
                         "rows/query");
 }
 
-/* The time of each query: from the end of the one before it. */
+/* Reports the time of each query, from the end of the one before it. */
 static void tell_latency(int view, double seconds)
 {
     static uint64_t times[TIMES];

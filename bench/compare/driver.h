@@ -21,7 +21,7 @@
 enum {
     COLUMN_TYPE,      /* the type's word */
     COLUMN_LOCATION,
-    COLUMN_AGENT,     /* length 0: none */
+    COLUMN_AGENT,     /* length 0: absent */
     COLUMN_TURN,
     COLUMN_CONTENT,   /* text; of a delegation the task */
     COLUMN_ARGS,      /* JSON text */
@@ -37,7 +37,7 @@ typedef struct bench_row {
     int64_t time_ns;
 } bench_row;
 
-/* The views that readers ask for. Of a location, an agent in it: */
+/* The views of a location, or of an agent in it, that readers read. */
 enum {
     VIEW_TAIL,        /* the newest 20 of the conversation, oldest of them first */
     VIEW_CONVERSATION,/* types user_message and assistant_message, all agents */
@@ -51,7 +51,7 @@ enum {
 
 enum { CLASS_CONVERSATION, CLASS_AGENT, CLASS_GLOBAL, CLASSES };
 
-/* Which of the three stored views a message belongs to. Each belongs to exactly one. */
+/* Returns which of the three stored views a message belongs to: exactly one. */
 static inline int bench_class(const bench_item *item)
 {
     switch ((ms_type)item->type) {
@@ -63,7 +63,7 @@ static inline int bench_class(const bench_item *item)
     }
 }
 
-/* Message i as a row to store. */
+/* Returns message i as a row to store. */
 static inline bench_row bench_row_of(const bench_data *d, size_t i)
 {
     ms_envelope m = bench_message(d, i);
@@ -82,17 +82,18 @@ static inline bench_row bench_row_of(const bench_data *d, size_t i)
     return row;
 }
 
-/* What a reader does with each row; the driver calls it, inlined, for every row. */
+/* How a reader reads each row. The driver calls it, inlined, for every row. */
 enum { READ_SHALLOW, READ_DEEP, READ_HASH };
 
 typedef struct bench_reader {
     int how;
     size_t rows;
-    uint64_t sum;     /* what was read, so that it is read; or the hash */
+    uint64_t sum;     /* of all bytes read, so that no read is left out; or the hash */
 } bench_reader;
 
-/* Shallow: the time and one byte of each column that is there. Deep: every byte of the
- * content as well, by words. Hash: every byte of every column, in order. */
+/* Reads a row. Shallow: the time and one byte of each column that is present. Deep:
+ * every byte of the content as well, by words. Hash: every byte of every column, in
+ * order. */
 static inline void bench_take(bench_reader *reader, const bench_row *row);
 
 /* How a store is opened. */
@@ -103,8 +104,8 @@ enum {
     OPEN_WRITE = 4    /* an existing store, to write; with neither, to read */
 };
 
-/* What a store cannot do is NULL (open, commit and close never are): the modes that need
- * it tell so. */
+/* A store. A function that it lacks is NULL (never open, commit and close): the modes
+ * that need it report so. */
 typedef struct bench_store {
     const char *name; /* "sqlite tuned": also what --variant takes */
     const char *notes;/* settings, one line */
@@ -124,7 +125,7 @@ typedef struct bench_store {
 extern const bench_store bench_stores[];
 extern const size_t bench_n_stores;
 
-/* How many messages will come at most. */
+/* Returns how many messages will come at most. */
 size_t bench_messages(void);
 
 static inline uint64_t bench_word(const char *p)

@@ -92,7 +92,7 @@ static void add_place(places *list, uint64_t place)
 
 /* ---- writing lines ---- */
 
-/* Room for `size` more bytes to write. */
+/* Returns room for `size` more bytes to write. */
 static inline char *out_room(size_t size)
 {
     if (size > json.room - json.used) {
@@ -102,8 +102,8 @@ static inline char *out_room(size_t size)
     return json.out + json.used;
 }
 
-/* Whether one of eight bytes is a quote, a backslash or below a blank. A byte of 128 or
- * more may be taken for one; then it is looked at alone. */
+/* Returns whether one of eight bytes is a quote, a backslash or below a blank. A byte
+ * of 128 or more may be taken for one; then the caller looks at single bytes. */
 static inline bool any_special(uint64_t word)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -133,7 +133,7 @@ static inline char *escape_byte(char *p, unsigned char byte)
     return p;
 }
 
-/* Writes at most 6 bytes for each of text. */
+/* Writes a text with escapes: at most 6 bytes for each byte. */
 static inline char *escape(char *p, ms_str text)
 {
     size_t i = 0;
@@ -157,7 +157,7 @@ static inline char *put(char *p, const char *text)
     return p + len;
 }
 
-/* Seconds with six decimals: the data have no more. */
+/* Writes seconds with six decimals: the data has no more. */
 static char *put_time(char *p, int64_t time_ns)
 {
     uint64_t micros = (uint64_t)time_ns / 1000, whole = micros / 1000000;
@@ -212,7 +212,7 @@ static void commit(const bench_data *data, size_t first, size_t count)
 
 /* ---- opening and closing ---- */
 
-/* Takes a last line away that does not end. */
+/* Removes a torn last line. */
 static void cut_torn_line(void)
 {
     char last[4096];
@@ -265,8 +265,8 @@ static void close_file(void)
 
 /* ---- the walk ---- */
 
-/* The string after `lead` at *p, which moves past its quote; p stays when
- * lead is not there. Names and types have nothing to unescape. */
+/* Returns the string after `lead` at *p, which moves past its quote. Without lead p
+ * stays. Names and types have no escapes. */
 static inline ms_str field(const char **p, const char *end, const char *lead)
 {
     size_t len = strlen(lead);
@@ -278,7 +278,7 @@ static inline ms_str field(const char **p, const char *end, const char *lead)
     return ms_str_n(text, (size_t)(quote - text));
 }
 
-/* The number at the end of a name. */
+/* Returns the number at the end of a name. */
 static inline size_t number_of(ms_str name, size_t below)
 {
     size_t number = 0, i = name.len;
@@ -293,7 +293,8 @@ static inline bool is(ms_str word, const char *text)
     return word.len == strlen(text) && memcmp(word.ptr, text, word.len) == 0;
 }
 
-/* Which of a location's stored views a line belongs to: conversation, global, agents. */
+/* Returns which of a location's stored views a line belongs to: conversation, global,
+ * agents. */
 static inline size_t view_of(ms_str type, ms_str agent)
 {
     if (is(type, "user_message") || is(type, "assistant_message")) return 0;
@@ -320,7 +321,7 @@ static void map_file(void)
     json.map = (const char *)map;
 }
 
-/* Walks what has been added since. */
+/* Walks the lines that were added since. */
 static void walk(void)
 {
     struct stat st;
@@ -329,7 +330,7 @@ static void walk(void)
     const char *p = json.map + json.walked, *end = json.map + st.st_size;
     while (p < end) {
         const char *line_end = (const char *)memchr(p, '\n', (size_t)(end - p));
-        if (!line_end) break; /* not written in full */
+        if (!line_end) break; /* the last line is not complete */
         add_walked(p, line_end);
         p = line_end + 1;
     }
@@ -358,7 +359,7 @@ static void take(const char *line, size_t len, bench_reader *reader)
     block_used = 0;
     cJSON *object = cJSON_ParseWithLength(line, len);
     if (!object) bench_die("jsonl", "a line is not JSON, or too large");
-    /* They stand in the order of their names. */
+    /* The members are in the order of the columns. */
     for (const cJSON *value = object->child; value; value = value->next, column++) {
         while (column <= COLUMNS && strcmp(names[column], value->string) != 0) column++;
         if (column > COLUMNS) bench_die("jsonl", "a member with a name unknown");

@@ -29,7 +29,7 @@ typedef struct kv_header {
 
 typedef char kv_header_is_48_bytes[sizeof(kv_header) == KV_HEADER ? 1 : -1];
 
-/* Bytes of a row as a record. */
+/* Returns the bytes of a row as a record. */
 static inline size_t kv_size(const bench_row *row)
 {
     size_t size = KV_HEADER;
@@ -53,7 +53,7 @@ static inline void kv_write(void *out, const bench_row *row)
     memcpy(out, &header, sizeof header);
 }
 
-/* Hands a record to the reader; the columns point into it. */
+/* Passes a record to the reader; the columns point into the record. */
 static inline void kv_take(bench_reader *reader, const void *record, size_t size)
 {
     const char *p = (const char *)record;
@@ -71,7 +71,7 @@ static inline void kv_take(bench_reader *reader, const void *record, size_t size
     bench_take(reader, &row);
 }
 
-/* The smallest key of a stored view. */
+/* Returns the smallest key of a stored view. */
 static inline uint64_t kv_view(int class_, size_t location, size_t agent)
 {
     uint64_t place = (uint64_t)location << 8 | (uint64_t)class_ << 6;
@@ -89,13 +89,14 @@ static inline uint64_t kv_number(uint64_t key)
     return key & ((UINT64_C(1) << KV_NUMBER_BITS) - 1);
 }
 
-/* The greatest key of the view that key is in. */
+/* Returns the greatest key of the view that the key is in. */
 static inline uint64_t kv_last(uint64_t key)
 {
     return key | ((UINT64_C(1) << KV_NUMBER_BITS) - 1);
 }
 
-/* Which of `count` heads has the smallest number; count when all are UINT64_MAX. */
+/* Returns which of `count` iterators has the smallest number; count if all are
+ * UINT64_MAX. */
 static inline int kv_first_of(const uint64_t *heads, int count)
 {
     int first = 0;

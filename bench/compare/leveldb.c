@@ -36,7 +36,7 @@ static inline void check(char *error, const char *what)
     if (error) bench_die(what, error);
 }
 
-/* At least size bytes at level.copy; keeps what is there. */
+/* Makes room for at least size bytes at level.copy; keeps its bytes. */
 static inline void room(size_t size)
 {
     if (size <= level.copy_size) return;
@@ -117,7 +117,7 @@ static void destroy(leveldb_iterator_t *it)
     leveldb_iter_destroy(it);
 }
 
-/* The key that the iterator is at, or UINT64_MAX at an end. */
+/* Returns the key that the iterator is at, or UINT64_MAX at an end. */
 static inline uint64_t key_at(const leveldb_iterator_t *it)
 {
     size_t size;
@@ -143,7 +143,8 @@ static inline void take(const leveldb_iterator_t *it, bench_reader *reader)
     kv_take(reader, value, size);
 }
 
-/* The number of the record that the iterator is at, or UINT64_MAX after the view. */
+/* Returns the number of the record that the iterator is at, or UINT64_MAX after the
+ * view. */
 static inline uint64_t head_of(const leveldb_iterator_t *it, uint64_t last)
 {
     uint64_t key = key_at(it);

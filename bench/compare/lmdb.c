@@ -42,7 +42,7 @@ static inline void check(int code, const char *what)
     if (code != MDB_SUCCESS) bench_die(what, mdb_strerror(code));
 }
 
-/* The same, but returns whether there was something. */
+/* Does the same, but returns whether an entry was found. */
 static inline bool found(int code, const char *what)
 {
     if (code == MDB_NOTFOUND) return false;
@@ -81,7 +81,7 @@ static void open_tables(int how)
     bool writes = how & (OPEN_NEW | OPEN_WRITE);
     MDB_txn *txn;
     check(mdb_txn_begin(db.env, NULL, writes ? 0 : MDB_RDONLY, &txn), "begin");
-    /* One database alone needs no name: a name costs a page more in every commit. */
+    /* A single database needs no name, which would cost a page in every commit. */
     const char *name = db.clustered ? NULL : "records";
     check(mdb_dbi_open(txn, name, MDB_INTEGERKEY | create, &db.records), "records");
     if (!db.clustered)
@@ -188,8 +188,8 @@ static void commit_clustered(const bench_data *data, size_t first, size_t count)
 
 /* ---- reading ---- */
 
-/* Begins a read: the transaction sees all that is committed. The first `views` cursors
- * of the views can be used. */
+/* Begins a read: the transaction sees all commits so far. The first `views` cursors of
+ * the views can be used. */
 static void begin_read(int views)
 {
     MDB_dbi dbi = db.clustered ? db.records : db.views;
@@ -223,7 +223,7 @@ static void scan(bench_reader *reader)
 
 /* ---- reading numbers, then records ---- */
 
-/* The numbers of a view, a page of them at a time. */
+/* The numbers of a view, one page of them at a time. */
 typedef struct numbers {
     MDB_cursor *cursor;
     MDB_val page;
@@ -239,7 +239,7 @@ static bool next_page(numbers *n)
     return found(code, "numbers");
 }
 
-/* The next number, or UINT64_MAX; then it is not called again. */
+/* Returns the next number, or UINT64_MAX at the end; then it is not called again. */
 static inline uint64_t next_number(numbers *n)
 {
     uint64_t number;
@@ -256,7 +256,8 @@ static uint64_t first_number(numbers *n, MDB_cursor *cursor, uint64_t view)
     n->cursor = cursor;
     int code = mdb_cursor_get(cursor, &key, &n->page, MDB_SET);
     if (!found(code, "view")) return UINT64_MAX;
-    /* Of a view of one number this leaves the page as MDB_SET gave it: that number. */
+    /* In a view of one number this leaves the page as MDB_SET filled it: with that
+     * number. */
     check(mdb_cursor_get(cursor, &key, &n->page, MDB_GET_MULTIPLE), "view");
     return next_number(n);
 }
@@ -314,7 +315,7 @@ typedef struct range {
     MDB_val value;
 } range;
 
-/* The number of the record that the call found, or UINT64_MAX after the range. */
+/* Returns the number of the record that the call found, or UINT64_MAX after the range. */
 static inline uint64_t in_range(const range *r, int code, const MDB_val *key)
 {
     if (!found(code, "range")) return UINT64_MAX;

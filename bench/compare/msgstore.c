@@ -1,10 +1,9 @@
-/* msgstore.h for `make bench`: a log file, as a program uses it that takes the header as
- * it is. Run as driver.c says.
+/* msgstore.h for `make bench`: a log file, used with the defaults of the header. It
+ * runs as described in driver.c.
  *
- * Without sync the log takes the engine that suits the file system (stores into a map
- * where it can), with sync one write a commit. Readers open the file read-only. Left out:
- * the formats (MSGSTORE_NO_DIALECTS), which no mode needs.
- */
+ * Without sync the log uses the engine that suits the file system (stores into a map
+ * where it can), with sync one write a commit. Readers open the file read-only. Left
+ * out: the formats (MSGSTORE_NO_DIALECTS), which no mode needs. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -50,7 +49,7 @@ static void log_commit(const bench_data *d, size_t first, size_t count)
     must(ms_append_batch(store, batch, count, NULL, &err), &err);
 }
 
-/* Which column a field is. */
+/* The column of each field. */
 static const unsigned char column_of[MS_FIELD_COUNT] = {
     COLUMNS,          COLUMN_LOCATION,    COLUMN_AGENT,       COLUMN_TURN,
     COLUMN_CONTENT,   COLUMN_TOOL,        COLUMN_ARGS,        COLUMNS,
@@ -80,7 +79,7 @@ static void read_all(ms_cursor *it, bench_reader *reader)
     must(ms_cursor_close(it, &err), &err);
 }
 
-/* What all agents of a location did: of the team view the types of the agent view. */
+/* Opens the view of a team: the types of the agent view, of all agents of a location. */
 static ms_result open_team(const bench_data *d, ms_str location, ms_cursor *it,
                            ms_error *err)
 {

@@ -92,7 +92,7 @@ static sqlite3_stmt *prepare(const char *sql)
     return statement;
 }
 
-/* Prepares a statement that is not there yet: opening should not wait for all of them. */
+/* Prepares a statement at its first use: opening should not wait for all of them. */
 static inline sqlite3_stmt *ready(sqlite3_stmt **statement, const char *sql)
 {
     if (!*statement) *statement = prepare(sql);
@@ -109,7 +109,8 @@ static void prepare_writes(void)
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)");
 }
 
-/* The pragma returns the journal in use; it does not fail when it is another. */
+/* Sets WAL. The pragma does not fail if another journal stays in use: it returns the
+ * name. */
 static void use_wal(void)
 {
     sqlite3_stmt *statement = prepare("PRAGMA journal_mode = WAL");
@@ -179,7 +180,7 @@ static void insert(const bench_row *row)
 {
     for (int i = 0; i < COLUMNS; i++) {
         ms_str text = row->column[i];
-        if (text.len == 0) /* NULL; but the seeds' table wants a content */
+        if (text.len == 0) /* NULL; but the seeds' table needs a content */
             text.ptr = i == COLUMN_CONTENT ? "" : NULL;
         bind_text(lite.insert, i + 1, text);
     }
@@ -188,7 +189,7 @@ static void insert(const bench_row *row)
     step_once(lite.insert);
 }
 
-/* A statement alone is a transaction of its own. */
+/* Commits messages. A single statement is a transaction of its own. */
 static void commit(const bench_data *data, size_t first, size_t count)
 {
     if (count > 1) step_once(lite.begin);
@@ -202,7 +203,7 @@ static void commit(const bench_data *data, size_t first, size_t count)
 
 /* ---- reading ---- */
 
-/* The next row; false at the end, and the statement is ready to be used again. */
+/* Goes to the next row; false at the end, where the statement can be used again. */
 static inline bool next(sqlite3_stmt *statement)
 {
     int code = sqlite3_step(statement);
@@ -212,7 +213,8 @@ static inline bool next(sqlite3_stmt *statement)
     return false;
 }
 
-/* The row that the statement is at; the texts are the statement's until its next step. */
+/* Returns the row that the statement is at. The texts belong to the statement until its
+ * next step. */
 static inline bench_row row_of(sqlite3_stmt *statement)
 {
     bench_row row;
@@ -250,7 +252,7 @@ static void global(ms_str location, bench_reader *reader)
     rows_of(lite.global, reader);
 }
 
-/* The statement for one agent, ready to step; each agent has its own. */
+/* Returns the statement for one agent, ready to step; each agent has its own. */
 static sqlite3_stmt *agent_rows(const bench_data *data, ms_str location, size_t agent)
 {
     sqlite3_stmt *statement = ready(&lite.agent[agent], SELECT
@@ -260,7 +262,7 @@ static sqlite3_stmt *agent_rows(const bench_data *data, ms_str location, size_t 
     return statement;
 }
 
-/* One agent's rows in a merge: where it stands. */
+/* One agent's rows in a merge, at the current one. */
 typedef struct head {
     sqlite3_stmt *statement;
     sqlite3_int64 time, id;
@@ -314,7 +316,7 @@ static size_t keep(const bench_row *row, size_t used)
     return used;
 }
 
-/* Newest first comes from the store, oldest first goes to the reader. */
+/* Reads the newest 20. The store returns newest first, the reader needs oldest first. */
 static void tail(ms_str location, bench_reader *reader)
 {
     bench_row rows[TAIL];

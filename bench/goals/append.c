@@ -40,7 +40,7 @@ static void measure_envelopes(void)
     record(0, each, "ns/message", "  the envelopes alone");
 }
 
-/* Copies of the same sizes into a file that is mapped as it grows. */
+/* Measures copies of the same sizes into a file that is mapped as it grows. */
 static void measure_bare_map(size_t n)
 {
     enum { WINDOW = 64 << 20, STEP = 64 << 10 };
@@ -75,9 +75,9 @@ static void measure_bare_map(size_t n)
 }
 
 /* append: no sync, from an empty file. Opening and closing are not counted; room, pages
- * and index records are. Beside it the envelopes alone, and bare copies of as many bytes
- * into a map of allocated room, supplied in steps of 64 KiB. memory: of the writer that
- * appended them, as the system counts it and as the handle says. */
+ * and index records are. Beside it the envelopes alone, and bare copies of as many
+ * bytes into a map of allocated room, supplied in steps of 64 KiB. memory: of the
+ * writer that appended them, as the system counts it and as the handle reports it. */
 void run_append(void)
 {
     if (100000 < n_messages && wanted("append")) measure_append(100000);
@@ -87,7 +87,7 @@ void run_append(void)
     measure_envelopes();
 }
 
-/* warm: appends into pages that are there. ms_tick supplies room, pages and index records
+/* warm: appends into pages that exist. ms_tick supplies room, pages and index records
  * between blocks of 64 appends; blocks and ticks are timed apart. */
 void run_warm(void)
 {
@@ -123,8 +123,8 @@ static void record_times(const char *what, uint64_t *times, size_t n)
                "%s, %s within", what, rows[i].name);
 }
 
-/* Copies as many bytes within memory that is there, each timed, for at least so long:
- * what the machine takes away. */
+/* Copies as many bytes within existing memory, each copy timed, for at least that long:
+ * this shows what the machine takes away. */
 static void time_copies(uint64_t *times, size_t n, double least_ns)
 {
     static char room[8 << 20];

@@ -34,7 +34,7 @@ static uint64_t bare_hash(uint64_t hash, ms_str name)
     return (hash ^ hash >> 29) | 1;
 }
 
-/* Found or made. */
+/* Returns the list of a name, found or made. */
 static bare_name *bare_find(bare_store *b, uint64_t seed, ms_str name)
 {
     uint64_t hash = bare_hash(seed, name);
@@ -98,7 +98,7 @@ static bare_store *bare_open(void)
     return b;
 }
 
-/* Memory and lists stay. */
+/* Removes the messages; memory and lists stay. */
 static void bare_reset(bare_store *b)
 {
     b->used = 0;
@@ -113,8 +113,8 @@ static void bare_close(bare_store *b)
     free(b);
 }
 
-/* Both append the same tenth of the messages, one after the other, and take turns in who
- * is first. */
+/* Times both stores with the same tenth of the messages, one after the other. They take
+ * turns in going first. */
 static void time_slices(ms_store *store, bare_store *bare, size_t n, double spent[2])
 {
     enum { SLICES = 10 };
@@ -128,8 +128,8 @@ static void time_slices(ms_store *store, bare_store *bare, size_t n, double spen
     }
 }
 
-/* arena: appends to an arena store that was filled once and reset, so that all its memory
- * is there. Beside it, by turns, the floor. */
+/* arena: appends to an arena store that was filled once and reset, so that all its
+ * memory exists. Beside it, in turn, the floor. */
 void run_arena(void)
 {
     size_t n = n_messages < 1000000 ? n_messages : 1000000;
@@ -137,7 +137,7 @@ void run_arena(void)
     ms_error err;
     ms_store *store = new_arena();
     bare_store *bare = bare_open();
-    append(store, 0, n); /* all memory is there then */
+    append(store, 0, n); /* now all memory exists */
     bare_append(bare, 0, n);
     must(ms_mem_reset(store, &err), &err);
     bare_reset(bare);

@@ -6,7 +6,7 @@
 
 enum { MOST = 4, SHARE = 25000 };  /* writers; appends of one of them */
 
-/* What the processes of one measurement write; memory that they share. */
+/* What the processes of one measurement write, in memory that they share. */
 typedef struct crew {
     int ready, go, stop;
     uint64_t done[MOST];           /* so far */
@@ -41,7 +41,7 @@ static pid_t crew_fork(crew *c, size_t who, size_t n, crew_work *work)
     _exit(0);
 }
 
-/* Lets n processes begin together, for `us` microseconds or (0) until they end. */
+/* Starts n processes together, for `us` microseconds or (0) until they end. */
 static void crew_run(crew *c, size_t n, const pid_t *pids, unsigned us)
 {
     while (__atomic_load_n(&c->ready, __ATOMIC_ACQUIRE) < (int)n) {
@@ -99,8 +99,8 @@ static void crew_appends(crew *c, size_t who, size_t n)
     ms_close(store);
 }
 
-/* The floor: the lock of a file, taken and given back; 16 tries at once, then pauses of
- * 50 us. */
+/* Measures the floor: the lock of a file, taken and released; 16 tries at once, then
+ * pauses of 50 us. */
 static void crew_locks(crew *c, size_t who, size_t n)
 {
     const ms_os *os = ms_os_default();
@@ -142,10 +142,10 @@ static void record_crew(const crew *c, size_t n, bool appends)
 }
 
 /* writers: 1, 2 and 4 processes that append 25,000 messages each to one shared log
- * (ms_log_desc.shared), from an empty file: appends of all in a second, the longest that
- * an append of any took, and how much the slowest writer had done when the first one had
- * done all (its share; 100 %: as much). Beside it as many processes that only take the
- * lock and give it back, with the same tries and pauses. */
+ * (ms_log_desc.shared), from an empty file. Shown are the appends of all in a second,
+ * and the longest that an append of any took. The share is what the slowest writer had
+ * done when the first one ended (100 %: as much). Beside it as many processes that only
+ * take and release the lock, with the same tries and pauses. */
 void run_writers(void)
 {
     ms_close(new_log(false)); /* for the name of the engine */
@@ -206,8 +206,8 @@ static void pair_read(crew *c, size_t who, size_t n)
     ms_close(store);
 }
 
-/* The writer (0), the reader (1) or both run for a while, on a new log. rates[0] and [1]
- * receive messages a microsecond. */
+/* Runs the writer (0), the reader (1) or both for a while, on a new log. rates[0] and
+ * [1] receive messages a microsecond. */
 static void pair_run(bool writes, bool reads, double rates[2])
 {
     crew *c = crew_new();

@@ -4,7 +4,7 @@
 
 enum { PLAIN, AGAIN, CHANGED, KINDS, ALTERED = 1, BLOCKS = 99, AT_MOST = 200000 };
 
-/* Appends n messages; with changes in the location ALTERED. */
+/* Appends n messages, perhaps with changes in the location ALTERED. */
 static void fill(ms_store *store, size_t n, bool change)
 {
     static uint64_t seqs[AT_MOST];
@@ -28,7 +28,7 @@ static void fill(ms_store *store, size_t n, bool change)
     }
 }
 
-/* Nanoseconds a query (limit 20) or a message (0). */
+/* Returns nanoseconds a query (limit 20) or a message (0). */
 static double read_block(ms_store *store, size_t limit, bool altered, uint64_t draw,
                          size_t *rows)
 {
@@ -73,7 +73,7 @@ static void compare_blocks(ms_store *const stores[KINDS], const char *kind, size
     else hold("log", "changes", n_messages, more, "%s, %s, others changed", kind, what);
 }
 
-/* Log k is a file of its own; its handle is open to read. */
+/* Makes log k, a file of its own, and returns a handle that reads it. */
 static ms_store *changes_log(size_t k, size_t n)
 {
     char first[sizeof path];

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* From opening to the newest 20 of a conversation; goal and which name the row. Returns
- * milliseconds. */
+/* Measures from opening to the newest 20 of a conversation; goal and which name the
+ * row. Returns milliseconds. */
 static double open_answer_close(bool writer, size_t n, const char *goal,
                                 const char *which, const char *what)
 {
@@ -67,9 +67,9 @@ static void run_verify(void)
     hold("O3", "verify", n_messages, (double)report.bytes / spent, "verify");
 }
 
-/* 10,000 messages, 100,000 and N: of a file that was closed and read once in full. disk:
- * blocks of the file against the bytes of all fields (payload and 8 bytes of time,
- * location, agent key and type word). */
+/* Runs the groups of closed files, of 10,000 messages, 100,000 and N, each read once in
+ * full. disk: blocks of the file against the bytes of all fields (payload and 8 bytes
+ * of time, location, agent key and type word). */
 void run_closed(void)
 {
     size_t sizes[3] = {10000, 100000, n_messages};
@@ -135,7 +135,8 @@ void run_crash(void)
         if (i == 2 || sizes[i] < n_messages) crash(sizes[i]);
 }
 
-/* Message i of location `where`: 100 bytes, in turn of the user and of an agent. */
+/* Returns message i of location `where`: 100 bytes, in turn of the user and of an
+ * agent. */
 static ms_envelope small_message(size_t i, size_t where, char name[BENCH_NAME])
 {
     ms_str text = ms_str_n(data->pool + (i * 101 + where) % (BENCH_POOL - 100), 100);
@@ -179,7 +180,7 @@ void run_many(void)
 
 enum { RARE = 16384 };            /* one message in so many has the rare text */
 
-/* Appends until the file has so many bytes; returns how many messages have the text. */
+/* Appends until the file has that size; returns how many messages have the text. */
 static size_t write_searched(uint64_t bytes)
 {
     ms_error err;
@@ -201,7 +202,7 @@ static size_t write_searched(uint64_t bytes)
     return rare;
 }
 
-/* Nanoseconds of a whole search. */
+/* Returns nanoseconds of a whole search. */
 static double search(ms_store *store, const char *text, size_t expected)
 {
     static ms_finder finder;
@@ -220,7 +221,7 @@ static double search(ms_store *store, const char *text, size_t expected)
     return spent;
 }
 
-/* The file read into a buffer, and its map added up twice. */
+/* Measures the floor: the file read into a buffer, and its map added up twice. */
 static void measure_floor(size_t bytes)
 {
     static char piece[256 << 10];

@@ -10,7 +10,7 @@
 #include <cjson/cJSON.h>
 #endif
 
-/* All of a file, with a NUL behind it; stays until the process ends. */
+/* Returns all of a file, with a NUL after it; it stays until the process ends. */
 static ms_str whole_file(const char *at)
 {
     struct stat st;
@@ -84,7 +84,7 @@ static bool check_ours(ms_str text)
     return ms_json_check(text, NULL, NULL, NULL) == MS_OK;
 }
 
-/* Bytes a nanosecond over all texts, which is GB/s. */
+/* Returns bytes a nanosecond over all texts, which is GB/s. */
 static double check_all(bool (*check)(ms_str text))
 {
     uint64_t begin = bench_now();
@@ -143,7 +143,7 @@ static const ms_msg *history[HISTORY];
 static size_t n_history;
 static ms_arena history_arena;
 
-/* The messages of one conversation, an array of OpenAI chat messages. */
+/* Reads the messages of one conversation, an array of OpenAI chat messages. */
 static void take_conversation(ms_str list)
 {
     static const ms_read_opts lenient = {true, true};
@@ -159,7 +159,7 @@ static void take_conversation(ms_str list)
     }
 }
 
-/* An array of runs, each with its conversation in the member "traj". */
+/* Reads an array of runs, each with its conversation in the member "traj". */
 static void take_runs(ms_str text, bool lines)
 {
     ms_json_iter it = ms_json_iterate(text);
@@ -180,7 +180,7 @@ static const ms_msg *feed_next(void *ctx)
     return f->at < n_history ? history[f->at++] : NULL;
 }
 
-/* Where a request goes: room that is there. */
+/* A buffer for the request, with all its room. */
 typedef struct request {
     char *bytes;
     size_t used, size;

@@ -301,7 +301,7 @@ size_t n_synced(void)
 
 /* ---- the command line ---- */
 
-/* Each word of --only must be the name of a group or the id of a goal. */
+/* Checks that each word of --only is the name of a group or the id of a goal. */
 static void check_only(void)
 {
     for (const char *at = only; at != NULL && *at != '\0'; at += *at == ',') {

@@ -12,19 +12,19 @@
 #include <string.h>
 
 extern size_t n_messages;        /* the largest number of them */
-extern size_t run_number;        /* from 0 on */
+extern size_t run_number;        /* counts from 0 */
 extern bool quick;               /* shorter loops */
 extern const char *shared_data;  /* the folder of test data */
 extern const char *engine;       /* of the last new log, for the head of the table */
 extern bench_data *data;
 extern char path[4096 + 16];     /* of the log */
-extern volatile unsigned long long sink; /* what is read goes here, so that it is read */
+extern volatile unsigned long long sink; /* keeps the compiler from dropping reads */
 
-/* Is the group, or a goal that it has figures for, asked for? */
+/* Returns whether --only has the group, or a goal that it has figures for. */
 bool wanted(const char *group);
 
-/* A figure of this run, with a goal (in its unit) or without. The text ends with n, which
- * record leaves out when it is 0. */
+/* Adds a figure of this run, with a goal (in its unit) or without. The text ends with
+ * n, which record leaves out when it is 0. */
 __attribute__((format(printf, 5, 6))) void hold(const char *id, const char *which,
                                                 size_t n, double value, const char *what,
                                                 ...);
@@ -34,12 +34,12 @@ __attribute__((format(printf, 4, 5))) void record(size_t n, double value,
 
 void must(ms_result result, const ms_error *err);
 
-/* The file of `path`. A new log replaces it. */
+/* Opens the file of `path`. A new log replaces the file. */
 ms_store *open_log(ms_log_mode mode, ms_sync_mode sync, bool ticked);
 ms_store *new_log(bool ticked);
 ms_store *new_arena(void);
 
-/* Appends messages [from, to); append_one of any number, to its own location. */
+/* Appends messages [from, to); append_one appends any number, to its own location. */
 void append(ms_store *store, size_t from, size_t to);
 void append_one(ms_store *store, size_t i);
 
@@ -54,12 +54,13 @@ enum { CONVERSATION, AGENT, GLOBAL, VIEWS };
 extern const char *const view_names[VIEWS];
 size_t read_view(ms_store *store, int view, size_t limit, size_t n, uint64_t *draw);
 
-/* What RssAnon of /proc/self/status says, after freed memory was given back; -1: no such
- * file. allocated: what a log says that it has allocated. Both in MiB. */
+/* anonymous_mib returns RssAnon of /proc/self/status, after freed memory was returned;
+ * -1: no such file. allocated returns what a log reports as allocated. Both are in
+ * MiB. */
 double anonymous_mib(void);
 double allocated_mib(ms_store *store);
 
-/* Bytes of message i where it is only copied. */
+/* Returns the bytes of message i where it is only copied. */
 size_t bare_size(size_t i);
 
 /* How many appends are synced: fewer where only little is asked for. */

@@ -2,7 +2,8 @@
 #define _GNU_SOURCE
 #include "goals.h"
 
-/* The newest 20 of a view of `locations` locations; returns microseconds a query. */
+/* Reads the newest 20 of a view of `locations` locations; returns microseconds a
+ * query. */
 static double time_tail(ms_store *store, int view, size_t locations)
 {
     const int queries = quick ? 20000 : 100000;
@@ -43,7 +44,7 @@ static void read_views(ms_store *store)
     }
 }
 
-/* Every view of a location: the conversation, all agents, the global one. */
+/* Reads every view of a location: the conversation, all agents, the global one. */
 static void read_location(ms_store *store, size_t location)
 {
     ms_str name = bench_name(data->locations[location]);
@@ -61,7 +62,7 @@ static void read_location(ms_store *store, size_t location)
 }
 
 /* reader: memory of a reader that has read all views of one location, and of all 100:
- * what RssAnon grew by, and what the handle says. */
+ * the growth of RssAnon, and what the handle reports. */
 static void read_for_memory(void)
 {
     double before = anonymous_mib();
@@ -108,7 +109,7 @@ void run_hot(void)
              "newest 20, fixed, largest to least");
 }
 
-/* The newest 20 of each of so many locations that have no new messages. */
+/* Reads the newest 20 of each of so many locations that have no new messages. */
 static double read_old(ms_store *store, size_t locations)
 {
     ms_error err;
@@ -148,7 +149,7 @@ void run_old(void)
     record(n_messages, again, "us/query", "  the same locations again");
 }
 
-/* Microseconds of one ms_get_by_seq. */
+/* Returns microseconds of one ms_get_by_seq. */
 static double time_get(ms_store *store, uint64_t seq)
 {
     ms_arena arena;

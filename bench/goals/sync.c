@@ -12,7 +12,8 @@ static double middle_us(uint64_t *times, size_t n)
     return (double)times[n / 2] / 1e3;
 }
 
-/* A closed log of n messages, on the disk, opened to append with sync. */
+/* Returns a log of n messages, closed, synced to the disk and opened to append with
+ * sync. */
 static ms_store *reopened(size_t n, bool drop)
 {
     write_log(n);
@@ -102,7 +103,7 @@ static void *append_job(void *at)
     return NULL;
 }
 
-/* Synced appends in a millisecond, by so many threads of one handle. */
+/* Returns synced appends a millisecond, by so many threads of one handle. */
 static double synced_rate(size_t threads)
 {
     thread_job jobs[THREADS];

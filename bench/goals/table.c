@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A value of at least, or at most, `must`; 0: no bound. PEER: how many times as fast as
- * the best of the stores whose names begin with `peer`. */
+/* A goal: a value of at least, or at most, `must`; 0: no bound. PEER: the ratio of our
+ * speed to that of the best store whose name begins with `peer`. */
 #define LEAST(id, which, what, must, stretch, unit)                                    \
     {id, which, what, NULL, must, stretch, unit, true}
 #define MOST(id, which, what, must, stretch, unit)                                     \

@@ -23,16 +23,17 @@ typedef struct bench_goal {
 extern const bench_goal bench_goals[];
 extern const size_t bench_n_goals;
 
-/* `which` may end with a number of messages: "time, 10k". NULL: there is no such row. */
+/* Returns whether a goal has that id and `which`, which may end with a number of messages:
+ * "time, 10k". bench_goal_find returns the first such goal, or NULL. */
 bool bench_goal_names(const bench_goal *goal, const char *id, const char *which);
 const bench_goal *bench_goal_find(const char *id, const char *which);
 
-/* "MISSED", "reached" or "stretch"; "-" without a goal. A row that only has a stretch is
- * never missed. */
+/* Returns "MISSED", "reached" or "stretch"; "-" without a goal. A row that only has a
+ * stretch is never missed. */
 const char *bench_verdict(const bench_goal *goal, double value);
 
-/* A line for each figure, and at the end the numbers of goals that were reached and
- * missed. goal may be NULL; noted follows the line. */
+/* Prints a line for each figure, and at the end how many goals were reached and missed.
+ * goal may be NULL; noted follows the line. */
 void bench_print_columns(void);
 void bench_print_line(const bench_goal *goal, const char *what, double value,
                       const char *unit, double least, double most, const char *noted);

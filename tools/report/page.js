@@ -1,12 +1,13 @@
 "use strict";
-/* The page that msgstore report writes. Everything it shows comes from one block of data
- * and reaches the page as text nodes: no text of a message is ever read as HTML. */
+/* The page that msgstore report writes. All that it shows comes from one block of data
+ * and reaches the page as text nodes: no text of a message is ever parsed as HTML. */
 
 /* ---- Elements ---------------------------------------------------------------------- */
 
 const byId = (id) => document.getElementById(id);
 
-/* el("div.card.open", {title: "x"}, "text", other): strings become text nodes. */
+/* Makes an element: el("div.card.open", {title: "x"}, "text", other). Strings become
+ * text nodes. */
 function el(name, ...children) {
   const [tag, ...classes] = name.split(".");
   const node = document.createElement(tag || "div");
@@ -74,7 +75,7 @@ const plural = (n, word) => whole(n) + " " + word + (n === 1 ? "" : "s");
 /* ---- The data ---------------------------------------------------------------------- */
 
 let D = null; /* what the tool wrote, see cmd_report.c */
-let S = null; /* the session that is shown */
+let S = null; /* the session on the page */
 let lowered = []; /* D.texts in lower case, as far as a search needed them */
 
 async function unpack() {
@@ -87,7 +88,7 @@ async function unpack() {
   return JSON.parse(await new Response(stream).text());
 }
 
-/* A text of the data: itself, or its number in the table. */
+/* Returns a text of the data: itself, or its number in the table. */
 const text = (value) =>
   typeof value === "number" ? D.texts[value] : value === undefined ? "" : value;
 
@@ -97,8 +98,8 @@ function low(value) {
   return lowered[value];
 }
 
-/* What could mislead a reader's eye is shown as a mark: characters that turn the
- * direction of a line, and other controls. Colours of terminals are left out. */
+/* Returns a text with marks in place of what could mislead a reader: characters that
+ * turn the direction of a line, and other controls. Colours of terminals are left out. */
 function clean(raw) {
   return raw
     .replace(/\u001b\[[0-9;?]*[A-Za-z]/g, "")
@@ -156,7 +157,7 @@ function isError(m) {
   return word(m) === "error" || m.et !== undefined || hasMember(m.z, /"is_error": ?true/);
 }
 
-/* The agent's history was summarised here. */
+/* Returns whether the agent's history was summarised here. */
 function isCompaction(m) {
   return (
     /compact/i.test(word(m)) ||
@@ -214,8 +215,8 @@ function prepare(run, s, runIndex, sessionIndex) {
   countUsage(s);
 }
 
-/* Which result answers which call: by id; without one by tool, the oldest open call
- * first; as ms_pair_check pairs them. */
+/* Pairs results with calls: by id; without an id by tool, the oldest open call first,
+ * as ms_pair_check pairs them. */
 function pairUp(s) {
   const open = new Map();
   const opened = (m, id) =>
@@ -256,7 +257,8 @@ function pairUp(s) {
   s.calls = alive;
 }
 
-/* A turn begins with what the user writes; where messages name theirs, by that. */
+/* Finds turns: by the turn ids of messages, else each begins with a message of the
+ * user. */
 function turnsOf(s) {
   s.turns = [];
   let turn = null;
@@ -281,7 +283,7 @@ function turnsOf(s) {
   }
 }
 
-/* Usage rows: [message, input, output, read from a cache, reasoning, seconds]. */
+/* Adds up usage rows: [message, input, output, read from a cache, reasoning, seconds]. */
 function countUsage(s) {
   s.usage = s.usage || [];
   s.sum = [0, 0, 0, 0, 0];
@@ -317,7 +319,7 @@ const rowMatches = (row) =>
       ? matches(row.m) || (row.r !== undefined && matches(row.r))
       : false;
 
-/* A text node, or several with the matches marked. */
+/* Returns a text node, or several with the matches marked. */
 function marked(value) {
   if (query === "") return [value];
   const parts = [],
@@ -342,7 +344,7 @@ const LINES = 16,
   CHARS = 1800;
 const unfolded = new Set(); /* keys of texts that are shown whole */
 
-/* As much of a text as a row shows at first; draw(part) makes the nodes. */
+/* Shows as much of a text as a row has at first; draw(part) makes the nodes. */
 function folded(key, full, draw) {
   let cut = -1;
   for (let i = 0, at = -1; i < LINES; i++) {
@@ -382,7 +384,7 @@ function foldButton(key, label) {
   );
 }
 
-/* Prose: fences, `code` and **bold** of Markdown are shown as what they are. */
+/* Shows prose: fences, `code` and **bold** of Markdown are formatted. */
 function prose(value) {
   const node = el("div.text");
   const blocks = clean(value).split(/\n*^```[^\n]*\n?/m);
@@ -405,7 +407,7 @@ function prose(value) {
 
 const mono = (value) => el("pre.mono", marked(clean(value)));
 
-/* JSON set in lines; every token stays as it is spelled. */
+/* Returns JSON with lines and indents; every token keeps its spelling. */
 function pretty(raw) {
   const tokens = raw.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g) || [];
   let out = "",
@@ -443,7 +445,7 @@ function jsonNode(value) {
   return node;
 }
 
-/* Arguments of a call: members by their names, texts as texts. */
+/* Shows the arguments of a call: members by their names, texts as texts. */
 function argumentsNode(key, raw) {
   let value;
   try {
@@ -468,7 +470,7 @@ function argumentsNode(key, raw) {
   return nodes.length > 0 ? nodes : [el("div.arg", "no arguments")];
 }
 
-/* The one line that tells most of a call. */
+/* Returns one line that describes a call. */
 function gist(m) {
   const raw = text(m.g);
   let value;
@@ -498,7 +500,7 @@ function gist(m) {
   ).slice(0, 200);
 }
 
-/* A picture in a content, shown when asked for. */
+/* Shows a picture of a content, on request. */
 function picture(key, data) {
   const good = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$/.test(data);
   if (!good) return el("span.chip", "picture, " + bytes(data.length));
@@ -514,7 +516,7 @@ function picture(key, data) {
   return image;
 }
 
-/* Content that is JSON: parts with texts are shown as these. */
+/* Shows content that is JSON; parts with texts are shown as texts. */
 function contentNodes(key, m, plain) {
   const raw = text(m.c);
   if (!m.cj)
@@ -606,7 +608,7 @@ class List {
     return change;
   }
 
-  /* Draws what is in sight, measures it, and keeps what was in sight where it was. */
+  /* Draws the rows in sight, measures them, and keeps those in sight in place. */
   redraw(all) {
     if (printing) return;
     const height = this.scroller.clientHeight || 600;
@@ -656,7 +658,7 @@ class List {
     }
   }
 
-  /* Moves no further than is needed to see row i. */
+  /* Scrolls no further than is needed to see row i. */
   reveal(i) {
     const top = this.scroller.scrollTop,
       y = this.offset(i);
@@ -816,7 +818,8 @@ function bodyOf(m, row) {
   return nodes;
 }
 
-/* What no field stands for, notes, and what is new in an amended message: on demand. */
+/* Shows on demand members without a field, notes, and what is new in an amended
+ * message. */
 function detailsOf(m) {
   const notes = S.notesOf.get(m.n) || [];
   const key = m.n + ":x";
@@ -971,7 +974,7 @@ const rowIsBad = (row) =>
   row.m !== undefined &&
   (row.m.bad || (row.m.class === "calls" && word(row.m) === "action" && !row.m.result));
 
-/* Shows message seq of the session, whatever hides it. */
+/* Shows message seq of the session, whatever filters hide it. */
 function goTo(seq) {
   let m = S.bySeq.get(seq);
   if (m === undefined) return;
@@ -1333,7 +1336,7 @@ const REPAIRS = [
   ["left_out", "before the window", "Older than what was asked for."],
 ];
 
-/* The messages that a repair is about, as far as the page can tell. */
+/* Returns the messages that a repair is about, as far as the page knows them. */
 function messagesOf(request, repair) {
   const alive = S.messages.filter((m) => !m.h);
   if (repair === "synthesised") return alive.filter((m) => m.class === "calls" && !m.result);
@@ -1341,7 +1344,8 @@ function messagesOf(request, repair) {
   if (repair !== "dropped") return [];
   const sent = origins([request.body, request.system], new Set());
   return alive.filter((m) => {
-    const marked = !m.cj || text(m.c)[0] === "["; /* the tool marks texts and lists of parts */
+    const marked = !m.cj || text(m.c)[0] === "["; /* the tool marks texts and lists of
+                                                   * parts */
     return m.class !== "calls" && marked && !sent.has(m.n);
   });
 }
@@ -1416,7 +1420,7 @@ function drawRequest() {
   list.redraw(true);
 }
 
-/* The messages of a body, whatever the provider calls them. */
+/* Returns the messages of a body, in the member of that provider. */
 function providerRows(request) {
   const body = request.body;
   const entries = [];
@@ -1430,7 +1434,7 @@ function providerRows(request) {
 }
 
 /* Strings of a body are {"$": "#12"}, a text of the table, or {"$": "=text"}; "m" lists
- * the messages that one came from. */
+ * the messages that the string came from. */
 const isText = (v) => v !== null && typeof v === "object" && typeof v.$ === "string";
 const plainText = (v) =>
   !isText(v) ? v : v.$[0] === "#" ? D.texts[Number(v.$.slice(1))] : v.$.slice(1);
@@ -1450,7 +1454,7 @@ function origins(value, found) {
   return found;
 }
 
-/* Text of the projection itself, and why it is there. */
+/* Shows a text that the projection itself adds, with the reason. */
 function madeUp(request, said) {
   const profile = D.profiles[request.profile] || {};
   const whys = {
@@ -1610,7 +1614,25 @@ function contextChart(s) {
   ];
 }
 
-/* rows: [label node or text, numbers..., what the bar shows] */
+/* Makes a table of rows; heads: [text, kind of the column, "" or ".n"]. */
+function table(heads, rows) {
+  return el(
+    "div.scrollx",
+    el(
+      "table",
+      el(
+        "thead",
+        el(
+          "tr",
+          heads.map(([h, kind]) => el("th" + kind, h)),
+        ),
+      ),
+      el("tbody", rows),
+    ),
+  );
+}
+
+/* Makes a panel; lines: [label node or text, numbers..., length of the bar]. */
 function barTable(title, why, heads, lines, limit) {
   const most = Math.max(1, ...lines.map((l) => l[l.length - 1]));
   const shown = lines.slice(0, limit || 40);
@@ -1635,22 +1657,7 @@ function barTable(title, why, heads, lines, limit) {
           ? " The first " + shown.length + " of " + whole(lines.length) + "."
           : ""),
     ),
-    el(
-      "div.scrollx",
-      el(
-        "table",
-        el(
-          "thead",
-          el(
-            "tr",
-            el("th", heads[0]),
-            heads.slice(1).map((h) => el("th.n", h)),
-            el("th", ""),
-          ),
-        ),
-        el("tbody", body),
-      ),
-    ),
+    table([[heads[0], ""], ...heads.slice(1).map((h) => [h, ".n"]), ["", ""]], body),
   );
 }
 
@@ -1770,12 +1777,12 @@ function maskPanel() {
 
 let sides = [];
 
-/* What makes two messages the same: type, tool, arguments, content; no times, no ids. */
+/* Returns what two equal messages share: type, tool, arguments, content; no times, no ids. */
 const signature = (m) =>
   [m.y, m.tool, m.g, m.c, m.k].map((v) => (v === undefined ? "" : v)).join("\u0001");
 
-/* The longest common subsequence (Myers), or, where the runs have little in common, the
- * best that was found within bounds. Gives pairs of indexes. */
+/* Finds the longest common subsequence (Myers), or, where the runs have little in common,
+ * the best one found within bounds. Returns pairs of indexes. */
 function common(a, b) {
   let start = 0,
     endA = a.length,
@@ -1839,7 +1846,7 @@ function common(a, b) {
   return [...pairs, ...middle, ...tail.reverse()];
 }
 
-/* Lines of cells, one a run: aligned on the first of them. */
+/* Makes lines of cells, one a run: aligned on the first run. */
 function aligned(sessions) {
   const lists = sessions.map((s) => s.messages.filter((m) => !m.h));
   const keys = lists.map((l) => l.map(signature));
@@ -2141,20 +2148,7 @@ function drawSessions() {
             ? "Press a line to read it; the search looks through all of them."
             : "Those that have the words of the search.",
         ),
-        el(
-          "div.scrollx",
-          el(
-            "table",
-            el(
-              "thead",
-              el(
-                "tr",
-                heads.map(([h, kind]) => el("th" + kind, h)),
-              ),
-            ),
-            el("tbody", all.map(line)),
-          ),
-        ),
+        table(heads, all.map(line)),
       ),
     ),
   );
@@ -2169,7 +2163,7 @@ const factOf = (s, ...names) => {
 };
 const titleOf = (s) => factOf(s, "title", "summary") || s.name;
 
-/* A title, or what the user asked first. */
+/* Returns the title, or the first question of the user. */
 function nameOfSession(s) {
   if (s.title === undefined) {
     const asked = s.messages.filter((m) => m.class === "user" && !m.h);
@@ -2183,7 +2177,7 @@ function nameOfSession(s) {
   return s.title;
 }
 
-/* The words of a message, without the brackets of JSON. */
+/* Returns the text of a message, without the brackets of JSON. */
 function saidBy(m) {
   const raw = text(m.c);
   if (!m.cj) return raw;
