@@ -5,7 +5,7 @@
 #                       [--results FOLDER] [--plot]
 #
 # For each store and each power of ten up to N (10000000) it runs the store's program
-# (build/bench_NAME of bench/compare/NAME.c, see compare/driver_main.h; the peer in
+# (build/bench_NAME of bench/compare/NAME.c, see compare/driver.c; the peer in
 # Python as it is) and collects
 #   append   appending one message, no sync, visible to other processes     ns/message
 #   tail     the newest 20 of a conversation, half of the queries within    ns/query

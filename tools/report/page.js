@@ -215,8 +215,7 @@ function prepare(run, s, runIndex, sessionIndex) {
   countUsage(s);
 }
 
-/* Pairs results with calls: by id; without an id by tool, the oldest open call first,
- * as ms_pair_check pairs them. */
+/* Pairs results with calls: by id; without an id by tool, the oldest open call first. */
 function pairUp(s) {
   const open = new Map();
   const opened = (m, id) =>
