@@ -237,7 +237,7 @@ clean: ## remove build/
         examples all install lib js single static test-python test-js test-packaging clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
-# file goes first, so that a failed build leaves none behind.
+# file goes first, so that a failed build leaves none.
 #
 # Compiling the implementation is most of the work. Sources that take it in and need
 # nothing but the interface are compiled with LINKED, which leaves it out, and linked to
@@ -340,7 +340,7 @@ build/bench_%: bench/compare/%.c bench/compare/driver.c $(bench_c) build/o2/msgs
 build/bench_postgres: bench/postgres.c $(PG_STORE) $(header)
 	$(call build,$(CC) $(C99) -O2 -g1 $(PG_INC) -pthread,-lpq -lm)
 
-# gcc tells tests/test_stack.sh frames and calls while it is at it.
+# With these flags gcc also writes the frames and calls that tests/test_stack.sh reads.
 FRAMES = -fstack-usage -fcallgraph-info=su,da
 build/o2/msgstore.o: tests/msgstore_impl.c $(header)
 	$(call build,$(O2) $(shell $(CC) $(FRAMES) -E -x c /dev/null >/dev/null 2>&1 && \

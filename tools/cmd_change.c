@@ -249,7 +249,9 @@ static int run_hide(job *j)
                      : ms_hide_range(j->store, location, first, last, &hidden, &err);
         if (result == MS_OK) all += hidden;
     }
-    if (result != MS_OK && all > 0) complain("hidden: %" PRIu64 " message%s", all, plural(all));
+    if (result != MS_OK && all > 0) {
+        complain("hidden: %" PRIu64 " message%s", all, plural(all));
+    }
     return finish_change(j, result, &err, "hidden", "%" PRIu64 " message%s", all,
                          plural(all));
 }
@@ -291,8 +293,9 @@ static int run_fork(job *j)
     ms_result result = ms_fork(j->store, from, seq, to, &j->arena, &err);
     if (result == MS_OK) code = count_behind(j, to, 0, &count);
     if (code != FINE) return code;
-    return finish_change(j, result, &err, "copied", "%" PRIu64 " message%s to %.*s", count,
-                         plural(count), to.len < 1024 ? (int)to.len : 1024, to.ptr);
+    return finish_change(j, result, &err, "copied", "%" PRIu64 " message%s to %.*s",
+                         count, plural(count), to.len < 1024 ? (int)to.len : 1024,
+                         to.ptr);
 }
 
 

@@ -103,8 +103,8 @@ static int run_fetch(job *j)
     if (code == FINE) code = fetch_messages(&f);
     if (code == FINE) code = fetch_rest(&f);
     if (code == FINE) {
-        emit_format(&out, "%" PRIu64 " message%s, %" PRIu64 " note%s fetched\n", f.messages,
-                    plural(f.messages), f.notes, plural(f.notes));
+        emit_format(&out, "%" PRIu64 " message%s, %" PRIu64 " note%s fetched\n",
+                    f.messages, plural(f.messages), f.notes, plural(f.notes));
     }
     arrfree(f.rows);
     ms_arena_deinit(&f.arena);

@@ -82,8 +82,8 @@ static int print_import(const importer *im, int code)
 {
     output out = {stdout, 0};
     const rescue *lost = &im->rescue;
-    emit_format(&out, "appended   %" PRIu64 " message%s, the last is number %" PRIu64 "\n",
-                im->added, plural(im->added), im->newest);
+    emit_format(&out, "appended   %" PRIu64 " message%s, the last is number %" PRIu64
+                "\n", im->added, plural(im->added), im->newest);
     if (GIVEN(im->options, KEYS)) {
         emit_format(&out, "known      %" PRIu64 " message%s, stored before\n", im->known,
                     plural(im->known));

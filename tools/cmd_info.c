@@ -134,9 +134,9 @@ static void print_info(output *out, job *j, census *c)
     emit_format(out, "messages   %" PRIu64 ", %" PRIu64 " bytes and %" PRIu64
                 " of index\n", c->stat.messages, c->stat.bytes, c->stat.index_bytes);
     if (c->stat.changes > 0 || c->stat.hidden > 0) {
-        emit_format(out, "changes    %" PRIu64 " record%s, %" PRIu64 " message%s hidden\n",
-                    c->stat.changes, plural(c->stat.changes), c->stat.hidden,
-                    plural(c->stat.hidden));
+        emit_format(out, "changes    %" PRIu64 " record%s, %" PRIu64
+                    " message%s hidden\n", c->stat.changes, plural(c->stat.changes),
+                    c->stat.hidden, plural(c->stat.hidden));
     }
     if (c->timed == 0) emit_text(out, "times      none\n");
     else emit_format(out, "times      %s to %s, %" PRIu64 " message%s without\n",

@@ -51,7 +51,8 @@ static void print_copy(output *out, const ms_copy_report *r)
 {
     emit_format(out, "copied     %" PRIu64 " message%s, %" PRIu64 " bytes of records\n",
                 r->copied, plural(r->copied), r->bytes);
-    emit_format(out, "dropped    %" PRIu64 " message%s\n", r->dropped, plural(r->dropped));
+    emit_format(out, "dropped    %" PRIu64 " message%s\n", r->dropped,
+                plural(r->dropped));
     emit_format(out, "lost       %" PRIu64 " unreadable record%s\n", r->damaged,
                 plural(r->damaged));
     if (r->notes > 0) emit_format(out, "notes      %" PRIu64 "\n", r->notes);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 
-/* ---- Input: a splitter over blocks of 64 KiB ---------------------------------------- */
+/* ---- Input: a splitter over blocks of 64 KiB --------------------------------------- */
 
 #define BLOCK_SIZE ((size_t)64 << 10)
 
@@ -733,7 +733,7 @@ static int read_array(reader *r, conversation *talk)
 }
 
 
-/* ---- Recovery from damage in JSON Lines, for --keep-going ------------------------------
+/* ---- Recovery from damage in JSON Lines, for --keep-going -----------------------------
  * The reader skips unreadable text: to the end of the line, to a NUL, or to an object
  * inside the line. A crash leaves pages of NULs, and torn lines that the next writer
  * continued. */

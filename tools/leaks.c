@@ -233,8 +233,8 @@ static int mask_all(leaks *l)
     }
     emit_format(&l->out, "masked     %" PRIu64 " message%s\n", masked, plural(masked));
     if (kept > 0) {
-        emit_format(&l->out, "kept       %" PRIu64 " message%s, hidden or with secrets in "
-                    "notes or ids:\n           --apply without --mask-secrets "
+        emit_format(&l->out, "kept       %" PRIu64 " message%s, hidden or with secrets "
+                    "in notes or ids:\n           --apply without --mask-secrets "
                     "erases them\n", kept, plural(kept));
     }
     emit_text(&l->out, "Their earlier text stays in the file until\n"
