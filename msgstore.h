@@ -9180,7 +9180,7 @@ static ms__key *ms__key_in(const ms__core *core, const ms__tail *t,
 }
 
 /* Returns the record of a location that has a key, in the tail, in the running append
- * (run NULL: there is none), or in a sealed segment. */
+ * (run; NULL outside of one), or in a sealed segment. */
 static const unsigned char *ms__key_find(ms__core *core, const ms__append_run *run,
                                          const ms__loc *loc, ms_str key,
                                          ms_result *result)
@@ -9377,8 +9377,8 @@ static bool ms__head_tail(ms__reading *s, ms__head *h)
     return h->lo < h->hi;
 }
 
-/* Moves an iterator to its next run in the cursor's direction. False: there is none, and
- * the iterator stays. */
+/* Moves an iterator to its next run in the cursor's direction. After the last run it
+ * returns false, and the iterator stays. */
 static MS__APART bool ms__head_turn(ms__core *core, ms__reading *s, ms__head *h)
 {
     ms__head next = *h;
@@ -15585,7 +15585,7 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
  * bytes above the durable end are written once more before a later sync counts
  * (ms__log_write_again). Two handles have to do that:
  *   - One that opened the file in the boot of its last writer, before its first sync.
- *     That writer may have been killed in a sync, and nobody noticed whether it failed.
+ *     That writer may have been killed in a sync, before it noticed whether it failed.
  *     A writer that closed the log has left nothing above the durable end. After a
  *     restart nothing needs it: what a read returns then came from the disk.
  *   - One that was open when another process noticed the failure. The superblock shows

@@ -84,16 +84,16 @@ typedef struct ms_pg_desc {
     size_t n_urls;
     bool read_only;           /* appends and changes return MS_E_READ_ONLY; a standby
                                  suffices */
-    bool no_create;           /* the tables must be there, MS_E_NOT_FOUND if not; else
-                                 they are created */
+    bool no_create;           /* the tables must exist, else MS_E_NOT_FOUND; without it
+                               * they are created */
     unsigned partitions;      /* of the table of records when it is created; 0: 8;
                                  1: none, for engines that distribute rows themselves */
     unsigned connections;     /* to each server, at most; 0: 8 */
-    uint32_t timeout_ms;      /* of a call, with all its repetitions; 0: 30,000 */
+    uint32_t timeout_ms;      /* of a call, with all its attempts; 0: 30,000 */
     uint32_t statement_ms;    /* of one statement on the server; 0: timeout_ms */
-    bool no_notify;           /* appends wake nobody: ms_wait asks every 50 ms */
+    bool no_notify;           /* appends send no notification: ms_wait asks every 50 ms */
     size_t max_message;       /* bytes of one record; 0: 64 MiB */
-    bool keep_unset_times;    /* false: a message without time is stamped from clock */
+    bool keep_unset_times;    /* false: the store sets missing times from clock */
     ms_clock clock;           /* {0}: the system's */
     ms_entropy entropy;       /* for the keys of appends; {0}: a mix of clock, process
                                  and addresses */
@@ -110,7 +110,7 @@ MS_API ms_result ms_pg_open(ms_store **store, const ms_pg_desc *desc, ms_error *
 
 #define MS_PG_BUCKETS 1024
 
-/* The bucket of a location, 0 to 1023: rows with one bucket are on one server. */
+/* Returns the bucket of a location, 0 to 1023. Rows of one bucket are on one server. */
 MS_API unsigned ms_pg_bucket(ms_str location);
 
 /* ---- Shipping: the records of another store (a log), copied exactly once. A source has
@@ -120,20 +120,20 @@ MS_API unsigned ms_pg_bucket(ms_str location);
  * begins again anywhere at or before its last position. */
 
 typedef struct ms_pg_position {
-    uint64_t message;         /* everything up to this message */
-    uint64_t changes;         /* and so many changes after it */
+    uint64_t message;         /* all messages up to this one */
+    uint64_t changes;         /* and that many changes after it */
 } ms_pg_position;
 
-/* Reads the position that was noted last; zeros: none. source: 1 to 64 bytes. */
+/* Reads the position that was noted last, or zeros. source: 1 to 64 bytes. */
 MS_API ms_result ms_pg_ship_begin(ms_store *store, ms_str source,
                                   ms_pg_position *position, ms_error *err);
-/* Appends messages as they are, with times, flags and keys: each has its location, and
- * its number in the source as seq. On one server all or none. */
+/* Appends messages as they are, with times, flags and keys. Each has its location, and
+ * its number in the source as seq. On one server all are stored, or none. */
 MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *messages,
                             size_t n, ms_error *err);
-/* Makes a change that the source has at this position: an AMEND, NOTE, PIECE or LOCATION,
- * or (first: a message that a HIDE hides) a HIDE. message: the one that it is about, as
- * it was appended, for its number and key; NULL for a LOCATION. */
+/* Makes a change that the source has at this position: an AMEND, NOTE, PIECE or
+ * LOCATION, or (first: a message that a HIDE hides) a HIDE. message: the one that the
+ * change is about, as it was appended, for its number and key; NULL for a LOCATION. */
 MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg *change,
                                    const ms_msg *message, ms_pg_position at,
                                    ms_error *err);
@@ -204,7 +204,7 @@ typedef pthread_cond_t ms__pg_cond;
 typedef struct pollfd ms__pg_pollfd;
 #endif
 
-/* Milliseconds of a clock that is never set. */
+/* Returns milliseconds of a clock that is never set. */
 static int64_t ms__pg_now(void)
 {
 #ifdef _WIN32
@@ -271,7 +271,7 @@ static ms_result ms__pg_no_memory(ms_error *err)
     return ms_error_set(err, MS_E_NO_MEMORY, "out of memory");
 }
 
-/* The message is "what: detail", without the line break at the end of libpq's texts. */
+/* Sets the message "what: detail", without the line break at the end of libpq's texts. */
 static ms_result ms__pg_fail(ms_error *err, ms_result code, const char *what,
                              const char *detail)
 {
@@ -301,7 +301,7 @@ static int64_t ms__pg_read(const char *p, unsigned bytes)
     return (int64_t)value;
 }
 
-/* FNV-1a, then mixed, since its low bits alone are weak. */
+/* Hashes with FNV-1a, then mixes, since the low bits alone are weak. */
 static uint64_t ms__pg_hash(ms_str s)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -388,7 +388,7 @@ static const char ms__pg_create_record[] =
     " location text not null, agent text, turn text, key bytea, body bytea not null,"
     " primary key (seq, kind, place, bucket))";
 
-/* Appends one message. No row comes back where `where` does not hold. */
+/* Appends one message. Where `where` does not hold, no row comes back. */
 #define MS__PG_APPEND(where)                                                          \
     "with c as (update msgstore_bucket b set last = greatest(b.last + 1, $2::bigint),"\
     " messages = messages + 1, bytes = bytes + $3::bigint where bucket = $1::int"     \
@@ -402,16 +402,16 @@ static const char ms__pg_append_keyed[] =
     MS__PG_APPEND(" and not exists (select 1 from msgstore_record where"
                   " bucket = $1::int and location = $6::text and key = $9::bytea)");
 
-/* The snapshot has all of the bucket if `last` is the same in it and under the lock. */
+/* The snapshot has all of the bucket if `last` is the same in the snapshot and under
+ * the lock. */
 static const char ms__pg_append_expected[] =
     MS__PG_APPEND(" and last = (select last from msgstore_bucket where bucket = $1::int)"
                   " and $11::bigint = coalesce((select max(seq) from msgstore_record"
                   " where bucket = $1::int and location = $6::text and " MS__PG_SHOWN
                   "), 0)");
 
-/* Stores $2 records and brings the counters of their buckets up to date. Records without
- * a place get the ticks that the counter gives (those of one bucket only). The last tick
- * comes back. */
+/* Stores $2 records and updates the counters of their buckets. Records without a place
+ * get the ticks of the counter (those of one bucket only). The last tick comes back. */
 static const char ms__pg_append_many[] =
     "with c as (update msgstore_bucket b set last = greatest(b.last + $2::bigint,"
     " $1::bigint + $2::bigint - 1, $3::bigint), messages = b.messages + u.messages,"
@@ -434,8 +434,8 @@ static const char ms__pg_known_keys[] =
     " $3::text[], $4::bytea[]) as k (bucket, i, location, key) join msgstore_record r"
     " on r.bucket = k.bucket and r.location = k.location and r.key = k.key";
 
-/* The first version of a message, and the last AMEND. The later one is shown, if it has
- * not ended. */
+/* Selects the first version of a message, and the last AMEND. The later one is shown,
+ * if it has not ended. */
 #define MS__PG_VERSIONS(where)                                                          \
     "(select kind, type, location, until, body, place from msgstore_record where seq"   \
     " = $1::bigint and kind = 1" where " order by place limit 1) union all"             \
@@ -488,7 +488,7 @@ static void ms__pg_start(ms__pg_stmt *q, const char *sql)
     q->n = 0;
 }
 
-/* Parameters have less than a gigabyte, as values in PostgreSQL do. */
+/* Adds a parameter. Like values of PostgreSQL, it has less than a gigabyte. */
 static void ms__pg_param(ms__pg_stmt *q, Oid type, const void *value, size_t len)
 {
     if (len >= (size_t)1 << 30) q->bad = MS_E_TOO_LARGE;
@@ -511,7 +511,7 @@ static void ms__pg_number(ms__pg_stmt *q, Oid type, int64_t value)
     ms__pg_param(q, type, q->room[q->n], bytes);
 }
 
-/* Absent is NULL. */
+/* Adds a text; an absent one as NULL. */
 static void ms__pg_text(ms__pg_stmt *q, ms_str s)
 {
     ms__pg_param(q, MS__PG_TEXT, s.ptr, s.len);
@@ -527,7 +527,7 @@ static ms_str ms__pg_bytes(const ms_msg *msg)
     return ms_str_n((const char *)(const void *)msg, ms_size(msg));
 }
 
-/* Numbers of messages are unsigned, columns are not: what is larger than all is the
+/* Returns a message number as a signed column value. A larger number becomes the
  * largest. */
 static int64_t ms__pg_signed(uint64_t seq)
 {
@@ -543,7 +543,7 @@ static void ms__pg_say(ms__pg_stmt *q, const char *text)
     q->len += n;
 }
 
-/* Adds "before$n::type" for the parameter that comes next. */
+/* Adds "before$n::type" for the next parameter. */
 static void ms__pg_say_param(ms__pg_stmt *q, const char *before, const char *type)
 {
     char text[24];
@@ -571,14 +571,14 @@ static void ms__pg_say_bucket(ms__pg_stmt *q, ms_str location)
     ms__pg_say_text(q, " and location = ", location);
 }
 
-/* Can a column hold this name? If not, no row has it. */
+/* Returns whether a column can hold this name. If not, no row has it. */
 static bool ms__pg_is_name(ms_str s)
 {
     return ms_utf8_check(s, NULL) && (s.len == 0 || !memchr(s.ptr, 0, s.len));
 }
 
-/* An array on its way: the header (dimensions, NULLs, type, count, lower bound), then
- * for each element its size, -1 for NULL, and its bytes. */
+/* An array as a parameter: the header (dimensions, NULLs, type, count, lower bound),
+ * then for each element its size, -1 for NULL, and its bytes. */
 typedef struct ms__pg_array {
     ms_arena *arena;
     unsigned char *bytes;     /* NULL with cap > 0: memory ran out */
@@ -613,7 +613,7 @@ static unsigned char *ms__pg_array_room(ms__pg_array *a, size_t n)
     return a->bytes + need - n;
 }
 
-/* An absent text is NULL. */
+/* Adds a text; an absent one as NULL. */
 static void ms__pg_push(ms__pg_array *a, ms_str s)
 {
     size_t len = s.ptr ? s.len : 0;
@@ -650,7 +650,7 @@ static void ms__pg_array_param(ms__pg_stmt *q, ms__pg_array *a)
     ms__pg_param(q, type, a->bytes, a->n ? a->len : 12);
 }
 
-/* ---- Columns of a result. NULL is 0, or absent. */
+/* ---- Columns of a result. NULL becomes 0, or absent. */
 
 static int64_t ms__pg_int(const PGresult *r, int row, int column)
 {
@@ -679,11 +679,11 @@ static ms_str ms__pg_str(const PGresult *r, int row, int column)
 
 typedef struct ms__pg_line {
     PGconn *conn;             /* NULL: not connected */
-    bool busy;                /* a call has it */
+    bool busy;                /* a call uses it */
     int64_t deadline;         /* of that call */
     bool lost, again;
     bool sent;                /* the call has sent a statement */
-    bool noisy;               /* results that nobody waits for are on their way */
+    bool noisy;               /* results that no call waits for are to come */
     unsigned n_prepared;
     uint64_t prepared[MS__PG_PREPARED]; /* hashes of statements */
 } ms__pg_line;
@@ -698,7 +698,7 @@ static void ms__pg_line_drop(ms__pg_line *line)
 
 static const char ms__pg_was_lost[] = "the connection was lost";
 
-/* The connection cannot be used any more. */
+/* Marks the connection as unusable. */
 static ms_result ms__pg_lost(ms__pg_line *line, const char *what, ms_error *err)
 {
     line->lost = line->again = true;
@@ -745,7 +745,7 @@ typedef struct ms__pg_state {
     bool again;
 } ms__pg_state;
 
-/* What the caller gets for an error of the server; the first row that fits. */
+/* The result for an error of the server; the first row that fits. */
 static const ms__pg_state ms__pg_states[] = {
     {"08P01", MS_E_IO, false},         /* the two sides do not understand each other */
     {"08", MS_E_UNREACHABLE, true},    /* connection trouble */
@@ -789,7 +789,7 @@ static ms_result ms__pg_refused(ms__pg_line *line, const PGresult *r, ms_error *
     return ms__pg_fail(err, MS_E_IO, "the server failed", text);
 }
 
-/* Reads the answer to what was sent: its first result to *out (which may be NULL). */
+/* Reads the answer to a statement: its first result to *out (which may be NULL). */
 static ms_result ms__pg_answer(ms__pg_line *line, PGresult **out, ms_error *err)
 {
     PGresult *r, *first = NULL;
@@ -810,7 +810,7 @@ static ms_result ms__pg_answer(ms__pg_line *line, PGresult **out, ms_error *err)
     else PQclear(first);
     return code;
 }
-/* Results that nobody waited for (a notification's) are read away. */
+/* Reads results that no call waited for (a notification's). */
 static ms_result ms__pg_quiet(ms__pg_line *line, ms_error *err)
 {
     PGresult *r = NULL;
@@ -869,15 +869,16 @@ static ms_result ms__pg_exec(ms__pg_line *line, const ms__pg_stmt *q, PGresult *
     return ms__pg_answer(line, out, err);
 }
 
-/* Notices of the server are not for the program's stderr. */
+/* Drops notices of the server, which do not belong on the program's stderr. */
 static void ms__pg_hush(void *ctx, const PGresult *r)
 {
     (void)ctx;
     (void)r;
 }
 
-/* Waiting does not help where the server refuses the user or has no such database. libpq
- * has the SQLSTATE only in its text: "FATAL:  28P01: ...". */
+/* Returns the error of a failed connection. Waiting does not help if the server refuses
+ * the user or has no such database. libpq has the SQLSTATE only in its text: "FATAL:
+ * 28P01: ...". */
 static ms_result ms__pg_cannot(ms__pg_line *line, ms_error *err)
 {
     const char *text = PQerrorMessage(line->conn);
@@ -901,8 +902,8 @@ static ms_result ms__pg_connect_poll(ms__pg_line *line, ms_error *err)
     return want == PGRES_POLLING_OK ? MS_OK : ms__pg_cannot(line, err);
 }
 
-/* The connection string comes after what it may change. Where a host does not answer in
- * three seconds, libpq goes on to the next one if there is time. */
+/* Connects. The connection string overrides the defaults before it. If a host does not
+ * answer in three seconds, libpq tries the next one, if there is time. */
 static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_only,
                                 uint32_t statement_ms, ms_error *err)
 {
@@ -937,8 +938,8 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_on
         return ms__pg_lost(line, "cannot connect", err);
     snprintf(set, sizeof set, "set statement_timeout = %lu", (unsigned long)statement_ms);
     MS__PG_TRY(ms__pg_simple(line, set, err));
-    /* Not every engine knows these. Statements are planned once. A server that no longer
-     * hears from a client holds its locks until it gives up. */
+    /* Some engines lack these settings. Statements are planned once. A server that no
+     * longer hears from a client holds its locks until it gives up. */
     (void)ms__pg_simple(line, "set plan_cache_mode = force_generic_plan", NULL);
     (void)ms__pg_simple(line, "set tcp_keepalives_idle = 4; set tcp_keepalives_interval ="
                         " 2; set tcp_keepalives_count = 3", NULL);
@@ -961,13 +962,13 @@ typedef struct ms__pg_server {
 typedef struct ms__pg {
     ms_store base;            /* first: a pointer to it is a pointer to the whole */
     ms_pg_desc desc;          /* defaults filled in; urls are not kept */
-    ms_arena arena;           /* this struct and all that is in it */
+    ms_arena arena;           /* of this struct and all its members */
     ms__pg_server *servers;
     size_t n_servers;
     uint16_t owner[MS_PG_BUCKETS]; /* the server of a bucket */
     long process;
     ms__pg_lock lock;         /* of everything below */
-    ms__pg_cond given;        /* a line was given back */
+    ms__pg_cond given;        /* a line was returned */
     int64_t seen;             /* the largest tick known to this handle */
     int64_t ahead;            /* of the server's clock to ms__pg_now */
     uint64_t tickets;         /* keys made so far */
@@ -975,7 +976,7 @@ typedef struct ms__pg {
     int64_t notified;         /* when, see [pg-wait] */
     ms__pg_line listener;
     uint64_t repeats;         /* attempts after the first one */
-    uint64_t resolved;        /* appends found stored after their answer was lost */
+    uint64_t resolved;       /* appends that were stored although their answer was lost */
 } ms__pg;
 
 static ms__pg *ms__pg_of(ms_store *store) { return (ms__pg *)(void *)store; }
@@ -995,7 +996,7 @@ static void ms__pg_saw(ms__pg *s, int64_t tick)
     ms__pg_lock_give(&s->lock);
 }
 
-/* The least tick of what is appended now. */
+/* Returns the least tick for an append now. */
 static int64_t ms__pg_tick(ms__pg *s)
 {
     ms__pg_lock_take(&s->lock);
@@ -1014,7 +1015,8 @@ static ms_result ms__pg_check(const ms__pg *s, bool write, ms_error *err)
     return MS_OK;
 }
 
-/* An idle line, a connected one if there is one; NULL: all are busy. Under the lock. */
+/* Returns an idle line, if possible a connected one; NULL if all are busy. The caller
+ * holds the lock. */
 static ms__pg_line *ms__pg_idle(ms__pg *s, ms__pg_server *server)
 {
     ms__pg_line *found = NULL;
@@ -1141,8 +1143,8 @@ typedef struct ms__pg_row {
     unsigned kind;
     bool has_time;
     int64_t time;
-    uint64_t seq, place;      /* as they will be stored */
-    uint64_t known;           /* the stored record that it repeats; 0: it is new */
+    uint64_t seq, place;      /* as stored */
+    uint64_t known;           /* the stored record that it repeats; 0 if it is new */
     uint64_t upto;            /* HIDE: the last number */
     ms_str key;               /* as in the column; absent: none */
     bool shipped;             /* the key is of a source */
@@ -1160,7 +1162,7 @@ typedef struct ms__pg_batch {
     size_t server;
     int64_t now;              /* stamps; MS_TIME_NONE: none */
     bool change;              /* through ms_backend.change */
-    bool keyed;               /* some message has a key of the caller's */
+    bool keyed;               /* some message has a key of the caller */
     bool spread;              /* several locations */
     bool stamps;              /* messages without a time get `now` */
     bool change_only;         /* shipping: a change, not messages */
@@ -1168,11 +1170,12 @@ typedef struct ms__pg_batch {
     ms_pg_position at;        /* of a change */
     bool uncertain;           /* an earlier attempt was sent */
     uint64_t hidden;          /* by a HIDE */
-    uint64_t newest;          /* with the caller's numbers: on the other servers */
+    uint64_t newest;      /* with the caller's numbers: the newest on the other servers */
     unsigned char ticket[20];
 } ms__pg_batch;
 
-/* As ms__pg_fail, of message i; ms_append_batch names a single one itself. */
+/* Does what ms__pg_fail does, for message i. ms_append_batch names a single one
+ * itself. */
 static ms_result ms__pg_fail_at(const ms__pg_batch *b, ms_error *err, ms_result code,
                                 size_t i, const char *field, const char *what)
 {
@@ -1193,8 +1196,8 @@ static ms_str ms__pg_copy(ms_arena *arena, const void *bytes, size_t len, char f
     return ms_str_n(p, len + 1);
 }
 
-/* The flags that are stored of an envelope: what a caller may set, or, of a copy or a
- * change, also what tells its state. */
+/* Returns the flags to store of an envelope: those that a caller may set. Of a copy or
+ * a change also those of its state. */
 static uint32_t ms__pg_flags(const ms__pg_batch *b, const ms_envelope *m)
 {
     uint32_t flags = (uint32_t)(MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED);
@@ -1219,7 +1222,7 @@ static ms_result ms__pg_encode(ms__pg_batch *b, ms__pg_row *row, bool commit,
     return ms_encode(&m, &b->arena, &row->msg, err);
 }
 
-/* Time, kind, key and bytes of a row. */
+/* Sets time, kind, key and bytes of a row. */
 static ms_result ms__pg_row_fill(ms__pg_batch *b, size_t i, ms_str location,
                                  const ms_envelope *m, ms_error *err)
 {
@@ -1251,8 +1254,8 @@ static ms_result ms__pg_row_fill(ms__pg_batch *b, size_t i, ms_str location,
     return MS_OK;
 }
 
-/* The keys of shipped rows without one of their own: source, position, and of a HIDE the
- * message that it hides. */
+/* Makes keys for shipped rows without one: source, position, and for a HIDE the message
+ * that it hides. */
 static ms_result ms__pg_ship_keys(ms__pg_batch *b, ms_error *err)
 {
     for (size_t i = 0; i < b->n; i++) {
@@ -1295,7 +1298,8 @@ static ms_result ms__pg_tickets(ms__pg_batch *b, ms_error *err)
     return MS_OK;
 }
 
-/* Type, role and all fields; time and flags are not compared. */
+/* Returns whether type, role and all fields are equal; time and flags are not
+ * compared. */
 static bool ms__pg_same(const ms_msg *a, const ms_msg *b)
 {
     ms_value x[MS_FIELD_COUNT], y[MS_FIELD_COUNT];
@@ -1315,7 +1319,7 @@ static ms_result ms__pg_reused(const ms__pg_batch *b, size_t i, ms_error *err)
                           "the key stands for a message of other content");
 }
 
-/* The row before row i with its key and location; NULL: there is none. */
+/* Returns the row before row i with its key and location, or NULL. */
 static ms__pg_row *ms__pg_earlier(ms__pg_batch *b, size_t i)
 {
     if (!b->rows[i].key.ptr || b->rows[i].key.ptr[0] != 'k') return NULL;
@@ -1372,7 +1376,8 @@ static ms_result ms__pg_batch_fill(ms__pg_batch *b, ms_str location,
  * (P2) A repeated attempt stores nothing that an earlier one has stored.
  * ================================================================================== */
 
-/* *stored false: the key is known, or another append may have been first. */
+/* Sends one statement. *stored false: the key is known, or another append may have been
+ * first. */
 static ms_result ms__pg_send_one(ms__pg_batch *b, ms__pg_line *line, bool *stored,
                                  ms_error *err)
 {
@@ -1402,12 +1407,13 @@ static ms_result ms__pg_send_one(ms__pg_batch *b, ms__pg_line *line, bool *store
     return MS_OK;
 }
 
-/* State of an attempt that is a transaction; zeros for one that is a statement. */
+/* State of an attempt that is a transaction; zeros for a single statement. */
 typedef struct ms__pg_locked {
     int64_t tick;             /* of the first record */
     int64_t end;              /* the counter is at least this afterwards */
     bool made;                /* an earlier attempt has stored the batch */
-    int64_t shown_kind, shown_place; /* of what stands for the message of a change */
+    int64_t shown_kind, shown_place; /* the shown version of the message that a change
+                                      * is about */
     int64_t changes;
 } ms__pg_locked;
 
@@ -1416,7 +1422,7 @@ typedef struct ms__pg_total {
     int64_t messages, bytes;
 } ms__pg_total;
 
-/* The totals of each bucket; NULL: no memory. */
+/* Returns the totals of each bucket; NULL: no memory. */
 static ms__pg_total *ms__pg_totals_of(ms__pg_batch *b)
 {
     size_t size = MS_PG_BUCKETS * sizeof(ms__pg_total);
@@ -1526,7 +1532,7 @@ static ms_result ms__pg_lock_rows(ms__pg_batch *b, ms__pg_line *line, ms__pg_loc
     return ms_error_set(err, MS_E_FOREIGN, "a bucket is not on this server");
 }
 
-/* A row's body as a record in the arena. */
+/* Copies a row's body as a record into the arena. */
 static ms_result ms__pg_record(const PGresult *r, int row, int column, uint64_t seq,
                                ms_arena *arena, const ms_msg **out, ms_error *err)
 {
@@ -1538,8 +1544,8 @@ static ms_result ms__pg_record(const PGresult *r, int row, int column, uint64_t 
     return ms_record_decode(bytes, body.len, seq, out, err);
 }
 
-/* A stored row with the key of row i. A made key shows that the batch is stored: rows
- * without keys of their own follow the first one, a tick each. */
+/* Takes a stored row with the key of row i. A made key shows that the batch is stored:
+ * rows without keys of their own follow the first one, a tick each. */
 static ms_result ms__pg_found(ms__pg_batch *b, const PGresult *r, int at, size_t i,
                               ms__pg_locked *l, ms_error *err)
 {
@@ -1614,7 +1620,7 @@ static ms_result ms__pg_expect(ms__pg_batch *b, ms__pg_line *line, ms_error *err
     return ms_error_set(err, MS_E_CONFLICT, text);
 }
 
-/* The newest number on the servers, each by itself. */
+/* Finds the newest number on the servers, each by itself. */
 static ms_result ms__pg_newest_of_all(ms__pg *s, uint64_t *newest, ms_error *err)
 {
     ms__pg_stmt q;
@@ -1629,7 +1635,7 @@ static ms_result ms__pg_newest_of_all(ms__pg *s, uint64_t *newest, ms_error *err
     return MS_OK;
 }
 
-/* The caller's numbers must rise, and be larger than all in the store. */
+/* Checks the caller's numbers: they must rise, and be larger than all in the store. */
 static ms_result ms__pg_kept(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
                              ms_error *err)
 {
@@ -1652,7 +1658,7 @@ static ms_result ms__pg_kept(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *
     return MS_OK;
 }
 
-/* Gives places and numbers; the last new row has the flag COMMIT. */
+/* Sets places and numbers; the last new row has the flag COMMIT. */
 static ms_result ms__pg_place(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
                               ms_error *err)
 {
@@ -1676,7 +1682,7 @@ static ms_result ms__pg_place(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked 
 static ms_result ms__pg_change_apply(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
                                      bool *some, ms_error *err);
 
-/* Everything between begin and commit. *some: there is something to commit. */
+/* Does everything between begin and commit. *some: there is something to commit. */
 static ms_result ms__pg_under_lock(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
                                    bool *some, ms_error *err)
 {
@@ -1703,7 +1709,7 @@ static ms_result ms__pg_transaction(ms__pg_batch *b, ms__pg_line *line, ms_error
     b->hidden = 0;
     MS__PG_TRY(ms__pg_simple(line, "begin isolation level read committed", err));
     ms_result code = ms__pg_under_lock(b, line, &l, &some, err);
-    if (code != MS_OK || some) b->uncertain = true; /* a key may be there */
+    if (code != MS_OK || some) b->uncertain = true; /* a key may be stored */
     if (code == MS_OK && some) {
         line->sent = true;
         return ms__pg_simple(line, "commit", err);
@@ -1753,8 +1759,8 @@ static ms_result ms__pg_append_step(ms__pg *s, ms__pg_line *line, void *ctx,
     return code;
 }
 
-/* Stores a batch and reports the numbers. b has the store, the options and what else is
- * not zero. */
+/* Stores a batch and reports the numbers. b has the store, the options and all other
+ * members that are not zero. */
 static ms_result ms__pg_store_batch(ms__pg_batch *b, ms_str location,
                                     const ms_envelope *messages, size_t n, ms_error *err)
 {
@@ -1802,7 +1808,8 @@ static ms_result ms__pg_append(ms_store *store, ms_str location,
  * it replaces.
  * ================================================================================== */
 
-/* May the change be made? r: the first and the last version of its message. */
+/* Checks whether the change may be made. r: the first and the last version of its
+ * message. */
 static ms_result ms__pg_change_check(ms__pg_batch *b, const ms__pg_row *row,
                                      const PGresult *r, ms__pg_locked *l, ms_error *err)
 {
@@ -1865,8 +1872,8 @@ static ms_result ms__pg_amend(ms__pg_line *line, const ms__pg_row *row,
     return ms__pg_exec(line, &q, NULL, err);
 }
 
-/* Ends the versions of a range, and puts their number into the record.
- * *some false: there are none, and nothing is written. */
+/* Ends the versions of a range, and writes their number into the record. *some false:
+ * the range has none, and nothing is written. */
 static ms_result ms__pg_hide(ms__pg_batch *b, ms__pg_line *line, ms__pg_row *row,
                              bool *some, ms_error *err)
 {
@@ -1898,7 +1905,7 @@ static ms_result ms__pg_hide(ms__pg_batch *b, ms__pg_line *line, ms__pg_row *row
     return code;
 }
 
-/* The change of a batch is its last record. */
+/* Applies the change of a batch, which is its last record. */
 static ms_result ms__pg_change_apply(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
                                      bool *some, ms_error *err)
 {
@@ -1918,7 +1925,7 @@ static ms_result ms__pg_change(ms_store *store, ms_str location,
     return ms__pg_store(store, location, records, n, opts, true, err);
 }
 
-/* The row is replaced in one statement, so one of the three steps does it all. The
+/* Overwrites a row in one statement, so one of the three steps does it all. The
  * record's place is before it in the cursor's memory. */
 static ms_result ms__pg_erase(ms_store *store, const ms_msg *record, unsigned step,
                               ms_error *err)
@@ -2011,7 +2018,7 @@ MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source, ms_pg_position p
                            " changes = excluded.changes", &position, NULL, err);
 }
 
-/* As a change, so that all flags are kept; nothing is stamped. */
+/* Stores rows as a change does, so that all flags are kept. No time is set. */
 static ms_result ms__pg_ship_rows(ms__pg *s, ms_str source, const ms_envelope *rows,
                                   size_t n, ms_pg_position at, ms_error *err)
 {
@@ -2054,7 +2061,7 @@ MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *m
     return code;
 }
 
-/* The number here of a message of the source. */
+/* Finds the number here of a message of the source. */
 static ms_result ms__pg_ship_find(ms__pg *s, ms_str source, const ms_msg *message,
                                   uint64_t *seq, ms_error *err)
 {
@@ -2152,7 +2159,7 @@ static bool ms__pg_has_row(const ms__pg_part *part)
     return part->rows && part->row >= 0 && part->row < PQntuples(part->rows);
 }
 
-/* The views of a query, joined by "or". */
+/* Adds the views of a query, joined by "or". */
 static void ms__pg_say_views(ms__pg_stmt *q, const ms_query *of, ms_arena *arena)
 {
     ms__pg_array team = ms__pg_array_of(arena, MS__PG_TEXT);
@@ -2175,7 +2182,7 @@ static void ms__pg_say_views(ms__pg_stmt *q, const ms_query *of, ms_arena *arena
     ms__pg_say(q, ")");
 }
 
-/* The filters of messages: types, turn, times. */
+/* Adds the filters of messages: types, turn, times. */
 static void ms__pg_say_filters(ms__pg_stmt *q, const ms_query *of)
 {
     if (of->types && of->types != MS_TYPES_ALL) {
@@ -2189,7 +2196,7 @@ static void ms__pg_say_filters(ms__pg_stmt *q, const ms_query *of)
     if (of->has_until) ms__pg_say_number(q, " and time < ", of->until_ns);
 }
 
-/* Records as they stand. */
+/* Adds the conditions of raw records. */
 static void ms__pg_say_raw(ms__pg_stmt *q, const ms_query *of)
 {
     static const char *const kinds[] = {", 1", ", 3", ", 4", ", 5", ", 6", ", 10"};
@@ -2210,8 +2217,8 @@ static void ms__pg_say_raw(ms__pg_stmt *q, const ms_query *of)
     ms__pg_say(q, "))");
 }
 
-/* The rows of a part that are still to be read: versions of messages that were valid at
- * its place, of the views and filtered, or raw records. */
+/* Adds the unread rows of a part: raw records, or filtered versions of messages in the
+ * views that were valid at its place. */
 static void ms__pg_say_rows(ms__pg_cursor *c, const ms__pg_part *part)
 {
     ms__pg_stmt *q = &c->q;
@@ -2232,8 +2239,9 @@ static void ms__pg_say_rows(ms__pg_cursor *c, const ms__pg_part *part)
     ms__pg_say_views(q, of, &c->scratch);
 }
 
-/* Limits are part of the text: with a parameter the planner does not know that few rows
- * are asked for. Pages have few sizes, so that few texts are prepared. */
+/* Adds order and limit. Limits are part of the text: with a parameter the planner does
+ * not know that few rows are needed. Pages have few sizes, so that few texts are
+ * prepared. */
 static void ms__pg_say_order(ms__pg_cursor *c, bool down, uint64_t limit)
 {
     char text[64];
@@ -2250,7 +2258,7 @@ static void ms__pg_begin(ms__pg_cursor *c, const char *text)
     ms__pg_say(&c->q, text);
 }
 
-/* The last tick, of the location's bucket or of all. */
+/* Adds the last tick, of the location's bucket or of all. */
 static void ms__pg_say_end(ms__pg_cursor *c)
 {
     ms__pg_say(&c->q, "(select max(last) from msgstore_bucket");
@@ -2267,7 +2275,7 @@ static void ms__pg_set_end(ms__pg_cursor *c, ms__pg_part *part, int64_t last)
     part->as_of = (uint64_t)(last + 1) * MS_PG_BUCKETS;
 }
 
-/* Is the window counted from the end where reading stops? */
+/* Returns whether the window is counted from the end where reading stops. */
 static bool ms__pg_against(const ms_query *of)
 {
     return of->limit && of->oldest == of->reverse;
@@ -2316,7 +2324,7 @@ static ms_result ms__pg_page(ms__pg_cursor *c, ms__pg_part *part, ms_error *err)
     return MS_OK;
 }
 
-/* The part whose row comes next; NULL: there are no more. */
+/* Returns the part whose row comes next, or NULL at the end. */
 static ms__pg_part *ms__pg_part_next(ms__pg_cursor *c, ms_result *code, ms_error *err)
 {
     ms__pg_part *best = NULL;
@@ -2337,7 +2345,7 @@ static ms__pg_part *ms__pg_part_next(ms__pg_cursor *c, ms_result *code, ms_error
     return best;
 }
 
-/* How many rows of the servers' windows are not in the window of all. */
+/* Counts the rows of the servers' windows that are not in the window of all. */
 static ms_result ms__pg_count_skip(ms__pg_cursor *c, ms_error *err)
 {
     uint64_t n = 0;
@@ -2420,8 +2428,8 @@ static ms_result ms__pg_collect(ms__pg_cursor *c, ms_error *err)
     return MS_OK;
 }
 
-/* The part whose row is the next key's; NULL: there are no more. Reads the records of a
- * run of keys of one server at a time; those whose rows are gone are passed over. */
+/* Returns the part whose row is the next key's, or NULL at the end. Reads the records
+ * of a run of keys of one server at a time. Keys whose rows are gone are skipped. */
 static ms__pg_part *ms__pg_key_next(ms__pg_cursor *c, ms_result *code, ms_error *err)
 {
     ms__pg_part *part = c->at ? &c->parts[c->keys[c->at - 1].part] : NULL;
@@ -2493,7 +2501,7 @@ static void ms__pg_cursor_close(ms_store *store, ms_cursor *it)
     for (size_t i = 0; i < c->n_parts; i++) PQclear(c->parts[i].rows);
     ms_arena_deinit(&c->scratch);
     ms_arena_deinit(&c->records);
-    ms_arena own = c->arena; /* it holds c */
+    ms_arena own = c->arena; /* the arena holds c */
     ms_arena_deinit(&own);
     it->ctx = NULL;
 }
@@ -2520,8 +2528,8 @@ static ms_result ms__pg_find_place(ms__pg_cursor *c, uint64_t seq, int64_t *plac
     return MS_OK;
 }
 
-/* The numbers that bound a raw query become places. A place between two messages belongs
- * to records that may be on any server, so all servers are asked. */
+/* Turns the numbers that bound a raw query into places. A place between two messages
+ * belongs to records that may be on any server, so all servers are asked. */
 static ms_result ms__pg_set_places(ms__pg_cursor *c, ms_error *err)
 {
     const ms_query *of = c->query;
@@ -2583,7 +2591,7 @@ static ms_result ms__pg_query(ms_store *store, ms_cursor *it, ms_error *err)
     return code;
 }
 
-/* The row's record, in the cursor's memory. */
+/* Copies the row's record into the cursor's memory. */
 static ms_result ms__pg_cursor_record(ms__pg_cursor *c, const PGresult *r, int row,
                                       const ms_msg **out)
 {
@@ -2632,7 +2640,7 @@ static const ms_msg *ms__pg_next(ms_store *store, ms_cursor *it)
 
 /* ==== [pg-list] lookups, listings, totals =========================================== */
 
-/* Looks for a message on a server: the version that is shown; of a hidden one the first.
+/* Looks for a message on a server: the shown version; of a hidden message the first.
  * routed: the number has the bucket. *found: MS_OK, MS_E_HIDDEN or MS_E_NOT_FOUND. */
 static ms_result ms__pg_get_at(ms__pg *s, size_t server, uint64_t seq, bool routed,
                                ms_arena *arena, const ms_msg **msg, ms_result *found,
@@ -2664,7 +2672,7 @@ static ms_result ms__pg_get(ms_store *store, uint64_t seq, ms_arena *arena,
     if (can_be)
         MS__PG_TRY(ms__pg_get_at(s, s->owner[seq % MS_PG_BUCKETS], seq, true, arena, msg,
                                  &found, err));
-    /* the number of a copy does not have the bucket */
+    /* The number of a copy does not have the bucket. */
     for (size_t i = 0; can_be && i < s->n_servers && found == MS_E_NOT_FOUND; i++)
         MS__PG_TRY(ms__pg_get_at(s, i, seq, false, arena, msg, &found, err));
     if (found == MS_OK) return MS_OK;
@@ -2835,7 +2843,7 @@ static void ms__pg_notify(ms__pg *s, ms__pg_line *line)
     if (due) s->notified = now;
     ms__pg_lock_give(&s->lock);
     if (!due || line->lost || PQtransactionStatus(line->conn) != PQTRANS_IDLE) return;
-    /* its own commit is not waited for: nothing is stored */
+    /* The append does not wait for this commit, which stores nothing. */
     if (PQsendQuery(line->conn, "begin; set local synchronous_commit = off;"
                                 " notify msgstore; commit"))
         line->noisy = true;
@@ -2843,7 +2851,7 @@ static void ms__pg_notify(ms__pg *s, ms__pg_line *line)
     if (line->noisy) (void)PQflush(line->conn);
 }
 
-/* Ends the part of a waiter. */
+/* Ends listening. */
 static void ms__pg_unlisten(ms__pg *s)
 {
     ms__pg_line *line = &s->listener;
@@ -2855,7 +2863,7 @@ static void ms__pg_unlisten(ms__pg *s)
     ms__pg_lock_give(&s->lock);
 }
 
-/* One thread of the handle listens; others ask. */
+/* Returns whether this thread listens: one thread of the handle does, others ask. */
 static bool ms__pg_listen(ms__pg *s, int64_t deadline)
 {
     ms__pg_line *line = &s->listener;
@@ -2907,7 +2915,7 @@ static ms_result ms__pg_wait(ms_store *store, uint64_t after_seq, uint32_t timeo
         if (left <= 0) break;
         if (!listens && s->n_servers == 1) {
             listens = ms__pg_listen(s, end);
-            if (listens) left = 0; /* ask once more: something may have come since */
+            if (listens) left = 0; /* ask once more: there may be new messages */
         }
         if (left > 0) ms__pg_doze(s, listens, left < 50 ? left : 50);
         code = ms__pg_stat(store, &now, err);
@@ -2917,7 +2925,7 @@ static ms_result ms__pg_wait(ms_store *store, uint64_t after_seq, uint32_t timeo
     return code;
 }
 
-/* What is committed is durable. */
+/* Returns the durable number: all committed messages are durable. */
 static ms_result ms__pg_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
 {
     ms_stat stat;
@@ -2939,7 +2947,7 @@ static void ms__pg_close(ms_store *store)
     ms__pg_lock_free(&s->lock);
     ms__pg_cond_free(&s->given);
     s->base.open = 0;
-    ms_arena arena = s->arena; /* it holds s */
+    ms_arena arena = s->arena; /* the arena holds s */
     ms_arena_deinit(&arena);
 }
 
@@ -2983,8 +2991,7 @@ static ms_result ms__pg_create_tables(ms__pg *s, ms__pg_line *line, ms_error *er
     return MS_OK;
 }
 
-/* Creates the tables, all or none; of clients that do so at the same time, one after the
- * other. */
+/* Creates the tables, all or none. Clients that do so at the same time take turns. */
 static ms_result ms__pg_create_step(ms__pg *s, ms__pg_line *line, void *ctx,
                                     ms_error *err)
 {
@@ -3001,10 +3008,10 @@ static ms_result ms__pg_create_step(ms__pg *s, ms__pg_line *line, void *ctx,
     return code;
 }
 
-/* What is found of the buckets on all servers. */
+/* The buckets found on all servers. */
 typedef struct ms__pg_found_buckets {
     unsigned n, clashes;      /* on two servers */
-    bool foreign;             /* on another server than this handle would put it on */
+    bool foreign;             /* on another server than this handle would choose */
 } ms__pg_found_buckets;
 
 static ms_result ms__pg_find_buckets(ms__pg *s, ms__pg_found_buckets *f, ms_error *err)
@@ -3029,8 +3036,8 @@ static ms_result ms__pg_find_buckets(ms__pg *s, ms__pg_found_buckets *f, ms_erro
     return MS_OK;
 }
 
-/* Finds the server of each bucket. Where buckets are missing they are shared out, unless
- * those that are there were shared out among other servers. */
+/* Finds the server of each bucket. Missing buckets are distributed, unless the existing
+ * ones were distributed among other servers. */
 static ms_result ms__pg_buckets(ms__pg *s, ms_error *err)
 {
     ms__pg_stmt q;
@@ -3079,7 +3086,7 @@ static bool ms__pg_server_init(ms__pg *s, size_t i, const char *url)
     return server->lines && (server->url || !url);
 }
 
-/* What tells this handle's keys from all others. */
+/* Sets the random part of this handle's keys. */
 static void ms__pg_client(ms__pg *s)
 {
     const ms_entropy *e = &s->desc.entropy;
