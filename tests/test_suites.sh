@@ -60,11 +60,52 @@ rows_fit()
     }' <<<"$rows"
 }
 
-# What is wrong in a table of promises: NUMBER | promise | TESTS | CONTROLS. A test is a
-# suite, a script of tests/, or a target of the Makefile.
+# Checks the tests of a row. A test is a suite, one test of it (SUITE/NAME), a script of
+# tests/, or a target of the Makefile.
+tests_exist()
+{
+    local word name
+    [ -n "${*// /}" ] || echo "a promise without a test,"
+    for word in $*; do
+        name=${word#*/}
+        case $word in
+        make:*) grep -q "^${word#make:}:" Makefile || echo "${word#make:} is no target," ;;
+        test_*/*) grep -qE "(^static void |^ok |[^a-z_])$name([^a-z_]|\$)" "tests/${word%%/*}".* ||
+            echo "${word%%/*} has no $name," ;;
+        *) ls "$word" "tests/$word.c" "tests/$word.sh" 2>/dev/null | grep -q . ||
+            echo "$word is no test," ;;
+        esac
+    done
+}
+
+# points: the first words of each point in the manual's GUARANTEES AND LIMITS.
+points()
+{
+    sed -n '/^ \* ---- GUARANTEES AND LIMITS/,/^ \* ---- CONTENTS/s/^ \*   - //p' "$header"
+}
+
+# What is wrong in the table of the manual's points: first words | TESTS. Each point of
+# the manual begins with the words of one row, and each row has a point.
+points_fit()
+{
+    local rows words tests point
+    rows=$(sed -n '/^| begins with |/,/^$/p' "$1" | sed '1,2d; s/^| *//; s/ *| */|/g; s/[,`]/ /g')
+    while IFS='|' read -r words tests _; do
+        [ -n "$words" ] || continue
+        tests_exist "$(sed 's/make /make:/g' <<<"$tests")"
+        [ "$(points | grep -cF -e "$words")" -eq 1 ] || echo "'$words' begins no point,"
+    done <<<"$rows"
+    while read -r point; do
+        cut -d '|' -f 1 <<<"$rows" | grep . | while read -r words; do
+            [ "${point#"$words"}" = "$point" ] || echo found
+        done | grep -q found || echo "'$point' has no row,"
+    done <<<"$(points)"
+}
+
+# What is wrong in a table of promises: NUMBER | promise | TESTS | CONTROLS.
 promises_fit()
 {
-    local rows number tests more word numbers= controls=
+    local rows number tests more numbers= controls=
     rows=$(awk -F '|' 'NF == 6 && $2 ~ /^ *[0-9]* *$/ && $3 !~ /^ promise / {
         gsub(/[,` ]+/, " ")
         gsub(/make /, "make:", $4)
@@ -72,14 +113,7 @@ promises_fit()
     while IFS='|' read -r number tests more; do
         numbers="$numbers $number"
         controls="$controls $more"
-        [ -n "${tests// /}" ] || echo "a promise without a test,"
-        for word in $tests; do
-            case $word in
-            make:*) grep -q "^${word#make:}:" Makefile || echo "${word#make:} is no target," ;;
-            *) ls "$word" "tests/$word.c" "tests/$word.sh" 2>/dev/null | grep -q . ||
-                echo "$word is no test," ;;
-            esac
-        done
+        tests_exist "$tests"
     done <<<"$rows"
     missing_from "$(tr ' ' '\n' <<<"$controls")" \
         "$(sed -n 's/^    control \([a-z0-9_]*\) .*/\1/p' tests/controls.sh)" 'is no control'
@@ -89,6 +123,7 @@ promises_fit()
 
 result rows_fit "$(rows_fit $table)"
 result promises_fit "$(promises_fit $promises)"
+result points_fit "$(points_fit $promises)"
 
 # an_unknown_section_is_refused: the answer lists the sections, and nothing is built.
 said=$(bash tests/check.sh no-such-section 2>&1)
@@ -125,4 +160,11 @@ fault promises_fit 'test_corupt is no test' 's/test_corrupt/test_corupt/'
 fault promises_fit 'modle is no target' 's/`make model`/`make modle`/'
 fault promises_fit 'hed_not_synced is no control' 's/head_not_synced/hed_not_synced/'
 fault promises_fit '7 of README.md has no row' '/^| 7 |/d'
+fault promises_fit 'test_os has no reading_writes_nought' \
+    's/reading_writes_nothing`/reading_writes_nought`/'
+fault points_fit 'test_log_lock has no a_spooned_child_is_refused' \
+    's/a_forked_child_is_refused/a_spooned_child_is_refused/'
+fault points_fit "'Log: two processes write' begins no point" \
+    's/^| Log: one process writes/| Log: two processes write/'
+fault points_fit "'$(points | grep '^Limits: ')' has no row" '/^| Limits: /d'
 exit $failed
