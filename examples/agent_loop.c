@@ -83,7 +83,7 @@ static ms_result run(const ms_memory *memory, ms_error *err)
     }
     if (result == MS_OK) result = print_for_model(memory, err);
     if (result != MS_OK) return result;
-    m = ms_assistant_message(m.content);    /* what the user gets to see is kept */
+    m = ms_assistant_message(m.content);    /* the user's text is kept */
     return ms_append(memory->store, memory->location, &m, NULL, err);
 }
 

@@ -68,7 +68,7 @@ static ms_result read_log(ms_log_desc *desc, ms_error *err)
     ms_result result = MS_E_NOT_FOUND;
     desc->mode = MS_LOG_READ;
     for (int i = 0; i < 100 && result == MS_E_NOT_FOUND; i++) {
-        if (i > 0) sleep_ms(20); /* the writer has not begun */
+        if (i > 0) sleep_ms(20); /* the writer has not made the file yet */
         result = ms_log_open(&store, desc, err);
     }
     while (result == MS_OK && last != MS_T_FINAL) {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The made-up provider: it calls a tool first, and answers a request with its result. */
+/* Answers as a made-up provider: first with a call, then with the tool's result. */
 static ms_str provider(const ms_buf *request)
 {
     return memchr(request->ptr, '%', request->len) != NULL /* the tool's result */

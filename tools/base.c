@@ -25,7 +25,7 @@ const char *const exit_texts[EXIT_CODES] = {
     "fine", "failed: bad input, no memory, cannot read or write", "usage",
     "stored bytes are damaged (the rest was used), or foreign",
     "no such file or location",
-    "conflict with what is stored", "busy: somebody else writes",
+    "conflict with what is stored", "busy: another writer has it",
 };
 
 /* Results whose exit code is not FAILED. */

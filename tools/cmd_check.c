@@ -144,7 +144,7 @@ const command check_command = {
     "  msgstore history trace.log --format openai | msgstore check --as openai -\n"
     "\n"
     "usage: msgstore check --as PROVIDER [FILE|-]...\n"
-    "Tells what the provider would refuse in a list of messages, a line each. A FILE\n"
+    "Lists what the provider would refuse in a list of messages, a line each. A FILE\n"
     "holds the body of a request, a list of messages, or a message a line. Nothing is\n"
     "printed when all is fine. Exit code 0: fine; 1: something would be refused; 2: a\n"
     "file that cannot be read, or is no JSON.\n",

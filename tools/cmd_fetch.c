@@ -115,7 +115,7 @@ static int run_fetch(job *j)
 static const option_row fetch_options[] = {
     {OPT_LOCATION, "this location"},
     {OPT_OUTPUT, "the log to write"},
-    {OPT_WAIT, "wait so long when somebody else writes"},
+    {OPT_WAIT, "how long to wait for another writer"},
     {OPT_END, NULL},
 };
 

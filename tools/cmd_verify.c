@@ -162,7 +162,7 @@ const command verify_command = {
 
 static const option_row repair_rows[] = {
     {OPT_REPLACE, "OUT may be there, and is replaced at once; it may be IN"},
-    {OPT_WAIT, "wait so long when somebody else writes to OUT"},
+    {OPT_WAIT, "how long to wait for another writer of OUT"},
     {OPT_END, NULL},
 };
 
@@ -185,7 +185,7 @@ static const option_row compact_rows[] = {
     {OPT_LOCATION, "only this location; may be given several times"},
     {OPT_DRY_RUN, "only print what would be copied; OUT may be left out"},
     {OPT_REPLACE, "OUT may be there, and is replaced at once; it may be IN"},
-    {OPT_WAIT, "wait so long when somebody else writes"},
+    {OPT_WAIT, "how long to wait for another writer"},
     {OPT_END, NULL},
 };
 

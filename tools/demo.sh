@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# A short tour: one written trace of an orchestrator and two workers, read through each
-# one's eyes; the agent loop of the examples; where it is at hand, a file of recorded
-# conversations; then the trace in a log, changed, and a program that is killed while it
-# appends to a log. Run by `make demo`, which builds what is used here. Exit code 1 when
-# something did not go as it should.
+# A short tour. It shows the histories of an orchestrator and two workers in one written
+# trace, then the agent loop of the examples, and recorded conversations if they exist.
+# Then it changes the trace in a log, and kills a program that appends to a log.
+# `make demo` builds the programs and runs it. Exit code 1 means that a step failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 trace=tools/demo.jsonl
@@ -32,7 +31,7 @@ say()
     [ $# -eq 0 ] || printf '   %s\n' "$@"
 }
 
-# wrong TEXT: what should not be.
+# wrong TEXT: reports a failed step.
 wrong()
 {
     printf '   FAILED: %s\n' "$1"

@@ -1,7 +1,8 @@
-/* Model messages of the `ai` SDK: what a store has, as generateText({ messages }) takes it,
+/* Model messages of the `ai` SDK: a store's messages for generateText({ messages }),
  * and back. */
 
-/* A chat message of OpenAI's form, which the library has made whole, as a model message. */
+/* Returns a chat message of OpenAI's form, which the library has made, as a model
+ * message. */
 function modelMessage(message, tools) {
   if (message.role === "tool") {
     return { role: "tool", content: [{
@@ -32,7 +33,8 @@ function parts({ content }) {
     ? { type: "image", image: part.image_url.url } : { type: "text", text: part.text }));
 }
 
-/** Chat messages of OpenAI's form, as the library writes them, as ModelMessage[]. */
+/* Returns chat messages of OpenAI's form, as the library writes them, as
+ * ModelMessage[]. */
 export function modelMessagesOf(messages) {
   const tools = new Map();
   const result = [];
@@ -45,7 +47,7 @@ export function modelMessagesOf(messages) {
   return result;
 }
 
-/** The messages of a location as ModelMessage[]: calls paired, roles in order. */
+/* Returns the messages of a location as ModelMessage[]: calls paired, roles in order. */
 export function toModelMessages(store, location, options = {}) {
   return modelMessagesOf(store.request(location, "openai", options).messages);
 }
@@ -53,7 +55,7 @@ export function toModelMessages(store, location, options = {}) {
 const textOf = (output) => (output?.type === "text" || output?.type === "error-text"
   ? output.value : output?.value ?? output);
 
-/** Appends ModelMessage[], such as result.response.messages; their numbers. */
+/* Appends ModelMessage[], such as result.response.messages; returns their numbers. */
 export function appendModelMessages(store, location, messages) {
   const list = [];
   for (const { role, content } of messages) {

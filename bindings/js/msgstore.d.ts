@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" />
 
-/** A message in the format that was asked for; by default the library's own. */
+/* A message in the format of the options; by default the library's own. */
 export interface Message {
   type: string;
   content?: unknown;
@@ -21,7 +21,7 @@ export interface Stored extends Message {
   readonly seq: number;
 }
 
-/** A page. damaged: what could not be read in the whole store. */
+/* A page. damaged: the number of unreadable records in the whole store. */
 export type Messages<M = Message> = M[] & { readonly damaged: number };
 export type Format = "framework" | "openai" | "chat-strict" | "anthropic" | "gemini"
   | "pydantic-ai" | "envelope" | "task" | "session";
@@ -32,9 +32,9 @@ export interface Filter {
   location?: string;
   views?: View[];
   types?: string[];
-  /** Whose steps the view "agent" has; without views, the writer. */
+  /* The agent of the view "agent"; without views, the writer. */
   agentKey?: string;
-  /** The same for the view "team". */
+  /* The agents of the view "team". */
   agentKeys?: string[];
   turnId?: string;
   /** Seconds since 1970. */
@@ -54,7 +54,7 @@ export interface Query extends Filter {
 
 export interface HistoryOptions {
   subordinates?: string[];
-  /** One list in order of numbers, whose newest n are limit; else blocks. */
+  /* One list in order of numbers, of which limit keeps the newest; else blocks. */
   timeline?: boolean;
   byTime?: boolean;
   conversationLimit?: number;
@@ -86,9 +86,9 @@ export interface Answered {
   first_seq: number;
   last_seq: number;
   messages: number;
-  /** How many tools are to be called now. */
+  /* The number of tools to call now. */
   calls: number;
-  /** The provider's word for why it stopped. */
+  /* The provider's word for the reason of its stop. */
   stop: string;
 }
 

@@ -19,13 +19,14 @@ const refuse = (message) => {
   throw new MsgstoreError({ code: "E_ARGUMENT", message });
 };
 
-/* A value as an error shows it. */
+/* Returns a value as an error shows it. */
 function shown(value) {
   if (value === null || typeof value !== "object") return JSON.stringify(value) ?? `${value}`;
   return `a ${value.constructor?.name ?? "object"}`;
 }
 
-/* The two functions of the system that the library calls: the clock, and a pause. */
+/* Returns the two functions of the system that the library calls: the clock, and a
+ * pause. */
 function system(memory) {
   return {
     clock_time_get(clock, precision, at) {
@@ -54,7 +55,7 @@ export async function load(source) {
   return new Library(exports);
 }
 
-/* The bytes of an image, whatever holds them. */
+/* Returns the bytes of an image, whatever object holds them. */
 function bytesOf(image) {
   if (image === undefined || image instanceof Uint8Array) return image;
   if (image instanceof ArrayBuffer) return new Uint8Array(image);
@@ -77,7 +78,7 @@ export class Library {
     return new DataView(this.#wasm.memory.buffer);
   }
 
-  /* Memory of the module; the caller frees it. */
+  /* Allocates memory of the module; the caller frees it. */
   alloc(size) {
     const at = this.#wasm.malloc(Math.max(size, 1)) >>> 0;
     if (at === 0) throw new MsgstoreError({ code: "E_NO_MEMORY", message: "no memory" });
@@ -153,7 +154,7 @@ const names = {
   exactCase: "exact_case", oldestFirst: "oldest_first",
 };
 
-/* The options of a call, after a check. */
+/* Checks the options of a call and returns them. */
 function checked(options) {
   if (options === null || typeof options !== "object" || Array.isArray(options)) {
     refuse(`options is ${shown(options)}, an object was expected, such as { limit: 5 }`);
@@ -161,7 +162,7 @@ function checked(options) {
   return options;
 }
 
-/* Options as the library names them; what is undefined stays away. */
+/* Returns the options by the names of the library, without undefined ones. */
 function json(options) {
   const named = {};
   for (const [key, value] of Object.entries(options)) named[names[key] ?? key] = value;
@@ -216,7 +217,7 @@ export class Store {
     return this.#lib.call(name, this.#handle, json(options), body);
   }
 
-  /* The same for calls that add records: a full buffer is doubled. */
+  /* Does the same for calls that add records: a full buffer is doubled. */
   #grow(name, options, body) {
     for (;;) {
       try {
@@ -232,7 +233,7 @@ export class Store {
     }
   }
 
-  /** The bytes of the store: keep them, and open() them again. */
+  /* Returns the bytes of the store: keep them, and open() them again. */
   image() {
     return this.#lib.get(this.#buffer, this.stat().image_size);
   }
@@ -248,24 +249,25 @@ export class Store {
     this.close();
   }
 
-  /** Appends one message or several, all or none; their numbers. */
+  /* Appends one message or several, all or none; returns their numbers. */
   append(messages, location, options = {}) {
     const list = Array.isArray(messages) ? messages : [messages];
     return this.#grow("append", { location, ...checked(options) }, JSON.stringify(list)).seqs;
   }
 
-  /** One page of messages. limit keeps the newest. */
+  /* Returns one page of messages. limit keeps the newest. */
   query(location, options = {}) {
     return pages(this.#call("query", { location, ...checked(options) }));
   }
 
-  /** What an agent reads: conversation, own steps, its team's, what is for all. */
+  /* Returns the history of an agent: conversation, own steps, those of its team,
+   * broadcasts. */
   history(location, agentKey, options = {}) {
     if (agentKey === undefined) refuse("the argument agentKey is missing");
     return pages(this.#call("history", { location, agentKey, ...checked(options) }));
   }
 
-  /** The body of the next request. Members that are not options go into it as they are. */
+  /* Returns the body of the next request. Unknown options become its members. */
   request(location, provider, options = {}) {
     const { model, system, tools, agentKey, subordinates, newest, budget, thinking,
       ...extra } = checked(options);
@@ -281,7 +283,7 @@ export class Store {
     }).body;
   }
 
-  /** Stores what a provider answered: the body of its response as it came. */
+  /* Stores the answer of a provider: the body of its response, unchanged. */
   answer(body, provider, location, { agentKey } = {}) {
     const raw = typeof body === "string" || body instanceof Uint8Array;
     if (typeof body?.then === "function" || typeof body?.arrayBuffer === "function") {
@@ -306,7 +308,7 @@ export class Store {
     this.#grow("hide", { seq });
   }
 
-  /** Hides everything after that message; how many were visible. */
+  /* Hides all messages after that one; returns how many were visible. */
   rewind(location, seq = 0) {
     return this.#grow("rewind", { location, seq }).hidden;
   }
@@ -323,7 +325,7 @@ export class Store {
     this.#grow("fork", { location, seq, to });
   }
 
-  /** Sets the facts that are given (null removes one); all of them. */
+  /* Sets the given facts (null removes one); returns all of them. */
   facts(location, facts) {
     if (facts) this.#grow("set_facts", { location, value: facts });
     return this.#call("facts", { location });
@@ -346,7 +348,7 @@ export class Store {
   }
 }
 
-/* Messages with their numbers, where each message has one. */
+/* Returns messages with their numbers, where each message has one. */
 function pages({ messages, seqs, damaged }) {
   if (seqs.length === messages.length) {
     messages.forEach((message, i) => {
@@ -360,7 +362,8 @@ function pages({ messages, seqs, damaged }) {
 export const user = (content, more = {}) => ({ type: "user_message", content, ...more });
 export const assistant = (content, more = {}) => (
   { type: "assistant_message", content, ...more });
-/* Arguments as an object, also from JSON; what is no object's JSON stays a string. */
+/* Returns arguments as an object, also from JSON. Text that is not an object stays a
+ * string. */
 function objectOf(args) {
   try {
     const parsed = typeof args === "string" ? JSON.parse(args) : args;

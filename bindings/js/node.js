@@ -14,7 +14,7 @@ const fail = (code, message, cause) => {
   throw error;
 };
 
-/** The library of msgstore.wasm beside this file, loaded once. */
+/* Returns the library of msgstore.wasm beside this file, loaded once. */
 export function nodeLibrary() {
   const file = new URL("./msgstore.wasm", import.meta.url);
   if (!library && !existsSync(file)) {
@@ -24,7 +24,7 @@ export function nodeLibrary() {
   return library;
 }
 
-/** Opens a store in memory, or the one that a file has; save(store, path) writes it. */
+/* Opens a store in memory, or the one in a file; save(store, path) writes it. */
 export async function open(path, options = {}) {
   if (path === undefined) return (await nodeLibrary()).open(options);
   if (path === "") fail("E_ARGUMENT", "the path is empty (without one the store is in memory)");
@@ -47,7 +47,7 @@ export async function open(path, options = {}) {
   }
 }
 
-/** Writes the store to a file: the whole file or none, also when the power fails. */
+/* Writes the store to a file: the whole file or none, also at a power loss. */
 export function save(store, path) {
   try {
     write(store.image(), path);

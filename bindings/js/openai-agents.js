@@ -19,7 +19,7 @@ const objectOf = (args) => {
   }
 };
 
-/* The item stands whole in the message, which has a type and a text of its own. */
+/* Returns a message that contains the whole item, with a type and a text of its own. */
 function message(item) {
   if (item.type === "function_call") {
     return { type: "action", tool: item.name, args: objectOf(item.arguments),

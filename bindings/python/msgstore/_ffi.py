@@ -50,7 +50,7 @@ class MissingFileError(NotFoundError, FileNotFoundError):
 
 
 class ConflictError(MsgstoreError):
-    """Another append came first (expect_seq), or the name is taken."""
+    """Another append was first (expect_seq), or the name is in use."""
 
 
 class KeyReusedError(ConflictError):

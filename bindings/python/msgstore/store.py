@@ -15,7 +15,7 @@ PAGE = 500  # messages in one read of an iteration
 
 
 class Message(Dict[str, Any]):
-    """A message as a dictionary in the format that was asked for.
+    """A message as a dictionary in the format of the options.
 
     In the default format, "framework", it has the member ``type`` and those of that type::
 
@@ -79,7 +79,7 @@ def action(tool: str, args: Union[Mapping[str, Any], str], call_id: Optional[str
 
 
 def observation(content: Any, call_id: Optional[str] = None, **members: Any) -> Message:
-    """What a tool returned."""
+    """The result of a tool."""
     if call_id is not None:
         members["tool_call_id"] = call_id
     return Message(type="observation", content=content, **members)
@@ -169,7 +169,7 @@ class Store:
 
     def answer(self, body: Any, provider: str, location: str, *,
                agent_key: Optional[str] = None) -> Dict[str, Any]:
-        """Stores what a provider answered: the body of its response, as bytes, text, dict
+        """Stores the answer of a provider: the body of its response, as bytes, text, dict
         or the object of the provider's SDK.
 
         Returns first_seq, last_seq, messages, stop (the provider's word) and calls:
@@ -239,7 +239,7 @@ class Store:
                 scope: Optional[str] = None, turns: Optional[int] = None,
                 phase: Optional[int] = None, previous_phase: Optional[int] = None,
                 format: str = "framework") -> History:
-        """What an agent reads: conversation, own steps, its team's, what is for all.
+        """The history of an agent: conversation, own steps, those of its team, broadcasts.
 
         One block after the other, each with a limit; or by number as a ``timeline``,
         whose newest n are ``limit``."""
@@ -304,15 +304,15 @@ class Store:
         self._change("amend", seq=seq, message=message, format=format)
 
     def hide(self, seq: int) -> None:
-        """Takes a message out of every view."""
+        """Hides a message from every view."""
         self._change("hide", seq=seq)
 
     def rewind(self, location: str, seq: int = 0) -> int:
-        """Hides everything after that message (0: everything). How many were visible."""
+        """Hides all messages after that one (0: all). Returns how many were visible."""
         return self._change("rewind", location=location, seq=seq)["hidden"]
 
     def redact(self, seq: int) -> None:
-        """Erases what a message says, for good."""
+        """Erases the content of a message for good."""
         self._change("redact", seq=seq)
 
     def note(self, seq: int, kind: str, value: Any) -> None:
@@ -320,7 +320,7 @@ class Store:
         self._change("note", seq=seq, kind=kind, value=value)
 
     def fork(self, location: str, seq: int, to: str) -> None:
-        """Makes the location ``to`` of what ``location`` shows up to a message."""
+        """Copies what ``location`` shows, up to a message, to the new location ``to``."""
         self._change("fork", location=location, seq=seq, to=to)
 
     def facts(self, location: str, /, **facts: Any) -> Dict[str, Any]:
@@ -343,7 +343,7 @@ class Store:
         return _ffi.call("list", self._open, args)["items"]
 
     def usage(self, location: Optional[str] = None) -> Dict[str, Any]:
-        """What the notes of kind "usage" add up to."""
+        """Sums of the notes of kind "usage"."""
         return _ffi.call("usage", self._open, _given(location=location))
 
     def stat(self) -> Dict[str, Any]:
@@ -351,7 +351,7 @@ class Store:
         return _ffi.call("stat", self._open, {})
 
     def sync(self) -> int:
-        """Makes all that was appended durable; the last number that is."""
+        """Makes all appended messages durable; returns the last durable number."""
         return _ffi.call("sync", self._open, {})["durable_seq"]
 
     def wait(self, after_seq: int, timeout: float = 1.0) -> int:
