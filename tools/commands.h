@@ -47,7 +47,7 @@ extern const command *const commands[];
                 "2026-03-02T09:30:00Z (UTC)"},                                          \
     {OPT_UNTIL, "only before T"}
 #define WRITE_ROWS                                                                      \
-    {OPT_WAIT, "wait so long when somebody else writes"},                               \
+    {OPT_WAIT, "how long to wait for another writer"},                                  \
     {OPT_SHARED, "write beside others that do, too: each append takes its turn"}
 #define PRINT_ROWS                                                                      \
     {OPT_FORMAT, "table (the default), or a message format"},                           \
