@@ -69,6 +69,7 @@ static void a_missing_file_is_made_or_not_found(void **state)
         assert_true(got == MS_E_NOT_FOUND || got == MS_E_IO);
         assert_non_null(strstr(err.message, "folder.msl"));
         assert_int_equal(err.sys_errno, ENOENT);
+        must_give(got, log_try(&s, all_modes[i], NULL));
     }
     free(deep);
     store_close(&s);

@@ -142,6 +142,30 @@ static void a_log_stays_when_its_owner_cannot_be_kept(void **state)
     assert_int_equal(count_at(path, false), 3);
 }
 
+static int folders_synced;
+
+static int one_folder(void *ctx, const char *file)
+{
+    (void)ctx, (void)file;
+    return folders_synced++ == 0 ? 0 : EMFILE;
+}
+
+/* The caller does not ask for the reason. */
+static void a_source_is_poisoned_when_its_new_name_may_not_be_durable(void **state)
+{
+    ms_log_desc to, from = desc_of(MS_LOG_WRITE);
+    (void)state;
+    ms_close(begin_rewrite(&to));
+    ms_store *source = must_open(&from);
+    to.path = path;
+    os.sync_folder = one_folder;
+    folders_synced = 0;
+    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, NULL), MS_E_POISONED);
+    assert_int_equal(append(source, "no", NULL), MS_E_POISONED);
+    ms_close(source);
+    assert_int_equal(count_at(path, false), 3);
+}
+
 /* A disk that writes another byte than it was given, after the superblock. */
 static int write_wrong(void *ctx, ms_file file, uint64_t offset, const void *from,
                        size_t size, size_t *done)
@@ -416,6 +440,7 @@ int main(void)
         cmocka_unit_test(a_pipe_stays_when_a_rewrite_would_replace_it),
         cmocka_unit_test(permissions_stay_when_a_log_is_rewritten_in_place),
         cmocka_unit_test(a_log_stays_when_its_owner_cannot_be_kept),
+        cmocka_unit_test(a_source_is_poisoned_when_its_new_name_may_not_be_durable),
         cmocka_unit_test(a_rewrite_is_refused_when_its_bytes_are_wrong),
         cmocka_unit_test(a_log_takes_appends_when_it_is_truncated_below_its_watermark),
         cmocka_unit_test(a_reader_takes_in_all_when_it_had_no_memory_before),

@@ -185,6 +185,25 @@ static void step_rot(world *w)
     poke(w, at, sector, sizeof sector);
 }
 
+static ms_alloc plenty;       /* of the handle that starves */
+static uint64_t allocations_left;
+
+static void *starving(void *ctx, void *ptr, size_t old_size, size_t new_size)
+{
+    (void)ctx;
+    if (new_size > 0 && --allocations_left == 0) return NULL;
+    return ms__resize(&plenty, ptr, old_size, new_size);
+}
+
+/* The N-th allocation of the handle from here on fails. */
+static void step_starve(world *w)
+{
+    ms__log *log = ms__log_of(store_of(w));
+    if (log->opts.alloc.resize != starving) plenty = log->opts.alloc;
+    log->opts.alloc.resize = starving;
+    allocations_left = number(w, 1);
+}
+
 /* Whole messages in PATH.torn; none: there is no such file. */
 static void step_torn(world *w)
 {
@@ -206,7 +225,7 @@ static const scenario_step own[] = {
     {"checkpoint", step_checkpoint}, {"grow", step_grow}, {"fill", step_fill},
     {"copy_head", step_copy_head}, {"redacted", step_redacted},
     {"has_flag", step_has_flag}, {"no_text", step_no_text}, {"rot", step_rot},
-    {"torn", step_torn},
+    {"torn", step_torn}, {"starve", step_starve},
     {"dies", step_dies}, {"hide", step_hide}, {"note", step_note},
     {"reach", step_reach}, {"verify", step_verify},
     {"refresh", step_refresh}, {"kind", step_kind}, {"line", step_line},
