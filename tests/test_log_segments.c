@@ -83,6 +83,103 @@ static void index_records_are_found_when_others_that_list_them_are_damaged(void 
     }
 }
 
+/* Makes a log of so many segments and summaries, and opens it for reading. leaf, sum: the
+ * places of their records. */
+static ms_store *make_places(uint32_t segments, uint32_t summaries, uint64_t *leaf,
+                             uint64_t *sum)
+{
+    bool more = true;
+    begin();
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    desc.ticked = true; /* appends leave summaries to a tick */
+    ms_store *store = open_with(&desc);
+    ms__log *log = ms__log_of(store);
+    while (log->index.segments.n < segments) {
+        say_some(store, 1);
+        while (more && log->index.summaries.n < summaries)
+            assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+        more = true;
+    }
+    assert_int_equal(log->index.segments.n, segments);
+    assert_int_equal(log->index.summaries.n, summaries);
+    for (uint32_t i = 0; i < segments; i++)
+        leaf[i] = ms__node_entry(&log->index.segments, i)->offset;
+    for (uint32_t i = 0; i < summaries; i++)
+        sum[i] = ms__node_entry(&log->index.summaries, i)->offset;
+    ms_close(store);
+    return open_log(MS_LOG_READ);
+}
+
+/* Damages index records, which the handle has not read yet. */
+static void damage_places(const uint64_t *places, uint32_t from, uint32_t upto)
+{
+    for (uint32_t i = from; i < upto; i++) drive.rw[places[i] + 40] ^= 1;
+}
+
+/* One message of seven is in the place. */
+static void finish_places(ms_store *store)
+{
+    assert_int_equal(count_all(store, query_at("place_1"), MS_OK), (said + 5) / 7);
+    end(store);
+}
+
+/* The log ends with the newest summary, and the segment index before it has the place of
+ * the summary before it. */
+static void summary_is_found_when_a_newer_one_is_damaged_and_nothing_follows(void **state)
+{
+    uint64_t leaf[96], sum[3];
+    ms_store *store = make_places(96, 3, leaf, sum);
+    ms__log *log = ms__log_of(store);
+    (void)state;
+    damage_places(sum, 2, 3);
+    ms__lock_take(&log->lock);
+    const ms__summary *first = ms__summary_get(log, 0);
+    ms__lock_give(&log->lock);
+    assert_true(first != NULL && first->filters != NULL);
+    assert_int_equal(ms__node_entry(&log->index.summaries, 0)->offset, sum[0]);
+    finish_places(store);
+}
+
+static void segments_are_derived_when_no_record_has_the_place_of_their_summary(
+    void **state)
+{
+    uint64_t leaf[104], sum[2];
+    ms_store *store = make_places(104, 2, leaf, sum);
+    ms__log *log = ms__log_of(store);
+    (void)state;
+    damage_places(sum, 1, 2);
+    damage_places(leaf, 71, 103);
+    ms__lock_take(&log->lock);
+    const ms__summary *first = ms__summary_get(log, 0);
+    assert_true(first != NULL && first->filters == NULL);
+    assert_int_equal(ms__node_entry(&log->index.segments, 63)->offset, 0);
+    ms__lock_give(&log->lock);
+    finish_places(store);
+}
+
+/* Nothing that was read has the place; a summary, read later, leads to it. */
+static void segment_is_found_when_places_between_become_known(void **state)
+{
+    uint64_t leaf[101], sum[3];
+    ms_store *store = make_places(101, 3, leaf, sum);
+    ms__log *log = ms__log_of(store);
+    const ms__node_table *t = &log->index.segments;
+    (void)state;
+    damage_places(sum, 0, 1);
+    damage_places(leaf, 64, 100);
+    ms__lock_take(&log->lock);
+    for (int again = 0; again < 2; again++) {
+        assert_true(ms__segment_find_place(log, 10));
+        assert_int_equal(ms__node_entry(t, 10)->offset, 0);
+    }
+    assert_true(ms__segment_find_place(log, 50));
+    assert_int_equal(ms__node_entry(t, 50)->offset, leaf[50]);
+    assert_true(ms__segment_find_place(log, 10));
+    assert_int_equal(ms__node_entry(t, 10)->offset, leaf[10]);
+    ms__lock_give(&log->lock);
+    finish_places(store);
+}
+
 /* Two cursors find the same damaged block. */
 static void segment_is_derived_once_when_it_is_found_damaged_twice(void **state)
 {
@@ -181,6 +278,137 @@ static void summary_is_begun_anew_when_another_one_is_due(void **state)
     finish(store);
 }
 
+/* Makes a log of 32 segments without a summary, and a handle that leaves it to ticks. */
+static ms_store *make_due(ms_log_desc *desc)
+{
+    begin();
+    *desc = desc_of(MS_LOG_CREATE);
+    desc->ticked = true;
+    ms_store *store = open_with(desc);
+    while (ms__log_of(store)->index.segments.n < MS__FAN) say_some(store, 1);
+    assert_int_equal(ms__log_of(store)->index.summaries.n, 0);
+    return store;
+}
+
+/* Lets each allocation of each step fail. */
+static void summary_is_written_when_there_is_memory_again(void **state)
+{
+    ms_log_desc desc;
+    ms_store *store = make_due(&desc);
+    size_t refused = 0;
+    (void)state;
+    ms_close(store);
+    store = open_with(&desc);
+    ms__log *log = ms__log_of(store);
+    assert_int_equal(ms__log_begin(log, NULL), MS_OK);
+    for (bool more = true; more;) {
+        for (size_t k = 1;; k++) {
+            heap.calls = heap.failed = 0;
+            heap.fail_at = k;
+            ms_result code = ms__job_step(log, &more, NULL);
+            assert_int_equal(code, heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK);
+            if (heap.failed == 0) break;
+            refused++;
+        }
+    }
+    heap.fail_at = 0;
+    assert_true(refused > MS__FAN + 1); /* segment indexes, the record, its place */
+    assert_int_equal(log->index.summaries.n, 1);
+    assert_int_equal(count_all(store, query_at("place_1"), MS_OK), (said + 5) / 7);
+    finish(store);
+}
+
+static void reader_takes_in_a_summary_when_there_is_memory_again(void **state)
+{
+    ms_log_desc desc;
+    ms_store *store = make_due(&desc), *reader = open_log(MS_LOG_READ);
+    bool more = true;
+    (void)state;
+    while (more) assert_int_equal(ms__job_step(ms__log_of(store), &more, NULL), MS_OK);
+    heap.calls = heap.failed = 0;
+    heap.fail_at = 1;
+    assert_int_equal(test_refresh(reader, NULL, NULL), MS_E_NO_MEMORY);
+    assert_int_equal(heap.failed, 1);
+    heap.fail_at = 0;
+    assert_int_equal(ms__log_of(reader)->index.summaries.n, 0);
+    assert_int_equal(test_refresh(reader, NULL, NULL), MS_OK);
+    assert_int_equal(ms__log_of(reader)->index.summaries.n, 1);
+    ms_close(reader);
+    finish(store);
+}
+
+static void log_is_opened_when_there_is_memory_for_its_summaries(void **state)
+{
+    ms_store *store = make_log(0);
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    ms_result code = MS_E_NO_MEMORY;
+    (void)state;
+    while (ms__log_of(store)->index.summaries.n < 1 ||
+           ms__log_of(store)->index.segments.n < MS__FAN + 2)
+        say_some(store, 1);
+    ms_close(store);
+    for (size_t k = 1; code != MS_OK; k++) {
+        heap.calls = heap.failed = 0;
+        heap.fail_at = k;
+        code = ms_log_open(&store, &desc, NULL);
+        assert_int_equal(code, heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK);
+    }
+    heap.fail_at = 0;
+    assert_int_equal(ms__log_of(store)->index.summaries.n, 1);
+    finish(store);
+}
+
+/* All writes to that place fail; 0: none. */
+static void writes_fail_at(uint64_t place)
+{
+    traps.how = place > 0 ? TRIP_FAIL : TRIP_NONE;
+    traps.kinds = TRIP_BIT(WRITE);
+    traps.offset = place;
+    traps.at = traps.calls + 1;
+    traps.from = true;
+    traps.code = ENOSPC;
+}
+
+/* A shared writer, which makes room for a segment index, a filter, which is shorter, and
+ * an index again, whose watermark cannot be written. */
+static void summary_is_written_when_there_is_room_again(void **state)
+{
+    ms_log_desc desc;
+    bool more = true;
+    ms_store *store = make_due(&desc);
+    (void)state;
+    ms_close(store);
+    desc.shared = true;
+    desc.engine = MS_ENGINE_WRITE;
+    store = open_with(&desc);
+    ms__log *log = ms__log_of(store);
+    say_some(store, 60);
+    uint32_t segments = log->index.segments.n;
+    assert_true(segments > MS__FAN);
+    log->opts.segment_size = MS__SEGMENT_DEFAULT; /* the next one has a long index */
+    say_some(store, 400);
+    while (!log->index.job.record)
+        assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+    writes_fail_at(log->end);
+    assert_int_equal(ms__segment_write(log, NULL), MS_E_FULL);
+    writes_fail_at(0);
+    uint64_t busy = ms__load_mark(log->map.super + MS__AT_BUSY);
+    assert_true(busy > log->end + MS__FILTER_SIZE);
+    assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+    assert_int_equal(log->index.job.filters, 1);
+    assert_int_equal(ms__load_mark(log->map.super + MS__AT_BUSY), busy);
+    writes_fail_at(MS__AT_MARK);
+    assert_int_equal(ms__segment_write(log, NULL), MS_E_FULL);
+    assert_int_equal(ms__job_step(log, &more, NULL), MS_E_FULL);
+    writes_fail_at(0);
+    more = true;
+    while (more) assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+    assert_int_equal(log->index.summaries.n, 1);
+    assert_int_equal(log->index.segments.n, segments);
+    assert_int_equal(count_all(store, query_at("place_1"), MS_OK), (said + 5) / 7);
+    finish(store);
+}
+
 
 /* ---- segments of many records and changes ---- */
 
@@ -205,6 +433,90 @@ static void record_is_found_when_a_segment_has_more_than_65536(void **state)
     store = open_log(MS_LOG_READ);
     assert_int_equal(count_all(store, query_at("b"), MS_OK), MANY / 3);
     assert_int_equal(look_up(store, MANY), MS_OK);
+    end(store);
+}
+
+static struct {
+    uint64_t offset, size;    /* of the first call that covers `place` */
+    uint64_t place;
+} ahead;
+
+static int note_ahead(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    (void)ctx, (void)file;
+    if (ahead.size > 0 || offset > ahead.place || ahead.place - offset >= size) return 0;
+    ahead.offset = offset;
+    ahead.size = size;
+    return 0;
+}
+
+/* Opens the log, and notes from then on how a place is read ahead. */
+static ms_store *open_and_note(ms_log_mode mode, ms_os *os, uint64_t place)
+{
+    ms_log_desc desc = desc_of(mode);
+    *os = traps.os;
+    os->read_ahead = note_ahead;
+    desc.os = os;
+    ms_store *store = open_with(&desc);
+    memset(&ahead, 0, sizeof ahead);
+    ahead.place = place;
+    return store;
+}
+
+static void records_are_read_ahead_when_a_long_segment_is_walked_in_reverse(void **state)
+{
+    static char text[4001];
+    enum { N = 800 };
+    ms_os os;
+    ms_store *store = make_log(0);
+    ms__log *log = ms__log_of(store);
+    ms_query q = query_at("place");
+    (void)state;
+    memset(text, 't', sizeof text - 1);
+    ms_envelope m = ms_user_message(ms_text(text));
+    log->opts.segment_size = MS__SEGMENT_DEFAULT; /* all of it in one */
+    for (int i = 0; i < N; i++)
+        assert_int_equal(ms_append(store, q.location, &m, NULL, NULL), MS_OK);
+    assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+    uint64_t before = log->index.hint;
+    ms_close(store);
+    store = open_and_note(MS_LOG_READ, &os, before - MS__FURTHER / 2);
+    q.reverse = true;
+    assert_int_equal(count_all(store, q, MS_OK), N);
+    assert_int_equal(ahead.size, MS__FURTHER);
+    assert_true(ahead.offset > MS__SUPER_SIZE && ahead.offset < ahead.place);
+    end(store);
+}
+
+/* A segment of 7000 keys needs many filters. */
+static void summary_is_read_ahead_when_it_is_longer_than_a_page(void **state)
+{
+    enum { KEYS = 7000 };
+    static char keys[KEYS][8];
+    static ms_envelope batch[KEYS];
+    ms_os os;
+    ms_store *store = make_log(0);
+    ms__log *log = ms__log_of(store);
+    ms_append_opts opts;
+    uint64_t seq = 0;
+    (void)state;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("place");
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(keys[i], sizeof keys[i], "k%d", i);
+        batch[i] = ms_user_message(ms_text("x"));
+        batch[i].key = ms_str_of(keys[i]);
+    }
+    assert_int_equal(ms_append_batch(store, batch, KEYS, &opts, NULL), MS_OK);
+    while (log->index.summaries.n < 1) say_some(store, 1);
+    uint64_t place = ms__node_entry(&log->index.summaries, 0)->offset;
+    assert_true(ms__get32(ms__log_at(log, place)) > 4096);
+    ms_close(store);
+    store = open_and_note(MS_LOG_WRITE, &os, place);
+    assert_int_equal(ms_append(store, opts.location, &batch[41], &seq, NULL), MS_OK);
+    assert_int_equal(ahead.offset, place);
+    assert_true(ahead.size > 4096);
+    assert_int_equal(seq, 42); /* the key is known */
     end(store);
 }
 
@@ -495,11 +807,22 @@ int main(void)
         cmocka_unit_test(listing_looks_only_at_what_it_returns),
         cmocka_unit_test(segment_ends_where_the_next_one_begins),
         cmocka_unit_test(index_records_are_found_when_others_that_list_them_are_damaged),
+        cmocka_unit_test(
+            summary_is_found_when_a_newer_one_is_damaged_and_nothing_follows),
+        cmocka_unit_test(
+            segments_are_derived_when_no_record_has_the_place_of_their_summary),
+        cmocka_unit_test(segment_is_found_when_places_between_become_known),
         cmocka_unit_test(segment_is_derived_once_when_it_is_found_damaged_twice),
         cmocka_unit_test(summary_is_ignored_when_its_number_is_wrong),
         cmocka_unit_test(hint_is_ignored_when_its_segment_index_is_of_the_future),
         cmocka_unit_test(summary_is_begun_anew_when_another_one_is_due),
+        cmocka_unit_test(summary_is_written_when_there_is_memory_again),
+        cmocka_unit_test(reader_takes_in_a_summary_when_there_is_memory_again),
+        cmocka_unit_test(log_is_opened_when_there_is_memory_for_its_summaries),
+        cmocka_unit_test(summary_is_written_when_there_is_room_again),
         cmocka_unit_test(record_is_found_when_a_segment_has_more_than_65536),
+        cmocka_unit_test(records_are_read_ahead_when_a_long_segment_is_walked_in_reverse),
+        cmocka_unit_test(summary_is_read_ahead_when_it_is_longer_than_a_page),
         cmocka_unit_test(changes_are_looked_at_when_a_segment_lists_too_many_locations),
         cmocka_unit_test(names_are_told_apart_when_their_hashes_are_equal),
         cmocka_unit_test(posting_is_damage_when_it_names_another_kind_of_record),

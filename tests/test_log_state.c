@@ -153,6 +153,28 @@ static void record_is_refused_when_the_end_leaves_only_its_header(void **state)
     end(store);
 }
 
+/* Damage, and after it two headers whose records would reach over the end: the log ends
+ * before the first of them. */
+static void walk_ends_before_the_first_record_that_reaches_over_the_end(void **state)
+{
+    uint64_t at[3], offset;
+    const unsigned char *r;
+    ms_store *store = make_log(9);
+    ms__log *log = ms__log_of(store);
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        at[i] = tail_record_at(log, 6 + i);
+        unsigned char *head = drive.rw + at[i];
+        ms__put32(head, i == 0 ? 1 : 1 << 20);
+        ms__put32(head + 28, ms__check_at(log->id.crc, at[i], head));
+    }
+    ms__replay s = replay_at(log, at[0]);
+    assert_int_equal(ms__replay_next(&s, &r, &offset), MS__FOUND_END);
+    assert_int_equal(s.at, at[1]);
+    assert_int_equal(s.limit, at[1]);
+    assert_int_equal(s.damaged_bytes, at[1] - at[0]);
+    end(store);
+}
 
 static int stat_without_room(void *ctx, ms_file file, ms_os_stat *out)
 {
@@ -303,6 +325,7 @@ int main(void)
             segment_is_not_sealed_when_no_tail_slot_is_left_or_it_is_too_long),
         cmocka_unit_test(refresh_fails_when_no_tail_slot_is_left),
         cmocka_unit_test(record_is_refused_when_the_end_leaves_only_its_header),
+        cmocka_unit_test(walk_ends_before_the_first_record_that_reaches_over_the_end),
         cmocka_unit_test(log_is_written_by_calls_when_its_file_system_keeps_no_room),
         cmocka_unit_test(call_is_refused_when_it_is_of_another_store),
         cmocka_unit_test(call_changes_nothing_when_it_was_made_before),
