@@ -9,7 +9,8 @@
 #
 # MS_TEST_SCALE  percent of the long loops to run (10)
 # JOBS           how many programs to build and run at a time (2)
-# MS_TEST_TIMEOUT  when a program is stopped (600 seconds)
+# MS_TEST_TIMEOUT  processor time after which a program is stopped (600 seconds); one that
+#                waits is stopped after ten times as long
 #
 # A branch is one side of one condition: `if (a && b)` has four. clang counts them in the
 # source, before anything is optimised, each by its line and column, those of a macro where
@@ -137,13 +138,18 @@ run()
     test_fault_* | test_damage) MS_TEST_SCALE=1000 ;;
     esac
     export LLVM_PROFILE_FILE=$PWD/$out/prof/$name-%m.profraw
-    if [ -f "tests/$name.sh" ]; then
-        MSGSTORE=$out/msgstore timeout -k 5 "$limit" bash "tests/$name.sh"
-    elif [ -f "tests/fuzz/${name#fuzz_}.inputs" ]; then
-        timeout -k 5 "$limit" "$out/$name" "tests/fuzz/${name#fuzz_}.inputs"
-    else
-        timeout -k 5 "$limit" "$out/$name"
-    fi >"$out/log/$name.log" 2>&1 </dev/null || status=$?
+    (
+        ulimit -S -t "$limit"
+        if [ -f "tests/$name.sh" ]; then
+            export MSGSTORE=$out/msgstore
+            set -- bash "tests/$name.sh"
+        elif [ -f "tests/fuzz/${name#fuzz_}.inputs" ]; then
+            set -- "$out/$name" "tests/fuzz/${name#fuzz_}.inputs"
+        else
+            set -- "$out/$name"
+        fi
+        exec timeout -k 5 $((limit * 10)) "$@"
+    ) >"$out/log/$name.log" 2>&1 </dev/null || status=$?
     if grep -qa '^FAIL ' "$out/log/$name.log"; then status=1; fi
     times >"$out/log/$name.times"
     echo "ran $name: status $status, processor time $(tail -n 1 "$out/log/$name.times")"

@@ -20,9 +20,11 @@
  *   close; sync; tick
  *   tries N                   appends, and adds to the mark t how often that succeeded
  *   say TEXT [xN]; long BYTES [xN]; batch N [BYTES]; amend SEQ TEXT; redact SEQ
+ *   hide SEQ [LAST]
  *   rewrite [NEWEST]          in place; rewrite dry: nowhere, it counts
  *   rewrite elsewhere [over NEWEST]   at another path, over what is there; `open` and
- *                             `left` take the word `elsewhere`, too
+ *                             `left` take the word `elsewhere`, too. A rewrite takes
+ *                             `map` and `write` as `open` does
  *   names N; absent           how many files there are; that there is no other one
  *   exact                     maps cannot reach beyond the end of the file
  *   last N; first N           the number of the last message that was appended, and of
@@ -300,13 +302,22 @@ static inline ms_log_desc world_desc(world *w, ms_log_mode mode, const ms_os *os
     return desc;
 }
 
+/* Returns a description with the engine that the step has. */
+static inline ms_log_desc step_desc(world *w, ms_log_mode mode)
+{
+    ms_log_desc desc = world_desc(w, mode, &w->trips[w->at].os);
+    if (step_has(w, "map")) desc.engine = MS_ENGINE_MAP;
+    if (step_has(w, "write")) desc.engine = MS_ENGINE_WRITE;
+    return desc;
+}
+
 static inline void step_open(world *w)
 {
     ms_error err;
     ms_log_mode mode = step_has(w, "read")  ? MS_LOG_READ
                        : step_has(w, "new") ? MS_LOG_NEW
                                             : MS_LOG_CREATE;
-    ms_log_desc desc = world_desc(w, mode, &w->trips[w->at].os);
+    ms_log_desc desc = step_desc(w, mode);
     if (step_has(w, "shared")) desc.shared = true;
     if (step_has(w, "each")) desc.sync = MS_SYNC_EACH;
     desc.ticked = step_has(w, "ticked");
@@ -318,8 +329,6 @@ static inline void step_open(world *w)
     if (step_has(w, "torn")) desc.keep_torn = true;
     if (step_has(w, "salvage")) desc.opening = MS_OPEN_SALVAGE;
     if (step_has(w, "segments")) desc.segment_size = MS_LOG_SEGMENT_MIN;
-    if (step_has(w, "map")) desc.engine = MS_ENGINE_MAP;
-    if (step_has(w, "write")) desc.engine = MS_ENGINE_WRITE;
     if (w->stores[w->handle] != NULL) step_fails(w, "it is open");
     w->events = 0;
     step_must(w, ms_log_open(&w->stores[w->handle], &desc, &err), &err);
@@ -428,11 +437,22 @@ static inline void step_redact(world *w)
     step_must(w, ms_redact(store_of(w), number(w, 1), &err), &err);
 }
 
+/* Hides a message, or all up to another one. */
+static inline void step_hide(world *w)
+{
+    ms_error err;
+    ms_store *store = store_of(w);
+    uint64_t seq = number(w, 1), last = number_or(w, 2, 0);
+    step_must(w, last == 0 ? ms_hide(store, seq, &err)
+                           : ms_hide_range(store, MS_STR("here"), seq, last, NULL, &err),
+              &err);
+}
+
 static inline void step_rewrite(world *w)
 {
     ms_error err;
     ms_keep keep;
-    ms_log_desc desc = world_desc(w, MS_LOG_WRITE, &w->trips[w->at].os);
+    ms_log_desc desc = step_desc(w, MS_LOG_WRITE);
     bool elsewhere = step_has(w, "elsewhere"), replace = !elsewhere || step_has(w, "over");
     memset(&keep, 0, sizeof keep);
     keep.dry_run = step_has(w, "dry");
@@ -941,7 +961,8 @@ static inline const scenario_step *step_find(const char *word)
         {"open", step_open}, {"close", step_close}, {"sync", step_sync},
         {"tick", step_tick}, {"say", step_say}, {"long", step_long},
         {"batch", step_batch}, {"amend", step_amend}, {"redact", step_redact},
-        {"rewrite", step_rewrite}, {"last", step_number}, {"first", step_number},
+        {"rewrite", step_rewrite}, {"hide", step_hide},
+        {"last", step_number}, {"first", step_number},
         {"sees", step_sees}, {"left", step_left}, {"shows", step_shows},
         {"same", step_same}, {"durable", step_number}, {"damaged", step_number},
         {"events", step_number}, {"kill", step_crash}, {"cut", step_crash},

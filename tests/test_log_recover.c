@@ -28,17 +28,6 @@ static void step_checkpoint(world *w)
     }
 }
 
-/* Hides a message, or all up to another one. */
-static void step_hide(world *w)
-{
-    ms_error err;
-    ms_store *store = store_of(w);
-    uint64_t seq = number(w, 1), last = number_or(w, 2, 0);
-    step_must(w, last == 0 ? ms_hide(store, seq, &err)
-                           : ms_hide_range(store, MS_STR("here"), seq, last, NULL, &err),
-              &err);
-}
-
 static void step_note(world *w)
 {
     ms_error err;
@@ -226,7 +215,7 @@ static const scenario_step own[] = {
     {"copy_head", step_copy_head}, {"redacted", step_redacted},
     {"has_flag", step_has_flag}, {"no_text", step_no_text}, {"rot", step_rot},
     {"torn", step_torn}, {"starve", step_starve},
-    {"dies", step_dies}, {"hide", step_hide}, {"note", step_note},
+    {"dies", step_dies}, {"note", step_note},
     {"reach", step_reach}, {"verify", step_verify},
     {"refresh", step_refresh}, {"kind", step_kind}, {"line", step_line},
     {"pieces", step_pieces},

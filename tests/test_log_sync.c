@@ -87,7 +87,7 @@ static ms_rewrite rewrite;
 static void step_begin(world *w)
 {
     ms_error err;
-    ms_log_desc desc = world_desc(w, MS_LOG_WRITE, &w->trips[w->at].os);
+    ms_log_desc desc = step_desc(w, MS_LOG_WRITE);
     ms_rewrite r = {.source = store_of(w), .to = &desc, .replace = true};
     bool more;
     step_must(w, ms_rewrite_run(&r, 1, &more, &err), &err);
