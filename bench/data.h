@@ -9,7 +9,7 @@
  * bytes, and no content. All text is words with quotes and line ends. The time goes on by
  * 10 ms a message; a user message begins a new turn.
  *
- * What a message says is drawn when the data is made; bench_message only sets pointers
+ * Messages are drawn when the data is made; bench_message only sets pointers
  * into a pool of text, so that a loop over it costs a dozen nanoseconds a message.
  */
 

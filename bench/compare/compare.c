@@ -1,16 +1,16 @@
-/* The comparison: runs the programs of all stores side by side, and prints what they
- * reached, and a table of the goals.
+/* The comparison: runs the programs of all stores side by side, and prints their figures
+ * and a table of the goals.
  *
  *     bench [--quick] [--n N,N] [--runs R] [--dir FOLDER] [--build FOLDER] [--only ID,ID]
  *           [--json FILE]
  *
- * N are numbers of messages (100000,1000000); R is how often all is measured (3). The
- * files are in a folder of their own inside --dir, else $BENCH_DIR, else the current
- * folder, and removed at the end. --build is where the programs are (build). --only names
+ * N are numbers of messages (100000,1000000), R is the number of runs (3). The files
+ * are in a folder of their own inside --dir, else $BENCH_DIR, else the current folder,
+ * and removed at the end. --build names the folder of the programs (build). --only names
  * goals, such as A1,R3: only what they need is run. --json writes all figures and goals
- * to a file too, an object a line. --quick is for a look: 20000 and 100000 messages,
- * short times, of the peers only those that goals name, what reads only beside the
- * largest N, no scan, no cold opening, and one run of the goals without a peer.
+ * to a file too, an object a line. --quick takes 20000 and 100000 messages,
+ * short times, only the peers that goals name, reads only beside the largest N, no scan,
+ * no cold opening, and one run of the goals without a peer.
  *
  * Every figure comes from a process of its own (see driver.c). For each N all stores
  * are filled, and must give the same rows: bench compares hashes over all views, and ends
@@ -24,9 +24,9 @@
  * Goals without a peer are measured by bench_goals and compile.sh. A goal that wants an N
  * that is not asked for is shown at the nearest one.
  *
- * A program that is not there is named, and the goals that need it say so; the others go
- * on. Exit status: 0, also when goals are not reached; 1 when a program failed, or stores
- * gave different rows; 2 for wrong options.
+ * A missing program is named; the goals that need it are reported as not measured. Exit
+ * status: 0, also when goals are not reached; 1 when a program failed, or stores returned
+ * different rows; 2 for wrong options.
  */
 #define _GNU_SOURCE
 #include "../../msgstore.h"

@@ -10,14 +10,14 @@
  *   append      N commits of one message, no sync.
  *   batch       The same in commits of 1000.
  *   batch-sync  The same, each commit synced.
- *   sync        N messages, closed, synced, dropped from the page cache and read into it
- *               again, as a file is that was there before; then opened and at most 1000
- *               messages, each a synced commit. It reports the times of a commit, and the
- *               bytes that the disk of the folder was asked to write, by anybody, as its
- *               file stat below /sys/dev/block has; without such a disk those that the
- *               process made dirty.
- *   fill        N messages as fast as possible, and closed: for the modes below. Told are
- *               also the time to close, and the blocks of all files, in bytes a message.
+ *   sync        N messages, closed, synced, dropped from the page cache and read anew, like
+ *               an old file; then opened, and at most 1000 messages, each a synced commit.
+ *               It reports the times of a commit, and the bytes that all processes gave
+ *               the folder's disk to write (its file stat below /sys/dev/block); without
+ *               such a disk the bytes that the process made dirty.
+ *   fill        N messages as fast as possible, and closed: for the modes below. It also
+ *               reports the time to close, and the blocks of all files, in bytes a
+ *               message.
  *   read        Each view, shallow and deep: nanoseconds a message. Then the times of
  *               single queries (shallow): a clock is read between them.
  *   check       A hash over the rows of each view, of all locations, in a fixed order.
@@ -25,12 +25,12 @@
  *               dropped from the page cache before.
  *   scan        All messages once: bytes of payload and names by time.
  *
- * Each line on stdout is one JSON object: store, n, what, value, unit. What a store
- * cannot do has a member "skip" with the reason. Trouble goes to stderr, with exit status
+ * Each line on stdout is one JSON object: store, n, what, value, unit. A mode that a
+ * store lacks has a member "skip" with the reason. Errors go to stderr, with exit status
  * 1.
  *
- * S bounds the time: of append, batch, batch-sync and sync (3 s) what was done until then
- * counts; read and scan go on until then (0.4 s for each figure).
+ * S bounds the time: append, batch, batch-sync and sync (3 s) count the messages until
+ * then; read and scan go on until then (0.4 s for each figure).
  *
  * The files are in a folder of their own inside FOLDER, named after the variant: with N
  * for fill and the modes that read, with the mode otherwise, and then removed at the end.
@@ -41,8 +41,8 @@
  * hand, for maps, heap and page cache. A first round to be thrown away would do as well,
  * but doubles the time of slow stores and leaves the file system in another state.
  *
- * Reading: all files are read once before, and what a store does in the background after
- * opening is waited for: until the process uses no more processor time. The locations
+ * Reading: the process reads all files once before. It waits for work that a store does
+ * in the background after opening, until it uses no more processor time. The locations
  * come in passes over all 100, shuffled, the agent is drawn; the same in all programs.
  * Reading stops after a whole pass, so that each store reads the same mix; a slow one
  * after five times S.

@@ -2,11 +2,11 @@
  * or more variants, in the table bench_store; driver.c, with main(), does the rest.
  *
  * Every program gets the same messages (data.h), as rows of ten columns and a time, and
- * must give the same rows back, in the same order: driver.c adds a hash of them up,
- * and compare.c compares the hashes of all programs.
+ * must return the same rows in the same order: driver.c hashes them, and compare.c
+ * compares the hashes of all programs.
  *
- * A driver is as good as its store can do: prepared statements, borrowed pointers, the
- * store's own batches. It copies no row that the store can lend.
+ * A driver uses the best that its store has: prepared statements, borrowed pointers, the
+ * store's own batches. It copies no row that it can borrow from the store.
  */
 
 #ifndef BENCH_DRIVER_H

@@ -1,4 +1,4 @@
-/* What the hardware allows, for `make bench`: logs without any of what makes a store.
+/* The bounds of the hardware, for `make bench`: logs with nothing that a store needs.
  *
  *   floor map         Records are copied into a shared map of a file, which gets room in
  *                     steps of 64 MiB. A sync is fdatasync.
@@ -8,10 +8,9 @@
  *
  * A record is 48 bytes of header with a crc32c, and the texts. Beside the file there is
  * only an index in memory, an offset for each message in each (location, view). Opening
- * walks the file, checks each record, and makes the index anew. Left out is all else:
- * recovery, several readers, queries other than the views, names that are not known
- * before (locations and agents are numbers here), trouble of any kind. Run as
- * in driver.c.
+ * walks the file, checks each record, and makes the index anew. All else is left
+ * out: recovery, several readers, queries other than the views, unknown names (locations
+ * and agents are numbers here), errors of any kind. Run as in driver.c.
  */
 #define _GNU_SOURCE
 #include "driver.h"

@@ -1,21 +1,20 @@
-/* A file of JSON lines in the frame of driver.h: what a program does that takes no
- * store at all.
+/* A file of JSON lines in the frame of driver.h: the way of a program without a
+ * store.
  *
  *     bench_jsonl, see driver.c
  *
  * A message is one line, its columns as strings (the arguments too: JSON within a string,
  * so that the same text comes back), its time a number. A commit is one write(2) of all
  * its lines, and with sync one fdatasync. A reader maps the file, walks it once and keeps
- * a place and a length for each line, by view, in memory; before each read it walks what
- * was added. The walk looks at the first three columns only, whose place in the line is
+ * a place and a length for each line, by view, in memory; before each read it walks the
+ * added lines. The walk looks at the first three columns only, whose place in the line is
  * known. A row is parsed with cJSON when it is read; its strings are those that cJSON has
  * unescaped. cJSON takes its memory from a block that is empty again after each row, so
  * that it calls malloc and free for none of its nodes.
  *
  * Locations and agents are distinguished by the number at the end of their names, as the
- * key-value peers get the numbers too. A last line that a crash truncated is not
- * read, and taken away by a writer. Left out: any index on the disk, so opening to read
- * is a walk over all.
+ * key-value peers get the numbers too. A reader ignores a torn last line, a writer
+ * removes it. Left out: any index on the disk, so opening to read is a walk over all.
  */
 #define _GNU_SOURCE
 #include <cjson/cJSON.h>
@@ -321,7 +320,7 @@ static void map_file(void)
     json.map = (const char *)map;
 }
 
-/* Walks the lines that were added since. */
+/* Walks the lines that were added since the last walk. */
 static void walk(void)
 {
     struct stat st;

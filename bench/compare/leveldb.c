@@ -4,14 +4,14 @@
  *
  * One key a message, that of kv.h with its bytes in big-endian order, and the record of
  * kv.h as the value; a view is one range, a team eight iterators, merged by number. Every
- * read makes its iterators anew, so that it sees what was committed last. Values are read
+ * read makes its iterators anew, so that it sees the last commit. Values are read
  * where the iterator holds them; only the newest 20 are copied, as an iterator that goes
  * backwards holds one value at a time.
  *
  * No compression, as none of the others compresses; write buffer and block cache of 64
- * MiB; all else as LevelDB has it. LevelDB has no reader that leaves the files as they
- * are: opening to read is opening, and what is in its log goes into tables then. Two
- * processes cannot have it open at a time.
+ * MiB; all else by LevelDB's defaults. LevelDB has no reader that leaves the files
+ * unchanged: each opening moves its log into tables. Two processes cannot have it open at
+ * a time.
  */
 #define _GNU_SOURCE
 #include <leveldb/c.h>

@@ -7,11 +7,11 @@
  * a page at a time with MDB_GET_MULTIPLE. "clustered": one database, by the key of kv.h;
  * a view is one range of it. A team is eight cursors, merged by number.
  *
- * Every read is a read transaction of its own, renewed, so that it sees what was
- * committed last. Records are read where they lie in the map, and written where they will
- * lie (MDB_RESERVE). Without sync the environment has MDB_NOSYNC: a commit is in the page
- * cache, and so outlives the process, but not the machine. MDB_MAPASYNC adds nothing to
- * that, as it only decides how the sync is done which MDB_NOSYNC leaves out.
+ * Every read is a read transaction of its own, renewed, so that it sees the last commit.
+ * Records are read in place in the map, and written in place (MDB_RESERVE). Without sync
+ * the environment has MDB_NOSYNC: a commit is in the page cache, and so outlives the
+ * process, but not the machine. MDB_MAPASYNC adds nothing: it decides how a sync is done,
+ * and MDB_NOSYNC leaves the sync out.
  *
  * Left out: MDB_NORDAHEAD, which makes the first pass over a cold file much slower. With
  * MDB_WRITEMAP a file has the size of the map, 32 GiB, nearly all of it a hole, while it

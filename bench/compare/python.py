@@ -1,23 +1,22 @@
-"""The seeds' example store for `make bench`: Python and SQLite, used as it is written.
+"""The store of the agent framework guide for `make bench`: Python and SQLite, unchanged.
 
     python3 bench/compare/python.py MODE --n N --dir FOLDER [--variant python]
                                  [--seconds S] [--cold] [--build FOLDER]
 
 Modes and lines are those of driver.c; the messages come from bench_floor in --build
-(build). Each call of the store opens a connection,
-runs one statement and closes it again; content and arguments are stored as JSON; a view
-is selected by its types and sorted by time. So every append is a synced commit of the
-rollback journal: append, batch and batch-sync are not there. The mode fill puts all
-messages in with one executemany in one transaction, which the store itself cannot do, so
-that there is something to read. The newest 20 are the last of the whole conversation,
-since a limit gives the oldest.
+(build). Each call of the store opens a connection, runs one statement and closes it;
+content and arguments are stored as JSON; a view is selected by its types and sorted by
+time. So every append is a synced commit of the
+rollback journal, and there is no append, batch or batch-sync. The mode fill inserts all
+messages by one executemany in one transaction, which the store itself cannot do. The
+newest 20 are the last of the whole conversation, since a limit returns the oldest.
 
-What differs from the other programs: content is an object of one text, because the store
-fails when it reads a plain text back; a delegation's task and worker are put where there
-are columns for them, content and from_worker; an error's type is lost, as the store has
+Differences from the other programs: content is an object of one text, because the store
+fails when it reads a plain text back; a delegation's task and worker go into the columns
+content and from_worker; an error's type is lost, as the store has
 no column for it; a team has no filter of types, so it has more rows than elsewhere; no
 view has all columns. Hence no mode check: compare the rows a query of the other views.
-scan is not there either: the store has no such call. Shallow counts the rows, deep reads
+There is no scan either: the store has no such call. Shallow counts the rows, deep reads
 the text of each once more; in both all of it has been decoded. The memory is not touched
 beforehand: at these speeds it does not show.
 """
@@ -59,7 +58,7 @@ class Random:
 
 
 def messages(build, n):
-    """n times (location, message, agent key), as a program hands them to the store."""
+    """Yields n times (location, message, agent key), as a program stores them."""
     command = [build + "/bench_floor", "messages", "--n", str(n), "--dir", ".",
                "--variant", "floor map"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
@@ -79,7 +78,7 @@ def messages(build, n):
             yield location, message, agent or None
 
 
-# ---- the store: what the seeds' does, call by call ----
+# ---- the store: the guide's, call by call ----
 
 INSERT = ("INSERT INTO messages (location, agent_key, type, content, timestamp, turn_id,"
           " tool, args, from_worker, from_manager, summary)"
@@ -169,7 +168,7 @@ def read_view(store, view, location, agent):
     return store.conversation(name) + store.agent(name, key) + store.broadcasts(name)
 
 
-# ---- files, and what the system tells ----
+# ---- files, and figures of the system ----
 
 class Bench:
     """One run: the command line, the folder, the lines on stdout."""
@@ -217,7 +216,7 @@ def read_files(folder):
 
 
 def drop_files(folder):
-    """To the disk, and out of the page cache."""
+    """Writes the files to the disk, and drops them from the page cache."""
     for path in files_in(folder):
         with open(path, "rb") as file:
             os.fsync(file.fileno())
@@ -225,7 +224,7 @@ def drop_files(folder):
 
 
 def written_bytes(folder):
-    """By the folder's disk, or where there is none by this process."""
+    """Returns the bytes that the folder's disk wrote, or else this process."""
     device = os.stat(folder).st_dev
     disk = "/sys/dev/block/%d:%d/stat" % (os.major(device), os.minor(device))
     if os.path.exists(disk):
@@ -281,7 +280,7 @@ def sync(bench):
 
 
 def make_plan():
-    """(location, agent) of each query, as in driver.c."""
+    """Returns (location, agent) of each query, as in driver.c."""
     random, plan = Random(7), []
     for _ in range(PASSES):
         locations = [0] * LOCATIONS
@@ -294,7 +293,7 @@ def make_plan():
 
 
 def passes(store, plan, view, deep, seconds):
-    """(nanoseconds, rows, queries) of whole passes."""
+    """Returns (nanoseconds, rows, queries) of whole passes."""
     count = rows = text = spent = 0
     limit, begin = seconds * 1e9, time.perf_counter_ns()
     while spent <= 5 * limit and (spent <= limit or count % LOCATIONS != 0):
@@ -372,7 +371,7 @@ def main():
     parser.add_argument("--cold", action="store_true")
     options = parser.parse_args()
     if options.mode == "names":
-        print('{"store":"%s","what":"name","notes":"the seeds\' SQLite store as written:'
+        print('{"store":"%s","what":"name","notes":"the guide\'s SQLite store as written:'
               ' open, insert, commit, close"}' % STORE)
         return
     if not options.n or not options.dir:

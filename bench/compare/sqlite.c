@@ -2,15 +2,15 @@
  *
  *     bench_sqlite, see driver.c
  *
- * "sqlite seed": the table and the two indexes of the seeds' example store. A view has to
- * be sorted. "sqlite tuned": three partial indexes, one a stored view, on (location
- * [, agent_key], timestamp), with the view's list of types in their WHERE: nothing is
- * sorted. "sqlite covering": the same with all columns after them, so that a view is
- * read from its index alone and most of the data is stored twice. The last two do without
- * AUTOINCREMENT, which keeps a table of its own up to date.
+ * "sqlite seed": the table and the two indexes of the store in the agent framework guide.
+ * A view has to be sorted. "sqlite tuned": three partial indexes, one a stored view, on
+ * (location [, agent_key], timestamp), with the view's list of types in their WHERE:
+ * nothing is sorted. "sqlite covering": the same with all columns after them, so that a
+ * view is read from its index alone and most of the data is stored twice. The last two do
+ * without AUTOINCREMENT, which keeps a table of its own up to date.
  *
  * WAL, prepared statements, 64 MiB of page cache, as much of the file mapped as this
- * SQLite can (16 GiB asked for). With sync: synchronous = FULL, as in WAL only that syncs
+ * SQLite can (16 GiB asked for). With sync: synchronous = FULL, as in WAL only FULL syncs
  * every commit. Without: OFF. A commit is in the page cache then, where other processes
  * see it and a kill of this one leaves it; NORMAL would add nothing to that but syncs of
  * checkpoints.
@@ -180,7 +180,7 @@ static void insert(const bench_row *row)
 {
     for (int i = 0; i < COLUMNS; i++) {
         ms_str text = row->column[i];
-        if (text.len == 0) /* NULL; but the seeds' table needs a content */
+        if (text.len == 0) /* NULL; but the guide's table needs a content */
             text.ptr = i == COLUMN_CONTENT ? "" : NULL;
         bind_text(lite.insert, i + 1, text);
     }
@@ -358,7 +358,7 @@ static void scan(bench_reader *reader) { rows_of(ready(&lite.scan, SELECT), read
     "page cache)"
 
 const bench_store bench_stores[] = {
-    {"sqlite seed", "the seeds' table and two indexes; " SETTINGS, open_seed, commit,
+    {"sqlite seed", "the guide's table and two indexes; " SETTINGS, open_seed, commit,
      read_view, close_db, scan},
     {"sqlite tuned", "three partial indexes, no view is sorted; " SETTINGS, open_tuned,
      commit, read_view, close_db, scan},
