@@ -1,5 +1,5 @@
-"""Gives what msgstore hand-over, doctor --fix and export write to the programs that it is
-meant for, and compares what they take from it with what msgstore reads in it.
+"""Passes files of msgstore hand-over, doctor --fix and export to the programs that they are
+for, and compares the messages that these take with those that msgstore reads.
 
     check.py TOOL SAMPLES OUT      OUT has js/node_modules
 """
@@ -41,7 +41,7 @@ def sample(pattern):
     return sorted(glob.glob(os.path.join(DATA, pattern)))[0]
 
 
-# ---- The provider: a server that notes what it is asked, and says "gone on".
+# ---- The provider: a server that keeps each request, and answers "gone on".
 
 asked = []
 
@@ -115,7 +115,7 @@ def arguments_of(value):
 
 
 def text_of(content):
-    """All text of a content."""
+    """Returns all text of a content."""
     if isinstance(content, str):
         return content
     if content is None:
@@ -123,38 +123,38 @@ def text_of(content):
     return "\n\n".join(part.get("text", "") for part in content)
 
 
-def said_in_file(path):
-    """What msgstore reads in the written file."""
-    said = []
+def messages_in_file(path):
+    """Returns the messages that msgstore reads in the written file."""
+    found = []
     for line in tool("view", "--json", path).stdout.splitlines():
         m = json.loads(line)
         kind, content = m.get("type"), m.get("content", "")
         if m["kind"] != "message":
             continue
         if kind == "action":
-            said.append(("call", m["tool"], arguments_of(m["args"]), m["call_id"]))
+            found.append(("call", m["tool"], arguments_of(m["args"]), m["call_id"]))
         elif kind in ("observation", "error"):
-            said.append(("result", m["call_id"], content))
+            found.append(("result", m["call_id"], content))
         elif kind in ("user_message", "assistant_message"):
-            said.append((kind.split("_")[0], content))
-    return said
+            found.append((kind.split("_")[0], content))
+    return found
 
 
-def said_to_codex(request):
-    said = []
+def messages_to_codex(request):
+    found = []
     for item in request.get("input", []):
         kind = item.get("type")
         if kind == "function_call":
-            said.append(("call", item["name"], arguments_of(item["arguments"]), item["call_id"]))
+            found.append(("call", item["name"], arguments_of(item["arguments"]), item["call_id"]))
         elif kind == "function_call_output":
-            said.append(("result", item["call_id"], text_of(item["output"])))
+            found.append(("result", item["call_id"], text_of(item["output"])))
         elif kind == "message" and item["role"] in ("user", "assistant"):
-            said.append((item["role"], text_of(item["content"])))
-    return said
+            found.append((item["role"], text_of(item["content"])))
+    return found
 
 
-def said_in_blocks(messages):
-    said = []
+def messages_in_blocks(messages):
+    found = []
     for message in messages:
         content = message.get("content")
         if message.get("role") not in ("user", "assistant"):
@@ -163,35 +163,35 @@ def said_in_blocks(messages):
             content = [{"type": "text", "text": content}]
         for block in content or []:
             if block["type"] == "text":
-                said.append((message["role"], block["text"]))
+                found.append((message["role"], block["text"]))
             elif block["type"] == "tool_use":
-                said.append(("call", block["name"], arguments_of(block["input"]), block["id"]))
+                found.append(("call", block["name"], arguments_of(block["input"]), block["id"]))
             elif block["type"] == "tool_result":
-                said.append(("result", block["tool_use_id"], text_of(block.get("content"))))
-    return said
+                found.append(("result", block["tool_use_id"], text_of(block.get("content"))))
+    return found
 
 
-def said_to_pi(messages):
-    said = []
+def messages_to_pi(messages):
+    found = []
     for message in messages:
         if message["role"] == "toolResult":
-            said.append(("result", message["toolCallId"], text_of(message["content"])))
+            found.append(("result", message["toolCallId"], text_of(message["content"])))
             continue
         content = message["content"]
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
         for part in content:
             if part["type"] == "text":
-                said.append((message["role"], part["text"]))
+                found.append((message["role"], part["text"]))
             elif part["type"] == "toolCall":
-                said.append(("call", part["name"], arguments_of(part["arguments"]), part["id"]))
-    return said
+                found.append(("call", part["name"], arguments_of(part["arguments"]), part["id"]))
+    return found
 
 
-def without_odd(said):
-    """Programs trim texts; results of calls of one answer may change places."""
+def without_odd(found):
+    """Trims texts, as programs do, and sorts the results of one answer's calls."""
     out, results = [], []
-    for item in said:
+    for item in found:
         if item[0] == "result":
             results.append(item)
             continue
@@ -203,7 +203,7 @@ def without_odd(said):
 
 
 def is_taken(want, got):
-    """Codex leaves out the middle of long results, and says how much."""
+    """Compares two messages. Codex replaces the middle of long results by its length."""
     if want == got or want[:-1] != got[:-1]:
         return want == got
     if want[0] == "user":
@@ -214,7 +214,7 @@ def is_taken(want, got):
 
 
 def missing_of(want, got):
-    """The first of `want` that does not come in `got` in its place; None: all do."""
+    """Returns the first of `want` that is not in `got` in its order; None if all are."""
     want, got, at = without_odd(want), without_odd(got), 0
     for item in got:
         if at < len(want) and is_taken(want[at], item):
@@ -290,7 +290,7 @@ def in_codex(path):
         checked(home.run(os.path.join(JS, "node_modules/.bin/codex"), "exec",
                          "--skip-git-repo-check", "-c", 'model="gpt-5"', "-c",
                          'openai_base_url="%s/v1"' % URL, "resume", meta["id"], LAST_WORDS))
-    return {"": said_to_codex(request_with(LAST_WORDS))}
+    return {"": messages_to_codex(request_with(LAST_WORDS))}
 
 
 def claude_program():
@@ -315,13 +315,13 @@ def in_claude(path):
                         CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1", DISABLE_AUTOUPDATER="1")
         read = checked(home.run("node", os.path.join(JS, "sessions.mjs"), "claude-code",
                                 session, home.work))
-        taken = {"_reader": said_in_blocks(json.loads(read))}
+        taken = {"_reader": messages_in_blocks(json.loads(read))}
         if claude_program() is None:
             skip("claude-code_goes_on", "the package has no program for this machine")
             return taken
         asked.clear()
         checked(home.run(claude_program(), "-p", "--resume", session, LAST_WORDS))
-    taken[""] = said_in_blocks(request_with(LAST_WORDS).get("messages", []))
+    taken[""] = messages_in_blocks(request_with(LAST_WORDS).get("messages", []))
     return taken
 
 
@@ -329,7 +329,7 @@ def in_pi(path):
     with Home() as home:
         file = home.put(path, ".pi/agent/sessions/work", os.path.basename(path))
         read = checked(home.run("node", os.path.join(JS, "sessions.mjs"), "pi", file))
-        return {"": said_to_pi(json.loads(read))}
+        return {"": messages_to_pi(json.loads(read))}
 
 
 # ---- Tokens.
@@ -341,7 +341,7 @@ def tokens_of(path):
 
 
 def ccusage_on_claude(home, path):
-    """It keeps the first line of an answer; of lines that are alone it has no choice."""
+    """Counts tokens by ccusage. It keeps the first line of an answer; here each has one."""
     last, lines = {}, []
     for line in open(path):
         entry = json.loads(line)
@@ -378,7 +378,7 @@ def compare_tokens(name, count, path):
         fail(name, "it counts %r, msgstore %r" % (got, want))
 
 
-# ---- What is tried.
+# ---- The cases.
 
 SOURCES = [
     ("claude", "claude-code-real/tool_heavy.jsonl"), ("codex", "codex-rollout/rollout-*.jsonl"),
@@ -405,7 +405,7 @@ def hand_over(name, program, accept, source, path):
     if done.returncode != 0:
         return fail(name, done.stderr)
     for reader, got in accept(path).items():
-        compare(name + reader, said_in_file(path), got)
+        compare(name + reader, messages_in_file(path), got)
 
 
 def hand_over_all(out):
@@ -420,8 +420,8 @@ def hand_over_all(out):
 
 
 def mend(name, accept, lines, out):
-    """What the program takes from the whole session it takes from the mended one, too, but
-    for what was in the torn and the missing line."""
+    """Compares the messages that a program takes from a whole session with those from the
+    mended one. Only those of the torn and of the missing line may be absent."""
     whole, broken, fixed = (os.path.join(out, "%d.jsonl" % i) for i in range(3))
     with open(whole, "w") as file:
         file.writelines(lines)
@@ -433,7 +433,7 @@ def mend(name, accept, lines, out):
     code = tool("doctor", "--fix", "-o", fixed, broken).returncode
     if code != 3:
         return fail(name, "exit code %d of doctor" % code)
-    readable, before, after = said_in_file(fixed), accept(whole), accept(fixed)
+    readable, before, after = messages_in_file(fixed), accept(whole), accept(fixed)
     for reader in before:
         compare(name + reader, [m for m in before[reader] if m in readable], after[reader])
 
@@ -462,7 +462,7 @@ def atif_all(out):
                 file.write(again)
             with open(path + ".ours", "w") as file:
                 file.write(done.stdout)
-            if said_in_file(path) == said_in_file(path + ".ours"):
+            if messages_in_file(path) == messages_in_file(path + ".ours"):
                 ok("%s: %d steps" % (name, len(taken.steps)))
             else:
                 fail(name, "its own writing of it reads otherwise")

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# `make test-handover`: what msgstore writes for other agent programs, given to them.
+# `make test-handover`: files of msgstore for other agent programs, read by them.
 #
 # Codex and Claude Code go on with handed-over sessions, and with one that the doctor has
-# mended: a server on this machine stands in for their providers, and what they send to it
-# has to hold every message. pi's and Claude's own session readers and the models of the
+# mended: a server on this machine stands in for their providers, and their requests to it
+# must have every message. pi's and Claude's own session readers and the models of the
 # package atif read the rest; ccusage counts the same tokens. The programs come from npm and
-# PyPI into build/handover (versions.txt); what cannot be installed is named and left out.
-# Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why" a line, and "N passed, N failed,
-# N skipped".
+# PyPI into build/handover (versions.txt); a package that cannot be installed is named and
+# left out. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why" a line, and "N passed, N
+# failed, N skipped".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=build/handover

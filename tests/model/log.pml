@@ -10,13 +10,13 @@
  * starts a new boot. A sector may go bad while no writer has a turn.
  *
  * What must hold, by number (M1 stands in publish.pml):
- * (M2) A record whose sync has returned is there after every crash. Where a sector went
- *      bad as well, this is promised of what a synced checkpoint covers.
- * (M3) A record that a finished recovery gave up is never seen again, even where a sector
- *      goes bad. Before the zeros are synced a crash may still bring it back: its append
- *      never returned.
- * (M4) What is lost is a suffix: no record is missing before one that is there.
- * (M5) A batch is there whole or not at all.
+ * (M2) A record whose sync has returned is there after every crash. If a sector went bad,
+ *      too, this holds for records that a synced checkpoint covers.
+ * (M3) A record that a finished recovery gave up never comes back, even if a sector goes
+ *      bad. Before the zeros are synced a crash may bring it back: its sync never
+ *      returned.
+ * (M4) Only a suffix is lost: no record is missing before one that is there.
+ * (M5) A batch is whole or absent.
  * (M6) A record below a synced checkpoint is there, or the file is reported as damaged.
  * (M7) Two writers never append at once, and no record is written over another one.
  * A cell that went bad excuses its own record and the batch that it is part of.
@@ -43,7 +43,7 @@ byte busy;                      /* how far a shared writer may be storing */
 byte owner;                     /* boot number of the last writer; 0: of an earlier boot */
 byte check;                     /* checkpoint: cells below it are durable */
 
-/* What the disk may have: sets of contents, by bits. */
+/* The contents that the disk may have: sets, by bits. */
 #define BIT(value) (1 << (value))
 short disk[N];
 byte marks, checks;
@@ -93,8 +93,8 @@ inline sync() {
     }
 }
 
-/* Reads the file as [format] says: from its beginning to the first cell that begins no
- * valid record; damage is skipped. Sets end, damaged, seen. */
+/* Reads the file by the rules of [format]: from its beginning to the first cell that
+ * begins no valid record; skips damage. Sets end, damaged, seen. */
 inline scan() {
     i = 0;
     do
@@ -154,7 +154,7 @@ inline scan() {
     i = 0; j = 0; last = 0; from = 0
 }
 
-/* Compares what a recovery sees with what must be there. */
+/* Compares the records that a recovery sees with those that must be there. */
 inline judge() {
     i = 1; last = 0;
     do
@@ -184,7 +184,7 @@ inline judge() {
     i = 0; last = 0
 }
 
-/* What the finished recovery did not see is gone for good. */
+/* Marks records that the finished recovery did not see as given up. */
 inline give_up() {
     i = 1;
     do
@@ -199,7 +199,7 @@ inline give_up() {
     i = 0
 }
 
-/* Results that are used up: fewer states. */
+/* Clears used results, for fewer states. */
 inline forget() {
     i = 0; end = 0; damaged = false;
     do
@@ -367,17 +367,17 @@ again:
     fi
 }
 
-/* What may happen to the machine at any time. */
+/* Crashes of the machine, at any time. */
 proctype Machine() {
     byte c;
     do
-    :: atomic {     /* a kill: what was stored stays in memory */
+    :: atomic {     /* a kill: stored bytes stay in memory */
         crashes < CRASHES -> crashes++;
         if
         :: dead[1] = true
         :: dead[2] = true
         fi }
-    :: atomic {     /* a power loss: what the disk has is what there is */
+    :: atomic {     /* a power loss: the disk's contents remain */
         crashes < CRASHES -> crashes++;
         c = 0;
         do

@@ -1,5 +1,5 @@
 /* A model of publication: one writer, one reader, stores that leave the writer in any
- * order, as on ARM. See [log-map] in msgstore.h; log.pml has what a crash does.
+ * order, as on ARM. See [log-map] in msgstore.h; log.pml has crashes.
  *
  * A cell has nothing (zero), torn bytes, or a whole record. The writer stores the cells of
  * a batch, then the watermark. A store of a cell passes through a torn state. A release

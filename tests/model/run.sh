@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the models of publication and of recovery with spin: `make model`. Each right
 # model must hold in every state that it can reach, each wrong variant must be refused by
-# an assertion. Needs spin and a C compiler; without spin it says so and checks nothing.
+# an assertion. Needs spin and a C compiler; without spin it skips.
 #
 # The last line counts: "N passed, N failed".
 set -u
@@ -21,7 +21,8 @@ work=../../build/model
 mkdir -p "$work"
 passed=0 failed=0
 
-# verify MODEL OPTION ...: spin's verdict in $work/out; 0 when no assertion is violated.
+# verify MODEL OPTION ...: checks a model. Returns 0 if it holds, 1 if an assertion is
+# violated, else 2; the output is in $work/out.
 verify()
 {
     local model=$1
@@ -40,7 +41,7 @@ verify()
     )
 }
 
-# result NAME WANTED GOT
+# result NAME WANTED GOT: prints and counts a verdict.
 result()
 {
     if [ "$2" = "$3" ]; then

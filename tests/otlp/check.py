@@ -1,5 +1,5 @@
-"""Reads what msgstore export --format otlp wrote with OpenTelemetry's own protobuf parser, and
-checks its spans: ids, parents, times, names, attributes. Prints "ok NAME" or "FAIL NAME: reason".
+"""Reads files of msgstore export --format otlp with OpenTelemetry's own protobuf parser, and
+checks their spans: ids, parents, times, names, attributes. Prints "ok NAME" or "FAIL NAME: reason".
 
     check.py TOOL FILE...     files of messages, transcripts or logs
 """
@@ -58,7 +58,7 @@ def check_span(span, spans, root):
 
 
 def with_bytes(value):
-    """OTLP writes ids as hexadecimal digits where protobuf's JSON has base64."""
+    """Turns ids from hexadecimal digits, as in OTLP, into base64, as in protobuf's JSON."""
     if isinstance(value, list):
         return [with_bytes(v) for v in value]
     if not isinstance(value, dict):
@@ -71,12 +71,12 @@ def check_trace(line):
     request = json_format.ParseDict(with_bytes(json.loads(line)), ExportTraceServiceRequest())
     back = ExportTraceServiceRequest()
     back.ParseFromString(request.SerializeToString())
-    check(back == request, "protobuf does not give it back")
+    check(back == request, "protobuf does not return it")
     scope = request.resource_spans[0].scope_spans[0]
     check(scope.scope.name == "msgstore", "scope")
     check(scope.schema_url in {s.value for s in Schemas}, "schema " + scope.schema_url)
     spans = {span.span_id: span for span in scope.spans}
-    check(len(spans) == len(scope.spans), "a span id is there twice")
+    check(len(spans) == len(scope.spans), "a duplicate span id")
     roots = [span for span in scope.spans if not span.parent_span_id]
     check(len(roots) == 1 and roots[0] is scope.spans[0], "roots")
     found = [check_span(span, spans, roots[0]) for span in scope.spans]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make test-otlp`: what msgstore export --format otlp writes, read with OpenTelemetry's own
-# parser. Its packages come from PyPI into build/otlp; where that cannot be, it skips.
+# `make test-otlp`: files of msgstore export --format otlp, read with OpenTelemetry's own
+# parser. Installs its packages from PyPI into build/otlp; skips where that fails.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 shared=${MS_SHARED:-../shared}/data

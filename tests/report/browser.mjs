@@ -1,5 +1,5 @@
 // Drives a chromium without a window through the DevTools protocol, over a pipe: no port,
-// no package. What a page prints to its console, throws, or asks of a network is noted.
+// no package. Keeps the page's console output, errors and network requests.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -157,7 +157,7 @@ class Page {
     }
   }
 
-  /* Two frames later everything that was asked for is drawn. */
+  /* Two frames later everything is drawn. */
   settle() {
     return this.run(
       "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 60))))",

@@ -1,6 +1,6 @@
-// The page of msgstore report in a real browser: that it shows 10,000 messages soon, asks
-// nothing of a network, survives hostile content, can be read at three widths, and that
-// keys, search, links, filters and each of its views work. Prints "ok NAME" or "FAIL NAME:
+// Checks the page of msgstore report in a real browser: it shows 10,000 messages soon, loads
+// nothing from a network, survives hostile content, and can be read at three widths. Keys,
+// search, links, filters and each of its views work. Prints "ok NAME" or "FAIL NAME:
 // reason" a line.
 //
 //     node tests/report/test.mjs TOOL CHROMIUM [FOLDER]     screenshots go to FOLDER
@@ -69,7 +69,7 @@ function page(name, ...args) {
   return path;
 }
 
-/* Nothing went wrong, and nothing but the page itself was loaded. */
+/* Checks that there was no error, and that only the page itself was loaded. */
 function quiet(p) {
   same(p.errors, [], "console");
   same(
@@ -93,7 +93,7 @@ const folder = new URL(".", import.meta.url).pathname;
 const read = (name) => readFileSync(join(folder, name), "utf8").trim().split("\n");
 const parsed = (name) => read(name).map((line) => JSON.parse(line));
 
-/* n messages: turns of a user, thinking, two calls, their results, an answer. */
+/* Makes n messages: turns of a user, thinking, two calls, their results, an answer. */
 function many(n) {
   const out = [];
   const lorem =
@@ -149,7 +149,7 @@ const bad = [
   "\uffff\ufdd0",
 ];
 
-/* Each of hostile.jsonl with each bad text. */
+/* Makes each message of hostile.jsonl with each bad text. */
 function hostile() {
   const spelled = (text) => JSON.stringify(text).slice(1, -1);
   return bad.flatMap((text, i) =>
@@ -164,7 +164,7 @@ function hostile() {
   );
 }
 
-/* A team with an error, an open call, a rewound branch, a compaction, usage. */
+/* Makes a team with an error, an open call, a rewound branch, a compaction, usage. */
 function teamLog() {
   const log = join(tmp, "team.log"),
     first = parsed("team.jsonl");
@@ -192,7 +192,7 @@ function teamLog() {
   return log;
 }
 
-/* The pages that tests share, made when the first of them asks. */
+/* The pages that tests share; the first test that needs one makes it. */
 const recipes = {
   many: () => [lines("many.jsonl", many(10000))],
   hostile: () => ["--from", "framework", lines("<img src=x onerror=alert(3)>.jsonl", hostile())],

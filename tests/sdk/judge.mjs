@@ -26,7 +26,7 @@ const judges = [
     head: 'import type { Content } from "@google/genai";', type: "Content[]" },
   { name: "ollama", package: "ollama", profiles: ["ollama"],
     head: 'import type { Message } from "ollama";',
-    // the service has ids of calls and results, its client's type has none
+    // the service has ids of calls and results, its client's type lacks them
     type: "(Omit<Message, 'tool_calls'> & { tool_call_id?: string; tool_calls?: " +
           "(Required<Message>['tool_calls'][number] & { id?: string })[] })[]" },
 ];
@@ -41,7 +41,7 @@ for await (const text of createInterface({
   list.push(line);
 }
 
-// Evenly over all of a profile.
+// Returns a sample of a profile's lines, evenly spread.
 function chosen(profile) {
   const all = picked.get(profile) ?? [];
   const step = Math.max(1, Math.floor(all.length / sample));

@@ -1,5 +1,5 @@
-"""Reads projections and answers (see project.c) and gives each to the packages that its
-provider's users run. What a package refuses is printed with the place of the projection.
+"""Reads projections and answers (see project.c) and passes each to the packages that its
+provider's users run. Prints a refused projection with its place and the reason.
 
     judge.py FOLDER     FOLDER/projections.jsonl, FOLDER/answers.jsonl
 """
@@ -16,12 +16,12 @@ logging.disable(logging.CRITICAL)
 folder = sys.argv[1]
 
 
-# What a judge returns for a line that is not its matter; the reason stands there.
+# A judge returns this for a line outside its scope; the reason stands there.
 PASSED_OVER = "passed over"
 
 
 def exhaust(value):
-    """Pydantic checks what is Iterable only when it is walked over."""
+    """Walks a value: Pydantic checks an Iterable only then."""
     if isinstance(value, dict):
         for each in value.values():
             exhaust(each)
@@ -36,7 +36,7 @@ def adapter(of):
     return lambda value: exhaust(made.validate_python(value))
 
 
-# Each makes a function that takes a line of a projection and raises what it refuses.
+# Each returns a function that takes a line of a projection and raises if it refuses it.
 
 def judge_openai():
     from openai.types.chat import ChatCompletionMessageParam
@@ -72,7 +72,7 @@ def judge_ollama():
 
 
 def asks(line):
-    """The list up to where an answer is due; None when there is no such place."""
+    """Returns the list up to where an answer is due; None without such a place."""
     messages = line["messages"]
     if messages[-1]["role"] == "assistant":
         messages = messages[:-1]
@@ -80,7 +80,7 @@ def asks(line):
 
 
 # Before version 5 of the request an assistant message had text or calls, not both. That
-# was Mistral's own order of 2024; its service and its later templates take both.
+# was Mistral's own rule of 2024; its service and its later templates take both.
 def has_both(messages):
     return any(m["role"] == "assistant" and m.get("content") and m.get("tool_calls")
                for m in messages)
@@ -193,7 +193,7 @@ JUDGES = [
 
 
 def run(judges, name_of_file):
-    """Lets each judge look at the lines of its profiles; prints a line for each."""
+    """Passes each judge the lines of its profiles; prints a line for each judge."""
     ready = []
     for name, make, profiles in judges:
         try:
@@ -224,7 +224,7 @@ def run(judges, name_of_file):
             print(f"ok {name}: {taken} taken" + (f", {over} passed over" if over else ""))
 
 
-# Answers: is the body what the package calls a response, and does it take the request?
+# Answers: is the body a response for the package, and does the package take the request?
 
 def response_openai():
     from openai.types.chat import ChatCompletion, ChatCompletionChunk

@@ -3,8 +3,8 @@
  *     project STORE.msl      projections of every location of a log, and of the traces of
  *                            ../shared; of short ones at each start and end, of long ones
  *                            at sampled ones
- *     project --answers      the answers of tests/tables/answers.jsonl, stored whole and cut at each
- *                            byte, each with the request that is made of it
+ *     project --answers      the answers of tests/tables/answers.jsonl, stored whole and in two
+ *                            parts, divided at each byte, each with the next request
  *
  * A line is {"profile", "source", "from", "to", "system", "messages"}, for answers
  * {"profile", "source", "body", "stream", "request"}. MS_TEST_SCALE is the percent of
@@ -22,7 +22,7 @@
 
 static ms_arena arena, work;
 
-/* The profiles of the library, and one as a caller makes it for Mistral's own service. */
+/* Returns a profile of the library, or one that a caller makes for Mistral's service. */
 static const ms_profile *profile_at(size_t index)
 {
     static ms_profile mistral;
@@ -34,7 +34,7 @@ static const ms_profile *profile_at(size_t index)
     return &mistral;
 }
 
-/* The JSON of a text; a member that is NULL is left out. */
+/* Returns the JSON of a text. json_pack leaves out a member that is NULL. */
 static json_t *json_of(ms_str text)
 {
     size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_REJECT_DUPLICATES;
@@ -108,7 +108,7 @@ static void print_windows(history *h, const char *name)
     print_window(h, name, 0, h->n < 60 ? h->n : 60);
 }
 
-/* A list of messages of a format; one that it does not read is left out. */
+/* Prints the windows of a list of messages; leaves out one that its format refuses. */
 static void print_list(const char *format, const char *text, const char *name)
 {
     static const ms_read_opts lenient = {true, true};
@@ -141,7 +141,7 @@ static void print_traces(void)
     traces_free(traces, n);
 }
 
-/* Pictures of users and in results, as three formats have them: traces have none. */
+/* Prints pictures of users and in results in three formats: traces have no pictures. */
 static void print_pictures(void)
 {
 #define DOT "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -210,7 +210,7 @@ static int print_log(const char *path)
     return 0;
 }
 
-/* Stores an answer, with its results, and gives the next request. */
+/* Stores an answer and results of its calls, and returns the next request. */
 static ms_str request_after(const answer_case *c, const char *text, size_t cut)
 {
     ms_store *store;

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Do the providers' own packages take what ms_project and ms_request write?
+# Checks that the providers' own packages take the output of ms_project and ms_request.
 #
 #   tests/sdk/run.sh            all judges
 #   MS_TEST_SCALE=n             percent of the windows of long traces (100)
 #
 # Installs the packages of versions.txt under build/sdk (pip into a virtual environment, npm
 # into node_modules), names those that it cannot install, and goes on without them. Then
-# every trace of ../shared/data that a format reads is projected for each profile
-# (project.c), and the judges read the lines: judge.py over the Python packages, judge.mjs
+# project.c projects every trace of ../shared/data that a format reads, for each profile,
+# and the judges read the lines: judge.py over the Python packages, judge.mjs
 # over those of npm. Prints "ok NAME: N taken" or "FAIL NAME: why" for each judge, "skip
-# NAME: why" for those that are not there, and "N passed, N failed, N skipped".
+# NAME: why" for missing ones, and "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=build/sdk

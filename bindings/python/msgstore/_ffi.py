@@ -87,7 +87,7 @@ class UnsupportedError(MsgstoreError):
     """This store or this build cannot do that."""
 
 
-for _class in list(globals().values()):  # tracebacks name them as programs do
+for _class in list(globals().values()):  # so tracebacks name msgstore.ConflictError
     if isinstance(_class, type) and issubclass(_class, MsgstoreError):
         _class.__module__ = "msgstore"
 
@@ -142,7 +142,7 @@ _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"),
 
 
 def encode(value: Any) -> bytes:
-    """JSON as the library takes it. Lone surrogates become U+FFFD."""
+    """Returns a value as JSON for the library. Lone surrogates become U+FFFD."""
     try:
         text = _dumps(value)
     except (TypeError, ValueError) as error:
@@ -163,14 +163,15 @@ def _result(code: int, out: ctypes.c_void_p, size: ctypes.c_size_t, parse: bool)
         _lib.ms_ffi_free(out)
     if code == 0:
         return json.loads(text) if parse else text
-    told = json.loads(text)
-    if "code" not in told:  # verify: damage, with the whole report
+    failure = json.loads(text)
+    if "code" not in failure:  # verify: damage, with the whole report
         error = DamagedError("E_DAMAGED", "damaged ranges: {damaged} of records, "
-                             "{index_damaged} of the index".format(**told))
-        error.result = told
+                             "{index_damaged} of the index".format(**failure))
+        error.result = failure
         raise error
-    raise _ERRORS.get(told["code"], MsgstoreError)(
-        told["code"], told.get("message", ""), told.get("path"), told.get("offset"))
+    raise _ERRORS.get(failure["code"], MsgstoreError)(
+        failure["code"], failure.get("message", ""), failure.get("path"),
+        failure.get("offset"))
 
 
 def _run(function: Any, *arguments: Any, parse: bool = True) -> Any:

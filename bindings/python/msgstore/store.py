@@ -37,9 +37,9 @@ class Message(Dict[str, Any]):
 
 
 class History(List[Message]):
-    """Messages in order. ``damaged`` counts what could not be read in the whole store (a
-    damaged record has no location), ``seqs`` has the numbers of the stored messages, more
-    than items where a format joins them."""
+    """Messages in order. ``damaged`` counts unreadable records of the whole store (a
+    damaged record has no location). ``seqs`` has the numbers of the stored messages: more
+    than items where a format joins messages."""
 
     damaged: int = 0
     seqs: Sequence[int] = ()
@@ -61,8 +61,8 @@ def assistant(content: Any, **members: Any) -> Message:
 
 def action(tool: str, args: Union[Mapping[str, Any], str], call_id: Optional[str] = None,
            **members: Any) -> Message:
-    """A call of a tool. args: an object, or its JSON as a model wrote it; what is no
-    object's JSON is kept as a string."""
+    """A call of a tool. args: an object, or its JSON as a model wrote it; other text stays
+    a string."""
     if isinstance(args, str):
         try:
             parsed = json.loads(args)
@@ -103,8 +103,8 @@ def _given(**arguments: Any) -> Dict[str, Any]:
 class Store:
     """A message store: a log file, or an arena in memory. Use :func:`msgstore.open`.
 
-    Any thread may call it, but for :meth:`close`, which needs the store alone. The
-    library works without Python's lock.
+    Any thread may call it, but for :meth:`close`, which needs the store alone. Calls
+    release Python's lock.
     """
 
     def __init__(self, handle: Any, path: Optional[str]):
@@ -132,7 +132,7 @@ class Store:
             pass
 
     def close(self) -> None:
-        """Closes it and makes durable what this handle appended. Twice is fine."""
+        """Makes the appends of this handle durable, and closes it. Twice is fine."""
         with self._closing:
             handle, self._handle = self._handle, None
         if handle is not None and self._pid == os.getpid():
@@ -196,8 +196,8 @@ class Store:
               after_seq: Optional[int] = None, before_seq: Optional[int] = None,
               limit: Optional[int] = None, oldest: bool = False, reverse: bool = False,
               by_time: bool = False, format: str = "framework") -> History:
-        """One page of messages. ``limit`` keeps the newest n, returned oldest first;
-        0 keeps all.
+        """Returns one page of messages. ``limit`` keeps the newest n, oldest first; 0
+        keeps all.
 
         ``views``: "conversation", "agent" (steps of ``agent_key``), "team" (all of
         ``agent_keys``), "global", "timeline" (all). Without them ``agent_key`` or
@@ -239,10 +239,10 @@ class Store:
                 scope: Optional[str] = None, turns: Optional[int] = None,
                 phase: Optional[int] = None, previous_phase: Optional[int] = None,
                 format: str = "framework") -> History:
-        """The history of an agent: conversation, own steps, those of its team, broadcasts.
+        """Returns the history of an agent: conversation, own steps, its team's, broadcasts.
 
-        One block after the other, each with a limit; or by number as a ``timeline``,
-        whose newest n are ``limit``."""
+        The blocks follow one another, each with a limit of its own. A ``timeline`` is
+        ordered by number; ``limit`` keeps its newest n."""
         args = _given(location=location, agent_key=agent_key, timeline=timeline,
                       by_time=by_time, conversation_limit=conversation_limit,
                       agent_limit=agent_limit, team_limit=team_limit,
@@ -259,7 +259,7 @@ class Store:
                 agent_key: Optional[str] = None, subordinates: Sequence[str] = (),
                 newest: Optional[int] = None, budget: Optional[int] = None,
                 thinking: bool = False, **extra: Any) -> Dict[str, Any]:
-        """The body of the next request: a history that the provider accepts.
+        """Returns the body of the next request: a history that the provider accepts.
 
         ``extra`` are further members of the request, such as max_tokens.
         """
@@ -283,7 +283,7 @@ class Store:
                types: Sequence[str] = (), agent_key: Optional[str] = None,
                since: Optional[float] = None,
                until: Optional[float] = None) -> List[Dict[str, Any]]:
-        """Matches with their seq, location, type, field and a snippet."""
+        """Returns matches with their seq, location, type, field and a snippet."""
         args = _given(text=text, location=location, exact_case=exact_case,
                       oldest_first=oldest_first, since=since, until=until)
         args["limit"] = limit
@@ -308,11 +308,11 @@ class Store:
         self._change("hide", seq=seq)
 
     def rewind(self, location: str, seq: int = 0) -> int:
-        """Hides all messages after that one (0: all). Returns how many were visible."""
+        """Hides all messages after that one (0: all). Returns how many it hid."""
         return self._change("rewind", location=location, seq=seq)["hidden"]
 
     def redact(self, seq: int) -> None:
-        """Erases the content of a message for good."""
+        """Erases the content of a message, in the file too."""
         self._change("redact", seq=seq)
 
     def note(self, seq: int, kind: str, value: Any) -> None:
@@ -333,21 +333,21 @@ class Store:
 
     def locations(self, prefix: Optional[str] = None,
                   limit: Optional[int] = None) -> List[Dict[str, Any]]:
-        """Locations with counts and times, newest activity first."""
+        """Returns locations with counts and times, newest activity first."""
         return _ffi.call("list", self._open, _given(prefix=prefix, limit=limit))["items"]
 
     def agents(self, location: Optional[str] = None,
                limit: Optional[int] = None) -> List[Dict[str, Any]]:
-        """Agent keys of a location, or of all."""
+        """Returns the agent keys of a location, or of all."""
         args = _given(agents=True, location=location, limit=limit)
         return _ffi.call("list", self._open, args)["items"]
 
     def usage(self, location: Optional[str] = None) -> Dict[str, Any]:
-        """Sums of the notes of kind "usage"."""
+        """Returns the sums of the notes of kind "usage"."""
         return _ffi.call("usage", self._open, _given(location=location))
 
     def stat(self) -> Dict[str, Any]:
-        """Counts and sizes."""
+        """Returns counts and sizes."""
         return _ffi.call("stat", self._open, {})
 
     def sync(self) -> int:
@@ -355,8 +355,8 @@ class Store:
         return _ffi.call("sync", self._open, {})["durable_seq"]
 
     def wait(self, after_seq: int, timeout: float = 1.0) -> int:
-        """Waits for a message after that number, also of another process. Returns the
-        last number there is, which may be the same."""
+        """Waits for a message after that number, also of another process. Returns the last
+        number of the store; after a timeout it may be the same."""
         args = {"after_seq": after_seq, "timeout_ms": int(timeout * 1000)}
         return _ffi.call("wait", self._open, args)["last_seq"]
 
@@ -366,8 +366,9 @@ def open(path: Union[str, bytes, "os.PathLike[str]", None] = None, *, mode: str 
          lock_wait_ms: Optional[int] = None, keep_unset_times: bool = False) -> Store:
     """Opens a log file, or without a path a store in memory.
 
-    mode: "create" (made when it is not there), "write", "new", "read".
-    sync: "none" survives the death of the process, "every" and "each" power loss, too.
+    mode: "create" (creates a missing file), "write", "new", "read".
+    sync: "none" survives the death of the process; "each" a power loss, too; "every" a
+    power loss but for the newest messages.
     shared: several processes may write at once.
 
     >>> with open() as store:

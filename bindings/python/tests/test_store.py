@@ -75,8 +75,8 @@ def test_request_and_answer_make_a_loop(store):
         {"id": "c1", "type": "function",
          "function": {"name": "get", "arguments": "{\"city\":\"Ulm\"}"}}]},
         "finish_reason": "tool_calls"}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
-    told = store.answer(answer, "openai", "l")
-    assert told["calls"] == 1
+    stored = store.answer(answer, "openai", "l")
+    assert stored["calls"] == 1
     store.append(msgstore.observation("rain", "c1"), "l")
     roles = [m["role"] for m in store.request("l", "openai")["messages"]]
     assert roles == ["user", "assistant", "tool"]

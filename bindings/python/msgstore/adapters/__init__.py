@@ -7,6 +7,6 @@
     pydantic_ai      save and load model messages
     adk              MsgstoreSessionService of Google's ADK
 
-Each keeps what its package gave whole, and beside it a message of this library's own
-format, so that views, search, histories and requests for any provider work on it, too.
+Each keeps its package's item unchanged inside a message of this library, so that views,
+search, histories and requests for any provider work on it, too.
 """

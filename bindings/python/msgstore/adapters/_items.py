@@ -1,4 +1,4 @@
-"""What the adapters share: a package's own item inside a message, and texts of it."""
+"""Helpers of all adapters: a package's own item inside a message, and its texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..store import History, Message, Store
 
 
 def store_of(store: Any) -> Store:
-    """The first argument of each adapter's constructor."""
+    """Checks the first argument of an adapter's constructor, and returns it."""
     if not isinstance(store, Store):
         raise ArgumentError("E_KIND", "the first argument is a "
                             f"{type(store).__name__}, a msgstore.Store was expected")
@@ -18,7 +18,7 @@ def store_of(store: Any) -> Store:
 
 
 def text_of(content: Any) -> str:
-    """The text of a content that is a string, or a list of parts with texts."""
+    """Returns the text of a content: a string, or a list of parts with texts."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -31,7 +31,7 @@ def text_of(content: Any) -> str:
 
 
 def object_of(arguments: Any) -> Dict[str, Any]:
-    """Arguments of a call as an object, whatever the model wrote."""
+    """Returns the arguments of a call as an object, whatever the model wrote."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
@@ -47,12 +47,12 @@ def wrap(message: Message, item: Any) -> Message:
 
 
 def items(history: History) -> List[Any]:
-    """The packages' items of messages that have one."""
+    """Returns the packages' items of messages that have one."""
     return [message["item"] for message in history if "item" in message]
 
 
 def chat(role: Optional[str], content: Any, **members: Any) -> Message:
-    """A message of a role: user, assistant, or another one."""
+    """Makes a message of a role: user, assistant, or another one."""
     kind = {"user": "user_message", "assistant": "assistant_message"}.get(role or "")
     if kind is None:
         return Message(type="injected_context", content=text_of(content), **members)

@@ -26,7 +26,7 @@ from ._items import chat, store_of, wrap
 
 
 def _location(app_name: str, user_id: str, session_id: str) -> str:
-    """Names have no bounds of their own: each is a JSON string."""
+    """Names a location. JSON strings keep the three names apart."""
     return "adk" + json.dumps([app_name, user_id, session_id], ensure_ascii=False)
 
 
@@ -35,7 +35,7 @@ def _scope(app_name: str, user_id: Optional[str] = None) -> str:
 
 
 def _messages(event: Event) -> List[Message]:
-    """The event stands in the first message; its calls and results are messages."""
+    """Makes messages of an event: the first has the event; its calls and results follow."""
     role = "user" if event.author == "user" else "assistant"
     parts = (event.content.parts if event.content else None) or []
     text = "\n".join(part.text for part in parts if part.text and not part.thought)
@@ -78,7 +78,7 @@ class MsgstoreSessionService(BaseSessionService):
         return self.store.facts(location)
 
     def _set(self, location: str, member: str, values: Dict[str, Any]) -> None:
-        """Facts are replaced a member at a time; a state's values may be null."""
+        """Sets values of a state. It is one fact, since a fact of None would be removed."""
         if values:
             state = self._facts(location).get(member) or {}
             state.update(values)

@@ -13,7 +13,7 @@ from ._items import chat, items, object_of, store_of, text_of, wrap
 
 
 def _messages(message: ChatMessage) -> List[Message]:
-    """The item stands in the first message; calls and results follow as messages."""
+    """Makes messages of an item: the first has the item; calls and results follow."""
     item = message.to_dict()
     role = str(getattr(message.role, "value", message.role))
     rest = []

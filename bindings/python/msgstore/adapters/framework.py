@@ -1,4 +1,4 @@
-"""Stores and memories as the agent framework guide has them: plain dictionaries in, plain
+"""The stores and memories of the agent framework guide: plain dictionaries in, plain
 dictionaries out, no package needed.
 
     messages = MessageStore(msgstore.open("jobs.msl"))
@@ -42,7 +42,7 @@ class MessageStore:
 
     def add_message(self, location: str, message: Mapping[str, Any],
                     agent_key: Optional[str] = None) -> int:
-        """Appends a message, of that agent unless it names one. Its number."""
+        """Appends a message, of that agent unless it names one. Returns its number."""
         own: Dict[str, Any] = dict(message)
         if agent_key is not None:
             own.setdefault("agent_key", agent_key)
@@ -50,7 +50,7 @@ class MessageStore:
 
 
 class MessageStoreMemory:
-    """What one agent reads: conversation, own steps, [team], what is for all."""
+    """The history that one agent reads: conversation, own steps, [team], broadcasts."""
 
     def __init__(self, message_store: MessageStore, location: str, agent_key: str,
                  subordinates: Sequence[str] = (), *, write_through: bool = False):
@@ -65,7 +65,7 @@ class MessageStoreMemory:
                                                 subordinates=self.subordinates)
 
     def add(self, message: Mapping[str, Any]) -> None:
-        """Nothing, as in the guide's option A; with write_through it is stored."""
+        """Does nothing, as in the guide's option A; with write_through it appends."""
         if self.write_through:
             self.message_store.add_message(self.location, message, self.agent_key)
 
@@ -87,7 +87,7 @@ class SharedMemory(MessageStoreMemory):
             super().add(message)
 
     def broadcast(self, content: Any) -> None:
-        """A global observation for everybody in the namespace."""
+        """Appends a global observation for all agents of the namespace."""
         self.message_store.add_message(self.location, {
             "type": "global_observation", "content": content,
             "from_worker": self.agent_key})

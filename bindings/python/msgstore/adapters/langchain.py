@@ -13,7 +13,7 @@ from ._items import chat, items, store_of, text_of, wrap
 
 
 def _messages(message: BaseMessage) -> List[Message]:
-    """The item stands in the first message; calls of an answer follow as messages."""
+    """Makes messages of an item: the first has the item; calls of an answer follow."""
     if isinstance(message, ToolMessage):
         first = observation(text_of(message.content), message.tool_call_id)
     elif isinstance(message, HumanMessage):

@@ -36,8 +36,8 @@ class MsgstoreSession:
 
     session_settings: the SDK's SessionSettings, or a dict of its members.
 
-    An item that is taken away is hidden, not erased: ``store.query(..)`` of another
-    location that was forked before still has it, and ``ms_log_rewrite`` drops it.
+    A removed item is hidden, not erased: a location that was forked before still has it.
+    ``msgstore compact`` drops it.
     """
 
     def __init__(self, store: Store, session_id: str, *, location: Optional[str] = None,
@@ -48,7 +48,7 @@ class MsgstoreSession:
         self.location = location or session_id
 
     async def get_items(self, limit: Optional[int] = None) -> List[Any]:
-        """All items, or the newest ``limit``, oldest first."""
+        """Returns all items, or the newest ``limit``, oldest first."""
         if limit is None:
             limit = self.session_settings.limit
         if limit is not None and limit <= 0:
@@ -62,7 +62,7 @@ class MsgstoreSession:
                                     self.location)
 
     async def pop_item(self) -> Optional[Any]:
-        """Takes the newest item away and returns it; None when there is none."""
+        """Removes the newest item and returns it; None if there is none."""
         return await asyncio.to_thread(self._pop)
 
     def _pop(self) -> Optional[Any]:
@@ -77,5 +77,5 @@ class MsgstoreSession:
             return newest[0].get("item")
 
     async def clear_session(self) -> None:
-        """Takes all items away."""
+        """Removes all items."""
         await asyncio.to_thread(self.store.rewind, self.location, 0)

@@ -1,8 +1,8 @@
 """Model messages of pydantic-ai, saved and loaded.
 
 pydantic-ai has no protocol for stores: an agent takes ``message_history=`` and a result
-has ``new_messages()``. The library reads and writes its format itself, so that what was
-saved here can be sent to any provider, and the other way round.
+has ``new_messages()``. The library reads and writes its format itself, so saved messages can be
+sent to any provider, and messages of other formats can be loaded here.
 
     save(store, "chat_1", result.new_messages())
     agent.run("go on", message_history=load(store, "chat_1"))
@@ -24,6 +24,6 @@ def save(store: Store, location: str, messages: Sequence[ModelMessage]) -> List[
 
 
 def load(store: Store, location: str, newest: Optional[int] = None) -> List[ModelMessage]:
-    """The conversation as it was saved; ``newest`` keeps the newest stored messages."""
+    """Returns the conversation as saved; ``newest`` keeps the newest stored messages."""
     found: List[Any] = list(store.query(location, limit=newest, format="pydantic-ai"))
     return ModelMessagesTypeAdapter.validate_python(found)

@@ -12,7 +12,7 @@ import agents
 import msgstore
 from msgstore.adapters.openai_agents import MsgstoreSession
 
-#: What only SQLite's own session can answer: its connections, locks and damaged rows.
+#: Names in tests of SQLite's own session: its connections, locks and damaged rows.
 SQLITE_ONLY = ("worker_thread", "retired_connections", "closed_rejects", "corrupt",
                "file_lock", "write_lock", "rolls_back", "evicts_connection",
                "close_retries", "post_commit")
@@ -32,7 +32,7 @@ class SQLiteSession(MsgstoreSession):
         super().__init__(store, session_id, **options)
 
     def close(self) -> None:
-        """The SDK's tests close their sessions; a store here may serve several."""
+        """Does nothing: the SDK's tests close their sessions, and a store may serve several."""
 
 
 def pytest_configure(config: Any) -> None:
