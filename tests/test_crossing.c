@@ -70,8 +70,9 @@ static ms_str texts_of(ms_str json)
 static ms_str value_text(ms_value v)
 {
     ms_str text = v.text;
-    if (v.json && texts_of(v.text).ptr != NULL) return texts_of(v.text);
-    if (v.json && ms_json_kind_of(v.text) == MS_JSON_STRING)
+    ms_json_kind kind = v.json ? ms_json_kind_of(v.text) : MS_JSON_NONE;
+    if (kind == MS_JSON_ARRAY && texts_of(v.text).ptr != NULL) return texts_of(v.text);
+    if (kind == MS_JSON_STRING)
         assert_int_equal(ms_json_string(v.text, &arena, &text), MS_OK);
     return text.ptr != NULL ? text : MS_STR("");
 }
