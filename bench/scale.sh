@@ -14,9 +14,9 @@
 #   bytes    blocks of all files after a clean close                        bytes/message
 # with a warm page cache. Each is the median of R runs (3), but for what takes longer than
 # a third of the bound: that is run once. A store that took longer than the bound (S
-# seconds, 10) to append, to be filled or to open is not asked for the next size; that is
-# said, and stands in the results. --only names stores as their programs do, such as
-# 'msgstore,sqlite tuned'. What a program says it cannot do has no line.
+# seconds, 10) to append, to be filled or to open is not asked for the next size; a line
+# reports that, also in the results. --only names stores as their programs do, such as
+# 'msgstore,sqlite tuned'. A mode that a program lacks has no line.
 #
 # Results: scale.jsonl in FOLDER (bench/results), one JSON object a line, first one with
 # date, machine, compiler and command; and a plot of each as NAME.svg, which
