@@ -121,7 +121,7 @@ typedef struct bench_store {
     void (*scan)(bench_reader *reader);
 } bench_store;
 
-/* What a program defines. */
+/* The table of stores, which each program defines. */
 extern const bench_store bench_stores[];
 extern const size_t bench_n_stores;
 

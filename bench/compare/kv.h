@@ -1,4 +1,4 @@
-/* What the key-value peers have in common: the binary record and the key.
+/* The parts that the key-value peers share: the binary record and the key.
  *
  * A record is a header of 48 bytes (the time and ten lengths) and the ten columns after
  * it, without gaps; location, agent and type are in it as text, so that a row can be borrowed
