@@ -38,12 +38,12 @@ typedef struct pair {
     char trouble[160];
 } pair;
 
-/* The store of a new script, its first message, and its second one: a stream. */
-static pair pair_begin(script *s, void **state, const char *lines)
+/* The store of a script after these lines, its first message, and its second one: a
+ * stream. */
+static pair pair_begin(script *s, const char *lines)
 {
     pair p;
     memset(&p, 0, sizeof p);
-    *s = open_script(state);
     script_is(s, lines);
     p.store = p.reader = s->s.store;
     p.amended = s->names[0].seq;
@@ -104,10 +104,11 @@ static void *reads_meanwhile(void *ctx)
 
 static void a_thread_reads_while_another_changes(void **state)
 {
-    script s;
+    script s = open_script(state);
     pthread_t thread;
-    pair p = pair_begin(&s, state, "append m v0\nbegin w ''");
-    if (s.s.kind->log) p.reader = log_reader(&s.s);
+    ms_store *reader = s.s.kind->log ? log_reader(&s.s) : NULL; /* of an empty log */
+    pair p = pair_begin(&s, "append m v0\nbegin w ''");
+    if (reader != NULL) p.reader = reader;
     assert_int_equal(pthread_create(&thread, NULL, reads_meanwhile, &p), 0);
     while (pair_rounds(&p) == 0) sched_yield();
     for (int i = 1; i <= 400 && pair_rounds(&p) > 0; i++) {
@@ -142,9 +143,9 @@ static void *amends_beside(void *ctx)
 /* One of them is the last, none is lost. */
 static void two_threads_change_a_message(void **state)
 {
-    script s;
+    script s = open_script(state);
     pthread_t thread;
-    pair p = pair_begin(&s, state, "append m v0\nsay hidden");
+    pair p = pair_begin(&s, "append m v0\nsay hidden");
     assert_int_equal(pthread_create(&thread, NULL, amends_beside, &p), 0);
     for (int i = 0; i < 300; i++) call_of(&s, "amend m 'by the one'");
     call_of(&s, "hide hidden");
@@ -165,11 +166,11 @@ static void *note_late(void *arg)
 
 static void a_change_wakes_a_thread_that_waits(void **state)
 {
-    script s;
+    script s = open_script(state);
     pthread_t thread;
     struct timespec from, to;
     uint64_t seq = 0;
-    pair p = pair_begin(&s, state, "say first");
+    pair p = pair_begin(&s, "say first");
     clock_gettime(CLOCK_MONOTONIC, &from);
     if (pthread_create(&thread, NULL, note_late, &p) != 0) abort();
     assert_int_equal(ms_wait(p.store, p.amended, 20000, &seq, NULL), MS_OK);

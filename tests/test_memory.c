@@ -961,6 +961,22 @@ static void a_damaged_row_is_skipped_and_reported(void **state)
     tape_close(t);
 }
 
+/* Messages are all that such a store has; other records are asked in vain. */
+static void a_raw_query_is_of_messages_when_a_store_has_no_changes(void **state)
+{
+    test_store s = store_open(&least_kind, NULL);
+    ms_query q = query_of(MS_STR("job"), 0);
+    ms_cursor it;
+    (void)state;
+    for (int i = 0; i < 3; i++) append_text(s.store, "hello");
+    q.raw = MS_RAW_MESSAGES;
+    for (; q.about_seq < 5; q.about_seq++)
+        assert_int_equal(count_of(s.store, &q), q.about_seq == 0 ? 3 : q.about_seq < 4);
+    q.raw = MS_RAW_ALL;
+    assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_E_UNSUPPORTED);
+    store_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -976,6 +992,7 @@ int main(void)
         ON_ALL_STORES(a_memory_without_store_location_or_agent_is_refused),
         ON_ALL_STORES(merging_needs_a_runtime_store),
         READING(histories_that_need_an_arena_are_refused_without_one),
+        cmocka_unit_test(a_raw_query_is_of_messages_when_a_store_has_no_changes),
         cmocka_unit_test(a_sqlite_file_keeps_its_messages),
         cmocka_unit_test(a_damaged_row_is_skipped_and_reported),
     };

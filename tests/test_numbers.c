@@ -83,6 +83,10 @@ static void long_runs_of_digits_count(void **state)
                 sprintf(text + len, "e%d", forms[i].before[0] == '0' ? n : -n);
             number_must_be_right(text);
         }
+    for (int e = -1075; e < 0; e += 25) { /* half-way between two doubles, and more */
+        sprintf(text, "%.*Lf1", -e, ldexpl(9007199254740993.0L, e));
+        number_must_be_right(text);
+    }
 }
 
 static const char *const bad_texts[] = {

@@ -2,7 +2,9 @@
  * points; what may never happen (growing, shortening twice, half a character, half a
  * change); cuts between a letter and its marks; keys. */
 
+#define _GNU_SOURCE
 #include "arena.h"
+#include "fence.h"
 #include "starve.h"
 #include "utf8_twin.h"
 
@@ -171,6 +173,19 @@ static void marks_stay_with_their_letters(void **state)
     must_not_divide("\xe3\x81\x8b\xe3\x82\x99");              /* ka and its voicing */
 }
 
+/* Half a character before marks: a split moves to the first byte of the text, and not
+ * beyond it. */
+static void split_stays_in_its_text_when_marks_begin_it(void **state)
+{
+    ms_shorten_opts opts = keeping(3);
+    char text[601] = {'\x80'};
+    (void)state;
+    for (size_t i = 1; i < sizeof text; i += 2) memcpy(text + i, "\xcc\x81", 2);
+    ms_str out = shortened(at_start(text, sizeof text), &opts, none());
+    assert_true(out.len < sizeof text);
+    assert_memory_equal(out.ptr, "\n\n... [", 7);
+}
+
 /* A tower of marks does not move a cut far: the text is cut as the origin cuts it. */
 static void text_ends_in_a_tower_of_marks_when_it_is_too_high(void **state)
 {
@@ -319,6 +334,7 @@ int main(void)
         TEST(text_is_shortened_like_the_twin),
         TEST(text_is_shortened_to_400_characters_by_default),
         TEST(marks_stay_with_their_letters),
+        TEST(split_stays_in_its_text_when_marks_begin_it),
         TEST(text_ends_in_a_tower_of_marks_when_it_is_too_high),
         TEST(hint_counts_what_is_left_out_when_the_end_moves),
         TEST(message_is_marked_with_length_and_key_unless_it_was),
@@ -326,5 +342,5 @@ int main(void)
         TEST(message_stays_when_it_is_no_long_answer),
         TEST(message_is_changed_as_a_whole_when_room_is_little),
     };
-    return cmocka_run_group_tests_name("shorten", tests, NULL, release);
+    return cmocka_run_group_tests_name("shorten", tests, fence_up, release);
 }

@@ -1,6 +1,6 @@
 /* Queries of a small history, with the answers beside them; cursors that are copied or at
- * their end; many keys and locations, the last number. On every kind of store. Queries and
- * listings of random histories are in test_twin.
+ * their end; many keys, locations and agents, the last number. On every kind of store.
+ * Queries and listings of random histories are in test_twin.
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -359,6 +359,69 @@ static void many_locations_are_kept_apart(void **state)
 }
 
 
+/* ---- listings ---- */
+
+enum { CROWD = 300 }; /* more agents than a walk over messages finds */
+
+/* Lists the agents of "a" by their newest activity: w299 comes first, or last after its
+ * second message was hidden. */
+static void must_list(ms_store *store, uint64_t seqs[2][CROWD], bool hidden,
+                      const char *prefix, size_t limit)
+{
+    const ms_list_query q = {true, MS_STR("a"), ms_str_of(prefix), limit, false};
+    ms_arena arena;
+    ms_listing got;
+    size_t n = 0;
+    test_arena_init(&arena, NULL);
+    assert_int_equal(ms_list(store, &q, &arena, &got, NULL), MS_OK);
+    for (unsigned i = 0; i < CROWD && (limit == 0 || n < limit); i++) {
+        unsigned at = (2 * CROWD - 1 - i - hidden) % CROWD;
+        bool once = hidden && at == CROWD - 1;
+        char name[16];
+        snprintf(name, sizeof name, "w%u", at);
+        if (strncmp(name, prefix, strlen(prefix)) != 0) continue;
+        assert_true(n < got.count);
+        const ms_info *info = &got.items[n++];
+        assert_true(ms_str_equal(info->location, MS_STR("a")));
+        assert_true(ms_str_equal(info->agent_key, ms_str_of(name)));
+        assert_int_equal(info->messages, once ? 1 : 2);
+        assert_int_equal(info->first_seq, seqs[0][at]);
+        assert_int_equal(info->last_seq, seqs[once ? 0 : 1][at]);
+    }
+    assert_int_equal(got.count, n);
+    ms_arena_deinit(&arena);
+}
+
+static void agents_are_listed_by_newest_activity_when_they_are_many(void **state)
+{
+    static const struct {
+        const char *prefix;
+        size_t limit;
+    } asks[] = {{"", 0}, {"", CROWD - 10}, {"", 3}, {"w29", 0}, {"w1", 105}, {"x", 0}};
+    static uint64_t seqs[2][CROWD];
+    const store_options options = {.room = (size_t)4 << 20};
+    test_store s = store_open((store_kind *)*state, &options);
+    for (int round = 0; round < 2; round++)
+        for (unsigned i = 0; i < CROWD; i++) {
+            ms_type type = round == 0 ? MS_T_SYNTHESIS : MS_T_OBSERVATION;
+            ms_envelope m = message_of(type, MS_STR("x"));
+            char name[16];
+            snprintf(name, sizeof name, "w%u", i);
+            m.agent_key = ms_str_of(name);
+            seqs[round][i] = must_append(s.store, MS_STR("a"), &m);
+            must_append(s.store, MS_STR("b"), &m);
+        }
+    for (size_t i = 0; i < COUNT(asks); i++)
+        must_list(s.store, seqs, false, asks[i].prefix, asks[i].limit);
+#ifndef MSGSTORE_NO_CHANGES
+    assert_int_equal(ms_hide(s.store, seqs[1][CROWD - 1], NULL), MS_OK);
+    for (size_t i = 0; i < COUNT(asks); i++)
+        must_list(s.store, seqs, true, asks[i].prefix, asks[i].limit);
+#endif
+    store_close(&s);
+}
+
+
 /* ---- keys and numbers ---- */
 
 static void ten_thousand_keys_are_remembered(void **state)
@@ -422,6 +485,7 @@ int main(void)
         ON_ARENA_STORES(copies_of_a_cursor_go_on_on_their_own),
         ON_EVERY_STORE(a_cursor_stays_at_its_end),
         ON_EVERY_STORE(many_locations_are_kept_apart),
+        ON_EVERY_STORE(agents_are_listed_by_newest_activity_when_they_are_many),
         ON_EVERY_STORE(ten_thousand_keys_are_remembered),
         ON_EVERY_STORE(the_last_sequence_number_is_the_end),
     };
