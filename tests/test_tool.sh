@@ -1,21 +1,16 @@
 #!/usr/bin/env bash
 # The command line tool build/msgstore: every command, exit codes, bad input with its
 # position, detection of formats and conversations, streaming, what reaches a terminal,
-# round trips of recorded traces. Prints "ok NAME", "skip NAME: reason" or
-# "FAIL NAME: reason" a line.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-. tests/tool_checks.sh
+# round trips of recorded traces.
+. "$(dirname "$0")/tool_checks.sh"
 
 
 # ---- Help, version, usage.
 
-input=
 check no_arguments 2 '' 'a command is needed'
 check help 0 '^examples:' '' -h
 check help_long 0 '^exit code 6' '' --help
 check version 0 '^msgstore [0-9]+\.[0-9]+\.[0-9]+$' '' --version
-helps convert view history info
 check unknown_command 2 '' 'no such command: shwo' shwo
 check unknown_option 2 '' '--colour' view $demo --colour
 check unknown_short 2 '' '-x' view $demo -x
@@ -23,7 +18,6 @@ check argument_missing 2 '' '--location' view $demo --location
 check option_of_another 2 '' 'takes no option --phase' view $demo --phase 1
 check to_missing 2 '' 'needs the option --to' convert $demo
 check agent_missing 2 '' 'needs the option --agent' history $demo
-check store_missing 2 '' 'needs a STORE' view
 check two_files 2 '' 'one file' export $demo $demo
 check unknown_dialect 2 '' 'message format.*klingon' convert --to klingon $demo
 check unknown_from 2 '' 'message format.*klingon' convert --from klingon --to openai $demo
@@ -41,6 +35,67 @@ for date in tomorrow '2 lightyears' 'ago' 2026-02-30 2026-13-01 2026-03-02T24:00
     2026-03-02T09 2026-03-02T09:30+01:00 2026-03-02T09:30:01. nan ''; do
     check "bad_time_'$date'" 2 '' '2026-03-02T09:30:00Z, not' view $demo --since "$date"
 done
+
+
+# ---- Every command: its help, nothing given, a file that is not there or is no log.
+
+# The help of each begins with examples, names its usage, is not too wide, and is listed.
+"$tool" -h >"$tmp/help"
+for command in $(awk '/^  [a-z-]+ +[a-z]/ && !/msgstore/ { print $1 }' "$tmp/help"); do
+    run "$command" -h
+    same "help_$command" "0 examples: 1" \
+        "$status $(head -n 1 "$tmp/out") $(grep -cE "^usage: msgstore $command( |\$)" "$tmp/out")"
+    same "help_width_$command" 0 "$(awk 'length > 84' "$tmp/out" | wc -l)"
+    same "help_main_$command" 1 "$(grep -c "^  $command " "$tmp/help")"
+done
+
+# A row: too few arguments | the rest of them | what the message asks for | the exit codes
+# of a FILE that is not there and of one that is no log (-: the command takes it).
+cp $demo "$tmp/demo.jsonl"
+while IFS='|' read -r few rest needs missing no_log; do
+    whole="$few $rest"
+    # shellcheck disable=SC2086
+    check "nothing_given_${few// /_}" 2 '' "needs $needs" ${few//FILE/$tmp/no.log}
+    name=${whole// /_}
+    whole=${whole//OUT/$tmp/out.log}
+    # shellcheck disable=SC2086
+    [ "$missing" = - ] || check "missing_$name" "$missing" '' 'no\.log' \
+        ${whole//FILE/$tmp/no.log}
+    # shellcheck disable=SC2086
+    [ "$no_log" = - ] || check "no_log_$name" "$no_log" '' 'demo\.jsonl' \
+        ${whole//FILE/$tmp/demo.jsonl}
+done <<'END'
+view|FILE|a STORE|4|-
+info|FILE|a STORE|4|-
+export|FILE|a STORE|4|-
+sessions|FILE|a STORE|4|-
+usage|FILE|a STORE|4|-
+doctor|FILE|a FILE|4|-
+report|FILE -o OUT|a STORE|4|-
+history|FILE --format openai|a STORE|4|-
+lookup FILE|session-a-msg-1|a STORE and a KEY|4|-
+search FILE|text|a STORE and a TEXT|4|-
+diff FILE|tools/demo.jsonl|two STOREs|2|-
+diff tools/demo.jsonl|FILE|two STOREs|2|-
+import|FILE tools/demo.jsonl|a STORE and a FILE|-|3
+import FILE|tools/demo.jsonl|a STORE and a FILE|-|3
+append|FILE|a STORE|-|3
+follow|FILE|a STORE|4|3
+verify|FILE|a STORE|4|3
+repair FILE|OUT|IN and OUT|4|3
+compact FILE|OUT|a second file, OUT, or --dry-run|4|3
+compact FILE|--dry-run|a second file, OUT, or --dry-run|4|3
+amend FILE|1 text|a STORE and a NUMBER|4|3
+hide FILE|1|a STORE and a NUMBER|4|3
+rewind FILE|1|a STORE and a NUMBER|4|3
+fork FILE l 1|k|a STORE, FROM, a NUMBER and TO|4|3
+note FILE|1 kind|a STORE and a NUMBER|4|3
+location FILE|l {}|a STORE and a LOCATION|4|3
+redact|FILE 1|a STORE|4|3
+redact|FILE 1 --apply|a STORE|4|3
+END
+equal no_log_untouched $demo "$tmp/demo.jsonl"
+same refused_calls_make_no_file '' "$(find "$tmp" -name 'no.log*' -o -name 'out.log*')"
 
 
 # ---- Bad input: exit code, nothing printed, and where in the file it is wrong.
@@ -86,10 +141,9 @@ check bad_content_missing 1 '' 'line 1, column 1 \(byte 0\): framework.*content'
 input="$task\n{\"type\":\"taks\",\"content\":\"a\"}"
 check bad_type 1 '' 'line 2, .*type' view - --strict
 check kind 0 '^2 .* taks +a$' '' view -
-input='{"role":"user","content":5}'
-check bad_role_content 1 '' 'line 1, .*openai.*content' view - --strict
+input='{"role":"user","content":5}' \
+    check bad_role_content 1 '' 'line 1, .*openai.*content' view - --strict
 input=
-check missing_file 4 '' 'no_such_file: No such file' view "$tmp/no_such_file"
 mkdir "$tmp/folder"
 check directory 0 '' '' view "$tmp/folder"
 check empty_file 0 '' 'no messages' view -
@@ -195,17 +249,15 @@ check chat_agent 0 '^2 +- +assistant +action +f\(\{\}\)$' '' view -
 check chat_agent_set 0 '^3 +- +main +observation +r$' '' view - --agent main
 check chat_no_agent 0 '^1 +- +- +user_message +a$' '' view -
 check chat_history 0 '^3 .*observation' '' history - --agent assistant
-run convert --to framework --with-location -
-same convert_adds_no_agent "3 0" \
-    "$(grep -c type "$tmp/out") $(grep -c agent_key "$tmp/out")"
-run convert --to framework --with-location --agent me -
-same convert_sets_agent 2 "$(grep -cE '"agent_key": ?"me"' "$tmp/out")"
+counts convert_adds_no_agent 3 type convert --to framework --with-location -
+found_by convert_adds_no_agent_key 0 agent_key
+counts convert_sets_agent 2 '"agent_key": ?"me"' convert --to framework --with-location \
+    --agent me -
 # A call that one conversation leaves open is not answered in the next.
 input='[{"messages":[{"type":"action","tool":"t","args":{}}]},'
 input=$input'{"messages":[{"type":"observation","content":"r"}]}]'
-run convert --to openai -
-same calls_end_with_conversation "0 2 0" \
-    "$status $(wc -l <"$tmp/out") $(grep -c '"role":"tool"' "$tmp/out")"
+counts calls_end_with_conversation 2 '' convert --to openai -
+found_by calls_end_without_a_result 0 '"role":"tool"'
 input=$task
 check stdin_name 0 'stdin$' '' info -
 
@@ -268,22 +320,18 @@ input='{"task_id":1,"traj":['$(yes "$user" | head -n 30 | tr '\n' ',')$user']}'
 check history_only_location 0 '^31 ' '*' history - --agent assistant
 
 # Formats: lines of the dialect.
-run history $demo --agent data_worker --timeline --format openai
-same format_openai "0 14 0" \
-    "$status $(grep -c '^{"role":' "$tmp/out") $(wc -c <"$tmp/err")"
-run view $demo --format framework
-same format_framework "0 31 0" \
-    "$status $(grep -c '^{' "$tmp/out") $(grep -c agent_key "$tmp/out")"
-run view $demo --format framework --with-location
-same format_with_location "0 27" "$status $(grep -c agent_key "$tmp/out")"
+counts format_openai 14 '^\{"role":' history $demo --agent data_worker --timeline \
+    --format openai
+same format_openai_is_silent '' "$(cat "$tmp/err")"
+counts format_framework 31 '^\{' view $demo --format framework
+found_by format_framework_has_no_agent 0 agent_key
+counts format_with_location 27 agent_key view $demo --format framework --with-location
 
 # A call whose text is left out by the view is no part of the message before it.
 input=$user'\n{"role":"assistant","content":"text",'$calls'}\n'$answer'\n'
 input=$input'{"role":"assistant","content":"end"}'
-run history - --agent assistant --format openai
-same joined_alone '1' "$(grep -c '"content": *"end"}' "$tmp/out")"
-run history - --agent assistant --format openai --timeline
-same joined 4 "$(wc -l <"$tmp/out")"
+counts joined_alone 1 '"content": *"end"}' history - --agent assistant --format openai
+counts joined 4 '' history - --agent assistant --format openai --timeline
 
 
 # ---- info: counts, the first rows.
@@ -300,10 +348,8 @@ for i in $(seq 30); do
     echo '{"type":"task","content":"a","location":"l'"$i"'"}'
 done >"$tmp/many"
 check info_more 0 '^ +\.\.\. and 10 more$' '' info "$tmp/many"
-run info "$tmp/many"
-same info_rows 20 "$(grep -c 'bytes  l' "$tmp/out")"
-run info --all "$tmp/many"
-same info_all 30 "$(grep -c 'bytes  l' "$tmp/out")"
+found_by info_rows 20 'bytes  l'
+counts info_all 30 'bytes  l' info --all "$tmp/many"
 input=$task
 check info_no_times 0 '^times +none$' '' info -
 
@@ -327,9 +373,8 @@ for command in 'view -' 'info -' 'history - --agent b --location stdin' \
         ok "clean_$command"
     fi
 done
-run view -
-same clean_lines 3 "$(wc -l <"$tmp/out")"
-same clean_visible 3 "$(grep -c '␛\[31m␇␡�31m�' "$tmp/out")"
+counts clean_lines 3 '' view -
+found_by clean_visible 3 '␛\[31m␇␡�31m�'
 input='{"type":"\\u001b[31m\\u202e","content":"a"}'
 run view --strict -
 same clean_message "1 0" "$status $(LC_ALL=C grep -caE "$controls" "$tmp/err")"
@@ -374,12 +419,7 @@ same odd_times '2262-04-11T23:47:16Z|1969-12-31T23:59:58Z|2262-04-11T23:47:16Z' 
     "$(awk '{ printf "%s%s", (NR > 1 ? "|" : ""), $2 }' "$tmp/out")"
 
 # A terminal: colours, unless NO_COLOR says not; its width.
-if command -v script >/dev/null 2>&1 &&
-    script -qec true "$tmp/typescript" >/dev/null 2>&1 </dev/null; then
-    on_terminal()
-    {
-        script -qec "stty cols 110; $1 $tool view $demo" /dev/null </dev/null | tr -d '\r'
-    }
+if has_terminal; then
     escape=$(printf '\033')
     same terminal_colour 5 "$(on_terminal '' | grep -cF "${escape}[36maction${escape}[0m")"
     same terminal_no_color 0 "$(on_terminal NO_COLOR=1 | grep -cF "$escape")"
@@ -408,15 +448,18 @@ for arguments in 'view' 'view --format framework' 'history --agent a' \
         head -c 1 >/dev/null
     same "closed_pipe_$arguments" "1 " "$(cat "$tmp/status") $(cat "$tmp/err")"
 done
-if [ -e /dev/full ]; then
-    for arguments in "view $demo" "info $demo" "convert --to openai $demo" -h 'view -h' \
-        "convert --array --to openai $demo" "view $demo --format openai" --version; do
-        # shellcheck disable=SC2086
-        "$tool" $arguments >/dev/full 2>"$tmp/err"
-        same "disk_full_$arguments" '1 1' \
-            "$? $(grep -c 'cannot write: No space' "$tmp/err")"
-    done
-fi
+echo '[{"role":"user","content":null}]' >"$tmp/bad.json"
+"$tool" import "$tmp/a.log" $demo >/dev/null
+input='{"type":"task","content":"a"}'
+for arguments in "view $demo" "info $demo" "convert --to openai $demo" -h 'view -h' \
+    "convert --array --to openai $demo" "view $demo --format openai" --version \
+    "history $demo --format openai" "check --as openai $tmp/bad.json" \
+    "info $tmp/a.log --json" "verify $tmp/a.log" "export $tmp/a.log" \
+    "import $tmp/a.log $demo" "append $tmp/a.log --location c" \
+    "follow $tmp/a.log --seconds 0" "compact $tmp/a.log --dry-run"; do
+    # shellcheck disable=SC2086
+    fills_disk "disk_full_${arguments//"$tmp/"/}" $arguments
+done
 
 
 # ---- Round trips, compared as JSON by a program of its own.

@@ -2,11 +2,8 @@
 # The commands of build/msgstore that change what a log shows (amend, hide, rewind, fork,
 # note, location, redact), those that look for something in it (search, diff, view --raw,
 # info --usage), several stores read as one, writers that wait for each other, and what
-# follow shows of changes and of messages that are being written. Prints "ok NAME",
-# "skip NAME: reason" or "FAIL NAME: reason" a line.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-. tests/tool_checks.sh
+# follow shows of changes and of messages that are being written.
+. "$(dirname "$0")/tool_checks.sh"
 log=$tmp/a.log
 
 # shown [ARGUMENTS]: number, agent and type of what a view of the log shows.
@@ -54,20 +51,8 @@ fresh()
 }
 
 
+# ---- Usage.
 
-# ---- Help, usage, files that are not there or are something else.
-
-input=
-helps amend hide rewind fork note location redact search diff view info
-check amend_nothing 2 '' 'needs a STORE and a NUMBER' amend "$log"
-check hide_nothing 2 '' 'needs a STORE and a NUMBER' hide "$log"
-check rewind_nothing 2 '' 'needs a STORE and a NUMBER' rewind "$log"
-check fork_nothing 2 '' 'needs a STORE, FROM, a NUMBER and TO' fork "$log" l 1
-check note_nothing 2 '' 'needs a STORE and a NUMBER' note "$log"
-check location_nothing 2 '' 'needs a STORE and a LOCATION' location "$log"
-check redact_nothing 2 '' 'needs a STORE' redact
-check search_nothing 2 '' 'needs a STORE and a TEXT' search "$log"
-check diff_nothing 2 '' 'needs two STOREs' diff "$log"
 check rewind_many 2 '' 'two files, not 3' rewind "$log" 1 3
 check fork_many 2 '' 'no x' fork "$log" l 1 k x
 for number in x -1 1.5 '' 18446744073709551616; do
@@ -94,20 +79,6 @@ check raw_agent 2 '' 'not with --conversation, --agent' view "$log" --raw --agen
 check raw_format 2 '' 'no message format' view "$log" --raw --format openai
 check json_or_format 2 '' 'one of them' view "$log" --json --format openai
 same usage_makes_no_file '' "$(find "$tmp" -name '*.log*')"
-
-for arguments in 'amend FILE 1 text' 'hide FILE 1' 'rewind FILE 1' 'fork FILE l 1 k' \
-    'note FILE 1 kind' 'location FILE l {}' 'redact FILE 1' 'redact FILE 1 --apply'; do
-    # shellcheck disable=SC2086
-    check "missing_${arguments// /_}" 4 '' 'no\.log' ${arguments//FILE/$tmp/no.log}
-    cp $demo "$tmp/demo.jsonl"
-    # shellcheck disable=SC2086
-    check "no_log_${arguments// /_}" 3 '' 'demo\.jsonl' ${arguments//FILE/$tmp/demo.jsonl}
-done
-equal no_log_untouched $demo "$tmp/demo.jsonl"
-same missing_makes_no_file '' "$(find "$tmp" -name 'no.log*')"
-check search_missing 4 '' 'no\.log' search "$tmp/no.log" text
-check diff_missing 2 '' 'no\.log' diff "$tmp/no.log" $demo
-check diff_missing_second 2 '' 'no\.log' diff $demo "$tmp/no.log"
 
 
 # ---- amend
@@ -181,9 +152,8 @@ check rewind 0 '^hidden +4 messages$' '' rewind "$log" 2
 same rewind_shows '1 - user_message | 2 w action' "$(shown)"
 check rewind_unknown 4 '' '.' rewind "$log" 9
 check rewind_hidden 5 '' 'hidden' rewind "$log" 3
-input='{"type":"task","content":"on"}'
-check rewind_goes_on 0 '^7$' '' append "$log" --location l
-input=
+input='{"type":"task","content":"on"}' \
+    check rewind_goes_on 0 '^7$' '' append "$log" --location l
 same rewind_numbers '1 2 7' "$(numbers view "$log")"
 check rewind_clear 0 '^hidden +3 messages$' '' rewind "$log" 0 --location l
 check rewind_cleared 0 '^messages +0, ' '' info "$log"
@@ -197,9 +167,7 @@ check location_none 0 '^\{\}$' '' location "$log" l
 check location_set 0 '^set +facts of l$' '' location "$log" l '{"title":"T","model":"m"}'
 check location_more 0 '.' '' location "$log" l '{"model":null,"n":[1]}'
 check location_get 0 '^\{"title":"T","n":\[1\]\}$' '' location "$log" l
-input='{"title":"U"}\n'
-check location_stdin 0 '.' '' location "$log" l -
-input=
+input='{"title":"U"}\n' check location_stdin 0 '.' '' location "$log" l -
 check location_stdin_got 0 '"title":"U"' '' location "$log" l
 check location_no_object 1 '' '.' location "$log" l '[1]'
 check location_no_json 1 '' 'no JSON' location "$log" l '{title'
@@ -210,8 +178,7 @@ check location_ahead_got 0 '^\{"a":1\}$' '' location "$log" later
 check location_of_file 0 '^\{\}$' '' location $demo shop-osaka
 
 check fork 0 '^copied +3 messages to k$' '' fork "$log" l 3 k
-same fork_shows '7 - user_message | 8 w action | 9 w observation' \
-    "$(shown --location k)"
+same fork_shows '7 - user_message | 8 w action | 9 w observation' "$(shown --location k)"
 check fork_facts 0 '"parent":"l"' '' location "$log" k
 check fork_facts_seq 0 '"parent_seq":3[,}]' '' location "$log" k
 check fork_facts_title 0 '"title":"U"' '' location "$log" k
@@ -231,9 +198,7 @@ fresh
 check note 0 '^noted +rating of message 4$' '' note "$log" 4 rating 5 --json
 check note_true 0 '.' '' note "$log" 4 bookmark
 check note_text 0 '.' '' note "$log" 4 remark 'well said'
-input='a long one\n'
-check note_stdin 0 '.' '' note "$log" 4 remark -
-input=
+input='a long one\n' check note_stdin 0 '.' '' note "$log" 4 remark -
 run note "$log" 4
 same note_list 'rating 5,bookmark true,remark well said,remark a long one' "$(
     sed -E 's/.* note +([a-z]+) +/\1 /' "$tmp/out" | paste -sd,)"
@@ -264,8 +229,7 @@ check usage_json_total 0 '"total":\{"notes":3,.*"output_tokens":1007,' '' \
     info "$log" --usage --json
 "$tool" hide "$log" 4 >/dev/null
 check usage_hidden 0 '^ +2 +120 +7 +9 +0 +1\.5 +in all$' '' info "$log" --usage
-check usage_joined 0 '^ +4 +240 +14 +18 +0 +3\.0 +in all$' '' info "$log" "$log" \
-    --usage
+check usage_joined 0 '^ +4 +240 +14 +18 +0 +3\.0 +in all$' '' info "$log" "$log" --usage
 check usage_none 0 '^ +0 +0 .* in all$' '' info $demo --usage
 
 
@@ -367,9 +331,8 @@ same search_width yes "$([ ${#line} -gt 80 ] && [ ${#line} -le 100 ] && echo yes
 input='{"type":"task","content":{"say":"a \\"b\\" \\u00e9t\\u00e9"}}'
 check search_escaped 0 '^1 ' '' search - 'a "b"'
 check search_unicode 0 '^1 ' '' search - 'été'
-input='{"type":"task","content":"a\\u001b[31mred needle"}'
-check search_clean 0 '␛\[31mred needle$' '' search - needle
-input=
+input='{"type":"task","content":"a\\u001b[31mred needle"}' \
+    check search_clean 0 '␛\[31mred needle$' '' search - needle
 "$tool" amend "$log" 3 'zeta' >/dev/null
 check search_amended 0 '^3 .* zeta$' '' search "$log" zeta
 check search_before_amended 1 '' '' search "$log" beta
@@ -442,9 +405,7 @@ check raw_damaged 3 '^6 .* epsilon$' 'damaged' view "$tmp/bad.log" --raw
 check union_damaged 3 '^ 1:6 .* epsilon$' 'damaged' view "$tmp/bad.log" "$log"
 input=$(messages)
 check diff_stdin 1 '^message 7 is only in A' '' diff "$log" -
-input='{"type":"task"'
-check diff_bad_input 2 '' 'line 1' diff --strict "$log" -
-input=
+input='{"type":"task"' check diff_bad_input 2 '' 'line 1' diff --strict "$log" -
 
 
 # ---- Several stores as one
@@ -514,9 +475,8 @@ exec 9>"$tmp/pipe"
 echo '{"type":"task","content":"one"}' >&9
 soon has '^7$' "$tmp/numbers" || fail shared_first "nothing was appended"
 check shared_amend 0 '^amended ' '' amend "$log" 1 'beside' --shared
-input='{"type":"task","content":"two"}'
-check shared_append 0 '^8$' '' append "$log" --location l --shared
-input=
+input='{"type":"task","content":"two"}' \
+    check shared_append 0 '^8$' '' append "$log" --location l --shared
 echo '{"type":"task","content":"three"}' >&9
 exec 9>&-
 wait "$writer"
@@ -563,15 +523,14 @@ if ! ${CC:-cc} -std=c99 -O0 -pthread -I. -o "$tmp/streamer" "$tmp/streamer.c" \
     fail streamer "$(grep -m 1 error "$tmp/err")"
 fi
 fresh
-"$tool" follow "$log" --seconds 30 >"$tmp/follow" 2>&1 &
-follower=$!
-"$tool" follow "$log" --seconds 30 --raw --json >"$tmp/raw" 2>&1 &
-raw=$!
-"$tool" follow "$log" --seconds 30 --format framework >"$tmp/lines" 2>&1 &
-lines=$!
-soon has ' epsilon$' "$tmp/follow" || fail follow_begins "$(tail -n 1 "$tmp/follow")"
-soon has 'epsilon' "$tmp/raw" || fail follow_raw_begins "$(tail -n 1 "$tmp/raw")"
-soon has 'epsilon' "$tmp/lines" || fail follow_lines_begins "$(tail -n 1 "$tmp/lines")"
+followers=
+for row in follow 'raw --raw --json' 'lines --format framework'; do
+    file=${row%% *}
+    # shellcheck disable=SC2086
+    "$tool" follow "$log" --seconds 30 ${row#"$file"} >"$tmp/$file" 2>&1 &
+    followers="$followers $!"
+    soon has epsilon "$tmp/$file" || fail "${file}_begins" "$(tail -n 1 "$tmp/$file")"
+done
 "$tool" amend "$log" 4 'gamma two' >/dev/null
 "$tool" hide "$log" 5 >/dev/null
 "$tool" note "$log" 4 rating 5 --json >/dev/null
@@ -583,8 +542,10 @@ for file in follow raw lines; do
     soon has omega "$tmp/$file" || fail "follow_${file}_ends" "$(tail -n 1 "$tmp/$file")"
 done
 sleep 0.2
-kill -TERM "$follower" "$raw" "$lines"
-wait "$follower" "$raw" "$lines"
+# shellcheck disable=SC2086
+kill -TERM $followers
+# shellcheck disable=SC2086
+wait $followers
 same follow_amended 1 "$(grep -c '^4 .* assistant_message\* .*gamma two$' "$tmp/follow")"
 same follow_hidden 1 "$(grep -cE '^- .* hide .*"first": ?5' "$tmp/follow")"
 same follow_streamed 1 "$(grep -c '^7 .* assistant_message\* .*first part, second part$' \

@@ -2,19 +2,14 @@
 # The message formats in build/msgstore: which format a message shows, bodies of requests,
 # round trips through every format, transcripts of other programs, requests for providers
 # (history --format), the linter (check), the originals of shortened messages (lookup).
-# Prints "ok NAME", "skip NAME: reason" or "FAIL NAME: reason" a line.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-. tests/tool_checks.sh
+#
+. "$(dirname "$0")/tool_checks.sh"
 input_format='%s\n'
 providers='openai chat-strict anthropic gemini pydantic-ai'
 
 
-
 # ---- Help and usage.
 
-input=
-helps history lookup check
 run -h
 for word in session task envelope-rows anthropic gemini pydantic-ai claude-code lookup \
     check; do
@@ -38,9 +33,6 @@ check list_of_team 2 '' '--report is for requests' history $demo --agent orchest
 check bad_budget 2 '' 'a number, not x' history $demo --format openai --budget x
 check empty_system 2 '' 'expects a text' history $demo --format openai --system ''
 check three_words 2 '' 'not x$' history $demo shop-osaka x --format openai
-check lookup_key_missing 2 '' 'needs a STORE and a KEY' lookup $demo
-check lookup_no_file 4 '' 'No such file' lookup "$tmp/none" session-a-msg-1
-check history_no_file 4 '' 'No such file' history "$tmp/none" --format openai
 check format_is_no_provider 0 '^\{"type":' '' history $demo --agent data_worker \
     --format framework
 
@@ -172,12 +164,11 @@ good()
     local name=$1 provider=$2
     shift 2
     run history "$@" --format "$provider"
-    cp "$tmp/out" "$tmp/request"
     if [ "$status" -ne 0 ] || [ "$(wc -l <"$tmp/out")" -ne 1 ]; then
         fail "request_$name" "exit code $status: $(head -n 1 "$tmp/err")"
         return
     fi
-    check "request_$name" 0 '' '' check --as "$provider" "$tmp/request"
+    accepted "request_$name" "$provider"
 }
 
 input=$(cat "$tmp/openai")
@@ -223,15 +214,10 @@ input='[{"task_id":1,"traj":[{"role":"user","content":"one"}]},
     {"task_id":2,"traj":[{"role":"user","content":"two"}]}]'
 check request_needs_location 2 '' 'locations: (1, 2|2, 1)' history - --format gemini
 check request_second_location 0 '"text":"two"' '' history - 2 --format gemini
-if [ -e /dev/full ]; then
-    "$tool" history $demo --format openai >/dev/full 2>"$tmp/err"
-    same request_disk_full '1 1' "$? $(grep -c 'cannot write: No space' "$tmp/err")"
-fi
 
 # With an option of lists they stay lines, one a message.
 run history $demo --agent data_worker --timeline --format anthropic
-same list_of_provider '0 yes' \
-    "$status $([ "$(wc -l <"$tmp/out")" -gt 5 ] && echo yes)"
+same list_of_provider '0 yes' "$status $([ "$(wc -l <"$tmp/out")" -gt 5 ] && echo yes)"
 
 
 # ---- check: the violations, the files, the exit codes.
@@ -271,10 +257,6 @@ check lint_mark 0 '' '' check --as openai "$tmp/mark.json"
 printf '[{"role":"\\u001b[31m","content":"a"}]' >"$tmp/nasty.json"
 run check --as openai "$tmp/nasty.json"
 same lint_clean '1 0' "$status $(LC_ALL=C grep -caE "$(printf '\033')" "$tmp/out")"
-if [ -e /dev/full ]; then
-    "$tool" check --as openai "$tmp/bad.json" >/dev/full 2>"$tmp/err"
-    same lint_disk_full '1 1' "$? $(grep -c 'cannot write: No space' "$tmp/err")"
-fi
 
 
 # ---- lookup.

@@ -1,10 +1,7 @@
 #!/usr/bin/env bash
 # msgstore export --format otlp: a line for each session, its spans and their attributes, equal
-# lines for equal input. OpenTelemetry's own parser reads them in `make test-otlp`. Prints
-# "ok NAME" or "FAIL NAME: reason" a line.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-. tests/tool_checks.sh
+# lines for equal input. OpenTelemetry's own parser reads them in `make test-otlp`.
+. "$(dirname "$0")/tool_checks.sh"
 
 token=gh"p_"R7kq2ZpX9vLm4TnB8wYc3HsJ6dFgQ1aEuV5o
 cat >"$tmp/run.jsonl" <<END
@@ -17,7 +14,6 @@ cat >"$tmp/run.jsonl" <<END
 {"type":"user_message","content":"thanks","timestamp":1772442006,"location":"b"}
 END
 log=$tmp/run.log
-input=
 "$tool" import "$log" "$tmp/run.jsonl" --from framework >/dev/null 2>&1
 "$tool" location "$log" a '{"agent":"demo","model":"gpt-large"}' >/dev/null
 "$tool" note "$log" 3 usage '{"input_tokens":900,"output_tokens":40,"cached_tokens":800}' --json >/dev/null
@@ -25,10 +21,8 @@ input=
 check export_writes_traces 0 '^\{"resourceSpans":\[' '' export "$log" --format otlp
 cp "$tmp/out" "$tmp/traces"
 same export_writes_a_line_for_each_session 2 "$(wc -l <"$tmp/traces")"
-run export "$log" --format otlp
-same export_is_equal_when_input_is_equal "" "$(cmp "$tmp/out" "$tmp/traces" 2>&1)"
-run export "$log" --format otlp --location a
-same export_writes_one_session_when_named 1 "$(wc -l <"$tmp/out")"
+prints export_is_equal_when_input_is_equal "$tmp/traces" export "$log" --format otlp
+counts export_writes_one_session_when_named 1 '' export "$log" --format otlp --location a
 cp "$tmp/out" "$tmp/a"
 
 # spans NAME COUNT: how many spans are called so?
@@ -54,8 +48,7 @@ has call_takes_as_long_as_it_took '"startTimeUnixNano":"1772442002000000000","en
 has arguments_are_json_text '"gen_ai.tool.call.arguments","value":\{"stringValue":"\{\\"q\\":\\"show tables\\"\}"\}'
 has thinking_is_reasoning '\\"type\\":\\"reasoning\\",\\"content\\":\\"one call is enough\\"'
 
-run export "$log" --format otlp --mask-secrets
-same secret_is_masked 0 "$(grep -c "$token" "$tmp/out")"
+counts secret_is_masked 0 "$token" export "$log" --format otlp --mask-secrets
 check otlp_is_refused_elsewhere 2 '' 'table or a message format, not otlp' view "$log" --format otlp
 check otlp_location_unknown 4 '' 'no messages of' export "$log" --format otlp --location nobody
 check otlp_of_a_file 0 '^\{"resourceSpans":\[' '' export $demo --format otlp

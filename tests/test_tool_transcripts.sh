@@ -2,10 +2,8 @@
 # Transcripts of agent programs in the command line tool: what is read in each sample (the
 # table of transcripts.txt), usage by hand-checked values, branches, sync that is
 # incremental and takes nothing twice, sessions, names by a piece, search, completions and
-# the manual page. Prints "ok NAME", "skip NAME: reason" or "FAIL NAME: reason" a line.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-. tests/tool_checks.sh
+# the manual page.
+. "$(dirname "$0")/tool_checks.sh"
 export TZ=UTC
 log=$tmp/t.log
 
@@ -57,9 +55,8 @@ if [ -d "$shared/claude-code-real" ]; then
 
     dag=$real/dag_compact_after_rewind.jsonl
     input=
-    run view "$dag" --json
-    same rewound 0 "$(grep -c 'First a' "$tmp/out")"
-    same alive 9 "$(wc -l <"$tmp/out")"
+    counts rewound 0 'First a' view "$dag" --json
+    found_by alive 9 ''
     check raw_shows_all 0 'First attempt' '' view "$dag" --raw
     check history_begins_at_compaction 0 '"content":"This session is being' '' \
         history "$dag" --format openai
@@ -70,9 +67,7 @@ if [ -d "$shared/claude-code-real" ]; then
             "$shared/cline-session/session.messages.json" \
             "$shared/gemini-cli/session-2026-01-16T11-01-37b7abef.json"; do
             run history --format "$provider" "$file"
-            cp "$tmp/out" "$tmp/request"
-            check "request_${provider}_$(basename "$file")" 0 '' '' check --as "$provider" \
-                "$tmp/request"
+            accepted "request_${provider}_$(basename "$file")" "$provider"
         done
     done
 
@@ -93,14 +88,13 @@ if [ -d "$shared/claude-code-real" ]; then
     check home_sync 0 '^sessions   10 new' '' sync "$log"
     check home_again 0 '^files      0 read, 12 unchanged' '' sync "$log"
     check home_again_nothing 0 '^messages   0 new, 0 taken back' '' sync "$log"
-    run sessions "$log"
-    same home_sessions 10 "$(wc -l <"$tmp/out")"
+    counts home_sessions 10 '' sessions "$log"
     same home_newest 019e1625 "$(awk 'NR == 1 { print $3 }' "$tmp/out")"
     check home_agent 0 'gemini-cli' '' sessions "$log" --agent gemini
-    same home_agent_only 2 "$(wc -l <"$tmp/out")"
+    found_by home_agent_only 2 ''
     check home_cwd 0 'codemie-code' '' sessions "$log" --cwd codemie
     check home_grep 0 'start phoenix' '' sessions "$log" --grep 'phoenix in back'
-    same home_grep_only 1 "$(wc -l <"$tmp/out")"
+    found_by home_grep_only 1 ''
     check home_since 0 '' '' sessions "$log" --since '2 days ago'
     check home_json 0 '"session":"019e1625-.*"agent":"codex".*"output_tokens":374' '' \
         sessions --json "$log"
@@ -112,14 +106,15 @@ if [ -d "$shared/claude-code-real" ]; then
     check piece_export 0 '"content":"start phoenix' '' export "$log" --session d6e0bada
     check piece_not_for_changes 4 '' 'no messages' rewind "$log" 1 --location d6e0bada
     check search_context 0 'start phoenix' '' search "$log" 'phoenix in back' -C 2
-    same search_context_rows 3 "$(wc -l <"$tmp/out")"
+    found_by search_context_rows 3 ''
     check search_json 0 '"session":"d6e0bada.*"field":"content"' '' \
         search "$log" 'phoenix in back' --json
     # Sessions come into the log by their folders; what is found comes by its time.
-    run search "$log" e --json -n 40
-    same search_by_time 40 "$(sed 's/.*"time":\([0-9.]*\).*/\1/' "$tmp/out" | sort -c -g -r 2>&1 && wc -l <"$tmp/out")"
-    run search "$log" e --json -n 40 --oldest
-    same search_by_time_oldest 40 "$(sed 's/.*"time":\([0-9.]*\).*/\1/' "$tmp/out" | sort -c -g 2>&1 && wc -l <"$tmp/out")"
+    for order in -r --oldest; do
+        run search "$log" e --json -n 40 ${order#-r}
+        same "search_by_time_$order" 40 "$(sed 's/.*"time":\([0-9.]*\).*/\1/' "$tmp/out" |
+            sort -c -g ${order%--oldest} 2>&1 && wc -l <"$tmp/out")"
+    done
     figure home_output_tokens 88376 usage --json "$log"
     check usage_day 0 ' 2026-05-11$' '' usage "$log" --by day
     check usage_tool 0 ' Bash$' '' usage "$log" --by tool
@@ -195,8 +190,7 @@ input='{"type":"session","harness":"mine","id":"h1","name":"A title"}
 {"type":"message","message":{"role":"assistant","content":"done"}}
 {"type":"weather","sun":true}'
 input_format=%s
-run view --json -
-same sts 7 "$(wc -l <"$tmp/out")"
+counts sts 7 '' view --json -
 check sts_call 0 '"type":"action","role":"assistant".*"call_id":"c"' 'kept whole: 1 sts:weather$' view --json -
 check sts_strict 1 '*' 'line 7 .*sts:weather is unknown' view --strict -
 check sts_request 0 '"messages":\[\{"role":"user","content":"hi"\}' '*' history --format anthropic -
@@ -281,13 +275,12 @@ input='{"type":"user","uuid":"1","sessionId":"s","message":{"role":"user","conte
 {"type":"user","uuid":"2","sess
 {"type":"user","uuid":"3","sessionId":"s","message":{"role":"user","content":"three"}}'
 check bad_line 3 '^1 .* one$' 'line 2, column [0-9]+ .*; left out' view -
-same bad_line_rest 2 "$(wc -l <"$tmp/out")"
+found_by bad_line_rest 2 ''
 check bad_line_strict 1 '*' 'line 2' view --strict -
 # Dangling parents hang on the entry before.
 input='{"type":"user","uuid":"1","parentUuid":"gone","sessionId":"s","message":{"role":"user","content":"one"}}
 {"type":"user","uuid":"2","parentUuid":"lost","sessionId":"s","message":{"role":"user","content":"two"}}'
-run view --json -
-same dangling 2 "$(wc -l <"$tmp/out")"
+counts dangling 2 '' view --json -
 input_format=%b
 input=
 
@@ -337,12 +330,7 @@ same options_complete '' "$lost"
 
 # ---- Pager, colours, words for times, wide characters.
 
-if command -v script >/dev/null 2>&1 &&
-    script -qec true "$tmp/typescript" >/dev/null 2>&1 </dev/null; then
-    on_terminal()
-    {
-        script -qec "stty cols ${2:-80}; $1 $tool view $demo" /dev/null </dev/null | tr -d '\r'
-    }
+if has_terminal; then
     same paged 31 "$(on_terminal "MSGSTORE_PAGER='sed s/^/PAGED/'" | grep -c ^PAGED)"
     same paged_colour yes "$(on_terminal "MSGSTORE_PAGER='sed s/^/PAGED/'" |
         grep -q "$(printf '\033')\[1m" && echo yes)"

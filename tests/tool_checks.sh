@@ -1,7 +1,10 @@
-# What the tests of the command line tool share; they take it in with `. tests/tool_checks.sh`
-# from the folder above: where things are, a folder for files, and checks that print
-# "ok NAME" or "FAIL NAME: reason" a line and set failed.
+# What the suites of the command line tool share; each begins with
+# `. "$(dirname "$0")/tool_checks.sh"`, which goes to the folder above. It has the places of
+# things, a folder for files, and checks. A check prints "ok NAME" or "FAIL NAME: reason" and
+# sets failed; a suite prints "skip NAME: reason" for what it leaves out.
 # shellcheck shell=bash disable=SC2034,SC2059
+set -u
+cd "$(dirname "$0")/.." || exit 1
 
 tool=${MSGSTORE:-build/msgstore}
 shared=${MS_SHARED:-../shared}/data
@@ -104,16 +107,83 @@ soon()
     return 1
 }
 
-# helps COMMAND...: each has a page that begins with examples, names its usage, is not too
-# wide, and is listed in the first page.
-helps()
+# found_by NAME COUNT PATTERN: so many lines of the last output match.
+found_by()
 {
-    local command
-    for command in "$@"; do
-        run "$command" -h
-        same "help_$command" "0 examples: 1" "$status $(head -n 1 "$tmp/out") $(
-            grep -c "^usage: msgstore $command " "$tmp/out")"
-        same "help_width_$command" 0 "$(awk 'length > 84' "$tmp/out" | wc -l)"
-        same "help_main_$command" 1 "$("$tool" -h | grep -c "^  $command ")"
-    done
+    same "$1" "$2" "$(grep -caE -e "$3" "$tmp/out")"
+}
+
+# counts NAME COUNT PATTERN ARGUMENTS: the tool ends well, and so many lines match.
+counts()
+{
+    local name=$1 want=$2 pattern=$3
+    shift 3
+    run "$@"
+    same "$name" "0 $want" "$status $(grep -caE -e "$pattern" "$tmp/out")"
+}
+
+# prints NAME FILE ARGUMENTS: the tool's output equals the file.
+prints()
+{
+    local name=$1 want=$2
+    shift 2
+    run "$@"
+    equal "$name" "$want" "$tmp/out"
+}
+
+# fills_disk NAME ARGUMENTS: the tool reports that its output cannot be written.
+fills_disk()
+{
+    local name=$1
+    shift
+    [ -e /dev/full ] || return 0
+    printf "$input_format" "$input" | "$tool" "$@" >/dev/full 2>"$tmp/err"
+    same "$name" '1 1' "$? $(grep -c 'cannot write.*No space' "$tmp/err")"
+}
+
+# lines COUNT FILE: it has at least so many lines.
+lines()
+{
+    [ "$(wc -l <"$2")" -ge "$1" ]
+}
+
+# follow COUNT ARGUMENTS: follows the log in the background, its output in $tmp/follow,
+# and waits for so many lines.
+follow()
+{
+    local count=$1
+    shift
+    rm -f "$tmp/follow"
+    "$tool" follow "$log" "$@" >"$tmp/follow" &
+    follower=$!
+    [ "$count" -eq 0 ] || soon lines "$count" "$tmp/follow"
+}
+
+# unfollow COUNT: waits for so many lines, then ends what follow began; sets status.
+unfollow()
+{
+    soon lines "$1" "$tmp/follow"
+    kill -TERM "$follower" 2>/dev/null
+    wait "$follower"
+    status=$?
+}
+
+# accepted NAME PROVIDER: a provider accepts the last output; $tmp/request keeps it.
+accepted()
+{
+    cp "$tmp/out" "$tmp/request"
+    check "$1" 0 '' '' check --as "$2" "$tmp/request"
+}
+
+# has_terminal: can script(1) pretend a terminal?
+has_terminal()
+{
+    command -v script >/dev/null 2>&1 &&
+        script -qec true "$tmp/typescript" >/dev/null 2>&1 </dev/null
+}
+
+# on_terminal SETTING [COLUMNS]: a view of the sample on a terminal so wide.
+on_terminal()
+{
+    script -qec "stty cols ${2:-110}; $1 $tool view $demo" /dev/null </dev/null | tr -d '\r'
 }
