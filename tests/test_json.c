@@ -451,10 +451,14 @@ static ms_result sink_write(void *ctx, const char *bytes, size_t len)
 static ms_str long_text(void)
 {
     static maker m;
+    char plain[600] = ""; /* more than a writer holds back */
+    memset(plain, 'p', sizeof plain - 1);
     m.random = test_seed() + 2;
     do {
         m.len = 0;
-        for (add_text(&m, "["); m.len < 9000; add_text(&m, ",")) make_value(&m, 2);
+        add_text(&m, "[\"");
+        add_text(&m, plain);
+        for (add_text(&m, "\","); m.len < 9000; add_text(&m, ",")) make_value(&m, 2);
         m.bytes[m.len - 1] = ']';
     } while (ms_json_check(ms_str_n(m.bytes, m.len), NULL, NULL, NULL) != MS_OK);
     return ms_str_n(m.bytes, m.len);

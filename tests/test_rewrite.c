@@ -164,6 +164,7 @@ static void a_new_file_has_the_newest_messages_with_their_notes_and_facts(void *
     test_store s = log_at(4096, MS_ENGINE_AUTO);
     ms_keep keep;
     ms_error err;
+    ms_log_info info;
     ms_stat is;
     bool more = true;
     (void)state;
@@ -178,6 +179,7 @@ static void a_new_file_has_the_newest_messages_with_their_notes_and_facts(void *
         must_ok(ms_append(s.store, MS_STR("place"), &m, &seq, &err), &err, "append");
         must_ok(ms_note(s.store, seq, MS_STR("n"), ms_text("note"), &err), &err, "note");
     }
+    s.log.sync = MS_SYNC_EVERY;
     ms_rewrite w = begun(&s, &keep);
     assert_true(run(&w, 0, &more));
     assert_false(more);
@@ -191,6 +193,8 @@ static void a_new_file_has_the_newest_messages_with_their_notes_and_facts(void *
     ms_store *old = s.store;
     must_ok(ms_rewrite_end(&w, &s.store, &err), &err, "end");
     ms_close(old);
+    must_ok(ms_log_stat(s.store, &info, &err), &err, "stat");
+    assert_int_equal(info.engine, MS_ENGINE_WRITE); /* as a log with syncs has */
     assert_int_equal(w.report.copied, 11);
     assert_int_equal(w.report.dropped, 90);
     assert_int_equal(w.report.notes, 11);
