@@ -586,7 +586,7 @@ controls()
         dead_bytes_are_kept_beside_the_log_when_it_is_asked_for 100 \
         ms__log_settle 'if (log->opts.keep_torn && dead > log->end)' 'if (false)'
     control torn_bytes_zeroed_unkept gcc test_log_recover \
-        an_append_zeroes_nothing_when_dead_bytes_cannot_be_written 100 \
+        an_append_zeroes_nothing_when_the_file_for_dead_bytes_cannot_be_opened 100 \
         ms__log_settle 'MS__TRY(ms__torn_keep(log, dead, err));' '(void)ms__torn_keep(log, dead, err);'
     control records_written_again_unasked gcc test_log_sync \
         a_sync_writes_no_record_again_when_the_machine_restarted 100 \
