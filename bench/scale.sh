@@ -16,7 +16,8 @@
 # a third of the bound: that is run once. A store that took longer than the bound (S
 # seconds, 10) to append, to be filled or to open is not asked for the next size; a line
 # reports that, also in the results. --only names stores as their programs do, such as
-# 'msgstore,sqlite tuned'. A mode that a program lacks has no line.
+# 'msgstore,sqlite tuned'; in BENCH: --only msgstore,sqlite\ tuned. A mode that a program
+# lacks has no line.
 #
 # Results: scale.jsonl in FOLDER (bench/results), one JSON object a line, first one with
 # date, machine, compiler and command; and a plot of each as NAME.svg, which
@@ -27,7 +28,7 @@
 # Left out: what is measured in turn, message by message, so that small differences can be
 # trusted: that is `make bench`.
 set -u
-command="make bench-scale${*:+ BENCH='$*'}"
+command="make bench-scale${*:+ BENCH='$(printf '%q ' "$@" | sed 's/\\,/,/g; s/ $//')'}"
 cd "$(dirname "$0")/.." || exit 1
 
 most=10000000
