@@ -8,9 +8,10 @@
 import { spawnSync } from "node:child_process";
 import {
   existsSync,
+  mkdirSync,
   mkdtempSync,
-  readdirSync,
   readFileSync,
+  readdirSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -603,6 +604,7 @@ await test("every_recorded_transcript_is_shown_when_the_tool_reads_it", async ()
 });
 
 if (shots) {
+  mkdirSync(shots, { recursive: true });
   const of = async (name, html, options, before) => {
     const p = await browser.open(shared(html), options);
     if (before) await p.run(before);

@@ -2011,30 +2011,14 @@ function compareFigures(chosen) {
           : "≈ " + short(s.estimate),
     ],
   ];
-  return el(
-    "div.scrollx.bar2",
+  const rows = chosen.map((s) =>
     el(
-      "table",
-      el(
-        "thead",
-        el(
-          "tr",
-          el("th", ""),
-          lines.map(([name]) => el("th.n", name)),
-        ),
-      ),
-      el(
-        "tbody",
-        chosen.map((s) =>
-          el(
-            "tr",
-            cell(labelOf(s), "label"),
-            lines.map(([, of]) => cell(of(s), "n")),
-          ),
-        ),
-      ),
+      "tr",
+      cell(labelOf(s), "label"),
+      lines.map(([, of]) => cell(of(s), "n")),
     ),
   );
+  return el("div.bar2", table([["", ""], ...lines.map(([name]) => [name, ".n"])], rows));
 }
 
 function compareRow(line, chosen) {
