@@ -304,8 +304,8 @@ controls()
     control torn_epoch_left gcc test_log_recover \
         readers_see_all_when_the_epoch_of_a_writer_is_torn 100 \
         ms__log_begin 'if (failed != 0) /* it may be torn' 'if (false) /* it may be torn'
-    control map_where_no_room_is_kept gcc test_fault_io \
-        log_is_written_not_mapped_when_the_disk_makes_no_room 100 \
+    control map_where_no_room_is_kept gcc test_log_state \
+        log_is_written_by_calls_when_its_file_system_keeps_no_room 100 \
         ms__log_file_once 'map = map && log->file.stat.keeps_room &&' 'map = map &&'
     control unsynced_of_this_boot_taken_for_durable gcc test_log_sync \
         what_was_not_synced_is_not_reported_durable_when_its_writer_was_killed 100 \

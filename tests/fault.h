@@ -284,9 +284,9 @@ static void world_end(world *w)
             text_fail(w->when, "at the end it shows something else", &now, want, want);
     }
     must_be_idle(w);
-    if (!w->leftover && folder_count(w->folder) != (w->how.mem ? 1 : 2))
-        fail_msg("%s: %zu files are in the folder", w->when, folder_count(w->folder));
-    folder_empty(w->folder);
+    if (!w->leftover && files_in(w->folder) != (w->how.mem ? 1 : 2))
+        fail_msg("%s: %zu files are in the folder", w->when, files_in(w->folder));
+    scratch_empty(w->folder);
 }
 
 static void world_reset(world *w)
@@ -302,9 +302,9 @@ static world *world_new(const config *c)
     if (w == NULL) abort();
     w->base = os_without_sync();
     w->base.boot = boot_of;
-    folder_make(w->folder, sizeof w->folder);
-    snprintf(w->path, sizeof w->path, "%s/log.msl", w->folder);
-    snprintf(w->other, sizeof w->other, "%s/other.msl", w->folder);
+    w->folder = scratch_folder();
+    w->path = scratch_file(w->folder, "log.msl");
+    w->other = scratch_file(w->folder, "other.msl");
     w->how = *c;
     w->segment = MS_LOG_SEGMENT_MIN;
     world_reset(w);
@@ -314,7 +314,10 @@ static world *world_new(const config *c)
 static void world_free(world *w)
 {
     for (size_t i = 0; i < STEPS_MOST; i++) free(w->after[i]);
-    folder_remove(w->folder);
+    scratch_remove(w->folder);
+    free(w->folder);
+    free(w->path);
+    free(w->other);
     free(w);
 }
 
@@ -729,7 +732,6 @@ static void images_fail(const mode *m)
             for (size_t i = 0; i < n_steps; i++)
                 if (is_tried((shape)which, way, &steps[i], i))
                     image_fails(w, (shape)which, &steps[i], m);
-        folder_empty(w->folder);
         world_free(w);
     }
 }
@@ -770,8 +772,7 @@ static void row_fails(void **state)
     world_free(w);
 }
 
-/* Runs a test for each kind of fault and config, then the others. Files are in memory, if
- * the system has such a folder. */
+/* Runs a test for each kind of fault and config, then the others. */
 static inline int run_faults(const char *name, bool memory,
                              const struct CMUnitTest *others, size_t n_others)
 {
@@ -800,8 +801,6 @@ static inline int run_faults(const char *name, bool memory,
         }
     assert_true(n_others <= 20);
     memcpy(tests + n, others, n_others * sizeof tests[0]);
-    if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0)
-        setenv("TMPDIR", "/dev/shm", 1);
     return _cmocka_run_group_tests(name, tests, n + n_others, images_make, images_free);
 }
 

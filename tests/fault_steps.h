@@ -202,7 +202,7 @@ typedef struct config {
 } config;
 
 typedef struct world {
-    char folder[300], path[340], other[340];
+    char *folder, *path, *other;
     ms_os base;
     trip t;
     test_alloc heap;

@@ -7,7 +7,7 @@
 
 #include "logs.h"
 
-static char folder[256], path[300];
+static char *folder, *path;
 
 static inline ms_log_desc desc_of(ms_log_mode mode)
 {
@@ -122,15 +122,13 @@ static inline craft craft_of(void)
     return c;
 }
 
-/* Runs tests in a new folder. Memory takes sparse files that most disks refuse. */
-#define FILELOG_RUN(tests, result)                                                      \
-    do {                                                                                \
-        if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0)                  \
-            setenv("TMPDIR", "/dev/shm", 1);                                            \
-        folder_make(folder, sizeof folder);                                             \
-        snprintf(path, sizeof path, "%s/log.msl", folder);                              \
-        result = cmocka_run_group_tests(tests, NULL, NULL);                             \
-        folder_remove(folder);                                                          \
-    } while (0)
+/* Makes a folder for the tests of a program. */
+static inline int filelog_begin(void **state)
+{
+    (void)state;
+    folder = scratch_folder();
+    path = scratch_file(folder, "log.msl");
+    return 0;
+}
 
 #endif /* FILELOG_H */

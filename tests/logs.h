@@ -1,11 +1,9 @@
 /* What the tests of log files share:
  *
- *   - a folder for files, gone at the end;
  *   - numbered messages: everything in a message follows from its number, and so does
- *     which of them are appended together, so that a reader recognizes a message that was
- *     never written, a hole and a torn batch without knowing what was written.
- *
- * disk.h and trip.h come with it: a file in memory, and calls that fail.
+ *     which of them are appended together. So a reader recognizes a message that was never
+ *     written, a hole and a torn batch without knowing what was written;
+ *   - with it come disk.h, trip.h and scratch.h: a file in memory, calls that fail, folders.
  *
  * The functions for numbered messages assert nothing: they are called from threads and
  * child processes too. Define _GNU_SOURCE before any include.
@@ -15,11 +13,10 @@
 #define LOGS_H
 
 #include "disk.h"
+#include "scratch.h"
 #include "trip.h"
 
-#include <dirent.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #ifdef __linux__
@@ -27,56 +24,7 @@
 #endif
 
 
-/* ---- a folder ---- */
-
-static inline void folder_make(char *path, size_t size)
-{
-    const char *root = getenv("TMPDIR");
-    if (root == NULL || root[0] == '\0') root = "/tmp";
-    snprintf(path, size, "%s/msgstore-XXXXXX", root);
-    if (mkdtemp(path) == NULL) {
-        perror(path);
-        abort();
-    }
-}
-
-/* Removes the files in a folder. */
-static inline void folder_empty(const char *path)
-{
-    DIR *dir = opendir(path);
-    if (dir == NULL) return;
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        char name[1024];
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-        unlink(name);
-    }
-    closedir(dir);
-}
-
-static inline void folder_remove(const char *path)
-{
-    folder_empty(path);
-    rmdir(path);
-}
-
-static inline size_t folder_count(const char *path)
-{
-    DIR *dir = opendir(path);
-    size_t n = 0;
-    if (dir == NULL) return 0;
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) n++;
-    closedir(dir);
-    return n - 2;
-}
-
-static inline bool write_file(const char *path, const void *bytes, size_t size)
-{
-    FILE *file = fopen(path, "wb");
-    if (file == NULL) return false;
-    bool whole = fwrite(bytes, 1, size, file) == size;
-    return fclose(file) == 0 && whole;
-}
+/* ---- time and processes ---- */
 
 /* Returns the milliseconds of a clock that only goes forward. */
 static inline double now_ms(void)

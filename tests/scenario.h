@@ -60,7 +60,7 @@
  *   at CALL N {..} {..}       it runs these scripts first, one at each hit; `after CALL`
  *                             runs them after it; CALL can be write@OFFSET, `any`, or
  *                             `half`: a write, in its middle
- *   at none                   no more
+ *   at none; hits N           no more; how many calls failed, or ran a script
  *   acted                     all scripts in braces have run
  *   fails                     the next sync of a file fails, and gives its pages up
  *   lies; honest              syncs do nothing, and succeed; they work again
@@ -628,7 +628,7 @@ static inline void step_number(world *w)
         {"last", w->seq}, {"first", w->first}, {"events", w->events},
         {"durable", info.durable_seq}, {"damaged", info.damaged},
         {"lost_end", info.lost_end}, {"zeroed", info.zeroed_bytes},
-        {"replaced", info.replaced}};
+        {"replaced", info.replaced}, {"hits", w->trips[w->at].hits}};
     size_t i = 0;
     while (strcmp(numbers[i].word, w->words[0]) != 0) i++;
     step_compares(w, 1, w->words[0], numbers[i].value, 0);
@@ -805,7 +805,9 @@ static inline int errno_of(world *w, const char *word)
 {
     static const struct { const char *word; int code; } codes[] = {
         {"EIO", EIO}, {"ENOSPC", ENOSPC}, {"EMFILE", EMFILE}, {"EACCES", EACCES},
-        {"EAGAIN", EAGAIN}, {"ENOMEM", ENOMEM}, {"EPERM", EPERM}};
+        {"EAGAIN", EAGAIN}, {"ENOMEM", ENOMEM}, {"EPERM", EPERM}, {"ENOENT", ENOENT},
+        {"ENFILE", ENFILE}, {"EDQUOT", EDQUOT}, {"EFBIG", EFBIG}, {"EINVAL", EINVAL},
+        {"ENOSYS", ENOSYS}, {"EOPNOTSUPP", EOPNOTSUPP}};
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
         if (strcmp(codes[i].word, word) == 0) return codes[i].code;
     step_fails(w, "no errno '%s'", word);
@@ -830,7 +832,7 @@ static inline void step_at(world *w)
     bool half = strcmp(w->words[1], "half") == 0;
     if (half) t->kinds = TRIP_BIT(WRITE);
     if (t->kinds == 0) step_fails(w, "no call '%s'", w->words[1]);
-    t->calls = 0;
+    t->calls = t->hits = 0;
     t->at = number(w, 2);
     t->act = world_act;
     t->of = w;
@@ -977,7 +979,7 @@ static inline const scenario_step *step_find(const char *word)
         {"epoch", step_epoch}, {"zeroed", step_number}, {"tries", step_tries},
         {"contains", step_contains}, {"lacks", step_contains}, {"zeros", step_zeros},
         {"is", step_is}, {"lies", step_lies}, {"honest", step_lies},
-        {"lost_end", step_number}, {"replaced", step_number}};
+        {"lost_end", step_number}, {"replaced", step_number}, {"hits", step_number}};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
         if (strcmp(steps[i].word, word) == 0) return &steps[i];
     for (const scenario_step *s = own_steps; s != NULL && s->word != NULL; s++)

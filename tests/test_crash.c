@@ -25,7 +25,7 @@ typedef struct telling {
 
 /* A log, what was done with it, and what was found in it. */
 typedef struct subject {
-    char folder[300], path[320];
+    char *path;
     ms_log_engine engine;
     ms_os os;                 /* the system's, without syncs */
     uint64_t damage;          /* events that must not come */
@@ -187,8 +187,8 @@ static void steps_stay_when_the_writer_is_killed_at_random_times(void **state)
     c->engine = *(const ms_log_engine *)*state;
     c->os = os_without_sync();
     c->rng = test_seed() + (uint64_t)c->engine;
-    folder_make(c->folder, sizeof c->folder - 10);
-    snprintf(c->path, sizeof c->path, "%s/log.msl", c->folder);
+    char *folder = scratch_folder();
+    c->path = scratch_file(folder, "log.msl");
     diary_begin(&c->d, test_random(&c->rng));
     for (size_t i = 0; i < test_times(140); i++) {
         int before = c->d.steps;
@@ -200,14 +200,16 @@ static void steps_stay_when_the_writer_is_killed_at_random_times(void **state)
         c->d = c->state;
         diary_writer_gone(&c->d);
         if (c->d.h.count <= 600 && c->d.n_lost <= DIARY_LOST - 3) continue;
-        folder_empty(c->folder);
+        scratch_empty(folder);
         diary_begin(&c->d, test_random(&c->rng));
         files++;
     }
     printf("%llu steps between the kills, %llu files\n", (unsigned long long)steps,
            (unsigned long long)files);
     test_tally("kills at random times", test_times(140));
-    folder_remove(c->folder);
+    scratch_remove(folder);
+    free(folder);
+    free(c->path);
     munmap(shared, sizeof(telling));
     free(c);
 }

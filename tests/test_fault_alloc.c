@@ -45,7 +45,6 @@ static void operation_returns_an_error_when_an_arena_is_too_small(void **state)
         }
         image_end(w, text_for(w, 1));
     }
-    folder_empty(w->folder);
     world_free(w);
 }
 
@@ -141,7 +140,6 @@ static void operation_stays_whole_when_names_have_no_room(void **state)
                      left += stride, memory_faults++)
                     if (left > 1 << 15) fail_msg("%s has no end", steps[i].name);
         }
-        folder_empty(w->folder);
         world_free(w);
     }
 }

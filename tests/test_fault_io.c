@@ -7,7 +7,8 @@
  *   - A crash has left a torn end, or lost what was not synced, or left half of a
  *     rewritten log; while that is put right a call or an allocation fails. Afterwards
  *     all that was durable is there.
- *   - Answers of the system that a single call brings about.
+ *
+ * Single calls that fail, by name, are in scripts/log and in test_log_state.
  *
  * At MS_TEST_SCALE=100 each call fails with one error, every fifth number of free pages,
  * 700 compound faults; at 1000 every error for every call, 10,000 compound faults.
@@ -33,7 +34,7 @@ enum { PAGES = 256, PAGE = 4096 };
  * so many bytes, while the limit is on. */
 typedef struct limit {
     void (*set)(const struct limit *l, bool on);
-    char path[340], other[340];
+    char *folder, *path, *other;
     size_t room;
     size_t enough;            /* that much room takes an empty log */
     uint64_t more;            /* messages that fit after the last limit */
@@ -183,17 +184,20 @@ static void grow_to_limits(limit *l, ms_log_engine engine, const ms_os *os, size
     }
 }
 
-static limit limit_in(const char *folder, void (*set)(const limit *l, bool on),
-                      size_t enough, uint64_t more)
+static limit limit_of(void (*set)(const limit *l, bool on), size_t enough, uint64_t more)
 {
-    limit l;
-    memset(&l, 0, sizeof l);
-    snprintf(l.path, sizeof l.path, "%s/log.msl", folder);
-    snprintf(l.other, sizeof l.other, "%s/other", folder);
-    l.set = set;
-    l.enough = enough;
-    l.more = more;
+    limit l = {.set = set, .enough = enough, .more = more, .folder = scratch_folder()};
+    l.path = scratch_file(l.folder, "log.msl");
+    l.other = scratch_file(l.folder, "other");
     return l;
+}
+
+static void limit_free(limit *l)
+{
+    scratch_remove(l->folder);
+    free(l->folder);
+    free(l->path);
+    free(l->other);
 }
 
 static size_t one_in(size_t all)
@@ -203,32 +207,27 @@ static size_t one_in(size_t all)
 
 static void append_is_whole_or_refused_when_the_file_system_is_full(void **state)
 {
-    char folder[300];
-    folder_make(folder, sizeof folder);
-    if (unshare(CLONE_NEWNS) != 0 ||
-        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("none", folder, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m") != 0) {
-        printf("skipped: mounting is not permitted\n");
-        folder_remove(folder);
-        skip();
-    }
-    limit l = limit_in(folder, limit_pages, 65, 1);
-    grow_to_limits(&l, *(const ms_log_engine *)*state, NULL, (one_in(10) + 1) / 2,
-                   PAGES - 8); /* the last append needs some */
-    umount(folder);
-    folder_remove(folder);
+    limit l = limit_of(limit_pages, 65, 1);
+    bool mounted = unshare(CLONE_NEWNS) == 0 &&
+                   mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+                   mount("none", l.folder, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m") == 0;
+    if (mounted)
+        grow_to_limits(&l, *(const ms_log_engine *)*state, NULL, (one_in(10) + 1) / 2,
+                       PAGES - 8); /* the last append needs some */
+    if (mounted) umount(l.folder);
+    else printf("skipped: mounting is not permitted\n");
+    limit_free(&l);
+    if (!mounted) skip();
 }
 
 static void append_is_whole_or_refused_when_a_file_may_not_grow(void **state)
 {
-    char folder[300];
     const ms_os os = os_without_sync();
-    folder_make(folder, sizeof folder);
-    limit l = limit_in(folder, limit_size, 65 * PAGE, 60);
+    limit l = limit_of(limit_size, 65 * PAGE, 60);
     signal(SIGXFSZ, SIG_IGN);
     grow_to_limits(&l, *(const ms_log_engine *)*state, &os, 1000 + one_in(700), 600000);
     signal(SIGXFSZ, SIG_DFL);
-    folder_remove(folder);
+    limit_free(&l);
 }
 
 
@@ -283,7 +282,7 @@ static void wreck_crash(wreck *k)
     size_t from = k->durable_end < FILE_HEAD ? FILE_HEAD : k->durable_end;
     size_t at = from + (size_t)test_below(&k->rng, k->size - from + 1);
     char part[400];
-    folder_empty(w->folder);
+    scratch_empty(w->folder);
     boot_now++;
     if (k->crash == TORN) memset(k->bytes + at, 0, k->size - at);
     if (k->crash == UNSYNCED) memset(k->bytes + from, 0, k->size - from);
@@ -346,7 +345,7 @@ static void one_wreck(wreck *k, size_t i)
     for (int once = 0; once < 2; once++) wreck_use(k, false);
     must_be_idle(w);
     free(k->bytes);
-    folder_empty(w->folder);
+    scratch_empty(w->folder);
 }
 
 static void durable_messages_stay_when_recovery_fails(void **state)
@@ -362,295 +361,16 @@ static void durable_messages_stay_when_recovery_fails(void **state)
     world_free(k.w);
 }
 
-
-/* ---- answers of the system that one call brings about ---- */
-
-static disk drive;
-static ms_os told;            /* the disk, with some calls of the test's own */
-static int told_code, calls_left;
-static uint64_t told_most;
-
-static ms_store *open_told(ms_log_desc *desc)
-{
-    desc->path = "log.msl";
-    desc->os = &told;
-    return must_open_log(desc, "open");
-}
-
-static void say_some(ms_store *store, size_t n)
-{
-    ms_envelope m = ms_user_message(ms_text("some words that take a little room"));
-    for (; n > 0; n--)
-        assert_int_equal(ms_append(store, MS_STR("here"), &m, NULL, NULL), MS_OK);
-}
-
-static int told_begin(void **state)
-{
-    (void)state;
-    disk_clear(&drive);
-    drive.files = drive.maps = 0; /* also after a test that failed */
-    told = drive.os;
-    return 0;
-}
-
-/* A log with some messages, which is closed. */
-static void make_some(void)
-{
-    ms_log_desc desc = plain_desc("", MS_ENGINE_AUTO);
-    ms_store *store = open_told(&desc);
-    say_some(store, 3);
-    ms_close(store);
-}
-
-static void must_work(ms_store *store, size_t n)
-{
-    ms_error err;
-    say_some(store, n);
-    if (ms_selfcheck(store, &err) != MS_OK) fail_msg("afterwards: %s", err.message);
-    ms_close(store);
-    disk_is_idle(&drive);
-}
-
-static int open_once(void *ctx, const char *name, unsigned how, ms_file *file)
-{
-    if (calls_left > 0 && --calls_left == 0) return ENOENT;
-    return disk_open(ctx, name, how, file);
-}
-
-static int stat_of_another(void *ctx, ms_file file, ms_os_stat *out)
-{
-    int code = disk_stat(ctx, file, out);
-    if (calls_left > 0 && --calls_left == 0) out->device++;
-    return code;
-}
-
-/* Between opening and locking, the file is removed, or another disk is mounted. */
-static void log_is_opened_again_when_it_goes_before_the_lock(void **state)
-{
-    for (int how = 0; how < 2; how++) {
-        ms_log_desc desc = plain_desc("", MS_ENGINE_AUTO);
-        told_begin(state);
-        make_some();
-        if (how == 1) told.stat = stat_of_another;
-        else told.open = open_once;
-        calls_left = 2;
-        desc.mode = MS_LOG_WRITE;
-        ms_store *store = open_told(&desc);
-        assert_int_equal(calls_left, 0);
-        must_work(store, 1);
-    }
-}
-
-static int folder_fails(void *ctx, const char *of)
-{
-    (void)ctx;
-    (void)of;
-    return told_code;
-}
-
-static void sync_returns_a_code_that_fits_when_the_folder_fails(void **state)
-{
-    static const struct {
-        int code;
-        ms_result result;
-    } rows[] = {{ENFILE, MS_E_IO}, {ENOMEM, MS_E_NO_MEMORY}, {EPERM, MS_OK},
-                {EACCES, MS_OK},   {EIO, MS_E_POISONED}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        ms_log_desc desc = plain_desc("", MS_ENGINE_AUTO);
-        told_begin(state);
-        make_some();
-        told.sync_folder = folder_fails;
-        told_code = rows[i].code;
-        ms_store *store = open_told(&desc);
-        say_some(store, 1);
-        ms_result result = ms_sync(store, NULL, NULL);
-        if (result != rows[i].result)
-            fail_msg("errno %d: %s, should be %s", rows[i].code, ms_result_text(result),
-                     ms_result_text(rows[i].result));
-        ms_close(store);
-    }
-}
-
-static int stat_without_room(void *ctx, ms_file file, ms_os_stat *out)
-{
-    int code = disk_stat(ctx, file, out);
-    out->keeps_room = false;
-    return code;
-}
-
-static int allocate_some(void *ctx, ms_file file, uint64_t offset, uint64_t size)
-{
-    if (offset + size > told_most) return told_code;
-    return disk_allocate(ctx, file, offset, size);
-}
-
-static void log_is_written_not_mapped_when_the_disk_makes_no_room(void **state)
-{
-    static const int codes[] = {EOPNOTSUPP, ENOSYS, EINVAL, 0, 0};
-    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
-        ms_log_info info;
-        ms_log_desc desc = plain_desc("", i == 3 ? MS_ENGINE_AUTO : MS_ENGINE_MAP);
-        told_begin(state);
-        if (codes[i] != 0) told.allocate = allocate_some;
-        else told.stat = stat_without_room;
-        told_code = codes[i];
-        told_most = 0;
-        desc.max_message = codes[i] != 0 ? SIZE_MAX : 0;
-        ms_store *store = open_told(&desc);
-        assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
-        assert_int_equal(info.engine, MS_ENGINE_WRITE);
-        must_work(store, 20);
-    }
-}
-
-static int allocate_little(void *ctx, ms_file file, uint64_t offset, uint64_t size)
-{
-    return size > 8192 ? EDQUOT : disk_allocate(ctx, file, offset, size);
-}
-
-static void log_asks_for_what_it_needs_when_a_quota_refuses_more(void **state)
-{
-    ms_log_desc desc = plain_desc("", MS_ENGINE_AUTO);
-    (void)state;
-    told.allocate = allocate_little;
-    must_work(open_told(&desc), 50);
-}
-
-/* The file may end just where a tick looks ahead to, within a page. */
-static void tick_makes_room_up_to_the_limit_when_a_file_may_not_grow(void **state)
-{
-    ms_log_desc desc = plain_desc("", MS_ENGINE_MAP);
-    (void)state;
-    desc.segment_size = 1 << 20;
-    told.allocate = allocate_some;
-    told_code = EFBIG;
-    told_most = 3 * (MS__ROOM_LEAST + MS__GRAIN);
-    ms_store *store = open_told(&desc);
-    ms__log *log = ms__log_of(store);
-    say_some(store, 1);
-    if (log->end % 4096 == 0) say_some(store, 1);
-    told_most = log->end + MS__ROOM_MOST;
-    uint64_t start = drive.micros;
-    assert_int_equal(ms_tick(store, 1000000, NULL), MS_OK);
-    assert_true(drive.micros - start < 100); /* it does not try until its time is over */
-    assert_true(log->append.allocated == told_most);
-    must_work(store, 50);
-}
-
-static void segment_is_not_sealed_when_there_is_no_room_for_the_next(void **state)
-{
-    ms_log_desc desc = plain_desc("", MS_ENGINE_AUTO);
-    (void)state;
-    disk_load(&drive, images[SMALL].bytes, images[SMALL].size);
-    drive.boot++; /* a restart: what is there has room, and no more */
-    disk_resize(&drive, ms__get64(drive.ro + MS__AT_MARK));
-    told.allocate = allocate_some;
-    told_code = ENOSPC;
-    told_most = 0;
-    ms_store *store = open_told(&desc);
-    assert_int_equal(ms__segment_write(ms__log_of(store), NULL), MS_E_FULL);
-    ms_close(store);
-    drive.boot--;
-}
-
-/* Each look at a file is in trouble once. */
-typedef struct trap {
-    trip t;
-    uint64_t k;
-} trap;
-
-static void trap_set(trap *p, unsigned kinds)
-{
-    trip_init(&p->t, &drive.os);
-    p->t.how = TRIP_FAIL;
-    p->t.kinds = kinds;
-    p->t.code = EIO;
-    p->t.at = p->k;
-    told = p->t.os;
-}
-
-/* A head of zeros with something after it is read a second time. */
-static void open_fails_when_a_head_cannot_be_read_again(void **state)
-{
-    static unsigned char bytes[FILE_HEAD + 4096];
-    trap p = {0};
-    bytes[sizeof bytes - 1] = 1;
-    for (p.k = 1; p.k == 1 || p.t.hits > 0; p.k++) {
-        ms_store *store;
-        ms_log_desc desc = plain_desc("log.msl", MS_ENGINE_AUTO);
-        told_begin(state);
-        disk_load(&drive, bytes, sizeof bytes);
-        trap_set(&p, TRIP_BIT(READ));
-        desc.os = &told;
-        ms_result code = ms_log_open(&store, &desc, NULL);
-        assert_int_equal(code, p.t.hits > 0 ? MS_E_IO : MS_E_FOREIGN);
-        drive.locked = false;
-        disk_is_idle(&drive);
-    }
-}
-
-/* An exclusive writer was here, or a flipped bit has led the watermark beyond the end of
- * the file: the shared writer has to look at the file, which fails. */
-static void shared_append_fails_when_the_file_cannot_be_looked_at(void **state)
-{
-    ms_envelope m = ms_user_message(ms_text("words"));
-    for (int mark = 0; mark < 2; mark++) {
-        trap p = {0};
-        for (p.k = 1; p.k == 1 || p.t.hits > 0; p.k++) {
-            ms_log_desc desc = plain_desc("", MS_ENGINE_AUTO);
-            ms_log_info info;
-            ms_error err;
-            told_begin(state);
-            desc.shared = true;
-            trap_set(&p, TRIP_BIT(STAT));
-            p.t.at = 0;
-            ms_store *one = open_told(&desc), *two = open_told(&desc);
-            say_some(one, 20);
-            if (mark == 1)
-                ms__store_mark(drive.rw + MS__AT_MARK, file_padded(drive.size) + 8192);
-            else ms__put64(drive.rw + MS__AT_BUSY, UINT64_MAX);
-            p.t.calls = 0;
-            p.t.at = p.k;
-            ms_result code = ms_append(two, MS_STR("here"), &m, NULL, &err);
-            if (code == MS_OK) code = ms_append(one, MS_STR("here"), &m, NULL, &err);
-            if (p.t.hits == 0) assert_int_equal(code, MS_OK);
-            if (code != MS_OK) assert_int_equal(code, MS_E_IO);
-            if (code != MS_OK) assert_non_null(strstr(err.message, "looking at"));
-            p.t.at = 0;
-            say_some(two, 3);
-            say_some(one, 3);
-            assert_int_equal(ms_log_stat(one, &info, NULL), MS_OK);
-            if (mark == 0) assert_int_equal(ms_selfcheck(two, NULL), MS_OK);
-            else assert_true(info.damaged > 0);
-            ms_close(two);
-            ms_close(one);
-            disk_is_idle(&drive);
-        }
-    }
-}
-
-#define TEST(test) cmocka_unit_test_setup(test, told_begin)
-
 int main(void)
 {
     const struct CMUnitTest others[] = {
         WITH_EACH_ENGINE(append_is_whole_or_refused_when_a_file_may_not_grow),
         cmocka_unit_test(durable_messages_stay_when_recovery_fails),
-        TEST(log_is_opened_again_when_it_goes_before_the_lock),
-        TEST(sync_returns_a_code_that_fits_when_the_folder_fails),
-        TEST(log_is_written_not_mapped_when_the_disk_makes_no_room),
-        TEST(log_asks_for_what_it_needs_when_a_quota_refuses_more),
-        TEST(tick_makes_room_up_to_the_limit_when_a_file_may_not_grow),
-        TEST(segment_is_not_sealed_when_there_is_no_room_for_the_next),
-        TEST(open_fails_when_a_head_cannot_be_read_again),
-        TEST(shared_append_fails_when_the_file_cannot_be_looked_at),
         WITH_EACH_ENGINE(append_is_whole_or_refused_when_the_file_system_is_full),
     };
     scribe_page();
-    disk_init(&drive, 16 << 20);
     int failed =
         run_faults("fault_io", false, others, sizeof others / sizeof others[0]);
-    disk_deinit(&drive);
     printf("tally: fault points (file operations) %llu\n",
            (unsigned long long)file_faults);
     printf("tally: compound faults %llu\n", (unsigned long long)compound_faults);

@@ -94,7 +94,7 @@ typedef struct bench {
     size_t used;              /* and how many */
     uint8_t *holds;           /* by offset / 8: a record with checks that hold is there */
     size_t n_holds;
-    char folder[300];
+    char *folder;
     const ms_os *plain;
     uint64_t rng, entropy;
     bool disorder;            /* numbers did not rise in some query */
@@ -290,7 +290,7 @@ static bench *bench_new(void)
     b->rng = test_seed();
     disk_init(&b->d, ROOM);
     test_alloc_init(&b->heap);
-    folder_make(b->folder, sizeof b->folder);
+    b->folder = scratch_folder();
     for (size_t i = 0; i < COUNT(logs); i++) {
         logs[i].make(b);
         keep(b, logs[i].name, false, b->d.ro, (size_t)b->d.size);
@@ -310,9 +310,9 @@ static void bench_free(bench *b)
 {
     test_alloc_done(&b->heap);
     disk_deinit(&b->d);
-    folder_remove(b->folder);
+    scratch_remove(b->folder);
     while (b->n_sources > 0) free(b->sources[--b->n_sources].bytes);
-    void *all[] = {b->buffer, b->mutant, b->holds, b};
+    void *all[] = {b->buffer, b->mutant, b->holds, b->folder, b};
     for (size_t i = 0; i < COUNT(all); i++) free(all[i]);
 }
 

@@ -82,7 +82,7 @@ static void a_pipe_stays_when_a_rewrite_would_replace_it(void **state)
     assert_non_null(strstr(err.message, "not a regular file"));
     assert_int_equal(stat(target, &st), 0);
     assert_true(S_ISFIFO(st.st_mode));
-    assert_int_equal(folder_count(folder), 2);
+    assert_int_equal(files_in(folder), 2);
     assert_int_equal(remove(target), 0);
     assert_int_equal(symlink("/dev/null", target), 0);
     assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, NULL), MS_E_FOREIGN);
@@ -200,7 +200,7 @@ static void a_rewrite_is_refused_when_its_bytes_are_wrong(void **state)
     ms_close(store);
     assert_int_equal(ms_log_verify(&from, &report, NULL), MS_OK);
     assert_int_equal(report.messages, 4);
-    assert_int_equal(folder_count(folder), 1);
+    assert_int_equal(files_in(folder), 1);
 }
 
 
@@ -448,8 +448,6 @@ int main(void)
         cmocka_unit_test(a_file_is_refused_when_it_has_three_exbibytes),
         cmocka_unit_test(readers_do_not_race_when_they_share_the_memory_of_a_writer),
     };
-    int failed;
     scribe_page();
-    FILELOG_RUN(tests, failed);
-    return failed;
+    return cmocka_run_group_tests(tests, filelog_begin, NULL);
 }

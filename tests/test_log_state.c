@@ -202,6 +202,65 @@ static void log_is_written_by_calls_when_its_file_system_keeps_no_room(void **st
     finish(store);
 }
 
+/* ---- room ---- */
+
+static uint64_t room_ends;
+static int room_code;
+
+static int allocate_some(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    (void)ctx;
+    return offset + size > room_ends ? room_code
+                                     : disk_allocate(&drive, file, offset, size);
+}
+
+/* No room is made after that place. */
+static void room_ends_at(uint64_t place, int code)
+{
+    room_ends = place;
+    room_code = code;
+    traps.os.allocate = allocate_some;
+}
+
+/* The file may end just where a tick looks ahead to, within a page. */
+static void tick_makes_room_up_to_the_limit_when_a_file_may_not_grow(void **state)
+{
+    (void)state;
+    begin();
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    desc.engine = MS_ENGINE_MAP;
+    desc.segment_size = 1 << 20;
+    room_ends_at(3 * (MS__ROOM_LEAST + MS__GRAIN), EFBIG);
+    ms_store *store = open_with(&desc);
+    ms__log *log = ms__log_of(store);
+    say_some(store, 1);
+    if (log->end % 4096 == 0) say_some(store, 1);
+    room_ends = log->end + MS__ROOM_MOST;
+    uint64_t start = drive.micros;
+    assert_int_equal(ms_tick(store, 1000000, NULL), MS_OK);
+    assert_true(drive.micros - start < 100); /* it does not try until its time is over */
+    assert_true(log->append.allocated == room_ends);
+    say_some(store, 50);
+    finish(store);
+}
+
+static void segment_is_not_sealed_when_there_is_no_room_for_the_next(void **state)
+{
+    (void)state;
+    begin();
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    desc.segment_size = 1 << 20; /* a close seals nothing */
+    ms_store *store = open_with(&desc);
+    say_some(store, 3);
+    ms_close(store);
+    drive.boot++; /* a restart: what is there has room, and no more */
+    disk_resize(&drive, ms__get64(drive.ro + MS__AT_MARK));
+    room_ends_at(0, ENOSPC);
+    store = open_with(&desc);
+    assert_int_equal(ms__segment_write(ms__log_of(store), NULL), MS_E_FULL);
+    end(store);
+}
+
 
 /* ---- calls of the table of a store that [store] does not make ---- */
 
@@ -327,6 +386,8 @@ int main(void)
         cmocka_unit_test(record_is_refused_when_the_end_leaves_only_its_header),
         cmocka_unit_test(walk_ends_before_the_first_record_that_reaches_over_the_end),
         cmocka_unit_test(log_is_written_by_calls_when_its_file_system_keeps_no_room),
+        cmocka_unit_test(tick_makes_room_up_to_the_limit_when_a_file_may_not_grow),
+        cmocka_unit_test(segment_is_not_sealed_when_there_is_no_room_for_the_next),
         cmocka_unit_test(call_is_refused_when_it_is_of_another_store),
         cmocka_unit_test(call_changes_nothing_when_it_was_made_before),
         cmocka_unit_test(handle_erases_and_leaves_out_nothing_when_it_is_poisoned),
