@@ -153,14 +153,24 @@ verdict()
     echo "FAIL self_$1: $found failed, not $2, or no line: $3; see $out/$1.result"
 }
 
-# fault NAME CHECKS PATTERN: the same for the good header with a fault. Standard input has
-# lines "[tag] code": the code is put into that section.
+# fault NAME CHECKS PATTERN [TAG CODE]...: the same for the good header with lines of code at
+# the ends of sections. A tag with "!" puts them within ELSEWHERE.
 fault()
 {
-    awk 'NR == FNR { tag = $1; sub(/^[^ ]* /, ""); code[tag] = code[tag] $0 "\n"; next }
-        /^\/\* more of / && $4 in code { printf "%s", code[$4]; next }
-        { print }' - "$out/good.h" >"$out/$1.h"
-    verdict "$@"
+    local file=$out/$1.h name=$1 checks=$2 pattern=$3 code
+    shift 3
+    cp "$out/good.h" "$file"
+    while [ $# -gt 0 ]; do
+        code=$2
+        [ "${1%!}" = "$1" ] || code="#ifdef ELSEWHERE
+$code
+#endif"
+        code=$code awk -v end="/* more of [${1%!}] */" '$0 == end { print ENVIRON["code"] }
+            { print }' "$file" >"$file.new"
+        mv "$file.new" "$file"
+        shift 2
+    done
+    verdict "$name" "$checks" "$pattern"
 }
 
 # edited NAME EDIT CHECKS PATTERN: the same for the good header edited by sed.
@@ -177,61 +187,52 @@ contents=contents_names_every_section
 verdict good '' "ok $contents \(8 sections"
 
 # Three writes, of which the second and the third are by a stranger.
-fault state_of_another state_is_written_by_its_section '\[log\] writes room.at, which' <<'END'
-[mem] /* [mem] What there is. */
-[mem] typedef struct ms__room { int n, at, *p; } ms__room;
-[mem] typedef struct ms__log {
-[mem]     ms__room room;
-[mem] } ms__log;
-[mem] static void ms__own(ms__log *log) { log->room.n = log->room.at == 1; }
-[log] static void ms__late(ms__log *log) { log->room.n += log->room.at; }
-[log] static void ms__atomic(ms__log *log) { ms__own(log); --log->room.at; }
-END
+fault state_of_another state_is_written_by_its_section '\[log\] writes room.at, which' \
+    mem '/* [mem] What there is. */
+typedef struct ms__room { int n, at, *p; } ms__room;
+typedef struct ms__log {
+    ms__room room;
+} ms__log;
+static void ms__own(ms__log *log) { log->room.n = log->room.at == 1; }' \
+    log 'static void ms__late(ms__log *log) { log->room.n += log->room.at; }' \
+    log 'static void ms__atomic(ms__log *log) { ms__own(log); --log->room.at; }'
 
 # Every kind of name, used in the first section and defined in the last one.
 for name in ms__last MS__LAST 'struct ms__last_type' ms__last_object ms__last_pointer \
     ms__last_rows; do
-    printf '[bits] %s\n' '#ifdef ELSEWHERE' "static int ms__early = sizeof($name);" '#endif' |
-        fault "use_of_${name#* }" $upward "$name is used in \[bits\].*defined in \[task\]"
+    fault "use_of_${name#* }" $upward "$name is used in \[bits\].*defined in \[task\]" \
+        'bits!' "static int ms__early = sizeof($name);"
 done
+n=0
 for use in 'static int ms__early(ms_store *s) { return ms_count(s); }' \
     'static int ms__early(ms_store *s) { return ms_made(1); }' '#define MS__EARLY ms__str(1)' \
-    'static int ms__str(ms__pair *p);' '#define MS__EARLY(n) \@    ms__str(n)' \
-    '#if MS__LAST > 2@#endif'; do
-    n=$((${n:-0} + 1))
-    { echo "#ifdef ELSEWHERE" && tr '@' '\n' <<<"$use" && echo "#endif"; } |
-        sed 's/^/[bits] /' | fault "use_$n" $upward 'is used in \[bits\]'
+    'static int ms__str(ms__pair *p);' $'#define MS__EARLY(n) \\\n    ms__str(n)' \
+    $'#if MS__LAST > 2\n#endif'; do
+    n=$((n + 1))
+    fault "use_$n" $upward 'is used in \[bits\]' 'bits!' "$use"
 done
-fault one_of_two_definitions_below $upward 'ms__two is used in \[str\]' <<'END'
-[bits] static int ms__two(void) { return 1; }
-[str] static int ms__early(void) { return ms__two(); }
-[mem] #ifdef ELSEWHERE
-[mem] static int ms__two(void) { return 2; }
-[mem] #endif
-END
+fault one_of_two_definitions_below $upward 'ms__two is used in \[str\]' \
+    bits 'static int ms__two(void) { return 1; }' \
+    str 'static int ms__early(void) { return ms__two(); }' \
+    'mem!' 'static int ms__two(void) { return 2; }'
 fault private_name_of_stores "formats_part_compiles_alone $crosses" \
-    'ms__mem is used in \[task\] of the formats part' <<'END'
-[task] static int ms__cross(void) { return ms__mem(); }
-END
-fault private_name_of_stores_elsewhere $crosses 'struct ms_store is used in \[fmt\]' <<'END'
-[fmt] #ifdef ELSEWHERE
-[fmt] static struct ms_store ms__cross = {1};
-[fmt] #endif
-END
-fault public_call_of_stores $crosses 'ms_count is used in \[fmt\]' <<'END'
-[fmt] static int ms__cross(const ms_store *store) { return ms_count(store); }
-END
-fault member_of_a_store formats_part_compiles_alone 'alone: .*h:[0-9]+:' <<'END'
-[fmt] static int ms__cross(const ms_store *store) { return (int)store->kind; }
-END
-fault store_calls_a_format "$crosses $upward" 'used in \[mem\] of the store part' <<'END'
-[mem] static int ms__cross(void) { return ms_write(1); }
-END
+    'ms__mem is used in \[task\] of the formats part' \
+    task 'static int ms__cross(void) { return ms__mem(); }'
+fault private_name_of_stores_elsewhere $crosses 'struct ms_store is used in \[fmt\]' \
+    'fmt!' 'static struct ms_store ms__cross = {1};'
+fault public_call_of_stores $crosses 'ms_count is used in \[fmt\]' \
+    fmt 'static int ms__cross(const ms_store *store) { return ms_count(store); }'
+fault member_of_a_store formats_part_compiles_alone 'alone: .*h:[0-9]+:' \
+    fmt 'static int ms__cross(const ms_store *store) { return (int)store->kind; }'
+fault store_calls_a_format "$crosses $upward" 'used in \[mem\] of the store part' \
+    mem 'static int ms__cross(void) { return ms_write(1); }'
 edited contents_without_parts 's/store part/stores    /' $crosses 'CONTENTS lists no'
 
-yes '[log]' | head -n 1498 | fault lines_at_the_limit '' . # with the other lines 1500
-yes '[log]' | head -n 1499 |
-    fault lines_over_the_limit sections_have_at_most_1500_lines '\[log\] has 1501 lines'
+
+# With the other lines of [log] these are 1500, and 1501.
+fault lines_at_the_limit '' . log "$(printf '\n%.0s' {1..1496}; echo .)"
+fault lines_over_the_limit sections_have_at_most_1500_lines '\[log\] has 1501 lines' \
+    log "$(printf '\n%.0s' {1..1497}; echo .)"
 edited tag_misspelled '/==== \[log\]/s/log/lgo/' $contents \
     'is \[lgo\], CONTENTS lists \[log\]'
 edited tag_twice '/==== \[log\]/s/log/mem/' $contents '\[mem\] begins a second time'
@@ -241,14 +242,10 @@ edited tag_without_section 's/^\( \*  *\[task\]\)$/\1 [more]/' $contents \
 edited function_in_two_sections '/==== \[log\]/d
 /ms__pair p = /a\
 /* ==== [log] === */' $understood 'the section ends within a definition'
-fault name_without_definition $understood 'found: ms__never' <<'END'
-[bits] #ifdef ELSEWHERE
-[bits] static int ms__lost(void) { return ms__never(); }
-[bits] #endif
-END
-fault function_without_definition $understood 'found: ms_never' <<'END'
-[api-types] MS_API int ms_never(int n);
-END
+fault name_without_definition $understood 'found: ms__never' \
+    'bits!' 'static int ms__lost(void) { return ms__never(); }'
+fault function_without_definition $understood 'found: ms_never' \
+    api-types 'MS_API int ms_never(int n);'
 cp "$out/good.h" "$out/too_large.h"
 max_bytes=1000 verdict too_large the_header_has_at_most_1000_bytes ': it has [1-9]'
 exit $failed

@@ -9,9 +9,9 @@
 # the body of a function behind the usual declarations (see prologue below), or, where it
 # cannot be that, declarations at file scope, which are only compiled.
 #
-# The manual's program takes in the implementation, in C and, with MS_TEST_SCALE from 100
-# on, in C++; the snippets of the others are linked to one object, with the implementation
-# left out, and with what MSGSTORE_FLASH adds.
+# The manual's program has the implementation in itself, in C and, with MS_TEST_SCALE from
+# 100 on, in C++. The snippets of the others are linked to one object, with the
+# implementation left out, and with what MSGSTORE_FLASH adds.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 out=build/snippets
@@ -90,38 +90,6 @@ promised()
         }
     }'
 }
-
-# ---- the program in the manual ----
-
-# The part of the manual under "A COMPLETE PROGRAM", without the comment's frame.
-sed -n '/^ \* ---- A COMPLETE PROGRAM/,/^ \* ---- GUARANTEES/p' msgstore.h | sed '1d;$d' |
-    sed 's/^ \*$//; s/^ \* //' >"$out/manual.txt"
-sed -n 's/^    //p; s/^$//p' "$out/manual.txt" >"$out/manual.c"
-grep -v '^    ' "$out/manual.txt" | promised >"$out/manual.want"
-cp "$out/manual.want" "$out/manual_cpp.want"
-if ! grep -q 'int main' "$out/manual.c"; then
-    bad manual "msgstore.h shows no complete program"
-elif [ ! -s "$out/manual.want" ]; then
-    bad manual "the text does not say what the program prints"
-else
-    # shellcheck disable=SC2086
-    if compile manual $cc $c99 -I. $stb -pthread -o "$out/manual" "$out/manual.c"; then
-        run manual
-    else
-        bad manual "$(why "$out/manual.log")"
-    fi
-    # shellcheck disable=SC2086
-    if [ "${MS_TEST_SCALE:-100}" -lt 100 ]; then
-        echo "skip manual_cpp: MS_TEST_SCALE is below 100"
-    elif compile manual_cpp $cxx -x c++ -std=c++11 $warn -I. $stb -pthread \
-        -o "$out/manual_cpp" "$out/manual.c"; then
-        run manual_cpp
-    else
-        bad manual_cpp "$(why "$out/manual_cpp.log")"
-    fi
-fi
-
-# ---- the snippets of README.md and of the guides, docs/*.md ----
 
 # What a snippet that is no program may use without declaring it. They stand one scope
 # outside of it, so that it may also declare them itself.
@@ -237,6 +205,16 @@ as_body()
     printf 'int main(void)\n{\n    return snippet();\n}\n'
 }
 
+# program NAME COMPILER...: compiles and runs it.
+# shellcheck disable=SC2086
+program()
+{
+    local name=$1
+    shift
+    if compile "$name" "$@" -I. $stb -pthread -o "$out/$name"; then run "$name"
+    else bad "$name" "$(why "$out/$name.log")"; fi
+}
+
 # shellcheck disable=SC2046,SC2086
 snippet()
 {
@@ -244,15 +222,11 @@ snippet()
     expected "$1"
     if grep -q 'int main' "$base.code"; then
         cp "$base.code" "$base.c"
-        if compile "$name" $cc $c99 $linked -I. $stb -pthread -o "$base" "$base.c" \
-            "$out/msgstore.o"
-        then run "$name"; else bad "$name" "$(why "$base.log")"; fi
+        program "$name" $cc $c99 $linked "$base.c" $object
         return
     fi
     as_body "$1" >"$base.c"
-    if compile "$name" $cc $loose $linked -I. $stb -pthread -o "$base" "$base.c" \
-        "$out/msgstore.o"
-    then
+    if compile "$name" $cc $loose $linked -I. $stb -pthread -o "$base" "$base.c" $object; then
         run "$name"
         return
     fi
@@ -265,14 +239,33 @@ snippet()
     fi
 }
 
-# Guides may lack C code (docs/python.md); README.md may not.
+# The manual's program as a document: its indented lines are a block of C. It has the
+# implementation in itself, so nothing is linked to it.
+sed -n '/^ \* ---- A COMPLETE PROGRAM/,/^ \* ---- GUARANTEES/p' msgstore.h | sed '1d;$d' |
+    sed 's/^ \*$//; s/^ \* //' | awk '
+        /^    / && !inside { inside = 1; print "```c" }
+        /^[^ ]/ && inside { inside = 0; print "```" }
+        { print inside ? substr($0, 5) : $0 }' >"$out/manual.md"
+doc=manual object=
+cut_document "$out/manual.md"
+linked='' snippet 1
+cp "$out/manual_1.want" "$out/manual_cpp.want" ||
+    bad manual "the text does not say what the program prints"
 # shellcheck disable=SC2086
-if ! compile library $cc -std=c99 -O0 -DMSGSTORE_FLASH -I. $stb -pthread -c -o "$out/msgstore.o" \
+if [ "${MS_TEST_SCALE:-100}" -lt 100 ]; then
+    echo "skip manual_cpp: MS_TEST_SCALE is below 100"
+else
+    program manual_cpp $cxx -x c++ -std=c++11 $warn "$out/manual_1.c"
+fi
+
+# Guides may lack C code (docs/python.md); README.md may not.
+object=$out/msgstore.o
+# shellcheck disable=SC2086
+if ! compile library $cc -std=c99 -O0 -DMSGSTORE_FLASH -I. $stb -pthread -c -o "$object" \
     tests/msgstore_impl.c; then
     bad library "$(why "$out/library.log")"
 else
     for file in README.md docs/*.md; do
-        [ -f "$file" ] || continue
         doc=$(basename "$file" .md | tr 'A-Z-' 'a-z_')
         cut_document "$file"
         count=0

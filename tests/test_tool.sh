@@ -7,32 +7,36 @@
 
 # ---- Help, version, usage.
 
-check no_arguments 2 '' 'a command is needed'
-check help 0 '^examples:' '' -h
-check help_long 0 '^exit code 6' '' --help
-check version 0 '^msgstore [0-9]+\.[0-9]+\.[0-9]+$' '' --version
-check unknown_command 2 '' 'no such command: shwo' shwo
-check unknown_option 2 '' '--colour' view $demo --colour
-check unknown_short 2 '' '-x' view $demo -x
-check argument_missing 2 '' '--location' view $demo --location
-check option_of_another 2 '' 'takes no option --phase' view $demo --phase 1
-check to_missing 2 '' 'needs the option --to' convert $demo
-check agent_missing 2 '' 'needs the option --agent' history $demo
-check two_files 2 '' 'one file' export $demo $demo
-check unknown_dialect 2 '' 'message format.*klingon' convert --to klingon $demo
-check unknown_from 2 '' 'message format.*klingon' convert --from klingon --to openai $demo
-check unknown_format 2 '' 'table or a message format' view $demo --format klingon
-check bad_number 2 '' 'a number, not ten' view $demo -n ten
-check bad_number_negative 2 '' 'a number, not -1' view $demo -n -1
-check bad_phase 2 '' 'a number' history $demo --agent a --phase x
-check bad_scope 2 '' 'orchestrator, manager or worker' history $demo --agent a --scope all
-check empty_location 2 '' 'a name' view $demo --location ''
-check empty_agent 2 '' 'a name' history $demo --agent ''
-for team in '' 'a,' ',a' 'a,,b'; do
-    check "bad_team_'$team'" 2 '' 'agents with commas' view $demo --team "$team"
-done
-for date in tomorrow '2 lightyears' 'ago' 2026-02-30 2026-13-01 2026-03-02T24:00 2026-03-02T09:30:60 2026-03 \
-    2026-03-02T09 2026-03-02T09:30+01:00 2026-03-02T09:30:01. nan ''; do
+session <<'END'
+== help_and_version_are_shown
+-h => ^examples:
+--help => ^exit code 6
+--version => ^msgstore [0-9]+\.[0-9]+\.[0-9]+$
+
+== arguments_are_refused_when_they_do_not_fit
+$ "$tool" -> 2 a command is needed
+shwo -> 2 no such command: shwo
+view $demo --colour -> 2 --colour
+view $demo -x -> 2 -x
+view $demo --location -> 2 --location
+view $demo --phase 1 -> 2 takes no option --phase
+convert $demo -> 2 needs the option --to
+history $demo -> 2 needs the option --agent
+export $demo $demo -> 2 one file
+convert --to klingon $demo -> 2 message format.*klingon
+convert --from klingon --to openai $demo -> 2 message format.*klingon
+view $demo --format klingon -> 2 table or a message format
+view $demo -n ten -> 2 a number, not ten
+view $demo -n -1 -> 2 a number, not -1
+history $demo --agent a --phase x -> 2 a number
+history $demo --agent a --scope all -> 2 orchestrator, manager or worker
+view $demo --location '' -> 2 a name
+history $demo --agent '' -> 2 a name
+$ for team in '' a, ,a a,,b; do "$tool" view $demo --team "$team"; done -> 2 agents with commas
+END
+for date in tomorrow '2 lightyears' 'ago' 2026-02-30 2026-13-01 2026-03-02T24:00 \
+    2026-03-02T09:30:60 2026-03 2026-03-02T09 2026-03-02T09:30+01:00 \
+    2026-03-02T09:30:01. nan ''; do
     check "bad_time_'$date'" 2 '' '2026-03-02T09:30:00Z, not' view $demo --since "$date"
 done
 
@@ -136,54 +140,50 @@ bad newline_in_string 1 28 27 '{"type":"task","content":"a\nb"}'
 bad unfinished_line 2 1 15 "{\"type\":\"task\"\n$task\n"
 bad list_item 3 9 54 "{\"messages\":[$user,\n{\n \"x\":[1,]}]}"
 
-input='{"type":"task"}'
-check bad_content_missing 1 '' 'line 1, column 1 \(byte 0\): framework.*content' view - --strict
-input="$task\n{\"type\":\"taks\",\"content\":\"a\"}"
-check bad_type 1 '' 'line 2, .*type' view - --strict
-check kind 0 '^2 .* taks +a$' '' view -
-input='{"role":"user","content":5}' \
-    check bad_role_content 1 '' 'line 1, .*openai.*content' view - --strict
-input=
 mkdir "$tmp/folder"
-check directory 0 '' '' view "$tmp/folder"
-check empty_file 0 '' 'no messages' view -
-check empty_convert 0 '' 'no messages' convert --to openai -
-check empty_array 0 '^\[ *\]$' 'no messages' convert --to openai --array -
-check empty_info 0 '^messages +0' 'no messages' info -
-check empty_history 4 '' 'no messages' history - --agent a
-check binary 1 '' 'line 1, column 1 \(byte 0\)' view --strict "$tool"
-input='[]\n \n[ ]'
-check empty_arrays 0 '' 'no messages' view -
-
 head -c 100000 /dev/zero | tr '\0' '[' >"$tmp/deep"
-check deep 1 '' 'line 1, column 5[0-9][0-9] \(byte 5[0-9][0-9]\): ' view "$tmp/deep" --strict
 { printf '{"type":"task","content":' && cat "$tmp/deep"; } >"$tmp/deep2"
-check deep_content 1 '' 'line 1, column 5[0-9][0-9] ' view "$tmp/deep2" --strict
-
-# A place far behind the first block of the reader.
+# Places far behind the first block of the reader.
 { yes "$task" | head -n 10000 && echo '{"type":"task",}'; } >"$tmp/far"
-check bad_far 1 '' 'line 10001, column 16 \(byte 300015\)' view "$tmp/far" --strict
-{ echo '[' && yes "$task," | head -n 10000 && echo '{"type":"task",}]'; } >"$tmp/far"
-check bad_far_in_array 1 '' 'line 10002, column 16 \(byte 310017\)' view "$tmp/far" --strict
+{ echo '[' && yes "$task," | head -n 10000 && echo '{"type":"task",}]'; } >"$tmp/far2"
+two=$task$'\n'$task$'\n{"type":"task",}'
+odd=$task$'\n{"type":"taks","content":"a"}'
+session <<'END'
+== message_is_refused_with_its_place_when_it_is_no_message
+view - --strict <<<'{"type":"task"}' -> 1 line 1, column 1 \(byte 0\): framework.*content
+view - --strict <<<$odd -> 1 line 2, .*type
+view - <<<$odd => ^2 .* taks +a$
+view - --strict <<<'{"role":"user","content":5}' -> 1 line 1, .*openai.*content
+view $tool --strict -> 1 line 1, column 1 \(byte 0\)
+view $tmp/deep --strict -> 1 line 1, column 5[0-9][0-9] \(byte 5[0-9][0-9]\): .
+view $tmp/deep2 --strict -> 1 line 1, column 5[0-9][0-9] .
+view $tmp/far --strict -> 1 line 10001, column 16 \(byte 300015\)
+view $tmp/far2 --strict -> 1 line 10002, column 16 \(byte 310017\)
 
-# What was converted before stays; an array is all or nothing.
-input="$task\n$task\n{\"type\":\"task\",}"
-run convert --strict --to framework -
-same convert_until_error "1 2" "$status $(grep -c '^{' "$tmp/out")"
-check array_all_or_nothing 1 '' 'line 3' convert --strict --to framework --array -
+== input_without_messages_is_no_fault
+view $tmp/folder =0>
+view - -> 0 no messages
+convert --to openai - -> 0 no messages
+convert --to openai --array - => ^\[ *\]$ -> 0 no messages
+info - => ^messages +0 -> 0 no messages
+history - --agent a -> 4 no messages
+view - <<<$'[]\n \n[ ]' -> 0 no messages
+
+== conversion_prints_what_is_before_a_fault_but_no_part_of_an_array
+convert --strict --to framework - <<<$two =2> ^\{ -> 1 line 3
+convert --strict --to framework --array - <<<$two -> 1 line 3
+END
 
 
 # ---- Which format, which conversation.
 
-# places NAME EXPECTED TEXT ARGUMENTS: the location of each message of talk.json.
+# places TEXT ARGUMENTS: prints the location of each message of talk.json.
 places()
 {
-    local name=$1 want=$2
-    printf '%b' "$3" >"$tmp/talk.json"
-    shift 3
-    run convert --to framework --with-location "$tmp/talk.json" "$@"
-    same "place_$name" "$want" "$(sed -E 's/.*"location":"([^"]*)".*/\1/' "$tmp/out" |
-        tr '\n' ' ' | sed 's/ $//')$(head -n 1 "$tmp/err")"
+    printf '%b' "$1" >"$tmp/talk.json"
+    shift
+    "$tool" convert --to framework --with-location "$tmp/talk.json" "$@" |
+        sed -E 's/.*"location":"([^"]*)".*/\1/'
 }
 
 function='{"name":"f","arguments":"{}"}'
@@ -191,6 +191,7 @@ calls='"tool_calls":[{"id":"c","type":"function","function":'$function'}]'
 call='{"role":"assistant","content":null,'$calls'}'
 answer='{"role":"tool","tool_call_id":"c","content":"r"}'
 step='{"action":"ls","observation":"a b"}'
+here='{"type":"task","content":"a","location":"here"}'
 
 # recorded ID: a conversation of one message.
 recorded()
@@ -198,238 +199,202 @@ recorded()
     printf '{"task_id":%s,"traj":[%s]}' "$1" "$user"
 }
 
-places lines 'talk talk' "$task\n$task"
-places lines_of_chat 'talk talk' "$user\n$user"
-places array 'talk talk' "[$task,$task]"
-places array_of_chat 'talk talk' "[$user,$call]"
-places two_arrays 'talk talk.2' "[$user]\n[$user]"
-places messages talk "{\"messages\":[$user]}"
-places traj talk "{\"traj\":[$user]}"
-places history 'talk talk' "{\"trajectory\":[$step],\"history\":[$user,$user]}"
-places trajectory talk "{\"trajectory\":[$user]}"
-places first_of_several talk "{\"history\":[$user,$user],\"messages\":[$user]}"
-places list_of_other_things 'talk talk' \
-    "{\"messages\":[\"a\"],\"traj\":[$step],\"history\":[$user,$user]}"
-places empty_list_is_no_list 'talk talk' "{\"messages\":[],\"history\":[$user,$user]}"
-places empty_conversation talk "[{\"messages\":[]},$user]"
-places framework_list 'talk talk' "{\"messages\":[$task,$task]}"
-places task_id '3 x' "$(recorded 3)\n$(recorded '"x"')"
-places task_id_of_no_use 'talk talk.2' "$(recorded null)\n$(recorded '""')"
-places instance_id abc "{\"instance_id\":\"abc\",\"messages\":[$user]}"
-places repeated '3 3.2 3.3 4' "[$(recorded 3),$(recorded 3),$(recorded 3),$(recorded 4)]"
-places taken '3.2 3 3.3' "[$(recorded '"3.2"'),$(recorded 3),$(recorded 3)]"
-places nameless 'talk talk.2' "[{\"traj\":[$user]},{\"traj\":[$user]}]"
-places mixed 'talk talk talk.2' "$task\n$user\n[$user]"
-places nested 'talk talk.2' "[[$user],[$user]]"
-here='{"type":"task","content":"a","location":"here"}'
-places located 'here talk' "$here\n$task"
-places named 'here there there.2' "$here\n[$user]\n[$user]" --location there
+session <<'END'
+== messages_of_a_file_are_one_conversation
+$ places "$task\n$task" =$1> talk talk
+$ places "$user\n$user" =$1> talk talk
+$ places "[$task,$task]" =$1> talk talk
+$ places "[$user,$call]" =$1> talk talk
+$ places "$here\n$task" =$1> here talk
 
-input='{"type":"task","content":"a\\\\\\"]}[{"}\n'
-input=$input'[{"type":"task","content":"]\\\\"},'$task']'
-check brackets_in_strings 0 '^3 +- +stdin.2 +- +task +a$' '' view -
+== list_in_an_object_is_a_conversation
+$ places "[$user]\n[$user]" =$1> talk talk.2
+$ places "{\"messages\":[$user]}" =$1> talk
+$ places "{\"traj\":[$user]}" =$1> talk
+$ places "{\"trajectory\":[$user]}" =$1> talk
+$ places "{\"messages\":[$task,$task]}" =$1> talk talk
+$ places "[{\"traj\":[$user]},{\"traj\":[$user]}]" =$1> talk talk.2
+$ places "$task\n$user\n[$user]" =$1> talk talk talk.2
+$ places "[[$user],[$user]]" =$1> talk talk.2
+$ places "$here\n[$user]\n[$user]" --location there =$1> here there there.2
 
-# framework, chat: how a message is read shows in what it becomes.
-for text in "$user" "[$user]" "{\"traj\":[$user]}"; do
-    input=$text
-    check "chat_$text" 0 '"type": ?"user_message"' '' convert --to framework -
-done
-input='{"type":"task","role":"user","content":"a"}'
-check type_before_role 0 '"type": ?"task"' '' convert --to framework -
-input='{"type":"text","role":"user","content":"a"}'
-check role_before_odd_type 0 '"type": ?"user_message"' '' convert --to framework -
-input=$task
-check from_wins 1 '' 'openai message' convert --strict --from openai --to framework -
-input='{"type":"message","role":"user","content":"a"}'
-check role_before_unknown_type 0 '"type": ?"user_message"' '' convert --to framework -
+== list_of_an_object_is_chosen_when_it_has_messages
+$ places "{\"trajectory\":[$step],\"history\":[$user,$user]}" =$1> talk talk
+$ places "{\"history\":[$user,$user],\"messages\":[$user]}" =$1> talk
+$ places "{\"messages\":[\"a\"],\"traj\":[$step],\"history\":[$user,$user]}" =$1> talk talk
+$ places "{\"messages\":[],\"history\":[$user,$user]}" =$1> talk talk
+$ places "[{\"messages\":[]},$user]" =$1> talk
 
-# Agents of chats.
-input="$user\n$call\n$answer"
-check chat_agent 0 '^2 +- +assistant +action +f\(\{\}\)$' '' view -
-check chat_agent_set 0 '^3 +- +main +observation +r$' '' view - --agent main
-check chat_no_agent 0 '^1 +- +- +user_message +a$' '' view -
-check chat_history 0 '^3 .*observation' '' history - --agent assistant
-counts convert_adds_no_agent 3 type convert --to framework --with-location -
-found_by convert_adds_no_agent_key 0 agent_key
-counts convert_sets_agent 2 '"agent_key": ?"me"' convert --to framework --with-location \
-    --agent me -
-# A call that one conversation leaves open is not answered in the next.
-input='[{"messages":[{"type":"action","tool":"t","args":{}}]},'
-input=$input'{"messages":[{"type":"observation","content":"r"}]}]'
-counts calls_end_with_conversation 2 '' convert --to openai -
-found_by calls_end_without_a_result 0 '"role":"tool"'
-input=$task
-check stdin_name 0 'stdin$' '' info -
+== conversation_is_named_by_its_id
+$ places "$(recorded 3)\n$(recorded '"x"')" =$1> 3 x
+$ places "$(recorded null)\n$(recorded '""')" =$1> talk talk.2
+$ places "{\"instance_id\":\"abc\",\"messages\":[$user]}" =$1> abc
+$ places "[$(recorded 3),$(recorded 3),$(recorded 3),$(recorded 4)]" =$1> 3 3.2 3.3 4
+$ places "[$(recorded '"3.2"'),$(recorded 3),$(recorded 3)]" =$1> 3.2 3 3.3
+
+== brackets_in_strings_end_nothing
+view - <<<'{"type":"task","content":"a\\\"]}[{"}[{"type":"task","content":"]\\"},'$task']' => ^3 +- +stdin.2 +- +task +a$
+
+== message_is_read_in_the_format_that_it_shows
+convert --to framework - <<<$user => "type": ?"user_message"
+convert --to framework - <<<"[$user]" => "type": ?"user_message"
+convert --to framework - <<<"{\"traj\":[$user]}" => "type": ?"user_message"
+convert --to framework - <<<'{"type":"task","role":"user","content":"a"}' => "type": ?"task"
+convert --to framework - <<<'{"type":"text","role":"user","content":"a"}' => "user_message"
+convert --to framework - <<<'{"type":"message","role":"user","content":"a"}' => "user_message"
+convert --strict --from openai --to framework - <<<$task -> 1 openai message
+info - <<<$task => stdin$
+
+== messages_of_a_chat_have_an_agent
+view - <<<"$user"$'\n'"$call"$'\n'"$answer" => ^2 +- +assistant +action +f\(\{\}\)$
+=> ^1 +- +- +user_message +a$
+view - --agent main <<<"$user"$'\n'"$call"$'\n'"$answer" => ^3 +- +main +observation +r$
+history - --agent assistant <<<"$user"$'\n'"$call"$'\n'"$answer" => ^3 .*observation
+convert --to framework --with-location - <<<"$user"$'\n'"$call" =2> type =0> agent_key
+convert --to framework --with-location --agent me - <<<"$user"$'\n'"$call" =1> "agent_key": ?"me"
+
+== call_that_is_left_open_is_not_answered_in_the_next_conversation
+convert --to openai - <<<'[{"messages":[{"type":"action","tool":"t","args":{}}]},{"messages":[{"type":"observation","content":"r"}]}]' =2>  =0> "role":"tool"
+END
 
 
 # ---- view and history of the sample trace: which messages, in which order.
 
-same view_all "$(seq -s ' ' 31)" "$(column 1 view $demo)"
-same view_timeline "$(seq -s ' ' 31)" "$(column 1 view $demo --timeline)"
-same view_conversation '1 18 19 31' "$(column 1 view $demo --conversation)"
-same view_global '16 17' "$(column 1 view $demo --global)"
-same view_agent '3 5 20 30' "$(column 1 view $demo --agent orchestrator)"
-same view_agent_other "$(seq -s ' ' 7 15 | sed 's/ 8 / /')" \
-    "$(column 1 view $demo --agent data_worker)"
-same view_team "$(seq -s ' ' 6 16) $(seq -s ' ' 21 29)" \
-    "$(column 1 view $demo --team data_worker,report_worker)"
-same view_two "1 $(seq -s ' ' 16 19) 31" "$(column 1 view $demo --conversation --global)"
-same view_turn "$(seq -s ' ' 19 31)" "$(column 1 view $demo --turn turn_2)"
-same view_newest '30 31' "$(column 1 view $demo -n 2)"
-same view_oldest '1 2' "$(column 1 view $demo -n 2 --oldest)"
-same view_limit_0 31 "$(column 1 view $demo -n 0 | wc -w)"
-same view_since '2 3 4 5' \
-    "$(column 1 view $demo --since 2026-03-02T09:00:01Z --until 2026-03-02T09:00:08)"
-same view_since_number 30 "$(column 1 view $demo --since 1772442001 | wc -w)"
-same view_since_fraction '7 8' \
-    "$(column 1 view $demo --since 2026-03-02T09:00:08.25 --until '2026-03-02 09:00:12Z')"
-same view_until_date 0 "$(column 1 view $demo --until 2026-03-02 | wc -w)"
-same view_since_date 31 "$(column 1 view $demo --since 2026-03-02 | wc -w)"
-same view_location 31 "$(column 1 view $demo --location shop-osaka | wc -w)"
-check view_location_unknown 4 '' 'shop-osaka' view $demo --location shop-tokyo
-check view_agent_unknown 0 '' 'agents: .*report_worker' view $demo --agent data-worker
+team=data_worker,report_worker
+alone=$user$'\n{"role":"assistant","content":"text",'$calls$'}\n'$answer
+alone=$alone$'\n{"role":"assistant","content":"end"}'
+session <<'END'
+== view_shows_the_messages_that_are_asked_for
+view $demo =$1> {1..31}
+view $demo --timeline =$1> {1..31}
+view $demo --conversation =$1> 1 18 19 31
+view $demo --global =$1> 16 17
+view $demo --agent orchestrator =$1> 3 5 20 30
+view $demo --agent data_worker =$1> 7 {9..15}
+view $demo --team $team =$1> {6..16} {21..29}
+view $demo --conversation --global =$1> 1 {16..19} 31
+view $demo --turn turn_2 =$1> {19..31}
+view $demo -n 2 =$1> 30 31
+view $demo -n 2 --oldest =$1> 1 2
+view $demo -n 0 =31>
+view $demo --since 2026-03-02T09:00:01Z --until 2026-03-02T09:00:08 =$1> {2..5}
+view $demo --since 1772442001 =30>
+view $demo --since 2026-03-02T09:00:08.25 --until '2026-03-02 09:00:12Z' =$1> 7 8
+view $demo --until 2026-03-02 =0>
+view $demo --since 2026-03-02 =31>
+view $demo --location shop-osaka =31>
+view $demo --location shop-tokyo -> 4 shop-osaka
+view $demo --agent data-worker -> 0 agents: .*report_worker
 
-team='data_worker,report_worker'
-own='1 18 19 31 3 5 20 30'
-same history_flat "$own 16 17" "$(column 1 history $demo --agent orchestrator)"
-same history_team "$own $(seq -s ' ' 6 16) $(seq -s ' ' 21 29) 17" \
-    "$(column 1 history $demo --agent orchestrator --team $team)"
-same history_worker "1 18 19 31 7 $(seq -s ' ' 9 15) 16 17" \
-    "$(column 1 history $demo --agent data_worker)"
-same history_timeline '1 3 5 16 17 18 19 20 30 31' \
-    "$(column 1 history $demo --agent orchestrator --timeline)"
-same history_limit '19 31 20 30 16 17' \
-    "$(column 1 history $demo --agent orchestrator -n 2)"
-same history_limit_timeline '30 31' \
-    "$(column 1 history $demo --agent orchestrator -n 2 --timeline)"
-same history_scope_orchestrator '19 31' \
-    "$(column 1 history $demo --agent orchestrator --scope orchestrator -n 2)"
-same history_scope_manager 17 \
-    "$(column 1 history $demo --agent orchestrator --scope manager --phase 1)"
-same history_scope_manager_first '' \
-    "$(column 1 history $demo --agent orchestrator --scope manager --phase 0)"
-same history_scope_worker "9 10 11 12 13 14 16" \
-    "$(column 1 history $demo --agent data_worker --scope worker)"
-check history_agent_unknown 0 '^ 1 ' 'no messages of agent who' history $demo --agent who
+== history_shows_what_an_agent_reads
+history $demo --agent orchestrator =$1> 1 18 19 31 3 5 20 30 16 17
+history $demo --agent orchestrator --team $team =$1> 1 18 19 31 3 5 20 30 {6..16} {21..29} 17
+history $demo --agent data_worker =$1> 1 18 19 31 7 {9..17}
+history $demo --agent orchestrator --timeline =$1> 1 3 5 {16..20} 30 31
+history $demo --agent orchestrator -n 2 =$1> 19 31 20 30 16 17
+history $demo --agent orchestrator -n 2 --timeline =$1> 30 31
+history $demo --agent orchestrator --scope orchestrator -n 2 =$1> 19 31
+history $demo --agent orchestrator --scope manager --phase 1 =$1> 17
+history $demo --agent orchestrator --scope manager --phase 0 =0>
+history $demo --agent data_worker --scope worker =$1> {9..14} 16
+history $demo --agent who => ^ 1  -> 0 no messages of agent who
 
-input='[{"task_id":1,"traj":['$user']},{"task_id":2,"traj":['$call']}]'
-check history_location_missing 2 '' 'locations: (1, 2|2, 1)' history - --agent assistant
-check history_location 0 '^2 .*action' '' history - --agent assistant --location 2
-check view_two_locations 0 '^1 +- +1 +- +user_message' '' view -
-input='{"task_id":1,"traj":['$(yes "$user" | head -n 30 | tr '\n' ',')$user']}'
-check history_only_location 0 '^31 ' '*' history - --agent assistant
+== history_needs_a_location_when_there_are_several
+$ places "[$(recorded 1),{\"task_id\":2,\"traj\":[$call]}]" =$1> 1 2
+history $tmp/talk.json --agent assistant -> 2 locations: (1, 2|2, 1)
+history $tmp/talk.json --agent assistant --location 2 => ^2 .*action
+view $tmp/talk.json => ^1 +- +1 +- +user_message
+$ places "{\"traj\":[$(yes "$user," | head -n 30 | tr -d '\n')$user]}" =31>
+history $tmp/talk.json --agent assistant => ^31  -> 0 *
 
-# Formats: lines of the dialect.
-counts format_openai 14 '^\{"role":' history $demo --agent data_worker --timeline \
-    --format openai
-same format_openai_is_silent '' "$(cat "$tmp/err")"
-counts format_framework 31 '^\{' view $demo --format framework
-found_by format_framework_has_no_agent 0 agent_key
-counts format_with_location 27 agent_key view $demo --format framework --with-location
-
+== messages_are_lines_of_a_format_when_it_is_asked_for
+history $demo --agent data_worker --timeline --format openai =14> ^\{"role":
+view $demo --format framework =31> ^\{ =0> agent_key
+view $demo --format framework --with-location =27> agent_key
 # A call whose text is left out by the view is no part of the message before it.
-input=$user'\n{"role":"assistant","content":"text",'$calls'}\n'$answer'\n'
-input=$input'{"role":"assistant","content":"end"}'
-counts joined_alone 1 '"content": *"end"}' history - --agent assistant --format openai
-counts joined 4 '' history - --agent assistant --format openai --timeline
+history - --agent assistant --format openai <<<$alone =1> "content": *"end"\}
+history - --agent assistant --format openai --timeline <<<$alone =4>
 
-
-# ---- info: counts, the first rows.
-
-check info_messages 0 '^messages +31, [0-9]+ bytes and [0-9]+ of index$' '' info $demo
-check info_times 0 '^times +2026-03-02T09:00:00Z to 2026-03-02T09:01:38Z, 0 messages' '' \
-    info $demo
-check info_location 0 '^ +31 +[0-9]+ bytes  shop-osaka$' '' info $demo
-check info_agent 0 '^ +11 +[0-9]+ bytes  data_worker$' '' info $demo
-check info_no_agent 0 '^ +4 +[0-9]+ bytes  -$' '' info $demo
-check info_type 0 '^ +5 +[0-9]+ bytes  action$' '' info $demo
-check info_types 0 '^types +16$' '' info $demo
-for i in $(seq 30); do
-    echo '{"type":"task","content":"a","location":"l'"$i"'"}'
-done >"$tmp/many"
-check info_more 0 '^ +\.\.\. and 10 more$' '' info "$tmp/many"
-found_by info_rows 20 'bytes  l'
-counts info_all 30 'bytes  l' info --all "$tmp/many"
-input=$task
-check info_no_times 0 '^times +none$' '' info -
+== info_counts_messages_times_and_names
+info $demo => ^messages +31, [0-9]+ bytes and [0-9]+ of index$
+=> ^times +2026-03-02T09:00:00Z to 2026-03-02T09:01:38Z, 0 messages
+=> ^ +31 +[0-9]+ bytes  shop-osaka$
+=> ^ +11 +[0-9]+ bytes  data_worker$
+=> ^ +4 +[0-9]+ bytes  -$
+=> ^ +5 +[0-9]+ bytes  action$
+=> ^types +16$
+$ for i in {1..30}; do echo '{"type":"task","content":"a","location":"l'$i'"}'; done >$tmp/many
+info $tmp/many => ^ +\.\.\. and 10 more$ =20> bytes  l
+info --all $tmp/many =30> bytes  l
+info - <<<$task => ^times +none$
+END
 
 
 # ---- What reaches a terminal: no control characters, columns below each other.
 
-nasty='\\u001b[31m\\u0007\\u007f\\u009b31m\\u202e\\u2066\\u200f\\u2028\\r\\n\\tx'
-input='{"type":"action","tool":"t'$nasty'","args":{"a":"'$nasty'"},
-"agent_key":"a'$nasty'"}
-{"type":"task","content":"c\\u0000'$nasty'","agent_key":"b","location":"l'$nasty'"}
-{"type":"delegation","worker":"w'$nasty'","task":"d'$nasty'"}'
+nasty='\u001b[31m\u0007\u007f\u009b31m\u202e\u2066\u200f\u2028\r\n\tx'
+cat >"$tmp/nasty.jsonl" <<END
+{"type":"action","tool":"t$nasty","args":{"a":"$nasty"},"agent_key":"a$nasty"}
+{"type":"task","content":"c\u0000$nasty","agent_key":"b","location":"l$nasty"}
+{"type":"delegation","worker":"w$nasty","task":"d$nasty"}
+END
+escape=$(printf '\033')
 controls='[\001-\011\013-\037\177]|\302[\200-\237]'
 controls=$(printf '%b' "$controls"'|\342\200[\216\217\250-\256]|\342\201[\246-\251]')
-for command in 'view -' 'info -' 'history - --agent b --location stdin' \
-    'view - --location x'; do
-    # shellcheck disable=SC2086
-    run $command
-    if LC_ALL=C grep -qaE "$controls" "$tmp/out" "$tmp/err"; then
-        fail "clean_$command" "controls: $(cat -v "$tmp/out" "$tmp/err" | head -n 3)"
-    else
-        ok "clean_$command"
-    fi
-done
-counts clean_lines 3 '' view -
-found_by clean_visible 3 '␛\[31m␇␡�31m�'
-input='{"type":"\\u001b[31m\\u202e","content":"a"}'
-run view --strict -
-same clean_message "1 0" "$status $(LC_ALL=C grep -caE "$controls" "$tmp/err")"
-check clean_argument 4 '' '␛\[31m' view $demo --location "$(printf '\033[31m')"
-
-input='{"type":"task","content":"x","agent_key":"作業員"}
+# clean COMMAND...: runs it, and prints the lines with controls.
+clean()
+{
+    "$@" 2>&1 | LC_ALL=C grep -aE "$controls" | cat -v
+}
+kanji=$(printf '漢%.0s' {1..200})
+wide='{"type":"task","content":"x","agent_key":"作業員"}
 {"type":"task","content":"x","agent_key":"worker"}
-{"type":"task","content":"x","agent_key":"e\\u0301te\\u0301"}
+{"type":"task","content":"x","agent_key":"e\u0301te\u0301"}
 {"type":"task","content":"x","agent_key":"🤖🤖"}
 {"type":"final","content":"x"}'
-run view -
-# shellcheck disable=SC2059
-same wide_columns "$(printf '1  -  作業員  task   x\n2  -  worker  task   x
-3  -  e\u0301te\u0301     task   x\n4  -  🤖🤖    task   x\n5  -  -       final  x')" "$(cat "$tmp/out")"
+session <<'END'
+== controls_never_reach_a_terminal
+$ clean "$tool" view $tmp/nasty.jsonl =0>
+$ clean "$tool" info $tmp/nasty.jsonl =0>
+$ clean "$tool" history $tmp/nasty.jsonl --agent b --location nasty =0>
+$ clean "$tool" view $tmp/nasty.jsonl --location x =0>
+$ clean "$tool" view --strict - <<<'{"type":"\u001b[31m\u202e","content":"a"}' =0>
+view $tmp/nasty.jsonl =3> ␛\[31m␇␡�31m�
+view $demo --location "$escape[31m" -> 4 ␛\[31m
 
-kanji=$(printf '漢%.0s' $(seq 200))
-input='{"type":"user_message","content":"'$kanji'"}
-{"type":"user_message","content":"'${kanji//漢/ab}'"}'
-run view -
-same wide_cut "1  -  -  user_message  ${kanji:0:38}…" "$(head -n 1 "$tmp/out")"
-same narrow_cut 100 "$(tail -n 1 "$tmp/out" | sed 's/…/./' | tr -d '\n' | wc -c)"
-input='{"type":"task","content":"'${kanji:0:42}'"}
-{"type":"task","content":"'${kanji:0:43}'"}'
-run view -
-same wide_fits "${kanji:0:42}|${kanji:0:42}…" \
-    "$(awk '{ printf "%s%s", (NR > 1 ? "|" : ""), $5 }' "$tmp/out")"
-input='{"type":"task","content":"a'$(printf '\\u0301%.0s' $(seq 9000))'b"}'
-run view -
-same combining_bound "0 yes" "$status $([ "$(wc -c <"$tmp/out")" -lt 9000 ] && echo yes)"
+== columns_stand_below_each_other_when_characters_are_wide
+view - <<<$wide => ^1  -  作業員  task   x$ => ^2  -  worker  task   x$
+=> ^4  -  🤖🤖    task   x$ => ^5  -  -       final  x$
+=1> ^3  -  [^ ]{5}     task   x$
+view - <<<'{"type":"task","content":"a\r\n\t  b","agent_key":"'${kanji:0:20}'"}' => ^1  -  漢{11}…  task  a b$
 
-input='{"type":"task","content":"a\\r\\n\\t  b","agent_key":"'${kanji:0:20}'"}'
-run view -
-same long_name "1  -  ${kanji:0:11}…  task  a b" "$(cat "$tmp/out")"
-check body_action 0 'action +query\(\{"sql"' '' view $demo
-check body_delegation 0 'delegation +-> data_worker: Compare' '' view $demo
+== line_is_cut_at_the_width_of_its_characters
+view - <<<'{"type":"user_message","content":"'$kanji'"}' => ^1  -  -  user_message  漢{38}…$
+view - <<<'{"type":"user_message","content":"'${kanji//漢/ab}'"}' => ^.{99}…$
+view - <<<'{"type":"task","content":"'${kanji:0:42}'"}' => 漢{42}$
+view - <<<'{"type":"task","content":"'${kanji:0:43}'"}' => 漢{42}…$
+$ "$tool" view - <<<'{"type":"task","content":"a'"$(printf '\\u0301%.0s' {1..9000})"'b"}' | wc -c => ^[1-8]?[0-9]{1,3}$
 
-input='{"type":"task","content":"a","timestamp":1e300}
-{"type":"task","content":"a","timestamp":-1.5}
-{"type":"task","content":"a","timestamp":253402300799}'
-run view -
-same odd_times '2262-04-11T23:47:16Z|1969-12-31T23:59:58Z|2262-04-11T23:47:16Z' \
-    "$(awk '{ printf "%s%s", (NR > 1 ? "|" : ""), $2 }' "$tmp/out")"
+== body_shows_calls_and_delegations
+view $demo => action +query\(\{"sql" => delegation +-> data_worker: Compare
+
+== time_is_the_nearest_that_has_a_date
+$ printf '{"type":"task","content":"a","timestamp":%s}\n' 1e300 -1.5 253402300799 >$tmp/times
+view $tmp/times =$2> 2262-04-11T23:47:16Z 1969-12-31T23:59:58Z 2262-04-11T23:47:16Z
+END
 
 # A terminal: colours, unless NO_COLOR says not; its width.
 if has_terminal; then
-    escape=$(printf '\033')
-    same terminal_colour 5 "$(on_terminal '' | grep -cF "${escape}[36maction${escape}[0m")"
-    same terminal_no_color 0 "$(on_terminal NO_COLOR=1 | grep -cF "$escape")"
-    same terminal_empty_no_color 31 "$(on_terminal NO_COLOR= | grep -cF "${escape}[0m")"
-    same terminal_width 110 \
-        "$(on_terminal NO_COLOR=1 | sed -n 3p | tr -d '\n' | sed 's/…/./' | wc -c)"
     yes "$task" | head -n 700000 >"$tmp/long"
     convert="$tool convert --to framework $tmp/long >/dev/null"
-    script -qec "$convert" /dev/null </dev/null >"$tmp/out"
-    same terminal_progress yes "$(grep -q '16 MB read' "$tmp/out" && echo yes)"
+    session <<'END'
+== terminal_has_colours_its_width_and_progress
+$ on_terminal '' | grep -cF "$escape[36maction$escape[0m" => ^5$
+$ on_terminal NO_COLOR=1 | grep -F "$escape" =0> -> 1
+$ on_terminal NO_COLOR= | grep -cF "$escape[0m" => ^31$
+$ on_terminal NO_COLOR=1 | sed -n 3p => ^.{109}…$
+$ script -qec "$convert" /dev/null => 16 MB read
+END
     rm -f "$tmp/long"
 else
     echo "skip terminal: there is no script(1) to pretend one"
@@ -483,40 +448,41 @@ print(len(a) if a == b else f"{len(a)} and {len(b)} messages, which differ")
 END
 }
 
-# round NAME COUNT FILE ARGUMENTS: converted, the file has the same messages, so many.
+# round FILE ARGUMENTS: how many messages of the file a conversion keeps, which is all.
 round()
 {
-    local name=$1 count=$2 file=$3
-    shift 3
-    run convert "$@" "$file"
-    same "round_$name" "0 $count" "$status $(equals "$file" "$tmp/out" 2>&1)"
+    local file=$1
+    shift
+    "$tool" convert "$file" "$@" >"$tmp/converted" && equals "$file" "$tmp/converted"
 }
 
-round demo 31 $demo --to framework --with-location
-round demo_from 31 $demo --from framework --to framework --with-location
-round demo_array 31 $demo --to framework --with-location --array
-"$tool" convert $demo --to framework --with-location --array >"$tmp/array.json"
-round array_input 31 "$tmp/array.json" --to framework --with-location
 sed 's/$/\r/; $s/$/\n\n/' $demo >"$tmp/crlf"
-round crlf 31 "$tmp/crlf" --to framework --with-location
 { printf '\xef\xbb\xbf'; printf '%s' "$(cat $demo)"; } >"$tmp/mark"
-"$tool" convert "$tmp/mark" --to framework --with-location >"$tmp/out"
-same round_mark_no_newline 31 "$(equals $demo "$tmp/out")"
-"$tool" view $demo --format framework --with-location >"$tmp/out"
-same round_view 31 "$(equals $demo "$tmp/out")"
-"$tool" convert $demo --to framework --with-location | tail -n 1 >"$tmp/a"
-tail -n 1 $demo | "$tool" convert --to framework --with-location >"$tmp/b"
-same standard_input "$(cat "$tmp/a")" "$(cat "$tmp/b")"
+session <<'END'
+== messages_are_the_same_when_they_are_converted
+$ round $demo --to framework --with-location => ^31$
+$ round $demo --from framework --to framework --with-location => ^31$
+$ round $demo --to framework --with-location --array => ^31$
+$ mv $tmp/converted $tmp/array.json
+$ round $tmp/array.json --to framework --with-location => ^31$
+$ round $tmp/crlf --to framework --with-location => ^31$
+$ round $tmp/mark --to framework --with-location => ^31$
+view $demo --format framework --with-location >$tmp/converted
+$ equals $demo $tmp/converted => ^31$
+$ tail -n 1 $demo | "$tool" convert --to framework >$tmp/last
+$ "$tool" convert $demo --to framework | tail -n 1 == $tmp/last
+END
 
-if [ -d "$shared/tau-bench-airline" ]; then
-    tau=$shared/tau-bench-airline/gpt-4o-airline.json
-    round tau_detected 5308 "$tau" --to openai
-    check tau_locations 0 '^locations +200$' '' info "$tau"
-    check tau_agent 0 '^ +2328 +[0-9]+ bytes  assistant$' '' info "$tau"
-    same tau_names '3 3.2 3.3 3.4' "$("$tool" info --all "$tau" | awk '{ print $4 }' |
-        grep -E '^3(\.|$)' | sort | tr '\n' ' ' | sed 's/ $//')"
+tau=$shared/tau-bench-airline/gpt-4o-airline.json
+if [ -f "$tau" ]; then
+    session <<'END'
+== conversations_of_a_benchmark_are_kept
+$ round $tau --to openai => ^5308$
+info $tau => ^locations +200$ => ^ +2328 +[0-9]+ bytes  assistant$
+info --all $tau =1> bytes  3$ =1> bytes  3\.2$ =1> bytes  3\.3$ =1> bytes  3\.4$
+END
 else
-    echo "skip tau: no $shared/tau-bench-airline"
+    echo "skip tau: there is no $tau"
 fi
 
 

@@ -215,3 +215,100 @@ on_terminal()
 {
     script -qec "stty cols ${2:-110}; $1 $tool view $demo" /dev/null </dev/null | tr -d '\r'
 }
+
+
+# ---- Sessions.
+#
+# session: runs the rows of its standard input, which read like a session at a terminal.
+# "== NAME" begins a test, "# " a comment. Any other row is a command of the tool, or after
+# "$ " one of the shell, and what it must answer:
+#
+#   => PATTERN            a line of its output matches
+#   =N> PATTERN           so many lines do
+#   =$N> WORDS            these are the Nth words of its lines; the shell expands them
+#   == FILE               its output is the same as the file
+#   -> STATUS PATTERN     its exit status; a line of its messages matches
+#
+# Without "->" the status is 0 and there are no messages; with nothing but "->" there is no
+# output. A PATTERN is an extended regular expression, or "*" for anything. After a status
+# it may be absent: no messages. A row that begins with an arrow looks at the output of the
+# row above it.
+session()
+{
+    local s_row s_rows s_name= s_bad=1
+    mapfile -t s_rows
+    for s_row in "${s_rows[@]}" '== '; do
+        case $s_row in
+        '' | '# '*) ;;
+        '== '*)
+            [ "$s_bad" -ne 0 ] || ok "$s_name"
+            s_name=${s_row#== } s_bad=0
+            ;;
+        *) session_row " $s_row" ;;
+        esac
+    done
+}
+
+session_row()
+{
+    local s_rest=$1 s_want=0 s_errors= s_arrows=() s_asked=() i
+    local s_arrow='^(.*) (=\$?[0-9]*>|==|->)( (.*))?$'
+    while [[ $s_rest =~ $s_arrow ]]; do
+        s_rest=${BASH_REMATCH[1]}
+        if [ "${BASH_REMATCH[2]}" = '->' ]; then
+            read -r s_want s_errors <<<"${BASH_REMATCH[4]}"
+        else
+            s_arrows+=("${BASH_REMATCH[2]}") s_asked+=("${BASH_REMATCH[4]}")
+        fi
+    done
+    if [ -n "$s_rest" ]; then
+        session_run "$s_rest"
+        if [ "$1" != "$s_rest" ] && [ ${#s_arrows[@]} -eq 0 ]; then s_arrows=('=0>'); fi
+    fi
+    for i in "${!s_arrows[@]}"; do
+        session_answer "${s_arrows[i]}" "${s_asked[i]:-}"
+    done
+}
+
+# wrong REASON: the row of a session fails.
+wrong()
+{
+    fail "$s_name" "\`$s_row\`: $1"
+    s_bad=1
+}
+
+# session_run COMMAND: its exit status and its messages are what the row asks for.
+session_run()
+{
+    case $1 in
+    ' $ '*) eval "${1# \$ }" ;;
+    *) eval "\"\$tool\"$1" ;;
+    esac >"$tmp/out" 2>"$tmp/err" </dev/null
+    status=$?
+    if [ "$status" -ne "$s_want" ]; then
+        wrong "exit status $status: $(head -n 1 "$tmp/err")"
+    elif ! matches "$tmp/err" "$s_errors"; then
+        wrong "messages are $(head -n 3 "$tmp/err" | tr '\n' '|')"
+    fi
+}
+
+# session_answer ARROW TEXT: the output is what the arrow asks for.
+session_answer()
+{
+    local line words found= matched=0 want=${1//[^0-9]/}
+    if [ "$1" = == ]; then
+        eval "words=$2"
+        cmp -s "$words" "$tmp/out" ||
+            wrong "$(diff "$words" "$tmp/out" 2>&1 | head -n 3 | cut -c 1-120 | tr '\n' '|')"
+    elif [ "${1:1:1}" = '$' ]; then
+        while read -ra words; do found="$found ${words[want - 1]-}"; done <"$tmp/out"
+        eval "words=($2)"
+        [ "${found# }" = "${words[*]}" ] || wrong "the words are $found"
+    elif [ "$2" != '*' ]; then
+        while IFS= read -r line || [ -n "$line" ]; do
+            if [[ $line =~ $2 ]]; then matched=$((matched + 1)); fi
+        done <"$tmp/out"
+        [ "$matched" -eq "${want:-$((matched > 0 ? matched : 1))}" ] ||
+            wrong "$matched lines match in $(head -n 3 "$tmp/out" | cut -c 1-120 | tr '\n' '|')"
+    fi
+}
