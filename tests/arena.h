@@ -11,14 +11,12 @@ static ms_arena arena;
 
 static inline int reset(void **state)
 {
-    (void)state;
     ms_arena_reset(&arena);
     return 0;
 }
 
 static inline int release(void **state)
 {
-    (void)state;
     ms_arena_deinit(&arena);
     return 0;
 }

@@ -36,11 +36,8 @@ static inline uint64_t add(ms_envelope m)
 
 static inline ms_request_desc desc_of(const char *provider)
 {
-    ms_request_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.profile = ms_profile_find(ms_str_of(provider));
-    desc.store = store;
-    desc.location = CHAT;
+    ms_request_desc desc = {.profile = ms_profile_find(ms_str_of(provider)),
+                            .store = store, .location = CHAT};
     return desc;
 }
 

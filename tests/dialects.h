@@ -12,14 +12,12 @@ static ms_arena arena; /* of one test; may be reset between its cases */
 
 static inline int open_arena(void **state)
 {
-    (void)state;
     test_arena_init(&arena, NULL);
     return 0;
 }
 
 static inline int close_arena(void **state)
 {
-    (void)state;
     ms_arena_deinit(&arena);
     return 0;
 }

@@ -169,6 +169,15 @@ static inline json_t *json_random_object(uint64_t *rng)
     return object;
 }
 
+/* Returns the characters of a string, in the test's arena. Gives the string back. */
+static inline ms_str text_in(json_t *string)
+{
+    ms_str text = ms_str_n(json_string_value(string), json_string_length(string));
+    text = joined("", text, "");
+    json_decref(string);
+    return text;
+}
+
 /* Returns the JSON text of a value, in the test's arena; a value that is NULL has none.
  * Gives the value back. */
 static inline ms_str text_of_json(json_t *value, size_t flags)

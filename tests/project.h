@@ -18,7 +18,6 @@ static ms_arena work;  /* what one projection takes */
 static ms_arena kept;  /* the projection before */
 static inline int reset(void **state)
 {
-    (void)state;
     ms_arena_reset(&arena);
     ms_arena_reset(&work);
     ms_arena_reset(&kept);

@@ -411,11 +411,8 @@ static inline void step_batch(world *w)
     ms_error err;
     ms_envelope m[8];
     uint64_t seqs[8] = {7, 7, 7, 7, 7, 7, 7, 7};
-    ms_append_opts opts;
     size_t n = (size_t)number(w, 1), len = (size_t)number_or(w, 2, 1);
-    memset(&opts, 0, sizeof opts);
-    opts.location = MS_STR("here");
-    opts.seqs = seqs;
+    ms_append_opts opts = {.location = MS_STR("here"), .seqs = seqs};
     for (size_t i = 0; i < n && i < 8; i++)
         m[i] = ms_user_message(ms_text_n(ms_str_n(scribe_page(), len)));
     w->tried = w->said + n;
@@ -451,11 +448,9 @@ static inline void step_hide(world *w)
 static inline void step_rewrite(world *w)
 {
     ms_error err;
-    ms_keep keep;
     ms_log_desc desc = step_desc(w, MS_LOG_WRITE);
     bool elsewhere = step_has(w, "elsewhere"), replace = !elsewhere || step_has(w, "over");
-    memset(&keep, 0, sizeof keep);
-    keep.dry_run = step_has(w, "dry");
+    ms_keep keep = {.dry_run = step_has(w, "dry")};
     if (replace && !keep.dry_run) keep.newest = number_or(w, elsewhere ? 3 : 1, 0);
     bool some = keep.dry_run || keep.newest > 0;
     step_must(w, ms_log_rewrite(store_of(w), keep.dry_run ? NULL : &desc, replace,
@@ -1155,7 +1150,6 @@ static inline void add_scenario(const char *file, const char *name, const char *
                                 const char *end)
 {
     scenario *s = &scenarios[n_scenarios++];
-    (void)file;
     assert_true(n_scenarios < SCENARIOS_MAX);
     int n = sscanf(name, "%99s %u %u %u", s->name, &s->from, &s->upto, &s->by);
     assert_true(n == 4 || n == 1 || isupper((unsigned char)name[0]));
@@ -1172,21 +1166,17 @@ static inline void add_scenario(const char *file, const char *name, const char *
  * without a word. */
 static inline int scenarios_run(const char *file, const scenario_step *own)
 {
-    static struct CMUnitTest tests[2 * SCENARIOS_MAX];
     static char names[2 * SCENARIOS_MAX][120];
-    size_t n = 0;
     own_steps = own;
     scribe_page();
     each_script(file, add_scenario);
     for (size_t i = 0; i < 2 * n_scenarios; i++) {
         scenario *s = &scenarios[i / 2];
         if (isupper((unsigned char)s->name[0])) continue;
-        snprintf(names[n], sizeof names[n], "%s (%s)", s->name, i % 2 ? "write" : "map");
-        tests[n].name = names[n];
-        tests[n].test_func = i % 2 ? write_test : map_test;
-        tests[n++].initial_state = s;
+        snprintf(names[i], sizeof names[i], "%s (%s)", s->name, i % 2 ? "write" : "map");
+        add_row_test(names[i], i % 2 ? write_test : map_test, s);
     }
-    return _cmocka_run_group_tests(file, tests, n, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }
 
 #endif /* SCENARIO_H */

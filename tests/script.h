@@ -24,6 +24,7 @@ typedef struct script {
     ms_str place;             /* location of the calls */
     char place_name[80];
     ms_arena *arena;          /* for calls that can use one; or NULL */
+    ms_store *runtime;        /* of runtime messages; NULL until one is asked for */
     script_name names[SCRIPT_NAMES];
     size_t n_names;
     const char *test, *call;  /* where it is: for messages of a failure */
@@ -224,10 +225,8 @@ static inline int script_role(const char *word)
 static inline ms_envelope script_message(script *p, const script_line *l, size_t first,
                                          ms_type type)
 {
-    ms_envelope m;
     const char *word = script_option(l, "type");
-    memset(&m, 0, sizeof m);
-    m.type = word != NULL ? (ms_type)script_type(word) : type;
+    ms_envelope m = {.type = word != NULL ? (ms_type)script_type(word) : type};
     for (size_t i = first; i < l->n; i++) {
         ms_value value;
         ms_str name = script_member(l->word[i], &value);
@@ -279,10 +278,8 @@ static inline void script_refuse_batch(script *p, const ms_envelope *m, ms_resul
 {
     ms_envelope batch[2] = {ms_user_message(ms_text("sound")), *m};
     char path[sizeof p->err.path + 16];
-    ms_append_opts opts;
     ms_error err, *one = &p->err;
-    memset(&opts, 0, sizeof opts);
-    opts.location = p->place;
+    ms_append_opts opts = {.location = p->place};
     batch[0].location = MS_STR("fresh");
     bool whole = p->place.ptr != NULL && m->location.ptr == NULL &&
                  strcmp(one->path, "location") == 0;
@@ -319,12 +316,8 @@ static inline ms_result call_expect(script *p, const script_line *l)
 {
     ms_envelope m[SCRIPT_WORDS];
     uint64_t seqs[SCRIPT_WORDS];
-    ms_append_opts opts;
-    memset(&opts, 0, sizeof opts);
-    opts.location = p->place;
-    opts.seqs = seqs;
-    opts.expect = true;
-    opts.expect_seq = script_seq(p, l->word[0]);
+    ms_append_opts opts = {.location = p->place, .seqs = seqs, .expect = true,
+                           .expect_seq = script_seq(p, l->word[0])};
     for (size_t i = 1; i < l->n; i++) {
         m[i] = ms_user_message(ms_text_n(l->word[i]));
         m[i].key = ms_str_of(strchr(l->word[i].ptr, '/'));
@@ -380,15 +373,12 @@ static inline ms_result call_range(script *p, const script_line *l)
  * they are joined: as is usual, or up to so many characters or half a second. */
 static inline ms_result call_begin(script *p, const script_line *l)
 {
-    ms_stream_opts opts;
     ms_stream stream;
     bool joined = script_has(l, "joined") || script_option(l, "joined") != NULL;
     ms_envelope m = script_message(p, l, 1 + joined, MS_T_ASSISTANT_MESSAGE);
-    memset(&opts, 0, sizeof opts);
-    opts.every_part = !joined;
-    opts.flush_chars = (uint32_t)script_number(l, "joined");
-    opts.flush_ms = 500;
-    opts.clock = clock_at(&test_now);
+    ms_stream_opts opts = {.every_part = !joined,
+                           .flush_chars = (uint32_t)script_number(l, "joined"),
+                           .flush_ms = 500, .clock = clock_at(&test_now)};
     memset(&stream, 0x5a, sizeof stream);
     ms_result code = ms_stream_begin(&stream, p->s.store, p->place, &m,
                                      script_has(l, "joined") ? NULL : &opts, &p->err);
@@ -437,13 +427,9 @@ static inline ms_result call_copy(script *p, const script_line *l)
     const ms_str location = ms_str_of(script_option(l, "location"));
     test_store source = p->s;
     char *first = NULL;
-    ms_keep keep;
     ms_copy_report dry, report;
-    memset(&keep, 0, sizeof keep);
-    keep.newest = (size_t)script_number(l, "newest");
-    keep.locations = &location;
-    keep.n_locations = location.ptr != NULL;
-    keep.dry_run = true;
+    ms_keep keep = {.newest = (size_t)script_number(l, "newest"), .locations = &location,
+                    .n_locations = location.ptr != NULL, .dry_run = true};
     must_ok(ms_copy(NULL, source.store, &keep, NULL, &dry, &p->err), &p->err, "dry run");
     keep.dry_run = false;
     const script_count counts[] = {{"copied", dry.copied}, {"dropped", dry.dropped},
@@ -686,19 +672,39 @@ static inline ms_result check_bytes(script *p, const script_line *l)
     return MS_OK;
 }
 
-/* "history AGENT TURNS": what an agent reads. */
+/* Returns the memory of "AGENT [HOW] [turns=N] [team=a+b]". HOW is shared (in memory),
+ * through (to the store), or merged (with a runtime store). */
+static inline ms_memory script_memory(script *p, const script_line *l)
+{
+    static ms_str team[8];
+    ms_memory memory;
+    size_t n = 0;
+    const char *names = script_option(l, "team");
+    for (; names != NULL; names += strcspn(names, "+"), names += *names == '+', n++) {
+        if (*names == '\0') break;
+        team[n] = ms_str_n(names, strcspn(names, "+"));
+    }
+    ms_memory_init(&memory, p->s.store, p->place, l->word[0]);
+    if (script_has(l, "shared"))
+        must_ok(ms_shared_memory_init(&memory, p->s.store, p->place, l->word[0], team, n,
+                                      &p->err), &p->err, "shared memory");
+    memory.conversation_limit = (size_t)script_number(l, "turns");
+    if (script_has(l, "through")) memory.runtime_mode = MS_RUNTIME_STORE;
+    if (!script_has(l, "merged")) return memory;
+    if (p->runtime == NULL) assert_int_equal(ms_mem_open(&p->runtime, NULL, NULL), MS_OK);
+    memory.runtime_mode = MS_RUNTIME_MERGE;
+    memory.runtime = p->runtime;
+    return memory;
+}
+
+/* "history AGENT OPTIONS => a|b|": what an agent reads. */
 static inline ms_result check_history(script *p, const script_line *l)
 {
-    ms_memory memory;
+    ms_memory memory = script_memory(p, l);
     ms_cursor it;
-    char got[SCRIPT_TEXT] = "";
-    size_t used = 0;
-    ms_memory_init(&memory, p->s.store, p->place, l->word[0]);
-    memory.conversation_limit = strtoul(l->word[1].ptr, NULL, 10);
+    char got[SCRIPT_TEXT];
     must_ok(ms_get_history(&memory, &it, &p->err), &p->err, "history");
-    for (const ms_msg *msg; (msg = query_next(&it)) != NULL;)
-        used += (size_t)snprintf(got + used, sizeof got - used, "%.*s|",
-                                 (int)ms_content(msg).text.len, ms_content(msg).text.ptr);
+    list_cursor(&it, false, got, sizeof got);
     assert_string_equal(got, l->shows);
     return MS_OK;
 }
@@ -719,7 +725,6 @@ static inline ms_result set_place(script *p, const script_line *l)
 /* "clock SECONDS" or "clock +SECONDS". */
 static inline ms_result set_clock(script *p, const script_line *l)
 {
-    (void)p;
     if (l->word[0].ptr[0] != '+') test_now = 0;
     test_now += SECONDS(atof(l->word[0].ptr));
     return MS_OK;
@@ -727,11 +732,8 @@ static inline ms_result set_clock(script *p, const script_line *l)
 
 static inline test_store script_store(const store_kind *kind, size_t max_message)
 {
-    store_options options;
-    memset(&options, 0, sizeof options);
-    options.clock = clock_at(&test_now);
-    options.room = (size_t)8 << 20;
-    options.max_message = max_message;
+    store_options options = {.clock = clock_at(&test_now), .room = (size_t)8 << 20,
+                             .max_message = max_message};
     test_now = SECONDS(1000);
     return store_open(kind, &options);
 }
@@ -899,6 +901,7 @@ static inline void script_play(const store_kind *kind, const char *test, const c
     script_open(&p, kind);
     p.test = test;
     script_lines(&p, text, end);
+    ms_close(p.runtime);
     store_close(&p.s);
 }
 
@@ -921,39 +924,37 @@ typedef struct script_test {
 static script_test script_tests[SCRIPTS_MAX];
 static size_t n_script_tests;
 
-static inline void script_test_runs(void **state)
+static void script_test_runs(void **state)
 {
     const script_test *t = (const script_test *)*state;
     script_play(t->kind, t->name, t->text, t->end);
 }
 
+/* The kinds of stores; a suite may set others. */
+static const struct CMUnitTest every_kind[] = {ON_EVERY_STORE(script_test_runs)};
+static const struct CMUnitTest *script_kinds = every_kind;
+static size_t n_script_kinds = COUNT(every_kind);
+
 /* Adds a test for each kind of store. */
 static inline void add_script(const char *file, const char *name, const char *text,
                               const char *end)
 {
-    const struct CMUnitTest kinds[] = {ON_EVERY_STORE(script_test_runs)};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    for (size_t i = 0; i < n_script_kinds; i++) {
         script_test *t = &script_tests[n_script_tests++];
         assert_true(n_script_tests < SCRIPTS_MAX);
         snprintf(t->name, sizeof t->name, "%s/%.*s%s", file, (int)strcspn(name, "\n"),
-                 name, kinds[i].name + strlen("script_test_runs"));
-        t->kind = (const store_kind *)kinds[i].initial_state;
+                 name, script_kinds[i].name + strlen("script_test_runs"));
+        t->kind = (const store_kind *)script_kinds[i].initial_state;
         t->text = text;
         t->end = end;
+        add_row_test(t->name, script_test_runs, t);
     }
 }
 
-/* Runs the tests of files, whose list ends with NULL. */
-static inline int run_scripts(const char *const *files)
+/* Adds the tests of files, whose list ends with NULL. */
+static inline void add_scripts(const char *const *files)
 {
-    static struct CMUnitTest tests[SCRIPTS_MAX];
     for (; *files != NULL; files++) each_script(*files, add_script);
-    for (size_t i = 0; i < n_script_tests; i++) {
-        tests[i].name = script_tests[i].name;
-        tests[i].test_func = script_test_runs;
-        tests[i].initial_state = &script_tests[i];
-    }
-    return _cmocka_run_group_tests("scripts", tests, n_script_tests, NULL, NULL);
 }
 
 

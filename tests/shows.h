@@ -59,7 +59,8 @@ static inline ms_stat stat_of(ms_store *store)
 }
 
 /* Returns all contents of a store, from malloc: messages with their texts so far, records
- * as stored, totals, facts. SYNCED, which a log sets by itself, is left out. */
+ * as stored, totals, facts, as far as the store has them. SYNCED, which a log sets by
+ * itself, is left out. */
 static inline char *picture(ms_store *store)
 {
     const ms_str places[] = {JOB, OTHER_JOB, MS_STR("branch")};
@@ -72,13 +73,15 @@ static inline char *picture(ms_store *store)
     q.arena = &arena;
     draw_query(&out, store, &q);
     q.raw = MS_RAW_ALL;
-    draw_query(&out, store, &q);
-    ms_stat stat = stat_of(store);
-    draw(&out, "messages %llu last %llu bytes %llu hidden %llu changes %llu\n",
-         (unsigned long long)stat.messages, (unsigned long long)stat.last_seq,
-         (unsigned long long)stat.bytes, (unsigned long long)stat.hidden,
-         (unsigned long long)stat.changes);
-    for (size_t i = 0; i < 3; i++) {
+    if (store->backend->change != NULL) draw_query(&out, store, &q);
+    if (store->backend->stat != NULL) {
+        ms_stat stat = stat_of(store);
+        draw(&out, "messages %llu last %llu bytes %llu hidden %llu changes %llu\n",
+             (unsigned long long)stat.messages, (unsigned long long)stat.last_seq,
+             (unsigned long long)stat.bytes, (unsigned long long)stat.hidden,
+             (unsigned long long)stat.changes);
+    }
+    for (size_t i = 0; i < 3 && store->backend->change != NULL; i++) {
         ms_str facts;
         must_ok(ms_location_get(store, places[i], &arena, &facts, &err), &err, "facts");
         draw(&out, "facts ");
@@ -191,21 +194,27 @@ static inline const char *kind_word(const ms_msg *msg)
     return words[ms_kind_of(msg)];
 }
 
-/* Lists the texts, or kinds, of the records that a query returns, each followed by
+/* Lists the texts, or kinds, of the records that a cursor returns, each followed by
  * '|'. */
-static inline void list_query(ms_store *store, const ms_query *q, bool kinds, char *out,
-                       size_t size)
+static inline void list_cursor(ms_cursor *it, bool kinds, char *out, size_t size)
 {
-    ms_cursor it;
     size_t used = 0;
     out[0] = '\0';
-    for (const ms_msg *msg = query_first(store, q, &it); msg != NULL;
-         msg = query_next(&it)) {
+    for (const ms_msg *msg; (msg = query_next(it)) != NULL;) {
         ms_str text = kinds ? ms_str_of(kind_word(msg)) : shown_text(msg);
         assert_true(used + 300 < size);
         used += (size_t)snprintf(out + used, size - used, "%.*s|",
                                  (int)(text.len < 200 ? text.len : 200), text.ptr);
     }
+}
+
+static inline void list_query(ms_store *store, const ms_query *q, bool kinds, char *out,
+                              size_t size)
+{
+    ms_cursor it;
+    ms_error err;
+    must_ok(ms_query_open(store, q, &it, &err), &err, "query");
+    list_cursor(&it, kinds, out, size);
 }
 
 static inline void must_give(ms_store *store, const ms_query *q, const char *want)

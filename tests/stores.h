@@ -90,15 +90,10 @@ static inline void log_is_damaged(void *ctx, const ms_log_event *event)
 
 static inline ms_log_desc log_desc(const char *path, const store_options *options)
 {
-    ms_log_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.path = path;
-    desc.max_message = options->max_message;
-    desc.keep_unset_times = options->keep_unset_times;
-    desc.alloc = options->alloc;
-    desc.clock = options->clock;
-    desc.entropy = options->entropy;
-    desc.events.event = log_is_damaged;
+    ms_log_desc desc = {.path = path, .max_message = options->max_message,
+                        .keep_unset_times = options->keep_unset_times,
+                        .alloc = options->alloc, .clock = options->clock,
+                        .entropy = options->entropy, .events.event = log_is_damaged};
     return desc;
 }
 
@@ -343,19 +338,14 @@ static inline ms_str no_str(void)
 
 static inline ms_query query_of(ms_str location, unsigned views)
 {
-    ms_query q;
-    memset(&q, 0, sizeof q);
-    q.location = location;
-    q.views = views;
+    ms_query q = {.location = location, .views = views};
     return q;
 }
 
 /* A message of any type with all that its type requires. */
 static inline ms_envelope message_of(ms_type type, ms_str text)
 {
-    ms_envelope m;
-    memset(&m, 0, sizeof m);
-    m.type = type;
+    ms_envelope m = {.type = type};
     switch (type) {
     case MS_T_ACTION:
         m.tool = text;

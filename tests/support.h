@@ -25,10 +25,73 @@
 #include "../msgstore.h"
 #endif
 
+/* A test of cmocka has a parameter that most do not use; so do functions of tables. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 /* A time; exact for halves and quarters. */
 #define SECONDS(s) ((int64_t)((double)(s) * 1e9))
+
+
+/* ---- tests ----
+ * A test is declared where it stands, once or for each row that a macro makes of its name:
+ *
+ *     TEST(message_is_found_when_it_is_the_last)
+ *     {
+ *         assert_...
+ *     }
+ *
+ *     TEST_WITH(ON_EVERY_STORE, message_is_found_when_it_is_the_first)
+ *     {
+ *         test_store s = store_open((store_kind *)*state, NULL);
+ *
+ *     int main(void) { return run_all_tests(NULL, NULL); }
+ */
+
+static struct CMUnitTest *all_tests;
+static size_t n_tests;
+
+static inline void add_tests(const struct CMUnitTest *rows, size_t n)
+{
+    size_t size = (n_tests + n) * sizeof *rows;
+    all_tests = (struct CMUnitTest *)realloc(all_tests, size + (size == 0));
+    if (all_tests == NULL) abort();
+    memcpy(all_tests + n_tests, rows, n * sizeof *rows);
+    n_tests += n;
+}
+
+/* Adds one test that finds its row in *state. */
+static inline void add_row_test(const char *name, CMUnitTestFunction test, void *row)
+{
+    const struct CMUnitTest one = {name, test, NULL, NULL, row};
+    add_tests(&one, 1);
+}
+
+/* Runs all tests. `before` and `after` are done around those that have neither. */
+static inline int run_all_tests(CMFixtureFunction before, CMFixtureFunction after)
+{
+    for (size_t i = 0; i < n_tests; i++) {
+        struct CMUnitTest *t = &all_tests[i];
+        if (t->setup_func != NULL || t->teardown_func != NULL) continue;
+        t->setup_func = before;
+        t->teardown_func = after;
+    }
+    int failed = _cmocka_run_group_tests("tests", all_tests, n_tests, NULL, NULL);
+    free(all_tests);
+    return failed;
+}
+
+#define TEST_WITH(ROWS, test)                                                \
+    static void test(void **state);                                          \
+    __attribute__((constructor)) static void test##_is_added(void)           \
+    {                                                                        \
+        const struct CMUnitTest rows_of_test[] = {ROWS(test)};               \
+        add_tests(rows_of_test, COUNT(rows_of_test));                        \
+    }                                                                        \
+    static void test(void **state)
+
+#define TEST(test) TEST_WITH(cmocka_unit_test, test)
 
 
 /* ---- messages and arenas, in fewer words ---- */
@@ -143,16 +206,6 @@ static inline ms_result test_refresh(ms_store *store, uint64_t *last_seq, ms_err
 static inline ms_result test_stream_flush(ms_stream *stream, ms_error *err)
 {
     return ms_stream_feed(stream, ms_str_of(NULL), err);
-}
-
-static inline ms_result test_memory_turn(const ms_memory *memory, ms_role role,
-                                         ms_value content, uint64_t *seq, ms_error *err)
-{
-    ms_envelope m = role == MS_ROLE_USER        ? ms_user_message(content)
-                    : role == MS_ROLE_ASSISTANT ? ms_assistant_message(content)
-                                                : ms_message(MS_T_TEXT, content);
-    if (m.type == MS_T_TEXT) m.role = role;
-    return ms_memory_broadcast(memory, &m, seq, err);
 }
 
 /* The word of a code ("E_IO"), and back. */

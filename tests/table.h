@@ -2,7 +2,8 @@
  *
  *     table_row rows[100];
  *     size_t n = load_table("tests/tables/check.jsonl", "", rows, COUNT(rows));
- *     return run_table("check", rows, n, row_is_judged, more_tests, COUNT(more_tests));
+ *     add_table(rows, n, row_is_judged);
+ *     return run_all_tests(NULL, NULL);
  *
  * A line has a "name" or an "id". jansson reads it; what must not change is taken from the
  * line as it is spelled. */
@@ -97,22 +98,10 @@ static inline size_t load_table(const char *path, const char *prefix, table_row 
     return n;
 }
 
-/* Runs the test of rows, which finds its row in *state, for each row, and other tests. */
-static inline int run_table(const char *suite, table_row *rows, size_t n,
-                            CMUnitTestFunction test, const struct CMUnitTest *more,
-                            size_t n_more)
+/* Adds a test for each row. */
+static inline void add_table(table_row *rows, size_t n, CMUnitTestFunction test)
 {
-    struct CMUnitTest *tests = (struct CMUnitTest *)calloc(n + n_more, sizeof *tests);
-    assert_non_null(tests);
-    for (size_t i = 0; i < n; i++) {
-        tests[i].name = rows[i].name;
-        tests[i].test_func = test;
-        tests[i].initial_state = &rows[i];
-    }
-    if (n_more != 0) memcpy(tests + n, more, n_more * sizeof *tests);
-    int failed = _cmocka_run_group_tests(suite, tests, n + n_more, NULL, NULL);
-    free(tests);
-    return failed;
+    for (size_t i = 0; i < n; i++) add_row_test(rows[i].name, test, &rows[i]);
 }
 
 #endif /* TESTS_TABLE_H */

@@ -111,9 +111,8 @@ static void ask_anew(void)
 
 /* A whole body; then its stream cut in two at each byte, and into pieces of each small
  * size: the same messages, which the next request has. */
-static void answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere(void **state)
+TEST(answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere)
 {
-    (void)state;
     for (size_t i = 0; i < answer_count; i++) {
         const answer_case *c = &provider_answers[i];
         size_t len = c->stream != NULL ? strlen(c->stream) : 0;
@@ -141,9 +140,8 @@ static void answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere(void **
 }
 
 /* A whole body as a stream of one event, and a stream as a body. */
-static void answer_is_read_when_it_comes_the_other_way(void **state)
+TEST(answer_is_read_when_it_comes_the_other_way)
 {
-    (void)state;
     for (size_t i = 0; i < answer_count; i++) {
         answer_case turned = provider_answers[i];
         ms_request_desc desc = desc_of(turned.provider);
@@ -161,7 +159,7 @@ static void answer_is_read_when_it_comes_the_other_way(void **state)
 }
 
 /* Readers see what has come; nobody ends it: it stays, unfinished. */
-static void streamed_answer_stays_unfinished_when_its_writer_dies(void **state)
+TEST(streamed_answer_stays_unfinished_when_its_writer_dies)
 {
     const answer_case *c = &provider_answers[2];
     ms_request_desc desc = desc_of(c->provider);
@@ -169,7 +167,6 @@ static void streamed_answer_stays_unfinished_when_its_writer_dies(void **state)
     ms_query query = query_of(CHAT, 0);
     ms_cursor it;
     size_t n = 0;
-    (void)state;
     desc.stream.every_part = true;
     assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
     const char *end = strstr(c->stream, " look.");
@@ -187,14 +184,13 @@ static void streamed_answer_stays_unfinished_when_its_writer_dies(void **state)
 
 /* The provider's end does not come, or an error: what has come is kept, unfinished, and
  * the code says why. Its thinking is not sent. */
-static void streamed_answer_is_kept_when_it_ends_early(void **state)
+TEST(streamed_answer_is_kept_when_it_ends_early)
 {
     static const char error[] =
         "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\","
         "\"message\":\"Overloaded\"}}\n\n";
     const answer_case *c = &provider_answers[2];
     const char *end = strstr(c->stream, "event: message_delta");
-    (void)state;
     for (int with_error = 0; with_error < 2; with_error++) {
         ms_request_desc desc = desc_of(c->provider);
         ms_answer_stream a;
@@ -222,7 +218,7 @@ static void streamed_answer_is_kept_when_it_ends_early(void **state)
     }
 }
 
-static void error_of_a_provider_is_told_when_it_answers_with_one(void **state)
+TEST(error_of_a_provider_is_told_when_it_answers_with_one)
 {
     static const struct {
         const char *provider, *body, *text;
@@ -247,7 +243,6 @@ static void error_of_a_provider_is_told_when_it_answers_with_one(void **state)
          MS_E_MISSING},
         {"anthropic", "{\"type\":nul}", "", MS_E_SYNTAX},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ms_request_desc desc = desc_of(rows[i].provider);
         ms_answered out;
@@ -263,11 +258,10 @@ static void error_of_a_provider_is_told_when_it_answers_with_one(void **state)
     }
 }
 
-static void answer_is_refused_when_its_description_is_wrong(void **state)
+TEST(answer_is_refused_when_its_description_is_wrong)
 {
     ms_request_desc desc = desc_of("pydantic-ai");
     ms_profile odd = *ms_profile_at(0);
-    (void)state;
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("nobody");
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
@@ -295,18 +289,16 @@ static ms_result answer_starved(void *answer, ms_arena *in)
     return code;
 }
 
-static void answer_stores_nothing_when_memory_ends(void **state)
+TEST(answer_stores_nothing_when_memory_ends)
 {
-    (void)state;
     for (size_t i = 0; i < answer_count; i++)
         assert_true(starve(answer_starved, &provider_answers[i], 24) > 0);
 }
 
 /* Bytes that are flipped, left out or repeated: some code, and a store that is whole. */
-static void answer_is_a_code_when_its_bytes_are_wrong(void **state)
+TEST(answer_is_a_code_when_its_bytes_are_wrong)
 {
     uint64_t random = test_seed();
-    (void)state;
     for (size_t round = 0; round < test_times(3000); round++) {
         const answer_case *c = &provider_answers[test_below(&random, answer_count)];
         ms_request_desc desc = desc_of(c->provider);
@@ -341,7 +333,7 @@ static void answer_is_a_code_when_its_bytes_are_wrong(void **state)
 
 /* Blocks without a meaning here are kept in their place, and not sent. A stream stores
  * them as a whole body does, but unfinished where its end does not come. */
-static void block_of_another_kind_is_kept_when_it_comes(void **state)
+TEST(block_of_another_kind_is_kept_when_it_comes)
 {
     static const char body[] =
         "{\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[{\"type\":"
@@ -353,7 +345,6 @@ static void block_of_another_kind_is_kept_when_it_comes(void **state)
     char whole[400], early[400];
     ms_answered out;
     ms_error err;
-    (void)state;
     snprintf(whole, sizeof whole, body, ",\"stop_reason\":\"end_turn\"");
     snprintf(early, sizeof early, body, "");
     add(ms_user_message(ms_text("u")));
@@ -390,17 +381,6 @@ static void block_of_another_kind_is_kept_when_it_comes(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        ON_A_STORE(answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere),
-        ON_A_STORE(answer_is_read_when_it_comes_the_other_way),
-        ON_A_STORE(streamed_answer_stays_unfinished_when_its_writer_dies),
-        ON_A_STORE(streamed_answer_is_kept_when_it_ends_early),
-        ON_A_STORE(error_of_a_provider_is_told_when_it_answers_with_one),
-        ON_A_STORE(answer_is_refused_when_its_description_is_wrong),
-        ON_A_STORE(answer_stores_nothing_when_memory_ends),
-        ON_A_STORE(answer_is_a_code_when_its_bytes_are_wrong),
-        ON_A_STORE(block_of_another_kind_is_kept_when_it_comes),
-    };
     load_answers();
-    return cmocka_run_group_tests(tests, NULL, release);
+    return run_all_tests(open_store, close_store);
 }

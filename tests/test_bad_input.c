@@ -25,7 +25,7 @@ static void must_say(const char *name, ms_result got, ms_result want, const ms_e
 
 /* ---- queries, options of an append ---- */
 
-static void a_bad_query_opens_nothing(void **state)
+TEST_WITH(ON_EVERY_STORE, a_bad_query_opens_nothing)
 {
     static ms_str many[MS_CURSOR_AGENTS + 1];
     static const struct {
@@ -57,7 +57,7 @@ static void a_bad_query_opens_nothing(void **state)
 }
 
 /* The error of an arena that is too small, or absent, names it. */
-static void an_arena_that_is_too_small_is_reported(void **state)
+TEST_WITH(ON_EVERY_STORE, an_arena_that_is_too_small_is_reported)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     char bytes[16];
@@ -82,7 +82,7 @@ static void an_arena_that_is_too_small_is_reported(void **state)
 }
 
 /* Numbers that were given before, or twice; a key that comes twice with another text. */
-static void a_batch_is_refused_when_it_reuses_a_number_or_key(void **state)
+TEST_WITH(ON_EVERY_STORE, a_batch_is_refused_when_it_reuses_a_number_or_key)
 {
     static const struct {
         uint64_t seqs[2];
@@ -164,12 +164,11 @@ static ms_result call(size_t number, ms_store *store, ms_store *other, ms_error 
     }
 }
 
-static void a_handle_that_is_not_open_is_refused(void **state)
+TEST(a_handle_that_is_not_open_is_refused)
 {
     test_store s = store_open(store_kind_at(2), NULL), other;
     struct ms_store zeroed;
     ms_store *const handles[] = {NULL, &zeroed, s.store};
-    (void)state;
     other = store_open(store_kind_at(0), NULL);
     memset(&zeroed, 0, sizeof zeroed);
     append_text(s.store, "x");
@@ -190,7 +189,7 @@ static void a_handle_that_is_not_open_is_refused(void **state)
     store_close(&other);
 }
 
-static void pointers_are_checked(void **state)
+TEST_WITH(ON_EVERY_STORE, pointers_are_checked)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_query q = query_of(MS_STR("job"), MS_VIEW_TEAM);
@@ -208,7 +207,7 @@ static void pointers_are_checked(void **state)
 }
 
 /* A memory with a number of subordinates and no list; a broadcast of no type. */
-static void a_bad_memory_or_broadcast_is_refused(void **state)
+TEST_WITH(ON_EVERY_STORE, a_bad_memory_or_broadcast_is_refused)
 {
     static const int types[] = {-1, 0, 25, 36, 64 + MS_T_SYNTHESIS, 100, 1000000};
     test_store s = store_open((store_kind *)*state, NULL);
@@ -234,13 +233,12 @@ static void a_bad_memory_or_broadcast_is_refused(void **state)
     store_close(&s);
 }
 
-static void a_bad_description_opens_nothing(void **state)
+TEST(a_bad_description_opens_nothing)
 {
     static const struct {
         size_t buffer_size, chunk_size;
     } rows[] = {{0, 1}, {0, 100}, {0, 4097}, {0, 5000}, {0, 262143}, {0, SIZE_MAX},
                 {0, SIZE_MAX / 2 + 1}, {4096, 0} /* and no buffer */};
-    (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         const ms_mem_desc desc = {.buffer_size = rows[i].buffer_size,
                                   .chunk_size = rows[i].chunk_size};
@@ -255,14 +253,5 @@ static void a_bad_description_opens_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ON_EVERY_STORE(a_bad_query_opens_nothing),
-        ON_EVERY_STORE(an_arena_that_is_too_small_is_reported),
-        ON_EVERY_STORE(a_batch_is_refused_when_it_reuses_a_number_or_key),
-        cmocka_unit_test(a_handle_that_is_not_open_is_refused),
-        ON_EVERY_STORE(pointers_are_checked),
-        ON_EVERY_STORE(a_bad_memory_or_broadcast_is_refused),
-        cmocka_unit_test(a_bad_description_opens_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

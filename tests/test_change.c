@@ -21,7 +21,7 @@ static script open_script(void **state)
 /* ---- changes, one by one ---- */
 
 /* Its code and nothing else: no store, no picture. */
-static void a_call_is_refused_when_there_is_no_store(void **state)
+TEST_WITH(ON_EVERY_STORE, a_call_is_refused_when_there_is_no_store)
 {
     script p = open_script(state);
     ms_stream zero;
@@ -50,7 +50,7 @@ static void a_call_is_refused_when_there_is_no_store(void **state)
 }
 
 /* In the record, in amends, in notes, and nowhere else in the bytes of the store. */
-static void redaction_leaves_no_byte(void **state)
+TEST_WITH(ON_EVERY_STORE, redaction_leaves_no_byte)
 {
     static const char *const types[] = {
         "type=user_message", "type=action tool=search", "type=delegation",
@@ -97,7 +97,7 @@ static void redaction_leaves_no_byte(void **state)
 #ifndef MSGSTORE_NO_DIALECTS
 /* A template keeps the members of the source that no field stands for, also in an element
  * of its list, and of a value that did not fit all of it. */
-static void redaction_erases_the_template(void **state)
+TEST_WITH(ON_EVERY_STORE, redaction_erases_the_template)
 {
     static const char json[] =
         "[{\"role\":\"assistant\",\"content\":\"x\",\"note\":\"" SECRET "\","
@@ -112,11 +112,8 @@ static void redaction_erases_the_template(void **state)
     ms_str value;
     uint64_t seqs[8];
     ms_read_opts how = {true, false};
-    ms_append_opts opts;
     memset(&arena, 0, sizeof arena);
-    memset(&opts, 0, sizeof opts);
-    opts.location = JOB;
-    opts.seqs = seqs;
+    ms_append_opts opts = {.location = JOB, .seqs = seqs};
     must_ok(ms_read_list(ms_dialect_find(MS_STR("openai")), ms_str_of(json), &how, &arena,
                          &list, &err), &err, "read");
     assert_int_equal(list.count, 3);
@@ -146,7 +143,7 @@ static void redaction_erases_the_template(void **state)
 #endif
 
 /* The kind of a record stands in flags on its way into a store: no caller can set it. */
-static void a_message_is_refused_when_its_flags_name_a_kind(void **state)
+TEST_WITH(ON_EVERY_STORE, a_message_is_refused_when_its_flags_name_a_kind)
 {
     script p = open_script(state);
     ms_error err;
@@ -210,7 +207,7 @@ static double time_of(void **state, const struct growth *g, int n)
 
 /* Four times as much takes less than eight times as long, in the best of some tries: what
  * grows with the square takes sixteen times as long in each. */
-static void many_changes_stay_quick(void **state)
+TEST_WITH(ON_EVERY_STORE, many_changes_stay_quick)
 {
     skip_on_a_server(state, "it measures the time of this process");
     for (size_t i = 0; i < sizeof growths / sizeof growths[0]; i++) {
@@ -228,7 +225,7 @@ static void many_changes_stay_quick(void **state)
 
 /* ---- a store of a program's own around one ---- */
 
-static void redacting_is_refused_when_a_store_cannot_erase(void **state)
+TEST_WITH(ON_EVERY_STORE, redacting_is_refused_when_a_store_cannot_erase)
 {
     script p = open_script(state);
     own_store own;
@@ -241,7 +238,7 @@ static void redacting_is_refused_when_a_store_cannot_erase(void **state)
 }
 
 /* Facts, forks and streams read with a cursor, whose messages are gone when it moves. */
-static void a_change_keeps_no_message_of_a_cursor(void **state)
+TEST_WITH(ON_EVERY_STORE, a_change_keeps_no_message_of_a_cursor)
 {
     script p = open_script(state);
     own_store own;
@@ -273,19 +270,16 @@ static void a_change_keeps_no_message_of_a_cursor(void **state)
 
 static script open_room(const store_kind *kind, size_t room)
 {
-    store_options options;
     script p;
     script_open(&p, kind);
     store_close(&p.s);
-    memset(&options, 0, sizeof options);
-    options.room = room;
-    options.clock = clock_at(&test_now);
+    store_options options = {.room = room, .clock = clock_at(&test_now)};
     p.s = store_open(kind, &options);
     return p;
 }
 
 /* With every number of bytes left: too few for the change leave the store as it was. */
-static void a_change_is_refused_when_a_buffer_is_full(void **state)
+TEST_WITH(IN_A_BUFFER, a_change_is_refused_when_a_buffer_is_full)
 {
     const store_kind *kind = (const store_kind *)*state;
     size_t full = 0, stride = 8 * (1 + 300 / (test_scale() < 10 ? 10 : test_scale()));
@@ -311,7 +305,7 @@ static void a_change_is_refused_when_a_buffer_is_full(void **state)
 }
 
 /* Until the last byte: changes of one kind; facts of one location are bounded. */
-static void a_buffer_can_be_filled_by_changes(void **state)
+TEST_WITH(IN_A_BUFFER, a_buffer_can_be_filled_by_changes)
 {
     static const char *const calls[] = {"amend x y", "note x k v", "facts {\"a\":1}",
                                         "say y"};
@@ -341,7 +335,7 @@ static void a_buffer_can_be_filled_by_changes(void **state)
 }
 
 /* One flipped bit of an image is found; salvage loses at most what it hit. */
-static void one_bit_of_an_image_with_changes_costs_one_record(void **state)
+TEST_WITH(IN_A_BUFFER, one_bit_of_an_image_with_changes_costs_one_record)
 {
     script p = open_room((const store_kind *)*state, 30000);
     script_is(&p, scene);
@@ -386,20 +380,6 @@ int main(void)
 {
     static const char *const files[] = {"append", "amend", "hide", "redact", "note",
                                         "fork", "stream", "raw", "copy", "refused", NULL};
-    const struct CMUnitTest tests[] = {
-        ON_EVERY_STORE(a_call_is_refused_when_there_is_no_store),
-        ON_EVERY_STORE(redaction_leaves_no_byte),
-#ifndef MSGSTORE_NO_DIALECTS
-        ON_EVERY_STORE(redaction_erases_the_template),
-#endif
-        ON_EVERY_STORE(a_message_is_refused_when_its_flags_name_a_kind),
-        ON_EVERY_STORE(many_changes_stay_quick),
-        ON_EVERY_STORE(redacting_is_refused_when_a_store_cannot_erase),
-        ON_EVERY_STORE(a_change_keeps_no_message_of_a_cursor),
-        IN_A_BUFFER(a_change_is_refused_when_a_buffer_is_full),
-        IN_A_BUFFER(a_buffer_can_be_filled_by_changes),
-        IN_A_BUFFER(one_bit_of_an_image_with_changes_costs_one_record),
-    };
-    int failed = run_scripts(files);
-    return failed + cmocka_run_group_tests(tests, NULL, NULL);
+    add_scripts(files);
+    return run_all_tests(NULL, NULL);
 }

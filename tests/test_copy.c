@@ -89,7 +89,7 @@ static void pair_has(const pair *p, size_t n, size_t copied)
 }
 
 /* Copied in two parts: later messages follow those of the first copy; nothing twice. */
-static void a_destination_takes_only_larger_numbers(void **state)
+TEST_WITH(ON_EVERY_STORE, a_destination_takes_only_larger_numbers)
 {
     skip_on_a_server(state, "its messages have numbers from 1");
     pair p;
@@ -109,7 +109,7 @@ static void a_destination_takes_only_larger_numbers(void **state)
 }
 
 /* The first part stays, the report has its size, and the store is sound. */
-static void a_full_destination_keeps_the_first_part(void **state)
+TEST_WITH(ON_EVERY_STORE, a_full_destination_keeps_the_first_part)
 {
     pair p;
     pair_open(&p, state, 200);
@@ -131,7 +131,7 @@ static void a_full_destination_keeps_the_first_part(void **state)
     pair_close(&p);
 }
 
-static void a_copy_is_refused_when_its_arena_is_too_small(void **state)
+TEST_WITH(ON_EVERY_STORE, a_copy_is_refused_when_its_arena_is_too_small)
 {
     static char bytes[4];
     const ms_keep keep = {.newest = 1};
@@ -148,7 +148,7 @@ static void a_copy_is_refused_when_its_arena_is_too_small(void **state)
 
 /* ---- a source that cannot read some of its records ---- */
 
-static void damaged_records_of_the_source_are_counted(void **state)
+TEST_WITH(ON_EVERY_STORE, damaged_records_of_the_source_are_counted)
 {
     pair p;
     ms_cursor it;
@@ -170,7 +170,7 @@ static void damaged_records_of_the_source_are_counted(void **state)
 }
 
 /* With its code; what came before stays. */
-static void a_copy_ends_when_reading_the_source_ends(void **state)
+TEST_WITH(ON_EVERY_STORE, a_copy_ends_when_reading_the_source_ends)
 {
     pair p;
     pair_open(&p, state, 50);
@@ -186,12 +186,11 @@ static ms_result refusing_append(ms_store *store, ms_str location,
                                  const ms_envelope *messages, size_t n,
                                  const ms_append_opts *opts, ms_error *err)
 {
-    (void)store, (void)location, (void)messages, (void)n, (void)opts;
     return ms_error_set(err, MS_E_DAMAGED, "the destination cannot write");
 }
 
 /* An error of the destination is no damage of the source: nothing is passed over. */
-static void a_copy_ends_when_the_destination_is_damaged(void **state)
+TEST_WITH(ON_EVERY_STORE, a_copy_ends_when_the_destination_is_damaged)
 {
     pair p;
     ms_error err;
@@ -228,7 +227,7 @@ static void forge_location(unsigned char *record, const ms_msg *msg)
 
 /* A note without a kind, one of elsewhere, an amend without content; facts without names
  * are no damage. All else is copied. */
-static void records_that_cannot_be_copied_are_counted(void **state)
+TEST_WITH(ON_EVERY_STORE, records_that_cannot_be_copied_are_counted)
 {
     enum { NO_KIND, ELSEWHERE, NO_CONTENT, SOUND, TROUBLES };
     for (int trouble = 0; trouble < TROUBLES; trouble++) {
@@ -275,7 +274,7 @@ static void records_that_cannot_be_copied_are_counted(void **state)
 }
 
 /* Facts, notes and messages are copied although each is gone when the cursor moves. */
-static void a_copy_keeps_no_message_of_a_cursor(void **state)
+TEST_WITH(ON_EVERY_STORE, a_copy_keeps_no_message_of_a_cursor)
 {
     script p;
     own_store own;
@@ -299,15 +298,5 @@ static void a_copy_keeps_no_message_of_a_cursor(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ON_EVERY_STORE(a_destination_takes_only_larger_numbers),
-        ON_EVERY_STORE(a_full_destination_keeps_the_first_part),
-        ON_EVERY_STORE(a_copy_is_refused_when_its_arena_is_too_small),
-        ON_EVERY_STORE(damaged_records_of_the_source_are_counted),
-        ON_EVERY_STORE(a_copy_ends_when_reading_the_source_ends),
-        ON_EVERY_STORE(a_copy_ends_when_the_destination_is_damaged),
-        ON_EVERY_STORE(records_that_cannot_be_copied_are_counted),
-        ON_EVERY_STORE(a_copy_keeps_no_message_of_a_cursor),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

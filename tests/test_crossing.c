@@ -197,9 +197,8 @@ static bool cross(const char *what, const ms_envelopes *list, const char *a,
 }
 
 /* All ordered pairs of dialects, every story. */
-static void format_keeps_what_it_promises_when_messages_cross_another(void **state)
+TEST(format_keeps_what_it_promises_when_messages_cross_another)
 {
-    (void)state;
     const ms_dialect *a, *b;
     size_t lost = 0;
     for (size_t i = 0; (a = ms_dialect_at(i)) != NULL; i++) {
@@ -257,9 +256,8 @@ static ms_envelopes random_story(uint64_t *rnd)
     return list;
 }
 
-static void random_story_keeps_what_formats_promise(void **state)
+TEST(random_story_keeps_what_formats_promise)
 {
-    (void)state;
     size_t n = 0;
     char what[40];
     while (ms_dialect_at(n) != NULL) n++;
@@ -277,11 +275,6 @@ static void random_story_keeps_what_formats_promise(void **state)
 
 int main(void)
 {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
-    const struct CMUnitTest tests[] = {
-        TEST(format_keeps_what_it_promises_when_messages_cross_another),
-        TEST(random_story_keeps_what_formats_promise),
-    };
     load_format_rows("stories", stories, COUNT(stories), &story_count);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(open_arena, close_arena);
 }

@@ -29,10 +29,9 @@ static void becomes(const char *name, const ms_envelope *m, size_t n, const char
 
 /* ---- messages that a program builds ---- */
 
-static void json_string_is_text_when_it_is_written(void **state)
+TEST(json_string_is_text_when_it_is_written)
 {
     ms_envelope m = ms_user_message(ms_json(MS_STR("\"a\\u0062\\n\"")));
-    (void)state;
     becomes(OA, &m, 1, "[{\"role\":\"user\",\"content\":\"ab\\n\"}]");
     becomes(FW, &m, 1, "[{\"type\":\"user_message\",\"content\":\"ab\\n\"}]");
     becomes(ENV, &m, 1, "[{\"schema\":\"agents-api.message\",\"version\":1,"
@@ -43,12 +42,11 @@ static void json_string_is_text_when_it_is_written(void **state)
 }
 
 /* A row with as many names in metadata as in payload. */
-static void folding_takes_linear_time_when_names_are_many(void **state)
+TEST(folding_takes_linear_time_when_names_are_many)
 {
     enum { NAMES = 50000 };
     json_t *metadata = json_object(), *payload = json_object();
     char name[16];
-    (void)state;
     for (unsigned i = 0; i < NAMES; i++) {
         snprintf(name, sizeof name, "n%u", i);
         json_object_set_new(metadata, name, json_integer(1));
@@ -75,7 +73,7 @@ static void folding_takes_linear_time_when_names_are_many(void **state)
 
 /* A member of the source, or of a caller, in whose place it stands; a name may be spelled
  * with an escape. */
-static void member_is_found_unless_it_is_a_field(void **state)
+TEST(member_is_found_unless_it_is_a_field)
 {
     static const struct {
         size_t message;
@@ -89,7 +87,6 @@ static void member_is_found_unless_it_is_a_field(void **state)
         "\"thinking\":\"t\",\"signature\":\"s\"},{\"type\":\"tool_use\",\"id\":\"c\","
         "\"name\":\"f\",\"input\":{},\"x\":[1],\"\\u007a\":1}]}";
     ms_envelopes list = reads(AN, ms_str_of(json), STRICT);
-    (void)state;
     assert_int_equal(list.count, 2);
     list.items[1].extra = MS_STR("{\"y\":2,\"z\":3}");
     for (size_t i = 0; i < COUNT(members); i++) {
@@ -104,10 +101,9 @@ static void member_is_found_unless_it_is_a_field(void **state)
 }
 
 /* A message joined to one whose template has no list. */
-static void template_goes_when_a_neighbour_has_come(void **state)
+TEST(template_goes_when_a_neighbour_has_come)
 {
     ms_envelope two[2];
-    (void)state;
     two[0] = reads(OA, MS_STR("{\"x\":1,\"role\":\"assistant\",\"content\":\"a\"}"),
                    STRICT).items[0];
     two[1] = ms_action(MS_STR("f"), ms_json(MS_STR("{}")), MS_STR("c"));
@@ -130,7 +126,7 @@ static ms_left_out left_out_by(const char *name, const ms_envelopes *list)
     return w.left_out;
 }
 
-static void what_has_no_place_is_counted(void **state)
+TEST(what_has_no_place_is_counted)
 {
     static const char json[] =
         "[{\"type\":\"final\",\"content\":\"a\",\"timestamp\":1,\"turn_id\":\"t\","
@@ -139,7 +135,6 @@ static void what_has_no_place_is_counted(void **state)
         "{\"type\":\"delegation\",\"worker\":\"w\",\"task\":\"d\"}]";
     ms_envelopes list = reads(FW, ms_str_of(json), STRICT);
     ms_left_out left = left_out_by(OA, &list), none = left_out_by(FW, &list);
-    (void)state;
     for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
         assert_int_equal(left.fields[f], f == MS_F_TURN_ID ? 2 : f == MS_F_ERROR_TYPE ||
                                                                      f == MS_F_SOURCE);
@@ -151,9 +146,8 @@ static void what_has_no_place_is_counted(void **state)
 
 /* Whatever stands in a template, what is written is JSON; one of the object alone cannot
  * hide the content. */
-static void template_spoils_nothing_when_it_is_wrong(void **state)
+TEST(template_spoils_nothing_when_it_is_wrong)
 {
-    (void)state;
     static const char letters[] = "\x01\x02{}\":,rcixltfa[]1 n\\u";
     static const char *const begins[] = {"o!", "a!", "g!", "p!", "f!"};
     uint64_t rnd = test_seed();
@@ -211,7 +205,6 @@ typedef struct sink {
 static ms_result sink_write(void *ctx, const char *bytes, size_t len)
 {
     sink *out = (sink *)ctx;
-    (void)bytes;
     out->calls++;
     if (out->fail_at != 0 && out->calls >= out->fail_at) return MS_E_IO;
     if (out->limit != 0 && out->bytes + len > out->limit) return MS_E_IO;
@@ -240,11 +233,10 @@ static ms_result write_until(const char *name, const ms_envelopes *list, sink *o
 }
 
 /* The result of the function that takes the bytes comes back, wherever it fails. */
-static void writer_fails_when_its_sink_does(void **state)
+TEST(writer_fails_when_its_sink_does)
 {
     ms_envelopes list = reads(FW, ms_str_of(turns), STRICT);
     const ms_dialect *d;
-    (void)state;
     for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
         sink all = {0, 0, 0, 0};
         assert_int_equal(write_until(d->name, &list, &all), MS_OK);
@@ -261,10 +253,9 @@ static void writer_fails_when_its_sink_does(void **state)
 }
 
 /* What follows stands on a new line and is joined to nothing. */
-static void writer_goes_on_when_it_was_finished(void **state)
+TEST(writer_goes_on_when_it_was_finished)
 {
     const ms_dialect *d;
-    (void)state;
     for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
         ms_envelope m = ms_user_message(ms_text("x"));
         ms_envelopes none = {NULL, 0};
@@ -289,10 +280,9 @@ static void writer_goes_on_when_it_was_finished(void **state)
     }
 }
 
-static void writer_goes_on_when_it_is_given_no_message_or_no_type(void **state)
+TEST(writer_goes_on_when_it_is_given_no_message_or_no_type)
 {
     const ms_dialect *d;
-    (void)state;
     for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
         ms_envelope m = ms_user_message(ms_text("x"));
         ms_envelopes list = {&m, 1};
@@ -317,12 +307,11 @@ static void writer_goes_on_when_it_is_given_no_message_or_no_type(void **state)
 }
 
 /* Ten thousand messages through an arena of 64 KiB, with calls that get no answer. */
-static void writer_does_not_grow_when_messages_are_many(void **state)
+TEST(writer_does_not_grow_when_messages_are_many)
 {
     static uint64_t buffer[8192];
     ms_envelopes list = reads(FW, ms_str_of(turns), STRICT);
     const ms_dialect *d;
-    (void)state;
     for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
         ms_arena own;
         ms_error err;
@@ -342,10 +331,9 @@ static void writer_does_not_grow_when_messages_are_many(void **state)
     }
 }
 
-static void format_is_found_by_its_name(void **state)
+TEST(format_is_found_by_its_name)
 {
     size_t n = 0;
-    (void)state;
     for (const ms_dialect *d; (d = ms_dialect_at(n)) != NULL; n++)
         assert_true(ms_dialect_find(ms_str_of(d->name)) == d);
     assert_true(n >= 2);
@@ -358,19 +346,5 @@ static void format_is_found_by_its_name(void **state)
 
 int main(void)
 {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
-    const struct CMUnitTest tests[] = {
-        TEST(json_string_is_text_when_it_is_written),
-        TEST(folding_takes_linear_time_when_names_are_many),
-        TEST(member_is_found_unless_it_is_a_field),
-        TEST(template_goes_when_a_neighbour_has_come),
-        TEST(what_has_no_place_is_counted),
-        TEST(template_spoils_nothing_when_it_is_wrong),
-        TEST(writer_fails_when_its_sink_does),
-        TEST(writer_goes_on_when_it_was_finished),
-        TEST(writer_goes_on_when_it_is_given_no_message_or_no_type),
-        TEST(writer_does_not_grow_when_messages_are_many),
-        TEST(format_is_found_by_its_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(open_arena, close_arena);
 }

@@ -113,11 +113,10 @@ static void row_goes_as_its_table_has_it(void **state)
 /* ---- what no table can hold ---- */
 
 /* The words of a refusal and the tables that they stand for agree. */
-static void every_format_and_provider_is_named_in_a_refusal(void **state)
+TEST(every_format_and_provider_is_named_in_a_refusal)
 {
     ms_store *store = opened_store();
     char word[96];
-    (void)state;
     assert_int_not_equal(called_with(store, "query", "{\"format\":\"\"}"), MS_OK);
     for (size_t i = 0; ms_dialect_at(i); i++) {
         snprintf(word, sizeof word, " %s", ms_dialect_at(i)->name);
@@ -158,10 +157,9 @@ static void damage_log(long at)
     fclose(file);
 }
 
-static void log_is_opened_synced_and_verified(void **state)
+TEST(log_is_opened_synced_and_verified)
 {
     ms_store *store = NULL, *second = NULL;
-    (void)state;
     name_log();
     expect(opened(&store, log_args(",\"sync\":\"each\"")), MS_OK, false, "{}");
     append_conversation(store);
@@ -182,7 +180,7 @@ static void log_is_opened_synced_and_verified(void **state)
     unlink(path);
 }
 
-static void open_is_refused_when_its_arguments_do_not_fit(void **state)
+TEST(open_is_refused_when_its_arguments_do_not_fit)
 {
     static const struct {
         const char *args;
@@ -197,21 +195,17 @@ static void open_is_refused_when_its_arguments_do_not_fit(void **state)
         {"{\"path\":\"build/none/x.msl\"}", MS_E_NOT_FOUND, "the folder does not exist"},
     };
     ms_store *store = NULL;
-    (void)state;
     for (size_t i = 0; i < COUNT(rows); i++)
         expect(opened(&store, rows[i].args), rows[i].code, true, rows[i].part);
     assert_null(store);
 }
 
 /* Half of the request has been written when the damage is met. */
-static void request_is_an_error_object_when_a_message_is_damaged(void **state)
+TEST(request_is_an_error_object_when_a_message_is_damaged)
 {
     ms_store *store = NULL;
-    ms_log_desc desc;
-    (void)state;
     name_log();
-    memset(&desc, 0, sizeof desc);
-    desc.path = path;
+    ms_log_desc desc = {.path = path};
     desc.segment_size = 4096; /* the damage is in a sealed segment */
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
     for (int i = 0; i < 100; i++) append_conversation(store);
@@ -225,9 +219,8 @@ static void request_is_an_error_object_when_a_message_is_damaged(void **state)
     unlink(path);
 }
 
-static void call_is_refused_when_the_store_is_null(void **state)
+TEST(call_is_refused_when_the_store_is_null)
 {
-    (void)state;
     expect(called_with(NULL, "query", NULL), MS_E_CLOSED, true, "E_CLOSED");
     expect(called_with(NULL, "stat", NULL), MS_E_CLOSED, true, "E_CLOSED");
 }
@@ -235,15 +228,9 @@ static void call_is_refused_when_the_store_is_null(void **state)
 int main(void)
 {
     static table_row rows[100];
-    const struct CMUnitTest more[] = {
-        cmocka_unit_test(every_format_and_provider_is_named_in_a_refusal),
-        cmocka_unit_test(log_is_opened_synced_and_verified),
-        cmocka_unit_test(open_is_refused_when_its_arguments_do_not_fit),
-        cmocka_unit_test(request_is_an_error_object_when_a_message_is_damaged),
-        cmocka_unit_test(call_is_refused_when_the_store_is_null),
-    };
     size_t n = load_table("tests/tables/ffi.jsonl", "", rows, COUNT(rows));
-    int failed = run_table("ffi", rows, n, row_goes_as_its_table_has_it, more, COUNT(more));
+    add_table(rows, n, row_goes_as_its_table_has_it);
+    int failed = run_all_tests(NULL, NULL);
     ms_ffi_free(*fresh());
     return failed;
 }

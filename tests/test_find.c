@@ -181,14 +181,13 @@ static ms_str random_needle(uint64_t *rng, ms_str text, char *out, size_t most)
 
 /* At every alignment, and at both ends of a page: nothing is read beyond a text, which
  * may be absent, and letters of ASCII alone have two cases. */
-static void a_scan_finds_the_same_at_every_alignment(void **state)
+TEST(a_scan_finds_the_same_at_every_alignment)
 {
     enum { MOST = 300, NEEDLE = 80 };
     static char needle[NEEDLE];
     uint64_t rng = test_seed();
     size_t size = 64 + MOST;
     char *page = fenced_room(&size);
-    (void)state;
     for (size_t round = 0; round < test_times(100000); round++) {
         size_t len = (size_t)test_below(&rng, test_one_in(&rng, 2) ? MOST + 1 : 50);
         char *text = test_one_in(&rng, 3) ? page + size - len : page + round % 64;
@@ -204,7 +203,7 @@ static void a_scan_finds_the_same_at_every_alignment(void **state)
 
 /* ---- JSON ---- */
 
-static void escapes_hide_nothing_and_make_nothing_up(void **state)
+TEST(escapes_hide_nothing_and_make_nothing_up)
 {
     enum { NO = -1 };
     static const struct {
@@ -246,7 +245,6 @@ static void escapes_hide_nothing_and_make_nothing_up(void **state)
         {"[1.50,true]", "50,TR", 3, 5, false},
         {"\"aa\\\"a\\\"\"", "a\"", 2, 3, true},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(t); i++) {
         size_t length = 99, slow_length = 0;
         ms_str json = ms_str_of(t[i].json), needle = ms_str_of(t[i].needle);
@@ -354,14 +352,13 @@ static void find_in_truncated(const spelled *s, ms_str needle, char *end, size_t
 }
 
 /* All matches, one after the other; the text stands at either end of a page. */
-static void any_spelling_in_json_is_found(void **state)
+TEST(any_spelling_in_json_is_found)
 {
     static spelled s;
     static char room[2000];
     uint64_t rng = test_seed();
     size_t size = 1, found = 0;
     char *page = fenced_room(&size);
-    (void)state;
     for (size_t round = 0; round < test_times(30000); round++) {
         random_json(&rng, &s);
         ms_str needle = json_needle(&rng, &s, room);
@@ -389,10 +386,9 @@ static void any_spelling_in_json_is_found(void **state)
 
 /* ---- snippets ---- */
 
-static void snippets_are_whole_characters(void **state)
+TEST(snippets_are_whole_characters)
 {
     uint64_t rng = test_seed();
-    (void)state;
     for (size_t round = 0; round < test_times(20000); round++) {
         static const unsigned list[] = {'a', ' ', 0xE9, 0x65E5, 0x1F642};
         char text[400];
@@ -415,14 +411,13 @@ static void snippets_are_whole_characters(void **state)
     }
 }
 
-static void snippets_of_nothing_are_absent(void **state)
+TEST(snippets_of_nothing_are_absent)
 {
     ms_str text = MS_STR("x\xc3\xa9y");
     static const struct { size_t at, length, around, want; } t[] = {
         {5, 0, 3, 0}, {1, 4, 3, 0}, {1, SIZE_MAX, 3, 0}, {SIZE_MAX, 1, 3, 0},
         {0, 4, SIZE_MAX, 4}, {4, 0, SIZE_MAX, 4},
         {2, 1, 0, 2}, {1, 1, 0, 2}}; /* the whole of the e */
-    (void)state;
     for (size_t i = 0; i < COUNT(t); i++) {
         ms_str got = ms_find_snippet(text, t[i].at, t[i].length, t[i].around);
         if (got.len != t[i].want || (got.ptr == NULL) != (t[i].want == 0))
@@ -532,7 +527,7 @@ static ms_str needle_of_record(uint64_t *rng, const twin *t, ms_store *store)
     return ms_utf8_check(text, NULL) ? text : MS_STR("job");
 }
 
-static void a_search_is_its_query_filtered(void **state)
+TEST_WITH(ON_EVERY_STORE, a_search_is_its_query_filtered)
 {
     static const char *const texts[] = {
         "x", "12345678", "\"q\"", "b", "MORE", "lines \"", "\xc3\xa9", "null", "abcdef",
@@ -583,7 +578,7 @@ static void a_search_is_its_query_filtered(void **state)
 }
 
 /* The finder sees the store as of its opening, and messages stay as in any cursor. */
-static void a_search_does_not_see_later_messages(void **state)
+TEST_WITH(ON_EVERY_STORE, a_search_does_not_see_later_messages)
 {
     static ms_finder f;
     test_store s = store_open((store_kind *)*state, NULL);
@@ -606,7 +601,7 @@ static void a_search_does_not_see_later_messages(void **state)
 }
 
 /* Amended, hidden, redacted, still being written: as views show it; raw, as it stands. */
-static void changed_messages_are_searched_as_views_show_them(void **state)
+TEST_WITH(ON_EVERY_STORE, changed_messages_are_searched_as_views_show_them)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_find_query before = ask("before"), after = ask("after"), part = ask("be written");
@@ -643,7 +638,7 @@ static void changed_messages_are_searched_as_views_show_them(void **state)
     store_close(&s);
 }
 
-static void a_search_is_refused_when_its_question_is_bad(void **state)
+TEST_WITH(ON_EVERY_STORE, a_search_is_refused_when_its_question_is_bad)
 {
     static ms_finder f;
     test_store s = store_open((store_kind *)*state, NULL);
@@ -688,7 +683,7 @@ static void a_search_is_refused_when_its_question_is_bad(void **state)
     store_close(&s);
 }
 
-static void damage_costs_one_message_and_is_reported(void **state)
+TEST_WITH(IN_A_BUFFER, damage_costs_one_message_and_is_reported)
 {
     static ms_finder f;
     test_store s = store_open((store_kind *)*state, NULL);
@@ -706,17 +701,5 @@ static void damage_costs_one_message_and_is_reported(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_scan_finds_the_same_at_every_alignment),
-        cmocka_unit_test(escapes_hide_nothing_and_make_nothing_up),
-        cmocka_unit_test(any_spelling_in_json_is_found),
-        cmocka_unit_test(snippets_are_whole_characters),
-        cmocka_unit_test(snippets_of_nothing_are_absent),
-        ON_EVERY_STORE(a_search_is_its_query_filtered),
-        ON_EVERY_STORE(a_search_does_not_see_later_messages),
-        ON_EVERY_STORE(changed_messages_are_searched_as_views_show_them),
-        ON_EVERY_STORE(a_search_is_refused_when_its_question_is_bad),
-        IN_A_BUFFER(damage_costs_one_message_and_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -30,11 +30,10 @@ static void must_parse(const twinned *x)
 }
 
 /* Every record and every index record, after appends, a sync, an opening, a rewrite. */
-static void the_bytes_are_as_the_essay_has_them(void **state)
+TEST_WITH(ON_LOGS, the_bytes_are_as_the_essay_has_them)
 {
     twinned x = twinned_open((store_kind *)*state);
     twin next;
-    ms_keep keep;
     must_parse(&x);
     for (int round = 0; round < 8; round++) {
         twinned_fill(&x, 80);
@@ -44,8 +43,7 @@ static void the_bytes_are_as_the_essay_has_them(void **state)
         store_reopen(&x.s);
         must_parse(&x);
     }
-    memset(&keep, 0, sizeof keep);
-    keep.newest = 50;
+    ms_keep keep = {.newest = 50};
     twin_init(&next);
     twin_copy(&next, &x.t, &keep);
     must_give(MS_OK, ms_log_rewrite(x.s.store, &x.s.log, true, &keep, NULL, NULL));
@@ -78,12 +76,11 @@ static void must_read_built(const built *b, const char *want)
     store_close(&s);
 }
 
-static void a_file_built_by_hand_is_read(void **state)
+TEST(a_file_built_by_hand_is_read)
 {
     static built b;
     const ms_msg *msg;
     int64_t time;
-    (void)state;
     built_begin(&b);
     must_read_built(&b, "");
     built_message(&b, MS_T_TASK, MS_FLAG_COMMIT, 1, SECONDS(1.5), "job", NULL,
@@ -113,10 +110,9 @@ static void a_file_built_by_hand_is_read(void **state)
     store_close(&s);
 }
 
-static void an_append_is_not_shown_when_its_commit_is_missing(void **state)
+TEST(an_append_is_not_shown_when_its_commit_is_missing)
 {
     static built b;
-    (void)state;
     built_begin(&b);
     built_text(&b, MS_FLAG_COMMIT, 1, "one");
     built_text(&b, 0, 2, "two");
@@ -128,10 +124,9 @@ static void an_append_is_not_shown_when_its_commit_is_missing(void **state)
 }
 
 /* Of another file, of another place, with a wrong check. */
-static void a_record_is_not_shown_when_it_is_of_another_file_or_place(void **state)
+TEST(a_record_is_not_shown_when_it_is_of_another_file_or_place)
 {
     static built b;
-    (void)state;
     for (int i = 0; i < 3; i++) {
         unsigned char id[16];
         built_begin(&b);
@@ -147,11 +142,10 @@ static void a_record_is_not_shown_when_it_is_of_another_file_or_place(void **sta
 }
 
 /* A copy notes numbers that it left out. */
-static void the_number_of_a_gap_is_not_given_again(void **state)
+TEST(the_number_of_a_gap_is_not_given_again)
 {
     static built b;
     ms_stat stat;
-    (void)state;
     built_begin(&b);
     built_text(&b, MS_FLAG_COMMIT, 1, "one");
     built_message(&b, MS_T_NONE, MS_FLAG_COMMIT, 5, 3, "job", NULL, ms_text(NULL));
@@ -172,10 +166,9 @@ static void built_unknown(built *b, unsigned kind, uint64_t seq)
     built_record(b, kind, 200, MS_FLAG_COMMIT, seq, 5, 33);
 }
 
-static void unknown_kinds_are_skipped_below_128_and_refused_from_there(void **state)
+TEST(unknown_kinds_are_skipped_below_128_and_refused_from_there)
 {
     static built b;
-    (void)state;
     built_begin(&b);
     file_put32(b.bytes + 16, 0xffffffff);         /* compatible flags */
     file_put32(b.bytes + 52, file_crc(0, b.bytes, 52));
@@ -209,7 +202,7 @@ static void must_refuse_format(const char *what, test_store *s, const char *part
 }
 
 /* Another version, and what this one may not ignore, with checks that fit. */
-static void another_format_is_refused(void **state)
+TEST(another_format_is_refused)
 {
     static const struct { const char *name, *part; size_t at; uint32_t value; } rows[] = {
         {"version 3", "has version 3, this library reads version 2", 8, 3},
@@ -224,7 +217,6 @@ static void another_format_is_refused(void **state)
     test_store s = closed_log();
     size_t size;
     unsigned char *bytes = (unsigned char *)bytes_of(&s, &size);
-    (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         uint32_t old = file_get32(bytes + rows[i].at);
         file_put32(bytes + rows[i].at, rows[i].value);
@@ -313,12 +305,10 @@ static void golden_content(const golden *g, twin *t)
 {
     uint64_t state = g->seed;
     twin all;
-    ms_keep keep;
     twin_init(&all);
     all.keep_unset_times = true;
     for (size_t run = 0; run < g->runs; run++) golden_run(g, &state, &all, NULL);
-    memset(&keep, 0, sizeof keep);
-    keep.newest = g->newest;
+    ms_keep keep = {.newest = g->newest};
     twin_init(t);
     twin_copy(t, &all, &keep);
     for (size_t i = 0; i < t->count; i++) t->items[i]->size = 0;
@@ -327,7 +317,6 @@ static void golden_content(const golden *g, twin *t)
 
 static uint64_t golden_number(void *ctx)
 {
-    (void)ctx;
     return 1000000;
 }
 
@@ -336,7 +325,6 @@ static uint64_t golden_boots;
 
 static uint64_t golden_boot(void *ctx)
 {
-    (void)ctx;
     return ++golden_boots;
 }
 
@@ -452,9 +440,8 @@ static char *golden_file(const char *name, size_t *size)
     return bytes;
 }
 
-static void kept_files_are_read(void **state)
+TEST(kept_files_are_read)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(goldens); i++) {
         size_t size;
         char *bytes = golden_file(goldens[i].name, &size);
@@ -464,9 +451,8 @@ static void kept_files_are_read(void **state)
 }
 
 /* Both engines write the bytes that were kept: what one writes is what one reads. */
-static void the_bytes_are_those_of_the_kept_files(void **state)
+TEST(the_bytes_are_those_of_the_kept_files)
 {
-    (void)state;
     for (size_t i = 0; i < 2 * COUNT(goldens); i++) {
         size_t size, kept_size, messages;
         const golden *g = &goldens[i / 2];
@@ -482,12 +468,11 @@ static void the_bytes_are_those_of_the_kept_files(void **state)
 }
 
 /* As version 1 left it, with a message in it. */
-static void a_file_of_version_1_is_refused(void **state)
+TEST(a_file_of_version_1_is_refused)
 {
     test_store s = log_at(4096, MS_ENGINE_AUTO);
     size_t size;
     char *bytes = golden_file("version1.msl", &size);
-    (void)state;
     assert_true(size > 4096);
     assert_int_equal(file_get32((unsigned char *)bytes + 8), 1);
     file_replace(&s, bytes, size);
@@ -515,19 +500,7 @@ static int write_goldens(const char *folder)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        ON_LOGS(the_bytes_are_as_the_essay_has_them),
-        cmocka_unit_test(a_file_built_by_hand_is_read),
-        cmocka_unit_test(an_append_is_not_shown_when_its_commit_is_missing),
-        cmocka_unit_test(a_record_is_not_shown_when_it_is_of_another_file_or_place),
-        cmocka_unit_test(the_number_of_a_gap_is_not_given_again),
-        cmocka_unit_test(unknown_kinds_are_skipped_below_128_and_refused_from_there),
-        cmocka_unit_test(another_format_is_refused),
-        cmocka_unit_test(a_file_of_version_1_is_refused),
-        cmocka_unit_test(kept_files_are_read),
-        cmocka_unit_test(the_bytes_are_those_of_the_kept_files),
-    };
     if (argc > 1 && strcmp(argv[1], "--write") == 0)
         return write_goldens(argc > 2 ? argv[2] : "tests/golden");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -40,7 +40,7 @@ static unsigned char *copy_of(const unsigned char *r)
 /* ---- the superblock ---- */
 
 /* Fields that are wrong under a right check are in test_format. */
-static void superblock_is_refused_when_a_field_is_wrong(void **state)
+TEST(superblock_is_refused_when_a_field_is_wrong)
 {
     static const struct {
         lie lie;
@@ -51,7 +51,6 @@ static void superblock_is_refused_when_a_field_is_wrong(void **state)
         {{"a version that a bit made", 8, 4, 3}, MS_E_DAMAGED},
         {{"a check that does not match", 24, 1, 9}, MS_E_DAMAGED},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         unsigned char head[MS__SUPER_SIZE], id[16] = {1, 2, 3};
         ms__file_id made, read;
@@ -66,7 +65,7 @@ static void superblock_is_refused_when_a_field_is_wrong(void **state)
     }
 }
 
-static void checkpoint_is_ignored_when_a_field_is_wrong(void **state)
+TEST(checkpoint_is_ignored_when_a_field_is_wrong)
 {
     static const lie lies[] = {
         {"an end inside the superblock", 8, 8, 4088},
@@ -75,7 +74,6 @@ static void checkpoint_is_ignored_when_a_field_is_wrong(void **state)
     };
     ms__checkpoint good, read;
     unsigned char p[44];
-    (void)state;
     memset(&good, 0, sizeof good);
     good.generation = 3;
     good.end = 8192;
@@ -91,21 +89,17 @@ static void checkpoint_is_ignored_when_a_field_is_wrong(void **state)
     }
 }
 
-static void checkpoint_counts_when_it_is_the_newest_whole_one(void **state)
+TEST(checkpoint_counts_when_it_is_the_newest_whole_one)
 {
     static const struct {
         uint64_t a, b; /* generations; 0: that one is not whole */
         uint64_t newest;
     } rows[] = {{0, 0, 0}, {4, 0, 4}, {0, 4, 4}, {5, 4, 5}, {4, 5, 5}};
-    (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         static unsigned char head[MS__SUPER_SIZE];
         unsigned char *first = head + MS__AT_CHECKPOINTS;
-        ms__checkpoint s;
         memset(head, 0, sizeof head);
-        memset(&s, 0, sizeof s);
-        s.end = 8192;
-        s.generation = rows[i].a;
+        ms__checkpoint s = {.end = 8192, .generation = rows[i].a};
         if (s.generation) ms__checkpoint_encode(&s, first);
         s.generation = rows[i].b;
         if (s.generation) ms__checkpoint_encode(&s, first + MS__CHECKPOINT_STEP);
@@ -143,12 +137,11 @@ static bool is_summary(const unsigned char *r, uint64_t offset)
 
 static bool is_first_filter(const unsigned char *r, uint64_t offset)
 {
-    (void)offset;
     return ms__filter_holds(r, 0, 0);
 }
 
 /* Values are other fields of the record, or one more than them. */
-static void index_record_is_refused_when_a_field_is_wrong(void **state)
+TEST(index_record_is_refused_when_a_field_is_wrong)
 {
     static const struct {
         unsigned type;
@@ -156,7 +149,6 @@ static void index_record_is_refused_when_a_field_is_wrong(void **state)
         bool (*decodes)(const unsigned char *r, uint64_t offset);
     } rows[] = {{MS__INDEX_SEGMENT, 200, is_segment}, {MS__INDEX_SUMMARY, 2000, is_summary},
                 {MS__INDEX_FILTER, 2000, is_first_filter}};
-    (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         uint64_t offset;
         ms_store *store = make_log(rows[i].messages);
@@ -198,7 +190,7 @@ static void index_record_is_refused_when_a_field_is_wrong(void **state)
 }
 
 /* In a file of 2^40 bytes its size does not bound the numbers. */
-static void segment_index_is_refused_when_a_number_is_over_its_limit(void **state)
+TEST(segment_index_is_refused_when_a_number_is_over_its_limit)
 {
     static const struct {
         const char *what;
@@ -213,7 +205,6 @@ static void segment_index_is_refused_when_a_number_is_over_its_limit(void **stat
     uint64_t offset;
     ms_store *store = make_log(200);
     const unsigned char *r = index_record(ms__log_of(store), MS__INDEX_SEGMENT, &offset);
-    (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         unsigned char *copy = copy_of(r);
         ms__put32(copy, ms__get32(r) + 8 * (rows[i].listed - ms__get32(r + 96)));
@@ -225,13 +216,12 @@ static void segment_index_is_refused_when_a_number_is_over_its_limit(void **stat
     end(store);
 }
 
-static void index_record_is_refused_when_it_stands_elsewhere(void **state)
+TEST(index_record_is_refused_when_it_stands_elsewhere)
 {
     static const unsigned types[] = {MS__INDEX_SEGMENT, MS__INDEX_FILTER,
                                      MS__INDEX_SUMMARY};
     ms_store *store = make_log(2000);
     ms__log *log = ms__log_of(store);
-    (void)state;
     for (size_t i = 0; i < COUNT(types); i++) {
         uint64_t offset;
         unsigned char *copy = copy_of(index_record(log, types[i], &offset));
@@ -249,12 +239,9 @@ static void index_record_is_refused_when_it_stands_elsewhere(void **state)
     end(store);
 }
 
-static void segment_index_has_no_list_when_every_location_has_changed(void **state)
+TEST(segment_index_has_no_list_when_every_location_has_changed)
 {
-    ms__segment l;
-    (void)state;
-    memset(&l, 0, sizeof l);
-    l.width = 4;
+    ms__segment l = {.width = 4};
     uint64_t none = ms__segment_size(&l);
     l.n_changed = 3;
     assert_int_equal(ms__segment_size(&l), none + 6);
@@ -263,7 +250,7 @@ static void segment_index_has_no_list_when_every_location_has_changed(void **sta
 }
 
 /* The arrays of a segment index are checked where they are used. */
-static void segment_index_leads_nowhere_when_its_arrays_are_wrong(void **state)
+TEST(segment_index_leads_nowhere_when_its_arrays_are_wrong)
 {
     uint64_t offset;
     ms__segment l;
@@ -271,7 +258,6 @@ static void segment_index_leads_nowhere_when_its_arrays_are_wrong(void **state)
     uint32_t all = UINT32_MAX;
     ms_store *store = make_log(200);
     ms__log *log = ms__log_of(store);
-    (void)state;
     unsigned char *copy = copy_of(index_record(log, MS__INDEX_SEGMENT, &offset));
     assert_true(ms__segment_decode(&l, copy, offset));
     uint64_t list = ms__segment_list(&l, 0);
@@ -297,12 +283,11 @@ static void segment_index_leads_nowhere_when_its_arrays_are_wrong(void **state)
 }
 
 /* 24 lists in each of 32 segments: what was added is found, of others 1 in 100 seems so. */
-static void filter_finds_what_was_added_and_little_else(void **state)
+TEST(filter_finds_what_was_added_and_little_else)
 {
     unsigned char r[MS__FILTER_SIZE];
     uint64_t rng = 7;
     size_t wrong = 0, asks = 0;
-    (void)state;
     memset(r, 0, sizeof r);
     for (unsigned c = 0; c < MS__FAN; c++)
         for (unsigned i = 0; i < MS__ROW_LISTS; i++)
@@ -320,16 +305,5 @@ static void filter_finds_what_was_added_and_little_else(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(superblock_is_refused_when_a_field_is_wrong),
-        cmocka_unit_test(checkpoint_is_ignored_when_a_field_is_wrong),
-        cmocka_unit_test(checkpoint_counts_when_it_is_the_newest_whole_one),
-        cmocka_unit_test(index_record_is_refused_when_a_field_is_wrong),
-        cmocka_unit_test(segment_index_is_refused_when_a_number_is_over_its_limit),
-        cmocka_unit_test(index_record_is_refused_when_it_stands_elsewhere),
-        cmocka_unit_test(segment_index_has_no_list_when_every_location_has_changed),
-        cmocka_unit_test(segment_index_leads_nowhere_when_its_arrays_are_wrong),
-        cmocka_unit_test(filter_finds_what_was_added_and_little_else),
-    };
-    return run_inside(tests);
+    return run_inside_tests();
 }

@@ -13,18 +13,12 @@
 #include "fence.h"
 #include "json_maker.h"
 #include "json_twin.h"
+#include "starve.h"
+#include "arena.h"
 
 #include <dirent.h>
 #include <pthread.h>
 
-static ms_arena arena;
-
-static int reset(void **state)
-{
-    (void)state;
-    ms_arena_reset(&arena);
-    return 0;
-}
 
 
 /* ---- UTF-8 and strings ---- */
@@ -74,10 +68,9 @@ static bool is_written_like_the_twin(ms_str text)
 
 /* All sequences of up to three bytes, and all that begin a sequence of four; some of
  * them are written, too. */
-static void utf8_is_checked_like_the_twin(void **state)
+TEST(utf8_is_checked_like_the_twin)
 {
     size_t stride = test_scale() >= 100 ? 1 : 251;
-    (void)state;
     for (uint32_t n = 0; n < (1u << 24); n += (uint32_t)stride) {
         unsigned char b[4] = {(unsigned char)(n >> 16), (unsigned char)(n >> 8),
                               (unsigned char)n, 0x80};
@@ -103,9 +96,8 @@ static void utf8_is_checked_like_the_twin(void **state)
 }
 
 /* The text that a string is compared with may end anywhere, too. */
-static void string_is_compared_inside_its_fence(void **state)
+TEST(string_is_compared_inside_its_fence)
 {
-    (void)state;
     for (size_t len = 0; len < 4; len++) {
         ms_str end = at_end("a\xe2\x82\xac", len);
         assert_false(ms_json_string_is(MS_STR("\"a\xe2\x82\xac\""), end));
@@ -115,33 +107,26 @@ static void string_is_compared_inside_its_fence(void **state)
     assert_null(kind_differs(at_end("", 0), MS_JSON_NONE));
 }
 
-/* An arena that is full or cannot grow: a code, and out as it was. */
-static void string_is_untouched_when_memory_ends(void **state)
+/* A code, and out as it was. */
+static ms_result decoding_starved(void *view, ms_arena *in)
 {
-    static char room[64];
+    const ms_str v = *(const ms_str *)view;
+    ms_str s = MS_STR("untouched");
+    ms_result code = ms_json_string(v, in, &s);
+    if (code == MS_OK) assert_int_equal(s.len, v.len - 3);
+    else assert_true(ms_str_equal(s, MS_STR("untouched")));
+    return code;
+}
+
+TEST(string_is_untouched_when_memory_ends)
+{
     char text[512];
-    test_alloc heap;
-    (void)state;
     memset(text, 'x', sizeof text);
     memcpy(text, "\"\\n", 3);
     text[sizeof text - 1] = '"';
     ms_str v = at_end(text, sizeof text);
-    for (int which = 0; which < 4; which++) {
-        ms_arena own;
-        ms_str s = MS_STR("untouched");
-        test_alloc_init(&heap);
-        heap.fail_at = which == 2;
-        test_arena_init(&own, &heap.alloc);
-        if (which == 1) test_arena_init_fixed(&own, room, sizeof room);
-        ms_result code = ms_json_string(v, which == 0 ? NULL : &own, &s);
-        assert_int_equal(code, which < 2    ? MS_E_ARENA
-                               : which == 2 ? MS_E_NO_MEMORY
-                                            : MS_OK);
-        if (which == 3) assert_int_equal(s.len, sizeof text - 3);
-        else assert_true(ms_str_equal(s, MS_STR("untouched")));
-        ms_arena_deinit(&own);
-        test_alloc_done(&heap);
-    }
+    assert_int_equal(decoding_starved(&v, NULL), MS_E_ARENA);
+    assert_true(starve(decoding_starved, &v, 64) > 1);
 }
 
 
@@ -249,12 +234,11 @@ static void spoil(maker *m)
     }
 }
 
-static void text_is_read_like_jansson(void **state)
+TEST(text_is_read_like_jansson)
 {
     static const ms_json_opts strict = {0, false};
     static maker m;
     size_t accepted = 0, times = test_times(100000);
-    (void)state;
     m.random = test_seed();
     for (size_t i = 0; i < times; i++) {
         ms_json_opts opts = {0, true};
@@ -291,11 +275,10 @@ static size_t nested(char *to, size_t n, bool objects)
     return step * n + 1 + n;
 }
 
-static void depth_is_refused_beyond_its_limit(void **state)
+TEST(depth_is_refused_beyond_its_limit)
 {
     static const unsigned beyond[] = {MS_JSON_MAX_DEPTH + 1, 1024, UINT32_MAX};
     static char text[240001];
-    (void)state;
     for (unsigned limit = 0; limit <= MS_JSON_MAX_DEPTH; limit += limit < 2 ? 1 : 255) {
         ms_json_opts opts = {limit, false};
         for (int objects = 0; objects < 2; objects++) {
@@ -352,10 +335,9 @@ static const struct {
     {T("\n\n\n  \"\\n\\n\\q\""), MS_E_SYNTAX, 10},
 };
 
-static void error_is_at_the_first_byte_that_cannot_stand_there(void **state)
+TEST(error_is_at_the_first_byte_that_cannot_stand_there)
 {
     static const ms_json_opts strict = {0, false};
-    (void)state;
     for (size_t i = 0; i < COUNT(brokens); i++) {
         ms_error err;
         ms_str json = ms_str_n(brokens[i].bytes, brokens[i].len);
@@ -397,7 +379,7 @@ static void write_as(ms_json_writer *w, const char *calls)
     }
 }
 
-static void writer_does_as_the_table_has_it(void **state)
+TEST(writer_does_as_the_table_has_it)
 {
     static const struct {
         const char *calls;
@@ -415,7 +397,6 @@ static void writer_does_as_the_table_has_it(void **state)
         {"}", false, NULL}, {"{", false, NULL}, {"{//", false, NULL},
     };
     ms_json_writer w;
-    (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         ms_buf out = {&arena, NULL, 0, 0};
         ms_json_init(&w, ms_buf_write, &out, rows[i].pretty);
@@ -465,11 +446,10 @@ static ms_str long_text(void)
 }
 
 /* The first error is kept, the sink is not called again, what it got is a beginning. */
-static void error_stays_when_a_sink_fails(void **state)
+TEST(error_stays_when_a_sink_fails)
 {
     static const ms_result codes[] = {MS_E_IO, MS_E_FULL, MS_E_ARENA};
     ms_str text = long_text();
-    (void)state;
     for (int pretty = 0; pretty < 2; pretty++) {
         sink whole = {{&arena, NULL, 0, 0}, 0, 0, MS_OK};
         for (size_t k = 0; k <= whole.calls; k++) {
@@ -487,32 +467,24 @@ static void error_stays_when_a_sink_fails(void **state)
     }
 }
 
-/* An arena that is full, and one whose memory fails at each call in turn. */
-static void buffer_grows_with_its_text_unless_memory_ends(void **state)
+static ms_result writing_starved(void *text, ms_arena *in)
 {
-    static char room[1000];
-    ms_str text = long_text(), want = written_raw(text, true, &arena);
-    test_alloc heap;
-    (void)state;
-    for (size_t k = 0; k < 2 || heap.failed > 0; k++) {
-        ms_arena own;
-        ms_json_writer w;
-        ms_buf buf = {&own, NULL, 0, 0};
-        test_alloc_init(&heap);
-        heap.fail_at = k;
-        test_arena_init(&own, &heap.alloc);
-        if (k == 0) test_arena_init_fixed(&own, room, sizeof room);
-        assert_int_equal(ms_buf_text(&buf).len, 0);
-        ms_json_init(&w, ms_buf_write, &buf, true);
-        ms_json_put_raw(&w, text);
-        ms_result code = ms_json_finish(&w);
-        assert_int_equal(code, k == 0        ? MS_E_ARENA
-                               : heap.failed ? MS_E_NO_MEMORY
-                                             : MS_OK);
-        if (code == MS_OK) assert_true(ms_str_equal(ms_buf_text(&buf), want));
-        ms_arena_deinit(&own);
-        test_alloc_done(&heap);
-    }
+    ms_json_writer w;
+    ms_buf buf = {in, NULL, 0, 0};
+    assert_int_equal(ms_buf_text(&buf).len, 0);
+    ms_json_init(&w, ms_buf_write, &buf, true);
+    ms_json_put_raw(&w, *(const ms_str *)text);
+    ms_result code = ms_json_finish(&w);
+    if (code != MS_OK) return code;
+    assert_true(ms_str_equal(ms_buf_text(&buf),
+                             written_raw(*(const ms_str *)text, true, &arena)));
+    return MS_OK;
+}
+
+TEST(buffer_grows_with_its_text_unless_memory_ends)
+{
+    ms_str text = long_text();
+    assert_true(starve(writing_starved, &text, 4096) > 3);
     ms_buf buf = {&arena, NULL, 0, 0};
     assert_int_equal(ms_buf_write(&buf, NULL, 0), MS_OK);
     assert_int_equal(ms_buf_write(&buf, "a", 1), MS_OK);
@@ -586,13 +558,12 @@ static void *suite_run(void *arg)
 }
 
 /* All of it on a stack of 64 KiB, or the least that the system allows. */
-static void suite_is_read_on_a_small_stack(void **state)
+TEST(suite_is_read_on_a_small_stack)
 {
     suite s;
     pthread_attr_t attr;
     pthread_t thread;
     long least = sysconf(_SC_THREAD_STACK_MIN);
-    (void)state;
     memset(&s, 0, sizeof s);
     if (!shared_path(s.folder, sizeof s.folder, "data/json-test-suite/test_parsing"))
         skip();
@@ -611,23 +582,8 @@ static void suite_is_read_on_a_small_stack(void **state)
     assert_int_equal(s.wrong, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, reset)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(utf8_is_checked_like_the_twin),
-        TEST(string_is_compared_inside_its_fence),
-        TEST(string_is_untouched_when_memory_ends),
-        TEST(text_is_read_like_jansson),
-        TEST(depth_is_refused_beyond_its_limit),
-        TEST(error_is_at_the_first_byte_that_cannot_stand_there),
-        TEST(writer_does_as_the_table_has_it),
-        TEST(error_stays_when_a_sink_fails),
-        TEST(buffer_grows_with_its_text_unless_memory_ends),
-        TEST(suite_is_read_on_a_small_stack),
-    };
-    int failed = cmocka_run_group_tests_name("json", tests, fence_up, NULL);
-    ms_arena_deinit(&arena);
-    return failed;
+    if (fence_up(NULL) != 0) return 1;
+    return run_all_tests(reset, release);
 }

@@ -80,11 +80,10 @@ static void row_has_the_findings_of_its_table(void **state)
 
 /* ---- requests that no table can hold ---- */
 
-static void provider_is_unknown_when_no_rules_have_its_name(void **state)
+TEST(provider_is_unknown_when_no_rules_have_its_name)
 {
     ms_arena arena;
     report r = {0, NULL, "", ""};
-    (void)state;
     test_arena_init(&arena, NULL);
     assert_int_equal(lint_request("nobody", MS_STR("[]"), &arena, add_line, &r), -1);
     assert_int_equal(lint_request("", MS_STR("[]"), &arena, add_line, &r), -1);
@@ -92,21 +91,19 @@ static void provider_is_unknown_when_no_rules_have_its_name(void **state)
     ms_arena_deinit(&arena);
 }
 
-static void value_is_refused_when_it_is_no_request(void **state)
+TEST(value_is_refused_when_it_is_no_request)
 {
     static const char *const values[] = {"null", "true", "1", "\"a\"", "[null]", "[[]]",
                                          "[\"system\"]", "{\"\":[]}"};
-    (void)state;
     for (size_t i = 0; i < COUNT(values); i++)
         for (size_t p = 0; p < COUNT(providers); p++)
             assert_true(report_of(providers[p], ms_str_of(values[i]), false).lines > 0);
 }
 
-static void anthropic_takes_100000_messages_and_no_more(void **state)
+TEST(anthropic_takes_100000_messages_and_no_more)
 {
     json_t *user = json_pack("{s:s, s:s}", "role", "user", "content", "a");
     json_t *messages = json_array(), *request = json_pack("{s:o}", "messages", messages);
-    (void)state;
     for (size_t i = 0; i < 100000; i++) json_array_append(messages, user);
     assert_int_equal(findings_of("anthropic", request, JSON_COMPACT), 0);
     json_array_append_new(messages, user);
@@ -114,10 +111,9 @@ static void anthropic_takes_100000_messages_and_no_more(void **state)
     json_decref(request);
 }
 
-static void finding_fits_when_a_text_is_long(void **state)
+TEST(finding_fits_when_a_text_is_long)
 {
     static char text[5000];
-    (void)state;
     memset(text, 'x', sizeof text - 1);
     json_t *request = json_pack("[{s:s, s:s, s:s}]", "role", text, "kind", text, text, text);
     for (size_t p = 0; p < COUNT(providers); p++)
@@ -148,13 +144,12 @@ static void damage(json_t *request, uint64_t *random)
 }
 
 /* Some are taken, most are refused, none ends the program. */
-static void request_is_judged_when_it_is_damaged(void **state)
+TEST(request_is_judged_when_it_is_damaged)
 {
     static const size_t flags[] = {0, JSON_COMPACT, JSON_INDENT(2), JSON_ENSURE_ASCII,
                                    JSON_SORT_KEYS};
     uint64_t random = test_seed();
     size_t refused = 0, times = test_times(40000);
-    (void)state;
     for (size_t i = 0; i < times; i++) {
         json_t *request = json_deep_copy(row_get(&rows[test_below(&random, row_count)],
                                                  "input"));
@@ -183,11 +178,10 @@ static json_t *window_of(json_t *messages, size_t from, size_t to)
 
 /* Whole, what happened between a client and its provider was accepted; a session with
  * aborted turns was not sent as it stands. Without a call or a result none is accepted. */
-static void conversation_is_refused_when_one_of_a_pair_is_missing(void **state)
+TEST(conversation_is_refused_when_one_of_a_pair_is_missing)
 {
     uint64_t random = test_seed();
     size_t n = traces_load(traces, TRACES_MOST), tried = 0;
-    (void)state;
     for (size_t i = 0; i < n; i++) {
         size_t count = json_array_size(traces[i].messages);
         size_t gone = (size_t)test_below(&random, count);
@@ -221,9 +215,8 @@ static ms_result judge_starved(void *row, ms_arena *in)
     return n >= 0 ? MS_OK : MS_E_NO_MEMORY;
 }
 
-static void nothing_is_reported_when_memory_ends(void **state)
+TEST(nothing_is_reported_when_memory_ends)
 {
-    (void)state;
     for (size_t i = 0; i < row_count; i++)
         if (json_array_size(row_get(&rows[i], "finds")) >= 3)
             assert_true(starve(judge_starved, &rows[i], 64) > 0);
@@ -277,9 +270,8 @@ static const struct long_request {
 
 /* A comparison of all calls with all results would take minutes. Findings are in the order
  * of the text. */
-static void time_grows_with_the_text_when_there_are_many_parts(void **state)
+TEST(time_grows_with_the_text_when_there_are_many_parts)
 {
-    (void)state;
     for (size_t c = 0; c < COUNT(long_requests); c++) {
         const struct long_request *m = &long_requests[c];
         size_t n = test_times(m->back != NULL ? 100000 : 50000); /* messages: 100000 at most */
@@ -308,17 +300,7 @@ static void time_grows_with_the_text_when_there_are_many_parts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest more[] = {
-        cmocka_unit_test(provider_is_unknown_when_no_rules_have_its_name),
-        cmocka_unit_test(value_is_refused_when_it_is_no_request),
-        cmocka_unit_test(anthropic_takes_100000_messages_and_no_more),
-        cmocka_unit_test(finding_fits_when_a_text_is_long),
-        cmocka_unit_test(request_is_judged_when_it_is_damaged),
-        cmocka_unit_test(conversation_is_refused_when_one_of_a_pair_is_missing),
-        cmocka_unit_test(nothing_is_reported_when_memory_ends),
-        cmocka_unit_test(time_grows_with_the_text_when_there_are_many_parts),
-    };
     row_count = load_table("tests/tables/lint.jsonl", "", rows, COUNT(rows));
-    return run_table("lint", rows, row_count, row_has_the_findings_of_its_table, more,
-                     COUNT(more));
+    add_table(rows, row_count, row_has_the_findings_of_its_table);
+    return run_all_tests(NULL, NULL);
 }

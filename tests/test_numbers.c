@@ -30,7 +30,7 @@ static void number_must_be_right(const char *text)
     ms_arena_reset(&arena);
 }
 
-static void numbers_are_read_as_strtod_and_their_digits_have_them(void **state)
+TEST(numbers_are_read_as_strtod_and_their_digits_have_them)
 {
     static const char *const texts[] = {
         "0", "-0", "-0.0", "-0e7", "-0.000e5", "0e999999999999999999", "1", "-1",
@@ -51,7 +51,6 @@ static void numbers_are_read_as_strtod_and_their_digits_have_them(void **state)
         "9007199254740993", "9007199254740993.0",
         "9007199254740993.0000000000000000000000000000000000000000000000001"};
     static maker m;
-    (void)state;
     m.random = test_seed() + 2;
     for (size_t i = 0; i < COUNT(texts); i++) number_must_be_right(texts[i]);
     for (size_t i = test_times(100000); i > 0; i--) {
@@ -64,7 +63,7 @@ static void numbers_are_read_as_strtod_and_their_digits_have_them(void **state)
 
 /* Zeros in front, after, between, taken back by the exponent; a last digit that decides
  * how the number is rounded, far behind the digits that are kept. */
-static void long_runs_of_digits_count(void **state)
+TEST(long_runs_of_digits_count)
 {
     static const struct {
         const char *before, *after; /* of the zeros */
@@ -75,7 +74,6 @@ static void long_runs_of_digits_count(void **state)
         {"9007199254740993.", "1", false},          {"1e", "5", false},
     };
     static char text[8192];
-    (void)state;
     for (int n = 1; n <= 3000; n += n < 900 ? 1 : 371)
         for (size_t i = 0; i < COUNT(forms); i++) {
             int len = sprintf(text, "%s%0*d%s", forms[i].before, n, 0, forms[i].after);
@@ -96,11 +94,10 @@ static const char *const bad_texts[] = {
     "1.e5", "-.5",   "\xd9\xa1",
 };
 
-static void texts_that_are_no_numbers_are_refused(void **state)
+TEST(texts_that_are_no_numbers_are_refused)
 {
     double d = 77;
     int64_t ns = 77;
-    (void)state;
     for (size_t i = 0; i < COUNT(bad_texts); i++) {
         ms_str text = ms_str_of(bad_texts[i]);
         if (ms_json_f64(text, &d) == MS_OK) fail_msg("\"%s\" is a double", bad_texts[i]);
@@ -129,11 +126,10 @@ static bool comma_locale(void)
     return false;
 }
 
-static void a_comma_locale_changes_nothing(void **state)
+TEST(a_comma_locale_changes_nothing)
 {
     double d = 77;
     int64_t ns = 77;
-    (void)state;
     if (!comma_locale()) skip();
     ms_result f64 = ms_json_f64(MS_STR("1.5"), &d);
     ms_result wrong = ms_json_f64(MS_STR("1,5"), &d);
@@ -178,9 +174,8 @@ static const struct {
     {"1e99999999999999999999", INT64_MAX, "9223372036.854775807"},
 };
 
-static void seconds_are_read_and_written_exactly(void **state)
+TEST(seconds_are_read_and_written_exactly)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(times); i++) {
         char text[TEST_SECONDS_MAX];
         int64_t ns = 77;
@@ -204,10 +199,9 @@ static int64_t random_ns(uint64_t *random)
     return test_one_in(random, 2) ? -ns : ns;
 }
 
-static void what_is_written_is_read(void **state)
+TEST(what_is_written_is_read)
 {
     uint64_t random = test_seed() + 3;
-    (void)state;
     for (size_t i = test_times(200000); i > 0; i--) {
         char text[MS_ISO_MAX], want[64];
         int64_t ns = random_ns(&random), back = 77;
@@ -232,10 +226,9 @@ static void what_is_written_is_read(void **state)
 
 /* ---- dates ---- */
 
-static void dates_are_those_of_the_calendar(void **state)
+TEST(dates_are_those_of_the_calendar)
 {
     uint64_t random = test_seed() + 4;
-    (void)state;
     for (size_t i = test_times(100000); i > 0; i--) {
         char text[MS_ISO_MAX], want[64];
         int64_t ns = random_ns(&random);
@@ -289,9 +282,8 @@ static const struct {
     {"", MS_E_SYNTAX, 77},
 };
 
-static void dates_outside_of_nanoseconds_are_the_nearest_ones(void **state)
+TEST(dates_outside_of_nanoseconds_are_the_nearest_ones)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(dates); i++) {
         int64_t ns = 77;
         ms_result result = ms_iso_read(ms_str_of(dates[i].text), &ns);
@@ -302,17 +294,7 @@ static void dates_outside_of_nanoseconds_are_the_nearest_ones(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_read_as_strtod_and_their_digits_have_them),
-        cmocka_unit_test(long_runs_of_digits_count),
-        cmocka_unit_test(texts_that_are_no_numbers_are_refused),
-        cmocka_unit_test(a_comma_locale_changes_nothing),
-        cmocka_unit_test(seconds_are_read_and_written_exactly),
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(dates_are_those_of_the_calendar),
-        cmocka_unit_test(dates_outside_of_nanoseconds_are_the_nearest_ones),
-    };
-    int failed = cmocka_run_group_tests_name("numbers", tests, NULL, NULL);
+    int failed = run_all_tests(NULL, NULL);
     ms_arena_deinit(&arena);
     return failed;
 }

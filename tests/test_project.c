@@ -150,7 +150,7 @@ static void ids_must_fit(ms_str body, const ms_profile *rule, const char *const 
     json_decref(list);
 }
 
-static void ids_differ_and_keep_the_rule_of_any_profile(void **state)
+TEST(ids_differ_and_keep_the_rule_of_any_profile)
 {
     static const struct {
         ms_call_ids ids;
@@ -161,7 +161,6 @@ static void ids_differ_and_keep_the_rule_of_any_profile(void **state)
         {MS_IDS_ANY, 0, 0},    {MS_IDS_ANY, 16, 16},  {MS_IDS_ALNUM, 0, 0},
     };
     static const char *same[200];
-    (void)state;
     for (size_t i = 0; i < COUNT(same); i++) same[i] = "x y";
     history h = history_of_ids(awkward_ids, COUNT(awkward_ids));
     history one = history_of_ids(same, COUNT(same));
@@ -182,12 +181,11 @@ static void ids_differ_and_keep_the_rule_of_any_profile(void **state)
                          "\"id\":\"aaaaaaaaaabbbbbbbbbbcccccccccc"));
 }
 
-static void arguments_are_wrapped_when_they_are_a_list(void **state)
+TEST(arguments_are_wrapped_when_they_are_a_list)
 {
     ms_project_report report;
     history h = history_of(1);
     ms_envelope m = action("x", "f");
-    (void)state;
     m.args = ms_json(MS_STR("[1,2]"));
     add(&h, m);
     ms_str body = projected(profile_of("openai"), &everything, &h, 1, &report, NULL);
@@ -196,11 +194,10 @@ static void arguments_are_wrapped_when_they_are_a_list(void **state)
 }
 
 /* Of very many open calls alike only so many are looked through. */
-static void result_is_observed_when_too_many_calls_are_open(void **state)
+TEST(result_is_observed_when_too_many_calls_are_open)
 {
     history h = history_of(301);
     ms_project_report report;
-    (void)state;
     for (int i = 0; i < 300; i++) {
         char id[16];
         snprintf(id, sizeof id, "id%d", i);
@@ -219,14 +216,13 @@ static void result_is_observed_when_too_many_calls_are_open(void **state)
 /* ---- options ---- */
 
 /* No message, nowhere to go: an error, and nothing is written. */
-static void projection_is_refused_when_nothing_is_given(void **state)
+TEST(projection_is_refused_when_nothing_is_given)
 {
     const ms_profile *openai = profile_of("openai");
     history h = history_of(1);
     feed f = {&h, 0, 1};
     ms_buf out = {&work, NULL, 0, 0};
     ms_error err;
-    (void)state;
     add(&h, ms_user_message(ms_text("u")));
     assert_int_equal(projection_write(openai, NULL, NULL, &f, &work, ms_buf_write, &out, NULL,
                                       &err), MS_E_ARGUMENT);
@@ -246,10 +242,9 @@ static ms_result code_of(const ms_profile *profile, ms_arena *in)
     return projection_write(profile, NULL, feed_next, &f, in, ms_buf_write, &out, NULL, NULL);
 }
 
-static void profile_is_refused_when_it_contradicts_itself(void **state)
+TEST(profile_is_refused_when_it_contradicts_itself)
 {
     ms_profile odd = *profile_of("openai");
-    (void)state;
     assert_null(ms_profile_find(MS_STR("nobody")));
     assert_null(ms_profile_at(PROFILES));
     assert_int_equal(code_of(NULL, &work), MS_E_ARGUMENT);
@@ -262,11 +257,10 @@ static void profile_is_refused_when_it_contradicts_itself(void **state)
     assert_int_equal(code_of(&odd, &work), MS_E_ARGUMENT);
 }
 
-static void texts_of_a_profile_stand_in_when_it_has_its_own(void **state)
+TEST(texts_of_a_profile_stand_in_when_it_has_its_own)
 {
     ms_profile own = *profile_of("chat-strict");
     history h = history_of(2);
-    (void)state;
     add(&h, ms_assistant_message(ms_text("a")));
     add(&h, action("x", "f"));
     own.start_text = "go";
@@ -282,11 +276,10 @@ static void texts_of_a_profile_stand_in_when_it_has_its_own(void **state)
     assert_true(has_text(body, "(The conversation begins.)") && has_text(body, NEVER));
 }
 
-static void long_answer_is_shortened_with_its_key_when_asked(void **state)
+TEST(long_answer_is_shortened_with_its_key_when_asked)
 {
     ms_project_opts opts;
     history h = history_of_long_texts(&opts);
-    (void)state;
     for (size_t k = 0; k < PROFILES; k++) {
         ms_project_report report;
         ms_str body = projected(ms_profile_at(k), &opts, &h, h.n, &report, NULL);
@@ -298,12 +291,11 @@ static void long_answer_is_shortened_with_its_key_when_asked(void **state)
 }
 
 /* Some turns at a time. */
-static void result_is_shortened_when_it_is_no_longer_fresh(void **state)
+TEST(result_is_shortened_when_it_is_no_longer_fresh)
 {
     enum { CALLS = 40 };
     ms_project_opts opts = everything;
     history h = history_of(2 * CALLS);
-    (void)state;
     for (size_t i = 0; i < CALLS; i++) {
         add(&h, action(NULL, "f"));
         add(&h, observation(NULL, text_of_size(1000)));
@@ -329,7 +321,6 @@ static void result_is_shortened_when_it_is_no_longer_fresh(void **state)
 
 static ms_result write_refused(void *ctx, const char *bytes, size_t len)
 {
-    (void)bytes;
     size_t *left = (size_t *)ctx;
     if (*left < len) return MS_E_IO;
     *left -= len;
@@ -337,10 +328,9 @@ static ms_result write_refused(void *ctx, const char *bytes, size_t len)
 }
 
 /* From the first bytes to the last. */
-static void error_comes_back_when_the_writer_refuses_any_bytes(void **state)
+TEST(error_comes_back_when_the_writer_refuses_any_bytes)
 {
     history h = history_long(40);
-    (void)state;
     for (size_t k = 0; k < PROFILES; k++) {
         size_t whole = projected_all(ms_profile_at(k), &everything, &h).len;
         for (size_t room = 0; room <= whole; room += room < 64 || room + 64 > whole ? 1 : 37) {
@@ -354,17 +344,13 @@ static void error_comes_back_when_the_writer_refuses_any_bytes(void **state)
     }
 }
 
-static void store_is_unchanged_when_it_is_projected(void **state)
+TEST(store_is_unchanged_when_it_is_projected)
 {
     static uint64_t buffer[1 << 16], before[1 << 16];
-    ms_mem_desc desc;
     ms_store *store;
     history h = history_long(400);
-    (void)state;
-    memset(&desc, 0, sizeof desc);
-    desc.buffer = buffer;
-    desc.buffer_size = sizeof buffer;
-    desc.keep_unset_times = true;
+    ms_mem_desc desc = {.buffer = buffer, .buffer_size = sizeof buffer,
+                        .keep_unset_times = true};
     assert_int_equal(ms_mem_open(&store, &desc, NULL), MS_OK);
     for (size_t i = 0; i < h.n; i++)
         assert_int_equal(ms_append(store, MS_STR("l"), &h.items[i], NULL, NULL), MS_OK);
@@ -392,22 +378,9 @@ static void store_is_unchanged_when_it_is_projected(void **state)
     ms_close(store);
 }
 
-#define TEST(name) {#name, name, reset, reset, NULL}
-
 int main(void)
 {
-    static const struct CMUnitTest more[] = {
-        TEST(ids_differ_and_keep_the_rule_of_any_profile),
-        TEST(arguments_are_wrapped_when_they_are_a_list),
-        TEST(result_is_observed_when_too_many_calls_are_open),
-        TEST(projection_is_refused_when_nothing_is_given),
-        TEST(profile_is_refused_when_it_contradicts_itself),
-        TEST(texts_of_a_profile_stand_in_when_it_has_its_own),
-        TEST(long_answer_is_shortened_with_its_key_when_asked),
-        TEST(result_is_shortened_when_it_is_no_longer_fresh),
-        TEST(error_comes_back_when_the_writer_refuses_any_bytes),
-        TEST(store_is_unchanged_when_it_is_projected),
-    };
     load_rows();
-    return run_table("project", rows, row_count, row_becomes_its_request, more, COUNT(more));
+    add_table(rows, row_count, row_becomes_its_request);
+    return run_all_tests(reset, reset);
 }

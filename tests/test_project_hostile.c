@@ -66,11 +66,10 @@ static ms_project_opts hostile_opts(uint64_t *random)
     return opts;
 }
 
-static void hostile_history_is_taken_unless_it_is_too_large(void **state)
+TEST(hostile_history_is_taken_unless_it_is_too_large)
 {
     uint64_t random = test_seed();
     size_t refused = 0, done = 0;
-    (void)state;
     for (size_t i = test_times(1200); i-- > 0; (void)reset(NULL)) {
         history h = hostile_history(&random, test_one_in(&random, 10) ? 60 : 14);
         ms_project_opts opts = hostile_opts(&random);
@@ -104,10 +103,9 @@ static void break_text(uint64_t *random, ms_str text)
     memcpy(in_record + at, bytes.ptr, bytes.len);
 }
 
-static void history_is_taken_when_its_texts_are_not_utf8(void **state)
+TEST(history_is_taken_when_its_texts_are_not_utf8)
 {
     uint64_t random = test_seed();
-    (void)state;
     for (size_t i = test_times(400); i-- > 0; (void)reset(NULL)) {
         history h = hostile_history(&random, 12);
         ms_project_opts opts = hostile_opts(&random);
@@ -219,15 +217,12 @@ static size_t twin_compare(const twin *t, json_t *list)
     return found;
 }
 
-static void result_goes_to_the_call_that_the_twin_finds(void **state)
+TEST(result_goes_to_the_call_that_the_twin_finds)
 {
     uint64_t random = test_seed();
-    (void)state;
     for (size_t i = test_times(2000); i-- > 0; (void)reset(NULL)) {
         history h = history_of(40);
-        twin t;
-        memset(&t, 0, sizeof t);
-        t.open = -1;
+        twin t = {.open = -1};
         for (size_t n = (size_t)test_below(&random, 40); n > 0; n--)
             twin_step(&t, &h, &random);
         ms_str body = projected_all(profile_of("openai"), &everything, &h);
@@ -271,13 +266,12 @@ static size_t must_end_well(const ms_profile *profile, const ms_project_opts *op
 }
 
 /* Each kind of trouble, long texts, a long history, and hostile ones. */
-static void projection_fails_as_a_whole_when_memory_ends(void **state)
+TEST(projection_fails_as_a_whole_when_memory_ends)
 {
     uint64_t random = test_seed();
     ms_project_opts opts;
     history h = history_long(400);
     size_t failed = must_end_well(profile_of("anthropic"), &everything, &h, 4096);
-    (void)state;
     h = history_of_long_texts(&opts);
     opts.fresh = 1;
     for (size_t k = 0; k < PROFILES; k++)
@@ -370,10 +364,9 @@ static double least_time_of(const ms_profile *profile, const history *h)
 
 /* Four times as many calls take about four times as long, whatever their ids; sixteen
  * times would be the square. */
-static void time_grows_with_the_calls_when_they_are_hard_to_pair(void **state)
+TEST(time_grows_with_the_calls_when_they_are_hard_to_pair)
 {
     size_t n = test_scale() < 100 ? 8000 : test_scale() < 1000 ? 20000 : 100000;
-    (void)state;
     for (int way = 0; way < WAYS; way++) {
         (void)reset(NULL);
         history few = history_hard(way, n / 4), many = history_hard(way, n);
@@ -385,17 +378,8 @@ static void time_grows_with_the_calls_when_they_are_hard_to_pair(void **state)
     }
 }
 
-#define TEST(name) {#name, name, reset, reset, NULL}
-
 int main(void)
 {
-    static const struct CMUnitTest more[] = {
-        TEST(hostile_history_is_taken_unless_it_is_too_large),
-        TEST(history_is_taken_when_its_texts_are_not_utf8),
-        TEST(result_goes_to_the_call_that_the_twin_finds),
-        TEST(projection_fails_as_a_whole_when_memory_ends),
-        TEST(time_grows_with_the_calls_when_they_are_hard_to_pair),
-    };
     load_rows();
-    return cmocka_run_group_tests_name("project_hostile", more, NULL, NULL);
+    return run_all_tests(reset, reset);
 }

@@ -50,10 +50,9 @@ static uint64_t must_take_windows(const ms_profile *profile, const history *h,
 }
 
 /* All windows from 1 to 40 when there is time, else some. */
-static void conversation_is_taken_when_it_ends_anywhere(void **state)
+TEST(conversation_is_taken_when_it_ends_anywhere)
 {
     uint64_t random = test_seed(), projections = 0;
-    (void)state;
     for (size_t i = 0; i < n_traces; i++) {
         history h = trace_history(&traces[i]);
         for (size_t k = 0; k < PROFILES; k++)
@@ -130,10 +129,9 @@ static void only_the_end_changes(const ms_profile *profile, const history *h)
 }
 
 /* Without a window, one more message changes nothing before the last turn. */
-static void list_changes_at_its_end_alone_when_a_message_comes(void **state)
+TEST(list_changes_at_its_end_alone_when_a_message_comes)
 {
     uint64_t random = test_seed();
-    (void)state;
     for (size_t i = 0; i < n_traces; i++) {
         if (json_array_size(traces[i].messages) > 120) continue;
         if (test_below(&random, 1000) >= test_times(100)) continue;
@@ -179,10 +177,7 @@ static bool turns_add(turns *t, bool user, uint64_t *random)
 
 static turns turns_make(uint64_t *random)
 {
-    turns t;
-    memset(&t, 0, sizeof t);
-    t.h = history_of(600);
-    t.pinned = (size_t)test_below(random, 3);
+    turns t = {.h = history_of(600), .pinned = (size_t)test_below(random, 3)};
     for (size_t i = 0; i < t.pinned; i++)
         turns_put(&t, ms_message(MS_T_DIRECTOR_CONTEXT, ms_text("")), random);
     t.begin[0] = t.h.n;
@@ -279,12 +274,11 @@ static void must_be_too_large(const ms_profile *profile, const ms_project_opts *
 }
 
 /* The newest messages, or a budget, each with a step; or both. */
-static void window_is_the_slice_of_its_turns(void **state)
+TEST(window_is_the_slice_of_its_turns)
 {
     static const size_t huge[] = {SIZE_MAX / 2, SIZE_MAX - 3, SIZE_MAX - 1, SIZE_MAX};
     uint64_t random = test_seed();
     size_t large = 0, fits = 0;
-    (void)state;
     for (size_t i = test_times(800); i-- > 0; (void)reset(NULL)) {
         turns t = turns_make(&random);
         ms_project_opts opts = everything;
@@ -306,7 +300,7 @@ static void window_is_the_slice_of_its_turns(void **state)
     assert_true(test_scale() < 100 || (large > 5 && fits > 50));
 }
 
-static void tokens_are_counted_by_bytes_and_by_characters_of_words(void **state)
+TEST(tokens_are_counted_by_bytes_and_by_characters_of_words)
 {
     static const struct {
         const char *text;
@@ -330,7 +324,6 @@ static void tokens_are_counted_by_bytes_and_by_characters_of_words(void **state)
         {"\xEA\x80\x80\xEA\x80\x81", false, 1},             /* U+A000 */
         {"\xE4\xB8\x80\xEA\xB0\x80", false, 2},             /* U+4E00 U+AC00 */
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         ms_value v = ms_text(cases[i].text);
         v.json = cases[i].json;
@@ -342,18 +335,10 @@ static void tokens_are_counted_by_bytes_and_by_characters_of_words(void **state)
     assert_int_equal(ms_count_tokens(NULL, ms_text(NULL)), 0);
 }
 
-#define TEST(name) {#name, name, reset, reset, NULL}
-
 int main(void)
 {
-    static const struct CMUnitTest more[] = {
-        TEST(conversation_is_taken_when_it_ends_anywhere),
-        TEST(list_changes_at_its_end_alone_when_a_message_comes),
-        TEST(window_is_the_slice_of_its_turns),
-        TEST(tokens_are_counted_by_bytes_and_by_characters_of_words),
-    };
     n_traces = traces_load(traces, COUNT(traces));
-    int failed = cmocka_run_group_tests_name("project_window", more, NULL, NULL);
+    int failed = run_all_tests(reset, reset);
     traces_free(traces, n_traces);
     return failed;
 }

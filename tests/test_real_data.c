@@ -29,10 +29,8 @@ static size_t field_bytes(const ms_envelope *m)
  * what a batch needs: the length of the list decides. */
 static test_store open_store(const ms_envelopes *list)
 {
-    store_options options;
     size_t most = 0;
-    memset(&options, 0, sizeof options);
-    options.keep_unset_times = true;
+    store_options options = {.keep_unset_times = true};
     for (size_t i = 0; i < list->count; i++) {
         size_t bytes = field_bytes(&list->items[i]);
         if (bytes > most) most = bytes;
@@ -44,23 +42,18 @@ static test_store open_store(const ms_envelopes *list)
 /* Appends the list to a store and writes its timeline. */
 static ms_str through_a_store(const ms_envelopes *list)
 {
-    ms_append_opts where;
     ms_error err;
-    ms_query query;
     ms_cursor it;
     ms_writer w;
     ms_buf buf;
     const ms_msg *msg;
     size_t n = 0;
     test_store s = open_store(list);
-    memset(&where, 0, sizeof where);
-    where.location = MS_STR("conversation");
+    ms_append_opts where = {.location = MS_STR("conversation")};
     must(ms_append_batch(s.store, list->items, list->count, &where, &err), &err);
     store_reopen(&s);
     must(ms_selfcheck(s.store, &err), &err);
-    memset(&query, 0, sizeof query);
-    query.location = where.location;
-    query.views = MS_VIEW_TIMELINE;
+    ms_query query = {.location = where.location, .views = MS_VIEW_TIMELINE};
     start(&w, "openai", ARRAY, &buf);
     must(ms_query_open(s.store, &query, &it, &err), &err);
     for (; (msg = ms_next(&it)) != NULL; n++) must(test_writer_put_msg(&w, msg, &err), &err);
@@ -90,7 +83,7 @@ static void there_and_back(json_t *messages, size_t types[MS_TYPE_COUNT])
 
 /* Of tau-bench, 2,454 assistant messages: 1,290 of text alone, 90 of text with a call,
  * 1,074 of a call with content null. */
-static void conversation_comes_back_by_every_way(void **state)
+TEST(conversation_comes_back_by_every_way)
 {
     static trace traces[TRACES_MOST];
     static const struct {
@@ -102,7 +95,6 @@ static void conversation_comes_back_by_every_way(void **state)
         {"pi", 1, {0, 88, 453, 0, 391, 373}},
     };
     size_t n = traces_load(traces, TRACES_MOST), at = 0;
-    (void)state;
     if (n == 0) skip();
     for (size_t k = 0; k < COUNT(rows); k++) {
         size_t types[MS_TYPE_COUNT] = {0};
@@ -117,9 +109,8 @@ static void conversation_comes_back_by_every_way(void **state)
 }
 
 /* The demo has a message a line with the members location and agent_key. */
-static void demo_comes_back_line_by_line(void **state)
+TEST(demo_comes_back_line_by_line)
 {
-    (void)state;
     size_t size, n = 0;
     char *bytes = read_file("tools/demo.jsonl", &size);
     if (bytes == NULL) {
@@ -204,9 +195,8 @@ static size_t file_comes_back(const char *path)
 }
 
 /* Each file of the traces, whichever program wrote it. */
-static void object_comes_back_when_a_format_takes_it(void **state)
+TEST(object_comes_back_when_a_format_takes_it)
 {
-    (void)state;
     static const struct {
         const char *folder;
         size_t taken;         /* objects, counted once a format */
@@ -242,11 +232,5 @@ static void object_comes_back_when_a_format_takes_it(void **state)
 
 int main(void)
 {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
-    const struct CMUnitTest tests[] = {
-        TEST(conversation_comes_back_by_every_way),
-        TEST(demo_comes_back_line_by_line),
-        TEST(object_comes_back_when_a_format_takes_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(open_arena, close_arena);
 }

@@ -106,7 +106,6 @@ static void change_place(const char *place, uint64_t seq)
 static int make_store(void **state)
 {
     uint64_t room = 0, hall = 0;
-    (void)state;
     assert_int_equal(ms_mem_open(&store, NULL, NULL), MS_OK);
     mem = ms__mem_of(store);
     for (int i = 0; i < ROUNDS; i++) {
@@ -128,7 +127,6 @@ static int make_store(void **state)
 
 static int close_store(void **state)
 {
-    (void)state;
     ms_close(store);
     return 0;
 }
@@ -174,10 +172,9 @@ static void lists_of(const char *place, named out[LISTS])
     memcpy(out, all, sizeof all);
 }
 
-static void a_posting_that_leads_astray_is_found(void **state)
+TEST(a_posting_that_leads_astray_is_found)
 {
     named all[LISTS];
-    (void)state;
     lists_of("room", all);
     for (size_t i = 0; i < LISTS; i++) {
         ms__postings *s = all[i].list;
@@ -226,12 +223,11 @@ static void stray(const named *s, unsigned kind, unsigned type, const char *plac
     must_be_sound(store, what);
 }
 
-static void a_record_of_elsewhere_is_found(void **state)
+TEST(a_record_of_elsewhere_is_found)
 {
     enum { ALL, OTHERS, PLACE, TALK, GLOBAL, TRACE, REST, CHANGES, FACTS, PIECES };
     const unsigned message = MS__KIND_MESSAGE;
     named s[LISTS];
-    (void)state;
     lists_of("room", s);
     stray(&s[PLACE], message, 0, "hall", NULL);
     stray(&s[TALK], message, MS_T_TASK, "room", NULL);
@@ -251,9 +247,8 @@ static void a_record_of_elsewhere_is_found(void **state)
            "does not belong");
 }
 
-static void a_damaged_record_of_a_store_is_found(void **state)
+TEST(a_damaged_record_of_a_store_is_found)
 {
-    (void)state;
     for (int changes = 0; changes < 2; changes++) {
         const ms__postings *s = changes ? &mem->tail.live.others : &mem->tail.live.all;
         uint32_t unit = *entry_of(s, s->count / 2);
@@ -264,13 +259,12 @@ static void a_damaged_record_of_a_store_is_found(void **state)
 }
 
 /* Records of an arena store whose header is damaged, among messages that are changed. */
-static void a_damaged_record_is_passed_over_when_its_place_is_changed(void **state)
+TEST(a_damaged_record_is_passed_over_when_its_place_is_changed)
 {
     static const uint32_t which[] = {9, 20, 59};
     ms_store *full;
     ms__mem *m;
     uint64_t n;
-    (void)state;
     assert_int_equal(ms_mem_open(&full, NULL, NULL), MS_OK);
     m = ms__mem_of(full);
     for (int i = 0; i < 60; i++) say(full, "room", "ann");
@@ -290,10 +284,9 @@ static void a_damaged_record_is_passed_over_when_its_place_is_changed(void **sta
     ms_close(full);
 }
 
-static void chunks_that_are_not_linked_are_found(void **state)
+TEST(chunks_that_are_not_linked_are_found)
 {
     ms__chunk *last = (ms__chunk *)mem->tail.live.all.tail, *middle = last->before;
-    (void)state;
     assert_non_null(middle);
     ms__chunk *first = middle->before;
     assert_non_null(first);
@@ -318,11 +311,10 @@ static void number_record(uint32_t unit, uint64_t seq)
     ms__seal(r, ms__seed_at(mem->core.seed, (uint64_t)unit * 8));
 }
 
-static void numbers_that_do_not_rise_are_found(void **state)
+TEST(numbers_that_do_not_rise_are_found)
 {
     uint32_t unit = *entry_of(&mem->tail.live.all, 20);
     uint64_t seq = ms_seq(ms__msg(record_of(unit)));
-    (void)state;
     number_record(unit, seq - 1);
     must_be_broken(store, "the number of the one before", "E2");
     number_record(unit, seq);
@@ -331,12 +323,11 @@ static void numbers_that_do_not_rise_are_found(void **state)
     must_be_sound(store, "numbered again");
 }
 
-static void what_is_counted_twice_has_to_agree(void **state)
+TEST(what_is_counted_twice_has_to_agree)
 {
     ms__loc *room = place_of("room");
     ms__agent *ann = ms__agent_get(&mem->tail.live, room, MS_STR("ann"), false);
     ms__control *control = (ms__control *)room->control;
-    (void)state;
     with64(store, &control->hidden, 5, "hidden of a place", "P4");
     with64(store, &mem->tail.live.hidden, 9, "hidden of all", "P4");
     with64(store, &mem->tail.live.changes, 1, "changes", "P1");
@@ -360,7 +351,6 @@ static struct own {
 
 static ms_result own_query(ms_store *s, ms_cursor *it, ms_error *err)
 {
-    (void)s;
     own.at = 0;
     it->damaged = own.damaged;
     return own.opening == MS_OK ? MS_OK : ms__fail(err, own.opening, "not today");
@@ -368,15 +358,11 @@ static ms_result own_query(ms_store *s, ms_cursor *it, ms_error *err)
 
 static const ms_msg *own_next(ms_store *s, ms_cursor *it)
 {
-    (void)s;
-    (void)it;
     return own.at < 2 ? own.give[own.at++] : NULL;
 }
 
 static void own_close(ms_store *s, ms_cursor *it)
 {
-    (void)s;
-    (void)it;
 }
 
 static const ms_msg *message_of(ms_arena *arena, uint64_t seq, const char *place)
@@ -389,11 +375,10 @@ static const ms_msg *message_of(ms_arena *arena, uint64_t seq, const char *place
     return msg;
 }
 
-static void a_cursor_that_gives_nonsense_is_found(void **state)
+TEST(a_cursor_that_gives_nonsense_is_found)
 {
     static ms_backend backend;
     ms_arena arena;
-    (void)state;
     test_arena_init(&arena, NULL);
     backend.query = own_query;
     backend.next = own_next;
@@ -431,9 +416,8 @@ static void make_closed(void)
     finish(log);
 }
 
-static void a_segment_index_that_differs_from_its_records_is_found(void **state)
+TEST(a_segment_index_that_differs_from_its_records_is_found)
 {
-    (void)state;
     make_closed();
     ms_store *log = open_log(MS_LOG_WRITE);
     const ms__segment *valid = ms__segment_valid(ms__log_of(log), 3, true, true);
@@ -451,9 +435,8 @@ static void a_segment_index_that_differs_from_its_records_is_found(void **state)
     test_alloc_done(&heap);
 }
 
-static void a_summary_that_forgot_its_lists_is_found(void **state)
+TEST(a_summary_that_forgot_its_lists_is_found)
 {
-    (void)state;
     make_closed();
     ms_store *log = open_log(MS_LOG_WRITE);
     const ms__summary *s = ms__summary_get(ms__log_of(log), 0);
@@ -468,9 +451,8 @@ static void a_summary_that_forgot_its_lists_is_found(void **state)
     ms_close(log);
 }
 
-static void a_durable_end_after_the_end_is_found(void **state)
+TEST(a_durable_end_after_the_end_is_found)
 {
-    (void)state;
     make_closed();
     ms_store *log = open_log(MS_LOG_WRITE);
     ms__log *l = ms__log_of(log);
@@ -485,9 +467,8 @@ static void a_durable_end_after_the_end_is_found(void **state)
 
 /* The segment index is whole, a record of its segment is not: the cursor reports the
  * record, and the index is not at fault. */
-static void a_damaged_record_is_not_reported_as_its_segment_index(void **state)
+TEST(a_damaged_record_is_not_reported_as_its_segment_index)
 {
-    (void)state;
     make_closed();
     for (int without = 0; without < 2; without++) { /* its index */
         ms_store *log = open_log(MS_LOG_WRITE);
@@ -509,11 +490,8 @@ static uint64_t make_hide(const ms__mem *m, uint64_t at, uint64_t n)
     char text[MS__HIDE_TEXT];
     ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
-    ms_envelope h;
     unsigned char *r = m->buffer.base + at;
-    memset(&h, 0, sizeof h);
-    h.flags = (uint32_t)MS__KIND_HIDE << MS__KIND_SHIFT;
-    h.seq = n;
+    ms_envelope h = {.flags = (uint32_t)MS__KIND_HIDE << MS__KIND_SHIFT, .seq = n};
     const ms__span span = {1, n, n};
     h.content = ms__hide_text(text, &span);
     l.parts = parts;
@@ -527,17 +505,14 @@ static uint64_t make_hide(const ms__mem *m, uint64_t at, uint64_t n)
 
 /* Each message is hidden by itself, then all of them again and again: attaching must not
  * look at all of them each time. */
-static void hiding_what_is_hidden_costs_no_time(void **state)
+TEST(hiding_what_is_hidden_costs_no_time)
 {
     enum { N = 20000 };
-    ms_mem_desc desc;
     ms_store *full;
     ms_error err;
     ms_envelope e = ms_user_message(ms_text("x"));
-    (void)state;
     if (test_scale() < 100) skip(); /* sanitizers are slow, too */
-    memset(&desc, 0, sizeof desc);
-    desc.buffer_size = (size_t)N * 600;
+    ms_mem_desc desc = {.buffer_size = (size_t)N * 600};
     desc.buffer = malloc(desc.buffer_size);
     assert_int_equal(ms_mem_open(&full, &desc, &err), MS_OK);
     for (int i = 0; i < N; i++)
@@ -557,23 +532,8 @@ static void hiding_what_is_hidden_costs_no_time(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_posting_that_leads_astray_is_found),
-        cmocka_unit_test(hiding_what_is_hidden_costs_no_time),
-        cmocka_unit_test(a_record_of_elsewhere_is_found),
-        cmocka_unit_test(a_damaged_record_of_a_store_is_found),
-        cmocka_unit_test(a_damaged_record_is_passed_over_when_its_place_is_changed),
-        cmocka_unit_test(chunks_that_are_not_linked_are_found),
-        cmocka_unit_test(numbers_that_do_not_rise_are_found),
-        cmocka_unit_test(what_is_counted_twice_has_to_agree),
-        cmocka_unit_test(a_cursor_that_gives_nonsense_is_found),
-        cmocka_unit_test(a_segment_index_that_differs_from_its_records_is_found),
-        cmocka_unit_test(a_summary_that_forgot_its_lists_is_found),
-        cmocka_unit_test(a_durable_end_after_the_end_is_found),
-        cmocka_unit_test(a_damaged_record_is_not_reported_as_its_segment_index),
-    };
     disk_init(&drive, 16 << 20);
-    int failed = cmocka_run_group_tests(tests, make_store, close_store);
+    int failed = run_all_tests(make_store, close_store);
     disk_deinit(&drive);
     printf("tally: broken promises that ms_selfcheck named %u\n", breaks);
     return failed;

@@ -1,5 +1,5 @@
-/* Sessions: a row of any message comes back; users that cannot reach each other whatever
- * they are called; keys that find the full text after windows, reopening and copies. */
+/* Sessions: users that cannot reach each other whatever they are called; keys that find the
+ * full text after windows, reopening and copies. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -34,13 +34,12 @@ static ms_str times(const char *unit, size_t n)
 /* ---- rows: what they become is in tests/formats/session.jsonl ---- */
 
 /* A field that was changed since wins over what the stored form still says. */
-static void field_wins_over_the_stored_form_when_it_was_changed(void **state)
+TEST(field_wins_over_the_stored_form_when_it_was_changed)
 {
     ms_envelope m = row_of(MS_STR(
         "{\"role\":\"tool\",\"content\":\"{}\",\"created_at\":"
         "\"2024-01-15T10:30:00+00:00\",\"metadata\":{\"timestamp\":\"x\","
         "\"tool_call_id\":\"c\",\"tool_name\":\"n\",\"tool_arguments\":{\"a\":[]}}}"));
-    (void)state;
     m.tool = MS_STR("renamed");
     m.time_ns = SECONDS(5);
     m.args = ms_json(MS_STR("{\"b\":1}"));
@@ -51,31 +50,6 @@ static void field_wins_over_the_stored_form_when_it_was_changed(void **state)
     assert_true(again.time_ns == SECONDS(5));
 }
 
-static bool sound_text(const ms_envelope *m)
-{
-    const ms_str all[] = {m->content.text, m->tool,       m->args.text, m->call_id,
-                          m->worker,       m->task,       m->summary,   m->from_worker,
-                          m->from_manager, m->error_type, m->id};
-    for (size_t i = 0; i < COUNT(all); i++)
-        if (all[i].ptr != NULL && !ms_utf8_check(all[i], NULL)) return false;
-    return true;
-}
-
-/* What becomes of a message of any type is a row, and the row comes back. */
-static void row_of_any_message_comes_back_when_it_was_written(void **state)
-{
-    uint64_t rng = test_seed();
-    (void)state;
-    for (size_t i = 0; i < test_times(40000); i++) {
-        ms_envelope m = random_message(&rng);
-        if (!sound_text(&m)) continue;
-        ms_str row = row_text(&m);
-        m = row_of(row);
-        same_json("session", row_text(&m), row);
-        ms_arena_reset(&arena);
-    }
-}
-
 
 /* ---- sessions ---- */
 
@@ -83,33 +57,27 @@ static ms_session session_of(ms_store *store, ms_str user, ms_str id)
 {
     ms_session session;
     ms_error err;
-    if (ms_session_init(&session, store, user, id, &arena, &err) != MS_OK)
-        fail_msg("init: %s", err.message);
+    must_ok(ms_session_init(&session, store, user, id, &arena, &err), &err, "init");
     return session;
 }
 
 static void must_store(const ms_session *session, const ms_envelope *rows, size_t n)
 {
     ms_error err;
-    if (ms_session_store(session, rows, n, &arena, &err) != MS_OK)
-        fail_msg("store: %s", err.message);
+    must_ok(ms_session_store(session, rows, n, &arena, &err), &err, "store");
 }
 
 static ms_envelopes loaded(const ms_session *session, const ms_session_load_opts *opts)
 {
     ms_envelopes rows;
     ms_error err;
-    if (ms_session_load(session, opts, &arena, &rows, &err) != MS_OK)
-        fail_msg("load: %s", err.message);
+    must_ok(ms_session_load(session, opts, &arena, &rows, &err), &err, "load");
     return rows;
 }
 
 static ms_session_load_opts compressing(size_t newest)
 {
-    ms_session_load_opts opts;
-    memset(&opts, 0, sizeof opts);
-    opts.compress_on_load = true;
-    opts.newest = newest;
+    ms_session_load_opts opts = {.compress_on_load = true, .newest = newest};
     return opts;
 }
 
@@ -189,7 +157,7 @@ static void fill_session(ms_store *store, ms_str user, ms_str id, size_t n)
     }
 }
 
-static void key_finds_row_when_window_moves_or_store_reopens(void **state)
+TEST_WITH(ON_EVERY_STORE, key_finds_row_when_window_moves_or_store_reopens)
 {
     test_store s = store_open(*state, NULL);
     ms_str user = MS_STR("user-123"), id = MS_STR("sess-1");
@@ -204,16 +172,14 @@ static void key_finds_row_when_window_moves_or_store_reopens(void **state)
 }
 
 /* A copy leaves old rows and hidden ones out: the others keep their keys. */
-static void key_finds_row_when_rows_before_it_are_left_out(void **state)
+TEST_WITH(ON_EVERY_STORE, key_finds_row_when_rows_before_it_are_left_out)
 {
     test_store s = store_open(*state, NULL), to = store_open(*state, NULL);
     ms_str user = MS_STR("user-123"), id = MS_STR("sess-1");
     char name[MS_ENTITY_KEY_MAX];
     const ms_msg *msg;
-    ms_keep keep;
     ms_error err;
-    memset(&keep, 0, sizeof keep);
-    keep.newest = 25;
+    ms_keep keep = {.newest = 25};
     fill_session(s.store, user, id, 40);
     ms_session session = session_of(s.store, user, id);
     ms_envelopes before = loaded(&session, NULL);
@@ -239,7 +205,7 @@ static void key_finds_row_when_rows_before_it_are_left_out(void **state)
     store_close(&s);
 }
 
-static void key_finds_row_when_session_id_is_long(void **state)
+TEST_WITH(ON_EVERY_STORE, key_finds_row_when_session_id_is_long)
 {
     test_store s = store_open(*state, NULL);
     ms_str user = MS_STR("u");
@@ -253,7 +219,7 @@ static void key_finds_row_when_session_id_is_long(void **state)
 }
 
 /* Names that look like each other's places. */
-static void user_reaches_own_sessions_only_when_names_look_alike(void **state)
+TEST_WITH(ON_EVERY_STORE, user_reaches_own_sessions_only_when_names_look_alike)
 {
     skip_on_a_server(state, "its keys are made of numbers from 1");
     static const struct {
@@ -303,7 +269,7 @@ static void user_reaches_own_sessions_only_when_names_look_alike(void **state)
     store_close(&s);
 }
 
-static void session_is_refused_when_a_name_is_bad(void **state)
+TEST(session_is_refused_when_a_name_is_bad)
 {
     test_store s = store_open(store_kind_at(0), NULL);
     ms_str ok = MS_STR("x"), nul = MS_STR("a\0b"), bad = MS_STR("\xff");
@@ -325,7 +291,6 @@ static void session_is_refused_when_a_name_is_bad(void **state)
         {times("u", 1023), ok, MS_E_TOO_LARGE, ""},
         {times("u", 500), times("s", 519), MS_E_TOO_LARGE, ""},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(names); i++) {
         ms_session session;
         ms_error err;
@@ -351,7 +316,7 @@ static void session_is_refused_when_a_name_is_bad(void **state)
     store_close(&s);
 }
 
-static void lookup_finds_nothing_when_text_is_no_key(void **state)
+TEST_WITH(ON_EVERY_STORE, lookup_finds_nothing_when_text_is_no_key)
 {
     skip_on_a_server(state, "its keys are made of numbers from 1");
     test_store s = store_open(*state, NULL);
@@ -388,7 +353,7 @@ static void lookup_finds_nothing_when_text_is_no_key(void **state)
     store_close(&s);
 }
 
-static void system_rows_are_left_out_when_rows_are_stored(void **state)
+TEST_WITH(ON_EVERY_STORE, system_rows_are_left_out_when_rows_are_stored)
 {
     test_store s = store_open(*state, NULL);
     ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
@@ -412,7 +377,7 @@ static void system_rows_are_left_out_when_rows_are_stored(void **state)
     store_close(&s);
 }
 
-static void no_row_is_stored_when_one_is_wrong(void **state)
+TEST_WITH(ON_EVERY_STORE, no_row_is_stored_when_one_is_wrong)
 {
     test_store s = store_open(*state, NULL);
     ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
@@ -429,7 +394,7 @@ static void no_row_is_stored_when_one_is_wrong(void **state)
 }
 
 /* Only what the assistant says is shortened, only once, and never to more. */
-static void only_long_answers_are_shortened_when_loaded(void **state)
+TEST_WITH(ON_EVERY_STORE, only_long_answers_are_shortened_when_loaded)
 {
     test_store s = store_open(*state, NULL);
     ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
@@ -460,7 +425,7 @@ static void only_long_answers_are_shortened_when_loaded(void **state)
 }
 
 /* One room for keys serves all rows of a load. */
-static void load_takes_one_key_when_answers_are_many(void **state)
+TEST_WITH(ON_EVERY_STORE, load_takes_one_key_when_answers_are_many)
 {
     static uint64_t room[10000]; /* of 1,600 bytes more a row 80,000 */
     test_store s = store_open(*state, NULL);
@@ -480,7 +445,7 @@ static void load_takes_one_key_when_answers_are_many(void **state)
 }
 
 /* A row that is being written is there with its text so far. */
-static void row_has_its_text_so_far_when_a_stream_writes_it(void **state)
+TEST_WITH(ON_EVERY_STORE, row_has_its_text_so_far_when_a_stream_writes_it)
 {
     test_store s = store_open(*state, NULL);
     ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
@@ -496,10 +461,9 @@ static void row_has_its_text_so_far_when_a_stream_writes_it(void **state)
 }
 
 /* A store of somebody's own that has no changes keeps sessions as well. */
-static void session_works_when_store_has_no_changes(void **state)
+TEST(session_works_when_store_has_no_changes)
 {
     test_store s = store_open(&sqlite_kind, NULL);
-    (void)state;
     ms_usage usage;
     ms_error err;
     fill_session(s.store, MS_STR("u"), MS_STR("s"), 30);
@@ -509,7 +473,7 @@ static void session_works_when_store_has_no_changes(void **state)
     store_close(&s);
 }
 
-static void damaged_row_is_skipped_when_others_are_loaded(void **state)
+TEST(damaged_row_is_skipped_when_others_are_loaded)
 {
     test_store s = store_open(store_kind_at(2), NULL); /* the one in a buffer of ours */
     ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
@@ -518,7 +482,6 @@ static void damaged_row_is_skipped_when_others_are_loaded(void **state)
     const ms_msg *msg;
     char name[MS_ENTITY_KEY_MAX];
     ms_error err;
-    (void)state;
     for (size_t i = 0; i < 6; i++) {
         ms_envelope m = numbered_row(2 + 3 * i);
         must_store(&session, &m, 1);
@@ -540,22 +503,5 @@ static void damaged_row_is_skipped_when_others_are_loaded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(field_wins_over_the_stored_form_when_it_was_changed),
-        cmocka_unit_test(row_of_any_message_comes_back_when_it_was_written),
-        ON_EVERY_STORE(key_finds_row_when_window_moves_or_store_reopens),
-        ON_EVERY_STORE(key_finds_row_when_rows_before_it_are_left_out),
-        ON_EVERY_STORE(key_finds_row_when_session_id_is_long),
-        ON_EVERY_STORE(user_reaches_own_sessions_only_when_names_look_alike),
-        cmocka_unit_test(session_is_refused_when_a_name_is_bad),
-        ON_EVERY_STORE(lookup_finds_nothing_when_text_is_no_key),
-        ON_EVERY_STORE(system_rows_are_left_out_when_rows_are_stored),
-        ON_EVERY_STORE(no_row_is_stored_when_one_is_wrong),
-        ON_EVERY_STORE(only_long_answers_are_shortened_when_loaded),
-        ON_EVERY_STORE(load_takes_one_key_when_answers_are_many),
-        ON_EVERY_STORE(row_has_its_text_so_far_when_a_stream_writes_it),
-        cmocka_unit_test(session_works_when_store_has_no_changes),
-        cmocka_unit_test(damaged_row_is_skipped_when_others_are_loaded),
-    };
-    return cmocka_run_group_tests_name("session", tests, open_arena, close_arena);
+    return run_all_tests(open_arena, close_arena);
 }

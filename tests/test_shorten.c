@@ -108,11 +108,10 @@ static ms_str random_characters(uint64_t *rng, size_t n)
 }
 
 /* A text, the same once more, and once more as the origin would. */
-static void text_is_shortened_like_the_twin(void **state)
+TEST(text_is_shortened_like_the_twin)
 {
     static const size_t large[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 2 + 1, 200, 199};
     uint64_t rng = test_seed();
-    (void)state;
     for (size_t i = 0; i < test_times(40000); i++) {
         size_t keep = 1 + (size_t)test_below(&rng, 60);
         if (test_one_in(&rng, 20)) keep = large[test_below(&rng, 5)];
@@ -132,11 +131,10 @@ static void text_is_shortened_like_the_twin(void **state)
     }
 }
 
-static void text_is_shortened_to_400_characters_by_default(void **state)
+TEST(text_is_shortened_to_400_characters_by_default)
 {
     ms_shorten_opts zero = keeping(0);
     ms_str key = MS_STR("k"), text = times("x", 600);
-    (void)state;
     must_be(shortened(text, NULL, key), twin_shorten(text, 200, key, false));
     must_be(shortened(text, &zero, key), twin_shorten(text, 200, key, false));
     assert_null(shortened(none(), NULL, key).ptr);
@@ -161,9 +159,8 @@ static void must_not_divide(const char *unit)
     }
 }
 
-static void marks_stay_with_their_letters(void **state)
+TEST(marks_stay_with_their_letters)
 {
-    (void)state;
     must_not_divide("e\xcc\x81");                             /* e and an acute */
     must_not_divide("q\xcc\x81\xcc\xa3\xcd\x9c");             /* several marks */
     must_not_divide("\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa7"); /* joined faces */
@@ -175,11 +172,10 @@ static void marks_stay_with_their_letters(void **state)
 
 /* Half a character before marks: a split moves to the first byte of the text, and not
  * beyond it. */
-static void split_stays_in_its_text_when_marks_begin_it(void **state)
+TEST(split_stays_in_its_text_when_marks_begin_it)
 {
     ms_shorten_opts opts = keeping(3);
     char text[601] = {'\x80'};
-    (void)state;
     for (size_t i = 1; i < sizeof text; i += 2) memcpy(text + i, "\xcc\x81", 2);
     ms_str out = shortened(at_start(text, sizeof text), &opts, none());
     assert_true(out.len < sizeof text);
@@ -187,21 +183,19 @@ static void split_stays_in_its_text_when_marks_begin_it(void **state)
 }
 
 /* A tower of marks does not move a cut far: the text is cut as the origin cuts it. */
-static void text_ends_in_a_tower_of_marks_when_it_is_too_high(void **state)
+TEST(text_ends_in_a_tower_of_marks_when_it_is_too_high)
 {
     ms_shorten_opts opts = keeping(50), origin = keeping(50);
     ms_str text = joined(MS_STR("e"), times("\xcc\x81", 1000));
-    (void)state;
     origin.as_origin = true;
     must_be(shortened(text, &opts, none()), shortened(text, &origin, none()));
 }
 
 /* The hint counts what is really left out. */
-static void hint_counts_what_is_left_out_when_the_end_moves(void **state)
+TEST(hint_counts_what_is_left_out_when_the_end_moves)
 {
     ms_shorten_opts opts = keeping(51);
     ms_str text = times("e\xcc\x81", 500);
-    (void)state;
     ms_str want = joined(joined(times("e\xcc\x81", 25),
                                 MS_STR("\n\n... [Message truncated - 900 characters "
                                        "omitted] ...\n\n")),
@@ -231,7 +225,7 @@ static bool is_shortened(const ms_envelope *m)
     return ms_str_equal(member(m, "_compressed"), MS_STR("true"));
 }
 
-static void message_is_marked_with_length_and_key_unless_it_was(void **state)
+TEST(message_is_marked_with_length_and_key_unless_it_was)
 {
     static const struct {
         const char *letter, *key, *before, *after; /* after NULL: it stays */
@@ -248,7 +242,6 @@ static void message_is_marked_with_length_and_key_unless_it_was(void **state)
         {"f", NULL, "{\"_compressed\":false}",
          "{\"_compressed\":true,\"_original_length\":900}", false},
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         ms_shorten_opts opts = keeping(0);
         ms_envelope m = ms_assistant_message(ms_text_n(times(rows[i].letter, 900)));
@@ -263,16 +256,15 @@ static void message_is_marked_with_length_and_key_unless_it_was(void **state)
     }
 }
 
-static void message_is_refused_when_it_is_null(void **state)
+TEST(message_is_refused_when_it_is_null)
 {
     ms_error err;
-    (void)state;
     assert_int_equal(ms_shorten_message(NULL, NULL, MS_STR("k"), &arena, &err),
                      MS_E_ARGUMENT);
     assert_int_equal(err.code, MS_E_ARGUMENT);
 }
 
-static void message_stays_when_it_is_no_long_answer(void **state)
+TEST(message_stays_when_it_is_no_long_answer)
 {
     ms_str full = times("f", 900);
     ms_str list = joined(MS_STR("[\""), joined(full, MS_STR("\"]")));
@@ -285,7 +277,6 @@ static void message_stays_when_it_is_no_long_answer(void **state)
         ms_action(MS_STR("t"), ms_text_n(full), ms_str_of(NULL)), /* has no content */
         ms_assistant_message(ms_text("short")),
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(left); i++) {
         ms_envelope before = left[i];
         must_shorten(&left[i], MS_STR("k"));
@@ -315,32 +306,18 @@ static ms_result shorten_starved(void *content, ms_arena *in)
     return code;
 }
 
-static void message_is_changed_as_a_whole_when_room_is_little(void **state)
+TEST(message_is_changed_as_a_whole_when_room_is_little)
 {
     ms_str full = times("f", 900);
     ms_value quoted = ms_json(joined(MS_STR("\"\\n"), joined(full, MS_STR("\""))));
-    (void)state;
     assert_true(starve(shorten_starved, &quoted, 16) > 10);
     ms_envelope m = ms_assistant_message(ms_text_n(full));
     assert_int_equal(ms_shorten_message(&m, NULL, none(), NULL, NULL), MS_E_ARENA);
     assert_ptr_equal(m.content.text.ptr, full.ptr);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, reset)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(text_is_shortened_like_the_twin),
-        TEST(text_is_shortened_to_400_characters_by_default),
-        TEST(marks_stay_with_their_letters),
-        TEST(split_stays_in_its_text_when_marks_begin_it),
-        TEST(text_ends_in_a_tower_of_marks_when_it_is_too_high),
-        TEST(hint_counts_what_is_left_out_when_the_end_moves),
-        TEST(message_is_marked_with_length_and_key_unless_it_was),
-        TEST(message_is_refused_when_it_is_null),
-        TEST(message_stays_when_it_is_no_long_answer),
-        TEST(message_is_changed_as_a_whole_when_room_is_little),
-    };
-    return cmocka_run_group_tests_name("shorten", tests, fence_up, release);
+    if (fence_up(NULL) != 0) return 1;
+    return run_all_tests(reset, release);
 }

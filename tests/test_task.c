@@ -1,6 +1,6 @@
-/* Tasks in stores: any message is written as one of a task; contents that are exchanged;
- * the scripts of tests/scripts/task.txt: lookups, updates, streams. What the format
- * "task" reads and writes is in tests/formats/task.jsonl. */
+/* Tasks in stores: contents that are exchanged; the scripts of tests/scripts/task.txt:
+ * lookups, updates, streams. What the format "task" reads and writes is in
+ * tests/formats/task.jsonl. */
 
 #define _GNU_SOURCE
 
@@ -27,22 +27,6 @@ static ms_str write_one(const ms_envelope *m, unsigned how)
 
 #define TEXT "{\"type\":\"text\",\"author\":\"agent\",\"content\":\"x\"}"
 
-/* What is written of any message is a task message, and that comes back. */
-static void message_of_any_kind_comes_back_when_it_was_written(void **state)
-{
-    (void)state;
-    uint64_t rng = test_seed();
-    for (size_t i = test_times(20000); i > 0; i--) {
-        ms_envelope m = random_message(&rng);
-        unsigned place = test_one_in(&rng, 2) ? PLACES : 0;
-        if (test_one_in(&rng, 4)) m.time_ns = (int64_t)test_random(&rng) | 1;
-        ms_str text = write_one(&m, place | ENCODED);
-        m = reads("task", text, STRICT).items[0];
-        same_json("task", write_one(&m, place | ENCODED), text);
-        ms_arena_reset(&arena);
-    }
-}
-
 
 /* ---- tasks in stores ---- */
 
@@ -62,14 +46,13 @@ static void flip_byte(FILE *file, size_t at, const char *bytes, int bits)
 
 /* The id of a message can be the number of another task's: when that one is damaged, the
  * message is found all the same. */
-static void message_is_found_when_another_task_is_damaged(void **state)
+TEST(message_is_found_when_another_task_is_damaged)
 {
     test_store s = log_at(0, MS_ENGINE_AUTO);
     ms_envelope theirs = ms_user_message(ms_text("of another task"));
     ms_envelope m = ms_user_message(ms_text("mine"));
     ms_error err;
     size_t size, at = 0;
-    (void)state;
     s.log.events.event = NULL;
     log_open(&s);
     m.id = MS_STR("1");
@@ -134,7 +117,7 @@ static const char *const exchanges[][3] = {
 
 /* Each content is exchanged for each of its kind, and the rest of the message stays; it is
  * not found once it is hidden. */
-static void content_is_another_of_its_kind_when_it_was_updated(void **state)
+TEST_WITH(ON_EVERY_STORE, content_is_another_of_its_kind_when_it_was_updated)
 {
     char text[2000];
     for (size_t i = 0; i < COUNT(exchanges) * 9; i++) {
@@ -172,7 +155,6 @@ static void *meddle(void *ctx, void *ptr, size_t old_size, size_t new_size)
 {
     meddler *m = (meddler *)ctx;
     uint64_t seq = m->seq;
-    (void)old_size;
     m->seq = 0;
     if (seq > 0) assert_int_equal(ms_hide(m->store, seq, NULL), MS_OK);
     if (new_size > 0) return realloc(ptr, new_size);
@@ -180,7 +162,7 @@ static void *meddle(void *ctx, void *ptr, size_t old_size, size_t new_size)
     return NULL;
 }
 
-static void update_finds_nothing_when_the_message_goes_meanwhile(void **state)
+TEST_WITH(ON_EVERY_STORE, update_finds_nothing_when_the_message_goes_meanwhile)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_envelope m = ms_user_message(ms_text("x"));
@@ -207,12 +189,11 @@ static void update_finds_nothing_when_the_message_goes_meanwhile(void **state)
 }
 
 
-static void update_is_refused_when_it_has_no_change_or_store(void **state)
+TEST(update_is_refused_when_it_has_no_change_or_store)
 {
     ms_store *store;
     ms_task_change c;
     const ms_msg *msg;
-    (void)state;
     memset(&c, 0, sizeof c);
     assert_int_equal(ms_mem_open(&store, NULL, NULL), MS_OK);
     assert_int_equal(update(store, MS_STR("1"), NULL, &msg, NULL), MS_E_ARGUMENT);
@@ -299,15 +280,7 @@ static const script_verb task_verbs[] = {
 int main(void)
 {
     static const char *const files[] = {"task", NULL};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(message_of_any_kind_comes_back_when_it_was_written),
-        cmocka_unit_test(message_is_found_when_another_task_is_damaged),
-        ON_EVERY_STORE(content_is_another_of_its_kind_when_it_was_updated),
-        ON_EVERY_STORE(update_finds_nothing_when_the_message_goes_meanwhile),
-        cmocka_unit_test(update_is_refused_when_it_has_no_change_or_store),
-    };
     script_more = task_verbs;
-    int failed = run_scripts(files);
-    ms_arena_deinit(&arena);
-    return failed + cmocka_run_group_tests(tests, open_arena, close_arena);
+    add_scripts(files);
+    return run_all_tests(open_arena, close_arena);
 }

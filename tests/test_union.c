@@ -124,9 +124,10 @@ static void union_sequence(uint64_t seed)
     }
 }
 
-static void unions_and_twins_agree(void **state)
+#define TELLING(test) cmocka_unit_test_teardown(test, tell_where)
+
+TEST_WITH(TELLING, unions_and_twins_agree)
 {
-    (void)state;
     progress.done = false;
     for (progress.sequence = 0; progress.sequence < test_times(200); progress.sequence++)
         union_sequence(test_seed() + progress.sequence);
@@ -172,7 +173,7 @@ static uint64_t append_at(ms_store *store, ms_type type, const char *agent, int6
 /* ---- what a union refuses ---- */
 
 /* Numbers of a copy have no room for another index. */
-static void a_copy_of_a_union_is_refused_by_another_union(void **state)
+TEST(a_copy_of_a_union_is_refused_by_another_union)
 {
     duo d = open_duo();
     test_store copy = store_open(store_kind_at(0), NULL);
@@ -182,7 +183,6 @@ static void a_copy_of_a_union_is_refused_by_another_union(void **state)
     ms_memory memory;
     uint64_t seq;
     ms_query q = query_of(no_str(), 0);
-    (void)state;
     append_at(d.stores[1], MS_T_TASK, "w", 1);
     assert_int_equal(ms_copy(copy.store, d.u, NULL, NULL, NULL, NULL), MS_OK);
     ms_store *v = union_of(&copy.store, 1);
@@ -201,14 +201,12 @@ static void a_copy_of_a_union_is_refused_by_another_union(void **state)
     store_close(&copy);
 }
 
-static void a_refused_store_is_named_when_a_union_opens(void **state)
+TEST(a_refused_store_is_named_when_a_union_opens)
 {
     test_store s[3];
     ms_store *stores[4], *u, *opened;
     ms_store closed;
-    ms_union_desc desc;
     ms_error err;
-    (void)state;
     memset(&closed, 0, sizeof closed);
     for (size_t i = 0; i < 3; i++) s[i] = store_open(store_kind_at(i), NULL);
     for (size_t i = 0; i < 3; i++) stores[i] = s[i].store;
@@ -223,9 +221,7 @@ static void a_refused_store_is_named_when_a_union_opens(void **state)
         {s[1].store, MS_E_ARGUMENT, "stores[3]"},
         {u, MS_E_UNSUPPORTED, "stores[3]"},
     };
-    memset(&desc, 0, sizeof desc);
-    desc.stores = stores;
-    desc.n_stores = 4;
+    ms_union_desc desc = {.stores = stores, .n_stores = 4};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         stores[3] = cases[i].store;
         assert_int_equal(ms_union_open(&opened, &desc, &err), cases[i].code);
@@ -249,14 +245,13 @@ static void a_refused_store_is_named_when_a_union_opens(void **state)
 }
 
 /* It is for reading: no change of any kind, no append, and it is no destination. */
-static void a_union_changes_nothing(void **state)
+TEST(a_union_changes_nothing)
 {
     duo d = open_duo();
     ms_envelope m = ms_user_message(ms_text("hi"));
     ms_memory memory;
     uint64_t seq = 7;
     script p;
-    (void)state;
     script_open(&p, store_kind_at(0));
     script_is(&p, scene);
     test_store inside = p.s;
@@ -306,13 +301,12 @@ static ms_query ordered(unsigned way, size_t limit)
     return q;
 }
 
-static void a_union_of_no_stores_is_empty(void **state)
+TEST(a_union_of_no_stores_is_empty)
 {
     ms_store *u = union_of(NULL, 0);
     ms_listing list;
     ms_memory memory;
     const ms_msg *msg;
-    (void)state;
     for (unsigned way = 0; way < 8; way++) {
         ms_query q = ordered(way, 4);
         assert_int_equal(count_of(u, &q), 0);
@@ -399,9 +393,8 @@ static void must_have_trouble(mixed *m, const struct trouble *t, const ms_query 
 }
 
 /* Its code is returned, its damage counted once, and no cursor stays open. */
-static void trouble_in_one_store_is_reported(void **state)
+TEST(trouble_in_one_store_is_reported)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(troubles); i++)
         for (unsigned way = 0; way < 8; way++) {
             mixed *m = open_mixed();
@@ -411,7 +404,7 @@ static void trouble_in_one_store_is_reported(void **state)
         }
 }
 
-static void a_store_that_was_closed_meanwhile_is_named(void **state)
+TEST(a_store_that_was_closed_meanwhile_is_named)
 {
     mixed *m = open_mixed();
     ms_cursor it, late;
@@ -420,7 +413,6 @@ static void a_store_that_was_closed_meanwhile_is_named(void **state)
     const ms_msg *msg;
     ms_stat stat;
     ms_error err;
-    (void)state;
     ms_memory_init(&memory, m->u, JOB, MS_STR("w"));
     memory.agent_types = MS_TYPES_ALL;
     assert_int_equal(ms_get_history(&memory, &late, NULL), MS_OK);
@@ -455,9 +447,8 @@ static void spoil(own_store *own)
     own->closes = NULL;
 }
 
-static void a_window_is_of_one_moment(void **state)
+TEST(a_window_is_of_one_moment)
 {
-    (void)state;
     for (unsigned way = 0; way < 8; way++) {
         mixed *m = open_mixed();
         ms_query q = ordered((way & 5) == 1, 0);
@@ -479,7 +470,7 @@ static void a_window_is_of_one_moment(void **state)
 }
 
 /* Stores of one's own that have neither lookup nor statistics. */
-static void a_store_may_have_only_a_query(void **state)
+TEST(a_store_may_have_only_a_query)
 {
     mixed *m = open_mixed();
     ms_memory memory;
@@ -487,7 +478,6 @@ static void a_store_may_have_only_a_query(void **state)
     ms_stat stat;
     ms_listing list;
     uint64_t seq;
-    (void)state;
     own_only_query(&m->own);
     assert_int_equal(ms_get_by_seq(m->u, NUMBER(1, 4), &arena, &msg, NULL), MS_OK);
     assert_int_equal(ms_seq(msg), NUMBER(1, 4));
@@ -512,19 +502,16 @@ static void a_store_may_have_only_a_query(void **state)
 
 /* ---- many stores, other threads ---- */
 
-static void eight_thousand_stores(void **state)
+TEST(eight_thousand_stores)
 {
     enum { MANY = 8000, ROOM = 4096 };
     char *room = (char *)malloc((size_t)MANY * ROOM);
     ms_store **stores = (ms_store **)calloc(MANY, sizeof *stores);
-    ms_mem_desc desc;
     ms_cursor it;
     ms_listing list;
     uint64_t rng = test_seed() + 9;
-    (void)state;
     if (room == NULL || stores == NULL) abort();
-    memset(&desc, 0, sizeof desc);
-    desc.buffer_size = ROOM;
+    ms_mem_desc desc = {.buffer_size = ROOM};
     for (size_t i = 0; i < MANY; i++) {
         desc.buffer = room + i * ROOM;
         assert_int_equal(ms_mem_open(&stores[i], &desc, NULL), MS_OK);
@@ -601,12 +588,11 @@ static void must_be_whole(ms_store *u, const ms_query *q)
 }
 
 /* Any thread may read while others append to the stores. */
-static void threads_read_while_others_append(void **state)
+TEST(threads_read_while_others_append)
 {
     duo d = open_duo();
     busy work[2];
     pthread_t threads[2];
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         busy b = {d.stores[i], test_times(2000), false};
         work[i] = b;
@@ -628,22 +614,7 @@ static void threads_read_while_others_append(void **state)
     close_duo(&d);
 }
 
-#define T(test) cmocka_unit_test_setup(test, reset)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(unions_and_twins_agree, tell_where),
-        T(a_copy_of_a_union_is_refused_by_another_union),
-        T(a_refused_store_is_named_when_a_union_opens),
-        T(a_union_changes_nothing),
-        T(a_union_of_no_stores_is_empty),
-        T(trouble_in_one_store_is_reported),
-        T(a_store_that_was_closed_meanwhile_is_named),
-        T(a_window_is_of_one_moment),
-        T(a_store_may_have_only_a_query),
-        T(eight_thousand_stores),
-        T(threads_read_while_others_append),
-    };
-    return cmocka_run_group_tests(tests, NULL, release);
+    return run_all_tests(reset, release);
 }

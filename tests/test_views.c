@@ -1,269 +1,95 @@
-/* Queries of a small history, with the answers beside them; cursors that are copied or at
- * their end; many keys, locations and agents, the last number. On every kind of store.
- * Queries and listings of random histories are in test_twin.
+/* Queries, the four views by name and listings beside a twin; cursors that are copied or at
+ * their end; many keys, locations and agents, the last number. On every kind of store, of
+ * the smallest builds, too. Stores that change are in test_twin.
  */
 
 #define _POSIX_C_SOURCE 200809L
-#include "stores.h"
+#include "twin.h"
 
-
-/* ---- one small history, and what each query returns of it ---- */
-
-#define UNSET (-1)
-
-static const struct row {
-    const char *location, *agent;
-    ms_type type;
-    const char *turn;
-    int time;                 /* seconds */
-} rows[] = {
-    {"job", NULL, MS_T_USER_MESSAGE, "t1", 100},              /* 1 */
-    {"job", "manager", MS_T_TASK, "t1", 101},                 /* 2 */
-    {"job", "manager", MS_T_DELEGATION, "t1", 102},           /* 3 */
-    {"job", "w1", MS_T_TASK, "t1", 103},                      /* 4 */
-    {"job", "w1", MS_T_ACTION, "t1", 104},                    /* 5 */
-    {"job", "w1", MS_T_OBSERVATION, "t1", UNSET},             /* 6 */
-    {"other", NULL, MS_T_USER_MESSAGE, "t1", 50},             /* 7 */
-    {"job", "manager", MS_T_STRATEGIC_PLAN, "t1", UNSET},     /* 8 */
-    {"job", "w1", MS_T_GLOBAL_OBSERVATION, "t1", 106},        /* 9 */
-    {"job", "w2", MS_T_ERROR, "t1", 90},                      /* 10: clock jumped back */
-    {"job", "w1", MS_T_FINAL, "t1", 107},                     /* 11 */
-    {"job", "manager", MS_T_SYNTHESIS, "t1", 108},            /* 12 */
-    {"job", "manager", MS_T_ASSISTANT_MESSAGE, "t1", 109},    /* 13 */
-    {"job", NULL, MS_T_USER_MESSAGE, "t2", UNSET},            /* 14 */
-    {"other", "w1", MS_T_ACTION, "t1", 51},                   /* 15 */
-    {"job", "w2", MS_T_INJECTED_CONTEXT, "t2", 90},           /* 16 */
-    {"job", "w1", MS_T_DATA, "t2", 111},                      /* 17 */
-    {"job", "w2", MS_T_OTHER, "t2", 112},                     /* 18 */
-    {"job", NULL, MS_T_GLOBAL_OBSERVATION, NULL, UNSET},      /* 19 */
-    {"other", "w2", MS_T_GLOBAL_OBSERVATION, "t2", 52},       /* 20 */
-};
-
-#define ROWS (sizeof rows / sizeof rows[0])
-#define JOB "1 2 3 4 5 6 8 9 10 11 12 13 14 16 17 18 19"
 #define CONV MS_VIEW_CONVERSATION
 #define AGENT MS_VIEW_AGENT
 #define TEAM MS_VIEW_TEAM
 #define GLOBAL MS_VIEW_GLOBAL
 
-static const struct question {
-    const char *name, *location;
-    unsigned views;
-    const char *agent, *team;     /* team: keys with blanks between */
-    ms_type_set types, agent_types;
-    const char *turn;
-    int since, until;             /* 0: not asked */
-    unsigned after, before;       /* row numbers */
-    size_t limit;
-    bool oldest, reverse, by_time, untimed_first;
-    const char *answer;           /* row numbers */
-} questions[] = {
-    {.name = "conversation", .location = "job", .views = CONV, .answer = "1 13 14"},
-    {.name = "agent", .location = "job", .views = AGENT, .agent = "w1",
-     .answer = "4 5 6 11"},
-    {.name = "agent has no plans, synthesis, answers", .location = "job", .views = AGENT,
-     .agent = "manager", .answer = "2 3"},
-    {.name = "agent, wide", .location = "job", .views = AGENT, .agent = "manager",
-     .agent_types = MS_TYPES_AGENT_WIDE, .answer = "2 3 8 12"},
-    {.name = "agent, own set", .location = "job", .views = AGENT, .agent = "w1",
-     .agent_types = MS_BIT(MS_T_ERROR) | MS_BIT(MS_T_FINAL) | MS_BIT(MS_T_DATA),
-     .answer = "11 17"},
-    {.name = "half an agent's name", .location = "job", .views = AGENT, .agent = "w",
-     .answer = ""},
-    {.name = "global", .location = "job", .views = GLOBAL, .answer = "9 12 19"},
-    {.name = "team, repeated and unknown", .location = "job", .views = TEAM,
-     .team = "w2 w1 nobody w2 w1", .answer = "4 5 6 9 10 11 16 17 18"},
-    {.name = "empty team", .location = "job", .views = TEAM, .answer = ""},
-    {.name = "no view is timeline", .location = "job", .answer = JOB},
-    {.name = "timeline and more", .location = "job",
-     .views = MS_VIEW_TIMELINE | CONV | TEAM, .answer = JOB},
-    {.name = "agent whose set is the conversation", .location = "job",
-     .views = AGENT | CONV, .agent = "manager", .agent_types = MS_TYPES_ALL,
-     .answer = "1 2 3 8 12 13 14"},
-    {.name = "four views", .location = "job", .views = CONV | AGENT | TEAM | GLOBAL,
-     .agent = "manager", .team = "w1 w2",
-     .answer = "1 2 3 4 5 6 9 10 11 12 13 14 16 17 18 19"},
-    {.name = "types of a team", .location = "job", .views = TEAM, .team = "w1",
-     .types = MS_BIT(MS_T_ACTION) | MS_BIT(MS_T_FINAL), .answer = "5 11"},
-    {.name = "types that a view lacks", .location = "job", .views = CONV,
-     .types = MS_BIT(MS_T_TASK), .answer = ""},
-    {.name = "types and agent types", .location = "job", .views = AGENT, .agent = "w1",
-     .types = MS_BIT(MS_T_TASK) | MS_BIT(MS_T_DATA), .answer = "4"},
-    {.name = "newest of a turn", .location = "job", .turn = "t1", .limit = 2,
-     .answer = "12 13"},
-    {.name = "since and until", .location = "job", .since = 102, .until = 107,
-     .answer = "3 4 5 9"},
-    {.name = "oldest until", .location = "job", .until = 102, .limit = 2, .oldest = true,
-     .answer = "1 2"},
-    {.name = "after one of another location", .location = "job", .views = CONV,
-     .after = 7, .answer = "13 14"},
-    {.name = "nothing between", .location = "job", .after = 13, .before = 14,
-     .answer = ""},
-    {.name = "before the first", .location = "job", .before = 1, .answer = ""},
-    {.name = "after behind before", .location = "job", .after = 17, .before = 13,
-     .answer = ""},
-    {.name = "limit beyond all", .location = "job", .views = CONV, .limit = 100,
-     .answer = "1 13 14"},
-    {.name = "newest of a union", .location = "job", .views = CONV | GLOBAL, .limit = 3,
-     .answer = "13 14 19"},
-    {.name = "oldest reversed", .location = "job", .views = TEAM, .team = "w1 w2",
-     .limit = 3, .oldest = true, .reverse = true, .answer = "6 5 4"},
-    {.name = "half a location's name", .location = "jo", .answer = ""},
-    {.name = "everything",
-     .answer = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20"},
-    {.name = "empty location is everything", .location = "", .types = MS_BIT(MS_T_ACTION),
-     .answer = "5 15"},
-    {.name = "team everywhere", .views = TEAM, .team = "w2", .answer = "10 16 18 20"},
-    {.name = "newest everywhere reversed", .limit = 3, .reverse = true,
-     .answer = "20 19 18"},
-    {.name = "by time", .location = "job", .by_time = true,
-     .answer = "10 16 1 2 3 4 5 6 8 9 11 12 13 14 17 18 19"},
-    {.name = "by time, untimed first", .location = "job", .by_time = true,
-     .untimed_first = true, .answer = "6 8 14 19 10 16 1 2 3 4 5 9 11 12 13 17 18"},
-    {.name = "by time, reversed", .location = "job", .by_time = true, .reverse = true,
-     .answer = "19 18 17 14 13 12 11 9 8 6 5 4 3 2 1 16 10"},
-    {.name = "by time, a team", .location = "job", .views = TEAM, .team = "w2 manager",
-     .by_time = true, .answer = "10 16 2 3 8 12 13 18"},
-    {.name = "by time since", .location = "job", .by_time = true, .until = 104,
-     .answer = "10 16 1 2 3 4"},
-};
 
-#define QUESTIONS (sizeof questions / sizeof questions[0])
+/* ---- random queries ---- */
 
-typedef struct history {
-    test_store s;
-    uint64_t seq[ROWS + 1];   /* of each row, from 1 */
-} history;
-
-static history open_history(void **state)
+/* A cursor that was opened returns what the twin has for the query. */
+static void must_read_query(const twin *t, ms_result code, ms_cursor *it,
+                            const ms_query *q)
 {
-    store_options options;
-    history h;
-    memset(&options, 0, sizeof options);
-    memset(&h, 0, sizeof h);
-    options.keep_unset_times = true;
-    h.s = store_open((store_kind *)*state, &options);
-    for (size_t i = 0; i < ROWS; i++) {
-        ms_envelope m = message_of(rows[i].type, MS_STR("text"));
-        m.agent_key = ms_str_of(rows[i].agent);
-        m.turn_id = ms_str_of(rows[i].turn);
-        m.has_time = rows[i].time >= 0;
-        m.time_ns = m.has_time ? SECONDS(rows[i].time) : 0;
-        h.seq[i + 1] = must_append(h.s.store, ms_str_of(rows[i].location), &m);
-    }
-    return h;
-}
-
-/* Splits at blanks. */
-static size_t split(const char *text, ms_str out[8])
-{
-    size_t n = 0;
-    for (const char *p = text; p != NULL && *p != '\0';) {
-        size_t len = strcspn(p, " ");
-        out[n++] = ms_str_n(p, len);
-        p += len + (p[len] == ' ');
-    }
-    return n;
-}
-
-static ms_query query_for(const history *h, const struct question *ask, ms_str team[8],
-                          ms_arena *arena)
-{
-    ms_query q = query_of(ms_str_of(ask->location), ask->views);
-    q.types = ask->types;
-    q.agent_types = ask->agent_types;
-    q.agent_key = ms_str_of(ask->agent);
-    q.n_agent_keys = split(ask->team, team);
-    q.agent_keys = q.n_agent_keys != 0 ? team : NULL;
-    q.turn_id = ms_str_of(ask->turn);
-    q.has_since = ask->since > 0;
-    q.since_ns = SECONDS(ask->since);
-    q.has_until = ask->until > 0;
-    q.until_ns = SECONDS(ask->until);
-    q.after_seq = h->seq[ask->after];
-    q.before_seq = h->seq[ask->before];
-    q.limit = ask->limit;
-    q.oldest = ask->oldest;
-    q.reverse = ask->reverse;
-    q.by_time = ask->by_time;
-    q.untimed_first = ask->untimed_first;
-    q.arena = arena;
-    return q;
-}
-
-/* The row of a sequence number. */
-static unsigned row_of(const history *h, uint64_t seq)
-{
-    for (unsigned i = 1; i <= ROWS; i++)
-        if (h->seq[i] == seq) return i;
-    fail_msg("no row has the sequence %llu", (unsigned long long)seq);
-    return 0;
-}
-
-/* Runs a cursor to its end and writes row numbers with blanks between. */
-static void rows_of(const history *h, ms_cursor *it, char out[128])
-{
-    size_t used = 0;
-    out[0] = '\0';
-    for (const ms_msg *msg; (msg = query_next(it)) != NULL;)
-        used += (size_t)snprintf(out + used, 128 - used, "%s%u", used != 0 ? " " : "",
-                                 row_of(h, ms_seq(msg)));
-}
-
-static void queries_return_the_rows_beside_them(void **state)
-{
-    history h = open_history(state);
-    for (size_t i = 0; i < QUESTIONS; i++) {
-        ms_str team[8];
-        ms_arena arena;
-        ms_cursor it;
-        ms_error err;
-        char rows_got[128];
-        test_arena_init(&arena, NULL);
-        ms_query q = query_for(&h, &questions[i], team, &arena);
-        if (ms_query_open(h.s.store, &q, &it, &err) != MS_OK)
-            fail_msg("%s: %s", questions[i].name, err.message);
-        rows_of(&h, &it, rows_got);
-        if (strcmp(rows_got, questions[i].answer) != 0)
-            fail_msg("%s: \"%s\", not \"%s\"", questions[i].name, rows_got,
-                     questions[i].answer);
-        ms_arena_deinit(&arena);
-    }
-    store_close(&h.s);
-}
-
-static void must_be(const history *h, ms_result code, ms_cursor *it, const char *want)
-{
-    char got[128];
+    const twin_msg **want = twin_answers(t);
     assert_int_equal(code, MS_OK);
-    rows_of(h, it, got);
-    assert_string_equal(got, want);
+    twin_must_read_as(want, twin_query(t, q, want), it, false, "a view");
+    free(want);
 }
 
-static void the_four_views_by_name(void **state)
+/* The views of a location by their names are queries of these views. */
+static void must_view(const twin *t, ms_store *store, const ms_query *q)
 {
-    history h = open_history(state);
-    ms_store *store = h.s.store;
-    ms_str team[] = {MS_STR("w2"), MS_STR("w1")}, job = MS_STR("job"), w1 = team[1];
+    ms_str team[2] = {q->agent_key, MS_STR("w1")};
+    ms_query view = query_of(q->location, CONV);
     ms_cursor it;
-    must_be(&h, ms_get_conversation_messages(store, job, 0, &it, NULL), &it, "1 13 14");
-    must_be(&h, ms_get_conversation_messages(store, job, 2, &it, NULL), &it, "13 14");
-    must_be(&h, ms_get_agent_messages(store, job, w1, 0, &it, NULL), &it, "4 5 6 11");
-    must_be(&h, ms_get_agent_messages(store, job, w1, 3, &it, NULL), &it, "5 6 11");
-    must_be(&h, ms_get_global_messages(store, job, 0, &it, NULL), &it, "9 12 19");
-    must_be(&h, ms_get_team_messages(store, job, team, 2, 0, &it, NULL), &it,
-                 "4 5 6 9 10 11 16 17 18");
-    must_be(&h, ms_get_team_messages(store, job, team, 2, 4, &it, NULL), &it,
-                 "11 16 17 18");
-    must_be(&h, ms_get_team_messages(store, job, NULL, 0, 0, &it, NULL), &it, "");
-    store_close(&h.s);
+    view.limit = q->limit;
+    view.agent_key = q->agent_key;
+    view.agent_keys = team;
+    view.n_agent_keys = q->limit % 3;
+    must_read_query(t, ms_get_conversation_messages(store, q->location, q->limit, &it,
+                                                    NULL), &it, &view);
+    view.views = AGENT;
+    must_read_query(t, ms_get_agent_messages(store, q->location, q->agent_key, q->limit,
+                                             &it, NULL), &it, &view);
+    view.views = GLOBAL;
+    must_read_query(t, ms_get_global_messages(store, q->location, q->limit, &it, NULL),
+                    &it, &view);
+    view.views = TEAM;
+    must_read_query(t, ms_get_team_messages(store, q->location, team, view.n_agent_keys,
+                                            q->limit, &it, NULL), &it, &view);
+}
+
+TEST_WITH(ON_EVERY_STORE, queries_views_and_listings_equal_those_of_a_twin)
+{
+    const store_kind *kind = (const store_kind *)*state;
+    const store_options options = {.keep_unset_times = true, .room = (size_t)4 << 20};
+    const ms_append_opts opts = {.keep_seq = false};
+    test_store s = store_open(kind, &options);
+    uint64_t rng = test_seed();
+    ms_arena arena;
+    twin t;
+    twin_init(&t);
+    t.keep_unset_times = true;
+    t.no_commit = s.store->backend->change == NULL;
+    test_arena_init(&arena, NULL);
+    for (int round = 0; round < 6; round++) {
+        for (int i = 0; i < 40; i++) {
+            ms_envelope m = random_message(&rng);
+            twin_append_both(&t, s.store, &m, 1, &opts, false);
+        }
+        for (size_t i = 0; i < test_times(800); i++) {
+            ms_str team[TEAM_MAX];
+            ms_query q = random_query(&rng, twin_last_seq(&t), team, &arena);
+            ms_list_query list = {test_one_in(&rng, 2), q.location, no_str(), q.limit,
+                                  false};
+            if (!list.agents) list.location = no_str();
+            if (test_one_in(&rng, 2)) list.prefix = MS_STR("job_1");
+            if (test_one_in(&rng, 4)) q.after_seq = t.items[test_below(&rng, t.count)]->seq;
+            twin_must_query(&t, s.store, &q);
+            if (i % 8 == 0) must_view(&t, s.store, &q);
+            if (i % 8 == 0) twin_must_list(&t, s.store, &list);
+            ms_arena_reset(&arena);
+        }
+        store_reopen(&s);
+    }
+    ms_arena_deinit(&arena);
+    twin_deinit(&t);
+    store_close(&s);
 }
 
 
 /* ---- cursors ---- */
 
 /* With as many streams as a cursor holds without an arena. */
-static void copies_of_a_cursor_go_on_on_their_own(void **state)
+TEST_WITH(ON_ARENA_STORES, copies_of_a_cursor_go_on_on_their_own)
 {
     enum { AGENTS = MS_CURSOR_AGENTS, MESSAGES = 20 * AGENTS };
     static char names[AGENTS][8];
@@ -297,37 +123,39 @@ static void copies_of_a_cursor_go_on_on_their_own(void **state)
     store_close(&s);
 }
 
-static void a_cursor_stays_at_its_end(void **state)
+TEST_WITH(ON_EVERY_STORE, a_cursor_stays_at_its_end)
 {
-    history h = open_history(state);
+    test_store s = store_open((store_kind *)*state, NULL);
     ms_query q = query_of(MS_STR("job"), CONV);
     ms_cursor it;
     memset(&it, 0, sizeof it);
     assert_null(ms_next(&it));
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
-    assert_int_equal(ms_query_open(h.s.store, &q, &it, NULL), MS_OK);
+    for (int i = 0; i < 3; i++) {
+        ms_envelope m = ms_user_message(ms_text("x"));
+        must_append(s.store, q.location, &m);
+    }
+    assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
     for (int i = 0; i < 3; i++) assert_non_null(ms_next(&it));
     for (int i = 0; i < 3; i++) assert_null(ms_next(&it));
     assert_int_equal(it.returned, 3);
     assert_int_equal(it.damaged, 0);
     for (int i = 0; i < 3; i++) assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     assert_null(ms_next(&it));
-    assert_int_equal(ms_query_open(h.s.store, &q, &it, NULL), MS_OK);
+    assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
     assert_non_null(ms_next(&it));
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     assert_null(ms_next(&it));
-    store_close(&h.s);
+    store_close(&s);
 }
 
 /* Thousands of locations, some of whose names differ in their last byte only. */
-static void many_locations_are_kept_apart(void **state)
+TEST_WITH(ON_EVERY_STORE, many_locations_are_kept_apart)
 {
     enum { LOCATIONS = 2000, LEN = 1000 };
     static char name[LEN + 8];
     static uint64_t seqs[4][LOCATIONS];
-    store_options options;
-    memset(&options, 0, sizeof options);
-    options.room = (size_t)16 << 20;
+    store_options options = {.room = (size_t)16 << 20};
     test_store s = store_open((store_kind *)*state, &options);
     memset(name, 'l', sizeof name);
     for (int round = 0; round < 4; round++) {
@@ -392,7 +220,7 @@ static void must_list(ms_store *store, uint64_t seqs[2][CROWD], bool hidden,
     ms_arena_deinit(&arena);
 }
 
-static void agents_are_listed_by_newest_activity_when_they_are_many(void **state)
+TEST_WITH(ON_EVERY_STORE, agents_are_listed_by_newest_activity_when_they_are_many)
 {
     static const struct {
         const char *prefix;
@@ -424,13 +252,11 @@ static void agents_are_listed_by_newest_activity_when_they_are_many(void **state
 
 /* ---- keys and numbers ---- */
 
-static void ten_thousand_keys_are_remembered(void **state)
+TEST_WITH(ON_EVERY_STORE, ten_thousand_keys_are_remembered)
 {
     enum { KEYS = 10000 };
     static uint64_t seqs[KEYS];
-    store_options options;
-    memset(&options, 0, sizeof options);
-    options.room = (size_t)8 << 20;
+    store_options options = {.room = (size_t)8 << 20};
     test_store s = store_open((store_kind *)*state, &options);
     for (int round = 0; round < 2; round++) {
         for (unsigned i = 0; i < KEYS; i++) {
@@ -451,7 +277,7 @@ static void ten_thousand_keys_are_remembered(void **state)
 }
 
 /* After the largest number comes an error, not a number of before. */
-static void the_last_sequence_number_is_the_end(void **state)
+TEST_WITH(ON_EVERY_STORE, the_last_sequence_number_is_the_end)
 {
     skip_on_a_server(state, "the largest number of a server is 2^63");
     test_store s = store_open((store_kind *)*state, NULL);
@@ -479,15 +305,5 @@ static void the_last_sequence_number_is_the_end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ON_EVERY_STORE(queries_return_the_rows_beside_them),
-        ON_EVERY_STORE(the_four_views_by_name),
-        ON_ARENA_STORES(copies_of_a_cursor_go_on_on_their_own),
-        ON_EVERY_STORE(a_cursor_stays_at_its_end),
-        ON_EVERY_STORE(many_locations_are_kept_apart),
-        ON_EVERY_STORE(agents_are_listed_by_newest_activity_when_they_are_many),
-        ON_EVERY_STORE(ten_thousand_keys_are_remembered),
-        ON_EVERY_STORE(the_last_sequence_number_is_the_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -919,7 +919,7 @@ static inline void twin_must_query(const twin *t, ms_store *store, const ms_quer
     size_t n = twin_query(t, q, want);
     ms_cursor it;
     ms_error err;
-    if (ms_query_open(store, q, &it, &err) != MS_OK) fail_msg("query: %s", err.message);
+    must_ok(ms_query_open(store, q, &it, &err), &err, "query");
     twin_must_read_as(want, n, &it, q->raw != 0, q->raw != 0 ? "raw query" : "query");
     free(want);
 }
@@ -932,7 +932,7 @@ static inline void twin_must_list(const twin *t, ms_store *store, const ms_list_
     ms_listing got;
     ms_error err;
     test_arena_init(&arena, NULL);
-    if (ms_list(store, q, &arena, &got, &err) != MS_OK) fail_msg("list: %s", err.message);
+    must_ok(ms_list(store, q, &arena, &got, &err), &err, "list");
     assert_int_equal(got.count, n);
     for (size_t i = 0; i < n; i++) {
         const ms_info *a = &want[i], *b = &got.items[i];
@@ -971,8 +971,7 @@ static inline void twin_must_get(const twin *t, twin_msg *want, ms_store *store,
                          MS_E_NOT_FOUND);
         return;
     }
-    if (ms_get_by_seq(store, want->seq, arena, &msg, &err) != MS_OK)
-        fail_msg("by number: %s", err.message);
+    must_ok(ms_get_by_seq(store, want->seq, arena, &msg, &err), &err, "by number");
     if (want->so_far == NULL) twin_learn_size(want, msg);
     twin_must_match(want->so_far != NULL ? want->so_far : want, msg, "by number");
     if (t->joined)
@@ -997,15 +996,13 @@ static inline void twin_must_place(const twin *t, ms_store *store, size_t i)
 /* Every record as it stands. Learns their sizes. *changes: those that are no messages. */
 static inline void twin_must_equal_raw(twin *t, ms_store *store, uint64_t *changes)
 {
-    ms_query all;
     ms_cursor it;
     ms_error err;
     const ms_msg *msg;
     size_t i = 0, facts = 0;
     *changes = 0;
-    memset(&all, 0, sizeof all);
-    all.raw = MS_RAW_ALL;
-    if (ms_query_open(store, &all, &it, &err) != MS_OK) fail_msg("raw: %s", err.message);
+    ms_query all = {.raw = MS_RAW_ALL};
+    must_ok(ms_query_open(store, &all, &it, &err), &err, "raw");
     while ((msg = ms_next(&it)) != NULL) {
         ms_kind kind = ms_kind_of(msg);
         *changes += kind != MS_KIND_MESSAGE;
@@ -1019,7 +1016,7 @@ static inline void twin_must_equal_raw(twin *t, ms_store *store, uint64_t *chang
     assert_int_equal(facts, t->facts);
     if (i != t->records.count)
         fail_msg("raw: %zu records where %zu were expected", i, t->records.count);
-    if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("raw: %s", err.message);
+    must_ok(ms_cursor_close(&it, &err), &err, "raw");
 }
 
 /* What a follower sees from the beginning, from the middle, and beyond the end. */
@@ -1054,13 +1051,10 @@ static inline void twin_must_equal_pieces(const twin *t, ms_store *store)
         if (m->so_far == NULL || m->redacted || !m->open) continue;
         int field = m->type == MS_T_ACTION ? MS_F_ARGS : MS_F_CONTENT;
         ms_str rest = m->so_far->field[field].text;
-        ms_query q;
         ms_cursor it;
         const ms_msg *msg;
-        memset(&q, 0, sizeof q);
-        q.location = m->field[MS_F_LOCATION].text;
-        q.raw = MS_RAW_PIECES;
-        q.about_seq = m->seq;
+        ms_query q = {.location = m->field[MS_F_LOCATION].text, .raw = MS_RAW_PIECES,
+                      .about_seq = m->seq};
         rest = ms_str_n(rest.ptr + m->field[field].text.len,
                         rest.len - m->field[field].text.len);
         assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
@@ -1123,7 +1117,7 @@ static inline void twin_must_equal(twin *t, ms_store *store)
     uint64_t changes = 0;
     test_arena_init(&arena, NULL);
     memset(&all, 0, sizeof all);
-    if (ms_selfcheck(store, &err) != MS_OK) fail_msg("selfcheck: %s", err.message);
+    must_ok(ms_selfcheck(store, &err), &err, "selfcheck");
     if (t->raw) {
         twin_must_equal_raw(t, store, &changes);
         twin_must_equal_pieces(t, store);
@@ -1221,7 +1215,6 @@ static inline uint64_t twin_hide_range(twin *t, ms_str location, uint64_t first,
                                        uint64_t last)
 {
     uint64_t n = 0, lowest = 0, highest = 0;
-    ms_envelope m;
     for (size_t i = 0; i < t->count; i++) {
         twin_msg *old = t->items[i];
         if (old->hidden || old->seq < first || old->seq > last ||
@@ -1232,8 +1225,7 @@ static inline uint64_t twin_hide_range(twin *t, ms_str location, uint64_t first,
         highest = old->seq;
     }
     if (n == 0) return 0;
-    memset(&m, 0, sizeof m);
-    m.location = location;
+    ms_envelope m = {.location = location};
     twin_msg *record = twin_new_record(t, MS_KIND_HIDE, &m, 0);
     record->lowest = lowest;
     record->highest = highest;
@@ -1315,16 +1307,11 @@ static inline bool twin_noted(twin *t, uint64_t seq, ms_str kind, ms_value value
                               ms_result got, const ms_error *err)
 {
     size_t i = twin_at(t, seq);
-    ms_envelope m;
     if (!twin_answer(t, twin_unfit(t, i), got, "note", err)) return false;
-    memset(&m, 0, sizeof m);
-    m.location = t->items[i]->field[MS_F_LOCATION].text;
-    m.agent_key = t->items[i]->field[MS_F_AGENT_KEY].text;
-    m.turn_id = t->items[i]->field[MS_F_TURN_ID].text;
-    m.type_name = kind;
-    m.content = value;
-    m.has_time = true;
-    m.time_ns = t->now;
+    ms_envelope m = {.location = t->items[i]->field[MS_F_LOCATION].text,
+                     .agent_key = t->items[i]->field[MS_F_AGENT_KEY].text,
+                     .turn_id = t->items[i]->field[MS_F_TURN_ID].text, .type_name = kind,
+                     .content = value, .has_time = true, .time_ns = t->now};
     twin_new_record(t, MS_KIND_NOTE, &m, seq);
     return true;
 }
@@ -1402,12 +1389,10 @@ static inline void twin_fork(twin *t, ms_store *store, ms_str from, uint64_t seq
                              ms_str to)
 {
     ms_cursor it;
-    ms_query q;
     twin_msg *last = NULL;
     json_t *facts = json_object();
     size_t count = t->count;
-    memset(&q, 0, sizeof q);
-    q.location = to;
+    ms_query q = {.location = to};
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
     for (size_t i = 0; i < count; i++) {
         const twin_msg *m = t->items[i];
@@ -1518,7 +1503,6 @@ static inline bool twin_begin_both(twin *t, ms_store *store, twin_stream *w,
                                    const ms_stream_opts *opts)
 {
     ms_error err;
-    ms_append_opts append;
     ms_envelope begun = *m;
     ms_value *text = m->type == MS_T_ACTION ? &begun.args : &begun.content;
     if (text->text.ptr == NULL) *text = ms_text("");
@@ -1528,8 +1512,7 @@ static inline bool twin_begin_both(twin *t, ms_store *store, twin_stream *w,
         assert_null(w->s.store);
         return false;
     }
-    memset(&append, 0, sizeof append);
-    append.location = location;
+    ms_append_opts append = {.location = location};
     w->seq = w->s.seq;
     twin_add(t, &begun, 1, &append, &w->seq);
     twin_msg *item = t->items[t->count - 1];

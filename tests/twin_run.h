@@ -37,7 +37,6 @@ static struct progress {
 
 static int tell_where(void **state)
 {
-    (void)state;
     if (!progress.done)
         printf("at sequence %zu, step %d: %s\n", progress.sequence, progress.step,
                progress.doing);
@@ -186,9 +185,7 @@ static void ask(run *r)
     if (!test_one_in(rng, 4)) return;
     const ms_str prefixes[] = {no_str(), MS_STR(""), MS_STR("job"), MS_STR("job_1"),
                                MS_STR("w"), MS_STR("w1"), MS_STR("zzz")};
-    ms_list_query list;
-    memset(&list, 0, sizeof list);
-    list.agents = test_one_in(rng, 2);
+    ms_list_query list = {.agents = test_one_in(rng, 2)};
     if (list.agents && !test_one_in(rng, 4)) list.location = random_location(rng);
     if (test_one_in(rng, 2)) list.prefix = random_of(rng, prefixes, 7);
     if (test_one_in(rng, 3)) list.limit = (size_t)test_below(rng, 4);
@@ -317,11 +314,8 @@ static void step_repeat(run *r)
 static void step_expect(run *r)
 {
     ms_envelope batch[3];
-    ms_append_opts opts;
     size_t n = 1 + (size_t)test_below(&r->rng, 3);
-    memset(&opts, 0, sizeof opts);
-    opts.location = random_location(&r->rng);
-    opts.expect = true;
+    ms_append_opts opts = {.location = random_location(&r->rng), .expect = true};
     opts.expect_seq = twin_last_of(&r->t, opts.location);
     if (test_one_in(&r->rng, 2))
         opts.expect_seq = test_below(&r->rng, twin_last_seq(&r->t) + 3);
@@ -332,11 +326,9 @@ static void step_expect(run *r)
 static void step_keep_seq(run *r)
 {
     ms_envelope batch[3];
-    ms_append_opts opts;
     uint64_t seq = r->t.given;
     size_t n = 1 + (size_t)test_below(&r->rng, 3);
-    memset(&opts, 0, sizeof opts);
-    opts.keep_seq = true;
+    ms_append_opts opts = {.keep_seq = true};
     for (size_t i = 0; i < n; i++) {
         seq += test_below(&r->rng, test_one_in(&r->rng, 10) ? 1 : 5) + 1;
         batch[i] = random_message(&r->rng);
@@ -375,8 +367,7 @@ static void step_image(run *r)
     desc.buffer = moved.buffer;
     desc.buffer_size = moved.size;
     desc.salvage = test_one_in(&r->rng, 2);
-    if (ms_mem_attach(&moved.store, &desc, &damaged, &err) != MS_OK)
-        fail_msg("attach: %s", err.message);
+    must_ok(ms_mem_attach(&moved.store, &desc, &damaged, &err), &err, "attach");
     assert_int_equal(damaged, 0);
     replace_store(r, moved);
 }
@@ -439,7 +430,7 @@ static void step_copy(run *r)
     ms_result result = rewrites
                            ? ms_log_rewrite(r->s.store, &s.log, true, &keep, &got, &err)
                            : ms_copy(s.store, r->s.store, &keep, NULL, &got, &err);
-    if (result != MS_OK) fail_msg("copy: %s", err.message);
+    must_ok(result, &err, "copy");
     if (anew) log_open(&s);
     assert_int_equal(got.copied, want.copied);
     assert_int_equal(got.dropped, want.dropped);
@@ -518,8 +509,7 @@ static void step_beside(run *r)
     ms_error err;
     if (!r->s.kind->log) return;
     other.log.mode = MS_LOG_READ;
-    if (ms_log_open(&other.store, &other.log, &err) != MS_OK)
-        fail_msg("for reading: %s", err.message);
+    must_ok(ms_log_open(&other.store, &other.log, &err), &err, "for reading");
     twin_must_equal(&r->t, other.store);
     r->s = other;
     ask(r);
