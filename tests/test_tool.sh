@@ -37,37 +37,37 @@ END
 for date in tomorrow '2 lightyears' 'ago' 2026-02-30 2026-13-01 2026-03-02T24:00 \
     2026-03-02T09:30:60 2026-03 2026-03-02T09 2026-03-02T09:30+01:00 \
     2026-03-02T09:30:01. nan ''; do
-    check "bad_time_'$date'" 2 '' '2026-03-02T09:30:00Z, not' view $demo --since "$date"
+    session <<'END'
+== time_is_refused_when_it_is_none
+view $demo --since "$date" -> 2 2026-03-02T09:30:00Z, not
+END
 done
 
 
 # ---- Every command: its help, nothing given, a file that is not there or is no log.
 
-# The help of each begins with examples, names its usage, is not too wide, and is listed.
 "$tool" -h >"$tmp/help"
 for command in $(awk '/^  [a-z-]+ +[a-z]/ && !/msgstore/ { print $1 }' "$tmp/help"); do
-    run "$command" -h
-    same "help_$command" "0 examples: 1" \
-        "$status $(head -n 1 "$tmp/out") $(grep -cE "^usage: msgstore $command( |\$)" "$tmp/out")"
-    same "help_width_$command" 0 "$(awk 'length > 84' "$tmp/out" | wc -l)"
-    same "help_main_$command" 1 "$(grep -c "^  $command " "$tmp/help")"
+    session <<END
+== help_of_a_command_begins_with_examples_and_has_its_usage
+$command -h =1> ^usage: msgstore $command( |$) =0> ^.{85}
+\$ "\$tool" $command -h | head -n 1 => ^examples:
+\$ grep -c '^  $command ' $tmp/help => ^1$
+END
 done
 
 # A row: too few arguments | the rest of them | what the message asks for | the exit codes
 # of a FILE that is not there and of one that is no log (-: the command takes it).
 cp $demo "$tmp/demo.jsonl"
 while IFS='|' read -r few rest needs missing no_log; do
-    whole="$few $rest"
-    # shellcheck disable=SC2086
-    check "nothing_given_${few// /_}" 2 '' "needs $needs" ${few//FILE/$tmp/no.log}
-    name=${whole// /_}
-    whole=${whole//OUT/$tmp/out.log}
-    # shellcheck disable=SC2086
-    [ "$missing" = - ] || check "missing_$name" "$missing" '' 'no\.log' \
-        ${whole//FILE/$tmp/no.log}
-    # shellcheck disable=SC2086
-    [ "$no_log" = - ] || check "no_log_$name" "$no_log" '' 'demo\.jsonl' \
-        ${whole//FILE/$tmp/demo.jsonl}
+    whole="$few ${rest//OUT/$tmp/out.log}"
+    rows="${few//FILE/$tmp/no.log} -> 2 needs $needs"
+    [ "$missing" = - ] || rows="$rows
+${whole//FILE/$tmp/no.log} -> $missing no\.log"
+    [ "$no_log" = - ] || rows="$rows
+${whole//FILE/$tmp/demo.jsonl} -> $no_log demo\.jsonl"
+    session <<<"== command_is_refused_when_a_file_is_missing_or_is_no_log
+$rows"
 done <<'END'
 view|FILE|a STORE|4|-
 info|FILE|a STORE|4|-
@@ -98,8 +98,11 @@ location FILE|l {}|a STORE and a LOCATION|4|3
 redact|FILE 1|a STORE|4|3
 redact|FILE 1 --apply|a STORE|4|3
 END
-equal no_log_untouched $demo "$tmp/demo.jsonl"
-same refused_calls_make_no_file '' "$(find "$tmp" -name 'no.log*' -o -name 'out.log*')"
+session <<'END'
+== refused_commands_leave_files_as_they_are
+$ cat $tmp/demo.jsonl == $demo
+$ ls $tmp =0> (no|out)\.log
+END
 
 
 # ---- Bad input: exit code, nothing printed, and where in the file it is wrong.
@@ -110,8 +113,11 @@ user='{"role":"user","content":"a"}'
 # bad NAME LINE COLUMN BYTE TEXT: the file is refused at that place.
 bad()
 {
-    input=$5
-    check "bad_$1" 1 '' "line $2, column $3 \(byte $4\): ." view - --strict
+    printf '%b' "$5" >"$tmp/in"
+    session <<END
+== ${1}_is_refused_at_its_place
+view $tmp/in --strict -> 1 line $2, column $3 \(byte $4\): .
+END
 }
 
 bad member_missing 1 16 15 '{"type":"task",}'
@@ -403,27 +409,28 @@ fi
 
 # ---- Output that cannot be written.
 
-"$tool" view "$tmp/many" --format framework 2>"$tmp/err" | head -n 0
-same closed_pipe_small ' ' " $(cat "$tmp/err")"
 yes "$task" | head -n 100000 >"$tmp/long"
 for arguments in 'view' 'view --format framework' 'history --agent a' \
     'convert --to framework' 'convert --to openai --array'; do
-    # shellcheck disable=SC2086
-    { "$tool" $arguments "$tmp/long" 2>"$tmp/err"; echo $? >"$tmp/status"; } |
-        head -c 1 >/dev/null
-    same "closed_pipe_$arguments" "1 " "$(cat "$tmp/status") $(cat "$tmp/err")"
+    session <<'END'
+== command_ends_silently_when_its_reader_goes
+$ { "$tool" $arguments $tmp/long; echo $? >$tmp/status; } | head -c 1 >$tmp/first
+$ cat $tmp/status => ^1$
+END
 done
 echo '[{"role":"user","content":null}]' >"$tmp/bad.json"
 "$tool" import "$tmp/a.log" $demo >/dev/null
-input='{"type":"task","content":"a"}'
 for arguments in "view $demo" "info $demo" "convert --to openai $demo" -h 'view -h' \
     "convert --array --to openai $demo" "view $demo --format openai" --version \
     "history $demo --format openai" "check --as openai $tmp/bad.json" \
     "info $tmp/a.log --json" "verify $tmp/a.log" "export $tmp/a.log" \
     "import $tmp/a.log $demo" "append $tmp/a.log --location c" \
     "follow $tmp/a.log --seconds 0" "compact $tmp/a.log --dry-run"; do
-    # shellcheck disable=SC2086
-    fills_disk "disk_full_${arguments//"$tmp/"/}" $arguments
+    [ -e /dev/full ] || continue
+    session <<'END'
+== command_reports_that_its_output_cannot_be_written
+$ "$tool" $arguments <<<$task >/dev/full -> 1 cannot write.*No space
+END
 done
 
 

@@ -242,77 +242,70 @@ nul()
     head -c "$1" /dev/zero
 }
 
-# counted N WORD: "1 line", "2 lines".
-counted()
+# rescue [TEXT]: imports the file $tmp/bad. TEXT becomes that file; <word> stands for the
+# message of that content. Prints the contents that come in, what is skipped, and how many
+# messages name their place.
+rescue()
 {
-    if [ "$1" -eq 1 ]; then echo "$1 $2"; else echo "$1 $2s"; fi
-}
-
-# rescued NAME CONTENTS PLACES LINES BYTES [TEXT]: of the file $tmp/bad just these come in.
-# TEXT becomes that file; <word> stands for the message of that content.
-rescued()
-{
-    [ $# -lt 6 ] || printf '%b' "$6" |
+    local code
+    [ $# -eq 0 ] || printf '%b' "$1" |
         sed 's/<\([a-z]*\)>/{"type":"task","content":"\1","location":"l"}/g' >"$tmp/bad"
     rm -f "$tmp/r.log"
-    "$tool" import --strict --keep-going "$tmp/r.log" "$tmp/bad" >"$tmp/out" 2>"$tmp/err"
-    local code=$? want=3 places=$3
-    [ "$places" -ne 0 ] || want=0
-    same "rescue_$1" "$want $2" "$code $(column 5 view "$tmp/r.log")"
-    same "rescue_report_$1" "$(counted "$places" place) in $(counted "$4" line), $(counted "$5" byte)" \
-        "$(sed -n 's/^skipped *//p' "$tmp/out")"
-    same "rescue_places_$1" "$places" \
-        "$(grep -cE '^msgstore: .*/bad: line [0-9]+, .*; skipped bytes [0-9]+ to [0-9]+$' \
-            "$tmp/err")"
+    "$tool" import --strict --keep-going "$tmp/r.log" "$tmp/bad" >"$tmp/report" 2>"$tmp/places"
+    code=$?
+    "$tool" view "$tmp/r.log" 2>&1 | awk '$4 == "task" { printf "%s ", $5 }'
+    sed -n 's/^skipped */- /p' "$tmp/report" | tr '\n' ' '
+    grep -cE '^msgstore: .*/bad: line [0-9]+, .*; skipped bytes [0-9]+ to [0-9]+$' "$tmp/places"
+    return $code
 }
 
-rescued undamaged 'one two' 0 0 0 '<one>\n<two>\n'
-rescued glued 'one two three' 0 0 0 '<one><two><three>'
-rescued bad_line 'one two' 1 1 16 '<one>\n{"type":"task",}\n<two>\n'
-same rescue_where 1 "$(grep -c \
-    'bad: line 2, column 16 (byte 62): .*; skipped bytes 47 to 62' "$tmp/err")"
-rescued cut_end one 1 1 21 '<one>\n{"type":"task","conte'
-rescued cut_and_glued 'one two x' 1 1 21 '<one>\n{"type":"task","conte<two>\n<x>'
-rescued no_message 'one two' 2 2 10 '<one>\n{"foo":1}\n5\n<two>'
-rescued in_list 'one two' 1 1 1 '{"messages":[<one>,5,<two>]}\n'
-rescued array_cut 'one two three' 1 1 1 '[\n<one>,\n<two>,\n<three>,\n'
-rescued array_damaged 'one two x' 2 1 18 '[<one> , <two>,{"type":"task",}]\n<x>'
-rescued brackets 'one two' 1 1 2 '<one>\n}}<two>\n'
-rescued over_lines one 1 1 8 \
-    '{"type":"task","content":\n "one","location":"l"\n}\n{"type":'
-rescued empty '' 0 0 0 ''
-{ line one; echo; nul 5000; line two; echo; } >"$tmp/bad"
-rescued nuls 'one two' 1 1 5000
-{ line one; echo; printf '{"type":"ta'; nul 300000; echo; line two; } >"$tmp/bad"
-rescued nuls_in_line 'one two' 2 1 300011
-{ printf '{"type":"ta'; nul 70; line one; nul 70; } >"$tmp/bad"
-rescued nuls_around one 3 1 151
-# What stands inside of a damaged object is none of its own.
 inner='{"type":"task","content":"inner","location":"l"}'
-rescued inner_objects one 1 1 128 '<one>\n{"type":"action","args":<inner>,@ "x":<inner>}\n'
-rescued inner_cut 'one two' 1 1 72 '<one>\n{"type":"action","args":<inner><two>'
-rescued inner_quoted one 1 1 45 \
-    '<one>\n{"type":"task","content":"{\\"type\\":\\"task\\"}\n'
-{ line one; echo; printf '{"type":"action","x":['; nul 9; echo "$inner],\"y\":1}"; } >"$tmp/bad"
-rescued inner_rest one 3 1 87
-{ nul 100000 | tr '\0' '['; echo; line one; } >"$tmp/bad"
-rescued deep one 1 1 100000
-{ yes '{"a":[{"b":' | head -n 20000 | tr -d '\n'; echo; line one; } >"$tmp/bad"
-rescued deep_objects one 1 1 220000
-# Many bad places in one line cost processor time by their number, not by its square.
-awk 'BEGIN { for (i = 0; i < 60000; i++) printf "{\"type\":\"ta%s",
-    "{\"type\":\"task\",\"content\":\"x\",\"location\":\"l\"}" }' >"$tmp/bad"
-rm -f "$tmp/r.log"
-(ulimit -t 20 && "$tool" import --keep-going "$tmp/r.log" "$tmp/bad") >"$tmp/out" 2>/dev/null
-same rescue_long_line '3 60000' "$? $(awk '/^appended/ { print $2 }' "$tmp/out")"
+session <<'END'
+== whole_messages_are_imported_from_a_damaged_file
+$ rescue '<one>\n<two>\n' => ^one two - 0 places in 0 lines, 0 bytes 0$
+$ rescue '<one><two><three>' => ^one two three - 0 places in 0 lines, 0 bytes 0$
+$ rescue '' => ^- 0 places in 0 lines, 0 bytes 0$
+$ rescue '<one>\n{"type":"task",}\n<two>\n' => ^one two - 1 place in 1 line, 16 bytes 1$ -> 3
+$ cat $tmp/places => bad: line 2, column 16 \(byte 62\): .*; skipped bytes 47 to 62
+$ rescue '<one>\n{"type":"task","conte' => ^one - 1 place in 1 line, 21 bytes 1$ -> 3
+$ rescue '<one>\n{"type":"task","conte<two>\n<x>' => ^one two x - 1 place in 1 line, 21 bytes 1$ -> 3
+$ rescue '<one>\n{"foo":1}\n5\n<two>' => ^one two - 2 places in 2 lines, 10 bytes 2$ -> 3
+$ rescue '{"messages":[<one>,5,<two>]}\n' => ^one two - 1 place in 1 line, 1 byte 1$ -> 3
+$ rescue '[\n<one>,\n<two>,\n<three>,\n' => ^one two three - 1 place in 1 line, 1 byte 1$ -> 3
+$ rescue '[<one> , <two>,{"type":"task",}]\n<x>' => ^one two x - 2 places in 1 line, 18 bytes 2$ -> 3
+$ rescue '<one>\n}}<two>\n' => ^one two - 1 place in 1 line, 2 bytes 1$ -> 3
+$ rescue '{"type":"task","content":\n "one","location":"l"\n}\n{"type":' => ^one - 1 place in 1 line, 8 bytes 1$ -> 3
 
-printf '{"type":"task","content":"a\xffb","location":"l"}\n' >"$tmp/bad"
-rm -f "$tmp/r.log"
-check rescue_utf8 3 '^repaired +1 ' 'line 1, column 28 \(byte 27\): bad UTF-8' \
-    import --keep-going "$tmp/r.log" "$tmp/bad"
-same rescue_utf8_content 'a�b' "$(column 5 view "$tmp/r.log")"
-check no_rescue 1 '^appended +0' 'line 1, column 28 \(byte 27\)' \
-    import --strict "$tmp/r.log" "$tmp/bad"
+== what_stands_in_a_damaged_object_is_no_message
+$ rescue '<one>\n{"type":"action","args":<inner>,@ "x":<inner>}\n' => ^one - 1 place in 1 line, 128 bytes 1$ -> 3
+$ rescue '<one>\n{"type":"action","args":<inner><two>' => ^one two - 1 place in 1 line, 72 bytes 1$ -> 3
+$ rescue '<one>\n{"type":"task","content":"{\\"type\\":\\"task\\"}\n' => ^one - 1 place in 1 line, 45 bytes 1$ -> 3
+$ { line one; echo; printf '{"type":"action","x":['; nul 9; echo "$inner],\"y\":1}"; } >$tmp/bad
+$ rescue => ^one - 3 places in 1 line, 87 bytes 3$ -> 3
+
+== nuls_and_deep_nesting_hide_no_message
+$ { line one; echo; nul 5000; line two; echo; } >$tmp/bad
+$ rescue => ^one two - 1 place in 1 line, 5000 bytes 1$ -> 3
+$ { line one; echo; printf '{"type":"ta'; nul 300000; echo; line two; } >$tmp/bad
+$ rescue => ^one two - 2 places in 1 line, 300011 bytes 2$ -> 3
+$ { printf '{"type":"ta'; nul 70; line one; nul 70; } >$tmp/bad
+$ rescue => ^one - 3 places in 1 line, 151 bytes 3$ -> 3
+$ { nul 100000 | tr '\0' '['; echo; line one; } >$tmp/bad
+$ rescue => ^one - 1 place in 1 line, 100000 bytes 1$ -> 3
+$ { yes '{"a":[{"b":' | head -n 20000 | tr -d '\n'; echo; line one; } >$tmp/bad
+$ rescue => ^one - 1 place in 1 line, 220000 bytes 1$ -> 3
+
+== bad_utf8_is_repaired_unless_it_is_strict
+$ printf '{"type":"task","content":"a\xffb","location":"l"}\n' >$tmp/bad; rm $tmp/r.log
+import --keep-going $tmp/r.log $tmp/bad => ^repaired +1 . -> 3 line 1, column 28 \(byte 27\): bad UTF-8
+view $tmp/r.log =$5> a�b
+import --strict $tmp/r.log $tmp/bad => ^appended +0 -> 1 line 1, column 28 \(byte 27\)
+
+# Many bad places in one line cost processor time by their number, not by its square.
+== long_line_is_searched_in_linear_time
+$ yes '{"type":"ta{"type":"task","content":"x","location":"l"}' | head -n 60000 | tr -d '\n' >$tmp/bad; rm $tmp/r.log
+$ (ulimit -t 20 && "$tool" import --keep-going $tmp/r.log $tmp/bad) => ^appended +60000 -> 3 *
+END
 
 # A line that was cut anywhere, and ran into the next one or into NULs: the lines around
 # it are there, and it is if it is whole.
@@ -333,18 +326,19 @@ for ((cut = 0; cut <= ${#whole}; cut++)); do
     [ "$cut" -lt "${#whole}" ] || call='f({"type":"task","content":"y"}) '
     printf '%s %s%s %s%s ' "a$cut" "$call" "b$cut" "$call" "c$cut"
 done | sed 's/ $//' >"$tmp/want"
-rm -f "$tmp/r.log" "$tmp/s.log"
-"$tool" import --strict --keep-going "$tmp/r.log" "$tmp/bad" >"$tmp/out" 2>"$tmp/err"
-status=$?
-same rescue_every_cut "3 $(cat "$tmp/want")" "$status $(column 5 view "$tmp/r.log")"
-run import --keep-going --keys "$tmp/s.log" "$tmp/bad"
-check rescue_keys_again 3 '^appended +0 ' '*' \
-    import --keep-going --keys "$tmp/s.log" "$tmp/bad"
-{ line one; echo; printf '{"type":"ta\n'; line two; echo; } >"$tmp/bad"
-cp "$tmp/bad" "$tmp/bad2"
-rm -f "$tmp/r.log"
-check rescue_two_files 3 '^skipped +2 places in 2 lines, 22 bytes$' '/bad2: line 2' \
-    import --keep-going "$tmp/r.log" "$tmp/bad" "$tmp/bad2"
+{ line one; echo; printf '{"type":"ta\n'; line two; echo; } >"$tmp/bad2"
+session <<'END'
+== lines_around_a_cut_line_are_imported_wherever_it_is_cut
+$ rm $tmp/r.log
+import --strict --keep-going $tmp/r.log $tmp/bad => . -> 3 *
+$ "$tool" view $tmp/r.log | awk '{ printf "%s%s", s, $5; s = " " }' == $tmp/want
+import --keep-going --keys $tmp/s.log $tmp/bad => . -> 3 *
+import --keep-going --keys $tmp/s.log $tmp/bad => ^appended +0 . -> 3 *
+
+== damage_is_counted_over_all_files
+$ cp $tmp/bad2 $tmp/bad; rm $tmp/r.log
+import --keep-going $tmp/r.log $tmp/bad $tmp/bad2 => ^skipped +2 places in 2 lines, 22 bytes$ -> 3 /bad2: line 2
+END
 
 
 # ---- append: a number when it is stored, not before.
@@ -453,7 +447,10 @@ echo '{"type":"action","tool":"f","args":{}}' | "$tool" append "$log" --location
 follow 1 --format openai --seconds 20
 echo '{"type":"observation","content":"r"}' | "$tool" append "$log" --location c >/dev/null
 unfollow 2
-prints follow_chat "$tmp/follow" view "$log" --format openai
+session <<'END'
+== follow_joins_a_result_to_its_call_when_it_comes_later
+view $log --format openai == $tmp/follow
+END
 
 # It goes on when the log is compacted in place.
 fresh 10

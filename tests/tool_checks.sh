@@ -1,8 +1,8 @@
 # What the suites of the command line tool share; each begins with
 # `. "$(dirname "$0")/tool_checks.sh"`, which goes to the folder above. It has the places of
-# things, a folder for files, and checks. A check prints "ok NAME" or "FAIL NAME: reason" and
-# sets failed; a suite prints "skip NAME: reason" for what it leaves out.
-# shellcheck shell=bash disable=SC2034,SC2059
+# things, a folder for files, sessions and checks. A test prints "ok NAME" or "FAIL NAME:
+# reason" and sets failed; a suite prints "skip NAME: reason" for what it leaves out.
+# shellcheck shell=bash disable=SC2034
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -14,7 +14,6 @@ export PAGER=cat
 export LC_ALL=C.UTF-8 # the tool has no locale; bash counts characters by it
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-input_format=%b # how $input is printed
 failed=0
 
 ok()
@@ -38,17 +37,6 @@ fi
 if LD_LIBRARY_PATH=$PWD/build/empty "$tool" --version >/dev/null 2>&1; then
     export LD_LIBRARY_PATH=$PWD/build/empty
 fi
-
-# run ARGUMENTS: the tool with the text $input as its standard input; its output goes to
-# $tmp/out and $tmp/err, its exit code to $status.
-input=
-status=0
-run()
-{
-    printf "$input_format" "$input" >"$tmp/in"
-    "$tool" "$@" <"$tmp/in" >"$tmp/out" 2>"$tmp/err"
-    status=$?
-}
 
 # count FILE PATTERN: sets found to how many lines match the extended regular expression;
 # -1 if it is none. Short files cost no process.
@@ -80,23 +68,6 @@ matches()
     esac
 }
 
-# check NAME STATUS OUT ERR ARGUMENTS: exit code and patterns of output and messages.
-check()
-{
-    local name=$1 want=$2 out=$3 err=$4
-    shift 4
-    run "$@"
-    if [ "$status" -ne "$want" ]; then
-        fail "$name" "exit code $status instead of $want: $(head -n 1 "$tmp/err")"
-    elif ! matches "$tmp/out" "$out"; then
-        fail "$name" "output is not '$out': $(head -n 3 "$tmp/out" | tr '\n' '|')"
-    elif ! matches "$tmp/err" "$err"; then
-        fail "$name" "message is not '$err': $(head -n 2 "$tmp/err" | tr '\n' '|')"
-    else
-        ok "$name"
-    fi
-}
-
 # same NAME EXPECTED ACTUAL: two texts.
 same()
 {
@@ -115,14 +86,6 @@ equal()
     fi
 }
 
-# column N ARGUMENTS: the Nth word of each line of the tool's output, on one line.
-column()
-{
-    local n=$1
-    shift
-    "$tool" "$@" 2>/dev/null | awk -v n="$n" '{ printf "%s%s", (NR > 1 ? " " : ""), $n }'
-}
-
 # soon COMMAND...: waits until it succeeds, for ten seconds.
 soon()
 {
@@ -131,42 +94,6 @@ soon()
         sleep 0.05
     done
     return 1
-}
-
-# found_by NAME COUNT PATTERN: so many lines of the last output match.
-found_by()
-{
-    count "$tmp/out" "$3"
-    same "$1" "$2" "$found"
-}
-
-# counts NAME COUNT PATTERN ARGUMENTS: the tool ends well, and so many lines match.
-counts()
-{
-    local name=$1 want=$2 pattern=$3
-    shift 3
-    run "$@"
-    count "$tmp/out" "$pattern"
-    same "$name" "0 $want" "$status $found"
-}
-
-# prints NAME FILE ARGUMENTS: the tool's output equals the file.
-prints()
-{
-    local name=$1 want=$2
-    shift 2
-    run "$@"
-    equal "$name" "$want" "$tmp/out"
-}
-
-# fills_disk NAME ARGUMENTS: the tool reports that its output cannot be written.
-fills_disk()
-{
-    local name=$1
-    shift
-    [ -e /dev/full ] || return 0
-    printf "$input_format" "$input" | "$tool" "$@" >/dev/full 2>"$tmp/err"
-    same "$name" '1 1' "$? $(grep -c 'cannot write.*No space' "$tmp/err")"
 }
 
 # lines COUNT FILE: it has at least so many lines.
@@ -194,13 +121,6 @@ unfollow()
     kill -TERM "$follower" 2>/dev/null
     wait "$follower"
     status=$?
-}
-
-# accepted NAME PROVIDER: a provider accepts the last output; $tmp/request keeps it.
-accepted()
-{
-    cp "$tmp/out" "$tmp/request"
-    check "$1" 0 '' '' check --as "$2" "$tmp/request"
 }
 
 # has_terminal: can script(1) pretend a terminal?
@@ -295,7 +215,7 @@ session_run()
 # session_answer ARROW TEXT: the output is what the arrow asks for.
 session_answer()
 {
-    local line words found= matched=0 want=${1//[^0-9]/}
+    local words found= want=${1//[^0-9]/}
     if [ "$1" = == ]; then
         eval "words=$2"
         cmp -s "$words" "$tmp/out" ||
@@ -305,10 +225,8 @@ session_answer()
         eval "words=($2)"
         [ "${found# }" = "${words[*]}" ] || wrong "the words are $found"
     elif [ "$2" != '*' ]; then
-        while IFS= read -r line || [ -n "$line" ]; do
-            if [[ $line =~ $2 ]]; then matched=$((matched + 1)); fi
-        done <"$tmp/out"
-        [ "$matched" -eq "${want:-$((matched > 0 ? matched : 1))}" ] ||
-            wrong "$matched lines match in $(head -n 3 "$tmp/out" | cut -c 1-120 | tr '\n' '|')"
+        count "$tmp/out" "$2"
+        [ "$found" -eq "${want:-$((found > 0 ? found : 1))}" ] ||
+            wrong "$found lines match in $(head -n 3 "$tmp/out" | cut -c 1-120 | tr '\n' '|')"
     fi
 }
