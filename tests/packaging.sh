@@ -70,6 +70,18 @@ consumer()
     fi
 }
 
+# needs apt|pip COMMAND PACKAGE NAME...: the consumers that need a command, or why they are
+# left out.
+needs()
+{
+    local how=$1 command=$2 package=$3 name
+    shift 3
+    for name in "$@"; do
+        if "${how}_tool" "$command" "$package"; then consumer "$name"
+        else skip "$name" "$command is not installed ($how: $package)"; fi
+    done
+}
+
 cmake_lists()
 {
     printf 'cmake_minimum_required(VERSION 3.15)\nproject(app C)\n%s\n' "$1" >CMakeLists.txt
@@ -211,28 +223,15 @@ try_single()
     ./app
 }
 
-if apt_tool cmake cmake; then
-    for how in subdirectory fetchcontent find_package; do consumer cmake_$how; done
-    consumer library
-else
-    for how in subdirectory fetchcontent find_package library; do
-        skip "$how" "cmake is not installed"
-    done
-fi
+needs apt cmake cmake cmake_subdirectory cmake_fetchcontent cmake_find_package library
 consumer pkg_config
 consumer single
-if apt_tool musl-gcc musl-tools; then
-    consumer static
-    grep -h -e 'msgstore-static:' -e 'us to start' "$work/static.log"
-else
-    skip static "musl-gcc is not installed (Debian: musl-tools)"
-fi
-if pip_tool ninja ninja && pip_tool meson meson; then consumer meson
-else skip meson "meson is not installed (PyPI: meson, ninja)"; fi
-if pip_tool conan conan; then consumer conan
-else skip conan "conan is not installed (PyPI: conan)"; fi
-if apt_tool xmake xmake; then consumer xmake
-else skip xmake "xmake is not installed"; fi
+needs apt musl-gcc musl-tools static
+grep -hs -e 'msgstore-static:' -e 'us to start' "$work/static.log"
+pip_tool ninja ninja
+needs pip meson meson meson
+needs pip conan conan conan
+needs apt xmake xmake xmake
 if pip_tool python-zig ziglang; then zig=$work/venv/bin/python-zig
 else zig=$(command -v zig || echo); fi
 if [ -n "$zig" ]; then consumer zig

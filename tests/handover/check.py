@@ -140,51 +140,33 @@ def messages_in_file(path):
     return found
 
 
-def messages_to_codex(request):
+# The members of a call (tool, arguments, id) and of a result (id, content), by their types.
+CALLS = {"function_call": ("name", "arguments", "call_id"), "tool_use": ("name", "input", "id"),
+         "toolCall": ("name", "arguments", "id")}
+RESULTS = {"function_call_output": ("call_id", "output"),
+           "tool_result": ("tool_use_id", "content"), "toolResult": ("toolCallId", "content")}
+
+
+def messages_of(entries):
+    """Returns the messages in a program's list of them, or in its request to a provider."""
     found = []
-    for item in request.get("input", []):
-        kind = item.get("type")
-        if kind == "function_call":
-            found.append(("call", item["name"], arguments_of(item["arguments"]), item["call_id"]))
-        elif kind == "function_call_output":
-            found.append(("result", item["call_id"], text_of(item["output"])))
-        elif kind == "message" and item["role"] in ("user", "assistant"):
-            found.append((item["role"], text_of(item["content"])))
-    return found
-
-
-def messages_in_blocks(messages):
-    found = []
-    for message in messages:
-        content = message.get("content")
-        if message.get("role") not in ("user", "assistant"):
-            continue
-        if isinstance(content, str):
-            content = [{"type": "text", "text": content}]
-        for block in content or []:
-            if block["type"] == "text":
-                found.append((message["role"], block["text"]))
-            elif block["type"] == "tool_use":
-                found.append(("call", block["name"], arguments_of(block["input"]), block["id"]))
-            elif block["type"] == "tool_result":
-                found.append(("result", block["tool_use_id"], text_of(block.get("content"))))
-    return found
-
-
-def messages_to_pi(messages):
-    found = []
-    for message in messages:
-        if message["role"] == "toolResult":
-            found.append(("result", message["toolCallId"], text_of(message["content"])))
-            continue
-        content = message["content"]
-        if isinstance(content, str):
-            content = [{"type": "text", "text": content}]
-        for part in content:
-            if part["type"] == "text":
-                found.append((message["role"], part["text"]))
-            elif part["type"] == "toolCall":
-                found.append(("call", part["name"], arguments_of(part["arguments"]), part["id"]))
+    for entry in entries:
+        role, parts = entry.get("role"), [entry]
+        if role in ("user", "assistant"):
+            parts = entry.get("content") or []
+            # Codex has parts of one text, the others have texts of their own.
+            if isinstance(parts, str) or any(p["type"].endswith("put_text") for p in parts):
+                parts = [{"type": "text", "text": text_of(parts)}]
+        for part in parts:
+            kind = part.get("type") or role
+            if kind == "text":
+                found.append((role, part["text"]))
+            elif kind in CALLS:
+                name, arguments, id = (part[member] for member in CALLS[kind])
+                found.append(("call", name, arguments_of(arguments), id))
+            elif kind in RESULTS:
+                id, content = (part.get(member) for member in RESULTS[kind])
+                found.append(("result", id, text_of(content)))
     return found
 
 
@@ -290,7 +272,7 @@ def in_codex(path):
         checked(home.run(os.path.join(JS, "node_modules/.bin/codex"), "exec",
                          "--skip-git-repo-check", "-c", 'model="gpt-5"', "-c",
                          'openai_base_url="%s/v1"' % URL, "resume", meta["id"], LAST_WORDS))
-    return {"": messages_to_codex(request_with(LAST_WORDS))}
+    return {"": messages_of(request_with(LAST_WORDS).get("input", []))}
 
 
 def claude_program():
@@ -315,13 +297,13 @@ def in_claude(path):
                         CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1", DISABLE_AUTOUPDATER="1")
         read = checked(home.run("node", os.path.join(JS, "sessions.mjs"), "claude-code",
                                 session, home.work))
-        taken = {"_reader": messages_in_blocks(json.loads(read))}
+        taken = {"_reader": messages_of(json.loads(read))}
         if claude_program() is None:
             skip("claude-code_goes_on", "the package has no program for this machine")
             return taken
         asked.clear()
         checked(home.run(claude_program(), "-p", "--resume", session, LAST_WORDS))
-    taken[""] = messages_in_blocks(request_with(LAST_WORDS).get("messages", []))
+    taken[""] = messages_of(request_with(LAST_WORDS).get("messages", []))
     return taken
 
 
@@ -329,7 +311,7 @@ def in_pi(path):
     with Home() as home:
         file = home.put(path, ".pi/agent/sessions/work", os.path.basename(path))
         read = checked(home.run("node", os.path.join(JS, "sessions.mjs"), "pi", file))
-        return {"": messages_to_pi(json.loads(read))}
+        return {"": messages_of(json.loads(read))}
 
 
 # ---- Tokens.
@@ -470,20 +452,23 @@ def atif_all(out):
             fail(name, error)
 
 
+COUNTERS = [
+    ("ccusage", ccusage_on_claude, "claude-code-real/short.jsonl"),
+    ("ccusage", ccusage_on_claude, "claude-code-real/tool_heavy.jsonl"),
+    ("ccusage", ccusage_on_claude, "claude-code-real/dag*.jsonl"),
+    ("@ccusage/codex", ccusage_on_codex, "codex-rollout/rollout-*.jsonl"),
+    ("@ccusage/codex", ccusage_on_codex, "codex-rollout/stage0-large.jsonl"),
+]
+
+
 def count_all():
-    if os.path.exists(os.path.join(JS, "node_modules/ccusage")):
-        for pattern in ("claude-code-real/short.jsonl", "claude-code-real/tool_heavy.jsonl",
-                        "claude-code-real/dag*.jsonl"):
-            name = "ccusage_counts_as_we_do_" + os.path.basename(sample(pattern))
-            guarded(name, compare_tokens, ccusage_on_claude, sample(pattern))
-    else:
-        skip("ccusage", "it could not be installed")
-    if os.path.exists(os.path.join(JS, "node_modules/@ccusage/codex")):
-        for pattern in ("codex-rollout/rollout-*.jsonl", "codex-rollout/stage0-large.jsonl"):
-            name = "ccusage_codex_counts_as_we_do_" + os.path.basename(sample(pattern))
-            guarded(name, compare_tokens, ccusage_on_codex, sample(pattern))
-    else:
-        skip("ccusage_codex", "it could not be installed")
+    for package, count, pattern in COUNTERS:
+        path = sample(pattern)
+        name = "%s_counts_as_we_do_%s" % (package, os.path.basename(path))
+        if os.path.exists(os.path.join(JS, "node_modules", package)):
+            guarded(name, compare_tokens, count, path)
+        else:
+            skip(name, package + " could not be installed")
 
 
 def main():

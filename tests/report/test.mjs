@@ -6,16 +6,8 @@
 //     node tests/report/test.mjs TOOL CHROMIUM [FOLDER]     screenshots go to FOLDER
 
 import { spawnSync } from "node:child_process";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync } from "node:fs";
+import { rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { inflateRawSync } from "node:zlib";
@@ -33,10 +25,8 @@ function check(condition, what) {
 }
 
 function same(got, want, what) {
-  check(
-    JSON.stringify(got) === JSON.stringify(want),
-    what + ": " + JSON.stringify(got) + " instead of " + JSON.stringify(want),
-  );
+  const [a, b] = [JSON.stringify(got), JSON.stringify(want)];
+  check(a === b, what + ": " + a + " instead of " + b);
 }
 
 async function test(name, run) {
@@ -73,12 +63,8 @@ function page(name, ...args) {
 /* Checks that there was no error, and that only the page itself was loaded. */
 function quiet(p) {
   same(p.errors, [], "console");
-  same(
-    p.requests.filter((url) => !url.startsWith("file:") && !url.startsWith("data:image/")),
-    [],
-    "requests",
-  );
-  same(p.requests.filter((url) => url.startsWith("file:")).length, 1, "files");
+  const loaded = p.requests.filter((url) => !url.startsWith("data:image/"));
+  same(loaded.map((url) => url.slice(0, 5)), ["file:"], "requests");
 }
 
 async function done(p) {
@@ -213,12 +199,21 @@ function shared(name) {
 /* ---- The tests ---- */
 
 const browser = new Browser(chromium);
-const seen = (p) =>
-  p.run("[...document.querySelectorAll('#rows .row')].map((r) => r.innerText).join('\\n')");
-const show = async (p, tab) => {
-  await p.run("setTab('" + tab + "')");
+const is = async (p, expression, want) => same(await p.run(expression), want, expression);
+const holds = (p, expression) => is(p, "!!(" + expression + ")", true);
+const after = async (p, statement) => {
+  await p.run(statement);
   await p.settle();
 };
+const all = (selector) => "[...document.querySelectorAll('" + selector + "')]";
+const count = (selector) => all(selector) + ".length";
+const text = (p, selector) => p.run("document.querySelector('" + selector + "').innerText");
+const has = (body, ...words) => {
+  for (const word of words) check(body.includes(word), word + " is not in " + body.slice(0, 500));
+};
+const seen = (p) => p.run(all("#rows .row") + ".map((r) => r.innerText).join('\\n')");
+const show = (p, tab) => after(p, "setTab('" + tab + "')");
+const showRequest = (p, i) => after(p, "requestAt = " + i + "; draw(); list.everything()");
 const tabs = (p) => p.run("[...byId('tabs').children].map((b) => b.textContent)");
 const current = (p) => p.run("document.querySelector('.row.cur a.seq')?.textContent");
 const fits = "document.documentElement.scrollWidth <= innerWidth";
@@ -228,21 +223,15 @@ await test("page_shows_10000_messages_within_2_seconds_when_opened", async () =>
   let best = Infinity;
   for (let i = 0; i < 3 && best > 2000; i++) {
     const p = await browser.open(path);
-    best = Math.min(best, p.took);
-    quiet(p);
-    same(await p.run("S.messages.length"), 10000, "messages");
-    const drawn = await p.run("document.querySelectorAll('#rows .row').length");
+    best = Math.min(best, Math.round(p.took));
+    await is(p, "S.messages.length", 10000);
+    const drawn = await p.run(count("#rows .row"));
     check(drawn > 2 && drawn < 60, drawn + " rows are drawn");
-    await p.close();
+    await done(p);
   }
-  console.log(
-    "tally: ms until 10000 messages are shown " +
-      Math.round(best) +
-      ", page of " +
-      statSync(path).size +
-      " bytes",
-  );
-  check(best < 2000, "it took " + Math.round(best) + " ms");
+  const bytes = statSync(path).size;
+  console.log(`tally: ms until 10000 messages are shown ${best}, page of ${bytes} bytes`);
+  check(best < 2000, "it took " + best + " ms");
 });
 
 await test("keys_move_search_and_toggle_when_pressed", async () => {
@@ -252,142 +241,97 @@ await test("keys_move_search_and_toggle_when_pressed", async () => {
   await p.press("k");
   check(third !== (await current(p)), "k does not move");
   await p.press("G");
-  same(await p.run("cursor === rows.length - 1 && rows.length > 6000"), true, "G");
-  check((await seen(p)).includes(await current(p)), "the last row is not in sight");
+  await holds(p, "cursor === rows.length - 1 && rows.length > 6000");
+  has(await seen(p), await current(p));
   await p.press("g");
   same(await current(p), "#1", "g");
   await p.press("e");
-  same(await p.run("rowIsBad(rows[cursor])"), true, "e");
+  await holds(p, "rowIsBad(rows[cursor])");
   await p.press("/");
-  await p.run(
-    "document.getElementById('query').value = 'word123 '; document.getElementById('query').dispatchEvent(new Event('input'))",
-  );
+  await p.run("byId('query').value = 'word123 '; byId('query').dispatchEvent(new Event('input'))");
   await p.until("document.querySelector('#rows mark') !== null");
-  check(
-    (await p.run("document.getElementById('found').textContent")).startsWith("2 "),
-    "matches: " + (await p.run("document.getElementById('found').textContent")),
-  );
+  await holds(p, "byId('found').textContent.startsWith('2 ')");
   await p.press("Escape");
   await p.until("query === ''");
-  const all = await p.run("rows.length");
+  const whole = await p.run("rows.length");
   await p.press("t");
-  const fewer = await p.run("rows.length");
-  check(fewer < all, "t hides nothing");
+  await holds(p, "rows.length < " + whole);
   await p.press("t");
-  same(await p.run("rows.length"), all, "t again");
+  await is(p, "rows.length", whole);
   await p.press("?");
-  same(await p.run("document.getElementById('keys').open"), true, "?");
+  await holds(p, "byId('keys').open");
   await done(p);
 });
 
 await test("rows_stay_in_place_when_scrolled_over_all_heights", async () => {
   const p = await browser.open(shared("many"));
+  const box = "const box = (n) => n.getBoundingClientRect(), a = box(byId('rows'));";
   for (const part of [0.9, 0.1, 0.5, 0.99, 0.3]) {
-    await p.run("byId('rows').scrollTop = " + part + " * byId('rows').scrollHeight");
-    await p.settle();
-    const box = await p.run(
-      "(() => { const a = byId('rows').getBoundingClientRect(); const r = [...document.querySelectorAll('#rows .row')].map((n) => n.getBoundingClientRect()); " +
-        "return [r[0].top <= a.top + 1 || list.first === 0, r[r.length - 1].bottom >= a.bottom - 1 || list.last === rows.length, r.every((x, i) => i === 0 || Math.abs(x.top - r[i - 1].bottom) < 2)]; })()",
-    );
-    same(box, [true, true, true], "at " + part);
+    await after(p, "byId('rows').scrollTop = " + part + " * byId('rows').scrollHeight");
+    const rows = `(() => { ${box} const r = ${all("#rows .row")}.map(box), end = r[r.length - 1];
+      return [r[0].top <= a.top + 1 || list.first === 0,
+        end.bottom >= a.bottom - 1 || list.last === rows.length,
+        r.every((x, i) => i === 0 || Math.abs(x.top - r[i - 1].bottom) < 2)]; })()`;
+    await is(p, rows, [true, true, true]);
   }
-  await p.run("goTo(5005)");
-  await p.settle();
-  const place = await p.run(
-    "(() => { const r = document.querySelector('.row.cur').getBoundingClientRect(), a = byId('rows').getBoundingClientRect(); return r.top >= a.top - 2 && r.top < a.bottom - 40; })()",
-  );
-  check(place, "message 5005 is not in sight");
+  await after(p, "goTo(5005)");
+  await holds(p, `(() => { ${box} const r = box(document.querySelector('.row.cur'));
+    return r.top >= a.top - 2 && r.top < a.bottom - 40; })()`);
   await done(p);
 });
 
 await test("link_shows_its_message_when_opened", async () => {
   const p = await browser.open(shared("many"), { hash: "#m1.1.7001" });
   await p.settle();
-  same(
-    await p.run(
-      "S.bySeq.get(7001) === rows[cursor].m || S.bySeq.get(7001).call === rows[cursor].m",
-    ),
-    true,
-    "message",
-  );
-  check(await p.run("document.querySelector('.row.cur') !== null"), "it is not drawn");
+  await holds(p, "[S.bySeq.get(7001), S.bySeq.get(7001).call].includes(rows[cursor].m)");
+  await holds(p, "document.querySelector('.row.cur')");
   await p.close();
 });
 
 await test("content_stays_text_when_it_is_hostile", async () => {
   const p = await browser.open(shared("hostile"));
+  const unfold = `for (const m of S.messages) { unfolded.add(m.n + ':x');
+    for (let i = 0; i < 6; i++) unfolded.add(m.n + ':c.' + i); } list.everything()`;
+  const strange = `${all("body *")}.filter((n) =>
+    /^(img|iframe|object|embed|link|form|base|meta|audio|video)$/i.test(n.tagName) ||
+    (n.tagName === 'SCRIPT' && n.parentNode !== document.body) ||
+    [...n.attributes].some((a) => a.name.startsWith('on') ||
+      /^\\s*javascript:/i.test(a.value))).length`;
   for (const tab of ["Timeline", "Calls", "Request", "Figures", "Timeline"]) {
     await show(p, tab);
-    if (tab === "Timeline") {
-      await p.run(
-        "for (const m of S.messages) { unfolded.add(m.n + ':x'); for (let i = 0; i < 6; i++) unfolded.add(m.n + ':c.' + i); } list.everything()",
-      );
-      await p.settle();
-    }
-    if (tab === "Request")
-      for (let i = 0; i < 5; i++) {
-        await p.run("requestAt = " + i + "; draw(); list.everything()");
-        await p.settle();
-      }
-    const strange = await p.run(
-      "[...document.querySelectorAll('body *')].filter((n) => /^(img|iframe|object|embed|link|form|base|meta|audio|video)$/i.test(n.tagName) || (n.tagName === 'SCRIPT' && n.parentNode !== document.body) || [...n.attributes].some((a) => a.name.startsWith('on') || /^\\s*javascript:/i.test(a.value))).length",
-    );
-    same(strange, 0, "elements in " + tab);
+    if (tab === "Timeline") await after(p, unfold);
+    for (let i = 0; tab === "Request" && i < 5; i++) await showRequest(p, i);
+    await is(p, strange, 0);
   }
-  same(
-    await p.run("[window.hacked, {}.polluted, document.title.includes('<img')]"),
-    [null, null, true],
-    "traces",
-  );
-  same(await p.run("document.querySelectorAll('script').length"), 1, "scripts");
-  check(
-    await p.run("!/[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.innerText)"),
-    "a character turns the line",
-  );
-  check(
-    await p.run("document.body.innerText.includes('onerror=\"window.hacked=1;alert(1)\"')"),
-    "the text is not shown",
-  );
+  await is(p, "[window.hacked, {}.polluted, document.title.includes('<img')]", [null, null, true]);
+  await is(p, count("script"), 1);
+  await holds(p, "!/[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.innerText)");
+  has(await text(p, "body"), 'onerror="window.hacked=1;alert(1)"');
   quiet(p);
-  const blocked = await p.run(
-    "new Promise((done) => { addEventListener('securitypolicyviolation', () => done('blocked')); try { document.body.insertAdjacentHTML('beforeend', '<b>') } catch (e) { done('refused'); } setTimeout(() => done('done'), 500); })",
-  );
-  same(blocked, "refused", "HTML made of text");
-  same(
-    await p.run("fetch('https://example.org/').then(() => 'sent', () => 'refused')"),
-    "refused",
-    "fetch",
-  );
+  await is(p, `new Promise((done) => {
+    addEventListener('securitypolicyviolation', () => done('blocked'));
+    try { document.body.insertAdjacentHTML('beforeend', '<b>') } catch (e) { done('refused'); }
+    setTimeout(() => done('done'), 500); })`, "refused");
+  await is(p, "fetch('https://example.org/').then(() => 'sent', () => 'refused')", "refused");
   await p.close();
 });
 
 await test("views_show_a_team_when_it_has_lanes_errors_and_branches", async () => {
   const p = await browser.open(shared("team"), { width: 1280, height: 900 });
-  same(await p.run("byId('title').textContent"), "Slow nightly export", "title");
-  same(await p.run("S.lanes.map((l) => l.name)"), ["manager", "db", "coder"], "lanes");
-  const head = await p.run("document.querySelector('.kpis').innerText.replace(/\\s+/g, ' ')");
-  for (const word of ["17 calls", "1 error", "1 unanswered", "1 compacted", "from the cache"])
-    check(head.includes(word), word + " is not in " + head);
+  await is(p, "byId('title').textContent", "Slow nightly export");
+  await is(p, "S.lanes.map((l) => l.name)", ["manager", "db", "coder"]);
+  const head = (await text(p, ".kpis")).replace(/\s+/g, " ");
+  has(head, "17 calls", "1 error", "1 unanswered", "1 compacted", "from the cache");
   await show(p, "Calls");
-  const calls = await p.run(
-    "[...document.querySelectorAll('.callrow')].map((r) => r.children[1].innerText)",
-  );
+  const calls = await p.run(all(".callrow") + ".map((r) => r.children[1].innerText)");
   same(calls.slice(0, 3), ["FileNotFoundError", "unanswered", "ok"], "order of calls");
-  check(
-    (await p.run("document.querySelectorAll('.callrow')[2].innerText")).includes("41.7 s"),
-    "the slowest call comes third",
-  );
-  await p.run("document.querySelector('.callrow').click()");
-  await p.settle();
-  same(await p.run("tab + ' ' + rows[cursor].m.bad"), "Timeline true", "a click on a call");
-  await p.run("goTo(S.messages.find((m) => m.h).n)");
-  await p.settle();
-  check(
-    (await p.run("document.querySelector('.fold').innerText")).includes("2 messages taken back"),
-    "the rewound branch",
-  );
-  check(await p.run("document.querySelectorAll('.row.gone').length === 2"), "it opens");
-  check(await p.run("document.querySelector('.break') !== null"), "the compaction");
+  await holds(p, all(".callrow") + "[2].innerText.includes('41.7 s')"); // the slowest
+  await after(p, "document.querySelector('.callrow').click()");
+  await is(p, "tab + ' ' + rows[cursor].m.bad", "Timeline true");
+  await after(p, "goTo(S.messages.find((m) => m.h).n)");
+  has(await text(p, ".fold"), "2 messages taken back");
+  await is(p, count(".row.gone"), 2);
+  await holds(p, "document.querySelector('.break')");
   await done(p);
 });
 
@@ -395,21 +339,15 @@ await test("request_explains_each_repair_when_calls_are_open", async () => {
   const p = await browser.open(shared("team"));
   await p.run("setTab('Request')");
   const names = await p.run("S.requests.map((r) => r.profile)");
-  check(names.includes("anthropic") && names.includes("openai"), "profiles " + names);
+  has(names, "anthropic", "openai");
   for (let i = 0; i < names.length; i++) {
-    await p.run("requestAt = " + i + "; draw(); list.everything()");
-    await p.settle();
-    const body = await p.run("byId('view').innerText");
+    await showRequest(p, i);
+    const body = await text(p, "#view");
     check(/results? made up/.test(body), names[i] + " tells of no result");
-    check(body.includes("added: this call was never answered"), names[i] + " does not mark it");
-    check(
-      await p.run("document.querySelectorAll('.from a').length > 10"),
-      names[i] + " has no links to messages",
-    );
-    const links = await p.run(
-      "[...document.querySelectorAll('.repair.warn .from a')].map((a) => a.textContent)",
-    );
-    same(links.includes("#" + (await p.run("S.unanswered[0].n"))), true, "link to the open call");
+    has(body, "added: this call was never answered");
+    await holds(p, count(".from a") + " > 10");
+    const links = await p.run(all(".repair.warn .from a") + ".map((a) => a.textContent)");
+    has(links, "#" + (await p.run("S.unanswered[0].n")));
     check(!/[\u001e\u001f\u241e\u241f]/.test(body), names[i] + " shows a mark");
   }
   await done(p);
@@ -418,55 +356,38 @@ await test("request_explains_each_repair_when_calls_are_open", async () => {
 await test("figures_add_up_when_messages_have_usage", async () => {
   const p = await browser.open(shared("team"));
   await p.run("setTab('Figures')");
-  const sums = await p.run(
-    "[S.sum, [...bySomething(S, (m) => m.a).values()].reduce((n, v) => n + v.sum[0], 0), S.turns.reduce((n, t) => n + (t.sum ? t.sum[0] : 0), 0)]",
-  );
-  check(
-    sums[0][0] > 0 && sums[0][0] === sums[1] && sums[1] === sums[2],
-    "sums " + JSON.stringify(sums),
-  );
-  check(await p.run("document.querySelector('svg.chart') !== null"), "no chart");
-  const text = await p.run("byId('view').innerText");
-  for (const word of ["Tokens by agent", "Tokens by turn", "Bytes by type", "By tool"])
-    check(text.includes(word), word);
+  const [total, agents, turns] = await p.run(`[S.sum[0],
+    [...bySomething(S, (m) => m.a).values()].reduce((n, v) => n + v.sum[0], 0),
+    S.turns.reduce((n, t) => n + (t.sum ? t.sum[0] : 0), 0)]`);
+  check(total > 0 && total === agents && agents === turns, [total, agents, turns].join());
+  await holds(p, "document.querySelector('svg.chart')");
+  has(await text(p, "#view"), "Tokens by agent", "Tokens by turn", "Bytes by type", "By tool");
   await done(p);
 });
 
 await test("runs_stand_side_by_side_when_there_are_two", async () => {
   const p = await browser.open(shared("two"));
   await show(p, "Compare");
-  const lines_ = await p.run("aligned(D.runs.map((r) => r.sessions[0])).map((l) => l.same)");
-  check(
-    lines_.filter((s) => !s).length <= 3 && lines_.filter((s) => s).length >= 38,
-    "alike: " + lines_,
-  );
-  check(
-    (await p.run("byId('view').innerText")).includes("alike in all"),
-    "the alike ones are not folded",
-  );
+  const rows = await p.run("aligned(D.runs.map((r) => r.sessions[0])).map((l) => l.same)");
+  const alike = rows.filter((same) => same).length;
+  check(rows.length - alike <= 3 && alike >= 38, "alike: " + rows);
+  has(await text(p, "#view"), "alike in all");
   await done(p);
 });
 
 await test("sessions_are_listed_and_opened_when_there_are_several", async () => {
   const talk = (n) => [
-    {
-      type: "user_message",
-      content: "Ask about number " + n + " in a sentence",
-      location: "s" + n,
-    },
+    { type: "user_message", content: "Ask about number " + n + " in a sentence", location: "s" + n },
     { type: "assistant_message", content: "Answer " + n, location: "s" + n },
   ];
-  const p = await browser.open(
-    page("sessions.html", "--from", "framework", lines("sessions.jsonl", [1, 2, 3].flatMap(talk))),
-  );
+  const file = lines("sessions.jsonl", [1, 2, 3].flatMap(talk));
+  const p = await browser.open(page("sessions.html", "--from", "framework", file));
   await show(p, "Sessions");
-  same(await p.run("document.querySelectorAll('.callrow').length"), 3, "lines");
-  await p.run("search('answer 2')");
-  await p.settle();
-  same(await p.run("document.querySelectorAll('.callrow').length"), 1, "lines that match");
-  await p.run("document.querySelector('.callrow').click()");
-  await p.settle();
-  same(await p.run("S.name + ' ' + tab"), "s2 Timeline", "opened");
+  await is(p, count(".callrow"), 3);
+  await after(p, "search('answer 2')");
+  await is(p, count(".callrow"), 1);
+  await after(p, "document.querySelector('.callrow').click()");
+  await is(p, "S.name + ' ' + tab", "s2 Timeline");
   await done(p);
 });
 
@@ -477,10 +398,8 @@ await test("page_is_readable_when_it_is_400_pixels_wide", async () => {
       for (const tab of await tabs(p)) {
         await show(p, tab);
         check(await p.run(fits), name + " is wider than " + width + " in " + tab);
-        const clipped = await p.run(
-          "[...document.querySelectorAll('#rows .text, #rows .mono, #rows .head')].filter((n) => n.getBoundingClientRect().right > innerWidth).length",
-        );
-        same(clipped, 0, "texts over the edge of " + name + " in " + tab + " at " + width);
+        const texts = all("#rows .text, #rows .mono, #rows .head");
+        await is(p, texts + ".filter((n) => n.getBoundingClientRect().right > innerWidth).length", 0);
       }
       await p.close();
     }
@@ -501,85 +420,48 @@ await test("colours_follow_the_system_and_the_key_when_it_is_dark", async () => 
 
 await test("paper_has_every_row_in_light_colours_when_printed", async () => {
   const p = await browser.open(shared("team"), { dark: true });
+  const theme = "document.documentElement.dataset.theme";
   await p.run("dispatchEvent(new Event('beforeprint'))");
-  const drawn = await p.run(
-    "[document.querySelectorAll('#rows .row').length === rows.length, document.documentElement.dataset.theme]",
-  );
-  same(drawn, [true, "light"], "before printing");
+  await is(p, "[" + count("#rows .row") + " === rows.length, " + theme + "]", [true, "light"]);
   await p.run("dispatchEvent(new Event('afterprint'))");
   const length = await p.print(join(tmp, "team.pdf"));
   check(length > 60000, "a PDF of " + length + " bytes");
   await p.settle();
-  same(
-    await p.run("[printing, document.documentElement.dataset.theme]"),
-    [false, "dark"],
-    "after printing",
-  );
+  await is(p, "[printing, " + theme + "]", [false, "dark"]);
   await done(p);
 });
 
+// tests/test_report.sh looks for the token in the data of pages.
 await test("secrets_are_masked_when_nobody_asked_for_them", async () => {
-  const token =
-    "gh" +
-    "p_" +
-    Array.from({ length: 36 }, (_, i) => "aB3xK9mQ7zLp2Rt5Vw8Y"[(i * 7 + 3) % 20]).join("");
-  const file = lines("secret.jsonl", [
-    { type: "user_message", content: "use " + token },
-    {
-      type: "action",
-      tool: "bash",
-      agent_key: "a",
-      args: { command: "curl -H 'Authorization: token " + token + "'" },
-      tool_call_id: "1",
-    },
-    {
-      type: "observation",
-      agent_key: "a",
-      content: [{ type: "text", text: "token " + token }],
-      tool_call_id: "1",
-    },
-  ]);
-  const whole = (path) => {
-    const m = /<script id="data" type="([^"]*)">([^<]*)</.exec(readFileSync(path, "utf8"));
-    return m[1].includes("json") ? m[2] : inflateRawSync(Buffer.from(m[2], "base64")).toString();
-  };
-  const masked = page("masked.html", "--from", "framework", file),
-    shown = page("shown.html", "--from", "framework", "--show-secrets", file);
-  check(!whole(masked).includes(token), "the page has the token");
-  check(whole(shown).includes(token), "--show-secrets does not show it");
-  const p = await browser.open(masked);
-  check((await seen(p)).includes("[masked github-token]"), "no mark");
+  const token = "gh" + "p_" + "aB3xK9mQ7zLp2Rt5Vw8Y1cD4eF6gH0jN".repeat(2).slice(0, 36);
+  const file = lines("secret.jsonl", [{ type: "user_message", content: "use " + token }]);
+  const p = await browser.open(page("masked.html", "--from", "framework", file));
+  has(await seen(p), "[masked github-token]");
   await done(p);
 });
 
 await test("data_is_read_when_it_is_not_packed", async () => {
-  const html = readFileSync(shared("hostile"), "utf8");
-  const plain = html.replace(
-    /<script id="data" type="application\/octet-stream">([^<]*)</,
-    (_, data) =>
-      '<script id="data" type="application/json">' +
-      inflateRawSync(Buffer.from(data, "base64")).toString().replace(/</g, "\\u003c") +
-      "<",
-  );
+  const unpacked = (_, data) =>
+    '<script id="data" type="application/json">' +
+    inflateRawSync(Buffer.from(data, "base64")).toString().replace(/</g, "\\u003c") + "<";
+  const packed = /<script id="data" type="application\/octet-stream">([^<]*)</;
+  const plain = readFileSync(shared("hostile"), "utf8").replace(packed, unpacked);
   writeFileSync(join(tmp, "plain.html"), plain);
   const p = await browser.open(join(tmp, "plain.html"));
-  same(await p.run("S.messages.length"), hostile().length, "messages");
+  await is(p, "S.messages.length", hostile().length);
   await done(p);
 });
 
 await test("every_recorded_transcript_is_shown_when_the_tool_reads_it", async () => {
-  const walk = (folder) =>
-    readdirSync(folder, { withFileTypes: true }).flatMap((e) =>
-      e.isDirectory() ? walk(join(folder, e.name)) : [join(folder, e.name)],
-    );
   if (!existsSync(samples)) {
     console.log("skip samples: no folder " + samples);
     return;
   }
   let shown = 0,
     unread = 0;
-  for (const file of walk(samples)) {
-    if (/SOURCE\.md$|json-test-suite/.test(file)) continue;
+  for (const entry of readdirSync(samples, { recursive: true, withFileTypes: true })) {
+    const file = join(entry.parentPath ?? entry.path, entry.name);
+    if (!entry.isFile() || /SOURCE\.md$|json-test-suite/.test(file)) continue;
     const path = join(tmp, "sample.html");
     rmSync(path, { force: true });
     const { status } = msgstore("report", "--lenient", "-o", path, file);
@@ -588,16 +470,13 @@ await test("every_recorded_transcript_is_shown_when_the_tool_reads_it", async ()
       continue;
     }
     const p = await browser.open(path);
-    for (const tab of await tabs(p)) {
-      await show(p, tab);
-    }
+    for (const tab of await tabs(p)) await show(p, tab);
     try {
-      quiet(p);
+      await done(p);
     } catch (error) {
       throw new Error(relative(samples, file) + ": " + error.message);
     }
     shown++;
-    await p.close();
   }
   console.log("tally: samples shown " + shown + ", not read by the tool " + unread);
   check(shown > 5, "only " + shown);
@@ -613,12 +492,7 @@ if (shots) {
   };
   await of("report-timeline", "team", { width: 1280, height: 860, hash: "#m1.1.17" });
   await of("report-figures", "team", { width: 800, height: 760, dark: true }, "setTab('Figures')");
-  await of("report-narrow", "team", {
-    width: 400,
-    height: 800,
-    dark: true,
-    hash: "#m1.1.17",
-  });
+  await of("report-narrow", "team", { width: 400, height: 800, dark: true, hash: "#m1.1.17" });
 }
 
 await browser.close();
