@@ -120,11 +120,17 @@ int munmap(void *at, size_t size)
     return VirtualFree(at, 0, MEM_RELEASE) ? 0 : -1;
 }
 
-int link(const char *from, const char *to);
-
 int link(const char *from, const char *to)
 {
     if (CreateHardLinkA(to, from, NULL)) return 0;
     errno = GetLastError() == ERROR_FILE_NOT_FOUND ? ENOENT : EIO;
     return -1;
+}
+
+char *strcasestr(const char *text, const char *part)
+{
+    size_t n = strlen(part);
+    for (; *text != '\0'; text++)
+        if (_strnicmp(text, part, n) == 0) return (char *)text;
+    return n == 0 ? (char *)text : NULL;
 }

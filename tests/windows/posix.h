@@ -11,6 +11,7 @@
 #undef far
 #endif
 #include <direct.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <io.h>
 #include <signal.h>
@@ -32,8 +33,9 @@
 #define setenv(name, value, over) _putenv_s(name, value)
 #define st_mtim st_mtime
 
+#define EDQUOT ENOSPC /* as in the library, where there is none */
+
 /* Numbers that no function of Windows gives. */
-#define EDQUOT 122
 #define SIGBUS 7
 #define SIGALRM 14
 
@@ -56,7 +58,9 @@ static inline int posix_memalign(void **out, size_t alignment, size_t size)
     return *out != NULL ? 0 : 12;
 }
 
-int link(const char *from, const char *to); /* tests/windows/posix.c */
+/* tests/windows/posix.c */
+int link(const char *from, const char *to);
+char *strcasestr(const char *text, const char *part);
 
 /* Bytes are bytes: no line ends are changed. */
 static __attribute__((constructor)) void bytes_are_bytes(void)
