@@ -7,13 +7,11 @@
 #include "arena.h"
 
 #define CHAT MS_STR("chat")
-#define ON_A_STORE(test) cmocka_unit_test_setup_teardown(test, open_store, close_store)
 
 static ms_store *store;
 
 static inline int close_store(void **state)
 {
-    (void)state;
     ms_close(store);
     store = NULL;
     return 0;

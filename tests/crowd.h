@@ -358,11 +358,8 @@ static inline void counts_up(const crowd *c, board *b, ms_store *store, size_t w
                              uint64_t goal)
 {
     ms_error err;
-    ms_append_opts opts;
     (void)c;
-    memset(&opts, 0, sizeof opts);
-    opts.location = MS_STR("job");
-    opts.expect = true;
+    ms_append_opts opts = {.location = MS_STR("job"), .expect = true};
     for (uint64_t done = 0; done < goal && !is_set(&b->failed);) {
         char text[24];
         uint64_t number = 0;

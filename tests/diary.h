@@ -105,9 +105,7 @@ static inline change diary_next(const diary *d, uint64_t *rng)
         DO_FORK, DO_BEGIN, DO_REDACT, DO_BEGIN, DO_BEGIN, DO_BEGIN, DO_BEGIN, DO_BEGIN,
         DO_BEGIN,
     };
-    change c;
-    memset(&c, 0, sizeof c);
-    c.what = kinds[test_below(rng, 24)];
+    change c = {.what = kinds[test_below(rng, 24)]};
     c.at = diary_pick(&d->h, rng, c.what == DO_AMEND || c.what == DO_NOTE ||
                                       c.what == DO_REDACT);
     if (c.at < 0 || d->h.count > DIARY_MOST - 400) c.what = DO_APPEND;

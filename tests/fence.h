@@ -29,7 +29,6 @@ static inline char *fenced_room(size_t *size)
 static inline int fence_up(void **state)
 {
     size_t size = FENCED;
-    (void)state;
     fenced = fenced_room(&size);
     return 0;
 }

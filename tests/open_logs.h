@@ -100,19 +100,13 @@ typedef struct twinned {
 
 static inline twinned twinned_of(test_store s)
 {
-    twinned x;
-    memset(&x, 0, sizeof x);
-    x.s = s;
-    x.rng = test_seed();
-    x.t.keep_unset_times = true;
+    twinned x = {.s = s, .rng = test_seed(), .t.keep_unset_times = true};
     return x;
 }
 
 static inline twinned twinned_open(const store_kind *kind)
 {
-    store_options options;
-    memset(&options, 0, sizeof options);
-    options.keep_unset_times = true;
+    store_options options = {.keep_unset_times = true};
     return twinned_of(store_open(kind, &options));
 }
 

@@ -177,7 +177,6 @@ static inline void op_random(op *o, uint64_t *rng, const list *l, ms_store *stor
 
 static inline ms_result op_do(op *o, ms_store *store, uint64_t seqs[OP_MOST])
 {
-    ms_append_opts opts;
     switch (o->kind) {
     case MS_KIND_AMEND: return ms_amend(store, o->seq, &o->m[0], NULL);
     case MS_KIND_NOTE:
@@ -189,8 +188,7 @@ static inline ms_result op_do(op *o, ms_store *store, uint64_t seqs[OP_MOST])
         return ms_hide_range(store, o->place, o->seq, o->last, NULL, NULL);
     default: break;
     }
-    memset(&opts, 0, sizeof opts);
-    opts.seqs = seqs;
+    ms_append_opts opts = {.seqs = seqs};
     return ms_append_batch(store, o->m, o->n, &opts, NULL);
 }
 
@@ -286,12 +284,10 @@ static inline void must_show_its_image(ms_store *store)
 {
     static char room[1 << 17];
     ms_arena arena;
-    ms_mem_desc desc;
     ms_store *plain;
     ms_stat stat, same;
     ms_str image = ms_mem_image(store);
-    memset(&desc, 0, sizeof desc);
-    desc.buffer_size = 2 * image.len + 16384;
+    ms_mem_desc desc = {.buffer_size = 2 * image.len + 16384};
     desc.buffer = memory(desc.buffer_size);
     memcpy(desc.buffer, image.ptr, image.len);
     assert_int_equal(ms_mem_attach(&plain, &desc, NULL, NULL), MS_OK);

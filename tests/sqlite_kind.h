@@ -10,7 +10,6 @@
 
 static ms_result open_sqlite(test_store *s, const store_options *options, ms_error *err)
 {
-    (void)options;
     return sqlite_store_open(&s->store, ":memory:", err);
 }
 

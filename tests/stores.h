@@ -82,7 +82,6 @@ static inline ms_result open_fixed(test_store *s, const store_options *options,
 /* Nothing is damaged in the logs that this file opens. */
 static inline void log_is_damaged(void *ctx, const ms_log_event *event)
 {
-    (void)ctx;
     fprintf(stderr, "log: event %d at %llu, %llu bytes\n", (int)event->kind,
             (unsigned long long)event->offset, (unsigned long long)event->length);
     abort();
@@ -321,7 +320,6 @@ static inline ms_clock clock_at(int64_t *now)
 /* Entropy that is the same in every run. */
 static inline void entropy_constant(void *ctx, void *out, size_t len)
 {
-    (void)ctx;
     memset(out, 0x5a, len);
 }
 

@@ -643,17 +643,15 @@ static void end_at_every_byte(bench *b, size_t stride, size_t rare)
     bench_free(b);
 }
 
-static void log_keeps_what_is_left_when_it_ends_at_any_byte(void **state)
+TEST(log_keeps_what_is_left_when_it_ends_at_any_byte)
 {
     unsigned scale = test_scale();
-    (void)state;
     end_at_every_byte(bench_new(scale < 1000 ? LONG : (size_t)256 << 10),
                       scale >= 1000 ? 1 : scale >= 100 ? 5 : stride_of(10), 200);
 }
 
-static void changes_keep_what_is_left_when_the_log_ends_at_any_byte(void **state)
+TEST(changes_keep_what_is_left_when_the_log_ends_at_any_byte)
 {
-    (void)state;
     end_at_every_byte(bench_new(0), stride_of(61), 50);
 }
 
@@ -701,17 +699,15 @@ static void flip_bits(bench *b, size_t from, size_t stride, size_t rare, size_t 
     bench_free(b);
 }
 
-static void log_loses_one_message_when_a_bit_flips(void **state)
+TEST(log_loses_one_message_when_a_bit_flips)
 {
     unsigned scale = test_scale();
-    (void)state;
     flip_bits(bench_new(LONG), 0, stride_of(61), 300,
               scale >= 1000 ? 1 : scale >= 100 ? 7 : 0);
 }
 
-static void changes_lose_one_record_when_a_bit_flips(void **state)
+TEST(changes_lose_one_record_when_a_bit_flips)
 {
-    (void)state;
     flip_bits(bench_new(0), HEAD, stride_of(201), 50, 0);
 }
 
@@ -736,11 +732,10 @@ static void look_as_writer(bench *b, ms_log_engine engine)
 /* Each bit of the records of a short file: verified, read by a reader and a writer, of
  * one engine for the even bits and the other one for the odd, strictly and for salvage,
  * appended to. */
-static void short_log_loses_one_message_when_a_bit_flips(void **state)
+TEST(short_log_loses_one_message_when_a_bit_flips)
 {
     bench *b = bench_new(SHORT);
     size_t stride = stride_of(1), i = 0;
-    (void)state;
     assert_true(b->n > 8 && b->end < 2 * HEAD);
     size_t k = HEAD * 8 + test_seed() % stride;
     for (; k < b->end * 8; k += stride, i++) {
@@ -757,11 +752,10 @@ static void short_log_loses_one_message_when_a_bit_flips(void **state)
     bench_free(b);
 }
 
-static void log_loses_one_message_when_a_byte_changes(void **state)
+TEST(log_loses_one_message_when_a_byte_changes)
 {
     bench *b = bench_new(LONG);
     size_t stride = stride_of(25), i = 0;
-    (void)state;
     for (size_t k = test_seed() % stride; k < b->end * 4; k += stride, i++) {
         unsigned char old = b->bytes[k / 4];
         const unsigned char values[] = {0x00, 0xff, (unsigned char)(old + 1),
@@ -820,20 +814,18 @@ static void sectors(bench *b, size_t size, uint64_t *rng)
     }
 }
 
-static void log_loses_what_was_hit_when_sectors_change(void **state)
+TEST(log_loses_what_was_hit_when_sectors_change)
 {
     bench *b = bench_new(LONG);
     uint64_t rng = test_seed();
-    (void)state;
     sectors(b, 512, &rng);
     sectors(b, 4096, &rng);
     bench_free(b);
 }
 
-static void changes_lose_what_was_hit_when_a_sector_is_zeroed(void **state)
+TEST(changes_lose_what_was_hit_when_a_sector_is_zeroed)
 {
     bench *b = bench_new(0);
-    (void)state;
     sectors(b, 512, NULL);
     bench_free(b);
 }
@@ -841,13 +833,12 @@ static void changes_lose_what_was_hit_when_a_sector_is_zeroed(void **state)
 
 /* ---- valid checks, wrong meaning ---- */
 
-static void record_is_found_when_its_size_or_number_is_wrong(void **state)
+TEST(record_is_found_when_its_size_or_number_is_wrong)
 {
     static const uint32_t sizes[] = {0, 1, 31, 32, 33, 39, 1u << 20, 0x10000000,
                                      0x7fffffff, 0x80000000, 0xfffffff8, 0xffffffff};
     enum { SIZES = sizeof sizes / sizeof sizes[0] };
     bench *b = bench_new(LONG);
-    (void)state;
     for (size_t n = 2; n < b->n; n += 7) {
         const uint64_t seqs[] = {0, 1, b->seq_of[n - 1], UINT64_MAX};
         size_t at = b->at[n];
@@ -871,17 +862,6 @@ static void record_is_found_when_its_size_or_number_is_wrong(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(log_keeps_what_is_left_when_it_ends_at_any_byte),
-        cmocka_unit_test(changes_keep_what_is_left_when_the_log_ends_at_any_byte),
-        cmocka_unit_test(log_loses_one_message_when_a_bit_flips),
-        cmocka_unit_test(short_log_loses_one_message_when_a_bit_flips),
-        cmocka_unit_test(changes_lose_one_record_when_a_bit_flips),
-        cmocka_unit_test(log_loses_one_message_when_a_byte_changes),
-        cmocka_unit_test(log_loses_what_was_hit_when_sectors_change),
-        cmocka_unit_test(changes_lose_what_was_hit_when_a_sector_is_zeroed),
-        cmocka_unit_test(record_is_found_when_its_size_or_number_is_wrong),
-    };
     scribe_page();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -256,8 +256,6 @@ static size_t samples;
 static int try_sample(const char *path, const struct stat *st, int kind, struct FTW *walk)
 {
     const fileformat *f;
-    (void)st;
-    (void)walk;
     if (kind != FTW_F || strstr(path, "json-test-suite") != NULL) return 0;
     char *text = beginning_of(path, &f);
     uint64_t rng = test_seed() ^ hash_text(ms_str_of(path + strlen(path) / 2));
@@ -276,11 +274,10 @@ static int try_sample(const char *path, const struct stat *st, int kind, struct 
     return 0;
 }
 
-static void mended_texts_are_whole_when_samples_are_damaged(void **state)
+TEST(mended_texts_are_whole_when_samples_are_damaged)
 {
     const char *shared = getenv("MS_SHARED");
     char path[1024];
-    (void)state;
     snprintf(path, sizeof path, "%s/data", shared != NULL ? shared : "../shared");
     silence(true);
     (void)nftw(path, try_sample, 16, FTW_PHYS);
@@ -293,7 +290,6 @@ static void mended_texts_are_whole_when_samples_are_damaged(void **state)
 /* An input that fuzzing of the library has kept, as the text of each format. */
 static void try_input(void *ctx, const char *name, ms_str bytes)
 {
-    (void)ctx;
     for (size_t i = 0; format_at(i) != NULL; i++) {
         char *text = NULL;
         arrsetcap(text, bytes.len + 1);
@@ -305,9 +301,8 @@ static void try_input(void *ctx, const char *name, ms_str bytes)
     }
 }
 
-static void mended_texts_are_whole_when_inputs_are_hostile(void **state)
+TEST(mended_texts_are_whole_when_inputs_are_hostile)
 {
-    (void)state;
     silence(true);
     size_t json = inputs_each("tests/fuzz/json.inputs", try_input, NULL), rows = 1;
     if (test_scale() >= 100)
@@ -316,14 +311,13 @@ static void mended_texts_are_whole_when_inputs_are_hostile(void **state)
     assert_true(json > 0 && rows > 0);
 }
 
-static void torn_documents_are_closed_when_cut_at_any_byte(void **state)
+TEST(torn_documents_are_closed_when_cut_at_any_byte)
 {
     static const char text[] =
         "{\"a\": [1, 2.5e3, {\"b\\\"\": \"x, ]}\"}, [], {}], \"c\": null, \"d\": \"\xc3\xa9\"}";
     ms_arena arena;
     ms_str value;
     size_t kept;
-    (void)state;
     memset(&arena, 0, sizeof arena);
     for (size_t len = 0; len < sizeof text - 1; len++) {
         ms_str part = ms_str_n(text, len);
@@ -339,10 +333,5 @@ static void torn_documents_are_closed_when_cut_at_any_byte(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mended_texts_are_whole_when_samples_are_damaged),
-        cmocka_unit_test(mended_texts_are_whole_when_inputs_are_hostile),
-        cmocka_unit_test(torn_documents_are_closed_when_cut_at_any_byte),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

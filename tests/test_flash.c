@@ -308,22 +308,20 @@ static void one_flash(uint64_t *rng, size_t losses)
     nor_free(&n);
 }
 
-static void nothing_acknowledged_is_lost_in_power_losses(void **state)
+TEST(nothing_acknowledged_is_lost_in_power_losses)
 {
     enum { EACH = 50 };
     uint64_t rng = test_seed();
     size_t lives = (test_times(4000) + EACH - 1) / EACH;
-    (void)state;
     for (size_t i = 0; i < lives; i++) one_flash(&rng, EACH);
     test_tally("power cuts of a flash", lives * EACH);
 }
 
 /* Each program and erasure of a short life is interrupted once, in three ways. */
-static void power_fails_at_every_step(void **state)
+TEST(power_fails_at_every_step)
 {
     static uint64_t buffer[1024];
     size_t losses = 0;
-    (void)state;
     for (uint64_t how = 0; how < 3; how++) {
         bool dead = true;
         for (uint64_t at = 1; dead; at += test_scale() < 100 ? 3 : 1) {
@@ -359,11 +357,10 @@ static ms_result append_n(ms_store *store, unsigned i, size_t len, uint64_t *seq
     return ms_append(store, ms_str_of(places[0]), &m, seq, NULL);
 }
 
-static void sectors_wear_evenly(void **state)
+TEST(sectors_wear_evenly)
 {
     static uint64_t buffer[1024];
     nor n = nor_new(1024, 7, 4, test_seed());
-    (void)state;
     for (unsigned life = 0; life < 20; life++) {
         ms_flash f = flash_of(&n);
         ms_store *store = open_flash(&f, buffer, sizeof buffer);
@@ -385,7 +382,7 @@ static void sectors_wear_evenly(void **state)
     nor_free(&n);
 }
 
-static void limits_are_reported(void **state)
+TEST(limits_are_reported)
 {
     static uint64_t buffer[2048];
     nor n = nor_new(1024, 3, 1, test_seed());
@@ -393,15 +390,12 @@ static void limits_are_reported(void **state)
     ms_store *store = open_flash(&f, buffer, sizeof buffer);
     ms_mem_desc desc = {.flash = &f};
     uint64_t seq;
-    (void)state;
     assert_int_equal(append_n(store, 0, 210, &seq), MS_E_TOO_LARGE);
     assert_int_equal(append_n(store, 0, 60, &seq), MS_OK);
     assert_int_equal(seq, 1);
     ms_envelope many[6];
     for (unsigned i = 0; i < 6; i++) many[i] = ms_message(MS_T_FINAL, ms_text("12345678"));
-    ms_append_opts opts;
-    memset(&opts, 0, sizeof opts);
-    opts.location = MS_STR("z");
+    ms_append_opts opts = {.location = MS_STR("z")};
     assert_int_equal(ms_append_batch(store, many, 6, &opts, NULL), MS_E_TOO_LARGE);
     assert_int_equal(ms_append_batch(store, many, 2, &opts, NULL), MS_OK);
     assert_int_equal(ms_redact(store, 1, NULL), MS_E_UNSUPPORTED);
@@ -426,10 +420,9 @@ static void limits_are_reported(void **state)
 }
 
 /* A program that returns true, but has changed a part of the bits only. */
-static void a_flash_that_lies_is_noticed(void **state)
+TEST(a_flash_that_lies_is_noticed)
 {
     static uint64_t buffer[2048];
-    (void)state;
     for (uint64_t i = 0; i < test_times(2000); i++) {
         uint64_t rng = test_seed() + i;
         nor n = nor_new(1024, 4, 1u << test_below(&rng, 6), test_random(&rng));
@@ -460,10 +453,9 @@ static void a_flash_that_lies_is_noticed(void **state)
 
 /* Each read fails once. Opening fails, and nothing is lost by it; an append fails, and the
  * next one does not. */
-static void a_read_that_fails_loses_nothing(void **state)
+TEST(a_read_that_fails_loses_nothing)
 {
     static uint64_t buffer[2048];
-    (void)state;
     for (uint64_t at = 1, hit = 1; hit != 0; at += test_scale() < 100 ? 7 : 1) {
         nor n = nor_new(1024, 3, 8, 5);
         ms_flash f = flash_of(&n);
@@ -502,13 +494,12 @@ static void a_read_that_fails_loses_nothing(void **state)
     }
 }
 
-static void a_sector_that_is_worn_out_ends_appends_alone(void **state)
+TEST(a_sector_that_is_worn_out_ends_appends_alone)
 {
     static uint64_t buffer[2048];
     nor n = nor_new(1024, 4, 8, test_seed());
     ms_flash f = flash_of(&n);
     uint64_t seq, last = 0;
-    (void)state;
     ms_store *store = open_flash(&f, buffer, sizeof buffer);
     for (unsigned k = 0; k < 100; k++) assert_int_equal(append_n(store, k, 20, &last), MS_OK);
     n.worn = 2;
@@ -530,11 +521,10 @@ static void a_sector_that_is_worn_out_ends_appends_alone(void **state)
 }
 
 /* Bits that rot cost the appends that they are in. */
-static void a_flipped_bit_costs_one_append(void **state)
+TEST(a_flipped_bit_costs_one_append)
 {
     static uint64_t buffer[2048];
     uint64_t rng = test_seed();
-    (void)state;
     for (size_t i = 0; i < test_times(2000); i++) {
         nor n = nor_new(1024, 4, 8, test_random(&rng));
         ms_flash f = flash_of(&n);
@@ -555,7 +545,7 @@ static void a_flipped_bit_costs_one_append(void **state)
 }
 
 /* A key may be given again once its message was dropped, and opening brings that back. */
-static void a_key_stands_for_its_newest_message(void **state)
+TEST(a_key_stands_for_its_newest_message)
 {
     static uint64_t buffer[512], big[8192];
     nor n = nor_new(4096, 8, 8, test_seed());
@@ -564,7 +554,6 @@ static void a_key_stands_for_its_newest_message(void **state)
     uint64_t first, second, seq;
     ms_envelope m = ms_message(MS_T_FINAL, ms_text("one"));
     m.key = MS_STR("k");
-    (void)state;
     assert_int_equal(ms_append(store, ms_str_of(places[0]), &m, &first, NULL), MS_OK);
     for (unsigned i = 0; i < 60; i++)
         assert_int_equal(append_n(store, i, 60, NULL), MS_OK);
@@ -579,16 +568,5 @@ static void a_key_stands_for_its_newest_message(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits_are_reported),
-        cmocka_unit_test(a_key_stands_for_its_newest_message),
-        cmocka_unit_test(sectors_wear_evenly),
-        cmocka_unit_test(a_flash_that_lies_is_noticed),
-        cmocka_unit_test(a_read_that_fails_loses_nothing),
-        cmocka_unit_test(a_sector_that_is_worn_out_ends_appends_alone),
-        cmocka_unit_test(a_flipped_bit_costs_one_append),
-        cmocka_unit_test(power_fails_at_every_step),
-        cmocka_unit_test(nothing_acknowledged_is_lost_in_power_losses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

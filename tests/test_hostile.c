@@ -110,7 +110,6 @@ typedef struct bench {
 
 static int64_t clock_stands(void *ctx)
 {
-    (void)ctx;
     return SECONDS(1700000000);
 }
 
@@ -904,24 +903,21 @@ static void use_changed(bool image, size_t times)
     bench_free(b);
 }
 
-static void log_does_no_harm_when_its_bytes_lie(void **state)
+TEST(log_does_no_harm_when_its_bytes_lie)
 {
-    (void)state;
     use_changed(false, test_times(900));
 }
 
-static void image_does_no_harm_when_its_bytes_lie(void **state)
+TEST(image_does_no_harm_when_its_bytes_lie)
 {
-    (void)state;
     use_changed(true, test_times(5000));
 }
 
-static void fact_is_damage_when_it_is_no_json(void **state)
+TEST(fact_is_damage_when_it_is_no_json)
 {
     bench *b = bench_new();
     ms_arena arena;
     ms_str facts;
-    (void)state;
     test_arena_init(&arena, NULL);
     ms_store *store = must_create(b, false);
     assert_int_equal(
@@ -958,7 +954,6 @@ static const uint64_t known_key[2] = {UINT64_C(0x5a5a5a5a5a5a5a5a),
 
 static void entropy_known(void *ctx, void *out, size_t len)
 {
-    (void)ctx;
     memset(out, 0x5a, len);
 }
 
@@ -1053,13 +1048,12 @@ static double flood(disk *d, bool log, naming how, named what, size_t n)
     return best;
 }
 
-static void names_take_no_longer_when_they_meet(void **state)
+TEST(names_take_no_longer_when_they_meet)
 {
     static const char *const words[NAMED] = {"locations", "agents", "keys"};
     size_t times = test_times(test_scale() < 100 ? 10000 : 30000);
     size_t n = times < 100000 ? times : 100000, some = n / 5 + 1;
     disk d;
-    (void)state;
     disk_init(&d, (size_t)1 << 27);
     for (int i = 0; i < 2 * NAMED; i++) {
         bool log = i >= NAMED;
@@ -1089,14 +1083,8 @@ static void names_take_no_longer_when_they_meet(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(log_does_no_harm_when_its_bytes_lie),
-        cmocka_unit_test(image_does_no_harm_when_its_bytes_lie),
-        cmocka_unit_test(fact_is_damage_when_it_is_no_json),
-        cmocka_unit_test(names_take_no_longer_when_they_meet),
-    };
     scribe_page();
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_all_tests(NULL, NULL);
     printf("tally: hostile files %llu\n", (unsigned long long)hostile_files);
     return failed;
 }

@@ -18,7 +18,7 @@ typedef struct kept {
     char *bytes;
 } kept;
 
-static void messages_stay_where_and_what_they_are(void **state)
+TEST_WITH(ON_EVERY_STORE, messages_stay_where_and_what_they_are)
 {
     enum { KEPT = 1000 };
     static kept early[KEPT];
@@ -63,7 +63,7 @@ static int64_t time_of(ms_store *store, uint64_t seq, bool *has, bool *stamped)
     return time;
 }
 
-static void unset_times_are_stamped_by_the_callers_clock(void **state)
+TEST_WITH(ON_EVERY_STORE, unset_times_are_stamped_by_the_callers_clock)
 {
     static const struct {
         bool keep, set;
@@ -107,7 +107,7 @@ static int64_t system_time(void)
 }
 
 /* Tried three times, because the system's clock may be set meanwhile. */
-static void unset_times_are_of_the_system_when_there_is_no_clock(void **state)
+TEST_WITH(ON_EVERY_STORE, unset_times_are_of_the_system_when_there_is_no_clock)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_envelope m = ms_user_message(ms_text("x"));
@@ -129,7 +129,7 @@ static void unset_times_are_of_the_system_when_there_is_no_clock(void **state)
 /* ---- sizes ---- */
 
 /* The limit is on the record: one byte over it is refused, and nothing else changes. */
-static void a_record_over_max_message_is_refused(void **state)
+TEST_WITH(ON_EVERY_STORE, a_record_over_max_message_is_refused)
 {
     enum { LIMIT = 1024 };
     const store_options options = {.max_message = LIMIT};
@@ -169,7 +169,7 @@ static void must_have_text(ms_store *store, uint64_t seq, const char *text, size
 }
 
 /* Larger than a chunk, and around its size. */
-static void messages_larger_than_a_chunk_fit(void **state)
+TEST_WITH(ON_EVERY_STORE, messages_larger_than_a_chunk_fit)
 {
     static const size_t lens[] = {3900,  3960,  4000,    4032,    4040, 4056,
                                   4064,  4096,  4200,    262000,  1,    262140,
@@ -189,11 +189,10 @@ static void messages_larger_than_a_chunk_fit(void **state)
     store_close(&s);
 }
 
-static void a_message_over_256_mib_is_refused(void **state)
+TEST(a_message_over_256_mib_is_refused)
 {
     size_t len = (size_t)256 << 20;
     if (test_scale() < 100) {
-        (void)state;
         skip();
     }
     char *text = large_text(len);
@@ -210,13 +209,12 @@ static void a_message_over_256_mib_is_refused(void **state)
 /* ---- what a message costs ---- */
 
 /* 100,000 messages whose fields take 700 bytes, over 100 locations with 8 agents each. */
-static void a_message_costs_at_most_64_bytes_beside_its_fields(void **state)
+TEST(a_message_costs_at_most_64_bytes_beside_its_fields)
 {
     enum { MESSAGES = 100000, FIELDS = 700 };
     static char text[FIELDS];
     test_alloc heap;
     ms_stat stat;
-    (void)state;
     if (test_scale() < 10) skip(); /* valgrind is slow */
     test_alloc_init(&heap);
     memset(text, 't', sizeof text);
@@ -247,7 +245,7 @@ static void a_message_costs_at_most_64_bytes_beside_its_fields(void **state)
     test_alloc_done(&heap);
 }
 
-static void reset_keeps_memory_for_the_next_run(void **state)
+TEST_WITH(ON_ARENA_STORES, reset_keeps_memory_for_the_next_run)
 {
     test_alloc heap;
     size_t calls = 0, live = 0, messages = test_times(20000);
@@ -280,7 +278,7 @@ static void reset_keeps_memory_for_the_next_run(void **state)
 }
 
 /* Refused appends, each with names of its own: not a byte more is in use. */
-static void refused_appends_do_not_grow_the_heap(void **state)
+TEST_WITH(ON_ARENA_STORES, refused_appends_do_not_grow_the_heap)
 {
     static char text[4000];
     test_alloc heap;
@@ -314,16 +312,5 @@ static void refused_appends_do_not_grow_the_heap(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ON_EVERY_STORE(messages_stay_where_and_what_they_are),
-        ON_EVERY_STORE(unset_times_are_stamped_by_the_callers_clock),
-        ON_EVERY_STORE(unset_times_are_of_the_system_when_there_is_no_clock),
-        ON_EVERY_STORE(a_record_over_max_message_is_refused),
-        ON_EVERY_STORE(messages_larger_than_a_chunk_fit),
-        cmocka_unit_test(a_message_over_256_mib_is_refused),
-        cmocka_unit_test(a_message_costs_at_most_64_bytes_beside_its_fields),
-        ON_ARENA_STORES(reset_keeps_memory_for_the_next_run),
-        ON_ARENA_STORES(refused_appends_do_not_grow_the_heap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -128,11 +128,10 @@ static void move_there_and_back(ms_store *store, buffer two, ms_arena *arena)
     ms_close(second);
 }
 
-static void a_store_in_a_buffer_calls_no_heap_function(void **state)
+TEST(a_store_in_a_buffer_calls_no_heap_function)
 {
     buffer one = buffer_new(65536), two = buffer_new(65536), room = buffer_new(65536);
     ms_arena arena;
-    (void)state;
     test_arena_init_fixed(&arena, room.bytes, room.size);
     bool watched = heap_is_watched();
     size_t before = heap_calls;
@@ -153,12 +152,11 @@ static void a_store_in_a_buffer_calls_no_heap_function(void **state)
 
 /* Two stores take the same messages, one of them between appends that fail: they stay
  * equal to the byte, and one is full when the other is. */
-static void a_refused_append_makes_no_difference(void **state)
+TEST(a_refused_append_makes_no_difference)
 {
     static char text[16384];
     uint64_t rng = test_seed();
     size_t refused = 0;
-    (void)state;
     for (size_t round = 0; round < test_times(300); round++) {
         buffer one = buffer_new(3000 + 8 * (size_t)test_below(&rng, 2000));
         buffer two = buffer_new(one.size);
@@ -190,7 +188,7 @@ static void a_refused_append_makes_no_difference(void **state)
 
 /* 100 bytes of content, "job_123", "worker-1", "turn_12", 8 bytes of time, the type's
  * word: what of a 64 KiB buffer is this, when no more of them fit? */
-static void three_quarters_of_a_buffer_are_payload(void **state)
+TEST(three_quarters_of_a_buffer_are_payload)
 {
     buffer b = buffer_new(65536);
     ms_store *store = open_in(b);
@@ -198,7 +196,6 @@ static void three_quarters_of_a_buffer_are_payload(void **state)
     ms_envelope m = ms_observation(ms_text_n(ms_str_n(text, sizeof text)),
                                    ms_str_of(NULL));
     size_t n = 0, fields = sizeof text + 7 + 8 + 7;
-    (void)state;
     memset(text, 't', sizeof text);
     m.agent_key = MS_STR("worker-1");
     m.turn_id = MS_STR("turn_12");
@@ -266,7 +263,7 @@ static bool shape_fits(const shape *sh, size_t size, size_t *field_bytes)
     return fits;
 }
 
-static void ms_mem_size_is_enough_and_not_much_more(void **state)
+TEST(ms_mem_size_is_enough_and_not_much_more)
 {
     static const shape shapes[] = {
         {100, 100, 1, 1, false, 0, false},     {1000, 100, 1, 1, false, 0, false},
@@ -279,7 +276,6 @@ static void ms_mem_size_is_enough_and_not_much_more(void **state)
         {1000, 1, 1, 1, false, 0, true},       {500, 1, 5, 3, true, 1000, true},
     };
     size_t too_little = 0, too_much = 0;
-    (void)state;
     for (size_t i = 0; i < COUNT(shapes); i++) {
         const shape *sh = &shapes[i];
         size_t fields, low = 0, high = 1;
@@ -343,10 +339,9 @@ static void one_size(size_t size, uint64_t *rng)
     free(b.bytes);
 }
 
-static void every_size_of_buffer_works(void **state)
+TEST(every_size_of_buffer_works)
 {
     uint64_t rng = test_seed();
-    (void)state;
     for (size_t size = MS_MEM_MIN; size <= MS_MEM_MIN + 4096; size += 8)
         one_size(size, &rng);
     for (size_t odd = 1; odd < 8; odd++) one_size(MS_MEM_MIN + 1000 + odd, &rng);
@@ -357,11 +352,10 @@ static void every_size_of_buffer_works(void **state)
 
 /* One batch that makes as many names as messages, in buffers where it just fits or just
  * does not. */
-static void a_batch_of_new_names_fits_or_leaves_no_trace(void **state)
+TEST(a_batch_of_new_names_fits_or_leaves_no_trace)
 {
     enum { BATCH = 20 };
     size_t fitted = 0, refused = 0;
-    (void)state;
     for (size_t size = MS_MEM_MIN; size < 20000; size += 8) {
         buffer b = buffer_new(size);
         ms_store *store = open_in(b);
@@ -387,12 +381,11 @@ static void a_batch_of_new_names_fits_or_leaves_no_trace(void **state)
     assert_true(fitted > 0 && refused > 0);
 }
 
-static void a_buffer_is_refused_when_it_is_small_or_misaligned(void **state)
+TEST(a_buffer_is_refused_when_it_is_small_or_misaligned)
 {
     static const size_t small[] = {0, 1, 8, 64, 1024, MS_MEM_MIN - 8, MS_MEM_MIN - 1};
     buffer b = buffer_new(8192);
     ms_store *store;
-    (void)state;
     for (size_t i = 0; i < 7 + COUNT(small); i++) {
         ms_mem_desc desc = desc_in(b);
         ms_error err;
@@ -413,14 +406,5 @@ static void a_buffer_is_refused_when_it_is_small_or_misaligned(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_store_in_a_buffer_calls_no_heap_function),
-        cmocka_unit_test(a_refused_append_makes_no_difference),
-        cmocka_unit_test(three_quarters_of_a_buffer_are_payload),
-        cmocka_unit_test(ms_mem_size_is_enough_and_not_much_more),
-        cmocka_unit_test(every_size_of_buffer_works),
-        cmocka_unit_test(a_batch_of_new_names_fits_or_leaves_no_trace),
-        cmocka_unit_test(a_buffer_is_refused_when_it_is_small_or_misaligned),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

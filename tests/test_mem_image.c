@@ -103,10 +103,9 @@ static void random_step(ms_store *store, uint64_t *rng)
 
 /* What was built step by step is built anew from the image: in no more memory, or a
  * buffer that is nearly full could not be attached again. */
-static void attaching_takes_no_more_room(void **state)
+TEST(attaching_takes_no_more_room)
 {
     uint64_t rng = test_seed();
-    (void)state;
     for (size_t round = 0; round < test_times(60); round++) {
         buffer b = buffer_new(8192 + 8 * (size_t)test_below(&rng, 3000));
         ms_store *store = open_in(b);
@@ -221,11 +220,10 @@ static bool sampled(uint64_t *rng)
 
 /* A single bit, and whole bytes set to 00 and FF; before the image is attached, and while
  * it is. */
-static void damage_is_found_at_any_byte(void **state)
+TEST(damage_is_found_at_any_byte)
 {
     pictured p = picture(4096, test_seed());
     uint64_t rng = test_seed();
-    (void)state;
     for (size_t i = 0; i < 10 * p.image.size; i++) {
         size_t at = i / 10, change = i % 10;
         unsigned char byte = (unsigned char)p.image.bytes[at];
@@ -240,12 +238,11 @@ static void damage_is_found_at_any_byte(void **state)
 }
 
 /* Runs of bytes lost: zeroed, or replaced by others of the same image. */
-static void damage_of_several_records_costs_only_those(void **state)
+TEST(damage_of_several_records_costs_only_those)
 {
     pictured p = picture(16384, test_seed() + 1);
     uint64_t rng = test_seed();
     size_t times = test_times(3000);
-    (void)state;
     for (size_t i = 0; i < times; i++) {
         size_t len = 1 + (size_t)test_below(&rng, i % 2 ? 64 : 4096);
         size_t from = (size_t)test_below(&rng, p.image.size - len);
@@ -262,11 +259,10 @@ static void damage_of_several_records_costs_only_those(void **state)
 }
 
 /* At any byte: the buffer ends there, or zeros or other bytes follow. */
-static void an_image_is_refused_when_it_is_truncated(void **state)
+TEST(an_image_is_refused_when_it_is_truncated)
 {
     pictured p = picture(4096, test_seed());
     uint64_t rng = test_seed();
-    (void)state;
     for (size_t i = 0; i < 3 * p.image.size; i++) {
         size_t len = i / 3, follows = i % 3;
         if (!sampled(&rng)) continue;
@@ -282,13 +278,12 @@ static void an_image_is_refused_when_it_is_truncated(void **state)
 
 /* Records in the text of a message, at every place on the grid of 8 bytes: when the
  * header of the message around them is damaged, they do not turn up. */
-static void a_record_in_a_text_is_not_found_when_its_message_is_damaged(void **state)
+TEST(a_record_in_a_text_is_not_found_when_its_message_is_damaged)
 {
     buffer inner = buffer_new(8192), outer = buffer_new(65536);
     ms_store *store = NULL;
     ms_str records = no_str();
     pictured p;
-    (void)state;
     for (unsigned i = 0;; i++) {    /* until the two checks happen to be text */
         char text[16];
         ms_close(store);
@@ -325,9 +320,8 @@ static void a_record_in_a_text_is_not_found_when_its_message_is_damaged(void **s
 
 /* The buffer held more before it was reset, or opened anew. With the end of the image
  * damaged, salvage reads on after it: none of that comes back. */
-static void messages_before_a_reset_are_not_salvaged(void **state)
+TEST(messages_before_a_reset_are_not_salvaged)
 {
-    (void)state;
     for (int reopened = 0; reopened < 2; reopened++) {
         for (size_t kept = 0; kept < 6; kept++) {
             buffer b = buffer_new(16384);
@@ -351,10 +345,9 @@ static void messages_before_a_reset_are_not_salvaged(void **state)
 }
 
 /* The end of the image and a record are damaged: the others are kept. */
-static void salvage_keeps_whole_records_when_the_end_is_damaged(void **state)
+TEST(salvage_keeps_whole_records_when_the_end_is_damaged)
 {
     pictured p = picture(6000, test_seed() + 3);
-    (void)state;
     for (size_t i = 0; i < 10 * p.t.count; i++) {
         size_t n = i / 10, at = p.at[n], len = (size_t)p.t.items[n]->size;
         uint64_t damaged = 0;
@@ -375,7 +368,7 @@ static void salvage_keeps_whole_records_when_the_end_is_damaged(void **state)
 
 /* The end of the image and the last of a batch are damaged: the batch is given up as a
  * whole, or, in a buffer without room for the index, nothing is changed. */
-static void salvage_drops_a_torn_batch_or_changes_nothing(void **state)
+TEST(salvage_drops_a_torn_batch_or_changes_nothing)
 {
     enum { SINGLE = 60, BATCH = 5 }; /* more than the least buffer */
     buffer b = buffer_new(32768);
@@ -384,7 +377,6 @@ static void salvage_drops_a_torn_batch_or_changes_nothing(void **state)
     ms_query all = query_of(no_str(), 0);
     const ms_msg *msg;
     size_t done = 0, full = 0;
-    (void)state;
     for (int i = 0; i < SINGLE; i++) must_append(store, no_str(), &m);
     for (int i = 0; i < BATCH; i++) batch[i] = m;
     assert_int_equal(ms_append_batch(store, batch, BATCH, NULL, NULL), MS_OK);
@@ -426,10 +418,9 @@ static void must_be_shown(ms_store *store, uint64_t seq, const char *text)
 
 /* The newest messages were hidden, amended or noted, then they are lost, and only what
  * changed them is whole: it changes none of the messages that come after salvage. */
-static void changes_of_lost_messages_change_no_new_ones(void **state)
+TEST(changes_of_lost_messages_change_no_new_ones)
 {
     enum { KEPT = 3, LOST = 2, ALL = KEPT + LOST, NEW = 4, CHANGES = 5 };
-    (void)state;
     for (int change = 0; change < CHANGES; change++) {
         buffer b = buffer_new(16384);
         ms_store *store = open_in(b);
@@ -494,12 +485,10 @@ static void all_but_one_are_found(ms_store *store, size_t n, size_t victim, size
 {
     ms_query q = query_of(MS_STR("j"), 0);
     ms_copy_report report;
-    ms_keep count_only;
     uint64_t damaged;
     assert_int_equal(read_of(store, &q, &damaged), n - 1);
     assert_int_equal(damaged, 1);
-    memset(&count_only, 0, sizeof count_only);
-    count_only.dry_run = true;
+    ms_keep count_only = {.dry_run = true};
     ms_copy(NULL, store, &count_only, NULL, &report, NULL);
     assert_int_equal(report.copied, n - 1);
     assert_int_equal(report.damaged, 1);
@@ -522,11 +511,10 @@ static void all_but_one_are_found(ms_store *store, size_t n, size_t victim, size
 
 /* A write from outside into the header of one record, while the store is open: that
  * record is skipped and counted, all others are found as before. */
-static void a_stray_write_costs_one_record(void **state)
+TEST(a_stray_write_costs_one_record)
 {
     enum { MESSAGES = 150 };
     uint64_t rng = test_seed();
-    (void)state;
     for (size_t i = 0; i < 32 + test_times(400); i++) {
         size_t byte = i < 32 ? i : 8 + i % 8;
         size_t victim = i < 32 ? 100 : 1 + (size_t)test_below(&rng, MESSAGES);
@@ -545,13 +533,12 @@ static void a_stray_write_costs_one_record(void **state)
 
 /* Somebody makes a HIDE reach to numbers that were given after it, and to some that were
  * not: it hides what stands before it. */
-static void a_hide_hides_no_later_message(void **state)
+TEST(a_hide_hides_no_later_message)
 {
     buffer b = buffer_new(16384);
     ms_store *store = open_in(b);
     ms_envelope m = small_message();
     ms_query all = query_of(no_str(), 0);
-    (void)state;
     for (int i = 0; i < 3; i++) must_append(store, no_str(), &m);
     assert_int_equal(ms_hide_range(store, m.location, 2, 3, NULL, NULL), MS_OK);
     must_append(store, no_str(), &m);
@@ -586,10 +573,9 @@ static ms_result attach_as(buffer b, bool salvage, ms_error *err)
 }
 
 /* Its head is as the format has it but for the version; the check is right. */
-static void an_image_of_a_newer_version_is_foreign(void **state)
+TEST(an_image_of_a_newer_version_is_foreign)
 {
     pictured p = picture(2048, test_seed());
-    (void)state;
     for (unsigned i = 0; i < 8; i++) {
         unsigned char *head = (unsigned char *)restored(&p, 0xA5).bytes;
         ms_error err;
@@ -603,14 +589,13 @@ static void an_image_of_a_newer_version_is_foreign(void **state)
     picture_free(&p);
 }
 
-static void bytes_that_are_no_image_are_foreign(void **state)
+TEST(bytes_that_are_no_image_are_foreign)
 {
     static const char *const heads[] = {"", "SQLite format 3", "{\"type\":\"task\"}\n",
                                         "\x7f\x45LF", "MSGSTORE", "msgstore"};
     buffer b = buffer_new(8192), none = {NULL, 8192};
     uint64_t rng = test_seed();
     ms_store *store;
-    (void)state;
     for (size_t i = 0; i < 6 + test_times(1000); i++) {
         memset(b.bytes, 0, b.size);
         if (i < 6) memcpy(b.bytes, heads[i], strlen(heads[i]));
@@ -624,20 +609,5 @@ static void bytes_that_are_no_image_are_foreign(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attaching_takes_no_more_room),
-        cmocka_unit_test(damage_is_found_at_any_byte),
-        cmocka_unit_test(damage_of_several_records_costs_only_those),
-        cmocka_unit_test(an_image_is_refused_when_it_is_truncated),
-        cmocka_unit_test(a_record_in_a_text_is_not_found_when_its_message_is_damaged),
-        cmocka_unit_test(messages_before_a_reset_are_not_salvaged),
-        cmocka_unit_test(salvage_keeps_whole_records_when_the_end_is_damaged),
-        cmocka_unit_test(salvage_drops_a_torn_batch_or_changes_nothing),
-        cmocka_unit_test(changes_of_lost_messages_change_no_new_ones),
-        cmocka_unit_test(a_stray_write_costs_one_record),
-        cmocka_unit_test(a_hide_hides_no_later_message),
-        cmocka_unit_test(an_image_of_a_newer_version_is_foreign),
-        cmocka_unit_test(bytes_that_are_no_image_are_foreign),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 /* ---- files ---- */
 
-static void a_file_is_the_owners_alone(void **state)
+TEST_WITH(ON_LOGS, a_file_is_the_owners_alone)
 {
     struct stat about;
     mode_t before = umask(0);
@@ -41,7 +41,7 @@ static size_t descriptors_of(const char *path)
     return n;
 }
 
-static void started_programs_do_not_inherit_the_file(void **state)
+TEST_WITH(ON_LOGS, started_programs_do_not_inherit_the_file)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_store *reader = log_reader(&s);
@@ -54,7 +54,7 @@ static void started_programs_do_not_inherit_the_file(void **state)
     store_close(&s);
 }
 
-static void a_location_is_no_path(void **state)
+TEST_WITH(ON_LOGS, a_location_is_no_path)
 {
     static const char *const names[] = {"../x", "/tmp/../x", "..", ".", "a/b/c", "x\\y",
                                         "con", "test.msl", "~/x", "|x", "C:x"};
@@ -73,7 +73,7 @@ static void a_location_is_no_path(void **state)
 }
 
 /* Returns to the folder that it came from, whatever happens in between. */
-static void a_relative_path_outlives_a_change_of_folder(void **state)
+TEST(a_relative_path_outlives_a_change_of_folder)
 {
     test_store s = log_at(4096, MS_ENGINE_AUTO);
     int here = open(".", O_RDONLY);
@@ -83,7 +83,6 @@ static void a_relative_path_outlives_a_change_of_folder(void **state)
     ms_query all = query_of(no_str(), 0);
     ms_envelope m = ms_observation(ms_text("x"), ms_str_of(NULL));
     size_t n = 0;
-    (void)state;
     assert_true(here >= 0);
     s.log.path = "test.msl";
     assert_int_equal(chdir(s.folder), 0);
@@ -158,13 +157,12 @@ static void use_reader(ms_store *store, size_t n)
     ms_arena_deinit(&arena);
 }
 
-static void reading_writes_nothing(void **state)
+TEST(reading_writes_nothing)
 {
     test_store s = closed_log();
     ms_log_report report;
     ms_error err;
     trip t;
-    (void)state;
     read_only_begin(&t);
     s.log.os = &t.os;
     assert_int_equal(chmod(s.path, 0400), 0);
@@ -190,12 +188,11 @@ static void reading_writes_nothing(void **state)
 }
 
 /* Beside a writer, and after it was killed. */
-static void reading_writes_nothing_beside_a_writer(void **state)
+TEST(reading_writes_nothing_beside_a_writer)
 {
     test_store s = closed_log();
     trip t;
     int stop;
-    (void)state;
     read_only_begin(&t);
     pid_t child = start_holder(&s, 50, false, &stop);
     snapshot before = take(&s);
@@ -214,13 +211,5 @@ static void reading_writes_nothing_beside_a_writer(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ON_LOGS(a_file_is_the_owners_alone),
-        ON_LOGS(started_programs_do_not_inherit_the_file),
-        ON_LOGS(a_location_is_no_path),
-        cmocka_unit_test(a_relative_path_outlives_a_change_of_folder),
-        cmocka_unit_test(reading_writes_nothing),
-        cmocka_unit_test(reading_writes_nothing_beside_a_writer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

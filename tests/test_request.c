@@ -25,7 +25,7 @@ static void must_be(ms_str body, const char *expected)
 
 /* ---- bodies ---- */
 
-static void request_has_all_members_when_given(void **state)
+TEST(request_has_all_members_when_given)
 {
     static const struct {
         const char *provider, *body;
@@ -39,7 +39,6 @@ static void request_has_all_members_when_given(void **state)
         {"ollama", "{'model':'m','messages':[{'role':'system','content':'be kind'},"
                    "{'role':'user','content':'u'}],'tools':[{'t':1}],'temperature':0.5}"},
     };
-    (void)state;
     add(ms_user_message(ms_text("u")));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ms_request_desc desc = desc_of(rows[i].provider);
@@ -51,20 +50,18 @@ static void request_has_all_members_when_given(void **state)
     }
 }
 
-static void request_has_only_messages_when_nothing_is_given(void **state)
+TEST(request_has_only_messages_when_nothing_is_given)
 {
     ms_request_desc desc = desc_of("anthropic");
-    (void)state;
     must_be(body_of(&desc, NULL),
             "{'messages':[{'role':'user','content':'(The conversation begins.)'}]}");
 }
 
-static void request_reads_as_the_agent_when_a_memory_is_given(void **state)
+TEST(request_reads_as_the_agent_when_a_memory_is_given)
 {
     ms_memory memory;
     ms_request_desc desc = desc_of("openai");
     ms_envelope own = call("x", "f"), other = call("y", "g");
-    (void)state;
     own.agent_key = MS_STR("me");
     other.agent_key = MS_STR("you");
     add(ms_user_message(ms_text("u")));
@@ -78,11 +75,10 @@ static void request_reads_as_the_agent_when_a_memory_is_given(void **state)
     assert_false(has_text(body, "\"name\":\"g\""));
 }
 
-static void request_reports_the_system_text_when_it_has_an_arena(void **state)
+TEST(request_reports_the_system_text_when_it_has_an_arena)
 {
     ms_request_desc desc = desc_of("anthropic");
     ms_project_report report;
-    (void)state;
     desc.opts.system = MS_STR("be kind");
     (void)body_of(&desc, &report);
     assert_null(report.system.ptr);
@@ -91,15 +87,12 @@ static void request_reports_the_system_text_when_it_has_an_arena(void **state)
     assert_true(ms_str_equal(report.system, MS_STR("be kind")));
 }
 
-static void request_is_refused_when_its_parts_do_not_fit(void **state)
+TEST(request_is_refused_when_its_parts_do_not_fit)
 {
     ms_request_desc base = desc_of("openai"), desc = base;
     ms_memory memory;
     ms_error err;
-    ms_buf out;
-    (void)state;
-    memset(&out, 0, sizeof out);
-    out.arena = &arena;
+    ms_buf out = {.arena = &arena};
     ms_memory_init(&memory, store, CHAT, MS_STR("me"));
     add(ms_user_message(ms_text("a text that is longer than the budget")));
 #define MUST(code) \
@@ -127,18 +120,15 @@ static void request_is_refused_when_its_parts_do_not_fit(void **state)
     MUST(MS_E_TOO_LARGE);
 }
 
-static void request_is_the_same_when_a_cursor_is_given(void **state)
+TEST(request_is_the_same_when_a_cursor_is_given)
 {
     ms_request_desc desc = desc_of("openai");
-    ms_query query;
     ms_cursor it;
     ms_error err;
-    (void)state;
     add(ms_user_message(ms_text("u")));
     add(ms_assistant_message(ms_text("a")));
     ms_str of_store = body_of(&desc, NULL);
-    memset(&query, 0, sizeof query);
-    query.location = CHAT;
+    ms_query query = {.location = CHAT};
     assert_int_equal(ms_query_open(store, &query, &it, &err), MS_OK);
     desc.cursor = &it;
     assert_int_equal(ms_request(&desc, ms_buf_write, &it, NULL, &err), MS_E_ARGUMENT);
@@ -147,7 +137,7 @@ static void request_is_the_same_when_a_cursor_is_given(void **state)
     assert_int_equal(ms_cursor_close(&it, &err), MS_OK);
 }
 
-static void request_writes_nothing_when_a_message_is_damaged(void **state)
+TEST(request_writes_nothing_when_a_message_is_damaged)
 {
     static uint64_t buffer[2048];
     ms_request_desc desc = desc_of("openai");
@@ -155,7 +145,6 @@ static void request_writes_nothing_when_a_message_is_damaged(void **state)
     ms_store *small;
     ms_error err;
     ms_buf out;
-    (void)state;
     memset(&out, 0, sizeof out);
     memset(&fixed, 0, sizeof fixed);
     out.arena = &arena;
@@ -178,13 +167,12 @@ static void request_writes_nothing_when_a_message_is_damaged(void **state)
 
 /* ---- thinking ---- */
 
-static void thinking_stays_out_when_its_answer_was_edited(void **state)
+TEST(thinking_stays_out_when_its_answer_was_edited)
 {
     ms_request_desc desc = desc_of("anthropic");
     ms_project_report report;
     ms_envelope m = ms_message(MS_T_REASONING, ms_text("hm"));
     ms_envelope answer = ms_assistant_message(ms_text("let me see"));
-    (void)state;
     desc.opts.thinking = true;
     m.extra = MS_STR("{\"signed\":{\"provider\":\"anthropic\",\"signature\":\"sig\"}}");
     answer.flags = MS_FLAG_JOINED;
@@ -205,15 +193,5 @@ static void thinking_stays_out_when_its_answer_was_edited(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        ON_A_STORE(request_has_all_members_when_given),
-        ON_A_STORE(request_has_only_messages_when_nothing_is_given),
-        ON_A_STORE(request_reads_as_the_agent_when_a_memory_is_given),
-        ON_A_STORE(request_reports_the_system_text_when_it_has_an_arena),
-        ON_A_STORE(request_is_refused_when_its_parts_do_not_fit),
-        ON_A_STORE(request_is_the_same_when_a_cursor_is_given),
-        ON_A_STORE(request_writes_nothing_when_a_message_is_damaged),
-        ON_A_STORE(thinking_stays_out_when_its_answer_was_edited),
-    };
-    return cmocka_run_group_tests(tests, NULL, release);
+    return run_all_tests(open_store, close_store);
 }

@@ -189,12 +189,11 @@ static void one_life(uint64_t *rng, size_t size, size_t steps)
     free(buffer);
 }
 
-static void a_ring_is_as_a_list_that_drops(void **state)
+TEST(a_ring_is_as_a_list_that_drops)
 {
     static const size_t sizes[] = {4096, 5000, 8192, 16384, 32768};
     uint64_t rng = test_seed();
     size_t lives = test_times(2000);
-    (void)state;
     for (size_t i = 0; i < lives; i++)
         one_life(&rng, sizes[i % 5], 100 + test_below(&rng, 60) * sizes[i % 5] / 4096);
     test_tally("lives of a ring", lives);
@@ -214,10 +213,9 @@ static ms_result append_long(ms_store *store, const char *location, ms_type type
     return ms_append(store, ms_str_of(location), &m, seq, NULL);
 }
 
-static void a_message_of_a_quarter_always_fits(void **state)
+TEST(a_message_of_a_quarter_always_fits)
 {
     uint64_t rng = test_seed();
-    (void)state;
     for (size_t i = 0; i < test_times(400); i++) {
         size_t size = 4096 + test_below(&rng, sizeof buffer - 4096);
         ms_store *store = open_ring(buffer, size);
@@ -239,21 +237,18 @@ static void a_message_of_a_quarter_always_fits(void **state)
     }
 }
 
-static void a_batch_that_never_fits_drops_nothing(void **state)
+TEST(a_batch_that_never_fits_drops_nothing)
 {
     ms_envelope many[64];
     ms_store *store = open_ring(buffer, 8192);
     ms_stat before, after;
     ms_str text = MS_STR("......................................................."
                          ".......................................................");
-    (void)state;
     for (unsigned i = 0; i < 10; i++)
         assert_int_equal(append_long(store, "x", MS_T_FINAL, 300, NULL), MS_OK);
     assert_int_equal(ms_store_stat(store, &before, NULL), MS_OK);
     for (unsigned i = 0; i < 64; i++) many[i] = ms_message(MS_T_FINAL, ms_text_n(text));
-    ms_append_opts opts;
-    memset(&opts, 0, sizeof opts);
-    opts.location = MS_STR("x");
+    ms_append_opts opts = {.location = MS_STR("x")};
     assert_int_equal(ms_append_batch(store, many, 64, &opts, NULL), MS_E_FULL);
     assert_int_equal(ms_store_stat(store, &after, NULL), MS_OK);
     assert_memory_equal(&before, &after, sizeof before);
@@ -261,10 +256,9 @@ static void a_batch_that_never_fits_drops_nothing(void **state)
 }
 
 /* A message may be made of the texts of one that is dropped or moved for it. */
-static void a_message_made_of_another_moves_with_it(void **state)
+TEST(a_message_made_of_another_moves_with_it)
 {
     uint64_t rng = test_seed();
-    (void)state;
     for (size_t i = 0; i < test_times(300); i++) {
         ms_store *store = open_ring(buffer, 4096);
         ms_stat stat;
@@ -299,14 +293,13 @@ static void a_message_made_of_another_moves_with_it(void **state)
     }
 }
 
-static void numbers_go_on_when_all_is_dropped(void **state)
+TEST(numbers_go_on_when_all_is_dropped)
 {
     char many_dots[500];
     ms_store *store = open_ring(buffer, 4096);
     uint64_t seq;
     memset(many_dots, '.', sizeof many_dots);
     ms_mem_desc desc = ring_desc(buffer, 4096);
-    (void)state;
     for (uint64_t i = 1; i < 40; i++) { /* of messages as long as these one fits */
         char name[200];
         memset(name, 'a' + (int)(i % 26), sizeof name);
@@ -324,13 +317,12 @@ static void numbers_go_on_when_all_is_dropped(void **state)
     ms_close(store);
 }
 
-static void a_history_ends_when_messages_are_dropped(void **state)
+TEST(a_history_ends_when_messages_are_dropped)
 {
     ms_store *store = open_ring(buffer, 8192);
     ms_memory memory;
     ms_cursor it;
     ms_stat stat;
-    (void)state;
     for (unsigned i = 0; i < 20; i++)
         assert_int_equal(append_long(store, "x", i % 4 ? MS_T_FINAL : MS_T_USER_MESSAGE,
                                      50, NULL), MS_OK);
@@ -350,11 +342,10 @@ static void a_history_ends_when_messages_are_dropped(void **state)
     ms_close(store);
 }
 
-static void a_ring_needs_a_buffer_of_twice_the_least_size(void **state)
+TEST(a_ring_needs_a_buffer_of_twice_the_least_size)
 {
     ms_mem_desc desc = ring_desc(NULL, 0);
     ms_store *store;
-    (void)state;
     assert_int_equal(ms_mem_open(&store, &desc, NULL), MS_E_ARGUMENT);
     desc.buffer = buffer;
     desc.buffer_size = 2 * MS_MEM_MIN - 1;
@@ -364,9 +355,8 @@ static void a_ring_needs_a_buffer_of_twice_the_least_size(void **state)
     ms_close(store);
 }
 
-static void a_damaged_record_does_not_stop_a_ring(void **state)
+TEST(a_damaged_record_does_not_stop_a_ring)
 {
-    (void)state;
     uint64_t rng = test_seed();
     for (size_t i = 0; i < test_times(2000); i++) {
         ms_store *store = open_ring(buffer, 8192);
@@ -386,15 +376,5 @@ static void a_damaged_record_does_not_stop_a_ring(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ring_is_as_a_list_that_drops),
-        cmocka_unit_test(a_message_of_a_quarter_always_fits),
-        cmocka_unit_test(a_batch_that_never_fits_drops_nothing),
-        cmocka_unit_test(a_message_made_of_another_moves_with_it),
-        cmocka_unit_test(numbers_go_on_when_all_is_dropped),
-        cmocka_unit_test(a_history_ends_when_messages_are_dropped),
-        cmocka_unit_test(a_ring_needs_a_buffer_of_twice_the_least_size),
-        cmocka_unit_test(a_damaged_record_does_not_stop_a_ring),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -107,11 +107,10 @@ static size_t plant(uint64_t *rng, size_t kind, size_t nth, char *drawn, char *o
     return (size_t)sprintf(out, "%.*s%s%s", (int)(at - place), place, drawn, at + 2);
 }
 
-static void planted_secrets_are_found_when_drawn_by_chance(void **state)
+TEST(planted_secrets_are_found_when_drawn_by_chance)
 {
     uint64_t rng = test_seed();
     size_t kinds = COUNT(planted), n = 0, missed = 0, wrong = 0;
-    (void)state;
     for (size_t round = 0; round < 16; round++) {
         for (size_t kind = 0; kind < kinds; kind++, n++) {
             char drawn[2048], text[4096];
@@ -156,11 +155,10 @@ static ms_str in_json(ms_str text, ms_arena *arena)
     return ms_buf_text(&buf);
 }
 
-static void masked_json_stays_json_when_secrets_are_in_strings(void **state)
+TEST(masked_json_stays_json_when_secrets_are_in_strings)
 {
     uint64_t rng = test_seed() + 1;
     ms_arena arena = {0};
-    (void)state;
     for (size_t i = 0; i < test_times(4000); i++) {
         char drawn[2048], text[4096];
         size_t kind = (size_t)test_below(&rng, COUNT(planted));
@@ -182,13 +180,12 @@ static void masked_json_stays_json_when_secrets_are_in_strings(void **state)
     ms_arena_deinit(&arena);
 }
 
-static void masking_changes_nothing_else_when_a_text_has_secrets(void **state)
+TEST(masking_changes_nothing_else_when_a_text_has_secrets)
 {
     uint64_t rng = test_seed() + 2;
     char token[64], text[256], want[256];
     ms_arena arena = {0};
     ms_value masked;
-    (void)state;
     draw(&rng, "gh" "p_{a36}", token);
     snprintf(text, sizeof text, "one %s two %s, three", token, token);
     snprintf(want, sizeof want, "one [masked %s] two [masked %s], three", "github-token",
@@ -210,12 +207,11 @@ static void masking_changes_nothing_else_when_a_text_has_secrets(void **state)
 }
 
 /* A number may look like a password; a mark in its place would be no JSON. */
-static void numbers_stay_when_they_look_like_secrets(void **state)
+TEST(numbers_stay_when_they_look_like_secrets)
 {
     static const char json[] = "{\"a\": \"\\\"password\", \"password\": 13579.2468e17}";
     ms_arena arena = {0};
     ms_value masked, number = ms_json(ms_str_of(json));
-    (void)state;
     assert_true(secrets_mask(number, SECRETS_KEYS, &arena, NULL, NULL, &masked));
     assert_ptr_equal(masked.text.ptr, json);
     number.json = false;
@@ -281,9 +277,8 @@ static const struct {
     {"cd /home/", NULL, SECRETS_HOMES},
 };
 
-static void text_is_taken_for_a_secret_when_it_is_one_that_is_asked_for(void **state)
+TEST(text_is_taken_for_a_secret_when_it_is_one_that_is_asked_for)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(harmless); i++) must_find(harmless[i], SECRETS_KEYS, NULL);
     for (size_t i = 0; i < COUNT(personal); i++)
         must_find(personal[i].text, personal[i].classes, personal[i].found);
@@ -291,11 +286,10 @@ static void text_is_taken_for_a_secret_when_it_is_one_that_is_asked_for(void **s
 
 /* Any bytes: it ends, stays inside, and goes forward. The text has its own block, so that
  * a sanitizer sees a byte too many. */
-static void search_stays_inside_when_bytes_are_random(void **state)
+TEST(search_stays_inside_when_bytes_are_random)
 {
     static const char likely[] = "-----BEGIN PRIVATE KEY://:@=\"'\\npassword token sk_.%";
     uint64_t rng = test_seed() + 4;
-    (void)state;
     for (size_t i = 0; i < test_times(20000); i++) {
         size_t len = (size_t)test_below(&rng, 120), from = 0;
         char *text = (char *)malloc(len > 0 ? len : 1);
@@ -315,9 +309,8 @@ static void search_stays_inside_when_bytes_are_random(void **state)
     }
 }
 
-static void rules_are_sorted_by_their_first_character(void **state)
+TEST(rules_are_sorted_by_their_first_character)
 {
-    (void)state;
     for (size_t i = 1; i < COUNT(rules); i++) {
         assert_true(rules[i - 1].pattern[0] <= rules[i].pattern[0]);
     }
@@ -333,11 +326,9 @@ static struct {
 static int look_at_file(const char *path, const struct stat *st, int kind,
                         struct FTW *ftw)
 {
-    (void)ftw;
     if (kind != FTW_F || strstr(path, "json-test-suite") != NULL) return 0;
     size_t size, from = 0;
     char *text = read_file(path, &size);
-    (void)st;
     assert_non_null(text);
     secret found;
     while (secret_next(ms_str_n(text, size), SECRETS_KEYS, &from, &found)) {
@@ -350,10 +341,9 @@ static int look_at_file(const char *path, const struct stat *st, int kind,
     return 0;
 }
 
-static void transcripts_raise_few_alarms(void **state)
+TEST(transcripts_raise_few_alarms)
 {
     char path[1024];
-    (void)state;
     if (!shared_path(path, sizeof path, "data")) skip();
     assert_int_equal(nftw(path, look_at_file, 16, FTW_PHYS), 0);
     printf("%llu alarms in %.1f MB\n", (unsigned long long)data.alarms,
@@ -363,15 +353,5 @@ static void transcripts_raise_few_alarms(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(planted_secrets_are_found_when_drawn_by_chance),
-        cmocka_unit_test(masked_json_stays_json_when_secrets_are_in_strings),
-        cmocka_unit_test(masking_changes_nothing_else_when_a_text_has_secrets),
-        cmocka_unit_test(numbers_stay_when_they_look_like_secrets),
-        cmocka_unit_test(text_is_taken_for_a_secret_when_it_is_one_that_is_asked_for),
-        cmocka_unit_test(search_stays_inside_when_bytes_are_random),
-        cmocka_unit_test(rules_are_sorted_by_their_first_character),
-        cmocka_unit_test(transcripts_raise_few_alarms),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

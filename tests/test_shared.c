@@ -17,14 +17,13 @@ static unsigned epoch_of(const crowd *c) { return (unsigned)file_word(&c->at, 11
 /* ---- many processes ---- */
 
 /* A writer that waits for the lock gets it now and then, whatever the others do. */
-static void each_writer_gets_its_share(void **state)
+TEST(each_writer_gets_its_share)
 {
     enum { MANY = 3 };
     crowd c;
     board *b = board_new();
     pid_t children[MANY];
     uint64_t sum = 1, least = 0;
-    (void)state;
     crowd_begin(&c, MS_ENGINE_AUTO, 100);
     c.at.log.segment_size = 1 << 20;
     for (size_t w = 0; w < MANY; w++) children[w] = start(&c, b, w, appends, 0);
@@ -88,7 +87,7 @@ static uint64_t some_kills(crowd *c, board *b, uint64_t *rng)
     return sum;
 }
 
-static void killed_at_random_times(void **state)
+TEST_WITH(WITH_EACH_ENGINE, killed_at_random_times)
 {
     crowd c;
     board *b = board_new();
@@ -188,7 +187,7 @@ static bool one_end(crowd *c, board *b, trip_how how, uint64_t k, bool alone)
     return whole;
 }
 
-static void killed_at_every_file_operation(void **state)
+TEST_WITH(WITH_EACH_ENGINE, killed_at_every_file_operation)
 {
     crowd c;
     board *b = board_new();
@@ -243,10 +242,9 @@ static void child_is_trapped(const crowd *c, bool batch)
 }
 
 /* Killed by the system in the middle of storing bytes, with the lock. */
-static void killed_while_storing(void **state)
+TEST(killed_while_storing)
 {
     crowd c;
-    (void)state;
     crowd_begin(&c, MS_ENGINE_MAP, 600);
     ms_store *store = must_open(&c, MS_LOG_CREATE);
     for (uint64_t i = 0; i < 4; i++) {
@@ -302,12 +300,11 @@ static int lock_and_stop(void *ctx, ms_file file)
     return code;
 }
 
-static void a_writer_stopped_with_the_lock_delays_the_others_as_long_as_asked(void **state)
+TEST(a_writer_stopped_with_the_lock_delays_the_others_as_long_as_asked)
 {
     crowd c;
     board *b = board_new();
     int status;
-    (void)state;
     crowd_begin(&c, MS_ENGINE_AUTO, 300);
     c.at.log.lock_wait_ms = 40;
     ms_store *store = must_open(&c, MS_LOG_CREATE);
@@ -364,13 +361,12 @@ static void child_moves_on(const crowd *c, board *b, size_t w)
     _exit(0);
 }
 
-static void rewrites_beside_writers_lose_nothing(void **state)
+TEST(rewrites_beside_writers_lose_nothing)
 {
     enum { MANY = 2, TIMES = 4 };
     crowd c;
     board *b = board_new();
     pid_t children[MANY];
-    (void)state;
     crowd_begin(&c, MS_ENGINE_AUTO, 300);
     ms_close(must_open(&c, MS_LOG_CREATE));
     for (size_t w = 0; w < MANY; w++) {
@@ -442,7 +438,6 @@ static bool copy_is_whole(crowd *copy, const board *b, const uint64_t *acked)
 static void bursts(const crowd *c, board *b, ms_store *store, size_t w, uint64_t goal)
 {
     uint64_t rng = c->s.salt + w;
-    (void)goal;
     while (!is_set(&b->stop) && !is_set(&b->failed) && b->acked[w] < 60000) {
         if (append_next(c, b, store, w, NULL) != MS_OK) complain(b, w, "append", "failed");
         if (b->pace != 0) pause_us((uint64_t)b->pace);
@@ -453,7 +448,7 @@ static void bursts(const crowd *c, board *b, ms_store *store, size_t w, uint64_t
 }
 
 /* Of one writer that is alone, and of two that share the file. */
-static void copies_of_a_growing_file_are_whole(void **state)
+TEST_WITH(WITH_EACH_ENGINE, copies_of_a_growing_file_are_whole)
 {
     size_t copies = 0, holes = 0, each = test_scale() < 100 ? 10 : 30;
     double until = now_ms() + 5.0 * test_scale();
@@ -498,16 +493,6 @@ static void copies_of_a_growing_file_are_whole(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_writer_gets_its_share),
-        WITH_EACH_ENGINE(killed_at_random_times),
-        WITH_EACH_ENGINE(killed_at_every_file_operation),
-        cmocka_unit_test(killed_while_storing),
-        cmocka_unit_test(
-            a_writer_stopped_with_the_lock_delays_the_others_as_long_as_asked),
-        cmocka_unit_test(rewrites_beside_writers_lose_nothing),
-        WITH_EACH_ENGINE(copies_of_a_growing_file_are_whole),
-    };
     scribe_page();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -120,9 +120,7 @@ static void add(small *t, int level, ms_store *store, int count, bool big, bool 
 static void change_newest(small *t, int level, ms_store *store, change_kind what)
 {
     const history *h = &t->d[level].h;
-    change c;
-    memset(&c, 0, sizeof c);
-    c.what = what;
+    change c = {.what = what};
     for (c.at = h->count - 1; c.at >= 0 && h->items[c.at].hidden; c.at--) continue;
     if (c.at < 0) return;
     c.size = h->items[c.at].size;
@@ -305,7 +303,6 @@ static void at_moment(void *ctx, sim_disk *d, sim_call call)
 {
     small *t = (small *)ctx;
     bool planned = t->d[0].plan != NULL;
-    (void)d;
     if (!t->cutting || (planned && call == SIM_AT_WRITE)) return;
     if (!planned && !test_one_in(&t->l.rng, 3)) return;
     t->cutting = planned;
@@ -355,10 +352,8 @@ static void close_reader(small *t)
 static void compact(small *t)
 {
     ms_error err;
-    change c;
     ms_log_desc desc = lab_desc(&t->l, 0, MS_LOG_CREATE);
-    memset(&c, 0, sizeof c);
-    c.what = DO_COMPACT;
+    change c = {.what = DO_COMPACT};
     if (t->d[0].steps == STEPS) abort();
     t->plans[0][t->begun[0]++] = c; /* images in it may show that it is done */
     close_reader(t);
@@ -516,10 +511,9 @@ static void small_free(small *t)
     free(t);
 }
 
-static void every_small_workload_survives_when_power_is_lost(void **state)
+TEST(every_small_workload_survives_when_power_is_lost)
 {
     small *t = small_new();
-    (void)state;
     t->all = test_scale() < 1000 ? 48 : 1024;
     leave_stale(t);
     for (int length = 1; length <= (test_scale() < 1000 ? 2 : 3); length++)
@@ -545,7 +539,7 @@ static void random_step(small *t)
     if (test_one_in(&t->l.rng, 8)) lab_cut(&t->l, 0, 8, 4, 2);
 }
 
-static void a_prefix_of_the_changes_stays_when_power_is_lost(void **state)
+TEST_WITH(WITH_EACH_ENGINE, a_prefix_of_the_changes_stays_when_power_is_lost)
 {
     small *t = small_new();
     uint64_t wanted = test_times(1000);
@@ -562,9 +556,5 @@ static void a_prefix_of_the_changes_stays_when_power_is_lost(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_small_workload_survives_when_power_is_lost),
-        WITH_EACH_ENGINE(a_prefix_of_the_changes_stays_when_power_is_lost),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -242,14 +242,8 @@ static bool read_some(reader *r)
 /* A work: reads until the round is over, and once more after the last append. */
 static void reads(const crowd *c, board *b, ms_store *store, size_t w, uint64_t seed)
 {
-    reader r;
     bool more = true;
-    memset(&r, 0, sizeof r);
-    r.c = c;
-    r.b = b;
-    r.store = store;
-    r.w = w;
-    r.rng = seed + w;
+    reader r = {.c = c, .b = b, .store = store, .w = w, .rng = seed + w};
     while (more && !is_set(&b->failed)) {
         more = !is_set(&b->stop);
         if (read_some(&r) && !more) read_on(&r);

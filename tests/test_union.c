@@ -473,6 +473,7 @@ TEST(a_window_is_of_one_moment)
 TEST(a_store_may_have_only_a_query)
 {
     mixed *m = open_mixed();
+    ms_cursor it;
     ms_memory memory;
     const ms_msg *msg;
     ms_stat stat;
@@ -496,6 +497,12 @@ TEST(a_store_may_have_only_a_query)
         q.about_seq = way & 2 ? NUMBER(1, 0) : 0;
         assert_int_equal(count_of(m->u, &q), way & 2 ? 0 : way & 1 ? 21 : 1);
     }
+    q = query_of(JOB, MS_VIEW_TIMELINE); /* of the moment of its opening, too */
+    q.before_seq = NUMBER(1, 99);
+    assert_int_equal(ms_query_open(m->u, &q, &it, NULL), MS_OK);
+    append_at(m->d.stores[1], MS_T_TASK, "w", 100);
+    for (seq = 0; query_next(&it) != NULL; seq++) {}
+    assert_int_equal(seq, 20);
     close_mixed(m);
 }
 
