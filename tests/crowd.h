@@ -96,7 +96,6 @@ static inline void count_damage(void *ctx, const ms_log_event *event)
 
 static inline int64_t fixed_time(void *ctx)
 {
-    (void)ctx;
     return SECONDS(1700000000);
 }
 
@@ -358,7 +357,6 @@ static inline void counts_up(const crowd *c, board *b, ms_store *store, size_t w
                              uint64_t goal)
 {
     ms_error err;
-    (void)c;
     ms_append_opts opts = {.location = MS_STR("job"), .expect = true};
     for (uint64_t done = 0; done < goal && !is_set(&b->failed);) {
         char text[24];

@@ -62,7 +62,6 @@ static inline bool disk_resize(disk *d, uint64_t size)
 static inline int disk_open(void *ctx, const char *path, unsigned how, ms_file *file)
 {
     disk *d = (disk *)ctx;
-    (void)path;
     if (!d->there && !(how & MS_OS_CREATE)) return ENOENT;
     d->there = true;
     d->files++;
@@ -88,7 +87,6 @@ static inline ms_os_stat stat_in_memory(uint64_t size, uint64_t inode)
 static inline int disk_stat(void *ctx, ms_file file, ms_os_stat *out)
 {
     const disk *d = (const disk *)ctx;
-    (void)file;
     *out = stat_in_memory(d->size, d->inode);
     return 0;
 }
@@ -107,7 +105,6 @@ static inline int disk_read(void *ctx, ms_file file, uint64_t offset, void *to,
                             size_t size, size_t *done)
 {
     const disk *d = (const disk *)ctx;
-    (void)file;
     *done = read_in_memory(d->ro, d->size, offset, to, size);
     return 0;
 }
@@ -151,7 +148,6 @@ static inline void disk_keep(disk *d)
 static inline int disk_sync(void *ctx, ms_file file)
 {
     disk *d = (disk *)ctx;
-    (void)file;
     d->syncs++;
     if (d->keep_synced) disk_keep(d);
     return 0;
@@ -191,24 +187,18 @@ static inline int disk_map(void *ctx, ms_file file, uint64_t offset, size_t size
 
 static inline int disk_unmap(void *ctx, void *map, size_t size)
 {
-    (void)map;
-    (void)size;
     ((disk *)ctx)->maps--;
     return 0;
 }
 
 static inline int disk_rename(void *ctx, const char *from, const char *to)
 {
-    (void)ctx;
-    (void)from;
-    (void)to;
     return 0;
 }
 
 static inline int disk_remove(void *ctx, const char *path)
 {
     disk *d = (disk *)ctx;
-    (void)path;
     disk_resize(d, 0);
     d->there = false;
     return 0;
@@ -216,8 +206,6 @@ static inline int disk_remove(void *ctx, const char *path)
 
 static inline int disk_sync_folder(void *ctx, const char *path)
 {
-    (void)ctx;
-    (void)path;
     return 0;
 }
 

@@ -20,13 +20,8 @@ static unsigned said;         /* messages in seven places by turns */
 
 static inline ms_log_desc desc_of(ms_log_mode mode)
 {
-    ms_log_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.path = "log.msl";
-    desc.mode = mode;
-    desc.os = &traps.os;
-    desc.segment_size = MS_LOG_SEGMENT_MIN;
-    desc.alloc = heap.alloc;
+    ms_log_desc desc = {.path = "log.msl", .mode = mode, .os = &traps.os,
+                        .segment_size = MS_LOG_SEGMENT_MIN, .alloc = heap.alloc};
     return desc;
 }
 
@@ -136,10 +131,7 @@ static inline ms_result look_up(ms_store *store, uint64_t seq)
 
 static inline ms__replay replay_at(ms__log *log, uint64_t at)
 {
-    ms__replay s;
-    memset(&s, 0, sizeof s);
-    s.log = log;
-    s.at = at;
+    ms__replay s = {.log = log, .at = at};
     s.limit = s.trusted = log->end;
     s.quiet = true;
     return s;
@@ -187,7 +179,5 @@ static inline int run_inside_tests(void)
     disk_deinit(&drive);
     return failed;
 }
-
-#define run_inside(tests) (add_tests(tests, COUNT(tests)), run_inside_tests())
 
 #endif /* INSIDE_H */

@@ -136,11 +136,7 @@ static inline void nodes_add(nodes *l, const node *n)
 /* The figures of a segment, counted from its records. */
 static inline node count_segment(const walk *w, uint64_t at)
 {
-    node leaf;
-    memset(&leaf, 0, sizeof leaf);
-    leaf.offset = at;
-    leaf.first_time = INT64_MAX;
-    leaf.last_time = INT64_MIN;
+    node leaf = {.offset = at, .first_time = INT64_MAX, .last_time = INT64_MIN};
     for (size_t i = w->segment_first; i < w->n_records; i++) {
         const parsed *one = &w->records[i];
         if (one->kind != FILE_KIND_MESSAGE) continue;
@@ -208,9 +204,7 @@ static inline void parse_leaf(walk *w, const parsed *p)
 
 static inline void parse_summary(walk *w, const parsed *p)
 {
-    node sum;
-    memset(&sum, 0, sizeof sum);
-    sum.offset = p->offset;
+    node sum = {.offset = p->offset};
     nodes_add(&w->summaries, &sum);
 }
 
@@ -354,10 +348,7 @@ static inline void parse_end(walk *w)
  * bytes may follow. */
 static inline walk walk_of(const char *bytes, size_t size, bool torn)
 {
-    walk w;
-    memset(&w, 0, sizeof w);
-    w.bytes = (const unsigned char *)bytes;
-    w.size = size;
+    walk w = {.bytes = (const unsigned char *)bytes, .size = size};
     parse_head(&w);
     if (torn) parse_end(&w);
     else parse_mark(&w);

@@ -67,15 +67,11 @@ static inline void *engine_of(int i)
 
 static inline int no_sync(void *ctx, ms_file file)
 {
-    (void)ctx;
-    (void)file;
     return 0;
 }
 
 static inline int no_sync_folder(void *ctx, const char *path)
 {
-    (void)ctx;
-    (void)path;
     return 0;
 }
 
@@ -181,14 +177,12 @@ static inline ms_result scribe_append(const scribe *s, ms_store *store, uint64_t
     numbered messages[SCRIBE_BATCH];
     ms_envelope batch[SCRIBE_BATCH];
     uint64_t first, got[SCRIBE_BATCH];
-    ms_append_opts opts;
     *count = scribe_group(s, n, &first);
     for (size_t i = 0; i < *count; i++) {
         scribe_write(s, n + i, &messages[i]);
         batch[i] = messages[i].m;
     }
-    memset(&opts, 0, sizeof opts);
-    opts.seqs = got;
+    ms_append_opts opts = {.seqs = got};
     ms_result result =
         *count == 1 ? ms_append(store, batch[0].location, &batch[0], &got[0], err)
                     : ms_append_batch(store, batch, *count, &opts, err);

@@ -504,7 +504,6 @@ static inline int sim_sync(void *ctx, ms_file file)
 static inline int sim_sync_folder(void *ctx, const char *path)
 {
     sim_disk *d = (sim_disk *)ctx;
-    (void)path;
     sim_moment(d, SIM_AT_SYNC_FOLDER);
     d->syncs++;
     if (d->folder_lies) return 0;

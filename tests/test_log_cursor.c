@@ -130,7 +130,7 @@ static void ask_every_view(const twinned *x, ms_store *store, size_t stride)
 /* ---- whole files ---- */
 
 /* From the empty log on: every number of messages in segments and in the tail. */
-static void the_newest_n_of_every_view_are_found_at_every_size(void **state)
+TEST_WITH(WITH_EACH_ENGINE, the_newest_n_of_every_view_are_found_at_every_size)
 {
     twinned x = small_log(state);
     ms_store *reader = log_reader(&x.s);
@@ -170,7 +170,7 @@ static void must_find_cold(ms_store *store, int how)
     assert_int_equal(n, 10);
 }
 
-static void a_location_that_went_cold_is_found(void **state)
+TEST_WITH(ON_LOGS, a_location_that_went_cold_is_found)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     size_t others = test_times(40000);
@@ -213,7 +213,6 @@ static size_t *offsets_of(const twinned *x)
 
 static void count_events(void *ctx, const ms_log_event *event)
 {
-    (void)event;
     ++*(size_t *)ctx;
 }
 
@@ -241,7 +240,7 @@ static void harm_some(twinned *x, uint64_t rare, size_t *events)
     log_open_as(&x->s, MS_LOG_WRITE);
 }
 
-static void damaged_records_are_skipped_and_counted(void **state)
+TEST_WITH(WITH_EACH_ENGINE, damaged_records_are_skipped_and_counted)
 {
     for (unsigned round = 0; round < 6; round++) {
         twinned x = small_log(state);
@@ -289,7 +288,7 @@ static bool ends_in_the_tail(const twinned *x)
 
 /* A record that was verified is longer than its segment later, or than the file; one in
  * the tail has another header. */
-static void records_that_change_while_the_log_is_open_are_skipped(void **state)
+TEST_WITH(WITH_EACH_ENGINE, records_that_change_while_the_log_is_open_are_skipped)
 {
     static const unsigned char longer[] = {0x00, 0x28, 0, 0}, longest[] = {0, 0, 0, 0x0f};
     twinned x = small_log(state);
@@ -312,11 +311,5 @@ static void records_that_change_while_the_log_is_open_are_skipped(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        WITH_EACH_ENGINE(the_newest_n_of_every_view_are_found_at_every_size),
-        ON_LOGS(a_location_that_went_cold_is_found),
-        WITH_EACH_ENGINE(damaged_records_are_skipped_and_counted),
-        WITH_EACH_ENGINE(records_that_change_while_the_log_is_open_are_skipped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -34,13 +34,12 @@ static void *commit(void *store)
     return NULL;
 }
 
-static void threads_share_their_syncs(void **state)
+TEST(threads_share_their_syncs)
 {
     ms_os os = *ms_os_default();
     test_store s = log_at(4096, MS_ENGINE_AUTO);
     pthread_t threads[COMMITTERS];
     void *wrong[COMMITTERS];
-    (void)state;
     os.sync = slow_sync;
     s.log.os = &os;
     s.log.sync = MS_SYNC_EACH;
@@ -95,7 +94,6 @@ static int lock_that_fails(void *ctx, ms_file file)
 static int sync_while_one_comes(void *ctx, ms_file file)
 {
     ms_stat is;
-    (void)ctx, (void)file;
     if (come.s.store == NULL || come.syncs >= 2) return 0;
     if (!come.begun) {
         come.begun = true;
@@ -114,9 +112,8 @@ static int sync_while_one_comes(void *ctx, ms_file file)
 }
 
 /* The sync fails; or the lock does, after it: a plain sync does without a checkpoint. */
-static void an_append_is_visible_at_once_when_a_sync_works(void **state)
+TEST(an_append_is_visible_at_once_when_a_sync_works)
 {
-    (void)state;
     for (int row = 0; row < 3; row++) {
         ms_os os = *ms_os_default();
         ms_log_report report;
@@ -152,12 +149,11 @@ static void an_append_is_visible_at_once_when_a_sync_works(void **state)
 
 /* ---- ticks ---- */
 
-static void a_tick_keeps_to_its_budget(void **state)
+TEST(a_tick_keeps_to_its_budget)
 {
     test_store s = log_at(65536, MS_ENGINE_MAP);
     uint64_t rng = test_seed();
     double worst = 0;
-    (void)state;
     s.log.ticked = true;
     log_open(&s);
     for (int i = 0; i < 3000; i++) {
@@ -175,10 +171,5 @@ static void a_tick_keeps_to_its_budget(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_share_their_syncs),
-        cmocka_unit_test(an_append_is_visible_at_once_when_a_sync_works),
-        cmocka_unit_test(a_tick_keeps_to_its_budget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

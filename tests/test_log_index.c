@@ -8,13 +8,12 @@
 #include "filelog.h"
 
 /* Segment indexes whose segment numbers are each as far off as one may be. */
-static void numbers_of_segments_cost_no_memory_when_they_are_wrong(void **state)
+TEST(numbers_of_segments_cost_no_memory_when_they_are_wrong)
 {
     enum { SIZE = 248, FILE_SIZE = 128 << 10 };
     uint64_t segment = 0;
     ms_log_info info;
     ms_log_desc desc = desc_of(MS_LOG_READ);
-    (void)state;
     make_log(1);
     craft c = craft_of();
     for (uint64_t at = c.end; at < FILE_SIZE; at += SIZE) {
@@ -41,12 +40,9 @@ static void numbers_of_segments_cost_no_memory_when_they_are_wrong(void **state)
 /* How many messages a location has, of the newest `limit` (0: all). */
 static size_t newest_in(ms_store *store, const char *place, size_t limit)
 {
-    ms_query q;
     ms_cursor it;
     size_t n = 0;
-    memset(&q, 0, sizeof q);
-    q.location = ms_str_of(place);
-    q.limit = limit;
+    ms_query q = {.location = ms_str_of(place), .limit = limit};
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
     while (ms_next(&it) != NULL) n++;
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
@@ -108,12 +104,11 @@ static void must_have_all_of_early(ms_store *store)
 
 /* A conversation of long ago and its key, whichever index record is damaged, or five in a
  * row: before the next summary is made over its segments, and after it. */
-static void a_conversation_stays_when_index_records_are_damaged(void **state)
+TEST(a_conversation_stays_when_index_records_are_damaged)
 {
     uint64_t places[400];
     ms_log_desc desc = desc_of(MS_LOG_NEW);
     ms_envelope m = ms_user_message(ms_text("of long ago"));
-    (void)state;
     (void)remove(path);
     desc.segment_size = MS_LOG_SEGMENT_MIN;
     ms_store *store = must_open(&desc);
@@ -183,13 +178,12 @@ static void must_find_many_places(ms_store *store)
 
 /* Each block of a segment index in turn: a reader and a writer, which both need every
  * array, derive the index and find everything; verify reports it. */
-static void messages_stay_when_a_block_of_their_index_is_damaged(void **state)
+TEST(messages_stay_when_a_block_of_their_index_is_damaged)
 {
     uint64_t places[8];
     ms_log_desc reading = desc_of(MS_LOG_READ), writing = desc_of(MS_LOG_WRITE);
     ms_log_report report;
     size_t size;
-    (void)state;
     make_many_places();
     assert_int_equal(index_records(places, 8), 1);
     char *whole = read_file(path, &size);
@@ -235,11 +229,10 @@ static void forbid_records(const ms__log *log, uint64_t from, uint64_t upto,
 
 /* A query that a damaged summary cannot help reads the segment indexes, and no record of
  * the segments that lack its location. */
-static void a_query_reads_segment_indexes_alone_when_a_summary_is_damaged(void **state)
+TEST(a_query_reads_segment_indexes_alone_when_a_summary_is_damaged)
 {
     uint64_t places[400];
     ms_log_desc desc = desc_of(MS_LOG_NEW);
-    (void)state;
     (void)remove(path);
     desc.segment_size = 32768;
     ms_store *store = must_open(&desc);
@@ -300,10 +293,9 @@ static void make_thirty_mebibytes(void)
 
 /* From opening a cold file of 30 MiB to the newest 20 of a location few pages are read:
  * the superblock, the newest segment index and some records. */
-static void few_pages_are_read_when_a_cold_log_is_opened(void **state)
+TEST(few_pages_are_read_when_a_cold_log_is_opened)
 {
     char *kept = path, cold_path[64];
-    (void)state;
     snprintf(cold_path, sizeof cold_path, "build/cold-%ld.msl", (long)getpid());
     path = cold_path; /* other files are in memory, this one is not */
     ms_log_desc desc = desc_of(MS_LOG_READ);
@@ -328,12 +320,6 @@ static void few_pages_are_read_when_a_cold_log_is_opened(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_of_segments_cost_no_memory_when_they_are_wrong),
-        cmocka_unit_test(a_conversation_stays_when_index_records_are_damaged),
-        cmocka_unit_test(messages_stay_when_a_block_of_their_index_is_damaged),
-        cmocka_unit_test(a_query_reads_segment_indexes_alone_when_a_summary_is_damaged),
-        cmocka_unit_test(few_pages_are_read_when_a_cold_log_is_opened),
-    };
-    return cmocka_run_group_tests(tests, filelog_begin, NULL);
+    filelog_begin();
+    return run_all_tests(NULL, NULL);
 }

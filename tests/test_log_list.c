@@ -4,16 +4,13 @@
 #include "open_logs.h"
 
 /* What ms_log_stat returns fits to what was appended and to the file. */
-static void the_figures_of_a_log_fit_to_its_file(void **state)
+TEST_WITH(ON_LOGS, the_figures_of_a_log_fit_to_its_file)
 {
     static int64_t now = SECONDS(1700000000.5);
-    store_options options;
     struct stat about;
     unsigned char id[16];
     uint64_t end = 0;
-    memset(&options, 0, sizeof options);
-    options.clock = clock_at(&now);
-    options.entropy = constant_entropy();
+    store_options options = {.clock = clock_at(&now), .entropy = constant_entropy()};
     memset(id, 0x5a, sizeof id);
     test_store s = store_open((store_kind *)*state, &options);
     ms_store *reader = log_reader(&s);
@@ -68,7 +65,7 @@ static void must_list_all(ms_store *store, const uint32_t *order, size_t n)
 }
 
 /* In the log that is opened by default; in the others a fifth of them. */
-static void a_hundred_thousand_locations_are_listed(void **state)
+TEST_WITH(ON_LOGS, a_hundred_thousand_locations_are_listed)
 {
     const char *kind = ((store_kind *)*state)->name;
     size_t n = test_times(strcmp(kind, "log") == 0 ? 100000 : 20000);
@@ -97,9 +94,5 @@ static void a_hundred_thousand_locations_are_listed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ON_LOGS(the_figures_of_a_log_fit_to_its_file),
-        ON_LOGS(a_hundred_thousand_locations_are_listed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

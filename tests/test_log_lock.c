@@ -19,13 +19,12 @@ static void must_be_busy(const test_store *s, const char *path, pid_t holder)
     must_give(MS_E_BUSY, log_try(&tried, MS_LOG_CREATE, NULL));
 }
 
-static void a_second_writer_reports_the_first_when_the_log_is_busy(void **state)
+TEST(a_second_writer_reports_the_first_when_the_log_is_busy)
 {
     test_store s = closed_log();
     char *soft = scratch_file(s.folder, "soft"), *hard = scratch_file(s.folder, "hard");
     char *round = scratch_file(s.folder, "./test.msl");
     const char *const paths[] = {s.path, soft, hard, round};
-    (void)state;
     log_open(&s);
     assert_int_equal(symlink(s.path, soft), 0);
     assert_int_equal(link(s.path, hard), 0);
@@ -44,10 +43,9 @@ static void a_second_writer_reports_the_first_when_the_log_is_busy(void **state)
 }
 
 /* Opened elsewhere in the process and closed. */
-static void the_lock_outlives_another_open_and_close(void **state)
+TEST(the_lock_outlives_another_open_and_close)
 {
     test_store s = closed_log();
-    (void)state;
     log_open(&s);
     for (int i = 0; i < 3; i++) {
         int file = open(s.path, O_RDWR | O_CLOEXEC);
@@ -73,11 +71,10 @@ static void *close_soon(void *store)
     return NULL;
 }
 
-static void a_writer_waits_for_the_one_before(void **state)
+TEST(a_writer_waits_for_the_one_before)
 {
     test_store s = closed_log(), second = s;
     pthread_t closer;
-    (void)state;
     log_open(&s);
     append_text(s.store, "the last of the first");
     second.log.lock_wait_ms = 40;
@@ -104,11 +101,10 @@ static void a_writer_waits_for_the_one_before(void **state)
 
 /* The lock belongs to the open file, which a forked child shares: while that lives, the
  * log stays locked, and the error names the dead writer. */
-static void a_child_of_a_dead_writer_keeps_the_lock(void **state)
+TEST(a_child_of_a_dead_writer_keeps_the_lock)
 {
     test_store s = closed_log();
     int stop;
-    (void)state;
     pid_t child = start_holder(&s, 5, true, &stop);
     kill_holder(child);
     must_be_busy(&s, s.path, child);
@@ -169,7 +165,7 @@ static int first_not_refused(ms_store *store, ms_cursor *it)
 }
 
 /* The handle is a writer's, a reader's, a shared writer's. */
-static void a_forked_child_is_refused(void **state)
+TEST_WITH(ON_LOGS, a_forked_child_is_refused)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     ms_query all = query_of(no_str(), 0);
@@ -207,9 +203,8 @@ static void a_forked_child_is_refused(void **state)
 }
 
 /* When the parent has closed its own; shared, also while the parent writes. */
-static void a_child_opens_its_own_handle(void **state)
+TEST(a_child_opens_its_own_handle)
 {
-    (void)state;
     for (int shared = 0; shared < 2; shared++) {
         test_store s = closed_log();
         s.log.shared = shared;
@@ -239,13 +234,5 @@ static void a_child_opens_its_own_handle(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_second_writer_reports_the_first_when_the_log_is_busy),
-        cmocka_unit_test(the_lock_outlives_another_open_and_close),
-        cmocka_unit_test(a_writer_waits_for_the_one_before),
-        cmocka_unit_test(a_child_of_a_dead_writer_keeps_the_lock),
-        ON_LOGS(a_forked_child_is_refused),
-        cmocka_unit_test(a_child_opens_its_own_handle),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -43,7 +43,7 @@ static void must_wait(ms_store *writer, ms_store *waiter)
     assert_int_equal(seq, before + 1);
 }
 
-static void waiting_ends_with_a_message_or_the_time(void **state)
+TEST_WITH(ON_EVERY_STORE, waiting_ends_with_a_message_or_the_time)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     must_wait(s.store, s.store);
@@ -59,7 +59,7 @@ static void waiting_ends_with_a_message_or_the_time(void **state)
 /* ---- pointers ---- */
 
 /* Also those of a reader, and those into a file that was replaced. */
-static void pointers_hold_until_close(void **state)
+TEST_WITH(ON_LOGS, pointers_hold_until_close)
 {
     enum { KEPT = 500, TEXT = 4000 };
     static const ms_msg *kept[2][KEPT];
@@ -68,7 +68,6 @@ static void pointers_hold_until_close(void **state)
     ms_store *const stores[2] = {s.store, log_reader(&s)};
     char *text = large_text(TEXT);
     uint64_t rng = test_seed();
-    ms_keep keep;
     for (size_t i = 0; i < KEPT; i++) {
         ms_envelope m = random_message(&rng);
         uint64_t seq = must_append(s.store, no_str(), &m);
@@ -80,8 +79,7 @@ static void pointers_hold_until_close(void **state)
     size_t more = test_times(((size_t)64 << 20) / TEXT);
     ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, TEXT)));
     for (size_t i = 0; i < more; i++) must_append(s.store, MS_STR("job"), &m);
-    memset(&keep, 0, sizeof keep);
-    keep.newest = 1;
+    ms_keep keep = {.newest = 1};
     must_give(MS_OK, ms_log_rewrite(s.store, &s.log, true, &keep, NULL, NULL));
     for (size_t i = 0; i < KEPT; i++) {
         for (size_t k = 0; k < 2; k++) {
@@ -100,7 +98,7 @@ static void pointers_hold_until_close(void **state)
 
 /* ---- sizes ---- */
 
-static void a_large_message_fits(void **state)
+TEST_WITH(ON_LOGS, a_large_message_fits)
 {
     size_t len = (size_t)20 << 20;
     test_store s = store_open((store_kind *)*state, NULL);
@@ -133,7 +131,7 @@ static void a_large_message_fits(void **state)
 
 /* Messages of every size from small to over a segment, so that each distance to a
  * boundary occurs. */
-static void every_distance_to_a_boundary_works(void **state)
+TEST_WITH(ON_LOGS, every_distance_to_a_boundary_works)
 {
     enum { MOST = 4600 };
     test_store s = store_open((store_kind *)*state, NULL);
@@ -158,11 +156,5 @@ static void every_distance_to_a_boundary_works(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ON_EVERY_STORE(waiting_ends_with_a_message_or_the_time),
-        ON_LOGS(pointers_hold_until_close),
-        ON_LOGS(a_large_message_fits),
-        ON_LOGS(every_distance_to_a_boundary_works),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

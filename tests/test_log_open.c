@@ -7,7 +7,7 @@
 
 /* ---- opening ---- */
 
-static void a_bad_description_opens_nothing(void **state)
+TEST(a_bad_description_opens_nothing)
 {
     static const struct {
         const char *name, *path;      /* path "x": that of a log that could be made */
@@ -26,7 +26,6 @@ static void a_bad_description_opens_nothing(void **state)
     };
     test_store s = log_at(0, MS_ENGINE_AUTO);
     ms_store *store = (ms_store *)(void *)&s;
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bool path = rows[i].path == NULL || rows[i].path[0] == '\0';
         ms_log_report report;
@@ -47,13 +46,12 @@ static void a_bad_description_opens_nothing(void **state)
     store_close(&s);
 }
 
-static void a_missing_file_is_made_or_not_found(void **state)
+TEST(a_missing_file_is_made_or_not_found)
 {
     test_store s = log_at(0, MS_ENGINE_AUTO);
     char *deep = scratch_file(s.folder, "no/folder.msl");
     ms_log_report report;
     ms_error err;
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         bool makes = all_modes[i] == MS_LOG_CREATE || all_modes[i] == MS_LOG_NEW;
         must_give(makes ? MS_OK : MS_E_NOT_FOUND, log_try(&s, all_modes[i], &err));
@@ -94,12 +92,11 @@ static void must_count_as_missing(const char *what, test_store *s)
     log_close(s);
 }
 
-static void a_file_counts_as_missing_when_it_is_empty_or_zeros(void **state)
+TEST(a_file_counts_as_missing_when_it_is_empty_or_zeros)
 {
     static const size_t sizes[] = {0, 1, 7, 4095, 4096, 4097, 20000};
     static char zeros[20000];
     test_store s = log_at(0, MS_ENGINE_AUTO);
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         file_replace(&s, zeros, sizes[i]);
         must_count_as_missing("zeros", &s);
@@ -117,12 +114,11 @@ static void a_file_counts_as_missing_when_it_is_empty_or_zeros(void **state)
 }
 
 /* Up to 1024 bytes are what a new log begins with. */
-static void a_log_is_refused_when_its_superblock_is_truncated(void **state)
+TEST(a_log_is_refused_when_its_superblock_is_truncated)
 {
     test_store s = closed_log();
     size_t size, step = test_scale() < 100 ? 37 : 1;
     char *bytes = bytes_of(&s, &size);
-    (void)state;
     assert_true(size > 4096);
     for (size_t len = 1; len < 4096; len += step) {
         char what[40];
@@ -138,7 +134,7 @@ static void a_log_is_refused_when_its_superblock_is_truncated(void **state)
     store_close(&s);
 }
 
-static void another_file_is_refused(void **state)
+TEST(another_file_is_refused)
 {
     static const char jpeg[] = "\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0";
     static const char png[] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
@@ -151,8 +147,6 @@ static void another_file_is_refused(void **state)
         {"sqlite", "SQLite format 3", 16, 16}, {"one letter", text, 1, 1},
     };
     test_store s = log_at(0, MS_ENGINE_AUTO);
-    store_options options;
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (size_t k = 0; k < sizeof page; k++)
             page[k] = rows[i].bytes[k % rows[i].len];
@@ -163,8 +157,7 @@ static void another_file_is_refused(void **state)
         file_replace(&s, rows[i].bytes, rows[i].whole);
         must_be_foreign(rows[i].name, &s, MS_E_FOREIGN);
     }
-    memset(&options, 0, sizeof options);
-    options.room = 100000;
+    store_options options = {.room = 100000};
     test_store arena = store_open(store_kind_at(2), &options);
     for (int i = 0; i < 100; i++) append_text(arena.store, "in an arena");
     ms_str image = ms_mem_image(arena.store);
@@ -178,11 +171,10 @@ static void another_file_is_refused(void **state)
 
 /* Also a log, for MS_LOG_NEW. Nothing is at the other end of the pipe: opening must not
  * wait for it. */
-static void what_is_no_regular_file_is_refused(void **state)
+TEST(what_is_no_regular_file_is_refused)
 {
     static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/tty"};
     test_store s = closed_log();
-    (void)state;
     must_refuse("a log", &s, MS_LOG_NEW, MS_E_CONFLICT, MS_E_CONFLICT);
     log_open_as(&s, MS_LOG_WRITE);
     must_have(s.store, 100);
@@ -212,13 +204,5 @@ static void what_is_no_regular_file_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_bad_description_opens_nothing),
-        cmocka_unit_test(a_missing_file_is_made_or_not_found),
-        cmocka_unit_test(a_file_counts_as_missing_when_it_is_empty_or_zeros),
-        cmocka_unit_test(a_log_is_refused_when_its_superblock_is_truncated),
-        cmocka_unit_test(another_file_is_refused),
-        cmocka_unit_test(what_is_no_regular_file_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -42,10 +42,9 @@ static int stat_of_another_device(void *ctx, ms_file file, ms_os_stat *out)
 
 /* Two file systems give the same number to two files: the log that is replaced is another
  * file than the source, whose lock is held already, and its own writer is noticed. */
-static void a_file_is_another_one_when_only_its_device_differs(void **state)
+TEST(a_file_is_another_one_when_only_its_device_differs)
 {
     ms_log_desc to, from = desc_of(MS_LOG_WRITE);
-    (void)state;
     ms_close(begin_rewrite(&to));
     assert_int_equal(rename(path, target), 0);
     make_log(3);
@@ -70,12 +69,11 @@ static void a_file_is_another_one_when_only_its_device_differs(void **state)
 
 /* A pipe has no bytes, as an empty file, which may be replaced. Pipes and devices are
  * refused, as by ms_log_open, and stay. */
-static void a_pipe_stays_when_a_rewrite_would_replace_it(void **state)
+TEST(a_pipe_stays_when_a_rewrite_would_replace_it)
 {
     struct stat st;
     ms_error err;
     ms_log_desc to;
-    (void)state;
     ms_store *source = begin_rewrite(&to);
     assert_int_equal(mkfifo(target, 0600), 0);
     assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, &err), MS_E_FOREIGN);
@@ -93,12 +91,11 @@ static void a_pipe_stays_when_a_rewrite_would_replace_it(void **state)
 }
 
 /* As root: owner and group stay, too. What a killed rewrite has left is removed. */
-static void permissions_stay_when_a_log_is_rewritten_in_place(void **state)
+TEST(permissions_stay_when_a_log_is_rewritten_in_place)
 {
     char part[340];
     struct stat before, after;
     ms_log_desc to;
-    (void)state;
     ms_store *source = begin_rewrite(&to);
     to.path = path;
     assert_int_equal(chmod(path, 0640), 0);
@@ -119,16 +116,14 @@ static void permissions_stay_when_a_log_is_rewritten_in_place(void **state)
 
 static int no_access(void *ctx, const char *file, const char *like)
 {
-    (void)ctx, (void)file, (void)like;
     return EPERM;
 }
 
-static void a_log_stays_when_its_owner_cannot_be_kept(void **state)
+TEST(a_log_stays_when_its_owner_cannot_be_kept)
 {
     struct stat before, after;
     ms_error err;
     ms_log_desc to;
-    (void)state;
     ms_store *source = begin_rewrite(&to);
     to.path = path;
     os.access_like = no_access;
@@ -146,15 +141,13 @@ static int folders_synced;
 
 static int one_folder(void *ctx, const char *file)
 {
-    (void)ctx, (void)file;
     return folders_synced++ == 0 ? 0 : EMFILE;
 }
 
 /* The caller does not ask for the reason. */
-static void a_source_is_poisoned_when_its_new_name_may_not_be_durable(void **state)
+TEST(a_source_is_poisoned_when_its_new_name_may_not_be_durable)
 {
     ms_log_desc to, from = desc_of(MS_LOG_WRITE);
-    (void)state;
     ms_close(begin_rewrite(&to));
     ms_store *source = must_open(&from);
     to.path = path;
@@ -182,12 +175,11 @@ static int write_wrong(void *ctx, ms_file file, uint64_t offset, const void *fro
     return code;
 }
 
-static void a_rewrite_is_refused_when_its_bytes_are_wrong(void **state)
+TEST(a_rewrite_is_refused_when_its_bytes_are_wrong)
 {
     static char large[400];
     ms_log_report report;
     ms_log_desc to, from = desc_of(MS_LOG_WRITE);
-    (void)state;
     ms_close(begin_rewrite(&to));
     memset(large, 'x', sizeof large - 1);
     ms_store *store = must_open(&from);
@@ -208,9 +200,8 @@ static void a_rewrite_is_refused_when_its_bytes_are_wrong(void **state)
 
 /* Maps of real files: a touch after the end would be a signal. Several writers go on as
  * one alone does. */
-static void a_log_takes_appends_when_it_is_truncated_below_its_watermark(void **state)
+TEST(a_log_takes_appends_when_it_is_truncated_below_its_watermark)
 {
-    (void)state;
     for (int shared = 0; shared < 2; shared++)
         for (uint64_t left = 4096; left < 24000; left += 1000) {
             ms_log_desc desc = desc_of(MS_LOG_WRITE);
@@ -233,10 +224,9 @@ static void a_log_takes_appends_when_it_is_truncated_below_its_watermark(void **
         }
 }
 
-static void a_reader_takes_in_all_when_it_had_no_memory_before(void **state)
+TEST(a_reader_takes_in_all_when_it_had_no_memory_before)
 {
     bool all = false;
-    (void)state;
     for (size_t fail = 1; !all; fail++) {
         test_alloc heap;
         uint64_t seq;
@@ -300,9 +290,8 @@ static double time_to_open_nested(uint64_t size, bool between)
     return took;
 }
 
-static void nested_sizes_cost_no_time_when_a_log_is_opened(void **state)
+TEST(nested_sizes_cost_no_time_when_a_log_is_opened)
 {
-    (void)state;
     for (int between = 0; between < 2; between++) {
         uint64_t size = (uint64_t)(between ? 2 : 4) << 20;
         double took = time_to_open_nested(size, between == 1);
@@ -310,12 +299,11 @@ static void nested_sizes_cost_no_time_when_a_log_is_opened(void **state)
     }
 }
 
-static void a_file_is_refused_when_it_has_three_exbibytes(void **state)
+TEST(a_file_is_refused_when_it_has_three_exbibytes)
 {
     ms_error err;
     ms_store *store;
     ms_log_desc desc = desc_of(MS_LOG_READ);
-    (void)state;
     make_log(1);
     if (truncate(path, (off_t)3 << 60) != 0) {
         print_message("no such sparse file can be made here\n");
@@ -340,7 +328,6 @@ static disk shared_disk;
 static int same_map(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
                     void **out)
 {
-    (void)file;
     return disk_map(ctx, 2, offset, size, how | MS_OS_WRITE, out);
 }
 
@@ -402,14 +389,13 @@ static void racing_begin(racing *r)
     assert_true(disk_resize(&shared_disk, RACING_ROOM));
 }
 
-static void readers_do_not_race_when_they_share_the_memory_of_a_writer(void **state)
+TEST(readers_do_not_race_when_they_share_the_memory_of_a_writer)
 {
     racing r;
     pthread_t thread;
     tally t;
     void *failed = NULL;
     bool fine = true, done = false;
-    (void)state;
     disk_init(&shared_disk, RACING_ROOM);
     os = shared_disk.os;
     os.map = same_map;
@@ -435,19 +421,7 @@ static void readers_do_not_race_when_they_share_the_memory_of_a_writer(void **st
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_is_another_one_when_only_its_device_differs),
-        cmocka_unit_test(a_pipe_stays_when_a_rewrite_would_replace_it),
-        cmocka_unit_test(permissions_stay_when_a_log_is_rewritten_in_place),
-        cmocka_unit_test(a_log_stays_when_its_owner_cannot_be_kept),
-        cmocka_unit_test(a_source_is_poisoned_when_its_new_name_may_not_be_durable),
-        cmocka_unit_test(a_rewrite_is_refused_when_its_bytes_are_wrong),
-        cmocka_unit_test(a_log_takes_appends_when_it_is_truncated_below_its_watermark),
-        cmocka_unit_test(a_reader_takes_in_all_when_it_had_no_memory_before),
-        cmocka_unit_test(nested_sizes_cost_no_time_when_a_log_is_opened),
-        cmocka_unit_test(a_file_is_refused_when_it_has_three_exbibytes),
-        cmocka_unit_test(readers_do_not_race_when_they_share_the_memory_of_a_writer),
-    };
     scribe_page();
-    return cmocka_run_group_tests(tests, filelog_begin, NULL);
+    filelog_begin();
+    return run_all_tests(NULL, NULL);
 }

@@ -20,13 +20,12 @@ static ms__segment *segment_of(ms_store *store, uint32_t i)
 
 /* ---- where segments and their indexes stand ---- */
 
-static void segment_ends_where_the_next_one_begins(void **state)
+TEST(segment_ends_where_the_next_one_begins)
 {
     ms_store *store = make_segments(8);
     ms__log *log = ms__log_of(store);
     ms__segment *four = segment_of(store, 4), *six = segment_of(store, 6);
     ms__segment *seven = segment_of(store, 7);
-    (void)state;
     ms__lock_take(&log->lock);
     assert_int_equal(ms__segment_end(log, 5, four->base), six->base);
     drive.rw[six->offset + 40] ^= 1; /* with its index, where that cannot be read */
@@ -45,9 +44,8 @@ static void segment_ends_where_the_next_one_begins(void **state)
 
 /* The newest summary is damaged, then also segment indexes after it, then all of them but
  * one. */
-static void index_records_are_found_when_others_that_list_them_are_damaged(void **state)
+TEST(index_records_are_found_when_others_that_list_them_are_damaged)
 {
-    (void)state;
     for (int how = 0; how < 4; how++) {
         uint64_t leaf[100], sum[3];
         ms_store *store = make_segments(1);
@@ -125,12 +123,11 @@ static void finish_places(ms_store *store)
 
 /* The log ends with the newest summary, and the segment index before it has the place of
  * the summary before it. */
-static void summary_is_found_when_a_newer_one_is_damaged_and_nothing_follows(void **state)
+TEST(summary_is_found_when_a_newer_one_is_damaged_and_nothing_follows)
 {
     uint64_t leaf[96], sum[3];
     ms_store *store = make_places(96, 3, leaf, sum);
     ms__log *log = ms__log_of(store);
-    (void)state;
     damage_places(sum, 2, 3);
     ms__lock_take(&log->lock);
     const ms__summary *first = ms__summary_get(log, 0);
@@ -140,13 +137,11 @@ static void summary_is_found_when_a_newer_one_is_damaged_and_nothing_follows(voi
     finish_places(store);
 }
 
-static void segments_are_derived_when_no_record_has_the_place_of_their_summary(
-    void **state)
+TEST(segments_are_derived_when_no_record_has_the_place_of_their_summary)
 {
     uint64_t leaf[104], sum[2];
     ms_store *store = make_places(104, 2, leaf, sum);
     ms__log *log = ms__log_of(store);
-    (void)state;
     damage_places(sum, 1, 2);
     damage_places(leaf, 71, 103);
     ms__lock_take(&log->lock);
@@ -158,13 +153,12 @@ static void segments_are_derived_when_no_record_has_the_place_of_their_summary(
 }
 
 /* Nothing that was read has the place; a summary, read later, leads to it. */
-static void segment_is_found_when_places_between_become_known(void **state)
+TEST(segment_is_found_when_places_between_become_known)
 {
     uint64_t leaf[101], sum[3];
     ms_store *store = make_places(101, 3, leaf, sum);
     ms__log *log = ms__log_of(store);
     const ms__node_table *t = &log->index.segments;
-    (void)state;
     damage_places(sum, 0, 1);
     damage_places(leaf, 64, 100);
     ms__lock_take(&log->lock);
@@ -181,12 +175,11 @@ static void segment_is_found_when_places_between_become_known(void **state)
 }
 
 /* Two cursors find the same damaged block. */
-static void segment_is_derived_once_when_it_is_found_damaged_twice(void **state)
+TEST(segment_is_derived_once_when_it_is_found_damaged_twice)
 {
     ms_store *store = make_segments(5);
     ms__log *log = ms__log_of(store);
     const ms__segment *bad = segment_of(store, 3);
-    (void)state;
     const ms__segment *derived = ms__segment_mend(log, bad, false);
     assert_true(derived != NULL && derived != bad && derived->own != NULL);
     assert_int_equal(derived->n, bad->n);
@@ -195,12 +188,11 @@ static void segment_is_derived_once_when_it_is_found_damaged_twice(void **state)
 }
 
 /* A summary is known, or comes before its segments; its place holds another one. */
-static void summary_is_ignored_when_its_number_is_wrong(void **state)
+TEST(summary_is_ignored_when_its_number_is_wrong)
 {
     ms__summary s;
     ms_store *store = make_log(0);
     ms__log *log = ms__log_of(store);
-    (void)state;
     while (log->index.summaries.n < 2) say_some(store, 1);
     uint64_t second = ms__node_entry(&log->index.summaries, 1)->offset;
     size_t all = count_all(store, query_at("place_1"), MS_OK);
@@ -223,14 +215,13 @@ static void summary_is_ignored_when_its_number_is_wrong(void **state)
     end(store);
 }
 
-static void hint_is_ignored_when_its_segment_index_is_of_the_future(void **state)
+TEST(hint_is_ignored_when_its_segment_index_is_of_the_future)
 {
     ms_store *store = make_segments(3);
     ms__log *log = ms__log_of(store);
     ms__file_id id = log->id;
     uint64_t offset = log->index.hint;
     ms_stat stat, again;
-    (void)state;
     assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
     ms_close(store);
     unsigned char *r = drive.rw + offset, kept[MS__SEGMENT_FIXED];
@@ -249,10 +240,9 @@ static void hint_is_ignored_when_its_segment_index_is_of_the_future(void **state
 }
 
 /* Another handle has written the summary that this one was about to write. */
-static void summary_is_begun_anew_when_another_one_is_due(void **state)
+TEST(summary_is_begun_anew_when_another_one_is_due)
 {
     bool more;
-    (void)state;
     begin();
     ms_log_desc desc = desc_of(MS_LOG_CREATE);
     desc.ticked = true; /* appends leave summaries to a tick */
@@ -291,12 +281,11 @@ static ms_store *make_due(ms_log_desc *desc)
 }
 
 /* Lets each allocation of each step fail. */
-static void summary_is_written_when_there_is_memory_again(void **state)
+TEST(summary_is_written_when_there_is_memory_again)
 {
     ms_log_desc desc;
     ms_store *store = make_due(&desc);
     size_t refused = 0;
-    (void)state;
     ms_close(store);
     store = open_with(&desc);
     ms__log *log = ms__log_of(store);
@@ -318,12 +307,11 @@ static void summary_is_written_when_there_is_memory_again(void **state)
     finish(store);
 }
 
-static void reader_takes_in_a_summary_when_there_is_memory_again(void **state)
+TEST(reader_takes_in_a_summary_when_there_is_memory_again)
 {
     ms_log_desc desc;
     ms_store *store = make_due(&desc), *reader = open_log(MS_LOG_READ);
     bool more = true;
-    (void)state;
     while (more) assert_int_equal(ms__job_step(ms__log_of(store), &more, NULL), MS_OK);
     heap.calls = heap.failed = 0;
     heap.fail_at = 1;
@@ -337,12 +325,11 @@ static void reader_takes_in_a_summary_when_there_is_memory_again(void **state)
     finish(store);
 }
 
-static void log_is_opened_when_there_is_memory_for_its_summaries(void **state)
+TEST(log_is_opened_when_there_is_memory_for_its_summaries)
 {
     ms_store *store = make_log(0);
     ms_log_desc desc = desc_of(MS_LOG_READ);
     ms_result code = MS_E_NO_MEMORY;
-    (void)state;
     ms__log *log = ms__log_of(store);
     while (log->index.summaries.n < 1) say_some(store, 1);
     for (uint32_t n = log->index.segments.n; log->index.segments.n == n;)
@@ -372,12 +359,11 @@ static void writes_fail_at(uint64_t place)
 
 /* A shared writer, which makes room for a segment index, a filter, which is shorter, and
  * an index again, whose watermark cannot be written. */
-static void summary_is_written_when_there_is_room_again(void **state)
+TEST(summary_is_written_when_there_is_room_again)
 {
     ms_log_desc desc;
     bool more = true;
     ms_store *store = make_due(&desc);
-    (void)state;
     ms_close(store);
     desc.shared = true;
     desc.engine = MS_ENGINE_WRITE;
@@ -413,11 +399,10 @@ static void summary_is_written_when_there_is_room_again(void **state)
 
 /* ---- segments of many records and changes ---- */
 
-static void record_is_found_when_a_segment_has_more_than_65536(void **state)
+TEST(record_is_found_when_a_segment_has_more_than_65536)
 {
     enum { MANY = 66000 };
     ms_envelope *batch = (ms_envelope *)calloc(MANY, sizeof *batch);
-    (void)state;
     assert_non_null(batch);
     ms_close(make_log(1));
     ms_log_desc desc = desc_of(MS_LOG_WRITE);
@@ -444,7 +429,6 @@ static struct {
 
 static int note_ahead(void *ctx, ms_file file, uint64_t offset, uint64_t size)
 {
-    (void)ctx, (void)file;
     if (ahead.size > 0 || offset > ahead.place || ahead.place - offset >= size) return 0;
     ahead.offset = offset;
     ahead.size = size;
@@ -464,7 +448,7 @@ static ms_store *open_and_note(ms_log_mode mode, ms_os *os, uint64_t place)
     return store;
 }
 
-static void records_are_read_ahead_when_a_long_segment_is_walked_in_reverse(void **state)
+TEST(records_are_read_ahead_when_a_long_segment_is_walked_in_reverse)
 {
     static char text[4001];
     enum { N = 800 };
@@ -472,7 +456,6 @@ static void records_are_read_ahead_when_a_long_segment_is_walked_in_reverse(void
     ms_store *store = make_log(0);
     ms__log *log = ms__log_of(store);
     ms_query q = query_at("place");
-    (void)state;
     memset(text, 't', sizeof text - 1);
     ms_envelope m = ms_user_message(ms_text(text));
     log->opts.segment_size = MS__SEGMENT_DEFAULT; /* all of it in one */
@@ -490,7 +473,7 @@ static void records_are_read_ahead_when_a_long_segment_is_walked_in_reverse(void
 }
 
 /* A segment of 7000 keys needs many filters. */
-static void summary_is_read_ahead_when_it_is_longer_than_a_page(void **state)
+TEST(summary_is_read_ahead_when_it_is_longer_than_a_page)
 {
     enum { KEYS = 7000 };
     static char keys[KEYS][8];
@@ -498,11 +481,8 @@ static void summary_is_read_ahead_when_it_is_longer_than_a_page(void **state)
     ms_os os;
     ms_store *store = make_log(0);
     ms__log *log = ms__log_of(store);
-    ms_append_opts opts;
     uint64_t seq = 0;
-    (void)state;
-    memset(&opts, 0, sizeof opts);
-    opts.location = MS_STR("place");
+    ms_append_opts opts = {.location = MS_STR("place")};
     for (int i = 0; i < KEYS; i++) {
         snprintf(keys[i], sizeof keys[i], "k%d", i);
         batch[i] = ms_user_message(ms_text("x"));
@@ -521,11 +501,10 @@ static void summary_is_read_ahead_when_it_is_longer_than_a_page(void **state)
     end(store);
 }
 
-static void changes_are_looked_at_when_a_segment_lists_too_many_locations(void **state)
+TEST(changes_are_looked_at_when_a_segment_lists_too_many_locations)
 {
     ms_store *store = make_log(20);
     ms__log *log = ms__log_of(store);
-    (void)state;
     for (uint32_t i = 0; i <= MS__TOUCHED_MOST; i++) assert_true(ms__touch(log, i * 7));
     say_some(store, 300); /* indexes that list none: every location counts */
     assert_int_equal(ms_hide(store, 5, NULL), MS_OK);
@@ -545,7 +524,7 @@ static void same_number(ms__node *node, uint64_t number)
 }
 
 /* Two locations, two agents and twenty keys whose hashes are made the same. */
-static void names_are_told_apart_when_their_hashes_are_equal(void **state)
+TEST(names_are_told_apart_when_their_hashes_are_equal)
 {
     static const char *const places[] = {"first", "second"};
     ms_store *store = make_log(1);
@@ -553,7 +532,6 @@ static void names_are_told_apart_when_their_hashes_are_equal(void **state)
     ms_arena arena;
     ms_listing got;
     uint64_t seq = 0, hidden;
-    (void)state;
     log->opts.segment_size = MS__SEGMENT_DEFAULT; /* all of it in one */
     assert_int_equal(ms__segment_write(log, NULL), MS_OK);
     for (int i = 0; i < 20; i++) {
@@ -599,10 +577,7 @@ static void names_are_told_apart_when_their_hashes_are_equal(void **state)
     m.agent_key = MS_STR("x");
     assert_int_equal(ms_append(store, MS_STR("first"), &m, &seq, NULL), MS_OK);
     assert_int_equal(seq, 2); /* the key is known */
-    ms_append_opts opts;
-    memset(&opts, 0, sizeof opts);
-    opts.location = MS_STR("first");
-    opts.expect = true;
+    ms_append_opts opts = {.location = MS_STR("first"), .expect = true};
     opts.expect_seq = 20; /* the last of the two is of the other one */
     assert_int_equal(ms_append_batch(store, &m, 1, &opts, NULL), MS_OK);
     assert_int_equal(ms_hide_range(store, MS_STR("first"), 1, 100, &hidden, NULL), MS_OK);
@@ -611,7 +586,7 @@ static void names_are_told_apart_when_their_hashes_are_equal(void **state)
 }
 
 /* A posting in the middle of a location's list names a record that is no message. */
-static void posting_is_damage_when_it_names_another_kind_of_record(void **state)
+TEST(posting_is_damage_when_it_names_another_kind_of_record)
 {
     uint64_t offset;
     ms__segment l;
@@ -620,7 +595,6 @@ static void posting_is_damage_when_it_names_another_kind_of_record(void **state)
     ms_store *store = make_log(0);
     ms__log *log = ms__log_of(store);
     ms_query q = query_at("place_1");
-    (void)state;
     q.views = 0;
     log->opts.segment_size = MS__SEGMENT_DEFAULT; /* all of it in one */
     say_some(store, 10);
@@ -649,7 +623,7 @@ static void posting_is_damage_when_it_names_another_kind_of_record(void **state)
 
 /* ---- changes of what is damaged, or gone ---- */
 
-static void change_fails_when_its_message_is_damaged(void **state)
+TEST(change_fails_when_its_message_is_damaged)
 {
     ms_store *store = make_log(9);
     ms__log *log = ms__log_of(store);
@@ -657,7 +631,6 @@ static void change_fails_when_its_message_is_damaged(void **state)
     ms_append_opts opts;
     ms__sought f;
     ms_result result = MS_OK;
-    (void)state;
     drive.rw[tail_record_at(log, 4) + 9] ^= 1;
     assert_null(ms__own(&log->core, log->core.tail, log->core.tail->end, 5, false, &f,
                         &result));
@@ -674,7 +647,7 @@ static void change_fails_when_its_message_is_damaged(void **state)
 }
 
 /* A change without a range in its text, found by a reader that catches up. */
-static void hide_hides_nothing_when_it_has_no_range(void **state)
+TEST(hide_hides_nothing_when_it_has_no_range)
 {
     ms_store *store = make_segments(1);
     ms_store *reader = open_log(MS_LOG_READ);
@@ -682,7 +655,6 @@ static void hide_hides_nothing_when_it_has_no_range(void **state)
     ms_query q = query_at("place_1");
     size_t before = count_all(reader, q, MS_OK);
     uint64_t n, offset = log->end;
-    (void)state;
     assert_int_equal(ms_hide_range(store, q.location, 1, 9, &n, NULL), MS_OK);
     const unsigned char *r = record_from(log, &offset, MS__KIND_HIDE, 0);
     unsigned char *text = writable((const unsigned char *)ms_content(ms__msg(r)).text.ptr);
@@ -696,12 +668,11 @@ static void hide_hides_nothing_when_it_has_no_range(void **state)
 }
 
 /* [change] always asks for the number; another caller of the table need not. */
-static void range_is_hidden_when_nobody_asks_how_many(void **state)
+TEST(range_is_hidden_when_nobody_asks_how_many)
 {
     ms_store *store = make_log(9);
     ms_envelope m;
     ms_append_opts opts;
-    (void)state;
     memset(&m, 0, sizeof m);
     memset(&opts, 0, sizeof opts);
     m.flags = (uint32_t)MS_KIND_HIDE << MS__KIND_SHIFT;
@@ -714,14 +685,13 @@ static void range_is_hidden_when_nobody_asks_how_many(void **state)
 
 /* The last message of a segment is damaged: the next segment is looked at, if there is
  * memory for it. */
-static void look_up_fails_when_the_next_segment_needs_memory(void **state)
+TEST(look_up_fails_when_the_next_segment_needs_memory)
 {
     ms_store *store = make_segments(9);
     ms__segment *l = segment_of(store, 3);
     uint64_t at = ms__segment_offset(l, l->n - 1);
     uint64_t seq = ms_seq(ms__msg(drive.ro + at));
     bool failed = true;
-    (void)state;
     drive.rw[at + 9] ^= 0x40;
     ms_close(store);
     for (size_t k = 1; failed; k++) {
@@ -747,15 +717,12 @@ static void look_up_fails_when_the_next_segment_needs_memory(void **state)
 static ms_store *list_anew(ms_store *store, bool names_only, uint32_t *indexes,
                            uint32_t *records)
 {
-    ms_list_query q;
     ms_listing got;
     ms_arena arena;
     ms_close(store);
     store = open_log(MS_LOG_READ);
     ms__log *log = ms__log_of(store);
-    memset(&q, 0, sizeof q);
-    q.limit = 5;
-    q.names_only = names_only;
+    ms_list_query q = {.limit = 5, .names_only = names_only};
     test_arena_init(&arena, NULL);
     assert_int_equal(ms_list(store, &q, &arena, &got, NULL), MS_OK);
     assert_int_equal(got.count, 5);
@@ -776,11 +743,10 @@ static ms_store *list_anew(ms_store *store, bool names_only, uint32_t *indexes,
     return store;
 }
 
-static void listing_looks_only_at_what_it_returns(void **state)
+TEST(listing_looks_only_at_what_it_returns)
 {
     uint32_t indexes, records, all;
     ms_store *store = make_segments(1);
-    (void)state;
     for (unsigned i = 0; i < 3000; i++) {
         char place[32];
         snprintf(place, sizeof place, "own_%u", i);
@@ -804,33 +770,5 @@ static void listing_looks_only_at_what_it_returns(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(listing_looks_only_at_what_it_returns),
-        cmocka_unit_test(segment_ends_where_the_next_one_begins),
-        cmocka_unit_test(index_records_are_found_when_others_that_list_them_are_damaged),
-        cmocka_unit_test(
-            summary_is_found_when_a_newer_one_is_damaged_and_nothing_follows),
-        cmocka_unit_test(
-            segments_are_derived_when_no_record_has_the_place_of_their_summary),
-        cmocka_unit_test(segment_is_found_when_places_between_become_known),
-        cmocka_unit_test(segment_is_derived_once_when_it_is_found_damaged_twice),
-        cmocka_unit_test(summary_is_ignored_when_its_number_is_wrong),
-        cmocka_unit_test(hint_is_ignored_when_its_segment_index_is_of_the_future),
-        cmocka_unit_test(summary_is_begun_anew_when_another_one_is_due),
-        cmocka_unit_test(summary_is_written_when_there_is_memory_again),
-        cmocka_unit_test(reader_takes_in_a_summary_when_there_is_memory_again),
-        cmocka_unit_test(log_is_opened_when_there_is_memory_for_its_summaries),
-        cmocka_unit_test(summary_is_written_when_there_is_room_again),
-        cmocka_unit_test(record_is_found_when_a_segment_has_more_than_65536),
-        cmocka_unit_test(records_are_read_ahead_when_a_long_segment_is_walked_in_reverse),
-        cmocka_unit_test(summary_is_read_ahead_when_it_is_longer_than_a_page),
-        cmocka_unit_test(changes_are_looked_at_when_a_segment_lists_too_many_locations),
-        cmocka_unit_test(names_are_told_apart_when_their_hashes_are_equal),
-        cmocka_unit_test(posting_is_damage_when_it_names_another_kind_of_record),
-        cmocka_unit_test(change_fails_when_its_message_is_damaged),
-        cmocka_unit_test(hide_hides_nothing_when_it_has_no_range),
-        cmocka_unit_test(range_is_hidden_when_nobody_asks_how_many),
-        cmocka_unit_test(look_up_fails_when_the_next_segment_needs_memory),
-    };
-    return run_inside(tests);
+    return run_inside_tests();
 }

@@ -16,19 +16,17 @@ static int map_nothing(void *ctx, ms_file file, uint64_t offset, size_t size,
                        unsigned how, void **out)
 {
     static unsigned char nothing[1];
-    (void)ctx, (void)file, (void)offset, (void)size, (void)how;
     *out = nothing;
     return map_code;
 }
 
-static void map_fails_when_it_would_reach_beyond_the_largest_number(void **state)
+TEST(map_fails_when_it_would_reach_beyond_the_largest_number)
 {
     ms_store *store = make_log(1);
     ms__log *log = ms__log_of(store);
     uint32_t pieces = log->map.n_pieces;
     ms_os os = traps.os;
     uint64_t most = SIZE_MAX / 8 - 8;
-    (void)state;
     os.map = map_nothing;
     log->os = &os;
     map_code = ENODEV;
@@ -50,10 +48,9 @@ static void map_fails_when_it_would_reach_beyond_the_largest_number(void **state
 }
 
 /* Each piece is as large as all before it. */
-static void map_has_few_pieces_when_a_log_grows_to_512_gibibytes(void **state)
+TEST(map_has_few_pieces_when_a_log_grows_to_512_gibibytes)
 {
     const uint64_t step = (uint64_t)1 << 26;
-    (void)state;
     if (sizeof(size_t) < 8) skip();
     ms_store *store = make_log(1);
     ms__log *log = ms__log_of(store);
@@ -70,12 +67,11 @@ static void map_has_few_pieces_when_a_log_grows_to_512_gibibytes(void **state)
     end(store);
 }
 
-static void tail_slot_is_passed_over_when_a_reader_pins_it(void **state)
+TEST(tail_slot_is_passed_over_when_a_reader_pins_it)
 {
     ms_store *store = make_log(1);
     ms__log *log = ms__log_of(store);
     uint32_t now;
-    (void)state;
     log->map.pins[(log->map.now + 1) % MS__PINS] = 1; /* as when it pins, and looks again */
     assert_true(ms__tail_slot(log, &now));
     assert_int_equal(now, log->map.now + 2);
@@ -84,13 +80,12 @@ static void tail_slot_is_passed_over_when_a_reader_pins_it(void **state)
 }
 
 /* The tail goes on growing, and a later append seals it. */
-static void segment_is_not_sealed_when_no_tail_slot_is_left_or_it_is_too_long(void **state)
+TEST(segment_is_not_sealed_when_no_tail_slot_is_left_or_it_is_too_long)
 {
     ms_store *store = make_log(3);
     ms__log *log = ms__log_of(store);
     ms__tail *t = ms__tail_of(log);
     uint32_t segments = log->index.segments.n, filled = t->filled;
-    (void)state;
     for (unsigned k = 0; k < MS__PINS; k++) log->map.pins[k]++;
     assert_int_equal(ms__segment_write(log, NULL), MS_OK);
     assert_int_equal(log->index.segments.n, segments);
@@ -106,13 +101,12 @@ static void segment_is_not_sealed_when_no_tail_slot_is_left_or_it_is_too_long(vo
 
 /* All places for tails are pinned, as by cursors: a reader of an empty file, or a writer with
  * an old state, returns an error; it shows nothing old and appends nothing. */
-static void refresh_fails_when_no_tail_slot_is_left(void **state)
+TEST(refresh_fails_when_no_tail_slot_is_left)
 {
     static const struct {
         size_t before, after;
         ms_result result;
     } rows[] = {{0, 3, MS_E_FULL}, {3, 200, MS_E_BUSY}}; /* more than a segment */
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         uint32_t kept[MS__PINS];
         ms_envelope m = ms_user_message(ms_text("does not get in"));
@@ -144,24 +138,22 @@ static void refresh_fails_when_no_tail_slot_is_left(void **state)
     }
 }
 
-static void record_is_refused_when_the_end_leaves_only_its_header(void **state)
+TEST(record_is_refused_when_the_end_leaves_only_its_header)
 {
     ms_store *store = make_log(1);
     unsigned char r[40] = {40};
-    (void)state;
     assert_false(ms__log_holds(ms__log_of(store), r, 8192, 39, true));
     end(store);
 }
 
 /* Damage, and after it two headers whose records would reach over the end: the log ends
  * before the first of them. */
-static void walk_ends_before_the_first_record_that_reaches_over_the_end(void **state)
+TEST(walk_ends_before_the_first_record_that_reaches_over_the_end)
 {
     uint64_t at[3], offset;
     const unsigned char *r;
     ms_store *store = make_log(9);
     ms__log *log = ms__log_of(store);
-    (void)state;
     for (uint32_t i = 0; i < 3; i++) {
         at[i] = tail_record_at(log, 6 + i);
         unsigned char *head = drive.rw + at[i];
@@ -183,13 +175,12 @@ static int stat_without_room(void *ctx, ms_file file, ms_os_stat *out)
     return code;
 }
 
-static void log_is_written_by_calls_when_its_file_system_keeps_no_room(void **state)
+TEST(log_is_written_by_calls_when_its_file_system_keeps_no_room)
 {
     ms_log_info info;
     begin();
     ms_os os = traps.os;
     ms_log_desc desc = desc_of(MS_LOG_CREATE);
-    (void)state;
     os.stat = stat_without_room;
     desc.os = &os;
     desc.engine = MS_ENGINE_MAP;
@@ -209,7 +200,6 @@ static int room_code;
 
 static int allocate_some(void *ctx, ms_file file, uint64_t offset, uint64_t size)
 {
-    (void)ctx;
     return offset + size > room_ends ? room_code
                                      : disk_allocate(&drive, file, offset, size);
 }
@@ -223,9 +213,8 @@ static void room_ends_at(uint64_t place, int code)
 }
 
 /* The file may end just where a tick looks ahead to, within a page. */
-static void tick_makes_room_up_to_the_limit_when_a_file_may_not_grow(void **state)
+TEST(tick_makes_room_up_to_the_limit_when_a_file_may_not_grow)
 {
-    (void)state;
     begin();
     ms_log_desc desc = desc_of(MS_LOG_CREATE);
     desc.engine = MS_ENGINE_MAP;
@@ -244,9 +233,8 @@ static void tick_makes_room_up_to_the_limit_when_a_file_may_not_grow(void **stat
     finish(store);
 }
 
-static void segment_is_not_sealed_when_there_is_no_room_for_the_next(void **state)
+TEST(segment_is_not_sealed_when_there_is_no_room_for_the_next)
 {
-    (void)state;
     begin();
     ms_log_desc desc = desc_of(MS_LOG_CREATE);
     desc.segment_size = 1 << 20; /* a close seals nothing */
@@ -264,7 +252,7 @@ static void segment_is_not_sealed_when_there_is_no_room_for_the_next(void **stat
 
 /* ---- calls of the table of a store that [store] does not make ---- */
 
-static void call_is_refused_when_it_is_of_another_store(void **state)
+TEST(call_is_refused_when_it_is_of_another_store)
 {
     ms_store *store = make_log(5), *reader, *other;
     ms_log_desc desc = desc_of(MS_LOG_READ), none = desc;
@@ -274,7 +262,6 @@ static void call_is_refused_when_it_is_of_another_store(void **state)
     ms_append_opts opts;
     uint64_t seq;
     ms_envelope m = ms_user_message(ms_text("loose"));
-    (void)state;
     test_arena_init(&arena, NULL);
     memset(&opts, 0, sizeof opts);
     assert_int_equal(ms_mem_open(&other, NULL, NULL), MS_OK);
@@ -303,24 +290,21 @@ static void call_is_refused_when_it_is_of_another_store(void **state)
 }
 
 /* What is closed twice, left out twice, ended before it began. */
-static void call_changes_nothing_when_it_was_made_before(void **state)
+TEST(call_changes_nothing_when_it_was_made_before)
 {
     ms_store *store = make_log(5), *fresh;
     ms_query q = query_at(NULL);
     ms_log_desc desc = desc_of(MS_LOG_WRITE);
-    ms_rewrite rewrite;
     ms_cursor it;
     ms_error err;
     bool more;
-    (void)state;
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
     store->backend->cursor_close(store, &it);
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     assert_int_equal(store->backend->leave_out(store, 9, NULL), MS_OK);
     assert_int_equal(store->backend->leave_out(store, 7, NULL), MS_OK);
     assert_int_equal(ms__log_of(store)->sum.gap_seq, 9);
-    memset(&rewrite, 0, sizeof rewrite);
-    rewrite.to = &desc;
+    ms_rewrite rewrite = {.to = &desc};
     assert_int_equal(ms_rewrite_run(&rewrite, 0, &more, NULL), MS_E_CLOSED);
     assert_int_equal(ms_rewrite_end(&rewrite, &fresh, &err), MS_E_BUSY);
     assert_non_null(strstr(err.message, desc.path));
@@ -328,11 +312,10 @@ static void call_changes_nothing_when_it_was_made_before(void **state)
     finish(store);
 }
 
-static void handle_erases_and_leaves_out_nothing_when_it_is_poisoned(void **state)
+TEST(handle_erases_and_leaves_out_nothing_when_it_is_poisoned)
 {
     ms_store *store = make_log(3);
     const ms_msg *msg;
-    (void)state;
     assert_int_equal(ms_get_by_seq(store, 2, NULL, &msg, NULL), MS_OK);
     ms__log_of(store)->durable.poisoned = true;
     assert_int_equal(store->backend->erase(store, msg, 0, NULL), MS_E_POISONED);
@@ -343,12 +326,11 @@ static void handle_erases_and_leaves_out_nothing_when_it_is_poisoned(void **stat
 
 /* ---- the watermark ---- */
 
-static void watermark_is_ignored_when_it_is_of_another_machine_or_file(void **state)
+TEST(watermark_is_ignored_when_it_is_of_another_machine_or_file)
 {
     ms__writer_line w;
     ms_store *store = make_log(3);
     ms__log *log = ms__log_of(store);
-    (void)state;
     assert_true(ms__mark_trusted(log));
     assert_true(ms__writer_decode(&w, log->map.super));
     ms__writer_line other = w;
@@ -376,22 +358,5 @@ static void watermark_is_ignored_when_it_is_of_another_machine_or_file(void **st
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(map_fails_when_it_would_reach_beyond_the_largest_number),
-        cmocka_unit_test(map_has_few_pieces_when_a_log_grows_to_512_gibibytes),
-        cmocka_unit_test(tail_slot_is_passed_over_when_a_reader_pins_it),
-        cmocka_unit_test(
-            segment_is_not_sealed_when_no_tail_slot_is_left_or_it_is_too_long),
-        cmocka_unit_test(refresh_fails_when_no_tail_slot_is_left),
-        cmocka_unit_test(record_is_refused_when_the_end_leaves_only_its_header),
-        cmocka_unit_test(walk_ends_before_the_first_record_that_reaches_over_the_end),
-        cmocka_unit_test(log_is_written_by_calls_when_its_file_system_keeps_no_room),
-        cmocka_unit_test(tick_makes_room_up_to_the_limit_when_a_file_may_not_grow),
-        cmocka_unit_test(segment_is_not_sealed_when_there_is_no_room_for_the_next),
-        cmocka_unit_test(call_is_refused_when_it_is_of_another_store),
-        cmocka_unit_test(call_changes_nothing_when_it_was_made_before),
-        cmocka_unit_test(handle_erases_and_leaves_out_nothing_when_it_is_poisoned),
-        cmocka_unit_test(watermark_is_ignored_when_it_is_of_another_machine_or_file),
-    };
-    return run_inside(tests);
+    return run_inside_tests();
 }
