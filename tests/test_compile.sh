@@ -5,8 +5,9 @@
 # runs it and looks for symbols that a switch takes away. Others look at a configuration
 # (-fsyntax-only), which tells all errors and warnings but those of data flow.
 #
-# MS_TEST_SCALE says how much: below 100, as in `make check`, level 1, not optimised; from
-# 1000 on, as in `make torture`, all levels, and each look compiles to an object.
+# MS_TEST_SCALE says how much: below 100, as in `make check`, level 1, where switches that
+# stand alone are looked at; from 1000 on, as in `make torture`, all levels, optimised, and
+# each look compiles to an object.
 #
 # Prints "ok NAME", "skip NAME: reason" or "FAIL NAME: reason" a line, and in the end
 # "tally: compiled configurations N".
@@ -24,9 +25,9 @@ warn='-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qu
 n=0
 level=2
 looks=-fsyntax-only
-code=-Os
-[ "${MS_TEST_SCALE:-100}" -ge 100 ] || { level=1 && code=-O0; }
-[ "${MS_TEST_SCALE:-100}" -lt 1000 ] || { level=3 && looks='-c -o $dir/look.o'; }
+code='-O0 -D__OPTIMIZE_SIZE__' # the code of -Os, compiled in a fifth of the time
+[ "${MS_TEST_SCALE:-100}" -ge 100 ] || level=1
+[ "${MS_TEST_SCALE:-100}" -lt 1000 ] || { level=3 && code=-Os && looks='-c -o $dir/look.o'; }
 
 have()
 {
@@ -83,17 +84,22 @@ library()
 c99="-std=c99 $warn -Wstrict-prototypes"
 cpp11="-std=c++11 $warn -x c++"
 mingw=x86_64-w64-mingw32
-library gcc "gcc $c99"
+if [ build/o2/msgstore.o -nt msgstore.h ]; then
+    # The Makefile compiles it with all of these warnings but one.
+    cp build/o2/msgstore.o "$out/gcc.o"
+    at 2 look library_gcc "gcc $c99 $stb" implementation
+else library gcc "gcc $c99"; fi
 library clang "clang $c99"
-library g++ "g++ $cpp11"
-library mingw "$mingw-gcc $c99"
+at 2 library g++ "g++ $cpp11"
+at 2 library mingw "$mingw-gcc $c99"
+quick=gcc
+if have clang; then quick=clang; fi
+library no_changes "$quick $c99 -DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_DIALECTS"
 wait
 
 # gcc spends most of its time of looking on this warning: having it above is enough.
 c99="$c99 -Wno-misleading-indentation"
 cpp11="$cpp11 -Wno-misleading-indentation"
-quick=gcc
-if have clang; then quick=clang; fi
 c="$quick $c99"
 
 
@@ -103,13 +109,13 @@ user="-pthread"
 for name in gcc clang g++; do
     [ ! -f "$out/$name.o" ] || user="$out/$name.o -pthread"
     case $name in
-    g++) build user_g++ "g++ $cpp11" user "$user" ;;
+    g++) at 2 build user_g++ "g++ $cpp11" user "$user" ;;
     *) build "user_$name" "$name $c99" user "$user" ;;
     esac
 done
 build c_implementation_c++_user "g++ $cpp11" user "$out/gcc.o -pthread"
-build c++_implementation_c_user "gcc $c99" user "-lstdc++ $out/g++.o -pthread"
-for row in gcc:c17:2 clang:c99:2 g++:c++11:2 clang++:c++11:2 clang++:c++17:2 \
+at 2 build c++_implementation_c_user "gcc $c99" user "-lstdc++ $out/g++.o -pthread"
+for row in gcc:c17:2 clang:c99:2 g++:c++11:1 clang++:c++11:2 clang++:c++17:2 \
     gcc:c11:3 clang:c11:3 clang:c17:3 g++:c++17:3; do
     IFS=: read -r compiler standard from <<<"$row"
     flags=$c99
@@ -132,13 +138,11 @@ for feature in -std=gnu11 -D_GNU_SOURCE -D_POSIX_C_SOURCE=200809L -D_XOPEN_SOURC
     at 3 look "with_${feature#-}_last" "$c $feature -DSYSTEM_LAST $stb" single
 done
 
-if have $mingw-gcc; then
-    check windows <<END
+have $mingw-gcc && at 2 check windows <<END
 $mingw-gcc $c99 -c \$src/user.c -o \$dir/user.o
 $mingw-gcc \$dir/user.o $out/mingw.o -o \$dir/user.exe
 END
-fi
-at 2 look windows_system_headers "$mingw-gcc $c99 $stb -DSYSTEM_FIRST" single
+look windows_system_headers "$mingw-gcc $c99 $stb -DSYSTEM_FIRST" single
 at 2 look windows_c++11 "$mingw-g++ $cpp11 $stb -DSYSTEM_FIRST" single user
 
 
@@ -173,10 +177,14 @@ END
 
 # ---- Switches, each alone and all together. What a switch takes away must be gone.
 
-# switched NAME FLAGS PATTERN [LIBRARIES]: g++ looks at it, too.
+# switched NAME FLAGS PATTERN [LIBRARIES]: g++ looks at it, too. At level 1 a switch alone
+# is looked at: all_switches asks for most of the symbols.
 switched()
 {
-    build "$1" "$c $2" single "${4:-}" "$3"
+    case $level$1 in
+    1*_NO_* | 1*_STATIC) look "$1" "$c $2" single ;;
+    *) build "$1" "$c $2" single "${4:-}" "$3" ;;
+    esac
     at 2 look "$1_g++" "g++ $cpp11 $2" single
 }
 
@@ -204,10 +212,12 @@ at 3 switched MSGSTORE_RING_at_O2 "-DMSGSTORE_RING -O2 $stored" ms__flash
 at 3 switched MSGSTORE_FLASH_at_O2 "-DMSGSTORE_FLASH -O2 $stored" stbds_
 # Without a system, the C library gives memory and string functions, and abort. FLASH has
 # all code of the others.
+freestanding='gcc -Os'
+[ "$level" -gt 1 ] || freestanding="$quick $code"
 for row in FLASH:1 RING:3 NOTHING:3; do
     at ${row#*:} check "MSGSTORE_FREESTANDING_${row%:*}_asks_for_no_system" <<END
-gcc $c99 -DMSGSTORE_FREESTANDING -DMSGSTORE_NO_DIALECTS -DMSGSTORE_${row%:*} -Os $no_stb \
-    -c \$src/single.c -o \$dir/single.o
+$freestanding $c99 -DMSGSTORE_FREESTANDING -DMSGSTORE_NO_DIALECTS \
+    -DMSGSTORE_${row%:*} $no_stb -c \$src/single.c -o \$dir/single.o
 nm -u \$dir/single.o | sed 's/^ *U //' >\$dir/names
 grep -q '^memmove\$' \$dir/names
 ! grep -vE '^(mem(cpy|set|move|cmp|chr)|str(len|chr|cmp)|abort|strtod)\$' \$dir/names
@@ -224,14 +234,17 @@ for name in ' U mmap' ' U f(data)?sync' ' T ms_log_open' ' T ms_os_'; do
     grep -E '$log' \$dir/names | grep -Eq "\$name"
 done
 END
+linked=-DMSGSTORE_IMPLEMENTED
 check MSGSTORE_NO_CHANGES_refuses_a_changed_log <<END
-$quick -std=c99 \$src/changed.c -pthread -o \$dir/with
-$quick -std=c99 -DMSGSTORE_NO_CHANGES \$src/changed.c -pthread -o \$dir/without
+$quick -std=c99 $linked \$src/changed.c $out/$quick.o -pthread -o \$dir/with
+$quick -std=c99 $linked -DMSGSTORE_NO_CHANGES \$src/changed.c $out/no_changes.o \
+    -pthread -o \$dir/without
 \$dir/with \$dir/changed.msl make
 \$dir/with \$dir/changed.msl
 \$dir/without \$dir/changed.msl
 END
-build raw_queries_are_honoured_or_refused_with_MSGSTORE_NO_CHANGES "$quick -std=c99" raw
+build raw_queries_are_honoured_or_refused_with_MSGSTORE_NO_CHANGES \
+    "$quick -std=c99 $linked" raw "$out/no_changes.o -pthread"
 check MSGSTORE_NO_LOG_has_no_log <<END
 gcc -std=c99 -fsyntax-only \$src/no_log.c
 ! gcc -std=c99 -DMSGSTORE_NO_LOG -fsyntax-only \$src/no_log.c 2>\$dir/errors
@@ -271,7 +284,7 @@ mkdir -p "$out/other"
 cp "$(set -- $stb; echo "${2:-.}")/stb_ds.h" "$out/other/other_name.h"
 at 2 build MSGSTORE_STB_DS "$c -I$out/other $no_stb -DMSGSTORE_STB_DS=\\\"other_name.h\\\"" single
 build stb_ds_in_another_file_gcc "gcc $c99 $stb" stb_user "$out/gcc.o -pthread"
-build stb_ds_in_another_file_g++ "g++ $cpp11 $stb" stb_user "$out/g++.o -pthread"
+at 2 build stb_ds_in_another_file_g++ "g++ $cpp11 $stb" stb_user "$out/g++.o -pthread"
 for row in "$quick:$c99:2" "clang++:$cpp11:3" "g++:$cpp11:3"; do
     IFS=: read -r compiler flags from <<<"$row"
     have "$compiler" || continue

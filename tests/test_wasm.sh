@@ -15,7 +15,11 @@ rm -rf "$out"
 mkdir -p "$out"
 flags="-std=c99 -Wall -Wextra -Wno-misleading-indentation $(sh tools/setup.sh stb)"
 optimised=-Os
-[ "${MS_TEST_SCALE:-100}" -ge 100 ] || optimised=-O0
+cc=${CC:-cc}
+if [ "${MS_TEST_SCALE:-100}" -lt 100 ]; then
+    optimised=-O0
+    cc=$(command -v clang || echo "$cc") # the quicker one
+fi
 failed=0
 
 fail()
@@ -52,7 +56,7 @@ END_OF_JS
     else fail formats_in_wasm "it prints something else: $out/wasm.txt"; fi
 }
 
-builds program "${CC:-cc}" -O0 -o "$out/here" "$src" || exit 1
+builds program "$cc" -O0 -o "$out/here" "$src" || exit 1
 if "$out/here" >"$out/here.txt" && [ "$(wc -l <"$out/here.txt")" -ge 100 ]
 then echo "ok formats_here"
 else fail formats_here "$(tail -n 1 "$out/here.txt")"; fi

@@ -3,7 +3,6 @@
  * else the host has it. */
 #ifdef HAS_STORE
 #define MSGSTORE_IMPLEMENTATION
-#define MSGSTORE_STATIC
 #endif
 #include "../../msgstore.h"
 #include "reload.h"
