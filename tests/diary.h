@@ -1,7 +1,7 @@
 /* A diary: a sequence of appends and changes of every kind that follows from a seed
- * alone, or from a plan. What a store shows after the first n steps is known without asking it, so after
- * a crash it can be told whether every step that returned is in force and none is half
- * there.
+ * alone, or from a plan. What a store shows after the first n steps is known without
+ * asking it. So a test finds after a crash whether every step that returned is in force,
+ * and none is half there.
  *
  *     diary d;
  *     diary_begin(&d, seed);
@@ -28,9 +28,13 @@ typedef struct diary {
     int writing;              /* the message that is being written; -1: none */
     int lost[DIARY_LOST];     /* steps after which the writer was gone */
     int n_lost;
+    struct { int steps; uint64_t file; } rewrites[DIARY_LOST]; /* after so many steps */
+    int n_rewrites;
+    uint64_t file;            /* those of later files are not in force; 0: all are */
     bool redacting;           /* the last step was a redaction */
     int redacted;             /* the message it was about */
     const change *plan;       /* the steps; NULL: they follow from the seed */
+    uint64_t longest;         /* bytes of a text of such steps */
     ms_stream w;
 } diary;
 
@@ -38,6 +42,7 @@ static inline void diary_begin(diary *d, uint64_t seed)
 {
     memset(d, 0, sizeof *d);
     d->seed = seed;
+    d->longest = DIARY_LONGEST;
     d->writing = -1;
 }
 
@@ -52,12 +57,12 @@ static inline int diary_pick(const history *h, uint64_t *rng, bool fit)
     return -1;
 }
 
-static inline item diary_fresh(uint64_t *rng)
+static inline item diary_fresh(const diary *d, uint64_t *rng)
 {
     item e;
     memset(&e, 0, sizeof e);
     e.type = 1;
-    e.size = (short)test_below(rng, test_below(rng, 5) == 0 ? DIARY_LONGEST : 60);
+    e.size = (short)test_below(rng, test_below(rng, 5) == 0 ? d->longest : 60);
     return e;
 }
 
@@ -87,7 +92,7 @@ static inline change diary_stream(const diary *d, uint64_t *rng, change c)
     }
     c.what = DO_BEGIN;
     c.place = (int)test_below(rng, 3);
-    c.fresh[c.n_fresh++] = diary_fresh(rng);
+    c.fresh[c.n_fresh++] = diary_fresh(d, rng);
     return c;
 }
 
@@ -112,23 +117,52 @@ static inline change diary_next(const diary *d, uint64_t *rng)
     if (c.what == DO_FORK && !diary_may_fork(&d->h, c.at)) c.what = DO_BEGIN;
     c.place = c.what == DO_FORK ? 100 + d->steps : (int)test_below(rng, 3);
     c.to = d->steps + 1;
-    if (c.what == DO_AMEND) c.size = diary_fresh(rng).size;
+    if (c.what == DO_AMEND) c.size = diary_fresh(d, rng).size;
     if (c.what == DO_APPEND) c.n_fresh = 1 + (int)test_below(rng, 4);
-    for (int i = 0; i < c.n_fresh; i++) c.fresh[i] = diary_fresh(rng);
+    for (int i = 0; i < c.n_fresh; i++) c.fresh[i] = diary_fresh(d, rng);
+    for (int i = 0; i < c.n_fresh; i++) c.fresh[i].key = test_below(rng, 4) ? 0 : 3;
     if (c.what == DO_HIDE) return diary_hide(&d->h, rng, c);
     return c.what == DO_BEGIN ? diary_stream(d, rng, c) : c;
+}
+
+/* Returns what the next step does. */
+static inline change diary_change(const diary *d)
+{
+    uint64_t rng = d->seed * UINT64_C(0x2545F4914F6CDD1D) + (uint64_t)d->steps;
+    return d->plan != NULL ? d->plan[d->steps] : diary_next(d, &rng);
+}
+
+/* Messages that are hidden after these steps may have been left out by a rewrite that ran
+ * then; last: or later, since a new file may lack the newest steps. */
+static inline void diary_leave_out(diary *d, bool last)
+{
+    for (int i = 0; i < d->n_rewrites; i++) {
+        bool in_force = d->file == 0 || d->rewrites[i].file <= d->file;
+        int steps = d->rewrites[i].steps;
+        if (in_force && (last ? steps >= d->steps : steps == d->steps))
+            history_may_go(&d->h);
+    }
+}
+
+/* Notes that the log is rewritten now; file: a number of the new file that rises. */
+static inline void diary_rewritten(diary *d, uint64_t file)
+{
+    if (d->n_rewrites == DIARY_LOST) abort();
+    d->rewrites[d->n_rewrites].steps = d->steps;
+    d->rewrites[d->n_rewrites++].file = file;
+    diary_leave_out(d, true);
 }
 
 /* Does the next step, also on the store if there is one. After a failed step the diary
  * must not be used. */
 static inline ms_result diary_step(diary *d, ms_store *store, ms_error *err)
 {
-    uint64_t rng = d->seed * UINT64_C(0x2545F4914F6CDD1D) + (uint64_t)d->steps;
     for (int i = 0; i < d->n_lost; i++)
         if (d->lost[i] == d->steps) d->writing = -1;
+    diary_leave_out(d, false);
     ms_result result = store != NULL ? history_learn(&d->h, store) : MS_OK;
     if (result != MS_OK) return result;
-    change c = d->plan != NULL ? d->plan[d->steps] : diary_next(d, &rng);
+    change c = diary_change(d);
     history_do(&d->h, &c);
     if (store != NULL) result = history_call(&d->h, &c, store, &d->w, err);
     if (result != MS_OK) return result;
@@ -155,9 +189,14 @@ static inline void diary_replay(const diary *d, int steps, diary *out)
     int known = d->h.count;
     diary_begin(out, d->seed);
     out->plan = d->plan;
+    out->longest = d->longest;
+    memcpy(out->rewrites, d->rewrites, sizeof d->rewrites);
+    out->n_rewrites = d->n_rewrites;
+    out->file = d->file;
     memcpy(out->lost, d->lost, sizeof d->lost);
     out->n_lost = d->n_lost;
     while (out->steps < steps) (void)diary_step(out, NULL, NULL);
+    diary_leave_out(out, true);
     for (int i = 0; i < out->h.count && i < known; i++)
         out->h.items[i].seq = d->h.items[i].seq;
 }
@@ -219,12 +258,14 @@ typedef struct diary_crash {
 static inline void diary_find(const diary *d, ms_store *store, bool writing,
                               diary_crash *c, diary *out)
 {
-    int n = c->most;
+    int n = c->most, last = c->redacting ? c->most : d->steps;
     ms_error err;
+    diary_replay(d, last, out);
+    int redacted = out->redacting ? out->redacted : -1;
     c->wrong = "";
     for (; n >= c->least && c->wrong != NULL; n--) {
         diary_replay(d, n, out);
-        if (n < d->steps && d->redacting) out->h.items[d->redacted].marked = true;
+        if (n < last && redacted >= 0) out->h.items[redacted].marked = true;
         c->wrong = diary_differs(out, store);
     }
     c->found = c->wrong == NULL ? n + 1 : c->most;

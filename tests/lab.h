@@ -1,21 +1,30 @@
 /* A lab: the disk of a writer, images of what a power loss or a kill leaves of it, and
- * images of the images. What each of them must show is up to the test: a struct whose
- * first member is a lab, and its function `stands`.
+ * images of the images. A diary (diary.h) of each disk is the judge: a reader and a writer
+ * of an image show just what the first k steps make. k is at least the number of steps
+ * known to be durable, and at most that of the steps begun. After a kill it is at least
+ * the number of steps that have returned.
  *
- *     lab_begin(&t->l, stands);
- *     ... a writer works on disk 0, with lab_desc(&t->l, 0, MS_LOG_CREATE) ...
- *     lab_cut(&t->l, 0, 64, 30, 20);      stands(&t->l, 1) looks at each image, on disk 1
+ *     lab_begin(&t->l, lab_stands);
+ *     lab_empty(&t->l, NULL);
+ *     ms_store *store = lab_open(&t->l, 0, MS_LOG_CREATE, "opening");
+ *     lab_step(&t->l, 0, store);
+ *     lab_lose(&t->l, 0);                  looks at each image, on disk 1
  *     lab_end(&t->l);
+ *
+ * A test is a struct whose first member is a lab. Its function `goes_on` uses a recovered
+ * log, of which the power is lost again.
  */
 
 #ifndef LAB_H
 #define LAB_H
 
+#define HISTORY_MOST 1200
+#include "diary.h"
 #include "simdisk.h"
 
 #define LAB_LOG "log.msl"
 
-enum { LAB_LEVELS = 4, LAB_FOUND = 42 };
+enum { LAB_LEVELS = 4, LAB_FOUND = 42, LAB_STEPS = 400 };
 
 typedef struct lab lab;
 
@@ -23,21 +32,35 @@ struct lab {
     sim_disk disks[LAB_LEVELS]; /* 0: the writer's; others: images of the one before */
     sim_cuts cuts[LAB_LEVELS];
     int units[LAB_LEVELS];    /* of an image when it was made: more than 0 after a kill */
+    diary d[LAB_LEVELS];      /* of each disk: what was done there */
+    int begun[LAB_LEVELS], durable[LAB_LEVELS]; /* steps */
+    bool redacting[LAB_LEVELS]; /* the step that runs is a redaction */
+    uint64_t ends[LAB_LEVELS][LAB_STEPS]; /* of the log after so many steps, at most */
+    uint64_t inode[LAB_LEVELS]; /* the file is this one or a later one */
+    uint64_t one_in[LAB_LEVELS]; /* calls of this kind lose the power; 0: none */
+    uint64_t within;          /* the same for those of a recovery */
     void (*stands)(lab *l, int level);
+    void (*goes_on)(lab *l, int level, ms_store *store); /* NULL: it does not */
     ms_log_engine engine;
     ms_sync_mode sync;
     size_t segment;
     bool shared, ticked;
+    size_t all, some, random; /* images of a loss at level 0; see sim_cuts_begin */
     uint64_t rng, entropy, now;
     uint64_t damage;          /* events that must not come */
     unsigned char *stale;     /* an older log, whose blocks may turn up */
+    unsigned char *bytes;     /* of a file */
     sim_images images;
     uint64_t recoveries;      /* images of a recovery that had synced nothing */
     uint64_t deep[LAB_LEVELS], during[LAB_LEVELS]; /* images, and those, by level */
+    uint64_t kills;
+    uint64_t lost, torn, indexed; /* images that lack a step, with dead bytes, an index */
     char name[200];           /* of the workload */
     bool killed;              /* the image to look at is of a kill, not of a power loss */
     bool lying;               /* a failure has to come: it ends the process */
 };
+
+static inline bool lab_one_in(lab *l, uint64_t n) { return test_one_in(&l->rng, n); }
 
 /* Fails the test, with the way to where it happened. */
 __attribute__((format(printf, 3, 4), noreturn))
@@ -66,7 +89,9 @@ static inline void lab_fails(lab *l, int level, const char *format, ...)
 static inline void lab_must(lab *l, int level, ms_result result, const ms_error *err,
                             const char *what)
 {
-    if (result != MS_OK) lab_fails(l, level, "%s: %s", what, err->message);
+    if (result != MS_OK)
+        lab_fails(l, level, "%s: %s: %s", what, ms_result_text(result),
+                  err != NULL ? err->message : "");
 }
 
 static inline int64_t lab_clock(void *ctx) { return SECONDS(++((lab *)ctx)->now); }
@@ -142,6 +167,14 @@ static inline bool lab_recovers(const lab *l, int level)
     return level > 0 && d->syncs == 0 && d->n_units > l->units[level];
 }
 
+static inline void lab_is_idle(lab *l, int level)
+{
+    if (!sim_idle(&l->disks[level])) lab_fails(l, level, "something was left open");
+}
+
+
+/* ---- crashes ---- */
+
 /* The power of a disk is lost: looks at images of all states, or, where these are more
  * than `all`, at about `some` and at `random` ones. See sim_cuts_begin. */
 static inline void lab_cut(lab *l, int level, size_t all, size_t some, size_t random)
@@ -172,10 +205,267 @@ static inline void lab_kill(lab *l, int level)
     l->stands(l, level + 1);
 }
 
-static inline void lab_is_idle(lab *l, int level)
+/* The power is lost; now and then the writer is killed first. Another one recovers in the
+ * same boot, and then the power is lost. */
+static inline void lab_lose(lab *l, int level)
 {
-    if (!sim_idle(&l->disks[level])) lab_fails(l, level, "something was left open");
+    if (level + 1 == LAB_LEVELS) return;
+    if (lab_one_in(l, 6)) {
+        l->kills++;
+        lab_kill(l, level);
+    }
+    if (level == 0) lab_cut(l, 0, l->all, l->some, l->random);
+    else lab_cut(l, level, 4, 2, 1);
 }
+
+/* Called before a call changes the disk. */
+static inline void lab_moment(void *ctx, sim_disk *d, sim_call call)
+{
+    lab *l = (lab *)ctx;
+    int level = (int)(d - l->disks);
+    uint64_t n = l->one_in[level];
+    if (call == SIM_AT_WRITE && level == 0) n *= 4;
+    if (n != 0 && lab_one_in(l, n)) lab_lose(l, level);
+}
+
+/* The power is lost before so many calls at one. */
+static inline void lab_watch(lab *l, int level, uint64_t one_in)
+{
+    l->one_in[level] = one_in;
+    l->disks[level].moment = lab_moment;
+    l->disks[level].ctx = l;
+}
+
+
+/* ---- a store beside its diary ---- */
+
+static inline ms_log_info lab_info(lab *l, int level, ms_store *store)
+{
+    ms_log_info info;
+    ms_error err;
+    lab_must(l, level, ms_log_stat(store, &info, &err), &err, "stat");
+    return info;
+}
+
+/* Does the next step of the diary. */
+static inline void lab_step(lab *l, int level, ms_store *store)
+{
+    ms_error err;
+    diary *d = &l->d[level];
+    if (d->steps + 1 >= LAB_STEPS) abort();
+    l->begun[level] = d->steps + 1;
+    l->redacting[level] = diary_change(d).what == DO_REDACT;
+    lab_must(l, level, diary_step(d, store, &err), &err, "a step");
+    l->redacting[level] = false;
+    if (l->sync == MS_SYNC_EACH || d->redacting) l->durable[level] = d->steps;
+    if (store != NULL) l->ends[level][d->steps] = lab_info(l, level, store).end;
+}
+
+static inline void lab_sync(lab *l, int level, ms_store *store)
+{
+    ms_error err;
+    uint64_t seq = 0;
+    const history *h = &l->d[level].h;
+    int i = h->count;
+    lab_must(l, level, ms_sync(store, &seq, &err), &err, "sync");
+    while (i > 0 && h->items[i - 1].hidden) i--; /* those may be left out */
+    if (i > 0 && seq < h->items[i - 1].seq)
+        lab_fails(l, level, "sync: durable up to %llu", (unsigned long long)seq);
+    l->durable[level] = l->d[level].steps;
+}
+
+/* What the store reports as durable has to be. */
+static inline void lab_claims(lab *l, int level, ms_store *store)
+{
+    ms_log_info info = lab_info(l, level, store);
+    int n = l->d[level].steps;
+    if (info.lost_end != 0 || info.damaged != 0)
+        lab_fails(l, level, "the handle counts damage");
+    l->indexed += level > 0 && info.segments > 0;
+    while (n > l->durable[level] && l->ends[level][n] > info.durable_end) n--;
+    l->durable[level] = n;
+}
+
+/* The steps so far are in a file that ends there. */
+static inline void lab_ends_at(lab *l, int level, uint64_t end)
+{
+    for (int i = 0; i <= l->d[level].steps; i++) l->ends[level][i] = end;
+}
+
+/* A handle from before sees everything that has returned. */
+static inline void lab_refresh(lab *l, int level, ms_store *store)
+{
+    ms_error err;
+    lab_must(l, level, test_refresh(store, NULL, &err), &err, "refresh");
+    const char *what = diary_differs(&l->d[level], store);
+    if (what != NULL) lab_fails(l, level, "another handle does not see all: %s", what);
+}
+
+/* A message with a key is known: appended again it has its number, and another content is
+ * refused. */
+static inline void lab_key(lab *l, int level, ms_store *store, const item *e)
+{
+    char text[HISTORY_TEXT];
+    uint64_t seq = 0;
+    ms_error err;
+    ms_envelope m = history_message(e, text);
+    ms_str place = history_place(e->place);
+    lab_must(l, level, ms_append(store, place, &m, &seq, &err), &err, "a key again");
+    if (seq != e->seq) lab_fails(l, level, "a key has another sequence number");
+    m.content = ms_text("other");
+    if (ms_append(store, place, &m, NULL, NULL) != MS_E_KEY_REUSED)
+        lab_fails(l, level, "a key was forgotten");
+}
+
+/* The keys of the newest messages, and of others. */
+static inline void lab_keys(lab *l, int level, ms_store *store)
+{
+    history *h = &l->d[level].h;
+    lab_must(l, level, history_learn(h, store), NULL, "learning the numbers");
+    for (int i = 0; i < 12 && i < h->count; i++) {
+        int any = (int)test_below(&l->rng, (uint64_t)h->count);
+        const item *e = &h->items[i < 6 ? h->count - 1 - i : any];
+        bool plain = !e->hidden && !e->redacted && !e->amended && !e->unfinished;
+        if (plain && e->key == 3 && e->place < HISTORY_PLACES) lab_key(l, level, store, e);
+    }
+}
+
+/* Begins a diary with an empty disk; plan: its steps, given one by one, or NULL. */
+static inline void lab_empty(lab *l, const change *plan)
+{
+    sim_clear(&l->disks[0]);
+    l->disks[0].stale = l->stale;
+    l->damage = 0;
+    l->begun[0] = l->durable[0] = 0;
+    l->redacting[0] = false;
+    l->inode[0] = 0;
+    diary_begin(&l->d[0], test_random(&l->rng));
+    l->d[0].plan = plan;
+}
+
+
+/* ---- one image ---- */
+
+/* Does the file hold what was erased? */
+static inline bool lab_leaks(lab *l, int level)
+{
+    const sim_file *f = lab_file(l, level);
+    if (f == NULL) return false;
+    memcpy(l->bytes, f->ro, (size_t)f->size);
+    return diary_leaks_in(&l->d[level], l->bytes, (size_t)f->size);
+}
+
+/* Finds the steps that a handle of an image shows; they are its disk's diary then. */
+static inline void lab_find(lab *l, int level, ms_store *store, bool writing,
+                            diary_crash *is)
+{
+    const char *who = writing ? "recovering" : "reading";
+    diary_find(&l->d[level - 1], store, writing, is, &l->d[level]);
+    if (is->wrong != NULL)
+        lab_fails(l, level, "%s, %d to %d steps: %s", who, is->least, is->most, is->wrong);
+    if (!is->leaky && lab_leaks(l, level))
+        lab_fails(l, level, "%s: what was erased is there", who);
+    if (l->damage != 0) lab_fails(l, level, "%s: damage was reported", who);
+}
+
+static inline void lab_verify(lab *l, int level)
+{
+    ms_error err;
+    ms_log_report report;
+    ms_log_desc desc = lab_desc(l, level, MS_LOG_READ);
+    lab_must(l, level, ms_log_verify(&desc, &report, &err), &err, "verify");
+    l->torn += report.torn_bytes != 0;
+}
+
+/* Opening for writing writes nothing but words of the superblock. */
+static inline void lab_wrote_no_record(lab *l, int level)
+{
+    sim_disk *d = &l->disks[level];
+    sim_look(d);
+    for (int i = l->units[level]; i < d->n_units; i++)
+        if (d->units[i].kind != SIM_DATA || d->units[i].page != 0)
+            lab_fails(l, level, "opening has changed more than the superblock");
+}
+
+/* What the disk of an image has to have while a writer opens it. */
+static inline void lab_promise(lab *l, int level, const diary_crash *is, bool killed)
+{
+    const sim_file *f = lab_file(l, level);
+    if (f != NULL && f->inode < l->inode[level - 1])
+        lab_fails(l, level, "the file from before a rewrite is back");
+    l->inode[level] = l->inode[level - 1];
+    l->d[level - 1].file = f != NULL ? f->inode : 1;
+    l->begun[level] = is->most;
+    l->durable[level] = killed ? l->durable[level - 1] : is->least;
+    diary_replay(&l->d[level - 1], is->least, &l->d[level]);
+}
+
+/* Finds the steps that a reader shows. Returns it; NULL: there is no log. */
+static inline ms_store *lab_look(lab *l, int level, diary_crash *is)
+{
+    ms_store *reader = lab_read(l, level, is->least > 0);
+    if (reader != NULL) lab_find(l, level, reader, false, is);
+    lab_is_unchanged(l, level);
+    if (reader == NULL) return NULL;
+    l->lost += is->found < is->most;
+    if (!is->redacting) is->least = is->most = is->found; /* they agree */
+    if (lab_one_in(l, 8)) lab_verify(l, level);
+    return reader;
+}
+
+/* What holds of every image. Not every one goes on: not after a redaction that had not
+ * returned, whose mark the diary of the next disk does not know. */
+static inline void lab_stands(lab *l, int level)
+{
+    ms_error err;
+    bool killed = l->killed;
+    diary_crash is = {killed ? l->d[level - 1].steps : l->durable[level - 1],
+                      l->begun[level - 1], l->redacting[level - 1], 0, false, NULL};
+    bool fit = !is.redacting && level + 1 < LAB_LEVELS;
+    uint64_t file = l->d[level - 1].file;
+    l->damage = 0;
+    lab_promise(l, level, &is, killed);
+    ms_store *reader = lab_look(l, level, &is);
+    lab_watch(l, level, fit ? l->within : 0);
+    ms_store *store = lab_open(l, level, MS_LOG_CREATE, "recovering");
+    if (reader != NULL && is.found > 0) lab_wrote_no_record(l, level);
+    lab_find(l, level, store, true, &is);
+    if (!killed) l->durable[level] = l->d[level].steps; /* what was read once stays */
+    lab_ends_at(l, level, lab_info(l, level, store).end);
+    lab_claims(l, level, store);
+    if (lab_one_in(l, 4)) lab_must(l, level, ms_selfcheck(store, &err), &err, "selfcheck");
+    if (!is.redacting && lab_one_in(l, 10)) lab_keys(l, level, store);
+    if (fit && l->goes_on != NULL) l->goes_on(l, level, store);
+    l->one_in[level] = 0;
+    if (fit && reader != NULL) lab_refresh(l, level, reader);
+    ms_close(reader);
+    ms_close(store);
+    lab_is_idle(l, level);
+    l->d[level - 1].file = file;
+}
+
+/* The log is rewritten now, to a file of that inode or a later one. */
+static inline void lab_rewritten(lab *l, int level, uint64_t inode)
+{
+    l->d[level].file = 0;
+    diary_rewritten(&l->d[level], inode);
+}
+
+/* Returns whether a recovered log may go on, and makes its diary ready for that. A step
+ * that was on its way may come back until its bytes are zeroed: then the next one has to
+ * be the same. */
+static inline bool lab_may_go_on(lab *l, int level)
+{
+    diary *d = &l->d[level];
+    if (d->n_lost + 2 >= DIARY_LOST || d->n_rewrites + 2 >= DIARY_LOST) return false;
+    if (d->h.count + 200 > DIARY_MOST || d->steps + 10 >= LAB_STEPS) return false;
+    change_kind next = diary_change(d).what;
+    diary_writer_gone(d);
+    return l->begun[level] == d->steps || diary_change(d).what == next;
+}
+
+
+/* ---- the lab itself ---- */
 
 /* The blocks of this log may turn up in the next one. */
 static inline void lab_leave_stale(lab *l)
@@ -192,7 +482,8 @@ static inline void lab_begin(lab *l, void (*stands)(lab *l, int level))
     l->entropy = test_seed() + 1000;
     l->segment = MS_LOG_SEGMENT_MIN;
     l->stale = (unsigned char *)calloc(1, SIM_ROOM);
-    if (l->stale == NULL) abort();
+    l->bytes = (unsigned char *)malloc(SIM_ROOM);
+    if (l->stale == NULL || l->bytes == NULL) abort();
 }
 
 static inline void lab_end(lab *l)
@@ -203,6 +494,7 @@ static inline void lab_end(lab *l)
     }
     sim_images_free(&l->images);
     free(l->stale);
+    free(l->bytes);
 }
 
 static inline void lab_tally(const lab *l)
@@ -210,6 +502,7 @@ static inline void lab_tally(const lab *l)
     test_tally("power-cut images", l->images.all);
     test_tally("power-cut images, no two the same", l->images.count);
     test_tally("crashes during recovery", l->recoveries);
+    test_tally("simulated kills", l->kills);
 }
 
 #endif /* LAB_H */

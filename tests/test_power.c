@@ -1,30 +1,29 @@
-/* Power losses, on a simulated disk (simdisk.h).
+/* Power losses in long lives of a log, on a simulated disk (simdisk.h).
  *
- * A writer appends numbered messages one by one and in batches, in every sync mode, with
+ * A writer makes appends and changes of every kind from a diary, in every sync mode, with
  * both engines, alone and as a shared writer. It syncs, ticks, writes index records, is
- * closed and opened again, and is rewritten in place. At random moments, between its
- * calls and inside them, images are built of what a power loss may leave: all of them
- * where there are few, else prefixes, torn pages, sizes before data, data before sizes,
- * random subsets. Each image is
+ * closed and opened again, and is rewritten in place and beside its appends. At random
+ * moments, between its calls and inside them, images are built of what a power loss may
+ * leave: all of them where there are few, else prefixes, torn pages, sizes before data,
+ * data before sizes, random subsets. Each image is judged by lab.h:
  *
- *   - read by a reader, which must not change a byte;
- *   - recovered by a writer, which must find what the reader found: all that was
- *     acknowledged durable (by a sync, by the mode, by ms_log_stat), without a hole, no
- *     batch in part, nothing that was never written. No damage is reported, the index
- *     agrees with the messages, and opening changes words of the superblock alone;
- *   - appended to and synced. The power is lost again, three deep: in the writes of the
- *     recovery, and in what is written later. What was read once has to stay, and the
- *     reader that was there before the writer has to see what that appends.
+ *   - A reader changes no byte.
+ *   - A writer finds what the reader found: all that was acknowledged durable (by a sync,
+ *     by the mode, by ms_log_stat), without a hole, no batch in part, nothing that was
+ *     never written. No damage is reported, the index agrees with the messages, keys are
+ *     known, and opening changes words of the superblock alone.
+ *   - The log goes on. The power is lost again, three deep: in the writes of the recovery,
+ *     and in what is written later. What was read once has to stay, and the reader that
+ *     was there before the writer has to see what that appends.
  *
  * At some of these moments the writer is killed instead, while the machine goes on: the
- * next one of the same boot must find all that was acknowledged.
+ * next one of the same boot must find all that had returned.
  *
  * First the simulated disk itself is tried. On a disk whose syncs do nothing, or whose
  * folder is not synced, a loss has to be found.
  *
- * Left out: damage (test_corrupt), kills in the middle of a call (test_crash), changes,
- * and every short sequence of operations (test_small), single moments by name
- * (test_log_sync).
+ * Left out: damage (test_corrupt), kills in the middle of a call (test_crash), every short
+ * sequence of operations (test_small), single moments by name (test_log_sync).
  *
  * Counts at MS_TEST_SCALE=100: 24,000 images; one in six is of a recovery that had synced
  * nothing. At 20000 two hundred times as many.
@@ -34,7 +33,7 @@
 #include "lab.h"
 
 enum {
-    MOST = 500,               /* numbers in one life of a file */
+    LONGEST = 300,            /* steps in one life of a file */
     FULL = 160 << 10          /* bytes of a file after which another one begins */
 };
 
@@ -170,478 +169,286 @@ static void the_disk_loses_names_until_the_folder_is_synced(void **state)
 }
 
 
-/* ---- one writer and its images ---- */
-
-/* What a disk must still have when its power is lost now. */
-typedef struct site {
-    uint64_t least, most;     /* numbers: acknowledged durable; written or on the way */
-    uint64_t shown;           /* every handle sees so many: least, or more after a kill */
-    uint64_t inode;           /* the file is this one or a later one */
-    uint64_t one_in;          /* calls of this kind lose the power; 0: none */
-    bool killed;              /* what was not synced may be lost yet */
-} site;
+/* ---- a writer of a long life ---- */
 
 typedef struct power {
     lab l;
-    site sites[LAB_LEVELS];
-    uint64_t seqs[LAB_LEVELS][MOST + SCRIBE_BATCH]; /* by number; 0: not known */
-    scribe s;
+    ms_store *store, *reader;
+    ms_store *other;          /* shared: a second writer, now and then */
+    ms_rewrite rewrite;       /* of the store, while it goes on */
+    uint64_t fresh;           /* inode of its file */
+    bool wrote;               /* the store, since it was opened */
     bool never;               /* no call of ms_sync */
-    uint64_t kills, failed, torn, empty, indexed, rewrites;
-    uint64_t lives;           /* rewrites beside appends */
     bool beside;              /* rewrites beside appends, mostly */
+    uint64_t pace;            /* of so many moments at one the power is lost */
+    uint64_t in_place;        /* steps in 64 that rewrite in place */
+    uint64_t rewrites, replaced; /* in place; beside appends */
     bool lie_synced, lie_created, lie_rewritten; /* which syncs do nothing */
-    size_t all, some, random; /* of the workload; see sim_cuts_begin */
     bool closely;             /* now and then 4096 states, or 1000 random ones */
 } power;
 
-static bool one_in(power *p, uint64_t n) { return test_one_in(&p->l.rng, n); }
 static uint64_t below(power *p, uint64_t n) { return test_below(&p->l.rng, n); }
 
-/* O1 and O2: reads everything; returns how many messages there are. */
-static uint64_t reads(power *p, int level, ms_store *store, const char *when)
-{
-    tally t;
-    const site *s = &p->sites[level];
-    if (!scribe_read(&p->s, store, false, p->seqs[level], &t))
-        lab_fails(&p->l, level, "%s: %s", when, t.wrong);
-    if (t.result != MS_OK || p->l.damage != 0)
-        lab_fails(&p->l, level, "%s: damage was reported", when);
-    if (t.last < s->shown || t.last > s->most)
-        lab_fails(&p->l, level, "%s: %llu messages, not %llu to %llu", when,
-                  (unsigned long long)t.last, (unsigned long long)s->shown,
-                  (unsigned long long)s->most);
-    return t.last;
-}
-
-/* Appends the next group; the site knows of it before. */
-static void appends(power *p, int level, ms_store *store, uint64_t *last)
-{
-    uint64_t first;
-    size_t count;
-    ms_error err;
-    site *s = &p->sites[level];
-    if (*last + SCRIBE_BATCH >= MOST) return;
-    s->most = *last + scribe_group(&p->s, *last + 1, &first);
-    lab_must(&p->l, level,
-             scribe_append(&p->s, store, *last + 1, p->seqs[level], &count, &err), &err,
-             "append");
-    *last += count;
-    s->most = s->shown = *last;
-    if (p->l.sync == MS_SYNC_EACH) s->least = *last;
-}
-
-/* What the store reports as durable has to be. */
-static void claims(power *p, int level, ms_store *store, uint64_t last)
-{
-    ms_log_info info;
-    ms_error err;
-    site *s = &p->sites[level];
-    lab_must(&p->l, level, ms_log_stat(store, &info, &err), &err, "stat");
-    if (info.lost_end != 0 || info.damaged != 0)
-        lab_fails(&p->l, level, "the handle counts damage");
-    p->indexed += level > 0 && info.segments > 0;
-    while (last > s->least && p->seqs[level][last] > info.durable_seq) last--;
-    if (last > s->least && p->seqs[level][last] != 0 && scribe_ends(&p->s, last))
-        s->least = last;
-}
-
-static void syncs(power *p, int level, ms_store *store, uint64_t last)
-{
-    ms_error err;
-    uint64_t seq = 0;
-    lab_must(&p->l, level, ms_sync(store, &seq, &err), &err, "sync");
-    p->sites[level].least = last;
-    if (last > 0 && p->seqs[level][last] != 0 && seq < p->seqs[level][last])
-        lab_fails(&p->l, level, "sync: durable up to %llu, %llu was appended",
-                  (unsigned long long)seq, (unsigned long long)p->seqs[level][last]);
-}
-
-static void ticks(power *p, int level, ms_store *store, uint32_t micros)
+static void tick(power *p, int level, ms_store *store, uint32_t micros)
 {
     ms_error err;
     lab_must(&p->l, level, ms_tick(store, micros, &err), &err, "tick");
 }
 
-
-/* ---- one image ---- */
-
-static void at_moment(void *ctx, sim_disk *d, sim_call call);
-
-static void watch(power *p, int level, uint64_t one_in_so_many)
-{
-    p->sites[level].one_in = one_in_so_many;
-    p->l.disks[level].moment = at_moment;
-    p->l.disks[level].ctx = p;
-}
-
-/* What the next disk has to have: of a killed writer all that it had acknowledged. */
-static void promise(power *p, int level, bool killed)
-{
-    const site *from = &p->sites[level];
-    site *to = &p->sites[level + 1];
-    *to = *from;
-    to->shown = killed ? from->shown : from->least;
-    to->one_in = 0;
-    to->killed = killed;
-    memcpy(p->seqs[level + 1], p->seqs[level], sizeof p->seqs[level]);
-}
-
-/* The power is lost; now and then the writer is killed first. Another one recovers in the
- * same boot, and then the power is lost. */
-static void cut(power *p, int level, size_t all, size_t some, size_t random)
-{
-    if (level + 1 == LAB_LEVELS) return;
-    if (one_in(p, 6)) {
-        p->kills++;
-        lab_kill(&p->l, level);
-    }
-    lab_cut(&p->l, level, all, some, random);
-}
-
-static void cut_writer(power *p) { cut(p, 0, p->all, p->some, p->random); }
-
-/* Called before a call changes the disk of a site. */
-static void at_moment(void *ctx, sim_disk *d, sim_call call)
-{
-    power *p = (power *)ctx;
-    int level = (int)(d - p->l.disks);
-    uint64_t n = p->sites[level].one_in;
-    if (call == SIM_AT_WRITE && level == 0) n *= 4;
-    if (n == 0 || !one_in(p, n)) return;
-    if (level == 0) cut_writer(p);
-    else cut(p, level, 4, 1, 1);
-}
-
-static void verifies(power *p, int level)
-{
-    ms_error err;
-    ms_log_report report;
-    ms_log_desc desc = lab_desc(&p->l, level, MS_LOG_READ);
-    lab_must(&p->l, level, ms_log_verify(&desc, &report, &err), &err, "verify");
-    p->torn += report.torn_bytes != 0;
-}
-
-/* Opening for writing writes nothing but words of the superblock. */
-static void only_the_superblock(power *p, int level)
-{
-    sim_disk *d = &p->l.disks[level];
-    sim_look(d);
-    for (int i = p->l.units[level]; i < d->n_units; i++)
-        if (d->units[i].kind != SIM_DATA || d->units[i].page != 0)
-            lab_fails(&p->l, level, "opening has changed more than the superblock");
-}
-
 /* Rewrites in place. Once that has returned all of it is durable, in the new file; the
  * store goes on with the old one. */
-static void rewrites(power *p, int level, ms_store *store, uint64_t last)
+static void rewrite(power *p, int level, ms_store *store)
 {
     ms_error err;
-    site *s = &p->sites[level];
-    ms_log_desc desc = lab_desc(&p->l, level, MS_LOG_CREATE);
-    uint64_t before = s->one_in;
-    s->one_in = before > 0 ? 3 : 0;
-    p->l.disks[level].folder_lies = p->lie_rewritten;
+    lab *l = &p->l;
+    ms_log_desc desc = lab_desc(l, level, MS_LOG_CREATE);
+    uint64_t before = l->one_in[level];
+    l->one_in[level] = before > 0 ? 3 : 0;
+    l->disks[level].folder_lies = p->lie_rewritten;
+    lab_rewritten(l, level, l->disks[level].next_inode);
     ms_result result = ms_log_rewrite(store, &desc, true, NULL, NULL, &err);
-    p->l.disks[level].folder_lies = false;
-    s->one_in = before;
-    lab_must(&p->l, level, result, &err, "rewriting");
-    s->least = last;
-    s->inode = lab_file(&p->l, level)->inode;
-    if (level > 0) cut(p, level, 6, 2, 1);
-    else cut_writer(p);
+    l->disks[level].folder_lies = false;
+    l->one_in[level] = before;
+    lab_must(l, level, result, &err, "rewriting");
+    l->durable[level] = l->d[level].steps;
+    l->inode[level] = lab_file(l, level)->inode;
+    lab_lose(l, level);
 }
 
-/* The recovered log goes on: the power is lost after the first append, which is what
- * recovery writes; then after more appends and a sync. */
-static void goes_on(power *p, int level, ms_store *store, uint64_t last)
-{
-    if (one_in(p, 4)) { /* what is durable of what was found? */
-        syncs(p, level, store, last);
-        cut(p, level, 4, 2, 1);
-    }
-    appends(p, level, store, &last);
-    cut(p, level, 6, 2, 1);
-    if (!p->l.shared && one_in(p, 30)) {
-        rewrites(p, level, store, last);
-        return;
-    }
-    if (one_in(p, 2)) return;
-    for (uint64_t i = 1 + below(p, 4); i > 0; i--) appends(p, level, store, &last);
-    syncs(p, level, store, last);
-    appends(p, level, store, &last);
-    if (p->l.ticked) ticks(p, level, store, 1000);
-    claims(p, level, store, last);
-    cut(p, level, 4, 1, 1);
-}
-
-static void recovers(power *p, int level, ms_store *reader, uint64_t seen)
-{
-    ms_error err;
-    site *s = &p->sites[level];
-    const sim_file *f = lab_file(&p->l, level);
-    bool there = f != NULL && f->size > SIM_PAGE && seen > 0;
-    ms_store *store = lab_open(&p->l, level, MS_LOG_CREATE, "recovering");
-    uint64_t last = reads(p, level, store, "recovering");
-    if (reader != NULL && last != seen)
-        lab_fails(&p->l, level, "a reader saw %llu messages, the writer sees %llu",
-                  (unsigned long long)seen, (unsigned long long)last);
-    if (there) only_the_superblock(p, level);
-    s->shown = last;
-    if (!s->killed) s->least = last; /* what was read once stays */
-    if (one_in(p, 4)) /* the index, too, by every location */
-        lab_must(&p->l, level, ms_selfcheck(store, &err), &err, "selfcheck");
-    claims(p, level, store, last);
-    if (one_in(p, 10)) {
-        const char *fault = scribe_keys(&p->s, store, last, p->seqs[level], 6, &p->l.rng);
-        if (fault != NULL) lab_fails(&p->l, level, "%s", fault);
-    }
-    if (one_in(p, level == 1 ? 4 : 12)) goes_on(p, level, store, last);
-    if (reader != NULL && one_in(p, 4)) {
-        lab_must(&p->l, level, test_refresh(reader, NULL, &err), &err, "refresh");
-        (void)reads(p, level, reader, "reading on");
-    }
-    s->one_in = 0;
-    ms_close(store);
-}
-
-/* What holds of every image. */
-static void stands(lab *l, int level)
+/* The power is lost after the first step, which is what recovery writes; then after more
+ * steps and a sync. */
+static void goes_on(lab *l, int level, ms_store *store)
 {
     power *p = (power *)(void *)l;
-    promise(p, level - 1, l->killed);
-    const sim_file *f = lab_file(l, level);
-    const site *s = &p->sites[level];
-    uint64_t seen = 0;
-    p->l.damage = 0;
-    if (f != NULL && f->inode < s->inode)
-        lab_fails(&p->l, level, "the file from before a rewrite is back");
-    ms_store *reader = lab_read(&p->l, level, s->shown > 0);
-    if (reader != NULL) seen = reads(p, level, reader, "reading");
-    lab_is_unchanged(&p->l, level);
-    p->empty += seen == 0;
-    if (reader != NULL && one_in(p, 8)) verifies(p, level);
-    watch(p, level, level + 1 < LAB_LEVELS ? 6 : 0);
-    recovers(p, level, reader, seen);
-    ms_close(reader);
-    lab_is_idle(&p->l, level);
+    if (!lab_one_in(l, level == 1 ? 4 : 12) || !lab_may_go_on(l, level)) return;
+    if (lab_one_in(l, 4)) { /* what is durable of what was found? */
+        lab_sync(l, level, store);
+        lab_lose(l, level);
+    }
+    lab_step(l, level, store);
+    lab_lose(l, level);
+    if (!l->shared && lab_one_in(l, 30)) {
+        rewrite(p, level, store);
+        return;
+    }
+    if (lab_one_in(l, 2)) return;
+    for (uint64_t i = 1 + below(p, 4); i > 0; i--) lab_step(l, level, store);
+    lab_sync(l, level, store);
+    lab_step(l, level, store);
+    if (l->ticked) tick(p, level, store, 1000);
+    lab_claims(l, level, store);
+    lab_lose(l, level);
 }
 
 
 /* ---- one life of a file ---- */
 
-typedef struct life {
-    power *p;
-    ms_store *store, *reader;
-    ms_store *other;          /* shared: a second writer, now and then */
-    ms_rewrite rewrite;       /* of the store, while it goes on */
-    bool wrote;               /* the first one, since it was opened */
-    uint64_t last;
-    uint64_t pace;            /* of so many moments at one the power is lost */
-    uint64_t compactions;     /* so many in 64 steps */
-} life;
-
-static void life_open(life *l)
+static void life_open(power *p)
 {
-    l->wrote = false;
-    l->store = lab_open(&l->p->l, 0, MS_LOG_CREATE, "opening");
-    claims(l->p, 0, l->store, l->last);
+    p->wrote = false;
+    p->store = lab_open(&p->l, 0, MS_LOG_CREATE, "opening");
+    lab_claims(&p->l, 0, p->store);
 }
 
-static void close_handle(ms_store **store)
+/* A message that the handle was writing has no writer any more. */
+static void close_handle(power *p, ms_store **store)
 {
+    diary *d = &p->l.d[0];
+    if (d->writing >= 0 && d->w.store == *store) diary_writer_gone(d);
     ms_close(*store);
     *store = NULL;
 }
 
 /* Closes and opens again; it may lose nothing. */
-static void life_reopen(life *l, bool poisoned)
+static void life_reopen(power *p, bool poisoned)
 {
-    power *p = l->p;
-    if (!poisoned && one_in(p, 2)) close_handle(&l->other);
-    (void)ms_rewrite_end(&l->rewrite, NULL, NULL);
-    close_handle(&l->store);
-    if (!poisoned && l->wrote && l->other == NULL) { /* now it is durable */
-        p->sites[0].least = l->last;
-        cut(p, 0, 4, 2, 1);
+    if (!poisoned && lab_one_in(&p->l, 2)) close_handle(p, &p->other);
+    (void)ms_rewrite_end(&p->rewrite, NULL, NULL);
+    close_handle(p, &p->store);
+    if (!poisoned && p->wrote && p->other == NULL) { /* now it is durable */
+        p->l.durable[0] = p->l.d[0].steps;
+        lab_lose(&p->l, 0);
     }
-    life_open(l);
-    if (reads(p, 0, l->store, "opened again") != l->last)
-        lab_fails(&p->l, 0, "opened again: messages are gone");
+    life_open(p);
+    lab_refresh(&p->l, 0, p->store);
 }
 
-static void life_rewrite(life *l)
+static void life_rewrite(power *p)
 {
-    l->p->rewrites++;
-    rewrites(l->p, 0, l->store, l->last);
-    life_reopen(l, false);
+    p->rewrites++;
+    rewrite(p, 0, p->store);
+    life_reopen(p, false);
+    lab_ends_at(&p->l, 0, lab_info(&p->l, 0, p->store).end);
 }
 
 /* The new store goes on; its name is durable with the next sync, and until then either
  * file may be back. */
-static ms_result life_replace(life *l, ms_error *err)
+static ms_result life_replace(power *p, ms_error *err)
 {
-    power *p = l->p;
     ms_store *fresh;
-    ms_result result = ms_rewrite_end(&l->rewrite, &fresh, err);
+    diary *d = &p->l.d[0];
+    lab_rewritten(&p->l, 0, p->fresh);
+    ms_result result = ms_rewrite_end(&p->rewrite, &fresh, err);
     if (result != MS_OK) return result == MS_E_BUSY ? MS_OK : result;
-    p->lives++;
-    close_handle(&l->reader); /* it reads the old file */
-    if (one_in(p, 2)) cut_writer(p);
-    ms_close(l->store);
-    l->store = fresh;
-    l->wrote = true;
+    p->replaced++;
+    close_handle(p, &p->reader); /* it reads the old file */
+    if (d->w.store == p->store) d->w.store = fresh;
+    lab_ends_at(&p->l, 0, lab_info(&p->l, 0, fresh).end);
+    if (lab_one_in(&p->l, 2)) lab_lose(&p->l, 0);
+    ms_close(p->store);
+    p->store = fresh;
+    p->wrote = true;
     return MS_OK;
 }
 
-/* The next portion of a rewrite beside appends. */
-static void life_rewrite_on(life *l)
+/* The next portion of a rewrite beside appends, which ends at a redaction. */
+static void life_rewrite_on(power *p)
 {
-    power *p = l->p;
     ms_error err;
     bool more = true;
-    ms_log_desc desc = lab_desc(&p->l, 0, MS_LOG_CREATE);
-    site *s = &p->sites[0];
-    uint64_t before = s->one_in;
-    s->one_in = before > 0 && one_in(p, 2) ? 6 : before;
     ms_result result;
-    if (l->rewrite.state == NULL) {
-        l->rewrite.source = l->store;
-        l->rewrite.to = &desc;
-        l->rewrite.replace = true;
-        result = ms_rewrite_run(&l->rewrite, 1, &more, &err);
-    } else if (one_in(p, 2)) {
-        result = ms_rewrite_run(&l->rewrite, one_in(p, 2) ? 0 : 20, &more, &err);
+    lab *l = &p->l;
+    ms_log_desc desc = lab_desc(l, 0, MS_LOG_CREATE);
+    uint64_t before = l->one_in[0];
+    l->one_in[0] = before > 0 && lab_one_in(l, 2) ? 6 : before;
+    if (p->rewrite.state == NULL) {
+        p->fresh = l->disks[0].next_inode;
+        p->rewrite.source = p->store;
+        p->rewrite.to = &desc;
+        p->rewrite.replace = true;
+        result = ms_rewrite_run(&p->rewrite, 1, &more, &err);
+    } else if (lab_one_in(l, 2)) {
+        result = ms_rewrite_run(&p->rewrite, lab_one_in(l, 2) ? 0 : 20, &more, &err);
     } else {
-        result = life_replace(l, &err);
+        result = life_replace(p, &err);
     }
-    s->one_in = before;
-    lab_must(&p->l, 0, result, &err, "rewriting beside appends");
-    claims(p, 0, l->store, l->last);
+    l->one_in[0] = before;
+    if (result == MS_E_CONFLICT) result = ms_rewrite_end(&p->rewrite, NULL, &err);
+    lab_must(l, 0, result, &err, "rewriting beside appends");
+    lab_claims(l, 0, p->store);
 }
 
 /* A second handle sees what is visible, always. */
-static void life_look(life *l)
+static void life_look(power *p)
 {
-    power *p = l->p;
-    if (l->reader == NULL) l->reader = lab_read(&p->l, 0, true);
-    claims(p, 0, l->reader, l->last);
-    (void)reads(p, 0, l->reader, "a reader beside");
-    if (one_in(p, 2)) close_handle(&l->reader);
+    if (p->reader == NULL) p->reader = lab_read(&p->l, 0, true);
+    lab_claims(&p->l, 0, p->reader);
+    lab_refresh(&p->l, 0, p->reader);
+    if (lab_one_in(&p->l, 2)) close_handle(p, &p->reader);
 }
 
-/* Two shared writers take turns. */
-static void life_append(life *l)
+/* Two shared writers take turns; the one that writes a message in parts ends it. */
+static void life_write(power *p)
 {
-    power *p = l->p;
-    if (p->l.shared && l->other == NULL && one_in(p, 10))
-        l->other = lab_open(&p->l, 0, MS_LOG_WRITE, "a second writer");
-    bool turn = l->other != NULL && one_in(p, 2);
-    if (!turn) l->wrote = true;
-    appends(p, 0, turn ? l->other : l->store, &l->last);
+    lab *l = &p->l;
+    const diary *d = &l->d[0];
+    if (l->shared && p->other == NULL && lab_one_in(l, 10))
+        p->other = lab_open(l, 0, MS_LOG_WRITE, "a second writer");
+    bool turn = p->other != NULL && lab_one_in(l, 2);
+    if (d->writing >= 0) turn = d->w.store != p->store;
+    if (!turn) p->wrote = true;
+    lab_step(l, 0, turn ? p->other : p->store);
 }
 
 /* The handle is given up, and another one goes on. */
-static void life_sync_fails(life *l)
+static void life_sync_fails(power *p)
 {
-    power *p = l->p;
+    lab *l = &p->l;
     ms_error err;
-    if (l->other != NULL) return; /* it would go on as if nothing was */
-    p->l.disks[0].fails = true;
-    ms_result result = ms_sync(l->store, NULL, &err);
-    bool failed = !p->l.disks[0].fails;
-    p->l.disks[0].fails = false;
-    p->failed += failed;
+    if (p->other != NULL) return; /* it would go on as if nothing was */
+    l->disks[0].fails = true;
+    ms_result result = ms_sync(p->store, NULL, &err);
+    bool failed = !l->disks[0].fails;
+    l->disks[0].fails = false;
     if (failed != (result == MS_E_POISONED))
-        lab_fails(&p->l, 0, "a sync failed, and the store returns: %s", err.message);
-    if (failed) life_reopen(l, true);
+        lab_fails(l, 0, "a sync failed, and the store returns: %s", err.message);
+    if (failed) life_reopen(p, true);
 }
 
-static void life_step(life *l)
+static void life_step(power *p)
 {
-    power *p = l->p;
     uint64_t what = below(p, 64);
-    bool free = !p->l.shared && l->reader == NULL && l->rewrite.state == NULL;
-    if (what < 4 && !p->never) syncs(p, 0, l->store, l->last);
-    else if (what < 8 && p->l.ticked) ticks(p, 0, l->store, 2000);
-    else if (what == 8) life_reopen(l, false);
-    else if (what == 9) life_sync_fails(l);
-    else if (what < 12) life_look(l);
-    else if (!p->l.shared &&
-             (what == 40 || ((l->rewrite.state != NULL || p->beside) && what > 50)))
-        life_rewrite_on(l);
-    else if (what < 12 + l->compactions && free) life_rewrite(l);
-    else life_append(l);
+    bool rewriting = p->rewrite.state != NULL;
+    bool free = !p->l.shared && p->reader == NULL && !rewriting;
+    if (what < 4 && !p->never) lab_sync(&p->l, 0, p->store);
+    else if (what < 8 && p->l.ticked) tick(p, 0, p->store, 2000);
+    else if (what == 8) life_reopen(p, false);
+    else if (what == 9) life_sync_fails(p);
+    else if (what < 12) life_look(p);
+    else if (!p->l.shared && (what == 40 || ((rewriting || p->beside) && what > 50)))
+        life_rewrite_on(p);
+    else if (what < 12 + p->in_place && free) life_rewrite(p);
+    else life_write(p);
 }
 
-static void life_config(power *p)
+static void life_begin(power *p)
 {
     static const ms_sync_mode modes[] = {MS_SYNC_NONE, MS_SYNC_NONE, MS_SYNC_EVERY,
                                          MS_SYNC_EACH};
-    p->l.sync = modes[below(p, 4)];
-    p->l.segment = (size_t)MS_LOG_SEGMENT_MIN << below(p, 2);
-    p->l.shared = one_in(p, 4);
-    p->l.ticked = one_in(p, 3);
-    p->never = p->l.sync == MS_SYNC_NONE && one_in(p, 5);
-    p->s.salt = test_random(&p->l.rng);
-    p->s.longest = one_in(p, 4) ? 5000 : 300;
-    p->l.damage = 0;
-    memset(p->seqs[0], 0, sizeof p->seqs[0]);
-    memset(&p->sites[0], 0, sizeof p->sites[0]);
+    lab *l = &p->l;
+    l->sync = modes[below(p, 4)];
+    l->segment = (size_t)MS_LOG_SEGMENT_MIN << below(p, 2);
+    l->shared = lab_one_in(l, 4);
+    l->ticked = lab_one_in(l, 3);
+    p->never = l->sync == MS_SYNC_NONE && lab_one_in(l, 5);
+    p->pace = p->beside ? UINT64_C(16) << below(p, 3) : UINT64_C(2) << below(p, 6);
+    p->in_place = lab_one_in(l, 4) ? 10 : 1;
+    lab_empty(l, NULL);
+    if (lab_one_in(l, 4)) l->d[0].longest = 5000;
+    l->disks[0].folder_lies = p->lie_created;
+    lab_watch(l, 0, 4); /* its creation is looked at closely */
+    life_open(p);
+    lab_watch(l, 0, 3 * p->pace);
+    l->disks[0].folder_lies = false;
+    l->disks[0].lies = p->lie_synced;
 }
 
-static void life_begin(life *l)
+/* Is the file, or the diary, long enough? */
+static bool life_is_over(power *p)
 {
-    power *p = l->p;
-    sim_disk *d = &p->l.disks[0];
-    sim_clear(d);
-    d->stale = p->l.stale;
-    life_config(p);
-    l->pace = UINT64_C(2) << below(p, 6);
-    l->compactions = one_in(p, 4) ? 10 : 1;
-    d->folder_lies = p->lie_created;
-    watch(p, 0, 4); /* its creation is looked at closely */
-    life_open(l);
-    watch(p, 0, 3 * l->pace);
-    d->folder_lies = false;
-    d->lies = p->lie_synced;
+    const diary *d = &p->l.d[0];
+    const sim_file *f = lab_file(&p->l, 0);
+    if (f != NULL && f->high > FULL) return true; /* not its size: room is made ahead */
+    if (d->n_lost > DIARY_LOST / 2 || d->n_rewrites > DIARY_LOST / 2) return true;
+    return d->steps >= LONGEST || d->h.count > 600;
 }
 
 static void one_life(power *p, uint64_t wanted)
 {
-    life l;
-    memset(&l, 0, sizeof l);
-    l.p = p;
-    uint64_t until = p->l.images.all + 200 < wanted ? p->l.images.all + 200 : wanted;
-    life_begin(&l);
-    while (p->l.images.all < until && l.last + 2 * SCRIBE_BATCH < MOST) {
-        const sim_file *f = lab_file(&p->l, 0);
-        if (f != NULL && f->high > FULL) break; /* not its size: room is made ahead */
-        life_step(&l);
-        bool closely = p->closely && one_in(p, 500);
-        if (!closely && !one_in(p, l.pace)) continue;
-        claims(p, 0, l.store, l.last);
-        cut(p, 0, closely ? 4096 : p->all, p->some, closely ? 1000 : p->random);
+    lab *l = &p->l;
+    uint64_t until = l->images.all + 200 < wanted ? l->images.all + 200 : wanted;
+    memset(&p->rewrite, 0, sizeof p->rewrite);
+    life_begin(p);
+    while (l->images.all < until && !life_is_over(p)) {
+        life_step(p);
+        if (p->closely && lab_one_in(l, 500)) {
+            lab_cut(l, 0, 4096, l->some, 1000);
+        } else if (lab_one_in(l, p->pace)) {
+            lab_claims(l, 0, p->store);
+            lab_lose(l, 0);
+        }
     }
-    p->sites[0].one_in = 0;
-    (void)ms_rewrite_end(&l.rewrite, NULL, NULL);
-    ms_close(l.reader);
-    ms_close(l.other);
-    ms_close(l.store);
-    lab_leave_stale(&p->l);
+    l->one_in[0] = 0;
+    (void)ms_rewrite_end(&p->rewrite, NULL, NULL);
+    close_handle(p, &p->reader);
+    close_handle(p, &p->other);
+    close_handle(p, &p->store);
+    lab_leave_stale(l);
 }
 
 static power *power_new(ms_log_engine engine)
 {
     power *p = (power *)calloc(1, sizeof *p);
     if (p == NULL) abort();
-    lab_begin(&p->l, stands);
+    lab_begin(&p->l, lab_stands);
+    p->l.goes_on = goes_on;
+    p->l.within = 6;
     p->l.engine = engine;
     p->l.rng += (uint64_t)engine;
     p->closely = test_scale() >= 1000;
-    p->all = p->closely ? 64 : 16;
-    p->some = 12;
-    p->random = 5;
+    p->l.all = p->closely ? 64 : 16;
+    p->l.some = 12;
+    p->l.random = 5;
     return p;
 }
 
@@ -651,57 +458,52 @@ static void power_free(power *p)
     free(p);
 }
 
-static void print_counts(const power *p, uint64_t lives)
-{
-    printf("%llu images (%llu, %llu, %llu by depth; %llu different) of %llu files with "
-           "%llu rewrites, %llu beside appends, %llu kills, %llu failed syncs: %llu "
-           "without a message, %llu with index records; of those verified %llu had a "
-           "torn end; %llu and %llu were of a recovery, and of the recovery of that\n",
-           (unsigned long long)p->l.images.all, (unsigned long long)p->l.deep[1],
-           (unsigned long long)p->l.deep[2], (unsigned long long)p->l.deep[3],
-           (unsigned long long)p->l.images.count, (unsigned long long)lives,
-           (unsigned long long)p->rewrites, (unsigned long long)p->lives,
-           (unsigned long long)p->kills, (unsigned long long)p->failed,
-           (unsigned long long)p->empty, (unsigned long long)p->indexed,
-           (unsigned long long)p->torn, (unsigned long long)p->l.during[2],
-           (unsigned long long)p->l.during[3]);
-    lab_tally(&p->l);
-    test_tally("simulated kills", p->kills);
-}
-
 /* Were there enough of each kind of moment? A life may pass without any power loss in a
  * recovery, which writes only where something is dead, and then once. */
 static bool every_kind_came(const power *p, uint64_t wanted)
 {
-    return p->l.recoveries > wanted / 40 && p->l.during[2] > wanted / 60 &&
-           p->l.during[3] > wanted / 120 && p->kills > wanted / 100 &&
-           p->l.images.count > wanted / 2 && p->indexed > wanted / 5 && p->torn > 0 &&
-           p->rewrites > 0;
+    const lab *l = &p->l;
+    if (p->beside) return p->replaced >= wanted / 800;
+    return l->recoveries > wanted / 40 && l->during[2] > wanted / 60 &&
+           l->during[3] > wanted / 120 && l->kills > wanted / 100 &&
+           l->images.count > wanted / 2 && l->indexed > wanted / 5 && l->torn > 0 &&
+           l->lost > wanted / 20 && p->rewrites > 0;
+}
+
+/* Lives until there are so many images, and, of many, until every kind of moment came. */
+static void live(power *p)
+{
+    const lab *l = &p->l;
+    uint64_t wanted = test_times(6000), lives = 0;
+    bool few = wanted <= 1000 && !p->beside;
+    while (l->images.all < wanted || !(few || every_kind_came(p, wanted) || lives >= 200)) {
+        one_life(p, few ? wanted : UINT64_MAX);
+        lives++;
+    }
+    printf("%llu lives, %llu rewrites, %llu beside steps, %llu torn ends, %llu lost steps, "
+           "%llu with an index; images by depth:", (unsigned long long)lives,
+           (unsigned long long)p->rewrites, (unsigned long long)p->replaced,
+           (unsigned long long)l->torn, (unsigned long long)l->lost,
+           (unsigned long long)l->indexed);
+    for (int i = 1; i < LAB_LEVELS; i++)
+        printf(" %llu (%llu of a recovery)", (unsigned long long)l->deep[i],
+               (unsigned long long)l->during[i]);
+    printf("\n");
+    lab_tally(l);
+    assert_true(few || every_kind_came(p, wanted));
+    power_free(p);
 }
 
 static void nothing_durable_is_lost_when_power_is_lost(void **state)
 {
-    power *p = power_new(*(const ms_log_engine *)*state);
-    uint64_t wanted = test_times(6000), lives = 0;
-    bool all = wanted <= 1000; /* else every kind of moment has to come */
-    for (; p->l.images.all < wanted || (!all && lives < 100); lives++) {
-        one_life(p, all ? wanted : UINT64_MAX);
-        all = wanted <= 1000 || every_kind_came(p, wanted);
-    }
-    print_counts(p, lives);
-    assert_true(all);
-    power_free(p);
+    live(power_new(*(const ms_log_engine *)*state));
 }
 
 static void nothing_durable_is_lost_when_power_is_lost_in_a_rewrite(void **state)
 {
     power *p = power_new(*(const ms_log_engine *)*state);
-    uint64_t wanted = test_times(6000), lives = 0;
     p->beside = true;
-    for (; p->l.images.all < wanted || p->lives < wanted / 400; lives++)
-        one_life(p, UINT64_MAX);
-    print_counts(p, lives);
-    power_free(p);
+    live(p);
 }
 
 
