@@ -10,6 +10,7 @@
 # failed, N skipped".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. tests/packages.sh
 out=build/handover
 shared=${MS_SHARED:-../shared}/data
 mkdir -p $out/js
@@ -19,19 +20,7 @@ if [ ! -d "$shared" ]; then
     exit 0
 fi
 [ -f $out/js/package.json ] || echo '{"private": true, "type": "module"}' >$out/js/package.json
-while read -r registry name version; do
-    if [ "$registry" = npm ]; then
-        [ "$(node -p "require('./$out/js/node_modules/$name/package.json').version" \
-            2>/dev/null)" = "$version" ] ||
-            (cd $out/js && npm install -s --no-audit --no-fund --ignore-scripts \
-                "$name@$version" >npm.log 2>&1) || continue
-    else
-        [ -x $out/py/bin/python ] || python3 -m venv $out/py >/dev/null 2>&1
-        $out/py/bin/pip install -q --disable-pip-version-check "$name==$version" \
-            >$out/pip.log 2>&1 || continue
-    fi
-    echo "installed $name $version"
-done < <(grep -v '^#' tests/handover/versions.txt)
+install $out tests/handover/versions.txt
 cp tests/handover/sessions.mjs $out/js/
 
 python=python3

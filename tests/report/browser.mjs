@@ -7,22 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const FLAGS = [
-  "--headless",
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-  "--disable-default-apps",
-  "--disable-extensions",
-  "--hide-scrollbars",
-  "--mute-audio",
-  "--host-resolver-rules=MAP * ~NOTFOUND",
-  "--remote-debugging-pipe",
-];
+const FLAGS = (
+  "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars " +
+  "--disable-background-networking --disable-component-update --disable-default-apps " +
+  "--disable-sync --disable-extensions --mute-audio --remote-debugging-pipe"
+).split(" ").concat("--host-resolver-rules=MAP * ~NOTFOUND");
 
 export class Browser {
   constructor(name) {
@@ -74,18 +63,11 @@ export class Browser {
 
   async open(file, { width = 1280, height = 860, dark = false, hash = "" } = {}) {
     const { targetId } = await this.send("Target.createTarget", { url: "about:blank" });
-    const { sessionId } = await this.send("Target.attachToTarget", {
-      targetId,
-      flatten: true,
-    });
+    const { sessionId } = await this.send("Target.attachToTarget", { targetId, flatten: true });
     const page = new Page(this, sessionId, targetId);
     for (const domain of ["Page", "Runtime", "Log", "Network"]) await page.send(domain + ".enable");
-    await page.send("Emulation.setDeviceMetricsOverride", {
-      width,
-      height,
-      deviceScaleFactor: 1,
-      mobile: width < 500,
-    });
+    const metrics = { width, height, deviceScaleFactor: 1, mobile: width < 500 };
+    await page.send("Emulation.setDeviceMetricsOverride", metrics);
     await page.send("Emulation.setEmulatedMedia", {
       features: [{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }],
     });
@@ -168,11 +150,7 @@ class Page {
     const text = key.length === 1 ? key : undefined;
     const code =
       { Enter: 13, Escape: 27, ArrowDown: 40, ArrowUp: 38 }[key] || key.toUpperCase().charCodeAt(0);
-    const event = {
-      key,
-      text: key === "Enter" ? "\r" : text,
-      windowsVirtualKeyCode: code,
-    };
+    const event = { key, text: key === "Enter" ? "\r" : text, windowsVirtualKeyCode: code };
     await this.send("Input.dispatchKeyEvent", { type: "keyDown", ...event });
     await this.send("Input.dispatchKeyEvent", { type: "keyUp", ...event });
     await this.settle();
@@ -181,10 +159,8 @@ class Page {
   async screenshot(path) {
     await this.settle();
     const format = path.split(".").pop();
-    const { data } = await this.send("Page.captureScreenshot", {
-      format,
-      quality: format === "png" ? undefined : 60,
-    });
+    const quality = format === "png" ? undefined : 60;
+    const { data } = await this.send("Page.captureScreenshot", { format, quality });
     writeFileSync(path, Buffer.from(data, "base64"));
   }
 

@@ -226,59 +226,52 @@ def run(judges, name_of_file):
 
 # Answers: is the body a response for the package, and does the package take the request?
 
-def response_openai():
-    from openai.types.chat import ChatCompletion, ChatCompletionChunk
-    check = judge_openai()
-
-    def judge(line):
-        ChatCompletion.model_validate(line["body"])
-        for event in events(line):
-            ChatCompletionChunk.model_validate(event)
-        check(line["request"])
-    return judge
-
-
-def response_anthropic():
-    from anthropic.types import Message, RawMessageStreamEvent
-    check, event_check = judge_anthropic(), adapter(RawMessageStreamEvent)
-
-    def judge(line):
-        Message.model_validate(line["body"])
-        for event in events(line):
-            if event["type"] != "ping":
-                event_check(event)
-        check(line["request"])
-    return judge
-
-
-def response_gemini():
-    from google.genai import types
-
-    def judge(line):
-        types.GenerateContentResponse.model_validate(line["body"])
-        for event in events(line):
-            types.GenerateContentResponse.model_validate(event)
-        for content in line["request"]["contents"]:
-            types.Content.model_validate(content)
-    return judge
-
-
-def response_ollama():
-    from ollama._types import ChatRequest, ChatResponse
-
-    def judge(line):
-        ChatResponse.model_validate(line["body"])
-        for event in events(line):
-            ChatResponse.model_validate(event)
-        ChatRequest(model="m", messages=line["request"]["messages"])
-    return judge
-
-
 def events(line):
     for row in line.get("stream", "").splitlines():
         row = row.removeprefix("data:").strip()
         if row.startswith("{"):
             yield json.loads(row)
+
+
+def response(checks):
+    """Makes a judge of the functions that check a body, an event and a request."""
+    def make():
+        body, event, request = checks()
+
+        def judge(line):
+            body(line["body"])
+            for each in events(line):
+                event(each)
+            request(line["request"])
+        return judge
+    return make
+
+
+@response
+def response_openai():
+    from openai.types.chat import ChatCompletion, ChatCompletionChunk
+    return ChatCompletion.model_validate, ChatCompletionChunk.model_validate, judge_openai()
+
+
+@response
+def response_anthropic():
+    from anthropic.types import Message, RawMessageStreamEvent
+    check = adapter(RawMessageStreamEvent)
+    return (Message.model_validate, lambda event: event["type"] == "ping" or check(event),
+            judge_anthropic())
+
+
+@response
+def response_gemini():
+    from google.genai import types
+    check = types.GenerateContentResponse.model_validate
+    return check, check, lambda request: judge_gemini()({"messages": request["contents"]})
+
+
+@response
+def response_ollama():
+    from ollama._types import ChatResponse
+    return ChatResponse.model_validate, ChatResponse.model_validate, judge_ollama()
 
 
 RESPONSES = [

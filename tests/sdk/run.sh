@@ -12,45 +12,12 @@
 # NAME: why" for missing ones, and "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. tests/packages.sh
 out=build/sdk
 shared=${MS_SHARED:-../shared}
 mkdir -p $out
 
-# packages REGISTRY: NAME VERSION lines
-packages() { awk -v registry="$1" '$1 == registry { print $2, $3 }' tests/sdk/versions.txt; }
-
-install_python()
-{
-    [ -x $out/py/bin/python ] || python3 -m venv $out/py >/dev/null 2>&1 || return
-    local all one
-    all=$(packages pypi | sed 's/ /==/')
-    # shellcheck disable=SC2086
-    $out/py/bin/pip install -q --disable-pip-version-check $all >$out/pip.log 2>&1 && return
-    for one in $all; do
-        $out/py/bin/pip install -q --disable-pip-version-check "$one" >>$out/pip.log 2>&1 ||
-            echo "cannot install $one from PyPI: its judges are left out"
-    done
-}
-
-install_node()
-{
-    local all one
-    mkdir -p $out/js
-    [ -f $out/js/package.json ] || echo '{"private": true}' >$out/js/package.json
-    all=$(packages npm | sed 's/ \([^ ]*\)$/@\1/')
-    # shellcheck disable=SC2086
-    (cd $out/js && npm install -s --no-audit --no-fund --ignore-scripts $all) \
-        >$out/npm.log 2>&1 && return
-    for one in $all; do
-        (cd $out/js && npm install -s --no-audit --no-fund --ignore-scripts "$one") \
-            >>$out/npm.log 2>&1 || echo "cannot install $one from npm: its judges are left out"
-    done
-}
-
-echo "installing into $out: $(packages pypi | wc -l) packages of PyPI, $(packages npm |
-    wc -l) of npm"
-if command -v python3 >/dev/null; then install_python; else echo "there is no python3"; fi
-if command -v npm >/dev/null; then install_node; else echo "there is no npm"; fi
+install $out tests/sdk/versions.txt
 
 # The traces that other formats read go into a log, one location a file.
 make -s build/msgstore build/sdk/project || exit 1
