@@ -3,8 +3,8 @@
  *     project STORE.msl      projections of every location of a log, and of the traces of
  *                            ../shared; of short ones at each start and end, of long ones
  *                            at sampled ones
- *     project --answers      the answers of tests/tables/answers.jsonl, stored whole and in two
- *                            parts, divided at each byte, each with the next request
+ *     project --answers      the answers of tests/tables/answers.jsonl, stored whole, each with
+ *                            the next request (test_answer divides them at each byte)
  *
  * A line is {"profile", "source", "from", "to", "system", "messages"}, for answers
  * {"profile", "source", "body", "stream", "request"}. MS_TEST_SCALE is the percent of
@@ -211,15 +211,13 @@ static int print_log(const char *path)
 }
 
 /* Stores an answer and results of its calls, and returns the next request. */
-static ms_str request_after(const answer_case *c, const char *text, size_t cut)
+static ms_str request_after(const answer_case *c)
 {
     ms_store *store;
     ms_error err;
     ms_request_desc desc;
-    ms_answer_stream a;
     ms_answered answered;
     ms_buf body = {&work, NULL, 0, 0};
-    size_t len = strlen(text);
     ms_envelope user = ms_user_message(ms_text("u"));
     memset(&desc, 0, sizeof desc);
     if (ms_mem_open(&store, NULL, &err) != MS_OK) exit(1);
@@ -228,21 +226,14 @@ static ms_str request_after(const answer_case *c, const char *text, size_t cut)
     desc.location = MS_STR("chat");
     desc.opts.thinking = true;
     ms_result code = ms_append(store, desc.location, &user, NULL, &err);
-    if (code == MS_OK && cut == 0) {
-        code = ms_answer(&desc, ms_str_of(text), &answered, &err);
-    } else if (code == MS_OK) {
-        code = ms_answer_begin(&a, &desc, &err);
-        if (code == MS_OK) code = ms_answer_feed(&a, ms_str_n(text, cut), &err);
-        if (code == MS_OK) code = ms_answer_feed(&a, ms_str_n(text + cut, len - cut), &err);
-        if (code == MS_OK) code = ms_answer_end(&a, &answered, &err);
-    }
+    if (code == MS_OK) code = ms_answer(&desc, ms_str_of(c->body), &answered, &err);
     for (size_t i = 0; code == MS_OK && i < answered.calls; i++) {
         ms_envelope result = ms_observation(ms_text("r"), ms_str_of(NULL));
         code = ms_append(store, desc.location, &result, NULL, &err);
     }
     if (code == MS_OK) code = ms_request(&desc, ms_buf_write, &body, NULL, &err);
     if (code != MS_OK) {
-        fprintf(stderr, "%s, cut at %zu: %s\n", c->name, cut, err.message);
+        fprintf(stderr, "%s: %s\n", c->name, err.message);
         exit(1);
     }
     ms_close(store);
@@ -251,12 +242,7 @@ static ms_str request_after(const answer_case *c, const char *text, size_t cut)
 
 static void print_answer(const answer_case *c)
 {
-    ms_str request = request_after(c, c->body, 0);
-    for (size_t cut = 1; c->stream != NULL && cut < strlen(c->stream); cut++) {
-        if (ms_str_equal(request_after(c, c->stream, cut), request)) continue;
-        fprintf(stderr, "%s: cut at %zu it is another request\n", c->name, cut);
-        exit(1);
-    }
+    ms_str request = request_after(c);
     print_line(json_pack("{s:s, s:s, s:o, s:o*, s:o}", "profile", c->provider, "source",
                          c->name, "body", json_of(ms_str_of(c->body)), "stream",
                          string_of(ms_str_of(c->stream)), "request", json_of(request)));
