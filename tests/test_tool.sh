@@ -503,34 +503,26 @@ if [ "${MS_TEST_SCALE:-100}" -eq 100 ] &&
         yes "$2" | head -n "$1"
     }
 
-    # streamed NAME LINES ARGUMENTS: standard input through the limit, so many lines out.
-    streamed()
+    # limited ARGUMENTS: prints how many lines the tool prints within the limit.
+    limited()
     {
-        local name=$1 want=$2
-        shift 2
-        (ulimit -v 30000 && exec "$tool" "$@") 2>"$tmp/err" >"$tmp/lines"
-        same "streamed_$name" "0 $want" "$? $(wc -l <"$tmp/lines")$(head -n 1 "$tmp/err")"
-        rm -f "$tmp/lines"
+        (ulimit -v 30000 && exec "$tool" "$@") | wc -l
     }
 
-    text=$(printf 'word %.0s' $(seq 200))
+    text=$(printf 'word %.0s' {1..200})
     long='{"type":"task","content":"'$text'","agent_key":"a"}'
-    { echo '['; big 60000 "$long,"; echo "$long]"; } |
-        streamed array 60001 convert --to framework -
-    big 60000 "$long" | streamed lines 60000 convert --to framework -
-    { echo '['; big 60000 '{"role":"user","content":"'"$text"'"},'; echo "$user]"; } |
-        streamed chat 60001 convert --to openai -
-    { echo '['; big 60000 '{"task_id":1,"traj":[{"role":"user","content":"'"$text"'"}]},'
-        echo "$user]"; } | streamed conversations 60001 convert --to openai -
-    { echo '{'; big 60000 "$long"; } >"$tmp/broken"
-    (ulimit -v 30000 && exec "$tool" convert --strict --to framework "$tmp/broken") \
-        2>"$tmp/err" >"$tmp/out"
-    same streamed_broken "1 1" "$? $(grep -c 'line 2, column 1 (byte 2): ' "$tmp/err")"
-    rm -f "$tmp/broken"
-    { printf '{"type":"task","content":"'; head -c 270000000 /dev/zero | tr '\0' a; } |
-        "$tool" view --strict - 2>"$tmp/err" >"$tmp/out"
-    same element_limit "1 1" \
-        "$? $(grep -c 'line 1, column 1 (byte 0): .*256 MiB' "$tmp/err")"
+    said='{"role":"user","content":"'$text'"}'
+    session <<'END'
+== file_is_not_held_while_it_is_read
+$ big 60000 "$long" | limited convert --to framework - => ^60000$
+$ { echo '['; big 60000 "$long,"; echo "$long]"; } | limited convert --to framework - => ^60001$
+$ { echo '['; big 60000 "$said,"; echo "$user]"; } | limited convert --to openai - => ^60001$
+$ { echo '['; big 60000 '{"task_id":1,"traj":['"$said"']},'; echo "$user]"; } | limited convert --to openai - => ^60001$
+$ { echo '{'; big 60000 "$long"; } | limited convert --strict --to framework - => ^0$ -> 0 line 2, column 1 \(byte 2\): .
+
+== element_is_refused_when_it_is_over_256_MiB
+$ { printf '{"type":"task","content":"'; head -c 270000000 /dev/zero | tr '\0' a; } | "$tool" view --strict - -> 1 line 1, column 1 \(byte 0\): .*256 MiB
+END
 else
     echo "skip streaming: only with MS_TEST_SCALE 100 and where ulimit -v works"
 fi

@@ -204,11 +204,11 @@ for file in "$real/short.jsonl" "$real/tool_heavy.jsonl" \
     "$shared/atif-trajectory/openhands_hello-world.trajectory.json"; do
     plain "$file" >"$tmp/want"
     for to in claude-code codex pi sts atif; do
-        name=${to}_$(basename "$file" | cut -c 1-20)
-        "$tool" export --format $to "$file" >"$tmp/w.jsonl" 2>"$tmp/err" ||
-            fail "export_$name" "$(head -n 1 "$tmp/err")"
-        plain "$tmp/w.jsonl" >"$tmp/got"
-        equal "export_$name" "$tmp/want" "$tmp/got"
+        session <<'END'
+== exported_session_has_the_same_messages
+export --format $to $file >$tmp/w.jsonl -> 0 *
+$ plain $tmp/w.jsonl == $tmp/want
+END
     done
 done
 for to in claude-code codex pi sts atif; do
@@ -238,28 +238,25 @@ told()
     }' | awk '{ side = /"agent_key"/ && !/"agent_key":"assistant"/
         if (side) held = held $0 "\n"; else print } END { printf "%s", held }'
 }
+# texts_of FILE: those whose content is a text; results do not name their tool.
+texts_of()
+{
+    told "$1" | grep -v '"content":[[{]' |
+        sed 's/\("type":"\(observation\|error\)".*\),"tool":"[^"]*"/\1/'
+}
 cat "$real/short.jsonl" "$real/tool_heavy.jsonl" "$real"/subagents/*.jsonl |
     sed 's/"sessionId":"[^"]*"/"sessionId":"s1"/' >"$tmp/agents.jsonl"
 for file in "$real"/*.jsonl "$real"/subagents/*.jsonl "$tmp/agents.jsonl" \
     "$shared"/atif-trajectory/*.json "$shared/pi-session/large-session.jsonl" \
     "$shared"/gemini-cli/*.json*; do
-    name=atif_$(basename "$file" | cut -c 1-40)
-    "$tool" export --format atif --report "$file" >"$tmp/w.json" 2>"$tmp/err" ||
-        fail "$name" "$(head -n 1 "$tmp/err")"
-    told "$file" | grep -v '"content":[[{]' >"$tmp/want"
-    told "$tmp/w.json" | grep -v '"content":[[{]' >"$tmp/got"
-    # Contents in parts become their texts; results do not name their tool.
-    grep -q 'parts that are no text' "$tmp/err" || [ "$(told "$file" | wc -l)" = \
-        "$(told "$tmp/w.json" | wc -l)" ] || fail "${name}_count" "messages are missing"
-    for f in want got; do
-        sed -i 's/"type":"observation\(.*\),"tool":"[^"]*"/"type":"observation\1/
-            s/"type":"error\(.*\),"tool":"[^"]*"/"type":"error\1/' "$tmp/$f"
-    done
-    equal "$name" "$tmp/want" "$tmp/got"
-    case $(cat "$tmp/err") in
-    *usage*) ;;
-    *) same "${name}_usage" "$(figures "$file")" "$(figures "$tmp/w.json")" ;;
-    esac
+    session <<'END'
+== exported_trajectory_has_every_message_and_cost
+$ "$tool" export --format atif --report $file >$tmp/w.json 2>$tmp/report && texts_of $file >$tmp/want
+$ texts_of $tmp/w.json == $tmp/want
+# Contents in parts become their texts.
+$ grep -q 'parts that are no text' $tmp/report || [ "$(told $file | wc -l)" = "$(told $tmp/w.json | wc -l)" ]
+$ grep -q usage $tmp/report || [ "$(figures $file)" = "$(figures $tmp/w.json)" ]
+END
 done
 nested='{"schema_version":"ATIF-v1.7","session_id":"s9","agent":{"name":"a","version":"1"},"steps":[{"step_id":1,"source":"user","message":"hi"}],"subagent_trajectories":[{"trajectory_id":"sub1","schema_version":"ATIF-v1.7","agent":{"name":"b","version":"1"},"steps":[{"step_id":1,"source":"agent","message":"found it"}],"subagent_trajectories":[{"trajectory_id":"sub2","steps":[]}]}]}'
 several=$shared/tau-bench-airline/gpt-4o-airline.json

@@ -315,13 +315,13 @@ $ complete_in msgstore ses => ^sessions$
 $ complete_in msgstore sessions --si => ^--since$
 $ complete_in msgstore usage --by ses => ^session$
 completion ksh -> 2 bash, zsh or fish
+manual => ^\.Ss msgstore sync
 END
 if command -v fish >/dev/null; then
     same complete_fish '--grep' "$(HOME=$tmp fish -c "source $tmp/completion.fish
         complete -C 'msgstore sessions --gr'" 2>/dev/null | cut -f 1)"
 fi
 "$tool" manual >"$tmp/manual"
-same manual_has_every_command 1 "$(grep -c '^\.Ss msgstore sync' "$tmp/manual")"
 if command -v mandoc >/dev/null; then
     same manual_clean '' "$(mandoc -T lint <"$tmp/manual" 2>&1 | head -n 3)"
 else
@@ -340,15 +340,17 @@ same options_complete '' "$lost"
 # ---- Pager, colours, words for times, wide characters.
 
 if has_terminal; then
-    same paged 31 "$(on_terminal "MSGSTORE_PAGER='sed s/^/PAGED/'" | grep -c ^PAGED)"
-    same paged_colour yes "$(on_terminal "MSGSTORE_PAGER='sed s/^/PAGED/'" |
-        grep -q "$(printf '\033')\[1m" && echo yes)"
-    same not_paged 0 "$(on_terminal 'PAGER=cat' | grep -c ^PAGED)"
-    if [ -d "$shared/claude-code-real" ]; then
+    session <<'END'
+== long_output_is_paged_in_colour_unless_the_pager_is_cat
+$ on_terminal "MSGSTORE_PAGER='sed s/^/PAGED/'" | grep ^PAGED =31> => \[1m
+$ on_terminal PAGER=cat => . =0> ^PAGED
+END
+    if [ -d "$real" ]; then
         for columns in 80 140; do
-            same "sessions_width_$columns" '' "$(script -qec "stty cols $columns
-                NO_COLOR=1 $tool sessions $log" /dev/null </dev/null | tr -d '\r' |
-                sed 's/…/./g' | awk -v n=$columns 'length > n')"
+            session <<'END'
+== sessions_are_as_wide_as_the_terminal
+$ script -qec "stty cols $columns; NO_COLOR=1 $tool sessions $log" /dev/null | tr -d '\r' | sed 's/…/./g' | awk -v n=$columns 'length > n' =0>
+END
         done
     fi
 else
