@@ -102,7 +102,7 @@ static void *reads_meanwhile(void *ctx)
     return NULL;
 }
 
-static void a_thread_reads_while_another_changes(void **state)
+TEST_WITH(ON_EVERY_STORE, a_thread_reads_while_another_changes)
 {
     script s = open_script(state);
     pthread_t thread;
@@ -141,7 +141,7 @@ static void *amends_beside(void *ctx)
 }
 
 /* One of them is the last, none is lost. */
-static void two_threads_change_a_message(void **state)
+TEST_WITH(ON_EVERY_STORE, two_threads_change_a_message)
 {
     script s = open_script(state);
     pthread_t thread;
@@ -164,7 +164,7 @@ static void *note_late(void *arg)
     return NULL;
 }
 
-static void a_change_wakes_a_thread_that_waits(void **state)
+TEST_WITH(ON_EVERY_STORE, a_change_wakes_a_thread_that_waits)
 {
     script s = open_script(state);
     pthread_t thread;
@@ -183,12 +183,12 @@ static void a_change_wakes_a_thread_that_waits(void **state)
 }
 
 
-#ifndef TEST_THREADS
+#if !defined(TEST_THREADS) && !defined(TEST_POSTGRES)
 
 /* ---- other handles ---- */
 
 /* A reader of a log that is open sees each change at once, its cursor does not. */
-static void a_reader_sees_changes_and_its_cursor_does_not(void **state)
+TEST_WITH(ON_LOGS, a_reader_sees_changes_and_its_cursor_does_not)
 {
     script p = open_script(state);
     ms_cursor it;
@@ -264,7 +264,7 @@ static void must_have_all_of(ms_store *store, int number)
 }
 
 /* Nothing of any is lost, and nothing is mixed up. */
-static void processes_change_a_shared_log(void **state)
+TEST_WITH(ON_LOGS, processes_change_a_shared_log)
 {
     script p = open_script(state);
     pid_t child[WRITERS];
@@ -293,17 +293,5 @@ static void processes_change_a_shared_log(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest threaded[] = {
-        ON_EVERY_STORE(a_change_wakes_a_thread_that_waits),
-        ON_EVERY_STORE(a_thread_reads_while_another_changes),
-        ON_EVERY_STORE(two_threads_change_a_message),
-    };
-#if !defined(TEST_THREADS) && !defined(TEST_POSTGRES)
-    const struct CMUnitTest tests[] = {
-        ON_LOGS(a_reader_sees_changes_and_its_cursor_does_not),
-        ON_LOGS(processes_change_a_shared_log),
-    };
-    if (cmocka_run_group_tests(tests, NULL, NULL) != 0) return 1;
-#endif
-    return cmocka_run_group_tests(threaded, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

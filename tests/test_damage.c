@@ -73,7 +73,7 @@ static size_t next_record(const struct image *image, size_t at)
     return at + FILE_HEADER < image->size && file_get32(image->bytes + at) != 0 ? at : 0;
 }
 
-static void operation_returns_when_a_record_is_damaged(void **state)
+TEST(operation_returns_when_a_record_is_damaged)
 {
     static const struct {
         size_t byte;
@@ -81,7 +81,6 @@ static void operation_returns_when_a_record_is_damaged(void **state)
     } rows[] = {{40, false}, {9, false}, {3, true}, {9, true}, {40, true}};
     size_t stride = test_scale() >= 1000 ? 1 : test_scale() >= 100 ? 11 : 61, n = 0;
     world *w = world_new(&ways[ALONE]);
-    (void)state;
     for (size_t at = 0; (at = next_record(&images[RICH], at)) != 0; n++)
         for (size_t i = 0; n % stride == 0 && i < sizeof rows / sizeof rows[0]; i++) {
             world_reset(w);
@@ -110,11 +109,10 @@ static size_t records_of(ms_store *store, unsigned char **at, size_t most)
     return n;
 }
 
-static void operation_returns_when_a_record_in_memory_is_damaged(void **state)
+TEST(operation_returns_when_a_record_in_memory_is_damaged)
 {
     unsigned char *at[200];
     world *w = world_new(&configs[CONFIGS - 1]);
-    (void)state;
     for (size_t k = 0, n = 1; k < 2 * n; k++) {
         ms_error err;
         size_t byte = k % 2 == 0 ? 9 : 40; /* of the header; of the body */
@@ -183,10 +181,9 @@ static void lies_in(world *w, shape which, unsigned type, size_t records, size_t
     }
 }
 
-static void operation_returns_when_an_index_lies(void **state)
+TEST(operation_returns_when_an_index_lies)
 {
     world *w = world_new(&ways[READING]);
-    (void)state;
     lies_in(w, RICH, FILE_INDEX_LEAF, 2, 5);
     lies_in(w, TALL, FILE_INDEX_SUMMARY, 2, 1);
     lies_in(w, TALL, FILE_INDEX_FILTER, 1, 9);
@@ -194,13 +191,12 @@ static void operation_returns_when_an_index_lies(void **state)
 }
 
 /* A reader takes an empty file for an empty log, and strictly only that. */
-static void operation_returns_when_the_file_is_empty(void **state)
+TEST(operation_returns_when_the_file_is_empty)
 {
     static unsigned char zeros[300000];
     world *w = world_new(&ways[READING]);
     ms_error err;
     ms_log_info info;
-    (void)state;
     if (!write_file(w->path, zeros, 0)) abort();
     snprintf(w->when, sizeof w->when, "an empty file");
     image_open(w, true);
@@ -232,13 +228,9 @@ static void operation_returns_when_the_file_is_empty(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operation_returns_when_a_record_is_damaged),
-        cmocka_unit_test(operation_returns_when_a_record_in_memory_is_damaged),
-        cmocka_unit_test(operation_returns_when_an_index_lies),
-        cmocka_unit_test(operation_returns_when_the_file_is_empty),
-    };
-    int failed = cmocka_run_group_tests(tests, images_make, images_free);
+    (void)images_make(NULL);
+    int failed = run_all_tests(NULL, NULL);
+    (void)images_free(NULL);
     printf("tally: damaged stores %llu\n", (unsigned long long)damaged_stores);
     return failed;
 }

@@ -123,15 +123,13 @@ static void each_place(void (*look)(const place *))
             }
 }
 
-static void ascii_runs_end_at_the_first_other_byte(void **state)
+TEST(ascii_runs_end_at_the_first_other_byte)
 {
-    (void)state;
     each_place(ascii_at);
 }
 
-static void plain_runs_end_at_the_first_special_byte(void **state)
+TEST(plain_runs_end_at_the_first_special_byte)
 {
-    (void)state;
     each_place(plain_at);
 }
 
@@ -175,11 +173,10 @@ static void same_runs(const fast *f, ms_str s)
     if (!fine) assert_int_equal(bad, want);
 }
 
-static void runs_and_characters_of_random_text_are_right(void **state)
+TEST(runs_and_characters_of_random_text_are_right)
 {
     uint64_t rng = test_seed();
     static char text[2048];
-    (void)state;
     for (size_t i = 0; i < test_times(12000); i++) {
         size_t most = 46 + (size_t)test_below(&rng, test_one_in(&rng, 9) ? 2000 : 300);
         size_t n = random_characters(&rng, text, most, 1 + test_below(&rng, 60));
@@ -200,11 +197,10 @@ static void same_crc(uint32_t before, const unsigned char *p, size_t n, uint32_t
             fail_msg("%s: the check of %zu bytes", ways[way].name, n);
 }
 
-static void checksums_are_right_at_every_length_and_alignment(void **state)
+TEST(checksums_are_right_at_every_length_and_alignment)
 {
     uint64_t rng = test_seed();
     unsigned char bytes[LONGEST];
-    (void)state;
     test_fill(&rng, bytes, sizeof bytes);
     for (size_t n = 0; n <= LONGEST; n++) {
         uint32_t before = (uint32_t)test_random(&rng);
@@ -218,13 +214,12 @@ static void checksums_are_right_at_every_length_and_alignment(void **state)
 }
 
 /* Around the lengths where three parts become longer, and where they are longest. */
-static void checksums_of_long_bytes_are_right(void **state)
+TEST(checksums_of_long_bytes_are_right)
 {
     static unsigned char bytes[14000];
     static const size_t edges[] = {192,  216,  384,  3048, 3072,
                                    3096, 3264, 6144, 9216, 9408};
     uint64_t rng = test_seed();
-    (void)state;
     test_fill(&rng, bytes, sizeof bytes);
     for (size_t i = 0; i < test_times(600); i++) {
         size_t n = edges[i % COUNT(edges)] - 12 + (size_t)test_below(&rng, 25);
@@ -238,11 +233,10 @@ static void checksums_of_long_bytes_are_right(void **state)
     }
 }
 
-static void the_checksum_of_a_header_is_right(void **state)
+TEST(the_checksum_of_a_header_is_right)
 {
     uint64_t rng = test_seed();
     unsigned char bytes[36];
-    (void)state;
     for (size_t i = 0; i < test_times(12000); i++) {
         uint32_t before = (uint32_t)test_random(&rng);
         test_fill(&rng, bytes, sizeof bytes);
@@ -277,11 +271,10 @@ static void same_json(ms_str s)
 }
 
 /* Strings of every length, at every place a byte that ends or breaks something. */
-static void json_is_judged_right_when_a_string_has_an_odd_byte(void **state)
+TEST(json_is_judged_right_when_a_string_has_an_odd_byte)
 {
     static const unsigned char odd[] = {'"',  '\\', 0x1f, 0x00, 0x7f, 0x80,
                                         0xc3, 0xe2, 0xff, 0x20, 0xa2, 0xdc};
-    (void)state;
     for (size_t n = 2; n <= LONGEST; n++) {
         for (size_t shift = 0; shift < 32; shift++) {
             char *text = room_of(n, shift);
@@ -296,10 +289,9 @@ static void json_is_judged_right_when_a_string_has_an_odd_byte(void **state)
     }
 }
 
-static void random_json_is_judged_right(void **state)
+TEST(random_json_is_judged_right)
 {
     static maker m;
-    (void)state;
     m.random = test_seed();
     for (size_t i = test_times(12000); i > 0; i--) {
         make_text(&m);
@@ -433,12 +425,11 @@ static ms_envelope envelope_for(uint64_t *rng, bool sound)
     return m;
 }
 
-static void an_encoded_message_is_what_was_measured(void **state)
+TEST(an_encoded_message_is_what_was_measured)
 {
     uint64_t rng = test_seed();
     ms_arena arena;
     ms_error err;
-    (void)state;
     test_arena_init(&arena, NULL);
     make_letters(&rng);
     for (size_t i = 0; i < test_times(3000); i++) {
@@ -509,8 +500,11 @@ static void must_have_names(const names *w, ms_store *store)
     }
 }
 
+#define ON(test, kind) {#test " on store " #kind, test, NULL, NULL, &store_kinds[kind]}
+#define ON_SOME_STORES(test) ON(test, 0), ON(test, 1), ON(test, 3), ON(test, 5)
+
 /* There are more names from append to append; half of those that fail are tried again. */
-static void names_are_found_after_failed_appends(void **state)
+TEST_WITH(ON_SOME_STORES, names_are_found_after_failed_appends)
 {
     static names w;
     test_store s = store_open((const store_kind *)*state, NULL);
@@ -533,25 +527,8 @@ static void names_are_found_after_failed_appends(void **state)
     store_close(&s);
 }
 
-#define T(test) cmocka_unit_test(test)
-#define ON(test, kind) {#test " on store " #kind, test, NULL, NULL, &store_kinds[kind]}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        T(ascii_runs_end_at_the_first_other_byte),
-        T(plain_runs_end_at_the_first_special_byte),
-        T(runs_and_characters_of_random_text_are_right),
-        T(checksums_are_right_at_every_length_and_alignment),
-        T(checksums_of_long_bytes_are_right),
-        T(the_checksum_of_a_header_is_right),
-        T(json_is_judged_right_when_a_string_has_an_odd_byte),
-        T(random_json_is_judged_right),
-        T(an_encoded_message_is_what_was_measured),
-        ON(names_are_found_after_failed_appends, 0),
-        ON(names_are_found_after_failed_appends, 1),
-        ON(names_are_found_after_failed_appends, 3),
-        ON(names_are_found_after_failed_appends, 5),
-    };
-    return cmocka_run_group_tests_name("fast paths", tests, fences_up, NULL);
+    if (fences_up(NULL) != 0) return 1;
+    return run_all_tests(NULL, NULL);
 }
