@@ -25,7 +25,7 @@ JOBS   ?= 2
 WARN   = -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual \
          -Werror
 C99    = -std=c99 $(WARN) -Wstrict-prototypes
-STB    = $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
+STB   := $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 
 # Every tests/test_*.c is one program, linked to the variant's msgstore.o. Those that take
 # in the implementation themselves, to see the internals, are INSIDE; those that configure
@@ -44,9 +44,9 @@ SMALL  = build/os/test_views build/os/test_twin build/os/test_change \
          build/arena/test_views
 VALGRIND_TESTS = test_message test_record test_mem test_dialect
 PKGS   = cmocka jansson libcjson sqlite3
-LIBS   = $(shell pkg-config --libs $(PKGS) 2>/dev/null || \
+LIBS  := $(shell pkg-config --libs $(PKGS) 2>/dev/null || \
                  echo -lcmocka -ljansson -lcjson -lsqlite3) -lm
-INC    = $(shell pkg-config --cflags-only-I $(PKGS) 2>/dev/null | sed 's/-I/-isystem /g')
+INC   := $(shell pkg-config --cflags-only-I $(PKGS) 2>/dev/null | sed 's/-I/-isystem /g')
 
 O2     = $(cc) $(C99) -O2 -g1 -Wno-misleading-indentation -pthread
 SAN    = $(CLANG) $(C99) -O1 -g1 -pthread -fsanitize=address,undefined \
@@ -257,7 +257,8 @@ endef
 object = $(if $(filter $<,$(OWN)),,$(@D)/msgstore.o) $(tooled) $(if $(tooled),$(TOOL_LIBS))
 inside = $(if $(filter $<,$(OWN)),-DMSGSTORE_STATIC,$(if $(filter $<,$(INSIDE)),-O0 \
          -Wno-static-in-inline -D'MS_API=extern inline __attribute__((gnu_inline))'))
-cc     = $(if $(filter $<,$(INSIDE)),$(QUICK),$(CC))
+# What is not optimised comes from the quicker compiler.
+cc     = $(if $(filter $(INSIDE) build/check/%.o build/examples.o,$< $@),$(QUICK),$(CC))
 QUICK := $(if $(shell command -v $(CLANG)),$(CLANG),$(CC))
 tooled = $(filter build/tool/%.o $(@D)/tool/%.o,$^)
 fast   = $(filter $(@D)/fast_%.o,$^)
@@ -283,12 +284,12 @@ build/tool.o: tests/msgstore_impl.c $(header)
 	$(call build,$(CC) $(C99) $(CFLAGS) -pthread -c,)
 # Compressed transcripts are read where these libraries are.
 ZLIB := $(shell sh tools/setup.sh zlib)
-TOOL_WITH = -Ibuild $(if $(ZLIB),-DWITH_ZLIB) \
+TOOL_WITH := -Ibuild $(if $(ZLIB),-DWITH_ZLIB) \
             $(shell pkg-config --exists libzstd 2>/dev/null && echo -DWITH_ZSTD) \
             $(shell pkg-config --exists libzip 2>/dev/null && echo -DWITH_ZIP) \
             $(shell pkg-config --exists libpq 2>/dev/null && echo -DWITH_POSTGRES -isystem \
                 $$(pkg-config --variable=includedir libpq))
-TOOL_LIBS = $(shell pkg-config --libs libzstd 2>/dev/null) \
+TOOL_LIBS := $(shell pkg-config --libs libzstd 2>/dev/null) \
             $(shell pkg-config --libs libzip 2>/dev/null) \
             $(shell pkg-config --libs libpq 2>/dev/null) $(ZLIB) -lm
 build/tool/postgres.o build/check/tool/postgres.o: backends/msgstore_postgres.h
