@@ -391,7 +391,7 @@ END
 
 # A terminal: colours, unless NO_COLOR says not; its width.
 if has_terminal; then
-    yes "$task" | head -n 700000 >"$tmp/long"
+    yes "${task/a\"/$(printf 'x%.0s' {1..1000})\"}" | head -n 20000 >"$tmp/long"
     convert="$tool convert --to framework $tmp/long >/dev/null"
     session <<'END'
 == terminal_has_colours_its_width_and_progress
@@ -409,7 +409,7 @@ fi
 
 # ---- Output that cannot be written.
 
-yes "$task" | head -n 100000 >"$tmp/long"
+yes "$task" | head -n 10000 >"$tmp/long" # several times what a pipe holds
 for arguments in 'view' 'view --format framework' 'history --agent a' \
     'convert --to framework' 'convert --to openai --array'; do
     session <<'END'
