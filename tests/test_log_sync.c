@@ -59,6 +59,13 @@ static void step_locked(world *w)
     step_release(w);
 }
 
+/* Somebody removes the file. */
+static void step_vanish(world *w)
+{
+    sim_disk *d = &w->disks[w->at];
+    assert_int_equal(d->os.remove(d, SCENARIO_LOG), 0);
+}
+
 static uint64_t written_below, written_bytes;
 
 static int count_write(void *ctx, ms_file file, uint64_t offset, const void *from,
@@ -120,7 +127,8 @@ static void step_give_up(world *w)
 
 static const scenario_step own[] = {
     {"erase", step_erase}, {"erased", step_erased}, {"steal", step_steal},
-    {"locked", step_locked}, {"release", step_release}, {"count", step_count},
+    {"locked", step_locked}, {"release", step_release}, {"vanish", step_vanish},
+    {"count", step_count},
     {"written", step_written}, {"begin", step_begin}, {"run", step_run},
     {"end", step_end}, {"give_up", step_give_up},
     {NULL, NULL}};
