@@ -10,27 +10,30 @@ data=${MS_SHARED:-../shared}/data
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 
-# number NAME FILE: the first member of that name in a JSON object.
-number()
+# numbers TEXT NAME...: sets found to these members of a JSON object, or of its total.
+numbers()
 {
-    sed -n "s/.*\"total\"://; s/.*[{,]\"$1\":\([0-9]*\).*/\1/p" "$2" | head -n 1
+    local name pattern
+    found=()
+    for name in "${@:2}"; do
+        pattern=".*[{,]\"$name\":([0-9]*)"
+        [[ ${1##*'"total":'} =~ $pattern ]]
+        found+=("${BASH_REMATCH[1]-}")
+    done
 }
 
 row()
 {
+    local text code
     rm -f "$tmp/log"
-    "$tool" sync --json "$tmp/log" "$1" >"$tmp/sync" 2>/dev/null
-    local code=$?
-    "$tool" usage --json "$tmp/log" >"$tmp/usage" 2>/dev/null
-    sed 's/.*"total"://' "$tmp/usage" >"$tmp/total"
-    local cached written
-    cached=$(number cache_read_tokens "$tmp/total")
-    written=$(number cache_write_tokens "$tmp/total")
-    printf '%8s %5s %5s %7s %7s %9s %7s %7s %4s  %s\n' "$(number messages "$tmp/sync")" \
-        "$(number hidden "$tmp/sync")" "$(number calls "$tmp/sync")" \
-        "$(number results "$tmp/sync")" "$(number answers "$tmp/total")" \
-        "$(($(number input_tokens "$tmp/total") + cached + written))" \
-        "$(number output_tokens "$tmp/total")" "$(number unknown "$tmp/sync")" "$code" \
+    text=$("$tool" sync --json "$tmp/log" "$1" 2>/dev/null)
+    code=$?
+    numbers "$text" messages hidden calls results unknown
+    set -- "$1" "${found[@]}"
+    numbers "$("$tool" usage --json "$tmp/log" 2>/dev/null)" answers input_tokens \
+        cache_read_tokens cache_write_tokens output_tokens
+    printf '%8s %5s %5s %7s %7s %9s %7s %7s %4s  %s\n' "$2" "$3" "$4" "$5" "${found[0]}" \
+        "$((${found[1]:-0} + ${found[2]:-0} + ${found[3]:-0}))" "${found[4]}" "$6" "$code" \
         "${1#"$data"/}"
 }
 
