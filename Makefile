@@ -408,8 +408,8 @@ PG_TESTS = $(patsubst %,build/pg/test_%,twin views change change_shared memory \
            find copy session) build/pg/faults build/pg/shared_memory build/msgstore
 build/pg/test_%: tests/test_%.c build/check/msgstore.o $(PG_STORE) $(shared)
 	$(call build,$(O2) -O1 -D_POSIX_C_SOURCE=200809L -DTEST_POSTGRES -Wno-unused \
-	    -Wno-unused-const-variable $(INC) $(PG_INC) $(inside),\
-	    build/check/msgstore.o $(LIBS) -lpq)
+	    -Wno-unused-const-variable $(INC) $(PG_INC),\
+	    $(if $(filter $<,$(INSIDE)),,build/check/msgstore.o) $(LIBS) -lpq)
 build/pg/shared_memory: examples/shared_memory/shared_memory.c $(PG_STORE) $(header)
 	$(call build,$(O2) -O0 $(PG_INC),-lpq)
 build/pg/%: tests/postgres/%.c tests/postgres/proxy.h build/check/msgstore.o $(PG_STORE) \
