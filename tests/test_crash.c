@@ -43,13 +43,8 @@ static void on_event(void *ctx, const ms_log_event *event)
 
 static ms_log_desc desc_of(subject *c, ms_log_mode mode)
 {
-    ms_log_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.path = c->path;
-    desc.mode = mode;
-    desc.os = &c->os;
-    desc.events.event = on_event;
-    desc.events.ctx = c;
+    ms_log_desc desc = {.path = c->path, .mode = mode, .os = &c->os,
+                        .events.event = on_event, .events.ctx = c};
     if (mode == MS_LOG_READ) return desc;
     desc.engine = c->engine;
     desc.segment_size = (size_t)MS_LOG_SEGMENT_MIN << test_below(&c->rng, 5);
@@ -176,7 +171,7 @@ static void must_stand(subject *c, int told)
     if (is.leaky || !test_one_in(&c->rng, 3)) must_go_on(c, &is);
 }
 
-static void steps_stay_when_the_writer_is_killed_at_random_times(void **state)
+TEST_WITH(WITH_EACH_ENGINE, steps_stay_when_the_writer_is_killed_at_random_times)
 {
     subject *c = (subject *)calloc(1, sizeof *c);
     void *shared = mmap(NULL, sizeof(telling), PROT_READ | PROT_WRITE,
@@ -216,8 +211,5 @@ static void steps_stay_when_the_writer_is_killed_at_random_times(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        WITH_EACH_ENGINE(steps_stay_when_the_writer_is_killed_at_random_times),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

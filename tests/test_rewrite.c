@@ -45,11 +45,10 @@ static bool run(ms_rewrite *w, uint32_t budget, bool *more)
     return true;
 }
 
-static void changes_follow_to_the_new_file(void **state)
+TEST(changes_follow_to_the_new_file)
 {
     size_t rounds = test_times(60), ends = 0, conflicts = 0;
     ms_os os = os_without_sync();
-    (void)state;
     for (size_t round = 0; round < rounds; round++) {
         static diary d;
         ms_error err;
@@ -114,17 +113,14 @@ static void changes_follow_to_the_new_file(void **state)
     assert_true(ends > 2 * rounds);
 }
 
-static void a_new_file_has_the_newest_messages_with_their_notes_and_facts(void **state)
+TEST(a_new_file_has_the_newest_messages_with_their_notes_and_facts)
 {
     test_store s = log_at(4096, MS_ENGINE_AUTO);
-    ms_keep keep;
     ms_error err;
     ms_log_info info;
     ms_stat is;
     bool more = true;
-    (void)state;
-    memset(&keep, 0, sizeof keep);
-    keep.newest = 10;
+    ms_keep keep = {.newest = 10};
     log_open(&s);
     ms_str facts = MS_STR("{\"title\":\"a\",\"user\":\"u\"}");
     must_ok(ms_location_set(s.store, MS_STR("place"), facts, &err), &err, "facts");
@@ -188,7 +184,6 @@ static bool syncs_met;
 static int sync_alone(void *ctx, ms_file file)
 {
     int *running = &syncs[(size_t)file % 64];
-    (void)ctx;
     if (__atomic_add_fetch(running, 1, __ATOMIC_ACQ_REL) > 1)
         __atomic_store_n(&syncs_met, true, __ATOMIC_RELEASE);
     usleep(20);
@@ -273,14 +268,13 @@ static void stage_rewrites(stage *t, const ms_keep *keep)
     ms_close(old);
 }
 
-static void threads_append_and_read_while_the_file_is_replaced(void **state)
+TEST(threads_append_and_read_while_the_file_is_replaced)
 {
     stage t;
     hand hands[HANDS];
     pthread_t reader;
     ms_keep keep;
     ms_os os = os_without_sync();
-    (void)state;
     memset(&t, 0, sizeof t);
     memset(&keep, 0, sizeof keep);
     t.s = log_at(8192, MS_ENGINE_MAP);
@@ -441,11 +435,10 @@ static uint64_t *shared_numbers(void)
     return (uint64_t *)page;
 }
 
-static void trouble_leaves_the_old_file_or_the_new_one(void **state)
+TEST(trouble_leaves_the_old_file_or_the_new_one)
 {
     uint64_t *told = shared_numbers(), step = test_scale() >= 100 ? 1 : 8;
     size_t runs = 0;
-    (void)state;
     for (size_t k = 0; k < sizeof troubles / sizeof troubles[0]; k++)
         for (uint64_t at = 1 + k % 3; one_trouble(&troubles[k], at, told); at += step) runs++;
     printf("%zu scripts in trouble, %llu of them return codes\n", runs,
@@ -455,14 +448,13 @@ static void trouble_leaves_the_old_file_or_the_new_one(void **state)
 }
 
 /* A process that rewrites again and again is killed at a random moment. */
-static void a_killed_process_loses_nothing(void **state)
+TEST(a_killed_process_loses_nothing)
 {
     static const scribe writes = {77, 900};
     ms_os below = os_without_sync();
     size_t rounds = test_times(200);
     uint64_t rng = test_seed(), rewrites = 0;
     uint64_t *told = shared_numbers();
-    (void)state;
     for (size_t round = 0; round < rounds; round++) {
         test_store s = log_at(8192, MS_ENGINE_MAP);
         told[0] = told[1] = 0;
@@ -505,12 +497,5 @@ static void a_killed_process_loses_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(changes_follow_to_the_new_file),
-        cmocka_unit_test(a_new_file_has_the_newest_messages_with_their_notes_and_facts),
-        cmocka_unit_test(threads_append_and_read_while_the_file_is_replaced),
-        cmocka_unit_test(trouble_leaves_the_old_file_or_the_new_one),
-        cmocka_unit_test(a_killed_process_loses_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }
