@@ -76,7 +76,8 @@ $ "$tool" info $demo | grep -v '^messages' >$tmp/a
 $ "$tool" info $log | sed -n '/^times/,$p' == $tmp/a
 info $log => ^log +[0-9a-f]{32}, made 20[0-9-]+T[0-9:]+Z$
 => ^bytes +[0-9]+ in use, [0-9]+ in the file$
-=> ^durable +up to message 31 .
+$ "$tool" info $log | awk '/^bytes/ { print ($2 <= $5) }' => ^1$
+info $log => ^durable +up to message 31 .
 => ^writer +process [1-9][0-9]* was
 => ^damaged +nothing$
 => ^newest +2026-03-02T09:01:38Z +31 messages  shop-osaka$

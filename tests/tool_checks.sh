@@ -137,10 +137,10 @@ on_terminal()
 #   == FILE               its output is the same as the file, which is not empty
 #   -> STATUS PATTERN     its exit status; a line of its messages matches
 #
-# Without "->" the status is 0 and there are no messages; with nothing but "->" there is no
-# output. A PATTERN is an extended regular expression, or "*" for anything. After a status
-# it may be absent: no messages. A row that begins with an arrow looks at the output of the
-# row above it.
+# Without "->" the status is 0 and there are no messages. With nothing but "->" there is no
+# output. A PATTERN is an extended regular expression, or "*" for anything; after a status
+# it may be absent for no messages. A row that begins with an arrow looks at the output of
+# the row above it. The output of a row is in $tmp/out, which the next row empties.
 session()
 {
     local s_row s_rows s_name= s_bad=1
