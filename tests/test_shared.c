@@ -87,7 +87,7 @@ static uint64_t some_kills(crowd *c, board *b, uint64_t *rng)
     return sum;
 }
 
-TEST_WITH(WITH_EACH_ENGINE, killed_at_random_times)
+TEST_WITH(WITH_EACH_ENGINE, others_go_on_when_a_writer_is_killed_at_random_times)
 {
     crowd c;
     board *b = board_new();
@@ -187,7 +187,7 @@ static bool one_end(crowd *c, board *b, trip_how how, uint64_t k, bool alone)
     return whole;
 }
 
-TEST_WITH(WITH_EACH_ENGINE, killed_at_every_file_operation)
+TEST_WITH(WITH_EACH_ENGINE, others_go_on_when_a_writer_ends_at_every_file_operation)
 {
     crowd c;
     board *b = board_new();
@@ -242,7 +242,7 @@ static void child_is_trapped(const crowd *c, bool batch)
 }
 
 /* Killed by the system in the middle of storing bytes, with the lock. */
-TEST(killed_while_storing)
+TEST(others_go_on_when_a_writer_is_killed_while_it_stores_bytes)
 {
     crowd c;
     crowd_begin(&c, MS_ENGINE_MAP, 600);

@@ -509,7 +509,7 @@ TEST(a_store_may_have_only_a_query)
 
 /* ---- many stores, other threads ---- */
 
-TEST(eight_thousand_stores)
+TEST(order_holds_when_a_union_has_eight_thousand_stores)
 {
     enum { MANY = 8000, ROOM = 4096 };
     char *room = (char *)malloc((size_t)MANY * ROOM);
