@@ -1,7 +1,8 @@
 /* A diary: a sequence of appends and changes of every kind that follows from a seed
- * alone, or from a plan. What a store shows after the first n steps is known without
- * asking it. So a test finds after a crash whether every step that returned is in force,
- * and none is half there.
+ * alone, or from a plan. It is a model of the store: what that shows after the first n
+ * steps is known, but for sequence numbers, which the diary learns from the store. So a
+ * test finds after a crash how many steps are there, and that none is half there. Only a
+ * redaction that had not returned may be: then a writer redacts again before it compares.
  *
  *     diary d;
  *     diary_begin(&d, seed);
@@ -30,7 +31,7 @@ typedef struct diary {
     int n_lost;
     struct { int steps; uint64_t file; } rewrites[DIARY_LOST]; /* after so many steps */
     int n_rewrites;
-    uint64_t file;            /* those of later files are not in force; 0: all are */
+    uint64_t file;            /* its inode; rewrites to later ones were lost; 0: none */
     bool redacting;           /* the last step was a redaction */
     int redacted;             /* the message it was about */
     const change *plan;       /* the steps; NULL: they follow from the seed */
@@ -66,7 +67,7 @@ static inline item diary_fresh(const diary *d, uint64_t *rng)
     return e;
 }
 
-/* One message, or up to three after it, or all after it. */
+/* Hides one message; or it and up to three after it; or all after it. */
 static inline change diary_hide(const history *h, uint64_t *rng, change c)
 {
     c.place = h->items[c.at].place;
@@ -96,7 +97,7 @@ static inline change diary_stream(const diary *d, uint64_t *rng, change c)
     return c;
 }
 
-/* Returns whether a fork is short, so that the file stays small. */
+/* Returns whether the history is so short that a fork leaves the file small. */
 static inline bool diary_may_fork(const history *h, int i)
 {
     return h->count < 150 && h->items[i].place < HISTORY_PLACES;
@@ -132,19 +133,19 @@ static inline change diary_change(const diary *d)
     return d->plan != NULL ? d->plan[d->steps] : diary_next(d, &rng);
 }
 
-/* Messages that are hidden after these steps may have been left out by a rewrite that ran
- * then; last: or later, since a new file may lack the newest steps. */
+/* Notes that a rewrite at this step may have left out what is hidden now. `last`: so may
+ * one at a later step, since a new file may lack the newest steps. */
 static inline void diary_leave_out(diary *d, bool last)
 {
     for (int i = 0; i < d->n_rewrites; i++) {
-        bool in_force = d->file == 0 || d->rewrites[i].file <= d->file;
+        bool there = d->file == 0 || d->rewrites[i].file <= d->file;
         int steps = d->rewrites[i].steps;
-        if (in_force && (last ? steps >= d->steps : steps == d->steps))
+        if (there && (last ? steps >= d->steps : steps == d->steps))
             history_may_go(&d->h);
     }
 }
 
-/* Notes that the log is rewritten now; file: a number of the new file that rises. */
+/* Notes that the log is rewritten now; file: the inode of the new one. */
 static inline void diary_rewritten(diary *d, uint64_t file)
 {
     if (d->n_rewrites == DIARY_LOST) abort();
@@ -214,8 +215,7 @@ static inline const char *diary_differs(const diary *d, ms_store *store)
     return what;
 }
 
-/* Zeroes the bytes after the last record, where an append was given up. The file is
- * otherwise undamaged. */
+/* Zeroes what an abandoned append left after the last record of an undamaged file. */
 static inline void diary_forget_dead(unsigned char *bytes, size_t size)
 {
     size_t at = FILE_HEAD;
@@ -246,15 +246,16 @@ static inline bool diary_leaks(const diary *d, const void *bytes, size_t size)
 
 /* The state that a crash may have left. */
 typedef struct diary_crash {
-    int least, most;          /* steps: those that stay; those that had begun */
-    bool redacting;           /* the last one was on its way, and is a redaction */
-    int found;                /* steps in force */
+    int least, most;          /* steps that have to be there; steps that had begun */
+    bool redacting;           /* the last one is a redaction that had not returned */
+    int found;                /* steps that are there */
     bool leaky;               /* its redaction is incomplete, and the text may remain */
     const char *wrong;        /* NULL: nothing */
 } diary_crash;
 
-/* Finds the steps that a store shows; *out is the diary of them. A redaction marks its
- * message before the steps to it are durable. One in part is made again by a writer. */
+/* Finds the number of steps that a store shows; *out is the diary of them. A redaction
+ * may mark its message before earlier steps are durable. A writer redacts again where a
+ * redaction is incomplete. */
 static inline void diary_find(const diary *d, ms_store *store, bool writing,
                               diary_crash *c, diary *out)
 {

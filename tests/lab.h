@@ -1,14 +1,14 @@
-/* A lab: the disk of a writer, images of what a power loss or a kill leaves of it, and
- * images of the images. A diary (diary.h) of each disk is the judge: a reader and a writer
- * of an image show just what the first k steps make. k is at least the number of steps
- * known to be durable, and at most that of the steps begun. After a kill it is at least
- * the number of steps that have returned.
+/* A lab for crashes: the simulated disk of a writer, images of what a power loss or a
+ * kill leaves of it, and images of the images. A diary (diary.h) of each disk says what
+ * must be there: a reader and a writer of an image show what the first k steps make.
+ * After a power loss k is at least the number of steps known to be durable; after a kill,
+ * of the steps that have returned. It is at most the number of steps that had begun.
  *
  *     lab_begin(&t->l, lab_stands);
  *     lab_empty(&t->l, NULL);
  *     ms_store *store = lab_open(&t->l, 0, MS_LOG_CREATE, "opening");
  *     lab_step(&t->l, 0, store);
- *     lab_lose(&t->l, 0);                  looks at each image, on disk 1
+ *     lab_lose(&t->l, 0);       checks images, or a choice of them, on disk 1
  *     lab_end(&t->l);
  *
  * A test is a struct whose first member is a lab. Its function `goes_on` uses a recovered
@@ -31,14 +31,14 @@ typedef struct lab lab;
 struct lab {
     sim_disk disks[LAB_LEVELS]; /* 0: the writer's; others: images of the one before */
     sim_cuts cuts[LAB_LEVELS];
-    int units[LAB_LEVELS];    /* of an image when it was made: more than 0 after a kill */
+    int units[LAB_LEVELS];    /* unsynced writes of an image when it was made */
     diary d[LAB_LEVELS];      /* of each disk: what was done there */
     int begun[LAB_LEVELS], durable[LAB_LEVELS]; /* steps */
     bool redacting[LAB_LEVELS]; /* the step that runs is a redaction */
-    uint64_t ends[LAB_LEVELS][LAB_STEPS]; /* of the log after so many steps, at most */
-    uint64_t inode[LAB_LEVELS]; /* the file is this one or a later one */
-    uint64_t one_in[LAB_LEVELS]; /* calls of this kind lose the power; 0: none */
-    uint64_t within;          /* the same for those of a recovery */
+    uint64_t ends[LAB_LEVELS][LAB_STEPS]; /* most bytes after so many steps */
+    uint64_t inode[LAB_LEVELS]; /* the least that the log may have */
+    uint64_t one_in[LAB_LEVELS]; /* before so many changing calls one loss; 0: none */
+    uint64_t within;          /* one_in while an image is recovered */
     void (*stands)(lab *l, int level);
     void (*goes_on)(lab *l, int level, ms_store *store); /* NULL: it does not */
     ms_log_engine engine;
@@ -52,17 +52,18 @@ struct lab {
     unsigned char *bytes;     /* of a file */
     sim_images images;
     uint64_t recoveries;      /* images of a recovery that had synced nothing */
-    uint64_t deep[LAB_LEVELS], during[LAB_LEVELS]; /* images, and those, by level */
+    uint64_t deep[LAB_LEVELS]; /* images, by level */
+    uint64_t during[LAB_LEVELS]; /* recoveries, by level */
     uint64_t kills;
     uint64_t lost, torn, indexed; /* images that lack a step, with dead bytes, an index */
     char name[200];           /* of the workload */
     bool killed;              /* the image to look at is of a kill, not of a power loss */
-    bool lying;               /* a failure has to come: it ends the process */
+    bool lying;               /* the disk is broken on purpose: a failure has to come */
 };
 
 static inline bool lab_one_in(lab *l, uint64_t n) { return test_one_in(&l->rng, n); }
 
-/* Fails the test, with the way to where it happened. */
+/* Fails the test, and prints the crashes that led to this image. */
 __attribute__((format(printf, 3, 4), noreturn))
 static inline void lab_fails(lab *l, int level, const char *format, ...)
 {
@@ -80,9 +81,9 @@ static inline void lab_fails(lab *l, int level, const char *format, ...)
         fflush(stdout);
         _exit(LAB_FOUND);
     }
-    fail_msg("%s: %s%s\n  image %llu, engine %d, sync %d, shared %d, ticked %d", l->name,
-             what, way, (unsigned long long)l->images.all, (int)l->engine, (int)l->sync,
-             (int)l->shared, (int)l->ticked);
+    fail_msg("%s: %s%s\n  after %llu images, engine %d, sync %d, shared %d, ticked %d",
+             l->name, what, way, (unsigned long long)l->images.all, (int)l->engine,
+             (int)l->sync, (int)l->shared, (int)l->ticked);
     abort();
 }
 
@@ -205,8 +206,8 @@ static inline void lab_kill(lab *l, int level)
     l->stands(l, level + 1);
 }
 
-/* The power is lost; now and then the writer is killed first. Another one recovers in the
- * same boot, and then the power is lost. */
+/* The power of a disk is lost. One time in six a copy of it is checked before, as it is
+ * after a kill: another writer recovers in the same boot, and the power is lost then. */
 static inline void lab_lose(lab *l, int level)
 {
     if (level + 1 == LAB_LEVELS) return;
@@ -228,7 +229,8 @@ static inline void lab_moment(void *ctx, sim_disk *d, sim_call call)
     if (n != 0 && lab_one_in(l, n)) lab_lose(l, level);
 }
 
-/* The power is lost before so many calls at one. */
+/* From now on the power is lost before one call of so many that change the disk; at
+ * level 0 before a write four times as rarely. */
 static inline void lab_watch(lab *l, int level, uint64_t one_in)
 {
     l->one_in[level] = one_in;
@@ -377,17 +379,17 @@ static inline void lab_verify(lab *l, int level)
     l->torn += report.torn_bytes != 0;
 }
 
-/* Opening for writing writes nothing but words of the superblock. */
+/* Opening for writing has changed nothing but the first page. */
 static inline void lab_wrote_no_record(lab *l, int level)
 {
     sim_disk *d = &l->disks[level];
     sim_look(d);
     for (int i = l->units[level]; i < d->n_units; i++)
         if (d->units[i].kind != SIM_DATA || d->units[i].page != 0)
-            lab_fails(l, level, "opening has changed more than the superblock");
+            lab_fails(l, level, "opening has changed more than the first page");
 }
 
-/* What the disk of an image has to have while a writer opens it. */
+/* Sets up what the image must show. */
 static inline void lab_promise(lab *l, int level, const diary_crash *is, bool killed)
 {
     const sim_file *f = lab_file(l, level);
@@ -413,8 +415,8 @@ static inline ms_store *lab_look(lab *l, int level, diary_crash *is)
     return reader;
 }
 
-/* What holds of every image. Not every one goes on: not after a redaction that had not
- * returned, whose mark the diary of the next disk does not know. */
+/* Checks an image. After a redaction that had not returned it does not go on, since the
+ * diary of the next disk does not know what that has marked. */
 static inline void lab_stands(lab *l, int level)
 {
     ms_error err;
@@ -451,9 +453,9 @@ static inline void lab_rewritten(lab *l, int level, uint64_t inode)
     diary_rewritten(&l->d[level], inode);
 }
 
-/* Returns whether a recovered log may go on, and makes its diary ready for that. A step
- * that was on its way may come back until its bytes are zeroed: then the next one has to
- * be the same. */
+/* Returns whether a recovered log may go on, and makes its diary ready for that. The
+ * bytes of a step that had not returned may come back until they are zeroed: then the log goes
+ * on only with a step of the same kind. */
 static inline bool lab_may_go_on(lab *l, int level)
 {
     diary *d = &l->d[level];

@@ -7,18 +7,19 @@
 . "$(dirname "$0")/tool_checks.sh"
 log=$tmp/a.log
 
-# holds TEXT: how many times the file has it.
+# holds TEXT: prints how many times $log contains it.
 holds()
 {
     grep -aoF -e "$1" "$log" | wc -l
 }
 
+# has PATTERN FILE: does a line of it match?
 has()
 {
     grep -qaE -e "$1" "$2"
 }
 
-# A call, its result and an answer, twice, in one location; and one in another.
+# Six messages of one location, by the agents w and m and by none.
 messages()
 {
     cat <<'END'
@@ -31,7 +32,7 @@ messages()
 END
 }
 
-# fresh [LOCATION]: a new log with these.
+# fresh [LOCATION]: makes a new log of messages().
 fresh()
 {
     rm -f "$log"
@@ -43,7 +44,7 @@ fresh()
 
 for number in x -1 1.5 '' 18446744073709551616; do
     session <<'END'
-== number_of_a_message_is_refused_when_it_is_none
+== number_of_a_message_is_refused_when_it_is_not_a_number
 amend $log "$number" text -> 2 (number of a message|understand)
 hide $log "$number" -> 2 (numbers of messages|understand)
 redact $log "$number" -> 2 (number of a message|understand)
@@ -97,7 +98,7 @@ view $log =$1> {1..6} => ^1 .* user_message\* +alpha two$
 => ^3 .* w +observation\* +whole$
 => ^4 .* assistant_message\*
 => ^5 .*-> w: delta two$
-info $log => ^messages +6,  => ^changes +[1-9][0-9]* records, 0 messages hidden$
+info $log => ^messages +6, => ^changes +[1-9][0-9]* records, 0 messages hidden$
 
 == hide_takes_numbers_and_ranges
 $ fresh

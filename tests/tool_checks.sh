@@ -1,7 +1,8 @@
 # What the suites of the command line tool share; each begins with
-# `. "$(dirname "$0")/tool_checks.sh"`, which goes to the folder above. It has the places of
-# things, a folder for files, sessions and checks. A test prints "ok NAME" or "FAIL NAME:
-# reason" and sets failed; a suite prints "skip NAME: reason" for what it leaves out.
+# `. "$(dirname "$0")/tool_checks.sh"`, which changes to the folder of the Makefile. It
+# defines paths, a temporary folder $tmp, sessions and helpers. A test prints "ok NAME" or
+# "FAIL NAME: reason" and sets failed; a suite prints "skip NAME: reason" for what it
+# leaves out.
 # shellcheck shell=bash disable=SC2034
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -11,7 +12,7 @@ shared=${MS_SHARED:-../shared}/data
 demo=tools/demo.jsonl
 unset NO_COLOR MSGSTORE_PAGER LESS
 export PAGER=cat
-export LC_ALL=C.UTF-8 # the tool has no locale; bash counts characters by it
+export LC_ALL=C.UTF-8 # for bash: ${#text} counts characters of UTF-8
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 failed=0
@@ -33,13 +34,13 @@ if ! "$tool" --version >/dev/null 2>&1; then
 fi
 
 # Loading libpq and libcrypto is most of what a start of the tool costs. No suite calls
-# them: the empty ones of the Makefile take their places.
+# them, so empty libraries that the Makefile builds take their places.
 if LD_LIBRARY_PATH=$PWD/build/empty "$tool" --version >/dev/null 2>&1; then
     export LD_LIBRARY_PATH=$PWD/build/empty
 fi
 
-# count FILE PATTERN: sets found to how many lines match the extended regular expression;
-# -1 if it is none. Short files cost no process.
+# count FILE PATTERN: sets found to the number of lines that match the extended regular
+# expression. Files below 100 lines cost no process.
 count()
 {
     local line lines
@@ -118,7 +119,7 @@ has_terminal()
         script -qec true "$tmp/typescript" >/dev/null 2>&1 </dev/null
 }
 
-# on_terminal SETTING [COLUMNS]: a view of the sample on a terminal so wide.
+# on_terminal VARIABLE=VALUE [COLUMNS]: `view` of the sample on a terminal of that width.
 on_terminal()
 {
     script -qec "stty cols ${2:-110}; $1 $tool view $demo" /dev/null </dev/null | tr -d '\r'
@@ -132,15 +133,20 @@ on_terminal()
 # "$ " one of the shell, and what it must answer:
 #
 #   => PATTERN            a line of its output matches
-#   =N> PATTERN           so many lines do
-#   =$N> WORDS            these are the Nth words of its lines; the shell expands them
+#   =N> PATTERN           exactly N lines match
+#   =$N> WORDS            the Nth words of all lines are these; the shell expands them
 #   == FILE               its output is the same as the file, which is not empty
-#   -> STATUS PATTERN     its exit status; a line of its messages matches
+#   -> STATUS PATTERN     its exit status; a line of its stderr matches
 #
-# Without "->" the status is 0 and there are no messages. With nothing but "->" there is no
-# output. A PATTERN is an extended regular expression, or "*" for anything; after a status
-# it may be absent for no messages. A row that begins with an arrow looks at the output of
-# the row above it. The output of a row is in $tmp/out, which the next row empties.
+# Without "->" the status is 0 and stderr is empty. If "->" is the only arrow, stdout is
+# empty; without arrows stdout is not checked. A PATTERN is an extended regular expression,
+# or "*" for anything; after a status it may be absent: then stderr is empty. An arrow has
+# a space on each side, so no command or pattern contains " => ". A row that begins with
+# =>, =N> or =$N> checks the stdout of the row above it once more. The stdout of a row is
+# in $tmp/out, which the next command empties. The shell expands a row when it runs it, so
+# the here-document is quoted: session <<'END'.
+#
+# A row that fails prints its test, the row and the reason; the rows after it still run.
 session()
 {
     local s_row s_rows s_name= s_bad=1
@@ -148,6 +154,7 @@ session()
     for s_row in "${s_rows[@]}" '== '; do
         case $s_row in
         '' | '# '*) ;;
+        '-> '* | '->') wrong "no command" ;;
         '== '*)
             [ "$s_bad" -ne 0 ] || ok "$s_name"
             s_name=${s_row#== } s_bad=0
@@ -185,7 +192,7 @@ wrong()
     s_bad=1
 }
 
-# session_run COMMAND: its exit status and its messages are what the row asks for.
+# session_run COMMAND: its exit status and its stderr are what the row asks for.
 session_run()
 {
     case $1 in
@@ -196,7 +203,7 @@ session_run()
     if [ "$status" -ne "$s_want" ]; then
         wrong "exit status $status: $(head -n 1 "$tmp/err")"
     elif ! matches "$tmp/err" "$s_errors"; then
-        wrong "messages are $(head -n 3 "$tmp/err" | tr '\n' '|')"
+        wrong "stderr is $(head -n 3 "$tmp/err" | tr '\n' '|')"
     fi
 }
 
