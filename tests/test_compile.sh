@@ -84,7 +84,8 @@ library()
 c99="-std=c99 $warn -Wstrict-prototypes"
 cpp11="-std=c++11 $warn -x c++"
 mingw=x86_64-w64-mingw32
-if [ build/o2/msgstore.o -nt msgstore.h ]; then
+if [ build/o2/msgstore.o -nt msgstore.h ] && [ build/o2/msgstore.o -nt Makefile ] &&
+    readelf -p .comment build/o2/msgstore.o 2>/dev/null | grep -q GCC; then
     # The Makefile compiles it with all of these warnings but one.
     cp build/o2/msgstore.o "$out/gcc.o"
     at 2 look library_gcc "gcc $c99 $stb" implementation

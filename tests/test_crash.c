@@ -8,7 +8,7 @@
  *
  * At MS_TEST_SCALE=100 140 kills with each engine, at 1000 ten times as many.
  *
- * Left out: power losses, and kills of changes inside of a call (test_small); kills at
+ * Left out: power losses, and kills of changes inside of a call (test_power); kills at
  * each file operation (test_log_recover); readers beside writers that are killed, and
  * several writers (test_shared).
  */

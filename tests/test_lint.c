@@ -212,7 +212,7 @@ static ms_result judge_starved(void *row, ms_arena *in)
     int n = lint_request(provider, row_spelled(r, "input"), in, add_line, &got);
     assert_true(n >= 0 || n == -2);
     assert_int_equal(got.lines, n == -2 ? 0 : json_array_size(row_get(r, "finds")));
-    return n >= 0 ? MS_OK : MS_E_NO_MEMORY;
+    return n >= 0 ? MS_OK : starved_in(in);
 }
 
 TEST(nothing_is_reported_when_memory_ends)

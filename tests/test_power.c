@@ -22,7 +22,7 @@
  * First the simulated disk itself is tried. On a disk whose syncs do nothing, or whose
  * folder is not synced, a loss has to be found.
  *
- * Left out: damage (test_corrupt), kills in the middle of a call (test_crash), every short
+ * Left out: damage (test_corrupt), kills of a real process (test_crash), every short
  * sequence of operations (test_small), single moments by name (test_log_sync).
  *
  * Counts at MS_TEST_SCALE=100: 24,000 images; one in six is of a recovery that had synced
@@ -421,12 +421,11 @@ static void one_life(power *p, uint64_t wanted)
     life_begin(p);
     while (l->images.all < until && !life_is_over(p)) {
         life_step(p);
-        if (p->closely && lab_one_in(l, 500)) {
-            lab_cut(l, 0, 4096, l->some, 1000);
-        } else if (lab_one_in(l, p->pace)) {
-            lab_claims(l, 0, p->store);
-            lab_lose(l, 0);
-        }
+        bool closely = p->closely && lab_one_in(l, 500);
+        if (!closely && !lab_one_in(l, p->pace)) continue;
+        lab_claims(l, 0, p->store);
+        if (closely) lab_cut(l, 0, 4096, l->some, 1000);
+        else lab_lose(l, 0);
     }
     l->one_in[0] = 0;
     (void)ms_rewrite_end(&p->rewrite, NULL, NULL);
@@ -463,7 +462,7 @@ static void power_free(power *p)
 static bool every_kind_came(const power *p, uint64_t wanted)
 {
     const lab *l = &p->l;
-    if (p->beside) return p->replaced >= wanted / 800;
+    if (p->beside) return p->replaced > wanted / 800;
     return l->recoveries > wanted / 40 && l->during[2] > wanted / 60 &&
            l->during[3] > wanted / 120 && l->kills > wanted / 100 &&
            l->images.count > wanted / 2 && l->indexed > wanted / 5 && l->torn > 0 &&

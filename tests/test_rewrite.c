@@ -1,7 +1,7 @@
 /* Rewriting a log while it takes appends (ms_rewrite_run, ms_rewrite_end).
  *
  *   - Changes of every kind between the portions of the copy: the new file shows what the
- *     diary (diary.h) has.
+ *     diary (diary.h) has, and each field and time of the old one.
  *   - Threads append, read and copy; the file is replaced again and again. All that was
  *     acknowledged is there, in order.
  *   - Each call of the system fails in its turn; a full disk; a process that ends before,
@@ -19,6 +19,53 @@
 #include <pthread.h>
 
 /* ---- changes meanwhile ---- */
+
+/* Without the flags of batches, which a rewrite divides anew, and the times of facts. */
+static void draw_records(ms_buf *out, ms_store *store, const ms_query *q)
+{
+    ms_cursor it;
+    EACH (msg, store, q, &it) {
+        int64_t time = -1;
+        if (ms_kind_of(msg) != MS_KIND_LOCATION) (void)ms_time(msg, &time);
+        draw(out, "\n%llu %u %d %lld ", (unsigned long long)ms_seq(msg),
+             (unsigned)ms_flags(msg) & ~3u, (int)ms_kind_of(msg), (long long)time);
+        for (int f = 1; f < MS_FIELD_COUNT; f++) {
+            ms_str text = ms_get(msg, (ms_field)f).text;
+            ms_buf_write(out, text.ptr, text.len);
+            draw(out, text.ptr == NULL ? "-" : "|");
+        }
+    }
+}
+
+/* Messages, notes and facts, as a copy of the store has them. */
+static ms_str drawn(ms_store *store, ms_arena *arena)
+{
+    ms_store *copy;
+    ms_error err;
+    ms_buf out = {arena, NULL, 0, 0};
+    ms_query q = query_of(no_str(), 0);
+    q.arena = arena;
+    assert_int_equal(ms_mem_open(&copy, NULL, NULL), MS_OK);
+    must_ok(ms_copy(copy, store, NULL, NULL, NULL, &err), &err, "copy");
+    draw_records(&out, copy, &q);
+    q.raw = MS_RAW_NOTES | MS_RAW_LOCATIONS;
+    draw_records(&out, copy, &q);
+    ms_close(copy);
+    return ms_buf_text(&out);
+}
+
+static void must_show_the_same(ms_store *a, ms_store *b, const char *when)
+{
+    ms_arena arena;
+    size_t i = 0;
+    test_arena_init(&arena, NULL);
+    ms_str x = drawn(a, &arena), y = drawn(b, &arena);
+    while (i < x.len && i < y.len && x.ptr[i] == y.ptr[i]) i++;
+    size_t from = i > 80 ? i - 80 : 0;
+    if (!ms_str_equal(x, y))
+        fail_msg("%s:\nold: %.160s\nnew: %.160s", when, x.ptr + from, y.ptr + from);
+    ms_arena_deinit(&arena);
+}
 
 static ms_rewrite rewrite_of(test_store *s, const ms_keep *keep)
 {
@@ -95,6 +142,7 @@ TEST(changes_follow_to_the_new_file)
             ends++;
             const char *wrong = diary_differs(&d, s.store);
             if (wrong != NULL) fail_msg("%s: %s", when, wrong);
+            must_show_the_same(old, s.store, when);
             if (ms_selfcheck(s.store, &err) != MS_OK) fail_msg("%s: %s", when, err.message);
             ms_envelope m = ms_user_message(ms_text("late"));
             assert_int_equal(ms_append(old, MS_STR("x"), &m, NULL, NULL), MS_E_CONFLICT);

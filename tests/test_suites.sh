@@ -78,7 +78,8 @@ test_exists()
     local name=${1#*/} suite=${1%%/*}
     case $1 in
     make:*) grep -q "^${1#make:}:" Makefile || echo "${1#make:} is no target," ;;
-    test_*/*) grep -qE "(^static void |^ok |[^a-z_])$name([^a-z_]|\$)" "tests/$suite".* ||
+    test_*/*) grep -hvE '^ *(/?\*|//|# )' "tests/$suite".* |
+        grep -qE "(^static void |^ok |[^a-z_])$name([^a-z_]|\$)" ||
         echo "$suite has no $name," ;;
     *) [ -e "$1" ] || [ -f "tests/$1.c" ] || [ -f "tests/$1.sh" ] || echo "$1 is no test," ;;
     esac

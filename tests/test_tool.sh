@@ -32,8 +32,13 @@ history $demo --agent a --phase x -> 2 a number
 history $demo --agent a --scope all -> 2 orchestrator, manager or worker
 view $demo --location '' -> 2 a name
 history $demo --agent '' -> 2 a name
-$ for team in '' a, ,a a,,b; do "$tool" view $demo --team "$team"; done -> 2 agents with commas
 END
+for team in '' a, ,a a,,b; do
+    session <<'END'
+== team_is_refused_when_a_name_is_missing
+view $demo --team "$team" -> 2 agents with commas
+END
+done
 for date in tomorrow '2 lightyears' 'ago' 2026-02-30 2026-13-01 2026-03-02T24:00 \
     2026-03-02T09:30:60 2026-03 2026-03-02T09 2026-03-02T09:30+01:00 \
     2026-03-02T09:30:01. nan ''; do

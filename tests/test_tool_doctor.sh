@@ -82,10 +82,12 @@ for file in inspect-logs/log_formats.eval cline-session/session.messages.json \
     *.traj) kinds='torn half' ;; # the byte is in a string
     esac
     bad=$tmp/bad.${file##*.}
-    session <<'END'
+    for kind in $kinds; do
+        session <<'END'
 == document_is_mended_without_loss_when_it_is_damaged
-$ for kind in $kinds; do damage $kind $shared/$file >$bad; mended $bad; done => , [0-9]+ fault =0> ^wrong
+$ damage $kind $shared/$file >$bad; mended $bad => , [0-9]+ fault =0> ^wrong
 END
+    done
 done
 
 # Odd files: none, nothing, one long line, names that steer terminals, pipes, links that lead back.

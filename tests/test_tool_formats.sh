@@ -43,6 +43,12 @@ reads()
     "$tool" convert --to framework - "${@:2}" <<<"$1"
 }
 
+# kinds: of each message its type and its content, all on one line.
+kinds()
+{
+    sed -E 's/.*"type":"([a-z_]*)",.*"content":"?([^,"}]*).*/\1=\2/' | tr '\n' ' ' | sed 's/ $//'
+}
+
 session <<'END'
 == message_is_read_in_the_format_that_its_members_show
 $ reads '{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}' => "type":"action","tool":"f","args":\{\}
@@ -66,14 +72,14 @@ view - --strict <<<'{"silly":1}' -> 1 line 1, column 1 \(byte 0\): this message 
 view - --strict <<<'{"role":"model","parts":[{"functionCall":{"args":5}}]}' -> 1 gemini message: .
 
 == body_of_a_request_is_read_with_its_system_text
-$ reads '{"model":"m","messages":[{"role":"user","content":"a"}]}' =1> "user_message","content":"a" =1>
-$ reads '{"model":"m","system":"s","messages":[{"role":"user","content":"a"}]}' =1> "injected_context".*"s" =2>
-$ reads '{"system":"s","messages":[{"role":"user","content":"a"}]}' --from anthropic =1> "injected_context".*"s" =2>
-$ reads '{"system":null,"messages":[{"role":"user","content":"a"}]}' --from anthropic =1>
-$ reads '{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]}]}' =1> "injected_context".*"s" =1> "user_message".*"a" =1> "assistant_message".*"b" =3>
-$ reads '{"system":"s","messages":[]}' =1> "injected_context".*"s" =1>
-$ reads '[{"messages":[{"role":"user","content":"a"}]},{"system":"s","messages":[{"role":"user","content":"b"}]}]' =1> "injected_context".*"s" =3>
-$ reads '{"messages":[{"version":1,"type":"text","role":"user","content":"a","payload":{}}]}' --from envelope =1> "user_message".*"a" =1>
+$ reads '{"model":"m","messages":[{"role":"user","content":"a"}]}' | kinds => ^user_message=a$
+$ reads '{"model":"m","system":"s","messages":[{"role":"user","content":"a"}]}' | kinds => ^injected_context=s user_message=a$
+$ reads '{"system":"s","messages":[{"role":"user","content":"a"}]}' --from anthropic | kinds => ^injected_context=s user_message=a$
+$ reads '{"system":null,"messages":[{"role":"user","content":"a"}]}' --from anthropic | kinds => ^user_message=a$
+$ reads '{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]}]}' | kinds => ^injected_context=s user_message=a assistant_message=b$
+$ reads '{"system":"s","messages":[]}' | kinds => ^injected_context=s$
+$ reads '[{"messages":[{"role":"user","content":"a"}]},{"system":"s","messages":[{"role":"user","content":"b"}]}]' | kinds => ^user_message=a injected_context=s user_message=b$
+$ reads '{"messages":[{"version":1,"type":"text","role":"user","content":"a","payload":{}}]}' --from envelope | kinds => ^user_message=a$
 $ reads '{"system":5,"messages":[{"role":"user","content":"a"}]}' --from anthropic --strict -> 1 column 11 \(byte 10\): the system text: .
 $ reads '{"system":"s","messages":[{"role":"user","content":"a"},{"role":"user"}]}' --strict => "content":"a" -> 1 column 57 \(byte 56\): .*content
 END
@@ -330,8 +336,16 @@ END
 == recorded_session_becomes_a_request_that_passes
 $ good $log --report =0> -> 0 ^ +18  results made up
 $ good $pi -n 100 --step 50 =0> -> 0 *
-$ for name in representative_messages session_b todowrite_examples; do good $old/$name.jsonl; done =0> -> 0 *
 END
+        for name in representative_messages session_b todowrite_examples; do
+            session <<'END'
+== recorded_session_of_claude_code_becomes_a_request_that_passes
+$ rm -f $tmp/of.log
+import $tmp/of.log $old/$name.jsonl => ^appended -> 0 *
+$ good $tmp/of.log =0> -> 0 *
+$ good $old/$name.jsonl =0> -> 0 *
+END
+        done
     done
 else
     echo "skip recorded: no $pi or no $old"

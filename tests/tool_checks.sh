@@ -35,8 +35,9 @@ fi
 
 # Loading libpq and libcrypto is most of what a start of the tool costs. No suite calls
 # them, so empty libraries that the Makefile builds take their places.
-if LD_LIBRARY_PATH=$PWD/build/empty "$tool" --version >/dev/null 2>&1; then
-    export LD_LIBRARY_PATH=$PWD/build/empty
+empty=$PWD/build/empty${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+if LD_LIBRARY_PATH=$empty "$tool" --version >/dev/null 2>&1; then
+    export LD_LIBRARY_PATH=$empty
 fi
 
 # count FILE PATTERN: sets found to the number of lines that match the extended regular
@@ -200,7 +201,9 @@ session_run()
     *) eval "\"\$tool\"$1" ;;
     esac >"$tmp/out" 2>"$tmp/err" </dev/null
     status=$?
-    if [ "$status" -ne "$s_want" ]; then
+    if [[ ! $s_want =~ ^[0-9]+$ ]]; then
+        wrong "no status after ->"
+    elif [ "$status" -ne "$s_want" ]; then
         wrong "exit status $status: $(head -n 1 "$tmp/err")"
     elif ! matches "$tmp/err" "$s_errors"; then
         wrong "stderr is $(head -n 3 "$tmp/err" | tr '\n' '|')"
