@@ -59,7 +59,7 @@ $ data $page => ^\{"tool":"msgstore .*\}$ => "profile":"openai".*"profile":"anth
 $ data $page | grep -o '"n":[0-9]*' =31>
 $ data $tmp/two.html => "name":"demo.log".*"name":"demo.jsonl"
 report $demo --as anthropic -o $tmp/one.html => .
-$ data $tmp/one.html =0> "profile":"openai"
+$ data $tmp/one.html => ^\{"tool":"msgstore =0> "profile":"openai"
 report $demo -n 2 -o $tmp/few.html => .
 $ data $tmp/few.html | grep -o '"n":[0-9]*' =2>
 

@@ -52,6 +52,7 @@ done
 # ---- Every command: its help, nothing given, a file that is not there or is no log.
 
 "$tool" -h >"$tmp/help"
+seen=0
 for command in $(awk '/^  [a-z-]+ +[a-z]/ && !/msgstore/ { print $1 }' "$tmp/help"); do
     session <<END
 == help_of_a_command_begins_with_examples_and_has_its_usage
@@ -59,7 +60,9 @@ $command -h =1> ^usage: msgstore $command( |$) =0> ^.{85}
 \$ "\$tool" $command -h | head -n 1 => ^examples:
 \$ grep -c '^  $command ' $tmp/help => ^1$
 END
+    seen=$((seen + 1))
 done
+[ "$seen" -ge 20 ] || fail help_lists_every_command "it lists $seen"
 
 # A row: too few arguments | the rest of them | what the message asks for | the exit codes
 # of a FILE that is not there and of one that is no log (-: the command takes it).

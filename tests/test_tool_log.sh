@@ -600,13 +600,14 @@ END
 
 # ---- Output that cannot be written.
 
-"$tool" follow "$tmp/before.log" -n 0 2>"$tmp/told" | head -n 1 >"$tmp/first" &
-pid=$!
+{ "$tool" follow "$tmp/before.log" -n 0 2>"$tmp/told"; echo "$?" >"$tmp/ended"; } |
+    head -n 1 >"$tmp/first" &
 soon lines 1 "$tmp/first"
 session <<'END'
 == follow_ends_silently_when_its_reader_goes
 $ tasks 1 1 | "$tool" append $tmp/before.log --location l => .
-$ wait $pid; cat $tmp/told =0>
+$ soon test -s $tmp/ended; cat $tmp/ended => ^1$
+$ cat $tmp/told =0>
 END
 
 exit $failed
