@@ -14348,7 +14348,8 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
 static uint32_t ms__log_line(const unsigned char *head)
 {
     const void *epoch = head + MS__AT_WRITER + MS__LINE_EPOCH;
-    return ms__load32((const uint32_t *)epoch);
+    uint32_t word = ms__load32((const uint32_t *)epoch);
+    return ms__get32((const unsigned char *)&word);
 }
 
 /* Notes that the handle has taken in all records up to the watermark, or cannot trust it

@@ -13,22 +13,23 @@
 # 1). Then the foreign test_format writes the files of tests/golden, which must come out byte
 # by byte. At the end "tally: foreign tests MACHINE N" each, and "N passed, N failed".
 #
-# JOBS=n programs at a time (2); CROSS_LIMIT=n seconds until one is stopped (300).
+# JOBS=n programs at a time (2); CROSS_LIMIT=n seconds until one is stopped (900).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/foreign.sh
-limit=${CROSS_LIMIT:-300}
+limit=${CROSS_LIMIT:-900}
 scale=${CROSS_SCALE:-1}
 suffix=
 flags="-std=c99 $warnings -Wstrict-prototypes -Werror -g -pthread"
 
-# What a machine is called by whom.
+# What a machine is called by whom. Without a bound of 64 GiB of addresses the emulator
+# takes 6 MiB for each map of 1 GiB that was ever made, and 24 GB for test_fault_alloc.
 machine_is()
 {
     machine=$1
     case $machine in
     s390x) cc=s390x-linux-gnu-gcc triplet=s390x-linux-gnu
-        emulator=qemu-s390x loader=ld64.so.1 ;;
+        emulator="qemu-s390x -R 0x1000000000" loader=ld64.so.1 ;;
     i386) cc=i686-linux-gnu-gcc triplet=i386-linux-gnu
         emulator=qemu-i386 loader=ld-linux.so.2 ;;
     armhf) cc=arm-linux-gnueabihf-gcc triplet=arm-linux-gnueabihf
@@ -47,6 +48,8 @@ known()
 {
     case $1:$2 in
     test_log_place:nested_sizes_cost_no_time*) echo "it bounds a time, and emulation is slow" ;;
+    test_log_index:few_pages_are_read_when_a_cold_log_is_opened)
+        echo "the emulator keeps advice about maps from the system" ;;
     esac
 }
 
@@ -95,17 +98,19 @@ build()
             return 1
         object="$object $out/fast_wide.o $out/fast_plain.o"
     fi
+    if [ "$1" = test_doctor ]; then object="$object $readers"; fi
     # shellcheck disable=SC2086
     compile $optimisation "tests/$1.c" "$out/$1" -D_FILE_OFFSET_BITS=64 -Wno-conversion $object $(link_flags) \
         -lcmocka -ljansson -lcjson -lsqlite3 -lm
 }
 
 # The files of tests/golden that this version writes, written there.
+# shellcheck disable=SC2086
 golden()
 {
     local file other
     rm -rf "$out/golden" && mkdir -p "$out/golden"
-    "$emulator" "$out/test_format" --write "$out/golden" >"$out/log/golden" 2>&1
+    $emulator "$out/test_format" --write "$out/golden" >"$out/log/golden" 2>&1
     for file in plain segments torn gaps; do
         other=$(cmp "tests/golden/$file.msl" "$out/golden/$file.msl" 2>&1)
         if [ -z "$other" ]; then ok "$machine writes $file.msl byte by byte"

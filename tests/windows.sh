@@ -29,8 +29,6 @@ suffix=.exe
 cc=x86_64-w64-mingw32-gcc
 posix="-std=gnu99 -w -D__USE_MINGW_ANSI_STDIO=1 -include tests/windows/posix.h"
 posix="$posix -Itests/windows -isystem $out/include"
-readers="tools/base.c tools/json.c tools/files.c tools/trace.c tools/formats.c tools/doctor.c"
-readers="$readers $(echo tools/read*.c)"
 libraries="-L$out -lcmocka -ljansson -lbcrypt -ladvapi32"
 export WINEPREFIX=$here/$out/wine WINEDEBUG=-all
 unset DISPLAY
