@@ -4,7 +4,9 @@
 #define _GNU_SOURCE
 #include "open_logs.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
 
 /* ---- waiting ---- */
@@ -125,6 +127,43 @@ TEST_WITH(ON_LOGS, a_large_message_fits)
         if (round == 0) ms_close(reader);
         if (round == 1) store_reopen(&s);
     }
+    free(text);
+    store_close(&s);
+}
+
+/* A system that maps at most 1 MiB at a time, with something else between two parts. */
+static int map_apart(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
+                     void **out)
+{
+    const size_t most = (size_t)1 << 20;
+    if (size > most) return ENOMEM;
+    char *room = (char *)mmap(NULL, most * 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) return errno;
+    int code = ms_os_default()->map(ctx, file, offset, size, how, out);
+    if (munmap(room, most / 2) != 0) abort(); /* the rest stays between for good */
+    return code;
+}
+
+TEST_WITH(ON_LOGS, messages_are_whole_when_the_file_is_mapped_in_parts)
+{
+    enum { N = 300, TEXT = 16000 };
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_os os = *ms_os_default();
+    os.map = map_apart;
+    s.log.os = &os;
+    store_reopen(&s);
+    char *text = large_text(TEXT);
+    for (size_t i = 0; i < N; i++) {
+        ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, TEXT - i)));
+        must_append(s.store, MS_STR("job"), &m);
+    }
+    for (size_t i = 0; i < N; i++) {
+        const ms_msg *msg;
+        must_give(MS_OK, ms_get_by_seq(s.store, i + 1, NULL, &msg, NULL));
+        assert_int_equal(ms_content(msg).text.len, TEXT - i);
+        assert_memory_equal(ms_content(msg).text.ptr, text, TEXT - i);
+    }
+    must_have(s.store, N);
     free(text);
     store_close(&s);
 }
