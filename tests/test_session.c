@@ -6,6 +6,7 @@
 #include "sqlite_kind.h"
 #include "stores.h"
 #include "dialects.h"
+#include "starve.h"
 
 static ms_envelope row_of(ms_str json)
 {
@@ -441,6 +442,24 @@ TEST_WITH(ON_EVERY_STORE, load_takes_one_key_when_answers_are_many)
     opts.newest = 50;
     assert_int_equal(ms_session_load(&session, &opts, &own, &all, NULL), MS_OK);
     assert_int_equal(all.count, 50);
+    store_close(&s);
+}
+
+static ms_result load_starved(void *session, ms_arena *in)
+{
+    ms_session_load_opts opts = compressing(0);
+    ms_envelopes rows;
+    return ms_session_load((const ms_session *)session, &opts, in, &rows, NULL);
+}
+
+TEST_WITH(ON_EVERY_STORE, no_row_is_given_when_memory_does_not_take_them_all)
+{
+    test_store s = store_open(*state, NULL);
+    ms_session session = session_of(s.store, MS_STR("u"), MS_STR("s"));
+    ms_envelope rows[6];
+    for (size_t i = 0; i < COUNT(rows); i++) rows[i] = numbered_row(i);
+    must_store(&session, rows, COUNT(rows));
+    assert_true(starve(load_starved, &session, 8) > 10);
     store_close(&s);
 }
 

@@ -8,6 +8,7 @@
 #include "own_store.h"
 #include "twin_run.h"
 #include "arena.h"
+#include "starve.h"
 
 #include <pthread.h>
 
@@ -467,6 +468,19 @@ TEST(a_window_is_of_one_moment)
         if (q.by_time) assert_int_equal(n[0], 7);
         close_mixed(m);
     }
+}
+
+static ms_result get_starved(void *store, ms_arena *in)
+{
+    const ms_msg *msg;
+    return ms_get_by_seq((ms_store *)store, NUMBER(0, 3), in, &msg, NULL);
+}
+
+TEST(no_message_is_given_when_memory_does_not_take_it)
+{
+    mixed *m = open_mixed();
+    assert_true(starve(get_starved, m->u, 8) > 1);
+    close_mixed(m);
 }
 
 /* Stores of one's own that have neither lookup nor statistics. */
