@@ -10,6 +10,9 @@
 #include "arena.h"
 #include "format.h"
 
+#if !defined(_WIN32)
+#include <sys/mman.h>
+#endif
 
 static uint64_t rng;
 
@@ -549,6 +552,57 @@ TEST(a_record_has_no_values_when_it_was_erased)
         assert_true(ms_str_equal(ms_content(msg).text, MS_STR("[redac")));
     }
 }
+
+
+/* ---- how many ---- */
+
+#if !defined(_WIN32) && SIZE_MAX > UINT32_MAX
+
+/* Memory that takes room when it is written to. */
+static void *resize_untouched(void *ctx, void *ptr, size_t old_size, size_t new_size)
+{
+    void *fresh = NULL;
+    if (new_size != 0)
+        fresh = mmap(NULL, new_size, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (fresh == MAP_FAILED) return NULL;
+    size_t kept = old_size < new_size ? old_size : new_size;
+    if (kept != 0) memcpy(fresh, ptr, kept);
+    if (old_size != 0 && munmap(ptr, old_size) != 0) abort();
+    return fresh;
+}
+
+/* An entry counts units of 8 bytes in 32 bits. The store is told that its second record
+ * begins 2 KiB below the end. */
+TEST(arena_store_is_full_at_32_gibibytes)
+{
+    ms_store *store;
+    ms_error err;
+    const ms_msg *msg;
+    ms_mem_desc desc = {.chunk_size = (size_t)1 << 34, .alloc = {resize_untouched, NULL}};
+    must_ok(ms_mem_open(&store, &desc, &err), &err, "open");
+    ms_envelope m = smallest();
+    uint64_t n = 1;
+    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, NULL), MS_OK);
+    ms__tail *t = &ms__mem_of(store)->tail;
+    t->end = t->filled = MS__UNITS_MAX - 256;
+    while (ms_append(store, MS_STR("job"), &m, NULL, &err) == MS_OK) n++;
+    assert_int_equal(err.code, MS_E_FULL);
+    assert_non_null(strstr(err.message, "32 GiB"));
+    assert_int_equal(ms_get_by_seq(store, 1, NULL, &msg, NULL), MS_OK);
+    assert_int_equal(n, 1 + 2048 / ms_size(msg));
+    for (uint64_t seq = 1; seq <= n + 1; seq++)
+        assert_int_equal(ms_get_by_seq(store, seq, NULL, &msg, NULL),
+                         seq <= n ? MS_OK : MS_E_NOT_FOUND);
+    ms_close(store);
+    desc.buffer = &rng;
+    desc.buffer_size = ((size_t)1 << 35) + 8;
+    desc.chunk_size = 0;
+    assert_int_equal(ms_mem_open(&store, &desc, &err), MS_E_ARGUMENT);
+    assert_non_null(strstr(err.message, "32 GiB"));
+}
+
+#endif
 
 int main(void)
 {
