@@ -151,6 +151,13 @@ test-report: ## the page of msgstore report in a browser; REPORT_SHOTS=dir keeps
 	@sh tools/setup.sh report || echo 'make test-report: going on with what is there' >&2
 	@$(MAKE) --no-print-directory build/msgstore
 	@bash tests/report/run.sh
+	@$(MAKE) --no-print-directory picture PICTURE=--check
+
+picture: build/msgstore ## record docs/terminal.svg, the picture of the tool in README.md
+	@echo 'make picture: installs rich 13.9.4 with pip into build/picture'
+	@python3 -m venv build/picture && build/picture/bin/pip -q --disable-pip-version-check \
+	    install rich==13.9.4 || echo 'make picture: going on with what is there' >&2
+	@build/picture/bin/python tools/picture.py $(PICTURE)
 
 test-otlp: ## traces of msgstore export, read with OpenTelemetry's own parser (from PyPI)
 	@$(MAKE) --no-print-directory build/msgstore
@@ -233,7 +240,7 @@ clean: ## remove build/
 
 .PHONY: help setup demo test check torture fuzz controls model coverage test-cross \
         test-windows test-postgres torture-postgres test-board test-report test-otlp \
-        test-handover bench bench-gate bench-micro bench-scale bench-postgres tool \
+        test-handover picture bench bench-gate bench-micro bench-scale bench-postgres tool \
         examples all install lib js single static test-python test-js test-packaging clean
 
 # build COMPILER-AND-FLAGS, LIBRARIES: compile and link the first prerequisite. The old
