@@ -193,9 +193,6 @@ static int search_in(searcher *s, const ms_find_query *q)
     ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION)};
     s->table = new_table(joined_store(s->job));
     s->table.located = o->location == NULL;
-    /* rows are printed as they are found: most need no wider columns than these */
-    widen(&s->table.agent, MS_STR("assistant"));
-    widen(&s->table.type, MS_STR("user_message"));
     ms_writer_init(&s->writer, o->to, &opts, &s->arena, emit, &s->out);
     ms_result result = ms_find_open(s->job->store, q, &finder, &err);
     if (result != MS_OK) return complain_of("searching", result, &err);

@@ -112,7 +112,7 @@ def write_transcripts(home):
     claude(home, "5c1f2a90-7d3e-4b6a-9a51-0c2e8f1b7d44", "2026-11-23", [
         ("The checkout answers 429 on Mondays. Why?",
          [("Grep", {"pattern": "429", "path": "src"}, "src/pay.c:88: if (status == 429) return -1;"),
-          ("Read", {"file_path": "src/pay.c"}, "/* The bank's rate limit: 50 calls a minute. */")],
+          ("Read", {"file_path": "src/pay.c"}, "/* The bank takes 50 calls a minute. */")],
          "Monday's imports share the bank's rate limit with the checkout."),
         ("Then wait and try again, at most three times.",
          [("Edit", {"file_path": "src/pay.c", "old_string": "return -1;",
