@@ -147,17 +147,14 @@ test-board: ## the store on a Cortex-M4 with 64 KiB of RAM, run under qemu, and 
 	@sh tools/setup.sh board || echo 'make test-board: going on with what is there' >&2
 	@bash tests/board.sh
 
-test-report: ## the page of msgstore report in a browser; REPORT_SHOTS=dir keeps pictures
+test-report: ## msgstore report in a browser, and the picture of README.md; REPORT_SHOTS=dir
 	@sh tools/setup.sh report || echo 'make test-report: going on with what is there' >&2
 	@$(MAKE) --no-print-directory build/msgstore
 	@bash tests/report/run.sh
-	@$(MAKE) --no-print-directory picture PICTURE=--check
+	@SETUP='$(SETUP)' bash tools/picture.sh --check
 
 picture: build/msgstore ## record docs/terminal.svg, the picture of the tool in README.md
-	@echo 'make picture: installs rich 13.9.4 with pip into build/picture'
-	@python3 -m venv build/picture && build/picture/bin/pip -q --disable-pip-version-check \
-	    install rich==13.9.4 || echo 'make picture: going on with what is there' >&2
-	@build/picture/bin/python tools/picture.py $(PICTURE)
+	@SETUP='$(SETUP)' bash tools/picture.sh
 
 test-otlp: ## traces of msgstore export, read with OpenTelemetry's own parser (from PyPI)
 	@$(MAKE) --no-print-directory build/msgstore

@@ -2634,6 +2634,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
  * may turn a 64-bit load on a 32-bit machine into a write.
  * ================================================================================== */
 
+#include <float.h>
 #include <string.h>
 #include <stdlib.h>
 
@@ -2957,8 +2958,8 @@ static void ms__put64(unsigned char *p, uint64_t v)
     ms__put32(p + 4, (uint32_t)(v >> 32));
 }
 
-/* The watermark of a log is 8 bytes in a page that processes share. A 32-bit host uses
- * the low half, since it cannot map a file of 4 GiB. */
+/* A live word of a log is 8 bytes in a page that processes share. A 32-bit host loads the
+ * low half: it cannot map a file of 4 GiB. It stores the high half first. */
 static MS__UNUSED uint64_t ms__load_mark(const unsigned char *p)
 {
     unsigned char bytes[8] = {0};
@@ -2973,6 +2974,7 @@ static MS__UNUSED void ms__store_mark(unsigned char *p, uint64_t v)
     void *word;
     ms__put64(bytes, v);
     memcpy(&word, bytes, sizeof word);
+    if (sizeof word < 8) memcpy(p + 4, bytes + 4, 4);
     ms__store_ptr((void **)(void *)p, word);
 }
 
@@ -4569,7 +4571,7 @@ MS_API ms_result ms_json_f64(ms_str value, double *out)
     if (!ms__number_split(ms__trim(value), &d)) return MS_E_SYNTAX;
     ms__number_spell(&d, text);
     double v = strtod(text, NULL);
-    if (!(v >= -1.7976931348623157e308 && v <= 1.7976931348623157e308)) return MS_E_RANGE;
+    if (!(v >= -DBL_MAX && v <= DBL_MAX)) return MS_E_RANGE;
     *out = v;
     return MS_OK;
 }
@@ -14344,7 +14346,8 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
                     log->file.path, log->file.fork_mark.process);
 }
 
-/* Returns the epoch in the writer's line, unchecked: a reader only compares it. */
+/* Returns the epoch in the writer's line, unchecked, loaded as one word. Readers compare
+ * it; the next writer adds one to it. */
 static uint32_t ms__log_line(const unsigned char *head)
 {
     const void *epoch = head + MS__AT_WRITER + MS__LINE_EPOCH;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The tests on other machines: big-endian of 64 bits, little-endian of 32 bits with and
-# without x86's leniency. Programs are compiled on this machine and run under qemu-user.
+# without x86's leniency. Programs are compiled on this machine and run under qemu-user,
+# those of i386 without it where the kernel runs them.
 #
 #   tests/cross.sh [s390x] [i386] [armhf]       all three by default
 #   PROGRAMS='test_log_map test_mem' tests/cross.sh ...     only those programs
@@ -22,8 +23,8 @@ scale=${CROSS_SCALE:-1}
 suffix=
 flags="-std=c99 $warnings -Wstrict-prototypes -Werror -g -pthread"
 
-# What a machine is called by whom. Without a bound of 64 GiB of addresses the emulator
-# takes 6 MiB for each map of 1 GiB that was ever made, and 24 GB for test_fault_alloc.
+# What a machine is called by whom. Option -R bounds the addresses by 64 GiB: without it
+# the emulator takes 6 MiB for each map of 1 GiB that was ever made.
 machine_is()
 {
     machine=$1
@@ -38,6 +39,7 @@ machine_is()
     esac
     out=build/cross/$machine
     libc=/usr/${cc%-gcc}/lib
+    if "$libc/$loader" --help >/dev/null 2>&1; then emulator=; fi # this kernel runs it
     apt_options=(-o APT::Architecture="$machine" -o APT::Architectures::="$machine")
 }
 
@@ -100,7 +102,7 @@ build()
     fi
     if [ "$1" = test_doctor ]; then object="$object $readers"; fi
     # shellcheck disable=SC2086
-    compile $optimisation "tests/$1.c" "$out/$1" -D_FILE_OFFSET_BITS=64 -Wno-conversion $object $(link_flags) \
+    compile $optimisation "tests/$1.c" "$out/$1" -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 -Wno-conversion $object $(link_flags) \
         -lcmocka -ljansson -lcjson -lsqlite3 -lm
 }
 

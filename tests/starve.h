@@ -18,7 +18,7 @@ static inline ms_result starved_in(const ms_arena *in)
 
 /* Returns how many times there was too little. What fails then fails for that reason, and
  * all that was taken comes back. */
-static inline size_t starve(starve_fn call, void *job, size_t step)
+static inline size_t starve(starve_fn attempt, void *job, size_t step)
 {
     static uint64_t room[1 << 17];
     size_t failed = 0;
@@ -26,7 +26,7 @@ static inline size_t starve(starve_fn call, void *job, size_t step)
         ms_arena in;
         if (size > sizeof room) fail_msg("it never has enough");
         test_arena_init_fixed(&in, room, size);
-        ms_result code = call(job, &in);
+        ms_result code = attempt(job, &in);
         if (code == MS_OK) break;
         if (code != MS_E_ARENA) fail_msg("in %zu bytes: %s", size, ms_result_text(code));
     }
@@ -36,7 +36,7 @@ static inline size_t starve(starve_fn call, void *job, size_t step)
         test_alloc_init(&heap);
         heap.fail_at = k;
         test_arena_init(&in, &heap.alloc);
-        ms_result code = call(job, &in);
+        ms_result code = attempt(job, &in);
         if (code != (heap.failed == 0 ? MS_OK : MS_E_NO_MEMORY))
             fail_msg("allocation %zu: %s", k, ms_result_text(code));
         ms_arena_deinit(&in);

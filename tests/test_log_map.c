@@ -140,7 +140,7 @@ static int map_apart(void *ctx, ms_file file, uint64_t offset, size_t size, unsi
     char *room = (char *)mmap(NULL, most * 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (room == MAP_FAILED) return errno;
     int code = ms_os_default()->map(ctx, file, offset, size, how, out);
-    if (munmap(room, most / 2) != 0) abort(); /* the rest stays between for good */
+    if (munmap(room, most / 2) != 0) abort(); /* no part is beside another one */
     return code;
 }
 

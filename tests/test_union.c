@@ -473,10 +473,13 @@ TEST(a_window_is_of_one_moment)
 static ms_result get_starved(void *store, ms_arena *in)
 {
     const ms_msg *msg;
-    return ms_get_by_seq((ms_store *)store, NUMBER(0, 3), in, &msg, NULL);
+    ms_result code = ms_get_by_seq((ms_store *)store, NUMBER(0, 3), in, &msg, NULL);
+    if (code == MS_OK) assert_int_equal(ms_seq(msg), NUMBER(0, 3));
+    else assert_null(msg);
+    return code;
 }
 
-TEST(no_message_is_given_when_memory_does_not_take_it)
+TEST(lookup_returns_no_message_when_memory_ends)
 {
     mixed *m = open_mixed();
     assert_true(starve(get_starved, m->u, 8) > 1);

@@ -1,27 +1,24 @@
 #!/usr/bin/env python3
 """Records docs/terminal.svg: five commands of the tool on three transcripts.
 
-`make picture` runs it; with --check it records nothing, and fails when the tool prints
-something else than the picture shows. It writes transcripts of two programs to a home folder
-of its own, lets build/msgstore run there in a terminal of 92 columns, and draws what it
-printed with the package rich. The conversations are made up.
+`make picture` runs it by tools/picture.sh. With --check it records nothing, and fails when the
+tool prints something else than the picture shows. It writes transcripts of two programs to a
+home folder of its own, runs build/msgstore there in a terminal of 92 columns, and draws what
+it printed with the package rich. The conversations are made up.
 """
 
 import json
 import os
 import pathlib
 import pty
+import re
 import subprocess
 import sys
 import tempfile
 
-try:
-    from rich.console import Console
-    from rich.terminal_theme import MONOKAI
-    from rich.text import Text
-except ImportError:
-    print("make picture: there is no package rich; skipped")
-    sys.exit(0)
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
 
 COLUMNS = 92
 COMMANDS = [
@@ -31,14 +28,13 @@ COMMANDS = [
     "msgstore usage my.log --by day",
     "msgstore report my.log -o run.html",
 ]
-PICTURE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"
+TEMPLATE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"
   role="img" aria-label="Five commands of msgstore and what they print">
 <style>
 .{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
   font-size: {char_height}px; line-height: {line_height}px }}
 {styles}
 </style>
-<defs>{lines}</defs>
 {chrome}
 <g transform="translate({terminal_x}, {terminal_y})">
 {backgrounds}
@@ -50,8 +46,9 @@ PICTURE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {heigh
 """
 
 
-def claude(folder, session, day, turns):
-    """A transcript of Claude Code. A turn: what the user says, calls with their results, the answer."""
+def write_claude(folder, session, day, turns):
+    """Writes a transcript of Claude Code. A turn has a question, calls with their results, and
+    an answer."""
     lines, parent, n = [], None, 0
 
     def entry(kind, message):
@@ -59,7 +56,7 @@ def claude(folder, session, day, turns):
         n += 1
         uuid = f"{session[:8]}-0000-4000-8000-{n:012d}"
         lines.append({"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": session,
-                      "timestamp": f"{day}T09:{n // 4:02d}:{n * 13 % 60:02d}.000Z",
+                      "timestamp": f"{day}T09:{n // 4:02d}:{n % 4 * 13:02d}.000Z",
                       "cwd": "/home/ada/shop", "isSidechain": False, "message": message})
         parent = uuid
 
@@ -80,11 +77,11 @@ def claude(folder, session, day, turns):
         answer({"type": "text", "text": text}, 9100 + 700 * n)
     path = folder / ".claude/projects/-home-ada-shop" / f"{session}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
-def codex(folder, session, day, said, command, result, text):
-    """A transcript of Codex with one call."""
+def write_codex(folder, session, day, said, command, result, text):
+    """Writes a transcript of Codex with one call."""
     total = {"input_tokens": 18703, "cached_input_tokens": 11200, "output_tokens": 412,
              "reasoning_output_tokens": 62, "total_tokens": 19115}
     items = [
@@ -102,16 +99,16 @@ def codex(folder, session, day, said, command, result, text):
     ]
     path = folder / ".codex/sessions" / day.replace("-", "/")
     path.mkdir(parents=True)
-    with open(path / f"rollout-{day}T16-02-11-{session}.jsonl", "w") as file:
+    with open(path / f"rollout-{day}T16-02-11-{session}.jsonl", "w", encoding="utf-8") as file:
         for i, (kind, payload) in enumerate(items):
             file.write(json.dumps({"timestamp": f"{day}T16:02:{11 + 7 * i}.000Z", "type": kind,
                                    "payload": payload}) + "\n")
 
 
 def write_transcripts(home):
-    claude(home, "5c1f2a90-7d3e-4b6a-9a51-0c2e8f1b7d44", "2026-11-23", [
+    write_claude(home, "5c1f2a90-7d3e-4b6a-9a51-0c2e8f1b7d44", "2026-11-23", [
         ("The checkout answers 429 on Mondays. Why?",
-         [("Grep", {"pattern": "429", "path": "src"}, "src/pay.c:88: if (status == 429) return -1;"),
+         [("Grep", {"pattern": "429"}, "src/pay.c:88: if (status == 429) return -1;"),
           ("Read", {"file_path": "src/pay.c"}, "/* The bank takes 50 calls a minute. */")],
          "Monday's imports share the bank's rate limit with the checkout."),
         ("Then wait and try again, at most three times.",
@@ -120,37 +117,50 @@ def write_transcripts(home):
           ("Bash", {"command": "make check"}, "all 212 tests passed")],
          "Done: it waits as long as Retry-After says, three times at most."),
     ])
-    claude(home, "b8207e11-2f4c-4c0d-8f0e-6a95d3c4e1f2", "2026-11-24", [
+    write_claude(home, "b8207e11-2f4c-4c0d-8f0e-6a95d3c4e1f2", "2026-11-24", [
         ("Write the release notes.",
          [("Bash", {"command": "git log --oneline v2.3..HEAD"}, "4f1c2d9 pay: wait and try again")],
          "The checkout keeps its rate limit. Nothing else changed for users."),
     ])
-    codex(home, "019e1625-789d-76c0-80ab-3724b5ddb799", "2026-11-24",
-          "Does the importer respect the rate limit, too?", "grep -n retry src/import.c",
-          "src/import.c:31: /* no retry here */", "No. It needs the same three lines.")
+    write_codex(home, "019e1625-789d-76c0-80ab-3724b5ddb799", "2026-11-24",
+                "Does the importer respect the rate limit, too?", "grep -n retry src/import.c",
+                "src/import.c:31: /* no retry here */", "No. It needs the same three lines.")
 
 
-def recorded(command, folder, environment):
-    """What a command prints to a terminal. It must succeed."""
+def record(command, folder, environment):
+    """Returns what a command prints to a terminal. It must succeed."""
     control, terminal = pty.openpty()
     subprocess.run(["stty", "cols", str(COLUMNS)], stdin=terminal, check=True)
-    status = subprocess.run(["sh", "-c", command], cwd=folder, env=environment, stdin=terminal,
-                            stdout=terminal, stderr=terminal).returncode
+    running = subprocess.Popen(["sh", "-c", command], cwd=folder, env=environment,
+                               stdin=terminal, stdout=terminal, stderr=terminal)
     os.close(terminal)
     printed = b""
     try:
         while part := os.read(control, 65536):
             printed += part
-    except OSError:  # the terminal is closed: that was all
+    except OSError:  # no process has the terminal any more
         pass
-    if status != 0:
-        sys.exit(f"tools/picture.py: '{command}' ended with status {status}: {printed.decode()}")
+    os.close(control)
+    if running.wait() != 0:
+        sys.exit(f"tools/picture.py: '{command}' failed: {printed.decode()}")
     return printed.decode().replace("\r", "")
 
 
+def simplified(picture):
+    """Returns the drawing without what strict viewers refuse: clips of rows, colours by
+    function, empty texts."""
+    picture = re.sub(r' clip-path="url\(#[^)]*\)"', "", picture)
+    picture = re.sub(r"<text[^>]*>\s*</text>", "", picture)
+    return picture.replace('"rgba(255,255,255,0.35)"', '"#fff" stroke-opacity="0.35"')
+
+
 def main():
+    check = sys.argv[1:] == ["--check"]
+    if sys.argv[1:] and not check:
+        sys.exit(f"tools/picture.py takes --check, not {' '.join(sys.argv[1:])}")
     root = pathlib.Path(__file__).resolve().parent.parent
-    console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"), force_terminal=True)
+    console = Console(record=True, width=COLUMNS, height=100, file=open(os.devnull, "w"),
+                      force_terminal=True, _environ={})
     with tempfile.TemporaryDirectory() as name:
         home = pathlib.Path(name)
         write_transcripts(home)
@@ -159,13 +169,13 @@ def main():
                        "MSGSTORE_PAGER": "cat"}
         for command in COMMANDS:
             console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
-            console.print(Text.from_ansi(recorded(command, name, environment)))
-    picture = console.export_svg(title="", theme=MONOKAI, code_format=PICTURE, clear=False,
-                                 unique_id="t")
+            console.print(Text.from_ansi(record(command, name, environment)))
+    picture = simplified(console.export_svg(title="", theme=MONOKAI, code_format=TEMPLATE,
+                                            clear=False, unique_id="t"))
     path = root / "docs/terminal.svg"
-    if sys.argv[1:] != ["--check"]:
-        path.write_text(picture)
-    elif path.read_text() != picture:
+    if not check:
+        path.write_text(picture, encoding="utf-8")
+    elif path.read_text(encoding="utf-8") != picture:
         sys.exit("docs/terminal.svg shows something else than this: run `make picture`\n" +
                  console.export_text())
 
