@@ -6573,12 +6573,12 @@ MS_API void ms_close(ms_store *store)
  * half more time for each message (bench-gate, group changes). Unchanged locations cost
  * nothing. ms_copy reclaims the space.
  *
- * Only redaction works in place: an AMEND with the redacted content is appended and all
- * records to erase are marked; after a sync their bytes are overwritten; after another
- * sync their checks are written. After a crash in between, views show the message as
- * redacted, all of its records have valid checks, and a second ms_redact finishes. A
- * power loss before the first sync can leave the mark without the AMEND: the message has
- * the flag and its complete text, and a second ms_redact repeats all steps.
+ * Only redaction works in place, in four steps with a sync after each: an AMEND with the
+ * redacted content is appended; all records to erase are marked, which takes the check of
+ * their body away; their bytes are overwritten; their checks are written. After a crash
+ * in between, views show the message as redacted, all of its records have valid checks,
+ * and a second ms_redact finishes. The first sync comes before the marks, since a record
+ * without a check may not be the one that a power loss tears.
  *
  * A stream is an appended message, then pieces, then an AMEND with the complete text.
  * Pieces have a posting list of their own, which only readers of unfinished messages use.
@@ -7102,6 +7102,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     } else if (code == MS_E_HIDDEN) {
         code = MS_OK;
     }
+    if (code == MS_OK) code = ms_sync(store, NULL, err);
     for (unsigned step = 0; step < MS__ERASE_STEPS && code == MS_OK; step++)
         code = ms__redact_erase(store, &own, msg, step, err);
     ms_arena_deinit(&own);

@@ -253,20 +253,16 @@ typedef struct diary_crash {
     const char *wrong;        /* NULL: nothing */
 } diary_crash;
 
-/* Finds the number of steps that a store shows; *out is the diary of them. A redaction
- * may mark its message before earlier steps are durable. A writer redacts again where a
- * redaction is incomplete. */
+/* Finds the number of steps that a store shows; *out is the diary of them. A writer
+ * redacts again where a redaction is incomplete. */
 static inline void diary_find(const diary *d, ms_store *store, bool writing,
                               diary_crash *c, diary *out)
 {
-    int n = c->most, last = c->redacting ? c->most : d->steps;
+    int n = c->most;
     ms_error err;
-    diary_replay(d, last, out);
-    int redacted = out->redacting ? out->redacted : -1;
     c->wrong = "";
     for (; n >= c->least && c->wrong != NULL; n--) {
         diary_replay(d, n, out);
-        if (n < last && redacted >= 0) out->h.items[redacted].marked = true;
         c->wrong = diary_differs(out, store);
     }
     c->found = c->wrong == NULL ? n + 1 : c->most;

@@ -33,7 +33,6 @@ typedef struct item {
     bool hidden, redacted, amended;
     bool gone;                /* hidden, and a rewrite has left it out */
     bool may_go;              /* hidden when a rewrite ran that may have left it out */
-    bool marked;              /* perhaps: by a redaction that a power loss undid */
     bool open;                /* a stream writes it, or its writer is gone */
     bool unfinished;          /* open, recovered, or a fork of such a one */
 } item;
@@ -291,7 +290,17 @@ static inline ms_result history_call(history *h, change *c, ms_store *store,
     return MS_E_ARGUMENT;
 }
 
-/* Learns the numbers that the store gave. */
+/* Returns whether a record is that of an item, whatever its number. */
+static inline bool history_is_of(const item *e, const ms_msg *msg)
+{
+    char mark[40];
+    ms_str text = ms_content(msg).text;
+    size_t len = e->redacted ? 1 : (size_t)snprintf(mark, sizeof mark, "<mark %d.", e->number);
+    return text.len >= len && memcmp(text.ptr, e->redacted ? "[" : mark, len) == 0;
+}
+
+/* Learns the numbers that the store gave. Messages that may have gone have none when they
+ * have: a later one can have theirs. */
 static inline ms_result history_learn(history *h, ms_store *store)
 {
     ms_query q;
@@ -301,11 +310,17 @@ static inline ms_result history_learn(history *h, ms_store *store)
     memset(&q, 0, sizeof q);
     while (i > 0 && h->items[i - 1].seq == 0) i--;
     if (i == h->count) return MS_OK;
+    while (i > 0 && h->items[i - 1].may_go) i--;
     q.raw = MS_RAW_MESSAGES;
     q.after_seq = i > 0 ? h->items[i - 1].seq : 0;
     ms_result result = ms_query_open(store, &q, &it, NULL);
     if (result != MS_OK) return result;
-    while (i < h->count && (msg = ms_next(&it)) != NULL) h->items[i++].seq = ms_seq(msg);
+    while (i < h->count && (msg = ms_next(&it)) != NULL) {
+        while (i + 1 < h->count && h->items[i].may_go && !history_is_of(&h->items[i], msg))
+            h->items[i++].seq = 0;
+        h->items[i++].seq = ms_seq(msg);
+    }
+    while (i < h->count && h->items[i].may_go) h->items[i++].seq = 0;
     result = ms_cursor_close(&it, NULL);
     return result == MS_OK && i < h->count ? MS_E_NOT_FOUND : result;
 }
@@ -322,8 +337,7 @@ static inline const char *history_item_differs(const item *e, const ms_msg *msg)
     if (!ms_str_equal(test_location(msg), history_place(e->place))) return "a place";
     if (!ms_str_equal(test_agent_key(msg), history_agent(e))) return "an agent";
     if (!ms_str_equal(ms_content(msg).text, history_text(e, text))) return "a text";
-    if (!e->marked && ((flags & MS_FLAG_REDACTED) != 0) != e->redacted)
-        return "whether it is redacted";
+    if (((flags & MS_FLAG_REDACTED) != 0) != e->redacted) return "whether it is redacted";
     if (e->redacted) return NULL;
     if (((flags & MS_FLAG_AMENDED) != 0) != e->amended) return "whether it is amended";
     if (((flags & MS_FLAG_UNFINISHED) != 0) != e->unfinished)

@@ -416,7 +416,7 @@ static inline ms_store *lab_look(lab *l, int level, diary_crash *is)
 }
 
 /* Checks an image. After a redaction that had not returned it does not go on, since the
- * diary of the next disk does not know what that has marked. */
+ * diary of the next disk does not know what that has erased. */
 static inline void lab_stands(lab *l, int level)
 {
     ms_error err;
