@@ -6577,8 +6577,8 @@ MS_API void ms_close(ms_store *store)
  * redacted content is appended; all records to erase are marked, which takes the check of
  * their body away; their bytes are overwritten; their checks are written. After a crash
  * in between, views show the message as redacted, all of its records have valid checks,
- * and a second ms_redact finishes. The first sync comes before the marks, since a record
- * without a check may not be the one that a power loss tears.
+ * and a second ms_redact finishes. The first sync comes before the marks: a power loss
+ * can tear a body that is not durable, and without its check nothing would show that.
  *
  * A stream is an appended message, then pieces, then an AMEND with the complete text.
  * Pieces have a posting list of their own, which only readers of unfinished messages use.
@@ -7095,7 +7095,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
         ms_arena_deinit(&own);
         code = ms__change_target(store, seq, &own, &msg, err);
     }
-    /* the record's own flag: after a crash a message may be marked and its AMEND lost */
+    /* the record's own flag: where its AMEND is damaged a message has only the mark */
     if (code == MS_OK && !(ms__bytes(msg)[7] & MS_FLAG_REDACTED)) {
         ms_envelope e = ms__redacted(msg);
         code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, err);

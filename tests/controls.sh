@@ -348,8 +348,8 @@ controls()
         ms__rewrite_finish 'if (w->own) MS__TRY(ms__hold_mark(w, 1, err));' ''
     control rest_of_a_rewrite_left_out gcc test_log_sync a_reader_notices_the_new_file 100 \
         ms__rewrite_finish 'MS__TRY(ms__rewrite_copy(w, 0, 0, &end, &upto, err));' ''
-    control redaction_marked_before_a_sync gcc test_power \
-        nothing_durable_is_lost_when_power_is_lost_in_a_rewrite 100 \
+    control redaction_marked_before_a_sync gcc test_log_recover \
+        a_redaction_marks_nothing_before_it_is_durable 100 \
         ms_redact 'if (code == MS_OK) code = ms_sync(store, NULL, err);' ''
     control redaction_lost_in_a_rewrite gcc test_log_sync a_redaction_ends_a_rewrite 100 \
         ms__rewrite_sound 'w->old->append.erasures == w->erasures' 'w->old'

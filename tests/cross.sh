@@ -45,9 +45,10 @@ machine_is()
 
 left_out() { :; }
 
-# What fails for a reason that is not ours.
+# What fails under an emulator for a reason that is not ours.
 known()
 {
+    [ -n "$emulator" ] || return
     case $1:$2 in
     test_log_place:nested_sizes_cost_no_time*) echo "it bounds a time, and emulation is slow" ;;
     test_log_index:few_pages_are_read_when_a_cold_log_is_opened)

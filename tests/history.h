@@ -316,9 +316,9 @@ static inline ms_result history_learn(history *h, ms_store *store)
     ms_result result = ms_query_open(store, &q, &it, NULL);
     if (result != MS_OK) return result;
     while (i < h->count && (msg = ms_next(&it)) != NULL) {
-        while (i + 1 < h->count && h->items[i].may_go && !history_is_of(&h->items[i], msg))
+        while (i < h->count && h->items[i].may_go && !history_is_of(&h->items[i], msg))
             h->items[i++].seq = 0;
-        h->items[i++].seq = ms_seq(msg);
+        if (i < h->count) h->items[i++].seq = ms_seq(msg);
     }
     while (i < h->count && h->items[i].may_go) h->items[i++].seq = 0;
     result = ms_cursor_close(&it, NULL);

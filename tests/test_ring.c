@@ -310,7 +310,8 @@ TEST(numbers_go_on_when_all_is_dropped)
         assert_int_equal(seq, i);
         ms_stat stat;
         assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
-        if (sizeof(void *) > 4) assert_int_equal(stat.messages, 1); /* else two fit */
+        /* with pointers of 4 bytes two fit */
+        assert_int_equal(stat.messages, sizeof(void *) > 4 || i == 1 ? 1 : 2);
         ms_close(store);
         assert_int_equal(ms_mem_attach(&store, &desc, NULL, NULL), MS_OK);
     }
