@@ -254,7 +254,7 @@ static inline ms_result history_call(history *h, change *c, ms_store *store,
                                      ms_stream *stream, ms_error *err)
 {
     static const ms_stream_opts every_part = {.every_part = true};
-    int at = c->what == DO_BEGIN ? h->count - 1 : c->at;
+    int to, at = c->what == DO_BEGIN ? h->count - 1 : c->at;
     const item *e = &h->items[at >= 0 ? at : 0];
     char text[HISTORY_TEXT], small_text[40];
     ms_str place = history_place(c->place);
@@ -267,7 +267,8 @@ static inline ms_result history_call(history *h, change *c, ms_store *store,
         return ms_amend(store, e->seq, &m, err);
     case DO_HIDE: return ms_hide(store, e->seq, err);
     case DO_HIDE_RANGE:
-        return ms_hide_range(store, place, e->seq, h->items[c->to].seq, &c->told, err);
+        for (to = c->to; h->items[to].seq == 0 && to > c->at;) to--; /* one that is gone */
+        return ms_hide_range(store, place, e->seq, h->items[to].seq, &c->told, err);
     case DO_REWIND:
         return ms_rewind(store, place, c->at < 0 ? 0 : e->seq, &c->told, err);
     case DO_NOTE:
