@@ -12223,7 +12223,9 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
                             "the buffer has %u bytes, at least %u are needed",
                             (uint64_t)desc->buffer_size, (uint64_t)MS_MEM_MIN);
         if ((uint64_t)desc->buffer_size / 8 > MS__UNITS_MAX)
-            return ms__fail(err, MS_E_ARGUMENT, "the buffer has over 32 GiB");
+            return ms__fail(err, MS_E_ARGUMENT,
+                            "the buffer has %u bytes, at most %u can be used",
+                            (uint64_t)desc->buffer_size, (uint64_t)MS__UNITS_MAX * 8 + 7);
     } else if (desc->buffer_size > 0) {
         return ms__fail(err, MS_E_ARGUMENT, "buffer_size is %u without a buffer",
                         (uint64_t)desc->buffer_size);
