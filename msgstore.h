@@ -1622,7 +1622,8 @@ typedef struct ms_os {
     int (*map)(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
                void **out);
     int (*unmap)(void *ctx, void *map, size_t size);
-    int (*rename)(void *ctx, const char *from, const char *to); /* replaces `to` */
+    /* replaces `to`; ELOOP: `to` is a symbolic link */
+    int (*rename)(void *ctx, const char *from, const char *to);
     int (*remove)(void *ctx, const char *path);
     int (*sync_folder)(void *ctx, const char *path); /* the folder that has `path` */
     uint64_t (*boot)(void *ctx);    /* the same until the machine restarts; 0: unknown */
@@ -1740,7 +1741,8 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  *   - A log at the path is replaced only with `replace`. The new file has its
  *     permissions, owner and group (MS_E_IO where that is impossible). Readers of the old
  *     file may go on reading it; see ms_log_info.replaced. The old file is synced first,
- *     since a power loss can bring it back until the new name is durable.
+ *     since a power loss can bring it back until the new name is durable. MS_E_IO where
+ *     the path is a symbolic link: its target would stay, and others go on with it.
  *   - The log that is replaced refuses appends from the beginning of the copy on
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
@@ -7060,18 +7062,16 @@ static bool ms__redact_keeps(const ms_msg *msg)
            ms_str_equal(ms_get(msg, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE));
 }
 
+/* Does one step for all records that the query finds. */
 static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
-                                            const ms_msg *own, unsigned step,
+                                            const ms_query *q, unsigned step,
                                             ms_error *err)
 {
     ms_cursor *it;
     const ms_msg *msg;
     ms_stat stat;
     ms_result code = MS_OK;
-    ms_query q = ms__view_query(ms__location(own), MS_VIEW_TIMELINE, 0);
-    q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_NOTES | MS_RAW_PIECES;
-    q.about_seq = ms_seq(own);
-    MS__TRY(ms__cursor_open(store, &q, arena, &it, err));
+    MS__TRY(ms__cursor_open(store, q, arena, &it, err));
     while (code == MS_OK && (msg = ms_next(it)) != NULL)
         if (!ms__redact_keeps(msg)) code = store->backend->erase(store, msg, step, err);
     ms_result end = ms_cursor_close(it, NULL);
@@ -7080,7 +7080,24 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     MS__TRY(ms_store_stat(store, &stat, err));
     if (end == MS_OK && stat.damaged == 0) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "message %u is erased, but damaged bytes may "
-                    "contain it, too", ms_seq(own));
+                    "contain it, too", q->about_seq);
+}
+
+/* Erases a message and what belongs to it, in steps with a sync after each. A note that
+ * another thread appends meanwhile is not of them: no sync has made it durable. */
+static MS__APART ms_result ms__redact_all(ms_store *store, ms_arena *arena,
+                                          const ms_msg *own, ms_error *err)
+{
+    ms_stat stat;
+    ms_query q = ms__view_query(ms__location(own), MS_VIEW_TIMELINE, 0);
+    MS__TRY(ms_store_stat(store, &stat, err));
+    q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_NOTES | MS_RAW_PIECES;
+    q.about_seq = ms_seq(own);
+    q.as_of = stat.as_of;
+    MS__TRY(ms_sync(store, NULL, err));
+    for (unsigned step = 0; step < MS__ERASE_STEPS; step++)
+        MS__TRY(ms__redact_erase(store, arena, &q, step, err));
+    return MS_OK;
 }
 
 MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
@@ -7102,9 +7119,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     } else if (code == MS_E_HIDDEN) {
         code = MS_OK;
     }
-    if (code == MS_OK) code = ms_sync(store, NULL, err);
-    for (unsigned step = 0; step < MS__ERASE_STEPS && code == MS_OK; step++)
-        code = ms__redact_erase(store, &own, msg, step, err);
+    if (code == MS_OK) code = ms__redact_all(store, &own, msg, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -13494,8 +13509,12 @@ static int ms__os_read_ahead(MS__UNUSED void *ctx, ms_file file, uint64_t offset
 #define MS__OS_READ_AHEAD NULL
 #endif
 
+/* Does not replace a symbolic link: programs that open its target would keep the old
+ * file. */
 static int ms__os_rename(MS__UNUSED void *ctx, const char *from, const char *to)
 {
+    struct stat st;
+    if (lstat(to, &st) == 0 && S_ISLNK(st.st_mode)) return ELOOP;
     return rename(from, to) == 0 ? 0 : errno;
 }
 
@@ -13898,7 +13917,7 @@ typedef struct ms__log_writer {
     bool begun;          /* the bytes after the end were prepared for records */
     bool wrote;          /* this handle has appended */
     uint64_t lost_end;   /* not 0: the file had visible bytes up to here */
-    bool lost_written;   /* the file has a record of it */
+    bool lost_written;   /* the file has a record of it, and a checkpoint */
     uint64_t stop;       /* not begun: dead bytes end here at the latest */
     uint64_t erasures;   /* number of erasures: writes below the end */
     uint64_t allocated;  /* the file is known to have room up to here */
@@ -15720,17 +15739,21 @@ static bool ms__sync_due(const ms__log *log)
            (uint64_t)log->opts.sync_ms * 1000;
 }
 
+#define MS__BOOT_UNKNOWN 1 /* in place of a boot number */
+
 /* Returns whether a sync failed in this boot, or zeroing is unfinished. Then the content
  * of the disk above the durable end is unknown. */
 static bool ms__log_unconfirmed(const ms__log *log)
 {
     uint64_t boot = ms__get64(log->map.super + MS__AT_UNCONFIRMED);
-    return boot != 0 && (boot == log->file.boot || log->file.boot == 0);
+    bool unknown = boot == MS__BOOT_UNKNOWN || log->file.boot == 0;
+    return boot != 0 && (boot == log->file.boot || unknown);
 }
 
 static int ms__unconfirmed_set(ms__log *log, bool unconfirmed)
 {
-    uint64_t boot = !unconfirmed ? 0 : log->file.boot ? log->file.boot : 1;
+    uint64_t boot = log->file.boot ? log->file.boot : MS__BOOT_UNKNOWN;
+    if (!unconfirmed) boot = 0;
     int failed = log->map.super ? ms__super_word(log, MS__AT_UNCONFIRMED, boot) : 0;
     ms__fence();
     return failed;
@@ -15895,9 +15918,10 @@ static ms_result ms__log_write_again(ms__log *log, ms_error *err)
     return code;
 }
 
-/* Runs one sync of all visible bytes, and stores a checkpoint of them. confirm: also
- * syncs the checkpoint before the bytes count as durable. Then MS_E_BUSY: other writers
- * held the lock that storing the checkpoint needs. */
+/* Runs one sync of all visible bytes, and stores a checkpoint of them. apart: the caller
+ * ends `syncing` afterwards. confirm: also syncs the checkpoint before the bytes count as
+ * durable. Then MS_E_BUSY: other writers held the lock that storing the checkpoint
+ * needs. */
 static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_error *err)
 {
     ms__log_durable *d = &log->durable;
@@ -15920,9 +15944,6 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
         d->synced_at = log->os->micros(log->os->ctx);
         if (confirm) d->confirmed = d->end;
     }
-    if (!apart) return code;
-    d->syncing = false;
-    ms__signal_all(&d->synced);
     return code;
 }
 
@@ -16020,6 +16041,9 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
             if (d->together) ms__log_gather(log);
             d->together = d->waiting > 0;
             code = ms__log_sync_now(log, true, confirm, err);
+            d->syncing = false;
+            ms__signal_all(&d->synced); /* after a failure, too: ms__log_gather made
+                                           others wait */
         }
         if (code == MS_OK) code = ms__log_poison_check(log, err);
     }
@@ -16106,6 +16130,14 @@ static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
     return MS_OK;
 }
 
+/* Notes that the bytes from log->end to `end` may be dead: stored, and never visible. The
+ * next append zeroes them first. */
+static void ms__log_dead(ms__log *log, uint64_t end)
+{
+    log->append.begun = false;
+    if (log->append.stop < end) log->append.stop = end;
+}
+
 /* Stores complete records in the file at offset: first allocates room, then writes the
  * bytes. Nothing is visible yet. */
 static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char *bytes,
@@ -16120,18 +16152,18 @@ static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char 
         return MS_OK;
     }
     int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);
-    return code == 0 ? MS_OK : ms__os_fail(err, code, "writing to", log->file.path);
+    if (code == 0) return MS_OK;
+    ms__log_dead(log, offset + size); /* a part may be written */
+    return ms__os_fail(err, code, "writing to", log->file.path);
 }
 
-/* Makes the bytes before `end` visible to all readers. If that fails, the bytes from
- * log->end on are dead, and the next append zeroes them first. */
+/* Makes the bytes before `end` visible to all readers. If that fails, they are dead. */
 static ms_result ms__log_publish(ms__log *log, uint64_t end, ms_error *err)
 {
     int failed = ms__super_word(log, MS__AT_MARK, end);
     if (failed != 0 && ms__load_mark(log->map.super + MS__AT_MARK) != end) {
         (void)ms__super_word(log, MS__AT_MARK, log->end); /* in case it was torn */
-        log->append.begun = false;
-        if (log->append.stop < end) log->append.stop = end;
+        ms__log_dead(log, end);
         (void)ms__log_zero(log, log->end, end); /* at once if possible */
         return ms__os_fail(err, failed, "writing the watermark of", log->file.path);
     }
@@ -16179,8 +16211,9 @@ static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
     MS__TRY(ms__log_folder_now(log, false, err)); /* before the record is stored */
     ms__lost_encode(log->append.lost_end, log->sum.last_seq, r);
     MS__TRY(ms__record_put(log, r, err));
+    MS__TRY(ms__log_sync_now(log, false, true, err));
     log->append.lost_written = true;
-    return ms__log_sync_now(log, false, true, err);
+    return MS_OK;
 }
 
 /* Writes two blocks that MAP later stores to through maps. A copy of a file may share its
@@ -16205,7 +16238,12 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     ms__writer_line w;
     unsigned char line[MS__LINE_SIZE];
     if (log->append.begun) return MS_OK;
+    if (log->durable.syncing) /* the kernel reports an error to one of two syncs */
+        return ms__fail(err, MS_E_BUSY, "another thread syncs '%s'", log->file.path);
     bool unsure = ms__log_unconfirmed(log);
+    int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
+    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (log->append.stop > log->file.stat.size) log->append.stop = log->file.stat.size;
     uint64_t dead = ms__log_dead_end(log, log->end);
     if (unsure && log->append.stop > dead) dead = log->append.stop;
     if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));
@@ -16219,7 +16257,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     w.epoch = ms__log_line(log->map.super) + 1;
     ms__writer_encode(&w, line);
     uint64_t busy = log->opts.shared ? log->end : UINT64_MAX;
-    int failed = ms__blocks_own(log);
+    failed = ms__blocks_own(log);
     if (failed == 0) failed = ms__super_word(log, MS__AT_BUSY, busy);
     /* hints of before a power loss may point at dead bytes */
     if (failed == 0) failed = ms__hints_store(log);
@@ -16240,10 +16278,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     if (log->opts.shared) ms__log_seen(log, log->end, ms__log_line(log->map.super));
     if (log->append.lost_end <= log->end || log->append.lost_written) return MS_OK;
     ms_result code = ms__lost_write(log, err);
-    if (code == MS_OK) return MS_OK;
-    log->append.begun = false; /* the next append zeroes the rest and tries again */
-    if (log->append.stop < log->end + MS__LOST_SIZE)
-        log->append.stop = log->end + MS__LOST_SIZE;
+    if (code != MS_OK) ms__log_dead(log, log->end + MS__LOST_SIZE); /* tries it again */
     return code;
 }
 
@@ -16758,6 +16793,14 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
     return MS_OK;
 }
 
+/* Returns whether the last writer may have written since the machine started. */
+static bool ms__may_be_of_boot(const ms__log *log)
+{
+    ms__writer_line w;
+    return ms__mark_trusted(log) || log->file.boot == 0 ||
+           (ms__writer_decode(&w, log->map.super) && w.boot == 0);
+}
+
 /* Stores the watermark again if the durable end is above it, though it is trusted: then
  * something else changed it. Readers and shared writers need the right one. */
 static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
@@ -16796,7 +16839,7 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     if (log->writer && checkpoint.seq > log->sum.last_seq)
         log->sum.last_seq = checkpoint.seq; /* numbers are not used again */
     ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0,
-                      same || log->file.boot == 0);
+                      ms__may_be_of_boot(log));
     if (same) MS__TRY(ms__mark_restore(log, mark, err));
     ms__tail_show(ms__tail_of(log));
     ms__log_seen(log, same ? log->end : mark, line);
@@ -17080,6 +17123,12 @@ static ms_result ms__write_begin(ms__log *log, ms_error *err)
     ms__lock_take(&log->lock);
     MS__TRY(ms__log_poison_check(log, err));
     MS__TRY(ms__log_enter(log, err));
+    while (!log->append.begun && log->durable.syncing) {
+        ms__log_leave(log); /* ms__log_begin cannot sync beside another thread */
+        ms__log_await_sync(log);
+        MS__TRY(ms__log_poison_check(log, err));
+        MS__TRY(ms__log_enter(log, err));
+    }
     return ms__log_stays(log, err);
 }
 
@@ -17488,18 +17537,14 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     if (!log->writer) return ms__log_catch_up(log, err);
     uint64_t start = log->os->micros(log->os->ctx);
     bool more = true;
-    ms__lock_take(&log->lock);
-    ms_result code = ms__log_poison_check(log, err);
-    if (code == MS_OK) code = ms__log_enter(log, err);
-    if (code == MS_OK) code = ms__log_stays(log, err);
+    ms_result code = ms__write_begin(log, err);
     if (code == MS_OK && budget_us > 0 && log->append.begun) /* until the next tick */
         (void)ms__log_allocate(log, log->end + MS__ROOM_MOST, NULL);
     while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
         if (ms__job_step(log, &more, NULL) != MS_OK) break;
     bool due = code == MS_OK && log->opts.sync == MS_SYNC_EVERY && ms__sync_due(log);
     uint64_t goal = log->end;
-    ms__log_leave(log);
-    ms__lock_give(&log->lock);
+    ms__write_end(log);
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
 

@@ -350,7 +350,27 @@ controls()
         ms__rewrite_finish 'MS__TRY(ms__rewrite_copy(w, 0, 0, &end, &upto, err));' ''
     control redaction_marked_before_a_sync gcc test_log_recover \
         a_redaction_marks_nothing_before_it_is_durable 100 \
-        ms_redact 'if (code == MS_OK) code = ms_sync(store, NULL, err);' ''
+        ms__redact_all 'MS__TRY(ms_sync(store, NULL, err));' ''
+    control late_note_redacted gcc test_log_recover \
+        a_redaction_leaves_a_note_alone_that_comes_in_between 100 \
+        ms__redact_all 'q.as_of = stat.as_of;' ''
+    control dead_bytes_of_a_refused_append_left gcc test_log_recover \
+        what_a_refused_append_has_stored_is_zeroed_by_the_next_one 100 \
+        ms__log_put 'ms__log_dead(log, offset + size);' ''
+    control sync_beside_a_first_append gcc test_log_durable \
+        a_first_append_waits_when_another_thread_syncs 100 \
+        ms__write_begin '!log->append.begun && log->durable.syncing' 'false' \
+        ms__log_begin 'if (log->durable.syncing)' 'if (false)'
+    control nobody_woken_by_a_sync_given_up gcc test_log_durable \
+        threads_that_wait_are_woken_when_a_sync_is_given_up 100 \
+        ms__log_sync_to 'd->syncing = false;' 'if (code != MS_OK) continue; d->syncing = false;'
+    control unknown_boot_forgotten gcc test_log_writers \
+        a_sync_that_was_seen_to_fail_is_made_good_when_the_boot_number_was_unknown 100 \
+        ms__log_unconfirmed 'boot == MS__BOOT_UNKNOWN || ' '' \
+        ms__may_be_of_boot 'w.boot == 0' 'false'
+    control link_replaced_by_a_rewrite gcc test_log_place \
+        a_symbolic_link_is_not_replaced_when_a_log_is_rewritten 100 \
+        ms__os_rename 'if (lstat(to, &st) == 0 && S_ISLNK(st.st_mode)) return ELOOP;' ''
     control redaction_lost_in_a_rewrite gcc test_log_sync a_redaction_ends_a_rewrite 100 \
         ms__rewrite_sound 'w->old->append.erasures == w->erasures' 'w->old'
     control sync_of_a_replaced_file_reported gcc test_rewrite changes_follow_to_the_new_file 100 \

@@ -57,6 +57,119 @@ TEST(threads_share_their_syncs)
     store_close(&s);
 }
 
+/* The kernel reports a failed write to one of two syncs, so a first append, which syncs
+ * what a killed writer has left, waits for a sync that runs. */
+static struct { ms_store *store; int running, most; bool begun; } pair;
+
+static void *append_beside(void *unused)
+{
+    ms_envelope m = ms_user_message(ms_text("beside a sync"));
+    (void)unused;
+    return ms_append(pair.store, MS_STR("job"), &m, NULL, NULL) == MS_OK ? NULL : "failed";
+}
+
+static pthread_t beside;
+
+static int sync_in_pair(void *ctx, ms_file file)
+{
+    int running = __atomic_add_fetch(&pair.running, 1, __ATOMIC_ACQ_REL);
+    if (running > pair.most) pair.most = running;
+    if (pair.store != NULL && !pair.begun) {
+        pair.begun = true;
+        if (pthread_create(&beside, NULL, append_beside, NULL) != 0) abort();
+        for (int i = 0; i < 200 && __atomic_load_n(&pair.running, __ATOMIC_ACQUIRE) < 2;
+             i++)
+            usleep(1000);
+    }
+    int code = ms_os_default()->sync(ctx, file);
+    __atomic_fetch_sub(&pair.running, 1, __ATOMIC_ACQ_REL);
+    return code;
+}
+
+TEST(a_first_append_waits_when_another_thread_syncs)
+{
+    ms_os os = *ms_os_default();
+    test_store s = closed_log();
+    void *wrong;
+    pid_t child = fork_child();
+    if (child == 0) {
+        log_open(&s);
+        append_text(s.store, "of a killed writer");
+        _exit(0);
+    }
+    child_must_end(child);
+    memset(&pair, 0, sizeof pair);
+    os.sync = sync_in_pair;
+    s.log.os = &os;
+    s.log.sync = MS_SYNC_EVERY;
+    log_open(&s);
+    pair.store = s.store;
+    must_give(MS_OK, ms_sync(s.store, NULL, NULL));
+    pthread_join(beside, &wrong);
+    assert_null(wrong);
+    assert_int_equal(pair.most, 1);
+    must_have(s.store, 102);
+    store_close(&s);
+}
+
+/* Threads sync together; another process holds the lock that a sync needs, and it is busy
+ * for longer than they wait. */
+static unsigned returned;
+
+static void *sync_once(void *store)
+{
+    (void)ms_sync((ms_store *)store, NULL, NULL);
+    __atomic_fetch_add(&returned, 1, __ATOMIC_ACQ_REL);
+    return NULL;
+}
+
+static bool two_sync(ms_store *store)
+{
+    pthread_t threads[2];
+    returned = 0;
+    for (size_t i = 0; i < 2; i++) {
+        if (pthread_create(&threads[i], NULL, sync_once, store) != 0) abort();
+        pthread_detach(threads[i]);
+    }
+    for (int i = 0; i < 5000 && __atomic_load_n(&returned, __ATOMIC_ACQUIRE) < 2; i++)
+        usleep(1000);
+    return __atomic_load_n(&returned, __ATOMIC_ACQUIRE) == 2;
+}
+
+enum { AT_WRITER = 1152, AT_UNCONFIRMED = 1232 };
+
+TEST(threads_that_wait_are_woken_when_a_sync_is_given_up)
+{
+    static const uint64_t none;
+    uint64_t boot;
+    ms_file other;
+    ms_os os = *ms_os_default();
+    test_store s = log_at(4096, MS_ENGINE_AUTO);
+    os.sync = slow_sync;
+    s.log.os = &os;
+    s.log.shared = true;
+    s.log.lock_wait_ms = 20;
+    log_open(&s);
+    append_text(s.store, "first");
+    assert_int_equal(os.open(os.ctx, s.path, MS_OS_READ | MS_OS_WRITE, &other), 0);
+    int file = open(s.path, O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < 20; i++) {
+        append_text(s.store, "x");
+        assert_true(two_sync(s.store)); /* from now on they wait for each other */
+        append_text(s.store, "y");
+        assert_int_equal(pread(file, &boot, sizeof boot, AT_WRITER), sizeof boot);
+        assert_int_equal(os.lock(os.ctx, other), 0);
+        assert_int_equal(pwrite(file, &boot, sizeof boot, AT_UNCONFIRMED), sizeof boot);
+        bool both = two_sync(s.store);
+        assert_int_equal(pwrite(file, &none, sizeof none, AT_UNCONFIRMED), sizeof none);
+        assert_int_equal(os.unlock(os.ctx, other), 0);
+        assert_true(both);
+    }
+    assert_int_equal(close(file), 0);
+    assert_int_equal(os.close(os.ctx, other), 0);
+    store_close(&s);
+}
+
 /* An append that another thread does while a sync works. */
 static struct comer {
     test_store s;             /* store NULL: not begun */
