@@ -17123,12 +17123,6 @@ static ms_result ms__write_begin(ms__log *log, ms_error *err)
     ms__lock_take(&log->lock);
     MS__TRY(ms__log_poison_check(log, err));
     MS__TRY(ms__log_enter(log, err));
-    while (!log->append.begun && log->durable.syncing) {
-        ms__log_leave(log); /* ms__log_begin cannot sync beside another thread */
-        ms__log_await_sync(log);
-        MS__TRY(ms__log_poison_check(log, err));
-        MS__TRY(ms__log_enter(log, err));
-    }
     return ms__log_stays(log, err);
 }
 
@@ -17136,6 +17130,20 @@ static void ms__write_end(ms__log *log)
 {
     ms__log_leave(log);
     ms__lock_give(&log->lock);
+}
+
+/* As ms__write_begin, for a change that calls ms__log_begin: that may sync, and must not
+ * beside another thread. So it first waits for a sync that runs. */
+static ms_result ms__append_begin(ms__log *log, ms_error *err)
+{
+    ms_result code = ms__write_begin(log, err);
+    while (code == MS_OK && !log->append.begun && log->durable.syncing) {
+        ms__log_leave(log);
+        ms__log_await_sync(log);
+        ms__write_end(log);
+        code = ms__write_begin(log, err);
+    }
+    return code;
 }
 
 
@@ -17420,7 +17428,7 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     MS__TRY(ms__log_may_write(log, err));
     bool waits = log->opts.sync != MS_SYNC_NONE && !log->opts.ticked;
     if (waits || log->opts.sync == MS_SYNC_EACH) MS__TRY(ms__log_folder(log, err));
-    ms_result code = ms__write_begin(log, err);
+    ms_result code = ms__append_begin(log, err);
     if (code == MS_OK && n > MS__PLANS_SMALL) {
         plans = NULL;
         if (n < SIZE_MAX / 2 / sizeof *plans)
@@ -17494,7 +17502,7 @@ static ms_result ms__log_leave_out(ms_store *store, uint64_t seq, ms_error *err)
     unsigned char bytes[MS__GAP_MAX];
     MS__TRY(ms__log_may_write(log, err));
     (void)ms__gap_encode(seq, bytes);
-    ms_result code = ms__write_begin(log, err);
+    ms_result code = ms__append_begin(log, err);
     if (code == MS_OK) code = ms__log_begin(log, err);
     if (code == MS_OK) code = ms__record_put(log, bytes, err);
     if (code == MS_OK) {
@@ -17537,7 +17545,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     if (!log->writer) return ms__log_catch_up(log, err);
     uint64_t start = log->os->micros(log->os->ctx);
     bool more = true;
-    ms_result code = ms__write_begin(log, err);
+    ms_result code = ms__append_begin(log, err);
     if (code == MS_OK && budget_us > 0 && log->append.begun) /* until the next tick */
         (void)ms__log_allocate(log, log->end + MS__ROOM_MOST, NULL);
     while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)

@@ -359,7 +359,7 @@ controls()
         ms__log_put 'ms__log_dead(log, offset + size);' ''
     control sync_beside_a_first_append gcc test_log_durable \
         a_first_append_waits_when_another_thread_syncs 100 \
-        ms__write_begin '!log->append.begun && log->durable.syncing' 'false' \
+        ms__append_begin '!log->append.begun && log->durable.syncing' 'false' \
         ms__log_begin 'if (log->durable.syncing)' 'if (false)'
     control nobody_woken_by_a_sync_given_up gcc test_log_durable \
         threads_that_wait_are_woken_when_a_sync_is_given_up 100 \
