@@ -329,6 +329,16 @@ diff $log $tmp/bad.log => . -> 2 damaged
 search $tmp/bad.log epsilon => ^6 .* epsilon$ -> 3 damaged
 view $tmp/bad.log --raw => ^6 .* epsilon$ -> 3 damaged
 view $tmp/bad.log $log => ^ 1:6 .* epsilon$ -> 3 damaged
+
+== what_is_whole_is_summed_when_a_message_is_damaged
+note $log 2 usage --json '{"input_tokens":100,"output_tokens":7}' => .
+$ LC_ALL=C sed 's/gamma/gamna/' $log >$tmp/bad.log
+sessions $tmp/bad.log => l +- +- +5 +107  -> 3 damaged
+sessions $tmp/bad.log --grep epsilon => l +- +- +5 +107  -> 3 damaged
+usage $tmp/bad.log => ^ +1 +100 .* in all$ -> 3 damaged
+usage $tmp/bad.log --json => "total":.*"input_tokens":100, -> 3 damaged
+info $tmp/bad.log --usage => ^ +1 +100 .* in all$ -> 3 skipped
+info $tmp/bad.log --usage --json => "total":\{"notes":1,"input_tokens":100, -> 3 skipped
 END
 
 

@@ -36,6 +36,12 @@ extern const char *const exit_texts[EXIT_CODES];
 
 int exit_code(ms_result result);
 
+/* Returns whether something was read: all of it, or all but what is damaged. */
+static inline bool is_read(int code)
+{
+    return code == FINE || code == DAMAGED;
+}
+
 
 /* ---- Text for terminals: columns, and no control characters ------------------------ */
 

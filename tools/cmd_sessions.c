@@ -318,11 +318,14 @@ static int run_sessions(job *j)
     int code = open_stores(j, o->n_files);
     if (code == FINE) code = list_all(&l);
     if (code == FINE) code = take_costs(&l);
-    if (code == FINE && o->grep != NULL) code = take_grep(&l);
+    if (is_read(code) && o->grep != NULL) {
+        int searched = take_grep(&l);
+        if (searched != FINE) code = searched;
+    }
     if (arrlenu(l.items) > 1) {
         qsort(l.items, arrlenu(l.items), sizeof *l.items, newest_first);
     }
-    if (code == FINE) print_sessions(&l, &out);
+    if (is_read(code)) print_sessions(&l, &out);
     arrfree(l.items);
     tally_free(&l.index);
     free(l.folder);

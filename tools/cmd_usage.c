@@ -199,7 +199,7 @@ static int sum_rows(usage_report *u, ms_str location)
     if (code == FINE) {
         code = costs_of(u->job->store, location, &u->job->arena, &u->rows);
     }
-    for (size_t i = 0; i < arrlenu(u->rows) && code == FINE; i++) {
+    for (size_t i = 0; i < arrlenu(u->rows) && is_read(code); i++) {
         if (is_asked_for(o, &u->rows[i])) add_row(u, &u->rows[i]);
     }
     if (arrlenu(u->groups) > 1) {
@@ -222,8 +222,8 @@ static int run_usage(job *j)
     int code = open_store(j);
     if (code == FINE && name != NULL) code = choose_location(j, name, false, &location);
     if (code == FINE) code = sum_rows(&u, location);
-    if (code == FINE && GIVEN(o, JSON)) print_report_json(&u, &out);
-    else if (code == FINE) print_report(&u, &out);
+    if (is_read(code) && GIVEN(o, JSON)) print_report_json(&u, &out);
+    else if (is_read(code)) print_report(&u, &out);
     arrfree(u.groups);
     arrfree(u.rows);
     tally_free(&u.index);

@@ -18,7 +18,7 @@ typedef struct cost_row {
 } cost_row;
 
 /* Collects all answers of a location (absent: of all) in an stb_ds array; texts are in
- * the arena. */
+ * the arena. DAMAGED: some notes could not be read, the array has the others. */
 int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows);
 void costs_add(cost_row *to, const cost_row *row);
 

@@ -54,10 +54,11 @@ int print_usage(output *out, job *j)
     char name[CELL_BYTES];
     usage_list list;
     memset(&list, 0, sizeof list);
+    int code = FINE;
     bool all = GIVEN(j->options, ALL);
     for (size_t t = 0; t < COUNT_OF(usage_tables); t++) {
-        int code = sum_usage(j, usage_tables[t].by, &list);
-        if (code != FINE) return code;
+        code = sum_usage(j, usage_tables[t].by, &list);
+        if (!is_read(code)) return code;
         size_t n = all || list.count < INFO_ROWS ? list.count : INFO_ROWS;
         emit_format(out, "usage by %s\n%8s %12s %12s %12s %12s %10s\n",
                     usage_tables[t].title, "notes", "input", "output", "cached",
@@ -73,7 +74,7 @@ int print_usage(output *out, job *j)
     }
     put_usage(out, &list.total);
     emit_text(out, "in all\n");
-    return FINE;
+    return code;
 }
 
 static void json_usage_of(ms_json_writer *w, const usage_item *item)
@@ -104,11 +105,11 @@ int json_usage(ms_json_writer *w, job *j)
     int code = FINE;
     ms_json_key(w, MS_STR("usage"));
     ms_json_begin(w, MS_JSON_OBJECT);
-    for (size_t t = 0; t < COUNT_OF(usage_tables) && code == FINE; t++) {
+    for (size_t t = 0; t < COUNT_OF(usage_tables) && is_read(code); t++) {
         code = sum_usage(j, usage_tables[t].by, &list);
         ms_json_key(w, ms_str_of(usage_tables[t].title));
         ms_json_begin(w, MS_JSON_ARRAY);
-        for (size_t i = 0; i < list.count && code == FINE; i++) {
+        for (size_t i = 0; i < list.count && is_read(code); i++) {
             json_usage_item(w, &list.items[i], usage_tables[t].by);
         }
         ms_json_end(w);
