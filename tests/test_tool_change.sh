@@ -339,6 +339,13 @@ usage $tmp/bad.log => ^ +1 +100 .* in all$ -> 3 damaged
 usage $tmp/bad.log --json => "total":.*"input_tokens":100, -> 3 damaged
 info $tmp/bad.log --usage => ^ +1 +100 .* in all$ -> 3 skipped
 info $tmp/bad.log --usage --json => "total":\{"notes":1,"input_tokens":100, -> 3 skipped
+
+== messages_are_counted_when_a_hidden_one_is_damaged
+$ rm $log; sed 's/}$/,"timestamp":5}/' $c | "$tool" import $log - --location l >/dev/null
+hide $log 4 => .
+$ LC_ALL=C sed 's/gamma/gamna/' $log >$tmp/bad.log
+info $tmp/bad.log => ^times .*, 0 messages without$ => ^messages   5, -> 3 *
+info $tmp/bad.log --json => ^\{"messages":5,.*"without_time":0, -> 3 *
 END
 
 

@@ -15,7 +15,7 @@
 
 typedef struct census {
     tally locations, agents, types;
-    uint64_t timed;           /* messages with a time */
+    uint64_t messages, timed; /* that were read, and those of them with a time */
     int64_t first_ns, last_ns;
     ms_stat stat;
     ms_log_info log;          /* of a log */
@@ -47,6 +47,7 @@ static int count_messages(ms_store *store, census *c)
             !count_in(&c->types, ms_type_name(msg), msg)) {
             return no_memory();
         }
+        c->messages++;
         if (!ms_time(msg, &ns)) continue;
         if (c->timed == 0 || ns < c->first_ns) c->first_ns = ns;
         if (c->timed == 0 || ns > c->last_ns) c->last_ns = ns;
@@ -132,7 +133,7 @@ static void print_info(output *out, job *j, census *c)
     bool all = GIVEN(j->options, ALL);
     if (j->log) print_log_info(out, j, c);
     emit_format(out, "messages   %" PRIu64 ", %" PRIu64 " bytes and %" PRIu64
-                " of index\n", c->stat.messages, c->stat.bytes, c->stat.index_bytes);
+                " of index\n", c->messages, c->stat.bytes, c->stat.index_bytes);
     if (c->stat.changes > 0 || c->stat.hidden > 0) {
         emit_format(out, "changes    %" PRIu64 " record%s, %" PRIu64
                     " message%s hidden\n", c->stat.changes, plural(c->stat.changes),
@@ -141,7 +142,7 @@ static void print_info(output *out, job *j, census *c)
     if (c->timed == 0) emit_text(out, "times      none\n");
     else emit_format(out, "times      %s to %s, %" PRIu64 " message%s without\n",
                      time_text(c->first_ns, first), time_text(c->last_ns, last),
-                     c->stat.messages - c->timed, plural(c->stat.messages - c->timed));
+                     c->messages - c->timed, plural(c->messages - c->timed));
     print_tally(out, "locations", &c->locations, all);
     print_tally(out, "agents", &c->agents, all);
     print_tally(out, "types", &c->types, all);
@@ -230,7 +231,7 @@ static int print_info_json(output *out, job *j, census *c)
     bool all = GIVEN(j->options, ALL), timed = c->timed > 0;
     ms_json_init(&w, emit, out, false);
     ms_json_begin(&w, MS_JSON_OBJECT);
-    json_u64(&w, "messages", c->stat.messages);
+    json_u64(&w, "messages", c->messages);
     json_u64(&w, "last_seq", c->stat.last_seq);
     json_u64(&w, "bytes", c->stat.bytes);
     json_u64(&w, "index_bytes", c->stat.index_bytes);
@@ -238,7 +239,7 @@ static int print_info_json(output *out, job *j, census *c)
     json_u64(&w, "changes", c->stat.changes);
     json_time(&w, "first_time", timed, c->first_ns);
     json_time(&w, "last_time", timed, c->last_ns);
-    json_u64(&w, "without_time", c->stat.messages - c->timed);
+    json_u64(&w, "without_time", c->messages - c->timed);
     if (j->log) json_log_info(&w, j, c);
     json_tally(&w, "locations", &c->locations, all);
     json_tally(&w, "agents", &c->agents, all);
