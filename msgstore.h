@@ -2233,7 +2233,9 @@ typedef struct ms_profile {
                                  first */
     const char *no_result;    /* the result of a call that was never answered */
     const char *error_text;   /* put before the result of a call that failed, if the
-                                 format cannot mark it as failed; NULL: it can */
+                                 format cannot mark it as failed; NULL: it can.
+                                 Anthropic's cannot beside a picture, or without a text:
+                                 there NULL is "Error: " */
     const char *bridge_text;  /* assistant text between results and a user's message, as
                                  Mistral requires it; NULL: none */
 } ms_profile;
@@ -24088,7 +24090,8 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * Then, over the list of groups:
  *   5  The window begins at a group, so that no turn is split.
  *   6  A call without a result gets one that is made up. Old results are shortened;
- *      error_text begins the result of a failed call.
+ *      error_text begins the result of a failed call. Anthropic refuses is_error beside
+ *      a picture: the result has its picture, and its text says the failure.
  *   7  start_text becomes a group where the user must be first, bridge_text one between
  *      results and a user's text.
  *
@@ -25491,11 +25494,32 @@ static void ms__running_turn(ms__projector *p, const ms__group *start)
 
 /* ---- Steps 6 and 7: what the history lacks. */
 
+/* Begins the result of a call that failed with error_text. Anthropic takes is_error only
+ * beside texts that are not empty: a result with pictures says the failure in its text. */
+static void ms__reply_failed(ms__projector *p, ms__item *r)
+{
+    const char *mark = p->profile->error_text;
+    bool anthropic = p->profile->shape == MS_SHAPE_ANTHROPIC;
+    if (r->parts && !anthropic) return;
+    if (r->parts && !r->parts->text.ptr) {
+        ms__element *x = (ms__element *)ms__take(p, sizeof *x);
+        if (!x) return;
+        x->text = MS_STR("");
+        x->next = r->parts;
+        r->parts = x;
+    }
+    ms_str *text = r->parts ? &r->parts->text : &r->text.text;
+    if (r->parts) r->failed = false;
+    if (anthropic && !mark && (r->parts || ms__is_blank(*text))) mark = MS__FAILED;
+    if (!mark || ms__starts_with(*text, ms_str_of(mark))) return;
+    p->report.wrapped++;
+    *text = ms__glue(p, ms_str_of(mark), *text, ms__absent());
+}
+
 /* Completes the result of a call: shortens an old text, marks a failure, or makes up a
  * missing result. */
 static void ms__reply(ms__projector *p, ms__item *call)
 {
-    const char *mark = p->profile->error_text;
     ms__item *r = call->result;
     if (!r) {
         r = call->result = (ms__item *)ms__take(p, sizeof *r);
@@ -25506,13 +25530,11 @@ static void ms__reply(ms__projector *p, ms__item *call)
         r->text = ms_text(call->delegation        ? "Delegated."
                           : p->profile->no_result ? p->profile->no_result
                                                   : MS__NO_RESULT);
-    } else if (!r->parts) {
+    } else {
         ms_str *text = &r->text.text;
-        if (call->group->number < p->old_results && !r->text.json)
+        if (call->group->number < p->old_results && !r->parts && !r->text.json)
             *text = ms__shorter(p, *text, ms__absent());
-        if (!r->failed || !mark || ms__starts_with(*text, ms_str_of(mark))) return;
-        p->report.wrapped++;
-        *text = ms__glue(p, ms_str_of(mark), *text, ms__absent());
+        if (r->failed) ms__reply_failed(p, r);
     }
 }
 

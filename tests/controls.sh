@@ -425,7 +425,13 @@ controls()
     control fields_not_counted gcc test_dialect what_has_no_place_is_counted 100 \
         ms__left_count '& ~covered;' '& 0;'
     control failure_not_told gcc test_project call_that_failed 100 \
-        ms__reply 'if (!r->failed || !mark' 'if (true || !mark'
+        ms__reply_failed 'if (!mark ||' 'if (true ||'
+    control failure_beside_a_picture gcc test_project \
+        failure_is_said_in_the_text_when_a_result_has_a_picture 100 \
+        ms__reply_failed 'if (r->parts) r->failed = false;' ''
+    control failure_without_a_text gcc test_project \
+        failure_has_a_text_when_its_result_has_none 100 \
+        ms__reply_failed '(r->parts || ms__is_blank(*text))' 'r->parts'
     control append_beside_a_compaction gcc test_log_sync \
         an_append_is_refused_when_a_rewrite_takes_the_place 100 \
         ms__log_stays 'if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;' 'return MS_OK;'

@@ -1002,6 +1002,23 @@ static const lint_member lint_block_result[] = {
     LINT_END,
 };
 
+/* Checks the result of a call that failed: texts alone, and not empty. The API's errors:
+ * "all content must be type `text` if `is_error` is true" (vellum-assistant 18387) and
+ * "content cannot be empty if `is_error` is true" (markform 153, trae-agent 230). */
+static void lint_block_failed(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_str content = lint_get(value, "content");
+    bool list = lint_kind(content) == LINT_LIST, some = !list && content.len > 2;
+    ms_json_iter it = ms_json_iterate(content);
+    lint_path path = lint_in(at, "content");
+    (void)place;
+    if (ms_json_kind_of(lint_get(value, "is_error")) != MS_JSON_TRUE) return;
+    for (; list && ms_json_next(&it); some = true)
+        if (!lint_is(it.value, "type", "text"))
+            lint_say(l, &path, it.value, "must be text alone where is_error is true");
+    if (!some) lint_say(l, &path, value, "must not be empty where is_error is true");
+}
+
 static const lint_member lint_block_thinking[] = {
     {"thinking", LINT_NEEDED | LINT_STRING, NULL, 0},
     {"signature", LINT_NEEDED | LINT_STRING, lint_not_empty, 0},
@@ -1016,7 +1033,7 @@ static const lint_shape lint_block_shapes[] = {
     {"image", "ur", lint_block_source, NULL},
     {"document", "ur", lint_block_source, NULL},
     {"tool_use", "a", lint_block_use, NULL},
-    {"tool_result", "u", lint_block_result, NULL},
+    {"tool_result", "u", lint_block_result, lint_block_failed},
     {"thinking", "a", lint_block_thinking, NULL},
     {"redacted_thinking", "a", lint_block_redacted, NULL},
 };
