@@ -2373,7 +2373,9 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * response. Thinking is stored as REASONING, with the provider's signature in `extra`
  * (see [project]). The body may be a chat completion, a message of Anthropic, a response
  * of Gemini or Ollama, or a stream of these as server-sent events or lines of JSON. The
- * caller runs the calls and appends their results. */
+ * caller runs the calls and appends their results. A result has the call_id and the agent
+ * key of its call. A result without an agent key answers the newest open call of its id:
+ * of those without an agent key, else of any agent. */
 
 typedef struct ms_answered {
     uint64_t first_seq, last_seq; /* 0: no message */
@@ -24074,13 +24076,14 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *      result, signed thinking, or nothing. The table below has the item of each type. A
  *      list of text parts becomes one text. A picture stays if the provider takes it; any
  *      other part becomes its name in brackets. Text of only white space is not sent.
- *   2  A result with an id answers the nearest call before it that has the same agent and
- *      id and no result; of several such calls in one turn, the oldest. A result without
- *      an id answers the oldest open call of its agent's newest turn, of its tool if it
- *      has one. A map of ids would not be enough, because real traces repeat ids. A
- *      second result and a result without its call are dropped. A result with neither id
- *      nor call becomes user text, and so does a retry prompt of no tool. For a result
- *      with arguments of its own (a session row) a call is made.
+ *   2  A result with an id answers the nearest call before it that has the same agent
+ *      and id and no result; of several such calls in one turn, the oldest. If there is
+ *      none and the result has no agent, it answers such a call of any agent. A result
+ *      without an id answers the oldest open call of its agent's newest turn, of its
+ *      tool if it has one. A map of ids would not be enough, because real traces repeat
+ *      ids. A second result and a result without its call are dropped. A result with
+ *      neither id nor call becomes user text, and so does a retry prompt of no tool. For
+ *      a result with arguments of its own (a session row) a call is made.
  *   3  Items form groups. A group is one assistant turn: consecutive texts and calls of
  *      one agent. The result of a call is linked to the call, however late it comes. A
  *      text of the user or the system is a group of its own.
@@ -24320,7 +24323,8 @@ typedef struct ms__item {
     struct ms__group *group;
     struct ms__item *next;    /* in the group */
     struct ms__item *result;  /* of a call */
-    struct ms__item *before;  /* of a call: an earlier one of the same agent and id */
+    struct ms__item *before[2]; /* of a call: an earlier one of its id, and of its agent
+                                 (0) or of any (1) */
     ms_value text;            /* of a call its arguments */
     ms__element *parts;          /* the parts, if text is a JSON list with pictures */
     ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
@@ -24350,8 +24354,8 @@ typedef struct ms__name {
     ms_str first, second;
     bool taken;               /* an id: a call uses it */
     uint32_t tries;           /* an id: how many were derived from it */
-    ms__item *call;           /* an agent's id: start of the search for its newest open
-                                 call */
+    ms__item *call;           /* an id, or an agent's id: start of the search for its
+                                 newest open call */
     ms__group *turn;          /* an agent: its newest turn */
 } ms__name;
 
@@ -25199,23 +25203,35 @@ static void ms__item_join(ms__projector *p, const ms_envelope *m, ms__item *item
 
 /* ---- Step 2: pairs. */
 
-/* Returns the nearest call of that agent and id without a result, of several in one turn
- * the oldest, or NULL. *known: there is such a call, with or without a result. */
-static ms__item *ms__call_by_id(ms__projector *p, const ms_envelope *m, bool *known)
+/* Returns the nearest call of a name without a result, of several in one turn the oldest,
+ * or NULL. any: calls of any agent. */
+static ms__item *ms__call_open(ms__name *name, bool any)
 {
-    ms__name *name = ms__name_of(p, MS__NAME_CALL, m->call_id, m->agent_key, false);
-    *known = name != NULL;
-    if (!name) return NULL;
     ms__item *call = name->call;
-    while (call->result && call->before) call = call->before;
+    while (call->result && call->before[any]) call = call->before[any];
     name->call = call; /* later ones have their final result */
     if (call->result) return NULL;
-    ms__item *at = call->before;
-    for (unsigned looked = 0; at && looked < MS__LOOK_AT; looked++, at = at->before) {
+    ms__item *at = call->before[any];
+    for (unsigned looked = 0; at && looked < MS__LOOK_AT;
+         looked++, at = at->before[any]) {
         if (at->result || at->group != call->group) break;
         call = at;
     }
     return call;
+}
+
+/* Returns the open call that a result answers by its id, or NULL. *known: there is such a
+ * call, with or without a result. */
+static ms__item *ms__call_by_id(ms__projector *p, const ms_envelope *m, bool *known)
+{
+    ms__name *name = ms__name_of(p, MS__NAME_CALL, m->call_id, m->agent_key, false);
+    ms__item *call = name ? ms__call_open(name, false) : NULL;
+    *known = name != NULL;
+    if (call || m->agent_key.ptr) return call;
+    name = ms__name_of(p, MS__NAME_ID, m->call_id, ms__absent(), false);
+    if (!name || !name->call) return NULL;
+    *known = true;
+    return ms__call_open(name, true);
 }
 
 /* Returns whether a result can answer a call: the call is open, and of the result's tool
@@ -25251,7 +25267,10 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
             ms__string_of(m, from, from.ptr ? "signature" : "thoughtSignature");
     call->id = ms__id_give(p, own);
     ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key, true);
-    call->before = name->call;
+    call->before[0] = name->call;
+    name->call = call;
+    name = ms__name_of(p, MS__NAME_ID, own, ms__absent(), true);
+    call->before[1] = name->call;
     name->call = call;
     ms__item_join(p, m, call);
 }
@@ -25495,7 +25514,7 @@ static void ms__running_turn(ms__projector *p, const ms__group *start)
 /* ---- Steps 6 and 7: what the history lacks. */
 
 /* Begins the result of a call that failed with error_text. Anthropic takes is_error only
- * beside texts that are not empty: a result with pictures says the failure in its text. */
+ * beside texts that are not empty: with pictures the text names the failure. */
 static void ms__reply_failed(ms__projector *p, ms__item *r)
 {
     const char *mark = p->profile->error_text;

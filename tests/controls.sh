@@ -426,6 +426,12 @@ controls()
         ms__left_count '& ~covered;' '& 0;'
     control failure_not_told gcc test_project call_that_failed 100 \
         ms__reply_failed 'if (!mark ||' 'if (true ||'
+    control result_without_an_agent gcc test_project \
+        result_without_an_agent_answers_an_open_call_of_its_id 100 \
+        ms__call_by_id 'if (call || m->agent_key.ptr) return call;' 'return call;'
+    control result_without_an_agent_takes_any gcc test_project \
+        result_without_an_agent_answers_a_call_without_one_first 100 \
+        ms__call_by_id 'if (call || m->agent_key.ptr)' 'if (m->agent_key.ptr)'
     control failure_beside_a_picture gcc test_project \
         failure_is_said_in_the_text_when_a_result_has_a_picture 100 \
         ms__reply_failed 'if (r->parts) r->failed = false;' ''
