@@ -2288,7 +2288,7 @@ typedef struct ms_request_desc {
     ms_project_opts opts;
     /* Where the messages come from, one of: */
     ms_store *store;           /* all messages of the location, in order */
-    ms_str location;
+    ms_str location;           /* of `store`; absent or empty: MS_E_ARGUMENT */
     const ms_memory *memory;   /* the history of its agent, as a timeline; opts.agent_key
                                   is that of the agent unless set */
     ms_cursor *cursor;         /* yours to open and close */
@@ -26064,6 +26064,9 @@ static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn writ
         return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at "
                         "least %u are needed", profile->name ? profile->name : "",
                         (uint64_t)profile->id_max, (uint64_t)MS__ID_LEAST);
+    if (desc->store && ms__is_empty(desc->location))
+        return ms__fail_at(err, MS_E_ARGUMENT, "location", "the messages of a store need "
+                           "a location; for those of all locations open a cursor");
     if (sources == 1 && write) return MS_OK;
     return ms__fail(err, MS_E_ARGUMENT, "messages need one place to come from (store, "
                     "memory, cursor or next) and one to go to");

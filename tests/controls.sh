@@ -426,6 +426,9 @@ controls()
         ms__left_count '& ~covered;' '& 0;'
     control failure_not_told gcc test_project call_that_failed 100 \
         ms__reply_failed 'if (!mark ||' 'if (true ||'
+    control request_of_all_locations gcc test_request \
+        request_is_refused_when_its_store_has_no_location 100 \
+        ms__project_check 'if (desc->store && ms__is_empty(desc->location))' 'if (false)'
     control result_without_an_agent gcc test_project \
         result_without_an_agent_answers_an_open_call_of_its_id 100 \
         ms__call_by_id 'if (call || m->agent_key.ptr) return call;' 'return call;'

@@ -120,6 +120,23 @@ TEST(request_is_refused_when_its_parts_do_not_fit)
     MUST(MS_E_TOO_LARGE);
 }
 
+TEST(request_is_refused_when_its_store_has_no_location)
+{
+    ms_request_desc desc = desc_of("openai");
+    ms_error err;
+    ms_buf out = {.arena = &arena};
+    add(ms_user_message(ms_text("of another user")));
+    for (size_t i = 0; i < 4; i++) {
+        desc.location = i % 2 == 0 ? ms_str_of(NULL) : MS_STR("");
+        desc.arena = &arena;
+        ms_result code = i < 2 ? ms_request(&desc, ms_buf_write, &out, NULL, &err)
+                               : ms_project(&desc, ms_buf_write, &out, NULL, &err);
+        assert_int_equal(code, MS_E_ARGUMENT);
+        assert_string_equal(err.path, "location");
+        assert_int_equal(out.len, 0);
+    }
+}
+
 TEST(request_is_the_same_when_a_cursor_is_given)
 {
     ms_request_desc desc = desc_of("openai");
