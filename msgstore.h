@@ -2289,8 +2289,9 @@ typedef struct ms_request_desc {
     /* Where the messages come from, one of: */
     ms_store *store;           /* all messages of the location, in order */
     ms_str location;           /* of `store`; absent or empty: MS_E_ARGUMENT */
-    const ms_memory *memory;   /* the history of its agent, as a timeline; opts.agent_key
-                                  is that of the agent unless set */
+    const ms_memory *memory;   /* the history of its agent, as a timeline, without its
+                                  by_time; opts.agent_key is that of the agent unless
+                                  set */
     ms_cursor *cursor;         /* yours to open and close */
     ms_next_fn next;           /* returns NULL after the last */
     void *next_ctx;
@@ -25949,6 +25950,7 @@ static MS__APART ms_result ms__history_open(const ms_request_desc *desc, ms_aren
     if (desc->memory) {
         *memory = *desc->memory;
         memory->timeline = true;
+        memory->by_time = false; /* pairs are found in order of sequence */
         return ms_get_history(memory, it, err);
     }
     memset(query, 0, sizeof *query);

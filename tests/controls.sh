@@ -426,6 +426,9 @@ controls()
         ms__left_count '& ~covered;' '& 0;'
     control failure_not_told gcc test_project call_that_failed 100 \
         ms__reply_failed 'if (!mark ||' 'if (true ||'
+    control request_by_time gcc test_request \
+        request_keeps_the_order_of_sequence_when_a_memory_is_by_time 100 \
+        ms__history_open 'memory->by_time = false;' ''
     control request_of_all_locations gcc test_request \
         request_is_refused_when_its_store_has_no_location 100 \
         ms__project_check 'if (desc->store && ms__is_empty(desc->location))' 'if (false)'

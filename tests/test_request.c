@@ -75,6 +75,31 @@ TEST(request_reads_as_the_agent_when_a_memory_is_given)
     assert_false(has_text(body, "\"name\":\"g\""));
 }
 
+TEST(request_keeps_the_order_of_sequence_when_a_memory_is_by_time)
+{
+    ms_memory memory;
+    ms_request_desc desc = desc_of("openai");
+    ms_project_report report;
+    ms_envelope m = call("x", "f");
+    m.agent_key = MS_STR("me");
+    m.has_time = true;
+    m.time_ns = 20;
+    add(m);
+    m = ms_observation(ms_text("r"), MS_STR("x"));
+    m.agent_key = MS_STR("me");
+    m.has_time = true;
+    m.time_ns = 10;
+    add(m);
+    ms_memory_init(&memory, store, CHAT, MS_STR("me"));
+    memory.by_time = true;
+    memory.arena = &arena;
+    desc.store = NULL;
+    desc.memory = &memory;
+    (void)body_of(&desc, &report);
+    assert_int_equal(report.orphans, 0);
+    assert_int_equal(report.synthesised, 0);
+}
+
 TEST(request_reports_the_system_text_when_it_has_an_arena)
 {
     ms_request_desc desc = desc_of("anthropic");
