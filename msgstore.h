@@ -24093,9 +24093,10 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *
  * Then, over the list of groups:
  *   5  The window begins at a group, so that no turn is split.
- *   6  A call without a result gets one that is made up. Old results are shortened;
- *      error_text begins the result of a failed call. Anthropic refuses is_error beside
- *      a picture: the result has its picture, and its text says the failure.
+ *   6  A call without a result gets one that is made up. A text after it that begins
+ *      an answer of its own follows that result. Old results are shortened; error_text
+ *      begins the result of a failed call. Anthropic refuses is_error beside a
+ *      picture: the result has its picture, and its text says the failure.
  *   7  start_text becomes a group where the user must be first, bridge_text one between
  *      results and a user's text.
  *
@@ -24141,7 +24142,7 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * Gemini 3 demands it. If it is missing, each first call has a documented placeholder, so
  * that the beginning of the list stays the same when a turn ends.
  *
- * Memory, all in the caller's arena: 176 bytes an item, 96 a group, 96 a name (two for a
+ * Memory, all in the caller's arena: 192 bytes an item, 96 a group, 96 a name (two for a
  * call), 80 a text that is written, and a copy of the message if the caller's does not
  * stay valid. Items and groups never move. A failed allocation sets p->lost, which is
  * tested after each message and at the end; then no item joins a group any more.
@@ -24319,6 +24320,7 @@ typedef struct ms__signer {
 typedef struct ms__item {
     ms__item_kind kind;
     bool failed, final, delegation;
+    bool joined;              /* it continues the answer of the message before */
     bool redacted;            /* thinking: `beside` is its data */
     uint64_t seq;
     struct ms__group *group;
@@ -24898,6 +24900,7 @@ static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_k
     if (!item) return NULL;
     item->kind = kind;
     item->seq = m->seq;
+    item->joined = (m->flags & MS_FLAG_JOINED) != 0;
     return item;
 }
 
@@ -25340,6 +25343,7 @@ static void ms__beside_add(ms__projector *p, const ms_envelope *m)
     ms_envelope text = ms_assistant_message(m->content);
     if (m->content.text.len == 0) return;
     text.seq = m->seq;
+    text.flags = m->flags & MS_FLAG_JOINED;
     ms__item *item = ms__item_of(p, &text);
     if (item && item->kind != MS__ITEM_NONE) ms__item_join(p, m, item);
 }
@@ -25513,6 +25517,41 @@ static void ms__running_turn(ms__projector *p, const ms__group *start)
 }
 
 /* ---- Steps 6 and 7: what the history lacks. */
+
+/* Returns the first call of a turn that was interrupted: it has no result, and the item
+ * after it begins another answer. NULL: no such call. */
+static ms__item *ms__call_given_up(const ms__group *g)
+{
+    for (ms__item *call = g->first; call && call->next; call = call->next)
+        if (call->kind == MS__ITEM_CALL && !call->result && !call->next->joined &&
+            call->next->kind != MS__ITEM_CALL)
+            return call;
+    return NULL;
+}
+
+/* Divides turns after interrupted calls, so that the made-up result of a call precedes
+ * the text that was written without it. Both parts keep the number of the turn. */
+static void ms__turns_divide(ms__projector *p, ms__group *g)
+{
+    for (ms__item *call; g; g = g->next) {
+        if (!(call = ms__call_given_up(g))) continue;
+        ms__group *rest = (ms__group *)ms__take(p, sizeof *rest);
+        if (!rest) return;
+        *rest = *g;
+        rest->before = g;
+        rest->first = call->next;
+        rest->has_calls = false;
+        for (ms__item *item = rest->first; item; item = item->next) {
+            item->group = rest;
+            rest->has_calls = rest->has_calls || item->kind == MS__ITEM_CALL;
+        }
+        if (g->next) g->next->before = rest;
+        else p->last = rest;
+        g->next = rest;
+        g->last = call;
+        call->next = NULL;
+    }
+}
 
 /* Begins the result of a call that failed with error_text. Anthropic takes is_error only
  * beside texts that are not empty: with pictures the text names the failure. */
@@ -26026,6 +26065,7 @@ static MS__APART ms_result ms__project_write(ms__projector *p,
         p->report.system = ms__parts_joined(p, p->parts);
         p->report.merged = 0; /* the system prompt is not a message */
     }
+    ms__turns_divide(p, start);
     ms__running_turn(p, start);
     ms__list_make(p, start);
     if (p->lost) return ms__no_arena(err, p->arena, p->lost);

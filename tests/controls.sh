@@ -426,6 +426,12 @@ controls()
         ms__left_count '& ~covered;' '& 0;'
     control failure_not_told gcc test_project call_that_failed 100 \
         ms__reply_failed 'if (!mark ||' 'if (true ||'
+    control text_before_an_interrupted_call gcc test_project \
+        text_after_an_interrupted_call_follows_its_result 100 \
+        ms__project_write 'ms__turns_divide(p, start);' ''
+    control answer_divided_at_its_call gcc test_project \
+        text_of_one_answer_stays_beside_its_interrupted_call 100 \
+        ms__call_given_up '!call->next->joined' 'true'
     control request_by_time gcc test_request \
         request_keeps_the_order_of_sequence_when_a_memory_is_by_time 100 \
         ms__history_open 'memory->by_time = false;' ''
