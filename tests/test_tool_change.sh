@@ -248,6 +248,8 @@ search $log BETA => ^3 .* observation +beta$
 search $log BETA --exact-case -> 1
 search $log nowhere -> 1
 search $log '' -> 1 .
+search $log beta -C 1 --json -> 2 -C prints rows
+search $log beta -C 1 --format framework -> 2 -C prints rows
 search $log look => ^2 .* action +tool: look$
 search $log '"limit":5' => args: \{"limit":5
 search $log delta => task: delta$

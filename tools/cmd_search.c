@@ -212,6 +212,10 @@ static int run_search(job *j)
     memset(&q, 0, sizeof q);
     s.job = j;
     s.out.file = stdout;
+    if (GIVEN(o, CONTEXT) && (GIVEN(o, JSON) || o->to != NULL)) {
+        complain("search -C prints rows; it goes not with --json or a message format");
+        return USAGE;
+    }
     int code = open_stores(j, o->n_files - 1);
     q.query = query_of(o, &j->arena);
     q.query.by_time = !GIVEN(o, BY_STORE);
@@ -231,7 +235,7 @@ static int run_search(job *j)
 }
 
 static const option_row search_rows[] = {
-    {OPT_CONTEXT, "also the N messages before and after each, of its location"},
+    {OPT_CONTEXT, "also the N messages before and after each, of its location; in rows"},
     {OPT_JSON, "an object a line: session, seq, time, type, agent, field, text"},
     {OPT_EXACT, "letters match in their own case only"},
     {OPT_FIELDS, "look into all fields: names, ids and other members, too"},
