@@ -329,6 +329,8 @@ $ LC_ALL=C sed 's/gamma/gamna/' $log >$tmp/bad.log
 diff $tmp/bad.log $log => . -> 2 damaged
 diff $log $tmp/bad.log => . -> 2 damaged
 search $tmp/bad.log epsilon => ^6 .* epsilon$ -> 3 damaged
+search $tmp/bad.log nowhere -> 3 damaged
+search - nowhere <<<$'{"type":"task","content":"a"}\n{"type":' -> 3 line 2
 view $tmp/bad.log --raw => ^6 .* epsilon$ -> 3 damaged
 view $tmp/bad.log $log => ^ 1:6 .* epsilon$ -> 3 damaged
 

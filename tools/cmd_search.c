@@ -202,7 +202,7 @@ static int search_in(searcher *s, const ms_find_query *q)
     return complain_of("searching", result, &err);
 }
 
-/* Exit code 1 means no match, as in grep. */
+/* Exit code 1 means no match, as in grep; damage may have been the match. */
 static int run_search(job *j)
 {
     searcher s;
@@ -230,7 +230,7 @@ static int run_search(job *j)
     if (code == FINE) code = search_in(&s, &q);
     ms_arena_deinit(&s.arena);
     ms_arena_deinit(&s.around);
-    if (code == FINE && s.messages == 0) code = FAILED;
+    j->none = s.messages == 0;
     return output_end(&s.out, code);
 }
 
@@ -264,7 +264,7 @@ const command search_command = {
     "Shows the messages that have the TEXT, newest first, with what stands around it:\n"
     "in content, tool, arguments, task, summary and type of error. ASCII letters match\n"
     "in both cases. In JSON it is found as it is spelled, and as its strings read.\n"
-    "Exit code 1: nothing was found.\n"
+    "Exit code 1: nothing was found, and nothing is damaged.\n"
     JOIN_HELP,
     false,
 };

@@ -329,6 +329,7 @@ static int run_command(const command *c, int argc, char **argv)
         if (code == FINE) code = c->run(&j);
         int closed = close_job(&j);
         if (code == FINE) code = closed;
+        if (code == FINE && j.none) code = FAILED;
     }
     free(o.locations);
     free(o.team);

@@ -24,6 +24,7 @@ typedef struct job {
     struct part *parts;       /* the stores that `store` joins; empty: it is one itself */
     size_t n_parts;
     bool lossy;               /* a file of messages was damaged */
+    bool none;                /* nothing was found: exit code 1, or 3 with damage */
     counts counts;            /* of the entries read from transcripts */
     rescue rescue;            /* and of skipped input */
 } job;
