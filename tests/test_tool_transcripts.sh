@@ -103,6 +103,8 @@ sessions $log --agent gemini => gemini-cli =2>
 sessions $log --cwd codemie => codemie-code
 sessions $log --grep 'phoenix in back' => start phoenix =1>
 sessions $log --since '2 days ago' =0>
+$ "$tool" sessions $log >$tmp/all
+sessions $log -n 0 == $tmp/all
 sessions --json $log => "session":"019e1625-.*"agent":"codex".*"output_tokens":374
 
 == session_is_named_by_a_piece_of_its_name

@@ -299,7 +299,7 @@ static void print_sessions(session_list *l, output *out)
     for (size_t i = 0; i < arrlenu(l->items) && out->error == 0; i++) {
         const session *s = &l->items[i];
         if (!s->shown) continue;
-        if (GIVEN(o, LIMIT) && shown++ >= o->limit) break;
+        if (o->limit != 0 && shown++ >= o->limit) break;
         if (json) json_session(&w, s);
         else print_session(l, s, &fitted, out);
     }
