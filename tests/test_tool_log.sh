@@ -396,6 +396,8 @@ $ fresh 30
 follow $log --seconds 0 =$1> {21..30}
 follow $log --seconds 0 -n 2 =$1> 29 30
 follow $log --seconds 0 -n 0 =$1> {1..30}
+follow $log --seconds 0 -n 1 --json => ^\{"kind":"message","seq":30,
+follow -h => --json +an object a line
 follow $log --seconds 0.3 --after 27 =$1> 28 29 30
 follow $log --seconds 0.3 --after 27 -n 1 =$1> 28 29 30
 follow $log --seconds 0.3 --after 30 =0>

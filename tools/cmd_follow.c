@@ -262,7 +262,7 @@ static const option_row follow_rows[] = {
     {OPT_SECONDS, "stop after S seconds"},
     {OPT_RAW, "every record that comes, as view --raw shows it: pieces of messages "
               "that are being written, too"},
-    {OPT_JSON, "with --raw: an object a line"},
+    {OPT_JSON, "an object a line, members by their names in msgstore.h"},
     {OPT_CONVERSATION, "messages of user and assistant"},
     {OPT_AGENT, "what agent A did"},
     VIEW_ROWS,
