@@ -1,5 +1,5 @@
-/* msgstore history: prints what an agent reads before its next step, or the body of a
- * request. */
+/* msgstore history: prints what an agent reads before its next step, or the messages of
+ * a request. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -127,7 +127,7 @@ static bool is_transcript_of(job *j, ms_str location)
            member(facts, "agent").ptr != NULL;
 }
 
-/* Prints the messages of a location as the body of a request to the provider. */
+/* Prints the messages of a location as those of a request to the provider. */
 static int project(job *j, ms_str location)
 {
     ms_error err;
@@ -267,8 +267,9 @@ const command history_command = {
     "\n"
     "usage: msgstore history [OPTION...] STORE [SESSION] [--format PROVIDER]\n"
     "       msgstore history [OPTION...] STORE [SESSION] --agent A\n"
-    "With a PROVIDER it prints a location as the body of a request that the provider\n"
-    "does not refuse, on one line; of a transcript what its agent has in its context,\n"
+    "With a PROVIDER it prints a location as the messages of a request that the provider\n"
+    "does not refuse, on one line: a list; for anthropic and gemini an object that has\n"
+    "them and the system text. Of a transcript it is what its agent has in its context,\n"
     "from the newest compaction on. With an agent it shows what that agent reads before\n"
     "its next step: the conversation, its own trace, its team's, the broadcasts.\n",
     false,
