@@ -157,6 +157,10 @@ history $demo --format openai --budget 3 -> 1 the budget is 3
 history - --format openai -n 1 <<<$chat => ^\[\{"role":"user","content":"c"\}\]$
 history - --format gemini <<<$talks -> 2 locations: (1, 2|2, 1)
 history - 2 --format gemini <<<$talks => "text":"two"
+$ provider=ollama good $demo =0>
+history - --format ollama <<<$chat => ^\[\{"role":"user","content":"a"\},
+history $demo --agent data_worker --timeline --format ollama -> 2 no messages in the format of ollama
+view $demo --format ollama -> 2 table or a message format, not ollama
 history -h => ^does not refuse, on one line: a list; for anthropic and gemini an object
 # With an option of lists they stay lines, one a message.
 history $demo --agent data_worker --timeline --format anthropic =14>

@@ -184,6 +184,11 @@ static int check_history(const options *o)
         {BIT(SYSTEM), "system"},
     };
     if (GIVEN(o, FORMAT) && is_request(o)) return FINE;
+    if (o->provider != NULL && o->to == NULL) {
+        complain("history lists no messages in the format of %s; it prints a request of "
+                 "them", o->provider->name);
+        return USAGE;
+    }
     for (size_t i = 0; i < COUNT_OF(of_requests); i++) {
         if ((o->given & of_requests[i].bit) == 0) continue;
         complain("history --%s is for requests: it needs --format PROVIDER, and none of "

@@ -103,7 +103,8 @@ static bool set_provider(const ms_profile **provider, const char *text)
     return *provider != NULL;
 }
 
-/* Sets the format of messages. The name of a provider is also that of its format. */
+/* Sets the format of messages. The name of a provider is also that of its format; only
+ * ollama has none. */
 static bool set_format(options *o, const char *text)
 {
     set_provider(&o->provider, text);
@@ -279,6 +280,9 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
         const char *expected = set_option(o, id, optarg);
         if (o->otlp && c != &export_command) expected = "table or a message format";
         if (o->url != NULL && c != &ship_command) expected = "a message format";
+        if (id == OPT_FORMAT && o->provider != NULL && c == &history_command) {
+            expected = NULL;
+        }
         bool writes = c == &export_command || c == &hand_over_command;
         if (o->writer != NULL && !writes) expected = "a message format";
         if (expected == NULL) continue;
