@@ -161,7 +161,7 @@ $ provider=ollama good $demo =0>
 history - --format ollama <<<$chat => ^\[\{"role":"user","content":"a"\},
 history $demo --agent data_worker --timeline --format ollama -> 2 no messages in the format of ollama
 view $demo --format ollama -> 2 table or a message format, not ollama
-history -h => ^does not refuse, on one line: a list; for anthropic and gemini an object
+history -h => ^refuse, on one line: a list; for anthropic and gemini an object
 # With an option of lists they stay lines, one a message.
 history $demo --agent data_worker --timeline --format anthropic =14>
 

@@ -272,9 +272,9 @@ const command history_command = {
     "\n"
     "usage: msgstore history [OPTION...] STORE [SESSION] [--format PROVIDER]\n"
     "       msgstore history [OPTION...] STORE [SESSION] --agent A\n"
-    "With a PROVIDER it prints a location as the messages of a request that the provider\n"
-    "does not refuse, on one line: a list; for anthropic and gemini an object that has\n"
-    "them and the system text. Of a transcript it is what its agent has in its context,\n"
+    "With a PROVIDER it prints a location as the messages of a request that it does not\n"
+    "refuse, on one line: a list; for anthropic and gemini an object that has them and\n"
+    "the system text. Of a transcript it is what its agent has in its context,\n"
     "from the newest compaction on. With an agent it shows what that agent reads before\n"
     "its next step: the conversation, its own trace, its team's, the broadcasts.\n",
     false,
