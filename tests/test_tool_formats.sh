@@ -181,6 +181,8 @@ check --as ollama - <<<'[{"role":"user","content":"a"},{"role":"user","content":
 check --as gemini - <<<'{"role":"user","content":"a"}' => standard input: . -> 1
 check --as openai - <<<'[{"role":"user","content":"a"}' -> 2 standard input: line 2, column 1 \(byte 31\): .
 check --as openai - -> 2 standard input: line
+check --as openai - <<<$'{"role":"user","content":"a"}\n{"role":"user","content":"b\xff"}' -> 2 line 2, column 28 \(byte 57\): .*UTF-8
+check --as openai - <<<$'{"role":"user","content":"a"}\n\n5' -> 2 line 3, column 1 \(byte 31\): no message object
 check --as openai $tmp/none -> 2 none: No such file
 check --as openai $tmp -> 2 directory
 check --as openai $tmp/fine.json $tmp/fine.json $tmp/mark.json =0>

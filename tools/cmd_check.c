@@ -32,10 +32,13 @@ static void check_report(void *ctx, const char *path, const char *text)
     c->found++;
 }
 
-/* Makes a list of lines that have a message each; *json is absent if they have none. */
-static int list_of_lines(checker *c, ms_str text, ms_str *json)
+/* Makes a list of lines that have a message each; *json is absent if the first line has
+ * none. A later one that has none is reported. */
+static int list_of_lines(checker *c, const source *s, ms_str text, ms_str *json)
 {
     ms_str value;
+    ms_error err;
+    const char *begin = text.ptr;
     ms_buf list = {&c->arena, NULL, 0, 0};
     ms_result result = MS_OK;
     *json = ms_str_n(NULL, 0);
@@ -47,9 +50,14 @@ static int list_of_lines(checker *c, ms_str text, ms_str *json)
         text = ms_str_n(text.ptr + used, text.len - used);
         while (line.len > 0 && is_space(line.ptr[line.len - 1])) line.len--;
         if (line.len == 0) continue;
-        if (ms_json_check(line, NULL, &value, NULL) != MS_OK || !is_object(value)) {
-            return FINE;
+        size_t at = (size_t)(line.ptr - begin);
+        bool read = ms_json_check(line, NULL, &value, &err) == MS_OK;
+        if (list.len == 0 && (!read || !is_object(value))) return FINE;
+        if (!read) {
+            at += err.offset < line.len ? (size_t)err.offset : line.len;
+            return complain_at(s, at, reason_of(&err), "");
         }
+        if (!is_object(value)) return complain_at(s, at, "no message object", "");
         if (result == MS_OK) result = ms_buf_write(&list, list.len > 0 ? "," : "[", 1);
         if (result == MS_OK) result = ms_buf_write(&list, value.ptr, value.len);
     }
@@ -93,7 +101,7 @@ static int check_text(checker *c, const ms_profile *provider, source *s)
     ms_str json, text = ms_str_n(s->buf + s->start, s->len - s->start);
     int code = FINE;
     if (ms_json_check(text, NULL, &json, &err) != MS_OK) {
-        code = list_of_lines(c, text, &json);
+        code = list_of_lines(c, s, text, &json);
         if (code == FINE && json.ptr == NULL) {
             size_t at = err.offset < text.len ? (size_t)err.offset : text.len;
             return complain_at(s, at, reason_of(&err), "");
