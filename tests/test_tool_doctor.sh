@@ -166,6 +166,14 @@ $ cat $tmp/fixed.jsonl == $tmp/mended.jsonl
 doctor --fix $tmp/doc.json => 1  document that ends too early, 14 bytes: line 3 -> 3 *
 $ cat $tmp/doc.fixed.json == $tmp/mended.json
 
+== damage_in_lines_of_messages_is_named_with_its_first_lines
+$ printf '{"role":"user","content":"%b"}\n' a 'b\xff' c '\xffd' >$tmp/text.jsonl
+doctor --fix -o $tmp/fixed.jsonl $tmp/text.jsonl => text.jsonl: messages, 2 faults => 2  lines with text that is not UTF-8: line 2, 4$ -> 3 *
+doctor $tmp/fixed.jsonl => nothing is wrong
+view $tmp/fixed.jsonl => b�$ => �d$
+$ printf '%s\n' '{"role":"user","content":"a"}' '{"role":' '{"role":"user","content":"c"}' '[5' >$tmp/torn.jsonl
+doctor $tmp/torn.jsonl => 2  damaged places, 10 bytes: line 2, 4$ -> 3 *
+
 == document_that_ends_too_early_is_read_unless_it_is_strict
 view $tmp/doc.json => ^1 .* one$ -> 3 line 3, .*the text ends
 view --strict $tmp/doc.json -> 1 the text ends

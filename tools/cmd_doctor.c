@@ -132,7 +132,18 @@ static uint64_t faults_of(const examined *e)
     uint64_t n = e->looked ? doctor_faults(&e->d) : 0;
     n += e->torn.count + e->bad_text.count + e->packed.count;
     if (e->mended.ptr != NULL) return n + e->open.count + e->lost.count;
-    return n + e->open.count + e->lost.count + e->inner.rescue.places;
+    return n + e->open.count + e->lost.count + e->inner.rescue.places +
+           e->inner.rescue.repaired;
+}
+
+/* Prints what the reader of messages skipped or repaired. */
+static void print_rescued(output *out, const rescue *r)
+{
+    finding damaged = {r->places, r->bytes, {0}}, repaired = {r->repaired, 0, {0}};
+    memcpy(damaged.lines, r->first, sizeof r->first);
+    memcpy(repaired.lines, r->first_repaired, sizeof r->first_repaired);
+    print_finding(out, &damaged, "damaged places", "line");
+    print_finding(out, &repaired, fault_text(FAULT_BAD_TEXT), "line");
 }
 
 static void print_examined(examined *e)
@@ -154,13 +165,7 @@ static void print_examined(examined *e)
     }
     print_finding(e->out, &e->open, "calls without a result", "message");
     print_finding(e->out, &e->lost, "results without a call", "message");
-    if (e->inner.rescue.places > 0 && e->mended.ptr == NULL) {
-        emit_format(e->out,
-                    "%10" PRIu64 "  damaged places, %" PRIu64 " bytes: line %" PRIu64
-                    "\n",
-                    e->inner.rescue.places, e->inner.rescue.bytes,
-                    e->inner.rescue.fault.line);
-    }
+    if (e->mended.ptr == NULL) print_rescued(e->out, &e->inner.rescue);
     if (shots > 0) {
         emit_format(e->out, "%10" PRIu64 "  bytes of %" PRIu64 " are snapshots\n", shots,
                     e->d.bytes);

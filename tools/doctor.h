@@ -38,8 +38,6 @@ enum {
     FAULT_COUNT
 };
 
-enum { FIRST_PLACES = 5 };
-
 /* The count of a fault, and the first lines that have it. */
 typedef struct finding {
     uint64_t count, bytes;

@@ -591,6 +591,7 @@ static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t b
     } else if (to->told == TOLD_PLACES + 1) {
         complain("%s: more places are damaged; msgstore doctor counts them", s->name);
     }
+    if (to->places < FIRST_PLACES) to->first[to->places] = f->line;
     to->places++;
     to->bytes += bytes;
     if (f->line != to->line) to->lines++;
@@ -833,11 +834,13 @@ static void note_repaired(reader *r, ms_str value)
     ms_error err;
     if (ms_json_check(value, NULL, NULL, &err) == MS_OK) return;
     complain_at(&r->source, offset_of(r, value) + (size_t)err.offset, "", "");
-    const fault *f = &r->sink->rescue->fault;
+    rescue *to = r->sink->rescue;
+    const fault *f = &to->fault;
     complain("%s: line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64
              "): bad UTF-8 was replaced by U+FFFD", r->source.name, f->line, f->column,
              f->offset);
-    r->sink->rescue->repaired++;
+    if (to->repaired < FIRST_PLACES) to->first_repaired[to->repaired] = f->line;
+    to->repaired++;
 }
 
 /* Returns whether an array of objects begins here. */

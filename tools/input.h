@@ -72,6 +72,8 @@ typedef struct taken {
     ms_envelopes list;
 } taken;
 
+enum { TOLD_PLACES = 20 };
+
 /* Counts of skipped input, with --keep-going, in all files. */
 typedef struct rescue {
     fault fault;              /* the last one */
@@ -79,9 +81,9 @@ typedef struct rescue {
     uint64_t repaired;        /* values with bad UTF-8 that were repaired */
     uint64_t line;            /* of the last place in this file; 0 if there is none */
     uint64_t told;            /* places of this file that were named */
+    uint64_t first[FIRST_PLACES], first_repaired[FIRST_PLACES]; /* lines */
 } rescue;
 
-enum { TOLD_PLACES = 20 };
 
 /* The destination of messages. */
 typedef struct sink {

@@ -72,6 +72,9 @@ void rest_spans(leftover *r, const spans *s, ms_str object, const json_key *but,
 /* Returns the object; absent if it has no member, or without memory. */
 ms_str rest_end(leftover *r);
 
+/* How many lines are named of a fault. */
+enum { FIRST_PLACES = 5 };
+
 /* Closes a document that ends too early: keeps its complete values, with the brackets
  * closed, in the arena; `kept` bytes of the text are in it. Returns false if the text
  * has no open bracket, or if the closed text is still not JSON. */
