@@ -191,6 +191,34 @@ else
 fi
 
 
+# ---- Files of messages with one name.
+
+same=$tmp/same
+mkdir -p "$same/a" "$same/b" "$same/c"
+echo '{"role":"user","content":"one"}' >"$same/a/chat.jsonl"
+echo '{"role":"user","content":"two"}' >"$same/b/chat.jsonl"
+echo '{"role":"user","content":"three"}' >"$same/c/$(printf 'x\377.jsonl')"
+echo '{"role":"user","content":"four"}' >"$same/c/$(printf 'y\377.jsonl')"
+session <<'END'
+== files_are_conversations_of_their_own_when_they_have_one_name
+import $tmp/same.log $same/*/*.jsonl => number 4$
+view $tmp/same.log =$3> chat chat.2 input input.2
+import $tmp/one.log --location l $same/*/*.jsonl => number 4$
+info $tmp/one.log => ^locations +1$
+view $same =$3> chat chat.2 input input.2
+sessions $same =4>
+
+== sync_finds_the_names_of_conversations_again
+sync $tmp/names.log $same => ^messages   4 new
+$ for i in a b; do echo '{"role":"user","content":"more"}' >>$same/$i/chat.jsonl; done
+sync $tmp/names.log $same/b $same => ^messages   2 new
+view $tmp/names.log --format table =$3> chat chat.2 input input.2 chat.2 chat
+$ sed -i s/one/another/ $same/a/chat.jsonl
+sync $tmp/names.log $same => ^messages   2 new, 2 taken back
+view $tmp/names.log =$3> chat.2 input input.2 chat.2 chat chat
+END
+
+
 # ---- Formats by lines of our own.
 
 sts='{"type":"session","harness":"mine","id":"h1","name":"A title"}

@@ -184,7 +184,8 @@ static int convert(job *j, const ms_dialect *to, bool with_location)
     const options *o = j->options;
     bool array = GIVEN(o, ARRAY);
     rescue *going = GIVEN(o, REFUSE) ? NULL : &j->rescue;
-    sink into = {convert_take, &c, false, with_location, false, going, NULL};
+    sink into = {convert_take, &c, false, with_location, false, going, NULL,
+                 &j->names, NULL};
     memset(&c, 0, sizeof c);
     c.options = o;
     c.to = to;

@@ -122,7 +122,8 @@ static int run_import(job *j)
     ms_error err;
     const options *o = j->options;
     bool strict = GIVEN(o, REFUSE) && !GIVEN(o, KEEP_GOING), lossy = false;
-    sink to = {import_take, &im, true, true, false, strict ? NULL : &im.rescue, NULL};
+    sink to = {import_take, &im, true, true, false, strict ? NULL : &im.rescue, NULL,
+               &j->names, NULL};
     memset(&im, 0, sizeof im);
     int code = check_files(o);
     if (code == FINE) code = open_to_append(j, true, &im.newest);
@@ -167,7 +168,7 @@ static int append_take(void *ctx, const taken *t)
 static int run_append(job *j)
 {
     importer im;
-    sink to = {append_take, &im, true, false, true, NULL, NULL};
+    sink to = {append_take, &im, true, false, true, NULL, NULL, NULL, NULL};
     memset(&im, 0, sizeof im);
     if (j->options->sync == SYNC_END) {
         complain("append --sync expects none or each, not end");

@@ -242,23 +242,27 @@ static ms_str stem_of(const char *path)
     return stem.len > 0 && ms_utf8_check(stem, NULL) ? stem : MS_STR("input");
 }
 
-/* Sets the location of a conversation: "3", and if that is used "3.2", "3.3", ... */
+/* Sets the location of a conversation: "3", and if that is used "3.2", "3.3", ... The
+ * name of --location is one for all files. */
 static int name_conversation(reader *r, conversation *talk)
 {
+    const sink *to = r->sink;
+    bool given = talk->name.ptr == NULL && r->options->location != NULL;
     ms_str name = talk->name.ptr != NULL ? talk->name : r->stem;
-    tally_row *row = tally_row_of(&r->names, name);
+    tally *names = to->names != NULL && !given ? to->names : &r->names;
+    tally_row *row = tally_row_of(names, name);
     char *text = ms_arena_alloc(&r->names.arena, name.len + 24);
     if (row == NULL || text == NULL) return no_memory();
     memcpy(text, name.ptr, name.len);
     talk->location = ms_str_n(text, name.len);
-    uint64_t number = ++row->count;
-    while (number > 1) {
-        int n = snprintf(text + name.len, 24, ".%" PRIu64, number);
+    uint64_t number = row->count > 0 ? row->count : 1;
+    bool used = row->count++ > 0, asks = to->is_taken != NULL && !given;
+    while (used || (asks && to->is_taken(to->ctx, talk->location))) {
+        int n = snprintf(text + name.len, 24, ".%" PRIu64, ++number);
         talk->location.len = name.len + (size_t)n;
-        row = tally_row_of(&r->names, talk->location);
+        row = tally_row_of(names, talk->location);
         if (row == NULL) return no_memory();
-        if (row->count++ == 0) break;
-        number++;
+        used = row->count++ > 0;
     }
     return FINE;
 }

@@ -59,8 +59,9 @@ const char *reason_of(const ms_error *err);
  *                    other entries are counted
  *
  * Each message without a location gets that of its conversation: task_id, instance_id,
- * a session's id, or the name of the file. A repeated name gets a running number. All
- * messages that stand alone, a line each, are one conversation. */
+ * a session's id, or the name of the file. A repeated name gets a running number, also
+ * when another file of the call has it. All messages that stand alone, a line each, are
+ * one conversation. */
 
 /* The messages made from one message object. */
 typedef struct taken {
@@ -95,6 +96,8 @@ typedef struct sink {
     rescue *rescue;           /* if not NULL, bad input is skipped */
     void (*answered)(void *ctx, ms_str response); /* after the answer in a log of
                                                    * LiteLLM; or NULL */
+    tally *names;             /* locations used so far in all files; NULL: in this one */
+    bool (*is_taken)(void *ctx, ms_str location); /* by another file; or NULL */
 } sink;
 
 typedef struct reader {
@@ -102,7 +105,7 @@ typedef struct reader {
     const options *options;
     const sink *sink;
     ms_arena arena;           /* of the current message */
-    tally names;              /* locations used so far */
+    tally names;              /* locations used so far in this file */
     tally others;             /* types of entries that are not messages */
     tally unknown;            /* types or roles of objects that were kept unread */
     ms_str stem;              /* the name of conversations without one */

@@ -204,7 +204,8 @@ int open_store(job *j)
     if (is_postgres(path)) return open_postgres(j, path, false);
     int code = open_memory(j);
     rescue *going = GIVEN(j->options, REFUSE) ? NULL : &j->rescue;
-    sink to = {load_take, j->store, true, true, false, going, load_answered};
+    sink to = {load_take, j->store, true, true, false, going, load_answered,
+               &j->names, NULL};
     if (code == FINE) code = take_into(j, path, &to, true, false);
     if (code != DAMAGED) return code;
     j->lossy = true; /* the readable messages are shown */
@@ -260,6 +261,7 @@ int close_job(job *j)
     complain_of_events(j);
     if (met_damage(j) || j->lossy) code = DAMAGED;
     counts_free(&j->counts);
+    tally_free(&j->names);
     ms_arena_deinit(&j->arena);
     free(j->parts);
     free(j->events);

@@ -25,6 +25,7 @@ typedef struct job {
     size_t n_parts;
     bool lossy;               /* a file of messages was damaged */
     bool none;                /* nothing was found: exit code 1, or 3 with damage */
+    tally names;              /* of conversations that were read */
     counts counts;            /* of the entries read from transcripts */
     rescue rescue;            /* and of skipped input */
 } job;

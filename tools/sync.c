@@ -166,7 +166,40 @@ typedef struct chat_sink {
     ms_str location;
     char name[MS_KEY_MAX + 1];
     const char *agent;
+    ms_store *store;
+    tally own;                /* locations of the file's known messages */
 } chat_sink;
+
+static void note_own(chat_sink *c, const state *st)
+{
+    ms_arena arena = {0};
+    const ms_msg *msg;
+    for (size_t i = 0; i < arrlenu(st->numbers); i++) {
+        uint64_t seq = st->numbers[i];
+        ms_arena_reset(&arena);
+        if (ms_get_by_seq(c->store, seq, &arena, &msg, NULL) != MS_OK) continue;
+        tally_row *row = tally_row_of(&c->own, location_of(msg));
+        if (row == NULL) exit(no_memory());
+        row->count++;
+    }
+    ms_arena_deinit(&arena);
+}
+
+/* Returns whether a location has messages, and none of them is of this file (Y5). */
+static bool chat_is_taken(void *ctx, ms_str location)
+{
+    chat_sink *c = ctx;
+    ms_cursor it;
+    ms_query q = {0};
+    tally_row *row = tally_row_of(&c->own, location);
+    if (row == NULL) exit(no_memory());
+    q.location = location;
+    q.limit = 1;
+    if (row->count > 0 || ms_query_open(c->store, &q, &it, NULL) != MS_OK) return false;
+    bool found = ms_next(&it) != NULL;
+    ms_cursor_close(&it, NULL);
+    return found;
+}
 
 static int chat_take(void *ctx, const taken *taken_in)
 {
@@ -216,8 +249,12 @@ static int sync_messages(syncing *s, const unit *u, const state *st, trace **out
     desc.n_known = arrlenu(st->numbers);
     c.agent = ends_with(u->path, ".traj") ? "swe-agent" : "chat";
     c.t = trace_begin(&desc);
-    sink to = {chat_take, &c, true, true, false, s->in.rescue, chat_answered};
+    c.store = s->in.store;
+    note_own(&c, st);
+    sink to = {chat_take, &c, true, true, false, s->in.rescue, chat_answered, NULL,
+               chat_is_taken};
     int code = read_input(s->in.options, u->path, NULL, &to);
+    tally_free(&c.own);
     int ended = trace_end(c.t);
     *out = c.t;
     s->in.counts->files++;

@@ -6,7 +6,9 @@
  * (Y2) A file of lines that grew is recognised by the hash of its earlier bytes.
  * (Y3) The messages of a document are compared with those stored. From the first
  * difference on, the old ones are hidden and the new ones stored.
- * (Y4) A file that was moved, or compressed, is recognised by its name and its hash. */
+ * (Y4) A file that was moved, or compressed, is recognised by its name and its hash.
+ * (Y5) A conversation's name is another one if other files have messages of that name;
+ * a file keeps the names of its known messages. */
 
 #ifndef SYNC_H
 #define SYNC_H
