@@ -236,7 +236,7 @@ static void try_text(const fileformat *f, char *text)
 /* The first lines of a file, at most PIECE bytes; of a document its beginning. */
 static char *beginning_of(const char *path, const fileformat **f)
 {
-    file_text file = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    file_text file = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     char *text = NULL;
     *f = NULL;
     if (file_load(&file, path) == FINE && !is_zip(file.text)) *f = format_of(file.text, true);

@@ -232,6 +232,40 @@ $ ids a $long_id | "$tool" import --keys $log - --location n => ^appended +0 mes
 END
 
 
+# ---- Pipes with names. The second time the writer waits inside the file.
+
+# pipes COMMAND...: writes the sample into $tmp/pipe while the command runs.
+pipes()
+{
+    local code
+    if [ -z "$late" ]; then cat "$demo" >"$tmp/pipe" &
+    else { head -n 3 "$demo"; sleep 0.3; tail -n +4 "$demo"; } >"$tmp/pipe" & fi
+    timeout 10 "$tool" "$@"
+    code=$?
+    kill $! 2>/dev/null
+    return $code
+}
+
+mkfifo "$tmp/pipe"
+"$tool" view "$demo" >"$tmp/want"
+for late in '' late; do
+    rm -f "$log"
+    session <<'END'
+== pipe_with_a_name_is_read_once
+$ pipes view $tmp/pipe == $tmp/want
+$ pipes import --keys $log $tmp/pipe => ^appended +31 messages
+$ pipes doctor $tmp/pipe -> 1 name a file
+END
+done
+if command -v zstd >/dev/null && "$tool" formats | grep -q 'files: zstd'; then
+    session <<'END'
+== compressed_messages_are_read_to_their_end_and_no_further
+$ zstd -q $demo -o $tmp/demo.zst
+view $tmp/demo.zst == $tmp/want
+END
+fi
+
+
 # ---- import --keep-going: what is whole in a damaged file.
 
 line()

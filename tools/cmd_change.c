@@ -32,7 +32,7 @@ static int take_text(job *j, const char *text, ms_str *out)
     source s;
     *out = ms_str_of(text);
     if (text != NULL && strcmp(text, "-") != 0) return FINE;
-    int code = source_open(&s, "-", NULL);
+    int code = source_open(&s, "-", NULL, 0);
     if (code != FINE) return code;
     code = read_whole(&s);
     size_t len = s.len - s.start;

@@ -124,7 +124,7 @@ static int run_check(job *j)
     memset(&c, 0, sizeof c);
     c.out.file = stdout;
     for (size_t i = 0; i < n; i++) {
-        int code = source_open(&s, o->files[i], NULL);
+        int code = source_open(&s, o->files[i], NULL, 0);
         c.file = s.name;
         if (code == FINE) {
             code = read_whole(&s);

@@ -98,6 +98,10 @@ static void note_missing(const tally *these, tally *those, finding *f)
 
 static int read_messages(examined *e)
 {
+    if (strcmp(e->path, "-") == 0 || is_pipe(e->path)) {
+        complain("%s: doctor reads messages a second time; name a file", e->path);
+        return FAILED;
+    }
     e->one = *e->options;
     e->files[0] = (char *)(uintptr_t)e->path;
     e->one.files = e->files;
@@ -374,7 +378,7 @@ static int examine(examined *e, ms_str text)
 static int run_one(job *j, output *out, const char *path)
 {
     examined *e = calloc(1, sizeof *e);
-    file_text file = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    file_text file = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     if (e == NULL) return no_memory();
     e->options = j->options;
     e->out = out;
@@ -400,7 +404,7 @@ static int run_one(job *j, output *out, const char *path)
  * cannot be read. */
 static bool is_examined(const char *path, int *worst)
 {
-    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     int code = file_load(&f, path);
     if (code != FINE) *worst = code;
     bool shows = code == FINE &&

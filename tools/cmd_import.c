@@ -177,7 +177,7 @@ static int run_append(job *j)
     int code = open_to_append(j, false, &im.newest);
     im.options = j->options;
     im.store = j->store;
-    if (code == FINE) code = read_input(j->options, "-", NULL, &to);
+    if (code == FINE) code = read_input(j->options, "-", NULL, 0, &to);
     ms_arena_deinit(&im.arena);
     return code;
 }

@@ -57,6 +57,7 @@ static void release_map(file_text *f)
 void file_free(file_text *f)
 {
     release_map(f);
+    if (f->pipe > 0) close(f->pipe);
     free(f->buf);
     memset(f, 0, sizeof *f);
 }
@@ -117,7 +118,7 @@ bool is_zstd(ms_str text)
 #ifdef WITH_ZSTD
 static int unpack(file_text *f, const char *name)
 {
-    file_text out = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    file_text out = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     ZSTD_DStream *stream = ZSTD_createDStream();
     ZSTD_inBuffer in = {f->text.ptr, f->text.len, 0};
     size_t len = 0, left = 1;
@@ -200,15 +201,17 @@ int file_load_head(file_text *f, const char *path, bool *all)
         if (n <= 0) break;
         len += (size_t)n;
     }
-    if (fd != STDIN_FILENO) close(fd);
+    if (f->plain) close(fd);
+    else f->pipe = fd;
     f->text = ms_str_n(f->buf, len);
     return code;
 }
 
-int file_load_rest(file_text *f)
+int file_load_rest(file_text *f, const char *path)
 {
-    int code = file_read(f, STDIN_FILENO, "standard input", 0, f->text.len);
-    return code == FINE && is_zstd(f->text) ? unpack(f, "standard input") : code;
+    const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+    int code = file_read(f, f->pipe, name, 0, f->text.len);
+    return code == FINE && is_zstd(f->text) ? unpack(f, name) : code;
 }
 
 
@@ -272,7 +275,7 @@ static int zip_salvage(const char *path, ms_str text, const char *prefix, void *
                        int (*visit)(void *ctx, const char *name, ms_str text))
 {
     enum { HEADER = 30, NAME = 512, STORED = 0, DEFLATED = 8 };
-    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     const char *at = text.ptr, *end = text.ptr + text.len;
     char name[NAME];
     int code = DAMAGED, one = FINE;
@@ -306,7 +309,7 @@ static int zip_torn(const char *path, int error, const char *prefix, void *ctx,
 {
     int code = FAILED;
 #ifdef WITH_ZLIB
-    file_text file = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    file_text file = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     code = file_load(&file, path);
     if (code == FINE) code = zip_salvage(path, file.text, prefix, ctx, visit);
     file_free(&file);
@@ -323,7 +326,7 @@ int zip_each(const char *path, const char *prefix, void *ctx,
              int (*visit)(void *ctx, const char *name, ms_str text))
 {
     int error, code = FINE, one = FINE;
-    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     zip_t *zip = zip_open(path, ZIP_RDONLY, &error);
     if (zip == NULL) return zip_torn(path, error, prefix, ctx, visit);
     zip_int64_t n = zip_get_num_entries(zip, 0);
@@ -365,6 +368,12 @@ bool same_file(const char *a, const char *b)
     struct stat x, y;
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
            x.st_ino == y.st_ino;
+}
+
+bool is_pipe(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
 bool is_there(const char *path)

@@ -14,13 +14,15 @@ typedef struct file_text {
     void *map;                /* of a large file */
     size_t map_size;
     bool plain;               /* a regular file, which can be read once more */
+    int pipe;                 /* after file_load_head: of what has a name and is no
+                               * regular file, still open; else 0 */
 } file_text;
 
 /* Loads the beginning of a file ("-" is standard input): 64 KiB, or from a pipe at
  * least a line. *all: the file has no more. file_load_rest loads the rest of standard
- * input. */
+ * input or of another pipe. */
 int file_load_head(file_text *f, const char *path, bool *all);
-int file_load_rest(file_text *f);
+int file_load_rest(file_text *f, const char *path);
 /* Loads a file ("-" is standard input) and unpacks zstd. A tool built without libzstd
  * reports such a file as an error. */
 int file_load(file_text *f, const char *path);
@@ -35,6 +37,9 @@ int zip_each(const char *path, const char *prefix, void *ctx,
 
 bool is_folder(const char *path);
 bool is_there(const char *path);
+/* Returns whether a path is neither a file nor a folder: opening it again would lose
+ * what was read, or wait. */
+bool is_pipe(const char *path);
 /* Returns whether both names are of one existing file. */
 bool same_file(const char *a, const char *b);
 

@@ -404,7 +404,7 @@ static bool grown_value(growing *g, const char *path, ms_str text, ms_arena *are
 static int grow_folder(growing *g, const char *folder, const char *before,
                        const char *behind, const char *between)
 {
-    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     int code = FINE;
     char **paths = is_folder(folder) ? paths_of(folder) : NULL;
     bool any = false;

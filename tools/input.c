@@ -20,7 +20,7 @@
 
 #define PROGRESS_STEP ((uint64_t)16 << 20)
 
-int source_open(source *s, const char *path, const ms_str *head)
+int source_open(source *s, const char *path, const ms_str *head, int rest)
 {
     bool standard = strcmp(path, "-") == 0;
     memset(s, 0, sizeof *s);
@@ -28,7 +28,10 @@ int source_open(source *s, const char *path, const ms_str *head)
     s->line = 1;
     s->progress = isatty(STDERR_FILENO) != 0;
     s->began = clock_seconds();
-    s->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    s->eof = rest < 0;
+    s->fd = rest > 0             ? rest
+            : standard || s->eof ? STDIN_FILENO
+                                 : open(path, O_RDONLY | O_CLOEXEC);
     if (s->fd >= 0 && head != NULL && head->len > 0) {
         s->buf = malloc(head->len + 2 * BLOCK_SIZE);
         if (s->buf == NULL) return no_memory();
@@ -961,7 +964,8 @@ bool shows_messages(ms_str text)
     return shown;
 }
 
-int read_input(const options *o, const char *path, const ms_str *head, const sink *to)
+int read_input(const options *o, const char *path, const ms_str *head, int rest,
+               const sink *to)
 {
     reader r;
     memset(&r, 0, sizeof r);
@@ -969,7 +973,7 @@ int read_input(const options *o, const char *path, const ms_str *head, const sin
     r.sink = to;
     r.stem = o->location != NULL ? ms_str_of(o->location) : stem_of(path);
     uint64_t places = to->rescue != NULL ? to->rescue->places + to->rescue->repaired : 0;
-    int code = source_open(&r.source, path, head);
+    int code = source_open(&r.source, path, head, rest);
     if (code != FINE) return code;
     r.source.lines = to->lines;
     if (to->rescue != NULL) {

@@ -36,8 +36,9 @@ typedef struct source {
     uint64_t told;            /* offset of the last progress message */
 } source;
 
-/* Opens a source. `head`: bytes that were read already, or NULL. */
-int source_open(source *s, const char *path, const ms_str *head);
+/* Opens a source. `head`: bytes that were read already, or NULL. `rest`: where the
+ * rest is read from, if it is open already; 0: it is not; -1: `head` is everything. */
+int source_open(source *s, const char *path, const ms_str *head, int rest);
 void source_close(source *s);
 
 /* Reports the fault at the byte `at` after the start, with its place in the file. If
@@ -143,9 +144,10 @@ typedef struct shape {
 
 /* ---- A whole file ------------------------------------------------------------------ */
 
-/* Reads a whole file into a sink; `head` as for source_open. DAMAGED: something was
- * skipped. */
-int read_input(const options *o, const char *path, const ms_str *head, const sink *to);
+/* Reads a whole file into a sink; `head` and `rest` as for source_open. DAMAGED:
+ * something was skipped. */
+int read_input(const options *o, const char *path, const ms_str *head, int rest,
+               const sink *to);
 
 /* Returns whether a text begins as messages, or a list of them. */
 bool shows_messages(ms_str text);

@@ -55,7 +55,7 @@ static int take_member(void *ctx, const char *name, ms_str text)
     } else if (ms_json_check(text, NULL, &value, NULL) == MS_OK) {
         complain("%s: %s: in no format that is known", z->path, name);
     } else { /* of a damaged file the messages are read */
-        code = read_input(z->in->options, z->path, &text, z->in->messages);
+        code = read_input(z->in->options, z->path, &text, -1, z->in->messages);
     }
     if (code == DAMAGED) z->code = code;
     return code == DAMAGED ? FINE : code;
@@ -108,7 +108,7 @@ static int take_whole(const intake *in, const fileformat *f, ms_str text,
 /* Reads a file or standard input: transcripts completely, messages as they come. */
 static int take_file(const intake *in, const char *path)
 {
-    file_text text = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    file_text text = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     bool all, more, open = in->options->transcript == NULL && in->options->from == NULL;
     const fileformat *f = in->options->transcript;
     int code = file_load_head(&text, path, &all);
@@ -116,7 +116,7 @@ static int take_file(const intake *in, const char *path)
     bool packed = is_zip(text.text) || is_zstd(text.text);
     more = !all && (f != NULL || packed || (open && format_hinted(text.text)));
     if (code == FINE && (more || packed)) {
-        code = text.plain ? file_load(&text, path) : file_load_rest(&text);
+        code = text.plain ? file_load(&text, path) : file_load_rest(&text, path);
         if (open && f == NULL && !is_zip(text.text)) f = format_of(text.text, true);
     }
     if (code == FINE && is_zip(text.text)) {
@@ -124,8 +124,10 @@ static int take_file(const intake *in, const char *path)
     } else if (code == FINE && f != NULL) {
         code = take_whole(in, f, text.text, path);
     } else if (code == FINE) {
-        bool again = text.plain && !is_zstd(text.text);
-        code = read_input(in->options, path, again ? NULL : &text.text, in->messages);
+        const ms_str *head = text.plain && !packed ? NULL : &text.text;
+        int rest = packed ? -1 : text.pipe;
+        text.pipe = 0; /* read_input closes it */
+        code = read_input(in->options, path, head, rest, in->messages);
     }
     file_free(&text);
     return code;
@@ -140,7 +142,7 @@ static int take_unit(const intake *in, const unit *u, file_text *f)
     const fileformat *fmt = format_of(f->text, true);
     if (fmt == NULL && !is_zip(f->text)) {
         if (!shows_messages(f->text)) return loaded;
-        code = read_input(in->options, u->path, NULL, in->messages);
+        code = read_input(in->options, u->path, NULL, 0, in->messages);
     } else {
         code = take_whole(in, fmt, f->text, u->path);
     }
@@ -157,7 +159,7 @@ int take_path(const intake *in, const char *path)
         units_free(units);
         worst = take_file(in, path);
     } else {
-        file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
+        file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
         for (size_t i = 0; i < arrlenu(units); i++) {
             int code = take_unit(in, &units[i], &f);
             if (code == FAILED) code = DAMAGED; /* the other files are read completely */

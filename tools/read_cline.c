@@ -152,7 +152,7 @@ static void take_beside(reading *r)
         {"metadata.fork.forkedFromSessionId", "parent"},
     };
     static const char end[] = ".messages.json";
-    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     ms_str doc;
     size_t len = strlen(r->path);
     if (!ends_with(r->path, end)) return;

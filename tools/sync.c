@@ -253,7 +253,7 @@ static int sync_messages(syncing *s, const unit *u, const state *st, trace **out
     note_own(&c, st);
     sink to = {chat_take, &c, true, true, false, s->in.rescue, chat_answered, NULL,
                chat_is_taken};
-    int code = read_input(s->in.options, u->path, NULL, &to);
+    int code = read_input(s->in.options, u->path, NULL, 0, &to);
     tally_free(&c.own);
     int ended = trace_end(c.t);
     *out = c.t;
@@ -367,8 +367,8 @@ void sync_free(syncing *s)
 
 bool is_transcript(const char *path)
 {
-    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false};
-    if (strcmp(path, "-") == 0) return false;
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
+    if (strcmp(path, "-") == 0 || is_pipe(path)) return false;
     if (is_folder(path)) return true;
     bool found = file_load(&f, path) == FINE && f.plain &&
                  (is_zip(f.text) || format_of(f.text, true) != NULL);
