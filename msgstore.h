@@ -2409,6 +2409,7 @@ typedef struct ms_answer_stream {
     ms_buf model;
     uint64_t counts[6];
     bool in_string, escaped, streams, whole;
+    bool in_line, in_comment;
 } ms_answer_stream;
 
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
@@ -26593,6 +26594,11 @@ static bool ms__answer_byte(ms_answer_stream *a, char c)
         else if (c == '\\') a->escaped = true;
         else if (c == '"') a->in_string = false;
         return false;
+    }
+    if (a->depth == 0) { /* a line that begins with ':' is a comment of the stream */
+        if (!a->in_line) a->in_comment = c == ':';
+        a->in_line = c != '\n' && c != '\r';
+        if (a->in_comment) return false;
     }
     if (c == '"') a->in_string = a->depth > 0;
     if (c == '{') a->depth++;

@@ -158,6 +158,28 @@ TEST(answer_is_read_when_it_comes_the_other_way)
     }
 }
 
+TEST(streamed_answer_is_stored_when_comments_have_braces)
+{
+    static const char body[] =
+        ": ping {\r\n\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\r\n\r\n"
+        ": {\"error\":\"none\"}\n\ndata: {\"choices\":[{\"delta\":{},"
+        "\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    ms_request_desc desc = desc_of("openai");
+    for (size_t step = 1; step < sizeof body; step++) {
+        ms_answer_stream a;
+        ms_answered out;
+        ms_error err;
+        assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+        for (size_t at = 0; at < sizeof body - 1; at += step) {
+            size_t n = sizeof body - 1 - at < step ? sizeof body - 1 - at : step;
+            if (ms_answer_feed(&a, ms_str_n(body + at, n), &err) != MS_OK)
+                fail_msg("parts of %zu: %s", step, err.message);
+        }
+        assert_int_equal(ms_answer_end(&a, &out, NULL), MS_OK);
+        assert_int_equal(out.messages, 1);
+    }
+}
+
 /* Readers see what has come; nobody ends it: it stays, unfinished. */
 TEST(streamed_answer_stays_unfinished_when_its_writer_dies)
 {
