@@ -10863,7 +10863,7 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
  *     24     8   end: offset of the next record
  *     32     4   check of bytes 0 to 23
  *     36     4   check of bytes 16 to 31
- *     40    24   zero
+ *     40    24   zero, else the header is damaged
  *
  * (E1) Records below the published end never change, except by redaction. A ring moves
  *      them when it drops others.
@@ -11057,6 +11057,8 @@ static ms_result ms__image_head(ms__image *im, bool salvage, ms_error *err)
         return ms__fail(err, MS_E_FOREIGN,
                         "the buffer does not begin with an image of an arena store");
     im->head_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);
+    for (unsigned i = 40; i < MS__IMAGE_HEAD; i++)
+        if (h[i] != 0) im->head_known = false;
     if (!im->head_known && !salvage)
         return ms__damaged(err, 0, "the image's head does not match its check");
     if (ms__get32(h + 8) != MS__IMAGE_VERSION)
@@ -12419,6 +12421,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
         ms__image_end(m, im.end);
     }
     ms__put32(m->buffer.base + 32, ms__crc32c(0, m->buffer.base, 24));
+    memset(m->buffer.base + 40, 0, MS__IMAGE_HEAD - 40);
     if (damaged) *damaged = im.end_known ? im.damaged : lost;
     m->core.store.open = MS_STORE_OPEN;
     *store = &m->core.store;

@@ -805,6 +805,8 @@ controls()
     control image_head_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
         ms__image_head 'im->head_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);' \
         'im->head_known = true;'
+    control image_zeros_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
+        ms__image_head 'if (h[i] != 0)' 'if (0)'
     control image_end_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
         ms__image_head 'im->end_known = ms__get32(h + 36) == ms__crc32c(0, h + 16, 16) &&' \
         'im->end_known ='
