@@ -1009,6 +1009,7 @@ typedef struct ms_cursor {
     void *ctx;                /* for backends */
     uint64_t words[4];        /* for backends */
     uint64_t now;             /* records from this position on are ignored */
+    uint64_t holes;           /* of `damaged`: ranges whose kinds are unknown */
     ms__history history;
     union {                   /* by the kind of store */
         ms__merge merge;
@@ -7820,6 +7821,7 @@ static ms_result ms__copy_each(ms__copying *c, unsigned raw,
     }
     if (code == MS_OK && msg) return MS_OK;
     c->report->damaged += c->it->damaged;
+    if (c->phase == MS__COPY_CHANGES) c->report->damaged -= c->it->holes; /* counted */
     c->reading = false;
     ms_result read = ms_cursor_close(c->it, code == MS_OK ? err : NULL);
     if (code != MS_OK) return code; /* the destination failed */
@@ -9969,6 +9971,7 @@ static void ms__reading_report(ms_cursor *it)
 {
     ms__reading *s = &it->of.merge.reading;
     it->damaged += s->holes;
+    it->holes += s->holes;
     s->holes = 0;
     if (s->result != MS_OK) it->result = s->result;
     else if (it->damaged > 0) it->result = MS_E_DAMAGED;
@@ -18398,7 +18401,7 @@ typedef struct ms__union_run {
     const ms__now *bounds; /* of the snapshot, or after this struct */
     size_t which;          /* the store that is read; not below n: the end */
     size_t left;           /* messages that may still be read */
-    uint64_t damaged;      /* of the lane's count, added to the union's */
+    uint64_t damaged, holes; /* of the counts of the lane, added to the union's */
     bool collects;
     ms__sorted sorted;     /* collected messages, in the arena */
     size_t cap;            /* room for them */
@@ -18489,7 +18492,7 @@ static ms_result ms__lane_open(const ms__union *u, const ms_query *q, ms__union_
     own.oldest = !backward; /* the limit counts where the lane starts */
     own.by_time = false;
     own.reverse = backward;
-    run->damaged = 0;
+    run->damaged = run->holes = 0;
     return ms_query_open(u->stores[run->which], &own, &run->lane, err);
 }
 
@@ -18513,6 +18516,8 @@ static const ms_msg *ms__run_step(const ms__union *u, ms_cursor *it, ms__union_r
         const ms_msg *msg = ms__next_stored(lane);
         it->damaged += lane->damaged - run->damaged;
         run->damaged = lane->damaged;
+        it->holes += lane->holes - run->holes;
+        run->holes = lane->holes;
         if (msg) {
             if (run->left != SIZE_MAX) run->left--;
             return msg;

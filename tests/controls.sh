@@ -432,6 +432,9 @@ controls()
     control answer_divided_at_its_call gcc test_project \
         text_of_one_answer_stays_beside_its_interrupted_call 100 \
         ms__call_given_up '!call->next->joined' 'true'
+    control damage_counted_twice gcc test_log_place \
+        a_damaged_record_is_counted_once_when_its_log_is_copied 100 \
+        ms__copy_each 'if (c->phase == MS__COPY_CHANGES)' 'if (false)'
     control request_by_time gcc test_request \
         request_keeps_the_order_of_sequence_when_a_memory_is_by_time 100 \
         ms__history_open 'memory->by_time = false;' ''

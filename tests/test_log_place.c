@@ -1,6 +1,6 @@
 /* [log-open], [log-map]: the place where a log is. Rewrites in files of the system: locks,
- * names, permissions, other processes in between. Files that are truncated, slow to walk,
- * or too large.
+ * names, permissions, other processes in between. A copy of a damaged file. Files that are
+ * truncated, slow to walk, or too large.
  *
  * Left out: what a power loss leaves of a rewrite (test_log_sync), rewrites beside appends
  * (test_rewrite).
@@ -52,6 +52,48 @@ TEST(a_symbolic_link_is_not_replaced_when_a_log_is_rewritten)
     ms_close(source);
     assert_int_equal(remove(target), 0);
     assert_int_equal(remove(real), 0);
+}
+
+/* Flips a bit of a text in the file. */
+static void flip_text(const char *text)
+{
+    static char bytes[65536];
+    FILE *f = file_at(0);
+    size_t n = fread(bytes, 1, sizeof bytes, f), at = 0, len = strlen(text);
+    assert_int_equal(fclose(f), 0);
+    while (at + len <= n && memcmp(bytes + at, text, len) != 0) at++;
+    assert_true(at + len <= n);
+    flip_at(at, 1);
+}
+
+/* With changes a copy reads the log twice. */
+TEST(a_damaged_record_is_counted_once_when_its_log_is_copied)
+{
+    for (int trouble = 0; trouble < 3; trouble++) {
+        ms_store *source, *copy;
+        ms_copy_report report;
+        uint64_t seq;
+        make_log(3);
+        ms_log_desc desc = desc_of(MS_LOG_WRITE);
+        source = must_open(&desc);
+        assert_int_equal(append(source, "to be damaged", &seq), MS_OK);
+        assert_int_equal(append(source, "the last", NULL), MS_OK);
+        if (trouble > 0)
+            assert_int_equal(ms_note(source, 1, MS_STR("k"), ms_text("a note"), NULL), MS_OK);
+        assert_int_equal(append(source, "after it", NULL), MS_OK);
+        ms_close(source);
+        flip_text("to be damaged");
+        if (trouble > 1) flip_text("a note");
+        desc.mode = MS_LOG_READ;
+        source = must_open(&desc);
+        assert_int_equal(ms_mem_open(&copy, NULL, NULL), MS_OK);
+        assert_int_equal(ms_copy(copy, source, NULL, NULL, &report, NULL), MS_E_DAMAGED);
+        assert_int_equal(report.damaged, trouble > 1 ? 2 : 1);
+        assert_int_equal(report.copied, 5);
+        assert_int_equal(report.notes, trouble == 1);
+        ms_close(copy);
+        ms_close(source);
+    }
 }
 
 static ms_os_stat other;      /* of every file */
