@@ -9083,9 +9083,28 @@ static uint32_t ms__check_at(uint32_t seed, uint64_t offset, const unsigned char
     return ms__crc32c(ms__seed_at(seed, offset), r, 28);
 }
 
+/* Looks at a record that seems damaged. A redaction, also of another process, may store
+ * its checks or its body while they are read; then they fit at another look. */
+#define MS__CHECK_TRIES 3u
+
+/* Returns whether the header of a record at an offset matches its check. */
 static bool ms__holds_at(uint32_t seed, uint64_t offset, const unsigned char *r)
 {
-    return ms__get32(r + 28) == ms__check_at(seed, offset, r);
+    for (unsigned tries = 0; tries < MS__CHECK_TRIES; tries++) {
+        if (ms__get32(r + 28) == ms__check_at(seed, offset, r)) return true;
+        ms__fence();
+    }
+    return false;
+}
+
+/* Returns whether a record whose header holds is whole. */
+static MS__UNUSED bool ms__whole_at(uint64_t offset, const unsigned char *r)
+{
+    for (unsigned tries = 0; tries < MS__CHECK_TRIES; tries++) {
+        if (ms__check_record(r, offset, NULL) == MS_OK) return true;
+        ms__fence();
+    }
+    return false;
 }
 
 /* Stores both checks in a record that is otherwise complete. */
@@ -14270,7 +14289,7 @@ static bool ms__log_holds(const ms__log *log, const unsigned char *r, uint64_t o
     if (left < MS__HEADER + 8 || !ms__holds_at(log->id.crc, offset, r) ||
         !ms__size_fits(r, left))
         return false;
-    return !body || (ms__is_listed(r) && ms__check_record(r, offset, NULL) == MS_OK);
+    return !body || (ms__is_listed(r) && ms__whole_at(offset, r));
 }
 
 static bool ms__bit_get(uint32_t *bits, uint32_t i)
@@ -14895,7 +14914,7 @@ static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_
     ms__walk_prefetch(r, ms__get32(r));
     if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + 24);
     return (r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&
-           ms__check_record(r, offset, NULL) == MS_OK;
+           ms__whole_at(offset, r);
 }
 
 /* Returns whether a valid record begins at `at`. The cheap checks come first. A budget

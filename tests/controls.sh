@@ -351,6 +351,9 @@ controls()
     control redaction_marked_before_a_sync gcc test_log_recover \
         a_redaction_marks_nothing_before_it_is_durable 100 \
         ms__redact_all 'MS__TRY(ms_sync(store, NULL, err));' ''
+    control one_look_at_a_redacted_body gcc test_log_durable \
+        a_reader_finds_no_damage_when_another_process_redacts 100 \
+        ms__whole_at 'tries < MS__CHECK_TRIES' 'tries < 1'
     control late_note_redacted gcc test_log_recover \
         a_redaction_leaves_a_note_alone_that_comes_in_between 100 \
         ms__redact_all 'q.as_of = stat.as_of;' ''

@@ -282,6 +282,54 @@ TEST(a_tick_keeps_to_its_budget)
     store_close(&s);
 }
 
+/* ---- a redaction beside readers ---- */
+
+enum { REDACTED = 400, REDACTED_BYTES = 60000 };
+
+static void append_and_redact(test_store *s)
+{
+    static char text[REDACTED_BYTES];
+    memset(text, 'x', sizeof text);
+    log_open_as(s, MS_LOG_WRITE);
+    for (int i = 0; i < REDACTED; i++) {
+        uint64_t seq;
+        ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, sizeof text)));
+        must_give(MS_OK, ms_append(s->store, MS_STR("job"), &m, &seq, NULL));
+        must_give(MS_OK, ms_redact(s->store, seq, NULL));
+    }
+}
+
+/* It overwrites a message and its checks while the reader looks at them. */
+TEST(a_reader_finds_no_damage_when_another_process_redacts)
+{
+    int status;
+    size_t looks = 0;
+    ms_os os = os_without_sync();
+    test_store s = log_at(1 << 20, MS_ENGINE_AUTO);
+    s.log.os = &os;
+    log_open(&s);
+    log_close(&s);
+    pid_t child = fork_child();
+    if (child == 0) {
+        append_and_redact(&s);
+        _exit(0);
+    }
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        ms_log_info info;
+        ms_store *reader = log_reader(&s);
+        must_give(MS_OK, ms_log_stat(reader, &info, NULL));
+        ms_close(reader);
+        if (info.damaged != 0) {
+            kill(child, SIGKILL);
+            fail_msg("damage is reported after %zu looks", looks);
+        }
+        looks++;
+    }
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    printf("a reader looked %zu times beside %d redactions\n", looks, REDACTED);
+    store_close(&s);
+}
+
 int main(void)
 {
     return run_all_tests(NULL, NULL);
