@@ -383,7 +383,8 @@ TEST(summary_is_written_when_there_is_room_again)
     assert_true(busy > log->end + MS__FILTER_SIZE);
     assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
     assert_int_equal(log->index.job.filters, 1);
-    assert_int_equal(ms__load_mark(log->map.super + MS__AT_BUSY), busy);
+    /* the place was prepared anew, since the write that failed may have stored a part */
+    assert_true(ms__load_mark(log->map.super + MS__AT_BUSY) < busy);
     writes_fail_at(MS__AT_MARK);
     assert_int_equal(ms__segment_write(log, NULL), MS_E_FULL);
     assert_int_equal(ms__job_step(log, &more, NULL), MS_E_FULL);
