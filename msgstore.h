@@ -26196,7 +26196,8 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * as one event, a stream as many; both fill the same bits. Events are found by their
  * braces: every byte outside of an object is framing ("data: ", "[", ",", new lines). So
  * server-sent events, lines of JSON and one large array need no code of their own, and
- * the bytes may be divided anywhere.
+ * the bytes may be divided anywhere. Only comments of server-sent events, lines that begin
+ * with ':', are passed over.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message
  * with its first text, feeds it, and ends all of them when the answer is complete.
