@@ -24151,7 +24151,7 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *                                               text with its source
  *   global_observation                          user text with its source
  *   work of another agent (all but the          user text that begins with the agent's
- *     conversation, contexts, global ones)      name
+ *     conversation, contexts, global ones)      name; before a call its text
  *   input_required                              assistant text when the user answers at
  *                                               once, else nothing
  *   reasoning                                   signed thinking, see below, else nothing
@@ -24790,20 +24790,26 @@ static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
     return !ms_str_equal(p->opts.agent_key, m->agent_key);
 }
 
-/* Makes user text of another agent's work: "[worker] search {"q": 1}". */
+/* Makes user text of another agent's work: "[worker] search {"q": 1}". The text beside a
+ * call or a delegation precedes it, as a text of its own. */
 static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     bool call = m->type == MS_T_ACTION, delegation = m->type == MS_T_DELEGATION;
+    ms_str who = ms__glue(p, MS_STR("["), m->agent_key, MS_STR("] ")), begin = who;
+    ms_str beside = ms__absent(), *text = &item->text.text;
+    if (call && m->content.json) ms__item_as_json(p, m, item);
     ms__item_flatten(p, item);
-    if (call || delegation) item->text.text = call ? m->args.text : m->task;
-    if (!call && ms__is_blank(item->text.text)) return;
+    if ((call || delegation) && !ms__is_blank(*text)) beside = *text;
+    if (call || delegation) *text = call ? m->args.text : m->task;
+    if (!call && !beside.ptr && ms__is_blank(*text)) return;
     item->kind = MS__ITEM_USER;
     p->report.wrapped++;
-    ms_str name = ms__glue(p, MS_STR("["), m->agent_key,
-                           m->type == MS_T_ERROR ? MS_STR("] Error: ") : MS_STR("] "));
-    if (call) name = ms__glue(p, name, m->tool, MS_STR(" "));
-    if (delegation) name = ms__glue(p, name, m->worker, MS_STR(": "));
-    item->text.text = ms__glue(p, name, item->text.text, ms__absent());
+    if (call) begin = ms__glue(p, who, m->tool, MS_STR(" "));
+    if (delegation) begin = ms__glue(p, who, m->worker, MS_STR(": "));
+    if (m->type == MS_T_ERROR) begin = ms__glue(p, who, MS_STR("Error: "), ms__absent());
+    *text = ms__glue(p, begin, *text, ms__absent());
+    if (beside.ptr) *text = ms__glue(p, ms__glue(p, who, beside, MS_STR("\n\n")), *text,
+                                     ms__absent());
 }
 
 /* Returns the name of a tool, truncated to the profile's limit. Each character other than
@@ -26196,8 +26202,8 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * as one event, a stream as many; both fill the same bits. Events are found by their
  * braces: every byte outside of an object is framing ("data: ", "[", ",", new lines). So
  * server-sent events, lines of JSON and one large array need no code of their own, and
- * the bytes may be divided anywhere. Only comments of server-sent events, lines that begin
- * with ':', are passed over.
+ * the bytes may be divided anywhere. Only comments of server-sent events (lines that
+ * begin with ':') are passed over.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message
  * with its first text, feeds it, and ends all of them when the answer is complete.

@@ -439,6 +439,9 @@ controls()
     control damage_counted_twice gcc test_log_place \
         a_damaged_record_is_counted_once_when_its_log_is_copied 100 \
         ms__copy_each 'if (c->phase == MS__COPY_CHANGES)' 'if (false)'
+    control text_beside_a_call_of_another gcc test_project \
+        text_beside_a_call_of_another_precedes_it 100 \
+        ms__item_as_anothers '!ms__is_blank(*text)) beside = *text;' 'false) beside = *text;'
     control request_by_time gcc test_request \
         request_keeps_the_order_of_sequence_when_a_memory_is_by_time 100 \
         ms__history_open 'memory->by_time = false;' ''
