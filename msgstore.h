@@ -2314,8 +2314,8 @@ typedef struct ms_project_report {
                                  arena; absent: no system text */
     uint64_t read;            /* all messages read */
     uint64_t left_out;        /* before the window */
-    uint64_t dropped;         /* of types never sent, empty, duplicate, or results without
-                                 a call */
+    uint64_t dropped;         /* of types never sent, empty, duplicate, questions without
+                                 an answer, or results without a call */
     uint64_t orphans;         /* of these: results whose call is not there */
     uint64_t duplicates;      /* of these: further results of one call */
     uint64_t wrapped;         /* written in another form: context, observations, another
@@ -24138,7 +24138,8 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *   user_message, task, script_instruction      user text
  *   assistant_message, final, plans, data       assistant text (data of a user: user
  *                                               text); a refusal of openai is a text; of
- *                                               a final and an equal text one is sent
+ *                                               a final and an equal text one is sent,
+ *                                               if they are not of two agents
  *   text of a role, multimodal_part, other      text of that role
  *   director_context, injected_context          system text; where system text must be
  *                                               first, later ones are user text in
@@ -25360,11 +25361,15 @@ static void ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *ite
 
 /* ---- Adding a message. */
 
-/* Returns whether a final only repeats the text before it, or a text the final before
- * it. */
-static bool ms__repeats(const ms__projector *p, const ms__item *item)
+/* Returns whether a final only repeats the text before it, or a text the final before it.
+ * Two agents may say the same. */
+static bool ms__repeats(const ms__projector *p, const ms_envelope *m,
+                        const ms__item *item)
 {
     if (item->kind != MS__ITEM_ASSISTANT || !p->last || p->last->has_results)
+        return false;
+    ms_str before = p->last->agent;
+    if (before.ptr && m->agent_key.ptr && !ms_str_equal(before, m->agent_key))
         return false;
     const ms__item *last = p->last->last;
     return last->kind == MS__ITEM_ASSISTANT && (item->final || last->final) &&
@@ -25410,7 +25415,7 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
     if (thought) ms__item_join(p, m, thought);
     item = thought && m->type == MS_T_REASONING ? NULL : ms__item_of(p, m);
     if (!item || p->lost) return;
-    if (item->kind == MS__ITEM_NONE || ms__repeats(p, item)) {
+    if (item->kind == MS__ITEM_NONE || ms__repeats(p, m, item)) {
         p->report.dropped++;
     } else if (item->kind == MS__ITEM_RESULT) {
         ms__result_add(p, m, item);
@@ -26047,6 +26052,7 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
     while (code == MS_OK && (msg = it ? ms_next(it)
                                       : desc->next(desc->next_ctx)) != NULL)
         code = ms__project_add(p, msg, err);
+    p->report.dropped += p->question != NULL; /* nobody has answered it */
     if (own) closed = ms_cursor_close(own, code == MS_OK ? err : NULL);
     return code != MS_OK ? code : closed;
 }

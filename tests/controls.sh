@@ -442,6 +442,11 @@ controls()
     control text_beside_a_call_of_another gcc test_project \
         text_beside_a_call_of_another_precedes_it 100 \
         ms__item_as_anothers '!ms__is_blank(*text)) beside = *text;' 'false) beside = *text;'
+    control question_not_counted gcc test_project questions_that_are_not_answered 100 \
+        ms__project_read 'p->report.dropped += p->question != NULL;' ''
+    control final_of_another_agent gcc test_project \
+        equal_finals_of_two_agents_are_both_sent 100 \
+        ms__repeats 'if (before.ptr && m->agent_key.ptr &&' 'if (false &&'
     control request_by_time gcc test_request \
         request_keeps_the_order_of_sequence_when_a_memory_is_by_time 100 \
         ms__history_open 'memory->by_time = false;' ''
