@@ -1292,11 +1292,11 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
  * remain. Views show the message with MS_FLAG_REDACTED and the content "[redacted]"
  * (arguments {}). A log is synced before the call returns. After a failure the message
  * may be shown as redacted with bytes still in place; another call erases again. Not
- * erased: forks, copies made earlier, and the bytes of an append that was torn by a
- * crash and repeated (ms_log_rewrite removes them). No other thread may hold the
- * message or its notes during the call: only this function changes bytes that readers
- * see. MS_E_DAMAGED: done, but the log has damaged ranges that may contain the
- * content; ms_log_rewrite removes them. */
+ * erased: forks, copies made earlier, what others add to the message during the call,
+ * and the bytes of an append that was torn by a crash and repeated (ms_log_rewrite
+ * removes them). No other thread may hold the message or its notes during the call: only
+ * this function changes bytes that readers see. MS_E_DAMAGED: done, but the log has
+ * damaged ranges that may contain the content; ms_log_rewrite removes them. */
 MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
 
 /* Attaches a value to a message: a rating, a verdict, its cost. kind: a word of 1 to
@@ -1623,8 +1623,7 @@ typedef struct ms_os {
     int (*map)(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
                void **out);
     int (*unmap)(void *ctx, void *map, size_t size);
-    /* replaces `to`; ELOOP: `to` is a symbolic link */
-    int (*rename)(void *ctx, const char *from, const char *to);
+    int (*rename)(void *ctx, const char *from, const char *to); /* replaces `to` */
     int (*remove)(void *ctx, const char *path);
     int (*sync_folder)(void *ctx, const char *path); /* the folder that has `path` */
     uint64_t (*boot)(void *ctx);    /* the same until the machine restarts; 0: unknown */
@@ -1742,8 +1741,8 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  *   - A log at the path is replaced only with `replace`. The new file has its
  *     permissions, owner and group (MS_E_IO where that is impossible). Readers of the old
  *     file may go on reading it; see ms_log_info.replaced. The old file is synced first,
- *     since a power loss can bring it back until the new name is durable. MS_E_IO where
- *     the path is a symbolic link: its target would stay, and others go on with it.
+ *     since a power loss can bring it back until the new name is durable. A symbolic link
+ *     is replaced itself: its target stays as it was, so give the path of the target.
  *   - The log that is replaced refuses appends from the beginning of the copy on
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
@@ -13540,12 +13539,8 @@ static int ms__os_read_ahead(MS__UNUSED void *ctx, ms_file file, uint64_t offset
 #define MS__OS_READ_AHEAD NULL
 #endif
 
-/* Does not replace a symbolic link: programs that open its target would keep the old
- * file. */
 static int ms__os_rename(MS__UNUSED void *ctx, const char *from, const char *to)
 {
-    struct stat st;
-    if (lstat(to, &st) == 0 && S_ISLNK(st.st_mode)) return ELOOP;
     return rename(from, to) == 0 ? 0 : errno;
 }
 
@@ -13946,9 +13941,11 @@ typedef struct ms__log_writer {
     ms_log_engine engine;
     bool no_allocate;
     bool begun;          /* the bytes after the end were prepared for records */
+    bool refused;        /* what is dead after the end is of a refused append of ours */
     bool wrote;          /* this handle has appended */
     uint64_t lost_end;   /* not 0: the file had visible bytes up to here */
-    bool lost_written;   /* the file has a record of it, and a checkpoint */
+    bool lost_written;   /* the file has a record of it, */
+    bool lost_synced;    /* and a durable checkpoint after that */
     uint64_t stop;       /* not begun: dead bytes end here at the latest */
     uint64_t erasures;   /* number of erasures: writes below the end */
     uint64_t allocated;  /* the file is known to have room up to here */
@@ -15982,7 +15979,8 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
  * locks; nothing visible changes, and the durable end stays. */
 static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
-    if (log->opts.keep_torn && dead > log->end) MS__TRY(ms__torn_keep(log, dead, err));
+    bool torn = dead > log->end && !log->append.refused; /* of another writer */
+    if (log->opts.keep_torn && torn) MS__TRY(ms__torn_keep(log, dead, err));
     if (ms__log_unconfirmed(log)) MS__TRY(ms__log_write_again(log, err));
     int failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
@@ -16166,6 +16164,7 @@ static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
 static void ms__log_dead(ms__log *log, uint64_t end)
 {
     log->append.begun = false;
+    log->append.refused = true;
     if (log->append.stop < end) log->append.stop = end;
 }
 
@@ -16241,9 +16240,10 @@ static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
     unsigned char r[MS__LOST_SIZE];
     MS__TRY(ms__log_folder_now(log, false, err)); /* before the record is stored */
     ms__lost_encode(log->append.lost_end, log->sum.last_seq, r);
-    MS__TRY(ms__record_put(log, r, err));
-    MS__TRY(ms__log_sync_now(log, false, true, err));
+    if (!log->append.lost_written) MS__TRY(ms__record_put(log, r, err));
     log->append.lost_written = true;
+    MS__TRY(ms__log_sync_now(log, false, true, err));
+    log->append.lost_synced = true;
     return MS_OK;
 }
 
@@ -16307,7 +16307,8 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     log->append.begun = true;
     log->append.wrote = true;
     if (log->opts.shared) ms__log_seen(log, log->end, ms__log_line(log->map.super));
-    if (log->append.lost_end <= log->end || log->append.lost_written) return MS_OK;
+    if (!log->append.lost_written && log->append.lost_end <= log->end) return MS_OK;
+    if (log->append.lost_synced) return MS_OK;
     ms_result code = ms__lost_write(log, err);
     if (code != MS_OK) ms__log_dead(log, log->end + MS__LOST_SIZE); /* tries it again */
     return code;
@@ -16328,7 +16329,7 @@ static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char
 static void ms__log_lost(ms__log *log, uint64_t end)
 {
     log->append.lost_end = end;
-    log->append.lost_written = false;
+    log->append.lost_written = log->append.lost_synced = false;
 }
 
 /* Notes whether the bytes after the end are prepared for records. If not, dead bytes end
@@ -16336,6 +16337,7 @@ static void ms__log_lost(ms__log *log, uint64_t end)
 static void ms__log_begun(ms__log *log, bool begun, uint64_t stop)
 {
     log->append.begun = begun;
+    log->append.refused = false;
     log->append.stop = stop;
 }
 
@@ -17576,7 +17578,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     if (!log->writer) return ms__log_catch_up(log, err);
     uint64_t start = log->os->micros(log->os->ctx);
     bool more = true;
-    ms_result code = ms__append_begin(log, err);
+    ms_result code = ms__write_begin(log, err);
     if (code == MS_OK && budget_us > 0 && log->append.begun) /* until the next tick */
         (void)ms__log_allocate(log, log->end + MS__ROOM_MOST, NULL);
     while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)

@@ -30,30 +30,6 @@ static ms_store *begin_rewrite(ms_log_desc *to)
     return must_open(&from);
 }
 
-/* Programs that open the target would go on with the old file. */
-TEST(a_symbolic_link_is_not_replaced_when_a_log_is_rewritten)
-{
-    char real[340];
-    ms_error err;
-    ms_log_desc to;
-    ms_store *source = begin_rewrite(&to);
-    snprintf(real, sizeof real, "%s.real", target);
-    (void)remove(target);
-    assert_int_equal(symlink(real, target), 0);
-    to.path = target;
-    ms_store *writer = must_open(&to); /* makes the file */
-    assert_int_equal(append(writer, "stays", NULL), MS_OK);
-    ms_close(writer);
-    to.mode = MS_LOG_WRITE;
-    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, &err), MS_E_IO);
-    assert_non_null(strstr(err.message, target));
-    assert_int_equal(count_at(real, false), 1);
-    assert_int_equal(count_at(target, false), 1);
-    ms_close(source);
-    assert_int_equal(remove(target), 0);
-    assert_int_equal(remove(real), 0);
-}
-
 /* Flips a bit of a text in the file. */
 static void flip_text(const char *text)
 {
