@@ -16266,15 +16266,16 @@ static int ms__blocks_own(ms__log *log)
  * writer's line, so that readers trust the watermark. */
 static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
 {
+    ms_os_stat st;
     ms__writer_line w;
     unsigned char line[MS__LINE_SIZE];
     if (log->append.begun) return MS_OK;
     if (log->durable.syncing) /* the kernel reports an error to one of two syncs */
         return ms__fail(err, MS_E_BUSY, "another thread syncs '%s'", log->file.path);
     bool unsure = ms__log_unconfirmed(log);
-    int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
+    int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
-    if (log->append.stop > log->file.stat.size) log->append.stop = log->file.stat.size;
+    if (log->append.stop > st.size) log->append.stop = st.size;
     uint64_t dead = ms__log_dead_end(log, log->end);
     if (unsure && log->append.stop > dead) dead = log->append.stop;
     if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));
