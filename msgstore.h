@@ -6599,7 +6599,7 @@ MS_API void ms_close(ms_store *store)
  *      ms_redact.)
  * (C2) The number, place, type, agent and key of a message never change.
  * (C3) After ms_redact has returned MS_OK, the content is nowhere in the store but in
- *      forks.
+ *      forks, and in what others added to the message during the call.
  * (C4) A change never applies to a message appended after it, whatever is damaged.
  * ================================================================================== */
 
@@ -15651,6 +15651,9 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
  * (S1) durable.end moves up in ms__durable_move alone, after a sync that began when `end`
  *      was at least there. It moves down where bytes are erased.
  * (S2) The poisoned state is set in ms__log_refuse alone and never left.
+ * (S3) One sync of a handle works at a time, since Linux reports a failed write to only
+ *      one of two. A first append, which may sync, waits for one that works
+ *      (ms__append_begin); ms__log_begin is refused beside one.
  * ================================================================================== */
 
 static ms_result ms__log_may_write(const ms__log *log, ms_error *err)

@@ -266,7 +266,7 @@ const command history_command = {
     "history", "the history that an agent reads; requests for a provider",
     run_history, false, 1, 2, "a STORE", 0, history_rows,
     "examples:\n"
-    "  msgstore history my.log 5560 --format anthropic -n 40 >request.json\n"
+    "  msgstore history my.log 5560 --format anthropic -n 40 >messages.json\n"
     "  msgstore history trace.log --format openai --budget 8000 --report\n"
     "  msgstore history trace.jsonl --agent manager --team worker,writer\n"
     "\n"
