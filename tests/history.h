@@ -447,6 +447,7 @@ static inline const char *history_facts_differ(const history *h, ms_store *store
 
 static inline const char *history_totals_differ(const history *h, ms_store *store)
 {
+    static char text[200];
     ms_stat stat;
     uint64_t shown = 0, most = 0, least = 0;
     for (const item *e = h->items; e < h->items + h->count; e++) {
@@ -455,8 +456,14 @@ static inline const char *history_totals_differ(const history *h, ms_store *stor
         least += e->hidden && !e->gone && !e->may_go;
     }
     if (ms_store_stat(store, &stat, NULL) != MS_OK) return "no totals";
-    bool same = stat.messages == shown && stat.hidden >= least && stat.hidden <= most;
-    return same ? NULL : "the totals";
+    if (stat.messages == shown && stat.hidden >= least && stat.hidden <= most) return NULL;
+    snprintf(text, sizeof text,
+             "the totals: %llu messages, not %llu; %llu hidden, not %llu to %llu; "
+             "%llu damaged",
+             (unsigned long long)stat.messages, (unsigned long long)shown,
+             (unsigned long long)stat.hidden, (unsigned long long)least,
+             (unsigned long long)most, (unsigned long long)stat.damaged);
+    return text;
 }
 
 /* Everything in order, the conversation of one place and an agent of another, notes,
