@@ -16830,12 +16830,13 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
     return MS_OK;
 }
 
-/* Returns whether the last writer may have written since the machine started. */
+/* Returns whether the last writer may have written since the machine started: unless
+ * both boots are known and differ. */
 static bool ms__may_be_of_boot(const ms__log *log)
 {
     ms__writer_line w;
-    return ms__mark_trusted(log) || log->file.boot == 0 ||
-           (ms__writer_decode(&w, log->map.super) && w.boot == 0);
+    bool known = log->file.boot != 0 && ms__writer_decode(&w, log->map.super);
+    return !known || w.boot == 0 || w.boot == log->file.boot;
 }
 
 /* Stores the watermark again if the durable end is above it, though it is trusted: then

@@ -389,8 +389,11 @@ controls()
         ms__durable_begin 'same_boot ? d->unproven_end : 0' '0'
     control unknown_boot_taken_for_another gcc test_log_writers \
         a_sync_that_failed_is_made_good_when_the_boot_number_is_unknown 100 \
-        ms__may_be_of_boot '|| log->file.boot == 0 ||' '||' \
-        ms__may_be_of_boot 'w.boot == 0' 'false'
+        ms__may_be_of_boot '!known || w.boot == 0 ||' 'known && w.boot != 0 &&'
+    control damaged_watermark_taken_for_another_boot gcc test_log_sync \
+        what_a_sync_left_is_durable_when_it_failed_and_the_watermark_is_damaged 100 \
+        ms__may_be_of_boot 'return !known' \
+        'if (!ms__mark_trusted(log)) return false; return !known'
     control settled_without_writing_again gcc test_log_sync \
         a_shared_writer_makes_all_durable_when_it_appends_after_the_sync_of_another_failed \
         100 ms__log_settle 'if (ms__log_unconfirmed(log))' 'if (false)'
