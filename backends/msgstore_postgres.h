@@ -1099,6 +1099,7 @@ static ms_result ms__pg_call(ms__pg *s, size_t server, ms__pg_step step, void *c
                              ms_error *err)
 {
     int64_t deadline = ms__pg_now() + s->desc.timeout_ms;
+    MS__PG_TRY(ms__pg_check(s, false, err));
     for (unsigned attempt = 0;; attempt++) {
         ms__pg_line *line;
         ms_result code = ms__pg_take(s, server, deadline, &line, err);

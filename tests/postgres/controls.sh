@@ -111,6 +111,9 @@ control facts_are_known_when_shipped 'what_was_shipped*' $store \
 control shipped_rows_have_keys ship $store \
     'if (b->source.len) return ms__pg_ship_keys' \
     'if (b->source.len && !s->process) return ms__pg_ship_keys'
+control child_is_refused 'a_parent_reads_on*' $store \
+    '    MS__PG_TRY(ms__pg_check(s, false, err));
+    for (unsigned attempt' '    for (unsigned attempt'
 echo "tally: negative controls $passed"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -15,6 +15,7 @@
 #include "proxy.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 enum { CLIENTS = 8, APPENDS = 125 };
 
@@ -539,20 +540,27 @@ static void an_append_is_busy_when_a_statement_takes_too_long(void **state)
     ms_close(store);
 }
 
-static void a_cursor_goes_on_when_its_connection_is_cut(void **state)
+enum { MANY = 3000 };
+
+/* Appends MANY messages to a location in one batch. */
+static void append_many(ms_store *store, ms_str location)
 {
-    enum { MANY = 3000 };
     static ms_envelope m[MANY];
     ms_append_opts opts;
-    (void)state;
     memset(&opts, 0, sizeof opts);
-    opts.location = MS_STR("long");
+    opts.location = location;
     for (int i = 0; i < MANY; i++) m[i] = ms_user_message(ms_text("some text"));
-    assert_int_equal(ms_append_batch(one, m, MANY, &opts, NULL), MS_OK);
+    assert_int_equal(ms_append_batch(store, m, MANY, &opts, NULL), MS_OK);
+}
+
+static void a_cursor_goes_on_when_its_connection_is_cut(void **state)
+{
+    (void)state;
+    append_many(one, MS_STR("long"));
     for (int by_time = 0; by_time < 2; by_time++) {
         ms_arena arena;
         ms_cursor it;
-        ms_query q = query_of(opts.location, 0);
+        ms_query q = query_of(MS_STR("long"), 0);
         size_t n = 0;
         test_arena_init(&arena, NULL);
         q.by_time = by_time != 0;
@@ -565,6 +573,38 @@ static void a_cursor_goes_on_when_its_connection_is_cut(void **state)
         assert_int_equal(n, MANY);
         ms_arena_deinit(&arena);
     }
+}
+
+/* What a child of fork gets from the calls that reach the server. */
+static int child_of_fork(ms_store *store, ms_cursor *it, const ms_msg *message)
+{
+    ms_pg_position at = {1, 0};
+    ms_error err;
+    while (ms_next(it) != NULL) continue;
+    if (ms_cursor_close(it, &err) != MS_E_FORKED) return 1;
+    if (ms_pg_ship_change(store, MS_STR("s"), message, message, at, &err) != MS_E_FORKED)
+        return 2;
+    return 0;
+}
+
+static void a_parent_reads_on_when_its_child_uses_the_cursor(void **state)
+{
+    const ms_query q = query_of(MS_STR("long"), 0);
+    const ms_msg *msg;
+    ms_cursor it;
+    size_t n = 0;
+    int status = -1;
+    (void)state;
+    append_many(one, MS_STR("long"));
+    assert_int_equal(ms_query_open(one, &q, &it, NULL), MS_OK);
+    assert_non_null(msg = ms_next(&it));
+    pid_t child = fork();
+    if (child == 0) _exit(child_of_fork(one, &it, msg));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    for (n = 1; ms_next(&it) != NULL; n++) continue;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(n, MANY);
 }
 
 static void appends_are_repeated_when_transactions_are_serializable(void **state)
@@ -917,6 +957,7 @@ int main(int argc, char **argv)
         ON_ONE(a_call_returns_in_its_time_when_no_server_is_there),
         ON_ONE(an_append_is_busy_when_a_statement_takes_too_long),
         ON_ONE(a_cursor_goes_on_when_its_connection_is_cut),
+        ON_ONE(a_parent_reads_on_when_its_child_uses_the_cursor),
         ON_ONE(appends_are_repeated_when_transactions_are_serializable),
         ON_ONE(one_append_wins_when_all_expect_the_same),
         ON_ONE(a_waiter_wakes_when_another_client_appends),
