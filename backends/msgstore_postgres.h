@@ -1170,6 +1170,7 @@ typedef struct ms__pg_batch {
     ms_str source;            /* shipping: the keys begin with it */
     ms_pg_position at;        /* of a change */
     bool uncertain;           /* an earlier attempt was sent */
+    bool unanswered;          /* an earlier attempt was sent, and its answer was lost */
     uint64_t hidden;          /* by a HIDE */
     uint64_t newest;      /* with the caller's numbers: the newest on the other servers */
     unsigned char ticket[20];
@@ -1754,10 +1755,23 @@ static ms_result ms__pg_append_step(ms__pg *s, ms__pg_line *line, void *ctx,
                                b->rows[i].bucket;
     }
     if (line->sent) b->uncertain = true;
-    if (code != MS_OK) return code;
-    if (!stored) code = ms__pg_transaction(b, line, err);
+    if (code == MS_OK && !stored) code = ms__pg_transaction(b, line, err);
+    if (line->sent && line->lost) b->unanswered = true;
     if (code == MS_OK) ms__pg_notify(s, line);
     return code;
+}
+
+/* Returns the result of an append that failed. After an attempt without an answer, codes
+ * of a later one that may not have looked for its keys would promise too much. */
+static ms_result ms__pg_failed(const ms__pg_batch *b, ms_result code, ms_error *err)
+{
+    char text[sizeof err->message];
+    if (!b->unanswered || (code != MS_E_BUSY && code != MS_E_FULL && code != MS_E_IO &&
+                           code != MS_E_READ_ONLY && code != MS_E_NO_MEMORY))
+        return code;
+    if (err) memcpy(text, err->message, sizeof text);
+    return ms__pg_fail(err, MS_E_UNREACHABLE, "the append may be stored",
+                       err ? text : NULL);
 }
 
 /* Stores a batch and reports the numbers. b has the store, the options and all other
@@ -1770,7 +1784,10 @@ static ms_result ms__pg_store_batch(ms__pg_batch *b, ms_str location,
     ms_result code = ms__pg_batch_fill(b, location, messages, n, err);
     if (code == MS_OK && b->opts->keep_seq && b->s->n_servers > 1)
         code = ms__pg_newest_of_all(b->s, &b->newest, err);
-    if (code == MS_OK) code = ms__pg_call(b->s, b->server, ms__pg_append_step, b, err);
+    if (code == MS_OK) {
+        code = ms__pg_call(b->s, b->server, ms__pg_append_step, b, err);
+        code = ms__pg_failed(b, code, err);
+    }
     for (size_t i = 0; i < n && code == MS_OK; i++) {
         const ms__pg_row *row = &b->rows[i];
         uint64_t seq = row->known ? row->known : row->seq ? row->seq : row->place;

@@ -114,6 +114,8 @@ control shipped_rows_have_keys ship $store \
 control child_is_refused 'a_parent_reads_on*' $store \
     '    MS__PG_TRY(ms__pg_check(s, false, err));
     for (unsigned attempt' '    for (unsigned attempt'
+control unanswered_append_is_in_doubt 'an_append_is_in_doubt*' $store \
+    'if (line->sent && line->lost) b->unanswered = true;' ''
 echo "tally: negative controls $passed"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -540,6 +540,60 @@ static void an_append_is_busy_when_a_statement_takes_too_long(void **state)
     ms_close(store);
 }
 
+/* Sends a lock of the counter of the location "job", and does not wait for its answer. */
+static PGconn *lock_job(void)
+{
+    PGconn *conn = PQconnectdb(url_of("one", ""));
+    char sql[100];
+    snprintf(sql, sizeof sql, "begin; select * from msgstore_bucket where bucket = %u"
+             " for update", ms_pg_bucket(MS_STR("job")));
+    assert_int_equal(PQsendQuery(conn, sql), 1);
+    nap(100);
+    return conn;
+}
+
+static void *append_to_job(void *arg)
+{
+    return (void *)(uintptr_t)append_x((ms_store *)arg, "job");
+}
+
+/* The first attempt and a lock wait behind another lock. The answer to the attempt is cut
+ * off, so the repetition waits for the second lock. */
+static void an_append_is_in_doubt_when_its_repetition_is_busy(void **state)
+{
+    char url[500];
+    size_t in_doubt = 0;
+    static proxy p;
+    (void)state;
+    proxy_open(&p, folder, "one");
+    snprintf(url, sizeof url, "host=%s user=test dbname=postgres sslmode=disable"
+             " gssencmode=disable", p.folder);
+    ms_pg_desc desc = desc_of(url);
+    desc.statement_ms = 600;
+    desc.no_notify = true;
+    for (int round = 0; round < 20 && in_doubt == 0; round++) {
+        pthread_t thread;
+        void *code;
+        ms_store *store = open_desc(&desc);
+        assert_int_equal(append_x(store, "job"), MS_OK); /* prepares the statement */
+        PGconn *first = lock_job();
+        proxy_arm(&p, PROXY_CUT_DOWN, 0);
+        pthread_create(&thread, NULL, append_to_job, store);
+        nap(100);
+        PGconn *second = lock_job();
+        PQfinish(first);
+        pthread_join(thread, &code);
+        PQfinish(second);
+        assert_true(proxy_disarm(&p));
+        if ((uintptr_t)code != MS_OK) assert_int_equal(code, MS_E_UNREACHABLE);
+        in_doubt += (uintptr_t)code != MS_OK;
+        assert_int_equal(stat_of(store).messages, 2 * (round + 1));
+        ms_close(store);
+    }
+    assert_int_equal(in_doubt, 1);
+    proxy_close(&p);
+}
+
 enum { MANY = 3000 };
 
 /* Appends MANY messages to a location in one batch. */
@@ -956,6 +1010,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         ON_ONE(a_call_returns_in_its_time_when_no_server_is_there),
         ON_ONE(an_append_is_busy_when_a_statement_takes_too_long),
+        ON_ONE(an_append_is_in_doubt_when_its_repetition_is_busy),
         ON_ONE(a_cursor_goes_on_when_its_connection_is_cut),
         ON_ONE(a_parent_reads_on_when_its_child_uses_the_cursor),
         ON_ONE(appends_are_repeated_when_transactions_are_serializable),

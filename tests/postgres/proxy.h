@@ -202,6 +202,7 @@ static void proxy_open(proxy *p, const char *folder, const char *server)
     at.sun_family = AF_UNIX;
     snprintf(at.sun_path, sizeof at.sun_path, "%s/.s.PGSQL.5432", p->folder);
     for (int i = 0; i < PROXY_LINKS; i++) p->links[i].client = p->links[i].server = -1;
+    unlink(at.sun_path);
     p->listening = socket(AF_UNIX, SOCK_STREAM, 0);
     if (bind(p->listening, (struct sockaddr *)&at, sizeof at) != 0 ||
         listen(p->listening, 50) != 0)
