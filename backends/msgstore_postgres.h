@@ -312,6 +312,14 @@ static uint64_t ms__pg_hash(ms_str s)
     return h ^ h >> 29;
 }
 
+/* Orders by bytes, a prefix first. */
+static int ms__pg_str_order(ms_str a, ms_str b)
+{
+    size_t n = a.len < b.len ? a.len : b.len;
+    int order = n ? memcmp(a.ptr, b.ptr, n) : 0;
+    return order ? order : a.len < b.len ? -1 : a.len > b.len;
+}
+
 MS_API unsigned ms_pg_bucket(ms_str location)
 {
     return (unsigned)(ms__pg_hash(location) % MS_PG_BUCKETS);
@@ -1147,6 +1155,7 @@ typedef struct ms__pg_row {
     uint64_t seq, place;      /* as stored */
     uint64_t known;           /* the stored record that it repeats; 0 if it is new */
     uint64_t upto;            /* HIDE: the last number */
+    const struct ms__pg_row *earlier; /* the one before it with its key; NULL: none */
     ms_str key;               /* as in the column; absent: none */
     bool shipped;             /* the key is of a source */
     const ms_msg *msg;        /* encoded */
@@ -1321,15 +1330,34 @@ static ms_result ms__pg_reused(const ms__pg_batch *b, size_t i, ms_error *err)
                           "the key stands for a message of other content");
 }
 
-/* Returns the row before row i with its key and location, or NULL. */
-static ms__pg_row *ms__pg_earlier(ms__pg_batch *b, size_t i)
+/* Orders pointers to rows by key, then location, then place in the batch. */
+static int ms__pg_key_order(const void *a, const void *b)
 {
-    if (!b->rows[i].key.ptr || b->rows[i].key.ptr[0] != 'k') return NULL;
-    for (size_t k = 0; k < i; k++)
-        if (ms_str_equal(b->rows[k].key, b->rows[i].key) &&
-            ms_str_equal(b->rows[k].location, b->rows[i].location))
-            return &b->rows[k];
-    return NULL;
+    const ms__pg_row *x = *(const ms__pg_row *const *)a;
+    const ms__pg_row *y = *(const ms__pg_row *const *)b;
+    int order = ms__pg_str_order(x->key, y->key);
+    if (order == 0) order = ms__pg_str_order(x->location, y->location);
+    return order ? order : x < y ? -1 : x > y;
+}
+
+/* Finds rows with the key and location of an earlier one: the same message twice. */
+static ms_result ms__pg_duplicates(ms__pg_batch *b, ms_error *err)
+{
+    size_t n = 0;
+    ms__pg_row **keyed =
+        (ms__pg_row **)ms_arena_alloc(&b->scratch, b->n * sizeof *keyed);
+    if (!keyed) return ms__pg_no_memory(err);
+    for (size_t i = 0; i < b->n; i++)
+        if (b->rows[i].key.ptr && b->rows[i].key.ptr[0] == 'k') keyed[n++] = &b->rows[i];
+    qsort(keyed, n, sizeof *keyed, ms__pg_key_order);
+    for (size_t i = 1; i < n; i++)
+        if (ms_str_equal(keyed[i]->key, keyed[i - 1]->key) &&
+            ms_str_equal(keyed[i]->location, keyed[i - 1]->location))
+            keyed[i]->earlier = keyed[i - 1];
+    for (size_t i = 0; i < b->n; i++)
+        if (b->rows[i].earlier && !ms__pg_same(b->rows[i].earlier->msg, b->rows[i].msg))
+            return ms__pg_reused(b, i, err);
+    return MS_OK;
 }
 
 static ms_result ms__pg_batch_fill(ms__pg_batch *b, ms_str location,
@@ -1356,12 +1384,7 @@ static ms_result ms__pg_batch_fill(ms__pg_batch *b, ms_str location,
     }
     b->server = s->owner[b->rows[0].bucket];
     MS__PG_TRY(ms__pg_tickets(b, err));
-    for (size_t i = 0; b->keyed && i < n; i++) { /* a key twice: the same message twice */
-        const ms__pg_row *first = ms__pg_earlier(b, i);
-        if (first && !ms__pg_same(first->msg, b->rows[i].msg))
-            return ms__pg_reused(b, i, err);
-    }
-    return MS_OK;
+    return b->keyed ? ms__pg_duplicates(b, err) : MS_OK;
 }
 
 /* ==== [pg-append] ====================================================================
@@ -1668,7 +1691,7 @@ static ms_result ms__pg_place(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked 
     int64_t tick = l->tick;
     for (size_t i = 0; i < b->n; i++) {
         ms__pg_row *row = &b->rows[i];
-        const ms__pg_row *first = b->keyed ? ms__pg_earlier(b, i) : NULL;
+        const ms__pg_row *first = row->earlier;
         if (first && !row->known) row->known = first->known ? first->known : first->seq;
         if (row->known) continue;
         row->place = (uint64_t)tick++ * MS_PG_BUCKETS + row->bucket;

@@ -629,6 +629,59 @@ static void a_cursor_goes_on_when_its_connection_is_cut(void **state)
     }
 }
 
+/* Returns the processor time of this process for a batch, in ms. */
+static int64_t batch_time(size_t n, bool keyed)
+{
+    ms_envelope *m = (ms_envelope *)calloc(n, sizeof *m);
+    char (*keys)[24] = (char (*)[24])calloc(n, sizeof *keys);
+    ms_append_opts opts;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("batch");
+    for (size_t i = 0; i < n; i++) {
+        snprintf(keys[i], sizeof keys[i], "a key %lu", (unsigned long)i);
+        m[i] = ms_user_message(ms_text("some text"));
+        if (keyed) m[i].key = ms_str_of(keys[i]);
+    }
+    clock_t start = clock();
+    assert_int_equal(ms_append_batch(one, m, n, &opts, NULL), MS_OK);
+    int64_t ms = (int64_t)(clock() - start) * 1000 / CLOCKS_PER_SEC;
+    free(m);
+    free(keys);
+    return ms;
+}
+
+static void a_batch_costs_little_more_when_its_messages_have_keys(void **state)
+{
+    (void)state;
+    int64_t without = batch_time(20000, false), with = batch_time(20000, true);
+    if (with > 8 * without + 50)
+        fail_msg("%d ms without keys, %d with", (int)without, (int)with);
+}
+
+static void a_batch_stores_a_message_once_when_its_key_is_there_twice(void **state)
+{
+    static const char *const keys[] = {"b", "a", "b", NULL, "b", "a"};
+    ms_envelope m[6];
+    uint64_t seqs[6];
+    ms_append_opts opts;
+    (void)state;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("job");
+    opts.seqs = seqs;
+    for (int i = 0; i < 6; i++) {
+        m[i] = ms_user_message(ms_text(keys[i] ? keys[i] : "none"));
+        if (keys[i]) m[i].key = ms_str_of(keys[i]);
+    }
+    assert_int_equal(ms_append_batch(one, m, 6, &opts, NULL), MS_OK);
+    assert_int_equal(stat_of(one).messages, 3);
+    assert_int_equal(seqs[2], seqs[0]);
+    assert_int_equal(seqs[4], seqs[0]);
+    assert_int_equal(seqs[5], seqs[1]);
+    assert_true(seqs[0] < seqs[1] && seqs[1] < seqs[3]);
+    m[5].content = ms_text("other");
+    assert_int_equal(ms_append_batch(one, m, 6, &opts, NULL), MS_E_KEY_REUSED);
+}
+
 /* What a child of fork gets from the calls that reach the server. */
 static int child_of_fork(ms_store *store, ms_cursor *it, const ms_msg *message)
 {
@@ -1011,6 +1064,8 @@ int main(int argc, char **argv)
         ON_ONE(a_call_returns_in_its_time_when_no_server_is_there),
         ON_ONE(an_append_is_busy_when_a_statement_takes_too_long),
         ON_ONE(an_append_is_in_doubt_when_its_repetition_is_busy),
+        ON_ONE(a_batch_costs_little_more_when_its_messages_have_keys),
+        ON_ONE(a_batch_stores_a_message_once_when_its_key_is_there_twice),
         ON_ONE(a_cursor_goes_on_when_its_connection_is_cut),
         ON_ONE(a_parent_reads_on_when_its_child_uses_the_cursor),
         ON_ONE(appends_are_repeated_when_transactions_are_serializable),
