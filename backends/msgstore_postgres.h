@@ -884,15 +884,17 @@ static void ms__pg_hush(void *ctx, const PGresult *r)
     (void)r;
 }
 
-/* Returns the error of a failed connection. Waiting does not help if the server refuses
- * the user or has no such database. libpq has the SQLSTATE only in its text: "FATAL:
- * 28P01: ...". */
+/* Returns the error of a failed connection. Waiting does not help if a password is
+ * missing, if the server refuses the user or an option, or has no such database. libpq has
+ * the SQLSTATE only in its text: "FATAL:  28P01: ...". */
 static ms_result ms__pg_cannot(ms__pg_line *line, ms_error *err)
 {
     const char *text = PQerrorMessage(line->conn);
     bool absent = strstr(text, ":  3D000: ") != NULL;
     (void)ms__pg_lost(line, "cannot connect", err);
-    line->again = !absent && !strstr(text, ":  28P01: ") && !strstr(text, ":  28000: ");
+    line->again = !absent && !strstr(text, ":  28P01: ") && !strstr(text, ":  28000: ") &&
+                  !strstr(text, ":  42") && !strstr(text, ":  22") &&
+                  !PQconnectionNeedsPassword(line->conn);
     return ms__pg_fail(err, absent ? MS_E_NOT_FOUND : MS_E_UNREACHABLE, "cannot connect",
                        text);
 }
@@ -1102,11 +1104,14 @@ static void ms__pg_back_off(ms__pg *s, unsigned n)
 
 typedef ms_result (*ms__pg_step)(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err);
 
-/* Runs a step on a server, repeatedly until it succeeds or must fail. */
+/* Runs a step on a server, repeatedly until it succeeds or must fail. If the time ends
+ * amid an attempt, the error is that of the one before. */
 static ms_result ms__pg_call(ms__pg *s, size_t server, ms__pg_step step, void *ctx,
                              ms_error *err)
 {
     int64_t deadline = ms__pg_now() + s->desc.timeout_ms;
+    ms_error before, unused;
+    if (!err) err = &unused;
     MS__PG_TRY(ms__pg_check(s, false, err));
     for (unsigned attempt = 0;; attempt++) {
         ms__pg_line *line;
@@ -1114,7 +1119,10 @@ static ms_result ms__pg_call(ms__pg *s, size_t server, ms__pg_step step, void *c
         if (code == MS_OK) code = step(s, line, ctx, err);
         bool again = code != MS_OK && line && line->again;
         ms__pg_give(s, line);
-        if (!again || ms__pg_now() >= deadline) return code;
+        bool late = ms__pg_now() >= deadline;
+        if (late && attempt && code == MS_E_UNREACHABLE) *err = before, err->code = code;
+        if (!again || late) return code;
+        before = *err;
         ms__pg_back_off(s, attempt);
     }
 }

@@ -93,12 +93,20 @@ control row_is_in_its_bucket 'names_are_data*' $store \
     'row->bucket = ms_pg_bucket(row->location);' \
     'row->bucket = ms_pg_bucket(row->location) ^ 1u;'
 control call_is_repeated 'a_cursor_goes_on*' $store \
-    'if (!again || ms__pg_now() >= deadline) return code;' \
+    'if (!again || late) return code;' \
     'if (!again || attempt == 0) return code;'
 control serialization_failure_is_repeated 'appends_are_repeated*' $store \
     '{"40", MS_E_BUSY, true}' '{"40", MS_E_BUSY, false}'
 control refused_user_is_not_repeated 'opening_fails_at_once*' $store \
     ' && !strstr(text, ":  28P01: ")' ''
+control missing_password_is_not_repeated 'opening_fails_at_once*' $store \
+    ' &&
+                  !PQconnectionNeedsPassword(line->conn)' ''
+control refused_option_is_not_repeated 'opening_fails_at_once*' $store \
+    ' !strstr(text, ":  42") &&' ''
+control last_refusal_is_kept 'a_client_waits*' $store \
+    '        if (late && attempt && code == MS_E_UNREACHABLE) *err = before, err->code = code;
+' ''
 control version_is_checked 'opening_fails_at_once*' $store \
     'if (version == MS__PG_VERSION) return MS_OK;' 'if (version > 0) return MS_OK;'
 control data_is_shipped_first ship tools/cmd_ship.c \

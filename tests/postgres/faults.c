@@ -979,6 +979,9 @@ static void opening_fails_at_once_when_waiting_does_not_help(void **state)
     must_fail_soon("host=/tmp colour=red", MS_E_ARGUMENT);
     must_fail_soon(url_as("test", "dbname=absent"), MS_E_NOT_FOUND);
     must_fail_soon(url_as("guarded", "password=wrong"), MS_E_UNREACHABLE);
+    must_fail_soon(url_as("guarded", ""), MS_E_UNREACHABLE);
+    must_fail_soon(url_of("one", "options=-cabsent=1"), MS_E_UNREACHABLE);
+    must_fail_soon(url_of("one", "options=-cwork_mem=x"), MS_E_UNREACHABLE);
     ask_sql("one", "insert into msgstore_schema values (2)");
     must_fail_soon(url_of("one", ""), MS_E_FOREIGN);
     ask_sql("one", "delete from msgstore_schema where version = 2");
@@ -995,6 +998,7 @@ static void a_client_waits_for_its_turn_when_connections_are_few(void **state)
     ms_pg_desc desc = desc_of(url_as("few", ""));
     desc.timeout_ms = 300;
     assert_int_equal(ms_pg_open(&other, &desc, &err), MS_E_UNREACHABLE);
+    assert_non_null(strstr(err.message, "too many connections"));
     ms_close(store);
     desc.timeout_ms = 30000; /* the server notices after a while that the first is gone */
     ms_close(open_desc(&desc));
