@@ -42,10 +42,16 @@
  *   - Numbers of messages are unique in the store and increase in a location. They are
  *     not dense: a number is a tick (milliseconds since 1970, or more) times 1,024, plus
  *     the bucket of the location. Each is larger than all numbers that this handle has
- *     seen before, and below 2^53 until the year 2248. A union (see [api-union]) takes
- *     numbers below 2^40, so it cannot read this store; copy the locations into a log.
+ *     seen before, and below 2^53 until the year 2248. A record takes a tick, so a client
+ *     that writes more than 1,000 records a second is ahead of the clock. Others then
+ *     append messages with smaller numbers to other locations. A reader of new messages
+ *     keeps the last number of each location, not of the store. A union (see [api-union])
+ *     takes numbers below 2^40, so it cannot read this store; copy the locations into a
+ *     log.
  *   - A cursor over one location shows it as of its opening. A cursor over all locations
- *     may in addition show messages whose commit was under way then.
+ *     may in addition show messages whose commit was under way then, or whose numbers are
+ *     smaller than the store's newest. A history opens such a cursor for each of its
+ *     parts, when its reading comes to it.
  *   - Any thread may use a store. Each call takes a connection of the pool. A child
  *     process of fork gets MS_E_FORKED.
  *   - Lookup by number (ms_get_by_seq) needs an arena.
@@ -344,8 +350,10 @@ MS_API unsigned ms_pg_bucket(ms_str location)
  * which orders the appends of a bucket in the order of their commits. A tick is
  *      greatest(last + 1, the largest that this client has seen + 1, the server's clock
  *               as the client has read it when it connected, and counted on)
- * so numbers of a bucket increase, a client's numbers increase over all buckets and
- * servers, and numbers of different clients are in order of time to a few milliseconds.
+ * so numbers of a bucket increase, and a client's numbers increase over all buckets and
+ * servers. Numbers of different clients are in order of time to a few milliseconds while
+ * each writes less than a record a millisecond. A client that writes more is ahead of the
+ * clock, and numbers that others assign later in other buckets are smaller than its own.
  * The number is tick * 1024 + bucket: unique in the store, and it names the server.
  *
  * Counters are of buckets, not of locations: they exist from the start, one update gives
@@ -885,8 +893,8 @@ static void ms__pg_hush(void *ctx, const PGresult *r)
 }
 
 /* Returns the error of a failed connection. Waiting does not help if a password is
- * missing, if the server refuses the user or an option, or has no such database. libpq has
- * the SQLSTATE only in its text: "FATAL:  28P01: ...". */
+ * missing, if the server refuses the user or an option, or has no such database. libpq
+ * has the SQLSTATE only in its text: "FATAL:  28P01: ...". */
 static ms_result ms__pg_cannot(ms__pg_line *line, ms_error *err)
 {
     const char *text = PQerrorMessage(line->conn);
@@ -2180,6 +2188,7 @@ typedef struct ms__pg_part {
     size_t server;
     int64_t after, before;    /* of the rows that are still to be read */
     uint64_t as_of;
+    bool ended;               /* as_of is not beyond the end of what is read */
     PGresult *rows;           /* a page: seq, place, body */
     int row, step;            /* the next row; +1 or -1 */
     bool begun, last;         /* the first page was read; there are no more */
@@ -2318,10 +2327,14 @@ static void ms__pg_say_end(ms__pg_cursor *c)
     ms__pg_say(&c->q, ")");
 }
 
+/* Ends a part after the last tick. The place in a query of one location may come from the
+ * totals of all buckets, and be ahead of the location's own. */
 static void ms__pg_set_end(ms__pg_cursor *c, ms__pg_part *part, int64_t last)
 {
+    uint64_t end = (uint64_t)(last + 1) * MS_PG_BUCKETS;
     ms__pg_saw(c->s, last);
-    part->as_of = (uint64_t)(last + 1) * MS_PG_BUCKETS;
+    if (end < part->as_of) part->as_of = end;
+    part->ended = true;
 }
 
 /* Returns whether the window is counted from the end where reading stops. */
@@ -2339,7 +2352,7 @@ static ms_result ms__pg_page(ms__pg_cursor *c, ms__pg_part *part, ms_error *err)
     const ms_query *of = c->query;
     bool window = ms__pg_against(of) && !part->begun;
     bool small = window && of->limit <= (size_t)c->page;
-    bool down = of->reverse != small, known = part->as_of != (uint64_t)INT64_MAX;
+    bool down = of->reverse != small, known = part->ended;
     bool whole = !part->begun && of->limit && of->limit <= (size_t)c->page;
     int64_t most = whole ? (int64_t)of->limit : c->page;
     ms__pg_begin(c, "select seq, place, body");
@@ -2538,6 +2551,7 @@ static ms__pg_cursor *ms__pg_cursor_new(ms__pg *s, const ms_query *of)
         parts[i].after = ms__pg_signed(of->after_seq);
         parts[i].before = of->before_seq ? ms__pg_signed(of->before_seq) : INT64_MAX;
         parts[i].as_of = of->as_of ? of->as_of : (uint64_t)INT64_MAX;
+        parts[i].ended = of->as_of && !of->location.len;
     }
     return c;
 }
@@ -2604,9 +2618,7 @@ static ms_result ms__pg_cursor_begin(ms__pg_cursor *c, ms_error *err)
     for (size_t i = 0; i < c->n_parts; i++) {
         ms__pg_part *part = &c->parts[i];
         PGresult *r;
-        if (part->as_of != (uint64_t)INT64_MAX ||
-            (c->n_parts == 1 && !c->query->by_time))
-            continue;
+        if (part->ended || (c->n_parts == 1 && !c->query->by_time)) continue;
         ms__pg_begin(c, "select ");
         ms__pg_say_end(c);
         MS__PG_TRY(ms__pg_ask(c->s, part->server, &c->q, &r, err));
@@ -2724,6 +2736,7 @@ static ms_result ms__pg_get(ms_store *store, uint64_t seq, ms_arena *arena,
     /* The number of a copy does not have the bucket. */
     for (size_t i = 0; can_be && i < s->n_servers && found == MS_E_NOT_FOUND; i++)
         MS__PG_TRY(ms__pg_get_at(s, i, seq, false, arena, msg, &found, err));
+    if (found != MS_E_NOT_FOUND) ms__pg_saw(s, (int64_t)(seq / MS_PG_BUCKETS));
     if (found == MS_OK) return MS_OK;
     return ms_error_set(err, found, found == MS_E_HIDDEN ? "the message is hidden"
                                                          : "there is no such message");
@@ -2833,6 +2846,7 @@ static ms_result ms__pg_list(ms_store *store, const ms_list_query *of, ms_arena 
     }
     if (end - first > 1) qsort(out->items, out->count, sizeof *out->items, ms__pg_newer);
     if (of->limit && out->count > of->limit) out->count = of->limit;
+    if (out->count) ms__pg_saw(s, (int64_t)(out->items[0].last_seq / MS_PG_BUCKETS));
     return MS_OK;
 }
 
@@ -2881,7 +2895,9 @@ static ms_result ms__pg_leave_out(ms_store *store, uint64_t seq, ms_error *err)
  * waiter listens on a connection of its own. The notification is a statement after the
  * append's own, at most one every 10 ms for each handle, and its answer is not waited
  * for. NOTIFY inside of the append would make all commits wait for each other (0.26 of
- * the throughput with eight clients). A lost notification costs 50 ms.
+ * the throughput with eight clients). A lost notification costs 50 ms. A new message may
+ * have a smaller number than the newest, so a waiter compares the numbers of messages,
+ * too.
  * ================================================================================== */
 
 static void ms__pg_notify(ms__pg *s, ms__pg_line *line)
@@ -2959,7 +2975,8 @@ static ms_result ms__pg_wait(ms_store *store, uint64_t after_seq, uint32_t timeo
     bool listens = false;
     ms_result code = ms__pg_stat(store, &first, err);
     now = first;
-    while (code == MS_OK && now.last_seq <= after_seq && now.changes == first.changes) {
+    while (code == MS_OK && now.last_seq <= after_seq && now.changes == first.changes &&
+           now.messages + now.hidden == first.messages + first.hidden) {
         int64_t left = end - ms__pg_now();
         if (left <= 0) break;
         if (!listens && s->n_servers == 1) {

@@ -124,6 +124,15 @@ control child_is_refused 'a_parent_reads_on*' $store \
     for (unsigned attempt' '    for (unsigned attempt'
 control unanswered_append_is_in_doubt 'an_append_is_in_doubt*' $store \
     'if (line->sent && line->lost) b->unanswered = true;' ''
+control place_is_of_the_bucket 'a_history_ends*' $store \
+    'if (end < part->as_of) part->as_of = end;' \
+    'if (part->as_of == (uint64_t)INT64_MAX) part->as_of = end;'
+control waiter_compares_totals 'a_waiter_wakes_when_a_message*' $store \
+    ' &&
+           now.messages + now.hidden == first.messages + first.hidden' ''
+control listed_number_is_seen 'an_append_has_a_larger*' $store \
+    '    if (out->count) ms__pg_saw(s, (int64_t)(out->items[0].last_seq / MS_PG_BUCKETS));
+' ''
 echo "tally: negative controls $passed"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

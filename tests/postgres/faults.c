@@ -807,6 +807,74 @@ static void a_waiter_wakes_when_another_client_appends(void **state)
     ms_close(other);
 }
 
+/* A client that appends many messages at once is ahead of the clock: messages that others
+ * append afterwards have smaller numbers. Returns the number of its last one. */
+static uint64_t run_ahead(void)
+{
+    ms_store *other = open_url(url_of("one", ""));
+    append_many(other, MS_STR("import"));
+    append_many(other, MS_STR("import"));
+    uint64_t last = stat_of(other).last_seq;
+    ms_close(other);
+    return last;
+}
+
+static void a_waiter_wakes_when_a_message_has_a_smaller_number(void **state)
+{
+    ms_store *reader = open_url(url_of("one", ""));
+    pthread_t thread;
+    uint64_t seq = 0, ahead = run_ahead();
+    (void)state;
+    int64_t start = ms__pg_now();
+    pthread_create(&thread, NULL, append_later, one);
+    assert_int_equal(ms_wait(reader, ahead, 20000, &seq, NULL), MS_OK);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 250, 10000);
+    assert_int_equal(seq, ahead);
+    pthread_join(thread, NULL);
+    ms_close(reader);
+}
+
+static void a_history_ends_where_its_reading_began_when_others_are_ahead(void **state)
+{
+    ms_store *reader = open_url(url_of("one", ""));
+    ms_memory memory;
+    ms_cursor it;
+    size_t n = 1;
+    (void)state;
+    append_many(one, MS_STR("job"));
+    (void)run_ahead();
+    ms_memory_init(&memory, reader, MS_STR("job"), MS_STR("w"));
+    assert_int_equal(ms_get_history(&memory, &it, NULL), MS_OK);
+    assert_non_null(ms_next(&it));
+    assert_int_equal(append_x(one, "job"), MS_OK);
+    while (ms_next(&it) != NULL) n++;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(n, MANY);
+    ms_close(reader);
+}
+
+/* Numbers follow those that the handle has seen, by whatever call. */
+static void an_append_has_a_larger_number_when_its_client_has_seen_one(void **state)
+{
+    ms_arena arena;
+    (void)state;
+    test_arena_init(&arena, NULL);
+    for (int list = 0; list < 2; list++) {
+        ms_store *reader = open_url(url_of("one", ""));
+        ms_envelope m = ms_user_message(ms_text("x"));
+        uint64_t seq, ahead = run_ahead();
+        const ms_msg *msg;
+        ms_listing listing;
+        ms_result code = list ? ms_list(reader, NULL, &arena, &listing, NULL)
+                              : ms_get_by_seq(reader, ahead, &arena, &msg, NULL);
+        assert_int_equal(code, MS_OK);
+        assert_int_equal(ms_append(reader, MS_STR("job"), &m, &seq, NULL), MS_OK);
+        assert_true(seq > ahead);
+        ms_close(reader);
+    }
+    ms_arena_deinit(&arena);
+}
+
 /* A message with these names is stored once, and found by them. */
 static void must_keep_names(ms_str location, ms_str agent, ms_str key)
 {
@@ -1075,6 +1143,9 @@ int main(int argc, char **argv)
         ON_ONE(appends_are_repeated_when_transactions_are_serializable),
         ON_ONE(one_append_wins_when_all_expect_the_same),
         ON_ONE(a_waiter_wakes_when_another_client_appends),
+        ON_ONE(a_waiter_wakes_when_a_message_has_a_smaller_number),
+        ON_ONE(a_history_ends_where_its_reading_began_when_others_are_ahead),
+        ON_ONE(an_append_has_a_larger_number_when_its_client_has_seen_one),
         ON_ONE(names_are_data_when_they_look_like_sql),
         ON_ONE(what_was_shipped_is_left_out_when_it_is_shipped_again),
         ON_ONE(names_are_kept_when_they_are_as_long_as_allowed),
