@@ -4361,9 +4361,11 @@ static unsigned ms__utf8_write(uint32_t c, char out[4])
 }
 
 /* Decodes the next character of the inside of a string to out, and moves *p after it.
- * Returns its number of bytes. Invalid bytes become U+FFFD. *p must be before end. */
+ * Returns its number of bytes. Invalid bytes become U+FFFD. A backslash that begins no
+ * escape stands for itself, so no escape becomes longer. *p must be before end. */
 static unsigned ms__string_char(const char **p, const char *end, char out[4])
 {
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     const char *q = *p;
     if (*q != '\\') {
         unsigned bad,
@@ -4373,22 +4375,15 @@ static unsigned ms__string_char(const char **p, const char *end, char out[4])
         memcpy(out, q, len);
         return len;
     }
-    if (end - q < 2) {
-        *p = end;
-        return ms__utf8_write(0xFFFD, out);
-    }
-    if (q[1] != 'u') {
-        static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
-        const char *at = q[1] ? strchr(from, q[1]) : NULL;
-        *p = q + 2;
-        if (!at && (unsigned char)q[1] >= 0x80) return ms__utf8_write(0xFFFD, out);
-        out[0] = at ? to[at - from] : q[1];
+    const char *at = end - q > 1 && q[1] ? strchr(from, q[1]) : NULL;
+    int unit = end - q > 1 && q[1] == 'u' ? ms__hex4(q + 2, end) : -1;
+    if (unit < 0) {
+        *p = q + (at ? 2 : 1);
+        out[0] = at ? to[at - from] : '\\';
         return 1;
     }
-    int unit = ms__hex4(q + 2, end);
-    *p = unit < 0 ? q + 2 : q + 6;
-    if (unit < 0 || (unit >= 0xDC00 && unit <= 0xDFFF))
-        return ms__utf8_write(0xFFFD, out);
+    *p = q + 6;
+    if (unit >= 0xDC00 && unit <= 0xDFFF) return ms__utf8_write(0xFFFD, out);
     if (unit < 0xD800 || unit > 0xDFFF) return ms__utf8_write((uint32_t)unit, out);
     int low = end - q >= 12 && q[6] == '\\' && q[7] == 'u' ? ms__hex4(q + 8, end) : -1;
     if (low < 0xDC00 || low > 0xDFFF) return ms__utf8_write(0xFFFD, out);
@@ -4409,6 +4404,7 @@ MS_API ms_result ms_json_string(ms_str value, ms_arena *arena, ms_str *out)
     }
     if (!arena) return MS_E_ARENA;
     /* An escape is longer than its character, a bad byte shorter than U+FFFD. */
+    if (!valid && in.len > SIZE_MAX / 3) return MS_E_TOO_LARGE;
     char *copy = (char *)ms_arena_alloc(arena, valid ? in.len : in.len * 3);
     if (!copy) return arena->buffer ? MS_E_ARENA : MS_E_NO_MEMORY;
     size_t n = 0;
@@ -4866,10 +4862,11 @@ static const char *ms__json_string_token(ms_json_writer *w, const char *p,
     for (p++; p < inside_end;) {
         const char *from = p;
         unsigned len = ms__string_char(&p, inside_end, one);
-        if (*from == '\\' && !(len == 3 && memcmp(one, "\xEF\xBF\xBD", 3) == 0))
+        if (*from == '\\' && p - from > 1 &&
+            !(len == 3 && memcmp(one, "\xEF\xBF\xBD", 3) == 0))
             ms__json_bytes(w, from, (size_t)(p - from));
         else
-            ms__json_bytes(w, one, len);
+            ms__json_escaped(w, ms_str_n(one, len));
     }
     ms__json_byte(w, '"');
     return stop;

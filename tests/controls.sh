@@ -789,6 +789,9 @@ controls()
         ms__utf8_char 'if (i >= n || p[i] < low || p[i] > high) {' 'if (i >= n) {'
     control overlong_utf8_taken gcc test_json utf8_is_checked_like_the_twin 20 \
         ms__utf8_char 'if (c == 0xE0) low = 0xA0;' 'if (0) ;'
+    control malformed_escape_grows gcc test_json string_stays_in_its_room_when_malformed 20 \
+        ms__string_char "out[0] = at ? to[at - from] : '\\\\'" \
+        "if (!at) return ms__utf8_write(0xFFFD, out); out[0] = at ? to[at - from] : '?'"
     control ring_drops_within_a_turn gcc test_ring a_ring_is_as_a_list_that_drops 5 \
         ms__ring_choose 'if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;' \
         'break;'

@@ -107,6 +107,48 @@ TEST(string_is_compared_inside_its_fence)
     assert_null(kind_differs(at_end("", 0), MS_JSON_NONE));
 }
 
+/* Spells a number as a string of up to six tokens; returns its length. */
+static size_t token_string(unsigned n, char to[32])
+{
+    static const char *const tokens[] = {"\\", "u", "\"", "\xc3\xa9", "0",
+                                         "D",  "8", "\x80", "\n"};
+    size_t len = 1;
+    to[0] = '"';
+    for (; n > 0; n = (n - 1) / 9)
+        len += (size_t)sprintf(to + len, "%s", tokens[(n - 1) % 9]);
+    to[len++] = '"';
+    return len;
+}
+
+/* All strings of up to six tokens, most of them malformed. An arena has given all the
+ * bytes that the decoded text takes, and the writer makes JSON of it. */
+TEST(string_stays_in_its_room_when_malformed)
+{
+    char text[32], room[128];
+    unsigned step = test_scale() >= 100 ? 1 : 7;
+    for (unsigned n = 0; n <= 9 + 81 + 729 + 6561 + 59049 + 531441; n += step) {
+        ms_arena in;
+        ms_json_writer w;
+        ms_buf out = {&arena, NULL, 0, 0};
+        ms_str s, json = at_end(text, token_string(n, text));
+        memset(&in, 0, sizeof in);
+        in.buffer = room;
+        in.buffer_size = sizeof room;
+        if (ms_json_string(json, &in, &s) != MS_OK) continue;
+        if (s.len > (s.ptr == json.ptr + 1 ? json.len - 2 : in.buffer_used)) {
+            show("longer than its room", json.ptr, json.len);
+            fail();
+        }
+        if (n % 16 != 0) continue;
+        ms_json_init(&w, ms_buf_write, &out, false);
+        ms_json_put_raw(&w, json);
+        (void)ms_json_finish(&w);
+        if (memchr(text + 1, '"', json.len - 2) == NULL) /* else more than one value */
+            assert_int_equal(ms_json_check(ms_buf_text(&out), NULL, NULL, NULL), MS_OK);
+        ms_arena_reset(&arena);
+    }
+}
+
 /* A code, and out as it was. */
 static ms_result decoding_starved(void *view, ms_arena *in)
 {
@@ -381,7 +423,7 @@ TEST(writer_does_as_the_table_has_it)
         {"[s /", false, "[\"\" ]"}, /* inside no new value begins */
         {"{kr/", true, "{\n  \"k\\n\": {\n    \"r\": [],\n    \"s\": [\n      1,\n"
                        "      2\n    ]\n  }\n}"},
-        {"e", false, "\"a\\\\b\\x\""}, /* an escape that is none stays, unchecked */
+        {"e", false, "\"a\\\\b\\\\x\""}, /* a backslash that begins no escape */
         {"[k/", false, NULL}, {"nn", false, NULL}, {"?", false, NULL}, {"0", false, NULL},
         {"}", false, NULL}, {"{", false, NULL}, {"{//", false, NULL},
     };
