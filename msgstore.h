@@ -1034,8 +1034,9 @@ typedef struct ms_append_opts {
  * its sequence number, 0 on failure (but see DURABILITY). Numbers start at 1 and
  * increase. A message whose key the location already has is not stored again: MS_OK and
  * the number of the first message if type, role as passed and all fields are equal to
- * those appended then (times are not compared), otherwise MS_E_KEY_REUSED. A hidden
- * message keeps its key until it is left out of a copy. Any thread. */
+ * those appended then (times are not compared), otherwise, as after its redaction,
+ * MS_E_KEY_REUSED. A hidden message keeps its key until it is left out of a copy. Any
+ * thread. */
 MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
                            uint64_t *seq, ms_error *err);
 
@@ -1185,10 +1186,12 @@ typedef struct ms_copy_report {
  * order, with sequence numbers, times and keys, in their present form: amended messages
  * as amended, hidden ones left out, unfinished ones with their text so far; then notes,
  * and facts of locations. All numbers in the destination must be smaller than those
- * copied; it is usually empty. The arena (NULL: one over malloc) holds the listing of the
- * source's locations. If the destination becomes full, the part already copied remains,
- * counted in report (may be NULL). For a dry run destination may be NULL. MS_E_DAMAGED:
- * records of the source were unreadable, all others are copied. */
+ * copied; it is usually empty. A message is copied without its key if its location has
+ * another message of this key there, as locations of a union can. The arena (NULL: one
+ * over malloc) holds the listing of the source's locations. If the destination becomes
+ * full, the part already copied remains, counted in report (may be NULL). For a dry run
+ * destination may be NULL. MS_E_DAMAGED: records of the source were unreadable, all
+ * others are copied. */
 MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep *keep,
                          ms_arena *arena, ms_copy_report *report, ms_error *err);
 
@@ -1352,7 +1355,8 @@ typedef struct ms_stream {
 
 /* Appends the unfinished message: type, agent key, turn, tool, call id, initial content
  * or args (absent: empty). Text is then added to the content, of an ACTION to args (the
- * text of a JSON object). */
+ * text of a JSON object). If the location has a message of this key, the stream adds to
+ * that one (see ms_append), and to the text that it has. */
 MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err);
@@ -1369,7 +1373,8 @@ MS_API ms_result ms_stream_end(ms_stream *stream, const ms_envelope *final_messa
 
 /* Text of a stream, for readers that follow it. */
 typedef struct ms_stream_text {
-    ms_str text;              /* from byte `from` on, in the arena */
+    ms_str text;              /* from byte `from` on, in the arena; ended: a view of the
+                                 message */
     uint64_t next;            /* `from` of the next call */
     bool ended;               /* text is of the final message, which may differ from
                                  the text so far; empty if that is shorter than `from` */
@@ -1436,9 +1441,10 @@ typedef struct ms_mem_desc {
  *   - A message that is older than two thirds of the records is dropped even if these are
  *     its own changes or pieces.
  *   - A message may take at most a quarter of the buffer, else MS_E_TOO_LARGE.
- *   - MS_E_FULL: a batch that would not fit an empty buffer; or, if messages must be
- *     dropped, a batch whose texts are views into the store itself. MS_E_NOT_FOUND: a
- *     single message whose texts are views into a message that had to be dropped.
+ *   - MS_E_FULL: a batch that an empty buffer may be too small for, as ms_mem_size
+ *     counts; or, if messages must be dropped, a batch whose texts are views into the
+ *     store itself. MS_E_NOT_FOUND: a single message whose texts are views into a message
+ *     that had to be dropped.
  *   - An append may invalidate pointers to messages, and cursors, which then return
  *     MS_E_CONFLICT. One thread at a time may use the store.
  *   - While an append drops messages, the buffer is not a valid image. A store that must
@@ -1485,7 +1491,8 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
  * all sectors and erases none. The store is a ring. Before a sector is erased its
  * messages are dropped from RAM, too, and facts of locations are written anew. After
  * opening the store has the newest messages that RAM takes, perhaps older ones than
- * before; the first turn of a location may lack its beginning. ms_tick erases a sector
+ * before, which a ms_rewind or ms_hide_range that found none in RAM has not hidden; the
+ * first turn of a location may lack its beginning. ms_tick erases a sector
  * ahead of time; otherwise the next append waits for it.
  *
  * The records of a message or a batch take up to a quarter of a sector less 24 bytes (64
@@ -6080,11 +6087,13 @@ typedef struct ms__append_run {
 /* Private functions of the stores of this file, beside their backend. Records of such
  * stores stay in place until they are closed. `take` appends with the results of the
  * checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
- * *store as of now, see [union]; NULL: numbers and a place bound the view. The functions
- * are in a table, so that programs without unions do not link their code. */
+ * *store as of now, see [union]; NULL: numbers and a place bound the view. `stands` tells
+ * whether the records that a cursor returned are where they were; NULL: always. The
+ * functions are in a table, so that programs without unions do not link their code. */
 typedef struct ms__inside {
     ms_result (*take)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
+    ms_result (*stands)(ms_store *store, const ms_cursor *it);
 } ms__inside;
 
 /* The backend's append and change of a store with `take`: without measures. */
@@ -6199,9 +6208,13 @@ static ms_field ms__fed_field(ms_type type)
     return type == MS_T_ACTION ? MS_F_ARGS : MS_F_CONTENT;
 }
 
+/* Returns whether a record is a stream that has not ended. A copy of a recovered one is
+ * unfinished, and amended. */
 static bool ms__is_open(const ms_msg *msg)
 {
-    return ms_kind_of(msg) == MS_KIND_MESSAGE && (ms_flags(msg) & MS_FLAG_UNFINISHED);
+    uint32_t both = MS_FLAG_UNFINISHED | MS_FLAG_AMENDED;
+    return ms_kind_of(msg) == MS_KIND_MESSAGE &&
+           (ms_flags(msg) & both) == MS_FLAG_UNFINISHED;
 }
 
 /* The state of reading an unfinished message; in the arena, to save stack. */
@@ -7089,13 +7102,13 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
 /* Erases a message and what belongs to it, in steps with a sync after each. A note that
  * another thread appends meanwhile is not of them: no sync has made it durable. */
 static MS__APART ms_result ms__redact_all(ms_store *store, ms_arena *arena,
-                                          const ms_msg *own, ms_error *err)
+                                          ms_str location, uint64_t seq, ms_error *err)
 {
     ms_stat stat;
-    ms_query q = ms__view_query(ms__location(own), MS_VIEW_TIMELINE, 0);
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
     MS__TRY(ms_store_stat(store, &stat, err));
     q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_NOTES | MS_RAW_PIECES;
-    q.about_seq = ms_seq(own);
+    q.about_seq = seq;
     q.as_of = stat.as_of;
     MS__TRY(ms_sync(store, NULL, err));
     for (unsigned step = 0; step < MS__ERASE_STEPS; step++)
@@ -7115,6 +7128,10 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
         ms_arena_deinit(&own);
         code = ms__change_target(store, seq, &own, &msg, err);
     }
+    ms_str location = code == MS_OK || code == MS_E_HIDDEN ? ms__location(msg)
+                                                           : ms__absent();
+    if (!ms__keep_copy(&own, &location)) /* an append to a ring moves records */
+        code = ms__no_arena(err, &own, location.len);
     /* the record's own flag: where its AMEND is damaged a message has only the mark */
     if (code == MS_OK && !(ms__bytes(msg)[7] & MS_FLAG_REDACTED)) {
         ms_envelope e = ms__redacted(msg);
@@ -7122,7 +7139,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     } else if (code == MS_E_HIDDEN) {
         code = MS_OK;
     }
-    if (code == MS_OK) code = ms__redact_all(store, &own, msg, err);
+    if (code == MS_OK) code = ms__redact_all(store, &own, location, seq, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -7621,12 +7638,28 @@ static ms_result ms__kept_choose(ms__copying *c, ms_error *err)
     return MS_OK;
 }
 
+/* Appends a copy, without its key if another message of the destination has the key: two
+ * stores of a union may have given it. */
+static ms_result ms__copy_put(const ms__copying *c, ms_envelope *m, ms_error *err)
+{
+    ms_append_opts opts;
+    uint64_t seq = 0;
+    const ms_backend *to = c->destination->backend;
+    memset(&opts, 0, sizeof opts);
+    opts.keep_seq = true;
+    opts.seqs = &seq;
+    ms_result code = to->append(c->destination, ms__absent(), m, 1, &opts, err);
+    if (!m->key.ptr || (code == MS_OK ? seq == m->seq : code != MS_E_KEY_REUSED))
+        return code;
+    m->key = ms__absent();
+    return to->append(c->destination, ms__absent(), m, 1, &opts, err);
+}
+
 /* Copies a message if it is kept. A message that no store would accept counts as
  * damaged. */
 static MS__APART ms_result ms__copy_message(ms__copying *c, const ms_msg *msg,
                                             ms_error *err)
 {
-    ms_append_opts opts;
     c->last = ms_seq(msg);
     if (!ms__keeps(c, msg)) {
         c->report->dropped++;
@@ -7638,10 +7671,7 @@ static MS__APART ms_result ms__copy_message(ms__copying *c, const ms_msg *msg,
         return MS_OK;
     }
     if (!c->keep->dry_run) {
-        memset(&opts, 0, sizeof opts);
-        opts.keep_seq = true;
-        MS__TRY(c->destination->backend->append(c->destination, ms__absent(), &m, 1,
-                                                &opts, err));
+        MS__TRY(ms__copy_put(c, &m, err));
         c->placed = m.seq;
     }
     c->report->copied++;
@@ -7664,7 +7694,7 @@ static ms_result ms__copy_numbers(ms__copying *c, ms_error *err)
     return to->leave_out(c->destination, last, err);
 }
 
-/* Copies a note if its message was copied. */
+/* Copies a note if its message was copied, and no ring has dropped it since. */
 static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
                                          ms_error *err)
 {
@@ -7684,10 +7714,11 @@ static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
         c->report->damaged++;
         return MS_OK;
     }
-    c->report->notes++;
-    if (c->keep->dry_run) return MS_OK;
     e.flags = 0;
-    return ms__change_put(c->destination, MS_KIND_NOTE, &e, 0, NULL, err);
+    if (!c->keep->dry_run)
+        code = ms__change_put(c->destination, MS_KIND_NOTE, &e, 0, NULL, err);
+    if (code == MS_OK) c->report->notes++;
+    return code == MS_E_NOT_FOUND ? MS_OK : code;
 }
 
 /* Copies the facts of a location as one record. */
@@ -8682,8 +8713,8 @@ static ms_result ms__change_check(const ms_envelope *e, ms_str location,
                            MS__V(ms__location(ms__msg(own))), MS__V(location));
     if (!shown) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", e->seq);
     uint32_t flags = ms_flags(ms__msg(shown));
-    bool open = shown[4] == MS__KIND_MESSAGE && (flags & MS_FLAG_UNFINISHED);
-    if ((kind == MS__KIND_PIECE || (e->flags & MS_CHANGE_OPEN)) && !open)
+    if ((kind == MS__KIND_PIECE || (e->flags & MS_CHANGE_OPEN)) &&
+        !ms__is_open(ms__msg(shown)))
         return ms__fail(err, MS_E_CLOSED, "message %u is not an open stream", e->seq);
     if (kind != MS__KIND_AMEND) return MS_OK;
     if (own[5] != (unsigned)e->type)
@@ -11284,6 +11315,19 @@ static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *m
     return (ms__plan *)(void *)(m->buffer.base + at);
 }
 
+/* Returns how many bytes n messages take in a buffer besides their records and the texts
+ * of names. */
+static uint64_t ms__index_size(uint64_t n, uint64_t locations, uint64_t agents,
+                               uint64_t keys)
+{
+    uint64_t postings = 19; /* four of 4 bytes, and 3 bytes of a fifth */
+    uint64_t chunk = MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
+    uint64_t classes = locations > n / 2 ? n : locations * 2;
+    uint64_t total = MS_MEM_MIN / 2 + 20 * sizeof(ms__chunk); /* of lists that grew */
+    total += n * postings + locations * (sizeof(ms__loc) + chunk) + classes * chunk;
+    return total + agents * (sizeof(ms__agent) + 2 * chunk) + keys * sizeof(ms__key);
+}
+
 /* Appends; the caller has the lock. */
 static ms_result ms__mem_try(ms__mem *m, ms__append_run *run, ms_error *err)
 {
@@ -11402,7 +11446,7 @@ static void ms__mem_close(ms_store *store)
     (void)ms__resize(&alloc, m, sizeof *m, 0);
 }
 
-static const ms__inside ms__mem_inside = {ms__mem_append, NULL};
+static const ms__inside ms__mem_inside = {ms__mem_append, NULL, NULL};
 
 static const ms_backend ms__mem_backend = {
     ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,
@@ -11421,13 +11465,6 @@ static const ms_backend ms__mem_backend = {
  * (N1) A place is valid until the next drop: then open cursors end.
  * (N2) Numbers go on: a GAP record has the largest one that was assigned.
  * ================================================================================== */
-
-/* The most bytes that a message needs in names and posting lists, without the texts of
- * names. */
-#define MS__RING_INDEX                                                                  \
-    (sizeof(ms__loc) + sizeof(ms__agent) + sizeof(ms__key) + sizeof(ms__control) +      \
-     sizeof(ms__changed) + sizeof(ms__range) + MS__HIDE_TEXT +                          \
-     5 * (MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t)))
 
 /* The state of a drop: the records that it keeps. */
 typedef struct ms__ring {
@@ -11520,7 +11557,7 @@ static bool ms__text_move(ms_str *text, const unsigned char *r, size_t size,
                           const unsigned char *to)
 {
     uintptr_t at = (uintptr_t)text->ptr - (uintptr_t)r;
-    if (!text->ptr || at >= size) return false;
+    if (text->len == 0 || at >= size) return false;
     text->ptr = (const char *)to + at;
     return true;
 }
@@ -11544,7 +11581,8 @@ static unsigned ms__run_move(ms__append_run *run, const unsigned char *r, size_t
     return n;
 }
 
-/* Moves the records that stay to the begin of the buffer. Returns their end. */
+/* Moves the records that stay to the begin of the buffer. Returns their end. No byte
+ * stays between it and the index, where an append that found no room has written. */
 static uint64_t ms__ring_move(ms__ring *ring)
 {
     ms__mem *m = ring->m;
@@ -11565,7 +11603,7 @@ static uint64_t ms__ring_move(ms__ring *ring)
         ms__put32(to + 28, ms__check_at(m->core.seed, end, to));
         end += ms__padded(size);
     }
-    memset(m->buffer.base + end, 0, (size_t)(im.end - end));
+    memset(m->buffer.base + end, 0, (size_t)(m->tail.live.top - end));
     return end;
 }
 
@@ -11643,20 +11681,33 @@ static ms_result ms__ring_turn(ms__mem *m, ms_error *err)
     return ms__mem_no_room(&m->core, 0, err);
 }
 
-/* Returns whether an append that found no room would fit an empty ring. */
-static bool ms__ring_fits(const ms__mem *m, const ms__append_run *run)
+/* Returns how many bytes a batch takes at most in an empty buffer. Names count where they
+ * differ from those of the message before. */
+static uint64_t ms__ring_need(const ms__append_run *run)
 {
     ms__layout l;
-    uint64_t need = run->n > MS__PLANS_SMALL ? run->n * sizeof(ms__plan) : 0;
-    if (run->seq == UINT64_MAX) return false;
+    size_t locations = 0, agents = 0, keys = 0;
+    ms_str location = ms__absent(), agent = ms__absent();
+    uint64_t need = MS__GAP_MAX + sizeof(ms__control) + sizeof(ms__changed);
+    if (run->n > MS__PLANS_SMALL) need += run->n * sizeof(ms__plan);
     l.parts = NULL;
     for (size_t i = 0; i < run->n; i++) {
         const ms_envelope *e = &run->messages[i];
-        if (ms__layout_of(e, run->location, MS__CHECKED, &l, NULL) != MS_OK) return false;
-        need += MS__RING_INDEX + 2 * (uint64_t)ms__padded(l.size);
+        if (ms__layout_of(e, run->location, MS__CHECKED, &l, NULL) != MS_OK) return 0;
+        need += ms__padded(l.size);
+        ms_str own = ms__is_empty(run->location) ? e->location : run->location;
+        bool same = ms_str_equal(own, location);
+        if (!same) need += own.len + 8;
+        if (!same) locations++;
+        if (e->agent_key.ptr && !(same && ms_str_equal(e->agent_key, agent))) {
+            need += e->agent_key.len + 8;
+            agents++;
+        }
+        if (e->key.ptr) keys++;
+        location = own;
+        agent = e->agent_key;
     }
-    uint64_t room = (uint64_t)((const unsigned char *)m - m->buffer.base);
-    return need <= room - MS__IMAGE_HEAD - MS__GAP_MAX;
+    return need + ms__index_size(run->n, locations, agents, keys);
 }
 
 static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error *err)
@@ -11666,15 +11717,19 @@ static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error 
     ms_result code = MS_OK;
     ms__mem *m = ms__mem_of(store);
     ms__lock_take(&m->lock);
+    uint64_t need = own.n > 1 ? ms__ring_need(run) : 0; /* one has room always */
     if (own.n == 1) {
         message = run->messages[0];
         own.messages = &message;
     }
     m->run = &own;
     if (m->before) code = m->before(m, err);
+    if (code == MS_OK && need > m->buffer.span)
+        code = ms__fail(err, MS_E_FULL, "%u messages take up to %u bytes, the buffer "
+                        "has %u", (uint64_t)own.n, need, (uint64_t)m->buffer.span);
     while (code == MS_OK) {
         code = ms__mem_try(m, &own, err);
-        if (code != MS_E_FULL || !ms__ring_fits(m, &own)) break;
+        if (code != MS_E_FULL || own.seq == UINT64_MAX) break;
         code = ms__ring_turn(m, err);
     }
     m->run = NULL;
@@ -11711,12 +11766,16 @@ static ms_result ms__ring_query(ms_store *store, ms_cursor *it, ms_error *err)
     return MS_OK;
 }
 
-static const ms_msg *ms__ring_next(ms_store *store, ms_cursor *it)
+static ms_result ms__ring_stands(ms_store *store, const ms_cursor *it)
 {
     const ms__mem *m = ms__mem_of(store);
-    if (it->now >> 32 == m->drops) return ms__core_next(store, it);
-    it->result = ms__ring_moved(m, NULL);
-    return NULL;
+    return it->now >> 32 == m->drops ? MS_OK : ms__ring_moved(m, NULL);
+}
+
+static const ms_msg *ms__ring_next(ms_store *store, ms_cursor *it)
+{
+    it->result = ms__ring_stands(store, it);
+    return it->result == MS_OK ? ms__core_next(store, it) : NULL;
 }
 
 static ms_result ms__ring_stat(ms_store *store, ms_stat *out, ms_error *err)
@@ -11728,7 +11787,7 @@ static ms_result ms__ring_stat(ms_store *store, ms_stat *out, ms_error *err)
     return code;
 }
 
-static const ms__inside ms__ring_inside = {ms__ring_append, NULL};
+static const ms__inside ms__ring_inside = {ms__ring_append, NULL, ms__ring_stands};
 
 static const ms_backend ms__ring_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
@@ -12382,14 +12441,9 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
     uint64_t dir = 1 + 2 * fields; /* tags and lengths; longer values have longer ones */
     dir += ms__min(field_bytes / 256, fields) + 2 * ms__min(field_bytes / 65536, fields);
     uint64_t record = MS__HEADER + dir + 7 + bytes;
-    uint64_t postings = 19; /* four of 4 bytes, and 3 bytes of a fifth */
-    uint64_t chunk = MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
     uint64_t name = ms__min(field_bytes, MS_KEY_MAX) + 8;
-    uint64_t classes = locations > n / 2 ? n : locations * 2;
-    uint64_t total = MS_MEM_MIN / 2 + 20 * sizeof(ms__chunk); /* of lists that grew */
-    total += n * (record + postings) + locations * (sizeof(ms__loc) + name + chunk);
-    total += classes * chunk + agents * (sizeof(ms__agent) + name + 2 * chunk);
-    total += keys * sizeof(ms__key);
+    uint64_t total = ms__index_size(n, locations, agents, keys);
+    total += n * record + (locations + agents) * name;
     if (total > SIZE_MAX - 7) return SIZE_MAX;
     return total < MS_MEM_MIN ? MS_MEM_MIN : (size_t)ms__align8(total);
 }
@@ -17730,7 +17784,7 @@ static const ms__sealed ms__log_sealed = {
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,
                                       ms__run_publish, ms__log_no_room, &ms__log_sealed};
 
-static const ms__inside ms__log_inside = {ms__log_append, NULL};
+static const ms__inside ms__log_inside = {ms__log_append, NULL, NULL};
 
 static const ms_backend ms__log_backend = {
     ms__append_unmeasured, ms__log_query, ms__core_next, ms__log_cursor_close,
@@ -18553,17 +18607,17 @@ static const ms_msg *ms__run_step(const ms__union *u, ms_cursor *it, ms__union_r
     return NULL;
 }
 
-/* Collects the record of the lane at an address where it stays until the run is closed;
- * false: no memory. */
+/* Collects the record of the lane, a copy unless it stays where it is. False: no
+ * memory. */
 static bool ms__run_keep(const ms__union *u, ms__union_run *run, const ms_query *q,
                          int64_t *last, const ms_msg *msg)
 {
     ms__sorted *s = &run->sorted;
     void *items =
         ms__list_room(&run->arena, s->items, s->to, &run->cap, sizeof *s->items);
-    void *copy = NULL;
-    if (!u->stores[run->which]->backend->inside) {
-        copy = ms_arena_alloc(&run->arena, ms_size(msg));
+    const ms__inside *inside = u->stores[run->which]->backend->inside;
+    if (!inside || inside->stands) {
+        void *copy = ms_arena_alloc(&run->arena, ms_size(msg));
         if (!copy) return false;
         msg = (const ms_msg *)memcpy(copy, msg, ms_size(msg));
     }
@@ -18702,6 +18756,8 @@ static ms_result ms__union_stat(ms_store *store, ms_stat *out, ms_error *err)
         out->room += one.room;
         out->hidden += one.hidden;
         out->changes += one.changes;
+        out->damaged += one.damaged;
+        out->dropped += one.dropped;
         if (one.last_seq) out->last_seq = ms__union_number(i, one.last_seq);
         if (one.given_seq) out->given_seq = ms__union_number(i, one.given_seq);
     }
@@ -18749,7 +18805,8 @@ static bool ms__info_later(const void *a, const void *b)
     return ms__info_less(a, b);
 }
 
-/* Adds the counts of the same name in another store. */
+/* Adds the counts of the same name in another store. The latest activity is that of the
+ * largest time, of whatever store. */
 static void ms__info_add(ms_info *sum, const ms_info *more)
 {
     sum->messages += more->messages;
@@ -18757,9 +18814,8 @@ static void ms__info_add(ms_info *sum, const ms_info *more)
         sum->first_seq = more->first_seq;
         sum->first_time_ns = more->first_time_ns;
     }
-    if (more->last_seq < sum->last_seq) return;
-    sum->last_seq = more->last_seq;
-    sum->last_time_ns = more->last_time_ns;
+    if (more->last_seq > sum->last_seq) sum->last_seq = more->last_seq;
+    if (more->last_time_ns > sum->last_time_ns) sum->last_time_ns = more->last_time_ns;
 }
 
 /* Concatenates the listings of all stores, with the union's numbers. */
@@ -18852,7 +18908,7 @@ static ms_result ms__union_freeze(ms_store *store, ms_store **out, ms_error *err
     return code;
 }
 
-static const ms__inside ms__union_inside = {NULL, ms__union_freeze};
+static const ms__inside ms__union_inside = {NULL, ms__union_freeze, NULL};
 
 static const ms_backend ms__union_backend = {
     ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,
@@ -19632,9 +19688,19 @@ static void ms__find_ahead(const ms_msg *msg)
         MS__PREFETCH((const void *)((uintptr_t)(const void *)msg - 64 * i));
 }
 
+/* Returns the message whose matches are not all found yet; NULL: there is none, or a ring
+ * has moved it. Then the next step of the cursor reports that. */
+static const ms_msg *ms__find_same(const ms_finder *f)
+{
+    const ms__inside *inside = f->msg ? f->it.store->backend->inside : NULL;
+    bool stands = !inside || !inside->stands ||
+                  inside->stands(f->it.store, &f->it) == MS_OK;
+    return stands ? f->msg : NULL;
+}
+
 MS_API bool ms_find_next(ms_finder *finder, ms_found *found)
 {
-    const ms_msg *msg = finder->msg;
+    const ms_msg *msg = ms__find_same(finder);
     memset(found, 0, sizeof *found);
     if (msg && ms__find_in_message(finder, msg, (unsigned)finder->field, finder->from,
                                    found))

@@ -798,7 +798,19 @@ controls()
     control ring_keeps_changes_of_dropped gcc test_ring a_ring_is_as_a_list_that_drops 5 \
         ms__ring_keeps_change 'if (!loc->all.first) return false;' 'return true;'
     control ring_cursor_not_stopped gcc test_ring a_ring_is_as_a_list_that_drops 5 \
-        ms__ring_next 'it->now >> 32 == m->drops' 'true'
+        ms__ring_stands 'it->now >> 32 == m->drops' 'true'
+    control ring_redaction_reads_moved_bytes gcc test_ring \
+        a_redaction_erases_its_message_alone 100 \
+        ms_redact '!ms__keep_copy(&own, &location)' 'false'
+    control ring_moved_under_a_search gcc test_ring \
+        a_search_ends_when_messages_are_dropped 100 \
+        ms__find_same '!inside->stands' 'true'
+    control ring_moved_under_a_union gcc test_ring \
+        a_union_keeps_its_messages_when_a_ring_drops_them 100 \
+        ms__run_keep '!inside || inside->stands' '!inside'
+    control ring_keeps_bytes_of_a_refused_append gcc test_ring \
+        a_redaction_erases_its_message_alone 100 \
+        ms__ring_move '(m->tail.live.top - end)' '(im.end - end)'
     control ring_leaves_lent_texts gcc test_ring a_message_made_of_another_moves_with_it 5 \
         ms__text_move '(const char *)to + at' 'text->ptr'
     control ring_forgets_numbers gcc test_ring numbers_go_on_when_all_is_dropped 5 \

@@ -267,6 +267,7 @@ TEST(a_message_made_of_another_moves_with_it)
             char text[90];
             size_t len = 1 + test_below(&rng, sizeof text - 1);
             memset(text, 'a' + (int)(k % 26), len);
+            if (test_one_in(&rng, 4)) len = 0;
             ms_envelope m = ms_message(MS_T_FINAL, ms_text_n(ms_str_n(text, len)));
             m.agent_key = ms_str_n(text, 1);
             assert_int_equal(ms_append(store, MS_STR("x"), &m, NULL, NULL), MS_OK);
@@ -278,13 +279,17 @@ TEST(a_message_made_of_another_moves_with_it)
             m = ms_envelope_of(msg);
             len = m.content.text.len;
             memcpy(text, m.content.text.ptr, len);
+            uint64_t from = seq;
             ms_result code = ms_append(store, m.location, &m, &seq, NULL);
-            if (code == MS_E_NOT_FOUND) gone++;
-            if (code == MS_E_NOT_FOUND) continue;
+            if (code == MS_E_NOT_FOUND) {
+                assert_int_equal(ms_get_by_seq(store, from, NULL, &msg, NULL), code);
+                gone++;
+                continue;
+            }
             assert_int_equal(code, MS_OK);
             assert_int_equal(ms_get_by_seq(store, seq, NULL, &msg, NULL), MS_OK);
             assert_true(ms_str_equal(ms_content(msg).text, ms_str_n(text, len)));
-            assert_int_equal(test_agent_key(msg).ptr[0], text[0]);
+            if (len > 0) assert_int_equal(test_agent_key(msg).ptr[0], text[0]);
             copied++;
         }
         assert_true(copied > 60 && gone < 20);
@@ -341,6 +346,161 @@ TEST(a_history_ends_when_messages_are_dropped)
     assert_non_null(ms_next(&it));
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     ms_close(store);
+}
+
+/* Appends until the ring drops messages. */
+static void append_until_it_drops(ms_store *store)
+{
+    ms_stat before, stat;
+    assert_int_equal(ms_store_stat(store, &before, NULL), MS_OK);
+    do {
+        assert_int_equal(append_long(store, "x", MS_T_FINAL, 50, NULL), MS_OK);
+        assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+    } while (stat.dropped == before.dropped);
+}
+
+static size_t shown_as(ms_store *store, const char *text)
+{
+    ms_cursor it;
+    ms_query all = query_of(no_str(), 0);
+    size_t n = 0;
+    EACH (msg, store, &all, &it) n += ms_str_equal(ms_content(msg).text, ms_str_of(text));
+    return n;
+}
+
+/* Also when its own amendment drops messages and moves it. */
+TEST(a_redaction_erases_its_message_alone)
+{
+    ms_store *store = open_ring(buffer, 8192);
+    ms_stat stat;
+    uint64_t seq, dropped = 0, rng = test_seed();
+    size_t dropping = 0;
+    for (size_t i = 0; i < 2000; i++) {
+        bool secret = test_one_in(&rng, 3);
+        ms_envelope m = ms_message(MS_T_FINAL, ms_text(secret ? "a secret" : "a word"));
+        char key[12]; /* its entry is made after the record */
+        snprintf(key, sizeof key, "%u", (unsigned)i);
+        m.key = ms_str_of(key);
+        assert_int_equal(ms_append(store, MS_STR("x"), &m, &seq, NULL), MS_OK);
+        assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+        dropped = stat.dropped;
+        if (!secret) continue;
+        size_t words = shown_as(store, "a word");
+        assert_int_equal(ms_redact(store, seq, NULL), MS_OK);
+        assert_null(memmem(buffer, 8192, "a secret", 8));
+        assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+        if (stat.dropped > dropped) dropping++;
+        else assert_int_equal(shown_as(store, "a word"), words);
+        assert_int_equal(shown_as(store, "a word") + shown_as(store, "[redacted]"),
+                         stat.messages);
+    }
+    assert_true(dropping > 5);
+    ms_close(store);
+}
+
+TEST(a_search_ends_when_messages_are_dropped)
+{
+    ms_store *store = open_ring(buffer, 8192);
+    ms_find_query q = {.text = MS_STR("needle"), .every_match = true};
+    ms_envelope m = ms_message(MS_T_FINAL, ms_text("needle needle needle"));
+    ms_finder finder;
+    ms_found found;
+    ms_stat stat;
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(ms_append(store, MS_STR("x"), &m, NULL, NULL), MS_OK);
+    assert_int_equal(ms_find_open(store, &q, &finder, NULL), MS_OK);
+    assert_true(ms_find_next(&finder, &found));
+    assert_true(ms_find_next(&finder, &found));
+    assert_int_equal(found.at, 7);
+    do {
+        assert_int_equal(ms_append(store, MS_STR("x"), &m, NULL, NULL), MS_OK);
+        assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+    } while (stat.dropped == 0);
+    assert_false(ms_find_next(&finder, &found));
+    assert_int_equal(ms_find_close(&finder, NULL), MS_E_CONFLICT);
+    ms_close(store);
+}
+
+/* A union that reads all when it is opened has what the ring had then. */
+TEST(a_union_keeps_its_messages_when_a_ring_drops_them)
+{
+    for (unsigned by_time = 0; by_time < 2; by_time++) {
+        ms_store *store = open_ring(buffer, 8192), *joined;
+        ms_union_desc desc = {.stores = &store, .n_stores = 1};
+        ms_query q = query_of(MS_STR("x"), MS_VIEW_TIMELINE);
+        ms_cursor it;
+        ms_stat stat;
+        q.by_time = by_time == 1;
+        q.limit = 15;
+        for (unsigned i = 0; i < 20; i++)
+            assert_int_equal(append_long(store, "x", MS_T_FINAL, i + 1, NULL), MS_OK);
+        assert_int_equal(ms_union_open(&joined, &desc, NULL), MS_OK);
+        assert_int_equal(ms_query_open(joined, &q, &it, NULL), MS_OK);
+        append_until_it_drops(store);
+        for (uint64_t seq = 6; seq <= 20; seq++) {
+            const ms_msg *msg = ms_next(&it);
+            assert_non_null(msg);
+            assert_int_equal(ms_seq(msg), seq);
+            assert_int_equal(ms_content(msg).text.len, seq);
+        }
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        assert_int_equal(ms_store_stat(joined, &stat, NULL), MS_OK);
+        assert_true(stat.dropped > 0);
+        ms_close(joined);
+        ms_close(store);
+    }
+}
+
+/* Not only while the ring is empty. */
+TEST(a_batch_fits_always_or_never)
+{
+    static ms_envelope m[64];
+    size_t fitting = 0;
+    for (size_t size = 4096; size <= 16384; size += 800)
+        for (size_t n = 2; n <= 64; n++) {
+            ms_store *store = open_ring(buffer, size);
+            ms_append_opts opts = {.location = MS_STR("x")};
+            for (size_t i = 0; i < n; i++) {
+                m[i] = ms_message(MS_T_FINAL, ms_text("tiny"));
+                m[i].agent_key = ms_str_of(n % 3 ? NULL : i % 2 ? "a" : "b");
+            }
+            ms_result first = ms_append_batch(store, m, n, &opts, NULL);
+            assert_true(first == MS_OK || first == MS_E_FULL);
+            for (unsigned k = 0; k < 30; k++) {
+                assert_int_equal(append_long(store, "y", MS_T_FINAL, 200, NULL), MS_OK);
+                assert_int_equal(ms_append_batch(store, m, n, &opts, NULL), first);
+            }
+            fitting += first == MS_OK;
+            ms_close(store);
+        }
+    assert_true(fitting > 300);
+}
+
+TEST(a_copy_leaves_out_notes_of_messages_that_were_dropped)
+{
+    ms_store *source, *store = open_ring(buffer, 8192);
+    ms_copy_report report;
+    ms_arena arena;
+    uint64_t seq;
+    assert_int_equal(ms_mem_open(&source, NULL, NULL), MS_OK);
+    for (unsigned i = 0; i < 200; i++) {
+        assert_int_equal(append_long(source, "x", MS_T_FINAL, 60, &seq), MS_OK);
+        if (i % 50 == 49)
+            assert_int_equal(ms_note(source, seq, MS_STR("mark"), ms_text("1"), NULL),
+                             MS_OK);
+    }
+    assert_int_equal(ms_location_set(source, MS_STR("x"), MS_STR("{\"t\":1}"), NULL),
+                     MS_OK);
+    assert_int_equal(ms_copy(store, source, NULL, NULL, &report, NULL), MS_OK);
+    assert_int_equal(report.copied, 200);
+    assert_in_range(report.notes, 1, 3);
+    test_arena_init(&arena, NULL);
+    ms_str facts;
+    assert_int_equal(ms_location_get(store, MS_STR("x"), &arena, &facts, NULL), MS_OK);
+    assert_true(ms_str_equal(facts, MS_STR("{\"t\":1}")));
+    ms_arena_deinit(&arena);
+    ms_close(store);
+    ms_close(source);
 }
 
 TEST(a_ring_needs_a_buffer_of_twice_the_least_size)

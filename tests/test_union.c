@@ -202,6 +202,42 @@ TEST(a_copy_of_a_union_is_refused_by_another_union)
     store_close(&copy);
 }
 
+/* Each store has given the key. The first message keeps it. */
+TEST(a_copy_of_a_union_has_the_messages_of_one_key)
+{
+    static const char *const texts[] = {"same", "same", "other"};
+    ms_store *stores[3], *joined, *copy;
+    ms_union_desc desc = {.stores = stores, .n_stores = 3};
+    ms_copy_report report;
+    ms_cursor it;
+    ms_query all = query_of(MS_STR("x"), MS_VIEW_TIMELINE);
+    uint64_t seq;
+    size_t n = 0;
+    for (size_t i = 0; i < 3; i++) {
+        ms_envelope m = ms_user_message(ms_text(texts[i]));
+        m.key = MS_STR("key");
+        assert_int_equal(ms_mem_open(&stores[i], NULL, NULL), MS_OK);
+        assert_int_equal(ms_append(stores[i], MS_STR("x"), &m, &seq, NULL), MS_OK);
+        assert_int_equal(ms_note(stores[i], seq, MS_STR("mark"), ms_text("1"), NULL),
+                         MS_OK);
+    }
+    assert_int_equal(ms_union_open(&joined, &desc, NULL), MS_OK);
+    assert_int_equal(ms_mem_open(&copy, NULL, NULL), MS_OK);
+    assert_int_equal(ms_copy(copy, joined, NULL, NULL, &report, NULL), MS_OK);
+    assert_int_equal(report.copied, 3);
+    assert_int_equal(report.notes, 3);
+    EACH (msg, copy, &all, &it) {
+        assert_int_equal(ms_seq(msg), NUMBER(n, 1));
+        assert_true(ms_str_equal(ms_content(msg).text, ms_str_of(texts[n])));
+        assert_true((ms_get(msg, MS_F_KEY).text.ptr != NULL) == (n == 0));
+        n++;
+    }
+    assert_int_equal(n, 3);
+    ms_close(copy);
+    ms_close(joined);
+    for (size_t i = 0; i < 3; i++) ms_close(stores[i]);
+}
+
 TEST(a_refused_store_is_named_when_a_union_opens)
 {
     test_store s[3];

@@ -658,14 +658,19 @@ static inline size_t twin_query(const twin *t, const ms_query *q, const twin_msg
 
 /* ---- listings and copies ---- */
 
-static inline void twin_count_in(ms_info *info, const twin_msg *m)
+/* Joins the times of the last messages: in a union the largest one decides. before: that
+ * of the stores before the one of m. */
+static inline void twin_count_in(ms_info *info, const twin_msg *m, int64_t *before)
 {
     int64_t time = m->has_time ? m->time_ns : MS_TIME_NONE;
     if (info->messages == 0) info->first_time_ns = time;
     if (info->messages == 0) info->first_seq = m->seq;
     info->messages++;
+    if (info->messages == 1) *before = MS_TIME_NONE;
+    else if (MS_UNION_STORE(info->last_seq) < MS_UNION_STORE(m->seq))
+        *before = info->last_time_ns;
     info->last_seq = m->seq;
-    info->last_time_ns = time;
+    info->last_time_ns = time > *before ? time : *before;
 }
 
 /* Is activity b newer than a, which stands before it? In a union the time decides. */
@@ -680,6 +685,7 @@ static inline bool twin_is_newer(const twin *t, const ms_info *a, const ms_info 
 static inline size_t twin_list(const twin *t, const ms_list_query *q, ms_info *out)
 {
     size_t n = 0;
+    int64_t *before = (int64_t *)twin_memory(NULL, (t->count + 1) * sizeof before[0]);
     for (size_t i = 0; i < t->count; i++) {
         const twin_msg *m = t->items[i];
         ms_str location = m->field[MS_F_LOCATION].text;
@@ -696,8 +702,9 @@ static inline size_t twin_list(const twin *t, const ms_list_query *q, ms_info *o
         if (at == n) memset(&out[n++], 0, sizeof out[0]);
         out[at].location = location;
         out[at].agent_key = agent;
-        twin_count_in(&out[at], m);
+        twin_count_in(&out[at], m, &before[at]);
     }
+    free(before);
     for (size_t i = 1; i < n; i++)
         for (size_t at = i; at > 0 && twin_is_newer(t, &out[at - 1], &out[at]); at--) {
             ms_info newest = out[at];
