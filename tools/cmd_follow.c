@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "postgres.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -29,7 +30,11 @@ typedef struct follower {
     ms_writer writer;
     ms_arena arena;           /* of the writer */
     struct stat file;         /* of the open file */
+    ms_stat totals;           /* of a server, before it was read the last time */
+    uint64_t newest;          /* number in the store */
     uint64_t last;            /* all messages up to here were printed */
+    bool each;                /* numbers increase within a location only, */
+    tally places;             /* so `count` is the last number printed of each */
     uint64_t mark;            /* changes after this message were printed, */
     size_t marked;            /* so many of them */
     uint64_t *writing;        /* messages that were unfinished when read */
@@ -100,18 +105,27 @@ static int follow_end(follower *f, ms_cursor *it, int code)
     return output_end(&f->out, code);
 }
 
+/* Returns the number up to which messages of the location were printed. */
+static uint64_t follow_last(follower *f, const ms_msg *msg)
+{
+    const tally_row *place = f->each ? tally_row_of(&f->places, location_of(msg)) : NULL;
+    return place != NULL ? place->count : f->last;
+}
+
 /* Prints the messages of the query, each with its complete text. */
 static int follow_query(follower *f, const ms_query *q)
 {
     ms_cursor it;
     const ms_msg *msg;
     listing l = {f->job->store, q, NULL, NULL, NULL};
-    bool whole = f->job->options->to != NULL;
+    bool whole = f->job->options->to != NULL, known = f->each && q->raw == 0;
     ms_arena_reset(&f->job->arena);
     int code = listing_open(&l, &it);
     if (code != FINE) return code;
     while (code == FINE && f->out.error == 0 && (msg = ms_next(&it)) != NULL) {
         bool later = whole && (ms_flags(msg) & MS_FLAG_UNFINISHED) != 0;
+        /* what came since its location was listed is printed in the next turn */
+        if (known && ms_seq(msg) > follow_last(f, msg)) continue;
         code = later ? follow_later(f, ms_seq(msg)) : follow_print(f, msg);
     }
     return follow_end(f, &it, code);
@@ -125,7 +139,7 @@ static int follow_change(follower *f, const ms_query *q, const ms_msg *change)
     uint64_t seq = ms_seq(change);
     bool format = j->options->to != NULL;
     if (ms_kind_of(change) == MS_KIND_HIDE && !format) return follow_print(f, change);
-    if (ms_kind_of(change) != MS_KIND_AMEND || seq > f->last) return FINE;
+    if (ms_kind_of(change) != MS_KIND_AMEND || seq > follow_last(f, change)) return FINE;
     if (format && !follow_ended(f, seq)) return FINE;
     ms_arena_reset(&j->arena);
     if (ms_get_by_seq(j->store, seq, &j->arena, &msg, NULL) != MS_OK) return FINE;
@@ -178,38 +192,100 @@ static int follow_file(follower *f)
     return open_to_read(j);
 }
 
+/* Prints the new messages of each location. q NULL: only remembers where each ends. */
+static int follow_each(follower *f, ms_query *q)
+{
+    ms_error err;
+    ms_listing places;
+    ms_arena arena = {0};
+    const ms_list_query names = {.names_only = true};
+    int code = FINE;
+    ms_result result = ms_list(f->job->store, &names, &arena, &places, &err);
+    if (result != MS_OK) code = complain_of("reading the store", result, &err);
+    for (size_t i = result == MS_OK ? places.count : 0; i-- > 0 && code == FINE;) {
+        const ms_info *place = &places.items[i];
+        tally_row *row = tally_row_of(&f->places, place->location);
+        if (row == NULL) code = no_memory();
+        if (row == NULL) break;
+        uint64_t after = row->count > 0 ? row->count : f->job->options->after;
+        if (place->last_seq <= after) continue;
+        row->count = place->last_seq;
+        if (q == NULL) continue;
+        q->location = place->location;
+        q->after_seq = after;
+        q->before_seq = place->last_seq + 1;
+        code = follow_query(f, q);
+        q->location = ms_str_of(NULL);
+    }
+    ms_arena_deinit(&arena);
+    return code;
+}
+
+/* Returns whether a server has changed since it was read, or may have. */
+static bool follow_moved(follower *f)
+{
+    ms_stat now, before = f->totals;
+    if (ms_store_stat(f->job->store, &now, NULL) != MS_OK) return true;
+    f->totals = now;
+    return now.messages != before.messages || now.hidden != before.hidden ||
+           now.changes != before.changes;
+}
+
 /* Prints new messages, or waits for a moment if there are none. */
 static int follow_on(follower *f, ms_query *q, double left)
 {
     ms_error err;
-    uint64_t newest;
+    bool server = is_postgres(f->job->options->files[0]);
     uint32_t pause = left * 1e3 < FOLLOW_MS ? (uint32_t)(left * 1e3) : FOLLOW_MS;
-    ms_result result = ms_wait(f->job->store, f->last, pause, &newest, &err);
+    ms_result result = ms_wait(f->job->store, f->newest, pause, &f->newest, &err);
     if (result != MS_OK) return complain_of("waiting", result, &err);
+    if (server && !follow_moved(f)) return FINE;
     int code = follow_changes(f, q, false);
     if (code != FINE) return code;
-    if (newest <= f->last) return follow_file(f);
+    if (f->each && !GIVEN(f->job->options, RAW)) return follow_each(f, q);
+    if (f->mark <= f->last) return server ? FINE : follow_file(f);
     q->after_seq = f->last;
-    q->before_seq = newest + 1;
-    f->last = newest;
+    q->before_seq = f->mark + 1;
+    f->last = f->mark;
     return GIVEN(f->job->options, RAW) ? FINE : follow_query(f, q);
+}
+
+/* Finds where following begins: after the newest message of the store, or of the
+ * location. */
+static int follow_newest(follower *f, ms_str location)
+{
+    ms_error err;
+    ms_cursor it;
+    const ms_msg *msg;
+    const ms_query newest = {.location = location, .limit = 1, .raw = MS_RAW_MESSAGES};
+    listing l = {f->job->store, &newest, NULL, NULL, NULL};
+    ms_result result = ms_wait(f->job->store, 0, 0, &f->newest, &err);
+    if (result != MS_OK) return complain_of("reading the log", result, &err);
+    f->last = f->newest;
+    if (location.len == 0) return FINE;
+    int code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    f->last = (msg = ms_next(&it)) != NULL ? ms_seq(msg) : 0;
+    return listing_close(&it);
 }
 
 /* Begins with the newest messages (with --raw, records), or after the named one. */
 static int follow_begin(follower *f, ms_query *q)
 {
-    ms_error err;
     const options *o = f->job->options;
     ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION)};
     ms_writer_init(&f->writer, o->to, &opts, &f->arena, emit, &f->out);
     f->table = new_table(NULL);
     f->table.located = o->location == NULL;
+    f->each = is_postgres(o->files[0]) && o->location == NULL;
     f->last = f->mark = o->after;
     if (GIVEN(o, AFTER)) return FINE;
-    ms_result result = ms_wait(f->job->store, 0, 0, &f->last, &err);
-    if (result != MS_OK) return complain_of("reading the log", result, &err);
+    (void)follow_moved(f);
+    int code = follow_newest(f, q->location);
+    if (code == FINE && f->each) code = follow_each(f, NULL);
+    if (code != FINE) return code;
     f->mark = f->last;
-    int code = follow_changes(f, q, true);
+    code = follow_changes(f, q, true);
     if (code != FINE || (f->last == 0 && f->marked == 0)) return code;
     listing l = {f->job->store, q, NULL, &f->job->arena, NULL};
     q->limit = GIVEN(o, LIMIT) ? o->limit : FOLLOW_NEWEST;
@@ -252,6 +328,7 @@ static int run_follow(job *j)
         code = follow_on(&f, &q, left);
     }
     ms_arena_deinit(&f.arena);
+    tally_free(&f.places);
     free(f.writing);
     return code != FINE ? code : f.code;
 }

@@ -112,6 +112,50 @@ done
 ((i < 100)) || fail 'follow ships nothing'
 kill -TERM $shipper
 wait $shipper || fail "follow: $(cat "$out/log")"
+
+# A client that began early appends to one location. Another one is ahead of the clock, in
+# another location. A follower prints each message once, in whatever order the numbers are.
+coproc early { exec "$tool" append "$url" --location 'place 3'; }
+early_pid=$early_PID to_early=${early[1]} from_early=${early[0]}
+say() { echo "{\"type\":\"user_message\",\"content\":\"$1\"}"; }
+say 'early one' >&"$to_early"
+read -r -t 30 -u "$from_early" _ || fail 'append stores nothing'
+sql "update msgstore_bucket set last = last + 100000 where bucket =
+     (select bucket from msgstore_record where location = 'place 7' limit 1)"
+say 'far ahead' | "$tool" append "$url" --location 'place 7' >"$out/ahead"
+"$tool" follow "$url" -n 1 --seconds 60 >"$out/all" 2>&1 &
+followers=$!
+"$tool" follow "$url" -n 1 --seconds 60 --location 'place 3' >"$out/place" 2>&1 &
+followers="$followers $!"
+# soon COMMAND...: waits until it succeeds, for 20 s at most.
+soon()
+{
+    for ((i = 0; i < 200; i++)); do
+        "$@" && return
+        sleep 0.1
+    done
+    return 1
+}
+soon grep -q 'far ahead' "$out/all" || fail "follow: $(cat "$out/all")"
+soon grep -q 'early one' "$out/place" || fail "follow: $(cat "$out/place")"
+say 'early two' >&"$to_early"
+read -r -t 30 -u "$from_early" number || fail 'append stores nothing'
+[ "${number%% *}" -lt "$(cut -d ' ' -f 1 "$out/ahead")" ] || fail "no client is ahead: $number"
+soon grep -q 'early two' "$out/all" || fail "follow misses a smaller number: $(cat "$out/all")"
+soon grep -q 'early two' "$out/place" || fail "follow of a location: $(cat "$out/place")"
+say 'a new place' | "$tool" append "$url" --location 'place x' >"$out/log"
+soon grep -q 'a new place' "$out/all" || fail "follow misses a location: $(cat "$out/all")"
+say 'early three' >&"$to_early"
+soon grep -q 'early three' "$out/all" || fail "follow: $(cat "$out/all")"
+soon grep -q 'early three' "$out/place" || fail "follow: $(cat "$out/place")"
+exec {to_early}>&-
+wait "$early_pid"
+# shellcheck disable=SC2086
+kill -TERM $followers
+# shellcheck disable=SC2086
+wait $followers
+[ "$(wc -l <"$out/all")" = 4 ] || fail "follow of all: $(cat "$out/all")"
+[ "$(wc -l <"$out/place")" = 3 ] || fail "follow of a location: $(cat "$out/place")"
 "$tool" view nothing://x >/dev/null 2>&1 && fail 'a URL that is none'
 bash $server stop "$folder/ship"
 echo "tally: kills while shipping ${total_kills:-0}, given up by the shipper $given_up"
