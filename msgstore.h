@@ -26479,14 +26479,18 @@ static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
     ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_BODY, object, args);
 }
 
-/* Keeps a block of any other kind as it is, in a list. */
+/* Keeps a block of any other kind in a list, with lone surrogates repaired. It comes
+ * once. */
 static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 {
     ms__bit *b = ms__bit_at(a, MS__BIT_OTHER, index);
-    if (!b) return;
-    ms__answer_put(a, &b->part[MS__BIT_BODY], MS_STR("["));
-    ms__answer_put(a, &b->part[MS__BIT_BODY], block);
-    ms__answer_put(a, &b->part[MS__BIT_BODY], MS_STR("]"));
+    ms_json_writer w;
+    if (!b || b->part[MS__BIT_BODY].len > 0) return;
+    ms__json_to(&w, &b->part[MS__BIT_BODY], ms__answer_arena(a));
+    ms_json_begin(&w, MS_JSON_ARRAY);
+    ms_json_put_raw(&w, block);
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) ms__answer_lost(a, block.len);
     ms__bit_flow(a, b);
 }
 

@@ -450,6 +450,10 @@ controls()
     control request_by_time gcc test_request \
         request_keeps_the_order_of_sequence_when_a_memory_is_by_time 100 \
         ms__history_open 'memory->by_time = false;' ''
+    control block_not_repaired gcc test_answer \
+        block_of_another_kind_is_repaired_when_it_has_a_lone_surrogate 100 \
+        ms__answer_other 'ms_json_put_raw(&w, block);' \
+        'ms__json_scalar(&w, block.ptr, block.len);'
     control request_of_all_locations gcc test_request \
         request_is_refused_when_its_store_has_no_location 100 \
         ms__project_check 'if (desc->store && ms__is_empty(desc->location))' 'if (false)'

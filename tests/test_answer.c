@@ -400,9 +400,42 @@ TEST(block_of_another_kind_is_kept_when_it_comes)
     }
 }
 
+/* Stores the text whole, or for a size fed in parts; returns what is stored. */
+static ms_str stored_of(const answer_case *c, size_t size)
+{
+    ms_answered out;
+    ms_error err;
+    (void)open_store(NULL);
+    ms_request_desc desc = desc_of(c->provider);
+    if (size > 0) feed(c, size, size, &out);
+    else if (ms_answer(&desc, ms_str_of(c->stream), &out, &err) != MS_OK)
+        fail_msg("%s", err.message);
+    return stored();
+}
+
+/* A row of tests/tables/answers_odd.jsonl. */
+static void answer_is_stored_as_its_row_has_it(void **state)
+{
+    const table_row *r = (const table_row *)*state;
+    char text[2000] = "";
+    answer_case c = {r->name, row_text(r, "provider"), "", NULL, text, "", 0, 0, 0, 0, ""};
+    ms_json_iter it = ms_json_iterate(row_spelled(r, "events"));
+    if (row_text(r, "text") != NULL) strcpy(text, row_text(r, "text"));
+    for (size_t n = 0; ms_json_next(&it); n = strlen(text))
+        snprintf(text + n, sizeof text - n, "data: %.*s\r\n\r\n", (int)it.value.len,
+                 it.value.ptr);
+    for (size_t size = 0; size <= strlen(text); size += 1 + size / 8) {
+        ms_str got = stored_of(&c, size);
+        if (!ms_str_equal(got, ms_str_of(row_text(r, "stored"))))
+            fail_msg("in parts of %zu:\n%.*s", size, (int)got.len, got.ptr);
+    }
+}
 
 int main(void)
 {
+    static table_row rows[32];
+    size_t n = load_table("tests/tables/answers_odd.jsonl", "", rows, COUNT(rows));
     load_answers();
+    add_table(rows, n, answer_is_stored_as_its_row_has_it);
     return run_all_tests(open_store, close_store);
 }
