@@ -2380,10 +2380,11 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * first JOINED. agent_key and model are those of opts; an absent model is taken from the
  * response. Thinking is stored as REASONING, with the provider's signature in `extra`
  * (see [project]). The body may be a chat completion, a message of Anthropic, a response
- * of Gemini or Ollama, or a stream of these as server-sent events or lines of JSON. The
- * caller runs the calls and appends their results. A result has the call_id and the agent
- * key of its call. A result without an agent key answers the newest open call of its id:
- * of those without an agent key, else of any agent. */
+ * of Gemini or Ollama, or a stream of these as server-sent events or lines of JSON. Of
+ * several choices the one with index 0 is stored. The caller runs the calls and appends
+ * their results. A result has the call_id and the agent key of its call. A result without
+ * an agent key answers the newest open call of its id: of those without an agent key,
+ * else of any agent. */
 
 typedef struct ms_answered {
     uint64_t first_seq, last_seq; /* 0: no message */
@@ -26332,15 +26333,30 @@ static void ms__answer_put(ms_answer_stream *a, ms_buf *buf, ms_str text)
     if (ms_buf_write(buf, text.ptr, text.len) != MS_OK) ms__answer_lost(a, text.len);
 }
 
-/* Returns the value at a path of members and indices of one digit, "choices.0.delta";
- * absent if it is missing or null. */
+/* Returns the first element whose member `index` is 0 or missing: a provider can send
+ * several answers, in one list or in events of their own. Absent: there is none. */
+static ms_str ms__first_choice(ms_str list)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    while (ms_json_next(&it)) {
+        int64_t index = 0;
+        ms_str member;
+        if (ms_json_member(it.value, MS_STR("index"), &member))
+            (void)ms_json_i64(member, &index);
+        if (index == 0) return it.value;
+    }
+    return ms__absent();
+}
+
+/* Returns the value at a path of members, "choices.0.delta"; 0 is the first choice of a
+ * list. Absent if it is missing or null. */
 static ms_str ms__at(ms_str v, const char *path)
 {
     for (size_t len; *path && v.ptr; path += len + (path[len] == '.')) {
         ms_str of = v;
         len = strcspn(path, ".");
         v = ms__absent();
-        if (ms__is_digit(*path)) (void)ms_json_element(of, (size_t)(*path - '0'), &v);
+        if (*path == '0') v = ms__first_choice(of);
         else (void)ms_json_member(of, ms_str_n(path, len), &v);
     }
     return ms_json_kind_of(v) == MS_JSON_NULL ? ms__absent() : v;

@@ -454,6 +454,9 @@ controls()
         block_of_another_kind_is_repaired_when_it_has_a_lone_surrogate 100 \
         ms__answer_other 'ms_json_put_raw(&w, block);' \
         'ms__json_scalar(&w, block.ptr, block.len);'
+    control choices_not_told_apart gcc test_answer \
+        answer_is_the_first_choice_when_there_are_several 100 \
+        ms__first_choice 'if (index == 0) return' 'return'
     control request_of_all_locations gcc test_request \
         request_is_refused_when_its_store_has_no_location 100 \
         ms__project_check 'if (desc->store && ms__is_empty(desc->location))' 'if (false)'
