@@ -26663,13 +26663,16 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
     }
 }
 
-/* Reads the provider's error: {"error": {"message": text}} or {"error": text}. False: the
- * event is not an error. */
+/* Reads the provider's error: {"error": {"message": text}}, {"error": text}, or as Mistral
+ * and vLLM have it, {"object": "error", "message": text}. False: the event is not an
+ * error. */
 static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
 {
     const char *name = a->desc.profile->name ? a->desc.profile->name : "the provider";
     ms_str error = ms__at(event, "error"), message = ms__at(error, "message");
     if (!message.ptr) message = error;
+    if (!message.ptr && ms_json_string_is(ms__at(event, "object"), MS_STR("error")))
+        message = ms__at(event, "message");
     if (!message.ptr) message = ms__at(event, "promptFeedback.blockReason");
     if (!message.ptr) return false;
     (void)ms_json_string(message, ms__answer_arena(a), &message);

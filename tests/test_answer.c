@@ -256,6 +256,8 @@ TEST(error_of_a_provider_is_told_when_it_answers_with_one)
                    "\"INVALID_ARGUMENT\"}}]", "API key not valid", MS_E_REFUSED},
         {"gemini", "{\"promptFeedback\":{\"blockReason\":\"SAFETY\"}}", "SAFETY", MS_E_REFUSED},
         {"ollama", "{\"error\":\"model 'x' not found\"}", "model 'x' not found", MS_E_REFUSED},
+        {"openai", "{\"object\":\"error\",\"message\":\"Unexpected role\",\"code\":\"3230\"}",
+         "answered: Unexpected role", MS_E_REFUSED},
         {"openai", "<html>502 Bad Gateway</html>", "no answer", MS_E_MISSING},
         {"openai", "", "no answer", MS_E_MISSING},
         {"openai", "{\"object\":\"list\"}", "no answer", MS_E_MISSING},
