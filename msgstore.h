@@ -2395,10 +2395,12 @@ typedef struct ms_answered {
 } ms_answered;
 
 /* Stores a complete response: all messages in one batch, then the note of its usage. out
- * may be NULL. MS_E_REFUSED: the response is an error, err->message has its text;
- * MS_E_MISSING: the body is not a response, or an incomplete one (also a body without an
- * object); MS_E_SYNTAX: an object is damaged; MS_E_ARGUMENT: desc has no store or memory.
- * In each case nothing was stored. If the usage note fails, the messages stay. */
+ * may be NULL. MS_E_REFUSED: the response is an error, err->message has its text (`error`
+ * is one unless it is null, also if it is empty); MS_E_MISSING: the body is not a
+ * response, or an incomplete one (also a body without an object); MS_E_SYNTAX, MS_E_DEPTH:
+ * an object is damaged or too deep, and line, column and offset are those in the object;
+ * MS_E_ARGUMENT: desc has no store or memory. In each case nothing was stored. If the
+ * usage note fails, the messages stay. */
 MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
                            ms_error *err);
 
@@ -26413,26 +26415,28 @@ static ms_str ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of)
     return ms_buf_text(&buf);
 }
 
-/* Returns the message of a bit as a stream begins it; whole: as it ends. */
+/* Returns the message of a bit as a stream begins it; whole: as it ends. Text that no
+ * field takes as JSON stays text. */
 static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b,
                                    bool whole)
 {
+    static const ms_json_opts of_field = {MS_FIELD_MAX_DEPTH, false};
     ms_value text = whole ? ms_text_n(ms_buf_text(&b->part[MS__BIT_BODY])) : ms_text("");
-    ms_str object;
+    ms_str value;
     ms_envelope m = ms_message(b->kind == MS__BIT_THOUGHT ? MS_T_REASONING
                                : b->kind == MS__BIT_OTHER ? MS_T_MULTIMODAL_PART
                                                           : MS_T_ASSISTANT_MESSAGE, text);
     if (b->kind == MS__BIT_CALL) {
         const ms_buf *id = &b->part[MS__BIT_ID];
         if (whole && text.text.len == 0) text = ms_json(MS_STR("{}"));
-        if (ms_json_check(text.text, NULL, &object, NULL) == MS_OK &&
-            ms_json_kind_of(object) == MS_JSON_OBJECT)
-            text = ms_json(object);
+        if (ms_json_check(text.text, &of_field, &value, NULL) == MS_OK &&
+            ms_json_kind_of(value) == MS_JSON_OBJECT)
+            text = ms_json(value);
         m = ms_action(ms_buf_text(&b->part[MS__BIT_NAME]), text,
                       id->len > 0 ? ms_buf_text(id) : ms__absent());
     } else if (b->kind == MS__BIT_OTHER) {
         m.role = MS_ROLE_ASSISTANT;
-        m.content.json = whole;
+        m.content.json = ms_json_check(text.text, &of_field, NULL, NULL) == MS_OK;
     }
     m.agent_key = a->desc.opts.agent_key;
     m.turn_id = a->desc.turn_id;

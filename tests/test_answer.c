@@ -415,6 +415,44 @@ static ms_str stored_of(const answer_case *c, size_t size)
     return stored();
 }
 
+/* Arguments and blocks deeper than a field takes are kept as text; up to that depth they
+ * are JSON. */
+TEST(answer_is_stored_when_a_part_is_as_deep_as_a_body_can_be)
+{
+    static const struct {
+        const char *provider, *before, *after;
+        int depth;
+        bool args, json;
+    } rows[] = {
+        {"openai", "{\"choices\":[{\"message\":{\"tool_calls\":[{\"id\":\"c\",\"function\":{"
+                   "\"name\":\"f\",\"arguments\":\"{\\\"a\\\":",
+         "}\"}}]},\"finish_reason\":\"stop\"}]}", MS_FIELD_MAX_DEPTH - 1, true, true},
+        {"openai", NULL, NULL, MS_FIELD_MAX_DEPTH, true, false},
+        {"openai", NULL, NULL, MS_JSON_MAX_DEPTH, true, false},
+        {"anthropic", "{\"type\":\"message\",\"content\":[{\"type\":\"x\",\"a\":",
+         "}],\"stop_reason\":\"end_turn\"}", MS_FIELD_MAX_DEPTH - 2, false, true},
+        {"anthropic", NULL, NULL, MS_FIELD_MAX_DEPTH - 1, false, false},
+        {"anthropic", NULL, NULL, MS_JSON_MAX_DEPTH - 3, false, false},
+    };
+    const char *before = NULL, *after = NULL;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char text[2000], deep[MS_JSON_MAX_DEPTH * 2 + 1] = "";
+        const ms_msg *msg;
+        answer_case c = {"deep", rows[i].provider, "", NULL, text, "", 0, 0, 0, 0, ""};
+        if (rows[i].before != NULL) before = rows[i].before, after = rows[i].after;
+        memset(deep, '[', (size_t)rows[i].depth);
+        memset(deep + rows[i].depth, ']', (size_t)rows[i].depth);
+        snprintf(text, sizeof text, "%s%s%s", before, deep, after);
+        for (size_t size = 0; size < 20; size += 19) {
+            (void)stored_of(&c, size);
+            assert_int_equal(ms_get_by_seq(store, 1, &arena, &msg, NULL), MS_OK);
+            ms_value v = ms_get(msg, rows[i].args ? MS_F_ARGS : MS_F_CONTENT);
+            if (v.json != rows[i].json || !has_text(v.text, deep))
+                fail_msg("row %zu, in parts of %zu", i, size);
+        }
+    }
+}
+
 /* A row of tests/tables/answers_odd.jsonl. */
 static void answer_is_stored_as_its_row_has_it(void **state)
 {
