@@ -189,9 +189,10 @@ class Store:
 
     # ---- Reading.
 
-    def query(self, location: Optional[str] = None, *, views: Sequence[str] = (),
-              types: Sequence[str] = (), agent_key: Optional[str] = None,
-              agent_keys: Sequence[str] = (), turn_id: Optional[str] = None,
+    def query(self, location: Optional[str] = None, *,
+              views: Optional[Sequence[str]] = None,
+              types: Optional[Sequence[str]] = None, agent_key: Optional[str] = None,
+              agent_keys: Optional[Sequence[str]] = None, turn_id: Optional[str] = None,
               since: Optional[float] = None, until: Optional[float] = None,
               after_seq: Optional[int] = None, before_seq: Optional[int] = None,
               limit: Optional[int] = None, oldest: bool = False, reverse: bool = False,
@@ -201,19 +202,25 @@ class Store:
 
         ``views``: "conversation", "agent" (steps of ``agent_key``), "team" (all of
         ``agent_keys``), "global", "timeline" (all). Without them ``agent_key`` or
-        ``agent_keys`` are the writers."""
+        ``agent_keys`` are the writers; of an empty list there are none."""
         args = _given(location=location, agent_key=agent_key, turn_id=turn_id, since=since,
                       until=until, after_seq=after_seq, before_seq=before_seq,
                       limit=limit, oldest=oldest, reverse=reverse, by_time=by_time)
         for name, value in (("views", views), ("types", types), ("agent_keys", agent_keys)):
-            if value:
+            if value is not None:
                 args[name] = list(value)
         if format != "framework":
             args["format"] = format
         return _history(_ffi.call("query", self._open, args))
 
     def messages(self, location: Optional[str] = None, **filters: Any) -> Iterator[Message]:
-        """All messages that a query has, oldest first, a page at a time."""
+        """All messages that a query has, oldest first, a page at a time.
+
+        With ``by_time``, ``reverse`` or a ``format``, one read collects all of them."""
+        if (filters.get("by_time") or filters.get("reverse")
+                or filters.get("format", "framework") != "framework"):
+            yield from self.query(location, **filters)
+            return
         after = filters.pop("after_seq", 0)
         while True:
             page = self.query(location, after_seq=after, limit=PAGE, oldest=True, **filters)

@@ -53,6 +53,23 @@ def test_iteration_reads_every_page_of_a_format_that_joins(store):
         f"turn {n}" for n in range(400)]
 
 
+@pytest.mark.parametrize("order", ["by_time", "reverse"])
+def test_iteration_reads_each_message_once_when_the_order_is_another(store, order):
+    store.append([msgstore.user(str(n), timestamp=2000.0 - n) for n in range(1200)], "l")
+    assert [m.seq for m in store.messages("l", **{order: True})] == list(range(1200, 0, -1))
+
+
+@pytest.mark.parametrize("format", ["openai", "anthropic", "gemini", "pydantic-ai"])
+@pytest.mark.parametrize("before", [497, 498, 499])
+def test_iteration_keeps_items_whole_when_a_page_would_end_in_them(store, format, before):
+    store.append([msgstore.user(str(n)) for n in range(before)], "l")
+    store.answer({"choices": [{"message": {"content": "text", "tool_calls": [
+        {"id": f"c{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        for n in range(3)]}}]}, "openai", "l")
+    store.append([msgstore.observation(f"r{n}", f"c{n}") for n in range(3)], "l")
+    assert list(store.messages("l", format=format)) == store.query("l", format=format)
+
+
 def test_history_merges_views(store):
     store.append([msgstore.user("q"),
                   msgstore.action("f", {}, "c", agent_key="w"),
@@ -267,6 +284,8 @@ def test_query_filters_by_agent_without_views(store):
     store.append([msgstore.user("q"), msgstore.action("f", {}, agent_key="w")], "l")
     assert [m.seq for m in store.query("l", agent_key="w")] == [2]
     assert store.query("l", agent_key="zzz") == store.query(agent_keys=["zzz"]) == []
+    assert store.query("l", agent_keys=[]) == []
+    assert len(store.query("l", views=[], types=[])) == 2
     assert [m["seq"] for m in store.search("f", agent_key="w")] == [2]
 
 
