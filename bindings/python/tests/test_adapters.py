@@ -300,6 +300,37 @@ def test_adk_sessions(store):
     run(walk())
 
 
+def test_adk_sessions_and_states_are_all_kept_when_calls_run_at_once(store):
+    pytest.importorskip("google.adk")
+    from google.adk.errors.already_exists_error import AlreadyExistsError
+    from google.adk.events.event import Event
+    from google.adk.events.event_actions import EventActions
+
+    from msgstore.adapters.adk import MsgstoreSessionService
+
+    service = MsgstoreSessionService(store)
+    names = {"app_name": "a", "user_id": "u"}
+
+    async def walk():
+        made = await asyncio.gather(*[service.create_session(
+            **names, session_id=f"s{n}", state={f"user:k{n}": n}) for n in range(40)])
+        await asyncio.gather(*[service.append_event(session, Event(
+            author="user", invocation_id="i",
+            actions=EventActions(state_delta={f"user:e{n}": n})))
+            for n, session in enumerate(made)])
+        assert len((await service.list_sessions(**names)).sessions) == 40
+        assert len(await service.get_user_state(**names)) == 80
+        same = await asyncio.gather(
+            *[service.create_session(**names, session_id="same") for _ in range(20)],
+            return_exceptions=True)
+        assert sum(isinstance(s, AlreadyExistsError) for s in same) == 19
+        await asyncio.gather(*[service.delete_session(**names, session_id=s.id)
+                               for s in made])
+        assert [s.id for s in (await service.list_sessions(**names)).sessions] == ["same"]
+
+    run(walk())
+
+
 def test_adk_runner_uses_the_service(store):
     pytest.importorskip("google.adk")
     from google.adk.agents import LlmAgent

@@ -3,12 +3,16 @@
 A session is a location; its events are messages. The states of app and user are facts of
 locations of their own, those of a session the facts of its location. A deleted session's
 events are hidden.
+
+A state is read, changed and written under the lock of its service: let one service at a
+time use a store.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 import uuid
 from typing import Any, Dict, List, Optional
@@ -60,6 +64,7 @@ class MsgstoreSessionService(BaseSessionService):
 
     def __init__(self, store: Store):
         self.store = store_of(store)
+        self._changing = threading.Lock()
 
     # ---- State.
 
@@ -114,14 +119,15 @@ class MsgstoreSessionService(BaseSessionService):
 
     def _create(self, app: str, user: str, state: Dict[str, Any], session: str) -> Session:
         location = _location(app, user, session)
-        if "created" in self._facts(location):
-            raise AlreadyExistsError(f"Session with id {session} already exists.")
-        self.store.facts(location, created=time.time(), state={})
-        index = self._index(app)
-        index.setdefault(user, []).append(session)
-        self.store.facts(_scope(app), sessions=index)
-        self._apply(app, user, session, state)
-        made = self._session(app, user, session, [])
+        with self._changing:
+            if "created" in self._facts(location):
+                raise AlreadyExistsError(f"Session with id {session} already exists.")
+            self.store.facts(location, created=time.time(), state={})
+            index = self._index(app)
+            index.setdefault(user, []).append(session)
+            self.store.facts(_scope(app), sessions=index)
+            self._apply(app, user, session, state)
+            made = self._session(app, user, session, [])
         assert made is not None
         return made
 
@@ -164,12 +170,13 @@ class MsgstoreSessionService(BaseSessionService):
 
     def _delete(self, app: str, user: str, session: str) -> None:
         location = _location(app, user, session)
-        index = self._index(app)
-        if session in index.get(user, []):
-            index[user].remove(session)
-            self.store.facts(_scope(app), sessions=index)
-        self.store.rewind(location, 0)
-        self.store.facts(location, created=None, updated=None, state=None)
+        with self._changing:
+            index = self._index(app)
+            if session in index.get(user, []):
+                index[user].remove(session)
+                self.store.facts(_scope(app), sessions=index)
+            self.store.rewind(location, 0)
+            self.store.facts(location, created=None, updated=None, state=None)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         await asyncio.to_thread(self._delete, app_name, user_id, session_id.strip())
@@ -182,13 +189,14 @@ class MsgstoreSessionService(BaseSessionService):
 
     def _append(self, session: Session, event: Event) -> None:
         location = _location(session.app_name, session.user_id, session.id)
-        if "created" not in self._facts(location):
-            raise SessionNotFoundError(f"Session {session.id} not found.")
-        self.store.append(_messages(event), location)
-        self.store.facts(location, updated=event.timestamp)
-        if event.actions and event.actions.state_delta:
-            self._apply(session.app_name, session.user_id, session.id,
-                        event.actions.state_delta)
+        with self._changing:
+            if "created" not in self._facts(location):
+                raise SessionNotFoundError(f"Session {session.id} not found.")
+            self.store.append(_messages(event), location)
+            self.store.facts(location, updated=event.timestamp)
+            if event.actions and event.actions.state_delta:
+                self._apply(session.app_name, session.user_id, session.id,
+                            event.actions.state_delta)
 
     async def append_event(self, session: Session, event: Event) -> Event:
         if event.partial:
