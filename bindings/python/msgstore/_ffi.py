@@ -17,7 +17,7 @@ _NAMES = {"win32": "msgstore.dll", "darwin": "libmsgstore.dylib"}
 
 
 class MsgstoreError(Exception):
-    """A call failed, and the store is as before.
+    """A call failed, and the store is as before; an answer may have kept its messages.
 
     ``code`` is the name of the result ("E_CONFLICT"), ``path`` the field that was wrong
     ("messages[3].args") and ``offset`` the byte, where they apply.

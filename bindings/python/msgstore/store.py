@@ -173,7 +173,8 @@ class Store:
         or the object of the provider's SDK.
 
         Returns first_seq, last_seq, messages, stop (the provider's word) and calls:
-        how many tools are to be called now.
+        how many tools are to be called now. If storing the note of its usage fails, the
+        messages stay.
         """
         if isinstance(body, str):
             body = body.encode()
@@ -323,7 +324,7 @@ class Store:
         self._change("redact", seq=seq)
 
     def note(self, seq: int, kind: str, value: Any) -> None:
-        """Attaches a value to a message."""
+        """Attaches a value to a message: any JSON but null."""
         self._change("note", seq=seq, kind=kind, value=value)
 
     def fork(self, location: str, seq: int, to: str) -> None:

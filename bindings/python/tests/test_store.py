@@ -331,6 +331,14 @@ def test_versions_agree(store):
     assert store.stat()["version"] == msgstore.__version__
 
 
+def test_a_note_takes_any_json_but_null(store):
+    store.append(msgstore.user("a"), "l")
+    for value in (False, 0, "", [], {}):
+        store.note(1, "rating", value)
+    with pytest.raises(msgstore.ArgumentError, match="value"):
+        store.note(1, "rating", None)
+
+
 @pytest.mark.parametrize("call, words", [
     (lambda s: s.append(None, "l"), "messages is None"),
     (lambda s: s.append("text", "l"), "messages is a str"),
