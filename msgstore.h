@@ -2397,10 +2397,10 @@ typedef struct ms_answered {
 /* Stores a complete response: all messages in one batch, then the note of its usage. out
  * may be NULL. MS_E_REFUSED: the response is an error, err->message has its text (`error`
  * is one unless it is null, also if it is empty); MS_E_MISSING: the body is not a
- * response, or an incomplete one (also a body without an object); MS_E_SYNTAX, MS_E_DEPTH:
- * an object is damaged or too deep, and line, column and offset are those in the object;
- * MS_E_ARGUMENT: desc has no store or memory. In each case nothing was stored. If the
- * usage note fails, the messages stay. */
+ * response, or an incomplete one (also a body without an object); MS_E_SYNTAX or
+ * MS_E_DEPTH: an object is damaged or too deep, and line, column and offset are those in
+ * the object; MS_E_ARGUMENT: desc has no store or memory. In each case nothing was
+ * stored. If the usage note fails, the messages stay. */
 MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
                            ms_error *err);
 
@@ -26516,7 +26516,8 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 
 /* ---- The events of each provider. */
 
-/* Reads a message or a delta of chat completions. Mistral's content is a list of parts.
+/* Reads a message or a delta of chat completions. Mistral's content is a list of parts;
+ * a part of thinking has a list of its own.
  * OpenRouter, Groq and vLLM have `reasoning` for DeepSeek's reasoning_content, or send
  * both. */
 static void ms__answer_chat(ms_answer_stream *a, ms_str event)
@@ -26531,8 +26532,12 @@ static void ms__answer_chat(ms_answer_stream *a, ms_str event)
     ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, m, "refusal");
     if (ms_json_kind_of(content) == MS_JSON_STRING)
         ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, content, "");
-    while (ms_json_next(&it))
+    while (ms_json_next(&it)) {
+        ms_json_iter thinks = ms_json_iterate(ms__at(it.value, "thinking"));
         ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, it.value, "text");
+        while (ms_json_next(&thinks))
+            ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, thinks.value, "text");
+    }
     if (ms__at(m, "function_call").ptr)
         ms__answer_call(a, -1, m, "function_call.name", "function_call.arguments");
     it = ms_json_iterate(ms__at(m, "tool_calls"));
@@ -26667,9 +26672,9 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
     }
 }
 
-/* Reads the provider's error: {"error": {"message": text}}, {"error": text}, or as Mistral
- * and vLLM have it, {"object": "error", "message": text}. False: the event is not an
- * error. */
+/* Reads the provider's error: {"error": {"message": text}}, {"error": text}, or as
+ * Mistral and vLLM have it, {"object": "error", "message": text}. False: the event is not
+ * an error. */
 static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
 {
     const char *name = a->desc.profile->name ? a->desc.profile->name : "the provider";
