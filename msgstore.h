@@ -26299,7 +26299,7 @@ typedef enum ms__bit_kind {
 } ms__bit_kind;
 
 /* The contents of a bit. The signature is that of thinking, or of a call of gemini; data
- * that of redacted thinking. */
+ * is that of redacted thinking, or the input of a block of another kind. */
 typedef enum ms__bit_part {
     MS__BIT_BODY, /* text, or the arguments of a call */
     MS__BIT_NAME,
@@ -26499,18 +26499,41 @@ static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
     ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_BODY, object, args);
 }
 
-/* Keeps a block of any other kind in a list, with lone surrogates repaired. It comes
- * once. */
-static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
+/* Sets the body of a block of any other kind: a list of it, with lone surrogates
+ * repaired. */
+static void ms__bit_block(ms_answer_stream *a, ms__bit *b, ms_str block)
 {
-    ms__bit *b = ms__bit_at(a, MS__BIT_OTHER, index);
     ms_json_writer w;
-    if (!b || b->part[MS__BIT_BODY].len > 0) return;
     ms__json_to(&w, &b->part[MS__BIT_BODY], ms__answer_arena(a));
     ms_json_begin(&w, MS_JSON_ARRAY);
     ms_json_put_raw(&w, block);
     ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) ms__answer_lost(a, block.len);
+}
+
+/* Sets the input of a block, which a stream sends in parts after it. */
+static void ms__bit_input(ms_answer_stream *a, ms__bit *b)
+{
+    static const ms_json_opts repair = {0, true};
+    static const char *const names[] = {"input"};
+    ms_arena *arena = ms__answer_arena(a);
+    ms_str block, input = ms_buf_text(&b->part[MS__BIT_DATA]);
+    if (b->kind != MS__BIT_OTHER ||
+        ms_json_check(input, &repair, &input, NULL) != MS_OK ||
+        !ms_json_element(ms_buf_text(&b->part[MS__BIT_BODY]), 0, &block))
+        return;
+    if (ms__members_set(block, names, &input, 1, arena, &block, NULL) != MS_OK)
+        ms__answer_lost(a, input.len);
+    else
+        ms__bit_block(a, b, block);
+}
+
+/* Keeps a block of any other kind. It comes once. */
+static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
+{
+    ms__bit *b = ms__bit_at(a, MS__BIT_OTHER, index);
+    if (!b || b->part[MS__BIT_BODY].len > 0) return;
+    ms__bit_block(a, b, block);
     ms__bit_flow(a, b);
 }
 
@@ -26580,9 +26603,11 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
     ms__bit_put(a, MS__BIT_TEXT, index, MS__BIT_BODY, delta, "text");
     ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_BODY, delta, "thinking");
     ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_SIGNATURE, delta, "signature");
-    for (ms__bit *b = a->bits; b; b = b->next) /* tools of the server have input, too */
-        if (b->kind == MS__BIT_CALL && b->index == index)
-            ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_BODY, delta, "partial_json");
+    for (ms__bit *b = a->bits; b; b = b->next)
+        if (b->kind >= MS__BIT_CALL && b->index == index)
+            ms__bit_put(a, b->kind, index,
+                        b->kind == MS__BIT_CALL ? MS__BIT_BODY : MS__BIT_DATA, delta,
+                        "partial_json");
 }
 
 /* Reads the parts of gemini: a text continues the text of the same kind before it. */
@@ -26779,7 +26804,8 @@ static MS__APART ms_envelope *ms__answer_messages(ms_answer_stream *a)
     ms_envelope *m = all;
     if (!all) ms__answer_lost(a, n * sizeof *all);
     if (!all) return NULL;
-    for (const ms__bit *b = a->bits; b; b = b->next, m++) {
+    for (ms__bit *b = a->bits; b; b = b->next, m++) {
+        ms__bit_input(a, b);
         *m = ms__bit_message(a, b, true);
         if (m != all) m->flags = MS_FLAG_JOINED;
         thinks = thinks || b->kind == MS__BIT_THOUGHT;
