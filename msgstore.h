@@ -26462,9 +26462,20 @@ static void ms__bit_flow(ms_answer_stream *a, ms__bit *b)
     b->fed = body->len;
 }
 
+/* Moves a bit after all others. */
+static void ms__bit_last(ms_answer_stream *a, ms__bit *b)
+{
+    ms__bit **at = &a->bits;
+    while (*at != b) at = &(*at)->next;
+    *at = b->next;
+    while (*at) at = &(*at)->next;
+    b->next = NULL;
+    *at = b;
+}
+
 /* Adds the value at a path of an object to a part of a bit: of a JSON string its text,
  * other JSON as it is. Name and id come once. An empty text makes no bit, except in a
- * call. */
+ * call. The place of a bit is that of its first content. */
 static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
                         ms__bit_part part, ms_str object, const char *path)
 {
@@ -26477,7 +26488,9 @@ static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
     ms__bit *b = ms__bit_at(a, kind, index);
     bool once = part == MS__BIT_NAME || part == MS__BIT_ID;
     if (!b || (once && b->part[part].len > 0)) return;
+    bool begins = !ms__bit_filled(b);
     ms__answer_put(a, &b->part[part], text);
+    if (begins && ms__bit_filled(b)) ms__bit_last(a, b);
     ms__bit_flow(a, b);
 }
 
