@@ -26835,16 +26835,18 @@ static MS__APART ms_envelope *ms__answer_messages(ms_answer_stream *a)
     return all;
 }
 
-/* Ends the streams: with complete messages, or as they were interrupted. */
+/* Ends the streams: with complete messages, or as they were interrupted. m NULL: memory
+ * ended, and the text of each stream is written out. */
 static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m,
                                            ms_error *err)
 {
     ms_result first = MS_OK, code;
-    for (ms__bit *b = a->bits; b; b = b->next, m++) {
+    for (ms__bit *b = a->bits; b; b = b->next, m += m != NULL) {
+        if (b->seq == 0 && !m) continue;
         if (b->seq == 0) {
             code = ms_append(a->desc.store, a->desc.location, m, &b->seq, err);
             if (a->out.first_seq == 0) a->out.first_seq = b->seq;
-        } else if (a->whole) {
+        } else if (a->whole && m) {
             code = ms_stream_end(&b->stream, m, ms__answer_arena(a), err);
         } else {
             code = ms_stream_feed(&b->stream, ms__absent(), err);
@@ -26906,8 +26908,9 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     a->whole = a->whole && failed == MS_OK;
     const ms_envelope *m = a->streams || a->whole ? ms__answer_messages(a) : NULL;
     code = a->code;
-    if (m && code == MS_OK)
-        code = a->streams ? ms__answer_ends(a, m, err) : ms__answer_batch(a, m, err);
+    if (a->streams && code != MS_OK) (void)ms__answer_ends(a, NULL, NULL);
+    else if (a->streams) code = ms__answer_ends(a, m, err);
+    else if (m && code == MS_OK) code = ms__answer_batch(a, m, err);
     if (code == MS_OK) code = ms__answer_note(a, err);
     if (out) *out = a->out;
     if (code == MS_OK && failed == MS_OK && !a->whole)

@@ -33,6 +33,7 @@ static ms_str stored(void)
     ms_buf out = {&arena, NULL, 0, 0};
     ms_query query = query_of(CHAT, 0);
     ms_cursor it;
+    query.arena = &arena;
     EACH (msg, store, &query, &it) {
         char line[1024];
         ms_envelope m = ms_envelope_of(msg);
@@ -317,6 +318,31 @@ TEST(answer_stores_nothing_when_memory_ends)
 {
     for (size_t i = 0; i < answer_count; i++)
         assert_true(starve(answer_starved, &provider_answers[i], 24) > 0);
+}
+
+TEST(streamed_answer_has_all_its_text_when_memory_ends_at_its_end)
+{
+    static uint64_t room[1 << 12];
+    const char *text = provider_answers[0].stream;
+    ms_result code = MS_E_ARENA, end = MS_OK;
+    size_t len = strlen(text), ended_so = 0;
+    for (size_t size = 0; code != MS_OK || end != MS_OK; size += 16) {
+        ms_request_desc desc = desc_of("openai");
+        ms_answer_stream a;
+        ms_arena in;
+        (void)open_store(NULL);
+        test_arena_init_fixed(&in, room, size);
+        desc.store = store;
+        desc.arena = &in;
+        code = ms_answer_begin(&a, &desc, NULL);
+        for (size_t at = 0; code == MS_OK && at < len; at++)
+            code = ms_answer_feed(&a, ms_str_n(text + at, 1), NULL);
+        end = ms_answer_end(&a, NULL, NULL);
+        if (code != MS_OK) continue;
+        assert_true(has_text(stored(), "|Let me \xC3\xA9 \"look\".|"));
+        ended_so += end != MS_OK;
+    }
+    assert_true(ended_so > 0);
 }
 
 /* Bytes that are flipped, left out or repeated: some code, and a store that is whole. */
