@@ -30,9 +30,10 @@ variant()
     scale=100
     under=
     case $1 in
+    o2) scale=30 ;;
     os | arena) scale=10 ;;
     san | tsan)
-        scale=10
+        scale=5
         # The sanitizers' fixed addresses can collide with randomised ones.
         if setarch "$(uname -m)" -R true 2>/dev/null; then
             under="setarch $(uname -m) -R"
