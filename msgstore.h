@@ -2400,7 +2400,8 @@ typedef struct ms_answered {
  * response, or an incomplete one (also a body without an object); MS_E_SYNTAX or
  * MS_E_DEPTH: an object is damaged or too deep, and line, column and offset are those in
  * the object; MS_E_ARGUMENT: desc has no store or memory. In each case nothing was
- * stored. If the usage note fails, the messages stay. */
+ * stored, and out has no messages and no calls. If the usage note fails, the messages
+ * stay. */
 MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
                            ms_error *err);
 
@@ -26912,7 +26913,7 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     else if (a->streams) code = ms__answer_ends(a, m, err);
     else if (m && code == MS_OK) code = ms__answer_batch(a, m, err);
     if (code == MS_OK) code = ms__answer_note(a, err);
-    if (out) *out = a->out;
+    if (out && (code == MS_OK || a->out.first_seq != 0)) *out = a->out;
     if (code == MS_OK && failed == MS_OK && !a->whole)
         code = ms__fail(err, MS_E_MISSING, "this is no answer of a provider, or it ended "
                         "before it was whole");

@@ -311,6 +311,7 @@ static ms_result answer_starved(void *answer, ms_arena *in)
     ms_result code = ms_answer(&desc, ms_str_of(c->body), &out, NULL);
     assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
     assert_int_equal(stat.messages, code == MS_OK ? c->messages : 0);
+    assert_int_equal(out.messages, stat.messages);
     return code;
 }
 
