@@ -26283,7 +26283,7 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * braces: every byte outside of an object is framing ("data: ", "[", ",", new lines). So
  * server-sent events, lines of JSON and one large array need no code of their own, and
  * the bytes may be divided anywhere. Only comments of server-sent events (lines that
- * begin with ':') are passed over.
+ * begin with ':') are passed over, and the names of fields inside of an object blanked.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message
  * with its first text, feeds it, and ends all of them when the answer is complete.
@@ -26728,12 +26728,22 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
     return true;
 }
 
-static void ms__answer_event(ms_answer_stream *a, ms_str text)
+/* Blanks the field names of server-sent events inside of an object: an event can have its
+ * data in several lines. A string of JSON has no line feed, so no text changes. */
+static void ms__answer_join(ms_buf *object)
+{
+    char *p = object->ptr, *end = p + object->len;
+    while ((p = (char *)memchr(p, '\n', (size_t)(end - p))) != NULL)
+        if (end - ++p > 5 && memcmp(p, "data:", 5) == 0) memset(p, ' ', 5);
+}
+
+static void ms__answer_event(ms_answer_stream *a)
 {
     static const ms_json_opts repair = {0, true};
     ms_str event, message;
     ms_shape shape = a->desc.profile->shape;
-    a->code = ms_json_check(text, &repair, &event, a->err);
+    ms__answer_join(&a->object);
+    a->code = ms_json_check(ms_buf_text(&a->object), &repair, &event, a->err);
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
     message = ms__at(event, "message");
     if (shape == MS_SHAPE_ANTHROPIC && message.ptr) event = message; /* message_start */
@@ -26797,7 +26807,7 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
         if (!ends && (a->depth == 0 || i + 1 < bytes.len)) continue;
         ms__answer_put(a, &a->object, ms_str_n(bytes.ptr + from, i + 1 - from));
         if (!ends) continue;
-        if (a->code == MS_OK) ms__answer_event(a, ms_buf_text(&a->object));
+        if (a->code == MS_OK) ms__answer_event(a);
         a->object.len = 0;
     }
     return a->code;
