@@ -26556,12 +26556,14 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 /* Reads a message or a delta of chat completions. Mistral's content is a list of parts;
  * a part of thinking has a list of its own.
  * OpenRouter, Groq and vLLM have `reasoning` for DeepSeek's reasoning_content, or send
- * both. */
+ * both. Some servers send the message so far beside each delta. It is read in the first
+ * event only: there it equals the delta, or it is the whole answer. */
 static void ms__answer_chat(ms_answer_stream *a, ms_str event)
 {
     ms_str m = ms__at(event, "choices.0.message");
-    a->whole = a->whole || m.ptr;
-    if (!m.ptr) m = ms__at(event, "choices.0.delta");
+    ms_str delta = ms__at(event, "choices.0.delta");
+    a->whole = a->whole || (m.ptr && !delta.ptr);
+    if (!m.ptr || (delta.ptr && a->bits)) m = delta;
     ms_str content = ms__at(m, "content");
     ms_json_iter it = ms_json_iterate(content);
     ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, m,
