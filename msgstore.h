@@ -26497,16 +26497,19 @@ static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
 
 /* Adds to a call: its name and its arguments are at paths of the object. Some servers
  * give every call the index 0, others give every part of a call another id: a new id
- * with a name begins another call. */
+ * with a name begins another call. So does a name after a name, if neither has an id. */
 static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
                             const char *name, const char *args)
 {
     ms_str id = ms__at(object, "id");
-    for (ms__bit *b = a->bits; id.len > 2 && b; b = b->next)
-        if (b->kind == MS__BIT_CALL && b->index == index && b->part[MS__BIT_ID].len > 0 &&
-            ms__at(object, name).len > 2 &&
-            !ms_json_string_is(id, ms_buf_text(&b->part[MS__BIT_ID])))
+    for (ms__bit *b = a->bits; ms__at(object, name).len > 2 && b; b = b->next) {
+        ms_str known = ms_buf_text(&b->part[MS__BIT_ID]);
+        bool another = id.len > 2 ? known.len > 0 && !ms_json_string_is(id, known)
+                                  : known.len == 0;
+        if (b->kind == MS__BIT_CALL && b->index == index &&
+            b->part[MS__BIT_NAME].len > 0 && another)
             b->index = INT64_MIN; /* it is complete */
+    }
     ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_ID, object, "id");
     ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_SIGNATURE, object, "thoughtSignature");
     ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_NAME, object, name);
