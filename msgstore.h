@@ -26857,7 +26857,7 @@ static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelop
                                            ms_error *err)
 {
     ms_result first = MS_OK, code;
-    for (ms__bit *b = a->bits; b; b = b->next, m += m != NULL) {
+    for (ms__bit *b = a->bits; b; b = b->next, m = m ? m + 1 : NULL) {
         if (b->seq == 0 && !m) continue;
         if (b->seq == 0) {
             code = ms_append(a->desc.store, a->desc.location, m, &b->seq, err);
