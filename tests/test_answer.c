@@ -35,7 +35,7 @@ static ms_str stored(void)
     ms_cursor it;
     query.arena = &arena;
     EACH (msg, store, &query, &it) {
-        char line[1024];
+        char line[2048];
         ms_envelope m = ms_envelope_of(msg);
         int n = snprintf(line, sizeof line, "%s %u|%.*s|%.*s|%d %.*s|%.*s|%.*s\n",
                          ms_type_word(m.type), (unsigned)m.flags & MS_FLAG_JOINED,
@@ -44,6 +44,7 @@ static ms_str stored(void)
                          (int)m.args.text.len, m.args.text.ptr ? m.args.text.ptr : "",
                          (int)m.call_id.len, m.call_id.ptr ? m.call_id.ptr : "",
                          (int)m.extra.len, m.extra.ptr ? m.extra.ptr : "");
+        assert_in_range(n, 1, sizeof line - 1);
         assert_int_equal(ms_buf_write(&out, line, (size_t)n), MS_OK);
     }
     return ms_buf_text(&out);
