@@ -23760,27 +23760,36 @@ static ms_result ms__read_one(ms__reader *r, const ms_dialect *dialect, ms_str v
     return MS_OK;
 }
 
-/* The system text of a request body, read as a message of role system with that content,
- * or with the members of that object. */
+/* Reads the system text of a request body as a message of role system with that content,
+ * or with the members of that object. SDKs put the role "user" into it. */
 static ms_result ms__read_system(ms__reader *r, const ms_dialect *d, ms_str value)
 {
     ms_buf text;
-    ms_result code = MS_OK;
+    ms_json_writer w;
     ms_json_kind kind = ms_json_kind_of(value);
+    ms_json_iter it = ms_json_iterate(value);
     if (d->system_parts ? kind != MS_JSON_OBJECT
                         : kind != MS_JSON_STRING && kind != MS_JSON_ARRAY)
         return ms__read_kind(r, d->system, d->system_parts ? "an object with parts"
                                                            : "a text or a list of blocks",
                              value);
-    memset(&text, 0, sizeof text);
-    text.arena = r->arena;
-    ms__buf_add(&text, &code, MS_STR("{\"role\":\"system\","));
-    if (!d->system_parts) ms__buf_add(&text, &code, MS_STR("\"content\":"));
-    if (d->system_parts) value = ms_str_n(value.ptr + 1, value.len - 1);
-    ms__buf_add(&text, &code, value);
-    if (!d->system_parts) ms__buf_add(&text, &code, MS_STR("}"));
-    if (code != MS_OK) return ms__no_arena(r->err, r->arena, value.len);
-    code = ms__read_one(r, d, ms_buf_text(&text));
+    ms__json_to(&w, &text, r->arena);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_key(&w, MS_STR("role"));
+    ms_json_put_string(&w, MS_STR("system"));
+    if (!d->system_parts) {
+        ms_json_key(&w, MS_STR("content"));
+        ms_json_put_raw(&w, value);
+    }
+    while (d->system_parts && ms_json_next(&it)) {
+        if (ms_json_string_is(it.key, MS_STR("role"))) continue;
+        ms_json_put_raw(&w, it.key);
+        ms__json_colon(&w);
+        ms_json_put_raw(&w, it.value);
+    }
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, value.len);
+    ms_result code = ms__read_one(r, d, ms_buf_text(&text));
     return code == MS_OK ? MS_OK : ms__fail_in(r->err, code, "%s", d->system);
 }
 
