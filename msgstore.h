@@ -23888,11 +23888,12 @@ static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
 {
     const ms__dialect *d = ms__dialect_of(w->dialect);
     bool joins = ms__has_units(d);
+    uint32_t depth = w->json.depth;
     w->place = joins ? w->written - n : w->written;
     ms_result code = d->write ? d->write(w, m, n, err)
                               : ms__format_write(w, d->format, m, n, err);
     if (code != MS_OK) {
-        if (joins) w->json.result = code;
+        if (joins || w->json.depth != depth) w->json.result = code;
         return code;
     }
     if (!w->array) ms_json_separator(&w->json, '\n');

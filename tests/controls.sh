@@ -802,6 +802,12 @@ controls()
     control malformed_escape_grows gcc test_json string_stays_in_its_room_when_malformed 20 \
         ms__string_char "out[0] = at ? to[at - from] : '\\\\'" \
         "if (!at) return ms__utf8_write(0xFFFD, out); out[0] = at ? to[at - from] : '?'"
+    control system_role_not_first gcc test_formats \
+        gemini/system_instruction_is_the_systems_when_it_has_another_role 100 \
+        ms__read_system 'if (ms_json_string_is(it.key, MS_STR("role"))) continue;' ''
+    control writer_goes_on_inside gcc test_dialect \
+        writer_begins_nothing_inside_a_message_when_memory_ends 100 \
+        ms__writer_emit 'joins || w->json.depth != depth' 'joins'
     control ring_drops_within_a_turn gcc test_ring a_ring_is_as_a_list_that_drops 5 \
         ms__ring_choose 'if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;' \
         'break;'

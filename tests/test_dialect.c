@@ -331,6 +331,35 @@ TEST(writer_does_not_grow_when_messages_are_many)
     }
 }
 
+/* What is written then is JSON, or the writer stays failed for that reason. */
+TEST(writer_begins_nothing_inside_a_message_when_memory_ends)
+{
+    static uint64_t buffer[256];
+    static const ms_writer_opts opts = {true, false, true};
+    ms_envelopes list = reads(FW, ms_str_of(turns), STRICT);
+    const ms_dialect *d;
+    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
+        for (size_t size = 0; size <= sizeof buffer; size += 8) {
+            ms_arena own;
+            ms_writer w;
+            ms_error err;
+            ms_buf buf = {&arena, NULL, 0, 0};
+            test_arena_init_fixed(&own, buffer, size);
+            ms_writer_init(&w, d, &opts, &own, ms_buf_write, &buf);
+            for (size_t k = 0; k < list.count; k++) {
+                ms_envelope m = list.items[k];
+                m.seq = k + 1;
+                m.location = MS_STR("job 1");
+                (void)ms_writer_put(&w, &m, &err);
+            }
+            ms_result code = ms_writer_finish(&w, &err);
+            if (code == MS_OK) code = ms_json_check(ms_buf_text(&buf), NULL, NULL, &err);
+            if (code != MS_OK && code != MS_E_ARENA)
+                fail_msg("%s in %zu bytes: %s", d->name, size, err.message);
+        }
+    }
+}
+
 TEST(format_is_found_by_its_name)
 {
     size_t n = 0;
