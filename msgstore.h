@@ -20387,7 +20387,8 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
  * Bytes 1 and 2 cannot occur in JSON. A spelling is used while it means what the field
  * holds (times). Stored templates have the letters of holes, shapes and formats: a letter
  * never gets another meaning. A template may come from a hostile file. The engine checks
- * each token, ends the template at the first wrong one, and goes on with the fields.
+ * each token, ends the template at the first wrong one, and goes on with the fields. It
+ * does not use the template of a block that has a list of messages.
  *
  * How to write a format:
  *   1. List the holes of each kind of object with MS__HOLE. An object inside stands
@@ -20855,6 +20856,14 @@ static const ms__hole *ms__hole_lettered(const ms__shape *s, char letter)
     return NULL;
 }
 
+/* Returns the hole of the list of messages; NULL: the shape has none. */
+static const ms__hole *ms__list_hole(const ms__shape *s)
+{
+    for (const ms__hole *h = s->holes; h < s->holes + s->n; h++)
+        if (h->flags & MS__HOLDS) return h;
+    return NULL;
+}
+
 /* Returns the hole of a member: the first one of its name. */
 static const ms__hole *ms__hole_named(const ms__shape *s, char inside, ms_str key)
 {
@@ -20926,23 +20935,33 @@ static ms__token_kind ms__token_next(ms_str *rest, ms__token *token)
     return kind;
 }
 
-/* Finds the hole of that letter; with letter 0 the member of that name in the outermost
- * object, and sets *value. */
-static bool ms__token_find(ms_str tokens, char letter, ms_str name, ms_str *value)
+/* Returns whether a template has a hole of that letter. */
+static bool ms__token_find(ms_str tokens, char letter)
+{
+    ms__token token;
+    ms__token_kind kind;
+    while ((kind = ms__token_next(&tokens, &token)) != MS__TOKEN_END)
+        if (kind == MS__TOKEN_HOLE && token.letter == letter) return true;
+    return false;
+}
+
+/* Finds the last member of that name in the outermost object. `same` compares a key of
+ * the template with the name. */
+static bool ms__token_member(ms_str tokens, bool (*same)(ms_str key, ms_str name),
+                             ms_str name, ms_str *value)
 {
     ms__token token;
     ms__token_kind kind;
     unsigned depth = 0;
+    bool found = false;
     while ((kind = ms__token_next(&tokens, &token)) != MS__TOKEN_END) {
         if (kind == MS__TOKEN_OPEN) depth++;
         if (kind == MS__TOKEN_CLOSE && depth > 0) depth--;
-        if (kind == MS__TOKEN_HOLE && letter && token.letter == letter) return true;
-        if (kind != MS__TOKEN_MEMBER || letter || depth > 0) continue;
-        if (!ms_json_string_is(token.key, name)) continue;
+        if (kind != MS__TOKEN_MEMBER || depth > 0 || !same(token.key, name)) continue;
         *value = token.value;
-        return true;
+        found = true;
     }
-    return false;
+    return found;
 }
 
 /* Writes the canonical tokens of a message to out and returns their length: the holes
@@ -20993,7 +21012,8 @@ static ms_str ms__source_part(const ms_envelope *m, bool outer)
 }
 
 /* Sets the shape and the tokens of a message's template in a format, of its outer object
- * or its block. Returns false if the message is canonical there. */
+ * or its block. Returns false if the message is canonical there, or if its block has a
+ * list of messages. */
 static bool ms__source_of(const ms__format *f, const ms_envelope *m, bool outer,
                           const ms__shape **shape, ms_str *tokens)
 {
@@ -21004,7 +21024,10 @@ static bool ms__source_of(const ms__format *f, const ms_envelope *m, bool outer,
         return false;
     *tokens = ms_str_n(part.ptr + 1, part.len - 1);
     for (size_t i = 0; i < f->n_shapes; i++)
-        if (f->shapes[i].letter == part.ptr[0]) return *shape = &f->shapes[i], true;
+        if (f->shapes[i].letter == part.ptr[0]) {
+            *shape = &f->shapes[i];
+            return outer || !ms__list_hole(*shape);
+        }
     return false;
 }
 
@@ -21013,8 +21036,8 @@ MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
     if (m->extra.ptr && ms_json_member(m->extra, name, value)) return true;
     for (int outer = 0; outer < 2; outer++) {
         ms_str part = ms__source_part(m, outer);
-        if (part.len > 0 && ms__token_find(ms_str_n(part.ptr + 1, part.len - 1), 0, name,
-                                           value))
+        if (part.len > 0 && ms__token_member(ms_str_n(part.ptr + 1, part.len - 1),
+                                             ms_json_string_is, name, value))
             return true;
     }
     return false;
@@ -21036,9 +21059,10 @@ MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
  * canonical tokens of the message: the holes whose fields it has, in the shape's order.
  *
  * Writing. In the format that a message came from, the engine copies the template and
- * fills its holes with the current fields. So a changed field shows, a member whose field
- * is gone is left out, and a field that is new stands at the end. A member of `extra`
- * stands in the place of a member of its name. In another format, and after a change of
+ * fills its holes with the current fields. So a changed field shows, and a member whose
+ * field is gone is left out. A new field stands at the end of its object, or in the place
+ * of a member that did not fit. A member of `extra` stands in the place of a member of
+ * its name. In another format, and after a change of
  * type or role, the engine writes the canonical tokens. Fields without a hole are left
  * out and counted. No writer has to predict a reader: both use the table.
  *
@@ -21346,12 +21370,11 @@ static ms_result ms__items_take(ms__reader *r, const ms__format *f, const ms__sh
                                 ms_envelope *m)
 {
     size_t first = stbds_arrlenu(r->items);
-    const ms__hole *h = s->holes;
+    const ms__hole *h = ms__list_hole(s);
     ms_json_iter it = ms_json_iterate(r->list);
     bool null = !m->content.text.ptr || ms__value_is(m->content, MS_JSON_NULL);
     if (!r->list.ptr || f->lists != MS__LISTS_ALL) MS__TRY(ms__reader_add(r, m));
     if (!r->list.ptr) return MS_OK;
-    while (!(h->flags & MS__HOLDS)) h++;
     for (uint64_t i = 0; ms_json_next(&it); i++) {
         ms_result code = ms__element_take(r, f, ms__chat_role(m), it.value);
         if (code != MS_OK) return ms__fail_in(r->err, code, "%s[%u]", h->name, i);
@@ -21445,9 +21468,9 @@ typedef struct ms__object {
     bool source;           /* the tokens are a template's */
     ms_str tokens, rest;
     uint64_t put;          /* holes, by index */
-    uint32_t covered;         /* fields, by number */
-    unsigned depth;        /* of objects inside */
-    size_t next;           /* hole, after the tokens */
+    uint64_t kept;         /* holes with a member of their name in the template */
+    uint32_t covered;      /* fields, by number */
+    char inside;           /* letter of the object inside that is open; 0: none */
     char room[3 * MS__HOLES_MAX];
 } ms__object;
 
@@ -21456,14 +21479,12 @@ typedef struct ms__object {
 static bool ms__has_its_list(const ms__shape *s, ms_str tokens, const ms_envelope *m,
                              size_t n)
 {
-    const ms__hole *h = s->holes, *end = h + s->n;
-    while (h < end && !(h->flags & MS__HOLDS)) h++;
-    if (h == end) return n == 1;
+    const ms__hole *h = ms__list_hole(s);
+    if (!h) return n == 1;
     if (!ms__hole_has(h, m, n)) return true;
     uint64_t forms = ms__hole_forms(s, h);
     for (h = s->holes; forms; forms >>= 1, h++)
-        if ((forms & 1) && ms__token_find(tokens, h->letter, ms__absent(), NULL))
-            return true;
+        if ((forms & 1) && ms__token_find(tokens, h->letter)) return true;
     return false;
 }
 
@@ -21479,9 +21500,8 @@ static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
     o->m = source && f->pairing != MS__PAIRS_ALL ? m : own;
     o->n = n;
     o->source = source;
-    o->put = o->covered = 0;
-    o->depth = 0;
-    o->next = 0;
+    o->put = o->kept = o->covered = 0;
+    o->inside = 0;
     o->shape = source ? shape : outer ? ms__outer_shape(f, own, n) : f->block(own);
     o->tokens = tokens;
     if (!source)
@@ -21505,18 +21525,28 @@ static void ms__member_put(ms_writer *w, ms_str key, ms_str value)
     ms_json_put_raw(&w->json, value);
 }
 
-/* Returns the text between the quotes of a key from ms_json_next. */
-static ms_str ms__unquoted(ms_str key) { return ms_str_n(key.ptr + 1, key.len - 2); }
+/* Returns whether two JSON strings have the same text. */
+static bool ms__same_key(ms_str a, ms_str b)
+{
+    char x[4], y[4];
+    if (!ms__string_inside(a, &a) || !ms__string_inside(b, &b)) return false;
+    const char *p = a.ptr, *p_end = p + a.len, *q = b.ptr, *q_end = q + b.len;
+    while (p < p_end && q < q_end) {
+        unsigned len = ms__string_char(&p, p_end, x);
+        if (ms__string_char(&q, q_end, y) != len || memcmp(x, y, len) != 0) return false;
+    }
+    return p == p_end && q == q_end;
+}
 
 /* Returns the value of a template's member: the caller's, if `extra` has one. */
 static ms_str ms__member_now(const ms__object *o, const ms__token *token)
 {
     ms_str value = token->value;
-    if (!o->m->extra.ptr || o->depth > 0 || !ms__hole_lettered(o->shape, 'X'))
+    if (!o->m->extra.ptr || o->inside || !ms__hole_lettered(o->shape, 'X'))
         return value;
     ms_json_iter it = ms_json_iterate(o->m->extra);
     while (it.object && ms_json_next(&it))
-        if (ms_json_string_is(token->key, ms__unquoted(it.key))) value = it.value;
+        if (ms__same_key(token->key, it.key)) value = it.value;
     return value;
 }
 
@@ -21533,7 +21563,7 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
                   (o->put >> (h - o->shape->holes) & 1)))
             all = false;
         else if (!o->source ||
-                 !ms__token_find(o->tokens, 0, ms__unquoted(it.key), &value))
+                 !ms__token_member(o->tokens, ms__same_key, it.key, &value))
             ms__member_put(w, it.key, it.value);
     }
     if (!all) o->covered &= ~MS__ONE(EXTRA);
@@ -21586,25 +21616,57 @@ static void ms__hole_fill(ms_writer *w, ms__object *o, const ms__hole *h, ms_str
     o->covered |= w->covered;
 }
 
-/* Ends an object: writes the fields that are new since the template was made. */
+/* Returns whether a form of a member has a value since the template was made. */
+static bool ms__is_new(const ms__object *o, const ms__hole *h)
+{
+    bool once = h->field != MS_F_CONTENT && h->field != MS_F_EXTRA;
+    if ((h->flags & (MS__HOLDS | MS__LENIENT | MS__FOREIGN)) ||
+        (o->put & ms__hole_forms(o->shape, h)) || !ms__hole_has(h, o->m, o->n))
+        return false;
+    if (h->flags & MS__ALWAYS) return true;
+    if (!h->field || (once && (o->covered >> h->field & 1))) return false;
+    return h->field == MS__F_TIME || !ms__is_neutral(h, o->m);
+}
+
+/* Returns whether a member that stayed in the template gives way to its field: the field
+ * is new, has another value, and stands nowhere else in the template. A time and a
+ * location are of the store as well, so they leave the member. */
+static bool ms__gives_way(const ms__object *o, const ms__hole *h, ms_str value)
+{
+    static const uint32_t stays = MS__ONE_TIME | MS__ONE(LOCATION) | MS__ONE(AGENT_KEY);
+    if (!h || !h->field || (stays >> h->field & 1) || !ms__is_new(o, h)) return false;
+    for (const ms__hole *i = o->shape->holes; i < o->shape->holes + o->shape->n; i++)
+        if (i->field == h->field && ms__token_find(o->tokens, i->letter)) return false;
+    ms_str text = ms__field_text(o->m, h->field);
+    return ms__field_is_json(o->m, h->field) ? !ms_str_equal(value, text)
+                                             : !ms_json_string_is(value, text);
+}
+
+/* Writes a member of the template. */
+static void ms__kept_put(ms_writer *w, ms__object *o, const ms__token *token)
+{
+    const ms__hole *h = ms__hole_named(o->shape, o->inside, token->key);
+    const ms__hole *form = ms__hole_form(o, h);
+    if (ms__gives_way(o, form, token->value)) {
+        ms__hole_fill(w, o, form, ms__absent());
+        return;
+    }
+    if (h) o->kept |= ms__hole_forms(o->shape, h);
+    ms__member_put(w, token->key, ms__member_now(o, token));
+}
+
+/* Ends the object inside, if one is open. Before it ends an object of a template, it
+ * writes the fields that are new there. */
 static void ms__object_rest(ms_writer *w, ms__object *o)
 {
-    ms_str value;
-    while (o->depth > 0) o->depth--, ms_json_end(&w->json);
-    for (; o->source && o->next < o->shape->n; o->next++) {
-        const ms__hole *h = &o->shape->holes[o->next];
-        ms_str name = ms_str_n(h->name, h->len);
-        bool always = (h->flags & MS__ALWAYS) != 0;
-        if (h->inside || (!h->field && !always) ||
-            (h->flags & (MS__HOLDS | MS__LENIENT | MS__FOREIGN)) ||
-            (o->put & ms__hole_forms(o->shape, h)) || !ms__hole_has(h, o->m, o->n))
-            continue;
-        bool once = h->field != MS_F_CONTENT && h->field != MS_F_EXTRA;
-        if (once && (o->covered >> h->field & 1)) continue;
-        if (!always && h->field != MS__F_TIME && ms__is_neutral(h, o->m)) continue;
-        if (ms__token_find(o->tokens, 0, name, &value)) continue;
-        ms__hole_fill(w, o, h, ms__absent());
+    char inside = o->inside;
+    for (size_t i = 0; o->source && i < o->shape->n; i++) {
+        const ms__hole *h = &o->shape->holes[i];
+        if (h->inside == inside && !(o->kept >> i & 1) && ms__is_new(o, h))
+            ms__hole_fill(w, o, h, ms__absent());
     }
+    o->inside = 0;
+    if (inside) ms_json_end(&w->json);
 }
 
 /* Writes members up to the end, or up to the list of the messages: then returns its hole,
@@ -21619,15 +21681,14 @@ static const ms__hole *ms__object_fill(ms_writer *w, ms__object *o)
             h = ms__hole_lettered(o->shape, token.letter);
         if (h && (kind == MS__TOKEN_HOLE) != (h->as == &ms__as_object))
             o->put |= (uint64_t)1 << (h - o->shape->holes);
-        if (kind == MS__TOKEN_OPEN && h && h->as == &ms__as_object && o->depth == 0) {
+        if (kind == MS__TOKEN_OPEN && h && h->as == &ms__as_object && !o->inside) {
             ms__name_put(w, h);
             ms_json_begin(&w->json, MS_JSON_OBJECT);
-            o->depth++;
-        } else if (kind == MS__TOKEN_CLOSE && o->depth > 0) {
-            ms_json_end(&w->json);
-            o->depth--;
+            o->inside = h->letter;
+        } else if (kind == MS__TOKEN_CLOSE && o->inside) {
+            ms__object_rest(w, o);
         } else if (kind == MS__TOKEN_MEMBER) {
-            ms__member_put(w, token.key, ms__member_now(o, &token));
+            ms__kept_put(w, o, &token);
         } else if (kind == MS__TOKEN_HOLE && (h = ms__hole_form(o, h)) != NULL) {
             if (!(h->flags & MS__HOLDS)) {
                 ms__hole_fill(w, o, h, token.value);
@@ -21637,6 +21698,7 @@ static const ms__hole *ms__object_fill(ms_writer *w, ms__object *o)
             return h;
         }
     }
+    if (o->inside) ms__object_rest(w, o);
     ms__object_rest(w, o);
     return NULL;
 }
@@ -22928,21 +22990,23 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
     const ms__format *f = &ms__task_format;
     const ms__shape *shape;
     char number[20];
-    ms_str tokens;
+    ms_str tokens, value;
     ms__object o;
     ms_envelope outer = *m, inner = *m;
     uint32_t covered = 0;
+    bool wrapped = ms__source_of(f, m, true, &shape, &tokens);
     (void)n;
     if (ms__is_raw_message(m)) {
         ms_json_put_raw(&w->json, m->content.text);
         return MS_OK;
     }
-    if (!w->with_location && !ms__source_of(f, m, true, &shape, &tokens)) {
+    if (!w->with_location && !wrapped) {
         MS__TRY(ms__block_put(w, f, m, &covered, err));
         ms__left_count(w, f, m, covered);
         return MS_OK;
     }
-    if (!m->id.ptr && m->seq > 0)
+    if (!m->id.ptr && m->seq > 0 &&
+        !(wrapped && ms__token_member(tokens, ms_json_string_is, MS_STR("id"), &value)))
         outer.id = ms_str_n(number, ms__u64_write(m->seq, number));
     inner.extra = ms__absent(); /* written in the wrapper */
     ms__object_open(&o, f, true, &outer, &outer, 1);

@@ -805,9 +805,19 @@ controls()
     control system_role_not_first gcc test_formats \
         gemini/system_instruction_is_the_systems_when_it_has_another_role 100 \
         ms__read_system 'if (ms_json_string_is(it.key, MS_STR("role"))) continue;' ''
+    control null_member_stays gcc test_formats openai/changed_id_shows_when_it_was_null 100 \
+        ms__kept_put 'if (ms__gives_way(o, form, token->value)) {' 'if (false) {'
+    control new_field_inside_not_written gcc test_formats \
+        envelope/new_fields_show_in_the_objects_inside 100 \
+        ms__object_fill '        } else if (kind == MS__TOKEN_CLOSE && o->inside) {
+            ms__object_rest(w, o);' '        } else if (kind == MS__TOKEN_CLOSE && o->inside) {
+            o->inside = 0; ms_json_end(&w->json);'
     control writer_goes_on_inside gcc test_dialect \
         writer_begins_nothing_inside_a_message_when_memory_ends 100 \
         ms__writer_emit 'joins || w->json.depth != depth' 'joins'
+    control block_template_with_a_list gcc test_formats \
+        gemini/template_is_not_used_when_its_block_has_a_list 100 \
+        ms__source_of 'return outer || !ms__list_hole(*shape);' 'return true;'
     control ring_drops_within_a_turn gcc test_ring a_ring_is_as_a_list_that_drops 5 \
         ms__ring_choose 'if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;' \
         'break;'

@@ -85,7 +85,7 @@ TEST(member_is_found_unless_it_is_a_field)
     static const char json[] =
         "{\"role\":\"assistant\",\"id\":\"m1\",\"content\":[{\"type\":\"thinking\","
         "\"thinking\":\"t\",\"signature\":\"s\"},{\"type\":\"tool_use\",\"id\":\"c\","
-        "\"name\":\"f\",\"input\":{},\"x\":[1],\"\\u007a\":1}]}";
+        "\"name\":\"f\",\"input\":{},\"x\":[0],\"x\":[1],\"\\u007a\":1}]}";
     ms_envelopes list = reads(AN, ms_str_of(json), STRICT);
     assert_int_equal(list.count, 2);
     list.items[1].extra = MS_STR("{\"y\":2,\"z\":3}");
