@@ -217,19 +217,29 @@ export class Store {
     return this.#lib.call(name, this.#handle, json(options), body);
   }
 
-  /* Does the same for calls that add records: a full buffer is doubled. */
-  #grow(name, options, body) {
+  /* Moves the store to a new buffer, with that image. */
+  #move(image, size) {
+    const [handle, buffer] = [this.#handle, this.#buffer];
+    this.#attach(image, size);
+    this.#lib.close(handle);
+    this.#lib.free(buffer);
+  }
+
+  /* Does the same for calls that add records: a full buffer is doubled. `image`: the store
+   * before a call that may fail with a part of its records added. */
+  #grow(name, options, body, image) {
     for (;;) {
       try {
         return this.#call(name, options, body);
       } catch (error) {
-        if (error.code !== "E_FULL" || this.#size >= this.#max) throw error;
+        if (error.code !== "E_FULL") throw error;
+        const full = this.#size >= this.#max;
+        if (image || !full) {
+          this.#move(image ?? this.image(), full ? this.#size
+            : Math.min(this.#size * 2, this.#max));
+        }
+        if (full) throw error;
       }
-      const image = this.image();
-      const [handle, buffer] = [this.#handle, this.#buffer];
-      this.#attach(image, Math.min(this.#size * 2, this.#max));
-      this.#lib.close(handle);
-      this.#lib.free(buffer);
     }
   }
 
@@ -293,7 +303,7 @@ export class Store {
       refuse(`body is ${shown(body)}, the body of a response was expected`);
     }
     return this.#grow("answer", { provider, location, agentKey },
-      raw ? body : JSON.stringify(body));
+      raw ? body : JSON.stringify(body), this.image());
   }
 
   search(what, options = {}) {

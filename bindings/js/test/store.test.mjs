@@ -52,6 +52,36 @@ test("growth ends at maxSize and loses nothing", async () => {
   assert.equal(store.query("l").length, appended);
 });
 
+test("answer stores its messages once when the buffer fills at the note", async () => {
+  const body = { choices: [{ message: { content: "the answer", tool_calls: [
+    { id: "c9", type: "function", function: { name: "count", arguments: "{}" } }] } }],
+  usage: { prompt_tokens: 10, completion_tokens: 20 } };
+  let failed = 0;
+  for (let pad = 15000; pad < 16000; pad += 8) {
+    for (const maxSize of [16384, 65536]) {
+      const store = await fresh({ size: 16384, maxSize });
+      try {
+        store.append(user("x".repeat(pad)), "l");
+      } catch {
+        store.close();
+        break; // more than the smaller buffer
+      }
+      let stored = 1;
+      try {
+        store.answer(body, "openai", "l");
+      } catch (error) {
+        assert.deepEqual([error.code, maxSize], ["E_FULL", 16384]);
+        stored = 0;
+        failed++;
+      }
+      assert.equal(store.query("l", { types: ["action"] }).length, stored, `pad ${pad}`);
+      assert.equal(store.usage("l").notes, stored, `pad ${pad}`);
+      store.close();
+    }
+  }
+  assert.ok(failed > 0);
+});
+
 test("an image is the store", async () => {
   const store = await fresh();
   store.append([user("q"), action("f", {}, "c"), observation("r", "c")], "l");
