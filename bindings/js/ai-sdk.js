@@ -1,6 +1,8 @@
 /* Model messages of the `ai` SDK: a store's messages for generateText({ messages }),
  * and back. */
 
+import { MsgstoreError } from "./msgstore.js";
+
 /* Returns a chat message of OpenAI's form, which the library has made, as a model
  * message. */
 function modelMessage(message, tools) {
@@ -52,6 +54,38 @@ export function toModelMessages(store, location, options = {}) {
   return modelMessagesOf(store.request(location, "openai", options).messages);
 }
 
+/* Returns the URL of an image: a URL as it is, bytes and base64 as a data URL; undefined if
+ * the part is no image. */
+function imageOf(part) {
+  const kind = part.mediaType ?? "";
+  if (part.type !== "image" && !(part.type === "file" && kind.startsWith("image"))) return;
+  const given = part.image ?? part.data;
+  const data = given?.url ?? given?.data ?? given;
+  if (data instanceof URL || /^[a-z]+:/.test(data)) return `${data}`;
+  const bytes = data instanceof ArrayBuffer ? new Uint8Array(data) : data;
+  if (typeof data !== "string" && !(bytes instanceof Uint8Array)) return;
+  if (!kind.includes("/")) {
+    throw new MsgstoreError({ code: "E_MISSING",
+      message: "an image without a URL needs a mediaType, such as image/png" });
+  }
+  const base64 = typeof data === "string" ? data
+    : btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+  return `data:${kind};base64,${base64}`;
+}
+
+/* Returns the content of a message of the user: a text, or parts if it has images. */
+function userContent(own, words) {
+  if (own.every((part) => part.type === "text")) return words;
+  return own.map((part) => {
+    const url = part.type === "text" ? undefined : imageOf(part);
+    if (part.type !== "text" && url === undefined) {
+      throw new MsgstoreError({ code: "E_UNSUPPORTED",
+        message: `a part of type ${part.type} is neither a text nor an image` });
+    }
+    return url ? { type: "image_url", image_url: { url } } : { type: "text", text: part.text };
+  });
+}
+
 const textOf = (output) => (output?.type === "text" || output?.type === "error-text"
   ? output.value : output?.value ?? output);
 
@@ -62,7 +96,8 @@ export function appendModelMessages(store, location, messages) {
     const own = typeof content === "string" ? [{ type: "text", text: content }] : content;
     const words = own.filter((p) => p.type === "text").map((p) => p.text).join("\n");
     const type = { user: "user_message", assistant: "assistant_message" }[role];
-    if (type && (words || role === "user")) list.push({ type, content: words });
+    if (role === "user") list.push({ type, content: userContent(own, words) });
+    else if (type && words) list.push({ type, content: words });
     if (role === "system") list.push({ type: "injected_context", content: words });
     for (const part of own) {
       if (part.type === "tool-call") {

@@ -74,6 +74,30 @@ test("openai agents: a runner remembers", { skip: !agents && "@openai/agents-cor
       ["one", "answer 1", "two", "answer 2"]);
   });
 
+test("ai sdk: images of a user come back when they are appended", async () => {
+  const store = await open();
+  const url = "https://example.com/a.png";
+  appendModelMessages(store, "l", [
+    { role: "user", content: [{ type: "text", text: "what?" }, { type: "image", image: url }] },
+    { role: "assistant", content: "a cat" },
+    { role: "user", content: [{ type: "image", image: new Uint8Array([1, 2, 3]),
+      mediaType: "image/png" }] },
+    { role: "assistant", content: "a dog" },
+    { role: "user", content: [{ type: "file", data: new URL(url), mediaType: "image" }] },
+  ]);
+  const made = toModelMessages(store, "l");
+  if (ai) for (const message of made) ai.modelMessageSchema.parse(message);
+  assert.deepEqual(made.filter((m) => m.role === "user").map((m) => m.content), [
+    [{ type: "text", text: "what?" }, { type: "image", image: url }],
+    [{ type: "image", image: "data:image/png;base64,AQID" }],
+    [{ type: "image", image: url }]]);
+  for (const part of [{ type: "file", data: "JVBERg==", mediaType: "application/pdf" },
+    { type: "image", image: "iVBORw0KGgo=" }]) {
+    assert.throws(() => appendModelMessages(store, "l", [{ role: "user", content: [part] }]),
+      { name: "MsgstoreError" });
+  }
+});
+
 test("ai sdk: messages pass its schema and go through a model",
   { skip: !(ai && mocks) && "ai" }, async () => {
     const store = await open();
