@@ -358,10 +358,15 @@ export class Store {
   }
 }
 
-/* Returns messages with their numbers, where each message has one. */
+/* Returns messages with their numbers, where each message has one. JSON has a member seq
+ * of the message's own. */
 function pages({ messages, seqs, damaged }) {
   if (seqs.length === messages.length) {
     messages.forEach((message, i) => {
+      if (Object.hasOwn(message, "seq")) {
+        const whole = { ...message };
+        Object.defineProperty(message, "toJSON", { value: () => whole, enumerable: false });
+      }
       Object.defineProperty(message, "seq", { value: seqs[i], enumerable: false });
     });
   }

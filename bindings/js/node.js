@@ -1,8 +1,8 @@
 /* Stores in files, for Node: the image of a store, written whole to a new file that then
  * takes the name of the old one. */
 
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync }
-  from "node:fs";
+import { closeSync, existsSync, fchmodSync, fsyncSync, openSync, readFileSync, realpathSync,
+  renameSync, statSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { load, MsgstoreError } from "./msgstore.js";
 
@@ -47,20 +47,24 @@ export async function open(path, options = {}) {
   }
 }
 
-/* Writes the store to a file: the whole file or none, also at a power loss. */
+/* Writes the store to a file: the whole file or none, also at a power loss. An existing
+ * file keeps its mode; a symbolic link keeps pointing to it. */
 export function save(store, path) {
   try {
-    write(store.image(), path);
+    const old = existsSync(path);
+    write(store.image(), old ? realpathSync(path) : path,
+      old ? statSync(path).mode & 0o777 : 0o600);
   } catch (error) {
     if (error instanceof MsgstoreError) throw error;
     fail("E_IO", `saving '${path}': ${error.message}`, error);
   }
 }
 
-function write(image, path) {
+function write(image, path, mode) {
   const part = `${path}.part`;
   const file = openSync(part, "w", 0o600);
   try {
+    fchmodSync(file, mode);
     for (let at = 0; at < image.length;) at += writeSync(file, image, at);
     fsyncSync(file);
   } finally {

@@ -1,7 +1,8 @@
 // The package's own interface under Node.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, lstatSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync,
+  writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
@@ -291,6 +292,37 @@ test("action takes arguments as a provider has them", async () => {
   const store = await fresh();
   store.append([action("f", "{\"a\":1}", "c1"), action("f", "{", "c2")], "l");
   assert.deepEqual(store.query("l").map((m) => m.args), [{ a: 1 }, "{"]);
+});
+
+test("a member seq of a message's own is in its JSON when it is read", async () => {
+  const store = await fresh();
+  store.append([user("a"), user("b", { seq: 77 })], "l");
+  const found = store.query("l");
+  assert.deepEqual(found.map((m) => m.seq), [1, 2]);
+  assert.equal(JSON.parse(JSON.stringify(found))[1].seq, 77);
+  assert.equal(JSON.parse(JSON.stringify(found))[0].seq, undefined);
+});
+
+test("save keeps the mode and the symbolic link when the file exists",
+  { skip: process.platform === "win32" && "no modes" }, () => inFolder(async (folder) => {
+    const [path, link] = [join(folder, "chat.msi"), join(folder, "link.msi")];
+    const store = await open();
+    save(store, path);
+    assert.equal(statSync(path).mode & 0o777, 0o600);
+    chmodSync(path, 0o644);
+    symlinkSync("chat.msi", link);
+    store.append(user("a"), "l");
+    save(store, link);
+    assert.ok(lstatSync(link).isSymbolicLink());
+    assert.equal(statSync(path).mode & 0o777, 0o644);
+    assert.equal((await open(path)).query("l").length, 1);
+  }));
+
+test("a note takes any JSON but null", async () => {
+  const store = await fresh();
+  store.append(user("a"), "l");
+  for (const value of [false, 0, "", [], {}]) store.note(1, "rating", value);
+  assert.throws(() => store.note(1, "rating", null), { code: "E_MISSING" });
 });
 
 test("the versions agree", async () => {
