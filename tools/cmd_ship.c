@@ -21,6 +21,12 @@ static void stop(int signal_number)
     stopped = 1;
 }
 
+/* The number of a message whose key the server has with other content. */
+typedef struct clash {
+    uint64_t key;
+    bool value;
+} clash;
+
 /* A log that is being shipped. */
 typedef struct shipment {
     const char *path;
@@ -31,6 +37,7 @@ typedef struct shipment {
     ms_pg_position noted;     /* and up to here the server has the position */
     ms_envelope *rows;        /* the next rows: an stb_ds array */
     size_t bytes;             /* of the rows */
+    clash *clashes;           /* messages that were left out: an stb_ds map */
     uint64_t messages, changes, left_out;
 } shipment;
 
@@ -49,13 +56,32 @@ static int note_position(shipment *s)
     return FINE;
 }
 
+/* Ships messages. If the server has the key of one with other content, they are shipped
+ * singly, and that one is left out. */
+static ms_result ship_some(shipment *s, const ms_envelope *rows, size_t n, ms_error *err)
+{
+    ms_result result = ms_pg_ship(s->to, source_of(s), rows, n, err);
+    if (result != MS_E_KEY_REUSED) return result;
+    if (n == 1) {
+        hmput(s->clashes, rows->seq, true);
+        s->left_out++;
+        s->messages--;
+        return MS_OK;
+    }
+    result = MS_OK;
+    for (size_t i = 0; i < n && result == MS_OK; i++) {
+        result = ship_some(s, &rows[i], 1, err);
+    }
+    return result;
+}
+
 /* Ships the collected messages, then notes the position. */
 static int ship_rows(shipment *s)
 {
     ms_error err;
     size_t n = arrlenu(s->rows);
     if (n == 0) return FINE;
-    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &err);
+    ms_result result = ship_some(s, s->rows, n, &err);
     if (result != MS_OK) return complain_of("shipping", result, &err);
     s->at.message = s->rows[n - 1].seq;
     s->at.changes = 0;
@@ -73,6 +99,20 @@ static int ship_message(shipment *s, const ms_msg *msg)
     return full ? ship_rows(s) : FINE;
 }
 
+/* Returns whether the key of a message is one of another message on the server, which a
+ * change must not reach. An earlier run may have left the message out: shipping it again
+ * stores nothing, and fails for the same reason. A redaction is shipped without this
+ * test: the content to compare is erased. */
+static bool ship_clashes(shipment *s, const ms_msg *change, const ms_msg *msg)
+{
+    bool redacts = ms_kind_of(change) == MS_KIND_AMEND &&
+                   (ms_flags(change) & MS_FLAG_REDACTED) != 0;
+    ms_envelope row = ms_envelope_of(msg);
+    if (hmgeti(s->clashes, row.seq) >= 0) return true;
+    if (row.key.ptr == NULL || redacts) return false;
+    return ms_pg_ship(s->to, source_of(s), &row, 1, NULL) == MS_E_KEY_REUSED;
+}
+
 /* Visits the messages of a location from first to last, as they were appended. */
 static int ship_about(shipment *s, const ms_msg *change, uint64_t first, uint64_t last)
 {
@@ -87,7 +127,9 @@ static int ship_about(shipment *s, const ms_msg *change, uint64_t first, uint64_
     q.before_seq = last + 1;
     ms_result result = ms_query_open(s->log.store, &q, &it, &err);
     while (result == MS_OK && (msg = ms_next(&it)) != NULL) {
-        result = ms_pg_ship_change(s->to, source_of(s), change, msg, s->at, &err);
+        result = ship_clashes(s, change, msg)
+                     ? MS_E_CONFLICT
+                     : ms_pg_ship_change(s->to, source_of(s), change, msg, s->at, &err);
         if (result == MS_E_HIDDEN || result == MS_E_NOT_FOUND || result == MS_E_CLOSED ||
             result == MS_E_CONFLICT) { /* another client has changed it on the server */
             s->left_out++;
@@ -179,6 +221,7 @@ static int ship_report(shipment *s, output *out)
     }
     emit_text(out, "\n");
     arrfree(s->rows);
+    hmfree(s->clashes);
     return close_job(&s->log);
 }
 

@@ -156,6 +156,29 @@ kill -TERM $followers
 wait $followers
 [ "$(wc -l <"$out/all")" = 4 ] || fail "follow of all: $(cat "$out/all")"
 [ "$(wc -l <"$out/place")" = 3 ] || fail "follow of a location: $(cat "$out/place")"
+
+# Two logs use one key for different messages: the second one is left out with its changes,
+# all else is shipped, also by a run that begins after it.
+row() { printf '{"type":"user_message","content":"%s","location":"keys","idempotency_key":"%s"}\n' "$@"; }
+row 'of host 1' turn-1 >"$out/one.jsonl"
+{ row 'of host 2' turn-1; row 'secret of host 2' turn-2; } >"$out/two.jsonl"
+row 'of host 3' turn-3 >"$out/three.jsonl"
+for name in one two three; do
+    "$tool" import "$out/$name.msl" "$out/$name.jsonl" >/dev/null || fail import
+done
+"$tool" note "$out/two.msl" 1 rating 1 >/dev/null || fail note
+"$tool" ship "$out/one.msl" "$out/two.msl" "$out/three.msl" --to "$url" >"$out/log" 2>&1 ||
+    fail "a key of two messages: $(cat "$out/log")"
+grep -q 'two.msl: 1 message, 1 change shipped, 2 do not fit' "$out/log" ||
+    fail "a key of two messages: $(cat "$out/log")"
+"$tool" amend "$out/two.msl" 1 'of host 2, amended' >/dev/null || fail amend
+"$tool" redact --raw --apply "$out/two.msl" 2 >/dev/null || fail redact
+"$tool" ship "$out/two.msl" --to "$url" >"$out/log" 2>&1 || fail "ship: $(cat "$out/log")"
+"$tool" view "$url" --location keys >"$out/got" 2>&1
+for text in 'of host 1' redacted 'of host 3'; do
+    grep -q "$text" "$out/got" || fail "'$text' is not on the server: $(cat "$out/got")"
+done
+grep -q 'host 2' "$out/got" && fail "a message that was left out reaches another one"
 "$tool" view nothing://x >/dev/null 2>&1 && fail 'a URL that is none'
 bash $server stop "$folder/ship"
 echo "tally: kills while shipping ${total_kills:-0}, given up by the shipper $given_up"
