@@ -95,7 +95,9 @@ typedef struct ms_pg_desc {
     unsigned partitions;      /* of the table of records when it is created; 0: 8;
                                  1: none, for engines that distribute rows themselves */
     unsigned connections;     /* to each server, at most; 0: 8 */
-    uint32_t timeout_ms;      /* of a call, with all its attempts; 0: 30,000 */
+    uint32_t timeout_ms;      /* of a call, with all its attempts; 0: 30,000. Without a
+                                 server ms_wait takes this long, too: it goes on when
+                                 one is back */
     uint32_t statement_ms;    /* of one statement on the server; 0: timeout_ms */
     bool no_notify;           /* appends send no notification: ms_wait asks every 50 ms */
     size_t max_message;       /* bytes of one record; 0: 64 MiB */

@@ -518,6 +518,9 @@ static void a_call_returns_in_its_time_when_no_server_is_there(void **state)
     start = ms__pg_now();
     assert_int_equal(append_x(store, "job"), MS_E_UNREACHABLE);
     assert_in_range((uint64_t)(ms__pg_now() - start), 900, 5000);
+    start = ms__pg_now();
+    assert_int_equal(ms_wait(store, 0, 100, NULL, &err), MS_E_UNREACHABLE);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 900, 5000);
     server_must("start", "one", "");
     assert_int_equal(stat_of(store).messages, 1);
     ms_close(store);
