@@ -1883,7 +1883,8 @@ static ms_result ms__pg_change_check(ms__pg_batch *b, const ms__pg_row *row,
     l->shown_kind = ms__pg_int(r, last, 0);
     l->shown_place = ms__pg_int(r, last, 5);
     uint32_t flags = ms_flags(shown);
-    bool open = ms_kind_of(shown) == MS_KIND_MESSAGE && (flags & MS_FLAG_UNFINISHED);
+    bool open = ms_kind_of(shown) == MS_KIND_MESSAGE && (flags & MS_FLAG_UNFINISHED) &&
+                !(flags & MS_FLAG_AMENDED); /* a copy of a recovered stream */
     if ((row->kind == MS_KIND_PIECE || (row->m->flags & MS_CHANGE_OPEN)) && !open)
         return ms_error_set(err, MS_E_CLOSED, "the message is not an open stream");
     if (row->kind != MS_KIND_AMEND) return MS_OK;
