@@ -660,14 +660,15 @@ static inline size_t twin_query(const twin *t, const ms_query *q, const twin_msg
 
 /* Joins the times of the last messages: in a union the largest one decides. before: that
  * of the stores before the one of m. */
-static inline void twin_count_in(ms_info *info, const twin_msg *m, int64_t *before)
+static inline void twin_count_in(ms_info *info, const twin_msg *m, bool joined,
+                                 int64_t *before)
 {
     int64_t time = m->has_time ? m->time_ns : MS_TIME_NONE;
     if (info->messages == 0) info->first_time_ns = time;
     if (info->messages == 0) info->first_seq = m->seq;
     info->messages++;
     if (info->messages == 1) *before = MS_TIME_NONE;
-    else if (MS_UNION_STORE(info->last_seq) < MS_UNION_STORE(m->seq))
+    else if (joined && MS_UNION_STORE(info->last_seq) < MS_UNION_STORE(m->seq))
         *before = info->last_time_ns;
     info->last_seq = m->seq;
     info->last_time_ns = time > *before ? time : *before;
@@ -702,7 +703,7 @@ static inline size_t twin_list(const twin *t, const ms_list_query *q, ms_info *o
         if (at == n) memset(&out[n++], 0, sizeof out[0]);
         out[at].location = location;
         out[at].agent_key = agent;
-        twin_count_in(&out[at], m, &before[at]);
+        twin_count_in(&out[at], m, t->joined, &before[at]);
     }
     free(before);
     for (size_t i = 1; i < n; i++)
