@@ -520,6 +520,9 @@ TEST(damaged_row_is_skipped_when_others_are_loaded)
         ms_result code = ms_session_lookup(s.store, MS_STR("u"), key, &arena, &msg, &err);
         assert_int_equal(code, i == 3 ? MS_E_DAMAGED : MS_OK);
         if (code == MS_OK) same_text(ms_content(msg).text, row.content.text);
+        code = ms_session_lookup(s.store, MS_STR("mallory"), key, &arena, &msg, &err);
+        assert_int_equal(code, i == 3 ? MS_E_DAMAGED : MS_E_NOT_FOUND);
+        assert_null(msg); /* whose it was is unknown */
     }
     store_close(&s);
 }
