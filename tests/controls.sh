@@ -452,7 +452,7 @@ controls()
         ms__history_open 'memory->by_time = false;' ''
     control block_not_repaired gcc test_answer \
         block_of_another_kind_is_repaired_when_it_has_a_lone_surrogate 100 \
-        ms__answer_other 'ms_json_put_raw(&w, block);' \
+        ms__bit_block 'ms_json_put_raw(&w, block);' \
         'ms__json_scalar(&w, block.ptr, block.len);'
     control choices_not_told_apart gcc test_answer \
         answer_is_the_first_choice_when_there_are_several 100 \
