@@ -17244,7 +17244,7 @@ static ms_result ms__append_begin(ms__log *log, ms_error *err)
 /* ==== [log-cursor] cursors over sealed segments ========================================
  * Here an iterator (ms__head of [merge]) stands on a sealed segment. Its run is the
  * posting list in the segment's index, or for a query over the whole store, all records
- * of the segment. A segment outside of the query's times is skipped.
+ * of the segment. A list of messages skips a segment outside of the query's times.
  * ================================================================================== */
 
 static ms_str ms__head_agent(const ms__reading *s, const ms__head *h)
@@ -17291,8 +17291,10 @@ static bool ms__log_run(const ms__log *log, const ms__reading *s, ms__head *h,
     bool listed = h->list > MS__LIST_OTHERS;
     h->index = l;
     h->agent &= ~MS__FOR_COMPARE;
-    if (!s->changed && ms__times_miss(s->query, l->first_time, l->last_time))
-        return false; /* an amended message may have another time */
+    /* an amended message may have another time; times filter no change */
+    if (!s->changed && (h->list & 7) != MS__P_CHANGE &&
+        ms__times_miss(s->query, l->first_time, l->last_time))
+        return false;
     if (!listed && h->list == MS__LIST_OTHERS && l->messages == l->n) return false;
     h->run = run->at;
     h->hi = run->n;

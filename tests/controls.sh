@@ -288,6 +288,9 @@ controls()
     control damaged_summary_hides gcc test_log_index \
         a_conversation_stays_when_index_records_are_damaged 100 \
         ms__summary_find 'if (!s->filters) return UINT32_MAX;' 'if (!s->filters) return 0;'
+    control times_skip_changes gcc test_change \
+        raw/raw_queries_return_changes_when_times_exclude_their_segment 100 \
+        ms__log_run '(h->list & 7) != MS__P_CHANGE &&' ''
     control damaged_filter_hides gcc test_log_index \
         a_conversation_stays_when_index_records_are_damaged 100 \
         ms__summary_find 'place)) return UINT32_MAX;' 'place)) return 0;'
