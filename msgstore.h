@@ -1554,7 +1554,8 @@ typedef enum ms_log_opening {
                                  skips it */
     MS_OPEN_STRICT,           /* either one is MS_E_DAMAGED */
     MS_OPEN_SALVAGE           /* reads every verified record, also after a torn append;
-                                 with MS_LOG_READ only */
+                                 with MS_LOG_READ only. The handle shows what the file
+                                 had then, and no later append */
 } ms_log_opening;
 
 typedef enum ms_log_engine {
@@ -16794,7 +16795,7 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t s
     ms__holes_take(log, &s);
     log->sum.damaged += (uint32_t)s.damaged;
     log->sum.damaged_bytes += s.damaged_bytes;
-    if (code == MS_OK) log->end = s.limit;
+    log->end = found == MS__FOUND_END ? s.at : offset; /* damage counts once */
     if (s.damaged + s.index_damaged > 0) ms__durable_unproven(log);
     if (code == MS_OK && visible > log->end && log->append.lost_end < visible)
         ms__lost_note(log, visible);
@@ -17120,7 +17121,8 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     if (!log->map.super) return MS_OK;
     uint32_t line = ms__log_line(log->map.super);
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
-    if (mark != log->end && ms__mark_trusted(log)) {
+    bool salvage = log->opts.opening == MS_OPEN_SALVAGE; /* its end is its own */
+    if (mark != log->end && !salvage && ms__mark_trusted(log)) {
         ms__fence();
         mark = ms__load_mark(log->map.super + MS__AT_MARK);
         uint64_t size = log->append.allocated;

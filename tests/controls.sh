@@ -288,6 +288,9 @@ controls()
     control damaged_summary_hides gcc test_log_index \
         a_conversation_stays_when_index_records_are_damaged 100 \
         ms__summary_find 'if (!s->filters) return UINT32_MAX;' 'if (!s->filters) return 0;'
+    control damage_counted_at_each_retry gcc test_log_state \
+        damage_is_counted_once_when_a_refresh_fails_after_it 100 \
+        ms__log_take_visible 's.at : offset;' 's.at : log->end;'
     control times_skip_changes gcc test_change \
         raw/raw_queries_return_changes_when_times_exclude_their_segment 100 \
         ms__log_run '(h->list & 7) != MS__P_CHANGE &&' ''

@@ -138,6 +138,30 @@ TEST(refresh_fails_when_no_tail_slot_is_left)
     }
 }
 
+/* The last message before the segment index that cannot be taken in. */
+TEST(damage_is_counted_once_when_a_refresh_fails_after_it)
+{
+    uint64_t at, last = 0;
+    const unsigned char *r;
+    ms_store *store = make_log(1), *other = open_log(MS_LOG_READ);
+    ms__log *writer = ms__log_of(store), *log = ms__log_of(other);
+    assert_int_equal(count_all(other, query_at(NULL), MS_OK), 1);
+    while (writer->index.segments.n == 0) say_some(store, 1);
+    ms__replay s = replay_at(writer, MS__SUPER_SIZE);
+    while (ms__replay_next(&s, &r, &at) == MS__FOUND_RECORD && r[4] == MS__KIND_MESSAGE)
+        last = at;
+    writable(ms__log_at(writer, last))[40] ^= 1;
+    for (unsigned k = 0; k < MS__PINS; k++) log->map.pins[k]++;
+    for (int again = 0; again < 3; again++)
+        assert_int_equal(test_refresh(other, NULL, NULL), MS_E_BUSY);
+    for (unsigned k = 0; k < MS__PINS; k++) log->map.pins[k]--;
+    assert_int_equal(test_refresh(other, NULL, NULL), MS_OK);
+    assert_int_equal(log->sum.damaged, 1);
+    assert_int_equal(count_all(other, query_at(NULL), MS_E_DAMAGED), said - 1);
+    ms_close(other);
+    ms_close(store);
+}
+
 TEST(record_is_refused_when_the_end_leaves_only_its_header)
 {
     ms_store *store = make_log(1);
