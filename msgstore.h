@@ -16636,7 +16636,8 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
  *      (ms__log_begin). A reader stops at log->end and writes nothing.
  *
  * A watermark that is not a multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in every
- * valid record, up to the last byte that is not zero.
+ * valid record. What is invalid up to the last byte that is not zero, or below `proven`,
+ * is damage.
  *
  * The first append then does in order: zero and sync the dead bytes (ms__log_settle), in
  * a sync mode write again and sync what is unproven, and store BUSY, the hints, the
@@ -16783,6 +16784,8 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t s
     if (visible < log->end) visible = log->end; /* a watermark that is damaged */
     ms__replay_begin(&s, log, visible, visible < size ? visible : size);
     s.trusted = s.limit; /* a file that is shorter is not walked past its end */
+    if (log->opts.opening == MS_OPEN_SALVAGE)
+        s.limit = size & ~(uint64_t)7; /* its last message may end in zeros */
     if (s.limit - s.at <= MS__STEP) s.asked = s.limit; /* in memory: written just now */
     while ((found = ms__replay_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
         ms__holes_take(log, &s);
@@ -16927,10 +16930,10 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     MS__TRY(ms__log_reach(log, 0, size, size, err));
     MS__TRY(ms__log_start(log, proven < size ? proven : size, same, err));
     ms__log_begun(log, log->append.begun, size);
-    if (salvage) visible = ms__log_dead_end(log, MS__SUPER_SIZE) & ~(uint64_t)7;
-    else if (!same) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
+    uint64_t dead = salvage ? ms__log_dead_end(log, MS__SUPER_SIZE) & ~(uint64_t)7 : 0;
+    if (dead > visible) visible = dead;
+    if (!same && !salvage) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
     MS__TRY(ms__log_take_visible(log, visible, size, err));
-    if (salvage && proven > size) ms__lost_note(log, proven);
     if (log->writer && checkpoint.seq > log->sum.last_seq)
         log->sum.last_seq = checkpoint.seq; /* numbers are not used again */
     ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0,

@@ -291,6 +291,10 @@ controls()
     control damage_counted_at_each_retry gcc test_log_state \
         damage_is_counted_once_when_a_refresh_fails_after_it 100 \
         ms__log_take_visible 's.at : offset;' 's.at : log->end;'
+    control zeros_at_the_end_salvaged_as_none gcc test_log_recover \
+        damage_is_reported_by_salvage_when_the_last_durable_message_became_zeros 100 \
+        ms__log_attach_content 'if (dead > visible) visible = dead;' \
+        'if (salvage) visible = dead;'
     control times_skip_changes gcc test_change \
         raw/raw_queries_return_changes_when_times_exclude_their_segment 100 \
         ms__log_run '(h->list & 7) != MS__P_CHANGE &&' ''

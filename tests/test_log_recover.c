@@ -184,6 +184,13 @@ static void *starving(void *ctx, void *ptr, size_t old_size, size_t new_size)
     return ms__resize(&plenty, ptr, old_size, new_size);
 }
 
+/* Appends a text that ends in N zero bytes. */
+static void step_nuls(world *w)
+{
+    char text[100] = "x";
+    append_texts(w, ms_str_n(text, 1 + (size_t)number(w, 1)), 1);
+}
+
 /* The N-th allocation of the handle from here on fails. */
 static void step_starve(world *w)
 {
@@ -214,7 +221,7 @@ static const scenario_step own[] = {
     {"checkpoint", step_checkpoint}, {"grow", step_grow}, {"fill", step_fill},
     {"copy_head", step_copy_head}, {"redacted", step_redacted},
     {"has_flag", step_has_flag}, {"no_text", step_no_text}, {"rot", step_rot},
-    {"torn", step_torn}, {"starve", step_starve},
+    {"torn", step_torn}, {"starve", step_starve}, {"nuls", step_nuls},
     {"dies", step_dies}, {"note", step_note},
     {"reach", step_reach}, {"verify", step_verify},
     {"refresh", step_refresh}, {"kind", step_kind}, {"line", step_line},
