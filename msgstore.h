@@ -15191,8 +15191,8 @@ static uint64_t ms__segment_end(ms__log *log, uint32_t i, uint64_t from)
     return end;
 }
 
-/* Reads summary i. One that cannot be read becomes a node without filters. NULL: no
- * memory. */
+/* Reads summary i. One that cannot be read becomes a node without filters, and the newest
+ * segment index of its group gives the place of the summary before it. NULL: no memory. */
 static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
 {
     ms__summary s;
@@ -15203,6 +15203,9 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
     if (!r || !ms__summary_decode(&s, r, e->offset) || s.number != i) {
         memset(&s, 0, sizeof s);
         ms__log_event(log, MS_LOG_INDEX_DAMAGE, e->offset, 0, 0, 0, 0);
+        uint32_t newest = i * MS__FAN + MS__FAN - 1; /* it has the place before this */
+        ms__segment_seek(log, newest);
+        ms__places_take(log, newest);
     }
     ms__summary *node = ms__summary_new(log, &s);
     if (!node) return NULL;
@@ -15214,21 +15217,14 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
     return node;
 }
 
-/* Returns summary i. Its place is known, or in a later summary. Where that cannot be
- * read, the newest segment index of its group has it. NULL: no memory. */
+/* Returns summary i. Its place is known, or comes from a later one. NULL: no memory. */
 static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
 {
     const ms__node_table *t = &log->index.summaries;
     uint32_t j = i;
     while (j + 1 < t->n && !ms__node_entry(t, j + 1)->node) j++; /* newest unread one */
-    for (; j > i && !ms__node_entry(t, i)->offset; j--) {
-        const ms__summary *later = ms__summary_load(log, j);
-        if (!later) return NULL;
-        if (later->filters) continue;
-        uint32_t newest = j * MS__FAN + MS__FAN - 1;
-        ms__segment_seek(log, newest);
-        ms__places_take(log, newest);
-    }
+    for (; j > i && !ms__node_entry(t, i)->offset; j--)
+        if (!ms__summary_load(log, j)) return NULL;
     return ms__summary_load(log, i);
 }
 

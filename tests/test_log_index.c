@@ -142,6 +142,43 @@ TEST(a_conversation_stays_when_index_records_are_damaged)
     free(whole);
 }
 
+/* Events of a damaged index record, and how many of them have a place. */
+static size_t index_events, placed_events;
+
+static void count_event(void *ctx, const ms_log_event *event)
+{
+    (void)ctx;
+    if (event->kind != MS_LOG_INDEX_DAMAGE) return;
+    index_events++;
+    placed_events += event->offset != 0;
+}
+
+/* A query that walks back reads it first, and the ones before it in calls of their own. */
+TEST(summaries_are_found_when_the_newest_one_is_damaged)
+{
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    (void)remove(path);
+    desc.segment_size = 8192; /* a summary is written within one */
+    ms_store *store = must_open(&desc);
+    append_first(store);
+    append_segments(store, 97); /* the newest one has the places of the third group */
+    while (summaries_of(store) < 3)
+        assert_int_equal(append(store, "a message", NULL), MS_OK);
+    assert_int_equal(ms__log_of(store)->index.segments.n, 97);
+    ms__log *log = ms__log_of(store);
+    uint64_t newest = ms__node_entry(&log->index.summaries, 2)->offset;
+    ms_close(store);
+    flip_at(newest + MS__HEADER + 5, 1);
+    desc.mode = MS_LOG_READ;
+    desc.events.event = count_event;
+    index_events = placed_events = 0;
+    store = must_open(&desc);
+    assert_int_equal(newest_in(store, "early", 5), 1);
+    assert_int_equal(index_events, 1);
+    assert_int_equal(placed_events, 1);
+    ms_close(store);
+}
+
 enum { MANY = 3000 };         /* messages in one segment, half in places of their own */
 
 static void make_many_places(void)
