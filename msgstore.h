@@ -2051,7 +2051,7 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
  *   envelope       {"schema": "agents-api.message", "version": 1, "type": s, ...}
  *   envelope-rows  the same as rows {"role", "content", "metadata"} for a provider
  *   openai         chat messages {"role": s, "content": s, "tool_calls": [...]}
- *   chat-strict    the same, as local servers want them
+ *   chat-strict    the same messages; its profile orders them as local servers want
  *   anthropic      {"role": "user" or "assistant", "content": s or [blocks]}
  *   gemini         {"role": "user" or "model", "parts": [...]}
  *   pydantic-ai    {"kind": "request" or "response", "parts": [...]}
@@ -21066,9 +21066,9 @@ MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
  * fills its holes with the current fields. So a changed field shows, and a member whose
  * field is gone is left out. A new field stands at the end of its object, or in the place
  * of a member that did not fit. A member of `extra` stands in the place of a member of
- * its name. In another format, and after a change of
- * type or role, the engine writes the canonical tokens. Fields without a hole are left
- * out and counted. No writer has to predict a reader: both use the table.
+ * its name. In another format, and after a change of type or role, the engine writes the
+ * canonical tokens. Fields without a hole are left out and counted. No writer has to
+ * predict a reader: both use the table.
  *
  * Several messages. One object can become several messages, all but the first JOINED. The
  * first one has the template of the object. A message that is an element of its list has
@@ -21856,6 +21856,25 @@ static ms_result ms__role_read(ms__fit *f)
     return MS_OK;
 }
 
+/* Reads arguments. Those of a call are an object, or text. */
+static ms_result ms__framework_args_read(ms__fit *f)
+{
+    ms_json_kind kind = ms_json_kind_of(f->value);
+    f->fits = kind == MS_JSON_OBJECT || kind == MS_JSON_STRING ||
+              !ms__hole_needed(f->r, f->h);
+    return f->fits ? ms__field_read(f) : ms__fit_refuse(f);
+}
+
+/* Writes arguments; other JSON of a call becomes its text. */
+static void ms__framework_args_put(ms_writer *w, const ms_envelope *m)
+{
+    bool call = ms__type_row_of(m->type)->required >> MS_F_ARGS & 1;
+    if (call && m->args.json && !ms__value_is(m->args, MS_JSON_OBJECT))
+        ms_json_put_string(&w->json, m->args.text);
+    else
+        ms__field_put(w, m);
+}
+
 MS__HAS(ms__role_has, m->role != MS_ROLE_NONE || m->type == MS_T_TEXT)
 
 MS__PUT(ms__role_put,
@@ -21886,6 +21905,9 @@ static const ms__as ms__as_type = {
     MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__type_put};
 static const ms__as ms__as_args_or_text = {
     MS__JSON(OBJECT) | MS__JSON(STRING), "an object", NULL, NULL, NULL};
+static const ms__as ms__as_framework_args = {
+    MS__JSON_ANY & ~MS__JSON(NULL), "an object", ms__framework_args_read, NULL,
+    ms__framework_args_put};
 static const ms__as ms__as_phase = {
     MS__JSON(NUMBER) | MS__JSON(STRING), "a number or a string", NULL, NULL, NULL};
 static const ms__as ms__as_role = {
@@ -21899,7 +21921,7 @@ static const ms__hole ms__framework_holes[] = {
     MS__HOLE('t', 0, "type", type, MS_F_TYPE_NAME, MS__NEEDED | MS__ALWAYS),
     MS__HOLE('c', 0, "content", any, MS_F_CONTENT, 0),
     MS__HOLE('o', 0, "tool", text, MS_F_TOOL, MS__NOT_EMPTY),
-    MS__HOLE('a', 0, "args", args_or_text, MS_F_ARGS, MS__NOT_EMPTY),
+    MS__HOLE('a', 0, "args", framework_args, MS_F_ARGS, MS__NOT_EMPTY),
     MS__HOLE('w', 0, "worker", text, MS_F_WORKER, MS__NOT_EMPTY),
     MS__HOLE('k', 0, "task", text, MS_F_TASK, MS__NOT_EMPTY),
     MS__HOLE('m', 0, "from_manager", text, MS_F_FROM_MANAGER, MS__NOT_EMPTY),
@@ -22022,12 +22044,14 @@ static bool ms__is_chat_content(ms_str json)
 MS__PUT(ms__chat_content_put,
     ms__words_put(w, m, ms__is_answer(m) && !w->word[0], ms__is_chat_content))
 
-/* Reads arguments from a string. They are JSON only if the string has an object. */
+/* Reads arguments from a string. They are JSON only if the string has an object that
+ * fits into a field. */
 static ms_result ms__args_text_read(ms__fit *f)
 {
+    static const ms_json_opts of_field = {MS_FIELD_MAX_DEPTH, false};
     ms_str inner;
     MS__TRY(ms__read_text(f->r, f->value, &f->m->args.text));
-    f->m->args.json = ms_json_check(f->m->args.text, NULL, &inner, NULL) == MS_OK &&
+    f->m->args.json = ms_json_check(f->m->args.text, &of_field, &inner, NULL) == MS_OK &&
                    ms_json_kind_of(inner) == MS_JSON_OBJECT;
     return MS_OK;
 }
@@ -22072,6 +22096,9 @@ static const ms__as ms__as_call_type = {
 static const ms__as ms__as_args_text = {
     MS__JSON(STRING), "a string", ms__args_text_read, ms__has_always, ms__args_text_put};
 
+static const ms__as ms__as_custom_input = {
+    MS__JSON(STRING), "a string", NULL, NULL, ms__args_text_put};
+
 static const ms__hole ms__chat_text[] = {
     MS__HOLE('r', 0, "role", chat_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
     MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
@@ -22104,7 +22131,7 @@ static const ms__hole ms__chat_custom[] = {
     MS__HOLE('t', 0, "type", word, 0, 0),
     MS__HOLE('f', 0, "custom", object, 0, MS__NEEDED),
     MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('a', 'f', "input", text, MS_F_ARGS, MS__NEEDED),
+    MS__HOLE('a', 'f', "input", custom_input, MS_F_ARGS, MS__NEEDED),
     MS__END('f'),
 };
 
@@ -22148,6 +22175,8 @@ static const ms__shape *ms__openai_element(ms__reader *r, size_t base, ms_role r
 static ms_result ms__openai_begin(ms__reader *r, size_t base, ms_envelope *m,
                                   const ms__shape **shape)
 {
+    /* members of an assistant that needs no content beside them */
+    static const char *const alone[] = {"refusal", "audio", "function_call"};
     ms_str word;
     MS__TRY(ms__side_word(r, base, "role", &word));
     ms_role role = ms_role_of_word(word);
@@ -22158,6 +22187,9 @@ static ms_result ms__openai_begin(ms__reader *r, size_t base, ms_envelope *m,
     *m = ms__role_text(role, ms_text(NULL));
     if (result) *m = ms_message(MS_T_OBSERVATION, ms_text(NULL));
     if (role == MS_ROLE_OTHER) m->role_name = word;
+    for (unsigned i = 0; role == MS_ROLE_ASSISTANT && i < 3; i++)
+        if (ms_json_kind_of(ms__member_of(r, base, alone[i])) > MS_JSON_NULL)
+            m->content = ms_json(MS_STR("null"));
     *shape = &ms__chat_shapes[role == MS_ROLE_ASSISTANT  ? 1
                               : role == MS_ROLE_TOOL     ? 2
                               : role == MS_ROLE_FUNCTION ? 3
@@ -23627,6 +23659,16 @@ static bool ms__is_prompt_list(ms_str list)
     return ms_json_kind_of(list) == MS_JSON_ARRAY && !ms__parts_are(list, true);
 }
 
+/* Reads what the writer makes of a content. A list of only texts has a form of its own,
+ * which only the template of a message has. */
+static ms_result ms__prompt_read(ms__fit *f)
+{
+    f->fits = ms__parts_are(f->value, true) == (f->h->letter == 'C');
+    return f->fits ? ms__field_read(f) : MS_OK;
+}
+
+MS__HAS(ms__prompt_texts_have, m->content.json && ms__parts_are(m->content.text, true))
+
 MS__PUT(ms__prompt_put, ms__words_put(w, m, ms__is_answer(m), ms__is_prompt_list))
 
 /* Reads arguments as they are; an empty string is a member without a field. */
@@ -23647,8 +23689,10 @@ static void ms__raw_args_put(ms_writer *w, const ms_envelope *m)
 MS__PUT(ms__outcome_put, ms_json_put_string(&w->json, MS_STR("failed")))
 
 static const ms__as ms__as_prompt = {
-    MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list", NULL, ms__has_always,
-    ms__prompt_put};
+    MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list", ms__prompt_read,
+    ms__has_always, ms__prompt_put};
+static const ms__as ms__as_prompt_texts = {
+    MS__JSON(ARRAY), "a list", ms__prompt_read, ms__prompt_texts_have, NULL};
 static const ms__as ms__as_raw_args = {
     MS__JSON(OBJECT) | MS__JSON(STRING), "an object, a string or null", ms__raw_args_read,
     ms__args_have, ms__raw_args_put};
@@ -23667,6 +23711,8 @@ static const ms__hole ms__pydantic_text[] = {
 static const ms__hole ms__pydantic_prompt[] = {
     MS__HOLE('k', 0, "part_kind", word, 0, 0),
     MS__HOLE('c', 0, "content", prompt, MS_F_CONTENT, MS__NEEDED),
+    MS__HOLE('C', 0, "content", prompt_texts, MS_F_CONTENT,
+             MS__OTHERWISE | MS__FOREIGN | MS__NEEDED),
 };
 static const ms__hole ms__pydantic_call[] = {
     MS__HOLE('k', 0, "part_kind", word, 0, 0),

@@ -331,6 +331,25 @@ TEST(writer_does_not_grow_when_messages_are_many)
     }
 }
 
+/* A field takes JSON up to MS_FIELD_MAX_DEPTH. */
+TEST(arguments_in_a_string_stay_text_when_they_are_too_deep_for_a_field)
+{
+    static char args[2100], json[2400];
+    for (size_t depth = MS_FIELD_MAX_DEPTH - 1; depth <= MS_JSON_MAX_DEPTH + 1; depth++) {
+        size_t lists = depth - 1;
+        char *to = args + sprintf(args, "{\\\"a\\\":");
+        memset(to, '[', lists);
+        memset(to + lists, ']', lists);
+        memcpy(to + 2 * lists, "}", 2);
+        (void)sprintf(json, "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":["
+                            "{\"id\":\"c\",\"type\":\"function\",\"function\":{"
+                            "\"name\":\"f\",\"arguments\":\"%s\"}}]}", args);
+        ms_envelopes list = reads("openai", ms_str_of(json), STRICT);
+        assert_int_equal(list.count, 1);
+        assert_int_equal(list.items[0].args.json, depth <= MS_FIELD_MAX_DEPTH);
+    }
+}
+
 /* What is written then is JSON, or the writer stays failed for that reason. */
 TEST(writer_begins_nothing_inside_a_message_when_memory_ends)
 {
