@@ -9423,14 +9423,12 @@ static ms__head *ms__heads(ms_cursor *it)
 
 /* ---- Runs of one iterator. */
 
-/* Counts, once for each segment, damage that has no postings; for cursors over
- * everything. */
-static void ms__holes_met(ms__reading *s, const ms__head *h, uint32_t segment,
-                          uint32_t holes)
+/* Counts, once for each segment, damage that has no postings: for cursors over
+ * everything, and where a segment index was derived. */
+static void ms__holes_met(ms__reading *s, uint32_t segment, uint32_t holes)
 {
     uint32_t number = segment + 1;
     bool none = s->counted_to == 0;
-    if (h->list > MS__LIST_OTHERS) return;
     if (!none && number >= s->counted_from && number <= s->counted_to) return;
     if (none || number < s->counted_from) s->counted_from = number;
     if (number > s->counted_to) s->counted_to = number;
@@ -9444,7 +9442,8 @@ static bool ms__head_tail(ms__reading *s, ms__head *h)
     uint32_t segment = s->tail->segment;
     h->index = NULL;
     if (s->to >> 32 < segment) return false;
-    ms__holes_met(s, h, segment, ms__load32(&s->tail->holes));
+    if (h->list <= MS__LIST_OTHERS)
+        ms__holes_met(s, segment, ms__load32(&s->tail->holes));
     if (!h->live) return false;
     h->hi = ms__postings_below(h->live, (uint32_t)s->to);
     if (h->hi == 0) return false;
@@ -14496,7 +14495,8 @@ static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
  * Damage never hides a message:
  *   - With a bad summary or filter, each of its 32 segments may have any list.
  *   - A segment index with a bad block is derived from the records of its segment, in
- *     memory (ms__segment_derive), when the block is first read (ms__segment_mend).
+ *     memory (ms__segment_derive), when the block is first read (ms__segment_mend). No
+ *     list has what is damaged there: each query that reads the segment reports it.
  *   - The place of a segment index is in its summary and in each of the next 32 segment
  *     indexes. The place of a summary is in each later one and in the newest segment
  *     index. So a damaged record hides the place of no other.
@@ -15091,7 +15091,7 @@ static bool ms__replay_synced(ms__replay *s)
 /* Walks [from, upto) into a tail of its own, and makes a segment index of that. */
 static MS__APART ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
                                                  uint64_t from, uint64_t upto,
-                                                 uint64_t last_seq)
+                                                 uint64_t last_seq, bool quiet)
 {
     ms__replay s;
     ms__segment made, *seg = NULL;
@@ -15104,7 +15104,7 @@ static MS__APART ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
     s.at = from;
     s.limit = s.trusted = upto;
     s.last_seq = last_seq;
-    s.quiet = true;
+    s.quiet = quiet;
     ms__tail *t = ms__tail_new(log, from, segment);
     if (!t) return NULL;
     while (room && ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD)
@@ -15126,6 +15126,13 @@ static MS__APART ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
     seg->own = own;
     seg->own_size = size;
     return seg;
+}
+
+/* Returns how many damaged ranges of a segment each of its lists may have lost a message
+ * to: those of a derived one. The file's index has the damaged messages in its lists. */
+static uint32_t ms__segment_lost(const ms__segment *l)
+{
+    return l->own ? l->holes : 0;
 }
 
 /* ---- The places of index records. */
@@ -15269,7 +15276,8 @@ static ms__segment *ms__segment_load(ms__log *log, uint32_t i)
         ms__entry_node *e = ms__node_entry(&log->index.segments, j);
         uint64_t from = seg ? seg->next : MS__SUPER_SIZE, upto = e->offset;
         if (upto < from || upto > log->end) upto = ms__segment_end(log, j, from);
-        seg = ms__segment_derive(log, j, from, upto, seg ? seg->state.last_seq : 0);
+        seg = ms__segment_derive(log, j, from, upto, seg ? seg->state.last_seq : 0,
+                                 false);
         if (!seg) return NULL;
         ms__log_event(log, MS_LOG_INDEX_DAMAGE, from, upto - from, 0, 0, 0);
         ms__store_ptr(&e->node, seg);
@@ -15372,7 +15380,7 @@ static uint32_t ms__segment_next(ms__log *log, uint64_t list, uint32_t i, uint32
             l = ms__segment_mend(log, l, locked);
         if (!l) *result = MS_E_NO_MEMORY;
         if (!l) return none;
-        if (run->n > 0) return i;
+        if (run->n > 0 || ms__segment_lost(l) > 0) return i;
     }
     return none;
 }
@@ -15487,6 +15495,7 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
         const ms__segment *l = ms__segment_valid(log, s, false, locked);
         if (!l) *result = MS_E_NO_MEMORY;
         if (!l) return;
+        if (ms__segment_lost(l) > 0) f->damaged = true;
         uint32_t i = s == first ? ms__segment_lower(log, l, seq)
                                 : ms__segment_skip(l, 0, l->n);
         for (; i < l->n; i = ms__segment_skip(l, i + 1, l->n)) {
@@ -15599,7 +15608,7 @@ static MS__APART ms__control *ms__edits_load(ms__log *log, ms_str location)
             !ms__edit_add(&log->edits.live, c, &span, w.place, r))
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
-    c->damaged = w.damaged;
+    c->damaged = w.damaged + w.reading.holes;
     ms__store_ptr(&loc->control, c);
     ms__store32(&c->loaded, 1);
     return c;
@@ -17343,7 +17352,8 @@ static bool ms__log_turn(ms__core *core, ms__reading *s, ms__head *h, bool *some
         if (!run.index) return false;
         run.n = run.index->n;
     }
-    ms__holes_met(s, h, at, run.index->holes);
+    uint32_t holes = listed ? ms__segment_lost(run.index) : run.index->holes;
+    if (!listed || holes > 0) ms__holes_met(s, at, holes);
     *some = ms__log_run(log, s, h, &run);
     return true;
 }
@@ -19933,7 +19943,7 @@ static ms_result ms__check_segment(ms__log *log, const ms__segment *l,
 {
     if (l->own || l->holes > 0) return MS_OK; /* damage is reported elsewhere */
     ms__segment *made = ms__segment_derive(log, l->number, l->base, l->offset,
-                                           before ? before->state.last_seq : 0);
+                                           before ? before->state.last_seq : 0, true);
     if (!made) return ms__no_memory(err, sizeof *made);
     size_t size = (size_t)(l->posting - l->numbers) + (size_t)l->postings * l->width;
     bool same = made->n == l->n && made->lists == l->lists &&

@@ -295,6 +295,9 @@ controls()
         damage_is_reported_by_salvage_when_the_last_durable_message_became_zeros 100 \
         ms__log_attach_content 'if (dead > visible) visible = dead;' \
         'if (salvage) visible = dead;'
+    control damage_of_a_derived_index_not_told gcc test_log_index \
+        damage_is_reported_when_a_message_and_its_index_are_damaged 100 \
+        ms__segment_lost 'return l->own ? l->holes : 0;' 'return l->own ? 0 : 0;'
     control times_skip_changes gcc test_change \
         raw/raw_queries_return_changes_when_times_exclude_their_segment 100 \
         ms__log_run '(h->list & 7) != MS__P_CHANGE &&' ''

@@ -244,6 +244,45 @@ TEST(messages_stay_when_a_block_of_their_index_is_damaged)
     free(whole);
 }
 
+static void count_damage(void *ctx, const ms_log_event *event)
+{
+    *(size_t *)ctx += event->kind == MS_LOG_DAMAGE;
+}
+
+/* No list of the derived index has the message. */
+TEST(damage_is_reported_when_a_message_and_its_index_are_damaged)
+{
+    uint64_t places[8];
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms_query q = {.location = MS_STR("early")};
+    const ms_msg *msg;
+    ms_cursor it;
+    size_t n = 0, damage = 0;
+    make_many_places();
+    ms_store *store = must_open(&desc);
+    append_first(store);
+    assert_int_equal(append(store, "after", NULL), MS_OK);
+    assert_int_equal(ms__segment_write(ms__log_of(store), NULL), MS_OK);
+    const ms__segment *l = ms__segment_of(ms__log_of(store), 0, false);
+    uint64_t at = ms__segment_offset(l, 1500);
+    ms_close(store);
+    assert_int_equal(index_records(places, 8), 2);
+    flip_at(at + 40, 4);
+    flip_at(places[0] + 130, 4);
+    desc.mode = MS_LOG_READ;
+    desc.events.event = count_damage;
+    desc.events.ctx = &damage;
+    store = must_open(&desc);
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    while (ms_next(&it) != NULL) n++;
+    assert_int_equal(it.damaged, 1);
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_E_DAMAGED);
+    assert_int_equal(n, MANY / 2 - 1);
+    assert_int_equal(damage, 1);
+    assert_int_equal(ms_get_by_seq(store, 1501, NULL, &msg, NULL), MS_E_DAMAGED);
+    ms_close(store);
+}
+
 /* Makes all pages of [from, upto) inaccessible that hold no byte of an index record. */
 static void forbid_records(const ms__log *log, uint64_t from, uint64_t upto,
                            const uint64_t *places, size_t n)
