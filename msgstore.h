@@ -15198,8 +15198,9 @@ static uint64_t ms__segment_end(ms__log *log, uint32_t i, uint64_t from)
     return end;
 }
 
-/* Reads summary i. One that cannot be read becomes a node without filters. Then the newest
- * segment index of its group has the place of the summary before it. NULL: no memory. */
+/* Reads summary i. One that cannot be read becomes a node without filters. Then the
+ * newest segment index of its group has the place of the summary before it. NULL: no
+ * memory. */
 static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
 {
     ms__summary s;
