@@ -23885,28 +23885,23 @@ static ms_result ms__read_one(ms__reader *r, const ms_dialect *dialect, ms_str v
     return MS_OK;
 }
 
-/* Reads the system text of a request body as a message of role system with that content,
- * or with the members of that object. SDKs put the role "user" into it. */
-static ms_result ms__read_system(ms__reader *r, const ms_dialect *d, ms_str value)
+/* Makes a message of role system with a content, or with the members of an object: SDKs
+ * put the role "user" into it. */
+static MS__APART ms_result ms__system_message(ms__reader *r, bool parts, ms_str value,
+                                              ms_str *out)
 {
     ms_buf text;
     ms_json_writer w;
-    ms_json_kind kind = ms_json_kind_of(value);
     ms_json_iter it = ms_json_iterate(value);
-    if (d->system_parts ? kind != MS_JSON_OBJECT
-                        : kind != MS_JSON_STRING && kind != MS_JSON_ARRAY)
-        return ms__read_kind(r, d->system, d->system_parts ? "an object with parts"
-                                                           : "a text or a list of blocks",
-                             value);
     ms__json_to(&w, &text, r->arena);
     ms_json_begin(&w, MS_JSON_OBJECT);
     ms_json_key(&w, MS_STR("role"));
     ms_json_put_string(&w, MS_STR("system"));
-    if (!d->system_parts) {
+    if (!parts) {
         ms_json_key(&w, MS_STR("content"));
         ms_json_put_raw(&w, value);
     }
-    while (d->system_parts && ms_json_next(&it)) {
+    while (parts && ms_json_next(&it)) {
         if (ms_json_string_is(it.key, MS_STR("role"))) continue;
         ms_json_put_raw(&w, it.key);
         ms__json_colon(&w);
@@ -23914,7 +23909,22 @@ static ms_result ms__read_system(ms__reader *r, const ms_dialect *d, ms_str valu
     }
     ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, value.len);
-    ms_result code = ms__read_one(r, d, ms_buf_text(&text));
+    *out = ms_buf_text(&text);
+    return MS_OK;
+}
+
+/* Reads the system text of a request body. */
+static ms_result ms__read_system(ms__reader *r, const ms_dialect *d, ms_str value)
+{
+    ms_str message;
+    ms_json_kind kind = ms_json_kind_of(value);
+    if (d->system_parts ? kind != MS_JSON_OBJECT
+                        : kind != MS_JSON_STRING && kind != MS_JSON_ARRAY)
+        return ms__read_kind(r, d->system, d->system_parts ? "an object with parts"
+                                                           : "a text or a list of blocks",
+                             value);
+    MS__TRY(ms__system_message(r, d->system_parts, value, &message));
+    ms_result code = ms__read_one(r, d, message);
     return code == MS_OK ? MS_OK : ms__fail_in(r->err, code, "%s", d->system);
 }
 

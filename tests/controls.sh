@@ -817,7 +817,7 @@ controls()
         "if (!at) return ms__utf8_write(0xFFFD, out); out[0] = at ? to[at - from] : '?'"
     control system_role_not_first gcc test_formats \
         gemini/system_instruction_is_the_systems_when_it_has_another_role 100 \
-        ms__read_system 'if (ms_json_string_is(it.key, MS_STR("role"))) continue;' ''
+        ms__system_message 'if (ms_json_string_is(it.key, MS_STR("role"))) continue;' ''
     control null_member_stays gcc test_formats openai/changed_id_shows_when_it_was_null 100 \
         ms__kept_put 'if (ms__gives_way(o, form, token->value)) {' 'if (false) {'
     control new_field_inside_not_written gcc test_formats \
