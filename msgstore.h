@@ -14433,6 +14433,8 @@ static bool ms__segment_find(const ms__log *log, const ms__segment *l, uint64_t 
 {
     uint32_t b = l->bits ? (uint32_t)(list >> (64 - l->bits)) : 0;
     const unsigned char *p = l->bucket + (size_t)b * 4;
+    run->index = l;
+    run->at = NULL;
     run->n = 0;
     if (!ms__segment_sound(log, l, p, 8)) return false;
     uint32_t i = ms__get32(p), end = ms__get32(p + 4);
