@@ -6235,8 +6235,11 @@ typedef struct ms__fed {
 static void ms__fed_set(ms_envelope *e, ms_str text)
 {
     ms_str object;
+    ms_json_opts opts;
     ms_value v = ms_text_n(text);
-    if (e->type == MS_T_ACTION && ms_json_check(text, NULL, &object, NULL) == MS_OK &&
+    memset(&opts, 0, sizeof opts);
+    opts.max_depth = MS_FIELD_MAX_DEPTH;
+    if (e->type == MS_T_ACTION && ms_json_check(text, &opts, &object, NULL) == MS_OK &&
         ms_json_kind_of(object) == MS_JSON_OBJECT)
         v = ms_json(object);
     if (e->type == MS_T_ACTION) e->args = v;

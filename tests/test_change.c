@@ -376,6 +376,34 @@ TEST_WITH(IN_A_BUFFER, one_bit_of_an_image_with_changes_costs_one_record)
     store_close(&p.s);
 }
 
+/* A field takes JSON that is less deep than what a scanner takes. */
+TEST(a_stream_ends_as_text_when_its_arguments_are_too_deep)
+{
+    char text[1100];
+    for (size_t depth = MS_FIELD_MAX_DEPTH - 1; depth < MS_FIELD_MAX_DEPTH + 2; depth++) {
+        ms_store *store;
+        ms_stream stream;
+        const ms_msg *msg;
+        ms_envelope m = ms_message(MS_T_ACTION, ms_text(NULL));
+        m.tool = MS_STR("tool");
+        m.args = ms_text("");
+        memcpy(text, "{\"a\":", 5);
+        memset(text + 5, '[', depth - 1);
+        memset(text + 4 + depth, ']', depth - 1);
+        text[3 + 2 * depth] = '}';
+        assert_int_equal(ms_mem_open(&store, NULL, NULL), MS_OK);
+        assert_int_equal(ms_stream_begin(&stream, store, MS_STR("x"), &m, NULL, NULL),
+                         MS_OK);
+        assert_int_equal(ms_stream_feed(&stream, ms_str_n(text, 4 + 2 * depth), NULL),
+                         MS_OK);
+        assert_int_equal(ms_stream_feed(&stream, no_str(), NULL), MS_OK);
+        assert_int_equal(ms_stream_recover(store, stream.seq, NULL, NULL), MS_OK);
+        assert_int_equal(ms_get_by_seq(store, stream.seq, NULL, &msg, NULL), MS_OK);
+        assert_int_equal(ms_get(msg, MS_F_ARGS).json, depth <= MS_FIELD_MAX_DEPTH);
+        ms_close(store);
+    }
+}
+
 int main(void)
 {
     static const char *const files[] = {"append", "amend", "hide", "redact", "note",
