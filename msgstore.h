@@ -7111,13 +7111,13 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
 /* Erases a message and what belongs to it, in steps with a sync after each. A note that
  * another thread appends meanwhile is not of them: no sync has made it durable. */
 static MS__APART ms_result ms__redact_all(ms_store *store, ms_arena *arena,
-                                          ms_str location, uint64_t seq, ms_error *err)
+                                          const ms_msg *own, ms_error *err)
 {
     ms_stat stat;
-    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
+    ms_query q = ms__view_query(ms__location(own), MS_VIEW_TIMELINE, 0);
     MS__TRY(ms_store_stat(store, &stat, err));
     q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_NOTES | MS_RAW_PIECES;
-    q.about_seq = seq;
+    q.about_seq = ms_seq(own);
     q.as_of = stat.as_of;
     MS__TRY(ms_sync(store, NULL, err));
     for (unsigned step = 0; step < MS__ERASE_STEPS; step++)
@@ -7137,18 +7137,14 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
         ms_arena_deinit(&own);
         code = ms__change_target(store, seq, &own, &msg, err);
     }
-    ms_str location = code == MS_OK || code == MS_E_HIDDEN ? ms__location(msg)
-                                                           : ms__absent();
-    if (!ms__keep_copy(&own, &location)) /* an append to a ring moves records */
-        code = ms__no_arena(err, &own, location.len);
     /* the record's own flag: where its AMEND is damaged a message has only the mark */
     if (code == MS_OK && !(ms__bytes(msg)[7] & MS_FLAG_REDACTED)) {
         ms_envelope e = ms__redacted(msg);
         code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, err);
-    } else if (code == MS_E_HIDDEN) {
-        code = MS_OK;
+        if (code == MS_OK) /* a ring may have moved it */
+            code = ms__get(store, seq, &own, &msg, err);
     }
-    if (code == MS_OK) code = ms__redact_all(store, &own, location, seq, err);
+    if (code == MS_OK || code == MS_E_HIDDEN) code = ms__redact_all(store, &own, msg, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -7657,11 +7653,12 @@ static ms_result ms__copy_put(const ms__copying *c, ms_envelope *m, ms_error *er
     memset(&opts, 0, sizeof opts);
     opts.keep_seq = true;
     opts.seqs = &seq;
-    ms_result code = to->append(c->destination, ms__absent(), m, 1, &opts, err);
-    if (!m->key.ptr || (code == MS_OK ? seq == m->seq : code != MS_E_KEY_REUSED))
-        return code;
-    m->key = ms__absent();
-    return to->append(c->destination, ms__absent(), m, 1, &opts, err);
+    for (;;) {
+        ms_result code = to->append(c->destination, ms__absent(), m, 1, &opts, err);
+        bool other = code == MS_OK ? seq != m->seq : code == MS_E_KEY_REUSED;
+        if (!other || !m->key.ptr) return code;
+        m->key = ms__absent();
+    }
 }
 
 /* Copies a message if it is kept. A message that no store would accept counts as
@@ -19717,9 +19714,9 @@ static void ms__find_ahead(const ms_msg *msg)
 static const ms_msg *ms__find_same(const ms_finder *f)
 {
     const ms__inside *inside = f->msg ? f->it.store->backend->inside : NULL;
-    bool stands = !inside || !inside->stands ||
-                  inside->stands(f->it.store, &f->it) == MS_OK;
-    return stands ? f->msg : NULL;
+    if (!inside || !inside->stands || inside->stands(f->it.store, &f->it) == MS_OK)
+        return f->msg;
+    return NULL;
 }
 
 MS_API bool ms_find_next(ms_finder *finder, ms_found *found)
