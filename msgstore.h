@@ -7144,7 +7144,8 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
         if (code == MS_OK) /* a ring may have moved it */
             code = ms__get(store, seq, &own, &msg, err);
     }
-    if (code == MS_OK || code == MS_E_HIDDEN) code = ms__redact_all(store, &own, msg, err);
+    if (code == MS_OK || code == MS_E_HIDDEN)
+        code = ms__redact_all(store, &own, msg, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -7655,7 +7656,7 @@ static ms_result ms__copy_put(const ms__copying *c, ms_envelope *m, ms_error *er
     opts.seqs = &seq;
     for (;;) {
         ms_result code = to->append(c->destination, ms__absent(), m, 1, &opts, err);
-        bool other = code == MS_OK ? seq != m->seq : code == MS_E_KEY_REUSED;
+        bool other = code == MS_OK ? seq > 0 && seq < m->seq : code == MS_E_KEY_REUSED;
         if (!other || !m->key.ptr) return code;
         m->key = ms__absent();
     }
@@ -11686,13 +11687,26 @@ static ms_result ms__ring_turn(ms__mem *m, ms_error *err)
     return ms__mem_no_room(&m->core, 0, err);
 }
 
-/* Returns how many bytes a batch takes at most in an empty buffer. Names count where they
- * differ from those of the message before. */
+/* Returns whether one of the 64 messages before message i has its location; agent: and
+ * its agent key. */
+static bool ms__ring_named(const ms__append_run *run, size_t i, bool agent)
+{
+    const ms_envelope *e = &run->messages[i], *other = e;
+    for (size_t n = 0; n < 64 && n < i; n++) {
+        other--;
+        bool same = !ms__is_empty(run->location) ||
+                    ms_str_equal(other->location, e->location);
+        if (same && (!agent || ms_str_equal(other->agent_key, e->agent_key))) return true;
+    }
+    return false;
+}
+
+/* Returns how many bytes a batch takes at most in an empty buffer. Posting lists grow to
+ * a quarter more than they have; a name that was not near counts again. */
 static uint64_t ms__ring_need(const ms__append_run *run)
 {
     ms__layout l;
     size_t locations = 0, agents = 0, keys = 0;
-    ms_str location = ms__absent(), agent = ms__absent();
     uint64_t need = MS__GAP_MAX + sizeof(ms__control) + sizeof(ms__changed);
     if (run->n > MS__PLANS_SMALL) need += run->n * sizeof(ms__plan);
     l.parts = NULL;
@@ -11700,18 +11714,19 @@ static uint64_t ms__ring_need(const ms__append_run *run)
         const ms_envelope *e = &run->messages[i];
         if (ms__layout_of(e, run->location, MS__CHECKED, &l, NULL) != MS_OK) return 0;
         need += ms__padded(l.size);
-        ms_str own = ms__is_empty(run->location) ? e->location : run->location;
-        bool same = ms_str_equal(own, location);
-        if (!same) need += own.len + 8;
-        if (!same) locations++;
-        if (e->agent_key.ptr && !(same && ms_str_equal(e->agent_key, agent))) {
+        if (!ms__ring_named(run, i, false)) {
+            need += e->location.len + run->location.len + 8;
+            locations++;
+        }
+        if (e->agent_key.ptr && !ms__ring_named(run, i, true)) {
             need += e->agent_key.len + 8;
             agents++;
         }
         if (e->key.ptr) keys++;
-        location = own;
-        agent = e->agent_key;
     }
+    for (uint64_t cap = 0; cap < run->n; cap += ms__chunk_cap((uint32_t)cap))
+        need += 5 * sizeof(ms__chunk);
+    need += run->n;
     return need + ms__index_size(run->n, locations, agents, keys);
 }
 
@@ -26642,17 +26657,27 @@ static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
     ms__bit_flow(a, b);
 }
 
+/* Returns whether a call without id has ended where a part has that name. */
+static bool ms__bit_ends(const ms__bit *b, ms_str name)
+{
+    ms_str before = ms_buf_text(&b->part[MS__BIT_NAME]), args;
+    if (b->index < 0) return false;
+    return !ms_json_string_is(name, before) ||
+           ms_json_check(ms_buf_text(&b->part[MS__BIT_BODY]), NULL, &args, NULL) == MS_OK;
+}
+
 /* Adds to a call: its name and its arguments are at paths of the object. Some servers
  * give every call the index 0, others give every part of a call another id: a new id
- * with a name begins another call. So does a name after a name, if neither has an id. */
+ * with a name begins another call. Without ids, so does another name, or a name after
+ * whole arguments. */
 static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
                             const char *name, const char *args)
 {
-    ms_str id = ms__at(object, "id");
-    for (ms__bit *b = a->bits; ms__at(object, name).len > 2 && b; b = b->next) {
+    ms_str id = ms__at(object, "id"), word = ms__at(object, name);
+    for (ms__bit *b = a->bits; word.len > 2 && b; b = b->next) {
         ms_str known = ms_buf_text(&b->part[MS__BIT_ID]);
         bool another = id.len > 2 ? known.len > 0 && !ms_json_string_is(id, known)
-                                  : known.len == 0;
+                                  : known.len == 0 && ms__bit_ends(b, word);
         if (b->kind == MS__BIT_CALL && b->index == index &&
             b->part[MS__BIT_NAME].len > 0 && another)
             b->index = INT64_MIN; /* it is complete */

@@ -476,6 +476,36 @@ TEST(a_batch_fits_always_or_never)
     assert_true(fitting > 300);
 }
 
+/* The bound by which a batch is refused is one, and not far from what it takes. */
+TEST(a_batch_fits_a_buffer_of_its_bound)
+{
+    static ms_envelope m[600];
+    static char names[600][8];
+    static uint64_t room[1 << 16];
+    for (size_t n = 2; n <= 600; n += 1 + n / 40)
+        for (unsigned how = 0; how < 8; how++) {
+            ms__append_run run;
+            ms_append_opts opts = {.expect = false};
+            for (size_t i = 0; i < n; i++) {
+                snprintf(names[i], sizeof names[i], "%u", (unsigned)i);
+                m[i] = ms_message(MS_T_FINAL, ms_text("hello"));
+                m[i].location = ms_str_of(how & 1 && i % 2 ? "x" : "y");
+                m[i].agent_key = ms_str_of(how & 2 ? "agent" : NULL);
+                m[i].key = ms_str_of(how & 4 ? names[i] : NULL);
+            }
+            memset(&run, 0, sizeof run);
+            run.messages = m;
+            run.n = n;
+            uint64_t need = (ms__ring_need(&run) + 7) / 8 * 8;
+            size_t size = need < 4096 ? 4096 : (size_t)need;
+            assert_true(need < 4000 + 400 * n && size < sizeof room);
+            ms_store *store = open_ring(room, size);
+            assert_int_equal(append_long(store, "x", MS_T_FINAL, 200, NULL), MS_OK);
+            assert_int_equal(ms_append_batch(store, m, n, &opts, NULL), MS_OK);
+            ms_close(store);
+        }
+}
+
 TEST(a_copy_leaves_out_notes_of_messages_that_were_dropped)
 {
     ms_store *source, *store = open_ring(buffer, 8192);

@@ -101,15 +101,18 @@ static int ship_message(shipment *s, const ms_msg *msg)
 
 /* Returns whether the key of a message is one of another message on the server, which a
  * change must not reach. An earlier run may have left the message out: shipping it again
- * stores nothing, and fails for the same reason. A redaction is shipped without this
- * test: the content to compare is erased. */
+ * stores nothing, and fails for the same reason. A redaction, and other changes of a
+ * message that is erased, are shipped without this test: no content is left to compare. */
 static bool ship_clashes(shipment *s, const ms_msg *change, const ms_msg *msg)
 {
-    bool redacts = ms_kind_of(change) == MS_KIND_AMEND &&
-                   (ms_flags(change) & MS_FLAG_REDACTED) != 0;
+    const ms_msg *shown;
     ms_envelope row = ms_envelope_of(msg);
     if (hmgeti(s->clashes, row.seq) >= 0) return true;
-    if (row.key.ptr == NULL || redacts) return false;
+    if (row.key.ptr == NULL || (ms_flags(change) & MS_FLAG_REDACTED) != 0 ||
+        (ms_get_by_seq(s->log.store, row.seq, NULL, &shown, NULL) == MS_OK &&
+         (ms_flags(shown) & MS_FLAG_REDACTED) != 0)) {
+        return false;
+    }
     return ms_pg_ship(s->to, source_of(s), &row, 1, NULL) == MS_E_KEY_REUSED;
 }
 

@@ -302,8 +302,12 @@ export class Store {
     if (!raw && (body === null || typeof body !== "object")) {
       refuse(`body is ${shown(body)}, the body of a response was expected`);
     }
-    return this.#grow("answer", { provider, location, agentKey },
-      raw ? body : JSON.stringify(body), this.image());
+    const text = raw ? body : JSON.stringify(body);
+    /* What is kept of an answer whose usage has no room must not be stored again. */
+    const { image_size: records, index_bytes: index } = this.stat();
+    const short = this.#size - records - index < 65536 + 12 * text.length;
+    return this.#grow("answer", { provider, location, agentKey }, text,
+      short ? this.image() : undefined);
   }
 
   search(what, options = {}) {
@@ -364,8 +368,9 @@ function pages({ messages, seqs, damaged }) {
   if (seqs.length === messages.length) {
     messages.forEach((message, i) => {
       if (Object.hasOwn(message, "seq")) {
-        const whole = { ...message };
-        Object.defineProperty(message, "toJSON", { value: () => whole, enumerable: false });
+        const own = message.seq;
+        Object.defineProperty(message, "toJSON", {
+          value() { return { ...this, seq: own }; }, enumerable: false });
       }
       Object.defineProperty(message, "seq", { value: seqs[i], enumerable: false });
     });

@@ -172,6 +172,7 @@ done
 grep -q 'two.msl: 1 message, 1 change shipped, 2 do not fit' "$out/log" ||
     fail "a key of two messages: $(cat "$out/log")"
 "$tool" amend "$out/two.msl" 1 'of host 2, amended' >/dev/null || fail amend
+"$tool" note "$out/two.msl" 2 usage '{"input_tokens":7001}' >/dev/null || fail note
 "$tool" redact --raw --apply "$out/two.msl" 2 >/dev/null || fail redact
 "$tool" ship "$out/two.msl" --to "$url" >"$out/log" 2>&1 || fail "ship: $(cat "$out/log")"
 "$tool" view "$url" --location keys >"$out/got" 2>&1
@@ -179,6 +180,8 @@ for text in 'of host 1' redacted 'of host 3'; do
     grep -q "$text" "$out/got" || fail "'$text' is not on the server: $(cat "$out/got")"
 done
 grep -q 'host 2' "$out/got" && fail "a message that was left out reaches another one"
+"$tool" view --raw "$url" --location keys >"$out/got" 2>&1
+grep -q 7001 "$out/got" || fail "the usage of a redacted message: $(cat "$out/got")"
 "$tool" view nothing://x >/dev/null 2>&1 && fail 'a URL that is none'
 bash $server stop "$folder/ship"
 echo "tally: kills while shipping ${total_kills:-0}, given up by the shipper $given_up"

@@ -301,6 +301,8 @@ test("a member seq of a message's own is in its JSON when it is read", async () 
   assert.deepEqual(found.map((m) => m.seq), [1, 2]);
   assert.equal(JSON.parse(JSON.stringify(found))[1].seq, 77);
   assert.equal(JSON.parse(JSON.stringify(found))[0].seq, undefined);
+  found[1].content = "changed";
+  assert.equal(JSON.parse(JSON.stringify(found))[1].content, "changed");
 });
 
 test("save keeps the mode and the symbolic link when the file exists",
