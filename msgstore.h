@@ -1441,10 +1441,10 @@ typedef struct ms_mem_desc {
  *   - A message that is older than two thirds of the records is dropped even if these are
  *     its own changes or pieces.
  *   - A message may take at most a quarter of the buffer, else MS_E_TOO_LARGE.
- *   - MS_E_FULL: a batch that an empty buffer may be too small for, as ms_mem_size
- *     counts; or, if messages must be dropped, a batch whose texts are views into the
- *     store itself. MS_E_NOT_FOUND: a single message whose texts are views into a message
- *     that had to be dropped.
+ *   - MS_E_FULL: a batch for which an empty buffer may be too small; ms_mem_size tells
+ *     about how many bytes it needs. Or, if messages must be dropped, a batch whose texts
+ *     are views into the store itself. MS_E_NOT_FOUND: a single message whose texts are
+ *     views into a message that had to be dropped.
  *   - An append may invalidate pointers to messages, and cursors, which then return
  *     MS_E_CONFLICT. One thread at a time may use the store.
  *   - While an append drops messages, the buffer is not a valid image. A store that must
@@ -1492,8 +1492,8 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
  * messages are dropped from RAM, too, and facts of locations are written anew. After
  * opening the store has the newest messages that RAM takes, perhaps older ones than
  * before, which a ms_rewind or ms_hide_range that found none in RAM has not hidden; the
- * first turn of a location may lack its beginning. ms_tick erases a sector
- * ahead of time; otherwise the next append waits for it.
+ * first turn of a location may lack its beginning. ms_tick erases a sector ahead of time;
+ * otherwise the next append waits for it.
  *
  * The records of a message or a batch take up to a quarter of a sector less 24 bytes (64
  * with units of 32), each padded to a multiple of `unit`. All facts take up to an eighth
@@ -2533,7 +2533,7 @@ MS_API ms_result ms_session_load(const ms_session *session,
 
 /* Finds the full message of a key; *msg as of ms_get_by_seq. MS_E_NOT_FOUND: it is not a
  * key, or this user has no such message (any more). MS_E_DAMAGED: the message with the
- * key's number cannot be read, and nobody knows whose it was; *msg is NULL. */
+ * key's number cannot be read, so its user is unknown; *msg is NULL. */
 MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
                                    ms_arena *arena, const ms_msg **msg, ms_error *err);
 
@@ -5200,6 +5200,23 @@ static ms_result ms__key_check(ms_str key, const char *name, bool may_be_empty,
 
 #define MS__VALUE_MAX (UINT32_MAX / 8)
 
+/* Returns whether a text is JSON that a field takes. *value (may be NULL) receives it
+ * without the space around it. */
+static ms_result ms__field_json(ms_str text, ms_str *value, ms_error *err)
+{
+    static const ms_json_opts opts = {MS_FIELD_MAX_DEPTH, false};
+    return ms_json_check(text, &opts, value, err);
+}
+
+/* Returns the arguments of a call: JSON if the text is an object that a field takes. */
+static ms_value ms__args_of(ms_str text)
+{
+    ms_str value;
+    bool object = ms__field_json(text, &value, NULL) == MS_OK &&
+                  ms_json_kind_of(value) == MS_JSON_OBJECT;
+    return object ? ms_json(value) : ms_text_n(text);
+}
+
 static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error *err)
 {
     const char *name = ms__fields[field].name;
@@ -5208,10 +5225,7 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
         return ms__fail_at(err, MS_E_TOO_LARGE, name, "%s has %u bytes, over the limit",
                            name, (uint64_t)text.len);
     if (!ms__field_is_json(m, field)) return MS_OK;
-    ms_json_opts opts;
-    memset(&opts, 0, sizeof opts);
-    opts.max_depth = MS_FIELD_MAX_DEPTH;
-    ms_result code = ms_json_check(text, &opts, &value, err);
+    ms_result code = ms__field_json(text, &value, err);
     if (code == MS_OK && ms__fields[field].kind == MS__KIND_OBJECT &&
         ms_json_kind_of(value) != MS_JSON_OBJECT)
         code = ms__fail(err, MS_E_KIND, "%s is '%v', a JSON object was expected", name,
@@ -6234,16 +6248,8 @@ typedef struct ms__fed {
 /* Sets the streamed field; args that are the text of an object become JSON. */
 static void ms__fed_set(ms_envelope *e, ms_str text)
 {
-    ms_str object;
-    ms_json_opts opts;
-    ms_value v = ms_text_n(text);
-    memset(&opts, 0, sizeof opts);
-    opts.max_depth = MS_FIELD_MAX_DEPTH;
-    if (e->type == MS_T_ACTION && ms_json_check(text, &opts, &object, NULL) == MS_OK &&
-        ms_json_kind_of(object) == MS_JSON_OBJECT)
-        v = ms_json(object);
-    if (e->type == MS_T_ACTION) e->args = v;
-    else e->content = v;
+    if (e->type == MS_T_ACTION) e->args = ms__args_of(text);
+    else e->content = ms_text_n(text);
 }
 
 /* Reads an unfinished message into *fed, in the arena: the text from pieces before the
@@ -19724,8 +19730,8 @@ static void ms__find_ahead(const ms_msg *msg)
         MS__PREFETCH((const void *)((uintptr_t)(const void *)msg - 64 * i));
 }
 
-/* Returns the message whose matches are not all found yet; NULL: there is none, or a ring
- * has moved it. Then the next step of the cursor reports that. */
+/* Returns the message whose matches are not all found yet. NULL: no message, or a ring
+ * has moved it, which the next step of the cursor reports. */
 static const ms_msg *ms__find_same(const ms_finder *f)
 {
     const ms__inside *inside = f->msg ? f->it.store->backend->inside : NULL;
@@ -22076,11 +22082,10 @@ MS__PUT(ms__chat_content_put,
  * fits into a field. */
 static ms_result ms__args_text_read(ms__fit *f)
 {
-    static const ms_json_opts of_field = {MS_FIELD_MAX_DEPTH, false};
-    ms_str inner;
-    MS__TRY(ms__read_text(f->r, f->value, &f->m->args.text));
-    f->m->args.json = ms_json_check(f->m->args.text, &of_field, &inner, NULL) == MS_OK &&
-                   ms_json_kind_of(inner) == MS_JSON_OBJECT;
+    ms_str text;
+    MS__TRY(ms__read_text(f->r, f->value, &text));
+    f->m->args.text = text;
+    f->m->args.json = ms__args_of(text).json;
     return MS_OK;
 }
 
@@ -24360,7 +24365,7 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *   6  A call without a result gets one that is made up. A text after it that begins
  *      an answer of its own follows that result. Old results are shortened; error_text
  *      begins the result of a failed call. Anthropic refuses is_error beside a
- *      picture: the result has its picture, and its text says the failure.
+ *      picture: the result has its picture, and its text is of the failure.
  *   7  start_text becomes a group where the user must be first, bridge_text one between
  *      results and a user's text.
  *
@@ -26288,7 +26293,7 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
     while (code == MS_OK && (msg = it ? ms_next(it)
                                       : desc->next(desc->next_ctx)) != NULL)
         code = ms__project_add(p, msg, err);
-    p->report.dropped += p->question != NULL; /* nobody has answered it */
+    p->report.dropped += p->question != NULL; /* it has no answer */
     if (own) closed = ms_cursor_close(own, code == MS_OK ? err : NULL);
     return code != MS_OK ? code : closed;
 }
@@ -26499,7 +26504,7 @@ static void ms__answer_put(ms_answer_stream *a, ms_buf *buf, ms_str text)
 }
 
 /* Returns the first element whose member `index` is 0 or missing: a provider can send
- * several answers, in one list or in events of their own. Absent: there is none. */
+ * several answers, in one list or in events of their own. Absent: no such element. */
 static ms_str ms__first_choice(ms_str list)
 {
     ms_json_iter it = ms_json_iterate(list);
@@ -26583,23 +26588,19 @@ static ms_str ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of)
 static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b,
                                    bool whole)
 {
-    static const ms_json_opts of_field = {MS_FIELD_MAX_DEPTH, false};
     ms_value text = whole ? ms_text_n(ms_buf_text(&b->part[MS__BIT_BODY])) : ms_text("");
-    ms_str value;
     ms_envelope m = ms_message(b->kind == MS__BIT_THOUGHT ? MS_T_REASONING
                                : b->kind == MS__BIT_OTHER ? MS_T_MULTIMODAL_PART
                                                           : MS_T_ASSISTANT_MESSAGE, text);
     if (b->kind == MS__BIT_CALL) {
         const ms_buf *id = &b->part[MS__BIT_ID];
         if (whole && text.text.len == 0) text = ms_json(MS_STR("{}"));
-        if (ms_json_check(text.text, &of_field, &value, NULL) == MS_OK &&
-            ms_json_kind_of(value) == MS_JSON_OBJECT)
-            text = ms_json(value);
+        else text = ms__args_of(text.text);
         m = ms_action(ms_buf_text(&b->part[MS__BIT_NAME]), text,
                       id->len > 0 ? ms_buf_text(id) : ms__absent());
     } else if (b->kind == MS__BIT_OTHER) {
         m.role = MS_ROLE_ASSISTANT;
-        m.content.json = ms_json_check(text.text, &of_field, NULL, NULL) == MS_OK;
+        m.content.json = ms__field_json(text.text, NULL, NULL) == MS_OK;
     }
     m.agent_key = a->desc.opts.agent_key;
     m.turn_id = a->desc.turn_id;
@@ -26729,16 +26730,10 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 /* ---- The events of each provider. */
 
 /* Reads a message or a delta of chat completions. Mistral's content is a list of parts;
- * a part of thinking has a list of its own.
- * OpenRouter, Groq and vLLM have `reasoning` for DeepSeek's reasoning_content, or send
- * both. Some servers send the message so far beside each delta. It is read in the first
- * event only: there it equals the delta, or it is the whole answer. */
-static void ms__answer_chat(ms_answer_stream *a, ms_str event)
+ * a part of thinking has a list of its own. OpenRouter, Groq and vLLM have `reasoning`
+ * for DeepSeek's reasoning_content, or send both. */
+static void ms__answer_said(ms_answer_stream *a, ms_str m)
 {
-    ms_str m = ms__at(event, "choices.0.message");
-    ms_str delta = ms__at(event, "choices.0.delta");
-    a->whole = a->whole || (m.ptr && !delta.ptr);
-    if (!m.ptr || (delta.ptr && a->bits)) m = delta;
     ms_str content = ms__at(m, "content");
     ms_json_iter it = ms_json_iterate(content);
     ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, m,
@@ -26761,6 +26756,17 @@ static void ms__answer_chat(ms_answer_stream *a, ms_str event)
         ms__answer_call(a, index, it.value, "function.name", "function.arguments");
         ms__answer_call(a, index, it.value, "custom.name", "custom.input");
     }
+}
+
+/* Reads an event of chat completions. Some servers send the message so far beside each
+ * delta. It is read only while no delta has had a content: then it may be the whole. */
+static void ms__answer_chat(ms_answer_stream *a, ms_str event)
+{
+    ms_str m = ms__at(event, "choices.0.message");
+    ms_str delta = ms__at(event, "choices.0.delta");
+    a->whole = a->whole || (m.ptr && !delta.ptr);
+    ms__answer_said(a, delta);
+    if (!delta.ptr || !a->bits) ms__answer_said(a, m);
 }
 
 /* Reads a block of anthropic, complete or as it begins. */
@@ -27253,11 +27259,8 @@ static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t upda
 static ms_result ms__task_fed(ms_envelope *m, ms_error *err)
 {
     ms_str json;
-    ms_json_opts opts;
     if (m->type != MS_T_DATA || m->content.json) return MS_OK;
-    memset(&opts, 0, sizeof opts);
-    opts.max_depth = MS_FIELD_MAX_DEPTH;
-    ms_result code = ms_json_check(m->content.text, &opts, &json, err);
+    ms_result code = ms__field_json(m->content.text, &json, err);
     if (code == MS_OK && ms_json_kind_of(json) != MS_JSON_OBJECT)
         code = ms__fail(err, MS_E_KIND, "the data are '%v', an object was expected",
                         MS__V(json));

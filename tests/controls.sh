@@ -472,7 +472,7 @@ controls()
         ms__first_choice 'if (index == 0) return' 'return'
     control deep_arguments_as_json gcc test_answer \
         answer_is_stored_when_a_part_is_as_deep_as_a_body_can_be 100 \
-        ms__bit_message 'of_field = {MS_FIELD_MAX_DEPTH' 'of_field = {MS_JSON_MAX_DEPTH'
+        ms__field_json 'MS_FIELD_MAX_DEPTH' 'MS_JSON_MAX_DEPTH'
     control request_of_all_locations gcc test_request \
         request_is_refused_when_its_store_has_no_location 100 \
         ms__project_check 'if (desc->store && ms__is_empty(desc->location))' 'if (false)'
