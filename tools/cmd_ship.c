@@ -101,8 +101,8 @@ static int ship_message(shipment *s, const ms_msg *msg)
 
 /* Returns whether the key of a message is one of another message on the server, which a
  * change must not reach. An earlier run may have left the message out: shipping it again
- * stores nothing, and fails for the same reason. A redaction, and other changes of a
- * message that is erased, are shipped without this test: no content is left to compare. */
+ * stores nothing, and fails for the same reason. Changes of a message that is erased are
+ * shipped without this test: no content is left to compare. */
 static bool ship_clashes(shipment *s, const ms_msg *change, const ms_msg *msg)
 {
     const ms_msg *shown;
