@@ -2382,10 +2382,10 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * response. Thinking is stored as REASONING, with the provider's signature in `extra`
  * (see [project]). The body may be a chat completion, a message of Anthropic, a response
  * of Gemini or Ollama, or a stream of these as server-sent events or lines of JSON. Of
- * several choices the one with index 0 is stored. The caller runs the calls and appends
- * their results. A result has the call_id and the agent key of its call. A result without
- * an agent key answers the newest open call of its id: of those without an agent key,
- * else of any agent. */
+ * several choices one is stored: the one with index 0 in the first list, or if none has
+ * it there, the first. The caller runs the calls and appends their results. A result has
+ * the call_id and the agent key of its call. A result without an agent key answers the
+ * newest open call of its id: of those without an agent key, else of any agent. */
 
 typedef struct ms_answered {
     uint64_t first_seq, last_seq; /* 0: no message */
@@ -2422,6 +2422,9 @@ typedef struct ms_answer_stream {
     uint64_t counts[6];
     bool in_string, escaped, streams, whole;
     bool in_line, in_comment;
+    bool chosen;               /* choice_index is known */
+    int64_t choice_index;      /* of the answer that is read, where several come */
+    ms_str choice;             /* of the event that is being read */
 } ms_answer_stream;
 
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
@@ -21502,6 +21505,7 @@ static ms_result ms__format_read(ms__reader *r, const ms__format *f)
 typedef struct ms__object {
     const ms__shape *shape;
     const ms_envelope *m;
+    const ms_envelope *given; /* m without what the writer has found for it */
     size_t n;              /* messages in the object */
     bool source;           /* the tokens are a template's */
     ms_str tokens, rest;
@@ -21536,6 +21540,7 @@ static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
     bool source = ms__source_of(f, m, outer, &shape, &tokens);
     source = source && (!outer || ms__has_its_list(shape, tokens, m, n));
     o->m = source && f->pairing != MS__PAIRS_ALL ? m : own;
+    o->given = m;
     o->n = n;
     o->source = source;
     o->put = o->kept = o->covered = 0;
@@ -21667,12 +21672,14 @@ static bool ms__is_new(const ms__object *o, const ms__hole *h)
 }
 
 /* Returns whether a member that stayed in the template gives way to its field: the field
- * is new, has another value, and stands nowhere else in the template. A time and a
- * location are of the store as well, so they leave the member. */
+ * is new, has another value, and stands nowhere else in the template. What the writer
+ * has found leaves the member as it came. So do a time and a location, which are of the
+ * store as well. */
 static bool ms__gives_way(const ms__object *o, const ms__hole *h, ms_str value)
 {
     static const uint32_t stays = MS__ONE_TIME | MS__ONE(LOCATION) | MS__ONE(AGENT_KEY);
     if (!h || !h->field || (stays >> h->field & 1) || !ms__is_new(o, h)) return false;
+    if (o->m != o->given && !ms__field_has(h, o->given)) return false;
     for (const ms__hole *i = o->shape->holes; i < o->shape->holes + o->shape->n; i++)
         if (i->field == h->field && ms__token_find(o->tokens, i->letter)) return false;
     ms_str text = ms__field_text(o->m, h->field);
@@ -26503,31 +26510,35 @@ static void ms__answer_put(ms_answer_stream *a, ms_buf *buf, ms_str text)
     if (ms_buf_write(buf, text.ptr, text.len) != MS_OK) ms__answer_lost(a, text.len);
 }
 
-/* Returns the first element whose member `index` is 0 or missing: a provider can send
- * several answers, in one list or in events of their own. Absent: no such element. */
-static ms_str ms__first_choice(ms_str list)
+/* Sets the choice of an event. A provider can send several answers, in one list or in
+ * events of their own: the one that is read has the index 0 in the first list, or if none
+ * has, comes first there. An index that is missing is 0. */
+static void ms__answer_choose(ms_answer_stream *a, ms_str list)
 {
-    ms_json_iter it = ms_json_iterate(list);
-    while (ms_json_next(&it)) {
+    ms_str first = ms__absent();
+    int64_t of_first = 0;
+    a->choice = ms__absent();
+    for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);) {
         int64_t index = 0;
         ms_str member;
         if (ms_json_member(it.value, MS_STR("index"), &member))
             (void)ms_json_i64(member, &index);
-        if (index == 0) return it.value;
+        if (index == a->choice_index && !a->choice.ptr) a->choice = it.value;
+        if (!first.ptr) of_first = index, first = it.value;
     }
-    return ms__absent();
+    if (!a->chosen && !a->choice.ptr) a->choice_index = of_first, a->choice = first;
+    a->chosen = a->chosen || first.ptr;
 }
 
-/* Returns the value at a path of members, "choices.0.delta"; 0 is the first choice of a
- * list. Absent if it is missing or null. */
+/* Returns the value at a path of members, "usage.prompt_tokens". Absent if it is missing
+ * or null. */
 static ms_str ms__at(ms_str v, const char *path)
 {
     for (size_t len; *path && v.ptr; path += len + (path[len] == '.')) {
         ms_str of = v;
         len = strcspn(path, ".");
         v = ms__absent();
-        if (*path == '0') v = ms__first_choice(of);
-        else (void)ms_json_member(of, ms_str_n(path, len), &v);
+        (void)ms_json_member(of, ms_str_n(path, len), &v);
     }
     return ms_json_kind_of(v) == MS_JSON_NULL ? ms__absent() : v;
 }
@@ -26760,10 +26771,9 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
 
 /* Reads an event of chat completions. Some servers send the message so far beside each
  * delta. It is read only while no delta has had a content: then it may be the whole. */
-static void ms__answer_chat(ms_answer_stream *a, ms_str event)
+static void ms__answer_chat(ms_answer_stream *a)
 {
-    ms_str m = ms__at(event, "choices.0.message");
-    ms_str delta = ms__at(event, "choices.0.delta");
+    ms_str m = ms__at(a->choice, "message"), delta = ms__at(a->choice, "delta");
     a->whole = a->whole || (m.ptr && !delta.ptr);
     ms__answer_said(a, delta);
     if (!delta.ptr || !a->bits) ms__answer_said(a, m);
@@ -26808,9 +26818,9 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
 }
 
 /* Reads the parts of gemini: a text continues the text of the same kind before it. */
-static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
+static void ms__answer_gemini(ms_answer_stream *a)
 {
-    ms_json_iter it = ms_json_iterate(ms__at(event, "candidates.0.content.parts"));
+    ms_json_iter it = ms_json_iterate(ms__at(a->choice, "content.parts"));
     while (ms_json_next(&it)) {
         bool call = ms__at(it.value, "functionCall").ptr != NULL;
         bool thought = ms_json_kind_of(ms__at(it.value, "thought")) == MS_JSON_TRUE;
@@ -26839,7 +26849,8 @@ static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
 }
 
 /* The path of each count of tokens and nanoseconds, of the model and of the stop reason
- * in each shape; "": absent. The counts come before MS__MODEL. */
+ * in each shape; one that begins with '.' is in the choice. The counts come before
+ * MS__MODEL. */
 enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__MODEL, MS__STOP };
 
 static const struct ms__answer_place {
@@ -26848,7 +26859,7 @@ static const struct ms__answer_place {
     const char *path;
 } ms__answer_places[] = {
     {MS_SHAPE_CHAT, MS__MODEL, "model"},
-    {MS_SHAPE_CHAT, MS__STOP, "choices.0.finish_reason"},
+    {MS_SHAPE_CHAT, MS__STOP, ".finish_reason"},
     {MS_SHAPE_CHAT, MS__IN, "usage.prompt_tokens"},
     {MS_SHAPE_CHAT, MS__OUT, "usage.completion_tokens"},
     {MS_SHAPE_CHAT, MS__CACHED, "usage.prompt_tokens_details.cached_tokens"},
@@ -26861,7 +26872,7 @@ static const struct ms__answer_place {
     {MS_SHAPE_ANTHROPIC, MS__CACHED, "usage.cache_read_input_tokens"},
     {MS_SHAPE_ANTHROPIC, MS__MADE, "usage.cache_creation_input_tokens"},
     {MS_SHAPE_GEMINI, MS__MODEL, "modelVersion"},
-    {MS_SHAPE_GEMINI, MS__STOP, "candidates.0.finishReason"},
+    {MS_SHAPE_GEMINI, MS__STOP, ".finishReason"},
     {MS_SHAPE_GEMINI, MS__IN, "usageMetadata.promptTokenCount"},
     {MS_SHAPE_GEMINI, MS__OUT, "usageMetadata.candidatesTokenCount"},
     {MS_SHAPE_GEMINI, MS__CACHED, "usageMetadata.cachedContentTokenCount"},
@@ -26879,7 +26890,8 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
     for (size_t i = 0; i < sizeof ms__answer_places / sizeof ms__answer_places[0]; i++) {
         const struct ms__answer_place *f = &ms__answer_places[i];
         if (f->shape != a->desc.profile->shape) continue;
-        ms_str v = ms__at(event, f->path);
+        ms_str v = *f->path == '.' ? ms__at(a->choice, f->path + 1)
+                                   : ms__at(event, f->path);
         if (!v.ptr) continue;
         if (f->what < MS__MODEL) (void)ms_json_u64(v, &a->counts[f->what]);
         if (f->what == MS__MODEL && a->model.len == 0 &&
@@ -26912,12 +26924,13 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
 }
 
 /* Blanks the field names of server-sent events inside of an object: an event can have its
- * data in several lines. A string of JSON has no line feed, so no text changes. */
+ * data in several lines. A string of JSON has no line end, so no text changes. */
 static void ms__answer_join(ms_buf *object)
 {
     char *p = object->ptr, *end = p + object->len;
-    while ((p = (char *)memchr(p, '\n', (size_t)(end - p))) != NULL)
-        if (end - ++p > 5 && memcmp(p, "data:", 5) == 0) memset(p, ' ', 5);
+    for (; p < end; p++)
+        if ((*p == '\n' || *p == '\r') && end - p > 5 && memcmp(p + 1, "data:", 5) == 0)
+            memset(p + 1, ' ', 5);
 }
 
 static void ms__answer_event(ms_answer_stream *a)
@@ -26930,10 +26943,12 @@ static void ms__answer_event(ms_answer_stream *a)
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
     message = ms__at(event, "message");
     if (shape == MS_SHAPE_ANTHROPIC && message.ptr) event = message; /* message_start */
+    bool gemini = shape == MS_SHAPE_GEMINI;
+    ms__answer_choose(a, ms__at(event, gemini ? "candidates" : "choices"));
     ms__answer_facts(a, event);
-    if (shape == MS_SHAPE_CHAT) ms__answer_chat(a, event);
+    if (shape == MS_SHAPE_CHAT) ms__answer_chat(a);
     else if (shape == MS_SHAPE_ANTHROPIC) ms__answer_anthropic(a, event);
-    else if (shape == MS_SHAPE_GEMINI) ms__answer_gemini(a, event);
+    else if (shape == MS_SHAPE_GEMINI) ms__answer_gemini(a);
     else ms__answer_ollama(a, event);
 }
 

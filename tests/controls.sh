@@ -469,7 +469,13 @@ controls()
         'ms__json_scalar(&w, block.ptr, block.len);'
     control choices_not_told_apart gcc test_answer \
         answer_is_the_first_choice_when_there_are_several 100 \
-        ms__first_choice 'if (index == 0) return' 'return'
+        ms__answer_choose 'if (index == a->choice_index && !a->choice.ptr)' \
+        'if (!a->choice.ptr)'
+    control only_choice_0_is_read gcc test_answer \
+        answer_is_its_only_choice_whatever_the_index 100 \
+        ms__answer_choose 'if (!a->chosen && !a->choice.ptr)' 'if (false)'
+    control found_id_instead_of_null gcc test_formats pydantic-ai/null_id_stays 100 \
+        ms__gives_way 'if (o->m != o->given && !ms__field_has(h, o->given)) return false;' ''
     control deep_arguments_as_json gcc test_answer \
         answer_is_stored_when_a_part_is_as_deep_as_a_body_can_be 100 \
         ms__field_json 'MS_FIELD_MAX_DEPTH' 'MS_JSON_MAX_DEPTH'

@@ -1,9 +1,9 @@
 /* Stores in files, for Node: the image of a store, written whole to a new file that then
  * takes the name of the old one. */
 
-import { closeSync, existsSync, fchmodSync, fsyncSync, openSync, readFileSync, realpathSync,
-  renameSync, statSync, writeSync } from "node:fs";
-import { dirname } from "node:path";
+import { closeSync, existsSync, fchmodSync, fsyncSync, lstatSync, openSync, readFileSync,
+  readlinkSync, realpathSync, renameSync, statSync, writeSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { load, MsgstoreError } from "./msgstore.js";
 
 let library;
@@ -51,13 +51,21 @@ export async function open(path, options = {}) {
  * file keeps its mode; a symbolic link keeps pointing to it. */
 export function save(store, path) {
   try {
-    const old = existsSync(path);
-    write(store.image(), old ? realpathSync(path) : path,
-      old ? statSync(path).mode & 0o777 : 0o600);
+    const file = target(path);
+    write(store.image(), file, existsSync(file) ? statSync(file).mode & 0o777 : 0o600);
   } catch (error) {
     if (error instanceof MsgstoreError) throw error;
     fail("E_IO", `saving '${path}': ${error.message}`, error);
   }
+}
+
+/* Returns the file that a chain of symbolic links ends at, which need not exist. */
+function target(path) {
+  for (let links = 0; links < 40; links++) {
+    if (!lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) return path;
+    path = resolve(realpathSync(dirname(path)), readlinkSync(path));
+  }
+  throw new Error("too many symbolic links");
 }
 
 function write(image, path, mode) {

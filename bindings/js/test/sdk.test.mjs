@@ -83,15 +83,17 @@ test("ai sdk: images of a user come back when they are appended", async () => {
     { role: "user", content: [{ type: "image", image: new Uint8Array([1, 2, 3]),
       mediaType: "image/png" }] },
     { role: "assistant", content: "a dog" },
-    { role: "user", content: [{ type: "file", data: new URL(url), mediaType: "image" }] },
+    { role: "user", content: [{ type: "file", data: "HTTPS://example.com/a.png",
+      mediaType: "image/*" }] },
   ]);
   const made = toModelMessages(store, "l");
   if (ai) for (const message of made) ai.modelMessageSchema.parse(message);
   assert.deepEqual(made.filter((m) => m.role === "user").map((m) => m.content), [
     [{ type: "text", text: "what?" }, { type: "image", image: url }],
     [{ type: "image", image: "data:image/png;base64,AQID" }],
-    [{ type: "image", image: url }]]);
+    [{ type: "image", image: "HTTPS://example.com/a.png" }]]);
   for (const part of [{ type: "file", data: "JVBERg==", mediaType: "application/pdf" },
+    { type: "file", data: "iVBORw0KGgo=", mediaType: "image/*" },
     { type: "image", image: "iVBORw0KGgo=" }]) {
     assert.throws(() => appendModelMessages(store, "l", [{ role: "user", content: [part] }]),
       { name: "MsgstoreError" });

@@ -318,6 +318,12 @@ test("save keeps the mode and the symbolic link when the file exists",
     assert.ok(lstatSync(link).isSymbolicLink());
     assert.equal(statSync(path).mode & 0o777, 0o644);
     assert.equal((await open(path)).query("l").length, 1);
+    rmSync(path);
+    save(store, link);
+    assert.ok(lstatSync(link).isSymbolicLink());
+    assert.equal((await open(path)).query("l").length, 1);
+    symlinkSync("circle.msi", join(folder, "circle.msi"));
+    assert.throws(() => save(store, join(folder, "circle.msi")), { code: "E_IO" });
   }));
 
 test("a note takes any JSON but null", async () => {
