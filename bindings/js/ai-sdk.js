@@ -61,7 +61,10 @@ function imageOf(part) {
   if (part.type !== "image" && !(part.type === "file" && kind.startsWith("image"))) return;
   const given = part.image ?? part.data;
   const data = given?.url ?? given?.data ?? given;
-  if (data instanceof URL || /^[a-z][a-z0-9+.-]*:/i.test(data)) return `${data}`;
+  const scheme = /^[a-z][a-z0-9+.-]*:/i;
+  if (data instanceof URL || scheme.test(data)) {
+    return `${data}`.replace(scheme, (word) => word.toLowerCase());
+  }
   const bytes = data instanceof ArrayBuffer ? new Uint8Array(data) : data;
   if (typeof data !== "string" && !(bytes instanceof Uint8Array)) return;
   if (!kind.includes("/") || kind.endsWith("/*")) {
