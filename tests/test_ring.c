@@ -455,9 +455,9 @@ TEST(a_union_keeps_its_messages_when_a_ring_drops_them)
 TEST(a_batch_fits_always_or_never)
 {
     static ms_envelope m[64];
-    size_t fitting = 0;
+    size_t fitting = 0, tried = 0, step = test_scale() < 30 ? 8 : test_scale() < 100 ? 3 : 1;
     for (size_t size = 4096; size <= 16384; size += 800)
-        for (size_t n = 2; n <= 64; n++) {
+        for (size_t n = 2; n <= 64; n += step) {
             ms_store *store = open_ring(buffer, size);
             ms_append_opts opts = {.location = MS_STR("x")};
             for (size_t i = 0; i < n; i++) {
@@ -471,9 +471,10 @@ TEST(a_batch_fits_always_or_never)
                 assert_int_equal(ms_append_batch(store, m, n, &opts, NULL), first);
             }
             fitting += first == MS_OK;
+            tried++;
             ms_close(store);
         }
-    assert_true(fitting > 300);
+    assert_in_range(fitting, tried / 4, tried - 1);
 }
 
 /* The bound by which a batch is refused is one, and not far from what it takes. */
