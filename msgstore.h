@@ -1555,7 +1555,9 @@ typedef enum ms_log_opening {
     MS_OPEN_STRICT,           /* either one is MS_E_DAMAGED */
     MS_OPEN_SALVAGE           /* reads every verified record, also after a torn append;
                                  with MS_LOG_READ only. The handle shows what the file
-                                 had then, and no later append */
+                                 had then, and no later append. If a writer overwrites
+                                 records after the torn one, queries return
+                                 MS_E_CONFLICT: open it again */
 } ms_log_opening;
 
 typedef enum ms_log_engine {
@@ -1572,7 +1574,9 @@ typedef enum ms_log_event_kind {
     MS_LOG_ZEROED,            /* bytes of a torn append, after the last complete one; they
                                  are zero now */
     MS_LOG_SYNC_FAILED,       /* the handle is poisoned from here on */
-    MS_LOG_INDEX_DAMAGE       /* an index record is damaged; no message is lost */
+    MS_LOG_INDEX_DAMAGE       /* an index record is damaged; no message is lost. Handles
+                                 that are open while another writer makes the index anew
+                                 return MS_E_CONFLICT: open the file again */
 } ms_log_event_kind;
 
 typedef struct ms_log_event {
@@ -1755,7 +1759,8 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
  * is in place. MS_E_BUSY: another process writes to the file to be replaced.
- * MS_E_FOREIGN: the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
+ * MS_E_CONFLICT: it was written to after the source was opened for salvage. MS_E_FOREIGN:
+ * the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
  * failed. Either the old file stays; or the new one is in place, a power loss can bring
  * the old one back, and the replaced source is poisoned. A poisoned source may be
  * replaced. Windows cannot replace an open file, so `replace` fails there with MS_E_IO:
@@ -7477,6 +7482,7 @@ typedef struct ms__copying {
     uint64_t goal;    /* live: the place up to which the caller wants a copy */
     ms_envelope *batch; /* records of the source that became visible together */
     size_t n_batch, cap_batch;
+    uint64_t met;     /* damaged records before the last one of the batch */
 } ms__copying;
 
 enum {
@@ -7808,6 +7814,9 @@ static MS__APART ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
     ms_envelope m = ms_envelope_of(msg);
     ms_kind kind = ms_kind_of(msg);
     bool message = kind == MS_KIND_MESSAGE, kept = !message || ms__keeps(c, msg);
+    /* The damaged record may have been the last one of its batch. */
+    if (c->it->damaged != c->met) MS__TRY(ms__copy_batch(c, err));
+    c->met = c->it->damaged;
     if (message) c->last = m.seq;
     if (kept) {
         ms_envelope *batch = (ms_envelope *)ms__list_room(c->arena, c->batch, c->n_batch,
@@ -13993,6 +14002,8 @@ typedef struct ms__log_map {
                             loss the next writer may reach that mark again; atomic */
     void *seen;          /* the watermark that a reader has caught up with, as a
                             number; atomic */
+    uint64_t marked;     /* the watermark that the opening found */
+    bool salvaged;       /* records after it are visible, which a writer may overwrite */
     unsigned char *staging; /* records not yet copied to the file: WRITE, and batches */
     size_t staging_size;
     uint64_t memory;     /* bytes allocated */
@@ -15302,6 +15313,7 @@ static ms__segment *ms__segment_load(ms__log *log, uint32_t i)
     for (; room && j <= i; j++) {
         ms__entry_node *e = ms__node_entry(&log->index.segments, j);
         uint64_t from = seg ? seg->next : MS__SUPER_SIZE, upto = e->offset;
+        if (e->bad) from = e->bad->base; /* cursors have places in that one */
         if (upto < from || upto > log->end) upto = ms__segment_end(log, j, from);
         seg = ms__segment_derive(log, j, from, upto, seg ? seg->state.last_seq : 0,
                                  false);
@@ -16520,6 +16532,9 @@ static MS__APART ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *er
             if (ms__filter_of(list, j->sum.bits) != j->filters) break;
             ms__filter_put(r, list, c);
         }
+        /* Each query reports lost records that were in unknown lists. */
+        for (unsigned i = 0; ms__segment_lost(l) > 0 && i < 256; i++)
+            r[40 + i * 4 + c / 8] |= (unsigned char)(1u << c % 8);
     }
     MS__TRY(ms__record_put(log, r, err));
     memcpy(j->at, at, sizeof at);
@@ -16693,13 +16708,19 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
 /* ---- Taking in records. */
 
 /* Takes in a segment index: it covers the tail, and the next segment begins. Missing
- * indexes before it are derived when a query needs them. */
+ * indexes before it are derived when a query needs them. An index of other segments lies
+ * where an opening finds it. Beside an open handle another writer has found the newest
+ * index damaged, and made other segments from there. */
 static ms_result ms__take_segment(ms__log *log, const ms__segment *seg, ms_error *err)
 {
     uint32_t now;
     ms__tail *t = ms__tail_of(log);
-    if (seg->number < t->segment) return MS_OK;
-    if (seg->number == t->segment && seg->base != t->base) return MS_OK; /* it lies */
+    if (seg->number < t->segment ||
+        (seg->number == t->segment && seg->base != t->base)) {
+        if (!log->map.super_now) return MS_OK; /* it lies */
+        return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has divided it into "
+                        "other segments: open it anew", log->file.path);
+    }
     if (!ms__tail_slot(log, &now))
         return ms__fail(err, MS_E_BUSY,
                         "'%s' cannot be followed while over %u cursors are open",
@@ -16948,6 +16969,7 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
      * checkpoint, and stores its line after its first watermark. So they are read in the
      * opposite order. */
     bool salvage = log->opts.opening == MS_OPEN_SALVAGE;
+    ms__tail *t;
     uint32_t line = ms__log_line(log->map.super);
     bool same = ms__mark_trusted(log);
     ms__fence();
@@ -16971,8 +16993,11 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0,
                       ms__may_be_of_boot(log));
     if (same) MS__TRY(ms__mark_restore(log, mark, err));
-    ms__tail_show(ms__tail_of(log));
-    ms__log_seen(log, same ? log->end : mark, line);
+    t = ms__tail_of(log);
+    ms__tail_show(t);
+    ms__log_seen(log, same && !salvage ? log->end : mark, line);
+    log->map.marked = mark;
+    log->map.salvaged = salvage && ms__tail_offset(t, t->filled) > proven;
     return MS_OK;
 }
 
@@ -17148,6 +17173,13 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
 
 /* ---- Following other writers. */
 
+/* Returns whether a writer has been at work since a handle was opened for salvage. mark
+ * and line: what the file has. */
+static bool ms__log_moved(const ms__log *log, uint64_t mark, uint32_t line)
+{
+    return mark != log->map.marked || line != log->map.seen_line;
+}
+
 /* Takes in the appends of other processes. The caller holds the handle's lock. */
 static ms_result ms__log_follow(ms__log *log, ms_error *err)
 {
@@ -17175,7 +17207,10 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
             MS__TRY(code);
         }
     }
-    ms__log_seen(log, mark, line);
+    if (!salvage) ms__log_seen(log, mark, line);
+    if (log->map.salvaged && ms__log_moved(log, mark, line))
+        return ms__fail(err, MS_E_CONFLICT, "'%s' was written to after it was opened for "
+                        "salvage: open it again", log->file.path);
     return MS_OK;
 }
 
@@ -18174,7 +18209,12 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
     d.shared = false;
     MS__TRY(ms_log_open(&store, &d, err));
     w->old = ms__log_of(store);
-    return MS_OK;
+    if (!log || log->opts.opening != MS_OPEN_SALVAGE || !log->map.super ||
+        w->made || !ms__log_is(log, &st) ||
+        !ms__log_moved(log, w->old->map.marked, w->old->map.seen_line))
+        return MS_OK;
+    return ms__fail(err, MS_E_CONFLICT, "'%s' was written to after it was opened for "
+                    "salvage: open it again", w->path);
 }
 
 /* Sets or clears the mark of the old file. replaced: from here on no handle appends to
@@ -26657,8 +26697,10 @@ static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
     ms_str text = ms__at(object, path);
     if (!text.ptr || a->code != MS_OK) return;
     if (ms_json_kind_of(text) == MS_JSON_STRING &&
-        ms_json_string(text, ms__answer_arena(a), &text) != MS_OK)
+        ms_json_string(text, ms__answer_arena(a), &text) != MS_OK) {
         ms__answer_lost(a, text.len);
+        return;
+    }
     if (text.len == 0 && kind != MS__BIT_CALL) return;
     ms__bit *b = ms__bit_at(a, kind, index);
     bool once = part == MS__BIT_NAME || part == MS__BIT_ID;
@@ -26764,6 +26806,7 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
     for (int64_t i = 0; ms_json_next(&it); i++) {
         int64_t index = i;
         (void)ms_json_i64(ms__at(it.value, "index"), &index);
+        if (index < 0) index = i; /* those are made up here */
         ms__answer_call(a, index, it.value, "function.name", "function.arguments");
         ms__answer_call(a, index, it.value, "custom.name", "custom.input");
     }
@@ -26884,6 +26927,16 @@ static const struct ms__answer_place {
     {MS_SHAPE_OLLAMA, MS__NS, "total_duration"},
 };
 
+/* Keeps the reason to stop, of a long one the whole characters that fit. */
+static void ms__answer_stops(ms_answer_stream *a, ms_str word)
+{
+    size_t n = ms__min(word.len, sizeof a->out.stop - 1);
+    while (n < word.len && n > 0 && ((unsigned char)word.ptr[n] & 0xC0) == 0x80) n--;
+    memcpy(a->out.stop, word.ptr, n);
+    a->out.stop[n] = 0;
+    a->whole = true;
+}
+
 static void ms__answer_facts(ms_answer_stream *a, ms_str event)
 {
     ms_str word;
@@ -26897,12 +26950,11 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
         if (f->what == MS__MODEL && a->model.len == 0 &&
             ms_json_string(v, ms__answer_arena(a), &word) == MS_OK)
             ms__answer_put(a, &a->model, word);
-        if (f->what != MS__STOP || !ms__string_inside(v, &word) || word.len == 0)
-            continue;
-        a->whole = true;
-        word.len = ms__min(word.len, sizeof a->out.stop - 1);
-        memcpy(a->out.stop, word.ptr, word.len);
-        a->out.stop[word.len] = 0;
+        if (f->what != MS__STOP || ms_json_kind_of(v) != MS_JSON_STRING) continue;
+        if (ms_json_string(v, ms__answer_arena(a), &word) != MS_OK)
+            ms__answer_lost(a, v.len);
+        else if (word.len > 0)
+            ms__answer_stops(a, word);
     }
 }
 
@@ -27052,12 +27104,12 @@ static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelop
     ms_result first = MS_OK, code;
     for (ms__bit *b = a->bits; b; b = b->next, m = m ? m + 1 : NULL) {
         if (b->seq == 0 && !m) continue;
-        if (b->seq == 0) {
-            code = ms_append(a->desc.store, a->desc.location, m, &b->seq, err);
-            if (a->out.first_seq == 0) a->out.first_seq = b->seq;
-        } else if (a->whole && m) {
+        if (b->seq == 0) ms__bit_flow(a, b); /* its stream could not begin before */
+        code = a->code;
+        a->code = MS_OK;
+        if (code == MS_OK && a->whole && m) {
             code = ms_stream_end(&b->stream, m, ms__answer_arena(a), err);
-        } else {
+        } else if (code == MS_OK) {
             code = ms_stream_feed(&b->stream, ms__absent(), err);
             if (code == MS_OK)
                 code = ms_stream_recover(a->desc.store, b->seq, ms__answer_arena(a), err);
@@ -27117,6 +27169,7 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     a->whole = a->whole && failed == MS_OK;
     const ms_envelope *m = a->streams || a->whole ? ms__answer_messages(a) : NULL;
     code = a->code;
+    a->code = MS_OK;
     if (a->streams && code != MS_OK) (void)ms__answer_ends(a, NULL, NULL);
     else if (a->streams) code = ms__answer_ends(a, m, err);
     else if (m && code == MS_OK) code = ms__answer_batch(a, m, err);

@@ -476,6 +476,14 @@ controls()
         ms__answer_choose 'if (!a->chosen && !a->choice.ptr)' 'if (false)'
     control found_id_instead_of_null gcc test_formats pydantic-ai/null_id_stays 100 \
         ms__gives_way 'if (o->m != o->given && !ms__field_has(h, o->given)) return false;' ''
+    control failed_answer_is_complete gcc test_answer \
+        streamed_answer_is_unfinished_when_its_messages_could_not_begin 100 \
+        ms__answer_ends 'if (b->seq == 0) ms__bit_flow(a, b);' \
+        'if (b->seq == 0) { if (ms_append(a->desc.store, a->desc.location, m, &b->seq, err)
+            == MS_OK) a->out.first_seq = b->seq; continue; }'
+    control reason_cut_in_a_character gcc test_answer \
+        reason_to_stop_is_cut_between_characters 100 \
+        ms__answer_stops 'while (n < word.len && n > 0 &&' 'while (false &&'
     control deep_arguments_as_json gcc test_answer \
         answer_is_stored_when_a_part_is_as_deep_as_a_body_can_be 100 \
         ms__field_json 'MS_FIELD_MAX_DEPTH' 'MS_JSON_MAX_DEPTH'
@@ -837,6 +845,24 @@ controls()
     control block_template_with_a_list gcc test_formats \
         gemini/template_is_not_used_when_its_block_has_a_list 100 \
         ms__source_of 'return outer || !ms__list_hole(*shape);' 'return true;'
+    control derived_index_moves_places gcc test_log_index \
+        queries_by_number_are_whole_when_indexes_in_a_row_are_damaged 100 \
+        ms__segment_load 'if (e->bad) from = e->bad->base;' ''
+    control segments_made_anew_are_ignored gcc test_log_index \
+        an_open_reader_is_whole_or_told_when_segments_are_made_anew 100 \
+        ms__take_segment 'if (!log->map.super_now) return MS_OK;' 'return MS_OK;'
+    control filter_without_lost_records gcc test_log_index \
+        damage_is_reported_when_a_summary_is_made_after_it 100 \
+        ms__job_filter 'ms__segment_lost(l) > 0 && i < 256' 'i < 0'
+    control damaged_batch_joins_the_next gcc test_log_index \
+        a_damaged_batch_keeps_its_location_when_a_rewrite_follows_it 100 \
+        ms__copy_since 'if (c->it->damaged != c->met)' 'if (false)'
+    control salvage_replaces_newer gcc test_log_index \
+        salvage_replaces_no_file_that_has_more_since 100 \
+        ms__hold_take 'if (!log ||' 'if (log != NULL ||'
+    control salvage_follows_overwritten gcc test_log_index \
+        salvage_tells_when_a_writer_overwrites_its_records 100 \
+        ms__log_follow 'if (log->map.salvaged &&' 'if (false &&'
     control ring_drops_within_a_turn gcc test_ring a_ring_is_as_a_list_that_drops 5 \
         ms__ring_choose 'if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;' \
         'break;'

@@ -347,6 +347,64 @@ TEST(streamed_answer_has_all_its_text_when_memory_ends_at_its_end)
     assert_true(ended_so > 0);
 }
 
+/* A store that refuses changes, and with them streams, while `busy`. */
+static const ms_backend *busy_backend;
+static bool busy;
+
+static ms_result busy_change(ms_store *s, ms_str location, const ms_envelope *m, size_t n,
+                             const ms_append_opts *opts, ms_error *err)
+{
+    return busy ? MS_E_BUSY : busy_backend->change(s, location, m, n, opts, err);
+}
+
+TEST(streamed_answer_is_unfinished_when_its_messages_could_not_begin)
+{
+    static const char *const events[] = {
+        "{\"choices\":[{\"delta\":{\"content\":\"Never del\"}}]}",
+        "{\"choices\":[{\"delta\":{\"tool_calls\":[{\"id\":\"c\",\"function\":"
+        "{\"name\":\"drop\",\"arguments\":\"{\\\"pa\"}}]}}]}",
+    };
+    for (size_t i = 0; i < COUNT(events); i++) {
+        ms_backend odd;
+        ms_answer_stream a;
+        ms_answered out;
+        const ms_msg *msg;
+        (void)open_store(NULL);
+        ms_request_desc desc = desc_of("openai");
+        busy_backend = store->backend;
+        odd = *busy_backend;
+        odd.change = busy_change;
+        store->backend = &odd;
+        assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+        busy = true;
+        assert_int_equal(ms_answer_feed(&a, ms_str_of(events[i]), NULL), MS_E_BUSY);
+        busy = false;
+        assert_int_equal(ms_answer_end(&a, &out, NULL), MS_OK);
+        assert_int_equal(out.messages, 1);
+        assert_int_equal(ms_get_by_seq(store, out.first_seq, &arena, &msg, NULL), MS_OK);
+        assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);
+        store->backend = busy_backend;
+    }
+}
+
+TEST(reason_to_stop_is_cut_between_characters)
+{
+    static const struct { const char *stop, *want; } rows[] = {
+        {"st\\u006fp", "stop"},
+        {"eeeeeeeeeeeeeeeeeeeeeeeeeeeeeee", "eeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"},
+        {"eeeeeeeeeeeeeeeeeeeeeeeeeeeeee\\u00e9", "eeeeeeeeeeeeeeeeeeeeeeeeeeeeee"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char body[200];
+        ms_answered out;
+        ms_request_desc desc = desc_of("openai");
+        snprintf(body, sizeof body, "{\"choices\":[{\"message\":{\"content\":\"x\"},"
+                 "\"finish_reason\":\"%s\"}]}", rows[i].stop);
+        assert_int_equal(ms_answer(&desc, ms_str_of(body), &out, NULL), MS_OK);
+        assert_string_equal(out.stop, rows[i].want);
+    }
+}
+
 /* Bytes that are flipped, left out or repeated: some code, and a store that is whole. */
 TEST(answer_is_a_code_when_its_bytes_are_wrong)
 {

@@ -394,6 +394,241 @@ TEST(few_pages_are_read_when_a_cold_log_is_opened)
     assert_true(read < 1024 * 1024);
 }
 
+/* ---- damage that other handles, or later records, depend on ---- */
+
+/* Damages the postings of a segment's index, which no opening reads. */
+static void flip_postings(unsigned segment, uint64_t at)
+{
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    ms_store *store = must_open(&desc);
+    ms__log *log = ms__log_of(store);
+    const ms__segment *l = ms__segment_of(log, segment, false);
+    assert_non_null(l);
+    at += l->offset + (uint64_t)(l->posting - ms__log_at(log, l->offset));
+    ms_close(store);
+    flip_at(at, 8);
+}
+
+/* Each query is the first one of its handle. */
+static void must_find_by_number(uint64_t seq, uint64_t all)
+{
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    for (unsigned how = 0; how < 3; how++) {
+        ms_query q = {.location = MS_STR("loc0"), .limit = how == 2 ? 5 : 0};
+        ms_cursor it;
+        const ms_msg *msg;
+        uint64_t n = 0, last = 0;
+        if (how == 0) q.after_seq = seq;
+        else q.before_seq = seq;
+        ms_store *store = must_open(&desc);
+        assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+        while ((msg = ms_next(&it)) != NULL) n++, last = ms_seq(msg);
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        ms_close(store);
+        assert_int_equal(n, how == 0 ? (all - seq) / 2 : how == 1 ? seq / 2 : 5);
+        assert_int_equal(last, how == 0 ? all - 1 : (seq - 2) | 1);
+    }
+}
+
+/* The places of a query come from one index, and its lists from another one, which is
+ * derived meanwhile. */
+TEST(queries_by_number_are_whole_when_indexes_in_a_row_are_damaged)
+{
+    enum { ALL = 3000 };
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    ms_log_info info;
+    size_t size;
+    (void)remove(path);
+    desc.segment_size = 65536;
+    ms_store *store = must_open(&desc);
+    for (unsigned i = 0; i < ALL; i++) {
+        char name[16];
+        ms_envelope m = ms_user_message(ms_text("text"));
+        snprintf(name, sizeof name, "loc%u", i % 2 ? i : 0);
+        assert_int_equal(ms_append(store, ms_str_of(name), &m, NULL, NULL), MS_OK);
+    }
+    assert_int_equal(ms__segment_write(ms__log_of(store), NULL), MS_OK);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    assert_int_equal(info.segments, 3);
+    ms_close(store);
+    char *whole = read_file(path, &size);
+    assert_non_null(whole);
+    for (uint64_t at = 40; at < 4000; at += 990) {
+        assert_true(write_file(path, whole, size));
+        flip_postings(1, at);
+        flip_postings(2, at);
+        for (uint64_t seq = 100; seq < ALL; seq += 97) must_find_by_number(seq, ALL);
+    }
+    free(whole);
+}
+
+/* Another writer finds the newest index damaged, and makes other segments from there. */
+TEST(an_open_reader_is_whole_or_told_when_segments_are_made_anew)
+{
+    ms_log_desc reading = desc_of(MS_LOG_READ), desc = desc_of(MS_LOG_NEW);
+    uint64_t places[64];
+    size_t told = 0;
+    (void)remove(path);
+    desc.segment_size = 4096;
+    ms_store *store = must_open(&desc);
+    append_segments(store, 5);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(append(store, "in the tail", NULL), MS_OK);
+    ms_close(store);
+    ms_store *reader = must_open(&reading);
+    size_t all = count_in(reader, "");
+    flip_at(places[index_records(places, 64) - 1] + 130, 4);
+    desc.mode = MS_LOG_WRITE;
+    store = must_open(&desc);
+    for (unsigned i = 1; i <= 400; i++) {
+        ms_cursor it;
+        ms_query q = {.limit = 0};
+        size_t n = 0;
+        assert_int_equal(append(store, "by another writer", NULL), MS_OK);
+        ms_result code = ms_query_open(reader, &q, &it, NULL);
+        told += code == MS_E_CONFLICT;
+        if (code == MS_E_CONFLICT) continue;
+        assert_int_equal(code, MS_OK);
+        while (ms_next(&it) != NULL) n++;
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        assert_int_equal(n, all + i);
+    }
+    assert_true(told > 0);
+    ms_close(reader);
+    assert_int_equal(count_in(store, ""), all + 400);
+    ms_close(store);
+    reader = must_open(&reading);
+    assert_int_equal(count_in(reader, ""), all + 400);
+    ms_close(reader);
+}
+
+/* The summary is made from an index that was derived, without the list of the message. */
+TEST(damage_is_reported_when_a_summary_is_made_after_it)
+{
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_query q = {.location = MS_STR("early")};
+    ms_cursor it;
+    uint64_t places[64], seq;
+    const ms_msg *msg;
+    (void)remove(path);
+    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    ms_store *store = must_open(&desc);
+    append_segments(store, 3);
+    assert_int_equal(ms_append(store, q.location, &m, &seq, NULL), MS_OK);
+    append_segments(store, 15);
+    assert_int_equal(ms_get_by_seq(store, seq, NULL, &msg, NULL), MS_OK);
+    uint64_t at = ms__log_where(ms__log_of(store), ms__bytes(msg));
+    ms_close(store);
+    assert_true(index_records(places, 64) > 4);
+    flip_at(at + 40, 4);
+    flip_at(places[3] + 130, 4);
+    desc.mode = MS_LOG_WRITE;
+    store = must_open(&desc);
+    append_segments(store, 20);
+    assert_int_equal(summaries_of(store), 1);
+    for (unsigned again = 0; again < 2; again++) {
+        assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+        assert_null(ms_next(&it));
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_E_DAMAGED);
+        ms_close(store);
+        store = must_open(&desc);
+    }
+    ms_close(store);
+}
+
+/* The last record of a batch is damaged; the next record is of another location. */
+TEST(a_damaged_batch_keeps_its_location_when_a_rewrite_follows_it)
+{
+    for (unsigned amends = 0; amends < 2; amends++) {
+        ms_log_desc desc = desc_of(MS_LOG_NEW);
+        ms_envelope m[2];
+        uint64_t first, seqs[2];
+        const ms_msg *msg;
+        ms_store *fresh;
+        bool more = true;
+        ms_append_opts opts = {.location = MS_STR("a"), .seqs = seqs};
+        (void)remove(path);
+        m[0] = m[1] = ms_user_message(ms_text("x"));
+        ms_store *store = must_open(&desc);
+        ms_rewrite w = {.source = store, .to = &desc, .replace = true};
+        assert_int_equal(ms_append(store, MS_STR("b"), m, &first, NULL), MS_OK);
+        while (more) assert_int_equal(ms_rewrite_run(&w, 0, &more, NULL), MS_OK);
+        assert_int_equal(ms_append_batch(store, m, 2, &opts, NULL), MS_OK);
+        assert_int_equal(ms_get_by_seq(store, seqs[1], NULL, &msg, NULL), MS_OK);
+        uint64_t at = ms__log_where(ms__log_of(store), ms__bytes(msg));
+        if (amends) assert_int_equal(ms_amend(store, first, m, NULL), MS_OK);
+        else assert_int_equal(ms_note(store, first, MS_STR("k"), ms_text("1"), NULL), MS_OK);
+        flip_at(at + 16, 4);
+        assert_int_equal(ms_rewrite_run(&w, 0, &more, NULL), MS_OK);
+        assert_int_equal(ms_rewrite_end(&w, &fresh, NULL), MS_E_DAMAGED);
+        assert_int_equal(count_in(fresh, "a"), 1);
+        assert_int_equal(count_in(fresh, "b"), 1);
+        ms_close(fresh);
+        ms_close(store);
+    }
+}
+
+/* A writer appends to a file that is open for salvage. */
+TEST(salvage_replaces_no_file_that_has_more_since)
+{
+    ms_log_desc desc = desc_of(MS_LOG_NEW), reading = desc_of(MS_LOG_READ);
+    ms_copy_report report;
+    reading.opening = MS_OPEN_SALVAGE;
+    for (unsigned more = 0; more < 2; more++) {
+        (void)remove(path);
+        desc.mode = MS_LOG_NEW;
+        ms_store *store = must_open(&desc);
+        assert_int_equal(append(store, "before", NULL), MS_OK);
+        ms_close(store);
+        ms_store *salvage = must_open(&reading);
+        desc.mode = MS_LOG_WRITE;
+        store = must_open(&desc);
+        if (more) assert_int_equal(append(store, "after", NULL), MS_OK);
+        ms_close(store);
+        assert_int_equal(ms_log_rewrite(salvage, &desc, true, NULL, &report, NULL),
+                         more ? MS_E_CONFLICT : MS_OK);
+        ms_close(salvage);
+        store = must_open(&desc);
+        assert_int_equal(count_in(store, ""), 1 + more);
+        ms_close(store);
+    }
+}
+
+/* Salvage shows records that the next writer overwrites, with others of another location. */
+TEST(salvage_tells_when_a_writer_overwrites_its_records)
+{
+    ms_log_desc desc = desc_of(MS_LOG_NEW), reading = desc_of(MS_LOG_READ);
+    ms_query q = {.location = MS_STR("a")};
+    ms_envelope m = ms_user_message(ms_text("salvaged"));
+    ms_cursor it;
+    uint64_t torn;
+    reading.opening = MS_OPEN_SALVAGE;
+    (void)remove(path);
+    ms_store *store = must_open(&desc);
+    assert_int_equal(ms_append(store, q.location, &m, NULL, NULL), MS_OK);
+    torn = ms__log_of(store)->end;
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(ms_append(store, q.location, &m, NULL, NULL), MS_OK);
+    ms_close(store);
+    craft c = craft_of(); /* as a power loss leaves it */
+    memset(c.head + MS__AT_CHECKPOINTS, 0, 1024);
+    memset(c.head + MS__AT_HINT, 0, 120);
+    memset(c.head + MS__AT_MARK, 0, 8);
+    write_at(0, c.head, sizeof c.head);
+    flip_at(torn, 16);
+    ms_store *salvage = must_open(&reading);
+    assert_int_equal(count_in(salvage, "a"), 4);
+    desc.mode = MS_LOG_WRITE;
+    store = must_open(&desc);
+    assert_int_equal(count_in(salvage, "a"), 4);
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(ms_append(store, MS_STR("b"), &m, NULL, NULL), MS_OK);
+    assert_int_equal(ms_query_open(salvage, &q, &it, NULL), MS_E_CONFLICT);
+    ms_close(salvage);
+    ms_close(store);
+}
+
 int main(void)
 {
     filelog_begin();
