@@ -14507,6 +14507,14 @@ static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
     ms__store_ptr(&log->map.seen, (void *)(uintptr_t)mark);
 }
 
+/* Notes the watermark that an opening has found, and whether salvage shows records that
+ * are not proven. */
+static void ms__log_found(ms__log *log, uint64_t mark, bool salvaged)
+{
+    log->map.marked = mark;
+    log->map.salvaged = salvaged;
+}
+
 
 /* ==== [log-index] the index records of a log, read and made ========================
  * The file carries its own index, in two tiers:
@@ -16996,8 +17004,7 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     t = ms__tail_of(log);
     ms__tail_show(t);
     ms__log_seen(log, same && !salvage ? log->end : mark, line);
-    log->map.marked = mark;
-    log->map.salvaged = salvage && ms__tail_offset(t, t->filled) > proven;
+    ms__log_found(log, mark, salvage && ms__tail_offset(t, t->filled) > proven);
     return MS_OK;
 }
 
