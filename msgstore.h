@@ -953,6 +953,7 @@ typedef struct ms__reading {
     bool backward;
     bool changed;             /* the query may return changed messages */
     bool locked;              /* the store's own, under its lock */
+    bool unsure;              /* a change that is damaged was counted */
 } ms__reading;
 
 /* A cursor's state for a store with postings, an arena store or a log; private. */
@@ -9584,6 +9585,9 @@ static MS__APART const unsigned char *ms__head_shown(ms__core *core, ms__reading
         c = ms__edits_of(core, ms__location(ms__msg(h->record)), s->locked, &result);
     if (result != MS_OK) s->result = result;
     if (!c) return h->record;
+    bool unsure = MS__LOG && !s->control && c->damaged > 0;
+    if (unsure && !s->unsure) s->holes++;
+    if (unsure) s->unsure = true;
     uint64_t seq = ms_seq(ms__msg(h->record));
     const unsigned char *r =
         ms__shown_at(core, s->tail, c, h->record, h->place, s->now, &sound);

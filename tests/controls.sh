@@ -863,6 +863,9 @@ controls()
     control salvage_follows_overwritten gcc test_log_index \
         salvage_tells_when_a_writer_overwrites_its_records 100 \
         ms__log_follow 'if (log->map.salvaged &&' 'if (false &&'
+    control damaged_change_not_told gcc test_log_index \
+        queries_report_a_damaged_change_whether_of_a_location_or_of_all 100 \
+        ms__head_shown 'if (unsure && !s->unsure) s->holes++;' ''
     control ring_drops_within_a_turn gcc test_ring a_ring_is_as_a_list_that_drops 5 \
         ms__ring_choose 'if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;' \
         'break;'

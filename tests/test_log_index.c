@@ -537,6 +537,39 @@ TEST(damage_is_reported_when_a_summary_is_made_after_it)
     ms_close(store);
 }
 
+/* A change that is damaged in a sealed segment: messages are as before it. */
+TEST(queries_report_a_damaged_change_whether_of_a_location_or_of_all)
+{
+    for (unsigned how = 0; how < 4; how++) {
+        ms_log_desc desc = desc_of(MS_LOG_NEW);
+        ms_envelope m = ms_user_message(ms_text("old"));
+        ms_query q = {.location = ms_str_of(how & 1 ? "room" : NULL)};
+        ms_cursor it;
+        uint64_t seq;
+        (void)remove(path);
+        desc.segment_size = MS_LOG_SEGMENT_MIN;
+        ms_store *store = must_open(&desc);
+        assert_int_equal(ms_append(store, MS_STR("room"), &m, &seq, NULL), MS_OK);
+        assert_int_equal(ms_append(store, MS_STR("room"), &m, NULL, NULL), MS_OK);
+        uint64_t at = ms__log_of(store)->end;
+        m.content = ms_text("new");
+        if (how & 2) assert_int_equal(ms_amend(store, seq, &m, NULL), MS_OK);
+        else assert_int_equal(ms_hide(store, seq, NULL), MS_OK);
+        append_segments(store, 2);
+        ms_close(store);
+        flip_at(at + 40, 4);
+        desc.mode = MS_LOG_READ;
+        store = must_open(&desc);
+        assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+        const ms_msg *msg = ms_next(&it);
+        assert_true(msg != NULL && ms_str_equal(ms_content(msg).text, MS_STR("old")));
+        while (ms_next(&it) != NULL) {}
+        assert_int_equal(it.damaged, 1);
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_E_DAMAGED);
+        ms_close(store);
+    }
+}
+
 /* The last record of a batch is damaged; the next record is of another location. */
 TEST(a_damaged_batch_keeps_its_location_when_a_rewrite_follows_it)
 {
