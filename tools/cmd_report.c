@@ -614,7 +614,10 @@ static int put_file(report *r, job *all, size_t i)
     one.options = &own;
     r->job = &one;
     int code = open_store(&one);
-    if (code == FINE) code = put_run(r, own.files[0]);
+    if (code == FINE || code == DAMAGED) {
+        int put = put_run(r, own.files[0]);
+        if (put != FINE) code = put;
+    }
     int closed = close_job(&one);
     r->job = all;
     return code != FINE ? code : closed;
@@ -644,20 +647,22 @@ static int put_data(report *r, job *j)
     ms_json_init(&r->w, ms_buf_write, &r->buf, false);
     ms_json_begin(&r->w, MS_JSON_OBJECT);
     json_text(&r->w, "tool", MS_STR("msgstore " MSGSTORE_VERSION));
-    json_text(&r->w, "title", base_name(r->options->files[0]));
+    json_text(&r->w, "title", masked(r, ms_text_n(base_name(r->options->files[0]))));
     put_profiles(r);
     ms_json_key(&r->w, MS_STR("runs"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
-    for (size_t i = 0; code == FINE && i < r->options->n_files; i++) {
-        code = put_file(r, j, i);
+    for (size_t i = 0; i < r->options->n_files; i++) {
+        int one = put_file(r, j, i);
+        if (one != FINE) code = one;
+        if (code != FINE && code != DAMAGED) break;
     }
     ms_json_end(&r->w);
     put_list(r, "words", &r->words);
     put_masked_kinds(r);
     put_list(r, "texts", &r->texts);
     ms_json_end(&r->w);
-    if (code != FINE) return code;
-    return ms_json_finish(&r->w) != MS_OK || r->failed ? no_memory() : FINE;
+    if (code != FINE && code != DAMAGED) return code;
+    return ms_json_finish(&r->w) != MS_OK || r->failed ? no_memory() : code;
 }
 
 
@@ -782,7 +787,7 @@ static int write_page(report *r)
     output out = {stdout, 0};
     new_file file;
     if (path == NULL) return output_end(&out, put_page(r, &out));
-    int code = new_file_begin(&file, path, 0666);
+    int code = new_file_begin(&file, path, 0600);
     if (code != FINE) return code;
     code = put_page(r, &file.out);
     long size = ftell(file.out.file);

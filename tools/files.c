@@ -476,19 +476,20 @@ static int new_file_failed(new_file *n, int fd)
 int new_file_begin(new_file *n, const char *path, unsigned mode)
 {
     struct stat st;
-    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+    int flags = O_WRONLY | O_CREAT | O_CLOEXEC;
     bool there = stat(path, &st) == 0;
     n->out.error = 0;
     n->beside = NULL;
     n->path = there ? realpath(path, NULL) : strdup(path); /* the target of a link */
     if (n->path == NULL) return new_file_failed(n, -1);
     if (!there || S_ISREG(st.st_mode)) {
-        size_t size = strlen(n->path) + sizeof ".part";
+        size_t size = strlen(n->path) + sizeof ".18446744073709551615.part";
         n->beside = malloc(size);
         if (n->beside == NULL) exit(no_memory());
-        snprintf(n->beside, size, "%s.part", n->path);
+        snprintf(n->beside, size, "%s.%llu.part", n->path, (unsigned long long)getpid());
         if (there) mode = st.st_mode & 0777;
     }
+    flags |= n->beside != NULL ? O_EXCL : O_TRUNC; /* beside: no link, no other file */
     int fd = open(n->beside != NULL ? n->beside : n->path, flags, mode);
     n->out.file = fd >= 0 ? fdopen(fd, "wb") : NULL;
     return n->out.file != NULL ? FINE : new_file_failed(n, fd);

@@ -54,6 +54,10 @@ static int take_member(void *ctx, const char *name, ms_str text)
         code = format_read(f, text, z->t, z->path, z->in->options, z->in->counts, &done);
     } else if (ms_json_check(text, NULL, &value, NULL) == MS_OK) {
         complain("%s: %s: in no format that is known", z->path, name);
+    } else if (z->in->messages == NULL) { /* sync */
+        complain("%s: %s: is no whole JSON; left out", z->path, name);
+        z->in->counts->bad_lines++;
+        z->code = DAMAGED;
     } else { /* of a damaged file the messages are read */
         code = read_input(z->in->options, z->path, &text, -1, z->in->messages);
     }
@@ -78,6 +82,8 @@ int take_transcript(const intake *in, const fileformat *f, ms_str text, const ch
     desc.known = known;
     desc.n_known = arrlenu(known);
     desc.done = before;
+    desc.stored = in->stored;
+    desc.ctx = in->ctx;
     trace *t = trace_begin(&desc);
     *done = text.len;
     in->counts->files++;

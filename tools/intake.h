@@ -15,6 +15,8 @@ typedef struct intake {
     const sink *messages;     /* for messages outside of transcripts */
     bool guess_agent;
     bool rename;              /* --location names sessions of transcripts */
+    void (*stored)(void *ctx, const trace *t); /* see trace_desc */
+    void *ctx;
 } intake;
 
 /* Reads all of a path into the store ("-" is standard input; a folder: its transcripts

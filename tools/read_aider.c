@@ -138,7 +138,10 @@ static void aider_line(chat *c, ms_str line)
     bool heading = text_begins(line, MS_STR("#### "));
     if (text_begins(line, MS_STR("```"))) c->fence = !c->fence;
     bool ends = line.len > 2 && memcmp(line.ptr + line.len - 2, "  ", 2) == 0;
-    if (heading && !c->fence && (c->marked ? ends : c->speaks != MODEL)) speaks = USER;
+    if (heading && (c->marked ? ends : !c->fence && c->speaks != MODEL)) {
+        speaks = USER;
+        c->fence = false; /* an answer that was interrupted may leave one open */
+    }
     if (!c->fence && line.len > 0 && line.ptr[0] == '>') speaks = PROGRAM;
     if (speaks == USER) text = ms_str_n(line.ptr + 5, line.len - 5);
     if (speaks == PROGRAM) {

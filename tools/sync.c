@@ -286,6 +286,20 @@ static uint64_t unchanged_bytes(const state *st, const fileformat *f, ms_str tex
     return hash == st->hash ? st->done : 0;
 }
 
+typedef struct begun {
+    syncing *s;
+    ms_str name;
+} begun;
+
+/* Notes the messages stored so far (Y6): what ends a sync early does not double them.
+ * The size 0 has the file read again. */
+static void note_begun(void *ctx, const trace *t)
+{
+    const begun *b = ctx;
+    const unit none = {NULL, NULL, false, 0, 0};
+    write_state(b->s, b->name, &none, t, MS_STR(""), 0);
+}
+
 static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st)
 {
     trace *t = NULL;
@@ -293,6 +307,9 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st)
     ms_str text = s->text.text;
     uint64_t done = text.len, before = s->in.counts->messages - s->in.counts->known;
     bool zip = is_zip(text);
+    begun b = {s, name};
+    s->in.stored = note_begun;
+    s->in.ctx = &b;
     const fileformat *f = zip ? NULL : format_of(text, true);
     if (!st->known) find_moved(s, u->path, text, st);
     if (zip && !ends_with(u->path, ".eval")) {

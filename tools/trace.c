@@ -270,6 +270,9 @@ void trace_flush(trace *t)
     }
     if (arrlenu(t->numbers) < t->desc.n_known) known = take_known(t);
     if (known < n) append_batch(t, t->staged + known, n - known);
+    if (known < n && t->code == FINE && t->desc.stored != NULL) {
+        t->desc.stored(t->desc.ctx, t);
+    }
     arrsetlen(t->staged, 0);
     ms_arena_reset(&t->batch);
     t->bytes = 0;

@@ -128,6 +128,8 @@ typedef struct trace_desc {
     const uint64_t *known;    /* sequence numbers of its known messages */
     size_t n_known;
     uint64_t done;            /* bytes of the file that are unchanged; 0: compare */
+    void (*stored)(void *ctx, const trace *t); /* after each batch; NULL: nobody asks */
+    void *ctx;
 } trace_desc;
 
 trace *trace_begin(const trace_desc *desc);
