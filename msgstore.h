@@ -24649,6 +24649,7 @@ typedef struct ms__item {
     ms__item_kind kind;
     bool failed, final, delegation;
     bool joined;              /* it continues the answer of the message before */
+    bool part;                /* another item of its message was counted */
     bool redacted;            /* thinking: `beside` is its data */
     uint64_t seq;
     struct ms__group *group;
@@ -24672,7 +24673,7 @@ typedef struct ms__group {
     ms__item *oldest;         /* start of the search for the oldest open call; NULL: no
                                  call */
     size_t number;
-    uint64_t count, cost;     /* of items, with results */
+    uint64_t count, cost;     /* of messages, with results */
     ms_str agent;
 } ms__group;
 
@@ -24703,7 +24704,7 @@ typedef struct ms__projector {
     ms__group *first, *last;
     ms__group *pinned;          /* the last of the groups of system text at the start */
     size_t n_groups;
-    uint64_t count, cost;       /* of items after the pinned groups */
+    uint64_t count, cost;       /* of messages after the pinned groups */
     uint64_t system_cost;       /* of the pinned groups */
     char *key;                  /* room for one key, if opts.key is set */
     ms__name *names[MS__NAME_TABLES];
@@ -25169,7 +25170,7 @@ static void ms__item_as_delegation(ms__projector *p, const ms_envelope *m, ms__i
     item->kind = MS__ITEM_CALL;
     item->delegation = true;
     item->parts = NULL;
-    item->tool = MS_STR("delegate");
+    item->tool = item->named = MS_STR("delegate");
     item->text = ms_json(ms_buf_text(&buf));
     item->turn = m->turn_id;
 }
@@ -25319,6 +25320,7 @@ static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
  * message with the text. NULL: no such thinking. */
 static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
 {
+    if (ms__is_anothers(p, m)) return NULL;
     bool chat = p->profile->shape == MS_SHAPE_CHAT;
     bool signs = p->profile->shape == MS_SHAPE_ANTHROPIC;
     bool own = signs && m->source.len > 0 && m->source.ptr[0] == ms__anthropic.letter;
@@ -25472,16 +25474,16 @@ static uint64_t ms__item_cost(const ms__projector *p, const ms__item *item)
 /* Adds the counts of an item to its group. */
 static void ms__item_count(ms__projector *p, ms__group *g, ms__item *item)
 {
-    uint64_t cost = ms__item_cost(p, item);
+    uint64_t cost = ms__item_cost(p, item), n = !item->part;
     item->group = g;
-    g->count++;
+    g->count += n;
     g->cost += cost;
     if (p->pinned == p->last) {
         p->system_cost += cost;
         return;
     }
     p->cost += cost;
-    p->count++;
+    p->count += n;
 }
 
 /* Begins a group of that kind after the last; NULL: no memory. */
@@ -25655,6 +25657,7 @@ static void ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *ite
     if (p->lost) return;
     call->result = item;
     call->group->has_results = true;
+    item->part = brings;
     ms__item_count(p, call->group, item);
 }
 
@@ -25676,14 +25679,17 @@ static bool ms__repeats(const ms__projector *p, const ms_envelope *m,
 }
 
 /* Adds the text beside a call to its turn. */
-static void ms__beside_add(ms__projector *p, const ms_envelope *m)
+static void ms__beside_add(ms__projector *p, const ms_envelope *m, ms__item *call)
 {
     ms_envelope text = ms_assistant_message(m->content);
     if (m->content.text.len == 0) return;
     text.seq = m->seq;
     text.flags = m->flags & MS_FLAG_JOINED;
     ms__item *item = ms__item_of(p, &text);
-    if (item && item->kind != MS__ITEM_NONE) ms__item_join(p, m, item);
+    if (!item || item->kind == MS__ITEM_NONE) return;
+    item->part = call->part;
+    call->part = true;
+    ms__item_join(p, m, item);
 }
 
 /* Reads two members of the openai format: a refusal becomes the text, the deprecated
@@ -25714,12 +25720,13 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
     if (thought) ms__item_join(p, m, thought);
     item = thought && m->type == MS_T_REASONING ? NULL : ms__item_of(p, m);
     if (!item || p->lost) return;
+    item->part = thought != NULL;
     if (item->kind == MS__ITEM_NONE || ms__repeats(p, m, item)) {
         p->report.dropped++;
     } else if (item->kind == MS__ITEM_RESULT) {
         ms__result_add(p, m, item);
     } else if (item->kind == MS__ITEM_CALL) {
-        ms__beside_add(p, m);
+        ms__beside_add(p, m, item);
         ms__call_add(p, m, item);
     } else if (item->kind == MS__ITEM_ASSISTANT && m->type == MS_T_INPUT_REQUIRED) {
         if (p->question) p->report.dropped++;
@@ -25753,6 +25760,28 @@ static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *
  * ================================================================================== */
 
 /* ---- Step 5: the window. */
+
+/* Returns whether an assistant's group has nothing to send. Thinking alone is not
+ * sent. */
+static bool ms__is_silent(const ms__group *g)
+{
+    const ms__item *item = g->first;
+    while (item && item->kind == MS__ITEM_THOUGHT) item = item->next;
+    return !item;
+}
+
+/* Drops groups at the end that have nothing to send: none of them is the newest turn. */
+static void ms__end_trim(ms__projector *p)
+{
+    while (p->last != p->pinned && ms__is_silent(p->last)) {
+        p->report.dropped += p->last->count;
+        p->count -= p->last->count;
+        p->cost -= p->last->cost;
+        p->last = p->last->before;
+        if (p->last) p->last->next = NULL;
+        else p->first = NULL;
+    }
+}
 
 static uint64_t ms__group_size(const ms__group *g, bool cost)
 {
@@ -25830,24 +25859,37 @@ static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
         if (p->shape->signatures && item->kind == MS__ITEM_CALL)
             return item->beside.ptr != NULL;
         if (ms__thought_goes(p, item)) return true;
+        if (p->profile->shape == MS_SHAPE_ANTHROPIC && item->kind != MS__ITEM_THOUGHT)
+            return false; /* it must be first */
     }
     return false;
 }
 
-/* Finds the start of the running turn: after the last user or system text before the
- * newest results, if no assistant text follows these. Counts missing thinking in it. */
+/* Returns whether a group before an answer is of the same turn. System text ends a turn
+ * only where a turn is a list of blocks. */
+static bool ms__same_turn(const ms__projector *p, const ms__group *g)
+{
+    return g->kind == MS__ITEM_ASSISTANT ||
+           (g->kind == MS__ITEM_SYSTEM && !p->shape->turn_end);
+}
+
+/* Finds the start of the running turn: after the last text of another role before the
+ * newest results. Where a turn is a list of blocks, assistant text after these ends it.
+ * Counts missing thinking in it. */
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {
     const ms__group *last = p->last, *first;
     p->running = SIZE_MAX;
     if (!p->opts.thinking || !start) return;
-    while (last != start && last->kind != MS__ITEM_ASSISTANT) last = last->before;
-    if (!last->has_calls) return;
-    for (first = last; first != start && first->before->kind == MS__ITEM_ASSISTANT;)
+    while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
+        last = last->before;
+    if (!last->has_calls && (p->shape->turn_end || last != p->last)) return;
+    for (first = last; first != start && ms__same_turn(p, first->before);)
         first = first->before;
     p->running = first->number;
     bool first_only = p->profile->shape == MS_SHAPE_ANTHROPIC;
     for (const ms__group *g = first; g != last->next; g = g->next) {
+        if (ms__is_silent(g)) continue;
         if (g->has_calls || first_only)
             p->report.thinking_missing += !ms__group_thinks(p, g);
         if (first_only) return;
@@ -25948,15 +25990,6 @@ static void ms__text_insert(ms__projector *p, ms__group **at, ms__item_kind kind
     g->first = g->last = item;
     g->next = *at;
     *at = g;
-}
-
-/* Returns whether an assistant's group has nothing to send. Thinking alone is not
- * sent. */
-static bool ms__is_silent(const ms__group *g)
-{
-    const ms__item *item = g->first;
-    while (item && item->kind == MS__ITEM_THOUGHT) item = item->next;
-    return !item;
 }
 
 /* Makes the list to write: the pinned groups, unless system text is a member of the
@@ -26327,6 +26360,11 @@ static MS__APART ms_result ms__history_open(const ms_request_desc *desc, ms_aren
     if (desc->memory) {
         *memory = *desc->memory;
         memory->timeline = true;
+        if (!memory->arena) memory->arena = arena; /* for unfinished texts */
+        if (desc->opts.thinking)
+            memory->agent_types = (memory->agent_types ? memory->agent_types
+                                                       : MS_TYPES_AGENT) |
+                                  MS_BIT(MS_T_REASONING);
         memory->by_time = false; /* pairs are found in order of sequence */
         return ms_get_history(memory, it, err);
     }
@@ -26398,6 +26436,7 @@ static MS__APART ms_result ms__project_write(ms__projector *p,
                                              ms_write_fn write, void *ctx, ms_error *err)
 {
     ms__group *start = NULL;
+    ms__end_trim(p);
     MS__TRY(ms__window_start(p, &start, err));
     if (p->pinned && p->profile->system == MS_SYSTEM_APART) {
         ms__gather(p, p->first, p->pinned);

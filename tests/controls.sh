@@ -866,6 +866,27 @@ controls()
     control damaged_change_not_told gcc test_log_index \
         queries_report_a_damaged_change_whether_of_a_location_or_of_all 100 \
         ms__head_shown 'if (unsure && !s->unsure) s->holes++;' ''
+    control silent_answer_ends_a_turn gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
+        ms__running_turn ' || ms__is_silent(last)' ''
+    control anothers_thinking_is_an_answer gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
+        ms__thought_of 'if (ms__is_anothers(p, m)) return NULL;' ''
+    control silent_turn_is_the_newest gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
+        ms__project_write 'ms__end_trim(p);' ''
+    control thinking_after_a_text_counts gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
+        ms__group_thinks 'return false; /* it must be first */' '(void)p;'
+    control system_text_ends_a_turn gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
+        ms__same_turn 'g->kind == MS__ITEM_SYSTEM' 'false'
+    control memory_without_room gcc test_request \
+        request_over_a_memory_is_as_one_over_the_store 100 \
+        ms__history_open 'if (!memory->arena)' 'if (false)'
+    control memory_without_thinking gcc test_request \
+        request_over_a_memory_is_as_one_over_the_store 100 \
+        ms__history_open 'if (desc->opts.thinking)' 'if (false)'
+    control text_beside_a_call_counts gcc test_request newest_counts_messages 100 \
+        ms__item_count '!item->part' '1'
+    control delegation_without_a_tool gcc test_request \
+        delegation_is_answered_by_a_result_of_its_tool 100 \
+        ms__item_as_delegation 'item->tool = item->named =' 'item->tool ='
     control ring_drops_within_a_turn gcc test_ring a_ring_is_as_a_list_that_drops 5 \
         ms__ring_choose 'if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;' \
         'break;'

@@ -232,6 +232,143 @@ TEST(thinking_stays_out_when_its_answer_was_edited)
     assert_int_equal(report.thinking_missing, 1);
 }
 
+/* Steps of a history: u, a user's text; a, an assistant's; s, system text; c, an answer
+ * with thinking and a call; d, the same of agent w; t, one of thinking alone; r, a result.
+ * The n-th step has texts, ids and thinking of that number. */
+static void add_steps(const ms_request_desc *desc, const char *steps)
+{
+    bool chat = desc->profile->shape == MS_SHAPE_CHAT;
+    for (int n = 1; *steps != '\0'; steps++, n++) {
+        char body[512], id[16];
+        ms_request_desc by = *desc;
+        snprintf(id, sizeof id, "c%d", n - 1);
+        if (*steps == 'u') add(ms_user_message(ms_text("u")));
+        if (*steps == 's') add(ms_message(MS_T_INJECTED_CONTEXT, ms_text("rules")));
+        ms_envelope m = ms_observation(ms_text("r"), ms_str_of(id));
+        if (*steps == 'a') m = ms_assistant_message(ms_text("text"));
+        m.agent_key = desc->opts.agent_key;
+        if (*steps == 'r' || *steps == 'a') add(m);
+        if (strchr("cdt", *steps) == NULL) continue;
+        bool calls = *steps != 't';
+        if (chat)
+            snprintf(body, sizeof body, "{\"model\":\"m\",\"choices\":[{\"finish_reason\":"
+                     "\"x\",\"message\":{\"reasoning_content\":\"think%d\",\"tool_calls\":"
+                     "[{\"id\":\"c%d\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}"
+                     "}]}}]}", n, n);
+        else
+            snprintf(body, sizeof body, "{\"type\":\"message\",\"model\":\"m\",\"content\":"
+                     "[{\"type\":\"thinking\",\"thinking\":\"think%d\",\"signature\":\"x\"}"
+                     "%s%d%s],\"stop_reason\":\"x\"}", n,
+                     calls ? ",{\"type\":\"tool_use\",\"id\":\"c" : ",{\"type\":\"text\","
+                     "\"text\":\"\",\"n\":\"", n,
+                     calls ? "\",\"name\":\"f\",\"input\":{}}" : "\"}");
+        if (*steps == 'd') by.opts.agent_key = MS_STR("w");
+        by.opts.thinking = false;
+        assert_int_equal(ms_answer(&by, ms_str_of(body), NULL, NULL), MS_OK);
+    }
+}
+
+TEST(thinking_of_the_running_turn_is_sent_or_reported)
+{
+    static const struct {
+        const char *provider, *steps, *has, *lacks;
+        size_t missing, newest, dropped;
+    } rows[] = {
+        {"anthropic", "ucr", "think2", NULL, 0, 0, 0},
+        {"anthropic", "ucrt", "think2", "think4", 0, 0, 0},
+        {"anthropic", "ucrtu", "think2", "think4", 0, 0, 0},
+        {"anthropic", "ucrd", "think2", "think4", 0, 0, 0},
+        {"anthropic", "ucrdu", "think2", "think4", 0, 0, 1},
+        {"anthropic", "uacr", "tool_use", NULL, 1, 0, 0},
+        {"anthropic", "ucra", "tool_use", "think2", 0, 0, 0},
+        {"anthropic", "ucrt", "think2", "think4", 0, 1, 0},
+        {"openai", "ucra", "think2", NULL, 0, 0, 0},
+        {"openai", "ucrscr", "think2", NULL, 0, 0, 0},
+        {"openai", "ucrucr", "think5", "think2", 0, 0, 0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_project_report report;
+        (void)open_store(NULL);
+        ms_request_desc desc = desc_of(rows[i].provider);
+        desc.opts.agent_key = MS_STR("m");
+        desc.opts.model = MS_STR("m");
+        desc.opts.thinking = true;
+        add_steps(&desc, rows[i].steps);
+        desc.opts.newest = rows[i].newest;
+        ms_str body = body_of(&desc, &report);
+        if (!has_text(body, rows[i].has) ||
+            (rows[i].lacks != NULL && has_text(body, rows[i].lacks)) ||
+            report.thinking_missing != rows[i].missing ||
+            (rows[i].dropped > 0 && report.dropped != rows[i].dropped))
+            fail_msg("row %zu, missing %u, dropped %u: %.*s", i,
+                     (unsigned)report.thinking_missing, (unsigned)report.dropped,
+                     (int)body.len, body.ptr);
+    }
+}
+
+/* Of an unfinished stream and of many names it needs room. */
+TEST(request_over_a_memory_is_as_one_over_the_store)
+{
+    ms_request_desc desc = desc_of("anthropic"), over = desc_of("anthropic");
+    ms_envelope m = ms_assistant_message(ms_text(""));
+    ms_stream stream;
+    ms_memory memory;
+    ms_str names[40];
+    for (size_t i = 0; i < COUNT(names); i++) names[i] = MS_STR("w");
+    desc.opts.agent_key = MS_STR("m");
+    desc.opts.model = MS_STR("m");
+    desc.opts.thinking = true;
+    m.agent_key = desc.opts.agent_key;
+    add(ms_user_message(ms_text("go")));
+    assert_int_equal(ms_stream_begin(&stream, store, CHAT, &m, NULL, NULL), MS_OK);
+    assert_int_equal(ms_stream_feed(&stream, MS_STR("half an answer"), NULL), MS_OK);
+    assert_int_equal(ms_stream_feed(&stream, ms_str_of(NULL), NULL), MS_OK);
+    add_steps(&desc, "ucr");
+    ms_memory_init(&memory, store, CHAT, desc.opts.agent_key);
+    memory.subordinates = names;
+    memory.n_subordinates = COUNT(names);
+    over.opts = desc.opts;
+    over.store = NULL;
+    over.memory = &memory;
+    ms_str body = body_of(&desc, NULL);
+    assert_true(has_text(body, "half an answer") && has_text(body, "think2"));
+    if (!ms_str_equal(body_of(&over, NULL), body))
+        fail_msg("not %.*s", (int)body.len, body.ptr);
+}
+
+/* A call with text is one message. */
+TEST(newest_counts_messages)
+{
+    ms_request_desc desc = desc_of("anthropic");
+    ms_project_report report;
+    ms_envelope m = call("x", "f");
+    m.content = ms_text("let me see");
+    add(ms_user_message(ms_text("first")));
+    add(ms_user_message(ms_text("second")));
+    add(m);
+    add(ms_observation(ms_text("r"), MS_STR("x")));
+    desc.opts.newest = 3;
+    ms_str body = body_of(&desc, &report);
+    assert_true(has_text(body, "second") && !has_text(body, "first"));
+    assert_int_equal(report.left_out, 1);
+}
+
+TEST(delegation_is_answered_by_a_result_of_its_tool)
+{
+    ms_request_desc desc = desc_of("openai");
+    ms_envelope m = ms_message(MS_T_DELEGATION, ms_text(""));
+    m.worker = MS_STR("w");
+    m.task = MS_STR("do");
+    add(ms_user_message(ms_text("u")));
+    add(m);
+    m = ms_observation(ms_text("done by w"), ms_str_of(NULL));
+    m.tool = MS_STR("delegate");
+    add(m);
+    ms_str body = body_of(&desc, NULL);
+    assert_true(has_text(body, "\"done by w\""));
+    assert_false(has_text(body, "Delegated."));
+}
+
 
 int main(void)
 {
