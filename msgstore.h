@@ -2272,7 +2272,8 @@ typedef struct ms_project_opts {
     ms_str model;             /* the model of the request; absent: any. Thinking of
                                  other models is left out */
     bool thinking;            /* sends signed thinking of the running turn back to its
-                                 signer, unaltered; for requests with thinking on */
+                                 signer, unaltered; for requests with thinking on. With
+                                 it the own block of a memory has REASONING, too */
     size_t newest;            /* the window: at most so many messages, 0: all. Turns are
                                  never split; the newest turn is always complete */
     size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
