@@ -252,6 +252,48 @@ patch="$codex
 {"timestamp":"2026-01-01T00:00:02Z","type":"response_item","payload":{"type":"custom_tool_call_output","call_id":"p","output":"{\"output\":\"Success\",\"metadata\":{\"exit_code\":0}}"}}
 {"timestamp":"2026-01-01T00:00:03Z","type":"response_item","payload":{"type":"novelty","x":1}}'
 
+# A model whose name has an escape, and more messages than are stored at a time.
+escaped="$codex
+"'{"timestamp":"2026-01-01T00:00:00Z","type":"turn_context","payload":{"model":"gpt\u002d5-codex"}}'"
+$(for i in {1..1200}; do echo "$i"; done | sed "s/.*/$(said 1 assistant 'message number &')/")
+"'{"timestamp":"2026-01-01T00:00:05Z","type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":{"input_tokens":9,"output_tokens":4}}}}'
+
+# span CONVERSATION USER [ASSISTANT USER]... ASSISTANT: an answer, as OpenTelemetry has it.
+span()
+{
+    local n list='' role=user text
+    for text in "${@:2}"; do
+        printf -v n '{\\"role\\":\\"%s\\",\\"parts\\":[{\\"type\\":\\"text\\",\\"content\\":\\"%s\\"}]}' $role "$text"
+        if [ $role = user ]; then role=assistant; else role=user; fi
+        list=$list,$n
+    done
+    list=${list%,"$n"}
+    printf '{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":['
+    printf '{"key":"gen_ai.%s","value":{"stringValue":"%s"}},' \
+        operation.name chat conversation.id "$1" input.messages "[${list#,}]"
+    printf '{"key":"gen_ai.output.messages","value":{"stringValue":"[%s]"}}]}]}]}]}\n' "$n"
+}
+
+# A fence that an interrupted answer left open; a number that no counter has.
+aider='# aider chat started at 2026-01-01 10:00:00
+
+#### one  
+
+```
+#### a heading of the model
+
+> ^C again to exit
+
+#### two  
+
+three
+
+> Tokens: 99999999999999999999999999 sent, 5 received.
+'
+attached='{"version":2,"eval":{"task":"t"},"samples":[{"id":1,"epoch":1,"attachments":{"h":"long text","i":"data:image/png"},"messages":[
+{"role":"user","content":[{"type":"text","text":"attachment://h"},{"type":"text","text":"a \"attachment://h"}]},
+{"role":"assistant","content":[{"type":"reasoning","reasoning":"hm"},{"type":"text","text":"see"},{"type":"image","image":"attachment://i"}],"tool_calls":[{"id":"c","function":"f","arguments":{"p":["attachment://h","attachment://x"]}}]}]}]}'
+
 pi='{"type":"session","id":"p1","cwd":"/x"}
 {"type":"message","id":"a","parentId":null,"message":{"role":"user","content":"one"}}
 {"type":"message","id":"b","parentId":"a","message":{"role":"user","content":"two"}}
@@ -298,6 +340,25 @@ $ texts <<<$pi => ^one \$ ls\\nx$
 
 == calls_of_a_rollout_have_their_patch_and_output
 view --json - <<<$patch => "tool":"apply_patch","args":"\*\*\* Begin" => "content":"Success" -> 0 kept whole: 1 codex:novelty
+
+== name_of_a_model_is_kept_when_its_line_is_stored
+usage --by model - <<<$escaped => [ ]gpt-5-codex$
+
+== conversations_of_a_trace_have_their_own_messages_when_they_alternate
+$ { span A a1 a2; span B b1 b2; span A a1 a2 a3 a4; span B b1 b2 b3 b4; } >$tmp/spans.jsonl
+$ texts <$tmp/spans.jsonl => ^a1 a2 b1 b2 a3 a4 b3 b4$
+view $tmp/spans.jsonl =$3> A A B B A A B B
+import $tmp/spans.log $tmp/spans.jsonl => ^appended   8 messages
+sessions $tmp/spans.log => A .*a1$ => B .*b1$
+
+== prompt_follows_a_fence_that_is_left_open
+view - <<<$aider => [ ]user_message +one$ => [ ]user_message +two$ -> 0 *
+$ total input_tokens - <<<$aider => ^9007199254740992$
+
+== attachments_stand_in_their_places_and_pictures_are_kept
+view --json - <<<$attached =4> => "content":"long text\\n\\na \\"attachment://h"
+=> "reasoning",.*"content":"hm" => "args":\{"p":\["long text","attachment://x"\]\}
+=> "content":\[\{"type":"text","text":"see"\},\{"type":"image","image":"data:image/png"\}\]
 
 == rows_of_a_database_are_put_in_order
 $ texts <<<$rows => ^hi there$

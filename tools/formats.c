@@ -228,6 +228,7 @@ int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
     if (f->end != NULL) f->end(&in.r);
     trace_flush(t); /* messages view the text, also cleaned text */
     ms_arena_deinit(&in.cleaned);
+    tally_free(&in.r.talks);
     return trace_code(t) != FINE ? trace_code(t) : in.code;
 }
 

@@ -14,10 +14,13 @@ typedef struct reading {
     ms_str model;             /* the last one that the file named; in its text */
     ms_str turn;              /* likewise */
     ms_str agent;             /* likewise; absent: the session's own work */
+    ms_str talk;              /* likewise: the conversation */
+    tally talks;              /* messages of each conversation that comes repeatedly */
     use total;                /* running totals of usage, as of the last report */
     double began;             /* time of the first entry; 0: not known */
     uint64_t entries;         /* so far */
     uint64_t said;            /* messages of a conversation that comes again and again */
+    bool prompted;            /* an earlier part of the conversation has a prompt */
     bool replays;             /* the file begins with messages of another session */
 } reading;
 

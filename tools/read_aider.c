@@ -34,6 +34,7 @@ typedef struct chat {
 /* Returns a number of "> Tokens: 5,244 sent, 604 received. Cost: $0.02 message, ..." */
 static uint64_t aider_number(const char *at)
 {
+    const double most = 9007199254740992; /* larger numbers are no counts */
     double number = 0, unit = 1, place = 0;
     for (; (*at >= '0' && *at <= '9') || *at == ',' || *at == '.'; at++) {
         if (*at == ',') continue;
@@ -46,7 +47,8 @@ static uint64_t aider_number(const char *at)
     }
     if (*at == 'k') unit = 1000;
     if (*at == 'M') unit = 1000000;
-    return (uint64_t)(number / (place > 0 ? place : 1) * unit + 0.5);
+    number = number / (place > 0 ? place : 1) * unit + 0.5;
+    return (uint64_t)(number < most ? number : most); /* also if it is no number */
 }
 
 static void take_tokens(chat *c, ms_str text)

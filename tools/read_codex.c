@@ -78,7 +78,7 @@ static void take_totals(reading *r, ms_str info, double when)
     }
     *old = now;
     if (r->replays && when > 0 && when - r->began < 1.0) return;
-    added.model = r->model;
+    added.model = trace_text(r->t, r->model);
     trace_use(r->t, &added);
 }
 
@@ -251,8 +251,8 @@ static void codex_read(reading *r, ms_str line)
         take_compacted(r, v[X_TIME], v[X_PAYLOAD]);
         return;
     } else if (text_is(v[X_TYPE], "turn_context")) {
-        r->model = trace_text(r->t, member(v[X_PAYLOAD], "model"));
-        trace_fact(r->t, "model", r->model);
+        r->model = member(v[X_PAYLOAD], "model");
+        trace_fact(r->t, "model", trace_text(r->t, r->model));
         ms_str turn = member(v[X_PAYLOAD], "turn_id");
         if (turn.ptr != NULL) r->turn = turn;
     } else if (!text_is(v[X_TYPE], "world_state") &&

@@ -1,6 +1,6 @@
 /* Inspect AI logs: {version: 2, eval, samples: [{id, epoch, messages}]}. Files .eval
  * are ZIPs whose samples/ID_epoch_N.json have one sample each. The member function of a
- * call is its name. A long text may be a reference to the sample's attachments. */
+ * call is its name. A string "attachment://HASH" refers to the sample's attachments. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -12,6 +12,8 @@ enum { I_ROLE, I_CONTENT, I_CALLS, I_CALL, I_FUNCTION, I_ERROR, I_ID, I_MODEL, I
 static const json_key keys[] = {KEY("role"), KEY("content"), KEY("tool_calls"),
                            KEY("tool_call_id"), KEY("function"), KEY("error"), KEY("id"),
                            KEY("model")};
+
+static const char scheme[] = "\"attachment://";
 
 static bool inspect_shows(ms_str doc)
 {
@@ -33,19 +35,59 @@ static bool sample_shows(ms_str doc)
            v[3].ptr != NULL;
 }
 
-/* Returns a text; "attachment://HASH" refers to one of the sample. */
-static ms_str attached(reading *r, ms_str sample, ms_str content)
+/* Returns the end of the string token that begins there. */
+static size_t token_end(ms_str json, size_t at)
 {
-    static const char begin[] = "\"attachment://";
+    for (at++; json.ptr[at] != '"'; at++) at += json.ptr[at] == '\\';
+    return at + 1;
+}
+
+/* Returns the attachment that a string "attachment://HASH" names, else the string. */
+static ms_str attachment_of(reading *r, ms_str all, ms_str token)
+{
     ms_str value;
-    if (content.ptr == NULL || content.len < sizeof begin ||
-        memcmp(content.ptr, begin, sizeof begin - 1) != 0) {
-        return content;
+    if (token.len < sizeof scheme || memcmp(token.ptr, scheme, sizeof scheme - 1) != 0) {
+        return token;
     }
-    ms_str name = trace_text(r->t, content);
-    name = ms_str_n(name.ptr + sizeof begin - 2, name.len - sizeof begin + 2);
-    ms_str all = member(sample, "attachments");
-    return is_object(all) && ms_json_member(all, name, &value) ? value : content;
+    ms_str name = trace_text(r->t, token);
+    name = ms_str_n(name.ptr + sizeof scheme - 2, name.len - sizeof scheme + 2);
+    return is_object(all) && ms_json_member(all, name, &value) ? value : token;
+}
+
+/* Returns a message with the sample's attachments in the places of their names. */
+static ms_str attached(reading *r, ms_str all, ms_str json)
+{
+    ms_buf buf = {trace_arena(r->t), NULL, 0, 0};
+    if (find_bytes(json.ptr, json.len, scheme, sizeof scheme - 1) == NULL) return json;
+    for (size_t at = 0, end; at < json.len; at = end) {
+        bool string = json.ptr[at] == '"';
+        if (string) {
+            end = token_end(json, at);
+        } else {
+            const char *quote = memchr(json.ptr + at, '"', json.len - at);
+            end = quote != NULL ? (size_t)(quote - json.ptr) : json.len;
+        }
+        ms_str piece = ms_str_n(json.ptr + at, end - at);
+        bool name = string && end < json.len && json.ptr[end] == ':';
+        if (string && !name) piece = attachment_of(r, all, piece);
+        ms_buf_write(&buf, piece.ptr, piece.len);
+    }
+    return ms_buf_text(&buf);
+}
+
+/* Returns a list without its thoughts. */
+static ms_str without_thoughts(reading *r, ms_str list)
+{
+    ms_buf buf = {trace_arena(r->t), NULL, 0, 0};
+    ms_json_iter it = ms_json_iterate(list);
+    json_piece(&buf, "[");
+    while (ms_json_next(&it)) {
+        if (text_is(member(it.value, "type"), "reasoning")) continue;
+        if (buf.len > 1) json_piece(&buf, ",");
+        ms_buf_write(&buf, it.value.ptr, it.value.len);
+    }
+    json_piece(&buf, "]");
+    return ms_buf_text(&buf);
 }
 
 /* Adds the parts of an assistant: text and thoughts apart. */
@@ -58,9 +100,8 @@ static void put_assistant(reading *r, const ms_str *v, ms_str content, bool *fir
         m = ms_message(MS_T_REASONING, value_of(r, member(it.value, "reasoning")));
         put_piece(r, &m, v[I_ID], first);
     }
+    if (!*first) content = without_thoughts(r, content);
     ms_value said = said_by(r, content);
-    ms_str text = plain_text(r, content);
-    if (!*first) said = ms_text_n(text.ptr != NULL ? text : MS_STR(""));
     bool calls = is_kind(v[I_CALLS], MS_JSON_ARRAY) && v[I_CALLS].len > 2;
     m = ms_assistant_message(said);
     if (said.text.len > 0 || (*first && !calls)) put_piece(r, &m, v[I_ID], first);
@@ -74,13 +115,13 @@ static void put_assistant(reading *r, const ms_str *v, ms_str content, bool *fir
     }
 }
 
-static void take_message(reading *r, ms_str sample, ms_str message)
+static void take_message(reading *r, ms_str attachments, ms_str message)
 {
     ms_str v[I_KEYS], none = {NULL, 0};
     bool first = true;
-    pick(message, keys, I_KEYS, v);
-    trace_entry(r->t, v[I_ID], none, 0);
-    ms_str content = attached(r, sample, v[I_CONTENT]);
+    trace_entry(r->t, member(message, "id"), none, 0);
+    pick(attached(r, attachments, message), keys, I_KEYS, v);
+    ms_str content = v[I_CONTENT];
     if (text_is(v[I_ROLE], "assistant")) {
         put_assistant(r, v, content, &first);
         r->said++;
@@ -162,11 +203,11 @@ static void name_sample(reading *r, ms_str eval, ms_str sample)
 
 static void take_sample(reading *r, ms_str eval, ms_str sample)
 {
-    ms_str list = member(sample, "messages");
+    ms_str list = member(sample, "messages"), all = member(sample, "attachments");
     name_sample(r, eval, sample);
     ms_json_iter it = ms_json_iterate(list);
     while (is_kind(list, MS_JSON_ARRAY) && ms_json_next(&it)) {
-        take_message(r, sample, it.value);
+        take_message(r, all, it.value);
     }
     take_usage(r, sample);
 }

@@ -1,7 +1,7 @@
 /* OpenTelemetry traces as OTLP JSON, a document or a line each, with spans of the GenAI
  * conventions: chat spans have messages, execute_tool spans a call and its result.
- * Arguments and results are JSON text or text. A chat span repeats earlier messages:
- * only the new part of its input counts. */
+ * Arguments and results are JSON text or text. A chat span repeats earlier messages of
+ * its conversation: only the new part of its input counts. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -110,7 +110,7 @@ static void put_part(reading *r, ms_str role, ms_str part, ms_str span, const ch
         m = text_is(role, "assistant") ? ms_assistant_message(said)
             : text_is(role, "user")    ? ms_user_message(said)
                                        : ms_message(MS_T_TEXT, said);
-        if (text_is(role, "user")) note_prompt_text(r, said.text);
+        if (text_is(role, "user") && !r->prompted) note_prompt_text(r, said.text);
     } else if (text_is(type, "tool_call")) {
         ms_str tool = trace_text(r->t, member(part, "name"));
         m = action_of(tool, args_of(r, member(part, "arguments")));
@@ -148,13 +148,26 @@ static uint64_t put_messages(reading *r, ms_str value, uint64_t from, ms_str spa
     return n;
 }
 
-static void take_chat(reading *r, ms_str span, const ms_str *v)
+static void take_chat(reading *r, ms_str span, const ms_str *v, tally_row *talk)
 {
-    uint64_t had = r->total.input; /* messages of the conversation so far */
+    uint64_t had = talk->count;
     uint64_t n = put_messages(r, v[A_IN], had, span, "startTimeUnixNano");
     uint64_t out = put_messages(r, v[A_OUT], 0, span, "endTimeUnixNano");
-    r->total.input = (n > had ? n : had) + out;
+    talk->count = (n > had ? n : had) + out;
+    if (trace_has_prompt(r->t)) talk->bytes = 1;
     if (r->said > 0) take_usage(r, v);
+}
+
+/* Begins the session of a span, unless it goes on: spans of several conversations may
+ * alternate. Returns its row: count is of messages, bytes is 1 after its first prompt. */
+static tally_row *take_session(reading *r, ms_str session)
+{
+    tally_row *talk = tally_row_of(&r->talks, trace_text(r->t, session));
+    if (talk == NULL) exit(no_memory());
+    if (!ms_str_equal(session, r->talk)) trace_new_session(r->t, talk->text);
+    r->talk = session;
+    r->prompted = talk->bytes > 0;
+    return talk;
 }
 
 static void take_span(reading *r, ms_str span)
@@ -163,7 +176,7 @@ static void take_span(reading *r, ms_str span)
     pick_attributes(member(span, "attributes"), v);
     ms_str session = v[A_CONVERSATION];
     if (session.ptr == NULL) session = member(span, "traceId");
-    trace_session(r->t, trace_text(r->t, session));
+    tally_row *talk = take_session(r, session);
     trace_entry(r->t, member(span, "spanId"), none, 0);
     ms_str model = v[A_ANSWERED].ptr != NULL ? v[A_ANSWERED] : v[A_MODEL];
     if (model.ptr != NULL) trace_fact(r->t, "model", trace_text(r->t, model));
@@ -171,7 +184,7 @@ static void take_span(reading *r, ms_str span)
     if (text_is(v[A_OPERATION], "execute_tool")) {
         take_tool(r, span, v, none);
     } else if (v[A_IN].ptr != NULL || v[A_OUT].ptr != NULL) {
-        take_chat(r, span, v);
+        take_chat(r, span, v, talk);
     } else {
         if (r->said > 0 && text_is(v[A_OPERATION], "chat")) take_usage(r, v);
         ms_str name = trace_text(r->t, v[A_OPERATION]);
