@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The page of msgstore report without a browser: exit codes, what is never overwritten, that
 # the data in the page is JSON and whole, that content cannot leave its place in the page,
-# that secrets are masked, that equal input gives equal pages. How the page behaves in a
+# that secrets are masked, that equal input gives equal pages, that a damaged file leaves the
+# others in the page. How the page behaves in a
 # browser is tests/report/test.mjs, `make test-report`.
 . "$(dirname "$0")/tool_checks.sh"
 
@@ -28,6 +29,10 @@ log=$tmp/demo.log
 "$tool" import "$log" $demo >"$tmp/out"
 printf 'my notes\n' >"$tmp/notes.txt"
 hello='{"type":"user_message","content":"hello"}'
+printf 'kept\n' >"$tmp/kept"
+ln -s kept "$tmp/beside.html.part"
+cp "$tmp/kept" "$tmp/plain.html.part"
+head -c 3000 $demo >"$tmp/broken.jsonl"
 leak='{"type":"user_message","content":"use '$token' now, or ask jane@host.org"}
 {"type":"action","tool":"t","args":{"key":"'$token'"},"agent_key":"a"}'
 echo "$hello" >"$tmp/<b>&.jsonl"
@@ -50,6 +55,14 @@ report $demo -o $log -> 5 it stays
 report $demo -o $tmp -> 1 directory
 report $demo --location nobody -o $tmp/x.html -> 4 no messages of location
 
+== report_touches_no_other_file_and_only_its_owner_reads_it
+$ umask 022
+report $demo -o $tmp/beside.html => ^wrote .
+report $demo -o $tmp/plain.html => ^wrote .
+$ cat $tmp/beside.html.part $tmp/plain.html.part =2> ^kept$
+$ stat -c %a $tmp/beside.html $tmp/plain.html =2> ^600$
+$ ls $tmp =0> [0-9]\.part$
+
 == page_has_one_policy_and_loads_nothing
 $ grep -c "default-src 'none'" $page => ^1$
 $ sed '/id="data"/d' $page | grep -oE '(src|href)="?(https?:)?//[^" ]*|@import|url\([^)]*\)' =0> -> 1
@@ -62,6 +75,11 @@ report $demo --as anthropic -o $tmp/one.html => .
 $ data $tmp/one.html => ^\{"tool":"msgstore =0> "profile":"openai"
 report $demo -n 2 -o $tmp/few.html => .
 $ data $tmp/few.html | grep -o '"n":[0-9]*' =2>
+
+== runs_of_damaged_files_are_in_the_page
+report $tmp/broken.jsonl $demo -o $tmp/broken.html => ^wrote      44 messages -> 3 broken.jsonl: line 14,
+$ data $tmp/broken.html | tail -c 2 => ^\]\}$
+$ data $tmp/broken.html => "name":"broken.jsonl".*"name":"demo.jsonl"
 
 == content_stays_in_its_place
 report - --from framework -o $tmp/hostile.html <<<'{"type":"user_message","content":"</script><script>alert(1)</script><!--"}' => .
