@@ -219,6 +219,49 @@ view $tmp/names.log =$3> chat.2 input input.2 chat.2 chat chat
 END
 
 
+# ---- A sync that ends early, and the next one.
+
+# long_session LINES: answers of a model, half a KiB each, which cost one token each.
+long_session()
+{
+    awk -v n="$1" 'BEGIN { for (pad = "x"; length(pad) < 500;) pad = pad pad
+        for (i = 0; i < n; i++) printf("{\"type\":\"assistant\",\"uuid\":\"u%d\",\"parentUuid\":\"u%d\",\"sessionId\":\"s\",\"message\":{\"role\":\"assistant\",\"content\":\"%d %s\",\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n", i, i - 1, i, pad) }'
+}
+
+# killed_sync: the system kills the sync when its log would have more than 1.5 MiB.
+killed_sync()
+{
+    (ulimit -c 0 -f 1536; "$tool" sync "$early" "$long" >"$tmp/out" 2>&1; exit $?) 2>/dev/null
+    [ $? -gt 128 ]
+}
+
+early=$tmp/early.log
+long=$tmp/long.jsonl
+long_session 4000 >"$long"
+session <<'END'
+== sync_stores_nothing_twice_when_the_one_before_was_killed
+$ killed_sync
+sync $early $long => ^messages   [12][0-9]{3} new, 0 taken back$
+view $early --json =4000>
+$ total output_tokens $early => ^4000$
+
+== sync_stores_nothing_twice_when_the_one_before_refused_a_message
+$ rm $early; sed -i '2500i{"type":"novelty"}' $long
+sync $early $long --strict => ^messages   [12][0-9]{3} new -> 1 line 2500 .*novelty is unknown
+sync $early $long => ^messages   [12][0-9]{3} new, 0 taken back$ -> 0 *
+view $early --json =4001>
+$ total output_tokens $early => ^4000$
+sync $early $long => ^messages   0 new, 0 taken back$ -> 0 *
+END
+if [ -d "$real" ] && "$tool" formats | grep -q 'compressed files: .*zip$'; then
+    head -c 800 "$shared/inspect-logs/log_formats.eval" >"$tmp/broken.eval"
+    session <<'END'
+== sync_goes_on_after_a_damaged_member_of_an_archive
+sync $tmp/broken.log $tmp/broken.eval $same => ^files      5 read => ^messages   6 new -> 3 broken\.eval: samples/.* is no whole JSON; left out
+END
+fi
+
+
 # ---- Formats by lines of our own.
 
 sts='{"type":"session","harness":"mine","id":"h1","name":"A title"}

@@ -66,7 +66,8 @@ static int take_member(void *ctx, const char *name, ms_str text)
 }
 
 int take_transcript(const intake *in, const fileformat *f, ms_str text, const char *path,
-              uint64_t *known, uint64_t before, trace **out, uint64_t *done)
+                    const trace_known *known, uint64_t before, trace **out,
+                    uint64_t *done)
 {
     trace_desc desc;
     int code;
@@ -79,8 +80,7 @@ int take_transcript(const intake *in, const fileformat *f, ms_str text, const ch
     desc.tree = f != NULL ? f->tree : TREE_NONE;
     desc.guess_agent = in->guess_agent;
     desc.rename = in->rename;
-    desc.known = known;
-    desc.n_known = arrlenu(known);
+    desc.known = *known;
     desc.done = before;
     desc.stored = in->stored;
     desc.ctx = in->ctx;
@@ -95,6 +95,7 @@ int take_transcript(const intake *in, const fileformat *f, ms_str text, const ch
         code = zip_each(path, "samples/", &z, take_member);
         if (code == FINE) code = z.code;
     }
+    if (!is_read(code)) trace_fail(t, code);
     int ended = trace_end(t);
     if (ended != FINE) code = ended;
     *out = t;
@@ -106,7 +107,8 @@ static int take_whole(const intake *in, const fileformat *f, ms_str text,
 {
     trace *t = NULL;
     uint64_t done;
-    int code = take_transcript(in, f, text, path, NULL, 0, &t, &done);
+    const trace_known none = {NULL, 0};
+    int code = take_transcript(in, f, text, path, &none, 0, &t, &done);
     trace_free(t);
     return code;
 }

@@ -23,10 +23,11 @@ typedef struct intake {
  * and files of messages). */
 int take_path(const intake *in, const char *path);
 
-/* Reads one text of a transcript. Its first `before` bytes had `known` messages (0:
+/* Reads one text of a transcript. Its first `before` bytes had the known messages (0:
  * compare them). The trace is ended, not freed. */
 int take_transcript(const intake *in, const fileformat *f, ms_str text, const char *path,
-              uint64_t *known, uint64_t before, trace **out, uint64_t *done);
+                    const trace_known *known, uint64_t before, trace **out,
+                    uint64_t *done);
 
 /* Reports unknown and left out entries on standard error, once. */
 void complain_of_counts(const counts *c, const char *path, bool all);

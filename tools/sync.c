@@ -11,7 +11,7 @@
 typedef struct state {
     uint64_t size, done, hash;
     int64_t changed;
-    uint64_t *numbers;        /* an stb_ds array */
+    trace_known messages;
     bool known;
 } state;
 
@@ -41,7 +41,7 @@ static ms_str state_name(const char *kind, const char *path, char out[MS_KEY_MAX
 }
 
 /* Parses "1-20,25". */
-static void parse_numbers(state *st, ms_str text)
+static void parse_numbers(uint64_t **numbers, ms_str text)
 {
     while (text.len > 0) {
         uint64_t first = 0, last;
@@ -56,7 +56,7 @@ static void parse_numbers(state *st, ms_str text)
                 last = last * 10 + (uint64_t)(text.ptr[i] - '0');
             }
         }
-        for (uint64_t n = first; n <= last; n++) arrput(st->numbers, n);
+        for (uint64_t n = first; n <= last; n++) arrput(*numbers, n);
         if (i < text.len) i++;
         text = ms_str_n(text.ptr + i, text.len - i);
     }
@@ -78,22 +78,29 @@ static void put_numbers(ms_buf *buf, const uint64_t *numbers, size_t n)
     }
 }
 
+static void free_state(state *st)
+{
+    arrfree(st->messages.numbers);
+}
+
 static void read_state(syncing *s, ms_str name, state *st)
 {
     static const json_key names[] = {KEY("size"), KEY("changed"), KEY("done"),
-                                     KEY("hash"),
-                                     KEY("numbers")};
-    ms_str facts, v[5];
+                                     KEY("hash"), KEY("numbers"), KEY("noted")};
+    ms_str facts, v[6];
     ms_arena arena = {0};
     memset(st, 0, sizeof *st);
     if (ms_location_get(s->in.store, name, &arena, &facts, NULL) == MS_OK) {
-        pick(facts, names, 5, v);
+        pick(facts, names, 6, v);
         st->known = v[0].ptr != NULL;
         st->size = count_of(v[0]);
         if (v[1].ptr != NULL) ms_json_i64(v[1], &st->changed);
         st->done = count_of(v[2]);
         st->hash = strtoull(v[3].ptr != NULL ? v[3].ptr + 1 : "0", NULL, 16);
-        parse_numbers(st, text_of(&arena, v[4]));
+        parse_numbers(&st->messages.numbers, text_of(&arena, v[4]));
+        size_t n = arrlenu(st->messages.numbers);
+        uint64_t noted = count_of(v[5]);
+        st->messages.noted = v[5].ptr != NULL && noted < n ? (size_t)noted : n;
     }
     ms_arena_deinit(&arena);
 }
@@ -110,8 +117,8 @@ static int write_state(syncing *s, ms_str name, const unit *u, const trace *t,
     uint64_t hash = hash_bytes(ms_str_n(text.ptr, (size_t)done));
     snprintf(head, sizeof head,
              "{\"size\":%" PRIu64 ",\"changed\":%" PRId64 ",\"done\":%" PRIu64
-             ",\"hash\":\"%016" PRIx64 "\",\"numbers\":\"",
-             u->size, u->changed, done, hash);
+             ",\"hash\":\"%016" PRIx64 "\",\"noted\":%zu,\"numbers\":\"",
+             u->size, u->changed, done, hash, t != NULL ? trace_noted(t) : 0);
     json_piece(&buf, head);
     put_numbers(&buf, numbers, n);
     json_piece(&buf, "\"}");
@@ -140,7 +147,7 @@ static void find_moved(syncing *s, const char *path, ms_str text, state *st)
     bool same = st->known && st->done > 0 && st->done <= text.len &&
                 hash_bytes(ms_str_n(text.ptr, (size_t)st->done)) == st->hash;
     if (same) return;
-    arrfree(st->numbers);
+    free_state(st);
     memset(st, 0, sizeof *st);
 }
 
@@ -174,8 +181,8 @@ static void note_own(chat_sink *c, const state *st)
 {
     ms_arena arena = {0};
     const ms_msg *msg;
-    for (size_t i = 0; i < arrlenu(st->numbers); i++) {
-        uint64_t seq = st->numbers[i];
+    for (size_t i = 0; i < arrlenu(st->messages.numbers); i++) {
+        uint64_t seq = st->messages.numbers[i];
         ms_arena_reset(&arena);
         if (ms_get_by_seq(c->store, seq, &arena, &msg, NULL) != MS_OK) continue;
         tally_row *row = tally_row_of(&c->own, location_of(msg));
@@ -245,8 +252,9 @@ static int sync_messages(syncing *s, const unit *u, const state *st, trace **out
     desc.counts = s->in.counts;
     desc.format = "messages";
     desc.path = u->path;
-    desc.known = st->numbers;
-    desc.n_known = arrlenu(st->numbers);
+    desc.known = st->messages;
+    desc.stored = s->in.stored;
+    desc.ctx = s->in.ctx;
     c.agent = ends_with(u->path, ".traj") ? "swe-agent" : "chat";
     c.t = trace_begin(&desc);
     c.store = s->in.store;
@@ -255,6 +263,7 @@ static int sync_messages(syncing *s, const unit *u, const state *st, trace **out
                chat_is_taken};
     int code = read_input(s->in.options, u->path, NULL, 0, &to);
     tally_free(&c.own);
+    if (!is_read(code)) trace_fail(c.t, code);
     int ended = trace_end(c.t);
     *out = c.t;
     s->in.counts->files++;
@@ -316,14 +325,15 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st)
         s->ignored++;
     } else if (zip || f != NULL) {
         uint64_t same = unchanged_bytes(st, f, text);
-        code = take_transcript(&s->in, f, text, u->path, st->numbers, same, &t, &done);
+        code = take_transcript(&s->in, f, text, u->path, &st->messages, same, &t,
+                               &done);
     } else if (shows_messages(text)) {
         code = sync_messages(s, u, st, &t);
     } else {
         s->ignored++;
     }
     bool kept = code == FINE || code == DAMAGED;
-    bool emptied = t == NULL && st->known && arrlenu(st->numbers) > 0;
+    bool emptied = t == NULL && st->known && arrlenu(st->messages.numbers) > 0;
     int written = kept && !emptied ? write_state(s, name, u, t, text, done) : FINE;
     bool added = s->in.counts->messages - s->in.counts->known > before;
     if (kept && added) note_name(s, u->path, name);
@@ -347,7 +357,7 @@ int sync_unit(syncing *s, const unit *u)
         int put = read ? sync_loaded(s, u, name, &st) : code;
         if (put != FINE) code = put;
     }
-    arrfree(st.numbers);
+    free_state(&st);
     free(real);
     s->done++;
     s->bytes += u->size;

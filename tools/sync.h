@@ -1,6 +1,6 @@
 /* Transcripts into a log, each message once. The log remembers each file as facts of a
  * location "file:PATH", which has no messages: size and time of the file, the bytes
- * that were read, and the numbers of its messages.
+ * that were read, the numbers of its messages, and how many of them have their notes.
  *
  * (Y1) A file of the same size and time is not opened.
  * (Y2) A file of lines that grew is recognised by the hash of its earlier bytes.
@@ -8,7 +8,9 @@
  * difference on, the old ones are hidden and the new ones stored.
  * (Y4) A file that was moved, or compressed, is recognised by its name and its hash.
  * (Y5) A conversation's name is another one if other files have messages of that name;
- * a file keeps the names of its known messages. */
+ * a file keeps the names of its known messages.
+ * (Y6) The facts are written while messages are stored, too: a sync that ended early
+ * stores none of them again, and writes the notes that are missing. */
 
 #ifndef SYNC_H
 #define SYNC_H

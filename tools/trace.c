@@ -51,7 +51,9 @@ struct trace {
     cost_note *costs;
     uint32_t *compacted;      /* messages that a compaction is marked at */
     fact *facts;
+    size_t n_known;           /* known messages that the file has not contradicted */
     size_t bytes;             /* of the staged messages */
+    size_t fresh, fresh_bytes; /* messages stored since desc.stored was called */
     size_t session_node;      /* the first node of the current session */
     uint64_t last_answer;
     double last_time;         /* of the last message; 0 if it has none */
@@ -98,11 +100,17 @@ ms_str trace_location(const trace *t)
     return t->location;
 }
 
+size_t trace_noted(const trace *t)
+{
+    return t->desc.known.noted;
+}
+
 trace *trace_begin(const trace_desc *desc)
 {
     trace *t = calloc(1, sizeof *t);
     if (t == NULL) exit(no_memory());
     t->desc = *desc;
+    t->n_known = arrlenu(desc->known.numbers);
     return t;
 }
 
@@ -198,8 +206,9 @@ static void hide(trace *t, uint64_t seq)
 /* Hides the known messages from there on: the file has other ones now. */
 static void diverge(trace *t, size_t from)
 {
-    for (size_t i = from; i < t->desc.n_known; i++) hide(t, t->desc.known[i]);
-    t->desc.n_known = from;
+    for (size_t i = from; i < t->n_known; i++) hide(t, t->desc.known.numbers[i]);
+    t->n_known = from;
+    if (t->desc.known.noted > from) t->desc.known.noted = from;
     t->diverged = true;
 }
 
@@ -207,8 +216,8 @@ static void diverge(trace *t, size_t from)
 static size_t take_known(trace *t)
 {
     size_t base = arrlenu(t->numbers), n = 0;
-    while (n < arrlenu(t->staged) && base + n < t->desc.n_known) {
-        uint64_t seq = t->desc.known[base + n];
+    while (n < arrlenu(t->staged) && base + n < t->n_known) {
+        uint64_t seq = t->desc.known.numbers[base + n];
         if (t->desc.done == 0 && !is_stored(t, seq, &t->staged[n])) {
             diverge(t, base + n);
             break;
@@ -229,7 +238,12 @@ static void append_batch(trace *t, ms_envelope *items, size_t n)
     memset(t->numbers + base, 0, n * sizeof *t->numbers);
     opts.seqs = t->numbers + base;
     ms_result result = ms_append_batch(t->desc.store, items, n, &opts, &err);
-    if (result == MS_OK) return;
+    if (result == MS_OK) {
+        t->fresh += n;
+        t->fresh_bytes += t->bytes;
+        return;
+    }
+    arrsetlen(t->numbers, base);
     char what[64];
     snprintf(what, sizeof what, "storing messages up to line %" PRIu64, t->line);
     fail_with(t, what, result, &err);
@@ -260,6 +274,12 @@ void trace_session(trace *t, ms_str name)
     if (!copy_text(&t->kept, name, &t->location)) exit(no_memory());
 }
 
+static void tell_stored(trace *t)
+{
+    if (t->fresh > 0 && t->desc.stored != NULL) t->desc.stored(t->desc.ctx, t);
+    t->fresh = t->fresh_bytes = 0;
+}
+
 void trace_flush(trace *t)
 {
     size_t n = arrlenu(t->staged), known = 0;
@@ -268,11 +288,9 @@ void trace_flush(trace *t)
     for (size_t i = 0; i < n; i++) { /* messages before the session was named */
         if (t->staged[i].location.ptr == NULL) t->staged[i].location = t->location;
     }
-    if (arrlenu(t->numbers) < t->desc.n_known) known = take_known(t);
+    if (arrlenu(t->numbers) < t->n_known) known = take_known(t);
     if (known < n) append_batch(t, t->staged + known, n - known);
-    if (known < n && t->code == FINE && t->desc.stored != NULL) {
-        t->desc.stored(t->desc.ctx, t);
-    }
+    if (t->fresh >= BATCH_MESSAGES || t->fresh_bytes >= BATCH_BYTES) tell_stored(t);
     arrsetlen(t->staged, 0);
     ms_arena_reset(&t->batch);
     t->bytes = 0;
@@ -728,7 +746,7 @@ static void write_notes(trace *t)
     ms_error err;
     for (size_t i = 0; i < arrlenu(t->costs) && t->code == FINE; i++) {
         const cost_note *c = &t->costs[i];
-        bool fresh = t->desc.done > 0 ? c->fresh : c->message >= t->desc.n_known;
+        bool fresh = t->desc.done > 0 ? c->fresh : c->message >= t->desc.known.noted;
         if (!fresh || c->json.ptr == NULL || t->numbers[c->message] == 0) continue;
         ms_result result = ms_note(t->desc.store, t->numbers[c->message], MS_STR("usage"),
                                    ms_json(c->json), &err);
@@ -738,11 +756,12 @@ static void write_notes(trace *t)
     }
     for (size_t i = 0; i < arrlenu(t->compacted) && t->code == FINE; i++) {
         uint32_t m = t->compacted[i];
-        if (m < t->desc.n_known || m >= arrlenu(t->numbers)) continue;
+        if (m < t->desc.known.noted || m >= arrlenu(t->numbers)) continue;
         ms_result result = ms_note(t->desc.store, t->numbers[m], MS_STR("compaction"),
                                    ms_json(MS_STR("true")), &err);
         if (result != MS_OK) fail_with(t, "noting a compaction", result, &err);
     }
+    if (t->code == FINE) t->desc.known.noted = arrlenu(t->numbers);
 }
 
 static void json_named(ms_buf *buf, const char *name, ms_str value)
@@ -787,12 +806,13 @@ static void write_facts(trace *t)
 int trace_end(trace *t)
 {
     trace_flush(t);
-    if (t->code == FINE && arrlenu(t->numbers) < t->desc.n_known) {
+    if (t->code == FINE && arrlenu(t->numbers) < t->n_known) {
         if (t->desc.done == 0) diverge(t, arrlenu(t->numbers));
     }
     if (t->code == FINE) find_dead(t);
     if (t->code == FINE) write_notes(t);
     if (t->code == FINE) hide_dead(t);
     if (arrlenu(t->numbers) > 0) write_facts(t);
+    if (t->code != FINE) tell_stored(t);
     return t->code;
 }

@@ -116,6 +116,12 @@ ms_str stem_text(const char *path);
 
 /* ---- Beginning and end ------------------------------------------------------------- */
 
+/* What is known of a file that was read before. */
+typedef struct trace_known {
+    uint64_t *numbers;        /* of its messages: an stb_ds array */
+    size_t noted;             /* how many of them have their notes of usage */
+} trace_known;
+
 typedef struct trace_desc {
     ms_store *store;
     const options *options;
@@ -125,10 +131,10 @@ typedef struct trace_desc {
     tree_rule tree;
     bool rename;              /* --location names the session */
     bool guess_agent;         /* calls and results without an agent get one */
-    const uint64_t *known;    /* sequence numbers of its known messages */
-    size_t n_known;
+    trace_known known;
     uint64_t done;            /* bytes of the file that are unchanged; 0: compare */
-    void (*stored)(void *ctx, const trace *t); /* after each batch; NULL: nobody asks */
+    void (*stored)(void *ctx, const trace *t); /* after many messages, and before a
+                                                * failure ends it; NULL: nobody asks */
     void *ctx;
 } trace_desc;
 
@@ -146,6 +152,8 @@ void trace_fail(trace *t, int code);
  * of the session now. Both are stb_ds arrays that trace_free frees. */
 const uint64_t *trace_numbers(const trace *t, size_t *n);
 ms_str trace_location(const trace *t);
+/* Returns how many of the messages, from the first on, have their notes of usage. */
+size_t trace_noted(const trace *t);
 void trace_free(trace *t);
 
 #endif /* TRACE_H */
