@@ -348,6 +348,8 @@ rows='[{"id":"s1","project_id":"p","directory":"/x","title":"T"}]
 {"id":"m2","session_id":"s1","time_created":2,"data":"{\"role\":\"assistant\",\"modelID\":\"m\",\"tokens\":{\"input\":5,\"output\":7}}"}]
 [{"id":"p2","message_id":"m2","session_id":"s1","data":"{\"type\":\"text\",\"text\":\"there\"}"},
 {"id":"p1","message_id":"m1","session_id":"s1","data":"{\"type\":\"text\",\"text\":\"hi\"}"}]'
+# The same as one line, as jq -c prints it.
+row_line='[{"id":"m1","session_id":"s1","data":"{\"role\":\"user\"}"},{"id":"p1","message_id":"m1","session_id":"s1","data":"{\"type\":\"text\",\"text\":\"hi\"}"}]'
 # Roo Code: what its answers cost stands in another file. A request that failed was paid for.
 roo=$tmp/roo/tasks/t1/api_conversation_history.json
 mkdir -p "${roo%/*}"
@@ -406,6 +408,16 @@ view --json - <<<$attached =4> => "content":"long text\\n\\na \\"attachment://h"
 == rows_of_a_database_are_put_in_order
 $ texts <<<$rows => ^hi there$
 $ total output_tokens - <<<$rows => ^7$
+
+== rest_of_a_database_is_read_when_a_row_is_damaged
+view - <<<${rows::-40} => [ ]there$ =1> -> 3 standard input: line 5, column [0-9]+ \(byte [0-9]+\): .*; left out$
+view --strict - <<<${rows::-40} -> 1 line 5, column
+view - <<<${rows/\"id\":\"m2\",} => [ ]hi$ =1> -> 3 line 3, column 1 \(byte [0-9]+\): a message without an id
+view --strict - <<<${rows/\"id\":\"m2\",} -> 1 line 3, column 1 .*without an id
+view - <<<${rows/there/th\"ere} => [ ]hi$ -> 3 line 4, column
+view - <<<${rows/\{\\\"role\\\":\\\"user\\\"/5} => [ ]there$ -> 3 line 2, column 2 .*: a row whose data is no object
+view - <<<${row_line::-3} -> 3 line 1, column
+view - <<<${row_line::-1} => [ ]hi$ -> 3 line 1, column
 
 == usage_is_taken_from_a_file_beside_the_session
 $ for name in output_tokens input_tokens cache_read_tokens answers; do total $name $roo; done =$1> 17 116 200 3

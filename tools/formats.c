@@ -127,6 +127,8 @@ typedef struct intake {
     const fileformat *format;
     const options *options;
     counts *counts;
+    ms_str text;              /* without a byte order mark, */
+    uint64_t base;            /* which has so many bytes */
     ms_arena cleaned;
     uint64_t line;
     size_t told;
@@ -149,6 +151,26 @@ static void bad_json(intake *in, uint64_t offset, const ms_error *err)
     } else if (in->told == TOLD_LINES + 1) {
         complain("%s: more lines are no JSON", in->r.path);
     }
+}
+
+/* Reports damage for a reader, at a byte of the text. With --strict it ends the
+ * reading. */
+static void text_damaged(reading *r, uint64_t offset, const char *what)
+{
+    intake *in = (intake *)(void *)r; /* its first member */
+    ms_error err;
+    memset(&err, 0, sizeof err);
+    err.offset = offset;
+    err.line = err.column = 1;
+    for (size_t i = 0; i < offset && in->told < TOLD_LINES; i++) {
+        bool ends = in->text.ptr[i] == '\n';
+        err.line += ends;
+        err.column = ends ? 1 : err.column + 1;
+    }
+    snprintf(err.message, sizeof err.message, "%s", what);
+    in->line = 1;
+    bad_json(in, in->base, &err);
+    if (in->code == FAILED) trace_fail(r->t, FAILED);
 }
 
 static ms_result check_value(intake *in, ms_str text, ms_str *value, ms_error *err)
@@ -218,6 +240,9 @@ int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
     in.counts = c;
     ms_str marked = without_mark(text);
     uint64_t base = text.len - marked.len;
+    in.r.damaged = text_damaged;
+    in.text = marked;
+    in.base = base;
     *done = 0;
     if (f->shape == FILE_LINES) read_lines(&in, marked, base, done);
     if (f->shape == FILE_WHOLE) read_document(&in, marked, base, done);

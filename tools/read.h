@@ -8,8 +8,11 @@
 #include "trace.h"
 
 /* The file that is being read. */
-typedef struct reading {
+typedef struct reading reading;
+struct reading {
     trace *t;
+    /* Reports damage at a byte of a text that is no JSON document; the rest is read. */
+    void (*damaged)(reading *r, uint64_t offset, const char *what);
     const char *path;
     ms_str model;             /* the last one that the file named; in its text */
     ms_str turn;              /* likewise */
@@ -22,7 +25,7 @@ typedef struct reading {
     uint64_t said;            /* messages of a conversation that comes again and again */
     bool prompted;            /* an earlier part of the conversation has a prompt */
     bool replays;             /* the file begins with messages of another session */
-} reading;
+};
 
 typedef enum shape_of_file {
     FILE_LINES,               /* JSON Lines */
