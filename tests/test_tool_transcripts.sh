@@ -262,6 +262,28 @@ END
 fi
 
 
+# ---- A file, and a copy of it.
+
+copied=$tmp/copied.log
+mkdir -p "$tmp/a" "$tmp/b"
+long_session 4 >"$tmp/a/s.jsonl"
+cp "$tmp/a/s.jsonl" "$tmp/b/s.jsonl"
+session <<'END'
+== copy_that_shrinks_hides_nothing_of_its_original
+sync $copied $tmp/a $tmp/b => ^messages   4 new
+$ head -n 2 $tmp/a/s.jsonl >$tmp/b/s.jsonl
+sync $copied $tmp/a $tmp/b => ^messages   0 new, 0 taken back$
+view $copied =4>
+
+# A file that is moved has its messages for itself.
+== file_that_moves_and_shrinks_hides_what_it_lost
+$ mv $tmp/a $tmp/moved
+sync $copied $tmp/moved => ^messages   0 new, 0 taken back$
+$ sed -i 3,4d $tmp/moved/s.jsonl
+sync $copied $tmp/moved => ^messages   0 new, 2 taken back$
+END
+
+
 # ---- Formats by lines of our own.
 
 sts='{"type":"session","harness":"mine","id":"h1","name":"A title"}

@@ -86,12 +86,13 @@ static void free_state(state *st)
 static void read_state(syncing *s, ms_str name, state *st)
 {
     static const json_key names[] = {KEY("size"), KEY("changed"), KEY("done"),
-                                     KEY("hash"), KEY("numbers"), KEY("noted")};
-    ms_str facts, v[6];
+                                     KEY("hash"), KEY("numbers"), KEY("noted"),
+                                     KEY("shared")};
+    ms_str facts, v[7];
     ms_arena arena = {0};
     memset(st, 0, sizeof *st);
     if (ms_location_get(s->in.store, name, &arena, &facts, NULL) == MS_OK) {
-        pick(facts, names, 6, v);
+        pick(facts, names, 7, v);
         st->known = v[0].ptr != NULL;
         st->size = count_of(v[0]);
         if (v[1].ptr != NULL) ms_json_i64(v[1], &st->changed);
@@ -99,8 +100,9 @@ static void read_state(syncing *s, ms_str name, state *st)
         st->hash = strtoull(v[3].ptr != NULL ? v[3].ptr + 1 : "0", NULL, 16);
         parse_numbers(&st->messages.numbers, text_of(&arena, v[4]));
         size_t n = arrlenu(st->messages.numbers);
-        uint64_t noted = count_of(v[5]);
+        uint64_t noted = count_of(v[5]), shared = count_of(v[6]);
         st->messages.noted = v[5].ptr != NULL && noted < n ? (size_t)noted : n;
+        st->messages.shared = shared < n ? (size_t)shared : n;
     }
     ms_arena_deinit(&arena);
 }
@@ -117,8 +119,10 @@ static int write_state(syncing *s, ms_str name, const unit *u, const trace *t,
     uint64_t hash = hash_bytes(ms_str_n(text.ptr, (size_t)done));
     snprintf(head, sizeof head,
              "{\"size\":%" PRIu64 ",\"changed\":%" PRId64 ",\"done\":%" PRIu64
-             ",\"hash\":\"%016" PRIx64 "\",\"noted\":%zu,\"numbers\":\"",
-             u->size, u->changed, done, hash, t != NULL ? trace_noted(t) : 0);
+             ",\"hash\":\"%016" PRIx64 "\",\"noted\":%zu,\"shared\":%zu,"
+             "\"numbers\":\"",
+             u->size, u->changed, done, hash, t != NULL ? trace_noted(t) : 0,
+             t != NULL ? trace_shared(t) : 0);
     json_piece(&buf, head);
     put_numbers(&buf, numbers, n);
     json_piece(&buf, "\"}");
@@ -128,7 +132,7 @@ static int write_state(syncing *s, ms_str name, const unit *u, const trace *t,
 }
 
 /* Finds the state of a file of the same name in another folder, which began as this one
- * does. */
+ * does. If that file is still there, this one is a copy, which shares its messages. */
 static void find_moved(syncing *s, const char *path, ms_str text, state *st)
 {
     char name[MS_KEY_MAX + 1], old[MS_KEY_MAX + 1];
@@ -141,6 +145,9 @@ static void find_moved(syncing *s, const char *path, ms_str text, state *st)
         if (from.len > 0 && from.len <= MS_KEY_MAX) {
             snprintf(old, sizeof old, "%.*s", (int)from.len, from.ptr);
             read_state(s, ms_str_of(old), st);
+            size_t skip = strlen("file:"); /* a hash in place of a path counts as gone */
+            bool copy = from.len > skip && is_there(old + skip);
+            if (copy) st->messages.shared = arrlenu(st->messages.numbers);
         }
     }
     ms_arena_deinit(&arena);

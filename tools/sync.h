@@ -6,7 +6,8 @@
  * (Y2) A file of lines that grew is recognised by the hash of its earlier bytes.
  * (Y3) The messages of a document are compared with those stored. From the first
  * difference on, the old ones are hidden and the new ones stored.
- * (Y4) A file that was moved, or compressed, is recognised by its name and its hash.
+ * (Y4) A file that was moved, or compressed, is recognised by its name and its hash. A
+ * copy shares the messages of its original while that is there, and hides none of them.
  * (Y5) A conversation's name is another one if other files have messages of that name;
  * a file keeps the names of its known messages.
  * (Y6) The facts are written while messages are stored, too: a sync that ended early

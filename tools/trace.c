@@ -105,6 +105,11 @@ size_t trace_noted(const trace *t)
     return t->desc.known.noted;
 }
 
+size_t trace_shared(const trace *t)
+{
+    return t->desc.known.shared;
+}
+
 trace *trace_begin(const trace_desc *desc)
 {
     trace *t = calloc(1, sizeof *t);
@@ -206,9 +211,13 @@ static void hide(trace *t, uint64_t seq)
 /* Hides the known messages from there on: the file has other ones now. */
 static void diverge(trace *t, size_t from)
 {
-    for (size_t i = from; i < t->n_known; i++) hide(t, t->desc.known.numbers[i]);
+    trace_known *k = &t->desc.known;
+    for (size_t i = from; i < t->n_known; i++) {
+        if (i >= k->shared) hide(t, k->numbers[i]);
+    }
     t->n_known = from;
-    if (t->desc.known.noted > from) t->desc.known.noted = from;
+    if (k->noted > from) k->noted = from;
+    if (k->shared > from) k->shared = from;
     t->diverged = true;
 }
 
@@ -735,7 +744,9 @@ static void hide_dead(trace *t)
     for (size_t i = 0; i < arrlenu(t->nodes); i++) {
         const node *n = &t->nodes[i];
         if ((n->marks & ENTRY_DEAD) == 0) continue;
-        for (uint32_t m = n->first; m < n->first + n->count; m++) hide(t, t->numbers[m]);
+        for (uint32_t m = n->first; m < n->first + n->count; m++) {
+            if (m >= t->desc.known.shared) hide(t, t->numbers[m]);
+        }
     }
 }
 

@@ -120,6 +120,7 @@ ms_str stem_text(const char *path);
 typedef struct trace_known {
     uint64_t *numbers;        /* of its messages: an stb_ds array */
     size_t noted;             /* how many of them have their notes of usage */
+    size_t shared;            /* how many are another file's, too, and never hidden */
 } trace_known;
 
 typedef struct trace_desc {
@@ -152,8 +153,10 @@ void trace_fail(trace *t, int code);
  * of the session now. Both are stb_ds arrays that trace_free frees. */
 const uint64_t *trace_numbers(const trace *t, size_t *n);
 ms_str trace_location(const trace *t);
-/* Returns how many of the messages, from the first on, have their notes of usage. */
+/* Returns how many of the messages, from the first on, have their notes of usage, and
+ * how many are another file's. */
 size_t trace_noted(const trace *t);
+size_t trace_shared(const trace *t);
 void trace_free(trace *t);
 
 #endif /* TRACE_H */
