@@ -391,7 +391,33 @@ torn='{"type":"user","uuid":"1","sessionId":"s","message":{"role":"user","conten
 {"type":"user","uuid":"3","sessionId":"s","message":{"role":"user","content":"three"}}'
 dangling='{"type":"user","uuid":"1","parentUuid":"gone","sessionId":"s","message":{"role":"user","content":"one"}}
 {"type":"user","uuid":"2","parentUuid":"lost","sessionId":"s","message":{"role":"user","content":"two"}}'
+# names WORD: a session of Claude Code that has it in its names.
+names()
+{
+    printf '{"type":"user","uuid":"1","sessionId":"%s","message":{"role":"user","content":"one"}}\n' "$1"
+    printf '{"type":"user","uuid":"2","sessionId":"%s","agentId":"%s","isSidechain":true,"message":{"role":"user","content":"two"}}\n' "$1" "$1"
+}
+wide=$(printf 'é%.0s' {1..600})
+names 'a\u0000b' >"$tmp/nul.jsonl"
+names "$wide" >"$tmp/wide.jsonl"
+turn='{"timestamp":"2026-01-01T00:00:00Z","type":"turn_context","payload":{"turn_id":"%s"}}\n'
+roleless="$codex
+$(printf "$turn" "$wide")
+$(said 1 user one)
+$(printf "$turn" 'a\u0000b')
+$(said 2 user two | sed 's/"role":"user",//')"
+long_name=$(printf '%01100d' 0)
 session <<'END'
+== name_is_shortened_when_no_store_would_take_it
+import $tmp/nul.log $tmp/nul.jsonl => ^appended   2 messages
+view --json $tmp/nul.log => "location":"ab","agent_key":"ab","content":"two"
+import $tmp/wide.log $tmp/wide.jsonl => ^appended   2 messages
+sessions $tmp/wide.log --json => "session":"é{511}"
+view --json - <<<$roleless => "role":"unknown".*"turn_id":"ab" => "turn_id":"é{511}" -> 0 *
+
+== refused_message_is_reported_with_its_file_and_not_counted
+import $tmp/refused.log $tmp/nul.jsonl --agent $long_name => ^appended   0 messages, the last is number 0$ -> 1 nul\.jsonl: storing messages up to line 2: agent_key has
+
 == session_of_sts_is_read_and_what_is_unknown_is_kept
 view --json - <<<$sts =7> => "type":"action","role":"assistant".*"call_id":"c" -> 0 kept whole: 1 sts:weather$
 view --strict - <<<$sts => * -> 1 line 7 .*sts:weather is unknown

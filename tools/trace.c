@@ -140,6 +140,11 @@ static void fail_with(trace *t, const char *what, ms_result result, const ms_err
     if (t->code == FINE) t->code = complain_of(what, result, err);
 }
 
+static const char *path_shown(const trace *t)
+{
+    return strcmp(t->desc.path, "-") == 0 ? "standard input" : t->desc.path;
+}
+
 static void find_dead(trace *t);
 static void write_facts(trace *t);
 
@@ -221,6 +226,17 @@ static void diverge(trace *t, size_t from)
     t->diverged = true;
 }
 
+static void count_messages(trace *t, const ms_envelope *items, size_t n)
+{
+    counts *c = t->desc.counts;
+    for (size_t i = 0; i < n; i++) {
+        ms_type type = items[i].type;
+        c->calls += type == MS_T_ACTION;
+        c->results += type == MS_T_OBSERVATION || type == MS_T_ERROR;
+    }
+    c->messages += n;
+}
+
 /* Returns how many of the staged messages are known. */
 static size_t take_known(trace *t)
 {
@@ -234,6 +250,7 @@ static size_t take_known(trace *t)
         arrput(t->numbers, seq);
         n++;
     }
+    count_messages(t, t->staged, n);
     t->desc.counts->known += n;
     return n;
 }
@@ -250,11 +267,13 @@ static void append_batch(trace *t, ms_envelope *items, size_t n)
     if (result == MS_OK) {
         t->fresh += n;
         t->fresh_bytes += t->bytes;
+        count_messages(t, items, n);
         return;
     }
     arrsetlen(t->numbers, base);
-    char what[64];
-    snprintf(what, sizeof what, "storing messages up to line %" PRIu64, t->line);
+    char what[1200];
+    snprintf(what, sizeof what, "%.1000s: storing messages up to line %" PRIu64,
+             path_shown(t), t->line);
     fail_with(t, what, result, &err);
 }
 
@@ -273,13 +292,37 @@ ms_str stem_text(const char *path)
     return stem.len > 0 && ms_utf8_check(stem, NULL) ? stem : MS_STR("input");
 }
 
+/* Truncates a text to that many bytes, between characters. */
+static ms_str cut_text(ms_str text, size_t max)
+{
+    if (text.len <= max) return text;
+    text.len = max;
+    while (text.len > 0 && ((unsigned char)text.ptr[text.len] & 0xc0) == 0x80) text.len--;
+    return text;
+}
+
+/* Returns the part of a name that a store accepts: without NUL, and not too long. */
+static ms_str name_of(trace *t, ms_str name)
+{
+    if (name.len > 0 && memchr(name.ptr, 0, name.len) != NULL) {
+        char *out = ms_arena_alloc(&t->batch, name.len);
+        size_t n = 0;
+        if (out == NULL) exit(no_memory());
+        for (size_t i = 0; i < name.len; i++) {
+            if (name.ptr[i] != '\0') out[n++] = name.ptr[i];
+        }
+        name = ms_str_n(out, n);
+    }
+    return cut_text(name, MS_KEY_MAX);
+}
+
 void trace_session(trace *t, ms_str name)
 {
     const options *o = t->desc.options;
     if (name.ptr == NULL || name.len == 0) return;
     if (t->desc.rename && o->location != NULL) name = ms_str_of(o->location);
-    if (name.len > MS_KEY_MAX) name.len = MS_KEY_MAX;
-    if (ms_str_equal(name, t->location)) return;
+    name = name_of(t, name);
+    if (name.len == 0 || ms_str_equal(name, t->location)) return;
     if (!copy_text(&t->kept, name, &t->location)) exit(no_memory());
 }
 
@@ -356,26 +399,21 @@ void trace_entry(trace *t, ms_str id, ms_str parent, unsigned marks)
 
 #define CALLS (MS_BIT(MS_T_ACTION) | MS_BIT(MS_T_OBSERVATION) | MS_BIT(MS_T_ERROR))
 
-static void count_message(trace *t, const ms_envelope *m)
-{
-    counts *c = t->desc.counts;
-    if (m->type == MS_T_ACTION) c->calls++;
-    if (m->type == MS_T_OBSERVATION || m->type == MS_T_ERROR) c->results++;
-    c->messages++;
-}
-
 void trace_put(trace *t, const ms_envelope *message)
 {
     const options *o = t->desc.options;
     ms_envelope m = *message;
     if (arrlenu(t->nodes) == 0) trace_entry(t, m.id, m.key, 0);
     if (m.location.ptr == NULL) m.location = t->location; /* absent: see trace_flush */
+    m.agent_key = name_of(t, m.agent_key);
+    m.turn_id = name_of(t, m.turn_id);
+    bool nameless = m.role == MS_ROLE_OTHER && m.role_name.len == 0;
+    if (nameless) m.role_name = MS_STR("unknown");
     if (m.agent_key.len == 0) m.agent_key.ptr = NULL;
     if (m.agent_key.ptr == NULL && o->agent != NULL) m.agent_key = ms_str_of(o->agent);
     if (m.agent_key.ptr == NULL && t->desc.guess_agent && (CALLS & MS_BIT(m.type)) != 0) {
         m.agent_key = MS_STR("assistant");
     }
-    count_message(t, &m);
     if (m.has_time) t->last_time = (double)m.time_ns / 1e9;
     bool call = m.type == MS_T_ACTION;
     if (!call) t->last_tool = ms_str_n(NULL, 0);
@@ -399,10 +437,8 @@ void trace_unknown(trace *t, ms_str type, ms_str json)
     int n = snprintf(word, sizeof word, "%s:%.*s", t->desc.format,
                      len < 60 ? (int)len : 60, what);
     if (GIVEN(t->desc.options, REFUSE)) {
-        const char *path = strcmp(t->desc.path,
-                                  "-") == 0 ? "standard input" : t->desc.path;
-        complain("%s: line %" PRIu64 " (byte %" PRIu64 "): %s is unknown", path, t->line,
-                 t->offset, word);
+        complain("%s: line %" PRIu64 " (byte %" PRIu64 "): %s is unknown", path_shown(t),
+                 t->line, t->offset, word);
         trace_fail(t, FAILED);
         return;
     }
@@ -602,20 +638,11 @@ bool trace_has_prompt(const trace *t)
     return t->first_prompt > 0;
 }
 
-/* Truncates a text to the limit of a fact, between characters. */
-static ms_str fact_cut(ms_str text)
-{
-    if (text.len <= FACT_MAX) return text;
-    text.len = FACT_MAX;
-    while (text.len > 0 && ((unsigned char)text.ptr[text.len] & 0xc0) == 0x80) text.len--;
-    return text;
-}
-
 void trace_fact(trace *t, const char *name, ms_str text)
 {
     if (text.len == 0) return;
     fact *f = fact_of(t, name);
-    text = fact_cut(text);
+    text = cut_text(text, FACT_MAX);
     if (ms_str_equal(f->text, text)) return;
     if (!copy_text(&t->kept, text, &f->text)) exit(no_memory());
 }
