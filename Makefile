@@ -450,7 +450,7 @@ build/o2/fuzz_%: tests/fuzz/fuzz_%.c build/o2/msgstore.o $(fuzz)
 LINTED = lint project project_window project_hostile answer
 
 # The doctor and the readers of transcripts, which are many files.
-READERS = base json files trace formats doctor $(notdir $(basename $(wildcard tools/read*.c)))
+READERS = base json files secrets trace formats doctor $(notdir $(basename $(wildcard tools/read*.c)))
 build/o2/test_doctor: $(READERS:%=build/tool/%.o)
 build/check/test_doctor build/san/test_doctor: %/test_doctor: $(READERS:%=\%/tool/%.o)
 $(foreach dir,o2 check san,$(LINTED:%=build/$(dir)/test_%)): tools/lint.c tools/lint.h

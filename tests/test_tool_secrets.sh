@@ -82,4 +82,21 @@ $ tokens $tmp/masked => ^0$ -> 1
 END
 done
 
+# A session of Gemini CLI, one object, before and after it grows.
+chat='{"sessionId":"g","projectHash":"p","messages":[{"id":"1","type":"user","content":"use %s, jane@host.org"}%s]}'
+more=',{"id":"2","type":"gemini","content":"done"}'
+for personal in '' --personal; do
+    rm -f "$tmp/chat.log"
+    printf "$chat" "$token" '' >"$tmp/chat.json"
+    session <<'END'
+== session_with_masked_secrets_is_known_when_it_grows
+sync $tmp/chat.log $tmp/chat.json => ^messages   1 new
+redact $tmp/chat.log --secrets --mask-secrets $personal --apply => ^masked     1 message$
+compact $tmp/chat.log $tmp/chat.log --replace => .
+$ printf "$chat" $token "$more" >$tmp/chat.json
+sync $tmp/chat.log $tmp/chat.json => ^messages   1 new, 0 taken back$
+$ tokens $tmp/chat.log => ^0$ -> 1
+END
+done
+
 exit $failed

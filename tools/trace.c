@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "trace.h"
+#include "secrets.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -182,8 +183,26 @@ static bool is_redacted(trace *t, const ms_msg *msg)
            text_begins(ms_content(msg).text, MS_STR("[redacted]"));
 }
 
-/* Returns whether the stored message of that number equals the one in the file. A
- * redacted or absent one counts as equal, since it must not be stored again. */
+/* Returns whether a stored message equals one of a file but for masked secrets. */
+static bool is_masked(const ms_envelope *stored, const ms_envelope *m)
+{
+    static const unsigned classes[] = {SECRETS_KEYS, SECRETS_PERSONAL};
+    ms_arena arena = {0};
+    bool same = false;
+    for (size_t i = 0; i < COUNT_OF(classes) && !same; i++) {
+        ms_envelope masked = *m;
+        if (!secrets_mask_message(&masked, classes[i], &arena, NULL, NULL)) {
+            exit(no_memory());
+        }
+        same = same_message(stored, &masked);
+    }
+    ms_arena_deinit(&arena);
+    return same;
+}
+
+/* Returns whether the stored message of that number equals the one in the file, also
+ * with masked secrets. A redacted or absent one counts as equal, since it must not be
+ * stored again. */
 static bool is_stored(trace *t, uint64_t seq, const ms_envelope *m)
 {
     ms_cursor it;
@@ -196,7 +215,7 @@ static bool is_stored(trace *t, uint64_t seq, const ms_envelope *m)
     const ms_msg *msg = ms_next(&it);
     if (msg != NULL && ms_seq(msg) == seq) {
         ms_envelope stored = ms_envelope_of(msg);
-        same = same_message(&stored, m) || is_redacted(t, msg);
+        same = same_message(&stored, m) || is_redacted(t, msg) || is_masked(&stored, m);
     }
     ms_cursor_close(&it, NULL);
     return same;
