@@ -84,7 +84,7 @@ static known *messages_of(const fileformat *f, ms_str text)
     desc.path = "sample.jsonl";
     desc.tree = f->tree;
     trace *t = trace_begin(&desc);
-    (void)format_read(f, text, t, desc.path, &o, &c, &done);
+    (void)format_read(f, text, t, desc.path, &o, &c, true, &done);
     (void)trace_end(t);
     trace_free(t);
     q.raw = MS_RAW_MESSAGES;

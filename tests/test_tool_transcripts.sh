@@ -479,9 +479,67 @@ view $tmp/odd.jsonl => [ ]task  -> 3 kept whole: 1 object
 view - <<<$torn => ^1 .* one$ =2> -> 3 line 2, column [0-9]+ .*; left out
 view --strict - <<<$torn => * -> 1 line 2
 
+== torn_last_line_is_reported_unless_it_may_grow
+$ head -n 2 <<<$torn | head -c -1 >$tmp/cut.jsonl
+import $tmp/cut.log $tmp/cut.jsonl => ^appended   1 message, -> 3 cut.jsonl: line 2, column [0-9]+ .*; left out$
+convert --to openai $tmp/cut.jsonl =1> => "content":"one" -> 3 cut.jsonl: line 2
+convert --strict --to openai $tmp/cut.jsonl => * -> 1 cut.jsonl: line 2
+sync $tmp/grows.log $tmp/cut.jsonl => ^messages   1 new
+import --keys $tmp/grows.log $tmp/cut.jsonl => ^appended   0 messages
+
 == dangling_parent_hangs_on_the_entry_before
 view --json - <<<$dangling =2>
 END
+
+
+# ---- Files that are compressed.
+
+if command -v zstd >/dev/null && "$tool" formats | grep -q 'files: zstd'; then
+    zst=$tmp/zst
+    mkdir "$zst"
+    zstd -q <<<$escaped >"$tmp/whole.jsonl.zst"
+    head -c -100 "$tmp/whole.jsonl.zst" >"$zst/half.jsonl.zst"
+    head -c 60 "$tmp/whole.jsonl.zst" >"$tmp/begun.jsonl.zst"
+    session <<'END'
+== rest_of_a_compressed_file_is_read_when_it_ends_early
+import $tmp/zst.log $zst/half.jsonl.zst => ^appended   [5-9][0-9][0-9] messages -> 3 half.jsonl.zst: the compressed text ends early$
+view --strict $zst/half.jsonl.zst -> 1 half.jsonl.zst: the compressed text ends early$
+view -n 1 - <$zst/half.jsonl.zst =1> -> 3 standard input: the compressed text ends early$
+view -n 1 $zst =1> -> 3 half.jsonl.zst: the compressed text ends early$
+sync $tmp/half.log $zst => ^messages   [5-9][0-9][0-9] new -> 3 half.jsonl.zst: the compressed text ends early$
+sync $tmp/half.log $tmp/begun.jsonl.zst => ^messages   0 new -> 3 begun.jsonl.zst: the compressed text ends early$
+doctor $zst/half.jsonl.zst => codex -> 3 half.jsonl.zst: the compressed text ends early$
+
+== compressed_transcript_is_imported_once_by_keys
+import --keys $tmp/once.log $tmp/whole.jsonl.zst => ^appended   1200 messages -> 0 *
+import --keys $tmp/once.log $tmp/whole.jsonl.zst => ^appended   0 messages -> 0 *
+
+== compressed_messages_of_a_folder_are_read
+$ mkdir $tmp/chats; zstd -q $demo -o $tmp/chats/demo.jsonl.zst
+view --json $tmp/chats =31>
+END
+else
+    echo "skip compressed_files: no zstd"
+fi
+if command -v zip >/dev/null && "$tool" formats | grep -q 'files: .*zip$'; then
+    mkdir "$tmp/samples"
+    echo '{"id":1,"epoch":1,"target":"","messages":[{"role":"user","content":"hi"}]}' \
+        >"$tmp/samples/1_epoch_1.json"
+    echo '{"a":1}' >"$tmp/samples/2_epoch_1.json"
+    session <<'END'
+== zip_is_read_from_a_pipe
+$ (cd $tmp && zip -q one.eval samples/1_epoch_1.json && zip -q two.eval samples/*.json)
+$ cat $tmp/one.eval | "$tool" import $tmp/zip.log - => ^appended   1 message,
+$ cat $tmp/one.eval | head -c -30 | "$tool" view - => [ ]hi$ -> 3 -: a ZIP without its end
+
+== member_of_a_zip_is_damage_when_its_format_is_unknown
+view $tmp/two.eval => [ ]hi$ -> 3 two.eval: samples/2_epoch_1.json: in no format that is known; left out$
+view --strict $tmp/two.eval => * -> 1 two.eval: samples/2_epoch_1.json: in no format
+sync $tmp/two.log $tmp/two.eval => ^messages   1 new -> 3 samples/2_epoch_1.json: in no format
+END
+else
+    echo "skip zip_files: no zip"
+fi
 
 
 # ---- What shells and man(1) read.

@@ -385,6 +385,8 @@ static int run_one(job *j, output *out, const char *path)
     e->path = path;
     e->tree = is_folder(path);
     int code = e->tree ? FINE : file_load(&file, path);
+    bool torn = code == DAMAGED; /* a compressed text that ends early */
+    if (torn) code = FINE;
     if (code == FINE) code = examine(e, file.text);
     if (code == FINE) print_examined(e);
     uint64_t n = faults_of(e);
@@ -394,7 +396,7 @@ static int run_one(job *j, output *out, const char *path)
     tally_free(&e->calls);
     tally_free(&e->results);
     ms_arena_deinit(&e->arena);
-    if (code == FINE) code = n > 0 || closed != FINE ? DAMAGED : FINE;
+    if (code == FINE) code = n > 0 || torn || closed != FINE ? DAMAGED : FINE;
     file_free(&file);
     free(e);
     return code;
@@ -406,8 +408,8 @@ static bool is_examined(const char *path, int *worst)
 {
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     int code = file_load(&f, path);
-    if (code != FINE) *worst = code;
-    bool shows = code == FINE &&
+    if (!is_read(code)) *worst = code;
+    bool shows = is_read(code) &&
                  (is_zip(f.text) || format_of(f.text, true) != NULL ||
                   shows_messages(f.text));
     file_free(&f);

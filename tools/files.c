@@ -136,10 +136,11 @@ static int unpack(file_text *f, const char *name)
         return FAILED;
     }
     if (left != 0) complain("%s: the compressed text ends early", name);
+    out.plain = f->plain;
     file_free(f);
     *f = out;
     f->text = ms_str_n(f->buf, len);
-    return FINE;
+    return left != 0 ? DAMAGED : FINE;
 }
 #else
 static int unpack(file_text *f, const char *name)
@@ -304,31 +305,45 @@ static int zip_salvage(const char *path, ms_str text, const char *prefix, void *
 }
 #endif
 
-static int zip_torn(const char *path, int error, const char *prefix, void *ctx,
+static int zip_torn(const char *path, ms_str text, const char *reason,
+                    const char *prefix, void *ctx,
                     int (*visit)(void *ctx, const char *name, ms_str text))
 {
     int code = FAILED;
 #ifdef WITH_ZLIB
-    file_text file = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
-    code = file_load(&file, path);
-    if (code == FINE) code = zip_salvage(path, file.text, prefix, ctx, visit);
-    file_free(&file);
+    (void)reason;
+    code = zip_salvage(path, text, prefix, ctx, visit);
 #else
-    (void)prefix, (void)ctx, (void)visit;
+    (void)text, (void)prefix, (void)ctx, (void)visit;
+    complain("%s: no ZIP that can be read: %s", path, reason);
 #endif
-    if (code == FAILED) {
-        complain("%s: no ZIP that can be read (error %d of libzip)", path, error);
-    }
     return code;
 }
 
-int zip_each(const char *path, const char *prefix, void *ctx,
+/* Opens a ZIP in memory; NULL: error has the reason. */
+static zip_t *zip_of_text(ms_str text, zip_error_t *error)
+{
+    zip_source_t *source = zip_source_buffer_create(text.ptr, text.len, 0, error);
+    if (source == NULL) return NULL;
+    zip_t *zip = zip_open_from_source(source, ZIP_RDONLY, error);
+    if (zip == NULL) zip_source_free(source);
+    return zip;
+}
+
+int zip_each(const char *path, ms_str text, const char *prefix, void *ctx,
              int (*visit)(void *ctx, const char *name, ms_str text))
 {
-    int error, code = FINE, one = FINE;
+    int code = FINE, one = FINE;
+    zip_error_t error;
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
-    zip_t *zip = zip_open(path, ZIP_RDONLY, &error);
-    if (zip == NULL) return zip_torn(path, error, prefix, ctx, visit);
+    zip_error_init(&error);
+    zip_t *zip = zip_of_text(text, &error);
+    if (zip == NULL) {
+        const char *reason = zip_error_strerror(&error);
+        code = zip_torn(path, text, reason, prefix, ctx, visit);
+    }
+    zip_error_fini(&error);
+    if (zip == NULL) return code;
     zip_int64_t n = zip_get_num_entries(zip, 0);
     for (zip_int64_t i = 0; i < n && one == FINE; i++) {
         const char *name = zip_get_name(zip, (zip_uint64_t)i, 0);
@@ -345,10 +360,10 @@ int zip_each(const char *path, const char *prefix, void *ctx,
     return one != FINE ? one : code;
 }
 #else
-int zip_each(const char *path, const char *prefix, void *ctx,
+int zip_each(const char *path, ms_str text, const char *prefix, void *ctx,
              int (*visit)(void *ctx, const char *name, ms_str text))
 {
-    (void)prefix, (void)ctx, (void)visit;
+    (void)text, (void)prefix, (void)ctx, (void)visit;
     complain("%s: a ZIP; this msgstore was built without libzip", path);
     return FAILED;
 }

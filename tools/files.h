@@ -23,16 +23,18 @@ typedef struct file_text {
  * input or of another pipe. */
 int file_load_head(file_text *f, const char *path, bool *all);
 int file_load_rest(file_text *f, const char *path);
-/* Loads a file ("-" is standard input) and unpacks zstd. A tool built without libzstd
- * reports such a file as an error. */
+/* Loads a file ("-" is standard input) and unpacks zstd. DAMAGED: the compressed text
+ * ends early, and the text is what there is. A tool built without libzstd reports such a
+ * file as an error. */
 int file_load(file_text *f, const char *path);
 void file_free(file_text *f);
 
 /* Returns whether a text begins as a ZIP file, or as zstd output. */
 bool is_zip(ms_str text);
 bool is_zstd(ms_str text);
-/* Calls visit for each member of the ZIP whose name begins with `prefix`. */
-int zip_each(const char *path, const char *prefix, void *ctx,
+/* Calls visit for each member of a ZIP, the text of that file, whose name begins with
+ * `prefix`. */
+int zip_each(const char *path, ms_str text, const char *prefix, void *ctx,
              int (*visit)(void *ctx, const char *name, ms_str text));
 
 bool is_folder(const char *path);

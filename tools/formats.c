@@ -132,6 +132,7 @@ typedef struct intake {
     ms_arena cleaned;
     uint64_t line;
     size_t told;
+    bool growing;
     int code;
 } intake;
 
@@ -201,7 +202,7 @@ static void read_lines(intake *in, ms_str text, uint64_t base, uint64_t *done)
             continue;
         }
         if (check_value(in, line, &value, &err) != MS_OK) {
-            if (!whole && in->r.entries > 0) return; /* it is being written */
+            if (!whole && in->growing && in->r.entries > 0) return;
             bad_json(in, offset, &err);
         } else {
             trace_at(in->r.t, offset, in->line);
@@ -229,7 +230,7 @@ static void read_document(intake *in, ms_str text, uint64_t base, uint64_t *done
 }
 
 int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
-                const options *o, counts *c, uint64_t *done)
+                const options *o, counts *c, bool growing, uint64_t *done)
 {
     intake in;
     memset(&in, 0, sizeof in);
@@ -238,6 +239,7 @@ int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
     in.format = f;
     in.options = o;
     in.counts = c;
+    in.growing = growing;
     ms_str marked = without_mark(text);
     uint64_t base = text.len - marked.len;
     in.r.damaged = text_damaged;
@@ -438,7 +440,9 @@ static int grow_folder(growing *g, const char *folder, const char *before,
     for (size_t i = 0; i < arrlenu(paths) && code == FINE; i++) {
         ms_str value;
         code = file_load(&f, paths[i]);
-        if (code != FINE) break;
+        if (!is_read(code)) break;
+        g->damaged = g->damaged || code == DAMAGED;
+        code = FINE;
         ms_arena_reset(&arena);
         if (!grown_value(g, paths[i], f.text, &arena, &value)) continue;
         if (any) grow_text(g, between);
@@ -511,7 +515,9 @@ int unit_load(const unit *u, file_text *f)
     ms_arena arena = {0};
     int code = FINE;
     if (!u->events) code = file_load(f, u->path);
-    if (code != FINE || (!u->events && u->root == NULL)) return code;
+    if (!is_read(code) || (!u->events && u->root == NULL)) return code;
+    g.damaged = code == DAMAGED;
+    code = FINE;
     if (u->events) {
         code = grow_folder(&g, u->path, "", "\n", "");
     } else if (grown_value(&g, u->path, f->text, &arena, &info)) {

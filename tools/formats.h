@@ -19,9 +19,10 @@ bool format_hinted(ms_str head);
 
 /* Reads a text in that format into a trace, which the caller ends. Bad JSON is reported
  * and skipped: DAMAGED at the end, or with --strict FAILED at once. *done: the bytes
- * that were read; an incomplete last line is left for the next call. */
+ * that were read. growing: an incomplete last line is being written, so that it is left
+ * for the next call. */
 int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
-                const options *o, counts *c, uint64_t *done);
+                const options *o, counts *c, bool growing, uint64_t *done);
 
 /* A part of a folder that is one transcript. */
 typedef struct unit {

@@ -51,9 +51,12 @@ static int take_member(void *ctx, const char *name, ms_str text)
     const fileformat *f = format_of(text, true);
     int code = FINE;
     if (f != NULL) {
-        code = format_read(f, text, z->t, z->path, z->in->options, z->in->counts, &done);
+        code = format_read(f, text, z->t, z->path, z->in->options, z->in->counts, false,
+                           &done);
     } else if (ms_json_check(text, NULL, &value, NULL) == MS_OK) {
-        complain("%s: %s: in no format that is known", z->path, name);
+        complain("%s: %s: in no format that is known; left out", z->path, name);
+        z->in->counts->bad_lines++;
+        code = GIVEN(z->in->options, REFUSE) ? FAILED : DAMAGED;
     } else if (z->in->messages == NULL) { /* sync */
         complain("%s: %s: is no whole JSON; left out", z->path, name);
         z->in->counts->bad_lines++;
@@ -89,10 +92,11 @@ int take_transcript(const intake *in, const fileformat *f, ms_str text, const ch
     in->counts->files++;
     in->counts->bytes += text.len;
     if (f != NULL) {
-        code = format_read(f, text, t, path, in->options, in->counts, done);
+        bool sync = in->messages == NULL; /* it reads what is written meanwhile */
+        code = format_read(f, text, t, path, in->options, in->counts, sync, done);
     } else {
         zip_reading z = {in, t, path, FINE};
-        code = zip_each(path, "samples/", &z, take_member);
+        code = zip_each(path, text, "samples/", &z, take_member);
         if (code == FINE) code = z.code;
     }
     if (!is_read(code)) trace_fail(t, code);
@@ -113,18 +117,26 @@ static int take_whole(const intake *in, const fileformat *f, ms_str text,
     return code;
 }
 
+/* Returns the code for going on after a file was loaded. --strict refuses damage. */
+static int after_load(const intake *in, int loaded)
+{
+    if (loaded != DAMAGED) return loaded;
+    return GIVEN(in->options, REFUSE) ? FAILED : FINE;
+}
+
 /* Reads a file or standard input: transcripts completely, messages as they come. */
 static int take_file(const intake *in, const char *path)
 {
     file_text text = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     bool all, more, open = in->options->transcript == NULL && in->options->from == NULL;
     const fileformat *f = in->options->transcript;
-    int code = file_load_head(&text, path, &all);
+    int loaded = file_load_head(&text, path, &all), code = loaded;
     if (code == FINE && open) f = format_of(text.text, all);
     bool packed = is_zip(text.text) || is_zstd(text.text);
     more = !all && (f != NULL || packed || (open && format_hinted(text.text)));
     if (code == FINE && (more || packed)) {
-        code = text.plain ? file_load(&text, path) : file_load_rest(&text, path);
+        loaded = text.plain ? file_load(&text, path) : file_load_rest(&text, path);
+        code = after_load(in, loaded);
         if (open && f == NULL && !is_zip(text.text)) f = format_of(text.text, true);
     }
     if (code == FINE && is_zip(text.text)) {
@@ -138,19 +150,19 @@ static int take_file(const intake *in, const char *path)
         code = read_input(in->options, path, head, rest, in->messages);
     }
     file_free(&text);
-    return code;
+    return code != FINE ? code : loaded;
 }
 
 /* Reads a unit of a folder. A file without messages is not a transcript, and is
  * skipped. */
 static int take_unit(const intake *in, const unit *u, file_text *f)
 {
-    int loaded = unit_load(u, f), code;
-    if (loaded != FINE && loaded != DAMAGED) return loaded;
+    int loaded = unit_load(u, f), code = after_load(in, loaded);
+    if (code != FINE) return code;
     const fileformat *fmt = format_of(f->text, true);
     if (fmt == NULL && !is_zip(f->text)) {
         if (!shows_messages(f->text)) return loaded;
-        code = read_input(in->options, u->path, NULL, 0, in->messages);
+        code = read_input(in->options, u->path, &f->text, -1, in->messages);
     } else {
         code = take_whole(in, fmt, f->text, u->path);
     }

@@ -106,7 +106,7 @@ static void paid_begin(reading *r, paid *p)
     if (path == NULL) exit(no_memory());
     memcpy(path, r->path, len);
     memcpy(path + len, name, sizeof name);
-    if (is_there(path) && file_load(&p->file, path) == FINE &&
+    if (is_there(path) && is_read(file_load(&p->file, path)) &&
         ms_json_check(p->file.text, NULL, &doc, NULL) == MS_OK &&
         is_kind(doc, MS_JSON_ARRAY)) {
         p->it = ms_json_iterate(doc);
@@ -160,7 +160,7 @@ static void take_beside(reading *r)
     if (path == NULL) exit(no_memory());
     memcpy(path, r->path, len - sizeof end + 1);
     memcpy(path + len - sizeof end + 1, ".json", 6);
-    if (is_there(path) && file_load(&f, path) == FINE &&
+    if (is_there(path) && is_read(file_load(&f, path)) &&
         ms_json_check(f.text, NULL, &doc, NULL) == MS_OK) {
         for (size_t i = 0; i < COUNT_OF(facts); i++) {
             trace_fact(r->t, facts[i][1], trace_text(r->t, member_at(doc, facts[i][0])));
