@@ -34,7 +34,7 @@ ln -s kept "$tmp/beside.html.part"
 cp "$tmp/kept" "$tmp/plain.html.part"
 head -c 3000 $demo >"$tmp/broken.jsonl"
 leak='{"type":"user_message","content":"use '$token' now, or ask jane@host.org"}
-{"type":"action","tool":"t","args":{"key":"'$token'"},"agent_key":"a"}'
+{"type":"action","tool":"t","args":{"key":"'$token'","'$token'":"a name"},"agent_key":"a"}'
 echo "$hello" >"$tmp/<b>&.jsonl"
 session <<'END'
 == report_writes_a_page_and_replaces_one
@@ -92,6 +92,7 @@ $ grep -c '<title>&lt;b>&amp;.jsonl</title>' $tmp/title.html => ^1$
 report - --from framework -o $tmp/masked.html <<<$leak => .
 $ data $tmp/masked.html => use \[masked github-token\] now, or ask jane@host.org => "kinds":\[\["github-token",[0-9]+\]\]
 $ data $tmp/masked.html | grep -c $token => ^0$ -> 1
+$ data $tmp/masked.html | grep -o '"\[masked github-token\]":{"$":"=a name"}' => .
 report - --from framework --show-secrets -o $tmp/shown.html <<<$leak => .
 $ data $tmp/shown.html | grep -o $token => .
 report - --from framework --personal -o $tmp/personal.html <<<$leak => .

@@ -398,7 +398,20 @@ static size_t string_length(ms_str json, size_t at)
     return i + 1 - at;
 }
 
-/* Writes JSON in which each string but the names of members is replaced by put_string. */
+/* Writes the name of a member. Tools get names that a model wrote, so they are masked,
+ * too. */
+static void put_key(report *r, ms_str token, ms_buf *out)
+{
+    ms_json_writer w;
+    ms_str text = MS_STR("");
+    if (ms_json_string(token, &r->scratch, &text) != MS_OK) r->failed = true;
+    ms_json_init(&w, ms_buf_write, out, false);
+    ms_json_put_string(&w, masked(r, ms_text_n(text)));
+    if (ms_json_finish(&w) != MS_OK) r->failed = true;
+}
+
+/* Writes JSON in which each string is replaced by put_string; names of members stay
+ * strings. */
 static void put_strings(report *r, const char *name, ms_str json)
 {
     ms_buf out = {&r->arena, NULL, 0, 0};
@@ -412,8 +425,8 @@ static void put_strings(report *r, const char *name, ms_str json)
         }
         len = string_length(json, i);
         bool key = i + len < json.len && json.ptr[i + len] == ':';
-        if (key && ms_buf_write(&out, json.ptr + i, len) != MS_OK) r->failed = true;
-        if (!key) put_string(r, ms_str_n(json.ptr + i, len), &out);
+        if (key) put_key(r, ms_str_n(json.ptr + i, len), &out);
+        else put_string(r, ms_str_n(json.ptr + i, len), &out);
         ms_arena_reset(&r->scratch);
         i += len;
     }
