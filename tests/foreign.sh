@@ -15,8 +15,8 @@ jobs=${JOBS:-2}
 stb=$(sh tools/setup.sh stb)
 warnings="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual"
 # What test_doctor is linked with.
-readers="tools/base.c tools/json.c tools/files.c tools/trace.c tools/formats.c tools/doctor.c"
-readers="$readers $(echo tools/read*.c)"
+readers="tools/base.c tools/json.c tools/files.c tools/secrets.c tools/trace.c"
+readers="$readers tools/formats.c tools/doctor.c $(echo tools/read*.c)"
 passed=0 failed=0 all_passed=0 all_failed=0
 
 ok()

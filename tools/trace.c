@@ -283,13 +283,14 @@ static void append_batch(trace *t, ms_envelope *items, size_t n)
     memset(t->numbers + base, 0, n * sizeof *t->numbers);
     opts.seqs = t->numbers + base;
     ms_result result = ms_append_batch(t->desc.store, items, n, &opts, &err);
-    if (result == MS_OK) {
+    if (t->numbers[base] != 0) { /* stored, even if a sync failed */
         t->fresh += n;
         t->fresh_bytes += t->bytes;
         count_messages(t, items, n);
-        return;
+    } else {
+        arrsetlen(t->numbers, base);
     }
-    arrsetlen(t->numbers, base);
+    if (result == MS_OK) return;
     char what[1200];
     snprintf(what, sizeof what, "%.1000s: storing messages up to line %" PRIu64,
              path_shown(t), t->line);
