@@ -508,7 +508,7 @@ view -n 1 - <$zst/half.jsonl.zst =1> -> 3 standard input: the compressed text en
 view -n 1 $zst =1> -> 3 half.jsonl.zst: the compressed text ends early$
 sync $tmp/half.log $zst => ^messages   [5-9][0-9][0-9] new -> 3 half.jsonl.zst: the compressed text ends early$
 sync $tmp/half.log $tmp/begun.jsonl.zst => ^messages   0 new -> 3 begun.jsonl.zst: the compressed text ends early$
-doctor $zst/half.jsonl.zst => codex -> 3 half.jsonl.zst: the compressed text ends early$
+doctor $zst/half.jsonl.zst => codex, 2 faults => 1  compressed text that ends early -> 3 half.jsonl.zst: the compressed text ends early$
 
 == compressed_transcript_is_imported_once_by_keys
 import --keys $tmp/once.log $tmp/whole.jsonl.zst => ^appended   1200 messages -> 0 *
@@ -517,6 +517,8 @@ import --keys $tmp/once.log $tmp/whole.jsonl.zst => ^appended   0 messages -> 0 
 == compressed_messages_of_a_folder_are_read
 $ mkdir $tmp/chats; zstd -q $demo -o $tmp/chats/demo.jsonl.zst
 view --json $tmp/chats =31>
+sync $tmp/chats.log $tmp/chats => ^messages   31 new
+sync $tmp/chats.log $tmp/chats => ^messages   0 new
 END
 else
     echo "skip compressed_files: no zstd"

@@ -20,10 +20,11 @@ typedef struct examined {
                                * that hides the format */
     diagnosis d;
     bool looked;              /* d is valid */
+    bool cut;                 /* a compressed text that ends early */
     bool tree;                /* a folder, whose files are one transcript */
     ms_arena arena;
     ms_str mended;            /* a document, closed or in UTF-8; absent: not needed */
-    finding torn, bad_text, packed; /* packed: of a ZIP or a tree */
+    finding torn, bad_text, packed; /* packed: of a ZIP, a tree, or zstd output */
     job inner;               /* the messages that a reader finds in the file, in memory */
     options one;
     char *files[2];
@@ -164,8 +165,9 @@ static void print_examined(examined *e)
     print_finding(e->out, &e->torn, "document that ends too early", "line");
     print_finding(e->out, &e->bad_text, "document with text that is not UTF-8", "line");
     if (e->packed.count > 0) {
-        emit_format(e->out, "%10d  %s\n", 1, e->tree ? "file or more of it is damaged"
-                                                    : "ZIP that is damaged");
+        emit_format(e->out, "%10d  %s\n", 1, e->tree  ? "file or more of it is damaged"
+                                            : e->cut ? "compressed text that ends early"
+                                                     : "ZIP that is damaged");
     }
     print_finding(e->out, &e->open, "calls without a result", "message");
     print_finding(e->out, &e->lost, "results without a call", "message");
@@ -385,9 +387,10 @@ static int run_one(job *j, output *out, const char *path)
     e->path = path;
     e->tree = is_folder(path);
     int code = e->tree ? FINE : file_load(&file, path);
-    bool torn = code == DAMAGED; /* a compressed text that ends early */
-    if (torn) code = FINE;
+    e->cut = code == DAMAGED;
+    if (e->cut) code = FINE;
     if (code == FINE) code = examine(e, file.text);
+    if (e->cut) note_fault(&e->packed, 1, 0);
     if (code == FINE) print_examined(e);
     uint64_t n = faults_of(e);
     if (code == FINE && GIVEN(j->options, FIX) && n > 0) code = fix(e);
@@ -396,7 +399,7 @@ static int run_one(job *j, output *out, const char *path)
     tally_free(&e->calls);
     tally_free(&e->results);
     ms_arena_deinit(&e->arena);
-    if (code == FINE) code = n > 0 || torn || closed != FINE ? DAMAGED : FINE;
+    if (code == FINE) code = n > 0 || closed != FINE ? DAMAGED : FINE;
     file_free(&file);
     free(e);
     return code;

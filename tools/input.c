@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "input.h"
+#include "files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -964,6 +965,18 @@ bool shows_messages(ms_str text)
     return shown;
 }
 
+/* Opens a file of messages. A compressed one is loaded; DAMAGED: it ends early. */
+static int open_input(source *s, const char *path, const ms_str *head, int rest)
+{
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
+    bool packed = head == NULL && ends_with(path, ".zst") && !is_pipe(path);
+    if (!packed) return source_open(s, path, head, rest);
+    int loaded = file_load(&f, path);
+    int code = is_read(loaded) ? source_open(s, path, &f.text, -1) : loaded;
+    file_free(&f);
+    return code == FINE ? loaded : code;
+}
+
 int read_input(const options *o, const char *path, const ms_str *head, int rest,
                const sink *to)
 {
@@ -973,8 +986,8 @@ int read_input(const options *o, const char *path, const ms_str *head, int rest,
     r.sink = to;
     r.stem = o->location != NULL ? ms_str_of(o->location) : stem_of(path);
     uint64_t places = to->rescue != NULL ? to->rescue->places + to->rescue->repaired : 0;
-    int code = source_open(&r.source, path, head, rest);
-    if (code != FINE) return code;
+    int code = open_input(&r.source, path, head, rest), loaded = code;
+    if (!is_read(code)) return code;
     r.source.lines = to->lines;
     if (to->rescue != NULL) {
         r.source.fault = &to->rescue->fault;
@@ -996,7 +1009,8 @@ int read_input(const options *o, const char *path, const ms_str *head, int rest,
     tally_free(&r.others);
     tally_free(&r.unknown);
     tally_free(&r.names);
-    return code == FINE && lost ? DAMAGED : code;
+    if (code == FINE && lost) code = DAMAGED;
+    return code == FINE ? loaded : code;
 }
 
 int read_whole(source *s)
