@@ -262,6 +262,45 @@ END
 fi
 
 
+# ---- A session that goes on from a branch that was taken back.
+
+forked=$tmp/forked.jsonl
+# said_in_pi ID PARENT TEXT: a prompt in a session of pi.
+said_in_pi()
+{
+    printf '{"type":"message","id":"%s","parentId":"%s","message":{"role":"user","content":"%s"}}\n' "$@"
+}
+{
+    echo '{"type":"session","id":"p1","cwd":"/x"}'
+    said_in_pi a '' root
+    said_in_pi b a one
+    echo '{"type":"message","id":"c","parentId":"b","message":{"role":"assistant","content":[{"type":"text","text":"answer"}],"usage":{"input":5,"output":7}}}'
+    said_in_pi d a two
+} >"$forked"
+session <<'END'
+== sync_brings_back_a_branch_when_the_session_goes_on_there
+sync $tmp/forked.log $forked => ^messages   4 new, 2 taken back
+$ said_in_pi e c more >>$forked
+sync $tmp/forked.log $forked => .
+$ "$tool" export $tmp/forked.log | texts => ^root one answer more$
+$ total output_tokens $tmp/forked.log => ^7$
+$ said_in_pi f d 'two more' >>$forked
+sync $tmp/forked.log $forked => .
+$ "$tool" export $tmp/forked.log | texts => ^root two two more$
+sync $tmp/forked.log $forked => ^messages   0 new, 0 taken back$
+
+== sync_brings_back_nothing_that_somebody_hid_or_redacted
+$ number() { "$tool" search $tmp/forked.log "$1" --json -n 1 | sed 's/.*"seq":\([0-9]*\).*/\1/'; }
+hide $tmp/forked.log $(number root) => .
+redact $tmp/forked.log $(number 'two more') --apply => erased
+$ said_in_pi g c again >>$forked
+sync $tmp/forked.log $forked => .
+$ said_in_pi h f 'third' >>$forked
+sync $tmp/forked.log $forked => .
+$ "$tool" export $tmp/forked.log | texts => third =0> root|two more
+END
+
+
 # ---- A file, and a copy of it.
 
 copied=$tmp/copied.log
@@ -513,6 +552,8 @@ doctor $zst/half.jsonl.zst => codex, 2 faults => 1  compressed text that ends ea
 == compressed_transcript_is_imported_once_by_keys
 import --keys $tmp/once.log $tmp/whole.jsonl.zst => ^appended   1200 messages -> 0 *
 import --keys $tmp/once.log $tmp/whole.jsonl.zst => ^appended   0 messages -> 0 *
+import --keys $tmp/early.log $zst/half.jsonl.zst => ^appended   [5-9][0-9][0-9] messages -> 3 *
+import --keys $tmp/early.log $zst/half.jsonl.zst => ^appended   0 messages -> 3 *
 
 == compressed_messages_of_a_folder_are_read
 $ mkdir $tmp/chats; zstd -q $demo -o $tmp/chats/demo.jsonl.zst

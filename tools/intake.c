@@ -111,7 +111,7 @@ static int take_whole(const intake *in, const fileformat *f, ms_str text,
 {
     trace *t = NULL;
     uint64_t done;
-    const trace_known none = {NULL, 0, 0};
+    const trace_known none = {NULL, NULL, 0, 0};
     int code = take_transcript(in, f, text, path, &none, 0, &t, &done);
     trace_free(t);
     return code;

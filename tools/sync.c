@@ -81,24 +81,26 @@ static void put_numbers(ms_buf *buf, const uint64_t *numbers, size_t n)
 static void free_state(state *st)
 {
     arrfree(st->messages.numbers);
+    arrfree(st->messages.dead);
 }
 
 static void read_state(syncing *s, ms_str name, state *st)
 {
     static const json_key names[] = {KEY("size"), KEY("changed"), KEY("done"),
                                      KEY("hash"), KEY("numbers"), KEY("noted"),
-                                     KEY("shared")};
-    ms_str facts, v[7];
+                                     KEY("shared"), KEY("dead")};
+    ms_str facts, v[8];
     ms_arena arena = {0};
     memset(st, 0, sizeof *st);
     if (ms_location_get(s->in.store, name, &arena, &facts, NULL) == MS_OK) {
-        pick(facts, names, 7, v);
+        pick(facts, names, 8, v);
         st->known = v[0].ptr != NULL;
         st->size = count_of(v[0]);
         if (v[1].ptr != NULL) ms_json_i64(v[1], &st->changed);
         st->done = count_of(v[2]);
         st->hash = strtoull(v[3].ptr != NULL ? v[3].ptr + 1 : "0", NULL, 16);
         parse_numbers(&st->messages.numbers, text_of(&arena, v[4]));
+        parse_numbers(&st->messages.dead, text_of(&arena, v[7]));
         size_t n = arrlenu(st->messages.numbers);
         uint64_t noted = count_of(v[5]), shared = count_of(v[6]);
         st->messages.noted = v[5].ptr != NULL && noted < n ? (size_t)noted : n;
@@ -114,8 +116,9 @@ static int write_state(syncing *s, ms_str name, const unit *u, const trace *t,
     char head[256];
     ms_arena arena = {0};
     ms_buf buf = {&arena, NULL, 0, 0};
-    size_t n = 0;
+    size_t n = 0, n_dead = 0;
     const uint64_t *numbers = t != NULL ? trace_numbers(t, &n) : NULL;
+    const uint64_t *dead = t != NULL ? trace_dead(t, &n_dead) : NULL;
     uint64_t hash = hash_bytes(ms_str_n(text.ptr, (size_t)done));
     snprintf(head, sizeof head,
              "{\"size\":%" PRIu64 ",\"changed\":%" PRId64 ",\"done\":%" PRIu64
@@ -125,6 +128,8 @@ static int write_state(syncing *s, ms_str name, const unit *u, const trace *t,
              t != NULL ? trace_shared(t) : 0);
     json_piece(&buf, head);
     put_numbers(&buf, numbers, n);
+    json_piece(&buf, "\",\"dead\":\"");
+    put_numbers(&buf, dead, n_dead);
     json_piece(&buf, "\"}");
     ms_result result = ms_location_set(s->in.store, name, ms_buf_text(&buf), &err);
     ms_arena_deinit(&arena);
@@ -148,6 +153,7 @@ static void find_moved(syncing *s, const char *path, ms_str text, state *st)
             size_t skip = strlen("file:"); /* a hash in place of a path counts as gone */
             bool copy = from.len > skip && is_there(old + skip);
             if (copy) st->messages.shared = arrlenu(st->messages.numbers);
+            if (copy) arrfree(st->messages.dead);
         }
     }
     ms_arena_deinit(&arena);
@@ -404,7 +410,7 @@ bool is_transcript(const char *path)
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     if (strcmp(path, "-") == 0 || is_pipe(path)) return false;
     if (is_folder(path)) return true;
-    bool found = file_load(&f, path) == FINE && f.plain &&
+    bool found = is_read(file_load(&f, path)) && f.plain &&
                  (is_zip(f.text) || format_of(f.text, true) != NULL);
     file_free(&f);
     return found;

@@ -11,7 +11,9 @@
  * (Y5) A conversation's name is another one if other files have messages of that name;
  * a file keeps the names of its known messages.
  * (Y6) The facts are written while messages are stored, too: a sync that ended early
- * stores none of them again, and writes the notes that are missing. */
+ * stores none of them again, and writes the notes that are missing.
+ * (Y7) A session can go on from a branch that was taken back. What is hidden stays so:
+ * the branch is stored again, and after it what follows. */
 
 #ifndef SYNC_H
 #define SYNC_H

@@ -52,6 +52,10 @@ struct trace {
     cost_note *costs;
     uint32_t *compacted;      /* messages that a compaction is marked at */
     fact *facts;
+    index_of *was_dead;       /* the numbers in desc.known.dead: a set */
+    uint64_t *dead;           /* numbers of hidden messages of dead entries */
+    uint32_t again;           /* the first message that revive stored again */
+    bool buried;              /* `dead` is complete */
     size_t n_known;           /* known messages that the file has not contradicted */
     size_t bytes;             /* of the staged messages */
     size_t fresh, fresh_bytes; /* messages stored since desc.stored was called */
@@ -111,12 +115,23 @@ size_t trace_shared(const trace *t)
     return t->desc.known.shared;
 }
 
+const uint64_t *trace_dead(const trace *t, size_t *n)
+{
+    const uint64_t *dead = t->buried ? t->dead : t->desc.known.dead;
+    *n = arrlenu(dead);
+    return dead;
+}
+
 trace *trace_begin(const trace_desc *desc)
 {
     trace *t = calloc(1, sizeof *t);
     if (t == NULL) exit(no_memory());
     t->desc = *desc;
     t->n_known = arrlenu(desc->known.numbers);
+    t->again = UINT32_MAX;
+    for (size_t i = 0; i < arrlenu(desc->known.dead); i++) {
+        hmput(t->was_dead, desc->known.dead[i], 1);
+    }
     return t;
 }
 
@@ -131,6 +146,8 @@ void trace_free(trace *t)
     arrfree(t->costs);
     arrfree(t->compacted);
     arrfree(t->facts);
+    arrfree(t->dead);
+    hmfree(t->was_dead);
     hmfree(t->ids);
     hmfree(t->answers);
     free(t);
@@ -147,6 +164,7 @@ static const char *path_shown(const trace *t)
 }
 
 static void find_dead(trace *t);
+static void revive(trace *t);
 static void write_facts(trace *t);
 
 
@@ -183,6 +201,19 @@ static bool is_redacted(trace *t, const ms_msg *msg)
            text_begins(ms_content(msg).text, MS_STR("[redacted]"));
 }
 
+/* Returns the message of that number as it was appended, hidden or not; NULL if absent.
+ * It is valid until the caller closes the cursor. */
+static const ms_msg *find_raw(trace *t, uint64_t seq, ms_cursor *it)
+{
+    ms_query q = {0};
+    q.raw = MS_RAW_MESSAGES;
+    q.after_seq = seq - 1;
+    q.before_seq = seq + 1;
+    if (ms_query_open(t->desc.store, &q, it, NULL) != MS_OK) return NULL;
+    const ms_msg *msg = ms_next(it);
+    return msg != NULL && ms_seq(msg) == seq ? msg : NULL;
+}
+
 /* Returns whether a stored message equals one of a file but for masked secrets. */
 static bool is_masked(const ms_envelope *stored, const ms_envelope *m)
 {
@@ -206,14 +237,9 @@ static bool is_masked(const ms_envelope *stored, const ms_envelope *m)
 static bool is_stored(trace *t, uint64_t seq, const ms_envelope *m)
 {
     ms_cursor it;
-    ms_query q = {0};
     bool same = true;
-    q.raw = MS_RAW_MESSAGES;
-    q.after_seq = seq - 1;
-    q.before_seq = seq + 1;
-    if (ms_query_open(t->desc.store, &q, &it, NULL) != MS_OK) return true;
-    const ms_msg *msg = ms_next(&it);
-    if (msg != NULL && ms_seq(msg) == seq) {
+    const ms_msg *msg = find_raw(t, seq, &it);
+    if (msg != NULL) {
         ms_envelope stored = ms_envelope_of(msg);
         same = same_message(&stored, m) || is_redacted(t, msg) || is_masked(&stored, m);
     }
@@ -221,15 +247,17 @@ static bool is_stored(trace *t, uint64_t seq, const ms_envelope *m)
     return same;
 }
 
-static void hide(trace *t, uint64_t seq)
+/* Hides a message; false if it is hidden already, or on failure. */
+static bool hide(trace *t, uint64_t seq)
 {
     ms_error err;
     const ms_msg *msg;
-    if (seq == 0) return;
-    if (ms_get_by_seq(t->desc.store, seq, &t->kept, &msg, NULL) != MS_OK) return;
+    if (seq == 0) return false;
+    if (ms_get_by_seq(t->desc.store, seq, &t->kept, &msg, NULL) != MS_OK) return false;
     ms_result result = ms_hide(t->desc.store, seq, &err);
     if (result == MS_OK) t->desc.counts->hidden++;
     else fail_with(t, "hiding a message", result, &err);
+    return result == MS_OK;
 }
 
 /* Hides the known messages from there on: the file has other ones now. */
@@ -376,6 +404,7 @@ void trace_new_session(trace *t, ms_str name)
     if (arrlenu(t->nodes) > t->session_node) {
         trace_flush(t);
         find_dead(t);
+        if (t->code == FINE) revive(t);
         write_facts(t);
     }
     arrsetlen(t->facts, 0);
@@ -783,6 +812,89 @@ static void find_dead(trace *t)
     free(alive);
 }
 
+/* Sets *out to a copy of a message; false: it was redacted, or there is no memory. */
+static bool copy_message(trace *t, const ms_msg *msg, ms_envelope *out)
+{
+    const ms_msg *copy;
+    ms_envelope m = ms_envelope_of(msg);
+    m.key = ms_str_n(NULL, 0); /* the original keeps it */
+    if (is_redacted(t, msg)) return false;
+    if (ms_encode(&m, &t->batch, &copy, NULL) != MS_OK) return false;
+    *out = ms_envelope_of(copy);
+    return true;
+}
+
+/* Does the same for a message that an earlier run hid, with its latest text. */
+static bool copy_hidden(trace *t, uint64_t seq, ms_envelope *out)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    const ms_msg *msg = find_raw(t, seq, &it);
+    bool good = msg != NULL && copy_text(&t->batch, location_of(msg), &q.location);
+    ms_cursor_close(&it, NULL);
+    q.about_seq = seq;
+    q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS;
+    if (!good || ms_query_open(t->desc.store, &q, &it, NULL) != MS_OK) return false;
+    while (good && (msg = ms_next(&it)) != NULL) good = copy_message(t, msg, out);
+    ms_cursor_close(&it, NULL);
+    return good;
+}
+
+/* Sets *out to a copy of what a message shows, or showed before an earlier run hid it.
+ * False: it is to stay as it is, since a user redacted or hid it. */
+static bool take_again(trace *t, uint64_t seq, ms_envelope *out)
+{
+    const ms_msg *msg;
+    if (ms_get_by_seq(t->desc.store, seq, &t->batch, &msg, NULL) == MS_OK) {
+        return copy_message(t, msg, out);
+    }
+    return hmgetp_null(t->was_dead, seq) != NULL && copy_hidden(t, seq, out);
+}
+
+/* Stores the staged copies in the places of those messages, which it hides. */
+static void store_again(trace *t, const uint32_t *places)
+{
+    size_t base = arrlenu(t->numbers), n = arrlenu(t->staged);
+    if (n == 0) return;
+    append_batch(t, t->staged, n);
+    for (size_t i = 0; i < n && t->code == FINE; i++) {
+        uint64_t old = t->numbers[places[i]];
+        t->numbers[places[i]] = t->numbers[base + i];
+        hide(t, old);
+    }
+    arrsetlen(t->numbers, base);
+    arrsetlen(t->staged, 0);
+    ms_arena_reset(&t->batch);
+}
+
+/* Stores the messages of the session again from the first on that an earlier run took
+ * back and that is on its branch now. Those after it follow, to keep their order. */
+static void revive(trace *t)
+{
+    uint32_t *places = NULL;
+    ms_envelope m;
+    bool any = false;
+    size_t n = hmlenu(t->was_dead) > 0 ? arrlenu(t->nodes) : 0;
+    for (size_t i = t->session_node; i < n && t->code == FINE; i++) {
+        const node *at = &t->nodes[i];
+        if ((at->marks & ENTRY_DEAD) != 0) continue;
+        for (uint32_t k = at->first; k < at->first + at->count; k++) {
+            bool was_dead = hmgetp_null(t->was_dead, t->numbers[k]) != NULL;
+            if (k < t->desc.known.shared || (!any && !was_dead)) continue;
+            if (!take_again(t, t->numbers[k], &m)) continue;
+            any = true;
+            if (t->again > k) t->again = k;
+            arrput(places, k);
+            arrput(t->staged, m);
+        }
+        if (arrlenu(places) < BATCH_MESSAGES) continue;
+        store_again(t, places);
+        arrsetlen(places, 0);
+    }
+    if (t->code == FINE) store_again(t, places);
+    arrfree(places);
+}
+
 
 /* ---- The end ----------------------------------------------------------------------- */
 
@@ -792,7 +904,10 @@ static void hide_dead(trace *t)
         const node *n = &t->nodes[i];
         if ((n->marks & ENTRY_DEAD) == 0) continue;
         for (uint32_t m = n->first; m < n->first + n->count; m++) {
-            if (m >= t->desc.known.shared) hide(t, t->numbers[m]);
+            uint64_t seq = t->numbers[m];
+            if (m < t->desc.known.shared) continue;
+            bool was_dead = hmgetp_null(t->was_dead, seq) != NULL;
+            if (hide(t, seq) || was_dead) arrput(t->dead, seq);
         }
     }
 }
@@ -814,7 +929,8 @@ static void write_notes(trace *t)
     }
     for (size_t i = 0; i < arrlenu(t->compacted) && t->code == FINE; i++) {
         uint32_t m = t->compacted[i];
-        if (m < t->desc.known.noted || m >= arrlenu(t->numbers)) continue;
+        bool noted = m < t->desc.known.noted && m < t->again;
+        if (noted || m >= arrlenu(t->numbers)) continue;
         ms_result result = ms_note(t->desc.store, t->numbers[m], MS_STR("compaction"),
                                    ms_json(MS_STR("true")), &err);
         if (result != MS_OK) fail_with(t, "noting a compaction", result, &err);
@@ -868,8 +984,10 @@ int trace_end(trace *t)
         if (t->desc.done == 0) diverge(t, arrlenu(t->numbers));
     }
     if (t->code == FINE) find_dead(t);
+    if (t->code == FINE) revive(t);
     if (t->code == FINE) write_notes(t);
     if (t->code == FINE) hide_dead(t);
+    t->buried = t->code == FINE;
     if (arrlenu(t->numbers) > 0) write_facts(t);
     if (t->code != FINE) tell_stored(t);
     return t->code;

@@ -119,6 +119,7 @@ ms_str stem_text(const char *path);
 /* What is known of a file that was read before. */
 typedef struct trace_known {
     uint64_t *numbers;        /* of its messages: an stb_ds array */
+    uint64_t *dead;           /* those that were hidden because they are taken back */
     size_t noted;             /* how many of them have their notes of usage */
     size_t shared;            /* how many are another file's, too, and never hidden */
 } trace_known;
@@ -157,6 +158,8 @@ ms_str trace_location(const trace *t);
  * how many are another file's. */
 size_t trace_noted(const trace *t);
 size_t trace_shared(const trace *t);
+/* Returns the numbers of messages that were hidden because they are taken back. */
+const uint64_t *trace_dead(const trace *t, size_t *n);
 void trace_free(trace *t);
 
 #endif /* TRACE_H */
