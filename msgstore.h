@@ -2176,8 +2176,8 @@ typedef struct ms_shorten_opts {
 } ms_shorten_opts;
 
 /* Shortens a message's content, if that is text or a JSON string (which becomes text) and
- * if this saves more bytes than the hint has. opts NULL: defaults; key absent or empty:
- * no key. Where it is shortened, `extra` gets the members _compressed (true),
+ * if this saves at least the bytes that the hint has. opts NULL: defaults; key absent or
+ * empty: no key. Where it is shortened, `extra` gets the members _compressed (true),
  * _original_length (characters) and, with a key, _entity_key. A system message, a message
  * with _compressed true, and all other content stay as they are. New texts are in the
  * arena. On failure (MS_E_ARENA, MS_E_NO_MEMORY) m is as before. */
@@ -24268,14 +24268,15 @@ static bool ms__is_inside(ms_str s, size_t at)
            (c >= 0x1F3FB && c <= 0x1F3FF);
 }
 
-/* Moves a split outwards until it divides no visible character, or not at all. Returns
- * the number of characters. */
-static size_t ms__split_outwards(ms_str s, size_t *split, bool back)
+/* Moves a split outwards until it divides no visible character, or not at all. head: the
+ * characters before it, if it moves back, else 0. Returns the number of characters. */
+static size_t ms__split_outwards(ms_str s, size_t *split, size_t head)
 {
-    size_t at = *split, moved = 0;
-    for (; moved < MS__SPLIT_REACH && ms__is_inside(s, at); moved++) {
-        if (!back) (void)ms__code_point(s, &at);
-        else do at--; while (at > 0 && ((unsigned char)s.ptr[at] & 0xC0) == 0x80);
+    size_t at = *split, moved = 0, ignored;
+    while (moved < MS__SPLIT_REACH && ms__is_inside(s, at)) {
+        moved++;
+        if (head == 0) (void)ms__code_point(s, &at);
+        else at = ms__chars_end(s, 0, head - moved, &ignored);
     }
     if (ms__is_inside(s, at)) return 0;
     *split = at;
@@ -24322,8 +24323,8 @@ static ms_result ms__shorten(ms_str text, const ms_shorten_opts *opts, ms_str ke
     size_t omitted = all - 2 * keep, head = ms__chars_end(text, 0, keep, &ignored);
     size_t tail = ms__chars_end(text, head, omitted, &ignored);
     if (!as_origin) {
-        omitted += ms__split_outwards(text, &head, true);
-        omitted += ms__split_outwards(text, &tail, false);
+        omitted += ms__split_outwards(text, &head, keep);
+        omitted += ms__split_outwards(text, &tail, 0);
     }
     size_t hint = ms__hint_write(omitted, key, NULL);
     size_t size = head + hint + (text.len - tail);
@@ -27203,7 +27204,7 @@ static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
     u->cached_tokens = n[MS__CACHED];
     u->reasoning_tokens = n[MS__THOUGHT];
     if (n[MS__NS] <= INT64_MAX) u->duration_ns = (int64_t)n[MS__NS];
-    if (a->out.last_seq == 0 || u->input_tokens + u->output_tokens == 0) return MS_OK;
+    if (a->out.last_seq == 0 || (u->input_tokens | u->output_tokens) == 0) return MS_OK;
     ms_result code = ms_note_usage(a->desc.store, a->out.last_seq, u, err);
     return code == MS_E_UNSUPPORTED ? MS_OK : code;
 }
@@ -27619,6 +27620,8 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
  * (X1) No call leaves anything allocated but *out.
  * (X2) A member that a function does not know is an error: a misspelled filter must not
  *      widen a query.
+ * (X3) The room for the result of a change is allocated before the change, so that none
+ *      that was made is reported as MS_E_NO_MEMORY.
  * ================================================================================== */
 
 typedef struct ms__ffi_list {
@@ -27627,6 +27630,7 @@ typedef struct ms__ffi_list {
 } ms__ffi_list;
 
 #define MS__FFI_ROWS_MAX 64
+#define MS__FFI_SMALL 2560 /* bytes; an error, and the result of a change, fit */
 
 /* The state of one call. */
 typedef struct ms__ffi {
@@ -27889,12 +27893,14 @@ static const char *const ms__ffi_expected[] = {
 
 /* Reads one member; null counts as absent. `known`: the names of the function's
  * arguments. */
-static ms_result ms__ffi_take(ms__ffi *f, const char *known, ms_str name, ms_str value)
+static ms_result ms__ffi_take(ms__ffi *f, const char *known, ms_str args, ms_str name)
 {
+    ms_str value;
     for (size_t i = 0; i < MS__FFI_ROWS; i++) {
         const ms__ffi_row *row = &ms__ffi_rows[i];
         if (!ms_json_string_is(name, ms_str_of(row->name))) continue;
         if (ms__ffi_place(known, ms_str_of(row->name), NULL) < 0) break;
+        (void)ms_json_member(args, ms_str_of(row->name), &value); /* the last one */
         if (ms_json_kind_of(value) == MS_JSON_NULL) return MS_OK;
         f->given[i] = true;
         ms_result code = ms__ffi_decode(f, row, value);
@@ -27939,12 +27945,13 @@ static ms_result ms__ffi_parse(ms__ffi *f, const char *known, ms_str args)
     if (value.ptr && ms_json_kind_of(value) != MS_JSON_OBJECT)
         return ms__fail(&f->err, MS_E_KIND, "the arguments must be a JSON object");
     ms_json_iter it = ms_json_iterate(value);
-    while (ms_json_next(&it)) MS__TRY(ms__ffi_take(f, known, it.key, it.value));
+    while (ms_json_next(&it)) MS__TRY(ms__ffi_take(f, known, value, it.key));
     for (size_t i = 0; i < MS__FFI_ROWS; i++) {
         const char *name = ms__ffi_rows[i].name;
         if (ms__ffi_place(known, ms_str_of(name), &star) < 0 || !star || f->given[i])
             continue;
-        return ms__fail(&f->err, MS_E_MISSING, "the argument %s is missing", name);
+        return ms__fail_at(&f->err, MS_E_MISSING, name, "the argument %s is missing",
+                           name);
     }
     ms__ffi_share(f);
     return MS_OK;
@@ -27952,18 +27959,24 @@ static ms_result ms__ffi_parse(ms__ffi *f, const char *known, ms_str args)
 
 /* ---- Results. */
 
-/* Appends to the result; one byte after it stays free for a NUL. */
+/* Makes room in the result for len bytes and a NUL. */
+static ms_result ms__ffi_room(ms__ffi *f, size_t len)
+{
+    if (len < f->cap - f->len) return MS_OK;
+    if (len > SIZE_MAX / 4 || f->len > SIZE_MAX / 4) return MS_E_NO_MEMORY;
+    size_t cap = 2 * (f->len + len) + MS__FFI_SMALL;
+    char *text = (char *)realloc(f->text, cap);
+    if (!text) return MS_E_NO_MEMORY;
+    f->text = text;
+    f->cap = cap;
+    return MS_OK;
+}
+
+/* Appends to the result. */
 static ms_result ms__ffi_write(void *ctx, const char *bytes, size_t len)
 {
     ms__ffi *f = (ms__ffi *)ctx;
-    if (len >= f->cap - f->len) {
-        if (len > SIZE_MAX / 4 || f->len > SIZE_MAX / 4) return MS_E_NO_MEMORY;
-        size_t cap = 2 * (f->len + len) + 256;
-        char *text = (char *)realloc(f->text, cap);
-        if (!text) return MS_E_NO_MEMORY;
-        f->text = text;
-        f->cap = cap;
-    }
+    MS__TRY(ms__ffi_room(f, len));
     if (len > 0) memcpy(f->text + f->len, bytes, len);
     f->len += len;
     return MS_OK;
@@ -28083,7 +28096,9 @@ static ms_result ms__ffi_append(ms__ffi *f)
     MS__TRY(ms_read_list(f->format, f->body, &how, &f->arena, &list, &f->err));
     size_t size = list.count * sizeof *f->append.seqs;
     f->append.seqs = (uint64_t *)ms_arena_alloc(&f->arena, size);
-    if (!f->append.seqs) return ms__no_memory(&f->err, size);
+    if (!f->append.seqs || list.count > SIZE_MAX / 32 ||
+        ms__ffi_room(f, 21 * list.count + 16) != MS_OK)
+        return ms__no_memory(&f->err, size);
     if (list.count > 0)
         MS__TRY(ms_append_batch(f->store, list.items, list.count, &f->append, &f->err));
     ms__ffi_begin_list(f, "seqs");
@@ -28338,13 +28353,19 @@ static ms_result ms__ffi_stat(ms__ffi *f)
     return MS_OK;
 }
 
+/* Adds to a sum; one that does not fit is the largest number. */
+static void ms__ffi_add(uint64_t *sum, uint64_t n)
+{
+    *sum = n < UINT64_MAX - *sum ? *sum + n : UINT64_MAX;
+}
+
 static ms_result ms__ffi_usage(ms__ffi *f)
 {
     static const ms__ffi_count rows[] = {
         MS__COUNT(ms_usage, input_tokens), MS__COUNT(ms_usage, output_tokens),
         MS__COUNT(ms_usage, cached_tokens), MS__COUNT(ms_usage, reasoning_tokens)};
     ms_usage sum, one;
-    uint64_t notes = 0;
+    uint64_t notes = 0, seconds = 0;
     const ms_msg *msg;
     memset(&sum, 0, sizeof sum);
     f->query.raw = MS_RAW_NOTES;
@@ -28352,16 +28373,16 @@ static ms_result ms__ffi_usage(ms__ffi *f)
     while ((msg = ms_next(&f->it)) != NULL) {
         if (!ms_usage_of(msg, &one)) continue;
         notes++;
-        sum.input_tokens += one.input_tokens;
-        sum.output_tokens += one.output_tokens;
-        sum.cached_tokens += one.cached_tokens;
-        sum.reasoning_tokens += one.reasoning_tokens;
-        sum.duration_ns += one.duration_ns;
+        ms__ffi_add(&sum.input_tokens, one.input_tokens);
+        ms__ffi_add(&sum.output_tokens, one.output_tokens);
+        ms__ffi_add(&sum.cached_tokens, one.cached_tokens);
+        ms__ffi_add(&sum.reasoning_tokens, one.reasoning_tokens);
+        ms__ffi_add(&seconds, (uint64_t)one.duration_ns);
     }
     MS__TRY(ms_cursor_close(&f->it, &f->err));
     ms__ffi_number(f, "notes", notes);
     MS__COUNTS(f, &sum, rows);
-    ms__ffi_time(f, "seconds", sum.duration_ns);
+    ms__ffi_time(f, "seconds", seconds < INT64_MAX ? (int64_t)seconds : INT64_MAX);
     return MS_OK;
 }
 
@@ -28468,7 +28489,8 @@ static int ms__ffi_call(ms_store **store, const ms__ffi_function *function, ms_s
     if (!f) return MS_E_NO_MEMORY;
     f->store = *store;
     f->body = body;
-    ms_result code = ms__ffi_run(f, function, args);
+    ms_result code = ms__ffi_room(f, 0); /* before a change, whose result has to fit */
+    if (code == MS_OK) code = ms__ffi_run(f, function, args);
     if (code != MS_OK && !f->whole) ms__ffi_fail(f, code);
     if (ms__ffi_write(f, "", 0) == MS_OK) {
         f->text[f->len] = 0;

@@ -887,6 +887,23 @@ controls()
     control delegation_without_a_tool gcc test_request \
         delegation_is_answered_by_a_result_of_its_tool 100 \
         ms__item_as_delegation 'item->tool = item->named =' 'item->tool ='
+    control result_without_room gcc test_ffi \
+        change_is_made_or_refused_when_memory_ends 100 \
+        ms__ffi_call 'ms_result code = ms__ffi_room(f, 0);' 'ms_result code = MS_OK;'
+    control usage_sum_wraps gcc test_ffi \
+        usage_is_the_largest_number_when_sums_do_not_fit 100 \
+        ms__ffi_add 'n < UINT64_MAX - *sum ? *sum + n : UINT64_MAX' '*sum + n'
+    control first_argument_counts gcc test_ffi the_last_of_equal_arguments_counts 100 \
+        ms__ffi_take '(void)ms_json_member(args, ms_str_of(row->name), &value);' \
+        '{ ms_json_iter each = ms_json_iterate(args); while (ms_json_next(&each) &&
+           each.key.ptr != name.ptr) {} value = each.value; }'
+    control split_goes_far_in_bad_bytes gcc test_shorten \
+        split_moves_by_few_bytes_when_they_are_not_utf8 100 \
+        ms__split_outwards 'ms__chars_end(s, 0, head - moved, &ignored)' \
+        'at - 1; while (at > 0 && ((unsigned char)s.ptr[at] & 0xC0) == 0x80) at--'
+    control usage_sum_of_zero gcc test_answer usage_is_noted_when_its_sum_is_too_large 100 \
+        ms__answer_note 'u->input_tokens | u->output_tokens' \
+        'u->input_tokens + u->output_tokens'
     control ring_drops_within_a_turn gcc test_ring a_ring_is_as_a_list_that_drops 5 \
         ms__ring_choose 'if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;' \
         'break;'

@@ -405,6 +405,18 @@ TEST(reason_to_stop_is_cut_between_characters)
     }
 }
 
+TEST(usage_is_noted_when_its_sum_is_too_large)
+{
+    ms_request_desc desc = desc_of("anthropic");
+    const char *body = "{\"type\":\"message\",\"content\":[{\"type\":\"text\",\"text\":"
+                       "\"x\"}],\"stop_reason\":\"end_turn\",\"usage\":{\"input_tokens\":"
+                       "18446744073709551615,\"output_tokens\":1}}";
+    ms_stat stat;
+    assert_int_equal(ms_answer(&desc, ms_str_of(body), NULL, NULL), MS_OK);
+    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+    assert_int_equal(stat.changes, 1);
+}
+
 /* Bytes that are flipped, left out or repeated: some code, and a store that is whole. */
 TEST(answer_is_a_code_when_its_bytes_are_wrong)
 {

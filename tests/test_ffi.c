@@ -3,9 +3,33 @@
  * kind or value. Results are compared as texts. Then logs, and words of refusals. */
 
 #define _POSIX_C_SOURCE 200809L
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* Allocations that the library has left; below 0: any number. */
+static int allocations = -1;
+
+static bool no_allocation(void)
+{
+    if (allocations < 0) return false;
+    return allocations == 0 || allocations-- == 0;
+}
+
+static void *test_malloc(size_t size) { return no_allocation() ? NULL : malloc(size); }
+static void *test_calloc(size_t n, size_t s) { return no_allocation() ? NULL : calloc(n, s); }
+static void *test_realloc(void *p, size_t s) { return no_allocation() ? NULL : realloc(p, s); }
+
+#define malloc  test_malloc
+#define calloc  test_calloc
+#define realloc test_realloc
 #define MSGSTORE_FFI
 #define MSGSTORE_IMPLEMENTATION
 #include "../msgstore.h"
+#undef malloc
+#undef calloc
+#undef realloc
+
 #include "table.h"
 
 #include <unistd.h>
@@ -223,6 +247,72 @@ TEST(call_is_refused_when_the_store_is_null)
 {
     expect(called_with(NULL, "query", NULL), MS_E_CLOSED, true, "E_CLOSED");
     expect(called_with(NULL, "stat", NULL), MS_E_CLOSED, true, "E_CLOSED");
+}
+
+/* The first n allocations of a call succeed. */
+TEST(change_is_made_or_refused_when_memory_ends)
+{
+    static const char body[] = "[{\"type\":\"user_message\",\"content\":\"x\"}]";
+    static const struct { const char *name, *args, *body; } rows[] = {
+        {"append", "{\"location\":\"l\"}", body},
+        {"note", "{\"seq\":1,\"kind\":\"k\",\"value\":1}", NULL},
+        {"hide", "{\"seq\":2}", NULL},
+        {"fork", "{\"location\":\"l\",\"to\":\"other\",\"seq\":2}", NULL},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_store *store;
+        int code = MS_E_NO_MEMORY, n = 0;
+        assert_int_equal(opened(&store, "{}"), MS_OK);
+        append_conversation(store);
+        for (; code != MS_OK; n++) {
+            ms_stat before, after;
+            assert_int_equal(ms_store_stat(store, &before, NULL), MS_OK);
+            allocations = n;
+            code = called(store, rows[i].name, ms_str_of(rows[i].args),
+                          ms_str_of(rows[i].body));
+            allocations = -1;
+            assert_int_equal(ms_store_stat(store, &after, NULL), MS_OK);
+            bool same = after.messages == before.messages && after.changes == before.changes;
+            if (same != (code != MS_OK) || (code != MS_OK && code != MS_E_NO_MEMORY))
+                fail_msg("%s with %d allocations: %d %s", rows[i].name, n, code, result);
+        }
+        assert_true(n > 2);
+        ms_close(store);
+    }
+    for (int n = 0, code = MS_E_NO_MEMORY; code != MS_OK; n++) {
+        ms_store *store = NULL;
+        allocations = n;
+        code = opened(&store, "{}");
+        allocations = -1;
+        if ((store != NULL) != (code == MS_OK)) fail_msg("open with %d allocations", n);
+        ms_close(store);
+    }
+}
+
+TEST(usage_is_the_largest_number_when_sums_do_not_fit)
+{
+    static const char note[] = "{\"seq\":1,\"kind\":\"usage\",\"value\":{\"input_tokens\":"
+                               "1e300,\"seconds\":9e9}}";
+    ms_store *store;
+    assert_int_equal(opened(&store, "{}"), MS_OK);
+    append_conversation(store);
+    for (int i = 0; i < 3; i++) assert_int_equal(called_with(store, "note", note), MS_OK);
+    int code = called_with(store, "usage", "{}");
+    expect(code, MS_OK, true, "\"input_tokens\":18446744073709551615");
+    expect(code, MS_OK, true, "\"seconds\":9223372036.854775807");
+    ms_close(store);
+}
+
+TEST(the_last_of_equal_arguments_counts)
+{
+    ms_store *store;
+    assert_int_equal(opened(&store, "{}"), MS_OK);
+    append_conversation(store);
+    expect(called_with(store, "query", "{\"limit\":\"x\",\"limit\":1}"), MS_OK, true,
+           "\"seqs\":[3]");
+    expect(called_with(store, "query", "{\"limit\":1,\"limit\":null}"), MS_OK, true,
+           "\"seqs\":[1,2,3]");
+    ms_close(store);
 }
 
 int main(void)

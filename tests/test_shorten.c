@@ -183,6 +183,22 @@ TEST(split_stays_in_its_text_when_marks_begin_it)
 }
 
 /* A tower of marks does not move a cut far: the text is cut as the origin cuts it. */
+/* A byte that is not UTF-8 is a character. */
+TEST(split_moves_by_few_bytes_when_they_are_not_utf8)
+{
+    char text[600];
+    ms_arena own;
+    memset(&own, 0, sizeof own);
+    memset(text, 0x80, sizeof text);
+    memcpy(text + 200, "\xCC\x81", 2);
+    ms_envelope m = ms_assistant_message(ms_text_n(ms_str_n(text, sizeof text)));
+    assert_int_equal(ms_shorten_message(&m, NULL, ms_str_of(NULL), &own, NULL), MS_OK);
+    const char *end = (const char *)memchr(m.content.text.ptr, '\n', m.content.text.len);
+    assert_true(end != NULL);
+    assert_in_range(end - m.content.text.ptr, 192, 200);
+    ms_arena_deinit(&own);
+}
+
 TEST(text_ends_in_a_tower_of_marks_when_it_is_too_high)
 {
     ms_shorten_opts opts = keeping(50), origin = keeping(50);

@@ -36,7 +36,7 @@ unset DISPLAY
 left_out()
 {
     case $1 in
-    test_change_shared | test_crash | test_log_lock | test_log_map | test_os | test_power | \
+    test_change_shared | test_crash | test_log_durable | test_log_lock | test_log_map | test_os | test_power | \
     test_rewrite | test_shared | test_threads)
         echo "it forks" ;;
     test_damage | test_fault_alloc | test_log_index | test_log_place)
