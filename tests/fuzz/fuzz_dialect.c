@@ -215,6 +215,19 @@ static bool one_line(ms_str text)
     return end != NULL && end + 1 == text.ptr + text.len;
 }
 
+/* Does one of them keep an object of no known form? It is written as that object, in
+ * which another format can find a call without a name. */
+static bool keeps_an_object(const ms_envelopes *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const ms_envelope *m = &list->items[i];
+        if (ms_type_word(m->type)[0] == '\0' && m->content.json &&
+            ms_json_kind_of(m->content.text) == MS_JSON_OBJECT)
+            return true;
+    }
+    return false;
+}
+
 static void cross(const ms_dialect *d, const ms_envelopes *list, unsigned how)
 {
     ms_envelopes again;
@@ -224,6 +237,7 @@ static void cross(const ms_dialect *d, const ms_envelopes *list, unsigned how)
     ms_str text = writes(d, list, how & ~(unsigned)ENCODED);
     must_be_json(text, how);
     if (reads(d, text, how | LENIENT, &again, &err) != MS_OK) {
+        if (keeps_an_object(list)) return;
         fuzz_show("written", text);
         wrong("what it writes, it refuses", &err);
     }
