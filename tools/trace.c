@@ -117,7 +117,7 @@ size_t trace_shared(const trace *t)
 
 const uint64_t *trace_dead(const trace *t, size_t *n)
 {
-    const uint64_t *dead = t->buried ? t->dead : t->desc.known.dead;
+    uint64_t *dead = t->buried ? t->dead : t->desc.known.dead;
     *n = arrlenu(dead);
     return dead;
 }
