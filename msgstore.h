@@ -1760,8 +1760,8 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
  * is in place. MS_E_BUSY: another process writes to the file to be replaced.
- * MS_E_CONFLICT: it was written to after the source was opened for salvage. MS_E_FOREIGN:
- * the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
+ * MS_E_CONFLICT: it was written to after the source was opened for salvage.
+ * MS_E_FOREIGN: the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
  * failed. Either the old file stays; or the new one is in place, a power loss can bring
  * the old one back, and the replaced source is poisoned. A poisoned source may be
  * replaced. Windows cannot replace an open file, so `replace` fails there with MS_E_IO:
@@ -13179,13 +13179,17 @@ static unsigned char *ms__probe(const unsigned char *r, uint32_t probes, unsigne
     return (unsigned char *)(uintptr_t)r + 40 + (size_t)(probes >> 8 * i & 255) * 4;
 }
 
+/* Notes in a word of a filter that a segment may have its lists. */
+static void ms__probe_set(unsigned char *word, unsigned segment)
+{
+    word[segment / 8] = (unsigned char)(word[segment / 8] | 1u << segment % 8);
+}
+
 static void ms__filter_put(unsigned char *r, uint64_t list, unsigned segment)
 {
     uint32_t probes = ms__probes(list);
-    for (unsigned i = 0; i < MS__PROBES; i++) {
-        unsigned char *p = ms__probe(r, probes, i);
-        p[segment / 8] = (unsigned char)(p[segment / 8] | 1u << segment % 8);
-    }
+    for (unsigned i = 0; i < MS__PROBES; i++)
+        ms__probe_set(ms__probe(r, probes, i), segment);
 }
 
 /* Returns, as bits, which of the 32 segments may have a list. */
@@ -16546,8 +16550,8 @@ static MS__APART ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *er
             ms__filter_put(r, list, c);
         }
         /* Each query reports lost records that were in unknown lists. */
-        for (unsigned i = 0; ms__segment_lost(l) > 0 && i < 256; i++)
-            r[40 + i * 4 + c / 8] |= (unsigned char)(1u << c % 8);
+        for (unsigned word = 0; ms__segment_lost(l) > 0 && word < 256; word++)
+            ms__probe_set(ms__probe(r, word, 0), c);
     }
     MS__TRY(ms__record_put(log, r, err));
     memcpy(j->at, at, sizeof at);
@@ -17185,11 +17189,14 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
 
 /* ---- Following other writers. */
 
-/* Returns whether a writer has been at work since a handle was opened for salvage. mark
- * and line: what the file has. */
-static bool ms__log_moved(const ms__log *log, uint64_t mark, uint32_t line)
+/* Fails with MS_E_CONFLICT if a writer has been at work since a handle was opened for
+ * salvage. mark and line: what the file has. */
+static ms_result ms__salvage_holds(const ms__log *log, uint64_t mark, uint32_t line,
+                                   ms_error *err)
 {
-    return mark != log->map.marked || line != log->map.seen_line;
+    if (mark == log->map.marked && line == log->map.seen_line) return MS_OK;
+    return ms__fail(err, MS_E_CONFLICT, "'%s' was written to after it was opened for "
+                    "salvage: open it again", log->file.path);
 }
 
 /* Takes in the appends of other processes. The caller holds the handle's lock. */
@@ -17220,10 +17227,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
         }
     }
     if (!salvage) ms__log_seen(log, mark, line);
-    if (log->map.salvaged && ms__log_moved(log, mark, line))
-        return ms__fail(err, MS_E_CONFLICT, "'%s' was written to after it was opened for "
-                        "salvage: open it again", log->file.path);
-    return MS_OK;
+    return log->map.salvaged ? ms__salvage_holds(log, mark, line, err) : MS_OK;
 }
 
 /* Takes in the appends of other processes before a query. Without new appends it takes no
@@ -17266,7 +17270,7 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
     if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
     if (trusted && log->end != mark && st.size >= mark)
         return ms__fail(err, MS_E_CONFLICT,
-                        "'%s' does not end where its watermark says: open it anew",
+                        "'%s' does not end at its watermark: open it anew",
                         log->file.path);
     ms__log_begun(log, false, st.size);
     return ms__log_reach(log, log->end, st.size, st.size, err);
@@ -18222,11 +18226,9 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
     MS__TRY(ms_log_open(&store, &d, err));
     w->old = ms__log_of(store);
     if (!log || log->opts.opening != MS_OPEN_SALVAGE || !log->map.super ||
-        w->made || !ms__log_is(log, &st) ||
-        !ms__log_moved(log, w->old->map.marked, w->old->map.seen_line))
+        w->made || !ms__log_is(log, &st))
         return MS_OK;
-    return ms__fail(err, MS_E_CONFLICT, "'%s' was written to after it was opened for "
-                    "salvage: open it again", w->path);
+    return ms__salvage_holds(log, w->old->map.marked, w->old->map.seen_line, err);
 }
 
 /* Sets or clears the mark of the old file. replaced: from here on no handle appends to
@@ -24421,7 +24423,8 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *      it, else one derived from it. The result has the same id.
  *
  * Then, over the list of groups:
- *   5  The window begins at a group, so that no turn is split.
+ *   5  Groups of thinking alone are dropped at the end: the newest turn has something to
+ *      send. The window begins at a group, so that no turn is split.
  *   6  A call without a result gets one that is made up. A text after it that begins
  *      an answer of its own follows that result. Old results are shortened; error_text
  *      begins the result of a failed call. Anthropic refuses is_error beside a
@@ -27900,6 +27903,7 @@ static ms_result ms__ffi_take(ms__ffi *f, const char *known, ms_str args, ms_str
         const ms__ffi_row *row = &ms__ffi_rows[i];
         if (!ms_json_string_is(name, ms_str_of(row->name))) continue;
         if (ms__ffi_place(known, ms_str_of(row->name), NULL) < 0) break;
+        if (f->given[i]) return MS_OK;
         (void)ms_json_member(args, ms_str_of(row->name), &value); /* the last one */
         if (ms_json_kind_of(value) == MS_JSON_NULL) return MS_OK;
         f->given[i] = true;

@@ -853,7 +853,7 @@ controls()
         ms__take_segment 'if (!log->map.super_now) return MS_OK;' 'return MS_OK;'
     control filter_without_lost_records gcc test_log_index \
         damage_is_reported_when_a_summary_is_made_after_it 100 \
-        ms__job_filter 'ms__segment_lost(l) > 0 && i < 256' 'i < 0'
+        ms__job_filter 'ms__segment_lost(l) > 0 && word < 256' 'word < 0'
     control damaged_batch_joins_the_next gcc test_log_index \
         a_damaged_batch_keeps_its_location_when_a_rewrite_follows_it 100 \
         ms__copy_since 'if (c->it->damaged != c->met)' 'if (false)'
@@ -862,7 +862,7 @@ controls()
         ms__hold_take 'if (!log ||' 'if (log != NULL ||'
     control salvage_follows_overwritten gcc test_log_index \
         salvage_tells_when_a_writer_overwrites_its_records 100 \
-        ms__log_follow 'if (log->map.salvaged &&' 'if (false &&'
+        ms__log_follow 'log->map.salvaged ?' 'false ?'
     control damaged_change_not_told gcc test_log_index \
         queries_report_a_damaged_change_whether_of_a_location_or_of_all 100 \
         ms__head_shown 'if (unsure && !s->unsure) s->holes++;' ''
