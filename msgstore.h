@@ -28103,8 +28103,7 @@ static ms_result ms__ffi_append(ms__ffi *f)
     if (!f->append.seqs || list.count > SIZE_MAX / 32 ||
         ms__ffi_room(f, 21 * list.count + 16) != MS_OK)
         return ms__no_memory(&f->err, size);
-    if (list.count > 0)
-        MS__TRY(ms_append_batch(f->store, list.items, list.count, &f->append, &f->err));
+    MS__TRY(ms_append_batch(f->store, list.items, list.count, &f->append, &f->err));
     ms__ffi_begin_list(f, "seqs");
     for (size_t i = 0; i < list.count; i++) ms_json_put_u64(&f->w, f->append.seqs[i]);
     ms_json_end(&f->w);
@@ -28313,9 +28312,18 @@ static ms_result ms__ffi_redact(ms__ffi *f)
     return ms_redact(f->store, f->seq, &f->err);
 }
 
+/* Names the argument `value` in an error that names the field of its record. */
+static ms_result ms__ffi_value(ms__ffi *f, ms_result code)
+{
+    if (strcmp(f->err.path, "content") == 0 || strcmp(f->err.path, "facts") == 0)
+        memcpy(f->err.path, "value", sizeof "value");
+    return code;
+}
+
 static ms_result ms__ffi_note(ms__ffi *f)
 {
-    return ms_note(f->store, f->seq, f->note_kind, ms_json(f->value), &f->err);
+    ms_value value = ms_json(f->value);
+    return ms__ffi_value(f, ms_note(f->store, f->seq, f->note_kind, value, &f->err));
 }
 
 static ms_result ms__ffi_fork(ms__ffi *f)
@@ -28325,7 +28333,7 @@ static ms_result ms__ffi_fork(ms__ffi *f)
 
 static ms_result ms__ffi_set_facts(ms__ffi *f)
 {
-    return ms_location_set(f->store, f->location, f->value, &f->err);
+    return ms__ffi_value(f, ms_location_set(f->store, f->location, f->value, &f->err));
 }
 
 static ms_result ms__ffi_facts(ms__ffi *f)

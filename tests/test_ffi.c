@@ -303,6 +303,33 @@ TEST(usage_is_the_largest_number_when_sums_do_not_fit)
     ms_close(store);
 }
 
+/* The records of a note and of facts have fields of other names. */
+TEST(refusal_names_the_value_that_is_wrong)
+{
+    char deep[2 * 501 + 1] = "";
+    char args[sizeof deep + 64];
+    ms_store *store;
+    memset(deep, '[', 501);
+    memset(deep + 501, ']', 501);
+    assert_int_equal(opened(&store, "{}"), MS_OK);
+    append_conversation(store);
+    snprintf(args, sizeof args, "{\"seq\":1,\"kind\":\"k\",\"value\":%s}", deep);
+    expect(called_with(store, "note", args), MS_E_DEPTH, true, "\"path\":\"value\"");
+    snprintf(args, sizeof args, "{\"location\":\"l\",\"value\":{\"a\":%s}}", deep);
+    expect(called_with(store, "set_facts", args), MS_E_DEPTH, true, "\"path\":\"value\"");
+    expect(called_with(store, "set_facts", "{\"location\":\"l\",\"value\":[]}"), MS_E_KIND,
+           true, "\"path\":\"value\"");
+    expect(called_with(store, "set_facts", "{\"location\":\"\",\"value\":{}}"), MS_E_ARGUMENT,
+           true, "\"path\":\"location\"");
+    ms_close(store);
+}
+
+TEST(call_without_a_store_is_refused_though_it_appends_nothing)
+{
+    expect(called(NULL, "append", MS_STR("{\"location\":\"l\"}"), MS_STR("[]")), MS_E_CLOSED,
+           true, "E_CLOSED");
+}
+
 TEST(the_last_of_equal_arguments_counts)
 {
     ms_store *store;
