@@ -33,6 +33,10 @@ class MsgstoreError(Exception):
         self.path = path
         self.offset = offset
 
+    def __reduce__(self) -> Any:  # exceptions cross processes pickled
+        return (type(self), (self.code, self.message, self.path, self.offset),
+                self.__dict__)
+
 
 class ArgumentError(MsgstoreError, ValueError):
     """An argument is not allowed, or a message lacks something."""
@@ -44,6 +48,10 @@ class NotFoundError(MsgstoreError, LookupError):
 
 class MissingFileError(NotFoundError, FileNotFoundError):
     """There is no such log, or no folder for it. ``filename`` is its path."""
+
+    def __reduce__(self) -> Any:
+        make, arguments, members = super().__reduce__()
+        return make, arguments, {**members, "errno": self.errno, "filename": self.filename}
 
     def __str__(self) -> str:
         return self.message
@@ -148,10 +156,31 @@ def encode(value: Any) -> bytes:
     except (TypeError, ValueError) as error:
         raise ArgumentError("E_ARGUMENT", f"this cannot be written as JSON, which has no "
                             f"NaN, infinity, bytes or objects: {error}") from None
+    except RecursionError:
+        raise ArgumentError("E_DEPTH", "this is nested too deep") from None
+    return utf8(text)
+
+
+def utf8(text: str) -> bytes:
+    """Returns a text as UTF-8. Lone surrogates become U+FFFD."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def _whole(digits: str) -> Any:
+    try:
+        return int(digits)
+    except ValueError:  # more digits than Python reads; 1e5000 is a float, too
+        return float(digits)
+
+
+def _loads(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return json.loads(text, parse_int=_whole)
 
 
 def _result(code: int, out: ctypes.c_void_p, size: ctypes.c_size_t, parse: bool) -> Any:
@@ -162,7 +191,7 @@ def _result(code: int, out: ctypes.c_void_p, size: ctypes.c_size_t, parse: bool)
     finally:
         _lib.ms_ffi_free(out)
     if code == 0:
-        return json.loads(text) if parse else text
+        return _loads(text) if parse else text
     failure = json.loads(text)
     if "code" not in failure:  # verify: damage, with the whole report
         error = DamagedError("E_DAMAGED", "damaged ranges: {damaged} of records, "
@@ -180,16 +209,27 @@ def _run(function: Any, *arguments: Any, parse: bool = True) -> Any:
     return _result(code, out, size, parse)
 
 
+def _missing(found: NotFoundError, path: Optional[str]) -> MissingFileError:
+    error = MissingFileError(found.code, found.message)
+    error.errno, error.filename = errno.ENOENT, path
+    return error
+
+
 def open_store(args: dict) -> ctypes.c_void_p:
     handle = ctypes.c_void_p()
     text = encode(args)
     try:
         _run(_open, ctypes.byref(handle), text, len(text))
     except NotFoundError as found:
-        error = MissingFileError(found.code, found.message)
-        error.errno, error.filename = errno.ENOENT, args.get("path")
-        raise error from None
+        raise _missing(found, args.get("path")) from None
     return handle
+
+
+def verify(path: str) -> Any:
+    try:
+        return call("verify", None, {"path": path})
+    except NotFoundError as found:
+        raise _missing(found, path) from None
 
 
 def close(handle: ctypes.c_void_p) -> None:

@@ -79,10 +79,10 @@ def action(tool: str, args: Union[Mapping[str, Any], str], call_id: Optional[str
 
 
 def observation(content: Any, call_id: Optional[str] = None, **members: Any) -> Message:
-    """The result of a tool."""
+    """The result of a tool; with ``type="error"`` its failure."""
     if call_id is not None:
         members["tool_call_id"] = call_id
-    return Message(type="observation", content=content, **members)
+    return Message({"type": "observation", "content": content, **members})
 
 
 def _history(result: Dict[str, Any]) -> History:
@@ -93,6 +93,12 @@ def _history(result: Dict[str, Any]) -> History:
         for message, seq in zip(history, result["seqs"]):
             message.seq = seq
     return history
+
+
+def _words(name: str, words: Iterable[str]) -> List[str]:
+    if isinstance(words, str):
+        raise ArgumentError("E_KIND", f"{name} is {words!r}, a list was expected", name)
+    return list(words)
 
 
 def _given(**arguments: Any) -> Dict[str, Any]:
@@ -138,6 +144,9 @@ class Store:
         if handle is not None and self._pid == os.getpid():
             _ffi.close(handle)
 
+    def __reduce__(self) -> Any:  # a copy would close the handle of the original
+        raise TypeError("a Store cannot be copied or pickled; open its path again")
+
     @property
     def _open(self) -> Any:
         if self._handle is None:
@@ -177,7 +186,7 @@ class Store:
         messages stay.
         """
         if isinstance(body, str):
-            body = body.encode()
+            body = _ffi.utf8(body)
         elif not isinstance(body, (bytes, bytearray)):
             if hasattr(body, "model_dump"):
                 body = body.model_dump(mode="json", exclude_none=True, by_alias=True)
@@ -209,7 +218,7 @@ class Store:
                       limit=limit, oldest=oldest, reverse=reverse, by_time=by_time)
         for name, value in (("views", views), ("types", types), ("agent_keys", agent_keys)):
             if value is not None:
-                args[name] = list(value)
+                args[name] = _words(name, value)
         if format != "framework":
             args["format"] = format
         return _history(_ffi.call("query", self._open, args))
@@ -217,12 +226,18 @@ class Store:
     def messages(self, location: Optional[str] = None, **filters: Any) -> Iterator[Message]:
         """All messages that a query has, oldest first, a page at a time.
 
-        With ``by_time``, ``reverse`` or a ``format``, one read collects all of them."""
-        if (filters.get("by_time") or filters.get("reverse")
+        With ``by_time``, ``reverse``, a ``limit`` or a ``format``, one read collects all
+        of them."""
+        if (filters.get("by_time") or filters.get("reverse") or filters.get("limit")
                 or filters.get("format", "framework") != "framework"):
             yield from self.query(location, **filters)
             return
         after = filters.pop("after_seq", 0)
+        for name in ("limit", "oldest"):
+            filters.pop(name, None)
+        for name in ("views", "types", "agent_keys"):  # an iterator serves one page only
+            if filters.get(name) is not None:
+                filters[name] = _words(name, filters[name])
         while True:
             page = self.query(location, after_seq=after, limit=PAGE, oldest=True, **filters)
             yield from page
@@ -257,7 +272,7 @@ class Store:
                       global_limit=global_limit, limit=limit, scope=scope, turns=turns,
                       phase=phase, previous_phase=previous_phase)
         if subordinates:
-            args["subordinates"] = list(subordinates)
+            args["subordinates"] = _words("subordinates", subordinates)
         if format != "framework":
             args["format"] = format
         return _history(_ffi.call("history", self._open, args))
@@ -281,7 +296,7 @@ class Store:
                     raise ArgumentError("E_KIND", f"tools[{i}] is {_kind(tool)}, a dict in "
                                         "the provider's shape was expected", "tools")
         if subordinates:
-            args["subordinates"] = list(subordinates)
+            args["subordinates"] = _words("subordinates", subordinates)
         if extra:
             args["extra"] = extra
         return _ffi.call("request", self._open, args)["body"]
@@ -296,7 +311,7 @@ class Store:
                       oldest_first=oldest_first, since=since, until=until)
         args["limit"] = limit
         if types:
-            args["types"] = list(types)
+            args["types"] = _words("types", types)
         if agent_key is not None:
             args["agent_key"] = agent_key
         return _ffi.call("search", self._open, args)["matches"]
@@ -365,7 +380,8 @@ class Store:
     def wait(self, after_seq: int, timeout: float = 1.0) -> int:
         """Waits for a message after that number, also of another process. Returns the last
         number of the store; after a timeout it may be the same."""
-        args = {"after_seq": after_seq, "timeout_ms": int(timeout * 1000)}
+        milliseconds = int(min(timeout * 1000, 2**32 - 1))  # 49 days
+        args = {"after_seq": after_seq, "timeout_ms": milliseconds}
         return _ffi.call("wait", self._open, args)["last_seq"]
 
 
@@ -410,4 +426,4 @@ def _path(path: Union[str, bytes, "os.PathLike[str]"]) -> str:
 
 def verify(path: Union[str, bytes, "os.PathLike[str]"]) -> Dict[str, Any]:
     """Checks every byte of a log. :class:`DamagedError` has the report in ``result``."""
-    return _ffi.call("verify", None, {"path": _path(path)})
+    return _ffi.verify(_path(path))

@@ -1,8 +1,10 @@
 """The package's own interface: stores, messages, histories, errors."""
 
+import copy
 import json
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import threading
@@ -382,3 +384,100 @@ def test_shared_open_beside_an_unshared_one_says_why(tmp_path):
     with msgstore.open(tmp_path / "log.msl"):
         with pytest.raises(msgstore.BusyError, match="open it as shared"):
             msgstore.open(tmp_path / "log.msl", shared=True)
+
+
+def test_numbers_longer_than_python_reads_are_floats(store):
+    store.answer({"choices": [{"message": {"tool_calls": [{"id": "c", "function": {
+        "name": "f", "arguments": '{"n": %s, "m": 7}' % ("9" * 5000)}}]}}]}, "openai", "l")
+    assert store.query("l")[0]["args"] == {"n": float("inf"), "m": 7}
+    assert len(list(store)) == 1
+
+
+@pytest.mark.parametrize("error", [
+    msgstore.ConflictError("E_CONFLICT", "m", "p", 3), msgstore.StorageError("E_IO", "m"),
+    msgstore.RefusedError("E_REFUSED", "m", None, None)])
+def test_errors_can_be_pickled(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error) and str(again) == str(error)
+    assert (again.code, again.path, again.offset) == (error.code, error.path, error.offset)
+
+
+def test_a_pickled_error_keeps_file_and_report(tmp_path):
+    with pytest.raises(msgstore.MissingFileError) as caught:
+        msgstore.open(tmp_path / "none.msl", mode="read")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.errno, again.filename) == (2, str(tmp_path / "none.msl"))
+    damaged = msgstore.DamagedError("E_DAMAGED", "m")
+    damaged.result = {"damaged": 1}
+    assert pickle.loads(pickle.dumps(damaged)).result == {"damaged": 1}
+
+
+def test_a_store_has_no_copies(store):
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="open"):
+            make(store)
+    assert store.append(msgstore.user("a"), "l") == [1]
+
+
+def test_verify_of_a_missing_file_is_a_file_not_found_error(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        msgstore.verify(tmp_path / "none.msl")
+    assert caught.value.filename == str(tmp_path / "none.msl")
+
+
+def test_too_deep_a_message_is_an_argument_error(store):
+    deep = []
+    for _ in range(100000):
+        deep = [deep]
+    with pytest.raises(msgstore.ArgumentError) as caught:
+        store.append(msgstore.user(deep), "l")
+    assert caught.value.code == "E_DEPTH"
+    while deep:  # freed step by step
+        deep = deep.pop()
+
+
+def test_an_answer_of_text_takes_lone_surrogates(store):
+    store.answer('{"choices": [{"message": {"content": "x\ud800y"}}]}', "openai", "l")
+    assert store.query("l")[0].content == "x\ufffdy"
+
+
+def test_a_long_wait_is_cut(store):
+    store.append(msgstore.user("a"), "l")
+    assert store.wait(0, float("inf")) == store.wait(0, 1e30) == 1
+
+
+def test_iteration_takes_iterators_limits_and_orders(store):
+    store.append([msgstore.user(str(n)) for n in range(600)]
+                 + [msgstore.assistant(str(n)) for n in range(600)], "l")
+    users = iter(["user_message"])
+    assert [m.seq for m in store.messages("l", types=users)] == list(range(1, 601))
+    assert [m.seq for m in store.messages("l", limit=2)] == [1199, 1200]
+    assert [m.seq for m in store.messages("l", limit=2, oldest=True)] == [1, 2]
+    assert len(list(store.messages("l", limit=None, oldest=True))) == 1200
+
+
+def test_a_text_is_no_list_of_names(store):
+    store.append(msgstore.action("f", {}, agent_key="worker"), "l")
+    for call in (lambda: store.query("l", agent_keys="worker"),
+                 lambda: store.history("l", "m", subordinates="worker"),
+                 lambda: store.request("l", "openai", agent_key="m", subordinates="worker"),
+                 lambda: list(store.messages("l", types="action")),
+                 lambda: store.search("f", types="action")):
+        with pytest.raises(msgstore.ArgumentError, match="a list was expected"):
+            call()
+
+
+def test_an_observation_can_be_an_error(store):
+    store.append([msgstore.action("f", {}, "c"),
+                  msgstore.observation("no", "c", type="error")], "l")
+    assert store.query("l")[1].type == "error"
+
+
+def test_append_of_nothing_compares(store):
+    store.append(msgstore.user("a"), "l")
+    assert store.append([], "l", expect_seq=1) == []
+    with pytest.raises(msgstore.ConflictError):
+        store.append([], "l", expect_seq=0)
+    with pytest.raises(msgstore.ArgumentError) as caught:
+        store._change("set_facts", location="l", value=[1])
+    assert caught.value.path == "value"
