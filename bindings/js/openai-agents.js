@@ -55,7 +55,11 @@ export class MsgstoreSession {
 
   async getItems(limit) {
     if (limit !== undefined && limit <= 0) return [];
-    return this.#store.query(this.#id, { limit }).map((m) => m.item).filter(Boolean);
+    const found = this.#store.query(this.#id, { limit });
+    const own = found.filter((m) => m.item);
+    const all = limit === undefined || own.length === found.length ? own
+      : this.#store.query(this.#id).filter((m) => m.item).slice(-limit);
+    return all.map((m) => m.item);
   }
 
   async addItems(items) {
@@ -65,7 +69,10 @@ export class MsgstoreSession {
   }
 
   async popItem() {
-    const [newest] = this.#store.query(this.#id, { limit: 1 });
+    let newest;
+    do { // messages of other writers are no items
+      [newest] = this.#store.query(this.#id, { limit: 1, beforeSeq: newest?.seq });
+    } while (newest && !newest.item);
     if (!newest) return undefined;
     this.#store.hide(newest.seq);
     await this.#saved(this.#store);

@@ -50,6 +50,19 @@ test("openai agents: items come back as they were added", async () => {
   assert.equal(saves, 3);
 });
 
+test("openai agents: messages of other writers are no items", async () => {
+  const store = await open();
+  const session = new MsgstoreSession(store, "chat");
+  const items = ["one", "two"].map((content) => ({ role: "user", content }));
+  await session.addItems(items);
+  store.append({ type: "injected_context", content: "a note" }, "chat");
+  assert.deepEqual(await session.getItems(2), items);
+  assert.deepEqual(await session.popItem(), items[1]);
+  assert.deepEqual(store.query("chat").map((m) => m.content), ["one", "a note"]);
+  assert.deepEqual(await session.popItem(), items[0]);
+  assert.equal(await session.popItem(), undefined);
+});
+
 test("openai agents: a runner remembers", { skip: !agents && "@openai/agents-core" },
   async () => {
     const seen = [];

@@ -46,6 +46,24 @@ def test_openai_session_keeps_the_protocol(store):
     run(walk())
 
 
+def test_openai_session_passes_messages_of_other_writers(store):
+    pytest.importorskip("agents")
+    from msgstore.adapters.openai_agents import MsgstoreSession
+
+    session = MsgstoreSession(store, "chat")
+    items = [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]
+
+    async def walk():
+        await session.add_items(items)
+        store.append({"type": "injected_context", "content": "a note"}, "chat")
+        assert await session.get_items(2) == items
+        assert await session.pop_item() == items[1]
+        assert [m.content for m in store.query("chat")] == ["one", "a note"]
+        assert await session.pop_item() == items[0] and await session.pop_item() is None
+
+    run(walk())
+
+
 def test_openai_runner_uses_the_session(store):
     agents = pytest.importorskip("agents")
     from agents.items import ModelResponse

@@ -37,7 +37,8 @@ class MsgstoreSession:
     session_settings: the SDK's SessionSettings, or a dict of its members.
 
     A removed item is hidden, not erased: a location that was forked before still has it.
-    ``msgstore compact`` drops it.
+    ``msgstore compact`` drops it. Messages of other writers are no items, and stay until
+    the session is cleared.
     """
 
     def __init__(self, store: Store, session_id: str, *, location: Optional[str] = None,
@@ -53,7 +54,14 @@ class MsgstoreSession:
             limit = self.session_settings.limit
         if limit is not None and limit <= 0:
             return []
-        return items(await asyncio.to_thread(self.store.query, self.location, limit=limit))
+        return await asyncio.to_thread(self._newest, limit)
+
+    def _newest(self, limit: Optional[int]) -> List[Any]:
+        found = self.store.query(self.location, limit=limit)
+        own = items(found)
+        if limit is None or len(own) == len(found):
+            return own
+        return items(self.store.query(self.location))[-limit:]
 
     async def add_items(self, items: List[Any]) -> None:
         """Appends items, all or none."""
@@ -66,15 +74,20 @@ class MsgstoreSession:
         return await asyncio.to_thread(self._pop)
 
     def _pop(self) -> Optional[Any]:
+        before = None
         while True:
-            newest = self.store.query(self.location, limit=1)
+            newest = self.store.query(self.location, limit=1, before_seq=before)
             if not newest:
                 return None
-            try:
-                self.store.hide(newest[0].seq)
-            except NotFoundError:  # another thread was quicker
+            before = newest[0].seq
+            if "item" not in newest[0]:  # of another writer
                 continue
-            return newest[0].get("item")
+            try:
+                self.store.hide(before)
+            except NotFoundError:  # another thread was quicker
+                before = None
+                continue
+            return newest[0]["item"]
 
     async def clear_session(self) -> None:
         """Removes all items."""
