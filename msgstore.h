@@ -2587,9 +2587,10 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *               agent_keys, turn_id, since, until, after_seq, before_seq, limit, oldest,
  *               reverse, by_time, format -> messages, seqs, damaged. Without views,
  *               agent_key or agent_keys select by writer; with views, they need "agent"
- *               or "team". damaged counts unreadable records of the whole store.
- *               If the format joins messages into one item, there are more numbers than
- *               items.
+ *               or "team". damaged counts unreadable records: those of the whole
+ *               store that were known when it was opened, or those that this page met,
+ *               if they are more. If the format joins messages into one item, there are
+ *               more numbers than items.
  *               In "framework" a message has the members location and agent_key
  *   history     what an agent reads. location*, agent_key*, subordinates: a list;
  *               timeline, by_time, conversation_limit, agent_limit, team_limit,
@@ -28263,6 +28264,9 @@ static ms_result ms__ffi_request(ms__ffi *f)
         MS__R(merged), MS__R(started), MS__R(bridged), MS__R(thinking_missing),
         MS__R(cost), MS__R(first_seq)};
 #undef MS__R
+    if (f->subordinates.n > 0 && !ms__ffi_given(f, "agent_key"))
+        return ms__fail_at(&f->err, MS_E_ARGUMENT, "subordinates",
+                           "subordinates needs agent_key");
     ms__ffi_name(f, "body");
     MS__TRY(ms_request(ms__ffi_ask(f), ms__ffi_write, f, &f->report, &f->err));
     ms_json_key(&f->w, MS_STR("report"));
