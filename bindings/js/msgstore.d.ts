@@ -21,7 +21,7 @@ export interface Stored extends Message {
   readonly seq: number;
 }
 
-/* A page. damaged: the number of unreadable records in the whole store. */
+/* A page. damaged: the number of unreadable records that it met. */
 export type Messages<M = Message> = M[] & { readonly damaged: number };
 export type Format = "framework" | "openai" | "chat-strict" | "anthropic" | "gemini"
   | "pydantic-ai" | "envelope" | "task" | "session";

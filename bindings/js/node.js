@@ -33,7 +33,7 @@ export async function open(path, options = {}) {
   try {
     image = new Uint8Array(readFileSync(path));
   } catch (error) {
-    if (error.code !== "ENOENT") throw error;
+    if (error.code !== "ENOENT") fail("E_IO", `opening '${path}': ${error.message}`, error);
     if (!existsSync(dirname(path))) {
       fail("E_NOT_FOUND", `opening '${path}': the folder does not exist`, error);
     }

@@ -12,6 +12,11 @@ import { action, assistant, MsgstoreError, nodeLibrary, observation, open, save,
 
 const fresh = async (options) => (await nodeLibrary()).open(options);
 
+test("open of a folder is an error of the package", async () => {
+  await assert.rejects(open(tmpdir()), (error) => error instanceof MsgstoreError
+    && error.code === "E_IO" && error.cause.code === "EISDIR");
+});
+
 test("append returns rising numbers", async () => {
   const store = await fresh();
   assert.deepEqual(store.append(user("a"), "l"), [1]);

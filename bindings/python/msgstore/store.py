@@ -37,8 +37,9 @@ class Message(Dict[str, Any]):
 
 
 class History(List[Message]):
-    """Messages in order. ``damaged`` counts unreadable records of the whole store (a
-    damaged record has no location). ``seqs`` has the numbers of the stored messages: more
+    """Messages in order. ``damaged`` counts unreadable records: those of the whole store
+    that were known when it was opened (a damaged record has no location), or those that
+    this page met, if they are more. ``seqs`` has the numbers of the stored messages: more
     than items where a format joins messages."""
 
     damaged: int = 0
