@@ -2180,7 +2180,8 @@ typedef struct ms_shorten_opts {
  * empty: no key. Where it is shortened, `extra` gets the members _compressed (true),
  * _original_length (characters) and, with a key, _entity_key. A system message, a message
  * with _compressed true, and all other content stay as they are. New texts are in the
- * arena. On failure (MS_E_ARENA, MS_E_NO_MEMORY) m is as before. */
+ * arena. On failure (MS_E_ARENA, MS_E_NO_MEMORY; as of ms_append if `extra` is no JSON
+ * object) m is as before. */
 MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
                                     ms_str key, ms_arena *arena, ms_error *err);
 
@@ -21829,8 +21830,10 @@ static ms_result ms__identified(ms_writer *w, const ms__format *f, const ms_enve
         if (call && !tool.ptr) tool = call->name;
     }
     if (f->pairing != MS__PAIRS_NOTHING && m->type == MS_T_ACTION) {
+        uint64_t last = w->last_id;
         if (!id.ptr) id = ms__id_made_up(w, m, derived);
         code = ms__call_opens(w, m, id, err);
+        if (code != MS_OK) w->last_id = last; /* for another try */
     }
     if (f->pairing != MS__PAIRS_TOOLS) own->call_id = id;
     if (f->pairing >= MS__PAIRS_TOOLS) own->tool = tool;
@@ -24378,6 +24381,7 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
         return ms__no_arena(err, arena, text.len);
     MS__TRY(ms__shorten(text, opts, key, arena, &text, &chars, err));
     if (chars == 0) return MS_OK;
+    if (m->extra.ptr) MS__TRY(ms__field_check(m, MS_F_EXTRA, err));
     MS__TRY(ms__short_extra(m->extra, chars, key, arena, &extra, err));
     m->content = ms_text_n(text);
     m->extra = extra;
@@ -26830,7 +26834,7 @@ static void ms__bit_input(ms_answer_stream *a, ms__bit *b)
 /* Keeps a block of any other kind. It comes once. */
 static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 {
-    ms__bit *b = ms__bit_at(a, MS__BIT_OTHER, index);
+    ms__bit *b = a->code == MS_OK ? ms__bit_at(a, MS__BIT_OTHER, index) : NULL;
     if (!b || b->part[MS__BIT_BODY].len > 0) return;
     ms__bit_block(a, b, block);
     ms__bit_flow(a, b);
@@ -27003,12 +27007,12 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
                                    : ms__at(event, f->path);
         if (!v.ptr) continue;
         if (f->what < MS__MODEL) (void)ms_json_u64(v, &a->counts[f->what]);
-        if (f->what == MS__MODEL && a->model.len == 0 &&
-            ms_json_string(v, ms__answer_arena(a), &word) == MS_OK)
-            ms__answer_put(a, &a->model, word);
-        if (f->what != MS__STOP || ms_json_kind_of(v) != MS_JSON_STRING) continue;
+        if (f->what < MS__MODEL || ms_json_kind_of(v) != MS_JSON_STRING) continue;
+        if (f->what == MS__MODEL && a->model.len > 0) continue;
         if (ms_json_string(v, ms__answer_arena(a), &word) != MS_OK)
             ms__answer_lost(a, v.len);
+        else if (f->what == MS__MODEL)
+            ms__answer_put(a, &a->model, word);
         else if (word.len > 0)
             ms__answer_stops(a, word);
     }
@@ -27375,6 +27379,7 @@ static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t upda
     m->id = ms__absent();
     m->has_time = false;
     MS__TRY(ms__task_rewrapped(&was, arena, m, err));
+    if (m->extra.ptr) MS__TRY(ms__field_check(m, MS_F_EXTRA, err));
     ms_str values[2] = {status, ms_str_n(iso, len + 2)};
     return ms__members_set(m->extra, names, values, 2, arena, &m->extra, err);
 }

@@ -972,6 +972,19 @@ controls()
     control end_of_a_stream_lost gcc test_change stream/a_stream_ends_with_its_text 100 \
         ms_stream_end 'ms_str_n(stream->pending, stream->n_pending), 0, arena,' \
         'ms_str_of(NULL), 0, arena,'
+    control changed_task_has_any_members gcc test_task \
+        task/change_is_refused_when_it_does_not_fit 100 ms__task_changed \
+        'if (m->extra.ptr) MS__TRY(ms__field_check(m, MS_F_EXTRA, err));' ''
+    control shortened_message_has_any_members gcc test_shorten \
+        message_is_refused_when_its_extra_is_no_object 100 ms_shorten_message \
+        'if (m->extra.ptr) MS__TRY(ms__field_check(m, MS_F_EXTRA, err));' ''
+    control model_lost_without_memory gcc test_answer \
+        answer_has_its_model_or_is_refused_when_memory_ends 100 ms__answer_facts \
+        'ms__answer_lost(a, v.len);' \
+        '{ if (f->what != MS__MODEL) ms__answer_lost(a, v.len); }'
+    control call_without_memory_takes_a_number gcc test_dialect \
+        call_gets_the_id_of_its_number_when_it_is_put_again 100 ms__identified \
+        'if (code != MS_OK) w->last_id = last;' ''
     control another_tasks_message_found gcc test_task task/message_is_found_when_asked_by_id 100 \
         ms_task_get 'ms_str_equal(ms__location(*msg), task_id) &&' ''
     control view_of_another_agent gcc test_twin arena_stores_and_twin_agree 10 \

@@ -322,6 +322,35 @@ TEST(answer_stores_nothing_when_memory_ends)
         assert_true(starve(answer_starved, &provider_answers[i], 24) > 0);
 }
 
+/* A model's name for which there was no room leaves no answer without a model. */
+TEST(answer_has_its_model_or_is_refused_when_memory_ends)
+{
+    static uint64_t room[1 << 14];
+    static char body[10000], name[9000];
+    ms_result code = MS_E_ARENA;
+    memset(name, 'm', sizeof name - 1);
+    snprintf(body, sizeof body, "{\"model\":\"\\/%s\",\"content\":[{\"type\":\"thinking\","
+             "\"thinking\":\"hm\",\"signature\":\"s\"}],\"stop_reason\":\"end_turn\"}", name);
+    for (size_t size = 0; code != MS_OK; size += 16) {
+        ms_request_desc desc = desc_of("anthropic");
+        ms_arena in;
+        assert_true(size < sizeof room);
+        (void)open_store(NULL);
+        desc.store = store;
+        test_arena_init_fixed(&in, room, size);
+        desc.arena = &in;
+        code = ms_answer(&desc, ms_str_of(body), NULL, NULL);
+        if (code != MS_OK) assert_int_equal(code, MS_E_ARENA);
+    }
+    const ms_msg *msg;
+    ms_str model;
+    assert_int_equal(ms_get_by_seq(store, 1, &arena, &msg, NULL), MS_OK);
+    ms_str extra = ms_get(msg, MS_F_EXTRA).text;
+    assert_true(ms_json_member(extra, MS_STR("signed"), &extra));
+    assert_true(ms_json_member(extra, MS_STR("model"), &model));
+    assert_int_equal(model.len, sizeof name - 1 + 3);
+}
+
 TEST(streamed_answer_has_all_its_text_when_memory_ends_at_its_end)
 {
     static uint64_t room[1 << 12];

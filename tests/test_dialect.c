@@ -252,6 +252,28 @@ TEST(writer_fails_when_its_sink_does)
     }
 }
 
+/* A message that had no memory keeps its number when it is put again. */
+TEST(call_gets_the_id_of_its_number_when_it_is_put_again)
+{
+    static const char want[] = "{\"type\":\"tool_request\",\"author\":\"agent\","
+                               "\"tool_call_id\":\"call_5\",\"name\":\"t\","
+                               "\"arguments\":{}}\n";
+    ms_envelope m = ms_action(MS_STR("t"), ms_json(MS_STR("{}")), ms_str_of(NULL));
+    test_alloc heap;
+    ms_arena in;
+    ms_writer w;
+    ms_buf out = {&arena, NULL, 0, 0};
+    m.seq = 5;
+    test_arena_fails_first(&in, &heap);
+    ms_writer_init(&w, dialect("task"), NULL, &in, ms_buf_write, &out);
+    assert_int_equal(ms_writer_put(&w, &m, NULL), MS_E_NO_MEMORY);
+    assert_int_equal(ms_writer_put(&w, &m, NULL), MS_OK);
+    assert_int_equal(ms_writer_finish(&w, NULL), MS_OK);
+    ms_arena_deinit(&in);
+    test_alloc_done(&heap);
+    assert_true(ms_str_equal(ms_buf_text(&out), ms_str_of(want)));
+}
+
 /* What follows stands on a new line and is joined to nothing. */
 TEST(writer_goes_on_when_it_was_finished)
 {

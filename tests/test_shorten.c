@@ -280,6 +280,24 @@ TEST(message_is_refused_when_it_is_null)
     assert_int_equal(err.code, MS_E_ARGUMENT);
 }
 
+TEST(message_is_refused_when_its_extra_is_no_object)
+{
+    static const struct { const char *extra; ms_result code; } rows[] = {
+        {"{\"a\":1", MS_E_SYNTAX}, {"{\"a\":}", MS_E_SYNTAX}, {"{\"a\":1}x", MS_E_SYNTAX},
+        {"[1]", MS_E_KIND}, {"{\"a\":\"\xff\"}", MS_E_UTF8},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_error err;
+        ms_envelope m = ms_assistant_message(ms_text_n(times("f", 900))), before;
+        m.extra = ms_str_of(rows[i].extra);
+        before = m;
+        assert_int_equal(ms_shorten_message(&m, NULL, MS_STR("k"), &arena, &err),
+                         rows[i].code);
+        assert_string_equal(err.path, "extra");
+        assert_memory_equal(&m, &before, sizeof m);
+    }
+}
+
 TEST(message_stays_when_it_is_no_long_answer)
 {
     ms_str full = times("f", 900);
