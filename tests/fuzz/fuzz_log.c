@@ -84,7 +84,7 @@ static bool may_hide(void)
         const unsigned char *r = file + at;
         size_t size = file_padded(file_get32(r));
         if (r[4] == 2 && r[5] >= 1 && r[5] <= 3) return true;
-        if (file_get32(r + 28) != file_check(file + 24, at, r) || size < 40) continue;
+        if (size < 40 || file_get32(r + 28) != file_check(file + 24, at, r)) continue;
         if (size > drive.size - at) return true;
         if (file_body_check(r) != file_get32(r + 24)) return true;
     }
