@@ -144,7 +144,8 @@ $mingw-gcc $c99 -c \$src/user.c -o \$dir/user.o
 $mingw-gcc \$dir/user.o $out/mingw.o -o \$dir/user.exe
 END
 look windows_system_headers "$mingw-gcc $c99 $stb -DSYSTEM_FIRST" single
-at 2 look windows_c++11 "$mingw-g++ $cpp11 $stb -DSYSTEM_FIRST" single user
+at 2 look windows_c++11 "$mingw-g++ $cpp11 $stb -DSYSTEM_FIRST" single
+at 3 look windows_c++11_user "$mingw-g++ $cpp11 $stb -DSYSTEM_FIRST" user
 
 
 # ---- Other processors (tests/cross.sh runs programs there). In any case clang looks for
@@ -178,15 +179,15 @@ END
 
 # ---- Switches, each alone and all together. What a switch takes away must be gone.
 
-# switched NAME FLAGS PATTERN [LIBRARIES]: g++ looks at it, too. At level 1 a switch alone
-# is looked at: all_switches asks for most of the symbols.
+# switched NAME FLAGS PATTERN [LIBRARIES]: from level 3 on g++ looks at it, too. At level 1 a
+# switch alone is looked at: all_switches asks for most of the symbols.
 switched()
 {
     case $level$1 in
     1*_NO_* | 1*_STATIC) look "$1" "$c $2" single ;;
     *) build "$1" "$c $2" single "${4:-}" "$3" ;;
     esac
-    at 2 look "$1_g++" "g++ $cpp11 $2" single
+    at 3 look "$1_g++" "g++ $cpp11 $2" single
 }
 
 threads=' U (pthread_|mtx_|call_once)'
@@ -204,6 +205,8 @@ switched MSGSTORE_NO_DIALECTS "-DMSGSTORE_NO_DIALECTS $no_stb" 'stbds_|ms_(read_
 switched MSGSTORE_NO_LOG "-DMSGSTORE_NO_LOG $stb" "$log"
 switched MSGSTORE_NO_CHANGES "-DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_DIALECTS $no_stb" 'stbds_'
 switched MSGSTORE_NO_ERROR_TEXT "-DMSGSTORE_NO_ERROR_TEXT $stb" ' ms__line'
+at 2 look switches_g++ "g++ $cpp11 -DMSGSTORE_STATIC -DMSGSTORE_NO_THREADS \
+    -DMSGSTORE_NO_STDIO -DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_ERROR_TEXT $stored" single
 switched all_switches "-DMSGSTORE_STATIC -DMSGSTORE_NO_THREADS -DMSGSTORE_NO_STDIO $stored" \
     "$threads|$stdio|$log|stbds_"
 # The switches that add something are tried without the formats and the log.
@@ -213,8 +216,8 @@ at 3 switched MSGSTORE_RING_at_O2 "-DMSGSTORE_RING -O2 $stored" ms__flash
 at 3 switched MSGSTORE_FLASH_at_O2 "-DMSGSTORE_FLASH -O2 $stored" stbds_
 # Without a system, the C library gives memory and string functions, and abort. FLASH has
 # all code of the others.
-freestanding='gcc -Os'
-[ "$level" -gt 1 ] || freestanding="$quick $code"
+freestanding="$quick $code"
+[ "$level" -lt 3 ] || freestanding='gcc -Os'
 for row in FLASH:1 RING:3 NOTHING:3; do
     at ${row#*:} check "MSGSTORE_FREESTANDING_${row%:*}_asks_for_no_system" <<END
 $freestanding $c99 -DMSGSTORE_FREESTANDING -DMSGSTORE_NO_DIALECTS \
@@ -251,7 +254,7 @@ gcc -std=c99 -fsyntax-only \$src/no_log.c
 ! gcc -std=c99 -DMSGSTORE_NO_LOG -fsyntax-only \$src/no_log.c 2>\$dir/errors
 grep -q 'error: .*ms_log' \$dir/errors
 END
-have $mingw-gcc && at 2 check windows_MSGSTORE_NO_LOG <<END
+have $mingw-gcc && at 3 check windows_MSGSTORE_NO_LOG <<END
 $mingw-gcc -std=c99 -DMSGSTORE_NO_LOG $stb -c \$src/single.c -o \$dir/none.o
 $mingw-nm $out/mingw.o | grep -Eq '$log_windows'
 ! $mingw-nm \$dir/none.o | grep -E '$log_windows'
