@@ -904,12 +904,12 @@ controls()
     control usage_sum_of_zero gcc test_answer usage_is_noted_when_its_sum_is_too_large 100 \
         ms__answer_note 'u->input_tokens | u->output_tokens' \
         'u->input_tokens + u->output_tokens'
-    control ring_drops_within_a_turn gcc test_ring a_ring_is_as_a_list_that_drops 5 \
+    control ring_drops_within_a_turn gcc test_ring a_ring_is_as_a_list_that_drops 10 \
         ms__ring_choose 'if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;' \
         'break;'
-    control ring_keeps_changes_of_dropped gcc test_ring a_ring_is_as_a_list_that_drops 5 \
+    control ring_keeps_changes_of_dropped gcc test_ring a_ring_is_as_a_list_that_drops 10 \
         ms__ring_keeps_change 'if (!loc->all.first) return false;' 'return true;'
-    control ring_cursor_not_stopped gcc test_ring a_ring_is_as_a_list_that_drops 5 \
+    control ring_cursor_not_stopped gcc test_ring a_ring_is_as_a_list_that_drops 10 \
         ms__ring_stands 'it->now >> 32 == m->drops' 'true'
     control ring_redaction_reads_moved_bytes gcc test_ring \
         a_redaction_erases_its_message_alone 100 \
@@ -923,9 +923,9 @@ controls()
     control ring_keeps_bytes_of_a_refused_append gcc test_ring \
         a_redaction_erases_its_message_alone 100 \
         ms__ring_move '(m->tail.live.top - end)' '(im.end - end)'
-    control ring_leaves_lent_texts gcc test_ring a_message_made_of_another_moves_with_it 5 \
+    control ring_leaves_lent_texts gcc test_ring a_message_made_of_another_moves_with_it 10 \
         ms__text_move '(const char *)to + at' 'text->ptr'
-    control ring_forgets_numbers gcc test_ring numbers_go_on_when_all_is_dropped 5 \
+    control ring_forgets_numbers gcc test_ring numbers_go_on_when_all_is_dropped 10 \
         ms__ring_enter 'if (m->tail.live.last_seq >= given) return;' 'return;'
     control flash_commit_not_checked gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
         ms__frame_holds 'ms__get32(bytes) == crc && ms__get32(bytes + 4) == ~crc' 'true'

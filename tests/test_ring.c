@@ -193,7 +193,7 @@ TEST(a_ring_is_as_a_list_that_drops)
 {
     static const size_t sizes[] = {4096, 5000, 8192, 16384, 32768};
     uint64_t rng = test_seed();
-    size_t lives = test_times(2000);
+    size_t lives = test_times(test_scale() < 100 ? 1000 : 2000);
     for (size_t i = 0; i < lives; i++)
         one_life(&rng, sizes[i % 5], 100 + test_below(&rng, 60) * sizes[i % 5] / 4096);
     test_tally("lives of a ring", lives);

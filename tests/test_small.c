@@ -377,7 +377,7 @@ TEST(every_small_workload_survives_when_power_is_lost)
     sim_init(&t->killed);
     leave_stale(t);
     for (int length = 1; length <= (test_scale() < 1000 ? 2 : 3); length++)
-        all_of_length(t, length, test_scale() < 100 ? 4 : 1);
+        all_of_length(t, length, test_scale() < 30 ? 8 : test_scale() < 100 ? 4 : 1);
     lab_tally(&t->l);
     test_tally("small workloads", t->workloads);
     test_tally("bad sectors after a recovery", t->sectors);
