@@ -3,10 +3,11 @@
 # writes every format here and as WebAssembly under Node: both print the same. For a
 # Cortex-M4 it is compiled only.
 #
-# Compilers optimise from MS_TEST_SCALE=100 on: clang with wasi-libc, lld and libclang-rt-14-dev-wasm32; gcc-arm-none-eabi. What
-# is not installed is skipped.
+# From MS_TEST_SCALE=1000 on, as in `make torture`, compilers optimise: clang with wasi-libc,
+# lld and libclang-rt-14-dev-wasm32; gcc-arm-none-eabi. What is not installed is skipped.
 #
-# Prints "ok NAME", "skip NAME: reason" or "FAIL NAME: reason" a line.
+# Prints "ok NAME", "skip NAME: reason" or "FAIL NAME: reason" a line, and in the end
+# "tally: processors without a system N".
 set -u
 cd "$(dirname "$0")/.." || exit 1
 src=tests/compile/formats.c
@@ -16,11 +17,18 @@ mkdir -p "$out"
 flags="-std=c99 -Wall -Wextra -Wno-misleading-indentation $(sh tools/setup.sh stb)"
 optimised=-Os
 cc=${CC:-cc}
-if [ "${MS_TEST_SCALE:-100}" -lt 100 ]; then
+if [ "${MS_TEST_SCALE:-100}" -lt 1000 ]; then
     optimised=-O0
     cc=$(command -v clang || echo "$cc") # the quicker one
 fi
 failed=0
+processors=0
+
+ok()
+{
+    echo "ok $1"
+    processors=$((processors + 1))
+}
 
 fail()
 {
@@ -52,7 +60,7 @@ END_OF_JS
         "$src" || return
     if ! node --no-warnings "$out/run.js" "$out/program.wasm" >"$out/wasm.txt" 2>"$out/node.log"
     then fail formats_in_wasm "$(head -n 1 "$out/node.log")$(tail -n 1 "$out/wasm.txt")"
-    elif cmp -s "$out/here.txt" "$out/wasm.txt"; then echo "ok formats_in_wasm"
+    elif cmp -s "$out/here.txt" "$out/wasm.txt"; then ok formats_in_wasm
     else fail formats_in_wasm "it prints something else: $out/wasm.txt"; fi
 }
 
@@ -70,5 +78,6 @@ if ! command -v arm-none-eabi-gcc >/dev/null
 then echo "skip formats_on_cortex_m4: no arm-none-eabi-gcc"
 elif builds formats_on_cortex_m4 arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb $optimised \
     -DMSGSTORE_NO_STDIO -c -o "$out/arm.o" "$src"
-then echo "ok formats_on_cortex_m4"; fi
+then ok formats_on_cortex_m4; fi
+echo "tally: processors without a system $processors"
 exit $failed

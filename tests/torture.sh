@@ -63,6 +63,7 @@ numbers        o2   test_numbers   1000
 shared_ends    o2   test_shared    1000     *file_operation*
 copies         o2   test_shared    1000     copies_of*
 compile        sh   test_compile.sh 1000    MS_TEST_SCALE
+wasm           sh   test_wasm.sh   1000     MS_TEST_SCALE
 ext4           sh   ext4.sh        400      EXT4_COPIES
 cow            sh   cow.sh         60       COW_RUNS
 END
