@@ -16361,7 +16361,6 @@ static ms_result ms__record_put(ms__log *log, unsigned char *r, ms_error *err)
 static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
 {
     unsigned char r[MS__LOST_SIZE];
-    MS__TRY(ms__log_folder_now(log, false, err)); /* before the record is stored */
     ms__lost_encode(log->append.lost_end, log->sum.last_seq, r);
     if (!log->append.lost_written) MS__TRY(ms__record_put(log, r, err));
     log->append.lost_written = true;
