@@ -450,7 +450,7 @@ static void bursts(const crowd *c, board *b, ms_store *store, size_t w, uint64_t
 /* Of one writer that is alone, and of two that share the file. */
 TEST_WITH(WITH_EACH_ENGINE, copies_of_a_growing_file_are_whole)
 {
-    size_t copies = 0, holes = 0, each = test_scale() < 30 ? 5 : test_scale() < 100 ? 10 : 30;
+    size_t copies = 0, holes = 0, each = test_scale() < 100 ? 10 : 30;
     double until = now_ms() + 5.0 * test_scale();
     uint64_t rng = test_seed();
     for (uint64_t round = 0; round < 2 || now_ms() < until; round++) {
@@ -486,7 +486,7 @@ TEST_WITH(WITH_EACH_ENGINE, copies_of_a_growing_file_are_whole)
         crowd_end(&c, b);
     }
     printf("%zu of %zu copies have a hole\n", holes, copies);
-    assert_true(holes <= 1 + copies / 20);
+    assert_true(holes * 20 <= copies);
     test_tally("copies of a growing file", copies);
 }
 
