@@ -184,11 +184,13 @@ bench-scale: ## our store and its peers from 10^3 to 10^7 messages, with plots
 bench-postgres: build/bench_postgres ## the store over PostgreSQL beside statements by hand
 	@bash bench/postgres.sh $(BENCH)
 
-tool: build/msgstore ## build the command line tool, build/msgstore
+tool: ## build the command line tool, build/msgstore
+	@sh tools/setup.sh demo
+	@$(MAKE) --no-print-directory build/msgstore
 
 examples: $(EXAMPLES) ## build the examples into build/
 
-all: tool examples build/quickstart_cpp build/o2/bench_goals build/o2/bench_micro \
+all: build/msgstore examples build/quickstart_cpp build/o2/bench_goals build/o2/bench_micro \
      $(PROGRAMS) build/test_conformance
 
 lib: ## build libmsgstore.so, .a and, with mingw, .dll into build/lib, for other languages
@@ -235,7 +237,7 @@ install: tool ## install header, tool, its manual and completions under PREFIX
 clean: ## remove build/
 	rm -rf build
 
-.PHONY: help setup demo test check torture fuzz controls model coverage test-cross \
+.PHONY: FORCE help setup demo test check torture fuzz controls model coverage test-cross \
         test-windows test-postgres torture-postgres test-board test-report test-otlp \
         test-handover picture bench bench-gate bench-micro bench-scale bench-postgres tool \
         examples all install lib js single static test-python test-js test-packaging clean
@@ -297,7 +299,11 @@ TOOL_LIBS := $(shell pkg-config --libs libzstd 2>/dev/null) \
             $(shell pkg-config --libs libzip 2>/dev/null) \
             $(shell pkg-config --libs libpq 2>/dev/null) $(ZLIB) -lm
 build/tool/postgres.o build/check/tool/postgres.o: backends/msgstore_postgres.h
-build/tool/%.o: tools/%.c $(tool) $(header)
+# It is compiled again when a library is installed later.
+build/with: FORCE
+	@mkdir -p $(@D); echo '$(TOOL_WITH)' | cmp -s - $@ || echo '$(TOOL_WITH)' >$@
+FORCE:
+build/tool/%.o: tools/%.c $(tool) $(header) build/with
 	$(call build,$(CC) $(C99) $(CFLAGS) $(TOOL_WITH) -c,)
 # Stand for libraries that the tool's suites do not call (tests/tool_checks.sh).
 EMPTY = build/empty/libpq.so.5 build/empty/libcrypto.so.3
@@ -393,10 +399,10 @@ build/arena/%: tests/%.c build/arena/msgstore.o $(shared)
 	$(call build,$(O2) -O0 $(ARENA) $(INC),$(object) $(LIBS))
 build/check/%: tests/%.c build/check/msgstore.o $(shared)
 	$(call build,$(O2) -O0 $(INC) $(inside),$(object) $(fast) $(LIBS))
-build/check/tool/%.o: tools/%.c $(tool) $(header)
+build/check/tool/%.o: tools/%.c $(tool) $(header) build/with
 	$(call build,$(O2) -O0 $(TOOL_WITH) -c,)
 # base.c has stb_ds, which shifts bits out of an int where it hashes.
-build/san/tool/%.o: tools/%.c $(tool) $(header)
+build/san/tool/%.o: tools/%.c $(tool) $(header) build/with
 	$(call build,$(SAN) $(if $(filter base,$*),-fno-sanitize=shift) $(TOOL_WITH) -c,)
 build/san/tool/cmd_report.o: build/report_page.h
 build/san/msgstore: $(TOOL_C:tools/%.c=build/san/tool/%.o) build/san/msgstore.o

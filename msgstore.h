@@ -8674,9 +8674,10 @@ static void ms__edit_link(ms__control *c, const ms__edit *e, const ms__span *spa
         ms__range_link(c, e->range, place);
         return;
     }
-    e->version->before = (ms__version *)e->changed->newest;
+    ms__version *before = (ms__version *)e->changed->newest;
+    e->version->before = before;
     e->version->place = place;
-    e->version->record = record;
+    e->version->record = before && !before->record ? NULL : record; /* stays hidden */
     ms__store_ptr(&e->changed->newest, e->version);
     if (e->fresh) ms__trie_link(&c->changed, &e->changed->node);
 }
@@ -11247,12 +11248,10 @@ static bool ms__mem_adopt_edit(ms__mem *m, const unsigned char *r, uint32_t unit
     if (!edit) return true;
     if (r[4] == MS__KIND_HIDE) {
         if (span.last > live->last_seq) span.last = live->last_seq;
+        if (span.first > span.last) return true;
         ms__tail_show(&m->tail);
-        span.hidden = 0; /* counted again: messages may be damaged */
-        if (span.first <= span.last)
-            span.hidden = ms__visible(&m->core, location, span.first, span.last, &result);
-        /* link also a range that hides nothing: later ones jump over it */
-        if (span.hidden == 0 && span.first >= span.last) return true;
+        /* counted again: messages may be damaged; linked also if it hides nothing */
+        span.hidden = ms__visible(&m->core, location, span.first, span.last, &result);
     }
     m->core.edited = 1;
     live->hidden += span.hidden;

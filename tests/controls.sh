@@ -658,6 +658,8 @@ controls()
     control attached_ranges_made_shorter gcc test_mem_image attaching_takes_no_more_room 100 \
         ms__mem_adopt_edit 'if (span.last > live->last_seq) span.last = live->last_seq;' \
         'if (span.last > 1) span.last = ms__last_of(&m->core, location, &result);'
+    control hidden_message_amended gcc test_mem_image an_amend_shows_no_hidden_message 100 \
+        ms__edit_link 'before && !before->record ? NULL : record' 'record'
     control unknown_kinds_taken gcc test_format unknown_kinds_are_skipped_below 100 \
         ms__replay_next 'if (sized && (r[4] >= 128 ||' 'if (sized && (0 ||'
 

@@ -555,6 +555,28 @@ TEST(a_hide_hides_no_later_message)
     free(b.bytes);
 }
 
+/* Somebody lets an AMEND change a message that is hidden: it stays hidden. */
+TEST(an_amend_shows_no_hidden_message)
+{
+    buffer b = buffer_new(16384);
+    ms_store *store = open_in(b);
+    ms_envelope m = small_message();
+    ms_query all = query_of(no_str(), 0);
+    for (int i = 0; i < 2; i++) must_append(store, no_str(), &m);
+    assert_int_equal(ms_hide(store, 1, NULL), MS_OK);
+    size_t amend = ms_mem_image(store).len;
+    assert_int_equal(ms_amend(store, 2, &m, NULL), MS_OK);
+    size_t size = ms_mem_image(store).len;
+    ms_close(store);
+    file_put64((unsigned char *)b.bytes + amend + 8, 1);
+    hostile_recheck((unsigned char *)b.bytes, size, true);
+    store = attach_in(b);
+    must_be_sound(store, "messages shown:", 1);
+    assert_int_equal(count_of(store, &all), 1);
+    ms_close(store);
+    free(b.bytes);
+}
+
 
 /* ---- what is no image ---- */
 
