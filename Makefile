@@ -264,8 +264,8 @@ object = $(if $(filter $<,$(OWN)),,$(@D)/msgstore.o) $(tooled) $(if $(tooled),$(
 inside = $(if $(filter $<,$(OWN)),-DMSGSTORE_STATIC,$(if $(filter $<,$(INSIDE)),-O0 \
          -Wno-static-in-inline -D'MS_API=extern inline __attribute__((gnu_inline))'))
 # What is not optimised comes from the quicker compiler.
-cc     = $(if $(filter $(INSIDE) build/check/%.o build/examples.o,$< $@),$(QUICK),$(CC))
-QUICK := $(if $(shell command -v $(CLANG)),$(CLANG),$(CC))
+cc     = $(if $(filter $(INSIDE) build/check/%.o build/examples.o,$< $@),$(QUICKER),$(CC))
+QUICKER = $(if $(shell command -v $(CLANG)),$(CLANG),$(CC))
 tooled = $(filter build/tool/%.o $(@D)/tool/%.o,$^)
 fast   = $(filter $(@D)/fast_%.o,$^)
 header = msgstore.h Makefile
