@@ -2,8 +2,9 @@
 # Checks the tables of tests/README.md, which `make check` runs: every section of the
 # implementation has a row, and every suite is in a row. No row names a section or a suite
 # that does not exist. The same for the promises of tests/GUARANTEES.md: each names tests
-# and controls that exist, and each number of README.md has a row. Then rows of a copy are
-# broken, one fault each, and the checks must find that fault.
+# and controls that exist, and each number of README.md has a row. No option of the
+# Makefile is a variable of its own. Then rows of a copy are broken, one fault each, and
+# the checks must find that fault.
 #
 #   MS_HEADER=file   takes the sections from another header
 #
@@ -135,7 +136,17 @@ promises_fit()
         README.md)" "$(tr ' ' '\n' <<<"$numbers")" 'of README.md has no row'
 }
 
+# What is wrong in a Makefile: an option of its head that it sets itself, not by default.
+options_fit()
+{
+    local option
+    for option in $(sed -n '1,/^$/s/^#//p' "$1" | grep -o '\<[A-Z_]*=' | tr -d =); do
+        ! grep -q "^$option *:\{0,1\}=" "$1" || echo "$option is set,"
+    done
+}
+
 result rows_fit "$(rows_fit $table)"
+result options_fit "$(options_fit Makefile)"
 promises_fit $promises >"$out/problems"
 result promises_fit "$(<"$out/problems")"
 points_fit $promises >"$out/problems"
@@ -156,6 +167,7 @@ fault()
 {
     local file=$table found problem=
     [ "$1" = rows_fit ] || file=$promises
+    [ "$1" != options_fit ] || file=Makefile
     sed "$3" "$file" >"$out/copy.md"
     found=$($1 "$out/copy.md")
     grep -qx -e "$2," <<<"$found" || problem="$1 finds '$found'"
@@ -183,4 +195,5 @@ fault points_fit 'test_log_lock has no a_spooned_child_is_refused' \
 fault points_fit "'Log: two processes write' begins no point" \
     's/^| Log: one process writes/| Log: two processes write/'
 fault points_fit "'$(points | grep '^Limits: ')' has no row" '/^| Limits: /d'
+fault options_fit 'QUICK is set' 's/^QUICKER = /QUICK := /'
 exit $failed
