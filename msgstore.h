@@ -16210,8 +16210,7 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
 /* Sets BUSY: shows other writers how far this writer may store bytes. */
 static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
 {
-    if (!log->opts.shared || ms__load_mark(log->map.super + MS__AT_BUSY) >= upto)
-        return MS_OK;
+    if (!log->opts.shared) return MS_OK;
     int failed = ms__super_word(log, MS__AT_BUSY, upto);
     ms__fence();
     if (failed == 0) return MS_OK;

@@ -106,7 +106,7 @@ build()
     test_fast) objects="$objects $out/fast_wide.o $out/fast_plain.o" ;;
     fuzz_*) flags="$flags -DFUZZ_REPLAY" ;;
     test_doctor)
-        for source in base json files trace formats doctor $(basename -s .c -a tools/read*.c); do
+        for source in base json files secrets trace formats doctor $(basename -s .c -a tools/read*.c); do
             objects="$objects $out/tool_$source.o"
         done
         more=$tool_libs

@@ -602,13 +602,14 @@ TEST(a_damaged_batch_keeps_its_location_when_a_rewrite_follows_it)
     }
 }
 
-/* A writer appends to a file that is open for salvage. */
+/* A writer appends to a file that is open for salvage, or has just begun to. */
 TEST(salvage_replaces_no_file_that_has_more_since)
 {
+    enum { NOTHING, ONE, BEGUN, CASES };
     ms_log_desc desc = desc_of(MS_LOG_NEW), reading = desc_of(MS_LOG_READ);
     ms_copy_report report;
     reading.opening = MS_OPEN_SALVAGE;
-    for (unsigned more = 0; more < 2; more++) {
+    for (unsigned more = NOTHING; more < CASES; more++) {
         (void)remove(path);
         desc.mode = MS_LOG_NEW;
         ms_store *store = must_open(&desc);
@@ -617,15 +618,55 @@ TEST(salvage_replaces_no_file_that_has_more_since)
         ms_store *salvage = must_open(&reading);
         desc.mode = MS_LOG_WRITE;
         store = must_open(&desc);
-        if (more) assert_int_equal(append(store, "after", NULL), MS_OK);
+        if (more == ONE) assert_int_equal(append(store, "after", NULL), MS_OK);
         ms_close(store);
+        if (more == BEGUN) {
+            craft c = craft_of();
+            ms__writer_line w;
+            assert_true(ms__writer_decode(&w, c.head));
+            w.epoch++;
+            ms__writer_encode(&w, c.head + MS__AT_WRITER);
+            write_at(0, c.head, sizeof c.head);
+        }
         assert_int_equal(ms_log_rewrite(salvage, &desc, true, NULL, &report, NULL),
                          more ? MS_E_CONFLICT : MS_OK);
         ms_close(salvage);
         store = must_open(&desc);
-        assert_int_equal(count_in(store, ""), 1 + more);
+        assert_int_equal(count_in(store, ""), 1 + (more == ONE));
         ms_close(store);
     }
+}
+
+TEST(an_empty_file_is_replaced_when_it_was_salvaged)
+{
+    ms_log_desc desc = desc_of(MS_LOG_CREATE), reading = desc_of(MS_LOG_READ);
+    ms_copy_report report;
+    reading.opening = MS_OPEN_SALVAGE;
+    assert_int_equal(truncate(path, 0), 0);
+    ms_store *salvage = must_open(&reading);
+    assert_int_equal(ms_log_rewrite(salvage, &desc, true, NULL, &report, NULL), MS_OK);
+    ms_close(salvage);
+    ms_store *store = must_open(&desc);
+    assert_int_equal(count_in(store, ""), 0);
+    ms_close(store);
+}
+
+/* The file becomes shorter, but not its records, between opening and the first append. */
+TEST(a_writer_goes_on_when_room_was_cut_off)
+{
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    (void)remove(path);
+    ms_store *store = must_open(&desc);
+    assert_int_equal(append(store, "before", NULL), MS_OK);
+    uint64_t end = ms__log_of(store)->end;
+    ms_close(store);
+    assert_int_equal(truncate(path, (off_t)(end + 65536)), 0);
+    desc.mode = MS_LOG_WRITE;
+    store = must_open(&desc);
+    assert_int_equal(truncate(path, (off_t)end), 0);
+    assert_int_equal(append(store, "after", NULL), MS_OK);
+    assert_int_equal(count_in(store, ""), 2);
+    ms_close(store);
 }
 
 /* Salvage shows records that the next writer overwrites, with others of another location. */

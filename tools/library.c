@@ -1,4 +1,4 @@
-/* The library, for builds of the tool from its sources alone (all files tools/*.c). The
+/* The library, for builds of the tool from its sources alone, all of tools/. The
  * Makefile links an object of its own. */
 
 #define MSGSTORE_IMPLEMENTATION
