@@ -18224,8 +18224,7 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
     d.shared = false;
     MS__TRY(ms_log_open(&store, &d, err));
     w->old = ms__log_of(store);
-    if (!log || log->opts.opening != MS_OPEN_SALVAGE || !log->map.super ||
-        w->made || !ms__log_is(log, &st))
+    if (!log || log->opts.opening != MS_OPEN_SALVAGE || w->made || !ms__log_is(log, &st))
         return MS_OK;
     return ms__salvage_holds(log, w->old->map.marked, w->old->map.seen_line, err);
 }

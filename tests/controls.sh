@@ -862,6 +862,14 @@ controls()
     control salvage_replaces_newer gcc test_log_index \
         salvage_replaces_no_file_that_has_more_since 100 \
         ms__hold_take 'if (!log ||' 'if (log != NULL ||'
+    control salvage_of_an_empty_file_replaces gcc test_log_index \
+        salvage_of_an_empty_file_replaces_none_that_has_messages_since 100 \
+        ms__hold_take '|| w->made ||' '|| !log->map.super || w->made ||'
+    control salvage_overlooks_a_writer gcc test_log_index \
+        salvage_replaces_no_file_that_has_more_since 100 \
+        ms__salvage_holds '&& line == log->map.seen_line' '&& line == line'
+    control room_cut_off_mapped gcc test_log_index a_writer_goes_on_when_room_was_cut_off 100 \
+        ms__log_begin 'if (log->append.stop > st.size) log->append.stop = st.size;' ''
     control salvage_follows_overwritten gcc test_log_index \
         salvage_tells_when_a_writer_overwrites_its_records 100 \
         ms__log_follow 'log->map.salvaged ?' 'false ?'

@@ -637,18 +637,27 @@ TEST(salvage_replaces_no_file_that_has_more_since)
     }
 }
 
-TEST(an_empty_file_is_replaced_when_it_was_salvaged)
+TEST(salvage_of_an_empty_file_replaces_none_that_has_messages_since)
 {
     ms_log_desc desc = desc_of(MS_LOG_CREATE), reading = desc_of(MS_LOG_READ);
     ms_copy_report report;
     reading.opening = MS_OPEN_SALVAGE;
-    assert_int_equal(truncate(path, 0), 0);
-    ms_store *salvage = must_open(&reading);
-    assert_int_equal(ms_log_rewrite(salvage, &desc, true, NULL, &report, NULL), MS_OK);
-    ms_close(salvage);
-    ms_store *store = must_open(&desc);
-    assert_int_equal(count_in(store, ""), 0);
-    ms_close(store);
+    for (unsigned more = 0; more < 2; more++) {
+        FILE *empty = fopen(path, "wb");
+        assert_true(empty != NULL && fclose(empty) == 0);
+        ms_store *salvage = must_open(&reading);
+        if (more) {
+            ms_store *store = must_open(&desc);
+            assert_int_equal(append(store, "since", NULL), MS_OK);
+            ms_close(store);
+        }
+        ms_result result = ms_log_rewrite(salvage, &desc, true, NULL, &report, NULL);
+        assert_int_equal(result, more ? MS_E_CONFLICT : MS_OK);
+        ms_close(salvage);
+        ms_store *store = must_open(&desc);
+        assert_int_equal(count_in(store, ""), more);
+        ms_close(store);
+    }
 }
 
 /* The file becomes shorter, but not its records, between opening and the first append. */
