@@ -1446,8 +1446,8 @@ typedef struct ms_mem_desc {
  *     about how many bytes it needs. Or, if messages must be dropped, a batch whose texts
  *     are views into the store itself. MS_E_NOT_FOUND: a single message whose texts are
  *     views into a message that had to be dropped.
- *   - An append may invalidate pointers to messages, and cursors, which then return
- *     MS_E_CONFLICT. One thread at a time may use the store.
+ *   - An append, and in flash ms_tick, may invalidate pointers to messages, and cursors,
+ *     which then return MS_E_CONFLICT. One thread at a time may use the store.
  *   - While an append drops messages, the buffer is not a valid image. A store that must
  *     survive a power loss at that moment belongs in flash. */
 #endif
@@ -1644,8 +1644,8 @@ typedef struct ms_os {
     void (*sleep)(void *ctx, uint64_t micros);
     uint64_t (*process)(void *ctx); /* the process id */
     bool exact_maps;          /* maps cannot reach beyond the end of the file */
-    /* Gives the file `path` the access rights of the file `like`: permissions, owner and
-     * group. NULL: nothing to do. */
+    /* Gives the file `path` the access rights of the file `like`: permissions, group, and
+     * owner if the group may not read and write. NULL: nothing to do. */
     int (*access_like)(void *ctx, const char *path, const char *like);
     /* Begins to read a part of the file into memory, and does not wait. NULL: nothing to
      * do. */
@@ -1752,10 +1752,11 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  *     moment the path has the old file or the complete new one. A PATH.compacting of a
  *     killed rewrite is removed.
  *   - A log at the path is replaced only with `replace`. The new file has its
- *     permissions, owner and group (MS_E_IO where that is impossible). Readers of the old
- *     file may go on reading it; see ms_log_info.replaced. The old file is synced first,
- *     since a power loss can bring it back until the new name is durable. A symbolic link
- *     is replaced itself: its target stays as it was, so give the path of the target.
+ *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
+ *     become its owner if the group may read and write. Readers of the old file may go on
+ *     reading it; see ms_log_info.replaced. The old file is synced first, since a power
+ *     loss can bring it back until the new name is durable. A symbolic link is replaced
+ *     itself: its target stays as it was, so give the path of the target.
  *   - The log that is replaced refuses appends from the beginning of the copy on
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
@@ -6515,6 +6516,7 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
 static MS__APART ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error *err)
 {
     ms_error kept;
+    memset(out, 0, sizeof *out);
     if (!store->backend->stat) return MS_E_UNSUPPORTED;
     if (err) kept = *err;
     ms_result code = store->backend->stat(store, out, err);
@@ -6532,12 +6534,13 @@ typedef struct ms__now {
 static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
 {
     ms_stat stat;
-    memset(&stat, 0, sizeof stat);
     memset(now, 0, sizeof *now);
     MS__TRY(ms__open_check(store, err));
     ms_result code = ms__stat_try(store, &stat, err);
-    if (code == MS_E_UNSUPPORTED)
-        return ms__newest(store, ms__absent(), &now->last, err);
+    if (code == MS_E_UNSUPPORTED) {
+        code = ms__newest(store, ms__absent(), &now->last, err);
+        return code == MS_E_DAMAGED ? MS_OK : code; /* the reader reports it */
+    }
     MS__TRY(code);
     now->last = stat.last_seq;
     now->as_of = stat.as_of;
@@ -7120,7 +7123,8 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     ms_result end = ms_cursor_close(it, NULL);
     MS__TRY(code == MS_OK ? ms_sync(store, NULL, err) : code);
     if (step + 1 < MS__ERASE_STEPS) return MS_OK;
-    MS__TRY(ms_store_stat(store, &stat, err));
+    code = ms__stat_try(store, &stat, err);
+    if (code != MS_OK && code != MS_E_UNSUPPORTED) return code;
     if (end == MS_OK && stat.damaged == 0) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "message %u is erased, but damaged bytes may "
                     "contain it, too", q->about_seq);
@@ -7131,12 +7135,12 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
 static MS__APART ms_result ms__redact_all(ms_store *store, ms_arena *arena,
                                           const ms_msg *own, ms_error *err)
 {
-    ms_stat stat;
+    ms__now now;
     ms_query q = ms__view_query(ms__location(own), MS_VIEW_TIMELINE, 0);
-    MS__TRY(ms_store_stat(store, &stat, err));
+    MS__TRY(ms__store_now(store, &now, err));
     q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_NOTES | MS_RAW_PIECES;
     q.about_seq = ms_seq(own);
-    q.as_of = stat.as_of;
+    q.as_of = now.as_of;
     MS__TRY(ms_sync(store, NULL, err));
     for (unsigned step = 0; step < MS__ERASE_STEPS; step++)
         MS__TRY(ms__redact_erase(store, arena, &q, step, err));
@@ -7815,9 +7819,11 @@ static MS__APART ms_result ms__copy_batch(ms__copying *c, ms_error *err)
 static MS__APART ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
                                           ms_error *err)
 {
+    uint64_t from;
     ms_envelope m = ms_envelope_of(msg);
     ms_kind kind = ms_kind_of(msg);
-    bool message = kind == MS_KIND_MESSAGE, kept = !message || ms__keeps(c, msg);
+    bool message = kind == MS_KIND_MESSAGE;
+    bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &from);
     /* The damaged record may have been the last one of its batch. */
     if (c->it->damaged != c->met) MS__TRY(ms__copy_batch(c, err));
     c->met = c->it->damaged;
@@ -7889,12 +7895,13 @@ static ms_result ms__copy_each(ms__copying *c, unsigned raw,
 static ms_result ms__copy_list(ms__copying *c, ms_error *err)
 {
     ms_stat stat;
-    memset(&stat, 0, sizeof stat);
-    if (c->source->backend->stat) MS__TRY(ms_store_stat(c->source, &stat, err));
-    c->report->dropped = stat.hidden;
-    c->changed = stat.changes != 0;
+    ms_result code = ms__stat_try(c->source, &stat, err);
+    bool known = code == MS_OK;
+    if (!known && code != MS_E_UNSUPPORTED) return code;
+    c->report->dropped = known ? stat.hidden : 0;
+    c->changed = known ? stat.changes != 0 : c->source->backend->change != NULL;
     c->mark = stat.as_of;
-    c->beyond = c->source->backend->stat ? stat.last_seq + 1 : UINT64_MAX;
+    c->beyond = known ? stat.last_seq + 1 : UINT64_MAX;
     MS__TRY(ms__kept_choose(c, err));
     c->phase = MS__COPY_MESSAGES;
     if (c->live && c->mark == 0) c->phase = MS__COPY_SINCE; /* empty */
@@ -25301,9 +25308,11 @@ static bool ms__same_model(ms_str a, ms_str b)
     if (!ms__starts_with(longer, shorter)) return false;
     rest = ms_str_n(longer.ptr + shorter.len, longer.len - shorter.len);
     if (rest.len == 0 || ms_str_equal(rest, MS_STR("-latest"))) return true;
-    size_t digits = 1;
+    size_t digits = 1, n;
     while (digits < rest.len && ms__is_digit(rest.ptr[digits])) digits++;
-    return (rest.ptr[0] == '-' || rest.ptr[0] == '@') && digits > 3;
+    for (n = digits; n < rest.len && (ms__is_digit(rest.ptr[n]) || rest.ptr[n] == '-');)
+        n++;
+    return (rest.ptr[0] == '-' || rest.ptr[0] == '@') && digits > 3 && n == rest.len;
 }
 
 /* Returns the member `signed`, if this provider and model signed it, or an absent
@@ -27067,7 +27076,7 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
 {
     memset(a, 0, sizeof *a);
     if (!desc->profile || (unsigned)desc->profile->shape >= MS_SHAPE_PYDANTIC ||
-        !desc->store == !desc->memory)
+        !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__fail(err, MS_E_ARGUMENT, "an answer needs the profile of a provider, "
                         "and a store or a memory");
     a->desc = *desc;
@@ -27159,6 +27168,7 @@ static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelop
 {
     ms_result first = MS_OK, code;
     for (ms__bit *b = a->bits; b; b = b->next, m = m ? m + 1 : NULL) {
+        if (first != MS_OK) a->err = err = NULL; /* it tells of the first failure */
         if (b->seq == 0 && !m) continue;
         if (b->seq == 0) ms__bit_flow(a, b); /* its stream could not begin before */
         code = a->code;

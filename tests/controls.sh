@@ -369,7 +369,7 @@ controls()
         ms__whole_at 'tries < MS__CHECK_TRIES' 'tries < 1'
     control late_note_redacted gcc test_log_recover \
         a_redaction_leaves_a_note_alone_that_comes_in_between 100 \
-        ms__redact_all 'q.as_of = stat.as_of;' ''
+        ms__redact_all 'q.as_of = now.as_of;' ''
     control dead_bytes_of_a_refused_append_left gcc test_log_recover \
         what_a_refused_append_has_stored_is_zeroed_by_the_next_one 100 \
         ms__log_put 'ms__log_dead(log, offset + size);' ''
@@ -862,6 +862,16 @@ controls()
     control salvage_replaces_newer gcc test_log_index \
         salvage_replaces_no_file_that_has_more_since 100 \
         ms__hold_take 'if (!log ||' 'if (log != NULL ||'
+    control copy_without_statistics_has_no_changes gcc test_copy \
+        notes_and_facts_are_copied_when_the_source_has_no_statistics 100 \
+        ms__copy_list 'known ? stat.changes != 0 : c->source->backend->change != NULL' \
+        'stat.changes != 0'
+    control facts_beside_a_rewrite_not_chosen gcc test_log_index \
+        a_rewrite_leaves_out_facts_of_a_location_that_is_not_kept 100 \
+        ms__copy_since 'ms__kept_find(c, m.location, &from)' '(from = 0, true)'
+    control date_of_a_model_ends_anywhere gcc test_request \
+        thinking_goes_to_its_model_alone_whatever_its_date 100 \
+        ms__same_model '&& n == rest.len' ''
     control salvage_of_an_empty_file_replaces gcc test_log_index \
         salvage_of_an_empty_file_replaces_none_that_has_messages_since 100 \
         ms__hold_take '|| w->made ||' '|| !log->map.super || w->made ||'

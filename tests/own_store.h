@@ -42,6 +42,7 @@ static inline ms_result own_query(ms_store *store, ms_cursor *it, ms_error *err)
     ms_query q = it->query;
     if (c == NULL) abort();
     if (!q.by_time && q.n_agent_keys <= MS_CURSOR_AGENTS) q.arena = NULL;
+    if (((own_store *)store)->damaged_each != 0) q.limit = 0; /* these do not count */
     ms_result code = ms_query_open(((own_store *)store)->inside, &q, &c->it, err);
     c->asked = it->query;
     it->ctx = c;

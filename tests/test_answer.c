@@ -297,6 +297,31 @@ TEST(answer_is_refused_when_its_description_is_wrong)
     desc = desc_of("openai");
     desc.store = NULL;
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
+    ms_memory empty;
+    memset(&empty, 0, sizeof empty);
+    desc.memory = &empty;
+    assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
+}
+
+/* The first message was hidden meanwhile, and the second one ended by somebody else. */
+TEST(answer_tells_of_the_first_failure_when_several_messages_fail)
+{
+    static const char body[] =
+        "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"th\"}}]}\n"
+        "data: {\"choices\":[{\"delta\":{\"content\":\"te\"}}]}\n"
+        "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n";
+    ms_request_desc desc = desc_of("openai");
+    ms_answer_stream a;
+    ms_answered out;
+    ms_error err;
+    desc.stream.every_part = true;
+    assert_int_equal(ms_answer_begin(&a, &desc, &err), MS_OK);
+    assert_int_equal(ms_answer_feed(&a, ms_str_of(body), &err), MS_OK);
+    assert_int_equal(ms_hide(store, 1, NULL), MS_OK);
+    assert_int_equal(ms_stream_recover(store, 2, NULL, NULL), MS_OK);
+    assert_int_equal(ms_answer_end(&a, &out, &err), MS_E_HIDDEN);
+    assert_int_equal(err.code, MS_E_HIDDEN);
+    assert_non_null(strstr(err.message, "message 1"));
 }
 
 /* Not enough: a code, and no message. */

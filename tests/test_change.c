@@ -237,6 +237,32 @@ TEST_WITH(ON_EVERY_STORE, redacting_is_refused_when_a_store_cannot_erase)
     store_close(&p.s);
 }
 
+static ms_result own_erase(ms_store *store, const ms_msg *msg, unsigned step,
+                           ms_error *err)
+{
+    ms_store *inside = ((own_store *)store)->inside;
+    return inside->backend->erase(inside, msg, step, err);
+}
+
+TEST_WITH(ON_EVERY_STORE, redacting_erases_in_a_store_without_statistics)
+{
+    script p = open_script(state);
+    own_store own;
+    ms_cursor it;
+    ms_query q = {.raw = MS_RAW_MESSAGES};
+    own_open(&own, p.s.store);
+    own.backend.stat = NULL;
+    own.backend.erase = own_erase;
+    script_is(&p, "say secret");
+    assert_int_equal(ms_redact(&own.base, p.names[0].seq, NULL), MS_OK);
+    assert_int_equal(ms_query_open(p.s.store, &q, &it, NULL), MS_OK);
+    const ms_msg *msg = ms_next(&it);
+    assert_non_null(msg);
+    assert_false(ms_str_equal(ms_content(msg).text, MS_STR("secret")));
+    ms_cursor_close(&it, NULL);
+    store_close(&p.s);
+}
+
 /* Facts, forks and streams read with a cursor, whose messages are gone when it moves. */
 TEST_WITH(ON_EVERY_STORE, a_change_keeps_no_message_of_a_cursor)
 {

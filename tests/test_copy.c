@@ -296,6 +296,30 @@ TEST_WITH(ON_EVERY_STORE, a_copy_keeps_no_message_of_a_cursor)
     store_close(&p.s);
 }
 
+/* A store without statistics, alone and in a union, cannot tell that it has changes. */
+TEST_WITH(ON_EVERY_STORE, notes_and_facts_are_copied_when_the_source_has_no_statistics)
+{
+    for (unsigned joined = 0; joined < 2; joined++) {
+        script p;
+        own_store own;
+        ms_error err;
+        ms_store *u = NULL, *one = &own.base;
+        ms_union_desc d = {.stores = &one, .n_stores = 1};
+        script_open(&p, (const store_kind *)*state);
+        script_is(&p, "say one\nfacts {\"title\":\"one\"}\nnote one k noted");
+        test_store from = p.s;
+        own_open(&own, from.store);
+        own.backend.stat = NULL;
+        if (joined) must_ok(ms_union_open(&u, &d, &err), &err, "union");
+        p.s = destination(store_kind_at(0), 0);
+        must_ok(ms_copy(p.s.store, joined ? u : one, NULL, NULL, NULL, &err), &err, "copy");
+        script_is(&p, "has {\"title\":\"one\"}\nshow => one|\nquery raw=note => noted|");
+        ms_close(u);
+        store_close(&from);
+        store_close(&p.s);
+    }
+}
+
 int main(void)
 {
     return run_all_tests(NULL, NULL);

@@ -602,6 +602,37 @@ TEST(a_damaged_batch_keeps_its_location_when_a_rewrite_follows_it)
     }
 }
 
+/* Facts that are set beside a rewrite which leaves their location out. */
+TEST(a_rewrite_leaves_out_facts_of_a_location_that_is_not_kept)
+{
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    ms_str a = MS_STR("a"), b = MS_STR("b"), facts;
+    ms_keep keep = {.locations = &a, .n_locations = 1};
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_arena arena;
+    ms_store *fresh;
+    memset(&arena, 0, sizeof arena);
+    (void)remove(path);
+    ms_store *store = must_open(&desc);
+    ms_rewrite w = {.source = store, .to = &desc, .replace = true, .keep = &keep};
+    assert_int_equal(ms_append(store, a, &m, NULL, NULL), MS_OK);
+    assert_int_equal(ms_append(store, b, &m, NULL, NULL), MS_OK);
+    for (bool more = true; more;)
+        assert_int_equal(ms_rewrite_run(&w, 0, &more, NULL), MS_OK);
+    assert_int_equal(ms_location_set(store, a, MS_STR("{\"n\":1}"), NULL), MS_OK);
+    assert_int_equal(ms_location_set(store, b, MS_STR("{\"n\":2}"), NULL), MS_OK);
+    for (bool more = true; more;)
+        assert_int_equal(ms_rewrite_run(&w, 0, &more, NULL), MS_OK);
+    assert_int_equal(ms_rewrite_end(&w, &fresh, NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(ms_location_get(fresh, a, &arena, &facts, NULL), MS_OK);
+    assert_true(ms_str_equal(facts, MS_STR("{\"n\":1}")));
+    assert_int_equal(ms_location_get(fresh, b, &arena, &facts, NULL), MS_OK);
+    assert_true(ms_str_equal(facts, MS_STR("{}")));
+    ms_arena_deinit(&arena);
+    ms_close(fresh);
+}
+
 /* A writer appends to a file that is open for salvage, or has just begun to. */
 TEST(salvage_replaces_no_file_that_has_more_since)
 {

@@ -54,6 +54,29 @@ static store_kind union_kind = {"a union", false, false, false, true, NULL};
 #define READING(test) \
     ON_ALL_STORES(test), {#test " in a union", test, NULL, NULL, &union_kind}
 
+/* The newest message is damaged, and the store cannot tell its number. */
+TEST(a_history_has_what_is_readable_when_the_newest_message_is_damaged)
+{
+    test_store s;
+    ms_error err;
+    ms_cursor it;
+    ms_memory memory;
+    ms_envelope m = ms_user_message(ms_text("x"));
+    uint64_t last = 0, n = 0;
+    assert_int_equal(open_least(&s, &(store_options){.room = 0}, &err), MS_OK);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(ms_append(s.store, MS_STR("l"), &m, NULL, NULL), MS_OK);
+    ((own_store *)s.store)->damaged_each = 4;
+    ms_memory_init(&memory, s.store, MS_STR("l"), MS_STR("a"));
+    assert_int_equal(ms_get_history(&memory, &it, &err), MS_OK);
+    while (ms_next(&it) != NULL) n++;
+    ms_cursor_close(&it, NULL);
+    assert_int_equal(n, 3);
+    assert_int_equal(ms_wait(s.store, 0, 0, &last, &err), MS_OK);
+    assert_int_equal(last, 3);
+    ms_close(s.store);
+}
+
 
 /* ---- a store, or several as a union, beside twins ---- */
 

@@ -232,6 +232,36 @@ TEST(thinking_stays_out_when_its_answer_was_edited)
     assert_int_equal(report.thinking_missing, 1);
 }
 
+TEST(thinking_goes_to_its_model_alone_whatever_its_date)
+{
+    static const struct {
+        const char *model;
+        bool same;
+    } rows[] = {
+        {"claude-x", true}, {"claude-x-20250805", true}, {"claude-x-2025-08-05", true},
+        {"claude-x@20250805", true}, {"router/claude-x-latest", true},
+        {"claude-x-2025-mini", false}, {"claude-x-0528-qwen3", false},
+        {"claude-x-mini", false}, {"claude-xl", false},
+    };
+    ms_envelope m = ms_message(MS_T_REASONING, ms_text("hm"));
+    m.extra = MS_STR("{\"signed\":{\"provider\":\"anthropic\",\"signature\":\"sig\","
+                     "\"model\":\"claude-x\"}}");
+    add(ms_user_message(ms_text("u")));
+    add(m);
+    m = call("x", "f");
+    m.flags = MS_FLAG_JOINED;
+    add(m);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_request_desc desc = desc_of("anthropic");
+        ms_project_report report;
+        desc.opts.thinking = true;
+        desc.opts.model = ms_str_of(rows[i].model);
+        bool sent = has_text(body_of(&desc, &report), "\"sig\"");
+        if (sent != rows[i].same || report.thinking_missing != !sent)
+            fail_msg("%s: sent %d", rows[i].model, sent);
+    }
+}
+
 /* Steps of a history: u, a user's text; a, an assistant's; s, system text; c, an answer
  * with thinking and a call; d, the same of agent w; t, one of thinking alone; r, a result.
  * The n-th step has texts, ids and thinking of that number. */
