@@ -250,10 +250,10 @@ TEST_WITH(ON_EVERY_STORE, redacting_erases_in_a_store_without_statistics)
     own_store own;
     ms_cursor it;
     ms_query q = {.raw = MS_RAW_MESSAGES};
+    script_is(&p, "say secret");
     own_open(&own, p.s.store);
     own.backend.stat = NULL;
     own.backend.erase = own_erase;
-    script_is(&p, "say secret");
     assert_int_equal(ms_redact(&own.base, p.names[0].seq, NULL), MS_OK);
     assert_int_equal(ms_query_open(p.s.store, &q, &it, NULL), MS_OK);
     const ms_msg *msg = ms_next(&it);
