@@ -184,9 +184,8 @@ bench-scale: ## our store and its peers from 10^3 to 10^7 messages, with plots
 bench-postgres: build/bench_postgres ## the store over PostgreSQL beside statements by hand
 	@bash bench/postgres.sh $(BENCH)
 
-tool: ## build the command line tool, build/msgstore
-	@sh tools/setup.sh demo
-	@$(MAKE) --no-print-directory build/msgstore
+tool: $(if $(STB),build/msgstore) ## build the command line tool, build/msgstore
+	@$(if $(STB),,sh tools/setup.sh demo && $(MAKE) --no-print-directory build/msgstore)
 
 examples: $(EXAMPLES) ## build the examples into build/
 

@@ -6520,7 +6520,9 @@ static MS__APART ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error 
     if (!store->backend->stat) return MS_E_UNSUPPORTED;
     if (err) kept = *err;
     ms_result code = store->backend->stat(store, out, err);
-    if (err && code == MS_E_UNSUPPORTED) *err = kept;
+    if (code != MS_E_UNSUPPORTED) return code;
+    if (err) *err = kept;
+    memset(out, 0, sizeof *out); /* a union may have begun */
     return code;
 }
 
@@ -6539,7 +6541,7 @@ static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
     ms_result code = ms__stat_try(store, &stat, err);
     if (code == MS_E_UNSUPPORTED) {
         code = ms__newest(store, ms__absent(), &now->last, err);
-        return code == MS_E_DAMAGED ? MS_OK : code; /* the reader reports it */
+        return code == MS_E_DAMAGED && now->last > 0 ? MS_OK : code;
     }
     MS__TRY(code);
     now->last = stat.last_seq;
@@ -7898,7 +7900,7 @@ static ms_result ms__copy_list(ms__copying *c, ms_error *err)
     ms_result code = ms__stat_try(c->source, &stat, err);
     bool known = code == MS_OK;
     if (!known && code != MS_E_UNSUPPORTED) return code;
-    c->report->dropped = known ? stat.hidden : 0;
+    c->report->dropped = stat.hidden;
     c->changed = known ? stat.changes != 0 : c->source->backend->change != NULL;
     c->mark = stat.as_of;
     c->beyond = known ? stat.last_seq + 1 : UINT64_MAX;
@@ -18233,6 +18235,7 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
     w->old = ms__log_of(store);
     if (!log || log->opts.opening != MS_OPEN_SALVAGE || w->made || !ms__log_is(log, &st))
         return MS_OK;
+    if (!log->map.super && w->old->end <= MS__SUPER_SIZE) return MS_OK; /* is empty yet */
     return ms__salvage_holds(log, w->old->map.marked, w->old->map.seen_line, err);
 }
 
@@ -25298,7 +25301,7 @@ static ms_str ms__model_name(ms_str s)
 }
 
 /* Returns whether two models are of one family: their names differ at most by a date, a
- * build number, or "latest". An absent name matches any. */
+ * build number, a tag, or "latest". An absent name matches any. */
 static bool ms__same_model(ms_str a, ms_str b)
 {
     a = ms__model_name(a);
@@ -25312,7 +25315,10 @@ static bool ms__same_model(ms_str a, ms_str b)
     while (digits < rest.len && ms__is_digit(rest.ptr[digits])) digits++;
     for (n = digits; n < rest.len && (ms__is_digit(rest.ptr[n]) || rest.ptr[n] == '-');)
         n++;
-    return (rest.ptr[0] == '-' || rest.ptr[0] == '@') && digits > 3 && n == rest.len;
+    if ((rest.ptr[0] != '-' && rest.ptr[0] != '@') || digits <= 3) return false;
+    if (n < rest.len && rest.ptr[n] == 'v' && rest.ptr[n - 1] == '-')
+        while (++n < rest.len && ms__is_digit(rest.ptr[n])) {}
+    return n == rest.len || rest.ptr[n] == ':'; /* a version, and a router's tag */
 }
 
 /* Returns the member `signed`, if this provider and model signed it, or an absent

@@ -673,9 +673,12 @@ TEST(salvage_of_an_empty_file_replaces_none_that_has_messages_since)
     ms_log_desc desc = desc_of(MS_LOG_CREATE), reading = desc_of(MS_LOG_READ);
     ms_copy_report report;
     reading.opening = MS_OPEN_SALVAGE;
-    for (unsigned more = 0; more < 2; more++) {
+    for (unsigned i = 0; i < 8; i++) { /* empty, or begun by a process that was killed */
+        const off_t sizes[] = {0, 1, 100, 5000};
+        bool more = i % 2;
         FILE *empty = fopen(path, "wb");
         assert_true(empty != NULL && fclose(empty) == 0);
+        assert_int_equal(truncate(path, sizes[i / 2]), 0);
         ms_store *salvage = must_open(&reading);
         if (more) {
             ms_store *store = must_open(&desc);

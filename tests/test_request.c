@@ -240,7 +240,8 @@ TEST(thinking_goes_to_its_model_alone_whatever_its_date)
     } rows[] = {
         {"claude-x", true}, {"claude-x-20250805", true}, {"claude-x-2025-08-05", true},
         {"claude-x@20250805", true}, {"router/claude-x-latest", true},
-        {"claude-x-2025-mini", false}, {"claude-x-0528-qwen3", false},
+        {"claude-x-20250805:thinking", true}, {"claude-x-20250805-v1:0", true},
+        {"claude-x-20250805-v1-mini", false}, {"claude-x-2025-mini", false}, {"claude-x-0528-qwen3", false},
         {"claude-x-mini", false}, {"claude-xl", false},
     };
     ms_envelope m = ms_message(MS_T_REASONING, ms_text("hm"));
