@@ -59,9 +59,9 @@ static inline const ms_msg *own_next(ms_store *store, ms_cursor *it)
     assert_true(it->words[0] == (uintptr_t)c && it->words[3] == (uintptr_t)c);
     assert_memory_equal(&it->query, &c->asked, sizeof c->asked);
     bool stops = own->stops_at != 0 && it->returned + 1 >= own->stops_at;
-    if (own->damaged_each != 0 && c->asked.limit != 0 && it->returned >= c->asked.limit)
-        return NULL;
-    const ms_msg *msg = stops ? NULL : ms_next(&c->it);
+    bool full = own->damaged_each != 0 && c->asked.limit != 0 &&
+                it->returned >= c->asked.limit;
+    const ms_msg *msg = stops || full ? NULL : ms_next(&c->it);
     own_forget(c);
     for (; msg != NULL && own->damaged_each != 0 && ms_seq(msg) % own->damaged_each == 0;
          msg = ms_next(&c->it))
