@@ -8,7 +8,8 @@
  * file is the store for it: message structs and builders, an in-memory store that can
  * live in one buffer of the caller, a log file that survives kill -9 and power failures,
  * merged histories, and readers and writers of published message formats. It needs libc,
- * and stb_ds for the formats.
+ * and stb_ds for the formats. Licence: MIT or the Unlicense, whichever you prefer; see
+ * the file LICENSE.
  *
  * ---- A COMPLETE PROGRAM -------------------------------------------------------------
  *
@@ -85,11 +86,11 @@
  *
  * ---- CONTENTS (search for the tag) ---------------------------------------------------
  *
- *   interface       [api-config] [api-types] [api-error] [api-json] [api-message]
- *                   [api-store] [api-change] [api-mem] [api-flash] [api-log]
- *                   [api-union] [api-memory] [api-find] [api-dialect] [api-shorten]
- *                   [api-project] [api-request] [api-task] [api-session] [api-ffi]
- *                   [api-debug]
+ *   interface       [api-options] [api-config] [api-types] [api-error] [api-json]
+ *                   [api-message] [api-store] [api-change] [api-mem] [api-flash]
+ *                   [api-log] [api-union] [api-memory] [api-find] [api-dialect]
+ *                   [api-shorten] [api-project] [api-request] [api-task]
+ *                   [api-session] [api-ffi] [api-debug]
  *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
  *                   [message] [record] [query]
  *   store part      [store] [change] [copy] [names] [plan] [core] [merge] [append]
@@ -97,10 +98,11 @@
  *                   [log-index] [log-find] [log-sync] [log-append] [log-recover]
  *                   [log-cursor] [log-list] [log-open] [union] [memory] [find]
  *                   [selfcheck]
- *   formats part    [calls] [dialect] [template] [engine] [fmt-framework] [fmt-openai]
- *                   [fmt-envelope] [fmt-task] [fmt-session] [fmt-blocks]
- *                   [fmt-anthropic] [fmt-gemini] [fmt-pydantic] [formats] [shorten]
- *                   [project] [emit] [request] [answer] [task] [session] [ffi]
+ *   formats part    [arrays] [calls] [dialect] [template] [engine] [fmt-framework]
+ *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
+ *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
+ *                   [formats] [shorten] [project] [emit] [request] [answer] [task]
+ *                   [session] [ffi] [arrays-end]
  *
  * The implementation is read from top to bottom: a section uses only what is above it.
  * No private name crosses between the store part and the formats part; [request],
@@ -204,6 +206,8 @@
  * include msgstore.h first in the file with the implementation, so that files over 2 GiB
  * work.
  */
+
+/* ==== [api-options] what an option implies ======================================= */
 
 #ifdef MSGSTORE_FREESTANDING
 #define MSGSTORE_NO_LOG
@@ -1480,8 +1484,8 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
 /* Removes all messages and keeps the memory for the next ones. Sequence numbers start
  * again at 1. Needs exclusive use of the store. */
 MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
-
 #ifdef MSGSTORE_FLASH
+
 /* ==== [api-flash] a log in raw flash =================================================
  * An arena store in a buffer, whose appends are written to flash before they are visible:
  * for NOR flash and the flash inside of microcontrollers, without a file system. Sectors
@@ -1523,7 +1527,8 @@ typedef struct ms_flash {
     bool erased;              /* the next sector is erased */
     bool poisoned;
 } ms_flash;
-#endif /* MSGSTORE_FLASH */
+#endif
+#ifndef MSGSTORE_NO_LOG
 
 /* ==== [api-log] the log file =========================================================
  * A store in one file; see DURABILITY at the head of this file. Reading goes through a
@@ -1533,8 +1538,6 @@ typedef struct ms_flash {
  * writer work. Such a copy has all that was visible when cp began. If a sync falls
  * between two reads of cp, the copy may, seldom, report damage after that. [format]
  * describes the bytes. */
-
-#ifndef MSGSTORE_NO_LOG
 
 typedef enum ms_log_mode {
     MS_LOG_CREATE,            /* read and append; created if it is missing */
@@ -1813,8 +1816,7 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *m
  * is open, see ms_log_rewrite. After other errors *fresh is NULL, and the source goes on
  * as before. */
 MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error *err);
-
-#endif /* MSGSTORE_NO_LOG */
+#endif
 
 /* ==== [api-union] several stores as one ==============================================
  * A union is a store that reads several stores: all of the first one, then all of the
@@ -2358,7 +2360,6 @@ typedef struct ms_project_report {
 MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 
-
 /* ==== [api-request] what an agent loop sends, and what comes back ====================
  * ms_request writes the body of the next request from a store: the messages as the
  * provider takes them (see [api-project]), system text, tools, and extra members.
@@ -2446,7 +2447,6 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
  * reach its end, and the messages stay unfinished; after a feed that failed the result is
  * MS_OK instead. MS_E_CLOSED: it has ended already. out may be NULL. */
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err);
-
 
 /* ==== [api-task] the messages of a task ==============================================
  * A task is a location, and its messages are task messages, as the task dialect reads and
@@ -2553,7 +2553,6 @@ MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
  * item is the session id alone. */
 MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
                                  ms_arena *arena, ms_listing *out, ms_error *err);
-
 #ifdef MSGSTORE_FFI
 
 /* ==== [api-ffi] a flat interface for other languages =================================
@@ -2633,9 +2632,7 @@ MS_API int ms_ffi_call(ms_store *store, const char *name, const char *args,
                        size_t args_len, const char *body, size_t body_len, char **out,
                        size_t *len);
 MS_API void ms_ffi_free(char *out);
-
-#endif /* MSGSTORE_FFI */
-
+#endif
 #endif /* MSGSTORE_NO_DIALECTS */
 
 /* ==== [api-debug] looking inside ================================================== */
@@ -2651,12 +2648,12 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #ifdef __cplusplus
 }
 #endif
-
 #endif /* MSGSTORE_H */
 
 #ifdef MSGSTORE_IMPLEMENTATION
 #ifndef MSGSTORE_IMPLEMENTED
 #define MSGSTORE_IMPLEMENTED
+
 
 /* ==== [platform] compiler and system, decided once ===================================
  * Each difference between compilers and systems is a 0/1 macro or a small function of
@@ -2954,7 +2951,6 @@ static int64_t ms__system_time(void)
 #endif
 }
 
-
 /* ==== [bits] integers, bytes, checksum, hash =========================================
  * Stored integers are little-endian. They are read byte by byte, or by a copy that
  * compilers turn into one load; the library never writes a struct as it lies in memory.
@@ -3233,7 +3229,6 @@ static void ms__default_fill(MS__UNUSED void *ctx, void *out, size_t len)
     }
 }
 
-
 /* ==== [arena] memory =================================================================
  * ms_alloc is a caller's allocator, which receives old sizes; ms_arena is a bump arena
  * over it. The blocks of an arena double up to 32 KiB: larger ones would waste more room
@@ -3399,7 +3394,6 @@ static bool ms__keep_copy(ms_arena *arena, ms_str *s)
     s->ptr = copy;
     return true;
 }
-
 
 /* ==== [str] strings, UTF-8, integers as text ==========================================
  * Repair replaces invalid UTF-8 as the WHATWG decoder does: each maximal run of bytes
@@ -3639,7 +3633,6 @@ static size_t ms__u64_write(uint64_t v, char *out)
     return n;
 }
 
-
 /* ==== [dates] times as text, and back =========================================== */
 
 /* Days since 1970-01-01 of a Gregorian date, and back. Both count years from the 1st of
@@ -3792,7 +3785,6 @@ MS_API ms_result ms_iso_read(ms_str text, int64_t *ns)
     else *ns = t * MS__SECOND + part;
     return MS_OK;
 }
-
 
 /* ==== [fail] errors ==================================================================
  * ms__fail makes every error, with a formatter of its own instead of stdio: %s is a C
@@ -3966,7 +3958,6 @@ static ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
         ms_result ms__try = (call);                   \
         if (MS__UNLIKELY(ms__try != MS_OK)) return ms__try; \
     } while (0)
-
 
 /* ==== [json] scanner, views, writer ==================================================
  * Messages arrive as JSON, and a program reads most members once or never. So nothing is
@@ -4943,7 +4934,6 @@ MS_API ms_result ms_json_finish(ms_json_writer *w)
     return w->result;
 }
 
-
 /* ==== [message] types, checks, builders ==============================================
  * Types are listed only in MS_TYPES; the tables below are made from it. The field table
  * has for each field its place in the envelope and the values that it may have. So
@@ -5293,7 +5283,6 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
     }
     return MS_OK;
 }
-
 
 /* ==== [record] one encoded message ===================================================
  * A message is encoded once; the same bytes serve getters, views, images and copies. A
@@ -5933,7 +5922,6 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
     *out = ms__msg(r);
     return MS_OK;
 }
-
 
 /* ==== [query] handles, queries ========================================================
  * Functions that need no backend: checks that a handle is open, resolves the defaults of
@@ -6609,7 +6597,6 @@ MS_API void ms_close(ms_store *store)
 {
     if (ms__open_check(store, NULL) == MS_OK) store->backend->close(store);
 }
-
 
 /* ==== [change] changes ===============================================================
  * Amendments, hidden ranges, notes, facts, forks, redaction and streams over stores that
@@ -7441,7 +7428,6 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
         out->duration_ns = 0;
     return true;
 }
-
 
 /* ==== [copy] from one store into another =============================================
  * ms_copy is compaction, retention, repair, export and loading. It appends the messages
@@ -8547,7 +8533,6 @@ static uint64_t ms__list_number(uint64_t hash, unsigned kind)
     return (hash & ~(uint64_t)7) | kind;
 }
 
-
 /* ==== [plan] what an append or a change enters =======================================
  * Edits; and the plan of one message or change: the names and posting lists in which it
  * is entered. Their memory is reserved first and filled later, see [names].
@@ -9009,7 +8994,6 @@ static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
     return ms__padded(l.size);
 }
 
-
 /* ==== [core] what an arena store and a log share =======================================
  * Both stores consist of a tail in memory, which takes new records, and the functions of
  * this section and the three after it. They differ in their home, a table of functions:
@@ -9413,7 +9397,6 @@ static void ms__tail_show(ms__tail *t)
 {
     ms__store32(&t->end, t->filled);
 }
-
 
 /* ==== [merge] cursors over posting lists ===============================================
  * A cursor has an iterator (ms__head) for each posting list that its query reads. An
@@ -10275,7 +10258,6 @@ static MS__APART uint64_t ms__visible(ms__core *core, ms_str location, uint64_t 
     return n;
 }
 
-
 /* ==== [append] appends and changes =====================================================
  * An append has two steps. Step 1 does everything that can fail, message by message:
  * names, room for the record, the record itself, a key, room in the posting lists. After
@@ -10536,7 +10518,6 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
                ? ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1))
                : code;
 }
-
 
 /* ==== [list] listings ==================================================================
  * The cost of a listing depends on its result. The newest few names are mostly those of
@@ -11492,9 +11473,8 @@ static const ms_backend ms__mem_backend = {
     ms__mem_stat,    NULL,          ms__mem_close, NULL, ms__mem_leave_out,
     MS__CHANGES ? ms__append_unmeasured : NULL,
     MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside, NULL};
-
-
 #ifdef MSGSTORE_RING
+
 /* ==== [ring] an arena store that drops its oldest messages =============================
  * A full buffer drops its oldest messages. The records that stay move to its start, are
  * sealed for their new places, and entered as those of an image are. So a drop costs
@@ -11853,10 +11833,9 @@ static void ms__ring_begin(ms__mem *m)
     m->core.store.backend = &ms__ring_backend;
     if (m->max_message > m->buffer.span / 4) m->max_message = m->buffer.span / 4;
 }
-#endif /* MSGSTORE_RING */
-
-
+#endif
 #ifdef MSGSTORE_FLASH
+
 /* ==== [flash] a log in raw flash =======================================================
  * The store is one of [mem], a ring. Its home writes each append to flash as a frame,
  * after sealing the records and before readers see them. After opening, flash is read
@@ -12297,8 +12276,7 @@ static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
     m->core.store.backend = &ms__flash_backend;
     return MS_OK;
 }
-#endif /* MSGSTORE_FLASH */
-
+#endif
 
 /* ==== [mem-open] opening, resetting and attaching arena stores =========================
  * In a buffer the store's own struct is at the end. Attaching verifies every record of
@@ -12553,6 +12531,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     return MS_OK;
 }
 
+#ifndef MSGSTORE_NO_LOG
 
 /* ==== [format] the bytes of a log file ===============================================
  * A log is one file: a stream of records, with nothing beside it. This essay and [record]
@@ -12730,8 +12709,6 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  * acknowledged durable is before x, or the loss is reported. (F8) INDEX records never
  * make a file unreadable: a bad one is derived from its segment.
  * ================================================================================== */
-
-#ifndef MSGSTORE_NO_LOG
 
 #define MS__SUPER_SIZE   4096u
 #define MS__LOG_VERSION 2u
@@ -13209,7 +13186,6 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
     for (unsigned i = 0; i < MS__PROBES; i++) mask &= ms__get32(ms__probe(r, probes, i));
     return mask;
 }
-
 
 /* ==== [os] the system, through one table ==============================================
  * The only section that makes system calls on files. It uses:
@@ -13890,7 +13866,6 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
     mark->page = NULL;
 }
 
-
 /* ==== [log-map] append-only log over a mapped file ===================================
  * A handle maps the file for reading, keeps names and postings of the newest segment in
  * memory (the tail, see [core]), and finds everything older through the index records in
@@ -14533,7 +14508,6 @@ static void ms__log_found(ms__log *log, uint64_t mark, bool salvaged)
     log->map.marked = mark;
     log->map.salvaged = salvaged;
 }
-
 
 /* ==== [log-index] the index records of a log, read and made ========================
  * The file carries its own index, in two tiers:
@@ -15495,7 +15469,6 @@ static bool ms__index_begin(ms__log *log, const ms__segment *l)
     return true;
 }
 
-
 /* ==== [log-find] messages of sealed segments; edits of a log ===========================
  * Answers for [core] from a log's sealed segments. A message is found by its number with
  * two binary searches: over the segment indexes, of which that reads the first page, and
@@ -15727,7 +15700,6 @@ static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
     log->sum.changes++;
     return true;
 }
-
 
 /* ==== [log-sync] the lock of a log, and what is durable ============================
  * This section answers two questions: may this handle write, and which bytes does the
@@ -16211,7 +16183,6 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
     return code;
 }
 
-
 /* ==== [log-append] room, index records, appends ====================================
  * "Writing" in the essay of [log-map].
  * ================================================================================== */
@@ -16681,7 +16652,6 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
     if (live->messages > messages) log->sum.last_seq = live->last_seq;
     return code;
 }
-
 
 /* ==== [log-recover] the file becomes the state of a handle ===========================
  * Three events use this section: an opening, a check for appends of other processes, and
@@ -17336,7 +17306,6 @@ static ms_result ms__append_begin(ms__log *log, ms_error *err)
     return code;
 }
 
-
 /* ==== [log-cursor] cursors over sealed segments ========================================
  * Here an iterator (ms__head of [merge]) stands on a sealed segment. Its run is the
  * posting list in the segment's index, or for a query over the whole store, all records
@@ -17518,7 +17487,6 @@ static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
     return code;
 }
 
-
 /* ==== [log-list] listings and figures of a log =========================================
  * Answers for [list] from sealed segments, and the figures of the whole.
  * ================================================================================== */
@@ -17583,7 +17551,6 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
     ms__lock_give(&log->lock);
     return MS_OK;
 }
-
 
 /* ==== [log-open] a log as a store: open, append, sync, close, verify, rewrite ======
  * First the functions of the backend table, each under the handle's lock. Then the public
@@ -18537,7 +18504,6 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     if (err) err->code = MS_E_POISONED;
     return MS_E_POISONED;
 }
-
 #endif /* MSGSTORE_NO_LOG */
 
 
@@ -19058,7 +19024,6 @@ MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_e
     *store = &u->store;
     return MS_OK;
 }
-
 
 /* ==== [memory] the history an agent reads ============================================
  * A history is a concatenation of steps, read through one cursor. A step is one query: of
@@ -19846,7 +19811,6 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
     return ms_str_n(text.ptr + begin, end - begin);
 }
 
-
 /* ==== [selfcheck] promises, walked ===================================================
  * For tests, for tools, for the moment when something looks impossible. ms_selfcheck
  * reads everything and reports the first broken invariant with its number.
@@ -20090,19 +20054,17 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err)
     return ms__check_cursors(store, err);
 }
 
-
 #ifndef MSGSTORE_NO_DIALECTS
 
-
-/* ==== [calls] arrays, and the open calls of a writer ============================= */
-
-/* ---- Arrays of the formats part are stb_ds' arrays in a caller's arena. ms__grown
+/* ==== [arrays] stb_ds' arrays in an arena ===========================================
+ * Arrays of the formats part are stb_ds' arrays in a caller's arena. ms__grown
  * reserves room before stbds_arrput is asked, so stb_ds never allocates, never meets a
  * NULL, and only its header is needed: no implementation, no thread-local, no longjmp.
  * Its hash maps are not used: making one writes a seed of the whole process, which is a
  * data race between threads. Types and functions that its header declares get names of
- * ours until the end of the formats part, so that a program that uses stb_ds itself, in
- * this file or another one, notices nothing. */
+ * ours until [arrays-end], so that a program that uses stb_ds itself, in this file or
+ * another one, notices nothing.
+ * ================================================================================== */
 
 #pragma push_macro("INCLUDE_STB_DS_H")
 #pragma push_macro("STB_DS_IMPLEMENTATION")
@@ -20180,8 +20142,10 @@ static void *ms__grown(ms_arena *arena, void *array, size_t item)
     return header + 1;
 }
 
-/* ---- The open calls of a writer. A result without an id answers the oldest open call of
- * its agent and turn. At most MS__CALLS_OPEN are remembered; the oldest makes room. */
+/* ==== [calls] the open calls of a writer ===========================================
+ * A result without an id answers the oldest open call of its agent and turn. At most
+ * MS__CALLS_OPEN are remembered; the oldest makes room.
+ * ================================================================================== */
 
 #define MS__CALLS_OPEN 256 /* twice the calls that a provider takes in one turn */
 
@@ -20283,7 +20247,6 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
     memcpy(derived, "call_", 5);
     return ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
 }
-
 
 /* ==== [dialect] published message formats ============================================
  * A format is a row of the table in [formats]: a name, a reader, a writer. A reader turns
@@ -20471,7 +20434,6 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
     if (role != MS_ROLE_SYSTEM) m.role = role;
     return m;
 }
-
 
 /* ==== [template] holes, shapes, and the tokens of a template =========================
  * A format is tables. A *hole* is a member of a JSON object that stands for a field of
@@ -21145,7 +21107,6 @@ MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
     }
     return false;
 }
-
 
 /* ==== [engine] reads and writes messages by the tables ===============================
  * Reading. The engine looks up each member of an object. If the member has a hole and the
@@ -21931,7 +21892,6 @@ static ms_result ms__format_write(ms_writer *w, const ms__format *f, const ms_en
     return MS_OK;
 }
 
-
 /* ==== [fmt-framework] messages of the agent framework ================================
  * One message, one object. The members are in the order of the framework's builders;
  * its own come first. The others hold what only other formats have: role, tool_call_id,
@@ -22121,7 +22081,6 @@ static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t 
     return ms__format_write(w, &ms__framework_format, m, n, err);
 }
 
-
 /* ==== [fmt-openai] chat messages =====================================================
  * One chat message is one or more messages: the content is one, each tool call an ACTION
  * that is JOINED to what stood before it. An ACTION that comes first has the content of
@@ -22304,7 +22263,6 @@ static ms_result ms__openai_begin(ms__reader *r, size_t base, ms_envelope *m,
 static const ms__format ms__openai = {
     'o', ms__chat_shapes, 6, ms__openai_outer, ms__openai_block, ms__openai_unit,
     ms__openai_element, MS__LISTS_CALLS, MS__PAIRS_IDS, ms__openai_begin};
-
 
 /* ==== [fmt-envelope] the envelope, and its rows ====================================
  * An object is an envelope if it has version and type, and schema, payload or data. Else
@@ -23396,7 +23354,6 @@ static ms_result ms__session_read(ms__reader *r)
     return ms__outer_close(r, &ms__row_format, shape, first);
 }
 
-
 /* ==== [fmt-blocks] messages that are lists of blocks =================================
  * Shared by anthropic, gemini and pydantic-ai. A block that is a text, a call, a result
  * or reasoning is a message of its own, all but the first JOINED. Any other block, and
@@ -23455,7 +23412,6 @@ static const ms__as ms__as_list = {
     MS__JSON(ARRAY), "a list of parts", ms__list_read, ms__has_always, NULL};
 static const ms__as ms__as_args_if_any = {
     MS__JSON(OBJECT), "an object", NULL, ms__args_have, ms__args_put};
-
 
 /* ==== [fmt-anthropic] the blocks of anthropic ========================================
  * A tool_result is an observation, with is_error true an error. A list of texts and
@@ -23597,7 +23553,6 @@ static const ms__format ms__anthropic = {
     'a', ms__anthropic_shapes, MS__ANTHROPIC_SHAPES, NULL, ms__anthropic_block,
     ms__side_unit, ms__anthropic_element, MS__LISTS_ALL, MS__PAIRS_IDS,
     ms__anthropic_begin};
-
 
 /* ==== [fmt-gemini] the parts of gemini ===============================================
  * A message without a role is the user's. A call without arguments has the empty text as
@@ -23741,7 +23696,6 @@ static ms_result ms__gemini_begin(ms__reader *r, size_t base, ms_envelope *m,
 static const ms__format ms__gemini = {
     'g', ms__gemini_shapes, 5, NULL, ms__gemini_block, ms__side_unit, ms__gemini_element,
     MS__LISTS_ALL, MS__PAIRS_TOOLS, ms__gemini_begin};
-
 
 /* ==== [fmt-pydantic] the parts of pydantic-ai ========================================
  * A request holds texts of system and user, and results; a response is the
@@ -23905,7 +23859,6 @@ static const ms__format ms__pydantic = {
     'p', ms__pydantic_shapes, 9, ms__pydantic_outer, ms__pydantic_block,
     ms__pydantic_unit, ms__pydantic_element, MS__LISTS_ALL, MS__PAIRS_ALL,
     ms__pydantic_begin};
-
 
 /* ==== [formats] the table of formats ============================================ */
 
@@ -24208,7 +24161,6 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
     (void)ms_json_finish(&w->json);
     return ms__writer_result(w, err);
 }
-
 
 /* ==== [shorten] long texts ===========================================================
  * A history that is read repeatedly need not have every long answer in full. Its
@@ -25772,7 +25724,6 @@ static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *
     return p->lost ? ms__no_arena(err, p->arena, p->lost) : MS_OK;
 }
 
-
 /* ==== [emit] groups become provider messages =========================================
  * Steps 5 to 8 of [project]. Made-up texts are inserted into the list as groups, and
  * made-up results at their calls, so the writer needs no special case. The spelling of
@@ -26340,7 +26291,6 @@ static void ms__emit_list(ms__projector *p)
     ms__out(p, "]");
 }
 
-
 /* ==== [request] a list of messages, or a whole request ===============================
  * ms_project and ms_request read the history and call [project] and [emit]. They differ
  * in the members around the list. The source is read to its end before anything is
@@ -26560,7 +26510,6 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
     ms_arena_deinit(&own);
     return code;
 }
-
 
 /* ==== [answer] what a provider answered =============================================
  * An answer is a list of bits: texts, thinking, calls, and other blocks. A body is read
@@ -27275,7 +27224,6 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
     return code;
 }
 
-
 /* ==== [task] the messages of a task ==================================================
  * A thin layer on both parts: a task is a location, a page a query, a cursor a sequence
  * number. Appending never moves a message before another one, so pages have neither gaps
@@ -27437,7 +27385,6 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
     if (code != MS_OK || !msg) return code;
     return ms_get_by_seq(store, seq, arena, msg, err);
 }
-
 
 /* ==== [session] conversations of users ===============================================
  * This section uses both parts: a dialect reads the rows, a store keeps them. It has no
@@ -27626,8 +27573,6 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
     }
     return MS_OK;
 }
-
-
 #ifdef MSGSTORE_FFI
 
 /* ==== [ffi] a flat interface for other languages =====================================
@@ -28559,11 +28504,9 @@ MS_API int ms_ffi_call(ms_store *store, const char *name, const char *args,
 }
 
 MS_API void ms_ffi_free(char *out) { free(out); }
+#endif
 
-#endif /* MSGSTORE_FFI */
-
-
-/* ---- The names of stb_ds are the program's again. */
+/* ==== [arrays-end] the names of stb_ds are the program's again ==================== */
 
 #undef stbds_array_header
 #undef stbds_string_block
@@ -28589,10 +28532,7 @@ MS_API void ms_ffi_free(char *out) { free(out); }
 #pragma pop_macro("STBDS_NO_SHORT_NAMES")
 #pragma pop_macro("STBDS_REALLOC")
 #pragma pop_macro("STBDS_FREE")
-
 #endif /* MSGSTORE_NO_DIALECTS */
 
 #endif /* MSGSTORE_IMPLEMENTED */
 #endif /* MSGSTORE_IMPLEMENTATION */
-
-/* Licence: MIT or the Unlicense, whichever you prefer; see the file LICENSE. */
