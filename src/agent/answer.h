@@ -1,0 +1,713 @@
+
+/* ==== [answer] what a provider answered =============================================
+ * An answer is a list of bits: texts, thinking, calls, and other blocks. A body is read
+ * as one event, a stream as many; both fill the same bits. Events are found by their
+ * braces: every byte outside of an object is framing ("data: ", "[", ",", new lines). So
+ * server-sent events, lines of JSON and one large array need no code of their own, and
+ * the bytes may be divided anywhere. Only comments of server-sent events (lines that
+ * begin with ':') are passed over, and the names of fields inside of an object blanked.
+ *
+ * ms_answer appends the messages as one batch at the end. A stream begins each message
+ * with its first text, feeds it, and ends all of them when the answer is complete.
+ * Thinking is stored with a hash of the complete answer, which is known only then. A
+ * provider's error, or a connection that ends early, leaves the messages marked as
+ * unfinished. a->code keeps the first error.
+ * ================================================================================== */
+
+typedef enum ms__bit_kind {
+    MS__BIT_TEXT,
+    MS__BIT_THOUGHT,
+    MS__BIT_CALL,
+    MS__BIT_OTHER
+} ms__bit_kind;
+
+/* The contents of a bit. The signature is that of thinking, or of a call of gemini; data
+ * is that of redacted thinking, or the input of a block of another kind. */
+typedef enum ms__bit_part {
+    MS__BIT_BODY, /* text, or the arguments of a call */
+    MS__BIT_NAME,
+    MS__BIT_ID,
+    MS__BIT_SIGNATURE,
+    MS__BIT_DATA,
+    MS__BIT_PARTS
+} ms__bit_part;
+
+typedef struct ms__bit {
+    struct ms__bit *next;
+    ms__bit_kind kind;
+    int64_t index;      /* the provider's, or made up here */
+    ms_buf part[MS__BIT_PARTS];
+    ms_stream stream;
+    uint64_t seq;
+    size_t fed;         /* bytes of the body */
+} ms__bit;
+
+static ms_arena *ms__answer_arena(ms_answer_stream *a)
+{
+    return a->desc.arena ? a->desc.arena : &a->own;
+}
+
+static void ms__answer_lost(ms_answer_stream *a, size_t size)
+{
+    if (a->code == MS_OK) a->code = ms__no_arena(a->err, ms__answer_arena(a), size);
+}
+
+static void ms__answer_put(ms_answer_stream *a, ms_buf *buf, ms_str text)
+{
+    buf->arena = ms__answer_arena(a);
+    if (ms_buf_write(buf, text.ptr, text.len) != MS_OK) ms__answer_lost(a, text.len);
+}
+
+/* Sets the choice of an event. A provider can send several answers, in one list or in
+ * events of their own: the one that is read has the index 0 in the first list, or if none
+ * has, comes first there. An index that is missing is 0. */
+static void ms__answer_choose(ms_answer_stream *a, ms_str list)
+{
+    ms_str first = ms__absent();
+    int64_t of_first = 0;
+    a->choice = ms__absent();
+    for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);) {
+        int64_t index = 0;
+        ms_str member;
+        if (ms_json_member(it.value, MS_STR("index"), &member))
+            (void)ms_json_i64(member, &index);
+        if (index == a->choice_index && !a->choice.ptr) a->choice = it.value;
+        if (!first.ptr) of_first = index, first = it.value;
+    }
+    if (!a->chosen && !a->choice.ptr) a->choice_index = of_first, a->choice = first;
+    a->chosen = a->chosen || first.ptr;
+}
+
+/* Returns the value at a path of members, "usage.prompt_tokens". Absent if it is missing
+ * or null. */
+static ms_str ms__at(ms_str v, const char *path)
+{
+    for (size_t len; *path && v.ptr; path += len + (path[len] == '.')) {
+        ms_str of = v;
+        len = strcspn(path, ".");
+        v = ms__absent();
+        (void)ms_json_member(of, ms_str_n(path, len), &v);
+    }
+    return ms_json_kind_of(v) == MS_JSON_NULL ? ms__absent() : v;
+}
+
+/* ---- Bits. */
+
+/* Returns the bit of that kind and index, made if absent; NULL: no memory. */
+static ms__bit *ms__bit_at(ms_answer_stream *a, ms__bit_kind kind, int64_t index)
+{
+    ms__bit **at = &a->bits;
+    for (; *at; at = &(*at)->next)
+        if ((*at)->kind == kind && (*at)->index == index) return *at;
+    ms__bit *b = (ms__bit *)ms_arena_alloc(ms__answer_arena(a), sizeof *b);
+    if (!b) ms__answer_lost(a, sizeof *b);
+    if (!b) return NULL;
+    memset(b, 0, sizeof *b);
+    b->kind = kind;
+    b->index = index;
+    return *at = b;
+}
+
+/* Returns whether a bit has content to store. Providers send empty texts beside calls. */
+static bool ms__bit_filled(const ms__bit *b)
+{
+    const ms_buf *part = b->part;
+    if (b->kind == MS__BIT_CALL) return part[MS__BIT_NAME].len > 0;
+    return part[MS__BIT_BODY].len + part[MS__BIT_SIGNATURE].len + part[MS__BIT_DATA].len;
+}
+
+/* Returns an object with the member `signed` of a bit, and the hash of the answer unless
+ * it is 0. */
+static ms_str ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of)
+{
+    bool data = b->part[MS__BIT_DATA].len > 0;
+    const ms_buf *text = &b->part[data ? MS__BIT_DATA : MS__BIT_SIGNATURE];
+    ms_json_writer w;
+    ms_buf buf;
+    ms__json_to(&w, &buf, ms__answer_arena(a));
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_key(&w, MS_STR("signed"));
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_key(&w, MS_STR("provider"));
+    ms_json_put_string(&w, ms_str_of(a->desc.profile->name ? a->desc.profile->name : ""));
+    if (a->model.len > 0) ms_json_key(&w, MS_STR("model"));
+    if (a->model.len > 0) ms_json_put_string(&w, ms_buf_text(&a->model));
+    if (of != 0) ms_json_key(&w, MS_STR("of"));
+    if (of != 0) ms_json_put_u64(&w, of);
+    if (text->len > 0) ms_json_key(&w, data ? MS_STR("data") : MS_STR("signature"));
+    if (text->len > 0) ms_json_put_string(&w, ms_buf_text(text));
+    ms_json_end(&w);
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) ms__answer_lost(a, buf.len);
+    return ms_buf_text(&buf);
+}
+
+/* Returns the message of a bit as a stream begins it; whole: as it ends. Text that no
+ * field takes as JSON stays text. */
+static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b,
+                                   bool whole)
+{
+    ms_value text = whole ? ms_text_n(ms_buf_text(&b->part[MS__BIT_BODY])) : ms_text("");
+    ms_envelope m = ms_message(b->kind == MS__BIT_THOUGHT ? MS_T_REASONING
+                               : b->kind == MS__BIT_OTHER ? MS_T_MULTIMODAL_PART
+                                                          : MS_T_ASSISTANT_MESSAGE, text);
+    if (b->kind == MS__BIT_CALL) {
+        const ms_buf *id = &b->part[MS__BIT_ID];
+        if (whole && text.text.len == 0) text = ms_json(MS_STR("{}"));
+        else text = ms__args_of(text.text);
+        m = ms_action(ms_buf_text(&b->part[MS__BIT_NAME]), text,
+                      id->len > 0 ? ms_buf_text(id) : ms__absent());
+    } else if (b->kind == MS__BIT_OTHER) {
+        m.role = MS_ROLE_ASSISTANT;
+        m.content.json = ms__field_json(text.text, NULL, NULL) == MS_OK;
+    }
+    m.agent_key = a->desc.opts.agent_key;
+    m.turn_id = a->desc.turn_id;
+    if (a->out.first_seq != 0 && b->seq != a->out.first_seq) m.flags = MS_FLAG_JOINED;
+    return m;
+}
+
+/* Streams the new text of a bit; its message begins with the first text. */
+static void ms__bit_flow(ms_answer_stream *a, ms__bit *b)
+{
+    const ms_buf *body = &b->part[MS__BIT_BODY];
+    if (!a->streams || a->code != MS_OK || !ms__bit_filled(b)) return;
+    if (b->seq == 0) {
+        ms_envelope m = ms__bit_message(a, b, false);
+        a->code = ms_stream_begin(&b->stream, a->desc.store, a->desc.location, &m,
+                                  &a->desc.stream, a->err);
+        b->seq = b->stream.seq;
+        if (a->out.first_seq == 0) a->out.first_seq = b->seq;
+    }
+    if (a->code != MS_OK || b->fed == body->len) return;
+    a->code = ms_stream_feed(&b->stream, ms_str_n(body->ptr + b->fed, body->len - b->fed),
+                             a->err);
+    b->fed = body->len;
+}
+
+/* Moves a bit after all others. */
+static void ms__bit_last(ms_answer_stream *a, ms__bit *b)
+{
+    ms__bit **at = &a->bits;
+    while (*at != b) at = &(*at)->next;
+    *at = b->next;
+    while (*at) at = &(*at)->next;
+    b->next = NULL;
+    *at = b;
+}
+
+/* Adds the value at a path of an object to a part of a bit: of a JSON string its text,
+ * other JSON as it is. Name and id come once. An empty text makes no bit, except in a
+ * call. The place of a bit is that of its first content. */
+static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
+                        ms__bit_part part, ms_str object, const char *path)
+{
+    ms_str text = ms__at(object, path);
+    if (!text.ptr || a->code != MS_OK) return;
+    if (ms_json_kind_of(text) == MS_JSON_STRING &&
+        ms_json_string(text, ms__answer_arena(a), &text) != MS_OK) {
+        ms__answer_lost(a, text.len);
+        return;
+    }
+    if (text.len == 0 && kind != MS__BIT_CALL) return;
+    ms__bit *b = ms__bit_at(a, kind, index);
+    bool once = part == MS__BIT_NAME || part == MS__BIT_ID;
+    if (!b || (once && b->part[part].len > 0)) return;
+    bool begins = !ms__bit_filled(b);
+    ms__answer_put(a, &b->part[part], text);
+    if (begins && ms__bit_filled(b)) ms__bit_last(a, b);
+    ms__bit_flow(a, b);
+}
+
+/* Returns whether a call without id has ended where a part has that name. */
+static bool ms__bit_ends(const ms__bit *b, ms_str name)
+{
+    ms_str before = ms_buf_text(&b->part[MS__BIT_NAME]), args;
+    if (b->index < 0) return false;
+    return !ms_json_string_is(name, before) ||
+           ms_json_check(ms_buf_text(&b->part[MS__BIT_BODY]), NULL, &args, NULL) == MS_OK;
+}
+
+/* Adds to a call: its name and its arguments are at paths of the object. Some servers
+ * give every call the index 0, others give every part of a call another id: a new id
+ * with a name begins another call. Without ids, so does another name, or a name after
+ * whole arguments. */
+static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
+                            const char *name, const char *args)
+{
+    ms_str id = ms__at(object, "id"), word = ms__at(object, name);
+    for (ms__bit *b = a->bits; word.len > 2 && b; b = b->next) {
+        ms_str known = ms_buf_text(&b->part[MS__BIT_ID]);
+        bool another = id.len > 2 ? known.len > 0 && !ms_json_string_is(id, known)
+                                  : known.len == 0 && ms__bit_ends(b, word);
+        if (b->kind == MS__BIT_CALL && b->index == index &&
+            b->part[MS__BIT_NAME].len > 0 && another)
+            b->index = INT64_MIN; /* it is complete */
+    }
+    ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_ID, object, "id");
+    ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_SIGNATURE, object, "thoughtSignature");
+    ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_NAME, object, name);
+    ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_BODY, object, args);
+}
+
+/* Sets the body of a block of any other kind: a list of it, with lone surrogates
+ * repaired. */
+static void ms__bit_block(ms_answer_stream *a, ms__bit *b, ms_str block)
+{
+    ms_json_writer w;
+    ms__json_to(&w, &b->part[MS__BIT_BODY], ms__answer_arena(a));
+    ms_json_begin(&w, MS_JSON_ARRAY);
+    ms_json_put_raw(&w, block);
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) ms__answer_lost(a, block.len);
+}
+
+/* Sets the input of a block, which a stream sends in parts after it. */
+static void ms__bit_input(ms_answer_stream *a, ms__bit *b)
+{
+    static const ms_json_opts repair = {0, true};
+    static const char *const names[] = {"input"};
+    ms_arena *arena = ms__answer_arena(a);
+    ms_str block, input = ms_buf_text(&b->part[MS__BIT_DATA]);
+    if (b->kind != MS__BIT_OTHER ||
+        ms_json_check(input, &repair, &input, NULL) != MS_OK ||
+        !ms_json_element(ms_buf_text(&b->part[MS__BIT_BODY]), 0, &block))
+        return;
+    if (ms__members_set(block, names, &input, 1, arena, &block, NULL) != MS_OK)
+        ms__answer_lost(a, input.len);
+    else
+        ms__bit_block(a, b, block);
+}
+
+/* Keeps a block of any other kind. It comes once. */
+static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
+{
+    ms__bit *b = a->code == MS_OK ? ms__bit_at(a, MS__BIT_OTHER, index) : NULL;
+    if (!b || b->part[MS__BIT_BODY].len > 0) return;
+    ms__bit_block(a, b, block);
+    ms__bit_flow(a, b);
+}
+
+/* ---- The events of each provider. */
+
+/* Reads a message or a delta of chat completions. Mistral's content is a list of parts;
+ * a part of thinking has a list of its own. OpenRouter, Groq and vLLM have `reasoning`
+ * for DeepSeek's reasoning_content, or send both. */
+static void ms__answer_said(ms_answer_stream *a, ms_str m)
+{
+    ms_str content = ms__at(m, "content");
+    ms_json_iter it = ms_json_iterate(content);
+    ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, m,
+                ms__at(m, "reasoning_content").ptr ? "reasoning_content" : "reasoning");
+    ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, m, "refusal");
+    if (ms_json_kind_of(content) == MS_JSON_STRING)
+        ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, content, "");
+    while (ms_json_next(&it)) {
+        ms_json_iter thinks = ms_json_iterate(ms__at(it.value, "thinking"));
+        ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, it.value, "text");
+        while (ms_json_next(&thinks))
+            ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, thinks.value, "text");
+    }
+    if (ms__at(m, "function_call").ptr)
+        ms__answer_call(a, -1, m, "function_call.name", "function_call.arguments");
+    it = ms_json_iterate(ms__at(m, "tool_calls"));
+    for (int64_t i = 0; ms_json_next(&it); i++) {
+        int64_t index = i;
+        (void)ms_json_i64(ms__at(it.value, "index"), &index);
+        if (index < 0) index = i; /* those are made up here */
+        ms__answer_call(a, index, it.value, "function.name", "function.arguments");
+        ms__answer_call(a, index, it.value, "custom.name", "custom.input");
+    }
+}
+
+/* Reads an event of chat completions. Some servers send the message so far beside each
+ * delta. It is read only while no delta has had a content: then it may be the whole. */
+static void ms__answer_chat(ms_answer_stream *a)
+{
+    ms_str m = ms__at(a->choice, "message"), delta = ms__at(a->choice, "delta");
+    a->whole = a->whole || (m.ptr && !delta.ptr);
+    ms__answer_said(a, delta);
+    if (!delta.ptr || !a->bits) ms__answer_said(a, m);
+}
+
+/* Reads a block of anthropic, complete or as it begins. */
+static void ms__answer_block(ms_answer_stream *a, int64_t index, ms_str block)
+{
+    ms_str type = ms__at(block, "type");
+    if (ms_json_string_is(type, MS_STR("text"))) {
+        ms__bit_put(a, MS__BIT_TEXT, index, MS__BIT_BODY, block, "text");
+    } else if (ms_json_string_is(type, MS_STR("tool_use"))) {
+        ms_json_iter it = ms_json_iterate(ms__at(block, "input"));
+        bool has = ms_json_next(&it); /* {}: deltas may follow */
+        ms__answer_call(a, index, block, "name", has ? "input" : "-");
+    } else if (ms_json_string_is(type, MS_STR("thinking")) ||
+               ms_json_string_is(type, MS_STR("redacted_thinking"))) {
+        ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_BODY, block, "thinking");
+        ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_SIGNATURE, block, "signature");
+        ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_DATA, block, "data");
+    } else {
+        ms__answer_other(a, index, block);
+    }
+}
+
+static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
+{
+    int64_t index = 0;
+    ms_str block = ms__at(event, "content_block"), delta = ms__at(event, "delta");
+    ms_json_iter it = ms_json_iterate(ms__at(event, "content"));
+    for (; ms_json_next(&it); index++) ms__answer_block(a, index, it.value);
+    (void)ms_json_i64(ms__at(event, "index"), &index);
+    if (block.ptr) ms__answer_block(a, index, block);
+    ms__bit_put(a, MS__BIT_TEXT, index, MS__BIT_BODY, delta, "text");
+    ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_BODY, delta, "thinking");
+    ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_SIGNATURE, delta, "signature");
+    for (ms__bit *b = a->bits; b; b = b->next)
+        if (b->kind >= MS__BIT_CALL && b->index == index)
+            ms__bit_put(a, b->kind, index,
+                        b->kind == MS__BIT_CALL ? MS__BIT_BODY : MS__BIT_DATA, delta,
+                        "partial_json");
+}
+
+/* Reads the parts of gemini: a text continues the text of the same kind before it. */
+static void ms__answer_gemini(ms_answer_stream *a)
+{
+    ms_json_iter it = ms_json_iterate(ms__at(a->choice, "content.parts"));
+    while (ms_json_next(&it)) {
+        bool call = ms__at(it.value, "functionCall").ptr != NULL;
+        bool thought = ms_json_kind_of(ms__at(it.value, "thought")) == MS_JSON_TRUE;
+        ms__bit_kind kind = call                           ? MS__BIT_CALL
+                            : !ms__at(it.value, "text").ptr ? MS__BIT_OTHER
+                            : thought ? MS__BIT_THOUGHT : MS__BIT_TEXT;
+        if (kind >= MS__BIT_CALL || a->last_kind != (unsigned)kind) a->n_bits++;
+        a->last_kind = kind;
+        if (kind < MS__BIT_CALL)
+            ms__bit_put(a, kind, a->n_bits, MS__BIT_BODY, it.value, "text");
+        if (kind == MS__BIT_OTHER) ms__answer_other(a, a->n_bits, it.value);
+        if (kind != MS__BIT_CALL) continue;
+        ms__bit_put(a, kind, a->n_bits, MS__BIT_ID, it.value, "functionCall.id");
+        ms__answer_call(a, a->n_bits, it.value, "functionCall.name", "functionCall.args");
+    }
+}
+
+static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
+{
+    ms_json_iter it = ms_json_iterate(ms__at(event, "message.tool_calls"));
+    ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, event, "message.thinking");
+    ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, event, "message.content");
+    while (ms_json_next(&it))
+        ms__answer_call(a, a->n_bits++, it.value, "function.name", "function.arguments");
+    if (ms_json_kind_of(ms__at(event, "done")) == MS_JSON_TRUE) a->whole = true;
+}
+
+/* The path of each count of tokens and nanoseconds, of the model and of the stop reason
+ * in each shape; one that begins with '.' is in the choice. The counts come before
+ * MS__MODEL. */
+enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__MODEL, MS__STOP };
+
+static const struct ms__answer_place {
+    ms_shape shape;
+    int what;
+    const char *path;
+} ms__answer_places[] = {
+    {MS_SHAPE_CHAT, MS__MODEL, "model"},
+    {MS_SHAPE_CHAT, MS__STOP, ".finish_reason"},
+    {MS_SHAPE_CHAT, MS__IN, "usage.prompt_tokens"},
+    {MS_SHAPE_CHAT, MS__OUT, "usage.completion_tokens"},
+    {MS_SHAPE_CHAT, MS__CACHED, "usage.prompt_tokens_details.cached_tokens"},
+    {MS_SHAPE_CHAT, MS__THOUGHT, "usage.completion_tokens_details.reasoning_tokens"},
+    {MS_SHAPE_ANTHROPIC, MS__MODEL, "model"},
+    {MS_SHAPE_ANTHROPIC, MS__STOP, "stop_reason"},
+    {MS_SHAPE_ANTHROPIC, MS__STOP, "delta.stop_reason"},
+    {MS_SHAPE_ANTHROPIC, MS__IN, "usage.input_tokens"},
+    {MS_SHAPE_ANTHROPIC, MS__OUT, "usage.output_tokens"},
+    {MS_SHAPE_ANTHROPIC, MS__CACHED, "usage.cache_read_input_tokens"},
+    {MS_SHAPE_ANTHROPIC, MS__MADE, "usage.cache_creation_input_tokens"},
+    {MS_SHAPE_GEMINI, MS__MODEL, "modelVersion"},
+    {MS_SHAPE_GEMINI, MS__STOP, ".finishReason"},
+    {MS_SHAPE_GEMINI, MS__IN, "usageMetadata.promptTokenCount"},
+    {MS_SHAPE_GEMINI, MS__OUT, "usageMetadata.candidatesTokenCount"},
+    {MS_SHAPE_GEMINI, MS__CACHED, "usageMetadata.cachedContentTokenCount"},
+    {MS_SHAPE_GEMINI, MS__THOUGHT, "usageMetadata.thoughtsTokenCount"},
+    {MS_SHAPE_OLLAMA, MS__MODEL, "model"},
+    {MS_SHAPE_OLLAMA, MS__STOP, "done_reason"},
+    {MS_SHAPE_OLLAMA, MS__IN, "prompt_eval_count"},
+    {MS_SHAPE_OLLAMA, MS__OUT, "eval_count"},
+    {MS_SHAPE_OLLAMA, MS__NS, "total_duration"},
+};
+
+/* Keeps the reason to stop, of a long one the whole characters that fit. */
+static void ms__answer_stops(ms_answer_stream *a, ms_str word)
+{
+    size_t n = ms__min(word.len, sizeof a->out.stop - 1);
+    while (n < word.len && n > 0 && ((unsigned char)word.ptr[n] & 0xC0) == 0x80) n--;
+    memcpy(a->out.stop, word.ptr, n);
+    a->out.stop[n] = 0;
+    a->whole = true;
+}
+
+static void ms__answer_facts(ms_answer_stream *a, ms_str event)
+{
+    ms_str word;
+    for (size_t i = 0; i < sizeof ms__answer_places / sizeof ms__answer_places[0]; i++) {
+        const struct ms__answer_place *f = &ms__answer_places[i];
+        if (f->shape != a->desc.profile->shape) continue;
+        ms_str v = *f->path == '.' ? ms__at(a->choice, f->path + 1)
+                                   : ms__at(event, f->path);
+        if (!v.ptr) continue;
+        if (f->what < MS__MODEL) (void)ms_json_u64(v, &a->counts[f->what]);
+        if (f->what < MS__MODEL || ms_json_kind_of(v) != MS_JSON_STRING) continue;
+        if (f->what == MS__MODEL && a->model.len > 0) continue;
+        if (ms_json_string(v, ms__answer_arena(a), &word) != MS_OK)
+            ms__answer_lost(a, v.len);
+        else if (f->what == MS__MODEL)
+            ms__answer_put(a, &a->model, word);
+        else if (word.len > 0)
+            ms__answer_stops(a, word);
+    }
+}
+
+/* Reads the provider's error: {"error": {"message": text}}, {"error": text}, or as
+ * Mistral and vLLM have it, {"object": "error", "message": text}. False: the event is not
+ * an error. */
+static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
+{
+    const char *name = a->desc.profile->name ? a->desc.profile->name : "the provider";
+    ms_str error = ms__at(event, "error"), message = ms__at(error, "message");
+    if (!message.ptr) message = error;
+    if (!message.ptr && ms_json_string_is(ms__at(event, "object"), MS_STR("error")))
+        message = ms__at(event, "message");
+    if (!message.ptr) message = ms__at(event, "promptFeedback.blockReason");
+    if (!message.ptr) return false;
+    (void)ms_json_string(message, ms__answer_arena(a), &message);
+    a->code = ms__fail(a->err, MS_E_REFUSED, "%s answered: %v", name, MS__V(message));
+    return true;
+}
+
+/* Blanks the field names of server-sent events inside of an object: an event can have its
+ * data in several lines. A string of JSON has no line end, so no text changes. */
+static void ms__answer_join(ms_buf *object)
+{
+    char *p = object->ptr, *end = p + object->len;
+    for (; p < end; p++)
+        if ((*p == '\n' || *p == '\r') && end - p > 5 && memcmp(p + 1, "data:", 5) == 0)
+            memset(p + 1, ' ', 5);
+}
+
+static void ms__answer_event(ms_answer_stream *a)
+{
+    static const ms_json_opts repair = {0, true};
+    ms_str event, message;
+    ms_shape shape = a->desc.profile->shape;
+    ms__answer_join(&a->object);
+    a->code = ms_json_check(ms_buf_text(&a->object), &repair, &event, a->err);
+    if (a->code != MS_OK || ms__answer_refused(a, event)) return;
+    message = ms__at(event, "message");
+    if (shape == MS_SHAPE_ANTHROPIC && message.ptr) event = message; /* message_start */
+    bool gemini = shape == MS_SHAPE_GEMINI;
+    ms__answer_choose(a, ms__at(event, gemini ? "candidates" : "choices"));
+    ms__answer_facts(a, event);
+    if (shape == MS_SHAPE_CHAT) ms__answer_chat(a);
+    else if (shape == MS_SHAPE_ANTHROPIC) ms__answer_anthropic(a, event);
+    else if (shape == MS_SHAPE_GEMINI) ms__answer_gemini(a);
+    else ms__answer_ollama(a, event);
+}
+
+/* ---- Bytes, and the end. */
+
+MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
+                                 ms_error *err)
+{
+    memset(a, 0, sizeof *a);
+    if (!desc->profile || (unsigned)desc->profile->shape >= MS_SHAPE_PYDANTIC ||
+        !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
+        return ms__fail(err, MS_E_ARGUMENT, "an answer needs the profile of a provider, "
+                        "and a store or a memory");
+    a->desc = *desc;
+    if (desc->memory) {
+        a->desc.store = desc->memory->store;
+        a->desc.location = desc->memory->location;
+        if (!desc->opts.agent_key.ptr) a->desc.opts.agent_key = desc->memory->agent_key;
+    }
+    a->err = err;
+    a->streams = true;
+    a->last_kind = MS__BIT_OTHER;
+    ms__answer_put(a, &a->model, desc->opts.model);
+    return a->code;
+}
+
+/* Reads one byte; true: an object ends with it. */
+static bool ms__answer_byte(ms_answer_stream *a, char c)
+{
+    if (a->in_string) {
+        if (a->escaped) a->escaped = false;
+        else if (c == '\\') a->escaped = true;
+        else if (c == '"') a->in_string = false;
+        return false;
+    }
+    if (a->depth == 0) { /* a line that begins with ':' is a comment of the stream */
+        if (!a->in_line) a->in_comment = c == ':';
+        a->in_line = c != '\n' && c != '\r';
+        if (a->in_comment) return false;
+    }
+    if (c == '"') a->in_string = a->depth > 0;
+    if (c == '{') a->depth++;
+    return c == '}' && a->depth > 0 && --a->depth == 0;
+}
+
+MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err)
+{
+    size_t from = 0;
+    if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
+    a->err = err;
+    for (size_t i = 0; i < bytes.len && a->code == MS_OK; i++) {
+        if (a->depth == 0) from = i;
+        bool ends = ms__answer_byte(a, bytes.ptr[i]);
+        if (!ends && (a->depth == 0 || i + 1 < bytes.len)) continue;
+        ms__answer_put(a, &a->object, ms_str_n(bytes.ptr + from, i + 1 - from));
+        if (!ends) continue;
+        if (a->code == MS_OK) ms__answer_event(a);
+        a->object.len = 0;
+    }
+    return a->code;
+}
+
+/* Returns all messages in their final form; those of thinking have the hash of all. */
+static MS__APART ms_envelope *ms__answer_messages(ms_answer_stream *a)
+{
+    uint64_t of = 0;
+    size_t n = 0;
+    bool thinks = false;
+    for (ms__bit **at = &a->bits; *at;) {
+        if (ms__bit_filled(*at)) n++, at = &(*at)->next;
+        else *at = (*at)->next;
+    }
+    ms_envelope *all =
+        (ms_envelope *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *all);
+    ms_envelope *m = all;
+    if (!all) ms__answer_lost(a, n * sizeof *all);
+    if (!all) return NULL;
+    for (ms__bit *b = a->bits; b; b = b->next, m++) {
+        ms__bit_input(a, b);
+        *m = ms__bit_message(a, b, true);
+        if (m != all) m->flags = MS_FLAG_JOINED;
+        thinks = thinks || b->kind == MS__BIT_THOUGHT;
+        if (thinks) of = ms__answer_sum(of, m);
+        a->out.calls += b->kind == MS__BIT_CALL;
+    }
+    m = all;
+    for (const ms__bit *b = a->bits; b; b = b->next, m++) {
+        bool thought = b->kind == MS__BIT_THOUGHT;
+        if (thought || b->part[MS__BIT_SIGNATURE].len > 0)
+            m->extra = ms__bit_signed(a, b, thought ? of : 0);
+    }
+    a->out.messages = n;
+    return all;
+}
+
+/* Ends the streams: with complete messages, or as they were interrupted. m NULL: memory
+ * ended, and the text of each stream is written out. */
+static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m,
+                                           ms_error *err)
+{
+    ms_result first = MS_OK, code;
+    for (ms__bit *b = a->bits; b; b = b->next, m = m ? m + 1 : NULL) {
+        if (first != MS_OK) a->err = err = NULL; /* it tells of the first failure */
+        if (b->seq == 0 && !m) continue;
+        if (b->seq == 0) ms__bit_flow(a, b); /* its stream could not begin before */
+        code = a->code;
+        a->code = MS_OK;
+        if (code == MS_OK && a->whole && m) {
+            code = ms_stream_end(&b->stream, m, ms__answer_arena(a), err);
+        } else if (code == MS_OK) {
+            code = ms_stream_feed(&b->stream, ms__absent(), err);
+            if (code == MS_OK)
+                code = ms_stream_recover(a->desc.store, b->seq, ms__answer_arena(a), err);
+        }
+        if (code == MS_OK) a->out.last_seq = b->seq;
+        if (first == MS_OK) first = code;
+    }
+    return first;
+}
+
+/* Appends all messages in one batch. */
+static MS__APART ms_result ms__answer_batch(ms_answer_stream *a, const ms_envelope *m,
+                                            ms_error *err)
+{
+    size_t n = a->out.messages;
+    ms_append_opts how;
+    uint64_t *seqs =
+        (uint64_t *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *seqs);
+    if (!seqs) return ms__no_arena(err, ms__answer_arena(a), n * sizeof *seqs);
+    memset(&how, 0, sizeof how);
+    how.location = a->desc.location;
+    how.seqs = seqs;
+    if (n == 0) return MS_OK;
+    MS__TRY(ms_append_batch(a->desc.store, m, n, &how, err));
+    a->out.first_seq = seqs[0];
+    a->out.last_seq = seqs[n - 1];
+    return MS_OK;
+}
+
+/* Appends the note of usage. Anthropic counts cached tokens apart from the input, Gemini
+ * thoughts apart from the output. */
+static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
+{
+    ms_usage *u = &a->out.usage;
+    const uint64_t *n = a->counts;
+    ms_shape shape = a->desc.profile->shape;
+    u->input_tokens = n[MS__IN];
+    if (shape == MS_SHAPE_ANTHROPIC) u->input_tokens += n[MS__CACHED] + n[MS__MADE];
+    u->output_tokens = n[MS__OUT] + (shape == MS_SHAPE_GEMINI ? n[MS__THOUGHT] : 0);
+    u->cached_tokens = n[MS__CACHED];
+    u->reasoning_tokens = n[MS__THOUGHT];
+    if (n[MS__NS] <= INT64_MAX) u->duration_ns = (int64_t)n[MS__NS];
+    if (a->out.last_seq == 0 || (u->input_tokens | u->output_tokens) == 0) return MS_OK;
+    ms_result code = ms_note_usage(a->desc.store, a->out.last_seq, u, err);
+    return code == MS_E_UNSUPPORTED ? MS_OK : code;
+}
+
+/* Stores the messages received. An answer that failed or is incomplete leaves the
+ * messages of its streams unfinished; without streams it stores nothing. */
+MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err)
+{
+    if (out) memset(out, 0, sizeof *out);
+    if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
+    ms_result failed = a->code, code;
+    a->code = MS_OK;
+    a->err = err;
+    a->whole = a->whole && failed == MS_OK;
+    const ms_envelope *m = a->streams || a->whole ? ms__answer_messages(a) : NULL;
+    code = a->code;
+    a->code = MS_OK;
+    if (a->streams && code != MS_OK) (void)ms__answer_ends(a, NULL, NULL);
+    else if (a->streams) code = ms__answer_ends(a, m, err);
+    else if (m && code == MS_OK) code = ms__answer_batch(a, m, err);
+    if (code == MS_OK) code = ms__answer_note(a, err);
+    if (out && (code == MS_OK || a->out.first_seq != 0)) *out = a->out;
+    if (code == MS_OK && failed == MS_OK && !a->whole)
+        code = ms__fail(err, MS_E_MISSING, "this is no answer of a provider, or it ended "
+                        "before it was whole");
+    ms_arena_deinit(&a->own);
+    memset(&a->desc, 0, sizeof a->desc);
+    return code;
+}
+
+MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
+                           ms_error *err)
+{
+    ms_arena own;
+    memset(&own, 0, sizeof own);
+    ms_arena *arena = desc->arena ? desc->arena : &own;
+    ms_answer_stream *a = (ms_answer_stream *)ms_arena_alloc(arena, sizeof *a);
+    if (out) memset(out, 0, sizeof *out);
+    if (!a) return ms__no_arena(err, arena, sizeof *a);
+    ms_result code = ms_answer_begin(a, desc, err);
+    if (code == MS_OK) {
+        a->streams = false;
+        code = ms_answer_feed(a, body, err);
+        ms_result ended = ms_answer_end(a, out, code == MS_OK ? err : NULL);
+        if (code == MS_OK) code = ended;
+    }
+    ms_arena_deinit(&own);
+    return code;
+}

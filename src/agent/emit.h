@@ -1,0 +1,567 @@
+
+/* ==== [emit] groups become provider messages =========================================
+ * Steps 5 to 8 of [project]. Made-up texts are inserted into the list as groups, and
+ * made-up results at their calls, so the writer needs no special case. The spelling of
+ * each item for a provider is a text in ms__shapes, which ms__out_form fills. These
+ * templates are not those of [template].
+ * ================================================================================== */
+
+/* ---- Step 5: the window. */
+
+/* Returns whether an assistant's group has nothing to send. Thinking alone is not
+ * sent. */
+static bool ms__is_silent(const ms__group *g)
+{
+    const ms__item *item = g->first;
+    while (item && item->kind == MS__ITEM_THOUGHT) item = item->next;
+    return !item;
+}
+
+/* Drops groups at the end that have nothing to send: none of them is the newest turn. */
+static void ms__end_trim(ms__projector *p)
+{
+    while (p->last != p->pinned && ms__is_silent(p->last)) {
+        p->report.dropped += p->last->count;
+        p->count -= p->last->count;
+        p->cost -= p->last->cost;
+        p->last = p->last->before;
+        if (p->last) p->last->next = NULL;
+        else p->first = NULL;
+    }
+}
+
+static uint64_t ms__group_size(const ms__group *g, bool cost)
+{
+    return cost ? g->cost : g->count;
+}
+
+/* Returns the first of the newest groups that together have at most `most`; NULL:
+ * none. */
+static ms__group *ms__newest_groups(const ms__projector *p, uint64_t most, bool cost)
+{
+    uint64_t sum = 0;
+    ms__group *start = NULL;
+    for (ms__group *g = p->last; g != p->pinned; g = g->before) {
+        sum += ms__group_size(g, cost);
+        if (sum > most) break;
+        start = g;
+    }
+    return start;
+}
+
+/* Returns the first group of a window of at most `most`. Its start moves by opts.step;
+ * the last group is always in it. */
+static ms__group *ms__window(const ms__projector *p, uint64_t most, bool cost)
+{
+    uint64_t step = p->opts.step && (cost || !p->opts.budget) ? p->opts.step : 1;
+    uint64_t all = cost ? p->cost : p->count, over = all > most ? all - most : 0;
+    uint64_t rest = over % step;
+    ms__group *start = NULL;
+    if (rest > 0 && step - rest < most)
+        start = ms__newest_groups(p, most - (step - rest), cost);
+    if (!start) start = ms__newest_groups(p, most, cost); /* without a step */
+    return start ? start : p->last;
+}
+
+/* Finds the group where the window begins; NULL: only pinned groups are there. */
+static ms_result ms__window_start(ms__projector *p, ms__group **start, ms_error *err)
+{
+    ms_project_report *r = &p->report;
+    bool some = p->last != p->pinned;
+    ms__group *g = p->pinned ? p->pinned->next : p->first;
+    r->newest_turn = p->system_cost + (some ? p->last->cost : 0);
+    if (p->opts.budget && r->newest_turn > p->opts.budget)
+        return ms__fail(err, MS_E_TOO_LARGE, "the newest turn takes %u, the budget is %u",
+                        r->newest_turn, (uint64_t)p->opts.budget);
+    *start = g;
+    if (some && p->opts.newest) *start = ms__window(p, p->opts.newest, false);
+    if (some && p->opts.budget) {
+        ms__group *by_cost = ms__window(p, p->opts.budget - p->system_cost, true);
+        if (by_cost->number > (*start)->number) *start = by_cost;
+    }
+    r->cost = p->system_cost + p->cost;
+    for (; g != *start; g = g->next) {
+        r->left_out += g->count;
+        r->cost -= g->cost;
+    }
+    if (some) r->first_seq = (*start)->first->seq;
+    return MS_OK;
+}
+
+/* ---- Thinking of the running turn. */
+
+/* Returns whether thinking is sent: in the running turn, if it is unaltered since it was
+ * signed. */
+static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
+{
+    return item->kind == MS__ITEM_THOUGHT && item->group->number >= p->running &&
+           ms__thought_holds(item);
+}
+
+/* Returns whether a group has the thinking that the provider requires in the running
+ * turn. For Gemini that is the signature of its first call. */
+static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
+{
+    for (const ms__item *item = g->first; item; item = item->next) {
+        if (p->shape->signatures && item->kind == MS__ITEM_CALL)
+            return item->beside.ptr != NULL;
+        if (ms__thought_goes(p, item)) return true;
+        if (p->profile->shape == MS_SHAPE_ANTHROPIC && item->kind != MS__ITEM_THOUGHT)
+            return false; /* it must be first */
+    }
+    return false;
+}
+
+/* Returns whether a group before an answer is of the same turn. System text ends a turn
+ * only where a turn is a list of blocks. */
+static bool ms__same_turn(const ms__projector *p, const ms__group *g)
+{
+    return g->kind == MS__ITEM_ASSISTANT ||
+           (g->kind == MS__ITEM_SYSTEM && !p->shape->turn_end);
+}
+
+/* Finds the start of the running turn: after the last text of another role before the
+ * newest results. Where a turn is a list of blocks, assistant text after these ends it.
+ * Counts missing thinking in it. */
+static void ms__running_turn(ms__projector *p, const ms__group *start)
+{
+    const ms__group *last = p->last, *first;
+    p->running = SIZE_MAX;
+    if (!p->opts.thinking || !start) return;
+    while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
+        last = last->before;
+    if (!last->has_calls && (p->shape->turn_end || last != p->last)) return;
+    for (first = last; first != start && ms__same_turn(p, first->before);)
+        first = first->before;
+    p->running = first->number;
+    bool first_only = p->profile->shape == MS_SHAPE_ANTHROPIC;
+    for (const ms__group *g = first; g != last->next; g = g->next) {
+        if (ms__is_silent(g)) continue;
+        if (g->has_calls || first_only)
+            p->report.thinking_missing += !ms__group_thinks(p, g);
+        if (first_only) return;
+    }
+}
+
+/* ---- Steps 6 and 7: what the history lacks. */
+
+/* Returns the first call of a turn that was interrupted: it has no result, and the item
+ * after it begins another answer. NULL: no such call. */
+static ms__item *ms__call_given_up(const ms__group *g)
+{
+    for (ms__item *call = g->first; call && call->next; call = call->next)
+        if (call->kind == MS__ITEM_CALL && !call->result && !call->next->joined &&
+            call->next->kind != MS__ITEM_CALL)
+            return call;
+    return NULL;
+}
+
+/* Divides turns after interrupted calls, so that the made-up result of a call precedes
+ * the text that was written without it. Both parts keep the number of the turn. */
+static void ms__turns_divide(ms__projector *p, ms__group *g)
+{
+    for (ms__item *call; g; g = g->next) {
+        if (!(call = ms__call_given_up(g))) continue;
+        ms__group *rest = (ms__group *)ms__take(p, sizeof *rest);
+        if (!rest) return;
+        *rest = *g;
+        rest->before = g;
+        rest->first = call->next;
+        rest->has_calls = false;
+        for (ms__item *item = rest->first; item; item = item->next) {
+            item->group = rest;
+            rest->has_calls = rest->has_calls || item->kind == MS__ITEM_CALL;
+        }
+        if (g->next) g->next->before = rest;
+        else p->last = rest;
+        g->next = rest;
+        g->last = call;
+        call->next = NULL;
+    }
+}
+
+/* Begins the result of a call that failed with error_text. Anthropic takes is_error only
+ * beside texts that are not empty: with pictures the text names the failure. */
+static void ms__reply_failed(ms__projector *p, ms__item *r)
+{
+    const char *mark = p->profile->error_text;
+    bool anthropic = p->profile->shape == MS_SHAPE_ANTHROPIC;
+    if (r->parts && !anthropic) return;
+    if (r->parts && !r->parts->text.ptr) {
+        ms__element *x = (ms__element *)ms__take(p, sizeof *x);
+        if (!x) return;
+        x->text = MS_STR("");
+        x->next = r->parts;
+        r->parts = x;
+    }
+    ms_str *text = r->parts ? &r->parts->text : &r->text.text;
+    if (r->parts) r->failed = false;
+    if (anthropic && !mark && (r->parts || ms__is_blank(*text))) mark = MS__FAILED;
+    if (!mark || ms__starts_with(*text, ms_str_of(mark))) return;
+    p->report.wrapped++;
+    *text = ms__glue(p, ms_str_of(mark), *text, ms__absent());
+}
+
+/* Completes the result of a call: shortens an old text, marks a failure, or makes up a
+ * missing result. */
+static void ms__reply(ms__projector *p, ms__item *call)
+{
+    ms__item *r = call->result;
+    if (!r) {
+        r = call->result = (ms__item *)ms__take(p, sizeof *r);
+        if (!r) return;
+        p->report.synthesised++;
+        r->failed = !call->delegation;
+        if (r->failed) r->beside = MS_STR("\"interrupted\"");
+        r->text = ms_text(call->delegation        ? "Delegated."
+                          : p->profile->no_result ? p->profile->no_result
+                                                  : MS__NO_RESULT);
+    } else {
+        ms_str *text = &r->text.text;
+        if (call->group->number < p->old_results && !r->parts && !r->text.json)
+            *text = ms__shorter(p, *text, ms__absent());
+        if (r->failed) ms__reply_failed(p, r);
+    }
+}
+
+/* Inserts a group of one text into the list. */
+static void ms__text_insert(ms__projector *p, ms__group **at, ms__item_kind kind,
+                            const char *text)
+{
+    ms__item *item = (ms__item *)ms__take(p, sizeof *item);
+    ms__group *g = (ms__group *)ms__take(p, sizeof *g);
+    if (!item || !g) return;
+    item->kind = g->kind = kind;
+    item->text = ms_text(text);
+    item->group = g;
+    g->first = g->last = item;
+    g->next = *at;
+    *at = g;
+}
+
+/* Makes the list to write: the pinned groups, unless system text is a member of the
+ * request, and those of the window, without silent ones. Then each call has its
+ * result. */
+static void ms__list_make(ms__projector *p, ms__group *start)
+{
+    size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
+    const ms_profile *profile = p->profile;
+    if (fresh > 0 && p->n_groups > fresh)
+        p->old_results = (p->n_groups - fresh) / step * step;
+    if (p->pinned && profile->system != MS_SYSTEM_APART) p->pinned->next = start;
+    else p->first = start;
+    ms__group **at = &p->first;
+    while (*at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
+    while (*at && ms__is_silent(*at)) *at = (*at)->next;
+    if (profile->start_user && !(*at && (*at)->kind == MS__ITEM_USER)) {
+        p->report.started = 1;
+        ms__text_insert(p, at, MS__ITEM_USER,
+                        profile->start_text ? profile->start_text : MS__START);
+    }
+    for (; *at; at = &(*at)->next) {
+        ms__group **next = &(*at)->next;
+        while (*next && ms__is_silent(*next)) *next = (*next)->next;
+        if (!(*at)->has_calls) continue;
+        for (ms__item *item = (*at)->first; item; item = item->next)
+            if (item->kind == MS__ITEM_CALL) ms__reply(p, item);
+        if (!profile->bridge_text || !*next || (*next)->kind != MS__ITEM_USER) continue;
+        p->report.bridged++;
+        ms__text_insert(p, next, MS__ITEM_ASSISTANT, profile->bridge_text);
+    }
+}
+
+/* ---- Texts and pictures. */
+
+static void ms__out(ms__projector *p, const char *literal)
+{
+    ms__json_bytes(&p->json, literal, strlen(literal));
+}
+
+static void ms__out_text(ms__projector *p, ms_str text)
+{
+    ms__json_byte(&p->json, '"');
+    ms__json_escaped(&p->json, text);
+    ms__json_byte(&p->json, '"');
+}
+
+/* Writes text as a string, or JSON without the white space around its tokens. */
+static void ms__out_value(ms__projector *p, ms_str text, bool json)
+{
+    p->json.has_item = false;
+    if (json) ms_json_put_raw(&p->json, text);
+    else ms__out_text(p, text);
+}
+
+/* Adds the text or the parts of an item to the message that is being written. */
+static void ms__gather_item(ms__projector *p, const ms__item *item)
+{
+    ms__element *x = item->parts;
+    if (!x) x = (ms__element *)ms__take(p, sizeof *x);
+    if (!x) return;
+    if (!item->parts) x->text = item->text.text;
+    if (p->parts) p->report.merged++;
+    else p->parts_end = &p->parts;
+    *p->parts_end = x;
+    while (*p->parts_end) p->parts_end = &(*p->parts_end)->next;
+}
+
+/* Returns the item after one of a run whose last group is `last`, or NULL. */
+static const ms__item *ms__item_after(const ms__item *item, const ms__group *last)
+{
+    if (item->next) return item->next;
+    return item->group != last ? item->group->next->first : NULL;
+}
+
+/* Gathers the texts of a run. */
+static void ms__gather(ms__projector *p, const ms__group *from, const ms__group *last)
+{
+    p->parts = NULL;
+    for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
+        if (item->kind <= MS__ITEM_ASSISTANT) ms__gather_item(p, item);
+}
+
+/* Writes texts from a part on, up to the next picture or all, as one JSON string. Returns
+ * the part after them. */
+static const ms__element *ms__out_texts(ms__projector *p, const ms__element *x, bool all)
+{
+    bool some = false;
+    ms__out(p, "\"");
+    for (; x && (all || x->text.ptr); x = x->next) {
+        if (!x->text.ptr) continue;
+        if (some) ms__out(p, "\\n\\n");
+        some = true;
+        ms__json_escaped(&p->json, x->text);
+    }
+    ms__out(p, "\"");
+    return x;
+}
+
+static void ms__out_picture(ms__projector *p, const ms__element *x)
+{
+    bool data = x->data.ptr != NULL;
+    const char *form = data ? p->shape->data : p->shape->url;
+    for (; *form; form++) {
+        if (*form == '%') ms__json_escaped(&p->json, *++form == 'm' ? x->mime
+                                                     : data         ? x->data : x->url);
+        else ms__json_byte(&p->json, *form);
+    }
+}
+
+/* Writes the parts as elements of a list. */
+static void ms__out_blocks(ms__projector *p, const ms__element *x)
+{
+    for (bool some = false; x; some = true) {
+        if (some) ms__out(p, ",");
+        if (x->text.ptr) {
+            ms__out(p, p->shape->text);
+            x = ms__out_texts(p, x, false);
+            ms__out(p, *p->shape->text ? "}" : "");
+        } else {
+            ms__out_picture(p, x);
+            x = x->next;
+        }
+    }
+}
+
+/* Writes pictures as a member of their own, for Ollama. */
+static void ms__out_images(ms__projector *p, const ms__element *x)
+{
+    bool some = false;
+    for (; x; x = x->next) {
+        if (x->text.ptr) continue;
+        ms__out(p, some ? "," : ",\"images\":[");
+        some = true;
+        ms__out_text(p, x->data);
+    }
+    if (some) ms__out(p, "]");
+}
+
+/* ---- Templates. */
+
+static void ms__out_reply(ms__projector *p, const ms__item *r)
+{
+    bool object = r->text.json && ms__is_response(r->text.text);
+    bool wraps = p->shape->signatures && (r->failed || !object); /* gemini */
+    if (wraps) ms__out(p, r->failed ? "{\"error\":" : "{\"result\":");
+    if (!r->parts) ms__out_value(p, r->text.text, r->text.json);
+    else {
+        ms__out(p, "[");
+        ms__out_blocks(p, r->parts);
+        ms__out(p, "]");
+    }
+    if (wraps) ms__out(p, "}");
+}
+
+/* Writes a template. A letter after % is a hole. Of the texts that were gathered:
+ *   %t all as one string            %T the same; null without texts
+ *   %c the same, or a list where pictures are among them
+ *   %b texts and pictures in a list %m pictures in a member
+ * and of a call, its result, or another item:
+ *   %i id  %n tool  %x text, or arguments as text  %o arguments as object
+ *   %p arguments as object if they are one         %s signature
+ *   %r content of the result  %e is_error          %f outcome */
+static void ms__out_form(ms__projector *p, const char *form, const ms__item *item)
+{
+    const ms__element *parts = p->parts;
+    for (const char *hole; *form; form = hole + 2) {
+        hole = strchr(form, '%');
+        if (!hole) {
+            ms__out(p, form);
+            return;
+        }
+        ms__json_bytes(&p->json, form, (size_t)(hole - form));
+        bool list = hole[1] == 'c' && ms__has_pictures(parts);
+        switch (hole[1]) {
+        case 'i': ms__out_text(p, item->id); break;
+        case 'n': ms__out_text(p, item->tool); break;
+        case 'x': ms__out_text(p, item->text.text); break;
+        case 'o': ms__out_value(p, item->text.text, true); break;
+        case 'p':
+            ms__out_value(p, item->text.text,
+                          item->text.json &&
+                              ms_json_kind_of(item->text.text) == MS_JSON_OBJECT);
+            break;
+        case 's':
+            if (item->beside.ptr) ms__out_value(p, item->beside, true);
+            else ms__out(p, "\"skip_thought_signature_validator\"");
+            break;
+        case 'r': ms__out_reply(p, item->result); break;
+        case 'e':
+            if (item->result->failed) ms__out(p, ",\"is_error\":true");
+            break;
+        case 'f':
+            if (!item->result->beside.ptr) break;
+            ms__out(p, ",\"outcome\":");
+            ms__out_value(p, item->result->beside, true);
+            break;
+        case 'm': ms__out_images(p, parts); break;
+        case 'b': ms__out_blocks(p, parts); break;
+        default: /* t, T, c */
+            if (list) ms__out(p, "[");
+            if (list) ms__out_blocks(p, parts);
+            else if (hole[1] == 'T' && !parts) ms__out(p, "null");
+            else (void)ms__out_texts(p, parts, true);
+            if (list) ms__out(p, "]");
+        }
+    }
+}
+
+static void ms__message_begin(ms__projector *p)
+{
+    if (p->comma) ms__out(p, ",");
+    p->comma = true;
+}
+
+/* ---- Step 8: runs become messages. */
+
+/* Writes calls as elements of a list; ordered: texts and thinking, too. */
+static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__group *last,
+                          bool ordered, bool some)
+{
+    const ms__shape_row *shape = p->shape;
+    bool first = true;
+    for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
+        const char *form = shape->call;
+        if (item->kind == MS__ITEM_CALL) {
+            if (shape->signatures && !first && !item->beside.ptr) form = shape->sibling;
+            first = false;
+        } else if (!ordered) continue;
+        else if (item->kind == MS__ITEM_ASSISTANT) form = shape->block;
+        else if (!ms__thought_goes(p, item)) continue;
+        else form = item->redacted ? shape->redacted : shape->thought;
+        if (some) ms__out(p, ",");
+        some = true;
+        ms__out_form(p, form, item);
+    }
+}
+
+/* Writes all thinking of the turns as one text, as DeepSeek and Ollama accept it. */
+static void ms__out_reasoning(ms__projector *p, const ms__group *from,
+                              const ms__group *last)
+{
+    ms__out(p, p->shape->thought);
+    for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
+        if (ms__thought_goes(p, item)) ms__json_escaped(&p->json, item->text.text);
+    ms__out(p, "\"");
+}
+
+/* Writes the assistant's message of a run. */
+static void ms__emit_turns(ms__projector *p, const ms__group *from, const ms__group *last)
+{
+    const ms__shape_row *shape = p->shape;
+    bool thinks = false, calls = last->has_calls;
+    for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
+        thinks = thinks || ms__thought_goes(p, item);
+    if (shape->plain && !calls && !thinks) {
+        ms__out_form(p, shape->plain, NULL);
+        return;
+    }
+    ms__out_form(p, shape->turn, NULL);
+    if (shape->turn_end) { /* a list of blocks */
+        bool texts = !thinks && p->parts;
+        if (texts) ms__out_form(p, shape->texts, NULL);
+        ms__out_turns(p, from, last, thinks, texts);
+        ms__out(p, shape->turn_end);
+        return;
+    }
+    if (thinks) ms__out_reasoning(p, from, last);
+    if (calls) ms__out(p, ",\"tool_calls\":[");
+    if (calls) ms__out_turns(p, from, last, false, false);
+    ms__out(p, calls ? "]}" : "}");
+}
+
+/* Returns the last group of a run. A run has groups of one kind; an assistant's run ends
+ * with a group that has calls. */
+static const ms__group *ms__run_last(const ms__group *g)
+{
+    while (!g->has_calls && g->next && g->next->kind == g->kind) g = g->next;
+    return g;
+}
+
+/* Writes all results of a turn, in the order of its calls. If the format has them in one
+ * message, the user's text after them goes there, too. Returns the group after those
+ * written. */
+static const ms__group *ms__emit_results(ms__projector *p, const ms__group *g)
+{
+    const ms__shape_row *shape = p->shape;
+    bool user = g->next && g->next->kind == MS__ITEM_USER, some = false;
+    for (const ms__item *call = g->first; call; call = call->next) {
+        if (call->kind != MS__ITEM_CALL) continue;
+        if (some && shape->results) ms__out(p, ",");
+        else ms__message_begin(p);
+        if (!some && shape->results) ms__out(p, shape->results);
+        some = true;
+        ms__out_form(p, shape->reply, call);
+    }
+    const ms__group *last = user && shape->after ? ms__run_last(g->next) : g;
+    if (last != g) {
+        ms__gather(p, g->next, last);
+        ms__out_form(p, shape->after, NULL);
+    }
+    if (shape->results) ms__out(p, "]}");
+    return last->next;
+}
+
+/* Writes one run from a group on: one message, and its results. Returns the group after
+ * it. */
+static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
+{
+    const ms__group *last = ms__run_last(from);
+    ms__gather(p, from, last);
+    ms__message_begin(p);
+    if (from->kind == MS__ITEM_ASSISTANT) {
+        ms__emit_turns(p, from, last);
+        return last->has_calls ? ms__emit_results(p, last) : last->next;
+    }
+    ms__out_form(p, from->kind == MS__ITEM_SYSTEM ? p->shape->system : p->shape->user,
+                 NULL);
+    return last->next;
+}
+
+/* Writes the list of messages. */
+static void ms__emit_list(ms__projector *p)
+{
+    ms__out(p, "[");
+    for (const ms__group *g = p->first; g && !p->lost;) g = ms__emit_run(p, g);
+    ms__out(p, "]");
+}

@@ -1,0 +1,1367 @@
+
+/* ==== [project] a history that no provider refuses ===================================
+ * A stored history may have a call without its result: a window began between them, a run
+ * was interrupted, or another provider had other rules. A provider refuses a request with
+ * such a list, in this turn and every later one. ms_project writes a list that the
+ * provider accepts. It reads messages from a cursor or a next-function, so it works with
+ * any store, or none.
+ *
+ *   messages -> items -> groups -> window -> runs -> provider messages
+ *
+ * Reading, message by message:
+ *   1  A message becomes an item: user text, assistant text, system text, a call, a
+ *      result, signed thinking, or nothing. The table below has the item of each type. A
+ *      list of text parts becomes one text. A picture stays if the provider takes it; any
+ *      other part becomes its name in brackets. Text of only white space is not sent.
+ *   2  A result with an id answers the nearest call before it that has the same agent
+ *      and id and no result; of several such calls in one turn, the oldest. If there is
+ *      none and the result has no agent, it answers such a call of any agent. A result
+ *      without an id answers the oldest open call of its agent's newest turn, of its
+ *      tool if it has one. A map of ids would not be enough, because real traces repeat
+ *      ids. A second result and a result without its call are dropped. A result with
+ *      neither id nor call becomes user text, and so does a retry prompt of no tool. For
+ *      a result with arguments of its own (a session row) a call is made.
+ *   3  Items form groups. A group is one assistant turn: consecutive texts and calls of
+ *      one agent. The result of a call is linked to the call, however late it comes. A
+ *      text of the user or the system is a group of its own.
+ *   4  A call gets its final id: its own if the profile allows it and no earlier call has
+ *      it, else one derived from it. The result has the same id.
+ *
+ * Then, over the list of groups:
+ *   5  Groups of thinking alone are dropped at the end: the newest turn has something to
+ *      send. The window begins at a group, so that no turn is split.
+ *   6  A call without a result gets one that is made up. A text after it that begins
+ *      an answer of its own follows that result. Old results are shortened; error_text
+ *      begins the result of a failed call. Anthropic refuses is_error beside a
+ *      picture: the result has its picture, and its text is of the failure.
+ *   7  start_text becomes a group where the user must be first, bridge_text one between
+ *      results and a user's text.
+ *
+ * Writing:
+ *   8  Groups of one role form a run, which becomes one message, with a blank line
+ *      between texts. The run of an assistant ends with a group that has calls; their
+ *      results follow, in the order of the calls. [emit] writes each message by the
+ *      templates of ms__shapes.
+ *
+ * Items of each type, for the reader agent_key (absent: everybody reads):
+ *   user_message, task, script_instruction      user text
+ *   assistant_message, final, plans, data       assistant text (data of a user: user
+ *                                               text); a refusal of openai is a text; of
+ *                                               a final and an equal text one is sent,
+ *                                               if they are not of two agents
+ *   text of a role, multimodal_part, other      text of that role
+ *   director_context, injected_context          system text; where system text must be
+ *                                               first, later ones are user text in
+ *                                               <context>
+ *   action                                      its text, then a call; so is a
+ *                                               function_call of openai
+ *   observation, error                          result, see 2
+ *   delegation                                  call of a tool named delegate
+ *   synthesis                                   assistant text of its author, else user
+ *                                               text with its source
+ *   global_observation                          user text with its source
+ *   work of another agent (all but the          user text that begins with the agent's
+ *     conversation, contexts, global ones)      name; before a call its text
+ *   input_required                              assistant text when the user answers at
+ *                                               once, else nothing
+ *   reasoning                                   signed thinking, see below, else nothing
+ *   approval_required, delta                    nothing
+ *
+ * Thinking. A provider refuses signed thinking that was altered, or that another provider
+ * or model signed. With thinking switched on, Anthropic and DeepSeek demand the thinking
+ * of the running turn: of all groups after the last user text before the newest results.
+ * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
+ * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
+ * "model": name, "of": hash, "signature": text}; redacted thinking has "data" instead,
+ * and a call of Gemini its signature alike. `of` is the hash of all messages of the
+ * answer. If it differs now, the answer was edited, and its thinking is not sent.
+ * Thinking that a format's reader has read counts as edited when a message of its answer
+ * was amended. The thoughtSignature of a Gemini call is sent with the switch off, too:
+ * Gemini 3 demands it. If it is missing, each first call has a documented placeholder, so
+ * that the beginning of the list stays the same when a turn ends.
+ *
+ * Memory, all in the caller's arena: 192 bytes an item, 96 a group, 96 a name (two for a
+ * call), 80 a text that is written, and a copy of the message if the caller's does not
+ * stay valid. Items and groups never move. A failed allocation sets p->lost, which is
+ * tested after each message and at the end; then no item joins a group any more.
+ * (P1) Each call that is written has one result after it, and each result has its call
+ *      before it.
+ * (P2) Equal input makes equal bytes.
+ * (P3) Reading the list and projecting it again makes the same bytes.
+ * (P4) With the same start, one message more changes nothing before the group that it
+ *      joins; with thinking, nothing before the running turn.
+ * ================================================================================== */
+
+#define MS__NO_RESULT "No result: the call was interrupted."
+#define MS__ID_LEAST 8 /* bytes: enough to make ids differ */
+#define MS__START "(The conversation begins.)"
+#define MS__FAILED "Error: "
+/* The assistant's text between results and a user's message. */
+#define MS__BRIDGE "(The results are there.)"
+#define MS__IMAGES "image/png image/jpeg image/gif image/webp"
+
+/* Adding a provider. One that copies a known shape needs a row here and its rules in
+ * tests/tables/project.jsonl. A new shape also needs, in this order: a value of ms_shape,
+ * a row of ms__shapes, its members of a request in ms__request_head, its places in
+ * ms__answer_places, a function beside ms__answer_chat, and a judge in tools/lint.c.
+ * Search comparisons of `shape` with a constant for the other differences. */
+static const ms_profile ms__profiles[] = {
+    {"openai", MS_SHAPE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL},
+    {"chat-strict", MS_SHAPE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
+    {"anthropic", MS_SHAPE_ANTHROPIC, MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+    {"gemini", MS_SHAPE_GEMINI, MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, false,
+     "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
+     MS__NO_RESULT, NULL, NULL},
+    {"pydantic-ai", MS_SHAPE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
+     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+    {"ollama", MS_SHAPE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
+     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
+};
+
+/* The templates of each shape; ms__out_form explains their holes. NULL: the shape has no
+ * such item. */
+typedef struct ms__shape_row {
+    const char *system, *user;      /* a message of that role */
+    const char *plain;              /* the assistant's message of texts alone */
+    const char *turn, *turn_end;    /* around any other message; turn_end NULL:
+                                       members, not blocks */
+    const char *texts;              /* block of all texts of a turn */
+    const char *block, *text;       /* block of one text; start of one of several */
+    const char *data, *url;         /* picture: %m its media type, %d its data or URL */
+    const char *thought, *redacted; /* thinking */
+    const char *call, *sibling;     /* a call; one that is not first, without signature */
+    const char *results, *reply;    /* start of the message of all results; a result */
+    const char *after;              /* user text in that message */
+    bool json;                      /* a result may be JSON; else it becomes text */
+    bool outcomes;                  /* a result has the member outcome */
+    bool signatures;                /* the first call of a message is signed */
+    bool pictures;                  /* a result may hold pictures */
+} ms__shape_row;
+
+#define MS__CHAT_URL "{\"type\":\"image_url\",\"image_url\":{\"url\":\""
+static const ms__shape_row ms__shapes[] = {
+    {"{\"role\":\"system\",\"content\":%c}", "{\"role\":\"user\",\"content\":%c}", NULL,
+     "{\"role\":\"assistant\",\"content\":%T", NULL, NULL,
+     NULL, "{\"type\":\"text\",\"text\":",
+     MS__CHAT_URL "data:%m;base64,%d\"}}", MS__CHAT_URL "%d\"}}",
+     ",\"reasoning_content\":\"", NULL,
+     "{\"id\":%i,\"type\":\"function\",\"function\":{\"name\":%n,\"arguments\":%x}}",
+     NULL, NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
+     false, false, false, false}, /* chat */
+    {"{\"role\":\"system\",\"content\":%t}", "{\"role\":\"user\",\"content\":%t%m}", NULL,
+     "{\"role\":\"assistant\",\"content\":%t", NULL, NULL,
+     NULL, NULL, NULL, NULL, ",\"thinking\":\"", NULL,
+     "{\"id\":%i,\"function\":{\"name\":%n,\"arguments\":%o}}", NULL,
+     NULL, "{\"role\":\"tool\",\"tool_name\":%n,\"tool_call_id\":%i,\"content\":%r}",
+     NULL, false, false, false, false}, /* ollama */
+    {NULL, "{\"role\":\"user\",\"content\":%c}",
+     "{\"role\":\"assistant\",\"content\":%t}",
+     "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
+     "{\"type\":\"text\",\"text\":%x}", "{\"type\":\"text\",\"text\":",
+     "{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":\"%m\","
+     "\"data\":\"%d\"}}",
+     "{\"type\":\"image\",\"source\":{\"type\":\"url\",\"url\":\"%d\"}}",
+     "{\"type\":\"thinking\",\"thinking\":%x,\"signature\":%s}",
+     "{\"type\":\"redacted_thinking\",\"data\":%s}",
+     "{\"type\":\"tool_use\",\"id\":%i,\"name\":%n,\"input\":%o}", NULL,
+     "{\"role\":\"user\",\"content\":[",
+     "{\"type\":\"tool_result\",\"tool_use_id\":%i,\"content\":%r%e}", ",%b",
+     false, false, false, true}, /* anthropic */
+    {NULL, "{\"role\":\"user\",\"parts\":[%b]}", NULL,
+     "{\"role\":\"model\",\"parts\":[", "]}", "%b", NULL, "{\"text\":",
+     "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}",
+     "{\"fileData\":{\"fileUri\":\"%d\"}}", NULL, NULL,
+     "{\"functionCall\":{\"name\":%n,\"args\":%o,\"id\":%i},\"thoughtSignature\":%s}",
+     "{\"functionCall\":{\"name\":%n,\"args\":%o,\"id\":%i}}",
+     "{\"role\":\"user\",\"parts\":[",
+     "{\"functionResponse\":{\"name\":%n,\"response\":%r,\"id\":%i}}", NULL,
+     true, false, true, false}, /* gemini */
+    {"{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"system-prompt\",\"content\":%t"
+     "}]}",
+     "{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"user-prompt\",\"content\":%c"
+     "}]}",
+     NULL, "{\"kind\":\"response\",\"parts\":[", "]}",
+     "{\"part_kind\":\"text\",\"content\":%t}", NULL, "",
+     "{\"data\":\"%d\",\"media_type\":\"%m\",\"kind\":\"binary\"}",
+     "{\"url\":\"%d\",\"kind\":\"image-url\"}", NULL, NULL,
+     "{\"part_kind\":\"tool-call\",\"tool_name\":%n,\"args\":%p,\"tool_call_id\":%i}",
+     NULL,
+     "{\"kind\":\"request\",\"parts\":[",
+     "{\"part_kind\":\"tool-return\",\"tool_name\":%n,\"content\":%r,"
+     "\"tool_call_id\":%i%f}",
+     ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
+     true, true, false, true}, /* pydantic-ai */
+};
+
+MS_API const ms_profile *ms_profile_at(size_t index)
+{
+    return index < sizeof ms__profiles / sizeof ms__profiles[0] ? &ms__profiles[index]
+                                                                : NULL;
+}
+
+MS_API const ms_profile *ms_profile_find(ms_str name)
+{
+    const ms_profile *p;
+    for (size_t i = 0; (p = ms_profile_at(i)) != NULL; i++)
+        if (ms_str_equal(name, ms_str_of(p->name))) return p;
+    return NULL;
+}
+
+/* ---- How much a text is. */
+
+MS_API size_t ms_count_tokens(void *ctx, ms_value text)
+{
+    size_t twelfths = 0, i = 0;
+    (void)ctx;
+    while (i < text.text.len) {
+        size_t ascii = ms__ascii_run((const unsigned char *)text.text.ptr + i,
+                                     text.text.len - i);
+        twelfths += ascii * (text.json ? 4 : 3);
+        i += ascii;
+        if (i == text.text.len) break;
+        uint32_t c = ms__code_point(text.text, &i); /* for CJK */
+        bool wide = (c >= 0x2E80 && c <= 0x9FFF) || (c >= 0xAC00 && c <= 0xD7FF) ||
+                    (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFFEF) ||
+                    c >= 0x20000;
+        twelfths += wide ? 12u : 6u;
+    }
+    return (twelfths + 11) / 12;
+}
+
+/* ---- Items, groups, names. */
+
+typedef enum ms__item_kind {
+    MS__ITEM_NONE, /* not sent */
+    MS__ITEM_SYSTEM,
+    MS__ITEM_USER,
+    MS__ITEM_ASSISTANT,
+    MS__ITEM_THOUGHT,
+    MS__ITEM_CALL,
+    MS__ITEM_RESULT
+} ms__item_kind;
+
+/* A part of a message: a text, or a picture with data and mime, or one with url. */
+typedef struct ms__element {
+    struct ms__element *next;
+    ms_str text, mime, data, url;
+} ms__element;
+
+/* The model's answer to which thinking belongs. */
+typedef struct ms__signer {
+    uint64_t of, sum; /* the stored hash, and the hash of the present messages */
+    bool has_of, edited;
+} ms__signer;
+
+typedef struct ms__item {
+    ms__item_kind kind;
+    bool failed, final, delegation;
+    bool joined;              /* it continues the answer of the message before */
+    bool part;                /* another item of its message was counted */
+    bool redacted;            /* thinking: `beside` is its data */
+    uint64_t seq;
+    struct ms__group *group;
+    struct ms__item *next;    /* in the group */
+    struct ms__item *result;  /* of a call */
+    struct ms__item *before[2]; /* of a call: an earlier one of its id, and of its agent
+                                 (0) or of any (1) */
+    ms_value text;            /* of a call its arguments */
+    ms__element *parts;          /* the parts, if text is a JSON list with pictures */
+    ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
+    ms_str beside;   /* a JSON string: signature of thinking and of a call, outcome of a
+                        result */
+    ms__signer *signer;       /* of thinking */
+} ms__item;
+
+typedef struct ms__group {
+    struct ms__group *before, *next;
+    ms__item_kind kind;       /* SYSTEM, USER, ASSISTANT */
+    bool has_calls, has_results;
+    ms__item *first, *last;
+    ms__item *oldest;         /* start of the search for the oldest open call; NULL: no
+                                 call */
+    size_t number;
+    uint64_t count, cost;     /* of messages, with results */
+    ms_str agent;
+} ms__group;
+
+enum { MS__NAME_ID, MS__NAME_CALL, MS__NAME_AGENT, MS__NAME_TABLES };
+
+/* A name, in a trie over hashes: each level takes two bits of them. */
+typedef struct ms__name {
+    struct ms__name *child[4];
+    uint64_t hash;
+    ms_str first, second;
+    bool taken;               /* an id: a call uses it */
+    uint32_t tries;           /* an id: how many were derived from it */
+    ms__item *call;           /* an id, or an agent's id: start of the search for its
+                                 newest open call */
+    ms__group *turn;          /* an agent: its newest turn */
+} ms__name;
+
+#define MS__LOOK_AT 256 /* at most so many open calls are compared with one result */
+
+/* The state of a projection. All of it is in the arena. */
+typedef struct ms__projector {
+    ms_project_report report;
+    const ms_profile *profile;
+    const ms__shape_row *shape;
+    ms_project_opts opts;
+    ms_arena *arena;
+    uint64_t lost;              /* bytes of the allocation that failed; 0: none */
+    ms__group *first, *last;
+    ms__group *pinned;          /* the last of the groups of system text at the start */
+    size_t n_groups;
+    uint64_t count, cost;       /* of messages after the pinned groups */
+    uint64_t system_cost;       /* of the pinned groups */
+    char *key;                  /* room for one key, if opts.key is set */
+    ms__name *names[MS__NAME_TABLES];
+    ms__name spare;             /* used for a name that cannot be allocated */
+    uint64_t hash_key[2];
+    ms__item *question;         /* an input_required without an answer */
+    ms_str question_agent;
+    ms__signer *signer;         /* of the newest thinking, until its answer ends */
+    /* [emit] */
+    ms_json_writer json;
+    bool comma;                 /* a message was written before */
+    size_t running;             /* groups from this number on send their thinking */
+    size_t old_results;         /* groups below this number shorten their results */
+    ms__element *parts, **parts_end; /* of the message that is being written */
+} ms__projector;
+
+static void *ms__take(ms__projector *p, size_t size)
+{
+    void *room = ms_arena_alloc(p->arena, size);
+    if (room) memset(room, 0, size);
+    else p->lost = size + 1;
+    return room;
+}
+
+/* Returns the entry of a pair of names; if absent NULL, or with `make` a new entry, which
+ * keeps the views. */
+static ms__name *ms__name_of(ms__projector *p, int kind, ms_str first, ms_str second,
+                             bool make)
+{
+    uint64_t h = ms__hash(p->hash_key, first.ptr != NULL, first.ptr, first.len), hash;
+    if (second.ptr) h = ms__hash(p->hash_key, h, second.ptr, second.len);
+    hash = h;
+    ms__name **at = &p->names[kind], *n;
+    for (; (n = *at) != NULL; at = &n->child[h & 3], h >>= 2)
+        if (n->hash == hash && ms_str_equal(n->first, first) &&
+            ms_str_equal(n->second, second))
+            return n;
+    if (!make) return NULL;
+    n = (ms__name *)ms__take(p, sizeof *n);
+    if (n) *at = n;
+    else {
+        memset(&p->spare, 0, sizeof p->spare);
+        n = &p->spare;
+    }
+    n->hash = hash;
+    n->first = first;
+    n->second = second;
+    return n;
+}
+
+/* ---- Texts. */
+
+/* Returns whether a text has only white space as Unicode defines it. */
+static bool ms__is_blank(ms_str s)
+{
+    for (size_t i = 0; i < s.len;) {
+        uint32_t c = (unsigned char)s.ptr[i];
+        if (c < 0x80) i++;
+        else c = ms__code_point(s, &i);
+        if (c != ' ' && (c < 9 || c > 13) && c != 0x85 && c != 0xA0 && c != 0x1680 &&
+            (c < 0x2000 || c > 0x200A) && c != 0x2028 && c != 0x2029 && c != 0x202F &&
+            c != 0x205F && c != 0x3000)
+            return false;
+    }
+    return true;
+}
+
+static bool ms__is_word_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || ms__is_digit(c) ||
+           c == '_' || c == '-';
+}
+
+/* Returns the text without the white space at its end. */
+static ms_str ms__trim_end(ms_str s)
+{
+    while (s.len > 0) {
+        size_t last = s.len - 1;
+        while (last > 0 && s.len - last < 4 &&
+               ((unsigned char)s.ptr[last] & 0xC0) == 0x80)
+            last--;
+        if (!ms__is_blank(ms_str_n(s.ptr + last, s.len - last))) break;
+        s.len = last;
+    }
+    return s;
+}
+
+/* Returns the decoded text of a JSON string. */
+static ms_str ms__decoded(ms__projector *p, ms_str json)
+{
+    ms_str text = MS_STR("");
+    if (ms_json_string(json, p->arena, &text) != MS_OK) p->lost = json.len + 1;
+    return text;
+}
+
+/* Returns the concatenation of three texts, in the arena. */
+static ms_str ms__glue(ms__projector *p, ms_str a, ms_str b, ms_str c)
+{
+    size_t len = 0;
+    char *text = (char *)ms_arena_alloc(p->arena, a.len + b.len + c.len);
+    if (!text) p->lost = a.len + b.len + c.len + 1;
+    if (!text) return MS_STR("");
+    ms__put_text(text, &len, a);
+    ms__put_text(text, &len, b);
+    ms__put_text(text, &len, c);
+    return ms_str_n(text, len);
+}
+
+/* Returns the text as ms_shorten_message shortens it. */
+static ms_str ms__shorter(ms__projector *p, ms_str text, ms_str key)
+{
+    size_t chars;
+    if (ms__shorten(text, &p->opts.shorten_opts, key, p->arena, &text, &chars, NULL) !=
+        MS_OK)
+        p->lost = text.len + 1;
+    p->report.shortened += chars != 0;
+    return text;
+}
+
+/* Returns a member that is a JSON string and not empty, or an absent view. `object`
+ * absent: a member of the message without a field. */
+static ms_str ms__string_of(const ms_envelope *m, ms_str object, const char *name)
+{
+    ms_str value;
+    bool has = object.ptr ? ms_json_member(object, ms_str_of(name), &value)
+                          : ms_member(m, ms_str_of(name), &value);
+    return has && ms_json_kind_of(value) == MS_JSON_STRING && value.len > 2 ? value
+                                                                           : ms__absent();
+}
+
+/* ---- Parts of a message. */
+
+/* The forms of a part in a list, as the formats spell them. `need` is the member that
+ * holds the text or the picture. A list of search results with a member "text" is data:
+ * only these forms count. */
+typedef enum ms__part_kind {
+    MS__PART_TEXT,
+    MS__PART_PICTURE,
+    MS__PART_FILE,   /* left out, its name in brackets */
+    MS__PART_NOTHING /* left out */
+} ms__part_kind;
+
+typedef struct ms__part_form {
+    char tag; /* 't': "type" is word; 'k': "kind" is; 0: word is the only member */
+    const char *word, *need;
+    ms__part_kind kind;
+} ms__part_form;
+
+static const ms__part_form ms__part_forms[] = {
+    {'t', "text", "text", MS__PART_TEXT},
+    {'t', "input_text", "text", MS__PART_TEXT},
+    {'t', "output_text", "text", MS__PART_TEXT},
+    {'t', "refusal", "refusal", MS__PART_TEXT},
+    {'t', "image_url", "image_url", MS__PART_PICTURE},
+    {'t', "input_image", "image_url", MS__PART_PICTURE},
+    {'t', "image", "source", MS__PART_PICTURE},
+    {'t', "image", "data", MS__PART_PICTURE},
+    {'t', "document", "source", MS__PART_FILE},
+    {'t', "input_audio", "input_audio", MS__PART_FILE},
+    {'t', "file", "file", MS__PART_FILE},
+    {'t', "redacted_thinking", "data", MS__PART_NOTHING},
+    {'k', "image-url", "url", MS__PART_PICTURE},
+    {'k', "binary", "data", MS__PART_PICTURE},
+    {'k', "audio-url", "url", MS__PART_FILE},
+    {'k', "video-url", "url", MS__PART_FILE},
+    {'k', "document-url", "url", MS__PART_FILE},
+    {0, "inlineData", "inlineData", MS__PART_PICTURE},
+    {0, "fileData", "fileData", MS__PART_PICTURE},
+    {0, "text", "text", MS__PART_TEXT},
+};
+
+/* Returns the form of an element of a list, and its member; NULL: it is not a part of a
+ * message. */
+static const ms__part_form *ms__part_form_of(ms_str element, ms_str *member)
+{
+    ms_str word = ms__absent();
+    char tag = ms_json_member(element, MS_STR("type"), &word)   ? 't'
+               : ms_json_member(element, MS_STR("kind"), &word) ? 'k' : 0;
+    for (size_t i = 0; i < sizeof ms__part_forms / sizeof ms__part_forms[0]; i++) {
+        const ms__part_form *f = &ms__part_forms[i];
+        if (f->tag != tag) continue;
+        bool is = tag ? ms_json_string_is(word, ms_str_of(f->word)) &&
+                            ms_json_member(element, ms_str_of(f->need), member)
+                      : ms__only_member(element, f->word, member);
+        if (!is) continue;
+        bool string = ms_json_kind_of(*member) == MS_JSON_STRING;
+        return f->kind != MS__PART_TEXT || string ? f : NULL;
+    }
+    return NULL;
+}
+
+/* Returns whether a list of words, separated by spaces, has a word. */
+static bool ms__has_word(const char *words, ms_str word)
+{
+    ms_str all = ms_str_of(words);
+    for (size_t i = 0; word.len > 0 && i + word.len <= all.len; i++) {
+        size_t end = i + word.len;
+        if ((i == 0 || all.ptr[i - 1] == ' ') &&
+            (end == all.len || all.ptr[end] == ' ') &&
+            memcmp(all.ptr + i, word.ptr, word.len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Returns whether a text is base64. The letters - and _, which pydantic-ai writes, become
+ * + and /. */
+static bool ms__is_base64(ms__projector *p, ms_str *s)
+{
+    size_t n = s->len, url = 0;
+    while (n > 0 && s->len - n < 2 && s->ptr[n - 1] == '=') n--;
+    for (size_t i = 0; i < n; i++) {
+        char c = s->ptr[i];
+        if (!ms__is_word_char(c) && c != '+' && c != '/') return false;
+        url += c == '-' || c == '_';
+    }
+    if (n == 0 || n % 4 == 1) return false;
+    char *copy = url > 0 ? (char *)ms__take(p, s->len) : NULL;
+    for (size_t i = 0; copy && i < s->len; i++)
+        copy[i] = s->ptr[i] == '-' ? '+' : s->ptr[i] == '_' ? '/' : s->ptr[i];
+    if (copy) s->ptr = copy;
+    return true;
+}
+
+/* Splits a data URL, "data:image/png;base64,AAAA", into media type and data. */
+static void ms__data_url(ms__element *x)
+{
+    static const char mark[] = ";base64,";
+    size_t len = sizeof mark - 1;
+    if (!ms__starts_with(x->url, MS_STR("data:"))) return;
+    ms_str rest = ms_str_n(x->url.ptr + 5, x->url.len - 5);
+    x->url = ms__absent();
+    for (size_t i = 0; i < 64 && i + len <= rest.len; i++) {
+        if (memcmp(rest.ptr + i, mark, len) != 0) continue;
+        x->mime = ms_str_n(rest.ptr, i);
+        x->data = ms_str_n(rest.ptr + i + len, rest.len - i - len);
+        return;
+    }
+}
+
+/* Fills x from the members of a picture, by the names that they have in the formats. */
+static void ms__picture_members(ms__projector *p, ms_str object, ms__element *x)
+{
+    ms_json_iter it = ms_json_iterate(object);
+    while (it.object && ms_json_next(&it)) {
+        ms_str name;
+        if (ms_json_kind_of(it.value) != MS_JSON_STRING ||
+            !ms__string_inside(it.key, &name))
+            continue;
+        if (ms__has_word("url fileUri", name)) x->url = ms__decoded(p, it.value);
+        else if (ms__has_word("data", name)) x->data = ms__decoded(p, it.value);
+        else if (ms__has_word("mimeType media_type mime_type", name))
+            x->mime = ms__decoded(p, it.value);
+    }
+}
+
+/* Fills x with the picture of a part; false: the provider does not take it. */
+static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member,
+                           ms__element *x)
+{
+    const ms_profile *profile = p->profile;
+    bool string = ms_json_kind_of(member) == MS_JSON_STRING;
+    if (!profile->images) return false;
+    ms__picture_members(p, string ? element : member, x);
+    if (string && !x->url.ptr && !x->data.ptr) x->url = ms__decoded(p, member);
+    ms__data_url(x);
+    bool known = ms__has_word(profile->images, x->mime);
+    if (x->data.ptr) return known && ms__is_base64(p, &x->data);
+    return profile->image_urls && (known || !x->mime.ptr) &&
+           (ms__starts_with(x->url, MS_STR("https://")) ||
+            ms__starts_with(x->url, MS_STR("http://")) ||
+            (profile->shape == MS_SHAPE_GEMINI &&
+             ms__starts_with(x->url, MS_STR("gs://"))));
+}
+
+/* Reads an element of a list into x; false: it is not a part. strings: a string is a
+ * part, too; in results it is data. */
+static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__element *x)
+{
+    ms_str member = element;
+    bool string = ms_json_kind_of(element) == MS_JSON_STRING;
+    const ms__part_form *f = string ? &ms__part_forms[0]
+                                    : ms__part_form_of(element, &member);
+    if (!f || (string && !strings)) return false;
+    if (f->kind == MS__PART_TEXT) x->text = ms__decoded(p, member);
+    if (f->kind == MS__PART_TEXT ||
+        (f->kind == MS__PART_PICTURE && ms__picture_of(p, element, member, x)))
+        return true;
+    x->text = MS_STR("");
+    if (f->kind == MS__PART_NOTHING) return true;
+    p->report.wrapped++;
+    x->text = ms__glue(p, MS_STR("["), ms_str_of(f->word), MS_STR(" left out]"));
+    return true;
+}
+
+/* Reads a list of parts, without blank texts; false: it is not a list of parts. */
+static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
+                           ms__element **first)
+{
+    ms__element **end = first;
+    size_t n = 0;
+    ms_json_iter it = ms_json_iterate(list);
+    *first = NULL;
+    for (; ms_json_kind_of(list) == MS_JSON_ARRAY && ms_json_next(&it); n++) {
+        ms__element *x = (ms__element *)ms__take(p, sizeof *x);
+        if (!x || !ms__part_read(p, it.value, strings, x)) {
+            *first = NULL;
+            return false;
+        }
+        if (x->text.ptr && ms__is_blank(x->text)) continue;
+        *end = x;
+        end = &x->next;
+    }
+    return n > 0;
+}
+
+/* Returns the texts of parts, with a blank line between, pictures as "[image left
+ * out]". */
+static ms_str ms__parts_joined(ms__projector *p, const ms__element *first)
+{
+    ms_buf buf;
+    ms_result code = MS_OK;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = p->arena;
+    if (first && first->text.ptr && !first->next) return first->text;
+    for (const ms__element *x = first; x; x = x->next) {
+        p->report.wrapped += !x->text.ptr;
+        if (x != first) ms__buf_add(&buf, &code, MS_STR("\n\n"));
+        ms__buf_add(&buf, &code, x->text.ptr ? x->text : MS_STR("[image left out]"));
+    }
+    if (code != MS_OK) p->lost = buf.len + 1;
+    return ms_buf_text(&buf);
+}
+
+static bool ms__has_pictures(const ms__element *x)
+{
+    while (x && x->text.ptr) x = x->next;
+    return x != NULL;
+}
+
+/* Makes one text of an item that has parts. */
+static void ms__item_flatten(ms__projector *p, ms__item *item)
+{
+    if (item->parts) item->text.text = ms__parts_joined(p, item->parts);
+    item->parts = NULL;
+    item->text.json = false;
+}
+
+/* ---- Step 1: a message becomes an item. */
+
+/* Sets the text of an item whose content is JSON, and its parts if it has pictures. */
+static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms_str json = m->content.text, first;
+    bool result = ms__is_answer(m);
+    ms_role role = ms__chat_role(m);
+    ms_json_kind kind = ms_json_kind_of(json);
+    if (ms__parts_read(p, json, !result, &item->parts)) {
+        bool taken = result ? p->shape->pictures
+                            : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
+        if (!item->parts) item->text.text = MS_STR("");
+        if (!taken || !ms__has_pictures(item->parts)) ms__item_flatten(p, item);
+    } else if (kind == MS_JSON_STRING) {
+        item->text.text = ms__decoded(p, json);
+    } else if (kind == MS_JSON_NULL ||
+               (m->type == MS_T_MULTIMODAL_PART && m->role == MS_ROLE_ASSISTANT) ||
+               (kind == MS_JSON_ARRAY && !ms_json_element(json, 0, &first))) {
+        item->text.text = MS_STR("");
+    } else {
+        item->text.json = result && p->shape->json;
+    }
+}
+
+/* Returns whether a message is the work of another agent than the reader. The
+ * conversation and global messages belong to no agent. */
+static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
+{
+    ms__class c = (ms__class)ms__type_row_of(m->type)->view_class;
+    if (!p->opts.agent_key.ptr || !m->agent_key.ptr) return false;
+    if (c == MS__CLASS_CONVERSATION || c == MS__CLASS_GLOBAL) return false;
+    if (m->type == MS_T_DIRECTOR_CONTEXT || m->type == MS_T_INJECTED_CONTEXT ||
+        m->type == MS_T_TEXT)
+        return false;
+    return !ms_str_equal(p->opts.agent_key, m->agent_key);
+}
+
+/* Makes user text of another agent's work: "[worker] search {"q": 1}". The text beside a
+ * call or a delegation precedes it, as a text of its own. */
+static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    bool call = m->type == MS_T_ACTION, delegation = m->type == MS_T_DELEGATION;
+    ms_str who = ms__glue(p, MS_STR("["), m->agent_key, MS_STR("] ")), begin = who;
+    ms_str beside = ms__absent(), *text = &item->text.text;
+    if (call && m->content.json) ms__item_as_json(p, m, item);
+    ms__item_flatten(p, item);
+    if ((call || delegation) && !ms__is_blank(*text)) beside = *text;
+    if (call || delegation) *text = call ? m->args.text : m->task;
+    if (!call && !beside.ptr && ms__is_blank(*text)) return;
+    item->kind = MS__ITEM_USER;
+    p->report.wrapped++;
+    if (call) begin = ms__glue(p, who, m->tool, MS_STR(" "));
+    if (delegation) begin = ms__glue(p, who, m->worker, MS_STR(": "));
+    if (m->type == MS_T_ERROR) begin = ms__glue(p, who, MS_STR("Error: "), ms__absent());
+    *text = ms__glue(p, begin, *text, ms__absent());
+    if (beside.ptr) *text = ms__glue(p, ms__glue(p, who, beside, MS_STR("\n\n")), *text,
+                                     ms__absent());
+}
+
+/* Returns the name of a tool, truncated to the profile's limit. Each character other than
+ * A-Z a-z 0-9 _ - becomes one '_'. */
+static ms_str ms__tool_named(ms__projector *p, ms_str name)
+{
+    size_t most = p->profile->name_max ? p->profile->name_max : SIZE_MAX, i = 0, n = 0;
+    if (!name.len) return MS_STR("unknown_tool");
+    while (i < name.len && ms__is_word_char(name.ptr[i])) i++;
+    if (i == name.len && i <= most) return name;
+    char *text = (char *)ms__take(p, name.len);
+    p->report.renamed++;
+    if (!text) return name;
+    for (i = 0; i < name.len && n < most; n++) {
+        char c = name.ptr[i];
+        (void)ms__code_point(name, &i);
+        text[n] = ms__is_word_char(c) ? c : '_';
+    }
+    return ms_str_n(text, n);
+}
+
+/* Sets the arguments of a call, always an object: vLLM, SGLang, LiteLLM and LangChain
+ * parse those of old calls, and one truncated call would end the conversation. */
+static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    item->kind = MS__ITEM_CALL;
+    item->tool = ms__tool_named(p, m->tool);
+    item->named = m->tool;
+    item->turn = m->turn_id;
+    item->text = m->args;
+    if (ms__is_blank(m->args.text) ||
+        ms_str_equal(ms__trim(m->args.text), MS_STR("null")))
+        item->text = ms_json(MS_STR("{}"));
+    if (ms__value_is(item->text, MS_JSON_OBJECT)) return;
+    p->report.wrapped++;
+    if (p->profile->shape == MS_SHAPE_PYDANTIC) return; /* its reader does it */
+    ms_json_writer w;
+    ms_buf buf;
+    ms__json_to(&w, &buf, p->arena);
+    ms__args_object(&w, item->text);
+    if (ms_json_finish(&w) != MS_OK) p->lost = item->text.text.len + 1;
+    item->text = ms_json(ms_buf_text(&buf));
+}
+
+static void ms__item_as_delegation(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms_json_writer w;
+    ms_buf buf;
+    ms__json_to(&w, &buf, p->arena);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_key(&w, MS_STR("worker"));
+    ms_json_put_string(&w, m->worker);
+    ms_json_key(&w, MS_STR("task"));
+    ms_json_put_string(&w, m->task);
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) p->lost = m->task.len + 1;
+    item->kind = MS__ITEM_CALL;
+    item->delegation = true;
+    item->parts = NULL;
+    item->tool = item->named = MS_STR("delegate");
+    item->text = ms_json(ms_buf_text(&buf));
+    item->turn = m->turn_id;
+}
+
+static void ms__item_as_sourced(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms_str source = m->from_manager.ptr ? m->from_manager : m->from_worker;
+    ms_str *text = &item->text.text;
+    bool own = m->type == MS_T_SYNTHESIS && p->opts.agent_key.ptr &&
+               (ms_str_equal(p->opts.agent_key, m->agent_key) ||
+                ms_str_equal(p->opts.agent_key, source));
+    item->kind = own ? MS__ITEM_ASSISTANT : MS__ITEM_USER;
+    ms__item_flatten(p, item);
+    if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr) *text = m->summary;
+    if (own && p->profile->trim) *text = ms__trim_end(*text);
+    if (own || !source.len || ms__is_blank(*text)) return;
+    source = ms__glue(p, MS_STR("["), source, MS_STR("] "));
+    *text = ms__glue(p, source, *text, ms__absent());
+}
+
+/* Makes system text, or user text where the profile allows no system text. */
+static void ms__item_as_system(ms__projector *p, ms__item *item)
+{
+    ms_str text = item->text.text;
+    item->kind = MS__ITEM_SYSTEM;
+    if (p->pinned == p->last || p->profile->system == MS_SYSTEM_ANYWHERE ||
+        ms__is_blank(text))
+        return;
+    item->kind = MS__ITEM_USER;
+    p->report.wrapped++;
+    item->text.text = ms__glue(p, MS_STR("<context>\n"), text, MS_STR("\n</context>"));
+}
+
+/* Makes text of the assistant, shortened on request. */
+static void ms__item_as_assistant(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    item->kind = MS__ITEM_ASSISTANT;
+    item->final = m->type == MS_T_FINAL;
+    if (p->opts.shorten) {
+        size_t len = p->key ? p->opts.key(p->opts.key_ctx, m, p->key) : 0;
+        item->text.text = ms__shorter(p, item->text.text, ms_str_n(p->key, len));
+    }
+    if (p->profile->trim) item->text.text = ms__trim_end(item->text.text);
+}
+
+static void ms__item_as_result(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    item->kind = MS__ITEM_RESULT;
+    item->failed = m->type == MS_T_ERROR;
+    if (!p->shape->outcomes) return;
+    ms_str outcome = ms__string_of(m, ms__absent(), "outcome");
+    if (item->failed) item->beside = MS_STR("\"failed\"");
+    else if (ms_json_string_is(outcome, MS_STR("success")) ||
+             ms_json_string_is(outcome, MS_STR("denied")) ||
+             ms_json_string_is(outcome, MS_STR("interrupted")))
+        item->beside = outcome;
+}
+
+static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_kind kind)
+{
+    ms__item *item = (ms__item *)ms__take(p, sizeof *item);
+    if (!item) return NULL;
+    item->kind = kind;
+    item->seq = m->seq;
+    item->joined = (m->flags & MS_FLAG_JOINED) != 0;
+    return item;
+}
+
+/* Returns the item of a message; NULL: no memory. */
+static ms__item *ms__item_of(ms__projector *p, const ms_envelope *m)
+{
+    ms_role role = ms__chat_role(m);
+    ms__item *item = ms__item_new(p, m, MS__ITEM_NONE);
+    if (!item || m->type == MS_T_DELTA || m->type == MS_T_APPROVAL_REQUIRED ||
+        m->type == MS_T_REASONING)
+        return item;
+    item->text.text = m->content.text;
+    if (m->content.json && m->type != MS_T_ACTION) ms__item_as_json(p, m, item);
+    if (ms__is_anothers(p, m)) ms__item_as_anothers(p, m, item);
+    else if (m->type == MS_T_ACTION) ms__item_as_call(p, m, item);
+    else if (m->type == MS_T_DELEGATION) ms__item_as_delegation(p, m, item);
+    else if (ms__is_answer(m)) ms__item_as_result(p, m, item);
+    else if (m->type == MS_T_SYNTHESIS || m->type == MS_T_GLOBAL_OBSERVATION)
+        ms__item_as_sourced(p, m, item);
+    else if (role == MS_ROLE_SYSTEM || role == MS_ROLE_DEVELOPER)
+        ms__item_as_system(p, item);
+    else if (role == MS_ROLE_ASSISTANT) ms__item_as_assistant(p, m, item);
+    else item->kind = MS__ITEM_USER;
+    if (item->kind < MS__ITEM_THOUGHT && ms__is_blank(item->text.text))
+        item->kind = MS__ITEM_NONE;
+    return item;
+}
+
+/* ---- Thinking, and what else only its signer takes back. */
+
+/* Adds message m to the hash `of` an answer, which begins at its first thinking. */
+static uint64_t ms__answer_sum(uint64_t sum, const ms_envelope *m)
+{
+    static const uint64_t key[2] = {0x6d73677374, 0x616e7377};
+    sum = ms__hash(key, sum, m->content.text.ptr, m->content.text.len);
+    sum = ms__hash(key, sum, m->tool.ptr, m->tool.len);
+    sum = ms__hash(key, sum, m->call_id.ptr, m->call_id.len);
+    return ms__hash(key, sum, m->args.text.ptr, m->args.text.len);
+}
+
+/* Returns a model's name without the prefix of a router. */
+static ms_str ms__model_name(ms_str s)
+{
+    size_t i = s.len;
+    while (i > 0 && s.ptr[i - 1] != '/') i--;
+    return i > 0 ? ms_str_n(s.ptr + i, s.len - i) : s;
+}
+
+/* Returns whether two models are of one family: their names differ at most by a date, a
+ * build number, a tag, or "latest". An absent name matches any. */
+static bool ms__same_model(ms_str a, ms_str b)
+{
+    a = ms__model_name(a);
+    b = ms__model_name(b);
+    ms_str shorter = a.len < b.len ? a : b, longer = a.len < b.len ? b : a, rest;
+    if (shorter.len == 0) return true;
+    if (!ms__starts_with(longer, shorter)) return false;
+    rest = ms_str_n(longer.ptr + shorter.len, longer.len - shorter.len);
+    if (rest.len == 0 || ms_str_equal(rest, MS_STR("-latest"))) return true;
+    size_t digits = 1, n;
+    while (digits < rest.len && ms__is_digit(rest.ptr[digits])) digits++;
+    for (n = digits; n < rest.len && (ms__is_digit(rest.ptr[n]) || rest.ptr[n] == '-');)
+        n++;
+    if ((rest.ptr[0] != '-' && rest.ptr[0] != '@') || digits <= 3) return false;
+    if (n < rest.len && rest.ptr[n] == 'v' && rest.ptr[n - 1] == '-')
+        while (++n < rest.len && ms__is_digit(rest.ptr[n])) {}
+    return n == rest.len || rest.ptr[n] == ':'; /* a version, and a router's tag */
+}
+
+/* Returns the member `signed`, if this provider and model signed it, or an absent
+ * view. */
+static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
+{
+    ms_str all, name, model;
+    if (!m->extra.ptr || !ms_json_member(m->extra, MS_STR("signed"), &all) ||
+        !ms_json_member(all, MS_STR("provider"), &name) || !p->profile->name ||
+        !ms_json_string_is(name, ms_str_of(p->profile->name)))
+        return ms__absent();
+    if (ms_json_member(all, MS_STR("model"), &name) && ms__string_inside(name, &model) &&
+        !ms__same_model(model, p->opts.model))
+        return ms__absent();
+    return all;
+}
+
+/* Returns the thinking of a message that this provider accepts, with its signature or the
+ * data of redacted thinking, which has no text. In chat completions it may be in the
+ * message with the text. NULL: no such thinking. */
+static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
+{
+    if (ms__is_anothers(p, m)) return NULL;
+    bool chat = p->profile->shape == MS_SHAPE_CHAT;
+    bool signs = p->profile->shape == MS_SHAPE_ANTHROPIC;
+    bool own = signs && m->source.len > 0 && m->source.ptr[0] == ms__anthropic.letter;
+    ms_str all = ms__signed(p, m), beside = ms__absent();
+    if (chat && ms__chat_role(m) == MS_ROLE_ASSISTANT)
+        beside = ms__string_of(m, beside, "reasoning_content");
+    if (!beside.ptr && (m->type != MS_T_REASONING || (!all.ptr && !own) ||
+                        !p->shape->thought || (m->flags & MS_FLAG_UNFINISHED)))
+        return NULL;
+    ms__item *item = ms__item_new(p, m, MS__ITEM_THOUGHT);
+    if (!item) return NULL;
+    if (beside.ptr) {
+        item->text.text = ms__decoded(p, beside);
+        return item;
+    }
+    item->text = m->content;
+    item->beside = ms__string_of(m, all, "data");
+    item->redacted = item->beside.ptr != NULL;
+    if (!item->redacted) item->beside = ms__string_of(m, all, "signature");
+    return !signs || item->beside.ptr ? item : NULL;
+}
+
+/* Adds message m to the hash of the answer to which thinking belongs. */
+static void ms__signer_add(ms__projector *p, const ms_envelope *m, ms__item *thought)
+{
+    ms_str of;
+    if (!(m->flags & MS_FLAG_JOINED)) p->signer = NULL;
+    if (thought && !p->signer) {
+        p->signer = (ms__signer *)ms__take(p, sizeof *p->signer);
+        if (!p->signer) return;
+        p->signer->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
+                            ms_json_u64(of, &p->signer->of) == MS_OK;
+    }
+    if (thought) thought->signer = p->signer;
+    if (!p->signer) return;
+    p->signer->sum = ms__answer_sum(p->signer->sum, m);
+    if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) p->signer->edited = true;
+}
+
+/* Returns whether the answer of thinking is unaltered. */
+static bool ms__thought_holds(const ms__item *thought)
+{
+    const ms__signer *s = thought->signer;
+    return s && (s->has_of ? s->of == s->sum : !s->edited);
+}
+
+/* ---- Step 4: ids. */
+
+static bool ms__id_char(const ms_profile *profile, char c)
+{
+    if (profile->ids == MS_IDS_ANY) return true;
+    return ms__is_word_char(c) &&
+           (profile->ids == MS_IDS_WORD || (c != '_' && c != '-'));
+}
+
+static bool ms__id_fits(const ms_profile *profile, ms_str id)
+{
+    if (id.len == 0 || id.len < profile->id_min) return false;
+    if (profile->id_max != 0 && id.len > profile->id_max) return false;
+    for (size_t i = 0; i < id.len; i++)
+        if (!ms__id_char(profile, id.ptr[i])) return false;
+    return ms_utf8_check(id, NULL);
+}
+
+#define MS__ID_TAIL 32 /* most bytes by which a derived id is longer than its origin */
+
+/* Writes to text the n-th id derived from one that does not fit or is used (n 0: the
+ * first): as much of it as fits, then a part that makes it different. */
+static ms_str ms__id_derive(const ms__projector *p, ms_str id, uint32_t n, char *text)
+{
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    static const uint64_t key[2] = {0x6d73677374, 0x6f72652e68};
+    bool alnum = p->profile->ids == MS_IDS_ALNUM, fits = ms__id_fits(p->profile, id);
+    char tail[MS__ID_TAIL];
+    size_t tail_len = 0, len = 0, least = p->profile->id_min;
+    size_t max = p->profile->id_max ? p->profile->id_max : SIZE_MAX;
+    if (!alnum) tail[tail_len++] = '_';
+    if (fits && n > 0 && !alnum && id.len < max - 11) { /* append a number */
+        tail_len += ms__u64_write((uint64_t)n + 1, tail + tail_len);
+    } else {
+        uint64_t hash = ms__hash(key, n, id.ptr, id.len);
+        size_t want = ms__min(ms__min(least > 9 ? least : 9, 24), max);
+        for (; tail_len < want; hash = hash / 36 + (hash % 36 << 57))
+            tail[tail_len++] = digits[hash % 36];
+    }
+    size_t room = max == SIZE_MAX ? id.len : max - tail_len;
+    for (size_t i = 0; i < id.len && len < room; i++) {
+        bool stays = ms__id_char(p->profile, id.ptr[i]) &&
+                     (unsigned char)id.ptr[i] < 0x80;
+        text[len++] = stays ? id.ptr[i] : alnum ? 'x' : '_';
+    }
+    memcpy(text + len, tail, tail_len);
+    return ms_str_n(text, len + tail_len);
+}
+
+/* Returns the id of a call in the request: its own, or the first derived one that is
+ * free. */
+static ms_str ms__id_give(ms__projector *p, ms_str own)
+{
+    bool fits = ms__id_fits(p->profile, own);
+    ms__name *from = ms__name_of(p, MS__NAME_ID, own, ms__absent(), true), *made = from;
+    ms_str id = own;
+    if (fits && !from->taken) {
+        from->taken = true;
+        return own;
+    }
+    char *text = (char *)ms__take(p, own.len + MS__ID_TAIL);
+    if (!text) return own;
+    p->report.renamed++;
+    if (fits && from->tries == 0) from->tries = 1;
+    do {
+        id = ms__id_derive(p, own, from->tries++, text);
+        made = ms__name_of(p, MS__NAME_ID, id, ms__absent(), true);
+    } while (made->taken);
+    made->taken = true;
+    return id;
+}
+
+/* Returns the id of a call; if absent, one made from its sequence number or its place. */
+static ms_str ms__id_own(ms__projector *p, const ms_envelope *m)
+{
+    char number[24];
+    if (m->call_id.len > 0) return m->call_id;
+    size_t len = ms__u64_write(m->seq ? m->seq : p->report.read, number);
+    return ms__glue(p, MS_STR("call_"), ms_str_n(number, len), ms__absent());
+}
+
+/* ---- Step 3: groups. */
+
+static uint64_t ms__text_cost(const ms__projector *p, ms_value text)
+{
+    if (p->opts.count) return p->opts.count(p->opts.count_ctx, text);
+    return 4 + ms_count_tokens(NULL, text);
+}
+
+#define MS__PICTURE 1000 /* tokens; providers count 85 to 1,600 */
+
+static uint64_t ms__item_cost(const ms__projector *p, const ms__item *item)
+{
+    uint64_t cost = 4;
+    if (item->parts && !p->opts.count) {
+        for (const ms__element *x = item->parts; x; x = x->next)
+            cost += x->text.ptr ? ms_count_tokens(NULL, ms_text_n(x->text)) : MS__PICTURE;
+        return cost;
+    }
+    cost = ms__text_cost(p, item->text);
+    if (!item->tool.len) return cost;
+    return cost + ms__text_cost(p, ms_text_n(item->tool)) - (p->opts.count ? 0 : 4);
+}
+
+/* Adds the counts of an item to its group. */
+static void ms__item_count(ms__projector *p, ms__group *g, ms__item *item)
+{
+    uint64_t cost = ms__item_cost(p, item), n = !item->part;
+    item->group = g;
+    g->count += n;
+    g->cost += cost;
+    if (p->pinned == p->last) {
+        p->system_cost += cost;
+        return;
+    }
+    p->cost += cost;
+    p->count += n;
+}
+
+/* Begins a group of that kind after the last; NULL: no memory. */
+static ms__group *ms__group_new(ms__projector *p, ms__item_kind kind, ms_str agent)
+{
+    ms__group *g = (ms__group *)ms__take(p, sizeof *g);
+    if (!g) return NULL;
+    if (kind == MS__ITEM_ASSISTANT)
+        ms__name_of(p, MS__NAME_AGENT, agent, ms__absent(), true)->turn = g;
+    g->kind = kind;
+    g->agent = agent;
+    g->number = p->n_groups++;
+    g->before = p->last;
+    if (kind == MS__ITEM_SYSTEM && p->pinned == p->last) p->pinned = g;
+    if (p->last) p->last->next = g;
+    else p->first = g;
+    return p->last = g;
+}
+
+/* Adds an item to its turn, or to a group of its own. */
+static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
+{
+    bool turn = item->kind >= MS__ITEM_ASSISTANT;
+    ms__group *g = p->last;
+    if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
+        !ms_str_equal(g->agent, agent))
+        g = ms__group_new(p, turn ? MS__ITEM_ASSISTANT : item->kind,
+                          turn ? agent : ms__absent());
+    if (p->lost) return;
+    if (g->last) g->last->next = item;
+    else g->first = item;
+    g->last = item;
+    ms__item_count(p, g, item);
+    if (item->kind != MS__ITEM_CALL) return;
+    g->has_calls = true;
+    if (!g->oldest) g->oldest = item;
+}
+
+/* Ends a pending question: it is sent if the next message is the user's text, else
+ * never. */
+static void ms__question_end(ms__projector *p, const ms_envelope *m)
+{
+    ms__item *question = p->question;
+    if (!question) return;
+    p->question = NULL;
+    if (ms__chat_role(m) == MS_ROLE_USER && !ms__is_anothers(p, m))
+        ms__item_put(p, question, p->question_agent);
+    else p->report.dropped++;
+}
+
+/* Puts an item of message m, which ends a question. */
+static void ms__item_join(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms__question_end(p, m);
+    ms__item_put(p, item, m->agent_key);
+}
+
+/* ---- Step 2: pairs. */
+
+/* Returns the nearest call of a name without a result, of several in one turn the oldest,
+ * or NULL. any: calls of any agent. */
+static ms__item *ms__call_open(ms__name *name, bool any)
+{
+    ms__item *call = name->call;
+    while (call->result && call->before[any]) call = call->before[any];
+    name->call = call; /* later ones have their final result */
+    if (call->result) return NULL;
+    ms__item *at = call->before[any];
+    for (unsigned looked = 0; at && looked < MS__LOOK_AT;
+         looked++, at = at->before[any]) {
+        if (at->result || at->group != call->group) break;
+        call = at;
+    }
+    return call;
+}
+
+/* Returns the open call that a result answers by its id, or NULL. *known: there is such a
+ * call, with or without a result. */
+static ms__item *ms__call_by_id(ms__projector *p, const ms_envelope *m, bool *known)
+{
+    ms__name *name = ms__name_of(p, MS__NAME_CALL, m->call_id, m->agent_key, false);
+    ms__item *call = name ? ms__call_open(name, false) : NULL;
+    *known = name != NULL;
+    if (call || m->agent_key.ptr) return call;
+    name = ms__name_of(p, MS__NAME_ID, m->call_id, ms__absent(), false);
+    if (!name || !name->call) return NULL;
+    *known = true;
+    return ms__call_open(name, true);
+}
+
+/* Returns whether a result can answer a call: the call is open, and of the result's tool
+ * and turn if the result has them. */
+static bool ms__call_fits(const ms_envelope *m, const ms__item *call)
+{
+    if (call->kind != MS__ITEM_CALL || call->result) return false;
+    if (m->tool.len > 0 && !ms_str_equal(m->tool, call->named)) return false;
+    return !m->turn_id.ptr || !call->turn.ptr || ms_str_equal(m->turn_id, call->turn);
+}
+
+/* Returns the oldest call without a result in the agent's newest turn that fits, or
+ * NULL. */
+static ms__item *ms__call_by_place(ms__projector *p, const ms_envelope *m)
+{
+    ms__name *agent = ms__name_of(p, MS__NAME_AGENT, m->agent_key, ms__absent(), false);
+    if (!agent) return NULL;
+    ms__item **oldest = &agent->turn->oldest, *call;
+    while (*oldest && ((*oldest)->kind != MS__ITEM_CALL || (*oldest)->result))
+        *oldest = (*oldest)->next; /* it has its final result */
+    call = *oldest;
+    for (unsigned looked = 0; call && looked < MS__LOOK_AT; looked++, call = call->next)
+        if (ms__call_fits(m, call)) return call;
+    return NULL;
+}
+
+/* Adds a call, and links it under its own id after earlier calls. */
+static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
+{
+    ms_str own = ms__id_own(p, m), from = ms__signed(p, m);
+    if (p->shape->signatures)
+        call->beside =
+            ms__string_of(m, from, from.ptr ? "signature" : "thoughtSignature");
+    call->id = ms__id_give(p, own);
+    ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key, true);
+    call->before[0] = name->call;
+    name->call = call;
+    name = ms__name_of(p, MS__NAME_ID, own, ms__absent(), true);
+    call->before[1] = name->call;
+    name->call = call;
+    ms__item_join(p, m, call);
+}
+
+/* Adds an observation without a call, as user text. */
+static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms__item_flatten(p, item);
+    if (ms__is_blank(item->text.text)) {
+        p->report.dropped++;
+        return;
+    }
+    item->kind = MS__ITEM_USER;
+    p->report.wrapped++;
+    item->text.text = ms__glue(p, ms__answer_prefix(m), item->text.text, ms__absent());
+    ms__item_join(p, m, item);
+}
+
+/* Adds a result to its call. */
+static void ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    bool known = false;
+    ms__item *call = m->call_id.len > 0 ? ms__call_by_id(p, m, &known)
+                                        : ms__call_by_place(p, m);
+    bool object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
+    bool brings = !call && !known && m->args.text.ptr;
+    if (p->shape->signatures && !object) p->report.wrapped++;
+    if (!call && !brings && m->call_id.len == 0) {
+        ms__observed_add(p, m, item);
+        return;
+    }
+    if (!call && !brings) {
+        p->report.dropped++;
+        p->report.duplicates += known;
+        p->report.orphans += !known;
+        return;
+    }
+    ms__question_end(p, m);
+    if (brings) call = ms__item_new(p, m, MS__ITEM_CALL);
+    if (brings && call) {
+        ms__item_as_call(p, m, call);
+        ms__call_add(p, m, call);
+    }
+    if (p->lost) return;
+    call->result = item;
+    call->group->has_results = true;
+    item->part = brings;
+    ms__item_count(p, call->group, item);
+}
+
+/* ---- Adding a message. */
+
+/* Returns whether a final only repeats the text before it, or a text the final before it.
+ * Two agents may say the same. */
+static bool ms__repeats(const ms__projector *p, const ms_envelope *m,
+                        const ms__item *item)
+{
+    if (item->kind != MS__ITEM_ASSISTANT || !p->last || p->last->has_results)
+        return false;
+    ms_str before = p->last->agent;
+    if (before.ptr && m->agent_key.ptr && !ms_str_equal(before, m->agent_key))
+        return false;
+    const ms__item *last = p->last->last;
+    return last->kind == MS__ITEM_ASSISTANT && (item->final || last->final) &&
+           ms_str_equal(last->text.text, item->text.text);
+}
+
+/* Adds the text beside a call to its turn. */
+static void ms__beside_add(ms__projector *p, const ms_envelope *m, ms__item *call)
+{
+    ms_envelope text = ms_assistant_message(m->content);
+    if (m->content.text.len == 0) return;
+    text.seq = m->seq;
+    text.flags = m->flags & MS_FLAG_JOINED;
+    ms__item *item = ms__item_of(p, &text);
+    if (!item || item->kind == MS__ITEM_NONE) return;
+    item->part = call->part;
+    call->part = true;
+    ms__item_join(p, m, item);
+}
+
+/* Reads two members of the openai format: a refusal becomes the text, the deprecated
+ * function_call a call. */
+static void ms__members_read(ms__projector *p, ms_envelope *m)
+{
+    ms_str call;
+    if (m->type != MS_T_ASSISTANT_MESSAGE || (!m->extra.ptr && !m->source.ptr)) return;
+    if (m->content.json && ms_json_kind_of(m->content.text) == MS_JSON_NULL) {
+        ms_str refusal = ms__string_of(m, ms__absent(), "refusal");
+        if (refusal.ptr) m->content = ms_text_n(ms__decoded(p, refusal));
+    }
+    if (!ms_member(m, MS_STR("function_call"), &call)) return;
+    ms_str name = ms__string_of(m, call, "name");
+    ms_str args = ms__string_of(m, call, "arguments");
+    if (!name.ptr || !args.ptr) return;
+    m->type = MS_T_ACTION;
+    m->tool = ms__decoded(p, name);
+    m->args = ms_text_n(ms__decoded(p, args));
+}
+
+static void ms__message_add(ms__projector *p, ms_envelope *m)
+{
+    ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
+    p->report.read++;
+    ms__members_read(p, m);
+    if (p->opts.thinking) ms__signer_add(p, m, thought);
+    if (thought) ms__item_join(p, m, thought);
+    item = thought && m->type == MS_T_REASONING ? NULL : ms__item_of(p, m);
+    if (!item || p->lost) return;
+    item->part = thought != NULL;
+    if (item->kind == MS__ITEM_NONE || ms__repeats(p, m, item)) {
+        p->report.dropped++;
+    } else if (item->kind == MS__ITEM_RESULT) {
+        ms__result_add(p, m, item);
+    } else if (item->kind == MS__ITEM_CALL) {
+        ms__beside_add(p, m, item);
+        ms__call_add(p, m, item);
+    } else if (item->kind == MS__ITEM_ASSISTANT && m->type == MS_T_INPUT_REQUIRED) {
+        if (p->question) p->report.dropped++;
+        p->question = item;
+        p->question_agent = m->agent_key;
+    } else {
+        ms__item_join(p, m, item);
+    }
+}
+
+/* Adds a message, or a copy of it if the caller's does not stay valid. */
+static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *err)
+{
+    if (!p->opts.stable) {
+        void *copy = ms_arena_alloc(p->arena, ms_size(msg));
+        if (!copy) return ms__no_arena(err, p->arena, ms_size(msg));
+        memcpy(copy, msg, ms_size(msg));
+        msg = (const ms_msg *)copy;
+    }
+    ms_envelope m = ms_envelope_of(msg);
+    ms__message_add(p, &m);
+    return p->lost ? ms__no_arena(err, p->arena, p->lost) : MS_OK;
+}

@@ -1,0 +1,208 @@
+/* msgstore.h - v0.2.0 - message store for agent programs - MIT or public domain
+ *
+ *     #define MSGSTORE_IMPLEMENTATION      in exactly one C or C++ source file,
+ *     #include "msgstore.h"                everywhere else only this line.
+ *
+ * An agent program appends typed messages (user messages, tool calls, results, reports
+ * of workers) and reads, before each step, the history that one agent should see. This
+ * file is the store for it: message structs and builders, an in-memory store that can
+ * live in one buffer of the caller, a log file that survives kill -9 and power failures,
+ * merged histories, and readers and writers of published message formats. It needs libc,
+ * and stb_ds for the formats. Licence: MIT or the Unlicense, whichever you prefer; see
+ * the file LICENSE.
+ *
+ * ---- A COMPLETE PROGRAM -------------------------------------------------------------
+ *
+ *     #define MSGSTORE_IMPLEMENTATION
+ *     #include "msgstore.h"
+ *     #include <stdio.h>
+ *
+ *     int main(void)
+ *     {
+ *         ms_store *store;
+ *         ms_error err;
+ *         static ms_log_desc desc; // zero: all defaults
+ *         desc.path = "agent.msl";
+ *         if (ms_log_open(&store, &desc, &err) != MS_OK) return puts(err.message), 1;
+ *
+ *         ms_envelope ask = ms_user_message(ms_text("List all tables"));
+ *         ask.turn_id = MS_STR("turn_1");
+ *         ms_envelope call = ms_action(MS_STR("list_tables"), ms_json(MS_STR("{}")),
+ *                                      MS_STR("call_1"));
+ *         call.agent_key = MS_STR("worker");
+ *         ms_str job = MS_STR("job_123");
+ *         if (ms_append(store, job, &ask, NULL, &err) != MS_OK ||
+ *             ms_append(store, job, &call, NULL, &err) != MS_OK)
+ *             return puts(err.message), 1;
+ *
+ *         ms_memory memory;
+ *         ms_memory_init(&memory, store, job, MS_STR("worker"));
+ *         ms_cursor it;
+ *         const ms_msg *msg;
+ *         if (ms_get_history(&memory, &it, &err) != MS_OK) return puts(err.message), 1;
+ *         while ((msg = ms_next(&it)) != NULL) {
+ *             ms_str word = ms_type_name(msg);
+ *             printf("%d %.*s\n", (int)ms_seq(msg), (int)word.len, word.ptr);
+ *         }
+ *         if (ms_cursor_close(&it, &err) != MS_OK) return puts(err.message), 1;
+ *         ms_close(store);
+ *         return 0;
+ *     }
+ *
+ * It prints "1 user_message" and "2 action"; a second run prints four lines, since the
+ * messages are in the file. With ms_mem_open(&store, NULL, &err) instead, the program
+ * keeps them in memory.
+ *
+ * ---- GUARANTEES AND LIMITS -----------------------------------------------------------
+ *
+ *   - An append is complete and visible when it returns, or it returns an error code and
+ *     the store is unchanged. The messages of a batch become visible together.
+ *   - Messages are immutable and never move: pointers from an arena store are valid until
+ *     reset or close, pointers from a log until close. Changes are separate records; only
+ *     ms_redact overwrites bytes.
+ *   - A message read from a format and written in the same format is equal as JSON,
+ *     including unknown members, null, empty values and the spelling of numbers.
+ *   - Any thread may append (appends to one store are serialised) and any thread may
+ *     read during appends. Cursors take no lock, except for the first access to an old
+ *     part of a log. Open, reset and close need exclusive use of the store.
+ *   - Log: appended messages survive the death of the process in every sync mode. A power
+ *     loss takes no message that was reported durable; of the others it takes only the
+ *     newest, never one in the middle. See DURABILITY.
+ *   - Log: damaged bytes affect only the messages they belong to. Damage is reported
+ *     (cursor, event, ms_log_stat, ms_log_verify); it never truncates the file.
+ *   - Log: a full disk is an error code, before anything is visible.
+ *   - Log: one process writes (several, if all open it with desc.shared), any number
+ *     read. After fork, the child cannot use its parent's handle (MS_E_FORKED), but
+ *     keeps the file locked as long as it lives.
+ *   - Log: the file system must be local, and support mapping and locking, or opening
+ *     fails. On network file systems a log is as reliable as their maps and locks. If
+ *     another program truncates an open file, reading may raise SIGBUS.
+ *   - An arena store checks headers at every read, bodies in attach and ms_selfcheck. A
+ *     log checks headers at every read, bodies at the first. The checks (CRC32C) detect
+ *     accidents, every single flipped bit included, and no deliberate changes.
+ *   - Limits: a message up to 256 MiB (less by option), an arena store up to 32 GiB, a
+ *     log up to the address space; location, agent key, turn id and idempotency key 1 to
+ *     1023 bytes; JSON nesting 512 (500 inside a field).
+ *
+ * ---- CONTENTS (search for the tag) ---------------------------------------------------
+ *
+ *   interface       [api-options] [api-config] [api-types] [api-error] [api-json]
+ *                   [api-message] [api-store] [api-change] [api-mem] [api-flash]
+ *                   [api-log] [api-union] [api-memory] [api-find] [api-dialect]
+ *                   [api-shorten] [api-project] [api-request] [api-task]
+ *                   [api-session] [api-ffi] [api-debug]
+ *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
+ *                   [message] [record] [query]
+ *   store part      [store] [change] [copy] [names] [plan] [core] [merge] [append]
+ *                   [list] [mem] [ring] [flash] [mem-open] [format] [os] [log-map]
+ *                   [log-index] [log-find] [log-sync] [log-append] [log-recover]
+ *                   [log-cursor] [log-list] [log-open] [union] [memory] [find]
+ *                   [selfcheck]
+ *   formats part    [arrays] [calls] [dialect] [template] [engine] [fmt-framework]
+ *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
+ *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
+ *                   [formats] [shorten] [project] [emit] [request] [answer] [task]
+ *                   [session] [ffi] [arrays-end]
+ *
+ * The implementation is read from top to bottom: a section uses only what is above it.
+ * No private name crosses between the store part and the formats part; [request],
+ * [answer], [task], [session] and [ffi] call both through the interface.
+ *
+ * ---- CHANGES -------------------------------------------------------------------------
+ *
+ * Each change is one call, on arena stores and logs. Views, counts, listings, histories
+ * and projections show the result:
+ *
+ *   ms_amend        replaces a message                  ms_hide, ms_hide_range, ms_rewind
+ *   ms_fork         branches off a location             ms_redact     erases the content
+ *   ms_note         attaches a value to a message       ms_note_usage, ms_usage_of
+ *   ms_location_set title, model, user of a location    ms_stream_*   text as it arrives
+ *
+ * The earlier state stays in the file until ms_log_rewrite or ms_copy writes one with
+ * only the result; a query with `raw` shows all records. ms_find searches the text of a
+ * view. ms_union_open reads several stores as one.
+ *
+ * ---- STRINGS -------------------------------------------------------------------------
+ *
+ * An ms_str is a pointer and a length: UTF-8, not NUL-terminated. ptr NULL is "absent",
+ * len 0 with any other pointer is "empty"; stored messages keep the difference.
+ * MS_STR("literal") and ms_str_of(p) make one. An ms_value is a string with its kind:
+ * plain text, or the text of a JSON value. ms_text("hi") and ms_json(MS_STR("\"hi\""))
+ * have the same meaning.
+ *
+ * ---- MEMORY --------------------------------------------------------------------------
+ *
+ * Arguments are copied before a call returns. Results are borrowed; each function
+ * documents for how long. A function that allocates a result has an ms_arena parameter;
+ * others allocate nothing. Stores keep and use the ms_alloc of their description ({0}:
+ * malloc). After a failed open or init there is nothing to free, and outputs are NULL or
+ * zero.
+ *
+ * ---- ERRORS --------------------------------------------------------------------------
+ *
+ * Functions that can fail return an ms_result and take an ms_error (may be NULL) as the
+ * last argument. It is written only on failure: code, a message with the operation, the
+ * value found and the value expected, and, where they apply, an offset with line and
+ * column or the path of a field ("messages[3].args"). For out of memory, a full buffer,
+ * wrong input and damaged bytes a code is returned, and the store is unchanged.
+ *
+ * ---- DURABILITY ----------------------------------------------------------------------
+ *
+ * A message is visible when its append has returned: all readers see it, and it survives
+ * the death of the process. It is durable when a sync that began after that has returned:
+ * then it survives a power loss.
+ *
+ *   desc.sync       visible     durable                           lost by a power loss
+ *   MS_SYNC_NONE    on return   when ms_sync or ms_close returns  all since then
+ *   MS_SYNC_EVERY   on return   at most sync_ms or sync_bytes     that much
+ *                               later, if appends or ticks go on
+ *   MS_SYNC_EACH    on return   on return                         nothing
+ *
+ * A batch is lost as a whole or not at all. ms_sync returns the highest durable sequence
+ * number. In MS_SYNC_EACH, concurrent threads share a sync; a single thread waits for the
+ * disk at each append, so append in batches. If a sync fails, the call that needed it
+ * returns MS_E_POISONED, and so do all later ones on the handle, because the system may
+ * have dropped unwritten pages. An append that fails this way returns the sequence number
+ * if its message is visible (whether it is durable is unknown), otherwise 0. Close the
+ * log, check the disk, and open it again: the next writer writes all unsynced data once
+ * more. Not covered: disks that report writes they have not made; the name of a new file
+ * in a directory that the process may not read.
+ *
+ * After a crash the caller need not act. Readers ignore the bytes of an unfinished
+ * append; the next writer zeroes and syncs them before it appends.
+ *
+ * An arena store in a fixed buffer is one contiguous image from the start of the buffer.
+ * It can be stored or sent anywhere (file, flash, socket) and read back into a buffer;
+ * ms_mem_attach() verifies every record. See ms_mem_image().
+ *
+ * ---- COMPILE-TIME OPTIONS (define before the implementation) -------------------------
+ *
+ *   MSGSTORE_STATIC         all functions static: everything in one source file
+ *   MSGSTORE_NO_DIALECTS    no readers and writers of formats; stb_ds is not needed
+ *   MSGSTORE_NO_THREADS     no locks and atomics: one thread at a time per store
+ *   MSGSTORE_NO_STDIO       the default MS_ASSERT calls abort() instead of assert()
+ *   MSGSTORE_NO_LOG         no log, no system calls on files
+ *   MSGSTORE_NO_CHANGES     no amendments, hiding, notes, streams: the functions return
+ *                           MS_E_UNSUPPORTED, and images and logs with changes are
+ *                           refused. Saves 12 KiB in the smallest program. (-Os leaves
+ *                           out code that only serves speed.)
+ *   MSGSTORE_RING           ms_mem_desc.drop_oldest: a full buffer drops its oldest
+ *                           messages
+ *   MSGSTORE_FLASH          a store in raw flash, see [api-flash]; with MSGSTORE_RING
+ *   MSGSTORE_FREESTANDING   no system below: no malloc, clock, log, threads, stdio. Give
+ *                           each store a buffer or an allocator, and entropy; without a
+ *                           clock, messages have no time of their own. ms_wait does not
+ *                           wait
+ *   MSGSTORE_NO_ERROR_TEXT  errors have a code and an offset, but no message and no path
+ *   MSGSTORE_NO_SIMD        text is scanned by words instead of 16 bytes (SSE2, NEON);
+ *                           the results are equal
+ *   MSGSTORE_STB_DS         the path of stb_ds.h; default "stb_ds.h"
+ *   MSGSTORE_FFI            functions for other languages, see [api-ffi]
+ *   MS_ASSERT(condition)    internal invariants; default assert(). Wrong input never
+ *                           causes a failed assertion.
+ *
+ * MSGSTORE_STATIC, MSGSTORE_NO_DIALECTS, MSGSTORE_NO_LOG, MSGSTORE_RING and
+ * MSGSTORE_FLASH must be the same in all files of a program. For logs on 32-bit Linux,
+ * include msgstore.h first in the file with the implementation, so that files over 2 GiB
+ * work.
+ */

@@ -1,0 +1,302 @@
+
+/* ==== [formats] the table of formats ============================================ */
+
+/* A format: a row of the table. */
+typedef struct ms__dialect {
+    ms_dialect shown;         /* the public part; first, so that a cast converts it */
+    /* Reads one message, which can become several, by ms__reader_add. */
+    ms_result (*read)(ms__reader *r);
+    /* Writes n messages to w->json; n is 1 unless the format has units. */
+    ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
+    const ms__format *format; /* used for functions that are NULL above */
+} ms__dialect;
+
+static const ms__dialect ms__dialects[] = {
+    {{"framework", NULL, NULL, false}, ms__framework_read, ms__framework_write,
+     NULL},
+    {{"task", NULL, NULL, false}, ms__task_read, ms__task_write, NULL},
+    {{"session", NULL, NULL, false}, ms__session_read, NULL, &ms__row_format},
+    {{"envelope", NULL, NULL, false}, ms__env_read, NULL, &ms__env_format},
+    {{"envelope-rows", NULL, NULL, false}, ms__env_read, ms__env_rows_write, NULL},
+    {{"openai", NULL, NULL, false}, NULL, NULL, &ms__openai},
+    {{"chat-strict", NULL, NULL, false}, NULL, NULL, &ms__openai},
+    {{"anthropic", NULL, "system", false}, NULL, NULL, &ms__anthropic},
+    {{"gemini", "contents", "systemInstruction", true}, NULL, NULL, &ms__gemini},
+    {{"pydantic-ai", NULL, NULL, false}, NULL, NULL, &ms__pydantic},
+};
+
+MS_API const ms_dialect *ms_dialect_at(size_t index)
+{
+    bool is = index < sizeof ms__dialects / sizeof ms__dialects[0];
+    return is ? &ms__dialects[index].shown : NULL;
+}
+
+MS_API const ms_dialect *ms_dialect_find(ms_str name)
+{
+    const ms_dialect *d;
+    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++)
+        if (ms_str_equal(name, ms_str_of(d->name))) return d;
+    return NULL;
+}
+
+static const ms__dialect *ms__dialect_of(const ms_dialect *dialect)
+{
+    return (const ms__dialect *)(const void *)dialect;
+}
+
+/* Returns whether a JOINED message is written together with those before it. */
+static bool ms__has_units(const ms__dialect *d) { return d->format && d->format->unit; }
+
+static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
+{
+    return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "there is no such dialect");
+}
+
+/* Reads one message to the end of r->items. */
+static ms_result ms__read_one(ms__reader *r, const ms_dialect *dialect, ms_str value)
+{
+    const ms__dialect *d = ms__dialect_of(dialect);
+    size_t first = stbds_arrlenu(r->items);
+    if (ms_json_kind_of(value) != MS_JSON_OBJECT)
+        return ms__fail(r->err, MS_E_KIND, "a message is '%v', an object was expected",
+                        MS__V(value));
+    r->json = value;
+    r->list = ms__absent();
+    r->needed = 0;
+    r->whole = false;
+    MS__TRY(d->read ? d->read(r) : ms__format_read(r, d->format));
+    for (size_t i = first; i < stbds_arrlenu(r->items); i++)
+        MS__TRY(ms__envelope_check(&r->items[i], r->err));
+    return MS_OK;
+}
+
+/* Makes a message of role system with a content, or with the members of an object: SDKs
+ * put the role "user" into it. */
+static MS__APART ms_result ms__system_message(ms__reader *r, bool parts, ms_str value,
+                                              ms_str *out)
+{
+    ms_buf text;
+    ms_json_writer w;
+    ms_json_iter it = ms_json_iterate(value);
+    ms__json_to(&w, &text, r->arena);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_key(&w, MS_STR("role"));
+    ms_json_put_string(&w, MS_STR("system"));
+    if (!parts) {
+        ms_json_key(&w, MS_STR("content"));
+        ms_json_put_raw(&w, value);
+    }
+    while (parts && ms_json_next(&it)) {
+        if (ms_json_string_is(it.key, MS_STR("role"))) continue;
+        ms_json_put_raw(&w, it.key);
+        ms__json_colon(&w);
+        ms_json_put_raw(&w, it.value);
+    }
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(r->err, r->arena, value.len);
+    *out = ms_buf_text(&text);
+    return MS_OK;
+}
+
+/* Reads the system text of a request body. */
+static ms_result ms__read_system(ms__reader *r, const ms_dialect *d, ms_str value)
+{
+    ms_str message;
+    ms_json_kind kind = ms_json_kind_of(value);
+    if (d->system_parts ? kind != MS_JSON_OBJECT
+                        : kind != MS_JSON_STRING && kind != MS_JSON_ARRAY)
+        return ms__read_kind(r, d->system, d->system_parts ? "an object with parts"
+                                                           : "a text or a list of blocks",
+                             value);
+    MS__TRY(ms__system_message(r, d->system_parts, value, &message));
+    ms_result code = ms__read_one(r, d, message);
+    return code == MS_OK ? MS_OK : ms__fail_in(r->err, code, "%s", d->system);
+}
+
+/* Moves from a request body to its list of messages; reads its system text as the first
+ * one. */
+static ms_result ms__read_body(ms__reader *r, const ms_dialect *d, ms_str *value)
+{
+    ms_str system, body = *value;
+    ms_str name = ms_str_of(d->list ? d->list : "messages");
+    bool object = ms_json_kind_of(body) == MS_JSON_OBJECT;
+    if (object && ms_json_member(body, name, value)) {
+        bool has = d->system && ms_json_member(body, ms_str_of(d->system), &system);
+        if (!has && d->system_parts) /* the service accepts both names */
+            has = ms_json_member(body, MS_STR("system_instruction"), &system);
+        if (has && ms_json_kind_of(system) != MS_JSON_NULL)
+            MS__TRY(ms__read_system(r, d, system));
+    }
+    if (ms_json_kind_of(*value) == MS_JSON_ARRAY) return MS_OK;
+    return ms__fail(r->err, MS_E_KIND,
+                    "a list of messages is '%v', an array was expected", MS__V(*value));
+}
+
+static ms_result ms__read_each(ms__reader *r, const ms_dialect *d, ms_str body)
+{
+    MS__TRY(ms__read_body(r, d, &body));
+    ms_json_iter it = ms_json_iterate(body);
+    for (uint64_t index = 0; ms_json_next(&it); index++) {
+        ms_result code = ms__read_one(r, d, it.value);
+        if (code != MS_OK) return ms__fail_in(r->err, code, "messages[%u]", index);
+    }
+    return MS_OK;
+}
+
+/* Reads one message, or a list of them. A message may stand less deep by one, because
+ * this library writes it into lists. */
+static ms_result ms__read_text_of(const ms_dialect *dialect, ms_str json, bool list,
+                                  const ms_read_opts *opts, ms_arena *arena,
+                                  ms_envelopes *out, ms_error *err)
+{
+    ms__reader r;
+    ms_json_opts how;
+    memset(out, 0, sizeof *out);
+    memset(&r, 0, sizeof r);
+    memset(&how, 0, sizeof how);
+    MS__TRY(ms__dialect_check(dialect, err));
+    how.max_depth = MS_JSON_MAX_DEPTH - (list ? 0 : 1);
+    how.repair = r.repair = opts && opts->repair;
+    r.lenient = opts && opts->lenient;
+    r.arena = r.outer.arena = r.block.arena = arena;
+    r.err = err;
+    if (!arena) return ms__no_arena(err, arena, sizeof(ms_envelope));
+    MS__TRY(ms_json_check(json, &how, &json, err));
+    MS__TRY(list ? ms__read_each(&r, dialect, json) : ms__read_one(&r, dialect, json));
+    out->items = r.items;
+    out->count = stbds_arrlenu(r.items);
+    return MS_OK;
+}
+
+MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_opts *opts,
+                         ms_arena *arena, ms_envelopes *out, ms_error *err)
+{
+    return ms__read_text_of(dialect, json, false, opts, arena, out, err);
+}
+
+MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
+                              const ms_read_opts *opts, ms_arena *arena,
+                              ms_envelopes *out, ms_error *err)
+{
+    return ms__read_text_of(dialect, json, true, opts, arena, out, err);
+}
+
+MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
+                           const ms_writer_opts *opts, ms_arena *arena, ms_write_fn write,
+                           void *ctx)
+{
+    memset(w, 0, sizeof *w);
+    w->dialect = dialect;
+    w->arena = arena;
+    w->array = opts && opts->array;
+    w->with_location = opts && opts->with_location;
+    w->scratch.arena = w->aside.arena = arena;
+    ms_json_init(&w->json, write, ctx, opts && opts->pretty);
+    if (w->array) ms_json_begin(&w->json, MS_JSON_ARRAY);
+}
+
+static ms_result ms__writer_result(ms_writer *w, ms_error *err)
+{
+    if (w->json.result == MS_OK) return MS_OK;
+    return ms__fail(err, w->json.result, "writing message %u failed", w->written + 1);
+}
+
+/* Writes n messages as one; they count as written. A failure half way spoils the text,
+ * so the writer then refuses to go on. */
+static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
+                                 ms_error *err)
+{
+    const ms__dialect *d = ms__dialect_of(w->dialect);
+    bool joins = ms__has_units(d);
+    uint32_t depth = w->json.depth;
+    w->place = joins ? w->written - n : w->written;
+    ms_result code = d->write ? d->write(w, m, n, err)
+                              : ms__format_write(w, d->format, m, n, err);
+    if (code != MS_OK) {
+        if (joins || w->json.depth != depth) w->json.result = code;
+        return code;
+    }
+    if (!w->array) ms_json_separator(&w->json, '\n');
+    return ms__writer_result(w, err);
+}
+
+static ms_result ms__held_flush(ms_writer *w, ms_error *err)
+{
+    size_t n = stbds_arrlenu(w->held);
+    if (n == 0) return MS_OK;
+    stbds_arrsetlen(w->held, 0);
+    return ms__writer_emit(w, w->held, n, err);
+}
+
+/* The text of the fields of a held message; its room is used again. */
+typedef struct ms__held_text {
+    char *ptr;
+    size_t cap;
+} ms__held_text;
+
+/* Keeps a copy of a message until it is known whether others join it. */
+static ms_result ms__hold_back(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    size_t size = 0, n = stbds_arrlenu(w->held);
+    uint32_t fields = ms__fields_of(m), set;
+    ms__held_text none = {NULL, 0};
+    ms_envelope *held = (ms_envelope *)ms__grown(w->arena, w->held, sizeof *m);
+    ms__held_text *texts =
+        (ms__held_text *)ms__grown(w->arena, w->held_text, sizeof none);
+    if (!held || !texts) return ms__no_arena(err, w->arena, sizeof *m);
+    w->held = held;
+    w->held_text = texts;
+    if (n == stbds_arrlenu(texts)) stbds_arrput(w->held_text, none);
+    ms__held_text *text = &w->held_text[n];
+    for (set = fields; set; set &= set - 1)
+        size += ms__field_text(m, ms__lowest(set)).len;
+    if (size >= text->cap) {
+        text->cap = size + size / 2 + 64;
+        text->ptr = (char *)ms_arena_alloc(w->arena, text->cap);
+        if (!text->ptr) text->cap = 0;
+        if (!text->ptr) return ms__no_arena(err, w->arena, size);
+    }
+    stbds_arrput(w->held, *m);
+    ms_envelope *copy = &w->held[n];
+    char *at = text->ptr;
+    for (set = fields; set; set &= set - 1) {
+        unsigned f = ms__lowest(set);
+        ms_str s = ms__field_text(m, f);
+        if (s.len > 0) memcpy(at, s.ptr, s.len);
+        ms__field_set(copy, f, ms_str_n(at, s.len), ms__field_is_json(m, f));
+        at += s.len;
+    }
+    return MS_OK;
+}
+
+MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to write");
+    if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
+        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no word",
+                           (uint64_t)(unsigned)m->type);
+    MS__TRY(ms__dialect_check(w->dialect, err));
+    MS__TRY(ms__writer_result(w, err));
+    if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));
+    if (ms__has_units(ms__dialect_of(w->dialect))) {
+        if (!ms__joins(w, m)) MS__TRY(ms__held_flush(w, err));
+        MS__TRY(ms__hold_back(w, m, err));
+    } else {
+        MS__TRY(ms__writer_emit(w, m, 1, err));
+    }
+    w->last_seq = m->seq;
+    w->written++;
+    return MS_OK;
+}
+
+MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
+{
+    MS__TRY(ms__dialect_check(w->dialect, err));
+    MS__TRY(ms__held_flush(w, err));
+    if (w->array) {
+        ms_json_end(&w->json);
+        ms_json_separator(&w->json, '\n');
+    }
+    (void)ms_json_finish(&w->json);
+    return ms__writer_result(w, err);
+}

@@ -1,0 +1,147 @@
+
+/* ==== [query] handles, queries ========================================================
+ * Functions that need no backend: checks that a handle is open, resolves the defaults of
+ * a query, decides whether a message belongs to a query, and compares positions of
+ * messages. Both parts of the library use them.
+ * ================================================================================== */
+
+static ms_result ms__open_check(const ms_store *store, ms_error *err)
+{
+    if (!store) return ms__fail(err, MS_E_CLOSED, "there is no store");
+    if (store->open != MS_STORE_OPEN || !store->backend)
+        return ms__fail(err, MS_E_CLOSED, "the store is closed or was never opened");
+    return MS_OK;
+}
+
+/* Returns the query with every default filled in. */
+static ms_query ms__resolve(const ms_query *query)
+{
+    ms_query q = *query;
+    if (q.views == 0) q.views = MS_VIEW_TIMELINE;
+    if (q.types == 0) q.types = MS_TYPES_ALL;
+    if (q.agent_types == 0) q.agent_types = MS_TYPES_AGENT;
+    return q;
+}
+
+static ms_result ms__query_check(const ms_query *q, ms_error *err)
+{
+    if (q->views >= 2 * MS_VIEW_TIMELINE)
+        return ms__fail(err, MS_E_ARGUMENT, "%u is no set of views", (uint64_t)q->views);
+    if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
+        return ms__fail_at(err, MS_E_ARGUMENT, "agent_key", "the agent view needs an "
+                           "agent key");
+    if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > 0 && !q->agent_keys)
+        return ms__fail_at(err, MS_E_ARGUMENT, "agent_keys", "n_agent_keys is %u without "
+                           "agent_keys", (uint64_t)q->n_agent_keys);
+    if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
+        return ms__fail(err, MS_E_ARENA, "a team of %u agents needs an arena, up to %u "
+                        "need none", (uint64_t)q->n_agent_keys,
+                        (uint64_t)MS_CURSOR_AGENTS);
+    if (q->raw > MS_RAW_ALL)
+        return ms__fail(err, MS_E_ARGUMENT, "%u is no set of kinds", (uint64_t)q->raw);
+    if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
+        return ms__fail(err, MS_E_ARGUMENT, "a raw query is over the timeline, in order "
+                        "of sequence");
+    if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
+        return ms__fail_at(err, MS_E_ARGUMENT, "about_seq", "about_seq needs raw and a "
+                           "location");
+    return MS_OK;
+}
+
+static ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
+{
+    ms_query q;
+    memset(&q, 0, sizeof q);
+    q.location = location;
+    q.views = view;
+    q.limit = limit;
+    return q;
+}
+
+static bool ms__among(ms_str key, const ms_str *keys, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (key.ptr && ms_str_equal(key, keys[i])) return true;
+    return false;
+}
+
+/* Returns whether one of these views contains the message. */
+static bool ms__in_views(const ms_query *q, unsigned views, const ms_msg *msg)
+{
+    ms_type_set bit = MS_BIT(ms_type_of(msg));
+    if (views & MS_VIEW_TIMELINE) return true;
+    if ((views & MS_VIEW_CONVERSATION) && (bit & MS_TYPES_CONVERSATION)) return true;
+    if ((views & MS_VIEW_GLOBAL) && (bit & MS_TYPES_GLOBAL)) return true;
+    if (!(views & (MS_VIEW_AGENT | MS_VIEW_TEAM))) return false;
+    ms_str agent = ms__agent_key(msg);
+    if ((views & MS_VIEW_AGENT) && (bit & q->agent_types) && agent.ptr &&
+        ms_str_equal(agent, q->agent_key))
+        return true;
+    return (views & MS_VIEW_TEAM) && ms__among(agent, q->agent_keys, q->n_agent_keys);
+}
+
+/* Applies the filters that need the content of a record. */
+static bool ms__passes(const ms_query *q, const ms_msg *msg)
+{
+    int64_t t = 0;
+    if (q->turn_id.ptr) {
+        ms_str turn = ms_get(msg, MS_F_TURN_ID).text;
+        if (!turn.ptr || !ms_str_equal(turn, q->turn_id)) return false;
+    }
+    if (!q->has_since && !q->has_until) return true;
+    if (!ms_time(msg, &t)) return false;
+    return !(q->has_since && t < q->since_ns) && !(q->has_until && t >= q->until_ns);
+}
+
+static unsigned ms__raw_bit(const ms_msg *msg)
+{
+    static const unsigned char bits[] = {
+        0, MS_RAW_MESSAGES,  0, MS_RAW_AMENDS, MS_RAW_HIDES, MS_RAW_NOTES,
+        MS_RAW_LOCATIONS, 0, 0, 0,             MS_RAW_PIECES}; /* by ms_kind */
+    unsigned kind = (unsigned)ms_kind_of(msg);
+    return kind < sizeof bits ? bits[kind] : 0;
+}
+
+/* Reads the numbers in a HIDE; false: another program wrote it. */
+static bool ms__hide_read(const ms_msg *msg, uint64_t *first, uint64_t *last,
+                          uint64_t *messages)
+{
+    ms_str v, json = ms_content(msg).text;
+    return MS__CHANGES && ms_json_member(json, MS_STR("first"), &v) &&
+           ms_json_u64(v, first) == MS_OK && ms_json_member(json, MS_STR("last"), &v) &&
+           ms_json_u64(v, last) == MS_OK &&
+           ms_json_member(json, MS_STR("messages"), &v) &&
+           ms_json_u64(v, messages) == MS_OK && *first <= *last && *last != UINT64_MAX;
+}
+
+static bool ms__is_about(const ms_msg *msg, uint64_t seq)
+{
+    uint64_t first, last, messages;
+    if (ms_kind_of(msg) != MS_KIND_HIDE) return ms_seq(msg) == seq;
+    return ms__hide_read(msg, &first, &last, &messages) && first <= seq && seq <= last;
+}
+
+/* Returns whether a raw query returns this record. */
+static bool ms__raw_passes(const ms_query *q, const ms_msg *msg)
+{
+    unsigned bit = ms__raw_bit(msg);
+    if (!(q->raw & bit)) return false;
+    if (!ms__is_empty(q->location) && !ms_str_equal(ms__location(msg), q->location))
+        return false;
+    if (q->about_seq && !ms__is_about(msg, q->about_seq)) return false;
+    if (bit != MS_RAW_MESSAGES) return true;
+    return (MS_BIT(ms_type_of(msg)) & q->types) && ms__passes(q, msg);
+}
+
+MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
+{
+    ms_query q = ms__resolve(query);
+    uint64_t seq = ms_seq(msg);
+    if (q.raw) return ms__raw_passes(&q, msg);
+    if (!(MS_BIT(ms_type_of(msg)) & q.types)) return false;
+    if (seq <= q.after_seq && q.after_seq > 0) return false;
+    if (q.before_seq > 0 && seq >= q.before_seq) return false;
+    if (!ms__is_empty(q.location) && !ms_str_equal(ms__location(msg), q.location))
+        return false;
+    return ms__in_views(&q, q.views, msg) && ms__passes(&q, msg);
+}

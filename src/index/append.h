@@ -1,0 +1,261 @@
+
+/* ==== [append] appends and changes =====================================================
+ * An append has two steps. Step 1 does everything that can fail, message by message:
+ * names, room for the record, the record itself, a key, room in the posting lists. After
+ * a failure all of it is undone. Step 2 seals the records, has the home publish them,
+ * links names and edits, and fills in the postings. Then one store publishes the new end
+ * to readers.
+ *
+ * An append may end with one change (see [change]). Under the lock it is checked against
+ * the present state of its message.
+ *
+ * (A1) A failed append leaves names, posting lists and the end as they were.
+ * (A2) All records of an append become visible together.
+ * ================================================================================== */
+
+/* ---- Step 1. */
+
+static uint32_t ms__run_unit(const ms__core *core, const ms__append_run *run)
+{
+    return (uint32_t)((run->offset - core->tail->base) / 8);
+}
+
+/* Makes room for a record of that size, and sets its address and entry. */
+static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__layout *l,
+                                 ms__plan *p, unsigned char **r, ms_error *err)
+{
+    uint32_t size = ms__padded(l->size);
+    MS__TRY(core->home->room(core, run, size, r, err));
+    if ((run->offset + size - core->tail->base) / 8 > MS__UNITS_MAX)
+        return ms__fail(err, MS_E_FULL, "a store keeps at most 32 GiB of records here");
+    p->entry = ms__run_unit(core, run);
+    return MS_OK;
+}
+
+/* Step 1 for a message. */
+static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
+                                       const ms_envelope *e, ms__plan *p, ms_error *err)
+{
+    ms__part parts[MS_FIELD_COUNT];
+    ms__layout room;
+    const ms__layout *l;
+    ms_result result = MS_OK;
+    ms__live *live = &core->tail->live;
+    ms_str location = ms__is_empty(run->location) ? e->location : run->location;
+    room.parts = parts;
+    MS__TRY(ms__run_measure(run, e, location, &room, &l, err));
+    MS__TRY(ms__size_check(l->size, run->max_message, err));
+    ms__loc *loc = ms__loc_get(live, location, true);
+    ms__agent *agent = NULL;
+    unsigned char *r;
+    if (!loc) return core->home->no_room(core, sizeof *loc + location.len, err);
+    if (e->key.ptr) {
+        const unsigned char *known = ms__key_find(core, run, loc, e->key, &result);
+        if (result != MS_OK) return ms__no_memory(err, 0);
+        if (known) return ms__plan_repeat(p, e, l, known, err);
+    }
+    if (e->agent_key.ptr) {
+        agent = ms__agent_get(live, loc, e->agent_key, true);
+        if (!agent)
+            return core->home->no_room(core, sizeof *agent + e->agent_key.len, err);
+    }
+    ms__plan_lists(live, p, loc, agent, e->type);
+    MS__TRY(ms__record_room(core, run, l, p, &r, err));
+    MS__TRY(ms__run_encode(run, e, l, r, err));
+    if (e->key.ptr && !ms__key_make(live, loc, e->key, p->entry))
+        return core->home->no_room(core, sizeof(ms__key), err);
+    if (!ms__plan_reserve(live, p))
+        return core->home->no_room(
+            core, MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t), err);
+    run->offset += ms__padded(l->size);
+    return MS_OK;
+}
+
+/* Checks a change against its message, and sets its span. */
+static MS__APART ms_result ms__change_begin(ms__core *core, const ms__append_run *run,
+                                            const ms_envelope *e, ms_str location,
+                                            ms__change_run *c, ms_error *err)
+{
+    ms__sought f;
+    bool sound = true;
+    const ms__tail *t = core->tail;
+    ms_result result = MS_OK;
+    c->kind = ms__kind_of(e);
+    ms__span *span = &c->span;
+    span->first = span->last = e->seq;
+    if (c->kind == MS__KIND_LOCATION) return MS_OK;
+    if (c->kind == MS__KIND_HIDE) {
+        span->last = run->opts->expect_seq;
+        if (span->last >= run->seq) span->last = run->seq - 1;
+        if (span->first <= span->last)
+            span->hidden = ms__visible(core, location, span->first, span->last, &result);
+        return result == MS_OK ? MS_OK : ms__no_memory(err, 0);
+    }
+    const unsigned char *own =
+        ms__own(core, t, t->filled, e->seq, true, &f, &result);
+    const ms__control *control = ms__edits_of(core, location, true, &result);
+    if (result != MS_OK) return ms__no_memory(err, 0);
+    if (!own && f.damaged)
+        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
+                        e->seq);
+    const unsigned char *shown = own;
+    if (own) shown = ms__shown_at(core, t, control, own, f.place, UINT64_MAX, &sound);
+    return ms__change_check(e, location, own, shown, err);
+}
+
+/* Reserves memory for a change. False: no memory. */
+static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq, ms__plan *p,
+                            ms__change_run *c)
+{
+    ms__live *live = &core->tail->live;
+    c->loc = ms__loc_get(live, location, true);
+    if (!c->loc || !ms__change_reserve(live, c->loc, c->kind, seq, p, &c->fresh))
+        return false;
+    if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return true;
+    if (ms__sealed_of(core)) c->control = ms__sealed_of(core)->edit(core, location);
+    else c->control = c->fresh ? c->fresh : (ms__control *)c->loc->control;
+    c->mark = ms__arena_mark_of(&core->edits->nodes);
+    return c->control &&
+           ms__edit_reserve(core->edits, c->control, &c->span, &c->edit);
+}
+
+/* Step 1 for a change. A HIDE of nothing is not written. */
+static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *run,
+                                              const ms_envelope *given, ms__plan *p,
+                                              ms__change_run *c, ms_error *err)
+{
+    ms__part parts[MS_FIELD_COUNT];
+    ms__layout l;
+    unsigned char *r;
+    ms_envelope e = *given;
+    ms_str location = ms__is_empty(run->location) ? e.location : run->location;
+    memset(c, 0, sizeof *c);
+    MS__TRY(ms__change_begin(core, run, &e, location, c, err));
+    p->repeat = c->kind == MS__KIND_HIDE && c->span.hidden == 0;
+    if (p->repeat) return MS_OK;
+    if (c->kind == MS__KIND_HIDE) e.content = ms__hide_text(c->text, &c->span);
+    l.parts = parts;
+    MS__TRY(ms__layout_of(&e, location, MS__CHECKED, &l, err));
+    MS__TRY(ms__size_check(l.size, run->max_message, err));
+    if (!ms__change_room(core, location, e.seq, p, c))
+        return core->home->no_room(core, sizeof(ms__control), err);
+    MS__TRY(ms__record_room(core, run, &l, p, &r, err));
+    /* a change has the number of its message; an AMEND also has its time */
+    bool own_time = e.has_time || c->kind == MS__KIND_AMEND;
+    ms__encode_header(&e, &l, e.seq, own_time ? ms__time_of(&e) : run->now,
+                      e.flags & MS__COPY_FLAGS, r);
+    ms__encode_body(&l, r + MS__HEADER);
+    run->offset += ms__padded(l.size);
+    return MS_OK;
+}
+
+/* ---- Step 2. */
+
+/* Stores flags and checks in the records of an append. */
+static void ms__run_seal(const ms__core *core, const ms__append_run *run,
+                         const ms__plan *plans)
+{
+    size_t last = run->n;
+    uint32_t flags = run->first_flags;
+    for (size_t i = 0; i < run->n; i++)
+        if (!plans[i].repeat) last = i;
+    for (size_t i = 0; i <= last && i < run->n; i++) {
+        if (plans[i].repeat) continue;
+        uint64_t offset = ms__tail_offset(core->tail, plans[i].entry);
+        unsigned char *r = core->home->written(core, run, offset);
+        r[7] |= (unsigned char)(flags | (i == last ? MS_FLAG_COMMIT : 0));
+        ms__seal_at(core->seed, offset, r);
+        flags = 0;
+    }
+}
+
+/* Links a published change into the edits of its location. */
+static void ms__change_link(ms__core *core, const ms__plan *p, const ms__change_run *c)
+{
+    ms__tail *t = core->tail;
+    ms__change_enter(&t->live, c->loc, p, c->fresh);
+    if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return;
+    bool amend = c->kind == MS__KIND_AMEND;
+    t->live.hidden += c->span.hidden;
+    ms__edit_link(c->control, &c->edit, &c->span, ms__place(t->segment, p->entry),
+                  amend ? core->home->at(core, ms__tail_offset(t, p->entry)) : NULL);
+    ms__store32(&core->edited, 1);
+}
+
+/* Enters the published records, and makes them visible to readers. */
+static void ms__run_enter(ms__core *core, const ms__append_run *run,
+                          const ms__plan *plans, const ms__change_run *c)
+{
+    ms__tail *t = core->tail;
+    uint64_t *seqs = run->opts->seqs;
+    ms__names_link(&t->live);
+    for (size_t i = 0; i < run->n; i++) {
+        const ms__plan *p = &plans[i];
+        if (p->repeat && seqs) seqs[i] = p->repeats;
+        if (p->repeat) continue;
+        const unsigned char *r =
+            core->home->written(core, run, ms__tail_offset(t, p->entry));
+        if (seqs) seqs[i] = ms_seq(ms__msg(r));
+        t->count++;
+        if (MS__CHANGES && c->kind && i + 1 == run->n) {
+            ms__change_link(core, p, c);
+            if (seqs && c->kind == MS__KIND_HIDE) seqs[i] = c->span.hidden;
+            continue;
+        }
+        ms__live_enter(&t->live, p, r);
+        ms__tail_note(t, ms__msg(r));
+    }
+    t->filled = ms__run_unit(core, run);
+    ms__tail_show(t);
+}
+
+/* Checks that the location ends with the message that the caller expects. */
+static ms_result ms__expect_check(ms__core *core, const ms_append_opts *opts,
+                                  ms_error *err)
+{
+    ms_result result = MS_OK;
+    if (!opts->expect) return MS_OK;
+    uint64_t last = ms__last_of(core, opts->location, &result);
+    if (result != MS_OK) return ms__no_memory(err, 0);
+    return ms__expect_last(opts, last, err);
+}
+
+/* Appends a run. The store has set its start, numbers and flags. On failure, and if
+ * nothing was written, run->offset is run->start again. */
+static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *plans,
+                                 ms_error *err)
+{
+    ms__change_run c;
+    ms__live *live = &core->tail->live;
+    ms__mark mark = ms__live_mark(live);
+    ms_result code = MS_OK;
+    size_t done = 0, n = run->n;
+    c.kind = 0; /* then its other members are not used */
+    c.control = NULL;
+    while (code == MS_OK && done < n) {
+        ms__plan *p = &plans[done];
+        const ms_envelope *e = &run->messages[done++];
+        ms__plan_begin(p);
+        code = !MS__CHANGES || ms__kind_of(e) == MS__KIND_MESSAGE
+                   ? ms__prepare(core, run, e, p, err)
+                   : ms__prepare_change(core, run, e, p, &c, err);
+    }
+    bool some = run->offset > run->start;
+    if (code == MS_OK && some) code = ms__expect_check(core, run->opts, err);
+    if (code == MS_OK && some) {
+        ms__run_seal(core, run, plans);
+        code = core->home->publish(core, run, err);
+    }
+    if (code == MS_OK && some) {
+        ms__run_enter(core, run, plans, &c);
+        return MS_OK;
+    }
+    for (size_t i = 0; code == MS_OK && run->opts->seqs && i < n; i++)
+        run->opts->seqs[i] = plans[i].repeats;
+    if (c.control && core->edits != live) ms__arena_rewind(&core->edits->nodes, &c.mark);
+    ms__plans_undo(live, plans, done, &mark);
+    run->offset = run->start;
+    return code != MS_OK && code != MS_E_CONFLICT && n > 1 && done > 0
+               ? ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1))
+               : code;
+}

@@ -1,0 +1,860 @@
+
+/* ==== [merge] cursors over posting lists ===============================================
+ * A cursor has an iterator (ms__head) for each posting list that its query reads. An
+ * iterator stands on a run of entries: the part of the list in the tail or in one sealed
+ * segment. Entries [lo, hi) of the run belong to the query. The next entry is pos when it
+ * walks forward, pos - 1 backward. At the end of a run it moves to the next one.
+ *
+ * The iterators form a heap by the place of their next record, so merging k lists costs
+ * log k a message. The cursor checks that record, replaces it by the AMEND that is valid
+ * for it, and skips it if it is hidden.
+ *
+ * A query for up to MS__KEPT newest messages walks back once and keeps the records. With
+ * -Os it walks back, then forward again, as any other; and no cursor reads ahead.
+ *
+ * Most cursors are plain: they read one list and return every message of it. Their
+ * records are scattered in memory, and a cache miss takes as long as ten records in the
+ * cache. So they run MS__AHEAD records ahead of the reader and prefetch each: a message
+ * of a conversation in a log took 173 ns without that, and takes 95.
+ * ================================================================================== */
+
+#define MS__TYPES_TRACE MS_TYPES_AGENT
+
+/* ms__head.agent: the name of the query whose list an iterator reads. The location, the
+ * agent, or from MS__FOR_TEAM on one of the team; or changes and facts of the
+ * location. */
+#define MS__FOR_LOCATION 0u
+#define MS__FOR_AGENT    1u
+#define MS__FOR_TEAM     2u
+#define MS__FOR_COMPARE  0x80000000u /* a bit: the run may mix the lists of two names */
+
+/* Numbers of two lists that are not in a segment index: its list of records has them. */
+#define MS__LIST_MESSAGES ((uint64_t)MS__P_LOCATION)
+#define MS__LIST_OTHERS   ((uint64_t)MS__P_CHANGE)
+
+static ms__head *ms__heads(ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    return merge->more ? merge->more : merge->heads;
+}
+
+/* ---- Runs of one iterator. */
+
+/* Counts, once for each segment, damage that has no postings: for cursors over
+ * everything, and where a segment index was derived. */
+static void ms__holes_met(ms__reading *s, uint32_t segment, uint32_t holes)
+{
+    uint32_t number = segment + 1;
+    bool none = s->counted_to == 0;
+    if (!none && number >= s->counted_from && number <= s->counted_to) return;
+    if (none || number < s->counted_from) s->counted_from = number;
+    if (number > s->counted_to) s->counted_to = number;
+    s->holes += holes;
+}
+
+/* Moves an iterator to the tail's part of its list. False: the query has no entries
+ * there. */
+static bool ms__head_tail(ms__reading *s, ms__head *h)
+{
+    uint32_t segment = s->tail->segment;
+    h->index = NULL;
+    if (s->to >> 32 < segment) return false;
+    if (h->list <= MS__LIST_OTHERS)
+        ms__holes_met(s, segment, ms__load32(&s->tail->holes));
+    if (!h->live) return false;
+    h->hi = ms__postings_below(h->live, (uint32_t)s->to);
+    if (h->hi == 0) return false;
+    h->run = ms__postings_chunk(h->live, h->hi - 1);
+    h->lo = 0;
+    if (s->from >> 32 == segment && (uint32_t)s->from > 0)
+        h->lo = ms__postings_below(h->live, (uint32_t)s->from);
+    return h->lo < h->hi;
+}
+
+/* Moves an iterator to its next run in the cursor's direction. After the last run it
+ * returns false, and the iterator stays. */
+static MS__APART bool ms__head_turn(ms__core *core, ms__reading *s, ms__head *h)
+{
+    ms__head next = *h;
+    uint32_t tail = s->tail->segment;
+    bool some = false;
+    next.segment = h->from;
+    while (!some && s->result == MS_OK) {
+        if (s->backward ? next.segment > tail : next.segment + 1 == tail) {
+            next.segment = tail;
+            some = ms__head_tail(s, &next);
+        } else if (!ms__sealed_of(core) || (!s->backward && next.segment == tail)) {
+            return false;
+        } else if (!ms__sealed_of(core)->turn(core, s, &next, &some)) {
+            return false;
+        }
+    }
+    if (!some) return false;
+    next.from = next.segment;
+    next.pos = s->backward ? next.hi : next.lo;
+    *h = next;
+    return true;
+}
+
+/* Returns entry i of a run in memory. */
+static uint32_t ms__head_entry(ms__head *h, uint32_t i)
+{
+    const ms__chunk *c = (const ms__chunk *)h->run;
+    while (c->first > i) c = c->before;
+    while (i - c->first >= ms__chunk_cap(c->first))
+        c = (const ms__chunk *)ms__load_ptr(&c->after);
+    h->run = c;
+    return ms__chunk_entry(c, i);
+}
+
+/* Sets an iterator's record to entry i of its run; false: the query excludes it. */
+static bool ms__head_offer(ms__core *core, ms__reading *s, ms__head *h, uint32_t i)
+{
+    const ms__tail *t = s->tail;
+    if (MS__LOG && h->index) return ms__sealed_of(core)->offer(core, s, h, i);
+    h->entry = ms__head_entry(h, i);
+    h->place = ms__place(t->segment, h->entry);
+    h->record = core->home->at(core, ms__tail_offset(t, h->entry));
+    return true;
+}
+
+/* Sets the record of an iterator; false: the iterator is at its end. */
+static bool ms__head_load(ms__core *core, ms__reading *s, ms__head *h)
+{
+    bool backward = s->backward;
+    for (;;) {
+        while (backward ? h->pos > h->lo : h->pos < h->hi) {
+            if (ms__head_offer(core, s, h, backward ? h->pos - 1 : h->pos)) return true;
+            if (backward) h->pos--;
+            else h->pos++;
+        }
+        if (!ms__head_turn(core, s, h)) return false;
+    }
+}
+
+/* Returns the state of a record of the tail (index NULL) or of a segment. */
+static ms__state_of ms__entry_state(ms__core *core, const ms__reading *s, ms__index index,
+                                    uint32_t entry, const unsigned char *r)
+{
+    if (MS__LOG && index)
+        return ms__sealed_of(core)->state(core, index, entry, r,
+                                          ms__raw_of(s->query) != 0);
+    uint64_t offset = ms__tail_offset(s->tail, entry);
+    return ms__holds_at(core->seed, offset, r) ? MS__WHOLE : MS__LOST;
+}
+
+#define MS__LEAP 16u /* hidden ranges of this width or more are skipped at once */
+
+/* Moves an iterator whose record is in a hidden range, so that its next step skips the
+ * rest of the range. */
+static void ms__head_leap(ms__core *core, ms__reading *s, ms__head *h,
+                          const ms__range *range)
+{
+    const ms__tail *t = s->tail;
+    uint64_t seq = s->backward ? range->first : range->last + 1;
+    uint64_t place = ms__place_of(core, t, ms__load32(&t->end), seq, s->locked,
+                                  &s->result);
+    uint32_t segment = (uint32_t)(h->place >> 32), unit = (uint32_t)place, to;
+    if (s->backward ? place > h->place : place < h->place) return; /* beside damage */
+    if (place >> 32 != segment) { /* skips runs */
+        to = s->backward ? h->lo : h->hi;
+        h->from = s->backward ? (uint32_t)(place >> 32) + 1 : (uint32_t)(place >> 32) - 1;
+    } else if (MS__LOG && h->index) {
+        to = ms__sealed_of(core)->below(h, unit);
+    } else {
+        to = ms__chunks_lower((const ms__chunk *)h->run, h->lo, h->hi, unit);
+    }
+    if (to < h->lo) to = h->lo;
+    if (s->backward) h->pos = to < h->pos ? to + 1 : h->pos;
+    else h->pos = to > h->pos ? to - 1 : h->pos;
+}
+
+/* Returns the record with the present content of an iterator's record, and its state;
+ * NULL: hidden. */
+static MS__APART const unsigned char *ms__head_shown(ms__core *core, ms__reading *s,
+                                                     ms__head *h, ms__state_of *state)
+{
+    const ms__control *c = s->control;
+    ms_result result = MS_OK;
+    bool sound = *state == MS__WHOLE;
+    if (*state == MS__LOST || (!c && !sound)) return h->record;
+    if (!c)
+        c = ms__edits_of(core, ms__location(ms__msg(h->record)), s->locked, &result);
+    if (result != MS_OK) s->result = result;
+    if (!c) return h->record;
+    bool unsure = MS__LOG && !s->control && c->damaged > 0;
+    if (unsure && !s->unsure) s->holes++;
+    if (unsure) s->unsure = true;
+    uint64_t seq = ms_seq(ms__msg(h->record));
+    const unsigned char *r =
+        ms__shown_at(core, s->tail, c, h->record, h->place, s->now, &sound);
+    *state = sound ? MS__WHOLE : MS__LOST;
+    const ms__range *range = r || !s->control ? NULL : ms__hidden_by(c, seq, s->now);
+    if (range && range->last - range->first >= MS__LEAP) ms__head_leap(core, s, h, range);
+    return r;
+}
+
+/* ---- The heap. */
+
+static bool ms__head_before(const ms__head *a, const ms__head *b, bool backward)
+{
+    return backward ? a->place > b->place : a->place < b->place;
+}
+
+static void ms__heads_swap(ms__head *a, ms__head *b)
+{
+    ms__head hold = *a;
+    *a = *b;
+    *b = hold;
+}
+
+static void ms__heads_sift(ms_cursor *it, uint32_t i)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__head *heads = ms__heads(it);
+    for (;;) {
+        uint32_t child = 2 * i + 1;
+        if (child >= merge->n_live) return;
+        if (child + 1 < merge->n_live &&
+            ms__head_before(&heads[child + 1], &heads[child], merge->reading.backward))
+            child++;
+        if (!ms__head_before(&heads[child], &heads[i], merge->reading.backward)) return;
+        ms__heads_swap(&heads[i], &heads[child]);
+        i = child;
+    }
+}
+
+/* Sets the direction of all iterators and builds the heap. */
+static void ms__heads_turn(ms__core *core, ms_cursor *it, bool backward)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__head *heads = ms__heads(it);
+    bool was = merge->reading.backward;
+    merge->reading.backward = backward;
+    merge->n_live = 0;
+    merge->last_place = MS__NO_PLACE;
+    for (uint32_t i = 0; i < merge->n_heads; i++) {
+        if (backward != was) heads[i].from = heads[i].segment;
+        if (ms__head_load(core, &merge->reading, &heads[i]))
+            ms__heads_swap(&heads[i], &heads[merge->n_live++]);
+    }
+    for (uint32_t i = merge->n_live / 2; i-- > 0;) ms__heads_sift(it, i);
+}
+
+/* Moves the first iterator of the heap past its record. */
+static void ms__heads_pop(ms__core *core, ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__head *heads = ms__heads(it);
+    if (merge->reading.backward) heads[0].pos--;
+    else heads[0].pos++;
+    if (!ms__head_load(core, &merge->reading, &heads[0]))
+        ms__heads_swap(&heads[0], &heads[--merge->n_live]);
+    if (merge->n_live > 1) ms__heads_sift(it, 0);
+    if (merge->n_live > 0) MS__PREFETCH(heads[0].record);
+}
+
+/* Returns whether a message of a list, which was read for those types, belongs to the
+ * query. */
+static bool ms__merge_passes(const ms_cursor *it, const ms_msg *msg, ms_type_set types)
+{
+    const ms_query *q = &it->query;
+    if (ms__raw_of(q)) return ms__raw_passes(q, msg);
+    if (!(MS_BIT(ms_type_of(msg)) & types)) return false;
+    return it->of.merge.match ? ms_query_match(q, msg) : ms__passes(q, msg);
+}
+
+/* Returns the next record of the query in the direction of the iterators, or NULL. */
+static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
+                                           uint64_t *damaged)
+{
+    ms__merge *merge = &it->of.merge;
+    while (merge->n_live > 0) {
+        ms__head *h = &ms__heads(it)[0];
+        const unsigned char *r = h->record;
+        ms_type_set types = h->types;
+        uint64_t place = h->place;
+        bool twice = place == merge->last_place;
+        ms__state_of state = MS__WHOLE;
+        if (!twice) state = ms__entry_state(core, &merge->reading, h->index, h->entry, r);
+        if (MS__CHANGES && merge->reading.changed && !twice) {
+            r = ms__head_shown(core, &merge->reading, h, &state);
+            if (merge->reading.result != MS_OK) return NULL;
+        }
+        ms__heads_pop(core, it);
+        if (twice || !r) continue;
+        if (state != MS__WHOLE) ++*damaged;
+        else if (!merge->plain && !ms__merge_passes(it, ms__msg(r), types)) continue;
+        merge->last_place = place;
+        if (state == MS__WHOLE) return r;
+    }
+    return NULL;
+}
+
+/* ---- Order by time: the messages of a query are collected in an arena and sorted, ties
+ * by the index of their store in a union, then by sequence. */
+typedef struct ms__timed {
+    int64_t time;
+    const unsigned char *record;
+    size_t which; /* index of the store */
+} ms__timed;
+
+/* Allocates room for n messages. */
+static ms_result ms__sorted_room(ms__sorted *s, ms_arena *arena, size_t n, ms_error *err)
+{
+    bool fits = arena && n <= SIZE_MAX / 2 / sizeof *s->items;
+    s->items = fits ? (ms__timed *)ms_arena_alloc(arena, n * sizeof *s->items) : NULL;
+    return s->items ? MS_OK : ms__no_arena(err, arena, (uint64_t)n * sizeof *s->items);
+}
+
+/* Adds the next message of a store. *last: the last known time before it, which a message
+ * without a time takes. */
+static void ms__sorted_add(ms__sorted *s, const ms_query *q, int64_t *last,
+                           const unsigned char *record, size_t which)
+{
+    ms__timed *item = &s->items[s->to++];
+    bool timed = ms_time(ms__msg(record), last);
+    item->time = timed || !q->untimed_first ? *last : MS_TIME_NONE;
+    item->record = record;
+    item->which = which;
+}
+
+static bool ms__timed_less(const ms__timed *x, const ms__timed *y)
+{
+    if (x->time != y->time) return x->time < y->time;
+    if (x->which != y->which) return x->which < y->which;
+    return ms_seq(ms__msg(x->record)) < ms_seq(ms__msg(y->record));
+}
+
+/* Sorts the messages and finds the window of the query. Shell's sort, each gap 5/11 of
+ * the one before, needs no memory; for times that rise, in one store or in several, it
+ * takes a fourth of what ms__sort takes. */
+static void ms__sorted_window(ms__sorted *s, const ms_query *q)
+{
+    for (size_t gap = s->to; gap > 1;) {
+        gap = gap < 5 ? 1 : gap / 11 * 5 + gap % 11 * 5 / 11;
+        for (size_t i = gap; i < s->to; i++) {
+            ms__timed hold = s->items[i];
+            size_t at = i;
+            for (; at >= gap && ms__timed_less(&hold, &s->items[at - gap]); at -= gap)
+                s->items[at] = s->items[at - gap];
+            s->items[at] = hold;
+        }
+    }
+    if (q->limit == 0 || q->limit >= s->to) return;
+    if (q->oldest) s->to = q->limit;
+    else s->from = s->to - q->limit;
+}
+
+/* Returns the next message, NULL at the end. */
+static const ms__timed *ms__sorted_next(ms__sorted *s, const ms_query *q)
+{
+    if (s->from == s->to) return NULL;
+    return &s->items[q->reverse ? --s->to : s->from++];
+}
+
+/* Returns the number of entries in all runs of an iterator. */
+static size_t ms__head_count(ms__core *core, ms__reading *s, const ms__head *h)
+{
+    ms__head at = *h;
+    size_t n = at.hi - at.lo;
+    while (ms__head_turn(core, s, &at)) n += at.hi - at.lo;
+    return n;
+}
+
+static ms_result ms__merge_sort(ms__core *core, ms_cursor *it, ms_error *err)
+{
+    ms__merge *merge = &it->of.merge;
+    int64_t last = MS_TIME_NONE;
+    const unsigned char *r;
+    size_t most = 0;
+    for (uint32_t i = 0; i < merge->n_heads; i++) {
+        size_t n = ms__head_count(core, &merge->reading, &ms__heads(it)[i]);
+        most += ms__min(n, SIZE_MAX - most);
+    }
+    MS__TRY(ms__sorted_room(&merge->sorted, it->query.arena, most, err));
+    ms__heads_turn(core, it, false);
+    while (merge->sorted.to < most &&
+           (r = ms__merge_step(core, it, &it->damaged)) != NULL)
+        ms__sorted_add(&merge->sorted, &it->query, &last, r, 0);
+    ms__sorted_window(&merge->sorted, &it->query);
+    return MS_OK;
+}
+
+/* ---- Where reading begins. */
+
+/* Returns whether reading begins at the newest end. The newest n are counted from there,
+ * even if they are returned oldest first. */
+static bool ms__starts_back(const ms_query *q)
+{
+    return !q->by_time && (q->limit ? !q->oldest : q->reverse);
+}
+
+/* Moves an iterator n entries back from its end. */
+static void ms__head_back(ms__core *core, ms__reading *s, ms__head *h, size_t n)
+{
+    while (n > h->pos - h->lo) {
+        n -= h->pos - h->lo;
+        h->pos = h->lo;
+        if (!ms__head_turn(core, s, h)) return;
+    }
+    h->pos -= (uint32_t)n;
+}
+
+/* Moves the iterators to the start of reading. For the newest n, oldest first: walks back
+ * n matches, then turns round; in one plain list a subtraction does that. */
+static void ms__merge_window(ms__core *core, ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    const ms_query *q = &it->query;
+    uint64_t unseen = 0;
+    const unsigned char *r;
+    bool back = ms__starts_back(q);
+    merge->plain = merge->n_heads == 1 && !merge->filtered && !merge->reading.changed &&
+                   !ms__raw_of(q) && !q->turn_id.ptr && !q->has_since && !q->has_until;
+    merge->left = q->limit ? q->limit : SIZE_MAX;
+    if (!MS__SMALL && back && !q->reverse && q->limit <= MS__KEPT) {
+        ms__heads_turn(core, it, true);
+        while (merge->n_queue < q->limit &&
+               (r = ms__merge_step(core, it, &it->damaged)) != NULL)
+            merge->queue.record[merge->n_queue++] = r;
+        merge->kept = true;
+        merge->left = merge->n_queue;
+        return;
+    }
+    if (merge->plain && back && !q->reverse) {
+        ms__head_back(core, &merge->reading, &ms__heads(it)[0], q->limit);
+        back = false;
+    }
+    ms__heads_turn(core, it, back);
+    if (back == q->reverse) return;
+    for (size_t n = 0; n < q->limit && ms__merge_step(core, it, &unseen); n++) continue;
+    ms__heads_turn(core, it, q->reverse);
+}
+
+/* ---- The lists that a query reads. */
+
+/* Adds an iterator for a posting list. live: the tail's part of it, NULL: none; types:
+ * those of the query. */
+static ms_result ms__head_add(ms__core *core, ms_cursor *it, uint64_t list,
+                              const ms__postings *live, uint32_t agent, ms_type_set types,
+                              ms_error *err)
+{
+    static const ms_type_set kinds[] = {
+        MS_TYPES_ALL, MS_TYPES_CONVERSATION,           MS_TYPES_GLOBAL, MS__TYPES_TRACE,
+        MS_TYPES_ALL & ~MS__TYPES_TRACE, MS_TYPES_ALL, MS_TYPES_ALL,    MS_TYPES_ALL};
+    ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
+    ms_type_set holds = kinds[list & 7];
+    ms__head h;
+    memset(&h, 0, sizeof h);
+    h.types = (uint32_t)(types & it->query.types);
+    if (!(h.types & holds)) return MS_OK;
+    h.list = list;
+    h.live = live;
+    h.agent = agent;
+    h.from = s->backward ? s->tail->segment + 1 : (uint32_t)(s->from >> 32) - 1;
+    if (!ms__head_turn(core, s, &h))
+        return s->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
+    if ((h.types & holds) != holds) merge->filtered = true;
+    if (merge->n_heads == MS__CURSOR_HEADS && !merge->more) {
+        size_t team = it->query.n_agent_keys, most = MS__CURSOR_HEADS + 2 * team;
+        if (team > UINT32_MAX / 4) most = SIZE_MAX / sizeof h;
+        merge->more = (ms__head *)ms_arena_alloc(it->query.arena, most * sizeof h);
+        if (!merge->more) return ms__no_arena(err, it->query.arena, most * sizeof h);
+        memcpy(merge->more, merge->heads, sizeof merge->heads);
+    }
+    ms__heads(it)[merge->n_heads++] = h;
+    return MS_OK;
+}
+
+/* A location as a query reads it. */
+typedef struct ms__where {
+    uint64_t hash;
+    const ms__loc *loc; /* NULL: the tail has no such location */
+} ms__where;
+
+static ms_result ms__loc_head(ms__core *core, ms_cursor *it, const ms__where *at,
+                              unsigned kind, const ms__postings *live, ms_error *err)
+{
+    return ms__head_add(core, it, ms__list_number(at->hash, kind), live, MS__FOR_LOCATION,
+                        MS_TYPES_ALL, err);
+}
+
+static ms_result ms__agent_heads(ms__core *core, ms_cursor *it, const ms__where *at,
+                                 ms_str key, uint32_t agent, ms_type_set types,
+                                 ms_error *err)
+{
+    ms__live *live = (ms__live *)(uintptr_t)&it->of.merge.reading.tail->live;
+    if (ms__is_empty(key)) return MS_OK;
+    const ms__agent *a = at->loc ? ms__agent_get(live, at->loc, key, false) : NULL;
+    if (!a && !ms__sealed_of(core)) return MS_OK;
+    uint64_t h = a ? a->name.node.hash : ms__name_hash(live, MS__AGENTS, at->hash, key);
+    MS__TRY(ms__head_add(core, it, ms__list_number(h, MS__P_TRACE), a ? &a->trace : NULL,
+                         agent, types, err));
+    return ms__head_add(core, it, ms__list_number(h, MS__P_REST), a ? &a->rest : NULL,
+                        agent, types, err);
+}
+
+/* Adds the lists for the views of a location. */
+static ms_result ms__view_heads(ms__core *core, ms_cursor *it, const ms__where *at,
+                                ms_error *err)
+{
+    const ms_query *q = &it->query;
+    const ms__loc *l = at->loc;
+    if (q->views & MS_VIEW_TIMELINE)
+        return ms__loc_head(core, it, at, MS__P_LOCATION, l ? &l->all : NULL, err);
+    if (q->views & MS_VIEW_CONVERSATION)
+        MS__TRY(ms__loc_head(core, it, at, MS__P_CONVERSATION,
+                             l ? &l->conversation : NULL, err));
+    if (q->views & MS_VIEW_GLOBAL)
+        MS__TRY(ms__loc_head(core, it, at, MS__P_GLOBAL, l ? &l->global : NULL, err));
+    if (q->views & MS_VIEW_AGENT)
+        MS__TRY(ms__agent_heads(core, it, at, q->agent_key, MS__FOR_AGENT, q->agent_types,
+                                err));
+    for (size_t i = 0; (q->views & MS_VIEW_TEAM) && i < q->n_agent_keys; i++)
+        MS__TRY(ms__agent_heads(core, it, at, q->agent_keys[i],
+                                MS__FOR_TEAM + (uint32_t)i, MS_TYPES_ALL, err));
+    return MS_OK;
+}
+
+/* Adds the messages of a location for a raw query: all, or the one of about_seq. */
+static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where *at,
+                                  ms_error *err)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
+    uint64_t from = s->from, to = s->to, about = it->query.about_seq;
+    uint32_t heads = merge->n_heads, end = ms__load32(&s->tail->end);
+    ms__sought f;
+    if (about) {
+        bool there =
+            ms__own(core, s->tail, end, about, s->locked, &f, &s->result) != NULL;
+        if (s->result != MS_OK) return ms__no_memory(err, 0);
+        if (!there || f.place < from || f.place >= to) return MS_OK;
+        s->from = f.place;
+        s->to = f.place + 1;
+    }
+    ms_result code = ms__loc_head(core, it, at, MS__P_LOCATION,
+                                  at->loc ? &at->loc->all : NULL, err);
+    if (about && merge->n_heads > heads) /* it has no other run */
+        merge->heads[heads].from = s->backward ? 0 : s->tail->segment;
+    s->from = from;
+    s->to = to;
+    return code;
+}
+
+/* Adds the lists of a location for a raw query. */
+static MS__APART ms_result ms__raw_heads(ms__core *core, ms_cursor *it,
+                                         const ms__where *at, ms_error *err)
+{
+    const ms_query *q = &it->query;
+    unsigned raw = ms__raw_of(q);
+    unsigned char bytes[8];
+    ms__where other = *at; /* facts and pieces have a hash of their own */
+    ms__live *live = (ms__live *)(uintptr_t)&it->of.merge.reading.tail->live;
+    const ms__control *c =
+        at->loc ? (const ms__control *)ms__load_ptr((void *const *)&at->loc->control)
+                : NULL;
+    if (raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
+        MS__TRY(ms__loc_head(core, it, at, MS__P_CHANGE, c ? &c->changes : NULL, err));
+    if (raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
+        other.hash = ms__name_hash(live, MS__FACTS, at->hash, ms_str_n("", 0));
+        MS__TRY(ms__loc_head(core, it, &other, MS__P_CHANGE, c ? &c->facts : NULL, err));
+    }
+    if (raw & MS_RAW_PIECES) {
+        const ms__flow *f =
+            at->loc ? ms__flow_get(live, at->loc, q->about_seq, false) : NULL;
+        ms_str number = ms__flow_text(q->about_seq, bytes);
+        other.hash = ms__name_hash(live, MS__FLOWS, at->hash, number);
+        MS__TRY(ms__loc_head(core, it, &other, MS__P_CHANGE, f ? &f->pieces : NULL, err));
+    }
+    return raw & MS_RAW_MESSAGES ? ms__raw_messages(core, it, at, err) : MS_OK;
+}
+
+/* Adds the lists of a query over the whole store. */
+static ms_result ms__whole_heads(ms__core *core, ms_cursor *it, ms_error *err)
+{
+    ms__merge *merge = &it->of.merge;
+    const ms_query *q = &it->query;
+    const ms__live *live = &merge->reading.tail->live;
+    merge->match = !(q->views & MS_VIEW_TIMELINE);
+    merge->filtered = merge->match || ms__sealed_of(core); /* has other records */
+    merge->reading.changed =
+        MS__CHANGES && !q->raw && ms__load32(&core->edited) != 0;
+    if (!q->raw || (q->raw & MS_RAW_MESSAGES))
+        MS__TRY(ms__head_add(core, it, MS__LIST_MESSAGES, &live->all, MS__FOR_LOCATION,
+                             MS_TYPES_ALL, err));
+    if (!(q->raw & ~(unsigned)MS_RAW_MESSAGES)) return MS_OK;
+    return ms__head_add(core, it, MS__LIST_OTHERS, &live->others, MS__FOR_LOCATION,
+                        MS_TYPES_ALL, err);
+}
+
+static ms_result ms__query_heads(ms__core *core, ms_cursor *it, ms_error *err)
+{
+    ms__merge *merge = &it->of.merge;
+    const ms_query *q = &it->query;
+    ms__live *live = (ms__live *)(uintptr_t)&merge->reading.tail->live;
+    ms__where at;
+    ms_result result = MS_OK;
+    if (ms__is_empty(q->location) || ((ms__raw_of(q) & MS_RAW_PIECES) && !q->about_seq))
+        return ms__whole_heads(core, it, err);
+    at.loc = ms__loc_get(live, q->location, false);
+    if (!at.loc && !ms__sealed_of(core)) return MS_OK;
+    at.hash = at.loc ? at.loc->name.node.hash
+                     : ms__name_hash(live, MS__LOCS, 0, q->location);
+    if (ms__raw_of(q)) return ms__raw_heads(core, it, &at, err);
+    const ms__control *c =
+        ms__edits_of(core, q->location, merge->reading.locked, &result);
+    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__control));
+    merge->reading.control = c;
+    merge->reading.changed = c != NULL;
+    if (c) it->damaged += c->damaged;
+    return ms__view_heads(core, it, &at, err);
+}
+
+/* Sets the places of a query: bounds by sequence number, up to the present end. */
+static void ms__query_bounds(ms__core *core, ms_cursor *it)
+{
+    ms__reading *s = &it->of.merge.reading;
+    const ms_query *q = &it->query;
+    const ms__tail *t = s->tail;
+    uint32_t end = ms__load32(&t->end);
+    ms__sought f;
+    s->now = ms__place(t->segment, end);
+    if (q->as_of > 0 && q->as_of < s->now) s->now = q->as_of;
+    s->from = q->as_from;
+    s->to = it->now = s->now;
+    if (q->before_seq > 0) {
+        uint64_t to = ms__place_of(core, t, end, q->before_seq, s->locked, &s->result);
+        if (to < s->to) s->to = to;
+    }
+    if (q->after_seq == UINT64_MAX) s->from = s->to;
+    if (q->after_seq == UINT64_MAX || q->after_seq == 0) return;
+    if (ms__raw_of(q) && ms__own(core, t, end, q->after_seq, s->locked, &f, &s->result))
+        s->from = f.place + 1; /* its changes may come before the next message */
+    else
+        s->from = ms__place_of(core, t, end, q->after_seq + 1, s->locked, &s->result);
+}
+
+/* Adds the damage that the iterators found to the cursor. */
+static void ms__reading_report(ms_cursor *it)
+{
+    ms__reading *s = &it->of.merge.reading;
+    it->damaged += s->holes;
+    it->holes += s->holes;
+    s->holes = 0;
+    if (s->result != MS_OK) it->result = s->result;
+    else if (it->damaged > 0) it->result = MS_E_DAMAGED;
+}
+
+/* Opens a cursor over a tail. Its query is resolved. */
+static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
+                               ms_error *err)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
+    s->tail = t;
+    s->query = &it->query;
+    ms__query_bounds(core, it);
+    s->backward = ms__starts_back(&it->query);
+    if (s->to == 0 && ms__is_empty(it->query.location))
+        s->holes = ms__load32(&t->holes); /* the store is empty */
+    if (s->from < s->to && s->result == MS_OK) {
+        MS__TRY(ms__query_heads(core, it, err));
+        if (it->query.by_time) MS__TRY(ms__merge_sort(core, it, err));
+        else ms__merge_window(core, it);
+    }
+    ms__reading_report(it);
+    return s->result == MS_OK ? MS_OK : ms__no_memory(err, 0);
+}
+
+/* ---- Reading. */
+
+/* Fills the queue of a plain cursor, up to a run in which names have to be compared. */
+static void ms__look_ahead(ms__core *core, ms_cursor *it, ms__head *h)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
+    while (merge->n_queue < MS__AHEAD && merge->n_queue < merge->left) {
+        if (s->backward ? h->pos <= h->lo : h->pos >= h->hi) {
+            if (ms__head_turn(core, s, h)) continue;
+            merge->n_live = 0;
+            return;
+        }
+        if (h->agent & MS__FOR_COMPARE) return;
+        (void)ms__head_offer(core, s, h, s->backward ? --h->pos : h->pos++);
+        MS__PREFETCH(h->record);
+        MS__PREFETCH(h->record + 64);
+        uint32_t last = (merge->first + merge->n_queue++) % MS__AHEAD;
+        merge->queue.record[last] = h->record;
+        merge->queue.index[last] = h->index;
+        merge->queue.entry[last] = h->entry;
+    }
+}
+
+#define MS__AHEAD_NEAR  3u   /* messages before its turn, */
+#define MS__AHEAD_BYTES 512u /* so many bytes of it, */
+#define MS__AHEAD_LONG  4096u /* if it is not longer than this */
+
+/* Prefetches the rest of a record whose header has arrived. A reader of complete messages
+ * then waits a quarter less, and a reader of their beginnings no longer. In long records
+ * the processor prefetches by itself. */
+static void ms__rest_soon(const unsigned char *r)
+{
+    uint32_t size = ms__get32(r);
+    if (size > MS__AHEAD_LONG) return;
+    for (uint32_t i = 128; i < size && i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(r + i);
+}
+
+/* Returns the next message of a plain cursor's queue, or NULL. */
+static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
+    const ms__queue *q = &merge->queue;
+    if (merge->n_live > 0) ms__look_ahead(core, it, &merge->heads[0]);
+    while (merge->n_queue > 0) {
+        uint32_t at = merge->first;
+        merge->first = (uint8_t)((at + 1) % MS__AHEAD);
+        if (--merge->n_queue >= MS__AHEAD_NEAR)
+            ms__rest_soon(q->record[(at + MS__AHEAD_NEAR) % MS__AHEAD]);
+        const unsigned char *r = q->record[at];
+        if (ms__entry_state(core, s, q->index[at], q->entry[at], r) == MS__WHOLE)
+            return r;
+        it->damaged++;
+    }
+    /* in this run names have to be compared */
+    if (merge->n_live > 0 && !ms__head_load(core, s, &merge->heads[0])) merge->n_live = 0;
+    return NULL;
+}
+
+static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
+{
+    ms__core *core = ms__core_of(store);
+    ms__merge *merge = &it->of.merge;
+    const unsigned char *r = NULL;
+    merge->reading.query = &it->query;
+    if (merge->sorted.items) {
+        const ms__timed *item = ms__sorted_next(&merge->sorted, &it->query);
+        return item ? ms__msg(item->record) : NULL;
+    }
+    if (merge->left == 0) return NULL;
+    if (!MS__SMALL && merge->kept) return ms__msg(merge->queue.record[--merge->left]);
+    if (!MS__SMALL && merge->plain) r = ms__plain_step(core, it);
+    if (!r) r = ms__merge_step(core, it, &it->damaged);
+    ms__reading_report(it);
+    if (!r) return NULL;
+    merge->left--;
+    return ms__msg(r);
+}
+
+/* Returns a message of a store with its present content, see ms__get. */
+static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
+                              const ms_msg **msg, ms_error *err)
+{
+    ms__sought f;
+    bool sound = true;
+    ms_result result = MS_OK;
+    uint32_t end = ms__load32(&t->end);
+    if (seq == 0 || seq == UINT64_MAX)
+        return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
+    const unsigned char *own = ms__own(core, t, end, seq, false, &f, &result), *r = own;
+    const ms__control *c =
+        own ? ms__edits_of(core, ms__location(ms__msg(own)), false, &result) : NULL;
+    if (result != MS_OK) return ms__no_memory(err, 0);
+    if (own)
+        r = ms__shown_at(core, t, c, own, f.place, ms__place(t->segment, end), &sound);
+    if (!own && !f.damaged) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
+    if (!own || !sound)
+        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
+                        seq);
+    *msg = ms__msg(r ? r : own);
+    return r ? MS_OK : ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
+}
+
+/* ---- A walk of the store itself over one posting list, under its lock. It is smaller
+ * than a cursor, since an append has it on its stack. */
+
+typedef struct ms__walk_list {
+    ms__reading reading;
+    ms_query query;
+    ms__head head;
+    uint64_t damaged;
+    uint64_t place; /* of the record returned last */
+} ms__walk_list;
+
+/* Begins a walk over a list of a location, between two places. */
+static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
+                           unsigned kind, uint64_t from, uint64_t to, bool backward)
+{
+    ms__tail *t = core->tail;
+    const ms__loc *loc = ms__loc_get(&t->live, location, false);
+    const ms__control *c = loc ? (const ms__control *)loc->control : NULL;
+    memset(w, 0, sizeof *w);
+    w->query.location = location;
+    w->query.raw = kind == MS__P_CHANGE;
+    w->reading.tail = t;
+    w->reading.query = &w->query;
+    w->reading.from = from;
+    w->reading.to = to;
+    w->reading.now = UINT64_MAX;
+    w->reading.backward = backward;
+    w->reading.locked = true;
+    w->head.list = ms__list_number(
+        ms__name_hash(&t->live, MS__LOCS, 0, location), kind);
+    if (kind == MS__P_LOCATION && loc) w->head.live = &loc->all;
+    if (kind == MS__P_CHANGE && c) w->head.live = &c->changes;
+    w->head.from = backward ? t->segment + 1 : (uint32_t)(from >> 32) - 1;
+}
+
+/* Returns the next valid record of a walk, with edits applied; NULL at the end, or on an
+ * error (reading.result). */
+static const unsigned char *ms__walk_step(ms__core *core, ms__walk_list *w)
+{
+    ms__reading *s = &w->reading;
+    ms__head *h = &w->head;
+    while (ms__head_load(core, s, h)) {
+        const unsigned char *r = h->record;
+        ms__state_of state = ms__entry_state(core, s, h->index, h->entry, r);
+        w->place = h->place;
+        if (MS__CHANGES && s->control) r = ms__head_shown(core, s, h, &state);
+        if (s->backward) h->pos--;
+        else h->pos++;
+        if (r && state == MS__WHOLE) return r;
+        if (r) w->damaged++;
+    }
+    return NULL;
+}
+
+/* Returns the number of a location's last visible message; 0: none. */
+static MS__APART uint64_t ms__last_of(ms__core *core, ms_str location, ms_result *result)
+{
+    ms__walk_list w;
+    uint64_t end = ms__place(core->tail->segment, core->tail->filled);
+    const ms__control *c = ms__edits_of(core, location, true, result);
+    ms__walk_begin(core, &w, location, MS__P_LOCATION, 0, end, true);
+    w.reading.control = c;
+    const unsigned char *r = *result == MS_OK ? ms__walk_step(core, &w) : NULL;
+    if (*result == MS_OK) *result = w.reading.result;
+    return r ? ms_seq(ms__msg(r)) : 0;
+}
+
+/* Returns the number of visible messages of a location from first to last. */
+static MS__APART uint64_t ms__visible(ms__core *core, ms_str location, uint64_t first,
+                                      uint64_t last, ms_result *result)
+{
+    ms__walk_list w;
+    uint64_t n = 0;
+    const ms__tail *t = core->tail;
+    uint64_t from = ms__place_of(core, t, t->filled, first, true, result);
+    uint64_t to = ms__place(t->segment, t->filled);
+    const ms__control *c = ms__edits_of(core, location, true, result);
+    if (last < UINT64_MAX) to = ms__place_of(core, t, t->filled, last + 1, true, result);
+    if (*result != MS_OK || from >= to) return 0;
+    ms__walk_begin(core, &w, location, MS__P_LOCATION, from, to, false);
+    w.reading.control = c;
+    while (ms__walk_step(core, &w)) n++;
+    *result = w.reading.result;
+    return n;
+}

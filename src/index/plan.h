@@ -1,0 +1,461 @@
+
+/* ==== [plan] what an append or a change enters =======================================
+ * Edits; and the plan of one message or change: the names and posting lists in which it
+ * is entered. Their memory is reserved first and filled later, see [names].
+ * ================================================================================== */
+
+/* ---- Edits. A reader ignores edits from its end on. An edit changes nothing in place,
+ * so an open cursor goes on with the messages of its opening. A lookup checks hidden
+ * ranges from the newest back, and jumps over series of them that lie elsewhere. That
+ * takes some log(ranges) steps if ranges were made in an order, up or down, nested or
+ * not. A walk over messages skips a wide range at once. */
+
+static uint64_t ms__seq_hash(uint64_t seq)
+{
+    return seq * 0x9E3779B97F4A7C15u;
+}
+
+static ms__changed *ms__changed_find(const ms__control *c, uint64_t seq)
+{
+    ms__changed *m;
+    uint64_t hash = ms__seq_hash(seq);
+    ms__path p = ms__trie((void **)(uintptr_t)&c->changed, hash);
+    while ((m = (ms__changed *)(void *)ms__trie_next(&p, hash)) != NULL)
+        if (m->seq == seq) return m;
+    return NULL;
+}
+
+/* Returns the range that hides message number seq from a reader whose end is `end`; NULL:
+ * none does. */
+static const ms__range *ms__hidden_by(const ms__control *c, uint64_t seq, uint64_t end)
+{
+    const ms__range *range = (const ms__range *)ms__load_ptr(&c->ranges);
+    while (range) {
+        if (range->place < end && range->first <= seq && seq <= range->last) return range;
+        bool all_later = range->jump && range->jump->place >= end;
+        range = all_later || seq < range->low || seq > range->high ? range->jump
+                                                                   : range->before;
+    }
+    return NULL;
+}
+
+/* Returns the record with the content of message number seq, whose own record is r, for a
+ * reader whose end is `end`. Sets *place (of r) to its place. NULL: the message is
+ * hidden. */
+static const unsigned char *ms__shown(const ms__control *c, const unsigned char *r,
+                                      uint64_t seq, uint64_t end, uint64_t *place)
+{
+    if (ms__hidden_by(c, seq, end)) return NULL;
+    const ms__changed *m = ms__changed_find(c, seq);
+    const ms__version *v = m ? (const ms__version *)ms__load_ptr(&m->newest) : NULL;
+    while (v && v->place >= end) v = v->before;
+    if (!v) return r;
+    *place = v->place;
+    return v->record;
+}
+
+/* The messages that an AMEND or HIDE changes, by number. */
+typedef struct ms__span {
+    uint64_t first, last;
+    uint64_t hidden; /* number of visible messages that a HIDE hides */
+} ms__span;
+
+/* Reads the span of an edit. False: the record is not an edit, or cannot be read. */
+static bool ms__edit_span(const unsigned char *r, ms__span *span)
+{
+    const ms_msg *msg = ms__msg(r);
+    span->first = span->last = ms_seq(msg);
+    span->hidden = 0;
+    if (r[4] != MS__KIND_HIDE) return r[4] == MS__KIND_AMEND;
+    if (ms__hide_read(msg, &span->first, &span->last, &span->hidden)) return true;
+    memset(span, 0, sizeof *span);
+    return false;
+}
+
+/* The memory of one edit, allocated before its record is written. */
+typedef struct ms__edit {
+    ms__changed *changed;
+    ms__version *version;
+    ms__range *range;
+    bool fresh; /* changed is in no trie yet */
+} ms__edit;
+
+static bool ms__edit_reserve(ms__live *live, const ms__control *c, const ms__span *span,
+                             ms__edit *e)
+{
+    memset(e, 0, sizeof *e);
+    if (span->first < span->last) {
+        e->range = (ms__range *)ms__live_zeroed(live, sizeof *e->range);
+        if (!e->range) return false;
+        e->range->first = span->first;
+        e->range->last = span->last;
+        return true;
+    }
+    e->changed = ms__changed_find(c, span->first);
+    e->fresh = !e->changed;
+    if (e->fresh) e->changed = (ms__changed *)ms__live_zeroed(live, sizeof *e->changed);
+    e->version = (ms__version *)ms__live_take(live, sizeof *e->version);
+    if (!e->changed || !e->version) return false;
+    if (!e->fresh) return true; /* readers may be reading it */
+    e->changed->node.hash = ms__seq_hash(span->first);
+    e->changed->seq = span->first;
+    return true;
+}
+
+/* Links a range into the list. If the next two jumps have one length, its jump spans both
+ * of them. So any older range is about 2 log(ranges) steps away. */
+static void ms__range_link(ms__control *c, ms__range *range, uint64_t place)
+{
+    ms__range *before = (ms__range *)c->ranges;
+    const ms__range *next = before ? before->jump : NULL;
+    uint32_t depth = before ? before->depth : 0, mid = next ? next->depth : 0;
+    uint32_t back = next && next->jump ? next->jump->depth : 0;
+    range->place = place;
+    range->before = range->jump = before;
+    range->depth = depth + 1;
+    range->low = range->first;
+    range->high = range->last;
+    if (next && depth - mid == mid - back) {
+        range->jump = next->jump;
+        if (before->low < range->low) range->low = before->low;
+        if (next->low < range->low) range->low = next->low;
+        if (before->high > range->high) range->high = before->high;
+        if (next->high > range->high) range->high = next->high;
+    }
+    ms__store_ptr(&c->ranges, range);
+}
+
+/* Links an edit, which is valid from place on. record: the AMEND; NULL: a HIDE. */
+static void ms__edit_link(ms__control *c, const ms__edit *e, const ms__span *span,
+                          uint64_t place, const unsigned char *record)
+{
+    c->hidden += span->hidden;
+    if (e->range) {
+        ms__range_link(c, e->range, place);
+        return;
+    }
+    ms__version *before = (ms__version *)e->changed->newest;
+    e->version->before = before;
+    e->version->place = place;
+    e->version->record = before && !before->record ? NULL : record; /* stays hidden */
+    ms__store_ptr(&e->changed->newest, e->version);
+    if (e->fresh) ms__trie_link(&c->changed, &e->changed->node);
+}
+
+/* Adds the edit of a record at a place. False: no memory. */
+static bool ms__edit_add(ms__live *live, ms__control *c, const ms__span *span,
+                         uint64_t place, const unsigned char *r)
+{
+    ms__edit edit;
+    if (!ms__edit_reserve(live, c, span, &edit)) return false;
+    ms__edit_link(c, &edit, span, place, r[4] == MS__KIND_AMEND ? r : NULL);
+    return true;
+}
+
+#define MS__HIDE_TEXT 96
+
+static ms_value ms__hide_text(char out[MS__HIDE_TEXT], const ms__span *span)
+{
+    static const char *const names[] = {"{\"first\":", ",\"last\":", ",\"messages\":"};
+    const uint64_t numbers[] = {span->first, span->last, span->hidden};
+    size_t n = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        size_t len = strlen(names[i]);
+        memcpy(out + n, names[i], len);
+        n += len;
+        n += ms__u64_write(numbers[i], out + n);
+    }
+    out[n++] = '}';
+    return ms_json(ms_str_n(out, n));
+}
+
+/* Notes the number of a message that a change refers to. The message's own record may be
+ * damaged, but no other message may get the number. */
+static void ms__gap_named(uint64_t *gap_seq, uint64_t last_seq, uint64_t named)
+{
+    if (named > last_seq && named > *gap_seq && named != UINT64_MAX) *gap_seq = named;
+}
+
+/* The one change that an append may have. */
+typedef struct ms__change_run {
+    unsigned kind; /* 0: none */
+    ms__loc *loc;
+    ms__control *fresh; /* new control of its location, or NULL */
+    ms__edit edit;
+    ms__control *control; /* the control that the edit changes */
+    ms__span span;        /* of AMEND and HIDE */
+    ms__arena_mark mark; /* log: where the memory of edits stood, when `control` is set */
+    char text[MS__HIDE_TEXT];
+} ms__change_run;
+
+/* Checks whether a change is allowed. own: the record of the message that it changes, or
+ * NULL; shown: the record with its present content, NULL if it is hidden. */
+static ms_result ms__change_check(const ms_envelope *e, ms_str location,
+                                  const unsigned char *own, const unsigned char *shown,
+                                  ms_error *err)
+{
+    unsigned kind = ms__kind_of(e);
+    if (kind == MS__KIND_LOCATION) return MS_OK;
+    if (!own) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", e->seq);
+    if (!ms_str_equal(ms__location(ms__msg(own)), location))
+        return ms__fail_at(err, MS_E_ARGUMENT, "location",
+                           "message %u is of location '%v', not of '%v'", e->seq,
+                           MS__V(ms__location(ms__msg(own))), MS__V(location));
+    if (!shown) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", e->seq);
+    uint32_t flags = ms_flags(ms__msg(shown));
+    if ((kind == MS__KIND_PIECE || (e->flags & MS_CHANGE_OPEN)) &&
+        !ms__is_open(ms__msg(shown)))
+        return ms__fail(err, MS_E_CLOSED, "message %u is not an open stream", e->seq);
+    if (kind != MS__KIND_AMEND) return MS_OK;
+    if (own[5] != (unsigned)e->type)
+        return ms__fail_at(err, MS_E_TYPE, "type", "message %u is of type %s, not %s",
+                           e->seq, ms_type_word((ms_type)own[5]), ms_type_word(e->type));
+    if ((flags & MS_FLAG_REDACTED) && !(e->flags & MS_FLAG_REDACTED))
+        return ms__fail(err, MS_E_CONFLICT, "message %u is redacted", e->seq);
+    return MS_OK;
+}
+
+/* ---- Appending. */
+
+/* The needs of one record of an append, found before anything is changed. */
+typedef struct ms__plan {
+    ms__postings *lists[4]; /* posting lists that get an entry */
+    uint64_t repeats;       /* number of the message with the same key */
+    uint32_t entry;         /* of its record */
+    uint8_t n_lists;
+    bool repeat;            /* nothing is written */
+} ms__plan;
+
+static void ms__plan_begin(ms__plan *p)
+{
+    p->repeats = 0;
+    p->n_lists = 0;
+    p->repeat = false;
+}
+
+/* Finds the lists of a message. Prefetches where its entries will be written: the record
+ * is made before. */
+static void ms__plan_lists(ms__live *live, ms__plan *p, ms__loc *loc, ms__agent *agent,
+                           ms_type type)
+{
+    uint8_t n = 0;
+    unsigned by_class = ms__type_row_of(type)->view_class;
+    p->lists[n++] = &live->all;
+    p->lists[n++] = &loc->all;
+    if (by_class == MS__CLASS_CONVERSATION) p->lists[n++] = &loc->conversation;
+    if (by_class == MS__CLASS_GLOBAL) p->lists[n++] = &loc->global;
+    if (agent) p->lists[n++] = by_class == MS__CLASS_TRACE ? &agent->trace : &agent->rest;
+    p->n_lists = n;
+    for (unsigned i = 0; i < n; i++)
+        if (p->lists[i]->tail) MS__PREFETCH(ms__postings_next(p->lists[i]));
+}
+
+static bool ms__plan_reserve(ms__live *live, const ms__plan *p)
+{
+    for (unsigned i = 0; i < p->n_lists; i++)
+        if (!ms__postings_reserve(live, p->lists[i])) return false;
+    return true;
+}
+
+static void ms__plan_enter(const ms__plan *p)
+{
+    for (unsigned i = 0; i < p->n_lists; i++) ms__postings_push(p->lists[i], p->entry);
+}
+
+/* Finds the lists of a change, and makes room in them. *fresh: see ms__change_run. False:
+ * no memory. */
+static bool ms__change_reserve(ms__live *live, ms__loc *loc, unsigned kind, uint64_t seq,
+                               ms__plan *p, ms__control **fresh)
+{
+    ms__flow *flow = NULL;
+    ms__control *c = (ms__control *)loc->control;
+    *fresh = NULL;
+    if (kind == MS__KIND_PIECE) flow = ms__flow_get(live, loc, seq, true);
+    else if (!c) c = *fresh = (ms__control *)ms__live_zeroed(live, sizeof *c);
+    if (kind == MS__KIND_PIECE ? !flow : !c) return false;
+    bool edit = kind == MS__KIND_AMEND || kind == MS__KIND_HIDE;
+    p->lists[0] = &live->others;
+    p->lists[1] = flow ? &flow->pieces : edit ? &c->changes : &c->facts;
+    p->n_lists = 2;
+    return ms__plan_reserve(live, p);
+}
+
+static void ms__change_enter(ms__live *live, ms__loc *loc, const ms__plan *p,
+                             ms__control *fresh)
+{
+    ms__plan_enter(p);
+    if (fresh) ms__store_ptr(&loc->control, fresh);
+    live->changes++;
+}
+
+/* The use of memory before an append. */
+typedef struct ms__mark {
+    size_t top;
+    ms__arena_mark nodes;
+    uint64_t index_bytes;
+} ms__mark;
+
+static ms__mark ms__live_mark(const ms__live *live)
+{
+    ms__mark mark;
+    mark.top = live->top;
+    mark.nodes = ms__arena_mark_of(&live->nodes);
+    mark.index_bytes = live->index_bytes;
+    return mark;
+}
+
+/* Undoes all that a failed append has made. */
+static void ms__plans_undo(ms__live *live, const ms__plan *plans, size_t n,
+                           const ms__mark *mark)
+{
+    for (size_t i = 0; i < n; i++)
+        for (unsigned k = 0; k < plans[i].n_lists; k++)
+            ms__postings_undo(plans[i].lists[k]);
+    memset(&live->fresh, 0, sizeof live->fresh);
+    if (!live->buffer) ms__arena_rewind(&live->nodes, &mark->nodes);
+    live->top = mark->top;
+    live->index_bytes = mark->index_bytes;
+}
+
+/* Returns whether a text, after repair, equals the stored text. */
+static bool ms__same_text(ms_str text, ms_str stored, bool repaired)
+{
+    size_t n = 0;
+    if (!repaired) return ms_str_equal(text, stored);
+    for (size_t i = 0; i < text.len;) {
+        unsigned bad,
+            len = ms__utf8_char((const unsigned char *)text.ptr + i, text.len - i, &bad);
+        const char *piece = len ? text.ptr + i : "\xEF\xBF\xBD";
+        size_t size = len ? len : 3;
+        if (size > stored.len - n || memcmp(piece, stored.ptr + n, size) != 0)
+            return false;
+        n += size;
+        i += len ? len : bad;
+    }
+    return n == stored.len;
+}
+
+/* Returns whether an envelope equals the message of a record, apart from time, sequence
+ * number and flags. */
+static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
+                             const ms__layout *l)
+{
+    ms__walk w = ms__walk_of(r);
+    ms__entry at;
+    if (ms__get32(r) != l->size || r[5] != (unsigned)e->type ||
+        (r[6] & 15) != (unsigned)e->role)
+        return false;
+    for (unsigned i = 0; i < l->n_parts; i++) {
+        const ms__part *part = &l->parts[i];
+        if (!ms__walk_next(&w, &at) || at.field != part->field ||
+            at.json != ((part->tag & MS__TAG_JSON) != 0) ||
+            !ms__same_text(part->text, at.text, part->repaired))
+            return false;
+    }
+    return !ms__walk_next(&w, &at);
+}
+
+static ms_result ms__size_check(uint32_t size, size_t limit, ms_error *err)
+{
+    if (size <= limit) return MS_OK;
+    return ms__fail(err, MS_E_TOO_LARGE, "the message takes %u bytes, the limit is %u",
+                    (uint64_t)size, (uint64_t)limit);
+}
+
+#define MS__PLANS_SMALL 8 /* up to so many need no allocation */
+
+/* Begins a run. stamp: messages without a time get one. last: the number of the last
+ * message. Numbers up to gap are not assigned again; a copy has its own, in order. */
+static void ms__run_begin(ms__append_run *run, const ms_clock *clock, bool stamp,
+                          uint64_t last, uint64_t gap)
+{
+    uint64_t largest = last < gap && !run->opts->keep_seq ? gap : last;
+    run->now = MS_TIME_NONE;
+    run->stamp = stamp && !run->opts->keep_seq;
+    run->seq = largest == UINT64_MAX ? largest : largest + 1; /* never assigned */
+    bool change = ms__kind_of(&run->messages[run->n - 1]) != MS__KIND_MESSAGE;
+    for (size_t i = 0; (run->stamp || change) && i < run->n; i++) {
+        if (run->messages[i].has_time) continue;
+        run->now = clock->now(clock->ctx);
+        return;
+    }
+}
+
+/* Measures the record of a message, in *room, unless it was measured before. */
+static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e,
+                                 ms_str location, ms__layout *room, const ms__layout **l,
+                                 ms_error *err)
+{
+    *l = run->layout;
+    if (*l && ms_str_equal((*l)->parts[0].text, location)) return MS_OK;
+    *l = room;
+    return ms__layout_of(e, location, run->utf8 ? MS__VALID : MS__CHECKED, room, err);
+}
+
+/* Encodes a message at r, with its sequence number, time and flags. */
+static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
+                                const ms__layout *l, unsigned char *r, ms_error *err)
+{
+    uint64_t seq = run->seq;
+    int64_t time = ms__time_of(e);
+    bool given = run->opts->keep_seq || e->flags >> MS__KIND_SHIFT != 0;
+    uint32_t flags = e->flags & (given ? MS__COPY_FLAGS : MS__CALLER_FLAGS);
+    if (run->opts->keep_seq) {
+        if (e->seq < seq || e->seq == UINT64_MAX)
+            return ms__fail_at(err, MS_E_ARGUMENT, "seq",
+                               "sequence %u does not follow %u", e->seq, seq - 1);
+        seq = e->seq;
+    } else if (seq == UINT64_MAX) {
+        return ms__fail(err, MS_E_FULL, "all sequence numbers are used");
+    } else if (!e->has_time && run->stamp && run->now != MS_TIME_NONE &&
+               !(e->flags & MS_CHANGE_AS_IS)) {
+        time = run->now;
+        flags |= MS_FLAG_STAMPED;
+    }
+    ms__encode_header(e, l, seq, time, flags, r);
+    ms__encode_body(l, r + MS__HEADER);
+    run->seq = seq + 1;
+    return MS_OK;
+}
+
+/* Plans a message whose key the message in r already has: it repeats that one, or is
+ * refused. */
+static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__layout *l,
+                                 const unsigned char *r, ms_error *err)
+{
+    p->repeat = ms__same_message(r, e, l);
+    p->repeats = ms_seq(ms__msg(r));
+    if (p->repeat) return MS_OK;
+    return ms__fail_at(err, MS_E_KEY_REUSED, "key",
+                       "key '%v' stands for message %u, which is another one",
+                       MS__V(e->key), p->repeats);
+}
+
+/* Puts a record into its posting lists. */
+static void ms__live_enter(ms__live *live, const ms__plan *p, const unsigned char *r)
+{
+    const ms_msg *msg = ms__msg(r);
+    ms__plan_enter(p);
+    live->messages++;
+    live->last_seq = ms_seq(msg);
+    live->bytes += ms_size(msg);
+    ms__recent_make(live);
+}
+
+/* Encodes a record of kind GAP, unsealed: numbers up to seq are not assigned again.
+ * Returns its size. Like every record it has a location. */
+#define MS__GAP_MAX (MS__HEADER + 16)
+
+static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
+{
+    ms__part parts[MS_FIELD_COUNT];
+    ms__layout l;
+    ms_envelope e;
+    memset(&e, 0, sizeof e);
+    l.parts = parts;
+    (void)ms__layout_of(&e, MS_STR("-"), MS__VALID, &l, NULL);
+    ms__encode_header(&e, &l, seq, MS_TIME_NONE, MS_FLAG_COMMIT, r);
+    r[4] = MS__KIND_GAP;
+    ms__encode_body(&l, r + MS__HEADER);
+    return ms__padded(l.size);
+}

@@ -1,0 +1,181 @@
+
+/* ==== [log-cursor] cursors over sealed segments ========================================
+ * Here an iterator (ms__head of [merge]) stands on a sealed segment. Its run is the
+ * posting list in the segment's index, or for a query over the whole store, all records
+ * of the segment. A list of messages skips a segment outside of the query's times.
+ * ================================================================================== */
+
+static ms_str ms__head_agent(const ms__reading *s, const ms__head *h)
+{
+    uint32_t agent = h->agent & ~MS__FOR_COMPARE;
+    if (agent == MS__FOR_LOCATION) return ms__absent();
+    return agent == MS__FOR_AGENT ? s->query->agent_key
+                                  : s->query->agent_keys[agent - MS__FOR_TEAM];
+}
+
+/* Returns whether a record has the names whose list an iterator reads. */
+static bool ms__head_names(const ms__reading *s, const ms__head *h, const ms_msg *msg)
+{
+    if (!ms_str_equal(ms__location(msg), s->query->location)) return false;
+    ms_str agent = ms__head_agent(s, h);
+    return !agent.ptr || ms_str_equal(ms__agent_key(msg), agent);
+}
+
+/* Returns the record, by its number in the segment, of entry i of an iterator. */
+static uint32_t ms__run_entry(const ms__head *h, uint32_t i)
+{
+    if (!h->run) return i;
+    return ms__posting((const unsigned char *)h->run, i, h->index->width);
+}
+
+static uint32_t ms__log_below(const ms__head *h, uint32_t unit)
+{
+    const ms__segment *l = h->index;
+    uint32_t low = 0, high = h->hi;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2, entry = ms__run_entry(h, middle);
+        if (entry < l->n && ms__segment_unit(l, entry) < unit) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+/* Moves an iterator to the entries of its list in a segment, within the query's bounds.
+ * False: there are none. */
+static bool ms__log_run(const ms__log *log, const ms__reading *s, ms__head *h,
+                        const ms__run *run)
+{
+    const ms__segment *l = run->index;
+    bool listed = h->list > MS__LIST_OTHERS;
+    h->index = l;
+    h->agent &= ~MS__FOR_COMPARE;
+    /* an amended message may have another time; times filter no change */
+    if (!s->changed && (h->list & 7) != MS__P_CHANGE &&
+        ms__times_miss(s->query, l->first_time, l->last_time))
+        return false;
+    if (!listed && h->list == MS__LIST_OTHERS && l->messages == l->n) return false;
+    h->run = run->at;
+    h->hi = run->n;
+    h->lo = 0;
+    if (s->to >> 32 == l->number) h->hi = ms__log_below(h, (uint32_t)s->to);
+    if (s->from >> 32 == l->number) h->lo = ms__log_below(h, (uint32_t)s->from);
+    if (h->lo >= h->hi) return false;
+    /* the number of a list has 61 bits: looks whether the names are the same */
+    uint32_t end = s->backward ? h->hi - 1 : h->lo;
+    const unsigned char *r =
+        listed ? ms__segment_record(log, l, ms__run_entry(h, end)) : NULL;
+    if (!listed || run->mixed || !r || !ms__head_names(s, h, ms__msg(r)))
+        h->agent |= MS__FOR_COMPARE;
+    return true;
+}
+
+static bool ms__log_turn(ms__core *core, ms__reading *s, ms__head *h, bool *some)
+{
+    ms__log *log = ms__log_in(core);
+    uint32_t tail = s->tail->segment, at = h->segment;
+    uint32_t first = (uint32_t)(s->from >> 32);
+    uint32_t last = (uint32_t)((s->to - 1) >> 32), n = last < tail ? last + 1 : tail;
+    bool listed = h->list > MS__LIST_OTHERS;
+    ms__run run;
+    *some = false;
+    if (s->backward) {
+        if (at > last + 1) at = last + 1;
+        if (at <= first) return false;
+        at = listed ? ms__segment_next(log, h->list, at - 1, tail, true, s->locked, &run,
+                                       &s->result)
+                    : at - 1;
+        if (at == UINT32_MAX || at < first) return false;
+        h->segment = at;
+    } else {
+        if (++at < n && listed)
+            at = ms__segment_next(log, h->list, at, n, false, s->locked, &run,
+                                  &s->result);
+        h->segment = at < n ? at : tail - 1;
+        if (at >= n) return last >= tail;
+    }
+    if (!listed) { /* all its records */
+        memset(&run, 0, sizeof run);
+        run.index = ms__segment_valid(log, at, false, s->locked);
+        if (!run.index) s->result = MS_E_NO_MEMORY;
+        if (!run.index) return false;
+        run.n = run.index->n;
+    }
+    uint32_t holes = listed ? ms__segment_lost(run.index) : run.index->holes;
+    if (!listed || holes > 0) ms__holes_met(s, at, holes);
+    *some = ms__log_run(log, s, h, &run);
+    return true;
+}
+
+/* Returns whether to skip a record that is in the run. A damaged record whose names must
+ * be compared is not skipped, but counted. */
+static bool ms__head_skips(const ms__log *log, const ms__reading *s, const ms__head *h)
+{
+    if (h->list <= MS__LIST_OTHERS)
+        return ms__segment_message(h->index, h->entry) != (h->list == MS__LIST_MESSAGES);
+    const unsigned char *r = ms__segment_record(log, h->index, h->entry);
+    return r && !ms__head_names(s, h, ms__msg(r));
+}
+
+static bool ms__log_offer(ms__core *core, ms__reading *s, ms__head *h, uint32_t i)
+{
+    ms__log *log = ms__log_in(core);
+    const ms__segment *l = h->index;
+    uint32_t entry = ms__run_entry(h, i);
+    uint32_t unit = entry < l->n ? ms__segment_unit(l, entry) : UINT32_MAX;
+    uint64_t offset = l->base + (uint64_t)unit * 8;
+    h->entry = entry;
+    h->place = ms__place(l->number, unit);
+    h->record = log->map.super;
+    if (offset >= l->offset) return true; /* it is counted as damaged */
+    h->record = ms__log_at(log, offset);
+    ms__log_first_look(log, offset);
+    return !(h->agent & MS__FOR_COMPARE) || !ms__head_skips(log, s, h);
+}
+
+static ms__state_of ms__log_state_of(ms__core *core, const ms__segment *l, uint32_t entry,
+                                     const unsigned char *r, bool raw)
+{
+    const ms__log *log = ms__log_in(core);
+    bool message = raw || r[4] == MS__KIND_MESSAGE;
+    uint64_t offset = ms__segment_offset(l, entry);
+    if (offset == 0) return MS__LOST;
+    uint64_t left = l->offset - offset;
+    if (ms__bit_get(l->checked, entry) ? ms__size_fits(r, left)
+                                       : ms__segment_record(log, l, entry) != NULL)
+        return message ? MS__WHOLE : MS__LOST;
+    return ms__log_holds(log, r, offset, left, false) ? MS__HEADED : MS__LOST;
+}
+
+static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__log *log = ms__log_of(store);
+    MS__TRY(ms__log_catch_up(log, err));
+    const ms__tail *t = ms__tail_pin(log, &merge->pin);
+    ms_result code = ms__core_open(&log->core, t, it, err);
+    if (code != MS_OK) {
+        ms__tail_unpin(log, merge->pin);
+        merge->reading.tail = NULL;
+    }
+    return code;
+}
+
+static void ms__log_cursor_close(ms_store *store, ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    if (merge->reading.tail) ms__tail_unpin(ms__log_of(store), merge->pin);
+    merge->reading.tail = NULL;
+}
+
+static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
+                             const ms_msg **msg, ms_error *err)
+{
+    uint32_t pin;
+    ms__log *log = ms__log_of(store);
+    (void)arena;
+    MS__TRY(ms__log_catch_up(log, err));
+    const ms__tail *t = ms__tail_pin(log, &pin);
+    ms_result code = ms__core_get(&log->core, t, seq, msg, err);
+    ms__tail_unpin(log, pin);
+    return code;
+}

@@ -1,0 +1,232 @@
+
+/* ==== [log-find] messages of sealed segments; edits of a log ===========================
+ * Answers for [core] from a log's sealed segments. A message is found by its number with
+ * two binary searches: over the segment indexes, of which that reads the first page, and
+ * over the records of one. A key is looked up in the segments that may have its posting
+ * list.
+ *
+ * Edits of a location are read when they are first asked for, once a handle, and kept. A
+ * bit of 65,536, by the location's hash, shows that it may have any; the segment index
+ * has the bits that are set.
+ * ================================================================================== */
+
+/* ---- Messages by number. */
+
+/* Returns the first message, valid or not, among records [i, n) of a segment; n: none. */
+static uint32_t ms__segment_skip(const ms__segment *l, uint32_t i, uint32_t n)
+{
+    while (i < n && !ms__segment_message(l, i)) i++;
+    return i;
+}
+
+/* Returns how many records of a segment come before the message with that number or a
+ * larger one; a damaged record is not compared. */
+static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq)
+{
+    uint32_t low = 0, high = l->n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        const unsigned char *r = NULL;
+        for (uint32_t i = ms__segment_skip(l, middle, high); i < high && !r;
+             i = ms__segment_skip(l, i + 1, high)) {
+            r = ms__segment_record(log, l, i);
+            if (r && r[4] != MS__KIND_MESSAGE) r = NULL;
+        }
+        if (r && ms_seq(ms__msg(r)) < seq) low = middle + 1;
+        else high = middle;
+    }
+    return ms__segment_skip(l, low, l->n);
+}
+
+/* Returns the first of n segments that ends with that number or a larger one; n: none
+ * does. */
+static uint32_t ms__segment_with(ms__log *log, uint32_t n, uint64_t seq, bool locked,
+                                 ms_result *result)
+{
+    uint32_t low = 0, high = n, middle = n;
+    while (low < high) { /* the newest one first: most queries read it */
+        middle = middle == n ? n - 1 : low + (high - low) / 2;
+        const ms__segment *l = ms__segment_of(log, middle, locked);
+        if (!l) *result = MS_E_NO_MEMORY;
+        if (!l) return n;
+        if (l->state.last_seq < seq) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
+                         ms__sought *f, ms_result *result)
+{
+    ms__log *log = ms__log_in(core);
+    uint32_t first = ms__segment_with(log, n, seq, locked, result);
+    for (uint32_t s = first; s < n && *result == MS_OK; s++) {
+        const ms__segment *l = ms__segment_valid(log, s, false, locked);
+        if (!l) *result = MS_E_NO_MEMORY;
+        if (!l) return;
+        if (ms__segment_lost(l) > 0) f->damaged = true;
+        uint32_t i = s == first ? ms__segment_lower(log, l, seq)
+                                : ms__segment_skip(l, 0, l->n);
+        for (; i < l->n; i = ms__segment_skip(l, i + 1, l->n)) {
+            const unsigned char *r = ms__segment_record(log, l, i);
+            f->place = ms__place(s, ms__segment_unit(l, i));
+            if (f->from == MS__NO_PLACE) f->from = f->place;
+            if (!r) f->damaged = true;
+            if (r && r[4] == MS__KIND_MESSAGE) f->record = r;
+            if (f->record) return;
+        }
+    }
+}
+
+static const unsigned char *ms__log_record(ms__core *core, uint64_t place)
+{
+    ms__log *log = ms__log_in(core);
+    const ms__segment *l = ms__segment_of(log, (uint32_t)(place >> 32), false);
+    if (!l) return NULL;
+    uint64_t offset = l->base + (uint64_t)(uint32_t)place * 8;
+    if (offset >= l->offset) return NULL;
+    const unsigned char *r = ms__log_at(log, offset);
+    return ms__log_holds(log, r, offset, l->offset - offset, true) ? r : NULL;
+}
+
+static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_str key,
+                                        ms_result *result)
+{
+    ms__log *log = ms__log_in(core);
+    uint64_t list = ms__list_number(
+        ms__name_hash(&core->tail->live, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
+    uint32_t all = core->tail->segment, s = all;
+    ms__run run;
+    while (s > 0) {
+        s = ms__segment_next(log, list, s - 1, all, true, true, &run, result);
+        if (s == UINT32_MAX) break;
+        for (uint32_t n = run.n; n-- > 0;) {
+            const unsigned char *r = ms__segment_record(
+                log, run.index, ms__posting(run.at, n, run.index->width));
+            if (r && ms_str_equal(ms__location(ms__msg(r)), loc->name.text) &&
+                ms_str_equal(ms_get(ms__msg(r), MS_F_KEY).text, key))
+                return r;
+        }
+    }
+    return NULL;
+}
+
+/* ---- Edits. */
+
+static uint32_t ms__touch_bit(uint64_t location)
+{
+    return (uint32_t)(location >> 48);
+}
+
+/* Remembers that a location has edits. False: no memory. */
+static bool ms__touch(ms__log *log, uint32_t bit)
+{
+    uint32_t *bits = (uint32_t *)log->edits.touched;
+    if (!bits) {
+        bits = (uint32_t *)ms__log_resize(log, NULL, 0, MS__TOUCHED / 8);
+        if (!bits) return false;
+        memset(bits, 0, MS__TOUCHED / 8);
+        ms__store_ptr(&log->edits.touched, bits);
+    }
+    ms__store32(&log->core.edited, 1);
+    if (ms__bit_get(bits, bit)) return true;
+    ms__or32(&bits[bit / 32], (uint32_t)1 << (bit % 32));
+    log->edits.n_touched++;
+    return true;
+}
+
+/* Copies the bits of the segment index that opening starts from. */
+static bool ms__touch_all(ms__log *log, const ms__segment *l)
+{
+    bool every = l->n_changed == UINT32_MAX;
+    for (uint32_t i = 0; i < (every ? MS__TOUCHED : l->n_changed); i++) {
+        const unsigned char *p = l->changed + (size_t)i * 2;
+        uint32_t bit = every ? i : (uint32_t)p[0] | (uint32_t)p[1] << 8;
+        if (!ms__touch(log, bit)) return false;
+    }
+    return true;
+}
+
+/* Returns the edits of a location if they were read before, else NULL. */
+static ms__control *ms__edits_known(const ms__log *log, ms_str location)
+{
+    ms__live *edits = (ms__live *)(uintptr_t)&log->edits.live;
+    const ms__loc *loc = ms__loc_get(edits, location, false);
+    ms__control *c =
+        loc ? (ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
+    return c && ms__load32(&c->loaded) ? c : NULL;
+}
+
+/* Reads the edits of a location; under the lock. NULL: no memory. */
+static MS__APART ms__control *ms__edits_load(ms__log *log, ms_str location)
+{
+    ms__walk_list w;
+    ms__span span;
+    const unsigned char *r;
+    const ms__tail *t = log->core.tail;
+    ms__control *c = ms__edits_known(log, location);
+    if (c) return c;
+    ms__loc *loc = ms__loc_get(&log->edits.live, location, true);
+    if (loc) c = (ms__control *)ms__live_zeroed(&log->edits.live, sizeof *c);
+    if (!c) return NULL;
+    ms__names_link(&log->edits.live);
+    ms__walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
+                   ms__place(t->segment, t->filled), false);
+    while ((r = ms__walk_step(&log->core, &w)) != NULL)
+        if (ms__edit_span(r, &span) &&
+            !ms__edit_add(&log->edits.live, c, &span, w.place, r))
+            return NULL;
+    if (w.reading.result != MS_OK) return NULL;
+    c->damaged = w.damaged + w.reading.holes;
+    ms__store_ptr(&loc->control, c);
+    ms__store32(&c->loaded, 1);
+    return c;
+}
+
+static ms__control *ms__log_edits_of(ms__core *core, ms_str location, bool locked,
+                                     ms_result *result)
+{
+    ms__log *log = ms__log_in(core);
+    uint64_t h = ms__hash_location(&log->id, location);
+    uint32_t *bits = (uint32_t *)ms__load_ptr(&log->edits.touched);
+    if (!bits || !ms__bit_get(bits, ms__touch_bit(h))) return NULL;
+    ms__control *c = ms__edits_known(log, location);
+    if (!c) {
+        if (!locked) ms__lock_take(&log->lock);
+        c = ms__edits_load(log, location);
+        if (!locked) ms__lock_give(&log->lock);
+        if (!c) *result = MS_E_NO_MEMORY;
+        if (!c) return NULL;
+    }
+    return ms__load_ptr(&c->changed) || ms__load_ptr(&c->ranges) || c->damaged ? c : NULL;
+}
+
+static ms__control *ms__log_edit(ms__core *core, ms_str location)
+{
+    ms__log *log = ms__log_in(core);
+    ms__control *c = ms__edits_load(log, location);
+    bool room = c && ms__touch(log, ms__touch_bit(ms__hash_location(&log->id, location)));
+    return room ? c : NULL;
+}
+
+/* Adds a change, the next one in the file, to the edits in memory. False: no memory, and
+ * nothing has changed. */
+static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
+                                      uint64_t offset)
+{
+    ms__span span;
+    ms__tail *t = log->core.tail;
+    ms_str location = ms__location(ms__msg(r));
+    bool edit = ms__edit_span(r, &span);
+    uint64_t place = ms__place(t->segment, (uint32_t)((offset - t->base) / 8));
+    if (edit && !ms__touch(log, ms__touch_bit(ms__hash_location(&log->id, location))))
+        return false;
+    if (!ms__tail_enter(&log->core, t, r, offset)) return false;
+    ms__control *c = edit ? ms__edits_known(log, location) : NULL;
+    if (c && !ms__edit_add(&log->edits.live, c, &span, place, r))
+        ms__store32(&c->loaded, 0); /* the next reader reads the edits again */
+    ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, span.last);
+    log->sum.hidden += span.hidden;
+    log->sum.changes++;
+    return true;
+}

@@ -1,0 +1,960 @@
+
+/* ==== [log-index] the index records of a log, read and made ========================
+ * The file carries its own index, in two tiers:
+ *
+ *   records [segment index 0] records [segment index 1] ... records [segment index 31] ..
+ *                  ^                         ^                             ^
+ *                  +-------------------- summary 0, filters ---------------+
+ *
+ *   - A segment index holds the posting lists of one segment: for each list its number (a
+ *     hash) and the records that are in it. It is written at once when a segment is full.
+ *   - A summary stands above 32 segments. Its Bloom filters answer which of the 32 may
+ *     have a list. It is written in portions after appends, so that no append stalls.
+ *     Filters need no merge, and a lookup touches one place in memory. For 32 segments of
+ *     65,536 messages with a key each they take 4 MB; lists of segments took 25 MB.
+ *
+ * A lookup of a posting list goes from segment to segment (ms__segment_next): the filter
+ * of a group of 32 excludes most, the segment index confirms. Both are read when they are
+ * first needed, and known by a pointer afterwards (ms__entry_node). A segment index is
+ * checked block by block, each block when it is first read: a lookup of an absent list
+ * reads two. With checks of whole records the newest 20 of 1,000,000 locations took a
+ * fresh handle 4 to 16 ms; now they take 0.5 ms.
+ *
+ * Damage never hides a message:
+ *   - With a bad summary or filter, each of its 32 segments may have any list.
+ *   - A segment index with a bad block is derived from the records of its segment, in
+ *     memory (ms__segment_derive), when the block is first read (ms__segment_mend). No
+ *     list has what is damaged there: each query that reads the segment reports it.
+ *   - The place of a segment index is in its summary and in each of the next 32 segment
+ *     indexes. The place of a summary is in each later one and in the newest segment
+ *     index. So a damaged record hides the place of no other.
+ *
+ * The walk from record to record (ms__replay) serves opening, following, verifying and
+ * deriving alike. It stops at the first invalid byte, or steps over it as damage:
+ *
+ *      trusted                                        limit
+ *   ------|----------------------------------------------|
+ *   below trusted: invalid bytes are damage, and the walk goes on at the next valid
+ *   record. Above trusted they end the walk. Nothing is read from limit on.
+ * ================================================================================== */
+
+/* ---- Making a segment index from a tail. */
+
+/* One posting list of the tail, to be written to the index. */
+typedef struct ms__row {
+    uint64_t number; /* of the list */
+    const ms__postings *entries; /* NULL: the one entry */
+    uint32_t entry, count;
+} ms__row;
+
+static void ms__row_add(ms__row *rows, uint32_t *n, uint64_t hash, unsigned kind,
+                        const ms__postings *s)
+{
+    if (s && s->count == 0) return;
+    if (rows) {
+        ms__row *row = &rows[*n];
+        memset(row, 0, sizeof *row);
+        row->number = ms__list_number(hash, kind);
+        row->entries = s;
+        row->count = s ? s->count : 1;
+    }
+    ++*n;
+}
+
+static ms__key *ms__key_at(const ms__node *n)
+{
+    return (ms__key *)(void *)(uintptr_t)n;
+}
+
+/* Collects every posting list of a tail; with rows NULL it only counts them. */
+static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
+{
+    uint32_t n = 0;
+    const ms__chain *names = t->live.names;
+    for (const ms__loc *l = ms__loc_at(names[MS__LOCS].first); l;
+         l = ms__loc_at(l->name.node.next)) {
+        uint64_t h = l->name.node.hash;
+        ms__row_add(rows, &n, h, MS__P_LOCATION, &l->all);
+        ms__row_add(rows, &n, h, MS__P_CONVERSATION, &l->conversation);
+        ms__row_add(rows, &n, h, MS__P_GLOBAL, &l->global);
+        const ms__control *c = (const ms__control *)l->control;
+        if (!c) continue;
+        ms__row_add(rows, &n, h, MS__P_CHANGE, &c->changes);
+        uint64_t facts = ms__name_hash(&t->live, MS__FACTS, h, ms_str_n("", 0));
+        ms__row_add(rows, &n, facts, MS__P_CHANGE, &c->facts);
+    }
+    for (const ms__flow *f = ms__flow_at(names[MS__FLOWS].first); f;
+         f = ms__flow_at(f->name.node.next))
+        ms__row_add(rows, &n, f->name.node.hash, MS__P_CHANGE, &f->pieces);
+    for (const ms__agent *a = ms__agent_at(names[MS__AGENTS].first); a;
+         a = ms__agent_at(a->name.node.next)) {
+        ms__row_add(rows, &n, a->name.node.hash, MS__P_TRACE, &a->trace);
+        ms__row_add(rows, &n, a->name.node.hash, MS__P_REST, &a->rest);
+    }
+    for (const ms__key *k = ms__key_at(names[MS__KEYS].first); k;
+         k = ms__key_at(k->node.next)) {
+        ms__row_add(rows, &n, k->node.hash, MS__P_KEY, NULL);
+        if (rows) rows[n - 1].entry = k->entry;
+    }
+    return n;
+}
+
+static uint32_t ms__row_bucket(const ms__row *row, uint32_t bits)
+{
+    return bits ? (uint32_t)(row->number >> (64 - bits)) : 0;
+}
+
+/* Sorts rows by list number in linear time: into buckets by the highest bits, which are
+ * as good as random, then by insertion within each. begin: room for (1 << bits) + 1
+ * numbers. */
+static void ms__rows_sort(const ms__row *rows, ms__row *sorted, uint32_t n,
+                          uint32_t *begin, uint32_t bits)
+{
+    uint32_t buckets = (uint32_t)1 << bits;
+    memset(begin, 0, ((size_t)buckets + 1) * sizeof *begin);
+    for (uint32_t i = 0; i < n; i++) begin[ms__row_bucket(&rows[i], bits)]++;
+    for (uint32_t b = 0, at = 0; b <= buckets; b++) {
+        uint32_t count = begin[b];
+        begin[b] = at;
+        at += count;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        sorted[begin[ms__row_bucket(&rows[i], bits)]++] = rows[i];
+    for (uint32_t i = 1; i < n; i++) {
+        ms__row hold = sorted[i];
+        uint32_t at = i;
+        for (; at > 0 && sorted[at - 1].number > hold.number; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = hold;
+    }
+}
+
+static void ms__entries_copy(const ms__postings *list, uint32_t *to)
+{
+    uint32_t end = list->count;
+    for (const ms__chunk *c = (const ms__chunk *)list->tail; end > 0; c = c->before) {
+        if (c->first >= end) continue; /* reserved by an append that failed */
+        memcpy(to + c->first, ms__chunk_entries(c), (end - c->first) * sizeof *to);
+        end = c->first;
+    }
+}
+
+/* Numbers the records of a tail in their order: units[i] is where record i begins, and
+ * number has i at a fourth of that, since a record is longer than 4 units. */
+static void ms__records_number(const ms__tail *t, uint32_t *units, uint32_t *number)
+{
+    uint32_t slots = t->filled / 4 + 1, messages = t->live.all.count, n = 0;
+    ms__entries_copy(&t->live.all, units);
+    ms__entries_copy(&t->live.others, units + messages);
+    memset(number, 0xff, slots * sizeof *number);
+    for (uint32_t i = 0; i < t->count; i++)
+        number[units[i] / 4] = units[i] | (i < messages ? MS__IS_MESSAGE : 0);
+    for (uint32_t i = 0; i < slots; i++) {
+        if (number[i] == UINT32_MAX) continue;
+        units[n] = number[i];
+        number[i] = n++;
+    }
+}
+
+/* Copies the entries of a row, as numbers of records, to `to`; returns how many. */
+static uint32_t ms__row_entries(const uint32_t *number, const ms__row *row, uint32_t *to)
+{
+    if (row->entries) ms__entries_copy(row->entries, to);
+    else to[0] = row->entry;
+    for (uint32_t i = 0; i < row->count; i++) to[i] = number[to[i] / 4];
+    return row->count;
+}
+
+static bool ms__entry_less(const void *a, const void *b)
+{
+    return *(const uint32_t *)a < *(const uint32_t *)b;
+}
+
+/* Working memory for making one segment index. */
+typedef struct ms__segment_work {
+    ms__row *rows, *sorted;
+    uint32_t *begin, *entries;
+    uint32_t *units, *number; /* of the records: see ms__records_number */
+    size_t size;
+    uint32_t n, bits;
+} ms__segment_work;
+
+static bool ms__segment_work_get(ms__log *log, const ms__tail *t, ms__segment_work *w)
+{
+    w->n = ms__tail_rows(t, NULL);
+    for (w->bits = 0; w->bits < 26 && w->n >> w->bits > 8;) w->bits++;
+    size_t rows = (size_t)w->n * sizeof(ms__row);
+    size_t begin = (((size_t)1 << w->bits) + 1) * sizeof(uint32_t);
+    w->size = 2 * rows + begin +
+              (2 * (size_t)t->count + 2 + t->filled / 4) * sizeof(uint32_t);
+    w->rows = (ms__row *)ms__log_resize(log, NULL, 0, w->size);
+    if (!w->rows) return false;
+    w->sorted = w->rows + w->n;
+    w->begin = (uint32_t *)(void *)(w->sorted + w->n);
+    w->entries = (uint32_t *)(void *)((char *)w->begin + begin);
+    w->units = w->entries + t->count + 1;
+    w->number = w->units + t->count;
+    ms__records_number(t, w->units, w->number);
+    (void)ms__tail_rows(t, w->rows);
+    ms__rows_sort(w->rows, w->sorted, w->n, w->begin, w->bits);
+    return true;
+}
+
+/* Counts the rows from i on that have the same number: more than one where the hashes of
+ * two names collide. */
+static uint32_t ms__rows_same(const ms__segment_work *w, uint32_t i)
+{
+    uint32_t n = 1;
+    while (i + n < w->n && w->sorted[i + n].number == w->sorted[i].number) n++;
+    return n;
+}
+
+/* Counts what the arrays of the segment index will hold. */
+static void ms__segment_count(const ms__tail *t, const ms__segment_work *w,
+                              ms__segment *l)
+{
+    l->n = t->count;
+    l->width = t->count > 65536 ? 4 : 2;
+    l->bits = w->bits;
+    for (uint32_t i = 0, same; i < w->n; i += same) {
+        same = ms__rows_same(w, i);
+        l->lists++;
+        for (uint32_t k = 0; k < same; k++) l->postings += w->sorted[i + k].count;
+    }
+}
+
+static void ms__put(const unsigned char *array, size_t i, uint32_t v)
+{
+    ms__put32((unsigned char *)(uintptr_t)array + i * 4, v);
+}
+
+static void ms__put_postings(const ms__segment *l, uint32_t at, const uint32_t *entries,
+                             uint32_t n)
+{
+    unsigned char *p = (unsigned char *)(uintptr_t)l->posting + (size_t)at * l->width;
+    for (uint32_t i = 0; i < n; i++, p += l->width) {
+        if (l->width == 4) {
+            ms__put32(p, entries[i]);
+        } else {
+            p[0] = (unsigned char)entries[i];
+            p[1] = (unsigned char)(entries[i] >> 8);
+        }
+    }
+}
+
+static void ms__changed_put(const ms__log *log, const ms__segment *l)
+{
+    unsigned char *p = (unsigned char *)(uintptr_t)l->changed;
+    const uint32_t *bits = (const uint32_t *)log->edits.touched;
+    if (l->n_changed == 0 || l->n_changed == UINT32_MAX) return;
+    for (uint32_t i = 0; i < MS__TOUCHED; i++) {
+        if (bits[i / 32] == 0) i |= 31; /* most words are empty */
+        if (!(bits[i / 32] >> (i % 32) & 1)) continue;
+        *p++ = (unsigned char)i;
+        *p++ = (unsigned char)(i >> 8);
+    }
+}
+
+/* Fills the arrays of records, lists and postings. */
+static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
+{
+    uint32_t at = 0, list = 0, bucket = 0;
+    for (uint32_t i = 0; i < l->n; i++) ms__put(l->record, i, w->units[i]);
+    for (uint32_t i = 0, same; i < w->n; i += same, list++) {
+        uint32_t n = 0;
+        const ms__row *row = &w->sorted[i];
+        same = ms__rows_same(w, i);
+        for (uint32_t k = 0; k < same; k++)
+            n += ms__row_entries(w->number, &row[k], w->entries + n);
+        if (same > 1) ms__sort(w->entries, n, sizeof *w->entries, ms__entry_less);
+        for (; bucket <= ms__row_bucket(row, w->bits); bucket++)
+            ms__put(l->bucket, bucket, list);
+        ms__put64((unsigned char *)(uintptr_t)l->numbers + (size_t)list * 8, row->number);
+        ms__put(l->begin, list, at | (same > 1 ? MS__MIXED : 0));
+        ms__put_postings(l, at, w->entries, n);
+        at += n;
+    }
+    for (; bucket <= (uint32_t)1 << w->bits; bucket++) ms__put(l->bucket, bucket, list);
+    ms__put(l->begin, list, at);
+}
+
+static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned char *r)
+{
+    ms__put32(r + 96, l->listed);
+    ms__put32(r + 128, l->number);
+    ms__put32(r + 132, l->n);
+    ms__put64(r + 136, l->base);
+    ms__put64(r + 144, t->first_seq);
+    ms__put64(r + 152, t->live.last_seq);
+    ms__put64(r + 160, (uint64_t)t->first_time);
+    ms__put64(r + 168, (uint64_t)t->last_time);
+    ms__put64(r + 176, t->live.messages);
+    ms__put64(r + 184, t->live.bytes);
+    ms__put32(r + 192, l->lists);
+    ms__put32(r + 196, l->postings);
+    ms__put32(r + 208, l->bits);
+    ms__put32(r + 212, l->width);
+    ms__put32(r + 216, t->holes);
+    ms__put32(r + 220, l->n_changed);
+}
+
+static ms__entry_node *ms__node_entry(const ms__node_table *table, uint32_t i)
+{
+    return (ms__entry_node *)ms__load_ptr((void *const *)&table->entries) + i;
+}
+
+/* Writes the offsets of n index records, from number `first` on. */
+static void ms__list_encode(const ms__node_table *table, uint32_t first, uint32_t n,
+                            unsigned char *p)
+{
+    for (uint32_t i = first; i < first + n; i++, p += 8)
+        ms__put64(p, ms__node_entry(table, i)->offset);
+}
+
+/* Makes the segment index of a tail in allocated memory, without the record's two checks.
+ * It is to be stored at the end of the log. state: at its end; NULL: zeros, and no
+ * directory. Returns NULL without memory, or if it would be too large for a record (then
+ * *size is not 0). */
+static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t,
+                                       const ms__state *state, uint32_t *size)
+{
+    ms__segment_work w;
+    ms__segment l;
+    *size = 0;
+    if (t->filled >= MS__IS_MESSAGE || !ms__segment_work_get(log, t, &w)) return NULL;
+    memset(&l, 0, sizeof l);
+    l.number = t->segment;
+    if (state) l.listed = t->segment < MS__FAN ? t->segment : MS__FAN;
+    l.base = t->base;
+    ms__segment_count(t, &w, &l);
+    l.n_changed = log->edits.n_touched;
+    if (l.n_changed > MS__TOUCHED_MOST) l.n_changed = UINT32_MAX;
+    uint64_t bytes = ms__segment_size(&l);
+    unsigned char *r = NULL;
+    if (bytes <= MS__RECORD_MAX) {
+        *size = (uint32_t)bytes;
+        r = (unsigned char *)ms__log_resize(log, NULL, 0, ms__padded(*size));
+    }
+    if (r) {
+        memset(r, 0, MS__SEGMENT_FIXED);
+        ms__own_header(r, bytes, MS__KIND_INDEX, MS__INDEX_SEGMENT, log->sum.last_seq);
+        ms__segment_arrays(&l, r);
+        ms__segment_fixed(t, &l, r);
+        ms__segment_fill(&w, &l);
+        ms__changed_put(log, &l);
+        if (state) ms__state_encode(state, r);
+        ms__list_encode(&log->index.segments, l.number - l.listed, l.listed,
+                        (unsigned char *)(uintptr_t)l.directory);
+        for (uint32_t b = 0; b < l.blocks; b++)
+            ms__put(l.checks, b, ms__segment_block(&l, b));
+        ms__put(l.checks, l.blocks, ms__segment_front(&log->id, log->end, &l));
+    }
+    (void)ms__log_resize(log, w.rows, w.size, 0);
+    return r;
+}
+
+/* ---- What was read, by number. */
+
+/* Makes room for number i. */
+static bool ms__nodes_reserve(ms__log *log, ms__node_table *table, uint32_t i)
+{
+    ms_alloc counted = ms__log_alloc(log);
+    return ms__table_reach(&counted, &table->table, &table->entries,
+                           sizeof(ms__entry_node), (size_t)i + 1, NULL) == MS_OK;
+}
+
+static size_t ms__segment_bits(const ms__segment *l)
+{
+    return ((size_t)l->n / 32 + 1 + l->blocks / 32 + 1) * 4;
+}
+
+static void ms__segment_free(ms__log *log, ms__segment *l)
+{
+    if (!l) return;
+    if (l->own) (void)ms__log_resize(log, l->own, ms__padded(l->own_size), 0);
+    (void)ms__log_resize(log, l, sizeof *l + ms__segment_bits(l), 0);
+}
+
+static size_t ms__summary_bits(const ms__summary *s)
+{
+    return (((size_t)1 << s->bits) / 32 + 1) * 4;
+}
+
+/* Frees all index records in memory. */
+static void ms__nodes_clear(ms__log *log)
+{
+    ms__node_table *segments = &log->index.segments, *summaries = &log->index.summaries;
+    for (uint32_t i = 0; i < segments->n; i++) {
+        ms__entry_node *e = ms__node_entry(segments, i);
+        ms__segment_free(log, (ms__segment *)e->node);
+        ms__segment_free(log, e->bad);
+        memset(e, 0, sizeof *e);
+    }
+    for (uint32_t i = 0; i < summaries->n; i++) {
+        ms__entry_node *e = ms__node_entry(summaries, i);
+        ms__summary *s = (ms__summary *)e->node;
+        if (s) (void)ms__log_resize(log, s, sizeof *s + ms__summary_bits(s), 0);
+        memset(e, 0, sizeof *e);
+    }
+    ms__store32(&segments->n, 0);
+    ms__store32(&summaries->n, 0);
+    log->index.hint = log->index.hint_before = 0;
+    log->index.unlisted = 0;
+}
+
+/* Copies a decoded segment index to allocated memory, with room for its bits. */
+static ms__segment *ms__segment_new(ms__log *log, const ms__segment *from)
+{
+    size_t bits = ms__segment_bits(from);
+    ms__segment *l = (ms__segment *)ms__log_resize(log, NULL, 0, sizeof *l + bits);
+    if (!l) return NULL;
+    *l = *from;
+    l->checked = (uint32_t *)(void *)(l + 1);
+    l->sound = l->checked + l->n / 32 + 1;
+    memset(l->checked, 0, bits);
+    return l;
+}
+
+static ms__summary *ms__summary_new(ms__log *log, const ms__summary *from)
+{
+    size_t bits = ms__summary_bits(from);
+    ms__summary *s = (ms__summary *)ms__log_resize(log, NULL, 0, sizeof *s + bits);
+    if (!s) return NULL;
+    *s = *from;
+    s->checked = (uint32_t *)(void *)(s + 1);
+    memset(s->checked, 0, bits);
+    return s;
+}
+
+/* Returns the record at offset if its header holds, else NULL. whole: it is an INDEX
+ * record, and its body has to match, too. */
+static const unsigned char *ms__index_record(const ms__log *log, uint64_t offset,
+                                             uint64_t limit, bool whole)
+{
+    if (offset < MS__SUPER_SIZE || offset % 8 != 0 || offset >= limit) return NULL;
+    const unsigned char *r = ms__log_at(log, offset);
+    if (!ms__size_fits(r, limit - offset)) return NULL;
+    if (!whole) return ms__holds_at(log->id.crc, offset, r) ? r : NULL;
+    if (ms__get32(r) > 4096) ms__log_read_ahead(log, offset, ms__get32(r));
+    return ms__index_holds(&log->id, offset, r) ? r : NULL;
+}
+
+/* Decodes the segment index at offset, without its blocks, if it is valid. */
+static bool ms__segment_at(const ms__log *log, uint64_t offset, uint64_t limit,
+                           ms__segment *l)
+{
+    const unsigned char *r = ms__index_record(log, offset, limit, false);
+    memset(l, 0, sizeof *l);
+    return r && ms__segment_decode(l, r, offset) &&
+           ms__get32(l->numbers - 4) == ms__segment_front(&log->id, offset, l);
+}
+
+/* Decodes segment index i if its place is known and it is valid. */
+static bool ms__segment_known(const ms__log *log, uint32_t i, ms__segment *l)
+{
+    const ms__entry_node *e = ms__node_entry(&log->index.segments, i);
+    return ms__segment_at(log, e->offset, log->end, l) && l->number == i && !e->bad;
+}
+
+/* ---- The walk. */
+
+typedef struct ms__replay {
+    ms__log *log;
+    uint64_t at;      /* where the next record is expected */
+    uint64_t limit;   /* nothing is read from here on */
+    uint64_t trusted; /* invalid bytes below this are damage */
+    uint64_t asked;   /* the walk has read ahead up to here */
+    uint64_t last_seq;
+    bool quiet;       /* damage is not reported */
+    uint64_t damaged, damaged_bytes, index_damaged;
+    uint32_t holes; /* damaged ranges since the caller set it to 0 */
+    uint64_t spent; /* bytes of bodies that a search has checked */
+    uint64_t over;  /* offset of a valid header whose record extends over the limit; 0:
+                       none */
+} ms__replay;
+
+typedef enum ms__found {
+    MS__FOUND_RECORD, /* a valid record; the walk is after it */
+    MS__FOUND_END,    /* the limit, or invalid bytes that are no damage */
+    MS__FOUND_FOREIGN /* a record of an unknown kind that readers must not ignore */
+} ms__found;
+
+/* The walk prefetches as many bytes as each record has, a page ahead: the processor
+ * recognises a sequential walk only within a page. */
+#define MS__WALK_AHEAD 4096u
+
+static void ms__walk_prefetch(const unsigned char *r, uint32_t size)
+{
+    if (size > 2 * MS__WALK_AHEAD) return;
+    for (uint32_t i = 0; i < size; i += 64) MS__PREFETCH(r + MS__WALK_AHEAD + i);
+}
+
+/* Returns whether a record with a valid header has a valid body and a larger number than
+ * all before it. */
+static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_t offset)
+{
+    ms__walk_prefetch(r, ms__get32(r));
+    if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + 24);
+    return (r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&
+           ms__whole_at(offset, r);
+}
+
+/* Returns whether a valid record begins at `at`. The cheap checks come first. A budget
+ * bounds the bodies that are checked, since a hostile file can make every place look like
+ * a record. */
+static bool ms__replay_candidate(ms__replay *s, uint64_t at, uint64_t limit)
+{
+    const unsigned char *r = ms__log_at(s->log, at);
+    if (r[4] == 0 || r[4] >= MS__KIND_COUNT) return false;
+    if (!ms__holds_at(s->log->id.crc, at, r)) return false;
+    uint32_t size = ms__padded(ms__get32(r));
+    if (!ms__size_fits(r, limit - at)) {
+        if (s->over == 0 && size > s->limit - at) s->over = at;
+        return false;
+    }
+    if (size > 65536 && s->spent / 4 > s->limit) return false;
+    s->spent += size;
+    return ms__replay_body(s, r, at);
+}
+
+/* Returns the next place on the 8-byte grid where a valid record begins, else limit. */
+static uint64_t ms__replay_seek(ms__replay *s, uint64_t from, uint64_t limit)
+{
+    for (uint64_t at = from; at < limit && limit - at >= MS__HEADER; at += 8)
+        if (ms__replay_candidate(s, at, limit)) return at;
+    return limit;
+}
+
+/* Steps over invalid bytes at s->at, below the trusted end. sized: a valid header shows
+ * how far the record reaches. A record that reaches over the limit, with no valid
+ * one after it, was truncated. Its header would hide what is appended there later, so the
+ * walk ends before it. */
+static void ms__replay_skip(ms__replay *s, bool sized)
+{
+    const unsigned char *r = ms__log_at(s->log, s->at);
+    uint64_t from = s->at, limit = s->trusted < s->limit ? s->trusted : s->limit;
+    bool index = sized && r[4] == MS__KIND_INDEX;
+    uint64_t before = 0;
+    s->over = 0;
+    if (!sized && limit - from >= MS__HEADER)
+        (void)ms__replay_candidate(s, from, limit);
+    s->at = sized ? from + ms__padded(ms__get32(r)) : ms__replay_seek(s, from + 8, limit);
+    if (s->at < limit) s->over = 0;
+    if (s->over != 0) s->at = s->limit = s->trusted = s->over;
+    if (s->at == from) return;
+    if (s->at < limit && limit - s->at >= MS__HEADER) {
+        r = ms__log_at(s->log, s->at);
+        if (r[4] == MS__KIND_MESSAGE && ms__holds_at(s->log->id.crc, s->at, r))
+            before = ms_seq(ms__msg(r));
+    }
+    if (index) {
+        s->index_damaged++;
+    } else {
+        s->damaged++;
+        s->holes++;
+        s->damaged_bytes += s->at - from;
+    }
+    if (!s->quiet)
+        ms__log_event(s->log, index ? MS_LOG_INDEX_DAMAGE : MS_LOG_DAMAGE, from,
+                     s->at - from, s->last_seq, before, 0);
+}
+
+/* Counts the bytes that a LOST record reports as damage. */
+static void ms__replay_lost(ms__replay *s, const unsigned char *r, uint64_t offset)
+{
+    uint64_t bytes = ms__lost_bytes(r, offset);
+    s->damaged++;
+    s->holes++;
+    s->damaged_bytes += bytes;
+    if (!s->quiet)
+        ms__log_event(s->log, MS_LOG_DAMAGE, offset, bytes, s->last_seq, 0, 0);
+}
+
+/* Returns the next valid record, and steps over damage below the trusted end. */
+static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
+                                 uint64_t *offset)
+{
+    while (s->at < s->limit) {
+        const unsigned char *r = ms__log_at(s->log, s->at);
+        if (s->at >= s->asked) {
+            uint64_t left = s->limit - s->at;
+            ms__log_read_ahead(s->log, s->at, left < MS__FURTHER ? left : MS__FURTHER);
+            s->asked = s->at + MS__FURTHER / 2;
+        }
+        bool sized = ms__size_fits(r, s->limit - s->at) && r[4] != 0 &&
+                     ms__holds_at(s->log->id.crc, s->at, r);
+        *out = r;
+        *offset = s->at;
+        if (sized && (r[4] >= 128 || (!MS__CHANGES && ms__is_change(r))))
+            return MS__FOUND_FOREIGN;
+        if (sized && ms__replay_body(s, r, s->at)) {
+            if (r[4] == MS__KIND_MESSAGE) s->last_seq = ms_seq(ms__msg(r));
+            if (r[4] == MS__KIND_LOST) ms__replay_lost(s, r, s->at);
+            s->at += ms__padded(ms__get32(r));
+            return MS__FOUND_RECORD;
+        }
+        if (s->at >= s->trusted) return MS__FOUND_END;
+        ms__replay_skip(s, sized);
+    }
+    return MS__FOUND_END;
+}
+
+/* Returns whether a valid record after s->at carries SYNCED. Then all before it had been
+ * synced: the invalid bytes here are damage, and `trusted` moves to that record. */
+static bool ms__replay_synced(ms__replay *s)
+{
+    uint64_t at = s->at + 8, found = 0;
+    while ((at = ms__replay_seek(s, at, s->limit)) < s->limit) {
+        const unsigned char *r = ms__log_at(s->log, at);
+        if (r[7] & MS_FLAG_SYNCED) found = at;
+        at += ms__padded(ms__get32(r));
+    }
+    if (found == 0) return false;
+    s->trusted = found;
+    return true;
+}
+
+/* ---- A segment index that cannot be read. */
+
+/* Walks [from, upto) into a tail of its own, and makes a segment index of that. */
+static MS__APART ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
+                                                 uint64_t from, uint64_t upto,
+                                                 uint64_t last_seq, bool quiet)
+{
+    ms__replay s;
+    ms__segment made, *seg = NULL;
+    const unsigned char *r;
+    uint64_t offset;
+    uint32_t size = 0;
+    bool room = true;
+    memset(&s, 0, sizeof s);
+    s.log = log;
+    s.at = from;
+    s.limit = s.trusted = upto;
+    s.last_seq = last_seq;
+    s.quiet = quiet;
+    ms__tail *t = ms__tail_new(log, from, segment);
+    if (!t) return NULL;
+    while (room && ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD)
+        if (ms__is_listed(r)) room = ms__tail_enter(&log->core, t, r, offset);
+    t->holes = s.holes;
+    unsigned char *own = room ? ms__segment_make(log, t, NULL, &size) : NULL;
+    ms__tail_free(log, t);
+    if (!own) return NULL;
+    memset(&made, 0, sizeof made);
+    bool made_whole = ms__segment_decode(&made, own, UINT64_MAX / 2);
+    made.offset = upto; /* where its record would be */
+    if (made_whole) seg = ms__segment_new(log, &made);
+    if (!seg) {
+        (void)ms__log_resize(log, own, ms__padded(size), 0);
+        return NULL;
+    }
+    seg->next = upto;
+    seg->state.last_seq = s.last_seq;
+    seg->own = own;
+    seg->own_size = size;
+    return seg;
+}
+
+/* Returns how many damaged ranges of a segment each of its lists may have lost a message
+ * to: those of a derived one. The file's index has the damaged messages in its lists. */
+static uint32_t ms__segment_lost(const ms__segment *l)
+{
+    return l->own ? l->holes : 0;
+}
+
+/* ---- The places of index records. */
+
+/* Enters n offsets of index records, of numbers from `first` on. A known offset stays. */
+static void ms__list_take(ms__log *log, ms__node_table *table, const unsigned char *p,
+                          uint32_t first, uint32_t n)
+{
+    for (uint32_t i = first; i < first + n && i < table->n; i++, p += 8) {
+        ms__entry_node *e = ms__node_entry(table, i);
+        uint64_t offset = ms__get64(p);
+        if (e->offset || offset == 0 || offset % 8 != 0) continue;
+        e->offset = offset;
+        if (table == &log->index.segments && i > log->index.unlisted)
+            log->index.unlisted = i;
+    }
+}
+
+/* Enters the offsets that segment index i lists. */
+static void ms__places_take(ms__log *log, uint32_t i)
+{
+    ms__segment l;
+    ms__entry_node *e = ms__node_entry(&log->index.segments, i);
+    if (e->listed || e->offset == 0) return;
+    e->listed = true;
+    if (!ms__segment_known(log, i, &l)) return;
+    ms__list_take(log, &log->index.segments, l.directory, i - l.listed, l.listed);
+    if (l.state.summaries == 0 || l.state.summaries > log->index.summaries.n) return;
+    e = ms__node_entry(&log->index.summaries, l.state.summaries - 1);
+    if (e->offset == 0) e->offset = l.state.summary;
+}
+
+/* Looks for the place of segment index i in later ones, the nearest first. Each is read
+ * once (e->listed), and places that no record has are looked for once (unlisted). */
+static void ms__segment_seek(ms__log *log, uint32_t i)
+{
+    const ms__node_table *t = &log->index.segments;
+    for (uint32_t j = i + 1; j <= log->index.unlisted && j < t->n; j++) {
+        const ms__entry_node *e = ms__node_entry(t, j);
+        if (ms__node_entry(t, i)->offset) return;
+        if (e->listed || e->offset == 0) continue;
+        ms__places_take(log, j);
+        j = i; /* nearer indexes may be known now */
+    }
+    if (!ms__node_entry(t, i)->offset) log->index.unlisted = i;
+}
+
+/* Returns where segment i ends if the place of its index is not known: where the next
+ * segment with a place begins, or at its index if that cannot be read. The segments
+ * between have no records then. */
+static uint64_t ms__segment_end(ms__log *log, uint32_t i, uint64_t from)
+{
+    ms__segment l;
+    const ms__node_table *t = &log->index.segments;
+    uint64_t end = ms__tail_of(log)->base;
+    uint32_t k = i + 1;
+    while (k < t->n && ms__node_entry(t, k)->offset < from) k++;
+    uint64_t next = k < t->n ? ms__node_entry(t, k)->offset : end;
+    if (next < end) end = next;
+    if (k < t->n && ms__segment_known(log, k, &l) && l.base >= from) end = l.base;
+    for (; i < k; i++)
+        if (ms__node_entry(t, i)->offset < from) ms__node_entry(t, i)->offset = end;
+    return end;
+}
+
+/* Reads summary i. One that cannot be read becomes a node without filters. Then the
+ * newest segment index of its group has the place of the summary before it. NULL: no
+ * memory. */
+static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
+{
+    ms__summary s;
+    ms__entry_node *e = ms__node_entry(&log->index.summaries, i);
+    if (e->node) return (ms__summary *)e->node;
+    memset(&s, 0, sizeof s);
+    const unsigned char *r = ms__index_record(log, e->offset, log->end, true);
+    if (!r || !ms__summary_decode(&s, r, e->offset) || s.number != i) {
+        memset(&s, 0, sizeof s);
+        ms__log_event(log, MS_LOG_INDEX_DAMAGE, e->offset, 0, 0, 0, 0);
+        uint32_t newest = i * MS__FAN + MS__FAN - 1; /* it has the place before this */
+        ms__segment_seek(log, newest);
+        ms__places_take(log, newest);
+    }
+    ms__summary *node = ms__summary_new(log, &s);
+    if (!node) return NULL;
+    if (s.list) {
+        ms__list_take(log, &log->index.segments, s.list, i * MS__FAN, MS__FAN);
+        ms__list_take(log, &log->index.summaries, s.list + MS__FAN * 8, 0, i);
+    }
+    ms__store_ptr(&e->node, node);
+    return node;
+}
+
+/* Returns summary i. Its place is known, or comes from a later one. NULL: no memory. */
+static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
+{
+    const ms__node_table *t = &log->index.summaries;
+    uint32_t j = i;
+    while (j + 1 < t->n && !ms__node_entry(t, j + 1)->node) j++; /* newest unread one */
+    for (; j > i && !ms__node_entry(t, i)->offset; j--)
+        if (!ms__summary_load(log, j)) return NULL;
+    return ms__summary_load(log, i);
+}
+
+/* Finds the place of segment index i, if any record has it. False: no memory. */
+static bool ms__segment_find_place(ms__log *log, uint32_t i)
+{
+    uint32_t g = i / MS__FAN;
+    if (ms__node_entry(&log->index.segments, i)->offset) return true;
+    if (g < log->index.summaries.n && !ms__summary_get(log, g)) return false;
+    ms__segment_seek(log, i);
+    return true;
+}
+
+/* Reads segment index i if its place is known and it is valid, else returns NULL. *room
+ * becomes false without memory. */
+static MS__APART ms__segment *ms__segment_read(ms__log *log, uint32_t i, bool *room)
+{
+    ms__segment l;
+    *room = ms__segment_find_place(log, i);
+    ms__entry_node *e = ms__node_entry(&log->index.segments, i);
+    if (!*room || e->node) return (ms__segment *)e->node;
+    if (!ms__segment_known(log, i, &l)) return NULL;
+    ms__segment *node = ms__segment_new(log, &l);
+    *room = node != NULL;
+    if (node) ms__store_ptr(&e->node, node);
+    return node;
+}
+
+/* Reads or derives segment index i. Where the ones before it cannot be read they are
+ * derived first, since each determines where the next segment begins. NULL: no memory. */
+static ms__segment *ms__segment_load(ms__log *log, uint32_t i)
+{
+    bool room;
+    uint32_t j = i;
+    ms__segment *seg = ms__segment_read(log, i, &room);
+    while (!seg && room && j > 0) {
+        seg = ms__segment_read(log, j - 1, &room);
+        if (!seg) j--;
+    }
+    if (seg && seg->number == i) return seg;
+    for (; room && j <= i; j++) {
+        ms__entry_node *e = ms__node_entry(&log->index.segments, j);
+        uint64_t from = seg ? seg->next : MS__SUPER_SIZE, upto = e->offset;
+        if (e->bad) from = e->bad->base; /* cursors have places in that one */
+        if (upto < from || upto > log->end) upto = ms__segment_end(log, j, from);
+        seg = ms__segment_derive(log, j, from, upto, seg ? seg->state.last_seq : 0,
+                                 false);
+        if (!seg) return NULL;
+        ms__log_event(log, MS_LOG_INDEX_DAMAGE, from, upto - from, 0, 0, 0);
+        ms__store_ptr(&e->node, seg);
+    }
+    return room ? seg : NULL;
+}
+
+/* Returns segment index i. locked: the caller holds the lock. NULL: no memory. */
+static const ms__segment *ms__segment_of(ms__log *log, uint32_t i, bool locked)
+{
+    void *node = ms__load_ptr(&ms__node_entry(&log->index.segments, i)->node);
+    if (node) return (const ms__segment *)node;
+    if (!locked) ms__lock_take(&log->lock);
+    node = ms__node_entry(&log->index.segments, i)->node;
+    if (!node) node = ms__segment_load(log, i);
+    if (!locked) ms__lock_give(&log->lock);
+    return (const ms__segment *)node;
+}
+
+/* Derives the index of a segment that has a damaged block. Cursors may still read the bad
+ * one: it stays in memory. NULL: no memory. */
+static MS__APART const ms__segment *ms__segment_mend(ms__log *log, const ms__segment *bad,
+                                                     bool locked)
+{
+    if (!locked) ms__lock_take(&log->lock);
+    ms__entry_node *e = ms__node_entry(&log->index.segments, bad->number);
+    if (!e->bad) {
+        e->bad = (ms__segment *)e->node;
+        ms__store_ptr(&e->node, NULL);
+    }
+    if (!locked) ms__lock_give(&log->lock);
+    return ms__segment_of(log, bad->number, locked);
+}
+
+/* Returns segment index i, in which the places of records (all: everything) are valid.
+ * NULL: no memory. */
+static const ms__segment *ms__segment_valid(ms__log *log, uint32_t i, bool all,
+                                            bool locked)
+{
+    const ms__segment *l = ms__segment_of(log, i, locked);
+    if (!l || (all ? ms__segment_sound(log, l, l->numbers, l->blocks * MS__BLOCK)
+                   : ms__places_sound(log, l)))
+        return l;
+    return ms__segment_mend(log, l, locked);
+}
+
+/* Returns, as bits, the segments of a summary that may have a posting list: all of them
+ * where the filter cannot be read. */
+static uint32_t ms__summary_find(const ms__log *log, const ms__summary *s,
+                                 uint64_t list)
+{
+    if (!s->filters) return UINT32_MAX;
+    uint32_t place = ms__filter_of(list, s->bits);
+    uint64_t offset = ms__get64(s->filters + (size_t)place * 8);
+    const unsigned char *r;
+    if (ms__bit_get(s->checked, place)) {
+        r = ms__log_at(log, offset);
+    } else {
+        r = ms__index_record(log, offset, s->offset, true);
+        if (!r || !ms__filter_holds(r, s->number, place)) return UINT32_MAX;
+        ms__or32(&s->checked[place / 32], (uint32_t)1 << (place % 32));
+    }
+    return ms__filter_get(r, list);
+}
+
+/* Returns, as bits, which of the 32 segments of group g may have a posting list. */
+static uint32_t ms__group_find(ms__log *log, uint32_t g, uint64_t list, bool locked)
+{
+    if (g >= ms__load32(&log->index.summaries.n)) return UINT32_MAX;
+    void *node = ms__load_ptr(&ms__node_entry(&log->index.summaries, g)->node);
+    if (!node) {
+        if (!locked) ms__lock_take(&log->lock);
+        node = ms__summary_get(log, g);
+        if (!locked) ms__lock_give(&log->lock);
+    }
+    return node ? ms__summary_find(log, (const ms__summary *)node, list) : UINT32_MAX;
+}
+
+/* Returns whether a segment is outside of a query's time range. */
+static bool ms__times_miss(const ms_query *q, int64_t first, int64_t last)
+{
+    return (q->has_since && last < q->since_ns) || (q->has_until && first >= q->until_ns);
+}
+
+/* Returns the next segment from i on (backward: from i downward) that has a posting list;
+ * n (backward: UINT32_MAX) if none has. */
+static uint32_t ms__segment_next(ms__log *log, uint64_t list, uint32_t i, uint32_t n,
+                                 bool backward, bool locked, ms__run *run,
+                                 ms_result *result)
+{
+    uint32_t none = backward ? UINT32_MAX : n, group = UINT32_MAX, mask = 0;
+    for (; backward ? i != UINT32_MAX : i < n; i = backward ? i - 1 : i + 1) {
+        if (i / MS__FAN != group) {
+            group = i / MS__FAN;
+            mask = ms__group_find(log, group, list, locked);
+        }
+        if (!(mask >> i % MS__FAN & 1)) continue;
+        const ms__segment *l = ms__segment_of(log, i, locked);
+        while (l && !ms__segment_find(log, l, list, run))
+            l = ms__segment_mend(log, l, locked);
+        if (!l) *result = MS_E_NO_MEMORY;
+        if (!l) return none;
+        if (run->n > 0 || ms__segment_lost(l) > 0) return i;
+    }
+    return none;
+}
+
+/* Adds a summary to its table, which has room. */
+static void ms__summary_add(ms__log *log, uint32_t number, uint64_t offset)
+{
+    ms__node_entry(&log->index.summaries, number)->offset = offset;
+    ms__store32(&log->index.summaries.n, number + 1);
+}
+
+/* Adds a segment index to its table, which has room. */
+static void ms__index_add(ms__log *log, uint64_t offset)
+{
+    uint32_t i = log->index.segments.n;
+    ms__node_entry(&log->index.segments, i)->offset = offset;
+    ms__store32(&log->index.segments.n, i + 1);
+    if (offset) log->index.unlisted = i;
+}
+
+/* Ends a segment, whose index is at offset: a fresh tail takes the records that follow.
+ * Steps that can fail come before this call. own: this handle wrote the index. */
+static void ms__segment_close(ms__log *log, uint64_t offset, ms__tail *fresh,
+                              uint32_t now, bool own)
+{
+    ms__index_add(log, offset);
+    log->index.hint_before = log->index.hint;
+    log->index.hint = offset;
+    log->index.merges = own;
+    ms__tail_switch(log, fresh, now);
+}
+
+/* Enters the newest segment index and the offsets that it lists. False: no memory. */
+static bool ms__index_begin(ms__log *log, const ms__segment *l)
+{
+    ms__node_table *segments = &log->index.segments, *summaries = &log->index.summaries;
+    uint32_t n = l->state.summaries;
+    if (!ms__nodes_reserve(log, segments, l->number)) return false;
+    if (n > 0 && !ms__nodes_reserve(log, summaries, n - 1)) return false;
+    ms__store32(&segments->n, l->number + 1);
+    ms__store32(&summaries->n, n);
+    ms__node_entry(segments, l->number)->offset = l->offset;
+    log->index.hint = l->offset;
+    log->index.unlisted = l->number;
+    ms__places_take(log, l->number);
+    return true;
+}

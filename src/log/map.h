@@ -1,0 +1,643 @@
+
+/* ==== [log-map] append-only log over a mapped file ===================================
+ * A handle maps the file for reading, keeps names and postings of the newest segment in
+ * memory (the tail, see [core]), and finds everything older through the index records in
+ * the file. So the cost of opening does not depend on the size of the file, and neither
+ * does memory.
+ *
+ * Tail. When a segment is full the writer appends its index and begins a fresh tail. A
+ * cursor pins the tail that it opened with by a counter and takes no lock; the handle
+ * frees an old tail when no cursor pins it.
+ *
+ * Writing. One of two engines stores the bytes. MAP copies to a window of 1 MiB, mapped
+ * writable just ahead of the end. Everything else is mapped read-only, so a wild pointer
+ * of the program cannot reach the history. WRITE makes one pwrite. Room is allocated in
+ * steps of a quarter of the file, of 64 to 256 KiB. Larger steps make single appends slow
+ * (2 ms with 4 MiB, 0.6 ms with 1 MiB) at the same mean. A full disk is found there,
+ * before anything is visible. For MAP the writer zeroes the room at once, so the kernel
+ * keeps the file in large folios: an append of 711 bytes then takes 130 ns. Populating
+ * the map took 720 to 1,090 ns, page faults 840 ns (ext4, Linux 6.18). The superblock is
+ * mapped alone, with random-access advice: in a large folio, each sync after a store to
+ * it wrote up to 2 MiB.
+ *
+ * Several writers take turns, see [log-recover]. A writer waits for the lock by trying
+ * again, a few times at once, then with pauses: no kernel has a lock with a bounded wait
+ * that the death of its owner releases.
+ *
+ * Reading. A handle checks a record when it first reads it, and sets a bit: a check at
+ * each read took a third of the time of a view. Segments have 8 MiB. With 4 MiB an
+ * agent's 94 messages of 100,000 were in 18 segments, each of which cost as much as five
+ * messages. With 16 MiB, opening after a crash enters up to 22,000 messages, at 330 ns
+ * each.
+ *
+ * Edits. A view must find out at almost no cost whether its location has edits. One bit
+ * of 65,536, by the location's hash, shows that it may have some; each segment index
+ * lists the bits that are set. Only if it is set, the handle reads the AMENDs and HIDEs
+ * of the location, once, and keeps them as [plan] describes, in some 90 bytes each.
+ *
+ * (L1) Bytes below the watermark never change; only the writer moves it, and forward.
+ * (L2) Each entry of the tail below its end is a valid record. The end is stored last.
+ * (L3) A reader can read each sealed segment: by its index, or, where that is damaged, by
+ *      one that is made in memory.
+ * (L4) durable.end <= end; it moves after a sync that began when end was there.
+ * (L5) A failed append leaves names, postings, end and watermark as they were. One that
+ *      returns MS_E_POISONED and a number is visible: only its sync failed.
+ * (L6) A poisoned handle appends and syncs no more.
+ * (L7) Zeros are written only after the end, by a handle that may append.
+ * (L8) This handle has checked each record that a cursor returns; its size still fits.
+ * (L9) No append is visible before the bytes after the end are zero on the disk, or were
+ *      never anything else.
+ * ================================================================================== */
+
+#define MS__WINDOW          ((size_t)1 << 20)
+#define MS__SUPPLY          ((size_t)256 << 10)
+#define MS__STAGING_KEPT    ((size_t)2 << 20)
+#define MS__GRAIN           ((uint64_t)64 << 10) /* of maps; what Windows asks for */
+#define MS__ROOM_LEAST      ((uint64_t)64 << 10)
+#define MS__ROOM_MOST       ((uint64_t)256 << 10)
+#define MS__SEGMENT_DEFAULT ((size_t)8 << 20)
+#define MS__PIECES          64u
+#define MS__PINS            32u
+#define MS__SEGMENT_RECORDS 65536u /* so that postings take 2 bytes */
+#define MS__LOCK_TRIES      16u /* of a lock that others hold for microseconds */
+#define MS__LOCK_PAUSE      50u /* microseconds, then */
+#define MS__TOUCHED         65536u
+#define MS__TOUCHED_MOST    8192u /* more are not written down */
+#define MS__CLOSE_SEGMENT   8u /* close writes the index of over 1/8 of a segment */
+
+typedef struct ms__piece_map {
+    uint64_t start;
+    unsigned char *base;
+    size_t size;
+} ms__piece_map;
+
+/* A segment index or a SUMMARY in memory. */
+typedef struct ms__entry_node {
+    void *node;        /* ms__segment or ms__summary; atomic */
+    ms__segment *bad;  /* read from the file, with a damaged block; `node` is derived */
+    uint64_t offset;   /* of its record, 0: not known; under the lock */
+    bool listed;       /* its list of offsets was read, or cannot be read */
+} ms__entry_node;
+
+/* All segment indexes, or all SUMMARYs, by number. */
+typedef struct ms__node_table {
+    void *entries; /* ms__entry_node, in `table`; atomic */
+    ms__table *table;
+    uint32_t n; /* how many there are; atomic */
+} ms__node_table;
+
+/* The SUMMARY in the making. */
+typedef struct ms__job {
+    uint32_t segments; /* looked up so far */
+    const ms__segment *segment[MS__FAN];
+    uint32_t at[MS__FAN]; /* the next list of each */
+    ms__summary sum;
+    uint32_t filters;      /* written so far */
+    unsigned char *record; /* the SUMMARY; NULL: not all segment indexes are looked up */
+} ms__job;
+
+/* The state of a handle: one struct for each section. The section writes its struct, the
+ * others read it; [log-recover] and [log-open] set the first values of all. */
+
+/* The file's identity; set when it is opened. */
+typedef struct ms__log_file {
+    char *path;
+    size_t path_size;
+    ms_file handle;
+    bool is_open;
+    bool folder_synced;
+    bool rewritten; /* a running rewrite has this handle as its source */
+    ms_os_stat stat;
+    ms__fork_mark fork_mark;
+    uint64_t boot;
+} ms__log_file;
+
+/* [log-map] The mapped file, and the segment that is not in it as an index yet. */
+typedef struct ms__log_map {
+    unsigned char *super; /* mapped; NULL: the file is still empty */
+    void *super_now;     /* the same, for readers without the lock; atomic */
+    ms__piece_map pieces[MS__PIECES];
+    uint32_t n_pieces;   /* atomic */
+    void *tails[MS__PINS];   /* ms__tail: the one that takes records, and older ones that
+                                cursors still read */
+    uint32_t now;            /* the one that takes records is in slot now % MS__PINS;
+                                atomic */
+    uint32_t pins[MS__PINS]; /* number of cursors that read each; atomic */
+    ms__tail *spare;
+    uint32_t looks;      /* records read ahead so far, at most MS__LOOKS; atomic */
+    uint32_t seen_line;  /* the epoch in the writer's line before `seen`: after a power
+                            loss the next writer may reach that mark again; atomic */
+    void *seen;          /* the watermark that a reader has caught up with, as a
+                            number; atomic */
+    uint64_t marked;     /* the watermark that the opening found */
+    bool salvaged;       /* records after it are visible, which a writer may overwrite */
+    unsigned char *staging; /* records not yet copied to the file: WRITE, and batches */
+    size_t staging_size;
+    uint64_t memory;     /* bytes allocated */
+} ms__log_map;
+
+/* [log-index] Index records that were read. */
+typedef struct ms__log_index {
+    ms__node_table segments, summaries;
+    bool merges;         /* shared: the next SUMMARY is this handle's to make */
+    ms__job job;
+    uint64_t segment_again; /* no segment index is tried while the end is below */
+    uint32_t unlisted;   /* no segment index above has a known offset and an unread
+                            list */
+    uint64_t hint, hint_before; /* newest segment index, and the one before it */
+} ms__log_index;
+
+/* [log-find] Changes of messages. */
+typedef struct ms__log_edits {
+    void *touched;       /* MS__TOUCHED bits: locations with an AMEND or HIDE; atomic */
+    uint32_t n_touched;  /* bits set */
+    ms__live live;       /* edits of the locations that were queried */
+} ms__log_edits;
+
+/* [log-append] Room in the file, and the append that runs. */
+typedef struct ms__log_writer {
+    ms_log_engine engine;
+    bool no_allocate;
+    bool begun;          /* the bytes after the end were prepared for records */
+    bool refused;        /* what is dead after the end is of a refused append of ours */
+    bool wrote;          /* this handle has appended */
+    uint64_t lost_end;   /* not 0: the file had visible bytes up to here */
+    bool lost_written;   /* the file has a record of it, */
+    bool lost_synced;    /* and a durable checkpoint after that */
+    uint64_t stop;       /* not begun: dead bytes end here at the latest */
+    uint64_t erasures;   /* number of erasures: writes below the end */
+    uint64_t allocated;  /* the file is known to have room up to here */
+    unsigned char *window; /* MAP */
+    uint64_t window_start;
+    size_t window_size;
+    ms__plan plans[MS__PLANS_SMALL];
+} ms__log_writer;
+
+/* [log-sync] The durable end, and the threads that wait for a sync. */
+typedef struct ms__log_durable {
+    ms__signal synced;     /* a sync has ended; waited for under `lock` */
+    bool syncing;          /* a thread waits for the disk, without the lock */
+    bool together;         /* several threads have waited lately */
+    bool poisoned;
+    uint32_t waiting;      /* threads that wait for the end of a sync */
+    uint64_t end, seq;     /* all below is on the disk; its last message */
+    uint64_t confirmed;    /* this handle has synced a checkpoint of this end; 0: none */
+    uint64_t unproven_end; /* the file was found to end here, perhaps with damage below */
+    uint64_t again_end;    /* a sync first writes again the bytes from `end` to here */
+    uint64_t erased;       /* the lowest offset erased since the sync began */
+    uint64_t synced_at;    /* microseconds: for EVERY */
+    uint64_t zeroed_bytes; /* after the end, see (F5) */
+} ms__log_durable;
+
+/* [log-recover] The turn of a shared writer, and the damage found. */
+typedef struct ms__log_recovery {
+    bool inside;         /* shared: this handle has the lock of the file */
+} ms__log_recovery;
+
+typedef struct ms__log {
+    ms__core core;
+    ms__lock lock;       /* protects everything that is not atomic */
+    ms_log_desc opts;    /* the caller's options, with defaults filled in */
+    const ms_os *os;
+    bool writer;
+    ms__file_id id;
+    uint64_t end;        /* where the next record goes */
+    ms__state sum;       /* of all records below `end`; without the offset of the
+                            summary */
+    ms__log_file file;
+    ms__log_map map;
+    ms__log_index index;
+    ms__log_edits edits;
+    ms__log_writer append;
+    ms__log_durable durable;
+    ms__log_recovery recovery;
+} ms__log;
+
+static ms__log *ms__log_of(ms_store *store) { return (ms__log *)(void *)store; }
+
+static ms__log *ms__log_in(ms__core *core) { return (ms__log *)(void *)core; }
+
+/* ---- Memory, counted. */
+
+static void *ms__log_resize(ms__log *log, void *p, size_t old_size, size_t new_size)
+{
+    void *q = ms__resize(&log->opts.alloc, p, old_size, new_size);
+    if (q || new_size == 0) log->map.memory = log->map.memory - old_size + new_size;
+    return q;
+}
+
+static void *ms__log_counted(void *ctx, void *p, size_t old_size, size_t new_size)
+{
+    return ms__log_resize((ms__log *)ctx, p, old_size, new_size);
+}
+
+static ms_alloc ms__log_alloc(ms__log *log)
+{
+    ms_alloc counted;
+    counted.resize = ms__log_counted;
+    counted.ctx = log;
+    return counted;
+}
+
+static void ms__log_event(const ms__log *log, ms_log_event_kind kind, uint64_t offset,
+                         uint64_t length, uint64_t after, uint64_t before, int code)
+{
+    ms_log_event e;
+    if (!log->opts.events.event) return;
+    e.kind = kind;
+    e.offset = offset;
+    e.length = length;
+    e.after_seq = after;
+    e.before_seq = before;
+    e.sys_errno = code;
+    log->opts.events.event(log->opts.events.ctx, &e);
+}
+
+static bool ms__staging_reach(ms__log *log, size_t size)
+{
+    size_t cap = log->map.staging_size ? log->map.staging_size : 4096;
+    if (size <= log->map.staging_size) return true;
+    while (cap < size) cap = cap > SIZE_MAX / 2 ? size : cap * 2;
+    unsigned char *p = (unsigned char *)ms__log_resize(log, log->map.staging,
+                                                       log->map.staging_size, cap);
+    if (!p) return false;
+    log->map.staging = p;
+    log->map.staging_size = cap;
+    return true;
+}
+
+/* Frees the buffer after a large batch. */
+static void ms__staging_trim(ms__log *log)
+{
+    if (log->map.staging_size <= MS__STAGING_KEPT) return;
+    (void)ms__log_resize(log, log->map.staging, log->map.staging_size, 0);
+    log->map.staging = NULL;
+    log->map.staging_size = 0;
+}
+
+/* ---- Live words of the head. MAP stores them through the map. WRITE, for sync modes and
+ * for file systems that write pages elsewhere (btrfs), writes them by a call: a mapped
+ * store that finds no room on the disk is a signal, a call returns an error. */
+
+static int ms__super_write(ms__log *log, uint32_t at, const void *bytes, size_t n)
+{
+    if (log->append.engine != MS_ENGINE_MAP)
+        return ms__os_write_all(log->os, log->file.handle, at,
+                                (const unsigned char *)bytes, n);
+    memcpy(log->map.super + at, bytes, n);
+    return 0;
+}
+
+/* Stores a word that readers load without a lock. */
+static int ms__super_word(ms__log *log, uint32_t at, uint64_t v)
+{
+    unsigned char bytes[8];
+    ms__put64(bytes, v);
+    if (log->append.engine != MS_ENGINE_MAP)
+        return ms__super_write(log, at, bytes, sizeof bytes);
+    ms__store_mark(log->map.super + at, v);
+    return 0;
+}
+
+/* ---- Reading ahead. Maps are advised as read at random. Without that the system reads
+ * up to 8 MiB around each page of a cold file: opening and reading the newest 20 of 1000
+ * locations took 20 ms and 19 MiB, now 1.2 ms and 0.4 MiB. A walk from record to record
+ * reads ahead by these functions. */
+
+#define MS__LOOKS    64u
+#define MS__COLD     30u /* microseconds that reading the head takes on a cold disk */
+#define MS__STEP     ((uint64_t)1 << 20)
+#define MS__WALK     16u
+#define MS__FURTHER  ((uint64_t)2 << 20)
+#define MS__NEAR     ((uint64_t)8 << 10) /* the next record is within this distance: a
+                                            walk */
+
+static void ms__log_read_ahead(const ms__log *log, uint64_t offset, uint64_t size)
+{
+    if (log->os->read_ahead)
+        (void)log->os->read_ahead(log->os->ctx, log->file.handle, offset, size);
+}
+
+/* Reads ahead one of the first records that a handle reads, if the superblock was not in
+ * memory: a cold disk serves several reads at once. (Reading ahead always made the newest
+ * 20 of long ago take 37 us instead of 3 in a warm file.) */
+static void ms__log_first_look(ms__log *log, uint64_t offset)
+{
+    uint32_t n = ms__load32(&log->map.looks);
+    if (n >= MS__LOOKS) return;
+    ms__store32(&log->map.looks, n + 1);
+    ms__log_read_ahead(log, offset, 1);
+}
+
+/* ---- The map. Its pieces follow one another. A newer one begins where the file ended
+ * when it was made; no record lies in two pieces. */
+
+static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
+{
+    uint32_t i = ms__load32(&log->map.n_pieces) - 1;
+    while (i > 0 && log->map.pieces[i].start > offset) i--;
+    return log->map.pieces[i].base + (offset - log->map.pieces[i].start);
+}
+
+/* Unmaps the file. */
+static void ms__map_drop(ms__log *log)
+{
+    for (uint32_t i = 0; i < log->map.n_pieces; i++)
+        (void)log->os->unmap(log->os->ctx, log->map.pieces[i].base,
+                             log->map.pieces[i].size);
+    ms__store32(&log->map.n_pieces, 0);
+    if (log->map.super)
+        (void)log->os->unmap(log->os->ctx, log->map.super, MS__SUPER_SIZE);
+    log->map.super = NULL;
+}
+
+static uint64_t ms__log_mapped(const ms__log *log)
+{
+    if (log->map.n_pieces == 0) return 0;
+    const ms__piece_map *p = &log->map.pieces[log->map.n_pieces - 1];
+    return p->start + p->size;
+}
+
+/* Makes sure that [from, upto) is mapped in one piece; the file reaches there or will.
+ * size is the file's. */
+static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint64_t size,
+                               ms_error *err)
+{
+    if (upto <= ms__log_mapped(log)) return MS_OK;
+    uint64_t start = log->map.n_pieces ? from & ~(MS__GRAIN - 1) : 0;
+    uint64_t least = upto - start, most = least;
+    if (least > SIZE_MAX / 8) return ms__os_fail(err, EFBIG, "mapping", log->file.path);
+    if (log->os->exact_maps) {
+        most = size > upto ? size - start : least;
+    } else { /* as much as there was before, so that few pieces reach far */
+        most = sizeof(size_t) > 4 ? (uint64_t)1 << 30 : (uint64_t)16 << 20;
+        while (most < 4 * least || (most < ms__log_mapped(log) && most < SIZE_MAX / 8))
+            most *= 2;
+    }
+    void *base = NULL;
+    int code = ENOMEM;
+    if (log->map.n_pieces < MS__PIECES)
+        for (; most >= least;
+             most = most > least && most / 2 < least ? least : most / 2) {
+            if (most > SIZE_MAX / 2) continue;
+            code = log->os->map(log->os->ctx, log->file.handle, start, (size_t)most,
+                                MS_OS_READ | MS_OS_RANDOM, &base);
+            if (code == 0 || code != ENOMEM || most == least) break;
+        }
+    if (code != 0) return ms__os_fail(err, code, "mapping", log->file.path);
+    ms__piece_map *p = &log->map.pieces[log->map.n_pieces];
+    p->start = start;
+    p->base = (unsigned char *)base;
+    p->size = (size_t)most;
+    ms__store32(&log->map.n_pieces, log->map.n_pieces + 1);
+    return MS_OK;
+}
+
+/* ---- The tail. */
+
+static ms__tail *ms__tail_new(ms__log *log, uint64_t base, uint32_t segment)
+{
+    ms__tail *t = log->map.spare;
+    if (t) {
+        ms_arena nodes = t->live.nodes;
+        log->map.spare = NULL;
+        memset(t, 0, sizeof *t);
+        t->live.nodes = nodes;
+        ms__live_reset(&t->live);
+    } else {
+        t = (ms__tail *)ms__log_resize(log, NULL, 0, sizeof *t);
+        if (!t) return NULL;
+        ms_alloc counted = ms__log_alloc(log);
+        memset(t, 0, sizeof *t);
+        ms__arena_init(&t->live.nodes, &counted);
+    }
+    t->live.hash_key[0] = log->id.hash_key[0];
+    t->live.hash_key[1] = log->id.hash_key[1];
+    t->base = base;
+    t->segment = segment;
+    t->first_time = INT64_MAX; /* above the last one: no message has a time */
+    t->last_time = MS_TIME_NONE;
+    return t;
+}
+
+static void ms__tail_free(ms__log *log, ms__tail *t)
+{
+    ms_arena_deinit(&t->live.nodes);
+    (void)ms__log_resize(log, t, sizeof *t, 0);
+}
+
+/* Returns the tail that takes records: the slot of `now`. */
+static ms__tail *ms__tail_of(const ms__log *log)
+{
+    return (ms__tail *)log->map.tails[log->map.now % MS__PINS];
+}
+
+/* Frees old tails that no cursor reads, except for one that is used again. */
+static void ms__tails_sweep(ms__log *log)
+{
+    for (uint32_t i = 0; i < MS__PINS; i++) {
+        ms__tail *t = (ms__tail *)log->map.tails[i];
+        if (!t || i == log->map.now % MS__PINS || ms__load32_full(&log->map.pins[i]) != 0)
+            continue;
+        log->map.tails[i] = NULL;
+        if (log->map.spare)
+            ms__tail_free(log, t);
+        else
+            log->map.spare = t;
+    }
+}
+
+/* Finds a slot for one more tail; false: cursors still read that many old ones. */
+static bool ms__tail_slot(ms__log *log, uint32_t *now)
+{
+    ms__tails_sweep(log);
+    for (uint32_t i = 1; i < MS__PINS; i++) {
+        *now = log->map.now + i;
+        if (!log->map.tails[*now % MS__PINS] &&
+            ms__load32_full(&log->map.pins[*now % MS__PINS]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Puts a fresh tail in the place of the old one. */
+static void ms__tail_switch(ms__log *log, ms__tail *fresh, uint32_t now)
+{
+    log->map.tails[now % MS__PINS] = fresh;
+    log->core.tail = fresh;
+    ms__store32_full(&log->map.now, now);
+    ms__tails_sweep(log);
+}
+
+/* Pins the tail, so that it is not freed. When `now` is unchanged after the count was
+ * raised, each later sweep sees the count. */
+static const ms__tail *ms__tail_pin(ms__log *log, uint32_t *pin)
+{
+    for (;;) {
+        uint32_t now = ms__load32_full(&log->map.now);
+        *pin = now % MS__PINS;
+        (void)ms__add32(&log->map.pins[*pin], 1);
+        if (ms__load32_full(&log->map.now) == now)
+            return (const ms__tail *)log->map.tails[*pin];
+        (void)ms__add32(&log->map.pins[*pin], (uint32_t)-1);
+    }
+}
+
+static void ms__tail_unpin(ms__log *log, uint32_t pin)
+{
+    (void)ms__add32(&log->map.pins[pin], (uint32_t)-1);
+}
+
+/* ---- Records by place. */
+
+/* Returns whether segment indexes list records of this kind. */
+static bool ms__is_listed(const unsigned char *r)
+{
+    return r[4] == MS__KIND_MESSAGE || ms__is_change(r);
+}
+
+/* Returns whether the record at offset is valid. left: the most bytes it may have. body:
+ * checks its body, too. */
+static bool ms__log_holds(const ms__log *log, const unsigned char *r, uint64_t offset,
+                          uint64_t left, bool body)
+{
+    if (left < MS__HEADER + 8 || !ms__holds_at(log->id.crc, offset, r) ||
+        !ms__size_fits(r, left))
+        return false;
+    return !body || (ms__is_listed(r) && ms__whole_at(offset, r));
+}
+
+static bool ms__bit_get(uint32_t *bits, uint32_t i)
+{
+    return (ms__load32(&bits[i / 32]) >> (i % 32) & 1) != 0;
+}
+
+/* Notes the first read of a record of a segment. If the last ones were near each other (a
+ * walk), reads ahead, upward or downward. */
+static void ms__segment_walk(const ms__log *log, ms__segment *l, uint64_t offset)
+{
+    uint64_t last = l->base + (uint64_t)ms__load32(&l->last) * 8;
+    uint64_t step = offset > last ? offset - last : last - offset;
+    uint32_t run = step <= MS__NEAR ? ms__load32(&l->run) + 1 : 0;
+    ms__store32(&l->last, (uint32_t)((offset - l->base) / 8));
+    ms__store32(&l->run, run);
+    bool same = offset / MS__STEP == last / MS__STEP;
+    if (run < MS__WALK || (run > MS__WALK && same)) return;
+    uint64_t from = offset > last ? offset : offset - l->base > MS__FURTHER
+                                                 ? offset - MS__FURTHER
+                                                 : l->base;
+    ms__log_read_ahead(log, from, MS__FURTHER);
+}
+
+/* Returns record i of a segment index, and checks it the first time. NULL: damaged. */
+static const unsigned char *ms__segment_record(const ms__log *log, const ms__segment *l,
+                                            uint32_t i)
+{
+    uint64_t offset = ms__segment_offset(l, i);
+    if (offset == 0) return NULL;
+    const unsigned char *r = ms__log_at(log, offset);
+    if (ms__bit_get(l->checked, i))
+        return ms__size_fits(r, l->offset - offset) ? r : NULL;
+    ms__segment_walk(log, (ms__segment *)(uintptr_t)l, offset);
+    if (!ms__log_holds(log, r, offset, l->offset - offset, true)) return NULL;
+    ms__or32(&l->checked[i / 32], (uint32_t)1 << (i % 32));
+    return r;
+}
+
+/* Returns whether the blocks of n bytes of a segment index match their checks. Each is
+ * checked once. */
+static bool ms__segment_sound(const ms__log *log, const ms__segment *l,
+                              const unsigned char *p, uint64_t n)
+{
+    uint64_t at = (uint64_t)(p - l->numbers);
+    uint32_t b = (uint32_t)(at / MS__BLOCK);
+    uint32_t end = (uint32_t)((at + n + MS__BLOCK - 1) / MS__BLOCK);
+    if (end - b > 2 && !ms__bit_get(l->sound, b + 1)) /* not shared with others */
+        ms__log_read_ahead(log, l->offset + (uint64_t)(p - l->directory), n);
+    for (; b < end; b++) {
+        if (ms__bit_get(l->sound, b)) continue;
+        if (ms__get32(l->checks + (size_t)b * 4) != ms__segment_block(l, b)) return false;
+        ms__or32(&l->sound[b / 32], (uint32_t)1 << b % 32);
+    }
+    return true;
+}
+
+/* Returns whether the offsets of its records are valid. */
+static bool ms__places_sound(const ms__log *log, const ms__segment *l)
+{
+    if (ms__load32(&l->placed)) return true;
+    if (!ms__segment_sound(log, l, l->record, (uint64_t)l->n * 4)) return false;
+    ms__store32((uint32_t *)(uintptr_t)&l->placed, 1);
+    return true;
+}
+
+/* Finds list i of a segment; false if it is damaged. */
+static bool ms__segment_run(const ms__log *log, const ms__segment *l, uint32_t i,
+                            ms__run *run)
+{
+    const unsigned char *p = l->begin + (size_t)i * 4;
+    if (!ms__segment_sound(log, l, p, 8)) return false;
+    uint32_t from = ms__get32(p), to = ms__get32(p + 4) & ~MS__MIXED;
+    run->index = l;
+    run->mixed = (from & MS__MIXED) != 0;
+    from &= ~MS__MIXED;
+    if (from > to || to > l->postings) return false;
+    run->at = l->posting + (size_t)from * l->width;
+    run->n = to - from;
+    return ms__segment_sound(log, l, run->at, (uint64_t)run->n * l->width) &&
+           ms__places_sound(log, l);
+}
+
+/* Finds a list by its number; run->n is 0 if the segment has none of it. False if it is
+ * damaged. */
+static bool ms__segment_find(const ms__log *log, const ms__segment *l, uint64_t list,
+                             ms__run *run)
+{
+    uint32_t b = l->bits ? (uint32_t)(list >> (64 - l->bits)) : 0;
+    const unsigned char *p = l->bucket + (size_t)b * 4;
+    run->index = l;
+    run->at = NULL;
+    run->n = 0;
+    if (!ms__segment_sound(log, l, p, 8)) return false;
+    uint32_t i = ms__get32(p), end = ms__get32(p + 4);
+    if (i >= end) return true;
+    p = l->numbers + (size_t)i * 8;
+    if (end > l->lists) return false;
+    if (!ms__segment_sound(log, l, p, (uint64_t)(end - i) * 8)) return false;
+    while (i < end && ms__segment_list(l, i) != list) i++;
+    return i == end || ms__segment_run(log, l, i, run);
+}
+
+static ms_result ms__log_ready(const ms__log *log, ms_error *err)
+{
+    if (!ms__forked(&log->file.fork_mark, log->os)) return MS_OK;
+    return ms__fail(err, MS_E_FORKED,
+                    "'%s' was opened by process %u, this is a child of it: open it anew",
+                    log->file.path, log->file.fork_mark.process);
+}
+
+/* Returns the epoch in the writer's line, unchecked, loaded as one word. Readers compare
+ * it; the next writer adds one to it. */
+static uint32_t ms__log_line(const unsigned char *head)
+{
+    const void *epoch = head + MS__AT_WRITER + MS__LINE_EPOCH;
+    uint32_t word = ms__load32((const uint32_t *)epoch);
+    return ms__get32((const unsigned char *)&word);
+}
+
+/* Notes that the handle has taken in all records up to the watermark, or cannot trust it
+ * until a writer stores its line, perhaps with the same watermark. line: its epoch before
+ * the records were read. */
+static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
+{
+    ms__store32(&log->map.seen_line, line);
+    ms__store_ptr(&log->map.seen, (void *)(uintptr_t)mark);
+}
+
+/* Notes the watermark that an opening has found, and whether salvage shows records that
+ * are not proven. */
+static void ms__log_found(ms__log *log, uint64_t mark, bool salvaged)
+{
+    log->map.marked = mark;
+    log->map.salvaged = salvaged;
+}

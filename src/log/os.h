@@ -1,0 +1,679 @@
+
+/* ==== [os] the system, through one table ==============================================
+ * The only section that makes system calls on files. It uses:
+ *
+ *   POSIX    open close fstat pread pwrite fdatasync fsync mmap munmap rename unlink
+ *            chown chmod getpid clock_gettime nanosleep
+ *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, WIPEONFORK),
+ *            fstatfs, /proc/sys/kernel/random/boot_id
+ *   macOS    fcntl(F_FULLFSYNC), flock, sysctl(KERN_BOOTTIME)
+ *   Windows  CreateFile GetFileInformationByHandle ReadFile WriteFile SetEndOfFile
+ *            FlushFileBuffers LockFileEx CreateFileMapping
+ *            MapViewOfFile MoveFileEx
+ *
+ * The other sections use a table (ms_os), so that a test can be the disk. Its functions
+ * do one thing each and decide nothing. Short writes, interrupts and errors are handled
+ * once, after the table.
+ *
+ * A process loses a lock of fcntl's old kind when it closes any descriptor of the file. A
+ * lock that belongs to the open file (OFD, or flock elsewhere) stays. fork duplicates
+ * both: a child that lives on keeps the file locked.
+ *
+ * On POSIX systems a map can be longer than the file, and starts to work as the file
+ * grows: one map serves for a long time. On Windows it cannot (exact_maps), and files are
+ * mapped in pieces, each as long as the file was then.
+ * ================================================================================== */
+
+#include <errno.h>
+#include <time.h>
+
+#ifdef EDQUOT
+#define MS__EDQUOT EDQUOT
+#else
+#define MS__EDQUOT ENOSPC
+#endif
+
+#if MS__WINDOWS
+
+static int ms__win_error(void)
+{
+    switch (GetLastError()) {
+    case ERROR_FILE_NOT_FOUND:
+    case ERROR_PATH_NOT_FOUND:
+    case ERROR_INVALID_NAME:
+        return ENOENT;
+    case ERROR_FILE_EXISTS:
+    case ERROR_ALREADY_EXISTS:
+        return EEXIST;
+    case ERROR_ACCESS_DENIED:
+        return EACCES;
+    case ERROR_SHARING_VIOLATION:
+    case ERROR_LOCK_VIOLATION:
+    case ERROR_USER_MAPPED_FILE:
+        return EAGAIN;
+    case ERROR_DISK_FULL:
+    case ERROR_HANDLE_DISK_FULL:
+        return ENOSPC;
+    case ERROR_NOT_ENOUGH_MEMORY:
+    case ERROR_COMMITMENT_LIMIT:
+        return ENOMEM;
+    case ERROR_TOO_MANY_OPEN_FILES:
+        return EMFILE;
+    default:
+        return EIO;
+    }
+}
+
+static HANDLE ms__win_file(ms_file file)
+{
+    return (HANDLE)file;
+}
+
+/* Converts a path to UTF-16; free() it. */
+static wchar_t *ms__win_path(const char *path)
+{
+    int n = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, NULL, 0);
+    wchar_t *wide = n > 0 ? (wchar_t *)malloc((size_t)n * sizeof *wide) : NULL;
+    if (wide) (void)MultiByteToWideChar(CP_UTF8, 0, path, -1, wide, n);
+    return wide;
+}
+
+static int ms__os_open(MS__UNUSED void *ctx, const char *path, unsigned how,
+                       ms_file *file)
+{
+    DWORD access = how & MS_OS_WRITE ? GENERIC_READ | GENERIC_WRITE : GENERIC_READ;
+    DWORD share = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+    DWORD making = how & MS_OS_CREATE ? OPEN_ALWAYS : OPEN_EXISTING;
+    wchar_t *wide = ms__win_path(path);
+    if (!wide) return ENOENT;
+    HANDLE h =
+        CreateFileW(wide, access, share, NULL, making, FILE_ATTRIBUTE_NORMAL, NULL);
+    int code = h == INVALID_HANDLE_VALUE ? ms__win_error() : 0;
+    free(wide);
+    *file = (ms_file)h;
+    return code;
+}
+
+static int ms__os_close(MS__UNUSED void *ctx, ms_file file)
+{
+    return CloseHandle(ms__win_file(file)) ? 0 : ms__win_error();
+}
+
+static int ms__os_stat(MS__UNUSED void *ctx, ms_file file, ms_os_stat *out)
+{
+    BY_HANDLE_FILE_INFORMATION info;
+    memset(out, 0, sizeof *out);
+    if (!GetFileInformationByHandle(ms__win_file(file), &info)) return ms__win_error();
+    out->size = (uint64_t)info.nFileSizeHigh << 32 | info.nFileSizeLow;
+    out->device = info.dwVolumeSerialNumber;
+    out->inode = (uint64_t)info.nFileIndexHigh << 32 | info.nFileIndexLow;
+    out->regular = GetFileType(ms__win_file(file)) == FILE_TYPE_DISK &&
+                   !(info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY);
+    return 0;
+}
+
+static OVERLAPPED ms__win_at(uint64_t offset)
+{
+    OVERLAPPED at;
+    memset(&at, 0, sizeof at);
+    at.Offset = (DWORD)offset;
+    at.OffsetHigh = (DWORD)(offset >> 32);
+    return at;
+}
+
+static int ms__os_read(MS__UNUSED void *ctx, ms_file file, uint64_t offset, void *to,
+                       size_t size, size_t *done)
+{
+    OVERLAPPED at = ms__win_at(offset);
+    DWORD n = 0, most = size > 1u << 30 ? 1u << 30 : (DWORD)size;
+    BOOL fine = ReadFile(ms__win_file(file), to, most, &n, &at);
+    *done = n;
+    return fine || GetLastError() == ERROR_HANDLE_EOF ? 0 : ms__win_error();
+}
+
+static int ms__os_write(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
+                        const void *from, size_t size, size_t *done)
+{
+    OVERLAPPED at = ms__win_at(offset);
+    DWORD n = 0, most = size > 1u << 30 ? 1u << 30 : (DWORD)size;
+    BOOL fine = WriteFile(ms__win_file(file), from, most, &n, &at);
+    *done = n;
+    return fine ? 0 : ms__win_error();
+}
+
+static int ms__os_allocate(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    ms_os_stat now;
+    LARGE_INTEGER end;
+    int code = ms__os_stat(ctx, file, &now);
+    if (code != 0 || now.size >= offset + size) return code;
+    end.QuadPart = (LONGLONG)(offset + size);
+    if (!SetFilePointerEx(ms__win_file(file), end, NULL, FILE_BEGIN) ||
+        !SetEndOfFile(ms__win_file(file)))
+        return ms__win_error();
+    return 0;
+}
+
+static int ms__os_sync(MS__UNUSED void *ctx, ms_file file)
+{
+    return FlushFileBuffers(ms__win_file(file)) ? 0 : ms__win_error();
+}
+
+/* Locks one byte far after every record: other processes cannot read locked bytes. */
+static int ms__os_lock(MS__UNUSED void *ctx, ms_file file)
+{
+    OVERLAPPED at = ms__win_at((uint64_t)1 << 62);
+    return LockFileEx(ms__win_file(file),
+                      LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &at)
+               ? 0
+               : ms__win_error();
+}
+
+static int ms__os_unlock(MS__UNUSED void *ctx, ms_file file)
+{
+    OVERLAPPED at = ms__win_at((uint64_t)1 << 62);
+    return UnlockFileEx(ms__win_file(file), 0, 1, 0, &at) ? 0 : ms__win_error();
+}
+
+static int ms__os_map(MS__UNUSED void *ctx, ms_file file, uint64_t offset, size_t size,
+                      unsigned how, void **out)
+{
+    DWORD protect = how & MS_OS_WRITE ? PAGE_READWRITE : PAGE_READONLY;
+    DWORD access = how & MS_OS_WRITE ? FILE_MAP_WRITE : FILE_MAP_READ;
+    HANDLE map = CreateFileMappingW(ms__win_file(file), NULL, protect, 0, 0, NULL);
+    *out = NULL;
+    if (!map) return ms__win_error();
+    *out = MapViewOfFile(map, access, (DWORD)(offset >> 32), (DWORD)offset, size);
+    int code = *out ? 0 : ms__win_error();
+    (void)CloseHandle(map); /* the view keeps the file mapping alive */
+    return code;
+}
+
+static int ms__os_unmap(MS__UNUSED void *ctx, void *map, MS__UNUSED size_t size)
+{
+    return UnmapViewOfFile(map) ? 0 : ms__win_error();
+}
+
+#define MS__OS_READ_AHEAD NULL
+
+static int ms__os_rename(MS__UNUSED void *ctx, const char *from, const char *to)
+{
+    wchar_t *a = ms__win_path(from), *b = ms__win_path(to);
+    int code = !a || !b ? ENOENT
+               : MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)
+                   ? 0
+                   : ms__win_error();
+    free(a);
+    free(b);
+    return code;
+}
+
+static int ms__os_remove(MS__UNUSED void *ctx, const char *path)
+{
+    wchar_t *wide = ms__win_path(path);
+    int code = wide && DeleteFileW(wide) ? 0 : ms__win_error();
+    free(wide);
+    return code;
+}
+
+static int ms__os_sync_folder(MS__UNUSED void *ctx, MS__UNUSED const char *path)
+{
+    return 0; /* MoveFileEx has written the name already */
+}
+
+#define MS__OS_ACCESS_LIKE NULL /* the folder decides who may use its files */
+
+/* Returns the number of this boot: the BootId of KUSER_SHARED_DATA, a page that every
+ * process may read. Before Windows 10 it is zero. Then the result is the time of the last
+ * start, in steps of ten seconds. Two clocks give that time, so it may seldom change by
+ * one step while the machine runs. A reader then stops following until it is opened
+ * again. */
+static uint64_t ms__os_boot(MS__UNUSED void *ctx)
+{
+    uint32_t boot = *(const volatile uint32_t *)(uintptr_t)(0x7FFE0000u + 0x2C4u);
+    if (boot != 0) return (uint64_t)1 << 63 | boot;
+    return ((uint64_t)ms__system_time() / 1000000 - GetTickCount64()) / 10000;
+}
+
+static uint64_t ms__os_micros(MS__UNUSED void *ctx)
+{
+    LARGE_INTEGER now, second;
+    (void)QueryPerformanceCounter(&now);
+    (void)QueryPerformanceFrequency(&second);
+    return (uint64_t)((double)now.QuadPart / (double)second.QuadPart * 1e6);
+}
+
+static uint64_t ms__os_process(MS__UNUSED void *ctx)
+{
+    return GetCurrentProcessId();
+}
+
+#else /* POSIX */
+
+#include <fcntl.h>
+#include <stdio.h> /* rename */
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#if MS__LINUX
+#include <sys/vfs.h>
+#else
+#include <sys/file.h>
+#endif
+#if MS__APPLE
+#include <sys/sysctl.h>
+#endif
+
+/* The C library hides these if a program includes it first with stricter settings. */
+#if MS__LINUX && !defined(__USE_GNU) && !defined(__cplusplus)
+#if defined(__USE_FILE_OFFSET64) && !defined(__LP64__)
+#define MS__WIDE(name) __asm__(name "64") /* as the system's headers would have it */
+#else
+#define MS__WIDE(name)
+#endif
+extern ssize_t pread(int fd, void *to, size_t size, off_t offset) MS__WIDE("pread");
+extern ssize_t pwrite(int fd, const void *from, size_t size, off_t offset)
+    MS__WIDE("pwrite");
+extern int fallocate(int fd, int mode, off_t offset, off_t size) MS__WIDE("fallocate");
+extern int fdatasync(int fd);
+extern int fsync(int fd);
+extern int madvise(void *at, size_t size, int advice);
+extern int posix_fadvise(int fd, off_t offset, off_t size, int advice)
+    MS__WIDE("posix_fadvise");
+extern char *strchr(const char *text, int c);
+#endif
+#ifndef O_CLOEXEC
+#define MS__O_CLOEXEC 02000000
+#else
+#define MS__O_CLOEXEC O_CLOEXEC
+#endif
+#define MS__F_OFD_SETLK         37 /* Linux */
+#define MS__MADV_RANDOM         1
+#define MS__FADV_WILLNEED       3
+
+static int ms__os_open(MS__UNUSED void *ctx, const char *path, unsigned how,
+                       ms_file *file)
+{
+    int flags = (how & MS_OS_WRITE ? O_RDWR : O_RDONLY) | MS__O_CLOEXEC | O_NONBLOCK;
+    if (how & MS_OS_CREATE) flags |= O_CREAT;
+    int fd = open(path, flags, 0600);
+    *file = fd;
+    return fd < 0 ? errno : 0;
+}
+
+static int ms__os_close(MS__UNUSED void *ctx, ms_file file)
+{
+    return close((int)file) == 0 ? 0 : errno;
+}
+
+/* Returns whether the file system can always write an allocated block. On others (copy on
+ * write, network) a store into a map may raise SIGBUS. */
+static bool ms__keeps_room(MS__UNUSED int fd)
+{
+#if MS__LINUX
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0) return false;
+    uint32_t type = (uint32_t)fs.f_type; /* ext2 to ext4, XFS, tmpfs */
+    return type == 0xEF53u || type == 0x58465342u || type == 0x01021994u;
+#else
+    return false;
+#endif
+}
+
+static int ms__os_stat(MS__UNUSED void *ctx, ms_file file, ms_os_stat *out)
+{
+    struct stat st;
+    memset(out, 0, sizeof *out);
+    if (fstat((int)file, &st) != 0) return errno;
+    out->size = (uint64_t)st.st_size;
+    out->device = (uint64_t)st.st_dev;
+    out->inode = (uint64_t)st.st_ino;
+    out->regular = S_ISREG(st.st_mode);
+    out->keeps_room = ms__keeps_room((int)file);
+    return 0;
+}
+
+static int ms__os_read(MS__UNUSED void *ctx, ms_file file, uint64_t offset, void *to,
+                       size_t size, size_t *done)
+{
+    ssize_t n = pread((int)file, to, size, (off_t)offset);
+    *done = n < 0 ? 0 : (size_t)n;
+    return n < 0 ? errno : 0;
+}
+
+static int ms__os_write(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
+                        const void *from, size_t size, size_t *done)
+{
+    ssize_t n = pwrite((int)file, from, size, (off_t)offset);
+    *done = n < 0 ? 0 : (size_t)n;
+    return n < 0 ? errno : 0;
+}
+
+static int ms__os_allocate(MS__UNUSED void *ctx, MS__UNUSED ms_file file,
+                           MS__UNUSED uint64_t offset, MS__UNUSED uint64_t size)
+{
+#if MS__LINUX
+    return fallocate((int)file, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
+#else
+    return EOPNOTSUPP; /* posix_fallocate might write where another process does */
+#endif
+}
+
+static int ms__os_sync(MS__UNUSED void *ctx, ms_file file)
+{
+#if MS__APPLE
+    if (fcntl((int)file, F_FULLFSYNC) == 0) return 0;
+    /* fsync does not flush the drive's cache */
+#endif
+#if MS__LINUX
+    return fdatasync((int)file) == 0 ? 0 : errno;
+#else
+    return fsync((int)file) == 0 ? 0 : errno;
+#endif
+}
+
+#if MS__LINUX
+#define MS__TAKE F_WRLCK
+#define MS__GIVE F_UNLCK
+static int ms__os_set_lock(ms_file file, int type)
+{
+    struct flock lock;
+    memset(&lock, 0, sizeof lock);
+    lock.l_type = (short)type;
+    lock.l_whence = SEEK_SET;
+    int code = fcntl((int)file, MS__F_OFD_SETLK, &lock) == 0 ? 0 : errno;
+    if (code == EACCES) return EAGAIN;
+    return code == EINVAL || code == ENOSYS || code == EOPNOTSUPP ? ENOLCK : code;
+}
+#else
+#define MS__TAKE (LOCK_EX | LOCK_NB)
+#define MS__GIVE LOCK_UN
+static int ms__os_set_lock(ms_file file, int operation)
+{
+    if (flock((int)file, operation) == 0) return 0;
+    return errno == EWOULDBLOCK ? EAGAIN : errno == EOPNOTSUPP ? ENOLCK : errno;
+}
+#endif
+
+static int ms__os_lock(MS__UNUSED void *ctx, ms_file file)
+{
+    return ms__os_set_lock(file, MS__TAKE);
+}
+
+static int ms__os_unlock(MS__UNUSED void *ctx, ms_file file)
+{
+    return ms__os_set_lock(file, MS__GIVE);
+}
+
+static int ms__os_map(MS__UNUSED void *ctx, ms_file file, uint64_t offset, size_t size,
+                      unsigned how, void **out)
+{
+    int protect = how & MS_OS_WRITE ? PROT_READ | PROT_WRITE : PROT_READ;
+    void *p = mmap(NULL, size, protect, MAP_SHARED, (int)file, (off_t)offset);
+    *out = NULL;
+    if (p == MAP_FAILED) return errno;
+#if MS__LINUX
+    if (how & MS_OS_RANDOM) (void)madvise(p, size, MS__MADV_RANDOM);
+#endif
+    *out = p;
+    return 0;
+}
+
+static int ms__os_unmap(MS__UNUSED void *ctx, void *map, size_t size)
+{
+    return munmap(map, size) == 0 ? 0 : errno;
+}
+
+#if MS__LINUX
+static int ms__os_read_ahead(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
+                             uint64_t size)
+{
+    return posix_fadvise((int)file, (off_t)offset, (off_t)size, MS__FADV_WILLNEED);
+}
+#define MS__OS_READ_AHEAD ms__os_read_ahead
+#else
+#define MS__OS_READ_AHEAD NULL
+#endif
+
+static int ms__os_rename(MS__UNUSED void *ctx, const char *from, const char *to)
+{
+    return rename(from, to) == 0 ? 0 : errno;
+}
+
+static int ms__os_remove(MS__UNUSED void *ctx, const char *path)
+{
+    return unlink(path) == 0 ? 0 : errno;
+}
+
+/* Copies owner, group and permissions. If the owner cannot be set, the group must be set,
+ * and must have all rights. */
+static int ms__os_access_like(MS__UNUSED void *ctx, const char *path, const char *like)
+{
+    struct stat st;
+    int fd = open(like, O_RDONLY | MS__O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return errno;
+    int code = fstat(fd, &st) == 0 ? 0 : errno;
+    (void)close(fd);
+    if (code != 0) return code;
+    if (chown(path, st.st_uid, st.st_gid) != 0 &&
+        ((st.st_mode & 060) != 060 || chown(path, geteuid(), st.st_gid) != 0))
+        return EPERM;
+    return chmod(path, st.st_mode & 0777) == 0 ? 0 : errno;
+}
+
+#define MS__OS_ACCESS_LIKE ms__os_access_like
+
+/* Syncs the folder: the path up to its last slash. */
+static int ms__os_sync_folder(MS__UNUSED void *ctx, const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] != '/') n--;
+    char *folder = (char *)malloc(n + 2);
+    if (!folder) return ENOMEM;
+    if (n > 0)
+        memcpy(folder, path, n);
+    else
+        folder[n++] = '.';
+    folder[n] = 0;
+    int fd = open(folder, O_RDONLY | MS__O_CLOEXEC);
+    free(folder);
+    if (fd < 0) return errno;
+    int code = fsync(fd) == 0 ? 0 : errno;
+    (void)close(fd);
+    return code == EINVAL ? 0 : code; /* the file system cannot sync folders */
+}
+
+static uint64_t ms__os_boot(MS__UNUSED void *ctx)
+{
+    static const uint64_t key[2] = {0x6d7367, 0x626f6f74};
+#if MS__LINUX
+    char text[64];
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | MS__O_CLOEXEC);
+    if (fd < 0) return 0;
+    ssize_t n = pread(fd, text, sizeof text, 0);
+    (void)close(fd);
+    return n > 0 ? ms__hash(key, 0, text, (size_t)n) | 1 : 0;
+#elif MS__APPLE
+    struct timeval boot;
+    size_t size = sizeof boot;
+    int name[2] = {CTL_KERN, KERN_BOOTTIME};
+    if (sysctl(name, 2, &boot, &size, NULL, 0) != 0) return 0;
+    return ms__hash(key, 0, (const char *)&boot.tv_sec, sizeof boot.tv_sec) | 1;
+#else
+    (void)key;
+    return 0;
+#endif
+}
+
+static uint64_t ms__os_micros(MS__UNUSED void *ctx)
+{
+#if defined(CLOCK_MONOTONIC)
+    struct timespec now;
+    if (clock_gettime(CLOCK_MONOTONIC, &now) == 0)
+        return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+#endif
+    return (uint64_t)ms__system_time() / 1000;
+}
+
+static uint64_t ms__os_process(MS__UNUSED void *ctx)
+{
+    return (uint64_t)getpid();
+}
+
+#endif
+
+static void ms__os_sleep(MS__UNUSED void *ctx, uint64_t micros)
+{
+    ms__pause(micros);
+}
+
+static const ms_os ms__os_table = {
+    NULL,         ms__os_open,     ms__os_close,  ms__os_stat,    ms__os_read,
+    ms__os_write, ms__os_allocate, ms__os_sync,   ms__os_lock,    ms__os_unlock,
+    ms__os_map,   ms__os_unmap,    ms__os_rename, ms__os_remove,
+    ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
+    MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD};
+
+MS_API const ms_os *ms_os_default(void)
+{
+    return &ms__os_table;
+}
+
+/* ---- After the table: the meaning of an answer. */
+
+static ms_result ms__os_fail(ms_error *err, int code, const char *what, const char *path)
+{
+    ms_result result = code == ENOENT || code == ENOTDIR ? MS_E_NOT_FOUND
+                       : code == EEXIST                  ? MS_E_CONFLICT
+                       : code == EAGAIN || code == EBUSY ? MS_E_BUSY
+                       : code == ENOMEM                  ? MS_E_NO_MEMORY
+                       : code == ENOSPC || code == MS__EDQUOT || code == EFBIG ? MS_E_FULL
+                       : code == ENOLCK || code == ENODEV ? MS_E_UNSUPPORTED
+                                                          : MS_E_IO;
+    const char *why = code == ENOENT || code == ENOTDIR  ? "there is no such file"
+                      : code == EEXIST                   ? "there is a file already"
+                      : code == EACCES || code == EPERM  ? "not allowed"
+                      : code == EROFS                    ? "the file system is read-only"
+                      : code == ENOSPC                   ? "the disk is full"
+                      : code == MS__EDQUOT               ? "the quota is used up"
+                      : code == EFBIG                    ? "over the limit for a file"
+                      : code == EMFILE || code == ENFILE ? "too many open files"
+                      : code == ENOLCK                   ? "the file system cannot lock"
+                      : code == ENODEV                   ? "it cannot be mapped"
+                      : code == EISDIR                   ? "it is a folder"
+                                                         : "the system refused";
+    (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
+                   (uint64_t)code);
+    if (err) err->sys_errno = code;
+    return result;
+}
+
+/* Writes all bytes, or returns a code. */
+static int ms__os_write_all(const ms_os *os, ms_file file, uint64_t offset,
+                            const unsigned char *from, size_t size)
+{
+    while (size > 0) {
+        size_t done = 0;
+        int code = os->write(os->ctx, file, offset, from, size, &done);
+        if (code == EINTR) continue;
+        if (code != 0) return code;
+        if (done == 0 || done > size) return EIO;
+        from += done;
+        offset += done;
+        size -= done;
+    }
+    return 0;
+}
+
+/* Reads up to size bytes; *got is less only at the end of the file. */
+static int ms__os_read_all(const ms_os *os, ms_file file, uint64_t offset,
+                           unsigned char *to, size_t size, size_t *got)
+{
+    *got = 0;
+    while (*got < size) {
+        size_t done = 0;
+        int code = os->read(os->ctx, file, offset + *got, to + *got, size - *got, &done);
+        if (code == EINTR) continue;
+        if (code != 0) return code;
+        if (done == 0) return 0;
+        *got += ms__min(done, size - *got);
+    }
+    return 0;
+}
+
+static int ms__os_sync_done(const ms_os *os, ms_file file)
+{
+    int code = os->sync(os->ctx, file);
+    while (code == EINTR) code = os->sync(os->ctx, file);
+    return code;
+}
+
+static int ms__os_folder_done(const ms_os *os, const char *path)
+{
+    int code = os->sync_folder(os->ctx, path);
+    while (code == EINTR) code = os->sync_folder(os->ctx, path);
+    return code;
+}
+
+/* Returns the path with `ending` added; *size bytes of the allocator. */
+static char *ms__path_beside(const ms_alloc *alloc, const char *path, const char *ending,
+                             size_t *size)
+{
+    size_t n = strlen(path), more = strlen(ending) + 1;
+    *size = n + more;
+    char *p = (char *)ms__resize(alloc, NULL, 0, *size);
+    if (!p) return NULL;
+    memcpy(p, path, n);
+    memcpy(p + n, ending, more);
+    return p;
+}
+
+static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
+{
+    int code = os->allocate(os->ctx, file, from, size);
+    while (code == EINTR) code = os->allocate(os->ctx, file, from, size);
+    return code;
+}
+
+/* ---- Fork. The kernel wipes a page of each child, so a child needs no system call to
+ * know what it is (getpid costs about 116 ns an append). Elsewhere the process number
+ * serves. */
+
+typedef struct ms__fork_mark {
+    volatile unsigned char *page;
+    uint64_t process;
+} ms__fork_mark;
+
+#define MS__FORK_PAGE 4096u
+
+static void ms__fork_mark_set(ms__fork_mark *mark, const ms_os *os)
+{
+    mark->page = NULL;
+    mark->process = os->process(os->ctx);
+#if MS__LINUX
+    void *p = mmap(NULL, MS__FORK_PAGE, PROT_READ | PROT_WRITE, 0x22, -1, 0);
+    if (p == MAP_FAILED) return;
+    /* MADV_WIPEONFORK, Linux 4.14. qemu-user up to 7.2 accepts any advice, even one that
+     * does not exist, and follows none. */
+    if (madvise(p, MS__FORK_PAGE, 18) != 0 || madvise(p, MS__FORK_PAGE, 0x7fff) == 0) {
+        (void)munmap(p, MS__FORK_PAGE);
+        return;
+    }
+    mark->page = (volatile unsigned char *)p;
+    *mark->page = 1;
+#endif
+}
+
+static bool ms__forked(const ms__fork_mark *mark, const ms_os *os)
+{
+    if (mark->page) return *mark->page == 0;
+    return mark->process != os->process(os->ctx);
+}
+
+static void ms__fork_mark_unset(ms__fork_mark *mark)
+{
+#if MS__LINUX
+    if (mark->page) (void)munmap((void *)(uintptr_t)mark->page, MS__FORK_PAGE);
+#endif
+    mark->page = NULL;
+}

@@ -1,0 +1,653 @@
+
+/* ==== [log-recover] the file becomes the state of a handle ===========================
+ * Three events use this section: an opening, a check for appends of other processes, and
+ * the turn of a shared writer.
+ *
+ * Opening has to find the end of the log. It knows the watermark, the durable end of the
+ * newest checkpoint, and the size of the file:
+ *
+ *              is the watermark trusted (same boot, device, inode)?
+ *               | yes                           | no: power loss, other machine, copy
+ *               v                               v
+ *      visible = the larger of       ms__log_find_end: record by record, to the first
+ *      watermark and checkpoint      byte x that begins no valid record
+ *               |                       |  x is below `proven` (the durable end, or the
+ *               |                       |  last record with SYNCED): damage; it goes on
+ *               |                       |  else: visible = after the last COMMIT, but not
+ *               |                       |  below `proven`
+ *               v                       v
+ *      ms__log_take_visible: every record up to `visible` enters the tail; what is
+ *      invalid there is damage, and is reported
+ *               |  visible is beyond the end of the file: ms__lost_note
+ *               v
+ *      attached. Bytes after log->end are dead; the first append zeroes them
+ *      (ms__log_begin). A reader stops at log->end and writes nothing.
+ *
+ * A watermark that is not a multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in every
+ * valid record. What is invalid up to the last byte that is not zero, or below `proven`,
+ * is damage.
+ *
+ * The first append then does in order: zero and sync the dead bytes (ms__log_settle), in
+ * a sync mode write again and sync what is unproven, and store BUSY, the hints, the
+ * watermark and the writer's line with its epoch; a LOST record where bytes are missing.
+ *
+ * The walk begins after the newest segment index below a trusted end, not at the first
+ * record (ms__log_start). That index carries the counts of all before it. So opening
+ * costs the same at any size of the file.
+ *
+ * A check for appends compares the watermark with the last one taken in. If it has moved,
+ * ms__log_take_visible takes in the new records.
+ *
+ * A shared writer holds the lock of the file for one append at a time (ms__log_enter to
+ * ms__log_leave). It first takes in what others appended, mostly before it has the lock.
+ * A writer raises BUSY in the superblock before it stores beyond the watermark. A writer
+ * that finds BUSY past the watermark knows that another writer died there, and prepares
+ * the place anew (ms__log_begin). It does the same after an exclusive writer, a restart
+ * of the machine, a failed sync, and damage that has to be proven.
+ * ================================================================================== */
+
+/* ---- Taking in records. */
+
+/* Takes in a segment index: it covers the tail, and the next segment begins. Missing
+ * indexes before it are derived when a query needs them. An index of other segments lies
+ * where an opening finds it. Beside an open handle another writer has found the newest
+ * index damaged, and made other segments from there. */
+static ms_result ms__take_segment(ms__log *log, const ms__segment *seg, ms_error *err)
+{
+    uint32_t now;
+    ms__tail *t = ms__tail_of(log);
+    if (seg->number < t->segment ||
+        (seg->number == t->segment && seg->base != t->base)) {
+        if (!log->map.super_now) return MS_OK; /* it lies */
+        return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has divided it into "
+                        "other segments: open it anew", log->file.path);
+    }
+    if (!ms__tail_slot(log, &now))
+        return ms__fail(err, MS_E_BUSY,
+                        "'%s' cannot be followed while over %u cursors are open",
+                        log->file.path, (uint64_t)MS__PINS - 2);
+    if (!ms__nodes_reserve(log, &log->index.segments, seg->number))
+        return ms__no_memory(err, 0);
+    ms__tail *fresh = ms__tail_new(log, seg->next, seg->number + 1);
+    if (!fresh) return ms__no_memory(err, sizeof *fresh);
+    while (log->index.segments.n < seg->number) ms__index_add(log, 0);
+    ms__segment_close(log, seg->offset, fresh, now, false);
+    return MS_OK;
+}
+
+static ms_result ms__take_summary(ms__log *log, const ms__summary *s, ms_error *err)
+{
+    ms__node_table *t = &log->index.summaries;
+    if (s->number < t->n || (uint64_t)(s->number + 1) * MS__FAN > log->index.segments.n)
+        return MS_OK;
+    if (!ms__nodes_reserve(log, t, s->number)) return ms__no_memory(err, 0);
+    ms__summary_add(log, s->number, s->offset);
+    return MS_OK;
+}
+
+static ms_result ms__take_index(ms__log *log, const unsigned char *r, uint64_t offset,
+                                ms_error *err)
+{
+    ms__segment seg;
+    ms__summary sum;
+    /* messages that it counts may be damaged: a writer assigns no number twice */
+    if (log->writer && log->sum.last_seq < ms_seq(ms__msg(r)))
+        log->sum.last_seq = ms_seq(ms__msg(r));
+    memset(&seg, 0, sizeof seg);
+    memset(&sum, 0, sizeof sum);
+    if (ms__segment_decode(&seg, r, offset)) return ms__take_segment(log, &seg, err);
+    if (ms__summary_decode(&sum, r, offset)) return ms__take_summary(log, &sum, err);
+    return MS_OK;
+}
+
+/* Takes in a message. */
+static ms_result ms__take_message(ms__log *log, const unsigned char *r, uint64_t offset,
+                                  ms_error *err)
+{
+    ms__tail *t = ms__tail_of(log);
+    if (!ms__tail_enter(&log->core, t, r, offset))
+        return ms__no_memory(err, ms__padded(ms__get32(r)));
+    log->sum.last_seq = ms_seq(ms__msg(r));
+    log->sum.messages++;
+    log->sum.bytes += ms_size(ms__msg(r));
+    return MS_OK;
+}
+
+/* Takes in a valid record. MS_E_BUSY: old cursors must be closed first. */
+static ms_result ms__log_take(ms__log *log, const unsigned char *r, uint64_t offset,
+                              ms_error *err)
+{
+    if (r[4] == MS__KIND_INDEX) return ms__take_index(log, r, offset, err);
+    if (r[4] == MS__KIND_MESSAGE) return ms__take_message(log, r, offset, err);
+    if (r[4] == MS__KIND_GAP)
+        ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, ms_seq(ms__msg(r)));
+    if (!ms__is_change(r) || ms__change_take(log, r, offset)) return MS_OK;
+    return ms__no_memory(err, ms__padded(ms__get32(r)));
+}
+
+/* Counts damaged ranges of the tail; readers load the count without the lock. */
+static void ms__holes_take(ms__log *log, ms__replay *s)
+{
+    ms__tail *t = ms__tail_of(log);
+    if (s->holes > 0) ms__store32(&t->holes, t->holes + s->holes);
+    s->holes = 0;
+}
+
+/* Notes that the file was truncated: the bytes from log->end to `end` were visible
+ * once. */
+static void ms__lost_note(ms__log *log, uint64_t end)
+{
+    uint64_t bytes = end - log->end;
+    ms__tail *t = ms__tail_of(log);
+    ms__log_lost(log, end);
+    log->sum.damaged++;
+    log->sum.damaged_bytes += bytes;
+    ms__store32(&t->holes, t->holes + 1);
+    ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->sum.last_seq, 0, 0);
+}
+
+static ms_result ms__foreign_record(const ms__log *log, uint64_t offset, ms_error *err)
+{
+    return ms__fail(err, MS_E_FOREIGN,
+                    "'%s': a record at %u was written by a newer version", log->file.path,
+                    offset);
+}
+
+static void ms__replay_begin(ms__replay *s, ms__log *log, uint64_t trusted,
+                             uint64_t limit)
+{
+    memset(s, 0, sizeof *s);
+    s->log = log;
+    s->at = log->end;
+    s->last_seq = log->sum.last_seq;
+    s->trusted = trusted;
+    s->limit = limit & ~(uint64_t)7;
+}
+
+/* Takes in the records of [log->end, visible). If the file, of `size` bytes, ends
+ * earlier, or the last record extends past its end, the rest is lost, and the next writer
+ * appends at log->end. */
+static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t size,
+                                      ms_error *err)
+{
+    ms__replay s;
+    const unsigned char *r;
+    uint64_t offset;
+    ms_result code = MS_OK;
+    ms__found found = MS__FOUND_END;
+    if (visible < log->end) visible = log->end; /* a watermark that is damaged */
+    ms__replay_begin(&s, log, visible, visible < size ? visible : size);
+    s.trusted = s.limit; /* a file that is shorter is not walked past its end */
+    if (log->opts.opening == MS_OPEN_SALVAGE)
+        s.limit = size & ~(uint64_t)7; /* its last message may end in zeros */
+    if (s.limit - s.at <= MS__STEP) s.asked = s.limit; /* in memory: written just now */
+    while ((found = ms__replay_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
+        ms__holes_take(log, &s);
+        code = ms__log_take(log, r, offset, err);
+        if (code != MS_OK) break;
+        log->end = s.at;
+    }
+    if (code == MS_OK && found == MS__FOUND_FOREIGN)
+        code = ms__foreign_record(log, offset, err);
+    ms__holes_take(log, &s);
+    log->sum.damaged += (uint32_t)s.damaged;
+    log->sum.damaged_bytes += s.damaged_bytes;
+    log->end = found == MS__FOUND_END ? s.at : offset; /* damage counts once */
+    if (s.damaged + s.index_damaged > 0) ms__durable_unproven(log);
+    if (code == MS_OK && visible > log->end && log->append.lost_end < visible)
+        ms__lost_note(log, visible);
+    return code;
+}
+
+/* ---- Opening. */
+
+/* Returns whether a writer of this machine has stored the watermark since the machine
+ * started. It is a multiple of 8 unless its bytes are damaged. */
+static bool ms__mark_trusted(const ms__log *log)
+{
+    ms__writer_line w;
+    return log->file.boot != 0 && ms__writer_decode(&w, log->map.super) &&
+           w.boot == log->file.boot && w.device == log->file.stat.device &&
+           w.inode == log->file.stat.inode &&
+           ms__load_mark(log->map.super + MS__AT_MARK) % 8 == 0;
+}
+
+/* Makes the tail that a handle begins with; a reader of an empty file has one already. */
+static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
+                                ms_error *err)
+{
+    uint32_t now = log->map.now;
+    if (ms__tail_of(log) && !ms__tail_slot(log, &now))
+        return ms__fail(err, MS_E_FULL, "'%s': over %u cursors are open", log->file.path,
+                        (uint64_t)MS__PINS - 2);
+    ms__tail *t = ms__tail_new(log, base, segment);
+    if (!t) return ms__no_memory(err, sizeof *t);
+    ms__tail_switch(log, t, now);
+    return MS_OK;
+}
+
+/* Starts the handle's counts from those in a segment index. */
+static ms_result ms__log_start_at(ms__log *log, const ms__segment *seg, ms_error *err)
+{
+    log->end = seg->next;
+    log->sum = seg->state;
+    if (!MS__CHANGES && log->sum.changes > 0)
+        return ms__fail(err, MS_E_FOREIGN,
+                        "'%s' has changes, and this program was built without them",
+                        log->file.path);
+    if (!ms__touch_all(log, seg)) return ms__no_memory(err, MS__TOUCHED / 8);
+    return ms__index_begin(log, seg) ? MS_OK : ms__no_memory(err, 0);
+}
+
+/* Chooses where the walk begins: after the newest segment index below `limit`, else at
+ * the first record. */
+static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
+                               ms_error *err)
+{
+    ms__segment seg;
+    uint64_t hints[3];
+    hints[0] = mark_trusted ? ms__get64(log->map.super + MS__AT_HINT) : 0;
+    hints[1] = mark_trusted ? ms__get64(log->map.super + MS__AT_HINT + 8) : 0;
+    hints[2] = ms__checkpoint_newest(log->map.super).hint;
+    log->end = MS__SUPER_SIZE;
+    for (int i = 0; i < 3; i++) {
+        if (!ms__segment_at(log, hints[i], limit, &seg)) continue;
+        MS__TRY(ms__log_start_at(log, &seg, err));
+        return ms__tail_first(log, log->end, seg.number + 1, err);
+    }
+    return ms__tail_first(log, log->end, 0, err);
+}
+
+/* Finds the end of a file whose watermark is not trusted, by (F4) and (F5), and takes
+ * nothing in. *proven: all below it was durable; where records with SYNCED follow invalid
+ * bytes it moves up to the last of them. *visible: where the log ends. */
+static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
+                                  uint64_t *visible, ms_error *err)
+{
+    ms__replay s;
+    const unsigned char *r;
+    uint64_t offset, committed = log->end;
+    ms__replay_begin(&s, log, *proven, size);
+    s.quiet = true;
+    for (;;) {
+        ms__found found;
+        while ((found = ms__replay_next(&s, &r, &offset)) == MS__FOUND_RECORD)
+            if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;
+        if (found == MS__FOUND_FOREIGN) return ms__foreign_record(log, offset, err);
+        if (s.at >= s.limit || !ms__replay_synced(&s)) break;
+        /* A writer may have begun since, and be at work here. Then a reader stops; its
+         * next look takes in what that writer appends. */
+        if (!log->writer && ms__mark_trusted(log)) break;
+        *proven = s.trusted;
+    }
+    *visible = committed > *proven ? committed : *proven;
+    return MS_OK;
+}
+
+/* Returns whether the last writer may have written since the machine started: unless
+ * both boots are known and differ. */
+static bool ms__may_be_of_boot(const ms__log *log)
+{
+    ms__writer_line w;
+    bool known = log->file.boot != 0 && ms__writer_decode(&w, log->map.super);
+    return !known || w.boot == 0 || w.boot == log->file.boot;
+}
+
+/* Stores the watermark again if the durable end is above it, though it is trusted: then
+ * something else changed it. Readers and shared writers need the right one. */
+static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
+{
+    if (!log->writer || mark >= log->end) return MS_OK;
+    int failed = ms__super_word(log, MS__AT_MARK, log->end);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing the watermark of",
+                                             log->file.path);
+}
+
+/* Takes in the content of a file with a valid superblock. */
+static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
+{
+    /* A writer may be at work. It makes the file longer before it stores a watermark or a
+     * checkpoint, and stores its line after its first watermark. So they are read in the
+     * opposite order. */
+    bool salvage = log->opts.opening == MS_OPEN_SALVAGE;
+    ms__tail *t;
+    uint32_t line = ms__log_line(log->map.super);
+    bool same = ms__mark_trusted(log);
+    ms__fence();
+    uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
+    ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.super);
+    ms__fence();
+    int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
+    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    uint64_t size = log->file.stat.size;
+    uint64_t proven = same && mark > checkpoint.end ? mark : checkpoint.end;
+    uint64_t visible = proven;
+    MS__TRY(ms__log_reach(log, 0, size, size, err));
+    MS__TRY(ms__log_start(log, proven < size ? proven : size, same, err));
+    ms__log_begun(log, log->append.begun, size);
+    uint64_t dead = salvage ? ms__log_dead_end(log, MS__SUPER_SIZE) & ~(uint64_t)7 : 0;
+    if (dead > visible) visible = dead;
+    if (!same && !salvage) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
+    MS__TRY(ms__log_take_visible(log, visible, size, err));
+    if (log->writer && checkpoint.seq > log->sum.last_seq)
+        log->sum.last_seq = checkpoint.seq; /* numbers are not used again */
+    ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0,
+                      ms__may_be_of_boot(log));
+    if (same) MS__TRY(ms__mark_restore(log, mark, err));
+    t = ms__tail_of(log);
+    ms__tail_show(t);
+    ms__log_seen(log, same && !salvage ? log->end : mark, line);
+    ms__log_found(log, mark, salvage && ms__tail_offset(t, t->filled) > proven);
+    return MS_OK;
+}
+
+/* Finds out whether all bytes after the superblock are zero, and not more than a creation
+ * allocates. */
+static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
+{
+    unsigned char part[512];
+    uint64_t at = MS__SUPER_SIZE;
+    *zero = false;
+    if (log->file.stat.size > MS__SUPER_SIZE + 2 * MS__ROOM_LEAST) return MS_OK;
+    while (at < log->file.stat.size) {
+        size_t got = 0;
+        int code =
+            ms__os_read_all(log->os, log->file.handle, at, part, sizeof part, &got);
+        if (code != 0) return ms__os_fail(err, code, "reading", log->file.path);
+        if (got == 0) return MS_OK;
+        for (size_t i = 0; i < got; i++)
+            if (part[i] != 0) return MS_OK;
+        at += got;
+    }
+    *zero = true;
+    return MS_OK;
+}
+
+/* Returns whether an interrupted creation may have left these bytes: parts of a
+ * superblock, the first watermark, and zeros. got: bytes that the file has. */
+static bool ms__super_unborn(const unsigned char *h, size_t got)
+{
+    size_t same = 0;
+    bool zeros = true;
+    unsigned char mark[8];
+    ms__put64(mark, MS__SUPER_SIZE);
+    while (same < 8 && h[same] == ms__log_magic[same]) same++;
+    for (size_t i = same; zeros && i < 8; i++) zeros = h[i] == 0;
+    for (size_t i = same < 8 ? 8 : MS__SUPER_FIXED; zeros && i < MS__SUPER_SIZE; i++)
+        zeros = h[i] == 0 || (i >= MS__AT_MARK && i < MS__AT_MARK + 8 &&
+                              h[i] == mark[i - MS__AT_MARK]);
+    bool born = got == MS__SUPER_SIZE && same == 8 &&
+                ms__get32(h + 52) == ms__crc32c(0, h, 52) &&
+                ms__get64(h + MS__AT_MARK) == MS__SUPER_SIZE;
+    return zeros && !born;
+}
+
+/* Reads the superblock. *empty: the file counts as new. */
+static MS__APART ms_result ms__log_super_read(ms__log *log, bool *empty, ms_error *err)
+{
+    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__SUPER_SIZE);
+    size_t got = 0;
+    if (!h) return ms__no_memory(err, MS__SUPER_SIZE);
+    int code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE, &got);
+    ms_result result =
+        code == 0 ? MS_OK : ms__os_fail(err, code, "reading", log->file.path);
+    if (got < MS__SUPER_SIZE) memset(h + got, 0, MS__SUPER_SIZE - got);
+    bool unborn = result == MS_OK && ms__super_unborn(h, got);
+    *empty = false;
+    if (unborn) result = ms__rest_is_zero(log, empty, err);
+    if (result == MS_OK && unborn && !*empty) { /* it may have been written since */
+        code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE, &got);
+        if (code != 0) result = ms__os_fail(err, code, "reading", log->file.path);
+    }
+    if (result == MS_OK && !*empty && got < MS__SUPER_SIZE)
+        result = ms__fail(err, memcmp(h, ms__log_magic, 8) ? MS_E_FOREIGN : MS_E_DAMAGED,
+                          "'%s' has %u bytes, a log has at least %u", log->file.path,
+                          (uint64_t)got, (uint64_t)MS__SUPER_SIZE);
+    if (result == MS_OK && !*empty)
+        result = ms__super_decode(h, log->file.path, &log->id, err);
+    (void)ms__log_resize(log, h, MS__SUPER_SIZE, 0);
+    return result;
+}
+
+/* Writes `size` bytes of a superblock and makes them durable, before any record: a power
+ * loss must not leave records without it. */
+static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t size,
+                                   bool folder, ms_error *err)
+{
+    int failed = ms__os_write_all(log->os, log->file.handle, 0, h, size);
+    if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
+    if (failed == 0 && folder) failed = ms__os_folder_done(log->os, log->file.path);
+    if (failed == 0) return MS_OK;
+    return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
+}
+
+/* Makes an empty file a log: room first, then the superblock. */
+static ms_result ms__log_create(ms__log *log, ms_error *err)
+{
+    unsigned char id[16];
+    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__SUPER_SIZE);
+    if (!h) return ms__no_memory(err, MS__SUPER_SIZE);
+    memset(id, 0, sizeof id);
+    log->opts.entropy.fill(log->opts.entropy.ctx, id, sizeof id);
+    ms__file_id_set(&log->id, id, log->opts.clock.now(log->opts.clock.ctx));
+    ms__super_encode(&log->id, h);
+    log->end = 0;
+    ms_result code = ms__log_allocate(log, MS__SUPER_SIZE, err);
+    if (code == MS_OK) code = ms__super_durable(log, h, MS__SUPER_SIZE, true, err);
+    (void)ms__log_resize(log, h, MS__SUPER_SIZE, 0);
+    if (code != MS_OK) return code;
+    log->file.folder_synced = true;
+    int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "looking at", log->file.path);
+}
+
+/* Drops all state of the file: a reader begins again at its next query. */
+static void ms__log_detach(ms__log *log)
+{
+    ms__map_drop(log);
+    ms__nodes_clear(log);
+    log->end = 0;
+    memset(&log->sum, 0, sizeof log->sum);
+    ms__log_lost(log, 0);
+}
+
+/* Maps the superblock and takes in the content. fresh: this handle has just created the
+ * file. */
+static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
+{
+    void *super = NULL;
+    unsigned char pid[8], again[MS__SUPER_FIXED];
+    unsigned how = MS_OS_READ | MS_OS_RANDOM;
+    log->core.seed = log->id.crc;
+    log->edits.live.hash_key[0] = log->id.hash_key[0];
+    log->edits.live.hash_key[1] = log->id.hash_key[1];
+    if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
+    int failed =
+        log->os->map(log->os->ctx, log->file.handle, 0, MS__SUPER_SIZE, how, &super);
+    if (failed != 0) return ms__os_fail(err, failed, "mapping", log->file.path);
+    log->map.super = (unsigned char *)super;
+    ms_result code = ms__log_attach_content(log, err);
+    /* nothing was ever synced: its creator may have been killed before the sync */
+    if (code == MS_OK && log->writer && !fresh &&
+        ms__checkpoint_newest(log->map.super).generation == 0) {
+        memcpy(again, log->map.super, sizeof again);
+        code = ms__super_durable(log, again, sizeof again, false, err);
+    }
+    if (code != MS_OK) {
+        ms__log_detach(log);
+        return code;
+    }
+    ms__put64(pid, log->file.fork_mark.process);
+    if (log->writer) (void)ms__super_write(log, MS__AT_PID, pid, sizeof pid);
+    ms__store_ptr(&log->map.super_now, log->map.super);
+    return MS_OK;
+}
+
+/* Reads a file, or creates it. A reader's file may still be empty. */
+static ms_result ms__log_attach(ms__log *log, ms_error *err)
+{
+    bool empty = true;
+    int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
+    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    uint64_t began = log->os->micros(log->os->ctx);
+    ms_result code = ms__log_super_read(log, &empty, err);
+    if (log->os->micros(log->os->ctx) - began < MS__COLD) log->map.looks = MS__LOOKS;
+    bool looked = code == MS_OK || code == MS_E_FOREIGN || code == MS_E_DAMAGED;
+    if (looked && !empty && log->opts.mode == MS_LOG_NEW)
+        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'",
+                        log->file.path);
+    if (code != MS_OK) return code;
+    if (empty && log->opts.opening == MS_OPEN_STRICT && log->file.stat.size > 0)
+        return ms__fail(err, MS_E_DAMAGED, "'%s' has %u bytes, and no whole superblock",
+                        log->file.path, log->file.stat.size);
+    if (empty && !log->writer)
+        return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__SUPER_SIZE, 0, err);
+    if (empty && log->opts.mode == MS_LOG_WRITE)
+        return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
+    if (empty) code = ms__log_create(log, err);
+    if (code != MS_OK && log->opts.mode == MS_LOG_NEW)
+        (void)log->os->remove(log->os->ctx, log->file.path);
+    MS__TRY(code);
+    return ms__log_attach_file(log, empty, err);
+}
+
+/* ---- Following other writers. */
+
+/* Fails with MS_E_CONFLICT if a writer has been at work since a handle was opened for
+ * salvage. mark and line: what the file has. */
+static ms_result ms__salvage_holds(const ms__log *log, uint64_t mark, uint32_t line,
+                                   ms_error *err)
+{
+    if (mark == log->map.marked && line == log->map.seen_line) return MS_OK;
+    return ms__fail(err, MS_E_CONFLICT, "'%s' was written to after it was opened for "
+                    "salvage: open it again", log->file.path);
+}
+
+/* Takes in the appends of other processes. The caller holds the handle's lock. */
+static ms_result ms__log_follow(ms__log *log, ms_error *err)
+{
+    ms_os_stat st;
+    if (!log->map.super) MS__TRY(ms__log_attach(log, err));
+    if (!log->map.super) return MS_OK;
+    uint32_t line = ms__log_line(log->map.super);
+    uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
+    bool salvage = log->opts.opening == MS_OPEN_SALVAGE; /* its end is its own */
+    if (mark != log->end && !salvage && ms__mark_trusted(log)) {
+        ms__fence();
+        mark = ms__load_mark(log->map.super + MS__AT_MARK);
+        uint64_t size = log->append.allocated;
+        if (mark > size) { /* a reader; or others made room, or truncated the file */
+            int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
+            if (failed != 0)
+                return ms__os_fail(err, failed, "looking at", log->file.path);
+            size = st.size;
+        }
+        if (mark > log->end) {
+            uint64_t limit = mark < size ? mark : size & ~(uint64_t)7;
+            MS__TRY(ms__log_reach(log, log->end, limit, size, err));
+            ms_result code = ms__log_take_visible(log, mark, size, err);
+            ms__tail_show(ms__tail_of(log));
+            MS__TRY(code);
+        }
+    }
+    if (!salvage) ms__log_seen(log, mark, line);
+    return log->map.salvaged ? ms__salvage_holds(log, mark, line, err) : MS_OK;
+}
+
+/* Takes in the appends of other processes before a query. Without new appends it takes no
+ * lock. */
+static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
+{
+    MS__TRY(ms__log_ready(log, err));
+    if (log->writer && !log->opts.shared) return MS_OK;
+    const unsigned char *super =
+        (const unsigned char *)ms__load_ptr(&log->map.super_now);
+    if (super &&
+        ms__load_mark(super + MS__AT_MARK) ==
+            (uint64_t)(uintptr_t)ms__load_ptr(&log->map.seen) &&
+        ms__log_line(super) == ms__load32(&log->map.seen_line))
+        return MS_OK;
+    ms__lock_take(&log->lock);
+    ms_result code = ms__log_follow(log, err);
+    ms__lock_give(&log->lock);
+    return code;
+}
+
+/* ---- The turn of a shared writer. */
+
+/* Decides whether a shared writer, which has the lock, may append at once or has to
+ * prepare the bytes after the end first. MS_E_CONFLICT: the watermark differs from the
+ * handle's end, so other writers may have overwritten its records. A truncated file is
+ * not an error. */
+static ms_result ms__log_join(ms__log *log, ms_error *err)
+{
+    ms_os_stat st;
+    uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
+    bool trusted = ms__mark_trusted(log);
+    if (trusted && log->end == mark && !ms__log_unconfirmed(log) &&
+        !ms__log_must_prove(log) &&
+        ms__load_mark(log->map.super + MS__AT_BUSY) <= mark) {
+        ms__log_begun(log, true, log->append.stop);
+        return MS_OK;
+    }
+    int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
+    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (trusted && log->end != mark && st.size >= mark)
+        return ms__fail(err, MS_E_CONFLICT,
+                        "'%s' does not end at its watermark: open it anew",
+                        log->file.path);
+    ms__log_begun(log, false, st.size);
+    return ms__log_reach(log, log->end, st.size, st.size, err);
+}
+
+static void ms__log_leave(ms__log *log)
+{
+    if (!log->opts.shared || !log->recovery.inside) return;
+    log->recovery.inside = false;
+    (void)log->os->unlock(log->os->ctx, log->file.handle);
+}
+
+/* Begins the turn of a shared writer: takes the lock of the file and takes in the appends
+ * of others. Until ms__log_leave only this handle writes. The caller holds the handle's
+ * lock. */
+static ms_result ms__log_enter(ms__log *log, ms_error *err)
+{
+    if (!log->opts.shared) return MS_OK;
+    MS__TRY(ms__log_follow(log, err)); /* most of it while others may still write */
+    MS__TRY(ms__log_lock(log, err));
+    log->recovery.inside = true;
+    ms_result code = ms__log_follow(log, err);
+    if (code == MS_OK) code = ms__log_join(log, err);
+    if (code != MS_OK) ms__log_leave(log);
+    return code;
+}
+
+/* Begins a change of the file: takes the handle's lock, and the turn. The caller must
+ * call ms__write_end, also after a failure. */
+static ms_result ms__write_begin(ms__log *log, ms_error *err)
+{
+    ms__lock_take(&log->lock);
+    MS__TRY(ms__log_poison_check(log, err));
+    MS__TRY(ms__log_enter(log, err));
+    return ms__log_stays(log, err);
+}
+
+static void ms__write_end(ms__log *log)
+{
+    ms__log_leave(log);
+    ms__lock_give(&log->lock);
+}
+
+/* As ms__write_begin, for a change that calls ms__log_begin: that may sync, and must not
+ * beside another thread. So it first waits for a sync that runs. */
+static ms_result ms__append_begin(ms__log *log, ms_error *err)
+{
+    ms_result code = ms__write_begin(log, err);
+    while (code == MS_OK && !log->append.begun && log->durable.syncing) {
+        ms__log_leave(log);
+        ms__log_await_sync(log);
+        ms__write_end(log);
+        code = ms__write_begin(log, err);
+    }
+    return code;
+}

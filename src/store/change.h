@@ -1,0 +1,831 @@
+
+/* ==== [change] changes ===============================================================
+ * Amendments, hidden ranges, notes, facts, forks, redaction and streams over stores that
+ * only grow: a change is a record with the number of its message. This section builds
+ * those records. Stores check them under their lock (the target exists, is visible, its
+ * stream is open), and apply them in queries.
+ *
+ * Changes are records, not edits in place, because readers hold pointers without locks,
+ * durable data stays valid, and the past remains readable. Cost: a view of a changed
+ * location looks up each message in a small trie and in the hidden ranges: a third to a
+ * half more time for each message (bench-gate, group changes). Unchanged locations cost
+ * nothing. ms_copy reclaims the space.
+ *
+ * Only redaction works in place, in four steps with a sync after each: an AMEND with the
+ * redacted content is appended; all records to erase are marked, which takes the check of
+ * their body away; their bytes are overwritten; their checks are written. After a crash
+ * in between, views show the message as redacted, all of its records have valid checks,
+ * and a second ms_redact finishes. The first sync comes before the marks: a power loss
+ * can tear a body that is not durable, and without its check nothing would show that.
+ *
+ * A stream is an appended message, then pieces, then an AMEND with the complete text.
+ * Pieces have a posting list of their own, which only readers of unfinished messages use.
+ *
+ * A change keeps its message's number even if the message is damaged: when a store is
+ * opened, new numbers start after the numbers in changes, so that no old change applies
+ * to a new message.
+ *
+ * (C1) A refused change has changed nothing. (A redaction may stop half-way, see
+ *      ms_redact.)
+ * (C2) The number, place, type, agent and key of a message never change.
+ * (C3) After ms_redact has returned MS_OK, the content is nowhere in the store but in
+ *      forks, and in what others added to the message during the call.
+ * (C4) A change never applies to a message appended after it, whatever is damaged.
+ * ================================================================================== */
+
+static ms_result ms__can_change(const ms_store *store, ms_error *err)
+{
+    MS__TRY(ms__open_check(store, err));
+    if (store->backend->change) return MS_OK;
+    return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot change what it holds");
+}
+
+static ms_result ms__location_check(ms_str location, const char *name, ms_error *err)
+{
+    if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "there is no location");
+}
+
+/* Appends one change; *count (may be NULL) receives the number of messages hidden. last:
+ * of a HIDE. */
+static ms_result ms__change_put(ms_store *store, ms_kind kind, ms_envelope *m,
+                                uint64_t last, uint64_t *count, ms_error *err)
+{
+    ms_append_opts opts;
+    uint64_t number = 0;
+    memset(&opts, 0, sizeof opts);
+    opts.seqs = &number;
+    opts.expect_seq = last;
+    m->flags |= (uint32_t)kind << MS__KIND_SHIFT;
+    MS__TRY(ms__key_check(m->location, "location", false, err));
+    ms_result code = store->backend->change(store, m->location, m, 1, &opts, err);
+    if (count) *count = code == MS_OK || code == MS_E_POISONED ? number : 0;
+    return code;
+}
+
+/* Fills in the fields that an amended message inherits. The first three never change. */
+static ms_result ms__amend_inherit(ms_envelope *m, const ms_envelope *old, ms_error *err)
+{
+    static const unsigned char fields[] = {MS_F_LOCATION, MS_F_AGENT_KEY, MS_F_KEY,
+                                           MS_F_TURN_ID, MS_F_ID};
+    for (size_t i = 0; i < sizeof fields; i++) {
+        const char *name = ms__fields[fields[i]].name;
+        ms_str now = ms__field_text(m, fields[i]), was = ms__field_text(old, fields[i]);
+        if (!now.ptr || (i == 0 && now.len == 0))
+            ms__field_set(m, fields[i], was, false);
+        else if (i < 3 && !ms_str_equal(now, was))
+            return ms__fail_at(err, MS_E_ARGUMENT, name, "the %s of a message cannot be "
+                               "changed: it is '%v', not '%v'", name, MS__V(was),
+                               MS__V(now));
+    }
+    if (!m->has_time) {
+        m->has_time = old->has_time;
+        m->time_ns = old->time_ns;
+        m->flags |= old->flags & MS_FLAG_STAMPED;
+    }
+    m->flags |= old->flags & MS_FLAG_JOINED;
+    m->seq = old->seq;
+    return MS_OK;
+}
+
+/* Appends an AMEND. flags: of the new record, besides those of the caller. */
+static MS__APART ms_result ms__amend(ms_store *store, const ms_msg *msg,
+                                     const ms_envelope *m, uint32_t flags, ms_error *err)
+{
+    ms_envelope e = *m, old = ms_envelope_of(msg);
+    e.flags &= MS__CALLER_FLAGS;
+    MS__TRY(ms__amend_inherit(&e, &old, err));
+    MS__TRY(ms__message_check(ms__absent(), &e, err));
+    e.flags |= flags;
+    return ms__change_put(store, MS_KIND_AMEND, &e, 0, NULL, err);
+}
+
+/* Finds the target of a change; initialises *own as the arena for backends that copy. */
+static ms_result ms__change_target(ms_store *store, uint64_t seq, ms_arena *own,
+                                   const ms_msg **msg, ms_error *err)
+{
+    memset(own, 0, sizeof *own);
+    MS__TRY(ms__can_change(store, err));
+    return ms__get(store, seq, own, msg, err);
+}
+
+MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
+                          ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    ms_result code = ms__change_target(store, seq, &own, &msg, err);
+    if (code == MS_OK && !m) code = ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (code == MS_OK) code = ms__amend(store, msg, m, MS_FLAG_AMENDED, err);
+    ms_arena_deinit(&own);
+    return code;
+}
+
+static ms_result ms__hide(ms_store *store, ms_str location, uint64_t first, uint64_t last,
+                          uint64_t *hidden, ms_error *err)
+{
+    ms_envelope e;
+    memset(&e, 0, sizeof e);
+    e.location = location;
+    e.seq = first;
+    return ms__change_put(store, MS_KIND_HIDE, &e, last, hidden, err);
+}
+
+MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    uint64_t hidden = 0;
+    ms_result code = ms__change_target(store, seq, &own, &msg, err);
+    if (code == MS_OK) code = ms__hide(store, ms__location(msg), seq, seq, &hidden, err);
+    if (code == MS_OK && hidden == 0)
+        code = ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
+    ms_arena_deinit(&own);
+    return code;
+}
+
+MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_seq,
+                               uint64_t last_seq, uint64_t *hidden, ms_error *err)
+{
+    if (hidden) *hidden = 0;
+    MS__TRY(ms__can_change(store, err));
+    if (first_seq > last_seq)
+        return ms__fail(err, MS_E_RANGE, "the range from %u to %u is empty",
+                        first_seq, last_seq);
+    MS__TRY(ms__location_check(location, "location", err));
+    return ms__hide(store, location, first_seq ? first_seq : 1, last_seq, hidden, err);
+}
+
+/* Checks that seq is a visible message of the location, or 0. */
+static ms_result ms__stands_in(ms_store *store, ms_str location, uint64_t seq,
+                               ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    MS__TRY(ms__location_check(location, "location", err));
+    if (seq == 0) return MS_OK;
+    ms_result code = ms__change_target(store, seq, &own, &msg, err);
+    if (code == MS_OK && !ms_str_equal(ms__location(msg), location))
+        code = ms__fail(err, MS_E_ARGUMENT, "message %u is of location '%v', not of '%v'",
+                        seq, MS__V(ms__location(msg)), MS__V(location));
+    ms_arena_deinit(&own);
+    return code;
+}
+
+MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
+                           uint64_t *hidden, ms_error *err)
+{
+    if (hidden) *hidden = 0;
+    MS__TRY(ms__can_change(store, err));
+    MS__TRY(ms__stands_in(store, location, seq, err));
+    return ms__hide(store, location, seq + 1, UINT64_MAX, hidden, err);
+}
+
+/* ---- Notes and facts. */
+
+static MS__APART ms_result ms__note(ms_store *store, const ms_msg *msg, ms_str kind,
+                                    ms_value value, ms_error *err)
+{
+    ms_envelope e;
+    memset(&e, 0, sizeof e);
+    e.location = ms__location(msg);
+    e.agent_key = ms__agent_key(msg);
+    e.turn_id = ms_get(msg, MS_F_TURN_ID).text;
+    e.type_name = kind;
+    e.content = value;
+    e.seq = ms_seq(msg);
+    MS__TRY(ms__field_check(&e, MS_F_CONTENT, err));
+    return ms__change_put(store, MS_KIND_NOTE, &e, 0, NULL, err);
+}
+
+MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
+                         ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    ms_result code = ms__change_target(store, seq, &own, &msg, err);
+    if (code == MS_OK && !kind.ptr)
+        code = ms__fail_at(err, MS_E_ARGUMENT, "kind", "a note needs a kind");
+    if (code == MS_OK) code = ms__key_check(kind, "kind", false, err);
+    if (code == MS_OK) code = ms__note(store, msg, kind, value, err);
+    ms_arena_deinit(&own);
+    return code;
+}
+
+MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
+                                 ms_error *err)
+{
+    ms_envelope e;
+    memset(&e, 0, sizeof e);
+    MS__TRY(ms__can_change(store, err));
+    MS__TRY(ms__location_check(location, "location", err));
+    e.location = location;
+    e.content = ms_json(facts);
+    MS__TRY(ms__field_check(&e, MS_F_CONTENT, err));
+    if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
+        return ms__fail_at(err, MS_E_KIND, "facts", "facts are a JSON object");
+    return ms__change_put(store, MS_KIND_LOCATION, &e, 0, NULL, err);
+}
+
+/* A member of an object of facts. */
+typedef struct ms__fact {
+    ms_str key, value; /* key decoded */
+    size_t order;
+} ms__fact;
+
+typedef struct ms__facts {
+    ms_arena *arena;
+    ms__fact *items;
+    size_t count, cap;
+} ms__facts;
+
+static bool ms__fact_by_key(const void *a, const void *b)
+{
+    const ms__fact *x = (const ms__fact *)a, *y = (const ms__fact *)b;
+    int c = ms__str_order(x->key, y->key);
+    return c ? c < 0 : x->order < y->order;
+}
+
+static bool ms__fact_by_order(const void *a, const void *b)
+{
+    return ((const ms__fact *)a)->order < ((const ms__fact *)b)->order;
+}
+
+static ms_result ms__facts_add(ms__facts *f, ms_str object, ms_error *err)
+{
+    if (!ms__keep_copy(f->arena, &object)) return ms__no_arena(err, f->arena, object.len);
+    ms_json_iter it = ms_json_iterate(object);
+    while (ms_json_next(&it)) {
+        ms__fact *items = (ms__fact *)ms__list_room(f->arena, f->items, f->count, &f->cap,
+                                                    sizeof *items);
+        if (!items) return ms__no_arena(err, f->arena, f->count * sizeof *items);
+        f->items = items;
+        ms__fact *fact = &items[f->count];
+        ms_result read = ms_json_string(it.key, f->arena, &fact->key);
+        if (read == MS_E_ARENA || read == MS_E_NO_MEMORY)
+            return ms__no_arena(err, f->arena, it.key.len);
+        if (read != MS_OK) continue; /* not a valid name */
+        fact->value = it.value;
+        fact->order = f->count++;
+    }
+    return MS_OK;
+}
+
+/* Keeps the last value of each key, at the place of the first one. */
+static void ms__facts_fold(ms__facts *f)
+{
+    size_t n = 0;
+    ms__sort(f->items, f->count, sizeof *f->items, ms__fact_by_key);
+    for (size_t i = 0; i < f->count; i++) {
+        if (n > 0 && ms_str_equal(f->items[n - 1].key, f->items[i].key))
+            f->items[n - 1].value = f->items[i].value;
+        else f->items[n++] = f->items[i];
+    }
+    f->count = n;
+    ms__sort(f->items, n, sizeof *f->items, ms__fact_by_order);
+}
+
+/* Adds the members of all records of a location, oldest first. */
+static MS__APART ms_result ms__facts_read(ms_store *store, ms_str location, ms__facts *f,
+                                          ms_error *err)
+{
+    ms_cursor *it;
+    const ms_msg *msg;
+    ms_result code = MS_OK;
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
+    q.raw = MS_RAW_LOCATIONS;
+    MS__TRY(ms__cursor_open(store, &q, f->arena, &it, err));
+    while (code == MS_OK && (msg = ms_next(it)) != NULL)
+        code = ms__facts_add(f, ms_content(msg).text, err);
+    return ms__cursor_end(it, code, err);
+}
+
+/* Ends an object in the arena. */
+static ms_result ms__facts_end(ms_json_writer *w, const ms_buf *buf, ms_str *out,
+                               ms_error *err)
+{
+    ms_json_end(w);
+    ms_result code = ms_json_finish(w);
+    *out = ms_buf_text(buf);
+    if (code == MS_E_NO_MEMORY || code == MS_E_ARENA)
+        return ms__no_arena(err, buf->arena, buf->len);
+    if (code == MS_OK) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED, "the facts of a location are not JSON");
+}
+
+/* Writes the object without members whose value is null. */
+static MS__APART ms_result ms__facts_text(const ms__facts *f, ms_str *out, ms_error *err)
+{
+    ms_json_writer w;
+    ms_buf buf;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = f->arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    for (size_t i = 0; i < f->count; i++) {
+        if (ms_json_kind_of(f->items[i].value) == MS_JSON_NULL) continue;
+        ms_json_key(&w, f->items[i].key);
+        ms_json_put_raw(&w, f->items[i].value);
+    }
+    return ms__facts_end(&w, &buf, out, err);
+}
+
+/* Reads the facts of a location as one object; `more`, unless absent, is an object whose
+ * members are set after them. */
+static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
+                              ms_arena *arena, ms_str *out, ms_error *err)
+{
+    ms__facts f;
+    memset(&f, 0, sizeof f);
+    f.arena = arena;
+    ms_result code = ms__facts_read(store, location, &f, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) return code;
+    MS__TRY(ms__facts_add(&f, more, err));
+    ms__facts_fold(&f);
+    MS__TRY(ms__facts_text(&f, out, err));
+    return code;
+}
+
+MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
+                                 ms_str *facts, ms_error *err)
+{
+    *facts = ms__absent();
+    MS__TRY(ms__can_change(store, err));
+    MS__TRY(ms__location_check(location, "location", err));
+    return ms__facts_of(store, location, ms__absent(), arena, facts, err);
+}
+
+/* ---- Branches. */
+
+/* The records of a fork. */
+typedef struct ms__fork {
+    ms_store *store;
+    ms_arena *arena;
+    ms_envelope *items;
+    size_t count, cap;
+} ms__fork;
+
+static ms_result ms__fork_add(ms__fork *f, const ms_envelope *m, ms_kind kind,
+                              ms_error *err)
+{
+    void *items = ms__list_room(f->arena, f->items, f->count, &f->cap, sizeof *f->items);
+    if (!items) return ms__no_arena(err, f->arena, f->count * sizeof *f->items);
+    f->items = (ms_envelope *)items;
+    ms_envelope *e = &f->items[f->count];
+    if (ms_envelope_copy(m, f->arena, e) != MS_OK)
+        return ms__no_arena(err, f->arena, m->content.text.len);
+    e->location = ms__absent();
+    e->flags = (m->flags & MS__COPY_FLAGS) | (uint32_t)kind << MS__KIND_SHIFT |
+               (kind == MS_KIND_MESSAGE ? MS_CHANGE_AS_IS : 0u);
+    e->seq = 0;
+    f->count++;
+    return MS_OK;
+}
+
+/* Adds the visible messages of `from` up to seq. */
+static MS__APART ms_result ms__fork_read(ms__fork *f, ms_str from, uint64_t seq,
+                                         ms_error *err)
+{
+    ms_cursor *it;
+    const ms_msg *msg;
+    ms_result code = MS_OK;
+    ms_query q = ms__view_query(from, MS_VIEW_TIMELINE, 0);
+    q.before_seq = seq + 1;
+    q.arena = f->arena;
+    MS__TRY(ms__cursor_open(f->store, &q, f->arena, &it, err));
+    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
+        ms_envelope m = ms_envelope_of(msg);
+        code = ms__fork_add(f, &m, MS_KIND_MESSAGE, err);
+    }
+    return ms__cursor_end(it, code, err);
+}
+
+/* Adds the facts of the new location. */
+static MS__APART ms_result ms__fork_facts(ms__fork *f, ms_str from, uint64_t seq,
+                                          ms_error *err)
+{
+    ms_envelope e;
+    ms_str text;
+    ms_buf buf;
+    ms_json_writer w;
+    memset(&buf, 0, sizeof buf);
+    memset(&e, 0, sizeof e);
+    buf.arena = f->arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_key(&w, MS_STR("parent"));
+    ms_json_put_string(&w, from);
+    ms_json_key(&w, MS_STR("parent_seq"));
+    ms_json_put_u64(&w, seq);
+    MS__TRY(ms__facts_end(&w, &buf, &text, err));
+    MS__TRY(ms__facts_of(f->store, from, text, f->arena, &text, err));
+    e.content = ms_json(text);
+    return ms__fork_add(f, &e, MS_KIND_LOCATION, err);
+}
+
+/* Checks that a location has no messages, hidden ones included. */
+static MS__APART ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *err)
+{
+    ms_cursor *it;
+    ms_query q = ms__view_query(to, MS_VIEW_TIMELINE, 1);
+    q.raw = MS_RAW_MESSAGES;
+    MS__TRY(ms__cursor_open(f->store, &q, f->arena, &it, err));
+    const ms_msg *msg = ms_next(it);
+    uint64_t seq = msg ? ms_seq(msg) : 0;
+    ms_result code = ms_cursor_close(it, err);
+    if (code != MS_OK || seq == 0) return code;
+    return ms__fail(err, MS_E_CONFLICT, "'%v' has messages: %u is the newest", MS__V(to),
+                    seq);
+}
+
+MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
+                         ms_arena *arena, ms_error *err)
+{
+    ms_arena own;
+    ms__fork f;
+    ms_append_opts opts;
+    memset(&own, 0, sizeof own);
+    memset(&f, 0, sizeof f);
+    memset(&opts, 0, sizeof opts);
+    MS__TRY(ms__can_change(store, err));
+    MS__TRY(ms__stands_in(store, from, seq, err));
+    MS__TRY(ms__location_check(to, "to", err));
+    f.store = store;
+    f.arena = arena ? arena : &own;
+    opts.location = to;
+    opts.expect = true;
+    ms_result code = ms__fork_empty(&f, to, err);
+    if (code == MS_OK) code = ms__fork_read(&f, from, seq, err);
+    if (code == MS_OK) code = ms__fork_facts(&f, from, seq, err);
+    if (code == MS_OK)
+        code = store->backend->change(store, to, f.items, f.count, &opts, err);
+    ms_arena_deinit(&own);
+    return code;
+}
+
+/* ---- Redaction. */
+
+#define MS__USAGE "usage" /* notes of this kind survive a redaction */
+
+/* Returns the content of a redacted message. */
+static ms_envelope ms__redacted(const ms_msg *msg)
+{
+    ms_envelope old = ms_envelope_of(msg), e;
+    ms_str word = MS_STR(MS__REDACTED);
+    memset(&e, 0, sizeof e);
+    e.type = old.type;
+    e.role = old.role;
+    e.role_name = old.role_name;
+    e.type_name = old.type_name;
+    e.tool = old.tool;
+    e.call_id = old.call_id;
+    if (old.args.text.ptr) e.args = ms_json(MS_STR("{}"));
+    if (old.content.text.ptr || old.type != MS_T_ACTION) e.content = ms_text_n(word);
+    if (old.worker.ptr) e.worker = word;
+    if (old.task.ptr) e.task = word;
+    if (old.from_manager.ptr) e.from_manager = word;
+    return e;
+}
+
+/* Returns whether a redaction keeps a record: the redacted content itself, or a usage
+ * note. */
+static bool ms__redact_keeps(const ms_msg *msg)
+{
+    if (ms_kind_of(msg) == MS_KIND_AMEND)
+        return (ms_flags(msg) & MS_FLAG_REDACTED) && ms_str_equal(ms_content(msg).text,
+                                                                  MS_STR(MS__REDACTED));
+    return ms_kind_of(msg) == MS_KIND_NOTE &&
+           ms_str_equal(ms_get(msg, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE));
+}
+
+/* Does one step for all records that the query finds. */
+static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
+                                            const ms_query *q, unsigned step,
+                                            ms_error *err)
+{
+    ms_cursor *it;
+    const ms_msg *msg;
+    ms_stat stat;
+    ms_result code = MS_OK;
+    MS__TRY(ms__cursor_open(store, q, arena, &it, err));
+    while (code == MS_OK && (msg = ms_next(it)) != NULL)
+        if (!ms__redact_keeps(msg)) code = store->backend->erase(store, msg, step, err);
+    ms_result end = ms_cursor_close(it, NULL);
+    MS__TRY(code == MS_OK ? ms_sync(store, NULL, err) : code);
+    if (step + 1 < MS__ERASE_STEPS) return MS_OK;
+    code = ms__stat_try(store, &stat, err);
+    if (code != MS_OK && code != MS_E_UNSUPPORTED) return code;
+    if (end == MS_OK && stat.damaged == 0) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED, "message %u is erased, but damaged bytes may "
+                    "contain it, too", q->about_seq);
+}
+
+/* Erases a message and what belongs to it, in steps with a sync after each. A note that
+ * another thread appends meanwhile is not of them: no sync has made it durable. */
+static MS__APART ms_result ms__redact_all(ms_store *store, ms_arena *arena,
+                                          const ms_msg *own, ms_error *err)
+{
+    ms__now now;
+    ms_query q = ms__view_query(ms__location(own), MS_VIEW_TIMELINE, 0);
+    MS__TRY(ms__store_now(store, &now, err));
+    q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_NOTES | MS_RAW_PIECES;
+    q.about_seq = ms_seq(own);
+    q.as_of = now.as_of;
+    MS__TRY(ms_sync(store, NULL, err));
+    for (unsigned step = 0; step < MS__ERASE_STEPS; step++)
+        MS__TRY(ms__redact_erase(store, arena, &q, step, err));
+    return MS_OK;
+}
+
+MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    MS__TRY(ms__can_change(store, err));
+    if (!store->backend->erase)
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot erase what it holds");
+    ms_result code = ms__change_target(store, seq, &own, &msg, NULL);
+    if (code != MS_OK && code != MS_E_HIDDEN) { /* once more, to fill err */
+        ms_arena_deinit(&own);
+        code = ms__change_target(store, seq, &own, &msg, err);
+    }
+    /* the record's own flag: where its AMEND is damaged a message has only the mark */
+    if (code == MS_OK && !(ms__bytes(msg)[7] & MS_FLAG_REDACTED)) {
+        ms_envelope e = ms__redacted(msg);
+        code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, err);
+        if (code == MS_OK) /* a ring may have moved it */
+            code = ms__get(store, seq, &own, &msg, err);
+    }
+    if (code == MS_OK || code == MS_E_HIDDEN)
+        code = ms__redact_all(store, &own, msg, err);
+    ms_arena_deinit(&own);
+    return code;
+}
+
+/* ---- Streams. */
+
+#define MS__STREAM_MS    50
+#define MS__STREAM_CHARS 128
+
+static int64_t ms__stream_now(const ms_stream *s)
+{
+    return s->opts.clock.now ? s->opts.clock.now(s->opts.clock.ctx) : ms__system_time();
+}
+
+MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
+                                 const ms_envelope *m, const ms_stream_opts *opts,
+                                 ms_error *err)
+{
+    ms_append_opts how;
+    memset(stream, 0, sizeof *stream);
+    memset(&how, 0, sizeof how);
+    stream->flushed = MS_TIME_NONE;
+    MS__TRY(ms__can_change(store, err));
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    ms_envelope e = *m;
+    ms_value *fed = e.type == MS_T_ACTION ? &e.args : &e.content;
+    const char *name = e.type == MS_T_ACTION ? "args" : "content";
+    if (!fed->text.ptr) *fed = ms_text_n(MS_STR(""));
+    if (fed->json)
+        return ms__fail_at(err, MS_E_KIND, name, "a stream adds to text, not to JSON");
+    if (ms__is_empty(location)) location = e.location;
+    MS__TRY(ms__key_check(location, "location", false, err));
+    MS__TRY(ms__message_check(location, &e, err));
+    e.flags = (e.flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED |
+              (uint32_t)MS_KIND_MESSAGE << MS__KIND_SHIFT;
+    how.seqs = &stream->seq;
+    if (opts) stream->opts = *opts;
+    MS__TRY(store->backend->change(store, location, &e, 1, &how, err));
+    stream->store = store;
+    return MS_OK;
+}
+
+static ms_result ms__stream_check(const ms_stream *s, ms_error *err)
+{
+    if (s && s->store) return MS_OK;
+    return ms__fail(err, MS_E_CLOSED, "the stream was not begun, or has ended");
+}
+
+/* Appends a piece. */
+static MS__APART ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    if (text.len == 0) return MS_OK;
+    ms_result code = ms__change_target(s->store, s->seq, &own, &msg, err);
+    if (code == MS_OK) {
+        ms_envelope e;
+        memset(&e, 0, sizeof e);
+        e.location = ms__location(msg);
+        e.seq = s->seq;
+        e.content = ms_text_n(text);
+        code = ms__change_put(s->store, MS_KIND_PIECE, &e, 0, NULL, err);
+    }
+    ms_arena_deinit(&own);
+    return code;
+}
+
+/* Returns the number of bytes of an incomplete character at the end of a text. */
+static size_t ms__partial_tail(ms_str text)
+{
+    for (size_t n = 1; n <= 3 && n <= text.len; n++) {
+        unsigned bad;
+        const unsigned char *p = (const unsigned char *)text.ptr + text.len - n;
+        if ((*p & 0xC0) == 0x80) continue;
+        bool lead = *p >= 0xC2 && *p <= 0xF4;
+        return lead && ms__utf8_char(p, n, &bad) == 0 && bad == n ? n : 0;
+    }
+    return 0;
+}
+
+/* Writes a text, except for an incomplete character, which stays pending. */
+static ms_result ms__stream_out(ms_stream *s, ms_str text, ms_error *err)
+{
+    size_t keep = ms__partial_tail(text);
+    text.len -= keep;
+    if (text.len > 0) {
+        MS__TRY(ms__stream_put(s, text, err));
+        s->flushed = ms__stream_now(s);
+        if (s->flushed == MS_TIME_NONE) s->flushed = 0;
+    }
+    memmove(s->pending, text.ptr + text.len, keep);
+    s->n_pending = (uint32_t)keep;
+    return MS_OK;
+}
+
+/* Returns whether the pending text must be written now. */
+static bool ms__stream_due(const ms_stream *s, ms_str text)
+{
+    uint32_t most = s->opts.flush_chars ? s->opts.flush_chars : MS__STREAM_CHARS;
+    uint32_t wait = s->opts.flush_ms ? s->opts.flush_ms : MS__STREAM_MS, chars = 0;
+    for (size_t i = 0; i < text.len; i++)
+        if (((unsigned char)text.ptr[i] & 0xC0) != 0x80) chars++;
+    if (s->opts.every_part || chars >= most || s->flushed == MS_TIME_NONE) return true;
+    int64_t now = ms__stream_now(s); /* before `flushed` if the clock was set back */
+    return now != MS_TIME_NONE &&
+           (uint64_t)now - (uint64_t)s->flushed >= (uint64_t)wait * 1000000;
+}
+
+MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
+{
+    ms_arena own;
+    ms_result code = MS_OK;
+    MS__TRY(ms__stream_check(stream, err));
+    if (part.ptr && part.len == 0) return MS_OK;
+    ms_str text = ms_str_n(stream->pending, stream->n_pending + part.len);
+    bool large = text.len > MS__STREAM_ROOM;
+    memset(&own, 0, sizeof own);
+    if (large) {
+        text.ptr = (char *)ms_arena_alloc(&own, text.len);
+        if (!text.ptr) return ms__no_memory(err, text.len);
+        memcpy((char *)(uintptr_t)text.ptr, stream->pending, stream->n_pending);
+    }
+    char *end = (char *)(uintptr_t)text.ptr + stream->n_pending;
+    if (part.len > 0) memcpy(end, part.ptr, part.len);
+    if (large || !part.ptr || ms__stream_due(stream, text))
+        code = ms__stream_out(stream, text, err);
+    else stream->n_pending = (uint32_t)text.len;
+    ms_arena_deinit(&own);
+    return code;
+}
+
+/* Amends an unfinished message with final_message, or with its text so far and rest. */
+static MS__APART ms_result ms__stream_close(ms_store *store, uint64_t seq,
+                                            const ms_envelope *final_message, ms_str rest,
+                                            uint32_t flags, ms_arena *arena,
+                                            ms_error *err)
+{
+    ms_arena own;
+    const ms_msg *msg;
+    ms__fed *f;
+    ms_result code = ms__change_target(store, seq, &own, &msg, err);
+    if (code == MS_OK && !final_message) {
+        code = ms__fed_read(store, msg, 0, rest, arena ? arena : &own, &f, err);
+        if (code == MS_OK) final_message = &f->e;
+    }
+    flags |= (uint32_t)MS_FLAG_AMENDED | MS_CHANGE_OPEN;
+    if (code == MS_OK) code = ms__amend(store, msg, final_message, flags, err);
+    ms_arena_deinit(&own);
+    return code;
+}
+
+MS_API ms_result ms_stream_end(ms_stream *stream, const ms_envelope *final_message,
+                               ms_arena *arena, ms_error *err)
+{
+    MS__TRY(ms__stream_check(stream, err));
+    MS__TRY(ms__stream_close(stream->store, stream->seq, final_message,
+                             ms_str_n(stream->pending, stream->n_pending), 0, arena,
+                             err));
+    memset(stream, 0, sizeof *stream);
+    return MS_OK;
+}
+
+MS_API ms_result ms_stream_recover(ms_store *store, uint64_t seq, ms_arena *arena,
+                                   ms_error *err)
+{
+    return ms__stream_close(store, seq, NULL, ms__absent(), MS_FLAG_UNFINISHED, arena,
+                            err);
+}
+
+MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
+                                ms_arena *arena, ms_stream_text *out, ms_error *err)
+{
+    const ms_msg *msg;
+    ms_result code = MS_OK;
+    memset(out, 0, sizeof *out);
+    MS__TRY(ms__can_change(store, err));
+    if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
+    MS__TRY(ms__get(store, seq, arena, &msg, err));
+    ms_str text = ms_get(msg, ms__fed_field(ms_type_of(msg))).text;
+    out->ended = !ms__is_open(msg);
+    if (!out->ended) {
+        ms__fed *f;
+        code = ms__fed_read(store, msg, 0, ms__absent(), arena, &f, err);
+        if (code != MS_OK && code != MS_E_DAMAGED) return code;
+        text = ms_buf_text(&f->buf);
+        if (from > text.len)
+            return ms__fail(err, MS_E_RANGE, "the text has %u bytes, not %u",
+                            (uint64_t)text.len, from);
+    }
+    size_t skip = from < text.len ? (size_t)from : text.len;
+    out->text = ms_str_n(text.ptr ? text.ptr + skip : "", text.len - skip);
+    out->next = text.len;
+    return code;
+}
+
+/* ---- Usage. */
+
+static const char *const ms__usage_names[] = {"input_tokens", "output_tokens",
+                                              "cached_tokens", "reasoning_tokens"};
+#define MS__USAGE_COUNTS 4
+
+static MS__APART void ms__usage_spell(const ms_usage *usage, ms_buf *out)
+{
+    ms_json_writer w;
+    const uint64_t counts[MS__USAGE_COUNTS] = {
+        usage->input_tokens, usage->output_tokens, usage->cached_tokens,
+        usage->reasoning_tokens};
+    ms_json_init(&w, ms_buf_write, out, false);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    for (unsigned i = 0; i < MS__USAGE_COUNTS; i++) {
+        if (counts[i] == 0) continue;
+        ms_json_key(&w, ms_str_of(ms__usage_names[i]));
+        ms_json_put_u64(&w, counts[i]);
+    }
+    if (usage->duration_ns > 0) {
+        ms_json_key(&w, MS_STR("seconds"));
+        ms_json_put_seconds(&w, usage->duration_ns);
+    }
+    ms_json_end(&w);
+    (void)ms_json_finish(&w);
+}
+
+MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
+                               ms_error *err)
+{
+    char room[288]; /* the text has at most 256 bytes, the first room of an ms_buf */
+    ms_arena arena;
+    ms_buf buf;
+    memset(&buf, 0, sizeof buf);
+    ms__arena_init(&arena, NULL);
+    arena.buffer = room;
+    arena.buffer_size = sizeof room;
+    buf.arena = &arena;
+    MS__TRY(ms__open_check(store, err));
+    if (!usage) return ms__fail(err, MS_E_ARGUMENT, "there is no usage to note");
+    if (usage->duration_ns < 0)
+        return ms__fail_at(err, MS_E_RANGE, "duration_ns", "the duration is below 0");
+    ms__usage_spell(usage, &buf);
+    return ms_note(store, seq, MS_STR(MS__USAGE), ms_json(ms_buf_text(&buf)), err);
+}
+
+static uint64_t ms__usage_count(ms_str note, ms_str name)
+{
+    ms_str value;
+    uint64_t count = 0;
+    ms__number d;
+    bool exact;
+    if (!ms_json_member(note, name, &value) || !ms__number_split(value, &d) || d.negative)
+        return 0;
+    return ms__number_whole(&d, 0, &count, &exact) ? count : UINT64_MAX;
+}
+
+MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
+{
+    ms_str value;
+    uint64_t *const counts[MS__USAGE_COUNTS] = {&out->input_tokens, &out->output_tokens,
+                                                &out->cached_tokens,
+                                                &out->reasoning_tokens};
+    memset(out, 0, sizeof *out);
+    if (ms_kind_of(note) != MS_KIND_NOTE ||
+        !ms_str_equal(ms_get(note, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE)))
+        return false;
+    ms_value v = ms_content(note);
+    if (!v.json || ms_json_kind_of(v.text) != MS_JSON_OBJECT) return true;
+    for (unsigned i = 0; i < MS__USAGE_COUNTS; i++)
+        *counts[i] = ms__usage_count(v.text, ms_str_of(ms__usage_names[i]));
+    if (!ms_json_member(v.text, MS_STR("seconds"), &value) ||
+        ms_seconds_read(value, &out->duration_ns) != MS_OK || out->duration_ns < 0)
+        out->duration_ns = 0;
+    return true;
+}

@@ -1,0 +1,557 @@
+
+/* ==== [copy] from one store into another =============================================
+ * ms_copy is compaction, retention, repair, export and loading. It appends the messages
+ * that a query over the source returns. So a copy has no changes except for notes and
+ * facts, and no byte of hidden, redacted or replaced text. Damage of the source is
+ * counted, and reported as an error after all else is copied.
+ *
+ * The copy of a log that takes appends meanwhile has two parts. The first one reads the
+ * store as of a place (c->mark). Then the records after that place are appended, changes
+ * included, in the same batches: the same changes of an equal state. The caller moves the
+ * goal on, up to the end.
+ *
+ * (Y1) Views of the destination equal those of the source, for kept messages, with the
+ *      same numbers, notes and facts.
+ * (Y2) The destination assigns no number that the source has assigned.
+ * ================================================================================== */
+
+/* A location to copy, from a number on. */
+typedef struct ms__kept {
+    ms_str location;
+    uint64_t from;
+} ms__kept;
+
+/* A running copy. */
+typedef struct ms__copying {
+    ms_store *destination, *source;
+    const ms_keep *keep;
+    ms_copy_report *report;
+    ms_arena *arena;
+    ms__kept *kept;   /* sorted by location; NULL: all locations */
+    size_t n_kept;
+    uint64_t from;    /* messages before this number are dropped, unless `kept` has
+                         their turn */
+    uint64_t beyond;  /* a number that no message has yet */
+    uint64_t last;    /* number of the last message read */
+    uint64_t placed;  /* number of the last one copied */
+    ms_str *names;    /* of locations that have facts, some repeated */
+    size_t n_names, cap_names;
+    size_t name;      /* the next of them */
+    bool changed;     /* the source has changes */
+    bool live;        /* the source takes appends meanwhile */
+    unsigned phase;   /* MS__COPY_* */
+    ms_cursor *it;    /* of the phase, in the arena */
+    bool reading;     /* it is open */
+    uint64_t mark;    /* records before this place of the source belong to the first
+                         part */
+    uint64_t upto;    /* end of the part that is being copied */
+    uint64_t goal;    /* live: the place up to which the caller wants a copy */
+    ms_envelope *batch; /* records of the source that became visible together */
+    size_t n_batch, cap_batch;
+    uint64_t met;     /* damaged records before the last one of the batch */
+} ms__copying;
+
+enum {
+    MS__COPY_LIST,     /* which locations, and which messages of them */
+    MS__COPY_MESSAGES, /* as of the mark */
+    MS__COPY_CHANGES,  /* notes as of the mark, names of locations with facts */
+    MS__COPY_FACTS,
+    MS__COPY_SINCE     /* records after the mark, repeatedly */
+};
+
+static bool ms__kept_less(const void *a, const void *b)
+{
+    const ms__kept *x = (const ms__kept *)a, *y = (const ms__kept *)b;
+    return ms__str_order(x->location, y->location) < 0;
+}
+
+/* Returns whether a location is copied, and from which number on. */
+static bool ms__kept_find(const ms__copying *c, ms_str location, uint64_t *from)
+{
+    size_t low = 0, high = c->n_kept;
+    *from = 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = ms__str_order(c->kept[middle].location, location);
+        if (order == 0) *from = c->kept[middle].from;
+        if (order == 0) return true;
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return c->keep->n_locations == 0;
+}
+
+static bool ms__is_young(const ms_keep *keep, const ms_msg *msg)
+{
+    int64_t t;
+    return !keep->has_since || !ms_time(msg, &t) || t >= keep->since_ns;
+}
+
+static bool ms__keeps(const ms__copying *c, const ms_msg *msg)
+{
+    uint64_t from = c->from;
+    if (c->kept && !ms__kept_find(c, ms__location(msg), &from)) return false;
+    if (!c->keep->whole_turns && from < c->from) from = c->from;
+    if (ms_seq(msg) < from) return false;
+    return c->keep->whole_turns || ms__is_young(c->keep, msg);
+}
+
+static ms_result ms__kept_close(ms_cursor *it, ms_error *err)
+{
+    ms_result code = ms_cursor_close(it, err);
+    return code == MS_E_DAMAGED ? MS_OK : code;
+}
+
+/* Raises `from` to the first message that a query returns, young: to the first young one,
+ * or beyond all messages. */
+static ms_result ms__kept_first(const ms__copying *c, const ms_query *q, ms_cursor *it,
+                                bool young, uint64_t *from, ms_error *err)
+{
+    MS__TRY(ms_query_open(c->source, q, it, err));
+    const ms_msg *first = ms__next_stored(it);
+    while (young && first && !ms__is_young(c->keep, first)) first = ms__next_stored(it);
+    uint64_t seq = first ? ms_seq(first) : c->beyond;
+    if (*from < seq) *from = seq;
+    return ms__kept_close(it, err);
+}
+
+/* Returns whether a message, whose turn id is `turn`, begins a turn after the message
+ * `before` of its location. */
+static bool ms__turn_begins(ms_str turn, bool user, const ms_msg *before)
+{
+    ms_str last = ms_get(before, MS_F_TURN_ID).text;
+    return turn.ptr || last.ptr ? !ms_str_equal(turn, last) : user;
+}
+
+/* Moves `from` to the start of the turn that it divides. */
+static ms_result ms__kept_turn(const ms__copying *c, ms_str location, ms_cursor *it,
+                               uint64_t *from, ms_error *err)
+{
+    const ms_msg *msg;
+    ms_str turn = ms__absent();
+    bool user = false, room = true;
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
+    q.after_seq = *from - 1;
+    MS__TRY(ms_query_open(c->source, &q, it, err));
+    if ((msg = ms__next_stored(it)) != NULL) {
+        *from = ms_seq(msg);
+        turn = ms_get(msg, MS_F_TURN_ID).text;
+        user = ms_type_of(msg) == MS_T_USER_MESSAGE;
+        room = ms__keep_copy(c->arena, &turn);
+    }
+    MS__TRY(ms__kept_close(it, err));
+    if (!msg || !room) return room ? MS_OK : ms__no_arena(err, c->arena, turn.len);
+    q.after_seq = 0;
+    q.before_seq = *from;
+    q.reverse = true;
+    MS__TRY(ms_query_open(c->source, &q, it, err));
+    while ((msg = ms__next_stored(it)) != NULL && !ms__turn_begins(turn, user, msg)) {
+        *from = ms_seq(msg);
+        user = ms_type_of(msg) == MS_T_USER_MESSAGE;
+    }
+    return ms__kept_close(it, err);
+}
+
+/* Finds the number from which on a location is kept, by the rules for each location. */
+static MS__APART ms_result ms__kept_from(const ms__copying *c, ms_str location,
+                                         ms_cursor *it, uint64_t *from, ms_error *err)
+{
+    const ms_keep *keep = c->keep;
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, keep->newest);
+    *from = 0;
+    if (ms__is_empty(location)) return MS_OK;
+    if (keep->newest > 0) MS__TRY(ms__kept_first(c, &q, it, false, from, err));
+    if (!keep->has_since || !keep->whole_turns) return MS_OK;
+    q.limit = 0;
+    return ms__kept_first(c, &q, it, true, from, err);
+}
+
+/* Lists the locations to copy, those that the caller names or all, with their first
+ * numbers. */
+static MS__APART ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_error *err)
+{
+    const ms_keep *keep = c->keep;
+    ms_listing listing;
+    memset(&listing, 0, sizeof listing);
+    if (keep->newest == 0 && keep->n_locations == 0 && !keep->whole_turns) return MS_OK;
+    if (keep->n_locations == 0)
+        MS__TRY(ms_list(c->source, NULL, c->arena, &listing, err));
+    size_t n = keep->n_locations ? keep->n_locations : listing.count;
+    ms__kept *kept = (ms__kept *)ms_arena_alloc(c->arena, n * sizeof *kept);
+    if (!kept) return ms__no_arena(err, c->arena, n * sizeof *kept);
+    for (size_t i = 0; i < n; i++) {
+        kept[i].location = keep->n_locations ? keep->locations[i]
+                                             : listing.items[i].location;
+        MS__TRY(ms__kept_from(c, kept[i].location, it, &kept[i].from, err));
+    }
+    ms__sort(kept, n, sizeof *kept, ms__kept_less);
+    c->kept = kept;
+    c->n_kept = n;
+    return MS_OK;
+}
+
+/* Counts the bytes of messages that the other rules keep, from the newest one on. */
+static ms_result ms__kept_bytes(ms__copying *c, ms_cursor *it, ms_error *err)
+{
+    const ms_msg *msg;
+    uint64_t bytes = 0, from = c->beyond;
+    ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
+    q.reverse = true;
+    MS__TRY(ms_query_open(c->source, &q, it, err));
+    while ((msg = ms__next_stored(it)) != NULL) {
+        if (!ms__keeps(c, msg)) continue;
+        bytes += ms_size(msg);
+        if (bytes > c->keep->newest_bytes) break;
+        from = ms_seq(msg);
+    }
+    c->from = msg ? from : 0;
+    return ms__kept_close(it, err);
+}
+
+/* Determines which messages are kept. */
+static ms_result ms__kept_choose(ms__copying *c, ms_error *err)
+{
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof *it);
+    if (!it) return ms__no_arena(err, c->arena, sizeof *it);
+    MS__TRY(ms__kept_list(c, it, err));
+    if (c->keep->newest_bytes > 0) MS__TRY(ms__kept_bytes(c, it, err));
+    if (!c->keep->whole_turns) return MS_OK;
+    for (size_t i = 0; i < c->n_kept; i++) {
+        ms__kept *k = &c->kept[i];
+        if (k->from < c->from) k->from = c->from;
+        if (k->from > 0 && !ms__is_empty(k->location))
+            MS__TRY(ms__kept_turn(c, k->location, it, &k->from, err));
+    }
+    return MS_OK;
+}
+
+/* Appends a copy, without its key if another message of the destination has the key: two
+ * stores of a union may have given it. */
+static ms_result ms__copy_put(const ms__copying *c, ms_envelope *m, ms_error *err)
+{
+    ms_append_opts opts;
+    uint64_t seq = 0;
+    const ms_backend *to = c->destination->backend;
+    memset(&opts, 0, sizeof opts);
+    opts.keep_seq = true;
+    opts.seqs = &seq;
+    for (;;) {
+        ms_result code = to->append(c->destination, ms__absent(), m, 1, &opts, err);
+        bool other = code == MS_OK ? seq > 0 && seq < m->seq : code == MS_E_KEY_REUSED;
+        if (!other || !m->key.ptr) return code;
+        m->key = ms__absent();
+    }
+}
+
+/* Copies a message if it is kept. A message that no store would accept counts as
+ * damaged. */
+static MS__APART ms_result ms__copy_message(ms__copying *c, const ms_msg *msg,
+                                            ms_error *err)
+{
+    c->last = ms_seq(msg);
+    if (!ms__keeps(c, msg)) {
+        c->report->dropped++;
+        return MS_OK;
+    }
+    ms_envelope m = ms_envelope_of(msg);
+    if (!c->keep->dry_run && ms__message_check(ms__absent(), &m, NULL) != MS_OK) {
+        c->report->damaged++;
+        return MS_OK;
+    }
+    if (!c->keep->dry_run) {
+        MS__TRY(ms__copy_put(c, &m, err));
+        c->placed = m.seq;
+    }
+    c->report->copied++;
+    c->report->bytes += ms_size(msg);
+    return MS_OK;
+}
+
+/* Stores in the destination the largest number that the source has assigned. */
+static ms_result ms__copy_numbers(ms__copying *c, ms_error *err)
+{
+    ms_stat stat;
+    const ms_backend *to = c->keep->dry_run ? NULL : c->destination->backend;
+    uint64_t last = c->last;
+    if (ms_store_stat(c->source, &stat, NULL) == MS_OK) {
+        if (stat.last_seq > last) last = stat.last_seq;
+        if (stat.given_seq > last) last = stat.given_seq;
+    }
+    if (!to || !to->leave_out || last <= c->placed) return MS_OK;
+    c->placed = last;
+    return to->leave_out(c->destination, last, err);
+}
+
+/* Copies a note if its message was copied, and no ring has dropped it since. */
+static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
+                                         ms_error *err)
+{
+    const ms_msg *msg;
+    ms_envelope e = ms_envelope_of(note);
+    ms_result code = ms__get(c->source, e.seq, c->arena, &msg, err);
+    if (code == MS_E_HIDDEN || code == MS_E_NOT_FOUND || code == MS_E_DAMAGED)
+        return MS_OK;
+    if (code != MS_OK || !ms__keeps(c, msg)) return code;
+    if (!c->keep->dry_run && !c->destination->backend->change) {
+        c->report->unplaced++;
+        return MS_OK;
+    }
+    if (!ms_str_equal(ms__location(msg), e.location) || !e.type_name.ptr ||
+        ms__key_check(e.type_name, "kind", false, NULL) != MS_OK ||
+        ms__field_check(&e, MS_F_CONTENT, NULL) != MS_OK) {
+        c->report->damaged++;
+        return MS_OK;
+    }
+    e.flags = 0;
+    if (!c->keep->dry_run)
+        code = ms__change_put(c->destination, MS_KIND_NOTE, &e, 0, NULL, err);
+    if (code == MS_OK) c->report->notes++;
+    return code == MS_E_NOT_FOUND ? MS_OK : code;
+}
+
+/* Copies the facts of a location as one record. */
+static MS__APART ms_result ms__copy_facts(ms__copying *c, ms_str location, ms_error *err)
+{
+    ms_str facts;
+    uint64_t from;
+    if (c->keep->dry_run || !ms__kept_find(c, location, &from)) return MS_OK;
+    ms_result code = ms_location_get(c->source, location, c->arena, &facts, err);
+    if (code == MS_E_DAMAGED) c->report->damaged++;
+    else MS__TRY(code);
+    if (!facts.ptr || ms_str_equal(facts, MS_STR("{}"))) return MS_OK;
+    if (c->destination->backend->change)
+        return ms_location_set(c->destination, location, facts, err);
+    c->report->unplaced++;
+    return MS_OK;
+}
+
+static bool ms__text_less(const void *a, const void *b)
+{
+    return ms__str_order(*(const ms_str *)a, *(const ms_str *)b) < 0;
+}
+
+/* Copies a note, or keeps the name of a location that has facts. */
+static ms_result ms__copy_change(ms__copying *c, const ms_msg *msg, ms_error *err)
+{
+    ms_str name = ms__location(msg);
+    if (ms_kind_of(msg) == MS_KIND_NOTE) return ms__copy_note(c, msg, err);
+    void *names =
+        ms__list_room(c->arena, c->names, c->n_names, &c->cap_names, sizeof name);
+    if (!names || !ms__keep_copy(c->arena, &name))
+        return ms__no_arena(err, c->arena, name.len);
+    c->names = (ms_str *)names;
+    c->names[c->n_names++] = name;
+    return MS_OK;
+}
+
+/* Appends the batch. Leaves out changes of messages that were not copied, and changes
+ * that are refused because the message is hidden or ended. */
+static MS__APART ms_result ms__copy_batch(ms__copying *c, ms_error *err)
+{
+    ms_append_opts opts;
+    size_t n = c->n_batch;
+    memset(&opts, 0, sizeof opts);
+    opts.keep_seq = true;
+    c->n_batch = 0;
+    if (n == 0) return MS_OK;
+    ms_envelope *last = &c->batch[n - 1];
+    const ms_backend *to = c->destination->backend;
+    if (last->flags >> MS__KIND_SHIFT == 0)
+        return to->append(c->destination, ms__absent(), c->batch, n, &opts, err);
+    if (last->flags >> MS__KIND_SHIFT == MS_KIND_HIDE) {
+        int64_t until = 0;
+        ms_str text;
+        if (ms_json_member(last->content.text, MS_STR("last"), &text))
+            (void)ms_json_i64(text, &until);
+        opts.expect_seq = (uint64_t)until;
+    }
+    ms_result code = to->change(c->destination, last->location, c->batch, n, &opts, err);
+    if (code == MS_E_NOT_FOUND || code == MS_E_HIDDEN || code == MS_E_CLOSED)
+        return MS_OK;
+    if (code == MS_OK && last->flags >> MS__KIND_SHIFT == MS_KIND_NOTE)
+        c->report->notes++;
+    return code;
+}
+
+/* Copies a record that follows the mark. */
+static MS__APART ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
+                                          ms_error *err)
+{
+    uint64_t from;
+    ms_envelope m = ms_envelope_of(msg);
+    ms_kind kind = ms_kind_of(msg);
+    bool message = kind == MS_KIND_MESSAGE;
+    bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &from);
+    /* The damaged record may have been the last one of its batch. */
+    if (c->it->damaged != c->met) MS__TRY(ms__copy_batch(c, err));
+    c->met = c->it->damaged;
+    if (message) c->last = m.seq;
+    if (kept) {
+        ms_envelope *batch = (ms_envelope *)ms__list_room(c->arena, c->batch, c->n_batch,
+                                                          &c->cap_batch, sizeof m);
+        if (!batch) return ms__no_arena(err, c->arena, sizeof m);
+        m.flags &= MS__COPY_FLAGS;
+        if (!message) m.flags |= (uint32_t)kind << MS__KIND_SHIFT;
+        c->batch = batch;
+        batch[c->n_batch++] = m;
+    }
+    if (message && kept) {
+        c->placed = m.seq;
+        c->report->copied++;
+        c->report->bytes += ms_size(msg);
+    } else if (message) {
+        c->report->dropped++;
+    }
+    return ms__bytes(msg)[7] & MS_FLAG_COMMIT ? ms__copy_batch(c, err) : MS_OK;
+}
+
+/* Opens the cursor of a phase. */
+static ms_result ms__copy_open(ms__copying *c, unsigned raw, ms_error *err)
+{
+    ms_query q = ms__view_query(ms__absent(), MS_VIEW_TIMELINE, 0);
+    q.raw = raw;
+    q.arena = c->arena;
+    q.as_of = c->mark;
+    if (c->phase == MS__COPY_SINCE) {
+        q.as_from = c->mark;
+        q.as_of = c->upto;
+    }
+    if (!c->it) c->it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof *c->it);
+    if (!c->it) return ms__no_arena(err, c->arena, sizeof *c->it);
+    MS__TRY(ms_query_open(c->source, &q, c->it, err));
+    c->reading = true;
+    return MS_OK;
+}
+
+/* Passes at most n records of the source, messages or raw ones, to `take`. *end: all were
+ * passed. */
+static ms_result ms__copy_each(ms__copying *c, unsigned raw,
+                               ms_result (*take)(ms__copying *, const ms_msg *,
+                                                 ms_error *),
+                               size_t n, bool *end, ms_error *err)
+{
+    const ms_msg *msg = NULL;
+    ms_result code = MS_OK;
+    *end = false;
+    if (!c->reading) MS__TRY(ms__copy_open(c, raw, err));
+    while (code == MS_OK && n-- > 0) {
+        msg = ms_next(c->it);
+        if (!msg) break;
+        code = take(c, msg, err);
+    }
+    if (code == MS_OK && msg) return MS_OK;
+    c->report->damaged += c->it->damaged;
+    if (c->phase == MS__COPY_CHANGES) c->report->damaged -= c->it->holes; /* counted */
+    c->reading = false;
+    ms_result read = ms_cursor_close(c->it, code == MS_OK ? err : NULL);
+    if (code != MS_OK) return code; /* the destination failed */
+    *end = true;
+    return read == MS_E_DAMAGED ? MS_OK : read;
+}
+
+/* Begins a copy: sets the mark, and lists what is kept. */
+static ms_result ms__copy_list(ms__copying *c, ms_error *err)
+{
+    ms_stat stat;
+    ms_result code = ms__stat_try(c->source, &stat, err);
+    bool known = code == MS_OK;
+    if (!known && code != MS_E_UNSUPPORTED) return code;
+    c->report->dropped = stat.hidden;
+    c->changed = known ? stat.changes != 0 : c->source->backend->change != NULL;
+    c->mark = stat.as_of;
+    c->beyond = known ? stat.last_seq + 1 : UINT64_MAX;
+    MS__TRY(ms__kept_choose(c, err));
+    c->phase = MS__COPY_MESSAGES;
+    if (c->live && c->mark == 0) c->phase = MS__COPY_SINCE; /* empty */
+    return MS_OK;
+}
+
+/* Copies the facts of the next name. *end: it was the last one. */
+static ms_result ms__copy_next_facts(ms__copying *c, bool *end, ms_error *err)
+{
+    size_t i = c->name++;
+    if (i == 0) ms__sort(c->names, c->n_names, sizeof *c->names, ms__text_less);
+    *end = i >= c->n_names;
+    if (*end || (i > 0 && ms_str_equal(c->names[i], c->names[i - 1]))) return MS_OK;
+    return ms__copy_facts(c, c->names[i], err);
+}
+
+/* Copies records after the mark. *end: the goal is reached. */
+static ms_result ms__copy_on(ms__copying *c, size_t n, bool *end, ms_error *err)
+{
+    bool all;
+    *end = !MS__LOG || !c->live || c->mark >= c->goal;
+    if (*end) return MS_OK;
+    if (!c->reading) c->upto = c->goal;
+    unsigned raw = MS__CHANGES ? (unsigned)MS_RAW_ALL : 0;
+    MS__TRY(ms__copy_each(c, raw, ms__copy_since, n, &all, err));
+    if (!all) return MS_OK;
+    c->mark = c->upto;
+    return ms__copy_batch(c, err); /* the end of the batch is damaged */
+}
+
+/* Copies about n records. *end: the copy is complete. */
+static ms_result ms__copy_step(ms__copying *c, size_t n, bool *end, ms_error *err)
+{
+    bool done = false;
+    unsigned raw = MS_RAW_NOTES | MS_RAW_LOCATIONS;
+    *end = false;
+    switch (c->phase) {
+    case MS__COPY_LIST: return ms__copy_list(c, err);
+    case MS__COPY_MESSAGES:
+        MS__TRY(ms__copy_each(c, 0, ms__copy_message, n, &done, err));
+        break;
+    case MS__COPY_CHANGES:
+        done = !c->changed;
+        if (!done) MS__TRY(ms__copy_each(c, raw, ms__copy_change, n, &done, err));
+        break;
+    case MS__COPY_FACTS: MS__TRY(ms__copy_next_facts(c, &done, err)); break;
+    default: return ms__copy_on(c, n, end, err);
+    }
+    if (done) c->phase++;
+    return MS_OK;
+}
+
+/* Ends a copy after the last step. */
+static ms_result ms__copy_end(ms__copying *c, ms_error *err)
+{
+    MS__TRY(ms__copy_numbers(c, err));
+    if (c->report->damaged == 0) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED, "%u records were left out: they are damaged, or "
+                    "no store takes them", c->report->damaged);
+}
+
+static void ms__copy_begin(ms__copying *c, ms_store *destination, ms_store *source,
+                           const ms_keep *keep, ms_copy_report *report, ms_arena *arena)
+{
+    memset(c, 0, sizeof *c);
+    memset(report, 0, sizeof *report);
+    c->destination = destination;
+    c->source = source;
+    c->keep = keep;
+    c->report = report;
+    c->arena = arena;
+}
+
+MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep *keep,
+                         ms_arena *arena, ms_copy_report *report, ms_error *err)
+{
+    ms_keep all;
+    ms_copy_report unseen;
+    ms_arena own;
+    ms__copying c;
+    bool end = false;
+    ms_result code = MS_OK;
+    memset(&all, 0, sizeof all);
+    memset(&own, 0, sizeof own);
+    ms__copy_begin(&c, destination, source, keep ? keep : &all,
+                   report ? report : &unseen, arena ? arena : &own);
+    MS__TRY(ms__open_check(source, err));
+    if (!c.keep->dry_run) MS__TRY(ms__open_check(destination, err));
+    if (destination == source)
+        return ms__fail(err, MS_E_ARGUMENT, "source and destination are the same store");
+    while (code == MS_OK && !end) code = ms__copy_step(&c, SIZE_MAX, &end, err);
+    if (code == MS_OK) code = ms__copy_end(&c, err);
+    ms_arena_deinit(&own);
+    return code;
+}
