@@ -8,6 +8,7 @@
 #   JOBS=n          how many programs `make test` and `make check` build and run at a time (2)
 #   SECTION=name    check: only the suites of a section of the header ('log-sync'); the
 #                   sections and their suites are listed in tests/README.md
+#   FROM=side       header: the side that counts where both were edited, src or msgstore.h
 #   QUICK=1         bench: a look, in less than 3 minutes
 #   BENCH=options   for bench ('--only A1,R3'), bench-gate ('--only sync'), bench-micro and
 #                   bench-scale
@@ -97,12 +98,17 @@ demo: ## build the tool and the agent loop, let them run
 	@bash tools/demo.sh
 
 test: ## build and run everything; the last line counts: N passed, N failed
+	@bash tools/join.sh --check
 	@sh tools/setup.sh test
 	@if $(MAKE) --no-print-directory -k $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) all; \
 	then built=; else built=--unbuilt; fi; \
 	MS_TEST_JOBS=$(JOBS) bash tests/run.sh $$built $(SUITES)
 
+header: ## write msgstore.h from src/, or carry an edit of msgstore.h into src/
+	@bash tools/join.sh $(if $(FROM),--from $(FROM))
+
 check: ## each suite once, quickly; or those of a section of the header: SECTION=log-sync
+	@bash tools/join.sh --check
 	@sh tools/setup.sh check
 	@MAKE='$(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))' JOBS=$(JOBS) \
 	    bash tests/check.sh $(SECTION)
@@ -236,7 +242,7 @@ install: tool ## install header, tool, its manual and completions under PREFIX
 clean: ## remove build/
 	rm -rf build
 
-.PHONY: FORCE help setup demo test check torture fuzz controls model coverage test-cross \
+.PHONY: FORCE help setup demo test check header torture fuzz controls model coverage test-cross \
         test-windows test-postgres torture-postgres test-board test-report test-otlp \
         test-handover picture bench bench-gate bench-micro bench-scale bench-postgres tool \
         examples all install lib js single static test-python test-js test-packaging clean
