@@ -1005,7 +1005,9 @@ typedef struct ms__history {
  * its opening. For one thread at a time. A cursor of an arena store without an arena in
  * its query may be copied, both copies then advance separately. A cursor of a log must
  * not be copied and has to be closed: it keeps the memory it reads. */
-typedef struct ms_cursor {
+typedef struct ms_cursor ms_cursor;
+
+struct ms_cursor {
     ms_store *store;          /* NULL: closed */
     ms_result result;         /* the first failure; MS_OK: none */
     uint64_t returned;        /* messages so far */
@@ -1020,7 +1022,7 @@ typedef struct ms_cursor {
         ms__merge merge;
         struct ms__union_run *merged; /* a union of stores */
     } of;
-} ms_cursor;
+};
 
 typedef struct ms_append_opts {
     ms_str location;          /* of all messages; absent: each message's own */
@@ -1349,14 +1351,16 @@ typedef struct ms_stream_opts {
 #define MS__STREAM_ROOM 1024
 
 /* Filled by ms_stream_begin. For one thread at a time; nothing has to be freed. */
-typedef struct ms_stream {
+typedef struct ms_stream ms_stream;
+
+struct ms_stream {
     ms_store *store;          /* NULL: not begun, or ended */
     uint64_t seq;             /* of the message */
     ms_stream_opts opts;      /* private from here */
     int64_t flushed;          /* time of the last flush; MS_TIME_NONE: none yet */
     uint32_t n_pending;
     char pending[MS__STREAM_ROOM];
-} ms_stream;
+};
 
 /* Appends the unfinished message: type, agent key, turn, tool, call id, initial content
  * or args (absent: empty). Text is then added to the content, of an ACTION to args (the
@@ -1583,13 +1587,15 @@ typedef enum ms_log_event_kind {
                                  return MS_E_CONFLICT: open the file again */
 } ms_log_event_kind;
 
-typedef struct ms_log_event {
+typedef struct ms_log_event ms_log_event;
+
+struct ms_log_event {
     ms_log_event_kind kind;
     uint64_t offset, length;  /* bytes of the file */
     uint64_t after_seq;       /* sequence number before the range, */
     uint64_t before_seq;      /* and after it; 0: not known */
     int sys_errno;            /* SYNC_FAILED */
-} ms_log_event;
+};
 
 /* The callback runs inside the call that found the event, perhaps under the store's lock.
  * It must not call the store. */
@@ -1616,7 +1622,9 @@ typedef struct ms_os_stat {
     bool keeps_room;          /* a write into allocated room never lacks space */
 } ms_os_stat;
 
-typedef struct ms_os {
+typedef struct ms_os ms_os;
+
+struct ms_os {
     void *ctx;
     /* Must not block on a pipe. Programs that are started must not inherit the file. */
     int (*open)(void *ctx, const char *path, unsigned how, ms_file *file);
@@ -1653,7 +1661,7 @@ typedef struct ms_os {
     /* Begins to read a part of the file into memory, and does not wait. NULL: nothing to
      * do. */
     int (*read_ahead)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
-} ms_os;
+};
 
 /* Returns the operations of the system. Copy the struct to replace some of them. */
 MS_API const ms_os *ms_os_default(void);
@@ -2019,7 +2027,9 @@ typedef struct ms__needle {
 
 /* A running search: an open struct, no need to initialise. The rules of ms_cursor about
  * threads and copies apply. */
-typedef struct ms_finder {
+typedef struct ms_finder ms_finder;
+
+struct ms_finder {
     const ms_msg *msg;        /* private: of the last match; NULL: the next message is
                                  searched next */
     ms_field field;           /* the search goes on in this field, */
@@ -2028,7 +2038,7 @@ typedef struct ms_finder {
     bool every;
     ms__needle needle;
     ms_cursor it;             /* result, returned (messages searched), damaged */
-} ms_finder;
+};
 
 /* Begins a search. On failure the finder is closed and finds nothing. MS_E_ARGUMENT: the
  * text is empty, or fields has unknown bits; MS_E_UTF8: the text is not valid UTF-8;
@@ -2120,7 +2130,9 @@ typedef struct ms_left_out {
 } ms_left_out;
 
 /* Writes messages as they come: one JSON value a line, or one array. */
-typedef struct ms_writer {
+typedef struct ms_writer ms_writer;
+
+struct ms_writer {
     ms_json_writer json;      /* private, as all of it but left_out */
     const ms_dialect *dialect;
     ms_arena *arena;
@@ -2135,7 +2147,7 @@ typedef struct ms_writer {
     ms_buf scratch;           /* text put together for one message */
     ms_buf aside;             /* a message in another form */
     uint64_t written, place, last_seq, last_id, n_calls;
-} ms_writer;
+};
 
 typedef struct ms_writer_opts {
     bool array;               /* one array instead of a line each */
@@ -2235,7 +2247,9 @@ typedef enum ms_shape {       /* how messages, requests and answers are written 
 
 /* The rules of a provider. Copy one and change it for a server of your own. The strings
  * in it must live as long as what uses it. */
-typedef struct ms_profile {
+typedef struct ms_profile ms_profile;
+
+struct ms_profile {
     const char *name;         /* thinking is sent back only to a provider of this name */
     ms_shape shape;
     ms_system_place system;
@@ -2256,7 +2270,7 @@ typedef struct ms_profile {
                                  there NULL is "Error: " */
     const char *bridge_text;  /* assistant text between results and a user's message, as
                                  Mistral requires it; NULL: none */
-} ms_profile;
+};
 
 /* "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai", "ollama". */
 MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: unknown */
@@ -2418,7 +2432,9 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
 
 /* A streamed response, for one thread at a time. The struct must not be moved between
  * ms_answer_begin and ms_answer_end, and must be ended. */
-typedef struct ms_answer_stream {
+typedef struct ms_answer_stream ms_answer_stream;
+
+struct ms_answer_stream {
     ms_request_desc desc;      /* private, as all of it */
     ms_answered out;
     ms_arena own;
@@ -2435,7 +2451,7 @@ typedef struct ms_answer_stream {
     bool chosen;               /* choice_index is known */
     int64_t choice_index;      /* of the answer that is read, where several come */
     ms_str choice;             /* of the event that is being read */
-} ms_answer_stream;
+};
 
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
                                  ms_error *err);

@@ -89,14 +89,16 @@ typedef struct ms_stream_opts {
 #define MS__STREAM_ROOM 1024
 
 /* Filled by ms_stream_begin. For one thread at a time; nothing has to be freed. */
-typedef struct ms_stream {
+typedef struct ms_stream ms_stream;
+
+struct ms_stream {
     ms_store *store;          /* NULL: not begun, or ended */
     uint64_t seq;             /* of the message */
     ms_stream_opts opts;      /* private from here */
     int64_t flushed;          /* time of the last flush; MS_TIME_NONE: none yet */
     uint32_t n_pending;
     char pending[MS__STREAM_ROOM];
-} ms_stream;
+};
 
 /* Appends the unfinished message: type, agent key, turn, tool, call id, initial content
  * or args (absent: empty). Text is then added to the content, of an ACTION to args (the

@@ -69,7 +69,9 @@ typedef struct ms_left_out {
 } ms_left_out;
 
 /* Writes messages as they come: one JSON value a line, or one array. */
-typedef struct ms_writer {
+typedef struct ms_writer ms_writer;
+
+struct ms_writer {
     ms_json_writer json;      /* private, as all of it but left_out */
     const ms_dialect *dialect;
     ms_arena *arena;
@@ -84,7 +86,7 @@ typedef struct ms_writer {
     ms_buf scratch;           /* text put together for one message */
     ms_buf aside;             /* a message in another form */
     uint64_t written, place, last_seq, last_id, n_calls;
-} ms_writer;
+};
 
 typedef struct ms_writer_opts {
     bool array;               /* one array instead of a line each */

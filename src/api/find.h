@@ -56,7 +56,9 @@ typedef struct ms__needle {
 
 /* A running search: an open struct, no need to initialise. The rules of ms_cursor about
  * threads and copies apply. */
-typedef struct ms_finder {
+typedef struct ms_finder ms_finder;
+
+struct ms_finder {
     const ms_msg *msg;        /* private: of the last match; NULL: the next message is
                                  searched next */
     ms_field field;           /* the search goes on in this field, */
@@ -65,7 +67,7 @@ typedef struct ms_finder {
     bool every;
     ms__needle needle;
     ms_cursor it;             /* result, returned (messages searched), damaged */
-} ms_finder;
+};
 
 /* Begins a search. On failure the finder is closed and finds nothing. MS_E_ARGUMENT: the
  * text is empty, or fields has unknown bits; MS_E_UTF8: the text is not valid UTF-8;

@@ -52,13 +52,15 @@ typedef enum ms_log_event_kind {
                                  return MS_E_CONFLICT: open the file again */
 } ms_log_event_kind;
 
-typedef struct ms_log_event {
+typedef struct ms_log_event ms_log_event;
+
+struct ms_log_event {
     ms_log_event_kind kind;
     uint64_t offset, length;  /* bytes of the file */
     uint64_t after_seq;       /* sequence number before the range, */
     uint64_t before_seq;      /* and after it; 0: not known */
     int sys_errno;            /* SYNC_FAILED */
-} ms_log_event;
+};
 
 /* The callback runs inside the call that found the event, perhaps under the store's lock.
  * It must not call the store. */
@@ -85,7 +87,9 @@ typedef struct ms_os_stat {
     bool keeps_room;          /* a write into allocated room never lacks space */
 } ms_os_stat;
 
-typedef struct ms_os {
+typedef struct ms_os ms_os;
+
+struct ms_os {
     void *ctx;
     /* Must not block on a pipe. Programs that are started must not inherit the file. */
     int (*open)(void *ctx, const char *path, unsigned how, ms_file *file);
@@ -122,7 +126,7 @@ typedef struct ms_os {
     /* Begins to read a part of the file into memory, and does not wait. NULL: nothing to
      * do. */
     int (*read_ahead)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
-} ms_os;
+};
 
 /* Returns the operations of the system. Copy the struct to replace some of them. */
 MS_API const ms_os *ms_os_default(void);

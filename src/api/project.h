@@ -43,7 +43,9 @@ typedef enum ms_shape {       /* how messages, requests and answers are written 
 
 /* The rules of a provider. Copy one and change it for a server of your own. The strings
  * in it must live as long as what uses it. */
-typedef struct ms_profile {
+typedef struct ms_profile ms_profile;
+
+struct ms_profile {
     const char *name;         /* thinking is sent back only to a provider of this name */
     ms_shape shape;
     ms_system_place system;
@@ -64,7 +66,7 @@ typedef struct ms_profile {
                                  there NULL is "Error: " */
     const char *bridge_text;  /* assistant text between results and a user's message, as
                                  Mistral requires it; NULL: none */
-} ms_profile;
+};
 
 /* "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai", "ollama". */
 MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: unknown */

@@ -57,7 +57,9 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
 
 /* A streamed response, for one thread at a time. The struct must not be moved between
  * ms_answer_begin and ms_answer_end, and must be ended. */
-typedef struct ms_answer_stream {
+typedef struct ms_answer_stream ms_answer_stream;
+
+struct ms_answer_stream {
     ms_request_desc desc;      /* private, as all of it */
     ms_answered out;
     ms_arena own;
@@ -74,7 +76,7 @@ typedef struct ms_answer_stream {
     bool chosen;               /* choice_index is known */
     int64_t choice_index;      /* of the answer that is read, where several come */
     ms_str choice;             /* of the event that is being read */
-} ms_answer_stream;
+};
 
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
                                  ms_error *err);

@@ -175,7 +175,9 @@ typedef struct ms__history {
  * its opening. For one thread at a time. A cursor of an arena store without an arena in
  * its query may be copied, both copies then advance separately. A cursor of a log must
  * not be copied and has to be closed: it keeps the memory it reads. */
-typedef struct ms_cursor {
+typedef struct ms_cursor ms_cursor;
+
+struct ms_cursor {
     ms_store *store;          /* NULL: closed */
     ms_result result;         /* the first failure; MS_OK: none */
     uint64_t returned;        /* messages so far */
@@ -190,7 +192,7 @@ typedef struct ms_cursor {
         ms__merge merge;
         struct ms__union_run *merged; /* a union of stores */
     } of;
-} ms_cursor;
+};
 
 typedef struct ms_append_opts {
     ms_str location;          /* of all messages; absent: each message's own */
