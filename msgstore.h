@@ -86,11 +86,15 @@
  *
  * ---- CONTENTS (search for the tag) ---------------------------------------------------
  *
- *   interface       [api-options] [api-config] [api-types] [api-error] [api-json]
- *                   [api-message] [api-store] [api-change] [api-mem] [api-flash]
- *                   [api-log] [api-union] [api-memory] [api-find] [api-dialect]
- *                   [api-shorten] [api-project] [api-request] [api-task]
- *                   [api-session] [api-ffi] [api-debug]
+ *   interface       [api-options] [api-config] [api-types] [api-error] [api-arena]
+ *                   [api-message] [api-store] [api-log] [api-mem] [api-memory]
+ *                   [api-stream] [api-request]
+ *   further calls   [api-change] [api-find] [api-union] [api-copy] [api-rewrite]
+ *                   [api-verify] [api-dialect] [api-shorten] [api-project]
+ *                   [api-task] [api-session]
+ *   for experts     [api-json] [api-record] [api-image] [api-ring] [api-flash]
+ *                   [api-os] [api-backend] [api-profile] [api-ffi] [api-structs]
+ *                   [api-debug]
  *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
  *                   [message] [record] [query]
  *   store part      [store] [change] [copy] [names] [plan] [core] [merge] [append]
@@ -289,56 +293,9 @@ MS_API ms_value ms_text(const char *text);           /* NUL-terminated; NULL: ab
 MS_API ms_value ms_text_n(ms_str text);
 MS_API ms_value ms_json(ms_str json);                /* checked when appended */
 
-/* Checks UTF-8 (RFC 3629: no surrogates, no overlong forms, up to U+10FFFF). If it is not
- * valid, *bad (may be NULL) receives the offset of the first invalid byte. */
-MS_API bool ms_utf8_check(ms_str s, size_t *bad);
-
-/* An allocator. resize(ctx, NULL, 0, n) allocates, resize(ctx, p, old, n) grows or
- * shrinks, resize(ctx, p, old, 0) frees and returns NULL. The old size is always passed.
- * Results are aligned for any type. NULL: out of memory, p is unchanged. Zeroed: malloc,
- * realloc, free. */
-typedef struct ms_alloc {
-    void *(*resize)(void *ctx, void *ptr, size_t old_size, size_t new_size);
-    void *ctx;
-} ms_alloc;
-
-/* A bump allocator: many allocations, freed together. A zeroed arena is ready for use
- * over malloc. Set alloc in a zeroed arena to take blocks from another allocator, or
- * buffer and buffer_size to use one buffer and allocate nothing. For one thread at a
- * time. */
-typedef struct ms_arena {
-    ms_alloc alloc;             /* used when buffer is NULL */
-    void *buffer;               /* caller's memory, or NULL */
-    size_t buffer_size;         /* bytes in it */
-    size_t buffer_used;
-    struct ms__block *block;    /* newest block; private */
-    struct ms__block *spare;    /* blocks kept by a reset; private */
-} ms_arena;
-
-/* Returns size bytes (0 is allowed), aligned for any type and not zeroed. NULL: out of
- * memory, or the buffer is full. */
-MS_API void *ms_arena_alloc(ms_arena *a, size_t size);
-MS_API void ms_arena_reset(ms_arena *a);    /* frees everything, keeps the blocks */
-MS_API void ms_arena_deinit(ms_arena *a);   /* returns the blocks; NULL is allowed */
-
 /* A time is a signed number of nanoseconds since 1970-01-01 UTC: the years 1678 to 2261.
  * MS_TIME_NONE: no time. */
 #define MS_TIME_NONE INT64_MIN
-
-/* The clock that stamps messages without a time. If it returns MS_TIME_NONE, they stay
- * without one. Zeroed: the system clock, in whole microseconds. */
-typedef struct ms_clock {
-    int64_t (*now)(void *ctx);
-    void *ctx;
-} ms_clock;
-
-/* The source of hash keys and image ids. Zeroed: a mix of clock and addresses, which
- * avoids accidental collisions; pass a random source if untrusted parties choose the
- * keys. With a constant source, equal runs write equal bytes. */
-typedef struct ms_entropy {
-    void (*fill)(void *ctx, void *out, size_t len);
-    void *ctx;
-} ms_entropy;
 
 /* ==== [api-error] results ========================================================= */
 
@@ -394,102 +351,35 @@ typedef struct ms_error {
     char message[256];    /* a sentence, NUL-terminated, UTF-8 */
 } ms_error;
 
-/* For backends: fills err (may be NULL) with a code and a message, shortened if it does
- * not fit; returns the code. */
-MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message);
+/* ==== [api-arena] memory, growing texts, clocks ================================== */
 
-/* ==== [api-json] JSON text ===========================================================
- * A JSON value is an ms_str over its text: nothing is parsed into a tree. Check a text
- * once, then read from it on demand. Reading functions never access bytes outside their
- * view, even if the text was not checked. Each lookup scans the object: to read several
- * members, use an iterator. The grammar is RFC 8259. Where the RFC leaves a choice:
- *   - numbers of any size are accepted, and kept as spelled;
- *   - a byte order mark is refused;
- *   - lone surrogate escapes and bad UTF-8 are refused unless the options allow repair;
- *   - of several members with one name, the last counts. */
+/* An allocator. resize(ctx, NULL, 0, n) allocates, resize(ctx, p, old, n) grows or
+ * shrinks, resize(ctx, p, old, 0) frees and returns NULL. The old size is always passed.
+ * Results are aligned for any type. NULL: out of memory, p is unchanged. Zeroed: malloc,
+ * realloc, free. */
+typedef struct ms_alloc {
+    void *(*resize)(void *ctx, void *ptr, size_t old_size, size_t new_size);
+    void *ctx;
+} ms_alloc;
 
-typedef enum ms_json_kind {
-    MS_JSON_NONE,         /* no value */
-    MS_JSON_NULL,
-    MS_JSON_FALSE,
-    MS_JSON_TRUE,
-    MS_JSON_NUMBER,
-    MS_JSON_STRING,
-    MS_JSON_ARRAY,
-    MS_JSON_OBJECT
-} ms_json_kind;
+/* A bump allocator: many allocations, freed together. A zeroed arena is ready for use
+ * over malloc. Set alloc in a zeroed arena to take blocks from another allocator, or
+ * buffer and buffer_size to use one buffer and allocate nothing. For one thread at a
+ * time. */
+typedef struct ms_arena {
+    ms_alloc alloc;             /* used when buffer is NULL */
+    void *buffer;               /* caller's memory, or NULL */
+    size_t buffer_size;         /* bytes in it */
+    size_t buffer_used;
+    struct ms__block *block;    /* newest block; private */
+    struct ms__block *spare;    /* blocks kept by a reset; private */
+} ms_arena;
 
-#define MS_JSON_MAX_DEPTH 512
-
-typedef struct ms_json_opts {
-    unsigned max_depth;   /* 1 to MS_JSON_MAX_DEPTH; 0: MS_JSON_MAX_DEPTH */
-    bool repair;          /* accept bad UTF-8 and lone surrogates. A decoded string then
-                             has one U+FFFD for each truncated UTF-8 sequence, each other
-                             bad byte, and each lone surrogate */
-} ms_json_opts;
-
-/* Checks that text is exactly one JSON value (white space around it allowed) and sets
- * *value to the view of it (value may be NULL). opts NULL: defaults. MS_E_SYNTAX,
- * MS_E_UTF8 (also a lone surrogate) or MS_E_DEPTH: err has line, column and offset, and
- * the message begins with them. They point to the first byte that is not allowed, or to
- * the start of the word, escape or UTF-8 sequence that it breaks. MS_E_ARGUMENT:
- * max_depth is too large. One pass, no memory, no recursion, about 300 bytes of stack. */
-MS_API ms_result ms_json_check(ms_str text, const ms_json_opts *opts, ms_str *value,
-                               ms_error *err);
-
-/* Returns the kind of a value, from its first byte. MS_JSON_NONE: it is absent, empty or
- * not JSON. */
-MS_API ms_json_kind ms_json_kind_of(ms_str value);
-
-/* Finds a member by its name: UTF-8, compared with the decoded name in the text. *value
- * is a view into object. False: it is not an object, or has no such member. */
-MS_API bool ms_json_member(ms_str object, ms_str name, ms_str *value);
-/* Finds an element by its index from 0. False: not an array, or too short. */
-MS_API bool ms_json_element(ms_str array, size_t index, ms_str *value);
-
-/* Visits the members of an object or the elements of an array:
- *  ms_json_iter it = ms_json_iterate(value);
- *  while (ms_json_next(&it)) use(it.key, it.value);
- * key is the JSON text of the member name, with quotes; absent in arrays. Any other value
- * has no items. */
-typedef struct ms_json_iter {
-    ms_str key;
-    ms_str value;
-    ms_str rest;          /* private */
-    bool object;
-} ms_json_iter;
-
-MS_API ms_json_iter ms_json_iterate(ms_str value);
-MS_API bool ms_json_next(ms_json_iter *it);
-
-/* Typed getters. MS_E_KIND: the value has another kind. MS_E_RANGE: the number does not
- * fit (1.0 and 1e3 are integers, 1.5 does not fit). *out is set only on MS_OK. For true,
- * false and null, ms_json_kind_of returns the value. */
-MS_API ms_result ms_json_i64(ms_str value, int64_t *out);
-MS_API ms_result ms_json_u64(ms_str value, uint64_t *out);
-MS_API ms_result ms_json_f64(ms_str value, double *out);      /* rounded as strtod does */
-
-/* Decodes a JSON string. Without escapes and repairs *out is a view into value; otherwise
- * the text is decoded into the arena (NULL: MS_E_ARENA). */
-MS_API ms_result ms_json_string(ms_str value, ms_arena *arena, ms_str *out);
-/* Returns whether value is a JSON string that decodes to text. */
-MS_API bool ms_json_string_is(ms_str value, ms_str text);
-
-/* Reads seconds since 1970 from a JSON number, in whole nanoseconds: further digits are
- * dropped. A time before 1678 or after 2261 becomes the earliest or the latest one.
- * MS_E_SYNTAX: the text is not a number. */
-MS_API ms_result ms_seconds_read(ms_str text, int64_t *ns);
-
-/* Writes a time as RFC 3339 in UTC: "2024-01-15T10:30:00Z", with 3, 6 or 9 digits of
- * fraction where they are needed. Writes no NUL. Returns the length, at most MS_ISO_MAX;
- * 0 for MS_TIME_NONE. */
-#define MS_ISO_MAX 32
-MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX]);
-/* Reads a time of that form. A space may stand for the T, an offset ("+01:00") for the Z;
- * without either the time is UTC. The fraction has up to 9 digits. A time before 1678 or
- * after 2261 becomes the earliest or the latest one. MS_E_SYNTAX: another form;
- * MS_E_RANGE: there is no such day. */
-MS_API ms_result ms_iso_read(ms_str text, int64_t *ns);
+/* Returns size bytes (0 is allowed), aligned for any type and not zeroed. NULL: out of
+ * memory, or the buffer is full. */
+MS_API void *ms_arena_alloc(ms_arena *a, size_t size);
+MS_API void ms_arena_reset(ms_arena *a);    /* frees everything, keeps the blocks */
+MS_API void ms_arena_deinit(ms_arena *a);   /* returns the blocks; NULL is allowed */
 
 /* A function that receives written bytes. Any result but MS_OK ends the writing, and the
  * writer returns it. */
@@ -507,41 +397,20 @@ typedef struct ms_buf {
 MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len);
 MS_API ms_str ms_buf_text(const ms_buf *buf);
 
-/* Writes JSON in the order of the calls, and adds commas and colons. Calls that do not
- * make JSON are MS_E_ARGUMENT: a value without a key in an object, an end without a
- * begin, an open container at the finish. The writer keeps the first error and ignores
- * later calls; ms_json_finish returns it. Nothing is allocated. */
-typedef struct ms_json_writer {
-    ms_write_fn write;
+/* The clock that stamps messages without a time. If it returns MS_TIME_NONE, they stay
+ * without one. Zeroed: the system clock, in whole microseconds. */
+typedef struct ms_clock {
+    int64_t (*now)(void *ctx);
     void *ctx;
-    ms_result result;
-    bool pretty;          /* two spaces a level, else no white space at all */
-    bool has_item;        /* private from here */
-    bool after_key;
-    uint32_t depth;
-    uint32_t object[MS_JSON_MAX_DEPTH / 16]; /* a bit for each of 2 * 512 levels */
-    size_t used;
-    char stage[256];
-} ms_json_writer;
+} ms_clock;
 
-MS_API void ms_json_init(ms_json_writer *w, ms_write_fn write, void *ctx, bool pretty);
-/* Begins a container: MS_JSON_OBJECT or MS_JSON_ARRAY. */
-MS_API void ms_json_begin(ms_json_writer *w, ms_json_kind kind);
-MS_API void ms_json_end(ms_json_writer *w);
-MS_API void ms_json_key(ms_json_writer *w, ms_str name);
-/* Writes a string; bytes that are not UTF-8 become U+FFFD. */
-MS_API void ms_json_put_string(ms_json_writer *w, ms_str text);
-MS_API void ms_json_put_u64(ms_json_writer *w, uint64_t value);
-/* Writes a time as seconds since 1970: the shortest decimal without an exponent, such as
- * 1723.25. MS_TIME_NONE becomes null. */
-MS_API void ms_json_put_seconds(ms_json_writer *w, int64_t ns);
-/* Writes a checked JSON value (true, null, -1, the text of another writer): tokens as
- * they are spelled, white space as this writer makes it. */
-MS_API void ms_json_put_raw(ms_json_writer *w, ms_str json);
-/* Writes one byte between top-level values, usually '\n'. */
-MS_API void ms_json_separator(ms_json_writer *w, char c);
-/* Writes out what is staged; returns the first error of the writer. */
-MS_API ms_result ms_json_finish(ms_json_writer *w);
+/* The source of hash keys and image ids. Zeroed: a mix of clock and addresses, which
+ * avoids accidental collisions; pass a random source if untrusted parties choose the
+ * keys. With a constant source, equal runs write equal bytes. */
+typedef struct ms_entropy {
+    void (*fill)(void *ctx, void *out, size_t len);
+    void *ctx;
+} ms_entropy;
 
 /* ==== [api-message] types, envelopes, builders, messages ========================== */
 
@@ -771,18 +640,6 @@ MS_API ms_str ms_normalize_agent_key(ms_str name, char *out);
  * Views that getters return are valid as long as the message. */
 typedef struct ms_msg ms_msg;
 
-/* The kind of a record. A raw query (see ms_query) returns records of all kinds. Getters
- * work on all of them; ms_type_of returns MS_T_NONE except for the first two kinds. */
-typedef enum ms_kind {
-    MS_KIND_MESSAGE = 1,
-    MS_KIND_AMEND = 3,        /* replaces a message; ms_seq: the message's number */
-    MS_KIND_HIDE = 4,         /* content: {"first": number, "last": number,
-                                 "messages": how many were visible before} */
-    MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: the note's kind */
-    MS_KIND_LOCATION = 6,     /* content: facts about the location; ms_seq 0 */
-    MS_KIND_PIECE = 10        /* ms_seq: of the message; content: text added to it */
-} ms_kind;
-
 MS_API ms_type ms_type_of(const ms_msg *msg);
 MS_API ms_str ms_type_name(const ms_msg *msg);      /* its word; OTHER: the stored word */
 MS_API ms_role ms_role_of(const ms_msg *msg);       /* unset: the type's, never NONE */
@@ -791,49 +648,49 @@ MS_API uint32_t ms_flags(const ms_msg *msg);
 MS_API uint64_t ms_seq(const ms_msg *msg);
 MS_API bool ms_time(const ms_msg *msg, int64_t *ns);       /* false: no time */
 MS_API size_t ms_size(const ms_msg *msg);           /* bytes, with header and padding */
-MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
 MS_API ms_value ms_get(const ms_msg *msg, ms_field field); /* absent: text.ptr NULL */
 MS_API ms_value ms_content(const ms_msg *msg);
 
 /* Returns all fields at once, as an envelope with views into the message. */
 MS_API ms_envelope ms_envelope_of(const ms_msg *msg);
 
-/* The same without an envelope, for loops over many messages: sets fields[f] for each
- * field f that the message has, and leaves the others as they are. Returns the set of
- * these fields (bits 1 << f). */
-MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT]);
 /* Makes a deep copy: every view of *out is in the arena. */
 MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena,
                                   ms_envelope *out);
-
-/* Returns one message after the other, NULL at the end. Each is valid until the next
- * call. */
-typedef const ms_msg *(*ms_next_fn)(void *ctx);
-
-/* Checks an envelope as an append does, and encodes it into the arena. For tests, tools,
- * and stores of your own. With an ms_kind in the bits from 16 on of m->flags, the record
- * is of that kind and keeps all flags; then only its size is checked. */
-MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
-                           ms_error *err);
-/* Checks that the bytes are one complete message as ms_encode writes it, and sets *out to
- * them without a copy. MS_E_DAMAGED: err has the reason and the offset. bytes must be
- * 8-byte aligned. */
-MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
-                           ms_error *err);
-
-/* ---- Records of stores of your own that take changes. */
-
-/* As ms_decode, for a record of any kind. Writes the sequence number into the bytes. */
-MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
-                                  const ms_msg **out, ms_error *err);
-/* Overwrites what a redaction removes from a decoded record; its size stays. */
-MS_API void ms_record_erase(void *bytes);
 
 /* ==== [api-store] stores, queries, cursors ===========================================
  * All stores have one handle type, and these functions work on every store. Only the
  * functions that open a store depend on its kind. */
 
 typedef struct ms_store ms_store;
+
+/* Appends one message to a location (absent: m->location). *seq (may be NULL) receives
+ * its sequence number, 0 on failure (but see DURABILITY). Numbers start at 1 and
+ * increase. A message whose key the location already has is not stored again: MS_OK and
+ * the number of the first message if type, role as passed and all fields are equal to
+ * those appended then (times are not compared), otherwise, as after its redaction,
+ * MS_E_KEY_REUSED. A hidden message keeps its key until it is left out of a copy. Any
+ * thread. */
+MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
+                           uint64_t *seq, ms_error *err);
+
+typedef struct ms_append_opts {
+    ms_str location;          /* of all messages; absent: each message's own */
+    bool expect;              /* compare and append: MS_E_CONFLICT unless the last visible
+                                 message of `location` has the number expect_seq (0: no
+                                 messages). Not compared if the location already has the
+                                 keys of all messages: a retry succeeds */
+    uint64_t expect_seq;
+    bool keep_seq;            /* use number and flags of each envelope; for copies. The
+                                 numbers must be larger than all in the store */
+    uint64_t *seqs;           /* receives n sequence numbers, zeros on failure (but see
+                                 DURABILITY); may be NULL */
+} ms_append_opts;
+
+/* Appends n messages, all or none, which become visible together. n may be 0. On failure
+ * err->path names the message ("messages[2].args"). */
+MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, size_t n,
+                                 const ms_append_opts *opts, ms_error *err);
 
 /* Views are bits: a query over several returns each message once, in order of sequence.
  *
@@ -890,167 +747,11 @@ typedef struct ms_query {
     uint64_t as_from;         /* private: nothing before this place */
 } ms_query;
 
-/* Kinds of records for ms_query.raw, by bits. */
-enum {
-    MS_RAW_MESSAGES = 1,
-    MS_RAW_AMENDS = 2,
-    MS_RAW_HIDES = 4,
-    MS_RAW_NOTES = 8,
-    MS_RAW_LOCATIONS = 16,
-    MS_RAW_PIECES = 32,
-    MS_RAW_ALL = 63
-};
-
-/* A cursor reads a team of so many agents without an arena. It has room for two posting
- * lists of each, two of the own agent, the conversation and the global messages. */
-#define MS_CURSOR_AGENTS 8
-#define MS__CURSOR_HEADS (2 * MS_CURSOR_AGENTS + 4)
-
-struct ms__segment;
-struct ms__postings;
-typedef const struct ms__segment *ms__index; /* of a sealed segment; NULL: the tail */
-
-/* Where a cursor stands in one posting list; private. */
-typedef struct ms__head {
-    const void *run;          /* its entries: a chunk, or those of a segment's index */
-    ms__index index;          /* of the run's segment */
-    const struct ms__postings *live; /* the tail's part of the list; NULL: it has none */
-    const unsigned char *record; /* the record that is next, */
-    uint64_t place;           /* its position in the store, */
-    uint32_t entry;           /* and its entry in the list */
-    uint32_t types;           /* of the query, by bits */
-    uint64_t list;            /* in a log: number of the list in all segments */
-    uint32_t agent;           /* index of the agent's name in the query */
-    uint32_t segment;         /* of the run, or the one before the first */
-    uint32_t from;            /* from this segment on it looks for the next run */
-    uint32_t lo, pos, hi;     /* entries of the run */
-} ms__head;
-
-/* Records to be returned: a ring of those read ahead, or all that the query returns. */
-#define MS__AHEAD 8u
-#define MS__KEPT 20u
-typedef struct ms__queue {
-    const unsigned char *record[MS__KEPT];
-    ms__index index[MS__AHEAD];
-    uint32_t entry[MS__AHEAD];
-} ms__queue;
-
-struct ms_memory;
-struct ms__control;
-
-/* The messages of a query in order of time; private. */
-typedef struct ms__sorted {
-    struct ms__timed *items;  /* NULL: the query is in order of sequence */
-    size_t from, to;          /* those not returned yet */
-} ms__sorted;
-
-/* The part of a store that the iterators of a query read; private. */
-typedef struct ms__reading {
-    const struct ms__tail *tail; /* of the store, as of the opening */
-    const struct ms__control *control; /* edits of the location; NULL: look for each */
-    const ms_query *query;    /* set again by each call */
-    uint64_t from, to;        /* places that belong to the query */
-    uint64_t now;             /* edits from this place on are ignored */
-    uint64_t holes;           /* damaged ranges that were found */
-    uint32_t counted_from, counted_to; /* segments whose holes were counted, plus one */
-    ms_result result;         /* the error that stopped reading */
-    bool backward;
-    bool changed;             /* the query may return changed messages */
-    bool locked;              /* the store's own, under its lock */
-    bool unsure;              /* a change that is damaged was counted */
-} ms__reading;
-
-/* A cursor's state for a store with postings, an arena store or a log; private. */
-typedef struct ms__merge {
-    ms__head *more;           /* in the arena, when `heads` is too small */
-    ms__reading reading;
-    ms__sorted sorted;        /* by_time */
-    size_t left;              /* messages that the limit still allows */
-    uint64_t last_place;      /* of the record returned last */
-    uint32_t pin;             /* of a log */
-    uint32_t n_heads, n_live;
-    bool filtered;
-    bool match;               /* whole store: check each message against the query */
-    bool plain;               /* one list, and the query returns all its messages */
-    bool kept;                /* the queue has all messages, the newest first */
-    uint8_t n_queue, first;
-    ms__head heads[MS__CURSOR_HEADS]; /* only n_heads are set; not zeroed from here on */
-    ms__queue queue;
-} ms__merge;
-
-/* One of the stores of a history; private. */
-typedef struct ms__source {
-    ms_store *store;          /* of a union a snapshot of it */
-    uint64_t last, as_of;     /* the history sees it up to this number and place */
-    uint64_t task;            /* number of the agent's last task, 0: none */
-    uint64_t from[4];         /* each block has returned all from here on; 0: none */
-    bool frozen;              /* it is a snapshot, to be closed */
-} ms__source;
-
-/* The state of a history. A history runs step by step; the cursor's query is that of the
- * present step. Private. */
-typedef struct ms__history {
-    const struct ms_memory *memory; /* NULL: the cursor reads no history */
-    ms__source sources[2];    /* the store, and the runtime store */
-    unsigned n_sources, views; /* views: those that the scope includes */
-    unsigned source, block, part; /* the step */
-    bool open;                /* the step's query is open */
-    size_t skip;              /* messages of the step that are still left out */
-    uint64_t *noted;          /* numbers returned, to find duplicates; the first n_ranked,
-                                 of earlier blocks, are sorted */
-    size_t n_noted, n_ranked, cap_noted;
-} ms__history;
-
 /* A running query: an open struct that needs no initialisation. It sees the store as of
  * its opening. For one thread at a time. A cursor of an arena store without an arena in
  * its query may be copied, both copies then advance separately. A cursor of a log must
  * not be copied and has to be closed: it keeps the memory it reads. */
 typedef struct ms_cursor ms_cursor;
-
-struct ms_cursor {
-    ms_store *store;          /* NULL: closed */
-    ms_result result;         /* the first failure; MS_OK: none */
-    uint64_t returned;        /* messages so far */
-    uint64_t damaged;         /* records skipped because their check failed */
-    ms_query query;           /* resolved; private from here */
-    void *ctx;                /* for backends */
-    uint64_t words[4];        /* for backends */
-    uint64_t now;             /* records from this position on are ignored */
-    uint64_t holes;           /* of `damaged`: ranges whose kinds are unknown */
-    ms__history history;
-    union {                   /* by the kind of store */
-        ms__merge merge;
-        struct ms__union_run *merged; /* a union of stores */
-    } of;
-};
-
-typedef struct ms_append_opts {
-    ms_str location;          /* of all messages; absent: each message's own */
-    bool expect;              /* compare and append: MS_E_CONFLICT unless the last visible
-                                 message of `location` has the number expect_seq (0: no
-                                 messages). Not compared if the location already has the
-                                 keys of all messages: a retry succeeds */
-    uint64_t expect_seq;
-    bool keep_seq;            /* use number and flags of each envelope; for copies. The
-                                 numbers must be larger than all in the store */
-    uint64_t *seqs;           /* receives n sequence numbers, zeros on failure (but see
-                                 DURABILITY); may be NULL */
-} ms_append_opts;
-
-/* Appends one message to a location (absent: m->location). *seq (may be NULL) receives
- * its sequence number, 0 on failure (but see DURABILITY). Numbers start at 1 and
- * increase. A message whose key the location already has is not stored again: MS_OK and
- * the number of the first message if type, role as passed and all fields are equal to
- * those appended then (times are not compared), otherwise, as after its redaction,
- * MS_E_KEY_REUSED. A hidden message keeps its key until it is left out of a copy. Any
- * thread. */
-MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
-                           uint64_t *seq, ms_error *err);
-
-/* Appends n messages, all or none, which become visible together. n may be 0. On failure
- * err->path names the message ("messages[2].args"). */
-MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, size_t n,
-                                 const ms_append_opts *opts, ms_error *err);
 
 /* Opens a cursor. On failure the cursor is closed; ms_next returns NULL. MS_E_BUSY: a log
  * with other writers cannot be followed because over 30 cursors of this handle hold older
@@ -1066,11 +767,6 @@ MS_API const ms_msg *ms_next(ms_cursor *it);
 /* Closes a cursor and returns its result: MS_OK, MS_E_DAMAGED (records were skipped), or
  * the failure that ended it. A closed or zeroed cursor is allowed. */
 MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err);
-
-/* Returns whether a message belongs to the views of a query and passes its filters. Order
- * and limits are ignored; for a raw query, bounds by sequence are ignored, too. For
- * stores of your own, and to filter arrays. */
-MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg);
 
 /* Open a cursor over one of the four views, named as in the framework's guide. limit: the
  * newest n, 0: all; oldest first. */
@@ -1165,373 +861,6 @@ MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_m
 
 /* Closes a store and frees its memory. No other thread may use it. NULL is allowed. */
 MS_API void ms_close(ms_store *store);
-
-/* A selection for ms_copy. Zeroed: everything. */
-typedef struct ms_keep {
-    size_t newest;            /* the newest n of each location; 0: all */
-    uint64_t newest_bytes;    /* of these, the newest whose records have at most so many
-                                 bytes together; 0: all */
-    bool has_since;           /* messages with since <= time, and those without time */
-    int64_t since_ns;
-    bool whole_turns;         /* a turn that one of these limits divides is kept entirely.
-                                 A turn has one turn_id; without one, it begins at a
-                                 user_message. A location without either is one turn */
-    const ms_str *locations;  /* only these */
-    size_t n_locations;       /* 0: all */
-    bool dry_run;             /* count only */
-} ms_keep;
-
-typedef struct ms_copy_report {
-    uint64_t copied, dropped; /* messages */
-    uint64_t bytes;           /* of the copied records in the source */
-    uint64_t damaged;         /* unreadable records of the source */
-    uint64_t notes;           /* copied notes; those of dropped messages are left out */
-    uint64_t unplaced;        /* notes and facts the destination cannot store */
-} ms_copy_report;
-
-/* Copies the messages that `keep` (NULL: all) selects from source to destination, in
- * order, with sequence numbers, times and keys, in their present form: amended messages
- * as amended, hidden ones left out, unfinished ones with their text so far; then notes,
- * and facts of locations. All numbers in the destination must be smaller than those
- * copied; it is usually empty. A message is copied without its key if its location has
- * another message of this key there, as locations of a union can. The arena (NULL: one
- * over malloc) holds the listing of the source's locations. If the destination becomes
- * full, the part already copied remains, counted in report (may be NULL). For a dry run
- * destination may be NULL. MS_E_DAMAGED: records of the source were unreadable, all
- * others are copied. */
-MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep *keep,
-                         ms_arena *arena, ms_copy_report *report, ms_error *err);
-
-/* ---- Backends: a store of your own. Embed struct ms_store as the first member of your
- * struct and set both of its members; all functions above and in [api-memory] then work
- * on it. Arguments are checked before a function of the table is called: envelopes pass
- * the checks of ms_encode, locations are present, queries are resolved (views and
- * agent_types are not 0). These may be NULL: cursor_close, sync and tick (nothing to
- * do); get and wait (done by queries); list and stat (MS_E_UNSUPPORTED; ms_wait,
- * histories and unions ask a query for the newest number then); leave_out (numbers may
- * be given again after a copy); change and erase (changes and raw queries are
- * MS_E_UNSUPPORTED). */
-typedef struct ms_backend {
-    /* All or none. The location of message i is location if that is not empty, else its
-     * own. opts is never NULL; opts->seqs may be. */
-    ms_result (*append)(ms_store *store, ms_str location, const ms_envelope *messages,
-                        size_t n, const ms_append_opts *opts, ms_error *err);
-    /* it->query is the resolved query; ctx and words are for the backend. */
-    ms_result (*query)(ms_store *store, ms_cursor *it, ms_error *err);
-    /* Returns the next message; NULL at the end. On failure sets it->result. */
-    const ms_msg *(*next)(ms_store *store, ms_cursor *it);
-    void (*cursor_close)(ms_store *store, ms_cursor *it);
-    ms_result (*get)(ms_store *store, uint64_t seq, ms_arena *arena, const ms_msg **msg,
-                     ms_error *err);
-    ms_result (*list)(ms_store *store, const ms_list_query *query, ms_arena *arena,
-                      ms_listing *out, ms_error *err);
-    ms_result (*stat)(ms_store *store, ms_stat *out, ms_error *err);
-    ms_result (*sync)(ms_store *store, uint64_t *durable_seq, ms_error *err);
-    void (*close)(ms_store *store);
-    ms_result (*tick)(ms_store *store, uint32_t budget_us, ms_error *err);
-    /* Numbers up to seq must not be assigned again. */
-    ms_result (*leave_out)(ms_store *store, uint64_t seq, ms_error *err);
-    /* Appends n records to one location, all or none: messages (seq 0), then at most one
-     * change, with its ms_kind in the bits from 16 on of its flags and the number of its
-     * message in seq. Checks the target under the store's lock, see ms_amend etc.
-     * Of a HIDE, opts->seqs receives the number of messages hidden; 0: nothing was
-     * written. */
-    ms_result (*change)(ms_store *store, ms_str location, const ms_envelope *records,
-                        size_t n, const ms_append_opts *opts, ms_error *err);
-    /* Erases the content of a record of the store: one of three steps, each durable
-     * before the next. See [record]. */
-    ms_result (*erase)(ms_store *store, const ms_msg *record, unsigned step,
-                       ms_error *err);
-    const struct ms__inside *inside; /* private; NULL */
-    /* Does the work of ms_wait, where polling is too expensive. */
-    ms_result (*wait)(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
-                      uint64_t *last_seq, ms_error *err);
-} ms_backend;
-
-/* Flags of the records that `change` takes. OPEN: the message of an AMEND must be
- * unfinished, else MS_E_CLOSED; for a PIECE this is always so. AS_IS: an unset time stays
- * unset. */
-#define MS_CHANGE_OPEN  0x1000000u
-#define MS_CHANGE_AS_IS 0x2000000u
-
-#define MS_STORE_OPEN 0x4d53544fu /* value of `open` while a store is */
-
-struct ms_store {
-    const ms_backend *backend;    /* the only pointer to code; set again after a reload */
-    uint32_t open;                /* MS_STORE_OPEN; other values are refused */
-};
-
-/* ==== [api-change] changes ===========================================================
- * Records are never rewritten: a change is a record of its own that refers to an earlier
- * message by sequence number. Views, limits, counts, listings, histories and lookups show
- * the result; a query with `raw` shows every record as stored. A copy made by ms_copy
- * contains only the result.
- *
- * These functions work on arena stores and logs; on a backend without `change` they
- * return MS_E_UNSUPPORTED. Any thread. On failure nothing has changed. MS_E_NOT_FOUND: no
- * message has the number; MS_E_ARGUMENT: it belongs to another location; MS_E_HIDDEN: it
- * is hidden. Cursors opened earlier do not see the change. */
-
-/* Replaces a message; its number and its place in every view stay. time, turn_id, id,
- * key, location and agent_key are inherited if unset in the envelope, MS_FLAG_JOINED
- * always. All other fields are those of the envelope. Role 0: the default of the type.
- * Sets MS_FLAG_AMENDED. MS_E_TYPE: another type; MS_E_ARGUMENT: another location, agent
- * key or key (named in err->path); MS_E_CONFLICT: the message is redacted. Other errors
- * as of ms_append. */
-MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
-                          ms_error *err);
-
-/* Removes one message from every view. It can still be redacted. */
-MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err);
-
-/* Hides the messages of a location from first_seq to last_seq (both included; UINT64_MAX:
- * up to the newest now). *hidden (may be NULL) receives the number of messages that were
- * visible; 0 is not an error. MS_E_RANGE: first_seq is larger than last_seq. */
-MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_seq,
-                               uint64_t last_seq, uint64_t *hidden, ms_error *err);
-
-/* Hides all messages of a location after the message seq. seq 0: all of them. */
-MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
-                           uint64_t *hidden, ms_error *err);
-
-/* Erases the content of a message, visible or hidden. A visible message is amended
- * first (which can fail as ms_amend). Then its record, its amendments, its pieces and
- * its notes (except notes of the kind "usage") are overwritten in place: texts with
- * "[redacted]", shortened or padded with spaces, JSON with an empty value. Number,
- * time, type, role, location, agent key, turn, id, key, call_id and the tool's name
- * remain. Views show the message with MS_FLAG_REDACTED and the content "[redacted]"
- * (arguments {}). A log is synced before the call returns. After a failure the message
- * may be shown as redacted with bytes still in place; another call erases again. Not
- * erased: forks, copies made earlier, what others add to the message during the call,
- * and the bytes of an append that was torn by a crash and repeated (ms_log_rewrite
- * removes them). No other thread may hold the message or its notes during the call: only
- * this function changes bytes that readers see. MS_E_DAMAGED: done, but the log has
- * damaged ranges that may contain the content; ms_log_rewrite removes them. */
-MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
-
-/* Attaches a value to a message: a rating, a verdict, its cost. kind: a word of 1 to
- * MS_KEY_MAX bytes. A note has the location, agent key and turn of its message, and the
- * time of the call. Read notes by a raw query for MS_RAW_NOTES (about_seq: of one
- * message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content
- * the value. Notes of a hidden message remain until a copy. */
-MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
-                         ms_error *err);
-
-/* Sets facts of a location: a JSON object (title, cwd, model, user, parent, ...). Members
- * in the object replace those of the location, others stay; null removes a member. A
- * location may have facts before it has messages, but is not listed then. */
-MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
-                                 ms_error *err);
-/* Reads all facts of a location, as an object in the arena; "{}": no facts. */
-MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
-                                 ms_str *facts, ms_error *err);
-
-/* Copies the visible messages of `from` up to the message seq (0: no messages) to the
- * location `to` in one append, with new numbers, the same times and keys, the facts of
- * `from`, and the facts {"parent": from, "parent_seq": seq}. Later changes to either
- * location do not affect the other. The arena (NULL: one over malloc) holds the messages
- * during the call. MS_E_CONFLICT: `to` has messages (hidden ones count); MS_E_HIDDEN,
- * MS_E_NOT_FOUND, MS_E_ARGUMENT: seq is not a visible message of `from`. */
-MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
-                         ms_arena *arena, ms_error *err);
-
-/* ---- Streams: a message that is still being written. It is in the views from
- * ms_stream_begin on, with MS_FLAG_UNFINISHED and its initial text; queries and
- * ms_get_by_seq with an arena show all text so far. Pieces are records: other processes
- * can follow them, and if the writer dies the message remains unfinished with the text so
- * far. When the stream ends, the message is amended with the whole text. */
-
-typedef struct ms_stream_opts {
-    uint32_t flush_ms;        /* parts are collected for so many milliseconds (0: 50) */
-    uint32_t flush_chars;     /*   or characters (0: 128); the first is written at once */
-    bool every_part;          /* each part becomes a record */
-    ms_clock clock;           /* {0}: the system's */
-} ms_stream_opts;
-
-#define MS__STREAM_ROOM 1024
-
-/* Filled by ms_stream_begin. For one thread at a time; nothing has to be freed. */
-typedef struct ms_stream ms_stream;
-
-struct ms_stream {
-    ms_store *store;          /* NULL: not begun, or ended */
-    uint64_t seq;             /* of the message */
-    ms_stream_opts opts;      /* private from here */
-    int64_t flushed;          /* time of the last flush; MS_TIME_NONE: none yet */
-    uint32_t n_pending;
-    char pending[MS__STREAM_ROOM];
-};
-
-/* Appends the unfinished message: type, agent key, turn, tool, call id, initial content
- * or args (absent: empty). Text is then added to the content, of an ACTION to args (the
- * text of a JSON object). If the location has a message of this key, the stream adds to
- * that one (see ms_append), and to the text that it has. */
-MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
-                                 const ms_envelope *m, const ms_stream_opts *opts,
-                                 ms_error *err);
-/* Adds text. The bytes of an incomplete character wait for the rest of it. An absent part
- * adds nothing, and writes all parts collected so far. MS_E_CLOSED: the stream has ended,
- * here or elsewhere (reported when a piece is written); MS_E_HIDDEN: the message was
- * hidden. On failure no byte of the part is used. */
-MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
-/* Ends the stream: amends the message with final_message (see ms_amend), or, if NULL,
- * with all its text. The arena (NULL: one over malloc) holds the text during the call. On
- * failure the stream stays open. */
-MS_API ms_result ms_stream_end(ms_stream *stream, const ms_envelope *final_message,
-                               ms_arena *arena, ms_error *err);
-
-/* Text of a stream, for readers that follow it. */
-typedef struct ms_stream_text {
-    ms_str text;              /* from byte `from` on, in the arena; ended: a view of the
-                                 message */
-    uint64_t next;            /* `from` of the next call */
-    bool ended;               /* text is of the final message, which may differ from
-                                 the text so far; empty if that is shorter than `from` */
-} ms_stream_text;
-
-/* Reads the text of a stream from byte `from` on (0: all). Any process that has the store
- * open may call it. MS_E_RANGE: the text is shorter. */
-MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
-                                ms_arena *arena, ms_stream_text *out, ms_error *err);
-/* Ends a stream whose writer has died: the text so far becomes the message, which keeps
- * MS_FLAG_UNFINISHED. MS_E_CLOSED: the stream has ended. */
-MS_API ms_result ms_stream_recover(ms_store *store, uint64_t seq, ms_arena *arena,
-                                   ms_error *err);
-
-/* ---- Usage: the cost of a message, in a note of the kind "usage". */
-
-typedef struct ms_usage {
-    uint64_t input_tokens, output_tokens;
-    uint64_t cached_tokens;   /* of the input, read from a cache */
-    uint64_t reasoning_tokens;/* of the output */
-    int64_t duration_ns;
-} ms_usage;
-
-/* Attaches a usage note: a JSON object of the members that are not 0, the duration as
- * "seconds". Errors as of ms_note; MS_E_RANGE: the duration is negative. */
-MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
-                               ms_error *err);
-/* Reads a usage note of any writer. False: the record is not a usage note. Members that
- * are absent, negative or not a number are 0; fractions of tokens are dropped. */
-MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out);
-
-/* ==== [api-mem] the arena store =================================================== */
-
-typedef struct ms_mem_desc {
-    void *buffer;             /* one buffer for everything, no heap call ever; 8-byte
-                                 aligned; NULL: memory comes from alloc */
-    size_t buffer_size;       /* at least MS_MEM_MIN */
-    ms_alloc alloc;           /* {0}: malloc */
-    size_t chunk_size;        /* records are kept in pieces of this size, a power of two;
-                                 0: 64 KiB; not for a buffer */
-    size_t max_message;       /* limit on one record in bytes; 0: 256 MiB */
-    bool keep_unset_times;    /* false: a message without time is stamped from clock */
-    ms_clock clock;           /* {0}: the system's */
-    ms_entropy entropy;       /* {0}: see ms_entropy */
-    bool salvage;             /* attach: keep verified records, skip damaged ones */
-#ifdef MSGSTORE_RING
-    bool drop_oldest;         /* a ring, see below; the buffer has twice MS_MEM_MIN */
-#endif
-#ifdef MSGSTORE_FLASH
-    struct ms_flash *flash;   /* a ring in flash, see [api-flash]; NULL: none */
-#endif
-} ms_mem_desc;
-
-#define MS_MEM_MIN 2048 /* bytes */
-
-#ifdef MSGSTORE_RING
-/* A ring: a full buffer with drop_oldest drops its oldest messages instead of refusing an
- * append, at least a quarter of them at once, with their keys, changes and notes;
- * ms_stat.dropped counts them. Sequence numbers go on.
- *   - A location loses whole turns: messages of one turn_id, or from a user_message on. A
- *     turn that fills half of the buffer loses its oldest messages.
- *   - Facts of a location stay while it has messages; of all facts the newest, up to a
- *     16th of the buffer.
- *   - A message that is older than two thirds of the records is dropped even if these are
- *     its own changes or pieces.
- *   - A message may take at most a quarter of the buffer, else MS_E_TOO_LARGE.
- *   - MS_E_FULL: a batch for which an empty buffer may be too small; ms_mem_size tells
- *     about how many bytes it needs. Or, if messages must be dropped, a batch whose texts
- *     are views into the store itself. MS_E_NOT_FOUND: a single message whose texts are
- *     views into a message that had to be dropped.
- *   - An append, and in flash ms_tick, may invalidate pointers to messages, and cursors,
- *     which then return MS_E_CONFLICT. One thread at a time may use the store.
- *   - While an append drops messages, the buffer is not a valid image. A store that must
- *     survive a power loss at that moment belongs in flash. */
-#endif
-
-/* Opens an empty store. desc NULL: all defaults. The earlier content of a buffer is
- * lost. */
-MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error *err);
-
-/* Opens the store whose image is at the start of desc->buffer, for reading and appending.
- * Verifies every record, then rebuilds the postings after the image in one scan.
- * MS_E_FOREIGN: not an image of this library. MS_E_DAMAGED: err->offset has the place;
- * with salvage, verified records are kept, and *damaged (may be NULL) counts the others.
- * MS_E_FULL: the buffer has no room for the postings. On failure the image is as before
- * (if salvage had to search for its end: up to the last verified record). */
-MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
-                               uint64_t *damaged, ms_error *err);
-
-/* Returns the image of a store in a fixed buffer: a view of the buffer's first bytes.
- * Copy it while nothing is appended. Absent for a store on the heap. */
-MS_API ms_str ms_mem_image(const ms_store *store);
-
-/* Returns the size in bytes of a buffer in which n messages fit. field_bytes: the most
- * that all fields of one message take, location and agent key included. locations and
- * agents: how many locations and (location, agent) pairs there are. keys: how many of
- * the messages have an idempotency key. A batch of more than 8 messages needs 48 bytes
- * more for each of them during its append. SIZE_MAX: too large. */
-MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t agents,
-                          size_t keys);
-
-/* Removes all messages and keeps the memory for the next ones. Sequence numbers start
- * again at 1. Needs exclusive use of the store. */
-MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
-#ifdef MSGSTORE_FLASH
-
-/* ==== [api-flash] a log in raw flash =================================================
- * An arena store in a buffer, whose appends are written to flash before they are visible:
- * for NOR flash and the flash inside of microcontrollers, without a file system. Sectors
- * are used in turn, so that they wear evenly. Once an append has returned, its messages
- * survive a power loss at any moment; a batch is complete or absent. Queries read RAM.
- *
- * ms_mem_open with desc.flash opens the store that the flash has, or begins one. It reads
- * all sectors and erases none. The store is a ring. Before a sector is erased its
- * messages are dropped from RAM, too, and facts of locations are written anew. After
- * opening the store has the newest messages that RAM takes, perhaps older ones than
- * before, which a ms_rewind or ms_hide_range that found none in RAM has not hidden; the
- * first turn of a location may lack its beginning. ms_tick erases a sector ahead of time;
- * otherwise the next append waits for it.
- *
- * The records of a message or a batch take up to a quarter of a sector less 24 bytes (64
- * with units of 32), each padded to a multiple of `unit`. All facts take up to an eighth
- * (a 16th with units over 8). MS_E_IO: a callback failed, or the flash differs from the
- * data written; the message is absent. MS_E_POISONED: the last program call of an append
- * failed, so it is unknown whether the message is stored; open the store again.
- * ms_redact returns MS_E_UNSUPPORTED. */
-
-/* Set the first seven members, zero the others. It must outlive the store. */
-typedef struct ms_flash {
-    /* Addresses are bytes from the start of the first sector. false: failure. */
-    bool (*read)(void *ctx, uint32_t at, void *out, uint32_t size);
-    /* Changes bits from 1 to 0; address and size are multiples of `unit`. Each unit is
-     * programmed at most once between two erasures; only a complete header may be
-     * programmed again, with zeros. */
-    bool (*program)(void *ctx, uint32_t at, const void *data, uint32_t size);
-    bool (*erase)(void *ctx, uint32_t sector); /* all bits become 1 */
-    void *ctx;
-    uint32_t sector_size;     /* a multiple of 32, at least 1024 */
-    uint32_t sectors;         /* at least 3 */
-    uint32_t unit;            /* a power of two up to 32; 0: 1 */
-    uint32_t torn;            /* appends found without an end when it was opened */
-    uint64_t order;           /* sectors begun since the first one: each was erased about
-                                 order / sectors times */
-    uint32_t sector, at;      /* private from here: the end of the newest frame */
-    bool erased;              /* the next sector is erased */
-    bool poisoned;
-} ms_flash;
-#endif
 #ifndef MSGSTORE_NO_LOG
 
 /* ==== [api-log] the log file =========================================================
@@ -1577,25 +906,7 @@ typedef enum ms_log_engine {
     MS_ENGINE_WRITE           /* one pwrite an append or batch */
 } ms_log_engine;
 
-typedef enum ms_log_event_kind {
-    MS_LOG_DAMAGE,            /* bytes that were written and cannot be read any more */
-    MS_LOG_ZEROED,            /* bytes of a torn append, after the last complete one; they
-                                 are zero now */
-    MS_LOG_SYNC_FAILED,       /* the handle is poisoned from here on */
-    MS_LOG_INDEX_DAMAGE       /* an index record is damaged; no message is lost. Handles
-                                 that are open while another writer makes the index anew
-                                 return MS_E_CONFLICT: open the file again */
-} ms_log_event_kind;
-
 typedef struct ms_log_event ms_log_event;
-
-struct ms_log_event {
-    ms_log_event_kind kind;
-    uint64_t offset, length;  /* bytes of the file */
-    uint64_t after_seq;       /* sequence number before the range, */
-    uint64_t before_seq;      /* and after it; 0: not known */
-    int sys_errno;            /* SYNC_FAILED */
-};
 
 /* The callback runs inside the call that found the event, perhaps under the store's lock.
  * It must not call the store. */
@@ -1604,67 +915,7 @@ typedef struct ms_log_events {
     void *ctx;
 } ms_log_events;
 
-/* The file operations: the library's whole contact with the file system. All return 0 or
- * an errno value (of <errno.h>, also on Windows). Any thread; ctx is passed to them. */
-typedef intptr_t ms_file;
-
-enum {
-    MS_OS_READ = 1,           /* open: for reading; always set. map: readable */
-    MS_OS_WRITE = 2,          /* open: for writing too. map: writable, shared */
-    MS_OS_CREATE = 4,         /* created if missing, accessible to the owner alone */
-    MS_OS_RANDOM = 8          /* map: pages are read and written one by one */
-};
-
-typedef struct ms_os_stat {
-    uint64_t size;            /* bytes */
-    uint64_t device, inode;   /* which file it is, under any of its names */
-    bool regular;             /* not a folder, pipe or device */
-    bool keeps_room;          /* a write into allocated room never lacks space */
-} ms_os_stat;
-
 typedef struct ms_os ms_os;
-
-struct ms_os {
-    void *ctx;
-    /* Must not block on a pipe. Programs that are started must not inherit the file. */
-    int (*open)(void *ctx, const char *path, unsigned how, ms_file *file);
-    int (*close)(void *ctx, ms_file file);
-    int (*stat)(void *ctx, ms_file file, ms_os_stat *out);
-    /* May transfer fewer bytes than `size`; *done: how many, 0 at the end of the file. */
-    int (*read)(void *ctx, ms_file file, uint64_t offset, void *to, size_t size,
-                size_t *done);
-    int (*write)(void *ctx, ms_file file, uint64_t offset, const void *from, size_t size,
-                 size_t *done);
-    /* Allocates room; the file grows to offset + size. EOPNOTSUPP: not possible here. */
-    int (*allocate)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
-    int (*sync)(void *ctx, ms_file file);
-    /* Takes the writer's lock, held until unlock or close. EAGAIN: another process has
-     * it; ENOLCK: not possible here. */
-    int (*lock)(void *ctx, ms_file file);
-    int (*unlock)(void *ctx, ms_file file);
-    /* offset is a multiple of 64 KiB. The map may reach beyond the end of the file, which
-     * may grow into it. */
-    int (*map)(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
-               void **out);
-    int (*unmap)(void *ctx, void *map, size_t size);
-    int (*rename)(void *ctx, const char *from, const char *to); /* replaces `to` */
-    int (*remove)(void *ctx, const char *path);
-    int (*sync_folder)(void *ctx, const char *path); /* the folder that has `path` */
-    uint64_t (*boot)(void *ctx);    /* the same until the machine restarts; 0: unknown */
-    uint64_t (*micros)(void *ctx);  /* a clock that only goes forward */
-    void (*sleep)(void *ctx, uint64_t micros);
-    uint64_t (*process)(void *ctx); /* the process id */
-    bool exact_maps;          /* maps cannot reach beyond the end of the file */
-    /* Gives the file `path` the access rights of the file `like`: permissions, group, and
-     * owner if the group may not read and write. NULL: nothing to do. */
-    int (*access_like)(void *ctx, const char *path, const char *like);
-    /* Begins to read a part of the file into memory, and does not wait. NULL: nothing to
-     * do. */
-    int (*read_ahead)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
-};
-
-/* Returns the operations of the system. Copy the struct to replace some of them. */
-MS_API const ms_os *ms_os_default(void);
 
 typedef struct ms_log_desc {
     const char *path;         /* required; must not change while the store is open */
@@ -1710,174 +961,39 @@ typedef struct ms_log_desc {
  * interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED). MS_LOG_READ opens such a
  * file as empty. */
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);
-
-typedef struct ms_log_info {
-    unsigned char id[16];     /* of the file, random */
-    int64_t created_ns;
-    uint64_t end;             /* bytes of the file in use: visible up to here */
-    uint64_t size;            /* bytes of the file, room ahead included */
-    uint64_t durable_end;     /* known to survive a power loss */
-    uint64_t durable_seq;     /* the last message below it */
-    uint64_t segments;        /* with an index record */
-    uint64_t summaries;       /* of 32 segments each */
-    uint64_t damaged;         /* damaged ranges found since the store was opened, */
-    uint64_t damaged_bytes;   /* and their bytes */
-    uint64_t zeroed_bytes;    /* bytes of a torn append, zeroed before the first append */
-    uint64_t lost_end;        /* not 0: the file had visible bytes up to here, and is
-                                 shorter now */
-    uint64_t memory;          /* bytes that the handle has allocated */
-    uint64_t pid;             /* of the last writer; a hint */
-    ms_log_engine engine;     /* in use; AUTO for a reader */
-    bool poisoned;
-    bool replaced;            /* the path names another file now (as after a rewrite by
-                                 any process) or no file: a reader has to open it again */
-} ms_log_info;
-
-MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err);
-
-/* The findings of a walk over a whole file. */
-typedef struct ms_log_report {
-    uint64_t bytes;           /* walked */
-    uint64_t messages;        /* verified */
-    uint64_t index_records, other_records;
-    uint64_t damaged;         /* ranges that cannot be read, */
-    uint64_t damaged_bytes;   /* and their bytes */
-    uint64_t index_damaged;   /* index records that are damaged or do not fit */
-    uint64_t torn_bytes;      /* after the last complete append, not zeroed yet */
-    uint64_t last_seq;
-    uint64_t end;             /* where the last complete append ends */
-} ms_log_report;
-
-/* Reads every byte of a log, index records included, without writing. desc needs path,
- * and may have os, alloc and events, which report each range. MS_OK: no damage (a torn
- * append at the end is not damage); MS_E_DAMAGED: see report and err. Beside a writer it
- * reads the bytes that were visible when it began. */
-MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
-                               ms_error *err);
-
-/* Copies the messages that keep selects (NULL: all) from an open store into a new log at
- * to->path: compaction, retention, repair (source opened for salvage), export of an arena
- * store. Sequence numbers, times and keys stay. With keep->dry_run nothing is written,
- * and `to` may be NULL.
- *   - The copy is written to PATH.compacting, verified, synced, and renamed. At every
- *     moment the path has the old file or the complete new one. A PATH.compacting of a
- *     killed rewrite is removed.
- *   - A log at the path is replaced only with `replace`. The new file has its
- *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
- *     become its owner if the group may read and write. Readers of the old file may go on
- *     reading it; see ms_log_info.replaced. The old file is synced first, since a power
- *     loss can bring it back until the new name is durable. A symbolic link is replaced
- *     itself: its target stays as it was, so give the path of the target.
- *   - The log that is replaced refuses appends from the beginning of the copy on
- *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
- * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
- * is in place. MS_E_BUSY: another process writes to the file to be replaced.
- * MS_E_CONFLICT: it was written to after the source was opened for salvage.
- * MS_E_FOREIGN: the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
- * failed. Either the old file stays; or the new one is in place, a power loss can bring
- * the old one back, and the replaced source is poisoned. A poisoned source may be
- * replaced. Windows cannot replace an open file, so `replace` fails there with MS_E_IO:
- * write to another path, close, and rename. */
-MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
-                                const ms_keep *keep, ms_copy_report *report,
-                                ms_error *err);
-
-/* ---- The same while the source takes appends: a log that runs for weeks keeps the
- * newest messages, and no call of the thread that appends waits for the disk.
- *
- *     another thread:           ms_rewrite_run until more is false
- *     the thread that appends:  ms_rewrite_end; from here on it uses the new store
- *     another thread:           closes the old store when no cursor reads it any more
- *
- * The source takes appends and changes until ms_rewrite_end if it is a writer's handle of
- * the log at to->path, without `shared`. Otherwise that log refuses appends from the
- * first run on, as in ms_log_rewrite. The errors are those of ms_log_rewrite. One call at
- * a time for each rewrite. */
-
-/* Set the first four members, zero the others. What they point to must not change, and
- * the source stays open, until the end. MS_E_BUSY: another rewrite of the log goes on. */
-typedef struct ms_rewrite {
-    ms_store *source;
-    const ms_log_desc *to;
-    bool replace;
-    const ms_keep *keep;      /* NULL: all */
-    ms_copy_report report;    /* so far */
-    struct ms__rewriting *state; /* private; NULL: not begun */
-} ms_rewrite;
-
-/* Copies the present messages of the source for about budget_us microseconds (0: without
- * a limit). The first call creates the new file. The call that reaches the end verifies
- * and syncs the copy, as long as the disk takes, and sets *more to false. A further call
- * does the same for messages appended since. MS_E_CONFLICT: a message was redacted
- * meanwhile; end the rewrite and begin again. After any error end it. */
-MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *more,
-                                ms_error *err);
-
-/* Ends a rewrite: the source refuses appends, messages appended since the last run are
- * copied, and the new file is renamed to the path. *fresh: the new log, open with the
- * options of `to`; the source has to be closed. fresh NULL: abandons the rewrite.
- * The call waits for the disk where each append does (MS_SYNC_EACH), and while another
- * thread syncs the source. It waits for the sync of the folder if the source has damage,
- * had a failed sync, or is another log. Messages that were not durable in the source
- * become durable with the next sync, which syncs the folder, too. MS_E_BUSY: a run is
- * missing, or the source was synced after it; the rewrite goes on. MS_E_DAMAGED: *fresh
- * is open, see ms_log_rewrite. After other errors *fresh is NULL, and the source goes on
- * as before. */
-MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error *err);
 #endif
 
-/* ==== [api-union] several stores as one ==============================================
- * A union is a store that reads several stores: all of the first one, then all of the
- * second one, and so on. Views, histories, listings, search, copies and cursors work on
- * it as on any store. It is for reading: appends and changes return MS_E_READ_ONLY.
- *
- * Message n of stores[k] has the number k * 2^40 + n; MS_UNION_STORE and MS_UNION_SEQ
- * return k and n. With at most 8192 stores numbers stay below 2^53: a double, so a JSON
- * number, holds them exactly. A copy of a union keeps these numbers.
- *
- * A query with by_time orders the messages of all stores by time, ties by number. A
- * message without a time takes that of the message before it in its store; the first ones
- * stand first. Such a query reads all its messages when it is opened, also for a small
- * limit. It keeps 24 to 72 bytes of each, taken from alloc, and a copy of each message of
- * a store of your own.
- *
- *   - "After the last task" of a history is a larger number.
- *   - Changes in a store show in the union. A query with raw goes from store to store;
- *     numbers inside a content (what a HIDE hides) are those of its store. Of facts about
- *     one location, those of the last store win.
- *   - A listing adds up the stores; its arena holds the listings of all of them. Newest
- *     activity is the largest last_time_ns; names without a time come last.
- *   - ms_wait returns the newest number of the last store that has messages. To notice
- *     every append, wait for the stores themselves.
- *   - A cursor sees all stores as of its opening. It reports errors of a store when it
- *     reaches the store. Changes (not messages) made meanwhile in a store of your own may
- *     be visible.
- *   - A message is valid until the cursor moves; ms_get_by_seq needs an arena. A cursor
- *     must be closed, and not be copied. It allocates about 4.7 KB and 24 bytes for each
- *     store from alloc. A limit counted from the other end of the order takes as much
- *     memory as order by time.
- *
- * Any thread may use a union as far as its stores allow it. They must outlive the union,
- * which does not own them. */
+/* ==== [api-mem] the arena store =================================================== */
 
-/* The most stores of a union. */
-#define MS_UNION_MAX 8192
-/* Of a sequence number of a union: the index of its store, and the number there. */
-#define MS_UNION_STORE(seq) ((size_t)((uint64_t)(seq) >> 40))
-#define MS_UNION_SEQ(seq) ((uint64_t)(seq) & (((uint64_t)1 << 40) - 1))
-
-typedef struct ms_union_desc {
-    ms_store *const *stores;  /* copied; in order of their index */
-    size_t n_stores;          /* 0: an empty store */
+typedef struct ms_mem_desc {
+    void *buffer;             /* one buffer for everything, no heap call ever; 8-byte
+                                 aligned; NULL: memory comes from alloc */
+    size_t buffer_size;       /* at least MS_MEM_MIN */
     ms_alloc alloc;           /* {0}: malloc */
-} ms_union_desc;
+    size_t chunk_size;        /* records are kept in pieces of this size, a power of two;
+                                 0: 64 KiB; not for a buffer */
+    size_t max_message;       /* limit on one record in bytes; 0: 256 MiB */
+    bool keep_unset_times;    /* false: a message without time is stamped from clock */
+    ms_clock clock;           /* {0}: the system's */
+    ms_entropy entropy;       /* {0}: see ms_entropy */
+    bool salvage;             /* attach: keep verified records, skip damaged ones */
+#ifdef MSGSTORE_RING
+    bool drop_oldest;         /* a ring, see below; the buffer has twice MS_MEM_MIN */
+#endif
+#ifdef MSGSTORE_FLASH
+    struct ms_flash *flash;   /* a ring in flash, see [api-flash]; NULL: none */
+#endif
+} ms_mem_desc;
 
-/* Opens a union. MS_E_CLOSED, MS_E_ARGUMENT: a store is closed, NULL, or listed twice;
- * err->path names it ("stores[2]"). MS_E_UNSUPPORTED: a store is a union itself.
- * MS_E_RANGE: too many stores. Later calls return MS_E_RANGE when they reach a store with
- * a number of 2^40 or more, such as a copy of a union. */
-MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
-                               ms_error *err);
+#define MS_MEM_MIN 2048 /* bytes */
+
+/* Opens an empty store. desc NULL: all defaults. The earlier content of a buffer is
+ * lost. */
+MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error *err);
+
+/* Removes all messages and keeps the memory for the next ones. Sequence numbers start
+ * again at 1. Needs exclusive use of the store. */
+MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
 
 /* ==== [api-memory] the history that an agent reads ================================ */
 
@@ -1970,217 +1086,107 @@ MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
 MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope *m,
                                      uint64_t *seq, ms_error *err);
 
-/* ==== [api-find] text in messages ====================================================
- * Searches the fields of messages for a text, newest message first. The search uses no
- * index and allocates nothing. It works on every store.
- *
- *     ms_find_query q;
- *     memset(&q, 0, sizeof q);
- *     q.query.location = MS_STR("job_123");
- *     q.text = MS_STR("timeout");
- *     if (ms_find_open(store, &q, &finder, &err) != MS_OK) ...
- *     while (ms_find_next(&finder, &found)) ...
- *     if (ms_find_close(&finder, &err) != MS_OK) ...
- *
- * In plain text a match has the same bytes; ASCII letters match in both cases unless
- * exact_case is set. In JSON text a match is either the same bytes as they are spelled,
- * so that "limit":10 can be found; or the same decoded characters of one JSON string, so
- * that say "hi" is found in "say \"hi\"", and any word where it is spelled with escapes
- * such as \u00e9. An escape is one character: the n of \n is no letter n. A match lies in
- * one field. */
+/* ==== [api-stream] text as it arrives, usage ===================================== */
 
-/* The fields that people read, by bits: the default of a search. */
-#define MS_FIND_TEXT                                                               \
-    ((uint32_t)1 << MS_F_CONTENT | (uint32_t)1 << MS_F_TOOL |                      \
-     (uint32_t)1 << MS_F_ARGS | (uint32_t)1 << MS_F_TASK |                         \
-     (uint32_t)1 << MS_F_SUMMARY | (uint32_t)1 << MS_F_ERROR_TYPE)
-/* All fields, also names, ids and members without a field. */
-#define MS_FIND_ALL (((uint32_t)1 << MS_FIELD_COUNT) - 2)
+/* ---- Streams: a message that is still being written. It is in the views from
+ * ms_stream_begin on, with MS_FLAG_UNFINISHED and its initial text; queries and
+ * ms_get_by_seq with an arena show all text so far. Pieces are records: other processes
+ * can follow them, and if the writer dies the message remains unfinished with the text so
+ * far. When the stream ends, the message is amended with the whole text. */
 
-typedef struct ms_find_query {
-    ms_query query;           /* selects the messages; limit: how many are searched;
-                                 reverse is set from oldest_first */
-    bool oldest_first;        /* else newest first */
-    ms_str text;              /* valid UTF-8, not empty; must outlive the finder */
-    bool exact_case;          /* else ASCII letters match in both cases */
-    bool every_match;         /* else the first match of each message */
-    uint32_t fields;          /* bits 1 << MS_F_*; 0: MS_FIND_TEXT */
-} ms_find_query;
+typedef struct ms_stream_opts {
+    uint32_t flush_ms;        /* parts are collected for so many milliseconds (0: 50) */
+    uint32_t flush_chars;     /*   or characters (0: 128); the first is written at once */
+    bool every_part;          /* each part becomes a record */
+    ms_clock clock;           /* {0}: the system's */
+} ms_stream_opts;
 
-/* One match: bytes of ms_get(msg, field).text as stored. In JSON text, length may differ
- * from that of the text searched for. */
-typedef struct ms_found {
-    const ms_msg *msg;        /* valid until the finder moves to the next message */
-    ms_field field;
-    size_t at, length;
-} ms_found;
+/* Filled by ms_stream_begin. For one thread at a time; nothing has to be freed. */
+typedef struct ms_stream ms_stream;
 
-/* A text prepared for scanning; private. */
-typedef struct ms__needle {
-    ms_str text;
-    bool exact;
-    bool plain;               /* JSON spells none of its characters as an escape, except
-                                 as \uXXXX */
-    char rare[2];             /* its rarest character, in both cases */
-    size_t rare_at;           /* the place of that character in the text */
-} ms__needle;
+/* Appends the unfinished message: type, agent key, turn, tool, call id, initial content
+ * or args (absent: empty). Text is then added to the content, of an ACTION to args (the
+ * text of a JSON object). If the location has a message of this key, the stream adds to
+ * that one (see ms_append), and to the text that it has. */
+MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
+                                 const ms_envelope *m, const ms_stream_opts *opts,
+                                 ms_error *err);
+/* Adds text. The bytes of an incomplete character wait for the rest of it. An absent part
+ * adds nothing, and writes all parts collected so far. MS_E_CLOSED: the stream has ended,
+ * here or elsewhere (reported when a piece is written); MS_E_HIDDEN: the message was
+ * hidden. On failure no byte of the part is used. */
+MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
+/* Ends the stream: amends the message with final_message (see ms_amend), or, if NULL,
+ * with all its text. The arena (NULL: one over malloc) holds the text during the call. On
+ * failure the stream stays open. */
+MS_API ms_result ms_stream_end(ms_stream *stream, const ms_envelope *final_message,
+                               ms_arena *arena, ms_error *err);
 
-/* A running search: an open struct, no need to initialise. The rules of ms_cursor about
- * threads and copies apply. */
-typedef struct ms_finder ms_finder;
+/* Text of a stream, for readers that follow it. */
+typedef struct ms_stream_text {
+    ms_str text;              /* from byte `from` on, in the arena; ended: a view of the
+                                 message */
+    uint64_t next;            /* `from` of the next call */
+    bool ended;               /* text is of the final message, which may differ from
+                                 the text so far; empty if that is shorter than `from` */
+} ms_stream_text;
 
-struct ms_finder {
-    const ms_msg *msg;        /* private: of the last match; NULL: the next message is
-                                 searched next */
-    ms_field field;           /* the search goes on in this field, */
-    size_t from;              /* from this byte on */
-    uint32_t fields;
-    bool every;
-    ms__needle needle;
-    ms_cursor it;             /* result, returned (messages searched), damaged */
-};
+/* Reads the text of a stream from byte `from` on (0: all). Any process that has the store
+ * open may call it. MS_E_RANGE: the text is shorter. */
+MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
+                                ms_arena *arena, ms_stream_text *out, ms_error *err);
+/* Ends a stream whose writer has died: the text so far becomes the message, which keeps
+ * MS_FLAG_UNFINISHED. MS_E_CLOSED: the stream has ended. */
+MS_API ms_result ms_stream_recover(ms_store *store, uint64_t seq, ms_arena *arena,
+                                   ms_error *err);
 
-/* Begins a search. On failure the finder is closed and finds nothing. MS_E_ARGUMENT: the
- * text is empty, or fields has unknown bits; MS_E_UTF8: the text is not valid UTF-8;
- * other errors as of ms_query_open. */
-MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
-                              ms_finder *finder, ms_error *err);
+/* ---- Usage: the cost of a message, in a note of the kind "usage". */
 
-/* Moves to the next match. Matches of one message come in order of field numbers, then of
- * bytes, and do not overlap. False at the end or on an error, see ms_find_close. */
-MS_API bool ms_find_next(ms_finder *finder, ms_found *found);
+typedef struct ms_usage {
+    uint64_t input_tokens, output_tokens;
+    uint64_t cached_tokens;   /* of the input, read from a cache */
+    uint64_t reasoning_tokens;/* of the output */
+    int64_t duration_ns;
+} ms_usage;
 
-/* Ends a search and returns its result, as ms_cursor_close does. A closed or zeroed
- * finder is allowed. */
-MS_API ms_result ms_find_close(ms_finder *finder, ms_error *err);
-
-/* Returns the part of a text around a match: at most `around` code points on each side. A
- * match outside of the text: an absent view. */
-MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t around);
-
+/* Attaches a usage note: a JSON object of the members that are not 0, the duration as
+ * "seconds". Errors as of ms_note; MS_E_RANGE: the duration is negative. */
+MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
+                               ms_error *err);
+/* Reads a usage note of any writer. False: the record is not a usage note. Members that
+ * are absent, negative or not a number are 0; fractions of tokens are dropped. */
+MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out);
 #ifndef MSGSTORE_NO_DIALECTS
 
-/* ==== [api-dialect] published message formats ========================================
- * A dialect reads and writes the messages of one format, one JSON object each:
+/* ==== [api-request] what an agent loop sends, and what comes back ====================
+ * ms_request writes the body of the next request from a store: the messages as the
+ * provider takes them (see [api-project]), system text, tools, and extra members.
+ * ms_answer stores the provider's response. A complete loop is examples/loop.c.
  *
- *   framework      {"type": "action", "tool": s, "args": {}, "timestamp": seconds}
- *   session        {"role": s, "content": s, "tool_name": s, "tool_call_id": s, ...}
- *   task           {"id", "task_id", "content": {"type": "text", "author": "user"}, ...}
- *                  or such a content alone
- *   envelope       {"schema": "agents-api.message", "version": 1, "type": s, ...}
- *   envelope-rows  the same as rows {"role", "content", "metadata"} for a provider
- *   openai         chat messages {"role": s, "content": s, "tool_calls": [...]}
- *   chat-strict    the same messages; its profile orders them as local servers want
- *   anthropic      {"role": "user" or "assistant", "content": s or [blocks]}
- *   gemini         {"role": "user" or "model", "parts": [...]}
- *   pydantic-ai    {"kind": "request" or "response", "parts": [...]}
- *
- * A message that is read and written in one format is equal as JSON: members without a
- * field are kept with it, see ms_member. Another format keeps the fields for which it has
- * a member; a writer counts the others (ms_left_out). framework has a member for
- * everything. [dialect] lists what each type becomes, and the exceptions. [api-project]
- * makes lists of messages that providers accept. */
+ *     ms_request_desc ask = {0};
+ *     ask.profile = ms_profile_find(MS_STR("anthropic"));
+ *     ask.store = store;
+ *     ask.location = MS_STR("chat_1");
+ *     ask.opts.model = MS_STR("claude-sonnet-4-5");
+ *     ask.opts.newest = 40;
+ *     ask.tools = tools;
+ *     ask.extra = MS_STR("{\"max_tokens\":4096}");
+ *     ms_request(&ask, ms_buf_write, &body, &report, &err);
+ *     ... send body, receive response ...
+ *     ms_answer(&ask, response, &answered, &err);
+ */
 
-typedef struct ms_dialect {
-    const char *name;
-    const char *list;         /* member of a request body that holds the messages; NULL:
-                                 "messages" */
-    const char *system;       /* the member with the system text; NULL: none */
-    bool system_parts;        /* it is {"parts": [{"text": s}]}, not a string */
-} ms_dialect;
+/* Returns one message after the other, NULL at the end. Each is valid until the next
+ * call. */
+typedef const ms_msg *(*ms_next_fn)(void *ctx);
 
-/* Finds a member of `extra`; if absent, one that the message had in its source format and
- * that has no field. Writers use the same order. *value is its JSON text. */
-MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value);
+/* The rules of a provider. Copy one and change it for a server of your own. The strings
+ * in it must live as long as what uses it. */
+typedef struct ms_profile ms_profile;
 
-MS_API const ms_dialect *ms_dialect_find(ms_str name);     /* NULL: unknown */
-MS_API const ms_dialect *ms_dialect_at(size_t index);      /* NULL after the last */
-
-typedef struct ms_read_opts {
-    bool lenient;             /* unknown words become OTHER; members of a wrong kind stay
-                                 as they are; required fields may be missing where a
-                                 neutral value exists; in chat formats a message of an
-                                 unknown form is kept as it is. Else all of these are
-                                 errors */
-    bool repair;              /* bad UTF-8 becomes U+FFFD; else an error */
-} ms_read_opts;
-
-typedef struct ms_envelopes {
-    ms_envelope *items;       /* in the arena */
-    size_t count;
-} ms_envelopes;
-
-/* Reads one message object. It can become several envelopes (an assistant's text and its
- * calls), of which all but the first are JOINED. Views are into json or the arena: both
- * must live as long as the envelopes. All or nothing; err->path names the member. */
-MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_opts *opts,
-                         ms_arena *arena, ms_envelopes *out, ms_error *err);
-/* Reads an array of message objects, or the body of a request that holds one (anthropic:
- * system and messages; gemini: systemInstruction and contents; elsewhere: messages).
- * Paths begin with "messages[3].". */
-MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
-                              const ms_read_opts *opts, ms_arena *arena,
-                              ms_envelopes *out, ms_error *err);
-
-/* Fields for which the written format has no member: the number of messages that lost
- * each (SOURCE: members without a field), or lost their time. */
-typedef struct ms_left_out {
-    uint64_t fields[MS_FIELD_COUNT];
-    uint64_t times;
-} ms_left_out;
-
-/* Writes messages as they come: one JSON value a line, or one array. */
-typedef struct ms_writer ms_writer;
-
-struct ms_writer {
-    ms_json_writer json;      /* private, as all of it but left_out */
-    const ms_dialect *dialect;
-    ms_arena *arena;
-    ms_left_out left_out;     /* so far; read it when the writer is finished */
-    bool array, with_location;
-    uint32_t covered;         /* fields, by number */
-    const char *word;         /* of the shape that is being written */
-    const struct ms__hole *hole; /* the one that is being filled */
-    struct ms__call *calls;   /* open calls of agents; an stb_ds array */
-    ms_envelope *held;        /* messages that may still be joined, with copies of */
-    struct ms__held_text *held_text; /* their fields; stb_ds arrays */
-    ms_buf scratch;           /* text put together for one message */
-    ms_buf aside;             /* a message in another form */
-    uint64_t written, place, last_seq, last_id, n_calls;
-};
-
-typedef struct ms_writer_opts {
-    bool array;               /* one array instead of a line each */
-    bool pretty;
-    bool with_location;       /* adds where a message belongs: the members location and
-                                 agent_key, or what the format has for it */
-} ms_writer_opts;
-
-/* Prepares a writer. The arena holds its state between messages: ids of open calls, and
- * messages to which others may be joined. It must outlive the writer. */
-MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
-                           const ms_writer_opts *opts, ms_arena *arena,
-                           ms_write_fn write, void *ctx);
-/* Writes a message. A JOINED one becomes part of the one before. MS_E_TYPE: the dialect
- * has no form for its type. */
-MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err);
-/* Must be called to end the last message, and the array. Without `array` more messages
- * may follow; they begin a new line and are not joined to the last one. */
-MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err);
-
-/* ==== [api-shorten] long texts =======================================================
- * A long text becomes its beginning, a hint, its end:
- *
- *     the first 200 characters
- *
- *     ... [Message truncated - REM LOOKUP session-abc-msg-5 to recover full content] ...
- *
- *     the last 200 characters
- *
- * The key in the hint finds the full text (see ms_session_lookup); without a key the hint
- * has the number of characters that are left out. Characters are code points, as in the
- * origin of the format; bytes that are not UTF-8 count as the U+FFFD that replaces them.
- * All functions are pure: any thread. */
+/* "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai", "ollama". */
+MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: unknown */
+MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the last */
 
 typedef struct ms_shorten_opts {
     size_t keep;              /* characters at each end; 0: 200. Texts shorter than twice
@@ -2190,98 +1196,12 @@ typedef struct ms_shorten_opts {
                                  points */
 } ms_shorten_opts;
 
-/* Shortens a message's content, if that is text or a JSON string (which becomes text) and
- * if this saves at least the bytes that the hint has. opts NULL: defaults; key absent or
- * empty: no key. Where it is shortened, `extra` gets the members _compressed (true),
- * _original_length (characters) and, with a key, _entity_key. A system message, a message
- * with _compressed true, and all other content stay as they are. New texts are in the
- * arena. On failure (MS_E_ARENA, MS_E_NO_MEMORY; as of ms_append if `extra` is no JSON
- * object) m is as before. */
-MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
-                                    ms_str key, ms_arena *arena, ms_error *err);
-
 /* The most bytes of a key: "session-<session id>-msg-<seq>". */
 #define MS_ENTITY_KEY_MAX (MS_KEY_MAX + 33)
-
-/* ==== [api-project] a history that no provider refuses ===============================
- * A provider takes a list of messages only when every call in it has its result, every
- * result has its call, ids and names have its form, and roles come in its order. A stored
- * history often breaks these rules: a window began inside a turn, a run was interrupted,
- * or another provider wrote it. ms_project writes any messages as a list that keeps the
- * rules, and changes as little as it can; [project] has each step. ms_request, which
- * stands on it, writes the whole body of a request.
- *
- *     ms_request_desc desc = {0};                       // no window: everything
- *     desc.profile = ms_profile_find(MS_STR("anthropic"));
- *     desc.opts.newest = 40;
- *     desc.cursor = &it;                                // a cursor of ms_query_open
- *     desc.arena = &arena;
- *     ms_project(&desc, ms_buf_write, &buf, &report, &err);
- *
- * The same input makes the same bytes. A list that is projected, read and projected
- * again is the same. While the window's start stays, more messages only change the end
- * of the list, from the turn that they belong to, so that a provider's prompt cache
- * holds. The messages must come in order of sequence (a timeline), not in blocks.
- * Pictures are sent where the provider takes them, by data and by URL; another part of a
- * list becomes its name: "[file left out]". */
-
-typedef enum ms_system_place {
-    MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
-    MS_SYSTEM_FIRST,          /* one message, the first; later ones are user text */
-    MS_SYSTEM_APART           /* a member of the request; later ones are user text */
-} ms_system_place;
-
-typedef enum ms_call_ids {
-    MS_IDS_ANY,               /* any text */
-    MS_IDS_WORD,              /* letters, digits, '_' and '-' */
-    MS_IDS_ALNUM              /* letters and digits */
-} ms_call_ids;
-
-typedef enum ms_shape {       /* how messages, requests and answers are written */
-    MS_SHAPE_CHAT,            /* OpenAI chat completions, and all that copy them */
-    MS_SHAPE_OLLAMA,          /* /api/chat */
-    MS_SHAPE_ANTHROPIC,       /* Messages */
-    MS_SHAPE_GEMINI,          /* generateContent */
-    MS_SHAPE_PYDANTIC         /* ModelMessagesTypeAdapter: a list only, no request */
-} ms_shape;
-
-/* The rules of a provider. Copy one and change it for a server of your own. The strings
- * in it must live as long as what uses it. */
-typedef struct ms_profile ms_profile;
-
-struct ms_profile {
-    const char *name;         /* thinking is sent back only to a provider of this name */
-    ms_shape shape;
-    ms_system_place system;
-    ms_call_ids ids;
-    size_t id_min, id_max;    /* bytes of a call id; 0: no bound. id_min: 24 at most */
-    size_t name_max;          /* bytes of a tool name, of [a-zA-Z0-9_-] */
-    bool start_user;          /* the first message after system text must be a user's */
-    bool trim;                /* assistant text must not end in white space */
-    const char *images;       /* media types of pictures it takes, separated by spaces;
-                                 NULL: no pictures */
-    bool image_urls;          /* it also takes pictures by URL */
-    const char *start_text;   /* the user's message that is inserted where one must be
-                                 first */
-    const char *no_result;    /* the result of a call that was never answered */
-    const char *error_text;   /* put before the result of a call that failed, if the
-                                 format cannot mark it as failed; NULL: it can.
-                                 Anthropic's cannot beside a picture, or without a text:
-                                 there NULL is "Error: " */
-    const char *bridge_text;  /* assistant text between results and a user's message, as
-                                 Mistral requires it; NULL: none */
-};
-
-/* "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai", "ollama". */
-MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: unknown */
-MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the last */
 
 /* The size of a text in the unit of the budget: tokens, bytes, or any other. Made-up
  * results and start_text are not counted; a text counts before it is shortened. */
 typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
-/* An estimate of tokens: letters of prose count a quarter, of JSON a third, of other
- * alphabets a half, Chinese, Japanese and Korean characters one. ctx is not used. */
-MS_API size_t ms_count_tokens(void *ctx, ms_value text);
 
 typedef struct ms_project_opts {
     ms_str agent_key;         /* of the reading agent: messages of other agents become
@@ -2367,38 +1287,12 @@ typedef struct ms_project_report {
     uint64_t first_seq;       /* of the first message in the window; 0: none */
 } ms_project_report;
 
-/* Reads all messages, then writes an array of messages. report may be NULL; it is also
- * set on MS_E_TOO_LARGE. MS_E_DAMAGED: messages of the store or the memory were skipped,
- * and nothing was written (for a cursor of your own, call ms_cursor_close). After any
- * other failure the bytes passed to `write` are incomplete. */
-MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
-                            ms_project_report *report, ms_error *err);
-
-/* ==== [api-request] what an agent loop sends, and what comes back ====================
- * ms_request writes the body of the next request from a store: the messages as the
- * provider takes them (see [api-project]), system text, tools, and extra members.
- * ms_answer stores the provider's response. A complete loop is examples/loop.c.
- *
- *     ms_request_desc ask = {0};
- *     ask.profile = ms_profile_find(MS_STR("anthropic"));
- *     ask.store = store;
- *     ask.location = MS_STR("chat_1");
- *     ask.opts.model = MS_STR("claude-sonnet-4-5");
- *     ask.opts.newest = 40;
- *     ask.tools = tools;
- *     ask.extra = MS_STR("{\"max_tokens\":4096}");
- *     ms_request(&ask, ms_buf_write, &body, &report, &err);
- *     ... send body, receive response ...
- *     ms_answer(&ask, response, &answered, &err);
- */
-
 /* Writes the body of a request: model (gemini has it in its URL), system text, messages,
  * tools, extra. Errors as of ms_project; MS_E_UNSUPPORTED: pydantic-ai has no request;
  * MS_E_ARGUMENT: extra has a member of the request's own; MS_E_SYNTAX, MS_E_KIND: tools
  * or extra are not what they must be. */
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
-
 
 /* ---- Responses: the provider's response becomes messages of the location (or of the
  * memory's, with its agent key): text, thinking and calls in their order, all but the
@@ -2434,25 +1328,6 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
  * ms_answer_begin and ms_answer_end, and must be ended. */
 typedef struct ms_answer_stream ms_answer_stream;
 
-struct ms_answer_stream {
-    ms_request_desc desc;      /* private, as all of it */
-    ms_answered out;
-    ms_arena own;
-    ms_error *err;             /* of the running call; `code` is the first error */
-    ms_result code;
-    struct ms__bit *bits;
-    int64_t n_bits;
-    unsigned last_kind, depth;
-    ms_buf object;             /* an event that is still incomplete */
-    ms_buf model;
-    uint64_t counts[6];
-    bool in_string, escaped, streams, whole;
-    bool in_line, in_comment;
-    bool chosen;               /* choice_index is known */
-    int64_t choice_index;      /* of the answer that is read, where several come */
-    ms_str choice;             /* of the event that is being read */
-};
-
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
                                  ms_error *err);
 /* Adds bytes of the body, in parts of any size. A message is visible from its first text
@@ -2463,6 +1338,551 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
  * reach its end, and the messages stay unfinished; after a feed that failed the result is
  * MS_OK instead. MS_E_CLOSED: it has ended already. out may be NULL. */
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err);
+#endif
+
+
+/* ==== [api-change] changes ===========================================================
+ * Records are never rewritten: a change is a record of its own that refers to an earlier
+ * message by sequence number. Views, limits, counts, listings, histories and lookups show
+ * the result; a query with `raw` shows every record as stored. A copy made by ms_copy
+ * contains only the result.
+ *
+ * These functions work on arena stores and logs; on a backend without `change` they
+ * return MS_E_UNSUPPORTED. Any thread. On failure nothing has changed. MS_E_NOT_FOUND: no
+ * message has the number; MS_E_ARGUMENT: it belongs to another location; MS_E_HIDDEN: it
+ * is hidden. Cursors opened earlier do not see the change. */
+
+/* The kind of a record. A raw query (see ms_query) returns records of all kinds. Getters
+ * work on all of them; ms_type_of returns MS_T_NONE except for the first two kinds. */
+typedef enum ms_kind {
+    MS_KIND_MESSAGE = 1,
+    MS_KIND_AMEND = 3,        /* replaces a message; ms_seq: the message's number */
+    MS_KIND_HIDE = 4,         /* content: {"first": number, "last": number,
+                                 "messages": how many were visible before} */
+    MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: the note's kind */
+    MS_KIND_LOCATION = 6,     /* content: facts about the location; ms_seq 0 */
+    MS_KIND_PIECE = 10        /* ms_seq: of the message; content: text added to it */
+} ms_kind;
+MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
+
+/* Kinds of records for ms_query.raw, by bits. */
+enum {
+    MS_RAW_MESSAGES = 1,
+    MS_RAW_AMENDS = 2,
+    MS_RAW_HIDES = 4,
+    MS_RAW_NOTES = 8,
+    MS_RAW_LOCATIONS = 16,
+    MS_RAW_PIECES = 32,
+    MS_RAW_ALL = 63
+};
+
+/* Replaces a message; its number and its place in every view stay. time, turn_id, id,
+ * key, location and agent_key are inherited if unset in the envelope, MS_FLAG_JOINED
+ * always. All other fields are those of the envelope. Role 0: the default of the type.
+ * Sets MS_FLAG_AMENDED. MS_E_TYPE: another type; MS_E_ARGUMENT: another location, agent
+ * key or key (named in err->path); MS_E_CONFLICT: the message is redacted. Other errors
+ * as of ms_append. */
+MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
+                          ms_error *err);
+
+/* Removes one message from every view. It can still be redacted. */
+MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err);
+
+/* Hides the messages of a location from first_seq to last_seq (both included; UINT64_MAX:
+ * up to the newest now). *hidden (may be NULL) receives the number of messages that were
+ * visible; 0 is not an error. MS_E_RANGE: first_seq is larger than last_seq. */
+MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_seq,
+                               uint64_t last_seq, uint64_t *hidden, ms_error *err);
+
+/* Hides all messages of a location after the message seq. seq 0: all of them. */
+MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
+                           uint64_t *hidden, ms_error *err);
+
+/* Erases the content of a message, visible or hidden. A visible message is amended
+ * first (which can fail as ms_amend). Then its record, its amendments, its pieces and
+ * its notes (except notes of the kind "usage") are overwritten in place: texts with
+ * "[redacted]", shortened or padded with spaces, JSON with an empty value. Number,
+ * time, type, role, location, agent key, turn, id, key, call_id and the tool's name
+ * remain. Views show the message with MS_FLAG_REDACTED and the content "[redacted]"
+ * (arguments {}). A log is synced before the call returns. After a failure the message
+ * may be shown as redacted with bytes still in place; another call erases again. Not
+ * erased: forks, copies made earlier, what others add to the message during the call,
+ * and the bytes of an append that was torn by a crash and repeated (ms_log_rewrite
+ * removes them). No other thread may hold the message or its notes during the call: only
+ * this function changes bytes that readers see. MS_E_DAMAGED: done, but the log has
+ * damaged ranges that may contain the content; ms_log_rewrite removes them. */
+MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
+
+/* Attaches a value to a message: a rating, a verdict, its cost. kind: a word of 1 to
+ * MS_KEY_MAX bytes. A note has the location, agent key and turn of its message, and the
+ * time of the call. Read notes by a raw query for MS_RAW_NOTES (about_seq: of one
+ * message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content
+ * the value. Notes of a hidden message remain until a copy. */
+MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
+                         ms_error *err);
+
+/* Sets facts of a location: a JSON object (title, cwd, model, user, parent, ...). Members
+ * in the object replace those of the location, others stay; null removes a member. A
+ * location may have facts before it has messages, but is not listed then. */
+MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
+                                 ms_error *err);
+/* Reads all facts of a location, as an object in the arena; "{}": no facts. */
+MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
+                                 ms_str *facts, ms_error *err);
+
+/* Copies the visible messages of `from` up to the message seq (0: no messages) to the
+ * location `to` in one append, with new numbers, the same times and keys, the facts of
+ * `from`, and the facts {"parent": from, "parent_seq": seq}. Later changes to either
+ * location do not affect the other. The arena (NULL: one over malloc) holds the messages
+ * during the call. MS_E_CONFLICT: `to` has messages (hidden ones count); MS_E_HIDDEN,
+ * MS_E_NOT_FOUND, MS_E_ARGUMENT: seq is not a visible message of `from`. */
+MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
+                         ms_arena *arena, ms_error *err);
+
+/* ==== [api-find] text in messages ====================================================
+ * Searches the fields of messages for a text, newest message first. The search uses no
+ * index and allocates nothing. It works on every store.
+ *
+ *     ms_find_query q;
+ *     memset(&q, 0, sizeof q);
+ *     q.query.location = MS_STR("job_123");
+ *     q.text = MS_STR("timeout");
+ *     if (ms_find_open(store, &q, &finder, &err) != MS_OK) ...
+ *     while (ms_find_next(&finder, &found)) ...
+ *     if (ms_find_close(&finder, &err) != MS_OK) ...
+ *
+ * In plain text a match has the same bytes; ASCII letters match in both cases unless
+ * exact_case is set. In JSON text a match is either the same bytes as they are spelled,
+ * so that "limit":10 can be found; or the same decoded characters of one JSON string, so
+ * that say "hi" is found in "say \"hi\"", and any word where it is spelled with escapes
+ * such as \u00e9. An escape is one character: the n of \n is no letter n. A match lies in
+ * one field. */
+
+/* The fields that people read, by bits: the default of a search. */
+#define MS_FIND_TEXT                                                               \
+    ((uint32_t)1 << MS_F_CONTENT | (uint32_t)1 << MS_F_TOOL |                      \
+     (uint32_t)1 << MS_F_ARGS | (uint32_t)1 << MS_F_TASK |                         \
+     (uint32_t)1 << MS_F_SUMMARY | (uint32_t)1 << MS_F_ERROR_TYPE)
+/* All fields, also names, ids and members without a field. */
+#define MS_FIND_ALL (((uint32_t)1 << MS_FIELD_COUNT) - 2)
+
+typedef struct ms_find_query {
+    ms_query query;           /* selects the messages; limit: how many are searched;
+                                 reverse is set from oldest_first */
+    bool oldest_first;        /* else newest first */
+    ms_str text;              /* valid UTF-8, not empty; must outlive the finder */
+    bool exact_case;          /* else ASCII letters match in both cases */
+    bool every_match;         /* else the first match of each message */
+    uint32_t fields;          /* bits 1 << MS_F_*; 0: MS_FIND_TEXT */
+} ms_find_query;
+
+/* One match: bytes of ms_get(msg, field).text as stored. In JSON text, length may differ
+ * from that of the text searched for. */
+typedef struct ms_found {
+    const ms_msg *msg;        /* valid until the finder moves to the next message */
+    ms_field field;
+    size_t at, length;
+} ms_found;
+
+/* A running search: an open struct, no need to initialise. The rules of ms_cursor about
+ * threads and copies apply. */
+typedef struct ms_finder ms_finder;
+
+/* Begins a search. On failure the finder is closed and finds nothing. MS_E_ARGUMENT: the
+ * text is empty, or fields has unknown bits; MS_E_UTF8: the text is not valid UTF-8;
+ * other errors as of ms_query_open. */
+MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
+                              ms_finder *finder, ms_error *err);
+
+/* Moves to the next match. Matches of one message come in order of field numbers, then of
+ * bytes, and do not overlap. False at the end or on an error, see ms_find_close. */
+MS_API bool ms_find_next(ms_finder *finder, ms_found *found);
+
+/* Ends a search and returns its result, as ms_cursor_close does. A closed or zeroed
+ * finder is allowed. */
+MS_API ms_result ms_find_close(ms_finder *finder, ms_error *err);
+
+/* Returns the part of a text around a match: at most `around` code points on each side. A
+ * match outside of the text: an absent view. */
+MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t around);
+
+/* ==== [api-union] several stores as one ==============================================
+ * A union is a store that reads several stores: all of the first one, then all of the
+ * second one, and so on. Views, histories, listings, search, copies and cursors work on
+ * it as on any store. It is for reading: appends and changes return MS_E_READ_ONLY.
+ *
+ * Message n of stores[k] has the number k * 2^40 + n; MS_UNION_STORE and MS_UNION_SEQ
+ * return k and n. With at most 8192 stores numbers stay below 2^53: a double, so a JSON
+ * number, holds them exactly. A copy of a union keeps these numbers.
+ *
+ * A query with by_time orders the messages of all stores by time, ties by number. A
+ * message without a time takes that of the message before it in its store; the first ones
+ * stand first. Such a query reads all its messages when it is opened, also for a small
+ * limit. It keeps 24 to 72 bytes of each, taken from alloc, and a copy of each message of
+ * a store of your own.
+ *
+ *   - "After the last task" of a history is a larger number.
+ *   - Changes in a store show in the union. A query with raw goes from store to store;
+ *     numbers inside a content (what a HIDE hides) are those of its store. Of facts about
+ *     one location, those of the last store win.
+ *   - A listing adds up the stores; its arena holds the listings of all of them. Newest
+ *     activity is the largest last_time_ns; names without a time come last.
+ *   - ms_wait returns the newest number of the last store that has messages. To notice
+ *     every append, wait for the stores themselves.
+ *   - A cursor sees all stores as of its opening. It reports errors of a store when it
+ *     reaches the store. Changes (not messages) made meanwhile in a store of your own may
+ *     be visible.
+ *   - A message is valid until the cursor moves; ms_get_by_seq needs an arena. A cursor
+ *     must be closed, and not be copied. It allocates about 4.7 KB and 24 bytes for each
+ *     store from alloc. A limit counted from the other end of the order takes as much
+ *     memory as order by time.
+ *
+ * Any thread may use a union as far as its stores allow it. They must outlive the union,
+ * which does not own them. */
+
+/* The most stores of a union. */
+#define MS_UNION_MAX 8192
+/* Of a sequence number of a union: the index of its store, and the number there. */
+#define MS_UNION_STORE(seq) ((size_t)((uint64_t)(seq) >> 40))
+#define MS_UNION_SEQ(seq) ((uint64_t)(seq) & (((uint64_t)1 << 40) - 1))
+
+typedef struct ms_union_desc {
+    ms_store *const *stores;  /* copied; in order of their index */
+    size_t n_stores;          /* 0: an empty store */
+    ms_alloc alloc;           /* {0}: malloc */
+} ms_union_desc;
+
+/* Opens a union. MS_E_CLOSED, MS_E_ARGUMENT: a store is closed, NULL, or listed twice;
+ * err->path names it ("stores[2]"). MS_E_UNSUPPORTED: a store is a union itself.
+ * MS_E_RANGE: too many stores. Later calls return MS_E_RANGE when they reach a store with
+ * a number of 2^40 or more, such as a copy of a union. */
+MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
+                               ms_error *err);
+
+/* ==== [api-copy] copies of a store =============================================== */
+
+/* A selection for ms_copy. Zeroed: everything. */
+typedef struct ms_keep {
+    size_t newest;            /* the newest n of each location; 0: all */
+    uint64_t newest_bytes;    /* of these, the newest whose records have at most so many
+                                 bytes together; 0: all */
+    bool has_since;           /* messages with since <= time, and those without time */
+    int64_t since_ns;
+    bool whole_turns;         /* a turn that one of these limits divides is kept entirely.
+                                 A turn has one turn_id; without one, it begins at a
+                                 user_message. A location without either is one turn */
+    const ms_str *locations;  /* only these */
+    size_t n_locations;       /* 0: all */
+    bool dry_run;             /* count only */
+} ms_keep;
+
+typedef struct ms_copy_report {
+    uint64_t copied, dropped; /* messages */
+    uint64_t bytes;           /* of the copied records in the source */
+    uint64_t damaged;         /* unreadable records of the source */
+    uint64_t notes;           /* copied notes; those of dropped messages are left out */
+    uint64_t unplaced;        /* notes and facts the destination cannot store */
+} ms_copy_report;
+
+/* Copies the messages that `keep` (NULL: all) selects from source to destination, in
+ * order, with sequence numbers, times and keys, in their present form: amended messages
+ * as amended, hidden ones left out, unfinished ones with their text so far; then notes,
+ * and facts of locations. All numbers in the destination must be smaller than those
+ * copied; it is usually empty. A message is copied without its key if its location has
+ * another message of this key there, as locations of a union can. The arena (NULL: one
+ * over malloc) holds the listing of the source's locations. If the destination becomes
+ * full, the part already copied remains, counted in report (may be NULL). For a dry run
+ * destination may be NULL. MS_E_DAMAGED: records of the source were unreadable, all
+ * others are copied. */
+MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep *keep,
+                         ms_arena *arena, ms_copy_report *report, ms_error *err);
+#ifndef MSGSTORE_NO_LOG
+
+/* ==== [api-rewrite] compaction =================================================== */
+
+/* Copies the messages that keep selects (NULL: all) from an open store into a new log at
+ * to->path: compaction, retention, repair (source opened for salvage), export of an arena
+ * store. Sequence numbers, times and keys stay. With keep->dry_run nothing is written,
+ * and `to` may be NULL.
+ *   - The copy is written to PATH.compacting, verified, synced, and renamed. At every
+ *     moment the path has the old file or the complete new one. A PATH.compacting of a
+ *     killed rewrite is removed.
+ *   - A log at the path is replaced only with `replace`. The new file has its
+ *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
+ *     become its owner if the group may read and write. Readers of the old file may go on
+ *     reading it; see ms_log_info.replaced. The old file is synced first, since a power
+ *     loss can bring it back until the new name is durable. A symbolic link is replaced
+ *     itself: its target stays as it was, so give the path of the target.
+ *   - The log that is replaced refuses appends from the beginning of the copy on
+ *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
+ * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
+ * is in place. MS_E_BUSY: another process writes to the file to be replaced.
+ * MS_E_CONFLICT: it was written to after the source was opened for salvage.
+ * MS_E_FOREIGN: the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
+ * failed. Either the old file stays; or the new one is in place, a power loss can bring
+ * the old one back, and the replaced source is poisoned. A poisoned source may be
+ * replaced. Windows cannot replace an open file, so `replace` fails there with MS_E_IO:
+ * write to another path, close, and rename. */
+MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
+                                const ms_keep *keep, ms_copy_report *report,
+                                ms_error *err);
+
+/* ---- The same while the source takes appends: a log that runs for weeks keeps the
+ * newest messages, and no call of the thread that appends waits for the disk.
+ *
+ *     another thread:           ms_rewrite_run until more is false
+ *     the thread that appends:  ms_rewrite_end; from here on it uses the new store
+ *     another thread:           closes the old store when no cursor reads it any more
+ *
+ * The source takes appends and changes until ms_rewrite_end if it is a writer's handle of
+ * the log at to->path, without `shared`. Otherwise that log refuses appends from the
+ * first run on, as in ms_log_rewrite. The errors are those of ms_log_rewrite. One call at
+ * a time for each rewrite. */
+
+/* Set the first four members, zero the others. What they point to must not change, and
+ * the source stays open, until the end. MS_E_BUSY: another rewrite of the log goes on. */
+typedef struct ms_rewrite {
+    ms_store *source;
+    const ms_log_desc *to;
+    bool replace;
+    const ms_keep *keep;      /* NULL: all */
+    ms_copy_report report;    /* so far */
+    struct ms__rewriting *state; /* private; NULL: not begun */
+} ms_rewrite;
+
+/* Copies the present messages of the source for about budget_us microseconds (0: without
+ * a limit). The first call creates the new file. The call that reaches the end verifies
+ * and syncs the copy, as long as the disk takes, and sets *more to false. A further call
+ * does the same for messages appended since. MS_E_CONFLICT: a message was redacted
+ * meanwhile; end the rewrite and begin again. After any error end it. */
+MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *more,
+                                ms_error *err);
+
+/* Ends a rewrite: the source refuses appends, messages appended since the last run are
+ * copied, and the new file is renamed to the path. *fresh: the new log, open with the
+ * options of `to`; the source has to be closed. fresh NULL: abandons the rewrite.
+ * The call waits for the disk where each append does (MS_SYNC_EACH), and while another
+ * thread syncs the source. It waits for the sync of the folder if the source has damage,
+ * had a failed sync, or is another log. Messages that were not durable in the source
+ * become durable with the next sync, which syncs the folder, too. MS_E_BUSY: a run is
+ * missing, or the source was synced after it; the rewrite goes on. MS_E_DAMAGED: *fresh
+ * is open, see ms_log_rewrite. After other errors *fresh is NULL, and the source goes on
+ * as before. */
+MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error *err);
+
+/* ==== [api-verify] what a log has, and whether it is damaged ===================== */
+
+typedef enum ms_log_event_kind {
+    MS_LOG_DAMAGE,            /* bytes that were written and cannot be read any more */
+    MS_LOG_ZEROED,            /* bytes of a torn append, after the last complete one; they
+                                 are zero now */
+    MS_LOG_SYNC_FAILED,       /* the handle is poisoned from here on */
+    MS_LOG_INDEX_DAMAGE       /* an index record is damaged; no message is lost. Handles
+                                 that are open while another writer makes the index anew
+                                 return MS_E_CONFLICT: open the file again */
+} ms_log_event_kind;
+
+struct ms_log_event {
+    ms_log_event_kind kind;
+    uint64_t offset, length;  /* bytes of the file */
+    uint64_t after_seq;       /* sequence number before the range, */
+    uint64_t before_seq;      /* and after it; 0: not known */
+    int sys_errno;            /* SYNC_FAILED */
+};
+
+typedef struct ms_log_info {
+    unsigned char id[16];     /* of the file, random */
+    int64_t created_ns;
+    uint64_t end;             /* bytes of the file in use: visible up to here */
+    uint64_t size;            /* bytes of the file, room ahead included */
+    uint64_t durable_end;     /* known to survive a power loss */
+    uint64_t durable_seq;     /* the last message below it */
+    uint64_t segments;        /* with an index record */
+    uint64_t summaries;       /* of 32 segments each */
+    uint64_t damaged;         /* damaged ranges found since the store was opened, */
+    uint64_t damaged_bytes;   /* and their bytes */
+    uint64_t zeroed_bytes;    /* bytes of a torn append, zeroed before the first append */
+    uint64_t lost_end;        /* not 0: the file had visible bytes up to here, and is
+                                 shorter now */
+    uint64_t memory;          /* bytes that the handle has allocated */
+    uint64_t pid;             /* of the last writer; a hint */
+    ms_log_engine engine;     /* in use; AUTO for a reader */
+    bool poisoned;
+    bool replaced;            /* the path names another file now (as after a rewrite by
+                                 any process) or no file: a reader has to open it again */
+} ms_log_info;
+
+MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err);
+
+/* The findings of a walk over a whole file. */
+typedef struct ms_log_report {
+    uint64_t bytes;           /* walked */
+    uint64_t messages;        /* verified */
+    uint64_t index_records, other_records;
+    uint64_t damaged;         /* ranges that cannot be read, */
+    uint64_t damaged_bytes;   /* and their bytes */
+    uint64_t index_damaged;   /* index records that are damaged or do not fit */
+    uint64_t torn_bytes;      /* after the last complete append, not zeroed yet */
+    uint64_t last_seq;
+    uint64_t end;             /* where the last complete append ends */
+} ms_log_report;
+
+/* Reads every byte of a log, index records included, without writing. desc needs path,
+ * and may have os, alloc and events, which report each range. MS_OK: no damage (a torn
+ * append at the end is not damage); MS_E_DAMAGED: see report and err. Beside a writer it
+ * reads the bytes that were visible when it began. */
+MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
+                               ms_error *err);
+#endif
+#ifndef MSGSTORE_NO_DIALECTS
+
+/* ==== [api-dialect] published message formats ========================================
+ * A dialect reads and writes the messages of one format, one JSON object each:
+ *
+ *   framework      {"type": "action", "tool": s, "args": {}, "timestamp": seconds}
+ *   session        {"role": s, "content": s, "tool_name": s, "tool_call_id": s, ...}
+ *   task           {"id", "task_id", "content": {"type": "text", "author": "user"}, ...}
+ *                  or such a content alone
+ *   envelope       {"schema": "agents-api.message", "version": 1, "type": s, ...}
+ *   envelope-rows  the same as rows {"role", "content", "metadata"} for a provider
+ *   openai         chat messages {"role": s, "content": s, "tool_calls": [...]}
+ *   chat-strict    the same messages; its profile orders them as local servers want
+ *   anthropic      {"role": "user" or "assistant", "content": s or [blocks]}
+ *   gemini         {"role": "user" or "model", "parts": [...]}
+ *   pydantic-ai    {"kind": "request" or "response", "parts": [...]}
+ *
+ * A message that is read and written in one format is equal as JSON: members without a
+ * field are kept with it, see ms_member. Another format keeps the fields for which it has
+ * a member; a writer counts the others (ms_left_out). framework has a member for
+ * everything. [dialect] lists what each type becomes, and the exceptions. [api-project]
+ * makes lists of messages that providers accept. */
+
+typedef struct ms_dialect {
+    const char *name;
+    const char *list;         /* member of a request body that holds the messages; NULL:
+                                 "messages" */
+    const char *system;       /* the member with the system text; NULL: none */
+    bool system_parts;        /* it is {"parts": [{"text": s}]}, not a string */
+} ms_dialect;
+
+/* Finds a member of `extra`; if absent, one that the message had in its source format and
+ * that has no field. Writers use the same order. *value is its JSON text. */
+MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value);
+
+MS_API const ms_dialect *ms_dialect_find(ms_str name);     /* NULL: unknown */
+MS_API const ms_dialect *ms_dialect_at(size_t index);      /* NULL after the last */
+
+typedef struct ms_read_opts {
+    bool lenient;             /* unknown words become OTHER; members of a wrong kind stay
+                                 as they are; required fields may be missing where a
+                                 neutral value exists; in chat formats a message of an
+                                 unknown form is kept as it is. Else all of these are
+                                 errors */
+    bool repair;              /* bad UTF-8 becomes U+FFFD; else an error */
+} ms_read_opts;
+
+typedef struct ms_envelopes {
+    ms_envelope *items;       /* in the arena */
+    size_t count;
+} ms_envelopes;
+
+/* Reads one message object. It can become several envelopes (an assistant's text and its
+ * calls), of which all but the first are JOINED. Views are into json or the arena: both
+ * must live as long as the envelopes. All or nothing; err->path names the member. */
+MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_opts *opts,
+                         ms_arena *arena, ms_envelopes *out, ms_error *err);
+/* Reads an array of message objects, or the body of a request that holds one (anthropic:
+ * system and messages; gemini: systemInstruction and contents; elsewhere: messages).
+ * Paths begin with "messages[3].". */
+MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
+                              const ms_read_opts *opts, ms_arena *arena,
+                              ms_envelopes *out, ms_error *err);
+
+/* Fields for which the written format has no member: the number of messages that lost
+ * each (SOURCE: members without a field), or lost their time. */
+typedef struct ms_left_out {
+    uint64_t fields[MS_FIELD_COUNT];
+    uint64_t times;
+} ms_left_out;
+
+/* Writes messages as they come: one JSON value a line, or one array. */
+typedef struct ms_writer ms_writer;
+
+typedef struct ms_writer_opts {
+    bool array;               /* one array instead of a line each */
+    bool pretty;
+    bool with_location;       /* adds where a message belongs: the members location and
+                                 agent_key, or what the format has for it */
+} ms_writer_opts;
+
+/* Prepares a writer. The arena holds its state between messages: ids of open calls, and
+ * messages to which others may be joined. It must outlive the writer. */
+MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
+                           const ms_writer_opts *opts, ms_arena *arena,
+                           ms_write_fn write, void *ctx);
+/* Writes a message. A JOINED one becomes part of the one before. MS_E_TYPE: the dialect
+ * has no form for its type. */
+MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err);
+/* Must be called to end the last message, and the array. Without `array` more messages
+ * may follow; they begin a new line and are not joined to the last one. */
+MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err);
+
+/* ==== [api-shorten] long texts =======================================================
+ * A long text becomes its beginning, a hint, its end:
+ *
+ *     the first 200 characters
+ *
+ *     ... [Message truncated - REM LOOKUP session-abc-msg-5 to recover full content] ...
+ *
+ *     the last 200 characters
+ *
+ * The key in the hint finds the full text (see ms_session_lookup); without a key the hint
+ * has the number of characters that are left out. Characters are code points, as in the
+ * origin of the format; bytes that are not UTF-8 count as the U+FFFD that replaces them.
+ * All functions are pure: any thread. */
+
+/* Shortens a message's content, if that is text or a JSON string (which becomes text) and
+ * if this saves at least the bytes that the hint has. opts NULL: defaults; key absent or
+ * empty: no key. Where it is shortened, `extra` gets the members _compressed (true),
+ * _original_length (characters) and, with a key, _entity_key. A system message, a message
+ * with _compressed true, and all other content stay as they are. New texts are in the
+ * arena. On failure (MS_E_ARENA, MS_E_NO_MEMORY; as of ms_append if `extra` is no JSON
+ * object) m is as before. */
+MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
+                                    ms_str key, ms_arena *arena, ms_error *err);
+
+/* ==== [api-project] a history that no provider refuses ===============================
+ * A provider takes a list of messages only when every call in it has its result, every
+ * result has its call, ids and names have its form, and roles come in its order. A stored
+ * history often breaks these rules: a window began inside a turn, a run was interrupted,
+ * or another provider wrote it. ms_project writes any messages as a list that keeps the
+ * rules, and changes as little as it can; [project] has each step. ms_request, which
+ * stands on it, writes the whole body of a request.
+ *
+ *     ms_request_desc desc = {0};                       // no window: everything
+ *     desc.profile = ms_profile_find(MS_STR("anthropic"));
+ *     desc.opts.newest = 40;
+ *     desc.cursor = &it;                                // a cursor of ms_query_open
+ *     desc.arena = &arena;
+ *     ms_project(&desc, ms_buf_write, &buf, &report, &err);
+ *
+ * The same input makes the same bytes. A list that is projected, read and projected
+ * again is the same. While the window's start stays, more messages only change the end
+ * of the list, from the turn that they belong to, so that a provider's prompt cache
+ * holds. The messages must come in order of sequence (a timeline), not in blocks.
+ * Pictures are sent where the provider takes them, by data and by URL; another part of a
+ * list becomes its name: "[file left out]". */
+
+/* An estimate of tokens: letters of prose count a quarter, of JSON a third, of other
+ * alphabets a half, Chinese, Japanese and Korean characters one. ctx is not used. */
+MS_API size_t ms_count_tokens(void *ctx, ms_value text);
+
+/* Reads all messages, then writes an array of messages. report may be NULL; it is also
+ * set on MS_E_TOO_LARGE. MS_E_DAMAGED: messages of the store or the memory were skipped,
+ * and nothing was written (for a cursor of your own, call ms_cursor_close). After any
+ * other failure the bytes passed to `write` are incomplete. */
+MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
+                            ms_project_report *report, ms_error *err);
 
 /* ==== [api-task] the messages of a task ==============================================
  * A task is a location, and its messages are task messages, as the task dialect reads and
@@ -2569,6 +1989,435 @@ MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
  * item is the session id alone. */
 MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
                                  ms_arena *arena, ms_listing *out, ms_error *err);
+#endif
+
+
+/* ==== [api-json] JSON text ===========================================================
+ * A JSON value is an ms_str over its text: nothing is parsed into a tree. Check a text
+ * once, then read from it on demand. Reading functions never access bytes outside their
+ * view, even if the text was not checked. Each lookup scans the object: to read several
+ * members, use an iterator. The grammar is RFC 8259. Where the RFC leaves a choice:
+ *   - numbers of any size are accepted, and kept as spelled;
+ *   - a byte order mark is refused;
+ *   - lone surrogate escapes and bad UTF-8 are refused unless the options allow repair;
+ *   - of several members with one name, the last counts. */
+
+typedef enum ms_json_kind {
+    MS_JSON_NONE,         /* no value */
+    MS_JSON_NULL,
+    MS_JSON_FALSE,
+    MS_JSON_TRUE,
+    MS_JSON_NUMBER,
+    MS_JSON_STRING,
+    MS_JSON_ARRAY,
+    MS_JSON_OBJECT
+} ms_json_kind;
+
+#define MS_JSON_MAX_DEPTH 512
+
+typedef struct ms_json_opts {
+    unsigned max_depth;   /* 1 to MS_JSON_MAX_DEPTH; 0: MS_JSON_MAX_DEPTH */
+    bool repair;          /* accept bad UTF-8 and lone surrogates. A decoded string then
+                             has one U+FFFD for each truncated UTF-8 sequence, each other
+                             bad byte, and each lone surrogate */
+} ms_json_opts;
+
+/* Checks that text is exactly one JSON value (white space around it allowed) and sets
+ * *value to the view of it (value may be NULL). opts NULL: defaults. MS_E_SYNTAX,
+ * MS_E_UTF8 (also a lone surrogate) or MS_E_DEPTH: err has line, column and offset, and
+ * the message begins with them. They point to the first byte that is not allowed, or to
+ * the start of the word, escape or UTF-8 sequence that it breaks. MS_E_ARGUMENT:
+ * max_depth is too large. One pass, no memory, no recursion, about 300 bytes of stack. */
+MS_API ms_result ms_json_check(ms_str text, const ms_json_opts *opts, ms_str *value,
+                               ms_error *err);
+
+/* Returns the kind of a value, from its first byte. MS_JSON_NONE: it is absent, empty or
+ * not JSON. */
+MS_API ms_json_kind ms_json_kind_of(ms_str value);
+
+/* Finds a member by its name: UTF-8, compared with the decoded name in the text. *value
+ * is a view into object. False: it is not an object, or has no such member. */
+MS_API bool ms_json_member(ms_str object, ms_str name, ms_str *value);
+/* Finds an element by its index from 0. False: not an array, or too short. */
+MS_API bool ms_json_element(ms_str array, size_t index, ms_str *value);
+
+/* Visits the members of an object or the elements of an array:
+ *  ms_json_iter it = ms_json_iterate(value);
+ *  while (ms_json_next(&it)) use(it.key, it.value);
+ * key is the JSON text of the member name, with quotes; absent in arrays. Any other value
+ * has no items. */
+typedef struct ms_json_iter {
+    ms_str key;
+    ms_str value;
+    ms_str rest;          /* private */
+    bool object;
+} ms_json_iter;
+
+MS_API ms_json_iter ms_json_iterate(ms_str value);
+MS_API bool ms_json_next(ms_json_iter *it);
+
+/* Typed getters. MS_E_KIND: the value has another kind. MS_E_RANGE: the number does not
+ * fit (1.0 and 1e3 are integers, 1.5 does not fit). *out is set only on MS_OK. For true,
+ * false and null, ms_json_kind_of returns the value. */
+MS_API ms_result ms_json_i64(ms_str value, int64_t *out);
+MS_API ms_result ms_json_u64(ms_str value, uint64_t *out);
+MS_API ms_result ms_json_f64(ms_str value, double *out);      /* rounded as strtod does */
+
+/* Decodes a JSON string. Without escapes and repairs *out is a view into value; otherwise
+ * the text is decoded into the arena (NULL: MS_E_ARENA). */
+MS_API ms_result ms_json_string(ms_str value, ms_arena *arena, ms_str *out);
+/* Returns whether value is a JSON string that decodes to text. */
+MS_API bool ms_json_string_is(ms_str value, ms_str text);
+
+/* Reads seconds since 1970 from a JSON number, in whole nanoseconds: further digits are
+ * dropped. A time before 1678 or after 2261 becomes the earliest or the latest one.
+ * MS_E_SYNTAX: the text is not a number. */
+MS_API ms_result ms_seconds_read(ms_str text, int64_t *ns);
+
+/* Writes a time as RFC 3339 in UTC: "2024-01-15T10:30:00Z", with 3, 6 or 9 digits of
+ * fraction where they are needed. Writes no NUL. Returns the length, at most MS_ISO_MAX;
+ * 0 for MS_TIME_NONE. */
+#define MS_ISO_MAX 32
+MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX]);
+/* Reads a time of that form. A space may stand for the T, an offset ("+01:00") for the Z;
+ * without either the time is UTC. The fraction has up to 9 digits. A time before 1678 or
+ * after 2261 becomes the earliest or the latest one. MS_E_SYNTAX: another form;
+ * MS_E_RANGE: there is no such day. */
+MS_API ms_result ms_iso_read(ms_str text, int64_t *ns);
+
+/* Checks UTF-8 (RFC 3629: no surrogates, no overlong forms, up to U+10FFFF). If it is not
+ * valid, *bad (may be NULL) receives the offset of the first invalid byte. */
+MS_API bool ms_utf8_check(ms_str s, size_t *bad);
+
+/* Writes JSON in the order of the calls, and adds commas and colons. Calls that do not
+ * make JSON are MS_E_ARGUMENT: a value without a key in an object, an end without a
+ * begin, an open container at the finish. The writer keeps the first error and ignores
+ * later calls; ms_json_finish returns it. Nothing is allocated. */
+typedef struct ms_json_writer {
+    ms_write_fn write;
+    void *ctx;
+    ms_result result;
+    bool pretty;          /* two spaces a level, else no white space at all */
+    bool has_item;        /* private from here */
+    bool after_key;
+    uint32_t depth;
+    uint32_t object[MS_JSON_MAX_DEPTH / 16]; /* a bit for each of 2 * 512 levels */
+    size_t used;
+    char stage[256];
+} ms_json_writer;
+
+MS_API void ms_json_init(ms_json_writer *w, ms_write_fn write, void *ctx, bool pretty);
+/* Begins a container: MS_JSON_OBJECT or MS_JSON_ARRAY. */
+MS_API void ms_json_begin(ms_json_writer *w, ms_json_kind kind);
+MS_API void ms_json_end(ms_json_writer *w);
+MS_API void ms_json_key(ms_json_writer *w, ms_str name);
+/* Writes a string; bytes that are not UTF-8 become U+FFFD. */
+MS_API void ms_json_put_string(ms_json_writer *w, ms_str text);
+MS_API void ms_json_put_u64(ms_json_writer *w, uint64_t value);
+/* Writes a time as seconds since 1970: the shortest decimal without an exponent, such as
+ * 1723.25. MS_TIME_NONE becomes null. */
+MS_API void ms_json_put_seconds(ms_json_writer *w, int64_t ns);
+/* Writes a checked JSON value (true, null, -1, the text of another writer): tokens as
+ * they are spelled, white space as this writer makes it. */
+MS_API void ms_json_put_raw(ms_json_writer *w, ms_str json);
+/* Writes one byte between top-level values, usually '\n'. */
+MS_API void ms_json_separator(ms_json_writer *w, char c);
+/* Writes out what is staged; returns the first error of the writer. */
+MS_API ms_result ms_json_finish(ms_json_writer *w);
+
+/* ==== [api-record] records as bytes ============================================== */
+
+/* The same without an envelope, for loops over many messages: sets fields[f] for each
+ * field f that the message has, and leaves the others as they are. Returns the set of
+ * these fields (bits 1 << f). */
+MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT]);
+
+/* Checks an envelope as an append does, and encodes it into the arena. For tests, tools,
+ * and stores of your own. With an ms_kind in the bits from 16 on of m->flags, the record
+ * is of that kind and keeps all flags; then only its size is checked. */
+MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
+                           ms_error *err);
+/* Checks that the bytes are one complete message as ms_encode writes it, and sets *out to
+ * them without a copy. MS_E_DAMAGED: err has the reason and the offset. bytes must be
+ * 8-byte aligned. */
+MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
+                           ms_error *err);
+
+/* ---- Records of stores of your own that take changes. */
+
+/* As ms_decode, for a record of any kind. Writes the sequence number into the bytes. */
+MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
+                                  const ms_msg **out, ms_error *err);
+/* Overwrites what a redaction removes from a decoded record; its size stays. */
+MS_API void ms_record_erase(void *bytes);
+
+/* ==== [api-image] images of arena stores ========================================= */
+
+/* Opens the store whose image is at the start of desc->buffer, for reading and appending.
+ * Verifies every record, then rebuilds the postings after the image in one scan.
+ * MS_E_FOREIGN: not an image of this library. MS_E_DAMAGED: err->offset has the place;
+ * with salvage, verified records are kept, and *damaged (may be NULL) counts the others.
+ * MS_E_FULL: the buffer has no room for the postings. On failure the image is as before
+ * (if salvage had to search for its end: up to the last verified record). */
+MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
+                               uint64_t *damaged, ms_error *err);
+
+/* Returns the image of a store in a fixed buffer: a view of the buffer's first bytes.
+ * Copy it while nothing is appended. Absent for a store on the heap. */
+MS_API ms_str ms_mem_image(const ms_store *store);
+
+/* Returns the size in bytes of a buffer in which n messages fit. field_bytes: the most
+ * that all fields of one message take, location and agent key included. locations and
+ * agents: how many locations and (location, agent) pairs there are. keys: how many of
+ * the messages have an idempotency key. A batch of more than 8 messages needs 48 bytes
+ * more for each of them during its append. SIZE_MAX: too large. */
+MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t agents,
+                          size_t keys);
+
+/* ==== [api-ring] a buffer that drops its oldest messages ========================= */
+
+/* A ring: a full buffer with drop_oldest drops its oldest messages instead of refusing an
+ * append, at least a quarter of them at once, with their keys, changes and notes;
+ * ms_stat.dropped counts them. Sequence numbers go on.
+ *   - A location loses whole turns: messages of one turn_id, or from a user_message on. A
+ *     turn that fills half of the buffer loses its oldest messages.
+ *   - Facts of a location stay while it has messages; of all facts the newest, up to a
+ *     16th of the buffer.
+ *   - A message that is older than two thirds of the records is dropped even if these are
+ *     its own changes or pieces.
+ *   - A message may take at most a quarter of the buffer, else MS_E_TOO_LARGE.
+ *   - MS_E_FULL: a batch for which an empty buffer may be too small; ms_mem_size tells
+ *     about how many bytes it needs. Or, if messages must be dropped, a batch whose texts
+ *     are views into the store itself. MS_E_NOT_FOUND: a single message whose texts are
+ *     views into a message that had to be dropped.
+ *   - An append, and in flash ms_tick, may invalidate pointers to messages, and cursors,
+ *     which then return MS_E_CONFLICT. One thread at a time may use the store.
+ *   - While an append drops messages, the buffer is not a valid image. A store that must
+ *     survive a power loss at that moment belongs in flash. */
+#ifdef MSGSTORE_FLASH
+
+/* ==== [api-flash] a log in raw flash =================================================
+ * An arena store in a buffer, whose appends are written to flash before they are visible:
+ * for NOR flash and the flash inside of microcontrollers, without a file system. Sectors
+ * are used in turn, so that they wear evenly. Once an append has returned, its messages
+ * survive a power loss at any moment; a batch is complete or absent. Queries read RAM.
+ *
+ * ms_mem_open with desc.flash opens the store that the flash has, or begins one. It reads
+ * all sectors and erases none. The store is a ring. Before a sector is erased its
+ * messages are dropped from RAM, too, and facts of locations are written anew. After
+ * opening the store has the newest messages that RAM takes, perhaps older ones than
+ * before, which a ms_rewind or ms_hide_range that found none in RAM has not hidden; the
+ * first turn of a location may lack its beginning. ms_tick erases a sector ahead of time;
+ * otherwise the next append waits for it.
+ *
+ * The records of a message or a batch take up to a quarter of a sector less 24 bytes (64
+ * with units of 32), each padded to a multiple of `unit`. All facts take up to an eighth
+ * (a 16th with units over 8). MS_E_IO: a callback failed, or the flash differs from the
+ * data written; the message is absent. MS_E_POISONED: the last program call of an append
+ * failed, so it is unknown whether the message is stored; open the store again.
+ * ms_redact returns MS_E_UNSUPPORTED. */
+
+/* Set the first seven members, zero the others. It must outlive the store. */
+typedef struct ms_flash {
+    /* Addresses are bytes from the start of the first sector. false: failure. */
+    bool (*read)(void *ctx, uint32_t at, void *out, uint32_t size);
+    /* Changes bits from 1 to 0; address and size are multiples of `unit`. Each unit is
+     * programmed at most once between two erasures; only a complete header may be
+     * programmed again, with zeros. */
+    bool (*program)(void *ctx, uint32_t at, const void *data, uint32_t size);
+    bool (*erase)(void *ctx, uint32_t sector); /* all bits become 1 */
+    void *ctx;
+    uint32_t sector_size;     /* a multiple of 32, at least 1024 */
+    uint32_t sectors;         /* at least 3 */
+    uint32_t unit;            /* a power of two up to 32; 0: 1 */
+    uint32_t torn;            /* appends found without an end when it was opened */
+    uint64_t order;           /* sectors begun since the first one: each was erased about
+                                 order / sectors times */
+    uint32_t sector, at;      /* private from here: the end of the newest frame */
+    bool erased;              /* the next sector is erased */
+    bool poisoned;
+} ms_flash;
+#endif
+#ifndef MSGSTORE_NO_LOG
+
+/* ==== [api-os] the file operations of a log ====================================== */
+
+/* The file operations: the library's whole contact with the file system. All return 0 or
+ * an errno value (of <errno.h>, also on Windows). Any thread; ctx is passed to them. */
+typedef intptr_t ms_file;
+
+enum {
+    MS_OS_READ = 1,           /* open: for reading; always set. map: readable */
+    MS_OS_WRITE = 2,          /* open: for writing too. map: writable, shared */
+    MS_OS_CREATE = 4,         /* created if missing, accessible to the owner alone */
+    MS_OS_RANDOM = 8          /* map: pages are read and written one by one */
+};
+
+typedef struct ms_os_stat {
+    uint64_t size;            /* bytes */
+    uint64_t device, inode;   /* which file it is, under any of its names */
+    bool regular;             /* not a folder, pipe or device */
+    bool keeps_room;          /* a write into allocated room never lacks space */
+} ms_os_stat;
+
+struct ms_os {
+    void *ctx;
+    /* Must not block on a pipe. Programs that are started must not inherit the file. */
+    int (*open)(void *ctx, const char *path, unsigned how, ms_file *file);
+    int (*close)(void *ctx, ms_file file);
+    int (*stat)(void *ctx, ms_file file, ms_os_stat *out);
+    /* May transfer fewer bytes than `size`; *done: how many, 0 at the end of the file. */
+    int (*read)(void *ctx, ms_file file, uint64_t offset, void *to, size_t size,
+                size_t *done);
+    int (*write)(void *ctx, ms_file file, uint64_t offset, const void *from, size_t size,
+                 size_t *done);
+    /* Allocates room; the file grows to offset + size. EOPNOTSUPP: not possible here. */
+    int (*allocate)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
+    int (*sync)(void *ctx, ms_file file);
+    /* Takes the writer's lock, held until unlock or close. EAGAIN: another process has
+     * it; ENOLCK: not possible here. */
+    int (*lock)(void *ctx, ms_file file);
+    int (*unlock)(void *ctx, ms_file file);
+    /* offset is a multiple of 64 KiB. The map may reach beyond the end of the file, which
+     * may grow into it. */
+    int (*map)(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
+               void **out);
+    int (*unmap)(void *ctx, void *map, size_t size);
+    int (*rename)(void *ctx, const char *from, const char *to); /* replaces `to` */
+    int (*remove)(void *ctx, const char *path);
+    int (*sync_folder)(void *ctx, const char *path); /* the folder that has `path` */
+    uint64_t (*boot)(void *ctx);    /* the same until the machine restarts; 0: unknown */
+    uint64_t (*micros)(void *ctx);  /* a clock that only goes forward */
+    void (*sleep)(void *ctx, uint64_t micros);
+    uint64_t (*process)(void *ctx); /* the process id */
+    bool exact_maps;          /* maps cannot reach beyond the end of the file */
+    /* Gives the file `path` the access rights of the file `like`: permissions, group, and
+     * owner if the group may not read and write. NULL: nothing to do. */
+    int (*access_like)(void *ctx, const char *path, const char *like);
+    /* Begins to read a part of the file into memory, and does not wait. NULL: nothing to
+     * do. */
+    int (*read_ahead)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
+};
+
+/* Returns the operations of the system. Copy the struct to replace some of them. */
+MS_API const ms_os *ms_os_default(void);
+#endif
+
+/* ==== [api-backend] stores of your own =========================================== */
+
+/* ---- Backends: a store of your own. Embed struct ms_store as the first member of your
+ * struct and set both of its members; all functions above and in [api-memory] then work
+ * on it. Arguments are checked before a function of the table is called: envelopes pass
+ * the checks of ms_encode, locations are present, queries are resolved (views and
+ * agent_types are not 0). These may be NULL: cursor_close, sync and tick (nothing to
+ * do); get and wait (done by queries); list and stat (MS_E_UNSUPPORTED; ms_wait,
+ * histories and unions ask a query for the newest number then); leave_out (numbers may
+ * be given again after a copy); change and erase (changes and raw queries are
+ * MS_E_UNSUPPORTED). */
+typedef struct ms_backend {
+    /* All or none. The location of message i is location if that is not empty, else its
+     * own. opts is never NULL; opts->seqs may be. */
+    ms_result (*append)(ms_store *store, ms_str location, const ms_envelope *messages,
+                        size_t n, const ms_append_opts *opts, ms_error *err);
+    /* it->query is the resolved query; ctx and words are for the backend. */
+    ms_result (*query)(ms_store *store, ms_cursor *it, ms_error *err);
+    /* Returns the next message; NULL at the end. On failure sets it->result. */
+    const ms_msg *(*next)(ms_store *store, ms_cursor *it);
+    void (*cursor_close)(ms_store *store, ms_cursor *it);
+    ms_result (*get)(ms_store *store, uint64_t seq, ms_arena *arena, const ms_msg **msg,
+                     ms_error *err);
+    ms_result (*list)(ms_store *store, const ms_list_query *query, ms_arena *arena,
+                      ms_listing *out, ms_error *err);
+    ms_result (*stat)(ms_store *store, ms_stat *out, ms_error *err);
+    ms_result (*sync)(ms_store *store, uint64_t *durable_seq, ms_error *err);
+    void (*close)(ms_store *store);
+    ms_result (*tick)(ms_store *store, uint32_t budget_us, ms_error *err);
+    /* Numbers up to seq must not be assigned again. */
+    ms_result (*leave_out)(ms_store *store, uint64_t seq, ms_error *err);
+    /* Appends n records to one location, all or none: messages (seq 0), then at most one
+     * change, with its ms_kind in the bits from 16 on of its flags and the number of its
+     * message in seq. Checks the target under the store's lock, see ms_amend etc.
+     * Of a HIDE, opts->seqs receives the number of messages hidden; 0: nothing was
+     * written. */
+    ms_result (*change)(ms_store *store, ms_str location, const ms_envelope *records,
+                        size_t n, const ms_append_opts *opts, ms_error *err);
+    /* Erases the content of a record of the store: one of three steps, each durable
+     * before the next. See [record]. */
+    ms_result (*erase)(ms_store *store, const ms_msg *record, unsigned step,
+                       ms_error *err);
+    const struct ms__inside *inside; /* private; NULL */
+    /* Does the work of ms_wait, where polling is too expensive. */
+    ms_result (*wait)(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
+                      uint64_t *last_seq, ms_error *err);
+} ms_backend;
+
+/* Flags of the records that `change` takes. OPEN: the message of an AMEND must be
+ * unfinished, else MS_E_CLOSED; for a PIECE this is always so. AS_IS: an unset time stays
+ * unset. */
+#define MS_CHANGE_OPEN  0x1000000u
+#define MS_CHANGE_AS_IS 0x2000000u
+
+#define MS_STORE_OPEN 0x4d53544fu /* value of `open` while a store is */
+
+struct ms_store {
+    const ms_backend *backend;    /* the only pointer to code; set again after a reload */
+    uint32_t open;                /* MS_STORE_OPEN; other values are refused */
+};
+
+/* Returns whether a message belongs to the views of a query and passes its filters. Order
+ * and limits are ignored; for a raw query, bounds by sequence are ignored, too. For
+ * stores of your own, and to filter arrays. */
+MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg);
+
+/* For backends: fills err (may be NULL) with a code and a message, shortened if it does
+ * not fit; returns the code. */
+MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message);
+#ifndef MSGSTORE_NO_DIALECTS
+
+/* ==== [api-profile] the rules of a provider ====================================== */
+
+typedef enum ms_system_place {
+    MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
+    MS_SYSTEM_FIRST,          /* one message, the first; later ones are user text */
+    MS_SYSTEM_APART           /* a member of the request; later ones are user text */
+} ms_system_place;
+
+typedef enum ms_call_ids {
+    MS_IDS_ANY,               /* any text */
+    MS_IDS_WORD,              /* letters, digits, '_' and '-' */
+    MS_IDS_ALNUM              /* letters and digits */
+} ms_call_ids;
+
+typedef enum ms_shape {       /* how messages, requests and answers are written */
+    MS_SHAPE_CHAT,            /* OpenAI chat completions, and all that copy them */
+    MS_SHAPE_OLLAMA,          /* /api/chat */
+    MS_SHAPE_ANTHROPIC,       /* Messages */
+    MS_SHAPE_GEMINI,          /* generateContent */
+    MS_SHAPE_PYDANTIC         /* ModelMessagesTypeAdapter: a list only, no request */
+} ms_shape;
+
+struct ms_profile {
+    const char *name;         /* thinking is sent back only to a provider of this name */
+    ms_shape shape;
+    ms_system_place system;
+    ms_call_ids ids;
+    size_t id_min, id_max;    /* bytes of a call id; 0: no bound. id_min: 24 at most */
+    size_t name_max;          /* bytes of a tool name, of [a-zA-Z0-9_-] */
+    bool start_user;          /* the first message after system text must be a user's */
+    bool trim;                /* assistant text must not end in white space */
+    const char *images;       /* media types of pictures it takes, separated by spaces;
+                                 NULL: no pictures */
+    bool image_urls;          /* it also takes pictures by URL */
+    const char *start_text;   /* the user's message that is inserted where one must be
+                                 first */
+    const char *no_result;    /* the result of a call that was never answered */
+    const char *error_text;   /* put before the result of a call that failed, if the
+                                 format cannot mark it as failed; NULL: it can.
+                                 Anthropic's cannot beside a picture, or without a text:
+                                 there NULL is "Error: " */
+    const char *bridge_text;  /* assistant text between results and a user's message, as
+                                 Mistral requires it; NULL: none */
+};
 #ifdef MSGSTORE_FFI
 
 /* ==== [api-ffi] a flat interface for other languages =================================
@@ -2650,6 +2499,195 @@ MS_API int ms_ffi_call(ms_store *store, const char *name, const char *args,
 MS_API void ms_ffi_free(char *out);
 #endif
 #endif /* MSGSTORE_NO_DIALECTS */
+
+/* ==== [api-structs] private members of structs that callers have ================= */
+
+/* A cursor reads a team of so many agents without an arena. It has room for two posting
+ * lists of each, two of the own agent, the conversation and the global messages. */
+#define MS_CURSOR_AGENTS 8
+#define MS__CURSOR_HEADS (2 * MS_CURSOR_AGENTS + 4)
+
+struct ms__segment;
+struct ms__postings;
+typedef const struct ms__segment *ms__index; /* of a sealed segment; NULL: the tail */
+
+/* Where a cursor stands in one posting list; private. */
+typedef struct ms__head {
+    const void *run;          /* its entries: a chunk, or those of a segment's index */
+    ms__index index;          /* of the run's segment */
+    const struct ms__postings *live; /* the tail's part of the list; NULL: it has none */
+    const unsigned char *record; /* the record that is next, */
+    uint64_t place;           /* its position in the store, */
+    uint32_t entry;           /* and its entry in the list */
+    uint32_t types;           /* of the query, by bits */
+    uint64_t list;            /* in a log: number of the list in all segments */
+    uint32_t agent;           /* index of the agent's name in the query */
+    uint32_t segment;         /* of the run, or the one before the first */
+    uint32_t from;            /* from this segment on it looks for the next run */
+    uint32_t lo, pos, hi;     /* entries of the run */
+} ms__head;
+
+/* Records to be returned: a ring of those read ahead, or all that the query returns. */
+#define MS__AHEAD 8u
+#define MS__KEPT 20u
+typedef struct ms__queue {
+    const unsigned char *record[MS__KEPT];
+    ms__index index[MS__AHEAD];
+    uint32_t entry[MS__AHEAD];
+} ms__queue;
+
+struct ms_memory;
+struct ms__control;
+
+/* The messages of a query in order of time; private. */
+typedef struct ms__sorted {
+    struct ms__timed *items;  /* NULL: the query is in order of sequence */
+    size_t from, to;          /* those not returned yet */
+} ms__sorted;
+
+/* The part of a store that the iterators of a query read; private. */
+typedef struct ms__reading {
+    const struct ms__tail *tail; /* of the store, as of the opening */
+    const struct ms__control *control; /* edits of the location; NULL: look for each */
+    const ms_query *query;    /* set again by each call */
+    uint64_t from, to;        /* places that belong to the query */
+    uint64_t now;             /* edits from this place on are ignored */
+    uint64_t holes;           /* damaged ranges that were found */
+    uint32_t counted_from, counted_to; /* segments whose holes were counted, plus one */
+    ms_result result;         /* the error that stopped reading */
+    bool backward;
+    bool changed;             /* the query may return changed messages */
+    bool locked;              /* the store's own, under its lock */
+    bool unsure;              /* a change that is damaged was counted */
+} ms__reading;
+
+/* A cursor's state for a store with postings, an arena store or a log; private. */
+typedef struct ms__merge {
+    ms__head *more;           /* in the arena, when `heads` is too small */
+    ms__reading reading;
+    ms__sorted sorted;        /* by_time */
+    size_t left;              /* messages that the limit still allows */
+    uint64_t last_place;      /* of the record returned last */
+    uint32_t pin;             /* of a log */
+    uint32_t n_heads, n_live;
+    bool filtered;
+    bool match;               /* whole store: check each message against the query */
+    bool plain;               /* one list, and the query returns all its messages */
+    bool kept;                /* the queue has all messages, the newest first */
+    uint8_t n_queue, first;
+    ms__head heads[MS__CURSOR_HEADS]; /* only n_heads are set; not zeroed from here on */
+    ms__queue queue;
+} ms__merge;
+
+/* One of the stores of a history; private. */
+typedef struct ms__source {
+    ms_store *store;          /* of a union a snapshot of it */
+    uint64_t last, as_of;     /* the history sees it up to this number and place */
+    uint64_t task;            /* number of the agent's last task, 0: none */
+    uint64_t from[4];         /* each block has returned all from here on; 0: none */
+    bool frozen;              /* it is a snapshot, to be closed */
+} ms__source;
+
+/* The state of a history. A history runs step by step; the cursor's query is that of the
+ * present step. Private. */
+typedef struct ms__history {
+    const struct ms_memory *memory; /* NULL: the cursor reads no history */
+    ms__source sources[2];    /* the store, and the runtime store */
+    unsigned n_sources, views; /* views: those that the scope includes */
+    unsigned source, block, part; /* the step */
+    bool open;                /* the step's query is open */
+    size_t skip;              /* messages of the step that are still left out */
+    uint64_t *noted;          /* numbers returned, to find duplicates; the first n_ranked,
+                                 of earlier blocks, are sorted */
+    size_t n_noted, n_ranked, cap_noted;
+} ms__history;
+
+struct ms_cursor {
+    ms_store *store;          /* NULL: closed */
+    ms_result result;         /* the first failure; MS_OK: none */
+    uint64_t returned;        /* messages so far */
+    uint64_t damaged;         /* records skipped because their check failed */
+    ms_query query;           /* resolved; private from here */
+    void *ctx;                /* for backends */
+    uint64_t words[4];        /* for backends */
+    uint64_t now;             /* records from this position on are ignored */
+    uint64_t holes;           /* of `damaged`: ranges whose kinds are unknown */
+    ms__history history;
+    union {                   /* by the kind of store */
+        ms__merge merge;
+        struct ms__union_run *merged; /* a union of stores */
+    } of;
+};
+
+/* A text prepared for scanning; private. */
+typedef struct ms__needle {
+    ms_str text;
+    bool exact;
+    bool plain;               /* JSON spells none of its characters as an escape, except
+                                 as \uXXXX */
+    char rare[2];             /* its rarest character, in both cases */
+    size_t rare_at;           /* the place of that character in the text */
+} ms__needle;
+
+struct ms_finder {
+    const ms_msg *msg;        /* private: of the last match; NULL: the next message is
+                                 searched next */
+    ms_field field;           /* the search goes on in this field, */
+    size_t from;              /* from this byte on */
+    uint32_t fields;
+    bool every;
+    ms__needle needle;
+    ms_cursor it;             /* result, returned (messages searched), damaged */
+};
+
+#define MS__STREAM_ROOM 1024
+
+struct ms_stream {
+    ms_store *store;          /* NULL: not begun, or ended */
+    uint64_t seq;             /* of the message */
+    ms_stream_opts opts;      /* private from here */
+    int64_t flushed;          /* time of the last flush; MS_TIME_NONE: none yet */
+    uint32_t n_pending;
+    char pending[MS__STREAM_ROOM];
+};
+
+#ifndef MSGSTORE_NO_DIALECTS
+struct ms_writer {
+    ms_json_writer json;      /* private, as all of it but left_out */
+    const ms_dialect *dialect;
+    ms_arena *arena;
+    ms_left_out left_out;     /* so far; read it when the writer is finished */
+    bool array, with_location;
+    uint32_t covered;         /* fields, by number */
+    const char *word;         /* of the shape that is being written */
+    const struct ms__hole *hole; /* the one that is being filled */
+    struct ms__call *calls;   /* open calls of agents; an stb_ds array */
+    ms_envelope *held;        /* messages that may still be joined, with copies of */
+    struct ms__held_text *held_text; /* their fields; stb_ds arrays */
+    ms_buf scratch;           /* text put together for one message */
+    ms_buf aside;             /* a message in another form */
+    uint64_t written, place, last_seq, last_id, n_calls;
+};
+
+struct ms_answer_stream {
+    ms_request_desc desc;      /* private, as all of it */
+    ms_answered out;
+    ms_arena own;
+    ms_error *err;             /* of the running call; `code` is the first error */
+    ms_result code;
+    struct ms__bit *bits;
+    int64_t n_bits;
+    unsigned last_kind, depth;
+    ms_buf object;             /* an event that is still incomplete */
+    ms_buf model;
+    uint64_t counts[6];
+    bool in_string, escaped, streams, whole;
+    bool in_line, in_comment;
+    bool chosen;               /* choice_index is known */
+    int64_t choice_index;      /* of the answer that is read, where several come */
+    ms_str choice;             /* of the event that is being read */
+};
+#endif
 
 /* ==== [api-debug] looking inside ================================================== */
 

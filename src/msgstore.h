@@ -10,32 +10,53 @@ extern "C" {
 #endif
 #include "api/types.h"
 #include "api/error.h"
-#include "api/json.h"
+#include "api/arena.h"
 #include "api/message.h"
 #include "api/store.h"
-#include "api/change.h"
-#include "api/mem.h"
-#ifdef MSGSTORE_FLASH
-#include "api/flash.h"
-#endif
 #ifndef MSGSTORE_NO_LOG
 #include "api/log.h"
 #endif
-#include "api/union.h"
+#include "api/mem.h"
 #include "api/memory.h"
-#include "api/find.h"
+#include "api/stream.h"
+#ifndef MSGSTORE_NO_DIALECTS
+#include "api/request.h"
+#endif
 
+#include "api/change.h"
+#include "api/find.h"
+#include "api/union.h"
+#include "api/copy.h"
+#ifndef MSGSTORE_NO_LOG
+#include "api/rewrite.h"
+#include "api/verify.h"
+#endif
 #ifndef MSGSTORE_NO_DIALECTS
 #include "api/dialect.h"
 #include "api/shorten.h"
 #include "api/project.h"
-#include "api/request.h"
 #include "api/task.h"
 #include "api/session.h"
+#endif
+
+#include "api/json.h"
+#include "api/record.h"
+#include "api/image.h"
+#include "api/ring.h"
+#ifdef MSGSTORE_FLASH
+#include "api/flash.h"
+#endif
+#ifndef MSGSTORE_NO_LOG
+#include "api/os.h"
+#endif
+#include "api/backend.h"
+#ifndef MSGSTORE_NO_DIALECTS
+#include "api/profile.h"
 #ifdef MSGSTORE_FFI
 #include "api/ffi.h"
 #endif
 #endif /* MSGSTORE_NO_DIALECTS */
+#include "api/structs.h"
 #include "api/debug.h"
 
 #ifdef __cplusplus

@@ -10,6 +10,30 @@
  * message has the number; MS_E_ARGUMENT: it belongs to another location; MS_E_HIDDEN: it
  * is hidden. Cursors opened earlier do not see the change. */
 
+/* The kind of a record. A raw query (see ms_query) returns records of all kinds. Getters
+ * work on all of them; ms_type_of returns MS_T_NONE except for the first two kinds. */
+typedef enum ms_kind {
+    MS_KIND_MESSAGE = 1,
+    MS_KIND_AMEND = 3,        /* replaces a message; ms_seq: the message's number */
+    MS_KIND_HIDE = 4,         /* content: {"first": number, "last": number,
+                                 "messages": how many were visible before} */
+    MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: the note's kind */
+    MS_KIND_LOCATION = 6,     /* content: facts about the location; ms_seq 0 */
+    MS_KIND_PIECE = 10        /* ms_seq: of the message; content: text added to it */
+} ms_kind;
+MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
+
+/* Kinds of records for ms_query.raw, by bits. */
+enum {
+    MS_RAW_MESSAGES = 1,
+    MS_RAW_AMENDS = 2,
+    MS_RAW_HIDES = 4,
+    MS_RAW_NOTES = 8,
+    MS_RAW_LOCATIONS = 16,
+    MS_RAW_PIECES = 32,
+    MS_RAW_ALL = 63
+};
+
 /* Replaces a message; its number and its place in every view stay. time, turn_id, id,
  * key, location and agent_key are inherited if unset in the envelope, MS_FLAG_JOINED
  * always. All other fields are those of the envelope. Role 0: the default of the type.
@@ -72,83 +96,3 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
  * MS_E_NOT_FOUND, MS_E_ARGUMENT: seq is not a visible message of `from`. */
 MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
                          ms_arena *arena, ms_error *err);
-
-/* ---- Streams: a message that is still being written. It is in the views from
- * ms_stream_begin on, with MS_FLAG_UNFINISHED and its initial text; queries and
- * ms_get_by_seq with an arena show all text so far. Pieces are records: other processes
- * can follow them, and if the writer dies the message remains unfinished with the text so
- * far. When the stream ends, the message is amended with the whole text. */
-
-typedef struct ms_stream_opts {
-    uint32_t flush_ms;        /* parts are collected for so many milliseconds (0: 50) */
-    uint32_t flush_chars;     /*   or characters (0: 128); the first is written at once */
-    bool every_part;          /* each part becomes a record */
-    ms_clock clock;           /* {0}: the system's */
-} ms_stream_opts;
-
-#define MS__STREAM_ROOM 1024
-
-/* Filled by ms_stream_begin. For one thread at a time; nothing has to be freed. */
-typedef struct ms_stream ms_stream;
-
-struct ms_stream {
-    ms_store *store;          /* NULL: not begun, or ended */
-    uint64_t seq;             /* of the message */
-    ms_stream_opts opts;      /* private from here */
-    int64_t flushed;          /* time of the last flush; MS_TIME_NONE: none yet */
-    uint32_t n_pending;
-    char pending[MS__STREAM_ROOM];
-};
-
-/* Appends the unfinished message: type, agent key, turn, tool, call id, initial content
- * or args (absent: empty). Text is then added to the content, of an ACTION to args (the
- * text of a JSON object). If the location has a message of this key, the stream adds to
- * that one (see ms_append), and to the text that it has. */
-MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
-                                 const ms_envelope *m, const ms_stream_opts *opts,
-                                 ms_error *err);
-/* Adds text. The bytes of an incomplete character wait for the rest of it. An absent part
- * adds nothing, and writes all parts collected so far. MS_E_CLOSED: the stream has ended,
- * here or elsewhere (reported when a piece is written); MS_E_HIDDEN: the message was
- * hidden. On failure no byte of the part is used. */
-MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
-/* Ends the stream: amends the message with final_message (see ms_amend), or, if NULL,
- * with all its text. The arena (NULL: one over malloc) holds the text during the call. On
- * failure the stream stays open. */
-MS_API ms_result ms_stream_end(ms_stream *stream, const ms_envelope *final_message,
-                               ms_arena *arena, ms_error *err);
-
-/* Text of a stream, for readers that follow it. */
-typedef struct ms_stream_text {
-    ms_str text;              /* from byte `from` on, in the arena; ended: a view of the
-                                 message */
-    uint64_t next;            /* `from` of the next call */
-    bool ended;               /* text is of the final message, which may differ from
-                                 the text so far; empty if that is shorter than `from` */
-} ms_stream_text;
-
-/* Reads the text of a stream from byte `from` on (0: all). Any process that has the store
- * open may call it. MS_E_RANGE: the text is shorter. */
-MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
-                                ms_arena *arena, ms_stream_text *out, ms_error *err);
-/* Ends a stream whose writer has died: the text so far becomes the message, which keeps
- * MS_FLAG_UNFINISHED. MS_E_CLOSED: the stream has ended. */
-MS_API ms_result ms_stream_recover(ms_store *store, uint64_t seq, ms_arena *arena,
-                                   ms_error *err);
-
-/* ---- Usage: the cost of a message, in a note of the kind "usage". */
-
-typedef struct ms_usage {
-    uint64_t input_tokens, output_tokens;
-    uint64_t cached_tokens;   /* of the input, read from a cache */
-    uint64_t reasoning_tokens;/* of the output */
-    int64_t duration_ns;
-} ms_usage;
-
-/* Attaches a usage note: a JSON object of the members that are not 0, the duration as
- * "seconds". Errors as of ms_note; MS_E_RANGE: the duration is negative. */
-MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *usage,
-                               ms_error *err);
-/* Reads a usage note of any writer. False: the record is not a usage note. Members that
- * are absent, negative or not a number are 0; fractions of tokens are dropped. */
-MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out);

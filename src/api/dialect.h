@@ -71,23 +71,6 @@ typedef struct ms_left_out {
 /* Writes messages as they come: one JSON value a line, or one array. */
 typedef struct ms_writer ms_writer;
 
-struct ms_writer {
-    ms_json_writer json;      /* private, as all of it but left_out */
-    const ms_dialect *dialect;
-    ms_arena *arena;
-    ms_left_out left_out;     /* so far; read it when the writer is finished */
-    bool array, with_location;
-    uint32_t covered;         /* fields, by number */
-    const char *word;         /* of the shape that is being written */
-    const struct ms__hole *hole; /* the one that is being filled */
-    struct ms__call *calls;   /* open calls of agents; an stb_ds array */
-    ms_envelope *held;        /* messages that may still be joined, with copies of */
-    struct ms__held_text *held_text; /* their fields; stb_ds arrays */
-    ms_buf scratch;           /* text put together for one message */
-    ms_buf aside;             /* a message in another form */
-    uint64_t written, place, last_seq, last_id, n_calls;
-};
-
 typedef struct ms_writer_opts {
     bool array;               /* one array instead of a line each */
     bool pretty;

@@ -52,7 +52,3 @@ typedef struct ms_error {
     char path[96];        /* field path, NUL-terminated; empty: none */
     char message[256];    /* a sentence, NUL-terminated, UTF-8 */
 } ms_error;
-
-/* For backends: fills err (may be NULL) with a code and a message, shortened if it does
- * not fit; returns the code. */
-MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message);

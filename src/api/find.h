@@ -44,30 +44,9 @@ typedef struct ms_found {
     size_t at, length;
 } ms_found;
 
-/* A text prepared for scanning; private. */
-typedef struct ms__needle {
-    ms_str text;
-    bool exact;
-    bool plain;               /* JSON spells none of its characters as an escape, except
-                                 as \uXXXX */
-    char rare[2];             /* its rarest character, in both cases */
-    size_t rare_at;           /* the place of that character in the text */
-} ms__needle;
-
 /* A running search: an open struct, no need to initialise. The rules of ms_cursor about
  * threads and copies apply. */
 typedef struct ms_finder ms_finder;
-
-struct ms_finder {
-    const ms_msg *msg;        /* private: of the last match; NULL: the next message is
-                                 searched next */
-    ms_field field;           /* the search goes on in this field, */
-    size_t from;              /* from this byte on */
-    uint32_t fields;
-    bool every;
-    ms__needle needle;
-    ms_cursor it;             /* result, returned (messages searched), damaged */
-};
 
 /* Begins a search. On failure the finder is closed and finds nothing. MS_E_ARGUMENT: the
  * text is empty, or fields has unknown bits; MS_E_UTF8: the text is not valid UTF-8;

@@ -92,21 +92,9 @@ MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX]);
  * MS_E_RANGE: there is no such day. */
 MS_API ms_result ms_iso_read(ms_str text, int64_t *ns);
 
-/* A function that receives written bytes. Any result but MS_OK ends the writing, and the
- * writer returns it. */
-typedef ms_result (*ms_write_fn)(void *ctx, const char *bytes, size_t len);
-
-/* A growing text in an arena: set `arena`, zero the rest. ms_buf_write is its ms_write_fn
- * (ctx is the ms_buf). The view that ms_buf_text returns is valid until the next write or
- * the arena's reset. */
-typedef struct ms_buf {
-    ms_arena *arena;
-    char *ptr;
-    size_t len, cap;
-} ms_buf;
-
-MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len);
-MS_API ms_str ms_buf_text(const ms_buf *buf);
+/* Checks UTF-8 (RFC 3629: no surrogates, no overlong forms, up to U+10FFFF). If it is not
+ * valid, *bad (may be NULL) receives the offset of the first invalid byte. */
+MS_API bool ms_utf8_check(ms_str s, size_t *bad);
 
 /* Writes JSON in the order of the calls, and adds commas and colons. Calls that do not
  * make JSON are MS_E_ARGUMENT: a value without a key in an object, an end without a

@@ -86,11 +86,15 @@
  *
  * ---- CONTENTS (search for the tag) ---------------------------------------------------
  *
- *   interface       [api-options] [api-config] [api-types] [api-error] [api-json]
- *                   [api-message] [api-store] [api-change] [api-mem] [api-flash]
- *                   [api-log] [api-union] [api-memory] [api-find] [api-dialect]
- *                   [api-shorten] [api-project] [api-request] [api-task]
- *                   [api-session] [api-ffi] [api-debug]
+ *   interface       [api-options] [api-config] [api-types] [api-error] [api-arena]
+ *                   [api-message] [api-store] [api-log] [api-mem] [api-memory]
+ *                   [api-stream] [api-request]
+ *   further calls   [api-change] [api-find] [api-union] [api-copy] [api-rewrite]
+ *                   [api-verify] [api-dialect] [api-shorten] [api-project]
+ *                   [api-task] [api-session]
+ *   for experts     [api-json] [api-record] [api-image] [api-ring] [api-flash]
+ *                   [api-os] [api-backend] [api-profile] [api-ffi] [api-structs]
+ *                   [api-debug]
  *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
  *                   [message] [record] [query]
  *   store part      [store] [change] [copy] [names] [plan] [core] [merge] [append]

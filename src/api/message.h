@@ -227,18 +227,6 @@ MS_API ms_str ms_normalize_agent_key(ms_str name, char *out);
  * Views that getters return are valid as long as the message. */
 typedef struct ms_msg ms_msg;
 
-/* The kind of a record. A raw query (see ms_query) returns records of all kinds. Getters
- * work on all of them; ms_type_of returns MS_T_NONE except for the first two kinds. */
-typedef enum ms_kind {
-    MS_KIND_MESSAGE = 1,
-    MS_KIND_AMEND = 3,        /* replaces a message; ms_seq: the message's number */
-    MS_KIND_HIDE = 4,         /* content: {"first": number, "last": number,
-                                 "messages": how many were visible before} */
-    MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: the note's kind */
-    MS_KIND_LOCATION = 6,     /* content: facts about the location; ms_seq 0 */
-    MS_KIND_PIECE = 10        /* ms_seq: of the message; content: text added to it */
-} ms_kind;
-
 MS_API ms_type ms_type_of(const ms_msg *msg);
 MS_API ms_str ms_type_name(const ms_msg *msg);      /* its word; OTHER: the stored word */
 MS_API ms_role ms_role_of(const ms_msg *msg);       /* unset: the type's, never NONE */
@@ -247,40 +235,12 @@ MS_API uint32_t ms_flags(const ms_msg *msg);
 MS_API uint64_t ms_seq(const ms_msg *msg);
 MS_API bool ms_time(const ms_msg *msg, int64_t *ns);       /* false: no time */
 MS_API size_t ms_size(const ms_msg *msg);           /* bytes, with header and padding */
-MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
 MS_API ms_value ms_get(const ms_msg *msg, ms_field field); /* absent: text.ptr NULL */
 MS_API ms_value ms_content(const ms_msg *msg);
 
 /* Returns all fields at once, as an envelope with views into the message. */
 MS_API ms_envelope ms_envelope_of(const ms_msg *msg);
 
-/* The same without an envelope, for loops over many messages: sets fields[f] for each
- * field f that the message has, and leaves the others as they are. Returns the set of
- * these fields (bits 1 << f). */
-MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT]);
 /* Makes a deep copy: every view of *out is in the arena. */
 MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena,
                                   ms_envelope *out);
-
-/* Returns one message after the other, NULL at the end. Each is valid until the next
- * call. */
-typedef const ms_msg *(*ms_next_fn)(void *ctx);
-
-/* Checks an envelope as an append does, and encodes it into the arena. For tests, tools,
- * and stores of your own. With an ms_kind in the bits from 16 on of m->flags, the record
- * is of that kind and keeps all flags; then only its size is checked. */
-MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
-                           ms_error *err);
-/* Checks that the bytes are one complete message as ms_encode writes it, and sets *out to
- * them without a copy. MS_E_DAMAGED: err has the reason and the offset. bytes must be
- * 8-byte aligned. */
-MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
-                           ms_error *err);
-
-/* ---- Records of stores of your own that take changes. */
-
-/* As ms_decode, for a record of any kind. Writes the sequence number into the bytes. */
-MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
-                                  const ms_msg **out, ms_error *err);
-/* Overwrites what a redaction removes from a decoded record; its size stays. */
-MS_API void ms_record_erase(void *bytes);

@@ -17,13 +17,123 @@
  *     ms_answer(&ask, response, &answered, &err);
  */
 
+/* Returns one message after the other, NULL at the end. Each is valid until the next
+ * call. */
+typedef const ms_msg *(*ms_next_fn)(void *ctx);
+
+/* The rules of a provider. Copy one and change it for a server of your own. The strings
+ * in it must live as long as what uses it. */
+typedef struct ms_profile ms_profile;
+
+/* "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai", "ollama". */
+MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: unknown */
+MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the last */
+
+typedef struct ms_shorten_opts {
+    size_t keep;              /* characters at each end; 0: 200. Texts shorter than twice
+                                 that stay as they are */
+    bool as_origin;           /* as the format's origin does: also if no bytes are saved,
+                                 also if shortened before, and between any two code
+                                 points */
+} ms_shorten_opts;
+
+/* The most bytes of a key: "session-<session id>-msg-<seq>". */
+#define MS_ENTITY_KEY_MAX (MS_KEY_MAX + 33)
+
+/* The size of a text in the unit of the budget: tokens, bytes, or any other. Made-up
+ * results and start_text are not counted; a text counts before it is shortened. */
+typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
+
+typedef struct ms_project_opts {
+    ms_str agent_key;         /* of the reading agent: messages of other agents become
+                                 user text; absent: all messages are its own */
+    ms_str system;            /* a system prompt before that of the history */
+    ms_str model;             /* the model of the request; absent: any. Thinking of
+                                 other models is left out */
+    bool thinking;            /* sends signed thinking of the running turn back to its
+                                 signer, unaltered; for requests with thinking on. With
+                                 it the own block of a memory has REASONING, too */
+    size_t newest;            /* the window: at most so many messages, 0: all. Turns are
+                                 never split; the newest turn is always complete */
+    size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
+                                 when the newest turn alone takes more */
+    size_t step;              /* the window's start moves by so many messages (with a
+                                 budget: tokens) at a time, so that successive requests
+                                 begin with the same bytes; 0: by one */
+    ms_count_fn count;        /* NULL: ms_count_tokens, 4 for each message, 1,000 for a
+                                 picture. Your own gets a list with pictures as JSON */
+    void *count_ctx;
+    bool stable;              /* messages of `next` stay valid until ms_project returns
+                                 (an arena store, a log): none is copied */
+    bool shorten;             /* shortens assistant text as ms_shorten_message does */
+    ms_shorten_opts shorten_opts;
+    size_t fresh;             /* results are shortened in all turns but so many of the
+                                 newest (a user's turn counts). The limit moves by
+                                 `fresh_step` turns at a time; 0: never shortened */
+    size_t fresh_step;        /* 0: fresh */
+    /* Writes the key of a shortened message to out; returns its length. NULL: no keys. */
+    size_t (*key)(void *ctx, const ms_envelope *m, char out[MS_ENTITY_KEY_MAX]);
+    void *key_ctx;
+} ms_project_opts;
+
+/* One description serves ms_project, ms_request and ms_answer. */
+typedef struct ms_request_desc {
+    const ms_profile *profile;
+    ms_project_opts opts;
+    /* Where the messages come from, one of: */
+    ms_store *store;           /* all messages of the location, in order */
+    ms_str location;           /* of `store`; absent or empty: MS_E_ARGUMENT */
+    const ms_memory *memory;   /* the history of its agent, as a timeline, without its
+                                  by_time; opts.agent_key is that of the agent unless
+                                  set */
+    ms_cursor *cursor;         /* yours to open and close */
+    ms_next_fn next;           /* returns NULL after the last */
+    void *next_ctx;
+    /* Of a request, beside its messages: */
+    ms_str tools;              /* a JSON list as the provider has it; absent: none */
+    ms_str extra;              /* a JSON object: more members of the request */
+    /* Of an answer: */
+    ms_str turn_id;            /* of its messages */
+    ms_stream_opts stream;     /* of a streamed one */
+    ms_arena *arena;           /* for all memory, and for report->system; ms_request and
+                                  ms_answer without one: an arena of their own, and
+                                  report->system is absent */
+} ms_request_desc;
+
+/* The counts of a projection: messages of the history, or where marked with a star,
+ * written items. */
+typedef struct ms_project_report {
+    ms_str system;            /* MS_SYSTEM_APART: the system text of the request, in the
+                                 arena; absent: no system text */
+    uint64_t read;            /* all messages read */
+    uint64_t left_out;        /* before the window */
+    uint64_t dropped;         /* of types never sent, empty, duplicate, questions without
+                                 an answer, or results without a call */
+    uint64_t orphans;         /* of these: results whose call is not there */
+    uint64_t duplicates;      /* of these: further results of one call */
+    uint64_t wrapped;         /* written in another form: context, observations, another
+                                 agent's work, arguments and results of a form that the
+                                 provider refuses, lists with parts left out */
+    uint64_t renamed;         /* call ids and tool names changed */
+    uint64_t shortened;
+    uint64_t synthesised;     /* * results made up for calls without one */
+    uint64_t merged;          /* * texts added to the message before */
+    uint64_t started;         /* * 1: start_text was put first */
+    uint64_t bridged;         /* * times that bridge_text was inserted */
+    uint64_t thinking_missing;/* * turns of the running loop without the thinking that
+                                 the provider requires: it is absent, was edited, or is
+                                 of another model. Switch thinking off for this request */
+    uint64_t cost;            /* of the window, in units of the budget */
+    uint64_t newest_turn;     /* cost of its newest turn alone, with the system text */
+    uint64_t first_seq;       /* of the first message in the window; 0: none */
+} ms_project_report;
+
 /* Writes the body of a request: model (gemini has it in its URL), system text, messages,
  * tools, extra. Errors as of ms_project; MS_E_UNSUPPORTED: pydantic-ai has no request;
  * MS_E_ARGUMENT: extra has a member of the request's own; MS_E_SYNTAX, MS_E_KIND: tools
  * or extra are not what they must be. */
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
-
 
 /* ---- Responses: the provider's response becomes messages of the location (or of the
  * memory's, with its agent key): text, thinking and calls in their order, all but the
@@ -58,25 +168,6 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
 /* A streamed response, for one thread at a time. The struct must not be moved between
  * ms_answer_begin and ms_answer_end, and must be ended. */
 typedef struct ms_answer_stream ms_answer_stream;
-
-struct ms_answer_stream {
-    ms_request_desc desc;      /* private, as all of it */
-    ms_answered out;
-    ms_arena own;
-    ms_error *err;             /* of the running call; `code` is the first error */
-    ms_result code;
-    struct ms__bit *bits;
-    int64_t n_bits;
-    unsigned last_kind, depth;
-    ms_buf object;             /* an event that is still incomplete */
-    ms_buf model;
-    uint64_t counts[6];
-    bool in_string, escaped, streams, whole;
-    bool in_line, in_comment;
-    bool chosen;               /* choice_index is known */
-    int64_t choice_index;      /* of the answer that is read, where several come */
-    ms_str choice;             /* of the event that is being read */
-};
 
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
                                  ms_error *err);

@@ -13,14 +13,6 @@
  * origin of the format; bytes that are not UTF-8 count as the U+FFFD that replaces them.
  * All functions are pure: any thread. */
 
-typedef struct ms_shorten_opts {
-    size_t keep;              /* characters at each end; 0: 200. Texts shorter than twice
-                                 that stay as they are */
-    bool as_origin;           /* as the format's origin does: also if no bytes are saved,
-                                 also if shortened before, and between any two code
-                                 points */
-} ms_shorten_opts;
-
 /* Shortens a message's content, if that is text or a JSON string (which becomes text) and
  * if this saves at least the bytes that the hint has. opts NULL: defaults; key absent or
  * empty: no key. Where it is shortened, `extra` gets the members _compressed (true),
@@ -30,6 +22,3 @@ typedef struct ms_shorten_opts {
  * object) m is as before. */
 MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
                                     ms_str key, ms_arena *arena, ms_error *err);
-
-/* The most bytes of a key: "session-<session id>-msg-<seq>". */
-#define MS_ENTITY_KEY_MAX (MS_KEY_MAX + 33)

@@ -1,0 +1,45 @@
+
+/* ==== [api-profile] the rules of a provider ====================================== */
+
+typedef enum ms_system_place {
+    MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
+    MS_SYSTEM_FIRST,          /* one message, the first; later ones are user text */
+    MS_SYSTEM_APART           /* a member of the request; later ones are user text */
+} ms_system_place;
+
+typedef enum ms_call_ids {
+    MS_IDS_ANY,               /* any text */
+    MS_IDS_WORD,              /* letters, digits, '_' and '-' */
+    MS_IDS_ALNUM              /* letters and digits */
+} ms_call_ids;
+
+typedef enum ms_shape {       /* how messages, requests and answers are written */
+    MS_SHAPE_CHAT,            /* OpenAI chat completions, and all that copy them */
+    MS_SHAPE_OLLAMA,          /* /api/chat */
+    MS_SHAPE_ANTHROPIC,       /* Messages */
+    MS_SHAPE_GEMINI,          /* generateContent */
+    MS_SHAPE_PYDANTIC         /* ModelMessagesTypeAdapter: a list only, no request */
+} ms_shape;
+
+struct ms_profile {
+    const char *name;         /* thinking is sent back only to a provider of this name */
+    ms_shape shape;
+    ms_system_place system;
+    ms_call_ids ids;
+    size_t id_min, id_max;    /* bytes of a call id; 0: no bound. id_min: 24 at most */
+    size_t name_max;          /* bytes of a tool name, of [a-zA-Z0-9_-] */
+    bool start_user;          /* the first message after system text must be a user's */
+    bool trim;                /* assistant text must not end in white space */
+    const char *images;       /* media types of pictures it takes, separated by spaces;
+                                 NULL: no pictures */
+    bool image_urls;          /* it also takes pictures by URL */
+    const char *start_text;   /* the user's message that is inserted where one must be
+                                 first */
+    const char *no_result;    /* the result of a call that was never answered */
+    const char *error_text;   /* put before the result of a call that failed, if the
+                                 format cannot mark it as failed; NULL: it can.
+                                 Anthropic's cannot beside a picture, or without a text:
+                                 there NULL is "Error: " */
+    const char *bridge_text;  /* assistant text between results and a user's message, as
+                                 Mistral requires it; NULL: none */
+};

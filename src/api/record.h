@@ -1,0 +1,26 @@
+
+/* ==== [api-record] records as bytes ============================================== */
+
+/* The same without an envelope, for loops over many messages: sets fields[f] for each
+ * field f that the message has, and leaves the others as they are. Returns the set of
+ * these fields (bits 1 << f). */
+MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT]);
+
+/* Checks an envelope as an append does, and encodes it into the arena. For tests, tools,
+ * and stores of your own. With an ms_kind in the bits from 16 on of m->flags, the record
+ * is of that kind and keeps all flags; then only its size is checked. */
+MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
+                           ms_error *err);
+/* Checks that the bytes are one complete message as ms_encode writes it, and sets *out to
+ * them without a copy. MS_E_DAMAGED: err has the reason and the offset. bytes must be
+ * 8-byte aligned. */
+MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
+                           ms_error *err);
+
+/* ---- Records of stores of your own that take changes. */
+
+/* As ms_decode, for a record of any kind. Writes the sequence number into the bytes. */
+MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
+                                  const ms_msg **out, ms_error *err);
+/* Overwrites what a redaction removes from a decoded record; its size stays. */
+MS_API void ms_record_erase(void *bytes);

@@ -1,0 +1,189 @@
+
+/* ==== [api-structs] private members of structs that callers have ================= */
+
+/* A cursor reads a team of so many agents without an arena. It has room for two posting
+ * lists of each, two of the own agent, the conversation and the global messages. */
+#define MS_CURSOR_AGENTS 8
+#define MS__CURSOR_HEADS (2 * MS_CURSOR_AGENTS + 4)
+
+struct ms__segment;
+struct ms__postings;
+typedef const struct ms__segment *ms__index; /* of a sealed segment; NULL: the tail */
+
+/* Where a cursor stands in one posting list; private. */
+typedef struct ms__head {
+    const void *run;          /* its entries: a chunk, or those of a segment's index */
+    ms__index index;          /* of the run's segment */
+    const struct ms__postings *live; /* the tail's part of the list; NULL: it has none */
+    const unsigned char *record; /* the record that is next, */
+    uint64_t place;           /* its position in the store, */
+    uint32_t entry;           /* and its entry in the list */
+    uint32_t types;           /* of the query, by bits */
+    uint64_t list;            /* in a log: number of the list in all segments */
+    uint32_t agent;           /* index of the agent's name in the query */
+    uint32_t segment;         /* of the run, or the one before the first */
+    uint32_t from;            /* from this segment on it looks for the next run */
+    uint32_t lo, pos, hi;     /* entries of the run */
+} ms__head;
+
+/* Records to be returned: a ring of those read ahead, or all that the query returns. */
+#define MS__AHEAD 8u
+#define MS__KEPT 20u
+typedef struct ms__queue {
+    const unsigned char *record[MS__KEPT];
+    ms__index index[MS__AHEAD];
+    uint32_t entry[MS__AHEAD];
+} ms__queue;
+
+struct ms_memory;
+struct ms__control;
+
+/* The messages of a query in order of time; private. */
+typedef struct ms__sorted {
+    struct ms__timed *items;  /* NULL: the query is in order of sequence */
+    size_t from, to;          /* those not returned yet */
+} ms__sorted;
+
+/* The part of a store that the iterators of a query read; private. */
+typedef struct ms__reading {
+    const struct ms__tail *tail; /* of the store, as of the opening */
+    const struct ms__control *control; /* edits of the location; NULL: look for each */
+    const ms_query *query;    /* set again by each call */
+    uint64_t from, to;        /* places that belong to the query */
+    uint64_t now;             /* edits from this place on are ignored */
+    uint64_t holes;           /* damaged ranges that were found */
+    uint32_t counted_from, counted_to; /* segments whose holes were counted, plus one */
+    ms_result result;         /* the error that stopped reading */
+    bool backward;
+    bool changed;             /* the query may return changed messages */
+    bool locked;              /* the store's own, under its lock */
+    bool unsure;              /* a change that is damaged was counted */
+} ms__reading;
+
+/* A cursor's state for a store with postings, an arena store or a log; private. */
+typedef struct ms__merge {
+    ms__head *more;           /* in the arena, when `heads` is too small */
+    ms__reading reading;
+    ms__sorted sorted;        /* by_time */
+    size_t left;              /* messages that the limit still allows */
+    uint64_t last_place;      /* of the record returned last */
+    uint32_t pin;             /* of a log */
+    uint32_t n_heads, n_live;
+    bool filtered;
+    bool match;               /* whole store: check each message against the query */
+    bool plain;               /* one list, and the query returns all its messages */
+    bool kept;                /* the queue has all messages, the newest first */
+    uint8_t n_queue, first;
+    ms__head heads[MS__CURSOR_HEADS]; /* only n_heads are set; not zeroed from here on */
+    ms__queue queue;
+} ms__merge;
+
+/* One of the stores of a history; private. */
+typedef struct ms__source {
+    ms_store *store;          /* of a union a snapshot of it */
+    uint64_t last, as_of;     /* the history sees it up to this number and place */
+    uint64_t task;            /* number of the agent's last task, 0: none */
+    uint64_t from[4];         /* each block has returned all from here on; 0: none */
+    bool frozen;              /* it is a snapshot, to be closed */
+} ms__source;
+
+/* The state of a history. A history runs step by step; the cursor's query is that of the
+ * present step. Private. */
+typedef struct ms__history {
+    const struct ms_memory *memory; /* NULL: the cursor reads no history */
+    ms__source sources[2];    /* the store, and the runtime store */
+    unsigned n_sources, views; /* views: those that the scope includes */
+    unsigned source, block, part; /* the step */
+    bool open;                /* the step's query is open */
+    size_t skip;              /* messages of the step that are still left out */
+    uint64_t *noted;          /* numbers returned, to find duplicates; the first n_ranked,
+                                 of earlier blocks, are sorted */
+    size_t n_noted, n_ranked, cap_noted;
+} ms__history;
+
+struct ms_cursor {
+    ms_store *store;          /* NULL: closed */
+    ms_result result;         /* the first failure; MS_OK: none */
+    uint64_t returned;        /* messages so far */
+    uint64_t damaged;         /* records skipped because their check failed */
+    ms_query query;           /* resolved; private from here */
+    void *ctx;                /* for backends */
+    uint64_t words[4];        /* for backends */
+    uint64_t now;             /* records from this position on are ignored */
+    uint64_t holes;           /* of `damaged`: ranges whose kinds are unknown */
+    ms__history history;
+    union {                   /* by the kind of store */
+        ms__merge merge;
+        struct ms__union_run *merged; /* a union of stores */
+    } of;
+};
+
+/* A text prepared for scanning; private. */
+typedef struct ms__needle {
+    ms_str text;
+    bool exact;
+    bool plain;               /* JSON spells none of its characters as an escape, except
+                                 as \uXXXX */
+    char rare[2];             /* its rarest character, in both cases */
+    size_t rare_at;           /* the place of that character in the text */
+} ms__needle;
+
+struct ms_finder {
+    const ms_msg *msg;        /* private: of the last match; NULL: the next message is
+                                 searched next */
+    ms_field field;           /* the search goes on in this field, */
+    size_t from;              /* from this byte on */
+    uint32_t fields;
+    bool every;
+    ms__needle needle;
+    ms_cursor it;             /* result, returned (messages searched), damaged */
+};
+
+#define MS__STREAM_ROOM 1024
+
+struct ms_stream {
+    ms_store *store;          /* NULL: not begun, or ended */
+    uint64_t seq;             /* of the message */
+    ms_stream_opts opts;      /* private from here */
+    int64_t flushed;          /* time of the last flush; MS_TIME_NONE: none yet */
+    uint32_t n_pending;
+    char pending[MS__STREAM_ROOM];
+};
+
+#ifndef MSGSTORE_NO_DIALECTS
+struct ms_writer {
+    ms_json_writer json;      /* private, as all of it but left_out */
+    const ms_dialect *dialect;
+    ms_arena *arena;
+    ms_left_out left_out;     /* so far; read it when the writer is finished */
+    bool array, with_location;
+    uint32_t covered;         /* fields, by number */
+    const char *word;         /* of the shape that is being written */
+    const struct ms__hole *hole; /* the one that is being filled */
+    struct ms__call *calls;   /* open calls of agents; an stb_ds array */
+    ms_envelope *held;        /* messages that may still be joined, with copies of */
+    struct ms__held_text *held_text; /* their fields; stb_ds arrays */
+    ms_buf scratch;           /* text put together for one message */
+    ms_buf aside;             /* a message in another form */
+    uint64_t written, place, last_seq, last_id, n_calls;
+};
+
+struct ms_answer_stream {
+    ms_request_desc desc;      /* private, as all of it */
+    ms_answered out;
+    ms_arena own;
+    ms_error *err;             /* of the running call; `code` is the first error */
+    ms_result code;
+    struct ms__bit *bits;
+    int64_t n_bits;
+    unsigned last_kind, depth;
+    ms_buf object;             /* an event that is still incomplete */
+    ms_buf model;
+    uint64_t counts[6];
+    bool in_string, escaped, streams, whole;
+    bool in_line, in_comment;
+    bool chosen;               /* choice_index is known */
+    int64_t choice_index;      /* of the answer that is read, where several come */
+    ms_str choice;             /* of the event that is being read */
+};
+#endif

@@ -1,0 +1,64 @@
+
+/* ==== [api-verify] what a log has, and whether it is damaged ===================== */
+
+typedef enum ms_log_event_kind {
+    MS_LOG_DAMAGE,            /* bytes that were written and cannot be read any more */
+    MS_LOG_ZEROED,            /* bytes of a torn append, after the last complete one; they
+                                 are zero now */
+    MS_LOG_SYNC_FAILED,       /* the handle is poisoned from here on */
+    MS_LOG_INDEX_DAMAGE       /* an index record is damaged; no message is lost. Handles
+                                 that are open while another writer makes the index anew
+                                 return MS_E_CONFLICT: open the file again */
+} ms_log_event_kind;
+
+struct ms_log_event {
+    ms_log_event_kind kind;
+    uint64_t offset, length;  /* bytes of the file */
+    uint64_t after_seq;       /* sequence number before the range, */
+    uint64_t before_seq;      /* and after it; 0: not known */
+    int sys_errno;            /* SYNC_FAILED */
+};
+
+typedef struct ms_log_info {
+    unsigned char id[16];     /* of the file, random */
+    int64_t created_ns;
+    uint64_t end;             /* bytes of the file in use: visible up to here */
+    uint64_t size;            /* bytes of the file, room ahead included */
+    uint64_t durable_end;     /* known to survive a power loss */
+    uint64_t durable_seq;     /* the last message below it */
+    uint64_t segments;        /* with an index record */
+    uint64_t summaries;       /* of 32 segments each */
+    uint64_t damaged;         /* damaged ranges found since the store was opened, */
+    uint64_t damaged_bytes;   /* and their bytes */
+    uint64_t zeroed_bytes;    /* bytes of a torn append, zeroed before the first append */
+    uint64_t lost_end;        /* not 0: the file had visible bytes up to here, and is
+                                 shorter now */
+    uint64_t memory;          /* bytes that the handle has allocated */
+    uint64_t pid;             /* of the last writer; a hint */
+    ms_log_engine engine;     /* in use; AUTO for a reader */
+    bool poisoned;
+    bool replaced;            /* the path names another file now (as after a rewrite by
+                                 any process) or no file: a reader has to open it again */
+} ms_log_info;
+
+MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err);
+
+/* The findings of a walk over a whole file. */
+typedef struct ms_log_report {
+    uint64_t bytes;           /* walked */
+    uint64_t messages;        /* verified */
+    uint64_t index_records, other_records;
+    uint64_t damaged;         /* ranges that cannot be read, */
+    uint64_t damaged_bytes;   /* and their bytes */
+    uint64_t index_damaged;   /* index records that are damaged or do not fit */
+    uint64_t torn_bytes;      /* after the last complete append, not zeroed yet */
+    uint64_t last_seq;
+    uint64_t end;             /* where the last complete append ends */
+} ms_log_report;
+
+/* Reads every byte of a log, index records included, without writing. desc needs path,
+ * and may have os, alloc and events, which report each range. MS_OK: no damage (a torn
+ * append at the end is not damage); MS_E_DAMAGED: see report and err. Beside a writer it
+ * reads the bytes that were visible when it began. */
+MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
+                               ms_error *err);
