@@ -1,4 +1,5 @@
 #include "api/manual.h"
+#include "api/ten.h"
 #include "api/options.h"
 
 #ifndef MSGSTORE_H

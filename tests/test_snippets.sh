@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Compiles and runs the C code that the manual (the comment at the top of msgstore.h) and
-# README.md and docs/*.md show, and compares what it prints with what the text beside it promises:
+# Compiles and runs the C code that the manual (the comment at the top of msgstore.h),
+# [api-ten], README.md and docs/*.md show, and compares what it prints with what the text
+# beside it promises:
 #
 #   It prints "1 user_message" and "2 action".    or    prints `1 user_message` ...
 #   ... prints:                                   and then a fenced block that is not C
@@ -11,8 +12,8 @@
 #
 # The manual's program has the implementation in itself, in C and, with MS_TEST_SCALE from
 # 100 on, in C++. The snippets of the others are linked to one object, with the
-# implementation left out, and with what MSGSTORE_FLASH adds. Below 100 the quicker
-# compiler takes the manual's program.
+# implementation left out, and with what MSGSTORE_FLASH adds; that of [api-ten] in C and in
+# C++. Below 100 the quicker compiler takes the manual's program.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 out=build/snippets
@@ -243,13 +244,18 @@ snippet()
     fi
 }
 
-# The manual's program as a document: its indented lines are a block of C. It has the
-# implementation in itself, so nothing is linked to it.
-sed -n '/^ \* ---- A COMPLETE PROGRAM/,/^ \* ---- GUARANTEES/p' msgstore.h | sed '1d;$d' |
-    sed 's/^ \*$//; s/^ \* //' | awk '
+# document FROM TO: prints the lines of the header between two lines of a comment as a
+# document: what is indented by four columns is a block of C.
+document()
+{
+    sed -n "/$1/,/$2/p" msgstore.h | sed '1d;$d' | sed 's/^ \*$//; s/^ \* //' | awk '
         /^    / && !inside { inside = 1; print "```c" }
         /^[^ ]/ && inside { inside = 0; print "```" }
-        { print inside ? substr($0, 5) : $0 }' >"$out/manual.md"
+        { print inside ? substr($0, 5) : $0 }'
+}
+
+# The manual's program has the implementation in itself, so nothing is linked to it.
+document '^ \* ---- A COMPLETE PROGRAM' '^ \* ---- GUARANTEES' >"$out/manual.md"
 doc=manual object=
 cut_document "$out/manual.md"
 cc=$manual_cc linked='' snippet 1
@@ -269,6 +275,14 @@ if ! compile library $quick -std=c99 -O0 -DMSGSTORE_FLASH -I. $stb -pthread -c -
     tests/msgstore_impl.c; then
     bad library "$(why "$out/library.log")"
 else
+    document '^\/\* ==== \[api-ten\]' '^\/\* ==== \[api-options\]' >"$out/ten.md"
+    doc=ten
+    cut_document "$out/ten.md"
+    snippet 1
+    cp "$out/ten_1.want" "$out/ten_cpp.want" ||
+        bad ten "the text does not say what the program prints"
+    # shellcheck disable=SC2086
+    program ten_cpp $cxx -std=c++11 $warn $linked -x c++ "$out/ten_1.c" -x none "$object"
     for file in README.md docs/*.md; do
         doc=$(basename "$file" .md | tr 'A-Z-' 'a-z_')
         cut_document "$file"

@@ -86,9 +86,9 @@
  *
  * ---- CONTENTS (search for the tag) ---------------------------------------------------
  *
- *   interface       [api-options] [api-config] [api-types] [api-error] [api-arena]
- *                   [api-message] [api-store] [api-log] [api-mem] [api-memory]
- *                   [api-stream] [api-request]
+ *   interface       [api-ten] [api-options] [api-config] [api-types] [api-error]
+ *                   [api-arena] [api-message] [api-store] [api-log] [api-mem]
+ *                   [api-memory] [api-stream] [api-request]
  *   further calls   [api-change] [api-find] [api-union] [api-copy] [api-rewrite]
  *                   [api-verify] [api-dialect] [api-shorten] [api-project]
  *                   [api-task] [api-session]
