@@ -10,30 +10,6 @@
  * message has the number; MS_E_ARGUMENT: it belongs to another location; MS_E_HIDDEN: it
  * is hidden. Cursors opened earlier do not see the change. */
 
-/* The kind of a record. A raw query (see ms_query) returns records of all kinds. Getters
- * work on all of them; ms_type_of returns MS_T_NONE except for the first two kinds. */
-typedef enum ms_kind {
-    MS_KIND_MESSAGE = 1,
-    MS_KIND_AMEND = 3,        /* replaces a message; ms_seq: the message's number */
-    MS_KIND_HIDE = 4,         /* content: {"first": number, "last": number,
-                                 "messages": how many were visible before} */
-    MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: the note's kind */
-    MS_KIND_LOCATION = 6,     /* content: facts about the location; ms_seq 0 */
-    MS_KIND_PIECE = 10        /* ms_seq: of the message; content: text added to it */
-} ms_kind;
-MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
-
-/* Kinds of records for ms_query.raw, by bits. */
-enum {
-    MS_RAW_MESSAGES = 1,
-    MS_RAW_AMENDS = 2,
-    MS_RAW_HIDES = 4,
-    MS_RAW_NOTES = 8,
-    MS_RAW_LOCATIONS = 16,
-    MS_RAW_PIECES = 32,
-    MS_RAW_ALL = 63
-};
-
 /* Replaces a message; its number and its place in every view stay. time, turn_id, id,
  * key, location and agent_key are inherited if unset in the envelope, MS_FLAG_JOINED
  * always. All other fields are those of the envelope. Role 0: the default of the type.
@@ -96,3 +72,27 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
  * MS_E_NOT_FOUND, MS_E_ARGUMENT: seq is not a visible message of `from`. */
 MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
                          ms_arena *arena, ms_error *err);
+
+/* The kind of a record. A raw query (see ms_query) returns records of all kinds. Getters
+ * work on all of them; ms_type_of returns MS_T_NONE except for the first two kinds. */
+typedef enum ms_kind {
+    MS_KIND_MESSAGE = 1,
+    MS_KIND_AMEND = 3,        /* replaces a message; ms_seq: the message's number */
+    MS_KIND_HIDE = 4,         /* content: {"first": number, "last": number,
+                                 "messages": how many were visible before} */
+    MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: the note's kind */
+    MS_KIND_LOCATION = 6,     /* content: facts about the location; ms_seq 0 */
+    MS_KIND_PIECE = 10        /* ms_seq: of the message; content: text added to it */
+} ms_kind;
+MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
+
+/* Kinds of records for ms_query.raw, by bits. */
+enum {
+    MS_RAW_MESSAGES = 1,
+    MS_RAW_AMENDS = 2,
+    MS_RAW_HIDES = 4,
+    MS_RAW_NOTES = 8,
+    MS_RAW_LOCATIONS = 16,
+    MS_RAW_PIECES = 32,
+    MS_RAW_ALL = 63
+};
