@@ -9,7 +9,7 @@
  * live in one buffer of the caller, a log file that survives kill -9 and power failures,
  * merged histories, and readers and writers of published message formats. It needs libc,
  * and stb_ds for the formats. Licence: MIT or the Unlicense, whichever you prefer; see
- * the file LICENSE.
+ * the file LICENSE. [api-ten], after this manual, has the ten calls of an agent loop.
  *
  * ---- A COMPLETE PROGRAM -------------------------------------------------------------
  *
@@ -108,9 +108,10 @@
  *                   [formats] [shorten] [project] [emit] [request] [answer] [task]
  *                   [session] [ffi] [arrays-end]
  *
- * The implementation is read from top to bottom: a section uses only what is above it.
- * No private name crosses between the store part and the formats part; [request],
- * [answer], [task], [session] and [ffi] call both through the interface.
+ * The interface begins with what every agent needs; [expert] in a title marks what few
+ * programs need. The implementation is read from top to bottom: a section uses only what
+ * is above it. No private name crosses between the store part and the formats part;
+ * [request], [answer], [task], [session] and [ffi] call both through the interface.
  *
  * ---- CHANGES -------------------------------------------------------------------------
  *
@@ -191,7 +192,7 @@
  *                           refused. Saves 12 KiB in the smallest program. (-Os leaves
  *                           out code that only serves speed.)
  *   MSGSTORE_RING           ms_mem_desc.drop_oldest: a full buffer drops its oldest
- *                           messages
+ *                           messages, see [api-ring]
  *   MSGSTORE_FLASH          a store in raw flash, see [api-flash]; with MSGSTORE_RING
  *   MSGSTORE_FREESTANDING   no system below: no malloc, clock, log, threads, stdio. Give
  *                           each store a buffer or an allocator, and entropy; without a
@@ -213,7 +214,8 @@
 
 /* ==== [api-ten] the ten calls ========================================================
  * A store holds messages. A location is one conversation or job. An agent key names the
- * agent that wrote a message. These ten calls are enough for an agent:
+ * agent that wrote a message. seq is the number of a message in its store, from 1 on. These
+ * ten calls are enough for an agent:
  *
  *   ms_log_open(&store, &log, &err)             opens the file log.path, or creates it
  *   ms_append(store, location, &m, &seq, &err)  stores a message; seq may be NULL
@@ -227,8 +229,9 @@
  *   ms_close(store)                             closes the store
  *
  * Structs that a caller fills are zeroed first: 0 is the default of each member. A call
- * returns MS_OK, or another code and a sentence in err.message. Small functions that
- * cannot fail stand beside the calls:
+ * returns MS_OK, or another code and a sentence in err.message. A string is a pointer and
+ * a length (ptr, len), without a NUL. A value is a string (value.text) that is text or
+ * JSON. Small functions make and read what the calls take and return:
  *
  *   a string              MS_STR("literal"), ms_str_of(pointer), ms_str_n(pointer, len)
  *   a value               ms_text("hello"), ms_json(MS_STR("{}"))
@@ -266,7 +269,7 @@
  *         if (answered->calls == 0) return MS_OK;
  *         calls.location = me->location;
  *         calls.types = MS_BIT(MS_T_ACTION);
- *         calls.after_seq = answered->first_seq - 1;
+ *         calls.after_seq = answered->first_seq - 1; // those of this answer
  *         if (ms_query_open(me->store, &calls, &it, err) != MS_OK) return err->code;
  *         while (code == MS_OK && (call = ms_next(&it)) != NULL) {
  *             // ms_get also has the tool (MS_F_TOOL) and its arguments (MS_F_ARGS).
@@ -388,7 +391,7 @@
 extern "C" {
 #endif
 
-/* ==== [api-types] strings, values, allocators ===================================== */
+/* ==== [api-types] strings, values, times ========================================= */
 
 /* A view of bytes, not NUL-terminated. ptr NULL: absent; len 0: empty. A view is valid as
  * long as the bytes it refers to. */
@@ -427,7 +430,8 @@ MS_API ms_value ms_json(ms_str json);                /* checked when appended */
  * MS_TIME_NONE: no time. */
 #define MS_TIME_NONE INT64_MIN
 
-/* ==== [api-error] results ========================================================= */
+/* ==== [api-error] results ========================================================
+ * MS_OK is 0. A function that fails fills the ms_error that it was passed. */
 
 #define MS_RESULTS(X)                                                      \
     X(OK,           "ok")                                                  \
@@ -481,7 +485,9 @@ typedef struct ms_error {
     char message[256];    /* a sentence, NUL-terminated, UTF-8 */
 } ms_error;
 
-/* ==== [api-arena] memory, growing texts, clocks ================================== */
+/* ==== [api-arena] memory, growing texts, clocks ==================================
+ * An arena holds results of any number of calls, which are freed together. Allocators,
+ * clocks and sources of random bytes are for programs that bring their own. */
 
 /* An allocator. resize(ctx, NULL, 0, n) allocates, resize(ctx, p, old, n) grows or
  * shrinks, resize(ctx, p, old, 0) frees and returns NULL. The old size is always passed.
@@ -542,7 +548,11 @@ typedef struct ms_entropy {
     void *ctx;
 } ms_entropy;
 
-/* ==== [api-message] types, envelopes, builders, messages ========================== */
+/* ==== [api-message] types, envelopes, builders, messages =========================
+ * A message exists in two forms. An ms_envelope is a struct that a program fills in to
+ * append it. An ms_msg is what a store returns: bytes that getters read. First stand the
+ * lists of roles, types and fields, from which both are made. A chat needs four types:
+ * USER_MESSAGE, ASSISTANT_MESSAGE, ACTION (a tool call), OBSERVATION (its result). */
 
 /* The speaker. 0 in an envelope: the default of the type (see MS_TYPES). OTHER goes with
  * role_name. */
@@ -766,7 +776,7 @@ MS_API ms_str ms_normalize_agent_key(ms_str name, char *out);
 #define MS_KEY_MAX 1023
 #define MS_FIELD_MAX_DEPTH 500 /* of JSON in a field; a message around it is deeper */
 
-/* An encoded message: immutable bytes that getters read; [record] describes the layout.
+/* A stored message: immutable bytes that getters read; [record] describes the layout.
  * Views that getters return are valid as long as the message. */
 typedef struct ms_msg ms_msg;
 
@@ -790,7 +800,7 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena,
 
 /* ==== [api-store] stores, queries, cursors ===========================================
  * All stores have one handle type, and these functions work on every store. Only the
- * functions that open a store depend on its kind. */
+ * functions that open a store depend on its kind: see [api-log] and [api-mem]. */
 
 typedef struct ms_store ms_store;
 
@@ -877,10 +887,15 @@ typedef struct ms_query {
     uint64_t as_from;         /* private: nothing before this place */
 } ms_query;
 
-/* A running query: an open struct that needs no initialisation. It sees the store as of
- * its opening. For one thread at a time. A cursor of an arena store without an arena in
- * its query may be copied, both copies then advance separately. A cursor of a log must
- * not be copied and has to be closed: it keeps the memory it reads. */
+/* A cursor reads a team of so many agents without an arena. */
+#define MS_CURSOR_AGENTS 8
+
+/* A running query: an open struct that needs no initialisation. Its public members are
+ * result (the first failure), returned (messages so far) and damaged (records that were
+ * skipped because their check failed). It sees the store as of its opening. For one
+ * thread at a time. A cursor of an arena store without an arena in its query may be
+ * copied, both copies then advance separately. A cursor of a log must not be copied and
+ * has to be closed: it keeps the memory it reads. */
 typedef struct ms_cursor ms_cursor;
 
 /* Opens a cursor. On failure the cursor is closed; ms_next returns NULL. MS_E_BUSY: a log
@@ -994,13 +1009,13 @@ MS_API void ms_close(ms_store *store);
 #ifndef MSGSTORE_NO_LOG
 
 /* ==== [api-log] the log file =========================================================
- * A store in one file; see DURABILITY at the head of this file. Reading goes through a
- * map of the file; appending runs at memory speed. One process writes and holds a lock
- * (with `shared` several take turns). Any number read beside it, without locks and
- * without writing a byte: read-only media, snapshots and copies that `cp` makes beside a
- * writer work. Such a copy has all that was visible when cp began. If a sync falls
- * between two reads of cp, the copy may, seldom, report damage after that. [format]
- * describes the bytes. */
+ * A store in one file; see DURABILITY at the head of this file. ms_log_desc needs a path;
+ * all else may stay zero. Reading goes through a map of the file; appending runs at
+ * memory speed. One process writes and holds a lock (with `shared` several take turns).
+ * Any number read beside it, without locks and without writing a byte: read-only media,
+ * snapshots and copies that `cp` makes beside a writer work. Such a copy has all that was
+ * visible when cp began. If a sync falls between two reads of cp, the copy may, seldom,
+ * report damage after that. [format] describes the bytes. */
 
 typedef enum ms_log_mode {
     MS_LOG_CREATE,            /* read and append; created if it is missing */
@@ -1036,6 +1051,7 @@ typedef enum ms_log_engine {
     MS_ENGINE_WRITE           /* one pwrite an append or batch */
 } ms_log_engine;
 
+/* What a log reports: damage, a torn append, a failed sync. See [api-verify]. */
 typedef struct ms_log_event ms_log_event;
 
 /* The callback runs inside the call that found the event, perhaps under the store's lock.
@@ -1045,6 +1061,7 @@ typedef struct ms_log_events {
     void *ctx;
 } ms_log_events;
 
+/* The file operations that a log uses. See [api-os]. */
 typedef struct ms_os ms_os;
 
 typedef struct ms_log_desc {
@@ -1093,7 +1110,9 @@ typedef struct ms_log_desc {
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);
 #endif
 
-/* ==== [api-mem] the arena store =================================================== */
+/* ==== [api-mem] the arena store ==================================================
+ * A store in memory: on the heap, or in one buffer, whose bytes are an image of it that
+ * [api-image] opens again. */
 
 typedef struct ms_mem_desc {
     void *buffer;             /* one buffer for everything, no heap call ever; 8-byte
@@ -1108,7 +1127,7 @@ typedef struct ms_mem_desc {
     ms_entropy entropy;       /* {0}: see ms_entropy */
     bool salvage;             /* attach: keep verified records, skip damaged ones */
 #ifdef MSGSTORE_RING
-    bool drop_oldest;         /* a ring, see below; the buffer has twice MS_MEM_MIN */
+    bool drop_oldest;         /* see [api-ring]; the buffer has twice MS_MEM_MIN */
 #endif
 #ifdef MSGSTORE_FLASH
     struct ms_flash *flash;   /* a ring in flash, see [api-flash]; NULL: none */
@@ -1216,9 +1235,8 @@ MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
 MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope *m,
                                      uint64_t *seq, ms_error *err);
 
-/* ==== [api-stream] text as it arrives, usage ===================================== */
-
-/* ---- Streams: a message that is still being written. It is in the views from
+/* ==== [api-stream] text as it arrives, and what it cost ==========================
+ * A stream is a message that is still being written. It is in the views from
  * ms_stream_begin on, with MS_FLAG_UNFINISHED and its initial text; queries and
  * ms_get_by_seq with an arena show all text so far. Pieces are records: other processes
  * can follow them, and if the writer dies the message remains unfinished with the text so
@@ -1231,7 +1249,8 @@ typedef struct ms_stream_opts {
     ms_clock clock;           /* {0}: the system's */
 } ms_stream_opts;
 
-/* Filled by ms_stream_begin. For one thread at a time; nothing has to be freed. */
+/* Filled by ms_stream_begin. Its public member seq is the number of the message. For one
+ * thread at a time; nothing has to be freed. */
 typedef struct ms_stream ms_stream;
 
 /* Appends the unfinished message: type, agent key, turn, tool, call id, initial content
@@ -1291,7 +1310,8 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out);
 /* ==== [api-request] what an agent loop sends, and what comes back ====================
  * ms_request writes the body of the next request from a store: the messages as the
  * provider takes them (see [api-project]), system text, tools, and extra members.
- * ms_answer stores the provider's response. A complete loop is examples/loop.c.
+ * ms_answer stores the provider's response. [api-ten] has a complete loop, and
+ * examples/loop.c one that continues after a kill.
  *
  *     ms_request_desc ask = {0};
  *     ask.profile = ms_profile_find(MS_STR("anthropic"));
@@ -1310,14 +1330,15 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out);
  * call. */
 typedef const ms_msg *(*ms_next_fn)(void *ctx);
 
-/* The rules of a provider. Copy one and change it for a server of your own. The strings
- * in it must live as long as what uses it. */
+/* The rules of a provider. For a server of your own, copy one and change it, see
+ * [api-profile]. The strings in it must live as long as what uses it. */
 typedef struct ms_profile ms_profile;
 
 /* "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai", "ollama". */
 MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: unknown */
 MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the last */
 
+/* How long texts are shortened, see [api-shorten]. */
 typedef struct ms_shorten_opts {
     size_t keep;              /* characters at each end; 0: 200. Texts shorter than twice
                                  that stay as they are */
@@ -1333,6 +1354,7 @@ typedef struct ms_shorten_opts {
  * results and start_text are not counted; a text counts before it is shortened. */
 typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 
+/* Which messages a request has, and in which form. Zeroed: all of them, in full. */
 typedef struct ms_project_opts {
     ms_str agent_key;         /* of the reading agent: messages of other agents become
                                  user text; absent: all messages are its own */
@@ -1614,8 +1636,9 @@ typedef struct ms_found {
     size_t at, length;
 } ms_found;
 
-/* A running search: an open struct, no need to initialise. The rules of ms_cursor about
- * threads and copies apply. */
+/* A running search: an open struct, no need to initialise. Its public member is `it`, the
+ * cursor of the search: it.returned is the number of messages searched. The rules of
+ * ms_cursor about threads and copies apply. */
 typedef struct ms_finder ms_finder;
 
 /* Begins a search. On failure the finder is closed and finds nothing. MS_E_ARGUMENT: the
@@ -1689,7 +1712,7 @@ typedef struct ms_union_desc {
 MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
                                ms_error *err);
 
-/* ==== [api-copy] copies of a store =============================================== */
+/* ==== [api-copy] selections and copies of a store ================================ */
 
 /* A selection for ms_copy. Zeroed: everything. */
 typedef struct ms_keep {
@@ -1728,7 +1751,7 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
                          ms_arena *arena, ms_copy_report *report, ms_error *err);
 #ifndef MSGSTORE_NO_LOG
 
-/* ==== [api-rewrite] compaction =================================================== */
+/* ==== [api-rewrite] compaction: a new file instead of an old one ================= */
 
 /* Copies the messages that keep selects (NULL: all) from an open store into a new log at
  * to->path: compaction, retention, repair (source opened for salvage), export of an arena
@@ -1800,7 +1823,7 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *m
  * as before. */
 MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error *err);
 
-/* ==== [api-verify] what a log has, and whether it is damaged ===================== */
+/* ==== [api-verify] what a log has found, and whether its bytes are damaged ======= */
 
 typedef enum ms_log_event_kind {
     MS_LOG_DAMAGE,            /* bytes that were written and cannot be read any more */
@@ -1935,7 +1958,8 @@ typedef struct ms_left_out {
     uint64_t times;
 } ms_left_out;
 
-/* Writes messages as they come: one JSON value a line, or one array. */
+/* Writes messages as they come: one JSON value a line, or one array. Its public member is
+ * left_out; read it when the writer is finished. */
 typedef struct ms_writer ms_writer;
 
 typedef struct ms_writer_opts {
@@ -2122,7 +2146,7 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
 #endif
 
 
-/* ==== [api-json] JSON text ===========================================================
+/* ==== [api-json] [expert] JSON text, UTF-8, times as text ========================
  * A JSON value is an ms_str over its text: nothing is parsed into a tree. Check a text
  * once, then read from it on demand. Reading functions never access bytes outside their
  * view, even if the text was not checked. Each lookup scans the object: to read several
@@ -2255,11 +2279,11 @@ MS_API void ms_json_separator(ms_json_writer *w, char c);
 /* Writes out what is staged; returns the first error of the writer. */
 MS_API ms_result ms_json_finish(ms_json_writer *w);
 
-/* ==== [api-record] records as bytes ============================================== */
+/* ==== [api-record] [expert] messages as bytes ==================================== */
 
-/* The same without an envelope, for loops over many messages: sets fields[f] for each
- * field f that the message has, and leaves the others as they are. Returns the set of
- * these fields (bits 1 << f). */
+/* As ms_envelope_of without an envelope, for loops over many messages: sets fields[f] for
+ * each field f that the message has, and leaves the others as they are. Returns the set
+ * of these fields (bits 1 << f). */
 MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT]);
 
 /* Checks an envelope as an append does, and encodes it into the arena. For tests, tools,
@@ -2281,7 +2305,7 @@ MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
 /* Overwrites what a redaction removes from a decoded record; its size stays. */
 MS_API void ms_record_erase(void *bytes);
 
-/* ==== [api-image] images of arena stores ========================================= */
+/* ==== [api-image] [expert] images of arena stores ================================ */
 
 /* Opens the store whose image is at the start of desc->buffer, for reading and appending.
  * Verifies every record, then rebuilds the postings after the image in one scan.
@@ -2304,11 +2328,10 @@ MS_API ms_str ms_mem_image(const ms_store *store);
 MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t agents,
                           size_t keys);
 
-/* ==== [api-ring] a buffer that drops its oldest messages ========================= */
-
-/* A ring: a full buffer with drop_oldest drops its oldest messages instead of refusing an
- * append, at least a quarter of them at once, with their keys, changes and notes;
- * ms_stat.dropped counts them. Sequence numbers go on.
+/* ==== [api-ring] [expert] a buffer that drops its oldest messages ================
+ * For MSGSTORE_RING and ms_mem_desc.drop_oldest. A full buffer drops its oldest messages
+ * instead of refusing an append: at least a quarter of them at once, with their keys,
+ * changes and notes. ms_stat.dropped counts them. Sequence numbers go on.
  *   - A location loses whole turns: messages of one turn_id, or from a user_message on. A
  *     turn that fills half of the buffer loses its oldest messages.
  *   - Facts of a location stay while it has messages; of all facts the newest, up to a
@@ -2326,7 +2349,7 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
  *     survive a power loss at that moment belongs in flash. */
 #ifdef MSGSTORE_FLASH
 
-/* ==== [api-flash] a log in raw flash =================================================
+/* ==== [api-flash] [expert] a log in raw flash ====================================
  * An arena store in a buffer, whose appends are written to flash before they are visible:
  * for NOR flash and the flash inside of microcontrollers, without a file system. Sectors
  * are used in turn, so that they wear evenly. Once an append has returned, its messages
@@ -2370,7 +2393,7 @@ typedef struct ms_flash {
 #endif
 #ifndef MSGSTORE_NO_LOG
 
-/* ==== [api-os] the file operations of a log ====================================== */
+/* ==== [api-os] [expert] the file operations of a log ============================= */
 
 /* The file operations: the library's whole contact with the file system. All return 0 or
  * an errno value (of <errno.h>, also on Windows). Any thread; ctx is passed to them. */
@@ -2433,17 +2456,19 @@ struct ms_os {
 MS_API const ms_os *ms_os_default(void);
 #endif
 
-/* ==== [api-backend] stores of your own =========================================== */
+/* ==== [api-backend] [expert] stores of your own ==================================
+ * A program can bring its own store. Embed struct ms_store as the first member of your
+ * struct and set both of its members; all functions of [api-store], [api-memory] and the
+ * sections that stand on them then work on it. Arguments are checked before a function of
+ * the table is called: envelopes pass the checks of ms_encode, locations are present,
+ * queries are resolved (views and agent_types are not 0). These may be NULL:
+ *   - cursor_close, sync, tick: there is nothing to do;
+ *   - get, wait: queries do their work;
+ *   - list, stat: MS_E_UNSUPPORTED. ms_wait, histories and unions then take the newest
+ *     number from a query;
+ *   - leave_out: numbers may be given again after a copy;
+ *   - change, erase: changes and raw queries are MS_E_UNSUPPORTED. */
 
-/* ---- Backends: a store of your own. Embed struct ms_store as the first member of your
- * struct and set both of its members; all functions above and in [api-memory] then work
- * on it. Arguments are checked before a function of the table is called: envelopes pass
- * the checks of ms_encode, locations are present, queries are resolved (views and
- * agent_types are not 0). These may be NULL: cursor_close, sync and tick (nothing to
- * do); get and wait (done by queries); list and stat (MS_E_UNSUPPORTED; ms_wait,
- * histories and unions ask a query for the newest number then); leave_out (numbers may
- * be given again after a copy); change and erase (changes and raw queries are
- * MS_E_UNSUPPORTED). */
 typedef struct ms_backend {
     /* All or none. The location of message i is location if that is not empty, else its
      * own. opts is never NULL; opts->seqs may be. */
@@ -2504,7 +2529,9 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg);
 MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message);
 #ifndef MSGSTORE_NO_DIALECTS
 
-/* ==== [api-profile] the rules of a provider ====================================== */
+/* ==== [api-profile] [expert] the rules of a provider =============================
+ * A profile has the rules by which ms_project writes messages for a provider.
+ * ms_profile_find returns those of the library. */
 
 typedef enum ms_system_place {
     MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
@@ -2630,11 +2657,13 @@ MS_API void ms_ffi_free(char *out);
 #endif
 #endif /* MSGSTORE_NO_DIALECTS */
 
-/* ==== [api-structs] private members of structs that callers have ================= */
+/* ==== [api-structs] [expert] private members of structs that callers have ========
+ * These structs are defined here, and not beside their functions, because few
+ * readers need them: a caller declares one and passes its address. The members that a
+ * program may read are named beside the functions. */
 
-/* A cursor reads a team of so many agents without an arena. It has room for two posting
- * lists of each, two of the own agent, the conversation and the global messages. */
-#define MS_CURSOR_AGENTS 8
+/* A cursor has room for two posting lists of each agent of a team, two of the own agent,
+ * the conversation and the global messages. */
 #define MS__CURSOR_HEADS (2 * MS_CURSOR_AGENTS + 4)
 
 struct ms__segment;
@@ -2666,7 +2695,6 @@ typedef struct ms__queue {
     uint32_t entry[MS__AHEAD];
 } ms__queue;
 
-struct ms_memory;
 struct ms__control;
 
 /* The messages of a query in order of time; private. */
@@ -2819,7 +2847,7 @@ struct ms_answer_stream {
 };
 #endif
 
-/* ==== [api-debug] looking inside ================================================== */
+/* ==== [api-debug] [expert] looking inside ======================================== */
 
 /* Checks all of a store and reports the first broken invariant (MS_E_DAMAGED).
  *   - An arena store (no thread may append): record checks, order of sequence numbers,

@@ -1,5 +1,5 @@
 /* A ring: an arena store that drops its oldest messages instead of being full. The list of
- * its records (ring_life.h) drops by the words of [api-mem]. The store reports how often it
+ * its records (ring_life.h) drops by the words of [api-ring]. The store reports how often it
  * dropped; the list alone knows what is left, record by record.
  */
 

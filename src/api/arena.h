@@ -1,5 +1,7 @@
 
-/* ==== [api-arena] memory, growing texts, clocks ================================== */
+/* ==== [api-arena] memory, growing texts, clocks ==================================
+ * An arena holds results of any number of calls, which are freed together. Allocators,
+ * clocks and sources of random bytes are for programs that bring their own. */
 
 /* An allocator. resize(ctx, NULL, 0, n) allocates, resize(ctx, p, old, n) grows or
  * shrinks, resize(ctx, p, old, 0) frees and returns NULL. The old size is always passed.

@@ -1,15 +1,17 @@
 
-/* ==== [api-backend] stores of your own =========================================== */
+/* ==== [api-backend] [expert] stores of your own ==================================
+ * A program can bring its own store. Embed struct ms_store as the first member of your
+ * struct and set both of its members; all functions of [api-store], [api-memory] and the
+ * sections that stand on them then work on it. Arguments are checked before a function of
+ * the table is called: envelopes pass the checks of ms_encode, locations are present,
+ * queries are resolved (views and agent_types are not 0). These may be NULL:
+ *   - cursor_close, sync, tick: there is nothing to do;
+ *   - get, wait: queries do their work;
+ *   - list, stat: MS_E_UNSUPPORTED. ms_wait, histories and unions then take the newest
+ *     number from a query;
+ *   - leave_out: numbers may be given again after a copy;
+ *   - change, erase: changes and raw queries are MS_E_UNSUPPORTED. */
 
-/* ---- Backends: a store of your own. Embed struct ms_store as the first member of your
- * struct and set both of its members; all functions above and in [api-memory] then work
- * on it. Arguments are checked before a function of the table is called: envelopes pass
- * the checks of ms_encode, locations are present, queries are resolved (views and
- * agent_types are not 0). These may be NULL: cursor_close, sync and tick (nothing to
- * do); get and wait (done by queries); list and stat (MS_E_UNSUPPORTED; ms_wait,
- * histories and unions ask a query for the newest number then); leave_out (numbers may
- * be given again after a copy); change and erase (changes and raw queries are
- * MS_E_UNSUPPORTED). */
 typedef struct ms_backend {
     /* All or none. The location of message i is location if that is not empty, else its
      * own. opts is never NULL; opts->seqs may be. */

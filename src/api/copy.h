@@ -1,5 +1,5 @@
 
-/* ==== [api-copy] copies of a store =============================================== */
+/* ==== [api-copy] selections and copies of a store ================================ */
 
 /* A selection for ms_copy. Zeroed: everything. */
 typedef struct ms_keep {

@@ -1,5 +1,5 @@
 
-/* ==== [api-debug] looking inside ================================================== */
+/* ==== [api-debug] [expert] looking inside ======================================== */
 
 /* Checks all of a store and reports the first broken invariant (MS_E_DAMAGED).
  *   - An arena store (no thread may append): record checks, order of sequence numbers,

@@ -68,7 +68,8 @@ typedef struct ms_left_out {
     uint64_t times;
 } ms_left_out;
 
-/* Writes messages as they come: one JSON value a line, or one array. */
+/* Writes messages as they come: one JSON value a line, or one array. Its public member is
+ * left_out; read it when the writer is finished. */
 typedef struct ms_writer ms_writer;
 
 typedef struct ms_writer_opts {

@@ -1,5 +1,6 @@
 
-/* ==== [api-error] results ========================================================= */
+/* ==== [api-error] results ========================================================
+ * MS_OK is 0. A function that fails fills the ms_error that it was passed. */
 
 #define MS_RESULTS(X)                                                      \
     X(OK,           "ok")                                                  \

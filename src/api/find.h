@@ -44,8 +44,9 @@ typedef struct ms_found {
     size_t at, length;
 } ms_found;
 
-/* A running search: an open struct, no need to initialise. The rules of ms_cursor about
- * threads and copies apply. */
+/* A running search: an open struct, no need to initialise. Its public member is `it`, the
+ * cursor of the search: it.returned is the number of messages searched. The rules of
+ * ms_cursor about threads and copies apply. */
 typedef struct ms_finder ms_finder;
 
 /* Begins a search. On failure the finder is closed and finds nothing. MS_E_ARGUMENT: the

@@ -1,5 +1,5 @@
 
-/* ==== [api-flash] a log in raw flash =================================================
+/* ==== [api-flash] [expert] a log in raw flash ====================================
  * An arena store in a buffer, whose appends are written to flash before they are visible:
  * for NOR flash and the flash inside of microcontrollers, without a file system. Sectors
  * are used in turn, so that they wear evenly. Once an append has returned, its messages

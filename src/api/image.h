@@ -1,5 +1,5 @@
 
-/* ==== [api-image] images of arena stores ========================================= */
+/* ==== [api-image] [expert] images of arena stores ================================ */
 
 /* Opens the store whose image is at the start of desc->buffer, for reading and appending.
  * Verifies every record, then rebuilds the postings after the image in one scan.

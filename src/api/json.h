@@ -1,5 +1,5 @@
 
-/* ==== [api-json] JSON text ===========================================================
+/* ==== [api-json] [expert] JSON text, UTF-8, times as text ========================
  * A JSON value is an ms_str over its text: nothing is parsed into a tree. Check a text
  * once, then read from it on demand. Reading functions never access bytes outside their
  * view, even if the text was not checked. Each lookup scans the object: to read several

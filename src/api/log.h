@@ -1,12 +1,12 @@
 
 /* ==== [api-log] the log file =========================================================
- * A store in one file; see DURABILITY at the head of this file. Reading goes through a
- * map of the file; appending runs at memory speed. One process writes and holds a lock
- * (with `shared` several take turns). Any number read beside it, without locks and
- * without writing a byte: read-only media, snapshots and copies that `cp` makes beside a
- * writer work. Such a copy has all that was visible when cp began. If a sync falls
- * between two reads of cp, the copy may, seldom, report damage after that. [format]
- * describes the bytes. */
+ * A store in one file; see DURABILITY at the head of this file. ms_log_desc needs a path;
+ * all else may stay zero. Reading goes through a map of the file; appending runs at
+ * memory speed. One process writes and holds a lock (with `shared` several take turns).
+ * Any number read beside it, without locks and without writing a byte: read-only media,
+ * snapshots and copies that `cp` makes beside a writer work. Such a copy has all that was
+ * visible when cp began. If a sync falls between two reads of cp, the copy may, seldom,
+ * report damage after that. [format] describes the bytes. */
 
 typedef enum ms_log_mode {
     MS_LOG_CREATE,            /* read and append; created if it is missing */
@@ -42,6 +42,7 @@ typedef enum ms_log_engine {
     MS_ENGINE_WRITE           /* one pwrite an append or batch */
 } ms_log_engine;
 
+/* What a log reports: damage, a torn append, a failed sync. See [api-verify]. */
 typedef struct ms_log_event ms_log_event;
 
 /* The callback runs inside the call that found the event, perhaps under the store's lock.
@@ -51,6 +52,7 @@ typedef struct ms_log_events {
     void *ctx;
 } ms_log_events;
 
+/* The file operations that a log uses. See [api-os]. */
 typedef struct ms_os ms_os;
 
 typedef struct ms_log_desc {

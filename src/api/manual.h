@@ -9,7 +9,7 @@
  * live in one buffer of the caller, a log file that survives kill -9 and power failures,
  * merged histories, and readers and writers of published message formats. It needs libc,
  * and stb_ds for the formats. Licence: MIT or the Unlicense, whichever you prefer; see
- * the file LICENSE.
+ * the file LICENSE. [api-ten], after this manual, has the ten calls of an agent loop.
  *
  * ---- A COMPLETE PROGRAM -------------------------------------------------------------
  *
@@ -108,9 +108,10 @@
  *                   [formats] [shorten] [project] [emit] [request] [answer] [task]
  *                   [session] [ffi] [arrays-end]
  *
- * The implementation is read from top to bottom: a section uses only what is above it.
- * No private name crosses between the store part and the formats part; [request],
- * [answer], [task], [session] and [ffi] call both through the interface.
+ * The interface begins with what every agent needs; [expert] in a title marks what few
+ * programs need. The implementation is read from top to bottom: a section uses only what
+ * is above it. No private name crosses between the store part and the formats part;
+ * [request], [answer], [task], [session] and [ffi] call both through the interface.
  *
  * ---- CHANGES -------------------------------------------------------------------------
  *
@@ -191,7 +192,7 @@
  *                           refused. Saves 12 KiB in the smallest program. (-Os leaves
  *                           out code that only serves speed.)
  *   MSGSTORE_RING           ms_mem_desc.drop_oldest: a full buffer drops its oldest
- *                           messages
+ *                           messages, see [api-ring]
  *   MSGSTORE_FLASH          a store in raw flash, see [api-flash]; with MSGSTORE_RING
  *   MSGSTORE_FREESTANDING   no system below: no malloc, clock, log, threads, stdio. Give
  *                           each store a buffer or an allocator, and entropy; without a

@@ -1,5 +1,7 @@
 
-/* ==== [api-mem] the arena store =================================================== */
+/* ==== [api-mem] the arena store ==================================================
+ * A store in memory: on the heap, or in one buffer, whose bytes are an image of it that
+ * [api-image] opens again. */
 
 typedef struct ms_mem_desc {
     void *buffer;             /* one buffer for everything, no heap call ever; 8-byte
@@ -14,7 +16,7 @@ typedef struct ms_mem_desc {
     ms_entropy entropy;       /* {0}: see ms_entropy */
     bool salvage;             /* attach: keep verified records, skip damaged ones */
 #ifdef MSGSTORE_RING
-    bool drop_oldest;         /* a ring, see below; the buffer has twice MS_MEM_MIN */
+    bool drop_oldest;         /* see [api-ring]; the buffer has twice MS_MEM_MIN */
 #endif
 #ifdef MSGSTORE_FLASH
     struct ms_flash *flash;   /* a ring in flash, see [api-flash]; NULL: none */

@@ -1,5 +1,9 @@
 
-/* ==== [api-message] types, envelopes, builders, messages ========================== */
+/* ==== [api-message] types, envelopes, builders, messages =========================
+ * A message exists in two forms. An ms_envelope is a struct that a program fills in to
+ * append it. An ms_msg is what a store returns: bytes that getters read. First stand the
+ * lists of roles, types and fields, from which both are made. A chat needs four types:
+ * USER_MESSAGE, ASSISTANT_MESSAGE, ACTION (a tool call), OBSERVATION (its result). */
 
 /* The speaker. 0 in an envelope: the default of the type (see MS_TYPES). OTHER goes with
  * role_name. */
@@ -223,7 +227,7 @@ MS_API ms_str ms_normalize_agent_key(ms_str name, char *out);
 #define MS_KEY_MAX 1023
 #define MS_FIELD_MAX_DEPTH 500 /* of JSON in a field; a message around it is deeper */
 
-/* An encoded message: immutable bytes that getters read; [record] describes the layout.
+/* A stored message: immutable bytes that getters read; [record] describes the layout.
  * Views that getters return are valid as long as the message. */
 typedef struct ms_msg ms_msg;
 

@@ -1,5 +1,5 @@
 
-/* ==== [api-os] the file operations of a log ====================================== */
+/* ==== [api-os] [expert] the file operations of a log ============================= */
 
 /* The file operations: the library's whole contact with the file system. All return 0 or
  * an errno value (of <errno.h>, also on Windows). Any thread; ctx is passed to them. */

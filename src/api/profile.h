@@ -1,5 +1,7 @@
 
-/* ==== [api-profile] the rules of a provider ====================================== */
+/* ==== [api-profile] [expert] the rules of a provider =============================
+ * A profile has the rules by which ms_project writes messages for a provider.
+ * ms_profile_find returns those of the library. */
 
 typedef enum ms_system_place {
     MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */

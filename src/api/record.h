@@ -1,9 +1,9 @@
 
-/* ==== [api-record] records as bytes ============================================== */
+/* ==== [api-record] [expert] messages as bytes ==================================== */
 
-/* The same without an envelope, for loops over many messages: sets fields[f] for each
- * field f that the message has, and leaves the others as they are. Returns the set of
- * these fields (bits 1 << f). */
+/* As ms_envelope_of without an envelope, for loops over many messages: sets fields[f] for
+ * each field f that the message has, and leaves the others as they are. Returns the set
+ * of these fields (bits 1 << f). */
 MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT]);
 
 /* Checks an envelope as an append does, and encodes it into the arena. For tests, tools,

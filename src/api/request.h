@@ -2,7 +2,8 @@
 /* ==== [api-request] what an agent loop sends, and what comes back ====================
  * ms_request writes the body of the next request from a store: the messages as the
  * provider takes them (see [api-project]), system text, tools, and extra members.
- * ms_answer stores the provider's response. A complete loop is examples/loop.c.
+ * ms_answer stores the provider's response. [api-ten] has a complete loop, and
+ * examples/loop.c one that continues after a kill.
  *
  *     ms_request_desc ask = {0};
  *     ask.profile = ms_profile_find(MS_STR("anthropic"));
@@ -21,14 +22,15 @@
  * call. */
 typedef const ms_msg *(*ms_next_fn)(void *ctx);
 
-/* The rules of a provider. Copy one and change it for a server of your own. The strings
- * in it must live as long as what uses it. */
+/* The rules of a provider. For a server of your own, copy one and change it, see
+ * [api-profile]. The strings in it must live as long as what uses it. */
 typedef struct ms_profile ms_profile;
 
 /* "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai", "ollama". */
 MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: unknown */
 MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the last */
 
+/* How long texts are shortened, see [api-shorten]. */
 typedef struct ms_shorten_opts {
     size_t keep;              /* characters at each end; 0: 200. Texts shorter than twice
                                  that stay as they are */
@@ -44,6 +46,7 @@ typedef struct ms_shorten_opts {
  * results and start_text are not counted; a text counts before it is shortened. */
 typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 
+/* Which messages a request has, and in which form. Zeroed: all of them, in full. */
 typedef struct ms_project_opts {
     ms_str agent_key;         /* of the reading agent: messages of other agents become
                                  user text; absent: all messages are its own */

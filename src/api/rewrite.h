@@ -1,5 +1,5 @@
 
-/* ==== [api-rewrite] compaction =================================================== */
+/* ==== [api-rewrite] compaction: a new file instead of an old one ================= */
 
 /* Copies the messages that keep selects (NULL: all) from an open store into a new log at
  * to->path: compaction, retention, repair (source opened for salvage), export of an arena

@@ -1,9 +1,8 @@
 
-/* ==== [api-ring] a buffer that drops its oldest messages ========================= */
-
-/* A ring: a full buffer with drop_oldest drops its oldest messages instead of refusing an
- * append, at least a quarter of them at once, with their keys, changes and notes;
- * ms_stat.dropped counts them. Sequence numbers go on.
+/* ==== [api-ring] [expert] a buffer that drops its oldest messages ================
+ * For MSGSTORE_RING and ms_mem_desc.drop_oldest. A full buffer drops its oldest messages
+ * instead of refusing an append: at least a quarter of them at once, with their keys,
+ * changes and notes. ms_stat.dropped counts them. Sequence numbers go on.
  *   - A location loses whole turns: messages of one turn_id, or from a user_message on. A
  *     turn that fills half of the buffer loses its oldest messages.
  *   - Facts of a location stay while it has messages; of all facts the newest, up to a

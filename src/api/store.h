@@ -1,7 +1,7 @@
 
 /* ==== [api-store] stores, queries, cursors ===========================================
  * All stores have one handle type, and these functions work on every store. Only the
- * functions that open a store depend on its kind. */
+ * functions that open a store depend on its kind: see [api-log] and [api-mem]. */
 
 typedef struct ms_store ms_store;
 
@@ -88,10 +88,15 @@ typedef struct ms_query {
     uint64_t as_from;         /* private: nothing before this place */
 } ms_query;
 
-/* A running query: an open struct that needs no initialisation. It sees the store as of
- * its opening. For one thread at a time. A cursor of an arena store without an arena in
- * its query may be copied, both copies then advance separately. A cursor of a log must
- * not be copied and has to be closed: it keeps the memory it reads. */
+/* A cursor reads a team of so many agents without an arena. */
+#define MS_CURSOR_AGENTS 8
+
+/* A running query: an open struct that needs no initialisation. Its public members are
+ * result (the first failure), returned (messages so far) and damaged (records that were
+ * skipped because their check failed). It sees the store as of its opening. For one
+ * thread at a time. A cursor of an arena store without an arena in its query may be
+ * copied, both copies then advance separately. A cursor of a log must not be copied and
+ * has to be closed: it keeps the memory it reads. */
 typedef struct ms_cursor ms_cursor;
 
 /* Opens a cursor. On failure the cursor is closed; ms_next returns NULL. MS_E_BUSY: a log

@@ -1,7 +1,6 @@
 
-/* ==== [api-stream] text as it arrives, usage ===================================== */
-
-/* ---- Streams: a message that is still being written. It is in the views from
+/* ==== [api-stream] text as it arrives, and what it cost ==========================
+ * A stream is a message that is still being written. It is in the views from
  * ms_stream_begin on, with MS_FLAG_UNFINISHED and its initial text; queries and
  * ms_get_by_seq with an arena show all text so far. Pieces are records: other processes
  * can follow them, and if the writer dies the message remains unfinished with the text so
@@ -14,7 +13,8 @@ typedef struct ms_stream_opts {
     ms_clock clock;           /* {0}: the system's */
 } ms_stream_opts;
 
-/* Filled by ms_stream_begin. For one thread at a time; nothing has to be freed. */
+/* Filled by ms_stream_begin. Its public member seq is the number of the message. For one
+ * thread at a time; nothing has to be freed. */
 typedef struct ms_stream ms_stream;
 
 /* Appends the unfinished message: type, agent key, turn, tool, call id, initial content

@@ -1,9 +1,11 @@
 
-/* ==== [api-structs] private members of structs that callers have ================= */
+/* ==== [api-structs] [expert] private members of structs that callers have ========
+ * These structs are defined here, and not beside their functions, because few
+ * readers need them: a caller declares one and passes its address. The members that a
+ * program may read are named beside the functions. */
 
-/* A cursor reads a team of so many agents without an arena. It has room for two posting
- * lists of each, two of the own agent, the conversation and the global messages. */
-#define MS_CURSOR_AGENTS 8
+/* A cursor has room for two posting lists of each agent of a team, two of the own agent,
+ * the conversation and the global messages. */
 #define MS__CURSOR_HEADS (2 * MS_CURSOR_AGENTS + 4)
 
 struct ms__segment;
@@ -35,7 +37,6 @@ typedef struct ms__queue {
     uint32_t entry[MS__AHEAD];
 } ms__queue;
 
-struct ms_memory;
 struct ms__control;
 
 /* The messages of a query in order of time; private. */

@@ -1,7 +1,8 @@
 
 /* ==== [api-ten] the ten calls ========================================================
  * A store holds messages. A location is one conversation or job. An agent key names the
- * agent that wrote a message. These ten calls are enough for an agent:
+ * agent that wrote a message. seq is the number of a message in its store, from 1 on. These
+ * ten calls are enough for an agent:
  *
  *   ms_log_open(&store, &log, &err)             opens the file log.path, or creates it
  *   ms_append(store, location, &m, &seq, &err)  stores a message; seq may be NULL
@@ -15,8 +16,9 @@
  *   ms_close(store)                             closes the store
  *
  * Structs that a caller fills are zeroed first: 0 is the default of each member. A call
- * returns MS_OK, or another code and a sentence in err.message. Small functions that
- * cannot fail stand beside the calls:
+ * returns MS_OK, or another code and a sentence in err.message. A string is a pointer and
+ * a length (ptr, len), without a NUL. A value is a string (value.text) that is text or
+ * JSON. Small functions make and read what the calls take and return:
  *
  *   a string              MS_STR("literal"), ms_str_of(pointer), ms_str_n(pointer, len)
  *   a value               ms_text("hello"), ms_json(MS_STR("{}"))
@@ -54,7 +56,7 @@
  *         if (answered->calls == 0) return MS_OK;
  *         calls.location = me->location;
  *         calls.types = MS_BIT(MS_T_ACTION);
- *         calls.after_seq = answered->first_seq - 1;
+ *         calls.after_seq = answered->first_seq - 1; // those of this answer
  *         if (ms_query_open(me->store, &calls, &it, err) != MS_OK) return err->code;
  *         while (code == MS_OK && (call = ms_next(&it)) != NULL) {
  *             // ms_get also has the tool (MS_F_TOOL) and its arguments (MS_F_ARGS).

@@ -1,5 +1,5 @@
 
-/* ==== [api-types] strings, values, allocators ===================================== */
+/* ==== [api-types] strings, values, times ========================================= */
 
 /* A view of bytes, not NUL-terminated. ptr NULL: absent; len 0: empty. A view is valid as
  * long as the bytes it refers to. */

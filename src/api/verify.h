@@ -1,5 +1,5 @@
 
-/* ==== [api-verify] what a log has, and whether it is damaged ===================== */
+/* ==== [api-verify] what a log has found, and whether its bytes are damaged ======= */
 
 typedef enum ms_log_event_kind {
     MS_LOG_DAMAGE,            /* bytes that were written and cannot be read any more */
