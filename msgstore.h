@@ -213,8 +213,8 @@
  */
 
 /* ==== [api-ten] the ten calls ========================================================
- * A store holds messages. A location is one conversation or job. An agent key names the
- * agent that wrote a message. seq is the number of a message in its store, from 1 on. These
+ * A store holds messages, numbered from 1 on: that number is a message's seq. A location
+ * is one conversation or job. An agent key names the agent that wrote a message. These
  * ten calls are enough for an agent:
  *
  *   ms_log_open(&store, &log, &err)             opens the file log.path, or creates it
@@ -228,7 +228,8 @@
  *   ms_cursor_close(&it, &err)                  ends reading; returns the first failure
  *   ms_close(store)                             closes the store
  *
- * Structs that a caller fills are zeroed first: 0 is the default of each member. A call
+ * Structs that a caller fills are zeroed first: 0 is the default of each member. (Here
+ * they are static, which zeroes them in C and C++; ms_memory_init zeroes its own.) A call
  * returns MS_OK, or another code and a sentence in err.message. A string is a pointer and
  * a length (ptr, len), without a NUL. A value is a string (value.text) that is text or
  * JSON. Small functions make and read what the calls take and return:
@@ -239,6 +240,7 @@
  *   a tool call           ms_action;  its result: ms_observation
  *   a stored message      ms_type_of, ms_content, ms_get(msg, MS_F_CALL_ID), ms_seq
  *   a provider            ms_profile_find: "openai", "anthropic", "gemini", "ollama"
+ *   JSON, as arguments    ms_json_member, ms_json_string, ms_json_i64, see [api-json]
  *   a growing text        ms_buf, ms_buf_write, ms_buf_text
  *
  * A complete agent:
@@ -278,7 +280,8 @@
  *             result.agent_key = me->agent_key;
  *             code = ms_append(me->store, me->location, &result, NULL, err);
  *         }
- *         return code == MS_OK ? ms_cursor_close(&it, err) : code;
+ *         ms_result end = ms_cursor_close(&it, code == MS_OK ? err : NULL);
+ *         return code == MS_OK ? end : code;
  *     }
  *
  *     int main(void)
@@ -848,6 +851,7 @@ enum {
     MS_VIEW_TIMELINE = 16
 };
 
+/* A selection of messages. Zeroed: all messages of all locations, oldest first. */
 typedef struct ms_query {
     ms_str location;          /* absent or empty: all locations */
     unsigned views;           /* MS_VIEW_*; 0: TIMELINE */
@@ -873,13 +877,13 @@ typedef struct ms_query {
     ms_arena *arena;          /* for by_time, for teams of over MS_CURSOR_AGENTS, and for
                                  the text so far of unfinished messages (see
                                  ms_stream_begin) */
-    unsigned raw;             /* MS_RAW_*: records of these kinds as stored: changes are
-                                 not applied, hidden messages are included. Only with
-                                 TIMELINE, and without by_time. types, turn and times
-                                 filter messages only. after_seq and before_seq bound the
-                                 position in the store: after that message (if absent,
-                                 from the next one on), before that one. 0: messages in
-                                 their present form */
+    unsigned raw;             /* MS_RAW_* of [api-change]: records of these kinds as
+                                 stored: changes are not applied, hidden messages are
+                                 included. Only with TIMELINE, and without by_time.
+                                 types, turn and times filter messages only. after_seq
+                                 and before_seq bound the position in the store: after
+                                 that message (if absent, from the next one on), before
+                                 that one. 0: messages in their present form */
     uint64_t about_seq;       /* raw: only this message and the records that change it;
                                  needs a location; 0: all. PIECES without it read the
                                  whole store */
@@ -1144,7 +1148,11 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
  * again at 1. Needs exclusive use of the store. */
 MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
 
-/* ==== [api-memory] the history that an agent reads ================================ */
+/* ==== [api-memory] the history that an agent reads ===============================
+ * A memory describes what one agent reads of a location. Call ms_memory_init, set other
+ * members where the defaults do not fit, and pass the memory to ms_get_history or to
+ * ms_request. The defaults are blocks in full: the conversation, the agent's own steps,
+ * and global messages. */
 
 /* Messages that the agent adds while it runs. */
 typedef enum ms_runtime {

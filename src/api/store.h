@@ -49,6 +49,7 @@ enum {
     MS_VIEW_TIMELINE = 16
 };
 
+/* A selection of messages. Zeroed: all messages of all locations, oldest first. */
 typedef struct ms_query {
     ms_str location;          /* absent or empty: all locations */
     unsigned views;           /* MS_VIEW_*; 0: TIMELINE */
@@ -74,13 +75,13 @@ typedef struct ms_query {
     ms_arena *arena;          /* for by_time, for teams of over MS_CURSOR_AGENTS, and for
                                  the text so far of unfinished messages (see
                                  ms_stream_begin) */
-    unsigned raw;             /* MS_RAW_*: records of these kinds as stored: changes are
-                                 not applied, hidden messages are included. Only with
-                                 TIMELINE, and without by_time. types, turn and times
-                                 filter messages only. after_seq and before_seq bound the
-                                 position in the store: after that message (if absent,
-                                 from the next one on), before that one. 0: messages in
-                                 their present form */
+    unsigned raw;             /* MS_RAW_* of [api-change]: records of these kinds as
+                                 stored: changes are not applied, hidden messages are
+                                 included. Only with TIMELINE, and without by_time.
+                                 types, turn and times filter messages only. after_seq
+                                 and before_seq bound the position in the store: after
+                                 that message (if absent, from the next one on), before
+                                 that one. 0: messages in their present form */
     uint64_t about_seq;       /* raw: only this message and the records that change it;
                                  needs a location; 0: all. PIECES without it read the
                                  whole store */

@@ -1,7 +1,7 @@
 
 /* ==== [api-ten] the ten calls ========================================================
- * A store holds messages. A location is one conversation or job. An agent key names the
- * agent that wrote a message. seq is the number of a message in its store, from 1 on. These
+ * A store holds messages, numbered from 1 on: that number is a message's seq. A location
+ * is one conversation or job. An agent key names the agent that wrote a message. These
  * ten calls are enough for an agent:
  *
  *   ms_log_open(&store, &log, &err)             opens the file log.path, or creates it
@@ -15,7 +15,8 @@
  *   ms_cursor_close(&it, &err)                  ends reading; returns the first failure
  *   ms_close(store)                             closes the store
  *
- * Structs that a caller fills are zeroed first: 0 is the default of each member. A call
+ * Structs that a caller fills are zeroed first: 0 is the default of each member. (Here
+ * they are static, which zeroes them in C and C++; ms_memory_init zeroes its own.) A call
  * returns MS_OK, or another code and a sentence in err.message. A string is a pointer and
  * a length (ptr, len), without a NUL. A value is a string (value.text) that is text or
  * JSON. Small functions make and read what the calls take and return:
@@ -26,6 +27,7 @@
  *   a tool call           ms_action;  its result: ms_observation
  *   a stored message      ms_type_of, ms_content, ms_get(msg, MS_F_CALL_ID), ms_seq
  *   a provider            ms_profile_find: "openai", "anthropic", "gemini", "ollama"
+ *   JSON, as arguments    ms_json_member, ms_json_string, ms_json_i64, see [api-json]
  *   a growing text        ms_buf, ms_buf_write, ms_buf_text
  *
  * A complete agent:
@@ -65,7 +67,8 @@
  *             result.agent_key = me->agent_key;
  *             code = ms_append(me->store, me->location, &result, NULL, err);
  *         }
- *         return code == MS_OK ? ms_cursor_close(&it, err) : code;
+ *         ms_result end = ms_cursor_close(&it, code == MS_OK ? err : NULL);
+ *         return code == MS_OK ? end : code;
  *     }
  *
  *     int main(void)
