@@ -252,7 +252,7 @@ define build
 @mkdir -p $(@D)
 @rm -f $@
 @echo 'build $@'
-@$(1) -I. $(STB) -o $@ $< $(2)
+@$(1) -I. -Itests $(STB) -o $@ $< $(2)
 endef
 
 # In a program with an implementation of its own all functions are static: what no test

@@ -83,7 +83,7 @@ for ((i = 0; i < runs; i++)); do
     without=$(cpu twenty "$tmp/empty.c") || exit 1
     tell X1 interface "($with - $without) / 20" ms
 done
-"$cc" -std=c99 -Os -ffunction-sections -fdata-sections -Wl,--gc-sections \
+"$cc" -std=c99 -I. -Os -ffunction-sections -fdata-sections -Wl,--gc-sections \
     tests/compile/small.c -o "$tmp/small" || die 'the smallest program is not built'
 "$tmp/small" || die 'the smallest program does not work'
 size "$tmp/small" >"$tmp/size" || die 'no size(1)'

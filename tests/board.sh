@@ -38,7 +38,7 @@ build()
     local name=$1
     shift
     # shellcheck disable=SC2046
-    arm-none-eabi-gcc -std=c99 -mcpu=cortex-m4 -mthumb -Os -Wall -Wextra -Werror \
+    arm-none-eabi-gcc -std=c99 -I. -mcpu=cortex-m4 -mthumb -Os -Wall -Wextra -Werror \
         -Wno-misleading-indentation -Wno-unused-function -ffunction-sections -fdata-sections -Wl,--gc-sections \
         -Wl,-Map="$out/$name.map" --specs=nano.specs -nostartfiles -T tests/board/board.ld \
         $(sh tools/setup.sh stb) "$@" -o "$out/$name.elf" tests/board/board.c

@@ -180,7 +180,7 @@ packages="cmocka jansson libcjson sqlite3"
 libs=$(pkg-config --libs $packages 2>/dev/null || echo -lcmocka -ljansson -lcjson -lsqlite3)
 # shellcheck disable=SC2086
 include=$(pkg-config --cflags-only-I $packages 2>/dev/null | sed 's/-I/-isystem /g')
-flags="-std=c99 -g -pthread -I. $include $(sh tools/setup.sh stb)"
+flags="-std=c99 -g -pthread -I. -Itests $include $(sh tools/setup.sh stb)"
 counters="-fprofile-instr-generate -fcoverage-mapping -fprofile-update=atomic"
 
 if [ "${1:-}" = --one ]; then

@@ -77,7 +77,7 @@ compile()
 {
     local source=$2 output=$3 optimisation=$1
     shift 3
-    $cc $flags $optimisation -I. $stb -isystem "$out/root/usr/include" \
+    $cc $flags $optimisation -I. -Itests $stb -isystem "$out/root/usr/include" \
         -isystem "$out/root/usr/include/$triplet" -o "$output" "$source" "$@"
 }
 

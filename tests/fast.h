@@ -5,7 +5,7 @@
 #define FAST_H
 
 #ifndef MSGSTORE_VERSION
-#include "../msgstore.h"
+#include "msgstore.h"
 #endif
 
 /* The functions to compare; NULL: absent on this machine or in this table. */

@@ -4,7 +4,7 @@
 #define MSGSTORE_NO_LOG
 #define MSGSTORE_NO_DIALECTS
 #define MSGSTORE_IMPLEMENTATION
-#include "../msgstore.h"
+#include "msgstore.h"
 
 #include "fast.h"
 

@@ -7,7 +7,7 @@
 
 #include "support.h"
 
-#include "../tools/lint.c"
+#include "tools/lint.c"
 
 #include <jansson.h>
 

@@ -3,7 +3,7 @@
 #ifndef PROJECTION_H
 #define PROJECTION_H
 
-#include "../msgstore.h"
+#include "msgstore.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #define SQLITE_KIND_H
 
 #define MSGSTORE_EXAMPLE_NO_MAIN
-#include "../examples/sqlite_store.c"
+#include "examples/sqlite_store.c"
 
 #include "stores.h"
 

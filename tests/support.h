@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #ifndef MSGSTORE_VERSION
-#include "../msgstore.h"
+#include "msgstore.h"
 #endif
 
 /* A test of cmocka has a parameter that most do not use; so do functions of tables. */

@@ -81,8 +81,8 @@ library()
     check "library_$1" <<<"cat $out/$1.log; [ -f $out/$1.o ]"
 }
 
-c99="-std=c99 $warn -Wstrict-prototypes"
-cpp11="-std=c++11 $warn -x c++"
+c99="-std=c99 -I. $warn -Wstrict-prototypes"
+cpp11="-std=c++11 -I. $warn -x c++"
 mingw=x86_64-w64-mingw32
 if [ build/o2/msgstore.o -nt msgstore.h ] && [ build/o2/msgstore.o -nt Makefile ] &&
     readelf -p .comment build/o2/msgstore.o 2>/dev/null | grep -q GCC; then
@@ -168,7 +168,7 @@ for target in i386-linux-gnu:2 powerpc-linux-gnu:1; do
 done
 # Offsets of 64 bits must go to the functions that take them.
 have clang && at 2 check large_files_on_32_bit <<END
-clang --target=i386-linux-gnu -std=c99 -D_FILE_OFFSET_BITS=64 -DSYSTEM_FIRST $headers $stb \
+clang --target=i386-linux-gnu -std=c99 -I. -D_FILE_OFFSET_BITS=64 -DSYSTEM_FIRST $headers $stb \
     -c \$src/single.c -o \$dir/single.o
 nm \$dir/single.o >\$dir/names
 if grep -E ' U (open|fstat|mmap|pread|pwrite|fallocate|ftruncate)\$' \$dir/names
@@ -228,8 +228,8 @@ grep -q '^memmove\$' \$dir/names
 END
 done
 check MSGSTORE_RING_is_asked_for <<END
-$quick -std=c99 -DMSGSTORE_RING -fsyntax-only \$src/ring.c
-! $quick -std=c99 -fsyntax-only \$src/ring.c 2>\$dir/errors
+$quick -std=c99 -I. -DMSGSTORE_RING -fsyntax-only \$src/ring.c
+! $quick -std=c99 -I. -fsyntax-only \$src/ring.c 2>\$dir/errors
 grep -q 'error: .*drop_oldest' \$dir/errors
 END
 check the_log_is_seen_by_its_names <<END
@@ -240,22 +240,22 @@ done
 END
 linked=-DMSGSTORE_IMPLEMENTED
 check MSGSTORE_NO_CHANGES_refuses_a_changed_log <<END
-$quick -std=c99 $linked \$src/changed.c $out/$quick.o -pthread -o \$dir/with
-$quick -std=c99 $linked -DMSGSTORE_NO_CHANGES \$src/changed.c $out/no_changes.o \
+$quick -std=c99 -I. $linked \$src/changed.c $out/$quick.o -pthread -o \$dir/with
+$quick -std=c99 -I. $linked -DMSGSTORE_NO_CHANGES \$src/changed.c $out/no_changes.o \
     -pthread -o \$dir/without
 \$dir/with \$dir/changed.msl make
 \$dir/with \$dir/changed.msl
 \$dir/without \$dir/changed.msl
 END
 build raw_queries_are_honoured_or_refused_with_MSGSTORE_NO_CHANGES \
-    "$quick -std=c99 $linked" raw "$out/no_changes.o -pthread"
+    "$quick -std=c99 -I. $linked" raw "$out/no_changes.o -pthread"
 check MSGSTORE_NO_LOG_has_no_log <<END
-gcc -std=c99 -fsyntax-only \$src/no_log.c
-! gcc -std=c99 -DMSGSTORE_NO_LOG -fsyntax-only \$src/no_log.c 2>\$dir/errors
+gcc -std=c99 -I. -fsyntax-only \$src/no_log.c
+! gcc -std=c99 -I. -DMSGSTORE_NO_LOG -fsyntax-only \$src/no_log.c 2>\$dir/errors
 grep -q 'error: .*ms_log' \$dir/errors
 END
 have $mingw-gcc && at 3 check windows_MSGSTORE_NO_LOG <<END
-$mingw-gcc -std=c99 -DMSGSTORE_NO_LOG $stb -c \$src/single.c -o \$dir/none.o
+$mingw-gcc -std=c99 -I. -DMSGSTORE_NO_LOG $stb -c \$src/single.c -o \$dir/none.o
 $mingw-nm $out/mingw.o | grep -Eq '$log_windows'
 ! $mingw-nm \$dir/none.o | grep -E '$log_windows'
 END

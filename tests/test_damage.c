@@ -10,7 +10,7 @@
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
-#include "../msgstore.h"
+#include "msgstore.h"
 #include "fault.h"
 
 static uint64_t damaged_stores;

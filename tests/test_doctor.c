@@ -9,7 +9,7 @@
 #include "support.h"
 #include "fuzz/inputs.h"
 
-#include "../tools/doctor.h"
+#include "tools/doctor.h"
 
 #include <fcntl.h>
 #include <ftw.h>

@@ -25,7 +25,7 @@ static void *test_realloc(void *p, size_t s) { return no_allocation() ? NULL : r
 #define realloc test_realloc
 #define MSGSTORE_FFI
 #define MSGSTORE_IMPLEMENTATION
-#include "../msgstore.h"
+#include "msgstore.h"
 #undef malloc
 #undef calloc
 #undef realloc

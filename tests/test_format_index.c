@@ -3,7 +3,7 @@
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
-#include "../msgstore.h"
+#include "msgstore.h"
 #include "inside.h"
 
 /* One field that is made wrong. */

@@ -4,7 +4,7 @@
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
-#include "../msgstore.h"
+#include "msgstore.h"
 #include "filelog.h"
 
 /* Segment indexes whose segment numbers are each as far off as one may be. */

@@ -6,7 +6,7 @@
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
-#include "../msgstore.h"
+#include "msgstore.h"
 #include "format.h"
 #include "scenario.h"
 

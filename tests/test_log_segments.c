@@ -4,7 +4,7 @@
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
-#include "../msgstore.h"
+#include "msgstore.h"
 #include "inside.h"
 
 static ms__segment *segment_of(ms_store *store, uint32_t i)

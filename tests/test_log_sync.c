@@ -7,7 +7,7 @@
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
-#include "../msgstore.h"
+#include "msgstore.h"
 #include "scenario.h"
 
 /* Erases the first message; ms_redact itself would wait for the sync that goes on. */

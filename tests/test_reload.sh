@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.." || exit 1
 out=build/reload
 cc=${CC:-cc}
 stb=$(STB_INC="${STB_INC:-}" sh tools/setup.sh stb)
-flags="-std=c99 -O0 -Wall -Wextra -Werror -Wno-misleading-indentation -fPIC -pthread $stb"
+flags="-std=c99 -I. -O0 -Wall -Wextra -Werror -Wno-misleading-indentation -fPIC -pthread $stb"
 store="-DHAS_STORE -DMSGSTORE_IMPLEMENTED $out/msgstore.o"
 failed=0
 rm -rf "$out"

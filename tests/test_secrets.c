@@ -7,7 +7,7 @@
 #define _XOPEN_SOURCE 700
 #include "support.h"
 
-#include "../tools/secrets.c"
+#include "tools/secrets.c"
 
 #include <ftw.h>
 

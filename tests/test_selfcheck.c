@@ -15,7 +15,7 @@
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
-#include "../msgstore.h"
+#include "msgstore.h"
 #include "inside.h"
 
 static unsigned breaks; /* that were found */

@@ -29,7 +29,7 @@ fi
 told=build/o2/msgstore
 if [ $told.ci -nt msgstore.h ] && [ $told.su -nt msgstore.h ]; then
     cp $told.ci $told.su "$out/"
-elif ! $gcc -std=c99 -O2 $(sh tools/setup.sh stb) -fstack-usage -fcallgraph-info=su,da \
+elif ! $gcc -std=c99 -I. -O2 $(sh tools/setup.sh stb) -fstack-usage -fcallgraph-info=su,da \
     -c tests/msgstore_impl.c -o "$out/msgstore.o" >"$out/log" 2>&1; then
     echo "FAIL stack_compile: $(grep -m 1 error "$out/log")"
     exit 1

@@ -6,7 +6,7 @@
 #include "stores.h"
 #include "arena.h"
 #include "starve.h"
-#include "../tools/usage_sum.h"
+#include "tools/usage_sum.h"
 
 
 static usage_list sum_of(ms_store *store, usage_by by)

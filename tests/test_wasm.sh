@@ -14,7 +14,7 @@ src=tests/compile/formats.c
 out=build/wasm
 rm -rf "$out"
 mkdir -p "$out"
-flags="-std=c99 -Wall -Wextra -Wno-misleading-indentation $(sh tools/setup.sh stb)"
+flags="-std=c99 -I. -Wall -Wextra -Wno-misleading-indentation $(sh tools/setup.sh stb)"
 optimised=-Os
 cc=${CC:-cc}
 if [ "${MS_TEST_SCALE:-100}" -lt 1000 ]; then

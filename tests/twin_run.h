@@ -8,7 +8,7 @@
 #define TWIN_RUN_H
 
 #include "twin.h"
-#include "../tools/usage_sum.h"
+#include "tools/usage_sum.h"
 
 typedef struct run {
     uint64_t rng;

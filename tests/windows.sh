@@ -127,7 +127,7 @@ build()
     if takes_in "$1"; then object=-DWINDOWS_NAMES; fi
     if [ "$1" = test_fast ]; then object="$object $out/fast_wide.o $out/fast_plain.o"; fi
     if [ "$1" = test_doctor ]; then object="-DWINDOWS_NAMES $object $readers"; fi
-    $cc $posix -O0 -pthread -static -I. $stb -o "$out/$1.exe" "tests/$1.c" $object \
+    $cc $posix -O0 -pthread -static -I. -Itests $stb -o "$out/$1.exe" "tests/$1.c" $object \
         $out/posix.o $libraries
 }
 
@@ -213,7 +213,7 @@ timeout 120 wine cmd /c ver >"$out/log/wine" 2>&1 ||
 sources >"$out/log/sources" 2>&1 && build_libraries >>"$out/log/sources" 2>&1 ||
     skip "cmocka and jansson cannot be built: $(tail -n 1 "$out/log/sources")"
 # shellcheck disable=SC2086
-if $cc -std=c99 $warnings -Wstrict-prototypes -Werror -O1 -pthread -I. $stb -c \
+if $cc -std=c99 $warnings -Wstrict-prototypes -Werror -O1 -pthread -I. -Itests $stb -c \
     -o "$out/msgstore.o" tests/msgstore_impl.c >"$out/log/header" 2>&1; then
     ok header
 else
@@ -221,8 +221,8 @@ else
 fi
 # shellcheck disable=SC2015,SC2086
 $cc $posix -O1 -c -o "$out/posix.o" tests/windows/posix.c >"$out/log/posix" 2>&1 &&
-    $cc $posix -O1 -I. $stb -c -o "$out/fast_wide.o" tests/fast_impl.c >>"$out/log/posix" 2>&1 &&
-    $cc $posix -O1 -I. $stb -c -DMSGSTORE_NO_SIMD -o "$out/fast_plain.o" tests/fast_impl.c \
+    $cc $posix -O1 -I. -Itests $stb -c -o "$out/fast_wide.o" tests/fast_impl.c >>"$out/log/posix" 2>&1 &&
+    $cc $posix -O1 -I. -Itests $stb -c -DMSGSTORE_NO_SIMD -o "$out/fast_plain.o" tests/fast_impl.c \
         >>"$out/log/posix" 2>&1 || fail posix "$(why "$out/log/posix")"
 run_programs
 # shellcheck disable=SC2086

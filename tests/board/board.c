@@ -23,7 +23,7 @@
 #elif defined(BOARD_RING)
 #define MSGSTORE_RING
 #endif
-#include "../../msgstore.h"
+#include "msgstore.h"
 
 #include "start.h"
 #include <string.h>

@@ -2,7 +2,7 @@
  * first is the path; with "make" behind it the log is made. */
 #define MSGSTORE_NO_DIALECTS
 #define MSGSTORE_IMPLEMENTATION
-#include "../../msgstore.h"
+#include "msgstore.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #define MSGSTORE_IMPLEMENTATION
 #define MSGSTORE_NO_LOG
 #define MSGSTORE_NO_THREADS
-#include "../../msgstore.h"
+#include "msgstore.h"
 
 #ifndef MSGSTORE_NO_STDIO
 #include <stdio.h>

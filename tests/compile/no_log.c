@@ -1,5 +1,5 @@
 /* Must not compile with MSGSTORE_NO_LOG: then there is no log to open. */
-#include "../../msgstore.h"
+#include "msgstore.h"
 
 int main(void)
 {

@@ -2,7 +2,7 @@
 #define MSGSTORE_NO_DIALECTS
 #define MSGSTORE_NO_CHANGES
 #define MSGSTORE_IMPLEMENTATION
-#include "../../msgstore.h"
+#include "msgstore.h"
 
 static int count(ms_store *store, unsigned raw, uint64_t about)
 {

@@ -7,7 +7,7 @@
 #define MSGSTORE_NO_THREADS
 #define MSGSTORE_NO_CHANGES
 #define MSGSTORE_IMPLEMENTATION
-#include "../../msgstore.h"
+#include "msgstore.h"
 
 static uint64_t room[2048];
 

@@ -9,7 +9,7 @@
 #endif
 
 #define MSGSTORE_IMPLEMENTATION
-#include "../../msgstore.h"
+#include "msgstore.h"
 
 #ifndef STB_FIRST
 #ifndef STB_ELSEWHERE

@@ -1,6 +1,6 @@
 /* A program that uses the library; the implementation is in another file. */
 #include "system.h"
-#include "../../msgstore.h"
+#include "msgstore.h"
 #include "use.h"
 
 int main(int argc, char **argv)

@@ -6,7 +6,7 @@
 #define FUZZ_DISK_H
 
 #include "fuzz.h"
-#include "../disk.h"
+#include "tests/disk.h"
 
 enum { DISK_ROOM = 192 << 10 };
 

@@ -21,8 +21,8 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
-#include "../format.h"
-#include "../support.h"
+#include "format.h"
+#include "support.h"
 #include "inputs.h"
 #include "take.h"
 

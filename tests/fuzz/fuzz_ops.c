@@ -25,11 +25,11 @@
 #define FUZZ_MOST 192
 #include "disk.h"
 #include "store.h"
-#include "../trip.h"
+#include "trip.h"
 
 /* Rather fewer are appended; notes are more. */
 #define HISTORY_MOST 64
-#include "../history.h"
+#include "history.h"
 
 enum { HEAP, FIXED, LOG, LOG_MAPPED };
 enum { MOST_ITEMS = 48, MOST_STEPS = 64, FORK = 100, MOST_SLOW = 2,

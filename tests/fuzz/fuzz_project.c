@@ -14,7 +14,7 @@
 #define _GNU_SOURCE
 #define FUZZ_MOST 1024
 #include "fuzz.h"
-#include "../project.h"
+#include "project.h"
 #include "message.h"
 
 enum { MOST_MESSAGES = 48 };

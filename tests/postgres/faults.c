@@ -10,8 +10,8 @@
 
 #define _GNU_SOURCE
 #define MSGSTORE_POSTGRES_IMPLEMENTATION
-#include "../shows.h"
-#include "../../backends/msgstore_postgres.h"
+#include "shows.h"
+#include "backends/msgstore_postgres.h"
 #include "proxy.h"
 
 #include <sys/stat.h>

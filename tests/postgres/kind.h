@@ -10,7 +10,7 @@
 #define POSTGRES_KIND_H
 
 #define MSGSTORE_POSTGRES_IMPLEMENTATION
-#include "../../backends/msgstore_postgres.h"
+#include "backends/msgstore_postgres.h"
 
 /* Tests look messages up without an arena; what they get lives until the end. */
 static inline ms_result pg_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,

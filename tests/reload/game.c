@@ -4,7 +4,7 @@
 #ifdef HAS_STORE
 #define MSGSTORE_IMPLEMENTATION
 #endif
-#include "../../msgstore.h"
+#include "msgstore.h"
 #include "reload.h"
 
 #include <stdio.h>

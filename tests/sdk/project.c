@@ -13,8 +13,8 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "../answers.h"
-#include "../traces.h"
+#include "answers.h"
+#include "traces.h"
 
 #define PROFILES 7
 #define SHORT 8       /* messages: every window */
