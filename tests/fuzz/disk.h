@@ -1,4 +1,4 @@
-/* A disk (tests/disk.h) for fuzz targets: its bytes are in static arrays, quick to fill
+/* A disk (tests/support/disk.h) for fuzz targets: its bytes are in static arrays, quick to fill
  * and to forget. Bytes after the end of the file are forbidden to the library, as they are
  * after a real map: the sanitizer reports a read of them. */
 
@@ -6,7 +6,7 @@
 #define FUZZ_DISK_H
 
 #include "fuzz.h"
-#include "tests/disk.h"
+#include "tests/support/disk.h"
 
 enum { DISK_ROOM = 192 << 10 };
 
