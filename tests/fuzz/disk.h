@@ -1,6 +1,6 @@
-/* A disk (tests/support/disk.h) for fuzz targets: its bytes are in static arrays, quick to fill
- * and to forget. Bytes after the end of the file are forbidden to the library, as they are
- * after a real map: the sanitizer reports a read of them. */
+/* A disk (tests/support/disk.h) for fuzz targets: its bytes are in static arrays, quick
+ * to fill and to forget. Bytes after the end of the file are forbidden to the library, as
+ * they are after a real map: the sanitizer reports a read of them. */
 
 #ifndef FUZZ_DISK_H
 #define FUZZ_DISK_H

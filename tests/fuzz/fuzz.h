@@ -4,7 +4,7 @@
  * A target is one file fuzz_NAME.c with fuzz_one, which must do the same for the same
  * bytes, in microseconds: no file, no map, no clock. It is built and run as
  *
- *   libFuzzer   clang -fsanitize=fuzzer,address,undefined ...; tests/run/fuzz.sh does that
+ *   libFuzzer   clang -fsanitize=fuzzer,address,undefined ...; run/fuzz.sh does that
  *   AFL++       afl-clang-fast -std=c99 -O2 -I. -isystem /usr/include/stb -DFUZZ_AFL \
  *                   -o build/afl_json tests/fuzz/fuzz_json.c tests/support/msgstore_impl.c \
  *                   -lcmocka -ljansson -lm

@@ -287,7 +287,7 @@ static void fuzz_one(const unsigned char *bytes, size_t size)
 
 
 /* ---- changing inputs ----
- * Half of them as bytes; the others as the file that they are: tests/support/hostile.h lies in
+ * Half of them as bytes; the others as the file that they are: hostile.h lies in
  * one to five places and puts the checks right. */
 
 #if !defined(FUZZ_REPLAY) && !defined(FUZZ_AFL)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The store on a microcontroller: tests/platform/board/board.c for a Cortex-M4 with 64 KiB of RAM,
-# run under qemu (machine mps2-an386), weighed in code and RAM: `make test-board`.
+# The store on a microcontroller: tests/platform/board/board.c for a Cortex-M4 with 64 KiB
+# of RAM, run under qemu (machine mps2-an386), weighed in code and RAM: `make test-board`.
 # Without compiler or emulator it says so and passes nothing.
 #
 # Prints "ok NAME", "skip NAME: reason" or "FAIL NAME: reason" a line; the last line
@@ -40,8 +40,9 @@ build()
     # shellcheck disable=SC2046
     arm-none-eabi-gcc -std=c99 -I. -mcpu=cortex-m4 -mthumb -Os -Wall -Wextra -Werror \
         -Wno-misleading-indentation -Wno-unused-function -ffunction-sections -fdata-sections -Wl,--gc-sections \
-        -Wl,-Map="$out/$name.map" --specs=nano.specs -nostartfiles -T tests/platform/board/board.ld \
-        $(sh tools/setup.sh stb) "$@" -o "$out/$name.elf" tests/platform/board/board.c
+        -Wl,-Map="$out/$name.map" --specs=nano.specs -nostartfiles \
+        -T tests/platform/board/board.ld $(sh tools/setup.sh stb) "$@" \
+        -o "$out/$name.elf" tests/platform/board/board.c
 }
 
 # Bytes of text and of RAM, and what of the C library is in it.

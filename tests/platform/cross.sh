@@ -95,16 +95,18 @@ build()
 {
     local object=$out/msgstore.o optimisation=-O0 source
     source=$(suite_file "$1")
-    if takes_in "$source"; then object='' optimisation=-O1; fi # compiling is quicker than emulating
+    # Compiling is quicker than emulating.
+    if takes_in "$source"; then object='' optimisation=-O1; fi
     if [ "$1" = test_fast ]; then
         compile -O1 tests/support/fast_impl.c "$out/fast_wide.o" -c &&
-            compile -O1 tests/support/fast_impl.c "$out/fast_plain.o" -c -DMSGSTORE_NO_SIMD ||
-            return 1
+            compile -O1 tests/support/fast_impl.c "$out/fast_plain.o" -c \
+                -DMSGSTORE_NO_SIMD || return 1
         object="$object $out/fast_wide.o $out/fast_plain.o"
     fi
     if [ "$1" = test_doctor ]; then object="$object $readers"; fi
     # shellcheck disable=SC2086
-    compile $optimisation "$source" "$out/$1" -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 -Wno-conversion $object $(link_flags) \
+    compile $optimisation "$source" "$out/$1" -D_FILE_OFFSET_BITS=64 \
+        -D_TIME_BITS=64 -Wno-conversion $object $(link_flags) \
         -lcmocka -ljansson -lcjson -lsqlite3 -lm
 }
 
@@ -132,7 +134,8 @@ on_machine()
     elif ! libraries; then
         echo "skip $machine: its libraries cannot be had: $(tail -n 1 "$out/log/apt")"
         return
-    elif ! compile -O1 tests/support/msgstore_impl.c "$out/msgstore.o" -c >"$out/log/build" 2>&1; then
+    elif ! compile -O1 tests/support/msgstore_impl.c "$out/msgstore.o" -c \
+        >"$out/log/build" 2>&1; then
         fail "$machine" "the header: $(why "$out/log/build")"
         return
     fi

@@ -1,5 +1,5 @@
-# What tests/platform/cross.sh and tests/platform/windows.sh share: test programs of another system, which an
-# emulator runs. They take it in with `. tests/platform/foreign.sh`, and define
+# What cross.sh and windows.sh share: test programs of another system, which an emulator
+# runs. They take it in with `. tests/platform/foreign.sh`, and define
 #
 #   machine, out, emulator, suffix, scale, limit   its name, folder, emulator, ending of
 #                      programs, percent of the long loops, seconds until one is stopped

@@ -1,5 +1,5 @@
-# For scripts that write logs on a file system of their own. Read by them with the name
-# of the script, and what it counts: `. tests/platform/mounted.sh ext4 'copies of a file system'`.
+# For scripts that write logs on a file system of their own. Read by them with the name of
+# the script, and what it counts: `. mounted.sh ext4 'copies of a file system'`.
 cd "$(dirname "$0")/../.." || exit 1
 name=$1
 counted=$2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The store over PostgreSQL: the suites that hold for every store, over one server and over
-# three; then faults (tests/platform/postgres/faults.c), and ship and fetch of the tool. The servers
-# are this script's own, in a temporary folder, and are gone at the end.
+# The store over PostgreSQL: the suites that hold for every store, over one server and
+# over three; then faults (tests/platform/postgres/faults.c), and ship and fetch of the
+# tool. The servers are this script's own, in a temporary folder, and are gone at the end.
 #
 #   tests/platform/postgres.sh              all of it, in less than 5 minutes
 #   tests/platform/postgres.sh suites|sharded|faults|tool|example   a part
@@ -110,8 +110,8 @@ faults()
 
 tool()
 {
-    run 'ship and fetch' bash tests/platform/postgres/ship.sh "$folder" "${PG_TOOL:-build/msgstore}" \
-        "${PG_MESSAGES:-20000}" "${PG_ROUNDS:-3}"
+    run 'ship and fetch' bash tests/platform/postgres/ship.sh "$folder" \
+        "${PG_TOOL:-build/msgstore}" "${PG_MESSAGES:-20000}" "${PG_ROUNDS:-3}"
 }
 
 # Three hosts in network namespaces: the server, and two that reach it alone.

@@ -148,8 +148,9 @@ at 2 look windows_c++11 "$mingw-g++ $cpp11 $stb -DSYSTEM_FIRST" single
 at 3 look windows_c++11_user "$mingw-g++ $cpp11 $stb -DSYSTEM_FIRST" user
 
 
-# ---- Other processors (tests/platform/cross.sh runs programs there). In any case clang looks for
-# one of 32 bits and for one that is also big-endian, with the headers of this machine.
+# ---- Other processors (tests/platform/cross.sh runs programs there). In any case clang
+# looks for one of 32 bits and for one that is also big-endian, with the headers of this
+# machine.
 
 for target in i686-linux-gnu powerpc-linux-gnu s390x-linux-gnu aarch64-linux-gnu \
     arm-linux-gnueabihf; do

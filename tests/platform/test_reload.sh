@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Hot reload: a game's code is unloaded and another build of it loaded, and goes on with the
-# same stores. Once the host has msgstore.h: the handles of an arena store and of a log
-# stay as they are. Once the library has it: the arena store lives in a buffer of the host,
-# and the new code attaches it. tests/platform/reload has the sources; all link to one object.
+# Hot reload: a game's code is unloaded and another build of it loaded, and goes on with
+# the same stores. Once the host has msgstore.h: the handles of an arena store and of a
+# log stay as they are. Once the library has it: the arena store lives in a buffer of the
+# host, and the new code attaches it. tests/platform/reload has the sources; all link to
+# one object.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=build/reload

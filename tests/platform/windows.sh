@@ -2,7 +2,7 @@
 # The library on Windows: built with mingw-w64, run under wine.
 #
 #   tests/platform/windows.sh
-#   PROGRAMS='test_mem test_record' tests/platform/windows.sh     of the test programs only those
+#   PROGRAMS='test_mem test_record' tests/platform/windows.sh     only those test programs
 #
 #   - the header and the tool, compiled without a warning;
 #   - those test programs that need no fork, no file replaced while it is open
@@ -13,10 +13,10 @@
 #   - the tool: golden files are read and verified, and a log that it makes on Windows is
 #     byte by byte what it reads as here, when the tool of this machine is built.
 #
-# What POSIX has and mingw lacks is in tests/platform/windows/. Test programs run at MS_TEST_SCALE
-# percent of their long loops (WINDOWS_SCALE, 5).
-# Without the packages, or where wine does not run, one line "skip windows: reason". At the
-# end "tally: tests on Windows N" and "N passed, N failed". JOBS=n programs at a time (2).
+# What POSIX has and mingw lacks is in tests/platform/windows/. Test programs run at
+# MS_TEST_SCALE percent of their long loops (WINDOWS_SCALE, 5). Without the packages, or
+# where wine does not run, one line "skip windows: reason". At the end "tally: tests on
+# Windows N" and "N passed, N failed". JOBS=n programs at a time (2).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/platform/foreign.sh
@@ -29,6 +29,7 @@ suffix=.exe
 cc=x86_64-w64-mingw32-gcc
 posix="-std=gnu99 -w -D__USE_MINGW_ANSI_STDIO=1 -include tests/platform/windows/posix.h"
 posix="$posix -Itests/windows -isystem $out/include"
+path="-I. -Itests/support $stb"
 libraries="-L$out -lcmocka -ljansson -lbcrypt -ladvapi32"
 export WINEPREFIX=$here/$out/wine WINEDEBUG=-all
 unset DISPLAY
@@ -128,7 +129,7 @@ build()
     if takes_in "$source"; then object=-DWINDOWS_NAMES; fi
     if [ "$1" = test_fast ]; then object="$object $out/fast_wide.o $out/fast_plain.o"; fi
     if [ "$1" = test_doctor ]; then object="-DWINDOWS_NAMES $object $readers"; fi
-    $cc $posix -O0 -pthread -static -I. -Itests/support $stb -o "$out/$1.exe" "$source" $object \
+    $cc $posix -O0 -pthread -static $path -o "$out/$1.exe" "$source" $object \
         $out/posix.o $libraries
 }
 
@@ -214,17 +215,20 @@ timeout 120 wine cmd /c ver >"$out/log/wine" 2>&1 ||
 sources >"$out/log/sources" 2>&1 && build_libraries >>"$out/log/sources" 2>&1 ||
     skip "cmocka and jansson cannot be built: $(tail -n 1 "$out/log/sources")"
 # shellcheck disable=SC2086
-if $cc -std=c99 $warnings -Wstrict-prototypes -Werror -O1 -pthread -I. -Itests/support $stb -c \
+if $cc -std=c99 $warnings -Wstrict-prototypes -Werror -O1 -pthread $path -c \
     -o "$out/msgstore.o" tests/support/msgstore_impl.c >"$out/log/header" 2>&1; then
     ok header
 else
     fail header "$(why "$out/log/header")"
 fi
 # shellcheck disable=SC2015,SC2086
-$cc $posix -O1 -c -o "$out/posix.o" tests/platform/windows/posix.c >"$out/log/posix" 2>&1 &&
-    $cc $posix -O1 -I. -Itests/support $stb -c -o "$out/fast_wide.o" tests/support/fast_impl.c >>"$out/log/posix" 2>&1 &&
-    $cc $posix -O1 -I. -Itests/support $stb -c -DMSGSTORE_NO_SIMD -o "$out/fast_plain.o" tests/support/fast_impl.c \
-        >>"$out/log/posix" 2>&1 || fail posix "$(why "$out/log/posix")"
+$cc $posix -O1 -c -o "$out/posix.o" tests/platform/windows/posix.c \
+    >"$out/log/posix" 2>&1 &&
+    $cc $posix -O1 $path -c -o "$out/fast_wide.o" tests/support/fast_impl.c \
+        >>"$out/log/posix" 2>&1 &&
+    $cc $posix -O1 $path -c -DMSGSTORE_NO_SIMD -o "$out/fast_plain.o" \
+        tests/support/fast_impl.c >>"$out/log/posix" 2>&1 ||
+    fail posix "$(why "$out/log/posix")"
 run_programs
 # shellcheck disable=SC2086
 if ${MAKE:-make} -s build/report_page.h >"$out/log/msgstore" 2>&1 &&

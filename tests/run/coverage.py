@@ -4,7 +4,7 @@
     coverage.py HEADER LIST [--missing SECTION]... NAME...
 
 For each NAME there are NAME.json and NAME.lcov, from llvm-cov export, and NAME.map, what
-clang wrote for -dump-coverage-mapping. LIST is tests/run/coverage.txt. See tests/run/coverage.sh
+clang wrote for -dump-coverage-mapping. LIST is tests/run/coverage.txt. See coverage.sh
 for what is counted and what is an error.
 """
 import json

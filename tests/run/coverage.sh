@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Which lines and branches of msgstore.h the tests reach, section by section.
 #
-#   tests/run/coverage.sh                     build, run every test, print the table
-#   tests/run/coverage.sh --missing SECTION   then also the branches that nothing took; may be
-#                                         given several times, "all": of all sections
-#   tests/run/coverage.sh --only "test_log_map test_fault_io"   run these; what others did last stays
-#   tests/run/coverage.sh --report            run nothing: what is there
+#   tests/run/coverage.sh               build, run every test, print the table
+#     --missing SECTION   then also the branches that nothing took; may be given several
+#                         times, "all": of all sections
+#     --only "test_log_map test_fault_io"   run these; what others did last stays
+#     --report            run nothing: what is there
 #
 # MS_TEST_SCALE  percent of the long loops to run (10)
 # JOBS           how many programs to build and run at a time (2)
@@ -21,10 +21,11 @@
 # here (Windows, NEON) is not seen at all, and what a child process did counts only when it
 # ended with _exit(0).
 #
-# tests/run/coverage.txt lists the branches that nothing can take, each with its reason; an
-# entry that fits no branch, or one that was taken, is an error. Fails when a test failed,
-# when that list is wrong, when a branch of [format], [log-*], [record] or [json] is neither
-# taken nor listed, or when less than 95 percent of the branches of the header are taken.
+# tests/run/coverage.txt lists the branches that nothing can take, each with its reason;
+# an entry that fits no branch, or one that was taken, is an error. Fails when a test
+# failed, when that list is wrong, when a branch of [format], [log-*], [record] or [json]
+# is neither taken nor listed, or when less than 95 percent of the branches of the header
+# are taken.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/run/suites.sh
@@ -114,8 +115,8 @@ build()
         source=$(source_of "$name") ;;
     esac
     # shellcheck disable=SC2086
-    stale "$out/$name" "$source" tests/run/coverage_exit.c msgstore.h tests/support/*.h tools/*.[ch] \
-        tests/fuzz/*.h || return 0
+    stale "$out/$name" "$source" tests/run/coverage_exit.c msgstore.h tests/support/*.h \
+        tools/*.[ch] tests/fuzz/*.h || return 0
     echo "build $out/$name"
     rm -f "$out/$name"
     # shellcheck disable=SC2086
@@ -239,7 +240,8 @@ for object in "$out"/*.o; do
 done
 status=0
 # shellcheck disable=SC2086
-python3 tests/run/coverage.py msgstore.h tests/run/coverage.txt $missing $objects || status=1
+python3 tests/run/coverage.py msgstore.h tests/run/coverage.txt $missing $objects ||
+    status=1
 if [ -f "$out/failed" ]; then
     cat "$out/failed"
     status=1

@@ -1,5 +1,5 @@
-# Reads a library in one header and checks the order of its sections. tests/run/test_order.sh
-# runs it. mawk, gawk and the original awk will do.
+# Reads a library in one header and checks the order of its sections.
+# tests/run/test_order.sh runs it. mawk, gawk and the original awk will do.
 #
 #   awk -v name=NAME -v max_lines=1500 -v alone=FILE -f order.awk HEADER
 #

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Checks how msgstore.h is ordered: that a section uses only names of the sections above
-# it, that the store part and the formats part share no private name, that each struct of a
-# log's handle is written by its own section, and that CONTENTS lists the sections.
-# tests/run/order.awk and tests/run/state.awk read the header; a compiler takes the formats part.
+# it, that the store part and the formats part share no private name, that each struct of
+# a log's handle is written by its own section, and that CONTENTS lists the sections.
+# tests/run/order.awk and tests/run/state.awk read the header; a compiler takes the
+# formats part.
 #
 #   MS_HEADER=file   checks another header
 #   MAX_BYTES=n      the most bytes that the header may have; 0: any number
@@ -33,7 +34,8 @@ check()
 {
     local bytes alone=formats_part_compiles_alone
     mkdir -p "$2"
-    awk -v name="${1##*/}" -v max_lines=1500 -v alone="$2/alone.h" -f tests/run/order.awk "$1" ||
+    awk -v name="${1##*/}" -v max_lines=1500 -v alone="$2/alone.h" \
+        -f tests/run/order.awk "$1" ||
         echo "FAIL order.awk: it ended with status $?"
     awk -v name="${1##*/}" -f tests/run/state.awk "$1"
     if { echo "#line 1 \"${1##*/}\"" && cat "$2/alone.h"; } | $compiler >"$2/log" 2>&1

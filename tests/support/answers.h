@@ -1,6 +1,7 @@
-/* Responses of providers, as their SDKs' types have them: whole bodies, and streams of the
- * same answer. A row of tests/tables/answers.jsonl is a text, thinking where the provider has
- * it, and calls. test_answer feeds them, and tests/platform/sdk asks the SDKs whether they are right. */
+/* Responses of providers, as their SDKs' types have them: whole bodies, and streams of
+ * the same answer. A row of tests/tables/answers.jsonl is a text, thinking where the
+ * provider has it, and calls. test_answer feeds them, and tests/platform/sdk asks the
+ * SDKs whether they are right. */
 
 #ifndef ANSWERS_H
 #define ANSWERS_H

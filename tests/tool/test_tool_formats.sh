@@ -85,7 +85,7 @@ $ reads '{"system":"s","messages":[{"role":"user","content":"a"},{"role":"user"}
 END
 
 
-# ---- Each format by its name, there and back (tests/unit/formats/test_crossing.c has all pairs).
+# ---- Each format by its name, there and back (test_crossing has all pairs).
 
 cat >"$tmp/openai" <<'END'
 {"role":"user","content":"Which tables?"}

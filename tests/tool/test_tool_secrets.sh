@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Secrets in a log, and out of it: msgstore redact --secrets shows them wherever they stand
-# (messages, hidden ones, earlier words, notes, facts), erases or masks them; exports mask.
-# What finds them is tests/tool/test_secrets.c. The tokens are put together here: they never were
-# any.
+# Secrets in a log, and out of it: msgstore redact --secrets shows them wherever they
+# stand (messages, hidden ones, earlier words, notes, facts), erases or masks them;
+# exports mask. What finds them is tests/tool/test_secrets.c. The tokens are put together
+# here: they never were any.
 . "$(dirname "$0")/tool_checks.sh"
 
 token=gh"p_"R7kq2ZpX9vLm4TnB8wYc3HsJ6dFgQ1aEuV5o

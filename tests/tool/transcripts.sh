@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints a table of the sample transcripts in ../shared/data: what msgstore reads in each.
-# tests/tool/transcripts.txt keeps it: bash tests/tool/transcripts.sh >tests/tool/transcripts.txt
+# transcripts.txt keeps it: bash tests/tool/transcripts.sh >tests/tool/transcripts.txt
 # A row: messages, those taken back, calls, results, answers with usage, their tokens of
 # input and output, unknown entries, exit code, file.
 set -u

@@ -1,5 +1,6 @@
-/* Reads a conversation in each format and writes it in each: for tests/platform/test_wasm.sh, which
- * compares what other processors print with what this one does. */
+/* Reads a conversation in each format and writes it in each: for
+ * tests/platform/test_wasm.sh, which compares what other processors print with what this
+ * one does. */
 
 #define MSGSTORE_IMPLEMENTATION
 #define MSGSTORE_NO_LOG

@@ -1,5 +1,5 @@
-/* The program of tests/platform/ext4.sh and tests/platform/cow.sh: a writer of numbered messages on a file
- * system of its own, and what looks at the log.
+/* The program of tests/platform/ext4.sh and tests/platform/cow.sh: a writer of numbered
+ * messages on a file system of its own, and what looks at the log.
  *
  *     ext4 write LOG ACK SEED       appends, syncs now and then, until it is killed; the
  *                                   number of the last durable message is in ACK, as text

@@ -8,7 +8,8 @@
 # not fit in exactly one place, or does not compile, is an error of the control.
 set -u
 cd "$(dirname "$0")/../../.." || exit 1
-why=$(bash tests/platform/postgres/server.sh able)
+server=tests/platform/postgres/server.sh
+why=$(bash $server able)
 [ -z "$why" ] || { echo "skip postgres controls: $why"; exit 0; }
 ${MAKE:-make} --no-print-directory build/pg/faults build/msgstore >/dev/null || exit 1
 folder=$(mktemp -d "${TMPDIR:-/tmp}/msgstore_pgc.XXXXXX") && chmod 755 "$folder" || exit 1
@@ -19,7 +20,7 @@ passed=0 failed=0
 stop_servers()
 {
     for each in "$folder"/run/*/; do
-        [ ! -d "$each/data" ] || bash tests/platform/postgres/server.sh stop "$each"
+        [ ! -d "$each/data" ] || bash $server stop "$each"
     done
     rm -rf "$folder/run"
     mkdir -m 755 "$folder/run"
@@ -45,7 +46,7 @@ run_test()
 {
     case $1 in
     ship) bash tests/platform/postgres/ship.sh "$folder/run" build/msgstore 20000 3 ;;
-    *) PG_SERVER=tests/platform/postgres/server.sh MS_TEST_ONLY=$1 build/pg/faults "$folder/run" 1 ;;
+    *) PG_SERVER=$server MS_TEST_ONLY=$1 build/pg/faults "$folder/run" 1 ;;
     esac
 }
 

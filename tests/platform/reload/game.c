@@ -1,6 +1,6 @@
-/* The game of tests/platform/test_reload.sh: a library that is built twice (BUILD), loaded, used,
- * and unloaded while its stores stay. With HAS_STORE it has the implementation inside;
- * else the host has it. */
+/* The game of tests/platform/test_reload.sh: a library that is built twice (BUILD),
+ * loaded, used, and unloaded while its stores stay. With HAS_STORE it has the
+ * implementation inside; else the host has it. */
 #ifdef HAS_STORE
 #define MSGSTORE_IMPLEMENTATION
 #endif

@@ -1,5 +1,5 @@
-/* The host of tests/platform/test_reload.sh: host LIBRARY LIBRARY [LOG]. Loads one build of the game
- * after the other; the log is there if the host has the implementation. */
+/* The host of tests/platform/test_reload.sh: host LIBRARY LIBRARY [LOG]. Loads one build
+ * of the game after the other; the log is there if the host has the implementation. */
 #define _GNU_SOURCE
 #ifdef HAS_STORE
 #define MSGSTORE_IMPLEMENTATION

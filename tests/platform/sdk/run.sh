@@ -30,7 +30,7 @@ while read -r file; do
     [ $? -le 3 ] && taken=$((taken + 1))
 done < <(find "$shared/data" -type f ! -name '*.md' ! -path '*json-test-suite*' \
     ! -path '*tau-bench*' ! -path '*swe-agent*' 2>/dev/null | sort)
-echo "$taken of $files files of $shared/data were read, beside the traces of tests/support/traces.h"
+echo "$taken of $files files of $shared/data were read, beside the traces of traces.h"
 if ! build/sdk/project $out/traces.msl >$out/projections.jsonl ||
     ! build/sdk/project --answers >$out/answers.jsonl; then
     echo "FAIL project: the projections were not made"
@@ -41,7 +41,8 @@ echo "$(wc -l <$out/projections.jsonl) projections, $(wc -l <$out/answers.jsonl)
 
 {
     if [ -x $out/py/bin/python ]; then
-        LITELLM_LOCAL_MODEL_COST_MAP=True $out/py/bin/python tests/platform/sdk/judge.py $out ||
+        LITELLM_LOCAL_MODEL_COST_MAP=True $out/py/bin/python tests/platform/sdk/judge.py \
+            $out ||
             echo "FAIL judge.py: it ended with $?"
     else
         echo "skip python: there is no virtual environment"

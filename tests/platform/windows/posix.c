@@ -1,6 +1,6 @@
 /* What of POSIX the tests use and needs windows.h: hard links, and the maps of
- * tests/platform/windows/sys/mman.h. Pages without access are reserved and not committed. A file in
- * memory is a section of the paging file, reserved as large as its first map;
+ * tests/platform/windows/sys/mman.h. Pages without access are reserved and not committed.
+ * A file in memory is a section of the paging file, reserved as large as its first map;
  * memory_resize commits its bytes in each of its maps, so that a touch behind its last
  * page ends the program, as it does elsewhere.
  *

@@ -25,7 +25,8 @@ cp tests/tool/handover/sessions.mjs $out/js/
 
 python=python3
 [ -x $out/py/bin/python ] && python=$out/py/bin/python
-$python tests/tool/handover/check.py "${MSGSTORE:-build/msgstore}" "$shared" $out | tee $out/judged
+$python tests/tool/handover/check.py "${MSGSTORE:-build/msgstore}" "$shared" $out |
+    tee $out/judged
 passed=$(grep -c '^ok ' $out/judged) failed=$(grep -c '^FAIL ' $out/judged)
 skipped=$(grep -c '^skip ' $out/judged)
 echo "$passed passed, $failed failed, $skipped skipped"

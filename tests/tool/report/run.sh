@@ -10,5 +10,5 @@ for program in "${CHROMIUM:-chromium}" node; do
     echo "skip test-report: there is no $program"
     exit 0
 done
-exec node tests/tool/report/test.mjs "${MSGSTORE:-build/msgstore}" "${CHROMIUM:-chromium}" \
-    ${REPORT_SHOTS:+"$REPORT_SHOTS"}
+exec node tests/tool/report/test.mjs "${MSGSTORE:-build/msgstore}" \
+    "${CHROMIUM:-chromium}" ${REPORT_SHOTS:+"$REPORT_SHOTS"}

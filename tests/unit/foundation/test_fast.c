@@ -1,8 +1,8 @@
 /* The header's fast paths against naive twins: sixteen bytes at a time, checksums by
  * instruction, names in words, records that are measured once, names of the last appends.
- * Each function is there twice (tests/support/fast.h), with wide paths and without, and both have
- * to return the same. Texts end at a page that may not be touched, or a little before it:
- * one byte too far ends the program. */
+ * Each function is there twice (tests/support/fast.h), with wide paths and without, and
+ * both have to return the same. Texts end at a page that may not be touched, or a little
+ * before it: one byte too far ends the program. */
 #define _GNU_SOURCE
 #include "fast.h"
 #include "stores.h"
