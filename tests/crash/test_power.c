@@ -5,7 +5,7 @@
  * closed and opened again, and is rewritten in place and beside its appends. At random
  * moments, between its calls and inside them, images are built of what a power loss may
  * leave: all of them where there are few, else prefixes, torn pages, sizes before data,
- * data before sizes, random subsets. Each image is judged by lab.h:
+ * data before sizes, random subsets. Each image is judged by crash_images.h:
  *
  *   - A reader changes no byte.
  *   - A writer finds what the reader found: all that was acknowledged durable (by a sync,
@@ -30,7 +30,7 @@
  */
 
 #define _GNU_SOURCE
-#include "lab.h"
+#include "crash_images.h"
 
 enum {
     LONGEST = 300,            /* steps in one life of a file */
@@ -172,7 +172,7 @@ static void the_disk_loses_names_until_the_folder_is_synced(void **state)
 /* ---- a writer of a long life ---- */
 
 typedef struct power {
-    lab l;
+    crash_images l;
     ms_store *store, *reader;
     ms_store *other;          /* shared: a second writer, now and then */
     ms_rewrite rewrite;       /* of the store, while it goes on */
@@ -192,7 +192,7 @@ static uint64_t below(power *p, uint64_t n) { return test_below(&p->l.rng, n); }
 static void tick(power *p, int level, ms_store *store, uint32_t micros)
 {
     ms_error err;
-    lab_must(&p->l, level, ms_tick(store, micros, &err), &err, "tick");
+    images_must(&p->l, level, ms_tick(store, micros, &err), &err, "tick");
 }
 
 /* Rewrites in place. Once that has returned all of it is durable, in the new file; the
@@ -200,44 +200,44 @@ static void tick(power *p, int level, ms_store *store, uint32_t micros)
 static void rewrite(power *p, int level, ms_store *store)
 {
     ms_error err;
-    lab *l = &p->l;
-    ms_log_desc desc = lab_desc(l, level, MS_LOG_CREATE);
+    crash_images *l = &p->l;
+    ms_log_desc desc = images_desc(l, level, MS_LOG_CREATE);
     uint64_t before = l->one_in[level];
     l->one_in[level] = before > 0 ? 3 : 0;
     l->disks[level].folder_lies = p->lie_rewritten;
-    lab_rewritten(l, level, l->disks[level].next_inode);
+    images_rewritten(l, level, l->disks[level].next_inode);
     ms_result result = ms_log_rewrite(store, &desc, true, NULL, NULL, &err);
     l->disks[level].folder_lies = false;
     l->one_in[level] = before;
-    lab_must(l, level, result, &err, "rewriting");
+    images_must(l, level, result, &err, "rewriting");
     l->durable[level] = l->d[level].steps;
-    l->inode[level] = lab_file(l, level)->inode;
-    lab_lose(l, level);
+    l->inode[level] = images_file(l, level)->inode;
+    images_lose(l, level);
 }
 
 /* The power is lost after the first step, which is what recovery writes; then after more
  * steps and a sync. */
-static void goes_on(lab *l, int level, ms_store *store)
+static void goes_on(crash_images *l, int level, ms_store *store)
 {
     power *p = (power *)(void *)l;
-    if (!lab_one_in(l, level == 1 ? 4 : 12) || !lab_may_go_on(l, level)) return;
-    if (lab_one_in(l, 4)) { /* what is durable of what was found? */
-        lab_sync(l, level, store);
-        lab_lose(l, level);
+    if (!images_one_in(l, level == 1 ? 4 : 12) || !images_may_go_on(l, level)) return;
+    if (images_one_in(l, 4)) { /* what is durable of what was found? */
+        images_sync(l, level, store);
+        images_lose(l, level);
     }
-    lab_step(l, level, store);
-    lab_lose(l, level);
-    if (!l->shared && lab_one_in(l, 30)) {
+    images_step(l, level, store);
+    images_lose(l, level);
+    if (!l->shared && images_one_in(l, 30)) {
         rewrite(p, level, store);
         return;
     }
-    if (lab_one_in(l, 2)) return;
-    for (uint64_t i = 1 + below(p, 4); i > 0; i--) lab_step(l, level, store);
-    lab_sync(l, level, store);
-    lab_step(l, level, store);
+    if (images_one_in(l, 2)) return;
+    for (uint64_t i = 1 + below(p, 4); i > 0; i--) images_step(l, level, store);
+    images_sync(l, level, store);
+    images_step(l, level, store);
     if (l->ticked) tick(p, level, store, 1000);
-    lab_claims(l, level, store);
-    lab_lose(l, level);
+    images_claims(l, level, store);
+    images_lose(l, level);
 }
 
 
@@ -246,8 +246,8 @@ static void goes_on(lab *l, int level, ms_store *store)
 static void life_open(power *p)
 {
     p->wrote = false;
-    p->store = lab_open(&p->l, 0, MS_LOG_CREATE, "opening");
-    lab_claims(&p->l, 0, p->store);
+    p->store = images_open(&p->l, 0, MS_LOG_CREATE, "opening");
+    images_claims(&p->l, 0, p->store);
 }
 
 /* A message that the handle was writing has no writer any more. */
@@ -262,15 +262,15 @@ static void close_handle(power *p, ms_store **store)
 /* Closes and opens again; it may lose nothing. */
 static void life_reopen(power *p, bool poisoned)
 {
-    if (!poisoned && lab_one_in(&p->l, 2)) close_handle(p, &p->other);
+    if (!poisoned && images_one_in(&p->l, 2)) close_handle(p, &p->other);
     (void)ms_rewrite_end(&p->rewrite, NULL, NULL);
     close_handle(p, &p->store);
     if (!poisoned && p->wrote && p->other == NULL) { /* now it is durable */
         p->l.durable[0] = p->l.d[0].steps;
-        lab_lose(&p->l, 0);
+        images_lose(&p->l, 0);
     }
     life_open(p);
-    lab_refresh(&p->l, 0, p->store);
+    images_refresh(&p->l, 0, p->store);
 }
 
 static void life_rewrite(power *p)
@@ -278,7 +278,7 @@ static void life_rewrite(power *p)
     p->rewrites++;
     rewrite(p, 0, p->store);
     life_reopen(p, false);
-    lab_ends_at(&p->l, 0, lab_info(&p->l, 0, p->store).end);
+    images_ends_at(&p->l, 0, images_info(&p->l, 0, p->store).end);
 }
 
 /* The new store goes on; its name is durable with the next sync, and until then either
@@ -287,14 +287,14 @@ static ms_result life_replace(power *p, ms_error *err)
 {
     ms_store *fresh;
     diary *d = &p->l.d[0];
-    lab_rewritten(&p->l, 0, p->fresh);
+    images_rewritten(&p->l, 0, p->fresh);
     ms_result result = ms_rewrite_end(&p->rewrite, &fresh, err);
     if (result != MS_OK) return result == MS_E_BUSY ? MS_OK : result;
     p->replaced++;
     close_handle(p, &p->reader); /* it reads the old file */
     if (d->w.store == p->store) d->w.store = fresh;
-    lab_ends_at(&p->l, 0, lab_info(&p->l, 0, fresh).end);
-    if (lab_one_in(&p->l, 2)) lab_lose(&p->l, 0);
+    images_ends_at(&p->l, 0, images_info(&p->l, 0, fresh).end);
+    if (images_one_in(&p->l, 2)) images_lose(&p->l, 0);
     ms_close(p->store);
     p->store = fresh;
     p->wrote = true;
@@ -307,53 +307,53 @@ static void life_rewrite_on(power *p)
     ms_error err;
     bool more = true;
     ms_result result;
-    lab *l = &p->l;
-    ms_log_desc desc = lab_desc(l, 0, MS_LOG_CREATE);
+    crash_images *l = &p->l;
+    ms_log_desc desc = images_desc(l, 0, MS_LOG_CREATE);
     uint64_t before = l->one_in[0];
-    l->one_in[0] = before > 0 && lab_one_in(l, 2) ? 6 : before;
+    l->one_in[0] = before > 0 && images_one_in(l, 2) ? 6 : before;
     if (p->rewrite.state == NULL) {
         p->fresh = l->disks[0].next_inode;
         p->rewrite.source = p->store;
         p->rewrite.to = &desc;
         p->rewrite.replace = true;
         result = ms_rewrite_run(&p->rewrite, 1, &more, &err);
-    } else if (lab_one_in(l, 2)) {
-        result = ms_rewrite_run(&p->rewrite, lab_one_in(l, 2) ? 0 : 20, &more, &err);
+    } else if (images_one_in(l, 2)) {
+        result = ms_rewrite_run(&p->rewrite, images_one_in(l, 2) ? 0 : 20, &more, &err);
     } else {
         result = life_replace(p, &err);
     }
     l->one_in[0] = before;
     if (result == MS_E_CONFLICT) result = ms_rewrite_end(&p->rewrite, NULL, &err);
-    lab_must(l, 0, result, &err, "rewriting beside appends");
-    lab_claims(l, 0, p->store);
+    images_must(l, 0, result, &err, "rewriting beside appends");
+    images_claims(l, 0, p->store);
 }
 
 /* A second handle sees what is visible, always. */
 static void life_look(power *p)
 {
-    if (p->reader == NULL) p->reader = lab_read(&p->l, 0, true);
-    lab_claims(&p->l, 0, p->reader);
-    lab_refresh(&p->l, 0, p->reader);
-    if (lab_one_in(&p->l, 2)) close_handle(p, &p->reader);
+    if (p->reader == NULL) p->reader = images_read(&p->l, 0, true);
+    images_claims(&p->l, 0, p->reader);
+    images_refresh(&p->l, 0, p->reader);
+    if (images_one_in(&p->l, 2)) close_handle(p, &p->reader);
 }
 
 /* Two shared writers take turns; the one that writes a message in parts ends it. */
 static void life_write(power *p)
 {
-    lab *l = &p->l;
+    crash_images *l = &p->l;
     const diary *d = &l->d[0];
-    if (l->shared && p->other == NULL && lab_one_in(l, 10))
-        p->other = lab_open(l, 0, MS_LOG_WRITE, "a second writer");
-    bool turn = p->other != NULL && lab_one_in(l, 2);
+    if (l->shared && p->other == NULL && images_one_in(l, 10))
+        p->other = images_open(l, 0, MS_LOG_WRITE, "a second writer");
+    bool turn = p->other != NULL && images_one_in(l, 2);
     if (d->writing >= 0) turn = d->w.store != p->store;
     if (!turn) p->wrote = true;
-    lab_step(l, 0, turn ? p->other : p->store);
+    images_step(l, 0, turn ? p->other : p->store);
 }
 
 /* The handle is given up, and another one goes on. */
 static void life_sync_fails(power *p)
 {
-    lab *l = &p->l;
+    crash_images *l = &p->l;
     ms_error err;
     if (p->other != NULL) return; /* it would go on as if nothing was */
     l->disks[0].fails = true;
@@ -361,7 +361,7 @@ static void life_sync_fails(power *p)
     bool failed = !l->disks[0].fails;
     l->disks[0].fails = false;
     if (failed != (result == MS_E_POISONED))
-        lab_fails(l, 0, "a sync failed, and the store returns: %s", err.message);
+        images_fails(l, 0, "a sync failed, and the store returns: %s", err.message);
     if (failed) life_reopen(p, true);
 }
 
@@ -370,7 +370,7 @@ static void life_step(power *p)
     uint64_t what = below(p, 64);
     bool rewriting = p->rewrite.state != NULL;
     bool free = !p->l.shared && p->reader == NULL && !rewriting;
-    if (what < 4 && !p->never) lab_sync(&p->l, 0, p->store);
+    if (what < 4 && !p->never) images_sync(&p->l, 0, p->store);
     else if (what < 8 && p->l.ticked) tick(p, 0, p->store, 2000);
     else if (what == 8) life_reopen(p, false);
     else if (what == 9) life_sync_fails(p);
@@ -385,20 +385,20 @@ static void life_begin(power *p)
 {
     static const ms_sync_mode modes[] = {MS_SYNC_NONE, MS_SYNC_NONE, MS_SYNC_EVERY,
                                          MS_SYNC_EACH};
-    lab *l = &p->l;
+    crash_images *l = &p->l;
     l->sync = modes[below(p, 4)];
     l->segment = (size_t)MS_LOG_SEGMENT_MIN << below(p, 2);
-    l->shared = lab_one_in(l, 4);
-    l->ticked = lab_one_in(l, 3);
-    p->never = l->sync == MS_SYNC_NONE && lab_one_in(l, 5);
+    l->shared = images_one_in(l, 4);
+    l->ticked = images_one_in(l, 3);
+    p->never = l->sync == MS_SYNC_NONE && images_one_in(l, 5);
     p->pace = p->beside ? UINT64_C(16) << below(p, 3) : UINT64_C(2) << below(p, 6);
-    p->in_place = lab_one_in(l, 4) ? 10 : 1;
-    lab_empty(l, NULL);
-    if (lab_one_in(l, 4)) l->d[0].longest = 5000;
+    p->in_place = images_one_in(l, 4) ? 10 : 1;
+    images_empty(l, NULL);
+    if (images_one_in(l, 4)) l->d[0].longest = 5000;
     l->disks[0].folder_lies = p->lie_created;
-    lab_watch(l, 0, 4); /* its creation is looked at closely */
+    images_watch(l, 0, 4); /* its creation is looked at closely */
     life_open(p);
-    lab_watch(l, 0, 3 * p->pace);
+    images_watch(l, 0, 3 * p->pace);
     l->disks[0].folder_lies = false;
     l->disks[0].lies = p->lie_synced;
 }
@@ -407,7 +407,7 @@ static void life_begin(power *p)
 static bool life_is_over(power *p)
 {
     const diary *d = &p->l.d[0];
-    const sim_file *f = lab_file(&p->l, 0);
+    const sim_file *f = images_file(&p->l, 0);
     if (f != NULL && f->high > FULL) return true; /* not its size: room is made ahead */
     if (d->n_lost > DIARY_LOST / 2 || d->n_rewrites > DIARY_LOST / 2) return true;
     return d->steps >= LONGEST || d->h.count > 600;
@@ -415,31 +415,31 @@ static bool life_is_over(power *p)
 
 static void one_life(power *p, uint64_t wanted)
 {
-    lab *l = &p->l;
+    crash_images *l = &p->l;
     uint64_t until = l->images.all + 200 < wanted ? l->images.all + 200 : wanted;
     memset(&p->rewrite, 0, sizeof p->rewrite);
     life_begin(p);
     while (l->images.all < until && !life_is_over(p)) {
         life_step(p);
-        bool closely = p->closely && lab_one_in(l, 500);
-        if (!closely && !lab_one_in(l, p->pace)) continue;
-        lab_claims(l, 0, p->store);
-        if (closely) lab_cut(l, 0, 4096, l->some, 1000);
-        else lab_lose(l, 0);
+        bool closely = p->closely && images_one_in(l, 500);
+        if (!closely && !images_one_in(l, p->pace)) continue;
+        images_claims(l, 0, p->store);
+        if (closely) images_cut(l, 0, 4096, l->some, 1000);
+        else images_lose(l, 0);
     }
     l->one_in[0] = 0;
     (void)ms_rewrite_end(&p->rewrite, NULL, NULL);
     close_handle(p, &p->reader);
     close_handle(p, &p->other);
     close_handle(p, &p->store);
-    lab_leave_stale(l);
+    images_leave_stale(l);
 }
 
 static power *power_new(ms_log_engine engine)
 {
     power *p = (power *)calloc(1, sizeof *p);
     if (p == NULL) abort();
-    lab_begin(&p->l, lab_stands);
+    images_begin(&p->l, images_stands);
     p->l.goes_on = goes_on;
     p->l.within = 6;
     p->l.engine = engine;
@@ -453,7 +453,7 @@ static power *power_new(ms_log_engine engine)
 
 static void power_free(power *p)
 {
-    lab_end(&p->l);
+    images_end(&p->l);
     free(p);
 }
 
@@ -461,7 +461,7 @@ static void power_free(power *p)
  * recovery, which writes only where something is dead, and then once. */
 static bool every_kind_came(const power *p, uint64_t wanted)
 {
-    const lab *l = &p->l;
+    const crash_images *l = &p->l;
     if (p->beside) return p->replaced > wanted / 800;
     return l->recoveries > wanted / 40 && l->during[2] > wanted / 60 &&
            l->during[3] > wanted / 120 && l->kills > wanted / 100 &&
@@ -473,7 +473,7 @@ static bool every_kind_came(const power *p, uint64_t wanted)
  * Where a moment has more images that takes more of them. */
 static void live(power *p)
 {
-    const lab *l = &p->l;
+    const crash_images *l = &p->l;
     uint64_t wanted = test_times(6000), lives = 0;
     bool few = wanted <= 1000 && !p->beside;
     while (l->images.all < wanted || !(few || every_kind_came(p, wanted) ||
@@ -486,11 +486,11 @@ static void live(power *p)
            (unsigned long long)p->rewrites, (unsigned long long)p->replaced,
            (unsigned long long)l->torn, (unsigned long long)l->lost,
            (unsigned long long)l->indexed);
-    for (int i = 1; i < LAB_LEVELS; i++)
+    for (int i = 1; i < IMAGES_LEVELS; i++)
         printf(" %llu (%llu of a recovery)", (unsigned long long)l->deep[i],
                (unsigned long long)l->during[i]);
     printf("\n");
-    lab_tally(l);
+    images_tally(l);
     assert_true(few || every_kind_came(p, wanted));
     power_free(p);
 }
@@ -521,7 +521,7 @@ static void must_be_found_out(power *p)
         _exit(0);
     }
     waitpid(child, &status, 0);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != LAB_FOUND)
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != IMAGES_FOUND)
         fail_msg("no loss was found in 60000 images, status %d", status);
     power_free(p);
 }

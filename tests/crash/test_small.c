@@ -1,7 +1,7 @@
-/* Power losses in every small workload, on a simulated disk. The judge is lab.h: a reader
- * and a writer of an image show just what the first k steps make. What was erased is not
- * in the file. Reading changes nothing. Of some images the power is lost again in what a
- * recovering writer does next; the reader from before sees that, too.
+/* Power losses in every small workload, on a simulated disk. The judge is crash_images.h:
+ * a reader and a writer of an image show just what the first k steps make. What was
+ * erased is not in the file. Reading changes nothing. Of some images the power is lost
+ * again in what a recovering writer does next; the reader from before sees that, too.
  *
  * The workloads are all sequences of a few operations of a store: append, append with a
  * key (and again with the same one), batch, sync, an index record, close and open again, a
@@ -21,7 +21,7 @@
  */
 
 #define _GNU_SOURCE
-#include "lab.h"
+#include "crash_images.h"
 
 enum { STEPS = 64, ITEMS = 96, BIG = 1500 };
 
@@ -47,8 +47,8 @@ static const config configs[] = {{"map", MS_ENGINE_MAP, MS_SYNC_NONE},
 enum { CONFIGS = 3 };
 
 typedef struct small {
-    lab l;
-    change plans[LAB_LEVELS][STEPS]; /* of each disk: its steps */
+    crash_images l;
+    change plans[IMAGES_LEVELS][STEPS]; /* of each disk: its steps */
     sim_disk killed;          /* what a killed process leaves, until it is given back */
     ms_store *store, *reader; /* of the workload */
     uint64_t opened;          /* the end that the store had then */
@@ -65,7 +65,7 @@ static void step_as(small *t, int level, ms_store *store, change c)
     int steps = t->l.d[level].steps;
     if (steps == STEPS) abort();
     t->plans[level][steps] = c;
-    lab_step(&t->l, level, store);
+    images_step(&t->l, level, store);
 }
 
 /* Appends `count` messages as one step; of those with a key the first one twice. */
@@ -80,7 +80,7 @@ static void add(small *t, int level, ms_store *store, int count, bool big, bool 
         e->size = (short)(big ? BIG : 10 + (h->numbers + c.n_fresh) * 37 % 150);
     }
     step_as(t, level, store, c);
-    if (keyed) lab_key(&t->l, level, store, &h->items[h->count - count]);
+    if (keyed) images_key(&t->l, level, store, &h->items[h->count - count]);
 }
 
 /* The newest message gets another text, or is hidden. */
@@ -126,19 +126,20 @@ static bool look_again(small *t, int level, size_t sector, seen *out)
     const ms_msg *msg;
     t->l.damage = 0;
     out->count = 0;
-    ms_store *store = lab_read(&t->l, level, true);
+    ms_store *store = images_read(&t->l, level, true);
     memset(&q, 0, sizeof q);
-    lab_must(&t->l, level, ms_query_open(store, &q, &it, &err), &err, "a bad sector");
+    images_must(&t->l, level, ms_query_open(store, &q, &it, &err), &err, "a bad sector");
     while ((msg = ms_next(&it)) != NULL) {
         if (out->count == ITEMS || !is_of_diary(&t->l.d[level], ms_content(msg).text))
-            lab_fails(&t->l, level, "bad sector at %zu: message %u is not known", sector,
-                      (unsigned)ms_seq(msg));
+            images_fails(&t->l, level, "bad sector at %zu: message %u is not known",
+                         sector,
+                         (unsigned)ms_seq(msg));
         out->at[out->count] = (size_t)((const unsigned char *)(const void *)msg -
-                                       lab_file(&t->l, level)->ro);
+                                       images_file(&t->l, level)->ro);
         out->seqs[out->count++] = ms_seq(msg);
     }
     bool reported = ms_cursor_close(&it, NULL) != MS_OK || t->l.damage != 0;
-    lab_must(&t->l, level, ms_log_stat(store, &info, &err), &err, "stat");
+    images_must(&t->l, level, ms_log_stat(store, &info, &err), &err, "stat");
     ms_close(store);
     return reported || info.damaged != 0;
 }
@@ -149,11 +150,11 @@ static bool look_again(small *t, int level, size_t sector, seen *out)
 static void bad_sectors(small *t, int level)
 {
     seen before, now;
-    sim_file *f = lab_file(&t->l, level);
+    sim_file *f = images_file(&t->l, level);
     const history *h = &t->l.d[level].h;
     unsigned char kept[512];
     bool changed = false;
-    if (look_again(t, level, 0, &before)) lab_fails(&t->l, level, "damage is there");
+    if (look_again(t, level, 0, &before)) images_fails(&t->l, level, "damage is there");
     if (test_one_in(&t->l.rng, 2)) t->l.disks[level].boot++; /* found after a restart */
     for (int i = 0; i < h->count; i++) changed = changed || h->items[i].amended;
     for (size_t sector = 4096; sector < f->high; sector += 512, t->sectors++) {
@@ -167,9 +168,10 @@ static void bad_sectors(small *t, int level)
             size_t at = before.at[i], size = file_padded(file_get32(f->ro + at));
             bool touched = at < sector + 512 && sector < at + size;
             if (!reported || (!touched && !changed))
-                lab_fails(&t->l, level, "bad sector at %zu: message %u at %zu is missing%s",
-                          sector, (unsigned)before.seqs[i], at,
-                          reported ? "" : " in silence");
+                images_fails(&t->l, level,
+                             "bad sector at %zu: message %u at %zu is missing%s",
+                             sector, (unsigned)before.seqs[i], at,
+                             reported ? "" : " in silence");
         }
     }
 }
@@ -178,27 +180,28 @@ static void bad_sectors(small *t, int level)
 /* ---- one image ---- */
 
 /* The recovered log goes on; the power is lost then. */
-static void goes_on(lab *l, int level, ms_store *store)
+static void goes_on(crash_images *l, int level, ms_store *store)
 {
     small *t = (small *)(void *)l;
     diary *d = &l->d[level];
     if (level > 1 || d->steps + 2 > STEPS) return;
-    if (!lab_one_in(l, 8) || !lab_may_go_on(l, level)) return;
+    if (!images_one_in(l, 8) || !images_may_go_on(l, level)) return;
     memcpy(t->plans[level], t->plans[level - 1], sizeof t->plans[level]);
     d->plan = t->plans[level];
     l->begun[level] = d->steps;
     add(t, level, store, 2, false, true);
-    lab_cut(l, level, 8, 8, 2);
-    lab_sync(l, level, store);
+    images_cut(l, level, 8, 8, 2);
+    images_sync(l, level, store);
     t->went_on = true;
 }
 
-static void stands(lab *l, int level)
+static void stands(crash_images *l, int level)
 {
     small *t = (small *)(void *)l;
     t->went_on = false;
-    lab_stands(l, level);
-    bool tried = t->went_on && level == 1 && lab_one_in(l, test_scale() < 1000 ? 4 : 1);
+    images_stands(l, level);
+    bool tried = t->went_on && level == 1 &&
+ images_one_in(l, test_scale() < 1000 ? 4 : 1);
     if (tried) bad_sectors(t, level);
 }
 
@@ -207,7 +210,7 @@ static void at_moment(void *ctx, sim_disk *d, sim_call call)
 {
     small *t = (small *)ctx;
     (void)d;
-    if (t->cutting && call != SIM_AT_WRITE) lab_cut(&t->l, 0, t->l.all / 4, 16, 2);
+    if (t->cutting && call != SIM_AT_WRITE) images_cut(&t->l, 0, t->l.all / 4, 16, 2);
 }
 
 static void watched(small *t)
@@ -221,16 +224,16 @@ static void watched(small *t)
 
 static void open_log(small *t)
 {
-    t->store = lab_open(&t->l, 0, MS_LOG_CREATE, "opening");
-    t->opened = lab_info(&t->l, 0, t->store).end;
-    lab_ends_at(&t->l, 0, t->opened);
-    lab_claims(&t->l, 0, t->store);
+    t->store = images_open(&t->l, 0, MS_LOG_CREATE, "opening");
+    t->opened = images_info(&t->l, 0, t->store).end;
+    images_ends_at(&t->l, 0, t->opened);
+    images_claims(&t->l, 0, t->store);
 }
 
 static void look_beside(small *t)
 {
-    if (t->reader == NULL) t->reader = lab_read(&t->l, 0, true);
-    lab_refresh(&t->l, 0, t->reader);
+    if (t->reader == NULL) t->reader = images_read(&t->l, 0, true);
+    images_refresh(&t->l, 0, t->reader);
 }
 
 static void close_reader(small *t)
@@ -245,15 +248,15 @@ static void compact(small *t)
 {
     ms_error err;
     change c = {.what = DO_COMPACT};
-    ms_log_desc desc = lab_desc(&t->l, 0, MS_LOG_CREATE);
+    ms_log_desc desc = images_desc(&t->l, 0, MS_LOG_CREATE);
     if (t->l.d[0].steps == STEPS) abort();
     t->plans[0][t->l.begun[0]++] = c; /* images in it may show that it is done */
     close_reader(t);
     ms_result result = ms_log_rewrite(t->store, &desc, true, NULL, NULL, &err);
-    lab_must(&t->l, 0, result, &err, "rewrite");
+    images_must(&t->l, 0, result, &err, "rewrite");
     step_as(t, 0, NULL, c);
     t->l.durable[0] = t->l.d[0].steps;
-    if (t->cutting) lab_cut(&t->l, 0, t->l.all, 0, 4);
+    if (t->cutting) images_cut(&t->l, 0, t->l.all, 0, 4);
     ms_close(t->store);
     open_log(t);
 }
@@ -261,10 +264,10 @@ static void compact(small *t)
 /* A close makes durable what was appended, and with it what was found. */
 static void reopen(small *t)
 {
-    bool wrote = lab_info(&t->l, 0, t->store).end > t->opened;
+    bool wrote = images_info(&t->l, 0, t->store).end > t->opened;
     ms_close(t->store);
     if (wrote) t->l.durable[0] = t->l.d[0].steps;
-    if (t->cutting) lab_cut(&t->l, 0, t->l.all, 0, 4);
+    if (t->cutting) images_cut(&t->l, 0, t->l.all, 0, 4);
     open_log(t);
 }
 
@@ -294,7 +297,7 @@ static void run(small *t, op what)
     case OP_APPEND: add(t, 0, t->store, 1, false, false); break;
     case OP_BATCH: add(t, 0, t->store, 3, false, false); break;
     case OP_KEYED: add(t, 0, t->store, 1, false, true); break;
-    case OP_SYNC: lab_sync(&t->l, 0, t->store); break;
+    case OP_SYNC: images_sync(&t->l, 0, t->store); break;
     case OP_INDEX: fill_segment(t); break;
     case OP_REOPEN: reopen(t); break;
     case OP_KILL: killed(t); break;
@@ -307,12 +310,12 @@ static void run(small *t, op what)
 
 static void begin_workload(small *t, bool filled)
 {
-    lab_empty(&t->l, t->plans[0]);
+    images_empty(&t->l, t->plans[0]);
     watched(t);
     t->cutting = false;
     open_log(t);
     for (int i = 0; filled && i < 3; i++) add(t, 0, t->store, 1, false, i == 1);
-    if (filled) lab_sync(&t->l, 0, t->store);
+    if (filled) images_sync(&t->l, 0, t->store);
 }
 
 static void name_workload(small *t, const config *how, const op *ops, int n, bool filled)
@@ -335,11 +338,11 @@ static void one_workload(small *t, const config *how, const op *ops, int n, bool
         t->cutting = i + 1 == n;
         run(t, ops[i]);
     }
-    lab_cut(&t->l, 0, t->l.all, 0, 6);
+    images_cut(&t->l, 0, t->l.all, 0, 6);
     t->cutting = false;
     close_reader(t);
     ms_close(t->store);
-    if (!sim_idle(&t->l.disks[0])) lab_fails(&t->l, 0, "something was left open");
+    if (!sim_idle(&t->l.disks[0])) images_fails(&t->l, 0, "something was left open");
     t->workloads++;
 }
 
@@ -362,27 +365,27 @@ static void leave_stale(small *t)
 {
     t->l.engine = MS_ENGINE_MAP;
     begin_workload(t, true);
-    while (lab_file(&t->l, 0)->high < 16 * SIM_PAGE) fill_segment(t);
+    while (images_file(&t->l, 0)->high < 16 * SIM_PAGE) fill_segment(t);
     ms_close(t->store);
-    lab_leave_stale(&t->l);
+    images_leave_stale(&t->l);
 }
 
 TEST(every_small_workload_survives_when_power_is_lost)
 {
     small *t = (small *)calloc(1, sizeof *t);
     if (t == NULL) abort();
-    lab_begin(&t->l, stands);
+    images_begin(&t->l, stands);
     t->l.goes_on = goes_on;
     t->l.all = test_scale() < 1000 ? 48 : 1024;
     sim_init(&t->killed);
     leave_stale(t);
     for (int length = 1; length <= (test_scale() < 1000 ? 2 : 3); length++)
         all_of_length(t, length, test_scale() < 30 ? 8 : test_scale() < 100 ? 4 : 1);
-    lab_tally(&t->l);
+    images_tally(&t->l);
     test_tally("small workloads", t->workloads);
     test_tally("bad sectors after a recovery", t->sectors);
     sim_deinit(&t->killed);
-    lab_end(&t->l);
+    images_end(&t->l);
     free(t);
 }
 
