@@ -24,7 +24,7 @@
  */
 
 #define _GNU_SOURCE
-#include "diary.h"
+#include "change_sequence.h"
 #include "format.h"
 
 enum { ID_END = 56, LIVE = 1032, HEAD = 4096 }; /* offsets in the superblock */
@@ -45,7 +45,7 @@ typedef struct range {
 /* A log as it was written, and the damaged file in the making. */
 typedef struct bench {
     disk d;
-    bool changes;             /* a diary was written into it, else numbered messages */
+    bool changes;             /* a sequence was written into it, else numbered messages */
     ms_log_engine engine;
     unsigned char *bytes;
     size_t size, end;
@@ -201,24 +201,24 @@ static void write_messages(bench *b, size_t bytes, uint64_t seed)
 /* Every step, by two writers. */
 static void write_changes(bench *b)
 {
-    static diary d;
+    static change_sequence d;
     uint64_t entropy = 5;
     ms_error err;
     ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
     desc.entropy.fill = entropy_counts;
     desc.entropy.ctx = &entropy;
     b->d.boot = LAST_BOOT;
-    diary_begin(&d, test_seed());
+    sequence_begin(&d, test_seed());
     for (int writer = 0; writer < 2; writer++) {
         ms_store *store = must_open_log(&desc, "a log of changes");
         for (int i = 0; i < STEPS / 2; i++)
-            must_ok(diary_step(&d, store, &err), &err, "a step");
+            must_ok(sequence_step(&d, store, &err), &err, "a step");
         ms_close(store);
-        diary_writer_gone(&d);
+        sequence_writer_gone(&d);
     }
     desc.mode = MS_LOG_READ;
     ms_store *store = must_open_log(&desc, "the log of changes");
-    assert_null(diary_differs(&d, store));
+    assert_null(sequence_differs(&d, store));
     ms_close(store);
 }
 
@@ -313,7 +313,7 @@ typedef struct folded {
     uint64_t seq;
     ms_str location;
     bool visible, open, ghost; /* ghost: only its amend can be read */
-    char text[2 * DIARY_LONGEST + 1000];
+    char text[2 * SEQUENCE_LONGEST + 1000];
     size_t len;
 } folded;
 

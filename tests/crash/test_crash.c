@@ -1,6 +1,6 @@
 /* Processes that are killed.
  *
- * A child appends and makes changes of every kind from a diary. It reports each step
+ * A child appends and makes changes of every kind from a sequence. It reports each step
  * after the call has returned, and is killed at a random moment. Every step that was
  * reported must be in force, for a new reader, for one that was there before, and for the
  * next writer. The step that was on its way is there as a whole, or not at all. Then the
@@ -14,7 +14,7 @@
  */
 
 #define _GNU_SOURCE
-#include "diary.h"
+#include "change_sequence.h"
 
 /* What a child reports, in memory that outlives it. */
 typedef struct telling {
@@ -31,7 +31,7 @@ typedef struct subject {
     uint64_t damage;          /* events that must not come */
     uint64_t rng;
     telling *t;
-    diary d, state;           /* what was done; what was found */
+    change_sequence d, state;           /* what was done; what was found */
     ms_store *reader;         /* from before a kill, or NULL */
 } subject;
 
@@ -64,7 +64,7 @@ static void child_must(subject *c, ms_result result, const ms_error *err)
     for (;;) pause();
 }
 
-/* Goes on with the diary until it is killed. */
+/* Goes on with the sequence until it is killed. */
 static void child_works(subject *c)
 {
     ms_store *store;
@@ -72,14 +72,14 @@ static void child_works(subject *c)
     ms_log_desc desc = desc_of(c, MS_LOG_CREATE);
     uint64_t pace = test_one_in(&c->rng, 2) ? 0 : test_below(&c->rng, 200);
     child_must(c, ms_log_open(&store, &desc, &err), &err);
-    while (c->d.h.count < DIARY_MOST - 500) {
-        child_must(c, diary_step(&c->d, store, &err), &err);
+    while (c->d.h.count < SEQUENCE_MOST - 500) {
+        child_must(c, sequence_step(&c->d, store, &err), &err);
         __atomic_store_n(&c->t->told, (uint64_t)c->d.steps, __ATOMIC_RELEASE);
         if (test_one_in(&c->rng, 50)) child_must(c, ms_sync(store, NULL, &err), &err);
         if (test_one_in(&c->rng, 50)) child_must(c, ms_tick(store, 20, &err), &err);
         if (pace != 0) pause_us(pace);
     }
-    for (;;) pause(); /* the parent is late: the diary has no room for more */
+    for (;;) pause(); /* the parent is late: the sequence has no room for more */
 }
 
 /* How many steps the child has reported. */
@@ -115,13 +115,13 @@ static void live_and_die(subject *c)
 
 /* ---- what it leaves ---- */
 
-/* The steps in force for a store; the diary of them is c->state. */
-static void must_show(subject *c, ms_store *store, bool writing, diary_crash *is,
+/* The steps in force for a store; the sequence of them is c->state. */
+static void must_show(subject *c, ms_store *store, bool writing, sequence_crash *is,
                       const char *who)
 {
     ms_error err;
     size_t size;
-    diary_find(&c->d, store, writing, is, &c->state);
+    sequence_find(&c->d, store, writing, is, &c->state);
     if (is->wrong != NULL)
         fail_msg("%s, after %d to %d steps: %s", who, is->least, is->most, is->wrong);
     is->least = is->found; /* what was seen once stays */
@@ -129,21 +129,22 @@ static void must_show(subject *c, ms_store *store, bool writing, diary_crash *is
         fail_msg("%s: %s", who, err.message);
     if (!is->redacting && c->damage != 0) fail_msg("%s: damage is reported", who);
     char *bytes = read_file(c->path, &size);
-    if (!is->leaky && diary_leaks_in(&c->state, (unsigned char *)bytes, size))
+    if (!is->leaky && sequence_leaks_in(&c->state, (unsigned char *)bytes, size))
         fail_msg("%s: what was erased is in the file", who);
     free(bytes);
 }
 
 /* The next writer finds what readers found, and what it does the old reader sees. */
-static void must_go_on(subject *c, diary_crash *is)
+static void must_go_on(subject *c, sequence_crash *is)
 {
     ms_error err;
     ms_log_desc desc = desc_of(c, MS_LOG_CREATE);
     ms_store *store = must_open_log(&desc, "writing after a kill");
     must_show(c, store, true, is, "a writer after a kill");
-    diary_writer_gone(&c->state);
-    if (diary_step(&c->state, store, &err) != MS_OK) fail_msg("a step: %s", err.message);
-    const char *what = c->reader != NULL ? diary_differs(&c->state, c->reader) : NULL;
+    sequence_writer_gone(&c->state);
+    if (sequence_step(&c->state, store, &err) != MS_OK)
+        fail_msg("a step: %s", err.message);
+    const char *what = c->reader != NULL ? sequence_differs(&c->state, c->reader) : NULL;
     if (what != NULL) fail_msg("a reader does not see what the next writer did: %s", what);
     ms_close(store);
 }
@@ -151,13 +152,13 @@ static void must_go_on(subject *c, diary_crash *is)
 /* Once in three times only the next child recovers. */
 static void must_stand(subject *c, int told)
 {
-    diary_crash is = {told, told + 1, false, 0, false, NULL};
+    sequence_crash is = {told, told + 1, false, 0, false, NULL};
     ms_log_desc desc = desc_of(c, MS_LOG_READ);
     ms_log_report report;
     ms_error err;
-    diary_replay(&c->d, told + 1, &c->state);
+    sequence_replay(&c->d, told + 1, &c->state);
     is.redacting = c->state.redacting; /* it consists of several parts */
-    diary_replay(&c->d, told, &c->state);
+    sequence_replay(&c->d, told, &c->state);
     c->damage = 0;
     ms_store *store;
     ms_result result = ms_log_open(&store, &desc, &err);
@@ -184,7 +185,7 @@ TEST_WITH(WITH_EACH_ENGINE, steps_stay_when_the_writer_is_killed_at_random_times
     c->rng = test_seed() + (uint64_t)c->engine;
     char *folder = scratch_folder();
     c->path = scratch_file(folder, "log.msl");
-    diary_begin(&c->d, test_random(&c->rng));
+    sequence_begin(&c->d, test_random(&c->rng));
     for (size_t i = 0; i < test_times(140); i++) {
         int before = c->d.steps;
         live_and_die(c);
@@ -193,10 +194,10 @@ TEST_WITH(WITH_EACH_ENGINE, steps_stay_when_the_writer_is_killed_at_random_times
         c->reader = NULL;
         steps += (uint64_t)(c->state.steps - before);
         c->d = c->state;
-        diary_writer_gone(&c->d);
-        if (c->d.h.count <= 600 && c->d.n_lost <= DIARY_LOST - 3) continue;
+        sequence_writer_gone(&c->d);
+        if (c->d.h.count <= 600 && c->d.n_lost <= SEQUENCE_LOST - 3) continue;
         scratch_empty(folder);
-        diary_begin(&c->d, test_random(&c->rng));
+        sequence_begin(&c->d, test_random(&c->rng));
         files++;
     }
     printf("%llu steps between the kills, %llu files\n", (unsigned long long)steps,

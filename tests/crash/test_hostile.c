@@ -24,7 +24,7 @@
  */
 
 #define _GNU_SOURCE
-#include "diary.h"
+#include "change_sequence.h"
 #include "hostile.h"
 
 enum { HEAD = 4096, ROOM = 1 << 18 };
@@ -204,15 +204,15 @@ static void make_lost(bench *b)
 /* Changes of every kind, by two writers. */
 static void make_changes(bench *b)
 {
-    static diary d;
+    static change_sequence d;
     ms_error err;
-    diary_begin(&d, test_seed());
+    sequence_begin(&d, test_seed());
     for (int writer = 0; writer < 2; writer++) {
         ms_store *store = must_create(b, false);
         for (int i = 0; i < 60; i++)
-            must_ok(diary_step(&d, store, &err), &err, "a step");
+            must_ok(sequence_step(&d, store, &err), &err, "a step");
         ms_close(store);
-        diary_writer_gone(&d);
+        sequence_writer_gone(&d);
     }
 }
 
@@ -266,15 +266,15 @@ static ms_mem_desc image_desc(bench *b)
 /* Messages, or changes of every kind. */
 static void make_image(bench *b, bool changes)
 {
-    static diary d;
+    static change_sequence d;
     scribe s = {test_seed(), 200};
     uint64_t n = 1;
     ms_store *store;
     ms_mem_desc desc = image_desc(b);
     assert_int_equal(ms_mem_open(&store, &desc, NULL), MS_OK);
-    diary_begin(&d, test_seed() + 3);
+    sequence_begin(&d, test_seed() + 3);
     if (!changes) write_messages(store, &s, &n, 40);
-    else while (d.steps < 60 && diary_step(&d, store, NULL) == MS_OK) continue;
+    else while (d.steps < 60 && sequence_step(&d, store, NULL) == MS_OK) continue;
     ms_str image = ms_mem_image(store);
     keep(b, changes ? "changes" : "messages", true, image.ptr, image.len);
     ms_close(store);

@@ -1,8 +1,8 @@
 /* Power losses in long lives of a log, on a simulated disk (simdisk.h).
  *
- * A writer makes appends and changes of every kind from a diary, in every sync mode, with
- * both engines, alone and as a shared writer. It syncs, ticks, writes index records, is
- * closed and opened again, and is rewritten in place and beside its appends. At random
+ * A writer makes appends and changes of every kind from a sequence, in every sync mode,
+ * with both engines, alone and as a shared writer. It syncs, ticks, writes index records,
+ * is closed and opened again, and is rewritten in place and beside its appends. At random
  * moments, between its calls and inside them, images are built of what a power loss may
  * leave: all of them where there are few, else prefixes, torn pages, sizes before data,
  * data before sizes, random subsets. Each image is judged by crash_images.h:
@@ -253,8 +253,8 @@ static void life_open(power *p)
 /* A message that the handle was writing has no writer any more. */
 static void close_handle(power *p, ms_store **store)
 {
-    diary *d = &p->l.d[0];
-    if (d->writing >= 0 && d->w.store == *store) diary_writer_gone(d);
+    change_sequence *d = &p->l.d[0];
+    if (d->writing >= 0 && d->w.store == *store) sequence_writer_gone(d);
     ms_close(*store);
     *store = NULL;
 }
@@ -286,7 +286,7 @@ static void life_rewrite(power *p)
 static ms_result life_replace(power *p, ms_error *err)
 {
     ms_store *fresh;
-    diary *d = &p->l.d[0];
+    change_sequence *d = &p->l.d[0];
     images_rewritten(&p->l, 0, p->fresh);
     ms_result result = ms_rewrite_end(&p->rewrite, &fresh, err);
     if (result != MS_OK) return result == MS_E_BUSY ? MS_OK : result;
@@ -341,7 +341,7 @@ static void life_look(power *p)
 static void life_write(power *p)
 {
     crash_images *l = &p->l;
-    const diary *d = &l->d[0];
+    const change_sequence *d = &l->d[0];
     if (l->shared && p->other == NULL && images_one_in(l, 10))
         p->other = images_open(l, 0, MS_LOG_WRITE, "a second writer");
     bool turn = p->other != NULL && images_one_in(l, 2);
@@ -403,13 +403,13 @@ static void life_begin(power *p)
     l->disks[0].lies = p->lie_synced;
 }
 
-/* Is the file, or the diary, long enough? */
+/* Is the file, or the sequence, long enough? */
 static bool life_is_over(power *p)
 {
-    const diary *d = &p->l.d[0];
+    const change_sequence *d = &p->l.d[0];
     const sim_file *f = images_file(&p->l, 0);
     if (f != NULL && f->high > FULL) return true; /* not its size: room is made ahead */
-    if (d->n_lost > DIARY_LOST / 2 || d->n_rewrites > DIARY_LOST / 2) return true;
+    if (d->n_lost > SEQUENCE_LOST / 2 || d->n_rewrites > SEQUENCE_LOST / 2) return true;
     return d->steps >= LONGEST || d->h.count > 600;
 }
 

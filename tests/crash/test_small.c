@@ -58,7 +58,7 @@ typedef struct small {
 } small;
 
 
-/* ---- a store beside its diary ---- */
+/* ---- a store beside its sequence ---- */
 
 static void step_as(small *t, int level, ms_store *store, change c)
 {
@@ -105,7 +105,7 @@ typedef struct seen {
 } seen;
 
 /* Is that a text which some step shows? */
-static bool is_of_diary(const diary *d, ms_str is)
+static bool is_of_sequence(const change_sequence *d, ms_str is)
 {
     char text[HISTORY_TEXT];
     for (int i = 0; i < d->h.count; i++) {
@@ -130,7 +130,7 @@ static bool look_again(small *t, int level, size_t sector, seen *out)
     memset(&q, 0, sizeof q);
     images_must(&t->l, level, ms_query_open(store, &q, &it, &err), &err, "a bad sector");
     while ((msg = ms_next(&it)) != NULL) {
-        if (out->count == ITEMS || !is_of_diary(&t->l.d[level], ms_content(msg).text))
+        if (out->count == ITEMS || !is_of_sequence(&t->l.d[level], ms_content(msg).text))
             images_fails(&t->l, level, "bad sector at %zu: message %u is not known",
                          sector,
                          (unsigned)ms_seq(msg));
@@ -183,7 +183,7 @@ static void bad_sectors(small *t, int level)
 static void goes_on(crash_images *l, int level, ms_store *store)
 {
     small *t = (small *)(void *)l;
-    diary *d = &l->d[level];
+    change_sequence *d = &l->d[level];
     if (level > 1 || d->steps + 2 > STEPS) return;
     if (!images_one_in(l, 8) || !images_may_go_on(l, level)) return;
     memcpy(t->plans[level], t->plans[level - 1], sizeof t->plans[level]);

@@ -1,8 +1,9 @@
-/* Crash images: the simulated disk of a writer, images of what a power loss or a
- * kill leaves of it, and images of the images. A diary (diary.h) of each disk says what
- * must be there: a reader and a writer of an image show what the first k steps make.
- * After a power loss k is at least the number of steps known to be durable; after a kill,
- * of the steps that have returned. It is at most the number of steps that had begun.
+/* Crash images: the simulated disk of a writer, images of what a power loss or a kill
+ * leaves of it, and images of the images. A sequence (change_sequence.h) of each disk
+ * says what must be there: a reader and a writer of an image show what the first k steps
+ * make. After a power loss k is at least the number of steps known to be durable; after a
+ * kill, of the steps that have returned. It is at most the number of steps that had
+ * begun.
  *
  *     images_begin(&t->l, images_stands);
  *     images_empty(&t->l, NULL);
@@ -19,7 +20,7 @@
 #define CRASH_IMAGES_H
 
 #define HISTORY_MOST 1200
-#include "diary.h"
+#include "change_sequence.h"
 #include "simdisk.h"
 
 #define IMAGES_LOG "log.msl"
@@ -32,7 +33,7 @@ struct crash_images {
     sim_disk disks[IMAGES_LEVELS]; /* 0: the writer's; others: images of the one before */
     sim_cuts cuts[IMAGES_LEVELS];
     int units[IMAGES_LEVELS];    /* unsynced writes of an image when it was made */
-    diary d[IMAGES_LEVELS];      /* of each disk: what was done there */
+    change_sequence d[IMAGES_LEVELS];      /* of each disk: what was done there */
     int begun[IMAGES_LEVELS], durable[IMAGES_LEVELS]; /* steps */
     bool redacting[IMAGES_LEVELS]; /* the step that runs is a redaction */
     uint64_t ends[IMAGES_LEVELS][IMAGES_STEPS]; /* most bytes after so many steps */
@@ -248,7 +249,7 @@ static inline void images_watch(crash_images *l, int level, uint64_t one_in)
 }
 
 
-/* ---- a store beside its diary ---- */
+/* ---- a store beside its sequence ---- */
 
 static inline ms_log_info images_info(crash_images *l, int level, ms_store *store)
 {
@@ -258,15 +259,15 @@ static inline ms_log_info images_info(crash_images *l, int level, ms_store *stor
     return info;
 }
 
-/* Does the next step of the diary. */
+/* Does the next step of the sequence. */
 static inline void images_step(crash_images *l, int level, ms_store *store)
 {
     ms_error err;
-    diary *d = &l->d[level];
+    change_sequence *d = &l->d[level];
     if (d->steps + 1 >= IMAGES_STEPS) abort();
     l->begun[level] = d->steps + 1;
-    l->redacting[level] = diary_change(d).what == DO_REDACT;
-    images_must(l, level, diary_step(d, store, &err), &err, "a step");
+    l->redacting[level] = sequence_change(d).what == DO_REDACT;
+    images_must(l, level, sequence_step(d, store, &err), &err, "a step");
     l->redacting[level] = false;
     if (l->sync == MS_SYNC_EACH || d->redacting) l->durable[level] = d->steps;
     if (store != NULL) l->ends[level][d->steps] = images_info(l, level, store).end;
@@ -308,7 +309,7 @@ static inline void images_refresh(crash_images *l, int level, ms_store *store)
 {
     ms_error err;
     images_must(l, level, test_refresh(store, NULL, &err), &err, "refresh");
-    const char *what = diary_differs(&l->d[level], store);
+    const char *what = sequence_differs(&l->d[level], store);
     if (what != NULL) images_fails(l, level, "another handle does not see all: %s", what);
 }
 
@@ -342,7 +343,7 @@ static inline void images_keys(crash_images *l, int level, ms_store *store)
     }
 }
 
-/* Begins a diary with an empty disk; plan: its steps, given one by one, or NULL. */
+/* Begins a sequence with an empty disk; plan: its steps, given one by one, or NULL. */
 static inline void images_empty(crash_images *l, const change *plan)
 {
     sim_clear(&l->disks[0]);
@@ -351,7 +352,7 @@ static inline void images_empty(crash_images *l, const change *plan)
     l->begun[0] = l->durable[0] = 0;
     l->redacting[0] = false;
     l->inode[0] = 0;
-    diary_begin(&l->d[0], test_random(&l->rng));
+    sequence_begin(&l->d[0], test_random(&l->rng));
     l->d[0].plan = plan;
 }
 
@@ -364,15 +365,15 @@ static inline bool images_leaks(crash_images *l, int level)
     const sim_file *f = images_file(l, level);
     if (f == NULL) return false;
     memcpy(l->bytes, f->ro, (size_t)f->size);
-    return diary_leaks_in(&l->d[level], l->bytes, (size_t)f->size);
+    return sequence_leaks_in(&l->d[level], l->bytes, (size_t)f->size);
 }
 
-/* Finds the steps that a handle of an image shows; they are its disk's diary then. */
+/* Finds the steps that a handle of an image shows; they are its disk's sequence then. */
 static inline void images_find(crash_images *l, int level, ms_store *store, bool writing,
-                               diary_crash *is)
+                               sequence_crash *is)
 {
     const char *who = writing ? "recovering" : "reading";
-    diary_find(&l->d[level - 1], store, writing, is, &l->d[level]);
+    sequence_find(&l->d[level - 1], store, writing, is, &l->d[level]);
     if (is->wrong != NULL)
         images_fails(l, level, "%s, %d to %d steps: %s", who, is->least, is->most,
                      is->wrong);
@@ -401,7 +402,7 @@ static inline void images_wrote_no_record(crash_images *l, int level)
 }
 
 /* Sets up what the image must show. */
-static inline void images_promise(crash_images *l, int level, const diary_crash *is,
+static inline void images_promise(crash_images *l, int level, const sequence_crash *is,
                                   bool killed)
 {
     const sim_file *f = images_file(l, level);
@@ -411,11 +412,11 @@ static inline void images_promise(crash_images *l, int level, const diary_crash 
     l->d[level - 1].file = f != NULL ? f->inode : 1;
     l->begun[level] = is->most;
     l->durable[level] = killed ? l->durable[level - 1] : is->least;
-    diary_replay(&l->d[level - 1], is->least, &l->d[level]);
+    sequence_replay(&l->d[level - 1], is->least, &l->d[level]);
 }
 
 /* Finds the steps that a reader shows. Returns it; NULL: there is no log. */
-static inline ms_store *images_look(crash_images *l, int level, diary_crash *is)
+static inline ms_store *images_look(crash_images *l, int level, sequence_crash *is)
 {
     ms_store *reader = images_read(l, level, is->least > 0);
     if (reader != NULL) images_find(l, level, reader, false, is);
@@ -428,13 +429,13 @@ static inline ms_store *images_look(crash_images *l, int level, diary_crash *is)
 }
 
 /* Checks an image. After a redaction that had not returned it does not go on, since the
- * diary of the next disk does not know what that has erased. */
+ * sequence of the next disk does not know what that has erased. */
 static inline void images_stands(crash_images *l, int level)
 {
     ms_error err;
     bool killed = l->killed;
-    diary_crash is = {killed ? l->d[level - 1].steps : l->durable[level - 1],
-                      l->begun[level - 1], l->redacting[level - 1], 0, false, NULL};
+    sequence_crash is = {killed ? l->d[level - 1].steps : l->durable[level - 1],
+                         l->begun[level - 1], l->redacting[level - 1], 0, false, NULL};
     bool fit = !is.redacting && level + 1 < IMAGES_LEVELS;
     uint64_t file = l->d[level - 1].file;
     l->damage = 0;
@@ -463,20 +464,21 @@ static inline void images_stands(crash_images *l, int level)
 static inline void images_rewritten(crash_images *l, int level, uint64_t inode)
 {
     l->d[level].file = 0;
-    diary_rewritten(&l->d[level], inode);
+    sequence_rewritten(&l->d[level], inode);
 }
 
-/* Returns whether a recovered log may go on, and makes its diary ready for that. The
+/* Returns whether a recovered log may go on, and makes its sequence ready for that. The
  * bytes of a step that had not returned may come back until they are zeroed: then the log goes
  * on only with a step of the same kind. */
 static inline bool images_may_go_on(crash_images *l, int level)
 {
-    diary *d = &l->d[level];
-    if (d->n_lost + 2 >= DIARY_LOST || d->n_rewrites + 2 >= DIARY_LOST) return false;
-    if (d->h.count + 200 > DIARY_MOST || d->steps + 10 >= IMAGES_STEPS) return false;
-    change_kind next = diary_change(d).what;
-    diary_writer_gone(d);
-    return l->begun[level] == d->steps || diary_change(d).what == next;
+    change_sequence *d = &l->d[level];
+    if (d->n_lost + 2 >= SEQUENCE_LOST || d->n_rewrites + 2 >= SEQUENCE_LOST)
+        return false;
+    if (d->h.count + 200 > SEQUENCE_MOST || d->steps + 10 >= IMAGES_STEPS) return false;
+    change_kind next = sequence_change(d).what;
+    sequence_writer_gone(d);
+    return l->begun[level] == d->steps || sequence_change(d).what == next;
 }
 
 

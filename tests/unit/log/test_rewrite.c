@@ -1,7 +1,7 @@
 /* Rewriting a log while it takes appends (ms_rewrite_run, ms_rewrite_end).
  *
  *   - Changes of every kind between the portions of the copy: the new file shows what the
- *     diary (diary.h) has, and each field and time of the old one.
+ *     sequence (change_sequence.h) has, and each field and time of the old one.
  *   - Threads append, read and copy; the file is replaced again and again. All that was
  *     acknowledged is there, in order.
  *   - Each call of the system fails in its turn; a full disk; a process that ends before,
@@ -14,7 +14,7 @@
 
 #define _GNU_SOURCE
 #include "shows.h"
-#include "diary.h"
+#include "change_sequence.h"
 
 #include <pthread.h>
 
@@ -97,25 +97,25 @@ TEST(changes_follow_to_the_new_file)
     size_t rounds = test_times(60), ends = 0, conflicts = 0;
     ms_os os = os_without_sync();
     for (size_t round = 0; round < rounds; round++) {
-        static diary d;
+        static change_sequence d;
         ms_error err;
         char when[60];
         uint64_t rng = test_seed() + round;
         test_store s = log_at((size_t)1024 << test_below(&rng, 6),
                               test_one_in(&rng, 2) ? MS_ENGINE_MAP : MS_ENGINE_WRITE);
         s.log.os = &os;
-        diary_begin(&d, test_random(&rng));
+        sequence_begin(&d, test_random(&rng));
         log_open(&s);
         for (int k = 0; k < 4; k++) {
             bool more = true;
             uint64_t before = test_below(&rng, 300), after = test_below(&rng, 4) * 40;
             snprintf(when, sizeof when, "round %zu.%d", round, k);
-            while (before-- > 0) must_ok(diary_step(&d, s.store, &err), &err, when);
+            while (before-- > 0) must_ok(sequence_step(&d, s.store, &err), &err, when);
             ms_rewrite w = begun(&s, NULL);
             for (uint64_t left = after + 1; left > 0 || more;) {
                 bool fine = true;
                 if (left > 0) left--;
-                if (left > 0) must_ok(diary_step(&d, s.store, &err), &err, when);
+                if (left > 0) must_ok(sequence_step(&d, s.store, &err), &err, when);
                 if (test_one_in(&rng, 3) || left == 0)
                     fine = run(&w, test_one_in(&rng, 3) ? 0 : 1, &more);
                 if (fine) continue;
@@ -125,9 +125,9 @@ TEST(changes_follow_to_the_new_file)
                 more = true;
             }
             for (uint64_t i = test_below(&rng, 3); i > 0; i--)
-                if (!d.redacting) must_ok(diary_step(&d, s.store, &err), &err, when);
+                if (!d.redacting) must_ok(sequence_step(&d, s.store, &err), &err, when);
             ms_store *old = s.store;
-            diary_rewritten(&d, 0);
+            sequence_rewritten(&d, 0);
             ms_result result = ms_rewrite_end(&w, &s.store, &err);
             if (result == MS_E_CONFLICT) { /* a redaction after the last run */
                 s.store = old;
@@ -140,7 +140,7 @@ TEST(changes_follow_to_the_new_file)
             }
             must_ok(result, &err, when);
             ends++;
-            const char *wrong = diary_differs(&d, s.store);
+            const char *wrong = sequence_differs(&d, s.store);
             if (wrong != NULL) fail_msg("%s: %s", when, wrong);
             must_show_the_same(old, s.store, when);
             if (ms_selfcheck(s.store, &err) != MS_OK) fail_msg("%s: %s", when, err.message);

@@ -1,35 +1,36 @@
-/* A diary: a sequence of appends and changes of every kind that follows from a seed
- * alone, or from a plan. It is a model of the store: what that shows after the first n
- * steps is known, but for sequence numbers, which the diary learns from the store. So a
- * test finds after a crash how many steps are there, and that none is half there. Only a
+/* A change sequence: appends and changes of every kind that follow from a seed alone, or
+ * from a plan. It is a model of the store: what that shows after the first n steps is
+ * known, but for sequence numbers, which the sequence learns from the store. So a test
+ * finds after a crash how many steps are there, and that none is half there. Only a
  * redaction that had not returned may be: then a writer redacts again before it compares.
  *
- *     diary d;
- *     diary_begin(&d, seed);
- *     while (...) if (diary_step(&d, store, &err) != MS_OK) ...     does a step
- *     diary_replay(&d, steps, &other)       what it was or will be after those steps
- *     diary_differs(&d, store)                                      NULL: as it should be
+ *     change_sequence d;
+ *     sequence_begin(&d, seed);
+ *     while (...) if (sequence_step(&d, store, &err) != MS_OK) ...     does a step
+ *     sequence_replay(&d, steps, &other)       what it was or will be after those steps
+ *     sequence_differs(&d, store)                     NULL: as it should be
  *
  * The functions assert nothing: they are called in child processes too.
  */
 
-#ifndef DIARY_H
-#define DIARY_H
+#ifndef CHANGE_SEQUENCE_H
+#define CHANGE_SEQUENCE_H
 
 #include "format.h"
 #include "history.h"
 #include "logs.h"
 
-enum { DIARY_MOST = HISTORY_MOST, DIARY_LONGEST = 700, DIARY_LOST = 64 };
+enum { SEQUENCE_MOST = HISTORY_MOST, SEQUENCE_LONGEST = 700, SEQUENCE_LOST = 64 };
 
-typedef struct diary {
+typedef struct change_sequence {
     uint64_t seed;
     int steps;                /* done so far */
     history h;
     int writing;              /* the message that is being written; -1: none */
-    int lost[DIARY_LOST];     /* steps after which the writer was gone */
+    int lost[SEQUENCE_LOST];  /* steps after which the writer was gone */
     int n_lost;
-    struct { int steps; uint64_t file; } rewrites[DIARY_LOST]; /* after so many steps */
+    /* after so many steps */
+    struct { int steps; uint64_t file; } rewrites[SEQUENCE_LOST];
     int n_rewrites;
     uint64_t file;            /* its inode; rewrites to later ones were lost; 0: none */
     bool redacting;           /* the last step was a redaction */
@@ -37,18 +38,18 @@ typedef struct diary {
     const change *plan;       /* the steps; NULL: they follow from the seed */
     uint64_t longest;         /* bytes of a text of such steps */
     ms_stream w;
-} diary;
+} change_sequence;
 
-static inline void diary_begin(diary *d, uint64_t seed)
+static inline void sequence_begin(change_sequence *d, uint64_t seed)
 {
     memset(d, 0, sizeof *d);
     d->seed = seed;
-    d->longest = DIARY_LONGEST;
+    d->longest = SEQUENCE_LONGEST;
     d->writing = -1;
 }
 
 /* Chooses a visible message; fit: one that can be amended. -1: there is none. */
-static inline int diary_pick(const history *h, uint64_t *rng, bool fit)
+static inline int sequence_pick(const history *h, uint64_t *rng, bool fit)
 {
     for (int tries = 0; tries < 20 && h->count > 0; tries++) {
         int i = (int)test_below(rng, (uint64_t)h->count);
@@ -58,7 +59,7 @@ static inline int diary_pick(const history *h, uint64_t *rng, bool fit)
     return -1;
 }
 
-static inline item diary_fresh(const diary *d, uint64_t *rng)
+static inline item sequence_fresh(const change_sequence *d, uint64_t *rng)
 {
     item e;
     memset(&e, 0, sizeof e);
@@ -68,7 +69,7 @@ static inline item diary_fresh(const diary *d, uint64_t *rng)
 }
 
 /* Hides one message; or it and up to three after it; or all after it. */
-static inline change diary_hide(const history *h, uint64_t *rng, change c)
+static inline change sequence_hide(const history *h, uint64_t *rng, change c)
 {
     c.place = h->items[c.at].place;
     c.to = c.at + 3 < h->count ? c.at + 3 : h->count - 1;
@@ -78,7 +79,7 @@ static inline change diary_hide(const history *h, uint64_t *rng, change c)
 }
 
 /* Begins a message, or writes on, or ends it; one whose writer is gone is recovered. */
-static inline change diary_stream(const diary *d, uint64_t *rng, change c)
+static inline change sequence_stream(const change_sequence *d, uint64_t *rng, change c)
 {
     const history *h = &d->h;
     for (c.at = h->count - 1; c.at >= 0; c.at--)
@@ -93,17 +94,17 @@ static inline change diary_stream(const diary *d, uint64_t *rng, change c)
     }
     c.what = DO_BEGIN;
     c.place = (int)test_below(rng, 3);
-    c.fresh[c.n_fresh++] = diary_fresh(d, rng);
+    c.fresh[c.n_fresh++] = sequence_fresh(d, rng);
     return c;
 }
 
 /* Returns whether the history is so short that a fork leaves the file small. */
-static inline bool diary_may_fork(const history *h, int i)
+static inline bool sequence_may_fork(const history *h, int i)
 {
     return h->count < 150 && h->items[i].place < HISTORY_PLACES;
 }
 
-static inline change diary_next(const diary *d, uint64_t *rng)
+static inline change sequence_next(const change_sequence *d, uint64_t *rng)
 {
     static const change_kind kinds[24] = {
         DO_APPEND, DO_APPEND, DO_APPEND, DO_APPEND, DO_APPEND, DO_APPEND, DO_APPEND,
@@ -112,30 +113,30 @@ static inline change diary_next(const diary *d, uint64_t *rng)
         DO_BEGIN,
     };
     change c = {.what = kinds[test_below(rng, 24)]};
-    c.at = diary_pick(&d->h, rng, c.what == DO_AMEND || c.what == DO_NOTE ||
+    c.at = sequence_pick(&d->h, rng, c.what == DO_AMEND || c.what == DO_NOTE ||
                                       c.what == DO_REDACT);
-    if (c.at < 0 || d->h.count > DIARY_MOST - 400) c.what = DO_APPEND;
-    if (c.what == DO_FORK && !diary_may_fork(&d->h, c.at)) c.what = DO_BEGIN;
+    if (c.at < 0 || d->h.count > SEQUENCE_MOST - 400) c.what = DO_APPEND;
+    if (c.what == DO_FORK && !sequence_may_fork(&d->h, c.at)) c.what = DO_BEGIN;
     c.place = c.what == DO_FORK ? 100 + d->steps : (int)test_below(rng, 3);
     c.to = d->steps + 1;
-    if (c.what == DO_AMEND) c.size = diary_fresh(d, rng).size;
+    if (c.what == DO_AMEND) c.size = sequence_fresh(d, rng).size;
     if (c.what == DO_APPEND) c.n_fresh = 1 + (int)test_below(rng, 4);
-    for (int i = 0; i < c.n_fresh; i++) c.fresh[i] = diary_fresh(d, rng);
+    for (int i = 0; i < c.n_fresh; i++) c.fresh[i] = sequence_fresh(d, rng);
     for (int i = 0; i < c.n_fresh; i++) c.fresh[i].key = test_below(rng, 4) ? 0 : 3;
-    if (c.what == DO_HIDE) return diary_hide(&d->h, rng, c);
-    return c.what == DO_BEGIN ? diary_stream(d, rng, c) : c;
+    if (c.what == DO_HIDE) return sequence_hide(&d->h, rng, c);
+    return c.what == DO_BEGIN ? sequence_stream(d, rng, c) : c;
 }
 
 /* Returns what the next step does. */
-static inline change diary_change(const diary *d)
+static inline change sequence_change(const change_sequence *d)
 {
     uint64_t rng = d->seed * UINT64_C(0x2545F4914F6CDD1D) + (uint64_t)d->steps;
-    return d->plan != NULL ? d->plan[d->steps] : diary_next(d, &rng);
+    return d->plan != NULL ? d->plan[d->steps] : sequence_next(d, &rng);
 }
 
 /* Notes that a rewrite at this step may have left out what is hidden now. `last`: so may
  * one at a later step, since a new file may lack the newest steps. */
-static inline void diary_leave_out(diary *d, bool last)
+static inline void sequence_leave_out(change_sequence *d, bool last)
 {
     for (int i = 0; i < d->n_rewrites; i++) {
         bool there = d->file == 0 || d->rewrites[i].file <= d->file;
@@ -146,24 +147,24 @@ static inline void diary_leave_out(diary *d, bool last)
 }
 
 /* Notes that the log is rewritten now; file: the inode of the new one. */
-static inline void diary_rewritten(diary *d, uint64_t file)
+static inline void sequence_rewritten(change_sequence *d, uint64_t file)
 {
-    if (d->n_rewrites == DIARY_LOST) abort();
+    if (d->n_rewrites == SEQUENCE_LOST) abort();
     d->rewrites[d->n_rewrites].steps = d->steps;
     d->rewrites[d->n_rewrites++].file = file;
-    diary_leave_out(d, true);
+    sequence_leave_out(d, true);
 }
 
-/* Does the next step, also on the store if there is one. After a failed step the diary
+/* Does the next step, also on the store if there is one. After a failed step the sequence
  * must not be used. */
-static inline ms_result diary_step(diary *d, ms_store *store, ms_error *err)
+static inline ms_result sequence_step(change_sequence *d, ms_store *store, ms_error *err)
 {
     for (int i = 0; i < d->n_lost; i++)
         if (d->lost[i] == d->steps) d->writing = -1;
-    diary_leave_out(d, false);
+    sequence_leave_out(d, false);
     ms_result result = store != NULL ? history_learn(&d->h, store) : MS_OK;
     if (result != MS_OK) return result;
-    change c = diary_change(d);
+    change c = sequence_change(d);
     history_do(&d->h, &c);
     if (store != NULL) result = history_call(&d->h, &c, store, &d->w, err);
     if (result != MS_OK) return result;
@@ -176,19 +177,20 @@ static inline ms_result diary_step(diary *d, ms_store *store, ms_error *err)
 }
 
 /* Notes that the writing process has died, or that the log was opened again. */
-static inline void diary_writer_gone(diary *d)
+static inline void sequence_writer_gone(change_sequence *d)
 {
     if (d->n_lost > 0 && d->lost[d->n_lost - 1] == d->steps) return;
-    if (d->n_lost == DIARY_LOST) abort();
+    if (d->n_lost == SEQUENCE_LOST) abort();
     d->lost[d->n_lost++] = d->steps;
     d->writing = -1;
 }
 
 /* Makes *out what d was after so many steps, or will be. Numbers are kept. */
-static inline void diary_replay(const diary *d, int steps, diary *out)
+static inline void sequence_replay(const change_sequence *d, int steps,
+                                   change_sequence *out)
 {
     int known = d->h.count;
-    diary_begin(out, d->seed);
+    sequence_begin(out, d->seed);
     out->plan = d->plan;
     out->longest = d->longest;
     memcpy(out->rewrites, d->rewrites, sizeof d->rewrites);
@@ -196,8 +198,8 @@ static inline void diary_replay(const diary *d, int steps, diary *out)
     out->file = d->file;
     memcpy(out->lost, d->lost, sizeof d->lost);
     out->n_lost = d->n_lost;
-    while (out->steps < steps) (void)diary_step(out, NULL, NULL);
-    diary_leave_out(out, true);
+    while (out->steps < steps) (void)sequence_step(out, NULL, NULL);
+    sequence_leave_out(out, true);
     for (int i = 0; i < out->h.count && i < known; i++)
         out->h.items[i].seq = d->h.items[i].seq;
 }
@@ -205,8 +207,8 @@ static inline void diary_replay(const diary *d, int steps, diary *out)
 
 /* ---- looking ---- */
 
-/* Returns the difference between the diary and a store; NULL: none. */
-static inline const char *diary_differs(const diary *d, ms_store *store)
+/* Returns the difference between the sequence and a store; NULL: none. */
+static inline const char *sequence_differs(const change_sequence *d, ms_store *store)
 {
     ms_arena arena;
     test_arena_init(&arena, NULL);
@@ -216,7 +218,7 @@ static inline const char *diary_differs(const diary *d, ms_store *store)
 }
 
 /* Zeroes what an abandoned append left after the last record of an undamaged file. */
-static inline void diary_forget_dead(unsigned char *bytes, size_t size)
+static inline void sequence_forget_dead(unsigned char *bytes, size_t size)
 {
     size_t at = FILE_HEAD;
     while (at + 40 <= size && file_get32(bytes + at) != 0) {
@@ -229,7 +231,8 @@ static inline void diary_forget_dead(unsigned char *bytes, size_t size)
 
 /* Returns whether the bytes contain a text of a redacted message. Forks have texts of
  * their own with the same mark: a text that a fork shows does not count. */
-static inline bool diary_leaks(const diary *d, const void *bytes, size_t size)
+static inline bool sequence_leaks(const change_sequence *d, const void *bytes,
+                                  size_t size)
 {
     for (const item *e = d->h.items; e < d->h.items + d->h.count; e++) {
         char mark[40];
@@ -245,44 +248,45 @@ static inline bool diary_leaks(const diary *d, const void *bytes, size_t size)
 }
 
 /* The state that a crash may have left. */
-typedef struct diary_crash {
+typedef struct sequence_crash {
     int least, most;          /* steps that have to be there; steps that had begun */
     bool redacting;           /* the last one is a redaction that had not returned */
     int found;                /* steps that are there */
     bool leaky;               /* its redaction is incomplete, and the text may remain */
     const char *wrong;        /* NULL: nothing */
-} diary_crash;
+} sequence_crash;
 
-/* Finds the number of steps that a store shows; *out is the diary of them. A writer
+/* Finds the number of steps that a store shows; *out is the sequence of them. A writer
  * redacts again where a redaction is incomplete. */
-static inline void diary_find(const diary *d, ms_store *store, bool writing,
-                              diary_crash *c, diary *out)
+static inline void sequence_find(const change_sequence *d, ms_store *store, bool writing,
+                                 sequence_crash *c, change_sequence *out)
 {
     int n = c->most;
     ms_error err;
     c->wrong = "";
     for (; n >= c->least && c->wrong != NULL; n--) {
-        diary_replay(d, n, out);
-        c->wrong = diary_differs(out, store);
+        sequence_replay(d, n, out);
+        c->wrong = sequence_differs(out, store);
     }
     c->found = c->wrong == NULL ? n + 1 : c->most;
     bool half = c->redacting && c->found == c->most;
     c->leaky = half && !writing;
     if (!half) return;
     c->wrong = NULL;
-    diary_replay(d, c->most, out);
+    sequence_replay(d, c->most, out);
     if (!writing || history_learn(&out->h, store) != MS_OK) return;
     if (ms_redact(store, out->h.items[out->redacted].seq, &err) != MS_OK)
         c->wrong = "it cannot be redacted again";
     else
-        c->wrong = diary_differs(out, store);
+        c->wrong = sequence_differs(out, store);
 }
 
 /* Returns whether a file without a writer contains the text of a redacted message. */
-static inline bool diary_leaks_in(const diary *d, unsigned char *bytes, size_t size)
+static inline bool sequence_leaks_in(const change_sequence *d, unsigned char *bytes,
+                                     size_t size)
 {
-    diary_forget_dead(bytes, size);
-    return diary_leaks(d, bytes, size);
+    sequence_forget_dead(bytes, size);
+    return sequence_leaks(d, bytes, size);
 }
 
-#endif /* DIARY_H */
+#endif /* CHANGE_SEQUENCE_H */
