@@ -71,7 +71,7 @@ static void step_as(small *t, int level, ms_store *store, change c)
 /* Appends `count` messages as one step; of those with a key the first one twice. */
 static void add(small *t, int level, ms_store *store, int count, bool big, bool keyed)
 {
-    const history *h = &t->l.d[level].h;
+    const store_model *h = &t->l.d[level].h;
     change c = {.what = DO_APPEND};
     for (c.n_fresh = 0; c.n_fresh < count; c.n_fresh++) {
         item *e = &c.fresh[c.n_fresh];
@@ -86,7 +86,7 @@ static void add(small *t, int level, ms_store *store, int count, bool big, bool 
 /* The newest message gets another text, or is hidden. */
 static void change_newest(small *t, int level, ms_store *store, change_kind what)
 {
-    const history *h = &t->l.d[level].h;
+    const store_model *h = &t->l.d[level].h;
     change c = {.what = what};
     for (c.at = h->count - 1; c.at >= 0 && h->items[c.at].hidden; c.at--) continue;
     if (c.at < 0) return;
@@ -107,11 +107,11 @@ typedef struct seen {
 /* Is that a text which some step shows? */
 static bool is_of_sequence(const change_sequence *d, ms_str is)
 {
-    char text[HISTORY_TEXT];
+    char text[MODEL_TEXT];
     for (int i = 0; i < d->h.count; i++) {
         item e = d->h.items[i];
         for (; e.version >= 0; e.version--)
-            if (ms_str_equal(is, history_text(&e, text))) return true;
+            if (ms_str_equal(is, model_text(&e, text))) return true;
     }
     return false;
 }
@@ -151,7 +151,7 @@ static void bad_sectors(small *t, int level)
 {
     seen before, now;
     sim_file *f = images_file(&t->l, level);
-    const history *h = &t->l.d[level].h;
+    const store_model *h = &t->l.d[level].h;
     unsigned char kept[512];
     bool changed = false;
     if (look_again(t, level, 0, &before)) images_fails(&t->l, level, "damage is there");

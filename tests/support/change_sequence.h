@@ -17,15 +17,15 @@
 #define CHANGE_SEQUENCE_H
 
 #include "format.h"
-#include "history.h"
+#include "store_model.h"
 #include "logs.h"
 
-enum { SEQUENCE_MOST = HISTORY_MOST, SEQUENCE_LONGEST = 700, SEQUENCE_LOST = 64 };
+enum { SEQUENCE_MOST = MODEL_MOST, SEQUENCE_LONGEST = 700, SEQUENCE_LOST = 64 };
 
 typedef struct change_sequence {
     uint64_t seed;
     int steps;                /* done so far */
-    history h;
+    store_model h;
     int writing;              /* the message that is being written; -1: none */
     int lost[SEQUENCE_LOST];  /* steps after which the writer was gone */
     int n_lost;
@@ -49,7 +49,7 @@ static inline void sequence_begin(change_sequence *d, uint64_t seed)
 }
 
 /* Chooses a visible message; fit: one that can be amended. -1: there is none. */
-static inline int sequence_pick(const history *h, uint64_t *rng, bool fit)
+static inline int sequence_pick(const store_model *h, uint64_t *rng, bool fit)
 {
     for (int tries = 0; tries < 20 && h->count > 0; tries++) {
         int i = (int)test_below(rng, (uint64_t)h->count);
@@ -69,7 +69,7 @@ static inline item sequence_fresh(const change_sequence *d, uint64_t *rng)
 }
 
 /* Hides one message; or it and up to three after it; or all after it. */
-static inline change sequence_hide(const history *h, uint64_t *rng, change c)
+static inline change sequence_hide(const store_model *h, uint64_t *rng, change c)
 {
     c.place = h->items[c.at].place;
     c.to = c.at + 3 < h->count ? c.at + 3 : h->count - 1;
@@ -81,7 +81,7 @@ static inline change sequence_hide(const history *h, uint64_t *rng, change c)
 /* Begins a message, or writes on, or ends it; one whose writer is gone is recovered. */
 static inline change sequence_stream(const change_sequence *d, uint64_t *rng, change c)
 {
-    const history *h = &d->h;
+    const store_model *h = &d->h;
     for (c.at = h->count - 1; c.at >= 0; c.at--)
         if (h->items[c.at].open && !h->items[c.at].hidden && c.at != d->writing) break;
     c.what = DO_RECOVER;
@@ -98,10 +98,10 @@ static inline change sequence_stream(const change_sequence *d, uint64_t *rng, ch
     return c;
 }
 
-/* Returns whether the history is so short that a fork leaves the file small. */
-static inline bool sequence_may_fork(const history *h, int i)
+/* Returns whether the model is so short that a fork leaves the file small. */
+static inline bool sequence_may_fork(const store_model *h, int i)
 {
-    return h->count < 150 && h->items[i].place < HISTORY_PLACES;
+    return h->count < 150 && h->items[i].place < MODEL_PLACES;
 }
 
 static inline change sequence_next(const change_sequence *d, uint64_t *rng)
@@ -142,7 +142,7 @@ static inline void sequence_leave_out(change_sequence *d, bool last)
         bool there = d->file == 0 || d->rewrites[i].file <= d->file;
         int steps = d->rewrites[i].steps;
         if (there && (last ? steps >= d->steps : steps == d->steps))
-            history_may_go(&d->h);
+            model_may_go(&d->h);
     }
 }
 
@@ -162,11 +162,11 @@ static inline ms_result sequence_step(change_sequence *d, ms_store *store, ms_er
     for (int i = 0; i < d->n_lost; i++)
         if (d->lost[i] == d->steps) d->writing = -1;
     sequence_leave_out(d, false);
-    ms_result result = store != NULL ? history_learn(&d->h, store) : MS_OK;
+    ms_result result = store != NULL ? model_learn(&d->h, store) : MS_OK;
     if (result != MS_OK) return result;
     change c = sequence_change(d);
-    history_do(&d->h, &c);
-    if (store != NULL) result = history_call(&d->h, &c, store, &d->w, err);
+    model_do(&d->h, &c);
+    if (store != NULL) result = model_call(&d->h, &c, store, &d->w, err);
     if (result != MS_OK) return result;
     if (c.what == DO_BEGIN) d->writing = d->h.count - 1;
     if (c.what == DO_END) d->writing = -1;
@@ -212,7 +212,7 @@ static inline const char *sequence_differs(const change_sequence *d, ms_store *s
 {
     ms_arena arena;
     test_arena_init(&arena, NULL);
-    const char *what = history_differs(&d->h, store, &arena);
+    const char *what = model_differs(&d->h, store, &arena);
     ms_arena_deinit(&arena);
     return what;
 }
@@ -274,7 +274,7 @@ static inline void sequence_find(const change_sequence *d, ms_store *store, bool
     if (!half) return;
     c->wrong = NULL;
     sequence_replay(d, c->most, out);
-    if (!writing || history_learn(&out->h, store) != MS_OK) return;
+    if (!writing || model_learn(&out->h, store) != MS_OK) return;
     if (ms_redact(store, out->h.items[out->redacted].seq, &err) != MS_OK)
         c->wrong = "it cannot be redacted again";
     else

@@ -19,7 +19,7 @@
 #ifndef CRASH_IMAGES_H
 #define CRASH_IMAGES_H
 
-#define HISTORY_MOST 1200
+#define MODEL_MOST 1200
 #include "change_sequence.h"
 #include "simdisk.h"
 
@@ -92,8 +92,7 @@ static inline void images_fails(crash_images *l, int level, const char *format, 
 }
 
 static inline void images_must(crash_images *l, int level, ms_result result,
-                               const ms_error *err,
-                               const char *what)
+                               const ms_error *err, const char *what)
 {
     if (result != MS_OK)
         images_fails(l, level, "%s: %s: %s", what, ms_result_text(result),
@@ -277,7 +276,7 @@ static inline void images_sync(crash_images *l, int level, ms_store *store)
 {
     ms_error err;
     uint64_t seq = 0;
-    const history *h = &l->d[level].h;
+    const store_model *h = &l->d[level].h;
     int i = h->count;
     images_must(l, level, ms_sync(store, &seq, &err), &err, "sync");
     while (i > 0 && h->items[i - 1].hidden) i--; /* those may be left out */
@@ -317,11 +316,11 @@ static inline void images_refresh(crash_images *l, int level, ms_store *store)
  * refused. */
 static inline void images_key(crash_images *l, int level, ms_store *store, const item *e)
 {
-    char text[HISTORY_TEXT];
+    char text[MODEL_TEXT];
     uint64_t seq = 0;
     ms_error err;
-    ms_envelope m = history_message(e, text);
-    ms_str place = history_place(e->place);
+    ms_envelope m = model_message(e, text);
+    ms_str place = model_place(e->place);
     images_must(l, level, ms_append(store, place, &m, &seq, &err), &err, "a key again");
     if (seq != e->seq) images_fails(l, level, "a key has another sequence number");
     m.content = ms_text("other");
@@ -332,14 +331,14 @@ static inline void images_key(crash_images *l, int level, ms_store *store, const
 /* The keys of the newest messages, and of others. */
 static inline void images_keys(crash_images *l, int level, ms_store *store)
 {
-    history *h = &l->d[level].h;
-    images_must(l, level, history_learn(h, store), NULL, "learning the numbers");
+    store_model *h = &l->d[level].h;
+    images_must(l, level, model_learn(h, store), NULL, "learning the numbers");
     for (int i = 0; i < 12 && i < h->count; i++) {
         int any = (int)test_below(&l->rng, (uint64_t)h->count);
         const item *e = &h->items[i < 6 ? h->count - 1 - i : any];
         bool plain = !e->hidden && !e->redacted && !e->amended && !e->unfinished;
-        if (plain && e->key == 3 && e->place < HISTORY_PLACES) images_key(l, level,
-                                                                          store, e);
+        if (plain && e->key == 3 && e->place < MODEL_PLACES)
+            images_key(l, level, store, e);
     }
 }
 

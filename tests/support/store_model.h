@@ -1,31 +1,31 @@
-/* A history: what a store should show after appends and changes that are data.
+/* A model of a store: what it should show after appends and changes that are data.
  *
  *     change c = {DO_HIDE};                  which change, of which message, ...
  *     c.at = 3;
- *     history_do(&h, &c);                    now h is what the store should be ...
- *     history_call(&h, &c, store, &stream, &err);      ... after this call
- *     history_differs(&h, store, &arena)     NULL: it is; else what differs
+ *     model_do(&h, &c);                    now h is what the store should be ...
+ *     model_call(&h, &c, store, &stream, &err);      ... after this call
+ *     model_differs(&h, store, &arena)     NULL: it is; else what differs
  *
- * A history is plain memory and is copied by assignment. The text of a message follows
+ * A model is plain memory and is copied by assignment. The text of a message follows
  * from its number, version and pieces, so none is kept. The functions assert nothing:
  * child processes and fuzz targets call them, too. twin.h compares more and asserts.
  */
 
-#ifndef HISTORY_H
-#define HISTORY_H
+#ifndef STORE_MODEL_H
+#define STORE_MODEL_H
 
 #include "support.h"
 
-#ifndef HISTORY_MOST
-#define HISTORY_MOST 4000     /* messages; notes */
+#ifndef MODEL_MOST
+#define MODEL_MOST 4000     /* messages; notes */
 #endif
 
-enum { HISTORY_PLACES = 3, HISTORY_GROUP = 4, HISTORY_LONGEST = 1500,
-       HISTORY_KEY = 32, HISTORY_TEXT = 5000 + 100 + HISTORY_KEY };
+enum { MODEL_PLACES = 3, MODEL_GROUP = 4, MODEL_LONGEST = 1500,
+       MODEL_KEY = 32, MODEL_TEXT = 5000 + 100 + MODEL_KEY };
 
 typedef struct item {
     uint64_t seq;             /* 0: not known */
-    int place;                /* from HISTORY_PLACES on: made by a fork */
+    int place;                /* from MODEL_PLACES on: made by a fork */
     int number, version;
     short size;               /* of the text, mark and pieces aside */
     unsigned char parts;      /* pieces */
@@ -37,17 +37,17 @@ typedef struct item {
     bool unfinished;          /* open, recovered, or a fork of such a one */
 } item;
 
-typedef struct history {
-    item items[HISTORY_MOST];
-    struct { int at, number; } notes[HISTORY_MOST]; /* each of the message `at` */
+typedef struct store_model {
+    item items[MODEL_MOST];
+    struct { int at, number; } notes[MODEL_MOST]; /* each of the message `at` */
     int count, n_notes;
     int numbers;              /* numbers of messages and notes */
-    int facts[HISTORY_PLACES]; /* 0: none */
+    int facts[MODEL_PLACES]; /* 0: none */
     int fork, parent, parent_facts; /* places of the newest fork, 0: none; facts then */
     int forked_at;            /* the message; -1: before the first */
-} history;
+} store_model;
 
-#define HISTORY_CHANGES(X)                                                     \
+#define MODEL_CHANGES(X)                                                       \
     X(APPEND, append) X(AMEND, amend) X(HIDE, hide) X(HIDE_RANGE, hide_range)  \
     X(REWIND, rewind) X(NOTE, note) X(FACTS, facts) X(REDACT, redact)          \
     X(FORK, fork) X(BEGIN, begin) X(FEED, feed) X(END, end) X(RECOVER, recover) \
@@ -55,7 +55,7 @@ typedef struct history {
 
 typedef enum change_kind {
 #define X(name, word) DO_##name,
-    HISTORY_CHANGES(X)
+    MODEL_CHANGES(X)
 #undef X
 } change_kind;
 
@@ -66,15 +66,15 @@ typedef struct change {
     int place;                /* of APPEND, BEGIN, HIDE_RANGE, REWIND, FACTS; FORK: new */
     bool empty;               /* FORK: before the first message, whatever `at` is */
     short size;               /* AMEND */
-    item fresh[HISTORY_GROUP]; /* APPEND, BEGIN */
+    item fresh[MODEL_GROUP]; /* APPEND, BEGIN */
     int n_fresh;
     uint64_t hides, told;     /* how many should be hidden, and the store's answer */
 } change;
 
-static inline const char *history_word(change_kind what)
+static inline const char *model_word(change_kind what)
 {
 #define X(name, word) #word,
-    static const char *const words[] = {HISTORY_CHANGES(X)};
+    static const char *const words[] = {MODEL_CHANGES(X)};
 #undef X
     return words[what];
 }
@@ -82,22 +82,22 @@ static inline const char *history_word(change_kind what)
 
 /* ---- messages ---- */
 
-static inline ms_str history_place(int place)
+static inline ms_str model_place(int place)
 {
     static const char *const names[] = {"place_0", "place_1", "place_2"};
     static char forks[256][24]; /* a call that uses one lets others be looked at */
-    if (place < HISTORY_PLACES) return ms_str_of(names[place]);
+    if (place < MODEL_PLACES) return ms_str_of(names[place]);
     snprintf(forks[place % 256], sizeof forks[0], "fork_%d", place);
     return ms_str_of(forks[place % 256]);
 }
 
-static inline ms_str history_agent(const item *e)
+static inline ms_str model_agent(const item *e)
 {
     return ms_str_of(e->agent ? "x" : NULL);
 }
 
 /* Returns the text of a message, with a unique mark. */
-static inline ms_str history_text(const item *e, char text[HISTORY_TEXT])
+static inline ms_str model_text(const item *e, char text[MODEL_TEXT])
 {
     if (e->redacted) return MS_STR("[redacted]");
     int n = snprintf(text, 40, "<mark %d.%d>", e->number, e->version);
@@ -107,7 +107,7 @@ static inline ms_str history_text(const item *e, char text[HISTORY_TEXT])
     return ms_str_n(text, used + e->parts);
 }
 
-static inline ms_type history_type(const item *e)
+static inline ms_type model_type(const item *e)
 {
     static const ms_type types[] = {MS_T_USER_MESSAGE, MS_T_ASSISTANT_MESSAGE,
                                     MS_T_OBSERVATION, MS_T_GLOBAL_OBSERVATION};
@@ -115,21 +115,21 @@ static inline ms_type history_type(const item *e)
 }
 
 /* Makes the message of an item; the end of `text` holds its key. */
-static inline ms_envelope history_message(const item *e, char text[HISTORY_TEXT])
+static inline ms_envelope model_message(const item *e, char text[MODEL_TEXT])
 {
     static const char *const keys[] = {NULL, "k1", "k2"};
-    char *key = text + HISTORY_TEXT - HISTORY_KEY;
+    char *key = text + MODEL_TEXT - MODEL_KEY;
     ms_envelope m;
-    snprintf(key, HISTORY_KEY, "key %d", e->number);
+    snprintf(key, MODEL_KEY, "key %d", e->number);
     memset(&m, 0, sizeof m);
-    m.type = history_type(e);
-    m.content = ms_text_n(history_text(e, text));
-    m.agent_key = history_agent(e);
+    m.type = model_type(e);
+    m.content = ms_text_n(model_text(e, text));
+    m.agent_key = model_agent(e);
     m.key = ms_str_of(e->key < 3 ? keys[e->key] : key);
     return m;
 }
 
-static inline ms_str history_note(int number, char text[24])
+static inline ms_str model_note(int number, char text[24])
 {
     snprintf(text, 24, "note %d", number);
     return ms_str_of(text);
@@ -138,7 +138,7 @@ static inline ms_str history_note(int number, char text[24])
 
 /* ---- changes ---- */
 
-static inline void history_append(history *h, const change *c)
+static inline void model_append(store_model *h, const change *c)
 {
     for (int i = 0; i < c->n_fresh; i++) {
         item e = c->fresh[i];
@@ -149,7 +149,7 @@ static inline void history_append(history *h, const change *c)
     }
 }
 
-static inline void history_hide(history *h, change *c, int from, int to)
+static inline void model_hide(store_model *h, change *c, int from, int to)
 {
     c->hides = 0;
     for (item *e = &h->items[from]; e <= &h->items[to]; e++) {
@@ -160,7 +160,7 @@ static inline void history_hide(history *h, change *c, int from, int to)
 }
 
 /* Makes a fork: a copy of the place's visible messages up to one. */
-static inline void history_fork(history *h, const change *c)
+static inline void model_fork(store_model *h, const change *c)
 {
     int place = h->items[c->at].place;
     for (int i = 0; i <= c->at && !c->empty; i++) {
@@ -178,29 +178,29 @@ static inline void history_fork(history *h, const change *c)
 }
 
 /* A rewrite leaves out what is hidden. Notes of such messages are not among the notes. */
-static inline void history_compact(history *h)
+static inline void model_compact(store_model *h)
 {
     for (int i = 0; i < h->count; i++) h->items[i].gone = h->items[i].hidden;
 }
 
 /* A rewrite that goes on beside changes leaves out some of what is hidden by its end. */
-static inline void history_may_go(history *h)
+static inline void model_may_go(store_model *h)
 {
     for (int i = 0; i < h->count; i++)
         if (h->items[i].hidden) h->items[i].may_go = true;
 }
 
-static inline uint64_t history_forked_seq(const history *h)
+static inline uint64_t model_forked_seq(const store_model *h)
 {
     return h->forked_at >= 0 ? h->items[h->forked_at].seq : 0;
 }
 
-static inline void history_do(history *h, change *c)
+static inline void model_do(store_model *h, change *c)
 {
     item *e = &h->items[c->at >= 0 ? c->at : 0];
     switch (c->what) {
     case DO_APPEND:
-    case DO_BEGIN: history_append(h, c); break;
+    case DO_BEGIN: model_append(h, c); break;
     case DO_AMEND:
         e->version++;
         e->size = c->size;
@@ -209,59 +209,59 @@ static inline void history_do(history *h, change *c)
         e->unfinished = false;
         break;
     case DO_HIDE: e->hidden = true; break;
-    case DO_HIDE_RANGE: history_hide(h, c, c->at, c->to); break;
-    case DO_REWIND: history_hide(h, c, c->at + 1, h->count - 1); break;
+    case DO_HIDE_RANGE: model_hide(h, c, c->at, c->to); break;
+    case DO_REWIND: model_hide(h, c, c->at + 1, h->count - 1); break;
     case DO_NOTE:
         h->notes[h->n_notes].at = c->at;
         h->notes[h->n_notes++].number = h->numbers++;
         break;
     case DO_FACTS: h->facts[c->place] = c->to; break;
     case DO_REDACT: e->redacted = true; break;
-    case DO_FORK: history_fork(h, c); break;
+    case DO_FORK: model_fork(h, c); break;
     case DO_FEED: e->parts++; break;
     case DO_END: e->unfinished = false; /* fall through */
     case DO_RECOVER:
         e->open = false;
         e->amended = true;
         break;
-    case DO_COMPACT: history_compact(h); break;
+    case DO_COMPACT: model_compact(h); break;
     }
 }
 
 
 /* ---- the same with a store: h is already as it should be after the call ---- */
 
-static inline ms_result history_call_append(history *h, const change *c, ms_store *store,
-                                            ms_error *err)
+static inline ms_result model_call_append(store_model *h, const change *c,
+                                          ms_store *store, ms_error *err)
 {
-    char texts[HISTORY_GROUP][HISTORY_TEXT];
-    ms_envelope batch[HISTORY_GROUP];
-    uint64_t seqs[HISTORY_GROUP];
+    char texts[MODEL_GROUP][MODEL_TEXT];
+    ms_envelope batch[MODEL_GROUP];
+    uint64_t seqs[MODEL_GROUP];
     ms_append_opts opts;
     ms_result result;
     item *fresh = &h->items[h->count - c->n_fresh];
     memset(&opts, 0, sizeof opts);
-    opts.location = history_place(c->place);
+    opts.location = model_place(c->place);
     opts.seqs = seqs;
-    for (int i = 0; i < c->n_fresh; i++) batch[i] = history_message(&fresh[i], texts[i]);
+    for (int i = 0; i < c->n_fresh; i++) batch[i] = model_message(&fresh[i], texts[i]);
     if (c->n_fresh == 1) result = ms_append(store, opts.location, batch, seqs, err);
     else result = ms_append_batch(store, batch, (size_t)c->n_fresh, &opts, err);
     for (int i = 0; result == MS_OK && i < c->n_fresh; i++) fresh[i].seq = seqs[i];
     return result;
 }
 
-static inline ms_result history_call(history *h, change *c, ms_store *store,
-                                     ms_stream *stream, ms_error *err)
+static inline ms_result model_call(store_model *h, change *c, ms_store *store,
+                                   ms_stream *stream, ms_error *err)
 {
     static const ms_stream_opts every_part = {.every_part = true};
     int to, at = c->what == DO_BEGIN ? h->count - 1 : c->at;
     const item *e = &h->items[at >= 0 ? at : 0];
-    char text[HISTORY_TEXT], small_text[40];
-    ms_str place = history_place(c->place);
-    ms_envelope m = history_message(e, text);
+    char text[MODEL_TEXT], small_text[40];
+    ms_str place = model_place(c->place);
+    ms_envelope m = model_message(e, text);
     c->told = c->hides;
     switch (c->what) {
-    case DO_APPEND: return history_call_append(h, c, store, err);
+    case DO_APPEND: return model_call_append(h, c, store, err);
     case DO_AMEND:
         m.key = m.agent_key = ms_str_of(NULL);
         return ms_amend(store, e->seq, &m, err);
@@ -273,14 +273,14 @@ static inline ms_result history_call(history *h, change *c, ms_store *store,
         return ms_rewind(store, place, c->at < 0 ? 0 : e->seq, &c->told, err);
     case DO_NOTE:
         return ms_note(store, e->seq, MS_STR("kind"),
-                       ms_text_n(history_note(h->notes[h->n_notes - 1].number,
-                                              small_text)), err);
+                       ms_text_n(model_note(h->notes[h->n_notes - 1].number,
+                                            small_text)), err);
     case DO_FACTS:
         snprintf(small_text, sizeof small_text, "{\"n\":%d}", c->to);
         return ms_location_set(store, place, ms_str_of(small_text), err);
     case DO_REDACT: return ms_redact(store, e->seq, err);
     case DO_FORK:
-        return ms_fork(store, history_place(h->parent), history_forked_seq(h), place,
+        return ms_fork(store, model_place(h->parent), model_forked_seq(h), place,
                        NULL, err);
     case DO_BEGIN: return ms_stream_begin(stream, store, place, &m, &every_part, err);
     case DO_FEED: return ms_stream_feed(stream, MS_STR("+"), err);
@@ -292,7 +292,7 @@ static inline ms_result history_call(history *h, change *c, ms_store *store,
 }
 
 /* Returns whether a record is that of an item, whatever its number. */
-static inline bool history_is_of(const item *e, const ms_msg *msg)
+static inline bool model_is_of(const item *e, const ms_msg *msg)
 {
     char mark[40];
     ms_str text = ms_content(msg).text;
@@ -302,7 +302,7 @@ static inline bool history_is_of(const item *e, const ms_msg *msg)
 
 /* Learns the numbers that the store gave. Messages that may have gone have none when they
  * have: a later one can have theirs. */
-static inline ms_result history_learn(history *h, ms_store *store)
+static inline ms_result model_learn(store_model *h, ms_store *store)
 {
     ms_query q;
     ms_cursor it;
@@ -317,7 +317,7 @@ static inline ms_result history_learn(history *h, ms_store *store)
     ms_result result = ms_query_open(store, &q, &it, NULL);
     if (result != MS_OK) return result;
     while (i < h->count && (msg = ms_next(&it)) != NULL) {
-        while (i < h->count && h->items[i].may_go && !history_is_of(&h->items[i], msg))
+        while (i < h->count && h->items[i].may_go && !model_is_of(&h->items[i], msg))
             h->items[i++].seq = 0;
         if (i < h->count) h->items[i++].seq = ms_seq(msg);
     }
@@ -329,15 +329,15 @@ static inline ms_result history_learn(history *h, ms_store *store)
 
 /* ---- does a store show it? ---- */
 
-static inline const char *history_item_differs(const item *e, const ms_msg *msg)
+static inline const char *model_item_differs(const item *e, const ms_msg *msg)
 {
-    char text[HISTORY_TEXT];
+    char text[MODEL_TEXT];
     uint32_t flags = ms_flags(msg);
     if (e->seq != 0 && e->seq != ms_seq(msg)) return "a number";
-    if (ms_type_of(msg) != history_type(e)) return "a type";
-    if (!ms_str_equal(test_location(msg), history_place(e->place))) return "a place";
-    if (!ms_str_equal(test_agent_key(msg), history_agent(e))) return "an agent";
-    if (!ms_str_equal(ms_content(msg).text, history_text(e, text))) return "a text";
+    if (ms_type_of(msg) != model_type(e)) return "a type";
+    if (!ms_str_equal(test_location(msg), model_place(e->place))) return "a place";
+    if (!ms_str_equal(test_agent_key(msg), model_agent(e))) return "an agent";
+    if (!ms_str_equal(ms_content(msg).text, model_text(e, text))) return "a text";
     if (((flags & MS_FLAG_REDACTED) != 0) != e->redacted) return "whether it is redacted";
     if (e->redacted) return NULL;
     if (((flags & MS_FLAG_AMENDED) != 0) != e->amended) return "whether it is amended";
@@ -347,18 +347,18 @@ static inline const char *history_item_differs(const item *e, const ms_msg *msg)
 }
 
 /* Returns whether a query selects this message. */
-static inline bool history_asks(const item *e, const ms_query *q)
+static inline bool model_asks(const item *e, const ms_query *q)
 {
     if (e->hidden) return false;
-    if (q->location.ptr != NULL && !ms_str_equal(q->location, history_place(e->place)))
+    if (q->location.ptr != NULL && !ms_str_equal(q->location, model_place(e->place)))
         return false;
     if (q->views == MS_VIEW_CONVERSATION)
-        return (MS_BIT(history_type(e)) & MS_TYPES_CONVERSATION) != 0;
+        return (MS_BIT(model_type(e)) & MS_TYPES_CONVERSATION) != 0;
     return q->views != MS_VIEW_TEAM || e->agent == 1;
 }
 
-static inline const char *history_query_differs(const history *h, ms_store *store,
-                                                const ms_query *q)
+static inline const char *model_query_differs(const store_model *h, ms_store *store,
+                                              const ms_query *q)
 {
     ms_cursor it;
     const ms_msg *msg;
@@ -366,34 +366,34 @@ static inline const char *history_query_differs(const history *h, ms_store *stor
     int i = 0;
     if (ms_query_open(store, q, &it, NULL) != MS_OK) return "a query that fails";
     while (what == NULL && (msg = ms_next(&it)) != NULL) {
-        while (i < h->count && !history_asks(&h->items[i], q)) i++;
-        what = i < h->count ? history_item_differs(&h->items[i++], msg)
+        while (i < h->count && !model_asks(&h->items[i], q)) i++;
+        what = i < h->count ? model_item_differs(&h->items[i++], msg)
                             : "a message too much";
     }
-    while (i < h->count && !history_asks(&h->items[i], q)) i++;
+    while (i < h->count && !model_asks(&h->items[i], q)) i++;
     if (ms_cursor_close(&it, NULL) != MS_OK && what == NULL) what = "the cursor's result";
     return what == NULL && i < h->count ? "a message is missing" : what;
 }
 
 /* Returns whether that is note n. Notes of redacted messages are erased. */
-static inline bool history_note_is(const history *h, int n, const ms_msg *msg)
+static inline bool model_note_is(const store_model *h, int n, const ms_msg *msg)
 {
     char text[24];
     const item *e = &h->items[h->notes[n].at];
     ms_str is = ms_content(msg).text;
     bool its = e->seq == 0 || ms_seq(msg) == e->seq;
     if (e->redacted) return its && is.len > 0 && is.ptr[0] == '[';
-    return ms_str_equal(is, history_note(h->notes[n].number, text));
+    return ms_str_equal(is, model_note(h->notes[n].number, text));
 }
 
 /* Moves on from note n to one that every store has. */
-static inline int history_next_note(const history *h, int n)
+static inline int model_next_note(const store_model *h, int n)
 {
     while (n < h->n_notes && h->items[h->notes[n].at].may_go) n++;
     return n;
 }
 
-static inline const char *history_notes_differ(const history *h, ms_store *store)
+static inline const char *model_notes_differ(const store_model *h, ms_store *store)
 {
     ms_query q;
     ms_cursor it;
@@ -404,15 +404,15 @@ static inline const char *history_notes_differ(const history *h, ms_store *store
     q.raw = MS_RAW_NOTES;
     if (ms_query_open(store, &q, &it, NULL) != MS_OK) return "the query of notes";
     for (; same && (msg = ms_next(&it)) != NULL; n++) {
-        int must = history_next_note(h, n);
-        while (n < must && !history_note_is(h, n, msg)) n++;
-        same = n < h->n_notes && history_note_is(h, n, msg);
+        int must = model_next_note(h, n);
+        while (n < must && !model_note_is(h, n, msg)) n++;
+        same = n < h->n_notes && model_note_is(h, n, msg);
     }
     if (ms_cursor_close(&it, NULL) != MS_OK) return "the notes' cursor";
-    return same && history_next_note(h, n) == h->n_notes ? NULL : "a note";
+    return same && model_next_note(h, n) == h->n_notes ? NULL : "a note";
 }
 
-static inline bool history_fact_is(ms_str facts, const char *name, const char *want)
+static inline bool model_fact_is(ms_str facts, const char *name, const char *want)
 {
     ms_str value;
     if (!ms_json_member(facts, ms_str_of(name), &value)) return want == NULL;
@@ -421,31 +421,31 @@ static inline bool history_fact_is(ms_str facts, const char *name, const char *w
 
 /* Compares the facts of each place, and of the newest fork, whose members are in any
  * order. */
-static inline const char *history_facts_differ(const history *h, ms_store *store,
-                                               ms_arena *arena)
+static inline const char *model_facts_differ(const store_model *h, ms_store *store,
+                                             ms_arena *arena)
 {
     char n[24], seq[24], parent[24];
     ms_str facts;
-    for (int i = 0; i < HISTORY_PLACES; i++) {
+    for (int i = 0; i < MODEL_PLACES; i++) {
         snprintf(n, sizeof n, h->facts[i] != 0 ? "{\"n\":%d}" : "{}", h->facts[i]);
-        if (ms_location_get(store, history_place(i), arena, &facts, NULL) != MS_OK)
+        if (ms_location_get(store, model_place(i), arena, &facts, NULL) != MS_OK)
             return "facts that cannot be read";
         if (!ms_str_equal(facts, ms_str_of(n))) return "other facts";
     }
     if (h->fork == 0) return NULL;
-    if (ms_location_get(store, history_place(h->fork), arena, &facts, NULL) != MS_OK)
+    if (ms_location_get(store, model_place(h->fork), arena, &facts, NULL) != MS_OK)
         return "facts of the fork that cannot be read";
     snprintf(n, sizeof n, "%d", h->parent_facts);
-    snprintf(seq, sizeof seq, "%lu", (unsigned long)history_forked_seq(h));
-    snprintf(parent, sizeof parent, "\"%s\"", history_place(h->parent).ptr);
-    bool known = h->forked_at < 0 || history_forked_seq(h) != 0;
-    bool same = history_fact_is(facts, "parent", parent) &&
-                (!known || history_fact_is(facts, "parent_seq", seq)) &&
-                history_fact_is(facts, "n", h->parent_facts != 0 ? n : NULL);
+    snprintf(seq, sizeof seq, "%lu", (unsigned long)model_forked_seq(h));
+    snprintf(parent, sizeof parent, "\"%s\"", model_place(h->parent).ptr);
+    bool known = h->forked_at < 0 || model_forked_seq(h) != 0;
+    bool same = model_fact_is(facts, "parent", parent) &&
+                (!known || model_fact_is(facts, "parent_seq", seq)) &&
+                model_fact_is(facts, "n", h->parent_facts != 0 ? n : NULL);
     return same ? NULL : "the fork's facts";
 }
 
-static inline const char *history_totals_differ(const history *h, ms_store *store)
+static inline const char *model_totals_differ(const store_model *h, ms_store *store)
 {
     static char text[200];
     ms_stat stat;
@@ -468,8 +468,8 @@ static inline const char *history_totals_differ(const history *h, ms_store *stor
 
 /* Everything in order, the conversation of one place and an agent of another, notes,
  * facts and totals. Resets the arena. */
-static inline const char *history_differs(const history *h, ms_store *store,
-                                          ms_arena *arena)
+static inline const char *model_differs(const store_model *h, ms_store *store,
+                                        ms_arena *arena)
 {
     static const ms_str agent = {"x", 1};
     static const unsigned views[] = {MS_VIEW_CONVERSATION, MS_VIEW_TEAM};
@@ -478,17 +478,17 @@ static inline const char *history_differs(const history *h, ms_store *store,
     q.arena = arena;
     q.agent_keys = &agent;
     q.n_agent_keys = 1;
-    const char *what = history_query_differs(h, store, &q);
+    const char *what = model_query_differs(h, store, &q);
     for (int i = 0; i < 2 && what == NULL; i++) {
-        q.location = history_place(i);
+        q.location = model_place(i);
         q.views = views[i];
-        what = history_query_differs(h, store, &q);
+        what = model_query_differs(h, store, &q);
     }
-    if (what == NULL) what = history_notes_differ(h, store);
-    if (what == NULL) what = history_facts_differ(h, store, arena);
-    if (what == NULL) what = history_totals_differ(h, store);
+    if (what == NULL) what = model_notes_differ(h, store);
+    if (what == NULL) what = model_facts_differ(h, store, arena);
+    if (what == NULL) what = model_totals_differ(h, store);
     ms_arena_reset(arena);
     return what;
 }
 
-#endif /* HISTORY_H */
+#endif /* STORE_MODEL_H */
