@@ -209,12 +209,12 @@ TEST(operation_returns_when_the_file_is_empty)
     if (!write_file(w->path, zeros, FILE_HEAD)) abort();
     assert_int_equal(do_open(w, &err), MS_E_DAMAGED);
     w->how.opening = MS_OPEN_NORMAL;
-    for (int how = TRIP_FAIL; how <= TRIP_SHORT; how++)
+    for (int how = OS_FAULT_FAIL; how <= OS_FAULT_SHORT; how++)
         for (uint64_t k = 1; k < 8; k++) { /* zeros that cannot be read */
             world_reset(w);
             if (!write_file(w->path, zeros, 70000)) abort();
-            w->t.kinds = TRIP_BIT(READ);
-            w->t.how = (trip_how)how;
+            w->t.kinds = OS_FAULT_BIT(READ);
+            w->t.how = (os_fault_how)how;
             w->t.code = EIO;
             w->t.at = k;
             if (do_open(w, &err) == MS_OK) do_close(w, NULL);

@@ -324,8 +324,8 @@ static void wreck_use(wreck *k, bool trouble)
 
 static void one_wreck(wreck *k, size_t i)
 {
-    static const mode call = {"", false, TRIP_FAIL, TRIP_ALL, false, 0};
-    static const mode memory = {"", true, TRIP_NONE, 0, false, 0};
+    static const mode call = {"", false, OS_FAULT_FAIL, OS_FAULT_ALL, false, 0};
+    static const mode memory = {"", true, OS_FAULT_NONE, 0, false, 0};
     world *w = k->w;
     world_reset(w);
     w->how.engine = test_one_in(&k->rng, 2) ? MS_ENGINE_MAP : MS_ENGINE_WRITE;

@@ -123,19 +123,19 @@ static void whole_life(const crowd *c, board *b, ms_store *store)
 }
 
 /* Lets a child live that ends at call k; true when it came to its end. */
-static bool live_and_end(const crowd *c, board *b, const ms_log_desc *desc, trip_how how,
-                         uint64_t k)
+static bool live_and_end(const crowd *c, board *b, const ms_log_desc *desc,
+                         os_fault_how how, uint64_t k)
 {
     int status;
     pid_t child = fork_child();
     if (child == 0) {
         ms_log_desc own = *desc;
         ms_store *store;
-        trip t;
-        trip_init(&t, &c->os);
+        os_faults t;
+        os_fault_init(&t, &c->os);
         t.how = how;
         t.at = k;
-        if (how == TRIP_EXIT_HALF && desc->shared) t.kinds = TRIP_BIT(WRITE);
+        if (how == OS_FAULT_EXIT_HALF && desc->shared) t.kinds = OS_FAULT_BIT(WRITE);
         own.os = &t.os;
         if (ms_log_open(&store, &own, NULL) != MS_OK) _exit(3);
         whole_life(c, b, store);
@@ -159,7 +159,7 @@ static void append_some(const crowd *c, board *b, ms_store *store, size_t w, int
 
 /* Ends the child before, inside or after call k; a writer that was there before, and one
  * that comes later, go on at once. alone: the child has the log to itself. */
-static bool one_end(crowd *c, board *b, trip_how how, uint64_t k, bool alone)
+static bool one_end(crowd *c, board *b, os_fault_how how, uint64_t k, bool alone)
 {
     roll r;
     ms_log_desc desc = desc_of(c, MS_LOG_CREATE);
@@ -195,10 +195,10 @@ TEST_WITH(WITH_EACH_ENGINE, others_go_on_when_a_writer_ends_at_every_file_operat
     uint64_t ends = 0;
     crowd_begin(&c, *(const ms_log_engine *)*state, 600);
     bool mapped = c.at.log.engine == MS_ENGINE_MAP;
-    for (int how = 2 * TRIP_EXIT_BEFORE; how <= 2 * TRIP_EXIT_AFTER + 1; how++) {
-        bool half = how / 2 == TRIP_EXIT_HALF && mapped;
+    for (int how = 2 * OS_FAULT_EXIT_BEFORE; how <= 2 * OS_FAULT_EXIT_AFTER + 1; how++) {
+        bool half = how / 2 == OS_FAULT_EXIT_HALF && mapped;
         for (k = 1 + (uint64_t)how % stride;
-             !one_end(&c, b, (trip_how)(how / 2), k, how % 2 == 1); ends++)
+             !one_end(&c, b, (os_fault_how)(how / 2), k, how % 2 == 1); ends++)
             k += half ? 1 : stride;
     }
     printf("about %d file operations\n", (int)k);

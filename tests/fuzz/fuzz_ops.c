@@ -25,7 +25,7 @@
 #define FUZZ_MOST 192
 #include "disk.h"
 #include "store.h"
-#include "trip.h"
+#include "os_faults.h"
 
 /* Rather fewer are appended; notes are more. */
 #define MODEL_MOST 64
@@ -37,7 +37,7 @@ enum { MOST_ITEMS = 48, MOST_STEPS = 64, FORK = 100, MOST_SLOW = 2,
 
 static fuzz_room drive_room;
 static disk drive;                   /* the log */
-static trip trouble;                 /* with faults */
+static os_faults trouble;                 /* with faults */
 static unsigned char image[DISK_ROOM];
 static fuzz_alloc heap, other_heap;   /* of the store; of the reader beside */
 static ms_arena arena;
@@ -70,9 +70,9 @@ static void disk_with_faults(bool exact_maps)
     drive.os.exact_maps = exact_maps;
     drive.keep_synced = true;
     drive.room = FILE_ROOM;
-    trip_init(&trouble, &drive.os);
-    trouble.how = TRIP_FAIL_MIDWAY;
-    trouble.kinds &= ~(TRIP_BIT(UNLOCK) | TRIP_BIT(UNMAP) | TRIP_BIT(REMOVE));
+    os_fault_init(&trouble, &drive.os);
+    trouble.how = OS_FAULT_FAIL_MIDWAY;
+    trouble.kinds &= ~(OS_FAULT_BIT(UNLOCK) | OS_FAULT_BIT(UNMAP) | OS_FAULT_BIT(REMOVE));
     trouble.code = EIO;
 }
 

@@ -9,7 +9,7 @@
  *     desc.os = &d.os;
  *
  * simdisk.h is a folder of such files and knows what a power loss may leave of it;
- * fuzz/disk.h has them in static arrays, which are quicker; trip.h lets calls fail.
+ * fuzz/disk.h has them in static arrays, which are quicker; os_faults.h lets calls fail.
  * Define _GNU_SOURCE before any include.
  */
 

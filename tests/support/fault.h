@@ -31,8 +31,8 @@ enum { ERRORS = (int)(sizeof errors / sizeof errors[0]), LASTING = ERRORS - 1 };
 
 /* Calls that are made again when they were interrupted. The others fail with EINTR. */
 enum {
-    REPEATED = TRIP_BIT(READ) | TRIP_BIT(WRITE) | TRIP_BIT(ALLOCATE) | TRIP_BIT(SYNC) |
-               TRIP_BIT(LOCK) | TRIP_BIT(SYNC_FOLDER)
+    REPEATED = OS_FAULT_BIT(READ) | OS_FAULT_BIT(WRITE) | OS_FAULT_BIT(ALLOCATE) |
+               OS_FAULT_BIT(SYNC) | OS_FAULT_BIT(LOCK) | OS_FAULT_BIT(SYNC_FOLDER)
 };
 
 static uint64_t file_faults, memory_faults;
@@ -77,14 +77,14 @@ static void describe(world *w, const struct step *s)
     snprintf(w->when, sizeof w->when,
              "%s (%zu) with errno %d at call %llu%s (%s), or allocation %zu%s, or an "
              "arena of %zu", s->name, w->repeat, w->t.code, (unsigned long long)w->t.at,
-             w->t.from ? " on" : "", trip_word((int)w->t.last_hit), w->heap.fail_at,
+             w->t.from ? " on" : "", os_fault_word((int)w->t.last_hit), w->heap.fail_at,
              w->heap.fail_from ? " on" : "", w->arena_size);
 }
 
 /* Returns whether the handle still has the lock because unlocking failed. */
 static bool is_locked_in(const world *w)
 {
-    return (w->t.all_hit & TRIP_BIT(UNLOCK)) != 0;
+    return (w->t.all_hit & OS_FAULT_BIT(UNLOCK)) != 0;
 }
 
 /* Checks that the code fits the fault, and that the error has the operation, the place
@@ -123,7 +123,7 @@ static void must_be_poisoned(world *w, ms_result result)
 {
     static text now;
     ms_envelope m = ms_user_message(ms_text("refused"));
-    unsigned of_sync = TRIP_BIT(SYNC) | TRIP_BIT(SYNC_FOLDER);
+    unsigned of_sync = OS_FAULT_BIT(SYNC) | OS_FAULT_BIT(SYNC_FOLDER);
     bool checkpoint = w->t.last_hit == CALL_WRITE && result == MS_E_POISONED;
     if (!w->t.from && !checkpoint && !(w->t.all_hit & of_sync))
         fail_msg("%s: it is poisoned, and no sync has failed", w->when);
@@ -239,7 +239,7 @@ static void run_step(world *w, const struct step *s, const text *before,
     if (faults_of(w) == faults && !is_locked_in(w))
         fail_msg("%s: without a fault: %s", w->when, err.message);
     bool again = w->t.code == EINTR && (REPEATED >> (unsigned)w->t.last_hit & 1);
-    if (w->t.hits != 0 && (again || w->t.how == TRIP_SHORT))
+    if (w->t.hits != 0 && (again || w->t.how == OS_FAULT_SHORT))
         fail_msg("%s: the call is not repeated: %s", w->when, err.message);
     must_explain(w, result, &err);
     if (w->t.from || w->heap.fail_from) /* it stays as it is */
@@ -291,7 +291,7 @@ static void world_end(world *w)
 
 static void world_reset(world *w)
 {
-    trip_init(&w->t, &w->base);
+    os_fault_init(&w->t, &w->base);
     test_alloc_init(&w->heap);
     snprintf(w->when, sizeof w->when, "without a fault");
 }
@@ -327,29 +327,31 @@ static void world_free(world *w)
 typedef struct mode {
     const char *name;
     bool memory;
-    trip_how how;
+    os_fault_how how;
     unsigned kinds;
     bool from;                /* the n-th and all after it */
     int code;                 /* 0: one error after the other */
 } mode;
 
-enum { PARTLY = TRIP_BIT(READ) | TRIP_BIT(WRITE),
-       SYNCS = TRIP_BIT(SYNC) | TRIP_BIT(SYNC_FOLDER),
-       NOT_REPEATED = TRIP_ALL & ~(unsigned)REPEATED };
+enum { PARTLY = OS_FAULT_BIT(READ) | OS_FAULT_BIT(WRITE),
+       SYNCS = OS_FAULT_BIT(SYNC) | OS_FAULT_BIT(SYNC_FOLDER),
+       NOT_REPEATED = OS_FAULT_ALL & ~(unsigned)REPEATED };
 
 static const mode modes[] = {
-    {"an allocation fails", true, TRIP_NONE, 0, false, 0},
-    {"all allocations fail from one on", true, TRIP_NONE, 0, true, 0},
-    {"a call fails", false, TRIP_FAIL, TRIP_ALL, false, 0},
-    {"all calls fail from one on", false, TRIP_FAIL, TRIP_ALL, true, 0},
-    {"a call is interrupted", false, TRIP_FAIL, TRIP_ALL, false, EINTR},
-    {"calls are interrupted from one on", false, TRIP_FAIL, NOT_REPEATED, true, EINTR},
-    {"a read or write is short", false, TRIP_SHORT, PARTLY, false, 0},
-    {"reads and writes are short from one on", false, TRIP_SHORT, PARTLY, true, 0},
-    {"a write stops midway", false, TRIP_FAIL_HALF, TRIP_BIT(WRITE), false, 0},
-    {"writes stop midway from one on", false, TRIP_FAIL_HALF, TRIP_BIT(WRITE), true, 0},
-    {"a sync fails", false, TRIP_FAIL, SYNCS, false, EIO},
-    {"all syncs fail from one on", false, TRIP_FAIL, SYNCS, true, EIO},
+    {"an allocation fails", true, OS_FAULT_NONE, 0, false, 0},
+    {"all allocations fail from one on", true, OS_FAULT_NONE, 0, true, 0},
+    {"a call fails", false, OS_FAULT_FAIL, OS_FAULT_ALL, false, 0},
+    {"all calls fail from one on", false, OS_FAULT_FAIL, OS_FAULT_ALL, true, 0},
+    {"a call is interrupted", false, OS_FAULT_FAIL, OS_FAULT_ALL, false, EINTR},
+    {"calls are interrupted from one on", false, OS_FAULT_FAIL, NOT_REPEATED, true,
+     EINTR},
+    {"a read or write is short", false, OS_FAULT_SHORT, PARTLY, false, 0},
+    {"reads and writes are short from one on", false, OS_FAULT_SHORT, PARTLY, true, 0},
+    {"a write stops midway", false, OS_FAULT_FAIL_HALF, OS_FAULT_BIT(WRITE), false, 0},
+    {"writes stop midway from one on", false, OS_FAULT_FAIL_HALF, OS_FAULT_BIT(WRITE),
+     true, 0},
+    {"a sync fails", false, OS_FAULT_FAIL, SYNCS, false, EIO},
+    {"all syncs fail from one on", false, OS_FAULT_FAIL, SYNCS, true, EIO},
 };
 enum { MODES = (int)(sizeof modes / sizeof modes[0]) };
 
@@ -370,7 +372,7 @@ static void arm(world *w, const mode *m, size_t n, uint64_t pick)
     w->t.kinds = m->kinds;
     w->t.bytes = parts[pick % BYTES];
     w->t.code = m->code ? m->code : errors[pick % (uint64_t)(m->from ? LASTING : ERRORS)];
-    if (m->how != TRIP_FAIL_HALF) return;
+    if (m->how != OS_FAULT_FAIL_HALF) return;
     w->t.bytes = (w->t.bytes + 7) & ~(size_t)7; /* words are never torn */
     if (w->t.code == EINTR) w->t.code = EIO;
 }
@@ -427,7 +429,7 @@ static void script_fails(world *w, const mode *m)
 {
     size_t stride = test_scale() >= 100 ? 1 : 11, each = 1, failed;
     bool all = test_scale() >= 1000 && !m->memory && m->code == 0;
-    if (all) each = m->how != TRIP_FAIL ? BYTES : m->from ? LASTING : ERRORS;
+    if (all) each = m->how != OS_FAULT_FAIL ? BYTES : m->from ? LASTING : ERRORS;
     for (size_t i = 0; i < each; i++) {
         size_t n = 1 + test_seed() % stride;
         do {
@@ -783,7 +785,7 @@ static inline int run_faults(const char *name, bool memory,
     for (int i = 0; i < MODES; i++)
         for (int k = 0; k <= CONFIGS; k++) {
             bool is_mem = k < CONFIGS && configs[k].mem;
-            bool once = modes[i].how == TRIP_NONE || modes[i].how == TRIP_FAIL;
+            bool once = modes[i].how == OS_FAULT_NONE || modes[i].how == OS_FAULT_FAIL;
             if (modes[i].memory != memory || (is_mem && !memory)) continue;
             if (k == CONFIGS && (!once || modes[i].code != 0)) continue;
             row *r = &rows[n];

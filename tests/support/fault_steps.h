@@ -204,7 +204,7 @@ typedef struct config {
 typedef struct world {
     char *folder, *path, *other;
     ms_os base;
-    trip t;
+    os_faults t;
     test_alloc heap;
     ms_store *log;
     script calls;             /* names of messages, and the stream "w" */

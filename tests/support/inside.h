@@ -14,7 +14,7 @@
 #include "logs.h"
 
 static disk drive;
-static trip traps;
+static os_faults traps;
 static test_alloc heap;
 static unsigned said;         /* messages in seven places by turns */
 
@@ -68,7 +68,7 @@ static inline void begin(void)
     drive.files = drive.maps = 0; /* also after a test that failed */
     said = 0;
     test_alloc_init(&heap);
-    trip_init(&traps, &drive.os);
+    os_fault_init(&traps, &drive.os);
 }
 
 static inline ms_store *make_log(size_t messages)

@@ -3,7 +3,8 @@
  *   - numbered messages: everything in a message follows from its number, and so does
  *     which of them are appended together. So a reader recognizes a message that was never
  *     written, a hole and a torn batch without knowing what was written;
- *   - with it come disk.h, trip.h and scratch.h: a file in memory, calls that fail, folders.
+ *   - with it come disk.h, os_faults.h and scratch.h: a file in memory, calls that fail,
+ *     folders.
  *
  * The functions for numbered messages assert nothing: they are called from threads and
  * child processes too. Define _GNU_SOURCE before any include.
@@ -14,7 +15,7 @@
 
 #include "disk.h"
 #include "scratch.h"
-#include "trip.h"
+#include "os_faults.h"
 
 #include <signal.h>
 #include <sys/wait.h>

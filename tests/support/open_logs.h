@@ -296,9 +296,9 @@ static inline void kill_holder(pid_t child)
 /* ---- calls that fail ---- */
 
 /* From now on the first call of these kinds fails; from: and all after it. */
-static inline void trip_at(trip *t, unsigned kinds, int code, bool from)
+static inline void os_fault_at(os_faults *t, unsigned kinds, int code, bool from)
 {
-    t->how = kinds != 0 ? TRIP_FAIL : TRIP_NONE;
+    t->how = kinds != 0 ? OS_FAULT_FAIL : OS_FAULT_NONE;
     t->kinds = kinds;
     t->code = code;
     t->at = 1;

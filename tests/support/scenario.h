@@ -114,7 +114,7 @@ enum { WRITER, OTHER, READER, HANDLES };
 
 struct world {
     sim_disk disks[SCENARIO_DISKS];
-    trip trips[SCENARIO_DISKS];
+    os_faults faults[SCENARIO_DISKS];
     sim_cuts cuts;
     int at;                   /* the disk in use */
     int looked;               /* the disk that a new reader opens */
@@ -130,7 +130,7 @@ struct world {
     unsigned turn;            /* $ */
     struct { char name[12]; uint64_t value; } marks[SCENARIO_MARKS];
     int n_marks;
-    const char *act;          /* scripts that the trip runs, in braces */
+    const char *act;          /* scripts that a fault runs, in braces */
     uint64_t seq, first;      /* of the last append */
     uint64_t left;            /* messages at the last look */
     uint64_t said, tried;     /* whose append has returned; with those on their way */
@@ -305,7 +305,7 @@ static inline ms_log_desc world_desc(world *w, ms_log_mode mode, const ms_os *os
 /* Returns a description with the engine that the step has. */
 static inline ms_log_desc step_desc(world *w, ms_log_mode mode)
 {
-    ms_log_desc desc = world_desc(w, mode, &w->trips[w->at].os);
+    ms_log_desc desc = world_desc(w, mode, &w->faults[w->at].os);
     if (step_has(w, "map")) desc.engine = MS_ENGINE_MAP;
     if (step_has(w, "write")) desc.engine = MS_ENGINE_WRITE;
     return desc;
@@ -458,7 +458,7 @@ static inline void step_rewrite(world *w)
 }
 
 /* Maps cannot reach beyond the end of the file, so that growing needs another one. */
-static inline void step_exact(world *w) { w->trips[w->at].os.exact_maps = true; }
+static inline void step_exact(world *w) { w->faults[w->at].os.exact_maps = true; }
 
 static inline void step_names(world *w)
 {
@@ -623,7 +623,7 @@ static inline void step_number(world *w)
         {"last", w->seq}, {"first", w->first}, {"events", w->events},
         {"durable", info.durable_seq}, {"damaged", info.damaged},
         {"lost_end", info.lost_end}, {"zeroed", info.zeroed_bytes},
-        {"replaced", info.replaced}, {"hits", w->trips[w->at].hits}};
+        {"replaced", info.replaced}, {"hits", w->faults[w->at].hits}};
     size_t i = 0;
     while (strcmp(numbers[i].word, w->words[0]) != 0) i++;
     step_compares(w, 1, w->words[0], numbers[i].value, 0);
@@ -662,7 +662,7 @@ static inline void make_image(world *w, int i)
 
 static inline void step_on(world *w)
 {
-    w->trips[w->at].how = TRIP_NONE;
+    w->faults[w->at].how = OS_FAULT_NONE;
     close_all(w);
     w->looked = ++w->at;
 }
@@ -811,8 +811,8 @@ static inline int errno_of(world *w, const char *word)
 /* at CALL[@OFFSET] N[+] fail|midway CODE, at CALL N {..}, after CALL N {..} */
 static inline void step_at(world *w)
 {
-    trip *t = &w->trips[w->at];
-    t->how = TRIP_NONE;
+    os_faults *t = &w->faults[w->at];
+    t->how = OS_FAULT_NONE;
     if (step_has(w, "none")) return;
     char *offset = strchr(w->words[1], '@'), *plus = strchr(w->words[2], '+');
     const char *place = offset != NULL ? offset + 1 : "";
@@ -822,22 +822,22 @@ static inline void step_at(world *w)
     if (plus != NULL) *plus = '\0';
     t->kinds = 0;
     for (int i = 0; i < CALL_COUNT; i++)
-        if (strcmp(trip_word(i), w->words[1]) == 0) t->kinds = 1u << i;
-    if (strcmp(w->words[1], "any") == 0) t->kinds = TRIP_ALL;
+        if (strcmp(os_fault_word(i), w->words[1]) == 0) t->kinds = 1u << i;
+    if (strcmp(w->words[1], "any") == 0) t->kinds = OS_FAULT_ALL;
     bool half = strcmp(w->words[1], "half") == 0;
-    if (half) t->kinds = TRIP_BIT(WRITE);
+    if (half) t->kinds = OS_FAULT_BIT(WRITE);
     if (t->kinds == 0) step_fails(w, "no call '%s'", w->words[1]);
     t->calls = t->hits = 0;
     t->at = number(w, 2);
     t->act = world_act;
     t->of = w;
     if (w->words[3][0] == '{') {
-        t->how = half                             ? TRIP_ACT_HALF
-                 : strcmp(w->words[0], "at") == 0 ? TRIP_ACT_BEFORE
-                                                  : TRIP_ACT_AFTER;
+        t->how = half                             ? OS_FAULT_ACT_HALF
+                 : strcmp(w->words[0], "at") == 0 ? OS_FAULT_ACT_BEFORE
+                                                  : OS_FAULT_ACT_AFTER;
         return;
     }
-    t->how = strcmp(w->words[3], "midway") == 0 ? TRIP_FAIL_MIDWAY : TRIP_FAIL;
+    t->how = strcmp(w->words[3], "midway") == 0 ? OS_FAULT_FAIL_MIDWAY : OS_FAULT_FAIL;
     t->code = errno_of(w, w->words[4]);
 }
 
@@ -1092,7 +1092,7 @@ static world *the_world(void)
     if (w == NULL) abort();
     for (int i = 0; i < SCENARIO_DISKS; i++) {
         sim_init(&w->disks[i]);
-        trip_init(&w->trips[i], &w->disks[i].os);
+        os_fault_init(&w->faults[i], &w->disks[i].os);
     }
     return w;
 }
@@ -1106,7 +1106,7 @@ static inline void world_begin(world *w)
             sim_init(&w->disks[i]);
         }
         sim_clear(&w->disks[i]);
-        trip_init(&w->trips[i], &w->disks[i].os);
+        os_fault_init(&w->faults[i], &w->disks[i].os);
     }
     w->at = w->looked = w->n_marks = 0;
     w->seq = w->first = w->left = w->said = w->tried = w->now = 0;
@@ -1115,7 +1115,7 @@ static inline void world_begin(world *w)
 
 static inline void world_end(world *w)
 {
-    w->trips[w->at].how = TRIP_NONE;
+    w->faults[w->at].how = OS_FAULT_NONE;
     close_all(w);
     for (int i = 0; i < SCENARIO_DISKS; i++) assert_true(sim_idle(&w->disks[i]));
 }

@@ -349,8 +349,8 @@ TEST(log_is_opened_when_there_is_memory_for_its_summaries)
 /* All writes to that place fail; 0: none. */
 static void writes_fail_at(uint64_t place)
 {
-    traps.how = place > 0 ? TRIP_FAIL : TRIP_NONE;
-    traps.kinds = TRIP_BIT(WRITE);
+    traps.how = place > 0 ? OS_FAULT_FAIL : OS_FAULT_NONE;
+    traps.kinds = OS_FAULT_BIT(WRITE);
     traps.offset = place;
     traps.at = traps.calls + 1;
     traps.from = true;

@@ -113,27 +113,29 @@ TEST(a_relative_path_outlives_a_change_of_folder)
 
 static int read_only_open(void *ctx, const char *path, unsigned how, ms_file *file)
 {
-    trip *t = (trip *)ctx;
+    os_faults *t = (os_faults *)ctx;
     bool writes = (how & (MS_OS_WRITE | MS_OS_CREATE)) != 0;
     t->hits += writes;
-    return writes ? EROFS : trip_open(ctx, path, how, file);
+    return writes ? EROFS : os_fault_open(ctx, path, how, file);
 }
 
 static int read_only_map(void *ctx, ms_file file, uint64_t offset, size_t size,
                          unsigned how, void **out)
 {
-    trip *t = (trip *)ctx;
+    os_faults *t = (os_faults *)ctx;
     bool writes = (how & MS_OS_WRITE) != 0;
     t->hits += writes;
-    return writes ? EACCES : trip_map(ctx, file, offset, size, how, out);
+    return writes ? EACCES : os_fault_map(ctx, file, offset, size, how, out);
 }
 
 /* Every call that writes, syncs or locks fails, and is a hit. */
-static void read_only_begin(trip *t)
+static void read_only_begin(os_faults *t)
 {
-    trip_init(t, ms_os_default());
-    trip_at(t, TRIP_BIT(WRITE) | TRIP_BIT(ALLOCATE) | TRIP_BIT(SYNC) | TRIP_BIT(LOCK) |
-               TRIP_BIT(RENAME) | TRIP_BIT(REMOVE) | TRIP_BIT(SYNC_FOLDER), EROFS, true);
+    os_fault_init(t, ms_os_default());
+    unsigned writes = OS_FAULT_BIT(WRITE) | OS_FAULT_BIT(ALLOCATE) | OS_FAULT_BIT(SYNC) |
+                      OS_FAULT_BIT(LOCK) | OS_FAULT_BIT(RENAME) | OS_FAULT_BIT(REMOVE) |
+                      OS_FAULT_BIT(SYNC_FOLDER);
+    os_fault_at(t, writes, EROFS, true);
     t->os.open = read_only_open;
     t->os.map = read_only_map;
 }
@@ -162,7 +164,7 @@ TEST(reading_writes_nothing)
     test_store s = closed_log();
     ms_log_report report;
     ms_error err;
-    trip t;
+    os_faults t;
     read_only_begin(&t);
     s.log.os = &t.os;
     assert_int_equal(chmod(s.path, 0400), 0);
@@ -191,7 +193,7 @@ TEST(reading_writes_nothing)
 TEST(reading_writes_nothing_beside_a_writer)
 {
     test_store s = closed_log();
-    trip t;
+    os_faults t;
     int stop;
     read_only_begin(&t);
     pid_t child = start_holder(&s, 50, false, &stop);

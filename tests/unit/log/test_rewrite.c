@@ -397,12 +397,12 @@ static bool scripted(test_store *s, uint64_t *told)
     return fine;
 }
 
-/* A log without events, as damage is no news in trouble; its calls are those of a trip. */
-static test_store troubled(trip *t, const ms_os *below, trip_how how, uint64_t at,
-                           ms_log_engine engine)
+/* A log without events, as damage is no news in trouble; its calls may fail. */
+static test_store troubled(os_faults *t, const ms_os *below, os_fault_how how,
+                           uint64_t at, ms_log_engine engine)
 {
     test_store s = log_at(4096, engine);
-    trip_init(t, below);
+    os_fault_init(t, below);
     t->how = how;
     t->at = at;
     t->bytes = 50;
@@ -433,28 +433,28 @@ static void must_be_there(test_store *s, uint64_t told, const char *when)
 }
 
 static const struct trouble {
-    trip_how how;
+    os_fault_how how;
     int code;
     bool from;                /* that call and all after it */
     ms_log_engine engine;
 } troubles[] = {
-    {TRIP_FAIL, EIO, false, MS_ENGINE_WRITE},
-    {TRIP_FAIL, ENOSPC, true, MS_ENGINE_MAP},
-    {TRIP_FAIL_HALF, ENOSPC, false, MS_ENGINE_MAP},
-    {TRIP_EXIT_BEFORE, 0, false, MS_ENGINE_AUTO},
-    {TRIP_EXIT_HALF, 0, false, MS_ENGINE_WRITE},
-    {TRIP_EXIT_AFTER, 0, false, MS_ENGINE_AUTO},
+    {OS_FAULT_FAIL, EIO, false, MS_ENGINE_WRITE},
+    {OS_FAULT_FAIL, ENOSPC, true, MS_ENGINE_MAP},
+    {OS_FAULT_FAIL_HALF, ENOSPC, false, MS_ENGINE_MAP},
+    {OS_FAULT_EXIT_BEFORE, 0, false, MS_ENGINE_AUTO},
+    {OS_FAULT_EXIT_HALF, 0, false, MS_ENGINE_WRITE},
+    {OS_FAULT_EXIT_AFTER, 0, false, MS_ENGINE_AUTO},
 };
 
 /* A numbered call of the script fails, or the process ends with it; told[1] counts scripts
  * of which a call returned a code. Returns whether the script has so many calls. */
 static bool one_trouble(const struct trouble *k, uint64_t at, uint64_t *told)
 {
-    bool ends = k->how >= TRIP_EXIT_BEFORE;
+    bool ends = k->how >= OS_FAULT_EXIT_BEFORE;
     int status = 0;
     char when[80];
     ms_os below = os_without_sync();
-    trip t;
+    os_faults t;
     test_store s = troubled(&t, &below, k->how, at, k->engine);
     t.code = k->code;
     t.from = k->from;
@@ -465,7 +465,7 @@ static bool one_trouble(const struct trouble *k, uint64_t at, uint64_t *told)
     if (ends) waitpid(child, &status, 0);
     bool hit = ends ? !WIFEXITED(status) || WEXITSTATUS(status) != 0 : t.hits > 0;
     snprintf(when, sizeof when, "trouble %d, call %llu (%s)", (int)(k - troubles),
-             (unsigned long long)at, trip_word((int)t.last_hit));
+             (unsigned long long)at, os_fault_word((int)t.last_hit));
     assert_int_equal(t.files, 0);
     assert_int_equal(t.maps, 0);
     s.log.engine = MS_ENGINE_AUTO;
