@@ -8,10 +8,13 @@
  */
 
 #define _GNU_SOURCE
-#include "crowd.h"
+#include "many_writers.h"
 
 /* How many times a writer had to make the place for records clean. */
-static unsigned epoch_of(const crowd *c) { return (unsigned)file_word(&c->at, 1184); }
+static unsigned epoch_of(const many_writers *c)
+{
+    return (unsigned)file_word(&c->at, 1184);
+}
 
 
 /* ---- many processes ---- */
@@ -20,11 +23,11 @@ static unsigned epoch_of(const crowd *c) { return (unsigned)file_word(&c->at, 11
 TEST(each_writer_gets_its_share)
 {
     enum { MANY = 3 };
-    crowd c;
+    many_writers c;
     board *b = board_new();
     pid_t children[MANY];
     uint64_t sum = 1, least = 0;
-    crowd_begin(&c, MS_ENGINE_AUTO, 100);
+    writers_begin(&c, MS_ENGINE_AUTO, 100);
     c.at.log.segment_size = 1 << 20;
     for (size_t w = 0; w < MANY; w++) children[w] = start(&c, b, w, appends, 0);
     set(&b->go);
@@ -44,7 +47,7 @@ TEST(each_writer_gets_its_share)
            (unsigned long long)least);
     assert_true(least * MANY * 50 >= sum);
     must_stand(&c, b, true);
-    crowd_end(&c, b);
+    writers_end(&c, b);
 }
 
 /* ---- writers that are killed ---- */
@@ -58,7 +61,7 @@ static uint64_t acked_beside(const board *b, size_t writers, size_t w)
 }
 
 /* One is killed again and again, the others go on. */
-static uint64_t some_kills(crowd *c, board *b, uint64_t *rng)
+static uint64_t some_kills(many_writers *c, board *b, uint64_t *rng)
 {
     enum { MANY = 3 };
     pid_t children[MANY];
@@ -89,17 +92,17 @@ static uint64_t some_kills(crowd *c, board *b, uint64_t *rng)
 
 TEST_WITH(WITH_EACH_ENGINE, others_go_on_when_a_writer_is_killed_at_random_times)
 {
-    crowd c;
+    many_writers c;
     board *b = board_new();
     uint64_t rng = test_seed(), sum = 0;
-    crowd_begin(&c, *(const ms_log_engine *)*state, 2000);
+    writers_begin(&c, *(const ms_log_engine *)*state, 2000);
     for (size_t i = 0; i < test_times(3); i++) {
         c.s.salt = test_random(&rng);
         sum += some_kills(&c, b, &rng);
     }
     printf("%llu messages between the kills\n", (unsigned long long)sum);
     test_tally("kills at random times", 10 * test_times(3));
-    crowd_end(&c, b);
+    writers_end(&c, b);
 }
 
 static void must_do(board *b, const char *what, ms_result result)
@@ -109,7 +112,7 @@ static void must_do(board *b, const char *what, ms_result result)
 }
 
 /* Everything that touches the file. */
-static void whole_life(const crowd *c, board *b, ms_store *store)
+static void whole_life(const many_writers *c, board *b, ms_store *store)
 {
     static char large[100000];
     memset(large, 'y', sizeof large - 1);
@@ -123,7 +126,7 @@ static void whole_life(const crowd *c, board *b, ms_store *store)
 }
 
 /* Lets a child live that ends at call k; true when it came to its end. */
-static bool live_and_end(const crowd *c, board *b, const ms_log_desc *desc,
+static bool live_and_end(const many_writers *c, board *b, const ms_log_desc *desc,
                          os_fault_how how, uint64_t k)
 {
     int status;
@@ -148,7 +151,7 @@ static bool live_and_end(const crowd *c, board *b, const ms_log_desc *desc,
     return WEXITSTATUS(status) == 0;
 }
 
-static void append_some(const crowd *c, board *b, ms_store *store, size_t w, int n,
+static void append_some(const many_writers *c, board *b, ms_store *store, size_t w, int n,
                         uint64_t k)
 {
     ms_error err;
@@ -159,7 +162,7 @@ static void append_some(const crowd *c, board *b, ms_store *store, size_t w, int
 
 /* Ends the child before, inside or after call k; a writer that was there before, and one
  * that comes later, go on at once. alone: the child has the log to itself. */
-static bool one_end(crowd *c, board *b, os_fault_how how, uint64_t k, bool alone)
+static bool one_end(many_writers *c, board *b, os_fault_how how, uint64_t k, bool alone)
 {
     roll r;
     ms_log_desc desc = desc_of(c, MS_LOG_CREATE);
@@ -189,11 +192,11 @@ static bool one_end(crowd *c, board *b, os_fault_how how, uint64_t k, bool alone
 
 TEST_WITH(WITH_EACH_ENGINE, others_go_on_when_a_writer_ends_at_every_file_operation)
 {
-    crowd c;
+    many_writers c;
     board *b = board_new();
     uint64_t stride = test_scale() >= 1000 ? 1 : test_scale() >= 100 ? 3 : 20, k = 1;
     uint64_t ends = 0;
-    crowd_begin(&c, *(const ms_log_engine *)*state, 600);
+    writers_begin(&c, *(const ms_log_engine *)*state, 600);
     bool mapped = c.at.log.engine == MS_ENGINE_MAP;
     for (int how = 2 * OS_FAULT_EXIT_BEFORE; how <= 2 * OS_FAULT_EXIT_AFTER + 1; how++) {
         bool half = how / 2 == OS_FAULT_EXIT_HALF && mapped;
@@ -204,7 +207,7 @@ TEST_WITH(WITH_EACH_ENGINE, others_go_on_when_a_writer_ends_at_every_file_operat
     printf("about %d file operations\n", (int)k);
     test_tally("ends at a file operation", ends);
     assert_true(k > 30);
-    crowd_end(&c, b);
+    writers_end(&c, b);
 }
 
 /* The content of a message cannot be read from its middle on, once the lock is had. */
@@ -219,7 +222,7 @@ static int lock_and_trap(void *ctx, ms_file file)
     return code;
 }
 
-static void child_is_trapped(const crowd *c, bool batch)
+static void child_is_trapped(const many_writers *c, bool batch)
 {
     ms_store *store;
     ms_os os = c->os;
@@ -244,8 +247,8 @@ static void child_is_trapped(const crowd *c, bool batch)
 /* Killed by the system in the middle of storing bytes, with the lock. */
 TEST(others_go_on_when_a_writer_is_killed_while_it_stores_bytes)
 {
-    crowd c;
-    crowd_begin(&c, MS_ENGINE_MAP, 600);
+    many_writers c;
+    writers_begin(&c, MS_ENGINE_MAP, 600);
     ms_store *store = must_open(&c, MS_LOG_CREATE);
     for (uint64_t i = 0; i < 4; i++) {
         int status;
@@ -265,7 +268,7 @@ TEST(others_go_on_when_a_writer_is_killed_while_it_stores_bytes)
     /* each of the four ends, and each opening after the first */
     must_verify(&c, 12);
     assert_true(epoch_of(&c) <= 10);
-    crowd_end(&c, NULL);
+    writers_end(&c, NULL);
 }
 
 
@@ -302,10 +305,10 @@ static int lock_and_stop(void *ctx, ms_file file)
 
 TEST(a_writer_stopped_with_the_lock_delays_the_others_as_long_as_asked)
 {
-    crowd c;
+    many_writers c;
     board *b = board_new();
     int status;
-    crowd_begin(&c, MS_ENGINE_AUTO, 300);
+    writers_begin(&c, MS_ENGINE_AUTO, 300);
     c.at.log.lock_wait_ms = 40;
     ms_store *store = must_open(&c, MS_LOG_CREATE);
     append_text(store, "a");
@@ -335,14 +338,14 @@ TEST(a_writer_stopped_with_the_lock_delays_the_others_as_long_as_asked)
     ms_close(store);
     must_verify(&c, 3);
     assert_int_equal(epoch_of(&c), 1);
-    crowd_end(&c, b);
+    writers_end(&c, b);
 }
 
 
 /* ---- rewrites and copies beside writers ---- */
 
 /* Appends; when a rewrite has put a new file in the place of its log, opens that. */
-static void child_moves_on(const crowd *c, board *b, size_t w)
+static void child_moves_on(const many_writers *c, board *b, size_t w)
 {
     ms_log_desc desc = desc_of(c, MS_LOG_WRITE);
     ms_store *store;
@@ -364,10 +367,10 @@ static void child_moves_on(const crowd *c, board *b, size_t w)
 TEST(rewrites_beside_writers_lose_nothing)
 {
     enum { MANY = 2, TIMES = 4 };
-    crowd c;
+    many_writers c;
     board *b = board_new();
     pid_t children[MANY];
-    crowd_begin(&c, MS_ENGINE_AUTO, 300);
+    writers_begin(&c, MS_ENGINE_AUTO, 300);
     ms_close(must_open(&c, MS_LOG_CREATE));
     for (size_t w = 0; w < MANY; w++) {
         children[w] = fork_child();
@@ -387,7 +390,7 @@ TEST(rewrites_beside_writers_lose_nothing)
            (int)(b->acked[0] + b->acked[1]));
     assert_true(b->step > 0);
     must_stand(&c, b, true);
-    crowd_end(&c, b);
+    writers_end(&c, b);
 }
 
 /* As cp does: from the beginning, until there is no more. */
@@ -407,7 +410,7 @@ static void copy_file(const char *from, const char *to, uint64_t *rng)
 /* The copy is what was written, up to somewhere after what was acked before, and takes
  * appends. False: a hole is reported. The copy was read before a record in it was whole,
  * and a sync came before it had read on: it shows that more had been durable. */
-static bool copy_is_whole(crowd *copy, const board *b, const uint64_t *acked)
+static bool copy_is_whole(many_writers *copy, const board *b, const uint64_t *acked)
 {
     ms_store *one = must_open(copy, MS_LOG_READ), *two;
     ms_query job = query_of(MS_STR("job"), 0);
@@ -416,7 +419,7 @@ static bool copy_is_whole(crowd *copy, const board *b, const uint64_t *acked)
     bool whole = roll_read(&r, &copy->s, one, b->seqs);
     ms_close(one);
     if (!whole && r.result != MS_E_DAMAGED) fail_msg("in the copy: %s", r.wrong);
-    for (size_t w = 0; w < CROWD; w++)
+    for (size_t w = 0; w < MOST_WRITERS; w++)
         if (r.last[w] < acked[w]) fail_msg("the copy lacks what was acked before");
     if (!whole) return false;
     assert_int_equal(copy->damage, 0);
@@ -435,7 +438,8 @@ static bool copy_is_whole(crowd *copy, const board *b, const uint64_t *acked)
 
 /* A work: appends in bursts, with a sync now and then, so that a copy meets a resting and a
  * growing file. */
-static void bursts(const crowd *c, board *b, ms_store *store, size_t w, uint64_t goal)
+static void bursts(const many_writers *c, board *b, ms_store *store, size_t w,
+                   uint64_t goal)
 {
     uint64_t rng = c->s.salt + w;
     while (!is_set(&b->stop) && !is_set(&b->failed) && b->acked[w] < 60000) {
@@ -454,11 +458,11 @@ TEST_WITH(WITH_EACH_ENGINE, copies_of_a_growing_file_are_whole)
     double until = now_ms() + 5.0 * test_scale();
     uint64_t rng = test_seed();
     for (uint64_t round = 0; round < 2 || now_ms() < until; round++) {
-        crowd c, copy;
+        many_writers c, copy;
         board *b = board_new();
         pid_t children[2];
         size_t many = 1 + round % 2;
-        crowd_begin(&c, *(const ms_log_engine *)*state, round % 3 == 0 ? 8192 : 600);
+        writers_begin(&c, *(const ms_log_engine *)*state, round % 3 == 0 ? 8192 : 600);
         c.s.salt += round;
         c.at.log.shared = many == 2;
         c.at.log.segment_size <<= test_below(&rng, 5);
@@ -472,9 +476,9 @@ TEST_WITH(WITH_EACH_ENGINE, copies_of_a_growing_file_are_whole)
         copy.at.log.shared = true;
         copy.at.log.events.ctx = &copy.damage;
         for (size_t i = 0; i < each; i++, copies++) {
-            uint64_t acked[CROWD];
+            uint64_t acked[MOST_WRITERS];
             pause_us(test_below(&rng, 1500));
-            for (size_t w = 0; w < CROWD; w++) acked[w] = acked_by(b, w);
+            for (size_t w = 0; w < MOST_WRITERS; w++) acked[w] = acked_by(b, w);
             copy_file(c.at.path, copy.at.path, &rng);
             copy.damage = 0;
             holes += !copy_is_whole(&copy, b, acked);
@@ -483,7 +487,7 @@ TEST_WITH(WITH_EACH_ENGINE, copies_of_a_growing_file_are_whole)
         for (size_t w = 0; w < many; w++) wait_for(children[w], b);
         must_stand(&c, b, true);
         free(copy.at.path);
-        crowd_end(&c, b);
+        writers_end(&c, b);
     }
     printf("%zu of %zu copies have a hole\n", holes, copies);
     assert_true(holes * 20 <= copies);

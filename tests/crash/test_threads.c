@@ -7,17 +7,17 @@
  */
 
 #define _GNU_SOURCE
-#include "crowd.h"
+#include "many_writers.h"
 
 #include <sched.h>
 
-static bool is_shared(const crowd *c) { return c->at.kind == SHARED_LOG; }
+static bool is_shared(const many_writers *c) { return c->at.kind == SHARED_LOG; }
 
-/* A crowd around an open store of that kind. */
-static crowd crowd_open(void **state, uint64_t salt, size_t longest)
+/* Many writers of an open store of that kind. */
+static many_writers writers_open(void **state, uint64_t salt, size_t longest)
 {
     store_options options;
-    crowd c;
+    many_writers c;
     memset(&options, 0, sizeof options);
     memset(&c, 0, sizeof c);
     options.room = (size_t)8 << 20;
@@ -34,7 +34,7 @@ static crowd crowd_open(void **state, uint64_t salt, size_t longest)
 /* ---- readers: what they do is false when something is wrong ---- */
 
 typedef struct reader {
-    const crowd *c;
+    const many_writers *c;
     board *b;
     ms_store *store;
     size_t w;                 /* its number in complaints */
@@ -49,16 +49,16 @@ static bool wrong(reader *r, const char *where, const char *what)
 }
 
 /* What is acked by now; result: how many messages. */
-static uint64_t acked_now(const board *b, uint64_t acked[CROWD])
+static uint64_t acked_now(const board *b, uint64_t acked[MOST_WRITERS])
 {
     uint64_t sum = 0;
-    for (size_t w = 0; w < CROWD; w++) sum += acked[w] = acked_by(b, w);
+    for (size_t w = 0; w < MOST_WRITERS; w++) sum += acked[w] = acked_by(b, w);
     return sum;
 }
 
 static bool has_acked(reader *r, const roll *got, const uint64_t *acked, const char *where)
 {
-    for (size_t w = 0; w < CROWD; w++)
+    for (size_t w = 0; w < MOST_WRITERS; w++)
         if (got->last[w] < acked[w]) return wrong(r, where, "a message is late");
     return true;
 }
@@ -66,7 +66,7 @@ static bool has_acked(reader *r, const roll *got, const uint64_t *acked, const c
 /* Goes on after what it has read: no gap, whole batches, nothing late. */
 static bool read_on(reader *r)
 {
-    uint64_t acked[CROWD], before = r->tail.count;
+    uint64_t acked[MOST_WRITERS], before = r->tail.count;
     acked_now(r->b, acked);
     if (!roll_read(&r->tail, &r->c->s, r->store, NULL))
         return wrong(r, "reading on", r->tail.wrong);
@@ -83,7 +83,7 @@ static uint64_t total(ms_store *store)
 /* Opens, lets others write on, reads: what came after the opening is not seen. */
 static bool read_everything(reader *r)
 {
-    uint64_t acked[CROWD];
+    uint64_t acked[MOST_WRITERS];
     ms_query all = query_of(no_str(), 0);
     ms_cursor it;
     roll got;
@@ -103,7 +103,7 @@ static bool read_everything(reader *r)
 /* The newest few: in a row, and the last of them the end of a batch. */
 static bool read_newest(reader *r)
 {
-    uint64_t acked[CROWD], sum = acked_now(r->b, acked), newest = 0, number = 0;
+    uint64_t acked[MOST_WRITERS], sum = acked_now(r->b, acked), newest = 0, number = 0;
     uint64_t before = 0, count = 0;
     ms_query q = query_of(no_str(), 0);
     ms_cursor it;
@@ -145,7 +145,7 @@ static bool belongs(const ms_query *q, const ms_envelope *m)
 static bool read_part(reader *r)
 {
     const ms_str team[] = {MS_STR("worker_1"), MS_STR("worker_3")};
-    uint64_t last[CROWD];
+    uint64_t last[MOST_WRITERS];
     char location[16];
     ms_cursor it;
     const ms_msg *msg;
@@ -162,7 +162,8 @@ static bool read_part(reader *r)
     for (; (msg = ms_next(&it)) != NULL; r->checked++) {
         uint64_t n = scribe_number(&r->c->s, msg, &fault), w = n >> SHIFT;
         ms_envelope m = ms_envelope_of(msg);
-        if (n == 0 || w >= CROWD) return wrong(r, "a part", n == 0 ? fault : "no writer");
+        if (n == 0 || w >= MOST_WRITERS)
+            return wrong(r, "a part", n == 0 ? fault : "no writer");
         if (!belongs(&q, &m)) return wrong(r, "a part", "a message of another one");
         if (n <= last[w]) return wrong(r, "a part", "order");
         for (uint64_t i = last[w] + 1; last[w] != 0 && i < n; i++) {
@@ -181,7 +182,7 @@ static bool read_listing(reader *r)
     ms_list_query q;
     ms_listing listing;
     ms_arena arena;
-    uint64_t acked[CROWD], least = acked_now(r->b, acked), sum = 0;
+    uint64_t acked[MOST_WRITERS], least = acked_now(r->b, acked), sum = 0;
     bool fine = true;
     memset(&q, 0, sizeof q);
     test_arena_init(&arena, NULL);
@@ -240,7 +241,8 @@ static bool read_some(reader *r)
 }
 
 /* A work: reads until the round is over, and once more after the last append. */
-static void reads(const crowd *c, board *b, ms_store *store, size_t w, uint64_t seed)
+static void reads(const many_writers *c, board *b, ms_store *store, size_t w,
+                  uint64_t seed)
 {
     bool more = true;
     reader r = {.c = c, .b = b, .store = store, .w = w, .rng = seed + w};
@@ -256,10 +258,10 @@ static void reads(const crowd *c, board *b, ms_store *store, size_t w, uint64_t 
 /* Writers that append `goal` messages each, and readers of every kind beside them: threads on
  * one handle; of a log also threads and processes with handles of their own. A shared log
  * is made by whoever comes first; threads on a second handle and processes write to it. */
-static uint64_t one_round(board *b, crowd *c, size_t writers, uint64_t goal)
+static uint64_t one_round(board *b, many_writers *c, size_t writers, uint64_t goal)
 {
     enum { SHARING = 4, OWN = 2, PROCESSES = 2, SECOND = 6, CHILD = 8 };
-    worker w[CROWD], w2[OWN], r[SHARING + OWN];
+    worker w[MOST_WRITERS], w2[OWN], r[SHARING + OWN];
     pid_t children[PROCESSES], reading[PROCESSES];
     ms_store *own[OWN];
     uint64_t seed = c->s.salt, sum = 0;
@@ -289,7 +291,7 @@ static uint64_t one_round(board *b, crowd *c, size_t writers, uint64_t goal)
     must_hold(c, b, c->at.store, true, &all);
     must_give(MS_OK, ms_selfcheck(c->at.store, NULL));
     for (size_t i = 0; i < handles; i++) ms_close(own[i]);
-    for (size_t i = 0; i < CROWD; i++) sum += b->acked[i];
+    for (size_t i = 0; i < MOST_WRITERS; i++) sum += b->acked[i];
     assert_int_equal(total(c->at.store), sum);
     if (log) log_close(&c->at);
     if (log) must_stand(c, b, true);
@@ -304,8 +306,8 @@ static void readers_see_order_whole_batches_and_their_snapshot(void **state)
     if (*state == SHARED_LOG) rounds *= 2;
     for (size_t i = 0; i < rounds; i++) {
         board *b = board_new();
-        crowd c = crowd_open(state, i, i % 3 == 2 ? 8192 : 1000);
-        size_t writers = i % 2 ? 1 : CROWD;
+        many_writers c = writers_open(state, i, i % 3 == 2 ? 8192 : 1000);
+        size_t writers = i % 2 ? 1 : MOST_WRITERS;
         uint64_t goal = (c.at.kind->log ? 20000u : 4000u) / (test_scale() < 100 ? 4 : 1);
         if (c.at.kind->log) { /* segments of several sizes */
             log_close(&c.at);
@@ -320,7 +322,7 @@ static void readers_see_order_whole_batches_and_their_snapshot(void **state)
         if (is_shared(&c)) writers = 4;
         written += one_round(b, &c, writers, goal / (is_shared(&c) ? 20 : writers));
         read += b->read;
-        crowd_end(&c, b);
+        writers_end(&c, b);
     }
     printf("%llu messages written\n", (unsigned long long)written);
     test_tally("messages read beside a writer", read);
@@ -330,11 +332,12 @@ static void readers_see_order_whole_batches_and_their_snapshot(void **state)
 /* ---- keys, compare and append, from several sides ---- */
 
 /* n threads do the same work on the store; on a shared log as many processes, too. */
-static crowd crowd_works(void **state, board *b, size_t n, work *does, uint64_t goal)
+static many_writers writers_work(void **state, board *b, size_t n, work *does,
+                                 uint64_t goal)
 {
-    crowd c = crowd_open(state, 0, 100);
-    worker k[CROWD];
-    pid_t children[CROWD];
+    many_writers c = writers_open(state, 0, 100);
+    worker k[MOST_WRITERS];
+    pid_t children[MOST_WRITERS];
     size_t processes = is_shared(&c) ? n : 0;
     for (size_t i = 0; i < processes; i++) children[i] = start(&c, b, n + i, does, goal);
     set(&b->go);
@@ -350,17 +353,17 @@ static void a_key_is_stored_once_whoever_comes_first(void **state)
 {
     enum { KEYS = 200 };
     board *b = board_new();
-    crowd c = crowd_works(state, b, 4, repeats_keys, KEYS);
+    many_writers c = writers_work(state, b, 4, repeats_keys, KEYS);
     must_have(c.at.store, KEYS);
-    crowd_end(&c, b);
+    writers_end(&c, b);
 }
 
 static void compare_and_append_loses_no_step(void **state)
 {
     board *b = board_new();
-    crowd c = crowd_works(state, b, 4, counts_up, 100);
+    many_writers c = writers_work(state, b, 4, counts_up, 100);
     must_have_counted(c.at.store, is_shared(&c) ? 800 : 400);
-    crowd_end(&c, b);
+    writers_end(&c, b);
 }
 
 int main(void)

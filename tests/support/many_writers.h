@@ -1,43 +1,44 @@
 /* Several writers of one store: threads, processes, handles.
  *
- * Writer w of a crowd appends the numbers from (w << SHIFT) + 1 on (see logs.h), so that a
+ * Writer w appends the numbers from (w << SHIFT) + 1 on (see logs.h), so that a
  * reading shows of each writer what is lost, torn, doubled or out of order. Writers share
  * memory, and note there what an append has returned for (acked): that must be there, under
  * that sequence number, whichever writer was killed.
  *
- *     crowd c;
+ *     many_writers c;
  *     board *b = board_new();
- *     crowd_begin(&c, MS_ENGINE_MAP, 800);
+ *     writers_begin(&c, MS_ENGINE_MAP, 800);
  *     for (size_t w = 0; w < 4; w++) children[w] = start(&c, b, w, appends, 1500);
  *     set(&b->go);
  *     for (size_t w = 0; w < 4; w++) wait_for(children[w], b);
  *     must_stand(&c, b, true);
- *     crowd_end(&c, b);
+ *     writers_end(&c, b);
  *
  * What children and threads do asserts nothing: they complain, and the test asserts.
  */
 
-#ifndef CROWD_H
-#define CROWD_H
+#ifndef MANY_WRITERS_H
+#define MANY_WRITERS_H
 
 #include "open_logs.h"
 
 #include <pthread.h>
 
-enum { CROWD = 10, SHIFT = 16, SEQS = (CROWD << SHIFT) + 64, PATIENCE = 20000 };
+enum { MOST_WRITERS = 10, SHIFT = 16, SEQS = (MOST_WRITERS << SHIFT) + 64,
+       PATIENCE = 20000 };
 
 /* A store with several writers, and the description of its log. */
-typedef struct crowd {
+typedef struct many_writers {
     scribe s;
     test_store at;
     ms_os os;
     uint64_t damage;          /* events that must not come */
-} crowd;
+} many_writers;
 
 /* Notes of the writers, in memory that outlives them. */
 typedef struct board {
-    uint64_t acked[CROWD];     /* the last number that an append has returned for */
-    uint64_t longest_us[CROWD];
+    uint64_t acked[MOST_WRITERS]; /* the last number that an append has returned for */
+    uint64_t longest_us[MOST_WRITERS];
     uint64_t read;            /* messages, by readers; atomic */
     int step, go, stop;
     int pace;                 /* microseconds between two appends; 0: at once */
@@ -47,7 +48,8 @@ typedef struct board {
 } board;
 
 /* The work of a writer, in a thread or a process; reports what is wrong. */
-typedef void work(const crowd *c, board *b, ms_store *store, size_t w, uint64_t goal);
+typedef void work(const many_writers *c, board *b, ms_store *store, size_t w,
+                  uint64_t goal);
 
 static inline board *board_new(void)
 {
@@ -100,7 +102,7 @@ static inline int64_t fixed_time(void *ctx)
 }
 
 /* Makes a shared log in a new folder; longest: bytes of a content. */
-static inline void crowd_begin(crowd *c, ms_log_engine engine, size_t longest)
+static inline void writers_begin(many_writers *c, ms_log_engine engine, size_t longest)
 {
     memset(c, 0, sizeof *c);
     c->s.salt = test_seed();
@@ -116,14 +118,14 @@ static inline void crowd_begin(crowd *c, ms_log_engine engine, size_t longest)
 }
 
 /* b may be NULL. */
-static inline void crowd_end(crowd *c, board *b)
+static inline void writers_end(many_writers *c, board *b)
 {
     if (b != NULL) board_free(b);
     assert_int_equal(c->damage, 0);
     store_close(&c->at);
 }
 
-static inline ms_log_desc desc_of(const crowd *c, ms_log_mode mode)
+static inline ms_log_desc desc_of(const many_writers *c, ms_log_mode mode)
 {
     ms_log_desc desc = c->at.log;
     desc.mode = mode;
@@ -134,7 +136,7 @@ static inline ms_log_desc desc_of(const crowd *c, ms_log_mode mode)
     return desc;
 }
 
-static inline ms_store *must_open(const crowd *c, ms_log_mode mode)
+static inline ms_store *must_open(const many_writers *c, ms_log_mode mode)
 {
     test_store s = c->at;
     s.log = desc_of(c, mode);
@@ -143,10 +145,10 @@ static inline ms_store *must_open(const crowd *c, ms_log_mode mode)
 }
 
 
-/* ---- reading what a crowd has written ---- */
+/* ---- reading what the writers have written ---- */
 
 typedef struct roll {
-    uint64_t last[CROWD];     /* number of each writer's last message; from 1 */
+    uint64_t last[MOST_WRITERS];     /* number of each writer's last message; from 1 */
     uint64_t count, last_seq, last_number;
     ms_result result;         /* of the cursor */
     char wrong[200];
@@ -164,7 +166,8 @@ static inline bool roll_add(roll *r, const scribe *s, const ms_msg *msg,
 {
     const char *fault;
     uint64_t first, n = scribe_number(s, msg, &fault), w = n >> SHIFT;
-    if (n == 0 || w >= CROWD) return roll_wrong(r, n == 0 ? fault : "no writer", n);
+    if (n == 0 || w >= MOST_WRITERS)
+        return roll_wrong(r, n == 0 ? fault : "no writer", n);
     if ((n & 0xffff) != r->last[w] + 1) return roll_wrong(r, "a hole, or twice", n);
     if (ms_seq(msg) <= r->last_seq) return roll_wrong(r, "order of sequence", n);
     if (seqs != NULL && seqs[n] != 0 && seqs[n] != ms_seq(msg))
@@ -189,7 +192,7 @@ static inline bool roll_drain(roll *r, const scribe *s, ms_cursor *it,
     r->result = ms_cursor_close(it, NULL);
     if (!fine) return false;
     if (r->result != MS_OK) return roll_wrong(r, ms_result_text(r->result), 0);
-    for (uint64_t w = 0; w < CROWD; w++)
+    for (uint64_t w = 0; w < MOST_WRITERS; w++)
         if (r->last[w] > 0 && !scribe_ends(s, (w << SHIFT) + r->last[w]))
             return roll_wrong(r, "a torn batch", (w << SHIFT) + r->last[w]);
     return true;
@@ -211,7 +214,7 @@ static inline bool roll_read(roll *r, const scribe *s, ms_store *store,
  * one append more of each writer. */
 static inline bool roll_holds(roll *r, const scribe *s, const uint64_t *acked, bool exact)
 {
-    for (uint64_t w = 0; w < CROWD; w++) {
+    for (uint64_t w = 0; w < MOST_WRITERS; w++) {
         uint64_t first, n = (w << SHIFT) + acked[w];
         uint64_t more = exact ? 0 : scribe_group(s, n + 1, &first);
         if (r->last[w] < acked[w]) return roll_wrong(r, "what was acked is not there", n);
@@ -220,8 +223,8 @@ static inline bool roll_holds(roll *r, const scribe *s, const uint64_t *acked, b
     return true;
 }
 
-static inline void must_hold(const crowd *c, const board *b, ms_store *store, bool exact,
-                             roll *r)
+static inline void must_hold(const many_writers *c, const board *b, ms_store *store,
+                             bool exact, roll *r)
 {
     memset(r, 0, sizeof *r);
     if (!roll_read(r, &c->s, store, b->seqs) || !roll_holds(r, &c->s, b->acked, exact))
@@ -229,7 +232,7 @@ static inline void must_hold(const crowd *c, const board *b, ms_store *store, bo
     assert_int_equal(c->damage, 0);
 }
 
-static inline void must_verify(const crowd *c, uint64_t messages)
+static inline void must_verify(const many_writers *c, uint64_t messages)
 {
     ms_log_desc desc = desc_of(c, MS_LOG_READ);
     ms_log_report report;
@@ -239,7 +242,7 @@ static inline void must_verify(const crowd *c, uint64_t messages)
 }
 
 /* By a fresh reader, by a fresh shared writer, by the walk over the file. */
-static inline void must_stand(const crowd *c, const board *b, bool exact)
+static inline void must_stand(const many_writers *c, const board *b, bool exact)
 {
     roll r;
     ms_store *store = must_open(c, MS_LOG_READ);
@@ -256,8 +259,8 @@ static inline void must_stand(const crowd *c, const board *b, bool exact)
 /* ---- writing ---- */
 
 /* Writer w appends what comes next. */
-static inline ms_result append_next(const crowd *c, board *b, ms_store *store, size_t w,
-                                    ms_error *err)
+static inline ms_result append_next(const many_writers *c, board *b, ms_store *store,
+                                    size_t w, ms_error *err)
 {
     size_t count;
     double begin = now_ms();
@@ -271,7 +274,7 @@ static inline ms_result append_next(const crowd *c, board *b, ms_store *store, s
 }
 
 /* Returns whether writer w itself reads each message whose append has returned. */
-static inline bool has_own(const crowd *c, board *b, ms_store *store, size_t w)
+static inline bool has_own(const many_writers *c, board *b, ms_store *store, size_t w)
 {
     const ms_msg *msg;
     const char *fault = "another message";
@@ -284,7 +287,7 @@ static inline bool has_own(const crowd *c, board *b, ms_store *store, size_t w)
 
 /* A work: appends until there are so many (0: until it is stopped). A writer that was
  * killed continues after its messages in the log. */
-static inline void appends(const crowd *c, board *b, ms_store *store, size_t w,
+static inline void appends(const many_writers *c, board *b, ms_store *store, size_t w,
                            uint64_t goal)
 {
     ms_error err;
@@ -308,8 +311,8 @@ static inline void appends(const crowd *c, board *b, ms_store *store, size_t w,
 }
 
 /* A work: appends messages of the same keys as the others, in an order of its own. */
-static inline void repeats_keys(const crowd *c, board *b, ms_store *store, size_t w,
-                                uint64_t keys)
+static inline void repeats_keys(const many_writers *c, board *b, ms_store *store,
+                                size_t w, uint64_t keys)
 {
     ms_error err;
     uint64_t seq, rng = c->s.salt + w;
@@ -353,7 +356,7 @@ static inline bool last_number(ms_store *store, uint64_t *number, uint64_t *seq)
 
 /* A work: adds one to the number in the last message, compare and append. Conflicts are
  * counted in b->step. */
-static inline void counts_up(const crowd *c, board *b, ms_store *store, size_t w,
+static inline void counts_up(const many_writers *c, board *b, ms_store *store, size_t w,
                              uint64_t goal)
 {
     ms_error err;
@@ -391,7 +394,7 @@ static inline void must_have_counted(ms_store *store, uint64_t n)
 /* ---- processes ---- */
 
 /* A child opens the log when the board has `go`, does its work, closes. */
-static inline pid_t start_as(const crowd *c, board *b, size_t w, ms_log_mode mode,
+static inline pid_t start_as(const many_writers *c, board *b, size_t w, ms_log_mode mode,
                              work *does, uint64_t goal)
 {
     pid_t child = fork_child();
@@ -411,7 +414,8 @@ static inline pid_t start_as(const crowd *c, board *b, size_t w, ms_log_mode mod
     _exit(0);
 }
 
-static inline pid_t start(const crowd *c, board *b, size_t w, work *does, uint64_t goal)
+static inline pid_t start(const many_writers *c, board *b, size_t w, work *does,
+                          uint64_t goal)
 {
     return start_as(c, b, w, MS_LOG_CREATE, does, goal);
 }
@@ -430,7 +434,7 @@ static inline void wait_for(pid_t child, const board *b)
 
 typedef struct worker {
     pthread_t thread;
-    const crowd *c;
+    const many_writers *c;
     board *b;
     ms_store *store;
     size_t w;
@@ -446,7 +450,7 @@ static inline void *worker_run(void *arg)
 }
 
 /* n threads do the same work on one store, as the writers from w on. */
-static inline void workers_start(worker *k, size_t n, const crowd *c, board *b,
+static inline void workers_start(worker *k, size_t n, const many_writers *c, board *b,
                                  ms_store *store, size_t w, work *does, uint64_t goal)
 {
     for (size_t i = 0; i < n; i++) {
@@ -461,4 +465,4 @@ static inline void workers_join(worker *k, size_t n)
     for (size_t i = 0; i < n; i++) pthread_join(k[i].thread, NULL);
 }
 
-#endif /* CROWD_H */
+#endif /* MANY_WRITERS_H */
