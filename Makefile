@@ -28,7 +28,8 @@ WARN   = -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast
 C99    = -std=c99 $(WARN) -Wstrict-prototypes
 STB   := $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 
-# Every tests/test_*.c is one program, linked to the variant's msgstore.o. Those that take
+# Every test_NAME.c of a folder of tests/ or tests/unit/ is one program, linked to the
+# variant's msgstore.o. Names are unique: the programs stand in one folder. Those that take
 # in the implementation themselves, to see the internals, are INSIDE; those that configure
 # it, too, link to no object (OWN). What is optimised is the object; the programs around it
 # are compiled quickly, but for those that spend their time in themselves (SLOW). Of debug
@@ -36,9 +37,10 @@ STB   := $(shell STB_INC="$(STB_INC)" sh tools/setup.sh stb)
 # not meet in the formats: the object for them has none, and TEST_THREADS asks for the tests
 # in which they do meet. One warning, on which gcc spends more than on parsing, clang gives
 # in the san builds.
-TESTS  = $(basename $(notdir $(wildcard tests/test_*.c)))
+SUITE_C := $(wildcard tests/*/test_*.c tests/unit/*/test_*.c)
+TESTS  := $(sort $(basename $(notdir $(SUITE_C))))
 SLOW   = test_corrupt test_hostile test_mem_image test_twin test_json test_fast
-INSIDE := $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' tests/test_*.c)
+INSIDE := $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' $(SUITE_C))
 OWN    := $(if $(shell command -v $(CLANG)),$(shell grep -lE \
               '^ *\# *define  *MSGSTORE_(FFI|FLASH|RING)' $(INSIDE)),$(INSIDE))
 SMALL  = build/os/test_views build/os/test_twin build/os/test_change \
@@ -68,10 +70,10 @@ LONG     = $(TORTURED:%=build/o2/%) $(TORTURED:%=build/san/%) build/tsan/test_th
 PROGRAMS = $(TESTS:%=build/o2/%) $(TESTS:%=build/san/%) $(THREADS:%=build/tsan/%) \
            $(FUZZERS:%=build/san/%) $(FUZZERS:%=build/o2/%) $(SMALL)
 
-# What tests/run.sh runs, as variant:program. val is the o2 program under valgrind.
+# What tests/run/run.sh runs, as variant:program. val is the o2 program under valgrind.
 SUITES = $(TESTS:%=o2:build/o2/%) \
          $(patsubst %,val:build/o2/%,$(filter $(VALGRIND_TESTS),$(TESTS))) \
-         $(patsubst %,sh:%,$(wildcard tests/test_*.sh)) \
+         $(patsubst %,sh:%,$(wildcard tests/*/test_*.sh)) \
          $(TESTS:%=san:build/san/%) $(THREADS:%=tsan:build/tsan/%) \
          $(foreach program,$(SMALL),$(word 2,$(subst /, ,$(program))):$(program)) $(EXAMPLES:%=example:%) example:build/quickstart_cpp \
          example:build/o2/bench_goals example:build/o2/bench_micro
@@ -81,7 +83,7 @@ SUITES = $(TESTS:%=o2:build/o2/%) \
 ifeq ($(SETUP),0)
 ABSENT   := $(shell sh tools/setup.sh absent)
 LEFT_OUT := $(if $(filter san,$(ABSENT)),build/san/% build/tsan/% san:% tsan:% \
-                sh:tests/test_corpus.sh) $(if $(filter val,$(ABSENT)),val:%)
+                sh:tests/run/test_corpus.sh) $(if $(filter val,$(ABSENT)),val:%)
 PROGRAMS := $(filter-out $(LEFT_OUT),$(PROGRAMS))
 SUITES   := $(filter-out $(LEFT_OUT),$(SUITES))
 endif
@@ -102,7 +104,7 @@ test: ## build and run everything; the last line counts: N passed, N failed
 	@sh tools/setup.sh test
 	@if $(MAKE) --no-print-directory -k $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) all; \
 	then built=; else built=--unbuilt; fi; \
-	MS_TEST_JOBS=$(JOBS) bash tests/run.sh $$built $(SUITES)
+	MS_TEST_JOBS=$(JOBS) bash tests/run/run.sh $$built $(SUITES)
 
 header: ## write msgstore.h from src/, or carry an edit of msgstore.h into src/
 	@bash tools/join.sh $(if $(FROM),--from $(FROM))
@@ -111,38 +113,38 @@ check: ## each suite once, quickly; or those of a section of the header: SECTION
 	@bash tools/join.sh --check
 	@sh tools/setup.sh check
 	@MAKE='$(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))' JOBS=$(JOBS) \
-	    bash tests/check.sh $(SECTION)
+	    bash tests/run/check.sh $(SECTION)
 
 torture: $(LONG) ## crashes, damage, faults, fuzzing at release size: an hour or two, one table
-	@MS_TEST_JOBS=$(JOBS) bash tests/torture.sh $(TORTURE)
+	@MS_TEST_JOBS=$(JOBS) bash tests/run/torture.sh $(TORTURE)
 
 fuzz: ## look for inputs that break it, a minute for each target (FUZZ_S=seconds)
 	@sh tools/setup.sh fuzz
-	@MAKE='$(MAKE)' CLANG='$(CLANG)' JOBS=$(JOBS) bash tests/fuzz.sh
+	@MAKE='$(MAKE)' CLANG='$(CLANG)' JOBS=$(JOBS) bash tests/run/fuzz.sh
 
 controls: ## builds without one defence each: is there a test that notices?
 	@sh tools/setup.sh controls
-	@JOBS=$(JOBS) bash tests/controls.sh
+	@JOBS=$(JOBS) bash tests/run/controls.sh
 
 model: ## check models of publication and recovery with spin, and wrong variants of them
 	@SETUP='$(SETUP)' bash tests/model/run.sh
 
 coverage: ## lines and branches of the header that tests reach; COVERAGE='--missing log'
-	@JOBS=$(JOBS) CLANG='$(CLANG)' bash tests/coverage.sh $(COVERAGE)
+	@JOBS=$(JOBS) CLANG='$(CLANG)' bash tests/run/coverage.sh $(COVERAGE)
 
 test-sdk: ## projections judged by the providers' own packages, from PyPI and npm
-	@MAKE='$(MAKE)' bash tests/sdk/run.sh
+	@MAKE='$(MAKE)' bash tests/platform/sdk/run.sh
 
 test-cross: ## the tests on s390x, i386 and armhf, under qemu-user
-	@JOBS=$(JOBS) bash tests/cross.sh
+	@JOBS=$(JOBS) bash tests/platform/cross.sh
 
 test-windows: ## library, tests, tool and examples built with mingw-w64, run under wine
-	@JOBS=$(JOBS) bash tests/windows.sh
+	@JOBS=$(JOBS) bash tests/platform/windows.sh
 
 test-postgres: ## the store over PostgreSQL, on servers of its own; PG='suites faults'
 	@sh tools/setup.sh postgres
 	@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) $(PG_TESTS)
-	@bash tests/postgres.sh $(PG)
+	@bash tests/platform/postgres.sh $(PG)
 
 torture-postgres: ## the faults of the store over PostgreSQL, 200 rounds of them
 	@PG_ROUNDS=$${PG_ROUNDS:-200} $(MAKE) --no-print-directory test-postgres PG=faults
@@ -151,12 +153,12 @@ torture-postgres: ## the faults of the store over PostgreSQL, 200 rounds of them
 
 test-board: ## the store on a Cortex-M4 with 64 KiB of RAM, run under qemu, and its size
 	@sh tools/setup.sh board || echo 'make test-board: going on with what is there' >&2
-	@bash tests/board.sh
+	@bash tests/platform/board.sh
 
 test-report: ## msgstore report in a browser, and the picture of README.md; REPORT_SHOTS=dir
 	@sh tools/setup.sh report || echo 'make test-report: going on with what is there' >&2
 	@$(MAKE) --no-print-directory build/msgstore
-	@bash tests/report/run.sh
+	@bash tests/tool/report/run.sh
 	@SETUP='$(SETUP)' bash tools/picture.sh --check
 
 picture: build/msgstore ## record docs/terminal.svg, the picture of the tool in README.md
@@ -164,11 +166,11 @@ picture: build/msgstore ## record docs/terminal.svg, the picture of the tool in 
 
 test-otlp: ## traces of msgstore export, read with OpenTelemetry's own parser (from PyPI)
 	@$(MAKE) --no-print-directory build/msgstore
-	@bash tests/otlp/run.sh
+	@bash tests/tool/otlp/run.sh
 
 test-handover: ## sessions that Codex, Claude Code and pi go on with (from npm and PyPI)
 	@$(MAKE) --no-print-directory build/msgstore
-	@bash tests/handover/run.sh
+	@bash tests/tool/handover/run.sh
 
 bench: ## compare with other stores, and each figure with its goal
 	@sh tools/setup.sh bench || echo 'make bench: going on with what is there' >&2
@@ -202,13 +204,13 @@ lib: ## build libmsgstore.so, .a and, with mingw, .dll into build/lib, for other
 	@bash tools/lib.sh build/lib
 
 test-python: ## the Python package and its adapters, with the packages that they serve
-	@bash tests/python.sh
+	@bash tests/platform/python.sh
 
 js: ## build the WebAssembly module of bindings/js
 	@bash tools/wasm.sh bindings/js/msgstore.wasm
 
 test-js: ## the JavaScript package under Node, with the SDKs that it serves, and in chromium
-	@SETUP='$(SETUP)' bash tests/js.sh
+	@SETUP='$(SETUP)' bash tests/platform/js.sh
 
 static: build/report_page.h ## build the tool as one static binary, build/msgstore-static, with musl
 	@bash tools/static.sh build/msgstore-static
@@ -217,7 +219,7 @@ single: ## write build/msgstore_single.h, which has stb_ds.h in it
 	@bash tools/single.sh build/msgstore_single.h
 
 test-packaging: ## a consumer for each build system: CMake, Meson, Conan, xmake, zig, ...
-	@SETUP='$(SETUP)' bash tests/packaging.sh
+	@SETUP='$(SETUP)' bash tests/platform/packaging.sh
 
 install: tool ## install header, tool, its manual and completions under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin \
@@ -258,7 +260,7 @@ define build
 @mkdir -p $(@D)
 @rm -f $@
 @echo 'build $@'
-@$(1) -I. $(STB) -o $@ $< $(2)
+@$(1) -I. -Itests/support $(STB) -o $@ $< $(2)
 endef
 
 # In a program with an implementation of its own all functions are static: what no test
@@ -276,7 +278,7 @@ fast   = $(filter $(@D)/fast_%.o,$^)
 header = msgstore.h Makefile
 tool   = $(wildcard tools/*.h)
 TOOL_C = $(filter-out tools/library.c,$(wildcard tools/*.c))
-shared = $(header) $(wildcard tests/*.h) tools/usage_sum.h
+shared = $(header) $(wildcard tests/support/*.h) tools/usage_sum.h
 
 LINKED = -DMSGSTORE_IMPLEMENTED
 TOOL_O = $(if $(filter-out -O2 -g,$(CFLAGS)),build/tool.o,build/o2/msgstore.o)
@@ -291,7 +293,7 @@ build/report_page.h: build/embed $(PAGE)
 	@build/embed $(PAGE) >$@
 build/tool/cmd_report.o build/check/tool/cmd_report.o: build/report_page.h
 
-build/tool.o: tests/msgstore_impl.c $(header)
+build/tool.o: tests/support/msgstore_impl.c $(header)
 	$(call build,$(CC) $(C99) $(CFLAGS) -pthread -c,)
 # Compressed transcripts are read where these libraries are.
 ZLIB := $(shell sh tools/setup.sh zlib)
@@ -310,7 +312,7 @@ build/with: FORCE
 FORCE:
 build/tool/%.o: tools/%.c $(tool) $(header) build/with
 	$(call build,$(CC) $(C99) $(CFLAGS) $(TOOL_WITH) -c,)
-# Stand for libraries that the tool's suites do not call (tests/tool_checks.sh).
+# Stand for libraries that the tool's suites do not call (tests/tool/tool_checks.sh).
 EMPTY = build/empty/libpq.so.5 build/empty/libcrypto.so.3
 $(EMPTY):
 	@mkdir -p $(@D)
@@ -320,9 +322,9 @@ build/msgstore build/check/msgstore build/san/msgstore: | $(EMPTY)
 build/msgstore: $(TOOL_C:tools/%.c=build/tool/%.o) $(TOOL_O)
 	@echo 'build $@'
 	@$(CC) $(CFLAGS) -pthread -o $@ $^ $(TOOL_LIBS)
-build/examples.o: tests/msgstore_impl.c $(header)
+build/examples.o: tests/support/msgstore_impl.c $(header)
 	$(call build,$(O2) -O0 -c,)
-build/sdk/project: tests/sdk/project.c build/tool.o $(shared)
+build/sdk/project: tests/platform/sdk/project.c build/tool.o $(shared)
 	$(call build,$(CC) $(C99) $(CFLAGS) $(INC) -pthread,build/tool.o $(LIBS))
 build/quickstart: examples/quickstart.c $(header)
 	$(call build,$(O2) -O0,)
@@ -363,46 +365,48 @@ build/bench_%: bench/compare/%.c bench/compare/driver.c $(bench_c) build/o2/msgs
 build/bench_postgres: bench/postgres.c $(PG_STORE) $(header)
 	$(call build,$(CC) $(C99) -O2 -g1 $(PG_INC) -pthread,-lpq -lm)
 
-# With these flags gcc also writes the frames and calls that tests/test_stack.sh reads.
+# With these flags gcc also writes the frames and calls that tests/run/test_stack.sh reads.
 FRAMES = -fstack-usage -fcallgraph-info=su,da
-build/o2/msgstore.o: tests/msgstore_impl.c $(header)
+build/o2/msgstore.o: tests/support/msgstore_impl.c $(header)
 	$(call build,$(O2) $(shell $(CC) $(FRAMES) -E -x c /dev/null >/dev/null 2>&1 && \
 	    echo '$(FRAMES)') -c,)
-build/check/msgstore.o: tests/msgstore_impl.c $(header)
+build/check/msgstore.o: tests/support/msgstore_impl.c $(header)
 	$(call build,$(O2) -O0 -c,)
 # With -Os, what serves speed alone is left out; the arena variant is all that a program
 # without log and changes has. Both are tested, too.
 ARENA = -DMSGSTORE_NO_LOG -DMSGSTORE_NO_CHANGES
-build/os/msgstore.o: tests/msgstore_impl.c $(header)
+build/os/msgstore.o: tests/support/msgstore_impl.c $(header)
 	$(call build,$(O2) -Os -c,)
-build/arena/msgstore.o: tests/msgstore_impl.c $(header)
+build/arena/msgstore.o: tests/support/msgstore_impl.c $(header)
 	$(call build,$(O2) -Os $(ARENA) -c,)
-build/san/msgstore.o: tests/msgstore_impl.c $(header)
+build/san/msgstore.o: tests/support/msgstore_impl.c $(header)
 	$(call build,$(SAN) -c,)
-build/tsan/msgstore.o: tests/msgstore_impl.c $(header)
+build/tsan/msgstore.o: tests/support/msgstore_impl.c $(header)
 	$(call build,$(TSAN) -c,)
 
 # test_fast has the implementation twice more: with its wide paths, and without.
-build/o2/fast_wide.o build/o2/fast_plain.o: tests/fast_impl.c tests/fast.h $(header)
+build/o2/fast_wide.o build/o2/fast_plain.o: tests/support/fast_impl.c tests/support/fast.h $(header)
 	$(call build,$(O2) -O1 $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
-build/check/fast_wide.o build/check/fast_plain.o: tests/fast_impl.c tests/fast.h $(header)
+build/check/fast_wide.o build/check/fast_plain.o: tests/support/fast_impl.c tests/support/fast.h $(header)
 	$(call build,$(O2) -O0 $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
-build/san/fast_wide.o build/san/fast_plain.o: tests/fast_impl.c tests/fast.h $(header)
+build/san/fast_wide.o build/san/fast_plain.o: tests/support/fast_impl.c tests/support/fast.h $(header)
 	$(call build,$(SAN) -O0 $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
 build/o2/test_fast build/check/test_fast build/san/test_fast: %/test_fast: %/fast_wide.o %/fast_plain.o
 
 # Programs with an implementation of their own do not wait for the object.
-$(OWN:tests/%.c=build/o2/%): build/o2/%: tests/%.c $(shared)
+vpath test_%.c $(sort $(dir $(SUITE_C)))
+OWN_TESTS = $(basename $(notdir $(OWN)))
+$(OWN_TESTS:%=build/o2/%): build/o2/%: %.c $(shared)
 	$(call build,$(O2) -O0 $(INC) $(inside),$(LIBS))
-$(OWN:tests/%.c=build/check/%): build/check/%: tests/%.c $(shared)
+$(OWN_TESTS:%=build/check/%): build/check/%: %.c $(shared)
 	$(call build,$(O2) -O0 $(INC) $(inside),$(LIBS))
-build/o2/%: tests/%.c build/o2/msgstore.o $(shared)
-	$(call build,$(O2) $(if $(filter $(SLOW),$*),,-O0) $(INC) $(inside),$(object) $(fast) $(LIBS))
-build/os/%: tests/%.c build/os/msgstore.o $(shared)
+build/o2/test_%: test_%.c build/o2/msgstore.o $(shared)
+	$(call build,$(O2) $(if $(filter $(SLOW),$(@F)),,-O0) $(INC) $(inside),$(object) $(fast) $(LIBS))
+build/os/test_%: test_%.c build/os/msgstore.o $(shared)
 	$(call build,$(O2) -O0 $(INC),$(object) $(LIBS))
-build/arena/%: tests/%.c build/arena/msgstore.o $(shared)
+build/arena/test_%: test_%.c build/arena/msgstore.o $(shared)
 	$(call build,$(O2) -O0 $(ARENA) $(INC),$(object) $(LIBS))
-build/check/%: tests/%.c build/check/msgstore.o $(shared)
+build/check/test_%: test_%.c build/check/msgstore.o $(shared)
 	$(call build,$(O2) -O0 $(INC) $(inside),$(object) $(fast) $(LIBS))
 build/check/tool/%.o: tools/%.c $(tool) $(header) build/with
 	$(call build,$(O2) -O0 $(TOOL_WITH) -c,)
@@ -418,22 +422,22 @@ build/check/msgstore: $(TOOL_C:tools/%.c=build/check/tool/%.o) build/check/msgst
 	@$(O2) -o $@ $^ $(TOOL_LIBS)
 # Tests of every store, and of its faults, over PostgreSQL.
 PG_INC   = -isystem $(shell pg_config --includedir 2>/dev/null || echo /usr/include/postgresql)
-PG_STORE = backends/msgstore_postgres.h tests/postgres/kind.h
+PG_STORE = backends/msgstore_postgres.h tests/platform/postgres/kind.h
 PG_TESTS = $(patsubst %,build/pg/test_%,twin views change change_shared memory \
            find copy session) build/pg/faults build/pg/shared_memory build/msgstore
-build/pg/test_%: tests/test_%.c build/check/msgstore.o $(PG_STORE) $(shared)
+build/pg/test_%: test_%.c build/check/msgstore.o $(PG_STORE) $(shared)
 	$(call build,$(O2) -O1 -D_POSIX_C_SOURCE=200809L -DTEST_POSTGRES -Wno-unused \
 	    -Wno-unused-const-variable $(INC) $(PG_INC),\
 	    $(if $(filter $<,$(INSIDE)),,build/check/msgstore.o) $(LIBS) -lpq)
 build/pg/shared_memory: examples/shared_memory/shared_memory.c $(PG_STORE) $(header)
 	$(call build,$(O2) -O0 $(PG_INC),-lpq)
-build/pg/%: tests/postgres/%.c tests/postgres/proxy.h build/check/msgstore.o $(PG_STORE) \
+build/pg/%: tests/platform/postgres/%.c tests/platform/postgres/proxy.h build/check/msgstore.o $(PG_STORE) \
     $(shared)
 	$(call build,$(O2) -O1 -D_POSIX_C_SOURCE=200809L $(INC) $(PG_INC),\
 	    build/check/msgstore.o $(LIBS) -lpq)
-build/san/%: tests/%.c build/san/msgstore.o $(shared)
+build/san/test_%: test_%.c build/san/msgstore.o $(shared)
 	$(call build,$(SAN) -O0 $(INC) $(inside),$(object) $(fast) $(LIBS))
-build/tsan/%: tests/%.c build/tsan/msgstore.o $(shared)
+build/tsan/test_%: test_%.c build/tsan/msgstore.o $(shared)
 	$(call build,$(TSAN) $(INC) $(inside),$(object) $(LIBS))
 
 # The fuzz targets: for libFuzzer, with sanitizers and without (plain), for running kept
@@ -444,7 +448,7 @@ COVER = -fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp
 fuzz  = $(wildcard tests/fuzz/*.h) $(shared)
 
 build/fuzz/plain/%: FUZZ_CHECK =
-build/fuzz/msgstore.o build/fuzz/plain/msgstore.o: tests/msgstore_impl.c $(header)
+build/fuzz/msgstore.o build/fuzz/plain/msgstore.o: tests/support/msgstore_impl.c $(header)
 	$(call build,$(FUZZ) $(COVER) -c,)
 build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c build/fuzz/msgstore.o $(fuzz)
 	$(call build,$(FUZZ) $(COVER) -fsanitize=fuzzer $(INC),$(@D)/msgstore.o $(LIBS))

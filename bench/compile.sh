@@ -4,10 +4,11 @@
 #   bash bench/compile.sh [--json] [--runs R]
 #
 # Goal X1: processor seconds of one core to compile the implementation
-# (tests/compile/implementation.c, everything in it) with -O2 and with -O0; and
+# (tests/platform/compile/implementation.c, everything in it) with -O2 and with -O0; and
 # milliseconds that including the interface alone adds to the compiling of an empty file.
-# Goal X2: the code of tests/compile/small.c, arena store and histories alone, with -Os,
-# as size(1) counts it; tests/test_compile.sh builds the same program and runs it.
+# Goal X2: the code of tests/platform/compile/small.c, arena store and histories alone,
+# with -Os, as size(1) counts it; tests/platform/test_compile.sh builds the same program
+# and runs it.
 #
 # A line for each of R runs (3). --json prints JSON objects, as bench_goals does;
 # goals/table.c has the goals. CC is the compiler. Left out: linking, other compilers, the
@@ -76,15 +77,16 @@ echo 'typedef int nothing;' >"$tmp/empty.c"
 compile -O0 "$tmp/empty.c" >/dev/null || exit 1 # the compiler is in the page cache then
 for ((i = 0; i < runs; i++)); do
     for level in -O2 -O0; do
-        spent=$(compile "$level" tests/compile/implementation.c) || exit 1
+        spent=$(compile "$level" tests/platform/compile/implementation.c) || exit 1
         tell X1 "$level" "$spent / 1000" s
     done
     with=$(cpu twenty "$tmp/interface.c") || exit 1
     without=$(cpu twenty "$tmp/empty.c") || exit 1
     tell X1 interface "($with - $without) / 20" ms
 done
-"$cc" -std=c99 -Os -ffunction-sections -fdata-sections -Wl,--gc-sections \
-    tests/compile/small.c -o "$tmp/small" || die 'the smallest program is not built'
+"$cc" -std=c99 -I. -Os -ffunction-sections -fdata-sections -Wl,--gc-sections \
+    tests/platform/compile/small.c -o "$tmp/small" ||
+    die 'the smallest program is not built'
 "$tmp/small" || die 'the smallest program does not work'
 size "$tmp/small" >"$tmp/size" || die 'no size(1)'
 tell X2 text "$(awk 'NR == 2 { print $1 }' "$tmp/size") / 1024" KiB

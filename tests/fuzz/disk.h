@@ -1,12 +1,12 @@
-/* A disk (tests/disk.h) for fuzz targets: its bytes are in static arrays, quick to fill
- * and to forget. Bytes after the end of the file are forbidden to the library, as they are
- * after a real map: the sanitizer reports a read of them. */
+/* A disk (tests/support/disk.h) for fuzz targets: its bytes are in static arrays, quick
+ * to fill and to forget. Bytes after the end of the file are forbidden to the library, as
+ * they are after a real map: the sanitizer reports a read of them. */
 
 #ifndef FUZZ_DISK_H
 #define FUZZ_DISK_H
 
 #include "fuzz.h"
-#include "../disk.h"
+#include "tests/support/disk.h"
 
 enum { DISK_ROOM = 192 << 10 };
 

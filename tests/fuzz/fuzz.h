@@ -4,9 +4,9 @@
  * A target is one file fuzz_NAME.c with fuzz_one, which must do the same for the same
  * bytes, in microseconds: no file, no map, no clock. It is built and run as
  *
- *   libFuzzer   clang -fsanitize=fuzzer,address,undefined ...; tests/fuzz.sh does that
+ *   libFuzzer   clang -fsanitize=fuzzer,address,undefined ...; run/fuzz.sh does that
  *   AFL++       afl-clang-fast -std=c99 -O2 -I. -isystem /usr/include/stb -DFUZZ_AFL \
- *                   -o build/afl_json tests/fuzz/fuzz_json.c tests/msgstore_impl.c \
+ *                   -o build/afl_json tests/fuzz/fuzz_json.c tests/support/msgstore_impl.c \
  *                   -lcmocka -ljansson -lm
  *               afl-fuzz -i build/fuzz/seeds/json -o build/afl -x tests/fuzz/json.dict \
  *                   -- build/afl_json
@@ -21,8 +21,8 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
-#include "../format.h"
-#include "../support.h"
+#include "format.h"
+#include "support.h"
 #include "inputs.h"
 #include "take.h"
 

@@ -17,7 +17,7 @@
 #define _POSIX_C_SOURCE 200809L
 #define FUZZ_MOST 4096
 #include "fuzz.h"
-#include "../json_equal.h"
+#include "json_equal.h"
 
 enum { LENIENT = 1, REPAIR = 2, LIST = 4, ENCODED = 8, PLACED = 16,
        PRETTY = 64 };

@@ -13,7 +13,7 @@
 #define _POSIX_C_SOURCE 200809L
 #define FUZZ_MOST 4096
 #include "fuzz.h"
-#include "../json_twin.h"
+#include "json_twin.h"
 
 
 static ms_arena arena;

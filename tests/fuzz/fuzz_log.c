@@ -23,7 +23,7 @@
 #include "disk.h"
 #include "store.h"
 #include "pack.h"
-#include "../hostile.h"
+#include "hostile.h"
 
 enum { FIT_HEAD = 1, FIT_RECORDS = 2, TRUSTED = 4, EXACT = 8, MAPPED = 16, SHARED = 32 };
 enum { WRITTEN = 4, COPIED = 8, VERIFIED = 16, BESIDE = 32, RESTARTED = 64 };
@@ -287,7 +287,7 @@ static void fuzz_one(const unsigned char *bytes, size_t size)
 
 
 /* ---- changing inputs ----
- * Half of them as bytes; the others as the file that they are: tests/hostile.h lies in
+ * Half of them as bytes; the others as the file that they are: hostile.h lies in
  * one to five places and puts the checks right. */
 
 #if !defined(FUZZ_REPLAY) && !defined(FUZZ_AFL)

@@ -25,11 +25,11 @@
 #define FUZZ_MOST 192
 #include "disk.h"
 #include "store.h"
-#include "../trip.h"
+#include "os_faults.h"
 
 /* Rather fewer are appended; notes are more. */
-#define HISTORY_MOST 64
-#include "../history.h"
+#define MODEL_MOST 64
+#include "store_model.h"
 
 enum { HEAP, FIXED, LOG, LOG_MAPPED };
 enum { MOST_ITEMS = 48, MOST_STEPS = 64, FORK = 100, MOST_SLOW = 2,
@@ -37,16 +37,16 @@ enum { MOST_ITEMS = 48, MOST_STEPS = 64, FORK = 100, MOST_SLOW = 2,
 
 static fuzz_room drive_room;
 static disk drive;                   /* the log */
-static trip trouble;                 /* with faults */
+static os_faults trouble;                 /* with faults */
 static unsigned char image[DISK_ROOM];
 static fuzz_alloc heap, other_heap;   /* of the store; of the reader beside */
 static ms_arena arena;
 static uint64_t buffer[2048];
 static unsigned kind, how;
 static ms_store *store, *beside;
-static history states[MOST_STEPS + 2]; /* after each step */
+static store_model states[MOST_STEPS + 2]; /* after each step */
 static unsigned now, durable;        /* of them; that is surely durable */
-static history tried;                /* what the step that is under way would make */
+static store_model tried;                /* what the step that is under way would make */
 static ms_stream stream;
 static int writing;                  /* the item; -1: none */
 static bool armed;                   /* a fault is to come */
@@ -70,9 +70,9 @@ static void disk_with_faults(bool exact_maps)
     drive.os.exact_maps = exact_maps;
     drive.keep_synced = true;
     drive.room = FILE_ROOM;
-    trip_init(&trouble, &drive.os);
-    trouble.how = TRIP_FAIL_MIDWAY;
-    trouble.kinds &= ~(TRIP_BIT(UNLOCK) | TRIP_BIT(UNMAP) | TRIP_BIT(REMOVE));
+    os_fault_init(&trouble, &drive.os);
+    trouble.how = OS_FAULT_FAIL_MIDWAY;
+    trouble.kinds &= ~(OS_FAULT_BIT(UNLOCK) | OS_FAULT_BIT(UNMAP) | OS_FAULT_BIT(REMOVE));
     trouble.code = EIO;
 }
 
@@ -133,9 +133,9 @@ static void disarm(void)
 
 /* ---- after a step ---- */
 
-static void must_be(const history *h, ms_store *of, const char *when)
+static void must_be(const store_model *h, ms_store *of, const char *when)
 {
-    const char *what = history_differs(h, of, &arena);
+    const char *what = model_differs(h, of, &arena);
     if (what != NULL) fuzz_fail("step %u, %s: %s differs", now, when, what);
 }
 
@@ -143,7 +143,7 @@ static void took(void)
 {
     if (now < MOST_STEPS) now++;
     states[now] = tried;
-    if (history_learn(&states[now], store) != MS_OK)
+    if (model_learn(&states[now], store) != MS_OK)
         fuzz_fail("messages have no record");
 }
 
@@ -170,12 +170,12 @@ static void close_all(void)
 static void find_state(unsigned oldest, bool also_tried)
 {
     const char *what = "";
-    if (also_tried && history_differs(&tried, store, &arena) == NULL) {
+    if (also_tried && model_differs(&tried, store, &arena) == NULL) {
         took();
         return;
     }
     for (unsigned i = now + 1; i-- > oldest;) {
-        what = history_differs(&states[i], store, &arena);
+        what = model_differs(&states[i], store, &arena);
         if (what != NULL) continue;
         now = i;
         return;
@@ -226,11 +226,11 @@ static void answered(ms_result result, const char *step)
 /* Does a change that is to succeed. */
 static void do_change(change c)
 {
-    history_do(&tried, &c);
-    ms_result result = history_call(&tried, &c, store, &stream, NULL);
+    model_do(&tried, &c);
+    ms_result result = model_call(&tried, &c, store, &stream, NULL);
     if (result == MS_OK && c.told != c.hides)
-        fuzz_fail("%s counts otherwise what it hides", history_word(c.what));
-    answered(result, history_word(c.what));
+        fuzz_fail("%s counts otherwise what it hides", model_word(c.what));
+    answered(result, model_word(c.what));
 }
 
 /* about: NULL, or a message of `tried`. */
@@ -247,7 +247,7 @@ static change change_of(change_kind what, const item *about)
 /* A message and its place are added to the change. */
 static item *fresh_item(fuzz_input *in, change *c)
 {
-    static const short sizes[] = {0, 30, 200, HISTORY_LONGEST};
+    static const short sizes[] = {0, 30, 200, MODEL_LONGEST};
     unsigned bits = fuzz_u8(in);
     item *e = &c->fresh[c->n_fresh++];
     c->place = bits & 1;
@@ -279,7 +279,7 @@ static void step_batch(fuzz_input *in)
 /* With a key: stored once, then told the first number, or refused with another text. */
 static void step_keyed(fuzz_input *in)
 {
-    char text[HISTORY_TEXT];
+    char text[MODEL_TEXT];
     change c = change_of(DO_APPEND, NULL);
     item *e = fresh_item(in, &c);
     bool same = fuzz_u8(in) & 1;
@@ -295,8 +295,8 @@ static void step_keyed(fuzz_input *in)
     if (armed || old->redacted || old->amended || old->parts > 0) return;
     *e = *old;
     if (!same) e->version = 200;
-    ms_envelope m = history_message(e, text);
-    ms_result got = ms_append(store, history_place(old->place), &m, &seq, NULL);
+    ms_envelope m = model_message(e, text);
+    ms_result got = ms_append(store, model_place(old->place), &m, &seq, NULL);
     if (got == MS_E_FULL && drive.size > FILE_ROOM / 2) return; /* zeros have no room */
     if (got != (same ? MS_OK : MS_E_KEY_REUSED) || (same && seq != old->seq))
         fuzz_fail("step %u: a key that is known: %s", now, ms_result_text(got));
@@ -533,7 +533,7 @@ static void step_rewind(fuzz_input *in)
         return;
     }
     if (armed) return;
-    ms_result got = ms_rewind(store, history_place(c.place), e->seq, NULL, NULL);
+    ms_result got = ms_rewind(store, model_place(c.place), e->seq, NULL, NULL);
     if (got != MS_E_HIDDEN) fuzz_fail("back to a hidden: %s", ms_result_text(got));
 }
 
@@ -562,8 +562,8 @@ static void step_fork(fuzz_input *in)
         if (tried.fork == 0 && has_room(c.empty ? 0 : fork_size(e))) do_change(c);
         return;
     }
-    ms_result got = armed ? bad : ms_fork(store, history_place(e->place),
-                                          c.empty ? 0 : e->seq, history_place(FORK), NULL,
+    ms_result got = armed ? bad : ms_fork(store, model_place(e->place),
+                                          c.empty ? 0 : e->seq, model_place(FORK), NULL,
                                           NULL);
     if (got != bad && !(full && got == MS_E_CONFLICT))
         fuzz_fail("step %u: a fork says %s", now, ms_result_text(got));

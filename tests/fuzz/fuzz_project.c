@@ -7,14 +7,14 @@
  *
  * What is projected must be JSON that the linter of the tool takes; projected
  * again from what was read back it is the same bytes; with texts that are copied and with
- * texts that stay, too: see tests/project.h.
+ * texts that stay, too: see tests/support/project.h.
  * Left out: profiles and dialects of one's own, see test_project.c.
  */
 
 #define _GNU_SOURCE
 #define FUZZ_MOST 1024
 #include "fuzz.h"
-#include "../project.h"
+#include "project.h"
 #include "message.h"
 
 enum { MOST_MESSAGES = 48 };

@@ -3,7 +3,7 @@
 #ifndef FUZZ_TAKE_H
 #define FUZZ_TAKE_H
 
-#include "../support.h"
+#include "support.h"
 
 typedef struct fuzz_input {
     const unsigned char *at, *end;

@@ -1,4 +1,0 @@
-/* The implementation alone. */
-#include "system.h"
-#define MSGSTORE_IMPLEMENTATION
-#include "../../msgstore.h"

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# The JavaScript package: builds its module, packs it, installs it with the SDKs that it
+# serves under build/js, runs its tests under Node, the TypeScript compiler over its
+# declarations, and the module in chromium: `make test-js`. Prints versions.
+#
+# What cannot be had is named and skipped. The last line counts.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+skip()
+{
+    echo "make test-js: $1; skipped"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+}
+command -v node >/dev/null || skip "there is no node"
+try()
+{
+    echo 'int x;' | "${CLANG:-clang}" --target=wasm32-wasi -mexec-model=reactor \
+        -Wl,--export=x -x c - -o build/js/try.wasm 2>/dev/null
+}
+mkdir -p build/js
+if ! try && [ "${SETUP:-1}" != 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "make test-js installs with apt-get, as root: clang lld wasi-libc libclang-rt-14-dev-wasm32"
+    { apt-get update && apt-get install -y clang lld wasi-libc libclang-rt-14-dev-wasm32; } \
+        >/dev/null 2>&1
+fi
+try || skip "clang cannot build for wasm32-wasi (Debian: clang lld wasi-libc libclang-rt-14-dev-wasm32)"
+
+passed=0 failed=0 skipped=0
+result()
+{
+    if [ "$2" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+}
+rm -rf build/js/package build/js/app
+mkdir -p build/js/package build/js/app
+cp -R bindings/js/. build/js/package/
+bash tools/wasm.sh build/js/package/msgstore.wasm || exit 1
+echo "node $(node --version), msgstore.wasm $(wc -c <build/js/package/msgstore.wasm) bytes"
+echo "installing into build/js/app with npm: the package, @openai/agents-core ai zod typescript @types/node"
+(
+    cd build/js/app || exit 1
+    echo '{"name":"app","private":true,"type":"module"}' >package.json
+    npm pack --silent --pack-destination . ../package >/dev/null &&
+        npm install --silent --no-audit --no-fund ./msgstore-*.tgz >npm.log 2>&1
+) || { cat build/js/app/npm.log; echo "0 passed, 1 failed"; exit 1; }
+(
+    cd build/js/app || exit 1
+    npm install --silent --no-audit --no-fund @openai/agents-core@0.20.0 ai@7.0.173 zod \
+        typescript@5.9 @types/node@22 >npm.log 2>&1 ||
+        echo "not installed: $(head -n 1 npm.log)"
+    npm ls --depth=0 2>/dev/null | tail -n +2
+)
+mkdir -p build/js/app/test
+cp bindings/js/test/* build/js/app/test/
+cp bindings/js/README.md build/js/app/
+cd build/js/app || exit 1
+node --test --test-reporter=spec test/*.test.mjs >out 2>&1
+cat out
+n() { sed -n "s/^ℹ $1 //p" out; }
+passed=$((passed + $(n pass))) failed=$((failed + $(n fail))) skipped=$((skipped + $(n skipped)))
+if [ -x node_modules/.bin/tsc ]; then
+    node_modules/.bin/tsc --noEmit --strict --skipLibCheck --target es2022 --module nodenext \
+        --lib es2022,dom,esnext.disposable test/types.ts
+    result types $?
+else
+    echo "typescript is not installed: the declarations are not checked"
+    skipped=$((skipped + 1))
+fi
+if ! command -v chromium >/dev/null; then
+    echo "chromium is not installed (Debian: chromium): the module is not tried in a browser"
+    skipped=$((skipped + 1))
+else
+    cp -R node_modules/msgstore/. .
+    node test/browser.mjs
+    result browser $?
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

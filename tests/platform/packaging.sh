@@ -1,0 +1,242 @@
+#!/usr/bin/env bash
+# Builds and runs one consumer with every build system that msgstore.h has files for: make
+# test-packaging. Tools that Debian or PyPI have and this machine lacks are installed (the
+# latter into build/packaging/venv); what cannot be had is named and skipped. Everything
+# is done under build/packaging.
+#
+#   ONLY=zig    one of them
+#
+# The last line counts: "N passed, N failed, N skipped".
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+root=$PWD
+work=$root/build/packaging
+rm -rf "$work/try" "$work/prefix"
+mkdir -p "$work"
+passed=0 failed=0 skipped=0
+stb=$(sh tools/setup.sh stb)
+export CC=${CC:-cc}
+
+# pip_tool COMMAND PACKAGE: is the command there, after an attempt to install it?
+pip_tool()
+{
+    PATH=$work/venv/bin:$PATH
+    command -v "$1" >/dev/null && return 0
+    [ "${SETUP:-1}" != 0 ] || return 1
+    [ -x "$work/venv/bin/pip" ] || python3 -m venv "$work/venv" 2>/dev/null || return 1
+    echo "installing into build/packaging/venv: $2"
+    "$work/venv/bin/pip" install --quiet --disable-pip-version-check "$2" 2>/dev/null
+    command -v "$1" >/dev/null
+}
+
+# apt_tool COMMAND PACKAGE
+apt_tool()
+{
+    command -v "$1" >/dev/null && return 0
+    [ "${SETUP:-1}" != 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+    echo "installing with apt-get, as root: $2"
+    { apt-get update && apt-get install -y "$2"; } >/dev/null 2>&1
+    command -v "$1" >/dev/null
+}
+
+skip()
+{
+    echo "skip $1: $2"
+    skipped=$((skipped + 1))
+}
+
+# consumer NAME: runs the function of that name in a folder of its own; its last line of
+# output must be the consumer's.
+consumer()
+{
+    local status
+    [ "${ONLY:-$1}" = "$1" ] || return 0
+    mkdir -p "$work/try/$1"
+    # Not in a condition: there set -e does not end a subshell.
+    (
+        set -e
+        cd "$work/try/$1"
+        cp "$root/tests/platform/packaging/consumer.c" .
+        "try_$1"
+    ) >"$work/$1.log" 2>&1
+    status=$?
+    if [ "$status" -eq 0 ] && [ "$(tail -n 1 "$work/$1.log")" = "consumer: message 1" ]; then
+        echo "ok $1"
+        passed=$((passed + 1))
+    else
+        echo "FAIL $1:"
+        tail -n 12 "$work/$1.log"
+        failed=$((failed + 1))
+    fi
+}
+
+# needs apt|pip COMMAND PACKAGE NAME...: the consumers that need a command, or why they are
+# left out.
+needs()
+{
+    local how=$1 command=$2 package=$3 name
+    shift 3
+    for name in "$@"; do
+        if "${how}_tool" "$command" "$package"; then consumer "$name"
+        else skip "$name" "$command is not installed ($how: $package)"; fi
+    done
+}
+
+cmake_lists()
+{
+    printf 'cmake_minimum_required(VERSION 3.15)\nproject(app C)\n%s\n' "$1" >CMakeLists.txt
+    printf 'add_executable(app consumer.c)\ntarget_link_libraries(app PRIVATE %s)\n' \
+        "${2:-msgstore::msgstore}" >>CMakeLists.txt
+}
+
+cmake_build()
+{
+    cmake -S . -B build "$@"
+    cmake --build build
+    ./build/app
+}
+
+try_cmake_subdirectory()
+{
+    cmake_lists "add_subdirectory($root msgstore)"
+    cmake_build
+    # A subproject installs nothing of its own.
+    cmake --install build --prefix "$PWD/prefix"
+    [ ! -e prefix/include/msgstore.h ]
+    ./build/app
+}
+
+try_cmake_fetchcontent()
+{
+    cmake_lists "include(FetchContent)
+FetchContent_Declare(msgstore SOURCE_DIR $root)
+FetchContent_MakeAvailable(msgstore)"
+    cmake_build
+}
+
+try_cmake_find_package()
+{
+    cmake -S "$root" -B msgstore
+    cmake --install msgstore --prefix "$PWD/prefix"
+    cmake_lists "find_package(msgstore CONFIG REQUIRED)"
+    cmake_build -DCMAKE_PREFIX_PATH="$PWD/prefix"
+}
+
+try_pkg_config()
+{
+    mkdir -p prefix
+    make -C "$root" install PREFIX="$PWD/prefix"
+    export PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig
+    # shellcheck disable=SC2046,SC2086
+    $CC -o app consumer.c $(pkg-config --cflags --libs msgstore) $stb
+    ./app
+}
+
+try_library()
+{
+    bash "$root/tools/lib.sh" "$PWD/lib"
+    export PKG_CONFIG_PATH=$PWD/lib
+    # shellcheck disable=SC2046
+    $CC -DMSGSTORE_LINKED -o app consumer.c $(pkg-config --cflags --libs msgstore)
+    LD_LIBRARY_PATH=$PWD/lib ./app
+    [ "$(LD_LIBRARY_PATH=$PWD/lib ldd app | grep -c 'libmsgstore.so.0')" = 1 ]
+    for kind in shared static; do
+        cmake_lists "find_package(msgstore CONFIG REQUIRED)
+add_compile_definitions(MSGSTORE_LINKED)" "msgstore::$kind"
+        rm -rf build
+        cmake_build -Dmsgstore_DIR="$PWD/lib/cmake"
+    done
+}
+
+try_meson()
+{
+    mkdir -p subprojects/msgstore
+    cp "$root/msgstore.h" "$root/meson.build" "$root/meson_options.txt" subprojects/msgstore/
+    cp "$root/packaging/msgstore.wrap" subprojects/
+    printf "%s\n" "project('app', 'c')" \
+        "executable('app', 'consumer.c', dependencies : dependency('msgstore'))" >meson.build
+    meson setup build
+    meson compile -C build
+    ./build/app
+}
+
+try_conan()
+{
+    export CONAN_HOME=$PWD/conan
+    conan profile detect
+    # Without stb: Conan's own registry is not needed for it.
+    conan create "$root/packaging/conan" -o "msgstore/*:with_stb=False"
+    printf '[requires]\nmsgstore/%s\n[generators]\nCMakeDeps\nCMakeToolchain\n%s\n' \
+        "$(sed -n 's/^#define MSGSTORE_VERSION *"\(.*\)".*/\1/p' "$root/msgstore.h")" \
+        "[options]
+msgstore/*:with_stb=False" >conanfile.txt
+    conan install . --output-folder=deps
+    cmake_lists "find_package(msgstore CONFIG REQUIRED)"
+    cmake_build -DCMAKE_TOOLCHAIN_FILE="$PWD/deps/conan_toolchain.cmake" \
+        -DCMAKE_BUILD_TYPE=Release
+}
+
+try_xmake()
+{
+    printf '%s\n' "includes(\"$root/xmake.lua\")" 'target("app")' '    set_kind("binary")' \
+        '    add_files("consumer.c")' '    add_deps("msgstore")' 'target_end()' >xmake.lua
+    export XMAKE_ROOT=y XMAKE_GLOBALDIR=$PWD/global
+    xmake f -P . -o build -y
+    xmake build -P .
+    xmake run -P . app
+}
+
+try_zig()
+{
+    mkdir -p dep
+    cp "$root/msgstore.h" "$root/build.zig" "$root/build.zig.zon" "$root/LICENSE" dep/
+    export ZIG_GLOBAL_CACHE_DIR=$work/zig ZIG_LOCAL_CACHE_DIR=$PWD/cache
+    out=$PWD/out
+    (cd dep && "$zig" build -Dstb="${stb#-isystem }" --prefix "$out")
+    "$zig" cc -Iout/include -DMSGSTORE_LINKED consumer.c -Lout/lib -lmsgstore -o app
+    ./app
+}
+
+try_static()
+{
+    make -C "$root" static
+    cp "$root/build/msgstore-static" tool
+    if ldd tool 2>/dev/null; then return 1; fi
+    echo '{"type":"user_message","content":"hello"}' >in.jsonl
+    env -i ./tool import new.log in.jsonl --location l
+    env -i ./tool view new.log
+    [ "$(env -i ./tool view new.log | grep -c hello)" = 1 ]
+    # Start-up: the median of eleven runs, in milliseconds.
+    for _ in 1 2 3 4 5 6 7 8 9 10 11; do
+        start=$(date +%s%N)
+        env -i ./tool --version >/dev/null
+        echo $((($(date +%s%N) - start) / 1000))
+    done | sort -n | sed -n '6s/$/ us to start and end/p'
+    echo "consumer: message 1"
+}
+
+try_single()
+{
+    bash "$root/tools/single.sh" "$PWD/msgstore.h"
+    $CC -std=c99 -I. -pthread -o app consumer.c
+    grep -q 'Sean Barrett' msgstore.h
+    ./app
+}
+
+needs apt cmake cmake cmake_subdirectory cmake_fetchcontent cmake_find_package library
+consumer pkg_config
+consumer single
+needs apt musl-gcc musl-tools static
+grep -hs -e 'msgstore-static:' -e 'us to start' "$work/static.log"
+pip_tool ninja ninja
+needs pip meson meson meson
+needs pip conan conan conan
+needs apt xmake xmake xmake
+if pip_tool python-zig ziglang; then zig=$work/venv/bin/python-zig
+else zig=$(command -v zig || echo); fi
+if [ -n "$zig" ]; then consumer zig
+else skip zig "zig is not installed (PyPI: ziglang)"; fi
+skip vcpkg "no registry here has it; packaging/vcpkg was read against its documentation, 2026-11"
+skip clib "no registry here has it; clib.json was read against its documentation, 2026-11"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

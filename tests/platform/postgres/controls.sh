@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Negative controls of the store over PostgreSQL: each takes one defence out of a copy of
+# the source, and a test must fail then. `make test-postgres` shows that it passes else.
+#
+#   tests/platform/postgres/controls.sh [NAME ...]       all controls, or those
+#
+# A line "ok NAME: TEST failed as it must" or "FAIL NAME: why" for each. An edit that does
+# not fit in exactly one place, or does not compile, is an error of the control.
+set -u
+cd "$(dirname "$0")/../../.." || exit 1
+server=tests/platform/postgres/server.sh
+why=$(bash $server able)
+[ -z "$why" ] || { echo "skip postgres controls: $why"; exit 0; }
+${MAKE:-make} --no-print-directory build/pg/faults build/msgstore >/dev/null || exit 1
+folder=$(mktemp -d "${TMPDIR:-/tmp}/msgstore_pgc.XXXXXX") && chmod 755 "$folder" || exit 1
+store=backends/msgstore_postgres.h
+names=" $* "
+passed=0 failed=0
+
+stop_servers()
+{
+    for each in "$folder"/run/*/; do
+        [ ! -d "$each/data" ] || bash $server stop "$each"
+    done
+    rm -rf "$folder/run"
+    mkdir -m 755 "$folder/run"
+}
+trap 'stop_servers; rm -rf "$folder"' EXIT
+trap 'exit 1' INT TERM
+
+tree=$folder/tree
+mkdir "$tree"
+for each in *; do cp -a "$each" "$tree/"; done
+
+# edit FILE OLD NEW: OLD must stand once.
+edit()
+{
+    OLD=$2 NEW=$3 perl -0777 -i -pe '
+        my ($old, $new) = ($ENV{OLD}, $ENV{NEW});
+        my $n = () = /\Q$old\E/g;
+        die "the edit fits $n places, not one\n" if $n != 1;
+        s/\Q$old\E/$new/' "$1"
+}
+
+run_test()
+{
+    case $1 in
+    ship) bash tests/platform/postgres/ship.sh "$folder/run" build/msgstore 20000 3 ;;
+    *) PG_SERVER=$server MS_TEST_ONLY=$1 build/pg/faults "$folder/run" 1 ;;
+    esac
+}
+
+# control NAME TEST FILE OLD NEW
+control()
+{
+    name=$1 test=$2 file=$3
+    case $names in *" $name "* | "  ") ;; *) return ;; esac
+    target=build/pg/faults
+    [ "$test" != ship ] || target=build/msgstore
+    stop_servers
+    if ! (cd "$tree" && edit "$file" "$4" "$5" && ${MAKE:-make} --no-print-directory $target) \
+        >"$folder/log" 2>&1; then
+        echo "FAIL $name: $(grep -m 1 'places\|error' "$folder/log")"
+        failed=$((failed + 1))
+    elif (cd "$tree" && run_test "$test") >"$folder/log" 2>&1; then
+        echo "FAIL $name: $test passes without it"
+        failed=$((failed + 1))
+    else
+        echo "ok $name: $test failed as it must: $(grep -m 1 ERROR "$folder/log")"
+        passed=$((passed + 1))
+    fi
+    cp -a "$file" "$tree/$file"
+    touch "$tree/$file"
+}
+
+control key_is_made_once 'operations_happen_once*' $store \
+    '    if (quick && one) {' \
+    '    if (b->uncertain) ((unsigned char *)(uintptr_t)b->rows[0].key.ptr)[9]++;
+    if (quick && one) {'
+control key_is_sent 'operations_happen_once*' $store \
+    '    ms__pg_bytea(&q, row->key);' '    ms__pg_bytea(&q, ms_str_n(NULL, 0));'
+control keys_are_looked_for 'operations_happen_once*' $store \
+    '    if (!b->source.len || b->change_only || b->uncertain)
+' '    if (b->change_only)
+'
+control number_is_the_counter 'a_follower_misses_nothing*' $store \
+    'returning b.last * 1024 + $1::int as seq)' 'returning $2::bigint * 1024 + $1::int as seq)'
+control counter_is_locked 'one_append_wins*' $store ' order by bucket for update' ' order by bucket'
+control snapshot_is_compared 'one_append_wins*' $store \
+    '" and last = (select last from msgstore_bucket where bucket = $1::int)"' '""'
+control bucket_is_the_same_everywhere 'locations_have*' $store \
+    '(h ^ (unsigned char)s.ptr[i])' '(h + (unsigned char)s.ptr[i])'
+control row_is_in_its_bucket 'names_are_data*' $store \
+    'row->bucket = ms_pg_bucket(row->location);' \
+    'row->bucket = ms_pg_bucket(row->location) ^ 1u;'
+control call_is_repeated 'a_cursor_goes_on*' $store \
+    'if (!again || late) return code;' \
+    'if (!again || attempt == 0) return code;'
+control serialization_failure_is_repeated 'appends_are_repeated*' $store \
+    '{"40", MS_E_BUSY, true}' '{"40", MS_E_BUSY, false}'
+control refused_user_is_not_repeated 'opening_fails_at_once*' $store \
+    ' && !strstr(text, ":  28P01: ")' ''
+control missing_password_is_not_repeated 'opening_fails_at_once*' $store \
+    ' &&
+                  !PQconnectionNeedsPassword(line->conn)' ''
+control refused_option_is_not_repeated 'opening_fails_at_once*' $store \
+    ' !strstr(text, ":  42") &&' ''
+control last_refusal_is_kept 'a_client_waits*' $store \
+    'before = *err;' 'before = *err, before.message[0] = 0;'
+control version_is_checked 'opening_fails_at_once*' $store \
+    'if (version == MS__PG_VERSION) return MS_OK;' 'if (version > 0) return MS_OK;'
+control data_is_shipped_first ship tools/cmd_ship.c \
+    '    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &err);' \
+    '    s->at.message = s->rows[n - 1].seq;
+    if (note_position(s) != FINE) return FAILED;
+    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &err);'
+control facts_are_known_when_shipped 'what_was_shipped*' $store \
+    'row->known = seq ? seq : place;' 'row->known = seq;'
+control shipped_rows_have_keys ship $store \
+    'if (b->source.len) return ms__pg_ship_keys' \
+    'if (b->source.len && !s->process) return ms__pg_ship_keys'
+control child_is_refused 'a_parent_reads_on*' $store \
+    '    MS__PG_TRY(ms__pg_check(s, false, err));
+    for (unsigned attempt' '    for (unsigned attempt'
+control unanswered_append_is_in_doubt 'an_append_is_in_doubt*' $store \
+    'if (line->sent && line->lost) b->unanswered = true;' ''
+control place_is_of_the_bucket 'a_history_ends*' $store \
+    'if (end < part->as_of) part->as_of = end;' \
+    'if (part->as_of == (uint64_t)INT64_MAX) part->as_of = end;'
+control waiter_compares_totals 'a_waiter_wakes_when_a_message*' $store \
+    ' &&
+           now.messages + now.hidden == first.messages + first.hidden' ''
+control listed_number_is_seen 'an_append_has_a_larger*' $store \
+    '    if (out->count) ms__pg_saw(s, (int64_t)(out->items[0].last_seq / MS_PG_BUCKETS));
+' ''
+control follow_keeps_each_location ship tools/cmd_follow.c \
+    'f->each = is_postgres(o->files[0]) && o->location == NULL;' 'f->each = false;'
+echo "tally: negative controls $passed"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,1172 @@
+/* What goes wrong between a program and its server: the server is killed, connections are
+ * cut at each message, an attempt arrives after its repetition, the disk is full, a
+ * replica takes over. After each of them every message that was acknowledged is there
+ * once, in the order of its client, and no other.
+ *
+ *   build/pg/faults FOLDER ROUNDS      (tests/platform/postgres.sh runs it)
+ *
+ * PG_SERVER names tests/platform/postgres/server.sh; servers are made in FOLDER.
+ */
+
+#define _GNU_SOURCE
+#define MSGSTORE_POSTGRES_IMPLEMENTATION
+#include "shows.h"
+#include "backends/msgstore_postgres.h"
+#include "proxy.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum { CLIENTS = 8, APPENDS = 125 };
+
+static const char *folder;
+static int rounds;
+
+
+/* ---- servers ---- */
+
+static int server_do(const char *what, const char *name, const char *rest)
+{
+    char command[700];
+    snprintf(command, sizeof command, "bash %s %s %s/%s %s", getenv("PG_SERVER"), what,
+             folder, name, rest);
+    return system(command);
+}
+
+static void server_must(const char *what, const char *name, const char *rest)
+{
+    if (server_do(what, name, rest) != 0) fail_msg("server %s %s", what, name);
+}
+
+static const char *url_of(const char *name, const char *more)
+{
+    static char urls[8][400];
+    static unsigned next;
+    char *url = urls[next++ % 8];
+    snprintf(url, sizeof urls[0], "host=%s/%s user=test dbname=postgres %s", folder, name,
+             more);
+    return url;
+}
+
+/* The server "one", as another user. */
+static const char *url_as(const char *user, const char *more)
+{
+    static char url[400];
+    snprintf(url, sizeof url, "host=%s/one dbname=postgres user=%s %s", folder, user,
+             more);
+    return url;
+}
+
+/* Runs SQL as the superuser; the first value comes back as a number. */
+static long long ask_sql(const char *name, const char *sql)
+{
+    PGconn *conn = PQconnectdb(url_of(name, ""));
+    PGresult *r = PQexec(conn, sql);
+    ExecStatusType status = PQresultStatus(r);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+        fail_msg("%s: %s", sql, PQerrorMessage(conn));
+    long long value = PQntuples(r) > 0 ? atoll(PQgetvalue(r, 0, 0)) : 0;
+    PQclear(r);
+    PQfinish(conn);
+    return value;
+}
+
+static ms_pg_desc desc_of(const char *url)
+{
+    ms_pg_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.url = url;
+    desc.partitions = 2;
+    return desc;
+}
+
+static ms_store *open_desc(const ms_pg_desc *desc)
+{
+    ms_store *store;
+    ms_error err;
+    must_ok(ms_pg_open(&store, desc, &err), &err, "open");
+    return store;
+}
+
+static ms_store *open_url(const char *url)
+{
+    ms_pg_desc desc = desc_of(url);
+    return open_desc(&desc);
+}
+
+/* Appends "x" to a location of the name. */
+static ms_result append_x(ms_store *store, const char *location)
+{
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_error err;
+    ms_result code = ms_append(store, ms_str_of(location), &m, NULL, &err);
+    if (code != MS_OK) assert_int_equal(err.code, code);
+    return code;
+}
+
+/* Runs a function in a thread of each client. */
+static void each_client(void *(*run)(void *), void *arg, void *results[CLIENTS])
+{
+    pthread_t threads[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run, arg), 0);
+    for (int i = 0; i < CLIENTS; i++) pthread_join(threads[i], &results[i]);
+}
+
+static void nap(int ms)
+{
+    struct timespec t = {0, 0};
+    t.tv_sec = ms / 1000;
+    t.tv_nsec = (long)(ms % 1000) * 1000000;
+    nanosleep(&t, NULL);
+}
+
+static void forget(const char *name)
+{
+    ask_sql(name, "truncate msgstore_record; update msgstore_bucket set last = 0,"
+                  " messages = 0, hidden = 0, changes = 0, bytes = 0");
+}
+
+
+/* ---- clients ---- */
+
+/* A client appends messages "client:number" until it has APPENDS of them acknowledged. */
+typedef struct client {
+    pthread_t thread;
+    int id;
+    const char *url;
+    uint32_t timeout_ms;
+    bool stubborn;            /* goes on after MS_E_UNREACHABLE, with the same key */
+    int acknowledged;
+    uint64_t repeats, resolved;
+    ms_error err;             /* of what failed */
+    ms_result result;
+} client;
+
+static ms_str location_of(int id, char out[32])
+{
+    snprintf(out, 32, "place %d", id % 5); /* some clients share one */
+    return ms_str_of(out);
+}
+
+/* Appends message n, or from n on a batch of three; in the ways that there are. */
+static ms_result client_append(ms_store *store, client *c, int n, int *count)
+{
+    char texts[3][32], keys[3][32], place[32];
+    ms_envelope m[3];
+    ms_append_opts opts;
+    memset(&opts, 0, sizeof opts);
+    opts.location = location_of(c->id, place);
+    *count = n % 5 == 4 && n + 3 <= APPENDS ? 3 : 1;
+    for (int i = 0; i < *count; i++) {
+        snprintf(texts[i], sizeof texts[i], "%d:%d", c->id, n + i);
+        snprintf(keys[i], sizeof keys[i], "key %d:%d", c->id, n + i);
+        m[i] = ms_user_message(ms_text(texts[i]));
+        if (c->stubborn || n % 3 == 0) m[i].key = ms_str_of(keys[i]);
+    }
+    return ms_append_batch(store, m, (size_t)*count, &opts, &c->err);
+}
+
+static void *client_run(void *arg)
+{
+    client *c = (client *)arg;
+    ms_pg_desc desc = desc_of(c->url);
+    ms_store *store;
+    desc.timeout_ms = c->timeout_ms;
+    desc.connections = 1;
+    c->result = ms_pg_open(&store, &desc, &c->err);
+    if (c->result != MS_OK) return NULL;
+    while (c->acknowledged < APPENDS && c->result == MS_OK) {
+        int count;
+        c->result = client_append(store, c, c->acknowledged, &count);
+        if (c->result == MS_OK) c->acknowledged += count;
+        if (c->stubborn && c->result != MS_OK) {
+            c->result = MS_OK;
+            nap(20);
+        }
+    }
+    c->repeats = ms__pg_of(store)->repeats;
+    c->resolved = ms__pg_of(store)->resolved;
+    ms_close(store);
+    return NULL;
+}
+
+static void clients_start(client *c, const char *url)
+{
+    memset(c, 0, CLIENTS * sizeof *c);
+    for (int i = 0; i < CLIENTS; i++) {
+        c[i].id = i;
+        c[i].url = url;
+        assert_int_equal(pthread_create(&c[i].thread, NULL, client_run, &c[i]), 0);
+    }
+}
+
+static uint64_t repeats, resolved;
+
+static void clients_join(client *c)
+{
+    for (int i = 0; i < CLIENTS; i++) pthread_join(c[i].thread, NULL);
+    for (int i = 0; i < CLIENTS; i++) {
+        if (c[i].result != MS_OK)
+            fail_msg("client %d after %d: %s", i, c[i].acknowledged, c[i].err.message);
+        repeats += c[i].repeats;
+        resolved += c[i].resolved;
+    }
+}
+
+/* Every message of every client, once, in its order. */
+static void must_have_all(ms_store *store)
+{
+    int next[CLIENTS] = {0};
+    for (int place = 0; place < 5; place++) {
+        char name[32];
+        ms_cursor it;
+        const ms_query q = query_of(location_of(place, name), 0);
+        EACH (msg, store, &q, &it) {
+            char text[32];
+            int id, n;
+            ms_str says = ms_content(msg).text;
+            snprintf(text, sizeof text, "%.*s", (int)says.len, says.ptr);
+            if (sscanf(text, "%d:%d", &id, &n) != 2) fail_msg("a message says %s", text);
+            if (n != next[id]) fail_msg("client %d: %d, not %d", id, n, next[id]);
+            next[id]++;
+        }
+    }
+    for (int i = 0; i < CLIENTS; i++)
+        if (next[i] != APPENDS) fail_msg("client %d has %d of %d", i, next[i], APPENDS);
+}
+
+
+/* ---- the server is killed ---- */
+
+static void appends_are_stored_once_when_the_server_is_killed(void **state)
+{
+    client c[CLIENTS];
+    uint64_t rng = test_seed();
+    (void)state;
+    server_must("make", "killed", "autovacuum=off commit_delay=0");
+    ms_store *store = open_url(url_of("killed", ""));
+    for (int round = 0; round < rounds; round++) {
+        clients_start(c, url_of("killed", ""));
+        nap(20 + (int)test_below(&rng, 300));
+        server_must("kill", "killed", "");
+        nap((int)test_below(&rng, 400));
+        server_must("start", "killed", "");
+        clients_join(c);
+        must_have_all(store);
+        forget("killed");
+    }
+    ms_close(store);
+    server_must("stop", "killed", "");
+    test_tally("server kills amid 1,000 appends", (size_t)rounds);
+    printf("tally: attempts repeated %llu, found stored %llu\n",
+           (unsigned long long)repeats, (unsigned long long)resolved);
+}
+
+
+/* ---- connections are cut ---- */
+
+enum { OPERATIONS = 7 };
+
+static ms_result operation(ms_store *store, int what, int n, ms_error *err)
+{
+    char key[32];
+    ms_envelope m[4];
+    ms_append_opts opts;
+    ms_stat stat;
+    uint64_t seq = 0;
+    memset(&opts, 0, sizeof opts);
+    snprintf(key, sizeof key, "key %d", n);
+    for (int i = 0; i < 4; i++) m[i] = ms_user_message(ms_text("x"));
+    switch (what) {
+    case 0: return ms_append(store, MS_STR("cut"), &m[0], NULL, err);
+    case 1:
+        m[0].key = ms_str_of(key);
+        return ms_append(store, MS_STR("cut"), &m[0], NULL, err);
+    case 2:
+        opts.location = MS_STR("cut");
+        return ms_append_batch(store, m, 4, &opts, err);
+    case 3: /* keys of some: a transaction */
+        opts.location = MS_STR("cut");
+        m[1].key = ms_str_of(key);
+        return ms_append_batch(store, m, 4, &opts, err);
+    case 4: return ms_location_set(store, MS_STR("cut"), MS_STR("{\"a\":1}"), err);
+    default: break;
+    }
+    ms_result code = ms_store_stat(store, &stat, err);
+    seq = stat.last_seq;
+    if (code == MS_OK && what == 6) {
+        opts.location = MS_STR("cut");
+        opts.expect = true;
+        opts.expect_seq = seq;
+        return ms_append_batch(store, m, 1, &opts, err);
+    }
+    m[0] = ms_user_message(ms_text("amended"));
+    return code == MS_OK ? ms_amend(store, seq, &m[0], err) : code;
+}
+
+static const int adds[OPERATIONS] = {1, 1, 4, 4, 0, 0, 1};
+static const int changes[OPERATIONS] = {0, 0, 0, 0, 1, 1, 0};
+
+/* Each operation with the connection cut before each message in either direction, or
+ * with an attempt that comes late, until an operation is over before the cut. */
+static void operations_happen_once_when_connections_are_cut(void **state)
+{
+    size_t cuts = 0;
+    int done = 0;
+    proxy p;
+    (void)state;
+    server_must("make", "cut", "fsync=off autovacuum=off");
+    proxy_open(&p, folder, "cut");
+    char url[500];
+    snprintf(url, sizeof url, "host=%s user=test dbname=postgres sslmode=disable"
+             " gssencmode=disable", p.folder);
+    ms_store *straight = open_url(url_of("cut", ""));
+    ms_pg_desc desc = desc_of(url);
+    desc.no_notify = true;
+    assert_int_equal(append_x(straight, "cut"), MS_OK);
+    for (int what = 0; what < OPERATIONS; what++) {
+        for (int mode = PROXY_CUT_UP; mode <= PROXY_LATE; mode++) {
+            bool was_cut = true;
+            for (int at = 0; was_cut && at < 400; at++) {
+                ms_store *store = open_desc(&desc);
+                ms_stat before = stat_of(straight), after;
+                ms_error err;
+                proxy_arm(&p, (proxy_mode)mode, at);
+                ms_result code = operation(store, what, done++, &err);
+                was_cut = proxy_disarm(&p);
+                if (code != MS_OK)
+                    fail_msg("operation %d, mode %d, at %d: %s", what, mode, at,
+                             err.message);
+                after = stat_of(straight);
+                if (after.messages - before.messages != (uint64_t)adds[what] ||
+                    after.changes - before.changes != (uint64_t)changes[what])
+                    fail_msg("operation %d, mode %d, at %d: %llu messages, %llu changes",
+                             what, mode, at,
+                             (unsigned long long)(after.messages - before.messages),
+                             (unsigned long long)(after.changes - before.changes));
+                ms_close(store);
+                cuts += was_cut;
+            }
+        }
+    }
+    assert_int_equal(ask_sql("cut", "select sum(messages) - (select count(*) from"
+                             " msgstore_record where kind = 1) from msgstore_bucket"), 0);
+    ms_close(straight);
+    proxy_close(&p);
+    server_must("stop", "cut", "");
+    test_tally("connections cut at a message", cuts);
+}
+
+
+/* ---- a replica takes over ---- */
+
+/* A standby serves readers, and does not take appends. */
+static void must_only_read(const char *name)
+{
+    ms_pg_desc desc = desc_of(url_of(name, ""));
+    ms_store *store;
+    ms_error err;
+    desc.read_only = true;
+    int64_t end = ms__pg_now() + 20000; /* it follows the primary after a while */
+    while (ms_pg_open(&store, &desc, &err) != MS_OK)
+        if (ms__pg_now() > end) fail_msg("reading a standby: %s", err.message);
+    (void)stat_of(store);
+    assert_int_equal(append_x(store, "job"), MS_E_READ_ONLY);
+    ms_close(store);
+    desc.read_only = false;
+    desc.timeout_ms = 500;
+    assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_UNREACHABLE);
+}
+
+static void clients_go_on_when_a_replica_is_promoted(void **state)
+{
+    client c[CLIENTS];
+    char url[700];
+    uint64_t rng = test_seed() + 1;
+    int times = rounds < 20 ? (rounds + 2) / 3 : rounds / 10;
+    (void)state;
+    for (int round = 0; round < times; round++) {
+        char one[32], two[32], rest[500];
+        snprintf(one, sizeof one, "primary%d", round);
+        snprintf(two, sizeof two, "standby%d", round);
+        server_must("make", one, "autovacuum=off wal_level=replica max_wal_senders=5");
+        snprintf(rest, sizeof rest, "%s/%s 'synchronous_standby_names='", folder, one);
+        server_must("copy", two, rest);
+        ask_sql(one, "alter system set synchronous_standby_names = '*'");
+        ask_sql(one, "select pg_reload_conf()");
+        if (round == 0) {
+            ms_close(open_url(url_of(one, "")));
+            must_only_read(two);
+        }
+        snprintf(url, sizeof url, "host=%s/%s,%s/%s user=test dbname=postgres", folder,
+                 one, folder, two);
+        clients_start(c, url);
+        nap(100 + (int)test_below(&rng, 400));
+        server_must("kill", one, "");
+        server_must("promote", two, "");
+        clients_join(c);
+        ms_store *store = open_url(url_of(two, ""));
+        must_have_all(store);
+        ms_close(store);
+        server_must("stop", two, "");
+        char command[400];
+        snprintf(command, sizeof command, "rm -rf %s/%s %s/%s", folder, one, folder, two);
+        assert_int_equal(system(command), 0);
+    }
+    test_tally("replicas promoted", (size_t)times);
+}
+
+
+/* ---- the disk is full ---- */
+
+static void nothing_acknowledged_is_lost_when_the_disk_is_full(void **state)
+{
+    char command[600], filler[400];
+    int stored = 0;
+    bool full = false;
+    (void)state;
+    snprintf(command, sizeof command, "mkdir -p %s/full && mount -t tmpfs -o size=200m,"
+             "mode=755 msgstore_pg %s/full 2>/dev/null", folder, folder);
+    if (system(command) != 0) {
+        printf("skip: no right to mount a small file system\n");
+        skip();
+    }
+    server_must("make", "full", "autovacuum=off min_wal_size=32MB max_wal_size=48MB"
+                                " wal_recycle=off");
+    snprintf(filler, sizeof filler, "%s/full/filler", folder);
+    FILE *f = fopen(filler, "wb");
+    for (int i = 0; i < 80 * 1024; i++) fwrite(command, 1, sizeof command, f);
+    fclose(f);
+    ms_pg_desc desc = desc_of(url_of("full", ""));
+    desc.timeout_ms = 1500;
+    ms_store *store = open_desc(&desc);
+    char *text = (char *)malloc(60000);
+    uint64_t rng = test_seed();
+    for (int i = 0; i < 60000; i++) text[i] = (char)('!' + test_below(&rng, 90));
+    for (int i = 0; i < 20000 && !full; i++) {
+        char key[32];
+        ms_error err;
+        ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, 60000)));
+        snprintf(key, sizeof key, "key %d", i);
+        m.key = ms_str_of(key);
+        ms_result code = ms_append(store, MS_STR("full"), &m, NULL, &err);
+        full = code != MS_OK;
+        stored += code == MS_OK;
+        if (full && code != MS_E_FULL && code != MS_E_UNREACHABLE)
+            fail_msg("a full disk: %d, %s", code, err.message);
+    }
+    assert_true(full);
+    assert_int_equal(remove(filler), 0);
+    server_do("kill", "full", "");
+    server_must("start", "full", "");
+    desc.timeout_ms = 30000;
+    ms_close(store);
+    store = open_desc(&desc);
+    assert_int_equal(append_x(store, "full"), MS_OK);
+    ms_stat stat = stat_of(store);
+    assert_in_range(stat.messages, (uint64_t)stored + 1, (uint64_t)stored + 2);
+    assert_int_equal(ask_sql("full", "select count(*) from msgstore_record"),
+                     (long long)stat.messages);
+    ms_close(store);
+    free(text);
+    server_do("stop", "full", "");
+    snprintf(command, sizeof command, "umount -l %s/full", folder);
+    assert_int_equal(system(command), 0);
+    test_tally("disks filled up", 1);
+}
+
+
+/* ---- one server for the rest: each test has an empty store, `one` ---- */
+
+static ms_store *one;
+
+static int open_one(void **state)
+{
+    (void)state;
+    one = open_url(url_of("one", ""));
+    return 0;
+}
+
+static int close_one(void **state)
+{
+    (void)state;
+    ms_close(one);
+    forget("one");
+    return 0;
+}
+
+#define ON_ONE(test) cmocka_unit_test_setup_teardown(test, open_one, close_one)
+
+static void a_call_returns_in_its_time_when_no_server_is_there(void **state)
+{
+    ms_store *store;
+    ms_error err;
+    ms_pg_desc desc = desc_of("host=/nonexistent user=test");
+    (void)state;
+    desc.timeout_ms = 300;
+    int64_t start = ms__pg_now();
+    assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_UNREACHABLE);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 200, 2000);
+    assert_null(store);
+
+    desc = desc_of(url_of("one", ""));
+    desc.timeout_ms = 1000;
+    store = open_desc(&desc);
+    assert_int_equal(append_x(store, "job"), MS_OK);
+    server_must("kill", "one", "");
+    start = ms__pg_now();
+    assert_int_equal(append_x(store, "job"), MS_E_UNREACHABLE);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 900, 5000);
+    start = ms__pg_now();
+    assert_int_equal(ms_wait(store, 0, 100, NULL, &err), MS_E_UNREACHABLE);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 900, 5000);
+    server_must("start", "one", "");
+    assert_int_equal(stat_of(store).messages, 1);
+    ms_close(store);
+}
+
+static void an_append_is_busy_when_a_statement_takes_too_long(void **state)
+{
+    ms_pg_desc desc = desc_of(url_of("one", ""));
+    (void)state;
+    desc.statement_ms = 200;
+    ms_store *store = open_desc(&desc);
+    PGconn *other = PQconnectdb(url_of("one", ""));
+    PQclear(PQexec(other, "begin"));
+    PQclear(PQexec(other, "select * from msgstore_bucket for update"));
+    assert_int_equal(append_x(store, "job"), MS_E_BUSY);
+    PQclear(PQexec(other, "rollback"));
+    PQfinish(other);
+    assert_int_equal(append_x(store, "job"), MS_OK);
+    assert_int_equal(stat_of(store).messages, 1);
+    ms_close(store);
+}
+
+/* Sends a lock of the counter of the location "job", and does not wait for its answer. */
+static PGconn *lock_job(void)
+{
+    PGconn *conn = PQconnectdb(url_of("one", ""));
+    char sql[100];
+    snprintf(sql, sizeof sql, "begin; select * from msgstore_bucket where bucket = %u"
+             " for update", ms_pg_bucket(MS_STR("job")));
+    assert_int_equal(PQsendQuery(conn, sql), 1);
+    nap(100);
+    return conn;
+}
+
+static void *append_to_job(void *arg)
+{
+    return (void *)(uintptr_t)append_x((ms_store *)arg, "job");
+}
+
+/* The first attempt and a lock wait behind another lock. The answer to the attempt is cut
+ * off, so the repetition waits for the second lock. */
+static void an_append_is_in_doubt_when_its_repetition_is_busy(void **state)
+{
+    char url[500];
+    size_t in_doubt = 0;
+    static proxy p;
+    (void)state;
+    proxy_open(&p, folder, "one");
+    snprintf(url, sizeof url, "host=%s user=test dbname=postgres sslmode=disable"
+             " gssencmode=disable", p.folder);
+    ms_pg_desc desc = desc_of(url);
+    desc.statement_ms = 600;
+    desc.no_notify = true;
+    for (int round = 0; round < 20 && in_doubt == 0; round++) {
+        pthread_t thread;
+        void *code;
+        ms_store *store = open_desc(&desc);
+        assert_int_equal(append_x(store, "job"), MS_OK); /* prepares the statement */
+        PGconn *first = lock_job();
+        proxy_arm(&p, PROXY_CUT_DOWN, 0);
+        pthread_create(&thread, NULL, append_to_job, store);
+        nap(100);
+        PGconn *second = lock_job();
+        PQfinish(first);
+        pthread_join(thread, &code);
+        PQfinish(second);
+        assert_true(proxy_disarm(&p));
+        if ((uintptr_t)code != MS_OK) assert_int_equal(code, MS_E_UNREACHABLE);
+        in_doubt += (uintptr_t)code != MS_OK;
+        assert_int_equal(stat_of(store).messages, 2 * (round + 1));
+        ms_close(store);
+    }
+    assert_int_equal(in_doubt, 1);
+    proxy_close(&p);
+}
+
+enum { MANY = 3000 };
+
+/* Appends MANY messages to a location in one batch. */
+static void append_many(ms_store *store, ms_str location)
+{
+    static ms_envelope m[MANY];
+    ms_append_opts opts;
+    memset(&opts, 0, sizeof opts);
+    opts.location = location;
+    for (int i = 0; i < MANY; i++) m[i] = ms_user_message(ms_text("some text"));
+    assert_int_equal(ms_append_batch(store, m, MANY, &opts, NULL), MS_OK);
+}
+
+static void a_cursor_goes_on_when_its_connection_is_cut(void **state)
+{
+    (void)state;
+    append_many(one, MS_STR("long"));
+    for (int by_time = 0; by_time < 2; by_time++) {
+        ms_arena arena;
+        ms_cursor it;
+        ms_query q = query_of(MS_STR("long"), 0);
+        size_t n = 0;
+        test_arena_init(&arena, NULL);
+        q.by_time = by_time != 0;
+        q.arena = &arena;
+        EACH (msg, one, &q, &it)
+            if (msg != NULL && n++ % 20 == 0)
+                ask_sql("one", "select count(pg_terminate_backend(pid)) from"
+                               " pg_stat_activity where pid <> pg_backend_pid()"
+                               " and backend_type = 'client backend'");
+        assert_int_equal(n, MANY);
+        ms_arena_deinit(&arena);
+    }
+}
+
+/* Returns the processor time of this process for a batch, in ms. */
+static int64_t batch_time(size_t n, bool keyed)
+{
+    ms_envelope *m = (ms_envelope *)calloc(n, sizeof *m);
+    char (*keys)[24] = (char (*)[24])calloc(n, sizeof *keys);
+    ms_append_opts opts;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("batch");
+    for (size_t i = 0; i < n; i++) {
+        snprintf(keys[i], sizeof keys[i], "a key %lu", (unsigned long)i);
+        m[i] = ms_user_message(ms_text("some text"));
+        if (keyed) m[i].key = ms_str_of(keys[i]);
+    }
+    clock_t start = clock();
+    assert_int_equal(ms_append_batch(one, m, n, &opts, NULL), MS_OK);
+    int64_t ms = (int64_t)(clock() - start) * 1000 / CLOCKS_PER_SEC;
+    free(m);
+    free(keys);
+    return ms;
+}
+
+static void a_batch_costs_little_more_when_its_messages_have_keys(void **state)
+{
+    (void)state;
+    int64_t without = batch_time(20000, false), with = batch_time(20000, true);
+    if (with > 8 * without + 50)
+        fail_msg("%d ms without keys, %d with", (int)without, (int)with);
+}
+
+static void a_batch_stores_a_message_once_when_its_key_is_there_twice(void **state)
+{
+    static const char *const keys[] = {"b", "a", "b", NULL, "b", "a"};
+    ms_envelope m[6];
+    uint64_t seqs[6];
+    ms_append_opts opts;
+    (void)state;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("job");
+    opts.seqs = seqs;
+    for (int i = 0; i < 6; i++) {
+        m[i] = ms_user_message(ms_text(keys[i] ? keys[i] : "none"));
+        if (keys[i]) m[i].key = ms_str_of(keys[i]);
+    }
+    assert_int_equal(ms_append_batch(one, m, 6, &opts, NULL), MS_OK);
+    assert_int_equal(stat_of(one).messages, 3);
+    assert_int_equal(seqs[2], seqs[0]);
+    assert_int_equal(seqs[4], seqs[0]);
+    assert_int_equal(seqs[5], seqs[1]);
+    assert_true(seqs[0] < seqs[1] && seqs[1] < seqs[3]);
+    m[5].content = ms_text("other");
+    assert_int_equal(ms_append_batch(one, m, 6, &opts, NULL), MS_E_KEY_REUSED);
+}
+
+/* What a child of fork gets from the calls that reach the server. */
+static int child_of_fork(ms_store *store, ms_cursor *it, const ms_msg *message)
+{
+    ms_pg_position at = {1, 0};
+    ms_error err;
+    while (ms_next(it) != NULL) continue;
+    if (ms_cursor_close(it, &err) != MS_E_FORKED) return 1;
+    if (ms_pg_ship_change(store, MS_STR("s"), message, message, at, &err) != MS_E_FORKED)
+        return 2;
+    return 0;
+}
+
+static void a_parent_reads_on_when_its_child_uses_the_cursor(void **state)
+{
+    const ms_query q = query_of(MS_STR("long"), 0);
+    const ms_msg *msg;
+    ms_cursor it;
+    size_t n = 0;
+    int status = -1;
+    (void)state;
+    append_many(one, MS_STR("long"));
+    assert_int_equal(ms_query_open(one, &q, &it, NULL), MS_OK);
+    assert_non_null(msg = ms_next(&it));
+    pid_t child = fork();
+    if (child == 0) _exit(child_of_fork(one, &it, msg));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    for (n = 1; ms_next(&it) != NULL; n++) continue;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(n, MANY);
+}
+
+static void appends_are_repeated_when_transactions_are_serializable(void **state)
+{
+    client c[CLIENTS];
+    uint64_t before = repeats;
+    (void)state;
+    clients_start(c, url_of("one", "options='-c default_transaction_isolation="
+                                   "serializable'"));
+    clients_join(c);
+    must_have_all(one);
+    printf("tally: serialisation failures repeated %llu\n",
+           (unsigned long long)(repeats - before));
+    assert_true(repeats > before);
+}
+
+/* Eight clients count up together, one number at a time or two: each is had by one. */
+static void *count_up(void *arg)
+{
+    ms_store *store = (ms_store *)arg;
+    size_t *won = (size_t *)calloc(1, sizeof *won);
+    for (int tries = 0; tries < 400 && *won < 20; tries++) {
+        ms_cursor it;
+        ms_append_opts opts;
+        const ms_msg *msg;
+        memset(&opts, 0, sizeof opts);
+        opts.location = MS_STR("count");
+        opts.expect = true;
+        if (ms_get_conversation_messages(store, opts.location, 1, &it, NULL) != MS_OK)
+            continue;
+        char texts[2][16];
+        ms_envelope m[2];
+        int next = 0;
+        if ((msg = ms_next(&it)) != NULL) {
+            opts.expect_seq = ms_seq(msg);
+            next = atoi(ms_content(msg).text.ptr) + 1;
+        }
+        ms_cursor_close(&it, NULL);
+        for (int i = 0; i < 2; i++) {
+            snprintf(texts[i], sizeof texts[i], "%d", next + i);
+            m[i] = ms_user_message(ms_text(texts[i]));
+        }
+        size_t n = 1 + (size_t)tries % 2;
+        if (ms_append_batch(store, m, n, &opts, NULL) == MS_OK) *won += n;
+    }
+    return won;
+}
+
+static void one_append_wins_when_all_expect_the_same(void **state)
+{
+    void *won[CLIENTS];
+    const ms_query q = query_of(MS_STR("count"), 0);
+    size_t total = 0, next = 0;
+    ms_cursor it;
+    (void)state;
+    each_client(count_up, one, won);
+    for (int i = 0; i < CLIENTS; i++) {
+        total += *(size_t *)won[i];
+        free(won[i]);
+    }
+    EACH (msg, one, &q, &it) {
+        char text[16];
+        ms_str says = ms_content(msg).text;
+        snprintf(text, sizeof text, "%.*s", (int)says.len, says.ptr);
+        assert_int_equal(atoi(text), next);
+        next++;
+    }
+    assert_int_equal(next, total);
+}
+
+static void *append_later(void *arg)
+{
+    nap(300);
+    append_x((ms_store *)arg, "job");
+    return NULL;
+}
+
+static void a_waiter_wakes_when_another_client_appends(void **state)
+{
+    ms_store *other = open_url(url_of("one", ""));
+    pthread_t thread;
+    uint64_t seq = 0;
+    (void)state;
+    int64_t start = ms__pg_now();
+    pthread_create(&thread, NULL, append_later, other);
+    assert_int_equal(ms_wait(one, 0, 20000, &seq, NULL), MS_OK);
+    assert_true(seq > 0);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 250, 10000);
+    pthread_join(thread, NULL);
+    start = ms__pg_now();
+    assert_int_equal(ms_wait(one, seq, 200, &seq, NULL), MS_OK);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 150, 10000);
+    ms_close(other);
+}
+
+/* A client that appends many messages at once is ahead of the clock: messages that others
+ * append afterwards have smaller numbers. Returns the number of its last one. */
+static uint64_t run_ahead(void)
+{
+    ms_store *other = open_url(url_of("one", ""));
+    append_many(other, MS_STR("import"));
+    append_many(other, MS_STR("import"));
+    uint64_t last = stat_of(other).last_seq;
+    ms_close(other);
+    return last;
+}
+
+static void a_waiter_wakes_when_a_message_has_a_smaller_number(void **state)
+{
+    ms_store *reader = open_url(url_of("one", ""));
+    pthread_t thread;
+    uint64_t seq = 0, ahead = run_ahead();
+    (void)state;
+    int64_t start = ms__pg_now();
+    pthread_create(&thread, NULL, append_later, one);
+    assert_int_equal(ms_wait(reader, ahead, 20000, &seq, NULL), MS_OK);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 250, 10000);
+    assert_int_equal(seq, ahead);
+    pthread_join(thread, NULL);
+    ms_close(reader);
+}
+
+static void a_history_ends_where_its_reading_began_when_others_are_ahead(void **state)
+{
+    ms_store *reader = open_url(url_of("one", ""));
+    ms_memory memory;
+    ms_cursor it;
+    size_t n = 1;
+    (void)state;
+    append_many(one, MS_STR("job"));
+    (void)run_ahead();
+    ms_memory_init(&memory, reader, MS_STR("job"), MS_STR("w"));
+    assert_int_equal(ms_get_history(&memory, &it, NULL), MS_OK);
+    assert_non_null(ms_next(&it));
+    assert_int_equal(append_x(one, "job"), MS_OK);
+    while (ms_next(&it) != NULL) n++;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(n, MANY);
+    ms_close(reader);
+}
+
+/* Numbers follow those that the handle has seen, by whatever call. */
+static void an_append_has_a_larger_number_when_its_client_has_seen_one(void **state)
+{
+    ms_arena arena;
+    (void)state;
+    test_arena_init(&arena, NULL);
+    for (int list = 0; list < 2; list++) {
+        ms_store *reader = open_url(url_of("one", ""));
+        ms_envelope m = ms_user_message(ms_text("x"));
+        uint64_t seq, ahead = run_ahead();
+        const ms_msg *msg;
+        ms_listing listing;
+        ms_result code = list ? ms_list(reader, NULL, &arena, &listing, NULL)
+                              : ms_get_by_seq(reader, ahead, &arena, &msg, NULL);
+        assert_int_equal(code, MS_OK);
+        assert_int_equal(ms_append(reader, MS_STR("job"), &m, &seq, NULL), MS_OK);
+        assert_true(seq > ahead);
+        ms_close(reader);
+    }
+    ms_arena_deinit(&arena);
+}
+
+/* A message with these names is stored once, and found by them. */
+static void must_keep_names(ms_str location, ms_str agent, ms_str key)
+{
+    ms_envelope m = ms_observation(ms_text("x"), key);
+    uint64_t seqs[2];
+    ms_cursor it;
+    ms_error err;
+    m.agent_key = m.turn_id = agent;
+    m.key = key;
+    for (int i = 0; i < 2; i++)
+        must_ok(ms_append(one, location, &m, &seqs[i], &err), &err, "append");
+    assert_int_equal(seqs[0], seqs[1]);
+    must_ok(ms_get_agent_messages(one, location, agent, 0, &it, &err), &err, "query");
+    assert_non_null(query_next(&it));
+    assert_null(query_next(&it));
+}
+
+static void names_are_data_when_they_look_like_sql(void **state)
+{
+    static const char *const names[] = {"'; drop table msgstore_record; --", "$1", "a''b",
+                                        "\"x\"", "\\", "%_", "{a,b}", "NULL", "\xc3\xa9"};
+    (void)state;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        ms_str name = ms_str_of(names[i]);
+        must_keep_names(name, name, name);
+    }
+}
+
+/* Text that no compression makes smaller. */
+static ms_str long_name(uint64_t *rng, char out[MS_KEY_MAX])
+{
+    for (size_t i = 0; i < MS_KEY_MAX; i++) out[i] = (char)('!' + test_below(rng, 90));
+    return ms_str_n(out, MS_KEY_MAX);
+}
+
+static void names_are_kept_when_they_are_as_long_as_allowed(void **state)
+{
+    char names[3][MS_KEY_MAX];
+    uint64_t rng = test_seed();
+    (void)state;
+    must_keep_names(long_name(&rng, names[0]), long_name(&rng, names[1]),
+                    long_name(&rng, names[2]));
+}
+
+/* The privileges that backends/README.md lists suffice; fewer are a clear code. */
+static void a_client_needs_no_more_than_the_listed_privileges(void **state)
+{
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_error err;
+    uint64_t seq = 0;
+    (void)state;
+    ask_sql("one", "create role writer login; create role reader login;"
+                   " grant usage on schema public to writer, reader;"
+                   " grant select on msgstore_schema, msgstore_bucket, msgstore_record"
+                   " to writer, reader; grant insert on msgstore_record to writer;"
+                   " grant update on msgstore_bucket, msgstore_record to writer");
+    ms_store *store = open_url(url_as("writer", ""));
+    assert_int_equal(ms_append(store, MS_STR("job"), &m, &seq, &err), MS_OK);
+    assert_int_equal(ms_amend(store, seq, &m, &err), MS_OK);
+    assert_int_equal(ms_hide(store, seq, &err), MS_OK);
+    ms_close(store);
+    ms_pg_desc desc = desc_of(url_as("reader", ""));
+    for (int read_only = 0; read_only < 2; read_only++) {
+        desc.read_only = read_only != 0;
+        store = open_desc(&desc);
+        assert_int_equal(append_x(store, "job"), MS_E_READ_ONLY);
+        (void)stat_of(store);
+        ms_close(store);
+    }
+}
+
+/* A message with a change of each kind. */
+static ms_store *changed_source(void)
+{
+    ms_store *from;
+    ms_error err;
+    uint64_t seq = 0, other = 0;
+    ms_envelope m = ms_user_message(ms_text("x"));
+    must_ok(ms_mem_open(&from, NULL, &err), &err, "open");
+    assert_int_equal(ms_append(from, MS_STR("job"), &m, &seq, &err), MS_OK);
+    assert_int_equal(ms_append(from, MS_STR("job"), &m, &other, &err), MS_OK);
+    m = ms_user_message(ms_text("amended"));
+    assert_int_equal(ms_amend(from, seq, &m, &err), MS_OK);
+    assert_int_equal(ms_note(from, seq, MS_STR("k"), ms_text("noted"), &err), MS_OK);
+    assert_int_equal(ms_location_set(from, MS_STR("job"), MS_STR("{\"a\":1}"), &err),
+                     MS_OK);
+    assert_int_equal(ms_hide(from, other, &err), MS_OK);
+    return from;
+}
+
+/* Ships all of the source, as the tool does; returns how many changes. */
+static size_t ship_all(ms_store *store, ms_store *from)
+{
+    ms_cursor it, about;
+    ms_error err;
+    const ms_msg *msg, *message;
+    ms_query q;
+    ms_pg_position at;
+    memset(&q, 0, sizeof q);
+    memset(&at, 0, sizeof at);
+    q.raw = MS_RAW_ALL;
+    assert_int_equal(ms_query_open(from, &q, &it, &err), MS_OK);
+    while ((msg = ms_next(&it)) != NULL) {
+        ms_envelope m = ms_envelope_of(msg);
+        ms_result code;
+        if (ms_kind_of(msg) == MS_KIND_MESSAGE) {
+            code = ms_pg_ship(store, MS_STR("source"), &m, 1, &err);
+            at.message = m.seq;
+        } else {
+            q.raw = MS_RAW_MESSAGES;
+            q.after_seq = m.seq - (m.seq > 0);
+            assert_int_equal(ms_query_open(from, &q, &about, &err), MS_OK);
+            message = m.seq ? ms_next(&about) : NULL;
+            code = ms_pg_ship_change(store, MS_STR("source"), msg, message, at, &err);
+            ms_cursor_close(&about, NULL);
+            at.changes++;
+        }
+        if (code != MS_OK)
+            fail_msg("kind %d: %s", (int)ms_kind_of(msg), err.message);
+    }
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    return (size_t)at.changes;
+}
+
+static void what_was_shipped_is_left_out_when_it_is_shipped_again(void **state)
+{
+    ms_pg_desc desc = desc_of(url_of("one", ""));
+    ms_store *from = changed_source();
+    (void)state;
+    desc.timeout_ms = 3000;
+    ms_store *store = open_desc(&desc);
+    for (int twice = 0; twice < 2; twice++) {
+        size_t shipped = ship_all(store, from);
+        ms_stat stat = stat_of(store);
+        assert_int_equal(stat.messages, 1);
+        assert_int_equal(stat.hidden, 1);
+        assert_int_equal(stat.changes, shipped);
+    }
+    ms_close(store);
+    ms_close(from);
+}
+
+/* The parts of a store that other hosts rely on. */
+static void locations_have_the_same_buckets_on_every_host(void **state)
+{
+    (void)state;
+    assert_int_equal(ms_pg_bucket(MS_STR("")), 115);
+    assert_int_equal(ms_pg_bucket(MS_STR("job_1")), 15);
+    assert_int_equal(ms_pg_bucket(MS_STR("location 77")), 285);
+    assert_int_equal(ms_pg_bucket(MS_STR("\xe6\x97\xa5")), 870);
+}
+
+/* Opening fails with that code, and long before its time is over. */
+static void must_fail_soon(const char *url, ms_result code)
+{
+    const ms_pg_desc desc = desc_of(url);
+    ms_store *store;
+    ms_error err;
+    int64_t start = ms__pg_now();
+    ms_result got = ms_pg_open(&store, &desc, &err);
+    if (got != code) fail_msg("%s: %d, not %d: %s", url, got, code, err.message);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 0, 8000);
+}
+
+static void opening_fails_at_once_when_waiting_does_not_help(void **state)
+{
+    (void)state;
+    ask_sql("one", "create role guarded login password 'right'");
+    must_fail_soon("postgresql://%/x", MS_E_ARGUMENT);
+    must_fail_soon("host=/tmp colour=red", MS_E_ARGUMENT);
+    must_fail_soon(url_as("test", "dbname=absent"), MS_E_NOT_FOUND);
+    must_fail_soon(url_as("guarded", "password=wrong"), MS_E_UNREACHABLE);
+    must_fail_soon(url_as("guarded", ""), MS_E_UNREACHABLE);
+    must_fail_soon(url_of("one", "options=-cabsent=1"), MS_E_UNREACHABLE);
+    must_fail_soon(url_of("one", "options=-cwork_mem=x"), MS_E_UNREACHABLE);
+    ask_sql("one", "insert into msgstore_schema values (2)");
+    must_fail_soon(url_of("one", ""), MS_E_FOREIGN);
+    ask_sql("one", "delete from msgstore_schema where version = 2");
+}
+
+static void a_client_waits_for_its_turn_when_connections_are_few(void **state)
+{
+    ms_store *other;
+    ms_error err;
+    (void)state;
+    ask_sql("one", "create role few login connection limit 1; grant select on"
+                   " msgstore_schema, msgstore_bucket to few");
+    ms_store *store = open_url(url_as("few", ""));
+    ms_pg_desc desc = desc_of(url_as("few", ""));
+    desc.timeout_ms = 300;
+    assert_int_equal(ms_pg_open(&other, &desc, &err), MS_E_UNREACHABLE);
+    assert_non_null(strstr(err.message, "too many connections"));
+    ms_close(store);
+    desc.timeout_ms = 30000; /* the server notices after a while that the first is gone */
+    ms_close(open_desc(&desc));
+}
+
+
+/* ---- a follower ---- */
+
+typedef struct follower {
+    pthread_t thread;
+    ms_store *store;
+    size_t seen;
+} follower;
+
+/* Reads what is new, again and again, until it has seen all messages of the clients. */
+static void *follow(void *arg)
+{
+    follower *f = (follower *)arg;
+    uint64_t after = 0;
+    int64_t end = ms__pg_now() + 60000;
+    while (f->seen < CLIENTS * APPENDS && ms__pg_now() < end) {
+        ms_cursor it;
+        ms_query q = query_of(MS_STR("followed"), 0);
+        q.after_seq = after;
+        EACH (msg, f->store, &q, &it) {
+            after = ms_seq(msg);
+            f->seen++;
+        }
+    }
+    return NULL;
+}
+
+static void *append_followed(void *arg)
+{
+    ms_store *store = open_url((const char *)arg);
+    for (int i = 0; i < APPENDS && append_x(store, "followed") == MS_OK; i++) continue;
+    ms_close(store);
+    return NULL;
+}
+
+static void a_follower_misses_nothing_when_eight_clients_append(void **state)
+{
+    void *none[CLIENTS];
+    follower f = {.store = one};
+    (void)state;
+    pthread_create(&f.thread, NULL, follow, &f);
+    each_client(append_followed, (void *)(uintptr_t)url_of("one", ""), none);
+    pthread_join(f.thread, NULL);
+    assert_int_equal(f.seen, CLIENTS * APPENDS);
+}
+
+static int one_server(void **state)
+{
+    (void)state;
+    return server_do("make", "one", "fsync=off autovacuum=off");
+}
+
+static int no_server(void **state)
+{
+    (void)state;
+    return server_do("stop", "one", "");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        ON_ONE(a_call_returns_in_its_time_when_no_server_is_there),
+        ON_ONE(an_append_is_busy_when_a_statement_takes_too_long),
+        ON_ONE(an_append_is_in_doubt_when_its_repetition_is_busy),
+        ON_ONE(a_batch_costs_little_more_when_its_messages_have_keys),
+        ON_ONE(a_batch_stores_a_message_once_when_its_key_is_there_twice),
+        ON_ONE(a_cursor_goes_on_when_its_connection_is_cut),
+        ON_ONE(a_parent_reads_on_when_its_child_uses_the_cursor),
+        ON_ONE(appends_are_repeated_when_transactions_are_serializable),
+        ON_ONE(one_append_wins_when_all_expect_the_same),
+        ON_ONE(a_waiter_wakes_when_another_client_appends),
+        ON_ONE(a_waiter_wakes_when_a_message_has_a_smaller_number),
+        ON_ONE(a_history_ends_where_its_reading_began_when_others_are_ahead),
+        ON_ONE(an_append_has_a_larger_number_when_its_client_has_seen_one),
+        ON_ONE(names_are_data_when_they_look_like_sql),
+        ON_ONE(what_was_shipped_is_left_out_when_it_is_shipped_again),
+        ON_ONE(names_are_kept_when_they_are_as_long_as_allowed),
+        cmocka_unit_test(locations_have_the_same_buckets_on_every_host),
+        ON_ONE(a_client_needs_no_more_than_the_listed_privileges),
+        ON_ONE(opening_fails_at_once_when_waiting_does_not_help),
+        ON_ONE(a_client_waits_for_its_turn_when_connections_are_few),
+        ON_ONE(a_follower_misses_nothing_when_eight_clients_append),
+    };
+    const struct CMUnitTest servers[] = {
+        cmocka_unit_test(operations_happen_once_when_connections_are_cut),
+        cmocka_unit_test(appends_are_stored_once_when_the_server_is_killed),
+        cmocka_unit_test(clients_go_on_when_a_replica_is_promoted),
+        cmocka_unit_test(nothing_acknowledged_is_lost_when_the_disk_is_full),
+    };
+    if (argc != 3) return 2;
+    folder = argv[1];
+    rounds = atoi(argv[2]);
+    int failed = cmocka_run_group_tests(tests, one_server, no_server);
+    return failed + cmocka_run_group_tests(servers, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+/* PostgreSQL as a kind of store for the tests of stores.h: compiled with TEST_POSTGRES,
+ * a test that is written for every kind runs over this one. MS_TEST_PG names the server;
+ * with MS_TEST_PG_2 and _3 a store is spread over three.
+ *
+ * A store is a schema of the database. Schemas are used again, after their rows are
+ * deleted, and so are the handles: connecting costs more than a short test.
+ */
+
+#ifndef POSTGRES_KIND_H
+#define POSTGRES_KIND_H
+
+#define MSGSTORE_POSTGRES_IMPLEMENTATION
+#include "backends/msgstore_postgres.h"
+
+/* Tests look messages up without an arena; what they get lives until the end. */
+static inline ms_result pg_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
+                                      const ms_msg **msg, ms_error *err)
+{
+    static ms_arena kept;
+    if (arena != NULL || store->backend->get != ms__pg_get)
+        return ms_get_by_seq(store, seq, arena, msg, err);
+    ms_result code = ms__pg_get(store, seq, &kept, msg, err);
+    if (code != MS_OK) *msg = NULL;
+    return code == MS_E_HIDDEN ? ms_error_set(err, MS_E_NOT_FOUND, "hidden") : code;
+}
+#define ms_get_by_seq pg_get_by_seq
+
+enum { PG_PLACES = 12, PG_SERVERS = 3 };
+
+typedef struct pg_place {
+    ms_store *store;          /* a handle that is kept; NULL: none yet */
+    bool used;
+    void (*close)(ms_store *store);
+    ms_backend backend;       /* close only gives the place back */
+} pg_place;
+
+static pg_place pg_places[PG_PLACES];
+
+static inline const char *pg_server(unsigned i)
+{
+    static const char *const names[PG_SERVERS] = {"MS_TEST_PG", "MS_TEST_PG_2",
+                                                  "MS_TEST_PG_3"};
+    return getenv(names[i]);
+}
+
+/* The connection string of a schema; and the schema is made. */
+static inline void pg_url(unsigned server, unsigned place, char *out, size_t size)
+{
+    char sql[100];
+    const char *url = pg_server(server);
+    PGconn *conn = PQconnectdb(url);
+    snprintf(sql, sizeof sql, "create schema if not exists t%u_%u", server, place);
+    PQclear(PQexec(conn, "set client_min_messages = error"));
+    PGresult *r = PQexec(conn, sql);
+    if (PQresultStatus(r) != PGRES_COMMAND_OK) {
+        fprintf(stderr, "%s\n", PQerrorMessage(conn));
+        abort();
+    }
+    PQclear(r);
+    PQfinish(conn);
+    snprintf(out, size, "%s options='-csearch_path=t%u_%u'", url, server, place);
+}
+
+static inline void pg_give_back(ms_store *store)
+{
+    for (unsigned i = 0; i < PG_PLACES; i++)
+        if (pg_places[i].store == store) pg_places[i].used = false;
+    store->open = 0;
+}
+
+static inline void pg_close_all(void)
+{
+    for (unsigned i = 0; i < PG_PLACES; i++) {
+        if (pg_places[i].store == NULL) continue;
+        pg_places[i].store->open = MS_STORE_OPEN;
+        pg_places[i].close(pg_places[i].store);
+    }
+}
+
+static inline ms_result pg_make(pg_place *p, unsigned place, ms_error *err)
+{
+    static bool registered;
+    char urls[PG_SERVERS][300];
+    const char *list[PG_SERVERS];
+    ms_pg_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (pg_server(0) == NULL) abort();
+    for (unsigned i = 0; i < PG_SERVERS && pg_server(i) != NULL; i++) {
+        pg_url(i, place, urls[i], sizeof urls[i]);
+        list[desc.n_urls++] = urls[i];
+    }
+    desc.urls = list;
+    desc.partitions = desc.n_urls > 1 ? 1 : 2; /* planning is quicker without */
+    MS__PG_TRY(ms_pg_open(&p->store, &desc, err));
+    if (!registered) atexit(pg_close_all);
+    registered = true;
+    p->backend = *p->store->backend;
+    p->close = p->backend.close;
+    p->backend.close = pg_give_back;
+    p->store->backend = &p->backend;
+    return MS_OK;
+}
+
+static inline ms_result pg_empty(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
+{
+    static unsigned times;
+    (void)s;
+    (void)ctx;
+    MS__PG_TRY(ms__pg_simple(line, "delete from msgstore_record", err));
+    if (++times % 50 == 0) /* what is deleted slows everything down */
+        MS__PG_TRY(ms__pg_simple(line, "vacuum msgstore_record, msgstore_bucket", err));
+    return ms__pg_simple(line, "update msgstore_bucket set last = 0,"
+                         " messages = 0, hidden = 0, changes = 0, bytes = 0"
+                         " where last > 0", err);
+}
+
+static inline ms_result open_postgres(test_store *s, const store_options *options,
+                                      ms_error *err)
+{
+    unsigned place = 0;
+    while (place < PG_PLACES && pg_places[place].used) place++;
+    if (place == PG_PLACES) abort();
+    pg_place *p = &pg_places[place];
+    if (p->store == NULL) MS__PG_TRY(pg_make(p, place, err));
+    p->used = true;
+    p->store->open = MS_STORE_OPEN;
+    ms__pg *pg = ms__pg_of(p->store);
+    for (size_t i = 0; i < pg->n_servers; i++)
+        MS__PG_TRY(ms__pg_call(pg, i, pg_empty, NULL, err));
+    pg->seen = 0;
+    pg->desc.max_message = options->max_message ? options->max_message : 64u << 20;
+    pg->desc.keep_unset_times = options->keep_unset_times;
+    pg->desc.clock = options->clock;
+    s->store = p->store;
+    return MS_OK;
+}
+
+#endif /* POSTGRES_KIND_H */

@@ -1,0 +1,188 @@
+#!/usr/bin/env bash
+# msgstore ship: shipper and server are killed (-9) at random while a log with changes is
+# copied; in the end the log and the server hold the same, in the same order in each
+# location, and nothing twice. Then the tool reads the server's URL, and fetch brings a
+# location back.
+#
+#   tests/platform/postgres/ship.sh FOLDER TOOL MESSAGES ROUNDS
+set -u
+folder=$1 tool=$2 messages=$3 rounds=$4
+server=tests/platform/postgres/server.sh
+out=$folder/ship_out
+mkdir -p "$out"
+RANDOM=${MS_TEST_SEED:-20260101}
+failed=0 given_up=0
+
+fail()
+{
+    echo "ERROR: $1"
+    failed=1
+}
+
+bash $server make "$folder/ship" autovacuum=off synchronous_commit=on || exit 1
+url="postgresql:///postgres?host=$folder/ship&user=test"
+ship()
+{
+    "$tool" ship "$out/a.msl" --to "$url" >"$out/log" 2>&1 &
+    shipper=$!
+}
+sql() { psql -qAt "host=$folder/ship user=test dbname=postgres" -c "$1" 2>/dev/null; }
+
+# Keys, times, agents, unknown members, and two writers' worth of places.
+awk -v n="$messages" 'BEGIN { for (i = 1; i <= n; i++) {
+    printf "{\"type\":\"%s\",\"content\":\"message %d of the log\",", \
+        i % 3 ? "user_message" : "assistant_message", i
+    if (i % 4 == 0) printf "\"timestamp\":%d.25,", 1700000000 + i
+    if (i % 7 == 0) printf "\"agent_key\":\"w%d\",\"odd\":[1,null],", i % 5
+    printf "\"location\":\"place %d\"}\n", i * i % 23 } }' >"$out/in.jsonl"
+"$tool" import "$out/a.msl" "$out/in.jsonl" >/dev/null || exit 1
+for seq in 5 50 500; do
+    "$tool" note "$out/a.msl" $seq rating "$seq" >/dev/null || fail "note"
+    "$tool" hide "$out/a.msl" $((seq + 1)) >/dev/null || fail "hide"
+    "$tool" amend "$out/a.msl" $((seq + 2)) amended >/dev/null || fail "amend"
+done
+"$tool" location "$out/a.msl" 'place 1' '{"title":"the first"}' >/dev/null || fail facts
+head -n 100 "$out/in.jsonl" >"$out/more.jsonl"
+"$tool" import "$out/a.msl" "$out/more.jsonl" >/dev/null || exit 1
+
+"$tool" export "$out/a.msl" --format framework --with-location >"$out/want" 2>/dev/null
+for ((round = 1; round <= rounds; round++)); do
+    sql 'drop table if exists msgstore_record, msgstore_bucket, msgstore_source,
+         msgstore_schema'
+    kills=0
+    ship
+    # later and later, so that it comes to an end
+    while sleep "$(awk -v r=$RANDOM -v k=$kills 'BEGIN { print r / 32768 * (k + 1) / 10 }')"; do
+        if ! kill -0 "$shipper" 2>/dev/null; then
+            wait "$shipper" && break
+            # on a busy machine a server may need more than the 30 s of a call to recover
+            given_up=$((given_up + 1))
+            if ((given_up > 20)) || ! grep -q 'in time\|cannot connect' "$out/log"; then
+                fail "ship: $(cat "$out/log")"
+                break
+            fi
+            ship
+        elif ((RANDOM % 3 == 0)); then
+            bash $server kill "$folder/ship"
+            bash $server start "$folder/ship" || exit 1
+        else
+            kill -9 "$shipper"
+            wait "$shipper" 2>/dev/null
+            ship
+        fi
+        kills=$((kills + 1))
+    done
+    "$tool" ship "$out/a.msl" --to "$url" >"$out/log" 2>&1 || fail "ship: $(cat "$out/log")"
+    grep -q ': 0 messages, 0 changes' "$out/log" || fail "shipped again: $(cat "$out/log")"
+    # in the order of each location, whatever the order of the locations
+    "$tool" export "$url" --format framework --with-location >"$out/got" 2>"$out/log"
+    for file in want got; do
+        sed 's/.*"location":"\([^"]*\)".*/\1\t&/' "$out/$file" | sort -s -t "	" -k 1,1 \
+            >"$out/$file.sorted"
+    done
+    cmp -s "$out/want.sorted" "$out/got.sorted" ||
+        fail "round $round: $(diff "$out/want.sorted" "$out/got.sorted" | head -n 3)"
+    twice=$(sql "select count(*) - count(distinct key) from msgstore_record")
+    [ "$twice" = 0 ] || fail "round $round: $twice rows twice"
+    notes=$(sql "select count(*) from msgstore_record where kind = 5")
+    [ "$notes" = 3 ] || fail "round $round: $notes notes"
+    totals=$(sql "select sum(messages) - (select count(*) from msgstore_record
+                  where kind = 1) from msgstore_bucket")
+    [ "$totals" = 0 ] || fail "round $round: totals differ by $totals"
+    total_kills=$((${total_kills:-0} + kills))
+    echo "round $round: $kills kills, failed $failed"
+done
+
+"$tool" fetch "$url" --location 'place 3' -o "$out/b.msl" >/dev/null || fail fetch
+cmp -s <("$tool" export "$out/a.msl" --location 'place 3' --format framework) \
+    <("$tool" export "$out/b.msl" --location 'place 3' --format framework) ||
+    fail 'fetch brings back something else'
+[ "$("$tool" search "$url" 'message 77 of' | grep -c 'message 77 of')" -ge 1 ] ||
+    fail 'search finds nothing'
+[ "$("$tool" sessions "$url" | wc -l)" -eq "$("$tool" sessions "$out/a.msl" | wc -l)" ] ||
+    fail 'sessions differ'
+"$tool" ship "$out/a.msl" --to "$url" --follow >"$out/log" 2>&1 &
+shipper=$!
+before=$(sql 'select sum(messages) from msgstore_bucket')
+"$tool" import "$out/a.msl" "$out/more.jsonl" >/dev/null
+for ((i = 0; i < 100; i++)); do
+    [ "$(sql 'select sum(messages) from msgstore_bucket')" = $((before + 100)) ] && break
+    sleep 0.1
+done
+((i < 100)) || fail 'follow ships nothing'
+kill -TERM $shipper
+wait $shipper || fail "follow: $(cat "$out/log")"
+
+# A client that began early appends to one location. Another one is ahead of the clock, in
+# another location. A follower prints each message once, in whatever order the numbers are.
+coproc early { exec "$tool" append "$url" --location 'place 3'; }
+early_pid=$early_PID to_early=${early[1]} from_early=${early[0]}
+say() { echo "{\"type\":\"user_message\",\"content\":\"$1\"}"; }
+say 'early one' >&"$to_early"
+read -r -t 30 -u "$from_early" _ || fail 'append stores nothing'
+sql "update msgstore_bucket set last = last + 100000 where bucket =
+     (select bucket from msgstore_record where location = 'place 7' limit 1)"
+say 'far ahead' | "$tool" append "$url" --location 'place 7' >"$out/ahead"
+"$tool" follow "$url" -n 1 --seconds 60 >"$out/all" 2>&1 &
+followers=$!
+"$tool" follow "$url" -n 1 --seconds 60 --location 'place 3' >"$out/place" 2>&1 &
+followers="$followers $!"
+# soon COMMAND...: waits until it succeeds, for 20 s at most.
+soon()
+{
+    for ((i = 0; i < 200; i++)); do
+        "$@" && return
+        sleep 0.1
+    done
+    return 1
+}
+soon grep -q 'far ahead' "$out/all" || fail "follow: $(cat "$out/all")"
+soon grep -q 'early one' "$out/place" || fail "follow: $(cat "$out/place")"
+say 'early two' >&"$to_early"
+read -r -t 30 -u "$from_early" number || fail 'append stores nothing'
+[ "${number%% *}" -lt "$(cut -d ' ' -f 1 "$out/ahead")" ] || fail "no client is ahead: $number"
+soon grep -q 'early two' "$out/all" || fail "follow misses a smaller number: $(cat "$out/all")"
+soon grep -q 'early two' "$out/place" || fail "follow of a location: $(cat "$out/place")"
+say 'a new place' | "$tool" append "$url" --location 'place x' >"$out/log"
+soon grep -q 'a new place' "$out/all" || fail "follow misses a location: $(cat "$out/all")"
+say 'early three' >&"$to_early"
+soon grep -q 'early three' "$out/all" || fail "follow: $(cat "$out/all")"
+soon grep -q 'early three' "$out/place" || fail "follow: $(cat "$out/place")"
+exec {to_early}>&-
+wait "$early_pid"
+# shellcheck disable=SC2086
+kill -TERM $followers
+# shellcheck disable=SC2086
+wait $followers
+[ "$(wc -l <"$out/all")" = 4 ] || fail "follow of all: $(cat "$out/all")"
+[ "$(wc -l <"$out/place")" = 3 ] || fail "follow of a location: $(cat "$out/place")"
+
+# Two logs use one key for different messages: the second one is left out with its changes,
+# all else is shipped, also by a run that begins after it.
+row() { printf '{"type":"user_message","content":"%s","location":"keys","idempotency_key":"%s"}\n' "$@"; }
+row 'of host 1' turn-1 >"$out/one.jsonl"
+{ row 'of host 2' turn-1; row 'secret of host 2' turn-2; } >"$out/two.jsonl"
+row 'of host 3' turn-3 >"$out/three.jsonl"
+for name in one two three; do
+    "$tool" import "$out/$name.msl" "$out/$name.jsonl" >/dev/null || fail import
+done
+"$tool" note "$out/two.msl" 1 rating 1 >/dev/null || fail note
+"$tool" ship "$out/one.msl" "$out/two.msl" "$out/three.msl" --to "$url" >"$out/log" 2>&1 ||
+    fail "a key of two messages: $(cat "$out/log")"
+grep -q 'two.msl: 1 message, 1 change shipped, 2 do not fit' "$out/log" ||
+    fail "a key of two messages: $(cat "$out/log")"
+"$tool" amend "$out/two.msl" 1 'of host 2, amended' >/dev/null || fail amend
+"$tool" note "$out/two.msl" 2 usage '{"input_tokens":7001}' >/dev/null || fail note
+"$tool" redact --raw --apply "$out/two.msl" 2 >/dev/null || fail redact
+"$tool" ship "$out/two.msl" --to "$url" >"$out/log" 2>&1 || fail "ship: $(cat "$out/log")"
+"$tool" view "$url" --location keys >"$out/got" 2>&1
+for text in 'of host 1' redacted 'of host 3'; do
+    grep -q "$text" "$out/got" || fail "'$text' is not on the server: $(cat "$out/got")"
+done
+grep -q 'host 2' "$out/got" && fail "a message that was left out reaches another one"
+"$tool" view --raw "$url" --location keys >"$out/got" 2>&1
+grep -q 7001 "$out/got" || fail "the usage of a redacted message: $(cat "$out/got")"
+"$tool" view nothing://x >/dev/null 2>&1 && fail 'a URL that is none'
+bash $server stop "$folder/ship"
+echo "tally: kills while shipping ${total_kills:-0}, given up by the shipper $given_up"
+exit $failed

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Checks that the providers' own packages take the output of ms_project and ms_request.
+#
+#   tests/platform/sdk/run.sh            all judges
+#   MS_TEST_SCALE=n             percent of the windows of long traces (100)
+#
+# Installs the packages of versions.txt under build/sdk (pip into a virtual environment, npm
+# into node_modules), names those that it cannot install, and goes on without them. Then
+# project.c projects every trace of ../shared/data that a format reads, for each profile,
+# and the judges read the lines: judge.py over the Python packages, judge.mjs
+# over those of npm. Prints "ok NAME: N taken" or "FAIL NAME: why" for each judge, "skip
+# NAME: why" for missing ones, and "N passed, N failed, N skipped".
+set -u
+cd "$(dirname "$0")/../../.." || exit 1
+. tests/support/packages.sh
+out=build/sdk
+shared=${MS_SHARED:-../shared}
+mkdir -p $out
+
+install $out tests/platform/sdk/versions.txt
+
+# The traces that other formats read go into a log, one location a file.
+make -s build/msgstore build/sdk/project || exit 1
+rm -f $out/traces.msl
+taken=0 files=0
+while read -r file; do
+    files=$((files + 1))
+    build/msgstore import --lenient --keep-going --location "${file#"$shared"/data/}" \
+        $out/traces.msl "$file" >/dev/null 2>&1
+    [ $? -le 3 ] && taken=$((taken + 1))
+done < <(find "$shared/data" -type f ! -name '*.md' ! -path '*json-test-suite*' \
+    ! -path '*tau-bench*' ! -path '*swe-agent*' 2>/dev/null | sort)
+echo "$taken of $files files of $shared/data were read, beside the traces of traces.h"
+if ! build/sdk/project $out/traces.msl >$out/projections.jsonl ||
+    ! build/sdk/project --answers >$out/answers.jsonl; then
+    echo "FAIL project: the projections were not made"
+    exit 1
+fi
+echo "$(wc -l <$out/projections.jsonl) projections, $(wc -l <$out/answers.jsonl) answers," \
+    "$(($(wc -c <$out/projections.jsonl) / 1000000)) MB"
+
+{
+    if [ -x $out/py/bin/python ]; then
+        LITELLM_LOCAL_MODEL_COST_MAP=True $out/py/bin/python tests/platform/sdk/judge.py \
+            $out ||
+            echo "FAIL judge.py: it ended with $?"
+    else
+        echo "skip python: there is no virtual environment"
+    fi
+    if [ -d $out/js/node_modules ]; then
+        node tests/platform/sdk/judge.mjs $out || echo "FAIL judge.mjs: it ended with $?"
+    else echo "skip node: no package is there"; fi
+} | tee $out/judged
+passed=$(grep -c '^ok ' $out/judged) failed=$(grep -c '^FAIL ' $out/judged)
+skipped=$(grep -c '^skip ' $out/judged)
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ] && [ "$passed" != 0 ]

@@ -1,0 +1,1080 @@
+#!/usr/bin/env bash
+# Negative controls: is each defence guarded by a test that notices when it is gone?
+#
+#   tests/run/controls.sh [NAME ...]        all controls, or those
+#   tests/run/controls.sh --fits            does each edit fit the header? Builds nothing
+#
+# A control is a copy of msgstore.h in build/controls/NAME in which one defence is taken
+# out, and the test that has to fail then. First the same test must pass with the header
+# as it is. Then it must fail with the copy: by its own assertion, by a crash, or by a
+# sanitizer's report in it. A copy that cannot be built, an edit that does not fit in
+# exactly one place of its function, a program that has to be stopped and a failure of any
+# other test are errors of the control.
+#
+# A line "ok NAME: TEST failed as it must", "FAIL NAME: why" or "skip NAME: why", when the
+# test says why it is left out, for each; a control without one has failed. At the end
+# "tally: negative controls N" and "N passed, N failed"; where any are left out also "tally:
+# negative controls skipped N" and ", N skipped". Edits are of the implementation alone:
+# tests that do not take it in are compiled once and linked to each copy.
+#
+# JOBS=n controls at a time (2); CONTROL_LIMIT=n seconds until a program is stopped (60).
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+. tests/run/suites.sh
+out=build/controls
+limit=${CONTROL_LIMIT:-60}
+jobs=${JOBS:-2}
+warnings=-w # what an edit leaves unused is no matter here
+flags="-std=c99 -g $warnings -pthread"
+stb=$(STB_INC="${STB_INC:-}" sh tools/setup.sh stb)
+packages="cmocka jansson libcjson sqlite3"
+# shellcheck disable=SC2086
+includes=$(pkg-config --cflags-only-I $packages 2>/dev/null | sed 's/-I/-isystem /g')
+# shellcheck disable=SC2086
+libraries=$(pkg-config --libs $packages 2>/dev/null || \
+    echo -lcmocka -ljansson -lcjson -lsqlite3)
+
+# ---- editing
+
+# edit FILE FUNCTION OLD NEW: replaces OLD, which must stand once in the function of that
+# name (in all of its versions together).
+edit()
+{
+    FUNCTION=$2 OLD=$3 NEW=$4 awk '
+        function opens(line,    at) {
+            at = index(line, name)
+            return at > 1 && substr(line, at - 1, 1) !~ /[A-Za-z0-9_]/
+        }
+        function swap(text,    at, done) {
+            while ((at = index(text, old)) > 0) {
+                places++
+                done = done substr(text, 1, at - 1) new
+                text = substr(text, at + length(old))
+            }
+            return done text
+        }
+        BEGIN { name = ENVIRON["FUNCTION"] "("; old = ENVIRON["OLD"]; new = ENVIRON["NEW"] }
+        where == 2 { # its body
+            if ($0 != "}") { body = body $0 "\n"; next }
+            printf "%s}\n", swap(body)
+            where = 0
+            next
+        }
+        where == 0 && /^[A-Za-z]/ && opens($0) { where = 1 }
+        where == 1 && $0 == "{" { where = 2; body = ""; print; next }
+        where == 1 && /}$/ { print swap($0); where = 0; next }
+        where == 1 && /;$/ { where = 0 } # declared, not defined
+        { print }
+        END {
+            if (places == 1) exit 0
+            printf "the edit of %s fits %d places, not one\n", \
+                ENVIRON["FUNCTION"], places >"/dev/stderr"
+            exit 1
+        }' "$1" >"$1.edited" && mv "$1.edited" "$1"
+}
+
+# ---- building
+
+# How a variant is compiled and run.
+compiler_of()
+{
+    case $1 in
+    gcc) echo "${CC:-cc} $flags -O0" ;;
+    san) echo "${CLANG:-clang} $flags -O0 -fsanitize=address,undefined" \
+        "-fno-sanitize-recover=all -fno-omit-frame-pointer" ;;
+    tsan) echo "${CLANG:-clang} $flags -O0 -fsanitize=thread -DMSGSTORE_NO_DIALECTS" ;;
+    esac
+}
+
+# compile VARIANT FOLDER SOURCE OBJECT: with the header of that folder.
+# shellcheck disable=SC2046,SC2086
+compile()
+{
+    $(compiler_of "$1") -I"$2" -I. -Itests/support $stb $includes -c -o "$4" "$3"
+}
+
+# copy_header FOLDER: a copy of the header, which programs find before the header itself.
+copy_header()
+{
+    mkdir -p "$1" && cp msgstore.h "$1/msgstore.h"
+}
+
+# build VARIANT FOLDER PROGRAM: links FOLDER/VARIANT-PROGRAM.
+# shellcheck disable=SC2046,SC2086
+build()
+{
+    local object=$out/base/$1-$3.o library= source
+    source=$(suite_file "$3")
+    if takes_in "$source"; then
+        object=$2/$1-$3.o
+        compile "$1" "$2" "$source" "$object" || return 1
+    else
+        library=$2/$1-msgstore.o
+        [ -f "$library" ] ||
+            compile "$1" "$2" tests/support/msgstore_impl.c "$library" || return 1
+        [ -f "$object" ] ||
+            compile "$1" "$out/base" "$source" "$object" || return 1
+    fi
+    $(compiler_of "$1") -o "$2/$1-$3" "$object" $library "$out/base/only.o" $libraries -lm
+}
+
+# ---- running
+
+# run VARIANT PROGRAM-FILE TEST SCALE OUTPUT: only that test; the status is the program's.
+# shellcheck disable=SC2086
+run()
+{
+    local under=
+    if [ "$1" != gcc ] && setarch "$(uname -m)" -R true 2>/dev/null; then
+        under="setarch $(uname -m) -R"
+    fi
+    # in a shell of its own: what it says of a program that aborts goes to OUTPUT, too
+    (TSAN_OPTIONS=halt_on_error=1:symbolize=0 MS_TEST_ONLY="$3*" MS_TEST_SCALE=$4 \
+        timeout -k 5 "$limit" $under "$2") >"$5" 2>&1 </dev/null
+}
+
+# failed_in TEST OUTPUT STATUS: did just that test fail?
+failed_in()
+{
+    grep -qaF "[  FAILED  ] $1" "$2" && return 0
+    # ended in it: it was begun, and neither passed nor was left out
+    [ "$3" -ne 0 ] && grep -aE '^\[ RUN      \] |^\[       OK \] |^\[  SKIPPED \] ' "$2" |
+        tail -n 1 | grep -qF "[ RUN      ] $1"
+}
+
+# ---- one control
+
+base=$out/base
+
+# baseline VARIANT PROGRAM TEST SCALE: builds and runs it with the header as it is. What it
+# said is kept: the same test is asked for by many controls.
+baseline()
+{
+    local run=$base/$1-$2-${3//\//.}-$4
+    local said=$run.said output=$run.log
+    [ ! -f "$said" ] || return 0
+    [ -f "$base/$1-$2" ] || build "$1" "$base" "$2" >"$output" 2>&1 || {
+        echo "its program cannot be built with the header as it is, see $output" >"$said"
+        return 0
+    }
+    if ! run "$1" "$base/$1-$2" "$3" "$4" "$output"; then
+        echo "$3 does not pass with the header as it is, see $output" >"$said"
+    elif grep -qaE '^skipped: .|^skip .' "$output"; then
+        echo "skip $(grep -aE '^skipped: .|^skip .' "$output" | head -n 1)" >"$said"
+    elif grep -qaF '[  SKIPPED ]' "$output"; then
+        echo "$3 is left out and does not say why, see $output" >"$said"
+    elif ! grep -qaF "[       OK ] $3" "$output"; then
+        echo "$2 has no test of the name $3" >"$said"
+    else
+        : >"$said"
+    fi
+}
+
+# say RESULT NAME TEXT
+say()
+{
+    echo "$1 $2: $3" | tee "$out/$2.result"
+}
+
+# control NAME VARIANT PROGRAM TEST SCALE FUNCTION OLD NEW [FUNCTION OLD NEW ...]
+control()
+{
+    local name=$1 variant=$2 program=$3 test=$4 scale=$5 folder=$out/$1 said status=0
+    case $step in
+    list) echo "$name $variant $program" && return ;;
+    fits)
+        shift 5
+        cp msgstore.h "$out/fits.h"
+        while [ $# -ge 3 ]; do
+            edit "$out/fits.h" "$1" "$2" "$3" 2>"$out/fits" ||
+                { echo "FAIL $name: $(cat "$out/fits")" && return; }
+            shift 3
+        done
+        echo "ok $name: fits"
+        return
+        ;;
+    base)
+        [ "$variant:$program" != "$wanted" ] ||
+            baseline "$variant" "$program" "$test" "$scale"
+        return
+        ;;
+    one) [ "$name" = "$wanted" ] || return 0 ;;
+    esac
+    shift 5
+    said=$base/$variant-$program-${test//\//.}-$scale.said
+    if [ ! -f "$said" ]; then
+        say FAIL "$name" "$test was not tried with the header as it is" && return
+    fi
+    said=$(cat "$said")
+    case $said in
+    '') ;;
+    skip*) say skip "$name" "${said#skip }" && return ;;
+    *) say FAIL "$name" "$said" && return ;;
+    esac
+    rm -rf "$folder"
+    copy_header "$folder"
+    while [ $# -ge 3 ]; do
+        if ! edit "$folder/msgstore.h" "$1" "$2" "$3" 2>"$folder/log"; then
+            say FAIL "$name" "$(tail -n 1 "$folder/log")" && return
+        fi
+        shift 3
+    done
+    if ! build "$variant" "$folder" "$program" >"$folder/log" 2>&1; then
+        say FAIL "$name" "the copy cannot be built: $(grep -m 1 error "$folder/log")"
+        return
+    fi
+    run "$variant" "$folder/$variant-$program" "$test" "$scale" "$folder/log" || status=$?
+    rm -f "$folder/$variant-$program" "$folder"/*.o
+    if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then
+        say FAIL "$name" "$test had to be stopped after $limit s"
+    elif [ "$status" -eq 0 ]; then
+        say FAIL "$name" "$test of $program does not notice"
+    elif ! failed_in "$test" "$folder/log" "$status"; then
+        say FAIL "$name" "$program failed elsewhere than in $test, see $folder/log"
+    else
+        say ok "$name" "$test failed as it must"
+    fi
+}
+
+# ---- the controls: what is taken out, and who has to notice
+
+controls()
+{
+    # What makes bytes durable, and tells so in the right order.
+
+    control log_not_synced gcc test_power nothing_durable_is_lost_when_power_is_lost 20 \
+        ms__os_sync_done 'int code = os->sync(os->ctx, file);' 'int code = 0;'
+    control head_not_synced gcc test_power nothing_durable_is_lost_when_power_is_lost 40 \
+        ms__super_durable \
+        'if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);' ''
+    control each_append_not_synced gcc test_log_writers each_append_syncs_in_mode_each 100 \
+        ms__sync_due 'if (log->opts.sync == MS_SYNC_EACH) return true;' \
+        'if (log->opts.sync == MS_SYNC_EACH) return false;'
+    control name_of_a_new_log_not_synced gcc test_log_sync \
+        a_new_log_keeps_its_name_when_power_is_lost 100 ms__super_durable \
+        'if (failed == 0 && folder) failed = ms__os_folder_done(log->os, log->file.path);' ''
+    control name_of_a_log_not_synced gcc test_log_sync \
+        a_log_keeps_its_name_when_its_creator_synced_nothing 100 \
+        ms__log_folder_now 'ms__os_folder_done(log->os, log->file.path);' '0;'
+    control name_of_a_rewrite_not_synced gcc test_log_sync \
+        a_rewrite_keeps_its_place_when_power_is_lost 100 \
+        ms_log_rewrite 'ms__os_folder_done(ms__log_of(fresh)->os, to->path);' '0;'
+    control rewrite_not_synced gcc test_power \
+        nothing_durable_is_lost_when_power_is_lost_in_a_rewrite 100 \
+        ms__rewrite_sync 'ms_result code = ms_sync(fresh, NULL, err);' \
+        'ms_result code = MS_OK; (void)fresh;'
+    control checkpoint_of_a_rewrite_not_synced gcc test_log_sync \
+        a_new_file_proves_all_its_bytes_when_a_rewrite_ends 100 \
+        ms__log_sync_now 'if (failed == 0 && code == MS_OK && confirm)' \
+        'if (failed == 0 && code == MS_OK && confirm && !log)'
+    control damage_beside_a_redaction_not_told gcc test_log_recover \
+        a_redaction_reports_a_damaged_record_when_it_passes_one_over 100 \
+        ms__redact_erase 'if (end == MS_OK && stat.damaged == 0) return MS_OK;' 'return MS_OK;'
+    control owner_and_permissions_lost gcc test_log_place \
+        permissions_stay_when_a_log_is_rewritten_in_place 100 \
+        ms__rewrite_place 'if (w->old && os->access_like) {' 'if (false) {'
+    control header_at_the_watermark_overlooked gcc test_log_recover \
+        new_appends_stay_when_the_watermark_is_inside_of_a_record 100 \
+        ms__replay_skip 'if (!sized && limit - from >= MS__HEADER)' \
+        'if (!sized && limit - from >= MS__HEADER + 8)'
+    control damaged_summary_hides gcc test_log_index \
+        a_conversation_stays_when_index_records_are_damaged 100 \
+        ms__summary_find 'if (!s->filters) return UINT32_MAX;' 'if (!s->filters) return 0;'
+    control damage_counted_at_each_retry gcc test_log_state \
+        damage_is_counted_once_when_a_refresh_fails_after_it 100 \
+        ms__log_take_visible 's.at : offset;' 's.at : log->end;'
+    control zeros_at_the_end_salvaged_as_none gcc test_log_recover \
+        damage_is_reported_by_salvage_when_the_last_durable_message_became_zeros 100 \
+        ms__log_attach_content 'if (dead > visible) visible = dead;' \
+        'if (salvage) visible = dead;'
+    control damage_of_a_derived_index_not_told gcc test_log_index \
+        damage_is_reported_when_a_message_and_its_index_are_damaged 100 \
+        ms__segment_lost 'return l->own ? l->holes : 0;' 'return l->own ? 0 : 0;'
+    control times_skip_changes gcc test_change \
+        raw/raw_queries_return_changes_when_times_exclude_their_segment 100 \
+        ms__log_run '(h->list & 7) != MS__P_CHANGE &&' ''
+    control damaged_filter_hides gcc test_log_index \
+        a_conversation_stays_when_index_records_are_damaged 100 \
+        ms__summary_find 'place)) return UINT32_MAX;' 'place)) return 0;'
+    control erased_meanwhile_taken_for_synced gcc test_log_sync \
+        an_erasure_is_synced_again_when_it_came_while_ 100 ms__durable_move \
+        'if (log->durable.syncing && end > log->durable.erased) end = log->durable.erased;' ''
+    control zeros_ahead_that_failed_ignored gcc test_log_recover \
+        appends_go_on_when_there_is_room_again 100 \
+        ms__log_allocate 'code = ms__log_zero(log, from > clear ? from : clear, goal);' \
+        '(void)ms__log_zero(log, from > clear ? from : clear, goal);'
+    control blocks_of_a_copy_stored_to gcc test_log_recover \
+        an_append_finds_no_room_when_zeros_cannot_be_written_ahead 100 \
+        ms__log_begin 'failed = ms__blocks_own(log);' '(void)ms__blocks_own;'
+    control torn_epoch_left gcc test_log_recover \
+        readers_see_all_when_the_epoch_of_a_writer_is_torn 100 \
+        ms__log_begin 'if (failed != 0) /* it may be torn' 'if (false) /* it may be torn'
+    control map_where_no_room_is_kept gcc test_log_state \
+        log_is_written_by_calls_when_its_file_system_keeps_no_room 100 \
+        ms__log_file_once 'map = map && log->file.stat.keeps_room &&' 'map = map &&'
+    control unsynced_of_this_boot_taken_for_durable gcc test_log_sync \
+        what_was_not_synced_is_not_reported_durable_when_its_writer_was_killed 100 \
+        ms__log_attach_content '!same && !salvage ? proven : 0' '!salvage ? proven : 0'
+    control old_file_of_a_rewrite_not_synced gcc test_log_sync \
+        a_rewrite_loses_nothing_when_it_is_killed_before_its_name_is_durable 100 \
+        ms__log_sync_bytes 'code == MS_OK ? ms__log_disk(log, true) : 0;' '0;'
+    control folder_of_an_unsure_rewrite_not_synced gcc test_log_sync \
+        a_new_file_reports_what_both_files_have_when_its_source_is_poisoned 100 \
+        ms__rewrite_finish 'if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;' \
+        'return MS_OK;' \
+        ms__log_sync_bytes 'ms__log_write_again(log, poisoned ? NULL : err);' 'MS_OK;'
+    control lost_record_left_unsynced gcc test_log_lost \
+        a_lost_record_is_durable_when_the_folder_could_not_be_opened_before_it 100 \
+        ms__log_sync_now 'if (!apart) MS__TRY(ms__log_folder_now(log, false, err));' ''
+    control two_syncs_of_a_file gcc test_rewrite \
+        threads_append_and_read_while_the_file_is_replaced 100 \
+        ms__log_sync_bytes 'ms__log_await_sync(log);' ''
+    control name_of_another_log_not_synced gcc test_log_sync \
+        a_new_file_is_durable_with_its_name_when_it_takes_the_place_of_another_log 100 \
+        ms__rewrite_finish 'if (w->own && !w->unsure' 'if (!w->unsure'
+    control name_of_a_damaged_log_not_synced gcc test_log_sync \
+        a_new_file_is_durable_with_its_name_when_its_source_is_damaged 100 \
+        ms__rewrite_finish '!w->unsure && *copied == MS_OK)' '!w->unsure)'
+    control name_of_a_replaced_file_not_synced gcc test_log_sync \
+        a_new_file_is_durable_with_its_name_when_its_writer_was_poisoned 100 \
+        ms__log_sync_now 'if (!apart) MS__TRY(ms__log_folder_now(log, false, err));' ''
+    control durable_end_of_a_rewrite_overtaken gcc test_log_sync \
+        a_new_file_has_all_that_is_durable_when_the_source_synced_after_the_copy 100 \
+        ms__rewrite_covers 'durable <= w->covered' 'true'
+    control name_of_a_new_file_not_synced gcc test_power \
+        nothing_durable_is_lost_when_power_is_lost_in_a_rewrite 100 \
+        ms__rewrite_place 'fresh->file.folder_synced = false;' ''
+    control batch_of_a_rewrite_torn gcc test_log_sync \
+        the_last_batch_of_a_rewrite_is_whole_when_power_is_lost 100 \
+        ms__copy_since '& MS_FLAG_COMMIT ? ms__copy_batch(c, err) : MS_OK;' \
+        '| 1 ? ms__copy_batch(c, err) : MS_OK;'
+    control source_of_a_rewrite_not_marked gcc test_rewrite \
+        threads_append_and_read_while_the_file_is_replaced 100 \
+        ms__rewrite_finish 'if (w->own) MS__TRY(ms__hold_mark(w, 1, err));' ''
+    control rest_of_a_rewrite_left_out gcc test_log_sync a_reader_notices_the_new_file 100 \
+        ms__rewrite_finish 'MS__TRY(ms__rewrite_copy(w, 0, 0, &end, &upto, err));' ''
+    control redaction_marked_before_a_sync gcc test_log_recover \
+        a_redaction_marks_nothing_before_it_is_durable 100 \
+        ms__redact_all 'MS__TRY(ms_sync(store, NULL, err));' ''
+    control one_look_at_a_redacted_body gcc test_log_durable \
+        a_reader_finds_no_damage_when_another_process_redacts 100 \
+        ms__whole_at 'tries < MS__CHECK_TRIES' 'tries < 1'
+    control late_note_redacted gcc test_log_recover \
+        a_redaction_leaves_a_note_alone_that_comes_in_between 100 \
+        ms__redact_all 'q.as_of = now.as_of;' ''
+    control dead_bytes_of_a_refused_append_left gcc test_log_recover \
+        what_a_refused_append_has_stored_is_zeroed_by_the_next_one 100 \
+        ms__log_put 'ms__log_dead(log, offset + size);' ''
+    control sync_beside_a_first_append gcc test_log_durable \
+        a_first_append_waits_when_another_thread_syncs 100 \
+        ms__append_begin '!log->append.begun && log->durable.syncing' 'false' \
+        ms__log_begin 'if (log->durable.syncing)' 'if (false)'
+    control nobody_woken_by_a_sync_given_up gcc test_log_durable \
+        threads_that_wait_are_woken_when_a_sync_is_given_up 100 \
+        ms__log_sync_to 'd->syncing = false;' 'if (code != MS_OK) continue; d->syncing = false;'
+    control unknown_boot_forgotten gcc test_log_writers \
+        a_sync_that_was_seen_to_fail_is_made_good_when_the_boot_number_was_unknown 100 \
+        ms__log_unconfirmed 'boot == MS__BOOT_UNKNOWN || ' '' \
+        ms__may_be_of_boot 'w.boot == 0' 'false'
+    control redaction_lost_in_a_rewrite gcc test_log_sync a_redaction_ends_a_rewrite 100 \
+        ms__rewrite_sound 'w->old->append.erasures == w->erasures' 'w->old'
+    control sync_of_a_replaced_file_reported gcc test_rewrite changes_follow_to_the_new_file 100 \
+        ms__log_sync_to 'ms__log_stays(log, NULL) != MS_OK' 'false'
+    control messages_without_time_dropped gcc test_twin arena_stores_and_twin_agree 100 \
+        ms__kept_from 'q.limit = 0;' \
+        'q.limit = 0; q.has_since = true; q.since_ns = keep->since_ns;'
+    control change_of_a_copied_message_left_out gcc test_rewrite \
+        changes_follow_to_the_new_file 100 \
+        ms__copy_on '(unsigned)MS_RAW_ALL : 0;' '(unsigned)MS_RAW_MESSAGES : 0;'
+    control doubtful_not_written_again gcc test_log_sync \
+        what_a_failed_sync_left_is_durable_when_it_was_synced_again 100 \
+        ms__log_write_again 'if (d->end >= d->again_end) return MS_OK;' 'return MS_OK;'
+    control killed_writer_taken_for_synced gcc test_log_sync \
+        what_a_sync_left_is_durable_when_it_failed_and_its_writer_was_killed 100 \
+        ms__durable_begin 'same_boot ? d->unproven_end : 0' '0'
+    control unknown_boot_taken_for_another gcc test_log_writers \
+        a_sync_that_failed_is_made_good_when_the_boot_number_is_unknown 100 \
+        ms__may_be_of_boot '!known || w.boot == 0 ||' 'known && w.boot != 0 &&'
+    control damaged_watermark_taken_for_another_boot gcc test_log_sync \
+        what_a_sync_left_is_durable_when_it_failed_and_the_watermark_is_damaged 100 \
+        ms__may_be_of_boot 'return !known' \
+        'if (!ms__mark_trusted(log)) return false; return !known'
+    control settled_without_writing_again gcc test_log_sync \
+        a_shared_writer_makes_all_durable_when_it_appends_after_the_sync_of_another_failed \
+        100 ms__log_settle 'if (ms__log_unconfirmed(log))' 'if (false)'
+    control written_again_beside_a_redaction gcc test_log_sync \
+        a_redaction_waits_when_a_sync_writes_again 100 \
+        ms__log_write_again 'log->opts.shared && !log->recovery.inside' 'false'
+    control unsure_word_not_stored gcc test_log_sync \
+        a_shared_writer_makes_all_durable_when_a_sync_of_another_failed 100 \
+        ms__log_poison '(void)ms__unconfirmed_set(log, true);' ''
+    control closed_without_a_sync gcc test_log_sync \
+        a_close_syncs_its_appends_when_older_ones_cannot_be_written_again 100 \
+        ms__log_close 'ms__log_sync_to(log, log->end, true, NULL) == MS_OK)' 'true)'
+    control thinking_of_an_edited_answer gcc test_request \
+        thinking_stays_out_when_its_answer_was_edited 100 \
+        ms__thought_holds '(s->has_of ? s->of == s->sum : !s->edited)' 'true'
+    control thinking_of_another_model gcc test_project \
+        thinking_is_of_another_model_family_another_version 100 \
+        ms__signed '!ms__same_model(model, p->opts.model)' 'false'
+    control thinking_of_another_provider gcc test_project \
+        thinking_stays_out_when_another_provider_signed_it 100 \
+        ms__signed '!ms_json_string_is(name, ms_str_of(p->profile->name))' 'false'
+    control user_after_results gcc test_project call_without_a_result_in_the_middle 100 \
+        ms__list_make 'if (!profile->bridge_text || !*next ||' 'if (true || !*next ||'
+    control template_of_another_type gcc test_formats \
+        openai/another_type_takes_the_writers_form 100 \
+        ms__source_of 's[1] != (char)(m->type + 32)' 'false'
+    control template_never_kept gcc test_formats \
+        framework/time_comes_back_to_the_byte_when_it_has_a_trailing_zero 100 \
+        ms__is_canonical 'if (s != own) return false;' 'return true;'
+    control template_not_scanned gcc test_dialect template_spoils_nothing_when_it_is_wrong 100 \
+        ms__token_value '!ms__scan_value(s, MS_JSON_MAX_DEPTH)' \
+        '((s->p = ms__pass_value(s->p, s->end)), false)'
+    control fields_not_counted gcc test_dialect what_has_no_place_is_counted 100 \
+        ms__left_count '& ~covered;' '& 0;'
+    control failure_not_told gcc test_project call_that_failed 100 \
+        ms__reply_failed 'if (!mark ||' 'if (true ||'
+    control text_before_an_interrupted_call gcc test_project \
+        text_after_an_interrupted_call_follows_its_result 100 \
+        ms__project_write 'ms__turns_divide(p, start);' ''
+    control answer_divided_at_its_call gcc test_project \
+        text_of_one_answer_stays_beside_its_interrupted_call 100 \
+        ms__call_given_up '!call->next->joined' 'true'
+    control damage_counted_twice gcc test_log_place \
+        a_damaged_record_is_counted_once_when_its_log_is_copied 100 \
+        ms__copy_each 'if (c->phase == MS__COPY_CHANGES)' 'if (false)'
+    control text_beside_a_call_of_another gcc test_project \
+        text_beside_a_call_of_another_precedes_it 100 \
+        ms__item_as_anothers '!ms__is_blank(*text)) beside = *text;' 'false) beside = *text;'
+    control question_not_counted gcc test_project questions_that_are_not_answered 100 \
+        ms__project_read 'p->report.dropped += p->question != NULL;' ''
+    control final_of_another_agent gcc test_project \
+        equal_finals_of_two_agents_are_both_sent 100 \
+        ms__repeats 'if (before.ptr && m->agent_key.ptr &&' 'if (false &&'
+    control request_by_time gcc test_request \
+        request_keeps_the_order_of_sequence_when_a_memory_is_by_time 100 \
+        ms__history_open 'memory->by_time = false;' ''
+    control block_not_repaired gcc test_answer \
+        block_of_another_kind_is_repaired_when_it_has_a_lone_surrogate 100 \
+        ms__bit_block 'ms_json_put_raw(&w, block);' \
+        'ms__json_scalar(&w, block.ptr, block.len);'
+    control choices_not_told_apart gcc test_answer \
+        answer_is_the_first_choice_when_there_are_several 100 \
+        ms__answer_choose 'if (index == a->choice_index && !a->choice.ptr)' \
+        'if (!a->choice.ptr)'
+    control only_choice_0_is_read gcc test_answer \
+        answer_is_its_only_choice_whatever_the_index 100 \
+        ms__answer_choose 'if (!a->chosen && !a->choice.ptr)' 'if (false)'
+    control found_id_instead_of_null gcc test_formats pydantic-ai/null_id_stays 100 \
+        ms__gives_way 'if (o->m != o->given && !ms__field_has(h, o->given)) return false;' ''
+    control failed_answer_is_complete gcc test_answer \
+        streamed_answer_is_unfinished_when_its_messages_could_not_begin 100 \
+        ms__answer_ends 'if (b->seq == 0) ms__bit_flow(a, b);' \
+        'if (b->seq == 0) { if (ms_append(a->desc.store, a->desc.location, m, &b->seq, err)
+            == MS_OK) a->out.first_seq = b->seq; continue; }'
+    control reason_cut_in_a_character gcc test_answer \
+        reason_to_stop_is_cut_between_characters 100 \
+        ms__answer_stops 'while (n < word.len && n > 0 &&' 'while (false &&'
+    control deep_arguments_as_json gcc test_answer \
+        answer_is_stored_when_a_part_is_as_deep_as_a_body_can_be 100 \
+        ms__field_json 'MS_FIELD_MAX_DEPTH' 'MS_JSON_MAX_DEPTH'
+    control request_of_all_locations gcc test_request \
+        request_is_refused_when_its_store_has_no_location 100 \
+        ms__project_check 'if (desc->store && ms__is_empty(desc->location))' 'if (false)'
+    control result_without_an_agent gcc test_project \
+        result_without_an_agent_answers_an_open_call_of_its_id 100 \
+        ms__call_by_id 'if (call || m->agent_key.ptr) return call;' 'return call;'
+    control result_without_an_agent_takes_any gcc test_project \
+        result_without_an_agent_answers_a_call_without_one_first 100 \
+        ms__call_by_id 'if (call || m->agent_key.ptr)' 'if (m->agent_key.ptr)'
+    control failure_beside_a_picture gcc test_project \
+        failure_is_said_in_the_text_when_a_result_has_a_picture 100 \
+        ms__reply_failed 'if (r->parts) r->failed = false;' ''
+    control failure_without_a_text gcc test_project \
+        failure_has_a_text_when_its_result_has_none 100 \
+        ms__reply_failed '(r->parts || ms__is_blank(*text))' 'r->parts'
+    control append_beside_a_compaction gcc test_log_sync \
+        an_append_is_refused_when_a_rewrite_takes_the_place 100 \
+        ms__log_stays 'if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;' 'return MS_OK;'
+    control expect_before_key gcc test_change \
+        append/a_retry_with_keys_succeeds_when_the_end_has_moved 100 ms__core_append \
+        'if (code == MS_OK && some) code = ms__expect_check(core, run->opts, err);' \
+        'if (code == MS_OK) code = ms__expect_check(core, run->opts, err);'
+    control found_bytes_not_proven gcc test_log_sync \
+        an_append_with_a_sync_survives_when_a_record_before_it_is_ 100 \
+        ms__log_must_prove 'return log->opts.sync != MS_SYNC_NONE &&' 'return false &&'
+    control checkpoint_that_was_not_stored_believed gcc test_log_sync \
+        a_sync_is_busy_when_others_keep_its_checkpoint_from_being_stored 100 \
+        ms__log_sync_now 'if (!confirm) code = MS_OK;' 'code = MS_OK;'
+    control append_before_damage_is_proven gcc test_log_sync \
+        an_append_is_durable_after_damage_when_another_process_keeps_the_lock 100 \
+        ms__log_begin 'if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_now(log, false, false, err));' \
+        ''
+    control closed_behind_a_dead_writer_without_a_sync gcc test_log_sync \
+        a_close_syncs_its_appends_when_another_writer_died 100 \
+        ms__log_close 'log->writer && log->append.wrote' 'log->writer && log->append.begun'
+    control mark_of_a_failed_compaction_kept gcc test_log_sync \
+        a_log_takes_appends_again_when_a_rewrite_ 100 \
+        ms__rewrite_free 'if (!placed) (void)ms__hold_mark(w, 0, NULL);' ''
+    control mark_of_a_killed_compaction_kept gcc test_log_sync \
+        a_log_takes_appends_again_when_a_rewrite_ 100 \
+        ms__log_file_open 'if (code == MS_OK && log->writer) (void)ms__replaced_set(log, 0);' ''
+    control replaced_file_written_on gcc test_log_sync \
+        a_source_refuses_appends_when_its_new_name_may_not_be_durable 100 \
+        ms_log_rewrite 'ms__log_refuse(ms__log_of(source));' ''
+    control number_of_a_doubtful_append_kept_back gcc test_log_sync \
+        an_append_reports_its_number_when_its_sync_failed 100 \
+        ms__append_all 'code != MS_OK && code != MS_E_POISONED' 'code != MS_OK'
+    control zeros_not_written_again gcc test_log_recover \
+        zeros_are_written_again_when_their_sync_failed 100 \
+        ms__log_begin 'if (unsure && log->append.stop > dead) dead = log->append.stop;' ''
+    control zeros_not_synced gcc test_log_recover \
+        zeros_are_written_again_when_their_sync_failed 100 \
+        ms__log_settle 'failed = ms__log_disk(log, false);' ''
+    control head_of_a_killed_creation_not_synced gcc test_log_sync \
+        a_log_keeps_its_superblock_when_its_creator_was_killed_early 100 \
+        ms__log_attach_file 'code = ms__super_durable(log, again, sizeof again, false, err);' ';'
+    control rewrite_not_verified gcc test_log_place \
+        a_rewrite_is_refused_when_its_bytes_are_wrong 100 \
+        ms__rewrite_run 'MS__TRY(ms__rewrite_verify(w, err));' ''
+    control durable_told_before_the_sync gcc test_log_sync \
+        nothing_is_durable_when_power_is_lost_in_a_sync 100 \
+        ms__log_sync_now 'd->erased = UINT64_MAX;' \
+        'd->erased = UINT64_MAX; ms__checkpoint_store(log, end, seq, false, NULL);'
+    control durable_told_of_later_appends gcc test_log_sync \
+        a_sync_covers_what_was_there_before_it 100 \
+        ms__log_sync_now 'ms__durable_move(log, end, seq);' 'ms__durable_move(log, log->end, seq);'
+    control failed_sync_forgotten gcc test_fault_io script_stays_whole_when_a_sync_fails 100 \
+        ms__log_poison 'ms__log_refuse(log);' ''
+
+    # What readers see, and when.
+
+    control mark_before_written_bytes gcc test_log_recover \
+        appends_stay_when_the_writer_is_killed_in_any_write 100 \
+        ms__log_put 'int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);' \
+        'ms__store_mark(log->map.super + MS__AT_MARK, offset + size);
+        int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);'
+    control mark_before_mapped_bytes gcc test_threads \
+        readers_see_order_whole_batches_and_their_snapshot 100 \
+        ms__log_put 'memcpy(log->append.window' \
+        'ms__store_mark(log->map.super + MS__AT_MARK, offset + size); memcpy(log->append.window'
+    control mark_without_release tsan test_log_place \
+        readers_do_not_race_when_they_share_the_memory_of_a_writer 1000 \
+        ms__store_ptr '__ATOMIC_RELEASE' '__ATOMIC_RELAXED'
+    control end_without_release tsan test_threads \
+        readers_see_order_whole_batches_and_their_snapshot 10 \
+        ms__store32 '__ATOMIC_RELEASE' '__ATOMIC_RELAXED'
+    control old_tails_not_pinned san test_twin logs_and_twin_agree 2 \
+        ms__tails_sweep '|| ms__load32_full(&log->map.pins[i]) != 0' ''
+    control mark_of_another_boot_believed gcc test_log_recover \
+        a_watermark_is_ignored_when_it_is_from_before_the_restart 100 \
+        ms__mark_trusted 'w.boot == log->file.boot &&' ''
+    control mark_of_a_copy_believed gcc test_log_recover \
+        a_copy_reads_as_after_a_crash_when_a_writer_ran_beside_it 100 ms__mark_trusted \
+        'w.device == log->file.stat.device &&' '' \
+        ms__mark_trusted 'w.inode == log->file.stat.inode &&' ''
+
+    # What is valid.
+
+    control head_check_dropped gcc test_corrupt \
+        log_loses_one_message_when_a_bit_flips 50 \
+        ms__super_decode 'if (!holds)' 'if (0)'
+    control slot_check_dropped gcc test_log_recover \
+        a_checkpoint_is_ignored_when_its_check_does_not_match 100 \
+        ms__checkpoint_decode 'ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&' ''
+    control header_check_dropped gcc test_corrupt \
+        log_loses_one_message_when_a_bit_flips 50 \
+        ms__replay_next 'ms__holds_at(s->log->id.crc, s->at, r);' 'true;'
+    control header_check_of_a_posting_dropped gcc test_corrupt \
+        log_loses_one_message_when_a_bit_flips 50 \
+        ms__log_holds '!ms__holds_at(log->id.crc, offset, r) ||' ''
+    control body_check_dropped gcc test_record every_flipped_bit_is_found 20 \
+        ms__check_fields \
+        'if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + 24))' 'if (0)'
+    control index_check_dropped gcc test_corrupt \
+        log_loses_one_message_when_a_bit_flips 50 \
+        ms__index_holds 'ms__body_check(r) == ms__get32(r + 24)' 'true'
+    control block_check_of_an_index_dropped gcc test_log_index \
+        messages_stay_when_a_block_of_their_index_is_damaged 100 \
+        ms__segment_sound '!= ms__segment_block(l, b)) return false;' '== 0) return false;'
+    control damaged_block_not_mended gcc test_log_index \
+        messages_stay_when_a_block_of_their_index_is_damaged 100 \
+        ms__segment_next 'while (l && !ms__segment_find(log, l, list, run))' \
+        'if (l && !ms__segment_find(log, l, list, run) && (run->n = 0) > 0)'
+    control front_check_of_an_index_dropped gcc test_log_index \
+        messages_stay_when_a_block_of_their_index_is_damaged 100 \
+        ms__segment_at 'ms__segment_front(&log->id, offset, l);' \
+        '(ms__segment_front(&log->id, offset, l), ms__get32(l->numbers - 4));'
+    control place_not_in_the_check gcc test_corrupt \
+        log_loses_what_was_hit_when_sectors_change 20 \
+        ms__check_at 'return ms__crc_header_x86(seed, offset, r);' \
+        'return ms__crc_header_x86(seed, 0, r);' \
+        ms__seed_at 'ms__put64(at, offset);' 'ms__put64(at, 0);'
+    control file_not_in_the_check gcc test_corrupt \
+        log_loses_what_was_hit_when_sectors_change 20 \
+        ms__file_id_set 'f->crc = ms__crc32c(0, id, 16);' 'f->crc = 0;'
+    control size_not_bounded gcc test_corrupt \
+        record_is_found_when_its_size_or_number_is_wrong 20 \
+        ms__size_fits '&& ms__padded(size) <= left' ''
+    control fields_not_bounded gcc test_record a_record_with_right_checksums_is_refused_when_it_lies 20 \
+        ms__body_fault \
+        'return values == size - dir ? NULL : "its fields do not fill its body";' \
+        'return NULL;'
+    control directory_not_bounded san test_record \
+        a_directory_longer_than_its_body_is_not_read 20 \
+        ms__body_fault 'if (dir < 1 || dir > size) return' 'if (dir < 1) return'
+    control sequence_may_repeat gcc test_corrupt \
+        record_is_found_when_its_size_or_number_is_wrong 20 \
+        ms__replay_body \
+        '(r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&' ''
+    control posting_not_bounded gcc test_format_index \
+        segment_index_leads_nowhere_when_its_arrays_are_wrong 100 \
+        ms__segment_offset 'if (i >= l->n) return 0;' '' \
+        ms__segment_offset 'return offset < l->offset ? offset : 0;' 'return offset;'
+    control runs_not_bounded gcc test_format_index \
+        segment_index_leads_nowhere_when_its_arrays_are_wrong 100 \
+        ms__segment_run 'if (from > to || to > l->postings) return false;' ''
+    control segment_number_believed gcc test_log_index \
+        numbers_of_segments_cost_no_memory_when_they_are_wrong 100 \
+        ms__segment_decode 'l->number >= offset / MS__SEGMENT_FIXED ||' ''
+    control nested_sizes_with_large_budget gcc test_log_place \
+        nested_sizes_cost_no_time_when_a_log_is_opened 100 \
+        ms__replay_candidate 's->spent / 4 > s->limit' 's->spent / 8000 > s->limit'
+    control generations_without_wrap gcc test_log_recover \
+        a_checkpoint_is_followed_by_a_newer_one_when_its_number_is_the_largest 100 \
+        ms__generation_after 'return a - b - 1 < UINT64_MAX / 2;' 'return a > b;'
+    control truncated_record_kept gcc test_log_recover \
+        messages_stay_when_a_redacted_one_was_truncated 100 \
+        ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
+    control attached_ranges_made_shorter gcc test_mem_image attaching_takes_no_more_room 100 \
+        ms__mem_adopt_edit 'if (span.last > live->last_seq) span.last = live->last_seq;' \
+        'if (span.last > 1) span.last = ms__last_of(&m->core, location, &result);'
+    control hidden_message_amended gcc test_mem_image an_amend_shows_no_hidden_message 100 \
+        ms__edit_link 'before && !before->record ? NULL : record' 'record'
+    control unknown_kinds_taken gcc test_format unknown_kinds_are_skipped_below 100 \
+        ms__replay_next 'if (sized && (r[4] >= 128 ||' 'if (sized && (0 ||'
+
+    # What is torn, what is damaged.
+
+    control commit_ignored gcc test_format \
+        an_append_is_not_shown_when_its_commit_is_missing 100 \
+        ms__log_find_end \
+        'if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;' 'committed = s.at;'
+    control commit_on_every_record gcc test_power nothing_durable_is_lost_when_power_is_lost 20 \
+        ms__run_seal '(flags | (i == last ? MS_FLAG_COMMIT : 0))' '(flags | MS_FLAG_COMMIT)'
+    control damage_taken_for_the_end gcc test_corrupt \
+        log_loses_one_message_when_a_bit_flips 50 \
+        ms__replay_next 'if (s->at >= s->trusted) return MS__FOUND_END;' \
+        'return MS__FOUND_END;'
+    control durable_end_not_believed gcc test_corrupt \
+        log_keeps_what_is_left_when_it_ends_at_any_byte 20 \
+        ms__log_attach_content \
+        'uint64_t proven = same && mark > checkpoint.end ? mark : checkpoint.end;' \
+        'uint64_t proven = same ? mark : 0;'
+    control synced_flag_ignored gcc test_log_recover \
+        damage_is_reported_when_it_is_after_the_last_checkpoint 100 \
+        ms__replay_synced 'if (found == 0) return false;' 'return false;'
+    control torn_bytes_not_kept gcc test_log_recover \
+        dead_bytes_are_kept_beside_the_log_when_it_is_asked_for 100 \
+        ms__log_settle 'if (log->opts.keep_torn && torn)' 'if (false)'
+    control torn_bytes_zeroed_unkept gcc test_log_recover \
+        an_append_zeroes_nothing_when_the_file_for_dead_bytes_cannot_be_opened 100 \
+        ms__log_settle 'MS__TRY(ms__torn_keep(log, dead, err));' '(void)ms__torn_keep(log, dead, err);'
+    control records_written_again_unasked gcc test_log_sync \
+        a_sync_writes_no_record_again_when_the_machine_restarted 100 \
+        ms__durable_begin 'same_boot ? d->unproven_end : 0' 'd->unproven_end'
+    control segments_walked_for_a_summary gcc test_log_index \
+        a_query_reads_segment_indexes_alone_when_a_summary_is_damaged 100 \
+        ms__segment_read 'if (!ms__segment_known(' 'if (true || !ms__segment_known('
+    control maps_read_ahead_at_random_places gcc test_log_index \
+        few_pages_are_read_when_a_cold_log_is_opened 100 \
+        ms__os_map 'if (how & MS_OS_RANDOM) (void)madvise(p, size, MS__MADV_RANDOM);' ''
+    control tail_without_a_place_ignored gcc test_log_state \
+        refresh_fails_when_no_tail_slot_is_left 100 \
+        ms__take_segment 'if (!ms__tail_slot(log, &now))' \
+        'if (!ms__tail_slot(log, &now)) return MS_OK; if (false)'
+    control damage_not_carried_by_the_index gcc test_log_lost \
+        damage_is_counted_in_every_later_segment_index 100 \
+        ms__log_state 'ms__state s = log->sum;' 'ms__state s = log->sum; s.damaged = 0;'
+    control dead_bytes_not_zeroed gcc test_log_recover \
+        dead_messages_do_not_return_when_a_sector_is_lost 100 \
+        ms__log_begin 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
+    control checkpoint_after_damage_not_synced gcc test_log_sync \
+        synced_appends_survive_when_a_record_before_them_is_ 100 \
+        ms__log_sync_now 'if (failed == 0 && code == MS_OK && confirm)' \
+        'if (failed == 0 && code == MS_OK && confirm && !log)'
+    control durable_told_before_its_checkpoint_is gcc test_log_sync \
+        nothing_is_durable_when_the_sync_of_the_checkpoint_fails 100 \
+        ms__log_sync_now 'code = ms__checkpoint_store(log, end, seq, confirm, confirm ? err : NULL);' \
+        '{
+            ms__durable_move(log, end, seq);
+            code = ms__checkpoint_store(log, end, seq, confirm, confirm ? err : NULL);
+        }'
+    control header_that_reaches_over_the_end_believed gcc test_log_recover \
+        new_appends_stay_when_the_watermark_is_inside_of_a_record 100 \
+        ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
+    control numbers_of_lost_messages_given_again gcc test_log_recover \
+        new_messages_stay_when_those_of_a_segment_index_are_lost 100 \
+        ms__take_index 'if (log->writer && log->sum.last_seq < ms_seq(ms__msg(r)))' 'if (false)'
+    control dead_bytes_salvaged gcc test_log_recover \
+        dead_bytes_stay_dead_when_the_log_is_salvaged 100 \
+        ms__log_begin 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
+    control numbers_used_again gcc test_log_recover \
+        numbers_of_lost_messages_are_not_given_again 100 \
+        ms__log_attach_content 'if (log->writer && checkpoint.seq > log->sum.last_seq)' 'if (0)'
+    control watermark_that_went_back_kept gcc test_log_recover \
+        appends_of_a_shared_writer_stay_when_a_bit_of_the_watermark_flipped 100 \
+        ms__mark_restore 'mark >= log->end' 'true'
+    control remains_of_a_dead_writer_kept gcc test_log_writers \
+        a_dead_batch_stays_dead_when_another_writer_takes_its_place 100 \
+        ms__log_join 'ms__load_mark(log->map.super + MS__AT_BUSY) <= mark' 'true'
+
+    # What fails leaves all as it was.
+
+    control failed_append_not_undone gcc test_mem_buffer a_refused_append_makes_no_difference 100 \
+        ms__core_append 'ms__plans_undo(live, plans, done, &mark);' ''
+    control staging_not_checked gcc test_fault_alloc \
+        script_stays_whole_when_an_allocation_fails 100 \
+        ms__staging_reach 'if (!p) return false;' ''
+    control listing_asks_every_segment gcc test_log_segments \
+        listing_looks_only_at_what_it_returns 100 \
+        ms__naming_enough '!ms__load32(&n->core->edited)) return true;' \
+        '!ms__load32(&n->core->edited)) return false;'
+    control names_not_checked gcc test_mem_buffer every_size_of_buffer_works 100 \
+        ms__prepare 'if (!loc) return core->home->no_room' \
+        'if (0) return core->home->no_room'
+    control leaf_not_checked gcc test_fault_alloc \
+        script_stays_whole_when_an_allocation_fails 100 \
+        ms__segment_write 'if (!r) return ms__no_memory(err, size);' ''
+    control interrupted_write_given_up gcc test_fault_io \
+        script_stays_whole_when_a_call_is_interrupted 100 \
+        ms__os_write_all 'if (code == EINTR) continue;' ''
+    control interrupted_read_given_up gcc test_fault_io \
+        script_stays_whole_when_a_call_is_interrupted 100 \
+        ms__os_read_all 'if (code == EINTR) continue;' ''
+    control interrupted_sync_given_up gcc test_fault_io \
+        script_stays_whole_when_a_call_is_interrupted 100 \
+        ms__os_sync_done 'while (code == EINTR) code = os->sync(os->ctx, file);' ''
+    control interrupted_folder_given_up gcc test_fault_io \
+        script_stays_whole_when_a_call_is_interrupted 100 \
+        ms__os_folder_done 'while (code == EINTR) code = os->sync_folder(os->ctx, path);' ''
+    control interrupted_lock_given_up gcc test_fault_io \
+        script_stays_whole_when_a_call_is_interrupted 100 \
+        ms__log_lock 'if (code == EINTR) continue;' ''
+    control short_write_not_completed gcc test_fault_io \
+        script_stays_whole_when_reads_and_writes_are_short_from_one_on 100 \
+        ms__os_write_all 'size -= done;' 'size = 0;'
+    control short_read_not_completed gcc test_fault_io \
+        script_stays_whole_when_reads_and_writes_are_short_from_one_on 100 \
+        ms__os_read_all 'while (*got < size) {' 'while (*got == 0 && size > 0) {'
+    control room_not_allocated gcc test_fault_io \
+        append_is_whole_or_refused_when_the_file_system_is_full 20 \
+        ms__os_allocate \
+        'return fallocate((int)file, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;' \
+        'extern int ftruncate(int, off_t);
+    ms_os_stat now;
+    if (ms__os_stat(ctx, file, &now) != 0 || now.size >= offset + size) return 0;
+    return ftruncate((int)file, (off_t)(offset + size)) == 0 ? 0 : errno;'
+
+    # One writer, one meaning.
+
+    control lock_not_taken gcc test_log_lock a_second_writer_reports_the_first_when_the_log_is_busy 100 \
+        ms__log_file_once 'if (log->writer) return ms__log_lock(log, err);' \
+        'if (log->writer) return MS_OK;'
+    control shared_lock_not_taken gcc test_threads \
+        readers_see_order_whole_batches_and_their_snapshot 20 \
+        ms__log_enter 'MS__TRY(ms__log_lock(log, err));' ''
+    control lock_of_a_replaced_file_kept gcc test_log_sync \
+        a_lock_is_taken_again_when_the_file_was_replaced_before_it 100 \
+        ms__log_file_open 'if (!log->writer || ms__log_in_place(log)) break;' 'break;'
+    control place_of_a_failed_rewrite_left gcc test_log_sync \
+        the_place_is_empty_when_a_rewrite_got_no_name 100 \
+        ms__rewrite_free 'if (w->old && w->made && !placed) (void)os->remove(os->ctx, w->path);' ''
+    control part_of_a_failed_rewrite_left gcc test_log_sync \
+        the_place_is_empty_when_a_rewrite_got_no_name 100 \
+        ms__rewrite_free 'if (!placed && w->begun) (void)os->remove(os->ctx, w->part);' ''
+    control place_of_a_rewrite_not_held gcc test_log_sync \
+        another_process_is_busy_when_a_rewrite_takes_the_place 100 \
+        ms__rewrite_open 'MS__TRY(ms__hold_take(w, source, replace, err));' ''
+    control child_of_fork_let_in gcc test_log_lock a_forked_child_is_refused 100 \
+        ms__log_ready 'if (!ms__forked(&log->file.fork_mark, log->os)) return MS_OK;' \
+        'return MS_OK;'
+    control keys_of_old_segments_forgotten gcc test_views ten_thousand_keys_are_remembered 100 \
+        ms__key_find 'return ms__sealed_of(core) ?' 'return ms__sealed_of(core) && 0 ?'
+    control key_with_another_content_taken gcc test_bad_input \
+        a_batch_is_refused_when_it_reuses_a_number_or_key 100 \
+        ms__plan_repeat 'p->repeat = ms__same_message(r, e, l);' 'p->repeat = true;'
+    control expected_number_not_compared gcc test_change \
+        append/an_append_is_refused_when_another_was_first 100 \
+        ms__expect_last 'if (last == opts->expect_seq) return MS_OK;' 'return MS_OK;'
+    control size_of_a_message_not_limited gcc test_mem \
+        a_record_over_max_message_is_refused 100 \
+        ms__size_check 'if (size <= limit) return MS_OK;' 'return MS_OK;'
+
+    # Text, and images of arena stores.
+
+    control nesting_without_end gcc test_json depth_is_refused_beyond_its_limit 100 \
+        ms__scan_value 'if (depth == max_depth)' 'if (depth == max_depth + 1)'
+    control utf8_not_checked gcc test_json utf8_is_checked_like_the_twin 20 \
+        ms__utf8_char 'if (i >= n || p[i] < low || p[i] > high) {' 'if (i >= n) {'
+    control overlong_utf8_taken gcc test_json utf8_is_checked_like_the_twin 20 \
+        ms__utf8_char 'if (c == 0xE0) low = 0xA0;' 'if (0) ;'
+    control malformed_escape_grows gcc test_json string_stays_in_its_room_when_malformed 20 \
+        ms__string_char "out[0] = at ? to[at - from] : '\\\\'" \
+        "if (!at) return ms__utf8_write(0xFFFD, out); out[0] = at ? to[at - from] : '?'"
+    control system_role_not_first gcc test_formats \
+        gemini/system_instruction_is_the_systems_when_it_has_another_role 100 \
+        ms__system_message 'if (ms_json_string_is(it.key, MS_STR("role"))) continue;' ''
+    control null_member_stays gcc test_formats openai/changed_id_shows_when_it_was_null 100 \
+        ms__kept_put 'if (ms__gives_way(o, form, token->value)) {' 'if (false) {'
+    control new_field_inside_not_written gcc test_formats \
+        envelope/new_fields_show_in_the_objects_inside 100 \
+        ms__object_fill '        } else if (kind == MS__TOKEN_CLOSE && o->inside) {
+            ms__object_rest(w, o);' '        } else if (kind == MS__TOKEN_CLOSE && o->inside) {
+            o->inside = 0; ms_json_end(&w->json);'
+    control writer_goes_on_inside gcc test_dialect \
+        writer_begins_nothing_inside_a_message_when_memory_ends 100 \
+        ms__writer_emit 'joins || w->json.depth != depth' 'joins'
+    control block_template_with_a_list gcc test_formats \
+        gemini/template_is_not_used_when_its_block_has_a_list 100 \
+        ms__source_of 'return outer || !ms__list_hole(*shape);' 'return true;'
+    control derived_index_moves_places gcc test_log_index \
+        queries_by_number_are_whole_when_indexes_in_a_row_are_damaged 100 \
+        ms__segment_load 'if (e->bad) from = e->bad->base;' ''
+    control segments_made_anew_are_ignored gcc test_log_index \
+        an_open_reader_is_whole_or_told_when_segments_are_made_anew 100 \
+        ms__take_segment 'if (!log->map.super_now) return MS_OK;' 'return MS_OK;'
+    control filter_without_lost_records gcc test_log_index \
+        damage_is_reported_when_a_summary_is_made_after_it 100 \
+        ms__job_filter 'ms__segment_lost(l) > 0 && word < 256' 'word < 0'
+    control damaged_batch_joins_the_next gcc test_log_index \
+        a_damaged_batch_keeps_its_location_when_a_rewrite_follows_it 100 \
+        ms__copy_since 'if (c->it->damaged != c->met)' 'if (false)'
+    control salvage_replaces_newer gcc test_log_index \
+        salvage_replaces_no_file_that_has_more_since 100 \
+        ms__hold_take 'if (!log ||' 'if (log != NULL ||'
+    control copy_without_statistics_has_no_changes gcc test_copy \
+        notes_and_facts_are_copied_when_the_source_has_no_statistics 100 \
+        ms__copy_list 'known ? stat.changes != 0 : c->source->backend->change != NULL' \
+        'stat.changes != 0'
+    control facts_beside_a_rewrite_not_chosen gcc test_log_index \
+        a_rewrite_leaves_out_facts_of_a_location_that_is_not_kept 100 \
+        ms__copy_since 'ms__kept_find(c, m.location, &from)' '(from = 0, true)'
+    control date_of_a_model_ends_anywhere gcc test_request \
+        thinking_goes_to_its_model_alone_whatever_its_date 100 \
+        ms__same_model 'return n == rest.len ||' 'return n <= rest.len ||'
+    control salvage_of_an_empty_file_replaces gcc test_log_index \
+        salvage_of_an_empty_file_replaces_none_that_has_messages_since 100 \
+        ms__hold_take '|| w->made ||' '|| !log->map.super || w->made ||'
+    control salvage_overlooks_a_writer gcc test_log_index \
+        salvage_replaces_no_file_that_has_more_since 100 \
+        ms__salvage_holds '&& line == log->map.seen_line' '&& line == line'
+    control room_cut_off_mapped gcc test_log_index a_writer_goes_on_when_room_was_cut_off 100 \
+        ms__log_begin 'if (log->append.stop > st.size) log->append.stop = st.size;' ''
+    control salvage_follows_overwritten gcc test_log_index \
+        salvage_tells_when_a_writer_overwrites_its_records 100 \
+        ms__log_follow 'log->map.salvaged ?' 'false ?'
+    control damaged_change_not_told gcc test_log_index \
+        queries_report_a_damaged_change_whether_of_a_location_or_of_all 100 \
+        ms__head_shown 'if (unsure && !s->unsure) s->holes++;' ''
+    control silent_answer_ends_a_turn gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
+        ms__running_turn ' || ms__is_silent(last)' ''
+    control anothers_thinking_is_an_answer gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
+        ms__thought_of 'if (ms__is_anothers(p, m)) return NULL;' ''
+    control silent_turn_is_the_newest gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
+        ms__project_write 'ms__end_trim(p);' ''
+    control thinking_after_a_text_counts gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
+        ms__group_thinks 'return false; /* it must be first */' '(void)p;'
+    control system_text_ends_a_turn gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
+        ms__same_turn 'g->kind == MS__ITEM_SYSTEM' 'false'
+    control memory_without_room gcc test_request \
+        request_over_a_memory_is_as_one_over_the_store 100 \
+        ms__history_open 'if (!memory->arena)' 'if (false)'
+    control memory_without_thinking gcc test_request \
+        request_over_a_memory_is_as_one_over_the_store 100 \
+        ms__history_open 'if (desc->opts.thinking)' 'if (false)'
+    control text_beside_a_call_counts gcc test_request newest_counts_messages 100 \
+        ms__item_count '!item->part' '1'
+    control delegation_without_a_tool gcc test_request \
+        delegation_is_answered_by_a_result_of_its_tool 100 \
+        ms__item_as_delegation 'item->tool = item->named =' 'item->tool ='
+    control result_without_room gcc test_ffi \
+        change_is_made_or_refused_when_memory_ends 100 \
+        ms__ffi_call 'ms_result code = ms__ffi_room(f, 0);' 'ms_result code = MS_OK;'
+    control usage_sum_wraps gcc test_ffi \
+        usage_is_the_largest_number_when_sums_do_not_fit 100 \
+        ms__ffi_add 'n < UINT64_MAX - *sum ? *sum + n : UINT64_MAX' '*sum + n'
+    control first_argument_counts gcc test_ffi the_last_of_equal_arguments_counts 100 \
+        ms__ffi_take '(void)ms_json_member(args, ms_str_of(row->name), &value);' \
+        '{ ms_json_iter each = ms_json_iterate(args); while (ms_json_next(&each) &&
+           each.key.ptr != name.ptr) {} value = each.value; }'
+    control split_goes_far_in_bad_bytes gcc test_shorten \
+        split_moves_by_few_bytes_when_they_are_not_utf8 100 \
+        ms__split_outwards 'ms__chars_end(s, 0, head - moved, &ignored)' \
+        'at - 1; while (at > 0 && ((unsigned char)s.ptr[at] & 0xC0) == 0x80) at--'
+    control usage_sum_of_zero gcc test_answer usage_is_noted_when_its_sum_is_too_large 100 \
+        ms__answer_note 'u->input_tokens | u->output_tokens' \
+        'u->input_tokens + u->output_tokens'
+    control ring_drops_within_a_turn gcc test_ring a_ring_is_as_a_list_that_drops 10 \
+        ms__ring_choose 'if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;' \
+        'break;'
+    control ring_keeps_changes_of_dropped gcc test_ring a_ring_is_as_a_list_that_drops 10 \
+        ms__ring_keeps_change 'if (!loc->all.first) return false;' 'return true;'
+    control ring_cursor_not_stopped gcc test_ring a_ring_is_as_a_list_that_drops 10 \
+        ms__ring_stands 'it->now >> 32 == m->drops' 'true'
+    control ring_redaction_reads_moved_bytes gcc test_ring \
+        a_redaction_erases_its_message_alone 100 \
+        ms_redact 'ms__get(store, seq, &own, &msg, err)' 'MS_OK'
+    control ring_moved_under_a_search gcc test_ring \
+        a_search_ends_when_messages_are_dropped 100 \
+        ms__find_same '!inside->stands' 'true'
+    control ring_moved_under_a_union gcc test_ring \
+        a_union_keeps_its_messages_when_a_ring_drops_them 100 \
+        ms__run_keep '!inside || inside->stands' '!inside'
+    control ring_keeps_bytes_of_a_refused_append gcc test_ring \
+        a_redaction_erases_its_message_alone 100 \
+        ms__ring_move '(m->tail.live.top - end)' '(im.end - end)'
+    control ring_leaves_lent_texts gcc test_ring a_message_made_of_another_moves_with_it 10 \
+        ms__text_move '(const char *)to + at' 'text->ptr'
+    control ring_forgets_numbers gcc test_ring numbers_go_on_when_all_is_dropped 10 \
+        ms__ring_enter 'if (m->tail.live.last_seq >= given) return;' 'return;'
+    control flash_commit_not_checked gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
+        ms__frame_holds 'ms__get32(bytes) == crc && ms__get32(bytes + 4) == ~crc' 'true'
+    control flash_sector_not_retired gcc test_flash nothing_acknowledged_is_lost_in_power_losses 100 \
+        ms__flash_settle 'if (!f->program(f->ctx, next * f->sector_size, h, MS__FLASH_HEAD))' \
+        'if (false)'
+    control flash_not_read_back gcc test_flash a_flash_that_lies_is_noticed 40 \
+        ms__burn_put ' && memcmp(back, from, n) == 0' ''
+    control flash_facts_not_kept gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
+        ms__flash_leave 'return ms__frame_put(m, NULL, 0, err);' 'return MS_OK;'
+    control flash_units_programmed_twice gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
+        ms__flash_scan 'if (used) f->at = at + step;' 'if (frame) f->at = at + step;'
+    control flash_messages_not_dropped gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
+        ms__flash_leave 'if (first < x || ms__facts_size(m) > most)' 'if (ms__facts_size(m) > most)'
+    control flash_key_of_a_dropped_message gcc test_flash a_key_stands_for_its_newest_message 40 \
+        ms__ring_adopt 'if (k) k->entry' 'if (false) k->entry'
+    control image_records_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
+        ms__check_header 'if (!ms__header_holds(r, seed))' 'if (0)'
+    control image_head_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
+        ms__image_head 'im->head_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);' \
+        'im->head_known = true;'
+    control image_zeros_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
+        ms__image_head 'if (h[i] != 0)' 'if (0)'
+    control image_end_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
+        ms__image_head 'im->end_known = ms__get32(h + 36) == ms__crc32c(0, h + 16, 16) &&' \
+        'im->end_known ='
+    control image_records_may_repeat gcc test_hostile image_does_no_harm_when_its_bytes_lie 100 \
+        ms__image_record 'if (r[4] == MS__KIND_MESSAGE && e.seq <= im->last_seq)' 'if (0)'
+    control heap_in_a_buffer gcc test_mem_buffer a_store_in_a_buffer_calls_no_heap_function 100 \
+        ms__arena_fixed 'a->buffer_used += pad + size;' \
+        'a->buffer_used += pad + size; free(malloc(1));'
+
+    # What is read.
+
+    control union_backwards_is_forwards gcc test_union unions_and_twins_agree 10 \
+        ms__union_next 'it, run, q->reverse, NULL)' 'it, run, false, NULL)'
+    control escaped_text_not_found gcc test_find any_spelling_in_json_is_found 100 \
+        ms__find_over 'if (!*stop && !n->plain) *stop = ms__spelled_at(n, p, end);' ''
+    control another_users_key_found gcc test_session \
+        user_reaches_own_sessions_only_when_names_look_alike 100 \
+        ms_session_lookup 'if (ms__starts_with(place, prefix)) {' 'if (true) {' \
+        ms_session_lookup 'if (ms_str_equal(key, ms_str_n(text, len))) return MS_OK;' \
+        'return MS_OK;'
+    control end_of_a_stream_lost gcc test_change stream/a_stream_ends_with_its_text 100 \
+        ms_stream_end 'ms_str_n(stream->pending, stream->n_pending), 0, arena,' \
+        'ms_str_of(NULL), 0, arena,'
+    control changed_task_has_any_members gcc test_task \
+        task/change_is_refused_when_it_does_not_fit 100 ms__task_changed \
+        'if (m->extra.ptr) MS__TRY(ms__field_check(m, MS_F_EXTRA, err));' ''
+    control shortened_message_has_any_members gcc test_shorten \
+        message_is_refused_when_its_extra_is_no_object 100 ms_shorten_message \
+        'if (m->extra.ptr) MS__TRY(ms__field_check(m, MS_F_EXTRA, err));' ''
+    control model_lost_without_memory gcc test_answer \
+        answer_has_its_model_or_is_refused_when_memory_ends 100 ms__answer_facts \
+        'ms__answer_lost(a, v.len);' \
+        '{ if (f->what != MS__MODEL) ms__answer_lost(a, v.len); }'
+    control call_without_memory_takes_a_number gcc test_dialect \
+        call_gets_the_id_of_its_number_when_it_is_put_again 100 ms__identified \
+        'if (code != MS_OK) w->last_id = last;' ''
+    control another_tasks_message_found gcc test_task task/message_is_found_when_asked_by_id 100 \
+        ms_task_get 'ms_str_equal(ms__location(*msg), task_id) &&' ''
+    control view_of_another_agent gcc test_twin arena_stores_and_twin_agree 10 \
+        ms__view_heads 'l ? &l->conversation : NULL, err));' \
+        'l ? &l->all : NULL, err));'
+}
+
+# ---- all of them
+
+# chosen [NAME ...]: "NAME VARIANT PROGRAM" of all controls, or of those.
+chosen()
+{
+    step=list
+    controls | awk -v names="$*" '
+        BEGIN { n = split(names, asked, " "); for (i in asked) want[asked[i]] = 1 }
+        n == 0 || $1 in want'
+}
+
+# Lets a test program run only the tests that MS_TEST_ONLY, a pattern, names.
+# shellcheck disable=SC2086
+make_filter()
+{
+    cat >"$base/only.c" <<'END'
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <setjmp.h>
+#include <cmocka.h>
+__attribute__((constructor)) static void only(void)
+{
+    if (getenv("MS_TEST_ONLY")) cmocka_set_test_filter(getenv("MS_TEST_ONLY"));
+}
+END
+    ${CC:-cc} $flags $includes -c -o "$base/only.o" "$base/only.c"
+}
+
+# The header as it is, once a variant; then each program with all tests that are asked of
+# it; then the copies.
+main()
+{
+    rm -rf "$base" && mkdir -p "$base" && make_filter || exit 1
+    rm -f "$out"/*.result
+    chosen "$@" >"$out/chosen"
+    for name in "$@"; do
+        grep -q "^$name " "$out/chosen" || say FAIL "$name" 'there is no such control'
+    done
+    # shellcheck disable=SC2013
+    for variant in $(awk '{ print $2 }' "$out/chosen" | sort -u); do
+        copy_header "$base" && compile "$variant" "$base" \
+            tests/support/msgstore_impl.c "$base/$variant-msgstore.o" || exit 1
+    done
+    awk '{ print $2 ":" $3 }' "$out/chosen" | sort -u |
+        xargs -P "$jobs" -I '{}' bash tests/run/controls.sh --base '{}'
+    awk '{ print $1 }' "$out/chosen" |
+        xargs -P "$jobs" -I '{}' bash tests/run/controls.sh --one '{}'
+    while read -r name _; do
+        [ -s "$out/$name.result" ] || say FAIL "$name" 'it left no result'
+    done <"$out/chosen"
+    passed=$(cat "$out"/*.result | grep -c '^ok ')
+    failed=$(cat "$out"/*.result | grep -c '^FAIL ')
+    skipped=$(cat "$out"/*.result | grep -c '^skip ')
+    echo "tally: negative controls $passed"
+    [ "$skipped" -eq 0 ] || echo "tally: negative controls skipped $skipped"
+    echo "$passed passed, $failed failed$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
+    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+}
+
+case ${1:-} in
+--fits)
+    step=fits
+    mkdir -p "$out"
+    controls
+    ;;
+--one | --base)
+    step=${1#--} wanted=$2
+    controls
+    ;;
+*) main "$@" ;;
+esac
+exit

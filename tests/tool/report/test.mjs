@@ -1,0 +1,501 @@
+// Checks the page of msgstore report in a real browser: it shows 10,000 messages soon, loads
+// nothing from a network, survives hostile content, and can be read at three widths. Keys,
+// search, links, filters and each of its views work. Prints "ok NAME" or "FAIL NAME:
+// reason" a line.
+//
+//     node tests/tool/report/test.mjs TOOL CHROMIUM [FOLDER]     screenshots go to FOLDER
+
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync } from "node:fs";
+import { rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
+import { inflateRawSync } from "node:zlib";
+import { Browser } from "./browser.mjs";
+
+const [tool, chromium, shots] = process.argv.slice(2);
+const samples = join(process.env.MS_SHARED || "../shared", "data");
+const tmp = mkdtempSync(join(tmpdir(), "report-"));
+const only = process.env.MS_TEST_ONLY;
+let failed = 0,
+  passed = 0;
+
+function check(condition, what) {
+  if (!condition) throw new Error(what);
+}
+
+function same(got, want, what) {
+  const [a, b] = [JSON.stringify(got), JSON.stringify(want)];
+  check(a === b, what + ": " + a + " instead of " + b);
+}
+
+async function test(name, run) {
+  if (only && !name.includes(only)) return;
+  try {
+    await run();
+    console.log("ok " + name);
+    passed++;
+  } catch (error) {
+    console.log("FAIL " + name + ": " + error.message);
+    failed++;
+  }
+}
+
+function msgstore(...args) {
+  const { status, stderr } = spawnSync(tool, args, { encoding: "utf8" });
+  return { status, stderr };
+}
+
+function lines(name, messages) {
+  const path = join(tmp, name);
+  const spelled = messages.map((m) => (typeof m === "string" ? m : JSON.stringify(m)));
+  writeFileSync(path, spelled.join("\n") + "\n");
+  return path;
+}
+
+function page(name, ...args) {
+  const path = join(tmp, name);
+  const { status, stderr } = msgstore("report", "--lenient", "-o", path, ...args);
+  check(status === 0, "msgstore report ended with " + status + ": " + stderr);
+  return path;
+}
+
+/* Checks that there was no error, and that only the page itself was loaded. */
+function quiet(p) {
+  same(p.errors, [], "console");
+  const loaded = p.requests.filter((url) => !url.startsWith("data:image/"));
+  same(loaded.map((url) => url.slice(0, 5)), ["file:"], "requests");
+}
+
+async function done(p) {
+  quiet(p);
+  await p.close();
+}
+
+/* ---- Runs to show ---- */
+
+const START = 1772442000;
+
+const folder = new URL(".", import.meta.url).pathname;
+const read = (name) => readFileSync(join(folder, name), "utf8").trim().split("\n");
+const parsed = (name) => read(name).map((line) => JSON.parse(line));
+
+/* Makes n messages: turns of a user, thinking, two calls, their results, an answer. */
+function many(n) {
+  const out = [];
+  const lorem =
+    "The quick brown fox looks at the log and finds that nothing is missing from it. ";
+  for (let i = 0; out.length < n; i++) {
+    const put = (after, type, fields) =>
+      out.push({ type, ...fields, timestamp: START + 20 * i + after });
+    const agent_key = "worker",
+      id = "call_" + i;
+    put(0, "user_message", { content: "Question " + i + ": " + lorem.repeat(1 + (i % 3)) });
+    put(1, "reasoning", { agent_key, content: lorem.repeat(1 + (i % 5)) });
+    for (const half of ["a", "b"]) {
+      const args = { command: "grep -n word" + i + " file_" + i + ".c", path: "src/file_" + i + ".c" };
+      put(2, "action", { agent_key, tool: half === "a" ? "read" : "bash", tool_call_id: id + half, args });
+    }
+    for (const half of ["a", "b"]) {
+      if (i % 100 === 33 && half === "b") continue;
+      const fails = i % 50 === 7 && half === "b";
+      const content = fails
+        ? "command failed with code " + i
+        : (i + ": " + lorem).repeat(4 + (i % 9)) + "\nline\n".repeat(i % 40);
+      put(2.5 + (i % 7), fails ? "error" : "observation", { agent_key, tool_call_id: id + half, content });
+    }
+    put(15, "assistant_message", { content: "Answer " + i + ". " + lorem.repeat(2) });
+  }
+  return out.slice(0, n).map((m) => JSON.stringify(m));
+}
+
+const bad = [
+  '<img src=x onerror="window.hacked=1;alert(1)">',
+  "<script>window.hacked=1</script>",
+  "</script><script>window.hacked=1</script>",
+  "<svg onload=alert(1)>",
+  '"><iframe src=https://example.org></iframe>',
+  "javascript:alert(1)",
+  "<!--<script>",
+  "]]>",
+  "{{constructor}}",
+  '<a href="javascript:alert(1)">x</a>',
+  "<style>*{display:none}</style>",
+  "<base href=https://example.org>",
+  "\u202egnp.exe\u2066",
+  "\u0000\u0001\u001b[31mred\u001b[0m\u0007",
+  "<meta http-equiv=refresh content=0>",
+  "__proto__",
+  "constructor",
+  "\u2028\u2029",
+  "<form action=https://example.org><button>x</button></form>",
+  "![x](https://example.org/x.png)",
+  "`<img src=x onerror=alert(1)>`",
+  "```\n<script>alert(1)</script>\n```",
+  "**<b onmouseover=alert(1)>**",
+  "\uffff\ufdd0",
+];
+
+/* Makes each message of hostile.jsonl with each bad text. */
+function hostile() {
+  const spelled = (text) => JSON.stringify(text).slice(1, -1);
+  return bad.flatMap((text, i) =>
+    read("hostile.jsonl").map((line) =>
+      line
+        .replaceAll("TEXT", () => spelled(text))
+        .replaceAll("CLEAN", () => spelled(text.replace(/\u0000/g, "") || "x"))
+        .replaceAll("NUMBER", i)
+        .replaceAll("THIRD", i % 3)
+        .replaceAll("AT", START + i),
+    ),
+  );
+}
+
+/* Makes a team with an error, an open call, a rewound branch, a compaction, usage. */
+function teamLog() {
+  const log = join(tmp, "team.log"),
+    first = parsed("team.jsonl");
+  if (existsSync(log)) return log;
+  const run = (...args) => {
+    const r = msgstore(...args);
+    check(r.status === 0, args.join(" ") + ": " + r.stderr);
+  };
+  run("import", log, join(folder, "team.jsonl"), "--from", "framework");
+  const facts = { title: "Slow nightly export", model: "large-1", agent: "team" };
+  run("location", log, "job_42", JSON.stringify(facts));
+  run("rewind", log, String(first.length - 2));
+  run("import", log, join(folder, "more.jsonl"), "--from", "framework", "--lenient");
+  const asked = first
+    .map((m, i) => [m, i + 1])
+    .filter(([m]) => ["action", "strategic_plan", "synthesis", "final"].includes(m.type))
+    .map(([, n]) => n);
+  [...asked, first.length + 3, first.length + 5].forEach((n, i, all) => {
+    const input_tokens = i < all.length - 2 ? 3000 + i * 2150 : 6000 + i * 40;
+    const cached_tokens = i > 0 ? Math.floor(input_tokens * 0.86) : 0;
+    const usage = { input_tokens, output_tokens: 90 + i * 13, cached_tokens };
+    run("note", log, String(n), "usage", "--json", JSON.stringify(usage));
+  });
+  run("note", log, "4", "rating", "--json", "5");
+  return log;
+}
+
+/* The pages that tests share; the first test that needs one makes it. */
+const recipes = {
+  many: () => [lines("many.jsonl", many(10000))],
+  hostile: () => ["--from", "framework", lines("<img src=x onerror=alert(3)>.jsonl", hostile())],
+  team: () => [teamLog()],
+  two: () => {
+    const other = parsed("team.jsonl").filter((m, i) => i !== 12);
+    other.find((m) => m.tool_call_id === "call_4" && m.args).args.sql = "SELECT 1";
+    const one = join(folder, "team.jsonl");
+    return ["--from", "framework", one, lines("other.jsonl", other)];
+  },
+};
+function shared(name) {
+  const path = join(tmp, name + ".html");
+  return existsSync(path) ? path : page(name + ".html", ...recipes[name]());
+}
+
+/* ---- The tests ---- */
+
+const browser = new Browser(chromium);
+const is = async (p, expression, want) => same(await p.run(expression), want, expression);
+const holds = (p, expression) => is(p, "!!(" + expression + ")", true);
+const after = async (p, statement) => {
+  await p.run(statement);
+  await p.settle();
+};
+const all = (selector) => "[...document.querySelectorAll('" + selector + "')]";
+const count = (selector) => all(selector) + ".length";
+const text = (p, selector) => p.run("document.querySelector('" + selector + "').innerText");
+const has = (body, ...words) => {
+  for (const word of words) check(body.includes(word), word + " is not in " + body.slice(0, 500));
+};
+const seen = (p) => p.run(all("#rows .row") + ".map((r) => r.innerText).join('\\n')");
+const show = (p, tab) => after(p, "setTab('" + tab + "')");
+const showRequest = (p, i) => after(p, "requestAt = " + i + "; draw(); list.everything()");
+const tabs = (p) => p.run("[...byId('tabs').children].map((b) => b.textContent)");
+const current = (p) => p.run("document.querySelector('.row.cur a.seq')?.textContent");
+const fits = "document.documentElement.scrollWidth <= innerWidth";
+
+await test("page_shows_10000_messages_within_2_seconds_when_opened", async () => {
+  const path = shared("many");
+  let best = Infinity;
+  for (let i = 0; i < 3 && best > 2000; i++) {
+    const p = await browser.open(path);
+    best = Math.min(best, Math.round(p.took));
+    await is(p, "S.messages.length", 10000);
+    const drawn = await p.run(count("#rows .row"));
+    check(drawn > 2 && drawn < 60, drawn + " rows are drawn");
+    await done(p);
+  }
+  const bytes = statSync(path).size;
+  console.log(`tally: ms until 10000 messages are shown ${best}, page of ${bytes} bytes`);
+  check(best < 2000, "it took " + best + " ms");
+});
+
+await test("keys_move_search_and_toggle_when_pressed", async () => {
+  const p = await browser.open(shared("many"));
+  for (const key of ["j", "j", "j"]) await p.press(key);
+  const third = await current(p);
+  await p.press("k");
+  check(third !== (await current(p)), "k does not move");
+  await p.press("G");
+  await holds(p, "cursor === rows.length - 1 && rows.length > 6000");
+  has(await seen(p), await current(p));
+  await p.press("g");
+  same(await current(p), "#1", "g");
+  await p.press("e");
+  await holds(p, "rowIsBad(rows[cursor])");
+  await p.press("/");
+  await p.run("byId('query').value = 'word123 '; byId('query').dispatchEvent(new Event('input'))");
+  await p.until("document.querySelector('#rows mark') !== null");
+  await holds(p, "byId('found').textContent.startsWith('2 ')");
+  await p.press("Escape");
+  await p.until("query === ''");
+  const whole = await p.run("rows.length");
+  await p.press("t");
+  await holds(p, "rows.length < " + whole);
+  await p.press("t");
+  await is(p, "rows.length", whole);
+  await p.press("?");
+  await holds(p, "byId('keys').open");
+  await done(p);
+});
+
+await test("rows_stay_in_place_when_scrolled_over_all_heights", async () => {
+  const p = await browser.open(shared("many"));
+  const box = "const box = (n) => n.getBoundingClientRect(), a = box(byId('rows'));";
+  for (const part of [0.9, 0.1, 0.5, 0.99, 0.3]) {
+    await after(p, "byId('rows').scrollTop = " + part + " * byId('rows').scrollHeight");
+    const rows = `(() => { ${box} const r = ${all("#rows .row")}.map(box), end = r[r.length - 1];
+      return [r[0].top <= a.top + 1 || list.first === 0,
+        end.bottom >= a.bottom - 1 || list.last === rows.length,
+        r.every((x, i) => i === 0 || Math.abs(x.top - r[i - 1].bottom) < 2)]; })()`;
+    await is(p, rows, [true, true, true]);
+  }
+  await after(p, "goTo(5005)");
+  await holds(p, `(() => { ${box} const r = box(document.querySelector('.row.cur'));
+    return r.top >= a.top - 2 && r.top < a.bottom - 40; })()`);
+  await done(p);
+});
+
+await test("link_shows_its_message_when_opened", async () => {
+  const p = await browser.open(shared("many"), { hash: "#m1.1.7001" });
+  await p.settle();
+  await holds(p, "[S.bySeq.get(7001), S.bySeq.get(7001).call].includes(rows[cursor].m)");
+  await holds(p, "document.querySelector('.row.cur')");
+  await p.close();
+});
+
+await test("content_stays_text_when_it_is_hostile", async () => {
+  const p = await browser.open(shared("hostile"));
+  const unfold = `for (const m of S.messages) { unfolded.add(m.n + ':x');
+    for (let i = 0; i < 6; i++) unfolded.add(m.n + ':c.' + i); } list.everything()`;
+  const strange = `${all("body *")}.filter((n) =>
+    /^(img|iframe|object|embed|link|form|base|meta|audio|video)$/i.test(n.tagName) ||
+    (n.tagName === 'SCRIPT' && n.parentNode !== document.body) ||
+    [...n.attributes].some((a) => a.name.startsWith('on') ||
+      /^\\s*javascript:/i.test(a.value))).length`;
+  for (const tab of ["Timeline", "Calls", "Request", "Figures", "Timeline"]) {
+    await show(p, tab);
+    if (tab === "Timeline") await after(p, unfold);
+    for (let i = 0; tab === "Request" && i < 5; i++) await showRequest(p, i);
+    await is(p, strange, 0);
+  }
+  await is(p, "[window.hacked, {}.polluted, document.title.includes('<img')]", [null, null, true]);
+  await is(p, count("script"), 1);
+  await holds(p, "!/[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.innerText)");
+  has(await text(p, "body"), 'onerror="window.hacked=1;alert(1)"');
+  quiet(p);
+  await is(p, `new Promise((done) => {
+    addEventListener('securitypolicyviolation', () => done('blocked'));
+    try { document.body.insertAdjacentHTML('beforeend', '<b>') } catch (e) { done('refused'); }
+    setTimeout(() => done('done'), 500); })`, "refused");
+  await is(p, "fetch('https://example.org/').then(() => 'sent', () => 'refused')", "refused");
+  await p.close();
+});
+
+await test("views_show_a_team_when_it_has_lanes_errors_and_branches", async () => {
+  const p = await browser.open(shared("team"), { width: 1280, height: 900 });
+  await is(p, "byId('title').textContent", "Slow nightly export");
+  await is(p, "S.lanes.map((l) => l.name)", ["manager", "db", "coder"]);
+  const head = (await text(p, ".kpis")).replace(/\s+/g, " ");
+  has(head, "17 calls", "1 error", "1 unanswered", "1 compacted", "from the cache");
+  await show(p, "Calls");
+  const calls = await p.run(all(".callrow") + ".map((r) => r.children[1].innerText)");
+  same(calls.slice(0, 3), ["FileNotFoundError", "unanswered", "ok"], "order of calls");
+  await holds(p, all(".callrow") + "[2].innerText.includes('41.7 s')"); // the slowest
+  await after(p, "document.querySelector('.callrow').click()");
+  await is(p, "tab + ' ' + rows[cursor].m.bad", "Timeline true");
+  await after(p, "goTo(S.messages.find((m) => m.h).n)");
+  has(await text(p, ".fold"), "2 messages taken back");
+  await is(p, count(".row.gone"), 2);
+  await holds(p, "document.querySelector('.break')");
+  await done(p);
+});
+
+await test("request_explains_each_repair_when_calls_are_open", async () => {
+  const p = await browser.open(shared("team"));
+  await p.run("setTab('Request')");
+  const names = await p.run("S.requests.map((r) => r.profile)");
+  has(names, "anthropic", "openai");
+  for (let i = 0; i < names.length; i++) {
+    await showRequest(p, i);
+    const body = await text(p, "#view");
+    check(/results? made up/.test(body), names[i] + " tells of no result");
+    has(body, "added: this call was never answered");
+    await holds(p, count(".from a") + " > 10");
+    const links = await p.run(all(".repair.warn .from a") + ".map((a) => a.textContent)");
+    has(links, "#" + (await p.run("S.unanswered[0].n")));
+    check(!/[\u001e\u001f\u241e\u241f]/.test(body), names[i] + " shows a mark");
+  }
+  await done(p);
+});
+
+await test("figures_add_up_when_messages_have_usage", async () => {
+  const p = await browser.open(shared("team"));
+  await p.run("setTab('Figures')");
+  const [total, agents, turns] = await p.run(`[S.sum[0],
+    [...bySomething(S, (m) => m.a).values()].reduce((n, v) => n + v.sum[0], 0),
+    S.turns.reduce((n, t) => n + (t.sum ? t.sum[0] : 0), 0)]`);
+  check(total > 0 && total === agents && agents === turns, [total, agents, turns].join());
+  await holds(p, "document.querySelector('svg.chart')");
+  has(await text(p, "#view"), "Tokens by agent", "Tokens by turn", "Bytes by type", "By tool");
+  await done(p);
+});
+
+await test("runs_stand_side_by_side_when_there_are_two", async () => {
+  const p = await browser.open(shared("two"));
+  await show(p, "Compare");
+  const rows = await p.run("aligned(D.runs.map((r) => r.sessions[0])).map((l) => l.same)");
+  const alike = rows.filter((same) => same).length;
+  check(rows.length - alike <= 3 && alike >= 38, "alike: " + rows);
+  has(await text(p, "#view"), "alike in all");
+  await done(p);
+});
+
+await test("sessions_are_listed_and_opened_when_there_are_several", async () => {
+  const talk = (n) => [
+    { type: "user_message", content: "Ask about number " + n + " in a sentence", location: "s" + n },
+    { type: "assistant_message", content: "Answer " + n, location: "s" + n },
+  ];
+  const file = lines("sessions.jsonl", [1, 2, 3].flatMap(talk));
+  const p = await browser.open(page("sessions.html", "--from", "framework", file));
+  await show(p, "Sessions");
+  await is(p, count(".callrow"), 3);
+  await after(p, "search('answer 2')");
+  await is(p, count(".callrow"), 1);
+  await after(p, "document.querySelector('.callrow').click()");
+  await is(p, "S.name + ' ' + tab", "s2 Timeline");
+  await done(p);
+});
+
+await test("page_is_readable_when_it_is_400_pixels_wide", async () => {
+  for (const width of [400, 800, 1280]) {
+    for (const name of ["team", "two", "hostile", "many"]) {
+      const p = await browser.open(shared(name), { width, height: 800 });
+      for (const tab of await tabs(p)) {
+        await show(p, tab);
+        check(await p.run(fits), name + " is wider than " + width + " in " + tab);
+        const texts = all("#rows .text, #rows .mono, #rows .head");
+        await is(p, texts + ".filter((n) => n.getBoundingClientRect().right > innerWidth).length", 0);
+      }
+      await p.close();
+    }
+  }
+});
+
+await test("colours_follow_the_system_and_the_key_when_it_is_dark", async () => {
+  const background = "getComputedStyle(document.body).backgroundColor";
+  const dark = await browser.open(shared("team"), { dark: true }),
+    night = await dark.run(background);
+  await dark.close();
+  const light = await browser.open(shared("team"));
+  check((await light.run(background)) !== night, "both are " + night);
+  await light.press("d");
+  same(await light.run(background), night, "d");
+  await light.close();
+});
+
+await test("paper_has_every_row_in_light_colours_when_printed", async () => {
+  const p = await browser.open(shared("team"), { dark: true });
+  const theme = "document.documentElement.dataset.theme";
+  await p.run("dispatchEvent(new Event('beforeprint'))");
+  await is(p, "[" + count("#rows .row") + " === rows.length, " + theme + "]", [true, "light"]);
+  await p.run("dispatchEvent(new Event('afterprint'))");
+  const length = await p.print(join(tmp, "team.pdf"));
+  check(length > 60000, "a PDF of " + length + " bytes");
+  await p.settle();
+  await is(p, "[printing, " + theme + "]", [false, "dark"]);
+  await done(p);
+});
+
+// tests/tool/test_report.sh looks for the token in the data of pages.
+await test("secrets_are_masked_when_nobody_asked_for_them", async () => {
+  const token = "gh" + "p_" + "aB3xK9mQ7zLp2Rt5Vw8Y1cD4eF6gH0jN".repeat(2).slice(0, 36);
+  const file = lines("secret.jsonl", [{ type: "user_message", content: "use " + token }]);
+  const p = await browser.open(page("masked.html", "--from", "framework", file));
+  has(await seen(p), "[masked github-token]");
+  await done(p);
+});
+
+await test("data_is_read_when_it_is_not_packed", async () => {
+  const unpacked = (_, data) =>
+    '<script id="data" type="application/json">' +
+    inflateRawSync(Buffer.from(data, "base64")).toString().replace(/</g, "\\u003c") + "<";
+  const packed = /<script id="data" type="application\/octet-stream">([^<]*)</;
+  const plain = readFileSync(shared("hostile"), "utf8").replace(packed, unpacked);
+  writeFileSync(join(tmp, "plain.html"), plain);
+  const p = await browser.open(join(tmp, "plain.html"));
+  await is(p, "S.messages.length", hostile().length);
+  await done(p);
+});
+
+await test("every_recorded_transcript_is_shown_when_the_tool_reads_it", async () => {
+  if (!existsSync(samples)) {
+    console.log("skip samples: no folder " + samples);
+    return;
+  }
+  let shown = 0,
+    unread = 0;
+  for (const entry of readdirSync(samples, { recursive: true, withFileTypes: true })) {
+    const file = join(entry.parentPath ?? entry.path, entry.name);
+    if (!entry.isFile() || /SOURCE\.md$|json-test-suite/.test(file)) continue;
+    const path = join(tmp, "sample.html");
+    rmSync(path, { force: true });
+    const { status } = msgstore("report", "--lenient", "-o", path, file);
+    if (status !== 0 || !existsSync(path)) {
+      unread++;
+      continue;
+    }
+    const p = await browser.open(path);
+    for (const tab of await tabs(p)) await show(p, tab);
+    try {
+      await done(p);
+    } catch (error) {
+      throw new Error(relative(samples, file) + ": " + error.message);
+    }
+    shown++;
+  }
+  console.log("tally: samples shown " + shown + ", not read by the tool " + unread);
+  check(shown > 5, "only " + shown);
+});
+
+if (shots) {
+  mkdirSync(shots, { recursive: true });
+  const of = async (name, html, options, before) => {
+    const p = await browser.open(shared(html), options);
+    if (before) await p.run(before);
+    await p.screenshot(join(shots, name + ".webp"));
+    await p.close();
+  };
+  await of("report-timeline", "team", { width: 1280, height: 860, hash: "#m1.1.17" });
+  await of("report-figures", "team", { width: 800, height: 760, dark: true }, "setTab('Figures')");
+  await of("report-narrow", "team", { width: 400, height: 800, dark: true, hash: "#m1.1.17" });
+}
+
+await browser.close();
+rmSync(tmp, { recursive: true, force: true });
+console.log(passed + " passed, " + failed + " failed");
+process.exit(failed > 0 ? 1 : 0);

@@ -1,0 +1,357 @@
+/* Secrets in texts (tools/secrets.c): that planted ones of many kinds are found in many
+ * places, that masking takes all of a secret and nothing else, that JSON stays JSON, that
+ * placeholders and code raise no alarm, and how many alarms recorded transcripts raise.
+ * Every secret is drawn when the test runs: none of them ever worked.
+ */
+
+#define _XOPEN_SOURCE 700
+#include "support.h"
+
+#include "tools/secrets.c"
+
+#include <ftw.h>
+
+
+/* ---- planted secrets ---- */
+
+static char random_of(uint64_t *rng, char set)
+{
+    static const char all[] = "0123456789abcdefghijklmnopqrstuvwxyz"
+                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ_-+/";
+    static const char base32[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    switch (set) {
+    case 'd': return all[test_below(rng, 10)];
+    case 'x': return all[test_below(rng, 16)];
+    case 'z': return all[10 + test_below(rng, 26)];
+    case 'U': return base32[test_below(rng, 32)];
+    case 'A': return all[(36 + test_below(rng, 36)) % 62];
+    case 'w': return all[test_below(rng, 64)];
+    case 'b': return all[test_below(rng, 10) < 9 ? test_below(rng, 62)
+                                                 : 64 + test_below(rng, 2)];
+    default: return all[test_below(rng, 62)];
+    }
+}
+
+/* Draws a secret: "{a36}" stands for 36 random letters and digits, the rest for itself.
+ * Beginnings are written in two halves where a scanner of code hosts would look. */
+static size_t draw(uint64_t *rng, const char *form, char *out)
+{
+    size_t len = 0;
+    for (; *form != '\0'; form++) {
+        if (*form != '{') {
+            out[len++] = *form;
+            continue;
+        }
+        char set = form[1];
+        size_t n = (size_t)strtoul(form + 2, NULL, 10);
+        for (; n > 0; n--) out[len++] = random_of(rng, set);
+        form = strchr(form, '}');
+    }
+    out[len] = '\0';
+    return len;
+}
+
+static const char key_form[] =
+    "-----BE" "GIN RSA PRIVATE KEY-----\n"
+    "{b64}\n{b64}\n{b64}\n{b40}\n-----END RSA PRIVATE KEY-----";
+
+static const struct {
+    const char *kind, *form;
+    const char *place;        /* where it stands, %s; NULL: in each of the places below */
+} planted[] = {
+    {"aws-access-key", "AK" "IA{U16}", NULL},
+    {"github-token", "gh" "p_{a36}", NULL},
+    {"secret-value", "{b40}", "aws_secret_access_key = %s"},
+    {"github-token", "github" "_pat_{a22}_{a59}", NULL},
+    {"gitlab-token", "gl" "pat-{w20}", NULL},
+    {"slack-token", "xox" "b-{d12}-{d12}-{a24}", NULL},
+    {"url-password", "{a14}", "DATABASE_URL=postgres://app:%s@db.internal:5432/prod"},
+    {"slack-webhook", "https://hooks.slack" ".com/services/T{d9}A/B{d9}B/{a24}", NULL},
+    {"anthropic-key", "sk-" "ant-api03-{w93}AA", NULL},
+    {"openai-key", "sk-" "proj-{w74}T3Blbk" "FJ{w74}", NULL},
+    {"password", "{z5}{d3}!{A2}", "password: \"%s\""},
+    {"google-api-key", "AI" "za{w35}", NULL},
+    {"stripe-key", "sk_" "live_{a24}", NULL},
+    {"npm-token", "np" "m_{a36}", NULL},
+    {"password", "{a12}#{d2}", "\"db_password\": \"%s\","},
+    {"pypi-token", "py" "pi-AgEIcHlwaS5vcmc{w140}", NULL},
+    {"huggingface-token", "h" "f_{a34}", NULL},
+    {"sendgrid-key", "S" "G.{w22}.{w43}", NULL},
+    {"secret-value", "{x32}", "X-Api-Key: %s"},
+    {"telegram-token", "{d9}:" "AA{w33}", NULL},
+    {"discord-token", "M{a23}.G{w5}.{w38}", NULL},
+    {"jwt", "ey" "JhbGciOiJIUzI1NiJ9.ey" "J{a60}.{w43}", NULL},
+    {"bearer-token", "{a43}", "curl -H 'Accept: */*' -H 'X: Bearer %s' https://host/v1"},
+    {"private-key", key_form, NULL},
+    {"shopify-token", "shp" "at_{x32}", NULL},
+    {"azure-storage-key", "{b86}==", "EndpointSuffix=core;AccountKey=%s;"},
+};
+
+static const char *const places[] = {
+    "the key is %s, keep it safe",
+    "export SERVICE=%s",
+    "{\"role\": \"user\", \"content\": \"use %s\"}",
+    "{\"args\": \"{\\\"value\\\": \\\"%s\\\"}\"}",
+    "stdout:\\n%s\\nexit 0",
+    "(%s)",
+    "- name: value\n  value: '%s'\n",
+    "%s",
+};
+
+static size_t plant(uint64_t *rng, size_t kind, size_t nth, char *drawn, char *out)
+{
+    draw(rng, planted[kind].form, drawn);
+    const char *place = planted[kind].place;
+    if (place == NULL) place = places[nth % COUNT(places)];
+    const char *at = strstr(place, "%s");
+    return (size_t)sprintf(out, "%.*s%s%s", (int)(at - place), place, drawn, at + 2);
+}
+
+TEST(planted_secrets_are_found_when_drawn_by_chance)
+{
+    uint64_t rng = test_seed();
+    size_t kinds = COUNT(planted), n = 0, missed = 0, wrong = 0;
+    for (size_t round = 0; round < 16; round++) {
+        for (size_t kind = 0; kind < kinds; kind++, n++) {
+            char drawn[2048], text[4096];
+            size_t from = 0, len = plant(&rng, kind, round, drawn, text);
+            secret found = {0, 0, ""};
+            bool any = secret_next(ms_str_n(text, len), SECRETS_KEYS, &from, &found);
+            bool whole = any && found.len == strlen(drawn) &&
+                         memcmp(text + found.at, drawn, found.len) == 0;
+            if (!whole) {
+                printf("missed %s: %s\n", planted[kind].kind, text);
+                missed++;
+            } else if (strcmp(found.kind, planted[kind].kind) != 0) {
+                printf("%s was called %s\n", planted[kind].kind, found.kind);
+                wrong++;
+            }
+        }
+    }
+    test_tally("planted secrets", n);
+    printf("%zu of %zu missed, %zu with another name\n", missed, n, wrong);
+    assert_true(missed * 50 <= n);
+    assert_true(wrong * 50 <= n);
+}
+
+
+/* ---- masking ---- */
+
+/* A text in JSON, and that JSON as a text in JSON; numbers beside it. */
+static ms_str in_json(ms_str text, ms_arena *arena)
+{
+    ms_json_writer w;
+    ms_buf buf = {arena, NULL, 0, 0};
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_key(&w, MS_STR("n"));
+    ms_json_put_u64(&w, 12345678901u);
+    ms_json_key(&w, MS_STR("text"));
+    ms_json_put_string(&w, text);
+    ms_json_key(&w, MS_STR("token"));
+    ms_json_put_u64(&w, UINT64_MAX);
+    ms_json_end(&w);
+    assert_int_equal(ms_json_finish(&w), MS_OK);
+    return ms_buf_text(&buf);
+}
+
+TEST(masked_json_stays_json_when_secrets_are_in_strings)
+{
+    uint64_t rng = test_seed() + 1;
+    ms_arena arena = {0};
+    for (size_t i = 0; i < test_times(4000); i++) {
+        char drawn[2048], text[4096];
+        size_t kind = (size_t)test_below(&rng, COUNT(planted));
+        plant(&rng, kind, i, drawn, text);
+        ms_str json = ms_str_of(text);
+        for (unsigned level = 0; level < 2; level++) {
+            ms_value masked;
+            ms_error err;
+            json = in_json(json, &arena);
+            assert_true(secrets_mask(ms_json(json), SECRETS_PERSONAL, &arena, NULL, NULL,
+                                     &masked));
+            if (ms_json_check(masked.text, NULL, NULL, &err) != MS_OK)
+                fail_msg("%s: %.*s", err.message, (int)masked.text.len, masked.text.ptr);
+            if (!has_text(masked.text, "[masked ")) printf("kept in JSON: %s\n", text);
+            else assert_false(has_text(masked.text, drawn));
+        }
+        ms_arena_reset(&arena);
+    }
+    ms_arena_deinit(&arena);
+}
+
+TEST(masking_changes_nothing_else_when_a_text_has_secrets)
+{
+    uint64_t rng = test_seed() + 2;
+    char token[64], text[256], want[256];
+    ms_arena arena = {0};
+    ms_value masked;
+    draw(&rng, "gh" "p_{a36}", token);
+    snprintf(text, sizeof text, "one %s two %s, three", token, token);
+    snprintf(want, sizeof want, "one [masked %s] two [masked %s], three", "github-token",
+             "github-token");
+    assert_true(secrets_mask(ms_text(text), SECRETS_KEYS, &arena, NULL, NULL, &masked));
+    assert_int_equal(masked.text.len, strlen(want));
+    assert_memory_equal(masked.text.ptr, want, masked.text.len);
+    ms_value again;
+    assert_true(secrets_mask(masked, SECRETS_KEYS, &arena, NULL, NULL, &again));
+    assert_ptr_equal(again.text.ptr, masked.text.ptr);
+    char room[16];
+    ms_arena full;
+    test_arena_init_fixed(&full, room, sizeof room);
+    assert_false(secrets_mask(ms_text(token), SECRETS_KEYS, &full, NULL, NULL, &again));
+    ms_value plain = ms_text("nothing to see here");
+    assert_true(secrets_mask(plain, SECRETS_PERSONAL, &arena, NULL, NULL, &masked));
+    assert_ptr_equal(masked.text.ptr, plain.text.ptr);
+    ms_arena_deinit(&arena);
+}
+
+/* A number may look like a password; a mark in its place would be no JSON. */
+TEST(numbers_stay_when_they_look_like_secrets)
+{
+    static const char json[] = "{\"a\": \"\\\"password\", \"password\": 13579.2468e17}";
+    ms_arena arena = {0};
+    ms_value masked, number = ms_json(ms_str_of(json));
+    assert_true(secrets_mask(number, SECRETS_KEYS, &arena, NULL, NULL, &masked));
+    assert_ptr_equal(masked.text.ptr, json);
+    number.json = false;
+    assert_true(secrets_mask(number, SECRETS_KEYS, &arena, NULL, NULL, &masked));
+    assert_true(has_text(masked.text, "[masked password]"));
+    ms_arena_deinit(&arena);
+}
+
+
+/* ---- what is no secret ---- */
+
+/* The first secret of a text; NULL: there is none. */
+static void must_find(const char *text, unsigned classes, const char *want)
+{
+    secret found = {0, 0, ""};
+    size_t from = 0;
+    bool any = secret_next(ms_str_of(text), classes, &from, &found);
+    bool right = any && want != NULL && found.len == strlen(want) &&
+                 memcmp(text + found.at, want, found.len) == 0;
+    if (any != (want != NULL) || (any && !right))
+        fail_msg("%s: found \"%.*s\" (%s), not \"%s\"", text, (int)found.len,
+                 text + found.at, found.kind, want != NULL ? want : "");
+}
+
+/* Placeholders and code that have the form of a secret. */
+static const char *const harmless[] = {
+    "AK" "IAIOSFODNN7EXAMPLE", "gh" "p_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "sk-" "ant-api03-YOUR-KEY-HERE-YOUR-KEY-HERE-YOUR-KEY-HERE",
+    "password = request.form.password1", "password: \"********\"",
+    "api_key = os.environ[\"API_KEY_2\"]", "token = self.token2",
+    "postgres://user:password@localhost/db", "https://user:$PASS@host/",
+    "max_tokens: 4096", "\"input_tokens\": 123456", "password: string",
+    "const password = generatePassword(16)", "PASSWORD=${DB_PASSWORD1}",
+    "-----BE" "GIN RSA PRIVATE KEY-----\n...\n-----END RSA PRIVATE KEY-----",
+    "Authorization: Bearer <token>", "Authorization: Bearer $TOKEN",
+    "if (password == other1Password) return", "http://host:8080/a@b",
+    "secret_key_base: <%= ENV[\"SECRET\"] %>", "token: 'abc'", "user-agent: x1y2z3",
+    "toolu_018GZVh9ymkrdx1TnR8reg5Y", "msg_01NUXWeNeduGBJVib8gyo9kz",
+    "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "\"uuid\": \"c1c5c2a8-5edd-4e0e-9d40-3c2f6ad12f0b\"",
+    "sk-learn-pipeline-with-steps",
+};
+
+static const struct {
+    const char *text, *found; /* NULL: nothing */
+    unsigned classes;
+} personal[] = {
+    {"mail jane.doe@host.org now", "jane.doe@host.org", SECRETS_MAIL},
+    {"mail jane.doe@host.org.", "jane.doe@host.org", SECRETS_MAIL},
+    {"{\"a\": \"\\njane@host.org\"}", "jane@host.org", SECRETS_MAIL},
+    {"mail jane.doe@host.org now", NULL, SECRETS_KEYS},
+    {"git@github.com:a/b.git", NULL, SECRETS_MAIL},
+    {"react@18.2.0", NULL, SECRETS_MAIL},
+    {"@app.route and a@b", NULL, SECRETS_MAIL},
+    {"@", NULL, SECRETS_MAIL},
+    {"a@", NULL, SECRETS_MAIL},
+    {"a@.", NULL, SECRETS_MAIL},
+    {"cd /home/jane/src", "jane", SECRETS_HOMES},
+    {"/Users/Jane.Doe", "Jane.Doe", SECRETS_HOMES},
+    {"C:\\Users\\jane\\src", "jane", SECRETS_HOMES},
+    {"\"C:\\\\Users\\\\jane\\\\src\"", "jane", SECRETS_HOMES},
+    {"/home/user/src", NULL, SECRETS_HOMES},
+    {"cd /home/", NULL, SECRETS_HOMES},
+};
+
+TEST(text_is_taken_for_a_secret_when_it_is_one_that_is_asked_for)
+{
+    for (size_t i = 0; i < COUNT(harmless); i++) must_find(harmless[i], SECRETS_KEYS, NULL);
+    for (size_t i = 0; i < COUNT(personal); i++)
+        must_find(personal[i].text, personal[i].classes, personal[i].found);
+}
+
+/* Any bytes: it ends, stays inside, and goes forward. The text has its own block, so that
+ * a sanitizer sees a byte too many. */
+TEST(search_stays_inside_when_bytes_are_random)
+{
+    static const char likely[] = "-----BEGIN PRIVATE KEY://:@=\"'\\npassword token sk_.%";
+    uint64_t rng = test_seed() + 4;
+    for (size_t i = 0; i < test_times(20000); i++) {
+        size_t len = (size_t)test_below(&rng, 120), from = 0;
+        char *text = (char *)malloc(len > 0 ? len : 1);
+        assert_non_null(text);
+        for (size_t k = 0; k < len; k++) {
+            text[k] = test_one_in(&rng, 3) ? (char)test_random(&rng)
+                                           : likely[test_below(&rng, sizeof likely)];
+        }
+        secret found;
+        size_t before = 0;
+        while (secret_next(ms_str_n(text, len), SECRETS_PERSONAL, &from, &found)) {
+            assert_true(found.at >= before && found.len > 0);
+            assert_true(found.at + found.len <= len);
+            before = found.at + found.len;
+        }
+        free(text);
+    }
+}
+
+TEST(rules_are_sorted_by_their_first_character)
+{
+    for (size_t i = 1; i < COUNT(rules); i++) {
+        assert_true(rules[i - 1].pattern[0] <= rules[i].pattern[0]);
+    }
+}
+
+
+/* ---- recorded transcripts ---- */
+
+static struct {
+    uint64_t bytes, alarms;
+} data;
+
+static int look_at_file(const char *path, const struct stat *st, int kind,
+                        struct FTW *ftw)
+{
+    if (kind != FTW_F || strstr(path, "json-test-suite") != NULL) return 0;
+    size_t size, from = 0;
+    char *text = read_file(path, &size);
+    assert_non_null(text);
+    secret found;
+    while (secret_next(ms_str_n(text, size), SECRETS_KEYS, &from, &found)) {
+        int len = found.len < 80 ? (int)found.len : 80;
+        printf("%s: %s: %.*s\n", path, found.kind, len, text + found.at);
+        data.alarms++;
+    }
+    data.bytes += size;
+    free(text);
+    return 0;
+}
+
+TEST(transcripts_raise_few_alarms)
+{
+    char path[1024];
+    if (!shared_path(path, sizeof path, "data")) skip();
+    assert_int_equal(nftw(path, look_at_file, 16, FTW_PHYS), 0);
+    printf("%llu alarms in %.1f MB\n", (unsigned long long)data.alarms,
+           (double)data.bytes / 1e6);
+    assert_true(data.alarms * 1000000 <= data.bytes);
+}
+
+int main(void)
+{
+    return run_all_tests(NULL, NULL);
+}

@@ -1,0 +1,307 @@
+#!/usr/bin/env bash
+# msgstore doctor, hand-over and the writers of transcripts: what the doctor reports and where
+# it writes, damaged folders, archives and documents; what is written is read back to the
+# same messages.
+. "$(dirname "$0")/tool_checks.sh"
+export TZ=UTC
+
+if [ ! -d "$shared/claude-code-real" ]; then
+    echo "skip doctor: no samples in $shared"
+    exit 0
+fi
+
+# said FILE: what its messages contain, a line each, sorted; without numbers, times and ids.
+said_in_order()
+{
+    "$tool" view --raw --json "$1" 2>/dev/null | sed -n '/"kind":"message"/{
+        s/,"\(call_id\|id\|key\|source\|extra\)":.*/}/
+        s/"\(seq\|time\|location\|turn_id\|flags\)":\("[^"]*"\|[0-9.]*\),\{0,1\}//g
+        s/"\(uuid\|parentUuid\)":"[^"]*"//g
+        s/"type":"injected_context"/"type":"text"/
+        p
+    }'
+}
+
+said()
+{
+    said_in_order "$1" | LC_ALL=C sort -u
+}
+
+# damage KIND FILE: the file with a fault.
+damage()
+{
+    case $1 in
+    empty) ;;
+    torn) head -c $(($(wc -c <"$2") * 3 / 4)) "$2" ;;
+    half) head -c $(($(wc -c <"$2") / 2)) "$2" ;;
+    byte) { head -c 1800 "$2"; printf U; tail -c +1802 "$2"; } ;;
+    esac
+}
+
+# mended STORE: mends it to $tmp/fixed.jsonl; prints what the doctor reports, and lines that
+# begin with "wrong" for messages that are lost and for faults that are left.
+mended()
+{
+    "$tool" doctor --fix -o "$tmp/fixed.jsonl" "$1" 2>"$tmp/told"
+    [ $? -eq 3 ] || echo "wrong: no fault"
+    "$tool" view "$tmp/fixed.jsonl" >"$tmp/shown" 2>&1 || echo "wrong: a fault is left"
+    said "$1" >"$tmp/before"
+    said "$tmp/fixed.jsonl" | LC_ALL=C comm -23 "$tmp/before" - | sed 's/^/wrong: lost /'
+}
+
+real=$shared/claude-code-real
+
+# ---- What it tells, and where it writes.
+
+cp "$real/short.jsonl" "$tmp/s.jsonl"
+mkdir -p "$tmp/many" && cp "$real/short.jsonl" "$tmp/many/a.jsonl"
+head -n 8 "$tmp/many/a.jsonl" >"$tmp/many/b.jsonl"
+# tree: a copy of a tree of files.
+tree()
+{
+    rm -rf "$tmp/tree" && cp -r "$shared/opencode-storage" "$tmp/tree" && chmod -R u+w "$tmp/tree"
+}
+session <<'END'
+== folder_is_examined_file_by_file_and_a_tree_whole
+$ tree
+doctor $tmp/many => many/a.jsonl: claude-code, nothing is wrong => many/b.jsonl: claude-code, 1 fault -> 3
+doctor $tmp/tree => tree: messages, nothing is wrong
+END
+part=$(find "$tmp/tree/part" -type f | LC_ALL=C sort | tail -n 1)
+session <<'END'
+== tree_is_mended_without_loss_when_a_file_is_damaged
+$ for kind in torn half empty; do tree; damage $kind $part >$tmp/piece; cp $tmp/piece $part; mended $tmp/tree; done =3> tree: messages, .* fault =0> ^wrong
+END
+# Lines are damaged at random in tests/tool/test_doctor.c.
+for file in inspect-logs/log_formats.eval cline-session/session.messages.json \
+    atif-trajectory/openhands_hello-world.trajectory.json \
+    swe-agent-traj/sweagent-function_calling_simple.traj; do
+    kinds='torn half byte'
+    case $file in
+    *.eval) "$tool" formats | grep -q 'compressed files: .*zip$' || continue ;;
+    *.traj) kinds='torn half' ;; # the byte is in a string
+    esac
+    bad=$tmp/bad.${file##*.}
+    for kind in $kinds; do
+        session <<'END'
+== document_is_mended_without_loss_when_it_is_damaged
+$ damage $kind $shared/$file >$bad; mended $bad => , [0-9]+ fault =0> ^wrong
+END
+    done
+done
+
+# Odd files: none, nothing, one long line, names that steer terminals, pipes, links that lead back.
+odd=$tmp/odd/$(printf 'a\nb\033[31m')
+mkdir -p "$odd" && cp "$real/short.jsonl" "$odd/x.jsonl"
+ln -s . "$tmp/odd/again" && ln -s ../odd "$tmp/odd/loop"
+mkfifo "$tmp/odd/pipe.jsonl"
+session <<'END'
+== odd_files_are_examined_and_named_without_controls
+$ : >$tmp/nothing.jsonl
+doctor $tmp/nothing.jsonl => nothing is wrong -> 0 no messages in it
+doctor $tmp/odd => x.jsonl: claude-code, nothing =0> [[:cntrl:]]
+view $tmp/odd => ^9 .
+END
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    mkdir "$tmp/shut" && cp "$real/short.jsonl" "$tmp/shut/a.jsonl"
+    cp "$tmp/shut/a.jsonl" "$tmp/shut/b.jsonl" && cp "$tool" "$tmp/shut/tool" && chmod 000 "$tmp/shut/b.jsonl"
+    chmod 755 "$tmp" "$tmp/shut"
+    # as_nobody COMMAND: of the folder, by a user who may not read b.jsonl.
+    as_nobody()
+    {
+        setpriv --reuid=65534 --regid=65534 --clear-groups "$tmp/shut/tool" "$1" "$tmp/shut"
+    }
+    session <<'END'
+== file_that_cannot_be_read_hides_no_other
+$ as_nobody view =9> -> 3 *
+$ as_nobody doctor => * -> 1 *
+END
+fi
+# A full disk leaves the file that is there; a device stays one.
+mkdir "$tmp/small"
+if mount -t tmpfs -o size=32k none "$tmp/small" 2>/dev/null; then
+    head -c 150000 "$shared/pi-session/large-session.jsonl" >"$tmp/large.jsonl"
+    session <<'END'
+== file_stays_when_the_disk_is_full
+$ echo kept >$tmp/small/f.jsonl
+doctor --fix -o $tmp/small/f.jsonl $tmp/large.jsonl => * -> 1 No space left
+hand-over --to pi -o $tmp/small/f.jsonl $tmp/large.jsonl -> 1 No space left
+report -o $tmp/small/r.html $tmp/large.jsonl -> 1 No space left
+$ cat $tmp/small/* =1> ^kept$
+$ ls -A $tmp/small =1>
+END
+    umount "$tmp/small"
+fi
+session <<'END'
+== device_or_link_stays_what_it_is
+$ echo old >$tmp/target; ln -s target $tmp/link; mknod $tmp/device c 1 3 || ln -s /dev/null $tmp/device
+hand-over --to pi -o $tmp/device $tmp/s.jsonl =0>
+$ test -c $tmp/device
+hand-over --to pi -o $tmp/link $tmp/s.jsonl =0>
+$ readlink $tmp/link => ^target$
+$ cat $tmp/target => "type":"session"
+END
+
+# What is not broken keeps its spelling.
+printf '%s\n' '{"type":"user","uuid":"0","parentUuid":null,"timestamp":"2026-01-01T00:00:00Z","sessionId":"s","n":1.50e1,  "x":"\u00e9\/","message":{"role":"user","content":"a"}}' \
+    >"$tmp/spelled"
+{
+    cat "$tmp/spelled"
+    sed 's/"uuid":"0"/"uuid":"1"/; s/"content":"a"/"content":"a\xff"/' "$tmp/spelled"
+    printf '{"type":"us\0\0\0\n\0\0\0\0\n'
+} >"$tmp/bytes.jsonl"
+sed '3,$d; s/\xff/\xef\xbf\xbd/' "$tmp/bytes.jsonl" >"$tmp/mended.jsonl"
+printf '{"schema_version":"ATIF-v1.5",\n "session_id":"s1","x":1.50e1,"y":"\\u00e9\\/","steps":[{"step_id":1,"source":"user","message":"one"},\n{"step_id":2,"source":"user","message":"tw' >"$tmp/doc.json"
+printf '{"schema_version":"ATIF-v1.5",\n "session_id":"s1","x":1.50e1,"y":"\\u00e9\\/","steps":[{"step_id":1,"source":"user","message":"one"},\n{"step_id":2,"source":"user"}]}\n' >"$tmp/mended.json"
+grep -v '"type":"tool_result"' "$real/short.jsonl" >"$tmp/open.jsonl"
+grep -v '"type":"tool_use"' "$real/short.jsonl" >"$tmp/lost.jsonl"
+sed 's/,$//' "$shared/tau-bench-airline/gpt-4o-airline.json" >"$tmp/places.json"
+mkdir -p "$tmp/.claude/projects/x"
+cp "$tmp/open.jsonl" "$tmp/.claude/projects/x/"
+session <<'END'
+== what_is_not_broken_keeps_its_spelling
+doctor --fix -o $tmp/fixed.jsonl $tmp/bytes.jsonl => 1  lines with text that is not UTF-8: line 2 -> 3
+doctor $tmp/bytes.jsonl => 2  torn lines, 18 bytes: line 3, 4 -> 3
+$ cat $tmp/fixed.jsonl == $tmp/mended.jsonl
+doctor --fix $tmp/doc.json => 1  document that ends too early, 14 bytes: line 3 -> 3 *
+$ cat $tmp/doc.fixed.json == $tmp/mended.json
+
+== damage_in_lines_of_messages_is_named_with_its_first_lines
+$ printf '{"role":"user","content":"%b"}\n' a 'b\xff' c '\xffd' >$tmp/text.jsonl
+doctor --fix -o $tmp/fixed.jsonl $tmp/text.jsonl => text.jsonl: messages, 2 faults => 2  lines with text that is not UTF-8: line 2, 4$ -> 3 *
+doctor $tmp/fixed.jsonl => nothing is wrong
+view $tmp/fixed.jsonl => b�$ => �d$
+$ printf '%s\n' '{"role":"user","content":"a"}' '{"role":' '{"role":"user","content":"c"}' '[5' >$tmp/torn.jsonl
+doctor $tmp/torn.jsonl => 2  damaged places, 10 bytes: line 2, 4$ -> 3 *
+
+== document_that_ends_too_early_is_read_unless_it_is_strict
+view $tmp/doc.json => ^1 .* one$ -> 3 line 3, .*the text ends
+view --strict $tmp/doc.json -> 1 the text ends
+# Not each of many damaged places is named.
+$ "$tool" view $tmp/places.json 2>&1 >$tmp/out2 | grep -c 'skipped bytes\|more places' => ^21$
+
+== faults_of_a_session_are_named_with_their_lines
+doctor $tmp/s.jsonl => claude-code, nothing is wrong
+doctor $tmp/open.jsonl => 2  calls without a result: line 8, 10 -> 3
+doctor $tmp/lost.jsonl => 2  results without a call: line . -> 3
+
+== doctor_writes_beside_a_file_and_never_over_one
+doctor --fix $tmp/open.jsonl => wrote  .*/open.fixed.jsonl -> 3
+doctor $tmp/open.fixed.jsonl => nothing is wrong
+doctor --fix $tmp/open.jsonl => * -> 5 exists; name another one
+doctor --fix -o $tmp/open.jsonl $tmp/open.jsonl => * -> 2 is not written to
+doctor --fix $tmp/.claude/projects/x/open.jsonl => * -> 2 a program reads what is put there
+doctor --fix -o $tmp/.claude/projects/x/b.jsonl $tmp/.claude/projects/x/open.jsonl => wrote -> 3
+doctor -o x $tmp/s.jsonl $tmp/s.jsonl -> 2 needs --fix, and one file
+END
+
+
+# ---- Writers, read back; a session that another program goes on with.
+
+# plain FILE: type, tool, arguments and content of each message, but what the format leaves out.
+plain()
+{
+    said_in_order "$1" | grep -v '"role":"\(system\|developer\)"\|"type":"[a-z-]*:' |
+        sed 's/"\(type_name\|error_type\)":"[^"]*",//; s/"type":"error"/"type":"observation"/; s/,"agent_key":"[^"]*"//
+             s/"role":"[a-z]*",\{0,1\}//; s/,"tool":"[^"]*"\(,"args"\)\{0\}$//' |
+        grep -v '"content":\([[{]\|"{\)' | sed 's/"type":"observation".*"content"/"type":"observation","content"/
+             s/"type":"observation",\(.*[^}]\),"tool":.*/"type":"observation",\1}/' |
+        grep -v '"type":"reasoning","content":""'
+}
+
+for file in "$real/short.jsonl" "$real/tool_heavy.jsonl" \
+    "$shared/codex-rollout/stage0-large.jsonl" "$shared"/codex-rollout/rollout-*.jsonl \
+    "$shared/atif-trajectory/openhands_hello-world.trajectory.json"; do
+    plain "$file" >"$tmp/want"
+    for to in claude-code codex pi sts atif; do
+        session <<'END'
+== exported_session_has_the_same_messages
+export --format $to $file >$tmp/w.jsonl -> 0 *
+$ plain $tmp/w.jsonl == $tmp/want
+END
+    done
+done
+for to in claude-code codex pi sts atif; do
+    printf '{"type":"user","uuid":"1","sessionId":"s","cwd":"/ghp_%s","message":{"role":%s}}\n' \
+        k3J9xQv7Lm2PzR8sT4wYb6NcD1fGh5aE0uVi \
+        '"user","content":"my key: ghp_k3J9xQv7Lm2PzR8sT4wYb6NcD1fGh5aE0uVi"' >"$tmp/key.jsonl"
+    session <<'END'
+== export_masks_every_secret
+export --mask-secrets --format $to $tmp/key.jsonl => masked =0> ghp_k3J9
+END
+done
+
+# ATIF has a place for what an answer cost and for other agents: nothing of them is lost.
+# figures FILE: what all its answers cost.
+figures()
+{
+    "$tool" usage --json "$1" | sed 's/.*"total"://; s/"cost":\([0-9]*\.[0-9]\{4\}\)[0-9]*/"cost":\1/'
+}
+# told FILE: the messages of the session at hand; agents one after another. A step has one
+# time, its results have their own.
+told()
+{
+    "$tool" view --json "$1" | sed -n '/"kind":"message"/{
+        s/,"\(id\|key\|source\|extra\)":.*/}/
+        s/"\(seq\|turn_id\|flags\|error_type\|location\)":\("[^"]*"\|[0-9.]*\),\{0,1\}//g
+        /"type":"\(assistant_message\|action\)"/s/"time":[0-9.]*,//; p
+    }' | awk '{ side = /"agent_key"/ && !/"agent_key":"assistant"/
+        if (side) held = held $0 "\n"; else print } END { printf "%s", held }'
+}
+# texts_of FILE: those whose content is a text; results do not name their tool.
+texts_of()
+{
+    told "$1" | grep -v '"content":[[{]' |
+        sed 's/\("type":"\(observation\|error\)".*\),"tool":"[^"]*"/\1/'
+}
+cat "$real/short.jsonl" "$real/tool_heavy.jsonl" "$real"/subagents/*.jsonl |
+    sed 's/"sessionId":"[^"]*"/"sessionId":"s1"/' >"$tmp/agents.jsonl"
+for file in "$real"/*.jsonl "$real"/subagents/*.jsonl "$tmp/agents.jsonl" \
+    "$shared"/atif-trajectory/*.json "$shared/pi-session/large-session.jsonl" \
+    "$shared"/gemini-cli/*.json*; do
+    session <<'END'
+== exported_trajectory_has_every_message_and_cost
+$ "$tool" export --format atif --report $file >$tmp/w.json 2>$tmp/report && texts_of $file >$tmp/want
+$ texts_of $tmp/w.json == $tmp/want
+# Contents in parts become their texts.
+$ grep -q 'parts that are no text' $tmp/report || [ "$(told $file | wc -l)" = "$(told $tmp/w.json | wc -l)" ]
+$ grep -q usage $tmp/report || [ "$(figures $file)" = "$(figures $tmp/w.json)" ]
+END
+done
+nested='{"schema_version":"ATIF-v1.7","session_id":"s9","agent":{"name":"a","version":"1"},"steps":[{"step_id":1,"source":"user","message":"hi"}],"subagent_trajectories":[{"trajectory_id":"sub1","schema_version":"ATIF-v1.7","agent":{"name":"b","version":"1"},"steps":[{"step_id":1,"source":"agent","message":"found it"}],"subagent_trajectories":[{"trajectory_id":"sub2","steps":[]}]}]}'
+several=$shared/tau-bench-airline/gpt-4o-airline.json
+session <<'END'
+== what_a_format_has_no_place_for_is_counted
+export --format atif --report $real/dag_compact_after_rewind.jsonl => * -> 0 ^ +1  usage of answers left out
+hand-over --to codex --report $real/tool_heavy.jsonl => * -> 0 ^ +4  usage of answers left out
+view --json - <<<$nested => "agent_key":"sub1".*"content":"found it" -> 0 kept whole: 1 atif:subagents of a subagent
+hand-over --to pi $real/tool_heavy.jsonl => "role":"toolResult".*"toolName":"Bash" =0> "toolName":"unknown"
+hand-over --to claude-code --report $shared/codex-rollout/rollout-*.jsonl => * -> 0 system texts left out
+
+== hand_over_is_refused_and_leaves_the_file
+$ echo kept >$tmp/kept.jsonl
+hand-over $several --to codex -> 2 has .* sessions
+hand-over $several --to codex -o $tmp/kept.jsonl -> 2 has .* sessions
+$ cat $tmp/kept.jsonl* =1> ^kept$ =1>
+hand-over $tmp/s.jsonl --to openai -> 2 expects claude-code
+hand-over --to atif $real/short.jsonl -> 2 no program goes on with others
+END
+
+for to in claude-code codex pi sts; do
+    provider=openai
+    [ $to = claude-code ] && provider=anthropic
+    for file in "$real/tool_heavy.jsonl" "$tmp/open.jsonl" "$tmp/lost.jsonl" \
+        "$shared"/codex-rollout/rollout-*.jsonl "$shared/pi-session/large-session.jsonl" \
+        "$shared/cline-session/session.messages.json" \
+        "$shared/swe-agent-traj/sweagent-function_calling_simple.traj" \
+        "$shared/openhands-events/events.jsonl"; do
+        session <<'END'
+== handed_over_session_is_whole_and_its_request_passes
+hand-over $file --to $to -o $tmp/h.jsonl => * -> 0 *
+$ "$tool" doctor $tmp/h.jsonl | grep -o ": $to, nothing is wrong" => .
+history --format $provider $tmp/h.jsonl >$tmp/request -> 0 *
+check --as $provider $tmp/request =0>
+END
+    done
+done
+exit $failed

@@ -1,0 +1,659 @@
+#!/usr/bin/env bash
+# Transcripts of agent programs in the command line tool: what is read in each sample (the
+# table of transcripts.txt), usage by hand-checked values, branches, sync that is
+# incremental and takes nothing twice, sessions, names by a piece, search, completions and
+# the manual page.
+. "$(dirname "$0")/tool_checks.sh"
+export TZ=UTC
+log=$tmp/t.log
+
+
+# total MEMBER ARGUMENTS: a member of the sums of usage.
+total()
+{
+    "$tool" usage --json "${@:2}" | sed 's/.*"total"://' | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"
+}
+
+# times ARGUMENTS: the time in each line of JSON that the tool prints.
+times()
+{
+    "$tool" "$@" | sed 's/.*"time":\([0-9.]*\).*/\1/'
+}
+
+# texts: the contents of the messages in standard input, on a line.
+texts()
+{
+    "$tool" view --json - | sed 's/.*"content":"\([^"]*\)".*/\1/' | paste -sd' '
+}
+
+
+# ---- The samples.
+
+real=$shared/claude-code-real
+if [ -d "$real" ]; then
+    bash tests/tool/transcripts.sh >"$tmp/table" 2>"$tmp/err"
+    without='^$'
+    if "$tool" formats | grep -q 'without libzip\|neither'; then without='\.eval$'; fi
+    cat "$real/short.jsonl" "$real/tool_heavy.jsonl" >"$tmp/both.jsonl"
+    rollout=$(find "$shared/codex-rollout" -name 'rollout-*')
+    dag=$real/dag_compact_after_rewind.jsonl
+    session <<'END'
+== samples_are_read_as_the_table_has_it
+$ grep -v "$without" tests/tool/transcripts.txt >$tmp/want
+$ grep -v "$without" $tmp/table == $tmp/want
+$ awk 'NR > 1 && $9 != 0' $tmp/table =0>
+
+# Counted by hand: the last line of each message.id; the last running total of a rollout.
+== usage_counts_each_answer_once
+$ total output_tokens $real/short.jsonl => ^13$
+$ total output_tokens $real/subagents/agent-aac57f5.jsonl => ^7$
+$ total output_tokens $tmp/both.jsonl => ^225$
+$ total cache_read_tokens $real/short.jsonl => ^11515$
+$ total output_tokens $rollout => ^374$
+$ total cache_read_tokens $rollout => ^37120$
+$ total output_tokens $shared/openhands-events/litellm-completion-log.json => ^146$
+
+== history_begins_at_a_compaction_and_hides_what_was_rewound
+view $dag --json =0> First a =9>
+view $dag --raw => First attempt
+history $dag --format openai => "content":"This session is being =0> Keep going
+history $dag --format openai --all => Keep going
+END
+    for provider in openai anthropic gemini; do
+        for file in "$real/tool_heavy.jsonl" "$rollout" \
+            "$shared/cline-session/session.messages.json" \
+            "$shared/gemini-cli/session-2026-01-16T11-01-37b7abef.json"; do
+            session <<'END'
+== history_of_a_sample_passes_the_check_of_a_provider
+history --format $provider $file >$tmp/request -> 0 *
+check --as $provider $tmp/request =0>
+END
+        done
+    done
+
+    # A home folder with samples in their usual places.
+    export HOME=$tmp/home
+    mkdir -p "$HOME/.claude/projects/spotter/ID/subagents" "$HOME/.codex/sessions/2026/05/11" \
+        "$HOME/.gemini/tmp/h/chats" "$HOME/.local/share/opencode" "$HOME/.pi/agent/sessions" \
+        "$HOME/.copilot/session-state/copilot_stage0_small"
+    cp "$real"/{short,tool_heavy}.jsonl "$HOME/.claude/projects/spotter/"
+    cp "$real"/subagents/*.jsonl "$HOME/.claude/projects/spotter/ID/subagents/"
+    cp "$rollout" "$HOME/.codex/sessions/2026/05/11/"
+    cp "$shared"/gemini-cli/*.json* "$HOME/.gemini/tmp/h/chats/"
+    cp -r "$shared/opencode-storage" "$HOME/.local/share/opencode/storage"
+    cp "$shared/pi-session/large-session.jsonl" "$HOME/.pi/agent/sessions/"
+    cp "$shared/copilot-cli/events-small.jsonl" \
+        "$HOME/.copilot/session-state/copilot_stage0_small/events.jsonl"
+    chmod -R u+w "$HOME"
+    echo '{"claude-opus-4-6":{"input_cost_per_token":1e-6,"output_cost_per_token":1e-3,
+        "cache_read_input_token_cost":0,"cache_creation_input_token_cost":0}}' >"$tmp/prices"
+    grown=$HOME/.claude/projects/spotter/grown.jsonl
+    elsewhere=$HOME/elsewhere
+    mkdir "$elsewhere"
+    chat=$HOME/.gemini/tmp/h/chats/session-2026-01-16T11-01-37b7abef.json
+    half='{"type":"user","uuid":"x","sessionId":"s1","message":{"rol'
+    session <<'END'
+== sync_takes_the_sessions_of_every_program_once
+sync $log => ^sessions   10 new -> 0 *
+sync $log => ^files      0 read, 12 unchanged => ^messages   0 new, 0 taken back
+
+== sessions_are_listed_by_time_agent_folder_and_text
+sessions $log =10> => ^[^ ]+ +[^ ]+ +019e1625
+sessions $log --agent gemini => gemini-cli =2>
+sessions $log --cwd codemie => codemie-code
+sessions $log --grep 'phoenix in back' => start phoenix =1>
+sessions $log --since '2 days ago' =0>
+$ "$tool" sessions $log >$tmp/all
+sessions $log -n 0 == $tmp/all
+sessions --json $log => "session":"019e1625-.*"agent":"codex".*"output_tokens":374
+
+== session_is_named_by_a_piece_of_its_name
+view $log d6e0bada => ^[0-9]+ .* start phoenix
+view $log s_stage0 -> 2 locations have s_stage0
+view $log zz9 -> 4 no messages of location zz9
+history $log d6e0bada --format openai => "role":"user","content":"start phoenix
+export $log --session d6e0bada => "content":"start phoenix
+rewind $log 1 --location d6e0bada -> 4 no messages
+
+# Sessions come into the log by their folders; what is found comes by its time.
+== search_shows_what_is_found_by_its_time
+search $log 'phoenix in back' -C 2 => start phoenix =3>
+search $log 'phoenix in back' --json => "session":"d6e0bada.*"field":"content"
+search $log e --json -n 40 =40>
+$ times search $log e --json -n 40 | sort -c -g -r
+$ times search $log e --json -n 40 --oldest | sort -c -g
+
+== usage_is_summed_by_day_tool_agent_and_price
+$ total output_tokens $log => ^88376$
+usage $log --by day => [ ]2026-05-11$
+usage $log --by tool => [ ]Bash$
+usage $log --by agent => [ ]claude-code/aac57f5$
+usage $log --prices $tmp/prices => [ ]0\.23  claude-opus-4-6$ => ^no price: gpt-5.5
+usage $log --prices $dag -> 1 prices by model
+
+== sync_takes_what_is_new_when_a_file_grows_or_moves
+$ head -n 6 $dag >$grown
+sync $log $grown => ^messages   6 new, 2 taken back -> 0 *
+$ cp $dag $grown
+sync $log $grown => ^messages   5 new, 0 taken back -> 0 *
+$ total output_tokens $log s1 => ^25$
+$ mv $grown $elsewhere
+sync $log $elsewhere => ^messages   0 new
+$ printf %s "$half" >>$elsewhere/grown.jsonl
+sync $log $elsewhere => ^messages   0 new
+$ echo 'e":"user","content":"late"}}' >>$elsewhere/grown.jsonl
+sync $log $elsewhere => ^messages   1 new
+
+== sync_hides_what_is_gone_and_brings_back_nothing_redacted
+$ sed -i 's/remove 2 and 3 line/remove all lines/' $chat
+sync $log => ^messages   [1-9][0-9]? new, [1-9][0-9]? taken back
+$ number=$("$tool" search $log 'expore repository' --json | sed 's/.*"seq":\([0-9]*\).*/\1/')
+redact $log $number --apply => erased
+$ sed -i 's/remove all lines/remove no line/' $chat
+sync $log => ^messages   [1-9][0-9]? new
+search $log 'expore repository' -> 1
+sync $log => ^messages   0 new, 0 taken back
+END
+    if command -v zstd >/dev/null && "$tool" formats | grep -q 'files: zstd'; then
+        zstd -q --rm "$HOME/.codex/sessions/2026/05/11"/*.jsonl
+        session <<'END'
+== compressed_file_is_the_file_that_it_was
+sync $log => ^messages   0 new, 0 taken back
+view $HOME/.codex/sessions => show tools -> 0 *
+END
+    else
+        echo "skip compressed: no zstd"
+    fi
+    moving=$tmp/moving.jsonl
+    cp "$real/tool_heavy.jsonl" "$moving"
+    session <<'END'
+== sync_keeps_messages_when_a_file_is_emptied_and_comes_back
+sync $tmp/moving.log $moving => . -> 0 *
+$ : >$moving
+sync $tmp/moving.log $moving => ^messages   0 new, 0 taken back -> 0 *
+$ cp $real/tool_heavy.jsonl $moving
+sync $tmp/moving.log $moving => ^messages   0 new, 0 taken back -> 0 *
+$ head -n 12 $real/tool_heavy.jsonl >$moving
+sync $tmp/moving.log $moving => ^messages   0 new, 18 taken back -> 0 *
+view --raw $tmp/moving.log => ^22 .
+
+== sync_stores_nothing_twice_when_three_run_at_once
+$ for i in 1 2 3; do "$tool" sync $tmp/both.log $real >$tmp/both.$i 2>&1 & done; wait
+verify $tmp/both.log => whole
+sync $tmp/both.log $real => ^messages   0 new -> 0 *
+
+== import_by_keys_takes_a_session_once
+import --keys $tmp/keys.log $dag => . -> 0 *
+import --keys $tmp/keys.log $dag => ^appended   0 messages -> 0 *
+END
+else
+    echo "skip samples: no $real"
+fi
+
+
+# ---- Files of messages with one name.
+
+same=$tmp/same
+mkdir -p "$same/a" "$same/b" "$same/c"
+echo '{"role":"user","content":"one"}' >"$same/a/chat.jsonl"
+echo '{"role":"user","content":"two"}' >"$same/b/chat.jsonl"
+echo '{"role":"user","content":"three"}' >"$same/c/$(printf 'x\377.jsonl')"
+echo '{"role":"user","content":"four"}' >"$same/c/$(printf 'y\377.jsonl')"
+session <<'END'
+== files_are_conversations_of_their_own_when_they_have_one_name
+import $tmp/same.log $same/*/*.jsonl => number 4$
+view $tmp/same.log =$3> chat chat.2 input input.2
+import $tmp/one.log --location l $same/*/*.jsonl => number 4$
+info $tmp/one.log => ^locations +1$
+view $same =$3> chat chat.2 input input.2
+sessions $same =4>
+
+== sync_finds_the_names_of_conversations_again
+sync $tmp/names.log $same => ^messages   4 new
+$ for i in a b; do echo '{"role":"user","content":"more"}' >>$same/$i/chat.jsonl; done
+sync $tmp/names.log $same/b $same => ^messages   2 new
+view $tmp/names.log --format table =$3> chat chat.2 input input.2 chat.2 chat
+$ sed -i s/one/another/ $same/a/chat.jsonl
+sync $tmp/names.log $same => ^messages   2 new, 2 taken back
+view $tmp/names.log =$3> chat.2 input input.2 chat.2 chat chat
+END
+
+
+# ---- A sync that ends early, and the next one.
+
+# long_session LINES: answers of a model, half a KiB each, which cost one token each.
+long_session()
+{
+    awk -v n="$1" 'BEGIN { for (pad = "x"; length(pad) < 500;) pad = pad pad
+        for (i = 0; i < n; i++) printf("{\"type\":\"assistant\",\"uuid\":\"u%d\",\"parentUuid\":\"u%d\",\"sessionId\":\"s\",\"message\":{\"role\":\"assistant\",\"content\":\"%d %s\",\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n", i, i - 1, i, pad) }'
+}
+
+# killed_sync: the system kills the sync when its log would have more than 1.5 MiB.
+killed_sync()
+{
+    (ulimit -c 0 -f 1536; "$tool" sync "$early" "$long" >"$tmp/out" 2>&1; exit $?) 2>/dev/null
+    [ $? -gt 128 ]
+}
+
+early=$tmp/early.log
+long=$tmp/long.jsonl
+long_session 4000 >"$long"
+session <<'END'
+== sync_stores_nothing_twice_when_the_one_before_was_killed
+$ killed_sync
+sync $early $long => ^messages   [12][0-9]{3} new, 0 taken back$
+view $early --json =4000>
+$ total output_tokens $early => ^4000$
+
+== sync_stores_nothing_twice_when_the_one_before_refused_a_message
+$ rm $early; sed -i '2500i{"type":"novelty"}' $long
+sync $early $long --strict => ^messages   [12][0-9]{3} new -> 1 line 2500 .*novelty is unknown
+sync $early $long => ^messages   [12][0-9]{3} new, 0 taken back$ -> 0 *
+view $early --json =4001>
+$ total output_tokens $early => ^4000$
+sync $early $long => ^messages   0 new, 0 taken back$ -> 0 *
+END
+if [ -d "$real" ] && "$tool" formats | grep -q 'compressed files: .*zip$'; then
+    head -c 800 "$shared/inspect-logs/log_formats.eval" >"$tmp/broken.eval"
+    session <<'END'
+== sync_goes_on_after_a_damaged_member_of_an_archive
+sync $tmp/broken.log $tmp/broken.eval $same => ^files      5 read => ^messages   6 new -> 3 broken\.eval: samples/.* is no whole JSON; left out
+END
+fi
+
+
+# ---- A session that goes on from a branch that was taken back.
+
+forked=$tmp/forked.jsonl
+# said_in_pi ID PARENT TEXT: a prompt in a session of pi.
+said_in_pi()
+{
+    printf '{"type":"message","id":"%s","parentId":"%s","message":{"role":"user","content":"%s"}}\n' "$@"
+}
+{
+    echo '{"type":"session","id":"p1","cwd":"/x"}'
+    said_in_pi a '' root
+    said_in_pi b a one
+    echo '{"type":"message","id":"c","parentId":"b","message":{"role":"assistant","content":[{"type":"text","text":"answer"}],"usage":{"input":5,"output":7}}}'
+    said_in_pi d a two
+} >"$forked"
+session <<'END'
+== sync_brings_back_a_branch_when_the_session_goes_on_there
+sync $tmp/forked.log $forked => ^messages   4 new, 2 taken back
+$ said_in_pi e c more >>$forked
+sync $tmp/forked.log $forked => .
+$ "$tool" export $tmp/forked.log | texts => ^root one answer more$
+$ total output_tokens $tmp/forked.log => ^7$
+$ said_in_pi f d 'two more' >>$forked
+sync $tmp/forked.log $forked => .
+$ "$tool" export $tmp/forked.log | texts => ^root two two more$
+sync $tmp/forked.log $forked => ^messages   0 new, 0 taken back$
+
+== sync_brings_back_nothing_that_somebody_hid_or_redacted
+$ number() { "$tool" search $tmp/forked.log "$1" --json -n 1 | sed 's/.*"seq":\([0-9]*\).*/\1/'; }
+hide $tmp/forked.log $(number root) => .
+redact $tmp/forked.log $(number 'two more') --apply => erased
+$ said_in_pi g c again >>$forked
+sync $tmp/forked.log $forked => .
+$ said_in_pi h f 'third' >>$forked
+sync $tmp/forked.log $forked => .
+$ "$tool" export $tmp/forked.log | texts => third =0> root|two more
+END
+
+
+# ---- A file, and a copy of it.
+
+copied=$tmp/copied.log
+mkdir -p "$tmp/a" "$tmp/b"
+long_session 4 >"$tmp/a/s.jsonl"
+cp "$tmp/a/s.jsonl" "$tmp/b/s.jsonl"
+session <<'END'
+== copy_that_shrinks_hides_nothing_of_its_original
+sync $copied $tmp/a $tmp/b => ^messages   4 new
+$ head -n 2 $tmp/a/s.jsonl >$tmp/b/s.jsonl
+sync $copied $tmp/a $tmp/b => ^messages   0 new, 0 taken back$
+view $copied =4>
+
+# A file that is moved has its messages for itself.
+== file_that_moves_and_shrinks_hides_what_it_lost
+$ mv $tmp/a $tmp/moved
+sync $copied $tmp/moved => ^messages   0 new, 0 taken back$
+$ sed -i 3,4d $tmp/moved/s.jsonl
+sync $copied $tmp/moved => ^messages   0 new, 2 taken back$
+END
+
+
+# ---- Formats by lines of our own.
+
+sts='{"type":"session","harness":"mine","id":"h1","name":"A title"}
+{"type":"message","message":{"role":"system","content":"be kind"}}
+{"type":"message","message":{"role":"user","content":"hi"}}
+{"type":"message","message":{"role":"assistant","content":"","reasoningContent":"hm","toolCalls":[{"id":"c","name":"ls","arguments":{"a":1}}]}}
+{"type":"message","message":{"role":"tool","toolCallId":"c","content":"x"}}
+{"type":"message","message":{"role":"assistant","content":"done"}}
+{"type":"weather","sun":true}'
+
+gemini='{"sessionId":"g","projectHash":"p"}
+{"id":"1","type":"user","content":"one"}
+{"id":"2","type":"gemini","content":"two","tokens":{"input":5,"output":2}}'
+replaced=$gemini$'\n{"id":"2","type":"gemini","content":"two again","tokens":{"input":5,"output":3}}'
+rewound=$gemini$'\n{"$rewindTo":"2"}\n{"id":"3","type":"gemini","content":"three"}'
+reset=$gemini$'\n{"$set":{"messages":[{"id":"1","type":"user","content":"one"}]}}'
+
+codex='{"timestamp":"2026-01-01T00:00:00Z","type":"session_meta","payload":{"id":"c","cwd":"/x"}}'
+# said SECOND ROLE TEXT: a line of a rollout.
+said()
+{
+    printf '{"timestamp":"2026-01-01T00:00:0%sZ","type":"response_item","payload":{"type":"message","role":"%s","content":[{"type":"input_text","text":"%s"}]}}\n' "$@"
+}
+rolled_back="$codex
+$(said 1 user one 2 assistant two 3 user three 4 assistant four)
+"'{"timestamp":"2026-01-01T00:00:05Z","type":"event_msg","payload":{"type":"thread_rolled_back","num_turns":1}}
+'"$(said 6 user five)"
+patch="$codex
+"'{"timestamp":"2026-01-01T00:00:01Z","type":"response_item","payload":{"type":"custom_tool_call","name":"apply_patch","input":"*** Begin","call_id":"p"}}
+{"timestamp":"2026-01-01T00:00:01Z","type":"response_item","payload":{"type":"local_shell_call","call_id":"l","action":{"command":["ls"]}}}
+{"timestamp":"2026-01-01T00:00:02Z","type":"response_item","payload":{"type":"custom_tool_call_output","call_id":"p","output":"{\"output\":\"Success\",\"metadata\":{\"exit_code\":0}}"}}
+{"timestamp":"2026-01-01T00:00:03Z","type":"response_item","payload":{"type":"novelty","x":1}}'
+
+# A model whose name has an escape, and more messages than are stored at a time.
+escaped="$codex
+"'{"timestamp":"2026-01-01T00:00:00Z","type":"turn_context","payload":{"model":"gpt\u002d5-codex"}}'"
+$(for i in {1..1200}; do echo "$i"; done | sed "s/.*/$(said 1 assistant 'message number &')/")
+"'{"timestamp":"2026-01-01T00:00:05Z","type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":{"input_tokens":9,"output_tokens":4}}}}'
+
+# span CONVERSATION USER [ASSISTANT USER]... ASSISTANT: an answer, as OpenTelemetry has it.
+span()
+{
+    local n list='' role=user text
+    for text in "${@:2}"; do
+        printf -v n '{\\"role\\":\\"%s\\",\\"parts\\":[{\\"type\\":\\"text\\",\\"content\\":\\"%s\\"}]}' $role "$text"
+        if [ $role = user ]; then role=assistant; else role=user; fi
+        list=$list,$n
+    done
+    list=${list%,"$n"}
+    printf '{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":['
+    printf '{"key":"gen_ai.%s","value":{"stringValue":"%s"}},' \
+        operation.name chat conversation.id "$1" input.messages "[${list#,}]"
+    printf '{"key":"gen_ai.output.messages","value":{"stringValue":"[%s]"}}]}]}]}]}\n' "$n"
+}
+
+# A fence that an interrupted answer left open; a number that no counter has.
+aider='# aider chat started at 2026-01-01 10:00:00
+
+#### one  
+
+```
+#### a heading of the model
+
+> ^C again to exit
+
+#### two  
+
+three
+
+> Tokens: 99999999999999999999999999 sent, 5 received.
+'
+attached='{"version":2,"eval":{"task":"t"},"samples":[{"id":1,"epoch":1,"attachments":{"h":"long text","i":"data:image/png"},"messages":[
+{"role":"user","content":[{"type":"text","text":"attachment://h"},{"type":"text","text":"a \"attachment://h"}]},
+{"role":"assistant","content":[{"type":"reasoning","reasoning":"hm"},{"type":"text","text":"see"},{"type":"image","image":"attachment://i"}],"tool_calls":[{"id":"c","function":"f","arguments":{"p":["attachment://h","attachment://x"]}}]}]}]}'
+
+pi='{"type":"session","id":"p1","cwd":"/x"}
+{"type":"message","id":"a","parentId":null,"message":{"role":"user","content":"one"}}
+{"type":"message","id":"b","parentId":"a","message":{"role":"user","content":"two"}}
+{"type":"message","id":"c","parentId":"a","message":{"role":"bashExecution","command":"ls","output":"x"}}'
+
+# OpenCode's database, as sqlite3 -json prints it.
+rows='[{"id":"s1","project_id":"p","directory":"/x","title":"T"}]
+[{"id":"m1","session_id":"s1","time_created":1,"data":"{\"role\":\"user\",\"time\":{\"created\":1730000000000}}"},
+{"id":"m2","session_id":"s1","time_created":2,"data":"{\"role\":\"assistant\",\"modelID\":\"m\",\"tokens\":{\"input\":5,\"output\":7}}"}]
+[{"id":"p2","message_id":"m2","session_id":"s1","data":"{\"type\":\"text\",\"text\":\"there\"}"},
+{"id":"p1","message_id":"m1","session_id":"s1","data":"{\"type\":\"text\",\"text\":\"hi\"}"}]'
+# The same as one line, as jq -c prints it.
+row_line='[{"id":"m1","session_id":"s1","data":"{\"role\":\"user\"}"},{"id":"p1","message_id":"m1","session_id":"s1","data":"{\"type\":\"text\",\"text\":\"hi\"}"}]'
+# Roo Code: what its answers cost stands in another file. A request that failed was paid for.
+roo=$tmp/roo/tasks/t1/api_conversation_history.json
+mkdir -p "${roo%/*}"
+printf '%s' '[{"ts":10,"role":"user","content":[{"type":"text","text":"<task>do it</task>"}]},
+{"ts":30,"role":"assistant","content":[{"type":"text","text":"one"}]},
+{"ts":40,"role":"user","content":[{"type":"text","text":"more"}]},
+{"ts":60,"role":"assistant","content":[{"type":"text","text":"two"}]}]' >"$roo"
+{
+    printf '[{"ts":1,"type":"say","say":"text","text":"do it"},\n'
+    printf '{"ts":%s,"type":"say","say":"api_req_started","modelInfo":{"modelId":"m"},"text":"{\\"request\\":\\"x\\",\\"tokensIn\\":%s,\\"tokensOut\\":%s,\\"cacheReads\\":%s,\\"cacheWrites\\":0,\\"cost\\":0.5}"},\n' \
+        15 5 0 0 20 10 7 100 50 200 8 100 70 1 2 0
+    printf '{"ts":80,"type":"say","say":"api_req_started","text":"{}"}]'
+} >"${roo%/*}/ui_messages.json"
+printf '{"foo":"a\xff"}\n{"type":"task","content":"x"}\n' >"$tmp/odd.jsonl"
+torn='{"type":"user","uuid":"1","sessionId":"s","message":{"role":"user","content":"one"}}
+{"type":"user","uuid":"2","sess
+{"type":"user","uuid":"3","sessionId":"s","message":{"role":"user","content":"three"}}'
+dangling='{"type":"user","uuid":"1","parentUuid":"gone","sessionId":"s","message":{"role":"user","content":"one"}}
+{"type":"user","uuid":"2","parentUuid":"lost","sessionId":"s","message":{"role":"user","content":"two"}}'
+# names WORD: a session of Claude Code that has it in its names.
+names()
+{
+    printf '{"type":"user","uuid":"1","sessionId":"%s","message":{"role":"user","content":"one"}}\n' "$1"
+    printf '{"type":"user","uuid":"2","sessionId":"%s","agentId":"%s","isSidechain":true,"message":{"role":"user","content":"two"}}\n' "$1" "$1"
+}
+wide=$(printf 'é%.0s' {1..600})
+names 'a\u0000b' >"$tmp/nul.jsonl"
+names "$wide" >"$tmp/wide.jsonl"
+turn='{"timestamp":"2026-01-01T00:00:00Z","type":"turn_context","payload":{"turn_id":"%s"}}\n'
+roleless="$codex
+$(printf "$turn" "$wide")
+$(said 1 user one)
+$(printf "$turn" 'a\u0000b')
+$(said 2 user two | sed 's/"role":"user",//')"
+long_name=$(printf '%01100d' 0)
+session <<'END'
+== name_is_shortened_when_no_store_would_take_it
+import $tmp/nul.log $tmp/nul.jsonl => ^appended   2 messages
+view --json $tmp/nul.log => "location":"ab","agent_key":"ab","content":"two"
+import $tmp/wide.log $tmp/wide.jsonl => ^appended   2 messages
+sessions $tmp/wide.log --json => "session":"é{511}"
+view --json - <<<$roleless => "role":"unknown".*"turn_id":"ab" => "turn_id":"é{511}" -> 0 *
+
+== refused_message_is_reported_with_its_file_and_not_counted
+import $tmp/refused.log $tmp/nul.jsonl --agent $long_name => ^appended   0 messages, the last is number 0$ -> 1 nul\.jsonl: storing messages up to line 2: agent_key has
+
+== session_of_sts_is_read_and_what_is_unknown_is_kept
+view --json - <<<$sts =7> => "type":"action","role":"assistant".*"call_id":"c" -> 0 kept whole: 1 sts:weather$
+view --strict - <<<$sts => * -> 1 line 7 .*sts:weather is unknown
+history --format anthropic - <<<$sts => "messages":\[\{"role":"user","content":"hi"\} -> 0 *
+
+== branch_of_a_session_is_the_one_that_goes_on
+$ texts <<<$replaced => ^one two again$
+$ total output_tokens - <<<$replaced => ^3$
+$ texts <<<$rewound => ^one three$
+$ texts <<<$reset => ^one$
+$ texts <<<$rolled_back => ^one two five$
+$ texts <<<$pi => ^one \$ ls\\nx$
+
+== calls_of_a_rollout_have_their_patch_and_output
+view --json - <<<$patch => "tool":"apply_patch","args":"\*\*\* Begin" => "content":"Success" -> 0 kept whole: 1 codex:novelty
+
+== name_of_a_model_is_kept_when_its_line_is_stored
+usage --by model - <<<$escaped => [ ]gpt-5-codex$
+
+== conversations_of_a_trace_have_their_own_messages_when_they_alternate
+$ { span A a1 a2; span B b1 b2; span A a1 a2 a3 a4; span B b1 b2 b3 b4; } >$tmp/spans.jsonl
+$ texts <$tmp/spans.jsonl => ^a1 a2 b1 b2 a3 a4 b3 b4$
+view $tmp/spans.jsonl =$3> A A B B A A B B
+import $tmp/spans.log $tmp/spans.jsonl => ^appended   8 messages
+sessions $tmp/spans.log => A .*a1$ => B .*b1$
+
+== prompt_follows_a_fence_that_is_left_open
+view - <<<$aider => [ ]user_message +one$ => [ ]user_message +two$ -> 0 *
+$ total input_tokens - <<<$aider => ^9007199254740992$
+
+== attachments_stand_in_their_places_and_pictures_are_kept
+view --json - <<<$attached =4> => "content":"long text\\n\\na \\"attachment://h"
+=> "reasoning",.*"content":"hm" => "args":\{"p":\["long text","attachment://x"\]\}
+=> "content":\[\{"type":"text","text":"see"\},\{"type":"image","image":"data:image/png"\}\]
+
+== rows_of_a_database_are_put_in_order
+$ texts <<<$rows => ^hi there$
+$ total output_tokens - <<<$rows => ^7$
+
+== rest_of_a_database_is_read_when_a_row_is_damaged
+view - <<<${rows::-40} => [ ]there$ =1> -> 3 standard input: line 5, column [0-9]+ \(byte [0-9]+\): .*; left out$
+view --strict - <<<${rows::-40} -> 1 line 5, column
+view - <<<${rows/\"id\":\"m2\",} => [ ]hi$ =1> -> 3 line 3, column 1 \(byte [0-9]+\): a message without an id
+view --strict - <<<${rows/\"id\":\"m2\",} -> 1 line 3, column 1 .*without an id
+view - <<<${rows/there/th\"ere} => [ ]hi$ -> 3 line 4, column
+view - <<<${rows/\{\\\"role\\\":\\\"user\\\"/5} => [ ]there$ -> 3 line 2, column 2 .*: a row whose data is no object
+view - <<<${row_line::-3} -> 3 line 1, column
+view - <<<${row_line::-1} => [ ]hi$ -> 3 line 1, column
+
+== usage_is_taken_from_a_file_beside_the_session
+$ for name in output_tokens input_tokens cache_read_tokens answers; do total $name $roo; done =$1> 17 116 200 3
+view --json $tmp/roo =4> -> 0 *
+
+== list_of_messages_is_read_beside_other_members
+view - <<<'{"info":{"exit_status":"Submitted"},"messages":[{"role":"user","content":"do"},{"role":"exit","content":""}]}' => [ ]user_message  do$ -> 0 *
+view $tmp/odd.jsonl => [ ]task  -> 3 kept whole: 1 object
+
+== rest_is_read_when_a_line_is_no_json
+view - <<<$torn => ^1 .* one$ =2> -> 3 line 2, column [0-9]+ .*; left out
+view --strict - <<<$torn => * -> 1 line 2
+
+== torn_last_line_is_reported_unless_it_may_grow
+$ head -n 2 <<<$torn | head -c -1 >$tmp/cut.jsonl
+import $tmp/cut.log $tmp/cut.jsonl => ^appended   1 message, -> 3 cut.jsonl: line 2, column [0-9]+ .*; left out$
+convert --to openai $tmp/cut.jsonl =1> => "content":"one" -> 3 cut.jsonl: line 2
+convert --strict --to openai $tmp/cut.jsonl => * -> 1 cut.jsonl: line 2
+sync $tmp/grows.log $tmp/cut.jsonl => ^messages   1 new
+import --keys $tmp/grows.log $tmp/cut.jsonl => ^appended   0 messages
+
+== dangling_parent_hangs_on_the_entry_before
+view --json - <<<$dangling =2>
+END
+
+
+# ---- Files that are compressed.
+
+if command -v zstd >/dev/null && "$tool" formats | grep -q 'files: zstd'; then
+    zst=$tmp/zst
+    mkdir "$zst"
+    zstd -q <<<$escaped >"$tmp/whole.jsonl.zst"
+    head -c -100 "$tmp/whole.jsonl.zst" >"$zst/half.jsonl.zst"
+    head -c 60 "$tmp/whole.jsonl.zst" >"$tmp/begun.jsonl.zst"
+    session <<'END'
+== rest_of_a_compressed_file_is_read_when_it_ends_early
+import $tmp/zst.log $zst/half.jsonl.zst => ^appended   [5-9][0-9][0-9] messages -> 3 half.jsonl.zst: the compressed text ends early$
+view --strict $zst/half.jsonl.zst -> 1 half.jsonl.zst: the compressed text ends early$
+view -n 1 - <$zst/half.jsonl.zst =1> -> 3 standard input: the compressed text ends early$
+view -n 1 $zst =1> -> 3 half.jsonl.zst: the compressed text ends early$
+sync $tmp/half.log $zst => ^messages   [5-9][0-9][0-9] new -> 3 half.jsonl.zst: the compressed text ends early$
+sync $tmp/half.log $tmp/begun.jsonl.zst => ^messages   0 new -> 3 begun.jsonl.zst: the compressed text ends early$
+doctor $zst/half.jsonl.zst => codex, 2 faults => 1  compressed text that ends early -> 3 half.jsonl.zst: the compressed text ends early$
+
+== compressed_transcript_is_imported_once_by_keys
+import --keys $tmp/once.log $tmp/whole.jsonl.zst => ^appended   1200 messages -> 0 *
+import --keys $tmp/once.log $tmp/whole.jsonl.zst => ^appended   0 messages -> 0 *
+import --keys $tmp/early.log $zst/half.jsonl.zst => ^appended   [5-9][0-9][0-9] messages -> 3 *
+import --keys $tmp/early.log $zst/half.jsonl.zst => ^appended   0 messages -> 0 *
+
+== compressed_messages_of_a_folder_are_read
+$ mkdir $tmp/chats; zstd -q $demo -o $tmp/chats/demo.jsonl.zst
+view --json $tmp/chats =31>
+sync $tmp/chats.log $tmp/chats => ^messages   31 new
+sync $tmp/chats.log $tmp/chats => ^messages   0 new
+END
+else
+    echo "skip compressed_files: no zstd"
+fi
+if command -v zip >/dev/null && "$tool" formats | grep -q 'files: .*zip$'; then
+    mkdir "$tmp/samples"
+    echo '{"id":1,"epoch":1,"target":"","messages":[{"role":"user","content":"hi"}]}' \
+        >"$tmp/samples/1_epoch_1.json"
+    echo '{"a":1}' >"$tmp/samples/2_epoch_1.json"
+    session <<'END'
+== zip_is_read_from_a_pipe
+$ (cd $tmp && zip -q one.eval samples/1_epoch_1.json && zip -q two.eval samples/*.json)
+$ cat $tmp/one.eval | "$tool" import $tmp/zip.log - => ^appended   1 message,
+$ cat $tmp/one.eval | head -c -30 | "$tool" view - => [ ]hi$ -> 3 -: a ZIP without its end
+
+== member_of_a_zip_is_damage_when_its_format_is_unknown
+view $tmp/two.eval => [ ]hi$ -> 3 two.eval: samples/2_epoch_1.json: in no format that is known; left out$
+view --strict $tmp/two.eval => * -> 1 two.eval: samples/2_epoch_1.json: in no format
+sync $tmp/two.log $tmp/two.eval => ^messages   1 new -> 3 samples/2_epoch_1.json: in no format
+END
+else
+    echo "skip zip_files: no zip"
+fi
+
+
+# ---- What shells and man(1) read.
+
+complete_in()
+{
+    bash -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        _msgstore; echo "${COMPREPLY[*]}"' - "$tmp/completion.bash" "$@"
+}
+for shell in bash zsh fish; do
+    "$tool" completion $shell >"$tmp/completion.$shell" || fail completion "of $shell"
+    if ! command -v $shell >/dev/null; then
+        echo "skip completion_$shell: no $shell"
+    elif ! $shell -n "$tmp/completion.$shell"; then
+        fail completion_is_understood "not by $shell"
+    fi
+done
+session <<'END'
+== formats_are_listed
+formats => ^claude-code +Claude Code
+formats --json => "name":"gemini-cli".*"writes":false
+
+== completion_knows_commands_options_and_words
+$ complete_in msgstore ses => ^sessions$
+$ complete_in msgstore sessions --si => ^--since$
+$ complete_in msgstore usage --by ses => ^session$
+completion ksh -> 2 bash, zsh or fish
+manual => ^\.Ss msgstore sync
+END
+if command -v fish >/dev/null; then
+    same complete_fish '--grep' "$(HOME=$tmp fish -c "source $tmp/completion.fish
+        complete -C 'msgstore sessions --gr'" 2>/dev/null | cut -f 1)"
+fi
+"$tool" manual >"$tmp/manual"
+if command -v mandoc >/dev/null; then
+    same manual_clean '' "$(mandoc -T lint <"$tmp/manual" 2>&1 | head -n 3)"
+else
+    echo "skip manual_clean: no mandoc"
+fi
+# Every option that the help shows is in the manual and in the completions.
+lost=
+for command in $("$tool" -h | awk '/^  [a-z]+ +[a-z]/ && !/msgstore/ { print $1 }'); do
+    for option in $("$tool" "$command" -h | grep -oE '^  (-., )?--[a-z-]+' | sed 's/.*--//'); do
+        grep -q "$command) options='.* --$option[ ']" "$tmp/completion.bash" || lost="$lost $command:$option"
+    done
+done
+same options_complete '' "$lost"
+
+
+# ---- Pager, colours, words for times, wide characters.
+
+if has_terminal; then
+    session <<'END'
+== long_output_is_paged_in_colour_unless_the_pager_is_cat
+$ on_terminal "MSGSTORE_PAGER='sed s/^/PAGED/'" | grep ^PAGED =31> => \[1m
+$ on_terminal PAGER=cat => . =0> ^PAGED
+END
+    if [ -d "$real" ]; then
+        for columns in 80 140; do
+            session <<'END'
+== sessions_are_as_wide_as_the_terminal
+$ script -qec "stty cols $columns; NO_COLOR=1 $tool sessions $log" /dev/null | tr -d '\r' | sed 's/…/./g' | awk -v n=$columns 'length > n' =0>
+END
+        done
+    fi
+else
+    echo "skip pager: there is no script(1)"
+fi
+session <<'END'
+== times_are_words
+$ for when in now today yesterday '2 days ago' 3h '1 week ago' 'last month' 90min; do "$tool" view $demo --since "$when"; done =0>
+END
+
+exit "$failed"

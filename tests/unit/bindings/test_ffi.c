@@ -1,0 +1,353 @@
+/* The flat interface for other languages. A row of tests/tables/ffi.jsonl is a call or
+ * several: each function as it should go, and what it returns for arguments of a wrong name,
+ * kind or value. Results are compared as texts. Then logs, and words of refusals. */
+
+#define _POSIX_C_SOURCE 200809L
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* Allocations that the library has left; below 0: any number. */
+static int allocations = -1;
+
+static bool no_allocation(void)
+{
+    if (allocations < 0) return false;
+    return allocations == 0 || allocations-- == 0;
+}
+
+static void *test_malloc(size_t size) { return no_allocation() ? NULL : malloc(size); }
+static void *test_calloc(size_t n, size_t s) { return no_allocation() ? NULL : calloc(n, s); }
+static void *test_realloc(void *p, size_t s) { return no_allocation() ? NULL : realloc(p, s); }
+
+#define malloc  test_malloc
+#define calloc  test_calloc
+#define realloc test_realloc
+#define MSGSTORE_FFI
+#define MSGSTORE_IMPLEMENTATION
+#include "msgstore.h"
+#undef malloc
+#undef calloc
+#undef realloc
+
+#include "table.h"
+
+#include <unistd.h>
+
+/* The result of the last call; freed by the next one. */
+static char *result;
+static size_t result_len;
+
+static char **fresh(void)
+{
+    ms_ffi_free(result);
+    result = NULL;
+    return &result;
+}
+
+/* Is it this text? `part`: does it have the text somewhere? */
+static void expect(int code, ms_result wanted, bool part, const char *text)
+{
+    bool right = result != NULL && (part ? strstr(result, text) != NULL
+                                         : strcmp(result, text) == 0);
+    if (code != (int)wanted || !right)
+        fail_msg("\n   got %d %s\nexpect %d %s", code, result != NULL ? result : "NULL",
+                 (int)wanted, text);
+    assert_int_equal(strlen(result), result_len);
+}
+
+static int called(ms_store *store, const char *name, ms_str args, ms_str body)
+{
+    return ms_ffi_call(store, name, args.ptr, args.len, body.ptr, body.len, fresh(),
+                       &result_len);
+}
+
+static int called_with(ms_store *store, const char *name, const char *args)
+{
+    return called(store, name, ms_str_of(args), ms_str_of(NULL));
+}
+
+static int opened(ms_store **store, const char *args)
+{
+    return ms_ffi_open(store, args, strlen(args), fresh(), &result_len);
+}
+
+static const char conversation[] =
+    "[{\"type\":\"user_message\",\"content\":\"list the tables\"},"
+    "{\"type\":\"action\",\"tool\":\"list\",\"args\":{\"n\":1},\"agent_key\":\"w\","
+    "\"tool_call_id\":\"c1\"},"
+    "{\"type\":\"observation\",\"content\":\"users, orders\",\"agent_key\":\"w\","
+    "\"tool_call_id\":\"c1\"}]";
+
+static void append_conversation(ms_store *store)
+{
+    int code = called(store, "append", MS_STR("{\"location\":\"l\"}"),
+                      ms_str_of(conversation));
+    assert_int_equal(code, MS_OK);
+}
+
+static ms_store *opened_store(void)
+{
+    ms_store *store = NULL;
+    expect(opened(&store, "{\"keep_unset_times\":true}"), MS_OK, false, "{}");
+    assert_non_null(store);
+    return store;
+}
+
+
+/* ---- the table ---- */
+
+/* JSON as jansson writes it; a string stands for its own text. */
+static ms_str text_of(json_t *value)
+{
+    if (value == NULL) return ms_str_of(NULL);
+    char *text = json_is_string(value) ? strdup(json_string_value(value))
+                                       : json_dumps(value, JSON_COMPACT);
+    assert_non_null(text);
+    return ms_str_of(text);
+}
+
+static void step_must_go(ms_store *store, json_t *step)
+{
+    const char *name = json_string_value(json_object_get(step, "call"));
+    const char *code = json_string_value(json_object_get(step, "code"));
+    const char *whole = json_string_value(json_object_get(step, "result"));
+    const char *part = json_string_value(json_object_get(step, "part"));
+    ms_str args = text_of(json_object_get(step, "args"));
+    ms_str body = text_of(json_object_get(step, "body"));
+    int got = called(store, name, args, body);
+    expect(got, code != NULL ? test_code_of(code) : MS_OK, part != NULL, part ? part : whole);
+    free((char *)(uintptr_t)args.ptr);
+    free((char *)(uintptr_t)body.ptr);
+}
+
+static void row_goes_as_its_table_has_it(void **state)
+{
+    const table_row *r = (const table_row *)*state;
+    ms_store *store = opened_store();
+    json_t *steps = row_get(r, "steps"), *step;
+    size_t i;
+    if (row_get(r, "empty") == NULL) append_conversation(store);
+    if (steps == NULL) step_must_go(store, r->says);
+    json_array_foreach (steps, i, step) step_must_go(store, step);
+    ms_close(store);
+}
+
+
+/* ---- what no table can hold ---- */
+
+/* The words of a refusal and the tables that they stand for agree. */
+TEST(every_format_and_provider_is_named_in_a_refusal)
+{
+    ms_store *store = opened_store();
+    char word[96];
+    assert_int_not_equal(called_with(store, "query", "{\"format\":\"\"}"), MS_OK);
+    for (size_t i = 0; ms_dialect_at(i); i++) {
+        snprintf(word, sizeof word, " %s", ms_dialect_at(i)->name);
+        assert_non_null(strstr(result, word));
+    }
+    assert_int_not_equal(called_with(store, "request", "{\"provider\":\"\"}"), MS_OK);
+    for (size_t i = 0; ms_profile_at(i); i++) {
+        snprintf(word, sizeof word, " %s", ms_profile_at(i)->name);
+        assert_non_null(strstr(result, word));
+    }
+    ms_close(store);
+}
+
+static char path[32], by_path[128];
+
+/* Arguments with the path of the log, and with more. */
+static const char *log_args(const char *more)
+{
+    snprintf(by_path, sizeof by_path, "{\"path\":\"%s\"%s}", path, more);
+    return by_path;
+}
+
+static void name_log(void)
+{
+    strcpy(path, "build/ffi_XXXXXX");
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    unlink(path);
+}
+
+static void damage_log(long at)
+{
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    fseek(file, at, SEEK_SET);
+    fputc(0x55, file);
+    fclose(file);
+}
+
+TEST(log_is_opened_synced_and_verified)
+{
+    ms_store *store = NULL, *second = NULL;
+    name_log();
+    expect(opened(&store, log_args(",\"sync\":\"each\"")), MS_OK, false, "{}");
+    append_conversation(store);
+    expect(called_with(store, "sync", NULL), MS_OK, false, "{\"durable_seq\":3}");
+    expect(opened(&second, log_args("")), MS_E_BUSY, true, path);
+    assert_null(second);
+    ms_close(store);
+    expect(called_with(NULL, "verify", log_args("")), MS_OK, true, "\"messages\":3,");
+    damage_log(4096 + 40);
+    expect(called_with(NULL, "verify", log_args("")), MS_E_DAMAGED, true, "\"damaged\":1,");
+    expect(opened(&store, log_args(",\"mode\":\"read\"")), MS_OK, false, "{}");
+    expect(called_with(store, "query", NULL), MS_OK, true, "\"damaged\":1");
+    expect(called_with(store, "query", "{\"location\":\"l\"}"), MS_OK, true,
+           "\"damaged\":1");
+    expect(called(store, "append", MS_STR("{\"location\":\"l\"}"), ms_str_of(conversation)),
+           MS_E_READ_ONLY, true, "reading");
+    ms_close(store);
+    unlink(path);
+}
+
+TEST(open_is_refused_when_its_arguments_do_not_fit)
+{
+    static const struct {
+        const char *args;
+        ms_result code;
+        const char *part;
+    } rows[] = {
+        {"{\"path\":\"build/none.msl\",\"mode\":\"write\"}", MS_E_NOT_FOUND, "build/none"},
+        {"{\"path\":\"x\\u0000y\"}", MS_E_ARGUMENT, "path"},
+        {"{\"path\":\"x\",\"mode\":\"append\"}", MS_E_ARGUMENT,
+         "append\\\", one of these words was expected: create "},
+        {"{\"path\":\"\"}", MS_E_ARGUMENT, "path"},
+        {"{\"path\":\"build/none/x.msl\"}", MS_E_NOT_FOUND, "the folder does not exist"},
+    };
+    ms_store *store = NULL;
+    for (size_t i = 0; i < COUNT(rows); i++)
+        expect(opened(&store, rows[i].args), rows[i].code, true, rows[i].part);
+    assert_null(store);
+}
+
+/* Half of the request has been written when the damage is met. */
+TEST(request_is_an_error_object_when_a_message_is_damaged)
+{
+    ms_store *store = NULL;
+    name_log();
+    ms_log_desc desc = {.path = path};
+    desc.segment_size = 4096; /* the damage is in a sealed segment */
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    for (int i = 0; i < 100; i++) append_conversation(store);
+    ms_close(store);
+    damage_log(4096 + 48);
+    expect(opened(&store, log_args("")), MS_OK, false, "{}");
+    expect(called_with(store, "request", "{\"provider\":\"openai\",\"location\":\"l\"}"),
+           MS_E_DAMAGED, true, "{\"code\":\"E_DAMAGED\",\"message\":\"");
+    assert_null(strstr(result, "body"));
+    ms_close(store);
+    unlink(path);
+}
+
+TEST(call_is_refused_when_the_store_is_null)
+{
+    expect(called_with(NULL, "query", NULL), MS_E_CLOSED, true, "E_CLOSED");
+    expect(called_with(NULL, "stat", NULL), MS_E_CLOSED, true, "E_CLOSED");
+}
+
+/* The first n allocations of a call succeed. */
+TEST(change_is_made_or_refused_when_memory_ends)
+{
+    static const char body[] = "[{\"type\":\"user_message\",\"content\":\"x\"}]";
+    static const struct { const char *name, *args, *body; } rows[] = {
+        {"append", "{\"location\":\"l\"}", body},
+        {"note", "{\"seq\":1,\"kind\":\"k\",\"value\":1}", NULL},
+        {"hide", "{\"seq\":2}", NULL},
+        {"fork", "{\"location\":\"l\",\"to\":\"other\",\"seq\":2}", NULL},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_store *store;
+        int code = MS_E_NO_MEMORY, n = 0;
+        assert_int_equal(opened(&store, "{}"), MS_OK);
+        append_conversation(store);
+        for (; code != MS_OK; n++) {
+            ms_stat before, after;
+            assert_int_equal(ms_store_stat(store, &before, NULL), MS_OK);
+            allocations = n;
+            code = called(store, rows[i].name, ms_str_of(rows[i].args),
+                          ms_str_of(rows[i].body));
+            allocations = -1;
+            assert_int_equal(ms_store_stat(store, &after, NULL), MS_OK);
+            bool same = after.messages == before.messages && after.changes == before.changes;
+            if (same != (code != MS_OK) || (code != MS_OK && code != MS_E_NO_MEMORY))
+                fail_msg("%s with %d allocations: %d %s", rows[i].name, n, code, result);
+        }
+        assert_true(n > 2);
+        ms_close(store);
+    }
+    for (int n = 0, code = MS_E_NO_MEMORY; code != MS_OK; n++) {
+        ms_store *store = NULL;
+        allocations = n;
+        code = opened(&store, "{}");
+        allocations = -1;
+        if ((store != NULL) != (code == MS_OK)) fail_msg("open with %d allocations", n);
+        ms_close(store);
+    }
+}
+
+TEST(usage_is_the_largest_number_when_sums_do_not_fit)
+{
+    static const char note[] = "{\"seq\":1,\"kind\":\"usage\",\"value\":{\"input_tokens\":"
+                               "1e300,\"seconds\":9e9}}";
+    ms_store *store;
+    assert_int_equal(opened(&store, "{}"), MS_OK);
+    append_conversation(store);
+    for (int i = 0; i < 3; i++) assert_int_equal(called_with(store, "note", note), MS_OK);
+    int code = called_with(store, "usage", "{}");
+    expect(code, MS_OK, true, "\"input_tokens\":18446744073709551615");
+    expect(code, MS_OK, true, "\"seconds\":9223372036.854775807");
+    ms_close(store);
+}
+
+/* The records of a note and of facts have fields of other names. */
+TEST(refusal_names_the_value_that_is_wrong)
+{
+    char deep[2 * 501 + 1] = "";
+    char args[sizeof deep + 64];
+    ms_store *store;
+    memset(deep, '[', 501);
+    memset(deep + 501, ']', 501);
+    assert_int_equal(opened(&store, "{}"), MS_OK);
+    append_conversation(store);
+    snprintf(args, sizeof args, "{\"seq\":1,\"kind\":\"k\",\"value\":%s}", deep);
+    expect(called_with(store, "note", args), MS_E_DEPTH, true, "\"path\":\"value\"");
+    snprintf(args, sizeof args, "{\"location\":\"l\",\"value\":{\"a\":%s}}", deep);
+    expect(called_with(store, "set_facts", args), MS_E_DEPTH, true, "\"path\":\"value\"");
+    expect(called_with(store, "set_facts", "{\"location\":\"l\",\"value\":[]}"), MS_E_KIND,
+           true, "\"path\":\"value\"");
+    expect(called_with(store, "set_facts", "{\"location\":\"\",\"value\":{}}"), MS_E_ARGUMENT,
+           true, "\"path\":\"location\"");
+    ms_close(store);
+}
+
+TEST(call_without_a_store_is_refused_though_it_appends_nothing)
+{
+    expect(called(NULL, "append", MS_STR("{\"location\":\"l\"}"), MS_STR("[]")), MS_E_CLOSED,
+           true, "E_CLOSED");
+}
+
+TEST(the_last_of_equal_arguments_counts)
+{
+    ms_store *store;
+    assert_int_equal(opened(&store, "{}"), MS_OK);
+    append_conversation(store);
+    expect(called_with(store, "query", "{\"limit\":\"x\",\"limit\":1}"), MS_OK, true,
+           "\"seqs\":[3]");
+    expect(called_with(store, "query", "{\"limit\":1,\"limit\":null}"), MS_OK, true,
+           "\"seqs\":[1,2,3]");
+    ms_close(store);
+}
+
+int main(void)
+{
+    static table_row rows[100];
+    size_t n = load_table("tests/tables/ffi.jsonl", "", rows, COUNT(rows));
+    add_table(rows, n, row_goes_as_its_table_has_it);
+    int failed = run_all_tests(NULL, NULL);
+    ms_ffi_free(*fresh());
+    return failed;
+}

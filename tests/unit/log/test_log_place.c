@@ -1,0 +1,469 @@
+/* [log-open], [log-map]: the place where a log is. Rewrites in files of the system: locks,
+ * names, permissions, other processes in between. A copy of a damaged file. Files that are
+ * truncated, slow to walk, or too large.
+ *
+ * Left out: what a power loss leaves of a rewrite (test_log_sync), rewrites beside appends
+ * (test_rewrite).
+ */
+
+#define _GNU_SOURCE
+#define MSGSTORE_IMPLEMENTATION
+#include "msgstore.h"
+#include "filelog.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+static char target[320];      /* where a rewrite goes */
+static ms_os os;              /* the system's, with functions of a test */
+
+/* A log of three messages, its reader, and a description of the target. */
+static ms_store *begin_rewrite(ms_log_desc *to)
+{
+    ms_log_desc from = desc_of(MS_LOG_READ);
+    make_log(3);
+    snprintf(target, sizeof target, "%s.target", path);
+    os = *ms_os_default();
+    *to = desc_of(MS_LOG_CREATE);
+    to->path = target;
+    to->os = &os;
+    return must_open(&from);
+}
+
+/* Flips a bit of a text in the file. */
+static void flip_text(const char *text)
+{
+    static char bytes[65536];
+    FILE *f = file_at(0);
+    size_t n = fread(bytes, 1, sizeof bytes, f), at = 0, len = strlen(text);
+    assert_int_equal(fclose(f), 0);
+    while (at + len <= n && memcmp(bytes + at, text, len) != 0) at++;
+    assert_true(at + len <= n);
+    flip_at(at, 1);
+}
+
+/* With changes a copy reads the log twice. */
+TEST(a_damaged_record_is_counted_once_when_its_log_is_copied)
+{
+    for (int trouble = 0; trouble < 3; trouble++) {
+        ms_store *source, *copy;
+        ms_copy_report report;
+        uint64_t seq;
+        make_log(3);
+        ms_log_desc desc = desc_of(MS_LOG_WRITE);
+        source = must_open(&desc);
+        assert_int_equal(append(source, "to be damaged", &seq), MS_OK);
+        assert_int_equal(append(source, "the last", NULL), MS_OK);
+        if (trouble > 0)
+            assert_int_equal(ms_note(source, 1, MS_STR("k"), ms_text("a note"), NULL), MS_OK);
+        assert_int_equal(append(source, "after it", NULL), MS_OK);
+        ms_close(source);
+        flip_text("to be damaged");
+        if (trouble > 1) flip_text("a note");
+        desc.mode = MS_LOG_READ;
+        source = must_open(&desc);
+        assert_int_equal(ms_mem_open(&copy, NULL, NULL), MS_OK);
+        assert_int_equal(ms_copy(copy, source, NULL, NULL, &report, NULL), MS_E_DAMAGED);
+        assert_int_equal(report.damaged, trouble > 1 ? 2 : 1);
+        assert_int_equal(report.copied, 5);
+        assert_int_equal(report.notes, trouble == 1);
+        ms_close(copy);
+        ms_close(source);
+    }
+}
+
+static ms_os_stat other;      /* of every file */
+
+static int stat_of_another_device(void *ctx, ms_file file, ms_os_stat *out)
+{
+    int code = ms_os_default()->stat(ctx, file, out);
+    out->device = other.device;
+    out->inode = other.inode;
+    return code;
+}
+
+/* Two file systems give the same number to two files: the log that is replaced is another
+ * file than the source, whose lock is held already, and its own writer is noticed. */
+TEST(a_file_is_another_one_when_only_its_device_differs)
+{
+    ms_log_desc to, from = desc_of(MS_LOG_WRITE);
+    ms_close(begin_rewrite(&to));
+    assert_int_equal(rename(path, target), 0);
+    make_log(3);
+    ms_store *source = must_open(&from);
+    other = ms__log_of(source)->file.stat;
+    other.device++;
+    to.os = NULL;
+    ms_store *writer = must_open(&to);
+    os.stat = stat_of_another_device;
+    to.os = &os;
+    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, NULL), MS_E_BUSY);
+    assert_int_equal(append(writer, "still its own", NULL), MS_OK);
+    assert_int_equal(count_of(writer, false), 4);
+    ms_close(writer);
+    assert_int_equal(append(source, "fourth", NULL), MS_OK);
+    assert_int_equal(append(source, "fifth", NULL), MS_OK);
+    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, NULL), MS_OK);
+    ms_close(source);
+    assert_int_equal(count_at(target, false), 5);
+    (void)remove(target);
+}
+
+/* A pipe has no bytes, as an empty file, which may be replaced. Pipes and devices are
+ * refused, as by ms_log_open, and stay. */
+TEST(a_pipe_stays_when_a_rewrite_would_replace_it)
+{
+    struct stat st;
+    ms_error err;
+    ms_log_desc to;
+    ms_store *source = begin_rewrite(&to);
+    assert_int_equal(mkfifo(target, 0600), 0);
+    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, &err), MS_E_FOREIGN);
+    assert_non_null(strstr(err.message, "not a regular file"));
+    assert_int_equal(stat(target, &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+    assert_int_equal(files_in(folder), 2);
+    assert_int_equal(remove(target), 0);
+    assert_int_equal(symlink("/dev/null", target), 0);
+    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, NULL), MS_E_FOREIGN);
+    assert_int_equal(lstat(target, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    ms_close(source);
+    assert_int_equal(remove(target), 0);
+}
+
+/* As root: owner and group stay, too. What a killed rewrite has left is removed. */
+TEST(permissions_stay_when_a_log_is_rewritten_in_place)
+{
+    char part[340];
+    struct stat before, after;
+    ms_log_desc to;
+    ms_store *source = begin_rewrite(&to);
+    to.path = path;
+    assert_int_equal(chmod(path, 0640), 0);
+    if (geteuid() == 0) assert_int_equal(chown(path, 4711, 4712), 0);
+    assert_int_equal(stat(path, &before), 0);
+    snprintf(part, sizeof part, "%s.compacting", path);
+    assert_true(write_file(part, "half", 4));
+    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, NULL), MS_OK);
+    ms_close(source);
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_not_equal(after.st_ino, before.st_ino);
+    assert_int_equal(after.st_mode, before.st_mode);
+    assert_int_equal(after.st_uid, before.st_uid);
+    assert_int_equal(after.st_gid, before.st_gid);
+    assert_int_equal(access(part, F_OK), -1);
+    assert_int_equal(count_at(path, false), 3);
+}
+
+static int no_access(void *ctx, const char *file, const char *like)
+{
+    return EPERM;
+}
+
+TEST(a_log_stays_when_its_owner_cannot_be_kept)
+{
+    struct stat before, after;
+    ms_error err;
+    ms_log_desc to;
+    ms_store *source = begin_rewrite(&to);
+    to.path = path;
+    os.access_like = no_access;
+    assert_int_equal(stat(path, &before), 0);
+    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, &err), MS_E_IO);
+    assert_int_equal(err.sys_errno, EPERM);
+    assert_non_null(strstr(err.message, "owner"));
+    ms_close(source);
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(after.st_ino, before.st_ino);
+    assert_int_equal(count_at(path, false), 3);
+}
+
+static int folders_synced;
+
+static int one_folder(void *ctx, const char *file)
+{
+    return folders_synced++ == 0 ? 0 : EMFILE;
+}
+
+/* The caller does not ask for the reason. */
+TEST(a_source_is_poisoned_when_its_new_name_may_not_be_durable)
+{
+    ms_log_desc to, from = desc_of(MS_LOG_WRITE);
+    ms_close(begin_rewrite(&to));
+    ms_store *source = must_open(&from);
+    to.path = path;
+    os.sync_folder = one_folder;
+    folders_synced = 0;
+    assert_int_equal(ms_log_rewrite(source, &to, true, NULL, NULL, NULL), MS_E_POISONED);
+    assert_int_equal(append(source, "no", NULL), MS_E_POISONED);
+    ms_close(source);
+    assert_int_equal(count_at(path, false), 3);
+}
+
+/* A disk that writes another byte than it was given, after the superblock. */
+static int write_wrong(void *ctx, ms_file file, uint64_t offset, const void *from,
+                       size_t size, size_t *done)
+{
+    const ms_os *below = ms_os_default();
+    if (offset < 4096 || size < 200)
+        return below->write(ctx, file, offset, from, size, done);
+    char *copy = (char *)malloc(size);
+    if (copy == NULL) abort();
+    memcpy(copy, from, size);
+    copy[size / 2] ^= 4;
+    int code = below->write(ctx, file, offset, copy, size, done);
+    free(copy);
+    return code;
+}
+
+TEST(a_rewrite_is_refused_when_its_bytes_are_wrong)
+{
+    static char large[400];
+    ms_log_report report;
+    ms_log_desc to, from = desc_of(MS_LOG_WRITE);
+    ms_close(begin_rewrite(&to));
+    memset(large, 'x', sizeof large - 1);
+    ms_store *store = must_open(&from);
+    assert_int_equal(append(store, large, NULL), MS_OK);
+    to.path = path;
+    to.engine = MS_ENGINE_WRITE;
+    os.write = write_wrong;
+    ms_result result = ms_log_rewrite(store, &to, true, NULL, NULL, NULL);
+    assert_int_equal(result, MS_E_IO); /* not DAMAGED: that would mean the source */
+    ms_close(store);
+    assert_int_equal(ms_log_verify(&from, &report, NULL), MS_OK);
+    assert_int_equal(report.messages, 4);
+    assert_int_equal(files_in(folder), 1);
+}
+
+
+/* ---- files that are truncated, slow, or too large ---- */
+
+/* Maps of real files: a touch after the end would be a signal. Several writers go on as
+ * one alone does. */
+TEST(a_log_takes_appends_when_it_is_truncated_below_its_watermark)
+{
+    for (int shared = 0; shared < 2; shared++)
+        for (uint64_t left = 4096; left < 24000; left += 1000) {
+            ms_log_desc desc = desc_of(MS_LOG_WRITE);
+            uint64_t seq = 0;
+            make_log(400);
+            assert_int_equal(truncate(path, (off_t)left), 0);
+            desc.shared = shared == 1;
+            ms_store *store = must_open(&desc);
+            size_t n = count_of(store, true);
+            for (size_t i = 1; i <= 3; i++) {
+                if (append(store, "there", &seq) != MS_OK)
+                    fail_msg("truncated to %d bytes: an append fails", (int)left);
+                assert_true(seq > n);
+                assert_int_equal(count_of(store, true), n + i);
+            }
+            ms_close(store);
+            assert_int_equal(count_at(path, true), n + 3);
+            restart();
+            assert_int_equal(count_at(path, true), n + 3);
+        }
+}
+
+TEST(a_reader_takes_in_all_when_it_had_no_memory_before)
+{
+    bool all = false;
+    for (size_t fail = 1; !all; fail++) {
+        test_alloc heap;
+        uint64_t seq;
+        ms_log_desc read = desc_of(MS_LOG_READ), write = desc_of(MS_LOG_CREATE);
+        assert_true(write_file(path, "", 0)); /* empty: nothing to take in yet */
+        test_alloc_init(&heap);
+        read.alloc = heap.alloc;
+        write.segment_size = MS_LOG_SEGMENT_MIN;
+        ms_store *reader = must_open(&read), *writer = must_open(&write);
+        for (int i = 0; i < 500; i++)
+            assert_int_equal(append(writer, "hello", NULL), MS_OK);
+        heap.fail_at = heap.calls + fail;
+        ms_result code = test_refresh(reader, &seq, NULL);
+        all = heap.failed == 0;
+        heap.fail_at = 0;
+        assert_int_equal(code, all ? MS_OK : MS_E_NO_MEMORY);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(append(writer, "hello", NULL), MS_OK);
+        assert_int_equal(count_of(reader, false), 503);
+        ms_close(writer);
+        ms_close(reader);
+        test_alloc_done(&heap);
+    }
+}
+
+/* Headers that hold every 40 bytes, each with a body up to the end that does not. Twice
+ * the file may take twice the time, not four times. */
+static double time_to_open_nested(uint64_t size, bool between)
+{
+    unsigned char *bytes = (unsigned char *)calloc(1, size);
+    assert_non_null(bytes);
+    make_log(1);
+    craft c = craft_of();
+    for (uint64_t at = c.end + 40; at + 192 < size; at += between ? 80 : 40) {
+        unsigned char *r = bytes + at;
+        ms__put32(r, (uint32_t)(size - at));
+        r[4] = MS__KIND_MESSAGE;
+        r[5] = MS_T_USER_MESSAGE;
+        ms__put64(r + 8, 100);
+        ms__put32(r + 24, 1);
+        ms__put32(r + 28, ms__check_at(c.id.crc, at, r));
+        if (!between) continue;
+        ms__put32(r + 40, 40);
+        r[44] = MS__KIND_INDEX;
+        ms__seal_at(c.id.crc, at + 40, r + 40);
+    }
+    write_at(c.end, bytes + c.end, size - c.end);
+    free(bytes);
+    ms__checkpoint slot = ms__checkpoint_newest(c.head);
+    slot.end = size;
+    slot.generation += 5;
+    ms__checkpoint_encode(&slot, c.head + MS__AT_CHECKPOINTS);
+    memset(c.head + MS__AT_CHECKPOINTS + MS__CHECKPOINT_STEP, 0, 44);
+    memset(c.head + MS__AT_WRITER, 0, 40);
+    write_at(0, c.head, sizeof c.head);
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    clock_t start = clock(); /* of the processor: other work on the machine adds none */
+    ms_store *store = must_open(&desc);
+    double took = (double)(clock() - start) * 1e3 / CLOCKS_PER_SEC;
+    ms_close(store);
+    return took;
+}
+
+TEST(nested_sizes_cost_no_time_when_a_log_is_opened)
+{
+    for (int between = 0; between < 2; between++) {
+        uint64_t size = (uint64_t)(between ? 2 : 4) << 20;
+        double took = time_to_open_nested(size, between == 1);
+        if (took > 2000) fail_msg("opening it took %.0f ms", took);
+    }
+}
+
+TEST(a_file_is_refused_when_it_has_three_exbibytes)
+{
+    ms_error err;
+    ms_store *store;
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    make_log(1);
+    if (truncate(path, (off_t)3 << 60) != 0) {
+        print_message("no such sparse file can be made here\n");
+        skip();
+    }
+    alarm(20); /* it never came back */
+    assert_int_not_equal(ms_log_open(&store, &desc, &err), MS_OK);
+    alarm(0);
+    assert_non_null(strstr(err.message, path));
+    assert_int_equal(truncate(path, 0), 0);
+}
+
+
+/* ---- appends ---- */
+
+/* Readers mostly see a file through another map than its writer, so a race detector takes
+ * their bytes for different ones. Here both have the same map: a record that is read has
+ * been published, or the detector reports it. */
+
+static disk shared_disk;
+
+static int same_map(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
+                    void **out)
+{
+    return disk_map(ctx, 2, offset, size, how | MS_OS_WRITE, out);
+}
+
+typedef struct racing {
+    ms_store *writer;
+    scribe s;
+    uint64_t first, most;     /* numbers to append */
+    int done;                 /* atomic */
+    uint64_t readings;        /* ended; relaxed: it must not order what it lets overlap */
+} racing;
+
+enum {
+    RACING_ROOM = 4 << 20,
+    RACING_MOST = 8000,       /* as many as there is room for */
+    RACING_ALONE = 20         /* messages written until there is another reading */
+};
+
+/* Waits for another reading: how much the two overlap is not left to the machine. */
+static void racing_wait(racing *r)
+{
+    const uint64_t before = __atomic_load_n(&r->readings, __ATOMIC_RELAXED);
+    while (__atomic_load_n(&r->readings, __ATOMIC_RELAXED) == before) sched_yield();
+}
+
+static void *racing_writer(void *arg)
+{
+    racing *r = (racing *)arg;
+    size_t count = 0;
+    uint64_t alone = 0;
+    ms_result result = MS_OK;
+    for (uint64_t n = r->first; n <= r->most && result == MS_OK; n += count) {
+        result = scribe_append(&r->s, r->writer, n, NULL, &count, NULL);
+        alone += count;
+        if (alone < RACING_ALONE) continue;
+        racing_wait(r);
+        alone = 0;
+    }
+    __atomic_store_n(&r->done, 1, __ATOMIC_RELEASE);
+    return result == MS_OK ? NULL : arg;
+}
+
+/* Opens a new log with a first message, and then gives the disk all its room: its size
+ * must not change while two threads look at it. */
+static void racing_begin(racing *r)
+{
+    size_t count;
+    memset(r, 0, sizeof *r);
+    r->s.salt = test_seed();
+    r->s.longest = 300;
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    desc.os = &os;
+    desc.engine = MS_ENGINE_MAP;
+    desc.segment_size = 1 << 16;
+    desc.keep_unset_times = true;
+    r->writer = must_open(&desc);
+    assert_int_equal(scribe_append(&r->s, r->writer, 1, NULL, &count, NULL), MS_OK);
+    r->first = count + 1;
+    r->most = test_times(4000) < RACING_MOST ? test_times(4000) : RACING_MOST;
+    assert_true(disk_resize(&shared_disk, RACING_ROOM));
+}
+
+TEST(readers_do_not_race_when_they_share_the_memory_of_a_writer)
+{
+    racing r;
+    pthread_t thread;
+    tally t;
+    void *failed = NULL;
+    bool fine = true, done = false;
+    disk_init(&shared_disk, RACING_ROOM);
+    os = shared_disk.os;
+    os.map = same_map;
+    racing_begin(&r);
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    desc.os = &os;
+    ms_store *reader = must_open(&desc);
+    assert_int_equal(pthread_create(&thread, NULL, racing_writer, &r), 0);
+    while (!done) { /* the writer waits for readings, also for those after a wrong one */
+        done = __atomic_load_n(&r.done, __ATOMIC_ACQUIRE) != 0;
+        if (fine) fine = scribe_read(&r.s, reader, false, NULL, &t);
+        __atomic_fetch_add(&r.readings, 1, __ATOMIC_RELAXED);
+    }
+    pthread_join(thread, &failed);
+    assert_null(failed);
+    if (!fine) fail_msg("%s", t.wrong);
+    assert_true(t.last >= r.most);
+    test_tally("readings beside a writer", r.readings);
+    ms_close(reader);
+    ms_close(r.writer);
+    disk_deinit(&shared_disk);
+}
+
+int main(void)
+{
+    scribe_page();
+    filelog_begin();
+    return run_all_tests(NULL, NULL);
+}

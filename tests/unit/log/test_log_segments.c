@@ -1,0 +1,775 @@
+/* [log-index], [log-find], [log-cursor], [log-list]: sealed segments that are unusual, or
+ * whose index records are damaged or lie in one word. Each test reaches into a handle, or
+ * into the file that it has open. */
+
+#define _GNU_SOURCE
+#define MSGSTORE_IMPLEMENTATION
+#include "msgstore.h"
+#include "inside.h"
+
+static ms__segment *segment_of(ms_store *store, uint32_t i)
+{
+    ms__log *log = ms__log_of(store);
+    ms__lock_take(&log->lock);
+    const ms__segment *l = ms__segment_of(log, i, true);
+    ms__lock_give(&log->lock);
+    assert_non_null(l);
+    return (ms__segment *)(uintptr_t)l;
+}
+
+
+/* ---- where segments and their indexes stand ---- */
+
+TEST(segment_ends_where_the_next_one_begins)
+{
+    ms_store *store = make_segments(8);
+    ms__log *log = ms__log_of(store);
+    ms__segment *four = segment_of(store, 4), *six = segment_of(store, 6);
+    ms__segment *seven = segment_of(store, 7);
+    ms__lock_take(&log->lock);
+    assert_int_equal(ms__segment_end(log, 5, four->base), six->base);
+    drive.rw[six->offset + 40] ^= 1; /* with its index, where that cannot be read */
+    assert_int_equal(ms__segment_end(log, 5, four->base), six->offset);
+    drive.rw[six->offset + 40] ^= 1;
+    assert_int_equal(ms__segment_end(log, 6, six->base), seven->base);
+    assert_int_equal(ms__segment_end(log, 7, seven->base), ms__tail_of(log)->base);
+    /* from a place after its records on: at the next index */
+    uint64_t kept[2] = {four->offset, ms__node_entry(&log->index.segments, 5)->offset};
+    assert_int_equal(ms__segment_end(log, 4, six->offset), six->offset);
+    for (uint32_t i = 0; i < 2; i++)
+        ms__node_entry(&log->index.segments, 4 + i)->offset = kept[i];
+    ms__lock_give(&log->lock);
+    finish(store);
+}
+
+/* The newest summary is damaged, then also segment indexes after it, then all of them but
+ * one. */
+TEST(index_records_are_found_when_others_that_list_them_are_damaged)
+{
+    for (int how = 0; how < 4; how++) {
+        uint64_t leaf[100], sum[3];
+        ms_store *store = make_segments(1);
+        ms__log *log = ms__log_of(store);
+        while (log->index.segments.n < 100 || log->index.summaries.n < 3)
+            say_some(store, 1);
+        for (uint32_t i = 0; i < 100; i++) leaf[i] = segment_of(store, i)->offset;
+        for (uint32_t i = 0; i < 3; i++)
+            sum[i] = ms__node_entry(&log->index.summaries, i)->offset;
+        ms_query q = query_at("place_1");
+        size_t all = count_all(store, q, MS_OK);
+        ms_close(store);
+        drive.rw[sum[2] + 40] ^= 1;
+        if (how > 0) drive.rw[leaf[96] + 40] ^= 1;
+        if (how > 1) drive.rw[sum[1] + 40] ^= 1;
+        for (uint32_t i = 97; how == 3 && i < 99; i++) drive.rw[leaf[i] + 40] ^= 1;
+        store = open_log(MS_LOG_WRITE);
+        log = ms__log_of(store);
+        ms__lock_take(&log->lock);
+        assert_non_null(ms__summary_get(log, 0));
+        assert_int_equal(ms__node_entry(&log->index.summaries, 0)->offset, sum[0]);
+        assert_non_null(ms__summary_get(log, 0)->filters);
+        for (uint32_t i = 0; i < 100; i++) {
+            assert_true(ms__segment_find_place(log, i));
+            assert_int_equal(ms__node_entry(&log->index.segments, i)->offset, leaf[i]);
+        }
+        ms__lock_give(&log->lock);
+        assert_int_equal(count_all(store, q, MS_OK), all);
+        say_some(store, 700); /* more than 32 segments: a summary over damage */
+        assert_true(log->index.summaries.n > 3);
+        assert_int_equal(count_all(store, q, MS_OK), all + 100);
+        finish(store);
+    }
+}
+
+/* Makes a log of so many segments and summaries, and opens it for reading. leaf, sum: the
+ * places of their records. */
+static ms_store *make_places(uint32_t segments, uint32_t summaries, uint64_t *leaf,
+                             uint64_t *sum)
+{
+    bool more = true;
+    begin();
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    desc.ticked = true; /* appends leave summaries to a tick */
+    ms_store *store = open_with(&desc);
+    ms__log *log = ms__log_of(store);
+    while (log->index.segments.n < segments) {
+        say_some(store, 1);
+        while (more && log->index.summaries.n < summaries)
+            assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+        more = true;
+    }
+    assert_int_equal(log->index.segments.n, segments);
+    assert_int_equal(log->index.summaries.n, summaries);
+    for (uint32_t i = 0; i < segments; i++)
+        leaf[i] = ms__node_entry(&log->index.segments, i)->offset;
+    for (uint32_t i = 0; i < summaries; i++)
+        sum[i] = ms__node_entry(&log->index.summaries, i)->offset;
+    ms_close(store);
+    return open_log(MS_LOG_READ);
+}
+
+/* Damages index records, which the handle has not read yet. */
+static void damage_places(const uint64_t *places, uint32_t from, uint32_t upto)
+{
+    for (uint32_t i = from; i < upto; i++) drive.rw[places[i] + 40] ^= 1;
+}
+
+/* One message of seven is in the place. */
+static void finish_places(ms_store *store)
+{
+    assert_int_equal(count_all(store, query_at("place_1"), MS_OK), (said + 5) / 7);
+    end(store);
+}
+
+/* The log ends with the newest summary, and the segment index before it has the place of
+ * the summary before it. */
+TEST(summary_is_found_when_a_newer_one_is_damaged_and_nothing_follows)
+{
+    uint64_t leaf[96], sum[3];
+    ms_store *store = make_places(96, 3, leaf, sum);
+    ms__log *log = ms__log_of(store);
+    damage_places(sum, 2, 3);
+    ms__lock_take(&log->lock);
+    const ms__summary *first = ms__summary_get(log, 0);
+    ms__lock_give(&log->lock);
+    assert_true(first != NULL && first->filters != NULL);
+    assert_int_equal(ms__node_entry(&log->index.summaries, 0)->offset, sum[0]);
+    finish_places(store);
+}
+
+TEST(segments_are_derived_when_no_record_has_the_place_of_their_summary)
+{
+    uint64_t leaf[104], sum[2];
+    ms_store *store = make_places(104, 2, leaf, sum);
+    ms__log *log = ms__log_of(store);
+    damage_places(sum, 1, 2);
+    damage_places(leaf, 71, 103);
+    ms__lock_take(&log->lock);
+    const ms__summary *first = ms__summary_get(log, 0);
+    assert_true(first != NULL && first->filters == NULL);
+    assert_int_equal(ms__node_entry(&log->index.segments, 63)->offset, 0);
+    ms__lock_give(&log->lock);
+    finish_places(store);
+}
+
+/* Nothing that was read has the place; a summary, read later, leads to it. */
+TEST(segment_is_found_when_places_between_become_known)
+{
+    uint64_t leaf[101], sum[3];
+    ms_store *store = make_places(101, 3, leaf, sum);
+    ms__log *log = ms__log_of(store);
+    const ms__node_table *t = &log->index.segments;
+    damage_places(sum, 0, 1);
+    damage_places(leaf, 64, 100);
+    ms__lock_take(&log->lock);
+    for (int again = 0; again < 2; again++) {
+        assert_true(ms__segment_find_place(log, 10));
+        assert_int_equal(ms__node_entry(t, 10)->offset, 0);
+    }
+    assert_true(ms__segment_find_place(log, 50));
+    assert_int_equal(ms__node_entry(t, 50)->offset, leaf[50]);
+    assert_true(ms__segment_find_place(log, 10));
+    assert_int_equal(ms__node_entry(t, 10)->offset, leaf[10]);
+    ms__lock_give(&log->lock);
+    finish_places(store);
+}
+
+/* Two cursors find the same damaged block. */
+TEST(segment_is_derived_once_when_it_is_found_damaged_twice)
+{
+    ms_store *store = make_segments(5);
+    ms__log *log = ms__log_of(store);
+    const ms__segment *bad = segment_of(store, 3);
+    const ms__segment *derived = ms__segment_mend(log, bad, false);
+    assert_true(derived != NULL && derived != bad && derived->own != NULL);
+    assert_int_equal(derived->n, bad->n);
+    assert_ptr_equal(ms__segment_mend(log, bad, false), derived);
+    finish(store);
+}
+
+/* A summary is known, or comes before its segments; its place holds another one. */
+TEST(summary_is_ignored_when_its_number_is_wrong)
+{
+    ms__summary s;
+    ms_store *store = make_log(0);
+    ms__log *log = ms__log_of(store);
+    while (log->index.summaries.n < 2) say_some(store, 1);
+    uint64_t second = ms__node_entry(&log->index.summaries, 1)->offset;
+    size_t all = count_all(store, query_at("place_1"), MS_OK);
+    memset(&s, 0, sizeof s);
+    for (unsigned i = 0; i < 2; i++) {
+        s.number = i == 0 ? 1 : log->index.segments.n / MS__FAN;
+        assert_int_equal(ms__take_summary(log, &s, NULL), MS_OK);
+        assert_int_equal(log->index.summaries.n, 2);
+        assert_int_equal(ms__node_entry(&log->index.summaries, 1)->offset, second);
+    }
+    ms_close(store);
+    store = open_log(MS_LOG_READ);
+    log = ms__log_of(store);
+    ms__lock_take(&log->lock);
+    ms__node_entry(&log->index.summaries, 0)->offset = second;
+    const ms__summary *read = ms__summary_load(log, 0);
+    ms__lock_give(&log->lock);
+    assert_true(read != NULL && read->filters == NULL);
+    assert_int_equal(count_all(store, query_at("place_1"), MS_OK), all);
+    end(store);
+}
+
+TEST(hint_is_ignored_when_its_segment_index_is_of_the_future)
+{
+    ms_store *store = make_segments(3);
+    ms__log *log = ms__log_of(store);
+    ms__file_id id = log->id;
+    uint64_t offset = log->index.hint;
+    ms_stat stat, again;
+    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+    ms_close(store);
+    unsigned char *r = drive.rw + offset, kept[MS__SEGMENT_FIXED];
+    ms__segment leaf;
+    assert_true(ms__segment_decode(&leaf, r, offset));
+    memcpy(kept, r, sizeof kept);
+    ms__put32(r + 128, leaf.number + 0x40000000u);
+    ms__seal_at(id.crc, offset, r);
+    store = open_log(MS_LOG_READ);
+    assert_true(ms__log_of(store)->index.segments.n < 10);
+    assert_int_equal(ms_store_stat(store, &again, NULL), MS_OK);
+    assert_int_equal(again.messages, stat.messages);
+    ms_close(store);
+    memcpy(r, kept, sizeof kept);
+    finish(open_log(MS_LOG_WRITE));
+}
+
+/* Another handle has written the summary that this one was about to write. */
+TEST(summary_is_begun_anew_when_another_one_is_due)
+{
+    bool more;
+    begin();
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    desc.ticked = true; /* appends leave summaries to a tick */
+    memset(&desc.alloc, 0, sizeof desc.alloc); /* the number below changes a size */
+    ms_store *store = open_with(&desc);
+    ms__log *log = ms__log_of(store);
+    while (log->index.segments.n < MS__FAN) say_some(store, 1);
+    ms_close(store);
+    store = open_with(&desc);
+    log = ms__log_of(store);
+    ms__job *j = &log->index.job;
+    assert_int_equal(ms__log_begin(log, NULL), MS_OK);
+    for (unsigned i = 0; i < MS__FAN; i++)
+        assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+    assert_true(j->segments > 0 && more && j->record != NULL);
+    j->sum.number = 5;
+    assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+    assert_true(j->segments > 0 && more && j->record == NULL); /* begun anew */
+    assert_int_equal(j->sum.number, 0);
+    assert_int_equal(j->segments, 1);
+    while (more) assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+    assert_int_equal(log->index.summaries.n, 1);
+    finish(store);
+}
+
+/* Makes a log of 32 segments without a summary, and a handle that leaves it to ticks. */
+static ms_store *make_due(ms_log_desc *desc)
+{
+    begin();
+    *desc = desc_of(MS_LOG_CREATE);
+    desc->ticked = true;
+    ms_store *store = open_with(desc);
+    while (ms__log_of(store)->index.segments.n < MS__FAN) say_some(store, 1);
+    assert_int_equal(ms__log_of(store)->index.summaries.n, 0);
+    return store;
+}
+
+/* Lets each allocation of each step fail. */
+TEST(summary_is_written_when_there_is_memory_again)
+{
+    ms_log_desc desc;
+    ms_store *store = make_due(&desc);
+    size_t refused = 0;
+    ms_close(store);
+    store = open_with(&desc);
+    ms__log *log = ms__log_of(store);
+    assert_int_equal(ms__log_begin(log, NULL), MS_OK);
+    for (bool more = true; more;) {
+        for (size_t k = 1;; k++) {
+            heap.calls = heap.failed = 0;
+            heap.fail_at = k;
+            ms_result code = ms__job_step(log, &more, NULL);
+            assert_int_equal(code, heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK);
+            if (heap.failed == 0) break;
+            refused++;
+        }
+    }
+    heap.fail_at = 0;
+    assert_true(refused > MS__FAN + 1); /* segment indexes, the record, its place */
+    assert_int_equal(log->index.summaries.n, 1);
+    assert_int_equal(count_all(store, query_at("place_1"), MS_OK), (said + 5) / 7);
+    finish(store);
+}
+
+TEST(reader_takes_in_a_summary_when_there_is_memory_again)
+{
+    ms_log_desc desc;
+    ms_store *store = make_due(&desc), *reader = open_log(MS_LOG_READ);
+    bool more = true;
+    while (more) assert_int_equal(ms__job_step(ms__log_of(store), &more, NULL), MS_OK);
+    heap.calls = heap.failed = 0;
+    heap.fail_at = 1;
+    assert_int_equal(test_refresh(reader, NULL, NULL), MS_E_NO_MEMORY);
+    assert_int_equal(heap.failed, 1);
+    heap.fail_at = 0;
+    assert_int_equal(ms__log_of(reader)->index.summaries.n, 0);
+    assert_int_equal(test_refresh(reader, NULL, NULL), MS_OK);
+    assert_int_equal(ms__log_of(reader)->index.summaries.n, 1);
+    ms_close(reader);
+    finish(store);
+}
+
+TEST(log_is_opened_when_there_is_memory_for_its_summaries)
+{
+    ms_store *store = make_log(0);
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    ms_result code = MS_E_NO_MEMORY;
+    ms__log *log = ms__log_of(store);
+    while (log->index.summaries.n < 1) say_some(store, 1);
+    for (uint32_t n = log->index.segments.n; log->index.segments.n == n;)
+        say_some(store, 1);
+    ms_close(store);
+    for (size_t k = 1; code != MS_OK; k++) {
+        heap.calls = heap.failed = 0;
+        heap.fail_at = k;
+        code = ms_log_open(&store, &desc, NULL);
+        assert_int_equal(code, heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK);
+    }
+    heap.fail_at = 0;
+    assert_int_equal(ms__log_of(store)->index.summaries.n, 1);
+    finish(store);
+}
+
+/* All writes to that place fail; 0: none. */
+static void writes_fail_at(uint64_t place)
+{
+    traps.how = place > 0 ? OS_FAULT_FAIL : OS_FAULT_NONE;
+    traps.kinds = OS_FAULT_BIT(WRITE);
+    traps.offset = place;
+    traps.at = traps.calls + 1;
+    traps.from = true;
+    traps.code = ENOSPC;
+}
+
+/* A shared writer, which makes room for a segment index, a filter, which is shorter, and
+ * an index again, whose watermark cannot be written. */
+TEST(summary_is_written_when_there_is_room_again)
+{
+    ms_log_desc desc;
+    bool more = true;
+    ms_store *store = make_due(&desc);
+    ms_close(store);
+    desc.shared = true;
+    desc.engine = MS_ENGINE_WRITE;
+    store = open_with(&desc);
+    ms__log *log = ms__log_of(store);
+    say_some(store, 60);
+    uint32_t segments = log->index.segments.n;
+    assert_true(segments > MS__FAN);
+    log->opts.segment_size = MS__SEGMENT_DEFAULT; /* the next one has a long index */
+    say_some(store, 400);
+    while (!log->index.job.record)
+        assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+    writes_fail_at(log->end);
+    assert_int_equal(ms__segment_write(log, NULL), MS_E_FULL);
+    writes_fail_at(0);
+    uint64_t busy = ms__load_mark(log->map.super + MS__AT_BUSY);
+    assert_true(busy > log->end + MS__FILTER_SIZE);
+    assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+    assert_int_equal(log->index.job.filters, 1);
+    /* the place was prepared anew, since the write that failed may have stored a part */
+    assert_true(ms__load_mark(log->map.super + MS__AT_BUSY) < busy);
+    writes_fail_at(MS__AT_MARK);
+    assert_int_equal(ms__segment_write(log, NULL), MS_E_FULL);
+    assert_int_equal(ms__job_step(log, &more, NULL), MS_E_FULL);
+    writes_fail_at(0);
+    more = true;
+    while (more) assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+    assert_int_equal(log->index.summaries.n, 1);
+    assert_int_equal(log->index.segments.n, segments);
+    assert_int_equal(count_all(store, query_at("place_1"), MS_OK), (said + 5) / 7);
+    finish(store);
+}
+
+
+/* ---- segments of many records and changes ---- */
+
+TEST(record_is_found_when_a_segment_has_more_than_65536)
+{
+    enum { MANY = 66000 };
+    ms_envelope *batch = (ms_envelope *)calloc(MANY, sizeof *batch);
+    assert_non_null(batch);
+    ms_close(make_log(1));
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    desc.segment_size = (size_t)1 << 30;
+    ms_store *store = open_with(&desc);
+    for (size_t i = 0; i < MANY; i++) {
+        batch[i] = ms_user_message(ms_text("x"));
+        batch[i].location = i % 3 ? MS_STR("a") : MS_STR("b");
+    }
+    assert_int_equal(ms_append_batch(store, batch, MANY, NULL, NULL), MS_OK);
+    free(batch);
+    assert_int_equal(ms__log_of(store)->index.segments.n, 1);
+    ms_close(store);
+    store = open_log(MS_LOG_READ);
+    assert_int_equal(count_all(store, query_at("b"), MS_OK), MANY / 3);
+    assert_int_equal(look_up(store, MANY), MS_OK);
+    end(store);
+}
+
+static struct {
+    uint64_t offset, size;    /* of the first call that covers `place` */
+    uint64_t place;
+} ahead;
+
+static int note_ahead(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    if (ahead.size > 0 || offset > ahead.place || ahead.place - offset >= size) return 0;
+    ahead.offset = offset;
+    ahead.size = size;
+    return 0;
+}
+
+/* Opens the log, and notes from then on how a place is read ahead. */
+static ms_store *open_and_note(ms_log_mode mode, ms_os *os, uint64_t place)
+{
+    ms_log_desc desc = desc_of(mode);
+    *os = traps.os;
+    os->read_ahead = note_ahead;
+    desc.os = os;
+    ms_store *store = open_with(&desc);
+    memset(&ahead, 0, sizeof ahead);
+    ahead.place = place;
+    return store;
+}
+
+TEST(records_are_read_ahead_when_a_long_segment_is_walked_in_reverse)
+{
+    static char text[4001];
+    enum { N = 800 };
+    ms_os os;
+    ms_store *store = make_log(0);
+    ms__log *log = ms__log_of(store);
+    ms_query q = query_at("place");
+    memset(text, 't', sizeof text - 1);
+    ms_envelope m = ms_user_message(ms_text(text));
+    log->opts.segment_size = MS__SEGMENT_DEFAULT; /* all of it in one */
+    for (int i = 0; i < N; i++)
+        assert_int_equal(ms_append(store, q.location, &m, NULL, NULL), MS_OK);
+    assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+    uint64_t before = log->index.hint;
+    ms_close(store);
+    store = open_and_note(MS_LOG_READ, &os, before - MS__FURTHER / 2);
+    q.reverse = true;
+    assert_int_equal(count_all(store, q, MS_OK), N);
+    assert_int_equal(ahead.size, MS__FURTHER);
+    assert_true(ahead.offset > MS__SUPER_SIZE && ahead.offset < ahead.place);
+    end(store);
+}
+
+/* A segment of 7000 keys needs many filters. */
+TEST(summary_is_read_ahead_when_it_is_longer_than_a_page)
+{
+    enum { KEYS = 7000 };
+    static char keys[KEYS][8];
+    static ms_envelope batch[KEYS];
+    ms_os os;
+    ms_store *store = make_log(0);
+    ms__log *log = ms__log_of(store);
+    uint64_t seq = 0;
+    ms_append_opts opts = {.location = MS_STR("place")};
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(keys[i], sizeof keys[i], "k%d", i);
+        batch[i] = ms_user_message(ms_text("x"));
+        batch[i].key = ms_str_of(keys[i]);
+    }
+    assert_int_equal(ms_append_batch(store, batch, KEYS, &opts, NULL), MS_OK);
+    while (log->index.summaries.n < 1) say_some(store, 1);
+    uint64_t place = ms__node_entry(&log->index.summaries, 0)->offset;
+    assert_true(ms__get32(ms__log_at(log, place)) > 4096);
+    ms_close(store);
+    store = open_and_note(MS_LOG_WRITE, &os, place);
+    assert_int_equal(ms_append(store, opts.location, &batch[41], &seq, NULL), MS_OK);
+    assert_int_equal(ahead.offset, place);
+    assert_true(ahead.size > 4096);
+    assert_int_equal(seq, 42); /* the key is known */
+    end(store);
+}
+
+TEST(changes_are_looked_at_when_a_segment_lists_too_many_locations)
+{
+    ms_store *store = make_log(20);
+    ms__log *log = ms__log_of(store);
+    for (uint32_t i = 0; i <= MS__TOUCHED_MOST; i++) assert_true(ms__touch(log, i * 7));
+    say_some(store, 300); /* indexes that list none: every location counts */
+    assert_int_equal(ms_hide(store, 5, NULL), MS_OK);
+    say_some(store, 300);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    ms_close(store);
+    store = open_log(MS_LOG_READ);
+    assert_int_equal(ms__log_of(store)->edits.n_touched, MS__TOUCHED);
+    assert_int_equal(look_up(store, 4), MS_OK);
+    assert_int_equal(look_up(store, 5), MS_E_NOT_FOUND);
+    end(store);
+}
+
+static void same_number(ms__node *node, uint64_t number)
+{
+    for (; node != NULL; node = (ms__node *)node->next) node->hash = number;
+}
+
+/* Two locations, two agents and twenty keys whose hashes are made the same. */
+TEST(names_are_told_apart_when_their_hashes_are_equal)
+{
+    static const char *const places[] = {"first", "second"};
+    ms_store *store = make_log(1);
+    ms__log *log = ms__log_of(store);
+    ms_arena arena;
+    ms_listing got;
+    uint64_t seq = 0, hidden;
+    log->opts.segment_size = MS__SEGMENT_DEFAULT; /* all of it in one */
+    assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+    for (int i = 0; i < 20; i++) {
+        ms_envelope m = ms_user_message(ms_text(i % 2 ? "2" : "1"));
+        char key[8];
+        snprintf(key, sizeof key, "k%d", i);
+        m.key = ms_str_of(key);
+        m.agent_key = i % 4 < 2 ? MS_STR("x") : MS_STR("y");
+        m.has_time = i > 3;
+        m.time_ns = SECONDS(100 - i);
+        assert_int_equal(ms_append(store, ms_str_of(places[i % 2]), &m, NULL, NULL),
+                         MS_OK);
+    }
+    ms__tail *t = ms__tail_of(log);
+    uint64_t place = ms__hash_location(&log->id, MS_STR("first"));
+    same_number(t->live.names[MS__LOCS].first, place);
+    same_number(t->live.names[MS__AGENTS].first,
+                ms__name_hash(&t->live, MS__AGENTS, place, MS_STR("x")));
+    same_number(t->live.names[MS__KEYS].first,
+                ms__name_hash(&t->live, MS__KEYS, place, MS_STR("k0")));
+    assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+    ms_query q = query_at("first");
+    ms_cursor it;
+    size_t n[2] = {0, 0};
+    for (int agent = 0; agent < 2; agent++) {
+        if (agent == 1) q.views = MS_VIEW_AGENT;
+        q.agent_key = MS_STR("x");
+        q.agent_types = MS_TYPES_ALL;
+        assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+        for (const ms_msg *msg; (msg = ms_next(&it)) != NULL; n[agent]++) {
+            assert_true(ms_str_equal(ms_content(msg).text, MS_STR("1")));
+            if (agent == 1) assert_true(ms_str_equal(test_agent_key(msg), MS_STR("x")));
+        }
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    }
+    assert_int_equal(n[0], 10);
+    assert_int_equal(n[1], 5);
+    test_arena_init(&arena, NULL);
+    assert_int_equal(ms_list(store, NULL, &arena, &got, NULL), MS_OK);
+    ms_arena_deinit(&arena);
+    ms_envelope m = ms_user_message(ms_text("1"));
+    m.key = MS_STR("k0");
+    m.agent_key = MS_STR("x");
+    assert_int_equal(ms_append(store, MS_STR("first"), &m, &seq, NULL), MS_OK);
+    assert_int_equal(seq, 2); /* the key is known */
+    ms_append_opts opts = {.location = MS_STR("first"), .expect = true};
+    opts.expect_seq = 20; /* the last of the two is of the other one */
+    assert_int_equal(ms_append_batch(store, &m, 1, &opts, NULL), MS_OK);
+    assert_int_equal(ms_hide_range(store, MS_STR("first"), 1, 100, &hidden, NULL), MS_OK);
+    assert_int_equal(hidden, 10);
+    end(store);
+}
+
+/* A posting in the middle of a location's list names a record that is no message. */
+TEST(posting_is_damage_when_it_names_another_kind_of_record)
+{
+    uint64_t offset;
+    ms__segment l;
+    ms__run run;
+    uint32_t note = 0, all = UINT32_MAX;
+    ms_store *store = make_log(0);
+    ms__log *log = ms__log_of(store);
+    ms_query q = query_at("place_1");
+    q.views = 0;
+    log->opts.segment_size = MS__SEGMENT_DEFAULT; /* all of it in one */
+    say_some(store, 10);
+    assert_int_equal(ms_note(store, 3, MS_STR("k"), ms_text("v"), NULL), MS_OK);
+    say_some(store, 15);
+    assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+    unsigned char *r = writable(index_record(log, MS__INDEX_SEGMENT, &offset));
+    assert_true(ms__segment_decode(&l, r, offset));
+    while (drive.ro[ms__segment_offset(&l, note) + 4] != MS__KIND_NOTE) note++;
+    l.sound = &all; /* as if its checks were right */
+    uint64_t list =
+        ms__list_number(ms__hash_location(&log->id, q.location), MS__P_LOCATION);
+    assert_true(ms__segment_find(log, &l, list, &run) && run.n > 2);
+    size_t before = count_all(store, q, MS_OK);
+    unsigned char *p = (unsigned char *)(uintptr_t)run.at + l.width;
+    p[0] = (unsigned char)note;
+    p[1] = 0;
+    ms__seal_at(log->id.crc, offset, r);
+    assert_int_equal(count_all(store, q, MS_E_DAMAGED), before - 1);
+    p[0] = p[1] = 0xff; /* no record at all */
+    ms__seal_at(log->id.crc, offset, r);
+    assert_int_equal(count_all(store, q, MS_E_DAMAGED), before - 1);
+    end(store);
+}
+
+
+/* ---- changes of what is damaged, or gone ---- */
+
+TEST(change_fails_when_its_message_is_damaged)
+{
+    ms_store *store = make_log(9);
+    ms__log *log = ms__log_of(store);
+    ms_envelope m = ms_user_message(ms_text("new words"));
+    ms_append_opts opts;
+    ms__sought f;
+    ms_result result = MS_OK;
+    drive.rw[tail_record_at(log, 4) + 9] ^= 1;
+    assert_null(ms__own(&log->core, log->core.tail, log->core.tail->end, 5, false, &f,
+                        &result));
+    memset(&opts, 0, sizeof opts);
+    m.flags = (uint32_t)MS_KIND_AMEND << MS__KIND_SHIFT;
+    m.location = MS_STR("place_1");
+    m.seq = 5;
+    ms_result code = store->backend->change(store, ms_str_n(NULL, 0), &m, 1, &opts, NULL);
+    assert_true(code == MS_E_DAMAGED || code == MS_E_NOT_FOUND);
+    m.seq = 77;
+    code = store->backend->change(store, MS_STR("place_1"), &m, 1, &opts, NULL);
+    assert_int_equal(code, MS_E_NOT_FOUND);
+    end(store);
+}
+
+/* A change without a range in its text, found by a reader that catches up. */
+TEST(hide_hides_nothing_when_it_has_no_range)
+{
+    ms_store *store = make_segments(1);
+    ms_store *reader = open_log(MS_LOG_READ);
+    ms__log *log = ms__log_of(store);
+    ms_query q = query_at("place_1");
+    size_t before = count_all(reader, q, MS_OK);
+    uint64_t n, offset = log->end;
+    assert_int_equal(ms_hide_range(store, q.location, 1, 9, &n, NULL), MS_OK);
+    const unsigned char *r = record_from(log, &offset, MS__KIND_HIDE, 0);
+    unsigned char *text = writable((const unsigned char *)ms_content(ms__msg(r)).text.ptr);
+    text[0] = 'x';
+    ms__seal_at(log->id.crc, offset, writable(r));
+    assert_int_equal(count_all(reader, q, MS_OK), before);
+    text[0] = '{';
+    ms__seal_at(log->id.crc, offset, writable(r));
+    ms_close(reader);
+    finish(store);
+}
+
+/* [change] always asks for the number; another caller of the table need not. */
+TEST(range_is_hidden_when_nobody_asks_how_many)
+{
+    ms_store *store = make_log(9);
+    ms_envelope m;
+    ms_append_opts opts;
+    memset(&m, 0, sizeof m);
+    memset(&opts, 0, sizeof opts);
+    m.flags = (uint32_t)MS_KIND_HIDE << MS__KIND_SHIFT;
+    m.seq = 1;
+    opts.expect_seq = 9;
+    assert_int_equal(store->backend->change(store, MS_STR("place_1"), &m, 1, &opts, NULL),
+                     MS_OK);
+    end(store);
+}
+
+/* The last message of a segment is damaged: the next segment is looked at, if there is
+ * memory for it. */
+TEST(look_up_fails_when_the_next_segment_needs_memory)
+{
+    ms_store *store = make_segments(9);
+    ms__segment *l = segment_of(store, 3);
+    uint64_t at = ms__segment_offset(l, l->n - 1);
+    uint64_t seq = ms_seq(ms__msg(drive.ro + at));
+    bool failed = true;
+    drive.rw[at + 9] ^= 0x40;
+    ms_close(store);
+    for (size_t k = 1; failed; k++) {
+        store = open_log(MS_LOG_WRITE);
+        heap.calls = heap.failed = 0;
+        heap.fail_at = k;
+        heap.fail_from = true;
+        ms_result code = look_up(store, seq);
+        failed = heap.failed > 0;
+        assert_true(failed || k > 1);
+        heap.fail_at = 0;
+        assert_int_equal(code, failed ? MS_E_NO_MEMORY : MS_E_DAMAGED);
+        assert_int_equal(look_up(store, seq), MS_E_DAMAGED);
+        end(store);
+    }
+}
+
+
+/* ---- listings ---- */
+
+/* Opens the log anew and lists the newest five. Counts the indexes and records that the
+ * handle has looked at. */
+static ms_store *list_anew(ms_store *store, bool names_only, uint32_t *indexes,
+                           uint32_t *records)
+{
+    ms_listing got;
+    ms_arena arena;
+    ms_close(store);
+    store = open_log(MS_LOG_READ);
+    ms__log *log = ms__log_of(store);
+    ms_list_query q = {.limit = 5, .names_only = names_only};
+    test_arena_init(&arena, NULL);
+    assert_int_equal(ms_list(store, &q, &arena, &got, NULL), MS_OK);
+    assert_int_equal(got.count, 5);
+    for (size_t i = 0; i < got.count; i++)
+        assert_true(names_only ? got.items[i].messages == 0 : got.items[i].messages > 0);
+    for (size_t i = 1; i < got.count; i++)
+        assert_true(got.items[i].last_seq < got.items[i - 1].last_seq);
+    ms_arena_deinit(&arena);
+    *indexes = *records = 0;
+    for (uint32_t i = 0; i < log->index.segments.n; i++) {
+        const ms__segment *l =
+            (const ms__segment *)ms__node_entry(&log->index.segments, i)->node;
+        if (!l) continue;
+        ++*indexes;
+        for (uint32_t k = 0; k < l->n; k++)
+            *records += l->checked[k / 32] >> (k % 32) & 1;
+    }
+    return store;
+}
+
+TEST(listing_looks_only_at_what_it_returns)
+{
+    uint32_t indexes, records, all;
+    ms_store *store = make_segments(1);
+    for (unsigned i = 0; i < 3000; i++) {
+        char place[32];
+        snprintf(place, sizeof place, "own_%u", i);
+        say(store, place, NULL);
+    }
+    store = list_anew(store, true, &indexes, &records);
+    all = ms__log_of(store)->index.segments.n;
+    assert_true(all > 10);
+    assert_true(indexes <= 2 && records <= 5);
+    store = list_anew(store, false, &indexes, &records);
+    assert_true(records <= 20); /* each index is asked, no record but those listed */
+    ms_close(store);
+    store = open_log(MS_LOG_WRITE);
+    for (unsigned i = 0; i < 3000; i++) say(store, "busy", NULL);
+    store = list_anew(store, true, &indexes, &records);
+    uint32_t busy = ms__log_of(store)->index.segments.n - all;
+    assert_true(indexes <= busy + 2);
+    assert_true(records <= MS__LIST_WALK + 20);
+    finish(store);
+}
+
+int main(void)
+{
+    return run_inside_tests();
+}
