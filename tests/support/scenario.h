@@ -6,7 +6,7 @@
  *
  * Each is a test of its own, once with each engine. One with numbers after its name, FROM
  * UPTO BY, runs for each number from FROM on, below UPTO; $ in its script is it. A
- * failure prints the step, what was expected and what came.
+ * failure prints the scenario, the step, what was expected and what came.
  *
  * A script whose name is in capitals is a step of the others; words after its name are
  * parameters: $word is what the step has there. It has no braces. `#` begins a comment.
@@ -97,7 +97,9 @@ typedef struct world world;
 typedef struct scenario {
     char name[100];
     unsigned from, upto, by;  /* by 0: once */
+    const char *file;         /* of tests/scripts */
     const char *head;         /* the line of its name */
+    char *lines;              /* its text as it stands in the file */
     const char *script, *end;
 } scenario;
 
@@ -146,6 +148,8 @@ static inline void step_fails(world *w, const char *format, ...)
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
+    print_error("tests/scripts/%s.txt:\n== %.*s\n%s\n", w->row->file,
+                (int)strcspn(w->row->head, "\n"), w->row->head, w->row->lines);
     fail_msg("%s ($ = %u), step '%s': %s", w->row->name, w->turn, w->step, what);
     abort();
 }
@@ -1153,9 +1157,14 @@ static inline void add_scenario(const char *file, const char *name, const char *
     assert_true(n_scenarios < SCENARIOS_MAX);
     int n = sscanf(name, "%99s %u %u %u", s->name, &s->from, &s->upto, &s->by);
     assert_true(n == 4 || n == 1 || isupper((unsigned char)name[0]));
+    s->file = file;
     s->head = name;
     s->script = text;
     s->end = end;
+    size_t size = (size_t)(end - text);
+    s->lines = (char *)calloc(size + 1, 1);
+    assert_non_null(s->lines);
+    memcpy(s->lines, text, size);
     for (char *p = (char *)(uintptr_t)text; p < end; p += strcspn(p, "\n")) {
         if (*p == '\n') *p++ = ' ';
         if (*p == '#') memset(p, ' ', strcspn(p, "\n"));
