@@ -7,7 +7,7 @@
 #   tools/setup.sh fuzz    of these what fuzzing needs; controls: what `make controls` needs
 #   tools/setup.sh bench   also the libraries of the stores that are compared, and python3
 #   tools/setup.sh cross s390x|i386|armhf    a compiler for that machine and its emulator
-#   tools/setup.sh windows a compiler for Windows, and wine
+#   tools/setup.sh windows a compiler for Windows, and wine (not with BUILD_ONLY=1)
 #   tools/setup.sh postgres what `make test-postgres` needs: libpq and a server
 #   tools/setup.sh board   a compiler for Cortex-M, newlib and its emulator
 #   tools/setup.sh report  what `make test-report` needs: chromium, node, zlib
@@ -202,7 +202,7 @@ missing_for_windows()
 {
     compiles "#include <windows.h>\n$empty" '' x86_64-w64-mingw32-gcc ||
         echo gcc-mingw-w64-x86-64
-    command -v wine >/dev/null 2>&1 || echo wine wine64
+    [ "${BUILD_ONLY:-0}" = 1 ] || command -v wine >/dev/null 2>&1 || echo wine wine64
     [ -n "$(stb_flag)" ] || echo libstb-dev
 }
 

@@ -5,6 +5,7 @@
 #
 #   tests/platform/cross.sh [s390x] [i386] [armhf]       all three by default
 #   PROGRAMS='test_log_map test_mem' tests/platform/cross.sh ...     only those programs
+#   BUILD_ONLY=1 tests/platform/cross.sh ...     builds all, runs only what writes the golden files
 #
 # Compilers and emulator come from tools/setup.sh; the libraries of the tests are fetched
 # for each machine with apt-get into build/cross/MACHINE/root. A machine whose packages
@@ -12,7 +13,8 @@
 #
 # Each test program runs at MS_TEST_SCALE percent of its long loops (CROSS_SCALE,
 # 1). Then the foreign test_format writes the files of tests/golden, which must come out byte
-# by byte. At the end "tally: foreign tests MACHINE N" each, and "N passed, N failed".
+# by byte. At the end "tally: foreign tests MACHINE N" each, and "N passed, N failed, N
+# skipped" (machines).
 #
 # JOBS=n programs at a time (2); CROSS_LIMIT=n seconds until one is stopped (900).
 set -u
@@ -124,15 +126,21 @@ golden()
     done
 }
 
+skip()
+{
+    echo "skip $machine: $1"
+    all_skipped=$((all_skipped + 1))
+}
+
 on_machine()
 {
     mkdir -p "$out/log"
     rm -f "$out"/log/*.count
     if ! sh tools/setup.sh cross "$machine" 2>"$out/log/setup"; then
-        echo "skip $machine: $(tail -n 1 "$out/log/setup")"
+        skip "$(tail -n 1 "$out/log/setup")"
         return
     elif ! libraries; then
-        echo "skip $machine: its libraries cannot be had: $(tail -n 1 "$out/log/apt")"
+        skip "its libraries cannot be had: $(tail -n 1 "$out/log/apt")"
         return
     elif ! compile -O1 tests/support/msgstore_impl.c "$out/msgstore.o" -c \
         >"$out/log/build" 2>&1; then

@@ -7,18 +7,26 @@
 #   tests/platform/postgres.sh suites|sharded|faults|tool|example   a part
 #
 # MS_TEST_SCALE=n percent of the long loops; PG_ROUNDS=n rounds of faults (3);
-# PG_MESSAGES=n messages to ship (20,000). Where no server can run the script says "skip"
-# and why.
+# PG_MESSAGES=n messages to ship (20,000). PG_PERCENT=n percent of what these three are
+# by default (100); at least one round. Where no server can run the script prints "skip"
+# and why. The last line counts: "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 server=tests/platform/postgres/server.sh
 why=$(bash $server able)
 if [ -n "$why" ]; then
     echo "skip postgres: $why"
+    echo "0 passed, 0 failed, 1 skipped"
     exit 0
 fi
 folder=$(mktemp -d "${TMPDIR:-/tmp}/msgstore_pg.XXXXXX") && chmod 755 "$folder" || exit 1
 failed=0
+
+# part_of N: PG_PERCENT of it, rounded up.
+part_of()
+{
+    echo $((($1 * ${PG_PERCENT:-100} + 99) / 100))
+}
 
 finish()
 {
@@ -40,10 +48,12 @@ run()
     log=$(mktemp "$folder/log.XXXXXX")
     if "$@" >"$log" 2>&1; then
         grep -h '^tally\|^skip' "$log" >>"$folder/tally"
+        echo "passed $name" >>"$folder/results"
         printf '%-28sok      %s s\n' "$name" $(($(date +%s) - start))
     else
         printf '%-28sFAILED  %s s\n' "$name" $(($(date +%s) - start))
         grep -v ' OK \]\|RUN ' "$log" | tail -n 40
+        echo "failed $name" >>"$folder/results"
         failed=1
     fi
 }
@@ -81,9 +91,9 @@ suites()
     MS_TEST_PG=$(bash $server url "$folder/suites")
     export MS_TEST_PG
     # The twin compares 10,000 histories.
-    MS_TEST_SCALE=${MS_TEST_SCALE:-100} run test_twin build/pg/test_twin
+    MS_TEST_SCALE=${MS_TEST_SCALE:-$(part_of 100)} run test_twin build/pg/test_twin
     for suite in views change change_shared memory find copy session; do
-        MS_TEST_SCALE=${MS_TEST_SCALE:-10} run "test_$suite" "build/pg/test_$suite"
+        MS_TEST_SCALE=${MS_TEST_SCALE:-$(part_of 10)} run "test_$suite" "build/pg/test_$suite"
     done
     bash $server stop "$folder/suites"
     unset MS_TEST_PG
@@ -96,22 +106,24 @@ sharded()
     MS_TEST_PG_2=$(bash $server url "$folder/s2")
     MS_TEST_PG_3=$(bash $server url "$folder/s3")
     export MS_TEST_PG MS_TEST_PG_2 MS_TEST_PG_3
-    MS_TEST_SCALE=${MS_TEST_SCALE:-100} run 'test_twin, three servers' build/pg/test_twin
-    MS_TEST_SCALE=${MS_TEST_SCALE:-10} run 'test_change, three servers' build/pg/test_change
+    MS_TEST_SCALE=${MS_TEST_SCALE:-$(part_of 100)} \
+        run 'test_twin, three servers' build/pg/test_twin
+    MS_TEST_SCALE=${MS_TEST_SCALE:-$(part_of 10)} \
+        run 'test_change, three servers' build/pg/test_change
     for name in s1 s2 s3; do bash $server stop "$folder/$name"; done
     unset MS_TEST_PG MS_TEST_PG_2 MS_TEST_PG_3
 }
 
 faults()
 {
-    PG_SERVER=$server run faults build/pg/faults "$folder" "${PG_ROUNDS:-3}"
+    PG_SERVER=$server run faults build/pg/faults "$folder" "${PG_ROUNDS:-$(part_of 3)}"
     ! mountpoint -q "$folder/full" 2>/dev/null || umount "$folder/full"
 }
 
 tool()
 {
-    run 'ship and fetch' bash tests/platform/postgres/ship.sh "$folder" \
-        "${PG_TOOL:-build/msgstore}" "${PG_MESSAGES:-20000}" "${PG_ROUNDS:-3}"
+    run 'ship and fetch' bash tests/platform/postgres/ship.sh "$folder" "${PG_TOOL:-build/msgstore}" \
+        "${PG_MESSAGES:-$(part_of 20000)}" "${PG_ROUNDS:-$(part_of 3)}"
 }
 
 # Three hosts in network namespaces: the server, and two that reach it alone.
@@ -153,6 +165,7 @@ example()
     if ! hosts >"$folder/hosts" 2>&1; then
         hosts_end
         echo 'skip two agents, one memory: no network namespaces here' | tee -a "$folder/tally"
+        echo 'skipped two agents' >>"$folder/results"
         return
     fi
     ip netns exec ${network}server bash $server make "$folder/agents" \
@@ -163,6 +176,7 @@ example()
 }
 
 : >"$folder/tally"
+: >"$folder/results"
 running=0
 over() { wait -n || failed=1; running=$((running - 1)); }
 for part in ${*:-sharded suites faults tool example}; do
@@ -176,5 +190,9 @@ for part in ${*:-sharded suites faults tool example}; do
 done
 while [ $running -gt 0 ]; do over; done
 sort "$folder/tally" | uniq
-[ "$failed" -eq 0 ] && echo 'postgres: all passed' || echo 'postgres: FAILED'
+count() { grep -c "^$1 " "$folder/results"; }
+n_failed=$(count failed)
+# A part that ended before it had a result has failed, too.
+[ "$failed" -eq 0 ] || [ "$n_failed" -gt 0 ] || n_failed=1
+echo "$(count passed) passed, $n_failed failed, $(count skipped) skipped"
 exit "$failed"

@@ -13,11 +13,12 @@
 # build/fuzz/corpus/TARGET. It ends at its first finding, whose input goes to
 # build/fuzz/crashes/TARGET; the line about it has the command that runs it again, and
 # tests/fuzz/inputs.sh keeps it. Exit status 1: there are findings, or fewer executions
-# than FUZZ_RUNS. The last lines count:
+# than FUZZ_RUNS. The last lines count, the last one targets:
 #
 #   tally: fuzz executions TARGET n
 #   tally: fuzz executions TARGET, with sanitizers n
 #   tally: fuzz findings TARGET n
+#   N passed, N failed, N skipped
 set -u
 runs=${FUZZ_RUNS:-0}
 seconds=${FUZZ_S:-$([ "$runs" -eq 0 ] || echo 0)}
@@ -142,6 +143,7 @@ works=$?
 rm -f "${TMPDIR:-/tmp}/msgstore-fuzz-$$.c"
 if [ $works -ne 0 ]; then
     echo "skip fuzz: ${CLANG:-clang} has no -fsanitize=fuzzer (Debian: clang, libclang-rt)"
+    echo "0 passed, 0 failed, 1 skipped"
     exit 0
 fi
 
@@ -156,9 +158,11 @@ targets | xargs -P "$jobs" -I '{}' bash "$0" --one '{}'
 
 found=0
 unfinished=0
+tried=0
 for name in $(targets); do tell "$name"; done
 for name in $(targets); do
     bad=0
+    tried=$((tried + 1))
     [ "$(cat "$out/$name.status" 2>/dev/null)" = 0 ] || bad=1
     found=$((found + bad))
     echo "tally: fuzz executions $name $(executions "$out/$name.log" "$out/${name}_plain.log")"
@@ -166,4 +170,5 @@ for name in $(targets); do
     echo "tally: fuzz findings $name $bad"
     [ "$bad" -ne 0 ] || enough "$name" || unfinished=$((unfinished + 1))
 done
+echo "$((tried - found - unfinished)) passed, $((found + unfinished)) failed, 0 skipped"
 [ $((found + unfinished)) -eq 0 ]

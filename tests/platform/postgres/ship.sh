@@ -120,9 +120,10 @@ early_pid=$early_PID to_early=${early[1]} from_early=${early[0]}
 say() { echo "{\"type\":\"user_message\",\"content\":\"$1\"}"; }
 say 'early one' >&"$to_early"
 read -r -t 30 -u "$from_early" _ || fail 'append stores nothing'
-sql "update msgstore_bucket set last = last + 100000 where bucket =
-     (select bucket from msgstore_record where location = 'place 7' limit 1)"
-say 'far ahead' | "$tool" append "$url" --location 'place 7' >"$out/ahead"
+[ "$(sql "update msgstore_bucket set last = last + 100000 where bucket =
+     (select bucket from msgstore_record where location = 'place 8' limit 1)
+     returning 1")" = 1 ] || fail 'place 8 has no bucket'
+say 'far ahead' | "$tool" append "$url" --location 'place 8' >"$out/ahead"
 "$tool" follow "$url" -n 1 --seconds 60 >"$out/all" 2>&1 &
 followers=$!
 "$tool" follow "$url" -n 1 --seconds 60 --location 'place 3' >"$out/place" 2>&1 &

@@ -17,6 +17,7 @@ mkdir -p $out/js
 
 if [ ! -d "$shared" ]; then
     echo "skip handover: there are no samples in $shared"
+    echo "0 passed, 0 failed, 1 skipped"
     exit 0
 fi
 [ -f $out/js/package.json ] || echo '{"private": true, "type": "module"}' >$out/js/package.json
@@ -27,6 +28,7 @@ python=python3
 [ -x $out/py/bin/python ] && python=$out/py/bin/python
 $python tests/tool/handover/check.py "${MSGSTORE:-build/msgstore}" "$shared" $out |
     tee $out/judged
+[ "${PIPESTATUS[0]}" -eq 0 ] || echo "FAIL check.py: it did not end" >>$out/judged
 passed=$(grep -c '^ok ' $out/judged) failed=$(grep -c '^FAIL ' $out/judged)
 skipped=$(grep -c '^skip ' $out/judged)
 echo "$passed passed, $failed failed, $skipped skipped"

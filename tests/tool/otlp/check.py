@@ -1,5 +1,6 @@
 """Reads files of msgstore export --format otlp with OpenTelemetry's own protobuf parser, and
-checks their spans: ids, parents, times, names, attributes. Prints "ok NAME" or "FAIL NAME: reason".
+checks their spans: ids, parents, times, names, attributes. Prints "ok NAME" or "FAIL NAME: reason"
+a line, and at the end "N passed, N failed, 0 skipped".
 
     check.py TOOL FILE...     files of messages, transcripts or logs
 """
@@ -107,6 +108,7 @@ def main(tool, files):
             print("FAIL otlp_%s: %s: %s" % (name, type(error).__name__, str(error)[:300]))
             failed += 1
     print("tally: spans " + ", ".join("%d %s" % (n, name) for name, n in sorted(counts.items())))
+    print("%d passed, %d failed, 0 skipped" % (len(files) - failed, failed))
     sys.exit(1 if failed else 0)
 
 

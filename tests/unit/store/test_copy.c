@@ -296,7 +296,8 @@ TEST_WITH(ON_EVERY_STORE, a_copy_keeps_no_message_of_a_cursor)
     store_close(&p.s);
 }
 
-/* A store without statistics, alone and in a union, cannot tell that it has changes. */
+/* A store without statistics, alone and in a union, cannot tell that it has changes. The
+ * numbers of a server are too large for a union, which refuses to read it. */
 TEST_WITH(ON_EVERY_STORE, notes_and_facts_are_copied_when_the_source_has_no_statistics)
 {
     for (unsigned joined = 0; joined < 2; joined++) {
@@ -312,8 +313,16 @@ TEST_WITH(ON_EVERY_STORE, notes_and_facts_are_copied_when_the_source_has_no_stat
         own.backend.stat = NULL;
         if (joined) must_ok(ms_union_open(&u, &d, &err), &err, "union");
         p.s = destination(store_kind_at(0), 0);
-        must_ok(ms_copy(p.s.store, joined ? u : one, NULL, NULL, NULL, &err), &err, "copy");
-        script_is(&p, "has {\"title\":\"one\"}\nshow => one|\nquery raw=note => noted|");
+        ms_result got = ms_copy(p.s.store, joined ? u : one, NULL, NULL, NULL, &err);
+        if (joined && from.kind->remote) {
+            assert_int_equal(got, MS_E_RANGE);
+            assert_string_equal(err.path, "stores[0]");
+            script_is(&p, "show =>\nquery raw=note =>");
+        } else {
+            must_ok(got, &err, "copy");
+            script_is(&p, "has {\"title\":\"one\"}\nshow => one|\n"
+                          "query raw=note => noted|");
+        }
         ms_close(u);
         store_close(&from);
         store_close(&p.s);
