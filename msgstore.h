@@ -20572,26 +20572,6 @@ typedef struct ms__as {
     void (*put)(ms_writer *w, const ms_envelope *m); /* the value of w->hole */
 } ms__as;
 
-/* Defines a hook of one condition, or of one call. */
-#define MS__FITS(name, condition)                                              \
-    static ms_result name(ms__fit *f)                                          \
-    {                                                                          \
-        f->fits = condition;                                                   \
-        return MS_OK;                                                          \
-    }
-#define MS__HAS(name, condition)                                               \
-    static bool name(const ms__hole *h, const ms_envelope *m, size_t n)        \
-    {                                                                          \
-        (void)h, (void)m, (void)n;                                             \
-        return condition;                                                      \
-    }
-#define MS__PUT(name, call)                                                    \
-    static void name(ms_writer *w, const ms_envelope *m)                       \
-    {                                                                          \
-        (void)m;                                                               \
-        call;                                                                  \
-    }
-
 struct ms__hole {
     char letter;
     char inside;          /* letter of the object that contains it; 0: the outermost */
@@ -20721,7 +20701,11 @@ static void ms__value_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
     (h->as->put ? h->as->put : ms__field_put)(w, m);
 }
 
-MS__HAS(ms__has_always, true)
+static bool ms__has_always(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)m, (void)n;
+    return true;
+}
 
 /* Fields that ms__chat_words puts into the text. */
 #define MS__IN_TEXT                                                               \
@@ -20732,9 +20716,17 @@ static const ms__as ms__as_text = {MS__JSON(STRING), "a string", NULL, NULL, NUL
 static const ms__as ms__as_any = {MS__JSON_ANY, "any value", NULL, NULL, NULL};
 
 /* Accepts the word of the shape. Another word stays in the template. */
-MS__FITS(ms__word_read, ms_json_string_is(f->value, ms_str_of(f->r->word)))
+static ms_result ms__word_read(ms__fit *f)
+{
+    f->fits = ms_json_string_is(f->value, ms_str_of(f->r->word));
+    return MS_OK;
+}
 
-MS__PUT(ms__word_put, ms_json_put_string(&w->json, ms_str_of(w->word)))
+static void ms__word_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_string(&w->json, ms_str_of(w->word));
+}
 
 static const ms__as ms__as_word = {
     MS__JSON(STRING), "a word", ms__word_read, ms__has_always, ms__word_put};
@@ -20852,9 +20844,17 @@ static ms_result ms__failed_read(ms__fit *f)
     return MS_OK;
 }
 
-MS__HAS(ms__failed_has, m->type == MS_T_ERROR)
+static bool ms__failed_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->type == MS_T_ERROR;
+}
 
-MS__PUT(ms__true_put, ms_json_put_raw(&w->json, MS_STR("true")))
+static void ms__true_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_raw(&w->json, MS_STR("true"));
+}
 
 /* Writes arguments as an object; other values become a member of an object, under a name
  * that providers know. */
@@ -20876,7 +20876,10 @@ static void ms__args_object(ms_json_writer *w, ms_value args)
     ms_json_end(w);
 }
 
-MS__PUT(ms__args_put, ms__args_object(&w->json, m->args))
+static void ms__args_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__args_object(&w->json, m->args);
+}
 
 static const ms__as ms__as_failed = {
     MS__JSON(TRUE) | MS__JSON(FALSE), "true or false", ms__failed_read, ms__failed_has,
@@ -21900,7 +21903,11 @@ static ms_result ms__format_write(ms_writer *w, const ms__format *f, const ms_en
  * ================================================================================== */
 
 /* Ignores the word of the type; ms__framework_type reads it before the other members. */
-MS__FITS(ms__type_read, true)
+static ms_result ms__type_read(ms__fit *f)
+{
+    f->fits = true;
+    return MS_OK;
+}
 
 static void ms__type_put(ms_writer *w, const ms_envelope *m)
 {
@@ -21940,10 +21947,16 @@ static void ms__framework_args_put(ms_writer *w, const ms_envelope *m)
         ms__field_put(w, m);
 }
 
-MS__HAS(ms__role_has, m->role != MS_ROLE_NONE || m->type == MS_T_TEXT)
+static bool ms__role_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->role != MS_ROLE_NONE || m->type == MS_T_TEXT;
+}
 
-MS__PUT(ms__role_put,
-    ms_json_put_string(&w->json, ms__chat_word(m, ms__role_of(m->role, m->type))))
+static void ms__role_put(ms_writer *w, const ms_envelope *m)
+{
+    ms_json_put_string(&w->json, ms__chat_word(m, ms__role_of(m->role, m->type)));
+}
 
 static ms_result ms__joined_read(ms__fit *f)
 {
@@ -21951,7 +21964,11 @@ static ms_result ms__joined_read(ms__fit *f)
     return MS_OK;
 }
 
-MS__HAS(ms__joined_has, (m->flags & MS_FLAG_JOINED) != 0)
+static bool ms__joined_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return (m->flags & MS_FLAG_JOINED) != 0;
+}
 
 /* Reads the template of another format. Any other string stays a member. */
 static ms_result ms__source_read(ms__fit *f)
@@ -21964,7 +21981,11 @@ static ms_result ms__source_read(ms__fit *f)
     return MS_OK;
 }
 
-MS__HAS(ms__source_has, m->source.len > 3 && m->source.ptr[0] != 'f')
+static bool ms__source_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->source.len > 3 && m->source.ptr[0] != 'f';
+}
 
 static const ms__as ms__as_type = {
     MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__type_put};
@@ -22097,7 +22118,11 @@ static ms_result ms__chat_content_read(ms__fit *f)
 }
 
 /* A call has the content only if its source has one. */
-MS__HAS(ms__chat_content_has, m->type != MS_T_ACTION || m->content.text.ptr)
+static bool ms__chat_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->type != MS_T_ACTION || m->content.text.ptr;
+}
 
 /* Returns whether content stays JSON: null and parts do. */
 static bool ms__is_chat_content(ms_str json)
@@ -22105,8 +22130,10 @@ static bool ms__is_chat_content(ms_str json)
     return ms_json_kind_of(json) == MS_JSON_NULL || ms__is_parts(json);
 }
 
-MS__PUT(ms__chat_content_put,
-    ms__words_put(w, m, ms__is_answer(m) && !w->word[0], ms__is_chat_content))
+static void ms__chat_content_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, ms__is_answer(m) && !w->word[0], ms__is_chat_content);
+}
 
 /* Reads arguments from a string. They are JSON only if the string has an object that
  * fits into a field. */
@@ -22142,7 +22169,11 @@ static void ms__chat_role_put(ms_writer *w, const ms_envelope *m)
 
 static bool ms__is_call(const ms_envelope *m) { return m->type == MS_T_ACTION; }
 
-MS__HAS(ms__calls_have, ms__is_call(m) || n > 1)
+static bool ms__calls_have(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h;
+    return ms__is_call(m) || n > 1;
+}
 
 static const ms__as ms__as_chat_role = {
     MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__chat_role_put};
@@ -22350,10 +22381,16 @@ static ms_str ms__env_fixed(const ms__hole *h, const ms_envelope *m)
     return ms_str_of(h->letter == 's' ? "agents-api.message" : ms__env_word(m->type));
 }
 
-MS__FITS(ms__env_fixed_read,
-    f->h->letter == 'v'   ? ms_str_equal(f->value, MS_STR("1"))
-    : f->h->letter == 'r' ? ms__env_is_word(f->value)
-                          : ms_json_string_is(f->value, ms__env_fixed(f->h, f->m)))
+static ms_result ms__env_fixed_read(ms__fit *f)
+{
+    if (f->h->letter == 'v')
+        f->fits = ms_str_equal(f->value, MS_STR("1"));
+    else if (f->h->letter == 'r')
+        f->fits = ms__env_is_word(f->value);
+    else
+        f->fits = ms_json_string_is(f->value, ms__env_fixed(f->h, f->m));
+    return MS_OK;
+}
 
 static void ms__env_fixed_put(ms_writer *w, const ms_envelope *m)
 {
@@ -22384,7 +22421,10 @@ static bool ms__env_is_nested(ms_str json)
 }
 
 /* Writes text, a list or an object; any other value becomes its text. */
-MS__PUT(ms__env_content_put, ms__words_put(w, m, false, ms__env_is_nested))
+static void ms__env_content_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, false, ms__env_is_nested);
+}
 
 static const ms__as ms__as_env_fixed = {
     MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always, ms__env_fixed_put};
@@ -22775,10 +22815,17 @@ static ms_result ms__task_check(ms__fit *f)
 }
 
 /* Present while a stream writes the message. */
-MS__HAS(ms__task_open_has,
-    (m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, h->name))
+static bool ms__task_open_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)n;
+    return (m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, h->name);
+}
 
-MS__PUT(ms__task_open_put, ms_json_put_string(&w->json, MS_STR("IN_PROGRESS")))
+static void ms__task_open_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_string(&w->json, MS_STR("IN_PROGRESS"));
+}
 
 static void ms__task_author_put(ms_writer *w, const ms_envelope *m)
 {
@@ -22855,7 +22902,11 @@ static ms_result ms__task_summary_read(ms__fit *f)
     return ms__task_list(f->r, f->h->name, f->value, false);
 }
 
-MS__PUT(ms__task_summary_put, ms_json_put_raw(&w->json, MS_STR("[]")))
+static void ms__task_summary_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_raw(&w->json, MS_STR("[]"));
+}
 
 /* Reads the location; an empty text is no location. */
 static ms_result ms__task_id_read(ms__fit *f)
@@ -22869,7 +22920,10 @@ static ms_result ms__task_id_read(ms__fit *f)
     return f->r->lenient ? MS_OK : code;
 }
 
-MS__PUT(ms__task_id_put, ms_json_put_string(&w->json, m->location))
+static void ms__task_id_put(ms_writer *w, const ms_envelope *m)
+{
+    ms_json_put_string(&w->json, m->location);
+}
 
 static const ms__as ms__as_task_format = {
     MS__JSON_ANY, "plain, markdown or code", ms__task_check, NULL, NULL};
@@ -23165,7 +23219,11 @@ static ms_result ms__row_same_read(ms__fit *f)
     return MS_OK;
 }
 
-MS__FITS(ms__row_role_read, !ms_json_string_is(f->value, MS_STR("")))
+static ms_result ms__row_role_read(ms__fit *f)
+{
+    f->fits = !ms_json_string_is(f->value, MS_STR(""));
+    return MS_OK;
+}
 
 static void ms__row_role_put(ms_writer *w, const ms_envelope *m)
 {
@@ -23179,7 +23237,10 @@ static bool ms__is_any(ms_str json)
     return true;
 }
 
-MS__PUT(ms__row_content_put, ms__words_put(w, m, false, ms__is_any))
+static void ms__row_content_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, false, ms__is_any);
+}
 
 static const ms__as ms__as_row_time = {
     MS__JSON(STRING) | MS__JSON(NUMBER), "an RFC 3339 time or seconds", ms__row_time_read,
@@ -23399,10 +23460,17 @@ static bool ms__holds_blocks(const ms_envelope *m)
 }
 
 /* Writes a text, see ms__words_put. */
-MS__PUT(ms__text_put, ms__words_put(w, m, ms__is_answer(m), NULL))
+static void ms__text_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, ms__is_answer(m), NULL);
+}
 
 /* Present unless the arguments are an empty text. */
-MS__HAS(ms__args_have, m->args.json || m->args.text.len > 0)
+static bool ms__args_have(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->args.json || m->args.text.len > 0;
+}
 
 static const ms__as ms__as_side = {
     MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__side_put};
@@ -23449,10 +23517,17 @@ static ms_result ms__anthropic_content_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-MS__HAS(ms__anthropic_content_has,
-    n == 1 && m->type != MS_T_ACTION && m->type != MS_T_REASONING && !ms__is_answer(m))
+static bool ms__anthropic_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h;
+    return n == 1 && m->type != MS_T_ACTION && m->type != MS_T_REASONING &&
+           !ms__is_answer(m);
+}
 
-MS__PUT(ms__anthropic_content_put, ms__words_put(w, m, false, ms__is_blocks))
+static void ms__anthropic_content_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, false, ms__is_blocks);
+}
 
 /* Reads the content of a result. */
 static ms_result ms__anthropic_result_read(ms__fit *f)
@@ -23462,7 +23537,11 @@ static ms_result ms__anthropic_result_read(ms__fit *f)
 }
 
 /* Present unless the content is null, which stands for a result without content. */
-MS__HAS(ms__anthropic_result_has, !ms__value_is(m->content, MS_JSON_NULL))
+static bool ms__anthropic_result_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return !ms__value_is(m->content, MS_JSON_NULL);
+}
 
 static const ms__as ms__as_anthropic_content = {
     MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
@@ -23604,7 +23683,11 @@ static ms_result ms__response_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-MS__HAS(ms__response_has, m->content.json && ms__is_response(m->content.text))
+static bool ms__response_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->content.json && ms__is_response(m->content.text);
+}
 
 static const ms__as ms__as_true = {
     MS__JSON(TRUE), "true", ms__type_read, ms__has_always, ms__true_put};
@@ -23725,9 +23808,16 @@ static ms_result ms__prompt_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-MS__HAS(ms__prompt_texts_have, m->content.json && ms__parts_are(m->content.text, true))
+static bool ms__prompt_texts_have(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->content.json && ms__parts_are(m->content.text, true);
+}
 
-MS__PUT(ms__prompt_put, ms__words_put(w, m, ms__is_answer(m), ms__is_prompt_list))
+static void ms__prompt_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, ms__is_answer(m), ms__is_prompt_list);
+}
 
 /* Reads arguments as they are; an empty string is a member without a field. */
 static ms_result ms__raw_args_read(ms__fit *f)
@@ -23744,7 +23834,11 @@ static void ms__raw_args_put(ms_writer *w, const ms_envelope *m)
         ms_json_put_string(&w->json, m->args.text);
 }
 
-MS__PUT(ms__outcome_put, ms_json_put_string(&w->json, MS_STR("failed")))
+static void ms__outcome_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_string(&w->json, MS_STR("failed"));
+}
 
 static const ms__as ms__as_prompt = {
     MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list", ms__prompt_read,
