@@ -247,11 +247,13 @@ static void ms__changed_put(const ms__log *log, const ms__segment *l)
     unsigned char *p = (unsigned char *)(uintptr_t)l->changed;
     const uint32_t *bits = (const uint32_t *)log->edits.touched;
     if (l->n_changed == 0 || l->n_changed == UINT32_MAX) return;
-    for (uint32_t i = 0; i < MS__TOUCHED; i++) {
-        if (bits[i / 32] == 0) i |= 31; /* most words are empty */
-        if (!(bits[i / 32] >> (i % 32) & 1)) continue;
-        *p++ = (unsigned char)i;
-        *p++ = (unsigned char)(i >> 8);
+    for (uint32_t word = 0; word < MS__TOUCHED / 32; word++) {
+        if (bits[word] == 0) continue; /* most words are empty */
+        for (uint32_t i = word * 32; i < (word + 1) * 32; i++) {
+            if (!(bits[word] >> (i % 32) & 1)) continue;
+            *p++ = (unsigned char)i;
+            *p++ = (unsigned char)(i >> 8);
+        }
     }
 }
 
