@@ -921,8 +921,9 @@ typedef struct ms__head {
     uint32_t types;           /* of the query, by bits */
     uint64_t list;            /* in a log: number of the list in all segments */
     uint32_t agent;           /* index of the agent's name in the query */
-    uint32_t segment;         /* of the run, or the one before the first */
-    uint32_t from;            /* from this segment on it looks for the next run */
+    uint32_t segment;         /* of the run */
+    uint32_t from;            /* the next run is in this segment or after it; backward:
+                                 before it */
     uint32_t lo, pos, hi;     /* entries of the run */
 } ms__head;
 
@@ -9049,8 +9050,9 @@ typedef struct ms__sought {
 
 /* How a log reads its sealed segments. `locked`: the caller has the lock. */
 typedef struct ms__sealed {
-    /* Moves an iterator to its entries in the next segment. False: there is no such
-     * segment. *some: it has entries of the query. */
+    /* Moves an iterator to its entries in the next sealed segment. False: it has no
+     * further run. *some: there are entries of the query. Without one, forward, the tail
+     * is next. */
     bool (*turn)(struct ms__core *core, ms__reading *s, ms__head *h, bool *some);
     /* Sets the iterator's record to entry i of its segment; false: the query excludes
      * it. */
@@ -9451,6 +9453,21 @@ static void ms__holes_met(ms__reading *s, uint32_t segment, uint32_t holes)
     s->holes += holes;
 }
 
+/* Returns where an iterator looks for its next run that has none yet: forward in the
+ * segment of the first place, backward in the tail. */
+static uint32_t ms__head_start(const ms__reading *s)
+{
+    return s->backward ? s->tail->segment + 1 : (uint32_t)(s->from >> 32);
+}
+
+/* Notes that an iterator stands on a segment: its next run is after that, or backward
+ * before it. */
+static void ms__head_stands(const ms__reading *s, ms__head *h, uint32_t segment)
+{
+    h->segment = segment;
+    h->from = s->backward ? segment : segment + 1;
+}
+
 /* Moves an iterator to the tail's part of its list. False: the query has no entries
  * there. */
 static bool ms__head_tail(ms__reading *s, ms__head *h)
@@ -9477,19 +9494,17 @@ static MS__APART bool ms__head_turn(ms__core *core, ms__reading *s, ms__head *h)
     ms__head next = *h;
     uint32_t tail = s->tail->segment;
     bool some = false;
-    next.segment = h->from;
     while (!some && s->result == MS_OK) {
-        if (s->backward ? next.segment > tail : next.segment + 1 == tail) {
-            next.segment = tail;
+        if (s->backward ? next.from > tail : next.from == tail) {
+            ms__head_stands(s, &next, tail);
             some = ms__head_tail(s, &next);
-        } else if (!ms__sealed_of(core) || (!s->backward && next.segment == tail)) {
+        } else if (!ms__sealed_of(core) || next.from > tail) {
             return false;
         } else if (!ms__sealed_of(core)->turn(core, s, &next, &some)) {
             return false;
         }
     }
     if (!some) return false;
-    next.from = next.segment;
     next.pos = s->backward ? next.hi : next.lo;
     *h = next;
     return true;
@@ -9557,7 +9572,7 @@ static void ms__head_leap(ms__core *core, ms__reading *s, ms__head *h,
     if (s->backward ? place > h->place : place < h->place) return; /* beside damage */
     if (place >> 32 != segment) { /* skips runs */
         to = s->backward ? h->lo : h->hi;
-        h->from = s->backward ? (uint32_t)(place >> 32) + 1 : (uint32_t)(place >> 32) - 1;
+        h->from = (uint32_t)(place >> 32) + (s->backward ? 1 : 0);
     } else if (MS__LOG && h->index) {
         to = ms__sealed_of(core)->below(h, unit);
     } else {
@@ -9633,7 +9648,8 @@ static void ms__heads_turn(ms__core *core, ms_cursor *it, bool backward)
     merge->n_live = 0;
     merge->last_place = MS__NO_PLACE;
     for (uint32_t i = 0; i < merge->n_heads; i++) {
-        if (backward != was) heads[i].from = heads[i].segment;
+        if (backward != was)
+            ms__head_stands(&merge->reading, &heads[i], heads[i].segment);
         if (ms__head_load(core, &merge->reading, &heads[i]))
             ms__heads_swap(&heads[i], &heads[merge->n_live++]);
     }
@@ -9852,7 +9868,7 @@ static ms_result ms__head_add(ms__core *core, ms_cursor *it, uint64_t list,
     h.list = list;
     h.live = live;
     h.agent = agent;
-    h.from = s->backward ? s->tail->segment + 1 : (uint32_t)(s->from >> 32) - 1;
+    h.from = ms__head_start(s);
     if (!ms__head_turn(core, s, &h))
         return s->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
     if ((h.types & holds) != holds) merge->filtered = true;
@@ -9937,7 +9953,7 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
     ms_result code = ms__loc_head(core, it, at, MS__P_LOCATION,
                                   at->loc ? &at->loc->all : NULL, err);
     if (about && merge->n_heads > heads) /* it has no other run */
-        merge->heads[heads].from = s->backward ? 0 : s->tail->segment;
+        merge->heads[heads].from = s->backward ? 0 : s->tail->segment + 1;
     s->from = from;
     s->to = to;
     return code;
@@ -10204,7 +10220,7 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
         ms__name_hash(&t->live, MS__LOCS, 0, location), kind);
     if (kind == MS__P_LOCATION && loc) w->head.live = &loc->all;
     if (kind == MS__P_CHANGE && c) w->head.live = &c->changes;
-    w->head.from = backward ? t->segment + 1 : (uint32_t)(from >> 32) - 1;
+    w->head.from = ms__head_start(&w->reading);
 }
 
 /* Returns the next valid record of a walk, with edits applied; NULL at the end, or on an
@@ -14523,7 +14539,7 @@ static void ms__log_found(ms__log *log, uint64_t mark, bool salvaged)
  *     Filters need no merge, and a lookup touches one place in memory. For 32 segments of
  *     65,536 messages with a key each they take 4 MB; lists of segments took 25 MB.
  *
- * A lookup of a posting list goes from segment to segment (ms__segment_next): the filter
+ * A lookup of a posting list goes from segment to segment (ms__segment_has): the filter
  * of a group of 32 excludes most, the segment index confirms. Both are read when they are
  * first needed, and known by a pointer afterwards (ms__entry_node). A segment index is
  * checked block by block, each block when it is first read: a lookup of an absent list
@@ -15404,27 +15420,51 @@ static bool ms__times_miss(const ms_query *q, int64_t first, int64_t last)
     return (q->has_since && last < q->since_ns) || (q->has_until && first >= q->until_ns);
 }
 
-/* Returns the next segment from i on (backward: from i downward) that has a posting list;
- * n (backward: UINT32_MAX) if none has. */
-static uint32_t ms__segment_next(ms__log *log, uint64_t list, uint32_t i, uint32_t n,
-                                 bool backward, bool locked, ms__run *run,
-                                 ms_result *result)
+#define MS__NO_SEGMENT UINT32_MAX
+
+/* The answer of a filter for the 32 segments of a group. */
+typedef struct ms__asked {
+    uint32_t number; /* MS__NO_SEGMENT: no filter was asked yet */
+    uint32_t mask;
+} ms__asked;
+
+/* Returns whether segment i has a posting list, or may have lost it, and finds it. The
+ * filter of the group, which is asked once for all its segments, excludes most. */
+static bool ms__segment_has(ms__log *log, ms__asked *group, uint64_t list, uint32_t i,
+                            bool locked, ms__run *run, ms_result *result)
 {
-    uint32_t none = backward ? UINT32_MAX : n, group = UINT32_MAX, mask = 0;
-    for (; backward ? i != UINT32_MAX : i < n; i = backward ? i - 1 : i + 1) {
-        if (i / MS__FAN != group) {
-            group = i / MS__FAN;
-            mask = ms__group_find(log, group, list, locked);
-        }
-        if (!(mask >> i % MS__FAN & 1)) continue;
-        const ms__segment *l = ms__segment_of(log, i, locked);
-        while (l && !ms__segment_find(log, l, list, run))
-            l = ms__segment_mend(log, l, locked);
-        if (!l) *result = MS_E_NO_MEMORY;
-        if (!l) return none;
-        if (run->n > 0 || ms__segment_lost(l) > 0) return i;
+    if (i / MS__FAN != group->number) {
+        group->number = i / MS__FAN;
+        group->mask = ms__group_find(log, group->number, list, locked);
     }
-    return none;
+    if (!(group->mask >> i % MS__FAN & 1)) return false;
+    const ms__segment *l = ms__segment_of(log, i, locked);
+    while (l && !ms__segment_find(log, l, list, run))
+        l = ms__segment_mend(log, l, locked);
+    if (!l) *result = MS_E_NO_MEMORY;
+    return l && (run->n > 0 || ms__segment_lost(l) > 0);
+}
+
+/* Returns the first of the segments [i, n) that has a posting list. MS__NO_SEGMENT: none
+ * has, or *result is set. */
+static uint32_t ms__segment_after(ms__log *log, uint64_t list, uint32_t i, uint32_t n,
+                                  bool locked, ms__run *run, ms_result *result)
+{
+    ms__asked group = {MS__NO_SEGMENT, 0};
+    for (; i < n && *result == MS_OK; i++)
+        if (ms__segment_has(log, &group, list, i, locked, run, result)) return i;
+    return MS__NO_SEGMENT;
+}
+
+/* Returns the last of the segments before n that has a posting list. MS__NO_SEGMENT: as
+ * above. */
+static uint32_t ms__segment_before(ms__log *log, uint64_t list, uint32_t n, bool locked,
+                                   ms__run *run, ms_result *result)
+{
+    ms__asked group = {MS__NO_SEGMENT, 0};
+    for (; n > 0 && *result == MS_OK; n--)
+        if (ms__segment_has(log, &group, list, n - 1, locked, run, result)) return n - 1;
+    return MS__NO_SEGMENT;
 }
 
 /* Adds a summary to its table, which has room. */
@@ -15567,11 +15607,10 @@ static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_s
     ms__log *log = ms__log_in(core);
     uint64_t list = ms__list_number(
         ms__name_hash(&core->tail->live, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
-    uint32_t all = core->tail->segment, s = all;
+    uint32_t s = core->tail->segment;
     ms__run run;
-    while (s > 0) {
-        s = ms__segment_next(log, list, s - 1, all, true, true, &run, result);
-        if (s == UINT32_MAX) break;
+    while ((s = ms__segment_before(log, list, s, true, &run, result)) !=
+           MS__NO_SEGMENT) {
         for (uint32_t n = run.n; n-- > 0;) {
             const unsigned char *r = ms__segment_record(
                 log, run.index, ms__posting(run.at, n, run.index->width));
@@ -17378,39 +17417,62 @@ static bool ms__log_run(const ms__log *log, const ms__reading *s, ms__head *h,
     return true;
 }
 
+/* Returns how many segments begin before a place. */
+static uint32_t ms__segments_to(uint64_t place)
+{
+    return (uint32_t)(place >> 32) + ((uint32_t)place > 0 ? 1 : 0);
+}
+
+/* Walking forward: returns the next sealed segment that an iterator reads, of those with
+ * places of the query. MS__NO_SEGMENT: none is left. */
+static uint32_t ms__log_forward(ms__log *log, ms__reading *s, const ms__head *h,
+                                ms__run *run)
+{
+    uint32_t n = ms__segments_to(s->to);
+    if (n > s->tail->segment) n = s->tail->segment;
+    if (h->list > MS__LIST_OTHERS)
+        return ms__segment_after(log, h->list, h->from, n, s->locked, run, &s->result);
+    return h->from < n ? h->from : MS__NO_SEGMENT;
+}
+
+/* The same, walking backward. */
+static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__head *h,
+                                 ms__run *run)
+{
+    uint32_t first = (uint32_t)(s->from >> 32), n = ms__segments_to(s->to);
+    if (n > h->from) n = h->from;
+    if (n <= first) return MS__NO_SEGMENT;
+    if (h->list <= MS__LIST_OTHERS) return n - 1;
+    uint32_t at = ms__segment_before(log, h->list, n, s->locked, run, &s->result);
+    return at >= first ? at : MS__NO_SEGMENT;
+}
+
+/* Makes all records of a segment a run. False: no memory. */
+static bool ms__log_all(ms__log *log, ms__reading *s, uint32_t segment, ms__run *run)
+{
+    memset(run, 0, sizeof *run);
+    run->index = ms__segment_valid(log, segment, false, s->locked);
+    if (!run->index) s->result = MS_E_NO_MEMORY;
+    if (run->index) run->n = run->index->n;
+    return run->index != NULL;
+}
+
 static bool ms__log_turn(ms__core *core, ms__reading *s, ms__head *h, bool *some)
 {
     ms__log *log = ms__log_in(core);
-    uint32_t tail = s->tail->segment, at = h->segment;
-    uint32_t first = (uint32_t)(s->from >> 32);
-    uint32_t last = (uint32_t)((s->to - 1) >> 32), n = last < tail ? last + 1 : tail;
     bool listed = h->list > MS__LIST_OTHERS;
     ms__run run;
     *some = false;
-    if (s->backward) {
-        if (at > last + 1) at = last + 1;
-        if (at <= first) return false;
-        at = listed ? ms__segment_next(log, h->list, at - 1, tail, true, s->locked, &run,
-                                       &s->result)
-                    : at - 1;
-        if (at == UINT32_MAX || at < first) return false;
-        h->segment = at;
-    } else {
-        if (++at < n && listed)
-            at = ms__segment_next(log, h->list, at, n, false, s->locked, &run,
-                                  &s->result);
-        h->segment = at < n ? at : tail - 1;
-        if (at >= n) return last >= tail;
+    uint32_t segment = s->backward ? ms__log_backward(log, s, h, &run)
+                                   : ms__log_forward(log, s, h, &run);
+    if (segment == MS__NO_SEGMENT) { /* forward, the tail may follow */
+        h->from = s->tail->segment;
+        return !s->backward && ms__segments_to(s->to) > s->tail->segment;
     }
-    if (!listed) { /* all its records */
-        memset(&run, 0, sizeof run);
-        run.index = ms__segment_valid(log, at, false, s->locked);
-        if (!run.index) s->result = MS_E_NO_MEMORY;
-        if (!run.index) return false;
-        run.n = run.index->n;
-    }
+    ms__head_stands(s, h, segment);
+    if (!listed && !ms__log_all(log, s, segment, &run)) return false;
     uint32_t holes = listed ? ms__segment_lost(run.index) : run.index->holes;
-    if (!listed || holes > 0) ms__holes_met(s, at, holes);
+    if (!listed || holes > 0) ms__holes_met(s, segment, holes);
     *some = ms__log_run(log, s, h, &run);
     return true;
 }

@@ -608,7 +608,7 @@ controls()
         ms__segment_sound '!= ms__segment_block(l, b)) return false;' '== 0) return false;'
     control damaged_block_not_mended gcc test_log_index \
         messages_stay_when_a_block_of_their_index_is_damaged 100 \
-        ms__segment_next 'while (l && !ms__segment_find(log, l, list, run))' \
+        ms__segment_has 'while (l && !ms__segment_find(log, l, list, run))' \
         'if (l && !ms__segment_find(log, l, list, run) && (run->n = 0) > 0)'
     control front_check_of_an_index_dropped gcc test_log_index \
         messages_stay_when_a_block_of_their_index_is_damaged 100 \
