@@ -10495,6 +10495,41 @@ static ms_result ms__expect_check(ms__core *core, const ms_append_opts *opts,
     return ms__expect_last(opts, last, err);
 }
 
+/* Step 1 for all messages. *done: how many plans there are, with that of a message that
+ * failed. */
+static ms_result ms__run_prepare(ms__core *core, ms__append_run *run, ms__plan *plans,
+                                 ms__change_run *c, size_t *done, ms_error *err)
+{
+    for (*done = 0; *done < run->n;) {
+        ms__plan *p = &plans[*done];
+        const ms_envelope *e = &run->messages[(*done)++];
+        ms__plan_begin(p);
+        MS__TRY(!MS__CHANGES || ms__kind_of(e) == MS__KIND_MESSAGE
+                    ? ms__prepare(core, run, e, p, err)
+                    : ms__prepare_change(core, run, e, p, c, err));
+    }
+    return MS_OK;
+}
+
+/* Step 2. */
+static ms_result ms__run_commit(ms__core *core, ms__append_run *run,
+                                const ms__plan *plans, const ms__change_run *c,
+                                ms_error *err)
+{
+    MS__TRY(ms__expect_check(core, run->opts, err));
+    ms__run_seal(core, run, plans);
+    MS__TRY(core->home->publish(core, run, err));
+    ms__run_enter(core, run, plans, c);
+    return MS_OK;
+}
+
+/* Returns the numbers of an append that wrote nothing: all its messages are repeats. */
+static void ms__run_repeats(const ms__append_run *run, const ms__plan *plans)
+{
+    for (size_t i = 0; run->opts->seqs && i < run->n; i++)
+        run->opts->seqs[i] = plans[i].repeats;
+}
+
 /* Appends a run. The store has set its start, numbers and flags. On failure, and if
  * nothing was written, run->offset is run->start again. */
 static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *plans,
@@ -10503,36 +10538,21 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
     ms__change_run c;
     ms__live *live = &core->tail->live;
     ms__mark mark = ms__live_mark(live);
-    ms_result code = MS_OK;
-    size_t done = 0, n = run->n;
+    size_t done;
     c.kind = 0; /* then its other members are not used */
     c.control = NULL;
-    while (code == MS_OK && done < n) {
-        ms__plan *p = &plans[done];
-        const ms_envelope *e = &run->messages[done++];
-        ms__plan_begin(p);
-        code = !MS__CHANGES || ms__kind_of(e) == MS__KIND_MESSAGE
-                   ? ms__prepare(core, run, e, p, err)
-                   : ms__prepare_change(core, run, e, p, &c, err);
+    ms_result code = ms__run_prepare(core, run, plans, &c, &done, err);
+    if (code == MS_OK && run->offset == run->start) {
+        ms__run_repeats(run, plans);
+    } else if (code == MS_OK) {
+        code = ms__run_commit(core, run, plans, &c, err);
+        if (code == MS_OK) return MS_OK;
     }
-    bool some = run->offset > run->start;
-    if (code == MS_OK && some) code = ms__expect_check(core, run->opts, err);
-    if (code == MS_OK && some) {
-        ms__run_seal(core, run, plans);
-        code = core->home->publish(core, run, err);
-    }
-    if (code == MS_OK && some) {
-        ms__run_enter(core, run, plans, &c);
-        return MS_OK;
-    }
-    for (size_t i = 0; code == MS_OK && run->opts->seqs && i < n; i++)
-        run->opts->seqs[i] = plans[i].repeats;
     if (c.control && core->edits != live) ms__arena_rewind(&core->edits->nodes, &c.mark);
     ms__plans_undo(live, plans, done, &mark);
     run->offset = run->start;
-    return code != MS_OK && code != MS_E_CONFLICT && n > 1 && done > 0
-               ? ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1))
-               : code;
+    if (code == MS_OK || code == MS_E_CONFLICT || run->n == 1) return code;
+    return ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1));
 }
 
 /* ==== [list] listings ==================================================================
