@@ -180,7 +180,6 @@
  *   MSGSTORE_STATIC         all functions static: everything in one source file
  *   MSGSTORE_NO_DIALECTS    no readers and writers of formats; stb_ds is not needed
  *   MSGSTORE_NO_THREADS     no locks and atomics: one thread at a time per store
- *   MSGSTORE_NO_STDIO       the default MS_ASSERT calls abort() instead of assert()
  *   MSGSTORE_NO_LOG         no log, no system calls on files
  *   MSGSTORE_NO_CHANGES     no amendments, hiding, notes, streams: the functions return
  *                           MS_E_UNSUPPORTED, and images and logs with changes are
@@ -194,12 +193,11 @@
  *                           clock, messages have no time of their own. ms_wait does not
  *                           wait
  *   MSGSTORE_NO_ERROR_TEXT  errors have a code and an offset, but no message and no path
- *   MSGSTORE_NO_SIMD        text is scanned by words instead of 16 bytes (SSE2, NEON);
- *                           the results are equal
  *   MSGSTORE_STB_DS         the path of stb_ds.h; default "stb_ds.h"
  *   MSGSTORE_FFI            functions for other languages, see [api-ffi]
- *   MS_ASSERT(condition)    internal invariants; default assert(). Wrong input never
- *                           causes a failed assertion.
+ *   MS_ASSERT(condition)    internal invariants; default assert(), with
+ *                           MSGSTORE_FREESTANDING abort(). Wrong input never causes a
+ *                           failed assertion.
  *
  * MSGSTORE_STATIC, MSGSTORE_NO_DIALECTS, MSGSTORE_NO_LOG, MSGSTORE_RING and
  * MSGSTORE_FLASH must be the same in all files of a program. For logs on 32-bit Linux,
@@ -212,7 +210,6 @@
 #ifdef MSGSTORE_FREESTANDING
 #define MSGSTORE_NO_LOG
 #define MSGSTORE_NO_THREADS
-#define MSGSTORE_NO_STDIO
 #endif
 #if defined(MSGSTORE_FLASH) && !defined(MSGSTORE_RING)
 #define MSGSTORE_RING
@@ -2699,21 +2696,25 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__GNUC 0
 #endif
 
-/* SSE2 and NEON compare 16 bytes at a time. With -Os, code that serves only speed is left
- * out. */
+/* With -Os, code that serves only speed is left out. */
 #ifdef __OPTIMIZE_SIZE__
 #define MS__SMALL 1
 #else
 #define MS__SMALL 0
 #endif
-#if MS__GNUC && defined(__SSE2__) && !defined(MSGSTORE_NO_SIMD) && !MS__SMALL
+
+/* SSE2 and NEON scan text 16 bytes at a time; without them it is scanned by words, with
+ * equal results. tests/test_fast.c compares both, and sets this to 0 for one. */
+#ifndef MS__SIMD
+#define MS__SIMD (MS__GNUC && !MS__SMALL)
+#endif
+#if MS__SIMD && defined(__SSE2__)
 #define MS__SSE2 1
 #include <emmintrin.h>
 #else
 #define MS__SSE2 0
 #endif
-#if MS__GNUC && defined(__ARM_NEON) && defined(__aarch64__) && !MS__SMALL && \
-    !defined(MSGSTORE_NO_SIMD)
+#if MS__SIMD && defined(__ARM_NEON) && defined(__aarch64__)
 #define MS__NEON 1
 #include <arm_neon.h>
 #else
@@ -2750,7 +2751,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #endif
 
 #ifndef MS_ASSERT
-#ifdef MSGSTORE_NO_STDIO
+#ifdef MSGSTORE_FREESTANDING /* no stdio */
 #define MS_ASSERT(condition) ((condition) ? (void)0 : abort())
 #else
 #include <assert.h>

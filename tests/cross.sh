@@ -97,7 +97,7 @@ build()
     if takes_in "$1"; then object='' optimisation=-O1; fi # compiling is quicker than emulating
     if [ "$1" = test_fast ]; then
         compile -O1 tests/fast_impl.c "$out/fast_wide.o" -c &&
-            compile -O1 tests/fast_impl.c "$out/fast_plain.o" -c -DMSGSTORE_NO_SIMD ||
+            compile -O1 tests/fast_impl.c "$out/fast_plain.o" -c -DMS__SIMD=0 ||
             return 1
         object="$object $out/fast_wide.o $out/fast_plain.o"
     fi

@@ -222,7 +222,7 @@ fi
 # shellcheck disable=SC2015,SC2086
 $cc $posix -O1 -c -o "$out/posix.o" tests/windows/posix.c >"$out/log/posix" 2>&1 &&
     $cc $posix -O1 -I. $stb -c -o "$out/fast_wide.o" tests/fast_impl.c >>"$out/log/posix" 2>&1 &&
-    $cc $posix -O1 -I. $stb -c -DMSGSTORE_NO_SIMD -o "$out/fast_plain.o" tests/fast_impl.c \
+    $cc $posix -O1 -I. $stb -c -DMS__SIMD=0 -o "$out/fast_plain.o" tests/fast_impl.c \
         >>"$out/log/posix" 2>&1 || fail posix "$(why "$out/log/posix")"
 run_programs
 # shellcheck disable=SC2086
