@@ -4085,7 +4085,7 @@ static bool ms__scan_escape(ms__scan *s)
             return true;
         }
     }
-    return s->repair || ms__scan_fail(s, p, MS_E_UTF8, "a whole surrogate pair");
+    return s->repair || ms__scan_fail(s, p, MS_E_UTF8, "a complete surrogate pair");
 }
 
 /* Steps over the string at s->p, which is its opening quote. */
@@ -5241,11 +5241,11 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
 static ms_result ms__head_check(const ms_envelope *m, ms_error *err)
 {
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__fail_at(err, MS_E_TYPE, "type", "%u is no message type",
+        return ms__fail_at(err, MS_E_TYPE, "type", "%u is not a message type",
                            (uint64_t)(unsigned)m->type);
     if ((unsigned)m->role >= MS_ROLE_LIMIT ||
         ((unsigned)m->role > MS_ROLE_FUNCTION && m->role != MS_ROLE_OTHER))
-        return ms__fail_at(err, MS_E_ARGUMENT, "role", "%u is no role",
+        return ms__fail_at(err, MS_E_ARGUMENT, "role", "%u is not a role",
                            (uint64_t)(unsigned)m->role);
     if (m->role == MS_ROLE_OTHER && ms__is_empty(m->role_name))
         return ms__fail_at(err, MS_E_MISSING, "role_name", "role OTHER needs role_name");
@@ -5474,7 +5474,7 @@ static ms_result ms__envelope_check(const ms_envelope *m, ms_error *err)
 {
     ms__layout l;
     l.parts = NULL;
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     return ms__layout_of(m, ms__absent(), MS__UNKNOWN, &l, err);
 }
 
@@ -5915,7 +5915,7 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
     const unsigned char *r = (const unsigned char *)bytes;
     *out = NULL;
     if (!r || ((uintptr_t)r & 7) != 0)
-        return ms__fail(err, MS_E_ARGUMENT, "a message lies at an address that is a "
+        return ms__fail(err, MS_E_ARGUMENT, "the address of a message must be a "
                         "multiple of 8");
     MS__TRY(ms__check_header(r, size, 0, 0, err));
     MS__TRY(ms__check_body(r, 0, err));
@@ -5933,7 +5933,7 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
 
 static ms_result ms__open_check(const ms_store *store, ms_error *err)
 {
-    if (!store) return ms__fail(err, MS_E_CLOSED, "there is no store");
+    if (!store) return ms__fail(err, MS_E_CLOSED, "the store is missing");
     if (store->open != MS_STORE_OPEN || !store->backend)
         return ms__fail(err, MS_E_CLOSED, "the store is closed or was never opened");
     return MS_OK;
@@ -5952,7 +5952,8 @@ static ms_query ms__resolve(const ms_query *query)
 static ms_result ms__query_check(const ms_query *q, ms_error *err)
 {
     if (q->views >= 2 * MS_VIEW_TIMELINE)
-        return ms__fail(err, MS_E_ARGUMENT, "%u is no set of views", (uint64_t)q->views);
+        return ms__fail(err, MS_E_ARGUMENT, "views %u has unknown bits",
+                        (uint64_t)q->views);
     if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
         return ms__fail_at(err, MS_E_ARGUMENT, "agent_key", "the agent view needs an "
                            "agent key");
@@ -5964,9 +5965,9 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
                         "need none", (uint64_t)q->n_agent_keys,
                         (uint64_t)MS_CURSOR_AGENTS);
     if (q->raw > MS_RAW_ALL)
-        return ms__fail(err, MS_E_ARGUMENT, "%u is no set of kinds", (uint64_t)q->raw);
+        return ms__fail(err, MS_E_ARGUMENT, "raw %u has unknown bits", (uint64_t)q->raw);
     if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
-        return ms__fail(err, MS_E_ARGUMENT, "a raw query is over the timeline, in order "
+        return ms__fail(err, MS_E_ARGUMENT, "a raw query needs the timeline, in order "
                         "of sequence");
     if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
         return ms__fail_at(err, MS_E_ARGUMENT, "about_seq", "about_seq needs raw and a "
@@ -6145,12 +6146,12 @@ static ms_result ms__append(ms_store *store, ms__append_run *run, ms_error *err)
 static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__layout *l,
                                      ms_error *err)
 {
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     ms__text_soon(m->content.text);
     ms__text_soon(m->args.text);
     MS__TRY(ms__layout_of(m, location, MS__UNKNOWN, l, err));
     if (m->flags >> MS__KIND_SHIFT) /* callers may not use these bits, see [change] */
-        return ms__fail_at(err, MS_E_ARGUMENT, "flags", "%u is no set of flags",
+        return ms__fail_at(err, MS_E_ARGUMENT, "flags", "flags %u has unknown bits",
                            (uint64_t)m->flags);
     if (ms__is_empty(location) && ms__is_empty(m->location))
         return ms__fail_at(err, MS_E_ARGUMENT, "location", "the message has no location");
@@ -6182,7 +6183,7 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
 {
     memset(it, 0, offsetof(ms_cursor, of.merge.heads));
     MS__TRY(ms__open_check(store, err));
-    if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
+    if (!query) return ms__fail(err, MS_E_ARGUMENT, "the query is missing");
     it->query = ms__resolve(query);
     ms_result code = ms__query_check(&it->query, err);
     if (code == MS_OK && it->query.raw && !store->backend->change)
@@ -6200,8 +6201,8 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
         it->store->backend->cursor_close(it->store, it);
     it->store = NULL;
     if (it->result == MS_E_DAMAGED)
-        return ms__fail(err, MS_E_DAMAGED, "%u records were skipped: their checks do not "
-                        "match", it->damaged);
+        return ms__fail(err, MS_E_DAMAGED, "%u records were skipped: their checksums do "
+                        "not match", it->damaged);
     if (it->result != MS_OK)
         return ms__fail(err, it->result, "reading stopped after %u messages: %s",
                         it->returned, ms_result_text(it->result));
@@ -6498,7 +6499,8 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
     memset(out, 0, sizeof *out);
     MS__TRY(ms__open_check(store, err));
     if (!store->backend->stat)
-        return ms__fail(err, MS_E_UNSUPPORTED, "the store has no ms_store_stat");
+        return ms__fail(err, MS_E_UNSUPPORTED,
+                        "this store does not support ms_store_stat");
     return store->backend->stat(store, out, err);
 }
 
@@ -6549,7 +6551,7 @@ MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *
     MS__TRY(ms__open_check(store, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_info));
     if (!store->backend->list)
-        return ms__fail(err, MS_E_UNSUPPORTED, "the store has no ms_list");
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store does not support ms_list");
     return store->backend->list(store, query ? query : &all, arena, out, err);
 }
 
@@ -6638,13 +6640,13 @@ static ms_result ms__can_change(const ms_store *store, ms_error *err)
 {
     MS__TRY(ms__open_check(store, err));
     if (store->backend->change) return MS_OK;
-    return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot change what it holds");
+    return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot change its messages");
 }
 
 static ms_result ms__location_check(ms_str location, const char *name, ms_error *err)
 {
     if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "there is no location");
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is missing");
 }
 
 /* Appends one change; *count (may be NULL) receives the number of messages hidden. last:
@@ -6716,7 +6718,8 @@ MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
     ms_arena own;
     const ms_msg *msg;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
-    if (code == MS_OK && !m) code = ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (code == MS_OK && !m)
+        code = ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     if (code == MS_OK) code = ms__amend(store, msg, m, MS_FLAG_AMENDED, err);
     ms_arena_deinit(&own);
     return code;
@@ -6824,7 +6827,7 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     e.content = ms_json(facts);
     MS__TRY(ms__field_check(&e, MS_F_CONTENT, err));
     if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
-        return ms__fail_at(err, MS_E_KIND, "facts", "facts are a JSON object");
+        return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
     return ms__change_put(store, MS_KIND_LOCATION, &e, 0, NULL, err);
 }
 
@@ -7118,7 +7121,7 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     if (code != MS_OK && code != MS_E_UNSUPPORTED) return code;
     if (end == MS_OK && stat.damaged == 0) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "message %u is erased, but damaged bytes may "
-                    "contain it, too", q->about_seq);
+                    "still contain it", q->about_seq);
 }
 
 /* Erases a message and what belongs to it, in steps with a sync after each. A note that
@@ -7144,7 +7147,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     const ms_msg *msg;
     MS__TRY(ms__can_change(store, err));
     if (!store->backend->erase)
-        return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot erase what it holds");
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot erase its messages");
     ms_result code = ms__change_target(store, seq, &own, &msg, NULL);
     if (code != MS_OK && code != MS_E_HIDDEN) { /* once more, to fill err */
         ms_arena_deinit(&own);
@@ -7182,13 +7185,13 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     memset(&how, 0, sizeof how);
     stream->flushed = MS_TIME_NONE;
     MS__TRY(ms__can_change(store, err));
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     ms_envelope e = *m;
     ms_value *fed = e.type == MS_T_ACTION ? &e.args : &e.content;
     const char *name = e.type == MS_T_ACTION ? "args" : "content";
     if (!fed->text.ptr) *fed = ms_text_n(MS_STR(""));
     if (fed->json)
-        return ms__fail_at(err, MS_E_KIND, name, "a stream adds to text, not to JSON");
+        return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
     if (ms__is_empty(location)) location = e.location;
     MS__TRY(ms__key_check(location, "location", false, err));
     MS__TRY(ms__message_check(location, &e, err));
@@ -7204,7 +7207,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
 static ms_result ms__stream_check(const ms_stream *s, ms_error *err)
 {
     if (s && s->store) return MS_OK;
-    return ms__fail(err, MS_E_CLOSED, "the stream was not begun, or has ended");
+    return ms__fail(err, MS_E_CLOSED, "the stream has not begun, or it has ended");
 }
 
 /* Appends a piece. */
@@ -7393,7 +7396,7 @@ MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *us
     arena.buffer_size = sizeof room;
     buf.arena = &arena;
     MS__TRY(ms__open_check(store, err));
-    if (!usage) return ms__fail(err, MS_E_ARGUMENT, "there is no usage to note");
+    if (!usage) return ms__fail(err, MS_E_ARGUMENT, "the usage is missing");
     if (usage->duration_ns < 0)
         return ms__fail_at(err, MS_E_RANGE, "duration_ns", "the duration is below 0");
     ms__usage_spell(usage, &buf);
@@ -7949,7 +7952,7 @@ static ms_result ms__copy_end(ms__copying *c, ms_error *err)
 {
     MS__TRY(ms__copy_numbers(c, err));
     if (c->report->damaged == 0) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "%u records were left out: they are damaged, or "
+    return ms__fail(err, MS_E_DAMAGED, "%u records were not copied: they are damaged, or "
                     "no store takes them", c->report->damaged);
 }
 
@@ -8963,7 +8966,7 @@ static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__la
     p->repeats = ms_seq(ms__msg(r));
     if (p->repeat) return MS_OK;
     return ms__fail_at(err, MS_E_KEY_REUSED, "key",
-                       "key '%v' stands for message %u, which is another one",
+                       "key '%v' belongs to message %u, which differs",
                        MS__V(e->key), p->repeats);
 }
 
@@ -10303,7 +10306,7 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
     uint32_t size = ms__padded(l->size);
     MS__TRY(core->home->room(core, run, size, r, err));
     if ((run->offset + size - core->tail->base) / 8 > MS__UNITS_MAX)
-        return ms__fail(err, MS_E_FULL, "a store keeps at most 32 GiB of records here");
+        return ms__fail(err, MS_E_FULL, "a segment holds at most 32 GiB of records");
     p->entry = ms__run_unit(core, run);
     return MS_OK;
 }
@@ -11714,15 +11717,15 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
     ring.most = most;
     if (m->run) ring.borrowed = ms__run_move(m->run, base, m->buffer.span, base);
     if (ring.borrowed > 0 && m->run->n > 1) /* a batch's envelopes must not change */
-        return ms__fail(err, MS_E_FULL, "a batch with texts of the store itself needs "
-                        "the room of messages");
+        return ms__fail(err, MS_E_FULL, "the batch has texts of messages that the "
+                        "store would drop for it");
     if (ring.borrowed > 0) m->run->layout = NULL;
     for (ms__node *n = m->tail.live.names[MS__LOCS].first; n; n = n->next)
         ms__ring_choose(m, ms__loc_at(n), x, end);
     ms__ring_enter(m, ms__ring_move(&ring));
     m->dropped += messages - m->tail.live.messages;
     if (ring.borrowed == 0) return MS_OK;
-    return ms__fail(err, MS_E_NOT_FOUND, "the message that has these texts was dropped");
+    return ms__fail(err, MS_E_NOT_FOUND, "these texts are of a message that was dropped");
 }
 
 /* Drops the oldest third of a ring's records. */
@@ -12068,7 +12071,7 @@ static ms_result ms__frame_put(ms__mem *m, const unsigned char *r, uint32_t size
     if (b.ok) return MS_OK;
     f->poisoned = true;
     return ms__fail(err, MS_E_POISONED,
-                    "the flash at %u did not take the end of an append",
+                    "the flash at %u does not hold the end of an append",
                     (uint64_t)f->sector * f->sector_size + at);
 }
 
@@ -12119,7 +12122,8 @@ static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
     ms_flash *f = m->flash;
     uint32_t next = ms__flash_next(f);
     if (f->poisoned)
-        return ms__fail(err, MS_E_POISONED, "an append to the flash failed at its end");
+        return ms__fail(err, MS_E_POISONED,
+                        "the end of an append to the flash was not written");
     if (f->erased) return MS_OK;
     MS__TRY(ms__flash_head(f, next, h, &holds, err));
     if (holds && ms__get64(h + 8) + f->sectors == f->order + 1)
@@ -12812,7 +12816,7 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
                                   ms__file_id *f, ms_error *err)
 {
     if (memcmp(h, ms__log_magic, 8) != 0)
-        return ms__fail(err, MS_E_FOREIGN, "'%s' does not begin like a log of messages",
+        return ms__fail(err, MS_E_FOREIGN, "'%s' is not a log: its first 8 bytes differ",
                         path);
     uint32_t version = ms__get32(h + 8), flags = ms__get32(h + 20);
     bool holds = ms__get32(h + 52) == ms__crc32c(0, h, 52);
@@ -12822,7 +12826,7 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
                         (uint64_t)version, (uint64_t)MS__LOG_VERSION);
     if (!holds)
         return ms__fail(err, MS_E_DAMAGED,
-                        "'%s': bytes 0 to 51 do not match their check", path);
+                        "'%s': bytes 0 to 51 do not match their checksum", path);
     if (flags != 0)
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has the incompatible flags %u, this library knows none",
@@ -13775,18 +13779,18 @@ static ms_result ms__os_fail(ms_error *err, int code, const char *what, const ch
                        : code == ENOSPC || code == MS__EDQUOT || code == EFBIG ? MS_E_FULL
                        : code == ENOLCK || code == ENODEV ? MS_E_UNSUPPORTED
                                                           : MS_E_IO;
-    const char *why = code == ENOENT || code == ENOTDIR  ? "there is no such file"
-                      : code == EEXIST                   ? "there is a file already"
-                      : code == EACCES || code == EPERM  ? "not allowed"
+    const char *why = code == ENOENT || code == ENOTDIR  ? "no such file"
+                      : code == EEXIST                   ? "the file exists"
+                      : code == EACCES || code == EPERM  ? "permission denied"
                       : code == EROFS                    ? "the file system is read-only"
                       : code == ENOSPC                   ? "the disk is full"
-                      : code == MS__EDQUOT               ? "the quota is used up"
-                      : code == EFBIG                    ? "over the limit for a file"
+                      : code == MS__EDQUOT               ? "the disk quota is exceeded"
+                      : code == EFBIG                    ? "the file would be too large"
                       : code == EMFILE || code == ENFILE ? "too many open files"
-                      : code == ENOLCK                   ? "the file system cannot lock"
-                      : code == ENODEV                   ? "it cannot be mapped"
-                      : code == EISDIR                   ? "it is a folder"
-                                                         : "the system refused";
+                      : code == ENOLCK                   ? "the file system has no locks"
+                      : code == ENODEV                   ? "the file cannot be mapped"
+                      : code == EISDIR                   ? "the path is a folder"
+                                                         : "the system call failed";
     (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
                    (uint64_t)code);
     if (err) err->sys_errno = code;
@@ -14516,7 +14520,7 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
 {
     if (!ms__forked(&log->file.fork_mark, log->os)) return MS_OK;
     return ms__fail(err, MS_E_FORKED,
-                    "'%s' was opened by process %u, this is a child of it: open it anew",
+                    "'%s' was opened by process %u, this is a child of it: open it again",
                     log->file.path, log->file.fork_mark.process);
 }
 
@@ -15830,7 +15834,7 @@ static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
     if (!log->durable.poisoned) return MS_OK;
     return ms__fail(err, MS_E_POISONED,
                     "a sync of '%s' failed: what is durable after byte %u is not known; "
-                    "close it and open it anew",
+                    "close it and open it again",
                     log->file.path, log->durable.end);
 }
 
@@ -15840,8 +15844,8 @@ static ms_result ms__log_stays(const ms__log *log, ms_error *err)
 {
     if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT,
-                    "a compaction puts a new file in the place of '%s': close it and "
-                    "open it anew", log->file.path);
+                    "a compaction replaces '%s' by a new file: close it and open it "
+                    "again", log->file.path);
 }
 
 static ms_result ms__log_busy(const ms__log *log, ms_error *err)
@@ -16029,7 +16033,7 @@ static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
         if (failed == 0)
             failed = ms__os_write_all(log->os, to, from, log->map.staging, got);
         if (failed != 0)
-            return ms__os_fail(err, failed, "writing again what is in", log->file.path);
+            return ms__os_fail(err, failed, "rewriting the bytes of", log->file.path);
         from = got == n ? from + n : upto;
     }
     ms__staging_trim(log);
@@ -16287,7 +16291,7 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
     uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
     if (code == 0 && log->append.engine == MS_ENGINE_MAP)
         code = ms__log_zero(log, from > clear ? from : clear, goal);
-    if (code != 0) return ms__os_fail(err, code, "making room in", log->file.path);
+    if (code != 0) return ms__os_fail(err, code, "allocating room in", log->file.path);
     log->append.allocated = goal;
     return MS_OK;
 }
@@ -16436,7 +16440,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
         return ms__fail(err, MS_E_BUSY, "another thread syncs '%s'", log->file.path);
     bool unsure = ms__log_unconfirmed(log);
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     if (log->append.stop > st.size) log->append.stop = st.size;
     uint64_t dead = ms__log_dead_end(log, log->end);
     if (unsure && log->append.stop > dead) dead = log->append.stop;
@@ -16775,12 +16779,12 @@ static ms_result ms__take_segment(ms__log *log, const ms__segment *seg, ms_error
     if (seg->number < t->segment ||
         (seg->number == t->segment && seg->base != t->base)) {
         if (!log->map.super_now) return MS_OK; /* it lies */
-        return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has divided it into "
-                        "other segments: open it anew", log->file.path);
+        return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has made other "
+                        "segments of it: open it again", log->file.path);
     }
     if (!ms__tail_slot(log, &now))
         return ms__fail(err, MS_E_BUSY,
-                        "'%s' cannot be followed while over %u cursors are open",
+                        "'%s' cannot be read on while over %u cursors are open",
                         log->file.path, (uint64_t)MS__PINS - 2);
     if (!ms__nodes_reserve(log, &log->index.segments, seg->number))
         return ms__no_memory(err, 0);
@@ -16949,7 +16953,8 @@ static ms_result ms__log_start_at(ms__log *log, const ms__segment *seg, ms_error
     log->sum = seg->state;
     if (!MS__CHANGES && log->sum.changes > 0)
         return ms__fail(err, MS_E_FOREIGN,
-                        "'%s' has changes, and this program was built without them",
+                        "'%s' has changes, and this program was built with "
+                        "MSGSTORE_NO_CHANGES",
                         log->file.path);
     if (!ms__touch_all(log, seg)) return ms__no_memory(err, MS__TOUCHED / 8);
     return ms__index_begin(log, seg) ? MS_OK : ms__no_memory(err, 0);
@@ -17034,7 +17039,7 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.super);
     ms__fence();
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     uint64_t size = log->file.stat.size;
     uint64_t proven = same && mark > checkpoint.end ? mark : checkpoint.end;
     uint64_t visible = proven;
@@ -17154,7 +17159,7 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
     if (code != MS_OK) return code;
     log->file.folder_synced = true;
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "looking at", log->file.path);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "stat of", log->file.path);
 }
 
 /* Drops all state of the file: a reader begins again at its next query. */
@@ -17204,17 +17209,17 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
 {
     bool empty = true;
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     uint64_t began = log->os->micros(log->os->ctx);
     ms_result code = ms__log_super_read(log, &empty, err);
     if (log->os->micros(log->os->ctx) - began < MS__COLD) log->map.looks = MS__LOOKS;
     bool looked = code == MS_OK || code == MS_E_FOREIGN || code == MS_E_DAMAGED;
     if (looked && !empty && log->opts.mode == MS_LOG_NEW)
-        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'",
+        return ms__fail(err, MS_E_CONFLICT, "'%s' exists already",
                         log->file.path);
     if (code != MS_OK) return code;
     if (empty && log->opts.opening == MS_OPEN_STRICT && log->file.stat.size > 0)
-        return ms__fail(err, MS_E_DAMAGED, "'%s' has %u bytes, and no whole superblock",
+        return ms__fail(err, MS_E_DAMAGED, "'%s' has %u bytes and no complete superblock",
                         log->file.path, log->file.stat.size);
     if (empty && !log->writer)
         return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__SUPER_SIZE, 0, err);
@@ -17255,7 +17260,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
         if (mark > size) { /* a reader; or others made room, or truncated the file */
             int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
             if (failed != 0)
-                return ms__os_fail(err, failed, "looking at", log->file.path);
+                return ms__os_fail(err, failed, "stat of", log->file.path);
             size = st.size;
         }
         if (mark > log->end) {
@@ -17307,10 +17312,10 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
         return MS_OK;
     }
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     if (trusted && log->end != mark && st.size >= mark)
         return ms__fail(err, MS_E_CONFLICT,
-                        "'%s' does not end at its watermark: open it anew",
+                        "'%s' does not end at its watermark: open it again",
                         log->file.path);
     ms__log_begun(log, false, st.size);
     return ms__log_reach(log, log->end, st.size, st.size, err);
@@ -17731,7 +17736,7 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
     ms_result code = ms__write_begin(log, err);
     uint64_t offset = ms__log_where(log, r);
     if (code == MS_OK && offset == 0)
-        code = ms__fail(err, MS_E_ARGUMENT, "the message is not one that '%s' returned",
+        code = ms__fail(err, MS_E_ARGUMENT, "the message was not returned by '%s'",
                         log->file.path);
     if (code == MS_OK && !ms__staging_reach(log, padded))
         code = ms__no_memory(err, padded);
@@ -17812,7 +17817,7 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
         return ms__fail(err, mode == MS_LOG_NEW ? MS_E_CONFLICT : MS_E_FOREIGN,
                         "'%s' is a folder, not a log", log->file.path);
     if (code == ENOENT && (how & MS_OS_CREATE)) {
-        (void)ms__fail(err, MS_E_NOT_FOUND, "making '%s': the folder does not exist",
+        (void)ms__fail(err, MS_E_NOT_FOUND, "creating '%s': the folder does not exist",
                        log->file.path);
         if (err) err->sys_errno = code;
         return MS_E_NOT_FOUND;
@@ -17820,7 +17825,7 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
     if (code != 0) return ms__os_fail(err, code, "opening", log->file.path);
     log->file.is_open = true;
     code = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    if (code != 0) return ms__os_fail(err, code, "looking at", log->file.path);
+    if (code != 0) return ms__os_fail(err, code, "stat of", log->file.path);
     if (!log->file.stat.regular)
         return ms__fail(err, mode == MS_LOG_NEW ? MS_E_CONFLICT : MS_E_FOREIGN,
                         "'%s' is not a regular file", log->file.path);
@@ -17957,18 +17962,19 @@ static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
         (unsigned)desc->sync > MS_SYNC_EACH || (unsigned)desc->engine > MS_ENGINE_WRITE)
         return ms__fail(err, MS_E_ARGUMENT,
                         "opening '%s': mode %u, opening %u, sync %u, "
-                        "engine %u: one is unknown",
+                        "engine %u: one of these values is unknown",
                         desc->path, (uint64_t)desc->mode, (uint64_t)desc->opening,
                         (uint64_t)desc->sync, (uint64_t)desc->engine);
     const ms_os *os = desc->os ? desc->os : &ms__os_table;
     if (desc->shared && desc->mode != MS_LOG_READ && os->boot(os->ctx) == 0)
         return ms__fail(err, MS_E_UNSUPPORTED,
-                        "opening '%s' shared: the number of this boot is not known, and "
-                        "without it writers cannot trust each other's watermark",
+                        "opening '%s' shared: the boot number of this machine is "
+                        "unknown, and writers need it to trust each other's watermark",
                         desc->path);
     if (desc->opening == MS_OPEN_SALVAGE && desc->mode != MS_LOG_READ)
         return ms__fail(err, MS_E_ARGUMENT,
-                        "opening '%s' for salvage is for reading only", desc->path);
+                        "opening '%s' for salvage needs the mode MS_LOG_READ",
+                        desc->path);
     if (desc->segment_size != 0 &&
         (desc->segment_size < MS_LOG_SEGMENT_MIN || desc->segment_size > (size_t)1 << 30))
         return ms__fail(err, MS_E_ARGUMENT,
@@ -18127,8 +18133,8 @@ static MS__APART ms_result ms__log_strict(ms__log *log, ms_error *err)
     if (!log->writer && ms__mark_trusted(log)) return MS_OK; /* it may be appending */
     if (ms__log_dead_end(log, log->end) == log->end) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED,
-                    "'%s': after the last whole append, which ends at %u, are bytes of "
-                    "one that is torn",
+                    "'%s': bytes of a torn append follow the last complete append, "
+                    "which ends at %u",
                     log->file.path, log->end);
 }
 
@@ -18246,7 +18252,7 @@ static ms_result ms__hold_own(ms__rewriting *w, ms__log *log, ms_error *err)
     log->file.rewritten = true;
     ms__lock_give(&log->lock);
     if (taken)
-        return ms__fail(err, MS_E_BUSY, "another rewrite of '%s' goes on", w->path);
+        return ms__fail(err, MS_E_BUSY, "another rewrite of '%s' is running", w->path);
     w->old = log;
     return MS_OK;
 }
@@ -18274,7 +18280,7 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
     w->made = code == ENOENT || (code == 0 && st.regular && st.size == 0);
     if (code != 0 && !w->made) return ms__os_fail(err, code, "opening", w->path);
     if (!w->made && !replace)
-        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", w->path);
+        return ms__fail(err, MS_E_CONFLICT, "'%s' exists already", w->path);
     if (w->made && os->exact_maps) return MS_OK;
     w->own = !w->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);
@@ -18375,8 +18381,8 @@ static ms_result ms__rewrite_begin(ms_rewrite *rewrite, ms_error *err)
 static ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
 {
     if (!w->own || w->old->append.erasures == w->erasures) return MS_OK;
-    return ms__fail(err, MS_E_CONFLICT, "a message of '%s' was redacted while it was "
-                    "copied: begin again", w->path);
+    return ms__fail(err, MS_E_CONFLICT, "a message of '%s' was redacted during the "
+                    "copy: begin the rewrite again", w->path);
 }
 
 /* Copies until the time is over, or up to the present end of the source (*upto). It
@@ -18407,8 +18413,8 @@ static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
     ms_result code = ms_log_verify(&d, &r, err);
     w->verified = w->fresh->end;
     if (code != MS_E_DAMAGED) return code;
-    return ms__fail(err, MS_E_IO, "'%s' does not hold what was written to it: %u damaged "
-                    "ranges with %u bytes, %u damaged index records", w->part, r.damaged,
+    return ms__fail(err, MS_E_IO, "the copy '%s' differs from what was written: %u "
+                    "damaged ranges with %u bytes, %u damaged index records", w->part, r.damaged,
                     r.damaged_bytes, r.index_damaged);
 }
 
@@ -18484,7 +18490,7 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
     if (w->old && os->access_like) {
         int code = os->access_like(os->ctx, w->part, w->path);
         if (code != 0)
-            return ms__os_fail(err, code, "keeping the owner and permissions of",
+            return ms__os_fail(err, code, "copying the owner and permissions of",
                                w->path);
     }
     char *path = (char *)ms__log_resize(fresh, NULL, 0, w->path_size);
@@ -18493,7 +18499,7 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
     int failed = os->rename(os->ctx, w->part, w->path);
     if (failed != 0) {
         (void)ms__log_resize(fresh, path, w->path_size, 0);
-        return ms__os_fail(err, failed, "putting in place", w->path);
+        return ms__os_fail(err, failed, "renaming the new file to", w->path);
     }
     (void)ms__log_resize(fresh, fresh->file.path, fresh->file.path_size, 0);
     fresh->file.path = path;
@@ -18540,8 +18546,8 @@ MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error 
     if (fresh) {
         *fresh = NULL;
         if (ms__rewrite_lacks(w))
-            return ms__fail(err, MS_E_BUSY, "the copy of '%s' lacks what is on the disk: "
-                            "ms_rewrite_run has more to do",
+            return ms__fail(err, MS_E_BUSY, "the copy of '%s' lacks durable records: "
+                            "call ms_rewrite_run again",
                             w ? w->path : rewrite->to->path);
         code = ms__rewrite_finish(w, &copied, err);
         rewrite->report = w->report;
@@ -19079,11 +19085,11 @@ static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_err
 {
     const ms_store *s = desc->stores[i];
     if (!s)
-        return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "there is no store"), i);
+        return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is missing"), i);
     MS__TRY(ms__union_in(err, ms__open_check(s, err), i));
     if (s->backend == &ms__union_backend)
-        return ms__union_in(err, ms__fail(err, MS_E_UNSUPPORTED, "a union of unions: "
-                                          "give it the stores of that union"), i);
+        return ms__union_in(err, ms__fail(err, MS_E_UNSUPPORTED, "it is a union: pass "
+                                          "the stores of that union"), i);
     for (size_t k = 0; k < i; k++)
         if (desc->stores[k] == s)
             return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is already "
@@ -19094,7 +19100,8 @@ static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_err
 MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_error *err)
 {
     *store = NULL;
-    if (!desc) return ms__fail(err, MS_E_ARGUMENT, "a union needs a description");
+    if (!desc)
+        return ms__fail(err, MS_E_ARGUMENT, "the description of the union is missing");
     if (desc->n_stores > 0 && !desc->stores)
         return ms__fail_at(err, MS_E_ARGUMENT, "stores", "n_stores is %u without stores",
                            (uint64_t)desc->n_stores);
@@ -19162,7 +19169,7 @@ static ms_result ms__memory_bad(ms_error *err, const char *field, const char *wh
 
 static ms_result ms__memory_check(const ms_memory *memory, ms_error *err)
 {
-    if (!memory || !memory->store) return ms__memory_bad(err, "", "there is no store");
+    if (!memory || !memory->store) return ms__memory_bad(err, "", "the store is missing");
     MS__TRY(ms__open_check(memory->store, err));
     if (ms__is_empty(memory->location))
         return ms__memory_bad(err, "location", "the location is empty");
@@ -19551,7 +19558,7 @@ MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
 {
     if (seq) *seq = 0;
     MS__TRY(ms__memory_check(memory, err));
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     ms_envelope own = *m;
     if (!own.agent_key.ptr) own.agent_key = memory->agent_key;
     if (memory->runtime_mode == MS_RUNTIME_IGNORE) return ms__envelope_check(&own, err);
@@ -19789,11 +19796,12 @@ static size_t ms__find_value(const ms__needle *n, ms_str text, bool json, size_t
 static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
 {
     size_t bad = 0;
-    if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
+    if (!query) return ms__fail(err, MS_E_ARGUMENT, "the query is missing");
     if (ms__is_empty(query->text))
-        return ms__fail_at(err, MS_E_ARGUMENT, "text", "there is no text to look for");
+        return ms__fail_at(err, MS_E_ARGUMENT, "text",
+                           "the text to search for is missing");
     if (query->fields & ~MS_FIND_ALL)
-        return ms__fail_at(err, MS_E_ARGUMENT, "fields", "%u is no set of fields",
+        return ms__fail_at(err, MS_E_ARGUMENT, "fields", "fields %u has unknown bits",
                            (uint64_t)query->fields);
     if (ms_utf8_check(query->text, &bad)) return MS_OK;
     return ms__fail_at(err, MS_E_UTF8, "text", "the text to look for is not valid UTF-8 "
@@ -20613,7 +20621,7 @@ static ms_result ms__read_missing(ms__reader *r, const char *name)
 {
     return ms__fail_at(r->err, MS_E_MISSING, name, "the member %s is missing%s", name,
                        strcmp(name, "type") == 0
-                           ? " (has it another format, such as openai?)" : "");
+                           ? " (is it in another format, such as openai?)" : "");
 }
 
 /* Sets *out to the text of a JSON string. */
@@ -21509,7 +21517,7 @@ static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role ro
     bool keeps = f->lists == MS__LISTS_ALL && r->keeps;
     if (ms_json_kind_of(value) != MS_JSON_OBJECT) {
         if (keeps) return ms__block_keep(r, role, value, &m);
-        return ms__fail(r->err, MS_E_KIND, "it is '%v', an object was expected",
+        return ms__fail(r->err, MS_E_KIND, "the element is '%v', an object was expected",
                         MS__V(value));
     }
     MS__TRY(ms__object_begin(r, &r->block, value, &base));
@@ -22193,7 +22201,7 @@ static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t 
                                      ms_error *err)
 {
     if (m->type == MS_T_OTHER ? ms__is_empty(m->type_name) : !ms_type_word(m->type)[0])
-        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no word",
+        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no name in this format",
                            (uint64_t)(unsigned)m->type);
     return ms__format_write(w, &ms__framework_format, m, n, err);
 }
@@ -24100,7 +24108,7 @@ static bool ms__has_units(const ms__dialect *d) { return d->format && d->format-
 
 static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
 {
-    return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "there is no such dialect");
+    return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "the format is missing");
 }
 
 /* Reads one message to the end of r->items. */
@@ -24322,9 +24330,9 @@ static ms_result ms__hold_back(ms_writer *w, const ms_envelope *m, ms_error *err
 
 MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err)
 {
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to write");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the message is missing");
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no word",
+        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no name in this format",
                            (uint64_t)(unsigned)m->type);
     MS__TRY(ms__dialect_check(w->dialect, err));
     MS__TRY(ms__writer_result(w, err));
@@ -24518,7 +24526,7 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
     size_t chars;
     ms_str text, extra, flag;
     bool again = opts && opts->as_origin;
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to shorten");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the message is missing");
     text = m->content.text;
     if (ms__role_of(m->role, m->type) == MS_ROLE_SYSTEM) return MS_OK;
     if (!again && ms_member(m, MS_STR("_compressed"), &flag) &&
@@ -26644,7 +26652,7 @@ static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn writ
                   (desc->cursor != NULL) + (desc->next != NULL);
     if (report) memset(report, 0, sizeof *report);
     if (!profile || (unsigned)profile->shape >= sizeof ms__shapes / sizeof ms__shapes[0])
-        return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
+        return ms__fail(err, MS_E_ARGUMENT, "the profile is missing");
     if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
         return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at "
                         "least %u are needed", profile->name ? profile->name : "",
@@ -26653,8 +26661,8 @@ static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn writ
         return ms__fail_at(err, MS_E_ARGUMENT, "location", "the messages of a store need "
                            "a location; for those of all locations open a cursor");
     if (sources == 1 && write) return MS_OK;
-    return ms__fail(err, MS_E_ARGUMENT, "messages need one place to come from (store, "
-                    "memory, cursor or next) and one to go to");
+    return ms__fail(err, MS_E_ARGUMENT, "a request needs one source of messages (store, "
+                    "memory, cursor or next) and one destination");
 }
 
 MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
@@ -27391,8 +27399,8 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     if (code == MS_OK) code = ms__answer_note(a, err);
     if (out && (code == MS_OK || a->out.first_seq != 0)) *out = a->out;
     if (code == MS_OK && failed == MS_OK && !a->whole)
-        code = ms__fail(err, MS_E_MISSING, "this is no answer of a provider, or it ended "
-                        "before it was whole");
+        code = ms__fail(err, MS_E_MISSING, "this is not a provider's answer, or it ends "
+                        "before it is complete");
     ms_arena_deinit(&a->own);
     memset(&a->desc, 0, sizeof a->desc);
     return code;
@@ -27470,7 +27478,7 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     MS__TRY(ms__open_check(store, err));
     MS__TRY(ms__key_check(task_id.ptr ? task_id : MS_STR(""), "task_id", false, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
-    if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "there is no id to look for");
+    if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "the id to search for is missing");
     if (seq > 0) { /* a message of another task may be damaged or absent */
         ms_result code = ms_get_by_seq(store, seq, arena, msg, err);
         if (code == MS_OK && ms_str_equal(ms__location(*msg), task_id) &&
@@ -27545,7 +27553,7 @@ static ms_result ms__task_fed(ms_envelope *m, ms_error *err)
     if (m->type != MS_T_DATA || m->content.json) return MS_OK;
     ms_result code = ms__field_json(m->content.text, &json, err);
     if (code == MS_OK && ms_json_kind_of(json) != MS_JSON_OBJECT)
-        code = ms__fail(err, MS_E_KIND, "the data are '%v', an object was expected",
+        code = ms__fail(err, MS_E_KIND, "data is '%v', an object was expected",
                         MS__V(json));
     m->content = ms_json(json);
     return code == MS_OK ? MS_OK : ms__at_field(err, code, "content");
@@ -27558,14 +27566,14 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
     const ms_msg *old;
     ms_str status = ms__absent();
     if (msg) *msg = NULL;
-    if (!change) return ms__fail(err, MS_E_ARGUMENT, "there is no change to make");
+    if (!change) return ms__fail(err, MS_E_ARGUMENT, "the change is missing");
     if (ms_str_equal(change->streaming_status, MS_STR("DONE")))
         status = MS_STR("\"DONE\"");
     else if (ms_str_equal(change->streaming_status, MS_STR("IN_PROGRESS")))
         status = MS_STR("\"IN_PROGRESS\"");
     else if (change->streaming_status.ptr)
         return ms__fail_at(err, MS_E_ARGUMENT, "streaming_status",
-                           "'%v' is no status, IN_PROGRESS and DONE are",
+                           "'%v' is not a status, IN_PROGRESS or DONE was expected",
                            MS__V(change->streaming_status));
     MS__TRY(ms_task_get(store, task_id, id, arena, &old, err));
     uint64_t seq = ms_seq(old);
@@ -27662,7 +27670,7 @@ MS_API ms_result ms_session_store(const ms_session *session, const ms_envelope *
     ms_append_opts opts;
     size_t count = 0;
     MS__TRY(ms__session_check(session, err));
-    if (!rows && n > 0) return ms__fail(err, MS_E_ARGUMENT, "there are no rows to store");
+    if (!rows && n > 0) return ms__fail(err, MS_E_ARGUMENT, "the rows are missing");
     ms_envelope *kept = arena && n < SIZE_MAX / sizeof *kept
                             ? (ms_envelope *)ms_arena_alloc(arena, n * sizeof *kept)
                             : NULL;

@@ -1874,7 +1874,7 @@ static ms_result ms__pg_change_check(ms__pg_batch *b, const ms__pg_row *row,
 {
     const ms_msg *shown;
     int last = PQntuples(r) - 1;
-    if (last < 0) return ms_error_set(err, MS_E_NOT_FOUND, "there is no such message");
+    if (last < 0) return ms_error_set(err, MS_E_NOT_FOUND, "no message with this number");
     if (!ms_str_equal(ms__pg_str(r, 0, 2), row->location))
         return ms_error_set(err, MS_E_ARGUMENT, "the message is of another location");
     if (!PQgetisnull(r, last, 3))
@@ -2742,7 +2742,7 @@ static ms_result ms__pg_get(ms_store *store, uint64_t seq, ms_arena *arena,
     if (found != MS_E_NOT_FOUND) ms__pg_saw(s, (int64_t)(seq / MS_PG_BUCKETS));
     if (found == MS_OK) return MS_OK;
     return ms_error_set(err, found, found == MS_E_HIDDEN ? "the message is hidden"
-                                                         : "there is no such message");
+                                                         : "no message with this number");
 }
 
 /* ---- Listings. */

@@ -312,7 +312,7 @@ static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role ro
     bool keeps = f->lists == MS__LISTS_ALL && r->keeps;
     if (ms_json_kind_of(value) != MS_JSON_OBJECT) {
         if (keeps) return ms__block_keep(r, role, value, &m);
-        return ms__fail(r->err, MS_E_KIND, "it is '%v', an object was expected",
+        return ms__fail(r->err, MS_E_KIND, "the element is '%v', an object was expected",
                         MS__V(value));
     }
     MS__TRY(ms__object_begin(r, &r->block, value, &base));

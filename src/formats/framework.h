@@ -201,7 +201,7 @@ static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t 
                                      ms_error *err)
 {
     if (m->type == MS_T_OTHER ? ms__is_empty(m->type_name) : !ms_type_word(m->type)[0])
-        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no word",
+        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no name in this format",
                            (uint64_t)(unsigned)m->type);
     return ms__format_write(w, &ms__framework_format, m, n, err);
 }

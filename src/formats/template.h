@@ -92,7 +92,7 @@ static ms_result ms__read_missing(ms__reader *r, const char *name)
 {
     return ms__fail_at(r->err, MS_E_MISSING, name, "the member %s is missing%s", name,
                        strcmp(name, "type") == 0
-                           ? " (has it another format, such as openai?)" : "");
+                           ? " (is it in another format, such as openai?)" : "");
 }
 
 /* Sets *out to the text of a JSON string. */

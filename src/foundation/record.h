@@ -187,7 +187,7 @@ static ms_result ms__envelope_check(const ms_envelope *m, ms_error *err)
 {
     ms__layout l;
     l.parts = NULL;
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     return ms__layout_of(m, ms__absent(), MS__UNKNOWN, &l, err);
 }
 
@@ -628,7 +628,7 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
     const unsigned char *r = (const unsigned char *)bytes;
     *out = NULL;
     if (!r || ((uintptr_t)r & 7) != 0)
-        return ms__fail(err, MS_E_ARGUMENT, "a message lies at an address that is a "
+        return ms__fail(err, MS_E_ARGUMENT, "the address of a message must be a "
                         "multiple of 8");
     MS__TRY(ms__check_header(r, size, 0, 0, err));
     MS__TRY(ms__check_body(r, 0, err));

@@ -427,7 +427,7 @@ static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__la
     p->repeats = ms_seq(ms__msg(r));
     if (p->repeat) return MS_OK;
     return ms__fail_at(err, MS_E_KEY_REUSED, "key",
-                       "key '%v' stands for message %u, which is another one",
+                       "key '%v' belongs to message %u, which differs",
                        MS__V(e->key), p->repeats);
 }
 

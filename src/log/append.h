@@ -41,7 +41,7 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
     uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
     if (code == 0 && log->append.engine == MS_ENGINE_MAP)
         code = ms__log_zero(log, from > clear ? from : clear, goal);
-    if (code != 0) return ms__os_fail(err, code, "making room in", log->file.path);
+    if (code != 0) return ms__os_fail(err, code, "allocating room in", log->file.path);
     log->append.allocated = goal;
     return MS_OK;
 }
@@ -190,7 +190,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
         return ms__fail(err, MS_E_BUSY, "another thread syncs '%s'", log->file.path);
     bool unsure = ms__log_unconfirmed(log);
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     if (log->append.stop > st.size) log->append.stop = st.size;
     uint64_t dead = ms__log_dead_end(log, log->end);
     if (unsure && log->append.stop > dead) dead = log->append.stop;

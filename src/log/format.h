@@ -241,7 +241,7 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
                                   ms__file_id *f, ms_error *err)
 {
     if (memcmp(h, ms__log_magic, 8) != 0)
-        return ms__fail(err, MS_E_FOREIGN, "'%s' does not begin like a log of messages",
+        return ms__fail(err, MS_E_FOREIGN, "'%s' is not a log: its first 8 bytes differ",
                         path);
     uint32_t version = ms__get32(h + 8), flags = ms__get32(h + 20);
     bool holds = ms__get32(h + 52) == ms__crc32c(0, h, 52);
@@ -251,7 +251,7 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
                         (uint64_t)version, (uint64_t)MS__LOG_VERSION);
     if (!holds)
         return ms__fail(err, MS_E_DAMAGED,
-                        "'%s': bytes 0 to 51 do not match their check", path);
+                        "'%s': bytes 0 to 51 do not match their checksum", path);
     if (flags != 0)
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has the incompatible flags %u, this library knows none",

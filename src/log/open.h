@@ -93,7 +93,7 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
     ms_result code = ms__write_begin(log, err);
     uint64_t offset = ms__log_where(log, r);
     if (code == MS_OK && offset == 0)
-        code = ms__fail(err, MS_E_ARGUMENT, "the message is not one that '%s' returned",
+        code = ms__fail(err, MS_E_ARGUMENT, "the message was not returned by '%s'",
                         log->file.path);
     if (code == MS_OK && !ms__staging_reach(log, padded))
         code = ms__no_memory(err, padded);
@@ -174,7 +174,7 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
         return ms__fail(err, mode == MS_LOG_NEW ? MS_E_CONFLICT : MS_E_FOREIGN,
                         "'%s' is a folder, not a log", log->file.path);
     if (code == ENOENT && (how & MS_OS_CREATE)) {
-        (void)ms__fail(err, MS_E_NOT_FOUND, "making '%s': the folder does not exist",
+        (void)ms__fail(err, MS_E_NOT_FOUND, "creating '%s': the folder does not exist",
                        log->file.path);
         if (err) err->sys_errno = code;
         return MS_E_NOT_FOUND;
@@ -182,7 +182,7 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
     if (code != 0) return ms__os_fail(err, code, "opening", log->file.path);
     log->file.is_open = true;
     code = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    if (code != 0) return ms__os_fail(err, code, "looking at", log->file.path);
+    if (code != 0) return ms__os_fail(err, code, "stat of", log->file.path);
     if (!log->file.stat.regular)
         return ms__fail(err, mode == MS_LOG_NEW ? MS_E_CONFLICT : MS_E_FOREIGN,
                         "'%s' is not a regular file", log->file.path);
@@ -319,18 +319,19 @@ static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
         (unsigned)desc->sync > MS_SYNC_EACH || (unsigned)desc->engine > MS_ENGINE_WRITE)
         return ms__fail(err, MS_E_ARGUMENT,
                         "opening '%s': mode %u, opening %u, sync %u, "
-                        "engine %u: one is unknown",
+                        "engine %u: one of these values is unknown",
                         desc->path, (uint64_t)desc->mode, (uint64_t)desc->opening,
                         (uint64_t)desc->sync, (uint64_t)desc->engine);
     const ms_os *os = desc->os ? desc->os : &ms__os_table;
     if (desc->shared && desc->mode != MS_LOG_READ && os->boot(os->ctx) == 0)
         return ms__fail(err, MS_E_UNSUPPORTED,
-                        "opening '%s' shared: the number of this boot is not known, and "
-                        "without it writers cannot trust each other's watermark",
+                        "opening '%s' shared: the boot number of this machine is "
+                        "unknown, and writers need it to trust each other's watermark",
                         desc->path);
     if (desc->opening == MS_OPEN_SALVAGE && desc->mode != MS_LOG_READ)
         return ms__fail(err, MS_E_ARGUMENT,
-                        "opening '%s' for salvage is for reading only", desc->path);
+                        "opening '%s' for salvage needs the mode MS_LOG_READ",
+                        desc->path);
     if (desc->segment_size != 0 &&
         (desc->segment_size < MS_LOG_SEGMENT_MIN || desc->segment_size > (size_t)1 << 30))
         return ms__fail(err, MS_E_ARGUMENT,
@@ -489,8 +490,8 @@ static MS__APART ms_result ms__log_strict(ms__log *log, ms_error *err)
     if (!log->writer && ms__mark_trusted(log)) return MS_OK; /* it may be appending */
     if (ms__log_dead_end(log, log->end) == log->end) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED,
-                    "'%s': after the last whole append, which ends at %u, are bytes of "
-                    "one that is torn",
+                    "'%s': bytes of a torn append follow the last complete append, "
+                    "which ends at %u",
                     log->file.path, log->end);
 }
 
@@ -608,7 +609,7 @@ static ms_result ms__hold_own(ms__rewriting *w, ms__log *log, ms_error *err)
     log->file.rewritten = true;
     ms__lock_give(&log->lock);
     if (taken)
-        return ms__fail(err, MS_E_BUSY, "another rewrite of '%s' goes on", w->path);
+        return ms__fail(err, MS_E_BUSY, "another rewrite of '%s' is running", w->path);
     w->old = log;
     return MS_OK;
 }
@@ -636,7 +637,7 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
     w->made = code == ENOENT || (code == 0 && st.regular && st.size == 0);
     if (code != 0 && !w->made) return ms__os_fail(err, code, "opening", w->path);
     if (!w->made && !replace)
-        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", w->path);
+        return ms__fail(err, MS_E_CONFLICT, "'%s' exists already", w->path);
     if (w->made && os->exact_maps) return MS_OK;
     w->own = !w->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);
@@ -737,8 +738,8 @@ static ms_result ms__rewrite_begin(ms_rewrite *rewrite, ms_error *err)
 static ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
 {
     if (!w->own || w->old->append.erasures == w->erasures) return MS_OK;
-    return ms__fail(err, MS_E_CONFLICT, "a message of '%s' was redacted while it was "
-                    "copied: begin again", w->path);
+    return ms__fail(err, MS_E_CONFLICT, "a message of '%s' was redacted during the "
+                    "copy: begin the rewrite again", w->path);
 }
 
 /* Copies until the time is over, or up to the present end of the source (*upto). It
@@ -769,8 +770,8 @@ static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
     ms_result code = ms_log_verify(&d, &r, err);
     w->verified = w->fresh->end;
     if (code != MS_E_DAMAGED) return code;
-    return ms__fail(err, MS_E_IO, "'%s' does not hold what was written to it: %u damaged "
-                    "ranges with %u bytes, %u damaged index records", w->part, r.damaged,
+    return ms__fail(err, MS_E_IO, "the copy '%s' differs from what was written: %u "
+                    "damaged ranges with %u bytes, %u damaged index records", w->part, r.damaged,
                     r.damaged_bytes, r.index_damaged);
 }
 
@@ -846,7 +847,7 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
     if (w->old && os->access_like) {
         int code = os->access_like(os->ctx, w->part, w->path);
         if (code != 0)
-            return ms__os_fail(err, code, "keeping the owner and permissions of",
+            return ms__os_fail(err, code, "copying the owner and permissions of",
                                w->path);
     }
     char *path = (char *)ms__log_resize(fresh, NULL, 0, w->path_size);
@@ -855,7 +856,7 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
     int failed = os->rename(os->ctx, w->part, w->path);
     if (failed != 0) {
         (void)ms__log_resize(fresh, path, w->path_size, 0);
-        return ms__os_fail(err, failed, "putting in place", w->path);
+        return ms__os_fail(err, failed, "renaming the new file to", w->path);
     }
     (void)ms__log_resize(fresh, fresh->file.path, fresh->file.path_size, 0);
     fresh->file.path = path;
@@ -902,8 +903,8 @@ MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error 
     if (fresh) {
         *fresh = NULL;
         if (ms__rewrite_lacks(w))
-            return ms__fail(err, MS_E_BUSY, "the copy of '%s' lacks what is on the disk: "
-                            "ms_rewrite_run has more to do",
+            return ms__fail(err, MS_E_BUSY, "the copy of '%s' lacks durable records: "
+                            "call ms_rewrite_run again",
                             w ? w->path : rewrite->to->path);
         code = ms__rewrite_finish(w, &copied, err);
         rewrite->report = w->report;

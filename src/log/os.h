@@ -550,18 +550,18 @@ static ms_result ms__os_fail(ms_error *err, int code, const char *what, const ch
                        : code == ENOSPC || code == MS__EDQUOT || code == EFBIG ? MS_E_FULL
                        : code == ENOLCK || code == ENODEV ? MS_E_UNSUPPORTED
                                                           : MS_E_IO;
-    const char *why = code == ENOENT || code == ENOTDIR  ? "there is no such file"
-                      : code == EEXIST                   ? "there is a file already"
-                      : code == EACCES || code == EPERM  ? "not allowed"
+    const char *why = code == ENOENT || code == ENOTDIR  ? "no such file"
+                      : code == EEXIST                   ? "the file exists"
+                      : code == EACCES || code == EPERM  ? "permission denied"
                       : code == EROFS                    ? "the file system is read-only"
                       : code == ENOSPC                   ? "the disk is full"
-                      : code == MS__EDQUOT               ? "the quota is used up"
-                      : code == EFBIG                    ? "over the limit for a file"
+                      : code == MS__EDQUOT               ? "the disk quota is exceeded"
+                      : code == EFBIG                    ? "the file would be too large"
                       : code == EMFILE || code == ENFILE ? "too many open files"
-                      : code == ENOLCK                   ? "the file system cannot lock"
-                      : code == ENODEV                   ? "it cannot be mapped"
-                      : code == EISDIR                   ? "it is a folder"
-                                                         : "the system refused";
+                      : code == ENOLCK                   ? "the file system has no locks"
+                      : code == ENODEV                   ? "the file cannot be mapped"
+                      : code == EISDIR                   ? "the path is a folder"
+                                                         : "the system call failed";
     (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
                    (uint64_t)code);
     if (err) err->sys_errno = code;

@@ -59,12 +59,12 @@ static ms_result ms__take_segment(ms__log *log, const ms__segment *seg, ms_error
     if (seg->number < t->segment ||
         (seg->number == t->segment && seg->base != t->base)) {
         if (!log->map.super_now) return MS_OK; /* it lies */
-        return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has divided it into "
-                        "other segments: open it anew", log->file.path);
+        return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has made other "
+                        "segments of it: open it again", log->file.path);
     }
     if (!ms__tail_slot(log, &now))
         return ms__fail(err, MS_E_BUSY,
-                        "'%s' cannot be followed while over %u cursors are open",
+                        "'%s' cannot be read on while over %u cursors are open",
                         log->file.path, (uint64_t)MS__PINS - 2);
     if (!ms__nodes_reserve(log, &log->index.segments, seg->number))
         return ms__no_memory(err, 0);
@@ -233,7 +233,8 @@ static ms_result ms__log_start_at(ms__log *log, const ms__segment *seg, ms_error
     log->sum = seg->state;
     if (!MS__CHANGES && log->sum.changes > 0)
         return ms__fail(err, MS_E_FOREIGN,
-                        "'%s' has changes, and this program was built without them",
+                        "'%s' has changes, and this program was built with "
+                        "MSGSTORE_NO_CHANGES",
                         log->file.path);
     if (!ms__touch_all(log, seg)) return ms__no_memory(err, MS__TOUCHED / 8);
     return ms__index_begin(log, seg) ? MS_OK : ms__no_memory(err, 0);
@@ -318,7 +319,7 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.super);
     ms__fence();
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     uint64_t size = log->file.stat.size;
     uint64_t proven = same && mark > checkpoint.end ? mark : checkpoint.end;
     uint64_t visible = proven;
@@ -438,7 +439,7 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
     if (code != MS_OK) return code;
     log->file.folder_synced = true;
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "looking at", log->file.path);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "stat of", log->file.path);
 }
 
 /* Drops all state of the file: a reader begins again at its next query. */
@@ -488,17 +489,17 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
 {
     bool empty = true;
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     uint64_t began = log->os->micros(log->os->ctx);
     ms_result code = ms__log_super_read(log, &empty, err);
     if (log->os->micros(log->os->ctx) - began < MS__COLD) log->map.looks = MS__LOOKS;
     bool looked = code == MS_OK || code == MS_E_FOREIGN || code == MS_E_DAMAGED;
     if (looked && !empty && log->opts.mode == MS_LOG_NEW)
-        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'",
+        return ms__fail(err, MS_E_CONFLICT, "'%s' exists already",
                         log->file.path);
     if (code != MS_OK) return code;
     if (empty && log->opts.opening == MS_OPEN_STRICT && log->file.stat.size > 0)
-        return ms__fail(err, MS_E_DAMAGED, "'%s' has %u bytes, and no whole superblock",
+        return ms__fail(err, MS_E_DAMAGED, "'%s' has %u bytes and no complete superblock",
                         log->file.path, log->file.stat.size);
     if (empty && !log->writer)
         return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__SUPER_SIZE, 0, err);
@@ -539,7 +540,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
         if (mark > size) { /* a reader; or others made room, or truncated the file */
             int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
             if (failed != 0)
-                return ms__os_fail(err, failed, "looking at", log->file.path);
+                return ms__os_fail(err, failed, "stat of", log->file.path);
             size = st.size;
         }
         if (mark > log->end) {
@@ -591,10 +592,10 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
         return MS_OK;
     }
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     if (trusted && log->end != mark && st.size >= mark)
         return ms__fail(err, MS_E_CONFLICT,
-                        "'%s' does not end at its watermark: open it anew",
+                        "'%s' does not end at its watermark: open it again",
                         log->file.path);
     ms__log_begun(log, false, st.size);
     return ms__log_reach(log, log->end, st.size, st.size, err);

@@ -201,15 +201,15 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
     ring.most = most;
     if (m->run) ring.borrowed = ms__run_move(m->run, base, m->buffer.span, base);
     if (ring.borrowed > 0 && m->run->n > 1) /* a batch's envelopes must not change */
-        return ms__fail(err, MS_E_FULL, "a batch with texts of the store itself needs "
-                        "the room of messages");
+        return ms__fail(err, MS_E_FULL, "the batch has texts of messages that the "
+                        "store would drop for it");
     if (ring.borrowed > 0) m->run->layout = NULL;
     for (ms__node *n = m->tail.live.names[MS__LOCS].first; n; n = n->next)
         ms__ring_choose(m, ms__loc_at(n), x, end);
     ms__ring_enter(m, ms__ring_move(&ring));
     m->dropped += messages - m->tail.live.messages;
     if (ring.borrowed == 0) return MS_OK;
-    return ms__fail(err, MS_E_NOT_FOUND, "the message that has these texts was dropped");
+    return ms__fail(err, MS_E_NOT_FOUND, "these texts are of a message that was dropped");
 }
 
 /* Drops the oldest third of a ring's records. */

@@ -37,13 +37,13 @@ static ms_result ms__can_change(const ms_store *store, ms_error *err)
 {
     MS__TRY(ms__open_check(store, err));
     if (store->backend->change) return MS_OK;
-    return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot change what it holds");
+    return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot change its messages");
 }
 
 static ms_result ms__location_check(ms_str location, const char *name, ms_error *err)
 {
     if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "there is no location");
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is missing");
 }
 
 /* Appends one change; *count (may be NULL) receives the number of messages hidden. last:
@@ -115,7 +115,8 @@ MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
     ms_arena own;
     const ms_msg *msg;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
-    if (code == MS_OK && !m) code = ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (code == MS_OK && !m)
+        code = ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     if (code == MS_OK) code = ms__amend(store, msg, m, MS_FLAG_AMENDED, err);
     ms_arena_deinit(&own);
     return code;
@@ -223,7 +224,7 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     e.content = ms_json(facts);
     MS__TRY(ms__field_check(&e, MS_F_CONTENT, err));
     if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
-        return ms__fail_at(err, MS_E_KIND, "facts", "facts are a JSON object");
+        return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
     return ms__change_put(store, MS_KIND_LOCATION, &e, 0, NULL, err);
 }
 
@@ -517,7 +518,7 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     if (code != MS_OK && code != MS_E_UNSUPPORTED) return code;
     if (end == MS_OK && stat.damaged == 0) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "message %u is erased, but damaged bytes may "
-                    "contain it, too", q->about_seq);
+                    "still contain it", q->about_seq);
 }
 
 /* Erases a message and what belongs to it, in steps with a sync after each. A note that
@@ -543,7 +544,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     const ms_msg *msg;
     MS__TRY(ms__can_change(store, err));
     if (!store->backend->erase)
-        return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot erase what it holds");
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot erase its messages");
     ms_result code = ms__change_target(store, seq, &own, &msg, NULL);
     if (code != MS_OK && code != MS_E_HIDDEN) { /* once more, to fill err */
         ms_arena_deinit(&own);
@@ -581,13 +582,13 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     memset(&how, 0, sizeof how);
     stream->flushed = MS_TIME_NONE;
     MS__TRY(ms__can_change(store, err));
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     ms_envelope e = *m;
     ms_value *fed = e.type == MS_T_ACTION ? &e.args : &e.content;
     const char *name = e.type == MS_T_ACTION ? "args" : "content";
     if (!fed->text.ptr) *fed = ms_text_n(MS_STR(""));
     if (fed->json)
-        return ms__fail_at(err, MS_E_KIND, name, "a stream adds to text, not to JSON");
+        return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
     if (ms__is_empty(location)) location = e.location;
     MS__TRY(ms__key_check(location, "location", false, err));
     MS__TRY(ms__message_check(location, &e, err));
@@ -603,7 +604,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
 static ms_result ms__stream_check(const ms_stream *s, ms_error *err)
 {
     if (s && s->store) return MS_OK;
-    return ms__fail(err, MS_E_CLOSED, "the stream was not begun, or has ended");
+    return ms__fail(err, MS_E_CLOSED, "the stream has not begun, or it has ended");
 }
 
 /* Appends a piece. */
@@ -792,7 +793,7 @@ MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *us
     arena.buffer_size = sizeof room;
     buf.arena = &arena;
     MS__TRY(ms__open_check(store, err));
-    if (!usage) return ms__fail(err, MS_E_ARGUMENT, "there is no usage to note");
+    if (!usage) return ms__fail(err, MS_E_ARGUMENT, "the usage is missing");
     if (usage->duration_ns < 0)
         return ms__fail_at(err, MS_E_RANGE, "duration_ns", "the duration is below 0");
     ms__usage_spell(usage, &buf);

@@ -71,12 +71,12 @@ static ms_result ms__append(ms_store *store, ms__append_run *run, ms_error *err)
 static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__layout *l,
                                      ms_error *err)
 {
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     ms__text_soon(m->content.text);
     ms__text_soon(m->args.text);
     MS__TRY(ms__layout_of(m, location, MS__UNKNOWN, l, err));
     if (m->flags >> MS__KIND_SHIFT) /* callers may not use these bits, see [change] */
-        return ms__fail_at(err, MS_E_ARGUMENT, "flags", "%u is no set of flags",
+        return ms__fail_at(err, MS_E_ARGUMENT, "flags", "flags %u has unknown bits",
                            (uint64_t)m->flags);
     if (ms__is_empty(location) && ms__is_empty(m->location))
         return ms__fail_at(err, MS_E_ARGUMENT, "location", "the message has no location");
@@ -108,7 +108,7 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
 {
     memset(it, 0, offsetof(ms_cursor, of.merge.heads));
     MS__TRY(ms__open_check(store, err));
-    if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
+    if (!query) return ms__fail(err, MS_E_ARGUMENT, "the query is missing");
     it->query = ms__resolve(query);
     ms_result code = ms__query_check(&it->query, err);
     if (code == MS_OK && it->query.raw && !store->backend->change)
@@ -126,8 +126,8 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
         it->store->backend->cursor_close(it->store, it);
     it->store = NULL;
     if (it->result == MS_E_DAMAGED)
-        return ms__fail(err, MS_E_DAMAGED, "%u records were skipped: their checks do not "
-                        "match", it->damaged);
+        return ms__fail(err, MS_E_DAMAGED, "%u records were skipped: their checksums do "
+                        "not match", it->damaged);
     if (it->result != MS_OK)
         return ms__fail(err, it->result, "reading stopped after %u messages: %s",
                         it->returned, ms_result_text(it->result));
@@ -424,7 +424,8 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
     memset(out, 0, sizeof *out);
     MS__TRY(ms__open_check(store, err));
     if (!store->backend->stat)
-        return ms__fail(err, MS_E_UNSUPPORTED, "the store has no ms_store_stat");
+        return ms__fail(err, MS_E_UNSUPPORTED,
+                        "this store does not support ms_store_stat");
     return store->backend->stat(store, out, err);
 }
 
@@ -475,7 +476,7 @@ MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *
     MS__TRY(ms__open_check(store, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_info));
     if (!store->backend->list)
-        return ms__fail(err, MS_E_UNSUPPORTED, "the store has no ms_list");
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store does not support ms_list");
     return store->backend->list(store, query ? query : &all, arena, out, err);
 }
 

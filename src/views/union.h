@@ -486,11 +486,11 @@ static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_err
 {
     const ms_store *s = desc->stores[i];
     if (!s)
-        return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "there is no store"), i);
+        return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is missing"), i);
     MS__TRY(ms__union_in(err, ms__open_check(s, err), i));
     if (s->backend == &ms__union_backend)
-        return ms__union_in(err, ms__fail(err, MS_E_UNSUPPORTED, "a union of unions: "
-                                          "give it the stores of that union"), i);
+        return ms__union_in(err, ms__fail(err, MS_E_UNSUPPORTED, "it is a union: pass "
+                                          "the stores of that union"), i);
     for (size_t k = 0; k < i; k++)
         if (desc->stores[k] == s)
             return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is already "
@@ -501,7 +501,8 @@ static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_err
 MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_error *err)
 {
     *store = NULL;
-    if (!desc) return ms__fail(err, MS_E_ARGUMENT, "a union needs a description");
+    if (!desc)
+        return ms__fail(err, MS_E_ARGUMENT, "the description of the union is missing");
     if (desc->n_stores > 0 && !desc->stores)
         return ms__fail_at(err, MS_E_ARGUMENT, "stores", "n_stores is %u without stores",
                            (uint64_t)desc->n_stores);
