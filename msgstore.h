@@ -808,8 +808,7 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena,
 typedef const ms_msg *(*ms_next_fn)(void *ctx);
 
 /* Checks an envelope as an append does, and encodes it into the arena. For tests, tools,
- * and stores of your own. With an ms_kind in the bits from 16 on of m->flags, the record
- * is of that kind and keeps all flags; then only its size is checked. */
+ * and stores of your own. */
 MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
                            ms_error *err);
 /* Checks that the bytes are one complete message as ms_encode writes it, and sets *out to
@@ -820,6 +819,19 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
 
 /* ---- Records of stores of your own that take changes. */
 
+/* A record: a message, or a change of one. */
+typedef struct ms_record {
+    ms_envelope envelope;   /* seq: of the message that it changes; 0: a new message */
+    ms_kind kind;
+    bool must_be_open;      /* AMEND: unless its message is an open stream, the result is
+                               MS_E_CLOSED; for a PIECE this is always so */
+    bool keep_unset_time;   /* a time that is unset stays unset */
+} ms_record;
+
+/* As ms_encode, for a record of any kind, which keeps all flags of its envelope. Only its
+ * size is checked. */
+MS_API ms_result ms_record_encode(const ms_record *record, ms_arena *arena,
+                                  const ms_msg **out, ms_error *err);
 /* As ms_decode, for a record of any kind. Writes the sequence number into the bytes. */
 MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
                                   const ms_msg **out, ms_error *err);
@@ -1227,12 +1239,11 @@ typedef struct ms_backend {
     ms_result (*tick)(ms_store *store, uint32_t budget_us, ms_error *err);
     /* Numbers up to seq must not be assigned again. */
     ms_result (*leave_out)(ms_store *store, uint64_t seq, ms_error *err);
-    /* Appends n records to one location, all or none: messages (seq 0), then at most one
-     * change, with its ms_kind in the bits from 16 on of its flags and the number of its
-     * message in seq. Checks the target under the store's lock, see ms_amend etc.
+    /* Appends n records to one location, all or none: messages, then at most one change.
+     * Checks the target under the store's lock, see ms_amend etc.
      * Of a HIDE, opts->seqs receives the number of messages hidden; 0: nothing was
      * written. */
-    ms_result (*change)(ms_store *store, ms_str location, const ms_envelope *records,
+    ms_result (*change)(ms_store *store, ms_str location, const ms_record *records,
                         size_t n, const ms_append_opts *opts, ms_error *err);
     /* Erases the content of a record of the store: one of three steps, each durable
      * before the next. See [record]. */
@@ -1243,12 +1254,6 @@ typedef struct ms_backend {
     ms_result (*wait)(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                       uint64_t *last_seq, ms_error *err);
 } ms_backend;
-
-/* Flags of the records that `change` takes. OPEN: the message of an AMEND must be
- * unfinished, else MS_E_CLOSED; for a PIECE this is always so. AS_IS: an unset time stays
- * unset. */
-#define MS_CHANGE_OPEN  0x1000000u
-#define MS_CHANGE_AS_IS 0x2000000u
 
 #define MS_STORE_OPEN 0x4d53544fu /* value of `open` while a store is */
 
@@ -5478,6 +5483,14 @@ static ms_result ms__envelope_check(const ms_envelope *m, ms_error *err)
     return ms__layout_of(m, ms__absent(), MS__UNKNOWN, &l, err);
 }
 
+/* No flag is above bit 15. */
+static ms_result ms__flags_check(const ms_envelope *m, ms_error *err)
+{
+    if (m->flags >> 16 == 0) return MS_OK;
+    return ms__fail_at(err, MS_E_ARGUMENT, "flags", "flags %u has unknown bits",
+                       (uint64_t)m->flags);
+}
+
 /* Returns the size of a record with its padding. */
 static uint32_t ms__padded(uint32_t size) { return (uint32_t)ms__align8(size); }
 
@@ -5500,21 +5513,12 @@ static void ms__encode_body(const ms__layout *l, unsigned char *body)
     for (unsigned rest = (0u - l->size) & 7; rest > 0; rest--) *value++ = 0;
 }
 
-/* An envelope passed to a store has the kind of its record in bits 16 and up of its
- * flags; 0: a message. */
-#define MS__KIND_SHIFT 16u
-
-static unsigned ms__kind_of(const ms_envelope *m)
-{
-    unsigned kind = m->flags >> MS__KIND_SHIFT & 255u;
-    return kind ? kind : (unsigned)MS__KIND_MESSAGE;
-}
-
-static void ms__encode_header(const ms_envelope *m, const ms__layout *l, uint64_t seq,
-                              int64_t time, uint32_t flags, unsigned char *r)
+static void ms__encode_header(const ms_envelope *m, unsigned kind, const ms__layout *l,
+                              uint64_t seq, int64_t time, uint32_t flags,
+                              unsigned char *r)
 {
     ms__put32(r, l->size);
-    r[4] = (unsigned char)ms__kind_of(m);
+    r[4] = (unsigned char)kind;
     r[5] = (unsigned char)m->type;
     r[6] = (unsigned char)((unsigned)m->role |
                            (flags & MS_FLAG_UNFINISHED ? MS__UNFINISHED : 0u));
@@ -5783,18 +5787,19 @@ MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
     (MS__CALLER_FLAGS |                                                   \
      (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_REDACTED | MS_FLAG_UNFINISHED))
 
-/* Encodes a checked message into the arena. */
-static ms_result ms__encode_loose(const ms_envelope *m, uint32_t flags, ms_arena *arena,
-                                  const ms_msg **out, ms_error *err)
+/* Encodes a checked message or change into the arena. */
+static ms_result ms__encode_loose(const ms_envelope *m, unsigned kind, uint32_t flags,
+                                  ms_arena *arena, const ms_msg **out, ms_error *err)
 {
     ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
+    *out = NULL;
     l.parts = parts;
     MS__TRY(ms__layout_of(m, ms__absent(), MS__CHECKED, &l, err));
     uint32_t padded = ms__padded(l.size);
     unsigned char *r = arena ? (unsigned char *)ms_arena_alloc(arena, padded) : NULL;
     if (!r) return ms__no_arena(err, arena, padded);
-    ms__encode_header(m, &l, m->seq, ms__time_of(m), flags, r);
+    ms__encode_header(m, kind, &l, m->seq, ms__time_of(m), flags, r);
     ms__encode_body(&l, r + MS__HEADER);
     ms__seal(r, 0);
     *out = ms__msg(r);
@@ -5805,12 +5810,17 @@ MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg *
                            ms_error *err)
 {
     *out = NULL;
-    if (m && m->flags >> 16)
-        return ms__encode_loose(m, m->flags & 0xFFFF, arena, out, err);
     MS__TRY(ms__envelope_check(m, err));
-    ms_envelope e = *m;
-    e.flags &= MS__CALLER_FLAGS;
-    return ms__encode_loose(&e, e.flags, arena, out, err);
+    MS__TRY(ms__flags_check(m, err));
+    return ms__encode_loose(m, MS__KIND_MESSAGE, m->flags & MS__CALLER_FLAGS, arena, out,
+                            err);
+}
+
+MS_API ms_result ms_record_encode(const ms_record *record, ms_arena *arena,
+                                  const ms_msg **out, ms_error *err)
+{
+    const ms_envelope *m = &record->envelope;
+    return ms__encode_loose(m, (unsigned)record->kind, m->flags, arena, out, err);
 }
 
 /* Checks a record of any kind in a store; its header was checked. */
@@ -6094,7 +6104,8 @@ static void ms__text_soon(ms_str text)
  * the next record, which the store sets. */
 typedef struct ms__append_run {
     ms_str location;
-    const ms_envelope *messages;
+    const ms_envelope *messages; /* of an append, */
+    const ms_record *records;    /* or of a change, else NULL */
     size_t n;
     const ms_append_opts *opts;
     const ms__layout *layout; /* of a single message; NULL: not measured */
@@ -6108,6 +6119,18 @@ typedef struct ms__append_run {
     uint32_t first_flags; /* of the first record */
 } ms__append_run;
 
+static const ms_envelope *ms__run_envelope(const ms__append_run *run, size_t i)
+{
+    return run->records ? &run->records[i].envelope : &run->messages[i];
+}
+
+/* Returns record i if it is a change, NULL if it is a message. */
+static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
+{
+    bool change = MS__CHANGES && run->records && run->records[i].kind != MS_KIND_MESSAGE;
+    return change ? &run->records[i] : NULL;
+}
+
 /* Private functions of the stores of this file, beside their backend. Records of such
  * stores stay in place until they are closed. `take` appends with the results of the
  * checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
@@ -6120,7 +6143,7 @@ typedef struct ms__inside {
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
 } ms__inside;
 
-/* The backend's append and change of a store with `take`: without measures. */
+/* The backend's append of a store with `take`: without measures. */
 static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
                                        const ms_envelope *messages, size_t n,
                                        const ms_append_opts *opts, ms_error *err)
@@ -6129,6 +6152,21 @@ static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
     memset(&run, 0, sizeof run);
     run.location = location;
     run.messages = messages;
+    run.n = n;
+    run.opts = opts;
+    return store->backend->inside->take(store, &run, err);
+}
+
+/* The backend's change of a store with `take`. */
+static MS__UNUSED ms_result ms__change_unmeasured(ms_store *store, ms_str location,
+                                                  const ms_record *records, size_t n,
+                                                  const ms_append_opts *opts,
+                                                  ms_error *err)
+{
+    ms__append_run run;
+    memset(&run, 0, sizeof run);
+    run.location = location;
+    run.records = records;
     run.n = n;
     run.opts = opts;
     return store->backend->inside->take(store, &run, err);
@@ -6150,9 +6188,7 @@ static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__
     ms__text_soon(m->content.text);
     ms__text_soon(m->args.text);
     MS__TRY(ms__layout_of(m, location, MS__UNKNOWN, l, err));
-    if (m->flags >> MS__KIND_SHIFT) /* callers may not use these bits, see [change] */
-        return ms__fail_at(err, MS_E_ARGUMENT, "flags", "flags %u has unknown bits",
-                           (uint64_t)m->flags);
+    MS__TRY(ms__flags_check(m, err));
     if (ms__is_empty(location) && ms__is_empty(m->location))
         return ms__fail_at(err, MS_E_ARGUMENT, "location", "the message has no location");
     return MS_OK;
@@ -6299,7 +6335,8 @@ static MS__APART ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
     ms_result code = ms__fed_read(store, msg, as_of, ms__absent(), arena, &f, err);
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     if (f->buf.len == ms_get(msg, ms__fed_field(f->e.type)).text.len) return code;
-    MS__TRY(ms__encode_loose(&f->e, f->e.flags, arena, out, err));
+    MS__TRY(ms__encode_loose(&f->e, MS__KIND_MESSAGE, f->e.flags, arena, out,
+                             err));
     return code;
 }
 
@@ -6649,19 +6686,27 @@ static ms_result ms__location_check(ms_str location, const char *name, ms_error 
     return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is missing");
 }
 
+/* Begins a record of a kind, and returns its envelope. */
+static ms_envelope *ms__record_begin(ms_record *record, ms_kind kind)
+{
+    memset(record, 0, sizeof *record);
+    record->kind = kind;
+    return &record->envelope;
+}
+
 /* Appends one change; *count (may be NULL) receives the number of messages hidden. last:
  * of a HIDE. */
-static ms_result ms__change_put(ms_store *store, ms_kind kind, ms_envelope *m,
-                                uint64_t last, uint64_t *count, ms_error *err)
+static ms_result ms__change_put(ms_store *store, const ms_record *change, uint64_t last,
+                                uint64_t *count, ms_error *err)
 {
     ms_append_opts opts;
+    ms_str location = change->envelope.location;
     uint64_t number = 0;
     memset(&opts, 0, sizeof opts);
     opts.seqs = &number;
     opts.expect_seq = last;
-    m->flags |= (uint32_t)kind << MS__KIND_SHIFT;
-    MS__TRY(ms__key_check(m->location, "location", false, err));
-    ms_result code = store->backend->change(store, m->location, m, 1, &opts, err);
+    MS__TRY(ms__key_check(location, "location", false, err));
+    ms_result code = store->backend->change(store, location, change, 1, &opts, err);
     if (count) *count = code == MS_OK || code == MS_E_POISONED ? number : 0;
     return code;
 }
@@ -6691,16 +6736,21 @@ static ms_result ms__amend_inherit(ms_envelope *m, const ms_envelope *old, ms_er
     return MS_OK;
 }
 
-/* Appends an AMEND. flags: of the new record, besides those of the caller. */
+/* Appends an AMEND. flags: of the new record, besides those of the caller. open: of an
+ * open stream. */
 static MS__APART ms_result ms__amend(ms_store *store, const ms_msg *msg,
-                                     const ms_envelope *m, uint32_t flags, ms_error *err)
+                                     const ms_envelope *m, uint32_t flags, bool open,
+                                     ms_error *err)
 {
-    ms_envelope e = *m, old = ms_envelope_of(msg);
-    e.flags &= MS__CALLER_FLAGS;
-    MS__TRY(ms__amend_inherit(&e, &old, err));
-    MS__TRY(ms__message_check(ms__absent(), &e, err));
-    e.flags |= flags;
-    return ms__change_put(store, MS_KIND_AMEND, &e, 0, NULL, err);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_AMEND), old = ms_envelope_of(msg);
+    *e = *m;
+    e->flags &= MS__CALLER_FLAGS;
+    MS__TRY(ms__amend_inherit(e, &old, err));
+    MS__TRY(ms__message_check(ms__absent(), e, err));
+    e->flags |= flags;
+    change.must_be_open = open;
+    return ms__change_put(store, &change, 0, NULL, err);
 }
 
 /* Finds the target of a change; initialises *own as the arena for backends that copy. */
@@ -6720,7 +6770,7 @@ MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
     if (code == MS_OK && !m)
         code = ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
-    if (code == MS_OK) code = ms__amend(store, msg, m, MS_FLAG_AMENDED, err);
+    if (code == MS_OK) code = ms__amend(store, msg, m, MS_FLAG_AMENDED, false, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -6728,11 +6778,11 @@ MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
 static ms_result ms__hide(ms_store *store, ms_str location, uint64_t first, uint64_t last,
                           uint64_t *hidden, ms_error *err)
 {
-    ms_envelope e;
-    memset(&e, 0, sizeof e);
-    e.location = location;
-    e.seq = first;
-    return ms__change_put(store, MS_KIND_HIDE, &e, last, hidden, err);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_HIDE);
+    e->location = location;
+    e->seq = first;
+    return ms__change_put(store, &change, last, hidden, err);
 }
 
 MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err)
@@ -6790,16 +6840,16 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
 static MS__APART ms_result ms__note(ms_store *store, const ms_msg *msg, ms_str kind,
                                     ms_value value, ms_error *err)
 {
-    ms_envelope e;
-    memset(&e, 0, sizeof e);
-    e.location = ms__location(msg);
-    e.agent_key = ms__agent_key(msg);
-    e.turn_id = ms_get(msg, MS_F_TURN_ID).text;
-    e.type_name = kind;
-    e.content = value;
-    e.seq = ms_seq(msg);
-    MS__TRY(ms__field_check(&e, MS_F_CONTENT, err));
-    return ms__change_put(store, MS_KIND_NOTE, &e, 0, NULL, err);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_NOTE);
+    e->location = ms__location(msg);
+    e->agent_key = ms__agent_key(msg);
+    e->turn_id = ms_get(msg, MS_F_TURN_ID).text;
+    e->type_name = kind;
+    e->content = value;
+    e->seq = ms_seq(msg);
+    MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
+    return ms__change_put(store, &change, 0, NULL, err);
 }
 
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
@@ -6819,16 +6869,16 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err)
 {
-    ms_envelope e;
-    memset(&e, 0, sizeof e);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_LOCATION);
     MS__TRY(ms__can_change(store, err));
     MS__TRY(ms__location_check(location, "location", err));
-    e.location = location;
-    e.content = ms_json(facts);
-    MS__TRY(ms__field_check(&e, MS_F_CONTENT, err));
+    e->location = location;
+    e->content = ms_json(facts);
+    MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
     if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
         return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
-    return ms__change_put(store, MS_KIND_LOCATION, &e, 0, NULL, err);
+    return ms__change_put(store, &change, 0, NULL, err);
 }
 
 /* A member of an object of facts. */
@@ -6965,7 +7015,7 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
 typedef struct ms__fork {
     ms_store *store;
     ms_arena *arena;
-    ms_envelope *items;
+    ms_record *items;
     size_t count, cap;
 } ms__fork;
 
@@ -6974,13 +7024,14 @@ static ms_result ms__fork_add(ms__fork *f, const ms_envelope *m, ms_kind kind,
 {
     void *items = ms__list_room(f->arena, f->items, f->count, &f->cap, sizeof *f->items);
     if (!items) return ms__no_arena(err, f->arena, f->count * sizeof *f->items);
-    f->items = (ms_envelope *)items;
-    ms_envelope *e = &f->items[f->count];
+    f->items = (ms_record *)items;
+    ms_record *record = &f->items[f->count];
+    ms_envelope *e = ms__record_begin(record, kind);
     if (ms_envelope_copy(m, f->arena, e) != MS_OK)
         return ms__no_arena(err, f->arena, m->content.text.len);
+    record->keep_unset_time = kind == MS_KIND_MESSAGE;
     e->location = ms__absent();
-    e->flags = (m->flags & MS__COPY_FLAGS) | (uint32_t)kind << MS__KIND_SHIFT |
-               (kind == MS_KIND_MESSAGE ? MS_CHANGE_AS_IS : 0u);
+    e->flags = m->flags & MS__COPY_FLAGS;
     e->seq = 0;
     f->count++;
     return MS_OK;
@@ -7156,7 +7207,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     /* the record's own flag: where its AMEND is damaged a message has only the mark */
     if (code == MS_OK && !(ms__bytes(msg)[7] & MS_FLAG_REDACTED)) {
         ms_envelope e = ms__redacted(msg);
-        code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, err);
+        code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, false, err);
         if (code == MS_OK) /* a ring may have moved it */
             code = ms__get(store, seq, &own, &msg, err);
     }
@@ -7181,25 +7232,26 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
                                  ms_error *err)
 {
     ms_append_opts how;
+    ms_record record;
     memset(stream, 0, sizeof *stream);
     memset(&how, 0, sizeof how);
     stream->flushed = MS_TIME_NONE;
     MS__TRY(ms__can_change(store, err));
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
-    ms_envelope e = *m;
-    ms_value *fed = e.type == MS_T_ACTION ? &e.args : &e.content;
-    const char *name = e.type == MS_T_ACTION ? "args" : "content";
+    ms_envelope *e = ms__record_begin(&record, MS_KIND_MESSAGE);
+    *e = *m;
+    ms_value *fed = e->type == MS_T_ACTION ? &e->args : &e->content;
+    const char *name = e->type == MS_T_ACTION ? "args" : "content";
     if (!fed->text.ptr) *fed = ms_text_n(MS_STR(""));
     if (fed->json)
         return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
-    if (ms__is_empty(location)) location = e.location;
+    if (ms__is_empty(location)) location = e->location;
     MS__TRY(ms__key_check(location, "location", false, err));
-    MS__TRY(ms__message_check(location, &e, err));
-    e.flags = (e.flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED |
-              (uint32_t)MS_KIND_MESSAGE << MS__KIND_SHIFT;
+    MS__TRY(ms__message_check(location, e, err));
+    e->flags = (e->flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED;
     how.seqs = &stream->seq;
     if (opts) stream->opts = *opts;
-    MS__TRY(store->backend->change(store, location, &e, 1, &how, err));
+    MS__TRY(store->backend->change(store, location, &record, 1, &how, err));
     stream->store = store;
     return MS_OK;
 }
@@ -7218,12 +7270,12 @@ static MS__APART ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error *e
     if (text.len == 0) return MS_OK;
     ms_result code = ms__change_target(s->store, s->seq, &own, &msg, err);
     if (code == MS_OK) {
-        ms_envelope e;
-        memset(&e, 0, sizeof e);
-        e.location = ms__location(msg);
-        e.seq = s->seq;
-        e.content = ms_text_n(text);
-        code = ms__change_put(s->store, MS_KIND_PIECE, &e, 0, NULL, err);
+        ms_record piece;
+        ms_envelope *e = ms__record_begin(&piece, MS_KIND_PIECE);
+        e->location = ms__location(msg);
+        e->seq = s->seq;
+        e->content = ms_text_n(text);
+        code = ms__change_put(s->store, &piece, 0, NULL, err);
     }
     ms_arena_deinit(&own);
     return code;
@@ -7307,8 +7359,8 @@ static MS__APART ms_result ms__stream_close(ms_store *store, uint64_t seq,
         code = ms__fed_read(store, msg, 0, rest, arena ? arena : &own, &f, err);
         if (code == MS_OK) final_message = &f->e;
     }
-    flags |= (uint32_t)MS_FLAG_AMENDED | MS_CHANGE_OPEN;
-    if (code == MS_OK) code = ms__amend(store, msg, final_message, flags, err);
+    flags |= (uint32_t)MS_FLAG_AMENDED;
+    if (code == MS_OK) code = ms__amend(store, msg, final_message, flags, true, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -7483,6 +7535,9 @@ typedef struct ms__copying {
     uint64_t goal;    /* live: the place up to which the caller wants a copy */
     ms_envelope *batch; /* records of the source that became visible together */
     size_t n_batch, cap_batch;
+    ms_kind change;     /* of the last one of the batch, or MS_KIND_MESSAGE */
+    ms_record *records; /* the batch, with a change */
+    size_t cap_records;
     uint64_t met;     /* damaged records before the last one of the batch */
 } ms__copying;
 
@@ -7722,8 +7777,10 @@ static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
                                          ms_error *err)
 {
     const ms_msg *msg;
-    ms_envelope e = ms_envelope_of(note);
-    ms_result code = ms__get(c->source, e.seq, c->arena, &msg, err);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_NOTE);
+    *e = ms_envelope_of(note);
+    ms_result code = ms__get(c->source, e->seq, c->arena, &msg, err);
     if (code == MS_E_HIDDEN || code == MS_E_NOT_FOUND || code == MS_E_DAMAGED)
         return MS_OK;
     if (code != MS_OK || !ms__keeps(c, msg)) return code;
@@ -7731,15 +7788,14 @@ static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
         c->report->unplaced++;
         return MS_OK;
     }
-    if (!ms_str_equal(ms__location(msg), e.location) || !e.type_name.ptr ||
-        ms__key_check(e.type_name, "kind", false, NULL) != MS_OK ||
-        ms__field_check(&e, MS_F_CONTENT, NULL) != MS_OK) {
+    if (!ms_str_equal(ms__location(msg), e->location) || !e->type_name.ptr ||
+        ms__key_check(e->type_name, "kind", false, NULL) != MS_OK ||
+        ms__field_check(e, MS_F_CONTENT, NULL) != MS_OK) {
         c->report->damaged++;
         return MS_OK;
     }
-    e.flags = 0;
-    if (!c->keep->dry_run)
-        code = ms__change_put(c->destination, MS_KIND_NOTE, &e, 0, NULL, err);
+    e->flags = 0;
+    if (!c->keep->dry_run) code = ms__change_put(c->destination, &change, 0, NULL, err);
     if (code == MS_OK) c->report->notes++;
     return code == MS_E_NOT_FOUND ? MS_OK : code;
 }
@@ -7779,6 +7835,20 @@ static ms_result ms__copy_change(ms__copying *c, const ms_msg *msg, ms_error *er
     return MS_OK;
 }
 
+/* Makes records of the batch, which ends with a change. False: the arena is full. */
+static bool ms__copy_records(ms__copying *c, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *records =
+            ms__list_room(c->arena, c->records, i, &c->cap_records, sizeof *c->records);
+        if (!records) return false;
+        c->records = (ms_record *)records;
+        *ms__record_begin(&c->records[i], i + 1 < n ? MS_KIND_MESSAGE : c->change) =
+            c->batch[i];
+    }
+    return true;
+}
+
 /* Appends the batch. Leaves out changes of messages that were not copied, and changes
  * that are refused because the message is hidden or ended. */
 static MS__APART ms_result ms__copy_batch(ms__copying *c, ms_error *err)
@@ -7789,22 +7859,23 @@ static MS__APART ms_result ms__copy_batch(ms__copying *c, ms_error *err)
     opts.keep_seq = true;
     c->n_batch = 0;
     if (n == 0) return MS_OK;
-    ms_envelope *last = &c->batch[n - 1];
+    const ms_envelope *last = &c->batch[n - 1];
     const ms_backend *to = c->destination->backend;
-    if (last->flags >> MS__KIND_SHIFT == 0)
+    if (c->change == MS_KIND_MESSAGE)
         return to->append(c->destination, ms__absent(), c->batch, n, &opts, err);
-    if (last->flags >> MS__KIND_SHIFT == MS_KIND_HIDE) {
+    if (c->change == MS_KIND_HIDE) {
         int64_t until = 0;
         ms_str text;
         if (ms_json_member(last->content.text, MS_STR("last"), &text))
             (void)ms_json_i64(text, &until);
         opts.expect_seq = (uint64_t)until;
     }
-    ms_result code = to->change(c->destination, last->location, c->batch, n, &opts, err);
+    if (!ms__copy_records(c, n)) return ms__no_arena(err, c->arena, sizeof *c->records);
+    ms_result code =
+        to->change(c->destination, last->location, c->records, n, &opts, err);
     if (code == MS_E_NOT_FOUND || code == MS_E_HIDDEN || code == MS_E_CLOSED)
         return MS_OK;
-    if (code == MS_OK && last->flags >> MS__KIND_SHIFT == MS_KIND_NOTE)
-        c->report->notes++;
+    if (code == MS_OK && c->change == MS_KIND_NOTE) c->report->notes++;
     return code;
 }
 
@@ -7826,7 +7897,7 @@ static MS__APART ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
                                                           &c->cap_batch, sizeof m);
         if (!batch) return ms__no_arena(err, c->arena, sizeof m);
         m.flags &= MS__COPY_FLAGS;
-        if (!message) m.flags |= (uint32_t)kind << MS__KIND_SHIFT;
+        c->change = kind;
         c->batch = batch;
         batch[c->n_batch++] = m;
     }
@@ -8729,11 +8800,12 @@ typedef struct ms__change_run {
 
 /* Checks whether a change is allowed. own: the record of the message that it changes, or
  * NULL; shown: the record with its present content, NULL if it is hidden. */
-static ms_result ms__change_check(const ms_envelope *e, ms_str location,
+static ms_result ms__change_check(const ms_record *change, ms_str location,
                                   const unsigned char *own, const unsigned char *shown,
                                   ms_error *err)
 {
-    unsigned kind = ms__kind_of(e);
+    const ms_envelope *e = &change->envelope;
+    unsigned kind = (unsigned)change->kind;
     if (kind == MS__KIND_LOCATION) return MS_OK;
     if (!own) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", e->seq);
     if (!ms_str_equal(ms__location(ms__msg(own)), location))
@@ -8742,7 +8814,7 @@ static ms_result ms__change_check(const ms_envelope *e, ms_str location,
                            MS__V(ms__location(ms__msg(own))), MS__V(location));
     if (!shown) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", e->seq);
     uint32_t flags = ms_flags(ms__msg(shown));
-    if ((kind == MS__KIND_PIECE || (e->flags & MS_CHANGE_OPEN)) &&
+    if ((kind == MS__KIND_PIECE || change->must_be_open) &&
         !ms__is_open(ms__msg(shown)))
         return ms__fail(err, MS_E_CLOSED, "message %u is not an open stream", e->seq);
     if (kind != MS__KIND_AMEND) return MS_OK;
@@ -8912,9 +8984,9 @@ static void ms__run_begin(ms__append_run *run, const ms_clock *clock, bool stamp
     run->now = MS_TIME_NONE;
     run->stamp = stamp && !run->opts->keep_seq;
     run->seq = largest == UINT64_MAX ? largest : largest + 1; /* never assigned */
-    bool change = ms__kind_of(&run->messages[run->n - 1]) != MS__KIND_MESSAGE;
+    bool change = ms__run_change(run, run->n - 1) != NULL;
     for (size_t i = 0; (run->stamp || change) && i < run->n; i++) {
-        if (run->messages[i].has_time) continue;
+        if (ms__run_envelope(run, i)->has_time) continue;
         run->now = clock->now(clock->ctx);
         return;
     }
@@ -8931,13 +9003,14 @@ static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e
     return ms__layout_of(e, location, run->utf8 ? MS__VALID : MS__CHECKED, room, err);
 }
 
-/* Encodes a message at r, with its sequence number, time and flags. */
-static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
-                                const ms__layout *l, unsigned char *r, ms_error *err)
+/* Encodes message i at r, with its sequence number, time and flags. */
+static ms_result ms__run_encode(ms__append_run *run, size_t i, const ms__layout *l,
+                                unsigned char *r, ms_error *err)
 {
+    const ms_envelope *e = ms__run_envelope(run, i);
     uint64_t seq = run->seq;
     int64_t time = ms__time_of(e);
-    bool given = run->opts->keep_seq || e->flags >> MS__KIND_SHIFT != 0;
+    bool given = run->opts->keep_seq || run->records;
     uint32_t flags = e->flags & (given ? MS__COPY_FLAGS : MS__CALLER_FLAGS);
     if (run->opts->keep_seq) {
         if (e->seq < seq || e->seq == UINT64_MAX)
@@ -8947,11 +9020,11 @@ static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
     } else if (seq == UINT64_MAX) {
         return ms__fail(err, MS_E_FULL, "all sequence numbers are used");
     } else if (!e->has_time && run->stamp && run->now != MS_TIME_NONE &&
-               !(e->flags & MS_CHANGE_AS_IS)) {
+               !(run->records && run->records[i].keep_unset_time)) {
         time = run->now;
         flags |= MS_FLAG_STAMPED;
     }
-    ms__encode_header(e, l, seq, time, flags, r);
+    ms__encode_header(e, MS__KIND_MESSAGE, l, seq, time, flags, r);
     ms__encode_body(l, r + MS__HEADER);
     run->seq = seq + 1;
     return MS_OK;
@@ -8993,8 +9066,7 @@ static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
     memset(&e, 0, sizeof e);
     l.parts = parts;
     (void)ms__layout_of(&e, MS_STR("-"), MS__VALID, &l, NULL);
-    ms__encode_header(&e, &l, seq, MS_TIME_NONE, MS_FLAG_COMMIT, r);
-    r[4] = MS__KIND_GAP;
+    ms__encode_header(&e, MS__KIND_GAP, &l, seq, MS_TIME_NONE, MS_FLAG_COMMIT, r);
     ms__encode_body(&l, r + MS__HEADER);
     return ms__padded(l.size);
 }
@@ -10311,10 +10383,11 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
     return MS_OK;
 }
 
-/* Step 1 for a message. */
-static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
-                                       const ms_envelope *e, ms__plan *p, ms_error *err)
+/* Step 1 for message i. */
+static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run, size_t i,
+                                       ms__plan *p, ms_error *err)
 {
+    const ms_envelope *e = ms__run_envelope(run, i);
     ms__part parts[MS_FIELD_COUNT];
     ms__layout room;
     const ms__layout *l;
@@ -10340,7 +10413,7 @@ static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
     }
     ms__plan_lists(live, p, loc, agent, e->type);
     MS__TRY(ms__record_room(core, run, l, p, &r, err));
-    MS__TRY(ms__run_encode(run, e, l, r, err));
+    MS__TRY(ms__run_encode(run, i, l, r, err));
     if (e->key.ptr && !ms__key_make(live, loc, e->key, p->entry))
         return core->home->no_room(core, sizeof(ms__key), err);
     if (!ms__plan_reserve(live, p))
@@ -10352,14 +10425,15 @@ static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
 
 /* Checks a change against its message, and sets its span. */
 static MS__APART ms_result ms__change_begin(ms__core *core, const ms__append_run *run,
-                                            const ms_envelope *e, ms_str location,
+                                            const ms_record *change, ms_str location,
                                             ms__change_run *c, ms_error *err)
 {
+    const ms_envelope *e = &change->envelope;
     ms__sought f;
     bool sound = true;
     const ms__tail *t = core->tail;
     ms_result result = MS_OK;
-    c->kind = ms__kind_of(e);
+    c->kind = (unsigned)change->kind;
     ms__span *span = &c->span;
     span->first = span->last = e->seq;
     if (c->kind == MS__KIND_LOCATION) return MS_OK;
@@ -10379,7 +10453,7 @@ static MS__APART ms_result ms__change_begin(ms__core *core, const ms__append_run
                         e->seq);
     const unsigned char *shown = own;
     if (own) shown = ms__shown_at(core, t, control, own, f.place, UINT64_MAX, &sound);
-    return ms__change_check(e, location, own, shown, err);
+    return ms__change_check(change, location, own, shown, err);
 }
 
 /* Reserves memory for a change. False: no memory. */
@@ -10400,16 +10474,16 @@ static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq, ms__p
 
 /* Step 1 for a change. A HIDE of nothing is not written. */
 static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *run,
-                                              const ms_envelope *given, ms__plan *p,
+                                              const ms_record *change, ms__plan *p,
                                               ms__change_run *c, ms_error *err)
 {
     ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
     unsigned char *r;
-    ms_envelope e = *given;
+    ms_envelope e = change->envelope;
     ms_str location = ms__is_empty(run->location) ? e.location : run->location;
     memset(c, 0, sizeof *c);
-    MS__TRY(ms__change_begin(core, run, &e, location, c, err));
+    MS__TRY(ms__change_begin(core, run, change, location, c, err));
     p->repeat = c->kind == MS__KIND_HIDE && c->span.hidden == 0;
     if (p->repeat) return MS_OK;
     if (c->kind == MS__KIND_HIDE) e.content = ms__hide_text(c->text, &c->span);
@@ -10421,7 +10495,7 @@ static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *ru
     MS__TRY(ms__record_room(core, run, &l, p, &r, err));
     /* a change has the number of its message; an AMEND also has its time */
     bool own_time = e.has_time || c->kind == MS__KIND_AMEND;
-    ms__encode_header(&e, &l, e.seq, own_time ? ms__time_of(&e) : run->now,
+    ms__encode_header(&e, c->kind, &l, e.seq, own_time ? ms__time_of(&e) : run->now,
                       e.flags & MS__COPY_FLAGS, r);
     ms__encode_body(&l, r + MS__HEADER);
     run->offset += ms__padded(l.size);
@@ -10505,12 +10579,11 @@ static ms_result ms__run_prepare(ms__core *core, ms__append_run *run, ms__plan *
                                  ms__change_run *c, size_t *done, ms_error *err)
 {
     for (*done = 0; *done < run->n;) {
-        ms__plan *p = &plans[*done];
-        const ms_envelope *e = &run->messages[(*done)++];
-        ms__plan_begin(p);
-        MS__TRY(!MS__CHANGES || ms__kind_of(e) == MS__KIND_MESSAGE
-                    ? ms__prepare(core, run, e, p, err)
-                    : ms__prepare_change(core, run, e, p, c, err));
+        size_t i = (*done)++;
+        const ms_record *change = ms__run_change(run, i);
+        ms__plan_begin(&plans[i]);
+        MS__TRY(change ? ms__prepare_change(core, run, change, &plans[i], c, err)
+                       : ms__prepare(core, run, i, &plans[i], err));
     }
     return MS_OK;
 }
@@ -11356,17 +11429,19 @@ static const ms__home ms__mem_home = {ms__mem_at, ms__mem_room, ms__mem_written,
 
 /* Makes room for the plans of a large batch. In a buffer they are, during the append,
  * right after the end of its records, which nothing else uses. */
-static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *messages,
-                               size_t n)
+static ms__plan *ms__plans_get(ms__mem *m, const ms__append_run *run)
 {
     ms__layout l;
+    size_t n = run->n;
     uint64_t at = (uint64_t)m->tail.end * 8;
     l.parts = NULL;
     if (n > SIZE_MAX / 2 / sizeof(ms__plan)) return NULL;
     if (!m->fixed)
         return (ms__plan *)ms__resize(&m->alloc, NULL, 0, n * sizeof(ms__plan));
     for (size_t i = 0; i < n; i++) {
-        if (ms__layout_of(&messages[i], location, MS__CHECKED, &l, NULL) != MS_OK) break;
+        if (ms__layout_of(ms__run_envelope(run, i), run->location, MS__CHECKED, &l,
+                          NULL) != MS_OK)
+            break;
         at += ms__padded(l.size);
         if (at > m->tail.live.top) return NULL;
     }
@@ -11395,7 +11470,7 @@ static ms_result ms__mem_try(ms__mem *m, ms__append_run *run, ms_error *err)
     ms__plan small[MS__PLANS_SMALL], *plans = small;
     ms_result code;
     size_t n = run->n;
-    if (n > MS__PLANS_SMALL) plans = ms__plans_get(m, run->location, run->messages, n);
+    if (n > MS__PLANS_SMALL) plans = ms__plans_get(m, run);
     run->start = run->offset = (uint64_t)m->tail.end * 8;
     run->max_message = m->max_message;
     if (run->layout) ms__mem_soon(m, run->offset, run->layout->size);
@@ -11511,7 +11586,7 @@ static const ms__inside ms__mem_inside = {ms__mem_append, NULL, NULL};
 static const ms_backend ms__mem_backend = {
     ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,
     ms__mem_stat,    NULL,          ms__mem_close, NULL, ms__mem_leave_out,
-    MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__change_unmeasured : NULL,
     MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside, NULL};
 #ifdef MSGSTORE_RING
 
@@ -11628,7 +11703,7 @@ static unsigned ms__run_move(ms__append_run *run, const unsigned char *r, size_t
 {
     unsigned n = ms__text_move(&run->location, r, size, to);
     for (size_t i = 0; i < run->n; i++) {
-        ms_envelope *e = (ms_envelope *)(uintptr_t)&run->messages[i];
+        ms_envelope *e = (ms_envelope *)(uintptr_t)ms__run_envelope(run, i);
         for (uint32_t set = ms__fields_of(e); set; set &= set - 1) {
             unsigned f = ms__lowest(set);
             ms_str text = ms__field_text(e, f);
@@ -11744,9 +11819,9 @@ static ms_result ms__ring_turn(ms__mem *m, ms_error *err)
  * its agent key. */
 static bool ms__ring_named(const ms__append_run *run, size_t i, bool agent)
 {
-    const ms_envelope *e = &run->messages[i], *other = e;
-    for (size_t n = 0; n < 64 && n < i; n++) {
-        other--;
+    const ms_envelope *e = ms__run_envelope(run, i);
+    for (size_t n = 1; n <= 64 && n <= i; n++) {
+        const ms_envelope *other = ms__run_envelope(run, i - n);
         bool same = !ms__is_empty(run->location) ||
                     ms_str_equal(other->location, e->location);
         if (same && (!agent || ms_str_equal(other->agent_key, e->agent_key))) return true;
@@ -11764,7 +11839,7 @@ static uint64_t ms__ring_need(const ms__append_run *run)
     if (run->n > MS__PLANS_SMALL) need += run->n * sizeof(ms__plan);
     l.parts = NULL;
     for (size_t i = 0; i < run->n; i++) {
-        const ms_envelope *e = &run->messages[i];
+        const ms_envelope *e = ms__run_envelope(run, i);
         if (ms__layout_of(e, run->location, MS__CHECKED, &l, NULL) != MS_OK) return 0;
         need += ms__padded(l.size);
         if (!ms__ring_named(run, i, false)) {
@@ -11785,15 +11860,18 @@ static uint64_t ms__ring_need(const ms__append_run *run)
 
 static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error *err)
 {
-    ms_envelope message;
+    ms_record record;
     ms__append_run own = *run; /* its texts may move */
     ms_result code = MS_OK;
     ms__mem *m = ms__mem_of(store);
     ms__lock_take(&m->lock);
     uint64_t need = own.n > 1 ? ms__ring_need(run) : 0; /* one has room always */
-    if (own.n == 1) {
-        message = run->messages[0];
-        own.messages = &message;
+    if (own.n == 1 && run->records) {
+        record = run->records[0];
+        own.records = &record;
+    } else if (own.n == 1) {
+        record.envelope = run->messages[0];
+        own.messages = &record.envelope;
     }
     m->run = &own;
     if (m->before) code = m->before(m, err);
@@ -11865,7 +11943,7 @@ static const ms__inside ms__ring_inside = {ms__ring_append, NULL, ms__ring_stand
 static const ms_backend ms__ring_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
     ms__ring_stat, NULL, ms__mem_close, NULL, ms__ring_leave_out,
-    MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__change_unmeasured : NULL,
     MS__CHANGES ? ms__mem_erase : NULL, &ms__ring_inside, NULL};
 
 static void ms__ring_begin(ms__mem *m)
@@ -12175,7 +12253,7 @@ static ms_result ms__flash_sync(ms_store *store, uint64_t *durable_seq, ms_error
 static const ms_backend ms__flash_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
     ms__ring_stat, ms__flash_sync, ms__mem_close, ms__flash_tick, NULL,
-    MS__CHANGES ? ms__append_unmeasured : NULL, NULL, &ms__ring_inside, NULL};
+    MS__CHANGES ? ms__change_unmeasured : NULL, NULL, &ms__ring_inside, NULL};
 
 /* ---- Opening: enters the records of all valid frames, oldest first. */
 
@@ -17951,7 +18029,7 @@ static const ms_backend ms__log_backend = {
     ms__append_unmeasured, ms__log_query, ms__core_next, ms__log_cursor_close,
     ms__log_get,     ms__log_list,  ms__log_store_stat, ms__log_sync,
     ms__log_close,   ms__log_tick,  ms__log_leave_out,
-    MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__change_unmeasured : NULL,
     MS__CHANGES ? ms__log_erase : NULL, &ms__log_inside, NULL};
 
 static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
@@ -18414,8 +18492,8 @@ static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
     w->verified = w->fresh->end;
     if (code != MS_E_DAMAGED) return code;
     return ms__fail(err, MS_E_IO, "the copy '%s' differs from what was written: %u "
-                    "damaged ranges with %u bytes, %u damaged index records", w->part, r.damaged,
-                    r.damaged_bytes, r.index_damaged);
+                    "damaged ranges with %u bytes, %u damaged index records", w->part,
+                    r.damaged, r.damaged_bytes, r.index_damaged);
 }
 
 /* Makes the bytes of the old file durable: until the new name is durable, a power loss
@@ -18928,20 +19006,33 @@ static ms_result ms__union_stat(ms_store *store, ms_stat *out, ms_error *err)
     return MS_OK;
 }
 
+static ms_result ms__union_refuse(ms_error *err)
+{
+    return ms__fail(err, MS_E_READ_ONLY, "a union is for reading: append to one of its "
+                    "stores");
+}
+
 static ms_result ms__union_append(ms_store *store, ms_str location,
                                   const ms_envelope *messages, size_t n,
                                   const ms_append_opts *opts, ms_error *err)
 {
     (void)store, (void)location, (void)messages, (void)n, (void)opts;
-    return ms__fail(err, MS_E_READ_ONLY, "a union is for reading: append to one of its "
-                    "stores");
+    return ms__union_refuse(err);
+}
+
+static MS__UNUSED ms_result ms__union_change(ms_store *store, ms_str location,
+                                             const ms_record *records, size_t n,
+                                             const ms_append_opts *opts, ms_error *err)
+{
+    (void)store, (void)location, (void)records, (void)n, (void)opts;
+    return ms__union_refuse(err);
 }
 
 static ms_result ms__union_erase(ms_store *store, const ms_msg *record, unsigned step,
                                  ms_error *err)
 {
-    (void)record, (void)step;
-    return ms__union_append(store, ms__absent(), NULL, 0, NULL, err);
+    (void)store, (void)record, (void)step;
+    return ms__union_refuse(err);
 }
 
 static void ms__union_close(ms_store *store)
@@ -19078,7 +19169,7 @@ static const ms_backend ms__union_backend = {
     ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,
     ms__union_get,    ms__union_list,  ms__union_stat,    NULL,
     ms__union_close,  NULL,            NULL,
-    MS__CHANGES ? ms__union_append : NULL,
+    MS__CHANGES ? ms__union_change : NULL,
     MS__CHANGES ? ms__union_erase : NULL, &ms__union_inside, NULL};
 
 static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_error *err)

@@ -405,10 +405,10 @@ TEST(streamed_answer_has_all_its_text_when_memory_ends_at_its_end)
 static const ms_backend *busy_backend;
 static bool busy;
 
-static ms_result busy_change(ms_store *s, ms_str location, const ms_envelope *m, size_t n,
+static ms_result busy_change(ms_store *s, ms_str location, const ms_record *r, size_t n,
                              const ms_append_opts *opts, ms_error *err)
 {
-    return busy ? MS_E_BUSY : busy_backend->change(s, location, m, n, opts, err);
+    return busy ? MS_E_BUSY : busy_backend->change(s, location, r, n, opts, err);
 }
 
 TEST(streamed_answer_is_unfinished_when_its_messages_could_not_begin)

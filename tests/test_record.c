@@ -479,8 +479,10 @@ static unsigned char *kept_record(unsigned kind, const char *args, size_t *size)
     m.content = ms_text("secret");
     m.seq = 3;
     if (kind != MS_KIND_MESSAGE) m.type = MS_T_NONE;
-    m.flags = kind << MS__KIND_SHIFT | MS_FLAG_UNFINISHED | MS_FLAG_AMENDED;
-    const ms_msg *msg = encoded(&m);
+    m.flags = MS_FLAG_UNFINISHED | MS_FLAG_AMENDED;
+    const ms_record record = {.envelope = m, .kind = (ms_kind)kind};
+    const ms_msg *msg;
+    assert_int_equal(ms_record_encode(&record, &arena, &msg, NULL), MS_OK);
     *size = ms_size(msg);
     assert_int_equal(ms_flags(msg), MS_FLAG_UNFINISHED | MS_FLAG_AMENDED);
     return (unsigned char *)(uintptr_t)ms__bytes(msg);

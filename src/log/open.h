@@ -308,7 +308,7 @@ static const ms_backend ms__log_backend = {
     ms__append_unmeasured, ms__log_query, ms__core_next, ms__log_cursor_close,
     ms__log_get,     ms__log_list,  ms__log_store_stat, ms__log_sync,
     ms__log_close,   ms__log_tick,  ms__log_leave_out,
-    MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__change_unmeasured : NULL,
     MS__CHANGES ? ms__log_erase : NULL, &ms__log_inside, NULL};
 
 static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
@@ -771,8 +771,8 @@ static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
     w->verified = w->fresh->end;
     if (code != MS_E_DAMAGED) return code;
     return ms__fail(err, MS_E_IO, "the copy '%s' differs from what was written: %u "
-                    "damaged ranges with %u bytes, %u damaged index records", w->part, r.damaged,
-                    r.damaged_bytes, r.index_damaged);
+                    "damaged ranges with %u bytes, %u damaged index records", w->part,
+                    r.damaged, r.damaged_bytes, r.index_damaged);
 }
 
 /* Makes the bytes of the old file durable: until the new name is durable, a power loss
