@@ -525,7 +525,7 @@ controls()
         ms__log_close 'log->writer && log->append.wrote' 'log->writer && log->append.begun'
     control mark_of_a_failed_compaction_kept gcc test_log_sync \
         a_log_takes_appends_again_when_a_rewrite_ 100 \
-        ms__rewrite_free 'if (!placed) (void)ms__hold_mark(w, 0, NULL);' ''
+        ms__rewrite_undo '(void)ms__hold_mark(w, 0, NULL);' ''
     control mark_of_a_killed_compaction_kept gcc test_log_sync \
         a_log_takes_appends_again_when_a_rewrite_ 100 \
         ms__log_file_open 'if (code == MS_OK && log->writer) (void)ms__replaced_set(log, 0);' ''
@@ -799,10 +799,10 @@ controls()
         ms__log_file_open 'if (!log->writer || ms__log_in_place(log)) break;' 'break;'
     control place_of_a_failed_rewrite_left gcc test_log_sync \
         the_place_is_empty_when_a_rewrite_got_no_name 100 \
-        ms__rewrite_free 'if (w->old && w->made && !placed) (void)os->remove(os->ctx, w->path);' ''
+        ms__rewrite_undo 'if (w->old && w->made) (void)os->remove(os->ctx, w->path);' ''
     control part_of_a_failed_rewrite_left gcc test_log_sync \
         the_place_is_empty_when_a_rewrite_got_no_name 100 \
-        ms__rewrite_free 'if (!placed && w->begun) (void)os->remove(os->ctx, w->part);' ''
+        ms__rewrite_undo 'if (w->begun) (void)os->remove(os->ctx, w->part);' ''
     control place_of_a_rewrite_not_held gcc test_log_sync \
         another_process_is_busy_when_a_rewrite_takes_the_place 100 \
         ms__rewrite_open 'MS__TRY(ms__hold_take(w, source, replace, err));' ''

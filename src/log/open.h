@@ -3,6 +3,28 @@
  * First the functions of the backend table, each under the handle's lock. Then the public
  * functions of [api-log].
  *
+ * An append, as one thread runs it:
+ *
+ *   1 Refuses a handle for reading, and a child of fork.
+ *   2 In a sync mode, syncs the folder once. If the name of the file cannot become
+ *     durable, the append fails before it has stored anything.
+ *   3 Takes the handle's lock and, shared, the turn. Refuses a poisoned handle, and a
+ *     file that a rewrite replaces. Waits for a sync that runs if the handle is not
+ *     begun, see [log-append].
+ *   4 Allocates plans for more than MS__PLANS_SMALL messages.
+ *   5 Appends ([append]): all is visible, or nothing has happened.
+ *   6 Decides whether a sync is due. Keeps house: that may append index records.
+ *   7 Gives turn and lock back.
+ *   8 Syncs up to the end that 5 made, if one is due. If the sync fails, the messages are
+ *     visible all the same, and the result is MS_E_POISONED.
+ *
+ * A close first writes the index of a tail of over 1/8 segment, so that the next opening
+ * walks little. Then it syncs the file with a checkpoint, so that the next writer has
+ * nothing to prove. An exclusive writer then stores its end in BUSY, so that a shared
+ * writer need not prepare the place. A close does none of this in a child of fork, after
+ * no append, for a poisoned handle, and for a file that a rewrite has replaced. The lock
+ * of the file ends with the descriptor.
+ *
  * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that:
  *
  *    begin: the place is held -> run: copied, synced, verified --> end: the log that is
@@ -13,6 +35,51 @@
  *   BUSY, CONFLICT          the copy is removed, the mark <-----------+        v
  *                           is taken back                fails     new handle; its next
  *                                                                  sync syncs the folder
+ *
+ * "own": the source is a writer's handle of the log at PATH, and appends meanwhile. Else
+ * the rewrite opens the log at PATH itself, and that log refuses appends from step 2 on.
+ * The steps, and what the disk has when each is done:
+ *
+ *    ms__rewrite_begin
+ *    1 hold     PATH: the old log, or an empty one, with a lock that keeps others away.
+ *               (With exact_maps no empty one: an open file could not be replaced.)
+ *    2 create   PATH.compacting: an empty log. One of a killed rewrite is removed first.
+ *               Not own: the old log is marked (REPLACED).
+ *    ms_rewrite_run, once or more
+ *    3 copy     PATH.compacting: records up to the end that the source had then.
+ *    4 numbers  Not own: and the numbers that the source has assigned.
+ *    5 sync     The copy is on the disk, with its checkpoint. So is the old file, up to
+ *               some later end. `covered` is the end of 3.
+ *    6 verify   The same: every byte of the copy was read and checked.
+ *    ms_rewrite_end
+ *    7 mark     Own: the old log is marked. A sync of it that ran has ended before.
+ *    8 copy     PATH.compacting: all records. (R3) is checked: nothing was erased.
+ *    9 numbers  As 4, for both. Records of the source that are damaged are missing.
+ *   10 sync     As 5, unless the disk has all that (R1) and (R2) need.
+ *   11 rename   PATH: the new log, with the access rights of the old one. Until the folder
+ *               is synced, a power loss may bring the old one back.
+ *   12 folder   Synced, where (R2) may not hold. Else the next sync of the new log syncs
+ *               it.
+ *
+ * A kill before 11 leaves the old log at PATH, perhaps marked: the next writer that opens
+ * it takes the mark back. PATH.compacting stays until a rewrite removes it in step 2. If
+ * there was no file at PATH, an empty log stays there. After 11 the old file has no name
+ * and keeps its mark, so its handles refuse appends.
+ *
+ * Who owns what:
+ *
+ *    what                 from                    until
+ *    the state `w`        ms__rewrite_begin       ms__rewrite_free
+ *    old, own             1: `rewritten` is set   ms__hold_give unsets that; the caller
+ *                                                 closes the source
+ *    old, not own         1: opened               ms__hold_give closes it
+ *    fresh                2: opened               12: the caller's
+ *    PATH.compacting      2                       11
+ *    the log made at PATH 1                       11
+ *    the mark             2 (own: 7)              for ever
+ *
+ * If the rewrite fails or is abandoned, ms__rewrite_undo closes fresh, removes both files
+ * and takes the mark back. Then the old log goes on as before.
  *
  * At the rename each of the two files has what the other one's durable end promises,
  * since a power loss may keep either:
@@ -32,26 +99,34 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     ms__log *log = ms__log_of(store);
     ms__plan *plans = log->append.plans;
     size_t n = run->n;
+    /* 1 */
     MS__TRY(ms__log_may_write(log, err));
+    /* 2 */
     bool waits = log->opts.sync != MS_SYNC_NONE && !log->opts.ticked;
     if (waits || log->opts.sync == MS_SYNC_EACH) MS__TRY(ms__log_folder(log, err));
+    /* 3 */
     ms_result code = ms__append_begin(log, err);
+    /* 4 */
     if (code == MS_OK && n > MS__PLANS_SMALL) {
         plans = NULL;
         if (n < SIZE_MAX / 2 / sizeof *plans)
             plans = (ms__plan *)ms__log_resize(log, NULL, 0, n * sizeof *plans);
         if (!plans) code = ms__no_memory(err, n * sizeof *plans);
     }
+    /* 5 */
     if (code == MS_OK) code = ms__log_append_run(log, run, plans, err);
     if (plans && plans != log->append.plans)
         (void)ms__log_resize(log, plans, n * sizeof *plans, 0);
     ms__staging_trim(log);
+    /* 6 */
     uint64_t goal = log->end;
     bool due = code == MS_OK && ms__sync_due(log) &&
                (log->opts.sync == MS_SYNC_EACH || !log->opts.ticked);
     if (code == MS_OK) ms__log_housekeep(log);
+    /* 7 */
     ms__log_leave(log);
     ms__lock_give(&log->lock);
+    /* 8 */
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
 
@@ -66,7 +141,8 @@ static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
     return 0;
 }
 
-/* Overwrites a record in place: with other checks, or with an erased body. */
+/* Does one of the three steps of an erasure, see "Erasing" in [record]: overwrites the
+ * two checks, or the values of the fields. [change] syncs after each step. */
 static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned char *r,
                                   unsigned step, ms_error *err)
 {
@@ -579,8 +655,8 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 
 #define MS__NEW ".compacting" /* added to the path: the new log while it is written */
 
-/* A running rewrite. `old` is the log at the place of the new one. It is open for
- * writing, so no other process can write there. */
+/* A running rewrite. `old` is the log at the place of the new one, and holds the lock of
+ * that file. The essay has who owns what. */
 typedef struct ms__rewriting {
     ms_log_desc to;
     ms_keep keep;
@@ -626,6 +702,8 @@ static void ms__hold_give(ms__rewriting *w)
     }
 }
 
+/* Does step 1. Refuses a file that is there, unless it is to be replaced. A salvaged
+ * source must still be what the path has. */
 static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
                                ms_error *err)
 {
@@ -655,7 +733,8 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
 }
 
 /* Sets or clears the mark of the old file. replaced: from here on no handle appends to
- * the log, since the copy would lack the records, and none reports a sync of it. */
+ * the log, since the copy would lack the records, and none reports a sync of it. So it
+ * first waits for a sync that runs: `covered` has what that reports, or 10 syncs it. */
 static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *err)
 {
     if (!w->old) return MS_OK;
@@ -667,6 +746,7 @@ static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *er
                                              w->old->file.path);
 }
 
+/* Does steps 1 and 2. The copy needs no sync mode of its own: step 5 syncs it. */
 static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
                                             bool replace, ms_error *err)
 {
@@ -675,8 +755,10 @@ static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
     w->part = ms__path_beside(&w->to.alloc, w->to.path, MS__NEW, &w->part_size);
     if (!w->path || !w->part) return ms__no_memory(err, w->part_size);
     w->to.path = w->path;
+    /* 1 */
     MS__TRY(ms__hold_take(w, source, replace, err));
-    (void)w->to.os->remove(w->to.os->ctx, w->part); /* left by a killed rewrite */
+    /* 2: 1 keeps other rewrites away, so a file of this name is of a killed one */
+    (void)w->to.os->remove(w->to.os->ctx, w->part);
     w->begun = true;
     ms_log_desc d = w->to;
     d.path = w->part;
@@ -695,19 +777,25 @@ static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
     return MS_OK;
 }
 
-/* Frees everything except the new log; placed: that has the path. */
-static void ms__rewrite_free(ms__rewriting *w, bool placed)
+/* Takes back what a rewrite has made that did not end; see the table in the essay. */
+static void ms__rewrite_undo(ms__rewriting *w)
 {
     const ms_os *os = w->to.os;
-    ms_alloc alloc = w->to.alloc;
-    if (w->copying.reading) (void)ms_cursor_close(w->copying.it, NULL);
-    if (!placed && w->fresh) {
+    if (w->fresh) {
         ms__log_refuse(w->fresh); /* its content is not needed any more */
         ms_close(&w->fresh->core.store);
     }
-    if (!placed && w->begun) (void)os->remove(os->ctx, w->part);
-    if (!placed) (void)ms__hold_mark(w, 0, NULL);
-    if (w->old && w->made && !placed) (void)os->remove(os->ctx, w->path);
+    if (w->begun) (void)os->remove(os->ctx, w->part);
+    (void)ms__hold_mark(w, 0, NULL);
+    if (w->old && w->made) (void)os->remove(os->ctx, w->path);
+}
+
+/* Frees everything except the new log; placed: that has the path, and is the caller's. */
+static void ms__rewrite_free(ms__rewriting *w, bool placed)
+{
+    ms_alloc alloc = w->to.alloc;
+    if (w->copying.reading) (void)ms_cursor_close(w->copying.it, NULL);
+    if (!placed) ms__rewrite_undo(w);
     ms__hold_give(w);
     ms_arena_deinit(&w->arena);
     if (w->path) (void)ms__resize(&alloc, w->path, w->path_size, 0);
@@ -734,7 +822,8 @@ static ms_result ms__rewrite_begin(ms_rewrite *rewrite, ms_error *err)
     return code;
 }
 
-/* Fails with MS_E_CONFLICT if a message was erased in the source after the copy began. */
+/* Fails with MS_E_CONFLICT if a message was erased in the source after the copy began
+ * (R3). */
 static ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
 {
     if (!w->own || w->old->append.erasures == w->erasures) return MS_OK;
@@ -742,8 +831,8 @@ static ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
                     "copy: begin the rewrite again", w->path);
 }
 
-/* Copies until the time is over, or up to the present end of the source (*upto). It
- * ignores later appends, which may come faster than it copies. */
+/* Does step 3 or 8: copies until the time is over, or up to the present end of the source
+ * (*upto). It ignores later appends, which may come faster than it copies. */
 static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t budget_us,
                                   bool *end, uint64_t *upto, ms_error *err)
 {
@@ -760,7 +849,7 @@ static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t bud
     return MS_OK;
 }
 
-/* Verifies the complete copy, if it has grown since the last time. */
+/* Does step 6: verifies the complete copy, if it has grown since the last time. */
 static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
 {
     ms_log_report r;
@@ -787,7 +876,8 @@ static ms_result ms__rewrite_sync_old(ms__rewriting *w, ms_error *err)
     return code;
 }
 
-/* Syncs the copy, and the old file. */
+/* Does step 5 or 10: syncs the copy, then the old file. The source had the end `upto`
+ * when it was copied. */
 static ms_result ms__rewrite_sync(ms__rewriting *w, uint64_t upto, ms_error *err)
 {
     ms_store *fresh = &w->fresh->core.store;
@@ -805,11 +895,15 @@ static ms_result ms__rewrite_run(ms__rewriting *w, uint64_t start, uint32_t budg
 {
     uint64_t upto = 0;
     bool end;
+    /* 3 */
     MS__TRY(ms__rewrite_copy(w, start, budget_us, &end, &upto, err));
     MS__TRY(ms__rewrite_sound(w, err));
     if (!end) return MS_OK;
+    /* 4 */
     if (!w->own) MS__TRY(ms__copy_numbers(&w->copying, err));
+    /* 5 */
     MS__TRY(ms__rewrite_sync(w, upto, err));
+    /* 6 */
     MS__TRY(ms__rewrite_verify(w, err));
     w->ready = true;
     *more = false;
@@ -839,7 +933,8 @@ static bool ms__rewrite_covers(const ms__rewriting *w)
     return w->old->opts.sync != MS_SYNC_EACH && durable <= w->covered;
 }
 
-/* Renames the new log to the path, and sets the caller's options. */
+/* Does step 11: renames the new log to the path, and sets the caller's options. All that
+ * can fail comes before the rename. */
 static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
 {
     const ms_os *os = w->to.os;
@@ -873,23 +968,26 @@ static bool ms__rewrite_lacks(const ms__rewriting *w)
     return w->own && w->old->opts.sync != MS_SYNC_EACH && !ms__rewrite_covers(w);
 }
 
-/* Copies the rest, and puts the new log in its place. *copied: MS_E_DAMAGED if records
- * are missing. */
+/* Does steps 7 to 12. *copied: MS_E_DAMAGED if records are missing. */
 static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_error *err)
 {
     uint64_t upto = 0;
     bool end;
+    /* 7 */
     if (w->own) MS__TRY(ms__hold_mark(w, 1, err));
+    /* 8 */
     MS__TRY(ms__rewrite_copy(w, 0, 0, &end, &upto, err));
     MS__TRY(ms__rewrite_sound(w, err));
+    /* 9 */
     uint64_t copy_end = w->fresh->end;
     *copied = ms__copy_end(&w->copying, err);
     if (*copied != MS_OK && *copied != MS_E_DAMAGED) return *copied;
+    /* 10 */
     bool covers = ms__rewrite_covers(w) && w->fresh->end == copy_end;
     if (!covers) MS__TRY(ms__rewrite_sync(w, upto, err));
+    /* 11 */
     MS__TRY(ms__rewrite_place(w, err));
-    /* If (R2) may not hold, syncs the folder now, so that the name is durable. If that
-     * fails, the next sync tries again and reports it. */
+    /* 12: if it fails, the next sync tries again and reports it */
     if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;
     w->fresh->file.folder_synced =
         ms__os_folder_done(w->to.os, w->fresh->file.path) == 0;
@@ -930,14 +1028,18 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     if (report) *report = w.report;
     MS__TRY(ms__open_check(source, err));
     if (keep && keep->dry_run) return ms_copy(NULL, source, keep, NULL, report, err);
+    /* 1, 2, and 7: an own log refuses appends during the copy, too */
     MS__TRY(ms__rewrite_begin(&w, err));
-    bool own = w.state->own; /* it refuses appends during the copy */
+    bool own = w.state->own;
     ms_result code = own ? ms__hold_mark(w.state, 1, err) : MS_OK;
+    /* 3 to 6 */
     while (code == MS_OK && more) code = ms_rewrite_run(&w, 0, &more, err);
+    /* 8 to 11; w.state is freed */
     if (code == MS_OK) code = ms_rewrite_end(&w, &fresh, err);
     else (void)ms_rewrite_end(&w, NULL, NULL);
     if (report) *report = w.report;
     if (!fresh) return code;
+    /* 12: nobody syncs the new log later, so its name becomes durable here */
     int failed = ms__os_folder_done(ms__log_of(fresh)->os, to->path);
     ms__log_of(fresh)->file.folder_synced = true;
     ms_close(fresh);
