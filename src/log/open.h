@@ -56,8 +56,8 @@
  *    8 copy     PATH.compacting: all records. (R3) is checked: nothing was erased.
  *    9 numbers  As 4, for both. Records of the source that are damaged are missing.
  *   10 sync     As 5, unless the disk has all that (R1) and (R2) need.
- *   11 rename   PATH: the new log, with the access rights of the old one. Until the folder
- *               is synced, a power loss may bring the old one back.
+ *   11 rename   PATH: the new log, with the access rights of the old one. A power loss
+ *               may bring the old one back while the folder is not synced.
  *   12 folder   Synced, where (R2) may not hold. Else the next sync of the new log syncs
  *               it.
  *
