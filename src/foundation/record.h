@@ -218,7 +218,7 @@ static void ms__encode_body(const ms__layout *l, unsigned char *body)
         else if (part->len > 0) memcpy(value, part->text.ptr, part->len);
         value += part->len;
     }
-    for (unsigned rest = (0u - l->size) & 7; rest > 0; rest--) *value++ = 0;
+    for (uint32_t i = l->size; i < ms__padded(l->size); i++) *value++ = 0;
 }
 
 static void ms__encode_header(const ms_envelope *m, unsigned kind, const ms__layout *l,

@@ -465,18 +465,19 @@ static uint64_t ms__segment_size(const ms__segment *l)
            room;
 }
 
+/* Sets where the arrays of the segment index at r begin: each after the one before. */
 static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
 {
-    const unsigned char *p = r + MS__SEGMENT_FIXED;
+    size_t changed = l->n_changed == UINT32_MAX ? 0 : (size_t)l->n_changed * 2;
     l->blocks = (uint32_t)((ms__segment_room(l) + MS__BLOCK - 1) / MS__BLOCK);
-    l->directory = p, p += (size_t)l->listed * 8;
-    l->changed = p, p += l->n_changed == UINT32_MAX ? 0 : (size_t)l->n_changed * 2;
-    l->checks = p, p += ((size_t)l->blocks + 1) * 4;
-    l->numbers = p, p += (size_t)l->lists * 8;
-    l->record = p, p += (size_t)l->n * 4;
-    l->begin = p, p += ((size_t)l->lists + 1) * 4;
-    l->bucket = p, p += (((size_t)1 << l->bits) + 1) * 4;
-    l->posting = p;
+    l->directory = r + MS__SEGMENT_FIXED;
+    l->changed = l->directory + (size_t)l->listed * 8;
+    l->checks = l->changed + changed;
+    l->numbers = l->checks + ((size_t)l->blocks + 1) * 4;
+    l->record = l->numbers + (size_t)l->lists * 8;
+    l->begin = l->record + (size_t)l->n * 4;
+    l->bucket = l->begin + ((size_t)l->lists + 1) * 4;
+    l->posting = l->bucket + (((size_t)1 << l->bits) + 1) * 4;
 }
 
 /* Returns the check of block b. */
