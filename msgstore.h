@@ -13342,8 +13342,8 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  *                trusted, and shared writers are refused.
  *
  * Nothing else orders what reaches the disk. Between two syncs the pages of a file are
- * written in any order, or not at all, and a power loss leaves each sector of 512 bytes
- * old or new. So what must not be seen half has a check, or lies in one such sector; and
+ * written in any order, or not at all. A power loss leaves each sector of 512 bytes old
+ * or new. So what must not be seen half has a check, or lies in one such sector; and
  * what must come first is followed by a sync.
  *
  * Locks. A process loses a lock of fcntl's old kind when it closes any descriptor of the
@@ -16381,12 +16381,12 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *
- *   not begun  Bytes of anybody, dead, up to `stop` at most. So after an opening, and in
- *              a turn that cannot trust what it finds (ms__log_join).
- *   begun      Zeros, and a line and a watermark that readers trust. So after
- *              ms__log_begin, and in a turn that finds that all is well.
- *   refused    Not begun, after a failed write: the dead bytes are of this handle, so
- *              PATH.torn keeps no copy of them (ms__log_dead).
+ *   not begun  Dead bytes of any writer, up to `stop` at most. This is so after an
+ *              opening, and in a turn that cannot trust what it finds (ms__log_join).
+ *   begun      Zeros. Readers trust the line and the watermark. ms__log_begin sets this
+ *              state, and so does a turn that finds all of this.
+ *   refused    Not begun, after a failed write (ms__log_dead). The dead bytes are of this
+ *              handle, so PATH.torn keeps no copy of them.
  *
  * An append has five steps. ms__log_put does 1 to 4, ms__log_publish does 5:
  *
@@ -16437,15 +16437,14 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *
  * Until 10 the line is as it was. If the line was trusted, so is the watermark of 9, and
  * it is right. Step 10 makes the line invalid, unless boot and file stay the same; then
- * the old epoch goes on being trusted. A writer killed between 10 and 11 leaves an
+ * the line stays valid with the old epoch. A writer killed between 10 and 11 leaves an
  * invalid line: the next opening walks, as after a power loss. A power loss leaves any
- * mixture of these words, and it does not matter: the line has the number of the boot
- * that has ended (or 0), and the walk needs only records and a checkpoint, which has a
- * check of its own.
+ * mixture of these words, and it does not matter: the line has the number of a boot that
+ * has ended, or 0. The walk needs only records and a checkpoint, which has its own check.
  *
  * Index records. An append that fills a segment is followed by housekeeping
  * (ms__log_housekeep). A segment index, a FILTER and a SUMMARY are each an append of
- * their own, with COMMIT, so a crash between two of them leaves the first. The hints are
+ * their own, with COMMIT: a crash between two of them leaves the first. The hints are
  * stored after the segment index; without them the next opening begins at an older one. A
  * SUMMARY is made in portions (ms__job_step): 32 segment indexes are looked up, the
  * FILTERs are appended, then the SUMMARY, which has their places. Nothing refers to
@@ -16974,7 +16973,7 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
  * ms__log_take_visible takes in the new records.
  *
  * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
- * none, so each step must bear a writer that is at work.
+ * none, so a writer may be at work during each of its steps.
  *
  *   1 Reads the superblock. A creation that did not end leaves parts of one, and zeros:
  *     such a file is empty (ms__super_unborn).
@@ -17017,17 +17016,16 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
  *   2 Takes the lock of the file. It waits at most lock_wait_ms.
  *   3 Takes in the rest. From here on nobody else writes.
  *   4 Decides whether the handle is begun, see [log-append] (ms__log_join). It is if the
- *     line is trusted, its end is the watermark, UNCONFIRMED is not set, no sync has to
- *     come first, and BUSY is not past the watermark.
+ *     line is trusted and its end is the watermark. UNCONFIRMED must not be set, BUSY not
+ *     be past the watermark, and no sync have to come first.
  *   5 Appends, after ms__log_begin if the handle is not begun.
- *   6 Gives the lock of the file back. The sync of the append follows, outside of the
- *     turn.
+ *   6 Releases the lock of the file. The sync of the append follows, outside of the turn.
  *
  * BUSY past the watermark: a writer raised it, and was killed before it published. It is
  * also so after an exclusive writer that did not close the log. An untrusted line: the
- * machine has restarted, or the file is a copy. If a trusted watermark is not the end of
- * the handle after 3, though the file is long enough, the handle's own records may have
- * been overwritten: MS_E_CONFLICT, for the handle must not append after them.
+ * machine has restarted, or the file is a copy. After 3 the end of the handle is a
+ * trusted watermark. If it is not, though the file is long enough, other writers may have
+ * overwritten the handle's records, and it must not append after them: MS_E_CONFLICT.
  * ================================================================================== */
 
 /* ---- Taking in records. */
@@ -17933,17 +17931,17 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *     begun, see [log-append].
  *   4 Allocates plans for more than MS__PLANS_SMALL messages.
  *   5 Appends ([append]): all is visible, or nothing has happened.
- *   6 Decides whether a sync is due. Keeps house: that may append index records.
- *   7 Gives turn and lock back.
+ *   6 Decides whether a sync is due. Housekeeping may append index records.
+ *   7 Releases the turn and the lock.
  *   8 Syncs up to the end that 5 made, if one is due. If the sync fails, the messages are
  *     visible all the same, and the result is MS_E_POISONED.
  *
  * A close first writes the index of a tail of over 1/8 segment, so that the next opening
  * walks little. Then it syncs the file with a checkpoint, so that the next writer has
  * nothing to prove. An exclusive writer then stores its end in BUSY, so that a shared
- * writer need not prepare the place. A close does none of this in a child of fork, after
- * no append, for a poisoned handle, and for a file that a rewrite has replaced. The lock
- * of the file ends with the descriptor.
+ * writer need not prepare the place. A close does none of this in a child of fork, for a
+ * handle that has not appended or is poisoned, and for a file that a rewrite has
+ * replaced. The lock of the file ends with the descriptor.
  *
  * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that:
  *
@@ -17982,7 +17980,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *               it.
  *
  * A kill before 11 leaves the old log at PATH, perhaps marked: the next writer that opens
- * it takes the mark back. PATH.compacting stays until a rewrite removes it in step 2. If
+ * it clears the mark. PATH.compacting stays until a rewrite removes it in step 2. If
  * there was no file at PATH, an empty log stays there. After 11 the old file has no name
  * and keeps its mark, so its handles refuse appends.
  *
@@ -17996,10 +17994,10 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *    fresh                2: opened               12: the caller's
  *    PATH.compacting      2                       11
  *    the log made at PATH 1                       11
- *    the mark             2 (own: 7)              for ever
+ *    the mark             2 (own: 7)              forever
  *
  * If the rewrite fails or is abandoned, ms__rewrite_undo closes fresh, removes both files
- * and takes the mark back. Then the old log goes on as before.
+ * and clears the mark. Then the old log goes on as before.
  *
  * At the rename each of the two files has what the other one's durable end promises,
  * since a power loss may keep either:
@@ -18159,6 +18157,8 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
 
+/* Opens the file at the path, chooses the engine, and takes a writer's lock. MAP needs
+ * room that stays allocated: a store into a map cannot report a full disk. */
 static ms_result ms__log_file_once(ms__log *log, ms_error *err)
 {
     ms_log_mode mode = log->opts.mode;
@@ -18225,6 +18225,10 @@ static int ms__replaced_set(ms__log *log, uint32_t replaced)
     return ms__super_write(log, MS__AT_REPLACED, word, sizeof word);
 }
 
+/* Opens the file, locks it, and takes in its content. A rewrite may rename another file
+ * to the path after this handle has opened it and before it has the lock: then this
+ * handle would write to a file without a name, and opens the path again. A shared writer
+ * holds the lock for the opening alone. */
 static ms_result ms__log_file_open(ms__log *log, ms_error *err)
 {
     for (;;) {
@@ -18697,7 +18701,7 @@ static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
     return MS_OK;
 }
 
-/* Takes back what a rewrite has made that did not end; see the table in the essay. */
+/* Removes what an abandoned rewrite has made; see the table in the essay. */
 static void ms__rewrite_undo(ms__rewriting *w)
 {
     const ms_os *os = w->to.os;

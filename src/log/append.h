@@ -11,12 +11,12 @@
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *
- *   not begun  Bytes of anybody, dead, up to `stop` at most. So after an opening, and in
- *              a turn that cannot trust what it finds (ms__log_join).
- *   begun      Zeros, and a line and a watermark that readers trust. So after
- *              ms__log_begin, and in a turn that finds that all is well.
- *   refused    Not begun, after a failed write: the dead bytes are of this handle, so
- *              PATH.torn keeps no copy of them (ms__log_dead).
+ *   not begun  Dead bytes of any writer, up to `stop` at most. This is so after an
+ *              opening, and in a turn that cannot trust what it finds (ms__log_join).
+ *   begun      Zeros. Readers trust the line and the watermark. ms__log_begin sets this
+ *              state, and so does a turn that finds all of this.
+ *   refused    Not begun, after a failed write (ms__log_dead). The dead bytes are of this
+ *              handle, so PATH.torn keeps no copy of them.
  *
  * An append has five steps. ms__log_put does 1 to 4, ms__log_publish does 5:
  *
@@ -67,15 +67,14 @@
  *
  * Until 10 the line is as it was. If the line was trusted, so is the watermark of 9, and
  * it is right. Step 10 makes the line invalid, unless boot and file stay the same; then
- * the old epoch goes on being trusted. A writer killed between 10 and 11 leaves an
+ * the line stays valid with the old epoch. A writer killed between 10 and 11 leaves an
  * invalid line: the next opening walks, as after a power loss. A power loss leaves any
- * mixture of these words, and it does not matter: the line has the number of the boot
- * that has ended (or 0), and the walk needs only records and a checkpoint, which has a
- * check of its own.
+ * mixture of these words, and it does not matter: the line has the number of a boot that
+ * has ended, or 0. The walk needs only records and a checkpoint, which has its own check.
  *
  * Index records. An append that fills a segment is followed by housekeeping
  * (ms__log_housekeep). A segment index, a FILTER and a SUMMARY are each an append of
- * their own, with COMMIT, so a crash between two of them leaves the first. The hints are
+ * their own, with COMMIT: a crash between two of them leaves the first. The hints are
  * stored after the segment index; without them the next opening begins at an older one. A
  * SUMMARY is made in portions (ms__job_step): 32 segment indexes are looked up, the
  * FILTERs are appended, then the SUMMARY, which has their places. Nothing refers to

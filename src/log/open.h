@@ -13,17 +13,17 @@
  *     begun, see [log-append].
  *   4 Allocates plans for more than MS__PLANS_SMALL messages.
  *   5 Appends ([append]): all is visible, or nothing has happened.
- *   6 Decides whether a sync is due. Keeps house: that may append index records.
- *   7 Gives turn and lock back.
+ *   6 Decides whether a sync is due. Housekeeping may append index records.
+ *   7 Releases the turn and the lock.
  *   8 Syncs up to the end that 5 made, if one is due. If the sync fails, the messages are
  *     visible all the same, and the result is MS_E_POISONED.
  *
  * A close first writes the index of a tail of over 1/8 segment, so that the next opening
  * walks little. Then it syncs the file with a checkpoint, so that the next writer has
  * nothing to prove. An exclusive writer then stores its end in BUSY, so that a shared
- * writer need not prepare the place. A close does none of this in a child of fork, after
- * no append, for a poisoned handle, and for a file that a rewrite has replaced. The lock
- * of the file ends with the descriptor.
+ * writer need not prepare the place. A close does none of this in a child of fork, for a
+ * handle that has not appended or is poisoned, and for a file that a rewrite has
+ * replaced. The lock of the file ends with the descriptor.
  *
  * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that:
  *
@@ -62,7 +62,7 @@
  *               it.
  *
  * A kill before 11 leaves the old log at PATH, perhaps marked: the next writer that opens
- * it takes the mark back. PATH.compacting stays until a rewrite removes it in step 2. If
+ * it clears the mark. PATH.compacting stays until a rewrite removes it in step 2. If
  * there was no file at PATH, an empty log stays there. After 11 the old file has no name
  * and keeps its mark, so its handles refuse appends.
  *
@@ -76,10 +76,10 @@
  *    fresh                2: opened               12: the caller's
  *    PATH.compacting      2                       11
  *    the log made at PATH 1                       11
- *    the mark             2 (own: 7)              for ever
+ *    the mark             2 (own: 7)              forever
  *
  * If the rewrite fails or is abandoned, ms__rewrite_undo closes fresh, removes both files
- * and takes the mark back. Then the old log goes on as before.
+ * and clears the mark. Then the old log goes on as before.
  *
  * At the rename each of the two files has what the other one's durable end promises,
  * since a power loss may keep either:
@@ -239,6 +239,8 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
 
+/* Opens the file at the path, chooses the engine, and takes a writer's lock. MAP needs
+ * room that stays allocated: a store into a map cannot report a full disk. */
 static ms_result ms__log_file_once(ms__log *log, ms_error *err)
 {
     ms_log_mode mode = log->opts.mode;
@@ -305,6 +307,10 @@ static int ms__replaced_set(ms__log *log, uint32_t replaced)
     return ms__super_write(log, MS__AT_REPLACED, word, sizeof word);
 }
 
+/* Opens the file, locks it, and takes in its content. A rewrite may rename another file
+ * to the path after this handle has opened it and before it has the lock: then this
+ * handle would write to a file without a name, and opens the path again. A shared writer
+ * holds the lock for the opening alone. */
 static ms_result ms__log_file_open(ms__log *log, ms_error *err)
 {
     for (;;) {
@@ -777,7 +783,7 @@ static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
     return MS_OK;
 }
 
-/* Takes back what a rewrite has made that did not end; see the table in the essay. */
+/* Removes what an abandoned rewrite has made; see the table in the essay. */
 static void ms__rewrite_undo(ms__rewriting *w)
 {
     const ms_os *os = w->to.os;

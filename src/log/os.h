@@ -34,8 +34,8 @@
  *                trusted, and shared writers are refused.
  *
  * Nothing else orders what reaches the disk. Between two syncs the pages of a file are
- * written in any order, or not at all, and a power loss leaves each sector of 512 bytes
- * old or new. So what must not be seen half has a check, or lies in one such sector; and
+ * written in any order, or not at all. A power loss leaves each sector of 512 bytes old
+ * or new. So what must not be seen half has a check, or lies in one such sector; and
  * what must come first is followed by a sync.
  *
  * Locks. A process loses a lock of fcntl's old kind when it closes any descriptor of the

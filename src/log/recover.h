@@ -37,7 +37,7 @@
  * ms__log_take_visible takes in the new records.
  *
  * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
- * none, so each step must bear a writer that is at work.
+ * none, so a writer may be at work during each of its steps.
  *
  *   1 Reads the superblock. A creation that did not end leaves parts of one, and zeros:
  *     such a file is empty (ms__super_unborn).
@@ -80,17 +80,16 @@
  *   2 Takes the lock of the file. It waits at most lock_wait_ms.
  *   3 Takes in the rest. From here on nobody else writes.
  *   4 Decides whether the handle is begun, see [log-append] (ms__log_join). It is if the
- *     line is trusted, its end is the watermark, UNCONFIRMED is not set, no sync has to
- *     come first, and BUSY is not past the watermark.
+ *     line is trusted and its end is the watermark. UNCONFIRMED must not be set, BUSY not
+ *     be past the watermark, and no sync have to come first.
  *   5 Appends, after ms__log_begin if the handle is not begun.
- *   6 Gives the lock of the file back. The sync of the append follows, outside of the
- *     turn.
+ *   6 Releases the lock of the file. The sync of the append follows, outside of the turn.
  *
  * BUSY past the watermark: a writer raised it, and was killed before it published. It is
  * also so after an exclusive writer that did not close the log. An untrusted line: the
- * machine has restarted, or the file is a copy. If a trusted watermark is not the end of
- * the handle after 3, though the file is long enough, the handle's own records may have
- * been overwritten: MS_E_CONFLICT, for the handle must not append after them.
+ * machine has restarted, or the file is a copy. After 3 the end of the handle is a
+ * trusted watermark. If it is not, though the file is long enough, other writers may have
+ * overwritten the handle's records, and it must not append after them: MS_E_CONFLICT.
  * ================================================================================== */
 
 /* ---- Taking in records. */
