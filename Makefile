@@ -386,11 +386,11 @@ build/tsan/msgstore.o: tests/support/msgstore_impl.c $(header)
 
 # test_fast has the implementation twice more: with its wide paths, and without.
 build/o2/fast_wide.o build/o2/fast_plain.o: tests/support/fast_impl.c tests/support/fast.h $(header)
-	$(call build,$(O2) -O1 $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
+	$(call build,$(O2) -O1 $(if $(findstring plain,$@),-DMS__SIMD=0) -c,)
 build/check/fast_wide.o build/check/fast_plain.o: tests/support/fast_impl.c tests/support/fast.h $(header)
-	$(call build,$(O2) -O0 $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
+	$(call build,$(O2) -O0 $(if $(findstring plain,$@),-DMS__SIMD=0) -c,)
 build/san/fast_wide.o build/san/fast_plain.o: tests/support/fast_impl.c tests/support/fast.h $(header)
-	$(call build,$(SAN) -O0 $(if $(findstring plain,$@),-DMSGSTORE_NO_SIMD) -c,)
+	$(call build,$(SAN) -O0 $(if $(findstring plain,$@),-DMS__SIMD=0) -c,)
 build/o2/test_fast build/check/test_fast build/san/test_fast: %/test_fast: %/fast_wide.o %/fast_plain.o
 
 # Programs with an implementation of their own do not wait for the object.

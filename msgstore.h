@@ -185,7 +185,6 @@
  *   MSGSTORE_STATIC         all functions static: everything in one source file
  *   MSGSTORE_NO_DIALECTS    no readers and writers of formats; stb_ds is not needed
  *   MSGSTORE_NO_THREADS     no locks and atomics: one thread at a time per store
- *   MSGSTORE_NO_STDIO       the default MS_ASSERT calls abort() instead of assert()
  *   MSGSTORE_NO_LOG         no log, no system calls on files
  *   MSGSTORE_NO_CHANGES     no amendments, hiding, notes, streams: the functions return
  *                           MS_E_UNSUPPORTED, and images and logs with changes are
@@ -199,12 +198,11 @@
  *                           clock, messages have no time of their own. ms_wait does not
  *                           wait
  *   MSGSTORE_NO_ERROR_TEXT  errors have a code and an offset, but no message and no path
- *   MSGSTORE_NO_SIMD        text is scanned by words instead of 16 bytes (SSE2, NEON);
- *                           the results are equal
  *   MSGSTORE_STB_DS         the path of stb_ds.h; default "stb_ds.h"
  *   MSGSTORE_FFI            functions for other languages, see [api-ffi]
- *   MS_ASSERT(condition)    internal invariants; default assert(). Wrong input never
- *                           causes a failed assertion.
+ *   MS_ASSERT(condition)    internal invariants; default assert(), with
+ *                           MSGSTORE_FREESTANDING abort(). Wrong input never causes a
+ *                           failed assertion.
  *
  * MSGSTORE_STATIC, MSGSTORE_NO_DIALECTS, MSGSTORE_NO_LOG, MSGSTORE_RING and
  * MSGSTORE_FLASH must be the same in all files of a program. For logs on 32-bit Linux,
@@ -352,7 +350,6 @@
 #ifdef MSGSTORE_FREESTANDING
 #define MSGSTORE_NO_LOG
 #define MSGSTORE_NO_THREADS
-#define MSGSTORE_NO_STDIO
 #endif
 #if defined(MSGSTORE_FLASH) && !defined(MSGSTORE_RING)
 #define MSGSTORE_RING
@@ -2295,8 +2292,7 @@ MS_API ms_result ms_json_finish(ms_json_writer *w);
 MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT]);
 
 /* Checks an envelope as an append does, and encodes it into the arena. For tests, tools,
- * and stores of your own. With an ms_kind in the bits from 16 on of m->flags, the record
- * is of that kind and keeps all flags; then only its size is checked. */
+ * and stores of your own. */
 MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
                            ms_error *err);
 /* Checks that the bytes are one complete message as ms_encode writes it, and sets *out to
@@ -2307,6 +2303,19 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
 
 /* ---- Records of stores of your own that take changes. */
 
+/* A record: a message, or a change of one. */
+typedef struct ms_record {
+    ms_envelope envelope;   /* seq: of the message that it changes; 0: a new message */
+    ms_kind kind;
+    bool must_be_open;      /* AMEND: unless its message is an open stream, the result is
+                               MS_E_CLOSED; for a PIECE this is always so */
+    bool keep_unset_time;   /* a time that is unset stays unset */
+} ms_record;
+
+/* As ms_encode, for a record of any kind, which keeps all flags of its envelope. Only its
+ * size is checked. */
+MS_API ms_result ms_record_encode(const ms_record *record, ms_arena *arena,
+                                  const ms_msg **out, ms_error *err);
 /* As ms_decode, for a record of any kind. Writes the sequence number into the bytes. */
 MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
                                   const ms_msg **out, ms_error *err);
@@ -2497,12 +2506,11 @@ typedef struct ms_backend {
     ms_result (*tick)(ms_store *store, uint32_t budget_us, ms_error *err);
     /* Numbers up to seq must not be assigned again. */
     ms_result (*leave_out)(ms_store *store, uint64_t seq, ms_error *err);
-    /* Appends n records to one location, all or none: messages (seq 0), then at most one
-     * change, with its ms_kind in the bits from 16 on of its flags and the number of its
-     * message in seq. Checks the target under the store's lock, see ms_amend etc.
+    /* Appends n records to one location, all or none: messages, then at most one change.
+     * Checks the target under the store's lock, see ms_amend etc.
      * Of a HIDE, opts->seqs receives the number of messages hidden; 0: nothing was
      * written. */
-    ms_result (*change)(ms_store *store, ms_str location, const ms_envelope *records,
+    ms_result (*change)(ms_store *store, ms_str location, const ms_record *records,
                         size_t n, const ms_append_opts *opts, ms_error *err);
     /* Erases the content of a record of the store: one of three steps, each durable
      * before the next. See [record]. */
@@ -2513,12 +2521,6 @@ typedef struct ms_backend {
     ms_result (*wait)(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                       uint64_t *last_seq, ms_error *err);
 } ms_backend;
-
-/* Flags of the records that `change` takes. OPEN: the message of an AMEND must be
- * unfinished, else MS_E_CLOSED; for a PIECE this is always so. AS_IS: an unset time stays
- * unset. */
-#define MS_CHANGE_OPEN  0x1000000u
-#define MS_CHANGE_AS_IS 0x2000000u
 
 #define MS_STORE_OPEN 0x4d53544fu /* value of `open` while a store is */
 
@@ -2689,8 +2691,9 @@ typedef struct ms__head {
     uint32_t types;           /* of the query, by bits */
     uint64_t list;            /* in a log: number of the list in all segments */
     uint32_t agent;           /* index of the agent's name in the query */
-    uint32_t segment;         /* of the run, or the one before the first */
-    uint32_t from;            /* from this segment on it looks for the next run */
+    uint32_t segment;         /* of the run */
+    uint32_t from;            /* the next run is in this segment or after it; backward:
+                                 before it */
     uint32_t lo, pos, hi;     /* entries of the run */
 } ms__head;
 
@@ -2918,21 +2921,25 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__GNUC 0
 #endif
 
-/* SSE2 and NEON compare 16 bytes at a time. With -Os, code that serves only speed is left
- * out. */
+/* With -Os, code that serves only speed is left out. */
 #ifdef __OPTIMIZE_SIZE__
 #define MS__SMALL 1
 #else
 #define MS__SMALL 0
 #endif
-#if MS__GNUC && defined(__SSE2__) && !defined(MSGSTORE_NO_SIMD) && !MS__SMALL
+
+/* SSE2 and NEON scan text 16 bytes at a time; without them it is scanned by words, with
+ * equal results. tests/test_fast.c compares both, and sets this to 0 for one. */
+#ifndef MS__SIMD
+#define MS__SIMD (MS__GNUC && !MS__SMALL)
+#endif
+#if MS__SIMD && defined(__SSE2__)
 #define MS__SSE2 1
 #include <emmintrin.h>
 #else
 #define MS__SSE2 0
 #endif
-#if MS__GNUC && defined(__ARM_NEON) && defined(__aarch64__) && !MS__SMALL && \
-    !defined(MSGSTORE_NO_SIMD)
+#if MS__SIMD && defined(__ARM_NEON) && defined(__aarch64__)
 #define MS__NEON 1
 #include <arm_neon.h>
 #else
@@ -2969,7 +2976,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #endif
 
 #ifndef MS_ASSERT
-#ifdef MSGSTORE_NO_STDIO
+#ifdef MSGSTORE_FREESTANDING /* no stdio */
 #define MS_ASSERT(condition) ((condition) ? (void)0 : abort())
 #else
 #include <assert.h>
@@ -4303,7 +4310,7 @@ static bool ms__scan_escape(ms__scan *s)
             return true;
         }
     }
-    return s->repair || ms__scan_fail(s, p, MS_E_UTF8, "a whole surrogate pair");
+    return s->repair || ms__scan_fail(s, p, MS_E_UTF8, "a complete surrogate pair");
 }
 
 /* Steps over the string at s->p, which is its opening quote. */
@@ -5459,11 +5466,11 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
 static ms_result ms__head_check(const ms_envelope *m, ms_error *err)
 {
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__fail_at(err, MS_E_TYPE, "type", "%u is no message type",
+        return ms__fail_at(err, MS_E_TYPE, "type", "%u is not a message type",
                            (uint64_t)(unsigned)m->type);
     if ((unsigned)m->role >= MS_ROLE_LIMIT ||
         ((unsigned)m->role > MS_ROLE_FUNCTION && m->role != MS_ROLE_OTHER))
-        return ms__fail_at(err, MS_E_ARGUMENT, "role", "%u is no role",
+        return ms__fail_at(err, MS_E_ARGUMENT, "role", "%u is not a role",
                            (uint64_t)(unsigned)m->role);
     if (m->role == MS_ROLE_OTHER && ms__is_empty(m->role_name))
         return ms__fail_at(err, MS_E_MISSING, "role_name", "role OTHER needs role_name");
@@ -5692,8 +5699,16 @@ static ms_result ms__envelope_check(const ms_envelope *m, ms_error *err)
 {
     ms__layout l;
     l.parts = NULL;
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     return ms__layout_of(m, ms__absent(), MS__UNKNOWN, &l, err);
+}
+
+/* No flag is above bit 15. */
+static ms_result ms__flags_check(const ms_envelope *m, ms_error *err)
+{
+    if (m->flags >> 16 == 0) return MS_OK;
+    return ms__fail_at(err, MS_E_ARGUMENT, "flags", "flags %u has unknown bits",
+                       (uint64_t)m->flags);
 }
 
 /* Returns the size of a record with its padding. */
@@ -5715,24 +5730,15 @@ static void ms__encode_body(const ms__layout *l, unsigned char *body)
         else if (part->len > 0) memcpy(value, part->text.ptr, part->len);
         value += part->len;
     }
-    for (unsigned rest = (0u - l->size) & 7; rest > 0; rest--) *value++ = 0;
+    for (uint32_t i = l->size; i < ms__padded(l->size); i++) *value++ = 0;
 }
 
-/* An envelope passed to a store has the kind of its record in bits 16 and up of its
- * flags; 0: a message. */
-#define MS__KIND_SHIFT 16u
-
-static unsigned ms__kind_of(const ms_envelope *m)
-{
-    unsigned kind = m->flags >> MS__KIND_SHIFT & 255u;
-    return kind ? kind : (unsigned)MS__KIND_MESSAGE;
-}
-
-static void ms__encode_header(const ms_envelope *m, const ms__layout *l, uint64_t seq,
-                              int64_t time, uint32_t flags, unsigned char *r)
+static void ms__encode_header(const ms_envelope *m, unsigned kind, const ms__layout *l,
+                              uint64_t seq, int64_t time, uint32_t flags,
+                              unsigned char *r)
 {
     ms__put32(r, l->size);
-    r[4] = (unsigned char)ms__kind_of(m);
+    r[4] = (unsigned char)kind;
     r[5] = (unsigned char)m->type;
     r[6] = (unsigned char)((unsigned)m->role |
                            (flags & MS_FLAG_UNFINISHED ? MS__UNFINISHED : 0u));
@@ -6001,18 +6007,19 @@ MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
     (MS__CALLER_FLAGS |                                                   \
      (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_REDACTED | MS_FLAG_UNFINISHED))
 
-/* Encodes a checked message into the arena. */
-static ms_result ms__encode_loose(const ms_envelope *m, uint32_t flags, ms_arena *arena,
-                                  const ms_msg **out, ms_error *err)
+/* Encodes a checked message or change into the arena. */
+static ms_result ms__encode_loose(const ms_envelope *m, unsigned kind, uint32_t flags,
+                                  ms_arena *arena, const ms_msg **out, ms_error *err)
 {
     ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
+    *out = NULL;
     l.parts = parts;
     MS__TRY(ms__layout_of(m, ms__absent(), MS__CHECKED, &l, err));
     uint32_t padded = ms__padded(l.size);
     unsigned char *r = arena ? (unsigned char *)ms_arena_alloc(arena, padded) : NULL;
     if (!r) return ms__no_arena(err, arena, padded);
-    ms__encode_header(m, &l, m->seq, ms__time_of(m), flags, r);
+    ms__encode_header(m, kind, &l, m->seq, ms__time_of(m), flags, r);
     ms__encode_body(&l, r + MS__HEADER);
     ms__seal(r, 0);
     *out = ms__msg(r);
@@ -6023,12 +6030,17 @@ MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg *
                            ms_error *err)
 {
     *out = NULL;
-    if (m && m->flags >> 16)
-        return ms__encode_loose(m, m->flags & 0xFFFF, arena, out, err);
     MS__TRY(ms__envelope_check(m, err));
-    ms_envelope e = *m;
-    e.flags &= MS__CALLER_FLAGS;
-    return ms__encode_loose(&e, e.flags, arena, out, err);
+    MS__TRY(ms__flags_check(m, err));
+    return ms__encode_loose(m, MS__KIND_MESSAGE, m->flags & MS__CALLER_FLAGS, arena, out,
+                            err);
+}
+
+MS_API ms_result ms_record_encode(const ms_record *record, ms_arena *arena,
+                                  const ms_msg **out, ms_error *err)
+{
+    const ms_envelope *m = &record->envelope;
+    return ms__encode_loose(m, (unsigned)record->kind, m->flags, arena, out, err);
 }
 
 /* Checks a record of any kind in a store; its header was checked. */
@@ -6133,7 +6145,7 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
     const unsigned char *r = (const unsigned char *)bytes;
     *out = NULL;
     if (!r || ((uintptr_t)r & 7) != 0)
-        return ms__fail(err, MS_E_ARGUMENT, "a message lies at an address that is a "
+        return ms__fail(err, MS_E_ARGUMENT, "the address of a message must be a "
                         "multiple of 8");
     MS__TRY(ms__check_header(r, size, 0, 0, err));
     MS__TRY(ms__check_body(r, 0, err));
@@ -6151,7 +6163,7 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
 
 static ms_result ms__open_check(const ms_store *store, ms_error *err)
 {
-    if (!store) return ms__fail(err, MS_E_CLOSED, "there is no store");
+    if (!store) return ms__fail(err, MS_E_CLOSED, "the store is missing");
     if (store->open != MS_STORE_OPEN || !store->backend)
         return ms__fail(err, MS_E_CLOSED, "the store is closed or was never opened");
     return MS_OK;
@@ -6170,7 +6182,8 @@ static ms_query ms__resolve(const ms_query *query)
 static ms_result ms__query_check(const ms_query *q, ms_error *err)
 {
     if (q->views >= 2 * MS_VIEW_TIMELINE)
-        return ms__fail(err, MS_E_ARGUMENT, "%u is no set of views", (uint64_t)q->views);
+        return ms__fail(err, MS_E_ARGUMENT, "views %u has unknown bits",
+                        (uint64_t)q->views);
     if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
         return ms__fail_at(err, MS_E_ARGUMENT, "agent_key", "the agent view needs an "
                            "agent key");
@@ -6182,9 +6195,9 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
                         "need none", (uint64_t)q->n_agent_keys,
                         (uint64_t)MS_CURSOR_AGENTS);
     if (q->raw > MS_RAW_ALL)
-        return ms__fail(err, MS_E_ARGUMENT, "%u is no set of kinds", (uint64_t)q->raw);
+        return ms__fail(err, MS_E_ARGUMENT, "raw %u has unknown bits", (uint64_t)q->raw);
     if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
-        return ms__fail(err, MS_E_ARGUMENT, "a raw query is over the timeline, in order "
+        return ms__fail(err, MS_E_ARGUMENT, "a raw query needs the timeline, in order "
                         "of sequence");
     if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
         return ms__fail_at(err, MS_E_ARGUMENT, "about_seq", "about_seq needs raw and a "
@@ -6311,7 +6324,8 @@ static void ms__text_soon(ms_str text)
  * the next record, which the store sets. */
 typedef struct ms__append_run {
     ms_str location;
-    const ms_envelope *messages;
+    const ms_envelope *messages; /* of an append, */
+    const ms_record *records;    /* or of a change, else NULL */
     size_t n;
     const ms_append_opts *opts;
     const ms__layout *layout; /* of a single message; NULL: not measured */
@@ -6325,6 +6339,18 @@ typedef struct ms__append_run {
     uint32_t first_flags; /* of the first record */
 } ms__append_run;
 
+static const ms_envelope *ms__run_envelope(const ms__append_run *run, size_t i)
+{
+    return run->records ? &run->records[i].envelope : &run->messages[i];
+}
+
+/* Returns record i if it is a change, NULL if it is a message. */
+static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
+{
+    bool change = MS__CHANGES && run->records && run->records[i].kind != MS_KIND_MESSAGE;
+    return change ? &run->records[i] : NULL;
+}
+
 /* Private functions of the stores of this file, beside their backend. Records of such
  * stores stay in place until they are closed. `take` appends with the results of the
  * checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
@@ -6337,7 +6363,7 @@ typedef struct ms__inside {
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
 } ms__inside;
 
-/* The backend's append and change of a store with `take`: without measures. */
+/* The backend's append of a store with `take`: without measures. */
 static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
                                        const ms_envelope *messages, size_t n,
                                        const ms_append_opts *opts, ms_error *err)
@@ -6346,6 +6372,21 @@ static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
     memset(&run, 0, sizeof run);
     run.location = location;
     run.messages = messages;
+    run.n = n;
+    run.opts = opts;
+    return store->backend->inside->take(store, &run, err);
+}
+
+/* The backend's change of a store with `take`. */
+static MS__UNUSED ms_result ms__change_unmeasured(ms_store *store, ms_str location,
+                                                  const ms_record *records, size_t n,
+                                                  const ms_append_opts *opts,
+                                                  ms_error *err)
+{
+    ms__append_run run;
+    memset(&run, 0, sizeof run);
+    run.location = location;
+    run.records = records;
     run.n = n;
     run.opts = opts;
     return store->backend->inside->take(store, &run, err);
@@ -6363,13 +6404,11 @@ static ms_result ms__append(ms_store *store, ms__append_run *run, ms_error *err)
 static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__layout *l,
                                      ms_error *err)
 {
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     ms__text_soon(m->content.text);
     ms__text_soon(m->args.text);
     MS__TRY(ms__layout_of(m, location, MS__UNKNOWN, l, err));
-    if (m->flags >> MS__KIND_SHIFT) /* callers may not use these bits, see [change] */
-        return ms__fail_at(err, MS_E_ARGUMENT, "flags", "%u is no set of flags",
-                           (uint64_t)m->flags);
+    MS__TRY(ms__flags_check(m, err));
     if (ms__is_empty(location) && ms__is_empty(m->location))
         return ms__fail_at(err, MS_E_ARGUMENT, "location", "the message has no location");
     return MS_OK;
@@ -6400,7 +6439,7 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
 {
     memset(it, 0, offsetof(ms_cursor, of.merge.heads));
     MS__TRY(ms__open_check(store, err));
-    if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
+    if (!query) return ms__fail(err, MS_E_ARGUMENT, "the query is missing");
     it->query = ms__resolve(query);
     ms_result code = ms__query_check(&it->query, err);
     if (code == MS_OK && it->query.raw && !store->backend->change)
@@ -6418,8 +6457,8 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
         it->store->backend->cursor_close(it->store, it);
     it->store = NULL;
     if (it->result == MS_E_DAMAGED)
-        return ms__fail(err, MS_E_DAMAGED, "%u records were skipped: their checks do not "
-                        "match", it->damaged);
+        return ms__fail(err, MS_E_DAMAGED, "%u records were skipped: their checksums do "
+                        "not match", it->damaged);
     if (it->result != MS_OK)
         return ms__fail(err, it->result, "reading stopped after %u messages: %s",
                         it->returned, ms_result_text(it->result));
@@ -6516,7 +6555,8 @@ static MS__APART ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
     ms_result code = ms__fed_read(store, msg, as_of, ms__absent(), arena, &f, err);
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     if (f->buf.len == ms_get(msg, ms__fed_field(f->e.type)).text.len) return code;
-    MS__TRY(ms__encode_loose(&f->e, f->e.flags, arena, out, err));
+    MS__TRY(ms__encode_loose(&f->e, MS__KIND_MESSAGE, f->e.flags, arena, out,
+                             err));
     return code;
 }
 
@@ -6716,7 +6756,8 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
     memset(out, 0, sizeof *out);
     MS__TRY(ms__open_check(store, err));
     if (!store->backend->stat)
-        return ms__fail(err, MS_E_UNSUPPORTED, "the store has no ms_store_stat");
+        return ms__fail(err, MS_E_UNSUPPORTED,
+                        "this store does not support ms_store_stat");
     return store->backend->stat(store, out, err);
 }
 
@@ -6767,7 +6808,7 @@ MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *
     MS__TRY(ms__open_check(store, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_info));
     if (!store->backend->list)
-        return ms__fail(err, MS_E_UNSUPPORTED, "the store has no ms_list");
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store does not support ms_list");
     return store->backend->list(store, query ? query : &all, arena, out, err);
 }
 
@@ -6856,28 +6897,36 @@ static ms_result ms__can_change(const ms_store *store, ms_error *err)
 {
     MS__TRY(ms__open_check(store, err));
     if (store->backend->change) return MS_OK;
-    return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot change what it holds");
+    return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot change its messages");
 }
 
 static ms_result ms__location_check(ms_str location, const char *name, ms_error *err)
 {
     if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "there is no location");
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is missing");
+}
+
+/* Begins a record of a kind, and returns its envelope. */
+static ms_envelope *ms__record_begin(ms_record *record, ms_kind kind)
+{
+    memset(record, 0, sizeof *record);
+    record->kind = kind;
+    return &record->envelope;
 }
 
 /* Appends one change; *count (may be NULL) receives the number of messages hidden. last:
  * of a HIDE. */
-static ms_result ms__change_put(ms_store *store, ms_kind kind, ms_envelope *m,
-                                uint64_t last, uint64_t *count, ms_error *err)
+static ms_result ms__change_put(ms_store *store, const ms_record *change, uint64_t last,
+                                uint64_t *count, ms_error *err)
 {
     ms_append_opts opts;
+    ms_str location = change->envelope.location;
     uint64_t number = 0;
     memset(&opts, 0, sizeof opts);
     opts.seqs = &number;
     opts.expect_seq = last;
-    m->flags |= (uint32_t)kind << MS__KIND_SHIFT;
-    MS__TRY(ms__key_check(m->location, "location", false, err));
-    ms_result code = store->backend->change(store, m->location, m, 1, &opts, err);
+    MS__TRY(ms__key_check(location, "location", false, err));
+    ms_result code = store->backend->change(store, location, change, 1, &opts, err);
     if (count) *count = code == MS_OK || code == MS_E_POISONED ? number : 0;
     return code;
 }
@@ -6907,16 +6956,21 @@ static ms_result ms__amend_inherit(ms_envelope *m, const ms_envelope *old, ms_er
     return MS_OK;
 }
 
-/* Appends an AMEND. flags: of the new record, besides those of the caller. */
+/* Appends an AMEND. flags: of the new record, besides those of the caller. open: of an
+ * open stream. */
 static MS__APART ms_result ms__amend(ms_store *store, const ms_msg *msg,
-                                     const ms_envelope *m, uint32_t flags, ms_error *err)
+                                     const ms_envelope *m, uint32_t flags, bool open,
+                                     ms_error *err)
 {
-    ms_envelope e = *m, old = ms_envelope_of(msg);
-    e.flags &= MS__CALLER_FLAGS;
-    MS__TRY(ms__amend_inherit(&e, &old, err));
-    MS__TRY(ms__message_check(ms__absent(), &e, err));
-    e.flags |= flags;
-    return ms__change_put(store, MS_KIND_AMEND, &e, 0, NULL, err);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_AMEND), old = ms_envelope_of(msg);
+    *e = *m;
+    e->flags &= MS__CALLER_FLAGS;
+    MS__TRY(ms__amend_inherit(e, &old, err));
+    MS__TRY(ms__message_check(ms__absent(), e, err));
+    e->flags |= flags;
+    change.must_be_open = open;
+    return ms__change_put(store, &change, 0, NULL, err);
 }
 
 /* Finds the target of a change; initialises *own as the arena for backends that copy. */
@@ -6934,8 +6988,9 @@ MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
     ms_arena own;
     const ms_msg *msg;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
-    if (code == MS_OK && !m) code = ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
-    if (code == MS_OK) code = ms__amend(store, msg, m, MS_FLAG_AMENDED, err);
+    if (code == MS_OK && !m)
+        code = ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
+    if (code == MS_OK) code = ms__amend(store, msg, m, MS_FLAG_AMENDED, false, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -6943,11 +6998,11 @@ MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
 static ms_result ms__hide(ms_store *store, ms_str location, uint64_t first, uint64_t last,
                           uint64_t *hidden, ms_error *err)
 {
-    ms_envelope e;
-    memset(&e, 0, sizeof e);
-    e.location = location;
-    e.seq = first;
-    return ms__change_put(store, MS_KIND_HIDE, &e, last, hidden, err);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_HIDE);
+    e->location = location;
+    e->seq = first;
+    return ms__change_put(store, &change, last, hidden, err);
 }
 
 MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err)
@@ -7005,16 +7060,16 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
 static MS__APART ms_result ms__note(ms_store *store, const ms_msg *msg, ms_str kind,
                                     ms_value value, ms_error *err)
 {
-    ms_envelope e;
-    memset(&e, 0, sizeof e);
-    e.location = ms__location(msg);
-    e.agent_key = ms__agent_key(msg);
-    e.turn_id = ms_get(msg, MS_F_TURN_ID).text;
-    e.type_name = kind;
-    e.content = value;
-    e.seq = ms_seq(msg);
-    MS__TRY(ms__field_check(&e, MS_F_CONTENT, err));
-    return ms__change_put(store, MS_KIND_NOTE, &e, 0, NULL, err);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_NOTE);
+    e->location = ms__location(msg);
+    e->agent_key = ms__agent_key(msg);
+    e->turn_id = ms_get(msg, MS_F_TURN_ID).text;
+    e->type_name = kind;
+    e->content = value;
+    e->seq = ms_seq(msg);
+    MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
+    return ms__change_put(store, &change, 0, NULL, err);
 }
 
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
@@ -7034,16 +7089,16 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err)
 {
-    ms_envelope e;
-    memset(&e, 0, sizeof e);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_LOCATION);
     MS__TRY(ms__can_change(store, err));
     MS__TRY(ms__location_check(location, "location", err));
-    e.location = location;
-    e.content = ms_json(facts);
-    MS__TRY(ms__field_check(&e, MS_F_CONTENT, err));
+    e->location = location;
+    e->content = ms_json(facts);
+    MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
     if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
-        return ms__fail_at(err, MS_E_KIND, "facts", "facts are a JSON object");
-    return ms__change_put(store, MS_KIND_LOCATION, &e, 0, NULL, err);
+        return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
+    return ms__change_put(store, &change, 0, NULL, err);
 }
 
 /* A member of an object of facts. */
@@ -7180,7 +7235,7 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
 typedef struct ms__fork {
     ms_store *store;
     ms_arena *arena;
-    ms_envelope *items;
+    ms_record *items;
     size_t count, cap;
 } ms__fork;
 
@@ -7189,13 +7244,14 @@ static ms_result ms__fork_add(ms__fork *f, const ms_envelope *m, ms_kind kind,
 {
     void *items = ms__list_room(f->arena, f->items, f->count, &f->cap, sizeof *f->items);
     if (!items) return ms__no_arena(err, f->arena, f->count * sizeof *f->items);
-    f->items = (ms_envelope *)items;
-    ms_envelope *e = &f->items[f->count];
+    f->items = (ms_record *)items;
+    ms_record *record = &f->items[f->count];
+    ms_envelope *e = ms__record_begin(record, kind);
     if (ms_envelope_copy(m, f->arena, e) != MS_OK)
         return ms__no_arena(err, f->arena, m->content.text.len);
+    record->keep_unset_time = kind == MS_KIND_MESSAGE;
     e->location = ms__absent();
-    e->flags = (m->flags & MS__COPY_FLAGS) | (uint32_t)kind << MS__KIND_SHIFT |
-               (kind == MS_KIND_MESSAGE ? MS_CHANGE_AS_IS : 0u);
+    e->flags = m->flags & MS__COPY_FLAGS;
     e->seq = 0;
     f->count++;
     return MS_OK;
@@ -7336,7 +7392,7 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     if (code != MS_OK && code != MS_E_UNSUPPORTED) return code;
     if (end == MS_OK && stat.damaged == 0) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "message %u is erased, but damaged bytes may "
-                    "contain it, too", q->about_seq);
+                    "still contain it", q->about_seq);
 }
 
 /* Erases a message and what belongs to it, in steps with a sync after each. A note that
@@ -7362,7 +7418,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     const ms_msg *msg;
     MS__TRY(ms__can_change(store, err));
     if (!store->backend->erase)
-        return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot erase what it holds");
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot erase its messages");
     ms_result code = ms__change_target(store, seq, &own, &msg, NULL);
     if (code != MS_OK && code != MS_E_HIDDEN) { /* once more, to fill err */
         ms_arena_deinit(&own);
@@ -7371,7 +7427,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     /* the record's own flag: where its AMEND is damaged a message has only the mark */
     if (code == MS_OK && !(ms__bytes(msg)[7] & MS_FLAG_REDACTED)) {
         ms_envelope e = ms__redacted(msg);
-        code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, err);
+        code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, false, err);
         if (code == MS_OK) /* a ring may have moved it */
             code = ms__get(store, seq, &own, &msg, err);
     }
@@ -7396,25 +7452,26 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
                                  ms_error *err)
 {
     ms_append_opts how;
+    ms_record record;
     memset(stream, 0, sizeof *stream);
     memset(&how, 0, sizeof how);
     stream->flushed = MS_TIME_NONE;
     MS__TRY(ms__can_change(store, err));
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
-    ms_envelope e = *m;
-    ms_value *fed = e.type == MS_T_ACTION ? &e.args : &e.content;
-    const char *name = e.type == MS_T_ACTION ? "args" : "content";
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
+    ms_envelope *e = ms__record_begin(&record, MS_KIND_MESSAGE);
+    *e = *m;
+    ms_value *fed = e->type == MS_T_ACTION ? &e->args : &e->content;
+    const char *name = e->type == MS_T_ACTION ? "args" : "content";
     if (!fed->text.ptr) *fed = ms_text_n(MS_STR(""));
     if (fed->json)
-        return ms__fail_at(err, MS_E_KIND, name, "a stream adds to text, not to JSON");
-    if (ms__is_empty(location)) location = e.location;
+        return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
+    if (ms__is_empty(location)) location = e->location;
     MS__TRY(ms__key_check(location, "location", false, err));
-    MS__TRY(ms__message_check(location, &e, err));
-    e.flags = (e.flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED |
-              (uint32_t)MS_KIND_MESSAGE << MS__KIND_SHIFT;
+    MS__TRY(ms__message_check(location, e, err));
+    e->flags = (e->flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED;
     how.seqs = &stream->seq;
     if (opts) stream->opts = *opts;
-    MS__TRY(store->backend->change(store, location, &e, 1, &how, err));
+    MS__TRY(store->backend->change(store, location, &record, 1, &how, err));
     stream->store = store;
     return MS_OK;
 }
@@ -7422,7 +7479,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
 static ms_result ms__stream_check(const ms_stream *s, ms_error *err)
 {
     if (s && s->store) return MS_OK;
-    return ms__fail(err, MS_E_CLOSED, "the stream was not begun, or has ended");
+    return ms__fail(err, MS_E_CLOSED, "the stream has not begun, or it has ended");
 }
 
 /* Appends a piece. */
@@ -7433,12 +7490,12 @@ static MS__APART ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error *e
     if (text.len == 0) return MS_OK;
     ms_result code = ms__change_target(s->store, s->seq, &own, &msg, err);
     if (code == MS_OK) {
-        ms_envelope e;
-        memset(&e, 0, sizeof e);
-        e.location = ms__location(msg);
-        e.seq = s->seq;
-        e.content = ms_text_n(text);
-        code = ms__change_put(s->store, MS_KIND_PIECE, &e, 0, NULL, err);
+        ms_record piece;
+        ms_envelope *e = ms__record_begin(&piece, MS_KIND_PIECE);
+        e->location = ms__location(msg);
+        e->seq = s->seq;
+        e->content = ms_text_n(text);
+        code = ms__change_put(s->store, &piece, 0, NULL, err);
     }
     ms_arena_deinit(&own);
     return code;
@@ -7522,8 +7579,8 @@ static MS__APART ms_result ms__stream_close(ms_store *store, uint64_t seq,
         code = ms__fed_read(store, msg, 0, rest, arena ? arena : &own, &f, err);
         if (code == MS_OK) final_message = &f->e;
     }
-    flags |= (uint32_t)MS_FLAG_AMENDED | MS_CHANGE_OPEN;
-    if (code == MS_OK) code = ms__amend(store, msg, final_message, flags, err);
+    flags |= (uint32_t)MS_FLAG_AMENDED;
+    if (code == MS_OK) code = ms__amend(store, msg, final_message, flags, true, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -7611,7 +7668,7 @@ MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *us
     arena.buffer_size = sizeof room;
     buf.arena = &arena;
     MS__TRY(ms__open_check(store, err));
-    if (!usage) return ms__fail(err, MS_E_ARGUMENT, "there is no usage to note");
+    if (!usage) return ms__fail(err, MS_E_ARGUMENT, "the usage is missing");
     if (usage->duration_ns < 0)
         return ms__fail_at(err, MS_E_RANGE, "duration_ns", "the duration is below 0");
     ms__usage_spell(usage, &buf);
@@ -7698,6 +7755,9 @@ typedef struct ms__copying {
     uint64_t goal;    /* live: the place up to which the caller wants a copy */
     ms_envelope *batch; /* records of the source that became visible together */
     size_t n_batch, cap_batch;
+    ms_kind change;     /* of the last one of the batch, or MS_KIND_MESSAGE */
+    ms_record *records; /* the batch, with a change */
+    size_t cap_records;
     uint64_t met;     /* damaged records before the last one of the batch */
 } ms__copying;
 
@@ -7937,8 +7997,10 @@ static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
                                          ms_error *err)
 {
     const ms_msg *msg;
-    ms_envelope e = ms_envelope_of(note);
-    ms_result code = ms__get(c->source, e.seq, c->arena, &msg, err);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_NOTE);
+    *e = ms_envelope_of(note);
+    ms_result code = ms__get(c->source, e->seq, c->arena, &msg, err);
     if (code == MS_E_HIDDEN || code == MS_E_NOT_FOUND || code == MS_E_DAMAGED)
         return MS_OK;
     if (code != MS_OK || !ms__keeps(c, msg)) return code;
@@ -7946,15 +8008,14 @@ static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
         c->report->unplaced++;
         return MS_OK;
     }
-    if (!ms_str_equal(ms__location(msg), e.location) || !e.type_name.ptr ||
-        ms__key_check(e.type_name, "kind", false, NULL) != MS_OK ||
-        ms__field_check(&e, MS_F_CONTENT, NULL) != MS_OK) {
+    if (!ms_str_equal(ms__location(msg), e->location) || !e->type_name.ptr ||
+        ms__key_check(e->type_name, "kind", false, NULL) != MS_OK ||
+        ms__field_check(e, MS_F_CONTENT, NULL) != MS_OK) {
         c->report->damaged++;
         return MS_OK;
     }
-    e.flags = 0;
-    if (!c->keep->dry_run)
-        code = ms__change_put(c->destination, MS_KIND_NOTE, &e, 0, NULL, err);
+    e->flags = 0;
+    if (!c->keep->dry_run) code = ms__change_put(c->destination, &change, 0, NULL, err);
     if (code == MS_OK) c->report->notes++;
     return code == MS_E_NOT_FOUND ? MS_OK : code;
 }
@@ -7994,6 +8055,20 @@ static ms_result ms__copy_change(ms__copying *c, const ms_msg *msg, ms_error *er
     return MS_OK;
 }
 
+/* Makes records of the batch, which ends with a change. False: the arena is full. */
+static bool ms__copy_records(ms__copying *c, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *records =
+            ms__list_room(c->arena, c->records, i, &c->cap_records, sizeof *c->records);
+        if (!records) return false;
+        c->records = (ms_record *)records;
+        *ms__record_begin(&c->records[i], i + 1 < n ? MS_KIND_MESSAGE : c->change) =
+            c->batch[i];
+    }
+    return true;
+}
+
 /* Appends the batch. Leaves out changes of messages that were not copied, and changes
  * that are refused because the message is hidden or ended. */
 static MS__APART ms_result ms__copy_batch(ms__copying *c, ms_error *err)
@@ -8004,22 +8079,23 @@ static MS__APART ms_result ms__copy_batch(ms__copying *c, ms_error *err)
     opts.keep_seq = true;
     c->n_batch = 0;
     if (n == 0) return MS_OK;
-    ms_envelope *last = &c->batch[n - 1];
+    const ms_envelope *last = &c->batch[n - 1];
     const ms_backend *to = c->destination->backend;
-    if (last->flags >> MS__KIND_SHIFT == 0)
+    if (c->change == MS_KIND_MESSAGE)
         return to->append(c->destination, ms__absent(), c->batch, n, &opts, err);
-    if (last->flags >> MS__KIND_SHIFT == MS_KIND_HIDE) {
+    if (c->change == MS_KIND_HIDE) {
         int64_t until = 0;
         ms_str text;
         if (ms_json_member(last->content.text, MS_STR("last"), &text))
             (void)ms_json_i64(text, &until);
         opts.expect_seq = (uint64_t)until;
     }
-    ms_result code = to->change(c->destination, last->location, c->batch, n, &opts, err);
+    if (!ms__copy_records(c, n)) return ms__no_arena(err, c->arena, sizeof *c->records);
+    ms_result code =
+        to->change(c->destination, last->location, c->records, n, &opts, err);
     if (code == MS_E_NOT_FOUND || code == MS_E_HIDDEN || code == MS_E_CLOSED)
         return MS_OK;
-    if (code == MS_OK && last->flags >> MS__KIND_SHIFT == MS_KIND_NOTE)
-        c->report->notes++;
+    if (code == MS_OK && c->change == MS_KIND_NOTE) c->report->notes++;
     return code;
 }
 
@@ -8041,7 +8117,7 @@ static MS__APART ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
                                                           &c->cap_batch, sizeof m);
         if (!batch) return ms__no_arena(err, c->arena, sizeof m);
         m.flags &= MS__COPY_FLAGS;
-        if (!message) m.flags |= (uint32_t)kind << MS__KIND_SHIFT;
+        c->change = kind;
         c->batch = batch;
         batch[c->n_batch++] = m;
     }
@@ -8167,7 +8243,7 @@ static ms_result ms__copy_end(ms__copying *c, ms_error *err)
 {
     MS__TRY(ms__copy_numbers(c, err));
     if (c->report->damaged == 0) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "%u records were left out: they are damaged, or "
+    return ms__fail(err, MS_E_DAMAGED, "%u records were not copied: they are damaged, or "
                     "no store takes them", c->report->damaged);
 }
 
@@ -8944,11 +9020,12 @@ typedef struct ms__change_run {
 
 /* Checks whether a change is allowed. own: the record of the message that it changes, or
  * NULL; shown: the record with its present content, NULL if it is hidden. */
-static ms_result ms__change_check(const ms_envelope *e, ms_str location,
+static ms_result ms__change_check(const ms_record *change, ms_str location,
                                   const unsigned char *own, const unsigned char *shown,
                                   ms_error *err)
 {
-    unsigned kind = ms__kind_of(e);
+    const ms_envelope *e = &change->envelope;
+    unsigned kind = (unsigned)change->kind;
     if (kind == MS__KIND_LOCATION) return MS_OK;
     if (!own) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", e->seq);
     if (!ms_str_equal(ms__location(ms__msg(own)), location))
@@ -8957,7 +9034,7 @@ static ms_result ms__change_check(const ms_envelope *e, ms_str location,
                            MS__V(ms__location(ms__msg(own))), MS__V(location));
     if (!shown) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", e->seq);
     uint32_t flags = ms_flags(ms__msg(shown));
-    if ((kind == MS__KIND_PIECE || (e->flags & MS_CHANGE_OPEN)) &&
+    if ((kind == MS__KIND_PIECE || change->must_be_open) &&
         !ms__is_open(ms__msg(shown)))
         return ms__fail(err, MS_E_CLOSED, "message %u is not an open stream", e->seq);
     if (kind != MS__KIND_AMEND) return MS_OK;
@@ -9127,9 +9204,9 @@ static void ms__run_begin(ms__append_run *run, const ms_clock *clock, bool stamp
     run->now = MS_TIME_NONE;
     run->stamp = stamp && !run->opts->keep_seq;
     run->seq = largest == UINT64_MAX ? largest : largest + 1; /* never assigned */
-    bool change = ms__kind_of(&run->messages[run->n - 1]) != MS__KIND_MESSAGE;
+    bool change = ms__run_change(run, run->n - 1) != NULL;
     for (size_t i = 0; (run->stamp || change) && i < run->n; i++) {
-        if (run->messages[i].has_time) continue;
+        if (ms__run_envelope(run, i)->has_time) continue;
         run->now = clock->now(clock->ctx);
         return;
     }
@@ -9146,13 +9223,14 @@ static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e
     return ms__layout_of(e, location, run->utf8 ? MS__VALID : MS__CHECKED, room, err);
 }
 
-/* Encodes a message at r, with its sequence number, time and flags. */
-static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
-                                const ms__layout *l, unsigned char *r, ms_error *err)
+/* Encodes message i at r, with its sequence number, time and flags. */
+static ms_result ms__run_encode(ms__append_run *run, size_t i, const ms__layout *l,
+                                unsigned char *r, ms_error *err)
 {
+    const ms_envelope *e = ms__run_envelope(run, i);
     uint64_t seq = run->seq;
     int64_t time = ms__time_of(e);
-    bool given = run->opts->keep_seq || e->flags >> MS__KIND_SHIFT != 0;
+    bool given = run->opts->keep_seq || run->records;
     uint32_t flags = e->flags & (given ? MS__COPY_FLAGS : MS__CALLER_FLAGS);
     if (run->opts->keep_seq) {
         if (e->seq < seq || e->seq == UINT64_MAX)
@@ -9162,11 +9240,11 @@ static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
     } else if (seq == UINT64_MAX) {
         return ms__fail(err, MS_E_FULL, "all sequence numbers are used");
     } else if (!e->has_time && run->stamp && run->now != MS_TIME_NONE &&
-               !(e->flags & MS_CHANGE_AS_IS)) {
+               !(run->records && run->records[i].keep_unset_time)) {
         time = run->now;
         flags |= MS_FLAG_STAMPED;
     }
-    ms__encode_header(e, l, seq, time, flags, r);
+    ms__encode_header(e, MS__KIND_MESSAGE, l, seq, time, flags, r);
     ms__encode_body(l, r + MS__HEADER);
     run->seq = seq + 1;
     return MS_OK;
@@ -9181,7 +9259,7 @@ static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__la
     p->repeats = ms_seq(ms__msg(r));
     if (p->repeat) return MS_OK;
     return ms__fail_at(err, MS_E_KEY_REUSED, "key",
-                       "key '%v' stands for message %u, which is another one",
+                       "key '%v' belongs to message %u, which differs",
                        MS__V(e->key), p->repeats);
 }
 
@@ -9208,8 +9286,7 @@ static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
     memset(&e, 0, sizeof e);
     l.parts = parts;
     (void)ms__layout_of(&e, MS_STR("-"), MS__VALID, &l, NULL);
-    ms__encode_header(&e, &l, seq, MS_TIME_NONE, MS_FLAG_COMMIT, r);
-    r[4] = MS__KIND_GAP;
+    ms__encode_header(&e, MS__KIND_GAP, &l, seq, MS_TIME_NONE, MS_FLAG_COMMIT, r);
     ms__encode_body(&l, r + MS__HEADER);
     return ms__padded(l.size);
 }
@@ -9269,8 +9346,9 @@ typedef struct ms__sought {
 
 /* How a log reads its sealed segments. `locked`: the caller has the lock. */
 typedef struct ms__sealed {
-    /* Moves an iterator to its entries in the next segment. False: there is no such
-     * segment. *some: it has entries of the query. */
+    /* Moves an iterator to its entries in the next sealed segment. False: it has no
+     * further run. *some: there are entries of the query. Without one, forward, the tail
+     * is next. */
     bool (*turn)(struct ms__core *core, ms__reading *s, ms__head *h, bool *some);
     /* Sets the iterator's record to entry i of its segment; false: the query excludes
      * it. */
@@ -9671,6 +9749,21 @@ static void ms__holes_met(ms__reading *s, uint32_t segment, uint32_t holes)
     s->holes += holes;
 }
 
+/* Returns where an iterator looks for its next run that has none yet: forward in the
+ * segment of the first place, backward in the tail. */
+static uint32_t ms__head_start(const ms__reading *s)
+{
+    return s->backward ? s->tail->segment + 1 : (uint32_t)(s->from >> 32);
+}
+
+/* Notes that an iterator stands on a segment: its next run is after that, or backward
+ * before it. */
+static void ms__head_stands(const ms__reading *s, ms__head *h, uint32_t segment)
+{
+    h->segment = segment;
+    h->from = s->backward ? segment : segment + 1;
+}
+
 /* Moves an iterator to the tail's part of its list. False: the query has no entries
  * there. */
 static bool ms__head_tail(ms__reading *s, ms__head *h)
@@ -9697,19 +9790,17 @@ static MS__APART bool ms__head_turn(ms__core *core, ms__reading *s, ms__head *h)
     ms__head next = *h;
     uint32_t tail = s->tail->segment;
     bool some = false;
-    next.segment = h->from;
     while (!some && s->result == MS_OK) {
-        if (s->backward ? next.segment > tail : next.segment + 1 == tail) {
-            next.segment = tail;
+        if (s->backward ? next.from > tail : next.from == tail) {
+            ms__head_stands(s, &next, tail);
             some = ms__head_tail(s, &next);
-        } else if (!ms__sealed_of(core) || (!s->backward && next.segment == tail)) {
+        } else if (!ms__sealed_of(core) || next.from > tail) {
             return false;
         } else if (!ms__sealed_of(core)->turn(core, s, &next, &some)) {
             return false;
         }
     }
     if (!some) return false;
-    next.from = next.segment;
     next.pos = s->backward ? next.hi : next.lo;
     *h = next;
     return true;
@@ -9777,7 +9868,7 @@ static void ms__head_leap(ms__core *core, ms__reading *s, ms__head *h,
     if (s->backward ? place > h->place : place < h->place) return; /* beside damage */
     if (place >> 32 != segment) { /* skips runs */
         to = s->backward ? h->lo : h->hi;
-        h->from = s->backward ? (uint32_t)(place >> 32) + 1 : (uint32_t)(place >> 32) - 1;
+        h->from = (uint32_t)(place >> 32) + (s->backward ? 1 : 0);
     } else if (MS__LOG && h->index) {
         to = ms__sealed_of(core)->below(h, unit);
     } else {
@@ -9853,7 +9944,8 @@ static void ms__heads_turn(ms__core *core, ms_cursor *it, bool backward)
     merge->n_live = 0;
     merge->last_place = MS__NO_PLACE;
     for (uint32_t i = 0; i < merge->n_heads; i++) {
-        if (backward != was) heads[i].from = heads[i].segment;
+        if (backward != was)
+            ms__head_stands(&merge->reading, &heads[i], heads[i].segment);
         if (ms__head_load(core, &merge->reading, &heads[i]))
             ms__heads_swap(&heads[i], &heads[merge->n_live++]);
     }
@@ -10072,7 +10164,7 @@ static ms_result ms__head_add(ms__core *core, ms_cursor *it, uint64_t list,
     h.list = list;
     h.live = live;
     h.agent = agent;
-    h.from = s->backward ? s->tail->segment + 1 : (uint32_t)(s->from >> 32) - 1;
+    h.from = ms__head_start(s);
     if (!ms__head_turn(core, s, &h))
         return s->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
     if ((h.types & holds) != holds) merge->filtered = true;
@@ -10157,7 +10249,7 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
     ms_result code = ms__loc_head(core, it, at, MS__P_LOCATION,
                                   at->loc ? &at->loc->all : NULL, err);
     if (about && merge->n_heads > heads) /* it has no other run */
-        merge->heads[heads].from = s->backward ? 0 : s->tail->segment;
+        merge->heads[heads].from = s->backward ? 0 : s->tail->segment + 1;
     s->from = from;
     s->to = to;
     return code;
@@ -10424,7 +10516,7 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
         ms__name_hash(&t->live, MS__LOCS, 0, location), kind);
     if (kind == MS__P_LOCATION && loc) w->head.live = &loc->all;
     if (kind == MS__P_CHANGE && c) w->head.live = &c->changes;
-    w->head.from = backward ? t->segment + 1 : (uint32_t)(from >> 32) - 1;
+    w->head.from = ms__head_start(&w->reading);
 }
 
 /* Returns the next valid record of a walk, with edits applied; NULL at the end, or on an
@@ -10506,15 +10598,16 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
     uint32_t size = ms__padded(l->size);
     MS__TRY(core->home->room(core, run, size, r, err));
     if ((run->offset + size - core->tail->base) / 8 > MS__UNITS_MAX)
-        return ms__fail(err, MS_E_FULL, "a store keeps at most 32 GiB of records here");
+        return ms__fail(err, MS_E_FULL, "a segment holds at most 32 GiB of records");
     p->entry = ms__run_unit(core, run);
     return MS_OK;
 }
 
-/* Step 1 for a message. */
-static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
-                                       const ms_envelope *e, ms__plan *p, ms_error *err)
+/* Step 1 for message i. */
+static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run, size_t i,
+                                       ms__plan *p, ms_error *err)
 {
+    const ms_envelope *e = ms__run_envelope(run, i);
     ms__part parts[MS_FIELD_COUNT];
     ms__layout room;
     const ms__layout *l;
@@ -10540,7 +10633,7 @@ static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
     }
     ms__plan_lists(live, p, loc, agent, e->type);
     MS__TRY(ms__record_room(core, run, l, p, &r, err));
-    MS__TRY(ms__run_encode(run, e, l, r, err));
+    MS__TRY(ms__run_encode(run, i, l, r, err));
     if (e->key.ptr && !ms__key_make(live, loc, e->key, p->entry))
         return core->home->no_room(core, sizeof(ms__key), err);
     if (!ms__plan_reserve(live, p))
@@ -10552,14 +10645,15 @@ static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
 
 /* Checks a change against its message, and sets its span. */
 static MS__APART ms_result ms__change_begin(ms__core *core, const ms__append_run *run,
-                                            const ms_envelope *e, ms_str location,
+                                            const ms_record *change, ms_str location,
                                             ms__change_run *c, ms_error *err)
 {
+    const ms_envelope *e = &change->envelope;
     ms__sought f;
     bool sound = true;
     const ms__tail *t = core->tail;
     ms_result result = MS_OK;
-    c->kind = ms__kind_of(e);
+    c->kind = (unsigned)change->kind;
     ms__span *span = &c->span;
     span->first = span->last = e->seq;
     if (c->kind == MS__KIND_LOCATION) return MS_OK;
@@ -10579,7 +10673,7 @@ static MS__APART ms_result ms__change_begin(ms__core *core, const ms__append_run
                         e->seq);
     const unsigned char *shown = own;
     if (own) shown = ms__shown_at(core, t, control, own, f.place, UINT64_MAX, &sound);
-    return ms__change_check(e, location, own, shown, err);
+    return ms__change_check(change, location, own, shown, err);
 }
 
 /* Reserves memory for a change. False: no memory. */
@@ -10600,16 +10694,16 @@ static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq, ms__p
 
 /* Step 1 for a change. A HIDE of nothing is not written. */
 static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *run,
-                                              const ms_envelope *given, ms__plan *p,
+                                              const ms_record *change, ms__plan *p,
                                               ms__change_run *c, ms_error *err)
 {
     ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
     unsigned char *r;
-    ms_envelope e = *given;
+    ms_envelope e = change->envelope;
     ms_str location = ms__is_empty(run->location) ? e.location : run->location;
     memset(c, 0, sizeof *c);
-    MS__TRY(ms__change_begin(core, run, &e, location, c, err));
+    MS__TRY(ms__change_begin(core, run, change, location, c, err));
     p->repeat = c->kind == MS__KIND_HIDE && c->span.hidden == 0;
     if (p->repeat) return MS_OK;
     if (c->kind == MS__KIND_HIDE) e.content = ms__hide_text(c->text, &c->span);
@@ -10621,7 +10715,7 @@ static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *ru
     MS__TRY(ms__record_room(core, run, &l, p, &r, err));
     /* a change has the number of its message; an AMEND also has its time */
     bool own_time = e.has_time || c->kind == MS__KIND_AMEND;
-    ms__encode_header(&e, &l, e.seq, own_time ? ms__time_of(&e) : run->now,
+    ms__encode_header(&e, c->kind, &l, e.seq, own_time ? ms__time_of(&e) : run->now,
                       e.flags & MS__COPY_FLAGS, r);
     ms__encode_body(&l, r + MS__HEADER);
     run->offset += ms__padded(l.size);
@@ -10699,6 +10793,40 @@ static ms_result ms__expect_check(ms__core *core, const ms_append_opts *opts,
     return ms__expect_last(opts, last, err);
 }
 
+/* Step 1 for all messages. *done: how many plans there are, with that of a message that
+ * failed. */
+static ms_result ms__run_prepare(ms__core *core, ms__append_run *run, ms__plan *plans,
+                                 ms__change_run *c, size_t *done, ms_error *err)
+{
+    for (*done = 0; *done < run->n;) {
+        size_t i = (*done)++;
+        const ms_record *change = ms__run_change(run, i);
+        ms__plan_begin(&plans[i]);
+        MS__TRY(change ? ms__prepare_change(core, run, change, &plans[i], c, err)
+                       : ms__prepare(core, run, i, &plans[i], err));
+    }
+    return MS_OK;
+}
+
+/* Step 2. */
+static ms_result ms__run_commit(ms__core *core, ms__append_run *run,
+                                const ms__plan *plans, const ms__change_run *c,
+                                ms_error *err)
+{
+    MS__TRY(ms__expect_check(core, run->opts, err));
+    ms__run_seal(core, run, plans);
+    MS__TRY(core->home->publish(core, run, err));
+    ms__run_enter(core, run, plans, c);
+    return MS_OK;
+}
+
+/* Returns the numbers of an append that wrote nothing: all its messages are repeats. */
+static void ms__run_repeats(const ms__append_run *run, const ms__plan *plans)
+{
+    for (size_t i = 0; run->opts->seqs && i < run->n; i++)
+        run->opts->seqs[i] = plans[i].repeats;
+}
+
 /* Appends a run. The store has set its start, numbers and flags. On failure, and if
  * nothing was written, run->offset is run->start again. */
 static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *plans,
@@ -10707,36 +10835,21 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
     ms__change_run c;
     ms__live *live = &core->tail->live;
     ms__mark mark = ms__live_mark(live);
-    ms_result code = MS_OK;
-    size_t done = 0, n = run->n;
+    size_t done;
     c.kind = 0; /* then its other members are not used */
     c.control = NULL;
-    while (code == MS_OK && done < n) {
-        ms__plan *p = &plans[done];
-        const ms_envelope *e = &run->messages[done++];
-        ms__plan_begin(p);
-        code = !MS__CHANGES || ms__kind_of(e) == MS__KIND_MESSAGE
-                   ? ms__prepare(core, run, e, p, err)
-                   : ms__prepare_change(core, run, e, p, &c, err);
+    ms_result code = ms__run_prepare(core, run, plans, &c, &done, err);
+    if (code == MS_OK && run->offset == run->start) {
+        ms__run_repeats(run, plans);
+    } else if (code == MS_OK) {
+        code = ms__run_commit(core, run, plans, &c, err);
+        if (code == MS_OK) return MS_OK;
     }
-    bool some = run->offset > run->start;
-    if (code == MS_OK && some) code = ms__expect_check(core, run->opts, err);
-    if (code == MS_OK && some) {
-        ms__run_seal(core, run, plans);
-        code = core->home->publish(core, run, err);
-    }
-    if (code == MS_OK && some) {
-        ms__run_enter(core, run, plans, &c);
-        return MS_OK;
-    }
-    for (size_t i = 0; code == MS_OK && run->opts->seqs && i < n; i++)
-        run->opts->seqs[i] = plans[i].repeats;
     if (c.control && core->edits != live) ms__arena_rewind(&core->edits->nodes, &c.mark);
     ms__plans_undo(live, plans, done, &mark);
     run->offset = run->start;
-    return code != MS_OK && code != MS_E_CONFLICT && n > 1 && done > 0
-               ? ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1))
-               : code;
+    if (code == MS_OK || code == MS_E_CONFLICT || run->n == 1) return code;
+    return ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1));
 }
 
 /* ==== [list] listings ==================================================================
@@ -11536,17 +11649,19 @@ static const ms__home ms__mem_home = {ms__mem_at, ms__mem_room, ms__mem_written,
 
 /* Makes room for the plans of a large batch. In a buffer they are, during the append,
  * right after the end of its records, which nothing else uses. */
-static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *messages,
-                               size_t n)
+static ms__plan *ms__plans_get(ms__mem *m, const ms__append_run *run)
 {
     ms__layout l;
+    size_t n = run->n;
     uint64_t at = (uint64_t)m->tail.end * 8;
     l.parts = NULL;
     if (n > SIZE_MAX / 2 / sizeof(ms__plan)) return NULL;
     if (!m->fixed)
         return (ms__plan *)ms__resize(&m->alloc, NULL, 0, n * sizeof(ms__plan));
     for (size_t i = 0; i < n; i++) {
-        if (ms__layout_of(&messages[i], location, MS__CHECKED, &l, NULL) != MS_OK) break;
+        if (ms__layout_of(ms__run_envelope(run, i), run->location, MS__CHECKED, &l,
+                          NULL) != MS_OK)
+            break;
         at += ms__padded(l.size);
         if (at > m->tail.live.top) return NULL;
     }
@@ -11575,7 +11690,7 @@ static ms_result ms__mem_try(ms__mem *m, ms__append_run *run, ms_error *err)
     ms__plan small[MS__PLANS_SMALL], *plans = small;
     ms_result code;
     size_t n = run->n;
-    if (n > MS__PLANS_SMALL) plans = ms__plans_get(m, run->location, run->messages, n);
+    if (n > MS__PLANS_SMALL) plans = ms__plans_get(m, run);
     run->start = run->offset = (uint64_t)m->tail.end * 8;
     run->max_message = m->max_message;
     if (run->layout) ms__mem_soon(m, run->offset, run->layout->size);
@@ -11691,7 +11806,7 @@ static const ms__inside ms__mem_inside = {ms__mem_append, NULL, NULL};
 static const ms_backend ms__mem_backend = {
     ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,
     ms__mem_stat,    NULL,          ms__mem_close, NULL, ms__mem_leave_out,
-    MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__change_unmeasured : NULL,
     MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside, NULL};
 #ifdef MSGSTORE_RING
 
@@ -11808,7 +11923,7 @@ static unsigned ms__run_move(ms__append_run *run, const unsigned char *r, size_t
 {
     unsigned n = ms__text_move(&run->location, r, size, to);
     for (size_t i = 0; i < run->n; i++) {
-        ms_envelope *e = (ms_envelope *)(uintptr_t)&run->messages[i];
+        ms_envelope *e = (ms_envelope *)(uintptr_t)ms__run_envelope(run, i);
         for (uint32_t set = ms__fields_of(e); set; set &= set - 1) {
             unsigned f = ms__lowest(set);
             ms_str text = ms__field_text(e, f);
@@ -11897,15 +12012,15 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
     ring.most = most;
     if (m->run) ring.borrowed = ms__run_move(m->run, base, m->buffer.span, base);
     if (ring.borrowed > 0 && m->run->n > 1) /* a batch's envelopes must not change */
-        return ms__fail(err, MS_E_FULL, "a batch with texts of the store itself needs "
-                        "the room of messages");
+        return ms__fail(err, MS_E_FULL, "the batch has texts of messages that the "
+                        "store would drop for it");
     if (ring.borrowed > 0) m->run->layout = NULL;
     for (ms__node *n = m->tail.live.names[MS__LOCS].first; n; n = n->next)
         ms__ring_choose(m, ms__loc_at(n), x, end);
     ms__ring_enter(m, ms__ring_move(&ring));
     m->dropped += messages - m->tail.live.messages;
     if (ring.borrowed == 0) return MS_OK;
-    return ms__fail(err, MS_E_NOT_FOUND, "the message that has these texts was dropped");
+    return ms__fail(err, MS_E_NOT_FOUND, "these texts are of a message that was dropped");
 }
 
 /* Drops the oldest third of a ring's records. */
@@ -11924,9 +12039,9 @@ static ms_result ms__ring_turn(ms__mem *m, ms_error *err)
  * its agent key. */
 static bool ms__ring_named(const ms__append_run *run, size_t i, bool agent)
 {
-    const ms_envelope *e = &run->messages[i], *other = e;
-    for (size_t n = 0; n < 64 && n < i; n++) {
-        other--;
+    const ms_envelope *e = ms__run_envelope(run, i);
+    for (size_t n = 1; n <= 64 && n <= i; n++) {
+        const ms_envelope *other = ms__run_envelope(run, i - n);
         bool same = !ms__is_empty(run->location) ||
                     ms_str_equal(other->location, e->location);
         if (same && (!agent || ms_str_equal(other->agent_key, e->agent_key))) return true;
@@ -11944,7 +12059,7 @@ static uint64_t ms__ring_need(const ms__append_run *run)
     if (run->n > MS__PLANS_SMALL) need += run->n * sizeof(ms__plan);
     l.parts = NULL;
     for (size_t i = 0; i < run->n; i++) {
-        const ms_envelope *e = &run->messages[i];
+        const ms_envelope *e = ms__run_envelope(run, i);
         if (ms__layout_of(e, run->location, MS__CHECKED, &l, NULL) != MS_OK) return 0;
         need += ms__padded(l.size);
         if (!ms__ring_named(run, i, false)) {
@@ -11965,15 +12080,18 @@ static uint64_t ms__ring_need(const ms__append_run *run)
 
 static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error *err)
 {
-    ms_envelope message;
+    ms_record record;
     ms__append_run own = *run; /* its texts may move */
     ms_result code = MS_OK;
     ms__mem *m = ms__mem_of(store);
     ms__lock_take(&m->lock);
     uint64_t need = own.n > 1 ? ms__ring_need(run) : 0; /* one has room always */
-    if (own.n == 1) {
-        message = run->messages[0];
-        own.messages = &message;
+    if (own.n == 1 && run->records) {
+        record = run->records[0];
+        own.records = &record;
+    } else if (own.n == 1) {
+        record.envelope = run->messages[0];
+        own.messages = &record.envelope;
     }
     m->run = &own;
     if (m->before) code = m->before(m, err);
@@ -12045,7 +12163,7 @@ static const ms__inside ms__ring_inside = {ms__ring_append, NULL, ms__ring_stand
 static const ms_backend ms__ring_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
     ms__ring_stat, NULL, ms__mem_close, NULL, ms__ring_leave_out,
-    MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__change_unmeasured : NULL,
     MS__CHANGES ? ms__mem_erase : NULL, &ms__ring_inside, NULL};
 
 static void ms__ring_begin(ms__mem *m)
@@ -12251,7 +12369,7 @@ static ms_result ms__frame_put(ms__mem *m, const unsigned char *r, uint32_t size
     if (b.ok) return MS_OK;
     f->poisoned = true;
     return ms__fail(err, MS_E_POISONED,
-                    "the flash at %u did not take the end of an append",
+                    "the flash at %u does not hold the end of an append",
                     (uint64_t)f->sector * f->sector_size + at);
 }
 
@@ -12302,7 +12420,8 @@ static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
     ms_flash *f = m->flash;
     uint32_t next = ms__flash_next(f);
     if (f->poisoned)
-        return ms__fail(err, MS_E_POISONED, "an append to the flash failed at its end");
+        return ms__fail(err, MS_E_POISONED,
+                        "the end of an append to the flash was not written");
     if (f->erased) return MS_OK;
     MS__TRY(ms__flash_head(f, next, h, &holds, err));
     if (holds && ms__get64(h + 8) + f->sectors == f->order + 1)
@@ -12354,7 +12473,7 @@ static ms_result ms__flash_sync(ms_store *store, uint64_t *durable_seq, ms_error
 static const ms_backend ms__flash_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
     ms__ring_stat, ms__flash_sync, ms__mem_close, ms__flash_tick, NULL,
-    MS__CHANGES ? ms__append_unmeasured : NULL, NULL, &ms__ring_inside, NULL};
+    MS__CHANGES ? ms__change_unmeasured : NULL, NULL, &ms__ring_inside, NULL};
 
 /* ---- Opening: enters the records of all valid frames, oldest first. */
 
@@ -12995,7 +13114,7 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
                                   ms__file_id *f, ms_error *err)
 {
     if (memcmp(h, ms__log_magic, 8) != 0)
-        return ms__fail(err, MS_E_FOREIGN, "'%s' does not begin like a log of messages",
+        return ms__fail(err, MS_E_FOREIGN, "'%s' is not a log: its first 8 bytes differ",
                         path);
     uint32_t version = ms__get32(h + 8), flags = ms__get32(h + 20);
     bool holds = ms__get32(h + 52) == ms__crc32c(0, h, 52);
@@ -13005,7 +13124,7 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
                         (uint64_t)version, (uint64_t)MS__LOG_VERSION);
     if (!holds)
         return ms__fail(err, MS_E_DAMAGED,
-                        "'%s': bytes 0 to 51 do not match their check", path);
+                        "'%s': bytes 0 to 51 do not match their checksum", path);
     if (flags != 0)
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has the incompatible flags %u, this library knows none",
@@ -13219,18 +13338,19 @@ static uint64_t ms__segment_size(const ms__segment *l)
            room;
 }
 
+/* Sets where the arrays of the segment index at r begin: each after the one before. */
 static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
 {
-    const unsigned char *p = r + MS__SEGMENT_FIXED;
+    size_t changed = l->n_changed == UINT32_MAX ? 0 : (size_t)l->n_changed * 2;
     l->blocks = (uint32_t)((ms__segment_room(l) + MS__BLOCK - 1) / MS__BLOCK);
-    l->directory = p, p += (size_t)l->listed * 8;
-    l->changed = p, p += l->n_changed == UINT32_MAX ? 0 : (size_t)l->n_changed * 2;
-    l->checks = p, p += ((size_t)l->blocks + 1) * 4;
-    l->numbers = p, p += (size_t)l->lists * 8;
-    l->record = p, p += (size_t)l->n * 4;
-    l->begin = p, p += ((size_t)l->lists + 1) * 4;
-    l->bucket = p, p += (((size_t)1 << l->bits) + 1) * 4;
-    l->posting = p;
+    l->directory = r + MS__SEGMENT_FIXED;
+    l->changed = l->directory + (size_t)l->listed * 8;
+    l->checks = l->changed + changed;
+    l->numbers = l->checks + ((size_t)l->blocks + 1) * 4;
+    l->record = l->numbers + (size_t)l->lists * 8;
+    l->begin = l->record + (size_t)l->n * 4;
+    l->bucket = l->begin + ((size_t)l->lists + 1) * 4;
+    l->posting = l->bucket + (((size_t)1 << l->bits) + 1) * 4;
 }
 
 /* Returns the check of block b. */
@@ -13413,23 +13533,49 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  *   POSIX    open close fstat pread pwrite fdatasync fsync mmap munmap rename unlink
  *            chown chmod getpid clock_gettime nanosleep
  *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, WIPEONFORK),
- *            fstatfs, /proc/sys/kernel/random/boot_id
+ *            posix_fadvise, fstatfs, /proc/sys/kernel/random/boot_id
  *   macOS    fcntl(F_FULLFSYNC), flock, sysctl(KERN_BOOTTIME)
  *   Windows  CreateFile GetFileInformationByHandle ReadFile WriteFile SetEndOfFile
  *            FlushFileBuffers LockFileEx CreateFileMapping
  *            MapViewOfFile MoveFileEx
  *
  * The other sections use a table (ms_os), so that a test can be the disk. Its functions
- * do one thing each and decide nothing. Short writes, interrupts and errors are handled
- * once, after the table.
+ * do one thing each and decide nothing: 0, or an errno value, on Windows too. Short reads
+ * and writes, interrupts and the meaning of errors are handled once, after the table.
  *
- * A process loses a lock of fcntl's old kind when it closes any descriptor of the file. A
- * lock that belongs to the open file (OFD, or flock elsewhere) stays. fork duplicates
- * both: a child that lives on keeps the file locked.
+ * What the log relies on, whoever fills the table:
  *
- * On POSIX systems a map can be longer than the file, and starts to work as the file
- * grows: one map serves for a long time. On Windows it cannot (exact_maps), and files are
- * mapped in pieces, each as long as the file was then.
+ *   stat         Device and inode name one file under all its names. The writer's line
+ *                has both, so nobody trusts the watermark in a copy of a log.
+ *   write, map   A map shows what calls have written, at once and to all processes: the
+ *                engine WRITE stores by calls, and every handle reads through maps.
+ *   allocate     Changes no byte that is there. On a file system with keeps_room, a later
+ *                write into this room finds space.
+ *   sync         When it returns 0, the disk has all bytes that any process had stored
+ *                before, by calls or maps, and the size that they need. If it fails, the
+ *                state of the disk is not known: see [log-sync] for what follows.
+ *   lock         Belongs to the open file, excludes others, and ends with unlock, close
+ *                and the death of the process.
+ *   rename       The path names the old file or the new one at every moment.
+ *   sync_folder  When it returns 0, creations and renames in the folder are on the disk.
+ *   boot         Differs after each start of the machine. 0, not known: no watermark is
+ *                trusted, and shared writers are refused.
+ *
+ * Nothing else orders what reaches the disk. Between two syncs the pages of a file are
+ * written in any order, or not at all. A power loss leaves each sector of 512 bytes old
+ * or new. So what must not be seen half has a check, or lies in one such sector; and
+ * what must come first is followed by a sync.
+ *
+ * Locks. A process loses a lock of fcntl's old kind when it closes any descriptor of the
+ * file: a reader of the same program would end the lock of its writer. A lock that
+ * belongs to the open file (OFD, or flock elsewhere) stays. fork duplicates both: a child
+ * that lives on keeps the file locked, so a handle notices that it is in a child (below),
+ * and only frees memory there.
+ *
+ * Maps. On POSIX systems a map can be longer than the file, and starts to work as the
+ * file grows: one map serves for a long time. A load beyond the end of the file raises
+ * SIGBUS, so sections compare with the size first. On Windows a map cannot be longer
+ * (exact_maps), and files are mapped in pieces, each as long as the file was then.
  * ================================================================================== */
 
 #include <errno.h>
@@ -13549,6 +13695,7 @@ static int ms__os_write(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
     return fine ? 0 : ms__win_error();
 }
 
+/* Makes the file longer. NTFS allocates what the file has. */
 static int ms__os_allocate(void *ctx, ms_file file, uint64_t offset, uint64_t size)
 {
     ms_os_stat now;
@@ -13604,6 +13751,8 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, MS__UNUSED size_t size)
 
 #define MS__OS_READ_AHEAD NULL
 
+/* Write-through: the name is on the disk when this returns. An open file at `to` is not
+ * replaced. */
 static int ms__os_rename(MS__UNUSED void *ctx, const char *from, const char *to)
 {
     wchar_t *a = ms__win_path(from), *b = ms__win_path(to);
@@ -13757,21 +13906,26 @@ static int ms__os_write(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
     return n < 0 ? errno : 0;
 }
 
+/* posix_fallocate is no substitute: it may store zeros in each block, where another
+ * process stores records meanwhile. Without allocation the log is written by calls, which
+ * report a full disk. */
 static int ms__os_allocate(MS__UNUSED void *ctx, MS__UNUSED ms_file file,
                            MS__UNUSED uint64_t offset, MS__UNUSED uint64_t size)
 {
 #if MS__LINUX
     return fallocate((int)file, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
 #else
-    return EOPNOTSUPP; /* posix_fallocate might write where another process does */
+    return EOPNOTSUPP;
 #endif
 }
 
+/* fdatasync leaves out times, but not a size that the bytes need. On macOS fsync does not
+ * flush the cache of the drive: it is the second choice, where the file system has no
+ * F_FULLFSYNC. */
 static int ms__os_sync(MS__UNUSED void *ctx, ms_file file)
 {
 #if MS__APPLE
     if (fcntl((int)file, F_FULLFSYNC) == 0) return 0;
-    /* fsync does not flush the drive's cache */
 #endif
 #if MS__LINUX
     return fdatasync((int)file) == 0 ? 0 : errno;
@@ -13783,6 +13937,8 @@ static int ms__os_sync(MS__UNUSED void *ctx, ms_file file)
 #if MS__LINUX
 #define MS__TAKE F_WRLCK
 #define MS__GIVE F_UNLCK
+/* Locks the whole file for the open file. Kernels before 3.15 answer EINVAL: such a lock
+ * is not replaced by one of the old kind, which is lost too easily. */
 static int ms__os_set_lock(ms_file file, int type)
 {
     struct flock lock;
@@ -13871,7 +14027,8 @@ static int ms__os_access_like(MS__UNUSED void *ctx, const char *path, const char
 
 #define MS__OS_ACCESS_LIKE ms__os_access_like
 
-/* Syncs the folder: the path up to its last slash. */
+/* Syncs the folder: the path up to its last slash. A folder that may not be read cannot
+ * be synced (EACCES); the caller decides what that means. */
 static int ms__os_sync_folder(MS__UNUSED void *ctx, const char *path)
 {
     size_t n = strlen(path);
@@ -13891,6 +14048,7 @@ static int ms__os_sync_folder(MS__UNUSED void *ctx, const char *path)
     return code == EINVAL ? 0 : code; /* the file system cannot sync folders */
 }
 
+/* Returns a hash of what the system calls this boot; it is odd, so never 0. */
 static uint64_t ms__os_boot(MS__UNUSED void *ctx)
 {
     static const uint64_t key[2] = {0x6d7367, 0x626f6f74};
@@ -13947,7 +14105,9 @@ MS_API const ms_os *ms_os_default(void)
     return &ms__os_table;
 }
 
-/* ---- After the table: the meaning of an answer. */
+/* ---- After the table: the meaning of an answer. Here an error becomes a code and a
+ * text, a short transfer is continued, and a call that a signal interrupted is made
+ * again. */
 
 static ms_result ms__os_fail(ms_error *err, int code, const char *what, const char *path)
 {
@@ -13958,25 +14118,25 @@ static ms_result ms__os_fail(ms_error *err, int code, const char *what, const ch
                        : code == ENOSPC || code == MS__EDQUOT || code == EFBIG ? MS_E_FULL
                        : code == ENOLCK || code == ENODEV ? MS_E_UNSUPPORTED
                                                           : MS_E_IO;
-    const char *why = code == ENOENT || code == ENOTDIR  ? "there is no such file"
-                      : code == EEXIST                   ? "there is a file already"
-                      : code == EACCES || code == EPERM  ? "not allowed"
+    const char *why = code == ENOENT || code == ENOTDIR  ? "no such file"
+                      : code == EEXIST                   ? "the file exists"
+                      : code == EACCES || code == EPERM  ? "permission denied"
                       : code == EROFS                    ? "the file system is read-only"
                       : code == ENOSPC                   ? "the disk is full"
-                      : code == MS__EDQUOT               ? "the quota is used up"
-                      : code == EFBIG                    ? "over the limit for a file"
+                      : code == MS__EDQUOT               ? "the disk quota is exceeded"
+                      : code == EFBIG                    ? "the file would be too large"
                       : code == EMFILE || code == ENFILE ? "too many open files"
-                      : code == ENOLCK                   ? "the file system cannot lock"
-                      : code == ENODEV                   ? "it cannot be mapped"
-                      : code == EISDIR                   ? "it is a folder"
-                                                         : "the system refused";
+                      : code == ENOLCK                   ? "the file system has no locks"
+                      : code == ENODEV                   ? "the file cannot be mapped"
+                      : code == EISDIR                   ? "the path is a folder"
+                                                         : "the system call failed";
     (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
                    (uint64_t)code);
     if (err) err->sys_errno = code;
     return result;
 }
 
-/* Writes all bytes, or returns a code. */
+/* Writes all bytes, or returns a code; then a part of them may be written. */
 static int ms__os_write_all(const ms_os *os, ms_file file, uint64_t offset,
                             const unsigned char *from, size_t size)
 {
@@ -14009,6 +14169,7 @@ static int ms__os_read_all(const ms_os *os, ms_file file, uint64_t offset,
     return 0;
 }
 
+/* An interrupted sync has failed nothing: unlike another error it may be repeated. */
 static int ms__os_sync_done(const ms_os *os, ms_file file)
 {
     int code = os->sync(os->ctx, file);
@@ -14699,7 +14860,7 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
 {
     if (!ms__forked(&log->file.fork_mark, log->os)) return MS_OK;
     return ms__fail(err, MS_E_FORKED,
-                    "'%s' was opened by process %u, this is a child of it: open it anew",
+                    "'%s' was opened by process %u, this is a child of it: open it again",
                     log->file.path, log->file.fork_mark.process);
 }
 
@@ -14743,7 +14904,7 @@ static void ms__log_found(ms__log *log, uint64_t mark, bool salvaged)
  *     Filters need no merge, and a lookup touches one place in memory. For 32 segments of
  *     65,536 messages with a key each they take 4 MB; lists of segments took 25 MB.
  *
- * A lookup of a posting list goes from segment to segment (ms__segment_next): the filter
+ * A lookup of a posting list goes from segment to segment (ms__segment_has): the filter
  * of a group of 32 excludes most, the segment index confirms. Both are read when they are
  * first needed, and known by a pointer afterwards (ms__entry_node). A segment index is
  * checked block by block, each block when it is first read: a lookup of an absent list
@@ -14977,11 +15138,13 @@ static void ms__changed_put(const ms__log *log, const ms__segment *l)
     unsigned char *p = (unsigned char *)(uintptr_t)l->changed;
     const uint32_t *bits = (const uint32_t *)log->edits.touched;
     if (l->n_changed == 0 || l->n_changed == UINT32_MAX) return;
-    for (uint32_t i = 0; i < MS__TOUCHED; i++) {
-        if (bits[i / 32] == 0) i |= 31; /* most words are empty */
-        if (!(bits[i / 32] >> (i % 32) & 1)) continue;
-        *p++ = (unsigned char)i;
-        *p++ = (unsigned char)(i >> 8);
+    for (uint32_t word = 0; word < MS__TOUCHED / 32; word++) {
+        if (bits[word] == 0) continue; /* most words are empty */
+        for (uint32_t i = word * 32; i < (word + 1) * 32; i++) {
+            if (!(bits[word] >> (i % 32) & 1)) continue;
+            *p++ = (unsigned char)i;
+            *p++ = (unsigned char)(i >> 8);
+        }
     }
 }
 
@@ -15622,27 +15785,51 @@ static bool ms__times_miss(const ms_query *q, int64_t first, int64_t last)
     return (q->has_since && last < q->since_ns) || (q->has_until && first >= q->until_ns);
 }
 
-/* Returns the next segment from i on (backward: from i downward) that has a posting list;
- * n (backward: UINT32_MAX) if none has. */
-static uint32_t ms__segment_next(ms__log *log, uint64_t list, uint32_t i, uint32_t n,
-                                 bool backward, bool locked, ms__run *run,
-                                 ms_result *result)
+#define MS__NO_SEGMENT UINT32_MAX
+
+/* The answer of a filter for the 32 segments of a group. */
+typedef struct ms__asked {
+    uint32_t number; /* MS__NO_SEGMENT: no filter was asked yet */
+    uint32_t mask;
+} ms__asked;
+
+/* Returns whether segment i has a posting list, or may have lost it, and finds it. The
+ * filter of the group, which is asked once for all its segments, excludes most. */
+static bool ms__segment_has(ms__log *log, ms__asked *group, uint64_t list, uint32_t i,
+                            bool locked, ms__run *run, ms_result *result)
 {
-    uint32_t none = backward ? UINT32_MAX : n, group = UINT32_MAX, mask = 0;
-    for (; backward ? i != UINT32_MAX : i < n; i = backward ? i - 1 : i + 1) {
-        if (i / MS__FAN != group) {
-            group = i / MS__FAN;
-            mask = ms__group_find(log, group, list, locked);
-        }
-        if (!(mask >> i % MS__FAN & 1)) continue;
-        const ms__segment *l = ms__segment_of(log, i, locked);
-        while (l && !ms__segment_find(log, l, list, run))
-            l = ms__segment_mend(log, l, locked);
-        if (!l) *result = MS_E_NO_MEMORY;
-        if (!l) return none;
-        if (run->n > 0 || ms__segment_lost(l) > 0) return i;
+    if (i / MS__FAN != group->number) {
+        group->number = i / MS__FAN;
+        group->mask = ms__group_find(log, group->number, list, locked);
     }
-    return none;
+    if (!(group->mask >> i % MS__FAN & 1)) return false;
+    const ms__segment *l = ms__segment_of(log, i, locked);
+    while (l && !ms__segment_find(log, l, list, run))
+        l = ms__segment_mend(log, l, locked);
+    if (!l) *result = MS_E_NO_MEMORY;
+    return l && (run->n > 0 || ms__segment_lost(l) > 0);
+}
+
+/* Returns the first of the segments [i, n) that has a posting list. MS__NO_SEGMENT: none
+ * has, or *result is set. */
+static uint32_t ms__segment_after(ms__log *log, uint64_t list, uint32_t i, uint32_t n,
+                                  bool locked, ms__run *run, ms_result *result)
+{
+    ms__asked group = {MS__NO_SEGMENT, 0};
+    for (; i < n && *result == MS_OK; i++)
+        if (ms__segment_has(log, &group, list, i, locked, run, result)) return i;
+    return MS__NO_SEGMENT;
+}
+
+/* Returns the last of the segments before n that has a posting list. MS__NO_SEGMENT: as
+ * above. */
+static uint32_t ms__segment_before(ms__log *log, uint64_t list, uint32_t n, bool locked,
+                                   ms__run *run, ms_result *result)
+{
+    ms__asked group = {MS__NO_SEGMENT, 0};
+    for (; n > 0 && *result == MS_OK; n--)
+        if (ms__segment_has(log, &group, list, n - 1, locked, run, result)) return n - 1;
+    return MS__NO_SEGMENT;
 }
 
 /* Adds a summary to its table, which has room. */
@@ -15785,11 +15972,10 @@ static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_s
     ms__log *log = ms__log_in(core);
     uint64_t list = ms__list_number(
         ms__name_hash(&core->tail->live, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
-    uint32_t all = core->tail->segment, s = all;
+    uint32_t s = core->tail->segment;
     ms__run run;
-    while (s > 0) {
-        s = ms__segment_next(log, list, s - 1, all, true, true, &run, result);
-        if (s == UINT32_MAX) break;
+    while ((s = ms__segment_before(log, list, s, true, &run, result)) !=
+           MS__NO_SEGMENT) {
         for (uint32_t n = run.n; n-- > 0;) {
             const unsigned char *r = ms__segment_record(
                 log, run.index, ms__posting(run.at, n, run.index->width));
@@ -15988,7 +16174,7 @@ static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
     if (!log->durable.poisoned) return MS_OK;
     return ms__fail(err, MS_E_POISONED,
                     "a sync of '%s' failed: what is durable after byte %u is not known; "
-                    "close it and open it anew",
+                    "close it and open it again",
                     log->file.path, log->durable.end);
 }
 
@@ -15998,8 +16184,8 @@ static ms_result ms__log_stays(const ms__log *log, ms_error *err)
 {
     if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT,
-                    "a compaction puts a new file in the place of '%s': close it and "
-                    "open it anew", log->file.path);
+                    "a compaction replaces '%s' by a new file: close it and open it "
+                    "again", log->file.path);
 }
 
 static ms_result ms__log_busy(const ms__log *log, ms_error *err)
@@ -16187,7 +16373,7 @@ static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
         if (failed == 0)
             failed = ms__os_write_all(log->os, to, from, log->map.staging, got);
         if (failed != 0)
-            return ms__os_fail(err, failed, "writing again what is in", log->file.path);
+            return ms__os_fail(err, failed, "rewriting the bytes of", log->file.path);
         from = got == n ? from + n : upto;
     }
     ms__staging_trim(log);
@@ -16404,7 +16590,85 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
 }
 
 /* ==== [log-append] room, index records, appends ====================================
- * "Writing" in the essay of [log-map].
+ * This section changes the file: it stores records after the end, and moves the watermark
+ * over them. [log-recover] finds the end, [log-sync] knows what of it is on the disk.
+ * "Writing" in the essay of [log-map] has the two engines and what they cost.
+ *
+ * Who may write. One handle at a time, with the lock of the file: an exclusive writer
+ * holds it while it is open, a shared one for its turn. Of that handle one thread at a
+ * time, with the handle's lock. Only ms__log_over stores bytes below the end; see
+ * "Redaction" in [format].
+ *
+ * A writer's handle is in one of three states, by what is after log->end:
+ *
+ *   not begun  Dead bytes of any writer, up to `stop` at most. This is so after an
+ *              opening, and in a turn that cannot trust what it finds (ms__log_join).
+ *   begun      Zeros. Readers trust the line and the watermark. ms__log_begin sets this
+ *              state, and so does a turn that finds all of this.
+ *   refused    Not begun, after a failed write (ms__log_dead). The dead bytes are of this
+ *              handle, so PATH.torn keeps no copy of them.
+ *
+ * An append has five steps. ms__log_put does 1 to 4, ms__log_publish does 5:
+ *
+ *   1 room       The file has room up to the new end. A full disk is found here.
+ *   2 map        This handle can read up to there.
+ *   3 BUSY       A shared writer stores the new end in BUSY.
+ *   4 bytes      All records are stored, the last one with COMMIT.
+ *   5 watermark  One word, stored with release: all records become visible.
+ *
+ * What is left if the writer does not get beyond a step:
+ *
+ *        its process is killed: memory keeps    the power fails: no watermark is
+ *        the watermark                          trusted, and a walk finds the end
+ *   1, 2 zeros after the end                    the same, or a shorter file
+ *   3    BUSY is past the watermark: the next   the next writer does not trust the line:
+ *        turn is not begun                      not begun
+ *   4    dead bytes: no reader sees them, and   each page is old or new. The append is
+ *        the next writer zeroes them            visible if all its records are valid,
+ *                                               else dead, see (F5)
+ *   5    the append is visible                  as for 4, until a sync has ended
+ *
+ * If step 1, 2 or 3 fails, or the window of MAP, no byte of a record is stored. If a
+ * write of 4 or step 5 fails, the handle is refused, and its next append zeroes what was
+ * stored. A part of an append is never visible: readers stop at the watermark, a walk
+ * stops after the last COMMIT.
+ *
+ * A handle that is not begun first does the steps of ms__log_begin. Their order follows
+ * from two rules. Dead bytes are gone from the disk before any record is stored over them
+ * (L9). The line that makes readers trust a watermark is stored after that watermark.
+ *
+ *    1 Refuses beside a sync of another thread (S3).
+ *    2 Bounds the dead bytes by the size of the file.
+ *    3 Measures them, up to the last byte that is not zero. With UNCONFIRMED all room up
+ *      to `stop` counts: zeros in memory need not be zeros on the disk.
+ *    4 Zeroes and syncs them (ms__log_settle). UNCONFIRMED is set meanwhile, so that
+ *      another writer does this again if this one is killed.
+ *    5 In a sync mode, syncs the visible bytes that nobody has proven durable: the next
+ *      record then carries SYNCED.
+ *    6 Makes room for a LOST record, so that step 12 finds no full disk.
+ *    7 MAP: writes by calls the two blocks that it later stores to through maps.
+ *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
+ *      is not begun.
+ *    9 Stores the hints and the watermark of this handle.
+ *   10 Stores the writer's line but for its last word.
+ *   11 Stores the last word, epoch and check: readers trust the line, and with it 9.
+ *   12 Where visible bytes are missing, appends a LOST record, and syncs it with a new
+ *      checkpoint.
+ *
+ * Until 10 the line is as it was. If the line was trusted, so is the watermark of 9, and
+ * it is right. Step 10 makes the line invalid, unless boot and file stay the same; then
+ * the line stays valid with the old epoch. A writer killed between 10 and 11 leaves an
+ * invalid line: the next opening walks, as after a power loss. A power loss leaves any
+ * mixture of these words, and it does not matter: the line has the number of a boot that
+ * has ended, or 0. The walk needs only records and a checkpoint, which has its own check.
+ *
+ * Index records. An append that fills a segment is followed by housekeeping
+ * (ms__log_housekeep). A segment index, a FILTER and a SUMMARY are each an append of
+ * their own, with COMMIT: a crash between two of them leaves the first. The hints are
+ * stored after the segment index; without them the next opening begins at an older one. A
+ * SUMMARY is made in portions (ms__job_step): 32 segment indexes are looked up, the
+ * FILTERs are appended, then the SUMMARY, which has their places. Nothing refers to
+ * FILTERs whose SUMMARY is missing, and the next handle appends new ones.
  * ================================================================================== */
 
 /* Sets BUSY: shows other writers how far this writer may store bytes. */
@@ -16417,8 +16681,10 @@ static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
     return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
 }
 
-/* Allocates room in the file up to `upto`. MAP: writes zeros there, since a store into
- * room without disk blocks may raise SIGBUS. Nothing visible changes. */
+/* Allocates room in the file up to `upto`. It asks for less on a disk that is nearly
+ * full: with room ahead, up to a page, exactly. A file system that cannot allocate is
+ * written by calls, which report a full disk themselves. MAP: writes zeros there, since a
+ * store into room without disk blocks may raise SIGBUS. Nothing visible changes. */
 static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
 {
     if (upto <= log->append.allocated || log->append.no_allocate) return MS_OK;
@@ -16445,7 +16711,7 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
     uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
     if (code == 0 && log->append.engine == MS_ENGINE_MAP)
         code = ms__log_zero(log, from > clear ? from : clear, goal);
-    if (code != 0) return ms__os_fail(err, code, "making room in", log->file.path);
+    if (code != 0) return ms__os_fail(err, code, "allocating room in", log->file.path);
     log->append.allocated = goal;
     return MS_OK;
 }
@@ -16480,8 +16746,8 @@ static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
     return MS_OK;
 }
 
-/* Notes that the bytes from log->end to `end` may be dead: stored, and never visible. The
- * next append zeroes them first. */
+/* Makes the handle refused: the bytes from log->end to `end` may be dead, that is stored
+ * and never visible. The next append zeroes them first. */
 static void ms__log_dead(ms__log *log, uint64_t end)
 {
     log->append.begun = false;
@@ -16489,14 +16755,18 @@ static void ms__log_dead(ms__log *log, uint64_t end)
     if (log->append.stop < end) log->append.stop = end;
 }
 
-/* Stores complete records in the file at offset: first allocates room, then writes the
- * bytes. Nothing is visible yet. */
+/* Does steps 1 to 4 of an append: stores complete records at offset, the end. Nothing is
+ * visible yet. */
 static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char *bytes,
                              size_t size, ms_error *err)
 {
+    /* 1 */
     MS__TRY(ms__log_allocate(log, offset + size, err));
+    /* 2 */
     MS__TRY(ms__log_reach(log, offset, offset + size, log->append.allocated, err));
+    /* 3 */
     MS__TRY(ms__log_busy_to(log, offset + size, err));
+    /* 4 */
     if (log->append.engine == MS_ENGINE_MAP) {
         MS__TRY(ms__window_reach(log, offset, offset + size, err));
         memcpy(log->append.window + (offset - log->append.window_start), bytes, size);
@@ -16508,12 +16778,14 @@ static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char 
     return ms__os_fail(err, code, "writing to", log->file.path);
 }
 
-/* Makes the bytes before `end` visible to all readers. If that fails, they are dead. */
+/* Does step 5: makes the bytes before `end` visible to all readers. The word may be
+ * stored although the call failed; then the append has succeeded. If not, the word may be
+ * torn: it is stored again with the old end, and the bytes are dead. */
 static ms_result ms__log_publish(ms__log *log, uint64_t end, ms_error *err)
 {
     int failed = ms__super_word(log, MS__AT_MARK, end);
     if (failed != 0 && ms__load_mark(log->map.super + MS__AT_MARK) != end) {
-        (void)ms__super_word(log, MS__AT_MARK, log->end); /* in case it was torn */
+        (void)ms__super_word(log, MS__AT_MARK, log->end);
         ms__log_dead(log, end);
         (void)ms__log_zero(log, log->end, end); /* at once if possible */
         return ms__os_fail(err, failed, "writing the watermark of", log->file.path);
@@ -16553,9 +16825,9 @@ static ms_result ms__record_put(ms__log *log, unsigned char *r, ms_error *err)
     return ms__log_publish(log, log->end + size, err);
 }
 
-/* Writes a LOST record, which notes that durable bytes are missing, and syncs it with a
- * new checkpoint. The old checkpoint is above the end, and would make a torn append look
- * damaged. */
+/* Writes a LOST record, which notes that visible bytes are missing, and syncs it with a
+ * new checkpoint. Until then an old checkpoint may be above the end: it shows the loss to
+ * each opening, and would make a torn append look damaged. */
 static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
 {
     unsigned char r[MS__LOST_SIZE];
@@ -16582,24 +16854,30 @@ static int ms__blocks_own(ms__log *log)
     return ms__log_zero(log, page - 8, page); /* these bytes are zero already */
 }
 
-/* Prepares the first write of a handle: zeroes the bytes after the end, and stores the
- * writer's line, so that readers trust the watermark. */
+/* Prepares the first write of a handle, or of a turn that is not begun. The numbers are
+ * those of the essay. */
 static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     ms__writer_line w;
     unsigned char line[MS__LINE_SIZE];
     if (log->append.begun) return MS_OK;
-    if (log->durable.syncing) /* the kernel reports an error to one of two syncs */
+    /* 1: the kernel reports an error to only one of two syncs */
+    if (log->durable.syncing)
         return ms__fail(err, MS_E_BUSY, "another thread syncs '%s'", log->file.path);
+    /* 2 */
     bool unsure = ms__log_unconfirmed(log);
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     if (log->append.stop > st.size) log->append.stop = st.size;
+    /* 3 */
     uint64_t dead = ms__log_dead_end(log, log->end);
     if (unsure && log->append.stop > dead) dead = log->append.stop;
+    /* 4 */
     if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));
+    /* 5 */
     if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_now(log, false, false, err));
+    /* 6 */
     MS__TRY(ms__log_allocate(log, log->end + MS__LOST_SIZE, err));
     MS__TRY(ms__log_reach(log, log->end, log->end + MS__LOST_SIZE, log->append.allocated,
                           err));
@@ -16609,13 +16887,16 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     w.epoch = ms__log_line(log->map.super) + 1;
     ms__writer_encode(&w, line);
     uint64_t busy = log->opts.shared ? log->end : UINT64_MAX;
+    /* 7 */
     failed = ms__blocks_own(log);
+    /* 8 */
     if (failed == 0) failed = ms__super_word(log, MS__AT_BUSY, busy);
-    /* hints of before a power loss may point at dead bytes */
+    /* 9: hints of before a power loss may point at dead bytes */
     if (failed == 0) failed = ms__hints_store(log);
     if (failed == 0) failed = ms__super_word(log, MS__AT_MARK, log->end);
+    /* 10 */
     if (failed == 0) failed = ms__super_write(log, MS__AT_WRITER, line, MS__LINE_EPOCH);
-    /* last, the epoch: a reader that sees it sees this watermark, and these hints */
+    /* 11: a reader that sees the epoch sees the watermark and the hints of 9 */
     uint32_t at = MS__AT_WRITER + MS__LINE_EPOCH;
     uint64_t before = ms__get64(log->map.super + at);
     if (failed == 0) {
@@ -16628,6 +16909,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     log->append.begun = true;
     log->append.wrote = true;
     if (log->opts.shared) ms__log_seen(log, log->end, ms__log_line(log->map.super));
+    /* 12 */
     if (!log->append.lost_written && log->append.lost_end <= log->end) return MS_OK;
     if (log->append.lost_synced) return MS_OK;
     ms_result code = ms__lost_write(log, err);
@@ -16653,8 +16935,8 @@ static void ms__log_lost(ms__log *log, uint64_t end)
     log->append.lost_written = log->append.lost_synced = false;
 }
 
-/* Notes whether the bytes after the end are prepared for records. If not, dead bytes end
- * at `stop` at the latest. */
+/* Sets the state: begun, or not begun with dead bytes that end at `stop` at the latest.
+ * */
 static void ms__log_begun(ms__log *log, bool begun, uint64_t stop)
 {
     log->append.begun = begun;
@@ -16901,9 +17183,7 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
  * valid record. What is invalid up to the last byte that is not zero, or below `proven`,
  * is damage.
  *
- * The first append then does in order: zero and sync the dead bytes (ms__log_settle), in
- * a sync mode write again and sync what is unproven, and store BUSY, the hints, the
- * watermark and the writer's line with its epoch; a LOST record where bytes are missing.
+ * The first append then does the steps of ms__log_begin, see [log-append].
  *
  * The walk begins after the newest segment index below a trusted end, not at the first
  * record (ms__log_start). That index carries the counts of all before it. So opening
@@ -16912,12 +17192,60 @@ static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
  * A check for appends compares the watermark with the last one taken in. If it has moved,
  * ms__log_take_visible takes in the new records.
  *
- * A shared writer holds the lock of the file for one append at a time (ms__log_enter to
- * ms__log_leave). It first takes in what others appended, mostly before it has the lock.
- * A writer raises BUSY in the superblock before it stores beyond the watermark. A writer
- * that finds BUSY past the watermark knows that another writer died there, and prepares
- * the place anew (ms__log_begin). It does the same after an exclusive writer, a restart
- * of the machine, a failed sync, and damage that has to be proven.
+ * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
+ * none, so a writer may be at work during each of its steps.
+ *
+ *   1 Reads the superblock. A creation that did not end leaves parts of one, and zeros:
+ *     such a file is empty (ms__super_unborn).
+ *   2 Empty: a writer creates the log, a reader stops here and tries again at its next
+ *     query. A creation allocates room, writes the superblock with the first watermark,
+ *     syncs the file, then its folder. Only then may a record be stored: a power loss
+ *     must not leave records without a superblock.
+ *   3 Maps the superblock.
+ *   4 Loads the line, then watermark and checkpoint, then the size. A writer stores them
+ *     in the opposite order: it makes the file longer, stores watermark or checkpoint,
+ *     and its line after its first watermark. So the size suffices for the watermark, and
+ *     the watermark is at least as new as the line.
+ *   5 Chooses the start of the walk, finds the visible end, and takes in the records: the
+ *     diagram above.
+ *   6 A writer never gives a number again that the checkpoint or an index record has.
+ *   7 Sets the durable end (ms__durable_begin). If a trusted watermark is below the
+ *     durable end, it is damaged, and a writer stores it again.
+ *   8 If nothing was ever synced, a writer writes the fixed part of the superblock again
+ *     and syncs it: the creator may have been killed before its sync.
+ *   9 Shows records and superblock to readers of the handle, which take no lock.
+ *
+ * If a step fails, ms__log_detach drops what was read, and nothing has been written but
+ * by 2, 7 and 8, which may be repeated.
+ *
+ * A record that is taken in changes the handle like this:
+ *
+ *   MESSAGE           names and posting lists of the tail, counts, last number
+ *   AMEND ... PIECE   posting lists of the tail; the edits, if they are in memory
+ *   segment index     closes the tail, and a fresh one begins; it moves the hints
+ *   SUMMARY           its place in the table
+ *   GAP               numbers that are not assigned again
+ *   LOST              one damaged range (counted by the walk)
+ *   others            nothing. A kind from 128 on stops the handle: MS_E_FOREIGN
+ *
+ * The turn of a shared writer, from ms__log_enter to ms__log_leave, is one append, change
+ * or portion of housekeeping. A thread takes the handle's lock first, then that of the
+ * file.
+ *
+ *   1 Takes in what others appended, while they may still write.
+ *   2 Takes the lock of the file. It waits at most lock_wait_ms.
+ *   3 Takes in the rest. From here on nobody else writes.
+ *   4 Decides whether the handle is begun, see [log-append] (ms__log_join). It is if the
+ *     line is trusted and its end is the watermark. UNCONFIRMED must not be set, BUSY not
+ *     be past the watermark, and no sync have to come first.
+ *   5 Appends, after ms__log_begin if the handle is not begun.
+ *   6 Releases the lock of the file. The sync of the append follows, outside of the turn.
+ *
+ * BUSY past the watermark: a writer raised it, and was killed before it published. It is
+ * also so after an exclusive writer that did not close the log. An untrusted line: the
+ * machine has restarted, or the file is a copy. After 3 the end of the handle is a
+ * trusted watermark. If it is not, though the file is long enough, other writers may have
+ * overwritten the handle's records, and it must not append after them: MS_E_CONFLICT.
  * ================================================================================== */
 
 /* ---- Taking in records. */
@@ -16933,12 +17261,12 @@ static ms_result ms__take_segment(ms__log *log, const ms__segment *seg, ms_error
     if (seg->number < t->segment ||
         (seg->number == t->segment && seg->base != t->base)) {
         if (!log->map.super_now) return MS_OK; /* it lies */
-        return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has divided it into "
-                        "other segments: open it anew", log->file.path);
+        return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has made other "
+                        "segments of it: open it again", log->file.path);
     }
     if (!ms__tail_slot(log, &now))
         return ms__fail(err, MS_E_BUSY,
-                        "'%s' cannot be followed while over %u cursors are open",
+                        "'%s' cannot be read on while over %u cursors are open",
                         log->file.path, (uint64_t)MS__PINS - 2);
     if (!ms__nodes_reserve(log, &log->index.segments, seg->number))
         return ms__no_memory(err, 0);
@@ -17107,7 +17435,8 @@ static ms_result ms__log_start_at(ms__log *log, const ms__segment *seg, ms_error
     log->sum = seg->state;
     if (!MS__CHANGES && log->sum.changes > 0)
         return ms__fail(err, MS_E_FOREIGN,
-                        "'%s' has changes, and this program was built without them",
+                        "'%s' has changes, and this program was built with "
+                        "MSGSTORE_NO_CHANGES",
                         log->file.path);
     if (!ms__touch_all(log, seg)) return ms__no_memory(err, MS__TOUCHED / 8);
     return ms__index_begin(log, seg) ? MS_OK : ms__no_memory(err, 0);
@@ -17177,12 +17506,10 @@ static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
                                              log->file.path);
 }
 
-/* Takes in the content of a file with a valid superblock. */
+/* Takes in the content of a file with a valid superblock: steps 4 to 7 of an opening. */
 static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
-    /* A writer may be at work. It makes the file longer before it stores a watermark or a
-     * checkpoint, and stores its line after its first watermark. So they are read in the
-     * opposite order. */
+    /* 4: the fences keep this order */
     bool salvage = log->opts.opening == MS_OPEN_SALVAGE;
     ms__tail *t;
     uint32_t line = ms__log_line(log->map.super);
@@ -17192,10 +17519,11 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.super);
     ms__fence();
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     uint64_t size = log->file.stat.size;
     uint64_t proven = same && mark > checkpoint.end ? mark : checkpoint.end;
     uint64_t visible = proven;
+    /* 5 */
     MS__TRY(ms__log_reach(log, 0, size, size, err));
     MS__TRY(ms__log_start(log, proven < size ? proven : size, same, err));
     ms__log_begun(log, log->append.begun, size);
@@ -17203,8 +17531,10 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     if (dead > visible) visible = dead;
     if (!same && !salvage) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
     MS__TRY(ms__log_take_visible(log, visible, size, err));
+    /* 6 */
     if (log->writer && checkpoint.seq > log->sum.last_seq)
-        log->sum.last_seq = checkpoint.seq; /* numbers are not used again */
+        log->sum.last_seq = checkpoint.seq;
+    /* 7 */
     ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0,
                       ms__may_be_of_boot(log));
     if (same) MS__TRY(ms__mark_restore(log, mark, err));
@@ -17269,7 +17599,9 @@ static MS__APART ms_result ms__log_super_read(ms__log *log, bool *empty, ms_erro
     bool unborn = result == MS_OK && ms__super_unborn(h, got);
     *empty = false;
     if (unborn) result = ms__rest_is_zero(log, empty, err);
-    if (result == MS_OK && unborn && !*empty) { /* it may have been written since */
+    /* what follows is not zero: its creator may have written it, and records, since it
+     * was read */
+    if (result == MS_OK && unborn && !*empty) {
         code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE, &got);
         if (code != 0) result = ms__os_fail(err, code, "reading", log->file.path);
     }
@@ -17283,8 +17615,8 @@ static MS__APART ms_result ms__log_super_read(ms__log *log, bool *empty, ms_erro
     return result;
 }
 
-/* Writes `size` bytes of a superblock and makes them durable, before any record: a power
- * loss must not leave records without it. */
+/* Writes the first `size` bytes of the superblock and makes them durable. folder: the
+ * name of the file, too. */
 static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t size,
                                    bool folder, ms_error *err)
 {
@@ -17295,7 +17627,7 @@ static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t 
     return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
 }
 
-/* Makes an empty file a log: room first, then the superblock. */
+/* Makes an empty file a log: step 2 of an opening. */
 static ms_result ms__log_create(ms__log *log, ms_error *err)
 {
     unsigned char id[16];
@@ -17312,7 +17644,7 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
     if (code != MS_OK) return code;
     log->file.folder_synced = true;
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "looking at", log->file.path);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "stat of", log->file.path);
 }
 
 /* Drops all state of the file: a reader begins again at its next query. */
@@ -17325,8 +17657,8 @@ static void ms__log_detach(ms__log *log)
     ms__log_lost(log, 0);
 }
 
-/* Maps the superblock and takes in the content. fresh: this handle has just created the
- * file. */
+/* Maps the superblock and takes in the content: steps 3 to 9 of an opening. fresh: this
+ * handle has just created the file. */
 static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
 {
     void *super = NULL;
@@ -17336,12 +17668,14 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     log->edits.live.hash_key[0] = log->id.hash_key[0];
     log->edits.live.hash_key[1] = log->id.hash_key[1];
     if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
+    /* 3 */
     int failed =
         log->os->map(log->os->ctx, log->file.handle, 0, MS__SUPER_SIZE, how, &super);
     if (failed != 0) return ms__os_fail(err, failed, "mapping", log->file.path);
     log->map.super = (unsigned char *)super;
+    /* 4 to 7 */
     ms_result code = ms__log_attach_content(log, err);
-    /* nothing was ever synced: its creator may have been killed before the sync */
+    /* 8 */
     if (code == MS_OK && log->writer && !fresh &&
         ms__checkpoint_newest(log->map.super).generation == 0) {
         memcpy(again, log->map.super, sizeof again);
@@ -17351,29 +17685,32 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
         ms__log_detach(log);
         return code;
     }
+    /* 9 */
     ms__put64(pid, log->file.fork_mark.process);
     if (log->writer) (void)ms__super_write(log, MS__AT_PID, pid, sizeof pid);
     ms__store_ptr(&log->map.super_now, log->map.super);
     return MS_OK;
 }
 
-/* Reads a file, or creates it. A reader's file may still be empty. */
+/* Opens a file: reads it, or creates it. A reader's file may still be empty. */
 static ms_result ms__log_attach(ms__log *log, ms_error *err)
 {
     bool empty = true;
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     uint64_t began = log->os->micros(log->os->ctx);
+    /* 1 */
     ms_result code = ms__log_super_read(log, &empty, err);
     if (log->os->micros(log->os->ctx) - began < MS__COLD) log->map.looks = MS__LOOKS;
     bool looked = code == MS_OK || code == MS_E_FOREIGN || code == MS_E_DAMAGED;
     if (looked && !empty && log->opts.mode == MS_LOG_NEW)
-        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'",
+        return ms__fail(err, MS_E_CONFLICT, "'%s' exists already",
                         log->file.path);
     if (code != MS_OK) return code;
     if (empty && log->opts.opening == MS_OPEN_STRICT && log->file.stat.size > 0)
-        return ms__fail(err, MS_E_DAMAGED, "'%s' has %u bytes, and no whole superblock",
+        return ms__fail(err, MS_E_DAMAGED, "'%s' has %u bytes and no complete superblock",
                         log->file.path, log->file.stat.size);
+    /* 2 */
     if (empty && !log->writer)
         return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__SUPER_SIZE, 0, err);
     if (empty && log->opts.mode == MS_LOG_WRITE)
@@ -17397,7 +17734,10 @@ static ms_result ms__salvage_holds(const ms__log *log, uint64_t mark, uint32_t l
                     "salvage: open it again", log->file.path);
 }
 
-/* Takes in the appends of other processes. The caller holds the handle's lock. */
+/* Takes in the appends of other processes. The caller holds the handle's lock. It loads
+ * the line before the watermark, see step 4 of an opening. An untrusted watermark is
+ * ignored: a writer is between its steps 10 and 11, or the machine has restarted and no
+ * writer has begun. seen: what was loaded, so that the next query compares two words. */
 static ms_result ms__log_follow(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
@@ -17413,7 +17753,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
         if (mark > size) { /* a reader; or others made room, or truncated the file */
             int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
             if (failed != 0)
-                return ms__os_fail(err, failed, "looking at", log->file.path);
+                return ms__os_fail(err, failed, "stat of", log->file.path);
             size = st.size;
         }
         if (mark > log->end) {
@@ -17449,10 +17789,8 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 
 /* ---- The turn of a shared writer. */
 
-/* Decides whether a shared writer, which has the lock, may append at once or has to
- * prepare the bytes after the end first. MS_E_CONFLICT: the watermark differs from the
- * handle's end, so other writers may have overwritten its records. A truncated file is
- * not an error. */
+/* Does step 4 of a turn: sets the handle begun or not begun. A truncated file is not an
+ * error: the bytes that are missing were noted when the handle followed. */
 static ms_result ms__log_join(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
@@ -17465,10 +17803,10 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
         return MS_OK;
     }
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     if (trusted && log->end != mark && st.size >= mark)
         return ms__fail(err, MS_E_CONFLICT,
-                        "'%s' does not end at its watermark: open it anew",
+                        "'%s' does not end at its watermark: open it again",
                         log->file.path);
     ms__log_begun(log, false, st.size);
     return ms__log_reach(log, log->end, st.size, st.size, err);
@@ -17481,16 +17819,19 @@ static void ms__log_leave(ms__log *log)
     (void)log->os->unlock(log->os->ctx, log->file.handle);
 }
 
-/* Begins the turn of a shared writer: takes the lock of the file and takes in the appends
- * of others. Until ms__log_leave only this handle writes. The caller holds the handle's
+/* Begins the turn of a shared writer, steps 1 to 4. The caller holds the handle's
  * lock. */
 static ms_result ms__log_enter(ms__log *log, ms_error *err)
 {
     if (!log->opts.shared) return MS_OK;
-    MS__TRY(ms__log_follow(log, err)); /* most of it while others may still write */
+    /* 1 */
+    MS__TRY(ms__log_follow(log, err));
+    /* 2 */
     MS__TRY(ms__log_lock(log, err));
     log->recovery.inside = true;
+    /* 3 */
     ms_result code = ms__log_follow(log, err);
+    /* 4 */
     if (code == MS_OK) code = ms__log_join(log, err);
     if (code != MS_OK) ms__log_leave(log);
     return code;
@@ -17513,7 +17854,8 @@ static void ms__write_end(ms__log *log)
 }
 
 /* As ms__write_begin, for a change that calls ms__log_begin: that may sync, and must not
- * beside another thread. So it first waits for a sync that runs. */
+ * beside another thread (S3). So it first waits for a sync that runs, and gives back both
+ * locks meanwhile: the thread that syncs needs them to end. */
 static ms_result ms__append_begin(ms__log *log, ms_error *err)
 {
     ms_result code = ms__write_begin(log, err);
@@ -17596,39 +17938,62 @@ static bool ms__log_run(const ms__log *log, const ms__reading *s, ms__head *h,
     return true;
 }
 
+/* Returns how many segments begin before a place. */
+static uint32_t ms__segments_to(uint64_t place)
+{
+    return (uint32_t)(place >> 32) + ((uint32_t)place > 0 ? 1 : 0);
+}
+
+/* Walking forward: returns the next sealed segment that an iterator reads, of those with
+ * places of the query. MS__NO_SEGMENT: none is left. */
+static uint32_t ms__log_forward(ms__log *log, ms__reading *s, const ms__head *h,
+                                ms__run *run)
+{
+    uint32_t n = ms__segments_to(s->to);
+    if (n > s->tail->segment) n = s->tail->segment;
+    if (h->list > MS__LIST_OTHERS)
+        return ms__segment_after(log, h->list, h->from, n, s->locked, run, &s->result);
+    return h->from < n ? h->from : MS__NO_SEGMENT;
+}
+
+/* The same, walking backward. */
+static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__head *h,
+                                 ms__run *run)
+{
+    uint32_t first = (uint32_t)(s->from >> 32), n = ms__segments_to(s->to);
+    if (n > h->from) n = h->from;
+    if (n <= first) return MS__NO_SEGMENT;
+    if (h->list <= MS__LIST_OTHERS) return n - 1;
+    uint32_t at = ms__segment_before(log, h->list, n, s->locked, run, &s->result);
+    return at >= first ? at : MS__NO_SEGMENT;
+}
+
+/* Makes all records of a segment a run. False: no memory. */
+static bool ms__log_all(ms__log *log, ms__reading *s, uint32_t segment, ms__run *run)
+{
+    memset(run, 0, sizeof *run);
+    run->index = ms__segment_valid(log, segment, false, s->locked);
+    if (!run->index) s->result = MS_E_NO_MEMORY;
+    if (run->index) run->n = run->index->n;
+    return run->index != NULL;
+}
+
 static bool ms__log_turn(ms__core *core, ms__reading *s, ms__head *h, bool *some)
 {
     ms__log *log = ms__log_in(core);
-    uint32_t tail = s->tail->segment, at = h->segment;
-    uint32_t first = (uint32_t)(s->from >> 32);
-    uint32_t last = (uint32_t)((s->to - 1) >> 32), n = last < tail ? last + 1 : tail;
     bool listed = h->list > MS__LIST_OTHERS;
     ms__run run;
     *some = false;
-    if (s->backward) {
-        if (at > last + 1) at = last + 1;
-        if (at <= first) return false;
-        at = listed ? ms__segment_next(log, h->list, at - 1, tail, true, s->locked, &run,
-                                       &s->result)
-                    : at - 1;
-        if (at == UINT32_MAX || at < first) return false;
-        h->segment = at;
-    } else {
-        if (++at < n && listed)
-            at = ms__segment_next(log, h->list, at, n, false, s->locked, &run,
-                                  &s->result);
-        h->segment = at < n ? at : tail - 1;
-        if (at >= n) return last >= tail;
+    uint32_t segment = s->backward ? ms__log_backward(log, s, h, &run)
+                                   : ms__log_forward(log, s, h, &run);
+    if (segment == MS__NO_SEGMENT) { /* forward, the tail may follow */
+        h->from = s->tail->segment;
+        return !s->backward && ms__segments_to(s->to) > s->tail->segment;
     }
-    if (!listed) { /* all its records */
-        memset(&run, 0, sizeof run);
-        run.index = ms__segment_valid(log, at, false, s->locked);
-        if (!run.index) s->result = MS_E_NO_MEMORY;
-        if (!run.index) return false;
-        run.n = run.index->n;
-    }
+    ms__head_stands(s, h, segment);
+    if (!listed && !ms__log_all(log, s, segment, &run)) return false;
     uint32_t holes = listed ? ms__segment_lost(run.index) : run.index->holes;
-    if (!listed || holes > 0) ms__holes_met(s, at, holes);
+    if (!listed || holes > 0) ms__holes_met(s, segment, holes);
     *some = ms__log_run(log, s, h, &run);
     return true;
 }
@@ -17776,6 +18141,28 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  * First the functions of the backend table, each under the handle's lock. Then the public
  * functions of [api-log].
  *
+ * An append, as one thread runs it:
+ *
+ *   1 Refuses a handle for reading, and a child of fork.
+ *   2 In a sync mode, syncs the folder once. If the name of the file cannot become
+ *     durable, the append fails before it has stored anything.
+ *   3 Takes the handle's lock and, shared, the turn. Refuses a poisoned handle, and a
+ *     file that a rewrite replaces. Waits for a sync that runs if the handle is not
+ *     begun, see [log-append].
+ *   4 Allocates plans for more than MS__PLANS_SMALL messages.
+ *   5 Appends ([append]): all is visible, or nothing has happened.
+ *   6 Decides whether a sync is due. Housekeeping may append index records.
+ *   7 Releases the turn and the lock.
+ *   8 Syncs up to the end that 5 made, if one is due. If the sync fails, the messages are
+ *     visible all the same, and the result is MS_E_POISONED.
+ *
+ * A close first writes the index of a tail of over 1/8 segment, so that the next opening
+ * walks little. Then it syncs the file with a checkpoint, so that the next writer has
+ * nothing to prove. An exclusive writer then stores its end in BUSY, so that a shared
+ * writer need not prepare the place. A close does none of this in a child of fork, for a
+ * handle that has not appended or is poisoned, and for a file that a rewrite has
+ * replaced. The lock of the file ends with the descriptor.
+ *
  * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that:
  *
  *    begin: the place is held -> run: copied, synced, verified --> end: the log that is
@@ -17786,6 +18173,51 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *   BUSY, CONFLICT          the copy is removed, the mark <-----------+        v
  *                           is taken back                fails     new handle; its next
  *                                                                  sync syncs the folder
+ *
+ * "own": the source is a writer's handle of the log at PATH, and appends meanwhile. Else
+ * the rewrite opens the log at PATH itself, and that log refuses appends from step 2 on.
+ * The steps, and what the disk has when each is done:
+ *
+ *    ms__rewrite_begin
+ *    1 hold     PATH: the old log, or an empty one, with a lock that keeps others away.
+ *               (With exact_maps no empty one: an open file could not be replaced.)
+ *    2 create   PATH.compacting: an empty log. One of a killed rewrite is removed first.
+ *               Not own: the old log is marked (REPLACED).
+ *    ms_rewrite_run, once or more
+ *    3 copy     PATH.compacting: records up to the end that the source had then.
+ *    4 numbers  Not own: and the numbers that the source has assigned.
+ *    5 sync     The copy is on the disk, with its checkpoint. So is the old file, up to
+ *               some later end. `covered` is the end of 3.
+ *    6 verify   The same: every byte of the copy was read and checked.
+ *    ms_rewrite_end
+ *    7 mark     Own: the old log is marked. A sync of it that ran has ended before.
+ *    8 copy     PATH.compacting: all records. (R3) is checked: nothing was erased.
+ *    9 numbers  As 4, for both. Records of the source that are damaged are missing.
+ *   10 sync     As 5, unless the disk has all that (R1) and (R2) need.
+ *   11 rename   PATH: the new log, with the access rights of the old one. A power loss
+ *               may bring the old one back while the folder is not synced.
+ *   12 folder   Synced, where (R2) may not hold. Else the next sync of the new log syncs
+ *               it.
+ *
+ * A kill before 11 leaves the old log at PATH, perhaps marked: the next writer that opens
+ * it clears the mark. PATH.compacting stays until a rewrite removes it in step 2. If
+ * there was no file at PATH, an empty log stays there. After 11 the old file has no name
+ * and keeps its mark, so its handles refuse appends.
+ *
+ * Who owns what:
+ *
+ *    what                 from                    until
+ *    the state `w`        ms__rewrite_begin       ms__rewrite_free
+ *    old, own             1: `rewritten` is set   ms__hold_give unsets that; the caller
+ *                                                 closes the source
+ *    old, not own         1: opened               ms__hold_give closes it
+ *    fresh                2: opened               12: the caller's
+ *    PATH.compacting      2                       11
+ *    the log made at PATH 1                       11
+ *    the mark             2 (own: 7)              forever
+ *
+ * If the rewrite fails or is abandoned, ms__rewrite_undo closes fresh, removes both files
+ * and clears the mark. Then the old log goes on as before.
  *
  * At the rename each of the two files has what the other one's durable end promises,
  * since a power loss may keep either:
@@ -17805,26 +18237,34 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     ms__log *log = ms__log_of(store);
     ms__plan *plans = log->append.plans;
     size_t n = run->n;
+    /* 1 */
     MS__TRY(ms__log_may_write(log, err));
+    /* 2 */
     bool waits = log->opts.sync != MS_SYNC_NONE && !log->opts.ticked;
     if (waits || log->opts.sync == MS_SYNC_EACH) MS__TRY(ms__log_folder(log, err));
+    /* 3 */
     ms_result code = ms__append_begin(log, err);
+    /* 4 */
     if (code == MS_OK && n > MS__PLANS_SMALL) {
         plans = NULL;
         if (n < SIZE_MAX / 2 / sizeof *plans)
             plans = (ms__plan *)ms__log_resize(log, NULL, 0, n * sizeof *plans);
         if (!plans) code = ms__no_memory(err, n * sizeof *plans);
     }
+    /* 5 */
     if (code == MS_OK) code = ms__log_append_run(log, run, plans, err);
     if (plans && plans != log->append.plans)
         (void)ms__log_resize(log, plans, n * sizeof *plans, 0);
     ms__staging_trim(log);
+    /* 6 */
     uint64_t goal = log->end;
     bool due = code == MS_OK && ms__sync_due(log) &&
                (log->opts.sync == MS_SYNC_EACH || !log->opts.ticked);
     if (code == MS_OK) ms__log_housekeep(log);
+    /* 7 */
     ms__log_leave(log);
     ms__lock_give(&log->lock);
+    /* 8 */
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
 
@@ -17839,7 +18279,8 @@ static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
     return 0;
 }
 
-/* Overwrites a record in place: with other checks, or with an erased body. */
+/* Does one of the three steps of an erasure, see "Erasing" in [record]: overwrites the
+ * two checks, or the values of the fields. [change] syncs after each step. */
 static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned char *r,
                                   unsigned step, ms_error *err)
 {
@@ -17866,7 +18307,7 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
     ms_result code = ms__write_begin(log, err);
     uint64_t offset = ms__log_where(log, r);
     if (code == MS_OK && offset == 0)
-        code = ms__fail(err, MS_E_ARGUMENT, "the message is not one that '%s' returned",
+        code = ms__fail(err, MS_E_ARGUMENT, "the message was not returned by '%s'",
                         log->file.path);
     if (code == MS_OK && !ms__staging_reach(log, padded))
         code = ms__no_memory(err, padded);
@@ -17936,6 +18377,8 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
 
+/* Opens the file at the path, chooses the engine, and takes a writer's lock. MAP needs
+ * room that stays allocated: a store into a map cannot report a full disk. */
 static ms_result ms__log_file_once(ms__log *log, ms_error *err)
 {
     ms_log_mode mode = log->opts.mode;
@@ -17947,7 +18390,7 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
         return ms__fail(err, mode == MS_LOG_NEW ? MS_E_CONFLICT : MS_E_FOREIGN,
                         "'%s' is a folder, not a log", log->file.path);
     if (code == ENOENT && (how & MS_OS_CREATE)) {
-        (void)ms__fail(err, MS_E_NOT_FOUND, "making '%s': the folder does not exist",
+        (void)ms__fail(err, MS_E_NOT_FOUND, "creating '%s': the folder does not exist",
                        log->file.path);
         if (err) err->sys_errno = code;
         return MS_E_NOT_FOUND;
@@ -17955,7 +18398,7 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
     if (code != 0) return ms__os_fail(err, code, "opening", log->file.path);
     log->file.is_open = true;
     code = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    if (code != 0) return ms__os_fail(err, code, "looking at", log->file.path);
+    if (code != 0) return ms__os_fail(err, code, "stat of", log->file.path);
     if (!log->file.stat.regular)
         return ms__fail(err, mode == MS_LOG_NEW ? MS_E_CONFLICT : MS_E_FOREIGN,
                         "'%s' is not a regular file", log->file.path);
@@ -18002,6 +18445,10 @@ static int ms__replaced_set(ms__log *log, uint32_t replaced)
     return ms__super_write(log, MS__AT_REPLACED, word, sizeof word);
 }
 
+/* Opens the file, locks it, and takes in its content. A rewrite may rename another file
+ * to the path after this handle has opened it and before it has the lock: then this
+ * handle would write to a file without a name, and opens the path again. A shared writer
+ * holds the lock for the opening alone. */
 static ms_result ms__log_file_open(ms__log *log, ms_error *err)
 {
     for (;;) {
@@ -18081,7 +18528,7 @@ static const ms_backend ms__log_backend = {
     ms__append_unmeasured, ms__log_query, ms__core_next, ms__log_cursor_close,
     ms__log_get,     ms__log_list,  ms__log_store_stat, ms__log_sync,
     ms__log_close,   ms__log_tick,  ms__log_leave_out,
-    MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__change_unmeasured : NULL,
     MS__CHANGES ? ms__log_erase : NULL, &ms__log_inside, NULL};
 
 static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
@@ -18092,18 +18539,19 @@ static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
         (unsigned)desc->sync > MS_SYNC_EACH || (unsigned)desc->engine > MS_ENGINE_WRITE)
         return ms__fail(err, MS_E_ARGUMENT,
                         "opening '%s': mode %u, opening %u, sync %u, "
-                        "engine %u: one is unknown",
+                        "engine %u: one of these values is unknown",
                         desc->path, (uint64_t)desc->mode, (uint64_t)desc->opening,
                         (uint64_t)desc->sync, (uint64_t)desc->engine);
     const ms_os *os = desc->os ? desc->os : &ms__os_table;
     if (desc->shared && desc->mode != MS_LOG_READ && os->boot(os->ctx) == 0)
         return ms__fail(err, MS_E_UNSUPPORTED,
-                        "opening '%s' shared: the number of this boot is not known, and "
-                        "without it writers cannot trust each other's watermark",
+                        "opening '%s' shared: the boot number of this machine is "
+                        "unknown, and writers need it to trust each other's watermark",
                         desc->path);
     if (desc->opening == MS_OPEN_SALVAGE && desc->mode != MS_LOG_READ)
         return ms__fail(err, MS_E_ARGUMENT,
-                        "opening '%s' for salvage is for reading only", desc->path);
+                        "opening '%s' for salvage needs the mode MS_LOG_READ",
+                        desc->path);
     if (desc->segment_size != 0 &&
         (desc->segment_size < MS_LOG_SEGMENT_MIN || desc->segment_size > (size_t)1 << 30))
         return ms__fail(err, MS_E_ARGUMENT,
@@ -18262,8 +18710,8 @@ static MS__APART ms_result ms__log_strict(ms__log *log, ms_error *err)
     if (!log->writer && ms__mark_trusted(log)) return MS_OK; /* it may be appending */
     if (ms__log_dead_end(log, log->end) == log->end) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED,
-                    "'%s': after the last whole append, which ends at %u, are bytes of "
-                    "one that is torn",
+                    "'%s': bytes of a torn append follow the last complete append, "
+                    "which ends at %u",
                     log->file.path, log->end);
 }
 
@@ -18351,8 +18799,8 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 
 #define MS__NEW ".compacting" /* added to the path: the new log while it is written */
 
-/* A running rewrite. `old` is the log at the place of the new one. It is open for
- * writing, so no other process can write there. */
+/* A running rewrite. `old` is the log at the place of the new one, and holds the lock of
+ * that file. The essay has who owns what. */
 typedef struct ms__rewriting {
     ms_log_desc to;
     ms_keep keep;
@@ -18381,7 +18829,7 @@ static ms_result ms__hold_own(ms__rewriting *w, ms__log *log, ms_error *err)
     log->file.rewritten = true;
     ms__lock_give(&log->lock);
     if (taken)
-        return ms__fail(err, MS_E_BUSY, "another rewrite of '%s' goes on", w->path);
+        return ms__fail(err, MS_E_BUSY, "another rewrite of '%s' is running", w->path);
     w->old = log;
     return MS_OK;
 }
@@ -18398,6 +18846,8 @@ static void ms__hold_give(ms__rewriting *w)
     }
 }
 
+/* Does step 1. Refuses a file that is there, unless it is to be replaced. A salvaged
+ * source must still be what the path has. */
 static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
                                ms_error *err)
 {
@@ -18409,7 +18859,7 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
     w->made = code == ENOENT || (code == 0 && st.regular && st.size == 0);
     if (code != 0 && !w->made) return ms__os_fail(err, code, "opening", w->path);
     if (!w->made && !replace)
-        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", w->path);
+        return ms__fail(err, MS_E_CONFLICT, "'%s' exists already", w->path);
     if (w->made && os->exact_maps) return MS_OK;
     w->own = !w->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);
@@ -18427,7 +18877,8 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
 }
 
 /* Sets or clears the mark of the old file. replaced: from here on no handle appends to
- * the log, since the copy would lack the records, and none reports a sync of it. */
+ * the log, since the copy would lack the records, and none reports a sync of it. So it
+ * first waits for a sync that runs: `covered` has what that reports, or 10 syncs it. */
 static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *err)
 {
     if (!w->old) return MS_OK;
@@ -18439,6 +18890,7 @@ static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *er
                                              w->old->file.path);
 }
 
+/* Does steps 1 and 2. The copy needs no sync mode of its own: step 5 syncs it. */
 static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
                                             bool replace, ms_error *err)
 {
@@ -18447,8 +18899,10 @@ static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
     w->part = ms__path_beside(&w->to.alloc, w->to.path, MS__NEW, &w->part_size);
     if (!w->path || !w->part) return ms__no_memory(err, w->part_size);
     w->to.path = w->path;
+    /* 1 */
     MS__TRY(ms__hold_take(w, source, replace, err));
-    (void)w->to.os->remove(w->to.os->ctx, w->part); /* left by a killed rewrite */
+    /* 2: 1 keeps other rewrites away, so a file of this name is of a killed one */
+    (void)w->to.os->remove(w->to.os->ctx, w->part);
     w->begun = true;
     ms_log_desc d = w->to;
     d.path = w->part;
@@ -18467,19 +18921,25 @@ static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
     return MS_OK;
 }
 
-/* Frees everything except the new log; placed: that has the path. */
-static void ms__rewrite_free(ms__rewriting *w, bool placed)
+/* Removes what an abandoned rewrite has made; see the table in the essay. */
+static void ms__rewrite_undo(ms__rewriting *w)
 {
     const ms_os *os = w->to.os;
-    ms_alloc alloc = w->to.alloc;
-    if (w->copying.reading) (void)ms_cursor_close(w->copying.it, NULL);
-    if (!placed && w->fresh) {
+    if (w->fresh) {
         ms__log_refuse(w->fresh); /* its content is not needed any more */
         ms_close(&w->fresh->core.store);
     }
-    if (!placed && w->begun) (void)os->remove(os->ctx, w->part);
-    if (!placed) (void)ms__hold_mark(w, 0, NULL);
-    if (w->old && w->made && !placed) (void)os->remove(os->ctx, w->path);
+    if (w->begun) (void)os->remove(os->ctx, w->part);
+    (void)ms__hold_mark(w, 0, NULL);
+    if (w->old && w->made) (void)os->remove(os->ctx, w->path);
+}
+
+/* Frees everything except the new log; placed: that has the path, and is the caller's. */
+static void ms__rewrite_free(ms__rewriting *w, bool placed)
+{
+    ms_alloc alloc = w->to.alloc;
+    if (w->copying.reading) (void)ms_cursor_close(w->copying.it, NULL);
+    if (!placed) ms__rewrite_undo(w);
     ms__hold_give(w);
     ms_arena_deinit(&w->arena);
     if (w->path) (void)ms__resize(&alloc, w->path, w->path_size, 0);
@@ -18506,16 +18966,17 @@ static ms_result ms__rewrite_begin(ms_rewrite *rewrite, ms_error *err)
     return code;
 }
 
-/* Fails with MS_E_CONFLICT if a message was erased in the source after the copy began. */
+/* Fails with MS_E_CONFLICT if a message was erased in the source after the copy began
+ * (R3). */
 static ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
 {
     if (!w->own || w->old->append.erasures == w->erasures) return MS_OK;
-    return ms__fail(err, MS_E_CONFLICT, "a message of '%s' was redacted while it was "
-                    "copied: begin again", w->path);
+    return ms__fail(err, MS_E_CONFLICT, "a message of '%s' was redacted during the "
+                    "copy: begin the rewrite again", w->path);
 }
 
-/* Copies until the time is over, or up to the present end of the source (*upto). It
- * ignores later appends, which may come faster than it copies. */
+/* Does step 3 or 8: copies until the time is over, or up to the present end of the source
+ * (*upto). It ignores later appends, which may come faster than it copies. */
 static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t budget_us,
                                   bool *end, uint64_t *upto, ms_error *err)
 {
@@ -18532,7 +18993,7 @@ static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t bud
     return MS_OK;
 }
 
-/* Verifies the complete copy, if it has grown since the last time. */
+/* Does step 6: verifies the complete copy, if it has grown since the last time. */
 static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
 {
     ms_log_report r;
@@ -18542,9 +19003,9 @@ static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
     ms_result code = ms_log_verify(&d, &r, err);
     w->verified = w->fresh->end;
     if (code != MS_E_DAMAGED) return code;
-    return ms__fail(err, MS_E_IO, "'%s' does not hold what was written to it: %u damaged "
-                    "ranges with %u bytes, %u damaged index records", w->part, r.damaged,
-                    r.damaged_bytes, r.index_damaged);
+    return ms__fail(err, MS_E_IO, "the copy '%s' differs from what was written: %u "
+                    "damaged ranges with %u bytes, %u damaged index records", w->part,
+                    r.damaged, r.damaged_bytes, r.index_damaged);
 }
 
 /* Makes the bytes of the old file durable: until the new name is durable, a power loss
@@ -18559,7 +19020,8 @@ static ms_result ms__rewrite_sync_old(ms__rewriting *w, ms_error *err)
     return code;
 }
 
-/* Syncs the copy, and the old file. */
+/* Does step 5 or 10: syncs the copy, then the old file. The source had the end `upto`
+ * when it was copied. */
 static ms_result ms__rewrite_sync(ms__rewriting *w, uint64_t upto, ms_error *err)
 {
     ms_store *fresh = &w->fresh->core.store;
@@ -18577,11 +19039,15 @@ static ms_result ms__rewrite_run(ms__rewriting *w, uint64_t start, uint32_t budg
 {
     uint64_t upto = 0;
     bool end;
+    /* 3 */
     MS__TRY(ms__rewrite_copy(w, start, budget_us, &end, &upto, err));
     MS__TRY(ms__rewrite_sound(w, err));
     if (!end) return MS_OK;
+    /* 4 */
     if (!w->own) MS__TRY(ms__copy_numbers(&w->copying, err));
+    /* 5 */
     MS__TRY(ms__rewrite_sync(w, upto, err));
+    /* 6 */
     MS__TRY(ms__rewrite_verify(w, err));
     w->ready = true;
     *more = false;
@@ -18611,7 +19077,8 @@ static bool ms__rewrite_covers(const ms__rewriting *w)
     return w->old->opts.sync != MS_SYNC_EACH && durable <= w->covered;
 }
 
-/* Renames the new log to the path, and sets the caller's options. */
+/* Does step 11: renames the new log to the path, and sets the caller's options. All that
+ * can fail comes before the rename. */
 static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
 {
     const ms_os *os = w->to.os;
@@ -18619,7 +19086,7 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
     if (w->old && os->access_like) {
         int code = os->access_like(os->ctx, w->part, w->path);
         if (code != 0)
-            return ms__os_fail(err, code, "keeping the owner and permissions of",
+            return ms__os_fail(err, code, "copying the owner and permissions of",
                                w->path);
     }
     char *path = (char *)ms__log_resize(fresh, NULL, 0, w->path_size);
@@ -18628,7 +19095,7 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
     int failed = os->rename(os->ctx, w->part, w->path);
     if (failed != 0) {
         (void)ms__log_resize(fresh, path, w->path_size, 0);
-        return ms__os_fail(err, failed, "putting in place", w->path);
+        return ms__os_fail(err, failed, "renaming the new file to", w->path);
     }
     (void)ms__log_resize(fresh, fresh->file.path, fresh->file.path_size, 0);
     fresh->file.path = path;
@@ -18645,23 +19112,26 @@ static bool ms__rewrite_lacks(const ms__rewriting *w)
     return w->own && w->old->opts.sync != MS_SYNC_EACH && !ms__rewrite_covers(w);
 }
 
-/* Copies the rest, and puts the new log in its place. *copied: MS_E_DAMAGED if records
- * are missing. */
+/* Does steps 7 to 12. *copied: MS_E_DAMAGED if records are missing. */
 static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_error *err)
 {
     uint64_t upto = 0;
     bool end;
+    /* 7 */
     if (w->own) MS__TRY(ms__hold_mark(w, 1, err));
+    /* 8 */
     MS__TRY(ms__rewrite_copy(w, 0, 0, &end, &upto, err));
     MS__TRY(ms__rewrite_sound(w, err));
+    /* 9 */
     uint64_t copy_end = w->fresh->end;
     *copied = ms__copy_end(&w->copying, err);
     if (*copied != MS_OK && *copied != MS_E_DAMAGED) return *copied;
+    /* 10 */
     bool covers = ms__rewrite_covers(w) && w->fresh->end == copy_end;
     if (!covers) MS__TRY(ms__rewrite_sync(w, upto, err));
+    /* 11 */
     MS__TRY(ms__rewrite_place(w, err));
-    /* If (R2) may not hold, syncs the folder now, so that the name is durable. If that
-     * fails, the next sync tries again and reports it. */
+    /* 12: if it fails, the next sync tries again and reports it */
     if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;
     w->fresh->file.folder_synced =
         ms__os_folder_done(w->to.os, w->fresh->file.path) == 0;
@@ -18675,8 +19145,8 @@ MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error 
     if (fresh) {
         *fresh = NULL;
         if (ms__rewrite_lacks(w))
-            return ms__fail(err, MS_E_BUSY, "the copy of '%s' lacks what is on the disk: "
-                            "ms_rewrite_run has more to do",
+            return ms__fail(err, MS_E_BUSY, "the copy of '%s' lacks durable records: "
+                            "call ms_rewrite_run again",
                             w ? w->path : rewrite->to->path);
         code = ms__rewrite_finish(w, &copied, err);
         rewrite->report = w->report;
@@ -18702,14 +19172,18 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     if (report) *report = w.report;
     MS__TRY(ms__open_check(source, err));
     if (keep && keep->dry_run) return ms_copy(NULL, source, keep, NULL, report, err);
+    /* 1, 2, and 7: an own log refuses appends during the copy, too */
     MS__TRY(ms__rewrite_begin(&w, err));
-    bool own = w.state->own; /* it refuses appends during the copy */
+    bool own = w.state->own;
     ms_result code = own ? ms__hold_mark(w.state, 1, err) : MS_OK;
+    /* 3 to 6 */
     while (code == MS_OK && more) code = ms_rewrite_run(&w, 0, &more, err);
+    /* 8 to 11; w.state is freed */
     if (code == MS_OK) code = ms_rewrite_end(&w, &fresh, err);
     else (void)ms_rewrite_end(&w, NULL, NULL);
     if (report) *report = w.report;
     if (!fresh) return code;
+    /* 12: nobody syncs the new log later, so its name becomes durable here */
     int failed = ms__os_folder_done(ms__log_of(fresh)->os, to->path);
     ms__log_of(fresh)->file.folder_synced = true;
     ms_close(fresh);
@@ -19057,20 +19531,33 @@ static ms_result ms__union_stat(ms_store *store, ms_stat *out, ms_error *err)
     return MS_OK;
 }
 
+static ms_result ms__union_refuse(ms_error *err)
+{
+    return ms__fail(err, MS_E_READ_ONLY, "a union is for reading: append to one of its "
+                    "stores");
+}
+
 static ms_result ms__union_append(ms_store *store, ms_str location,
                                   const ms_envelope *messages, size_t n,
                                   const ms_append_opts *opts, ms_error *err)
 {
     (void)store, (void)location, (void)messages, (void)n, (void)opts;
-    return ms__fail(err, MS_E_READ_ONLY, "a union is for reading: append to one of its "
-                    "stores");
+    return ms__union_refuse(err);
+}
+
+static MS__UNUSED ms_result ms__union_change(ms_store *store, ms_str location,
+                                             const ms_record *records, size_t n,
+                                             const ms_append_opts *opts, ms_error *err)
+{
+    (void)store, (void)location, (void)records, (void)n, (void)opts;
+    return ms__union_refuse(err);
 }
 
 static ms_result ms__union_erase(ms_store *store, const ms_msg *record, unsigned step,
                                  ms_error *err)
 {
-    (void)record, (void)step;
-    return ms__union_append(store, ms__absent(), NULL, 0, NULL, err);
+    (void)store, (void)record, (void)step;
+    return ms__union_refuse(err);
 }
 
 static void ms__union_close(ms_store *store)
@@ -19207,18 +19694,18 @@ static const ms_backend ms__union_backend = {
     ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,
     ms__union_get,    ms__union_list,  ms__union_stat,    NULL,
     ms__union_close,  NULL,            NULL,
-    MS__CHANGES ? ms__union_append : NULL,
+    MS__CHANGES ? ms__union_change : NULL,
     MS__CHANGES ? ms__union_erase : NULL, &ms__union_inside, NULL};
 
 static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_error *err)
 {
     const ms_store *s = desc->stores[i];
     if (!s)
-        return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "there is no store"), i);
+        return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is missing"), i);
     MS__TRY(ms__union_in(err, ms__open_check(s, err), i));
     if (s->backend == &ms__union_backend)
-        return ms__union_in(err, ms__fail(err, MS_E_UNSUPPORTED, "a union of unions: "
-                                          "give it the stores of that union"), i);
+        return ms__union_in(err, ms__fail(err, MS_E_UNSUPPORTED, "it is a union: pass "
+                                          "the stores of that union"), i);
     for (size_t k = 0; k < i; k++)
         if (desc->stores[k] == s)
             return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is already "
@@ -19229,7 +19716,8 @@ static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_err
 MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_error *err)
 {
     *store = NULL;
-    if (!desc) return ms__fail(err, MS_E_ARGUMENT, "a union needs a description");
+    if (!desc)
+        return ms__fail(err, MS_E_ARGUMENT, "the description of the union is missing");
     if (desc->n_stores > 0 && !desc->stores)
         return ms__fail_at(err, MS_E_ARGUMENT, "stores", "n_stores is %u without stores",
                            (uint64_t)desc->n_stores);
@@ -19297,7 +19785,7 @@ static ms_result ms__memory_bad(ms_error *err, const char *field, const char *wh
 
 static ms_result ms__memory_check(const ms_memory *memory, ms_error *err)
 {
-    if (!memory || !memory->store) return ms__memory_bad(err, "", "there is no store");
+    if (!memory || !memory->store) return ms__memory_bad(err, "", "the store is missing");
     MS__TRY(ms__open_check(memory->store, err));
     if (ms__is_empty(memory->location))
         return ms__memory_bad(err, "location", "the location is empty");
@@ -19686,7 +20174,7 @@ MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
 {
     if (seq) *seq = 0;
     MS__TRY(ms__memory_check(memory, err));
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     ms_envelope own = *m;
     if (!own.agent_key.ptr) own.agent_key = memory->agent_key;
     if (memory->runtime_mode == MS_RUNTIME_IGNORE) return ms__envelope_check(&own, err);
@@ -19924,11 +20412,12 @@ static size_t ms__find_value(const ms__needle *n, ms_str text, bool json, size_t
 static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
 {
     size_t bad = 0;
-    if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
+    if (!query) return ms__fail(err, MS_E_ARGUMENT, "the query is missing");
     if (ms__is_empty(query->text))
-        return ms__fail_at(err, MS_E_ARGUMENT, "text", "there is no text to look for");
+        return ms__fail_at(err, MS_E_ARGUMENT, "text",
+                           "the text to search for is missing");
     if (query->fields & ~MS_FIND_ALL)
-        return ms__fail_at(err, MS_E_ARGUMENT, "fields", "%u is no set of fields",
+        return ms__fail_at(err, MS_E_ARGUMENT, "fields", "fields %u has unknown bits",
                            (uint64_t)query->fields);
     if (ms_utf8_check(query->text, &bad)) return MS_OK;
     return ms__fail_at(err, MS_E_UTF8, "text", "the text to look for is not valid UTF-8 "
@@ -20748,7 +21237,7 @@ static ms_result ms__read_missing(ms__reader *r, const char *name)
 {
     return ms__fail_at(r->err, MS_E_MISSING, name, "the member %s is missing%s", name,
                        strcmp(name, "type") == 0
-                           ? " (has it another format, such as openai?)" : "");
+                           ? " (is it in another format, such as openai?)" : "");
 }
 
 /* Sets *out to the text of a JSON string. */
@@ -20791,26 +21280,6 @@ typedef struct ms__as {
     bool (*has)(const ms__hole *h, const ms_envelope *m, size_t n);
     void (*put)(ms_writer *w, const ms_envelope *m); /* the value of w->hole */
 } ms__as;
-
-/* Defines a hook of one condition, or of one call. */
-#define MS__FITS(name, condition)                                              \
-    static ms_result name(ms__fit *f)                                          \
-    {                                                                          \
-        f->fits = condition;                                                   \
-        return MS_OK;                                                          \
-    }
-#define MS__HAS(name, condition)                                               \
-    static bool name(const ms__hole *h, const ms_envelope *m, size_t n)        \
-    {                                                                          \
-        (void)h, (void)m, (void)n;                                             \
-        return condition;                                                      \
-    }
-#define MS__PUT(name, call)                                                    \
-    static void name(ms_writer *w, const ms_envelope *m)                       \
-    {                                                                          \
-        (void)m;                                                               \
-        call;                                                                  \
-    }
 
 struct ms__hole {
     char letter;
@@ -20941,7 +21410,11 @@ static void ms__value_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
     (h->as->put ? h->as->put : ms__field_put)(w, m);
 }
 
-MS__HAS(ms__has_always, true)
+static bool ms__has_always(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)m, (void)n;
+    return true;
+}
 
 /* Fields that ms__chat_words puts into the text. */
 #define MS__IN_TEXT                                                               \
@@ -20952,9 +21425,17 @@ static const ms__as ms__as_text = {MS__JSON(STRING), "a string", NULL, NULL, NUL
 static const ms__as ms__as_any = {MS__JSON_ANY, "any value", NULL, NULL, NULL};
 
 /* Accepts the word of the shape. Another word stays in the template. */
-MS__FITS(ms__word_read, ms_json_string_is(f->value, ms_str_of(f->r->word)))
+static ms_result ms__word_read(ms__fit *f)
+{
+    f->fits = ms_json_string_is(f->value, ms_str_of(f->r->word));
+    return MS_OK;
+}
 
-MS__PUT(ms__word_put, ms_json_put_string(&w->json, ms_str_of(w->word)))
+static void ms__word_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_string(&w->json, ms_str_of(w->word));
+}
 
 static const ms__as ms__as_word = {
     MS__JSON(STRING), "a word", ms__word_read, ms__has_always, ms__word_put};
@@ -21072,9 +21553,17 @@ static ms_result ms__failed_read(ms__fit *f)
     return MS_OK;
 }
 
-MS__HAS(ms__failed_has, m->type == MS_T_ERROR)
+static bool ms__failed_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->type == MS_T_ERROR;
+}
 
-MS__PUT(ms__true_put, ms_json_put_raw(&w->json, MS_STR("true")))
+static void ms__true_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_raw(&w->json, MS_STR("true"));
+}
 
 /* Writes arguments as an object; other values become a member of an object, under a name
  * that providers know. */
@@ -21096,7 +21585,10 @@ static void ms__args_object(ms_json_writer *w, ms_value args)
     ms_json_end(w);
 }
 
-MS__PUT(ms__args_put, ms__args_object(&w->json, m->args))
+static void ms__args_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__args_object(&w->json, m->args);
+}
 
 static const ms__as ms__as_failed = {
     MS__JSON(TRUE) | MS__JSON(FALSE), "true or false", ms__failed_read, ms__failed_has,
@@ -21619,30 +22111,41 @@ static bool ms__is_memory(ms_result code)
     return code == MS_E_NO_MEMORY || code == MS_E_ARENA;
 }
 
-/* Adds the message of one element of the list, in an object of that role. */
+/* Reads the listed members of an element as a message of a shape, and adds that. *fits:
+ * false if they are no such message, or one on the wrong side. */
+static ms_result ms__element_add(ms__reader *r, const ms__format *f, const ms__shape *s,
+                                 ms_role role, size_t base, ms_envelope *m, bool *fits)
+{
+    ms_result code = ms__object_take(r, s, base, m);
+    *fits = code == MS_OK &&
+            !(f->lists == MS__LISTS_ALL && ms__is_misplaced(m, role));
+    return *fits ? ms__block_add(r, f, s, m) : code;
+}
+
+/* Adds the message of one element of the list, in an object of that role. An element that
+ * is no message of a known shape is kept as it is, where the reader keeps such elements;
+ * its errors are not reported then. */
 static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role role,
                                   ms_str value)
 {
     size_t base;
     ms_envelope m;
-    ms_error *err = r->err;
-    bool all = f->lists == MS__LISTS_ALL, keeps = all && r->keeps;
+    bool keeps = f->lists == MS__LISTS_ALL && r->keeps;
     if (ms_json_kind_of(value) != MS_JSON_OBJECT) {
         if (keeps) return ms__block_keep(r, role, value, &m);
-        return ms__fail(err, MS_E_KIND, "it is '%v', an object was expected",
+        return ms__fail(r->err, MS_E_KIND, "the element is '%v', an object was expected",
                         MS__V(value));
     }
     MS__TRY(ms__object_begin(r, &r->block, value, &base));
     const ms__shape *s = f->element(r, base, role, &m);
     if (s) {
+        bool fits;
+        ms_error *err = r->err;
         if (keeps) r->err = NULL;
-        ms_result code = ms__object_take(r, s, base, &m);
-        if (code == MS_OK && !(all && ms__is_misplaced(&m, role)))
-            code = ms__block_add(r, f, s, &m);
-        else if (code == MS_OK || (keeps && !ms__is_memory(code)))
-            s = NULL;
+        ms_result code = ms__element_add(r, f, s, role, base, &m, &fits);
         r->err = err;
-        if (s) return ms__is_memory(code) ? ms__no_arena(err, r->arena, value.len) : code;
+        if (ms__is_memory(code)) return ms__no_arena(err, r->arena, value.len);
+        if (fits || (code != MS_OK && !keeps)) return code;
     }
     stbds_arrsetlen(r->members, base);
     return ms__block_keep(r, role, value, &m);
@@ -22120,7 +22623,11 @@ static ms_result ms__format_write(ms_writer *w, const ms__format *f, const ms_en
  * ================================================================================== */
 
 /* Ignores the word of the type; ms__framework_type reads it before the other members. */
-MS__FITS(ms__type_read, true)
+static ms_result ms__type_read(ms__fit *f)
+{
+    f->fits = true;
+    return MS_OK;
+}
 
 static void ms__type_put(ms_writer *w, const ms_envelope *m)
 {
@@ -22160,10 +22667,16 @@ static void ms__framework_args_put(ms_writer *w, const ms_envelope *m)
         ms__field_put(w, m);
 }
 
-MS__HAS(ms__role_has, m->role != MS_ROLE_NONE || m->type == MS_T_TEXT)
+static bool ms__role_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->role != MS_ROLE_NONE || m->type == MS_T_TEXT;
+}
 
-MS__PUT(ms__role_put,
-    ms_json_put_string(&w->json, ms__chat_word(m, ms__role_of(m->role, m->type))))
+static void ms__role_put(ms_writer *w, const ms_envelope *m)
+{
+    ms_json_put_string(&w->json, ms__chat_word(m, ms__role_of(m->role, m->type)));
+}
 
 static ms_result ms__joined_read(ms__fit *f)
 {
@@ -22171,7 +22684,11 @@ static ms_result ms__joined_read(ms__fit *f)
     return MS_OK;
 }
 
-MS__HAS(ms__joined_has, (m->flags & MS_FLAG_JOINED) != 0)
+static bool ms__joined_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return (m->flags & MS_FLAG_JOINED) != 0;
+}
 
 /* Reads the template of another format. Any other string stays a member. */
 static ms_result ms__source_read(ms__fit *f)
@@ -22184,7 +22701,11 @@ static ms_result ms__source_read(ms__fit *f)
     return MS_OK;
 }
 
-MS__HAS(ms__source_has, m->source.len > 3 && m->source.ptr[0] != 'f')
+static bool ms__source_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->source.len > 3 && m->source.ptr[0] != 'f';
+}
 
 static const ms__as ms__as_type = {
     MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__type_put};
@@ -22296,7 +22817,7 @@ static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t 
                                      ms_error *err)
 {
     if (m->type == MS_T_OTHER ? ms__is_empty(m->type_name) : !ms_type_word(m->type)[0])
-        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no word",
+        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no name in this format",
                            (uint64_t)(unsigned)m->type);
     return ms__format_write(w, &ms__framework_format, m, n, err);
 }
@@ -22317,7 +22838,11 @@ static ms_result ms__chat_content_read(ms__fit *f)
 }
 
 /* A call has the content only if its source has one. */
-MS__HAS(ms__chat_content_has, m->type != MS_T_ACTION || m->content.text.ptr)
+static bool ms__chat_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->type != MS_T_ACTION || m->content.text.ptr;
+}
 
 /* Returns whether content stays JSON: null and parts do. */
 static bool ms__is_chat_content(ms_str json)
@@ -22325,8 +22850,10 @@ static bool ms__is_chat_content(ms_str json)
     return ms_json_kind_of(json) == MS_JSON_NULL || ms__is_parts(json);
 }
 
-MS__PUT(ms__chat_content_put,
-    ms__words_put(w, m, ms__is_answer(m) && !w->word[0], ms__is_chat_content))
+static void ms__chat_content_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, ms__is_answer(m) && !w->word[0], ms__is_chat_content);
+}
 
 /* Reads arguments from a string. They are JSON only if the string has an object that
  * fits into a field. */
@@ -22362,7 +22889,11 @@ static void ms__chat_role_put(ms_writer *w, const ms_envelope *m)
 
 static bool ms__is_call(const ms_envelope *m) { return m->type == MS_T_ACTION; }
 
-MS__HAS(ms__calls_have, ms__is_call(m) || n > 1)
+static bool ms__calls_have(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h;
+    return ms__is_call(m) || n > 1;
+}
 
 static const ms__as ms__as_chat_role = {
     MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__chat_role_put};
@@ -22570,10 +23101,16 @@ static ms_str ms__env_fixed(const ms__hole *h, const ms_envelope *m)
     return ms_str_of(h->letter == 's' ? "agents-api.message" : ms__env_word(m->type));
 }
 
-MS__FITS(ms__env_fixed_read,
-    f->h->letter == 'v'   ? ms_str_equal(f->value, MS_STR("1"))
-    : f->h->letter == 'r' ? ms__env_is_word(f->value)
-                          : ms_json_string_is(f->value, ms__env_fixed(f->h, f->m)))
+static ms_result ms__env_fixed_read(ms__fit *f)
+{
+    if (f->h->letter == 'v')
+        f->fits = ms_str_equal(f->value, MS_STR("1"));
+    else if (f->h->letter == 'r')
+        f->fits = ms__env_is_word(f->value);
+    else
+        f->fits = ms_json_string_is(f->value, ms__env_fixed(f->h, f->m));
+    return MS_OK;
+}
 
 static void ms__env_fixed_put(ms_writer *w, const ms_envelope *m)
 {
@@ -22604,7 +23141,10 @@ static bool ms__env_is_nested(ms_str json)
 }
 
 /* Writes text, a list or an object; any other value becomes its text. */
-MS__PUT(ms__env_content_put, ms__words_put(w, m, false, ms__env_is_nested))
+static void ms__env_content_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, false, ms__env_is_nested);
+}
 
 static const ms__as ms__as_env_fixed = {
     MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always, ms__env_fixed_put};
@@ -22995,10 +23535,17 @@ static ms_result ms__task_check(ms__fit *f)
 }
 
 /* Present while a stream writes the message. */
-MS__HAS(ms__task_open_has,
-    (m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, h->name))
+static bool ms__task_open_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)n;
+    return (m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, h->name);
+}
 
-MS__PUT(ms__task_open_put, ms_json_put_string(&w->json, MS_STR("IN_PROGRESS")))
+static void ms__task_open_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_string(&w->json, MS_STR("IN_PROGRESS"));
+}
 
 static void ms__task_author_put(ms_writer *w, const ms_envelope *m)
 {
@@ -23075,7 +23622,11 @@ static ms_result ms__task_summary_read(ms__fit *f)
     return ms__task_list(f->r, f->h->name, f->value, false);
 }
 
-MS__PUT(ms__task_summary_put, ms_json_put_raw(&w->json, MS_STR("[]")))
+static void ms__task_summary_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_raw(&w->json, MS_STR("[]"));
+}
 
 /* Reads the location; an empty text is no location. */
 static ms_result ms__task_id_read(ms__fit *f)
@@ -23089,7 +23640,10 @@ static ms_result ms__task_id_read(ms__fit *f)
     return f->r->lenient ? MS_OK : code;
 }
 
-MS__PUT(ms__task_id_put, ms_json_put_string(&w->json, m->location))
+static void ms__task_id_put(ms_writer *w, const ms_envelope *m)
+{
+    ms_json_put_string(&w->json, m->location);
+}
 
 static const ms__as ms__as_task_format = {
     MS__JSON_ANY, "plain, markdown or code", ms__task_check, NULL, NULL};
@@ -23385,7 +23939,11 @@ static ms_result ms__row_same_read(ms__fit *f)
     return MS_OK;
 }
 
-MS__FITS(ms__row_role_read, !ms_json_string_is(f->value, MS_STR("")))
+static ms_result ms__row_role_read(ms__fit *f)
+{
+    f->fits = !ms_json_string_is(f->value, MS_STR(""));
+    return MS_OK;
+}
 
 static void ms__row_role_put(ms_writer *w, const ms_envelope *m)
 {
@@ -23399,7 +23957,10 @@ static bool ms__is_any(ms_str json)
     return true;
 }
 
-MS__PUT(ms__row_content_put, ms__words_put(w, m, false, ms__is_any))
+static void ms__row_content_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, false, ms__is_any);
+}
 
 static const ms__as ms__as_row_time = {
     MS__JSON(STRING) | MS__JSON(NUMBER), "an RFC 3339 time or seconds", ms__row_time_read,
@@ -23619,10 +24180,17 @@ static bool ms__holds_blocks(const ms_envelope *m)
 }
 
 /* Writes a text, see ms__words_put. */
-MS__PUT(ms__text_put, ms__words_put(w, m, ms__is_answer(m), NULL))
+static void ms__text_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, ms__is_answer(m), NULL);
+}
 
 /* Present unless the arguments are an empty text. */
-MS__HAS(ms__args_have, m->args.json || m->args.text.len > 0)
+static bool ms__args_have(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->args.json || m->args.text.len > 0;
+}
 
 static const ms__as ms__as_side = {
     MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__side_put};
@@ -23669,10 +24237,17 @@ static ms_result ms__anthropic_content_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-MS__HAS(ms__anthropic_content_has,
-    n == 1 && m->type != MS_T_ACTION && m->type != MS_T_REASONING && !ms__is_answer(m))
+static bool ms__anthropic_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h;
+    return n == 1 && m->type != MS_T_ACTION && m->type != MS_T_REASONING &&
+           !ms__is_answer(m);
+}
 
-MS__PUT(ms__anthropic_content_put, ms__words_put(w, m, false, ms__is_blocks))
+static void ms__anthropic_content_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, false, ms__is_blocks);
+}
 
 /* Reads the content of a result. */
 static ms_result ms__anthropic_result_read(ms__fit *f)
@@ -23682,7 +24257,11 @@ static ms_result ms__anthropic_result_read(ms__fit *f)
 }
 
 /* Present unless the content is null, which stands for a result without content. */
-MS__HAS(ms__anthropic_result_has, !ms__value_is(m->content, MS_JSON_NULL))
+static bool ms__anthropic_result_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return !ms__value_is(m->content, MS_JSON_NULL);
+}
 
 static const ms__as ms__as_anthropic_content = {
     MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
@@ -23824,7 +24403,11 @@ static ms_result ms__response_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-MS__HAS(ms__response_has, m->content.json && ms__is_response(m->content.text))
+static bool ms__response_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->content.json && ms__is_response(m->content.text);
+}
 
 static const ms__as ms__as_true = {
     MS__JSON(TRUE), "true", ms__type_read, ms__has_always, ms__true_put};
@@ -23945,9 +24528,16 @@ static ms_result ms__prompt_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-MS__HAS(ms__prompt_texts_have, m->content.json && ms__parts_are(m->content.text, true))
+static bool ms__prompt_texts_have(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->content.json && ms__parts_are(m->content.text, true);
+}
 
-MS__PUT(ms__prompt_put, ms__words_put(w, m, ms__is_answer(m), ms__is_prompt_list))
+static void ms__prompt_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, ms__is_answer(m), ms__is_prompt_list);
+}
 
 /* Reads arguments as they are; an empty string is a member without a field. */
 static ms_result ms__raw_args_read(ms__fit *f)
@@ -23964,7 +24554,11 @@ static void ms__raw_args_put(ms_writer *w, const ms_envelope *m)
         ms_json_put_string(&w->json, m->args.text);
 }
 
-MS__PUT(ms__outcome_put, ms_json_put_string(&w->json, MS_STR("failed")))
+static void ms__outcome_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_string(&w->json, MS_STR("failed"));
+}
 
 static const ms__as ms__as_prompt = {
     MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list", ms__prompt_read,
@@ -24130,7 +24724,7 @@ static bool ms__has_units(const ms__dialect *d) { return d->format && d->format-
 
 static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
 {
-    return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "there is no such dialect");
+    return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "the format is missing");
 }
 
 /* Reads one message to the end of r->items. */
@@ -24352,9 +24946,9 @@ static ms_result ms__hold_back(ms_writer *w, const ms_envelope *m, ms_error *err
 
 MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err)
 {
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to write");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the message is missing");
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no word",
+        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no name in this format",
                            (uint64_t)(unsigned)m->type);
     MS__TRY(ms__dialect_check(w->dialect, err));
     MS__TRY(ms__writer_result(w, err));
@@ -24548,7 +25142,7 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
     size_t chars;
     ms_str text, extra, flag;
     bool again = opts && opts->as_origin;
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to shorten");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the message is missing");
     text = m->content.text;
     if (ms__role_of(m->role, m->type) == MS_ROLE_SYSTEM) return MS_OK;
     if (!again && ms_member(m, MS_STR("_compressed"), &flag) &&
@@ -25596,8 +26190,12 @@ static ms_str ms__id_derive(const ms__projector *p, ms_str id, uint32_t n, char 
     } else {
         uint64_t hash = ms__hash(key, n, id.ptr, id.len);
         size_t want = ms__min(ms__min(least > 9 ? least : 9, 24), max);
-        for (; tail_len < want; hash = hash / 36 + (hash % 36 << 57))
-            tail[tail_len++] = digits[hash % 36];
+        while (tail_len < want) {
+            uint64_t digit = hash % 36;
+            tail[tail_len++] = digits[digit];
+            /* a used digit goes back in at the top: 64 bits have only 12 of them */
+            hash = hash / 36 + (digit << 57);
+        }
     }
     size_t room = max == SIZE_MAX ? id.len : max - tail_len;
     for (size_t i = 0; i < id.len && len < room; i++) {
@@ -26670,7 +27268,7 @@ static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn writ
                   (desc->cursor != NULL) + (desc->next != NULL);
     if (report) memset(report, 0, sizeof *report);
     if (!profile || (unsigned)profile->shape >= sizeof ms__shapes / sizeof ms__shapes[0])
-        return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
+        return ms__fail(err, MS_E_ARGUMENT, "the profile is missing");
     if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
         return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at "
                         "least %u are needed", profile->name ? profile->name : "",
@@ -26679,8 +27277,8 @@ static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn writ
         return ms__fail_at(err, MS_E_ARGUMENT, "location", "the messages of a store need "
                            "a location; for those of all locations open a cursor");
     if (sources == 1 && write) return MS_OK;
-    return ms__fail(err, MS_E_ARGUMENT, "messages need one place to come from (store, "
-                    "memory, cursor or next) and one to go to");
+    return ms__fail(err, MS_E_ARGUMENT, "a request needs one source of messages (store, "
+                    "memory, cursor or next) and one destination");
 }
 
 MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
@@ -27417,8 +28015,8 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     if (code == MS_OK) code = ms__answer_note(a, err);
     if (out && (code == MS_OK || a->out.first_seq != 0)) *out = a->out;
     if (code == MS_OK && failed == MS_OK && !a->whole)
-        code = ms__fail(err, MS_E_MISSING, "this is no answer of a provider, or it ended "
-                        "before it was whole");
+        code = ms__fail(err, MS_E_MISSING, "this is not a provider's answer, or it ends "
+                        "before it is complete");
     ms_arena_deinit(&a->own);
     memset(&a->desc, 0, sizeof a->desc);
     return code;
@@ -27496,7 +28094,7 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     MS__TRY(ms__open_check(store, err));
     MS__TRY(ms__key_check(task_id.ptr ? task_id : MS_STR(""), "task_id", false, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
-    if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "there is no id to look for");
+    if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "the id to search for is missing");
     if (seq > 0) { /* a message of another task may be damaged or absent */
         ms_result code = ms_get_by_seq(store, seq, arena, msg, err);
         if (code == MS_OK && ms_str_equal(ms__location(*msg), task_id) &&
@@ -27571,7 +28169,7 @@ static ms_result ms__task_fed(ms_envelope *m, ms_error *err)
     if (m->type != MS_T_DATA || m->content.json) return MS_OK;
     ms_result code = ms__field_json(m->content.text, &json, err);
     if (code == MS_OK && ms_json_kind_of(json) != MS_JSON_OBJECT)
-        code = ms__fail(err, MS_E_KIND, "the data are '%v', an object was expected",
+        code = ms__fail(err, MS_E_KIND, "data is '%v', an object was expected",
                         MS__V(json));
     m->content = ms_json(json);
     return code == MS_OK ? MS_OK : ms__at_field(err, code, "content");
@@ -27584,14 +28182,14 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
     const ms_msg *old;
     ms_str status = ms__absent();
     if (msg) *msg = NULL;
-    if (!change) return ms__fail(err, MS_E_ARGUMENT, "there is no change to make");
+    if (!change) return ms__fail(err, MS_E_ARGUMENT, "the change is missing");
     if (ms_str_equal(change->streaming_status, MS_STR("DONE")))
         status = MS_STR("\"DONE\"");
     else if (ms_str_equal(change->streaming_status, MS_STR("IN_PROGRESS")))
         status = MS_STR("\"IN_PROGRESS\"");
     else if (change->streaming_status.ptr)
         return ms__fail_at(err, MS_E_ARGUMENT, "streaming_status",
-                           "'%v' is no status, IN_PROGRESS and DONE are",
+                           "'%v' is not a status, IN_PROGRESS or DONE was expected",
                            MS__V(change->streaming_status));
     MS__TRY(ms_task_get(store, task_id, id, arena, &old, err));
     uint64_t seq = ms_seq(old);
@@ -27688,7 +28286,7 @@ MS_API ms_result ms_session_store(const ms_session *session, const ms_envelope *
     ms_append_opts opts;
     size_t count = 0;
     MS__TRY(ms__session_check(session, err));
-    if (!rows && n > 0) return ms__fail(err, MS_E_ARGUMENT, "there are no rows to store");
+    if (!rows && n > 0) return ms__fail(err, MS_E_ARGUMENT, "the rows are missing");
     ms_envelope *kept = arena && n < SIZE_MAX / sizeof *kept
                             ? (ms_envelope *)ms_arena_alloc(arena, n * sizeof *kept)
                             : NULL;

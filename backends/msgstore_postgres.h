@@ -1168,6 +1168,7 @@ typedef struct ms__pg_row {
     ms_str location;
     unsigned bucket;
     unsigned kind;
+    bool must_be_open;        /* an AMEND: its message is an open stream */
     bool has_time;
     int64_t time;
     uint64_t seq, place;      /* as stored */
@@ -1183,13 +1184,14 @@ typedef struct ms__pg_row {
 typedef struct ms__pg_batch {
     ms__pg *s;
     const ms_append_opts *opts;
+    const ms_envelope *messages; /* of ms_backend.append, */
+    const ms_record *records;    /* or of ms_backend.change, else NULL */
     ms__pg_row *rows;
     size_t n;
     ms_arena arena;           /* rows and their records */
     ms_arena scratch;         /* of one attempt */
     size_t server;
     int64_t now;              /* stamps; MS_TIME_NONE: none */
-    bool change;              /* through ms_backend.change */
     bool keyed;               /* some message has a key of the caller */
     bool spread;              /* several locations */
     bool stamps;              /* messages without a time get `now` */
@@ -1230,7 +1232,7 @@ static ms_str ms__pg_copy(ms_arena *arena, const void *bytes, size_t len, char f
 static uint32_t ms__pg_flags(const ms__pg_batch *b, const ms_envelope *m)
 {
     uint32_t flags = (uint32_t)(MS_FLAG_JOINED | MS_FLAG_STAMPED | MS_FLAG_REPAIRED);
-    if (b->opts->keep_seq || b->change)
+    if (b->opts->keep_seq || b->records)
         flags |= (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_REDACTED | MS_FLAG_UNFINISHED);
     return m->flags & flags;
 }
@@ -1239,29 +1241,39 @@ static uint32_t ms__pg_flags(const ms__pg_batch *b, const ms_envelope *m)
 static ms_result ms__pg_encode(ms__pg_batch *b, ms__pg_row *row, bool commit,
                                ms_error *err)
 {
-    ms_envelope m = *row->m;
-    m.location = row->location;
-    m.flags = ms__pg_flags(b, row->m) | (uint32_t)row->kind << 16 |
-              (commit ? (uint32_t)MS_FLAG_COMMIT : 0u);
+    ms_record record;
+    ms_envelope *m = &record.envelope;
+    memset(&record, 0, sizeof record);
+    record.kind = (ms_kind)row->kind;
+    *m = *row->m;
+    m->location = row->location;
+    m->flags = ms__pg_flags(b, row->m) | (commit ? (uint32_t)MS_FLAG_COMMIT : 0u);
     if (row->has_time && !row->m->has_time && row->kind == MS_KIND_MESSAGE)
-        m.flags |= (uint32_t)MS_FLAG_STAMPED;
-    m.has_time = row->has_time;
-    m.time_ns = row->time;
-    m.seq = row->seq;
-    return ms_encode(&m, &b->arena, &row->msg, err);
+        m->flags |= (uint32_t)MS_FLAG_STAMPED;
+    m->has_time = row->has_time;
+    m->time_ns = row->time;
+    m->seq = row->seq;
+    return ms_record_encode(&record, &b->arena, &row->msg, err);
+}
+
+static const ms_envelope *ms__pg_envelope(const ms__pg_batch *b, size_t i)
+{
+    return b->records ? &b->records[i].envelope : &b->messages[i];
 }
 
 /* Sets time, kind, key and bytes of a row. */
 static ms_result ms__pg_row_fill(ms__pg_batch *b, size_t i, ms_str location,
-                                 const ms_envelope *m, ms_error *err)
+                                 ms_error *err)
 {
     ms__pg_row *row = &b->rows[i];
-    bool stamp = b->stamps && !(m->flags & MS_CHANGE_AS_IS);
+    const ms_record *record = b->records ? &b->records[i] : NULL;
+    const ms_envelope *m = ms__pg_envelope(b, i);
+    bool stamp = b->stamps && !(record && record->keep_unset_time);
     row->m = m;
     row->location = location.len ? location : m->location;
     row->bucket = ms_pg_bucket(row->location);
-    row->kind = m->flags >> 16 & 255u;
-    if (!b->change || row->kind == 0) row->kind = MS_KIND_MESSAGE;
+    row->kind = record ? (unsigned)record->kind : (unsigned)MS_KIND_MESSAGE;
+    row->must_be_open = record && record->must_be_open;
     row->seq = b->opts->keep_seq || row->kind != MS_KIND_MESSAGE ? m->seq : 0;
     row->has_time = m->has_time;
     row->time = m->has_time ? m->time_ns : MS_TIME_NONE;
@@ -1378,8 +1390,8 @@ static ms_result ms__pg_duplicates(ms__pg_batch *b, ms_error *err)
     return MS_OK;
 }
 
-static ms_result ms__pg_batch_fill(ms__pg_batch *b, ms_str location,
-                                   const ms_envelope *messages, size_t n, ms_error *err)
+static ms_result ms__pg_batch_fill(ms__pg_batch *b, ms_str location, size_t n,
+                                   ms_error *err)
 {
     ms__pg *s = b->s;
     b->arena = b->scratch = ms__pg_arena(s);
@@ -1390,11 +1402,11 @@ static ms_result ms__pg_batch_fill(ms__pg_batch *b, ms_str location,
     b->stamps = !s->desc.keep_unset_times && !b->opts->keep_seq;
     b->now = MS_TIME_NONE;
     for (size_t i = 0; i < n && b->now == MS_TIME_NONE; i++)
-        if (!messages[i].has_time && (b->stamps || b->change))
+        if (!ms__pg_envelope(b, i)->has_time && (b->stamps || b->records))
             b->now = s->desc.clock.now ? s->desc.clock.now(s->desc.clock.ctx)
                                        : ms__pg_system_time();
     for (size_t i = 0; i < n; i++) {
-        MS__PG_TRY(ms__pg_row_fill(b, i, location, &messages[i], err));
+        MS__PG_TRY(ms__pg_row_fill(b, i, location, err));
         if (s->owner[b->rows[i].bucket] != s->owner[b->rows[0].bucket])
             return ms__pg_fail_at(b, err, MS_E_UNSUPPORTED, i, "location",
                                   "the locations of the batch are on different servers");
@@ -1740,7 +1752,7 @@ static ms_result ms__pg_under_lock(ms__pg_batch *b, ms__pg_line *line, ms__pg_lo
     if (b->opts->expect) MS__PG_TRY(ms__pg_expect(b, line, err));
     MS__PG_TRY(ms__pg_place(b, line, l, err));
     *some = true;
-    if (b->change) MS__PG_TRY(ms__pg_change_apply(b, line, l, some, err));
+    if (b->records) MS__PG_TRY(ms__pg_change_apply(b, line, l, some, err));
     return *some ? ms__pg_send_many(b, line, l, &last, err) : MS_OK;
 }
 
@@ -1779,7 +1791,7 @@ static ms_result ms__pg_append_step(ms__pg *s, ms__pg_line *line, void *ctx,
     ms_result code = MS_OK;
     bool stored = false;
     bool one = b->n == 1, expect = b->opts->expect;
-    bool quick = !b->opts->keep_seq && !b->spread && !b->change && !b->uncertain &&
+    bool quick = !b->opts->keep_seq && !b->spread && !b->records && !b->uncertain &&
                  (expect ? one && !b->keyed : one || !b->keyed) &&
                  (!expect || ms_str_equal(b->opts->location, b->rows[0].location));
     ms_arena_reset(&b->scratch);
@@ -1815,14 +1827,14 @@ static ms_result ms__pg_failed(const ms__pg_batch *b, ms_result code, ms_error *
                        err ? text : NULL);
 }
 
-/* Stores a batch and reports the numbers. b has the store, the options and all other
- * members that are not zero. */
-static ms_result ms__pg_store_batch(ms__pg_batch *b, ms_str location,
-                                    const ms_envelope *messages, size_t n, ms_error *err)
+/* Stores a batch and reports the numbers. b has the store, the options, the n messages or
+ * records, and all other members that are not zero. */
+static ms_result ms__pg_store_batch(ms__pg_batch *b, ms_str location, size_t n,
+                                    ms_error *err)
 {
     uint64_t newest = 0;
     MS__PG_TRY(ms__pg_check(b->s, true, err));
-    ms_result code = ms__pg_batch_fill(b, location, messages, n, err);
+    ms_result code = ms__pg_batch_fill(b, location, n, err);
     if (code == MS_OK && b->opts->keep_seq && b->s->n_servers > 1)
         code = ms__pg_newest_of_all(b->s, &b->newest, err);
     if (code == MS_OK) {
@@ -1842,23 +1854,16 @@ static ms_result ms__pg_store_batch(ms__pg_batch *b, ms_str location,
     return code;
 }
 
-static ms_result ms__pg_store(ms_store *store, ms_str location,
-                              const ms_envelope *messages, size_t n,
-                              const ms_append_opts *opts, bool change, ms_error *err)
+static ms_result ms__pg_append(ms_store *store, ms_str location,
+                               const ms_envelope *messages, size_t n,
+                               const ms_append_opts *opts, ms_error *err)
 {
     ms__pg_batch b;
     memset(&b, 0, sizeof b);
     b.s = ms__pg_of(store);
     b.opts = opts;
-    b.change = change;
-    return ms__pg_store_batch(&b, location, messages, n, err);
-}
-
-static ms_result ms__pg_append(ms_store *store, ms_str location,
-                               const ms_envelope *messages, size_t n,
-                               const ms_append_opts *opts, ms_error *err)
-{
-    return ms__pg_store(store, location, messages, n, opts, false, err);
+    b.messages = messages;
+    return ms__pg_store_batch(&b, location, n, err);
 }
 
 /* ==== [pg-change] ====================================================================
@@ -1874,7 +1879,7 @@ static ms_result ms__pg_change_check(ms__pg_batch *b, const ms__pg_row *row,
 {
     const ms_msg *shown;
     int last = PQntuples(r) - 1;
-    if (last < 0) return ms_error_set(err, MS_E_NOT_FOUND, "there is no such message");
+    if (last < 0) return ms_error_set(err, MS_E_NOT_FOUND, "no message with this number");
     if (!ms_str_equal(ms__pg_str(r, 0, 2), row->location))
         return ms_error_set(err, MS_E_ARGUMENT, "the message is of another location");
     if (!PQgetisnull(r, last, 3))
@@ -1885,7 +1890,7 @@ static ms_result ms__pg_change_check(ms__pg_batch *b, const ms__pg_row *row,
     uint32_t flags = ms_flags(shown);
     bool open = ms_kind_of(shown) == MS_KIND_MESSAGE && (flags & MS_FLAG_UNFINISHED) &&
                 !(flags & MS_FLAG_AMENDED); /* a copy of a recovered stream */
-    if ((row->kind == MS_KIND_PIECE || (row->m->flags & MS_CHANGE_OPEN)) && !open)
+    if ((row->kind == MS_KIND_PIECE || row->must_be_open) && !open)
         return ms_error_set(err, MS_E_CLOSED, "the message is not an open stream");
     if (row->kind != MS_KIND_AMEND) return MS_OK;
     if (ms__pg_int(r, 0, 1) != (int64_t)row->m->type)
@@ -1979,10 +1984,15 @@ static ms_result ms__pg_change_apply(ms__pg_batch *b, ms__pg_line *line, ms__pg_
 }
 
 static ms_result ms__pg_change(ms_store *store, ms_str location,
-                               const ms_envelope *records, size_t n,
+                               const ms_record *records, size_t n,
                                const ms_append_opts *opts, ms_error *err)
 {
-    return ms__pg_store(store, location, records, n, opts, true, err);
+    ms__pg_batch b;
+    memset(&b, 0, sizeof b);
+    b.s = ms__pg_of(store);
+    b.opts = opts;
+    b.records = records;
+    return ms__pg_store_batch(&b, location, n, err);
 }
 
 /* Overwrites a row in one statement, so one of the three steps does it all. The
@@ -2079,21 +2089,22 @@ MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source, ms_pg_position p
 }
 
 /* Stores rows as a change does, so that all flags are kept. No time is set. */
-static ms_result ms__pg_ship_rows(ms__pg *s, ms_str source, const ms_envelope *rows,
+static ms_result ms__pg_ship_rows(ms__pg *s, ms_str source, const ms_record *rows,
                                   size_t n, ms_pg_position at, ms_error *err)
 {
     ms__pg_batch b;
     ms_append_opts opts;
     memset(&b, 0, sizeof b);
     memset(&opts, 0, sizeof opts);
-    b.change_only = (rows[0].flags >> 16 & 255u) != MS_KIND_MESSAGE;
-    if (b.change_only) opts.expect_seq = rows[0].seq; /* a HIDE: of one message */
+    b.change_only = rows[0].kind != MS_KIND_MESSAGE;
+    if (b.change_only) /* a HIDE: of one message */
+        opts.expect_seq = rows[0].envelope.seq;
     b.s = s;
     b.opts = &opts;
-    b.change = true;
+    b.records = rows;
     b.source = source;
     b.at = at;
-    return ms__pg_store_batch(&b, ms_str_n(NULL, 0), rows, n, err);
+    return ms__pg_store_batch(&b, ms_str_n(NULL, 0), n, err);
 }
 
 MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *messages,
@@ -2105,14 +2116,16 @@ MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *m
     ms__pg *s = ms__pg_of(store);
     ms_arena arena = ms__pg_arena(s);
     memset(&none, 0, sizeof none);
-    ms_envelope *rows = (ms_envelope *)ms_arena_alloc(&arena, n * sizeof *rows);
+    ms_record *rows = (ms_record *)ms_arena_alloc(&arena, n * sizeof *rows);
     if (!rows) return ms__pg_no_memory(err);
     for (size_t server = 0; server < s->n_servers && code == MS_OK; server++) {
         size_t count = 0;
         for (size_t i = 0; i < n; i++) {
             if (s->owner[ms_pg_bucket(messages[i].location)] != server) continue;
-            rows[count] = messages[i];
-            rows[count].flags |= (uint32_t)MS_KIND_MESSAGE << 16 | MS_CHANGE_AS_IS;
+            rows[count].envelope = messages[i];
+            rows[count].kind = MS_KIND_MESSAGE;
+            rows[count].must_be_open = false;
+            rows[count].keep_unset_time = true;
             count++;
         }
         if (count > 0) code = ms__pg_ship_rows(s, source, rows, count, none, err);
@@ -2152,15 +2165,17 @@ MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg 
 {
     MS__PG_TRY(ms__pg_ship_check(store, source, err));
     ms__pg *s = ms__pg_of(store);
-    ms_envelope e = ms_envelope_of(change);
-    ms_kind kind = ms_kind_of(change);
-    e.seq = 0;
-    if (kind != MS_KIND_LOCATION)
-        MS__PG_TRY(ms__pg_ship_find(s, source, message, &e.seq, err));
-    if (kind == MS_KIND_AMEND && (e.flags & MS_FLAG_REDACTED))
-        return ms_redact(store, e.seq, err);
-    e.flags |= (uint32_t)kind << 16;
-    return ms__pg_ship_rows(s, source, &e, 1, at, err);
+    ms_record record;
+    ms_envelope *e = &record.envelope;
+    memset(&record, 0, sizeof record);
+    record.kind = ms_kind_of(change);
+    *e = ms_envelope_of(change);
+    e->seq = 0;
+    if (record.kind != MS_KIND_LOCATION)
+        MS__PG_TRY(ms__pg_ship_find(s, source, message, &e->seq, err));
+    if (record.kind == MS_KIND_AMEND && (e->flags & MS_FLAG_REDACTED))
+        return ms_redact(store, e->seq, err);
+    return ms__pg_ship_rows(s, source, &record, 1, at, err);
 }
 
 /* ==== [pg-cursor] ====================================================================
@@ -2742,7 +2757,7 @@ static ms_result ms__pg_get(ms_store *store, uint64_t seq, ms_arena *arena,
     if (found != MS_E_NOT_FOUND) ms__pg_saw(s, (int64_t)(seq / MS_PG_BUCKETS));
     if (found == MS_OK) return MS_OK;
     return ms_error_set(err, found, found == MS_E_HIDDEN ? "the message is hidden"
-                                                         : "there is no such message");
+                                                         : "no message with this number");
 }
 
 /* ---- Listings. */

@@ -155,6 +155,6 @@ const command check_command = {
     "Lists what the provider would refuse in a list of messages, a line each. A FILE\n"
     "holds the body of a request, a list of messages, or a message a line. Nothing is\n"
     "printed when all is fine. Exit code 0: fine; 1: something would be refused; 2: a\n"
-    "file that cannot be read, or is no JSON.\n",
+    "file that cannot be read, or is not JSON.\n",
     false,
 };

@@ -87,7 +87,7 @@ static int run_fetch(job *j)
     ms_log_desc desc = {0};
     const options *o = j->options;
     if (!is_postgres(o->files[0])) {
-        complain("%s is no URL of a server", o->files[0]);
+        complain("%s is not the URL of a server", o->files[0]);
         return USAGE;
     }
     f.job = j;

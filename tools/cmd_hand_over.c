@@ -14,7 +14,7 @@ static int run_hand_over(job *j)
     new_file file;
     if (o->writer == NULL || !o->writer->resumed) {
         complain("hand-over --to expects claude-code, codex, pi or sts%s",
-                 o->writer == NULL ? "" : "; no program goes on with others: see export");
+                 o->writer == NULL ? "" : "; no program can resume others: see export");
         return USAGE;
     }
     if (o->output == NULL) {

@@ -790,7 +790,7 @@ static int check_output(const char *path)
                 memcmp(found, doctype, sizeof found) == 0;
     if (file != NULL) fclose(file);
     if (page) return FINE;
-    complain("%s is there and is no page of HTML; it stays", path);
+    complain("%s exists and is not an HTML page: it is not replaced", path);
     return CONFLICT;
 }
 

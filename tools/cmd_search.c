@@ -213,7 +213,7 @@ static int run_search(job *j)
     s.job = j;
     s.out.file = stdout;
     if (GIVEN(o, CONTEXT) && (GIVEN(o, JSON) || o->to != NULL)) {
-        complain("search -C prints rows; it goes not with --json or a message format");
+        complain("search -C prints rows; it cannot print --json or a message format");
         return USAGE;
     }
     int code = open_stores(j, o->n_files - 1);

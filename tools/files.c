@@ -350,7 +350,7 @@ int zip_each(const char *path, ms_str text, const char *prefix, void *ctx,
         if (name == NULL || strncmp(name, prefix, strlen(prefix)) != 0) continue;
         f.text.len = 0;
         if (zip_member(zip, (zip_uint64_t)i, &f) != FINE) {
-            complain("%s: %s cannot be unpacked whole", path, name);
+            complain("%s: %s cannot be unpacked completely", path, name);
             code = DAMAGED;
         }
         if (f.text.len > 0) one = visit(ctx, name, f.text);

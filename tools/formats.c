@@ -150,7 +150,7 @@ static void bad_json(intake *in, uint64_t offset, const ms_error *err)
                  place != NULL ? place + 3 : err->message,
                  in->code == DAMAGED ? "; left out" : "");
     } else if (in->told == TOLD_LINES + 1) {
-        complain("%s: more lines are no JSON", in->r.path);
+        complain("%s: more lines are not JSON", in->r.path);
     }
 }
 

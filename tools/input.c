@@ -998,7 +998,7 @@ int read_input(const options *o, const char *path, const ms_str *head, int rest,
     source_close(&r.source);
     bool none = code == FINE && r.source.messages == 0;
     if (none) complain("%s: no messages in it", r.source.name);
-    complain_of_tally(&r, "left out what is no message", &r.others);
+    complain_of_tally(&r, "left out what is not a message", &r.others);
     complain_of_tally(&r, "unknown, kept whole", &r.unknown);
     if (r.first.line > 0 && to->rescue->places + to->rescue->repaired == places) {
         to->rescue->fault = r.first; /* the file is damaged, but nothing was skipped */

@@ -25,7 +25,7 @@ static void complain_of_tally(const char *path, const char *what, const tally *t
 void complain_of_counts(const counts *c, const char *path, bool all)
 {
     const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
-    if (all) complain_of_tally(name, "left out what is no message", &c->left_out);
+    if (all) complain_of_tally(name, "left out what is not a message", &c->left_out);
     complain_of_tally(name, "unknown, kept whole", &c->others);
 }
 
@@ -54,11 +54,11 @@ static int take_member(void *ctx, const char *name, ms_str text)
         code = format_read(f, text, z->t, z->path, z->in->options, z->in->counts, false,
                            &done);
     } else if (ms_json_check(text, NULL, &value, NULL) == MS_OK) {
-        complain("%s: %s: in no format that is known; left out", z->path, name);
+        complain("%s: %s: its format is not known; left out", z->path, name);
         z->in->counts->bad_lines++;
         code = GIVEN(z->in->options, REFUSE) ? FAILED : DAMAGED;
     } else if (z->in->messages == NULL) { /* sync */
-        complain("%s: %s: is no whole JSON; left out", z->path, name);
+        complain("%s: %s: is not complete JSON; left out", z->path, name);
         z->in->counts->bad_lines++;
         z->code = DAMAGED;
     } else { /* of a damaged file the messages are read */

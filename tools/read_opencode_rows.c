@@ -162,7 +162,7 @@ static bool put_object(ms_buf *buf, db_rows *d, ms_arena *arena, const db_row *r
     bool object = data.len > 1 && ms_json_check(data, NULL, &value, NULL) == MS_OK &&
                   is_object(value);
     if (!object) {
-        d->r->damaged(d->r, row->offset, "a row whose data is no object");
+        d->r->damaged(d->r, row->offset, "a row whose data is not an object");
         return false;
     }
     if (id.ptr == NULL) id = MS_STR("\"\"");
@@ -236,7 +236,7 @@ static void read_session(reading *r, db_rows *d, size_t first)
         trace_new_session(r->t, trace_text(r->t, id));
         opencode_format.read(r, value);
     } else {
-        r->damaged(r, d->messages[first - 1].offset, "a session that is no JSON");
+        r->damaged(r, d->messages[first - 1].offset, "a session that is not JSON");
     }
     trace_flush(r->t); /* messages view the text */
     ms_arena_deinit(&arena);

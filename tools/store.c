@@ -37,7 +37,7 @@ const char *event_text(const ms_log_event *e, char out[EVENT_TEXT])
     if (e->kind == MS_LOG_SYNC_FAILED) {
         snprintf(out + len, room, ": a sync failed: %s", strerror(e->sys_errno));
     } else if (e->kind == MS_LOG_INDEX_DAMAGE) {
-        snprintf(out + len, room, ": made anew, nothing is lost");
+        snprintf(out + len, room, ": made again, nothing is lost");
     } else if (e->after_seq > 0 && e->before_seq > 0) {
         snprintf(out + len, room, ", between messages %" PRIu64 " and %" PRIu64,
                  e->after_seq, e->before_seq);

@@ -142,7 +142,7 @@ static ms_str text_of_value(writing *w, ms_value value)
     ms_json_iter it = ms_json_iterate(value.text);
     while (ms_json_next(&it)) {
         ms_str text = text_of(&w->arena, member(it.value, "text"));
-        if (text.ptr == NULL) count_left_out(w, "parts that are no text");
+        if (text.ptr == NULL) count_left_out(w, "parts that are not text");
         if (text.ptr == NULL) continue;
         if (n++ > 0) json_piece(&buf, "\n\n");
         ms_buf_write(&buf, text.ptr, text.len);

@@ -685,8 +685,8 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     if (code == MS_OK) code = ms__answer_note(a, err);
     if (out && (code == MS_OK || a->out.first_seq != 0)) *out = a->out;
     if (code == MS_OK && failed == MS_OK && !a->whole)
-        code = ms__fail(err, MS_E_MISSING, "this is no answer of a provider, or it ended "
-                        "before it was whole");
+        code = ms__fail(err, MS_E_MISSING, "this is not a provider's answer, or it ends "
+                        "before it is complete");
     ms_arena_deinit(&a->own);
     memset(&a->desc, 0, sizeof a->desc);
     return code;

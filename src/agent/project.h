@@ -1018,8 +1018,12 @@ static ms_str ms__id_derive(const ms__projector *p, ms_str id, uint32_t n, char 
     } else {
         uint64_t hash = ms__hash(key, n, id.ptr, id.len);
         size_t want = ms__min(ms__min(least > 9 ? least : 9, 24), max);
-        for (; tail_len < want; hash = hash / 36 + (hash % 36 << 57))
-            tail[tail_len++] = digits[hash % 36];
+        while (tail_len < want) {
+            uint64_t digit = hash % 36;
+            tail[tail_len++] = digits[digit];
+            /* a used digit goes back in at the top: 64 bits have only 12 of them */
+            hash = hash / 36 + (digit << 57);
+        }
     }
     size_t room = max == SIZE_MAX ? id.len : max - tail_len;
     for (size_t i = 0; i < id.len && len < room; i++) {

@@ -158,7 +158,7 @@ static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn writ
                   (desc->cursor != NULL) + (desc->next != NULL);
     if (report) memset(report, 0, sizeof *report);
     if (!profile || (unsigned)profile->shape >= sizeof ms__shapes / sizeof ms__shapes[0])
-        return ms__fail(err, MS_E_ARGUMENT, "there is no such profile");
+        return ms__fail(err, MS_E_ARGUMENT, "the profile is missing");
     if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
         return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at "
                         "least %u are needed", profile->name ? profile->name : "",
@@ -167,8 +167,8 @@ static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn writ
         return ms__fail_at(err, MS_E_ARGUMENT, "location", "the messages of a store need "
                            "a location; for those of all locations open a cursor");
     if (sources == 1 && write) return MS_OK;
-    return ms__fail(err, MS_E_ARGUMENT, "messages need one place to come from (store, "
-                    "memory, cursor or next) and one to go to");
+    return ms__fail(err, MS_E_ARGUMENT, "a request needs one source of messages (store, "
+                    "memory, cursor or next) and one destination");
 }
 
 MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,

@@ -81,7 +81,7 @@ MS_API ms_result ms_session_store(const ms_session *session, const ms_envelope *
     ms_append_opts opts;
     size_t count = 0;
     MS__TRY(ms__session_check(session, err));
-    if (!rows && n > 0) return ms__fail(err, MS_E_ARGUMENT, "there are no rows to store");
+    if (!rows && n > 0) return ms__fail(err, MS_E_ARGUMENT, "the rows are missing");
     ms_envelope *kept = arena && n < SIZE_MAX / sizeof *kept
                             ? (ms_envelope *)ms_arena_alloc(arena, n * sizeof *kept)
                             : NULL;

@@ -51,7 +51,7 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     MS__TRY(ms__open_check(store, err));
     MS__TRY(ms__key_check(task_id.ptr ? task_id : MS_STR(""), "task_id", false, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
-    if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "there is no id to look for");
+    if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "the id to search for is missing");
     if (seq > 0) { /* a message of another task may be damaged or absent */
         ms_result code = ms_get_by_seq(store, seq, arena, msg, err);
         if (code == MS_OK && ms_str_equal(ms__location(*msg), task_id) &&
@@ -126,7 +126,7 @@ static ms_result ms__task_fed(ms_envelope *m, ms_error *err)
     if (m->type != MS_T_DATA || m->content.json) return MS_OK;
     ms_result code = ms__field_json(m->content.text, &json, err);
     if (code == MS_OK && ms_json_kind_of(json) != MS_JSON_OBJECT)
-        code = ms__fail(err, MS_E_KIND, "the data are '%v', an object was expected",
+        code = ms__fail(err, MS_E_KIND, "data is '%v', an object was expected",
                         MS__V(json));
     m->content = ms_json(json);
     return code == MS_OK ? MS_OK : ms__at_field(err, code, "content");
@@ -139,14 +139,14 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
     const ms_msg *old;
     ms_str status = ms__absent();
     if (msg) *msg = NULL;
-    if (!change) return ms__fail(err, MS_E_ARGUMENT, "there is no change to make");
+    if (!change) return ms__fail(err, MS_E_ARGUMENT, "the change is missing");
     if (ms_str_equal(change->streaming_status, MS_STR("DONE")))
         status = MS_STR("\"DONE\"");
     else if (ms_str_equal(change->streaming_status, MS_STR("IN_PROGRESS")))
         status = MS_STR("\"IN_PROGRESS\"");
     else if (change->streaming_status.ptr)
         return ms__fail_at(err, MS_E_ARGUMENT, "streaming_status",
-                           "'%v' is no status, IN_PROGRESS and DONE are",
+                           "'%v' is not a status, IN_PROGRESS or DONE was expected",
                            MS__V(change->streaming_status));
     MS__TRY(ms_task_get(store, task_id, id, arena, &old, err));
     uint64_t seq = ms_seq(old);

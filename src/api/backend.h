@@ -32,12 +32,11 @@ typedef struct ms_backend {
     ms_result (*tick)(ms_store *store, uint32_t budget_us, ms_error *err);
     /* Numbers up to seq must not be assigned again. */
     ms_result (*leave_out)(ms_store *store, uint64_t seq, ms_error *err);
-    /* Appends n records to one location, all or none: messages (seq 0), then at most one
-     * change, with its ms_kind in the bits from 16 on of its flags and the number of its
-     * message in seq. Checks the target under the store's lock, see ms_amend etc.
+    /* Appends n records to one location, all or none: messages, then at most one change.
+     * Checks the target under the store's lock, see ms_amend etc.
      * Of a HIDE, opts->seqs receives the number of messages hidden; 0: nothing was
      * written. */
-    ms_result (*change)(ms_store *store, ms_str location, const ms_envelope *records,
+    ms_result (*change)(ms_store *store, ms_str location, const ms_record *records,
                         size_t n, const ms_append_opts *opts, ms_error *err);
     /* Erases the content of a record of the store: one of three steps, each durable
      * before the next. See [record]. */
@@ -48,12 +47,6 @@ typedef struct ms_backend {
     ms_result (*wait)(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                       uint64_t *last_seq, ms_error *err);
 } ms_backend;
-
-/* Flags of the records that `change` takes. OPEN: the message of an AMEND must be
- * unfinished, else MS_E_CLOSED; for a PIECE this is always so. AS_IS: an unset time stays
- * unset. */
-#define MS_CHANGE_OPEN  0x1000000u
-#define MS_CHANGE_AS_IS 0x2000000u
 
 #define MS_STORE_OPEN 0x4d53544fu /* value of `open` while a store is */
 

@@ -185,7 +185,6 @@
  *   MSGSTORE_STATIC         all functions static: everything in one source file
  *   MSGSTORE_NO_DIALECTS    no readers and writers of formats; stb_ds is not needed
  *   MSGSTORE_NO_THREADS     no locks and atomics: one thread at a time per store
- *   MSGSTORE_NO_STDIO       the default MS_ASSERT calls abort() instead of assert()
  *   MSGSTORE_NO_LOG         no log, no system calls on files
  *   MSGSTORE_NO_CHANGES     no amendments, hiding, notes, streams: the functions return
  *                           MS_E_UNSUPPORTED, and images and logs with changes are
@@ -199,12 +198,11 @@
  *                           clock, messages have no time of their own. ms_wait does not
  *                           wait
  *   MSGSTORE_NO_ERROR_TEXT  errors have a code and an offset, but no message and no path
- *   MSGSTORE_NO_SIMD        text is scanned by words instead of 16 bytes (SSE2, NEON);
- *                           the results are equal
  *   MSGSTORE_STB_DS         the path of stb_ds.h; default "stb_ds.h"
  *   MSGSTORE_FFI            functions for other languages, see [api-ffi]
- *   MS_ASSERT(condition)    internal invariants; default assert(). Wrong input never
- *                           causes a failed assertion.
+ *   MS_ASSERT(condition)    internal invariants; default assert(), with
+ *                           MSGSTORE_FREESTANDING abort(). Wrong input never causes a
+ *                           failed assertion.
  *
  * MSGSTORE_STATIC, MSGSTORE_NO_DIALECTS, MSGSTORE_NO_LOG, MSGSTORE_RING and
  * MSGSTORE_FLASH must be the same in all files of a program. For logs on 32-bit Linux,

@@ -4,7 +4,6 @@
 #ifdef MSGSTORE_FREESTANDING
 #define MSGSTORE_NO_LOG
 #define MSGSTORE_NO_THREADS
-#define MSGSTORE_NO_STDIO
 #endif
 #if defined(MSGSTORE_FLASH) && !defined(MSGSTORE_RING)
 #define MSGSTORE_RING

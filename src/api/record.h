@@ -7,8 +7,7 @@
 MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT]);
 
 /* Checks an envelope as an append does, and encodes it into the arena. For tests, tools,
- * and stores of your own. With an ms_kind in the bits from 16 on of m->flags, the record
- * is of that kind and keeps all flags; then only its size is checked. */
+ * and stores of your own. */
 MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg **out,
                            ms_error *err);
 /* Checks that the bytes are one complete message as ms_encode writes it, and sets *out to
@@ -19,6 +18,19 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
 
 /* ---- Records of stores of your own that take changes. */
 
+/* A record: a message, or a change of one. */
+typedef struct ms_record {
+    ms_envelope envelope;   /* seq: of the message that it changes; 0: a new message */
+    ms_kind kind;
+    bool must_be_open;      /* AMEND: unless its message is an open stream, the result is
+                               MS_E_CLOSED; for a PIECE this is always so */
+    bool keep_unset_time;   /* a time that is unset stays unset */
+} ms_record;
+
+/* As ms_encode, for a record of any kind, which keeps all flags of its envelope. Only its
+ * size is checked. */
+MS_API ms_result ms_record_encode(const ms_record *record, ms_arena *arena,
+                                  const ms_msg **out, ms_error *err);
 /* As ms_decode, for a record of any kind. Writes the sequence number into the bytes. */
 MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
                                   const ms_msg **out, ms_error *err);

@@ -23,8 +23,9 @@ typedef struct ms__head {
     uint32_t types;           /* of the query, by bits */
     uint64_t list;            /* in a log: number of the list in all segments */
     uint32_t agent;           /* index of the agent's name in the query */
-    uint32_t segment;         /* of the run, or the one before the first */
-    uint32_t from;            /* from this segment on it looks for the next run */
+    uint32_t segment;         /* of the run */
+    uint32_t from;            /* the next run is in this segment or after it; backward:
+                                 before it */
     uint32_t lo, pos, hi;     /* entries of the run */
 } ms__head;
 

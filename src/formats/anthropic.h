@@ -35,10 +35,17 @@ static ms_result ms__anthropic_content_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-MS__HAS(ms__anthropic_content_has,
-    n == 1 && m->type != MS_T_ACTION && m->type != MS_T_REASONING && !ms__is_answer(m))
+static bool ms__anthropic_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h;
+    return n == 1 && m->type != MS_T_ACTION && m->type != MS_T_REASONING &&
+           !ms__is_answer(m);
+}
 
-MS__PUT(ms__anthropic_content_put, ms__words_put(w, m, false, ms__is_blocks))
+static void ms__anthropic_content_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, false, ms__is_blocks);
+}
 
 /* Reads the content of a result. */
 static ms_result ms__anthropic_result_read(ms__fit *f)
@@ -48,7 +55,11 @@ static ms_result ms__anthropic_result_read(ms__fit *f)
 }
 
 /* Present unless the content is null, which stands for a result without content. */
-MS__HAS(ms__anthropic_result_has, !ms__value_is(m->content, MS_JSON_NULL))
+static bool ms__anthropic_result_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return !ms__value_is(m->content, MS_JSON_NULL);
+}
 
 static const ms__as ms__as_anthropic_content = {
     MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",

@@ -44,10 +44,17 @@ static bool ms__holds_blocks(const ms_envelope *m)
 }
 
 /* Writes a text, see ms__words_put. */
-MS__PUT(ms__text_put, ms__words_put(w, m, ms__is_answer(m), NULL))
+static void ms__text_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, ms__is_answer(m), NULL);
+}
 
 /* Present unless the arguments are an empty text. */
-MS__HAS(ms__args_have, m->args.json || m->args.text.len > 0)
+static bool ms__args_have(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->args.json || m->args.text.len > 0;
+}
 
 static const ms__as ms__as_side = {
     MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__side_put};

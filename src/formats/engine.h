@@ -290,30 +290,41 @@ static bool ms__is_memory(ms_result code)
     return code == MS_E_NO_MEMORY || code == MS_E_ARENA;
 }
 
-/* Adds the message of one element of the list, in an object of that role. */
+/* Reads the listed members of an element as a message of a shape, and adds that. *fits:
+ * false if they are no such message, or one on the wrong side. */
+static ms_result ms__element_add(ms__reader *r, const ms__format *f, const ms__shape *s,
+                                 ms_role role, size_t base, ms_envelope *m, bool *fits)
+{
+    ms_result code = ms__object_take(r, s, base, m);
+    *fits = code == MS_OK &&
+            !(f->lists == MS__LISTS_ALL && ms__is_misplaced(m, role));
+    return *fits ? ms__block_add(r, f, s, m) : code;
+}
+
+/* Adds the message of one element of the list, in an object of that role. An element that
+ * is no message of a known shape is kept as it is, where the reader keeps such elements;
+ * its errors are not reported then. */
 static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role role,
                                   ms_str value)
 {
     size_t base;
     ms_envelope m;
-    ms_error *err = r->err;
-    bool all = f->lists == MS__LISTS_ALL, keeps = all && r->keeps;
+    bool keeps = f->lists == MS__LISTS_ALL && r->keeps;
     if (ms_json_kind_of(value) != MS_JSON_OBJECT) {
         if (keeps) return ms__block_keep(r, role, value, &m);
-        return ms__fail(err, MS_E_KIND, "it is '%v', an object was expected",
+        return ms__fail(r->err, MS_E_KIND, "the element is '%v', an object was expected",
                         MS__V(value));
     }
     MS__TRY(ms__object_begin(r, &r->block, value, &base));
     const ms__shape *s = f->element(r, base, role, &m);
     if (s) {
+        bool fits;
+        ms_error *err = r->err;
         if (keeps) r->err = NULL;
-        ms_result code = ms__object_take(r, s, base, &m);
-        if (code == MS_OK && !(all && ms__is_misplaced(&m, role)))
-            code = ms__block_add(r, f, s, &m);
-        else if (code == MS_OK || (keeps && !ms__is_memory(code)))
-            s = NULL;
+        ms_result code = ms__element_add(r, f, s, role, base, &m, &fits);
         r->err = err;
-        if (s) return ms__is_memory(code) ? ms__no_arena(err, r->arena, value.len) : code;
+        if (ms__is_memory(code)) return ms__no_arena(err, r->arena, value.len);
+        if (fits || (code != MS_OK && !keeps)) return code;
     }
     stbds_arrsetlen(r->members, base);
     return ms__block_keep(r, role, value, &m);

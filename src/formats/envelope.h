@@ -85,10 +85,16 @@ static ms_str ms__env_fixed(const ms__hole *h, const ms_envelope *m)
     return ms_str_of(h->letter == 's' ? "agents-api.message" : ms__env_word(m->type));
 }
 
-MS__FITS(ms__env_fixed_read,
-    f->h->letter == 'v'   ? ms_str_equal(f->value, MS_STR("1"))
-    : f->h->letter == 'r' ? ms__env_is_word(f->value)
-                          : ms_json_string_is(f->value, ms__env_fixed(f->h, f->m)))
+static ms_result ms__env_fixed_read(ms__fit *f)
+{
+    if (f->h->letter == 'v')
+        f->fits = ms_str_equal(f->value, MS_STR("1"));
+    else if (f->h->letter == 'r')
+        f->fits = ms__env_is_word(f->value);
+    else
+        f->fits = ms_json_string_is(f->value, ms__env_fixed(f->h, f->m));
+    return MS_OK;
+}
 
 static void ms__env_fixed_put(ms_writer *w, const ms_envelope *m)
 {
@@ -119,7 +125,10 @@ static bool ms__env_is_nested(ms_str json)
 }
 
 /* Writes text, a list or an object; any other value becomes its text. */
-MS__PUT(ms__env_content_put, ms__words_put(w, m, false, ms__env_is_nested))
+static void ms__env_content_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, false, ms__env_is_nested);
+}
 
 static const ms__as ms__as_env_fixed = {
     MS__JSON_ANY, "", ms__env_fixed_read, ms__has_always, ms__env_fixed_put};

@@ -49,7 +49,7 @@ static bool ms__has_units(const ms__dialect *d) { return d->format && d->format-
 
 static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
 {
-    return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "there is no such dialect");
+    return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "the format is missing");
 }
 
 /* Reads one message to the end of r->items. */
@@ -271,9 +271,9 @@ static ms_result ms__hold_back(ms_writer *w, const ms_envelope *m, ms_error *err
 
 MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err)
 {
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to write");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the message is missing");
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no word",
+        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no name in this format",
                            (uint64_t)(unsigned)m->type);
     MS__TRY(ms__dialect_check(w->dialect, err));
     MS__TRY(ms__writer_result(w, err));

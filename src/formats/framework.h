@@ -7,7 +7,11 @@
  * ================================================================================== */
 
 /* Ignores the word of the type; ms__framework_type reads it before the other members. */
-MS__FITS(ms__type_read, true)
+static ms_result ms__type_read(ms__fit *f)
+{
+    f->fits = true;
+    return MS_OK;
+}
 
 static void ms__type_put(ms_writer *w, const ms_envelope *m)
 {
@@ -47,10 +51,16 @@ static void ms__framework_args_put(ms_writer *w, const ms_envelope *m)
         ms__field_put(w, m);
 }
 
-MS__HAS(ms__role_has, m->role != MS_ROLE_NONE || m->type == MS_T_TEXT)
+static bool ms__role_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->role != MS_ROLE_NONE || m->type == MS_T_TEXT;
+}
 
-MS__PUT(ms__role_put,
-    ms_json_put_string(&w->json, ms__chat_word(m, ms__role_of(m->role, m->type))))
+static void ms__role_put(ms_writer *w, const ms_envelope *m)
+{
+    ms_json_put_string(&w->json, ms__chat_word(m, ms__role_of(m->role, m->type)));
+}
 
 static ms_result ms__joined_read(ms__fit *f)
 {
@@ -58,7 +68,11 @@ static ms_result ms__joined_read(ms__fit *f)
     return MS_OK;
 }
 
-MS__HAS(ms__joined_has, (m->flags & MS_FLAG_JOINED) != 0)
+static bool ms__joined_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return (m->flags & MS_FLAG_JOINED) != 0;
+}
 
 /* Reads the template of another format. Any other string stays a member. */
 static ms_result ms__source_read(ms__fit *f)
@@ -71,7 +85,11 @@ static ms_result ms__source_read(ms__fit *f)
     return MS_OK;
 }
 
-MS__HAS(ms__source_has, m->source.len > 3 && m->source.ptr[0] != 'f')
+static bool ms__source_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->source.len > 3 && m->source.ptr[0] != 'f';
+}
 
 static const ms__as ms__as_type = {
     MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__type_put};
@@ -183,7 +201,7 @@ static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t 
                                      ms_error *err)
 {
     if (m->type == MS_T_OTHER ? ms__is_empty(m->type_name) : !ms_type_word(m->type)[0])
-        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no word",
+        return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no name in this format",
                            (uint64_t)(unsigned)m->type);
     return ms__format_write(w, &ms__framework_format, m, n, err);
 }

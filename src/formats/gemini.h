@@ -49,7 +49,11 @@ static ms_result ms__response_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-MS__HAS(ms__response_has, m->content.json && ms__is_response(m->content.text))
+static bool ms__response_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->content.json && ms__is_response(m->content.text);
+}
 
 static const ms__as ms__as_true = {
     MS__JSON(TRUE), "true", ms__type_read, ms__has_always, ms__true_put};

@@ -15,7 +15,11 @@ static ms_result ms__chat_content_read(ms__fit *f)
 }
 
 /* A call has the content only if its source has one. */
-MS__HAS(ms__chat_content_has, m->type != MS_T_ACTION || m->content.text.ptr)
+static bool ms__chat_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->type != MS_T_ACTION || m->content.text.ptr;
+}
 
 /* Returns whether content stays JSON: null and parts do. */
 static bool ms__is_chat_content(ms_str json)
@@ -23,8 +27,10 @@ static bool ms__is_chat_content(ms_str json)
     return ms_json_kind_of(json) == MS_JSON_NULL || ms__is_parts(json);
 }
 
-MS__PUT(ms__chat_content_put,
-    ms__words_put(w, m, ms__is_answer(m) && !w->word[0], ms__is_chat_content))
+static void ms__chat_content_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, ms__is_answer(m) && !w->word[0], ms__is_chat_content);
+}
 
 /* Reads arguments from a string. They are JSON only if the string has an object that
  * fits into a field. */
@@ -60,7 +66,11 @@ static void ms__chat_role_put(ms_writer *w, const ms_envelope *m)
 
 static bool ms__is_call(const ms_envelope *m) { return m->type == MS_T_ACTION; }
 
-MS__HAS(ms__calls_have, ms__is_call(m) || n > 1)
+static bool ms__calls_have(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h;
+    return ms__is_call(m) || n > 1;
+}
 
 static const ms__as ms__as_chat_role = {
     MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__chat_role_put};

@@ -27,9 +27,16 @@ static ms_result ms__prompt_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-MS__HAS(ms__prompt_texts_have, m->content.json && ms__parts_are(m->content.text, true))
+static bool ms__prompt_texts_have(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->content.json && ms__parts_are(m->content.text, true);
+}
 
-MS__PUT(ms__prompt_put, ms__words_put(w, m, ms__is_answer(m), ms__is_prompt_list))
+static void ms__prompt_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, ms__is_answer(m), ms__is_prompt_list);
+}
 
 /* Reads arguments as they are; an empty string is a member without a field. */
 static ms_result ms__raw_args_read(ms__fit *f)
@@ -46,7 +53,11 @@ static void ms__raw_args_put(ms_writer *w, const ms_envelope *m)
         ms_json_put_string(&w->json, m->args.text);
 }
 
-MS__PUT(ms__outcome_put, ms_json_put_string(&w->json, MS_STR("failed")))
+static void ms__outcome_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_string(&w->json, MS_STR("failed"));
+}
 
 static const ms__as ms__as_prompt = {
     MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list", ms__prompt_read,

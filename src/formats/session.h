@@ -49,7 +49,11 @@ static ms_result ms__row_same_read(ms__fit *f)
     return MS_OK;
 }
 
-MS__FITS(ms__row_role_read, !ms_json_string_is(f->value, MS_STR("")))
+static ms_result ms__row_role_read(ms__fit *f)
+{
+    f->fits = !ms_json_string_is(f->value, MS_STR(""));
+    return MS_OK;
+}
 
 static void ms__row_role_put(ms_writer *w, const ms_envelope *m)
 {
@@ -63,7 +67,10 @@ static bool ms__is_any(ms_str json)
     return true;
 }
 
-MS__PUT(ms__row_content_put, ms__words_put(w, m, false, ms__is_any))
+static void ms__row_content_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, false, ms__is_any);
+}
 
 static const ms__as ms__as_row_time = {
     MS__JSON(STRING) | MS__JSON(NUMBER), "an RFC 3339 time or seconds", ms__row_time_read,

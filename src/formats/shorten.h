@@ -165,7 +165,7 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
     size_t chars;
     ms_str text, extra, flag;
     bool again = opts && opts->as_origin;
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no message to shorten");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the message is missing");
     text = m->content.text;
     if (ms__role_of(m->role, m->type) == MS_ROLE_SYSTEM) return MS_OK;
     if (!again && ms_member(m, MS_STR("_compressed"), &flag) &&

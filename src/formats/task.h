@@ -77,10 +77,17 @@ static ms_result ms__task_check(ms__fit *f)
 }
 
 /* Present while a stream writes the message. */
-MS__HAS(ms__task_open_has,
-    (m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, h->name))
+static bool ms__task_open_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)n;
+    return (m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, h->name);
+}
 
-MS__PUT(ms__task_open_put, ms_json_put_string(&w->json, MS_STR("IN_PROGRESS")))
+static void ms__task_open_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_string(&w->json, MS_STR("IN_PROGRESS"));
+}
 
 static void ms__task_author_put(ms_writer *w, const ms_envelope *m)
 {
@@ -157,7 +164,11 @@ static ms_result ms__task_summary_read(ms__fit *f)
     return ms__task_list(f->r, f->h->name, f->value, false);
 }
 
-MS__PUT(ms__task_summary_put, ms_json_put_raw(&w->json, MS_STR("[]")))
+static void ms__task_summary_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_raw(&w->json, MS_STR("[]"));
+}
 
 /* Reads the location; an empty text is no location. */
 static ms_result ms__task_id_read(ms__fit *f)
@@ -171,7 +182,10 @@ static ms_result ms__task_id_read(ms__fit *f)
     return f->r->lenient ? MS_OK : code;
 }
 
-MS__PUT(ms__task_id_put, ms_json_put_string(&w->json, m->location))
+static void ms__task_id_put(ms_writer *w, const ms_envelope *m)
+{
+    ms_json_put_string(&w->json, m->location);
+}
 
 static const ms__as ms__as_task_format = {
     MS__JSON_ANY, "plain, markdown or code", ms__task_check, NULL, NULL};

@@ -92,7 +92,7 @@ static ms_result ms__read_missing(ms__reader *r, const char *name)
 {
     return ms__fail_at(r->err, MS_E_MISSING, name, "the member %s is missing%s", name,
                        strcmp(name, "type") == 0
-                           ? " (has it another format, such as openai?)" : "");
+                           ? " (is it in another format, such as openai?)" : "");
 }
 
 /* Sets *out to the text of a JSON string. */
@@ -135,26 +135,6 @@ typedef struct ms__as {
     bool (*has)(const ms__hole *h, const ms_envelope *m, size_t n);
     void (*put)(ms_writer *w, const ms_envelope *m); /* the value of w->hole */
 } ms__as;
-
-/* Defines a hook of one condition, or of one call. */
-#define MS__FITS(name, condition)                                              \
-    static ms_result name(ms__fit *f)                                          \
-    {                                                                          \
-        f->fits = condition;                                                   \
-        return MS_OK;                                                          \
-    }
-#define MS__HAS(name, condition)                                               \
-    static bool name(const ms__hole *h, const ms_envelope *m, size_t n)        \
-    {                                                                          \
-        (void)h, (void)m, (void)n;                                             \
-        return condition;                                                      \
-    }
-#define MS__PUT(name, call)                                                    \
-    static void name(ms_writer *w, const ms_envelope *m)                       \
-    {                                                                          \
-        (void)m;                                                               \
-        call;                                                                  \
-    }
 
 struct ms__hole {
     char letter;
@@ -285,7 +265,11 @@ static void ms__value_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
     (h->as->put ? h->as->put : ms__field_put)(w, m);
 }
 
-MS__HAS(ms__has_always, true)
+static bool ms__has_always(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)m, (void)n;
+    return true;
+}
 
 /* Fields that ms__chat_words puts into the text. */
 #define MS__IN_TEXT                                                               \
@@ -296,9 +280,17 @@ static const ms__as ms__as_text = {MS__JSON(STRING), "a string", NULL, NULL, NUL
 static const ms__as ms__as_any = {MS__JSON_ANY, "any value", NULL, NULL, NULL};
 
 /* Accepts the word of the shape. Another word stays in the template. */
-MS__FITS(ms__word_read, ms_json_string_is(f->value, ms_str_of(f->r->word)))
+static ms_result ms__word_read(ms__fit *f)
+{
+    f->fits = ms_json_string_is(f->value, ms_str_of(f->r->word));
+    return MS_OK;
+}
 
-MS__PUT(ms__word_put, ms_json_put_string(&w->json, ms_str_of(w->word)))
+static void ms__word_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_string(&w->json, ms_str_of(w->word));
+}
 
 static const ms__as ms__as_word = {
     MS__JSON(STRING), "a word", ms__word_read, ms__has_always, ms__word_put};
@@ -416,9 +408,17 @@ static ms_result ms__failed_read(ms__fit *f)
     return MS_OK;
 }
 
-MS__HAS(ms__failed_has, m->type == MS_T_ERROR)
+static bool ms__failed_has(const ms__hole *h, const ms_envelope *m, size_t n)
+{
+    (void)h, (void)n;
+    return m->type == MS_T_ERROR;
+}
 
-MS__PUT(ms__true_put, ms_json_put_raw(&w->json, MS_STR("true")))
+static void ms__true_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_raw(&w->json, MS_STR("true"));
+}
 
 /* Writes arguments as an object; other values become a member of an object, under a name
  * that providers know. */
@@ -440,7 +440,10 @@ static void ms__args_object(ms_json_writer *w, ms_value args)
     ms_json_end(w);
 }
 
-MS__PUT(ms__args_put, ms__args_object(&w->json, m->args))
+static void ms__args_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__args_object(&w->json, m->args);
+}
 
 static const ms__as ms__as_failed = {
     MS__JSON(TRUE) | MS__JSON(FALSE), "true or false", ms__failed_read, ms__failed_has,

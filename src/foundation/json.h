@@ -123,7 +123,7 @@ static bool ms__scan_escape(ms__scan *s)
             return true;
         }
     }
-    return s->repair || ms__scan_fail(s, p, MS_E_UTF8, "a whole surrogate pair");
+    return s->repair || ms__scan_fail(s, p, MS_E_UTF8, "a complete surrogate pair");
 }
 
 /* Steps over the string at s->p, which is its opening quote. */

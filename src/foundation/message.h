@@ -304,11 +304,11 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
 static ms_result ms__head_check(const ms_envelope *m, ms_error *err)
 {
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__fail_at(err, MS_E_TYPE, "type", "%u is no message type",
+        return ms__fail_at(err, MS_E_TYPE, "type", "%u is not a message type",
                            (uint64_t)(unsigned)m->type);
     if ((unsigned)m->role >= MS_ROLE_LIMIT ||
         ((unsigned)m->role > MS_ROLE_FUNCTION && m->role != MS_ROLE_OTHER))
-        return ms__fail_at(err, MS_E_ARGUMENT, "role", "%u is no role",
+        return ms__fail_at(err, MS_E_ARGUMENT, "role", "%u is not a role",
                            (uint64_t)(unsigned)m->role);
     if (m->role == MS_ROLE_OTHER && ms__is_empty(m->role_name))
         return ms__fail_at(err, MS_E_MISSING, "role_name", "role OTHER needs role_name");

@@ -7,7 +7,7 @@
 
 static ms_result ms__open_check(const ms_store *store, ms_error *err)
 {
-    if (!store) return ms__fail(err, MS_E_CLOSED, "there is no store");
+    if (!store) return ms__fail(err, MS_E_CLOSED, "the store is missing");
     if (store->open != MS_STORE_OPEN || !store->backend)
         return ms__fail(err, MS_E_CLOSED, "the store is closed or was never opened");
     return MS_OK;
@@ -26,7 +26,8 @@ static ms_query ms__resolve(const ms_query *query)
 static ms_result ms__query_check(const ms_query *q, ms_error *err)
 {
     if (q->views >= 2 * MS_VIEW_TIMELINE)
-        return ms__fail(err, MS_E_ARGUMENT, "%u is no set of views", (uint64_t)q->views);
+        return ms__fail(err, MS_E_ARGUMENT, "views %u has unknown bits",
+                        (uint64_t)q->views);
     if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
         return ms__fail_at(err, MS_E_ARGUMENT, "agent_key", "the agent view needs an "
                            "agent key");
@@ -38,9 +39,9 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
                         "need none", (uint64_t)q->n_agent_keys,
                         (uint64_t)MS_CURSOR_AGENTS);
     if (q->raw > MS_RAW_ALL)
-        return ms__fail(err, MS_E_ARGUMENT, "%u is no set of kinds", (uint64_t)q->raw);
+        return ms__fail(err, MS_E_ARGUMENT, "raw %u has unknown bits", (uint64_t)q->raw);
     if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
-        return ms__fail(err, MS_E_ARGUMENT, "a raw query is over the timeline, in order "
+        return ms__fail(err, MS_E_ARGUMENT, "a raw query needs the timeline, in order "
                         "of sequence");
     if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
         return ms__fail_at(err, MS_E_ARGUMENT, "about_seq", "about_seq needs raw and a "

@@ -187,8 +187,16 @@ static ms_result ms__envelope_check(const ms_envelope *m, ms_error *err)
 {
     ms__layout l;
     l.parts = NULL;
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     return ms__layout_of(m, ms__absent(), MS__UNKNOWN, &l, err);
+}
+
+/* No flag is above bit 15. */
+static ms_result ms__flags_check(const ms_envelope *m, ms_error *err)
+{
+    if (m->flags >> 16 == 0) return MS_OK;
+    return ms__fail_at(err, MS_E_ARGUMENT, "flags", "flags %u has unknown bits",
+                       (uint64_t)m->flags);
 }
 
 /* Returns the size of a record with its padding. */
@@ -210,24 +218,15 @@ static void ms__encode_body(const ms__layout *l, unsigned char *body)
         else if (part->len > 0) memcpy(value, part->text.ptr, part->len);
         value += part->len;
     }
-    for (unsigned rest = (0u - l->size) & 7; rest > 0; rest--) *value++ = 0;
+    for (uint32_t i = l->size; i < ms__padded(l->size); i++) *value++ = 0;
 }
 
-/* An envelope passed to a store has the kind of its record in bits 16 and up of its
- * flags; 0: a message. */
-#define MS__KIND_SHIFT 16u
-
-static unsigned ms__kind_of(const ms_envelope *m)
-{
-    unsigned kind = m->flags >> MS__KIND_SHIFT & 255u;
-    return kind ? kind : (unsigned)MS__KIND_MESSAGE;
-}
-
-static void ms__encode_header(const ms_envelope *m, const ms__layout *l, uint64_t seq,
-                              int64_t time, uint32_t flags, unsigned char *r)
+static void ms__encode_header(const ms_envelope *m, unsigned kind, const ms__layout *l,
+                              uint64_t seq, int64_t time, uint32_t flags,
+                              unsigned char *r)
 {
     ms__put32(r, l->size);
-    r[4] = (unsigned char)ms__kind_of(m);
+    r[4] = (unsigned char)kind;
     r[5] = (unsigned char)m->type;
     r[6] = (unsigned char)((unsigned)m->role |
                            (flags & MS_FLAG_UNFINISHED ? MS__UNFINISHED : 0u));
@@ -496,18 +495,19 @@ MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
     (MS__CALLER_FLAGS |                                                   \
      (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_REDACTED | MS_FLAG_UNFINISHED))
 
-/* Encodes a checked message into the arena. */
-static ms_result ms__encode_loose(const ms_envelope *m, uint32_t flags, ms_arena *arena,
-                                  const ms_msg **out, ms_error *err)
+/* Encodes a checked message or change into the arena. */
+static ms_result ms__encode_loose(const ms_envelope *m, unsigned kind, uint32_t flags,
+                                  ms_arena *arena, const ms_msg **out, ms_error *err)
 {
     ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
+    *out = NULL;
     l.parts = parts;
     MS__TRY(ms__layout_of(m, ms__absent(), MS__CHECKED, &l, err));
     uint32_t padded = ms__padded(l.size);
     unsigned char *r = arena ? (unsigned char *)ms_arena_alloc(arena, padded) : NULL;
     if (!r) return ms__no_arena(err, arena, padded);
-    ms__encode_header(m, &l, m->seq, ms__time_of(m), flags, r);
+    ms__encode_header(m, kind, &l, m->seq, ms__time_of(m), flags, r);
     ms__encode_body(&l, r + MS__HEADER);
     ms__seal(r, 0);
     *out = ms__msg(r);
@@ -518,12 +518,17 @@ MS_API ms_result ms_encode(const ms_envelope *m, ms_arena *arena, const ms_msg *
                            ms_error *err)
 {
     *out = NULL;
-    if (m && m->flags >> 16)
-        return ms__encode_loose(m, m->flags & 0xFFFF, arena, out, err);
     MS__TRY(ms__envelope_check(m, err));
-    ms_envelope e = *m;
-    e.flags &= MS__CALLER_FLAGS;
-    return ms__encode_loose(&e, e.flags, arena, out, err);
+    MS__TRY(ms__flags_check(m, err));
+    return ms__encode_loose(m, MS__KIND_MESSAGE, m->flags & MS__CALLER_FLAGS, arena, out,
+                            err);
+}
+
+MS_API ms_result ms_record_encode(const ms_record *record, ms_arena *arena,
+                                  const ms_msg **out, ms_error *err)
+{
+    const ms_envelope *m = &record->envelope;
+    return ms__encode_loose(m, (unsigned)record->kind, m->flags, arena, out, err);
 }
 
 /* Checks a record of any kind in a store; its header was checked. */
@@ -628,7 +633,7 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
     const unsigned char *r = (const unsigned char *)bytes;
     *out = NULL;
     if (!r || ((uintptr_t)r & 7) != 0)
-        return ms__fail(err, MS_E_ARGUMENT, "a message lies at an address that is a "
+        return ms__fail(err, MS_E_ARGUMENT, "the address of a message must be a "
                         "multiple of 8");
     MS__TRY(ms__check_header(r, size, 0, 0, err));
     MS__TRY(ms__check_body(r, 0, err));

@@ -27,15 +27,16 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
     uint32_t size = ms__padded(l->size);
     MS__TRY(core->home->room(core, run, size, r, err));
     if ((run->offset + size - core->tail->base) / 8 > MS__UNITS_MAX)
-        return ms__fail(err, MS_E_FULL, "a store keeps at most 32 GiB of records here");
+        return ms__fail(err, MS_E_FULL, "a segment holds at most 32 GiB of records");
     p->entry = ms__run_unit(core, run);
     return MS_OK;
 }
 
-/* Step 1 for a message. */
-static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
-                                       const ms_envelope *e, ms__plan *p, ms_error *err)
+/* Step 1 for message i. */
+static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run, size_t i,
+                                       ms__plan *p, ms_error *err)
 {
+    const ms_envelope *e = ms__run_envelope(run, i);
     ms__part parts[MS_FIELD_COUNT];
     ms__layout room;
     const ms__layout *l;
@@ -61,7 +62,7 @@ static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
     }
     ms__plan_lists(live, p, loc, agent, e->type);
     MS__TRY(ms__record_room(core, run, l, p, &r, err));
-    MS__TRY(ms__run_encode(run, e, l, r, err));
+    MS__TRY(ms__run_encode(run, i, l, r, err));
     if (e->key.ptr && !ms__key_make(live, loc, e->key, p->entry))
         return core->home->no_room(core, sizeof(ms__key), err);
     if (!ms__plan_reserve(live, p))
@@ -73,14 +74,15 @@ static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run,
 
 /* Checks a change against its message, and sets its span. */
 static MS__APART ms_result ms__change_begin(ms__core *core, const ms__append_run *run,
-                                            const ms_envelope *e, ms_str location,
+                                            const ms_record *change, ms_str location,
                                             ms__change_run *c, ms_error *err)
 {
+    const ms_envelope *e = &change->envelope;
     ms__sought f;
     bool sound = true;
     const ms__tail *t = core->tail;
     ms_result result = MS_OK;
-    c->kind = ms__kind_of(e);
+    c->kind = (unsigned)change->kind;
     ms__span *span = &c->span;
     span->first = span->last = e->seq;
     if (c->kind == MS__KIND_LOCATION) return MS_OK;
@@ -100,7 +102,7 @@ static MS__APART ms_result ms__change_begin(ms__core *core, const ms__append_run
                         e->seq);
     const unsigned char *shown = own;
     if (own) shown = ms__shown_at(core, t, control, own, f.place, UINT64_MAX, &sound);
-    return ms__change_check(e, location, own, shown, err);
+    return ms__change_check(change, location, own, shown, err);
 }
 
 /* Reserves memory for a change. False: no memory. */
@@ -121,16 +123,16 @@ static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq, ms__p
 
 /* Step 1 for a change. A HIDE of nothing is not written. */
 static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *run,
-                                              const ms_envelope *given, ms__plan *p,
+                                              const ms_record *change, ms__plan *p,
                                               ms__change_run *c, ms_error *err)
 {
     ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
     unsigned char *r;
-    ms_envelope e = *given;
+    ms_envelope e = change->envelope;
     ms_str location = ms__is_empty(run->location) ? e.location : run->location;
     memset(c, 0, sizeof *c);
-    MS__TRY(ms__change_begin(core, run, &e, location, c, err));
+    MS__TRY(ms__change_begin(core, run, change, location, c, err));
     p->repeat = c->kind == MS__KIND_HIDE && c->span.hidden == 0;
     if (p->repeat) return MS_OK;
     if (c->kind == MS__KIND_HIDE) e.content = ms__hide_text(c->text, &c->span);
@@ -142,7 +144,7 @@ static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *ru
     MS__TRY(ms__record_room(core, run, &l, p, &r, err));
     /* a change has the number of its message; an AMEND also has its time */
     bool own_time = e.has_time || c->kind == MS__KIND_AMEND;
-    ms__encode_header(&e, &l, e.seq, own_time ? ms__time_of(&e) : run->now,
+    ms__encode_header(&e, c->kind, &l, e.seq, own_time ? ms__time_of(&e) : run->now,
                       e.flags & MS__COPY_FLAGS, r);
     ms__encode_body(&l, r + MS__HEADER);
     run->offset += ms__padded(l.size);
@@ -220,6 +222,40 @@ static ms_result ms__expect_check(ms__core *core, const ms_append_opts *opts,
     return ms__expect_last(opts, last, err);
 }
 
+/* Step 1 for all messages. *done: how many plans there are, with that of a message that
+ * failed. */
+static ms_result ms__run_prepare(ms__core *core, ms__append_run *run, ms__plan *plans,
+                                 ms__change_run *c, size_t *done, ms_error *err)
+{
+    for (*done = 0; *done < run->n;) {
+        size_t i = (*done)++;
+        const ms_record *change = ms__run_change(run, i);
+        ms__plan_begin(&plans[i]);
+        MS__TRY(change ? ms__prepare_change(core, run, change, &plans[i], c, err)
+                       : ms__prepare(core, run, i, &plans[i], err));
+    }
+    return MS_OK;
+}
+
+/* Step 2. */
+static ms_result ms__run_commit(ms__core *core, ms__append_run *run,
+                                const ms__plan *plans, const ms__change_run *c,
+                                ms_error *err)
+{
+    MS__TRY(ms__expect_check(core, run->opts, err));
+    ms__run_seal(core, run, plans);
+    MS__TRY(core->home->publish(core, run, err));
+    ms__run_enter(core, run, plans, c);
+    return MS_OK;
+}
+
+/* Returns the numbers of an append that wrote nothing: all its messages are repeats. */
+static void ms__run_repeats(const ms__append_run *run, const ms__plan *plans)
+{
+    for (size_t i = 0; run->opts->seqs && i < run->n; i++)
+        run->opts->seqs[i] = plans[i].repeats;
+}
+
 /* Appends a run. The store has set its start, numbers and flags. On failure, and if
  * nothing was written, run->offset is run->start again. */
 static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *plans,
@@ -228,34 +264,19 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
     ms__change_run c;
     ms__live *live = &core->tail->live;
     ms__mark mark = ms__live_mark(live);
-    ms_result code = MS_OK;
-    size_t done = 0, n = run->n;
+    size_t done;
     c.kind = 0; /* then its other members are not used */
     c.control = NULL;
-    while (code == MS_OK && done < n) {
-        ms__plan *p = &plans[done];
-        const ms_envelope *e = &run->messages[done++];
-        ms__plan_begin(p);
-        code = !MS__CHANGES || ms__kind_of(e) == MS__KIND_MESSAGE
-                   ? ms__prepare(core, run, e, p, err)
-                   : ms__prepare_change(core, run, e, p, &c, err);
+    ms_result code = ms__run_prepare(core, run, plans, &c, &done, err);
+    if (code == MS_OK && run->offset == run->start) {
+        ms__run_repeats(run, plans);
+    } else if (code == MS_OK) {
+        code = ms__run_commit(core, run, plans, &c, err);
+        if (code == MS_OK) return MS_OK;
     }
-    bool some = run->offset > run->start;
-    if (code == MS_OK && some) code = ms__expect_check(core, run->opts, err);
-    if (code == MS_OK && some) {
-        ms__run_seal(core, run, plans);
-        code = core->home->publish(core, run, err);
-    }
-    if (code == MS_OK && some) {
-        ms__run_enter(core, run, plans, &c);
-        return MS_OK;
-    }
-    for (size_t i = 0; code == MS_OK && run->opts->seqs && i < n; i++)
-        run->opts->seqs[i] = plans[i].repeats;
     if (c.control && core->edits != live) ms__arena_rewind(&core->edits->nodes, &c.mark);
     ms__plans_undo(live, plans, done, &mark);
     run->offset = run->start;
-    return code != MS_OK && code != MS_E_CONFLICT && n > 1 && done > 0
-               ? ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1))
-               : code;
+    if (code == MS_OK || code == MS_E_CONFLICT || run->n == 1) return code;
+    return ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1));
 }

@@ -54,8 +54,9 @@ typedef struct ms__sought {
 
 /* How a log reads its sealed segments. `locked`: the caller has the lock. */
 typedef struct ms__sealed {
-    /* Moves an iterator to its entries in the next segment. False: there is no such
-     * segment. *some: it has entries of the query. */
+    /* Moves an iterator to its entries in the next sealed segment. False: it has no
+     * further run. *some: there are entries of the query. Without one, forward, the tail
+     * is next. */
     bool (*turn)(struct ms__core *core, ms__reading *s, ms__head *h, bool *some);
     /* Sets the iterator's record to entry i of its segment; false: the query excludes
      * it. */

@@ -52,6 +52,21 @@ static void ms__holes_met(ms__reading *s, uint32_t segment, uint32_t holes)
     s->holes += holes;
 }
 
+/* Returns where an iterator looks for its next run that has none yet: forward in the
+ * segment of the first place, backward in the tail. */
+static uint32_t ms__head_start(const ms__reading *s)
+{
+    return s->backward ? s->tail->segment + 1 : (uint32_t)(s->from >> 32);
+}
+
+/* Notes that an iterator stands on a segment: its next run is after that, or backward
+ * before it. */
+static void ms__head_stands(const ms__reading *s, ms__head *h, uint32_t segment)
+{
+    h->segment = segment;
+    h->from = s->backward ? segment : segment + 1;
+}
+
 /* Moves an iterator to the tail's part of its list. False: the query has no entries
  * there. */
 static bool ms__head_tail(ms__reading *s, ms__head *h)
@@ -78,19 +93,17 @@ static MS__APART bool ms__head_turn(ms__core *core, ms__reading *s, ms__head *h)
     ms__head next = *h;
     uint32_t tail = s->tail->segment;
     bool some = false;
-    next.segment = h->from;
     while (!some && s->result == MS_OK) {
-        if (s->backward ? next.segment > tail : next.segment + 1 == tail) {
-            next.segment = tail;
+        if (s->backward ? next.from > tail : next.from == tail) {
+            ms__head_stands(s, &next, tail);
             some = ms__head_tail(s, &next);
-        } else if (!ms__sealed_of(core) || (!s->backward && next.segment == tail)) {
+        } else if (!ms__sealed_of(core) || next.from > tail) {
             return false;
         } else if (!ms__sealed_of(core)->turn(core, s, &next, &some)) {
             return false;
         }
     }
     if (!some) return false;
-    next.from = next.segment;
     next.pos = s->backward ? next.hi : next.lo;
     *h = next;
     return true;
@@ -158,7 +171,7 @@ static void ms__head_leap(ms__core *core, ms__reading *s, ms__head *h,
     if (s->backward ? place > h->place : place < h->place) return; /* beside damage */
     if (place >> 32 != segment) { /* skips runs */
         to = s->backward ? h->lo : h->hi;
-        h->from = s->backward ? (uint32_t)(place >> 32) + 1 : (uint32_t)(place >> 32) - 1;
+        h->from = (uint32_t)(place >> 32) + (s->backward ? 1 : 0);
     } else if (MS__LOG && h->index) {
         to = ms__sealed_of(core)->below(h, unit);
     } else {
@@ -234,7 +247,8 @@ static void ms__heads_turn(ms__core *core, ms_cursor *it, bool backward)
     merge->n_live = 0;
     merge->last_place = MS__NO_PLACE;
     for (uint32_t i = 0; i < merge->n_heads; i++) {
-        if (backward != was) heads[i].from = heads[i].segment;
+        if (backward != was)
+            ms__head_stands(&merge->reading, &heads[i], heads[i].segment);
         if (ms__head_load(core, &merge->reading, &heads[i]))
             ms__heads_swap(&heads[i], &heads[merge->n_live++]);
     }
@@ -453,7 +467,7 @@ static ms_result ms__head_add(ms__core *core, ms_cursor *it, uint64_t list,
     h.list = list;
     h.live = live;
     h.agent = agent;
-    h.from = s->backward ? s->tail->segment + 1 : (uint32_t)(s->from >> 32) - 1;
+    h.from = ms__head_start(s);
     if (!ms__head_turn(core, s, &h))
         return s->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
     if ((h.types & holds) != holds) merge->filtered = true;
@@ -538,7 +552,7 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
     ms_result code = ms__loc_head(core, it, at, MS__P_LOCATION,
                                   at->loc ? &at->loc->all : NULL, err);
     if (about && merge->n_heads > heads) /* it has no other run */
-        merge->heads[heads].from = s->backward ? 0 : s->tail->segment;
+        merge->heads[heads].from = s->backward ? 0 : s->tail->segment + 1;
     s->from = from;
     s->to = to;
     return code;
@@ -805,7 +819,7 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
         ms__name_hash(&t->live, MS__LOCS, 0, location), kind);
     if (kind == MS__P_LOCATION && loc) w->head.live = &loc->all;
     if (kind == MS__P_CHANGE && c) w->head.live = &c->changes;
-    w->head.from = backward ? t->segment + 1 : (uint32_t)(from >> 32) - 1;
+    w->head.from = ms__head_start(&w->reading);
 }
 
 /* Returns the next valid record of a walk, with edits applied; NULL at the end, or on an

@@ -190,11 +190,12 @@ typedef struct ms__change_run {
 
 /* Checks whether a change is allowed. own: the record of the message that it changes, or
  * NULL; shown: the record with its present content, NULL if it is hidden. */
-static ms_result ms__change_check(const ms_envelope *e, ms_str location,
+static ms_result ms__change_check(const ms_record *change, ms_str location,
                                   const unsigned char *own, const unsigned char *shown,
                                   ms_error *err)
 {
-    unsigned kind = ms__kind_of(e);
+    const ms_envelope *e = &change->envelope;
+    unsigned kind = (unsigned)change->kind;
     if (kind == MS__KIND_LOCATION) return MS_OK;
     if (!own) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", e->seq);
     if (!ms_str_equal(ms__location(ms__msg(own)), location))
@@ -203,7 +204,7 @@ static ms_result ms__change_check(const ms_envelope *e, ms_str location,
                            MS__V(ms__location(ms__msg(own))), MS__V(location));
     if (!shown) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", e->seq);
     uint32_t flags = ms_flags(ms__msg(shown));
-    if ((kind == MS__KIND_PIECE || (e->flags & MS_CHANGE_OPEN)) &&
+    if ((kind == MS__KIND_PIECE || change->must_be_open) &&
         !ms__is_open(ms__msg(shown)))
         return ms__fail(err, MS_E_CLOSED, "message %u is not an open stream", e->seq);
     if (kind != MS__KIND_AMEND) return MS_OK;
@@ -373,9 +374,9 @@ static void ms__run_begin(ms__append_run *run, const ms_clock *clock, bool stamp
     run->now = MS_TIME_NONE;
     run->stamp = stamp && !run->opts->keep_seq;
     run->seq = largest == UINT64_MAX ? largest : largest + 1; /* never assigned */
-    bool change = ms__kind_of(&run->messages[run->n - 1]) != MS__KIND_MESSAGE;
+    bool change = ms__run_change(run, run->n - 1) != NULL;
     for (size_t i = 0; (run->stamp || change) && i < run->n; i++) {
-        if (run->messages[i].has_time) continue;
+        if (ms__run_envelope(run, i)->has_time) continue;
         run->now = clock->now(clock->ctx);
         return;
     }
@@ -392,13 +393,14 @@ static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e
     return ms__layout_of(e, location, run->utf8 ? MS__VALID : MS__CHECKED, room, err);
 }
 
-/* Encodes a message at r, with its sequence number, time and flags. */
-static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
-                                const ms__layout *l, unsigned char *r, ms_error *err)
+/* Encodes message i at r, with its sequence number, time and flags. */
+static ms_result ms__run_encode(ms__append_run *run, size_t i, const ms__layout *l,
+                                unsigned char *r, ms_error *err)
 {
+    const ms_envelope *e = ms__run_envelope(run, i);
     uint64_t seq = run->seq;
     int64_t time = ms__time_of(e);
-    bool given = run->opts->keep_seq || e->flags >> MS__KIND_SHIFT != 0;
+    bool given = run->opts->keep_seq || run->records;
     uint32_t flags = e->flags & (given ? MS__COPY_FLAGS : MS__CALLER_FLAGS);
     if (run->opts->keep_seq) {
         if (e->seq < seq || e->seq == UINT64_MAX)
@@ -408,11 +410,11 @@ static ms_result ms__run_encode(ms__append_run *run, const ms_envelope *e,
     } else if (seq == UINT64_MAX) {
         return ms__fail(err, MS_E_FULL, "all sequence numbers are used");
     } else if (!e->has_time && run->stamp && run->now != MS_TIME_NONE &&
-               !(e->flags & MS_CHANGE_AS_IS)) {
+               !(run->records && run->records[i].keep_unset_time)) {
         time = run->now;
         flags |= MS_FLAG_STAMPED;
     }
-    ms__encode_header(e, l, seq, time, flags, r);
+    ms__encode_header(e, MS__KIND_MESSAGE, l, seq, time, flags, r);
     ms__encode_body(l, r + MS__HEADER);
     run->seq = seq + 1;
     return MS_OK;
@@ -427,7 +429,7 @@ static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__la
     p->repeats = ms_seq(ms__msg(r));
     if (p->repeat) return MS_OK;
     return ms__fail_at(err, MS_E_KEY_REUSED, "key",
-                       "key '%v' stands for message %u, which is another one",
+                       "key '%v' belongs to message %u, which differs",
                        MS__V(e->key), p->repeats);
 }
 
@@ -454,8 +456,7 @@ static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
     memset(&e, 0, sizeof e);
     l.parts = parts;
     (void)ms__layout_of(&e, MS_STR("-"), MS__VALID, &l, NULL);
-    ms__encode_header(&e, &l, seq, MS_TIME_NONE, MS_FLAG_COMMIT, r);
-    r[4] = MS__KIND_GAP;
+    ms__encode_header(&e, MS__KIND_GAP, &l, seq, MS_TIME_NONE, MS_FLAG_COMMIT, r);
     ms__encode_body(&l, r + MS__HEADER);
     return ms__padded(l.size);
 }

@@ -1,6 +1,84 @@
 
 /* ==== [log-append] room, index records, appends ====================================
- * "Writing" in the essay of [log-map].
+ * This section changes the file: it stores records after the end, and moves the watermark
+ * over them. [log-recover] finds the end, [log-sync] knows what of it is on the disk.
+ * "Writing" in the essay of [log-map] has the two engines and what they cost.
+ *
+ * Who may write. One handle at a time, with the lock of the file: an exclusive writer
+ * holds it while it is open, a shared one for its turn. Of that handle one thread at a
+ * time, with the handle's lock. Only ms__log_over stores bytes below the end; see
+ * "Redaction" in [format].
+ *
+ * A writer's handle is in one of three states, by what is after log->end:
+ *
+ *   not begun  Dead bytes of any writer, up to `stop` at most. This is so after an
+ *              opening, and in a turn that cannot trust what it finds (ms__log_join).
+ *   begun      Zeros. Readers trust the line and the watermark. ms__log_begin sets this
+ *              state, and so does a turn that finds all of this.
+ *   refused    Not begun, after a failed write (ms__log_dead). The dead bytes are of this
+ *              handle, so PATH.torn keeps no copy of them.
+ *
+ * An append has five steps. ms__log_put does 1 to 4, ms__log_publish does 5:
+ *
+ *   1 room       The file has room up to the new end. A full disk is found here.
+ *   2 map        This handle can read up to there.
+ *   3 BUSY       A shared writer stores the new end in BUSY.
+ *   4 bytes      All records are stored, the last one with COMMIT.
+ *   5 watermark  One word, stored with release: all records become visible.
+ *
+ * What is left if the writer does not get beyond a step:
+ *
+ *        its process is killed: memory keeps    the power fails: no watermark is
+ *        the watermark                          trusted, and a walk finds the end
+ *   1, 2 zeros after the end                    the same, or a shorter file
+ *   3    BUSY is past the watermark: the next   the next writer does not trust the line:
+ *        turn is not begun                      not begun
+ *   4    dead bytes: no reader sees them, and   each page is old or new. The append is
+ *        the next writer zeroes them            visible if all its records are valid,
+ *                                               else dead, see (F5)
+ *   5    the append is visible                  as for 4, until a sync has ended
+ *
+ * If step 1, 2 or 3 fails, or the window of MAP, no byte of a record is stored. If a
+ * write of 4 or step 5 fails, the handle is refused, and its next append zeroes what was
+ * stored. A part of an append is never visible: readers stop at the watermark, a walk
+ * stops after the last COMMIT.
+ *
+ * A handle that is not begun first does the steps of ms__log_begin. Their order follows
+ * from two rules. Dead bytes are gone from the disk before any record is stored over them
+ * (L9). The line that makes readers trust a watermark is stored after that watermark.
+ *
+ *    1 Refuses beside a sync of another thread (S3).
+ *    2 Bounds the dead bytes by the size of the file.
+ *    3 Measures them, up to the last byte that is not zero. With UNCONFIRMED all room up
+ *      to `stop` counts: zeros in memory need not be zeros on the disk.
+ *    4 Zeroes and syncs them (ms__log_settle). UNCONFIRMED is set meanwhile, so that
+ *      another writer does this again if this one is killed.
+ *    5 In a sync mode, syncs the visible bytes that nobody has proven durable: the next
+ *      record then carries SYNCED.
+ *    6 Makes room for a LOST record, so that step 12 finds no full disk.
+ *    7 MAP: writes by calls the two blocks that it later stores to through maps.
+ *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
+ *      is not begun.
+ *    9 Stores the hints and the watermark of this handle.
+ *   10 Stores the writer's line but for its last word.
+ *   11 Stores the last word, epoch and check: readers trust the line, and with it 9.
+ *   12 Where visible bytes are missing, appends a LOST record, and syncs it with a new
+ *      checkpoint.
+ *
+ * Until 10 the line is as it was. If the line was trusted, so is the watermark of 9, and
+ * it is right. Step 10 makes the line invalid, unless boot and file stay the same; then
+ * the line stays valid with the old epoch. A writer killed between 10 and 11 leaves an
+ * invalid line: the next opening walks, as after a power loss. A power loss leaves any
+ * mixture of these words, and it does not matter: the line has the number of a boot that
+ * has ended, or 0. The walk needs only records and a checkpoint, which has its own check.
+ *
+ * Index records. An append that fills a segment is followed by housekeeping
+ * (ms__log_housekeep). A segment index, a FILTER and a SUMMARY are each an append of
+ * their own, with COMMIT: a crash between two of them leaves the first. The hints are
+ * stored after the segment index; without them the next opening begins at an older one. A
+ * SUMMARY is made in portions (ms__job_step): 32 segment indexes are looked up, the
+ * FILTERs are appended, then the SUMMARY, which has their places. Nothing refers to
+ * FILTERs whose SUMMARY is missing, and the next handle appends new ones.
  * ================================================================================== */
 
 /* Sets BUSY: shows other writers how far this writer may store bytes. */
@@ -13,8 +91,10 @@ static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
     return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
 }
 
-/* Allocates room in the file up to `upto`. MAP: writes zeros there, since a store into
- * room without disk blocks may raise SIGBUS. Nothing visible changes. */
+/* Allocates room in the file up to `upto`. It asks for less on a disk that is nearly
+ * full: with room ahead, up to a page, exactly. A file system that cannot allocate is
+ * written by calls, which report a full disk themselves. MAP: writes zeros there, since a
+ * store into room without disk blocks may raise SIGBUS. Nothing visible changes. */
 static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
 {
     if (upto <= log->append.allocated || log->append.no_allocate) return MS_OK;
@@ -41,7 +121,7 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
     uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
     if (code == 0 && log->append.engine == MS_ENGINE_MAP)
         code = ms__log_zero(log, from > clear ? from : clear, goal);
-    if (code != 0) return ms__os_fail(err, code, "making room in", log->file.path);
+    if (code != 0) return ms__os_fail(err, code, "allocating room in", log->file.path);
     log->append.allocated = goal;
     return MS_OK;
 }
@@ -76,8 +156,8 @@ static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
     return MS_OK;
 }
 
-/* Notes that the bytes from log->end to `end` may be dead: stored, and never visible. The
- * next append zeroes them first. */
+/* Makes the handle refused: the bytes from log->end to `end` may be dead, that is stored
+ * and never visible. The next append zeroes them first. */
 static void ms__log_dead(ms__log *log, uint64_t end)
 {
     log->append.begun = false;
@@ -85,14 +165,18 @@ static void ms__log_dead(ms__log *log, uint64_t end)
     if (log->append.stop < end) log->append.stop = end;
 }
 
-/* Stores complete records in the file at offset: first allocates room, then writes the
- * bytes. Nothing is visible yet. */
+/* Does steps 1 to 4 of an append: stores complete records at offset, the end. Nothing is
+ * visible yet. */
 static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char *bytes,
                              size_t size, ms_error *err)
 {
+    /* 1 */
     MS__TRY(ms__log_allocate(log, offset + size, err));
+    /* 2 */
     MS__TRY(ms__log_reach(log, offset, offset + size, log->append.allocated, err));
+    /* 3 */
     MS__TRY(ms__log_busy_to(log, offset + size, err));
+    /* 4 */
     if (log->append.engine == MS_ENGINE_MAP) {
         MS__TRY(ms__window_reach(log, offset, offset + size, err));
         memcpy(log->append.window + (offset - log->append.window_start), bytes, size);
@@ -104,12 +188,14 @@ static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char 
     return ms__os_fail(err, code, "writing to", log->file.path);
 }
 
-/* Makes the bytes before `end` visible to all readers. If that fails, they are dead. */
+/* Does step 5: makes the bytes before `end` visible to all readers. The word may be
+ * stored although the call failed; then the append has succeeded. If not, the word may be
+ * torn: it is stored again with the old end, and the bytes are dead. */
 static ms_result ms__log_publish(ms__log *log, uint64_t end, ms_error *err)
 {
     int failed = ms__super_word(log, MS__AT_MARK, end);
     if (failed != 0 && ms__load_mark(log->map.super + MS__AT_MARK) != end) {
-        (void)ms__super_word(log, MS__AT_MARK, log->end); /* in case it was torn */
+        (void)ms__super_word(log, MS__AT_MARK, log->end);
         ms__log_dead(log, end);
         (void)ms__log_zero(log, log->end, end); /* at once if possible */
         return ms__os_fail(err, failed, "writing the watermark of", log->file.path);
@@ -149,9 +235,9 @@ static ms_result ms__record_put(ms__log *log, unsigned char *r, ms_error *err)
     return ms__log_publish(log, log->end + size, err);
 }
 
-/* Writes a LOST record, which notes that durable bytes are missing, and syncs it with a
- * new checkpoint. The old checkpoint is above the end, and would make a torn append look
- * damaged. */
+/* Writes a LOST record, which notes that visible bytes are missing, and syncs it with a
+ * new checkpoint. Until then an old checkpoint may be above the end: it shows the loss to
+ * each opening, and would make a torn append look damaged. */
 static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
 {
     unsigned char r[MS__LOST_SIZE];
@@ -178,24 +264,30 @@ static int ms__blocks_own(ms__log *log)
     return ms__log_zero(log, page - 8, page); /* these bytes are zero already */
 }
 
-/* Prepares the first write of a handle: zeroes the bytes after the end, and stores the
- * writer's line, so that readers trust the watermark. */
+/* Prepares the first write of a handle, or of a turn that is not begun. The numbers are
+ * those of the essay. */
 static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     ms__writer_line w;
     unsigned char line[MS__LINE_SIZE];
     if (log->append.begun) return MS_OK;
-    if (log->durable.syncing) /* the kernel reports an error to one of two syncs */
+    /* 1: the kernel reports an error to only one of two syncs */
+    if (log->durable.syncing)
         return ms__fail(err, MS_E_BUSY, "another thread syncs '%s'", log->file.path);
+    /* 2 */
     bool unsure = ms__log_unconfirmed(log);
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     if (log->append.stop > st.size) log->append.stop = st.size;
+    /* 3 */
     uint64_t dead = ms__log_dead_end(log, log->end);
     if (unsure && log->append.stop > dead) dead = log->append.stop;
+    /* 4 */
     if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));
+    /* 5 */
     if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_now(log, false, false, err));
+    /* 6 */
     MS__TRY(ms__log_allocate(log, log->end + MS__LOST_SIZE, err));
     MS__TRY(ms__log_reach(log, log->end, log->end + MS__LOST_SIZE, log->append.allocated,
                           err));
@@ -205,13 +297,16 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     w.epoch = ms__log_line(log->map.super) + 1;
     ms__writer_encode(&w, line);
     uint64_t busy = log->opts.shared ? log->end : UINT64_MAX;
+    /* 7 */
     failed = ms__blocks_own(log);
+    /* 8 */
     if (failed == 0) failed = ms__super_word(log, MS__AT_BUSY, busy);
-    /* hints of before a power loss may point at dead bytes */
+    /* 9: hints of before a power loss may point at dead bytes */
     if (failed == 0) failed = ms__hints_store(log);
     if (failed == 0) failed = ms__super_word(log, MS__AT_MARK, log->end);
+    /* 10 */
     if (failed == 0) failed = ms__super_write(log, MS__AT_WRITER, line, MS__LINE_EPOCH);
-    /* last, the epoch: a reader that sees it sees this watermark, and these hints */
+    /* 11: a reader that sees the epoch sees the watermark and the hints of 9 */
     uint32_t at = MS__AT_WRITER + MS__LINE_EPOCH;
     uint64_t before = ms__get64(log->map.super + at);
     if (failed == 0) {
@@ -224,6 +319,7 @@ static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
     log->append.begun = true;
     log->append.wrote = true;
     if (log->opts.shared) ms__log_seen(log, log->end, ms__log_line(log->map.super));
+    /* 12 */
     if (!log->append.lost_written && log->append.lost_end <= log->end) return MS_OK;
     if (log->append.lost_synced) return MS_OK;
     ms_result code = ms__lost_write(log, err);
@@ -249,8 +345,8 @@ static void ms__log_lost(ms__log *log, uint64_t end)
     log->append.lost_written = log->append.lost_synced = false;
 }
 
-/* Notes whether the bytes after the end are prepared for records. If not, dead bytes end
- * at `stop` at the latest. */
+/* Sets the state: begun, or not begun with dead bytes that end at `stop` at the latest.
+ * */
 static void ms__log_begun(ms__log *log, bool begun, uint64_t stop)
 {
     log->append.begun = begun;

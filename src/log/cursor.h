@@ -69,39 +69,62 @@ static bool ms__log_run(const ms__log *log, const ms__reading *s, ms__head *h,
     return true;
 }
 
+/* Returns how many segments begin before a place. */
+static uint32_t ms__segments_to(uint64_t place)
+{
+    return (uint32_t)(place >> 32) + ((uint32_t)place > 0 ? 1 : 0);
+}
+
+/* Walking forward: returns the next sealed segment that an iterator reads, of those with
+ * places of the query. MS__NO_SEGMENT: none is left. */
+static uint32_t ms__log_forward(ms__log *log, ms__reading *s, const ms__head *h,
+                                ms__run *run)
+{
+    uint32_t n = ms__segments_to(s->to);
+    if (n > s->tail->segment) n = s->tail->segment;
+    if (h->list > MS__LIST_OTHERS)
+        return ms__segment_after(log, h->list, h->from, n, s->locked, run, &s->result);
+    return h->from < n ? h->from : MS__NO_SEGMENT;
+}
+
+/* The same, walking backward. */
+static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__head *h,
+                                 ms__run *run)
+{
+    uint32_t first = (uint32_t)(s->from >> 32), n = ms__segments_to(s->to);
+    if (n > h->from) n = h->from;
+    if (n <= first) return MS__NO_SEGMENT;
+    if (h->list <= MS__LIST_OTHERS) return n - 1;
+    uint32_t at = ms__segment_before(log, h->list, n, s->locked, run, &s->result);
+    return at >= first ? at : MS__NO_SEGMENT;
+}
+
+/* Makes all records of a segment a run. False: no memory. */
+static bool ms__log_all(ms__log *log, ms__reading *s, uint32_t segment, ms__run *run)
+{
+    memset(run, 0, sizeof *run);
+    run->index = ms__segment_valid(log, segment, false, s->locked);
+    if (!run->index) s->result = MS_E_NO_MEMORY;
+    if (run->index) run->n = run->index->n;
+    return run->index != NULL;
+}
+
 static bool ms__log_turn(ms__core *core, ms__reading *s, ms__head *h, bool *some)
 {
     ms__log *log = ms__log_in(core);
-    uint32_t tail = s->tail->segment, at = h->segment;
-    uint32_t first = (uint32_t)(s->from >> 32);
-    uint32_t last = (uint32_t)((s->to - 1) >> 32), n = last < tail ? last + 1 : tail;
     bool listed = h->list > MS__LIST_OTHERS;
     ms__run run;
     *some = false;
-    if (s->backward) {
-        if (at > last + 1) at = last + 1;
-        if (at <= first) return false;
-        at = listed ? ms__segment_next(log, h->list, at - 1, tail, true, s->locked, &run,
-                                       &s->result)
-                    : at - 1;
-        if (at == UINT32_MAX || at < first) return false;
-        h->segment = at;
-    } else {
-        if (++at < n && listed)
-            at = ms__segment_next(log, h->list, at, n, false, s->locked, &run,
-                                  &s->result);
-        h->segment = at < n ? at : tail - 1;
-        if (at >= n) return last >= tail;
+    uint32_t segment = s->backward ? ms__log_backward(log, s, h, &run)
+                                   : ms__log_forward(log, s, h, &run);
+    if (segment == MS__NO_SEGMENT) { /* forward, the tail may follow */
+        h->from = s->tail->segment;
+        return !s->backward && ms__segments_to(s->to) > s->tail->segment;
     }
-    if (!listed) { /* all its records */
-        memset(&run, 0, sizeof run);
-        run.index = ms__segment_valid(log, at, false, s->locked);
-        if (!run.index) s->result = MS_E_NO_MEMORY;
-        if (!run.index) return false;
-        run.n = run.index->n;
-    }
+    ms__head_stands(s, h, segment);
+    if (!listed && !ms__log_all(log, s, segment, &run)) return false;
     uint32_t holes = listed ? ms__segment_lost(run.index) : run.index->holes;
-    if (!listed || holes > 0) ms__holes_met(s, at, holes);
+    if (!listed || holes > 0) ms__holes_met(s, segment, holes);
     *some = ms__log_run(log, s, h, &run);
     return true;
 }

@@ -95,11 +95,10 @@ static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_s
     ms__log *log = ms__log_in(core);
     uint64_t list = ms__list_number(
         ms__name_hash(&core->tail->live, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
-    uint32_t all = core->tail->segment, s = all;
+    uint32_t s = core->tail->segment;
     ms__run run;
-    while (s > 0) {
-        s = ms__segment_next(log, list, s - 1, all, true, true, &run, result);
-        if (s == UINT32_MAX) break;
+    while ((s = ms__segment_before(log, list, s, true, &run, result)) !=
+           MS__NO_SEGMENT) {
         for (uint32_t n = run.n; n-- > 0;) {
             const unsigned char *r = ms__segment_record(
                 log, run.index, ms__posting(run.at, n, run.index->width));

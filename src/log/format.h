@@ -241,7 +241,7 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
                                   ms__file_id *f, ms_error *err)
 {
     if (memcmp(h, ms__log_magic, 8) != 0)
-        return ms__fail(err, MS_E_FOREIGN, "'%s' does not begin like a log of messages",
+        return ms__fail(err, MS_E_FOREIGN, "'%s' is not a log: its first 8 bytes differ",
                         path);
     uint32_t version = ms__get32(h + 8), flags = ms__get32(h + 20);
     bool holds = ms__get32(h + 52) == ms__crc32c(0, h, 52);
@@ -251,7 +251,7 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
                         (uint64_t)version, (uint64_t)MS__LOG_VERSION);
     if (!holds)
         return ms__fail(err, MS_E_DAMAGED,
-                        "'%s': bytes 0 to 51 do not match their check", path);
+                        "'%s': bytes 0 to 51 do not match their checksum", path);
     if (flags != 0)
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has the incompatible flags %u, this library knows none",
@@ -465,18 +465,19 @@ static uint64_t ms__segment_size(const ms__segment *l)
            room;
 }
 
+/* Sets where the arrays of the segment index at r begin: each after the one before. */
 static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
 {
-    const unsigned char *p = r + MS__SEGMENT_FIXED;
+    size_t changed = l->n_changed == UINT32_MAX ? 0 : (size_t)l->n_changed * 2;
     l->blocks = (uint32_t)((ms__segment_room(l) + MS__BLOCK - 1) / MS__BLOCK);
-    l->directory = p, p += (size_t)l->listed * 8;
-    l->changed = p, p += l->n_changed == UINT32_MAX ? 0 : (size_t)l->n_changed * 2;
-    l->checks = p, p += ((size_t)l->blocks + 1) * 4;
-    l->numbers = p, p += (size_t)l->lists * 8;
-    l->record = p, p += (size_t)l->n * 4;
-    l->begin = p, p += ((size_t)l->lists + 1) * 4;
-    l->bucket = p, p += (((size_t)1 << l->bits) + 1) * 4;
-    l->posting = p;
+    l->directory = r + MS__SEGMENT_FIXED;
+    l->changed = l->directory + (size_t)l->listed * 8;
+    l->checks = l->changed + changed;
+    l->numbers = l->checks + ((size_t)l->blocks + 1) * 4;
+    l->record = l->numbers + (size_t)l->lists * 8;
+    l->begin = l->record + (size_t)l->n * 4;
+    l->bucket = l->begin + ((size_t)l->lists + 1) * 4;
+    l->posting = l->bucket + (((size_t)1 << l->bits) + 1) * 4;
 }
 
 /* Returns the check of block b. */

@@ -13,7 +13,7 @@
  *     Filters need no merge, and a lookup touches one place in memory. For 32 segments of
  *     65,536 messages with a key each they take 4 MB; lists of segments took 25 MB.
  *
- * A lookup of a posting list goes from segment to segment (ms__segment_next): the filter
+ * A lookup of a posting list goes from segment to segment (ms__segment_has): the filter
  * of a group of 32 excludes most, the segment index confirms. Both are read when they are
  * first needed, and known by a pointer afterwards (ms__entry_node). A segment index is
  * checked block by block, each block when it is first read: a lookup of an absent list
@@ -247,11 +247,13 @@ static void ms__changed_put(const ms__log *log, const ms__segment *l)
     unsigned char *p = (unsigned char *)(uintptr_t)l->changed;
     const uint32_t *bits = (const uint32_t *)log->edits.touched;
     if (l->n_changed == 0 || l->n_changed == UINT32_MAX) return;
-    for (uint32_t i = 0; i < MS__TOUCHED; i++) {
-        if (bits[i / 32] == 0) i |= 31; /* most words are empty */
-        if (!(bits[i / 32] >> (i % 32) & 1)) continue;
-        *p++ = (unsigned char)i;
-        *p++ = (unsigned char)(i >> 8);
+    for (uint32_t word = 0; word < MS__TOUCHED / 32; word++) {
+        if (bits[word] == 0) continue; /* most words are empty */
+        for (uint32_t i = word * 32; i < (word + 1) * 32; i++) {
+            if (!(bits[word] >> (i % 32) & 1)) continue;
+            *p++ = (unsigned char)i;
+            *p++ = (unsigned char)(i >> 8);
+        }
     }
 }
 
@@ -892,27 +894,51 @@ static bool ms__times_miss(const ms_query *q, int64_t first, int64_t last)
     return (q->has_since && last < q->since_ns) || (q->has_until && first >= q->until_ns);
 }
 
-/* Returns the next segment from i on (backward: from i downward) that has a posting list;
- * n (backward: UINT32_MAX) if none has. */
-static uint32_t ms__segment_next(ms__log *log, uint64_t list, uint32_t i, uint32_t n,
-                                 bool backward, bool locked, ms__run *run,
-                                 ms_result *result)
+#define MS__NO_SEGMENT UINT32_MAX
+
+/* The answer of a filter for the 32 segments of a group. */
+typedef struct ms__asked {
+    uint32_t number; /* MS__NO_SEGMENT: no filter was asked yet */
+    uint32_t mask;
+} ms__asked;
+
+/* Returns whether segment i has a posting list, or may have lost it, and finds it. The
+ * filter of the group, which is asked once for all its segments, excludes most. */
+static bool ms__segment_has(ms__log *log, ms__asked *group, uint64_t list, uint32_t i,
+                            bool locked, ms__run *run, ms_result *result)
 {
-    uint32_t none = backward ? UINT32_MAX : n, group = UINT32_MAX, mask = 0;
-    for (; backward ? i != UINT32_MAX : i < n; i = backward ? i - 1 : i + 1) {
-        if (i / MS__FAN != group) {
-            group = i / MS__FAN;
-            mask = ms__group_find(log, group, list, locked);
-        }
-        if (!(mask >> i % MS__FAN & 1)) continue;
-        const ms__segment *l = ms__segment_of(log, i, locked);
-        while (l && !ms__segment_find(log, l, list, run))
-            l = ms__segment_mend(log, l, locked);
-        if (!l) *result = MS_E_NO_MEMORY;
-        if (!l) return none;
-        if (run->n > 0 || ms__segment_lost(l) > 0) return i;
+    if (i / MS__FAN != group->number) {
+        group->number = i / MS__FAN;
+        group->mask = ms__group_find(log, group->number, list, locked);
     }
-    return none;
+    if (!(group->mask >> i % MS__FAN & 1)) return false;
+    const ms__segment *l = ms__segment_of(log, i, locked);
+    while (l && !ms__segment_find(log, l, list, run))
+        l = ms__segment_mend(log, l, locked);
+    if (!l) *result = MS_E_NO_MEMORY;
+    return l && (run->n > 0 || ms__segment_lost(l) > 0);
+}
+
+/* Returns the first of the segments [i, n) that has a posting list. MS__NO_SEGMENT: none
+ * has, or *result is set. */
+static uint32_t ms__segment_after(ms__log *log, uint64_t list, uint32_t i, uint32_t n,
+                                  bool locked, ms__run *run, ms_result *result)
+{
+    ms__asked group = {MS__NO_SEGMENT, 0};
+    for (; i < n && *result == MS_OK; i++)
+        if (ms__segment_has(log, &group, list, i, locked, run, result)) return i;
+    return MS__NO_SEGMENT;
+}
+
+/* Returns the last of the segments before n that has a posting list. MS__NO_SEGMENT: as
+ * above. */
+static uint32_t ms__segment_before(ms__log *log, uint64_t list, uint32_t n, bool locked,
+                                   ms__run *run, ms_result *result)
+{
+    ms__asked group = {MS__NO_SEGMENT, 0};
+    for (; n > 0 && *result == MS_OK; n--)
+        if (ms__segment_has(log, &group, list, n - 1, locked, run, result)) return n - 1;
+    return MS__NO_SEGMENT;
 }
 
 /* Adds a summary to its table, which has room. */

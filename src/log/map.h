@@ -612,7 +612,7 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
 {
     if (!ms__forked(&log->file.fork_mark, log->os)) return MS_OK;
     return ms__fail(err, MS_E_FORKED,
-                    "'%s' was opened by process %u, this is a child of it: open it anew",
+                    "'%s' was opened by process %u, this is a child of it: open it again",
                     log->file.path, log->file.fork_mark.process);
 }
 

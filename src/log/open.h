@@ -3,6 +3,28 @@
  * First the functions of the backend table, each under the handle's lock. Then the public
  * functions of [api-log].
  *
+ * An append, as one thread runs it:
+ *
+ *   1 Refuses a handle for reading, and a child of fork.
+ *   2 In a sync mode, syncs the folder once. If the name of the file cannot become
+ *     durable, the append fails before it has stored anything.
+ *   3 Takes the handle's lock and, shared, the turn. Refuses a poisoned handle, and a
+ *     file that a rewrite replaces. Waits for a sync that runs if the handle is not
+ *     begun, see [log-append].
+ *   4 Allocates plans for more than MS__PLANS_SMALL messages.
+ *   5 Appends ([append]): all is visible, or nothing has happened.
+ *   6 Decides whether a sync is due. Housekeeping may append index records.
+ *   7 Releases the turn and the lock.
+ *   8 Syncs up to the end that 5 made, if one is due. If the sync fails, the messages are
+ *     visible all the same, and the result is MS_E_POISONED.
+ *
+ * A close first writes the index of a tail of over 1/8 segment, so that the next opening
+ * walks little. Then it syncs the file with a checkpoint, so that the next writer has
+ * nothing to prove. An exclusive writer then stores its end in BUSY, so that a shared
+ * writer need not prepare the place. A close does none of this in a child of fork, for a
+ * handle that has not appended or is poisoned, and for a file that a rewrite has
+ * replaced. The lock of the file ends with the descriptor.
+ *
  * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that:
  *
  *    begin: the place is held -> run: copied, synced, verified --> end: the log that is
@@ -13,6 +35,51 @@
  *   BUSY, CONFLICT          the copy is removed, the mark <-----------+        v
  *                           is taken back                fails     new handle; its next
  *                                                                  sync syncs the folder
+ *
+ * "own": the source is a writer's handle of the log at PATH, and appends meanwhile. Else
+ * the rewrite opens the log at PATH itself, and that log refuses appends from step 2 on.
+ * The steps, and what the disk has when each is done:
+ *
+ *    ms__rewrite_begin
+ *    1 hold     PATH: the old log, or an empty one, with a lock that keeps others away.
+ *               (With exact_maps no empty one: an open file could not be replaced.)
+ *    2 create   PATH.compacting: an empty log. One of a killed rewrite is removed first.
+ *               Not own: the old log is marked (REPLACED).
+ *    ms_rewrite_run, once or more
+ *    3 copy     PATH.compacting: records up to the end that the source had then.
+ *    4 numbers  Not own: and the numbers that the source has assigned.
+ *    5 sync     The copy is on the disk, with its checkpoint. So is the old file, up to
+ *               some later end. `covered` is the end of 3.
+ *    6 verify   The same: every byte of the copy was read and checked.
+ *    ms_rewrite_end
+ *    7 mark     Own: the old log is marked. A sync of it that ran has ended before.
+ *    8 copy     PATH.compacting: all records. (R3) is checked: nothing was erased.
+ *    9 numbers  As 4, for both. Records of the source that are damaged are missing.
+ *   10 sync     As 5, unless the disk has all that (R1) and (R2) need.
+ *   11 rename   PATH: the new log, with the access rights of the old one. A power loss
+ *               may bring the old one back while the folder is not synced.
+ *   12 folder   Synced, where (R2) may not hold. Else the next sync of the new log syncs
+ *               it.
+ *
+ * A kill before 11 leaves the old log at PATH, perhaps marked: the next writer that opens
+ * it clears the mark. PATH.compacting stays until a rewrite removes it in step 2. If
+ * there was no file at PATH, an empty log stays there. After 11 the old file has no name
+ * and keeps its mark, so its handles refuse appends.
+ *
+ * Who owns what:
+ *
+ *    what                 from                    until
+ *    the state `w`        ms__rewrite_begin       ms__rewrite_free
+ *    old, own             1: `rewritten` is set   ms__hold_give unsets that; the caller
+ *                                                 closes the source
+ *    old, not own         1: opened               ms__hold_give closes it
+ *    fresh                2: opened               12: the caller's
+ *    PATH.compacting      2                       11
+ *    the log made at PATH 1                       11
+ *    the mark             2 (own: 7)              forever
+ *
+ * If the rewrite fails or is abandoned, ms__rewrite_undo closes fresh, removes both files
+ * and clears the mark. Then the old log goes on as before.
  *
  * At the rename each of the two files has what the other one's durable end promises,
  * since a power loss may keep either:
@@ -32,26 +99,34 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     ms__log *log = ms__log_of(store);
     ms__plan *plans = log->append.plans;
     size_t n = run->n;
+    /* 1 */
     MS__TRY(ms__log_may_write(log, err));
+    /* 2 */
     bool waits = log->opts.sync != MS_SYNC_NONE && !log->opts.ticked;
     if (waits || log->opts.sync == MS_SYNC_EACH) MS__TRY(ms__log_folder(log, err));
+    /* 3 */
     ms_result code = ms__append_begin(log, err);
+    /* 4 */
     if (code == MS_OK && n > MS__PLANS_SMALL) {
         plans = NULL;
         if (n < SIZE_MAX / 2 / sizeof *plans)
             plans = (ms__plan *)ms__log_resize(log, NULL, 0, n * sizeof *plans);
         if (!plans) code = ms__no_memory(err, n * sizeof *plans);
     }
+    /* 5 */
     if (code == MS_OK) code = ms__log_append_run(log, run, plans, err);
     if (plans && plans != log->append.plans)
         (void)ms__log_resize(log, plans, n * sizeof *plans, 0);
     ms__staging_trim(log);
+    /* 6 */
     uint64_t goal = log->end;
     bool due = code == MS_OK && ms__sync_due(log) &&
                (log->opts.sync == MS_SYNC_EACH || !log->opts.ticked);
     if (code == MS_OK) ms__log_housekeep(log);
+    /* 7 */
     ms__log_leave(log);
     ms__lock_give(&log->lock);
+    /* 8 */
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
 
@@ -66,7 +141,8 @@ static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
     return 0;
 }
 
-/* Overwrites a record in place: with other checks, or with an erased body. */
+/* Does one of the three steps of an erasure, see "Erasing" in [record]: overwrites the
+ * two checks, or the values of the fields. [change] syncs after each step. */
 static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned char *r,
                                   unsigned step, ms_error *err)
 {
@@ -93,7 +169,7 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
     ms_result code = ms__write_begin(log, err);
     uint64_t offset = ms__log_where(log, r);
     if (code == MS_OK && offset == 0)
-        code = ms__fail(err, MS_E_ARGUMENT, "the message is not one that '%s' returned",
+        code = ms__fail(err, MS_E_ARGUMENT, "the message was not returned by '%s'",
                         log->file.path);
     if (code == MS_OK && !ms__staging_reach(log, padded))
         code = ms__no_memory(err, padded);
@@ -163,6 +239,8 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
 
+/* Opens the file at the path, chooses the engine, and takes a writer's lock. MAP needs
+ * room that stays allocated: a store into a map cannot report a full disk. */
 static ms_result ms__log_file_once(ms__log *log, ms_error *err)
 {
     ms_log_mode mode = log->opts.mode;
@@ -174,7 +252,7 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
         return ms__fail(err, mode == MS_LOG_NEW ? MS_E_CONFLICT : MS_E_FOREIGN,
                         "'%s' is a folder, not a log", log->file.path);
     if (code == ENOENT && (how & MS_OS_CREATE)) {
-        (void)ms__fail(err, MS_E_NOT_FOUND, "making '%s': the folder does not exist",
+        (void)ms__fail(err, MS_E_NOT_FOUND, "creating '%s': the folder does not exist",
                        log->file.path);
         if (err) err->sys_errno = code;
         return MS_E_NOT_FOUND;
@@ -182,7 +260,7 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
     if (code != 0) return ms__os_fail(err, code, "opening", log->file.path);
     log->file.is_open = true;
     code = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    if (code != 0) return ms__os_fail(err, code, "looking at", log->file.path);
+    if (code != 0) return ms__os_fail(err, code, "stat of", log->file.path);
     if (!log->file.stat.regular)
         return ms__fail(err, mode == MS_LOG_NEW ? MS_E_CONFLICT : MS_E_FOREIGN,
                         "'%s' is not a regular file", log->file.path);
@@ -229,6 +307,10 @@ static int ms__replaced_set(ms__log *log, uint32_t replaced)
     return ms__super_write(log, MS__AT_REPLACED, word, sizeof word);
 }
 
+/* Opens the file, locks it, and takes in its content. A rewrite may rename another file
+ * to the path after this handle has opened it and before it has the lock: then this
+ * handle would write to a file without a name, and opens the path again. A shared writer
+ * holds the lock for the opening alone. */
 static ms_result ms__log_file_open(ms__log *log, ms_error *err)
 {
     for (;;) {
@@ -308,7 +390,7 @@ static const ms_backend ms__log_backend = {
     ms__append_unmeasured, ms__log_query, ms__core_next, ms__log_cursor_close,
     ms__log_get,     ms__log_list,  ms__log_store_stat, ms__log_sync,
     ms__log_close,   ms__log_tick,  ms__log_leave_out,
-    MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__change_unmeasured : NULL,
     MS__CHANGES ? ms__log_erase : NULL, &ms__log_inside, NULL};
 
 static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
@@ -319,18 +401,19 @@ static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
         (unsigned)desc->sync > MS_SYNC_EACH || (unsigned)desc->engine > MS_ENGINE_WRITE)
         return ms__fail(err, MS_E_ARGUMENT,
                         "opening '%s': mode %u, opening %u, sync %u, "
-                        "engine %u: one is unknown",
+                        "engine %u: one of these values is unknown",
                         desc->path, (uint64_t)desc->mode, (uint64_t)desc->opening,
                         (uint64_t)desc->sync, (uint64_t)desc->engine);
     const ms_os *os = desc->os ? desc->os : &ms__os_table;
     if (desc->shared && desc->mode != MS_LOG_READ && os->boot(os->ctx) == 0)
         return ms__fail(err, MS_E_UNSUPPORTED,
-                        "opening '%s' shared: the number of this boot is not known, and "
-                        "without it writers cannot trust each other's watermark",
+                        "opening '%s' shared: the boot number of this machine is "
+                        "unknown, and writers need it to trust each other's watermark",
                         desc->path);
     if (desc->opening == MS_OPEN_SALVAGE && desc->mode != MS_LOG_READ)
         return ms__fail(err, MS_E_ARGUMENT,
-                        "opening '%s' for salvage is for reading only", desc->path);
+                        "opening '%s' for salvage needs the mode MS_LOG_READ",
+                        desc->path);
     if (desc->segment_size != 0 &&
         (desc->segment_size < MS_LOG_SEGMENT_MIN || desc->segment_size > (size_t)1 << 30))
         return ms__fail(err, MS_E_ARGUMENT,
@@ -489,8 +572,8 @@ static MS__APART ms_result ms__log_strict(ms__log *log, ms_error *err)
     if (!log->writer && ms__mark_trusted(log)) return MS_OK; /* it may be appending */
     if (ms__log_dead_end(log, log->end) == log->end) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED,
-                    "'%s': after the last whole append, which ends at %u, are bytes of "
-                    "one that is torn",
+                    "'%s': bytes of a torn append follow the last complete append, "
+                    "which ends at %u",
                     log->file.path, log->end);
 }
 
@@ -578,8 +661,8 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 
 #define MS__NEW ".compacting" /* added to the path: the new log while it is written */
 
-/* A running rewrite. `old` is the log at the place of the new one. It is open for
- * writing, so no other process can write there. */
+/* A running rewrite. `old` is the log at the place of the new one, and holds the lock of
+ * that file. The essay has who owns what. */
 typedef struct ms__rewriting {
     ms_log_desc to;
     ms_keep keep;
@@ -608,7 +691,7 @@ static ms_result ms__hold_own(ms__rewriting *w, ms__log *log, ms_error *err)
     log->file.rewritten = true;
     ms__lock_give(&log->lock);
     if (taken)
-        return ms__fail(err, MS_E_BUSY, "another rewrite of '%s' goes on", w->path);
+        return ms__fail(err, MS_E_BUSY, "another rewrite of '%s' is running", w->path);
     w->old = log;
     return MS_OK;
 }
@@ -625,6 +708,8 @@ static void ms__hold_give(ms__rewriting *w)
     }
 }
 
+/* Does step 1. Refuses a file that is there, unless it is to be replaced. A salvaged
+ * source must still be what the path has. */
 static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
                                ms_error *err)
 {
@@ -636,7 +721,7 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
     w->made = code == ENOENT || (code == 0 && st.regular && st.size == 0);
     if (code != 0 && !w->made) return ms__os_fail(err, code, "opening", w->path);
     if (!w->made && !replace)
-        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'", w->path);
+        return ms__fail(err, MS_E_CONFLICT, "'%s' exists already", w->path);
     if (w->made && os->exact_maps) return MS_OK;
     w->own = !w->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);
@@ -654,7 +739,8 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
 }
 
 /* Sets or clears the mark of the old file. replaced: from here on no handle appends to
- * the log, since the copy would lack the records, and none reports a sync of it. */
+ * the log, since the copy would lack the records, and none reports a sync of it. So it
+ * first waits for a sync that runs: `covered` has what that reports, or 10 syncs it. */
 static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *err)
 {
     if (!w->old) return MS_OK;
@@ -666,6 +752,7 @@ static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *er
                                              w->old->file.path);
 }
 
+/* Does steps 1 and 2. The copy needs no sync mode of its own: step 5 syncs it. */
 static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
                                             bool replace, ms_error *err)
 {
@@ -674,8 +761,10 @@ static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
     w->part = ms__path_beside(&w->to.alloc, w->to.path, MS__NEW, &w->part_size);
     if (!w->path || !w->part) return ms__no_memory(err, w->part_size);
     w->to.path = w->path;
+    /* 1 */
     MS__TRY(ms__hold_take(w, source, replace, err));
-    (void)w->to.os->remove(w->to.os->ctx, w->part); /* left by a killed rewrite */
+    /* 2: 1 keeps other rewrites away, so a file of this name is of a killed one */
+    (void)w->to.os->remove(w->to.os->ctx, w->part);
     w->begun = true;
     ms_log_desc d = w->to;
     d.path = w->part;
@@ -694,19 +783,25 @@ static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
     return MS_OK;
 }
 
-/* Frees everything except the new log; placed: that has the path. */
-static void ms__rewrite_free(ms__rewriting *w, bool placed)
+/* Removes what an abandoned rewrite has made; see the table in the essay. */
+static void ms__rewrite_undo(ms__rewriting *w)
 {
     const ms_os *os = w->to.os;
-    ms_alloc alloc = w->to.alloc;
-    if (w->copying.reading) (void)ms_cursor_close(w->copying.it, NULL);
-    if (!placed && w->fresh) {
+    if (w->fresh) {
         ms__log_refuse(w->fresh); /* its content is not needed any more */
         ms_close(&w->fresh->core.store);
     }
-    if (!placed && w->begun) (void)os->remove(os->ctx, w->part);
-    if (!placed) (void)ms__hold_mark(w, 0, NULL);
-    if (w->old && w->made && !placed) (void)os->remove(os->ctx, w->path);
+    if (w->begun) (void)os->remove(os->ctx, w->part);
+    (void)ms__hold_mark(w, 0, NULL);
+    if (w->old && w->made) (void)os->remove(os->ctx, w->path);
+}
+
+/* Frees everything except the new log; placed: that has the path, and is the caller's. */
+static void ms__rewrite_free(ms__rewriting *w, bool placed)
+{
+    ms_alloc alloc = w->to.alloc;
+    if (w->copying.reading) (void)ms_cursor_close(w->copying.it, NULL);
+    if (!placed) ms__rewrite_undo(w);
     ms__hold_give(w);
     ms_arena_deinit(&w->arena);
     if (w->path) (void)ms__resize(&alloc, w->path, w->path_size, 0);
@@ -733,16 +828,17 @@ static ms_result ms__rewrite_begin(ms_rewrite *rewrite, ms_error *err)
     return code;
 }
 
-/* Fails with MS_E_CONFLICT if a message was erased in the source after the copy began. */
+/* Fails with MS_E_CONFLICT if a message was erased in the source after the copy began
+ * (R3). */
 static ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
 {
     if (!w->own || w->old->append.erasures == w->erasures) return MS_OK;
-    return ms__fail(err, MS_E_CONFLICT, "a message of '%s' was redacted while it was "
-                    "copied: begin again", w->path);
+    return ms__fail(err, MS_E_CONFLICT, "a message of '%s' was redacted during the "
+                    "copy: begin the rewrite again", w->path);
 }
 
-/* Copies until the time is over, or up to the present end of the source (*upto). It
- * ignores later appends, which may come faster than it copies. */
+/* Does step 3 or 8: copies until the time is over, or up to the present end of the source
+ * (*upto). It ignores later appends, which may come faster than it copies. */
 static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t budget_us,
                                   bool *end, uint64_t *upto, ms_error *err)
 {
@@ -759,7 +855,7 @@ static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t bud
     return MS_OK;
 }
 
-/* Verifies the complete copy, if it has grown since the last time. */
+/* Does step 6: verifies the complete copy, if it has grown since the last time. */
 static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
 {
     ms_log_report r;
@@ -769,9 +865,9 @@ static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
     ms_result code = ms_log_verify(&d, &r, err);
     w->verified = w->fresh->end;
     if (code != MS_E_DAMAGED) return code;
-    return ms__fail(err, MS_E_IO, "'%s' does not hold what was written to it: %u damaged "
-                    "ranges with %u bytes, %u damaged index records", w->part, r.damaged,
-                    r.damaged_bytes, r.index_damaged);
+    return ms__fail(err, MS_E_IO, "the copy '%s' differs from what was written: %u "
+                    "damaged ranges with %u bytes, %u damaged index records", w->part,
+                    r.damaged, r.damaged_bytes, r.index_damaged);
 }
 
 /* Makes the bytes of the old file durable: until the new name is durable, a power loss
@@ -786,7 +882,8 @@ static ms_result ms__rewrite_sync_old(ms__rewriting *w, ms_error *err)
     return code;
 }
 
-/* Syncs the copy, and the old file. */
+/* Does step 5 or 10: syncs the copy, then the old file. The source had the end `upto`
+ * when it was copied. */
 static ms_result ms__rewrite_sync(ms__rewriting *w, uint64_t upto, ms_error *err)
 {
     ms_store *fresh = &w->fresh->core.store;
@@ -804,11 +901,15 @@ static ms_result ms__rewrite_run(ms__rewriting *w, uint64_t start, uint32_t budg
 {
     uint64_t upto = 0;
     bool end;
+    /* 3 */
     MS__TRY(ms__rewrite_copy(w, start, budget_us, &end, &upto, err));
     MS__TRY(ms__rewrite_sound(w, err));
     if (!end) return MS_OK;
+    /* 4 */
     if (!w->own) MS__TRY(ms__copy_numbers(&w->copying, err));
+    /* 5 */
     MS__TRY(ms__rewrite_sync(w, upto, err));
+    /* 6 */
     MS__TRY(ms__rewrite_verify(w, err));
     w->ready = true;
     *more = false;
@@ -838,7 +939,8 @@ static bool ms__rewrite_covers(const ms__rewriting *w)
     return w->old->opts.sync != MS_SYNC_EACH && durable <= w->covered;
 }
 
-/* Renames the new log to the path, and sets the caller's options. */
+/* Does step 11: renames the new log to the path, and sets the caller's options. All that
+ * can fail comes before the rename. */
 static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
 {
     const ms_os *os = w->to.os;
@@ -846,7 +948,7 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
     if (w->old && os->access_like) {
         int code = os->access_like(os->ctx, w->part, w->path);
         if (code != 0)
-            return ms__os_fail(err, code, "keeping the owner and permissions of",
+            return ms__os_fail(err, code, "copying the owner and permissions of",
                                w->path);
     }
     char *path = (char *)ms__log_resize(fresh, NULL, 0, w->path_size);
@@ -855,7 +957,7 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
     int failed = os->rename(os->ctx, w->part, w->path);
     if (failed != 0) {
         (void)ms__log_resize(fresh, path, w->path_size, 0);
-        return ms__os_fail(err, failed, "putting in place", w->path);
+        return ms__os_fail(err, failed, "renaming the new file to", w->path);
     }
     (void)ms__log_resize(fresh, fresh->file.path, fresh->file.path_size, 0);
     fresh->file.path = path;
@@ -872,23 +974,26 @@ static bool ms__rewrite_lacks(const ms__rewriting *w)
     return w->own && w->old->opts.sync != MS_SYNC_EACH && !ms__rewrite_covers(w);
 }
 
-/* Copies the rest, and puts the new log in its place. *copied: MS_E_DAMAGED if records
- * are missing. */
+/* Does steps 7 to 12. *copied: MS_E_DAMAGED if records are missing. */
 static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_error *err)
 {
     uint64_t upto = 0;
     bool end;
+    /* 7 */
     if (w->own) MS__TRY(ms__hold_mark(w, 1, err));
+    /* 8 */
     MS__TRY(ms__rewrite_copy(w, 0, 0, &end, &upto, err));
     MS__TRY(ms__rewrite_sound(w, err));
+    /* 9 */
     uint64_t copy_end = w->fresh->end;
     *copied = ms__copy_end(&w->copying, err);
     if (*copied != MS_OK && *copied != MS_E_DAMAGED) return *copied;
+    /* 10 */
     bool covers = ms__rewrite_covers(w) && w->fresh->end == copy_end;
     if (!covers) MS__TRY(ms__rewrite_sync(w, upto, err));
+    /* 11 */
     MS__TRY(ms__rewrite_place(w, err));
-    /* If (R2) may not hold, syncs the folder now, so that the name is durable. If that
-     * fails, the next sync tries again and reports it. */
+    /* 12: if it fails, the next sync tries again and reports it */
     if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;
     w->fresh->file.folder_synced =
         ms__os_folder_done(w->to.os, w->fresh->file.path) == 0;
@@ -902,8 +1007,8 @@ MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error 
     if (fresh) {
         *fresh = NULL;
         if (ms__rewrite_lacks(w))
-            return ms__fail(err, MS_E_BUSY, "the copy of '%s' lacks what is on the disk: "
-                            "ms_rewrite_run has more to do",
+            return ms__fail(err, MS_E_BUSY, "the copy of '%s' lacks durable records: "
+                            "call ms_rewrite_run again",
                             w ? w->path : rewrite->to->path);
         code = ms__rewrite_finish(w, &copied, err);
         rewrite->report = w->report;
@@ -929,14 +1034,18 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     if (report) *report = w.report;
     MS__TRY(ms__open_check(source, err));
     if (keep && keep->dry_run) return ms_copy(NULL, source, keep, NULL, report, err);
+    /* 1, 2, and 7: an own log refuses appends during the copy, too */
     MS__TRY(ms__rewrite_begin(&w, err));
-    bool own = w.state->own; /* it refuses appends during the copy */
+    bool own = w.state->own;
     ms_result code = own ? ms__hold_mark(w.state, 1, err) : MS_OK;
+    /* 3 to 6 */
     while (code == MS_OK && more) code = ms_rewrite_run(&w, 0, &more, err);
+    /* 8 to 11; w.state is freed */
     if (code == MS_OK) code = ms_rewrite_end(&w, &fresh, err);
     else (void)ms_rewrite_end(&w, NULL, NULL);
     if (report) *report = w.report;
     if (!fresh) return code;
+    /* 12: nobody syncs the new log later, so its name becomes durable here */
     int failed = ms__os_folder_done(ms__log_of(fresh)->os, to->path);
     ms__log_of(fresh)->file.folder_synced = true;
     ms_close(fresh);

@@ -5,23 +5,49 @@
  *   POSIX    open close fstat pread pwrite fdatasync fsync mmap munmap rename unlink
  *            chown chmod getpid clock_gettime nanosleep
  *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, WIPEONFORK),
- *            fstatfs, /proc/sys/kernel/random/boot_id
+ *            posix_fadvise, fstatfs, /proc/sys/kernel/random/boot_id
  *   macOS    fcntl(F_FULLFSYNC), flock, sysctl(KERN_BOOTTIME)
  *   Windows  CreateFile GetFileInformationByHandle ReadFile WriteFile SetEndOfFile
  *            FlushFileBuffers LockFileEx CreateFileMapping
  *            MapViewOfFile MoveFileEx
  *
  * The other sections use a table (ms_os), so that a test can be the disk. Its functions
- * do one thing each and decide nothing. Short writes, interrupts and errors are handled
- * once, after the table.
+ * do one thing each and decide nothing: 0, or an errno value, on Windows too. Short reads
+ * and writes, interrupts and the meaning of errors are handled once, after the table.
  *
- * A process loses a lock of fcntl's old kind when it closes any descriptor of the file. A
- * lock that belongs to the open file (OFD, or flock elsewhere) stays. fork duplicates
- * both: a child that lives on keeps the file locked.
+ * What the log relies on, whoever fills the table:
  *
- * On POSIX systems a map can be longer than the file, and starts to work as the file
- * grows: one map serves for a long time. On Windows it cannot (exact_maps), and files are
- * mapped in pieces, each as long as the file was then.
+ *   stat         Device and inode name one file under all its names. The writer's line
+ *                has both, so nobody trusts the watermark in a copy of a log.
+ *   write, map   A map shows what calls have written, at once and to all processes: the
+ *                engine WRITE stores by calls, and every handle reads through maps.
+ *   allocate     Changes no byte that is there. On a file system with keeps_room, a later
+ *                write into this room finds space.
+ *   sync         When it returns 0, the disk has all bytes that any process had stored
+ *                before, by calls or maps, and the size that they need. If it fails, the
+ *                state of the disk is not known: see [log-sync] for what follows.
+ *   lock         Belongs to the open file, excludes others, and ends with unlock, close
+ *                and the death of the process.
+ *   rename       The path names the old file or the new one at every moment.
+ *   sync_folder  When it returns 0, creations and renames in the folder are on the disk.
+ *   boot         Differs after each start of the machine. 0, not known: no watermark is
+ *                trusted, and shared writers are refused.
+ *
+ * Nothing else orders what reaches the disk. Between two syncs the pages of a file are
+ * written in any order, or not at all. A power loss leaves each sector of 512 bytes old
+ * or new. So what must not be seen half has a check, or lies in one such sector; and
+ * what must come first is followed by a sync.
+ *
+ * Locks. A process loses a lock of fcntl's old kind when it closes any descriptor of the
+ * file: a reader of the same program would end the lock of its writer. A lock that
+ * belongs to the open file (OFD, or flock elsewhere) stays. fork duplicates both: a child
+ * that lives on keeps the file locked, so a handle notices that it is in a child (below),
+ * and only frees memory there.
+ *
+ * Maps. On POSIX systems a map can be longer than the file, and starts to work as the
+ * file grows: one map serves for a long time. A load beyond the end of the file raises
+ * SIGBUS, so sections compare with the size first. On Windows a map cannot be longer
+ * (exact_maps), and files are mapped in pieces, each as long as the file was then.
  * ================================================================================== */
 
 #include <errno.h>
@@ -141,6 +167,7 @@ static int ms__os_write(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
     return fine ? 0 : ms__win_error();
 }
 
+/* Makes the file longer. NTFS allocates what the file has. */
 static int ms__os_allocate(void *ctx, ms_file file, uint64_t offset, uint64_t size)
 {
     ms_os_stat now;
@@ -196,6 +223,8 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, MS__UNUSED size_t size)
 
 #define MS__OS_READ_AHEAD NULL
 
+/* Write-through: the name is on the disk when this returns. An open file at `to` is not
+ * replaced. */
 static int ms__os_rename(MS__UNUSED void *ctx, const char *from, const char *to)
 {
     wchar_t *a = ms__win_path(from), *b = ms__win_path(to);
@@ -349,21 +378,26 @@ static int ms__os_write(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
     return n < 0 ? errno : 0;
 }
 
+/* posix_fallocate is no substitute: it may store zeros in each block, where another
+ * process stores records meanwhile. Without allocation the log is written by calls, which
+ * report a full disk. */
 static int ms__os_allocate(MS__UNUSED void *ctx, MS__UNUSED ms_file file,
                            MS__UNUSED uint64_t offset, MS__UNUSED uint64_t size)
 {
 #if MS__LINUX
     return fallocate((int)file, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
 #else
-    return EOPNOTSUPP; /* posix_fallocate might write where another process does */
+    return EOPNOTSUPP;
 #endif
 }
 
+/* fdatasync leaves out times, but not a size that the bytes need. On macOS fsync does not
+ * flush the cache of the drive: it is the second choice, where the file system has no
+ * F_FULLFSYNC. */
 static int ms__os_sync(MS__UNUSED void *ctx, ms_file file)
 {
 #if MS__APPLE
     if (fcntl((int)file, F_FULLFSYNC) == 0) return 0;
-    /* fsync does not flush the drive's cache */
 #endif
 #if MS__LINUX
     return fdatasync((int)file) == 0 ? 0 : errno;
@@ -375,6 +409,8 @@ static int ms__os_sync(MS__UNUSED void *ctx, ms_file file)
 #if MS__LINUX
 #define MS__TAKE F_WRLCK
 #define MS__GIVE F_UNLCK
+/* Locks the whole file for the open file. Kernels before 3.15 answer EINVAL: such a lock
+ * is not replaced by one of the old kind, which is lost too easily. */
 static int ms__os_set_lock(ms_file file, int type)
 {
     struct flock lock;
@@ -463,7 +499,8 @@ static int ms__os_access_like(MS__UNUSED void *ctx, const char *path, const char
 
 #define MS__OS_ACCESS_LIKE ms__os_access_like
 
-/* Syncs the folder: the path up to its last slash. */
+/* Syncs the folder: the path up to its last slash. A folder that may not be read cannot
+ * be synced (EACCES); the caller decides what that means. */
 static int ms__os_sync_folder(MS__UNUSED void *ctx, const char *path)
 {
     size_t n = strlen(path);
@@ -483,6 +520,7 @@ static int ms__os_sync_folder(MS__UNUSED void *ctx, const char *path)
     return code == EINVAL ? 0 : code; /* the file system cannot sync folders */
 }
 
+/* Returns a hash of what the system calls this boot; it is odd, so never 0. */
 static uint64_t ms__os_boot(MS__UNUSED void *ctx)
 {
     static const uint64_t key[2] = {0x6d7367, 0x626f6f74};
@@ -539,7 +577,9 @@ MS_API const ms_os *ms_os_default(void)
     return &ms__os_table;
 }
 
-/* ---- After the table: the meaning of an answer. */
+/* ---- After the table: the meaning of an answer. Here an error becomes a code and a
+ * text, a short transfer is continued, and a call that a signal interrupted is made
+ * again. */
 
 static ms_result ms__os_fail(ms_error *err, int code, const char *what, const char *path)
 {
@@ -550,25 +590,25 @@ static ms_result ms__os_fail(ms_error *err, int code, const char *what, const ch
                        : code == ENOSPC || code == MS__EDQUOT || code == EFBIG ? MS_E_FULL
                        : code == ENOLCK || code == ENODEV ? MS_E_UNSUPPORTED
                                                           : MS_E_IO;
-    const char *why = code == ENOENT || code == ENOTDIR  ? "there is no such file"
-                      : code == EEXIST                   ? "there is a file already"
-                      : code == EACCES || code == EPERM  ? "not allowed"
+    const char *why = code == ENOENT || code == ENOTDIR  ? "no such file"
+                      : code == EEXIST                   ? "the file exists"
+                      : code == EACCES || code == EPERM  ? "permission denied"
                       : code == EROFS                    ? "the file system is read-only"
                       : code == ENOSPC                   ? "the disk is full"
-                      : code == MS__EDQUOT               ? "the quota is used up"
-                      : code == EFBIG                    ? "over the limit for a file"
+                      : code == MS__EDQUOT               ? "the disk quota is exceeded"
+                      : code == EFBIG                    ? "the file would be too large"
                       : code == EMFILE || code == ENFILE ? "too many open files"
-                      : code == ENOLCK                   ? "the file system cannot lock"
-                      : code == ENODEV                   ? "it cannot be mapped"
-                      : code == EISDIR                   ? "it is a folder"
-                                                         : "the system refused";
+                      : code == ENOLCK                   ? "the file system has no locks"
+                      : code == ENODEV                   ? "the file cannot be mapped"
+                      : code == EISDIR                   ? "the path is a folder"
+                                                         : "the system call failed";
     (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
                    (uint64_t)code);
     if (err) err->sys_errno = code;
     return result;
 }
 
-/* Writes all bytes, or returns a code. */
+/* Writes all bytes, or returns a code; then a part of them may be written. */
 static int ms__os_write_all(const ms_os *os, ms_file file, uint64_t offset,
                             const unsigned char *from, size_t size)
 {
@@ -601,6 +641,7 @@ static int ms__os_read_all(const ms_os *os, ms_file file, uint64_t offset,
     return 0;
 }
 
+/* An interrupted sync has failed nothing: unlike another error it may be repeated. */
 static int ms__os_sync_done(const ms_os *os, ms_file file)
 {
     int code = os->sync(os->ctx, file);

@@ -27,9 +27,7 @@
  * valid record. What is invalid up to the last byte that is not zero, or below `proven`,
  * is damage.
  *
- * The first append then does in order: zero and sync the dead bytes (ms__log_settle), in
- * a sync mode write again and sync what is unproven, and store BUSY, the hints, the
- * watermark and the writer's line with its epoch; a LOST record where bytes are missing.
+ * The first append then does the steps of ms__log_begin, see [log-append].
  *
  * The walk begins after the newest segment index below a trusted end, not at the first
  * record (ms__log_start). That index carries the counts of all before it. So opening
@@ -38,12 +36,60 @@
  * A check for appends compares the watermark with the last one taken in. If it has moved,
  * ms__log_take_visible takes in the new records.
  *
- * A shared writer holds the lock of the file for one append at a time (ms__log_enter to
- * ms__log_leave). It first takes in what others appended, mostly before it has the lock.
- * A writer raises BUSY in the superblock before it stores beyond the watermark. A writer
- * that finds BUSY past the watermark knows that another writer died there, and prepares
- * the place anew (ms__log_begin). It does the same after an exclusive writer, a restart
- * of the machine, a failed sync, and damage that has to be proven.
+ * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
+ * none, so a writer may be at work during each of its steps.
+ *
+ *   1 Reads the superblock. A creation that did not end leaves parts of one, and zeros:
+ *     such a file is empty (ms__super_unborn).
+ *   2 Empty: a writer creates the log, a reader stops here and tries again at its next
+ *     query. A creation allocates room, writes the superblock with the first watermark,
+ *     syncs the file, then its folder. Only then may a record be stored: a power loss
+ *     must not leave records without a superblock.
+ *   3 Maps the superblock.
+ *   4 Loads the line, then watermark and checkpoint, then the size. A writer stores them
+ *     in the opposite order: it makes the file longer, stores watermark or checkpoint,
+ *     and its line after its first watermark. So the size suffices for the watermark, and
+ *     the watermark is at least as new as the line.
+ *   5 Chooses the start of the walk, finds the visible end, and takes in the records: the
+ *     diagram above.
+ *   6 A writer never gives a number again that the checkpoint or an index record has.
+ *   7 Sets the durable end (ms__durable_begin). If a trusted watermark is below the
+ *     durable end, it is damaged, and a writer stores it again.
+ *   8 If nothing was ever synced, a writer writes the fixed part of the superblock again
+ *     and syncs it: the creator may have been killed before its sync.
+ *   9 Shows records and superblock to readers of the handle, which take no lock.
+ *
+ * If a step fails, ms__log_detach drops what was read, and nothing has been written but
+ * by 2, 7 and 8, which may be repeated.
+ *
+ * A record that is taken in changes the handle like this:
+ *
+ *   MESSAGE           names and posting lists of the tail, counts, last number
+ *   AMEND ... PIECE   posting lists of the tail; the edits, if they are in memory
+ *   segment index     closes the tail, and a fresh one begins; it moves the hints
+ *   SUMMARY           its place in the table
+ *   GAP               numbers that are not assigned again
+ *   LOST              one damaged range (counted by the walk)
+ *   others            nothing. A kind from 128 on stops the handle: MS_E_FOREIGN
+ *
+ * The turn of a shared writer, from ms__log_enter to ms__log_leave, is one append, change
+ * or portion of housekeeping. A thread takes the handle's lock first, then that of the
+ * file.
+ *
+ *   1 Takes in what others appended, while they may still write.
+ *   2 Takes the lock of the file. It waits at most lock_wait_ms.
+ *   3 Takes in the rest. From here on nobody else writes.
+ *   4 Decides whether the handle is begun, see [log-append] (ms__log_join). It is if the
+ *     line is trusted and its end is the watermark. UNCONFIRMED must not be set, BUSY not
+ *     be past the watermark, and no sync have to come first.
+ *   5 Appends, after ms__log_begin if the handle is not begun.
+ *   6 Releases the lock of the file. The sync of the append follows, outside of the turn.
+ *
+ * BUSY past the watermark: a writer raised it, and was killed before it published. It is
+ * also so after an exclusive writer that did not close the log. An untrusted line: the
+ * machine has restarted, or the file is a copy. After 3 the end of the handle is a
+ * trusted watermark. If it is not, though the file is long enough, other writers may have
+ * overwritten the handle's records, and it must not append after them: MS_E_CONFLICT.
  * ================================================================================== */
 
 /* ---- Taking in records. */
@@ -59,12 +105,12 @@ static ms_result ms__take_segment(ms__log *log, const ms__segment *seg, ms_error
     if (seg->number < t->segment ||
         (seg->number == t->segment && seg->base != t->base)) {
         if (!log->map.super_now) return MS_OK; /* it lies */
-        return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has divided it into "
-                        "other segments: open it anew", log->file.path);
+        return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has made other "
+                        "segments of it: open it again", log->file.path);
     }
     if (!ms__tail_slot(log, &now))
         return ms__fail(err, MS_E_BUSY,
-                        "'%s' cannot be followed while over %u cursors are open",
+                        "'%s' cannot be read on while over %u cursors are open",
                         log->file.path, (uint64_t)MS__PINS - 2);
     if (!ms__nodes_reserve(log, &log->index.segments, seg->number))
         return ms__no_memory(err, 0);
@@ -233,7 +279,8 @@ static ms_result ms__log_start_at(ms__log *log, const ms__segment *seg, ms_error
     log->sum = seg->state;
     if (!MS__CHANGES && log->sum.changes > 0)
         return ms__fail(err, MS_E_FOREIGN,
-                        "'%s' has changes, and this program was built without them",
+                        "'%s' has changes, and this program was built with "
+                        "MSGSTORE_NO_CHANGES",
                         log->file.path);
     if (!ms__touch_all(log, seg)) return ms__no_memory(err, MS__TOUCHED / 8);
     return ms__index_begin(log, seg) ? MS_OK : ms__no_memory(err, 0);
@@ -303,12 +350,10 @@ static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
                                              log->file.path);
 }
 
-/* Takes in the content of a file with a valid superblock. */
+/* Takes in the content of a file with a valid superblock: steps 4 to 7 of an opening. */
 static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
-    /* A writer may be at work. It makes the file longer before it stores a watermark or a
-     * checkpoint, and stores its line after its first watermark. So they are read in the
-     * opposite order. */
+    /* 4: the fences keep this order */
     bool salvage = log->opts.opening == MS_OPEN_SALVAGE;
     ms__tail *t;
     uint32_t line = ms__log_line(log->map.super);
@@ -318,10 +363,11 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.super);
     ms__fence();
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     uint64_t size = log->file.stat.size;
     uint64_t proven = same && mark > checkpoint.end ? mark : checkpoint.end;
     uint64_t visible = proven;
+    /* 5 */
     MS__TRY(ms__log_reach(log, 0, size, size, err));
     MS__TRY(ms__log_start(log, proven < size ? proven : size, same, err));
     ms__log_begun(log, log->append.begun, size);
@@ -329,8 +375,10 @@ static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
     if (dead > visible) visible = dead;
     if (!same && !salvage) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
     MS__TRY(ms__log_take_visible(log, visible, size, err));
+    /* 6 */
     if (log->writer && checkpoint.seq > log->sum.last_seq)
-        log->sum.last_seq = checkpoint.seq; /* numbers are not used again */
+        log->sum.last_seq = checkpoint.seq;
+    /* 7 */
     ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0,
                       ms__may_be_of_boot(log));
     if (same) MS__TRY(ms__mark_restore(log, mark, err));
@@ -395,7 +443,9 @@ static MS__APART ms_result ms__log_super_read(ms__log *log, bool *empty, ms_erro
     bool unborn = result == MS_OK && ms__super_unborn(h, got);
     *empty = false;
     if (unborn) result = ms__rest_is_zero(log, empty, err);
-    if (result == MS_OK && unborn && !*empty) { /* it may have been written since */
+    /* what follows is not zero: its creator may have written it, and records, since it
+     * was read */
+    if (result == MS_OK && unborn && !*empty) {
         code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE, &got);
         if (code != 0) result = ms__os_fail(err, code, "reading", log->file.path);
     }
@@ -409,8 +459,8 @@ static MS__APART ms_result ms__log_super_read(ms__log *log, bool *empty, ms_erro
     return result;
 }
 
-/* Writes `size` bytes of a superblock and makes them durable, before any record: a power
- * loss must not leave records without it. */
+/* Writes the first `size` bytes of the superblock and makes them durable. folder: the
+ * name of the file, too. */
 static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t size,
                                    bool folder, ms_error *err)
 {
@@ -421,7 +471,7 @@ static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t 
     return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
 }
 
-/* Makes an empty file a log: room first, then the superblock. */
+/* Makes an empty file a log: step 2 of an opening. */
 static ms_result ms__log_create(ms__log *log, ms_error *err)
 {
     unsigned char id[16];
@@ -438,7 +488,7 @@ static ms_result ms__log_create(ms__log *log, ms_error *err)
     if (code != MS_OK) return code;
     log->file.folder_synced = true;
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "looking at", log->file.path);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "stat of", log->file.path);
 }
 
 /* Drops all state of the file: a reader begins again at its next query. */
@@ -451,8 +501,8 @@ static void ms__log_detach(ms__log *log)
     ms__log_lost(log, 0);
 }
 
-/* Maps the superblock and takes in the content. fresh: this handle has just created the
- * file. */
+/* Maps the superblock and takes in the content: steps 3 to 9 of an opening. fresh: this
+ * handle has just created the file. */
 static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
 {
     void *super = NULL;
@@ -462,12 +512,14 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     log->edits.live.hash_key[0] = log->id.hash_key[0];
     log->edits.live.hash_key[1] = log->id.hash_key[1];
     if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
+    /* 3 */
     int failed =
         log->os->map(log->os->ctx, log->file.handle, 0, MS__SUPER_SIZE, how, &super);
     if (failed != 0) return ms__os_fail(err, failed, "mapping", log->file.path);
     log->map.super = (unsigned char *)super;
+    /* 4 to 7 */
     ms_result code = ms__log_attach_content(log, err);
-    /* nothing was ever synced: its creator may have been killed before the sync */
+    /* 8 */
     if (code == MS_OK && log->writer && !fresh &&
         ms__checkpoint_newest(log->map.super).generation == 0) {
         memcpy(again, log->map.super, sizeof again);
@@ -477,29 +529,32 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
         ms__log_detach(log);
         return code;
     }
+    /* 9 */
     ms__put64(pid, log->file.fork_mark.process);
     if (log->writer) (void)ms__super_write(log, MS__AT_PID, pid, sizeof pid);
     ms__store_ptr(&log->map.super_now, log->map.super);
     return MS_OK;
 }
 
-/* Reads a file, or creates it. A reader's file may still be empty. */
+/* Opens a file: reads it, or creates it. A reader's file may still be empty. */
 static ms_result ms__log_attach(ms__log *log, ms_error *err)
 {
     bool empty = true;
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     uint64_t began = log->os->micros(log->os->ctx);
+    /* 1 */
     ms_result code = ms__log_super_read(log, &empty, err);
     if (log->os->micros(log->os->ctx) - began < MS__COLD) log->map.looks = MS__LOOKS;
     bool looked = code == MS_OK || code == MS_E_FOREIGN || code == MS_E_DAMAGED;
     if (looked && !empty && log->opts.mode == MS_LOG_NEW)
-        return ms__fail(err, MS_E_CONFLICT, "there is a file already at '%s'",
+        return ms__fail(err, MS_E_CONFLICT, "'%s' exists already",
                         log->file.path);
     if (code != MS_OK) return code;
     if (empty && log->opts.opening == MS_OPEN_STRICT && log->file.stat.size > 0)
-        return ms__fail(err, MS_E_DAMAGED, "'%s' has %u bytes, and no whole superblock",
+        return ms__fail(err, MS_E_DAMAGED, "'%s' has %u bytes and no complete superblock",
                         log->file.path, log->file.stat.size);
+    /* 2 */
     if (empty && !log->writer)
         return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__SUPER_SIZE, 0, err);
     if (empty && log->opts.mode == MS_LOG_WRITE)
@@ -523,7 +578,10 @@ static ms_result ms__salvage_holds(const ms__log *log, uint64_t mark, uint32_t l
                     "salvage: open it again", log->file.path);
 }
 
-/* Takes in the appends of other processes. The caller holds the handle's lock. */
+/* Takes in the appends of other processes. The caller holds the handle's lock. It loads
+ * the line before the watermark, see step 4 of an opening. An untrusted watermark is
+ * ignored: a writer is between its steps 10 and 11, or the machine has restarted and no
+ * writer has begun. seen: what was loaded, so that the next query compares two words. */
 static ms_result ms__log_follow(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
@@ -539,7 +597,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
         if (mark > size) { /* a reader; or others made room, or truncated the file */
             int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
             if (failed != 0)
-                return ms__os_fail(err, failed, "looking at", log->file.path);
+                return ms__os_fail(err, failed, "stat of", log->file.path);
             size = st.size;
         }
         if (mark > log->end) {
@@ -575,10 +633,8 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 
 /* ---- The turn of a shared writer. */
 
-/* Decides whether a shared writer, which has the lock, may append at once or has to
- * prepare the bytes after the end first. MS_E_CONFLICT: the watermark differs from the
- * handle's end, so other writers may have overwritten its records. A truncated file is
- * not an error. */
+/* Does step 4 of a turn: sets the handle begun or not begun. A truncated file is not an
+ * error: the bytes that are missing were noted when the handle followed. */
 static ms_result ms__log_join(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
@@ -591,10 +647,10 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
         return MS_OK;
     }
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
-    if (failed != 0) return ms__os_fail(err, failed, "looking at", log->file.path);
+    if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     if (trusted && log->end != mark && st.size >= mark)
         return ms__fail(err, MS_E_CONFLICT,
-                        "'%s' does not end at its watermark: open it anew",
+                        "'%s' does not end at its watermark: open it again",
                         log->file.path);
     ms__log_begun(log, false, st.size);
     return ms__log_reach(log, log->end, st.size, st.size, err);
@@ -607,16 +663,19 @@ static void ms__log_leave(ms__log *log)
     (void)log->os->unlock(log->os->ctx, log->file.handle);
 }
 
-/* Begins the turn of a shared writer: takes the lock of the file and takes in the appends
- * of others. Until ms__log_leave only this handle writes. The caller holds the handle's
+/* Begins the turn of a shared writer, steps 1 to 4. The caller holds the handle's
  * lock. */
 static ms_result ms__log_enter(ms__log *log, ms_error *err)
 {
     if (!log->opts.shared) return MS_OK;
-    MS__TRY(ms__log_follow(log, err)); /* most of it while others may still write */
+    /* 1 */
+    MS__TRY(ms__log_follow(log, err));
+    /* 2 */
     MS__TRY(ms__log_lock(log, err));
     log->recovery.inside = true;
+    /* 3 */
     ms_result code = ms__log_follow(log, err);
+    /* 4 */
     if (code == MS_OK) code = ms__log_join(log, err);
     if (code != MS_OK) ms__log_leave(log);
     return code;
@@ -639,7 +698,8 @@ static void ms__write_end(ms__log *log)
 }
 
 /* As ms__write_begin, for a change that calls ms__log_begin: that may sync, and must not
- * beside another thread. So it first waits for a sync that runs. */
+ * beside another thread (S3). So it first waits for a sync that runs, and gives back both
+ * locks meanwhile: the thread that syncs needs them to end. */
 static ms_result ms__append_begin(ms__log *log, ms_error *err)
 {
     ms_result code = ms__write_begin(log, err);

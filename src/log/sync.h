@@ -66,7 +66,7 @@ static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
     if (!log->durable.poisoned) return MS_OK;
     return ms__fail(err, MS_E_POISONED,
                     "a sync of '%s' failed: what is durable after byte %u is not known; "
-                    "close it and open it anew",
+                    "close it and open it again",
                     log->file.path, log->durable.end);
 }
 
@@ -76,8 +76,8 @@ static ms_result ms__log_stays(const ms__log *log, ms_error *err)
 {
     if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT,
-                    "a compaction puts a new file in the place of '%s': close it and "
-                    "open it anew", log->file.path);
+                    "a compaction replaces '%s' by a new file: close it and open it "
+                    "again", log->file.path);
 }
 
 static ms_result ms__log_busy(const ms__log *log, ms_error *err)
@@ -265,7 +265,7 @@ static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
         if (failed == 0)
             failed = ms__os_write_all(log->os, to, from, log->map.staging, got);
         if (failed != 0)
-            return ms__os_fail(err, failed, "writing again what is in", log->file.path);
+            return ms__os_fail(err, failed, "rewriting the bytes of", log->file.path);
         from = got == n ? from + n : upto;
     }
     ms__staging_trim(log);

@@ -194,7 +194,7 @@ static ms_result ms__frame_put(ms__mem *m, const unsigned char *r, uint32_t size
     if (b.ok) return MS_OK;
     f->poisoned = true;
     return ms__fail(err, MS_E_POISONED,
-                    "the flash at %u did not take the end of an append",
+                    "the flash at %u does not hold the end of an append",
                     (uint64_t)f->sector * f->sector_size + at);
 }
 
@@ -245,7 +245,8 @@ static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
     ms_flash *f = m->flash;
     uint32_t next = ms__flash_next(f);
     if (f->poisoned)
-        return ms__fail(err, MS_E_POISONED, "an append to the flash failed at its end");
+        return ms__fail(err, MS_E_POISONED,
+                        "the end of an append to the flash was not written");
     if (f->erased) return MS_OK;
     MS__TRY(ms__flash_head(f, next, h, &holds, err));
     if (holds && ms__get64(h + 8) + f->sectors == f->order + 1)
@@ -297,7 +298,7 @@ static ms_result ms__flash_sync(ms_store *store, uint64_t *durable_seq, ms_error
 static const ms_backend ms__flash_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
     ms__ring_stat, ms__flash_sync, ms__mem_close, ms__flash_tick, NULL,
-    MS__CHANGES ? ms__append_unmeasured : NULL, NULL, &ms__ring_inside, NULL};
+    MS__CHANGES ? ms__change_unmeasured : NULL, NULL, &ms__ring_inside, NULL};
 
 /* ---- Opening: enters the records of all valid frames, oldest first. */
 

@@ -402,17 +402,19 @@ static const ms__home ms__mem_home = {ms__mem_at, ms__mem_room, ms__mem_written,
 
 /* Makes room for the plans of a large batch. In a buffer they are, during the append,
  * right after the end of its records, which nothing else uses. */
-static ms__plan *ms__plans_get(ms__mem *m, ms_str location, const ms_envelope *messages,
-                               size_t n)
+static ms__plan *ms__plans_get(ms__mem *m, const ms__append_run *run)
 {
     ms__layout l;
+    size_t n = run->n;
     uint64_t at = (uint64_t)m->tail.end * 8;
     l.parts = NULL;
     if (n > SIZE_MAX / 2 / sizeof(ms__plan)) return NULL;
     if (!m->fixed)
         return (ms__plan *)ms__resize(&m->alloc, NULL, 0, n * sizeof(ms__plan));
     for (size_t i = 0; i < n; i++) {
-        if (ms__layout_of(&messages[i], location, MS__CHECKED, &l, NULL) != MS_OK) break;
+        if (ms__layout_of(ms__run_envelope(run, i), run->location, MS__CHECKED, &l,
+                          NULL) != MS_OK)
+            break;
         at += ms__padded(l.size);
         if (at > m->tail.live.top) return NULL;
     }
@@ -441,7 +443,7 @@ static ms_result ms__mem_try(ms__mem *m, ms__append_run *run, ms_error *err)
     ms__plan small[MS__PLANS_SMALL], *plans = small;
     ms_result code;
     size_t n = run->n;
-    if (n > MS__PLANS_SMALL) plans = ms__plans_get(m, run->location, run->messages, n);
+    if (n > MS__PLANS_SMALL) plans = ms__plans_get(m, run);
     run->start = run->offset = (uint64_t)m->tail.end * 8;
     run->max_message = m->max_message;
     if (run->layout) ms__mem_soon(m, run->offset, run->layout->size);
@@ -557,5 +559,5 @@ static const ms__inside ms__mem_inside = {ms__mem_append, NULL, NULL};
 static const ms_backend ms__mem_backend = {
     ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,
     ms__mem_stat,    NULL,          ms__mem_close, NULL, ms__mem_leave_out,
-    MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__change_unmeasured : NULL,
     MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside, NULL};

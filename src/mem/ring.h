@@ -112,7 +112,7 @@ static unsigned ms__run_move(ms__append_run *run, const unsigned char *r, size_t
 {
     unsigned n = ms__text_move(&run->location, r, size, to);
     for (size_t i = 0; i < run->n; i++) {
-        ms_envelope *e = (ms_envelope *)(uintptr_t)&run->messages[i];
+        ms_envelope *e = (ms_envelope *)(uintptr_t)ms__run_envelope(run, i);
         for (uint32_t set = ms__fields_of(e); set; set &= set - 1) {
             unsigned f = ms__lowest(set);
             ms_str text = ms__field_text(e, f);
@@ -201,15 +201,15 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
     ring.most = most;
     if (m->run) ring.borrowed = ms__run_move(m->run, base, m->buffer.span, base);
     if (ring.borrowed > 0 && m->run->n > 1) /* a batch's envelopes must not change */
-        return ms__fail(err, MS_E_FULL, "a batch with texts of the store itself needs "
-                        "the room of messages");
+        return ms__fail(err, MS_E_FULL, "the batch has texts of messages that the "
+                        "store would drop for it");
     if (ring.borrowed > 0) m->run->layout = NULL;
     for (ms__node *n = m->tail.live.names[MS__LOCS].first; n; n = n->next)
         ms__ring_choose(m, ms__loc_at(n), x, end);
     ms__ring_enter(m, ms__ring_move(&ring));
     m->dropped += messages - m->tail.live.messages;
     if (ring.borrowed == 0) return MS_OK;
-    return ms__fail(err, MS_E_NOT_FOUND, "the message that has these texts was dropped");
+    return ms__fail(err, MS_E_NOT_FOUND, "these texts are of a message that was dropped");
 }
 
 /* Drops the oldest third of a ring's records. */
@@ -228,9 +228,9 @@ static ms_result ms__ring_turn(ms__mem *m, ms_error *err)
  * its agent key. */
 static bool ms__ring_named(const ms__append_run *run, size_t i, bool agent)
 {
-    const ms_envelope *e = &run->messages[i], *other = e;
-    for (size_t n = 0; n < 64 && n < i; n++) {
-        other--;
+    const ms_envelope *e = ms__run_envelope(run, i);
+    for (size_t n = 1; n <= 64 && n <= i; n++) {
+        const ms_envelope *other = ms__run_envelope(run, i - n);
         bool same = !ms__is_empty(run->location) ||
                     ms_str_equal(other->location, e->location);
         if (same && (!agent || ms_str_equal(other->agent_key, e->agent_key))) return true;
@@ -248,7 +248,7 @@ static uint64_t ms__ring_need(const ms__append_run *run)
     if (run->n > MS__PLANS_SMALL) need += run->n * sizeof(ms__plan);
     l.parts = NULL;
     for (size_t i = 0; i < run->n; i++) {
-        const ms_envelope *e = &run->messages[i];
+        const ms_envelope *e = ms__run_envelope(run, i);
         if (ms__layout_of(e, run->location, MS__CHECKED, &l, NULL) != MS_OK) return 0;
         need += ms__padded(l.size);
         if (!ms__ring_named(run, i, false)) {
@@ -269,15 +269,18 @@ static uint64_t ms__ring_need(const ms__append_run *run)
 
 static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error *err)
 {
-    ms_envelope message;
+    ms_record record;
     ms__append_run own = *run; /* its texts may move */
     ms_result code = MS_OK;
     ms__mem *m = ms__mem_of(store);
     ms__lock_take(&m->lock);
     uint64_t need = own.n > 1 ? ms__ring_need(run) : 0; /* one has room always */
-    if (own.n == 1) {
-        message = run->messages[0];
-        own.messages = &message;
+    if (own.n == 1 && run->records) {
+        record = run->records[0];
+        own.records = &record;
+    } else if (own.n == 1) {
+        record.envelope = run->messages[0];
+        own.messages = &record.envelope;
     }
     m->run = &own;
     if (m->before) code = m->before(m, err);
@@ -349,7 +352,7 @@ static const ms__inside ms__ring_inside = {ms__ring_append, NULL, ms__ring_stand
 static const ms_backend ms__ring_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
     ms__ring_stat, NULL, ms__mem_close, NULL, ms__ring_leave_out,
-    MS__CHANGES ? ms__append_unmeasured : NULL,
+    MS__CHANGES ? ms__change_unmeasured : NULL,
     MS__CHANGES ? ms__mem_erase : NULL, &ms__ring_inside, NULL};
 
 static void ms__ring_begin(ms__mem *m)

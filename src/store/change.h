@@ -37,28 +37,36 @@ static ms_result ms__can_change(const ms_store *store, ms_error *err)
 {
     MS__TRY(ms__open_check(store, err));
     if (store->backend->change) return MS_OK;
-    return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot change what it holds");
+    return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot change its messages");
 }
 
 static ms_result ms__location_check(ms_str location, const char *name, ms_error *err)
 {
     if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "there is no location");
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is missing");
+}
+
+/* Begins a record of a kind, and returns its envelope. */
+static ms_envelope *ms__record_begin(ms_record *record, ms_kind kind)
+{
+    memset(record, 0, sizeof *record);
+    record->kind = kind;
+    return &record->envelope;
 }
 
 /* Appends one change; *count (may be NULL) receives the number of messages hidden. last:
  * of a HIDE. */
-static ms_result ms__change_put(ms_store *store, ms_kind kind, ms_envelope *m,
-                                uint64_t last, uint64_t *count, ms_error *err)
+static ms_result ms__change_put(ms_store *store, const ms_record *change, uint64_t last,
+                                uint64_t *count, ms_error *err)
 {
     ms_append_opts opts;
+    ms_str location = change->envelope.location;
     uint64_t number = 0;
     memset(&opts, 0, sizeof opts);
     opts.seqs = &number;
     opts.expect_seq = last;
-    m->flags |= (uint32_t)kind << MS__KIND_SHIFT;
-    MS__TRY(ms__key_check(m->location, "location", false, err));
-    ms_result code = store->backend->change(store, m->location, m, 1, &opts, err);
+    MS__TRY(ms__key_check(location, "location", false, err));
+    ms_result code = store->backend->change(store, location, change, 1, &opts, err);
     if (count) *count = code == MS_OK || code == MS_E_POISONED ? number : 0;
     return code;
 }
@@ -88,16 +96,21 @@ static ms_result ms__amend_inherit(ms_envelope *m, const ms_envelope *old, ms_er
     return MS_OK;
 }
 
-/* Appends an AMEND. flags: of the new record, besides those of the caller. */
+/* Appends an AMEND. flags: of the new record, besides those of the caller. open: of an
+ * open stream. */
 static MS__APART ms_result ms__amend(ms_store *store, const ms_msg *msg,
-                                     const ms_envelope *m, uint32_t flags, ms_error *err)
+                                     const ms_envelope *m, uint32_t flags, bool open,
+                                     ms_error *err)
 {
-    ms_envelope e = *m, old = ms_envelope_of(msg);
-    e.flags &= MS__CALLER_FLAGS;
-    MS__TRY(ms__amend_inherit(&e, &old, err));
-    MS__TRY(ms__message_check(ms__absent(), &e, err));
-    e.flags |= flags;
-    return ms__change_put(store, MS_KIND_AMEND, &e, 0, NULL, err);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_AMEND), old = ms_envelope_of(msg);
+    *e = *m;
+    e->flags &= MS__CALLER_FLAGS;
+    MS__TRY(ms__amend_inherit(e, &old, err));
+    MS__TRY(ms__message_check(ms__absent(), e, err));
+    e->flags |= flags;
+    change.must_be_open = open;
+    return ms__change_put(store, &change, 0, NULL, err);
 }
 
 /* Finds the target of a change; initialises *own as the arena for backends that copy. */
@@ -115,8 +128,9 @@ MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
     ms_arena own;
     const ms_msg *msg;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
-    if (code == MS_OK && !m) code = ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
-    if (code == MS_OK) code = ms__amend(store, msg, m, MS_FLAG_AMENDED, err);
+    if (code == MS_OK && !m)
+        code = ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
+    if (code == MS_OK) code = ms__amend(store, msg, m, MS_FLAG_AMENDED, false, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -124,11 +138,11 @@ MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
 static ms_result ms__hide(ms_store *store, ms_str location, uint64_t first, uint64_t last,
                           uint64_t *hidden, ms_error *err)
 {
-    ms_envelope e;
-    memset(&e, 0, sizeof e);
-    e.location = location;
-    e.seq = first;
-    return ms__change_put(store, MS_KIND_HIDE, &e, last, hidden, err);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_HIDE);
+    e->location = location;
+    e->seq = first;
+    return ms__change_put(store, &change, last, hidden, err);
 }
 
 MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err)
@@ -186,16 +200,16 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
 static MS__APART ms_result ms__note(ms_store *store, const ms_msg *msg, ms_str kind,
                                     ms_value value, ms_error *err)
 {
-    ms_envelope e;
-    memset(&e, 0, sizeof e);
-    e.location = ms__location(msg);
-    e.agent_key = ms__agent_key(msg);
-    e.turn_id = ms_get(msg, MS_F_TURN_ID).text;
-    e.type_name = kind;
-    e.content = value;
-    e.seq = ms_seq(msg);
-    MS__TRY(ms__field_check(&e, MS_F_CONTENT, err));
-    return ms__change_put(store, MS_KIND_NOTE, &e, 0, NULL, err);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_NOTE);
+    e->location = ms__location(msg);
+    e->agent_key = ms__agent_key(msg);
+    e->turn_id = ms_get(msg, MS_F_TURN_ID).text;
+    e->type_name = kind;
+    e->content = value;
+    e->seq = ms_seq(msg);
+    MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
+    return ms__change_put(store, &change, 0, NULL, err);
 }
 
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
@@ -215,16 +229,16 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err)
 {
-    ms_envelope e;
-    memset(&e, 0, sizeof e);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_LOCATION);
     MS__TRY(ms__can_change(store, err));
     MS__TRY(ms__location_check(location, "location", err));
-    e.location = location;
-    e.content = ms_json(facts);
-    MS__TRY(ms__field_check(&e, MS_F_CONTENT, err));
+    e->location = location;
+    e->content = ms_json(facts);
+    MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
     if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
-        return ms__fail_at(err, MS_E_KIND, "facts", "facts are a JSON object");
-    return ms__change_put(store, MS_KIND_LOCATION, &e, 0, NULL, err);
+        return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
+    return ms__change_put(store, &change, 0, NULL, err);
 }
 
 /* A member of an object of facts. */
@@ -361,7 +375,7 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
 typedef struct ms__fork {
     ms_store *store;
     ms_arena *arena;
-    ms_envelope *items;
+    ms_record *items;
     size_t count, cap;
 } ms__fork;
 
@@ -370,13 +384,14 @@ static ms_result ms__fork_add(ms__fork *f, const ms_envelope *m, ms_kind kind,
 {
     void *items = ms__list_room(f->arena, f->items, f->count, &f->cap, sizeof *f->items);
     if (!items) return ms__no_arena(err, f->arena, f->count * sizeof *f->items);
-    f->items = (ms_envelope *)items;
-    ms_envelope *e = &f->items[f->count];
+    f->items = (ms_record *)items;
+    ms_record *record = &f->items[f->count];
+    ms_envelope *e = ms__record_begin(record, kind);
     if (ms_envelope_copy(m, f->arena, e) != MS_OK)
         return ms__no_arena(err, f->arena, m->content.text.len);
+    record->keep_unset_time = kind == MS_KIND_MESSAGE;
     e->location = ms__absent();
-    e->flags = (m->flags & MS__COPY_FLAGS) | (uint32_t)kind << MS__KIND_SHIFT |
-               (kind == MS_KIND_MESSAGE ? MS_CHANGE_AS_IS : 0u);
+    e->flags = m->flags & MS__COPY_FLAGS;
     e->seq = 0;
     f->count++;
     return MS_OK;
@@ -517,7 +532,7 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     if (code != MS_OK && code != MS_E_UNSUPPORTED) return code;
     if (end == MS_OK && stat.damaged == 0) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "message %u is erased, but damaged bytes may "
-                    "contain it, too", q->about_seq);
+                    "still contain it", q->about_seq);
 }
 
 /* Erases a message and what belongs to it, in steps with a sync after each. A note that
@@ -543,7 +558,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     const ms_msg *msg;
     MS__TRY(ms__can_change(store, err));
     if (!store->backend->erase)
-        return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot erase what it holds");
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot erase its messages");
     ms_result code = ms__change_target(store, seq, &own, &msg, NULL);
     if (code != MS_OK && code != MS_E_HIDDEN) { /* once more, to fill err */
         ms_arena_deinit(&own);
@@ -552,7 +567,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     /* the record's own flag: where its AMEND is damaged a message has only the mark */
     if (code == MS_OK && !(ms__bytes(msg)[7] & MS_FLAG_REDACTED)) {
         ms_envelope e = ms__redacted(msg);
-        code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, err);
+        code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, false, err);
         if (code == MS_OK) /* a ring may have moved it */
             code = ms__get(store, seq, &own, &msg, err);
     }
@@ -577,25 +592,26 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
                                  ms_error *err)
 {
     ms_append_opts how;
+    ms_record record;
     memset(stream, 0, sizeof *stream);
     memset(&how, 0, sizeof how);
     stream->flushed = MS_TIME_NONE;
     MS__TRY(ms__can_change(store, err));
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
-    ms_envelope e = *m;
-    ms_value *fed = e.type == MS_T_ACTION ? &e.args : &e.content;
-    const char *name = e.type == MS_T_ACTION ? "args" : "content";
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
+    ms_envelope *e = ms__record_begin(&record, MS_KIND_MESSAGE);
+    *e = *m;
+    ms_value *fed = e->type == MS_T_ACTION ? &e->args : &e->content;
+    const char *name = e->type == MS_T_ACTION ? "args" : "content";
     if (!fed->text.ptr) *fed = ms_text_n(MS_STR(""));
     if (fed->json)
-        return ms__fail_at(err, MS_E_KIND, name, "a stream adds to text, not to JSON");
-    if (ms__is_empty(location)) location = e.location;
+        return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
+    if (ms__is_empty(location)) location = e->location;
     MS__TRY(ms__key_check(location, "location", false, err));
-    MS__TRY(ms__message_check(location, &e, err));
-    e.flags = (e.flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED |
-              (uint32_t)MS_KIND_MESSAGE << MS__KIND_SHIFT;
+    MS__TRY(ms__message_check(location, e, err));
+    e->flags = (e->flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED;
     how.seqs = &stream->seq;
     if (opts) stream->opts = *opts;
-    MS__TRY(store->backend->change(store, location, &e, 1, &how, err));
+    MS__TRY(store->backend->change(store, location, &record, 1, &how, err));
     stream->store = store;
     return MS_OK;
 }
@@ -603,7 +619,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
 static ms_result ms__stream_check(const ms_stream *s, ms_error *err)
 {
     if (s && s->store) return MS_OK;
-    return ms__fail(err, MS_E_CLOSED, "the stream was not begun, or has ended");
+    return ms__fail(err, MS_E_CLOSED, "the stream has not begun, or it has ended");
 }
 
 /* Appends a piece. */
@@ -614,12 +630,12 @@ static MS__APART ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error *e
     if (text.len == 0) return MS_OK;
     ms_result code = ms__change_target(s->store, s->seq, &own, &msg, err);
     if (code == MS_OK) {
-        ms_envelope e;
-        memset(&e, 0, sizeof e);
-        e.location = ms__location(msg);
-        e.seq = s->seq;
-        e.content = ms_text_n(text);
-        code = ms__change_put(s->store, MS_KIND_PIECE, &e, 0, NULL, err);
+        ms_record piece;
+        ms_envelope *e = ms__record_begin(&piece, MS_KIND_PIECE);
+        e->location = ms__location(msg);
+        e->seq = s->seq;
+        e->content = ms_text_n(text);
+        code = ms__change_put(s->store, &piece, 0, NULL, err);
     }
     ms_arena_deinit(&own);
     return code;
@@ -703,8 +719,8 @@ static MS__APART ms_result ms__stream_close(ms_store *store, uint64_t seq,
         code = ms__fed_read(store, msg, 0, rest, arena ? arena : &own, &f, err);
         if (code == MS_OK) final_message = &f->e;
     }
-    flags |= (uint32_t)MS_FLAG_AMENDED | MS_CHANGE_OPEN;
-    if (code == MS_OK) code = ms__amend(store, msg, final_message, flags, err);
+    flags |= (uint32_t)MS_FLAG_AMENDED;
+    if (code == MS_OK) code = ms__amend(store, msg, final_message, flags, true, err);
     ms_arena_deinit(&own);
     return code;
 }
@@ -792,7 +808,7 @@ MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *us
     arena.buffer_size = sizeof room;
     buf.arena = &arena;
     MS__TRY(ms__open_check(store, err));
-    if (!usage) return ms__fail(err, MS_E_ARGUMENT, "there is no usage to note");
+    if (!usage) return ms__fail(err, MS_E_ARGUMENT, "the usage is missing");
     if (usage->duration_ns < 0)
         return ms__fail_at(err, MS_E_RANGE, "duration_ns", "the duration is below 0");
     ms__usage_spell(usage, &buf);

@@ -48,6 +48,9 @@ typedef struct ms__copying {
     uint64_t goal;    /* live: the place up to which the caller wants a copy */
     ms_envelope *batch; /* records of the source that became visible together */
     size_t n_batch, cap_batch;
+    ms_kind change;     /* of the last one of the batch, or MS_KIND_MESSAGE */
+    ms_record *records; /* the batch, with a change */
+    size_t cap_records;
     uint64_t met;     /* damaged records before the last one of the batch */
 } ms__copying;
 
@@ -287,8 +290,10 @@ static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
                                          ms_error *err)
 {
     const ms_msg *msg;
-    ms_envelope e = ms_envelope_of(note);
-    ms_result code = ms__get(c->source, e.seq, c->arena, &msg, err);
+    ms_record change;
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_NOTE);
+    *e = ms_envelope_of(note);
+    ms_result code = ms__get(c->source, e->seq, c->arena, &msg, err);
     if (code == MS_E_HIDDEN || code == MS_E_NOT_FOUND || code == MS_E_DAMAGED)
         return MS_OK;
     if (code != MS_OK || !ms__keeps(c, msg)) return code;
@@ -296,15 +301,14 @@ static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
         c->report->unplaced++;
         return MS_OK;
     }
-    if (!ms_str_equal(ms__location(msg), e.location) || !e.type_name.ptr ||
-        ms__key_check(e.type_name, "kind", false, NULL) != MS_OK ||
-        ms__field_check(&e, MS_F_CONTENT, NULL) != MS_OK) {
+    if (!ms_str_equal(ms__location(msg), e->location) || !e->type_name.ptr ||
+        ms__key_check(e->type_name, "kind", false, NULL) != MS_OK ||
+        ms__field_check(e, MS_F_CONTENT, NULL) != MS_OK) {
         c->report->damaged++;
         return MS_OK;
     }
-    e.flags = 0;
-    if (!c->keep->dry_run)
-        code = ms__change_put(c->destination, MS_KIND_NOTE, &e, 0, NULL, err);
+    e->flags = 0;
+    if (!c->keep->dry_run) code = ms__change_put(c->destination, &change, 0, NULL, err);
     if (code == MS_OK) c->report->notes++;
     return code == MS_E_NOT_FOUND ? MS_OK : code;
 }
@@ -344,6 +348,20 @@ static ms_result ms__copy_change(ms__copying *c, const ms_msg *msg, ms_error *er
     return MS_OK;
 }
 
+/* Makes records of the batch, which ends with a change. False: the arena is full. */
+static bool ms__copy_records(ms__copying *c, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *records =
+            ms__list_room(c->arena, c->records, i, &c->cap_records, sizeof *c->records);
+        if (!records) return false;
+        c->records = (ms_record *)records;
+        *ms__record_begin(&c->records[i], i + 1 < n ? MS_KIND_MESSAGE : c->change) =
+            c->batch[i];
+    }
+    return true;
+}
+
 /* Appends the batch. Leaves out changes of messages that were not copied, and changes
  * that are refused because the message is hidden or ended. */
 static MS__APART ms_result ms__copy_batch(ms__copying *c, ms_error *err)
@@ -354,22 +372,23 @@ static MS__APART ms_result ms__copy_batch(ms__copying *c, ms_error *err)
     opts.keep_seq = true;
     c->n_batch = 0;
     if (n == 0) return MS_OK;
-    ms_envelope *last = &c->batch[n - 1];
+    const ms_envelope *last = &c->batch[n - 1];
     const ms_backend *to = c->destination->backend;
-    if (last->flags >> MS__KIND_SHIFT == 0)
+    if (c->change == MS_KIND_MESSAGE)
         return to->append(c->destination, ms__absent(), c->batch, n, &opts, err);
-    if (last->flags >> MS__KIND_SHIFT == MS_KIND_HIDE) {
+    if (c->change == MS_KIND_HIDE) {
         int64_t until = 0;
         ms_str text;
         if (ms_json_member(last->content.text, MS_STR("last"), &text))
             (void)ms_json_i64(text, &until);
         opts.expect_seq = (uint64_t)until;
     }
-    ms_result code = to->change(c->destination, last->location, c->batch, n, &opts, err);
+    if (!ms__copy_records(c, n)) return ms__no_arena(err, c->arena, sizeof *c->records);
+    ms_result code =
+        to->change(c->destination, last->location, c->records, n, &opts, err);
     if (code == MS_E_NOT_FOUND || code == MS_E_HIDDEN || code == MS_E_CLOSED)
         return MS_OK;
-    if (code == MS_OK && last->flags >> MS__KIND_SHIFT == MS_KIND_NOTE)
-        c->report->notes++;
+    if (code == MS_OK && c->change == MS_KIND_NOTE) c->report->notes++;
     return code;
 }
 
@@ -391,7 +410,7 @@ static MS__APART ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
                                                           &c->cap_batch, sizeof m);
         if (!batch) return ms__no_arena(err, c->arena, sizeof m);
         m.flags &= MS__COPY_FLAGS;
-        if (!message) m.flags |= (uint32_t)kind << MS__KIND_SHIFT;
+        c->change = kind;
         c->batch = batch;
         batch[c->n_batch++] = m;
     }
@@ -517,7 +536,7 @@ static ms_result ms__copy_end(ms__copying *c, ms_error *err)
 {
     MS__TRY(ms__copy_numbers(c, err));
     if (c->report->damaged == 0) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "%u records were left out: they are damaged, or "
+    return ms__fail(err, MS_E_DAMAGED, "%u records were not copied: they are damaged, or "
                     "no store takes them", c->report->damaged);
 }
 

@@ -19,7 +19,8 @@ static void ms__text_soon(ms_str text)
  * the next record, which the store sets. */
 typedef struct ms__append_run {
     ms_str location;
-    const ms_envelope *messages;
+    const ms_envelope *messages; /* of an append, */
+    const ms_record *records;    /* or of a change, else NULL */
     size_t n;
     const ms_append_opts *opts;
     const ms__layout *layout; /* of a single message; NULL: not measured */
@@ -33,6 +34,18 @@ typedef struct ms__append_run {
     uint32_t first_flags; /* of the first record */
 } ms__append_run;
 
+static const ms_envelope *ms__run_envelope(const ms__append_run *run, size_t i)
+{
+    return run->records ? &run->records[i].envelope : &run->messages[i];
+}
+
+/* Returns record i if it is a change, NULL if it is a message. */
+static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
+{
+    bool change = MS__CHANGES && run->records && run->records[i].kind != MS_KIND_MESSAGE;
+    return change ? &run->records[i] : NULL;
+}
+
 /* Private functions of the stores of this file, beside their backend. Records of such
  * stores stay in place until they are closed. `take` appends with the results of the
  * checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
@@ -45,7 +58,7 @@ typedef struct ms__inside {
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
 } ms__inside;
 
-/* The backend's append and change of a store with `take`: without measures. */
+/* The backend's append of a store with `take`: without measures. */
 static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
                                        const ms_envelope *messages, size_t n,
                                        const ms_append_opts *opts, ms_error *err)
@@ -54,6 +67,21 @@ static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
     memset(&run, 0, sizeof run);
     run.location = location;
     run.messages = messages;
+    run.n = n;
+    run.opts = opts;
+    return store->backend->inside->take(store, &run, err);
+}
+
+/* The backend's change of a store with `take`. */
+static MS__UNUSED ms_result ms__change_unmeasured(ms_store *store, ms_str location,
+                                                  const ms_record *records, size_t n,
+                                                  const ms_append_opts *opts,
+                                                  ms_error *err)
+{
+    ms__append_run run;
+    memset(&run, 0, sizeof run);
+    run.location = location;
+    run.records = records;
     run.n = n;
     run.opts = opts;
     return store->backend->inside->take(store, &run, err);
@@ -71,13 +99,11 @@ static ms_result ms__append(ms_store *store, ms__append_run *run, ms_error *err)
 static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__layout *l,
                                      ms_error *err)
 {
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     ms__text_soon(m->content.text);
     ms__text_soon(m->args.text);
     MS__TRY(ms__layout_of(m, location, MS__UNKNOWN, l, err));
-    if (m->flags >> MS__KIND_SHIFT) /* callers may not use these bits, see [change] */
-        return ms__fail_at(err, MS_E_ARGUMENT, "flags", "%u is no set of flags",
-                           (uint64_t)m->flags);
+    MS__TRY(ms__flags_check(m, err));
     if (ms__is_empty(location) && ms__is_empty(m->location))
         return ms__fail_at(err, MS_E_ARGUMENT, "location", "the message has no location");
     return MS_OK;
@@ -108,7 +134,7 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
 {
     memset(it, 0, offsetof(ms_cursor, of.merge.heads));
     MS__TRY(ms__open_check(store, err));
-    if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
+    if (!query) return ms__fail(err, MS_E_ARGUMENT, "the query is missing");
     it->query = ms__resolve(query);
     ms_result code = ms__query_check(&it->query, err);
     if (code == MS_OK && it->query.raw && !store->backend->change)
@@ -126,8 +152,8 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
         it->store->backend->cursor_close(it->store, it);
     it->store = NULL;
     if (it->result == MS_E_DAMAGED)
-        return ms__fail(err, MS_E_DAMAGED, "%u records were skipped: their checks do not "
-                        "match", it->damaged);
+        return ms__fail(err, MS_E_DAMAGED, "%u records were skipped: their checksums do "
+                        "not match", it->damaged);
     if (it->result != MS_OK)
         return ms__fail(err, it->result, "reading stopped after %u messages: %s",
                         it->returned, ms_result_text(it->result));
@@ -224,7 +250,8 @@ static MS__APART ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
     ms_result code = ms__fed_read(store, msg, as_of, ms__absent(), arena, &f, err);
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     if (f->buf.len == ms_get(msg, ms__fed_field(f->e.type)).text.len) return code;
-    MS__TRY(ms__encode_loose(&f->e, f->e.flags, arena, out, err));
+    MS__TRY(ms__encode_loose(&f->e, MS__KIND_MESSAGE, f->e.flags, arena, out,
+                             err));
     return code;
 }
 
@@ -424,7 +451,8 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
     memset(out, 0, sizeof *out);
     MS__TRY(ms__open_check(store, err));
     if (!store->backend->stat)
-        return ms__fail(err, MS_E_UNSUPPORTED, "the store has no ms_store_stat");
+        return ms__fail(err, MS_E_UNSUPPORTED,
+                        "this store does not support ms_store_stat");
     return store->backend->stat(store, out, err);
 }
 
@@ -475,7 +503,7 @@ MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *
     MS__TRY(ms__open_check(store, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_info));
     if (!store->backend->list)
-        return ms__fail(err, MS_E_UNSUPPORTED, "the store has no ms_list");
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store does not support ms_list");
     return store->backend->list(store, query ? query : &all, arena, out, err);
 }
 

@@ -195,11 +195,12 @@ static size_t ms__find_value(const ms__needle *n, ms_str text, bool json, size_t
 static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
 {
     size_t bad = 0;
-    if (!query) return ms__fail(err, MS_E_ARGUMENT, "there is no query");
+    if (!query) return ms__fail(err, MS_E_ARGUMENT, "the query is missing");
     if (ms__is_empty(query->text))
-        return ms__fail_at(err, MS_E_ARGUMENT, "text", "there is no text to look for");
+        return ms__fail_at(err, MS_E_ARGUMENT, "text",
+                           "the text to search for is missing");
     if (query->fields & ~MS_FIND_ALL)
-        return ms__fail_at(err, MS_E_ARGUMENT, "fields", "%u is no set of fields",
+        return ms__fail_at(err, MS_E_ARGUMENT, "fields", "fields %u has unknown bits",
                            (uint64_t)query->fields);
     if (ms_utf8_check(query->text, &bad)) return MS_OK;
     return ms__fail_at(err, MS_E_UTF8, "text", "the text to look for is not valid UTF-8 "

@@ -51,7 +51,7 @@ static ms_result ms__memory_bad(ms_error *err, const char *field, const char *wh
 
 static ms_result ms__memory_check(const ms_memory *memory, ms_error *err)
 {
-    if (!memory || !memory->store) return ms__memory_bad(err, "", "there is no store");
+    if (!memory || !memory->store) return ms__memory_bad(err, "", "the store is missing");
     MS__TRY(ms__open_check(memory->store, err));
     if (ms__is_empty(memory->location))
         return ms__memory_bad(err, "location", "the location is empty");
@@ -440,7 +440,7 @@ MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
 {
     if (seq) *seq = 0;
     MS__TRY(ms__memory_check(memory, err));
-    if (!m) return ms__fail(err, MS_E_ARGUMENT, "there is no envelope");
+    if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     ms_envelope own = *m;
     if (!own.agent_key.ptr) own.agent_key = memory->agent_key;
     if (memory->runtime_mode == MS_RUNTIME_IGNORE) return ms__envelope_check(&own, err);

@@ -329,20 +329,33 @@ static ms_result ms__union_stat(ms_store *store, ms_stat *out, ms_error *err)
     return MS_OK;
 }
 
+static ms_result ms__union_refuse(ms_error *err)
+{
+    return ms__fail(err, MS_E_READ_ONLY, "a union is for reading: append to one of its "
+                    "stores");
+}
+
 static ms_result ms__union_append(ms_store *store, ms_str location,
                                   const ms_envelope *messages, size_t n,
                                   const ms_append_opts *opts, ms_error *err)
 {
     (void)store, (void)location, (void)messages, (void)n, (void)opts;
-    return ms__fail(err, MS_E_READ_ONLY, "a union is for reading: append to one of its "
-                    "stores");
+    return ms__union_refuse(err);
+}
+
+static MS__UNUSED ms_result ms__union_change(ms_store *store, ms_str location,
+                                             const ms_record *records, size_t n,
+                                             const ms_append_opts *opts, ms_error *err)
+{
+    (void)store, (void)location, (void)records, (void)n, (void)opts;
+    return ms__union_refuse(err);
 }
 
 static ms_result ms__union_erase(ms_store *store, const ms_msg *record, unsigned step,
                                  ms_error *err)
 {
-    (void)record, (void)step;
-    return ms__union_append(store, ms__absent(), NULL, 0, NULL, err);
+    (void)store, (void)record, (void)step;
+    return ms__union_refuse(err);
 }
 
 static void ms__union_close(ms_store *store)
@@ -479,18 +492,18 @@ static const ms_backend ms__union_backend = {
     ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,
     ms__union_get,    ms__union_list,  ms__union_stat,    NULL,
     ms__union_close,  NULL,            NULL,
-    MS__CHANGES ? ms__union_append : NULL,
+    MS__CHANGES ? ms__union_change : NULL,
     MS__CHANGES ? ms__union_erase : NULL, &ms__union_inside, NULL};
 
 static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_error *err)
 {
     const ms_store *s = desc->stores[i];
     if (!s)
-        return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "there is no store"), i);
+        return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is missing"), i);
     MS__TRY(ms__union_in(err, ms__open_check(s, err), i));
     if (s->backend == &ms__union_backend)
-        return ms__union_in(err, ms__fail(err, MS_E_UNSUPPORTED, "a union of unions: "
-                                          "give it the stores of that union"), i);
+        return ms__union_in(err, ms__fail(err, MS_E_UNSUPPORTED, "it is a union: pass "
+                                          "the stores of that union"), i);
     for (size_t k = 0; k < i; k++)
         if (desc->stores[k] == s)
             return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is already "
@@ -501,7 +514,8 @@ static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_err
 MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_error *err)
 {
     *store = NULL;
-    if (!desc) return ms__fail(err, MS_E_ARGUMENT, "a union needs a description");
+    if (!desc)
+        return ms__fail(err, MS_E_ARGUMENT, "the description of the union is missing");
     if (desc->n_stores > 0 && !desc->stores)
         return ms__fail_at(err, MS_E_ARGUMENT, "stores", "n_stores is %u without stores",
                            (uint64_t)desc->n_stores);

@@ -102,7 +102,7 @@ build()
     if [ "$1" = test_fast ]; then
         compile -O1 tests/support/fast_impl.c "$out/fast_wide.o" -c &&
             compile -O1 tests/support/fast_impl.c "$out/fast_plain.o" -c \
-                -DMSGSTORE_NO_SIMD || return 1
+                -DMS__SIMD=0 || return 1
         object="$object $out/fast_wide.o $out/fast_plain.o"
     fi
     if [ "$1" = test_doctor ]; then object="$object $readers"; fi

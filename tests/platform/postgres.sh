@@ -122,7 +122,8 @@ faults()
 
 tool()
 {
-    run 'ship and fetch' bash tests/platform/postgres/ship.sh "$folder" "${PG_TOOL:-build/msgstore}" \
+    run 'ship and fetch' bash tests/platform/postgres/ship.sh "$folder" \
+        "${PG_TOOL:-build/msgstore}" \
         "${PG_MESSAGES:-$(part_of 20000)}" "${PG_ROUNDS:-$(part_of 3)}"
 }
 

@@ -201,14 +201,15 @@ log_windows='CreateFile|MapViewOfFile|FlushFileBuffers|LockFile|WriteFile|ReadFi
 stored="-DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG $no_stb"
 switched MSGSTORE_STATIC "-DMSGSTORE_STATIC $stb" ' [TDBRC] ms_'
 switched MSGSTORE_NO_THREADS "-DMSGSTORE_NO_THREADS $stb" "$threads" ' '
-switched MSGSTORE_NO_STDIO "-DMSGSTORE_NO_STDIO $stb" "$stdio"
+own_assert="'-DMS_ASSERT(condition)=((condition)?(void)0:abort())'"
+switched MS_ASSERT_of_the_program "$own_assert $stb" "$stdio"
 switched MSGSTORE_NO_DIALECTS "-DMSGSTORE_NO_DIALECTS $no_stb" 'stbds_|ms_(read_list|writer_put)'
 switched MSGSTORE_NO_LOG "-DMSGSTORE_NO_LOG $stb" "$log"
 switched MSGSTORE_NO_CHANGES "-DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_DIALECTS $no_stb" 'stbds_'
 switched MSGSTORE_NO_ERROR_TEXT "-DMSGSTORE_NO_ERROR_TEXT $stb" ' ms__line'
 at 2 look switches_g++ "g++ $cpp11 -DMSGSTORE_STATIC -DMSGSTORE_NO_THREADS \
-    -DMSGSTORE_NO_STDIO -DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_ERROR_TEXT $stored" single
-switched all_switches "-DMSGSTORE_STATIC -DMSGSTORE_NO_THREADS -DMSGSTORE_NO_STDIO $stored" \
+    $own_assert -DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_ERROR_TEXT $stored" single
+switched all_switches "-DMSGSTORE_STATIC -DMSGSTORE_NO_THREADS $own_assert $stored" \
     "$threads|$stdio|$log|stbds_"
 # The switches that add something are tried without the formats and the log.
 switched MSGSTORE_RING "-DMSGSTORE_RING $code $stored" ms__flash

@@ -77,7 +77,7 @@ else wasm; fi
 if ! command -v arm-none-eabi-gcc >/dev/null
 then echo "skip formats_on_cortex_m4: no arm-none-eabi-gcc"
 elif builds formats_on_cortex_m4 arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb $optimised \
-    -DMSGSTORE_NO_STDIO -c -o "$out/arm.o" "$src"
+    -DWITHOUT_MAIN -c -o "$out/arm.o" "$src"
 then ok formats_on_cortex_m4; fi
 echo "tally: processors without a system $processors"
 exit $failed

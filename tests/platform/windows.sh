@@ -230,7 +230,7 @@ $cc $posix -O1 -c -o "$out/posix.o" tests/platform/windows/posix.c \
     >"$out/log/posix" 2>&1 &&
     $cc $posix -O1 $path -c -o "$out/fast_wide.o" tests/support/fast_impl.c \
         >>"$out/log/posix" 2>&1 &&
-    $cc $posix -O1 $path -c -DMSGSTORE_NO_SIMD -o "$out/fast_plain.o" \
+    $cc $posix -O1 $path -c -DMS__SIMD=0 -o "$out/fast_plain.o" \
         tests/support/fast_impl.c >>"$out/log/posix" 2>&1 ||
     fail posix "$(why "$out/log/posix")"
 run_programs

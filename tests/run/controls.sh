@@ -500,8 +500,9 @@ controls()
         ms__log_stays 'if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;' 'return MS_OK;'
     control expect_before_key gcc test_change \
         append/a_retry_with_keys_succeeds_when_the_end_has_moved 100 ms__core_append \
-        'if (code == MS_OK && some) code = ms__expect_check(core, run->opts, err);' \
-        'if (code == MS_OK) code = ms__expect_check(core, run->opts, err);'
+        'if (code == MS_OK && run->offset == run->start) {' \
+        'if (code == MS_OK && run->offset == run->start &&
+            (code = ms__expect_check(core, run->opts, err)) == MS_OK) {'
     control found_bytes_not_proven gcc test_log_sync \
         an_append_with_a_sync_survives_when_a_record_before_it_is_ 100 \
         ms__log_must_prove 'return log->opts.sync != MS_SYNC_NONE &&' 'return false &&'
@@ -517,7 +518,7 @@ controls()
         ms__log_close 'log->writer && log->append.wrote' 'log->writer && log->append.begun'
     control mark_of_a_failed_compaction_kept gcc test_log_sync \
         a_log_takes_appends_again_when_a_rewrite_ 100 \
-        ms__rewrite_free 'if (!placed) (void)ms__hold_mark(w, 0, NULL);' ''
+        ms__rewrite_undo '(void)ms__hold_mark(w, 0, NULL);' ''
     control mark_of_a_killed_compaction_kept gcc test_log_sync \
         a_log_takes_appends_again_when_a_rewrite_ 100 \
         ms__log_file_open 'if (code == MS_OK && log->writer) (void)ms__replaced_set(log, 0);' ''
@@ -601,7 +602,7 @@ controls()
         ms__segment_sound '!= ms__segment_block(l, b)) return false;' '== 0) return false;'
     control damaged_block_not_mended gcc test_log_index \
         messages_stay_when_a_block_of_their_index_is_damaged 100 \
-        ms__segment_next 'while (l && !ms__segment_find(log, l, list, run))' \
+        ms__segment_has 'while (l && !ms__segment_find(log, l, list, run))' \
         'if (l && !ms__segment_find(log, l, list, run) && (run->n = 0) > 0)'
     control front_check_of_an_index_dropped gcc test_log_index \
         messages_stay_when_a_block_of_their_index_is_damaged 100 \
@@ -791,10 +792,10 @@ controls()
         ms__log_file_open 'if (!log->writer || ms__log_in_place(log)) break;' 'break;'
     control place_of_a_failed_rewrite_left gcc test_log_sync \
         the_place_is_empty_when_a_rewrite_got_no_name 100 \
-        ms__rewrite_free 'if (w->old && w->made && !placed) (void)os->remove(os->ctx, w->path);' ''
+        ms__rewrite_undo 'if (w->old && w->made) (void)os->remove(os->ctx, w->path);' ''
     control part_of_a_failed_rewrite_left gcc test_log_sync \
         the_place_is_empty_when_a_rewrite_got_no_name 100 \
-        ms__rewrite_free 'if (!placed && w->begun) (void)os->remove(os->ctx, w->part);' ''
+        ms__rewrite_undo 'if (w->begun) (void)os->remove(os->ctx, w->part);' ''
     control place_of_a_rewrite_not_held gcc test_log_sync \
         another_process_is_busy_when_a_rewrite_takes_the_place 100 \
         ms__rewrite_open 'MS__TRY(ms__hold_take(w, source, replace, err));' ''

@@ -208,7 +208,7 @@ fi
 if [ -z "$report" ]; then
     counted "$out/msgstore.o" tests/support/msgstore_impl.c -O1
     counted "$out/fast_wide.o" tests/support/fast_impl.c
-    counted "$out/fast_plain.o" tests/support/fast_impl.c -DMSGSTORE_NO_SIMD
+    counted "$out/fast_plain.o" tests/support/fast_impl.c -DMS__SIMD=0
     tool=
     ${MAKE:-make} -s build/report_page.h || exit 1
     tool_with=$(makefile TOOL_WITH) && tool_libs=$(makefile TOOL_LIBS) || exit 1

@@ -109,7 +109,7 @@ static inline ms_result own_stat(ms_store *store, ms_stat *out, ms_error *err)
 }
 
 static inline ms_result own_change(ms_store *store, ms_str location,
-                                   const ms_envelope *records, size_t n,
+                                   const ms_record *records, size_t n,
                                    const ms_append_opts *opts, ms_error *err)
 {
     ms_store *inside = ((own_store *)store)->inside;

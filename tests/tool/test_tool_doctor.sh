@@ -264,7 +264,7 @@ for file in "$real"/*.jsonl "$real"/subagents/*.jsonl "$tmp/agents.jsonl" \
 $ "$tool" export --format atif --report $file >$tmp/w.json 2>$tmp/report && texts_of $file >$tmp/want
 $ texts_of $tmp/w.json == $tmp/want
 # Contents in parts become their texts.
-$ grep -q 'parts that are no text' $tmp/report || [ "$(told $file | wc -l)" = "$(told $tmp/w.json | wc -l)" ]
+$ grep -q 'parts that are not text' $tmp/report || [ "$(told $file | wc -l)" = "$(told $tmp/w.json | wc -l)" ]
 $ grep -q usage $tmp/report || [ "$(figures $file)" = "$(figures $tmp/w.json)" ]
 END
 done
@@ -284,7 +284,7 @@ hand-over $several --to codex -> 2 has .* sessions
 hand-over $several --to codex -o $tmp/kept.jsonl -> 2 has .* sessions
 $ cat $tmp/kept.jsonl* =1> ^kept$ =1>
 hand-over $tmp/s.jsonl --to openai -> 2 expects claude-code
-hand-over --to atif $real/short.jsonl -> 2 no program goes on with others
+hand-over --to atif $real/short.jsonl -> 2 no program can resume others
 END
 
 for to in claude-code codex pi sts; do

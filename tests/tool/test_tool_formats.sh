@@ -248,7 +248,7 @@ pi '{"role":"user","content":[{"type":"text","text":"hi"}],"timestamp":176368163
 { cat "$file"; sed 's/"s1"/"s2"/' "$file"; } >"$tmp/two.jsonl"
 session <<'END'
 == session_of_pi_becomes_messages
-convert --to framework --with-location $file =8> -> 0 left out what is no message: (1 session, 1 model_change|1 model_change, 1 session)
+convert --to framework --with-location $file =8> -> 0 left out what is not a message: (1 session, 1 model_change|1 model_change, 1 session)
 => "type":"user_message","content":"hi","timestamp":1763681630.791,.*"location":"s1"
 => "content":"hi",.*"pi":\{"timestamp":"2025-11-20T23:33:51Z"\}
 => "type":"reasoning","content":"hm".*"usage":\{"input":3\} => "hm".*"part":\{"thinkingSignature":"s"\}
@@ -298,7 +298,7 @@ cat >"$tmp/bad.jsonl" <<END
 END
 session <<'END'
 == session_of_claude_code_becomes_messages
-convert --to framework --with-location $tmp/claude.jsonl =5> -> 0 left out what is no message: (1 summary, 1 progress|1 progress, 1 summ)
+convert --to framework --with-location $tmp/claude.jsonl =5> -> 0 left out what is not a message: (1 summary, 1 progress|1 progress, 1 summ)
 => "content":"hi","timestamp":1749895200,.*"location":"s2".*"id":"u1"
 => "hi".*"claude-code":\{"parentUuid":null,"timestamp":.*"version":"1"\}
 => "content":"I look.".*model.*x

@@ -257,7 +257,7 @@ if [ -d "$real" ] && "$tool" formats | grep -q 'compressed files: .*zip$'; then
     head -c 800 "$shared/inspect-logs/log_formats.eval" >"$tmp/broken.eval"
     session <<'END'
 == sync_goes_on_after_a_damaged_member_of_an_archive
-sync $tmp/broken.log $tmp/broken.eval $same => ^files      5 read => ^messages   6 new -> 3 broken\.eval: samples/.* is no whole JSON; left out
+sync $tmp/broken.log $tmp/broken.eval $same => ^files      5 read => ^messages   6 new -> 3 broken\.eval: samples/.* is not complete JSON; left out
 END
 fi
 
@@ -502,7 +502,7 @@ view --strict - <<<${rows::-40} -> 1 line 5, column
 view - <<<${rows/\"id\":\"m2\",} => [ ]hi$ =1> -> 3 line 3, column 1 \(byte [0-9]+\): a message without an id
 view --strict - <<<${rows/\"id\":\"m2\",} -> 1 line 3, column 1 .*without an id
 view - <<<${rows/there/th\"ere} => [ ]hi$ -> 3 line 4, column
-view - <<<${rows/\{\\\"role\\\":\\\"user\\\"/5} => [ ]there$ -> 3 line 2, column 2 .*: a row whose data is no object
+view - <<<${rows/\{\\\"role\\\":\\\"user\\\"/5} => [ ]there$ -> 3 line 2, column 2 .*: a row whose data is not an object
 view - <<<${row_line::-3} -> 3 line 1, column
 view - <<<${row_line::-1} => [ ]hi$ -> 3 line 1, column
 
@@ -576,7 +576,7 @@ $ cat $tmp/one.eval | "$tool" import $tmp/zip.log - => ^appended   1 message,
 $ cat $tmp/one.eval | head -c -30 | "$tool" view - => [ ]hi$ -> 3 -: a ZIP without its end
 
 == member_of_a_zip_is_damage_when_its_format_is_unknown
-view $tmp/two.eval => [ ]hi$ -> 3 two.eval: samples/2_epoch_1.json: in no format that is known; left out$
+view $tmp/two.eval => [ ]hi$ -> 3 two.eval: samples/2_epoch_1.json: its format is not known; left out$
 view --strict $tmp/two.eval => * -> 1 two.eval: samples/2_epoch_1.json: in no format
 sync $tmp/two.log $tmp/two.eval => ^messages   1 new -> 3 samples/2_epoch_1.json: in no format
 END

@@ -7,7 +7,7 @@
 #define MSGSTORE_NO_THREADS
 #include "msgstore.h"
 
-#ifndef MSGSTORE_NO_STDIO
+#ifndef WITHOUT_MAIN
 #include <stdio.h>
 
 static const char chat[] =

@@ -260,12 +260,12 @@ TEST(error_of_a_provider_is_told_when_it_answers_with_one)
         {"ollama", "{\"error\":\"model 'x' not found\"}", "model 'x' not found", MS_E_REFUSED},
         {"openai", "{\"object\":\"error\",\"message\":\"Unexpected role\",\"code\":\"3230\"}",
          "answered: Unexpected role", MS_E_REFUSED},
-        {"openai", "<html>502 Bad Gateway</html>", "no answer", MS_E_MISSING},
-        {"openai", "", "no answer", MS_E_MISSING},
-        {"openai", "{\"object\":\"list\"}", "no answer", MS_E_MISSING},
-        {"openai", "{\"choices\":[{\"message\":{\"content\":\"a\"}}]", "no answer",
-         MS_E_MISSING},
-        {"openai", "{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}", "before it was whole",
+        {"openai", "<html>502 Bad Gateway</html>", "not a provider's answer", MS_E_MISSING},
+        {"openai", "", "not a provider's answer", MS_E_MISSING},
+        {"openai", "{\"object\":\"list\"}", "not a provider's answer", MS_E_MISSING},
+        {"openai", "{\"choices\":[{\"message\":{\"content\":\"a\"}}]",
+         "not a provider's answer", MS_E_MISSING},
+        {"openai", "{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}", "before it is complete",
          MS_E_MISSING},
         {"anthropic", "{\"type\":nul}", "", MS_E_SYNTAX},
     };
@@ -405,10 +405,10 @@ TEST(streamed_answer_has_all_its_text_when_memory_ends_at_its_end)
 static const ms_backend *busy_backend;
 static bool busy;
 
-static ms_result busy_change(ms_store *s, ms_str location, const ms_envelope *m, size_t n,
+static ms_result busy_change(ms_store *s, ms_str location, const ms_record *r, size_t n,
                              const ms_append_opts *opts, ms_error *err)
 {
-    return busy ? MS_E_BUSY : busy_backend->change(s, location, m, n, opts, err);
+    return busy ? MS_E_BUSY : busy_backend->change(s, location, r, n, opts, err);
 }
 
 TEST(streamed_answer_is_unfinished_when_its_messages_could_not_begin)

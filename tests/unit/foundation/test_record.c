@@ -401,7 +401,7 @@ TEST(record_is_refused_when_it_is_over_the_limit)
     assert_int_equal(ms__envelope_check(&m, NULL), MS_E_TOO_LARGE); /* it is not read */
 }
 
-TEST(message_is_refused_when_there_is_none_or_no_arena)
+TEST(message_is_refused_when_there_is_none_or_no_arena_or_an_odd_flag)
 {
     static uint64_t room[16];
     ms_envelope m = ms_user_message(ms_text("hello"));
@@ -411,6 +411,9 @@ TEST(message_is_refused_when_there_is_none_or_no_arena)
     assert_null(msg);
     assert_int_equal(ms_decode((const char *)room + 4, 64, &msg, NULL), MS_E_ARGUMENT);
     assert_int_equal(ms_decode(NULL, 64, &msg, NULL), MS_E_ARGUMENT);
+    m.flags = 0x10000;
+    assert_int_equal(ms_encode(&m, &arena, &msg, NULL), MS_E_ARGUMENT);
+    assert_null(msg);
 }
 
 /* The 4 bytes at p that give the body of r the check `wanted`: a CRC is linear, so each
@@ -479,8 +482,10 @@ static unsigned char *kept_record(unsigned kind, const char *args, size_t *size)
     m.content = ms_text("secret");
     m.seq = 3;
     if (kind != MS_KIND_MESSAGE) m.type = MS_T_NONE;
-    m.flags = kind << MS__KIND_SHIFT | MS_FLAG_UNFINISHED | MS_FLAG_AMENDED;
-    const ms_msg *msg = encoded(&m);
+    m.flags = MS_FLAG_UNFINISHED | MS_FLAG_AMENDED;
+    const ms_record record = {.envelope = m, .kind = (ms_kind)kind};
+    const ms_msg *msg;
+    assert_int_equal(ms_record_encode(&record, &arena, &msg, NULL), MS_OK);
     *size = ms_size(msg);
     assert_int_equal(ms_flags(msg), MS_FLAG_UNFINISHED | MS_FLAG_AMENDED);
     return (unsigned char *)(uintptr_t)ms__bytes(msg);

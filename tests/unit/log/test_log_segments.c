@@ -628,7 +628,8 @@ TEST(change_fails_when_its_message_is_damaged)
 {
     ms_store *store = make_log(9);
     ms__log *log = ms__log_of(store);
-    ms_envelope m = ms_user_message(ms_text("new words"));
+    ms_record change = {.envelope = ms_user_message(ms_text("new words")),
+                        .kind = MS_KIND_AMEND};
     ms_append_opts opts;
     ms__sought f;
     ms_result result = MS_OK;
@@ -636,13 +637,13 @@ TEST(change_fails_when_its_message_is_damaged)
     assert_null(ms__own(&log->core, log->core.tail, log->core.tail->end, 5, false, &f,
                         &result));
     memset(&opts, 0, sizeof opts);
-    m.flags = (uint32_t)MS_KIND_AMEND << MS__KIND_SHIFT;
-    m.location = MS_STR("place_1");
-    m.seq = 5;
-    ms_result code = store->backend->change(store, ms_str_n(NULL, 0), &m, 1, &opts, NULL);
+    change.envelope.location = MS_STR("place_1");
+    change.envelope.seq = 5;
+    ms_result code =
+        store->backend->change(store, ms_str_n(NULL, 0), &change, 1, &opts, NULL);
     assert_true(code == MS_E_DAMAGED || code == MS_E_NOT_FOUND);
-    m.seq = 77;
-    code = store->backend->change(store, MS_STR("place_1"), &m, 1, &opts, NULL);
+    change.envelope.seq = 77;
+    code = store->backend->change(store, MS_STR("place_1"), &change, 1, &opts, NULL);
     assert_int_equal(code, MS_E_NOT_FOUND);
     end(store);
 }
@@ -672,15 +673,12 @@ TEST(hide_hides_nothing_when_it_has_no_range)
 TEST(range_is_hidden_when_nobody_asks_how_many)
 {
     ms_store *store = make_log(9);
-    ms_envelope m;
     ms_append_opts opts;
-    memset(&m, 0, sizeof m);
+    ms_record hide = {.envelope = {.seq = 1}, .kind = MS_KIND_HIDE};
     memset(&opts, 0, sizeof opts);
-    m.flags = (uint32_t)MS_KIND_HIDE << MS__KIND_SHIFT;
-    m.seq = 1;
     opts.expect_seq = 9;
-    assert_int_equal(store->backend->change(store, MS_STR("place_1"), &m, 1, &opts, NULL),
-                     MS_OK);
+    assert_int_equal(
+        store->backend->change(store, MS_STR("place_1"), &hide, 1, &opts, NULL), MS_OK);
     end(store);
 }
 

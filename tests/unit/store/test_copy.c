@@ -211,10 +211,10 @@ static void write_record(ms_store *store, ms_kind kind, ms_envelope e)
 {
     ms_append_opts opts;
     ms_error err;
+    ms_record record = {.envelope = e, .kind = kind};
     memset(&opts, 0, sizeof opts);
-    e.location = JOB;
-    e.flags = (e.flags & 0xFFFFu) | (uint32_t)kind << 16;
-    must_ok(store->backend->change(store, JOB, &e, 1, &opts, &err), &err, "write");
+    record.envelope.location = JOB;
+    must_ok(store->backend->change(store, JOB, &record, 1, &opts, &err), &err, "write");
 }
 
 /* A note of another location than its message. */

@@ -491,13 +491,13 @@ static uint64_t make_hide(const ms__mem *m, uint64_t at, uint64_t n)
     ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
     unsigned char *r = m->buffer.base + at;
-    ms_envelope h = {.flags = (uint32_t)MS__KIND_HIDE << MS__KIND_SHIFT, .seq = n};
+    ms_envelope h = {.seq = n};
     const ms__span span = {1, n, n};
     h.content = ms__hide_text(text, &span);
     l.parts = parts;
     assert_int_equal(ms__layout_of(&h, MS_STR("l"), MS__CHECKED, &l, NULL), MS_OK);
     memset(r, 0, ms__padded(l.size));
-    ms__encode_header(&h, &l, n, MS_TIME_NONE, MS_FLAG_COMMIT, r);
+    ms__encode_header(&h, MS__KIND_HIDE, &l, n, MS_TIME_NONE, MS_FLAG_COMMIT, r);
     ms__encode_body(&l, r + MS__HEADER);
     ms__seal(r, ms__seed_at(m->core.seed, at));
     return at + ms__padded(l.size);
