@@ -2156,6 +2156,11 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
  * may follow; they begin a new line and are not joined to the last one. */
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err);
 
+/* Leaves the place of one value in other JSON to the caller, who writes its text to
+ * w->write before the next call: an ms_writer does so for a list of messages. Writes out
+ * what is staged, and a comma where one is needed. */
+MS_API void ms_json_value_follows(ms_json_writer *w);
+
 /* ==== [api-shorten] long texts =======================================================
  * A long text becomes its beginning, a hint, its end:
  *
@@ -24160,6 +24165,12 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
     }
     (void)ms_json_finish(&w->json);
     return ms__writer_result(w, err);
+}
+
+MS_API void ms_json_value_follows(ms_json_writer *w)
+{
+    ms__json_before(w, false);
+    ms__json_flush(w);
 }
 
 /* ==== [shorten] long texts ===========================================================
