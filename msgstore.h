@@ -27601,6 +27601,12 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
  *      that was made is reported as MS_E_NO_MEMORY.
  * ================================================================================== */
 
+#define MS__FFI_TRY(call)                               \
+    do {                                                \
+        ms_result ms__ffi_code = (call);                \
+        if (ms__ffi_code != MS_OK) return ms__ffi_code; \
+    } while (0)
+
 typedef struct ms__ffi_list {
     ms_str *items;
     size_t n;
@@ -27668,78 +27674,76 @@ typedef struct ms__ffi_row {
     const char *name;
     ms__ffi_kind kind;
     size_t at;                /* offset in ms__ffi */
-    const char *words;        /* that are allowed; FORMAT, PROFILE: for the error */
+    const char *words;        /* that are allowed */
 } ms__ffi_row;
 
-#define MS__ARG(name, kind, member) {name, MS__FFI_##kind, offsetof(ms__ffi, member), ""}
+#define MS__FFI_ARG(name, kind, member) \
+    {name, MS__FFI_##kind, offsetof(ms__ffi, member), ""}
 
 static const ms__ffi_row ms__ffi_rows[] = {
-    MS__ARG("path", PATH, path),
+    MS__FFI_ARG("path", PATH, path),
     {"mode", MS__FFI_WORD, offsetof(ms__ffi, mode), "create write new read"},
     {"sync", MS__FFI_WORD, offsetof(ms__ffi, sync), "none every each"},
-    MS__ARG("sync_ms", U32, sync_ms),
-    MS__ARG("lock_wait_ms", U32, lock_wait_ms),
-    MS__ARG("shared", BOOL, shared),
-    MS__ARG("keep_unset_times", BOOL, keep_unset_times),
-    MS__ARG("buffer_at", U64, buffer_at),
-    MS__ARG("buffer_size", SIZE, mem.buffer_size),
-    MS__ARG("attach", BOOL, attach),
-    MS__ARG("location", TEXT, location),
-    {"format", MS__FFI_FORMAT, offsetof(ms__ffi, format),
-     "framework openai chat-strict anthropic gemini pydantic-ai envelope envelope-rows "
-     "task session"},
-    MS__ARG("lenient", BOOL, lenient),
-    MS__ARG("expect_seq", U64, append.expect_seq),
+    MS__FFI_ARG("sync_ms", U32, sync_ms),
+    MS__FFI_ARG("lock_wait_ms", U32, lock_wait_ms),
+    MS__FFI_ARG("shared", BOOL, shared),
+    MS__FFI_ARG("keep_unset_times", BOOL, keep_unset_times),
+    MS__FFI_ARG("buffer_at", U64, buffer_at),
+    MS__FFI_ARG("buffer_size", SIZE, mem.buffer_size),
+    MS__FFI_ARG("attach", BOOL, attach),
+    MS__FFI_ARG("location", TEXT, location),
+    MS__FFI_ARG("format", FORMAT, format),
+    MS__FFI_ARG("lenient", BOOL, lenient),
+    MS__FFI_ARG("expect_seq", U64, append.expect_seq),
     {"views", MS__FFI_VIEWS, offsetof(ms__ffi, query.views),
      "conversation agent team global timeline"},
-    MS__ARG("types", TYPES, query.types),
-    MS__ARG("agent_key", TEXT, agent_key),
-    MS__ARG("agent_keys", LIST, agent_keys),
-    MS__ARG("turn_id", TEXT, query.turn_id),
-    MS__ARG("since", TIME, query.since_ns),
-    MS__ARG("until", TIME, query.until_ns),
-    MS__ARG("after_seq", U64, query.after_seq),
-    MS__ARG("before_seq", U64, query.before_seq),
-    MS__ARG("limit", SIZE, limit),
-    MS__ARG("oldest", BOOL, query.oldest),
-    MS__ARG("reverse", BOOL, query.reverse),
-    MS__ARG("by_time", BOOL, by_time),
-    MS__ARG("subordinates", LIST, subordinates),
-    MS__ARG("timeline", BOOL, memory.timeline),
-    MS__ARG("conversation_limit", SIZE, memory.conversation_limit),
-    MS__ARG("agent_limit", SIZE, memory.agent_limit),
-    MS__ARG("team_limit", SIZE, memory.team_limit),
-    MS__ARG("global_limit", SIZE, memory.global_limit),
+    MS__FFI_ARG("types", TYPES, query.types),
+    MS__FFI_ARG("agent_key", TEXT, agent_key),
+    MS__FFI_ARG("agent_keys", LIST, agent_keys),
+    MS__FFI_ARG("turn_id", TEXT, query.turn_id),
+    MS__FFI_ARG("since", TIME, query.since_ns),
+    MS__FFI_ARG("until", TIME, query.until_ns),
+    MS__FFI_ARG("after_seq", U64, query.after_seq),
+    MS__FFI_ARG("before_seq", U64, query.before_seq),
+    MS__FFI_ARG("limit", SIZE, limit),
+    MS__FFI_ARG("oldest", BOOL, query.oldest),
+    MS__FFI_ARG("reverse", BOOL, query.reverse),
+    MS__FFI_ARG("by_time", BOOL, by_time),
+    MS__FFI_ARG("subordinates", LIST, subordinates),
+    MS__FFI_ARG("timeline", BOOL, memory.timeline),
+    MS__FFI_ARG("conversation_limit", SIZE, memory.conversation_limit),
+    MS__FFI_ARG("agent_limit", SIZE, memory.agent_limit),
+    MS__FFI_ARG("team_limit", SIZE, memory.team_limit),
+    MS__FFI_ARG("global_limit", SIZE, memory.global_limit),
     {"scope", MS__FFI_WORD, offsetof(ms__ffi, scope),
      "all orchestrator manager worker since_task"},
-    MS__ARG("turns", SIZE, memory.scope.turns),
-    MS__ARG("phase", I64, memory.scope.phase),
-    MS__ARG("previous_phase", I64, memory.scope.previous_phase),
-    {"provider", MS__FFI_PROFILE, offsetof(ms__ffi, ask.profile),
-     "openai chat-strict anthropic gemini ollama pydantic-ai"},
-    MS__ARG("model", TEXT, ask.opts.model),
-    MS__ARG("system", TEXT, ask.opts.system),
-    MS__ARG("newest", SIZE, ask.opts.newest),
-    MS__ARG("budget", SIZE, ask.opts.budget),
-    MS__ARG("thinking", BOOL, ask.opts.thinking),
-    MS__ARG("tools", RAW, ask.tools),
-    MS__ARG("extra", RAW, ask.extra),
-    MS__ARG("text", TEXT, find.text),
-    MS__ARG("exact_case", BOOL, find.exact_case),
-    MS__ARG("oldest_first", BOOL, find.oldest_first),
-    MS__ARG("seq", U64, seq),
-    MS__ARG("message", RAW, message),
-    MS__ARG("kind", TEXT, note_kind),
-    MS__ARG("value", RAW, value),
-    MS__ARG("to", TEXT, to),
-    MS__ARG("agents", BOOL, list.agents),
-    MS__ARG("prefix", TEXT, list.prefix),
-    MS__ARG("timeout_ms", U32, timeout_ms),
+    MS__FFI_ARG("turns", SIZE, memory.scope.turns),
+    MS__FFI_ARG("phase", I64, memory.scope.phase),
+    MS__FFI_ARG("previous_phase", I64, memory.scope.previous_phase),
+    MS__FFI_ARG("provider", PROFILE, ask.profile),
+    MS__FFI_ARG("model", TEXT, ask.opts.model),
+    MS__FFI_ARG("system", TEXT, ask.opts.system),
+    MS__FFI_ARG("newest", SIZE, ask.opts.newest),
+    MS__FFI_ARG("budget", SIZE, ask.opts.budget),
+    MS__FFI_ARG("thinking", BOOL, ask.opts.thinking),
+    MS__FFI_ARG("tools", RAW, ask.tools),
+    MS__FFI_ARG("extra", RAW, ask.extra),
+    MS__FFI_ARG("text", TEXT, find.text),
+    MS__FFI_ARG("exact_case", BOOL, find.exact_case),
+    MS__FFI_ARG("oldest_first", BOOL, find.oldest_first),
+    MS__FFI_ARG("seq", U64, seq),
+    MS__FFI_ARG("message", RAW, message),
+    MS__FFI_ARG("kind", TEXT, note_kind),
+    MS__FFI_ARG("value", RAW, value),
+    MS__FFI_ARG("to", TEXT, to),
+    MS__FFI_ARG("agents", BOOL, list.agents),
+    MS__FFI_ARG("prefix", TEXT, list.prefix),
+    MS__FFI_ARG("timeout_ms", U32, timeout_ms),
 };
-#undef MS__ARG
+#undef MS__FFI_ARG
 
 #define MS__FFI_ROWS (sizeof ms__ffi_rows / sizeof ms__ffi_rows[0])
-MS__STATIC_ASSERT(ffi_rows_fit, MS__FFI_ROWS <= MS__FFI_ROWS_MAX);
+typedef char ms__ffi_rows_fit[MS__FFI_ROWS <= MS__FFI_ROWS_MAX ? 1 : -1];
 
 static bool ms__ffi_given(const ms__ffi *f, const char *name)
 {
@@ -27773,7 +27777,7 @@ static ms_result ms__ffi_list_of(ms__ffi *f, ms_str value, ms__ffi_list *out)
     if (!out->items) return MS_E_NO_MEMORY;
     it = ms_json_iterate(value);
     for (out->n = 0; ms_json_next(&it); out->n++)
-        MS__TRY(ms_json_string(it.value, &f->arena, &out->items[out->n]));
+        MS__FFI_TRY(ms_json_string(it.value, &f->arena, &out->items[out->n]));
     return MS_OK;
 }
 
@@ -27783,7 +27787,7 @@ static ms_result ms__ffi_set_of(ms__ffi *f, const ms__ffi_row *row, ms_str value
 {
     ms__ffi_list list;
     *set = 0;
-    MS__TRY(ms__ffi_list_of(f, value, &list));
+    MS__FFI_TRY(ms__ffi_list_of(f, value, &list));
     for (size_t i = 0; i < list.n; i++) {
         int bit = row->kind == MS__FFI_TYPES
                       ? (int)ms_type_of_word(list.items[i])
@@ -27811,7 +27815,7 @@ static ms_result ms__ffi_path(ms__ffi *f, ms_str text, const char **path)
 static ms_result ms__ffi_text(ms__ffi *f, const ms__ffi_row *row, ms_str value, void *at)
 {
     ms_str text;
-    MS__TRY(ms_json_string(value, &f->arena, &text));
+    MS__FFI_TRY(ms_json_string(value, &f->arena, &text));
     if (row->kind == MS__FFI_PATH) return ms__ffi_path(f, text, (const char **)at);
     if (row->kind == MS__FFI_TEXT) {
         *(ms_str *)at = text;
@@ -27842,15 +27846,15 @@ static ms_result ms__ffi_decode(ms__ffi *f, const ms__ffi_row *row, ms_str value
     case MS__FFI_U64: return ms_json_u64(value, (uint64_t *)at);
     case MS__FFI_TYPES: return ms__ffi_set_of(f, row, value, (ms_type_set *)at);
     case MS__FFI_VIEWS:
-        MS__TRY(ms__ffi_set_of(f, row, value, &n));
+        MS__FFI_TRY(ms__ffi_set_of(f, row, value, &n));
         *(unsigned *)at = (unsigned)n;
         return MS_OK;
     case MS__FFI_U32:
-        MS__TRY(ms_json_u64(value, &n));
+        MS__FFI_TRY(ms_json_u64(value, &n));
         *(uint32_t *)at = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
         return MS_OK;
     case MS__FFI_SIZE:
-        MS__TRY(ms_json_u64(value, &n));
+        MS__FFI_TRY(ms_json_u64(value, &n));
         *(size_t *)at = n > SIZE_MAX ? SIZE_MAX : (size_t)n;
         return MS_OK;
     case MS__FFI_BOOL:
@@ -27868,6 +27872,111 @@ static const char *const ms__ffi_expected[] = {
     "a list of these words", "a list of message types", "one of these words",
     "one of these words"};
 
+/* A sentence for an error. What does not fit is left out. */
+typedef struct ms__ffi_line {
+    size_t len;
+    char text[sizeof ((ms_error *)0)->message];
+} ms__ffi_line;
+
+static void ms__ffi_say(ms__ffi_line *line, const char *text, size_t len)
+{
+    size_t room = sizeof line->text - 1 - line->len;
+    if (len > room) len = room;
+    memcpy(line->text + line->len, text, len);
+    line->len += len;
+    line->text[line->len] = 0;
+}
+
+static void ms__ffi_say_text(ms__ffi_line *line, const char *text)
+{
+    ms__ffi_say(line, text, strlen(text));
+}
+
+/* Adds checked JSON for people to read: at most 40 bytes of complete characters, with a
+ * question mark for each control character. */
+static void ms__ffi_say_json(ms__ffi_line *line, ms_str json)
+{
+    size_t end = json.len;
+    if (end > 40)
+        for (end = 40; ((unsigned char)json.ptr[end] & 0xC0) == 0x80;) end--;
+    for (size_t i = 0; i < end; i++) {
+        unsigned char c = (unsigned char)json.ptr[i];
+        bool second = c == 0xC2 && (unsigned char)json.ptr[i + 1] < 0xA0;
+        bool control = c < ' ' || c == 127 || second;
+        ms__ffi_say(line, control ? "?" : json.ptr + i, 1);
+        if (second) i++;
+    }
+    if (end < json.len) ms__ffi_say_text(line, "...");
+}
+
+/* Adds the words that an argument may have, if it is one of words. */
+static void ms__ffi_say_words(ms__ffi_line *line, const ms__ffi_row *row)
+{
+    const ms_dialect *format = NULL;
+    const ms_profile *profile = NULL;
+    if (row->words[0]) {
+        ms__ffi_say_text(line, ": ");
+        ms__ffi_say_text(line, row->words);
+    }
+    if (row->kind == MS__FFI_FORMAT) format = ms_dialect_at(0);
+    if (row->kind == MS__FFI_PROFILE) profile = ms_profile_at(0);
+    if (format || profile) ms__ffi_say_text(line, ":");
+    for (size_t i = 1; format; format = ms_dialect_at(i++)) {
+        ms__ffi_say_text(line, " ");
+        ms__ffi_say_text(line, format->name);
+    }
+    for (size_t i = 1; profile; profile = ms_profile_at(i++)) {
+        ms__ffi_say_text(line, " ");
+        ms__ffi_say_text(line, profile->name);
+    }
+}
+
+/* Fills the error. `name`: of the argument that is wrong, the error's path; or NULL. */
+static ms_result ms__ffi_refuse(ms__ffi *f, ms_result code, const char *name,
+                                const char *message)
+{
+    (void)ms_error_set(&f->err, code, message);
+    if (name) memcpy(f->err.path, name, strlen(name) + 1);
+    return code;
+}
+
+/* Refuses the value of an argument: names it, and what was expected. */
+static ms_result ms__ffi_refuse_value(ms__ffi *f, ms_result code, const ms__ffi_row *row,
+                                      ms_str value)
+{
+    ms__ffi_line line;
+    line.len = 0;
+    ms__ffi_say_text(&line, row->name);
+    ms__ffi_say_text(&line, " is ");
+    ms__ffi_say_json(&line, value);
+    ms__ffi_say_text(&line, ", ");
+    ms__ffi_say_text(&line, ms__ffi_expected[row->kind]);
+    ms__ffi_say_text(&line, " was expected");
+    ms__ffi_say_words(&line, row);
+    return ms__ffi_refuse(f, code, row->name, line.text);
+}
+
+/* Refuses the name of an argument, which is JSON. */
+static ms_result ms__ffi_refuse_name(ms__ffi *f, ms_str name)
+{
+    ms__ffi_line line;
+    line.len = 0;
+    ms__ffi_say_text(&line, "no argument is named ");
+    ms__ffi_say_json(&line, name);
+    ms__ffi_say_text(&line, " here");
+    return ms__ffi_refuse(f, MS_E_ARGUMENT, NULL, line.text);
+}
+
+static ms_result ms__ffi_refuse_missing(ms__ffi *f, const char *name)
+{
+    ms__ffi_line line;
+    line.len = 0;
+    ms__ffi_say_text(&line, "the argument ");
+    ms__ffi_say_text(&line, name);
+    ms__ffi_say_text(&line, " is missing");
+    return ms__ffi_refuse(f, MS_E_MISSING, name, line.text);
+}
+
 /* Reads one member; null counts as absent. `known`: the names of the function's
  * arguments. */
 static ms_result ms__ffi_take(ms__ffi *f, const char *known, ms_str args, ms_str name)
@@ -27882,13 +27991,10 @@ static ms_result ms__ffi_take(ms__ffi *f, const char *known, ms_str args, ms_str
         if (ms_json_kind_of(value) == MS_JSON_NULL) return MS_OK;
         f->given[i] = true;
         ms_result code = ms__ffi_decode(f, row, value);
-        if (code == MS_OK) return MS_OK;
-        (void)ms__fail(&f->err, code, "%s is %v, %s was expected%s%s", row->name,
-                       MS__V(value), ms__ffi_expected[row->kind],
-                       row->words[0] ? ": " : "", row->words);
-        return ms__at_field(&f->err, code, row->name);
+        if (code == MS_OK || code == MS_E_NO_MEMORY) return code;
+        return ms__ffi_refuse_value(f, code, row, value);
     }
-    return ms__fail(&f->err, MS_E_ARGUMENT, "no argument is named %v here", MS__V(name));
+    return ms__ffi_refuse_name(f, name);
 }
 
 /* Copies arguments that several structs need into each of them. */
@@ -27917,19 +28023,18 @@ static void ms__ffi_share(ms__ffi *f)
 
 static ms_result ms__ffi_parse(ms__ffi *f, const char *known, ms_str args)
 {
-    ms_str value = ms__absent();
+    ms_str value = ms_str_of(NULL);
     bool star;
-    if (args.ptr && args.len > 0) MS__TRY(ms_json_check(args, NULL, &value, &f->err));
+    if (args.ptr && args.len > 0) MS__FFI_TRY(ms_json_check(args, NULL, &value, &f->err));
     if (value.ptr && ms_json_kind_of(value) != MS_JSON_OBJECT)
-        return ms__fail(&f->err, MS_E_KIND, "the arguments must be a JSON object");
+        return ms__ffi_refuse(f, MS_E_KIND, NULL, "the arguments must be a JSON object");
     ms_json_iter it = ms_json_iterate(value);
-    while (ms_json_next(&it)) MS__TRY(ms__ffi_take(f, known, value, it.key));
+    while (ms_json_next(&it)) MS__FFI_TRY(ms__ffi_take(f, known, value, it.key));
     for (size_t i = 0; i < MS__FFI_ROWS; i++) {
         const char *name = ms__ffi_rows[i].name;
         if (ms__ffi_place(known, ms_str_of(name), &star) < 0 || !star || f->given[i])
             continue;
-        return ms__fail_at(&f->err, MS_E_MISSING, name, "the argument %s is missing",
-                           name);
+        return ms__ffi_refuse_missing(f, name);
     }
     ms__ffi_share(f);
     return MS_OK;
@@ -27954,7 +28059,7 @@ static ms_result ms__ffi_room(ms__ffi *f, size_t len)
 static ms_result ms__ffi_write(void *ctx, const char *bytes, size_t len)
 {
     ms__ffi *f = (ms__ffi *)ctx;
-    MS__TRY(ms__ffi_room(f, len));
+    MS__FFI_TRY(ms__ffi_room(f, len));
     if (len > 0) memcpy(f->text + f->len, bytes, len);
     f->len += len;
     return MS_OK;
@@ -27989,8 +28094,7 @@ static void ms__ffi_begin_list(ms__ffi *f, const char *name)
 static void ms__ffi_name(ms__ffi *f, const char *name)
 {
     ms_json_key(&f->w, ms_str_of(name));
-    ms__json_flush(&f->w);
-    f->w.after_key = false;
+    ms_json_value_follows(&f->w);
 }
 
 /* A table of counts in a struct. */
@@ -28009,8 +28113,8 @@ static void ms__ffi_counts(ms__ffi *f, const void *from, const ms__ffi_count *ro
     }
 }
 
-#define MS__COUNT(type, member) {#member, offsetof(type, member)}
-#define MS__COUNTS(f, from, rows) \
+#define MS__FFI_COUNT(type, member) {#member, offsetof(type, member)}
+#define MS__FFI_COUNTS(f, from, rows) \
     ms__ffi_counts(f, from, rows, sizeof rows / sizeof *rows)
 
 /* ---- The functions: each writes the members of its result. */
@@ -28033,24 +28137,27 @@ static ms_result ms__ffi_open_log(ms__ffi *f)
 static ms_result ms__ffi_verify(ms__ffi *f)
 {
     static const ms__ffi_count rows[] = {
-        MS__COUNT(ms_log_report, bytes), MS__COUNT(ms_log_report, messages),
-        MS__COUNT(ms_log_report, index_records), MS__COUNT(ms_log_report, other_records),
-        MS__COUNT(ms_log_report, damaged), MS__COUNT(ms_log_report, damaged_bytes),
-        MS__COUNT(ms_log_report, index_damaged), MS__COUNT(ms_log_report, torn_bytes),
-        MS__COUNT(ms_log_report, last_seq), MS__COUNT(ms_log_report, end)};
+        MS__FFI_COUNT(ms_log_report, bytes), MS__FFI_COUNT(ms_log_report, messages),
+        MS__FFI_COUNT(ms_log_report, index_records),
+        MS__FFI_COUNT(ms_log_report, other_records),
+        MS__FFI_COUNT(ms_log_report, damaged),
+        MS__FFI_COUNT(ms_log_report, damaged_bytes),
+        MS__FFI_COUNT(ms_log_report, index_damaged),
+        MS__FFI_COUNT(ms_log_report, torn_bytes),
+        MS__FFI_COUNT(ms_log_report, last_seq), MS__FFI_COUNT(ms_log_report, end)};
     ms_log_desc desc;
     ms_log_report report;
     memset(&desc, 0, sizeof desc);
     desc.path = f->path;
     ms_result code = ms_log_verify(&desc, &report, &f->err);
     f->whole = code == MS_E_DAMAGED;
-    if (code == MS_OK || f->whole) MS__COUNTS(f, &report, rows);
+    if (code == MS_OK || f->whole) MS__FFI_COUNTS(f, &report, rows);
     return code;
 }
 #else
 static ms_result ms__ffi_verify(ms__ffi *f)
 {
-    return ms__fail(&f->err, MS_E_UNSUPPORTED, "this build has no log");
+    return ms__ffi_refuse(f, MS_E_UNSUPPORTED, NULL, "this build has no log");
 }
 
 static ms_result ms__ffi_open_log(ms__ffi *f) { return ms__ffi_verify(f); }
@@ -28071,13 +28178,13 @@ static ms_result ms__ffi_append(ms__ffi *f)
     ms_read_opts how;
     how.lenient = f->lenient;
     how.repair = true;
-    MS__TRY(ms_read_list(f->format, f->body, &how, &f->arena, &list, &f->err));
+    MS__FFI_TRY(ms_read_list(f->format, f->body, &how, &f->arena, &list, &f->err));
     size_t size = list.count * sizeof *f->append.seqs;
     f->append.seqs = (uint64_t *)ms_arena_alloc(&f->arena, size);
     if (!f->append.seqs || list.count > SIZE_MAX / 32 ||
         ms__ffi_room(f, 21 * list.count + 16) != MS_OK)
-        return ms__no_memory(&f->err, size);
-    MS__TRY(ms_append_batch(f->store, list.items, list.count, &f->append, &f->err));
+        return MS_E_NO_MEMORY;
+    MS__FFI_TRY(ms_append_batch(f->store, list.items, list.count, &f->append, &f->err));
     ms__ffi_begin_list(f, "seqs");
     for (size_t i = 0; i < list.count; i++) ms_json_put_u64(&f->w, f->append.seqs[i]);
     ms_json_end(&f->w);
@@ -28097,8 +28204,8 @@ static ms_result ms__ffi_put_messages(ms__ffi *f, ms_buf *seqs)
     while ((msg = ms_next(&f->it)) != NULL) {
         uint64_t seq = ms_seq(msg);
         ms_envelope m = ms_envelope_of(msg);
-        MS__TRY(ms_buf_write(seqs, (const char *)&seq, sizeof seq));
-        MS__TRY(ms_writer_put(&f->writer, &m, &f->err));
+        MS__FFI_TRY(ms_buf_write(seqs, (const char *)&seq, sizeof seq));
+        MS__FFI_TRY(ms_writer_put(&f->writer, &m, &f->err));
     }
     return ms_writer_finish(&f->writer, &f->err);
 }
@@ -28137,41 +28244,47 @@ static ms_result ms__ffi_agents(ms__ffi *f)
         q->agent_keys = &f->agent_key;
         q->n_agent_keys = 1;
     } else if (one && !(q->views & MS_VIEW_AGENT)) {
-        return ms__fail_at(&f->err, MS_E_ARGUMENT, "agent_key",
-                           "agent_key needs the view agent here");
+        return ms__ffi_refuse(f, MS_E_ARGUMENT, "agent_key",
+                              "agent_key needs the view agent here");
     } else if (some && !(q->views & MS_VIEW_TEAM)) {
-        return ms__fail_at(&f->err, MS_E_ARGUMENT, "agent_keys",
-                           "agent_keys needs the view team here");
+        return ms__ffi_refuse(f, MS_E_ARGUMENT, "agent_keys",
+                              "agent_keys needs the view team here");
     }
     return MS_OK;
 }
 
 static ms_result ms__ffi_query(ms__ffi *f)
 {
-    MS__TRY(ms__ffi_agents(f));
-    MS__TRY(ms_query_open(f->store, &f->query, &f->it, &f->err));
+    MS__FFI_TRY(ms__ffi_agents(f));
+    MS__FFI_TRY(ms_query_open(f->store, &f->query, &f->it, &f->err));
     return ms__ffi_messages(f);
 }
 
 static ms_result ms__ffi_history(ms__ffi *f)
 {
     if (f->limit > 0 && !f->memory.timeline)
-        return ms__fail_at(&f->err, MS_E_ARGUMENT, "limit", "limit needs timeline; each "
-                           "block has its own: conversation_limit, agent_limit, "
-                           "team_limit, global_limit");
-    MS__TRY(ms_get_history(&f->memory, &f->it, &f->err));
+        return ms__ffi_refuse(f, MS_E_ARGUMENT, "limit", "limit needs timeline; each "
+                              "block has its own: conversation_limit, agent_limit, "
+                              "team_limit, global_limit");
+    MS__FFI_TRY(ms_get_history(&f->memory, &f->it, &f->err));
     return ms__ffi_messages(f);
 }
 
 static void ms__ffi_match(ms__ffi *f, const ms_found *found)
 {
+    static const char *const names[MS_FIELD_COUNT] = {
+        "",
+#define MS__FFI_X(number, name, member, kind) #member,
+        MS_FIELDS(MS__FFI_X)
+#undef MS__FFI_X
+    };
     ms_value field = ms_get(found->msg, found->field);
     ms_json_begin(&f->w, MS_JSON_OBJECT);
     ms__ffi_number(f, "seq", ms_seq(found->msg));
-    ms__ffi_string(f, "location", ms__location(found->msg));
-    ms__ffi_string(f, "agent_key", ms__agent_key(found->msg));
+    ms__ffi_string(f, "location", ms_get(found->msg, MS_F_LOCATION).text);
+    ms__ffi_string(f, "agent_key", ms_get(found->msg, MS_F_AGENT_KEY).text);
     ms__ffi_string(f, "type", ms_type_name(found->msg));
-    ms__ffi_string(f, "field", ms_str_of(ms__fields[found->field].name));
+    ms__ffi_string(f, "field", ms_str_of(names[found->field]));
     ms__ffi_string(f, "snippet",
                    ms_find_snippet(field.text, found->at, found->length, 60));
     ms_json_end(&f->w);
@@ -28181,10 +28294,10 @@ static ms_result ms__ffi_search(ms__ffi *f)
 {
     ms_found found;
     size_t left = ms__ffi_given(f, "limit") ? f->limit : 100;
-    MS__TRY(ms__ffi_agents(f));
+    MS__FFI_TRY(ms__ffi_agents(f));
     f->find.query = f->query;
     f->find.query.limit = 0; /* it counts messages, `left` matches */
-    MS__TRY(ms_find_open(f->store, &f->find, &f->finder, &f->err));
+    MS__FFI_TRY(ms_find_open(f->store, &f->find, &f->finder, &f->err));
     ms__ffi_begin_list(f, "matches");
     for (; left > 0 && ms_find_next(&f->finder, &found); left--) ms__ffi_match(f, &found);
     ms_json_end(&f->w);
@@ -28196,17 +28309,17 @@ static ms_result ms__ffi_search(ms__ffi *f)
 static ms_result ms__ffi_names(ms__ffi *f)
 {
     static const ms__ffi_count rows[] = {
-        MS__COUNT(ms_info, messages), MS__COUNT(ms_info, first_seq),
-        MS__COUNT(ms_info, last_seq)};
+        MS__FFI_COUNT(ms_info, messages), MS__FFI_COUNT(ms_info, first_seq),
+        MS__FFI_COUNT(ms_info, last_seq)};
     ms_listing list;
-    MS__TRY(ms_list(f->store, &f->list, &f->arena, &list, &f->err));
+    MS__FFI_TRY(ms_list(f->store, &f->list, &f->arena, &list, &f->err));
     ms__ffi_begin_list(f, "items");
     for (size_t i = 0; i < list.count; i++) {
         const ms_info *info = &list.items[i];
         ms_json_begin(&f->w, MS_JSON_OBJECT);
         ms__ffi_string(f, "location", info->location);
         ms__ffi_string(f, "agent_key", info->agent_key);
-        MS__COUNTS(f, info, rows);
+        MS__FFI_COUNTS(f, info, rows);
         ms__ffi_time(f, "first_time", info->first_time_ns);
         ms__ffi_time(f, "last_time", info->last_time_ns);
         ms_json_end(&f->w);
@@ -28230,21 +28343,22 @@ static const ms_request_desc *ms__ffi_ask(ms__ffi *f)
 
 static ms_result ms__ffi_request(ms__ffi *f)
 {
-#define MS__R(member) MS__COUNT(ms_project_report, member)
+#define MS__FFI_R(member) MS__FFI_COUNT(ms_project_report, member)
     static const ms__ffi_count rows[] = {
-        MS__R(read), MS__R(left_out), MS__R(dropped), MS__R(orphans), MS__R(duplicates),
-        MS__R(wrapped), MS__R(renamed), MS__R(shortened), MS__R(synthesised),
-        MS__R(merged), MS__R(started), MS__R(bridged), MS__R(thinking_missing),
-        MS__R(cost), MS__R(first_seq)};
-#undef MS__R
+        MS__FFI_R(read), MS__FFI_R(left_out), MS__FFI_R(dropped), MS__FFI_R(orphans),
+        MS__FFI_R(duplicates), MS__FFI_R(wrapped), MS__FFI_R(renamed),
+        MS__FFI_R(shortened), MS__FFI_R(synthesised), MS__FFI_R(merged),
+        MS__FFI_R(started), MS__FFI_R(bridged), MS__FFI_R(thinking_missing),
+        MS__FFI_R(cost), MS__FFI_R(first_seq)};
+#undef MS__FFI_R
     if (f->subordinates.n > 0 && !ms__ffi_given(f, "agent_key"))
-        return ms__fail_at(&f->err, MS_E_ARGUMENT, "subordinates",
-                           "subordinates needs agent_key");
+        return ms__ffi_refuse(f, MS_E_ARGUMENT, "subordinates",
+                              "subordinates needs agent_key");
     ms__ffi_name(f, "body");
-    MS__TRY(ms_request(ms__ffi_ask(f), ms__ffi_write, f, &f->report, &f->err));
+    MS__FFI_TRY(ms_request(ms__ffi_ask(f), ms__ffi_write, f, &f->report, &f->err));
     ms_json_key(&f->w, MS_STR("report"));
     ms_json_begin(&f->w, MS_JSON_OBJECT);
-    MS__COUNTS(f, &f->report, rows);
+    MS__FFI_COUNTS(f, &f->report, rows);
     ms_json_end(&f->w);
     return MS_OK;
 }
@@ -28252,7 +28366,7 @@ static ms_result ms__ffi_request(ms__ffi *f)
 static ms_result ms__ffi_answer(ms__ffi *f)
 {
     ms_answered answered;
-    MS__TRY(ms_answer(ms__ffi_ask(f), f->body, &answered, &f->err));
+    MS__FFI_TRY(ms_answer(ms__ffi_ask(f), f->body, &answered, &f->err));
     ms__ffi_number(f, "first_seq", answered.first_seq);
     ms__ffi_number(f, "last_seq", answered.last_seq);
     ms__ffi_number(f, "messages", answered.messages);
@@ -28267,10 +28381,10 @@ static ms_result ms__ffi_amend(ms__ffi *f)
     ms_envelopes list;
     memset(&how, 0, sizeof how);
     how.repair = true;
-    MS__TRY(ms_read(f->format, f->message, &how, &f->arena, &list, &f->err));
+    MS__FFI_TRY(ms_read(f->format, f->message, &how, &f->arena, &list, &f->err));
     if (list.count != 1)
-        return ms__fail(&f->err, MS_E_ARGUMENT, "the message is %u messages, not one",
-                        (uint64_t)list.count);
+        return ms__ffi_refuse(f, MS_E_ARGUMENT, "message",
+                              "the message must stand for exactly one message");
     return ms_amend(f->store, f->seq, list.items, &f->err);
 }
 
@@ -28279,7 +28393,7 @@ static ms_result ms__ffi_hide(ms__ffi *f) { return ms_hide(f->store, f->seq, &f-
 static ms_result ms__ffi_rewind(ms__ffi *f)
 {
     uint64_t hidden = 0;
-    MS__TRY(ms_rewind(f->store, f->location, f->seq, &hidden, &f->err));
+    MS__FFI_TRY(ms_rewind(f->store, f->location, f->seq, &hidden, &f->err));
     ms__ffi_number(f, "hidden", hidden);
     return MS_OK;
 }
@@ -28315,12 +28429,12 @@ static ms_result ms__ffi_set_facts(ms__ffi *f)
 
 static ms_result ms__ffi_facts(ms__ffi *f)
 {
-    ms_str facts;
-    MS__TRY(ms_location_get(f->store, f->location, &f->arena, &facts, &f->err));
+    ms_str facts, name;
+    MS__FFI_TRY(ms_location_get(f->store, f->location, &f->arena, &facts, &f->err));
     ms_json_iter it = ms_json_iterate(facts);
     while (ms_json_next(&it)) {
-        ms_json_put_raw(&f->w, it.key);
-        ms__json_colon(&f->w);
+        MS__FFI_TRY(ms_json_string(it.key, &f->arena, &name));
+        ms_json_key(&f->w, name);
         ms_json_put_raw(&f->w, it.value);
     }
     return MS_OK;
@@ -28329,15 +28443,15 @@ static ms_result ms__ffi_facts(ms__ffi *f)
 static ms_result ms__ffi_stat(ms__ffi *f)
 {
     static const ms__ffi_count rows[] = {
-        MS__COUNT(ms_stat, messages), MS__COUNT(ms_stat, last_seq),
-        MS__COUNT(ms_stat, bytes), MS__COUNT(ms_stat, index_bytes),
-        MS__COUNT(ms_stat, hidden), MS__COUNT(ms_stat, changes),
-        MS__COUNT(ms_stat, damaged)};
+        MS__FFI_COUNT(ms_stat, messages), MS__FFI_COUNT(ms_stat, last_seq),
+        MS__FFI_COUNT(ms_stat, bytes), MS__FFI_COUNT(ms_stat, index_bytes),
+        MS__FFI_COUNT(ms_stat, hidden), MS__FFI_COUNT(ms_stat, changes),
+        MS__FFI_COUNT(ms_stat, damaged)};
     ms_stat stat;
-    MS__TRY(ms_store_stat(f->store, &stat, &f->err));
+    MS__FFI_TRY(ms_store_stat(f->store, &stat, &f->err));
     ms_str image = ms_mem_image(f->store);
     ms__ffi_string(f, "version", MS_STR(MSGSTORE_VERSION));
-    MS__COUNTS(f, &stat, rows);
+    MS__FFI_COUNTS(f, &stat, rows);
     if (image.ptr) ms__ffi_number(f, "image_size", image.len);
     return MS_OK;
 }
@@ -28351,14 +28465,15 @@ static void ms__ffi_add(uint64_t *sum, uint64_t n)
 static ms_result ms__ffi_usage(ms__ffi *f)
 {
     static const ms__ffi_count rows[] = {
-        MS__COUNT(ms_usage, input_tokens), MS__COUNT(ms_usage, output_tokens),
-        MS__COUNT(ms_usage, cached_tokens), MS__COUNT(ms_usage, reasoning_tokens)};
+        MS__FFI_COUNT(ms_usage, input_tokens), MS__FFI_COUNT(ms_usage, output_tokens),
+        MS__FFI_COUNT(ms_usage, cached_tokens),
+        MS__FFI_COUNT(ms_usage, reasoning_tokens)};
     ms_usage sum, one;
     uint64_t notes = 0, seconds = 0;
     const ms_msg *msg;
     memset(&sum, 0, sizeof sum);
     f->query.raw = MS_RAW_NOTES;
-    MS__TRY(ms_query_open(f->store, &f->query, &f->it, &f->err));
+    MS__FFI_TRY(ms_query_open(f->store, &f->query, &f->it, &f->err));
     while ((msg = ms_next(&f->it)) != NULL) {
         if (!ms_usage_of(msg, &one)) continue;
         notes++;
@@ -28368,9 +28483,9 @@ static ms_result ms__ffi_usage(ms__ffi *f)
         ms__ffi_add(&sum.reasoning_tokens, one.reasoning_tokens);
         ms__ffi_add(&seconds, (uint64_t)one.duration_ns);
     }
-    MS__TRY(ms_cursor_close(&f->it, &f->err));
+    MS__FFI_TRY(ms_cursor_close(&f->it, &f->err));
     ms__ffi_number(f, "notes", notes);
-    MS__COUNTS(f, &sum, rows);
+    MS__FFI_COUNTS(f, &sum, rows);
     ms__ffi_time(f, "seconds", seconds < INT64_MAX ? (int64_t)seconds : INT64_MAX);
     return MS_OK;
 }
@@ -28378,7 +28493,7 @@ static ms_result ms__ffi_usage(ms__ffi *f)
 static ms_result ms__ffi_sync(ms__ffi *f)
 {
     uint64_t durable = 0;
-    MS__TRY(ms_sync(f->store, &durable, &f->err));
+    MS__FFI_TRY(ms_sync(f->store, &durable, &f->err));
     ms__ffi_number(f, "durable_seq", durable);
     return MS_OK;
 }
@@ -28386,7 +28501,7 @@ static ms_result ms__ffi_sync(ms__ffi *f)
 static ms_result ms__ffi_wait(ms__ffi *f)
 {
     uint64_t last = 0;
-    MS__TRY(ms_wait(f->store, f->query.after_seq, f->timeout_ms, &last, &f->err));
+    MS__FFI_TRY(ms_wait(f->store, f->query.after_seq, f->timeout_ms, &last, &f->err));
     ms__ffi_number(f, "last_seq", last);
     return MS_OK;
 }
@@ -28439,12 +28554,12 @@ static const ms__ffi_function ms__ffi_functions[] = {
 static void ms__ffi_fail(ms__ffi *f, ms_result code)
 {
     static const char *const names[] = {
-#define MS__X(name, text) #name,
-        MS_RESULTS(MS__X)
-#undef MS__X
+#define MS__FFI_X(name, text) #name,
+        MS_RESULTS(MS__FFI_X)
+#undef MS__FFI_X
     };
     if (f->err.code != code)
-        (void)ms__fail(&f->err, code, "%s", ms_result_text(code));
+        (void)ms_error_set(&f->err, code, ms_result_text(code));
     f->len = 0;
     ms_json_init(&f->w, ms__ffi_write, f, false);
     ms_json_begin(&f->w, MS_JSON_OBJECT);
@@ -28458,8 +28573,9 @@ static void ms__ffi_fail(ms__ffi *f, ms_result code)
 
 static ms_result ms__ffi_run(ms__ffi *f, const ms__ffi_function *function, ms_str args)
 {
-    if (!function) return ms__fail(&f->err, MS_E_ARGUMENT, "there is no such function");
-    MS__TRY(ms__ffi_parse(f, function->known, args));
+    if (!function)
+        return ms__ffi_refuse(f, MS_E_ARGUMENT, NULL, "there is no such function");
+    MS__FFI_TRY(ms__ffi_parse(f, function->known, args));
     ms_json_init(&f->w, ms__ffi_write, f, false);
     ms_json_begin(&f->w, MS_JSON_OBJECT);
     ms_result code = function->run(f);
@@ -28498,8 +28614,8 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
                        size_t *len)
 {
     *store = NULL;
-    return ms__ffi_call(store, &ms__ffi_opening, ms_str_n(args, args_len), ms__absent(),
-                        out, len);
+    return ms__ffi_call(store, &ms__ffi_opening, ms_str_n(args, args_len),
+                        ms_str_of(NULL), out, len);
 }
 
 MS_API int ms_ffi_call(ms_store *store, const char *name, const char *args,
