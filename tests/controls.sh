@@ -909,12 +909,12 @@ controls()
         ms__item_as_delegation 'item->tool = item->named =' 'item->tool ='
     control result_without_room gcc test_ffi \
         change_is_made_or_refused_when_memory_ends 100 \
-        ms__ffi_call 'ms_result code = ms__ffi_room(f, 0);' 'ms_result code = MS_OK;'
+        ms_ffi__call 'ms_result code = ms_ffi__room(f, 0);' 'ms_result code = MS_OK;'
     control usage_sum_wraps gcc test_ffi \
         usage_is_the_largest_number_when_sums_do_not_fit 100 \
-        ms__ffi_add 'n < UINT64_MAX - *sum ? *sum + n : UINT64_MAX' '*sum + n'
+        ms_ffi__add 'n < UINT64_MAX - *sum ? *sum + n : UINT64_MAX' '*sum + n'
     control first_argument_counts gcc test_ffi the_last_of_equal_arguments_counts 100 \
-        ms__ffi_take '(void)ms_json_member(args, ms_str_of(row->name), &value);' \
+        ms_ffi__take '(void)ms_json_member(args, ms_str_of(row->name), &value);' \
         '{ ms_json_iter each = ms_json_iterate(args); while (ms_json_next(&each) &&
            each.key.ptr != name.ptr) {} value = each.value; }'
     control split_goes_far_in_bad_bytes gcc test_shorten \
