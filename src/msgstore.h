@@ -32,9 +32,6 @@ extern "C" {
 #include "api/request.h"
 #include "api/task.h"
 #include "api/session.h"
-#ifdef MSGSTORE_FFI
-#include "api/ffi.h"
-#endif
 #endif /* MSGSTORE_NO_DIALECTS */
 #include "api/debug.h"
 
@@ -121,9 +118,6 @@ extern "C" {
 #include "agent/answer.h"
 #include "agent/task.h"
 #include "agent/session.h"
-#ifdef MSGSTORE_FFI
-#include "agent/ffi.h"
-#endif
 #include "agent/arrays-end.h"
 #endif /* MSGSTORE_NO_DIALECTS */
 

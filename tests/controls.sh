@@ -5,7 +5,8 @@
 #   tests/controls.sh --fits            does each edit fit the header? Builds nothing
 #
 # A control is a copy of msgstore.h in build/controls/NAME in which one defence is taken
-# out, and the test that has to fail then. First the same test must pass with the header
+# out (of msgstore_ffi.h, where a function is named ms_ffi__...), and the test that has to
+# fail then. First the same test must pass with the header
 # as it is. Then it must fail with the copy: by its own assertion, by a crash, or by a
 # sanitizer's report in it. A copy that cannot be built, an edit that does not fit in
 # exactly one place of its function, a program that has to be stopped and a failure of any
@@ -72,6 +73,22 @@ edit()
         }' "$1" >"$1.edited" && mv "$1.edited" "$1"
 }
 
+# edited FOLDER FUNCTION: the file in a copied tree that defines a function.
+edited()
+{
+    case $2 in
+    ms_ffi_*) echo "$1/bindings/msgstore_ffi.h" ;;
+    *) echo "$1/msgstore.h" ;;
+    esac
+}
+
+# copy_headers FOLDER: what the edits of a control are made in.
+copy_headers()
+{
+    mkdir -p "$1/bindings" && cp msgstore.h "$1/" &&
+        cp bindings/msgstore_ffi.h "$1/bindings/"
+}
+
 # ---- building
 
 # How a variant is compiled and run.
@@ -102,7 +119,7 @@ compile()
 # pattern.
 copy_tree()
 {
-    mkdir -p "$1/tests" && cp msgstore.h "$1/msgstore.h" &&
+    mkdir -p "$1/tests" && copy_headers "$1" &&
         cp tests/msgstore_impl.c tests/*.h tests/$2.c "$1/tests/" || return 1
     ln -sfn ../../../examples "$1/examples"
     ln -sfn ../../../tools "$1/tools"
@@ -192,10 +209,10 @@ control()
     list) echo "$name $variant $program" && return ;;
     fits)
         shift 5
-        cp msgstore.h "$out/fits.h"
+        copy_headers "$out/fits"
         while [ $# -ge 3 ]; do
-            edit "$out/fits.h" "$1" "$2" "$3" 2>"$out/fits" ||
-                { echo "FAIL $name: $(cat "$out/fits")" && return; }
+            edit "$(edited "$out/fits" "$1")" "$1" "$2" "$3" 2>"$out/fits/log" ||
+                { echo "FAIL $name: $(cat "$out/fits/log")" && return; }
             shift 3
         done
         echo "ok $name: fits"
@@ -222,7 +239,7 @@ control()
     rm -rf "$folder"
     copy_tree "$folder" "$program"
     while [ $# -ge 3 ]; do
-        if ! edit "$folder/msgstore.h" "$1" "$2" "$3" 2>"$folder/log"; then
+        if ! edit "$(edited "$folder" "$1")" "$1" "$2" "$3" 2>"$folder/log"; then
             say FAIL "$name" "$(tail -n 1 "$folder/log")" && return
         fi
         shift 3

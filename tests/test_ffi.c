@@ -23,9 +23,10 @@ static void *test_realloc(void *p, size_t s) { return no_allocation() ? NULL : r
 #define malloc  test_malloc
 #define calloc  test_calloc
 #define realloc test_realloc
-#define MSGSTORE_FFI
 #define MSGSTORE_IMPLEMENTATION
+#define MSGSTORE_FFI_IMPLEMENTATION
 #include "../msgstore.h"
+#include "../bindings/msgstore_ffi.h"
 #undef malloc
 #undef calloc
 #undef realloc

@@ -90,7 +90,7 @@
  *                   [api-message] [api-store] [api-change] [api-mem] [api-flash]
  *                   [api-log] [api-union] [api-memory] [api-find] [api-dialect]
  *                   [api-shorten] [api-project] [api-request] [api-task]
- *                   [api-session] [api-ffi] [api-debug]
+ *                   [api-session] [api-debug]
  *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
  *                   [message] [record] [query]
  *   store part      [store] [change] [copy] [names] [plan] [core] [merge] [append]
@@ -102,11 +102,11 @@
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
  *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
  *                   [formats] [shorten] [project] [emit] [request] [answer] [task]
- *                   [session] [ffi] [arrays-end]
+ *                   [session] [arrays-end]
  *
  * The implementation is read from top to bottom: a section uses only what is above it.
  * No private name crosses between the store part and the formats part; [request],
- * [answer], [task], [session] and [ffi] call both through the interface.
+ * [answer], [task] and [session] call both through the interface.
  *
  * ---- CHANGES -------------------------------------------------------------------------
  *
@@ -197,7 +197,6 @@
  *   MSGSTORE_NO_SIMD        text is scanned by words instead of 16 bytes (SSE2, NEON);
  *                           the results are equal
  *   MSGSTORE_STB_DS         the path of stb_ds.h; default "stb_ds.h"
- *   MSGSTORE_FFI            functions for other languages, see [api-ffi]
  *   MS_ASSERT(condition)    internal invariants; default assert(). Wrong input never
  *                           causes a failed assertion.
  *

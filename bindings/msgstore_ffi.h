@@ -1,5 +1,166 @@
+/* msgstore_ffi.h - msgstore.h for other languages - MIT or public domain
+ *
+ *     #define MSGSTORE_FFI_IMPLEMENTATION      in exactly one C or C++ source file,
+ *     #include "msgstore.h"
+ *     #include "msgstore_ffi.h"                everywhere else only the includes.
+ *
+ * Three functions with plain arguments: a handle, pointers and lengths. Requests and
+ * results are JSON in UTF-8. A language that can call C needs no structs of msgstore.h.
+ * bindings/python and bindings/js stand on it; tools/lib.sh builds a library that exports
+ * it. Needs the formats of msgstore.h: no MSGSTORE_NO_DIALECTS.
+ *
+ * ---- A COMPLETE PROGRAM -------------------------------------------------------------
+ *
+ *     #define MSGSTORE_IMPLEMENTATION
+ *     #define MSGSTORE_FFI_IMPLEMENTATION
+ *     #include "msgstore.h"
+ *     #include "msgstore_ffi.h"
+ *     #include <stdio.h>
+ *     #include <string.h>
+ *
+ *     int main(void)
+ *     {
+ *         const char *args = "{\"location\":\"job_123\"}";
+ *         const char *body = "[{\"type\":\"user_message\",\"content\":\"hello\"}]";
+ *         ms_store *store;
+ *         char *out;
+ *         size_t len;
+ *         if (ms_ffi_open(&store, NULL, 0, &out, &len) != MS_OK) return puts(out), 1;
+ *         ms_ffi_free(out);
+ *         int code = ms_ffi_call(store, "append", args, strlen(args), body, strlen(body),
+ *                                &out, &len);
+ *         puts(out);
+ *         ms_ffi_free(out);
+ *         ms_close(store);
+ *         return code;
+ *     }
+ *
+ * It prints `{"seqs":[1]}`.
+ *
+ * ---- GUARANTEES AND LIMITS -----------------------------------------------------------
+ *
+ *   - A call returns an ms_result as int. *out receives *len bytes of JSON and a NUL: an
+ *     object with the result, or on failure {"code": "E_CONFLICT", "message": s,
+ *     "path": s, "offset": n}. The caller frees *out with ms_ffi_free. *out is NULL if
+ *     memory is exhausted.
+ *   - No call leaves anything allocated but *out.
+ *   - An argument that a function does not know is MS_E_ARGUMENT: a misspelled filter
+ *     never widens a query.
+ *   - A change that was made is never reported as MS_E_NO_MEMORY.
+ *   - Any thread may call, except for opening and closing.
+ *
+ * ---- CONTENTS (search for the tag) ---------------------------------------------------
+ *
+ *   interface         [api-ffi]
+ *   implementation    [ffi-base] [ffi-arguments] [ffi-results] [ffi-functions]
+ *                     [ffi-call]
+ */
 
-/* ==== [ffi] a flat interface for other languages =====================================
+#ifndef MSGSTORE_FFI_H
+#define MSGSTORE_FFI_H
+
+#ifndef MSGSTORE_H
+#error "include msgstore.h before msgstore_ffi.h"
+#endif
+#ifdef MSGSTORE_NO_DIALECTS
+#error "msgstore_ffi.h needs the formats of msgstore.h: no MSGSTORE_NO_DIALECTS"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ==== [api-ffi] a flat interface for other languages =================================
+ * ms_close closes a store.
+ *
+ * `args` is one JSON object, or NULL with length 0. Below are its members for each
+ * function; a star marks required ones. A member that is not listed is MS_E_ARGUMENT.
+ * Times are seconds. `format` is the name of a dialect, "framework" by default.
+ *
+ * The result has the members after the arrow. */
+
+/* path: a log, created if it is missing. No path: an arena store.
+ * mode: "create", "write", "new", "read". sync: "none", "every", "each". sync_ms,
+ * lock_wait_ms, shared, keep_unset_times. buffer_at, buffer_size: the address of a buffer
+ * for an arena store (see ms_mem_desc), which must outlive it; attach: the buffer begins
+ * with the image of a store, see "stat". */
+MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char **out,
+                       size_t *len);
+
+/* Calls a function by its name. body: a text beside the arguments, for append and answer;
+ * NULL elsewhere.
+ *
+ *   append      body: a list of messages in the format, or the body of a request; all or
+ *               none. location: of all messages, else each has its own member; format,
+ *               lenient, expect_seq -> seqs
+ *   query       a page of messages. location, views: a list of "conversation", "agent",
+ *               "team", "global", "timeline"; types: a list of type words; agent_key,
+ *               agent_keys, turn_id, since, until, after_seq, before_seq, limit, oldest,
+ *               reverse, by_time, format -> messages, seqs, damaged. Without views,
+ *               agent_key or agent_keys select by writer; with views, they need "agent"
+ *               or "team". damaged counts unreadable records: those of the whole
+ *               store that were known when it was opened, or those that this page met,
+ *               if they are more. If the format joins messages into one item, there are
+ *               more numbers than items.
+ *               In "framework" a message has the members location and agent_key
+ *   history     what an agent reads. location*, agent_key*, subordinates: a list;
+ *               timeline, by_time, conversation_limit, agent_limit, team_limit,
+ *               global_limit, limit (of a timeline), scope: "orchestrator", "manager",
+ *               "worker", "since_task"; turns, phase, previous_phase, format -> as for
+ *               query
+ *   request     the body of the next request. provider*, location*, agent_key (then what
+ *               that agent reads, with subordinates), model, system, tools: a list as the
+ *               provider has it; extra: an object; newest, budget, thinking
+ *               -> body, report
+ *   answer      body: a provider's answer as it came. provider*, location*, agent_key
+ *               -> first_seq, last_seq, messages, calls (0: no call to run), stop
+ *   search      matches, newest message first. text*, exact_case, oldest_first, limit
+ *               (100), and the filters of query except order -> matches: a list of seq,
+ *               location, agent_key, type, field, snippet; damaged
+ *   amend       seq*, message*, format
+ *   hide        seq*
+ *   rewind      location*, seq -> hidden
+ *   redact      seq*
+ *   note        seq*, kind*, value*
+ *   fork        location*, seq*, to*
+ *   set_facts   location*, value*: an object
+ *   facts       location* -> its facts
+ *   list        agents, location, prefix, limit -> items: a list, newest activity first,
+ *               of location, agent_key, messages, first_seq, last_seq, first_time,
+ *               last_time
+ *   stat        version, messages, last_seq, bytes, index_bytes, hidden, changes,
+ *               damaged, and image_size for a store in a buffer: that many of the
+ *               buffer's first bytes are its image
+ *   usage       the sum of the usage notes. location: of it alone -> notes, input_tokens,
+ *               output_tokens, cached_tokens, reasoning_tokens, seconds
+ *   sync        makes everything durable -> durable_seq
+ *   wait        waits for a message after after_seq, at most timeout_ms -> last_seq
+ *   verify      checks every byte of the log at path*, without a store -> the members of
+ *               ms_log_report. Damage is MS_E_DAMAGED with that result
+ */
+MS_API int ms_ffi_call(ms_store *store, const char *name, const char *args,
+                       size_t args_len, const char *body, size_t body_len, char **out,
+                       size_t *len);
+MS_API void ms_ffi_free(char *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MSGSTORE_FFI_H */
+
+#ifdef MSGSTORE_FFI_IMPLEMENTATION
+#ifndef MSGSTORE_FFI_IMPLEMENTED
+#define MSGSTORE_FFI_IMPLEMENTED
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ==== [ffi-base] the state of a call ================================================
  * Two tables. ms_ffi__functions has a row for each function: its name, its code, the
  * names of its arguments. ms_ffi__rows has a row for each argument: its kind, and the
  * member of ms_ffi__state that receives it. ms_ffi__run decodes the arguments, opens the
@@ -7,11 +168,11 @@
  * one block of memory (the stack of a foreign thread may be small), its scratch in one
  * arena; both go when it returns.
  *
- * (X1) No call leaves anything allocated but *out.
- * (X2) A member that a function does not know is an error: a misspelled filter must not
- *      widen a query.
- * (X3) The room for the result of a change is allocated before the change, so that none
- *      that was made is reported as MS_E_NO_MEMORY.
+ * (FF1) No call leaves anything allocated but *out.
+ * (FF2) A member that a function does not know is an error: a misspelled filter must not
+ *       widen a query.
+ * (FF3) The room for the result of a change is allocated before the change, so that none
+ *       that was made is reported as MS_E_NO_MEMORY.
  * ================================================================================== */
 
 #define MS_FFI__TRY(call)                               \
@@ -63,7 +224,7 @@ typedef struct ms_ffi__state {
     bool whole;               /* the result is returned although the call failed */
 } ms_ffi__state;
 
-/* ---- Arguments. */
+/* ==== [ffi-arguments] one JSON object becomes the state of a call ================== */
 
 typedef enum ms_ffi__kind {
     MS_FFI__TEXT,   /* ms_str, decoded */
@@ -455,7 +616,7 @@ static ms_result ms_ffi__parse(ms_ffi__state *f, const char *known, ms_str args)
     return MS_OK;
 }
 
-/* ---- Results. */
+/* ==== [ffi-results] one JSON object, written as it grows ========================== */
 
 /* Makes room in the result for len bytes and a NUL. */
 static ms_result ms_ffi__room(ms_ffi__state *f, size_t len)
@@ -532,7 +693,7 @@ static void ms_ffi__counts(ms_ffi__state *f, const void *from, const ms_ffi__cou
 #define MS_FFI__COUNTS(f, from, rows) \
     ms_ffi__counts(f, from, rows, sizeof rows / sizeof *rows)
 
-/* ---- The functions: each writes the members of its result. */
+/* ==== [ffi-functions] each writes the members of its result ======================= */
 
 #ifndef MSGSTORE_NO_LOG
 static ms_result ms_ffi__open_log(ms_ffi__state *f)
@@ -966,7 +1127,7 @@ static const ms_ffi__function ms_ffi__functions[] = {
     {"wait", ms_ffi__wait, "after_seq timeout_ms"},
 };
 
-/* ---- A call. */
+/* ==== [ffi-call] a function by its name ============================================ */
 
 /* Writes the error as the result. */
 static void ms_ffi__fail(ms_ffi__state *f, ms_result code)
@@ -1050,3 +1211,10 @@ MS_API int ms_ffi_call(ms_store *store, const char *name, const char *args,
 }
 
 MS_API void ms_ffi_free(char *out) { free(out); }
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MSGSTORE_FFI_IMPLEMENTED */
+#endif /* MSGSTORE_FFI_IMPLEMENTATION */
