@@ -98,10 +98,11 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *               agent_keys, turn_id, since, until, after_seq, before_seq, limit, oldest,
  *               reverse, by_time, format -> messages, seqs, damaged. Without views,
  *               agent_key or agent_keys select by writer; with views, they need "agent"
- *               or "team". damaged counts unreadable records: those of the whole
- *               store that were known when it was opened, or those that this page met,
- *               if they are more. If the format joins messages into one item, there are
- *               more numbers than items.
+ *               or "team". An empty list of views, types or agent_keys selects nothing.
+ *               damaged counts unreadable records: those of the whole store that were
+ *               known when it was opened, or those that this page met, if they are more.
+ *               If the format joins messages into one item, there are more numbers than
+ *               items.
  *               In "framework" a message has the members location and agent_key
  *   history     what an agent reads. location*, agent_key*, subordinates: a list;
  *               timeline, by_time, conversation_limit, agent_limit, team_limit,
@@ -132,7 +133,8 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *               damaged, and image_size for a store in a buffer: that many of the
  *               buffer's first bytes are its image
  *   usage       the sum of the usage notes. location: of it alone -> notes, input_tokens,
- *               output_tokens, cached_tokens, reasoning_tokens, seconds
+ *               output_tokens, cached_tokens, reasoning_tokens, seconds, damaged:
+ *               unreadable records, which may have been notes
  *   sync        makes everything durable -> durable_seq
  *   wait        waits for a message after after_seq, at most timeout_ms -> last_seq
  *   verify      checks every byte of the log at path*, without a store -> the members of
@@ -808,12 +810,19 @@ static ms_result ms_ffi__messages(ms_ffi__state *f)
     return code;
 }
 
-/* Sets the agents: without views they select by writer; with views, each needs its
- * view. */
-static ms_result ms_ffi__agents(ms_ffi__state *f)
+/* Sets views and agents. Without views the agents select by writer; with views, each
+ * needs its view. An empty list selects nothing, as an empty team does: for the library
+ * an empty set is every view, or every type. */
+static ms_result ms_ffi__select(ms_ffi__state *f)
 {
     ms_query *q = &f->query;
     bool one = ms_ffi__given(f, "agent_key"), some = ms_ffi__given(f, "agent_keys");
+    bool no_view = ms_ffi__given(f, "views") && q->views == 0;
+    if (no_view || (ms_ffi__given(f, "types") && q->types == 0)) {
+        q->views = MS_VIEW_TEAM;
+        q->n_agent_keys = 0;
+        return MS_OK;
+    }
     if (q->views == 0 && one != some) {
         q->views = MS_VIEW_TEAM;
         if (some) return MS_OK;
@@ -831,7 +840,7 @@ static ms_result ms_ffi__agents(ms_ffi__state *f)
 
 static ms_result ms_ffi__query(ms_ffi__state *f)
 {
-    MS_FFI__TRY(ms_ffi__agents(f));
+    MS_FFI__TRY(ms_ffi__select(f));
     MS_FFI__TRY(ms_query_open(f->store, &f->query, &f->it, &f->err));
     return ms_ffi__messages(f);
 }
@@ -870,7 +879,7 @@ static ms_result ms_ffi__search(ms_ffi__state *f)
 {
     ms_found found;
     size_t left = ms_ffi__given(f, "limit") ? f->limit : 100;
-    MS_FFI__TRY(ms_ffi__agents(f));
+    MS_FFI__TRY(ms_ffi__select(f));
     f->find.query = f->query;
     f->find.query.limit = 0; /* it counts messages, `left` matches */
     MS_FFI__TRY(ms_find_open(f->store, &f->find, &f->finder, &f->err));
@@ -1062,10 +1071,13 @@ static ms_result ms_ffi__usage(ms_ffi__state *f)
         ms_ffi__add(&sum.reasoning_tokens, one.reasoning_tokens);
         ms_ffi__add(&seconds, (uint64_t)one.duration_ns);
     }
-    MS_FFI__TRY(ms_cursor_close(&f->it, &f->err));
+    uint64_t damaged = f->it.damaged;
+    ms_result closed = ms_cursor_close(&f->it, &f->err);
+    if (closed != MS_OK && closed != MS_E_DAMAGED) return closed;
     ms_ffi__number(f, "notes", notes);
     MS_FFI__COUNTS(f, &sum, rows);
     ms_ffi__time(f, "seconds", seconds < INT64_MAX ? (int64_t)seconds : INT64_MAX);
+    ms_ffi__number(f, "damaged", damaged);
     return MS_OK;
 }
 
@@ -1156,6 +1168,8 @@ static ms_result ms_ffi__run(ms_ffi__state *f, const ms_ffi__function *function,
     if (!function)
         return ms_ffi__refuse(f, MS_E_ARGUMENT, NULL, "there is no such function");
     MS_FFI__TRY(ms_ffi__parse(f, function->known, args));
+    if (!f->store && function->run != ms_ffi__open && function->run != ms_ffi__verify)
+        return ms_ffi__refuse(f, MS_E_CLOSED, NULL, "there is no store");
     ms_json_init(&f->w, ms_ffi__write, f, false);
     ms_json_begin(&f->w, MS_JSON_OBJECT);
     ms_result code = function->run(f);

@@ -930,6 +930,9 @@ controls()
     control usage_sum_wraps gcc test_ffi \
         usage_is_the_largest_number_when_sums_do_not_fit 100 \
         ms_ffi__add 'n < UINT64_MAX - *sum ? *sum + n : UINT64_MAX' '*sum + n'
+    control empty_list_widens_a_query gcc test_ffi \
+        query_returns_nothing_when_a_list_is_empty 100 \
+        ms_ffi__select '&& q->views == 0;' '&& false;'
     control first_argument_counts gcc test_ffi the_last_of_equal_arguments_counts 100 \
         ms_ffi__take '(void)ms_json_member(args, ms_str_of(row->name), &value);' \
         '{ ms_json_iter each = ms_json_iterate(args); while (ms_json_next(&each) &&

@@ -205,6 +205,25 @@ TEST(log_is_opened_synced_and_verified)
     unlink(path);
 }
 
+TEST(usage_is_summed_when_a_message_is_damaged)
+{
+    ms_store *store = NULL;
+    name_log();
+    expect(opened(&store, log_args("")), MS_OK, false, "{}");
+    append_conversation(store);
+    for (int i = 1; i <= 2; i++)
+        expect(called_with(store, "note", "{\"seq\":2,\"kind\":\"usage\",\"value\":"
+                           "{\"input_tokens\":5}}"), MS_OK, false, "{}");
+    ms_close(store);
+    damage_log(4096 + 40);
+    expect(opened(&store, log_args("")), MS_OK, false, "{}");
+    expect(called_with(store, "usage", NULL), MS_OK, false,
+           "{\"notes\":2,\"input_tokens\":10,\"output_tokens\":0,\"cached_tokens\":0,"
+           "\"reasoning_tokens\":0,\"seconds\":0,\"damaged\":1}");
+    ms_close(store);
+    unlink(path);
+}
+
 TEST(open_is_refused_when_its_arguments_do_not_fit)
 {
     static const struct {
@@ -246,8 +265,19 @@ TEST(request_is_an_error_object_when_a_message_is_damaged)
 
 TEST(call_is_refused_when_the_store_is_null)
 {
-    expect(called_with(NULL, "query", NULL), MS_E_CLOSED, true, "E_CLOSED");
-    expect(called_with(NULL, "stat", NULL), MS_E_CLOSED, true, "E_CLOSED");
+    static const struct { const char *name, *args; } rows[] = {
+        {"query", NULL}, {"stat", NULL}, {"usage", NULL}, {"sync", NULL}, {"wait", NULL},
+        {"list", NULL}, {"search", "{\"text\":\"x\"}"}, {"facts", "{\"location\":\"l\"}"},
+        {"history", "{\"location\":\"l\",\"agent_key\":\"w\"}"},
+        {"request", "{\"provider\":\"openai\",\"location\":\"l\"}"},
+        {"request", "{\"provider\":\"openai\",\"location\":\"l\",\"agent_key\":\"w\"}"},
+        {"answer", "{\"provider\":\"openai\",\"location\":\"l\"}"},
+        {"amend", "{\"seq\":1,\"message\":{}}"}, {"hide", "{\"seq\":1}"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        expect(called_with(NULL, rows[i].name, rows[i].args), MS_E_CLOSED, true,
+               "{\"code\":\"E_CLOSED\",\"message\":\"there is no store\"}");
+    expect(called_with(NULL, "hide", NULL), MS_E_MISSING, true, "seq");
 }
 
 /* The first n allocations of a call succeed. */
