@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Compiles and runs the C code that the manual (the comment at the top of msgstore.h) and
-# README.md and docs/*.md show, and compares what it prints with what the text beside it promises:
+# Compiles and runs the C code that the manual (the comment at the top of msgstore.h),
+# bindings/msgstore_ffi.h, README.md and docs/*.md show, and compares what it prints with
+# what the text beside it promises:
 #
 #   It prints "1 user_message" and "2 action".    or    prints `1 user_message` ...
 #   ... prints:                                   and then a fenced block that is not C
@@ -243,13 +244,19 @@ snippet()
     fi
 }
 
-# The manual's program as a document: its indented lines are a block of C. It has the
-# implementation in itself, so nothing is linked to it.
-sed -n '/^ \* ---- A COMPLETE PROGRAM/,/^ \* ---- GUARANTEES/p' msgstore.h | sed '1d;$d' |
-    sed 's/^ \*$//; s/^ \* //' | awk '
-        /^    / && !inside { inside = 1; print "```c" }
-        /^[^ ]/ && inside { inside = 0; print "```" }
-        { print inside ? substr($0, 5) : $0 }' >"$out/manual.md"
+# complete_program FILE: the program in the first comment of a header, as a document: its
+# indented lines are a block of C.
+complete_program()
+{
+    sed -n '/^ \* ---- A COMPLETE PROGRAM/,/^ \* ---- GUARANTEES/p' "$1" | sed '1d;$d' |
+        sed 's/^ \*$//; s/^ \* //' | awk '
+            /^    / && !inside { inside = 1; print "```c" }
+            /^[^ ]/ && inside { inside = 0; print "```" }
+            { print inside ? substr($0, 5) : $0 }'
+}
+
+# The manual's program has the implementation in itself, so nothing is linked to it.
+complete_program msgstore.h >"$out/manual.md"
 doc=manual object=
 cut_document "$out/manual.md"
 cc=$manual_cc linked='' snippet 1
@@ -269,6 +276,11 @@ if ! compile library $quick -std=c99 -O0 -DMSGSTORE_FLASH -I. $stb -pthread -c -
     tests/msgstore_impl.c; then
     bad library "$(why "$out/library.log")"
 else
+    complete_program bindings/msgstore_ffi.h >"$out/ffi.md"
+    doc=ffi
+    cut_document "$out/ffi.md"
+    cc="$cc -Ibindings" snippet 1
+    [ -s "$out/ffi_1.want" ] || bad ffi "the text does not say what the program prints"
     for file in README.md docs/*.md; do
         doc=$(basename "$file" .md | tr 'A-Z-' 'a-z_')
         cut_document "$file"
